@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/switch/bed.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "bench_wrapper.skel.h"
+#include "core/flow_table.h"
+#include "switch.skel.h"
+#include "switch/endpoint_table.h"
+#include "switch/ring_keeper.h"
+
+namespace spillway::bench {
+namespace {
+
+constexpr uint32_t kUnitsPerServer = 2;
+constexpr uint32_t kReplyLines = 8192;
+constexpr uint16_t kFirstPort = 1001;  // a service's port tells it from the others of its VIP
+constexpr uint32_t kLoopback = 1;  // where BPF_PROG_TEST_RUN says packets came in; out by the same: XDP_TX
+
+tl::unexpected<Error> FailSystem(const std::string& operation, int error) {
+  const ErrorCode code = error == EPERM || error == EACCES ? ErrorCode::kUnavailable : ErrorCode::kSystem;
+  return Fail(code, fmt::format("{}: {}", operation, std::strerror(error)));
+}
+
+uint64_t CoarseNow() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+std::string PoolName(bool v6) { return v6 ? "v6" : "v4"; }
+
+model::Pool MakePool(bool v6, uint32_t servers) {
+  model::Pool pool;
+  pool.name = PoolName(v6);
+  for (uint32_t s = 0; s < servers; s++) {
+    model::Server server;
+    server.name = fmt::format("s{}", s);
+    for (uint32_t u = 0; u < kUnitsPerServer; u++) {
+      model::Unit unit;
+      unit.name = u == 0 ? "nic" : "cpu";
+      unit.kind = u == 0 ? SPW_KIND_SMARTNIC : SPW_KIND_CPU;
+      unit.capacity = u == 0 ? 1 : 6;
+      unit.address = *model::Address::Parse(v6 ? fmt::format("2001:db8:d::{:x}:{:x}", s, u + 1)
+                                               : fmt::format("172.16.{}.{}", s / 100, s % 100 * 2 + u + 1));
+      server.units.push_back(unit);
+    }
+    pool.servers.push_back(server);
+  }
+  return pool;
+}
+
+std::string ServiceName(bool v6, spw_mode mode, spw_unit_policy policy) {
+  return fmt::format("{}-{}-{}", PoolName(v6), model::ToString(mode), model::ToString(policy));
+}
+
+// One service for every family, mode and policy, so that no row changes what another measures.
+model::Config MakeConfig(uint32_t servers) {
+  model::Config config;
+  config.data_plane.report = model::ReportAddress{.address = *model::Address::Parse("192.0.2.1")};
+  uint16_t port = kFirstPort;
+  for (bool v6 : {false, true}) {
+    config.pools.push_back(MakePool(v6, servers));
+    for (spw_mode mode : {SPW_MODE_NAT, SPW_MODE_DSR_L2}) {
+      for (int policy = 0; policy < SPW_UNIT_POLICIES; policy++, port++) {
+        model::Service service;
+        service.name = ServiceName(v6, mode, static_cast<spw_unit_policy>(policy));
+        service.vip = *model::Address::Parse(v6 ? "2001:db8::10" : "203.0.113.10");
+        service.ports = {{model::Protocol::kTcp, port}, {model::Protocol::kUdp, port}};
+        service.pool = PoolName(v6);
+        service.mode = mode;
+        service.unit_policy = static_cast<spw_unit_policy>(policy);
+        service.idle_s = 3600;  // no entry ends while other rows are measured
+        config.services.push_back(service);
+      }
+    }
+  }
+  return config;
+}
+
+template <class T>
+Result<void> MapOne(switching::MappedArray<T>& array, const bpf_map* map) {
+  auto mapped =
+      switching::MappedArray<T>::Map(bpf_map__fd(map), bpf_map__max_entries(map), bpf_map__name(map));
+  if (!mapped) return tl::make_unexpected(mapped.error());
+  array = std::move(*mapped);
+  return {};
+}
+
+Result<void> WriteTable(switching::MappedArray<spw_endpoint>& table, const std::vector<spw_endpoint>& wanted,
+                        const char* name) {
+  auto writes = switching::PlanLines(table, wanted, name);
+  if (!writes) return tl::make_unexpected(writes.error());
+  switching::WriteLines(table, *writes);
+  return {};
+}
+
+// libbpf's own words are for developers; our errors name operation, object and errno.
+int Silence(libbpf_print_level, const char*, va_list) { return 0; }
+
+}  // namespace
+
+Result<std::unique_ptr<Bed>> Bed::Open(const BedOptions& options) {
+  std::unique_ptr<Bed> bed(new Bed);
+  libbpf_set_print(Silence);
+  return bed->Load(options)
+      .and_then([&] { return bed->Fill(); })
+      .and_then([&] { return bed->MakeReports(); })
+      .map([&] { return std::move(bed); });
+}
+
+Bed::~Bed() {
+  bench_wrapper_bpf__destroy(wrapper_);
+  switch_bpf__destroy(switch_);
+}
+
+Result<void> Bed::Load(const BedOptions& options) {
+  const model::Config config = MakeConfig(options.servers);
+  switching::Ledger ledger;
+  const auto ring_capacity = static_cast<uint32_t>(switching::RingSlotsNeeded(config));
+  auto plan = switching::MakePlan(config, ledger, ring_capacity);
+  if (!plan) return tl::make_unexpected(plan.error());
+  plan_ = std::move(*plan);
+
+  switch_ = switch_bpf__open();
+  wrapper_ = bench_wrapper_bpf__open();
+  if (switch_ == nullptr || wrapper_ == nullptr) return FailSystem("opening the BPF objects", errno);
+  if (getrandom(&seed_, sizeof(seed_), 0) != sizeof(seed_)) return FailSystem("getrandom", errno);
+  const uint32_t buckets = options.flow_table_entries / SPW_BUCKET_ENTRIES;
+  bpf_map__set_max_entries(switch_->maps.flow_table, buckets);
+  bpf_map__set_max_entries(switch_->maps.ring_slots, ring_capacity);
+  bpf_map__set_max_entries(switch_->maps.replies, kReplyLines);
+  std::memcpy(const_cast<spw_seed*>(&switch_->rodata->hash_seed), &seed_, sizeof(seed_));
+  *const_cast<uint32_t*>(&switch_->rodata->flow_bucket_mask) = buckets - 1;
+  *const_cast<uint32_t*>(&switch_->rodata->reply_line_mask) = kReplyLines - 1;
+  if (int error = switch_bpf__load(switch_); error != 0)
+    return FailSystem("loading the switch (needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.1)", -error);
+  if (int error = bench_wrapper_bpf__load(wrapper_); error != 0)
+    return FailSystem("loading the benchmark's wrapper", -error);
+  return {};
+}
+
+Result<void> Bed::Fill() {
+  if (Result<void> mapped = MapOne(services_, switch_->maps.services)
+                                .and_then([&] { return MapOne(replies_, switch_->maps.replies); })
+                                .and_then([&] { return MapOne(ring_slots_, switch_->maps.ring_slots); })
+                                .and_then([&] { return MapOne(units_, switch_->maps.units); })
+                                .and_then([&] { return MapOne(servers_, switch_->maps.servers); })
+                                .and_then([&] { return MapOne(flow_table_, switch_->maps.flow_table); })
+                                .and_then([&] { return WriteTable(services_, plan_.services, "services"); })
+                                .and_then([&] { return WriteTable(replies_, plan_.replies, "replies"); });
+      !mapped)
+    return mapped;
+  switch_->bss->flow_limits = plan_.flow_limits;
+  for (const switching::PlannedUnit& planned : plan_.units) {
+    spw_unit& unit = units_[planned.id];
+    const __u8 mac[6] = {2, 1, 0, 0, static_cast<__u8>(planned.id >> 8), static_cast<__u8>(planned.id)};
+    std::memcpy(unit.mac, mac, sizeof(mac));
+    std::memcpy(unit.own_mac, "\x02\x00\x00\x00\x00\x01", 6);
+    unit.ifindex = kLoopback;
+    const auto words = planned.address.Words();
+    std::copy(words.begin(), words.end(), unit.addr);
+    unit.family = static_cast<__u8>(planned.address.family);
+    unit.alive = unit.resolved = 1;
+    servers_[spw_unit_server(planned.id)].unit[spw_unit_index(planned.id)] = {
+        static_cast<__u8>(planned.status), static_cast<__u8>(planned.kind), planned.weight};
+  }
+  for (const switching::PlannedServer& server : plan_.servers)
+    servers_[server.code].silent_beats = plan_.silent_beats;
+  for (const switching::PlannedRing& ring : plan_.rings)
+    switching::FillRing(&ring_slots_[ring.piece.offset], ring.next);
+  RefreshReports();
+  return {};
+}
+
+Result<void> Bed::MakeReports() {
+  const uint32_t most = SPW_BENCH_REPORTS / SPW_BENCH_REPORT_LAPS;
+  reporting_units_ = std::min(most, static_cast<uint32_t>(plan_.units.size()));
+  // In an order that is not that of the units in memory.
+  const spw_bench_walk order = MakeWalk(0, reporting_units_);
+  for (uint32_t lap = 0; lap < SPW_BENCH_REPORT_LAPS; lap++) {
+    spw_bench_walk walk = order;
+    for (uint32_t i = 0; i < reporting_units_; i++) {
+      const switching::PlannedUnit& unit = plan_.units[spw_bench_step(&walk)];
+      const uint32_t code = spw_unit_server(unit.id);
+      spw_server_key key{};
+      key.key = {0x0706050403020100ULL + code, 0x0f0e0d0c0b0a0908ULL};
+      key.configured = (1u << kUnitsPerServer) - 1;
+      if (bpf_map_update_elem(bpf_map__fd(switch_->maps.server_keys), &code, &key, BPF_ANY) != 0)
+        return FailSystem("writing map server_keys", errno);
+      spw_report report{};
+      report.boot_id = 1'700'000'000'000'000;
+      report.sequence = lap * static_cast<uint32_t>((uint64_t{1} << 32) / SPW_BENCH_REPORT_LAPS);
+      report.server = static_cast<__u16>(code);
+      report.unit = static_cast<__u8>(spw_unit_index(unit.id));
+      report.level = static_cast<__u8>(lap * 16);
+      report.latency_us = 100;
+      spw_report_wire wire{};
+      spw_report_encode(&wire, &report, &key.key);
+      std::memcpy(wrapper_->bss->reports[lap * reporting_units_ + i].words, &wire, sizeof(wire));
+    }
+  }
+  return {};
+}
+
+void Bed::RefreshReports() {
+  const uint32_t beat = std::max(1u, spw_beats(CoarseNow()));
+  for (const switching::PlannedUnit& unit : plan_.units) {
+    spw_unit_load& load = servers_[spw_unit_server(unit.id)].load[spw_unit_index(unit.id)];
+    load.report_beat = beat;
+    load.assigned = 0;
+  }
+}
+
+const spw_endpoint& Bed::EndpointOf(const Row& row) const {
+  const bool v6 = row.packet == Packet::kV6Tcp;
+  const std::string name = ServiceName(v6, row.mode, row.policy);
+  const __u8 proto = row.packet == Packet::kV4Udp ? IPPROTO_UDP : IPPROTO_TCP;
+  size_t index = 0;
+  while (plan_.config.services[index].name != name) index++;
+  const auto port = htons(static_cast<uint16_t>(kFirstPort + index));
+  return *std::find_if(plan_.services.begin(), plan_.services.end(), [&](const spw_endpoint& e) {
+    return row.packet == Packet::kReport
+               ? e.kind == SPW_ENDPOINT_REPORT
+               : e.kind == SPW_ENDPOINT_SERVICE && e.port == port && e.proto == proto;
+  });
+}
+
+// A deviating flow is on the server's other unit.
+uint16_t Bed::EntryUnit(Class row_class, uint16_t owner) const {
+  return row_class == Class::kTcpDeviating ? owner ^ 1 : owner;
+}
+
+uint16_t Bed::ExpectedUnit(const Row& row, uint32_t flow) const {
+  const spw_endpoint& service = EndpointOf(row);
+  const uint64_t hash = FlowHash(seed_, row.packet, service, flow);
+  const uint16_t owner = ring_slots_[service.ring_offset + spw_ring_index(hash, service.ring_slots)].owner;
+  return EntryUnit(row.row_class, owner);
+}
+
+void Bed::ForgetAll() {
+  std::memset(&flow_table_[0], 0, sizeof(spw_bucket) * flow_table_.size());
+  for (uint32_t i = 0; i < ring_slots_.size(); i++) ring_slots_[i].deviating_tick = 0;
+  remembered_ = evicted_ = 0;
+}
+
+void Bed::Remember(Class row_class, Packet packet, uint32_t count) {
+  const bool same = row_class == remembered_class_ && packet == remembered_packet_;
+  if (!same || count < remembered_) ForgetAll();
+  remembered_class_ = row_class;
+  remembered_packet_ = packet;
+  const spw_endpoint& service = EndpointOf(Row{.row_class = row_class, .packet = packet, .aim_ns = {}});
+  const spw_flow_state state = packet == Packet::kV4Udp ? SPW_FLOW_DATAGRAM : SPW_FLOW_OPEN;
+  const uint32_t tick = spw_ticks(CoarseNow()), mask = flow_table_.size() - 1;
+  for (; remembered_ < count; remembered_++) {
+    const uint64_t hash = FlowHash(seed_, packet, service, kFirstRemembered + remembered_);
+    const uint32_t tag = spw_flow_tag(hash), primary = spw_flow_primary(hash, mask);
+    spw_ring_slot& slot = SlotOf(service, hash);
+    slot.deviating_tick = spw_slot_tick(tick);
+    const uint64_t entry = spw_flow_entry(tag, EntryUnit(row_class, slot.owner), state, tick);
+    if (spw_flow_insert(&flow_table_[primary], &flow_table_[spw_flow_other(primary, tag, mask)], entry, tick,
+                        plan_.flow_limits) == SPW_INSERTED_EVICTING)
+      evicted_++;
+  }
+}
+
+void Bed::Aim(const Row& row, const spw_bench_walk& walk) {
+  aimed_ = row.packet;
+  wrapper_->bss->frame = MakeFrame(row.packet, EndpointOf(row), row.row_class == Class::kNew);
+  wrapper_->bss->walk = walk;
+}
+
+spw_bench_walk Bed::Walk() const { return wrapper_->bss->walk; }
+
+Result<RunResult> Bed::Run(Target target, uint32_t packets) {
+  const uint32_t zero = 0;
+  const int measured =
+      bpf_program__fd(target == Target::kSwitch ? switch_->progs.spillway_switch : wrapper_->progs.floor_tx);
+  if (bpf_map_update_elem(bpf_map__fd(wrapper_->maps.target), &zero, &measured, BPF_ANY) != 0)
+    return FailSystem("writing map target", errno);
+  const bpf_program* program = aimed_ == Packet::kV4Tcp   ? wrapper_->progs.wrap_v4tcp
+                               : aimed_ == Packet::kV6Tcp ? wrapper_->progs.wrap_v6tcp
+                               : aimed_ == Packet::kV4Udp ? wrapper_->progs.wrap_v4udp
+                                                          : wrapper_->progs.wrap_report;
+  std::vector<uint8_t> in(FrameBytes(aimed_)), out(in.size() + 256);
+  LIBBPF_OPTS(bpf_test_run_opts, run);
+  run.data_in = in.data();
+  run.data_size_in = static_cast<uint32_t>(in.size());
+  run.data_out = out.data();
+  run.data_size_out = static_cast<uint32_t>(out.size());
+  run.repeat = static_cast<int>(packets);
+  if (int error = bpf_prog_test_run_opts(bpf_program__fd(program), &run); error != 0)
+    return FailSystem("BPF_PROG_TEST_RUN", -error);
+  out.resize(run.data_size_out);
+  return RunResult{run.duration, run.retval, std::move(out)};
+}
+
+std::vector<uint16_t> Bed::UnitIds() const {
+  std::vector<uint16_t> ids;
+  for (const switching::PlannedUnit& unit : plan_.units) ids.push_back(unit.id);
+  return ids;
+}
+
+spw_counters Bed::Counters() const {
+  spw_counters sum{};
+  std::vector<spw_counters> each(static_cast<size_t>(libbpf_num_possible_cpus()));
+  const uint32_t zero = 0;
+  if (bpf_map_lookup_elem(bpf_map__fd(switch_->maps.counters), &zero, each.data()) != 0) return sum;
+  for (const spw_counters& one : each) {
+#define SPW_ADD(field, help) sum.field += one.field;
+    SPW_COUNTERS(SPW_ADD)
+#undef SPW_ADD
+  }
+  return sum;
+}
+
+std::vector<uint64_t> Bed::UnitPackets() const {
+  std::vector<uint64_t> packets;
+  std::vector<spw_traffic> each(static_cast<size_t>(libbpf_num_possible_cpus()));
+  for (const switching::PlannedUnit& unit : plan_.units) {
+    const uint32_t key = unit.id;
+    packets.resize(std::max<size_t>(packets.size(), key + 1));
+    if (bpf_map_lookup_elem(bpf_map__fd(switch_->maps.unit_traffic), &key, each.data()) != 0) continue;
+    for (const spw_traffic& one : each) packets[key] += one.packets;
+  }
+  return packets;
+}
+
+}  // namespace spillway::bench

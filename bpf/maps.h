@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Maps of the switch; who writes and who reads each is in switch.h. Arrays only: look-ups are
+ * inlined, and with BPF_F_MMAPABLE values start on a page, so a 64-byte value is one cache line.
+ * Sizes marked "set at load" are given by spillwayd before the program is loaded.
+ */
+#pragma once
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "switch.h"
+
+/* A subprogram of its own: paths off the established packet's way stay out of its cache lines. */
+#define SPW_CALL static __attribute__((noinline))
+
+/* Secret of every hash; random at the first start, kept across restarts in `meta`. */
+const volatile struct spw_seed hash_seed;
+const volatile __u32 flow_bucket_mask; /* buckets - 1, a power of two less one */
+const volatile __u32 reply_line_mask;
+/* Idle ticks of the flow table: the longest of any service, so that no service's flow ends early. */
+spw_flow_limits flow_limits;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct spw_meta);
+} meta SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SPW_SERVICE_LINES);
+	__type(key, __u32);
+	__type(value, struct spw_endpoint);
+} services SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set at load */
+	__type(key, __u32);
+	__type(value, struct spw_endpoint);
+} replies SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set at load */
+	__type(key, __u32);
+	__type(value, struct spw_ring_slot);
+} ring_slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SPW_MAX_UNITS);
+	__type(key, __u32);
+	__type(value, struct spw_unit);
+} units SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SPW_MAX_SERVERS);
+	__type(key, __u32);
+	__type(value, struct spw_server);
+} servers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SPW_MAX_SERVERS);
+	__type(key, __u32);
+	__type(value, struct spw_server_key);
+} server_keys SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set at load */
+	__type(key, __u32);
+	__type(value, struct spw_bucket);
+} flow_table SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SPW_HALF_OPEN_BUCKETS);
+	__type(key, __u32);
+	__type(value, struct spw_half_open);
+} half_open SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct spw_counters);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SPW_MAX_UNITS);
+	__type(key, __u32);
+	__type(value, struct spw_traffic);
+} unit_traffic SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SPW_MAX_SERVICES);
+	__type(key, __u32);
+	__type(value, struct spw_traffic);
+} service_traffic SEC(".maps");

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The request meter's memory: shared by meter.bpf.c, by the agent that reads it, and by the agent's
+ * AF_PACKET fallback, which keeps the same structures in its own memory.
+ *
+ *   what      entry                     writer                          reader
+ *   config    struct spw_meter_config   agent                           data plane
+ *   shared    struct spw_meter_shared   data plane, agent (atomically)  both
+ *   counts    struct spw_meter_counts   data plane, one per CPU         agent
+ *   pending   struct spw_meter_bucket   data plane, agent (atomically)  both
+ *
+ * Time is in steps of 2^10 ns = 1.024 us of CLOCK_MONOTONIC, modulo 2^32 (73 min).
+ */
+#pragma once
+
+#include "core/hash.h"
+#include "core/types.h"
+
+#define SPW_METER_STEP_SHIFT 10
+
+SPW_INLINE __u32 spw_meter_step(__u64 now_ns)
+{
+	return (__u32)(now_ns >> SPW_METER_STEP_SHIFT);
+}
+
+enum { SPW_METER_UDP = 0, SPW_METER_TCP, SPW_METER_PROTOCOLS };
+
+/* Bits of spw_meter_shared.watch: what the data plane should tell at once. Each is told once, and
+ * then rests until the agent sets it again. */
+#define SPW_METER_WATCH_BUSY 1u	   /* over the threshold, or more than queue_high pending */
+#define SPW_METER_WATCH_DRAINED 2u /* no more than release_queue pending */
+
+struct spw_meter_config {
+	/* Bit per port, indexed by the port as it lies in the packet (network order). */
+	__u8 ports[SPW_METER_PROTOCOLS][8192];
+	struct spw_seed seed;
+	__u32 bucket_mask;   /* buckets - 1, buckets a power of two */
+	__u32 dns;	     /* 1: UDP services speak DNS, and the message id is part of the key */
+	__u32 timeout_steps; /* a request unanswered for longer has been given up; < 2^31 */
+	__u32 threshold_steps;
+	__u32 queue_high; /* 0: no limit */
+	__u32 release_queue;
+	__u32 sample_mask; /* power of two - 1: one request in that many is timed precisely */
+	__u32 gauge;	   /* 1: the data plane keeps shared.pending and tells of queue_high and drained */
+};
+
+/* A cache line of its own. */
+struct spw_meter_shared {
+	__s32 pending; /* with `gauge`: requests in the unit. Every CPU writes it, which costs two */
+	/* transfers of this line per request, so it is kept only where queue_high asks */
+	__u32 watch;
+	__u64 given_up; /* writer: agent's sweep; requests it freed as unanswered */
+	__u32 pad[12];
+};
+SPW_ASSERT_SIZE(struct spw_meter_shared, 64);
+
+#define SPW_METER_BUCKET_ENTRIES 8
+
+/*
+ * One cache line. An entry is one word, so that every change is one compare-and-swap:
+ *
+ *   tag 31 (odd) | timed 1 | start 32        0: free
+ *
+ * `timed`: start comes from the precise clock and the answer's latency counts. The others start at
+ * the coarse clock, up to one kernel tick early: good for time-outs and for the age of the oldest.
+ */
+struct spw_meter_bucket {
+	__u64 entry[SPW_METER_BUCKET_ENTRIES];
+};
+SPW_ASSERT_SIZE(struct spw_meter_bucket, 64);
+
+#define SPW_METER_TIMED (1ULL << 32)
+
+/* Log-linear: 8 buckets an octave (12.5 % wide), steps 0..2^27-1 (137 s); later ones in the last. */
+#define SPW_METER_HISTOGRAM 200
+
+/*
+ * Cumulative, one per CPU. In brackets: what a non-zero value means.
+ */
+#define SPW_METER_COUNTERS(X)                                                                                \
+	X(arrivals, "requests that came in")                                                                 \
+	X(completed, "requests answered")                                                                    \
+	X(timed, "answered requests whose latency was measured")                                             \
+	X(over_threshold, "measured latencies above the trigger's threshold")                                \
+	X(latency_sum_ns, "sum of the measured latencies")                                                   \
+	X(repeated, "requests that came again, or more of the same, while the first was pending")            \
+	X(unmatched, "UDP answers without a pending request [late, or a second answer]")                     \
+	X(timed_out, "requests given up as unanswered")                                                      \
+	X(abandoned, "TCP requests whose connection ended unanswered")                                       \
+	X(overwritten, "pending requests lost to newer ones [the pending table is too small]")               \
+	X(raced, "updates lost to another CPU [harmless when few]")                                          \
+	X(connections, "TCP connections asked for")                                                          \
+	X(malformed, "packets of a service that are cut short or contradict themselves")
+
+struct spw_meter_counts {
+#define SPW_METER_FIELD(field, help) __u64 field;
+	SPW_METER_COUNTERS(SPW_METER_FIELD)
+#undef SPW_METER_FIELD
+	__u64 latency_min_ns; /* 0: none measured yet */
+	__u64 pad[2];
+	__u64 histogram[SPW_METER_HISTOGRAM];
+};
+SPW_ASSERT_SIZE(struct spw_meter_counts, 1728); /* whole cache lines: neighbours are other CPUs */
+
+/* What the data plane tells at once. */
+enum spw_meter_event {
+	SPW_METER_NOTHING = 0,
+	SPW_METER_OVER_THRESHOLD,
+	SPW_METER_QUEUE_HIGH,
+	SPW_METER_DRAINED,
+};
+
+struct spw_meter_notice { /* in the ring buffer `notices` */
+	__u32 event;
+	__u32 pending;
+	__u64 latency_ns; /* of the request that tripped; 0 for the other events */
+};
+SPW_ASSERT_SIZE(struct spw_meter_notice, 16);
+
+SPW_INLINE __u32 spw_meter_histogram_index(__u32 steps)
+{
+	__u32 octave = 2;
+
+	if (steps < 8)
+		return steps;
+	/* Bounded halving: BPF has no count-leading-zeros. */
+	if (steps >> 27)
+		return SPW_METER_HISTOGRAM - 1;
+	if (steps >> 18)
+		octave = 17;
+	else if (steps >> 11)
+		octave = 10;
+#pragma GCC unroll 10
+	for (int i = 0; i < 10; i++)
+		if (steps >> (octave + 1))
+			octave++;
+	return (octave - 2) * 8 + ((steps >> (octave - 3)) & 7);
+}
+
+/* Smallest value of a histogram bucket, in steps: the inverse of the above. */
+SPW_INLINE __u32 spw_meter_histogram_floor(__u32 index)
+{
+	__u32 octave = index / 8 + 2;
+
+	return index < 8 ? index : (8 + index % 8) << (octave - 3);
+}

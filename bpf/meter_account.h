@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The request meter's accounting: pending requests, answers, latencies. Pure but for the memory it
+ * is given; time is an argument. meter.bpf.c and the AF_PACKET fallback call the same functions.
+ *
+ * Invariant: the number of occupied entries, the requests in the unit, is arrivals - timed_out -
+ * overwritten - completed - abandoned (over all CPUs) - given_up. With `gauge` it is shared->pending,
+ * too: whoever turns an entry from free to occupied, or back, by compare-and-swap, moves it by one.
+ */
+#pragma once
+
+#include "bpf/meter_packet.h"
+
+SPW_INLINE __u64 spw_meter_tag(__u64 hash)
+{
+	return (hash & ~((1ULL << 33) - 1)) | 1ULL << 33;
+}
+
+/* Steps since an entry's start. One that began after `now` (the coarse clock lags) is new. */
+SPW_INLINE __u32 spw_meter_age(__u64 entry, __u32 now)
+{
+	__s32 age = (__s32)(now - (__u32)entry);
+
+	return age < 0 ? 0 : (__u32)age;
+}
+
+/* Takes the watch bit, if it is set: whoever gets it tells the agent. */
+SPW_INLINE int spw_meter_claim(struct spw_meter_shared *shared, __u32 bit)
+{
+	__u32 watch = *(volatile __u32 *)&shared->watch;
+
+	return (watch & bit) && __sync_val_compare_and_swap(&shared->watch, watch, watch & ~bit) == watch;
+}
+
+/* Whether to time this request precisely: one in sample_mask + 1, not the same clients each time. */
+SPW_INLINE int spw_meter_samples(const struct spw_meter_config *config, __u64 hash, __u64 arrivals)
+{
+	return !(((hash + arrivals * 0x9e3779b97f4a7c15ULL) >> 40) & config->sample_mask);
+}
+
+/*
+ * A request came. The first of its key keeps its start: a client's repetition or a request's further
+ * segments do not restart the clock. Victims, in order: free, given up, oldest.
+ */
+SPW_INLINE enum spw_meter_event spw_meter_request(const struct spw_meter_config *config,
+						  struct spw_meter_shared *shared,
+						  struct spw_meter_counts *counts,
+						  struct spw_meter_bucket *bucket, __u64 hash, __u32 now,
+						  int timed)
+{
+	__u64 tag = spw_meter_tag(hash), word = tag | (timed ? SPW_METER_TIMED : 0) | now, old;
+	__u32 oldest = 0, victim = 0;
+	__s32 pending;
+
+#pragma GCC unroll 8
+	for (__u32 i = 0; i < SPW_METER_BUCKET_ENTRIES; i++) {
+		__u64 entry = bucket->entry[i];
+		__u32 score = entry ? spw_meter_age(entry, now) + 1 : ~0u;
+
+		if (entry && !((entry ^ tag) >> 33)) {
+			if (score <= config->timeout_steps) {
+				counts->repeated++;
+				return SPW_METER_NOTHING;
+			}
+			oldest = ~0u; /* given up, and asked again: its own successor */
+			victim = i;
+		}
+		if (score > oldest) {
+			oldest = score;
+			victim = i;
+		}
+	}
+	victim &= SPW_METER_BUCKET_ENTRIES - 1;
+	old = bucket->entry[victim];
+	if (__sync_val_compare_and_swap(&bucket->entry[victim], old, word) != old) {
+		counts->raced++;
+		return SPW_METER_NOTHING;
+	}
+	counts->arrivals++;
+	if (old) {
+		if (spw_meter_age(old, now) > config->timeout_steps)
+			counts->timed_out++;
+		else
+			counts->overwritten++;
+		return SPW_METER_NOTHING; /* the gauge stays: one out, one in */
+	}
+	if (!config->gauge)
+		return SPW_METER_NOTHING;
+	pending = __sync_fetch_and_add(&shared->pending, 1) + 1;
+	if (config->queue_high && pending > (__s32)config->queue_high &&
+	    spw_meter_claim(shared, SPW_METER_WATCH_BUSY))
+		return SPW_METER_QUEUE_HIGH;
+	return SPW_METER_NOTHING;
+}
+
+/* Frees the key's entry. Returns it, or 0 if there is none; the caller counts it as completed or abandoned.
+ */
+SPW_INLINE __u64 spw_meter_take(const struct spw_meter_config *config, struct spw_meter_shared *shared,
+				struct spw_meter_counts *counts, struct spw_meter_bucket *bucket, __u64 hash)
+{
+	__u64 tag = spw_meter_tag(hash), found = 0;
+	__u32 at = 0;
+
+#pragma GCC unroll 8
+	for (__u32 i = 0; i < SPW_METER_BUCKET_ENTRIES; i++) {
+		__u64 entry = bucket->entry[i];
+
+		if (entry && !((entry ^ tag) >> 33)) {
+			found = entry;
+			at = i;
+		}
+	}
+	if (!found)
+		return 0;
+	if (__sync_val_compare_and_swap(&bucket->entry[at & (SPW_METER_BUCKET_ENTRIES - 1)], found, 0) !=
+	    found) {
+		counts->raced++;
+		return 0;
+	}
+	if (config->gauge)
+		__sync_fetch_and_add(&shared->pending, -1);
+	return found;
+}
+
+/* A timed request was answered at `now` (precise). Stores its latency. */
+SPW_INLINE enum spw_meter_event spw_meter_measure(const struct spw_meter_config *config,
+						  struct spw_meter_shared *shared,
+						  struct spw_meter_counts *counts, __u64 entry, __u32 now,
+						  __u64 *latency_ns)
+{
+	__u32 steps = spw_meter_age(entry, now), index = spw_meter_histogram_index(steps);
+
+	*latency_ns = (__u64)steps << SPW_METER_STEP_SHIFT;
+	counts->timed++;
+	counts->latency_sum_ns += *latency_ns;
+	if (!counts->latency_min_ns || *latency_ns < counts->latency_min_ns)
+		counts->latency_min_ns = *latency_ns ? *latency_ns : 1;
+	if (index < SPW_METER_HISTOGRAM)
+		counts->histogram[index]++;
+	if (steps <= config->threshold_steps)
+		return SPW_METER_NOTHING;
+	counts->over_threshold++;
+	return spw_meter_claim(shared, SPW_METER_WATCH_BUSY) ? SPW_METER_OVER_THRESHOLD : SPW_METER_NOTHING;
+}
+
+/* After an answer: has the unit drained, and does the agent wait for that? */
+SPW_INLINE enum spw_meter_event spw_meter_drained(const struct spw_meter_config *config,
+						  struct spw_meter_shared *shared)
+{
+	if (!config->gauge || !(*(volatile __u32 *)&shared->watch & SPW_METER_WATCH_DRAINED) ||
+	    *(volatile __s32 *)&shared->pending > (__s32)config->release_queue ||
+	    !spw_meter_claim(shared, SPW_METER_WATCH_DRAINED))
+		return SPW_METER_NOTHING;
+	return SPW_METER_DRAINED;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Frame -> what the request meter needs of it. One parser under tc and under AF_PACKET. Loads are
+ * aligned when the frame starts 2 bytes past a 4-byte boundary, as skbs and our buffers do.
+ */
+#pragma once
+
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+
+#include "bpf/meter.h"
+#include "core/byte_order.h"
+
+enum spw_meter_direction { SPW_METER_INGRESS = 0, SPW_METER_EGRESS };
+
+enum spw_meter_parsed {
+	SPW_METER_OURS = 0,
+	SPW_METER_FOREIGN,   /* no packet of a service */
+	SPW_METER_SHORT,     /* the frame goes on beyond `end`: bring more and parse again */
+	SPW_METER_MALFORMED, /* addressed to a service, and not what it says it is */
+};
+
+struct spw_meter_packet {
+	__u64 hash;	     /* of client, service port, protocol and, for DNS, the message id */
+	__u8 tcp;	     /* 1: TCP, 0: UDP */
+	__u8 syn, fin, rst;  /* TCP; syn: without ACK */
+	__u32 payload_bytes; /* TCP */
+};
+
+#define SPW_METER_DNS_RESPONSE 0x80 /* QR, first byte of the flags */
+#define SPW_METER_TCP_FIN 0x01
+#define SPW_METER_TCP_SYN 0x02
+#define SPW_METER_TCP_RST 0x04
+#define SPW_METER_TCP_ACK 0x10
+#define SPW_METER_FRAGMENT_OFFSET 0x1fff
+#define SPW_METER_V6_OFFSET 0xfff8
+#define SPW_METER_NEED(pointer, bytes)                                                                       \
+	do {                                                                                                 \
+		if ((pointer) + (bytes) > end)                                                               \
+			return frame_bytes > (__u32)(end - data) ? SPW_METER_SHORT : SPW_METER_FOREIGN;      \
+	} while (0)
+/* The same once we know that the packet is a service's. */
+#define SPW_METER_NEED_OURS(pointer, bytes)                                                                  \
+	do {                                                                                                 \
+		if ((pointer) + (bytes) > end)                                                               \
+			return frame_bytes > (__u32)(end - data) ? SPW_METER_SHORT : SPW_METER_MALFORMED;    \
+	} while (0)
+
+SPW_INLINE int spw_meter_is_service(const struct spw_meter_config *config, __u32 protocol, __u16 port)
+{
+	return config->ports[protocol & 1][port >> 3] >> (port & 7) & 1;
+}
+
+/* frame_bytes: length of the whole frame, of which [data, end) is at hand. */
+SPW_INLINE enum spw_meter_parsed spw_meter_parse(const struct spw_meter_config *config, const __u8 *data,
+						 const __u8 *end, __u32 frame_bytes,
+						 enum spw_meter_direction direction,
+						 struct spw_meter_packet *packet)
+{
+	const __u8 *at = data;
+	const __u32 *addr;
+	__u32 ip_end, words[4] = {0, 0, 0, 0}, id = 0, ports, offset = ETH_HLEN;
+	__u16 ethertype, client, service;
+	__u8 protocol, family;
+
+	SPW_METER_NEED(at, ETH_HLEN);
+	ethertype = ((const struct ethhdr *)at)->h_proto;
+	at += ETH_HLEN;
+#pragma GCC unroll 2
+	for (int tags = 0; tags < 2; tags++) {
+		if (ethertype != spw_be16(ETH_P_8021Q) && ethertype != spw_be16(ETH_P_8021AD))
+			break;
+		SPW_METER_NEED(at, 4);
+		ethertype = ((const __u16 *)at)[1];
+		at += 4;
+		offset += 4;
+	}
+
+	if (ethertype == spw_be16(ETH_P_IP)) {
+		const struct iphdr *ip = (const struct iphdr *)at;
+		__u32 header;
+
+		SPW_METER_NEED(at, sizeof(*ip));
+		header = (*at & 15) * 4;
+		protocol = ip->protocol;
+		if (*at >> 4 != 4 || header < sizeof(*ip) ||
+		    (ip->frag_off & spw_be16(SPW_METER_FRAGMENT_OFFSET)))
+			return SPW_METER_FOREIGN;
+		/* 0: a merged packet beyond 64 KiB, whose length only the frame knows. */
+		ip_end = ip->tot_len ? offset + spw_be16(ip->tot_len) : frame_bytes;
+		addr = direction == SPW_METER_INGRESS ? (const __u32 *)(at + 12) : (const __u32 *)(at + 16);
+		words[0] = *addr;
+		family = 4;
+		at += header;
+		offset += header;
+	} else if (ethertype == spw_be16(ETH_P_IPV6)) {
+		const struct ipv6hdr *ip = (const struct ipv6hdr *)at;
+
+		SPW_METER_NEED(at, sizeof(*ip));
+		protocol = ip->nexthdr;
+		offset += sizeof(*ip);
+		ip_end = ip->payload_len ? offset + spw_be16(ip->payload_len) : frame_bytes;
+		addr = direction == SPW_METER_INGRESS ? (const __u32 *)(at + 8) : (const __u32 *)(at + 24);
+		words[0] = addr[0];
+		words[1] = addr[1];
+		words[2] = addr[2];
+		words[3] = addr[3];
+		family = 6;
+		at += sizeof(*ip);
+		if (protocol == IPPROTO_FRAGMENT) { /* a large answer's first fragment has the ports */
+			SPW_METER_NEED(at, 8);
+			if (((const __u16 *)at)[1] & spw_be16(SPW_METER_V6_OFFSET))
+				return SPW_METER_FOREIGN;
+			protocol = *at;
+			at += 8;
+			offset += 8;
+		}
+	} else {
+		return SPW_METER_FOREIGN;
+	}
+	if (protocol != IPPROTO_UDP && protocol != IPPROTO_TCP)
+		return SPW_METER_FOREIGN;
+	packet->tcp = protocol == IPPROTO_TCP;
+
+	SPW_METER_NEED(at, 4);
+	client = ((const __u16 *)at)[direction == SPW_METER_INGRESS ? 0 : 1];
+	service = ((const __u16 *)at)[direction == SPW_METER_INGRESS ? 1 : 0];
+	if (!spw_meter_is_service(config, packet->tcp, service))
+		return SPW_METER_FOREIGN;
+	if (ip_end > frame_bytes)
+		return SPW_METER_MALFORMED;
+
+	if (packet->tcp) {
+		__u32 header;
+		__u8 flags;
+
+		SPW_METER_NEED_OURS(at, sizeof(struct tcphdr));
+		header = at[12] >> 4;
+		header *= 4;
+		flags = at[13];
+		if (header < sizeof(struct tcphdr) || offset + header > ip_end)
+			return SPW_METER_MALFORMED;
+		packet->payload_bytes = ip_end - offset - header;
+		packet->syn = (flags & (SPW_METER_TCP_SYN | SPW_METER_TCP_ACK)) == SPW_METER_TCP_SYN;
+		packet->fin = flags & SPW_METER_TCP_FIN;
+		packet->rst = flags & SPW_METER_TCP_RST;
+	} else {
+		if (offset + sizeof(struct udphdr) > ip_end)
+			return SPW_METER_MALFORMED;
+		if (config->dns) {
+			SPW_METER_NEED_OURS(at, sizeof(struct udphdr) + 4);
+			if (offset + sizeof(struct udphdr) + 4 > ip_end)
+				return SPW_METER_MALFORMED;
+			id = *(const __u16 *)(at + 8) | 0x10000;
+			if (!(at[10] & SPW_METER_DNS_RESPONSE) != (direction == SPW_METER_INGRESS))
+				return SPW_METER_FOREIGN; /* an answer coming in: the unit asked */
+		}
+	}
+	ports = (__u32)client | (__u32)service << 16;
+	if (family == 4) {
+		packet->hash = spw_hash_v4(&config->seed, words[0], id, ports, protocol);
+	} else {
+		__u32 extra[4] = {id, 0, 0, 0};
+
+		packet->hash = spw_hash_v6(&config->seed, words, extra, ports, protocol);
+	}
+	return SPW_METER_OURS;
+}
+#undef SPW_METER_NEED
+#undef SPW_METER_NEED_OURS

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The load report's path: verified and written to the unit's state without leaving the driver hook.
+ * Order: form, configured, authentic, newer; the cheap questions first.
+ */
+#pragma once
+
+#include "maps.h"
+#include "packet.h"
+
+SPW_CALL enum spw_report_verdict accept_report(struct packet *p)
+{
+	struct udphdr *udp = p->l4;
+	struct spw_report_wire *wire = (void *)(udp + 1);
+	enum spw_report_verdict verdict;
+	struct spw_server_key *keys;
+	struct spw_report_seen *seen;
+	struct spw_unit_load *load;
+	struct spw_server *server;
+	struct spw_siphash_key key;
+	struct spw_report report;
+	__u32 code, unit, beat;
+
+	if (p->proto != IPPROTO_UDP || (void *)(wire + 1) > p->end)
+		return SPW_REPORT_MALFORMED;
+	verdict = spw_report_decode(wire, bpf_ntohs(udp->len) - sizeof(*udp), &report);
+	if (verdict)
+		return verdict;
+	code = report.server;
+	unit = report.unit & (SPW_UNITS_PER_SERVER - 1);
+	keys = bpf_map_lookup_elem(&server_keys, &code);
+	server = bpf_map_lookup_elem(&servers, &code);
+	if (!keys || !server || !(keys->configured >> unit & 1))
+		return SPW_REPORT_UNKNOWN_UNIT;
+	key = keys->key;
+	if (spw_report_tag(wire, &key) != wire->tag)
+		return SPW_REPORT_FORGED;
+	seen = &keys->seen[unit];
+	if (!spw_report_is_newer(&report, seen))
+		return SPW_REPORT_STALE;
+	seen->boot_id = report.boot_id;
+	seen->sequence = report.sequence;
+
+	load = &server->load[unit];
+	load->level = report.level;
+	load->flags = report.flags;
+	load->queue = report.queue;
+	load->assigned = 0;
+	load->latency_us = report.latency_us;
+	load->completed = report.completed;
+	beat = spw_beats(bpf_ktime_get_coarse_ns());
+	load->report_beat = beat ? beat : 1;
+	return SPW_REPORT_OK;
+}
+
+SPW_INLINE void count_report(struct spw_counters *count, enum spw_report_verdict verdict)
+{
+	if (verdict == SPW_REPORT_OK)
+		count->reports_accepted++;
+	else if (verdict == SPW_REPORT_MALFORMED)
+		count->reports_malformed++;
+	else if (verdict == SPW_REPORT_UNKNOWN_UNIT)
+		count->reports_unknown_unit++;
+	else if (verdict == SPW_REPORT_FORGED)
+		count->reports_forged++;
+	else
+		count->reports_stale++;
+}

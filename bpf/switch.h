@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Contract between switch.bpf.c and user space: what the pinned maps hold. A change of any layout
+ * here or in core/ raises SPW_LAYOUT, and a daemon then starts afresh instead of adopting old maps.
+ *
+ *   map         entry                 writer                     reader
+ *   meta        struct spw_meta       spillwayd, once            spillwayd
+ *   services    struct spw_endpoint   spillwayd                  data plane
+ *   replies     struct spw_endpoint   spillwayd                  data plane
+ *   ring_slots  struct spw_ring_slot  spillwayd (owner, next),   data plane
+ *                                     data plane (ticks)
+ *   units       struct spw_unit       spillwayd                  data plane
+ *   servers     struct spw_server     spillwayd (config),        data plane
+ *                                     data plane (load)
+ *   server_keys struct spw_server_key spillwayd (key),           data plane
+ *                                     data plane (seen)
+ *   flow_table  struct spw_bucket     data plane, spillwayd      data plane
+ *                                     (sweep)
+ *   half_open   struct spw_half_open  data plane                 data plane
+ *   counters    struct spw_counters   data plane, per CPU        spillwayd
+ *   unit_traffic, service_traffic
+ *               struct spw_traffic    data plane, per CPU        spillwayd
+ */
+#pragma once
+
+#include "core/endpoint.h"
+#include "core/flow_table.h"
+#include "core/half_open.h"
+#include "core/hash.h"
+#include "core/policy.h"
+#include "core/report.h"
+#include "core/ring.h"
+#include "core/server.h"
+
+#define SPW_LAYOUT 1
+
+#define SPW_SERVICE_LINES 8192 /* 1,024 services and their VIPs at a quarter full */
+
+struct spw_meta {
+	__u32 layout;
+	__u32 flow_buckets;  /* power of two */
+	__u32 ring_capacity; /* entries of ring_slots */
+	__u32 reply_lines;   /* power of two */
+	struct spw_seed seed;
+};
+
+/* Where a unit is. All that forwarding needs, in one cache line. */
+struct spw_unit {
+	__u8 mac[6];	 /* next hop towards the unit */
+	__u8 own_mac[6]; /* of the interface it leaves by */
+	__u32 ifindex;
+	__u32 addr[4]; /* DIP, network order; IPv4 in addr[0] */
+	__u8 family;   /* 4 or 6 */
+	__u8 alive;    /* 1: up or draining, its flows stay; 0: its flows are placed anew */
+	__u8 resolved; /* 1: mac, own_mac and ifindex hold */
+	__u8 pad[29];
+};
+SPW_ASSERT_SIZE(struct spw_unit, 64);
+
+struct spw_server_key {
+	struct spw_siphash_key key;
+	__u8 configured; /* bit u: unit u may report */
+	__u8 pad[15];
+	struct spw_report_seen seen[SPW_UNITS_PER_SERVER];
+	__u8 pad2[32];
+};
+SPW_ASSERT_SIZE(struct spw_server_key, 192);
+
+struct spw_traffic {
+	__u64 packets;
+	__u64 bytes;
+	__u64 new_flows;
+	__u64 pad;
+};
+
+/*
+ * One field per verdict and event. X(field, help): the list serves the struct, the metrics and the
+ * CLI, so a counter has one name everywhere. In brackets: what a non-zero value means.
+ */
+#define SPW_COUNTERS(X)                                                                                      \
+	X(packets_forwarded, "packets sent to a unit")                                                       \
+	X(packets_returned, "replies rewritten from a unit's address to the VIP (nat)")                      \
+	X(packets_passed, "packets that are not ours, left to the host's stack")                             \
+	X(placed_on_ring, "packets of flows that need no entry")                                             \
+	X(placed_by_entry, "packets whose flow has an entry in the flow table")                              \
+	X(new_flows, "flows placed by the policies")                                                         \
+	X(syn_repeated, "repeated SYNs sent to the unit of the first")                                       \
+	X(flows_inserted, "entries written to the flow table")                                               \
+	X(flows_evicted, "live entries lost to newer flows [the flow table is too small]")                   \
+	X(flow_insert_raced, "inserts lost to another CPU, tried again by the next packet")                  \
+	X(flows_replaced, "packets of flows whose unit died, placed anew")                                   \
+	X(reports_accepted, "load reports taken")                                                            \
+	X(reports_malformed, "load reports of wrong length, magic, version or range [foreign traffic]")      \
+	X(reports_unknown_unit, "load reports for a server or unit that is not configured")                  \
+	X(reports_forged, "load reports with a wrong tag [wrong key, or an attack]")                         \
+	X(reports_stale, "load reports not newer than the last [a few after reordering are normal; a "       \
+			 "steady rate means a replay, or two agents for one unit]")                          \
+	X(icmp_forwarded, "ICMP errors sent to the unit of the flow they quote")                             \
+	X(dropped_fragment, "fragments to a VIP: their flow cannot be known")                                \
+	X(dropped_malformed, "packets to a VIP that are cut short or contradict themselves")                 \
+	X(dropped_no_unit, "packets for which no unit is up")                                                \
+	X(dropped_unresolved, "packets for a unit whose next hop is unknown")                                \
+	X(passed_unknown_port, "packets to a VIP on a port without a service, left to the host's stack")
+
+struct spw_counters {
+#define SPW_COUNTER_FIELD(field, help) __u64 field;
+	SPW_COUNTERS(SPW_COUNTER_FIELD)
+#undef SPW_COUNTER_FIELD
+};

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Every balancing decision. Pure: state and time come in as arguments, the choice goes out; the BPF
+ * program, the simulator and the tests call the same functions.
+ *
+ * A decision has two steps. The *server policy* picks one of at most two candidate servers, each
+ * named by a ring slot; the *unit policy* picks the unit within it. `maglev`, `ecmp` and `wcmp` are
+ * decided by how the ring was laid, so their first step is the slot itself; `p2c` compares two.
+ *
+ * Units stand in order of priority. Only units that are `up` get new flows. Policies that read
+ * reports give a silent unit its share by capacity, no more and no less, and decide among the rest.
+ */
+#pragma once
+
+#include "report.h"
+#include "ring.h"
+#include "server.h"
+#include "types.h"
+
+enum spw_server_policy {
+	SPW_SERVER_MAGLEV = 0, /* consistent, weighted by capacity */
+	SPW_SERVER_ECMP,       /* equal shares */
+	SPW_SERVER_WCMP,       /* exact shares by capacity */
+	SPW_SERVER_P2C,	       /* the less loaded of two */
+	SPW_SERVER_POLICIES,
+};
+
+enum spw_unit_policy {
+	SPW_UNIT_P4MITE = 0,   /* first that is not busy, in order of priority */
+	SPW_UNIT_WRR,	       /* in turn, by capacity */
+	SPW_UNIT_ECMP,	       /* by hash, equal shares */
+	SPW_UNIT_HOST_ONLY,    /* the host CPU: blind to accelerators */
+	SPW_UNIT_LEAST_LOADED, /* fewest requests per capacity, counting those sent since the report */
+	SPW_UNIT_POLICIES,
+};
+
+/* A mask of units: bit u is unit u. Masks come from arithmetic alone (see spw_less). */
+SPW_INLINE __u32 spw_eligible(const struct spw_server *server)
+{
+	__u32 mask = 0;
+
+#pragma GCC unroll 8
+	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++)
+		mask |= (__u32)spw_is_zero(server->unit[u].status ^ SPW_UNIT_UP) << u;
+	return mask;
+}
+
+SPW_INLINE __u32 spw_hosts(const struct spw_server *server)
+{
+	__u32 mask = 0;
+
+#pragma GCC unroll 8
+	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++)
+		mask |= (__u32)spw_is_zero(server->unit[u].kind ^ SPW_KIND_CPU) << u;
+	return mask;
+}
+
+SPW_INLINE __u32 spw_silent(const struct spw_server *server, __u32 beat)
+{
+	__u32 mask = 0;
+
+#pragma GCC unroll 8
+	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++)
+		mask |= spw_unit_is_silent(server, u, beat) << u;
+	return mask;
+}
+
+SPW_INLINE __u32 spw_busy(const struct spw_server *server)
+{
+	__u32 mask = 0;
+
+#pragma GCC unroll 8
+	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++)
+		mask |= (__u32)(server->load[u].flags & SPW_REPORT_BUSY) << u;
+	return mask;
+}
+
+/* Lowest unit of a mask, the highest priority; -1 if it is empty. */
+SPW_INLINE int spw_first(__u32 mask)
+{
+	__u32 bit = mask & (0 - mask);
+
+	if (mask == 0)
+		return -1;
+	return (int)(((bit & 0xaa) + 0xff) >> 8 | ((bit & 0xcc) + 0xff) >> 8 << 1 |
+		     ((bit & 0xf0) + 0xff) >> 8 << 2);
+}
+
+/* Length of unit u on the line that turns are taken on. */
+SPW_INLINE __u32 spw_turn_length(const struct spw_server *server, __u32 mask, int u, int equal)
+{
+	return (mask >> u & 1) * (equal ? 1 : server->unit[u].weight);
+}
+
+/*
+ * The units of `mask` lie on a line, each as long as its weight, or 1 if `equal`; `uniform` (32 bits)
+ * is scaled onto the line and names the unit it falls on. -1: mask empty.
+ */
+SPW_INLINE int spw_turn(const struct spw_server *server, __u32 mask, __u32 uniform, int equal)
+{
+	__u32 total = 0, end = 0, turn = 0, at;
+
+#pragma GCC unroll 8
+	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++)
+		total += spw_turn_length(server, mask, u, equal);
+	if (total == 0)
+		return -1;
+	at = spw_scale(uniform, total);
+	/* The turn is the number of units that end at or before `at`. */
+#pragma GCC unroll 8
+	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++) {
+		end += spw_turn_length(server, mask, u, equal);
+		turn += 1 - (__u32)spw_less(at, end);
+	}
+	return (int)turn;
+}
+
+/*
+ * Weighted turn number `draw`: the golden-ratio sequence over the line. After n draws every unit has
+ * its share of n to within a few, in any window, so turns interleave as in smooth weighted round
+ * robin, without state per unit.
+ */
+SPW_INLINE int spw_weighted_turn(const struct spw_server *server, __u32 mask, __u32 draw)
+{
+	return spw_turn(server, mask, draw * 0x9e3779b1u, 0);
+}
+
+/* All busy: the first in order of priority, as if none were. */
+SPW_INLINE int spw_choose_available(const struct spw_server *server, __u32 mask)
+{
+	__u32 available = mask & ~spw_busy(server);
+
+	return spw_first(available ? available : mask);
+}
+
+/* Requests in the unit, as far as the switch can know. */
+SPW_INLINE __u64 spw_backlog(const struct spw_unit_load *load)
+{
+	return (__u64)load->queue + load->assigned;
+}
+
+/* Least (backlog + 1) / weight: the time until the new request would leave, in service times of
+ * the whole unit. Compared crosswise, so no division; ties go to the higher priority. */
+SPW_INLINE int spw_choose_least_loaded(const struct spw_server *server, __u32 mask)
+{
+	__u64 best_backlog = 1ULL << 34, best_weight = 1, best = 0;
+
+	if (mask == 0)
+		return -1;
+#pragma GCC unroll 8
+	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++) {
+		__u64 backlog = spw_backlog(&server->load[u]) + 1;
+		__u64 weight = server->unit[u].weight;
+		__u64 better = spw_less(backlog * best_weight, best_backlog * weight) & (mask >> u);
+
+		best = spw_select(better, u, best);
+		best_backlog = spw_select(better, backlog, best_backlog);
+		best_weight = spw_select(better, weight, best_weight);
+	}
+	return (int)best;
+}
+
+/*
+ * The unit of `server` for a new flow: its index, or -1 when no unit may take it.
+ * default_unit: the index that the ring slot names (it was laid for this policy).
+ */
+SPW_INLINE int spw_choose_unit(const struct spw_server *server, __u8 policy, __u32 default_unit, __u64 hash,
+			       __u32 beat, __u32 draw)
+{
+	__u32 eligible = spw_eligible(server);
+	__u32 silent;
+	int turn;
+
+	if (eligible == 0)
+		return -1;
+	switch (policy) {
+	case SPW_UNIT_ECMP:
+	case SPW_UNIT_HOST_ONLY:
+		if (eligible >> (default_unit & (SPW_UNITS_PER_SERVER - 1)) & 1)
+			return (int)(default_unit & (SPW_UNITS_PER_SERVER - 1));
+		return policy == SPW_UNIT_ECMP ? spw_turn(server, eligible, (__u32)(hash >> 16), 1)
+					       : spw_first(eligible & spw_hosts(server));
+	case SPW_UNIT_WRR:
+		return spw_weighted_turn(server, eligible, draw);
+	}
+	silent = spw_silent(server, beat) & eligible;
+	if (silent) {
+		turn = spw_weighted_turn(server, eligible, draw);
+		if (turn >= 0 && silent >> turn & 1)
+			return turn;
+		eligible &= ~silent;
+	}
+	return policy == SPW_UNIT_LEAST_LOADED ? spw_choose_least_loaded(server, eligible)
+					       : spw_choose_available(server, eligible);
+}
+
+struct spw_server_load {
+	__u64 backlog, weight;
+};
+
+SPW_INLINE struct spw_server_load spw_sum_load(const struct spw_server *server, __u32 mask)
+{
+	struct spw_server_load sum = {1, 0};
+
+#pragma GCC unroll 8
+	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++) {
+		sum.backlog += spw_backlog(&server->load[u]) * (mask >> u & 1);
+		sum.weight += server->unit[u].weight * (mask >> u & 1);
+	}
+	return sum;
+}
+
+/* p2c: whether `second` is the better of two candidates. A server with a silent unit cannot be
+ * compared, so the ring decides: fresh reports must never lose to missing ones. */
+SPW_INLINE int spw_prefer_second(const struct spw_server *first, const struct spw_server *second, __u32 beat)
+{
+	__u32 one = spw_eligible(first), two = spw_eligible(second);
+	struct spw_server_load a, b;
+
+	if (one == 0 || two == 0)
+		return two != 0;
+	if ((spw_silent(first, beat) & one) || (spw_silent(second, beat) & two))
+		return 0;
+	a = spw_sum_load(first, one);
+	b = spw_sum_load(second, two);
+	return b.backlog * a.weight < a.backlog * b.weight;
+}

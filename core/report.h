@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The load report: what an agent tells the switch about one unit, in one UDP datagram. Byte layout
+ * and a worked example: docs/report-format.md.
+ *
+ * Trust: the tag is SipHash-2-4 of the first 32 bytes under the server's key, so only the server
+ * can speak for its units. Replays are refused by (boot_id, sequence), which must grow: boot_id is
+ * the agent's start in microseconds of Unix time, so a restarted agent is newer than all it ever
+ * sent, and a recording of an earlier life is older than what the switch has seen. The sequence
+ * compares by serial-number arithmetic (RFC 1982) and may wrap.
+ */
+#pragma once
+
+#include "byte_order.h"
+#include "siphash.h"
+#include "types.h"
+
+#define SPW_REPORT_MAGIC 0x53505752u /* "SPWR" */
+#define SPW_REPORT_VERSION 1
+#define SPW_REPORT_PORT 9870 /* default */
+
+#define SPW_REPORT_BUSY 0x01 /* flags: the agent's trigger is tripped */
+
+/* Level of load: 0 idle, 128 at the agent's threshold, 255 at twice the threshold or more. */
+#define SPW_LEVEL_THRESHOLD 128
+
+/* On the wire; multi-byte fields in network order, the tag as SipHash's little-endian output. */
+struct spw_report_wire {
+	__u32 magic;
+	__u8 version;
+	__u8 unit;     /* index within the server, 0..7 */
+	__u16 server;  /* server code, 0..4095 */
+	__u64 boot_id; /* agent's start, us since 1970 */
+	__u32 sequence;
+	__u8 level;
+	__u8 flags;
+	__u16 queue;	  /* requests in the unit now, queued or in service; 65535: that or more */
+	__u32 latency_us; /* smoothed request latency */
+	__u32 completed;  /* requests answered since boot_id, modulo 2^32 */
+	__u64 tag;
+};
+SPW_ASSERT_SIZE(struct spw_report_wire, 40);
+
+/* The same in host order, without what only the wire needs. */
+struct spw_report {
+	__u64 boot_id;
+	__u32 sequence;
+	__u32 latency_us;
+	__u32 completed;
+	__u16 server;
+	__u16 queue;
+	__u8 unit;
+	__u8 level;
+	__u8 flags;
+	__u8 pad;
+};
+
+/* What the switch remembers of a unit's reports, to refuse the next replay. */
+struct spw_report_seen {
+	__u64 boot_id; /* 0: none yet */
+	__u32 sequence;
+	__u32 pad;
+};
+SPW_ASSERT_SIZE(struct spw_report_seen, 16);
+
+enum spw_report_verdict {
+	SPW_REPORT_OK = 0,
+	SPW_REPORT_MALFORMED,	 /* length, magic, version, or a code out of range */
+	SPW_REPORT_UNKNOWN_UNIT, /* no such server or unit here */
+	SPW_REPORT_FORGED,	 /* wrong tag */
+	SPW_REPORT_STALE,	 /* authentic, but not newer than the last: replayed or overtaken */
+};
+
+SPW_INLINE __u64 spw_report_tag(const struct spw_report_wire *wire, const struct spw_siphash_key *key)
+{
+	const spw_word *w = (const spw_word *)wire;
+	__u64 words[4];
+
+	/* Pairs of 32-bit loads: UDP payloads are 4-byte aligned at best. */
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++)
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+		words[i] = (__u64)w[2 * i] | (__u64)w[2 * i + 1] << 32;
+#else
+		words[i] = spw_le64((__u64)w[2 * i] << 32 | w[2 * i + 1]);
+#endif
+	return spw_le64(spw_siphash24(key, words, 4));
+}
+
+SPW_INLINE void spw_report_encode(struct spw_report_wire *wire, const struct spw_report *report,
+				  const struct spw_siphash_key *key)
+{
+	wire->magic = spw_be32(SPW_REPORT_MAGIC);
+	wire->version = SPW_REPORT_VERSION;
+	wire->unit = report->unit;
+	wire->server = spw_be16(report->server);
+	wire->boot_id = spw_be64(report->boot_id);
+	wire->sequence = spw_be32(report->sequence);
+	wire->level = report->level;
+	wire->flags = report->flags;
+	wire->queue = spw_be16(report->queue);
+	wire->latency_us = spw_be32(report->latency_us);
+	wire->completed = spw_be32(report->completed);
+	wire->tag = spw_report_tag(wire, key);
+}
+
+/* Form only; who sent it is spw_report_tag's question, and it costs more, so it comes after. */
+SPW_INLINE enum spw_report_verdict spw_report_decode(const struct spw_report_wire *wire, __u32 payload_bytes,
+						     struct spw_report *report)
+{
+	if (payload_bytes != sizeof(*wire) || wire->magic != spw_be32(SPW_REPORT_MAGIC) ||
+	    wire->version != SPW_REPORT_VERSION)
+		return SPW_REPORT_MALFORMED;
+	report->server = spw_be16(wire->server);
+	report->unit = wire->unit;
+	if (report->server >= SPW_MAX_SERVERS || report->unit >= SPW_UNITS_PER_SERVER)
+		return SPW_REPORT_MALFORMED;
+	report->boot_id = spw_be64(wire->boot_id);
+	report->sequence = spw_be32(wire->sequence);
+	report->level = wire->level;
+	report->flags = wire->flags;
+	report->queue = spw_be16(wire->queue);
+	report->latency_us = spw_be32(wire->latency_us);
+	report->completed = spw_be32(wire->completed);
+	report->pad = 0;
+	return SPW_REPORT_OK;
+}
+
+SPW_INLINE int spw_report_is_newer(const struct spw_report *report, const struct spw_report_seen *seen)
+{
+	if (report->boot_id != seen->boot_id)
+		return report->boot_id > seen->boot_id;
+	return (__s32)(report->sequence - seen->sequence) > 0;
+}

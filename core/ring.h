@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The ring: hash -> default unit. A flow on its slot's owner needs no entry in the flow table: any
+ * switch that holds the ring, after any restart, computes the same answer. What the hash cannot say
+ * is remembered elsewhere; what moves is remembered here:
+ *
+ *   owner   where packets without an entry go
+ *   next    where new flows go by default; differs from owner while the slot is *moved*
+ *
+ * A pool change sets `next`. The owner stays until no entry-less packet has come for the idle time
+ * (spillwayd then settles the slot: owner = next), or until it dies (at once). So established flows
+ * without an entry never meet another unit, and new flows on a moved slot get entries.
+ */
+#pragma once
+
+#include "hash.h"
+#include "types.h"
+
+struct spw_ring_slot {
+	__u16 owner;
+	__u16 next;
+	__u16 entryless_tick; /* last packet without entry, kept only while moved; 0: none */
+	__u16 deviating_tick; /* last sight of a flow of this slot that has an entry; 0: none live */
+};
+SPW_ASSERT_SIZE(struct spw_ring_slot, 8);
+
+SPW_INLINE __u32 spw_ring_index(__u64 hash, __u32 slots)
+{
+	return spw_scale((__u32)hash, slots);
+}
+
+/* The second, independent slot of a flow: p2c's other candidate. */
+SPW_INLINE __u32 spw_ring_second_index(__u64 hash, __u32 slots)
+{
+	return spw_scale((__u32)(hash >> 32) * 0x9e3779b1u, slots);
+}
+
+/*
+ * The hash to place one request by when its flow binds nothing (affinity none): the flow's own, moved
+ * on by the golden ratio with each draw. So requests spread over the ring by its shares however few
+ * sockets send them; by the flow's hash alone, 64 sockets put 25 % more on one of two servers.
+ */
+SPW_INLINE __u64 spw_spread(__u64 hash, __u32 draw)
+{
+	__u32 low = (__u32)hash + draw * 0x9e3779b1u;
+	__u32 high = (__u32)(hash >> 32) + draw * 0x85ebca6bu;
+
+	return (__u64)high << 32 | low;
+}
+
+/* 16-bit tick that is never 0, so that 0 can say "none". Wraps after 19.5 hours. */
+SPW_INLINE __u16 spw_slot_tick(__u32 tick)
+{
+	__u16 t = (__u16)tick;
+
+	return t ? t : 1;
+}

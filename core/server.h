@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * A server as the policies see it: what spillwayd configured of its units and what their load
+ * reports said last. One map entry; the two halves have one writer each.
+ */
+#pragma once
+
+#include "types.h"
+
+/* Allowed moves: absent <-> up; up <-> draining; up, draining <-> down; draining, down -> absent. */
+enum spw_unit_status {
+	SPW_UNIT_ABSENT = 0,
+	SPW_UNIT_UP,
+	SPW_UNIT_DRAINING, /* keeps its flows, gets no new ones */
+	SPW_UNIT_DOWN,	   /* its flows are placed anew */
+};
+
+enum spw_unit_kind {
+	SPW_KIND_CPU = 0,
+	SPW_KIND_SMARTNIC,
+	SPW_KIND_GPU,
+	SPW_KIND_FPGA,
+	SPW_KIND_SSD,
+	SPW_KIND_OTHER,
+};
+
+struct spw_unit_config { /* writer: spillwayd */
+	__u8 status;
+	__u8 kind;
+	__u16 weight; /* capacity, scaled by spillwayd so that ratios within the pool hold */
+};
+SPW_ASSERT_SIZE(struct spw_unit_config, 4);
+
+struct spw_unit_load { /* writer: the data plane, from load reports and its own choices */
+	__u8 level;
+	__u8 flags;	   /* SPW_REPORT_BUSY */
+	__u16 queue;	   /* requests in the unit when it reported */
+	__u32 report_beat; /* when the last report came; 0: never */
+	__u32 assigned;	   /* flows placed here since that report */
+	__u32 latency_us;
+	__u32 completed;
+	__u32 pad;
+};
+SPW_ASSERT_SIZE(struct spw_unit_load, 24);
+
+struct spw_server {
+	struct spw_unit_config unit[SPW_UNITS_PER_SERVER]; /* in order of priority */
+	__u32 silent_beats; /* a unit unheard for longer is silent; writer: spillwayd */
+	__u32 draws;	    /* weighted draws made so far; writer: the data plane, races harmless */
+	__u32 pad[6];
+	struct spw_unit_load load[SPW_UNITS_PER_SERVER];
+};
+SPW_ASSERT_SIZE(struct spw_server, 256);
+
+/* 1 if silent: no report for silent_beats, or none ever. Its load is unknown, which is not idle. */
+SPW_INLINE __u32 spw_unit_is_silent(const struct spw_server *server, __u32 unit, __u32 beat)
+{
+	__u32 reported = server->load[unit & (SPW_UNITS_PER_SERVER - 1)].report_beat;
+	__u32 age = beat - reported;
+
+	return (__u32)(spw_is_zero(reported) | spw_less(server->silent_beats, age));
+}

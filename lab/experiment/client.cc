@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+
+namespace spillway::lab {
+namespace {
+
+// The number after the last space of a line.
+std::optional<double> LastNumber(std::string_view line) {
+  const size_t space = line.rfind(' ');
+  if (space == std::string_view::npos) return std::nullopt;
+  double value = 0;
+  auto [end, error] = std::from_chars(line.data() + space + 1, line.data() + line.size(), value);
+  if (error != std::errc()) return std::nullopt;
+  return value;
+}
+
+// Source ports. A switch that places by flow needs many to be fair; with 1000 dnsperf cannot keep up.
+constexpr const char* kSockets = "64";
+
+bool RunsKnot(const TestbedSpec& spec) {
+  for (const ServerSpec& server : spec.servers)
+    for (const UnitSpec& unit : server.units)
+      if (unit.runs == Workload::kKnot) return true;
+  return false;
+}
+
+std::vector<std::string> DnsperfCommand(const Testbed& testbed, const LoadRun& run) {
+  std::vector<std::string> argv = {"dnsperf",
+                                   "-s",
+                                   run.target.ToString(),
+                                   "-p",
+                                   fmt::format("{}", run.port.port),
+                                   "-m",
+                                   run.port.protocol == model::Protocol::kTcp ? "tcp" : "udp",
+                                   "-d",
+                                   testbed.plan().folder + "/queries.txt",
+                                   "-l",
+                                   fmt::format("{:.3f}", run.seconds),
+                                   "-t",
+                                   fmt::format("{:.3f}", run.timeout_s),
+                                   "-c",
+                                   kSockets,
+                                   "-S",
+                                   "100000",
+                                   "-v"};
+  // Open loop: no wait for answers, up to all that a timeout's worth of silence can leave open.
+  const auto open = static_cast<uint64_t>(std::min(run.rate * run.timeout_s * 1.5 + 100, 1e6));
+  argv.insert(argv.end(), {"-q", fmt::format("{}", run.rate > 0 ? open : run.outstanding)});
+  if (run.rate > 0) argv.insert(argv.end(), {"-Q", fmt::format("{:.0f}", run.rate)});
+  if (RunsKnot(testbed.spec())) argv.push_back("-D");  // ask for the signatures
+  return argv;
+}
+
+std::string LastLine(const std::string& path) {
+  std::ifstream in(path);
+  std::string line, last;
+  while (std::getline(in, line))
+    if (!line.empty()) last = line;
+  return last;
+}
+
+}  // namespace
+
+Result<Sample> ParseDnsperf(std::istream& out) {
+  Sample sample;
+  std::string line;
+  bool complete = false;
+  while (std::getline(out, line)) {
+    if (line.starts_with("> ")) {
+      if (!line.starts_with("> NOERROR ")) continue;
+      if (auto seconds = LastNumber(line)) sample.latencies_ms.push_back(*seconds * 1e3);
+    } else if (line.find("Queries sent:") != std::string::npos) {
+      if (auto n = LastNumber(line)) sample.sent = static_cast<uint64_t>(*n);
+    } else if (line.find("Run time (s):") != std::string::npos) {
+      if (auto s = LastNumber(line)) sample.seconds = *s;
+      complete = true;
+    }
+  }
+  if (!complete || sample.seconds <= 0)
+    return Fail(ErrorCode::kSystem, "dnsperf: its output ends before the statistics");
+  if (sample.latencies_ms.size() > sample.sent)
+    return Fail(ErrorCode::kSystem, "dnsperf: more answers than queries in its output");
+  std::sort(sample.latencies_ms.begin(), sample.latencies_ms.end());
+  return sample;
+}
+
+Result<Sample> RunLoad(const Testbed& testbed, LoadClient client, const LoadRun& run) {
+  if (client != LoadClient::kDnsperf)
+    return Fail(ErrorCode::kUnavailable, "client spillway-load: this build has none");
+  StartOptions o;
+  o.argv = DnsperfCommand(testbed, run);
+  o.netns = testbed.plan().client_netns;
+  o.cpus = testbed.spec().cpus.client;
+  o.cgroup_procs = testbed.common_group();
+  // A file in memory: a pipe would make the client wait for its reader.
+  o.stdout_file = testbed.plan().folder + "/client.out";
+  o.stderr_file = testbed.plan().folder + "/client.log";
+  auto status = Start(o).and_then([](const ProcessId& id) { return Wait(id); });
+  if (!status) return tl::make_unexpected(status.error());
+  if (*status != 0)
+    return Fail(ErrorCode::kSystem, fmt::format("dnsperf: exit {}: {}", *status, LastLine(o.stderr_file)));
+  std::ifstream out(o.stdout_file);
+  auto sample = ParseDnsperf(out);
+  // The run lasts until the last answer or timeout; queries were sent for run.seconds of it.
+  if (sample) sample->seconds = run.seconds;
+  return sample;
+}
+
+double LatencyPercentile(const Sample& sample, double percent, double timeout_s) {
+  if (sample.sent == 0) return std::nan("");
+  const auto rank =
+      static_cast<size_t>(std::max(1.0, std::ceil(percent / 100 * static_cast<double>(sample.sent))));
+  return rank <= sample.latencies_ms.size() ? sample.latencies_ms[rank - 1] : timeout_s * 1e3;
+}
+
+double AnsweredPct(const Sample& sample, double limit_ms) {
+  if (sample.sent == 0) return std::nan("");
+  const auto in_time = std::upper_bound(sample.latencies_ms.begin(), sample.latencies_ms.end(), limit_ms);
+  return 100.0 * static_cast<double>(in_time - sample.latencies_ms.begin()) /
+         static_cast<double>(sample.sent);
+}
+
+}  // namespace spillway::lab

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of a load client in a testbed: requests at a rate, and what became of each.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "lab/experiment/experiment_spec.h"
+#include "lab/testbed/testbed.h"
+
+namespace spillway::lab {
+
+struct LoadRun {
+  model::Address target;
+  model::ServicePort port;
+  double rate = 0;  // requests/s, open loop; 0: closed loop, `outstanding` at a time
+  uint32_t outstanding = 200;
+  double seconds = 1;
+  double timeout_s = 1;  // a request unanswered for longer is given up
+};
+
+// What became of the requests. Pure value.
+struct Sample {
+  uint64_t sent = 0;
+  double seconds = 0;
+  std::vector<double> latencies_ms;  // of those answered, ascending
+};
+
+// dnsperf's -v output: one line per answer, "> RCODE NAME TYPE LATENCY", "T" for a timeout. Only NOERROR
+// counts as an answer. Errors: kSystem when it is not dnsperf's output.
+[[nodiscard]] Result<Sample> ParseDnsperf(std::istream& out);
+
+// Runs the client in the testbed's client namespace. Errors: the client is missing or failed.
+[[nodiscard]] Result<Sample> RunLoad(const Testbed& testbed, LoadClient client, const LoadRun& run);
+
+// Of all sent, one that was never answered standing for `timeout_s`: what a user would have waited.
+double LatencyPercentile(const Sample& sample, double percent, double timeout_s);
+// Answered within `limit_ms`, of those sent.
+double AnsweredPct(const Sample& sample, double limit_ms);
+
+}  // namespace spillway::lab

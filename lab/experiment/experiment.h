@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs an experiment: testbed up, capacities measured, policies swept over load, testbed down, report.
+//
+// Loss, as the P4Mite paper (ICNP 2022) has it: a request without an answer, or answered later than ten
+// times the unloaded latency. That is the median at 10 % load of the first unit, and at least its quota
+// period: a unit whose CPU time is rationed makes a request wait for the next period, whatever the load.
+#pragma once
+
+#include <string>
+
+#include "experiment_spec.h"
+
+namespace spillway::lab {
+
+struct ExperimentOutput {
+  std::string text;      // table and findings, for a terminal
+  std::string document;  // the JSON document
+};
+
+// Shows its progress on stderr. With `out_folder`, writes report.html and report.json there. Call inside
+// an InterruptGuard; interrupted, it takes the testbed down and fails with "interrupted".
+[[nodiscard]] Result<ExperimentOutput> RunExperiment(const ExperimentSpec& spec,
+                                                     const std::string& out_folder);
+
+}  // namespace spillway::lab

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiment_spec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "lab/testbed/spec_reader.h"
+#include "model/scalars.h"
+
+namespace spillway::lab {
+namespace {
+
+using model::Field;
+using model::MapReader;
+using model::Problems;
+
+void ReadSeconds(Problems& problems, const Field* field, double& into) {
+  if (field == nullptr) return;
+  if (auto time = ReadMicros(problems, *field, Micros(200'000), Micros(3600'000'000)))
+    into = static_cast<double>(time->count()) / 1e6;
+}
+
+void ReadLoads(Problems& problems, const Field& field, std::vector<double>& loads) {
+  loads.clear();
+  for (const Field& entry : model::ReadList(problems, field, "a list of percentages, such as [20, 50, 80]"))
+    if (auto pct = ReadNumber(problems, entry, 0.1, 300)) loads.push_back(*pct);
+  if (loads.empty() || !std::is_sorted(loads.begin(), loads.end()))
+    problems.Add(field.line, field.path, "expected percentages in ascending order");
+}
+
+void ReadPolicies(Problems& problems, const Field& field, std::vector<PolicyRun>& policies) {
+  std::set<std::string> names;
+  for (const Field& entry : model::ReadList(problems, field, "a list of policies")) {
+    MapReader map(problems, entry, {"name", "unit_policy"});
+    PolicyRun run;
+    if (const Field* f = map.Need("name", "a name"))
+      if (auto name = model::ReadName(problems, *f)) run.name = *name;
+    if (const Field* f = map.Need("unit_policy", "a unit policy"))
+      if (auto p = model::ReadWord<spw_unit_policy>(problems, *f, model::ParseUnitPolicy, SPW_UNIT_POLICIES))
+        run.unit_policy = *p;
+    if (!names.insert(run.name).second) problems.Add(entry.line, entry.path, "expected a name of its own");
+    policies.push_back(run);
+  }
+  if (policies.empty()) problems.Add(field.line, field.path, "expected at least one policy");
+}
+
+// Keys that `quick:` may set anew.
+void ReadExtent(Problems& problems, const MapReader& map, ExperimentSpec& spec) {
+  if (const Field* f = map.Find("load_pct")) ReadLoads(problems, *f, spec.load_pct);
+  ReadSeconds(problems, map.Find("seconds"), spec.seconds);
+  ReadSeconds(problems, map.Find("calibrate"), spec.calibrate_seconds);
+  if (const Field* f = map.Find("rounds"))
+    if (auto n = model::ReadInteger(problems, *f, 1, 1000)) spec.rounds = static_cast<int>(*n);
+}
+
+void ReadClient(Problems& problems, const Field& field, LoadClient& client) {
+  auto text = model::ReadText(problems, field, "one of dnsperf, spillway-load");
+  if (!text) return;
+  if (*text == "dnsperf")
+    client = LoadClient::kDnsperf;
+  else if (*text == "spillway-load")
+    client = LoadClient::kSpillwayLoad;
+  else
+    problems.Add(field.line, field.path,
+                 "expected one of dnsperf, spillway-load, got " + model::Describe(field.node));
+}
+
+void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec& spec) {
+  MapReader map(problems, field,
+                {"name", "service", "client", "policies", "load_pct", "seconds", "calibrate", "rounds",
+                 "capacity_rps", "unloaded_ms", "tolerated_loss_pct", "quick"});
+  if (const Field* f = map.Need("name", "a name"))
+    if (auto name = model::ReadName(problems, *f)) spec.name = *name;
+  if (const Field* f = map.Need("service", "a service of the testbed"))
+    if (auto name = model::ReadName(problems, *f)) {
+      spec.service = *name;
+      if (std::none_of(spec.testbed.services.begin(), spec.testbed.services.end(),
+                       [&](const ServiceSpec& s) { return s.name == *name; }))
+        problems.Add(f->line, f->path, "expected a service of the testbed, got " + model::Describe(f->node));
+    }
+  if (const Field* f = map.Find("client")) ReadClient(problems, *f, spec.client);
+  if (const Field* f = map.Need("policies", "a list of policies")) ReadPolicies(problems, *f, spec.policies);
+  (void)map.Need("load_pct", "a list of percentages, such as [20, 50, 80]");
+  ReadExtent(problems, map, spec);
+  if (const Field* f = map.Find("capacity_rps")) spec.capacity_rps = ReadNumber(problems, *f, 1, 1e8);
+  if (const Field* f = map.Find("unloaded_ms")) spec.unloaded_ms = ReadNumber(problems, *f, 0.001, 1e6);
+  if (const Field* f = map.Find("tolerated_loss_pct"))
+    if (auto pct = ReadNumber(problems, *f, 0, 50)) spec.tolerated_loss_pct = *pct;
+  if (const Field* f = map.Find("quick")) {
+    ExperimentSpec unused;
+    MapReader part(problems, *f, {"load_pct", "seconds", "calibrate", "rounds"});
+    ReadExtent(problems, part, quick ? spec : unused);
+  }
+}
+
+}  // namespace
+
+Result<ExperimentSpec> LoadExperiment(const std::string& path, bool quick) {
+  ExperimentSpec spec;
+  auto testbed = LoadTestbed(path);
+  if (!testbed) return tl::make_unexpected(testbed.error());
+  auto root = LoadYaml(path);
+  if (!root) return tl::make_unexpected(root.error());
+  spec.testbed = std::move(*testbed);
+  spec.folder = std::filesystem::path(path).parent_path();
+  Problems problems(path);
+  const LabFile file = ReadLabFile(problems, *root);
+  if (!file.experiment)
+    problems.Add(1, "experiment", "expected a map, got nothing");
+  else
+    ReadBody(problems, *file.experiment, quick, spec);
+  if (!problems.none()) return tl::make_unexpected(problems.ToError());
+  return spec;
+}
+
+}  // namespace spillway::lab

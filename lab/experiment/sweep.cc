@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sweep.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lab/testbed/interrupt.h"
+
+namespace spillway::lab {
+namespace {
+
+constexpr double kLatencyLimit = 10;               // times the unloaded latency (P4Mite, ICNP 2022)
+constexpr std::chrono::milliseconds kSettle{300};  // queues empty, agents report the calm
+
+const model::Service& ServiceOf(const ExperimentSpec& spec, const Testbed& testbed) {
+  const auto& all = testbed.plan().config.services;
+  return *std::find_if(all.begin(), all.end(),
+                       [&](const model::Service& s) { return s.name == spec.service; });
+}
+
+bool SameKind(const UnitSpec& a, const UnitSpec& b) {
+  return a.kind == b.kind && a.runs == b.runs && a.quota == b.quota && a.emulated == b.emulated &&
+         a.knot == b.knot;
+}
+
+// Waits out whatever the last run left, on a testbed that is whole.
+Result<void> Settle(const Testbed& testbed) {
+  if (!SleepUnlessInterrupted(kSettle)) return Fail(ErrorCode::kSystem, "interrupted");
+  const auto dead = testbed.Dead();
+  if (dead.empty()) return {};
+  return Fail(ErrorCode::kSystem, fmt::format("{} ended during the experiment", fmt::join(dead, ", ")));
+}
+
+LoadRun RunAt(const ExperimentSpec& spec, const model::Address& target, const model::ServicePort& port,
+              double rate, double seconds) {
+  LoadRun run;
+  run.target = target;
+  run.port = port;
+  run.rate = rate;
+  run.seconds = seconds;
+  if (spec.unloaded_ms) run.timeout_s = std::max(1.0, 2 * kLatencyLimit * *spec.unloaded_ms / 1e3);
+  return run;
+}
+
+// The limit before the unloaded latency is known: its floor, times what loss is defined by.
+double ProvisionalLimitMs(const ExperimentSpec& spec, const UnitPlan& unit) {
+  if (spec.unloaded_ms) return kLatencyLimit * *spec.unloaded_ms;
+  if (!unit.spec.quota) return 100;
+  return kLatencyLimit * std::chrono::duration<double, std::milli>(unit.spec.quota->period).count();
+}
+
+// Closed loop for an upper bound: with requests always waiting, a server wakes less often and answers
+// more than it can when they come one by one. Then open loop, halving the interval.
+Result<double> UnitCapacity(const ExperimentSpec& spec, const Testbed& testbed, const UnitPlan& unit,
+                            const model::ServicePort& port) {
+  constexpr int kHalvings = 4;  // of the upper half: to 3 % of the bound
+  if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
+  auto bound = RunLoad(testbed, spec.client, RunAt(spec, unit.address, port, 0, spec.calibrate_seconds));
+  if (!bound) return tl::make_unexpected(bound.error());
+  double high = static_cast<double>(bound->latencies_ms.size()) / bound->seconds;
+  double low = high / 2;
+  if (high < 1)
+    return Fail(ErrorCode::kSystem,
+                fmt::format("{} answers nothing at {}", unit.label, unit.address.ToString()));
+  for (int i = 0; i < kHalvings; i++) {
+    if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
+    const double rate = (low + high) / 2;
+    auto sample =
+        RunLoad(testbed, spec.client, RunAt(spec, unit.address, port, rate, spec.calibrate_seconds));
+    if (!sample) return tl::make_unexpected(sample.error());
+    const bool good = AnsweredPct(*sample, ProvisionalLimitMs(spec, unit)) >= 100 - spec.tolerated_loss_pct;
+    (good ? low : high) = rate;
+  }
+  return low;
+}
+
+Result<double> UnloadedMs(const ExperimentSpec& spec, const Testbed& testbed, double unit_rps,
+                          const model::ServicePort& port) {
+  const UnitPlan& unit = testbed.plan().units.front();
+  if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
+  auto sample =
+      RunLoad(testbed, spec.client,
+              RunAt(spec, unit.address, port, std::max(1.0, unit_rps / 10), spec.calibrate_seconds));
+  if (!sample) return tl::make_unexpected(sample.error());
+  const double floor =
+      unit.spec.quota ? std::chrono::duration<double, std::milli>(unit.spec.quota->period).count() : 0;
+  return std::max(floor, LatencyPercentile(*sample, 50, 1));
+}
+
+Result<void> MeasureUnits(const ExperimentSpec& spec, const Testbed& testbed, const model::ServicePort& port,
+                          const OnStep& on_step, Calibration& calibration) {
+  const auto& units = testbed.plan().units;
+  for (size_t i = 0; i < units.size(); i++) {
+    on_step(static_cast<double>(i) / static_cast<double>(units.size() + 1),
+            fmt::format("what {} answers alone", units[i].label));
+    size_t same = 0;
+    while (same < i && !SameKind(units[same].spec, units[i].spec)) same++;
+    double rps = same < i ? calibration.units[same].rps : 0;
+    if (same == i) {
+      auto measured = UnitCapacity(spec, testbed, units[i], port);
+      if (!measured) return tl::make_unexpected(measured.error());
+      rps = *measured;
+    }
+    calibration.units.push_back({units[i].label, rps, same == i});
+    calibration.joint_rps += rps;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Calibration> Calibrate(const ExperimentSpec& spec, const Testbed& testbed, const OnStep& on_step) {
+  const model::ServicePort port = ServiceOf(spec, testbed).ports.front();
+  Calibration calibration;
+  if (!spec.capacity_rps)
+    if (auto measured = MeasureUnits(spec, testbed, port, on_step, calibration); !measured)
+      return tl::make_unexpected(measured.error());
+  if (spec.capacity_rps) calibration.joint_rps = *spec.capacity_rps;
+  if (spec.unloaded_ms) {
+    calibration.unloaded_ms = *spec.unloaded_ms;
+  } else {
+    on_step(0.9, "latency at 10 % load");
+    const double unit_rps = calibration.units.empty()
+                                ? calibration.joint_rps / static_cast<double>(testbed.plan().units.size())
+                                : calibration.units.front().rps;
+    auto measured = UnloadedMs(spec, testbed, unit_rps, port);
+    if (!measured) return tl::make_unexpected(measured.error());
+    calibration.unloaded_ms = *measured;
+  }
+  calibration.limit_ms = kLatencyLimit * calibration.unloaded_ms;
+  return calibration;
+}
+
+Result<std::vector<Measurement>> Sweep(const ExperimentSpec& spec, Testbed& testbed,
+                                       const Calibration& calibration, const OnStep& on_step) {
+  const model::Service& service = ServiceOf(spec, testbed);
+  std::vector<Measurement> all;
+  const size_t policies = spec.policies.size();
+  const double total = static_cast<double>(spec.load_pct.size() * policies) * spec.rounds;
+  for (double load_pct : spec.load_pct)
+    for (int round = 0; round < spec.rounds; round++)
+      for (size_t turn = 0; turn < policies; turn++) {
+        const PolicyRun& policy = spec.policies[(turn + static_cast<size_t>(round)) % policies];
+        on_step(static_cast<double>(all.size()) / total,
+                fmt::format("{} at {:.0f} % load, round {} of {}", policy.name, load_pct, round + 1,
+                            spec.rounds));
+        if (auto set = testbed.SetUnitPolicy(spec.service, policy.unit_policy); !set)
+          return tl::make_unexpected(set.error());
+        if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
+        LoadRun run = RunAt(spec, service.vip, service.ports.front(), calibration.joint_rps * load_pct / 100,
+                            spec.seconds);
+        run.timeout_s = std::max(1.0, 2 * calibration.limit_ms / 1e3);
+        auto sample = RunLoad(testbed, spec.client, run);
+        if (!sample) return tl::make_unexpected(sample.error());
+        all.push_back({policy.name, load_pct, static_cast<double>(sample->sent) / sample->seconds,
+                       LatencyPercentile(*sample, 50, run.timeout_s),
+                       LatencyPercentile(*sample, 99, run.timeout_s),
+                       AnsweredPct(*sample, calibration.limit_ms)});
+      }
+  return all;
+}
+
+}  // namespace spillway::lab

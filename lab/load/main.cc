@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway-load: an open-loop client. The outcome as JSON on stdout, progress on stderr. SIGINT and SIGTERM
+// end it early: what was sent is reported and the exit code is 1.
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+
+#include <optional>
+
+#include "generator.h"
+#include "lab/unit/priority.h"
+#include "options.h"
+#include "outcome.h"
+#include "report/file.h"
+#include "report/progress.h"
+#include "samples.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Sends requests at a given rate, whether or not they are answered, and records each.",
+               "spillway-load");
+  spillway::load::Options options;
+  spillway::load::AddOptions(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &files);
+  }
+  (void)::prctl(PR_SET_TIMERSLACK, 1UL);
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM}) ::sigaddset(&signals, signal);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  const int signal_fd = ::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+
+  if (options.realtime && !spillway::unit::TakeRealtimePriority()) {
+    fmt::print(stderr, "spillway-load: --realtime: not permitted (needs CAP_SYS_NICE)\n");
+    return 1;
+  }
+  std::optional<spillway::report::Progress> progress;
+  spillway::load::OnProgress on_progress;
+  if (!options.quiet) {
+    progress.emplace("spillway-load");
+    on_progress = [&](double fraction, const spillway::load::Ledger&) { progress->Update(fraction, ""); };
+  }
+  const auto run = spillway::load::Generate(options.settings, signal_fd, on_progress);
+  if (!run) {
+    progress.reset();
+    fmt::print(stderr, "spillway-load: {}\n", run.error().message);
+    return 1;
+  }
+  if (progress) progress->Finish(run->interrupted ? "interrupted" : "");
+  fmt::print(
+      "{}\n",
+      ToJson(options.settings, *run).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  if (!options.samples_path.empty()) {
+    const auto written = spillway::report::WriteFile(
+        options.samples_path, options.samples_csv ? SamplesCsv(run->ledger) : SamplesBinary(run->ledger));
+    if (!written) {
+      fmt::print(stderr, "spillway-load: {}\n", written.error().message);
+      return 1;
+    }
+  }
+  return run->interrupted ? 1 : 0;
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run of spillway-load does. Values only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "arrivals.h"
+#include "lab/unit/socket_address.h"
+
+namespace spillway::load {
+
+enum class Protocol { kUdp, kTcp };
+
+struct PortRange {
+  std::uint16_t low = 0, high = 0;  // inclusive
+};
+
+struct Settings {
+  unit::SocketAddress target;
+  Protocol protocol = Protocol::kUdp;
+  Process arrivals = Process::kPoisson;
+  double rate = 1000;                                           // requests per second
+  std::chrono::nanoseconds duration{std::chrono::seconds(10)};  // measured
+  std::chrono::nanoseconds warmup{0};                           // before it: sent, not measured
+  std::chrono::nanoseconds timeout{std::chrono::seconds(1)};    // after it a request counts as lost
+  std::uint64_t seed = 1;
+
+  // Each request from the next of a pool of UDP sockets, or over a TCP connection of its own.
+  bool flow_per_request = false;
+  std::size_t flows = 0;  // sockets or connections; 0: 64, or with flow_per_request as many as sensible
+  std::vector<unit::SocketAddress> sources;  // addresses to send from, in turn; none: the kernel's choice
+  std::optional<PortRange> source_ports;     // none: the kernel's choice
+  bool reset_close = false;  // TCP per request: end with RST, which leaves no TIME_WAIT behind
+
+  std::uint32_t payload_bytes = 0;
+  std::uint32_t cost_milli = 1000;
+  std::chrono::nanoseconds interval{0};  // also figures per interval of this length; 0: none
+
+  [[nodiscard]] double ExpectedRequests() const {
+    return rate * std::chrono::duration<double>(warmup + duration).count();
+  }
+};
+
+}  // namespace spillway::load

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Network namespaces as `ip netns add` makes them (named by bind mounts in /run/netns), links between
+// them, and work done inside one. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "model/error.h"
+#include "plan.h"
+
+namespace spillway::lab {
+
+[[nodiscard]] Result<void> AddNetns(const std::string& name);
+void DeleteNetns(const std::string& name);  // no error if there is none
+
+// Runs `work` on a thread of its own inside the namespace. `work` starts no tied processes.
+[[nodiscard]] Result<void> Inside(const std::string& netns, const std::function<Result<void>()>& work);
+
+// Links, addresses, routes, sysctls and offloads of the whole plan; its namespaces exist.
+[[nodiscard]] Result<void> Connect(const Plan& plan);
+
+// Whether a socket is bound to the port, as the namespace of process `pid` shows it.
+bool PortBound(pid_t pid, const model::ServicePort& port);
+
+}  // namespace spillway::lab

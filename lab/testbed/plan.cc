@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "model/yaml.h"
+#include "workloads.h"
+
+namespace spillway::lab {
+namespace {
+
+constexpr const char* kPool = "lab";
+
+model::Address Addr(const std::string& text) { return *model::Address::Parse(text); }
+
+Link MakeLink(const std::string& testbed, const std::string& label, size_t number) {
+  return {label,
+          NetnsName(testbed, label),
+          fmt::format("10.77.{}.1", number),
+          fmt::format("10.77.{}.2", number),
+          fmt::format("fd77:0:0:{:x}::1", number),
+          fmt::format("fd77:0:0:{:x}::2", number)};
+}
+
+std::string Micros2Text(Micros time) { return fmt::format("{}us", time.count()); }
+
+std::string AgentYaml(const TestbedSpec& spec, const Plan& plan, uint32_t server_code, size_t unit,
+                      const std::string& key_file) {
+  std::vector<std::string> ports;
+  bool dns = false;
+  for (const ServiceSpec& service : spec.services)
+    for (const model::ServicePort& port : service.ports) {
+      std::string text = model::ToString(port);
+      // Services on different VIPs may share ports; the agent sees one unit's interface.
+      if (std::find(ports.begin(), ports.end(), text) == ports.end()) ports.push_back(std::move(text));
+      dns = dns || port.port == 53;
+    }
+  const AgentSpec& a = spec.agent;
+  const std::string host = plan.config.data_plane.report->address.ToString();
+  return fmt::format(
+      "switches: [\"{}\"]\n"
+      "server: {{code: {}, key_file: {}}}\n"
+      "unit: {}\n"
+      "interface: eth0\n"
+      "services: [{}]\n"
+      "meter: {{kind: latency, {}source: auto, timeout: {}}}\n"
+      "trigger: {{threshold: {}, release_ratio: {}, second_report_after: {}}}\n"
+      "report: {{mode: {}, period: {}, heartbeat: {}}}\n",
+      spec.family == 4 ? fmt::format("{}:{}", host, SPW_REPORT_PORT)
+                       : fmt::format("[{}]:{}", host, SPW_REPORT_PORT),
+      server_code, key_file, unit, fmt::join(ports, ", "), dns ? "protocol: dns, " : "",
+      Micros2Text(a.timeout), Micros2Text(a.threshold), a.release_ratio, Micros2Text(a.second_report_after),
+      a.mode, Micros2Text(a.period), Micros2Text(a.heartbeat));
+}
+
+void AddServices(const TestbedSpec& spec, Plan& plan) {
+  size_t given = 0;
+  for (const ServiceSpec& s : spec.services) {
+    model::Service service;
+    service.name = s.name;
+    given++;
+    service.vip = s.vip ? *s.vip
+                        : Addr(spec.family == 4 ? fmt::format("10.77.255.{}", given)
+                                                : fmt::format("fd77:0:0:ffff::{:x}", given));
+    service.ports = s.ports;
+    service.pool = kPool;
+    service.mode = s.mode;
+    service.affinity = s.affinity;
+    service.server_policy = s.server_policy;
+    service.unit_policy = s.unit_policy;
+    if (s.mode == SPW_MODE_DSR_L2) plan.dsr_vips.push_back(service.vip.ToString());
+    plan.config.services.push_back(std::move(service));
+  }
+}
+
+}  // namespace
+
+std::string NetnsName(const std::string& testbed, const std::string& label) {
+  return fmt::format("spw-{}-{}", testbed, label);
+}
+
+Plan MakePlan(const TestbedSpec& spec, const Paths& paths) {
+  Plan plan;
+  plan.name = spec.name;
+  plan.folder = paths.folder;
+  plan.mtu = spec.mtu;
+  plan.switch_netns = NetnsName(spec.name, "switch");
+  plan.client_netns = NetnsName(spec.name, "client");
+  plan.links.push_back(MakeLink(spec.name, "client", 0));
+  plan.config.data_plane.flow_table_entries = spec.flow_table_entries;
+  plan.config.data_plane.interfaces.push_back("client");
+  plan.config.data_plane.report.emplace();
+  plan.config.data_plane.report->address =
+      Addr(spec.family == 4 ? plan.links[0].switch_v4 : plan.links[0].switch_v6);
+  AddServices(spec, plan);
+
+  model::Pool pool;
+  pool.name = kPool;
+  for (const ServerSpec& s : spec.servers) {
+    model::Server server;
+    server.name = s.name;
+    server.code = static_cast<uint32_t>(pool.servers.size());
+    server.key_file = fmt::format("{}/{}.key", paths.folder, s.name);
+    plan.key_files.push_back(server.key_file);
+    for (const UnitSpec& u : s.units) {
+      const std::string label = s.name + "-" + u.name;
+      const Link link = MakeLink(spec.name, label, plan.links.size());
+      UnitPlan unit{label, link.netns, s.name, u, {}, {}, {}};
+      unit.address = u.address ? *u.address : Addr(spec.family == 4 ? link.peer_v4 : link.peer_v6);
+      WorkloadPlan work = PlanWorkload(spec, plan.config, unit, paths);
+      plan.files.merge(work.files);
+      unit.server_process = std::move(work.process);
+      if (spec.agent.run) {
+        const std::string file = fmt::format("{}/{}.agent.yaml", paths.folder, label);
+        plan.files[file] = AgentYaml(spec, plan, *server.code, server.units.size(), server.key_file);
+        unit.agent =
+            ProcessPlan{label + ".agent",  link.netns,   {paths.programs + "/spillway-agent", "-c", file},
+                        spec.cpus.daemons, std::nullopt, {}};
+      }
+      server.units.push_back({u.name, u.kind, unit.address, u.capacity, false});
+      plan.config.data_plane.interfaces.push_back(label);
+      plan.links.push_back(link);
+      plan.units.push_back(std::move(unit));
+    }
+    pool.servers.push_back(std::move(server));
+  }
+  plan.config.pools.push_back(std::move(pool));
+
+  plan.pool_file = paths.folder + "/pool.yaml";
+  plan.api_socket = paths.folder + "/api.sock";
+  plan.files[plan.pool_file] = model::ToYaml(plan.config);
+  plan.files[paths.folder + "/queries.txt"] = QueryFileText();
+  plan.daemon = {"spillwayd",
+                 plan.switch_netns,
+                 {paths.programs + "/spillwayd", "-c", plan.pool_file, "--instance", "lab-" + spec.name,
+                  "--run-dir", paths.folder, "--api", plan.api_socket},
+                 spec.cpus.daemons,
+                 std::nullopt,
+                 {{}, plan.api_socket}};
+  return plan;
+}
+
+}  // namespace spillway::lab

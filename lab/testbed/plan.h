@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a testbed asks of the machine: namespaces, links, files and processes, all by name, decided
+// before anything is touched. Pure; testbed.h carries it out.
+//
+//   spw-NAME-client ──veth── spw-NAME-switch ──veth── spw-NAME-SERVER-UNIT   (one per unit)
+//
+// Link number n joins the switch's 10.77.n.1 and fd77:0:0:n::1 to its peer's .2 and ::2; 0 is the
+// client's. VIPs given by the lab are 10.77.255.k and fd77:0:0:ffff::k. The addresses exist inside the
+// namespaces only.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/pool.h"
+#include "spec.h"
+
+namespace spillway::lab {
+
+struct Link {
+  std::string label;  // "client" or "server-unit": also the interface's name at the switch
+  std::string netns;
+  std::string switch_v4, peer_v4, switch_v6, peer_v6;  // without prefix length; /24 and /64
+};
+
+// Answers once the process is ready: a bound port in its namespace, or a UNIX socket.
+struct Readiness {
+  std::vector<model::ServicePort> ports;
+  std::string socket;
+};
+
+struct ProcessPlan {
+  std::string label;
+  std::string netns;
+  std::vector<std::string> argv;
+  std::vector<int> cpus;          // empty: anywhere
+  std::optional<CpuQuota> quota;  // own CPU control group, named after the label
+  Readiness ready;
+};
+
+struct UnitPlan {
+  std::string label, netns, server;
+  UnitSpec spec;
+  model::Address address;
+  std::optional<ProcessPlan> server_process;
+  std::optional<ProcessPlan> agent;
+};
+
+struct Paths {
+  std::string folder;    // generated files, logs and sockets of this testbed
+  std::string programs;  // where spillwayd, spillway-agent and spillway-unit are
+};
+
+struct Plan {
+  std::string name, folder;
+  std::string client_netns, switch_netns;
+  std::vector<Link> links;  // the client's first
+  std::vector<UnitPlan> units;
+  std::vector<std::string> dsr_vips;  // to stand on each unit's lo
+  model::Config config;               // what spillwayd gets; key files are in `folder`
+  std::string pool_file, api_socket;
+  ProcessPlan daemon;
+  std::map<std::string, std::string> files;  // path -> content
+  std::vector<std::string> key_files;        // to be filled with 32 random hex digits
+  int mtu = 1500;
+};
+
+// "spw-" + testbed + "-" + label.
+std::string NetnsName(const std::string& testbed, const std::string& label);
+
+Plan MakePlan(const TestbedSpec& spec, const Paths& paths);
+
+// The zone of the DNS workloads: h1..h1000 .example.org, one A record each.
+std::string ZoneText();
+// One query a line, as dnsperf reads them.
+std::string QueryFileText();
+
+}  // namespace spillway::lab

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec_reader.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "model/scalars.h"
+
+namespace spillway::lab {
+namespace {
+
+using model::Field;
+using model::MapReader;
+using model::Problems;
+
+constexpr size_t kLongestInterface = 15;  // IFNAMSIZ - 1; the switch's end of a link is named "server-unit"
+constexpr size_t kMostUnits = 250;        // one link number each in 10.77.N.0/24
+
+template <class T, class Read>
+void Take(T& into, const Field* field, Read read) {
+  if (field == nullptr) return;
+  if (auto value = read(*field)) into = *value;
+}
+
+void ReadCpus(Problems& problems, const MapReader& map, std::string_view key, std::vector<int>& into) {
+  const Field* field = map.Find(key);
+  if (field == nullptr) return;
+  for (const Field& entry : model::ReadList(problems, *field, "a list of CPU numbers"))
+    if (auto cpu = model::ReadInteger(problems, entry, 0, 1023)) into.push_back(static_cast<int>(*cpu));
+}
+
+CpuQuota ReadQuota(Problems& problems, const Field& field) {
+  MapReader map(problems, field, {"quota", "period"});
+  CpuQuota quota;
+  auto time = [&](Micros least, Micros most) {
+    return [&problems, least, most](const Field& f) { return ReadMicros(problems, f, least, most); };
+  };
+  Take(quota.quota, map.Need("quota", "CPU time per period"), time(Micros(1000), Micros(1'000'000)));
+  Take(quota.period, map.Need("period", "a time"), time(Micros(1000), Micros(1'000'000)));
+  return quota;
+}
+
+void ReadEmulated(Problems& problems, const Field& field, Emulated& e) {
+  MapReader map(problems, field, {"workers", "service", "cv", "latency"});
+  if (const Field* f = map.Find("workers"))
+    if (auto n = model::ReadInteger(problems, *f, 1, 1024)) e.workers = static_cast<uint32_t>(*n);
+  Take(e.service, map.Need("service", "the mean service time"),
+       [&](const Field& f) { return ReadMicros(problems, f, Micros(1), Micros(60'000'000)); });
+  Take(e.cv, map.Find("cv"), [&](const Field& f) { return ReadNumber(problems, f, 0, 10); });
+  Take(e.latency, map.Find("latency"),
+       [&](const Field& f) { return ReadMicros(problems, f, Micros(0), Micros(60'000'000)); });
+}
+
+void ReadKnot(Problems& problems, const Field& field, KnotSigning& knot) {
+  MapReader map(problems, field, {"algorithm", "key_bits"});
+  Take(knot.algorithm, map.Find("algorithm"), [&](const Field& f) { return model::ReadName(problems, f); });
+  if (const Field* f = map.Find("key_bits"))
+    if (auto n = model::ReadInteger(problems, *f, 1024, 4096)) knot.key_bits = static_cast<uint32_t>(*n);
+}
+
+// `runs:` is a word, or {emulated: {...}}, or {knot: {...}}.
+void ReadWorkload(Problems& problems, const Field& field, UnitSpec& unit) {
+  if (field.node.IsMap()) {
+    MapReader map(problems, field, {"emulated", "knot"});
+    if (const Field* f = map.Find("knot")) {
+      unit.runs = Workload::kKnot;
+      ReadKnot(problems, *f, unit.knot);
+    } else if (const Field* e = map.Need("emulated", "a map")) {
+      unit.runs = Workload::kEmulated;
+      ReadEmulated(problems, *e, unit.emulated);
+    }
+    return;
+  }
+  static const std::pair<const char*, Workload> kWords[] = {{"nsd", Workload::kNsd},
+                                                            {"knot", Workload::kKnot},
+                                                            {"nginx", Workload::kNginx},
+                                                            {"none", Workload::kNone}};
+  const char* expected = "one of nsd, knot, nginx, none, {knot: {...}} or {emulated: {service: ...}}";
+  auto text = model::ReadText(problems, field, expected);
+  if (!text) return;
+  for (const auto& [word, workload] : kWords)
+    if (*text == word) {
+      unit.runs = workload;
+      return;
+    }
+  problems.Add(field.line, field.path,
+               fmt::format("expected {}, got {}", expected, model::Describe(field.node)));
+}
+
+UnitSpec ReadUnit(Problems& problems, const Field& field, int family) {
+  MapReader map(problems, field, {"name", "kind", "capacity", "address", "runs", "cpu_quota"});
+  UnitSpec unit;
+  Take(unit.name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
+  Take(unit.kind, map.Find("kind"), [&](const Field& f) {
+    return model::ReadWord<spw_unit_kind>(problems, f, model::ParseUnitKind, SPW_KIND_OTHER + 1);
+  });
+  Take(unit.capacity, map.Find("capacity"), [&](const Field& f) { return model::ReadCapacity(problems, f); });
+  if (const Field* f = map.Find("address"); f != nullptr && f->node.Scalar() != "auto") {
+    unit.address = model::ReadAddress(problems, *f);
+    if (unit.address && unit.address->family != family)
+      problems.Add(f->line, f->path,
+                   fmt::format("expected an IPv{} address, as the testbed's family", family));
+  }
+  if (const Field* f = map.Find("runs")) ReadWorkload(problems, *f, unit);
+  if (const Field* f = map.Find("cpu_quota")) unit.quota = ReadQuota(problems, *f);
+  return unit;
+}
+
+void ReadServers(Problems& problems, const Field& field, TestbedSpec& spec) {
+  std::set<std::string> links;
+  for (const Field& entry : model::ReadList(problems, field, "a list of servers")) {
+    MapReader map(problems, entry, {"name", "units"});
+    ServerSpec server;
+    Take(server.name, map.Need("name", "a name"),
+         [&](const Field& f) { return model::ReadName(problems, f); });
+    const Field* units = map.Need("units", "a list of units");
+    if (units == nullptr) continue;
+    for (const Field& unit : model::ReadList(problems, *units, "a list of units")) {
+      server.units.push_back(ReadUnit(problems, unit, spec.family));
+      const std::string link = server.name + "-" + server.units.back().name;
+      if (link.size() > kLongestInterface)
+        problems.Add(unit.line, unit.path,
+                     fmt::format("expected server and unit names of {} characters together, as {} names an "
+                                 "interface",
+                                 kLongestInterface - 1, link));
+      if (!links.insert(link).second)
+        problems.Add(unit.line, unit.path, fmt::format("{} stands twice", link));
+    }
+    if (server.units.empty() || server.units.size() > SPW_UNITS_PER_SERVER)
+      problems.Add(units->line, units->path, fmt::format("expected 1 to {} units", SPW_UNITS_PER_SERVER));
+    spec.servers.push_back(std::move(server));
+  }
+  if (spec.servers.empty()) problems.Add(field.line, field.path, "expected at least one server");
+  if (links.size() > kMostUnits)
+    problems.Add(field.line, field.path, fmt::format("expected at most {} units in all", kMostUnits));
+}
+
+ServiceSpec ReadService(Problems& problems, const Field& field, int family) {
+  MapReader map(problems, field,
+                {"name", "vip", "ports", "mode", "affinity", "server_policy", "unit_policy"});
+  ServiceSpec service;
+  Take(service.name, map.Need("name", "a name"),
+       [&](const Field& f) { return model::ReadName(problems, f); });
+  if (const Field* f = map.Find("vip"); f != nullptr && f->node.Scalar() != "auto") {
+    service.vip = model::ReadAddress(problems, *f);
+    if (service.vip && service.vip->family != family)
+      problems.Add(f->line, f->path,
+                   fmt::format("expected an IPv{} address, as the testbed's family", family));
+  }
+  if (const Field* f = map.Need("ports", "a list such as [udp/53]")) {
+    for (const Field& port : model::ReadList(problems, *f, "a list such as [udp/53]"))
+      if (auto value = model::ReadServicePort(problems, port)) service.ports.push_back(*value);
+    if (service.ports.empty()) problems.Add(f->line, f->path, "expected at least one port");
+  }
+  Take(service.mode, map.Find("mode"), [&](const Field& f) {
+    return model::ReadWord<spw_mode>(problems, f, model::ParseMode, SPW_MODE_DSR_L2 + 1);
+  });
+  Take(service.affinity, map.Find("affinity"), [&](const Field& f) {
+    return model::ReadWord<spw_affinity>(problems, f, model::ParseAffinity, SPW_AFFINITY_NONE + 1);
+  });
+  Take(service.server_policy, map.Find("server_policy"), [&](const Field& f) {
+    return model::ReadWord<spw_server_policy>(problems, f, model::ParseServerPolicy, SPW_SERVER_POLICIES);
+  });
+  Take(service.unit_policy, map.Find("unit_policy"), [&](const Field& f) {
+    return model::ReadWord<spw_unit_policy>(problems, f, model::ParseUnitPolicy, SPW_UNIT_POLICIES);
+  });
+  return service;
+}
+
+void ReadAgent(Problems& problems, const Field& field, AgentSpec& agent) {
+  MapReader map(
+      problems, field,
+      {"run", "threshold", "release_ratio", "second_report_after", "timeout", "mode", "period", "heartbeat"});
+  auto time = [&](const Field& f) { return ReadMicros(problems, f, Micros(0), Micros(60'000'000)); };
+  Take(agent.run, map.Find("run"), [&](const Field& f) { return model::ReadBool(problems, f); });
+  Take(agent.threshold, map.Find("threshold"), time);
+  Take(agent.release_ratio, map.Find("release_ratio"),
+       [&](const Field& f) { return ReadNumber(problems, f, 0, 1); });
+  Take(agent.second_report_after, map.Find("second_report_after"), time);
+  Take(agent.timeout, map.Find("timeout"), time);
+  Take(agent.period, map.Find("period"),
+       [&](const Field& f) { return ReadMicros(problems, f, Micros(1000), Micros(10'000'000)); });
+  Take(agent.heartbeat, map.Find("heartbeat"), time);
+  if (const Field* f = map.Find("mode")) {
+    Take(agent.mode, f,
+         [&](const Field& g) { return model::ReadText(problems, g, "one of periodic, on-threshold"); });
+    if (agent.mode != "periodic" && agent.mode != "on-threshold")
+      problems.Add(f->line, f->path,
+                   "expected one of periodic, on-threshold, got " + model::Describe(f->node));
+  }
+}
+
+}  // namespace
+
+TestbedSpec ReadTestbed(Problems& problems, const Field& field) {
+  MapReader map(problems, field,
+                {"name", "family", "mtu", "services", "agent", "cpus", "servers", "flow_table_entries"});
+  TestbedSpec spec;
+  Take(spec.name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
+  if (spec.name.size() > 24)  // spillwayd's instance "lab-<name>" has 32
+    problems.Add(map.Find("name")->line, map.Find("name")->path, "expected at most 24 characters");
+  if (const Field* f = map.Find("family")) {
+    auto family = model::ReadInteger(problems, *f, 4, 6);
+    if (family && *family == 5) problems.Add(f->line, f->path, "expected 4 or 6, got 5");
+    if (family) spec.family = static_cast<int>(*family);
+  }
+  if (const Field* f = map.Find("mtu"))
+    if (auto mtu = model::ReadInteger(problems, *f, 1280, 3498)) spec.mtu = static_cast<int>(*mtu);
+  if (const Field* f = map.Find("flow_table_entries"))
+    if (auto n = model::ReadInteger(problems, *f, 1024, 1u << 28)) spec.flow_table_entries = *n;
+  if (const Field* f = map.Need("services", "a list of services"))
+    for (const Field& entry : model::ReadList(problems, *f, "a list of services"))
+      spec.services.push_back(ReadService(problems, entry, spec.family));
+  if (const Field* f = map.Find("agent")) ReadAgent(problems, *f, spec.agent);
+  if (const Field* f = map.Find("cpus")) {
+    MapReader cpus(problems, *f, {"client", "units", "daemons"});
+    ReadCpus(problems, cpus, "client", spec.cpus.client);
+    ReadCpus(problems, cpus, "units", spec.cpus.units);
+    ReadCpus(problems, cpus, "daemons", spec.cpus.daemons);
+  }
+  if (const Field* f = map.Need("servers", "a list of servers")) ReadServers(problems, *f, spec);
+  return spec;
+}
+
+Result<YAML::Node> LoadYaml(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", path, strerror(errno)));
+  std::stringstream text;
+  text << in.rdbuf();
+  try {
+    return YAML::Load(text.str());
+  } catch (const YAML::Exception& e) {
+    return Fail(ErrorCode::kBadInput, fmt::format("{}:{}: expected YAML: {}", path, e.mark.line + 1, e.msg));
+  }
+}
+
+LabFile ReadLabFile(Problems& problems, const YAML::Node& root) {
+  MapReader map(problems, Field{"", 1, root}, {"testbed", "experiment"});
+  LabFile file;
+  if (const Field* f = map.Need("testbed", "a map, or the path of a lab file")) file.testbed = *f;
+  if (const Field* f = map.Find("experiment")) file.experiment = *f;
+  return file;
+}
+
+Result<TestbedSpec> LoadTestbed(const std::string& path) {
+  auto root = LoadYaml(path);
+  if (!root) return tl::make_unexpected(root.error());
+  Problems problems(path);
+  const LabFile file = ReadLabFile(problems, *root);
+  TestbedSpec spec;
+  if (file.testbed && file.testbed->node.IsScalar()) {
+    const std::filesystem::path other =
+        std::filesystem::path(path).parent_path() / file.testbed->node.Scalar();
+    // One step only: a chain of files, or a circle, is a mistake.
+    auto inner = LoadYaml(other);
+    if (!inner) return tl::make_unexpected(inner.error());
+    Problems there(other);
+    const LabFile inner_file = ReadLabFile(there, *inner);
+    if (inner_file.testbed) spec = ReadTestbed(there, *inner_file.testbed);
+    if (!there.none()) return tl::make_unexpected(there.ToError());
+  } else if (file.testbed) {
+    spec = ReadTestbed(problems, *file.testbed);
+  }
+  if (!problems.none()) return tl::make_unexpected(problems.ToError());
+  return spec;
+}
+
+}  // namespace spillway::lab

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `testbed:` part of a lab file: YAML -> TestbedSpec, checked whole. All problems are told, one line
+// each, "file:line: key: what was expected". Pure.
+#pragma once
+
+#include <string>
+
+#include "model/reader.h"
+#include "spec.h"
+
+namespace spillway::lab {
+
+// Tells `problems` of everything that does not fit; the value is usable only if there are none.
+TestbedSpec ReadTestbed(model::Problems& problems, const model::Field& field);
+
+// A lab file holds `testbed:`, and `experiment:` if it is one. Reads the first, ignores the second.
+// A `testbed:` that is a text is the path of another lab file, relative to this one.
+[[nodiscard]] Result<TestbedSpec> LoadTestbed(const std::string& path);
+
+// The top of a lab file: its two keys, either may be absent. Keys other than these are told of.
+struct LabFile {
+  std::optional<model::Field> testbed, experiment;
+};
+[[nodiscard]] Result<YAML::Node> LoadYaml(const std::string& path);
+LabFile ReadLabFile(model::Problems& problems, const YAML::Node& root);
+
+// Scalars the pool file does not have. Times are "250us", "1ms", "2.5ms", "3s"; 0 may stand alone.
+std::optional<Micros> ReadMicros(model::Problems& problems, const model::Field& field, Micros least,
+                                 Micros most);
+std::optional<double> ReadNumber(model::Problems& problems, const model::Field& field, double least,
+                                 double most);
+
+}  // namespace spillway::lab

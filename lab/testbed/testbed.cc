@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "testbed.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "cgroup.h"
+#include "interrupt.h"
+#include "netns.h"
+#include "report/file.h"
+
+namespace spillway::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPatience{3000};  // for a part to end by itself before it is killed
+constexpr std::chrono::seconds kStartLimit{20};
+
+bool SocketAnswers(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return false;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool good = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return good;
+}
+
+std::string LastLine(const std::string& path) {
+  std::ifstream in(path);
+  std::string line, last;
+  while (std::getline(in, line))
+    if (!line.empty()) last = line;
+  return last;
+}
+
+std::string RandomHex(size_t bytes) {
+  std::vector<unsigned char> raw(bytes);
+  if (getrandom(raw.data(), raw.size(), 0) != static_cast<ssize_t>(bytes)) return {};
+  std::string text;
+  for (unsigned char b : raw) text += fmt::format("{:02x}", b);
+  return text;
+}
+
+std::string LogFile(const Plan& plan, const std::string& label) {
+  return fmt::format("{}/{}.log", plan.folder, label);
+}
+
+void StopProcesses(const State& state) {
+  // The switch last: until then traffic may be under way. Then whatever the parts started themselves.
+  std::vector<ProcessId> parts, switches;
+  for (const RunningProcess& p : state.processes) (p.label == "spillwayd" ? switches : parts).push_back(p.id);
+  Stop(parts, kPatience);
+  Stop(switches, kPatience);
+  for (const std::string& netns : state.namespaces) Stop(ProcessesIn(netns), milliseconds(200));
+}
+
+void Remove(const State& state) {
+  StopProcesses(state);
+  if (!state.instance.empty() && access(state.spillwayd.c_str(), X_OK) == 0)
+    (void)Run(
+        {state.spillwayd, "--instance", state.instance, "--run-dir", TestbedFolder(state.name), "--remove"})
+        .has_value();
+  for (const std::string& netns : state.namespaces) DeleteNetns(netns);
+  if (!state.cgroups.empty()) Cgroups::Remove(state.cgroups);
+  RemoveState(state.name);
+}
+
+}  // namespace
+
+std::string ProgramFolder() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+Testbed::Testbed(TestbedSpec spec, Plan plan, UpOptions options)
+    : spec_(std::move(spec)), plan_(std::move(plan)), options_(options) {
+  state_.name = spec_.name;
+  if (options_.tied) state_.owner = Identify(getpid());
+}
+
+Testbed::~Testbed() {
+  if (!released_) Remove(state_);
+}
+
+Result<std::unique_ptr<Testbed>> Testbed::Up(const TestbedSpec& spec, const UpOptions& options) {
+  if (geteuid() != 0)
+    return Fail(ErrorCode::kUnavailable, "a testbed makes network namespaces, which takes root (try sudo)");
+  TakeDownLeftovers();
+  if (LoadState(spec.name))
+    return Fail(ErrorCode::kConflict,
+                fmt::format("testbed {0} stands already; take it down by: spillway lab down {0}", spec.name));
+  std::error_code ignored;
+  fs::remove_all(TestbedFolder(spec.name), ignored);
+  std::unique_ptr<Testbed> testbed(
+      new Testbed(spec, MakePlan(spec, {TestbedFolder(spec.name), ProgramFolder()}), options));
+  Result<void> made = testbed->MakeNamespaces();
+  if (made) made = testbed->WriteFiles();
+  if (made) made = Connect(testbed->plan_);
+  if (made) made = testbed->StartAll();
+  if (made && Interrupted()) made = Fail(ErrorCode::kSystem, "interrupted");
+  if (!made) return tl::make_unexpected(made.error());
+  return testbed;
+}
+
+Result<void> Testbed::MakeNamespaces() {
+  state_.namespaces = {plan_.switch_netns};
+  for (const Link& link : plan_.links) state_.namespaces.push_back(link.netns);
+  if (auto saved = SaveState(state_); !saved) return saved;
+  for (const std::string& name : state_.namespaces)
+    if (auto added = AddNetns(name); !added) return added;
+  return {};
+}
+
+Result<void> Testbed::WriteFiles() const {
+  for (const auto& [path, text] : plan_.files)
+    if (auto written = report::WriteFile(path, text); !written) return written;
+  for (const std::string& path : plan_.key_files) {
+    if (auto written = report::WriteFile(path, RandomHex(16) + "\n"); !written) return written;
+    chmod(path.c_str(), 0600);
+  }
+  for (const UnitPlan& unit : plan_.units)  // nginx wants its folder of temporary files
+    mkdir(fmt::format("{}/{}.nginx", plan_.folder, unit.label).c_str(), 0755);
+  return {};
+}
+
+Result<std::string> Testbed::MakeGroup(const std::string& label, const std::optional<CpuQuota>& quota) {
+  auto cgroups = Cgroups::Open(spec_.name);
+  if (!cgroups) return tl::make_unexpected(cgroups.error());
+  state_.cgroups = cgroups->folder();
+  if (auto saved = SaveState(state_); !saved) return tl::make_unexpected(saved.error());
+  return cgroups->Make(label, quota).map([](const std::string& folder) { return folder + "/cgroup.procs"; });
+}
+
+Result<void> Testbed::StartOne(const ProcessPlan& process) {
+  StartOptions o;
+  o.argv = process.argv;
+  o.netns = process.netns;
+  o.cpus = process.cpus;
+  o.stdout_file = o.stderr_file = LogFile(plan_, process.label);
+  o.tied = options_.tied;
+  o.cgroup_procs = common_group_;
+  if (process.quota) {
+    auto group = MakeGroup(process.label, process.quota);
+    if (!group) return tl::make_unexpected(group.error());
+    o.cgroup_procs = *group;
+  }
+  auto id = lab::Start(o);
+  if (!id) return tl::make_unexpected(id.error());
+  state_.processes.push_back({process.label, process.netns, *id});
+  return SaveState(state_);
+}
+
+Result<void> Testbed::StartAll() {
+  // Without a cpu controller the parts stay where they are; only a quota cannot do without.
+  common_group_ = MakeGroup("common", std::nullopt).value_or("");
+  std::vector<const ProcessPlan*> started;
+  for (const UnitPlan& unit : plan_.units) {
+    if (!unit.server_process) continue;
+    if (auto good = StartOne(*unit.server_process); !good) return good;
+    started.push_back(&*unit.server_process);
+  }
+  if (options_.with_switch) {
+    state_.instance = "lab-" + spec_.name;
+    state_.spillwayd = plan_.daemon.argv[0];
+    if (auto good = StartOne(plan_.daemon); !good) return good;
+    started.push_back(&plan_.daemon);
+  }
+  if (auto ready = AwaitReady(started); !ready) return ready;
+  if (!options_.with_switch) return {};
+  started.clear();
+  for (const UnitPlan& unit : plan_.units) {
+    if (!unit.agent) continue;
+    if (auto good = StartOne(*unit.agent); !good) return good;
+    started.push_back(&*unit.agent);
+  }
+  return AwaitReady(started);
+}
+
+Result<void> Testbed::AwaitReady(const std::vector<const ProcessPlan*>& processes) const {
+  const auto end = std::chrono::steady_clock::now() + kStartLimit;
+  for (const ProcessPlan* process : processes) {
+    auto running = std::find_if(state_.processes.begin(), state_.processes.end(),
+                                [&](const RunningProcess& p) { return p.label == process->label; });
+    auto ready = [&] {
+      for (const model::ServicePort& port : process->ready.ports)
+        if (!PortBound(running->id.pid, port)) return false;
+      return process->ready.socket.empty() || SocketAnswers(process->ready.socket);
+    };
+    while (!ready()) {
+      const bool dead = !IsAlive(running->id);
+      if (dead || std::chrono::steady_clock::now() > end)
+        return Fail(ErrorCode::kSystem,
+                    fmt::format("{} {}: {}", process->label, dead ? "ended" : "did not get ready in time",
+                                LastLine(LogFile(plan_, process->label))));
+      if (!SleepUnlessInterrupted(milliseconds(10))) return Fail(ErrorCode::kSystem, "interrupted");
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> Testbed::Dead() const {
+  std::vector<std::string> dead;
+  for (const RunningProcess& p : state_.processes)
+    if (!IsAlive(p.id)) dead.push_back(p.label);
+  return dead;
+}
+
+Result<void> Testbed::SetUnitPolicy(const std::string& service, spw_unit_policy policy) {
+  return Run({ProgramFolder() + "/spillway", "--api", plan_.api_socket, "set", "service", service,
+              "unit_policy=" + model::ToString(policy)});
+}
+
+bool TakeDown(const std::string& name) {
+  auto state = LoadState(name);
+  if (!state) return false;
+  Remove(*state);
+  return true;
+}
+
+std::vector<std::string> TakeDownLeftovers() {
+  std::vector<std::string> names;
+  for (const std::string& name : StateNames()) {
+    auto state = LoadState(name);
+    if (!state || !IsLeftover(*state)) continue;
+    Remove(*state);
+    names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace spillway::lab

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A testbed standing on this machine. Needs root. One thread, the program's main one (process.h).
+//
+//   Testbed::Up ──► Start/Restart parts, read plan() ──► destructor   all taken down
+//                                                    └──► Release     left standing (`lab up`)
+//   TakeDown(name)   by name, from any program, also what a killed one left behind
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan.h"
+#include "spec.h"
+#include "state.h"
+
+namespace spillway::lab {
+
+struct UpOptions {
+  bool tied = true;         // parts die with this program; false for `lab up`
+  bool with_switch = true;  // spillwayd and the agents; false: servers on plain routing only
+};
+
+class Testbed {
+ public:
+  // Clears leftovers of dead runs first. kConflict: a testbed of this name stands. On error nothing is
+  // left; the message of a part that did not start ends with what it said.
+  [[nodiscard]] static Result<std::unique_ptr<Testbed>> Up(const TestbedSpec& spec, const UpOptions& options);
+  ~Testbed();
+  Testbed(const Testbed&) = delete;
+  Testbed& operator=(const Testbed&) = delete;
+
+  const TestbedSpec& spec() const { return spec_; }
+  const Plan& plan() const { return plan_; }
+  // Parts that no longer run, by label. Empty is good.
+  std::vector<std::string> Dead() const;
+  // cgroup.procs of the group for what has no quota; empty where there is no cpu controller.
+  const std::string& common_group() const { return common_group_; }
+  // Replaces the service's unit policy in the running switch.
+  [[nodiscard]] Result<void> SetUnitPolicy(const std::string& service, spw_unit_policy policy);
+  // Leaves everything standing.
+  void Release() { released_ = true; }
+
+ private:
+  Testbed(TestbedSpec spec, Plan plan, UpOptions options);
+  Result<void> MakeNamespaces();
+  Result<std::string> MakeGroup(const std::string& label, const std::optional<CpuQuota>& quota);
+  Result<void> WriteFiles() const;
+  Result<void> StartAll();
+  Result<void> StartOne(const ProcessPlan& process);
+  Result<void> AwaitReady(const std::vector<const ProcessPlan*>& processes) const;
+
+  TestbedSpec spec_;
+  Plan plan_;
+  UpOptions options_;
+  State state_;
+  std::string common_group_;
+  bool released_ = false;
+};
+
+// The folder of the running program, where its siblings are.
+std::string ProgramFolder();
+
+// Stops the processes, removes namespaces, control groups, pins and files. False: there is no such
+// testbed.
+bool TakeDown(const std::string& name);
+// The same for every leftover; the names.
+std::vector<std::string> TakeDownLeftovers();
+
+}  // namespace spillway::lab

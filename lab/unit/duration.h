@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times as options give them. Pure.
+#pragma once
+
+#include <chrono>
+#include <string_view>
+
+#include "model/error.h"
+
+namespace spillway::unit {
+
+// "250ns", "500us", "1.5ms", "2s", "1m"; a bare number is seconds. Not negative, at most 365 days.
+// Errors: kBadInput.
+[[nodiscard]] Result<std::chrono::nanoseconds> ParseDuration(std::string_view text);
+
+}  // namespace spillway::unit

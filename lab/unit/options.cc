@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include <map>
+
+#include "duration.h"
+
+namespace spillway::unit {
+
+CLI::Option* AddDuration(CLI::App& app, const std::string& name, std::chrono::nanoseconds& value,
+                         const std::string& help, const std::string& shown_default) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [&value, name](const std::string& text) {
+            const Result<std::chrono::nanoseconds> parsed = ParseDuration(text);
+            if (!parsed) throw CLI::ValidationError(name, parsed.error().message);
+            value = *parsed;
+          },
+          help)
+      ->type_name("TIME")
+      ->default_str(shown_default);
+}
+
+void AddOptions(CLI::App& app, Settings& settings) {
+  app.option_defaults()->always_capture_default();
+  app.add_option_function<std::vector<std::string>>(
+         "--listen",
+         [&settings](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) {
+             const Result<SocketAddress> address = SocketAddress::Parse(text);
+             if (!address) throw CLI::ValidationError("--listen", address.error().message);
+             settings.listen.push_back(*address);
+           }
+         },
+         "Address and port to answer at, e.g. 10.0.1.1:53 or [fd00::1]:53; may be repeated (for DSR: the "
+         "VIP, which must be on an interface, usually lo)")
+      ->type_name("ADDRESS:PORT")
+      ->required();
+  app.add_option_function<std::string>(
+         "--protocol",
+         [&settings](const std::string& name) {
+           settings.udp = name != "tcp";
+           settings.tcp = name != "udp";
+         },
+         "Protocols to answer")
+      ->check(CLI::IsMember({"udp", "tcp", "both"}))
+      ->default_str("both");
+  app.add_option("--name", settings.name, "Name of this unit in its answers, at most 24 bytes")
+      ->check([](const std::string& name) {
+        return name.empty() || name.size() > kNameBytes ? "expected 1 to 24 bytes" : "";
+      });
+  app.add_option("--workers", settings.workers, "Requests served at a time")->check(CLI::Range(1, 65536));
+  app.add_option("--queue", settings.queue_limit, "Requests that may wait; further ones are lost")
+      ->check(CLI::Range(0, 10'000'000));
+  AddDuration(app, "--service", settings.service, "Mean time a request occupies a worker", "1ms");
+  static const std::map<std::string, Distribution> kNames = {{"constant", Distribution::kConstant},
+                                                             {"exponential", Distribution::kExponential},
+                                                             {"lognormal", Distribution::kLognormal}};
+  CLI::Option* distribution =
+      app.add_option("--distribution", settings.distribution,
+                     "Of service times: constant, exponential, lognormal (the default when --cv is given)")
+          ->transform(CLI::CheckedTransformer(kNames))
+          ->default_str("constant");
+  CLI::Option* cv =
+      app.add_option("--cv", settings.cv, "Standard deviation over mean of lognormal service times")
+          ->check(CLI::Range(0.0, 100.0));
+  AddDuration(app, "--extra-latency", settings.extra_latency,
+              "Added to every answer, occupying no worker (a slower path, not a slower worker)", "0");
+  app.add_option("--seed", settings.seed, "Of the service times");
+  app.add_flag("--realtime", settings.realtime,
+               "Run at real-time priority, so that other programs do not delay answers (needs CAP_SYS_NICE)");
+  app.final_callback([&settings, cv, distribution] {
+    if (cv->count() == 0) {
+      if (settings.distribution == Distribution::kLognormal)
+        throw CLI::ValidationError("--distribution", "lognormal needs --cv");
+      return;
+    }
+    if (distribution->count() != 0 && settings.distribution != Distribution::kLognormal)
+      throw CLI::ValidationError("--cv", "only for --distribution lognormal");
+    settings.distribution = Distribution::kLognormal;
+  });
+}
+
+}  // namespace spillway::unit

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway-unit's command line. Pure but for CLI11's own help text.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <string>
+
+#include "server.h"
+
+namespace spillway::unit {
+
+// Declares a time option ("500us") that fills `value`.
+CLI::Option* AddDuration(CLI::App& app, const std::string& name, std::chrono::nanoseconds& value,
+                         const std::string& help, const std::string& shown_default);
+
+// Declares spillway-unit's options on `app`; `settings` is filled when it parses and outlives it.
+void AddOptions(CLI::App& app, Settings& settings);
+
+}  // namespace spillway::unit

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/agent.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "agent/cpu_meter.h"
+
+namespace spillway::agent {
+namespace {
+
+constexpr Duration kStatsPeriod = std::chrono::seconds(1);
+
+Time Clock(clockid_t id) {
+  timespec now{};
+  clock_gettime(id, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+Time Now() { return Clock(CLOCK_MONOTONIC); }
+
+uint64_t BootId() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock(CLOCK_REALTIME)).count());
+}
+
+double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+double CpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+Result<std::unique_ptr<Meter>> OpenMeter(const AgentConfig& config) {
+  if (config.meter.kind == MeterKind::kCpu) return OpenCpuMeter(config);
+  auto meter = OpenLatencyMeter(config);
+  if (!meter) return tl::make_unexpected(meter.error());
+  return std::unique_ptr<Meter>(std::move(*meter));
+}
+
+}  // namespace
+
+Agent::Agent(const AgentConfig& config, std::unique_ptr<Meter> meter)
+    : config_(config),
+      meter_(std::move(meter)),
+      latency_(dynamic_cast<LatencyMeter*>(meter_.get())),
+      trigger_(config.trigger, config.meter.kind),
+      schedule_(config.report),
+      reporter_(config, BootId()) {}
+
+Result<std::unique_ptr<Agent>> Agent::Start(const AgentConfig& config) {
+  auto meter = OpenMeter(config);
+  if (!meter) return tl::make_unexpected(meter.error());
+  return std::unique_ptr<Agent>(new Agent(config, std::move(*meter)));
+}
+
+void Agent::Report(Time now, const Verdict& verdict) {
+  verdict_ = verdict;
+  if (verdict.changed && verdict.busy) trips_++;
+  if (!schedule_.Due(now, verdict.changed)) return;
+  reporter_.Send(now, verdict, reading_);
+  schedule_.Sent(now);
+}
+
+Result<void> Agent::Look(Time now, bool report) {
+  Result<Reading> reading = meter_->Read(now);
+  if (!reading) {
+    // E.g. the cgroup was removed and made anew: report nothing, so that the switch sees us silent.
+    if (!meter_failed_) spdlog::error("meter: {}", reading.error().message);
+    meter_failed_ = true;
+    return {};
+  }
+  if (meter_failed_) spdlog::info("meter: works again");
+  meter_failed_ = false;
+  reading_ = *reading;
+  const Verdict verdict = trigger_.Update(now, reading_);
+  verdict_ = verdict;
+  if (report) Report(now, verdict);
+  meter_->Watch(trigger_.busy());
+  return {};
+}
+
+Result<void> Agent::Run(const std::function<void(const std::string&)>& on_stats) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  const int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
+  if (signal_fd < 0) return Fail(ErrorCode::kSystem, fmt::format("signalfd: {}", strerror(errno)));
+  spdlog::info("unit {} of server {}: meter {}, reports to {} switch(es)", config_.unit, config_.server_code,
+               meter_->name(), config_.switches.size());
+
+  pollfd fds[] = {{signal_fd, POLLIN, 0}, {meter_->fd(), POLLIN, 0}};
+  Time now = Now(), next_look = now, next_stats = now + kStatsPeriod;
+  for (;;) {
+    Time until = next_look;
+    if (trigger_.pulse_end()) until = std::min(until, *trigger_.pulse_end());
+    if (on_stats) until = std::min(until, next_stats);
+    const Duration wait = std::max<Duration>(until - now, Duration{0});
+    const timespec timeout{wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
+    const int ready = ppoll(fds, 2, &timeout, nullptr);
+    if (ready < 0 && errno != EINTR) {
+      close(signal_fd);
+      return Fail(ErrorCode::kSystem, fmt::format("poll: {}", strerror(errno)));
+    }
+    now = Now();
+    if (ready > 0 && fds[0].revents) break;
+    bool look = now >= next_look;
+    if (ready > 0 && fds[1].revents && meter_->Drain() == Notice::kLook) {
+      notices_++;
+      look = true;
+    }
+    if (const auto ended = trigger_.EndPulse(now)) Report(now, *ended);
+    if (look) {
+      if (auto looked = Look(now, true); !looked) return looked;
+    }
+    // Kept to its grid; a late wake-up skips looks instead of making them up.
+    while (next_look <= now) next_look += config_.report.period;
+    if (on_stats && now >= next_stats) {
+      on_stats(Stats(now));
+      while (next_stats <= now) next_stats += kStatsPeriod;
+    }
+  }
+  close(signal_fd);
+  if (on_stats) on_stats(Stats(Now()));
+  spdlog::info("stopped: {} reports sent, {} not, {} trips", reporter_.sent(), reporter_.failed(), trips_);
+  return {};
+}
+
+Result<std::string> Agent::Once() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  Time now = Now();
+  if (auto looked = Look(now, false); !looked) return tl::make_unexpected(looked.error());
+  Stats(now);  // from here the quantiles count
+  for (const Time end = now + kStatsPeriod; now < end; now = Now()) {
+    const Duration wait = std::min<Duration>(end - now, config_.report.period);
+    const timespec timeout{wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
+    if (sigtimedwait(&signals, nullptr, &timeout) > 0) return Fail(ErrorCode::kSystem, "interrupted");
+    if (auto looked = Look(Now(), false); !looked) return tl::make_unexpected(looked.error());
+  }
+  return Stats(now);
+}
+
+std::string Agent::Stats(Time now) {
+  nlohmann::ordered_json json;
+  json["server"] = config_.server_code;
+  json["unit"] = config_.unit;
+  json["meter"] = meter_->name();
+  json["busy"] = trigger_.busy();
+  json["level"] = verdict_.level;
+  if (config_.meter.kind == MeterKind::kCpu) {
+    json["cpu_share"] = reading_.measure.value_or(0);
+  } else {
+    const spw_meter_counts& counts = latency_->totals().counts;
+    const double seconds = static_cast<double>((now - stats_at_).count()) / 1e9;
+    json["queue"] = reading_.queue.value_or(0);
+    json["latency_ms"] = reading_.latency_us / 1e3;
+    json["latency_min_ms"] = Ms(counts.latency_min_ns);
+    json["latency_mean_ms"] = counts.timed ? Ms(counts.latency_sum_ns / counts.timed) : 0.0;
+    json["p50_ms"] = Ms(Quantile(stats_counts_, counts, 0.5));
+    json["p99_ms"] = Ms(Quantile(stats_counts_, counts, 0.99));
+    json["stall_ms"] = Ms(static_cast<uint64_t>(reading_.stall.count()));
+    json["rps"] = static_cast<double>(counts.completed - stats_counts_.completed) / std::max(seconds, 1e-3);
+    json["timed_one_in"] = latency_->sample_one_in();
+#define SPW_STATS_FIELD(field, help) json[#field] = counts.field;
+    SPW_METER_COUNTERS(SPW_STATS_FIELD)
+#undef SPW_STATS_FIELD
+    json["timed_out"] = counts.timed_out + latency_->given_up();
+    json["packets_lost"] = latency_->packets_lost();
+    stats_counts_ = counts;
+    stats_at_ = now;
+  }
+  json["trips"] = trips_;
+  json["notices"] = notices_;
+  json["reports_sent"] = reporter_.sent();
+  json["reports_failed"] = reporter_.failed();
+  json["agent_cpu_s"] = CpuSeconds();
+  return json.dump();
+}
+
+}  // namespace spillway::agent

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent: looks at its meter, judges, reports; sleeps until the next look, a notice of the meter
+// or a signal. One thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "agent/config.h"
+#include "agent/latency_meter.h"
+#include "agent/report_schedule.h"
+#include "agent/reporter.h"
+#include "agent/trigger.h"
+#include "model/error.h"
+
+namespace spillway::agent {
+
+class Agent {
+ public:
+  // Attaches the meter. Nothing is sent yet.
+  [[nodiscard]] static Result<std::unique_ptr<Agent>> Start(const AgentConfig& config);
+
+  // Reports until SIGTERM or SIGINT, which the caller has blocked. `on_stats`, if set, gets one JSON
+  // document each second and a last one at the end.
+  [[nodiscard]] Result<void> Run(const std::function<void(const std::string&)>& on_stats);
+  // Looks for one second without reporting; the JSON document of the look.
+  [[nodiscard]] Result<std::string> Once();
+
+ private:
+  Agent(const AgentConfig& config, std::unique_ptr<Meter> meter);
+  [[nodiscard]] Result<void> Look(Time now, bool report);
+  void Report(Time now, const Verdict& verdict);
+  std::string Stats(Time now);
+
+  AgentConfig config_;
+  std::unique_ptr<Meter> meter_;
+  LatencyMeter* latency_ = nullptr;  // meter_, if it is one
+  Trigger trigger_;
+  ReportSchedule schedule_;
+  Reporter reporter_;
+  Reading reading_;
+  Verdict verdict_;
+  uint64_t trips_ = 0, notices_ = 0;
+  bool meter_failed_ = false;
+  Time stats_at_{0};
+  spw_meter_counts stats_counts_{};
+};
+
+}  // namespace spillway::agent

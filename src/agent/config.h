@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// agent.yaml in memory, and its parser. Errors are one line, "file:line: key: what was expected",
+// with ErrorCode::kBadInput; nothing is half-read. Plain values; no threads, no clock.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/endpoint.h"
+#include "model/error.h"
+#include "model/pool.h"
+
+namespace spillway::agent {
+
+using Duration = std::chrono::nanoseconds;
+
+struct ServicePort {
+  bool tcp = false;
+  uint16_t port = 0;  // host order
+  bool operator==(const ServicePort&) const = default;
+};
+
+enum class MeterKind { kLatency, kCpu };
+enum class MeterSource { kAuto, kBpf, kAfPacket };
+
+struct MeterConfig {
+  MeterKind kind = MeterKind::kLatency;
+  MeterSource source = MeterSource::kAuto;
+  bool dns = false;                                  // UDP services speak DNS
+  Duration timeout = std::chrono::seconds(10);       // a request unanswered for longer is given up
+  Duration window = std::chrono::milliseconds(100);  // time constant of the smoothing
+  uint32_t pending = 16384;                          // entries of the pending table, a power of two
+  std::string cgroup;                                // kind cpu; empty: the whole machine
+  bool operator==(const MeterConfig&) const = default;
+};
+
+struct TriggerConfig {
+  double threshold = 0;             // kind latency: ns; kind cpu: share of the CPU time, 0..1
+  double release_ratio = 0.5;       // available again below threshold * release_ratio
+  Duration second_report_after{0};  // 0: off; else pulse mode
+  uint32_t queue_high = 0;          // 0: no limit
+  uint32_t release_queue = 1;       // a unit with no more requests than this has drained
+  bool operator==(const TriggerConfig&) const = default;
+};
+
+enum class ReportMode { kPeriodic, kOnThreshold };
+
+struct ReportConfig {
+  ReportMode mode = ReportMode::kPeriodic;
+  Duration period = std::chrono::milliseconds(20);  // of looking at the meter; periodic: of reports too
+  Duration heartbeat = std::chrono::seconds(1);     // on-threshold: a report at least this often
+  bool operator==(const ReportConfig&) const = default;
+};
+
+using model::Key;
+
+struct AgentConfig {
+  std::vector<Endpoint> switches;
+  uint16_t server_code = 0;
+  std::string key_file;
+  Key key{};
+  uint8_t unit = 0;
+  std::string interface;
+  std::vector<ServicePort> services;
+  MeterConfig meter;
+  TriggerConfig trigger;
+  ReportConfig report;
+};
+
+// `file_name` appears in messages and is the base of a relative key_file. Reads the key file.
+[[nodiscard]] Result<AgentConfig> ParseAgentConfig(std::string_view yaml, const std::string& file_name);
+[[nodiscard]] Result<AgentConfig> LoadAgentConfig(const std::string& path);
+
+}  // namespace spillway::agent

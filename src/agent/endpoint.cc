@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/endpoint.h"
+
+#include <arpa/inet.h>
+
+#include <charconv>
+#include <cstring>
+
+#include "core/report.h"
+
+namespace spillway::agent {
+namespace {
+
+std::optional<uint16_t> ParsePort(const std::string& text) {
+  uint16_t port = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc() || end != text.data() + text.size() || port == 0) return std::nullopt;
+  return port;
+}
+
+}  // namespace
+
+std::optional<Endpoint> Endpoint::Parse(const std::string& text) {
+  std::string host = text;
+  std::optional<uint16_t> port = SPW_REPORT_PORT;
+  if (!text.empty() && text[0] == '[') {
+    const size_t close = text.find(']');
+    if (close == std::string::npos) return std::nullopt;
+    host = text.substr(1, close - 1);
+    if (close + 1 < text.size()) {
+      if (text[close + 1] != ':') return std::nullopt;
+      port = ParsePort(text.substr(close + 2));
+    }
+  } else if (const size_t colon = text.find(':');
+             colon != std::string::npos && text.find(':', colon + 1) == std::string::npos) {
+    host = text.substr(0, colon);
+    port = ParsePort(text.substr(colon + 1));
+  }
+  if (!port) return std::nullopt;
+
+  Endpoint endpoint;
+  endpoint.text = text;
+  sockaddr_in v4{};
+  sockaddr_in6 v6{};
+  if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(*port);
+    std::memcpy(&endpoint.address, &v4, sizeof(v4));
+    endpoint.length = sizeof(v4);
+  } else if (inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(*port);
+    std::memcpy(&endpoint.address, &v6, sizeof(v6));
+    endpoint.length = sizeof(v6);
+  } else {
+    return std::nullopt;
+  }
+  return endpoint;
+}
+
+}  // namespace spillway::agent

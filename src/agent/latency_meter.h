@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Request latency seen passively at the unit's interface: by the BPF program, or by an AF_PACKET
+// socket where BPF is missing. Both keep the same memory; this class reads it. Not thread-safe.
+#pragma once
+
+#include <memory>
+
+#include "agent/config.h"
+#include "agent/latency_window.h"
+#include "agent/meter_memory.h"
+#include "agent/reading.h"
+
+namespace spillway::agent {
+
+class LatencyMeter : public Meter {
+ public:
+  explicit LatencyMeter(Duration window) : window_(window) {}
+
+  Result<Reading> Read(Time now) override;
+  void Watch(bool busy) override;
+  const MeterTotals& totals() const { return totals_; }
+  uint64_t given_up() const { return window_.given_up(); }
+  uint32_t sample_one_in() const { return memory_.config->sample_mask + 1; }
+  // Packets that the source itself lost before they were seen.
+  virtual uint64_t packets_lost() { return 0; }
+
+ protected:
+  MeterMemory memory_;
+
+ private:
+  LatencyWindow window_;
+  MeterTotals totals_;
+  Time swept_{0};
+};
+
+// Attaches the source that the configuration asks for. `auto`: BPF, else AF_PACKET with a warning.
+[[nodiscard]] Result<std::unique_ptr<LatencyMeter>> OpenLatencyMeter(const AgentConfig& config);
+
+[[nodiscard]] Result<std::unique_ptr<LatencyMeter>> OpenBpfMeter(const AgentConfig& config, int ifindex);
+[[nodiscard]] Result<std::unique_ptr<LatencyMeter>> OpenPacketMeter(const AgentConfig& config, int ifindex);
+
+}  // namespace spillway::agent

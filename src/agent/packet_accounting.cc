@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/packet_accounting.h"
+
+#include "bpf/meter_account.h"
+
+namespace spillway::agent {
+
+PacketAccounting::PacketAccounting(const AgentConfig& config, const spw_seed& seed)
+    : buckets_(BucketCount(config.meter)) {
+  Configure(config, seed, static_cast<uint32_t>(buckets_.size()), &config_);
+}
+
+MeterMemory PacketAccounting::memory() {
+  return {&config_, &shared_, std::span(&counts_, 1), std::span(buckets_)};
+}
+
+spw_meter_event PacketAccounting::OnFrame(std::span<const uint8_t> head, uint32_t frame_bytes,
+                                          spw_meter_direction direction, Time when) {
+  spw_meter_packet packet{};
+  const spw_meter_parsed parsed =
+      spw_meter_parse(&config_, head.data(), head.data() + head.size(), frame_bytes, direction, &packet);
+  if (parsed == SPW_METER_FOREIGN || parsed == SPW_METER_SHORT) return SPW_METER_NOTHING;
+  if (parsed == SPW_METER_MALFORMED) {
+    counts_.malformed++;
+    return SPW_METER_NOTHING;
+  }
+  spw_meter_bucket* bucket = &buckets_[packet.hash & config_.bucket_mask];
+  const bool incoming = direction == SPW_METER_INGRESS;
+  if (packet.tcp) {
+    if (packet.syn && incoming) counts_.connections++;
+    if (packet.rst || (packet.fin && !packet.payload_bytes && !incoming)) {
+      if (spw_meter_take(&config_, &shared_, &counts_, bucket, packet.hash)) counts_.abandoned++;
+      return SPW_METER_NOTHING;
+    }
+    if (packet.payload_bytes == 0 || packet.syn) return SPW_METER_NOTHING;
+  }
+  const uint32_t now = spw_meter_step(static_cast<uint64_t>(when.count()));
+  if (incoming)
+    return spw_meter_request(&config_, &shared_, &counts_, bucket, packet.hash, now,
+                             spw_meter_samples(&config_, packet.hash, counts_.arrivals));
+
+  const uint64_t entry = spw_meter_take(&config_, &shared_, &counts_, bucket, packet.hash);
+  if (entry == 0) {
+    counts_.unmatched += !packet.tcp;
+    return SPW_METER_NOTHING;
+  }
+  counts_.completed++;
+  spw_meter_event event = SPW_METER_NOTHING;
+  if (__u64 latency_ns; entry & SPW_METER_TIMED)
+    event = spw_meter_measure(&config_, &shared_, &counts_, entry, now, &latency_ns);
+  const spw_meter_event drained = spw_meter_drained(&config_, &shared_);
+  return event ? event : drained;
+}
+
+}  // namespace spillway::agent

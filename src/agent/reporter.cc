@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/reporter.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace spillway::agent {
+namespace {
+
+// A refused datagram shows at a later send, and hosts limit how often they refuse: most of those that
+// nobody takes seem to go out.
+constexpr Duration kWellAfter = std::chrono::seconds(5);
+
+}  // namespace
+
+Reporter::Reporter(const AgentConfig& config, uint64_t boot_id)
+    : key_(spw_siphash_key_of(config.key.data())),
+      server_(config.server_code),
+      unit_(config.unit),
+      boot_id_(boot_id) {
+  for (const Endpoint& endpoint : config.switches) peers_.push_back({endpoint});
+}
+
+Reporter::~Reporter() {
+  for (const Peer& peer : peers_)
+    if (peer.fd >= 0) close(peer.fd);
+}
+
+spw_report_wire Reporter::Encode(const Verdict& verdict, const Reading& reading) {
+  spw_report report{};
+  report.boot_id = boot_id_;
+  report.sequence = ++sequence_;
+  report.server = server_;
+  report.unit = unit_;
+  report.level = verdict.level;
+  report.flags = verdict.busy ? SPW_REPORT_BUSY : 0;
+  report.queue = static_cast<uint16_t>(std::min<uint32_t>(reading.queue.value_or(0), 65535));
+  report.latency_us = reading.latency_us;
+  report.completed = static_cast<uint32_t>(reading.completed);
+  spw_report_wire wire;
+  spw_report_encode(&wire, &report, &key_);
+  return wire;
+}
+
+// Connected, so that the kernel routes once and an ICMP error comes back as errno. A socket that
+// failed is made anew at the next attempt: addresses and routes may have changed.
+int Reporter::TrySend(Peer& peer, const spw_report_wire& wire) {
+  if (peer.fd < 0) {
+    peer.fd = socket(peer.endpoint.address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (peer.fd < 0) return errno;
+    if (connect(peer.fd, reinterpret_cast<const sockaddr*>(&peer.endpoint.address), peer.endpoint.length) !=
+        0)
+      return errno;
+  }
+  return send(peer.fd, &wire, sizeof(wire), MSG_NOSIGNAL) == sizeof(wire) ? 0 : errno;
+}
+
+void Reporter::Send(Time now, const Verdict& verdict, const Reading& reading) {
+  const spw_report_wire wire = Encode(verdict, reading);
+  for (Peer& peer : peers_) {
+    const int error = TrySend(peer, wire);
+    if (error) {
+      failed_++;
+      peer.last_failure = now;
+      if (error != peer.said)
+        spdlog::warn("switch {}: reports do not go out: {}", peer.endpoint.text, strerror(error));
+      peer.said = error;
+      if (error != ECONNREFUSED && error != EAGAIN && peer.fd >= 0) {
+        close(peer.fd);
+        peer.fd = -1;
+      }
+      continue;
+    }
+    sent_++;
+    if (peer.said && now - peer.last_failure >= kWellAfter) {
+      spdlog::info("switch {}: reports go out again", peer.endpoint.text);
+      peer.said = 0;
+    }
+  }
+}
+
+}  // namespace spillway::agent

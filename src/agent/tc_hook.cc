@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/tc_hook.h"
+
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+namespace spillway::agent {
+namespace {
+
+// Late in the chain: our program ends with "go on", so the order matters to nobody else.
+constexpr uint32_t kPriority = 0x5350;
+constexpr uint32_t kHandle = 0x5350;
+constexpr bpf_tc_attach_point kPoints[] = {BPF_TC_INGRESS, BPF_TC_EGRESS};
+
+bpf_tc_hook Hook(int ifindex, int point) {
+  bpf_tc_hook hook{};
+  hook.sz = sizeof(hook);
+  hook.ifindex = ifindex;
+  hook.attach_point = static_cast<bpf_tc_attach_point>(point);
+  return hook;
+}
+
+bpf_tc_opts Filter() {
+  bpf_tc_opts options{};
+  options.sz = sizeof(options);
+  options.handle = kHandle;
+  options.priority = kPriority;
+  return options;
+}
+
+Result<bool> HasFiltersAt(int fd, int ifindex, uint32_t parent) {
+  struct {
+    nlmsghdr header;
+    tcmsg message;
+  } request{};
+  request.header.nlmsg_len = sizeof(request);
+  request.header.nlmsg_type = RTM_GETTFILTER;
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  request.message.tcm_family = AF_UNSPEC;
+  request.message.tcm_ifindex = ifindex;
+  request.message.tcm_parent = parent;
+  if (send(fd, &request, sizeof(request), 0) != sizeof(request))
+    return Fail(ErrorCode::kSystem, fmt::format("netlink: send: {}", strerror(errno)));
+  bool found = false;
+  alignas(nlmsghdr) char buffer[16384];
+  for (;;) {
+    const ssize_t length = recv(fd, buffer, sizeof(buffer), 0);
+    if (length < 0) return Fail(ErrorCode::kSystem, fmt::format("netlink: recv: {}", strerror(errno)));
+    int left = static_cast<int>(length);
+    for (auto* header = reinterpret_cast<nlmsghdr*>(buffer); NLMSG_OK(header, left);
+         header = NLMSG_NEXT(header, left)) {
+      if (header->nlmsg_type == NLMSG_DONE) return found;
+      if (header->nlmsg_type == NLMSG_ERROR)
+        return Fail(ErrorCode::kSystem, "netlink: listing tc filters failed");
+      if (header->nlmsg_type == RTM_NEWTFILTER) found = true;
+    }
+  }
+}
+
+// libbpf prints what it returns anyway ("Exclusivity flag on" for a clsact that is there).
+class QuietLibbpf {
+ public:
+  QuietLibbpf() : before_(libbpf_set_print(nullptr)) {}
+  ~QuietLibbpf() { libbpf_set_print(before_); }
+
+ private:
+  libbpf_print_fn_t before_;
+};
+
+}  // namespace
+
+Result<InterfaceLock> InterfaceLock::Take(const std::string& interface) {
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", strerror(errno)));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = "spillway-agent/" + interface;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    const int error = errno;
+    close(fd);
+    if (error == EADDRINUSE)
+      return Fail(ErrorCode::kConflict, fmt::format("interface {}: another agent meters it", interface));
+    return Fail(ErrorCode::kSystem, fmt::format("interface {}: lock: {}", interface, strerror(error)));
+  }
+  return InterfaceLock(fd);
+}
+
+InterfaceLock::~InterfaceLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<bool> HasTcFilters(int ifindex) {
+  const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+  if (fd < 0) return Fail(ErrorCode::kSystem, fmt::format("netlink: socket: {}", strerror(errno)));
+  Result<bool> any = false;
+  for (uint32_t minor : {TC_H_MIN_INGRESS, TC_H_MIN_EGRESS}) {
+    any = HasFiltersAt(fd, ifindex, TC_H_MAKE(TC_H_CLSACT, minor));
+    if (!any || *any) break;
+  }
+  close(fd);
+  return any;
+}
+
+Result<void> TcHook::Attach(int ingress_fd, int egress_fd) {
+  QuietLibbpf quiet;
+  bpf_tc_hook both = Hook(ifindex_, BPF_TC_INGRESS | BPF_TC_EGRESS);
+  int error = bpf_tc_hook_create(&both);
+  if (error != 0 && error != -EEXIST)
+    return Fail(error == -EPERM ? ErrorCode::kUnavailable : ErrorCode::kSystem,
+                fmt::format("interface {}: tc clsact: {}", interface_, strerror(-error)));
+  brought_clsact_ = error == 0;
+  attached_ = true;
+  const int fds[] = {ingress_fd, egress_fd};
+  for (int i = 0; i < 2; i++) {
+    bpf_tc_hook hook = Hook(ifindex_, kPoints[i]);
+    bpf_tc_opts query = Filter();
+    // A killed predecessor left its filter, and so its clsact.
+    if (!brought_clsact_ && bpf_tc_query(&hook, &query) == 0) brought_clsact_ = true;
+    bpf_tc_opts options = Filter();
+    options.prog_fd = fds[i];
+    options.flags = BPF_TC_F_REPLACE;
+    error = bpf_tc_attach(&hook, &options);
+    if (error != 0)
+      return Fail(ErrorCode::kSystem,
+                  fmt::format("interface {}: tc filter: {}", interface_, strerror(-error)));
+  }
+  return {};
+}
+
+TcHook::~TcHook() {
+  if (!attached_) return;
+  QuietLibbpf quiet;
+  for (int point : kPoints) {
+    bpf_tc_hook hook = Hook(ifindex_, point);
+    bpf_tc_opts options = Filter();
+    bpf_tc_detach(&hook, &options);
+  }
+  const Result<bool> others = HasTcFilters(ifindex_);
+  if (brought_clsact_ && others && !*others) {
+    bpf_tc_hook both = Hook(ifindex_, BPF_TC_INGRESS | BPF_TC_EGRESS);
+    bpf_tc_hook_destroy(&both);
+  }
+}
+
+}  // namespace spillway::agent

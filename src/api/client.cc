@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client.h"
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace spillway::api {
+namespace {
+
+constexpr long kConnectSeconds = 5;
+constexpr long kTotalSeconds = 60;  // an apply of a large pool lays many rings
+
+size_t Collect(char* data, size_t size, size_t count, void* body) {
+  static_cast<std::string*>(body)->append(data, size * count);
+  return size * count;
+}
+
+ErrorCode CodeOf(const std::string& word) {
+  if (word == "bad_input" || word == "not_found") return ErrorCode::kBadInput;
+  if (word == "conflict") return ErrorCode::kConflict;
+  if (word == "unavailable") return ErrorCode::kUnavailable;
+  return ErrorCode::kSystem;
+}
+
+}  // namespace
+
+Client::Client(std::string socket_path) : socket_path_(std::move(socket_path)), curl_(curl_easy_init()) {}
+
+Client::~Client() {
+  if (curl_ != nullptr) curl_easy_cleanup(curl_);
+}
+
+Result<Reply> Client::Get(const std::string& target) { return Perform(target, nullptr); }
+
+Result<Reply> Client::Post(const std::string& target, const std::string& body) {
+  return Perform(target, &body);
+}
+
+Result<Reply> Client::Perform(const std::string& target, const std::string* body) {
+  if (curl_ == nullptr) return Fail(ErrorCode::kSystem, "cannot start libcurl");
+  Reply reply;
+  char detail[CURL_ERROR_SIZE] = "";
+  const std::string url = "http://spillway" + target;
+  curl_easy_reset(curl_);
+  curl_easy_setopt(curl_, CURLOPT_UNIX_SOCKET_PATH, socket_path_.c_str());
+  curl_easy_setopt(curl_, CURLOPT_PROXY, "");  // whatever the environment says
+  curl_easy_setopt(curl_, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+  curl_easy_setopt(curl_, CURLOPT_TIMEOUT, kTotalSeconds);
+  curl_easy_setopt(curl_, CURLOPT_ERRORBUFFER, detail);
+  curl_easy_setopt(curl_, CURLOPT_WRITEFUNCTION, Collect);
+  curl_easy_setopt(curl_, CURLOPT_WRITEDATA, &reply.body);
+  curl_slist* headers = nullptr;
+  if (body != nullptr) {
+    headers = curl_slist_append(headers, "Content-Type: application/octet-stream");
+    headers = curl_slist_append(headers, "Expect:");  // no round trip to ask first
+    curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl_, CURLOPT_POST, 1L);
+    curl_easy_setopt(curl_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body->size()));
+    curl_easy_setopt(curl_, CURLOPT_POSTFIELDS, body->data());
+  }
+  const CURLcode code = curl_easy_perform(curl_);
+  curl_slist_free_all(headers);
+  if (code == CURLE_COULDNT_CONNECT)
+    return Fail(ErrorCode::kUnavailable, fmt::format("{}: no spillwayd answers ({})", socket_path_,
+                                                     *detail ? detail : curl_easy_strerror(code)));
+  if (code != CURLE_OK)
+    return Fail(ErrorCode::kSystem,
+                fmt::format("{}: {}", socket_path_, *detail ? detail : curl_easy_strerror(code)));
+  long status = 0;
+  curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
+  reply.status = static_cast<int>(status);
+  return reply;
+}
+
+Result<std::string> Client::Accept(const Result<Reply>& reply) {
+  if (!reply) return tl::make_unexpected(reply.error());
+  if (reply->status >= 200 && reply->status < 300) return reply->body;
+  const auto body = nlohmann::json::parse(reply->body, nullptr, false);
+  if (body.is_object() && body.contains("error") && body["error"].is_string())
+    return Fail(CodeOf(body.value("code", "")), body["error"].get<std::string>());
+  return Fail(ErrorCode::kSystem, fmt::format("spillwayd answered with status {}", reply->status));
+}
+
+std::string Client::Encode(const std::string& text) {
+  std::string out;
+  for (const unsigned char c : text) {
+    if (std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '~')
+      out += static_cast<char>(c);
+    else
+      out += fmt::format("%{:02X}", c);
+  }
+  return out;
+}
+
+}  // namespace spillway::api

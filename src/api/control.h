@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The running switch as the API, the signals and the timer see it: one object, one mutex.
+//
+// Threading: every method may be called from any thread. The switch itself is not thread-safe; it is
+// touched only under `mutex_`, and never by anybody else while a Control exists.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/metrics.h"
+#include "switch/switch.h"
+
+namespace spillway::api {
+
+// What never changes while the daemon runs.
+struct DaemonInfo {
+  std::string version;
+  std::string instance;
+  std::string config_path;
+  std::string last_good_path;  // empty: accepted configurations are not saved
+};
+
+// What one request asks of a unit; absent: leave as it is.
+struct UnitChange {
+  std::optional<spw_unit_status> status;
+  std::optional<double> capacity;
+  bool forget_reports = false;
+};
+
+struct ServiceChange {
+  std::optional<spw_unit_policy> unit_policy;
+  std::optional<spw_server_policy> server_policy;
+  std::optional<uint32_t> idle_s;
+};
+
+class Control {
+ public:
+  // `sw` outlives this.
+  Control(switching::Switch& sw, DaemonInfo info);
+
+  // What Apply would change, in words; the switch may still refuse it.
+  [[nodiscard]] Result<std::vector<std::string>> Check(const std::string& yaml, const std::string& file_name);
+  // All or nothing; what was accepted is saved as the last good configuration.
+  [[nodiscard]] Result<switching::ApplyReport> Apply(const std::string& yaml, const std::string& file_name);
+  // Re-reads the file spillwayd was started with.
+  [[nodiscard]] Result<switching::ApplyReport> Reload();
+
+  // nullopt: there is no such unit or service.
+  [[nodiscard]] std::optional<Result<void>> ChangeUnit(const std::string& pool, const std::string& server,
+                                                       const std::string& unit, const UnitChange& change);
+  [[nodiscard]] std::optional<Result<switching::ApplyReport>> ChangeService(const std::string& name,
+                                                                            const ServiceChange& change);
+
+  void Tick();
+  void OnNetlink();
+
+  const DaemonInfo& info() const { return info_; }
+  double uptime_s() const;
+  Snapshot Read() const;
+  std::string ConfigYaml() const;
+
+ private:
+  // These three expect mutex_ to be held.
+  Result<switching::ApplyReport> Take(const Result<model::Config>& config);
+  Result<model::Config> Revalidate(const model::Config& config) const;
+  void SaveLastGood() const;
+
+  const DaemonInfo info_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  mutable std::mutex mutex_;
+  switching::Switch& switch_;  // guarded by mutex_
+  double start_time_s_ = 0;    // Unix time
+  double apply_time_s_ = 0;    // guarded by mutex_
+  bool last_apply_ok_ = true;  // guarded by mutex_
+};
+
+}  // namespace spillway::api

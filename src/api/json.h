@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The switch's views as JSON, as docs/cli.md describes them. Pure.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "switch/switch.h"
+
+namespace spillway::api {
+
+nlohmann::json ToJson(const switching::InterfaceView& interface);
+nlohmann::json ToJson(const switching::UnitView& unit);
+nlohmann::json ToJson(const switching::ServiceView& service);
+nlohmann::json ToJson(const switching::FlowTableView& table);
+nlohmann::json ToJson(const switching::ApplyReport& report);
+nlohmann::json ToJson(const spw_counters& counters);
+
+template <class View>
+nlohmann::json ToJson(const std::vector<View>& views) {
+  nlohmann::json array = nlohmann::json::array();
+  for (const View& view : views) array.push_back(ToJson(view));
+  return array;
+}
+
+// Text of `json`; bytes that are not UTF-8 are replaced, never thrown over.
+std::string Dump(const nlohmann::json& json);
+
+}  // namespace spillway::api

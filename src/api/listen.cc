@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "listen.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+
+namespace spillway::api {
+namespace {
+
+constexpr int kBacklog = 64;
+
+tl::unexpected<Error> SystemError(const std::string& what, int error) {
+  return Fail(error == EACCES || error == EPERM ? ErrorCode::kUnavailable : ErrorCode::kSystem,
+              fmt::format("{}: {}", what, std::strerror(error)));
+}
+
+Result<sockaddr_un> UnixAddress(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path))
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}: a socket path has 1 to {} characters", path, sizeof(address.sun_path) - 1));
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+// Makes room at `path`: nothing there, or a socket whose process is gone.
+Result<void> RemoveStale(const std::string& path, const sockaddr_un& address) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return {};
+    return SystemError(path, errno);
+  }
+  if (!S_ISSOCK(status.st_mode))
+    return Fail(ErrorCode::kConflict, fmt::format("{}: exists and is not a socket", path));
+  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (probe < 0) return SystemError("socket", errno);
+  const int error =
+      connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
+  close(probe);
+  if (error != ECONNREFUSED)
+    return Fail(ErrorCode::kConflict, fmt::format("{}: another program answers on it", path));
+  if (unlink(path.c_str()) != 0) return SystemError(fmt::format("remove {}", path), errno);
+  return {};
+}
+
+struct TcpAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+};
+
+Result<TcpAddress> ParseEndpoint(const std::string& endpoint) {
+  const auto bad =
+      Fail(ErrorCode::kBadInput,
+           fmt::format("{}: expected ADDRESS:PORT, such as 127.0.0.1:9100 or [::1]:9100", endpoint));
+  const size_t colon = endpoint.rfind(':');
+  if (colon == std::string::npos) return bad;
+  std::string host = endpoint.substr(0, colon);
+  const std::string port_text = endpoint.substr(colon + 1);
+  uint16_t port = 0;
+  const auto [end, error] = std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
+  if (error != std::errc() || end != port_text.data() + port_text.size()) return bad;
+
+  TcpAddress address;
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+    auto* in6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+    in6->sin6_family = AF_INET6;
+    in6->sin6_port = htons(port);
+    address.length = sizeof(*in6);
+    if (inet_pton(AF_INET6, host.c_str(), &in6->sin6_addr) != 1) return bad;
+  } else {
+    auto* in4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+    in4->sin_family = AF_INET;
+    in4->sin_port = htons(port);
+    address.length = sizeof(*in4);
+    if (inet_pton(AF_INET, host.c_str(), &in4->sin_addr) != 1) return bad;
+  }
+  return address;
+}
+
+}  // namespace
+
+SocketFile::~SocketFile() {
+  struct stat status;
+  if (!path_.empty() && lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ &&
+      status.st_ino == inode_)
+    unlink(path_.c_str());
+}
+
+Result<UnixListener> ListenUnix(const std::string& path) {
+  const auto address = UnixAddress(path);
+  if (!address) return tl::make_unexpected(address.error());
+  std::error_code made;
+  const auto folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, made);
+  if (made) return SystemError(fmt::format("make {}", folder.string()), made.value());
+  if (const auto room = RemoveStale(path, *address); !room) return tl::make_unexpected(room.error());
+
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return SystemError("socket", errno);
+  struct stat status;
+  // Nobody can connect before listen(), so the mode is right by the time it matters.
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0 ||
+      chmod(path.c_str(), 0660) != 0 || lstat(path.c_str(), &status) != 0 || listen(fd, kBacklog) != 0) {
+    const int error = errno;
+    close(fd);
+    return SystemError(fmt::format("listen on {}", path), error);
+  }
+  return UnixListener{fd, SocketFile(path, status.st_dev, status.st_ino)};
+}
+
+Result<int> ListenTcp(const std::string& endpoint) {
+  const auto address = ParseEndpoint(endpoint);
+  if (!address) return tl::make_unexpected(address.error());
+  const int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return SystemError("socket", errno);
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address->storage), address->length) != 0 ||
+      listen(fd, kBacklog) != 0) {
+    const int error = errno;
+    close(fd);
+    return SystemError(fmt::format("listen on {}", endpoint), error);
+  }
+  return fd;
+}
+
+Result<std::string> ParseApiOption(const std::string& text) {
+  if (text.starts_with("unix:")) return text.substr(5);
+  if (text.find('/') == std::string::npos || text.find("://") != std::string::npos ||
+      text.starts_with("tcp:"))
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("--api {}: expected the path of a UNIX socket, such as /run/spillway/api.sock "
+                            "(TCP would need a token and TLS, which this version does not have)",
+                            text));
+  return text;
+}
+
+}  // namespace spillway::api

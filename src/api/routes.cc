@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routes.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "api/json.h"
+#include "model/scalars.h"
+
+namespace spillway::api {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
+constexpr const char* kYamlType = "application/yaml";
+
+Response Json(const json& body) { return {.body = Dump(body)}; }
+
+Response BadInput(const std::string& message) { return ErrorResponse(400, "bad_input", message); }
+Response NotFound(const std::string& message) { return ErrorResponse(404, "not_found", message); }
+
+Response FromError(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kBadInput:
+      return BadInput(error.message);
+    case ErrorCode::kConflict:
+      return ErrorResponse(409, "conflict", error.message);
+    case ErrorCode::kUnavailable:
+      return ErrorResponse(503, "unavailable", error.message);
+    case ErrorCode::kSystem:
+      break;
+  }
+  return ErrorResponse(500, "system", error.message);
+}
+
+std::vector<std::string> Split(const std::string& path) {
+  std::vector<std::string> parts;
+  size_t start = 1;
+  while (start <= path.size()) {
+    const size_t end = std::min(path.find('/', start), path.size());
+    parts.push_back(path.substr(start, end - start));
+    start = end + 1;
+  }
+  return parts;
+}
+
+Response Status(const Control& control) {
+  const Snapshot s = control.Read();
+  json units = {{"up", 0}, {"draining", 0}, {"down", 0}, {"silent", 0}, {"busy", 0}, {"unresolved", 0}};
+  const auto count = [&units](const char* key, bool when) {
+    units[key] = units[key].get<int>() + (when ? 1 : 0);
+  };
+  for (const auto& unit : s.units) {
+    count("up", unit.status == SPW_UNIT_UP);
+    count("draining", unit.status == SPW_UNIT_DRAINING);
+    count("down", unit.status == SPW_UNIT_DOWN);
+    count("silent", unit.silent);
+    count("busy", unit.busy);
+    count("unresolved", !unit.resolved);
+  }
+  return Json({{"version", s.version},
+               {"instance", s.instance},
+               {"pid", getpid()},
+               {"uptime_s", control.uptime_s()},
+               {"adopted", s.adopted},
+               {"config_file", control.info().config_path},
+               {"last_apply_ok", s.last_apply_ok},
+               {"interfaces", ToJson(s.interfaces)},
+               {"services", s.services.size()},
+               {"units", std::move(units)},
+               {"flow_table", ToJson(s.flow_table)}});
+}
+
+Response Metrics(const Control& control) {
+  return {.body = MetricsText(control.Read()), .content_type = kMetricsType};
+}
+
+bool WantsDryRun(const Request& request) {
+  const auto found = request.query.find("dry_run");
+  return found != request.query.end() && found->second != "0" && found->second != "false";
+}
+
+// The name by which messages call the body, and the base of its relative paths.
+std::string FileName(const Request& request) {
+  const auto found = request.query.find("name");
+  return found == request.query.end() || found->second.empty() ? "request" : found->second;
+}
+
+Response Check(Control& control, const Request& request) {
+  const auto changes = control.Check(request.body, FileName(request));
+  if (!changes) return FromError(changes.error());
+  return Json({{"valid", true}, {"changes", *changes}});
+}
+
+Response Apply(Control& control, const Request& request) {
+  if (WantsDryRun(request)) {
+    const auto changes = control.Check(request.body, FileName(request));
+    if (!changes) return FromError(changes.error());
+    return Json({{"dry_run", true}, {"changes", *changes}});
+  }
+  const auto report = control.Apply(request.body, FileName(request));
+  if (!report) return FromError(report.error());
+  json body = ToJson(*report);
+  body["dry_run"] = false;
+  return Json(body);
+}
+
+// The request's body as a JSON object with none but `known` keys.
+Result<json> ParseObject(const std::string& body, std::initializer_list<const char*> known) {
+  json object = json::parse(body, nullptr, false);
+  std::string keys;
+  for (const char* key : known) keys += fmt::format("{}\"{}\"", keys.empty() ? "" : ", ", key);
+  if (object.is_discarded()) return Fail(ErrorCode::kBadInput, "the body is not JSON");
+  if (!object.is_object() || object.empty())
+    return Fail(ErrorCode::kBadInput, fmt::format("expected a JSON object with any of {}", keys));
+  for (const auto& item : object.items())
+    if (std::find(known.begin(), known.end(), item.key()) == known.end())
+      return Fail(ErrorCode::kBadInput, fmt::format("{}: unknown key, expected any of {}", item.key(), keys));
+  return object;
+}
+
+// Reads object[key], a word of an enum, into `to`.
+template <class Enum, class Parse>
+Result<void> ReadWord(const json& object, const char* key, Parse parse, const char* expected,
+                      std::optional<Enum>& to) {
+  const auto found = object.find(key);
+  if (found == object.end()) return {};
+  if (found->is_string()) to = parse(found->get<std::string>());
+  if (!to) return Fail(ErrorCode::kBadInput, fmt::format("{}: expected {}", key, expected));
+  return {};
+}
+
+std::optional<spw_unit_status> ParseStatus(const std::string& word) {
+  for (const spw_unit_status status : {SPW_UNIT_UP, SPW_UNIT_DRAINING, SPW_UNIT_DOWN})
+    if (word == model::ToString(status)) return status;
+  return std::nullopt;
+}
+
+// "a, b or c": the words of an enum with values 0..count-1.
+template <class Enum>
+std::string Words(int count) {
+  std::string words;
+  for (int i = 0; i < count; i++)
+    words += (i == 0 ? "" : i + 1 == count ? " or " : ", ") + model::ToString(static_cast<Enum>(i));
+  return words;
+}
+
+Result<UnitChange> ParseUnitChange(const std::string& body) {
+  const auto object = ParseObject(body, {"status", "capacity", "forget_reports"});
+  if (!object) return tl::make_unexpected(object.error());
+  UnitChange change;
+  if (const auto read = ReadWord(*object, "status", ParseStatus, "up, draining or down", change.status);
+      !read)
+    return tl::make_unexpected(read.error());
+  if (const auto found = object->find("capacity"); found != object->end()) {
+    if (!found->is_number() || !std::isfinite(found->get<double>()) || found->get<double>() <= 0)
+      return Fail(ErrorCode::kBadInput, "capacity: expected a number above 0");
+    change.capacity = found->get<double>();
+  }
+  if (const auto found = object->find("forget_reports"); found != object->end()) {
+    if (!found->is_boolean()) return Fail(ErrorCode::kBadInput, "forget_reports: expected true or false");
+    change.forget_reports = found->get<bool>();
+  }
+  return change;
+}
+
+// A number of seconds, or a duration as the pool file writes it.
+std::optional<uint32_t> ReadSeconds(const json& value) {
+  if (value.is_string()) {
+    const auto duration = model::ParseDuration(value.get<std::string>());
+    if (!duration || duration->count() % 1000 != 0 || duration->count() / 1000 > UINT32_MAX)
+      return std::nullopt;
+    return static_cast<uint32_t>(duration->count() / 1000);
+  }
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > UINT32_MAX) return std::nullopt;
+  return value.get<uint32_t>();
+}
+
+Result<ServiceChange> ParseServiceChange(const std::string& body) {
+  const auto object = ParseObject(body, {"unit_policy", "server_policy", "idle"});
+  if (!object) return tl::make_unexpected(object.error());
+  ServiceChange change;
+  const std::string units = Words<spw_unit_policy>(SPW_UNIT_POLICIES);
+  const std::string servers = Words<spw_server_policy>(SPW_SERVER_POLICIES);
+  const auto read =
+      ReadWord(*object, "unit_policy", model::ParseUnitPolicy, units.c_str(), change.unit_policy)
+          .and_then([&] {
+            return ReadWord(*object, "server_policy", model::ParseServerPolicy, servers.c_str(),
+                            change.server_policy);
+          });
+  if (!read) return tl::make_unexpected(read.error());
+  if (const auto found = object->find("idle"); found != object->end()) {
+    change.idle_s = ReadSeconds(*found);
+    if (!change.idle_s)
+      return Fail(ErrorCode::kBadInput,
+                  "idle: expected whole seconds, as in 30 or \"30s\", 0 for the protocol's default");
+  }
+  return change;
+}
+
+Response ChangeUnit(Control& control, const std::vector<std::string>& parts, const std::string& body) {
+  const auto change = ParseUnitChange(body);
+  if (!change) return FromError(change.error());
+  const auto done = control.ChangeUnit(parts[2], parts[3], parts[4], *change);
+  if (!done) return NotFound(fmt::format("{}/{}/{}: there is no such unit", parts[2], parts[3], parts[4]));
+  if (!*done) return FromError(done->error());
+  for (const auto& unit : control.Read().units)
+    if (unit.pool == parts[2] && unit.server == parts[3] && unit.unit == parts[4]) return Json(ToJson(unit));
+  return Json(json::object());
+}
+
+Response ChangeService(Control& control, const std::string& name, const std::string& body) {
+  const auto change = ParseServiceChange(body);
+  if (!change) return FromError(change.error());
+  const auto done = control.ChangeService(name, *change);
+  if (!done) return NotFound(fmt::format("{}: there is no such service", name));
+  if (!*done) return FromError(done->error());
+  return Json(ToJson(**done));
+}
+
+Response NotAllowed(const std::string& allow) {
+  Response response = ErrorResponse(405, "bad_input", "expected " + allow);
+  response.allow = allow;
+  return response;
+}
+
+}  // namespace
+
+Response RouteMetrics(Control& control, const Request& request) {
+  if (request.path != "/metrics") return NotFound(request.path + ": only /metrics is served here");
+  return request.method == "GET" ? Metrics(control) : NotAllowed("GET");
+}
+
+Response Route(Control& control, const Request& request) {
+  const std::vector<std::string> parts = Split(request.path);
+  const bool get = request.method == "GET", post = request.method == "POST";
+  if (request.path == "/metrics") return get ? Metrics(control) : NotAllowed("GET");
+  if (parts.size() < 2 || parts[0] != "v1") return NotFound(request.path + ": there is no such endpoint");
+
+  const std::string& what = parts[1];
+  if (parts.size() == 2) {
+    if (what == "check") return post ? Check(control, request) : NotAllowed("POST");
+    if (what == "apply") return post ? Apply(control, request) : NotAllowed("POST");
+    if (what == "status") return get ? Status(control) : NotAllowed("GET");
+    if (what == "interfaces") return get ? Json(ToJson(control.Read().interfaces)) : NotAllowed("GET");
+    if (what == "units") return get ? Json(ToJson(control.Read().units)) : NotAllowed("GET");
+    if (what == "services") return get ? Json(ToJson(control.Read().services)) : NotAllowed("GET");
+    if (what == "counters") return get ? Json(ToJson(control.Read().counters)) : NotAllowed("GET");
+    if (what == "flow-table") return get ? Json(ToJson(control.Read().flow_table)) : NotAllowed("GET");
+    if (what == "config")
+      return get ? Response{.body = control.ConfigYaml(), .content_type = kYamlType} : NotAllowed("GET");
+  }
+  if (what == "units" && parts.size() == 5)
+    return post ? ChangeUnit(control, parts, request.body) : NotAllowed("POST");
+  if (what == "services" && parts.size() == 3)
+    return post ? ChangeService(control, parts[2], request.body) : NotAllowed("POST");
+  return NotFound(request.path + ": there is no such endpoint");
+}
+
+}  // namespace spillway::api

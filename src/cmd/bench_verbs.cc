@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench_verbs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+
+#include "bench/switch/present.h"
+#include "bench/switch/rounds.h"
+#include "cmd/client_output.h"
+#include "cmd/exit_code.h"
+#include "report/progress.h"
+
+namespace spillway::cmd {
+namespace {
+
+struct SwitchBench {
+  bench::RoundOptions rounds;
+  std::string folder;
+  bool quick = false;
+};
+
+int BenchSwitch(SwitchBench bench, bool as_json) {
+  auto& counts = bench.rounds.flow_counts;
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  if (bench.quick) bench.rounds.rounds = std::min(bench.rounds.rounds, 2);
+  if (bench.quick && counts.back() > 1'000'000) counts.pop_back();
+
+  report::Progress progress("bench switch");
+  const auto results = bench::RunRounds(
+      bench.rounds, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
+  if (!results) return Complain(results.error());
+  progress.Finish("done");
+  const report::Document document = bench::MakeDocument(*results, bench.rounds.rounds);
+  if (!bench.folder.empty()) {
+    if (const auto written = bench::WritePage(document, bench.folder); !written)
+      return Complain(written.error());
+  }
+  if (as_json)
+    fmt::print("{}", document.Dump());
+  else
+    fmt::print("{}", bench::MakeTable(document).Text());
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddBenchVerbs(CLI::App& app, Context& context) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure on this machine; needs no daemon");
+  bench->require_subcommand(1);
+
+  auto options = std::make_shared<SwitchBench>();
+  CLI::App* verb = bench->add_subcommand("switch", "Nanoseconds per packet in the data plane (root)");
+  verb->add_option("--rounds", options->rounds.rounds, "Rounds over all rows")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--flows", options->rounds.flow_counts, "Numbers of distinct flows")
+      ->delimiter(',')
+      ->check(CLI::Range(1u, bench::kMostFlows))
+      ->capture_default_str();
+  verb->add_option("--servers", options->rounds.bed.servers, "Servers of the pool, two units each")
+      ->check(CLI::Range(2, 2000))
+      ->capture_default_str();
+  verb->add_option("--table-entries", options->rounds.bed.flow_table_entries, "Flow table, a power of two")
+      ->check(CLI::Range(1u << 10, 1u << 28) & CLI::Validator(
+                                                   [](const std::string& text) {
+                                                     return std::has_single_bit(std::stoul(text))
+                                                                ? std::string()
+                                                                : text + " is no power of two";
+                                                   },
+                                                   ""))
+      ->capture_default_str();
+  verb->add_flag("--quick", options->quick, "At most two rounds and 1,000,000 flows");
+  verb->add_option("--out", options->folder, "Also write switch.json, switch.html and switch.svg there")
+      ->type_name("DIR");
+  verb->callback([options, &context] {
+    context.action = [options, &context] { return BenchSwitch(*options, context.json); };
+  });
+}
+
+}  // namespace spillway::cmd

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check_verbs.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cmd/client_output.h"
+#include "cmd/exit_code.h"
+#include "model/parse.h"
+
+namespace spillway::cmd {
+namespace {
+
+int Check(const std::string& path, bool as_json) {
+  const auto config = ReadInput(path).and_then(
+      [&](const std::string& text) { return model::ParseConfig(text, path == "-" ? "stdin" : path); });
+  if (!config) {
+    if (as_json) PrintJson({{"file", path}, {"valid", false}, {"error", config.error().message}});
+    return Complain(config.error());
+  }
+  size_t servers = 0, units = 0;
+  for (const model::Pool& pool : config->pools) {
+    servers += pool.servers.size();
+    for (const model::Server& server : pool.servers) units += server.units.size();
+  }
+  if (as_json)
+    PrintJson({{"file", path},
+               {"valid", true},
+               {"services", config->services.size()},
+               {"pools", config->pools.size()},
+               {"servers", servers},
+               {"units", units}});
+  else
+    fmt::print("{}: ok ({} services, {} pools, {} servers, {} units)\n", path, config->services.size(),
+               config->pools.size(), servers, units);
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddCheckVerbs(CLI::App& app, Context& context) {
+  auto path = std::make_shared<std::string>();
+  CLI::App* verb = app.add_subcommand("check", "Say what is wrong with a pool file; needs no daemon");
+  verb->add_option("FILE", *path, "Pool file, - for stdin")->required();
+  verb->callback(
+      [path, &context] { context.action = [path, &context] { return Check(*path, context.json); }; });
+}
+
+}  // namespace spillway::cmd

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doctor_verbs.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cmd/client_output.h"
+#include "cmd/doctor.h"
+#include "cmd/exit_code.h"
+#include "report/table.h"
+
+namespace spillway::cmd {
+namespace {
+
+const char* Verdict(const Finding& finding) {
+  if (finding.present) return "ok";
+  return finding.need == Need::kRequired ? "MISSING" : "absent";
+}
+
+int Doctor(const Context& context, const std::string& bpffs) {
+  const std::vector<Finding> findings = Examine(bpffs);
+  report::Table table(
+      {{"feature", "FEATURE"}, {"verdict", ""}, {"needed_by", "NEEDED BY"}, {"detail", "DETAIL"}});
+  bool good = true;
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Finding& f : findings) {
+    good = good && (f.present || f.need != Need::kRequired);
+    table.AddRow({f.feature, std::string(Verdict(f)), f.needed_by, f.detail});
+    rows.push_back({{"feature", f.feature},
+                    {"present", f.present},
+                    {"required", f.need == Need::kRequired},
+                    {"needed_by", f.needed_by},
+                    {"detail", f.detail}});
+  }
+  if (context.json)
+    PrintJson({{"ok", good}, {"findings", rows}});
+  else
+    fmt::print("{}", table.Text());
+  if (!good) fmt::print(stderr, "spillway: something required is missing here\n");
+  return good ? kExitOk : kExitFailed;
+}
+
+}  // namespace
+
+void AddDoctorVerbs(CLI::App& app, Context& context) {
+  auto bpffs = std::make_shared<std::string>("/sys/fs/bpf");
+  CLI::App* doctor = app.add_subcommand("doctor", "What this machine has of what Spillway needs");
+  doctor->add_option("--bpffs", *bpffs, "BPF file system to look at")->capture_default_str();
+  doctor->callback(
+      [bpffs, &context] { context.action = [bpffs, &context] { return Doctor(context, *bpffs); }; });
+}
+
+}  // namespace spillway::cmd

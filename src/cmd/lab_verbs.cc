@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab_verbs.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cmd/client_output.h"
+#include "cmd/exit_code.h"
+#include "lab/experiment/experiment.h"
+#include "lab/testbed/interrupt.h"
+#include "lab/testbed/spec_reader.h"
+#include "lab/testbed/testbed.h"
+#include "report/table.h"
+
+namespace spillway::cmd {
+namespace {
+
+using nlohmann::json;
+
+int Up(const Context& context, const std::string& file, bool no_switch) {
+  const auto spec = lab::LoadTestbed(file);
+  if (!spec) return Complain(spec.error());
+  lab::InterruptGuard guard;
+  auto testbed = lab::Testbed::Up(*spec, {.tied = false, .with_switch = !no_switch});
+  if (!testbed) return Complain(testbed.error());
+  (*testbed)->Release();
+  const lab::Plan& plan = (*testbed)->plan();
+  json units = json::array();
+  for (const lab::UnitPlan& unit : plan.units)
+    units.push_back({{"unit", unit.label}, {"address", unit.address.ToString()}});
+  json services = json::array();
+  for (const model::Service& service : plan.config.services)
+    services.push_back({{"service", service.name}, {"vip", service.vip.ToString()}});
+  if (context.json) {
+    PrintJson(json{{"name", spec->name},
+                   {"api", plan.api_socket},
+                   {"folder", plan.folder},
+                   {"units", units},
+                   {"services", services}});
+    return kExitOk;
+  }
+  for (const json& s : services)
+    fmt::print("service {} at {}\n", s["service"].get<std::string>(), s["vip"].get<std::string>());
+  for (const json& u : units)
+    fmt::print("unit {} at {}\n", u["unit"].get<std::string>(), u["address"].get<std::string>());
+  fmt::print("api {}\nlogs {}/*.log\n", plan.api_socket, plan.folder);
+  return kExitOk;
+}
+
+int Down(const std::string& name, bool all) {
+  if (name.empty() != all) {
+    fmt::print(stderr, "spillway lab down: expected a testbed's name, or --all\n");
+    return kExitBadInput;
+  }
+  lab::InterruptGuard guard;  // half a clean-up helps nobody
+  if (all) {
+    for (const std::string& each : lab::StateNames()) lab::TakeDown(each);
+    return kExitOk;
+  }
+  if (lab::TakeDown(name)) return kExitOk;
+  fmt::print(stderr, "spillway lab down: no testbed {} stands here\n", name);
+  return kExitFailed;
+}
+
+int List(const Context& context) {
+  report::Table table({{"name", "TESTBED"}, {"state", "STATE"}, {"parts", "PARTS"}, {"dead", "ENDED"}});
+  for (const std::string& name : lab::StateNames()) {
+    const auto state = lab::LoadState(name);
+    if (!state) continue;
+    std::vector<std::string> dead;
+    for (const auto& p : state->processes)
+      if (!lab::IsAlive(p.id)) dead.push_back(p.label);
+    table.AddRow({name, std::string(lab::IsLeftover(*state) ? "leftover" : "up"),
+                  static_cast<int64_t>(state->processes.size()), fmt::format("{}", fmt::join(dead, " "))});
+  }
+  if (context.json)
+    PrintJson(table.JsonRows());
+  else
+    fmt::print("{}", table.Text());
+  return kExitOk;
+}
+
+// In the namespace, but with this mount namespace: /sys stays the machine's, with its BPF file system.
+int Exec(const std::string& name, const std::string& label, const std::vector<std::string>& words) {
+  const std::string path = "/run/netns/" + lab::NetnsName(name, label);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
+    fmt::print(stderr, "spillway lab exec: {}: {}\n", path, strerror(errno));
+    return kExitFailed;
+  }
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  fmt::print(stderr, "spillway lab exec: {}: {}\n", words[0], strerror(errno));
+  return kExitFailed;
+}
+
+int RunExperiment(const Context& context, const std::string& file, const std::string& out, bool quick) {
+  const auto spec = lab::LoadExperiment(file, quick);
+  if (!spec) return Complain(spec.error());
+  lab::InterruptGuard guard;
+  auto outcome = lab::RunExperiment(*spec, out);
+  if (!outcome) return Complain(outcome.error());
+  if (context.json)
+    fmt::print("{}", outcome->document);
+  else
+    fmt::print("{}", outcome->text);
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddLabVerbs(CLI::App& app, Context& context) {
+  struct Options {
+    std::string file, name, label, out;
+    std::vector<std::string> words;
+    bool all = false, no_switch = false, quick = false;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* lab = app.add_subcommand("lab", "Testbeds in network namespaces, and experiments on them");
+  lab->require_subcommand(1);
+  lab->fallthrough();
+
+  CLI::App* up = lab->add_subcommand("up", "Put a testbed up and leave it standing");
+  up->add_option("FILE", o->file, "Lab file (YAML)")->required();
+  up->add_flag("--no-switch", o->no_switch,
+               "Without spillwayd and agents: units by their own addresses only");
+  up->callback(
+      [o, &context] { context.action = [o, &context] { return Up(context, o->file, o->no_switch); }; });
+
+  CLI::App* down = lab->add_subcommand("down", "Take a testbed down, or what a killed run left of it");
+  down->add_option("NAME", o->name, "The testbed");
+  down->add_flag("--all", o->all, "Every testbed");
+  down->callback([o, &context] { context.action = [o] { return Down(o->name, o->all); }; });
+
+  CLI::App* list = lab->add_subcommand("list", "The testbeds of this machine");
+  list->callback([&context] { context.action = [&context] { return List(context); }; });
+
+  CLI::App* exec = lab->add_subcommand("exec", "Run a command in one of a testbed's namespaces");
+  exec->add_option("NAME", o->name, "The testbed")->required();
+  exec->add_option("WHERE", o->label, "client, switch, or SERVER-UNIT such as s1-cpu")->required();
+  exec->add_option("COMMAND", o->words, "After --: the command and its words")->required();
+  exec->fallthrough(false);
+  exec->callback([o, &context] { context.action = [o] { return Exec(o->name, o->label, o->words); }; });
+
+  CLI::App* run = lab->add_subcommand("run", "Put the testbed up, sweep policies over load, take it down");
+  run->add_option("FILE", o->file, "Lab file with an experiment (YAML)")->required();
+  run->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");
+  run->add_flag("--quick", o->quick, "The file's short form");
+  run->callback([o, &context] {
+    context.action = [o, &context] { return RunExperiment(context, o->file, o->out, o->quick); };
+  });
+}
+
+}  // namespace spillway::cmd

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway: the command line. Each verb group adds its own; this file wires.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "api/listen.h"
+#include "cmd/bench_verbs.h"
+#include "cmd/change_verbs.h"
+#include "cmd/check_verbs.h"
+#include "cmd/client_output.h"
+#include "cmd/context.h"
+#include "cmd/doctor_verbs.h"
+#include "cmd/exit_code.h"
+#include "cmd/lab_verbs.h"
+#include "cmd/live_verbs.h"
+#include "cmd/show_verbs.h"
+
+namespace spillway::cmd {
+namespace {
+
+int Main(int argc, char** argv) {
+  Context context;
+  CLI::App app("Spillway: an accelerator-aware layer 4 load balancer.", "spillway");
+  app.set_version_flag("--version", "spillway " SPILLWAY_VERSION);
+  app.add_flag("--json", context.json, "One JSON document to stdout instead of text");
+  app.add_option("--api", context.api, "The daemon's UNIX socket")
+      ->type_name("PATH")
+      ->envname("SPILLWAY_API")
+      ->capture_default_str();
+  app.require_subcommand(1);
+  app.fallthrough();  // --json and --api may follow the verb
+  app.footer("Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
+
+  AddCheckVerbs(app, context);
+  AddShowVerbs(app, context);
+  AddChangeVerbs(app, context);
+  AddLiveVerbs(app, context);
+  AddDoctorVerbs(app, context);
+  AddBenchVerbs(app, context);
+  AddLabVerbs(app, context);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kExitOk : kExitBadInput;
+  }
+  const auto socket = api::ParseApiOption(context.api);
+  if (!socket) return Complain(socket.error());
+  context.api = *socket;
+  return context.action();
+}
+
+}  // namespace
+}  // namespace spillway::cmd
+
+int main(int argc, char** argv) { return spillway::cmd::Main(argc, argv); }

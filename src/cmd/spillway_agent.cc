@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway-agent: meters one processing unit and reports its load to the switches. Exit code: 0 ok,
+// 1 failed, 2 bad usage or input.
+#include <fmt/format.h>
+#include <signal.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "agent/agent.h"
+#include "agent/config.h"
+
+namespace {
+
+int Exit(const spillway::Error& error) {
+  fmt::print(stderr, "spillway-agent: {}\n", error.message);
+  return error.code == spillway::ErrorCode::kBadInput ? 2 : 1;
+}
+
+// The whole file at once, so that a reader never sees half a document.
+void WriteStats(const std::string& path, const std::string& json) {
+  if (path == "-") {
+    fmt::print("{}\n", json);
+    std::fflush(stdout);
+    return;
+  }
+  const std::string fresh = path + ".new";
+  std::ofstream out(fresh);
+  out << json << '\n';
+  out.close();
+  if (!out || std::rename(fresh.c_str(), path.c_str()) != 0)
+    spdlog::warn("{}: statistics cannot be written", path);
+}
+
+void PrintOnce(const std::string& text, bool as_json) {
+  if (as_json) {
+    fmt::print("{}\n", text);
+    return;
+  }
+  // The document is flat: one line per key.
+  std::string line;
+  for (char c : text.substr(1, text.size() - 2)) {
+    if (c == ',') {
+      fmt::print("{}\n", line);
+      line.clear();
+    } else if (c != '"') {
+      line += c;
+      if (c == ':') line += ' ';
+    }
+  }
+  fmt::print("{}\n", line);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Meters one processing unit and reports its load to the switches.", "spillway-agent");
+  std::string config_file, stats_file;
+  bool check = false, once = false, json = false;
+  app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
+  app.add_flag("--check", check, "Check the configuration and exit");
+  auto* once_flag = app.add_flag("--once", once, "Meter for one second, print what was seen, send nothing");
+  app.add_flag("--json", json, "With --once: print JSON")->needs(once_flag);
+  app.add_option("--stats-json", stats_file, "Write one JSON document each second; '-': standard output")
+      ->type_name("FILE");
+  app.set_version_flag("--version", "spillway-agent " SPILLWAY_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "spillway-agent: {}\n", error.what());
+    return 2;
+  }
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("spillway-agent"));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+
+  auto config = spillway::agent::LoadAgentConfig(config_file);
+  if (!config) return Exit(config.error());
+  if (check) {
+    fmt::print("{}: ok\n", config_file);
+    return 0;
+  }
+  // Before anything is attached: from here a signal ends the agent only by way of its destructors.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  auto agent = spillway::agent::Agent::Start(*config);
+  if (!agent) return Exit(agent.error());
+  if (once) {
+    auto text = (*agent)->Once();
+    if (!text) return Exit(text.error());
+    PrintOnce(*text, json);
+    return 0;
+  }
+  std::function<void(const std::string&)> on_stats;
+  if (!stats_file.empty()) on_stats = [&](const std::string& text) { WriteStats(stats_file, text); };
+  auto ran = (*agent)->Run(on_stats);
+  if (!ran) return Exit(ran.error());
+  return 0;
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "key_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace spillway::model {
+
+namespace {
+
+constexpr std::string_view kSpace = " \t\r\n";
+constexpr size_t kReadBytes = 256;  // more than a key and its white space: the rest decides nothing
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+std::optional<Key> ParseKey(std::string_view text) {
+  auto first = text.find_first_not_of(kSpace);
+  if (first == text.npos) return std::nullopt;
+  text = text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+  Key key;
+  if (text.size() != 2 * key.size()) return std::nullopt;
+  for (size_t i = 0; i < key.size(); i++) {
+    int high = HexDigit(text[2 * i]), low = HexDigit(text[2 * i + 1]);
+    if (high < 0 || low < 0) return std::nullopt;
+    key[i] = static_cast<uint8_t>(high << 4 | low);
+  }
+  return key;
+}
+
+Result<Key> ReadKeyFile(const std::string& path) {
+  std::error_code status_error;
+  auto status = std::filesystem::status(path, status_error);
+  // A FIFO or a terminal would hang the daemon at start.
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    return Fail(ErrorCode::kBadInput, fmt::format("{} is not a regular file", path));
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Fail(ErrorCode::kBadInput, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+  std::string text(kReadBytes, '\0');
+  file.read(text.data(), kReadBytes);
+  text.resize(file.gcount());
+  auto key = text.size() == kReadBytes ? std::nullopt : ParseKey(text);
+  if (!key) return Fail(ErrorCode::kBadInput, fmt::format("{} holds something else", path));
+  return *key;
+}
+
+}  // namespace spillway::model

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the pool file key by key; what needs more than one key is in validate.cc.
+#include "parse.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include <yaml-cpp/eventhandler.h>
+
+#include "key_file.h"
+#include "reader.h"
+#include "scalars.h"
+#include "validate.h"
+
+namespace spillway::model {
+
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr size_t kMaxFileBytes = 64 << 20;  // the largest pool, written at length, takes about 5 MiB
+constexpr size_t kMaxInterfaces = 64;
+constexpr uint64_t kMinFlowEntries = 1 << 10, kMaxFlowEntries = 1 << 28;
+constexpr uint64_t kMinRingSlots = 1009, kMaxRingSlots = 16777213;  // primes; the greater is 2^24 - 3
+
+bool IsPrime(uint64_t n) {
+  if (n < 4) return n > 1;
+  if (n % 2 == 0) return false;
+  for (uint64_t d = 3; d * d <= n; d += 2)
+    if (n % d == 0) return false;
+  return true;
+}
+
+bool IsInterfaceName(const std::string& text) {
+  constexpr size_t kLongest = 15;  // IFNAMSIZ less the NUL
+  if (text.empty() || text.size() > kLongest || text == "." || text == "..") return false;
+  return text.find_first_of("/: \t\n\v\f\r") == text.npos &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f; });
+}
+
+bool IsPath(const std::string& text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
+}
+
+// yaml-cpp 0.7 reads documents without end where one begins with a stray ',', ']' or '}': it consumes
+// nothing, so the next document begins at the same place. A first pass over the events finds that.
+class ProgressCheck : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (mark.pos == begin_) throw YAML::ParserException(mark, "a character out of place");
+    begin_ = mark.pos;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  }
+  void OnMapEnd() override {}
+
+ private:
+  int begin_ = -1;
+};
+
+std::vector<YAML::Node> LoadDocuments(const std::string& text) {
+  std::istringstream input(text);
+  YAML::Parser events(input);
+  ProgressCheck check;
+  while (events.HandleNextDocument(check)) {
+  }
+  return YAML::LoadAll(text);
+}
+
+class Parser {
+ public:
+  Parser(Problems& problems, std::string file_name) : problems_(problems), file_name_(std::move(file_name)) {}
+
+  // One file may hold several documents: their services and pools add up.
+  Config Read(const std::vector<YAML::Node>& documents) {
+    for (const YAML::Node& document : documents)
+      if (!document.IsNull()) ReadDocument(document);
+    if (!has_switch_) problems_.Add("switch", "expected a map with the switch's interfaces, got nothing");
+    if (!has_services_) problems_.Add("services", "expected a list of services (none: []), got nothing");
+    return std::move(config_);
+  }
+
+ private:
+  void ReadDocument(const YAML::Node& document) {
+    int line = document.Mark().is_null() ? 1 : document.Mark().line + 1;
+    MapReader map(problems_, {"", line, document}, {"switch", "services", "pools"});
+    if (const Field* field = map.Find("switch")) {
+      if (has_switch_)
+        problems_.Add(field->line, "switch", "expected in one document of the file, got it again");
+      else
+        ReadSwitch(*field);
+      has_switch_ = true;
+    }
+    if (const Field* field = map.Find("services")) {
+      has_services_ = true;
+      for (const Field& entry : ReadList(problems_, *field, "a list of services")) {
+        if (problems_.flooded()) break;
+        ReadService(entry);
+      }
+    }
+    if (const Field* field = map.Find("pools")) ReadPools(*field);
+  }
+
+  void ReadSwitch(const Field& field) {
+    SwitchConfig& out = config_.data_plane;
+    MapReader map(problems_, field, {"interfaces", "attach", "report", "flow_table"});
+    if (const Field* interfaces = map.Need("interfaces", "a list of interfaces")) ReadInterfaces(*interfaces);
+    if (const Field* attach = map.Find("attach"))
+      out.attach = ReadWord(problems_, *attach, ParseAttachMode, 3).value_or(out.attach);
+    if (const Field* report = map.Find("report")) {
+      MapReader report_map(problems_, *report, {"address", "port", "silent_after"});
+      ReportAddress read;
+      if (const Field* address = report_map.Need("address", "the address that agents send load reports to"))
+        read.address = ReadAddress(problems_, *address).value_or(Address{});
+      if (const Field* port = report_map.Find("port"))
+        read.port = static_cast<uint16_t>(ReadInteger(problems_, *port, 1, 65535).value_or(read.port));
+      if (const Field* silent = report_map.Find("silent_after"))
+        if (auto duration = ReadDuration(problems_, *silent, milliseconds(10), hours(1)))
+          read.silent_after_ms = static_cast<uint32_t>(duration->count());
+      out.report = read;
+    }
+    if (const Field* flow_table = map.Find("flow_table")) {
+      MapReader table_map(problems_, *flow_table, {"entries"});
+      if (const Field* entries = table_map.Find("entries"))
+        if (auto count = ReadInteger(problems_, *entries, kMinFlowEntries, kMaxFlowEntries)) {
+          if ((*count & (*count - 1)) != 0)
+            problems_.Add(entries->line, entries->path,
+                          fmt::format("expected a power of two, got \"{}\"", *count));
+          out.flow_table_entries = *count;
+        }
+    }
+  }
+
+  void ReadInterfaces(const Field& field) {
+    auto& interfaces = config_.data_plane.interfaces;
+    auto entries = ReadList(problems_, field, "a list of interfaces");
+    if (field.node.IsSequence() && (entries.empty() || entries.size() > kMaxInterfaces))
+      problems_.Add(field.line, field.path,
+                    fmt::format("expected 1 to {} interfaces, got {}", kMaxInterfaces, entries.size()));
+    for (const Field& entry : entries) {
+      auto name = ReadText(problems_, entry, "the name of an interface");
+      if (!name) continue;
+      if (!IsInterfaceName(*name))
+        problems_.Add(entry.line, entry.path, "expected the name of an interface, got " + Excerpt(*name));
+      else if (std::find(interfaces.begin(), interfaces.end(), *name) != interfaces.end())
+        problems_.Add(entry.line, entry.path,
+                      fmt::format("expected each interface once, got \"{}\" again", *name));
+      else
+        interfaces.push_back(*name);
+    }
+  }
+
+  // The name in `map`, unless it is bad or already one of `taken`: nothing can then be said of the entry.
+  std::optional<std::string> ReadOwnName(const MapReader& map, std::set<std::string>& taken) {
+    const Field* field = map.Need("name", "a name");
+    if (field == nullptr) return std::nullopt;
+    auto name = ReadName(problems_, *field);
+    if (!name) return std::nullopt;
+    if (!taken.insert(*name).second) {
+      problems_.Add(field->line, field->path,
+                    fmt::format("expected a name of its own, got \"{}\" again", *name));
+      return std::nullopt;
+    }
+    return name;
+  }
+
+  void ReadService(const Field& field) {
+    MapReader map(
+        problems_, field,
+        {"name", "vip", "ports", "pool", "mode", "affinity", "server_policy", "unit_policy", "idle"});
+    auto name = ReadOwnName(map, service_names_);
+    Service service;
+    if (const Field* vip = map.Need("vip", "the service's address"))
+      service.vip = ReadAddress(problems_, *vip).value_or(Address{});
+    if (const Field* ports = map.Need("ports", "a list of ports such as [udp/53]"))
+      ReadPorts(*ports, service);
+    if (const Field* pool = map.Need("pool", "the name of a pool"))
+      service.pool = ReadName(problems_, *pool).value_or("");
+    if (const Field* mode = map.Find("mode"))
+      service.mode = ReadWord(problems_, *mode, ParseMode, 2).value_or(service.mode);
+    if (const Field* affinity = map.Find("affinity"))
+      service.affinity = ReadWord(problems_, *affinity, ParseAffinity, 2).value_or(service.affinity);
+    if (const Field* policy = map.Find("server_policy"))
+      service.server_policy = ReadWord(problems_, *policy, ParseServerPolicy, SPW_SERVER_POLICIES)
+                                  .value_or(service.server_policy);
+    if (const Field* policy = map.Find("unit_policy"))
+      service.unit_policy =
+          ReadWord(problems_, *policy, ParseUnitPolicy, SPW_UNIT_POLICIES).value_or(service.unit_policy);
+    if (const Field* idle = map.Find("idle")) ReadIdle(*idle, service);
+    if (!name) return;
+    service.name = *name;
+    config_.services.push_back(std::move(service));
+  }
+
+  void ReadIdle(const Field& field, Service& service) {
+    auto idle = ReadDuration(problems_, field, seconds(1), hours(4));
+    if (!idle) return;
+    if (idle->count() % 1000 != 0)
+      problems_.Add(field.line, field.path, "expected whole seconds, got " + Describe(field.node));
+    service.idle_s = static_cast<uint32_t>(idle->count() / 1000);
+  }
+
+  void ReadPorts(const Field& field, Service& service) {
+    auto entries = ReadList(problems_, field, "a list of ports such as [udp/53]");
+    if (field.node.IsSequence() && entries.empty())
+      problems_.Add(field.line, field.path, "expected at least one port, got an empty list");
+    for (const Field& entry : entries) {
+      if (problems_.flooded()) return;
+      auto port = ReadServicePort(problems_, entry);
+      if (!port) continue;
+      if (std::find(service.ports.begin(), service.ports.end(), *port) != service.ports.end()) {
+        problems_.Add(entry.line, entry.path,
+                      fmt::format("expected each port once, got \"{}\" again", ToString(*port)));
+        continue;
+      }
+      if (++ports_ == SPW_MAX_SERVICES + 1)
+        problems_.Add(
+            entry.line, entry.path,
+            fmt::format("expected at most {} ports of services in all, got more", SPW_MAX_SERVICES));
+      if (ports_ > SPW_MAX_SERVICES) return;
+      problems_.Note(fmt::format("{}[{}]", field.path, ToString(*port)), entry.line);
+      service.ports.push_back(*port);
+    }
+  }
+
+  void ReadPools(const Field& field) {
+    if (!field.node.IsMap()) {
+      problems_.Add(field.line, field.path, "expected a map of pools, got " + Describe(field.node));
+      return;
+    }
+    for (const auto& entry : field.node) {
+      if (problems_.flooded()) return;
+      int line = entry.first.Mark().is_null() ? field.line : entry.first.Mark().line + 1;
+      if (!entry.first.IsScalar() || !IsName(entry.first.Scalar())) {
+        problems_.Add(line, field.path,
+                      "expected a pool's name of 1 to 64 letters, digits, '.', '_' or '-', got " +
+                          Describe(entry.first));
+        continue;
+      }
+      std::string name = entry.first.Scalar();
+      Field pool_field{"pools." + name, line, entry.second};
+      Pool pool = ReadPool(pool_field);
+      pool.name = name;
+      if (pool_names_.insert(name).second)
+        config_.pools.push_back(std::move(pool));
+      else
+        problems_.Add(line, pool_field.path,
+                      fmt::format("expected a name of its own, got \"{}\" again", name));
+    }
+  }
+
+  Pool ReadPool(const Field& field) {
+    MapReader map(problems_, field, {"servers", "ring_slots"});
+    Pool pool;
+    if (const Field* slots = map.Find("ring_slots")) {
+      auto count = ReadInteger(problems_, *slots, kMinRingSlots, kMaxRingSlots);
+      if (count && !IsPrime(*count))
+        problems_.Add(slots->line, slots->path, fmt::format("expected a prime number, got \"{}\"", *count));
+      pool.ring_slots = static_cast<uint32_t>(count.value_or(0));
+    }
+    const Field* servers = map.Need("servers", "a list of servers");
+    if (servers == nullptr) return pool;
+    auto entries = ReadList(problems_, *servers, "a list of servers");
+    if (servers->node.IsSequence() && entries.empty())
+      problems_.Add(servers->line, servers->path, "expected at least one server, got an empty list");
+    std::set<std::string> names;
+    for (const Field& entry : entries) {
+      if (++servers_ == SPW_MAX_SERVERS + 1)
+        problems_.Add(entry.line, entry.path,
+                      fmt::format("expected at most {} servers in all, got more", SPW_MAX_SERVERS));
+      if (servers_ > SPW_MAX_SERVERS || problems_.flooded()) break;
+      ReadServer(entry, names, pool);
+    }
+    return pool;
+  }
+
+  void ReadServer(const Field& field, std::set<std::string>& names, Pool& pool) {
+    MapReader map(problems_, field, {"name", "key_file", "code", "units"});
+    auto name = ReadOwnName(map, names);
+    Server server;
+    if (const Field* key_file = map.Find("key_file")) ReadServerKey(*key_file, server);
+    if (const Field* code = map.Find("code")) {
+      auto number = ReadInteger(problems_, *code, 0, SPW_MAX_SERVERS - 1);
+      if (number) server.code = static_cast<uint32_t>(*number);
+    }
+    if (const Field* units = map.Need("units", "a list of units")) {
+      auto entries = ReadList(problems_, *units, "a list of units");
+      if (units->node.IsSequence() && (entries.empty() || entries.size() > SPW_UNITS_PER_SERVER))
+        problems_.Add(units->line, units->path,
+                      fmt::format("expected 1 to {} units, got {}", SPW_UNITS_PER_SERVER, entries.size()));
+      if (entries.size() > SPW_UNITS_PER_SERVER) entries.resize(SPW_UNITS_PER_SERVER);
+      std::set<std::string> unit_names;
+      for (const Field& entry : entries) ReadUnit(entry, unit_names, server);
+    }
+    if (!name) return;
+    server.name = *name;
+    pool.servers.push_back(std::move(server));
+  }
+
+  void ReadServerKey(const Field& field, Server& server) {
+    auto text = ReadText(problems_, field, "the path of a key file");
+    if (!text) return;
+    if (!IsPath(*text)) {
+      problems_.Add(field.line, field.path, "expected the path of a key file, got " + Excerpt(*text));
+      return;
+    }
+    // Absolute, so that the configuration means the same wherever it is saved.
+    auto folder = std::filesystem::path(file_name_).parent_path();
+    server.key_file = std::filesystem::absolute(folder / *text).lexically_normal().string();
+    auto key = ReadKeyFile(server.key_file);
+    if (key)
+      server.key = *key;
+    else
+      problems_.Add(field.line, field.path, "expected a file of 32 hex digits, got " + key.error().message);
+  }
+
+  void ReadUnit(const Field& field, std::set<std::string>& names, Server& server) {
+    MapReader map(problems_, field, {"name", "kind", "address", "capacity", "drain"});
+    auto name = ReadOwnName(map, names);
+    Unit unit;
+    if (const Field* kind = map.Need("kind", "cpu, smartnic, gpu, fpga, ssd or other"))
+      unit.kind = ReadWord(problems_, *kind, ParseUnitKind, SPW_KIND_OTHER + 1).value_or(unit.kind);
+    if (const Field* address = map.Need("address", "the unit's address"))
+      unit.address = ReadAddress(problems_, *address).value_or(Address{});
+    if (const Field* capacity = map.Find("capacity"))
+      unit.capacity = ReadCapacity(problems_, *capacity).value_or(unit.capacity);
+    if (const Field* drain = map.Find("drain")) unit.drain = ReadBool(problems_, *drain).value_or(false);
+    if (!name) return;
+    unit.name = *name;
+    server.units.push_back(std::move(unit));
+  }
+
+  Problems& problems_;
+  std::string file_name_;
+  Config config_;
+  bool has_switch_ = false, has_services_ = false;
+  std::set<std::string> service_names_, pool_names_;
+  size_t servers_ = 0, ports_ = 0;  // in all
+};
+
+}  // namespace
+
+Result<Config> ParseConfig(std::string_view yaml, const std::string& file_name) {
+  Problems problems(file_name);
+  Config config;
+  try {
+    config = Parser(problems, file_name).Read(LoadDocuments(std::string(yaml)));
+    if (!problems.flooded()) CheckWhole(config, problems);
+  } catch (const YAML::Exception& exception) {
+    problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
+                 fmt::format("expected YAML, got {}", exception.msg));
+  } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
+    problems.Add(1, "", fmt::format("expected YAML, got {}", exception.what()));
+  }
+  if (!problems.none()) return tl::make_unexpected(problems.ToError());
+  return config;
+}
+
+Result<Config> LoadConfig(const std::string& path) {
+  if (std::filesystem::is_directory(std::filesystem::path(path)))
+    return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected a file, got a directory", path));
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}:1: expected a file, got {}", path, std::strerror(errno)));
+  std::string text;
+  char chunk[65536];
+  while (text.size() <= kMaxFileBytes && (file.read(chunk, sizeof(chunk)) || file.gcount() > 0))
+    text.append(chunk, file.gcount());
+  if (file.bad()) return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected a readable file", path));
+  if (text.size() > kMaxFileBytes)
+    return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected at most {} bytes", path, kMaxFileBytes));
+  return ParseConfig(text, path);
+}
+
+}  // namespace spillway::model

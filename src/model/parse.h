@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pool file: text -> Config, checked whole; nothing is half-read. An error holds everything that is
+// wrong with the file (the first kProblemsTold), one line each in the order of the file's lines,
+// "file:line: key.path: expected what, got what", with ErrorCode::kBadInput. docs/pool-file.md describes
+// every key. Threading: none keeps state.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "error.h"
+#include "pool.h"
+
+namespace spillway::model {
+
+// Parses and validates `yaml`; `file_name` appears in messages and is the base of relative key_file
+// paths. Reads the key files and makes
+// their paths absolute.
+[[nodiscard]] Result<Config> ParseConfig(std::string_view yaml, const std::string& file_name);
+
+// The same from a file. One that cannot be read is kBadInput too.
+[[nodiscard]] Result<Config> LoadConfig(const std::string& path);
+
+}  // namespace spillway::model

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reader.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "scalars.h"
+
+namespace spillway::model {
+
+namespace {
+
+int LineOf(const YAML::Node& node, int fallback) {
+  // A missing value carries the mark of whatever comes next.
+  if (!node.IsDefined() || node.IsNull()) return fallback;
+  YAML::Mark mark = node.Mark();
+  return mark.is_null() ? fallback : mark.line + 1;
+}
+
+// Levenshtein distance: insertions, deletions and replacements from a to b.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); i++) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); j++) {
+      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+// What the entry calls itself, if that is a name.
+std::string NameOf(const YAML::Node& entry) {
+  if (!entry.IsMap()) return {};
+  for (const auto& key : entry)
+    if (key.first.IsScalar() && key.first.Scalar() == "name")
+      return key.second.IsScalar() && IsName(key.second.Scalar()) ? key.second.Scalar() : std::string();
+  return {};
+}
+
+std::string Join(const std::string& path, std::string_view key) {
+  return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
+}
+
+}  // namespace
+
+std::string Describe(const YAML::Node& node) {
+  if (!node.IsDefined() || node.IsNull()) return "nothing";
+  if (node.IsSequence()) return "a list";
+  if (node.IsMap()) return "a map";
+  return Excerpt(node.Scalar());
+}
+
+std::string Suggest(const std::string& word, const std::vector<std::string_view>& known) {
+  constexpr size_t kLongest = 64;  // beyond, nothing is near
+  std::string_view nearest;
+  size_t best = std::max<size_t>(2, word.size() / 2) + 1;
+  for (std::string_view candidate : known) {
+    if (word.size() > kLongest) break;
+    size_t distance = EditDistance(word, candidate);
+    if (distance < best && distance < candidate.size()) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  if (!nearest.empty()) return fmt::format("did you mean {}?", nearest);
+  return fmt::format("known are {}", fmt::join(known, ", "));
+}
+
+MapReader::MapReader(Problems& problems, const Field& field, std::initializer_list<std::string_view> known)
+    : problems_(problems), path_(field.path), line_(field.line), is_map_(field.node.IsMap()) {
+  problems_.Note(path_, line_);
+  if (!is_map_) {
+    problems_.Add(line_, path_, fmt::format("expected a map, got {}", Describe(field.node)));
+    return;
+  }
+  for (const auto& entry : field.node) {
+    int line = LineOf(entry.first, line_);
+    if (!entry.first.IsScalar()) {
+      problems_.Add(line, path_, fmt::format("expected a key, got {}", Describe(entry.first)));
+      continue;
+    }
+    const std::string& key = entry.first.Scalar();
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      problems_.Add(line, path_, fmt::format("unknown key {}, {}", Excerpt(key), Suggest(key, known)));
+      continue;
+    }
+    std::string path = Join(path_, key);
+    auto [place, fresh] = fields_.try_emplace(key, Field{path, line, entry.second});
+    if (!fresh)
+      problems_.Add(line, path, fmt::format("expected once, got it again after line {}", place->second.line));
+    else
+      problems_.Note(path, line);
+  }
+}
+
+const Field* MapReader::Find(std::string_view key) const {
+  auto found = fields_.find(key);
+  return found == fields_.end() ? nullptr : &found->second;
+}
+
+const Field* MapReader::Need(std::string_view key, std::string_view expected) const {
+  const Field* field = Find(key);
+  if (field == nullptr && is_map_)
+    problems_.Add(line_, Join(path_, key), fmt::format("expected {}, got nothing", expected));
+  return field;
+}
+
+std::vector<Field> ReadList(Problems& problems, const Field& field, std::string_view expected) {
+  std::vector<Field> entries;
+  if (!field.node.IsSequence()) {
+    problems.Add(field.line, field.path, fmt::format("expected {}, got {}", expected, Describe(field.node)));
+    return entries;
+  }
+  for (const auto& entry : field.node) {
+    std::string name = NameOf(entry);
+    std::string path = name.empty() ? fmt::format("{}[#{}]", field.path, entries.size() + 1)
+                                    : fmt::format("{}[{}]", field.path, name);
+    entries.push_back({path, LineOf(entry, field.line), entry});
+  }
+  return entries;
+}
+
+}  // namespace spillway::model

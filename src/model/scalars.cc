@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scalars.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace spillway::model {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kHundredYears = std::chrono::hours(24 * 365 * 100);
+
+// The whole text as a number; from_chars knows no signs, spaces or locale.
+template <class Number>
+std::optional<Number> ParseNumber(std::string_view text) {
+  Number value{};
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// A scalar written without quotes: "5" in quotes is a text, not a number.
+bool IsPlain(const YAML::Node& node) { return node.IsScalar() && node.Tag() != "!"; }
+
+std::nullopt_t Refuse(Problems& problems, const Field& field, std::string_view expected) {
+  std::string got = Describe(field.node);
+  if (field.node.IsScalar() && !IsPlain(field.node)) got = "the text " + got;
+  problems.Add(field.line, field.path, fmt::format("expected {}, got {}", expected, got));
+  return std::nullopt;
+}
+
+bool IsAlphanumeric(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool BelongsToAHost(const Address& address) {
+  const auto& bytes = address.bytes;
+  bool multicast = address.family == 4 ? (bytes[0] & 0xf0) == 0xe0 : bytes[0] == 0xff;
+  bool broadcast = address.family == 4 &&
+                   std::all_of(bytes.begin(), bytes.begin() + 4, [](uint8_t byte) { return byte == 0xff; });
+  bool unspecified = std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
+  return !multicast && !broadcast && !unspecified;
+}
+
+std::string Spell(milliseconds duration) {
+  constexpr std::array<std::pair<int64_t, const char*>, 3> kUnits{
+      {{3600000, "h"}, {60000, "m"}, {1000, "s"}}};
+  for (const auto& [unit_ms, unit] : kUnits)
+    if (duration.count() % unit_ms == 0) return fmt::format("{}{}", duration.count() / unit_ms, unit);
+  return fmt::format("{}ms", duration.count());
+}
+
+}  // namespace
+
+std::optional<milliseconds> ParseDuration(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, int64_t>, 4> kUnits{
+      {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}}};
+  size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  auto count = ParseNumber<int64_t>(text.substr(0, digits));
+  if (!count) return std::nullopt;
+  for (const auto& [unit, unit_ms] : kUnits)
+    if (text.substr(digits) == unit && *count <= kHundredYears.count() / unit_ms)
+      return milliseconds(*count * unit_ms);
+  return std::nullopt;
+}
+
+std::optional<ServicePort> ParseServicePort(std::string_view text) {
+  ServicePort port;
+  if (text.starts_with("udp/"))
+    port.protocol = Protocol::kUdp;
+  else if (!text.starts_with("tcp/"))
+    return std::nullopt;
+  auto number = ParseNumber<uint16_t>(text.substr(4));
+  if (!number || *number == 0) return std::nullopt;
+  port.port = *number;
+  return port;
+}
+
+bool IsName(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && IsAlphanumeric(text[0]) &&
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return IsAlphanumeric(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+std::optional<std::string> ReadText(Problems& problems, const Field& field, std::string_view expected) {
+  if (!field.node.IsScalar()) return Refuse(problems, field, expected);
+  return field.node.Scalar();
+}
+
+std::optional<std::string> ReadName(Problems& problems, const Field& field) {
+  if (!field.node.IsScalar() || !IsName(field.node.Scalar()))
+    return Refuse(problems, field, "a name of 1 to 64 letters, digits, '.', '_' or '-'");
+  return field.node.Scalar();
+}
+
+std::optional<uint64_t> ReadInteger(Problems& problems, const Field& field, uint64_t least, uint64_t most) {
+  std::optional<uint64_t> value;
+  if (IsPlain(field.node)) value = ParseNumber<uint64_t>(field.node.Scalar());
+  if (!value || *value < least || *value > most)
+    return Refuse(problems, field, fmt::format("a whole number from {} to {}", least, most));
+  return value;
+}
+
+std::optional<double> ReadCapacity(Problems& problems, const Field& field) {
+  std::optional<double> value;
+  if (IsPlain(field.node)) value = ParseNumber<double>(field.node.Scalar());
+  if (!value || !std::isfinite(*value) || *value <= 0)
+    return Refuse(problems, field, "a number greater than 0");
+  return value;
+}
+
+std::optional<bool> ReadBool(Problems& problems, const Field& field) {
+  if (IsPlain(field.node) && field.node.Scalar() == "true") return true;
+  if (IsPlain(field.node) && field.node.Scalar() == "false") return false;
+  return Refuse(problems, field, "true or false");
+}
+
+std::optional<milliseconds> ReadDuration(Problems& problems, const Field& field, milliseconds least,
+                                         milliseconds most) {
+  std::optional<milliseconds> value;
+  if (field.node.IsScalar()) value = ParseDuration(field.node.Scalar());
+  if (!value || *value < least || *value > most)
+    return Refuse(problems, field,
+                  fmt::format("a duration such as 3s or 300ms, from {} to {}", Spell(least), Spell(most)));
+  return value;
+}
+
+std::optional<Address> ReadAddress(Problems& problems, const Field& field) {
+  std::optional<Address> value;
+  if (field.node.IsScalar()) value = Address::Parse(field.node.Scalar());
+  if (!value) return Refuse(problems, field, "an IPv4 or IPv6 address (IPv4-mapped ones in IPv4 spelling)");
+  if (!BelongsToAHost(*value)) return Refuse(problems, field, "the address of a host");
+  return value;
+}
+
+std::optional<ServicePort> ReadServicePort(Problems& problems, const Field& field) {
+  std::optional<ServicePort> value;
+  if (field.node.IsScalar()) value = ParseServicePort(field.node.Scalar());
+  if (!value) return Refuse(problems, field, "tcp/PORT or udp/PORT with a port from 1 to 65535");
+  return value;
+}
+
+}  // namespace spillway::model

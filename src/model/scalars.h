@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scalars of the pool file: each function reads one, or tells what it expected and gives nullopt.
+// Threading: none keeps state.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "pool.h"
+#include "reader.h"
+
+namespace spillway::model {
+
+// "3s", "300ms", "5m", "1h": digits and a unit, no space. nullopt also when it exceeds 100 years.
+std::optional<std::chrono::milliseconds> ParseDuration(std::string_view text);
+// "udp/53".
+std::optional<ServicePort> ParseServicePort(std::string_view text);
+// 1..64 letters, digits, '.', '_', '-', the first a letter or digit: names stand in paths
+// "pool/server/unit", in URLs and in metric labels.
+bool IsName(std::string_view text);
+
+std::optional<std::string> ReadText(Problems& problems, const Field& field, std::string_view expected);
+std::optional<std::string> ReadName(Problems& problems, const Field& field);
+std::optional<uint64_t> ReadInteger(Problems& problems, const Field& field, uint64_t least, uint64_t most);
+std::optional<double> ReadCapacity(Problems& problems, const Field& field);
+std::optional<bool> ReadBool(Problems& problems, const Field& field);
+std::optional<std::chrono::milliseconds> ReadDuration(Problems& problems, const Field& field,
+                                                      std::chrono::milliseconds least,
+                                                      std::chrono::milliseconds most);
+// Refuses what no host can own: unspecified, multicast and broadcast addresses.
+std::optional<Address> ReadAddress(Problems& problems, const Field& field);
+std::optional<ServicePort> ReadServicePort(Problems& problems, const Field& field);
+
+// One of the words of an enum whose values are 0 .. count - 1; `parse` as ParseMode and its like in pool.h.
+template <class Enum>
+std::optional<Enum> ReadWord(Problems& problems, const Field& field,
+                             std::optional<Enum> (*parse)(const std::string&), int count) {
+  std::string words;
+  for (int value = 0; value < count; value++)
+    words += (value == 0 ? "" : ", ") + ToString(static_cast<Enum>(value));
+  auto text = ReadText(problems, field, "one of " + words);
+  if (!text) return std::nullopt;
+  auto value = parse(*text);
+  if (!value)
+    problems.Add(field.line, field.path, "expected one of " + words + ", got " + Describe(field.node));
+  return value;
+}
+
+}  // namespace spillway::model

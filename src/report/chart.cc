@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "table.h"
+
+namespace spillway::report {
+
+namespace {
+
+// Told apart by most colour-blind readers, each with at least 4.5:1 contrast on its background.
+struct Colour {
+  const char* light;
+  const char* dark;
+};
+constexpr Colour kColours[] = {{"#0b5fa5", "#6cb4f5"}, {"#b8450f", "#ff9a6b"}, {"#14734f", "#57c79a"},
+                               {"#7d3f98", "#d0a0ea"}, {"#7a5c00", "#e3c04d"}, {"#a3225f", "#f58ab8"},
+                               {"#3f5b66", "#a9c1cc"}, {"#4b4b4b", "#cfcfcf"}};
+constexpr std::size_t kMostMarkedPoints = 60;  // beyond, marks would hide the line
+constexpr double kCharWidth = 6.7;             // generous mean at 12 px: labels must not collide
+constexpr double kLegendRow = 20;
+constexpr double kBleed = 2;  // lines along the plot's edge keep their whole width
+
+std::string Style() {
+  std::string css =
+      ".spw-chart{font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}"
+      ".spw-chart text{fill:#2b2f33}.spw-chart .spw-title{font-size:15px;font-weight:600}"
+      ".spw-chart .spw-note{fill:#5b636b}.spw-chart .spw-ground{fill:#fff}"
+      ".spw-chart .spw-grid{stroke:#e1e5e9;stroke-width:1}.spw-chart "
+      ".spw-frame{stroke:#8a939b;stroke-width:1}"
+      ".spw-chart .spw-line{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}"
+      ".spw-chart .spw-band{stroke:none;fill-opacity:.17}.spw-chart .spw-open{fill:#fff;stroke-width:1.6}"
+      ".spw-chart .spw-loss{fill:none;stroke-width:2.4;stroke-linecap:round}"
+      ".spw-chart .spw-neutral{stroke:#4b4b4b}";
+  std::string dark =
+      ".spw-chart text{fill:#e4e7ea}.spw-chart .spw-note{fill:#a5adb5}.spw-chart .spw-ground{fill:#16191d}"
+      ".spw-chart .spw-grid{stroke:#2c3238}.spw-chart .spw-frame{stroke:#7c858d}"
+      ".spw-chart .spw-open{fill:#16191d}.spw-chart .spw-neutral{stroke:#cfcfcf}";
+  for (std::size_t i = 0; i < std::size(kColours); ++i) {
+    constexpr const char* kRule = ".spw-chart .spw-s{0}{{stroke:{1}}}.spw-chart .spw-f{0}{{fill:{1}}}";
+    css += fmt::format(fmt::runtime(kRule), i, kColours[i].light);
+    dark += fmt::format(fmt::runtime(kRule), i, kColours[i].dark);
+  }
+  return fmt::format("<style>{}@media (prefers-color-scheme:dark){{{}}}</style>\n", css, dark);
+}
+
+std::string AxisTitle(const Axis& axis) {
+  if (axis.unit.empty()) return EscapeHtml(axis.title);
+  return EscapeHtml(fmt::format("{} [{}]", axis.title, axis.unit));
+}
+
+std::string WithUnit(double value, const Axis& axis) {
+  return FormatNumber(value) + (axis.unit.empty() ? "" : " " + axis.unit);
+}
+
+// The mark of series i, centred on (x, y).
+std::string Mark(std::size_t i, double x, double y, const std::string& tooltip) {
+  const std::size_t colour = i % std::size(kColours);
+  std::string shape;
+  switch (i % 4) {
+    case 0:
+      shape = fmt::format("<circle class=\"spw-f{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.6\">", colour, x, y);
+      break;
+    case 1:
+      shape = fmt::format("<rect class=\"spw-f{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"7\" height=\"7\">",
+                          colour, x - 3.5, y - 3.5);
+      break;
+    case 2:
+      shape = fmt::format("<path class=\"spw-f{}\" d=\"M{:.1f} {:.1f}l4.4 7.6h-8.8z\">", colour, x, y - 5);
+      break;
+    default:
+      shape = fmt::format("<path class=\"spw-f{}\" d=\"M{:.1f} {:.1f}l4.8 4.8-4.8 4.8-4.8-4.8z\">", colour, x,
+                          y - 4.8);
+  }
+  const std::string tag = i % 4 == 0 ? "circle" : i % 4 == 1 ? "rect" : "path";
+  return shape + (tooltip.empty() ? "" : "<title>" + tooltip + "</title>") + "</" + tag + ">\n";
+}
+
+std::string Cross(const std::string& colour_class, double x, double y, const std::string& tooltip) {
+  return fmt::format("<path class=\"spw-loss {}\" d=\"M{:.1f} {:.1f}l10 10m0 -10l-10 10\">{}</path>\n",
+                     colour_class, x - 5, y - 5, tooltip.empty() ? "" : "<title>" + tooltip + "</title>");
+}
+
+// The data's extent along one axis, as far as that axis can show it.
+struct Extent {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+  void Add(double value, const Axis& axis) {
+    if (!std::isfinite(value) || (axis.log && value <= 0)) return;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  [[nodiscard]] Scale ScaleFor(const Axis& axis) const {
+    return low <= high ? Scale(axis, low, high) : Scale(axis, axis.log ? 1 : 0, axis.log ? 10 : 1);
+  }
+};
+
+class Drawing {
+ public:
+  explicit Drawing(const Chart& chart)
+      : chart_(chart), x_(ExtentOf(true).ScaleFor(chart.x)), y_(ExtentOf(false).ScaleFor(chart.y)) {
+    for (const Series& series : chart.series)
+      any_loss_ = any_loss_ || std::any_of(series.points.begin(), series.points.end(),
+                                           [](const Point& point) { return point.loss; });
+  }
+
+  std::string Render() {
+    std::string body = Head();
+    body += Legend();
+    top_ += 30;  // the y axis' title stands above its axis, where it reads without turning the head
+    std::size_t widest = 0;
+    for (double tick : y_.ticks()) widest = std::max(widest, y_.Label(tick).size());
+    left_ = std::max(44.0, 18 + static_cast<double>(widest) * kCharWidth);
+    right_ = chart_.width - 24;
+    bottom_ = chart_.height - 48;
+    body += Axes();
+    body += Lines();
+    body += Marks();
+    return fmt::format(
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"spw-chart\" viewBox=\"0 0 {0} {1}\" "
+               "width=\"{0}\" height=\"{1}\" role=\"img\" aria-label=\"{2}\">\n",
+               chart_.width, chart_.height, EscapeHtml(chart_.title)) +
+           Style() +
+           fmt::format("<rect class=\"spw-ground\" width=\"{}\" height=\"{}\" rx=\"6\"/>\n", chart_.width,
+                       chart_.height) +
+           body + "</svg>\n";
+  }
+
+ private:
+  [[nodiscard]] Extent ExtentOf(bool x) const {
+    Extent extent;
+    for (const Series& series : chart_.series) {
+      for (const Point& point : series.points) {
+        if (x) {
+          extent.Add(point.x, chart_.x);
+          continue;
+        }
+        extent.Add(point.y, chart_.y);
+        extent.Add(point.low, chart_.y);
+        extent.Add(point.high, chart_.y);
+      }
+    }
+    // A linear axis from 0 unless the data lies far from it: differences are then read in proportion.
+    const Axis& axis = x ? chart_.x : chart_.y;
+    if (!axis.log && extent.low > 0 && extent.low < 0.5 * extent.high) extent.low = 0;
+    return extent;
+  }
+
+  std::string Head() {
+    std::string out =
+        fmt::format("<text class=\"spw-title\" x=\"16\" y=\"26\">{}</text>\n", EscapeHtml(chart_.title));
+    top_ = 36;
+    if (!chart_.note.empty()) {
+      out += fmt::format("<text class=\"spw-note\" x=\"16\" y=\"44\">{}</text>\n", EscapeHtml(chart_.note));
+      top_ = 54;
+    }
+    return out;
+  }
+
+  std::string Legend() {
+    std::string out;
+    double x = 16;
+    double y = top_ + 10;
+    const auto place = [&](const std::string& name) {
+      const double width = 34 + static_cast<double>(name.size()) * kCharWidth + 14;
+      if (x > 16 && x + width > chart_.width - 16) {
+        x = 16;
+        y += kLegendRow;
+      }
+      const double at = x;
+      x += width;
+      out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", at + 34, y + 4, EscapeHtml(name));
+      return at;
+    };
+    for (std::size_t i = 0; i < chart_.series.size(); ++i) {
+      const double at = place(chart_.series[i].name);
+      out += fmt::format("<path class=\"spw-line spw-s{}\"{} d=\"M{:.1f} {:.1f}h26\"/>\n",
+                         i % std::size(kColours), Dash(i), at, y);
+      out += Mark(i, at + 13, y, "");
+    }
+    if (any_loss_) {
+      const double at = place(chart_.loss_label);
+      out += Cross("spw-neutral", at + 13, y, "");
+    }
+    top_ = y + 12;
+    return out;
+  }
+
+  [[nodiscard]] const char* Dash(std::size_t i) const {
+    if (chart_.series[i].dashed) return " stroke-dasharray=\"7 5\"";
+    return i >= std::size(kColours) ? " stroke-dasharray=\"2 4\"" : "";
+  }
+
+  std::string Axes() {
+    std::string out = fmt::format("<text x=\"16\" y=\"{:.1f}\">{}</text>\n", top_ - 14, AxisTitle(chart_.y));
+    for (double tick : y_.ticks()) {
+      out += fmt::format(
+          "<path class=\"spw-grid\" d=\"M{:.1f} {:.1f}H{:.1f}\"/><text x=\"{:.1f}\" y=\"{:.1f}\" "
+          "text-anchor=\"end\">{}</text>\n",
+          left_, Y(tick), right_, left_ - 8, Y(tick) + 4, y_.Label(tick));
+    }
+    double free_from = 0;  // ticks whose label would touch the one before go unlabelled
+    for (double tick : x_.ticks()) {
+      const std::string label = x_.Label(tick);
+      const double half = static_cast<double>(label.size()) * kCharWidth / 2;
+      out +=
+          fmt::format("<path class=\"spw-grid\" d=\"M{0:.1f} {1:.1f}V{2:.1f}\"/>\n", X(tick), top_, bottom_);
+      if (X(tick) - half < free_from) continue;
+      out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", X(tick),
+                         bottom_ + 18, label);
+      free_from = X(tick) + half + 6;
+    }
+    out += fmt::format("<path class=\"spw-frame\" fill=\"none\" d=\"M{0:.1f} {1:.1f}V{2:.1f}H{3:.1f}\"/>\n",
+                       left_, top_, bottom_, right_);
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
+                       (left_ + right_) / 2, bottom_ + 38, AxisTitle(chart_.x));
+    return out;
+  }
+
+  // Lines and bands in a nested svg of the plot's own size, which clips them there without needing ids.
+  std::string Lines() {
+    std::string out = fmt::format(
+        "<svg x=\"{0:.1f}\" y=\"{1:.1f}\" width=\"{2:.1f}\" height=\"{3:.1f}\" viewBox=\"{0:.1f} {1:.1f} "
+        "{2:.1f} "
+        "{3:.1f}\" overflow=\"hidden\">\n",
+        left_ - kBleed, top_ - kBleed, right_ - left_ + 2 * kBleed, bottom_ - top_ + 2 * kBleed);
+    for (std::size_t i = 0; i < chart_.series.size(); ++i) {
+      std::string upper, lower, path;
+      std::string bands;
+      const auto close_band = [&] {
+        if (!upper.empty()) bands += "M" + upper.substr(1) + lower + "z";
+        upper.clear();
+        lower.clear();
+      };
+      bool pen_down = false;
+      for (const Point& point : chart_.series[i].points) {
+        if (!x_.Defined(point.x) || !y_.Defined(point.y)) {
+          pen_down = false;
+          close_band();
+          continue;
+        }
+        path += fmt::format("{}{:.1f} {:.1f}", pen_down ? "L" : "M", X(point.x), Y(point.y));
+        pen_down = true;
+        if (y_.Defined(point.low) && y_.Defined(point.high)) {
+          upper += fmt::format("L{:.1f} {:.1f}", X(point.x), Y(point.high));
+          lower.insert(0, fmt::format("L{:.1f} {:.1f}", X(point.x), Y(point.low)));
+        } else {
+          close_band();
+        }
+      }
+      close_band();
+      const std::size_t colour = i % std::size(kColours);
+      if (!bands.empty()) out += fmt::format("<path class=\"spw-band spw-f{}\" d=\"{}\"/>\n", colour, bands);
+      if (!path.empty())
+        out += fmt::format("<path class=\"spw-line spw-s{}\"{} d=\"{}\"/>\n", colour, Dash(i), path);
+    }
+    return out + "</svg>\n";
+  }
+
+  std::string Marks() {
+    std::string out;
+    for (std::size_t i = 0; i < chart_.series.size(); ++i) {
+      const Series& series = chart_.series[i];
+      const std::string colour = fmt::format("spw-s{}", i % std::size(kColours));
+      for (const Point& point : series.points) {
+        if (!x_.Defined(point.x)) continue;
+        const double across = x_.Position(point.x);
+        if (across < -1e-6 || across > 1 + 1e-6) continue;
+        std::string tip = fmt::format("{}: {} at {}", series.name,
+                                      std::isfinite(point.y) ? WithUnit(point.y, chart_.y) : "no value",
+                                      WithUnit(point.x, chart_.x));
+        if (std::isfinite(point.low) && std::isfinite(point.high))
+          tip += fmt::format(" ({} to {})", FormatNumber(point.low), FormatNumber(point.high));
+        if (point.loss) tip += ", " + chart_.loss_label;
+        tip = EscapeHtml(tip);
+        const bool shown = y_.Defined(point.y);
+        const double up = shown ? y_.Position(point.y) : 1;
+        if (point.loss) {
+          out += Cross(colour, X(point.x), std::clamp(YAt(up), top_, bottom_), tip);
+        } else if (shown && (up > 1 + 1e-6 || up < -1e-6)) {
+          out += fmt::format(
+              "<path class=\"spw-open {}\" d=\"M{:.1f} {:.1f}l5 {}h-10z\"><title>{}</title></path>\n", colour,
+              X(point.x), up > 1 ? top_ - 4 : bottom_ + 4, up > 1 ? 8 : -8, tip);
+        } else if (shown && series.points.size() <= kMostMarkedPoints) {
+          out += Mark(i, X(point.x), Y(point.y), tip);
+        }
+      }
+    }
+    return out;
+  }
+
+  [[nodiscard]] double X(double value) const { return left_ + x_.Position(value) * (right_ - left_); }
+  [[nodiscard]] double YAt(double position) const { return bottom_ - position * (bottom_ - top_); }
+  [[nodiscard]] double Y(double value) const { return YAt(y_.Position(value)); }
+
+  const Chart& chart_;
+  Scale x_, y_;
+  bool any_loss_ = false;
+  double left_ = 0, right_ = 0, top_ = 0, bottom_ = 0;
+};
+
+}  // namespace
+
+std::string RenderSvg(const Chart& chart) { return Drawing(chart).Render(); }
+
+}  // namespace spillway::report

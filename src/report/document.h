@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one JSON document every benchmark and experiment writes:
+//   {"bench": name, "commit": text, "machine": {"cpu", "cores", "kernel", "memory_gib"},
+//    "rounds": n, "rows": [flat objects], "ratios": {name: number}}
+// Keys that hold a time end in its unit (p99_ms, established_ns). Not thread-safe.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "commit.h"
+#include "machine.h"
+#include "model/error.h"
+
+namespace spillway::report {
+
+class Document {
+ public:
+  explicit Document(std::string bench) : Document(std::move(bench), ReadMachine(), BuildCommit()) {}
+  Document(std::string bench, Machine machine, std::string_view commit);
+
+  void SetRounds(int rounds) { rounds_ = rounds; }
+  // `row` is a flat object (text, numbers, truths, null); anything else is a programming error
+  // (std::invalid_argument). NaN and infinity become null.
+  void AddRow(nlohmann::ordered_json row);
+  void SetRatio(const std::string& name, double value);
+
+  [[nodiscard]] const nlohmann::ordered_json& rows() const { return rows_; }
+  [[nodiscard]] nlohmann::ordered_json Json() const;
+  [[nodiscard]] std::string Dump() const;  // indented, ends in a newline
+  [[nodiscard]] Result<void> Write(const std::string& path) const;
+
+ private:
+  std::string bench_;
+  Machine machine_;
+  std::string commit_;
+  int rounds_ = 1;
+  nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
+  nlohmann::ordered_json ratios_ = nlohmann::ordered_json::object();
+};
+
+}  // namespace spillway::report

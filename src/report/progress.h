@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A long run's progress on stderr: one line redrawn in place on a terminal, a plain line now and then
+// otherwise (a log file, CI). Update, Tick and Finish may be called from any thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace spillway::report {
+
+// "label  42% [#####.......] 0:31 elapsed, 0:43 left  message", cut to `width` columns (0: uncut).
+// fraction in [0, 1]; time left is linear extrapolation, and left out where there is nothing to go by.
+[[nodiscard]] std::string ProgressLine(std::string_view label, double fraction, std::chrono::seconds elapsed,
+                                       std::string_view message, int width);
+
+class Progress {
+ public:
+  struct Terminal {
+    std::function<void(std::string_view)> write;
+    std::function<std::chrono::nanoseconds()> now;  // monotonic, since any epoch
+    bool live = false;                              // redraw in place
+    int width = 0;                                  // columns; 0: do not cut
+    std::chrono::nanoseconds plain_period = std::chrono::seconds(10);
+  };
+
+  // On this process's stderr, live when that is a terminal.
+  explicit Progress(std::string label);
+  Progress(std::string label, Terminal terminal);
+  ~Progress();  // ends a live line that was never finished, so that what follows starts on its own line
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // A new state. Drawn at most ten times a second when live, else once per plain_period; a changed
+  // message is drawn at once in both.
+  void Update(double fraction, std::string_view message);
+  // The same state at a later time, for loops that only wait.
+  void Tick();
+  // Draws the last line with the total time and ends it; later calls do nothing.
+  void Finish(std::string_view message);
+  // Takes a live line away, lets `print` write to the terminal, and draws the line again.
+  void Around(const std::function<void()>& print);
+
+ private:
+  void Draw(bool at_once);
+
+  std::mutex mutex_;
+  const std::string label_;
+  Terminal terminal_;
+  std::chrono::nanoseconds started_;
+  std::chrono::nanoseconds drawn_at_{};
+  bool drawn_ = false;    // something was written
+  bool on_line_ = false;  // the cursor stands behind a live line
+  bool finished_ = false;
+  double fraction_ = 0;
+  std::string message_;
+};
+
+}  // namespace spillway::report

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data_plane.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/if_link.h>
+#include <linux/magic.h>
+#include <net/if.h>
+#include <sys/mount.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "switch.skel.h"
+
+namespace spillway::switching {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error SystemError(const std::string& operation, int error) {
+  ErrorCode code = error == EPERM || error == EACCES ? ErrorCode::kUnavailable : ErrorCode::kSystem;
+  return Error{code, fmt::format("{}: {}", operation, std::strerror(error))};
+}
+
+tl::unexpected<Error> FailSystem(const std::string& operation, int error) {
+  return tl::make_unexpected(SystemError(operation, error));
+}
+
+std::string LinkPin(const Options& options, const std::string& interface) {
+  return PinFolder(options) + "/link-" + interface;
+}
+
+bool IsBpfFs(const std::string& path) {
+  struct statfs info {};
+  return statfs(path.c_str(), &info) == 0 && info.f_type == BPF_FS_MAGIC;
+}
+
+// Pin names are the map names; .data/.rodata belong to one program and are not pinned.
+std::vector<bpf_map*> PinnedMaps(const switch_bpf* skeleton) {
+  return {skeleton->maps.meta,        skeleton->maps.services,     skeleton->maps.replies,
+          skeleton->maps.ring_slots,  skeleton->maps.units,        skeleton->maps.servers,
+          skeleton->maps.server_keys, skeleton->maps.flow_table,   skeleton->maps.half_open,
+          skeleton->maps.counters,    skeleton->maps.unit_traffic, skeleton->maps.service_traffic};
+}
+
+// libbpf's own words are for developers; our errors name operation, object and errno.
+int Silence(libbpf_print_level level, const char* format, va_list arguments) {
+  if (level == LIBBPF_WARN && getenv("SPILLWAY_LIBBPF_LOG") != nullptr)
+    return vfprintf(stderr, format, arguments);
+  return 0;
+}
+
+}  // namespace
+
+std::string PinFolder(const Options& options) { return options.bpffs + "/spillway/" + options.instance; }
+
+Result<void> EnsureBpfFs(const Options& options) {
+  if (IsBpfFs(options.bpffs)) return {};
+  std::error_code ignored;
+  fs::create_directories(options.bpffs, ignored);
+  if (mount("bpf", options.bpffs.c_str(), "bpf", 0, "mode=0700") != 0) {
+    return FailSystem("mount of the BPF file system at " + options.bpffs, errno);
+  }
+  return {};
+}
+
+Result<void> RemovePins(const Options& options) {
+  std::error_code error;
+  fs::remove_all(PinFolder(options), error);
+  if (error) return FailSystem("removal of " + PinFolder(options), error.value());
+  fs::remove(options.bpffs + "/spillway", error);  // only if no other instance is there
+  return {};
+}
+
+Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const Sizes& sizes) {
+  libbpf_set_print(Silence);
+  std::unique_ptr<DataPlane> plane(new DataPlane(options));
+  plane->skeleton_ = switch_bpf__open();
+  if (plane->skeleton_ == nullptr) return FailSystem("opening the BPF object", errno);
+  Result<bool> found = plane->FindPinned();
+  if (!found) return tl::make_unexpected(found.error());
+  plane->adopted_ = *found;
+  if (!*found) {
+    if (Result<void> removed = RemovePins(options); !removed) return tl::make_unexpected(removed.error());
+    plane->meta_.layout = SPW_LAYOUT;
+    plane->meta_.flow_buckets = sizes.flow_buckets;
+    plane->meta_.ring_capacity = sizes.ring_capacity;
+    plane->meta_.reply_lines = sizes.reply_lines;
+    if (getrandom(&plane->meta_.seed, sizeof(plane->meta_.seed), 0) != sizeof(plane->meta_.seed)) {
+      return FailSystem("getrandom", errno);
+    }
+  }
+  if (Result<void> loaded = plane->Load(sizes); !loaded) return tl::make_unexpected(loaded.error());
+  if (!plane->adopted_) {
+    if (Result<void> pinned = plane->PinMaps(); !pinned) {
+      (void)RemovePins(options);
+      return tl::make_unexpected(pinned.error());
+    }
+  }
+  if (Result<void> mapped = plane->MapArrays(); !mapped) return tl::make_unexpected(mapped.error());
+  return plane;
+}
+
+DataPlane::~DataPlane() {
+  for (const Attachment& attachment : attachments_) close(attachment.link_fd);
+  switch_bpf__destroy(skeleton_);
+}
+
+int DataPlane::program_fd() const { return bpf_program__fd(skeleton_->progs.spillway_switch); }
+
+Result<bool> DataPlane::FindPinned() {
+  int fd = bpf_obj_get((PinFolder(options_) + "/meta").c_str());
+  if (fd < 0) return false;
+  uint32_t zero = 0;
+  int failed = bpf_map_lookup_elem(fd, &zero, &meta_);
+  close(fd);
+  // Another layout: its flows cannot be carried over, so the data plane starts afresh.
+  if (failed != 0 || meta_.layout != SPW_LAYOUT) return false;
+  for (bpf_map* map : PinnedMaps(skeleton_)) {
+    int pinned = bpf_obj_get((PinFolder(options_) + "/" + bpf_map__name(map)).c_str());
+    if (pinned < 0) return false;
+    int error = bpf_map__reuse_fd(map, pinned);
+    close(pinned);
+    if (error != 0) return FailSystem(fmt::format("adopting map {}", bpf_map__name(map)), -error);
+  }
+  return true;
+}
+
+Result<void> DataPlane::Load(const Sizes&) {
+  if (!adopted_) {
+    bpf_map__set_max_entries(skeleton_->maps.flow_table, meta_.flow_buckets);
+    bpf_map__set_max_entries(skeleton_->maps.ring_slots, meta_.ring_capacity);
+    bpf_map__set_max_entries(skeleton_->maps.replies, meta_.reply_lines);
+  }
+  std::memcpy(const_cast<spw_seed*>(&skeleton_->rodata->hash_seed), &meta_.seed, sizeof(spw_seed));
+  *const_cast<uint32_t*>(&skeleton_->rodata->flow_bucket_mask) = meta_.flow_buckets - 1;
+  *const_cast<uint32_t*>(&skeleton_->rodata->reply_line_mask) = meta_.reply_lines - 1;
+  if (int error = switch_bpf__load(skeleton_); error != 0) {
+    return FailSystem("loading the BPF program (needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.1)",
+                      -error);
+  }
+  unit_traffic_fd_ = bpf_map__fd(skeleton_->maps.unit_traffic);
+  service_traffic_fd_ = bpf_map__fd(skeleton_->maps.service_traffic);
+  return {};
+}
+
+Result<void> DataPlane::PinMaps() {
+  std::error_code error;
+  fs::create_directories(PinFolder(options_), error);
+  if (error) return FailSystem("creating " + PinFolder(options_), error.value());
+  // `meta` comes last: a folder without it is half-made and is not adopted.
+  std::vector<bpf_map*> maps = PinnedMaps(skeleton_);
+  uint32_t zero = 0;
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.meta), &zero, &meta_, BPF_ANY) != 0) {
+    return FailSystem("writing map meta", errno);
+  }
+  for (size_t i = maps.size(); i-- > 0;) {
+    std::string path = PinFolder(options_) + "/" + bpf_map__name(maps[i]);
+    if (int failed = bpf_map__pin(maps[i], path.c_str()); failed != 0) {
+      return FailSystem("pinning " + path, -failed);
+    }
+  }
+  return {};
+}
+
+Result<void> DataPlane::MapArrays() {
+  auto map_one = [](auto& array, bpf_map* map) -> Result<void> {
+    using Array = std::remove_reference_t<decltype(array)>;
+    Result<Array> mapped = Array::Map(bpf_map__fd(map), bpf_map__max_entries(map), bpf_map__name(map));
+    if (!mapped) return tl::make_unexpected(mapped.error());
+    array = std::move(*mapped);
+    return {};
+  };
+  return map_one(services, skeleton_->maps.services)
+      .and_then([&] { return map_one(replies, skeleton_->maps.replies); })
+      .and_then([&] { return map_one(ring_slots, skeleton_->maps.ring_slots); })
+      .and_then([&] { return map_one(units, skeleton_->maps.units); })
+      .and_then([&] { return map_one(servers, skeleton_->maps.servers); })
+      .and_then([&] { return map_one(flow_table, skeleton_->maps.flow_table); });
+}
+
+Result<void> DataPlane::Attach(const std::string& interface, model::AttachMode mode) {
+  unsigned ifindex = if_nametoindex(interface.c_str());
+  if (ifindex == 0) {
+    return Fail(ErrorCode::kBadInput, fmt::format("switch.interfaces: no interface {} here", interface));
+  }
+  InterfaceView view{interface, static_cast<int>(ifindex), true, ""};
+  std::string pin = LinkPin(options_, interface);
+  if (int fd = bpf_obj_get(pin.c_str()); fd >= 0) {
+    bpf_link_info info{};
+    uint32_t size = sizeof(info);
+    bool same = bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && info.xdp.ifindex == ifindex;
+    if (same && bpf_link_update(fd, program_fd(), nullptr) == 0) {
+      bpf_xdp_query_opts query{};
+      query.sz = sizeof(query);
+      view.native = bpf_xdp_query(view.ifindex, 0, &query) == 0 && query.attach_mode != XDP_ATTACHED_SKB;
+      if (!view.native) view.why_generic = "adopted as it was";
+      attachments_.push_back({interface, fd});
+      interfaces_.push_back(view);
+      return {};
+    }
+    close(fd);  // its interface has gone and another has the name
+    unlink(pin.c_str());
+  }
+  LIBBPF_OPTS(bpf_link_create_opts, options);
+  options.flags = mode == model::AttachMode::kGeneric ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE;
+  int fd = bpf_link_create(program_fd(), view.ifindex, BPF_XDP, &options);
+  if (fd < 0 && errno != EBUSY && errno != EEXIST && mode == model::AttachMode::kAuto) {
+    view.why_generic = fmt::format("native mode refused: {}", std::strerror(errno));
+    options.flags = XDP_FLAGS_SKB_MODE;
+    fd = bpf_link_create(program_fd(), view.ifindex, BPF_XDP, &options);
+  }
+  if (mode == model::AttachMode::kGeneric) view.why_generic = "asked for by switch.attach";
+  if (fd < 0 && (errno == EBUSY || errno == EEXIST)) {
+    return Fail(ErrorCode::kConflict,
+                fmt::format("interface {} already has an XDP program: another spillwayd, "
+                            "or `ip link show {}` names it",
+                            interface, interface));
+  }
+  if (fd < 0) return FailSystem("attaching to " + interface, errno);
+  view.native = view.why_generic.empty();
+  if (bpf_obj_pin(fd, pin.c_str()) != 0) {
+    int error = errno;
+    close(fd);
+    return FailSystem("pinning " + pin, error);
+  }
+  attachments_.push_back({interface, fd});
+  interfaces_.push_back(view);
+  return {};
+}
+
+Result<void> DataPlane::Detach(const std::string& interface) {
+  std::erase_if(attachments_, [&](const Attachment& attachment) {
+    if (attachment.interface != interface) return false;
+    bpf_link_detach(attachment.link_fd);
+    close(attachment.link_fd);
+    return true;
+  });
+  std::erase_if(interfaces_, [&](const InterfaceView& view) { return view.name == interface; });
+  if (unlink(LinkPin(options_, interface).c_str()) != 0 && errno != ENOENT) {
+    return FailSystem("removing " + LinkPin(options_, interface), errno);
+  }
+  return {};
+}
+
+Result<void> DataPlane::WriteKey(uint32_t server, const std::optional<model::Key>& key, uint8_t units,
+                                 uint8_t forget) {
+  int fd = bpf_map__fd(skeleton_->maps.server_keys);
+  spw_server_key entry{};
+  if (bpf_map_lookup_elem(fd, &server, &entry) != 0) return FailSystem("reading map server_keys", errno);
+  spw_siphash_key wanted{};
+  if (key.has_value()) wanted = spw_siphash_key_of(key->data());
+  uint8_t configured = key.has_value() ? units : uint8_t{0};
+  bool same_key = entry.key.k0 == wanted.k0 && entry.key.k1 == wanted.k1;
+  if (same_key && entry.configured == configured && forget == 0) return {};
+  entry.key = wanted;
+  entry.configured = configured;
+  for (int u = 0; u < SPW_UNITS_PER_SERVER; u++) {
+    if ((forget >> u & 1) != 0 || (configured >> u & 1) == 0) entry.seen[u] = {};
+  }
+  if (bpf_map_update_elem(fd, &server, &entry, BPF_ANY) != 0)
+    return FailSystem("writing map server_keys", errno);
+  return {};
+}
+
+void DataPlane::SetFlowLimits(spw_flow_limits limits) { Store(skeleton_->bss->flow_limits, limits); }
+
+spw_counters DataPlane::ReadCounters() const {
+  spw_counters sum{};
+  std::vector<spw_counters> each(static_cast<size_t>(libbpf_num_possible_cpus()));
+  uint32_t zero = 0;
+  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.counters), &zero, each.data()) != 0) return sum;
+  for (const spw_counters& one : each) {
+#define SPW_ADD(field, help) sum.field += one.field;
+    SPW_COUNTERS(SPW_ADD)
+#undef SPW_ADD
+  }
+  return sum;
+}
+
+spw_traffic DataPlane::ReadTraffic(int fd, uint32_t key) const {
+  spw_traffic sum{};
+  std::vector<spw_traffic> each(static_cast<size_t>(libbpf_num_possible_cpus()));
+  if (bpf_map_lookup_elem(fd, &key, each.data()) != 0) return sum;
+  for (const spw_traffic& one : each) {
+    sum.packets += one.packets;
+    sum.bytes += one.bytes;
+    sum.new_flows += one.new_flows;
+  }
+  return sum;
+}
+
+}  // namespace spillway::switching

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loaded BPF program, its pinned maps and its attachments. Knows nothing of pools.
+//
+//   /sys/fs/bpf/spillway/<instance>/<map>        the maps
+//                                  /link-<dev>   the program on an interface
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bpf/switch.h"
+#include "mapped_array.h"
+#include "model/error.h"
+#include "model/pool.h"
+#include "switch.h"
+
+struct switch_bpf;
+
+namespace spillway::switching {
+
+struct Sizes {
+  uint32_t flow_buckets = 0;   // power of two
+  uint32_t ring_capacity = 0;  // slots
+  uint32_t reply_lines = 0;    // power of two
+};
+
+// Pin folder of an instance.
+std::string PinFolder(const Options& options);
+
+// Mounts the BPF file system at options.bpffs unless it is there. Errors: kUnavailable.
+[[nodiscard]] Result<void> EnsureBpfFs(const Options& options);
+
+// Removes the pins, and with them the programs. No error if there are none.
+[[nodiscard]] Result<void> RemovePins(const Options& options);
+
+class DataPlane {
+ public:
+  // Adopts the pinned maps if they have this layout, else creates and pins new ones of `sizes`. The
+  // program is this build's in both cases.
+  [[nodiscard]] static Result<std::unique_ptr<DataPlane>> Open(const Options& options, const Sizes& sizes);
+  ~DataPlane();
+
+  bool adopted() const { return adopted_; }
+  const spw_meta& meta() const { return meta_; }
+  int program_fd() const;
+
+  // Attaches to the interface, or swaps the program on an attachment that was adopted.
+  [[nodiscard]] Result<void> Attach(const std::string& interface, model::AttachMode mode);
+  [[nodiscard]] Result<void> Detach(const std::string& interface);
+  const std::vector<InterfaceView>& interfaces() const { return interfaces_; }
+
+  // Key and replay state of a server; seen states survive unless `forget` has the unit's bit.
+  [[nodiscard]] Result<void> WriteKey(uint32_t server, const std::optional<model::Key>& key, uint8_t units,
+                                      uint8_t forget);
+  void SetFlowLimits(spw_flow_limits limits);
+
+  spw_counters ReadCounters() const;
+  spw_traffic ReadUnitTraffic(uint16_t unit) const { return ReadTraffic(unit_traffic_fd_, unit); }
+  spw_traffic ReadServiceTraffic(uint32_t service) const { return ReadTraffic(service_traffic_fd_, service); }
+
+  MappedArray<spw_endpoint> services, replies;
+  MappedArray<spw_ring_slot> ring_slots;
+  MappedArray<spw_unit> units;
+  MappedArray<spw_server> servers;
+  MappedArray<spw_bucket> flow_table;
+
+ private:
+  DataPlane(Options options) : options_(std::move(options)) {}
+  [[nodiscard]] Result<bool> FindPinned();
+  [[nodiscard]] Result<void> Load(const Sizes& sizes);
+  [[nodiscard]] Result<void> PinMaps();
+  [[nodiscard]] Result<void> MapArrays();
+  spw_traffic ReadTraffic(int fd, uint32_t key) const;
+
+  struct Attachment {
+    std::string interface;
+    int link_fd = -1;
+  };
+
+  Options options_;
+  switch_bpf* skeleton_ = nullptr;
+  spw_meta meta_{};
+  bool adopted_ = false;
+  int unit_traffic_fd_ = -1, service_traffic_fd_ = -1;
+  std::vector<InterfaceView> interfaces_;
+  std::vector<Attachment> attachments_;
+};
+
+}  // namespace spillway::switching

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ledger_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace spillway::switching {
+namespace {
+
+using nlohmann::json;
+
+bool RestoreBook(model::CodeBook& book, const json& saved) {
+  for (const auto& [name, code] : saved.items()) {
+    if (!book.Restore(name, code.get<uint32_t>())) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<void> SaveLedger(const Ledger& ledger, const std::string& path) {
+  json saved;
+  saved["layout"] = SPW_LAYOUT;
+  saved["services"] = ledger.services.entries();
+  saved["servers"] = ledger.servers.entries();
+  saved["unit_index"] = ledger.unit_index;
+  saved["rings"] = json::object();
+  for (const auto& [name, piece] : ledger.rings) saved["rings"][name] = {piece.offset, piece.slots};
+  saved["status"] = json::object();
+  for (const auto& [name, status] : ledger.status) saved["status"][name] = static_cast<int>(status);
+  std::string temporary = path + ".new";
+  {
+    std::ofstream out(temporary);
+    out << saved.dump(1) << "\n";
+    if (!out.flush()) return Fail(ErrorCode::kSystem, "writing " + temporary + ": " + std::strerror(errno));
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    return Fail(ErrorCode::kSystem, "renaming " + temporary + ": " + std::strerror(errno));
+  }
+  return {};
+}
+
+std::optional<Ledger> LoadLedger(const std::string& path) {
+  std::ifstream in(path);
+  json saved = json::parse(in, nullptr, false);
+  if (saved.is_discarded() || !saved.is_object()) return std::nullopt;
+  Ledger ledger;
+  try {
+    if (saved.at("layout") != SPW_LAYOUT) return std::nullopt;
+    if (!RestoreBook(ledger.services, saved.at("services"))) return std::nullopt;
+    if (!RestoreBook(ledger.servers, saved.at("servers"))) return std::nullopt;
+    ledger.unit_index = saved.at("unit_index").get<std::map<std::string, uint32_t>>();
+    for (const auto& [name, piece] : saved.at("rings").items()) {
+      ledger.rings[name] = {piece.at(0).get<uint32_t>(), piece.at(1).get<uint32_t>()};
+    }
+    for (const auto& [name, status] : saved.at("status").items()) {
+      ledger.status[name] = static_cast<spw_unit_status>(status.get<int>());
+    }
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+  return ledger;
+}
+
+}  // namespace spillway::switching

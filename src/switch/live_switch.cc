@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "live_switch.h"
+
+#include <bpf/bpf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "endpoint_table.h"
+#include "ledger_file.h"
+#include "model/diff.h"
+#include "ring_keeper.h"
+
+namespace spillway::switching {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kResolvePatience = std::chrono::milliseconds(1500);
+constexpr uint32_t kSweepParts = 64;       // a full sweep of a large table in about a minute
+constexpr uint32_t kSweepAtLeast = 65536;  // buckets: 4 MiB, a few milliseconds
+constexpr uint32_t kConfirmEvery = 15;     // ticks between re-confirmations of a resolved next hop
+constexpr uint32_t kRingCapacityMin = 1u << 20, kRingCapacityMax = 1u << 26;
+constexpr uint32_t kReplyLinesMin = 1u << 12;
+
+// The clock that the data plane reads (bpf_ktime_get_coarse_ns).
+uint64_t CoarseNow() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+std::string LedgerPath(const Options& options) {
+  return options.run_dir + "/" + options.instance + ".ledger";
+}
+
+uint64_t ReplyLinesNeeded(const model::Config& config) {
+  uint64_t lines = 0;
+  for (const auto& service : config.services) {
+    if (service.mode != SPW_MODE_NAT) continue;
+    for (const auto& server : config.FindPool(service.pool)->servers) {
+      lines += server.units.size() * service.ports.size();
+    }
+  }
+  return lines;
+}
+
+// Room to grow: what the configuration needs, fourfold.
+Sizes SizesFor(const model::Config& config) {
+  Sizes sizes;
+  sizes.flow_buckets = static_cast<uint32_t>(config.data_plane.flow_table_entries / SPW_BUCKET_ENTRIES);
+  uint64_t ring = std::bit_ceil(RingSlotsNeeded(config) * 4);
+  sizes.ring_capacity = static_cast<uint32_t>(std::clamp<uint64_t>(ring, kRingCapacityMin, kRingCapacityMax));
+  sizes.reply_lines =
+      std::max(kReplyLinesMin, static_cast<uint32_t>(std::bit_ceil(ReplyLinesNeeded(config) * 4)));
+  return sizes;
+}
+
+uint32_t ConfigWord(const PlannedUnit& unit, bool resolved) {
+  spw_unit_config word{};
+  // A unit that cannot be reached gets no new flows; its old ones stay for when it can.
+  word.status = static_cast<__u8>(unit.status == SPW_UNIT_UP && !resolved ? SPW_UNIT_DRAINING : unit.status);
+  word.kind = static_cast<__u8>(unit.kind);
+  word.weight = unit.weight;
+  return std::bit_cast<uint32_t>(word);
+}
+
+// One word, so that the data plane never sees half a change.
+void StoreConfig(spw_unit_config& field, uint32_t word) {
+  __atomic_store_n(reinterpret_cast<uint32_t*>(&field), word, __ATOMIC_RELEASE);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<InstanceLock>> InstanceLock::Take(const Options& options) {
+  std::error_code ignored;
+  fs::create_directories(options.run_dir, ignored);
+  std::string path = options.run_dir + "/" + options.instance + ".lock";
+  int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return Fail(ErrorCode::kSystem, "opening " + path + ": " + std::strerror(errno));
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    char pid[32] = "?";
+    ssize_t got = pread(fd, pid, sizeof(pid) - 1, 0);
+    if (got > 0) pid[got] = 0;
+    close(fd);
+    return Fail(ErrorCode::kConflict, fmt::format("instance {} is already run by another spillwayd (pid {})",
+                                                  options.instance, pid));
+  }
+  std::string pid = std::to_string(getpid());
+  if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
+    close(fd);
+    return Fail(ErrorCode::kSystem, "writing " + path + ": " + std::strerror(errno));
+  }
+  return std::unique_ptr<InstanceLock>(new InstanceLock(fd));
+}
+
+InstanceLock::~InstanceLock() { close(fd_); }
+
+Result<std::unique_ptr<Switch>> Switch::Start(const model::Config& config, const Options& options) {
+  return LiveSwitch::Start(config, options);
+}
+
+Result<void> Switch::RemoveLeftovers(const Options& options) {
+  Result<std::unique_ptr<InstanceLock>> lock = InstanceLock::Take(options);
+  if (!lock) return tl::make_unexpected(lock.error());
+  std::error_code ignored;
+  fs::remove(LedgerPath(options), ignored);
+  return RemovePins(options);
+}
+
+Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, const Options& options) {
+  Result<std::unique_ptr<InstanceLock>> lock = InstanceLock::Take(options);
+  if (!lock) return tl::make_unexpected(lock.error());
+  if (Result<void> mounted = EnsureBpfFs(options); !mounted) return tl::make_unexpected(mounted.error());
+  std::unique_ptr<LiveSwitch> self(new LiveSwitch(options, std::move(*lock)));
+
+  std::optional<Ledger> ledger = LoadLedger(LedgerPath(options));
+  if (ledger.has_value()) {
+    self->ledger_ = std::move(*ledger);
+  } else if (Result<void> removed = RemovePins(options); !removed) {
+    return tl::make_unexpected(removed.error());  // pins whose codes nobody knows are of no use
+  }
+  Result<std::unique_ptr<DataPlane>> plane = DataPlane::Open(options, SizesFor(config));
+  if (!plane) return tl::make_unexpected(plane.error());
+  self->plane_ = std::move(*plane);
+  if (!self->adopted()) self->ledger_ = Ledger{};
+
+  Result<std::unique_ptr<Neighbours>> neighbours = Neighbours::Open();
+  Result<ApplyReport> applied = [&]() -> Result<ApplyReport> {
+    if (!neighbours) return tl::make_unexpected(neighbours.error());
+    self->neighbours_ = std::move(*neighbours);
+    return self->Apply(config);
+  }();
+  if (!applied) {
+    if (!self->adopted()) (void)self->Remove();
+    return tl::make_unexpected(applied.error());
+  }
+  self->AwaitNextHops();
+  return self;
+}
+
+Result<ApplyReport> LiveSwitch::Apply(const model::Config& config) {
+  uint32_t buckets = plane_->meta().flow_buckets;
+  if (config.data_plane.flow_table_entries != uint64_t{buckets} * SPW_BUCKET_ENTRIES) {
+    return Fail(
+        ErrorCode::kBadInput,
+        fmt::format("switch.flow_table.entries: {} while the running table has {}: its size is fixed; "
+                    "run spillwayd --remove and start afresh",
+                    config.data_plane.flow_table_entries, uint64_t{buckets} * SPW_BUCKET_ENTRIES));
+  }
+  Ledger ledger = ledger_;
+  Result<Plan> plan = MakePlan(config, ledger, plane_->meta().ring_capacity);
+  if (!plan) return tl::make_unexpected(plan.error());
+  return Commit(std::move(*plan), std::move(ledger));
+}
+
+// Everything that can fail comes first: lines planned, interfaces attached, ledger saved. Then units,
+// rings and endpoints in an order in which each step finds what it points to.
+Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
+  auto replies = PlanLines(plane_->replies, plan.replies, "replies");
+  if (!replies) return tl::make_unexpected(replies.error());
+  auto services = PlanLines(plane_->services, plan.services, "services");
+  if (!services) return tl::make_unexpected(services.error());
+  if (Result<void> saved = SaveLedger(ledger, LedgerPath(options_)); !saved) {
+    return tl::make_unexpected(saved.error());
+  }
+  if (Result<void> attached = AttachInterfaces(plan.config.data_plane); !attached) {
+    (void)SaveLedger(ledger_, LedgerPath(options_));
+    return tl::make_unexpected(attached.error());
+  }
+  for (const PlannedServer& server : plan.servers) {
+    if (Result<void> written = plane_->WriteKey(server.code, server.key, server.units_mask, 0); !written) {
+      return tl::make_unexpected(written.error());
+    }
+  }
+  ApplyReport report;
+  report.changes = model::Diff(plan_.config, plan.config);
+  plane_->SetFlowLimits(plan.flow_limits);
+  WriteServers(plan);
+  WriteUnits(plan);
+  RingTally tally = WriteRings(plan, ledger_);
+  WriteLines(plane_->replies, *replies);
+  WriteLines(plane_->services, *services);
+  RetireUnits(plan);
+  for (const PlannedRing& ring : plan.rings) report.slots_total += ring.piece.slots;
+  report.slots_moved = tally.changed;
+  plan_ = std::move(plan);
+  ledger_ = std::move(ledger);
+  return report;
+}
+
+Result<void> LiveSwitch::AttachInterfaces(const model::SwitchConfig& wanted) {
+  auto has = [&](const std::string& name) {
+    return std::any_of(plane_->interfaces().begin(), plane_->interfaces().end(),
+                       [&](const InterfaceView& view) { return view.name == name; });
+  };
+  std::vector<std::string> added;
+  for (const std::string& name : wanted.interfaces) {
+    if (has(name)) continue;
+    if (Result<void> attached = plane_->Attach(name, wanted.attach); !attached) {
+      for (const std::string& undo : added) (void)plane_->Detach(undo);
+      return attached;
+    }
+    added.push_back(name);
+  }
+  std::vector<InterfaceView> views = plane_->interfaces();
+  for (const InterfaceView& view : views) {
+    if (std::find(wanted.interfaces.begin(), wanted.interfaces.end(), view.name) != wanted.interfaces.end()) {
+      continue;
+    }
+    if (Result<void> detached = plane_->Detach(view.name); !detached) return detached;
+  }
+  return {};
+}
+
+void LiveSwitch::WriteServers(const Plan& plan) {
+  for (const PlannedServer& server : plan.servers) {
+    spw_server& entry = plane_->servers[server.code];
+    // A code that comes into use again must not show its predecessor's load.
+    bool is_new = std::none_of(plan_.servers.begin(), plan_.servers.end(),
+                               [&](const PlannedServer& old) { return old.code == server.code; });
+    if (is_new && !adopted()) std::memset(&entry, 0, sizeof(entry));
+    Store(entry.silent_beats, plan.silent_beats);
+  }
+}
+
+void LiveSwitch::WriteUnits(const Plan& plan) {
+  for (const PlannedUnit& unit : plan.units) {
+    spw_unit& entry = plane_->units[unit.id];
+    auto words = unit.address.Words();
+    if (!std::equal(words.begin(), words.end(), entry.addr)) {
+      Store(entry.resolved, __u8{0});
+      std::copy(words.begin(), words.end(), entry.addr);
+      entry.family = static_cast<__u8>(unit.address.family);
+    }
+    Store(entry.alive, static_cast<__u8>(unit.status == SPW_UNIT_UP || unit.status == SPW_UNIT_DRAINING));
+    Resolve(unit);
+    WriteStatus(unit);
+  }
+}
+
+RingTally LiveSwitch::WriteRings(const Plan& plan, const Ledger& old) {
+  RingTally sum;
+  uint32_t tick = spw_ticks(CoarseNow());
+  for (const PlannedRing& ring : plan.rings) {
+    spw_ring_slot* slots = &plane_->ring_slots[ring.piece.offset];
+    auto known = old.rings.find(ring.service);
+    if (known != old.rings.end() && known->second.offset == ring.piece.offset) {
+      RingTally tally =
+          MoveRing(slots, ring.piece.slots, ring.next, tick, [this](uint16_t unit) { return IsAlive(unit); });
+      sum.changed += tally.changed;
+      sum.moved += tally.moved;
+    } else {
+      std::vector<uint16_t> next = ring.next;
+      next.resize(ring.piece.slots, SPW_NO_UNIT);
+      FillRing(slots, next);
+    }
+  }
+  return sum;
+}
+
+// Units of the last plan that this one does not name: their flows are placed anew from now on.
+void LiveSwitch::RetireUnits(const Plan& plan) {
+  std::set<uint16_t> named;
+  std::set<uint32_t> servers;
+  for (const PlannedUnit& unit : plan.units) named.insert(unit.id);
+  for (const PlannedServer& server : plan.servers) servers.insert(server.code);
+  for (uint32_t id = 0; id < plane_->units.size(); id++) {
+    if (plane_->units[id].alive == 0 || named.contains(static_cast<uint16_t>(id))) continue;
+    Store(plane_->units[id].alive, __u8{0});
+  }
+  for (uint32_t code = 0; code < plane_->servers.size(); code++) {
+    spw_server& server = plane_->servers[code];
+    bool gone = !servers.contains(code);
+    for (uint32_t u = 0; u < SPW_UNITS_PER_SERVER; u++) {
+      if (server.unit[u].status == SPW_UNIT_ABSENT || named.contains(spw_unit_id(code, u))) continue;
+      StoreConfig(server.unit[u], 0);
+      std::memset(&server.load[u], 0, sizeof(server.load[u]));
+      hops_.erase(spw_unit_id(code, u));
+      if (gone) (void)plane_->WriteKey(code, std::nullopt, 0, 0xff);
+    }
+  }
+  // The rings may still have named a retired unit as owner while it lived.
+  uint32_t tick = spw_ticks(CoarseNow());
+  for (const PlannedRing& ring : plan.rings) {
+    MoveRing(&plane_->ring_slots[ring.piece.offset], ring.piece.slots, ring.next, tick,
+             [this](uint16_t unit) { return IsAlive(unit); });
+  }
+}
+
+bool LiveSwitch::Resolve(const PlannedUnit& unit) {
+  std::optional<NextHop> hop = neighbours_->Find(unit.address);
+  spw_unit& entry = plane_->units[unit.id];
+  if (!hop.has_value() || !hop->mac.has_value()) {
+    Store(entry.resolved, __u8{0});
+    if (hop.has_value()) neighbours_->Probe(*hop);
+  } else if (entry.resolved == 0 || entry.ifindex != hop->ifindex ||
+             std::memcmp(entry.mac, hop->mac->data(), 6) != 0 ||
+             std::memcmp(entry.own_mac, hop->own_mac.data(), 6) != 0) {
+    Store(entry.resolved, __u8{0});
+    std::memcpy(entry.mac, hop->mac->data(), 6);
+    std::memcpy(entry.own_mac, hop->own_mac.data(), 6);
+    entry.ifindex = hop->ifindex;
+    Store(entry.resolved, __u8{1});
+  }
+  if (hop.has_value()) {
+    hops_[unit.id] = *hop;
+  } else {
+    hops_.erase(unit.id);
+  }
+  return entry.resolved != 0;
+}
+
+void LiveSwitch::WriteStatus(const PlannedUnit& unit) {
+  spw_server& server = plane_->servers[spw_unit_server(unit.id)];
+  StoreConfig(server.unit[spw_unit_index(unit.id)], ConfigWord(unit, plane_->units[unit.id].resolved != 0));
+}
+
+// At a start the first packets should find every unit; ARP answers take milliseconds.
+void LiveSwitch::AwaitNextHops() {
+  auto deadline = std::chrono::steady_clock::now() + kResolvePatience;
+  auto unresolved = [this] {
+    return std::any_of(plan_.units.begin(), plan_.units.end(), [this](const PlannedUnit& unit) {
+      return hops_.contains(unit.id) && plane_->units[unit.id].resolved == 0;
+    });
+  };
+  while (unresolved()) {
+    auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return;
+    pollfd waiting{neighbours_->fd(), POLLIN, 0};
+    if (poll(&waiting, 1, static_cast<int>(left.count())) <= 0) return;
+    OnNetlink();
+  }
+}
+
+void LiveSwitch::OnNetlink() {
+  NetworkNews news = neighbours_->Drain();
+  for (const PlannedUnit& unit : plan_.units) {
+    auto hop = hops_.find(unit.id);
+    bool touched = news.routes_or_links || (hop != hops_.end() && news.neighbours.contains(hop->second.via));
+    if (!touched) continue;
+    Resolve(unit);
+    WriteStatus(unit);
+  }
+}
+
+void LiveSwitch::Tick() {
+  tick_count_++;
+  uint32_t tick = spw_ticks(CoarseNow());
+  auto is_alive = [this](uint16_t unit) { return IsAlive(unit); };
+  uint32_t entry_idle = spw_flow_limit(plan_.flow_limits, SPW_FLOW_OPEN);
+  entry_idle = std::max(entry_idle, spw_flow_limit(plan_.flow_limits, SPW_FLOW_DATAGRAM));
+  for (const PlannedRing& ring : plan_.rings) {
+    SettleRing(&plane_->ring_slots[ring.piece.offset], ring.piece.slots, tick, ring.idle_ticks, entry_idle,
+               is_alive);
+  }
+  uint32_t buckets = plane_->flow_table.size();
+  sweeper_.Sweep(&plane_->flow_table[0], buckets, std::max(kSweepAtLeast, buckets / kSweepParts), tick,
+                 plan_.flow_limits, is_alive);
+  if (sweeper_.rounds() != rounds_seen_) {
+    rounds_seen_ = sweeper_.rounds();
+    last_round_ = std::chrono::steady_clock::now();
+  }
+  for (const PlannedUnit& unit : plan_.units) {
+    bool resolved = plane_->units[unit.id].resolved != 0;
+    if (!resolved) {
+      Resolve(unit);
+      WriteStatus(unit);
+    } else if ((tick_count_ + unit.id) % kConfirmEvery == 0) {
+      // Our traffic does not pass the kernel's neighbour code, so nothing else would confirm it.
+      neighbours_->Probe(hops_.at(unit.id));
+    }
+  }
+}
+
+bool LiveSwitch::IsAlive(uint16_t unit) const {
+  return unit < plane_->units.size() && Load(plane_->units[unit].alive) != 0;
+}
+
+const PlannedUnit* LiveSwitch::FindUnit(const std::string& pool, const std::string& server,
+                                        const std::string& unit) const {
+  auto found = std::find_if(plan_.units.begin(), plan_.units.end(), [&](const PlannedUnit& u) {
+    return u.pool == pool && u.server == server && u.unit == unit;
+  });
+  return found == plan_.units.end() ? nullptr : &*found;
+}
+
+Result<void> LiveSwitch::SetUnitStatus(const std::string& pool, const std::string& server,
+                                       const std::string& unit, spw_unit_status status) {
+  std::string name = UnitName(pool, server, unit);
+  if (FindUnit(pool, server, unit) == nullptr) return Fail(ErrorCode::kBadInput, "no unit " + name);
+  if (status == SPW_UNIT_ABSENT) return Fail(ErrorCode::kBadInput, "status: expected up, draining or down");
+  Ledger ledger = ledger_;
+  ledger.status[name] = status;
+  Result<Plan> plan = MakePlan(plan_.config, ledger, plane_->meta().ring_capacity);
+  if (!plan) return tl::make_unexpected(plan.error());
+  return Commit(std::move(*plan), std::move(ledger)).map([](const ApplyReport&) {});
+}
+
+Result<void> LiveSwitch::ForgetReports(const std::string& pool, const std::string& server,
+                                       const std::string& unit) {
+  const PlannedUnit* found = FindUnit(pool, server, unit);
+  if (found == nullptr) return Fail(ErrorCode::kBadInput, "no unit " + UnitName(pool, server, unit));
+  uint32_t code = spw_unit_server(found->id);
+  for (const PlannedServer& planned : plan_.servers) {
+    if (planned.code != code) continue;
+    return plane_->WriteKey(code, planned.key, planned.units_mask,
+                            static_cast<uint8_t>(1u << spw_unit_index(found->id)));
+  }
+  return {};
+}
+
+// Mean, over the rings of each pool's services, of the part of slots that name a unit.
+std::map<uint16_t, double> LiveSwitch::RingShares() const {
+  std::map<uint16_t, double> shares;
+  std::map<std::string, int> rings_of;
+  for (const auto& service : plan_.config.services) rings_of[service.pool]++;
+  for (const PlannedRing& ring : plan_.rings) {
+    auto service = std::find_if(plan_.config.services.begin(), plan_.config.services.end(),
+                                [&](const model::Service& s) { return s.name == ring.service; });
+    double part = 1.0 / ring.piece.slots / rings_of[service->pool];
+    for (uint32_t i = 0; i < ring.piece.slots; i++) {
+      shares[plane_->ring_slots[ring.piece.offset + i].next] += part;
+    }
+  }
+  return shares;
+}
+
+std::vector<UnitView> LiveSwitch::Units() const {
+  std::vector<UnitView> views;
+  std::map<uint16_t, double> shares = RingShares();
+  uint32_t beat = spw_beats(CoarseNow());
+  for (const PlannedUnit& unit : plan_.units) {
+    const spw_server& server = plane_->servers[spw_unit_server(unit.id)];
+    uint32_t index = spw_unit_index(unit.id);
+    spw_unit_load load = server.load[index];
+    spw_traffic traffic = plane_->ReadUnitTraffic(unit.id);
+    UnitView view;
+    view.pool = unit.pool;
+    view.server = unit.server;
+    view.unit = unit.unit;
+    view.id = unit.id;
+    view.kind = unit.kind;
+    view.address = unit.address;
+    view.capacity = unit.capacity;
+    view.status = unit.status;
+    view.resolved = plane_->units[unit.id].resolved != 0;
+    view.silent = spw_unit_is_silent(&server, index, beat) != 0;
+    view.busy = (load.flags & SPW_REPORT_BUSY) != 0;
+    view.level = load.level;
+    view.queue = load.queue;
+    view.assigned = load.assigned;
+    view.latency_us = load.latency_us;
+    if (load.report_beat != 0) {
+      view.report_age_ms = static_cast<double>(beat - load.report_beat) * (1 << SPW_BEAT_SHIFT) / 1e6;
+    }
+    view.packets = traffic.packets;
+    view.bytes = traffic.bytes;
+    view.new_flows = traffic.new_flows;
+    auto share = shares.find(unit.id);
+    view.ring_share = share == shares.end() ? 0 : share->second;
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+std::vector<ServiceView> LiveSwitch::Services() const {
+  std::vector<ServiceView> views;
+  for (const model::Service& service : plan_.config.services) {
+    ServiceView view{service};
+    const Ledger::RingPiece& piece = ledger_.rings.at(service.name);
+    view.ring_slots = piece.slots;
+    for (uint32_t i = 0; i < piece.slots; i++) {
+      const spw_ring_slot& slot = plane_->ring_slots[piece.offset + i];
+      view.slots_moved += slot.owner != slot.next;
+    }
+    spw_traffic traffic = plane_->ReadServiceTraffic(*ledger_.services.Find(service.name));
+    view.packets = traffic.packets;
+    view.bytes = traffic.bytes;
+    view.new_flows = traffic.new_flows;
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+FlowTableView LiveSwitch::FlowTable() const {
+  FlowTableView view;
+  view.capacity = uint64_t{plane_->flow_table.size()} * SPW_BUCKET_ENTRIES;
+  view.used = sweeper_.used();
+  view.sweep_age_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - last_round_).count();
+  return view;
+}
+
+Result<void> LiveSwitch::Remove() {
+  std::vector<InterfaceView> views = plane_->interfaces();
+  for (const InterfaceView& view : views) (void)plane_->Detach(view.name);
+  std::error_code ignored;
+  fs::remove(LedgerPath(options_), ignored);
+  return RemovePins(options_);
+}
+
+}  // namespace spillway::switching

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Switch on a real kernel: plans are made by plan.h, kept in step with the maps here.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data_plane.h"
+#include "flow_sweeper.h"
+#include "neighbours.h"
+#include "plan.h"
+#include "ring_keeper.h"
+#include "switch.h"
+
+namespace spillway::switching {
+
+// Lock of an instance: held by the process that runs it, released by the kernel when it dies.
+class InstanceLock {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<InstanceLock>> Take(const Options& options);
+  ~InstanceLock();
+
+ private:
+  explicit InstanceLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+class LiveSwitch : public Switch {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Switch>> Start(const model::Config& config,
+                                                             const Options& options);
+
+  bool adopted() const override { return plane_->adopted(); }
+  Result<ApplyReport> Apply(const model::Config& config) override;
+  const model::Config& config() const override { return plan_.config; }
+  Result<void> SetUnitStatus(const std::string& pool, const std::string& server, const std::string& unit,
+                             spw_unit_status status) override;
+  Result<void> ForgetReports(const std::string& pool, const std::string& server,
+                             const std::string& unit) override;
+  void Tick() override;
+  int netlink_fd() const override { return neighbours_->fd(); }
+  void OnNetlink() override;
+  std::vector<InterfaceView> Interfaces() const override { return plane_->interfaces(); }
+  std::vector<UnitView> Units() const override;
+  std::vector<ServiceView> Services() const override;
+  FlowTableView FlowTable() const override;
+  spw_counters Counters() const override { return plane_->ReadCounters(); }
+  Result<void> Remove() override;
+
+ private:
+  LiveSwitch(Options options, std::unique_ptr<InstanceLock> lock)
+      : options_(options), lock_(std::move(lock)) {}
+
+  [[nodiscard]] Result<ApplyReport> Commit(Plan plan, Ledger ledger);
+  [[nodiscard]] Result<void> AttachInterfaces(const model::SwitchConfig& wanted);
+  void WriteServers(const Plan& plan);
+  void WriteUnits(const Plan& plan);
+  RingTally WriteRings(const Plan& plan, const Ledger& old);
+  void RetireUnits(const Plan& plan);
+  // Looks up the unit's next hop and writes it. Returns whether it is resolved.
+  bool Resolve(const PlannedUnit& unit);
+  void WriteStatus(const PlannedUnit& unit);
+  void AwaitNextHops();
+  bool IsAlive(uint16_t unit) const;
+  const PlannedUnit* FindUnit(const std::string& pool, const std::string& server,
+                              const std::string& unit) const;
+  std::map<uint16_t, double> RingShares() const;
+
+  Options options_;
+  std::unique_ptr<InstanceLock> lock_;
+  std::unique_ptr<DataPlane> plane_;
+  std::unique_ptr<Neighbours> neighbours_;
+  Ledger ledger_;
+  Plan plan_;
+  std::map<uint16_t, NextHop> hops_;  // by unit id; absent: no route
+  FlowSweeper sweeper_;
+  std::chrono::steady_clock::time_point last_round_ = std::chrono::steady_clock::now();
+  uint64_t rounds_seen_ = 0;
+  uint32_t tick_count_ = 0;
+};
+
+}  // namespace spillway::switching

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Next hops by netlink: which interface and MAC address lead to a unit, and the news when that
+// changes. Routes and neighbours are the kernel's; we ask, and nudge it to resolve what it does not
+// know yet. One thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "model/error.h"
+#include "model/pool.h"
+
+namespace spillway::switching {
+
+using Mac = std::array<uint8_t, 6>;
+
+struct NextHop {
+  model::Address via;  // gateway, or the address itself when on link
+  uint32_t ifindex = 0;
+  Mac own_mac{};
+  std::optional<Mac> mac;  // nullopt: not resolved (yet)
+};
+
+// What notifications said since the last call.
+struct NetworkNews {
+  bool routes_or_links = false;         // anything may have changed
+  std::set<model::Address> neighbours;  // these have
+};
+
+class Neighbours {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Neighbours>> Open();
+  ~Neighbours();
+
+  // Route and neighbour entry for `address`; nullopt: no route, or the address is our own.
+  std::optional<NextHop> Find(const model::Address& address);
+  // Asks the kernel to resolve or re-confirm the neighbour; the answer comes as news.
+  void Probe(const NextHop& hop);
+
+  int fd() const { return news_fd_; }  // readable when there is news
+  NetworkNews Drain();
+
+ private:
+  Neighbours(int request_fd, int news_fd) : request_fd_(request_fd), news_fd_(news_fd) {}
+  int request_fd_;
+  int news_fd_;
+  uint32_t sequence_ = 0;
+};
+
+}  // namespace spillway::switching

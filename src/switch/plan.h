@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Config -> what the maps shall hold. Pure: no kernel, no clock. Everything that can be wrong with a
+// configuration is found here, before a byte is written.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bpf/switch.h"
+#include "model/codes.h"
+#include "model/error.h"
+#include "model/pool.h"
+
+namespace spillway::switching {
+
+inline std::string ServerName(const std::string& pool, const std::string& server) {
+  return pool + "/" + server;
+}
+inline std::string UnitName(const std::string& pool, const std::string& server, const std::string& unit) {
+  return pool + "/" + server + "/" + unit;
+}
+
+// Names to codes, and each service's piece of the ring_slots map: what must outlive a restart.
+struct Ledger {
+  model::CodeBook services{SPW_MAX_SERVICES};
+  model::CodeBook servers{SPW_MAX_SERVERS};
+  std::map<std::string, uint32_t> unit_index;  // UnitName -> index within its server
+  struct RingPiece {
+    uint32_t offset = 0, slots = 0;
+  };
+  std::map<std::string, RingPiece> rings;  // by service name
+  // Operator's word on units, by UnitName; absent: as the pool file says.
+  std::map<std::string, spw_unit_status> status;
+};
+
+struct PlannedUnit {
+  std::string pool, server, unit;
+  uint16_t id = 0;
+  model::Address address;
+  spw_unit_kind kind = SPW_KIND_CPU;
+  double capacity = 0;
+  uint16_t weight = 0;
+  spw_unit_status status = SPW_UNIT_UP;
+};
+
+struct PlannedServer {
+  uint32_t code = 0;
+  std::optional<model::Key> key;
+  uint8_t units_mask = 0;
+};
+
+struct PlannedRing {
+  std::string service;
+  Ledger::RingPiece piece;
+  std::vector<uint16_t> next;  // slots -> unit id; SPW_NO_UNIT where no unit may be named
+  uint32_t idle_ticks = 0;     // of TCP: after this long without an entry-less packet a slot settles
+};
+
+struct Plan {
+  model::Config config;
+  std::vector<PlannedUnit> units;
+  std::vector<PlannedServer> servers;
+  std::vector<PlannedRing> rings;
+  std::vector<spw_endpoint> services;  // VIP ports, VIPs, the report address
+  std::vector<spw_endpoint> replies;
+  uint32_t silent_beats = 0;
+  spw_flow_limits flow_limits = 0;
+};
+
+// Smallest ring that keeps shares within 1 % for `units` equal weights. Prime.
+uint32_t DefaultRingSlots(size_t units);
+
+// Plans `config`; on success `ledger` holds its codes (names that are gone are released). On error
+// the ledger is as before. Errors (kBadInput): too many of something, or units of a known server in
+// another order, since the order is the units' identity in pinned state.
+[[nodiscard]] Result<Plan> MakePlan(const model::Config& config, Ledger& ledger, uint32_t ring_capacity);
+
+// Slots that the rings of `config` need, for sizing the map at the first start.
+uint64_t RingSlotsNeeded(const model::Config& config);
+
+// The default unit of every slot under the service's policies, for the units that are up: the ring
+// is laid so that the policy's most common answer needs no entry. Empty: no unit is up.
+std::vector<uint16_t> LayRing(const model::Service& service, const std::vector<PlannedUnit>& pool_units,
+                              uint32_t slots);
+
+}  // namespace spillway::switching

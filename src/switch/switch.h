@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data plane from outside: loads and pins it, or adopts what a predecessor left, and carries a
+// Config into its maps.
+//
+//   Start ──► Apply, Tick, OnNetlink, views ... ──► destructor   traffic goes on, maps stay pinned
+//                                              └──► Remove       programs detached, pins removed
+//
+// Threading: not thread-safe; one thread (spillwayd guards it with one mutex).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bpf/switch.h"
+#include "model/error.h"
+#include "model/pool.h"
+
+namespace spillway::switching {
+
+struct Options {
+  std::string instance = "default";       // names the pin folder and the lock; one per network namespace
+  std::string bpffs = "/sys/fs/bpf";      // mounted here if it is not
+  std::string run_dir = "/run/spillway";  // lock and saved codes
+};
+
+struct InterfaceView {
+  std::string name;
+  int ifindex = 0;
+  bool native = false;
+  std::string why_generic;  // empty when native
+};
+
+struct UnitView {
+  std::string pool, server, unit;
+  uint16_t id = 0;  // server code * 8 + index
+  spw_unit_kind kind = SPW_KIND_CPU;
+  model::Address address;
+  double capacity = 0;
+  spw_unit_status status = SPW_UNIT_ABSENT;
+  bool resolved = false;  // next hop known
+  bool silent = true;     // no fresh load report
+  bool busy = false;
+  uint8_t level = 0;      // 0..255, 128 = at the agent's threshold
+  uint16_t queue = 0;     // requests in the unit at the last report
+  uint32_t assigned = 0;  // flows placed since
+  uint32_t latency_us = 0;
+  std::optional<double> report_age_ms;  // nullopt: never reported
+  uint64_t packets = 0, bytes = 0, new_flows = 0;
+  double ring_share = 0;  // mean over the pool's rings of the part of slots that name this unit as next
+};
+
+struct ServiceView {
+  model::Service service;
+  uint32_t ring_slots = 0;
+  uint32_t slots_moved = 0;  // not yet settled on their new owner
+  uint64_t packets = 0, bytes = 0, new_flows = 0;
+};
+
+struct FlowTableView {
+  uint64_t capacity = 0;  // entries
+  uint64_t used = 0;      // as of the last full sweep
+  double sweep_age_s = 0;
+};
+
+// What an Apply changed, in words for the log and for `spillway apply`.
+struct ApplyReport {
+  std::vector<std::string> changes;
+  uint32_t slots_moved = 0, slots_total = 0;
+};
+
+class Switch {
+ public:
+  virtual ~Switch() = default;
+
+  // Loads the data plane and attaches it, or adopts the pinned one of `instance`, then applies
+  // `config`. On error nothing is left behind that was not there. Errors: kConflict when another
+  // spillwayd or another XDP program holds an interface; kUnavailable; kSystem.
+  [[nodiscard]] static Result<std::unique_ptr<Switch>> Start(const model::Config& config,
+                                                             const Options& options);
+  // Detaches and unpins what `instance` left behind, e.g. after kill -9. No error if there is nothing.
+  [[nodiscard]] static Result<void> RemoveLeftovers(const Options& options);
+
+  virtual bool adopted() const = 0;
+
+  // All or nothing. kBadInput when the running switch cannot take it (flow_table size, interfaces'
+  // limits, units reordered). A drained unit of the old config stays drained if still named.
+  [[nodiscard]] virtual Result<ApplyReport> Apply(const model::Config& config) = 0;
+  virtual const model::Config& config() const = 0;
+
+  // Operator's word on one unit, kept across Apply until changed again: up, draining or down.
+  [[nodiscard]] virtual Result<void> SetUnitStatus(const std::string& pool, const std::string& server,
+                                                   const std::string& unit, spw_unit_status status) = 0;
+  // Forgets the (boot id, sequence) last seen, for an agent whose clock was set back.
+  [[nodiscard]] virtual Result<void> ForgetReports(const std::string& pool, const std::string& server,
+                                                   const std::string& unit) = 0;
+
+  // Housekeeping, to be called about once a second: settles moved slots, sweeps a part of the flow
+  // table, probes unresolved neighbours.
+  virtual void Tick() = 0;
+  // Readable when neighbours, routes or links changed; then call OnNetlink.
+  virtual int netlink_fd() const = 0;
+  virtual void OnNetlink() = 0;
+
+  virtual std::vector<InterfaceView> Interfaces() const = 0;
+  virtual std::vector<UnitView> Units() const = 0;
+  virtual std::vector<ServiceView> Services() const = 0;
+  virtual FlowTableView FlowTable() const = 0;
+  virtual spw_counters Counters() const = 0;  // summed over CPUs
+
+  // Detaches every program and removes every pin; call once, at a clean exit.
+  [[nodiscard]] virtual Result<void> Remove() = 0;
+};
+
+}  // namespace spillway::switching

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meter attached: to the loopback interface of a network namespace of the test's own.
+#include "agent/tc_hook.h"
+
+#include <arpa/inet.h>
+#include <bpf/libbpf.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/bpf_program.h"
+#include "agent/latency_meter.h"
+
+namespace spillway::agent {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr spw_seed kSeed = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 11};
+
+Time Now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+class LoopbackTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (unshare(CLONE_NEWNET) != 0) GTEST_SKIP() << "needs root: makes a network namespace";
+    ifreq request{};
+    strcpy(request.ifr_name, "lo");
+    request.ifr_flags = IFF_UP | IFF_LOOPBACK;
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    ASSERT_EQ(ioctl(fd, SIOCSIFFLAGS, &request), 0);
+    close(fd);
+    config_.interface = "lo";
+    config_.services = {{false, 5300}, {true, 5300}};
+    config_.trigger.threshold = 1e9;
+    ifindex_ = static_cast<int>(if_nametoindex("lo"));
+  }
+  // Whether clsact is there: it takes no second one.
+  bool HasClsact() const {
+    bpf_tc_hook hook{};
+    hook.sz = sizeof(hook);
+    hook.ifindex = ifindex_;
+    hook.attach_point = static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS);
+    libbpf_set_print(nullptr);
+    const int error = bpf_tc_hook_create(&hook);
+    if (error == 0) bpf_tc_hook_destroy(&hook);
+    return error == -EEXIST;
+  }
+  // An agent that is killed: attaches, and ends without a destructor.
+  void KilledAgent() {
+    const pid_t child = fork();
+    if (child == 0) {
+      auto meter = OpenBpfMeter(config_, ifindex_);
+      _exit(meter ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+  }
+
+  AgentConfig config_;
+  int ifindex_ = 0;
+};
+
+TEST_F(LoopbackTest, LeavesNothingBehind) {
+  {
+    auto meter = OpenBpfMeter(config_, ifindex_);
+    ASSERT_TRUE(meter) << meter.error().message;
+    EXPECT_TRUE(*HasTcFilters(ifindex_));
+  }
+  EXPECT_FALSE(HasClsact());
+}
+
+TEST_F(LoopbackTest, ReplacesAndRemovesWhatAKilledAgentLeft) {
+  KilledAgent();
+  ASSERT_TRUE(*HasTcFilters(ifindex_));
+  {
+    auto meter = OpenBpfMeter(config_, ifindex_);
+    ASSERT_TRUE(meter) << meter.error().message;
+  }
+  EXPECT_FALSE(HasClsact());
+}
+
+TEST_F(LoopbackTest, LeavesOthersFiltersAlone) {
+  auto program = BpfProgram::Load(config_, kSeed);
+  ASSERT_TRUE(program);
+  bpf_tc_hook hook{};
+  hook.sz = sizeof(hook);
+  hook.ifindex = ifindex_;
+  hook.attach_point = BPF_TC_EGRESS;
+  bpf_tc_opts options{};
+  options.sz = sizeof(options);
+  options.prog_fd = (*program)->egress_fd();
+  options.priority = 7;
+  options.handle = 1;
+  {
+    auto meter = OpenBpfMeter(config_, ifindex_);  // brings clsact, and then no longer owns it alone
+    ASSERT_TRUE(meter);
+    ASSERT_EQ(bpf_tc_attach(&hook, &options), 0);
+  }
+  EXPECT_TRUE(*HasTcFilters(ifindex_));
+  options.prog_fd = options.prog_id = options.flags = 0;
+  EXPECT_EQ(bpf_tc_detach(&hook, &options), 0);
+  EXPECT_FALSE(*HasTcFilters(ifindex_));
+}
+
+TEST_F(LoopbackTest, SecondAgentOnTheInterfaceIsRefused) {
+  auto first = OpenBpfMeter(config_, ifindex_);
+  ASSERT_TRUE(first);
+  auto second = OpenLatencyMeter(config_);  // `auto` does not slip past to AF_PACKET
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kConflict);
+  EXPECT_THAT(second.error().message, HasSubstr("interface lo: another agent"));
+}
+
+TEST_F(LoopbackTest, MissingInterfaceIsNamed) {
+  config_.interface = "nope0";
+  const auto meter = OpenLatencyMeter(config_);
+  ASSERT_FALSE(meter);
+  EXPECT_THAT(meter.error().message, HasSubstr("nope0"));
+}
+
+class LiveTest : public LoopbackTest, public ::testing::WithParamInterface<MeterSource> {
+ protected:
+  static int Socket(int type, bool service) {
+    const int fd = socket(AF_INET, type, 0), on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    const sockaddr_in address = Service();
+    const auto* to = reinterpret_cast<const sockaddr*>(&address);
+    EXPECT_EQ(service ? bind(fd, to, sizeof(address)) : connect(fd, to, sizeof(address)), 0)
+        << strerror(errno);
+    return fd;
+  }
+  static sockaddr_in Service() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(5300);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Sources, LiveTest, ::testing::Values(MeterSource::kBpf, MeterSource::kAfPacket),
+                         [](const auto& source) {
+                           return source.param == MeterSource::kBpf ? "bpf" : "af_packet";
+                         });
+
+TEST_P(LiveTest, SeesRealRequestsOverUdpAndTcp) {
+  config_.meter.source = GetParam();
+  auto meter = OpenLatencyMeter(config_);
+  ASSERT_TRUE(meter) << meter.error().message;
+  ASSERT_TRUE((*meter)->Read(Now()));
+
+  const int server = Socket(SOCK_DGRAM, true), client = Socket(SOCK_DGRAM, false);
+  char data[100] = "x";
+  sockaddr_in from{};
+  socklen_t length = sizeof(from);
+  for (int i = 0; i < 10; i++) {
+    ASSERT_EQ(send(client, data, 50, 0), 50);
+    ASSERT_EQ(recvfrom(server, data, sizeof(data), 0, reinterpret_cast<sockaddr*>(&from), &length), 50);
+    ASSERT_EQ(sendto(server, data, 60, 0, reinterpret_cast<sockaddr*>(&from), length), 60);
+    ASSERT_EQ(recv(client, data, sizeof(data), 0), 60);
+  }
+  ASSERT_EQ(send(client, data, 50, 0), 50);  // and one that is never answered
+
+  const int listener = Socket(SOCK_STREAM, true);
+  ASSERT_EQ(listen(listener, 1), 0);
+  const int caller = Socket(SOCK_STREAM, false), called = accept(listener, nullptr, nullptr);
+  std::vector<char> body(500'000);
+  ASSERT_EQ(send(caller, data, 100, 0), 100);
+  ASSERT_EQ(recv(called, data, 100, MSG_WAITALL), 100);
+  ASSERT_EQ(send(called, body.data(), 100'000, 0), 100'000);
+  ASSERT_EQ(recv(caller, body.data(), 100'000, MSG_WAITALL), 100'000);
+
+  const auto reading = (*meter)->Read(Now());
+  ASSERT_TRUE(reading);
+  EXPECT_EQ(reading->arrivals, 12u);
+  EXPECT_EQ(reading->completed, 11u);
+  EXPECT_EQ(reading->timed, 11u);
+  EXPECT_EQ(reading->queue, 1u);
+  EXPECT_TRUE(reading->measure);
+  EXPECT_EQ((*meter)->totals().counts.connections, 1u);
+  EXPECT_EQ((*meter)->totals().counts.malformed, 0u);
+  EXPECT_EQ((*meter)->packets_lost(), 0u);
+  for (int fd : {server, client, listener, caller, called}) close(fd);
+}
+
+TEST_P(LiveTest, NoticeWakesTheAgentAtTheFirstSlowAnswer) {
+  config_.meter.source = GetParam();
+  config_.trigger.threshold = 2000;  // ns: any answer is slow
+  auto meter = OpenLatencyMeter(config_);
+  ASSERT_TRUE(meter) << meter.error().message;
+  ASSERT_TRUE((*meter)->Read(Now()));
+  (*meter)->Watch(false);
+  const int server = Socket(SOCK_DGRAM, true), client = Socket(SOCK_DGRAM, false);
+  char data[16] = "x";
+  sockaddr_in from{};
+  socklen_t length = sizeof(from);
+  // The kernel begins to stamp packets a moment after a socket asks for it; until then AF_PACKET sees
+  // requests and answers of one batch at one time.
+  Notice notice = Notice::kNone;
+  for (int i = 0; i < 10'000 && notice == Notice::kNone; i++) {
+    ASSERT_EQ(send(client, data, 10, 0), 10);
+    ASSERT_EQ(recvfrom(server, data, sizeof(data), 0, reinterpret_cast<sockaddr*>(&from), &length), 10);
+    const Time begun = Now();
+    while (Now() - begun < std::chrono::microseconds(10)) {
+    }
+    ASSERT_EQ(sendto(server, data, 10, 0, reinterpret_cast<sockaddr*>(&from), length), 10);
+    notice = (*meter)->Drain();
+  }
+  EXPECT_EQ(notice, Notice::kLook);
+  EXPECT_TRUE((*meter)->Read(Now())->exceeded);
+  close(server);
+  close(client);
+}
+
+}  // namespace
+}  // namespace spillway::agent

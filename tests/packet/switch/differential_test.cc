@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// One decision code: the BPF program and core/policy.h, compiled for user space, are given the same
+// random states and the same packets and must answer alike, for every pair of policies.
+#include <linux/bpf.h>
+#include <sched.h>
+
+#include <random>
+
+#include "switch_program.h"
+
+namespace spillway::switching {
+namespace {
+
+constexpr uint32_t kServers = 16;
+constexpr uint32_t kSilentBeats = 60'000;  // a minute, so that no report falls silent while we compute
+
+class DifferentialTest : public SwitchTest {
+ protected:
+  void SetUp() override {
+    SwitchTest::SetUp();
+    // The program's draws are counted per CPU, so they are known only on one.
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(static_cast<size_t>(sched_getcpu()), &here);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(here), &here), 0);
+    service_ = &Service("203.0.113.53", 53, 17);
+    for (uint32_t id = 0; id < kServers * 8; id++) {
+      spw_unit& unit = program_.units[id];
+      unit.mac[0] = 0x02, unit.mac[1] = 0xcc, unit.mac[4] = static_cast<uint8_t>(id >> 8),
+      unit.mac[5] = static_cast<uint8_t>(id);
+      unit.ifindex = 1;
+      unit.alive = unit.resolved = 1;
+    }
+    for (uint32_t i = 0; i < service_->ring_slots; i++) {
+      uint16_t unit = static_cast<uint16_t>(random_() % (kServers * 8));
+      program_.ring_slots[service_->ring_offset + i] = {unit, unit, 0, 0};
+    }
+  }
+
+  void Randomise(spw_server& server) {
+    uint32_t beat = NowBeat();
+    bool crowded = random_() % 4 == 0, all_heard = random_() % 2 == 0;  // p2c compares only such servers
+    server.silent_beats = kSilentBeats;
+    server.draws = static_cast<uint32_t>(random_());
+    for (int u = 0; u < 8; u++) {
+      auto status = random_() % 2 ? random_() % 4 : uint64_t{SPW_UNIT_UP};
+      server.unit[u] = {static_cast<uint8_t>(status), static_cast<uint8_t>(random_() % 6),
+                        static_cast<uint16_t>(1 + random_() % 10'000)};
+      spw_unit_load& load = server.load[u];
+      load = {};
+      load.flags = static_cast<uint8_t>(random_() % 4);
+      load.queue = static_cast<uint16_t>(crowded ? random_() : random_() % 8);
+      load.assigned = static_cast<uint32_t>(crowded ? random_() : random_() % 8);
+      // Far on either side of the limit, so that the clock's step between the two answers cannot matter.
+      uint32_t age =
+          !all_heard && random_() % 4 == 0 ? 2 * kSilentBeats : static_cast<uint32_t>(random_() % 1000);
+      load.report_beat = (!all_heard && random_() % 10 == 0) || beat - age == 0 ? 0 : beat - age;
+    }
+  }
+
+  std::mt19937_64 random_{60};
+  spw_endpoint* service_ = nullptr;
+};
+
+TEST_F(DifferentialTest, KernelAndUserSpaceChooseAlike) {
+  constexpr int kRounds = 100'000;
+  std::map<std::pair<int, int>, std::map<int, int>> answers;  // (policies) -> verdicts seen
+  int second_preferred = 0;
+  for (uint32_t code = 0; code < kServers; code++) Randomise(program_.servers[code]);
+  for (int round = 0; round < kRounds; round++) {
+    int server_policy = static_cast<int>(random_() % SPW_SERVER_POLICIES);
+    int unit_policy = static_cast<int>(random_() % SPW_UNIT_POLICIES);
+    service_->server_policy = static_cast<uint8_t>(server_policy);
+    service_->unit_policy = static_cast<uint8_t>(unit_policy);
+    std::string client =
+        "100." + std::to_string(random_() % 256) + "." + std::to_string(random_() % 256) + ".9";
+    uint16_t port = static_cast<uint16_t>(random_());
+    uint64_t hash = spw_spread(Hash(client, "203.0.113.53", port, 53, 17),
+                               static_cast<uint32_t>(program_.CountersOn(sched_getcpu()).new_flows));
+    auto slot = [&](uint32_t index) { return program_.ring_slots[service_->ring_offset + index].next; };
+    uint16_t first = slot(spw_ring_index(hash, service_->ring_slots));
+    uint16_t second = slot(spw_ring_second_index(hash, service_->ring_slots));
+    spw_server& a = program_.servers[spw_unit_server(first)];
+    spw_server& b = program_.servers[spw_unit_server(second)];
+    Randomise(a), Randomise(b);
+
+    uint32_t beat = NowBeat();
+    uint16_t candidate = first, expected = SPW_NO_UNIT;
+    if (server_policy == SPW_SERVER_P2C && &a != &b && spw_prefer_second(&a, &b, beat)) {
+      candidate = second;
+      second_preferred++;
+    }
+    for (int attempt = 0; attempt < 2 && expected == SPW_NO_UNIT; attempt++) {
+      const spw_server& server = program_.servers[spw_unit_server(candidate)];
+      int unit = spw_choose_unit(&server, static_cast<uint8_t>(unit_policy), spw_unit_index(candidate), hash,
+                                 beat, server.draws);
+      if (unit >= 0) expected = spw_unit_id(spw_unit_server(candidate), static_cast<uint32_t>(unit));
+      candidate = candidate == first ? second : first;
+    }
+    uint32_t draws = 0, assigned = 0;
+    if (expected != SPW_NO_UNIT) {
+      const spw_server& chosen = program_.servers[spw_unit_server(expected)];
+      draws = chosen.draws, assigned = chosen.load[spw_unit_index(expected)].assigned;
+    }
+
+    Outcome out = Run(Eth().Ip4(client, "203.0.113.53").Udp(port, 53).Payload(4));
+    uint16_t chosen = out.verdict == XDP_TX ? UnitByMac(out.bytes) : SPW_NO_UNIT;
+    ASSERT_EQ(chosen, expected) << "round " << round << " server policy " << server_policy << " unit policy "
+                                << unit_policy;
+    ASSERT_EQ(out.verdict, expected == SPW_NO_UNIT ? XDP_DROP : XDP_TX);
+    answers[{server_policy, unit_policy}][out.verdict]++;
+    if (expected == SPW_NO_UNIT) continue;
+    const spw_server& after = program_.servers[spw_unit_server(expected)];
+    ASSERT_EQ(after.draws, draws + 1);
+    ASSERT_EQ(after.load[spw_unit_index(expected)].assigned, assigned + 1);
+  }
+  EXPECT_EQ(answers.size(), size_t{SPW_SERVER_POLICIES} * size_t{SPW_UNIT_POLICIES});
+  for (const auto& [policies, verdicts] : answers) EXPECT_GT(verdicts.at(XDP_TX), 1000);
+  EXPECT_GT(second_preferred, 500);
+}
+
+// The hash too: the slot that user space computes is the one the program uses, in both families.
+TEST_F(DifferentialTest, KernelAndUserSpaceHashAlike) {
+  for (const char* vip : {"203.0.113.20", "2001:db8:ff::20"}) {
+    spw_endpoint& service = Service(vip, 443, 6);
+    for (uint32_t i = 0; i < service.ring_slots; i++) {
+      uint16_t unit = static_cast<uint16_t>(random_() % (kServers * 8));
+      program_.ring_slots[service.ring_offset + i] = {unit, unit, 0, 0};
+    }
+    bool v6 = std::string(vip).find(':') != std::string::npos;
+    for (int i = 0; i < 5000; i++) {
+      std::string client =
+          v6 ? "2001:db8:" + std::to_string(random_() % 9999) + "::" + std::to_string(random_() % 9999)
+             : "100." + std::to_string(random_() % 256) + "." + std::to_string(random_() % 256) + ".9";
+      uint16_t port = static_cast<uint16_t>(random_());
+      Eth eth = v6 ? Eth().Ip6(client, vip) : Eth().Ip4(client, vip);
+      ASSERT_EQ(Sent(eth.Tcp(port, 443)), SlotOf(service, Hash(client, vip, port, 443, 6)).owner) << client;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spillway::switching

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// A TCP connection's life in the switch: what decides, what is remembered, and that an established
+// flow never changes unit while that unit lives.
+#include <linux/bpf.h>
+
+#include "switch_program.h"
+
+namespace spillway::switching {
+namespace {
+
+constexpr const char* kClient = "198.51.100.7";
+constexpr const char* kVip = "203.0.113.10";
+
+class TcpLifeTest : public SwitchTest {
+ protected:
+  Bytes Packet(uint16_t port, uint8_t flags) { return Eth().Ip4(kClient, kVip).Tcp(port, 80).Flags(flags); }
+  uint16_t Syn(uint16_t port) { return Sent(Packet(port, kSyn)); }
+  uint16_t Ack(uint16_t port) { return Sent(Packet(port, kAck)); }
+  uint16_t Fin(uint16_t port) { return Sent(Packet(port, kFin | kAck)); }
+  uint64_t FlowHash(uint16_t port) { return Hash(kClient, kVip, port, 80, 6); }
+  spw_ring_slot& Slot(uint16_t port) { return SlotOf(Service(kVip, 80, 6), FlowHash(port)); }
+  // A flow on its server's nic, established and confirmed by a second packet.
+  uint16_t Deviating(uint16_t port) {
+    AllCpusBusy(true);
+    uint16_t unit = Syn(port);
+    EXPECT_EQ(Ack(port), unit);
+    EXPECT_EQ(Ack(port), unit);
+    EXPECT_EQ(spw_unit_index(unit), 1u);
+    AllCpusBusy(false);
+    Counted();
+    return unit;
+  }
+};
+
+TEST_F(TcpLifeTest, DefaultPlacedFlowsLeaveTheTableEmpty) {
+  for (uint16_t port = 1000; port < 2000; port++) {
+    uint16_t unit = Syn(port);
+    ASSERT_EQ(unit, Slot(port).owner);
+    ASSERT_EQ(Ack(port), unit);
+    ASSERT_EQ(Ack(port), unit);
+    ASSERT_EQ(Fin(port), unit);
+  }
+  EXPECT_EQ(FlowEntries(), 0u);
+  EXPECT_EQ(Counted(), (Counts{{"packets_forwarded", 4000}, {"new_flows", 1000}, {"placed_on_ring", 3000}}));
+}
+
+TEST_F(TcpLifeTest, TheSynDecidesAndTheFirstAckRemembersADeviation) {
+  AllCpusBusy(true);
+  uint16_t unit = Syn(5000);
+  EXPECT_EQ(spw_unit_index(unit), 1u);
+  EXPECT_EQ(FlowEntries(), 0u) << "a SYN alone writes nothing here";
+  EXPECT_EQ(Counted(), (Counts{{"packets_forwarded", 1}, {"new_flows", 1}}));
+  AllCpusBusy(false);
+  EXPECT_EQ(Ack(5000), unit);
+  EXPECT_EQ(FlowEntries(), 1u);
+  EXPECT_EQ(Counted(), (Counts{{"packets_forwarded", 1}, {"flows_inserted", 1}}));
+  EXPECT_EQ(Ack(5000), unit);
+  EXPECT_EQ(Counted(), (Counts{{"packets_forwarded", 1}, {"placed_by_entry", 1}}));
+}
+
+TEST_F(TcpLifeTest, ARepeatedSynMeetsTheSameUnitThoughThePolicyChangedItsMind) {
+  uint16_t unit = Syn(5000);
+  AllCpusBusy(true);
+  EXPECT_EQ(Syn(5000), unit);
+  EXPECT_EQ(Counted(), (Counts{{"packets_forwarded", 2}, {"new_flows", 1}, {"syn_repeated", 1}}));
+  EXPECT_NE(Syn(5001), spw_unit_id(spw_unit_server(Slot(5001).owner), 0)) << "others follow the new state";
+}
+
+TEST_F(TcpLifeTest, AHalfOpenFlowIsForgottenAfterItsTime) {
+  uint16_t unit = Syn(5000);
+  AgeHalfOpen(SPW_HALF_OPEN_AGE + 1);
+  AllCpusBusy(true);
+  EXPECT_NE(Syn(5000), unit);
+}
+
+TEST_F(TcpLifeTest, FinAndRstCloseTheEntry) {
+  for (uint8_t flags : {kFin | kAck, kRst + 0, kRst | kAck}) {
+    uint16_t port = static_cast<uint16_t>(6000 + flags), unit = Deviating(port);
+    EXPECT_EQ(Sent(Packet(port, flags)), unit);
+    EXPECT_EQ(spw_entry_state(*FlowEntry(FlowHash(port))), SPW_FLOW_CLOSING);
+    EXPECT_EQ(Ack(port), unit) << "the last ACK still finds its unit";
+    EXPECT_EQ(spw_entry_state(*FlowEntry(FlowHash(port))), SPW_FLOW_CLOSING) << "closing is for good";
+  }
+}
+
+TEST_F(TcpLifeTest, ANewSynAfterFinDecidesAnew) {
+  uint16_t unit = Deviating(5000);
+  EXPECT_EQ(Fin(5000), unit);
+  AgeHalfOpen(SPW_HALF_OPEN_AGE + 1);  // else it is a SYN repeated
+  uint16_t again = Syn(5000);
+  EXPECT_EQ(again, Slot(5000).owner);
+  EXPECT_EQ(FlowEntries(), 0u) << "the old entry is gone";
+  EXPECT_EQ(Ack(5000), again);
+}
+
+TEST_F(TcpLifeTest, ALateSynOfALivingFlowDoesNotMoveIt) {
+  uint16_t unit = Deviating(5000);
+  AgeHalfOpen(SPW_HALF_OPEN_AGE + 1);
+  EXPECT_EQ(Syn(5000), unit);
+  EXPECT_EQ(Ack(5000), unit);
+}
+
+TEST_F(TcpLifeTest, ASynAckIsNoSyn) {
+  EXPECT_EQ(Sent(Packet(5000, kSyn | kAck)), Slot(5000).owner);
+  EXPECT_EQ(Counted(), (Counts{{"packets_forwarded", 1}, {"placed_on_ring", 1}}));
+}
+
+TEST_F(TcpLifeTest, ADrainingUnitKeepsItsFlowsAndGetsNoNewOnes) {
+  uint16_t deviating = Deviating(5000);
+  uint16_t by_ring = Syn(5001);
+  EXPECT_EQ(Ack(5001), by_ring);
+  SetStatus(deviating, SPW_UNIT_DRAINING);
+  SetStatus(by_ring, SPW_UNIT_DRAINING);
+  EXPECT_EQ(Ack(5000), deviating);
+  EXPECT_EQ(Ack(5001), by_ring);
+  for (uint16_t port = 10000; port < 11000; port++) {
+    uint16_t unit = Syn(port);
+    ASSERT_NE(unit, deviating);
+    ASSERT_NE(unit, by_ring);
+    ASSERT_EQ(Ack(port), unit);
+  }
+}
+
+TEST_F(TcpLifeTest, ADeadUnitsFlowsArePlacedAnew) {
+  uint16_t unit = Deviating(5000);
+  SetStatus(unit, SPW_UNIT_DOWN);
+  uint16_t next = Ack(5000);
+  EXPECT_EQ(next, Slot(5000).owner);
+  EXPECT_EQ(FlowEntries(), 0u);
+  EXPECT_EQ(Counted(), (Counts{{"packets_forwarded", 1}, {"flows_replaced", 1}, {"placed_on_ring", 1}}));
+  EXPECT_EQ(Ack(5000), next) << "and stay there";
+}
+
+TEST_F(TcpLifeTest, ADeadOwnersFlowsFollowTheSlot) {
+  uint16_t owner = Syn(5001);
+  EXPECT_EQ(Ack(5001), owner);
+  uint16_t heir =
+      Id("four", spw_unit_server(owner) == spw_unit_server(Id("four", "s1", "cpu")) ? "s2" : "s1", "cpu");
+  Slot(5001).next = heir;
+  SetStatus(owner, SPW_UNIT_DOWN);
+  Counted();
+  EXPECT_EQ(Ack(5001), heir);
+  EXPECT_EQ(Counted(), (Counts{{"packets_forwarded", 1}, {"flows_replaced", 1}, {"placed_on_ring", 1}}));
+}
+
+TEST_F(TcpLifeTest, AMovedSlotKeepsItsOwnerForOldFlowsAndGivesNewFlowsEntries) {
+  const uint16_t s1 = Id("four", "s1", "cpu"), s2 = Id("four", "s2", "cpu");
+  spw_endpoint& service = Service(kVip, 80, 6);
+  std::map<uint16_t, uint16_t> before;
+  for (uint16_t port = 1000; port < 1200; port++) before[port] = Syn(port), Ack(port);
+  for (uint32_t i = 0; i < service.ring_slots; i++) {
+    spw_ring_slot& slot = program_.ring_slots[service.ring_offset + i];
+    slot.next = slot.owner == s1 ? s2 : s1;
+  }
+  Counted();
+  for (auto [port, unit] : before) {
+    ASSERT_EQ(Ack(port), unit) << "established, without an entry";
+    ASSERT_NE(Slot(port).entryless_tick, 0) << "the slot must know it is still in use";
+  }
+  EXPECT_EQ(FlowEntries(), 0u);
+  Counted();
+  for (uint16_t port = 2000; port < 2200; port++) {
+    uint16_t unit = Syn(port);
+    ASSERT_EQ(unit, Slot(port).next);
+    ASSERT_EQ(Ack(port), unit);
+    ASSERT_EQ(Ack(port), unit);
+  }
+  EXPECT_EQ(FlowEntries(), 200u);
+  EXPECT_EQ(Counted(), (Counts{{"packets_forwarded", 600},
+                               {"new_flows", 200},
+                               {"flows_inserted", 200},
+                               {"placed_by_entry", 200}}));
+  // Settled: old and new flows alike are where they were.
+  for (uint32_t i = 0; i < service.ring_slots; i++) {
+    spw_ring_slot& slot = program_.ring_slots[service.ring_offset + i];
+    slot.owner = slot.next;
+  }
+  for (uint16_t port = 2000; port < 2200; port++) ASSERT_EQ(Ack(port), Slot(port).owner);
+}
+
+// A flow in its handshake while the slot moves: the SYN's unit is where the first ACK goes.
+TEST_F(TcpLifeTest, AHandshakeSurvivesTheMoveOfItsSlot) {
+  uint16_t unit = Syn(5000);
+  Slot(5000).next = spw_unit_id(spw_unit_server(unit), 1);
+  EXPECT_EQ(Ack(5000), unit);
+  Slot(5000).next = unit;
+  AllCpusBusy(true);
+  uint16_t nic = Syn(5001);
+  Slot(5001).owner = Slot(5001).next = nic;  // settled on the very unit meanwhile
+  EXPECT_EQ(Ack(5001), nic);
+}
+
+TEST_F(TcpLifeTest, ASynFloodEvictsNoEstablishedFlow) {
+  uint16_t unit = Deviating(5000);
+  AllCpusBusy(true);  // so that every flood flow deviates too
+  Bytes syn = Packet(1, kSyn);
+  for (uint32_t i = 0; i < 1'000'000; i++) {
+    uint32_t source = 0x0b000000u + i / 50;
+    for (int b = 0; b < 4; b++)
+      syn[14 + 12 + static_cast<size_t>(b)] = static_cast<uint8_t>(source >> (24 - 8 * b));
+    uint16_t port = static_cast<uint16_t>(1024 + i % 50);
+    syn[34] = static_cast<uint8_t>(port >> 8), syn[35] = static_cast<uint8_t>(port);
+    ASSERT_EQ(Run(syn).verdict, XDP_TX);
+  }
+  EXPECT_EQ(FlowEntries(), 1u);
+  EXPECT_EQ(Counted(), (Counts{{"packets_forwarded", 1'000'000}, {"new_flows", 1'000'000}}));
+  AllCpusBusy(false);
+  EXPECT_EQ(Ack(5000), unit);
+}
+
+// Forged handshakes (SYN, then a blind ACK) do write the table, but on probation: they evict each
+// other, never a flow that is confirmed.
+TEST_F(TcpLifeTest, AFloodOfForgedHandshakesEvictsItsOwn) {
+  std::map<uint16_t, uint16_t> flows;
+  for (uint16_t port = 5000; port < 5100; port++) flows[port] = Deviating(port);
+  AllCpusBusy(true);
+  Bytes packet = Packet(1, kSyn);
+  for (uint32_t i = 0; i < 200'000; i++) {  // six times the table's 32,768 entries
+    uint32_t source = 0x0b000000u + i;
+    for (int b = 0; b < 4; b++)
+      packet[14 + 12 + static_cast<size_t>(b)] = static_cast<uint8_t>(source >> (24 - 8 * b));
+    for (uint8_t flags : {kSyn, kAck}) {
+      packet[34 + 13] = flags;
+      ASSERT_EQ(Run(packet).verdict, XDP_TX);
+    }
+  }
+  EXPECT_GT(Counted()["flows_evicted"], 100'000u) << "the flood must have pressed";
+  AllCpusBusy(false);
+  for (auto [port, unit] : flows) EXPECT_EQ(Ack(port), unit) << port;
+}
+
+// Flipping reports at every packet: no established flow moves.
+TEST_F(TcpLifeTest, FlippingReportsMoveNoEstablishedFlow) {
+  std::map<uint16_t, uint16_t> flows;
+  for (uint16_t port = 1000; port < 3000; port++) {
+    AllCpusBusy(port % 2);
+    flows[port] = Syn(port);
+  }
+  for (int round = 0; round < 5; round++) {
+    for (auto [port, unit] : flows) {
+      if (port % 16 == 0) AllCpusBusy(port / 16 % 2);
+      ASSERT_EQ(Ack(port), unit);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spillway::switching

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Policies against a slow model written with plain branches and vectors, on random server states.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "core/policy.h"
+
+namespace spillway {
+namespace {
+
+// What a reader of policy.h's comments would write down.
+class Model {
+ public:
+  Model(const spw_server& server, uint32_t beat) : server_(server), beat_(beat) {}
+
+  int Choose(int policy, uint32_t default_unit, uint64_t hash, uint32_t draw) const {
+    std::vector<int> up;
+    for (int u = 0; u < 8; u++) {
+      if (server_.unit[u].status == SPW_UNIT_UP) up.push_back(u);
+    }
+    if (up.empty()) return -1;
+    bool default_up = server_.unit[default_unit].status == SPW_UNIT_UP;
+    if (policy == SPW_UNIT_HOST_ONLY) {
+      if (default_up) return static_cast<int>(default_unit);
+      for (int u : up) {
+        if (server_.unit[u].kind == SPW_KIND_CPU) return u;
+      }
+      return -1;
+    }
+    if (policy == SPW_UNIT_ECMP) {
+      if (default_up) return static_cast<int>(default_unit);
+      uint32_t uniform = static_cast<uint32_t>(hash >> 16);
+      return up[static_cast<size_t>((static_cast<unsigned __int128>(uniform) * up.size()) >> 32)];
+    }
+    int in_turn = Turn(up, draw);
+    if (policy == SPW_UNIT_WRR) return in_turn;
+    std::vector<int> heard;
+    for (int u : up) {
+      if (!IsSilent(u)) heard.push_back(u);
+    }
+    if (IsSilent(in_turn)) return in_turn;
+    return policy == SPW_UNIT_P4MITE ? FirstIdle(heard) : LeastLoaded(heard);
+  }
+
+  bool AnySilent() const {
+    for (int u = 0; u < 8; u++) {
+      if (server_.unit[u].status == SPW_UNIT_UP && IsSilent(u)) return true;
+    }
+    return false;
+  }
+  // (backlog, capacity) over the units that are up.
+  std::pair<uint64_t, uint64_t> Load() const {
+    std::pair<uint64_t, uint64_t> sum{0, 0};
+    for (int u = 0; u < 8; u++) {
+      if (server_.unit[u].status != SPW_UNIT_UP) continue;
+      sum.first += uint64_t{server_.load[u].queue} + server_.load[u].assigned;
+      sum.second += server_.unit[u].weight;
+    }
+    return sum;
+  }
+
+ private:
+  bool IsSilent(int u) const {
+    uint32_t reported = server_.load[u].report_beat;
+    return reported == 0 || beat_ - reported > server_.silent_beats;
+  }
+  int Turn(const std::vector<int>& units, uint32_t draw) const {
+    uint64_t total = 0;
+    for (int u : units) total += server_.unit[u].weight;
+    uint64_t at = (uint64_t{draw * 0x9e3779b1u} * total) >> 32;
+    for (int u : units) {
+      if (at < server_.unit[u].weight) return u;
+      at -= server_.unit[u].weight;
+    }
+    return -1;
+  }
+  int FirstIdle(const std::vector<int>& units) const {
+    for (int u : units) {
+      if ((server_.load[u].flags & SPW_REPORT_BUSY) == 0) return u;
+    }
+    return units.front();
+  }
+  int LeastLoaded(const std::vector<int>& units) const {
+    int best = units.front();
+    for (int u : units) {
+      auto cost = [&](int x) { return uint64_t{server_.load[x].queue} + server_.load[x].assigned + 1; };
+      if (static_cast<unsigned __int128>(cost(u)) * server_.unit[best].weight <
+          static_cast<unsigned __int128>(cost(best)) * server_.unit[u].weight) {
+        best = u;
+      }
+    }
+    return best;
+  }
+
+  const spw_server& server_;
+  uint32_t beat_;
+};
+
+spw_server RandomServer(std::mt19937_64& random, uint32_t beat) {
+  spw_server server{};
+  server.silent_beats = static_cast<uint32_t>(random() % 5000);
+  bool crowded = random() % 4 == 0;
+  for (int u = 0; u < 8; u++) {
+    auto status = random() % 3 == 0 ? random() % 4 : uint64_t{SPW_UNIT_UP};
+    server.unit[u] = {static_cast<uint8_t>(status), static_cast<uint8_t>(random() % 6),
+                      static_cast<uint16_t>(random() % 3 == 0 ? 1 + random() % 10'000 : 1 + random() % 4)};
+    spw_unit_load& load = server.load[u];
+    load.flags = static_cast<uint8_t>(random() % 4);  // bits other than BUSY are for later
+    load.queue = static_cast<uint16_t>(crowded ? random() : random() % 8);
+    load.assigned = static_cast<uint32_t>(crowded ? random() : random() % 8);
+    load.report_beat = random() % 4 == 0   ? static_cast<uint32_t>(random())
+                       : random() % 8 == 0 ? 0
+                                           : beat - static_cast<uint32_t>(random() % 3000);
+  }
+  return server;
+}
+
+TEST(PolicyModel, EveryPolicyAgreesWithPlainBranches) {
+  std::mt19937_64 random(40);
+  for (int round = 0; round < 100'000; round++) {
+    uint32_t beat =
+        random() % 10 == 0 ? static_cast<uint32_t>(random() % 100) : static_cast<uint32_t>(random());
+    spw_server server = RandomServer(random, beat);
+    Model model(server, beat);
+    uint32_t default_unit = static_cast<uint32_t>(random() % 8), draw = static_cast<uint32_t>(random());
+    uint64_t hash = random();
+    for (int policy = 0; policy < SPW_UNIT_POLICIES; policy++) {
+      ASSERT_EQ(spw_choose_unit(&server, static_cast<uint8_t>(policy), default_unit, hash, beat, draw),
+                model.Choose(policy, default_unit, hash, draw))
+          << "round " << round << " policy " << policy;
+    }
+  }
+}
+
+TEST(PolicyModel, TheChosenUnitIsAlwaysUp) {
+  std::mt19937_64 random(41);
+  for (int round = 0; round < 100'000; round++) {
+    uint32_t beat = static_cast<uint32_t>(random());
+    spw_server server = RandomServer(random, beat);
+    bool any = spw_eligible(&server) != 0;
+    for (uint8_t policy = 0; policy < SPW_UNIT_POLICIES; policy++) {
+      int unit =
+          spw_choose_unit(&server, policy, random() % 8, random(), beat, static_cast<uint32_t>(random()));
+      if (unit >= 0) {
+        ASSERT_EQ(server.unit[unit].status, SPW_UNIT_UP);
+      } else if (policy != SPW_UNIT_HOST_ONLY) {
+        ASSERT_FALSE(any);
+      }
+    }
+  }
+}
+
+TEST(PolicyModel, P2cAgreesWithPlainBranches) {
+  std::mt19937_64 random(42);
+  int preferred = 0;
+  for (int round = 0; round < 100'000; round++) {
+    uint32_t beat = static_cast<uint32_t>(random());
+    spw_server a = RandomServer(random, beat), b = RandomServer(random, beat);
+    a.silent_beats = b.silent_beats = 3000;
+    for (spw_server* s : {&a, &b}) {
+      for (auto& load : s->load) {
+        if (random() % 20 != 0) load.report_beat = beat != 0 ? beat : 1;
+      }
+    }
+    Model one(a, beat), two(b, beat);
+    auto [backlog_a, weight_a] = one.Load();
+    auto [backlog_b, weight_b] = two.Load();
+    bool expected;
+    if (weight_a == 0 || weight_b == 0) {
+      expected = weight_b != 0;
+    } else if (one.AnySilent() || two.AnySilent()) {
+      expected = false;
+    } else {
+      expected = static_cast<unsigned __int128>(backlog_b + 1) * weight_a <
+                 static_cast<unsigned __int128>(backlog_a + 1) * weight_b;
+    }
+    ASSERT_EQ(spw_prefer_second(&a, &b, beat) != 0, expected) << "round " << round;
+    preferred += expected;
+  }
+  EXPECT_GT(preferred, 10'000) << "the test must see both answers";
+}
+
+// Weighted turns over random weights: in a window of n draws each unit has its share of n. One
+// interval of the golden-ratio sequence is off by O(log n): 8 for n <= 4096 leaves room.
+TEST(PolicyModel, WeightedTurnsHoldTheirSharesOverAnyWindow) {
+  std::mt19937_64 random(43);
+  for (int round = 0; round < 200; round++) {
+    spw_server server = RandomServer(random, 5);
+    uint32_t eligible = spw_eligible(&server);
+    if (eligible == 0) continue;
+    uint32_t start = static_cast<uint32_t>(random()), window = 1 + static_cast<uint32_t>(random() % 4096);
+    double total = 0;
+    int counts[8] = {};
+    for (int u = 0; u < 8; u++) total += (eligible >> u & 1) * server.unit[u].weight;
+    for (uint32_t d = 0; d < window; d++) counts[spw_weighted_turn(&server, eligible, start + d)]++;
+    for (int u = 0; u < 8; u++) {
+      ASSERT_NEAR(counts[u], window * ((eligible >> u & 1) * server.unit[u].weight / total), 8.0) << window;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spillway

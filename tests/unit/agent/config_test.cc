@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace spillway::agent {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  ConfigTest() : folder_(fs::temp_directory_path() / ("spillway_agent_" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+    std::ofstream(folder_ / "good.key") << "000102030405060708090a0b0c0d0E0F\n";
+    std::ofstream(folder_ / "short.key") << "0001";
+  }
+  ~ConfigTest() override { fs::remove_all(folder_); }
+
+  Result<AgentConfig> Parse(const std::string& yaml) {
+    return ParseAgentConfig(yaml, folder_ / "agent.yaml");
+  }
+  // The example with one line replaced (1-based).
+  Result<AgentConfig> With(int line, const std::string& text) {
+    std::vector<std::string> lines = {
+        "switches: [192.0.2.1:9870, '[2001:db8::1]:9871']",
+        "server: {code: 4, key_file: good.key}",
+        "unit: 1",
+        "interface: eth0",
+        "services: [udp/53, tcp/53]",
+        "meter: {kind: latency, protocol: dns, source: auto}",
+        "trigger: {threshold: 100ms, release_ratio: 0.5, second_report_after: 5ms}",
+        "report: {mode: on-threshold, period: 10ms, heartbeat: 2s}"};
+    if (line > 0) lines[line - 1] = text;
+    std::string yaml;
+    for (const auto& one : lines) yaml += one + "\n";
+    return Parse(yaml);
+  }
+  void ExpectError(int line, const std::string& text, const std::string& says) {
+    const auto config = With(line, text);
+    ASSERT_FALSE(config) << text;
+    EXPECT_EQ(config.error().code, ErrorCode::kBadInput);
+    EXPECT_THAT(config.error().message, HasSubstr(says)) << text;
+    EXPECT_THAT(config.error().message, StartsWith((folder_ / "agent.yaml:").string()));
+    EXPECT_EQ(config.error().message.find('\n'), std::string::npos);
+  }
+  fs::path folder_;
+};
+
+TEST_F(ConfigTest, EveryKeyIsRead) {
+  const auto config = With(0, "");
+  ASSERT_TRUE(config) << config.error().message;
+  ASSERT_EQ(config->switches.size(), 2u);
+  EXPECT_EQ(config->switches[1].address.ss_family, AF_INET6);
+  EXPECT_EQ(config->server_code, 4);
+  EXPECT_EQ(config->key[10], 0x0a);
+  EXPECT_EQ(config->key[15], 0x0f);
+  EXPECT_EQ(config->unit, 1);
+  EXPECT_EQ(config->services, (std::vector<ServicePort>{{false, 53}, {true, 53}}));
+  EXPECT_TRUE(config->meter.dns);
+  EXPECT_EQ(config->trigger.threshold, 100e6);
+  EXPECT_EQ(config->trigger.second_report_after, 5ms);
+  EXPECT_EQ(config->report.mode, ReportMode::kOnThreshold);
+  EXPECT_EQ(config->report.heartbeat, 2s);
+}
+
+TEST_F(ConfigTest, CpuMeterNeedsNoInterface) {
+  const auto config = Parse(
+      "switches: [10.0.0.1]\nserver: {code: 0, key_file: good.key}\nunit: 0\n"
+      "meter: {kind: cpu, cgroup: /unit0}\ntrigger: {threshold: 80%}\n");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_DOUBLE_EQ(config->trigger.threshold, 0.8);
+  EXPECT_EQ(config->meter.cgroup, "/unit0");
+  EXPECT_EQ(config->report.period, 20ms);
+}
+
+TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
+  ExpectError(1, "switches: []", ":1: switches: expected a list of ADDRESS:PORT");
+  ExpectError(1, "switches: [192.0.2.1:0]", ":1: switches: expected ADDRESS:PORT");
+  ExpectError(1, "switches: [example.org:1]", ":1: switches: expected ADDRESS:PORT");
+  ExpectError(2, "server: {code: 4096, key_file: good.key}", ":2: server.code: expected an integer, 0..4095");
+  ExpectError(2, "server: {code: 4}", ":2: server.key_file: missing");
+  ExpectError(2, "server: {code: 4, key_file: short.key}",
+              ":2: server.key_file: expected a file with 32 hex digits: ");
+  ExpectError(2, "server: {code: 4, key_file: none.key}",
+              ":2: server.key_file: expected a file with 32 hex digits: cannot open");
+  ExpectError(3, "unit: 8", ":3: unit: expected an integer, 0..7");
+  ExpectError(3, "unti: 1", ":3: unti: unknown key; expected one of switches");
+  ExpectError(3, "", "unit: missing");
+  ExpectError(4, "interface: a-name-much-too-long", ":4: interface: expected");
+  ExpectError(5, "services: [sctp/53]", ":5: services: expected udp/PORT");
+  ExpectError(5, "services: [udp/53, udp/53]", ":5: services: expected each service once");
+  ExpectError(5, "services: [udp/65536]", ":5: services: expected udp/PORT");
+  ExpectError(6, "meter: {source: pcap}", ":6: meter.source: expected auto or bpf or af_packet");
+  ExpectError(6, "meter: {pending: 1000}", ":6: meter.pending: expected a power of two");
+  ExpectError(6, "meter: {cgroup: /a}", ":6: meter.cgroup: expected only with kind: cpu");
+  ExpectError(6, "meter: latency", ":6: meter: expected a mapping");
+  ExpectError(7, "trigger: {threshold: 100}", ":7: trigger.threshold: expected a time with its unit");
+  ExpectError(7, "trigger: {threshold: 80%}", ":7: trigger.threshold: expected a time");
+  ExpectError(7, "trigger: {threshold: 20s}", ":7: trigger.threshold: expected less than meter.timeout");
+  ExpectError(7, "trigger: {threshold: 1s, release_ratio: 2}",
+              ":7: trigger.release_ratio: expected a number");
+  ExpectError(7, "trigger: {threshold: 1s, release_queue: 5, queue_high: 5}",
+              ":7: trigger.queue_high: expected");
+  ExpectError(8, "report: {period: 2s}", ":8: report.period: expected heartbeat >= period");
+  ExpectError(8, "report: {mode: x}", ":8: report.mode: expected periodic or on-threshold");
+  ExpectError(8, "unit: 2", ":8: unit: expected once, found twice");
+  ExpectError(8, "report: {", ": expected YAML");
+}
+
+TEST_F(ConfigTest, ExamplesAreValid) {
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator(SPILLWAY_EXAMPLES)) {
+    std::ifstream in(entry.path());
+    std::string yaml(std::istreambuf_iterator<char>(in), {});
+    const size_t at = yaml.find("/etc/spillway/");
+    ASSERT_NE(at, std::string::npos) << entry.path();
+    yaml.replace(at, yaml.find('}', at) - at, "good.key");
+    const auto config = Parse(yaml);
+    EXPECT_TRUE(config) << entry.path() << ": " << config.error().message;
+    count++;
+  }
+  EXPECT_EQ(count, 3);
+}
+
+TEST_F(ConfigTest, NoMappingAtAll) {
+  for (const char* text : {"", "- a", "word", "[", "\x01", "? {a: b}\n: c"})
+    EXPECT_FALSE(Parse(text)) << text;
+  EXPECT_EQ(LoadAgentConfig("/nowhere.yaml").error().code, ErrorCode::kBadInput);
+}
+
+}  // namespace
+}  // namespace spillway::agent

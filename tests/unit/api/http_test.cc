@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// The API over a real UNIX socket: well-behaved clients, rude ones, and many at once.
+#include "api/http.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <thread>
+
+#include "api/client.h"
+#include "api/control.h"
+#include "api/listen.h"
+#include "api/routes.h"
+#include "fake_switch.h"
+
+namespace spillway::api {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class Http : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/spillway-http-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+    socket_ = folder_ + "/api.sock";
+  }
+  void TearDown() override {
+    server_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void Serve(Handler handler) {
+    auto listener = ListenUnix(socket_);
+    ASSERT_TRUE(listener.has_value()) << listener.error().message;
+    file_ = std::move(listener->file);
+    auto server = HttpServer::Start(listener->fd, std::move(handler));
+    ASSERT_TRUE(server.has_value()) << server.error().message;
+    server_ = std::move(*server);
+  }
+
+  // Sends bytes as they are and goes.
+  void Rude(const std::string& bytes) const { close(Send(bytes)); }
+
+  // Sends bytes as they are and returns what comes back until the server closes.
+  std::string Raw(const std::string& bytes) const {
+    const int fd = Send(bytes);
+    shutdown(fd, SHUT_WR);
+    std::string answer;
+    char buffer[4096];
+    for (ssize_t count; (count = recv(fd, buffer, sizeof(buffer), 0)) > 0;)
+      answer.append(buffer, static_cast<size_t>(count));
+    close(fd);
+    return answer;
+  }
+
+  int Send(const std::string& bytes) const {
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, socket_.c_str());
+    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    for (size_t sent = 0; sent < bytes.size();) {
+      const ssize_t count = send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (count <= 0) break;  // the server has had enough
+      sent += static_cast<size_t>(count);
+    }
+    return fd;
+  }
+
+  std::string folder_, socket_;
+  SocketFile file_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+Response Echo(const Request& request) {
+  json body = {{"method", request.method}, {"path", request.path}, {"size", request.body.size()}};
+  for (const auto& [key, value] : request.query) body["query"][key] = value;
+  return {.body = body.dump()};
+}
+
+TEST_F(Http, CarriesMethodPathQueryAndBody) {
+  Serve(Echo);
+  Client client(socket_);
+  const auto reply =
+      client.Post("/v1/units/" + Client::Encode("a b%") + "?name=" + Client::Encode("/x y&z"), "12345");
+  ASSERT_TRUE(reply.has_value()) << reply.error().message;
+  const json echo = json::parse(reply->body);
+  EXPECT_EQ(echo["method"], "POST");
+  EXPECT_EQ(echo["path"], "/v1/units/a b%");
+  EXPECT_EQ(echo["query"]["name"], "/x y&z");
+  EXPECT_EQ(echo["size"], 5);
+  EXPECT_EQ(json::parse(client.Get("/")->body)["method"], "GET");
+}
+
+TEST_F(Http, OnlyOwnerAndGroupMayConnect) {
+  Serve(Echo);
+  struct stat status;
+  ASSERT_EQ(stat(socket_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0660u);
+}
+
+TEST_F(Http, TakesBodiesUpToTheLimitAndNoByteMore) {
+  Serve(Echo);
+  Client client(socket_);
+  const auto fits = client.Post("/", std::string(HttpServer::kMaxBody, 'x'));
+  ASSERT_TRUE(fits.has_value()) << fits.error().message;
+  EXPECT_EQ(json::parse(fits->body)["size"], HttpServer::kMaxBody);
+  EXPECT_THAT(Raw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n"),
+              StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(Raw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n"),
+              StartsWith("HTTP/1.1 4"));
+}
+
+TEST_F(Http, LimitsBodiesThatDoNotSayTheirLength) {
+  std::atomic<int> handled = 0;
+  Serve([&handled](const Request& request) {
+    handled++;
+    return Echo(request);
+  });
+  std::string chunks =
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+  for (int i = 0; i < 33; i++) chunks += "8000\r\n" + std::string(0x8000, 'x') + "\r\n";
+  EXPECT_THAT(Raw(chunks + "0\r\n\r\n"), StartsWith("HTTP/1.1 413"));
+  EXPECT_EQ(handled, 0);
+}
+
+TEST_F(Http, OutlivesGarbage) {
+  Serve(Echo);
+  Rude("");
+  Rude("\r\n\r\n\r\n");
+  Rude("GET\r\n\r\n");
+  Rude(std::string(100000, 'A'));
+  Rude(std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11));
+  Rude("GET / HTTP/1.1\r\nHost: x\r\n" + std::string(200000, 'h') + ": y\r\n\r\n");
+  Rude("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nshort");
+  Rude("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+  Rude("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n");
+  Rude("GET /%00%ff%zz?%=%&a&&=b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(Client(socket_).Get("/").has_value());
+}
+
+TEST_F(Http, HandlerExceptionsBecomeAnAnswer) {
+  Serve([](const Request&) -> Response { throw std::runtime_error("out of luck"); });
+  Client client(socket_);
+  const auto reply = client.Get("/");
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->status, 500);
+  EXPECT_EQ(Client::Accept(reply).error().message, "out of luck");
+}
+
+TEST_F(Http, ErrorsWithBytesThatAreNotTextStillArrive) {
+  Serve([](const Request& request) { return ErrorResponse(400, "bad_input", "what is " + request.body); });
+  Client client(socket_);
+  const auto error = Client::Accept(client.Post("/", "\xff\xfe"));
+  ASSERT_FALSE(error.has_value());
+  EXPECT_EQ(error.error().code, ErrorCode::kBadInput);
+  EXPECT_THAT(error.error().message, StartsWith("what is "));
+}
+
+TEST_F(Http, HeadIsGetWithoutABody) {
+  Serve(Echo);
+  const std::string answer = Raw("HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n"));
+}
+
+TEST_F(Http, NobodyThereIsSaidClearly) {
+  const auto reply = Client(socket_).Get("/");
+  ASSERT_FALSE(reply.has_value());
+  EXPECT_EQ(reply.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(reply.error().message, HasSubstr(socket_ + ": no spillwayd answers"));
+}
+
+TEST_F(Http, ServesMetricsOverTcp) {
+  testing::FakeSwitch fake(testing::PoolConfig());
+  Control control(fake, {"1", "default", "", ""});
+  const auto fd = ListenTcp("127.0.0.1:0");
+  ASSERT_TRUE(fd.has_value()) << fd.error().message;
+  auto server =
+      HttpServer::Start(*fd, [&control](const Request& request) { return RouteMetrics(control, request); });
+  EXPECT_TRUE(server.has_value());
+}
+
+// For TSan: the fake switch is not thread-safe, so any way past the mutex is a data race.
+TEST_F(Http, ClientsTheTimerAndReloadsMeetSafely) {
+  testing::FakeSwitch fake(testing::PoolConfig());
+  Control control(fake, {"1", "default", "/nonexistent", ""});
+  Serve([&control](const Request& request) { return Route(control, request); });
+  std::atomic<int> failures = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; t++)
+    threads.emplace_back([&, t] {
+      Client client(socket_);
+      for (int i = 0; i < 25; i++) {
+        const json body = {{"status", i % 2 ? "up" : "draining"}, {"capacity", 1 + (t * 25 + i) % 7}};
+        const auto changed = client.Post("/v1/units/rack1/s1/nic", body.dump());
+        const auto applied = client.Post("/v1/apply", testing::PoolYaml());
+        const auto read = client.Get(i % 3 ? "/metrics" : "/v1/status");
+        failures += !Client::Accept(changed) || !Client::Accept(applied) || !Client::Accept(read);
+      }
+    });
+  threads.emplace_back([&control] {
+    for (int i = 0; i < 200; i++) {
+      control.Tick();
+      control.OnNetlink();
+      EXPECT_FALSE(control.Reload().has_value());
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+}
+
+}  // namespace
+}  // namespace spillway::api

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `spillway` program as its users meet it: words in, text, JSON and exit codes out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "fake_switch.h"
+#include "program.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::Outcome;
+using ::testing::StartsWith;
+
+// Without a daemon.
+class Cli : public ::testing::Test {
+ protected:
+  void SetUp() override { folder_.Write("pool.yaml", testing::PoolYaml()); }
+
+  Outcome Run(std::vector<std::string> words) const {
+    words.insert(words.begin(), {SPILLWAY, "--api", folder_.File("api.sock")});
+    return testing::RunProgram(words);
+  }
+  void Edit(const std::string& from, const std::string& to) const {
+    std::string yaml = testing::PoolYaml();
+    folder_.Write("pool.yaml", yaml.replace(yaml.find(from), from.size(), to));
+  }
+
+  testing::Folder folder_;
+};
+
+// With one, over a fake switch.
+class CliWithDaemon : public Cli {
+ protected:
+  void SetUp() override {
+    Cli::SetUp();
+    daemon_.emplace(std::vector<std::string>{FAKE_SPILLWAYD, "-c", folder_.File("pool.yaml"), "--run-dir",
+                                             folder_.File(""), "--api", folder_.File("api.sock")},
+                    folder_.File("log"), std::vector<std::string>{notify_.environment()});
+    ASSERT_THAT(notify_.WaitFor("READY=1"), Not("")) << folder_.Read("log");
+  }
+  json Json(std::vector<std::string> words) const {
+    words.push_back("--json");
+    const Outcome outcome = Run(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out, nullptr, false);
+  }
+
+  testing::NotifySocket notify_{folder_.File("notify")};
+  std::optional<testing::Running> daemon_;
+};
+
+TEST_F(Cli, CheckAcceptsAGoodFile) {
+  const Outcome outcome = Run({"check", folder_.File("pool.yaml")});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("pool.yaml: ok (1 services, 1 pools, 1 servers, 2 units)"));
+  EXPECT_THAT(outcome.err, IsEmpty());
+}
+
+TEST_F(Cli, CheckNamesFileLineKeyAndExpectation) {
+  const std::tuple<const char*, const char*, const char*> kCases[] = {
+      {"capacity: 6", "capacity: 0", "pool.yaml:13"},
+      {"unit_policy: p4mite", "unit_policy: fair", "pool.yaml:7"},
+      {"pool: rack1", "pool: rack9", "rack9"},
+      {"10.0.1.2", "10.0.1.1", "10.0.1.1"},
+      {"interfaces", "interface", "pool.yaml:2"},
+  };
+  for (const auto& [from, to, expected] : kCases) {
+    Edit(from, to);
+    const Outcome outcome = Run({"check", folder_.File("pool.yaml")});
+    EXPECT_EQ(outcome.exit_code, 2) << to;
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(outcome.err, HasSubstr(expected));
+    std::istringstream lines(outcome.err);
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_THAT(line, StartsWith("spillway: " + folder_.File("pool.yaml") + ":"));
+  }
+}
+
+TEST_F(Cli, CheckTellsFaultsAsJsonToo) {
+  Edit("capacity: 6", "capacity: 0");
+  const Outcome outcome = Run({"check", folder_.File("pool.yaml"), "--json"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  const json told = json::parse(outcome.out);
+  EXPECT_EQ(told["valid"], false);
+  EXPECT_THAT(told["error"].get<std::string>(), HasSubstr("pool.yaml:13"));
+}
+
+TEST_F(Cli, CheckOfWhatCannotBeReadIsBadInput) {
+  for (const std::string& path : {folder_.File("missing.yaml"), folder_.File("")}) {
+    const Outcome outcome = Run({"check", path});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(path));
+  }
+}
+
+TEST_F(Cli, BadUsageExitsWithTwo) {
+  const std::vector<std::vector<std::string>> kCases = {{},
+                                                        {"frobnicate"},
+                                                        {"check"},
+                                                        {"show", "everything"},
+                                                        {"set"},
+                                                        {"set", "unit", "rack1/s1/nic"},
+                                                        {"set", "unit", "rack1/s1/nic", "capacity"},
+                                                        {"set", "unit", "rack1/s1/nic", "capacity=much"},
+                                                        {"set", "unit", "rack1/s1", "status=up"},
+                                                        {"drain", "nic"},
+                                                        {"drain", "a/b/c/d"},
+                                                        {"top", "--interval", "0"},
+                                                        {"show", "--api", "127.0.0.1:80"}};
+  for (const auto& words : kCases) {
+    const Outcome outcome = Run(words);
+    EXPECT_EQ(outcome.exit_code, 2) << (words.empty() ? "" : words.back());
+    EXPECT_THAT(outcome.err, Not(IsEmpty()));
+  }
+}
+
+TEST_F(Cli, WithoutADaemonTheSocketIsNamed) {
+  const Outcome outcome = Run({"show"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr(folder_.File("api.sock") + ": no spillwayd answers"));
+  EXPECT_THAT(outcome.out, IsEmpty());
+}
+
+TEST_F(Cli, DoctorAnswersWithAVerdictEverywhere) {
+  const Outcome outcome = Run({"doctor", "--json"});
+  const json told = json::parse(outcome.out);
+  EXPECT_EQ(outcome.exit_code, told["ok"].get<bool>() ? 0 : 1);
+  EXPECT_GE(told["findings"].size(), 10u);
+  bool good = true;
+  for (const json& finding : told["findings"])
+    good = good && (finding["present"].get<bool>() || !finding["required"].get<bool>());
+  EXPECT_EQ(told["ok"], good);
+}
+
+TEST_F(CliWithDaemon, ShowsEverythingAsTextAndAsJson) {
+  const std::pair<const char*, const char*> kCases[] = {{"status", "generic, because the driver has no XDP"},
+                                                        {"units", "rack1/s1/nic"},
+                                                        {"services", "203.0.113.53"},
+                                                        {"interfaces", "veth0"},
+                                                        {"config", "smartnic"},
+                                                        {"flow-table", "65536"}};
+  for (const auto& [what, expected] : kCases) {
+    const Outcome outcome = Run({"show", what});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr(expected));
+    EXPECT_FALSE(Json({"show", what}).is_discarded()) << what;
+  }
+  EXPECT_EQ(Json({"show"})["instance"], "default");
+  EXPECT_THAT(Run({"metrics"}).out, HasSubstr("# TYPE spillway_packets_forwarded_total counter"));
+}
+
+TEST_F(CliWithDaemon, DrainsAndUndoes) {
+  const Outcome drained = Run({"drain", "rack1/s1/nic"});
+  EXPECT_EQ(drained.exit_code, 0) << drained.err;
+  EXPECT_EQ(drained.out, "rack1/s1/nic: draining, capacity 1\n");
+  EXPECT_EQ(Json({"show", "units"})[1]["status"], "draining");
+  EXPECT_EQ(Run({"drain", "rack1/s1/nic", "--undo"}).exit_code, 0);
+  EXPECT_EQ(Json({"show", "units"})[1]["status"], "up");
+}
+
+TEST_F(CliWithDaemon, SetsUnitsAndServices) {
+  EXPECT_EQ(Json({"set", "unit", "rack1/s1/nic", "status=down", "capacity=2.5"})["capacity"], 2.5);
+  EXPECT_EQ(Json({"show", "units"})[1]["status"], "down");
+  EXPECT_EQ(Run({"set", "unit", "rack1/s1/nic", "forget_reports=true"}).exit_code, 0);
+  EXPECT_EQ(Json({"set", "service", "dns", "unit_policy=wrr", "idle=30s"})["changes"].size(), 2u);
+  EXPECT_EQ(Json({"show", "services"})[0]["unit_policy"], "wrr");
+}
+
+TEST_F(CliWithDaemon, RefusalsOfTheDaemonAreBadInput) {
+  const std::pair<std::vector<std::string>, const char*> kCases[] = {
+      {{"drain", "rack1/s1/gpu"}, "rack1/s1/gpu: there is no such unit"},
+      {{"set", "service", "web", "idle=3"}, "web: there is no such service"},
+      {{"set", "unit", "rack1/s1/nic", "status=gone"}, "status: expected up, draining or down"},
+      {{"set", "unit", "rack1/s1/nic", "colour=red"}, "colour: unknown key"}};
+  for (const auto& [words, expected] : kCases) {
+    const Outcome outcome = Run(words);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(expected));
+  }
+}
+
+TEST_F(CliWithDaemon, AppliesAFileOrSaysWhatWouldChange) {
+  Edit("capacity: 6", "capacity: 4");
+  const Outcome dry = Run({"apply", folder_.File("pool.yaml"), "--dry-run"});
+  EXPECT_EQ(dry.exit_code, 0) << dry.err;
+  EXPECT_THAT(dry.out, HasSubstr("1 changes, not applied"));
+  EXPECT_EQ(Json({"show", "units"})[0]["capacity"], 6);
+  const Outcome wet = Run({"apply", folder_.File("pool.yaml")});
+  EXPECT_EQ(wet.exit_code, 0) << wet.err;
+  EXPECT_THAT(wet.out, HasSubstr("1 changes applied, 3 of 101 ring slots moved"));
+  EXPECT_EQ(Json({"show", "units"})[0]["capacity"], 4);
+}
+
+TEST_F(CliWithDaemon, ABadFileIsNamedByThePathTheUserGave) {
+  Edit("capacity: 6", "capacity: 0");
+  const Outcome outcome = Run({"apply", folder_.File("pool.yaml")});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr(folder_.File("pool.yaml") + ":13"));
+  EXPECT_EQ(Json({"show", "units"})[0]["capacity"], 6);
+}
+
+TEST_F(CliWithDaemon, KeyFilesAreFoundBesideThePoolFile) {
+  folder_.Write("s1.key", "000102030405060708090a0b0c0d0e0f\n");
+  Edit("- name: s1", "- name: s1\n        key_file: s1.key");
+  EXPECT_EQ(Run({"apply", folder_.File("pool.yaml")}).exit_code, 0);
+  // The edited configuration finds them again, though the daemon's folder is another.
+  EXPECT_EQ(Run({"set", "unit", "rack1/s1/nic", "capacity=3"}).exit_code, 0);
+}
+
+TEST_F(CliWithDaemon, StatsAndTopRepeatOnRequest) {
+  EXPECT_THAT(Run({"stats", "--all"}).out, HasSubstr("reports_forged"));
+  EXPECT_THAT(Run({"stats"}).out, HasSubstr("nothing counted yet"));
+  const Outcome watched = Run({"stats", "--watch", "--all", "--count", "2", "--interval", "0.05"});
+  EXPECT_EQ(watched.exit_code, 0) << watched.err;
+  EXPECT_THAT(watched.out, HasSubstr("PER SECOND"));
+  const Outcome top = Run({"top", "--count", "2", "--interval", "0.05"});
+  EXPECT_EQ(top.exit_code, 0) << top.err;
+  EXPECT_THAT(top.out, HasSubstr("rack1/s1/nic"));
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/experiment/findings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace spillway::lab {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+Measurement At(const char* policy, double load, double p99, double answered) {
+  return {policy, load, load * 100, 1, p99, answered};
+}
+
+TEST(Verdict, LoadBeforeLossEndsAtTheFirstLossEvenIfALaterLevelDoesWell) {
+  auto verdicts = Judge(Summarise({At("a", 50, 1, 100), At("a", 80, 1, 90), At("a", 90, 1, 100)}), 1);
+  EXPECT_EQ(verdicts[0].load_before_loss_pct, 50);
+}
+
+TEST(Verdict, RatioIsOfTheRatesBeforeLoss) {
+  auto verdicts = Judge(
+      Summarise({At("a", 80, 1, 100), At("b", 80, 1, 100), At("a", 96, 1, 50), At("b", 96, 1, 99.5)}), 1);
+  ASSERT_TRUE(verdicts[1].load_ratio);
+  EXPECT_DOUBLE_EQ(*verdicts[1].load_ratio, 1.2);
+}
+
+TEST(Verdict, LossAtTheLowestLevelGivesNoLoadAndNoRatio) {
+  auto verdicts = Judge(Summarise({At("a", 50, 1, 10), At("b", 50, 1, 100)}), 1);
+  EXPECT_FALSE(verdicts[0].load_before_loss_pct);
+  EXPECT_FALSE(verdicts[1].load_ratio);
+}
+
+TEST(Verdict, ADifferenceWithinTheRoundsSpreadIsNotBeyondNoise) {
+  auto verdicts =
+      Judge(Summarise({At("a", 50, 1, 100), At("a", 50, 3, 100), At("a", 50, 4, 100), At("b", 50, 2, 100),
+                       At("b", 50, 5, 100), At("b", 50, 6, 100), At("a", 80, 1, 100), At("b", 80, 2, 100)}),
+            1);
+  EXPECT_THAT(verdicts[1].p99_above_pct, ElementsAre(50, 80));
+  EXPECT_THAT(verdicts[1].p99_clearly_above_pct, ElementsAre(80));
+  EXPECT_THAT(verdicts[0].p99_above_pct, IsEmpty());
+}
+
+}  // namespace
+}  // namespace spillway::lab

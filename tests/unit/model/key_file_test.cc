@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/key_file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace spillway::model {
+namespace {
+
+TEST(KeyFile, HoldsThirtyTwoHexDigits) {
+  auto key = ParseKey(" 000102030405060708090A0b0c0d0e0f\r\n");
+  ASSERT_TRUE(key);
+  for (uint8_t i = 0; i < 16; i++) EXPECT_EQ((*key)[i], i);
+  for (const char* text : {"", "\n", "000102030405060708090a0b0c0d0e0", "000102030405060708090a0b0c0d0e0f0",
+                           "000102030405060708090a0b0c0d0e0g", "0001020304050607 08090a0b0c0d0e0f",
+                           "0x0102030405060708090a0b0c0d0e0f"})
+    EXPECT_FALSE(ParseKey(text)) << text;
+}
+
+TEST(KeyFile, ErrorsNameTheFileAndNeverItsContents) {
+  std::string path = testing::TempDir() + "/spillway_key_file_test";
+  std::ofstream(path) << "secret but not hex";
+  auto read = ReadKeyFile(path);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find(path), std::string::npos);
+  EXPECT_EQ(read.error().message.find("secret but"), std::string::npos);
+
+  std::ofstream(path) << "000102030405060708090a0b0c0d0e0f" << std::string(1000, '\n');
+  EXPECT_FALSE(ReadKeyFile(path)) << "longer than any key file";
+  std::remove(path.c_str());
+  EXPECT_FALSE(ReadKeyFile(path));
+  EXPECT_FALSE(ReadKeyFile(testing::TempDir())) << "a directory";
+}
+
+}  // namespace
+}  // namespace spillway::model

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// Config -> plan: codes that stay, rings that do not overlap, and how each policy's ring is laid.
+#include "switch/plan.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+namespace spillway::switching {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint32_t kCapacity = 1 << 20;
+
+model::Server MakeServer(const std::string& name, int number,
+                         std::vector<std::string> units = {"cpu", "nic"}) {
+  model::Server server;
+  server.name = name;
+  for (size_t u = 0; u < units.size(); u++) {
+    model::Unit unit;
+    unit.name = units[u];
+    unit.kind = units[u] == "nic" ? SPW_KIND_SMARTNIC : SPW_KIND_CPU;
+    unit.capacity = units[u] == "nic" ? 1 : 6;
+    unit.address = *model::Address::Parse(fmt::format("10.{}.{}.{}", number / 250, number % 250, u + 1));
+    server.units.push_back(unit);
+  }
+  return server;
+}
+
+model::Service MakeService(const std::string& name, int number, const std::string& pool = "p") {
+  model::Service service;
+  service.name = name;
+  service.vip = *model::Address::Parse(fmt::format("203.0.113.{}", number));
+  service.ports = {{model::Protocol::kTcp, 80}};
+  service.pool = pool;
+  return service;
+}
+
+model::Config MakeConfig(int servers, int services = 1) {
+  model::Config config;
+  config.pools.push_back({"p", {}, 0});
+  for (int i = 0; i < servers; i++) config.pools[0].servers.push_back(MakeServer(fmt::format("s{}", i), i));
+  for (int i = 0; i < services; i++) config.services.push_back(MakeService(fmt::format("v{}", i), i + 1));
+  return config;
+}
+
+std::map<std::string, uint16_t> Ids(const Plan& plan) {
+  std::map<std::string, uint16_t> ids;
+  for (const PlannedUnit& u : plan.units) ids[UnitName(u.pool, u.server, u.unit)] = u.id;
+  return ids;
+}
+
+bool SameLedger(const Ledger& a, const Ledger& b) {
+  auto rings = [](const Ledger& l) {
+    std::map<std::string, std::pair<uint32_t, uint32_t>> r;
+    for (const auto& [name, piece] : l.rings) r[name] = {piece.offset, piece.slots};
+    return r;
+  };
+  return a.services.entries() == b.services.entries() && a.servers.entries() == b.servers.entries() &&
+         a.unit_index == b.unit_index && rings(a) == rings(b) && a.status == b.status;
+}
+
+TEST(Plan, NamesKeepTheirCodesWhenServersComeAndGo) {
+  std::mt19937_64 random(90);
+  Ledger ledger;
+  model::Config config = MakeConfig(10, 3);
+  std::map<std::string, uint16_t> ids = Ids(*MakePlan(config, ledger, kCapacity));
+  for (int round = 0; round < 60; round++) {
+    auto& servers = config.pools[0].servers;
+    if (random() % 2 && servers.size() > 3) {
+      servers.erase(servers.begin() + static_cast<long>(random() % servers.size()));
+    } else {
+      servers.insert(servers.begin() + static_cast<long>(random() % servers.size()),
+                     MakeServer(fmt::format("n{}", round), 100 + round));
+    }
+    auto plan = MakePlan(config, ledger, kCapacity);
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    auto now = Ids(*plan);
+    std::set<uint16_t> distinct;
+    for (const auto& [name, id] : now) {
+      ASSERT_TRUE(distinct.insert(id).second) << "two units share an id";
+      if (ids.contains(name)) {
+        ASSERT_EQ(id, ids[name]) << name;
+      }
+    }
+    ids = now;
+    ASSERT_EQ(ledger.servers.entries().size(), servers.size()) << "codes of the gone are released";
+  }
+}
+
+TEST(Plan, RingPiecesNeverOverlap) {
+  std::mt19937_64 random(91);
+  Ledger ledger;
+  model::Config config = MakeConfig(4, 8);
+  for (int round = 0; round < 80; round++) {
+    auto& services = config.services;
+    if (random() % 2 && services.size() > 1) {
+      services.erase(services.begin() + static_cast<long>(random() % services.size()));
+    } else {
+      services.push_back(MakeService(fmt::format("w{}", round), 100 + round));
+    }
+    config.pools[0].ring_slots = random() % 2 ? 0 : 8209;
+    std::map<std::string, uint32_t> before;
+    for (const auto& [name, piece] : ledger.rings) before[name] = piece.offset;
+    auto plan = MakePlan(config, ledger, 400'000);
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    std::vector<std::pair<uint32_t, uint32_t>> pieces;
+    for (const auto& [name, piece] : ledger.rings) {
+      pieces.push_back({piece.offset, piece.offset + piece.slots});
+      if (before.contains(name)) {
+        ASSERT_EQ(before[name], piece.offset) << "a running ring moved";
+      }
+    }
+    std::sort(pieces.begin(), pieces.end());
+    for (size_t i = 1; i < pieces.size(); i++) ASSERT_LE(pieces[i - 1].second, pieces[i].first);
+    ASSERT_LE(pieces.back().second, 400'000u);
+    ASSERT_EQ(plan->rings.size(), services.size());
+    for (const PlannedRing& ring : plan->rings) ASSERT_EQ(ring.next.size(), ring.piece.slots);
+  }
+}
+
+TEST(Plan, ReorderedUnitsAreRefusedAndTheLedgerIsUntouched) {
+  Ledger ledger;
+  model::Config config = MakeConfig(2);
+  ASSERT_TRUE(MakePlan(config, ledger, kCapacity));
+  Ledger before = ledger;
+  config.services.push_back(MakeService("new", 9));
+  std::swap(config.pools[0].servers[1].units[0], config.pools[0].servers[1].units[1]);
+  auto plan = MakePlan(config, ledger, kCapacity);
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_EQ(plan.error().code, ErrorCode::kBadInput);
+  EXPECT_THAT(plan.error().message, HasSubstr("pools.p.servers.s1.units"));
+  EXPECT_TRUE(SameLedger(before, ledger));
+}
+
+TEST(Plan, AppendedUnitsAreTakenAndARemovedUnitsIndexIsNotGivenAway) {
+  Ledger ledger;
+  model::Config config = MakeConfig(1);
+  auto ids = Ids(*MakePlan(config, ledger, kCapacity));
+  config.pools[0].servers[0] = MakeServer("s0", 0, {"cpu", "gpu"});
+  auto plan = MakePlan(config, ledger, kCapacity);
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(Ids(*plan)["p/s0/cpu"], ids["p/s0/cpu"]);
+  EXPECT_NE(Ids(*plan)["p/s0/gpu"], ids["p/s0/nic"]) << "its flows' entries still name the old index";
+}
+
+TEST(Plan, TheNinthUnitEverIsRefused) {
+  Ledger ledger;
+  model::Config config = MakeConfig(1);
+  for (int i = 0; i < 6; i++) {
+    config.pools[0].servers[0] = MakeServer("s0", 0, {"cpu", fmt::format("u{}", i)});
+    ASSERT_TRUE(MakePlan(config, ledger, kCapacity)) << i;
+  }
+  config.pools[0].servers[0] = MakeServer("s0", 0, {"cpu", "x", "y"});
+  Ledger before = ledger;
+  EXPECT_FALSE(MakePlan(config, ledger, kCapacity));
+  EXPECT_TRUE(SameLedger(before, ledger));
+}
+
+TEST(Plan, ExplicitCodesComeBeforeThoseGivenOut) {
+  Ledger ledger;
+  model::Config config = MakeConfig(4);
+  config.pools[0].servers[3].code = 0;
+  config.pools[0].servers[2].code = 4095;
+  auto plan = MakePlan(config, ledger, kCapacity);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  EXPECT_EQ(plan->servers[3].code, 0u);
+  EXPECT_EQ(plan->servers[2].code, 4095u);
+  std::set<uint32_t> codes;
+  for (const PlannedServer& s : plan->servers) EXPECT_TRUE(codes.insert(s.code).second);
+}
+
+TEST(Plan, AnExplicitCodeInUseIsRefused) {
+  Ledger ledger;
+  model::Config config = MakeConfig(2);
+  auto plan = MakePlan(config, ledger, kCapacity);
+  uint32_t taken = plan->servers[0].code;
+  Ledger before = ledger;
+  config.pools[0].servers[1].code = taken;
+  EXPECT_FALSE(MakePlan(config, ledger, kCapacity)) << "it runs under another code";
+  config.pools[0].servers[1].code.reset();
+  config.pools[0].servers.push_back(MakeServer("s9", 9));
+  config.pools[0].servers[2].code = taken;
+  EXPECT_FALSE(MakePlan(config, ledger, kCapacity)) << "another server has it";
+  EXPECT_TRUE(SameLedger(before, ledger));
+}
+
+TEST(Plan, NoRoomForARingIsAnErrorThatNamesTheService) {
+  Ledger ledger;
+  auto plan = MakePlan(MakeConfig(2, 3), ledger, 2 * DefaultRingSlots(4));
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_THAT(plan.error().message, HasSubstr("services.v2"));
+  EXPECT_TRUE(SameLedger(ledger, Ledger{}));
+}
+
+TEST(Plan, TheOperatorsWordOverridesTheFileAndGoesWithTheUnit) {
+  Ledger ledger;
+  model::Config config = MakeConfig(2);
+  config.pools[0].servers[0].units[0].drain = true;
+  ledger.status["p/s1/cpu"] = SPW_UNIT_DOWN;
+  ledger.status["p/s7/cpu"] = SPW_UNIT_DOWN;
+  auto plan = MakePlan(config, ledger, kCapacity);
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->units[0].status, SPW_UNIT_DRAINING);
+  EXPECT_EQ(plan->units[2].status, SPW_UNIT_DOWN);
+  EXPECT_FALSE(ledger.status.contains("p/s7/cpu"));
+  for (uint16_t id : plan->rings[0].next) {
+    ASSERT_TRUE(id == plan->units[1].id || id == plan->units[3].id) << "rings name units that are up";
+  }
+}
+
+TEST(Plan, NatServicesGetAReplyLineForEachUnitAndDsrNone) {
+  Ledger ledger;
+  model::Config config = MakeConfig(3, 2);
+  config.services[0].ports.push_back({model::Protocol::kUdp, 53});
+  config.services[1].mode = SPW_MODE_DSR_L2;
+  auto plan = MakePlan(config, ledger, kCapacity);
+  EXPECT_EQ(plan->replies.size(), 3u * 2 * 2);
+  for (const spw_endpoint& r : plan->replies) EXPECT_EQ(r.vip[0], config.services[0].vip.Words()[0]);
+  EXPECT_EQ(plan->services.size(), 3u + 2) << "three ports and two VIPs";
+}
+
+std::map<uint16_t, double> Shares(const std::vector<uint16_t>& ring) {
+  std::map<uint16_t, double> shares;
+  for (uint16_t id : ring) shares[id] += 1.0 / static_cast<double>(ring.size());
+  return shares;
+}
+
+// Server s0: cpu 6, nic 1 (weight 7); s1: cpu 6 alone. Ids: s0 -> 0, 1; s1 -> 8.
+class LayRingTest : public testing::TestWithParam<spw_server_policy> {
+ protected:
+  std::map<uint16_t, double> Lay(spw_unit_policy unit_policy, spw_unit_status nic = SPW_UNIT_UP) {
+    model::Config config = MakeConfig(1);
+    config.pools[0].servers.push_back(MakeServer("s1", 1, {"cpu"}));
+    config.services[0].server_policy = GetParam();
+    config.services[0].unit_policy = unit_policy;
+    Ledger ledger;
+    ledger.status["p/s0/nic"] = nic;
+    auto plan = MakePlan(config, ledger, kCapacity);
+    auto ring = LayRing(config.services[0], plan->units, 4099);
+    EXPECT_EQ(std::count(ring.begin(), ring.end(), SPW_NO_UNIT), 0);
+    return Shares(ring);
+  }
+  // Share of s0: by capacity 7/13, equal under ecmp.
+  double S0(double weight = 7) const { return GetParam() == SPW_SERVER_ECMP ? 0.5 : weight / (weight + 6); }
+};
+
+constexpr double kOneSlotOrTwo = 0.001;
+
+TEST_P(LayRingTest, P4miteNamesEachServersFirstUnitWithTheServersWholeWeight) {
+  auto shares = Lay(SPW_UNIT_P4MITE);
+  EXPECT_NEAR(shares[0], S0(), kOneSlotOrTwo);
+  EXPECT_EQ(shares.count(1), 0u);
+  EXPECT_NEAR(shares[8], 1 - S0(), kOneSlotOrTwo);
+}
+
+TEST_P(LayRingTest, HostOnlyCountsAndNamesHostsAlone) {
+  auto shares = Lay(SPW_UNIT_HOST_ONLY);
+  EXPECT_NEAR(shares[0], 0.5, kOneSlotOrTwo) << "blind to the accelerator, also in the server's weight";
+  EXPECT_EQ(shares.count(1), 0u);
+}
+
+TEST_P(LayRingTest, WrrAndLeastLoadedNameUnitsByCapacity) {
+  for (auto policy : {SPW_UNIT_WRR, SPW_UNIT_LEAST_LOADED}) {
+    auto shares = Lay(policy);
+    EXPECT_NEAR(shares[0], S0() * 6 / 7, kOneSlotOrTwo);
+    EXPECT_NEAR(shares[1], S0() / 7, kOneSlotOrTwo);
+    EXPECT_NEAR(shares[8], 1 - S0(), kOneSlotOrTwo);
+  }
+}
+
+TEST_P(LayRingTest, UnitEcmpSplitsAServerEqually) {
+  auto shares = Lay(SPW_UNIT_ECMP);
+  EXPECT_NEAR(shares[0], S0() / 2, kOneSlotOrTwo);
+  EXPECT_NEAR(shares[1], S0() / 2, kOneSlotOrTwo);
+}
+
+TEST_P(LayRingTest, UnitsThatAreNotUpAreNotNamed) {
+  for (auto status : {SPW_UNIT_DRAINING, SPW_UNIT_DOWN}) {
+    auto shares = Lay(SPW_UNIT_WRR, status);
+    EXPECT_EQ(shares.count(1), 0u);
+    EXPECT_NEAR(shares[0], 0.5, kOneSlotOrTwo);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(ServerPolicies, LayRingTest,
+                         testing::Values(SPW_SERVER_MAGLEV, SPW_SERVER_ECMP, SPW_SERVER_WCMP,
+                                         SPW_SERVER_P2C));
+
+TEST(LayRing, NoUnitUpIsAnEmptyRing) {
+  model::Config config = MakeConfig(1);
+  Ledger ledger;
+  ledger.status = {{"p/s0/cpu", SPW_UNIT_DOWN}, {"p/s0/nic", SPW_UNIT_DRAINING}};
+  auto plan = MakePlan(config, ledger, kCapacity);
+  EXPECT_TRUE(LayRing(config.services[0], plan->units, 4099).empty());
+}
+
+TEST(LayRing, DrainingOneServerMovesLittleMoreThanItsShare) {
+  model::Config config = MakeConfig(20);
+  Ledger ledger;
+  auto before = MakePlan(config, ledger, kCapacity)->rings[0].next;
+  ledger.status["p/s5/cpu"] = ledger.status["p/s5/nic"] = SPW_UNIT_DRAINING;
+  auto after = MakePlan(config, ledger, kCapacity)->rings[0].next;
+  double moved = 0;
+  for (size_t i = 0; i < before.size(); i++) moved += before[i] != after[i];
+  EXPECT_LT(moved / static_cast<double>(before.size()), 0.05 + 0.03);
+}
+
+TEST(Plan, DefaultRingsAreLargeEnoughForOnePercent) {
+  for (size_t units : {1u, 32u, 33u, 128u, 1000u, 8000u, 32768u}) {
+    uint32_t slots = DefaultRingSlots(units);
+    EXPECT_GE(slots, 100 * units);
+    for (uint32_t d = 2; uint64_t{d} * d <= slots; d++) ASSERT_NE(slots % d, 0u) << slots << " is not prime";
+  }
+}
+
+}  // namespace
+}  // namespace spillway::switching
