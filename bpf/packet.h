@@ -18,8 +18,8 @@
 
 #include "core/types.h"
 
-#define VLAN_DEPTH 2
 #define V6_EXTENSIONS 3
+#define V6_EXTENSION_BYTES 0x1fff /* mask: three of 2,048 bytes fit */
 #define IP_FRAGMENT_BITS 0x3fff /* more-fragments and offset */
 
 enum parsed {
@@ -47,10 +47,7 @@ struct packet {
 	__u8 proto;
 };
 
-struct vlan_tag {
-	__be16 tci;
-	__be16 proto;
-};
+#define VLAN_TAG_BYTES 4
 
 SPW_INLINE __u16 packet_dport(const struct packet *p)
 {
@@ -62,33 +59,32 @@ SPW_INLINE __u16 packet_sport(const struct packet *p)
 	return (__u16)p->ports;
 }
 
-/* Ethernet and VLAN tags. Returns the ethertype (network order) and sets l3, or 0 when cut short. */
+SPW_INLINE __u32 is_vlan_tag(__be16 ethertype)
+{
+	return (__u32)(spw_is_zero(ethertype ^ bpf_htons(ETH_P_8021Q)) |
+		       spw_is_zero(ethertype ^ bpf_htons(ETH_P_8021AD)));
+}
+
+/*
+ * Ethernet and up to two VLAN tags. Returns the ethertype (network order) and sets l3, or 0 when the
+ * frame is too short for IP behind them. Without a branch per tag: the verifier would walk all that
+ * follows once for each place where the IP header can begin.
+ */
 SPW_INLINE __be16 parse_ethernet(struct xdp_md *ctx, struct packet *p)
 {
 	void *data = (void *)(long)ctx->data;
-	struct ethhdr *eth = data;
-	void *cursor = eth + 1;
-	__be16 proto;
+	const __be16 *types = data + ETH_ALEN * 2; /* one, or each second: tag, its value, type */
+	__u32 outer, inner;
 
 	p->end = (void *)(long)ctx->data_end;
-	if (cursor > p->end)
+	if (data + sizeof(struct ethhdr) + 2 * VLAN_TAG_BYTES > p->end)
 		return 0;
-	p->eth = eth;
+	p->eth = data;
 	p->bytes = p->end - data;
-	proto = eth->h_proto;
-#pragma unroll
-	for (int i = 0; i < VLAN_DEPTH; i++) {
-		struct vlan_tag *tag = cursor;
-
-		if (proto != bpf_htons(ETH_P_8021Q) && proto != bpf_htons(ETH_P_8021AD))
-			break;
-		if ((void *)(tag + 1) > p->end)
-			return 0;
-		proto = tag->proto;
-		cursor = tag + 1;
-	}
-	p->l3 = cursor;
-	return proto;
+	outer = is_vlan_tag(types[0]);
+	inner = outer & is_vlan_tag(types[2]);
+	p->l3 = data + sizeof(struct ethhdr) + (outer + inner) * VLAN_TAG_BYTES;
+	return (__be16)spw_select(inner, types[4], spw_select(outer, types[2], types[0]));
 }
 
 /* Transport header at p->l4; p->proto says which. `bytes`: what the IP packet holds from there on, so
@@ -139,38 +135,56 @@ SPW_INLINE enum parsed parse_v4(struct packet *p)
 	return parse_transport(p, total - header, IPPROTO_ICMP);
 }
 
-SPW_INLINE enum parsed parse_v6(struct packet *p)
+SPW_INLINE int is_v6_extension(__u8 next)
+{
+	return next == IPPROTO_HOPOPTS || next == IPPROTO_ROUTING || next == IPPROTO_DSTOPTS;
+}
+
+/*
+ * Walks the extension headers from `offset` in the frame on: returns the bytes they take and, from
+ * bit 16, the header that follows; -1 when they are cut short. Global, so that the verifier walks
+ * what follows once, not for each number of headers.
+ */
+__attribute__((noinline)) int skip_v6_extensions(struct xdp_md *ctx, __u32 offset, __u32 next)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u32 bytes = 0;
+
+#pragma nounroll
+	for (int i = 0; i < V6_EXTENSIONS && is_v6_extension(next); i++) {
+		__u8 *option = data + (offset & 0xff) + (bytes & V6_EXTENSION_BYTES);
+
+		if ((void *)(option + 8) > end)
+			return -1;
+		next = option[0];
+		bytes += (option[1] + 1) * 8;
+	}
+	return (int)(next << 16 | bytes);
+}
+
+SPW_INLINE enum parsed parse_v6(struct xdp_md *ctx, struct packet *p)
 {
 	struct ipv6hdr *ip = p->l3;
-	void *cursor = ip + 1;
-	__s32 bytes;
-	__u8 next;
+	__u32 bytes, extensions = 0;
 
-	if (cursor > p->end)
+	if ((void *)(ip + 1) > p->end)
 		return PARSED_FOREIGN;
 	__builtin_memcpy(p->src, &ip->saddr, 16);
 	__builtin_memcpy(p->dst, &ip->daddr, 16);
-	if (ip->version != 6 || cursor + bpf_ntohs(ip->payload_len) > p->end)
-		return PARSED_MALFORMED;
 	bytes = bpf_ntohs(ip->payload_len);
-	next = ip->nexthdr;
-#pragma unroll
-	for (int i = 0; i < V6_EXTENSIONS; i++) {
-		__u8 *option = cursor;
+	if (ip->version != 6 || (void *)(ip + 1) + bytes > p->end)
+		return PARSED_MALFORMED;
+	p->proto = ip->nexthdr;
+	if (is_v6_extension(p->proto)) {
+		int skipped = skip_v6_extensions(ctx, (void *)(ip + 1) - (void *)p->eth, p->proto);
 
-		if (next == IPPROTO_FRAGMENT)
-			return PARSED_FRAGMENT;
-		if (next != IPPROTO_HOPOPTS && next != IPPROTO_ROUTING && next != IPPROTO_DSTOPTS)
-			break;
-		if ((void *)(option + 8) > p->end)
+		if (skipped < 0)
 			return PARSED_MALFORMED;
-		next = option[0];
-		cursor += (option[1] + 1) * 8;
-		bytes -= (option[1] + 1) * 8;
+		p->proto = (__u8)(skipped >> 16);
+		extensions = skipped & V6_EXTENSION_BYTES;
 	}
-	if (next == IPPROTO_FRAGMENT)
+	if (p->proto == IPPROTO_FRAGMENT)
 		return PARSED_FRAGMENT;
-	p->proto = next;
-	p->l4 = cursor;
-	return parse_transport(p, bytes, IPPROTO_ICMPV6);
+	p->l4 = (void *)(ip + 1) + extensions;
+	return parse_transport(p, (__s32)(bytes - extensions), IPPROTO_ICMPV6);
 }

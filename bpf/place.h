@@ -37,6 +37,15 @@ __attribute__((noinline)) int pick_second(const struct spw_server *first, const 
 	return spw_prefer_second(first, second, beat);
 }
 
+/* Policies that weigh what was sent since a report need its age finer than the coarse clock's step,
+ * which may be longer than a report period. The rest is spared the precise clock. */
+__attribute__((noinline)) __u32 choice_beat(__u32 server_policy, __u32 unit_policy)
+{
+	if (server_policy == SPW_SERVER_P2C || unit_policy == SPW_UNIT_LEAST_LOADED)
+		return spw_beats(bpf_ktime_get_ns());
+	return spw_beats(bpf_ktime_get_coarse_ns());
+}
+
 __attribute__((noinline)) int write_flow(struct spw_bucket *primary, struct spw_bucket *secondary,
 					 __u64 entry, __u32 tick, __u64 limits)
 {
@@ -84,7 +93,7 @@ SPW_INLINE struct spw_ring_slot *slot_at(const struct spw_endpoint *service, __u
 }
 
 /* Unit policy within the server that `default_unit` names; its unit id or SPW_NO_UNIT. */
-SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit)
+SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit, __u32 beat)
 {
 	__u32 code = spw_unit_server(default_unit);
 	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
@@ -95,7 +104,7 @@ SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit)
 		return SPW_NO_UNIT;
 	draw = server->draws;
 	unit = pick_unit(server, at->hash, at->service->unit_policy | spw_unit_index(default_unit) << 8,
-			 spw_beats(placement_now(at)), draw);
+			 beat, draw);
 	if (unit < 0)
 		return SPW_NO_UNIT;
 	server->draws = draw + 1;
@@ -111,20 +120,21 @@ SPW_CALL __u16 choose(struct placement *at)
 	struct spw_ring_slot *other =
 	    slot_at(at->service, spw_ring_second_index(at->hash, at->service->ring_slots));
 	__u16 second = other ? other->next : SPW_NO_UNIT;
+	__u32 beat = choice_beat(at->service->server_policy, at->service->unit_policy);
 
 	if (at->service->server_policy == SPW_SERVER_P2C) {
 		__u32 one = spw_unit_server(first), two = spw_unit_server(second);
 		struct spw_server *a = bpf_map_lookup_elem(&servers, &one);
 		struct spw_server *b = bpf_map_lookup_elem(&servers, &two);
 
-		if (a && b && one != two && pick_second(a, b, spw_beats(placement_now(at))))
+		if (a && b && one != two && pick_second(a, b, beat))
 			candidate = second;
 	}
 	at->is_new = 1;
 	at->count->new_flows++;
 #pragma nounroll
 	for (int attempt = 0; attempt < 2; attempt++) {
-		unit = choose_within(at, candidate);
+		unit = choose_within(at, candidate, beat);
 		if (unit != SPW_NO_UNIT)
 			return unit;
 		candidate = candidate == first ? second : first;

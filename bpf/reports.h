@@ -48,7 +48,7 @@ SPW_CALL enum spw_report_verdict accept_report(struct packet *p)
 	load->assigned = 0;
 	load->latency_us = report.latency_us;
 	load->completed = report.completed;
-	beat = spw_beats(bpf_ktime_get_coarse_ns());
+	beat = spw_beats(bpf_ktime_get_ns());
 	load->report_beat = beat ? beat : 1;
 	return SPW_REPORT_OK;
 }

@@ -119,7 +119,7 @@ int spillway_switch(struct xdp_md *ctx)
 	if (ethertype == bpf_htons(ETH_P_IP))
 		return handle(ctx, &p, parse_v4(&p), count, 4);
 	if (ethertype == bpf_htons(ETH_P_IPV6))
-		return handle(ctx, &p, parse_v6(&p), count, 6);
+		return handle(ctx, &p, parse_v6(ctx, &p), count, 6);
 	count->packets_passed++;
 	return XDP_PASS;
 }

@@ -30,7 +30,7 @@ enum spw_unit_policy {
 	SPW_UNIT_WRR,	       /* in turn, by capacity */
 	SPW_UNIT_ECMP,	       /* by hash, equal shares */
 	SPW_UNIT_HOST_ONLY,    /* the host CPU: blind to accelerators */
-	SPW_UNIT_LEAST_LOADED, /* fewest requests per capacity, counting those sent since the report */
+	SPW_UNIT_LEAST_LOADED, /* fewest requests per capacity, by the report and what was sent since */
 	SPW_UNIT_POLICIES,
 };
 
@@ -133,23 +133,38 @@ SPW_INLINE int spw_choose_available(const struct spw_server *server, __u32 mask)
 	return spw_first(available ? available : mask);
 }
 
-/* Requests in the unit, as far as the switch can know. */
-SPW_INLINE __u64 spw_backlog(const struct spw_unit_load *load)
+#define SPW_BACKLOG_ONE 16 /* one request; a backlog counts sixteenths */
+#define SPW_BACKLOG_LATENCY_MAX (1u << 24) /* us; longer latencies count as this, so that products fit */
+
+/*
+ * Requests in the unit now, below 2^37 sixteenths. What it held when it reported and what was sent
+ * since have come over the report's age, but each stays only for about the unit's latency: by
+ * Little's law, latency / age of them are there. Counting them all would call a fast unit loaded
+ * late in every report period. Where the latency is longer than the age, or not known, all count.
+ */
+SPW_INLINE __u64 spw_backlog(const struct spw_unit_load *load, __u32 beat)
 {
-	return (__u64)load->queue + load->assigned;
+	__u64 seen = ((__u64)load->queue + load->assigned) * SPW_BACKLOG_ONE;
+	__u64 age_us = (__u64)spw_report_age(load, beat) << (SPW_BEAT_SHIFT - 10); /* of 1,024 ns */
+	__u64 latency_us = load->latency_us, unknown = spw_is_zero(latency_us), stay, span;
+
+	stay = spw_select(spw_less(latency_us, SPW_BACKLOG_LATENCY_MAX), latency_us, SPW_BACKLOG_LATENCY_MAX) +
+	       unknown;
+	span = spw_select((1 - unknown) & spw_less(stay, age_us), age_us, stay);
+	return seen * stay / span;
 }
 
 /* Least (backlog + 1) / weight: the time until the new request would leave, in service times of
- * the whole unit. Compared crosswise, so no division; ties go to the higher priority. */
-SPW_INLINE int spw_choose_least_loaded(const struct spw_server *server, __u32 mask)
+ * the whole unit. Compared crosswise; ties go to the higher priority. */
+SPW_INLINE int spw_choose_least_loaded(const struct spw_server *server, __u32 mask, __u32 beat)
 {
-	__u64 best_backlog = 1ULL << 34, best_weight = 1, best = 0;
+	__u64 best_backlog = 1ULL << 38, best_weight = 1, best = 0;
 
 	if (mask == 0)
 		return -1;
-#pragma GCC unroll 8
+#pragma GCC unroll 1 /* unrolled, eight backlogs need more stack than a BPF program has */
 	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++) {
-		__u64 backlog = spw_backlog(&server->load[u]) + 1;
+		__u64 backlog = spw_backlog(&server->load[u], beat) + SPW_BACKLOG_ONE;
 		__u64 weight = server->unit[u].weight;
 		__u64 better = spw_less(backlog * best_weight, best_backlog * weight) & (mask >> u);
 
@@ -190,7 +205,7 @@ SPW_INLINE int spw_choose_unit(const struct spw_server *server, __u8 policy, __u
 			return turn;
 		eligible &= ~silent;
 	}
-	return policy == SPW_UNIT_LEAST_LOADED ? spw_choose_least_loaded(server, eligible)
+	return policy == SPW_UNIT_LEAST_LOADED ? spw_choose_least_loaded(server, eligible, beat)
 					       : spw_choose_available(server, eligible);
 }
 
@@ -198,13 +213,14 @@ struct spw_server_load {
 	__u64 backlog, weight;
 };
 
-SPW_INLINE struct spw_server_load spw_sum_load(const struct spw_server *server, __u32 mask)
+SPW_INLINE struct spw_server_load spw_sum_load(const struct spw_server *server, __u32 mask,
+					       __u32 beat)
 {
-	struct spw_server_load sum = {1, 0};
+	struct spw_server_load sum = {SPW_BACKLOG_ONE, 0};
 
-#pragma GCC unroll 8
+#pragma GCC unroll 1 /* unrolled, eight backlogs need more stack than a BPF program has */
 	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++) {
-		sum.backlog += spw_backlog(&server->load[u]) * (mask >> u & 1);
+		sum.backlog += spw_backlog(&server->load[u], beat) * (mask >> u & 1);
 		sum.weight += server->unit[u].weight * (mask >> u & 1);
 	}
 	return sum;
@@ -221,7 +237,7 @@ SPW_INLINE int spw_prefer_second(const struct spw_server *first, const struct sp
 		return two != 0;
 	if ((spw_silent(first, beat) & one) || (spw_silent(second, beat) & two))
 		return 0;
-	a = spw_sum_load(first, one);
-	b = spw_sum_load(second, two);
+	a = spw_sum_load(first, one, beat);
+	b = spw_sum_load(second, two, beat);
 	return b.backlog * a.weight < a.backlog * b.weight;
 }

@@ -37,7 +37,7 @@ struct spw_unit_load { /* writer: the data plane, from load reports and its own 
 	__u16 queue;	   /* requests in the unit when it reported */
 	__u32 report_beat; /* when the last report came; 0: never */
 	__u32 assigned;	   /* flows placed here since that report */
-	__u32 latency_us;
+	__u32 latency_us;  /* of its requests, smoothed; 0: not known */
 	__u32 completed;
 	__u32 pad;
 };
@@ -52,11 +52,22 @@ struct spw_server {
 };
 SPW_ASSERT_SIZE(struct spw_server, 256);
 
+/* Beats by which a reader's clock may lag the one that stamped a report: the coarse clock's step. */
+#define SPW_BEAT_LAG 16
+
+/* Beats since the unit's report; 0 if it is stamped later than the reader's clock says. */
+SPW_INLINE __u32 spw_report_age(const struct spw_unit_load *load, __u32 beat)
+{
+	__u32 age = beat - load->report_beat;
+
+	return (__u32)spw_select(spw_less(age, -(__u32)SPW_BEAT_LAG), age, 0);
+}
+
 /* 1 if silent: no report for silent_beats, or none ever. Its load is unknown, which is not idle. */
 SPW_INLINE __u32 spw_unit_is_silent(const struct spw_server *server, __u32 unit, __u32 beat)
 {
-	__u32 reported = server->load[unit & (SPW_UNITS_PER_SERVER - 1)].report_beat;
-	__u32 age = beat - reported;
+	const struct spw_unit_load *load = &server->load[unit & (SPW_UNITS_PER_SERVER - 1)];
 
-	return (__u32)(spw_is_zero(reported) | spw_less(server->silent_beats, age));
+	return (__u32)(spw_is_zero(load->report_beat) |
+		       spw_less(server->silent_beats, spw_report_age(load, beat)));
 }

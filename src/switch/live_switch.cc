@@ -33,12 +33,15 @@ constexpr uint32_t kConfirmEvery = 15;     // ticks between re-confirmations of 
 constexpr uint32_t kRingCapacityMin = 1u << 20, kRingCapacityMax = 1u << 26;
 constexpr uint32_t kReplyLinesMin = 1u << 12;
 
-// The clock that the data plane reads (bpf_ktime_get_coarse_ns).
-uint64_t CoarseNow() {
+uint64_t Now(clockid_t clock) {
   timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  clock_gettime(clock, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
+
+// As the data plane reads them: flows' ages by the coarse clock, reports' by the precise one.
+uint32_t NowTick() { return spw_ticks(Now(CLOCK_MONOTONIC_COARSE)); }
+uint32_t NowBeat() { return spw_beats(Now(CLOCK_MONOTONIC)); }
 
 std::string LedgerPath(const Options& options) {
   return options.run_dir + "/" + options.instance + ".ledger";
@@ -251,7 +254,7 @@ void LiveSwitch::WriteUnits(const Plan& plan) {
 
 RingTally LiveSwitch::WriteRings(const Plan& plan, const Ledger& old) {
   RingTally sum;
-  uint32_t tick = spw_ticks(CoarseNow());
+  uint32_t tick = NowTick();
   for (const PlannedRing& ring : plan.rings) {
     spw_ring_slot* slots = &plane_->ring_slots[ring.piece.offset];
     auto known = old.rings.find(ring.service);
@@ -291,7 +294,7 @@ void LiveSwitch::RetireUnits(const Plan& plan) {
     }
   }
   // The rings may still have named a retired unit as owner while it lived.
-  uint32_t tick = spw_ticks(CoarseNow());
+  uint32_t tick = NowTick();
   for (const PlannedRing& ring : plan.rings) {
     MoveRing(&plane_->ring_slots[ring.piece.offset], ring.piece.slots, ring.next, tick,
              [this](uint16_t unit) { return IsAlive(unit); });
@@ -357,7 +360,7 @@ void LiveSwitch::OnNetlink() {
 
 void LiveSwitch::Tick() {
   tick_count_++;
-  uint32_t tick = spw_ticks(CoarseNow());
+  uint32_t tick = NowTick();
   auto is_alive = [this](uint16_t unit) { return IsAlive(unit); };
   uint32_t entry_idle = spw_flow_limit(plan_.flow_limits, SPW_FLOW_OPEN);
   entry_idle = std::max(entry_idle, spw_flow_limit(plan_.flow_limits, SPW_FLOW_DATAGRAM));
@@ -440,7 +443,7 @@ std::map<uint16_t, double> LiveSwitch::RingShares() const {
 std::vector<UnitView> LiveSwitch::Units() const {
   std::vector<UnitView> views;
   std::map<uint16_t, double> shares = RingShares();
-  uint32_t beat = spw_beats(CoarseNow());
+  uint32_t beat = NowBeat();
   for (const PlannedUnit& unit : plan_.units) {
     const spw_server& server = plane_->servers[spw_unit_server(unit.id)];
     uint32_t index = spw_unit_index(unit.id);
@@ -463,7 +466,7 @@ std::vector<UnitView> LiveSwitch::Units() const {
     view.assigned = load.assigned;
     view.latency_us = load.latency_us;
     if (load.report_beat != 0) {
-      view.report_age_ms = static_cast<double>(beat - load.report_beat) * (1 << SPW_BEAT_SHIFT) / 1e6;
+      view.report_age_ms = static_cast<double>(spw_report_age(&load, beat)) * (1 << SPW_BEAT_SHIFT) / 1e6;
     }
     view.packets = traffic.packets;
     view.bytes = traffic.bytes;

@@ -23,9 +23,9 @@ namespace {
 constexpr uint32_t kFlowBuckets = 4096, kRingCapacity = 1 << 16, kReplyLines = 1024;
 constexpr uint32_t kLoopback = 1;  // ingress of a test run in a namespace without other devices
 
-uint64_t Now() {
+uint64_t Now(clockid_t clock) {
   timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  clock_gettime(clock, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
@@ -76,8 +76,8 @@ model::Pool MakePool(const char* name, const char* prefix) {
 
 }  // namespace
 
-uint32_t NowTick() { return spw_ticks(Now()); }
-uint32_t NowBeat() { return spw_beats(Now()); }
+uint32_t NowTick() { return spw_ticks(Now(CLOCK_MONOTONIC_COARSE)); }
+uint32_t NowBeat() { return spw_beats(Now(CLOCK_MONOTONIC)); }
 
 model::Config TestConfig() {
   using model::Protocol;

@@ -2,6 +2,7 @@
 // Policies against a slow model written with plain branches and vectors, on random server states.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -50,21 +51,30 @@ class Model {
     }
     return false;
   }
-  // (backlog, capacity) over the units that are up.
+  // (backlog in sixteenths, capacity) over the units that are up.
   std::pair<uint64_t, uint64_t> Load() const {
     std::pair<uint64_t, uint64_t> sum{0, 0};
     for (int u = 0; u < 8; u++) {
       if (server_.unit[u].status != SPW_UNIT_UP) continue;
-      sum.first += uint64_t{server_.load[u].queue} + server_.load[u].assigned;
+      sum.first += Backlog(u);
       sum.second += server_.unit[u].weight;
     }
     return sum;
   }
 
  private:
-  bool IsSilent(int u) const {
+  uint32_t Age(int u) const {
     uint32_t reported = server_.load[u].report_beat;
-    return reported == 0 || beat_ - reported > server_.silent_beats;
+    bool is_later = reported - beat_ - 1 < SPW_BEAT_LAG;  // by another CPU's clock
+    return is_later ? 0 : beat_ - reported;
+  }
+  bool IsSilent(int u) const { return server_.load[u].report_beat == 0 || Age(u) > server_.silent_beats; }
+  // Sixteenths of a request: the part latency / age of all that came since the report.
+  uint64_t Backlog(int u) const {
+    const spw_unit_load& load = server_.load[u];
+    uint64_t seen = (uint64_t{load.queue} + load.assigned) * 16;
+    uint64_t latency = std::min<uint64_t>(load.latency_us, 1 << 24), age = uint64_t{Age(u)} * 1024;
+    return latency == 0 || age <= latency ? seen : seen * latency / age;
   }
   int Turn(const std::vector<int>& units, uint32_t draw) const {
     uint64_t total = 0;
@@ -85,7 +95,7 @@ class Model {
   int LeastLoaded(const std::vector<int>& units) const {
     int best = units.front();
     for (int u : units) {
-      auto cost = [&](int x) { return uint64_t{server_.load[x].queue} + server_.load[x].assigned + 1; };
+      auto cost = [&](int x) { return Backlog(x) + 16; };
       if (static_cast<unsigned __int128>(cost(u)) * server_.unit[best].weight <
           static_cast<unsigned __int128>(cost(best)) * server_.unit[u].weight) {
         best = u;
@@ -110,6 +120,7 @@ spw_server RandomServer(std::mt19937_64& random, uint32_t beat) {
     load.flags = static_cast<uint8_t>(random() % 4);  // bits other than BUSY are for later
     load.queue = static_cast<uint16_t>(crowded ? random() : random() % 8);
     load.assigned = static_cast<uint32_t>(crowded ? random() : random() % 8);
+    load.latency_us = random() % 4 == 0 ? 0 : static_cast<uint32_t>(random() >> (32 + random() % 32));
     load.report_beat = random() % 4 == 0   ? static_cast<uint32_t>(random())
                        : random() % 8 == 0 ? 0
                                            : beat - static_cast<uint32_t>(random() % 3000);
@@ -161,7 +172,9 @@ TEST(PolicyModel, P2cAgreesWithPlainBranches) {
     a.silent_beats = b.silent_beats = 3000;
     for (spw_server* s : {&a, &b}) {
       for (auto& load : s->load) {
-        if (random() % 20 != 0) load.report_beat = beat != 0 ? beat : 1;
+        if (random() % 20 == 0) continue;
+        load.report_beat = beat + 20 - static_cast<uint32_t>(random() % 2000);
+        if (load.report_beat == 0) load.report_beat = 1;
       }
     }
     Model one(a, beat), two(b, beat);
@@ -173,8 +186,8 @@ TEST(PolicyModel, P2cAgreesWithPlainBranches) {
     } else if (one.AnySilent() || two.AnySilent()) {
       expected = false;
     } else {
-      expected = static_cast<unsigned __int128>(backlog_b + 1) * weight_a <
-                 static_cast<unsigned __int128>(backlog_a + 1) * weight_b;
+      expected = static_cast<unsigned __int128>(backlog_b + 16) * weight_a <
+                 static_cast<unsigned __int128>(backlog_a + 16) * weight_b;
     }
     ASSERT_EQ(spw_prefer_second(&a, &b, beat) != 0, expected) << "round " << round;
     preferred += expected;

@@ -36,6 +36,9 @@ class TestServer {
   TestServer& Backlog(uint16_t queue, uint32_t assigned) {
     return Last([&](auto& load) { load.queue = queue, load.assigned = assigned; });
   }
+  TestServer& Reported(uint32_t beats_ago, uint32_t latency_us) {
+    return Last([&](auto& load) { load.report_beat = kBeat - beats_ago, load.latency_us = latency_us; });
+  }
   int Choose(spw_unit_policy policy, uint32_t default_unit = 0, uint64_t hash = 0, uint32_t draw = 0) const {
     return spw_choose_unit(&server_, policy, default_unit, hash, kBeat, draw);
   }
@@ -100,6 +103,24 @@ TEST(Ecmp, FollowsTheRingAndSpreadsEquallyWhenItsUnitIsGone) {
   std::map<int, int> counts;
   for (uint64_t i = 0; i < 3000; i++) counts[s.Choose(SPW_UNIT_ECMP, 3, (i * 0x55555555ULL / 1000) << 16)]++;
   for (int u = 0; u < 3; u++) EXPECT_NEAR(counts[u], 1000, 2) << u;
+}
+
+// 40 sent over 16 ms to a unit that answers in 1 ms: about 2.5 are there, not 40.
+TEST(LeastLoaded, CountsOfThoseSentOnlyWhatCanStillBeThere) {
+  auto choice = [](uint32_t beats_ago, uint32_t latency_us) {
+    return TestServer()
+        .Unit(SPW_KIND_CPU, 6)
+        .Backlog(0, 40)
+        .Reported(beats_ago, latency_us)
+        .Unit(SPW_KIND_SMARTNIC, 1)
+        .Choose(SPW_UNIT_LEAST_LOADED);
+  };
+  EXPECT_EQ(choice(16, 1024), 0) << "(2.5 + 1) / 6 < 1";
+  EXPECT_EQ(choice(16, 4096), 1) << "(10 + 1) / 6 > 1";
+  EXPECT_EQ(choice(4, 1024), 1) << "the same 40 within 4 ms: 10 are there";
+  EXPECT_EQ(choice(16, 0), 1) << "latency unknown: all are there";
+  EXPECT_EQ(choice(0, 1), 1) << "the report is new: all are there";
+  EXPECT_EQ(choice(static_cast<uint32_t>(-1), 1), 1) << "stamped by a clock ahead of ours: new";
 }
 
 TEST(LeastLoaded, ComparesRequestsPerCapacity) {
@@ -205,6 +226,8 @@ TEST(Silence, BeginsAfterSilentBeatsAndSurvivesTheClockWrap) {
   }
   server.load[0].report_beat = 0;
   EXPECT_TRUE(spw_unit_is_silent(&server, 0, 5));
+  server.load[0].report_beat = 7;
+  EXPECT_FALSE(spw_unit_is_silent(&server, 0, 5)) << "stamped by a clock ahead of ours";
 }
 
 TEST(P2c, TakesTheLessLoadedServerPerCapacity) {

@@ -71,6 +71,7 @@ TEST(Types, CAndCxxComputeTheSame) {
       for (auto& load : s->load) {
         load.flags = random() % 2;
         load.queue = static_cast<uint16_t>(random() % 50);
+        load.latency_us = static_cast<uint32_t>(random() % 100'000);
         load.report_beat = 1 + random() % 200;
       }
       s->silent_beats = 100;
