@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
+#include <sstream>
 
 namespace spillway::lab {
 namespace {
@@ -58,6 +60,29 @@ std::vector<std::string> DnsperfCommand(const Testbed& testbed, const LoadRun& r
   return argv;
 }
 
+// Each request is a flow of its own, as in P4Mite's experiments (ICNP 2022).
+std::vector<std::string> SpillwayLoadCommand(const LoadRun& run, const std::string& samples) {
+  std::string host = run.target.ToString();
+  if (host.find(':') != std::string::npos) host = "[" + host + "]";
+  return {ProgramFolder() + "/spillway-load",
+          "--target",
+          fmt::format("{}:{}", host, run.port.port),
+          "--protocol",
+          run.port.protocol == model::Protocol::kTcp ? "tcp" : "udp",
+          "--rate",
+          fmt::format("{:.3f}", run.rate),
+          "--duration",
+          fmt::format("{:.0f}us", run.seconds * 1e6),
+          "--timeout",
+          fmt::format("{:.0f}us", run.timeout_s * 1e6),
+          "--flow-per-request",
+          "--quiet",
+          "--samples",
+          samples,
+          "--samples-format",
+          "csv"};
+}
+
 std::string LastLine(const std::string& path) {
   std::ifstream in(path);
   std::string line, last;
@@ -91,11 +116,34 @@ Result<Sample> ParseDnsperf(std::istream& out) {
   return sample;
 }
 
+Result<Sample> ParseSamples(std::istream& csv) {
+  constexpr int kIntended = 0, kReceived = 2, kMeasured = 5, kFields = 6;
+  Sample sample;
+  std::string line;
+  if (!std::getline(csv, line) || !line.starts_with("intended_ns,sent_ns,received_ns,"))
+    return Fail(ErrorCode::kSystem, "spillway-load: it left no samples");
+  while (std::getline(csv, line)) {
+    std::vector<std::string> fields;
+    std::istringstream in(line);
+    for (std::string field; std::getline(in, field, ',');) fields.push_back(field);
+    if (fields.size() != kFields)
+      return Fail(ErrorCode::kSystem, fmt::format("spillway-load: not a sample: {}", line));
+    if (fields[kMeasured] != "1") continue;
+    sample.sent++;
+    if (fields[kReceived].empty()) continue;
+    sample.latencies_ms.push_back(
+        (std::strtod(fields[kReceived].c_str(), nullptr) - std::strtod(fields[kIntended].c_str(), nullptr)) /
+        1e6);
+  }
+  std::sort(sample.latencies_ms.begin(), sample.latencies_ms.end());
+  return sample;
+}
+
 Result<Sample> RunLoad(const Testbed& testbed, LoadClient client, const LoadRun& run) {
-  if (client != LoadClient::kDnsperf)
-    return Fail(ErrorCode::kUnavailable, "client spillway-load: this build has none");
+  const bool is_dnsperf = client == LoadClient::kDnsperf;
+  const std::string samples = testbed.plan().folder + "/samples.csv";
   StartOptions o;
-  o.argv = DnsperfCommand(testbed, run);
+  o.argv = is_dnsperf ? DnsperfCommand(testbed, run) : SpillwayLoadCommand(run, samples);
   o.netns = testbed.plan().client_netns;
   o.cpus = testbed.spec().cpus.client;
   o.cgroup_procs = testbed.common_group();
@@ -105,9 +153,10 @@ Result<Sample> RunLoad(const Testbed& testbed, LoadClient client, const LoadRun&
   auto status = Start(o).and_then([](const ProcessId& id) { return Wait(id); });
   if (!status) return tl::make_unexpected(status.error());
   if (*status != 0)
-    return Fail(ErrorCode::kSystem, fmt::format("dnsperf: exit {}: {}", *status, LastLine(o.stderr_file)));
-  std::ifstream out(o.stdout_file);
-  auto sample = ParseDnsperf(out);
+    return Fail(ErrorCode::kSystem,
+                fmt::format("{}: exit {}: {}", o.argv[0], *status, LastLine(o.stderr_file)));
+  std::ifstream out(is_dnsperf ? o.stdout_file : samples);
+  auto sample = is_dnsperf ? ParseDnsperf(out) : ParseSamples(out);
   // The run lasts until the last answer or timeout; queries were sent for run.seconds of it.
   if (sample) sample->seconds = run.seconds;
   return sample;

@@ -14,8 +14,8 @@ namespace spillway::lab {
 struct LoadRun {
   model::Address target;
   model::ServicePort port;
-  double rate = 0;  // requests/s, open loop; 0: closed loop, `outstanding` at a time
-  uint32_t outstanding = 200;
+  double rate = 0;  // requests/s, open loop; 0: closed loop, `outstanding` at a time (dnsperf only)
+  uint32_t outstanding = 32;
   double seconds = 1;
   double timeout_s = 1;  // a request unanswered for longer is given up
 };
@@ -30,6 +30,10 @@ struct Sample {
 // dnsperf's -v output: one line per answer, "> RCODE NAME TYPE LATENCY", "T" for a timeout. Only NOERROR
 // counts as an answer. Errors: kSystem when it is not dnsperf's output.
 [[nodiscard]] Result<Sample> ParseDnsperf(std::istream& out);
+
+// spillway-load's samples as CSV. Latencies count from the time a request was meant to leave; of measured
+// requests only. Errors: kSystem when it is not that.
+[[nodiscard]] Result<Sample> ParseSamples(std::istream& csv);
 
 // Runs the client in the testbed's client namespace. Errors: the client is missing or failed.
 [[nodiscard]] Result<Sample> RunLoad(const Testbed& testbed, LoadClient client, const LoadRun& run);

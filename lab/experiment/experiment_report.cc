@@ -84,6 +84,8 @@ report::Document ResultDocument(const ExperimentSpec& spec, const Results& resul
                      {"p99_ms_max", row.p99_ms.max},
                      {"answered_pct_min", row.answered_pct.min},
                      {"answered_pct_max", row.answered_pct.max}});
+  for (const Calibration::Unit& unit : results.calibration.units)
+    document.SetRatio(unit.label + "_capacity_rps", unit.rps);
   document.SetRatio("joint_capacity_rps", results.calibration.joint_rps);
   document.SetRatio("unloaded_ms", results.calibration.unloaded_ms);
   document.SetRatio("loss_limit_ms", results.calibration.limit_ms);

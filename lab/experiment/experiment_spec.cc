@@ -68,6 +68,26 @@ void ReadClient(Problems& problems, const Field& field, LoadClient& client) {
                  "expected one of dnsperf, spillway-load, got " + model::Describe(field.node));
 }
 
+bool AnyEmulated(const TestbedSpec& testbed) {
+  for (const ServerSpec& server : testbed.servers)
+    for (const UnitSpec& unit : server.units)
+      if (unit.runs == Workload::kEmulated) return true;
+  return false;
+}
+
+// Each client speaks a protocol of its own.
+void CheckClient(Problems& problems, const Field& field, const ExperimentSpec& spec) {
+  for (const ServerSpec& server : spec.testbed.servers)
+    for (const UnitSpec& unit : server.units) {
+      const bool emulated = unit.runs == Workload::kEmulated;
+      if (unit.runs == Workload::kNone || emulated == (spec.client == LoadClient::kSpillwayLoad)) continue;
+      problems.Add(field.line, field.path + ".client",
+                   fmt::format("expected {}, which is what speaks to {}-{}",
+                               emulated ? "spillway-load" : "dnsperf", server.name, unit.name));
+      return;
+    }
+}
+
 void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec& spec) {
   MapReader map(problems, field,
                 {"name", "service", "client", "policies", "load_pct", "seconds", "calibrate", "rounds",
@@ -81,7 +101,9 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
                        [&](const ServiceSpec& s) { return s.name == *name; }))
         problems.Add(f->line, f->path, "expected a service of the testbed, got " + model::Describe(f->node));
     }
+  spec.client = AnyEmulated(spec.testbed) ? LoadClient::kSpillwayLoad : LoadClient::kDnsperf;
   if (const Field* f = map.Find("client")) ReadClient(problems, *f, spec.client);
+  CheckClient(problems, field, spec);
   if (const Field* f = map.Need("policies", "a list of policies")) ReadPolicies(problems, *f, spec.policies);
   (void)map.Need("load_pct", "a list of percentages, such as [20, 50, 80]");
   ReadExtent(problems, map, spec);

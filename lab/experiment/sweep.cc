@@ -44,36 +44,67 @@ LoadRun RunAt(const ExperimentSpec& spec, const model::Address& target, const mo
   return run;
 }
 
-// The limit before the unloaded latency is known: its floor, times what loss is defined by.
-double ProvisionalLimitMs(const ExperimentSpec& spec, const UnitPlan& unit) {
-  if (spec.unloaded_ms) return kLatencyLimit * *spec.unloaded_ms;
-  if (!unit.spec.quota) return 100;
-  return kLatencyLimit * std::chrono::duration<double, std::milli>(unit.spec.quota->period).count();
+// The limit before the unloaded latency is known.
+double ProvisionalLimitMs(const ExperimentSpec& spec) {
+  return spec.unloaded_ms ? kLatencyLimit * *spec.unloaded_ms : 100;
 }
 
-// Closed loop for an upper bound: with requests always waiting, a server wakes less often and answers
-// more than it can when they come one by one. Then open loop, halving the interval.
-Result<double> UnitCapacity(const ExperimentSpec& spec, const Testbed& testbed, const UnitPlan& unit,
-                            const model::ServicePort& port) {
-  constexpr int kHalvings = 4;  // of the upper half: to 3 % of the bound
+Result<Sample> LoadUnit(const ExperimentSpec& spec, const Testbed& testbed, const UnitPlan& unit,
+                        const model::ServicePort& port, double rate) {
   if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
-  auto bound = RunLoad(testbed, spec.client, RunAt(spec, unit.address, port, 0, spec.calibrate_seconds));
-  if (!bound) return tl::make_unexpected(bound.error());
-  double high = static_cast<double>(bound->latencies_ms.size()) / bound->seconds;
-  double low = high / 2;
-  if (high < 1)
-    return Fail(ErrorCode::kSystem,
-                fmt::format("{} answers nothing at {}", unit.label, unit.address.ToString()));
+  return RunLoad(testbed, spec.client, RunAt(spec, unit.address, port, rate, spec.calibrate_seconds));
+}
+
+// Closed loop: with requests always waiting, a server wakes less often and answers more than it can when
+// they come one by one.
+Result<double> UpperBound(const ExperimentSpec& spec, const Testbed& testbed, const UnitPlan& unit,
+                          const model::ServicePort& port) {
+  auto sample = LoadUnit(spec, testbed, unit, port, 0);
+  if (!sample) return tl::make_unexpected(sample.error());
+  const double rps = static_cast<double>(sample->latencies_ms.size()) / sample->seconds;
+  if (rps >= 1) return rps;
+  return Fail(ErrorCode::kSystem,
+              fmt::format("{} answers nothing at {}", unit.label, unit.address.ToString()));
+}
+
+// The highest open-loop rate without loss, by halving the interval.
+Result<double> HighestRate(const ExperimentSpec& spec, const Testbed& testbed, const UnitPlan& unit,
+                           const model::ServicePort& port, double bound) {
+  constexpr int kHalvings = 4;  // of the upper half: to 3 % of the bound
+  double low = bound / 2, high = bound;
   for (int i = 0; i < kHalvings; i++) {
-    if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
     const double rate = (low + high) / 2;
-    auto sample =
-        RunLoad(testbed, spec.client, RunAt(spec, unit.address, port, rate, spec.calibrate_seconds));
+    auto sample = LoadUnit(spec, testbed, unit, port, rate);
     if (!sample) return tl::make_unexpected(sample.error());
-    const bool good = AnsweredPct(*sample, ProvisionalLimitMs(spec, unit)) >= 100 - spec.tolerated_loss_pct;
+    const bool good = AnsweredPct(*sample, ProvisionalLimitMs(spec)) >= 100 - spec.tolerated_loss_pct;
     (good ? low : high) = rate;
   }
   return low;
+}
+
+// The rate at which a unit's quota is used up, from the CPU time an answer takes at a high load without
+// a standing queue. Counting CPU time, not losses: what else this machine does then disturbs little.
+Result<double> QuotaRate(const ExperimentSpec& spec, const Testbed& testbed, const UnitPlan& unit,
+                         const model::ServicePort& port, double bound) {
+  constexpr double kHighLoad = 0.8;
+  const auto before = testbed.CpuTimeOf(unit.label);
+  auto sample = LoadUnit(spec, testbed, unit, port, bound * kHighLoad);
+  if (!sample) return tl::make_unexpected(sample.error());
+  const std::chrono::duration<double> used = testbed.CpuTimeOf(unit.label) - before;
+  const double share = std::chrono::duration<double>(unit.spec.quota->quota) / unit.spec.quota->period;
+  if (used.count() <= 0 || sample->latencies_ms.empty())
+    return Fail(ErrorCode::kSystem, fmt::format("{}: no CPU time or no answer to measure", unit.label));
+  return share * static_cast<double>(sample->latencies_ms.size()) / used.count();
+}
+
+Result<double> UnitCapacity(const ExperimentSpec& spec, const Testbed& testbed, const UnitPlan& unit,
+                            const model::ServicePort& port) {
+  if (unit.spec.runs == Workload::kEmulated)
+    return unit.spec.emulated.workers / std::chrono::duration<double>(unit.spec.emulated.service).count();
+  auto bound = UpperBound(spec, testbed, unit, port);
+  if (!bound) return bound;
+  return unit.spec.quota ? QuotaRate(spec, testbed, unit, port, *bound)
+                         : HighestRate(spec, testbed, unit, port, *bound);
 }
 
 Result<double> UnloadedMs(const ExperimentSpec& spec, const Testbed& testbed, double unit_rps,

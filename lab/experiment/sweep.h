@@ -26,7 +26,8 @@ struct Calibration {
 // Called before each step: fraction of the step's part done, and what is next.
 using OnStep = std::function<void(double, const std::string&)>;
 
-// Each kind of unit alone, at its own address: the highest rate without loss.
+// Each kind of unit alone, at its own address (an emulated one as it is described): the highest rate without loss, or, where a quota
+// limits it, the rate that uses the quota up.
 [[nodiscard]] Result<Calibration> Calibrate(const ExperimentSpec& spec, const Testbed& testbed,
                                             const OnStep& on_step);
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -196,6 +197,19 @@ Result<void> Run(const std::vector<std::string>& argv, const std::string& input)
   return Fail(ErrorCode::kSystem,
               fmt::format("{}: {}", fmt::format("{} {}", argv[0], argv.size() > 1 ? argv[1] : ""),
                           complaint.empty() ? fmt::format("exit {}", *status) : complaint));
+}
+
+std::chrono::nanoseconds CpuTime(const std::string& cgroup_procs) {
+  std::chrono::nanoseconds total{};
+  std::ifstream members(cgroup_procs);
+  pid_t pid = 0;
+  while (members >> pid) {
+    clockid_t clock{};
+    timespec spent{};
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &spent) != 0) continue;
+    total += std::chrono::seconds(spent.tv_sec) + std::chrono::nanoseconds(spent.tv_nsec);
+  }
+  return total;
 }
 
 std::vector<ProcessId> ProcessesIn(const std::string& netns) {

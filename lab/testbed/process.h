@@ -45,6 +45,9 @@ struct StartOptions {
 // program complained. `input` is put into a file whose name replaces the word "-" of argv.
 [[nodiscard]] Result<void> Run(const std::vector<std::string>& argv, const std::string& input = "");
 
+// CPU time of the processes of a control group (its cgroup.procs file) so far, all threads. 0: none there.
+std::chrono::nanoseconds CpuTime(const std::string& cgroup_procs);
+
 // Every process whose network namespace is /run/netns/NAME.
 std::vector<ProcessId> ProcessesIn(const std::string& netns);
 

@@ -144,6 +144,11 @@ Result<std::string> Testbed::MakeGroup(const std::string& label, const std::opti
   return cgroups->Make(label, quota).map([](const std::string& folder) { return folder + "/cgroup.procs"; });
 }
 
+std::chrono::nanoseconds Testbed::CpuTimeOf(const std::string& label) const {
+  return state_.cgroups.empty() ? std::chrono::nanoseconds{}
+                                : CpuTime(fmt::format("{}/{}/cgroup.procs", state_.cgroups, label));
+}
+
 Result<void> Testbed::StartOne(const ProcessPlan& process) {
   StartOptions o;
   o.argv = process.argv;

@@ -6,6 +6,7 @@
 //   TakeDown(name)   by name, from any program, also what a killed one left behind
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ class Testbed {
   std::vector<std::string> Dead() const;
   // cgroup.procs of the group for what has no quota; empty where there is no cpu controller.
   const std::string& common_group() const { return common_group_; }
+  // CPU time that a unit with a quota has used so far; 0 for one without. `label` is of plan().units.
+  std::chrono::nanoseconds CpuTimeOf(const std::string& label) const;
   // Replaces the service's unit policy in the running switch.
   [[nodiscard]] Result<void> SetUnitPolicy(const std::string& service, spw_unit_policy policy);
   // Leaves everything standing.

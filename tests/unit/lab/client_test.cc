@@ -23,6 +23,25 @@ TEST(Dnsperf, OutputWithoutStatisticsIsRefused) {
   EXPECT_FALSE(ParseDnsperf(out));
 }
 
+TEST(SpillwayLoad, LatencyCountsFromTheIntendedTimeAndWarmUpDoesNot) {
+  std::istringstream csv(
+      "intended_ns,sent_ns,received_ns,flow,unit,measured\n"
+      "0,10,900000,0,s1-cpu,0\n"
+      "1000000,3000000,5000000,1,s1-cpu,1\n"
+      "2000000,2000000,3000000,2,s1-nic,1\n"
+      "3000000,3000000,,3,,1\n");
+  auto sample = ParseSamples(csv);
+  ASSERT_TRUE(sample) << sample.error().message;
+  EXPECT_EQ(sample->sent, 3u);
+  EXPECT_EQ(sample->latencies_ms, (std::vector<double>{1.0, 4.0}));
+}
+
+TEST(SpillwayLoad, WhatIsNoSampleIsRefused) {
+  std::istringstream nothing(""), cut("intended_ns,sent_ns,received_ns,flow,unit,measured\n1,2\n");
+  EXPECT_FALSE(ParseSamples(nothing));
+  EXPECT_FALSE(ParseSamples(cut));
+}
+
 TEST(Sample, UnansweredRequestsStandForTheTimeoutInPercentiles) {
   const Sample sample{4, 1, {1, 2, 3}};
   EXPECT_EQ(LatencyPercentile(sample, 75, 1), 3);

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/experiment/experiment_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace spillway::lab {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A file with one unit that runs `runs` and an experiment with `more` keys.
+Result<ExperimentSpec> Load(const std::string& runs, const std::string& more, bool quick = false) {
+  const std::string path = testing::TempDir() + "experiment_spec_test.yaml";
+  std::ofstream(path) << "testbed:\n  name: t\n  services:\n    - {name: dns, ports: [udp/53]}\n"
+                         "  servers:\n    - name: s1\n      units:\n        - {name: cpu, runs: "
+                      << runs
+                      << "}\n"
+                         "experiment:\n  name: e\n  service: dns\n  load_pct: [50, 90]\n"
+                         "  policies: [{name: host, unit_policy: host-only}]\n"
+                      << more;
+  return LoadExperiment(path, quick);
+}
+
+constexpr const char* kEmulated = "{emulated: {workers: 2, service: 1ms}}";
+
+TEST(ExperimentFile, TheClientIsTheOneThatSpeaksToTheUnits) {
+  auto emulated = Load(kEmulated, "");
+  ASSERT_TRUE(emulated) << emulated.error().message;
+  EXPECT_EQ(emulated->client, LoadClient::kSpillwayLoad);
+  auto knot = Load("knot", "");
+  ASSERT_TRUE(knot) << knot.error().message;
+  EXPECT_EQ(knot->client, LoadClient::kDnsperf);
+}
+
+TEST(ExperimentFile, AClientThatTheUnitsDoNotUnderstandIsRefused) {
+  auto spec = Load(kEmulated, "  client: dnsperf\n");
+  ASSERT_FALSE(spec);
+  EXPECT_THAT(spec.error().message,
+              HasSubstr("client: expected spillway-load, which is what speaks to s1-cpu"));
+}
+
+TEST(ExperimentFile, QuickReplacesTheExtentOnlyWhenAsked) {
+  const std::string quick = "  rounds: 4\n  quick: {load_pct: [70], rounds: 1}\n";
+  auto whole = Load("knot", quick), shorter = Load("knot", quick, true);
+  ASSERT_TRUE(whole && shorter);
+  EXPECT_THAT(whole->load_pct, ElementsAre(50, 90));
+  EXPECT_EQ(whole->rounds, 4);
+  EXPECT_THAT(shorter->load_pct, ElementsAre(70));
+  EXPECT_EQ(shorter->rounds, 1);
+}
+
+}  // namespace
+}  // namespace spillway::lab
