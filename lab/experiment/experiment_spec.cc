@@ -88,6 +88,16 @@ void CheckClient(Problems& problems, const Field& field, const ExperimentSpec& s
     }
 }
 
+// Behind `nat` a unit's answer to a client of its own address comes from the VIP: it cannot be measured
+// alone.
+void CheckCapacityIsKnown(Problems& problems, const Field& field, const ExperimentSpec& spec) {
+  if (spec.capacity_rps || spec.client == LoadClient::kSpillwayLoad) return;
+  for (const ServiceSpec& service : spec.testbed.services)
+    if (service.name == spec.service && service.mode == SPW_MODE_NAT)
+      problems.Add(field.line, field.path + ".capacity_rps",
+                   "expected the joint capacity: behind mode nat, units cannot be measured one by one");
+}
+
 void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec& spec) {
   MapReader map(problems, field,
                 {"name", "service", "client", "policies", "load_pct", "seconds", "calibrate", "rounds",
@@ -111,6 +121,7 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
   if (const Field* f = map.Find("unloaded_ms")) spec.unloaded_ms = ReadNumber(problems, *f, 0.001, 1e6);
   if (const Field* f = map.Find("tolerated_loss_pct"))
     if (auto pct = ReadNumber(problems, *f, 0, 50)) spec.tolerated_loss_pct = *pct;
+  CheckCapacityIsKnown(problems, field, spec);
   if (const Field* f = map.Find("quick")) {
     ExperimentSpec unused;
     MapReader part(problems, *f, {"load_pct", "seconds", "calibrate", "rounds"});

@@ -107,13 +107,15 @@ Result<double> UnitCapacity(const ExperimentSpec& spec, const Testbed& testbed, 
                          : HighestRate(spec, testbed, unit, port, *bound);
 }
 
+// At the first unit's own address; through the switch where that rewrites what the unit answers.
 Result<double> UnloadedMs(const ExperimentSpec& spec, const Testbed& testbed, double unit_rps,
                           const model::ServicePort& port) {
   const UnitPlan& unit = testbed.plan().units.front();
+  const model::Service& service = ServiceOf(spec, testbed);
+  const model::Address target = service.mode == SPW_MODE_NAT ? service.vip : unit.address;
   if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
-  auto sample =
-      RunLoad(testbed, spec.client,
-              RunAt(spec, unit.address, port, std::max(1.0, unit_rps / 10), spec.calibrate_seconds));
+  auto sample = RunLoad(testbed, spec.client,
+                        RunAt(spec, target, port, std::max(1.0, unit_rps / 10), spec.calibrate_seconds));
   if (!sample) return tl::make_unexpected(sample.error());
   const double floor =
       unit.spec.quota ? std::chrono::duration<double, std::milli>(unit.spec.quota->period).count() : 0;

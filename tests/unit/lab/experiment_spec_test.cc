@@ -13,9 +13,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // A file with one unit that runs `runs` and an experiment with `more` keys.
-Result<ExperimentSpec> Load(const std::string& runs, const std::string& more, bool quick = false) {
-  const std::string path = testing::TempDir() + "experiment_spec_test.yaml";
-  std::ofstream(path) << "testbed:\n  name: t\n  services:\n    - {name: dns, ports: [udp/53]}\n"
+Result<ExperimentSpec> Load(const std::string& runs, const std::string& more, bool quick = false,
+                            const std::string& mode = "dsr-l2") {
+  const std::string path =
+      testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + ".yaml";
+  std::ofstream(path) << "testbed:\n  name: t\n  services:\n    - {name: dns, ports: [udp/53], mode: " << mode
+                      << "}\n"
                          "  servers:\n    - name: s1\n      units:\n        - {name: cpu, runs: "
                       << runs
                       << "}\n"
@@ -41,6 +44,14 @@ TEST(ExperimentFile, AClientThatTheUnitsDoNotUnderstandIsRefused) {
   ASSERT_FALSE(spec);
   EXPECT_THAT(spec.error().message,
               HasSubstr("client: expected spillway-load, which is what speaks to s1-cpu"));
+}
+
+TEST(ExperimentFile, BehindNatTheCapacityMustBeSaid) {
+  auto spec = Load("knot", "", false, "nat");
+  ASSERT_FALSE(spec);
+  EXPECT_THAT(spec.error().message, HasSubstr("capacity_rps: expected the joint capacity"));
+  EXPECT_TRUE(Load("knot", "  capacity_rps: 1000\n", false, "nat"));
+  EXPECT_TRUE(Load(kEmulated, "", false, "nat"));
 }
 
 TEST(ExperimentFile, QuickReplacesTheExtentOnlyWhenAsked) {
