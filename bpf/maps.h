@@ -17,6 +17,7 @@
 /* Secret of every hash; random at the first start, kept across restarts in `meta`. */
 const volatile struct spw_seed hash_seed;
 const volatile __u32 flow_bucket_mask; /* buckets - 1, a power of two less one */
+const volatile __u32 flow_filter_mask; /* words - 1, a power of two less one */
 const volatile __u32 reply_line_mask;
 /* Idle ticks of the flow table: the longest of any service, so that no service's flow ends early. */
 spw_flow_limits flow_limits;
@@ -82,6 +83,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct spw_bucket);
 } flow_table SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set at load */
+	__type(key, __u32);
+	__type(value, struct spw_filter_word);
+} flow_filter SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

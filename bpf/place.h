@@ -165,6 +165,27 @@ SPW_INLINE __u64 *flow_entry(__u64 hash)
 	return flow_entry_in(spw_flow_other(primary, tag, flow_bucket_mask), tag, &bucket);
 }
 
+SPW_INLINE struct spw_filter_word *filter_word(__u64 hash)
+{
+	__u32 index = spw_filter_index(spw_flow_tag(hash), flow_filter_mask);
+
+	return bpf_map_lookup_elem(&flow_filter, &index);
+}
+
+/* Of a TCP flow. Two questions before the table's line is fetched: its slot has flows with entries,
+ * and it may be one of them. */
+SPW_INLINE __u64 *tcp_flow_entry(struct placement *at)
+{
+	struct spw_filter_word *word;
+
+	if (!at->slot->deviating_tick)
+		return NULL;
+	word = filter_word(at->hash);
+	if (!word || !spw_filter_may_hold(word, spw_flow_tag(at->hash)))
+		return NULL;
+	return flow_entry(at->hash);
+}
+
 SPW_CALL void insert_flow(struct placement *at, __u16 unit, enum spw_flow_state state)
 {
 	__u32 tag = spw_flow_tag(at->hash), tick = spw_ticks(placement_now(at));
@@ -172,6 +193,7 @@ SPW_CALL void insert_flow(struct placement *at, __u16 unit, enum spw_flow_state 
 	__u32 other = spw_flow_other(primary, tag, flow_bucket_mask);
 	struct spw_bucket *a = bpf_map_lookup_elem(&flow_table, &primary);
 	struct spw_bucket *b = bpf_map_lookup_elem(&flow_table, &other);
+	struct spw_filter_word *word = state == SPW_FLOW_DATAGRAM ? NULL : filter_word(at->hash);
 	spw_flow_limits limits = flow_limits;
 	/* Of datagrams the service's own limit, by which place_datagram judges; it may be shorter. */
 	__u32 limit = state == SPW_FLOW_DATAGRAM ? at->service->idle_ticks : spw_flow_limit(limits, state);
@@ -181,12 +203,16 @@ SPW_CALL void insert_flow(struct placement *at, __u16 unit, enum spw_flow_state 
 		return;
 	/* Before the entry: whoever sees the entry must also look for it. */
 	at->slot->deviating_tick = spw_slot_tick(tick);
+	if (word)
+		spw_filter_add(word, tag);
 	result =
 	    write_flow(a, b, spw_flow_entry(tag, unit, state, spw_flow_probation(tick, limit)), tick, limits);
 	if (result == SPW_INSERT_RACED) {
 		at->count->flow_insert_raced++;
 		return;
 	}
+	if (word)
+		spw_filter_add(word, tag); /* again: a sweep may have cleared a side in between */
 	at->count->flows_inserted++;
 	if (result == SPW_INSERTED_EVICTING)
 		at->count->flows_evicted++;
@@ -272,25 +298,21 @@ SPW_CALL void remember_half_open(struct placement *at, struct spw_half_open *buc
 SPW_INLINE __u16 place_syn(struct placement *at)
 {
 	struct spw_half_open *bucket = half_open_bucket(at->hash);
-	__u64 *word;
+	__u64 *entry, *word;
 	__u16 unit;
 
 	if (!bucket)
 		return SPW_NO_UNIT;
-	if (at->slot->deviating_tick) {
-		__u64 *entry = flow_entry(at->hash);
+	entry = tcp_flow_entry(at);
+	if (entry) {
+		__u64 seen = *entry;
 
-		if (entry) {
-			__u64 seen = *entry;
-
-			/* Same flow again: while it lives, a SYN repeated late; after FIN, a new one. */
-			if (spw_entry_state(seen) != SPW_FLOW_CLOSING &&
-			    unit_is_alive(spw_entry_unit(seen))) {
-				at->count->syn_repeated++;
-				return spw_entry_unit(seen);
-			}
-			free_entry(entry, seen);
+		/* Same flow again: while it lives, a SYN repeated late; after FIN, a new one. */
+		if (spw_entry_state(seen) != SPW_FLOW_CLOSING && unit_is_alive(spw_entry_unit(seen))) {
+			at->count->syn_repeated++;
+			return spw_entry_unit(seen);
 		}
+		free_entry(entry, seen);
 	}
 	word = half_open_word(bucket, at->hash);
 	unit = half_open_unit(at, word);
@@ -309,28 +331,24 @@ SPW_INLINE __u16 place_syn(struct placement *at)
 
 SPW_INLINE __u16 place_established(struct placement *at, int closing)
 {
+	__u64 *entry = tcp_flow_entry(at), *word;
 	struct spw_half_open *bucket;
-	__u64 *word;
 	__u16 unit;
 
-	if (at->slot->deviating_tick) {
-		__u64 *entry = flow_entry(at->hash);
+	if (entry) {
+		__u64 seen = *entry;
 
-		if (entry) {
-			__u64 seen = *entry;
-
-			unit = spw_entry_unit(seen);
-			if (unit_is_alive(unit)) {
-				touch_entry(at, entry, seen, closing);
-				if (closing)
-					forget_half_open(at->hash);
-				at->count->placed_by_entry++;
-				return unit;
-			}
-			free_entry(entry, seen);
-			at->count->flows_replaced++;
-			return ring_unit(at);
+		unit = spw_entry_unit(seen);
+		if (unit_is_alive(unit)) {
+			touch_entry(at, entry, seen, closing);
+			if (closing)
+				forget_half_open(at->hash);
+			at->count->placed_by_entry++;
+			return unit;
 		}
+		free_entry(entry, seen);
+		at->count->flows_replaced++;
+		return ring_unit(at);
 	}
 	bucket = half_open_bucket(at->hash);
 	word = bucket ? half_open_word(bucket, at->hash) : NULL;

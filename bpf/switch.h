@@ -16,6 +16,8 @@
  *                                     data plane (seen)
  *   flow_table  struct spw_bucket     data plane, spillwayd      data plane
  *                                     (sweep)
+ *   flow_filter struct spw_filter_word data plane, spillwayd     data plane
+ *                                     (sweep)
  *   half_open   struct spw_half_open  data plane                 data plane
  *   counters    struct spw_counters   data plane, per CPU        spillwayd
  *   unit_traffic, service_traffic
@@ -24,6 +26,7 @@
 #pragma once
 
 #include "core/endpoint.h"
+#include "core/flow_filter.h"
 #include "core/flow_table.h"
 #include "core/half_open.h"
 #include "core/hash.h"
@@ -32,7 +35,7 @@
 #include "core/ring.h"
 #include "core/server.h"
 
-#define SPW_LAYOUT 1
+#define SPW_LAYOUT 2
 
 #define SPW_SERVICE_LINES 8192 /* 1,024 services and their VIPs at a quarter full */
 

@@ -15,6 +15,7 @@
 #include "bench_wrapper.skel.h"
 #include "core/flow_table.h"
 #include "switch.skel.h"
+#include "switch/data_plane.h"
 #include "switch/endpoint_table.h"
 #include "switch/ring_keeper.h"
 
@@ -136,12 +137,7 @@ Result<void> Bed::Load(const BedOptions& options) {
   if (switch_ == nullptr || wrapper_ == nullptr) return FailSystem("opening the BPF objects", errno);
   if (getrandom(&seed_, sizeof(seed_), 0) != sizeof(seed_)) return FailSystem("getrandom", errno);
   const uint32_t buckets = options.flow_table_entries / SPW_BUCKET_ENTRIES;
-  bpf_map__set_max_entries(switch_->maps.flow_table, buckets);
-  bpf_map__set_max_entries(switch_->maps.ring_slots, ring_capacity);
-  bpf_map__set_max_entries(switch_->maps.replies, kReplyLines);
-  std::memcpy(const_cast<spw_seed*>(&switch_->rodata->hash_seed), &seed_, sizeof(seed_));
-  *const_cast<uint32_t*>(&switch_->rodata->flow_bucket_mask) = buckets - 1;
-  *const_cast<uint32_t*>(&switch_->rodata->reply_line_mask) = kReplyLines - 1;
+  switching::SetSizes(switch_, {buckets, ring_capacity, kReplyLines}, seed_);
   if (int error = switch_bpf__load(switch_); error != 0)
     return FailSystem("loading the switch (needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.1)", -error);
   if (int error = bench_wrapper_bpf__load(wrapper_); error != 0)
@@ -156,6 +152,7 @@ Result<void> Bed::Fill() {
                                 .and_then([&] { return MapOne(units_, switch_->maps.units); })
                                 .and_then([&] { return MapOne(servers_, switch_->maps.servers); })
                                 .and_then([&] { return MapOne(flow_table_, switch_->maps.flow_table); })
+                                .and_then([&] { return MapOne(flow_filter_, switch_->maps.flow_filter); })
                                 .and_then([&] { return WriteTable(services_, plan_.services, "services"); })
                                 .and_then([&] { return WriteTable(replies_, plan_.replies, "replies"); });
       !mapped)
@@ -249,6 +246,7 @@ uint16_t Bed::ExpectedUnit(const Row& row, uint32_t flow) const {
 
 void Bed::ForgetAll() {
   std::memset(&flow_table_[0], 0, sizeof(spw_bucket) * flow_table_.size());
+  std::memset(&flow_filter_[0], 0, sizeof(spw_filter_word) * flow_filter_.size());
   for (uint32_t i = 0; i < ring_slots_.size(); i++) ring_slots_[i].deviating_tick = 0;
   remembered_ = evicted_ = 0;
 }
@@ -266,6 +264,8 @@ void Bed::Remember(Class row_class, Packet packet, uint32_t count) {
     const uint32_t tag = spw_flow_tag(hash), primary = spw_flow_primary(hash, mask);
     spw_ring_slot& slot = SlotOf(service, hash);
     slot.deviating_tick = spw_slot_tick(tick);
+    if (state != SPW_FLOW_DATAGRAM)
+      spw_filter_add(&flow_filter_[spw_filter_index(tag, flow_filter_.size() - 1)], tag);
     const uint64_t entry = spw_flow_entry(tag, EntryUnit(row_class, slot.owner), state, tick);
     if (spw_flow_insert(&flow_table_[primary], &flow_table_[spw_flow_other(primary, tag, mask)], entry, tick,
                         plan_.flow_limits) == SPW_INSERTED_EVICTING)

@@ -83,6 +83,7 @@ class Bed {
   switching::MappedArray<spw_unit> units_;
   switching::MappedArray<spw_server> servers_;
   switching::MappedArray<spw_bucket> flow_table_;
+  switching::MappedArray<spw_filter_word> flow_filter_;
   uint32_t reporting_units_ = 0;
   Class remembered_class_ = Class::kTcpDefault;
   Packet remembered_packet_ = Packet::kV4Tcp;

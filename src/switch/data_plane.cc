@@ -44,10 +44,11 @@ bool IsBpfFs(const std::string& path) {
 
 // Pin names are the map names; .data/.rodata belong to one program and are not pinned.
 std::vector<bpf_map*> PinnedMaps(const switch_bpf* skeleton) {
-  return {skeleton->maps.meta,        skeleton->maps.services,     skeleton->maps.replies,
-          skeleton->maps.ring_slots,  skeleton->maps.units,        skeleton->maps.servers,
-          skeleton->maps.server_keys, skeleton->maps.flow_table,   skeleton->maps.half_open,
-          skeleton->maps.counters,    skeleton->maps.unit_traffic, skeleton->maps.service_traffic};
+  return {skeleton->maps.meta,           skeleton->maps.services,   skeleton->maps.replies,
+          skeleton->maps.ring_slots,     skeleton->maps.units,      skeleton->maps.servers,
+          skeleton->maps.server_keys,    skeleton->maps.flow_table, skeleton->maps.flow_filter,
+          skeleton->maps.half_open,      skeleton->maps.counters,   skeleton->maps.unit_traffic,
+          skeleton->maps.service_traffic};
 }
 
 // libbpf's own words are for developers; our errors name operation, object and errno.
@@ -58,6 +59,20 @@ int Silence(libbpf_print_level level, const char* format, va_list arguments) {
 }
 
 }  // namespace
+
+void SetSizes(switch_bpf* skeleton, const Sizes& sizes, const spw_seed& seed) {
+  const uint32_t filter_words = spw_filter_words(sizes.flow_buckets);
+  // No-ops, and refused, for maps that were adopted: they have these sizes.
+  (void)bpf_map__set_max_entries(skeleton->maps.flow_table, sizes.flow_buckets);
+  (void)bpf_map__set_max_entries(skeleton->maps.flow_filter, filter_words);
+  (void)bpf_map__set_max_entries(skeleton->maps.ring_slots, sizes.ring_capacity);
+  (void)bpf_map__set_max_entries(skeleton->maps.replies, sizes.reply_lines);
+  auto set = [](const volatile __u32& constant, uint32_t value) { const_cast<__u32&>(constant) = value; };
+  std::memcpy(const_cast<spw_seed*>(&skeleton->rodata->hash_seed), &seed, sizeof(seed));
+  set(skeleton->rodata->flow_bucket_mask, sizes.flow_buckets - 1);
+  set(skeleton->rodata->flow_filter_mask, filter_words - 1);
+  set(skeleton->rodata->reply_line_mask, sizes.reply_lines - 1);
+}
 
 std::string PinFolder(const Options& options) { return options.bpffs + "/spillway/" + options.instance; }
 
@@ -97,7 +112,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const
       return FailSystem("getrandom", errno);
     }
   }
-  if (Result<void> loaded = plane->Load(sizes); !loaded) return tl::make_unexpected(loaded.error());
+  if (Result<void> loaded = plane->Load(); !loaded) return tl::make_unexpected(loaded.error());
   if (!plane->adopted_) {
     if (Result<void> pinned = plane->PinMaps(); !pinned) {
       (void)RemovePins(options);
@@ -133,15 +148,8 @@ Result<bool> DataPlane::FindPinned() {
   return true;
 }
 
-Result<void> DataPlane::Load(const Sizes&) {
-  if (!adopted_) {
-    bpf_map__set_max_entries(skeleton_->maps.flow_table, meta_.flow_buckets);
-    bpf_map__set_max_entries(skeleton_->maps.ring_slots, meta_.ring_capacity);
-    bpf_map__set_max_entries(skeleton_->maps.replies, meta_.reply_lines);
-  }
-  std::memcpy(const_cast<spw_seed*>(&skeleton_->rodata->hash_seed), &meta_.seed, sizeof(spw_seed));
-  *const_cast<uint32_t*>(&skeleton_->rodata->flow_bucket_mask) = meta_.flow_buckets - 1;
-  *const_cast<uint32_t*>(&skeleton_->rodata->reply_line_mask) = meta_.reply_lines - 1;
+Result<void> DataPlane::Load() {
+  SetSizes(skeleton_, {meta_.flow_buckets, meta_.ring_capacity, meta_.reply_lines}, meta_.seed);
   if (int error = switch_bpf__load(skeleton_); error != 0) {
     return FailSystem("loading the BPF program (needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.1)",
                       -error);
@@ -183,7 +191,8 @@ Result<void> DataPlane::MapArrays() {
       .and_then([&] { return map_one(ring_slots, skeleton_->maps.ring_slots); })
       .and_then([&] { return map_one(units, skeleton_->maps.units); })
       .and_then([&] { return map_one(servers, skeleton_->maps.servers); })
-      .and_then([&] { return map_one(flow_table, skeleton_->maps.flow_table); });
+      .and_then([&] { return map_one(flow_table, skeleton_->maps.flow_table); })
+      .and_then([&] { return map_one(flow_filter, skeleton_->maps.flow_filter); });
 }
 
 Result<void> DataPlane::Attach(const std::string& interface, model::AttachMode mode) {

@@ -25,6 +25,9 @@ struct Sizes {
   uint32_t reply_lines = 0;    // power of two
 };
 
+// Sets what the program and its maps must know before they are loaded: for whoever loads it.
+void SetSizes(switch_bpf* skeleton, const Sizes& sizes, const spw_seed& seed);
+
 // Pin folder of an instance.
 std::string PinFolder(const Options& options);
 
@@ -64,11 +67,12 @@ class DataPlane {
   MappedArray<spw_unit> units;
   MappedArray<spw_server> servers;
   MappedArray<spw_bucket> flow_table;
+  MappedArray<spw_filter_word> flow_filter;
 
  private:
   DataPlane(Options options) : options_(std::move(options)) {}
   [[nodiscard]] Result<bool> FindPinned();
-  [[nodiscard]] Result<void> Load(const Sizes& sizes);
+  [[nodiscard]] Result<void> Load();
   [[nodiscard]] Result<void> PinMaps();
   [[nodiscard]] Result<void> MapArrays();
   spw_traffic ReadTraffic(int fd, uint32_t key) const;

@@ -2,25 +2,37 @@
 #include "flow_sweeper.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "mapped_array.h"
 
 namespace spillway::switching {
 
-void FlowSweeper::Sweep(spw_bucket* table, uint32_t table_buckets, uint32_t buckets, uint32_t tick,
-                        spw_flow_limits limits, const std::function<bool(uint16_t)>& is_alive) {
-  uint32_t end = std::min(table_buckets, at_ + buckets);
+void FlowSweeper::BeginRound(const SweptTables& tables) const {
+  if (rounds_ == 0) return;
+  for (uint32_t i = 0; i < tables.filter_words; i++) Store(tables.filter[i].side[side()], __u64{0});
+  // The entries read from here on are at least as new as the cleared side.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void FlowSweeper::Sweep(const SweptTables& tables, uint32_t buckets, uint32_t tick, spw_flow_limits limits,
+                        const std::function<bool(uint16_t)>& is_alive) {
+  if (at_ == 0) BeginRound(tables);
+  uint32_t end = std::min(tables.bucket_count, at_ + buckets);
   for (; at_ < end; at_++) {
-    for (__u64& slot : table[at_].entry) {
+    for (__u64& slot : tables.buckets[at_].entry) {
       __u64 entry = Load(slot);
       if (spw_entry_state(entry) == SPW_FLOW_FREE) continue;
       if (spw_entry_expired(entry, tick, limits) || !is_alive(spw_entry_unit(entry))) {
         if (Replace(slot, entry, entry & SPW_FLOW_OVERFLOW)) continue;
       }
       counting_++;
+      if (spw_entry_state(entry) == SPW_FLOW_DATAGRAM) continue;  // looked up without asking the filter
+      const uint32_t tag = spw_entry_tag(entry);
+      spw_filter_add(&tables.filter[spw_filter_index(tag, tables.filter_words - 1)], tag);
     }
   }
-  if (at_ < table_buckets) return;
+  if (at_ < tables.bucket_count) return;
   used_ = counting_;
   counting_ = 0;
   at_ = 0;

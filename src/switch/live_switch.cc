@@ -369,8 +369,8 @@ void LiveSwitch::Tick() {
                is_alive);
   }
   uint32_t buckets = plane_->flow_table.size();
-  sweeper_.Sweep(&plane_->flow_table[0], buckets, std::max(kSweepAtLeast, buckets / kSweepParts), tick,
-                 plan_.flow_limits, is_alive);
+  sweeper_.Sweep({&plane_->flow_table[0], buckets, &plane_->flow_filter[0], plane_->flow_filter.size()},
+                 std::max(kSweepAtLeast, buckets / kSweepParts), tick, plan_.flow_limits, is_alive);
   if (sweeper_.rounds() != rounds_seen_) {
     rounds_seen_ = sweeper_.rounds();
     last_round_ = std::chrono::steady_clock::now();

@@ -14,6 +14,7 @@
 
 #include "checksums.h"
 #include "switch.skel.h"
+#include "switch/data_plane.h"
 #include "switch/endpoint_table.h"
 #include "switch/ring_keeper.h"
 
@@ -107,12 +108,7 @@ SwitchProgram::SwitchProgram() {
   if (skeleton_ == nullptr) throw std::runtime_error("opening the BPF object failed");
   for (size_t i = 0; i < 10; i++) seed_.key[i] = static_cast<uint32_t>(spw_be32(0x9e3779b1u * (i + 1)));
   seed_.mix = 0x0123456789abcdefULL;
-  bpf_map__set_max_entries(skeleton_->maps.flow_table, kFlowBuckets);
-  bpf_map__set_max_entries(skeleton_->maps.ring_slots, kRingCapacity);
-  bpf_map__set_max_entries(skeleton_->maps.replies, kReplyLines);
-  std::memcpy(const_cast<spw_seed*>(&skeleton_->rodata->hash_seed), &seed_, sizeof(seed_));
-  *const_cast<uint32_t*>(&skeleton_->rodata->flow_bucket_mask) = kFlowBuckets - 1;
-  *const_cast<uint32_t*>(&skeleton_->rodata->reply_line_mask) = kReplyLines - 1;
+  SetSizes(skeleton_, {kFlowBuckets, kRingCapacity, kReplyLines}, seed_);
   if (int error = switch_bpf__load(skeleton_); error != 0) {
     throw std::runtime_error(fmt::format("loading the switch: {}", std::strerror(-error)));
   }
@@ -123,6 +119,7 @@ SwitchProgram::SwitchProgram() {
   MapOne(units, skeleton_->maps.units);
   MapOne(servers, skeleton_->maps.servers);
   MapOne(flow_table, skeleton_->maps.flow_table);
+  MapOne(flow_filter, skeleton_->maps.flow_filter);
   MapOne(half_open, skeleton_->maps.half_open);
 }
 
@@ -130,7 +127,7 @@ uint32_t SwitchProgram::flow_buckets() const { return kFlowBuckets; }
 
 void SwitchProgram::Reset() {
   Clear(services), Clear(replies), Clear(ring_slots), Clear(units), Clear(servers);
-  Clear(flow_table), Clear(half_open);
+  Clear(flow_table), Clear(flow_filter), Clear(half_open);
   spw_server_key none{};
   for (uint32_t code = 0; code < 64; code++) WriteKey(code, none);
   ledger_ = Ledger{};

@@ -58,6 +58,7 @@ class SwitchProgram {
   MappedArray<spw_unit> units;
   MappedArray<spw_server> servers;
   MappedArray<spw_bucket> flow_table;
+  MappedArray<spw_filter_word> flow_filter;
   MappedArray<spw_half_open> half_open;
 
  private:

@@ -3,6 +3,9 @@
 // flow never changes unit while that unit lives.
 #include <linux/bpf.h>
 
+#include <map>
+
+#include "switch/flow_sweeper.h"
 #include "switch_program.h"
 
 namespace spillway::switching {
@@ -71,6 +74,22 @@ TEST_F(TcpLifeTest, AHalfOpenFlowIsForgottenAfterItsTime) {
   AgeHalfOpen(SPW_HALF_OPEN_AGE + 1);
   AllCpusBusy(true);
   EXPECT_NE(Syn(5000), unit);
+}
+
+TEST_F(TcpLifeTest, SweepsRenewTheFilterUnderLivingFlows) {
+  std::map<uint16_t, uint16_t> units;
+  FlowSweeper sweeper;
+  for (int round = 0; round < 6; round++) {
+    for (uint16_t port = 5000; port < 5100; port++)
+      units[static_cast<uint16_t>(port + 100 * round)] = Deviating(static_cast<uint16_t>(port + 100 * round));
+    sweeper.Sweep({&program_.flow_table[0], program_.flow_table.size(), &program_.flow_filter[0],
+                   program_.flow_filter.size()},
+                  program_.flow_table.size(), NowTick(), program_.plan().flow_limits,
+                  [](uint16_t) { return true; });
+    for (auto [port, unit] : units) ASSERT_EQ(Ack(port), unit) << "round " << round;
+  }
+  EXPECT_EQ(FlowEntries(), 600u);
+  EXPECT_EQ(sweeper.rounds(), 6u);
 }
 
 TEST_F(TcpLifeTest, FinAndRstCloseTheEntry) {

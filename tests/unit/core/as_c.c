@@ -5,6 +5,7 @@
  */
 #include "core/byte_order.h"
 #include "core/endpoint.h"
+#include "core/flow_filter.h"
 #include "core/flow_table.h"
 #include "core/half_open.h"
 #include "core/hash.h"

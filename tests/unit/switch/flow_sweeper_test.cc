@@ -23,7 +23,9 @@ TEST(FlowSweeper, FreesTheExpiredAndTheDeadAndKeepsTheRest) {
   table[2].entry[4] = entry(2, SPW_FLOW_OPEN, 0);
   table[3].entry[7] = entry(3, SPW_FLOW_OPEN, 5);
   FlowSweeper sweeper;
-  sweeper.Sweep(table.data(), 4, 4, 1000, kLimits, [](uint16_t unit) { return unit != 2; });
+  std::vector<spw_filter_word> filter(64);
+  sweeper.Sweep({table.data(), 4, filter.data(), 64}, 4, 1000, kLimits,
+                [](uint16_t unit) { return unit != 2; });
   EXPECT_EQ(table[0].entry[0], SPW_FLOW_OVERFLOW) << "the mark outlives the entry";
   EXPECT_NE(table[0].entry[1], 0u);
   EXPECT_EQ(table[1].entry[2], 0u);
@@ -37,19 +39,61 @@ TEST(FlowSweeper, FreesTheExpiredAndTheDeadAndKeepsTheRest) {
 TEST(FlowSweeper, PartsMakeAWholeRound) {
   std::vector<spw_bucket> table(10);
   for (auto& bucket : table) bucket.entry[0] = spw_flow_entry(1, 1, SPW_FLOW_OPEN, 1000);
+  std::vector<spw_filter_word> filter(64);
+  const SweptTables tables{table.data(), 10, filter.data(), 64};
   FlowSweeper sweeper;
   auto alive = [](uint16_t) { return true; };
   for (int part = 0; part < 3; part++) {
-    sweeper.Sweep(table.data(), 10, 3, 1000, kLimits, alive);
+    sweeper.Sweep(tables, 3, 1000, kLimits, alive);
     EXPECT_EQ(sweeper.rounds(), 0u);
     EXPECT_EQ(sweeper.used(), 0u) << "unknown until a round is done";
   }
-  sweeper.Sweep(table.data(), 10, 3, 1000, kLimits, alive);
+  sweeper.Sweep(tables, 3, 1000, kLimits, alive);
   EXPECT_EQ(sweeper.rounds(), 1u);
   EXPECT_EQ(sweeper.used(), 10u);
-  for (int part = 0; part < 4; part++) sweeper.Sweep(table.data(), 10, 3, 1400, kLimits, alive);
+  for (int part = 0; part < 4; part++) sweeper.Sweep(tables, 3, 1400, kLimits, alive);
   EXPECT_EQ(sweeper.used(), 0u);
   EXPECT_EQ(table[9].entry[0], 0u);
+}
+
+class FilterRenewal : public testing::Test {
+ protected:
+  FilterRenewal() { table_[1].entry[0] = spw_flow_entry(kTag, 1, SPW_FLOW_OPEN, 1000); }
+  void Round() {
+    sweeper_.Sweep({table_.data(), 4, filter_.data(), 64}, 4, 1000, kLimits, [](uint16_t) { return true; });
+  }
+  bool MayHold(uint32_t tag) { return spw_filter_may_hold(&filter_[spw_filter_index(tag, 63)], tag) != 0; }
+  void Add(uint32_t tag) { spw_filter_add(&filter_[spw_filter_index(tag, 63)], tag); }
+
+  static constexpr uint32_t kTag = 0x123, kEnded = 0x777;
+  std::vector<spw_bucket> table_ = std::vector<spw_bucket>(4);
+  std::vector<spw_filter_word> filter_ = std::vector<spw_filter_word>(64);
+  FlowSweeper sweeper_;
+};
+
+TEST_F(FilterRenewal, WhatHasAnEntryStaysAndWhatEndedGoesWithinThreeRounds) {
+  Add(kTag), Add(kEnded);
+  for (int round = 0; round < 3; round++) {
+    Round();
+    EXPECT_TRUE(MayHold(kTag)) << "round " << round;
+  }
+  EXPECT_FALSE(MayHold(kEnded));
+}
+
+// After a restart nothing is known of the sides: the one that holds all must not be cleared.
+TEST_F(FilterRenewal, TheFirstRoundClearsNothing) {
+  filter_[spw_filter_index(kTag, 63)].side[0] = spw_filter_bits(kTag);
+  sweeper_.Sweep({table_.data(), 4, filter_.data(), 64}, 1, 1000, kLimits, [](uint16_t) { return true; });
+  EXPECT_TRUE(MayHold(kTag)) << "bucket 1 has not been swept yet";
+  Round();
+  filter_[spw_filter_index(kTag, 63)].side[1] = 0;
+  EXPECT_TRUE(MayHold(kTag)) << "both sides hold it";
+}
+
+TEST_F(FilterRenewal, DatagramsAreNotInIt) {
+  table_[2].entry[3] = spw_flow_entry(kEnded, 1, SPW_FLOW_DATAGRAM, 1000);
+  Round();
+  EXPECT_FALSE(MayHold(kEnded));
 }
 
 }  // namespace
