@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "lab/testbed/process.h"
+#include "lab/testbed/state.h"
+#include "lab/testbed/testbed.h"
+
+namespace spillway::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::HasSubstr;
+
+constexpr const char* kName = "e2e-lab";
+
+class LabRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root";
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    std::ofstream(folder_ + "/lab.yaml")
+        << "testbed:\n  name: " << kName
+        << "\n  services:\n    - {name: work, ports: [udp/7000], mode: dsr-l2, affinity: none}\n"
+           "  servers:\n    - name: s1\n      units:\n"
+           "        - {name: cpu, kind: cpu, capacity: 4, runs: {emulated: {workers: 4, service: 4ms}}}\n"
+           "        - {name: nic, kind: smartnic, runs: {emulated: {workers: 1, service: 4ms}}}\n"
+           "experiment:\n  name: e2e\n  service: work\n  load_pct: [40]\n  seconds: 1s\n  rounds: 1\n"
+           "  policies: [{name: host-only, unit_policy: host-only}, {name: wrr, unit_policy: wrr}]\n";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  ProcessId StartRun() {
+    StartOptions o;
+    o.argv = {ProgramFolder() + "/spillway", "lab", "run", folder_ + "/lab.yaml", "--out", folder_ + "/out"};
+    o.stdout_file = o.stderr_file = folder_ + "/log";
+    auto id = Start(o);
+    EXPECT_TRUE(id) << id.error().message;
+    return id.value_or(ProcessId{});
+  }
+  std::string Log() const {
+    std::ifstream in(folder_ + "/log");
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  // Until the run's switch answers at its socket, or the run has ended.
+  void AwaitStanding(const ProcessId& run) const {
+    while (!fs::exists(TestbedFolder(kName) + "/api.sock") && IsAlive(run)) std::this_thread::yield();
+  }
+  static std::set<std::string> Standing() {
+    std::set<std::string> found;
+    for (const std::string& place : {std::string("/run/netns"), std::string("/sys/fs/bpf/spillway"),
+                                     std::string("/sys/fs/cgroup/cpu"), std::string(kStateFolder)}) {
+      std::error_code none;
+      for (const auto& entry : fs::directory_iterator(place, none))
+        if (entry.path().filename().string().find(kName) != std::string::npos) found.insert(entry.path());
+    }
+    return found;
+  }
+
+  const std::string folder_ = testing::TempDir() + "lab_run_test";
+};
+
+TEST_F(LabRun, WritesItsReportAndLeavesNothing) {
+  const ProcessId run = StartRun();
+  auto status = Wait(run);
+  ASSERT_TRUE(status) << status.error().message;
+  ASSERT_EQ(*status, 0) << Log();
+  std::ifstream in(folder_ + "/out/report.json");
+  const auto report = nlohmann::json::parse(in);
+  ASSERT_EQ(report["rows"].size(), 2u);
+  for (const auto& row : report["rows"]) {
+    EXPECT_EQ(row["load_pct"], 40);
+    EXPECT_NEAR(row["rps"].get<double>(), 500, 100) << "40 % of 5 workers of 4 ms";
+    EXPECT_GT(row["p99_ms"].get<double>(), 4 * 0.5);
+    EXPECT_GE(row["p99_ms"], row["p50_ms"]);
+    EXPECT_EQ(row["answered_pct"], 100);
+  }
+  EXPECT_EQ(report["rows"][0]["policy"], "host-only");
+  EXPECT_TRUE(fs::exists(folder_ + "/out/report.html"));
+  EXPECT_THAT(Standing(), testing::IsEmpty());
+}
+
+TEST_F(LabRun, AnInterruptTakesTheTestbedDown) {
+  const ProcessId run = StartRun();
+  AwaitStanding(run);
+  ASSERT_THAT(Standing(), testing::Not(testing::IsEmpty())) << Log();
+  kill(run.pid, SIGINT);
+  auto status = Wait(run);
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_NE(*status, 0);
+  EXPECT_THAT(Log(), HasSubstr("interrupted"));
+  EXPECT_THAT(Standing(), testing::IsEmpty());
+}
+
+TEST_F(LabRun, TheNextRunClearsWhatAKilledOneLeft) {
+  const ProcessId killed = StartRun();
+  AwaitStanding(killed);
+  kill(killed.pid, SIGKILL);
+  ASSERT_TRUE(Wait(killed));
+  ASSERT_THAT(Standing(), Contains(HasSubstr("/run/netns/"))) << "else there is nothing to clear";
+  const ProcessId run = StartRun();
+  auto status = Wait(run);
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(*status, 0) << Log();
+  EXPECT_THAT(Standing(), testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace spillway::lab
