@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace spillway::switching {
@@ -53,16 +54,34 @@ std::optional<Ledger> LoadLedger(const std::string& path) {
     if (!RestoreBook(ledger.services, saved.at("services"))) return std::nullopt;
     if (!RestoreBook(ledger.servers, saved.at("servers"))) return std::nullopt;
     ledger.unit_index = saved.at("unit_index").get<std::map<std::string, uint32_t>>();
+    for (const auto& [name, index] : ledger.unit_index)
+      if (index >= SPW_UNITS_PER_SERVER) return std::nullopt;
     for (const auto& [name, piece] : saved.at("rings").items()) {
       ledger.rings[name] = {piece.at(0).get<uint32_t>(), piece.at(1).get<uint32_t>()};
     }
     for (const auto& [name, status] : saved.at("status").items()) {
-      ledger.status[name] = static_cast<spw_unit_status>(status.get<int>());
+      const int value = status.get<int>();
+      if (value < SPW_UNIT_ABSENT || value > SPW_UNIT_DOWN) return std::nullopt;
+      ledger.status[name] = static_cast<spw_unit_status>(value);
     }
   } catch (const json::exception&) {
     return std::nullopt;
   }
   return ledger;
+}
+
+bool RingsFit(const Ledger& ledger, uint32_t ring_capacity) {
+  std::map<uint64_t, uint64_t> pieces;  // offset -> end
+  for (const auto& [name, piece] : ledger.rings) {
+    const uint64_t end = uint64_t{piece.offset} + piece.slots;
+    if (piece.slots == 0 || end > ring_capacity || !pieces.emplace(piece.offset, end).second) return false;
+  }
+  uint64_t last = 0;
+  for (const auto& [offset, end] : pieces) {
+    if (offset < last) return false;
+    last = end;
+  }
+  return true;
 }
 
 }  // namespace spillway::switching

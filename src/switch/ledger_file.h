@@ -13,7 +13,10 @@ namespace spillway::switching {
 
 [[nodiscard]] Result<void> SaveLedger(const Ledger& ledger, const std::string& path);
 
-// nullopt: not there, or not readable as a ledger.
+// nullopt: not there, or not a ledger: unreadable, or with an index or status that cannot be.
 std::optional<Ledger> LoadLedger(const std::string& path);
+
+// Whether its rings lie within a data plane of so many slots, none over another.
+bool RingsFit(const Ledger& ledger, uint32_t ring_capacity);
 
 }  // namespace spillway::switching

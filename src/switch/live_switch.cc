@@ -134,6 +134,11 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
     return tl::make_unexpected(removed.error());  // pins whose codes nobody knows are of no use
   }
   Result<std::unique_ptr<DataPlane>> plane = DataPlane::Open(options, SizesFor(config));
+  if (plane && (*plane)->adopted() && !RingsFit(self->ledger_, (*plane)->meta().ring_capacity)) {
+    plane->reset();  // a damaged ledger: its flows cannot be told apart
+    if (Result<void> removed = RemovePins(options); !removed) return tl::make_unexpected(removed.error());
+    plane = DataPlane::Open(options, SizesFor(config));
+  }
   if (!plane) return tl::make_unexpected(plane.error());
   self->plane_ = std::move(*plane);
   if (!self->adopted()) self->ledger_ = Ledger{};

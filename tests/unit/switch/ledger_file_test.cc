@@ -107,5 +107,28 @@ TEST_F(LedgerFileTest, DamageNeverCrashes) {
   }
 }
 
+TEST_F(LedgerFileTest, IndicesAndStatesThatCannotBeAreRefused) {
+  ledger_.unit_index["p/s0/gpu"] = SPW_UNITS_PER_SERVER;
+  ASSERT_TRUE(SaveLedger(ledger_, path_).has_value());
+  EXPECT_FALSE(LoadLedger(path_));
+  ledger_.unit_index.erase("p/s0/gpu");
+  ledger_.status["p/s0/cpu"] = static_cast<spw_unit_status>(9);
+  ASSERT_TRUE(SaveLedger(ledger_, path_).has_value());
+  EXPECT_FALSE(LoadLedger(path_));
+}
+
+TEST_F(LedgerFileTest, RingsFitInTheDataPlaneAndBesideEachOther) {
+  EXPECT_TRUE(RingsFit(ledger_, 7 + 4099));
+  EXPECT_FALSE(RingsFit(ledger_, 7 + 4098));
+  ledger_.rings["web"] = {7 + 4099, 10};
+  EXPECT_TRUE(RingsFit(ledger_, 10'000));
+  ledger_.rings["web"] = {7 + 4098, 10};
+  EXPECT_FALSE(RingsFit(ledger_, 10'000)) << "one slot of two rings";
+  ledger_.rings["web"] = {0xffffffff, 10};
+  EXPECT_FALSE(RingsFit(ledger_, 10'000)) << "no wrap";
+  ledger_.rings["web"] = {0, 0};
+  EXPECT_FALSE(RingsFit(ledger_, 10'000)) << "no ring without slots";
+}
+
 }  // namespace
 }  // namespace spillway::switching
