@@ -49,6 +49,16 @@ struct packet {
 
 #define VLAN_TAG_BYTES 4
 
+/* A length from a header. Masked, as the verifier of Linux 6.1 takes what a byte swap yields for
+ * unbounded; opaque, or the compiler drops the mask. */
+SPW_INLINE __u32 host_length(__be16 value)
+{
+	__u32 length = bpf_ntohs(value);
+
+	SPW_OPAQUE(length);
+	return length & 0xffff;
+}
+
 SPW_INLINE __u16 packet_dport(const struct packet *p)
 {
 	return (__u16)(p->ports >> 16);
@@ -125,7 +135,7 @@ SPW_INLINE enum parsed parse_v4(struct packet *p)
 	p->src[0] = ip->saddr;
 	p->dst[0] = ip->daddr;
 	header = ip->ihl * 4;
-	total = bpf_ntohs(ip->tot_len);
+	total = host_length(ip->tot_len);
 	if (ip->version != 4 || header < sizeof(*ip) || total < header || p->l3 + total > p->end)
 		return PARSED_MALFORMED;
 	p->proto = ip->protocol;
@@ -171,7 +181,7 @@ SPW_INLINE enum parsed parse_v6(struct xdp_md *ctx, struct packet *p)
 		return PARSED_FOREIGN;
 	__builtin_memcpy(p->src, &ip->saddr, 16);
 	__builtin_memcpy(p->dst, &ip->daddr, 16);
-	bytes = bpf_ntohs(ip->payload_len);
+	bytes = host_length(ip->payload_len);
 	if (ip->version != 6 || (void *)(ip + 1) + bytes > p->end)
 		return PARSED_MALFORMED;
 	p->proto = ip->nexthdr;
