@@ -288,11 +288,12 @@ SPW_INLINE void forget_half_open(__u64 hash)
 /* `word`: the flow's own of an earlier handshake, or NULL. */
 SPW_CALL void remember_half_open(struct placement *at, struct spw_half_open *bucket, __u64 *word, __u16 unit)
 {
-	__u16 stamp = spw_half_open_stamp(placement_now(at));
+	__u64 fresh = spw_half_open_word(at->hash, unit, spw_half_open_stamp(placement_now(at)));
 
-	if (!word)
-		word = &bucket->word[spw_half_open_victim(bucket, stamp)];
-	*word = spw_half_open_word(at->hash, unit, stamp);
+	if (word)
+		*word = fresh;
+	else
+		spw_half_open_push(bucket, fresh);
 }
 
 SPW_INLINE __u16 place_syn(struct placement *at)

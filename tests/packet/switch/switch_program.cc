@@ -356,7 +356,8 @@ void SwitchTest::AgeFlows(uint32_t ticks) {
 void SwitchTest::AgeHalfOpen(uint32_t stamps) {
   for (uint32_t i = 0; i < program_.half_open.size(); i++) {
     for (__u64& word : program_.half_open[i].word) {
-      if (word != 0) word = (word & ~0xffffULL) | static_cast<uint16_t>(word - stamps);
+      constexpr __u64 kStamp = SPW_HALF_OPEN_STAMP_MASK;
+      if (word != 0) word = (word & ~kStamp) | ((word - stamps) & kStamp);
     }
   }
 }

@@ -15,13 +15,16 @@ uint64_t Hash(uint32_t tag) { return uint64_t{tag} << 32 | 0xabcdef; }
 
 void Remember(spw_half_open& bucket, uint64_t hash, uint16_t unit, uint16_t stamp) {
   int found = spw_half_open_find(&bucket, hash);
-  uint32_t at = found >= 0 ? static_cast<uint32_t>(found) : spw_half_open_victim(&bucket, stamp);
-  bucket.word[at] = spw_half_open_word(hash, unit, stamp);
+  uint64_t word = spw_half_open_word(hash, unit, stamp);
+  if (found >= 0)
+    bucket.word[found] = word;
+  else
+    spw_half_open_push(&bucket, word);
 }
 
 TEST(HalfOpen, TheFlowFindsItsUnit) {
   for (uint32_t unit : {0u, 1u, 32767u}) {
-    for (uint32_t stamp : {0u, 1u, 65535u}) {
+    for (uint32_t stamp : {0u, 1u, 511u}) {
       spw_half_open bucket{};
       Remember(bucket, kHash, static_cast<uint16_t>(unit), static_cast<uint16_t>(stamp));
       int at = spw_half_open_find(&bucket, kHash);
@@ -40,21 +43,21 @@ TEST(HalfOpen, AnEmptyWordIsNobodys) {
 TEST(HalfOpen, AnotherTagIsAnotherFlow) {
   spw_half_open bucket{};
   Remember(bucket, kHash, 9, 100);
-  for (int bit = 32; bit < 64; bit++) EXPECT_EQ(spw_half_open_find(&bucket, kHash ^ 1ULL << bit), -1);
+  for (int bit = 24; bit < 64; bit++) EXPECT_EQ(spw_half_open_find(&bucket, kHash ^ 1ULL << bit), -1);
 }
 
 TEST(HalfOpen, ExpiresAfterItsAgeAlsoAcrossTheWrap) {
-  for (uint32_t start : {0u, 100u, 60000u, 65535u}) {
+  for (uint32_t start : {0u, 100u, 400u, 511u}) {
     uint64_t word = spw_half_open_word(kHash, 9, static_cast<uint16_t>(start));
     auto at = [&](uint32_t age) { return spw_half_open_unit(word, static_cast<uint16_t>(start + age)); };
     EXPECT_EQ(at(0), 9);
     EXPECT_EQ(at(SPW_HALF_OPEN_AGE), 9);
     EXPECT_EQ(at(SPW_HALF_OPEN_AGE + 1), SPW_NO_UNIT) << start;
-    EXPECT_EQ(at(65535), SPW_NO_UNIT);
+    EXPECT_EQ(at(511), SPW_NO_UNIT);
   }
 }
 
-// 64 s: more than the 63 s after which Linux gives up on a SYN, in stamps of 2^22 ns.
+// 64 s: more than the 63 s after which Linux gives up on a SYN, in stamps of 2^28 ns.
 TEST(HalfOpen, OutlivesTheLastRetry) {
   EXPECT_GE((uint64_t{SPW_HALF_OPEN_AGE} << SPW_HALF_OPEN_STAMP_SHIFT), 63'000'000'000ULL);
   EXPECT_EQ(spw_half_open_stamp(5ULL << SPW_HALF_OPEN_STAMP_SHIFT), 5);
@@ -63,7 +66,7 @@ TEST(HalfOpen, OutlivesTheLastRetry) {
 TEST(HalfOpen, EightNewerHandshakesAreNeededToLoseOne) {
   spw_half_open bucket{};
   for (uint32_t i = 0; i < 100; i++) {
-    Remember(bucket, Hash(1000 + i), static_cast<uint16_t>(i), static_cast<uint16_t>(65500 + i));  // wraps
+    Remember(bucket, Hash(1000 + i), static_cast<uint16_t>(i), static_cast<uint16_t>((500 + i) % 512));
     for (uint32_t back = 0; back < 8 && back <= i; back++) {
       ASSERT_GE(spw_half_open_find(&bucket, Hash(1000 + i - back)), 0) << i << " " << back;
     }
@@ -71,6 +74,16 @@ TEST(HalfOpen, EightNewerHandshakesAreNeededToLoseOne) {
       ASSERT_EQ(spw_half_open_find(&bucket, Hash(1000 + i - 8)), -1) << "first in, first out";
     }
   }
+}
+
+TEST(HalfOpen, AForgottenWordsPlaceIsFilledBeforeAnybodyIsLost) {
+  spw_half_open bucket{};
+  for (uint32_t i = 0; i < 8; i++) Remember(bucket, Hash(1000 + i), 1, 5);
+  bucket.word[spw_half_open_find(&bucket, Hash(1003))] = 0;
+  Remember(bucket, Hash(2000), 1, 5);
+  for (uint32_t i = 0; i < 8; i++)
+    EXPECT_EQ(spw_half_open_find(&bucket, Hash(1000 + i)) >= 0, i != 3) << i;
+  EXPECT_EQ(spw_half_open_find(&bucket, Hash(2000)), 0);
 }
 
 TEST(HalfOpen, AFlowNeverHasTwoWords) {
