@@ -15,20 +15,44 @@ std::string Loads(const std::vector<double>& loads) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+bool HasQuota(const ExperimentSpec& spec) {
+  for (const ServerSpec& server : spec.testbed.servers)
+    for (const UnitSpec& unit : server.units)
+      if (unit.quota) return true;
+  return false;
+}
+
+// What ran: "2 servers; client dnsperf; host-only: unit policy host-only, ...".
+std::string WhatRan(const ExperimentSpec& spec) {
+  std::string policies;
+  for (const PolicyRun& p : spec.policies)
+    policies += fmt::format("{}{} is unit policy {}", policies.empty() ? "" : ", ", p.name,
+                            model::ToString(p.unit_policy));
+  const bool dnsperf = spec.client == LoadClient::kDnsperf;
+  return fmt::format("{} servers of {} units each, {} as client. {}.", spec.testbed.servers.size(),
+                     spec.testbed.servers.front().units.size(), dnsperf ? "dnsperf" : "spillway-load",
+                     policies);
+}
+
 std::string HowMeasured(const ExperimentSpec& spec, const Calibration& c) {
   std::string units;
   for (const Calibration::Unit& unit : c.units)
     units += fmt::format("{}{} {:.0f}/s{}", units.empty() ? "" : ", ", unit.label, unit.rps,
-                         unit.measured ? "" : " (as its like)");
-  return fmt::format(
-      "100 % load is {:.0f} requests/s, what all units answer together{}. Runs of {:.1f} s, {} rounds with "
-      "the "
-      "policies in turn; medians, and the rounds' range as a band. A request is lost if it gets no answer, "
-      "or "
-      "one after more than {:.1f} ms: ten times the unloaded latency of {:.1f} ms. In the percentiles a "
-      "request without an answer stands for the client's timeout.",
-      c.joint_rps, units.empty() ? "" : " (alone: " + units + ")", spec.seconds, spec.rounds, c.limit_ms,
-      c.unloaded_ms);
+                         unit.measured ? "" : " (taken over from its like)");
+  return WhatRan(spec) + " " +
+         fmt::format(
+             "100 % load is {:.0f} requests/s, what all units answer together{}. Runs of {:.1f} s, {} rounds "
+             "with "
+             "the "
+             "policies in turn; medians, and the rounds' range as a band. A request is lost if it gets no "
+             "answer, "
+             "or "
+             "one after more than {:.1f} ms: ten times the unloaded latency of {:.1f} ms{}. In the "
+             "percentiles a "
+             "request without an answer stands for the client's timeout.",
+             c.joint_rps, units.empty() ? "" : " (alone: " + units + ")", spec.seconds, spec.rounds,
+             c.limit_ms, c.unloaded_ms,
+             HasQuota(spec) ? " (taken to be at least the period of the units' CPU quotas)" : "");
 }
 
 report::Chart MakeChart(const ExperimentSpec& spec, const Results& results, const std::string& title,
@@ -122,12 +146,19 @@ report::HtmlPage ResultPage(const ExperimentSpec& spec, const Results& results,
   return page;
 }
 
+std::string Noise(const ExperimentSpec& spec, const Verdict& v) {
+  if (spec.rounds == 1) return "; one round does not say whether by more than noise";
+  if (v.p99_clearly_above_pct.empty()) return ", nowhere by more than the rounds' spread";
+  return ", by more than the rounds' spread at " + Loads(v.p99_clearly_above_pct);
+}
+
 std::string FindingsText(const ExperimentSpec& spec, const Results& results) {
   std::string text;
   for (const Verdict& v : results.verdicts) {
     if (v.load_before_loss_pct)
-      text += fmt::format("{}: up to {:.0f} % load before loss ({:.0f} requests/s)", v.policy,
-                          *v.load_before_loss_pct, v.rps_before_loss);
+      text += fmt::format(
+          "{}: up to {:.0f} % load{} before loss ({:.0f} requests/s)", v.policy, *v.load_before_loss_pct,
+          *v.load_before_loss_pct == spec.load_pct.back() ? ", the highest tried," : "", v.rps_before_loss);
     else
       text += fmt::format("{}: loss at the lowest load already", v.policy);
     if (v.load_ratio) text += fmt::format(", {:.2f} times {}", *v.load_ratio, results.verdicts[0].policy);
@@ -136,13 +167,14 @@ std::string FindingsText(const ExperimentSpec& spec, const Results& results) {
     if (v.p99_above_pct.empty())
       text += fmt::format("  Its p99 is at or below {}'s at every load.\n", results.verdicts[0].policy);
     else
-      text += fmt::format("  Its p99 lies above {}'s at {}; beyond the rounds' spread at {}.\n",
-                          results.verdicts[0].policy, Loads(v.p99_above_pct),
-                          v.p99_clearly_above_pct.empty() ? "none" : Loads(v.p99_clearly_above_pct));
+      text += fmt::format("  Its p99 lies above {}'s at {}{}.\n", results.verdicts[0].policy,
+                          Loads(v.p99_above_pct), Noise(spec, v));
   }
-  text += fmt::format("Loss: no answer within {:.0f} ms; tolerated {:g} %. 100 % load: {:.0f} requests/s.\n",
-                      results.calibration.limit_ms, spec.tolerated_loss_pct, results.calibration.joint_rps);
-  return text;
+  text += fmt::format(
+      "answered_pct: answered within {:.0f} ms, of all that was sent; loss is less than {:g} %. "
+      "100 % load: {:.0f} requests/s.\n",
+      results.calibration.limit_ms, 100 - spec.tolerated_loss_pct, results.calibration.joint_rps);
+  return WhatRan(spec) + "\n" + text;
 }
 
 }  // namespace spillway::lab

@@ -4,6 +4,7 @@
 #include <curl/curl.h>
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace spillway::api {
@@ -22,6 +23,21 @@ ErrorCode CodeOf(const std::string& word) {
   if (word == "conflict") return ErrorCode::kConflict;
   if (word == "unavailable") return ErrorCode::kUnavailable;
   return ErrorCode::kSystem;
+}
+
+std::string NobodyAnswers(const std::string& socket_path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(socket_path, error);
+  const char* why = "it refuses connections";
+  if (status.type() == std::filesystem::file_type::not_found)
+    why = "no such socket";
+  else if (error)
+    why = "no permission";
+  else if (status.type() != std::filesystem::file_type::socket)
+    why = "not a socket";
+  return fmt::format(
+      "{}: no spillwayd answers: {}; --api names another (a testbed's: /run/spillway/lab/NAME/api.sock)",
+      socket_path, why);
 }
 
 }  // namespace
@@ -64,9 +80,7 @@ Result<Reply> Client::Perform(const std::string& target, const std::string* body
   }
   const CURLcode code = curl_easy_perform(curl_);
   curl_slist_free_all(headers);
-  if (code == CURLE_COULDNT_CONNECT)
-    return Fail(ErrorCode::kUnavailable, fmt::format("{}: no spillwayd answers ({})", socket_path_,
-                                                     *detail ? detail : curl_easy_strerror(code)));
+  if (code == CURLE_COULDNT_CONNECT) return Fail(ErrorCode::kUnavailable, NobodyAnswers(socket_path_));
   if (code != CURLE_OK)
     return Fail(ErrorCode::kSystem,
                 fmt::format("{}: {}", socket_path_, *detail ? detail : curl_easy_strerror(code)));

@@ -40,11 +40,11 @@ Control::Control(switching::Switch& sw, DaemonInfo info)
   SaveLastGood();
 }
 
-Result<std::vector<std::string>> Control::Check(const std::string& yaml, const std::string& file_name) {
+Result<switching::ApplyReport> Control::Check(const std::string& yaml, const std::string& file_name) {
   const auto config = model::ParseConfig(yaml, file_name);
   if (!config) return tl::make_unexpected(config.error());
   const std::lock_guard lock(mutex_);
-  return model::Diff(switch_.config(), *config);
+  return switch_.Check(*config);
 }
 
 Result<switching::ApplyReport> Control::Apply(const std::string& yaml, const std::string& file_name) {

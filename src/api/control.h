@@ -43,8 +43,8 @@ class Control {
   // `sw` outlives this.
   Control(switching::Switch& sw, DaemonInfo info);
 
-  // What Apply would change, in words; the switch may still refuse it.
-  [[nodiscard]] Result<std::vector<std::string>> Check(const std::string& yaml, const std::string& file_name);
+  // What Apply would say, but for what only the attempt shows.
+  [[nodiscard]] Result<switching::ApplyReport> Check(const std::string& yaml, const std::string& file_name);
   // All or nothing; what was accepted is saved as the last good configuration.
   [[nodiscard]] Result<switching::ApplyReport> Apply(const std::string& yaml, const std::string& file_name);
   // Re-reads the file spillwayd was started with.

@@ -63,8 +63,10 @@ json ToJson(const switching::FlowTableView& table) {
 }
 
 json ToJson(const switching::ApplyReport& report) {
-  return {
-      {"changes", report.changes}, {"slots_moved", report.slots_moved}, {"slots_total", report.slots_total}};
+  return {{"changes", report.changes},
+          {"notes", report.notes},
+          {"slots_moved", report.slots_moved},
+          {"slots_total", report.slots_total}};
 }
 
 json ToJson(const spw_counters& counters) {

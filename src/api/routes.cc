@@ -92,16 +92,16 @@ std::string FileName(const Request& request) {
 }
 
 Response Check(Control& control, const Request& request) {
-  const auto changes = control.Check(request.body, FileName(request));
-  if (!changes) return FromError(changes.error());
-  return Json({{"valid", true}, {"changes", *changes}});
+  const auto report = control.Check(request.body, FileName(request));
+  if (!report) return FromError(report.error());
+  return Json({{"valid", true}, {"changes", report->changes}, {"notes", report->notes}});
 }
 
 Response Apply(Control& control, const Request& request) {
   if (WantsDryRun(request)) {
-    const auto changes = control.Check(request.body, FileName(request));
-    if (!changes) return FromError(changes.error());
-    return Json({{"dry_run", true}, {"changes", *changes}});
+    const auto report = control.Check(request.body, FileName(request));
+    if (!report) return FromError(report.error());
+    return Json({{"dry_run", true}, {"changes", report->changes}, {"notes", report->notes}});
   }
   const auto report = control.Apply(request.body, FileName(request));
   if (!report) return FromError(report.error());

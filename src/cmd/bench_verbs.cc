@@ -11,6 +11,7 @@
 #include "bench/switch/rounds.h"
 #include "cmd/client_output.h"
 #include "cmd/exit_code.h"
+#include "report/file.h"
 #include "report/progress.h"
 
 namespace spillway::cmd {
@@ -29,6 +30,8 @@ int BenchSwitch(SwitchBench bench, bool as_json) {
   if (bench.quick) bench.rounds.rounds = std::min(bench.rounds.rounds, 2);
   if (bench.quick && counts.back() > 1'000'000) counts.pop_back();
 
+  if (auto made = bench.folder.empty() ? Result<void>() : report::MakeFolder(bench.folder); !made)
+    return Complain(made.error());
   report::Progress progress("bench switch");
   const auto results = bench::RunRounds(
       bench.rounds, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
@@ -57,7 +60,7 @@ void AddBenchVerbs(CLI::App& app, Context& context) {
   verb->add_option("--rounds", options->rounds.rounds, "Rounds over all rows")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  verb->add_option("--flows", options->rounds.flow_counts, "Numbers of distinct flows")
+  verb->add_option("--flows", options->rounds.flow_counts, "Numbers of distinct flows, separated by commas")
       ->delimiter(',')
       ->check(CLI::Range(1u, bench::kMostFlows))
       ->capture_default_str();

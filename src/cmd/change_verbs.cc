@@ -20,10 +20,12 @@ using nlohmann::json;
 void PrintChanges(const json& answer, bool dry_run) {
   const auto& changes = answer.at("changes");
   for (const auto& change : changes) fmt::print("{}\n", change.get<std::string>());
+  for (const auto& note : answer.at("notes")) fmt::print("note: {}\n", note.get<std::string>());
+  const char* plural = changes.size() == 1 ? "" : "s";
   if (dry_run)
-    fmt::print("{} changes, not applied\n", changes.size());
+    fmt::print("{} change{}, not applied\n", changes.size(), plural);
   else
-    fmt::print("{} changes applied, {} of {} ring slots moved\n", changes.size(),
+    fmt::print("{} change{} applied, {} of {} ring slots moved\n", changes.size(), plural,
                answer.at("slots_moved").get<uint64_t>(), answer.at("slots_total").get<uint64_t>());
 }
 
@@ -134,11 +136,15 @@ void AddApply(CLI::App& app, Context& context) {
 }
 
 void AddSet(CLI::App& app, Context& context) {
-  CLI::App* set = app.add_subcommand("set", "Change a unit or a service until the next apply or reload");
+  CLI::App* set =
+      app.add_subcommand("set", "Change a running unit or service; `spillway set unit --help` has the keys");
   set->require_subcommand(1);
   auto change = std::make_shared<Change>();
 
-  CLI::App* unit = set->add_subcommand("unit", "status=up|draining|down capacity=NUMBER forget_reports=true");
+  CLI::App* unit = set->add_subcommand(
+      "unit",
+      "One or more of status=up|draining|down (outlives apply), capacity=NUMBER (until the next apply), "
+      "forget_reports=true (for an agent whose clock was set back)");
   unit->add_option("UNIT", change->name, "POOL/SERVER/UNIT")->required();
   unit->add_option("KEY=VALUE", change->assignments, "What to change")->required()->expected(1, -1);
   unit->callback([change, &context] {
@@ -161,7 +167,7 @@ void AddDrain(CLI::App& app, Context& context) {
   auto change = std::make_shared<Change>();
   CLI::App* drain = app.add_subcommand("drain", "No new flows for this unit; its flows stay");
   drain->add_option("UNIT", change->name, "POOL/SERVER/UNIT")->required();
-  drain->add_flag("--undo", change->flag, "Up again");
+  drain->add_flag("--undo", change->flag, "Back to up");
   drain->callback([change, &context] {
     context.action = [change, &context] {
       return ChangeUnit(change->name, json{{"status", change->flag ? "up" : "draining"}}, context);

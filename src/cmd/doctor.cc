@@ -46,7 +46,7 @@ Finding Kernel() {
   uname(&name);
   int major = 0, minor = 0;
   std::sscanf(name.release, "%d.%d", &major, &minor);
-  return {"Linux 5.15 or later", major > 5 || (major == 5 && minor >= 15), Need::kRequired, "spillwayd",
+  return {"Linux 6.1 or later", major > 6 || (major == 6 && minor >= 1), Need::kRequired, "spillwayd",
           name.release};
 }
 

@@ -17,6 +17,7 @@
 #include "lab/testbed/interrupt.h"
 #include "lab/testbed/spec_reader.h"
 #include "lab/testbed/testbed.h"
+#include "report/file.h"
 #include "report/table.h"
 
 namespace spillway::cmd {
@@ -91,6 +92,13 @@ int List(const Context& context) {
 int Exec(const std::string& name, const std::string& label, const std::vector<std::string>& words) {
   const std::string path = "/run/netns/" + lab::NetnsName(name, label);
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) {
+    fmt::print(stderr,
+               "spillway lab exec: no {} in a testbed {}; `spillway lab list` has the testbeds, and "
+               "places are client, switch and SERVER-UNIT\n",
+               label, name);
+    return kExitFailed;
+  }
   if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
     fmt::print(stderr, "spillway lab exec: {}: {}\n", path, strerror(errno));
     return kExitFailed;
@@ -106,6 +114,9 @@ int Exec(const std::string& name, const std::string& label, const std::vector<st
 int RunExperiment(const Context& context, const std::string& file, const std::string& out, bool quick) {
   const auto spec = lab::LoadExperiment(file, quick);
   if (!spec) return Complain(spec.error());
+  // Before the minutes that the run takes.
+  if (auto made = out.empty() ? Result<void>() : report::MakeFolder(out); !made)
+    return Complain(made.error());
   lab::InterruptGuard guard;
   auto outcome = lab::RunExperiment(*spec, out);
   if (!outcome) return Complain(outcome.error());

@@ -42,6 +42,14 @@ int Main(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& e) {
+    // CLI11 says that a verb is missing, not that it does not know the one it was given.
+    if (app.get_subcommands().empty() && argc > 1 && app.remaining_size() > 0) {
+      fmt::print(stderr, "spillway: unknown {} {}; `spillway --help` lists them\n",
+                 argv[1][0] == '-' ? "option" : "verb", argv[1]);
+      return kExitBadInput;
+    }
+    return app.exit(e) == 0 ? kExitOk : kExitBadInput;
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? kExitOk : kExitBadInput;
   }

@@ -19,13 +19,17 @@ tl::unexpected<Error> FailWith(const char* operation, const std::string& path, i
 
 }  // namespace
 
+Result<void> MakeFolder(const std::string& folder) {
+  std::error_code ec;
+  std::filesystem::create_directories(folder, ec);
+  if (ec) return FailWith("create folder", folder, ec.value());
+  return {};
+}
+
 Result<void> WriteFile(const std::string& path, std::string_view text) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) {
-    std::error_code ec;
-    std::filesystem::create_directories(folder, ec);
-    if (ec) return FailWith("create folder", folder.string(), ec.value());
-  }
+  if (!folder.empty())
+    if (auto made = MakeFolder(folder.string()); !made) return made;
   const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return FailWith("open", temporary, errno);

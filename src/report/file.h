@@ -9,6 +9,9 @@
 
 namespace spillway::report {
 
+// With its parents; no error if it is there. Errors: kSystem.
+[[nodiscard]] Result<void> MakeFolder(const std::string& folder);
+
 // Writes `text` to `path` through a temporary neighbour and a rename, creating missing folders.
 // Errors: kSystem, naming the path and the reason.
 [[nodiscard]] Result<void> WriteFile(const std::string& path, std::string_view text);

@@ -74,12 +74,18 @@ void SetSizes(switch_bpf* skeleton, const Sizes& sizes, const spw_seed& seed) {
   set(skeleton->rodata->reply_line_mask, sizes.reply_lines - 1);
 }
 
+Result<unsigned> InterfaceIndex(const std::string& interface) {
+  const unsigned index = if_nametoindex(interface.c_str());
+  if (index != 0) return index;
+  return Fail(ErrorCode::kBadInput, fmt::format("switch.interfaces: no interface {} here", interface));
+}
+
 std::string PinFolder(const Options& options) { return options.bpffs + "/spillway/" + options.instance; }
 
 Result<void> EnsureBpfFs(const Options& options) {
   if (IsBpfFs(options.bpffs)) return {};
-  std::error_code ignored;
-  fs::create_directories(options.bpffs, ignored);
+  if (std::error_code error; !fs::is_directory(options.bpffs, error))
+    return Fail(ErrorCode::kBadInput, fmt::format("--bpffs {}: expected a folder", options.bpffs));
   if (mount("bpf", options.bpffs.c_str(), "bpf", 0, "mode=0700") != 0) {
     return FailSystem("mount of the BPF file system at " + options.bpffs, errno);
   }
@@ -196,16 +202,14 @@ Result<void> DataPlane::MapArrays() {
 }
 
 Result<void> DataPlane::Attach(const std::string& interface, model::AttachMode mode) {
-  unsigned ifindex = if_nametoindex(interface.c_str());
-  if (ifindex == 0) {
-    return Fail(ErrorCode::kBadInput, fmt::format("switch.interfaces: no interface {} here", interface));
-  }
-  InterfaceView view{interface, static_cast<int>(ifindex), true, ""};
+  Result<unsigned> ifindex = InterfaceIndex(interface);
+  if (!ifindex) return tl::make_unexpected(ifindex.error());
+  InterfaceView view{interface, static_cast<int>(*ifindex), true, ""};
   std::string pin = LinkPin(options_, interface);
   if (int fd = bpf_obj_get(pin.c_str()); fd >= 0) {
     bpf_link_info info{};
     uint32_t size = sizeof(info);
-    bool same = bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && info.xdp.ifindex == ifindex;
+    bool same = bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && info.xdp.ifindex == *ifindex;
     if (same && bpf_link_update(fd, program_fd(), nullptr) == 0) {
       bpf_xdp_query_opts query{};
       query.sz = sizeof(query);

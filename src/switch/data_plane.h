@@ -28,10 +28,14 @@ struct Sizes {
 // Sets what the program and its maps must know before they are loaded: for whoever loads it.
 void SetSizes(switch_bpf* skeleton, const Sizes& sizes, const spw_seed& seed);
 
+// Errors: kBadInput, no such interface.
+[[nodiscard]] Result<unsigned> InterfaceIndex(const std::string& interface);
+
 // Pin folder of an instance.
 std::string PinFolder(const Options& options);
 
-// Mounts the BPF file system at options.bpffs unless it is there. Errors: kUnavailable.
+// Mounts the BPF file system at options.bpffs, a folder that exists, unless it is there. Errors:
+// kBadInput, kSystem.
 [[nodiscard]] Result<void> EnsureBpfFs(const Options& options);
 
 // Removes the pins, and with them the programs. No error if there are none.

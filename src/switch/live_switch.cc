@@ -43,6 +43,27 @@ uint64_t Now(clockid_t clock) {
 uint32_t NowTick() { return spw_ticks(Now(CLOCK_MONOTONIC_COARSE)); }
 uint32_t NowBeat() { return spw_beats(Now(CLOCK_MONOTONIC)); }
 
+// What the pool file says of a unit.
+spw_unit_status StatusInFile(const model::Config& config, const std::string& pool, const std::string& server,
+                             const std::string& unit) {
+  for (const model::Server& s : config.FindPool(pool)->servers)
+    for (const model::Unit& u : s.units)
+      if (s.name == server && u.name == unit) return u.drain ? SPW_UNIT_DRAINING : SPW_UNIT_UP;
+  return SPW_UNIT_ABSENT;
+}
+
+std::vector<std::string> OverrideNotes(const Plan& plan, const Ledger& ledger) {
+  std::vector<std::string> notes;
+  for (const PlannedUnit& u : plan.units) {
+    const std::string name = UnitName(u.pool, u.server, u.unit);
+    const spw_unit_status in_file = StatusInFile(plan.config, u.pool, u.server, u.unit);
+    if (ledger.status.contains(name) && u.status != in_file)
+      notes.push_back(fmt::format("{} stays {}, as set by an operator; the file says {}", name,
+                                  model::ToString(u.status), model::ToString(in_file)));
+  }
+  return notes;
+}
+
 std::string LedgerPath(const Options& options) {
   return options.run_dir + "/" + options.instance + ".ledger";
 }
@@ -157,7 +178,26 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
   return self;
 }
 
+Result<ApplyReport> LiveSwitch::Check(const model::Config& config) const {
+  for (const std::string& interface : config.data_plane.interfaces)
+    if (auto index = InterfaceIndex(interface); !index) return tl::make_unexpected(index.error());
+  Ledger ledger = ledger_;
+  Result<Plan> plan = PlanOf(config, ledger);
+  if (!plan) return tl::make_unexpected(plan.error());
+  ApplyReport report;
+  report.changes = model::Diff(plan_.config, config);
+  report.notes = OverrideNotes(*plan, ledger);
+  return report;
+}
+
 Result<ApplyReport> LiveSwitch::Apply(const model::Config& config) {
+  Ledger ledger = ledger_;
+  Result<Plan> plan = PlanOf(config, ledger);
+  if (!plan) return tl::make_unexpected(plan.error());
+  return Commit(std::move(*plan), std::move(ledger));
+}
+
+Result<Plan> LiveSwitch::PlanOf(const model::Config& config, Ledger& ledger) const {
   uint32_t buckets = plane_->meta().flow_buckets;
   if (config.data_plane.flow_table_entries != uint64_t{buckets} * SPW_BUCKET_ENTRIES) {
     return Fail(
@@ -166,10 +206,7 @@ Result<ApplyReport> LiveSwitch::Apply(const model::Config& config) {
                     "run spillwayd --remove and start afresh",
                     config.data_plane.flow_table_entries, uint64_t{buckets} * SPW_BUCKET_ENTRIES));
   }
-  Ledger ledger = ledger_;
-  Result<Plan> plan = MakePlan(config, ledger, plane_->meta().ring_capacity);
-  if (!plan) return tl::make_unexpected(plan.error());
-  return Commit(std::move(*plan), std::move(ledger));
+  return MakePlan(config, ledger, plane_->meta().ring_capacity);
 }
 
 // Everything that can fail comes first: lines planned, interfaces attached, ledger saved. Then units,
@@ -193,6 +230,7 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
   }
   ApplyReport report;
   report.changes = model::Diff(plan_.config, plan.config);
+  report.notes = OverrideNotes(plan, ledger);
   plane_->SetFlowLimits(plan.flow_limits);
   WriteServers(plan);
   WriteUnits(plan);
@@ -410,7 +448,10 @@ Result<void> LiveSwitch::SetUnitStatus(const std::string& pool, const std::strin
   if (FindUnit(pool, server, unit) == nullptr) return Fail(ErrorCode::kBadInput, "no unit " + name);
   if (status == SPW_UNIT_ABSENT) return Fail(ErrorCode::kBadInput, "status: expected up, draining or down");
   Ledger ledger = ledger_;
-  ledger.status[name] = status;
+  if (status == StatusInFile(plan_.config, pool, server, unit))
+    ledger.status.erase(name);
+  else
+    ledger.status[name] = status;
   Result<Plan> plan = MakePlan(plan_.config, ledger, plane_->meta().ring_capacity);
   if (!plan) return tl::make_unexpected(plan.error());
   return Commit(std::move(*plan), std::move(ledger)).map([](const ApplyReport&) {});

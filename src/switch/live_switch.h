@@ -33,6 +33,7 @@ class LiveSwitch : public Switch {
                                                              const Options& options);
 
   bool adopted() const override { return plane_->adopted(); }
+  Result<ApplyReport> Check(const model::Config& config) const override;
   Result<ApplyReport> Apply(const model::Config& config) override;
   const model::Config& config() const override { return plan_.config; }
   Result<void> SetUnitStatus(const std::string& pool, const std::string& server, const std::string& unit,
@@ -53,6 +54,7 @@ class LiveSwitch : public Switch {
   LiveSwitch(Options options, std::unique_ptr<InstanceLock> lock)
       : options_(options), lock_(std::move(lock)) {}
 
+  [[nodiscard]] Result<Plan> PlanOf(const model::Config& config, Ledger& ledger) const;
   [[nodiscard]] Result<ApplyReport> Commit(Plan plan, Ledger ledger);
   [[nodiscard]] Result<void> AttachInterfaces(const model::SwitchConfig& wanted);
   void WriteServers(const Plan& plan);

@@ -69,6 +69,7 @@ struct FlowTableView {
 // What an Apply changed, in words for the log and for `spillway apply`.
 struct ApplyReport {
   std::vector<std::string> changes;
+  std::vector<std::string> notes;  // units on which an operator's word overrides the file
   uint32_t slots_moved = 0, slots_total = 0;
 };
 
@@ -89,9 +90,12 @@ class Switch {
   // All or nothing. kBadInput when the running switch cannot take it (flow_table size, interfaces'
   // limits, units reordered). A drained unit of the old config stays drained if still named.
   [[nodiscard]] virtual Result<ApplyReport> Apply(const model::Config& config) = 0;
+  // What Apply would say, without applying: errors that need no attempt, and the changes.
+  [[nodiscard]] virtual Result<ApplyReport> Check(const model::Config& config) const = 0;
   virtual const model::Config& config() const = 0;
 
-  // Operator's word on one unit, kept across Apply until changed again: up, draining or down.
+  // Operator's word on one unit: up, draining or down. One that differs from the file's overrides it
+  // and is kept across Apply until changed again.
   [[nodiscard]] virtual Result<void> SetUnitStatus(const std::string& pool, const std::string& server,
                                                    const std::string& unit, spw_unit_status status) = 0;
   // Forgets the (boot id, sequence) last seen, for an agent whose clock was set back.

@@ -127,5 +127,25 @@ TEST_F(Daemon, RefusesABrokenFileAtStartAndNamesTheLine) {
   EXPECT_TRUE(bed_->ApiAnswers());
 }
 
+// A drain that was taken back leaves the pool file in charge; one that contradicts it is said to.
+TEST_F(Daemon, AnOperatorsWordHoldsOnlyWhereItDiffersFromTheFile) {
+  const Ran drained = bed_->Cli({"drain", "lab/s1/nic"}),
+            undone = bed_->Cli({"drain", "--undo", "lab/s1/nic"});
+  ASSERT_EQ(drained.exit, 0) << drained.err;
+  ASSERT_EQ(undone.exit, 0) << undone.err;
+  model::Config config = bed_->config();
+  config.pools[0].servers[0].units[1].drain = true;
+  const Ran applied = bed_->Apply(config);
+  ASSERT_EQ(applied.exit, 0) << applied.err;
+  EXPECT_THAT(applied.out, Not(HasSubstr("note:")));
+  EXPECT_THAT(bed_->Cli({"show", "units"}).out, HasSubstr("draining"));
+
+  ASSERT_EQ(bed_->Cli({"set", "unit", "lab/s1/nic", "status=up"}).exit, 0);
+  const Ran again = bed_->Apply(config);
+  EXPECT_THAT(again.out,
+              HasSubstr("note: lab/s1/nic stays up, as set by an operator; the file says draining"));
+  EXPECT_THAT(bed_->Cli({"show", "units"}).out, Not(HasSubstr("draining")));
+}
+
 }  // namespace
 }  // namespace spillway::e2e

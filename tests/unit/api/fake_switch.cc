@@ -35,11 +35,17 @@ model::Config PoolConfig() {
   return *config;
 }
 
+Result<switching::ApplyReport> FakeSwitch::Check(const model::Config& config) const {
+  calls++;
+  if (refuse) return tl::make_unexpected(*refuse);
+  return switching::ApplyReport{.changes = model::Diff(config_, config), .notes = {"a note"}};
+}
+
 Result<switching::ApplyReport> FakeSwitch::Apply(const model::Config& config) {
   calls++;
   if (refuse) return tl::make_unexpected(*refuse);
   switching::ApplyReport report{
-      .changes = model::Diff(config_, config), .slots_moved = 3, .slots_total = 101};
+      .changes = model::Diff(config_, config), .notes = {}, .slots_moved = 3, .slots_total = 101};
   config_ = config;
   return report;
 }

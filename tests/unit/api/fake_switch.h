@@ -22,6 +22,7 @@ class FakeSwitch : public switching::Switch {
   explicit FakeSwitch(model::Config config) : config_(std::move(config)) {}
 
   bool adopted() const override { return adopted_value; }
+  Result<switching::ApplyReport> Check(const model::Config& config) const override;
   Result<switching::ApplyReport> Apply(const model::Config& config) override;
   const model::Config& config() const override { return config_; }
   Result<void> SetUnitStatus(const std::string& pool, const std::string& server, const std::string& unit,

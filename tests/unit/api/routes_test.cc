@@ -124,7 +124,15 @@ TEST_F(Routes, CheckTellsChangesAndChangesNothing) {
   const Response response = Post("/v1/check", Replaced(testing::PoolYaml(), "capacity: 6", "capacity: 4"));
   ASSERT_EQ(response.status, 200) << response.body;
   EXPECT_EQ(json::parse(response.body)["changes"].size(), 1u);
+  EXPECT_EQ(json::parse(response.body)["notes"][0], "a note");
   EXPECT_EQ(switch_.config(), testing::PoolConfig());
+}
+
+TEST_F(Routes, ADryRunIsRefusedAsTheApplyWouldBe) {
+  switch_.refuse = Error{ErrorCode::kBadInput, "its size is fixed"};
+  const Response response = Post("/v1/apply", testing::PoolYaml(), {{"dry_run", "1"}});
+  EXPECT_EQ(response.status, 400);
+  EXPECT_THAT(ErrorOf(response), HasSubstr("its size is fixed"));
 }
 
 TEST_F(Routes, CheckNamesTheFaultyPlace) {

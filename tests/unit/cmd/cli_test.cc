@@ -191,11 +191,11 @@ TEST_F(CliWithDaemon, AppliesAFileOrSaysWhatWouldChange) {
   Edit("capacity: 6", "capacity: 4");
   const Outcome dry = Run({"apply", folder_.File("pool.yaml"), "--dry-run"});
   EXPECT_EQ(dry.exit_code, 0) << dry.err;
-  EXPECT_THAT(dry.out, HasSubstr("1 changes, not applied"));
+  EXPECT_THAT(dry.out, HasSubstr("1 change, not applied"));
   EXPECT_EQ(Json({"show", "units"})[0]["capacity"], 6);
   const Outcome wet = Run({"apply", folder_.File("pool.yaml")});
   EXPECT_EQ(wet.exit_code, 0) << wet.err;
-  EXPECT_THAT(wet.out, HasSubstr("1 changes applied, 3 of 101 ring slots moved"));
+  EXPECT_THAT(wet.out, HasSubstr("1 change applied, 3 of 101 ring slots moved"));
   EXPECT_EQ(Json({"show", "units"})[0]["capacity"], 4);
 }
 
