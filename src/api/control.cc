@@ -36,7 +36,11 @@ model::Service* FindService(model::Config& config, const std::string& name) {
 }  // namespace
 
 Control::Control(switching::Switch& sw, DaemonInfo info)
-    : info_(std::move(info)), switch_(sw), start_time_s_(UnixTime()), apply_time_s_(start_time_s_) {
+    : info_(std::move(info)),
+      switch_(sw),
+      start_time_s_(UnixTime()),
+      apply_time_s_(start_time_s_),
+      applied_file_(info_.config_path) {
   SaveLastGood();
 }
 
@@ -50,13 +54,13 @@ Result<switching::ApplyReport> Control::Check(const std::string& yaml, const std
 Result<switching::ApplyReport> Control::Apply(const std::string& yaml, const std::string& file_name) {
   const auto config = model::ParseConfig(yaml, file_name);  // reads key files: not under the mutex
   const std::lock_guard lock(mutex_);
-  return Take(config);
+  return TakeFile(config, file_name);
 }
 
 Result<switching::ApplyReport> Control::Reload() {
   const auto config = model::LoadConfig(info_.config_path);
   const std::lock_guard lock(mutex_);
-  return Take(config);
+  return TakeFile(config, info_.config_path);
 }
 
 std::optional<Result<void>> Control::ChangeUnit(const std::string& pool, const std::string& server,
@@ -90,10 +94,17 @@ std::optional<Result<switching::ApplyReport>> Control::ChangeService(const std::
   return Take(Revalidate(config));
 }
 
+Result<switching::ApplyReport> Control::TakeFile(const Result<model::Config>& config,
+                                                 const std::string& file) {
+  auto report = Take(config);
+  last_apply_ok_ = report.has_value();
+  if (report) applied_file_ = file;
+  return report;
+}
+
 Result<switching::ApplyReport> Control::Take(const Result<model::Config>& config) {
   auto report =
       config ? switch_.Apply(*config) : Result<switching::ApplyReport>(tl::make_unexpected(config.error()));
-  last_apply_ok_ = report.has_value();
   if (!report) {
     spdlog::error("configuration refused, the running one is kept");
     std::istringstream lines(report.error().message);  // a file's problems are told together
@@ -140,6 +151,7 @@ Snapshot Control::Read() const {
           .start_time_s = start_time_s_,
           .apply_time_s = apply_time_s_,
           .last_apply_ok = last_apply_ok_,
+          .applied_file = applied_file_,
           .adopted = switch_.adopted(),
           .interfaces = switch_.Interfaces(),
           .units = switch_.Units(),

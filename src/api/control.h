@@ -65,7 +65,8 @@ class Control {
   std::string ConfigYaml() const;
 
  private:
-  // These three expect mutex_ to be held.
+  // These expect mutex_ to be held.
+  Result<switching::ApplyReport> TakeFile(const Result<model::Config>& config, const std::string& file);
   Result<switching::ApplyReport> Take(const Result<model::Config>& config);
   Result<model::Config> Revalidate(const model::Config& config) const;
   void SaveLastGood() const;
@@ -76,7 +77,8 @@ class Control {
   switching::Switch& switch_;  // guarded by mutex_
   double start_time_s_ = 0;    // Unix time
   double apply_time_s_ = 0;    // guarded by mutex_
-  bool last_apply_ok_ = true;  // guarded by mutex_
+  bool last_apply_ok_ = true;  // guarded by mutex_; of files, not of single changes
+  std::string applied_file_;   // guarded by mutex_; what the running configuration was read from
 };
 
 }  // namespace spillway::api

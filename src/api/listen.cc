@@ -120,6 +120,10 @@ Result<UnixListener> ListenUnix(const std::string& path) {
   return UnixListener{fd, SocketFile(path, status.st_dev, status.st_ino)};
 }
 
+Result<void> CheckEndpoint(const std::string& endpoint) {
+  return ParseEndpoint(endpoint).map([](const TcpAddress&) {});
+}
+
 Result<int> ListenTcp(const std::string& endpoint) {
   const auto address = ParseEndpoint(endpoint);
   if (!address) return tl::make_unexpected(address.error());

@@ -41,6 +41,9 @@ struct UnixListener {
 // by a killed process, is replaced. kConflict: somebody answers, or the path is no socket.
 [[nodiscard]] Result<UnixListener> ListenUnix(const std::string& path);
 
+// Whether ListenTcp could take it. Errors: kBadInput.
+[[nodiscard]] Result<void> CheckEndpoint(const std::string& endpoint);
+
 // Listens on "ADDRESS:PORT" or "[ADDRESS6]:PORT"; port 0 picks one. The fd.
 [[nodiscard]] Result<int> ListenTcp(const std::string& endpoint);
 

@@ -15,9 +15,10 @@ namespace spillway::api {
 struct Snapshot {
   std::string version;
   std::string instance;
-  double start_time_s = 0;    // Unix time
-  double apply_time_s = 0;    // Unix time of the last configuration taken
-  bool last_apply_ok = true;  // whether the last one offered was taken
+  double start_time_s = 0;     // Unix time
+  double apply_time_s = 0;     // Unix time of the last configuration taken
+  bool last_apply_ok = true;   // whether the last file offered was taken
+  std::string applied_file{};  // what the running configuration was read from
   bool adopted = false;
   std::vector<switching::InterfaceView> interfaces;
   std::vector<switching::UnitView> units;

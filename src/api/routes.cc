@@ -69,6 +69,7 @@ Response Status(const Control& control) {
                {"uptime_s", control.uptime_s()},
                {"adopted", s.adopted},
                {"config_file", control.info().config_path},
+               {"applied_file", s.applied_file},
                {"last_apply_ok", s.last_apply_ok},
                {"interfaces", ToJson(s.interfaces)},
                {"services", s.services.size()},

@@ -18,6 +18,11 @@ std::string CheckInstance(const std::string& name) {
   return good ? "" : "expected 1 to 32 letters, digits, '.', '_' or '-', not starting with '.'";
 }
 
+std::string CheckMetrics(const std::string& text) {
+  const auto good = api::CheckEndpoint(text);
+  return good ? "" : good.error().message;
+}
+
 std::string CheckApi(const std::string& text) {
   const auto path = api::ParseApiOption(text);
   return path ? "" : path.error().message;
@@ -45,7 +50,8 @@ std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
       ->type_name("PATH")
       ->check(CLI::Validator(CheckApi, ""));
   app.add_option("--metrics", o.metrics, "Serve /metrics, and nothing else, on this TCP address too [off]")
-      ->type_name("ADDRESS:PORT");
+      ->type_name("ADDRESS:PORT")
+      ->check(CLI::Validator(CheckMetrics, ""));
   app.add_option("--bpffs", o.bpffs, "BPF file system, mounted if it is not")
       ->type_name("PATH")
       ->capture_default_str();

@@ -111,7 +111,9 @@ Result<std::unique_ptr<InstanceLock>> InstanceLock::Take(const Options& options)
   fs::create_directories(options.run_dir, ignored);
   std::string path = options.run_dir + "/" + options.instance + ".lock";
   int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return Fail(ErrorCode::kSystem, "opening " + path + ": " + std::strerror(errno));
+  if (fd < 0)
+    return Fail(ErrorCode::kUnavailable, fmt::format("opening {}: {}{}", path, std::strerror(errno),
+                                                     errno == EACCES ? " (spillwayd runs as root)" : ""));
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     char pid[32] = "?";
     ssize_t got = pread(fd, pid, sizeof(pid) - 1, 0);

@@ -77,6 +77,21 @@ TEST_F(Routes, StatusTellsWhoItIsAndCountsUnits) {
   EXPECT_EQ(status["flow_table"]["capacity"], 65536);
 }
 
+TEST_F(Routes, StatusNamesTheFileThatRunsAndWhetherTheLastOneWasRefused) {
+  const std::string start = json::parse(Get("/v1/status").body)["applied_file"];
+  EXPECT_EQ(start, json::parse(Get("/v1/status").body)["config_file"]);
+  ASSERT_EQ(Post("/v1/apply", testing::PoolYaml(), {{"name", "mine.yaml"}}).status, 200);
+  EXPECT_EQ(json::parse(Get("/v1/status").body)["applied_file"], "mine.yaml");
+  ASSERT_EQ(Post("/v1/apply", "nonsense", {{"name", "bad.yaml"}}).status, 400);
+  EXPECT_EQ(json::parse(Get("/v1/status").body)["applied_file"], "mine.yaml");
+  EXPECT_EQ(json::parse(Get("/v1/status").body)["last_apply_ok"], false);
+}
+
+TEST_F(Routes, AMistypedChangeIsNoRefusedFile) {
+  ASSERT_EQ(Post("/v1/units/rack1/s1/nic", R"({"capacity": 1e9})").status, 400);
+  EXPECT_EQ(json::parse(Get("/v1/status").body)["last_apply_ok"], true);
+}
+
 TEST_F(Routes, UnitsSpeakTheWordsOfThePoolFile) {
   switch_.touch_up = [](switching::UnitView& unit) {
     if (unit.unit == "nic") unit.report_age_ms = 12.5;
