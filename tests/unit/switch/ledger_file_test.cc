@@ -112,8 +112,11 @@ TEST_F(LedgerFileTest, IndicesAndStatesThatCannotBeAreRefused) {
   ASSERT_TRUE(SaveLedger(ledger_, path_).has_value());
   EXPECT_FALSE(LoadLedger(path_));
   ledger_.unit_index.erase("p/s0/gpu");
-  ledger_.status["p/s0/cpu"] = static_cast<spw_unit_status>(9);
   ASSERT_TRUE(SaveLedger(ledger_, path_).has_value());
+  std::string text = Read();
+  const std::string draining = "\"p/s0/nic\": 2";
+  ASSERT_NE(text.find(draining), std::string::npos) << text;
+  Write(text.replace(text.find(draining), draining.size(), "\"p/s0/nic\": 9"));
   EXPECT_FALSE(LoadLedger(path_));
 }
 
