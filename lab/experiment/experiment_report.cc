@@ -162,6 +162,9 @@ std::string FindingsText(const ExperimentSpec& spec, const Results& results) {
     else
       text += fmt::format("{}: loss at the lowest load already", v.policy);
     if (v.load_ratio) text += fmt::format(", {:.2f} times {}", *v.load_ratio, results.verdicts[0].policy);
+    if (!v.disturbed_pct.empty())
+      text += fmt::format("; at {} it lost some, though more was answered later: the machine, not the load",
+                          Loads(v.disturbed_pct));
     text += ".\n";
     if (&v == &results.verdicts[0]) continue;
     if (v.p99_above_pct.empty())

@@ -24,10 +24,13 @@ Verdict JudgeOne(const std::vector<Row>& rows, const std::string& policy, double
   Verdict verdict;
   verdict.policy = policy;
   for (const Row* row : own) {
-    if (!Answered(*row, tolerated_loss_pct)) break;
+    if (!Answered(*row, tolerated_loss_pct)) continue;
     verdict.load_before_loss_pct = row->load_pct;
     verdict.rps_before_loss = row->rps.median;
   }
+  for (const Row* row : own)
+    if (!Answered(*row, tolerated_loss_pct) && row->load_pct < verdict.load_before_loss_pct)
+      verdict.disturbed_pct.push_back(row->load_pct);
   return verdict;
 }
 
@@ -49,6 +52,12 @@ std::vector<Row> Summarise(const std::vector<Measurement>& rounds) {
                     report::SpreadOf(answered)});
   }
   return rows;
+}
+
+bool AllLost(const std::vector<Row>& rows, double load_pct, double tolerated_loss_pct) {
+  return std::none_of(rows.begin(), rows.end(), [&](const Row& row) {
+    return row.load_pct == load_pct && Answered(row, tolerated_loss_pct);
+  });
 }
 
 std::vector<Verdict> Judge(const std::vector<Row>& rows, double tolerated_loss_pct) {

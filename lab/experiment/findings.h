@@ -30,8 +30,10 @@ std::vector<Row> Summarise(const std::vector<Measurement>& rounds);
 
 struct Verdict {
   std::string policy;
-  // The highest load up to which every level was answered; nullopt: not even the lowest.
+  // The highest load that was answered; nullopt: none. Load that is answered at a higher level was not
+  // lost for want of capacity at a lower one: such levels are `disturbed_pct`.
   std::optional<double> load_before_loss_pct;
+  std::vector<double> disturbed_pct;
   double rps_before_loss = 0;
   // Against the first policy; nullopt for the first itself, or where it has no such load.
   std::optional<double> load_ratio;
@@ -39,6 +41,9 @@ struct Verdict {
   // every round of ours above every round of theirs.
   std::vector<double> p99_above_pct, p99_clearly_above_pct;
 };
+
+// Whether every policy lost more than that at this level.
+bool AllLost(const std::vector<Row>& rows, double load_pct, double tolerated_loss_pct);
 
 std::vector<Verdict> Judge(const std::vector<Row>& rows, double tolerated_loss_pct);
 

@@ -12,6 +12,7 @@ namespace spillway::lab {
 namespace {
 
 constexpr double kLatencyLimit = 10;               // times the unloaded latency (P4Mite, ICNP 2022)
+constexpr int kLostLevelsEnough = 2;               // higher loads would tell nothing more
 constexpr std::chrono::milliseconds kSettle{300};  // queues empty, agents report the calm
 
 const model::Service& ServiceOf(const ExperimentSpec& spec, const Testbed& testbed) {
@@ -172,7 +173,8 @@ Result<std::vector<Measurement>> Sweep(const ExperimentSpec& spec, Testbed& test
   std::vector<Measurement> all;
   const size_t policies = spec.policies.size();
   const double total = static_cast<double>(spec.load_pct.size() * policies) * spec.rounds;
-  for (double load_pct : spec.load_pct)
+  int all_lost = 0;  // successive levels
+  for (double load_pct : spec.load_pct) {
     for (int round = 0; round < spec.rounds; round++)
       for (size_t turn = 0; turn < policies; turn++) {
         const PolicyRun& policy = spec.policies[(turn + static_cast<size_t>(round)) % policies];
@@ -192,6 +194,9 @@ Result<std::vector<Measurement>> Sweep(const ExperimentSpec& spec, Testbed& test
                        LatencyPercentile(*sample, 99, run.timeout_s),
                        AnsweredPct(*sample, calibration.limit_ms)});
       }
+    all_lost = AllLost(Summarise(all), load_pct, spec.tolerated_loss_pct) ? all_lost + 1 : 0;
+    if (all_lost == kLostLevelsEnough) break;
+  }
   return all;
 }
 

@@ -26,12 +26,13 @@ struct Calibration {
 // Called before each step: fraction of the step's part done, and what is next.
 using OnStep = std::function<void(double, const std::string&)>;
 
-// Each kind of unit alone, at its own address (an emulated one as it is described): the highest rate without loss, or, where a quota
-// limits it, the rate that uses the quota up.
+// Each kind of unit alone, at its own address (an emulated one as it is described): the highest rate without
+// loss, or, where a quota limits it, the rate that uses the quota up.
 [[nodiscard]] Result<Calibration> Calibrate(const ExperimentSpec& spec, const Testbed& testbed,
                                             const OnStep& on_step);
 
-// Level by level; at each, rounds of all policies in turn, the order rotating.
+// Level by level; at each, rounds of all policies in turn, the order rotating. Ends early after two levels
+// at which every policy lost.
 [[nodiscard]] Result<std::vector<Measurement>> Sweep(const ExperimentSpec& spec, Testbed& testbed,
                                                      const Calibration& calibration, const OnStep& on_step);
 

@@ -20,7 +20,8 @@ using nlohmann::json;
 void PrintChanges(const json& answer, bool dry_run) {
   const auto& changes = answer.at("changes");
   for (const auto& change : changes) fmt::print("{}\n", change.get<std::string>());
-  for (const auto& note : answer.at("notes")) fmt::print("note: {}\n", note.get<std::string>());
+  for (const auto& note : answer.value("notes", json::array()))
+    fmt::print("note: {}\n", note.get<std::string>());
   const char* plural = changes.size() == 1 ? "" : "s";
   if (dry_run)
     fmt::print("{} change{}, not applied\n", changes.size(), plural);

@@ -27,9 +27,9 @@ std::string StatusText(const json& s) {
       "spillwayd {}  instance {}  pid {}  up {:.0f} s{}\nconfiguration  {}{}\n",
       s.at("version").get<std::string>(), s.at("instance").get<std::string>(), s.at("pid").get<int>(),
       s.at("uptime_s").get<double>(), s.at("adopted").get<bool>() ? "  (data plane adopted)" : "",
-      s.at("applied_file").get<std::string>(),
+      s.value("applied_file", s.at("config_file").get<std::string>()),
       s.at("last_apply_ok").get<bool>() ? "" : "  (the last one offered was refused)");
-  if (s.at("applied_file") != s.at("config_file"))
+  if (s.value("applied_file", s.at("config_file").get<std::string>()) != s.at("config_file"))
     text += fmt::format("               SIGHUP goes back to {}\n", s.at("config_file").get<std::string>());
   for (const auto& interface : s.at("interfaces")) {
     const auto why = interface.at("why_generic").get<std::string>();

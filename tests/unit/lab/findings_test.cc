@@ -14,9 +14,17 @@ Measurement At(const char* policy, double load, double p99, double answered) {
   return {policy, load, load * 100, 1, p99, answered};
 }
 
-TEST(Verdict, LoadBeforeLossEndsAtTheFirstLossEvenIfALaterLevelDoesWell) {
-  auto verdicts = Judge(Summarise({At("a", 50, 1, 100), At("a", 80, 1, 90), At("a", 90, 1, 100)}), 1);
-  EXPECT_EQ(verdicts[0].load_before_loss_pct, 50);
+TEST(Verdict, LoadBeforeLossIsTheHighestAnsweredAndLossBelowItIsTold) {
+  auto verdicts =
+      Judge(Summarise({At("a", 50, 1, 100), At("a", 80, 1, 90), At("a", 90, 1, 100), At("a", 95, 1, 50)}), 1);
+  EXPECT_EQ(verdicts[0].load_before_loss_pct, 90);
+  EXPECT_THAT(verdicts[0].disturbed_pct, ElementsAre(80));
+}
+
+TEST(Verdict, AllLostMeansEveryPolicyAtThatLevel) {
+  auto rows = Summarise({At("a", 80, 1, 90), At("b", 80, 1, 100), At("a", 90, 1, 90), At("b", 90, 1, 98)});
+  EXPECT_FALSE(AllLost(rows, 80, 1));
+  EXPECT_TRUE(AllLost(rows, 90, 1));
 }
 
 TEST(Verdict, RatioIsOfTheRatesBeforeLoss) {
