@@ -22,7 +22,7 @@ bool HasQuota(const ExperimentSpec& spec) {
   return false;
 }
 
-// What ran: "2 servers; client dnsperf; host-only: unit policy host-only, ...".
+// What ran: "2 servers of 2 units each, dnsperf as client. blind is unit policy host-only, ...".
 std::string WhatRan(const ExperimentSpec& spec) {
   std::string policies;
   for (const PolicyRun& p : spec.policies)
