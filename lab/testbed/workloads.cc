@@ -134,7 +134,7 @@ WorkloadPlan PlanWorkload(const TestbedSpec& spec, const model::Config& config, 
       const Emulated& e = unit.spec.emulated;
       process.argv = {paths.programs + "/spillway-unit",
                       "--name",
-                      unit.label.substr(0, 24),
+                      unit.label.substr(0, 16),
                       "--workers",
                       fmt::format("{}", e.workers),
                       "--service",

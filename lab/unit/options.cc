@@ -22,8 +22,7 @@ CLI::Option* AddDuration(CLI::App& app, const std::string& name, std::chrono::na
       ->default_str(shown_default);
 }
 
-void AddOptions(CLI::App& app, Settings& settings) {
-  app.option_defaults()->always_capture_default();
+void AddServerOptions(CLI::App& app, ServerSettings& settings) {
   app.add_option_function<std::vector<std::string>>(
          "--listen",
          [&settings](const std::vector<std::string>& texts) {
@@ -46,10 +45,15 @@ void AddOptions(CLI::App& app, Settings& settings) {
          "Protocols to answer")
       ->check(CLI::IsMember({"udp", "tcp", "both"}))
       ->default_str("both");
-  app.add_option("--name", settings.name, "Name of this unit in its answers, at most 24 bytes")
+  app.add_option("--name", settings.name, "Name of this unit in its answers, at most 16 bytes")
       ->check([](const std::string& name) {
-        return name.empty() || name.size() > kNameBytes ? "expected 1 to 24 bytes" : "";
+        return name.empty() || name.size() > kNameBytes ? "expected 1 to 16 bytes" : "";
       });
+}
+
+void AddOptions(CLI::App& app, Settings& settings) {
+  app.option_defaults()->always_capture_default();
+  AddServerOptions(app, settings);
   app.add_option("--workers", settings.workers, "Requests served at a time")->check(CLI::Range(1, 65536));
   app.add_option("--queue", settings.queue_limit, "Requests that may wait; further ones are lost")
       ->check(CLI::Range(0, 10'000'000));

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <string>
 
+#include "emulated_workers.h"
 #include "server.h"
 
 namespace spillway::unit {
@@ -13,6 +14,13 @@ namespace spillway::unit {
 // Declares a time option ("500us") that fills `value`.
 CLI::Option* AddDuration(CLI::App& app, const std::string& name, std::chrono::nanoseconds& value,
                          const std::string& help, const std::string& shown_default);
+
+// Declares what every unit's program takes: where it listens and what it is called.
+void AddServerOptions(CLI::App& app, ServerSettings& settings);
+
+struct Settings : ServerSettings, EmulatedSettings {
+  bool realtime = false;  // the program asks for real-time priority; Server itself does not
+};
 
 // Declares spillway-unit's options on `app`; `settings` is filled when it parses and outlives it.
 void AddOptions(CLI::App& app, Settings& settings);

@@ -6,9 +6,11 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "clock.h"
 
@@ -16,9 +18,10 @@ namespace spillway::unit {
 
 namespace {
 
-// epoll keys: UDP sockets by index, then these two, then TcpListener's own.
+// epoll keys: UDP sockets by index, then these three, then TcpListener's own.
 constexpr std::uint64_t kTimerKey = TcpListener::kFirstKey - 1;
 constexpr std::uint64_t kWakeKey = TcpListener::kFirstKey - 2;
+constexpr std::uint64_t kDoneKey = TcpListener::kFirstKey - 3;
 constexpr int kPortAttempts = 20;
 
 tl::unexpected<Error> SystemFault(const char* operation) {
@@ -27,7 +30,8 @@ tl::unexpected<Error> SystemFault(const char* operation) {
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::Open(const Settings& settings) {
+Result<std::unique_ptr<Server>> Server::Open(const ServerSettings& settings,
+                                             std::unique_ptr<Workers> workers) {
   const int epoll_fd = ::epoll_create1(EPOLL_CLOEXEC);
   if (epoll_fd < 0) return SystemFault("epoll_create1");
   const int timer_fd = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -35,9 +39,13 @@ Result<std::unique_ptr<Server>> Server::Open(const Settings& settings) {
     ::close(epoll_fd);
     return SystemFault("timerfd_create");
   }
-  std::unique_ptr<Server> server(new Server(settings, epoll_fd, timer_fd));
+  std::unique_ptr<Server> server(new Server(settings, std::move(workers), epoll_fd, timer_fd));
   epoll_event event{EPOLLIN, {.u64 = kTimerKey}};
   if (::epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer_fd, &event) != 0) return SystemFault("epoll_ctl");
+  event.data.u64 = kDoneKey;
+  if (const int fd = server->workers_->done_fd();
+      fd >= 0 && ::epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+    return SystemFault("epoll_ctl");
   for (const SocketAddress& address : settings.listen) {
     Result<void> listening = server->Listen(address);
     // A port the kernel gave for UDP may be taken for TCP: ask for another.
@@ -50,13 +58,12 @@ Result<std::unique_ptr<Server>> Server::Open(const Settings& settings) {
   return server;
 }
 
-Server::Server(const Settings& settings, int epoll_fd, int timer_fd)
+Server::Server(const ServerSettings& settings, std::unique_ptr<Workers> workers, int epoll_fd, int timer_fd)
     : settings_(settings),
       epoll_fd_(epoll_fd),
       timer_fd_(timer_fd),
       started_ns_(MonotonicNs()),
-      service_time_(settings.distribution, settings.service, settings.cv, settings.seed),
-      station_(settings.workers, settings.queue_limit),
+      workers_(std::move(workers)),
       tcp_(epoll_fd) {}
 
 Server::~Server() {
@@ -93,7 +100,7 @@ Result<void> Server::Run(int wake_fd, const std::function<bool()>& on_wake) {
                                  const ReturnPath& path) { Admit(request, payload, arrived_ns, path); };
   std::array<epoll_event, 64> events{};
   for (;;) {
-    SendDue();
+    SendDone();
     ArmTimer();
     const int count = ::epoll_wait(epoll_fd_, events.data(), static_cast<int>(events.size()), -1);
     if (count < 0 && errno != EINTR) return SystemFault("epoll_wait");
@@ -108,6 +115,8 @@ Result<void> Server::Run(int wake_fd, const std::function<bool()>& on_wake) {
         std::uint64_t expirations = 0;
         (void)!::read(timer_fd_, &expirations, sizeof expirations);
         armed_ns_ = 0;
+      } else if (event.data.u64 == kDoneKey) {
+        // SendDone sees to it.
       } else if (event.data.u64 >= TcpListener::kFirstKey) {
         tcp_.OnEvent(event.data.u64, event.events, statistics_, admit);
       } else {
@@ -120,45 +129,39 @@ Result<void> Server::Run(int wake_fd, const std::function<bool()>& on_wake) {
 void Server::Admit(const Request& request, std::string_view payload, std::int64_t arrived_ns,
                    const ReturnPath& path) {
   ++statistics_.received;
-  // In double: a cost of 4 million times the mean must not overflow.
-  const double cost = static_cast<double>(request.cost_milli) / 1000;
-  const auto service =
-      static_cast<std::int64_t>(std::min(static_cast<double>(service_time_.NextNs()) * cost, 1e15));
-  const std::optional<Visit> visit = station_.Arrive(arrived_ns, service);
-  if (!visit) {
+  Job job{request, arrived_ns, path, {}};
+  job.bytes.resize(kAnswerBytes + payload.size());
+  std::copy(payload.begin(), payload.end(), job.bytes.begin() + kAnswerBytes);
+  if (!workers_->Take(std::move(job))) {
     ++statistics_.dropped;
     return;
   }
-  const std::int64_t wait = visit->start_ns - arrived_ns;
-  statistics_.service_ns += static_cast<double>(service);
-  statistics_.wait_ns += static_cast<double>(wait);
-  statistics_.waiting_max = std::max<std::uint64_t>(statistics_.waiting_max, station_.Waiting(arrived_ns));
-  PendingAnswer answer{visit->done_ns + settings_.extra_latency.count(), 0, path, {}};
-  answer.bytes.resize(kAnswerBytes + payload.size());
+  statistics_.waiting_max = std::max<std::uint64_t>(statistics_.waiting_max, workers_->Waiting(arrived_ns));
+}
+
+void Server::SendDone() {
   const auto in_us = [](std::int64_t ns) {
     return static_cast<std::uint32_t>(std::min<std::int64_t>(ns / 1000, UINT32_MAX));
   };
-  Encode(Answer{request, in_us(service), in_us(wait), settings_.name}, answer.bytes.data());
-  std::copy(payload.begin(), payload.end(), answer.bytes.begin() + kAnswerBytes);
-  pending_.Add(std::move(answer));
-}
-
-void Server::SendDue() {
-  while (std::optional<PendingAnswer> answer = pending_.TakeDue(MonotonicNs())) {
-    statistics_.CountLateness(MonotonicNs() - answer->due_ns);
-    if (answer->path.udp_fd < 0) {
-      ++(tcp_.Send(std::move(*answer)) ? statistics_.answered : statistics_.abandoned);
+  while (std::optional<Job> job = workers_->TakeDone(MonotonicNs())) {
+    statistics_.service_ns += static_cast<double>(job->service_ns);
+    statistics_.wait_ns += static_cast<double>(job->wait_ns);
+    statistics_.CountLateness(MonotonicNs() - job->due_ns);
+    Encode(Answer{job->request, in_us(job->service_ns), in_us(job->wait_ns), settings_.name, job->result},
+           job->bytes.data());
+    if (job->path.udp_fd < 0) {
+      ++(tcp_.Send(std::move(*job)) ? statistics_.answered : statistics_.abandoned);
       continue;
     }
     for (UdpListener& listener : udp_) {
-      if (listener.fd() == answer->path.udp_fd)
-        ++(listener.Send(*answer) ? statistics_.answered : statistics_.send_failed);
+      if (listener.fd() == job->path.udp_fd)
+        ++(listener.Send(*job) ? statistics_.answered : statistics_.send_failed);
     }
   }
 }
 
 void Server::ArmTimer() {
-  const std::optional<std::int64_t> due = pending_.NextDueNs();
+  const std::optional<std::int64_t> due = workers_->NextDueNs();
   if (!due || *due == armed_ns_) return;
   armed_ns_ = *due;
   const itimerspec at{{}, {*due / 1'000'000'000, *due % 1'000'000'000}};
@@ -167,7 +170,7 @@ void Server::ArmTimer() {
 
 nlohmann::ordered_json Server::Summary() {
   const std::int64_t now = MonotonicNs();
-  return ToJson(statistics_, settings_.name, settings_.workers, station_.Waiting(now),
+  return ToJson(statistics_, settings_.name, workers_->count(), workers_->Waiting(now),
                 static_cast<double>(now - started_ns_) / 1e9);
 }
 

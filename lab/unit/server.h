@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An emulated unit: sockets in front of a Station. One thread: everything is called from the thread that
-// calls Run. Order of calls: Open, then Run once; Summary at any time from the same thread.
+// A unit: sockets in front of its workers. One thread: everything is called from the thread that calls
+// Run. Order of calls: Open, then Run once; Summary at any time from the same thread.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,33 +10,24 @@
 #include <string>
 #include <vector>
 
-#include "pending.h"
-#include "service_time.h"
-#include "station.h"
 #include "statistics.h"
 #include "tcp_listener.h"
 #include "udp_listener.h"
+#include "workers.h"
 
 namespace spillway::unit {
 
-struct Settings {
+struct ServerSettings {
   std::vector<SocketAddress> listen;  // at least one; port 0: given by the kernel, the same for UDP and TCP
   bool udp = true, tcp = true;
   std::string name = "unit";  // goes into every answer; at most kNameBytes
-  std::size_t workers = 1;
-  std::size_t queue_limit = 1024;  // requests that wait; the next is lost
-  Distribution distribution = Distribution::kConstant;
-  std::chrono::nanoseconds service{std::chrono::milliseconds(1)};  // mean per request, at cost 1
-  double cv = 0;                                                   // of kLognormal
-  std::chrono::nanoseconds extra_latency{0};                       // added to every answer, occupying nobody
-  std::uint64_t seed = 1;
-  bool realtime = false;  // the program asks for real-time priority; Server itself does not
 };
 
 class Server {
  public:
   // Errors: kConflict (address taken), kSystem; they name the address.
-  [[nodiscard]] static Result<std::unique_ptr<Server>> Open(const Settings& settings);
+  [[nodiscard]] static Result<std::unique_ptr<Server>> Open(const ServerSettings& settings,
+                                                            std::unique_ptr<Workers> workers);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -52,20 +42,18 @@ class Server {
   [[nodiscard]] nlohmann::ordered_json Summary();
 
  private:
-  explicit Server(const Settings& settings, int epoll_fd, int timer_fd);
+  Server(const ServerSettings& settings, std::unique_ptr<Workers> workers, int epoll_fd, int timer_fd);
   [[nodiscard]] Result<void> Listen(SocketAddress address);
   void Admit(const Request& request, std::string_view payload, std::int64_t arrived_ns,
              const ReturnPath& path);
-  void SendDue();
+  void SendDone();
   void ArmTimer();
 
-  const Settings settings_;
+  const ServerSettings settings_;
   int epoll_fd_, timer_fd_;
   const std::int64_t started_ns_;
   std::int64_t armed_ns_ = 0;
-  ServiceTime service_time_;
-  Station station_;
-  Pending pending_;
+  const std::unique_ptr<Workers> workers_;
   Statistics statistics_;
   std::vector<SocketAddress> addresses_;
   std::vector<UdpListener> udp_;

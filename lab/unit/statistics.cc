@@ -14,7 +14,6 @@ double Us(double ns) { return std::round(ns) / 1000; }
 
 nlohmann::ordered_json ToJson(const Statistics& s, const std::string& unit, std::size_t workers,
                               std::size_t waiting_now, double uptime_s) {
-  const double admitted = std::max(1.0, static_cast<double>(s.received - s.dropped));
   const double sent = std::max(1.0, static_cast<double>(s.answered + s.send_failed + s.abandoned));
   const double capacity_ns = static_cast<double>(workers) * uptime_s * 1e9;
   return {{"unit", unit},
@@ -29,8 +28,8 @@ nlohmann::ordered_json ToJson(const Statistics& s, const std::string& unit, std:
           {"waiting", waiting_now},
           {"waiting_max", s.waiting_max},
           {"utilisation_pct", capacity_ns > 0 ? std::round(s.service_ns / capacity_ns * 1e4) / 100 : 0},
-          {"service_mean_us", Us(s.service_ns / admitted)},
-          {"wait_mean_us", Us(s.wait_ns / admitted)},
+          {"service_mean_us", Us(s.service_ns / sent)},
+          {"wait_mean_us", Us(s.wait_ns / sent)},
           {"answer_late_mean_us", Us(s.late_ns / sent)},
           {"answer_late_max_us", Us(s.late_max_ns)}};
 }

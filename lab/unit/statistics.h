@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an emulated unit counts. Plain fields, written by the server's thread alone.
+// What a unit counts. Plain fields, written by the server's thread alone.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Statistics {
   std::uint64_t abandoned = 0;          // TCP answers whose connection had gone
   std::uint64_t connections = 0;        // TCP connections accepted
   std::uint64_t waiting_max = 0;        // longest queue
-  double service_ns = 0, wait_ns = 0;   // sums over admitted requests
+  double service_ns = 0, wait_ns = 0;   // sums over requests that were served
   double late_ns = 0, late_max_ns = 0;  // how long after its time an answer left: the machine's doing
 
   void CountLateness(std::int64_t ns) {

@@ -143,16 +143,16 @@ void TcpListener::Read(std::uint64_t key, Connection& connection, Statistics& st
   Watch(key, connection);
 }
 
-bool TcpListener::Send(PendingAnswer answer) {
-  const auto found = connections_.find(answer.path.connection);
+bool TcpListener::Send(Job job) {
+  const auto found = connections_.find(job.path.connection);
   if (found == connections_.end()) return false;
   Connection& connection = found->second;
   if (connection.out.empty()) {
-    connection.out = std::move(answer.bytes);
+    connection.out = std::move(job.bytes);
   } else {
-    connection.out += answer.bytes;
+    connection.out += job.bytes;
   }
-  return Flush(answer.path.connection, connection);
+  return Flush(job.path.connection, connection);
 }
 
 bool TcpListener::Flush(std::uint64_t key, Connection& connection) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The TCP side of an emulated unit: listening sockets and their connections, each carrying requests one
+// The TCP side of a unit: listening sockets and their connections, each carrying requests one
 // after the other, several at a time if the peer likes (answers then leave as they are done). A
 // connection that holds more than kHeldLimit bytes of answers is not read from until it has drained.
 // Belongs to the server's thread.
@@ -32,7 +32,7 @@ class TcpListener {
   void OnEvent(std::uint64_t key, std::uint32_t events, Statistics& statistics, const OnRequest& on_request);
 
   // False: the connection has gone.
-  [[nodiscard]] bool Send(PendingAnswer answer);
+  [[nodiscard]] bool Send(Job job);
 
  private:
   struct Connection {

@@ -114,16 +114,16 @@ void UdpListener::Receive(Statistics& statistics, const OnRequest& on_request) {
   }
 }
 
-bool UdpListener::Send(const PendingAnswer& answer) {
-  iovec piece{const_cast<char*>(answer.bytes.data()), answer.bytes.size()};
+bool UdpListener::Send(const Job& job) {
+  iovec piece{const_cast<char*>(job.bytes.data()), job.bytes.size()};
   msghdr message{};
-  message.msg_name = const_cast<sockaddr*>(answer.path.peer.get());
-  message.msg_namelen = answer.path.peer.length;
+  message.msg_name = const_cast<sockaddr*>(job.path.peer.get());
+  message.msg_namelen = job.path.peer.length;
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
   alignas(cmsghdr) char control[kControlBytes] = {};
   if (any_) {
-    const bool v4 = answer.path.peer.family() == AF_INET;
+    const bool v4 = job.path.peer.family() == AF_INET;
     const std::size_t size = v4 ? sizeof(in_pktinfo) : sizeof(in6_pktinfo);
     message.msg_control = control;
     message.msg_controllen = CMSG_SPACE(size);
@@ -131,10 +131,9 @@ bool UdpListener::Send(const PendingAnswer& answer) {
     c->cmsg_level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
     c->cmsg_type = v4 ? IP_PKTINFO : IPV6_PKTINFO;
     c->cmsg_len = CMSG_LEN(size);
-    std::memcpy(
-        CMSG_DATA(c),
-        v4 ? static_cast<const void*>(&answer.path.local4) : static_cast<const void*>(&answer.path.local6),
-        size);
+    std::memcpy(CMSG_DATA(c),
+                v4 ? static_cast<const void*>(&job.path.local4) : static_cast<const void*>(&job.path.local6),
+                size);
   }
   return ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }

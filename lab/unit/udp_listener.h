@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// One UDP socket of an emulated unit: requests in, answers out from the address they were asked at.
+// One UDP socket of a unit: requests in, answers out from the address they were asked at.
 // Belongs to the server's thread.
 #pragma once
 
 #include <functional>
 #include <string>
 
+#include "job.h"
 #include "model/error.h"
-#include "pending.h"
 #include "statistics.h"
-#include "wire.h"
 
 namespace spillway::unit {
 
@@ -29,7 +28,7 @@ class UdpListener {
   // Takes up to a batch of datagrams; the rest stay readable.
   void Receive(Statistics& statistics, const OnRequest& on_request);
   // False: the kernel did not take it.
-  [[nodiscard]] bool Send(const PendingAnswer& answer);
+  [[nodiscard]] bool Send(const Job& job);
 
  private:
   UdpListener(int fd, bool any) : fd_(fd), any_(any) {}

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What spillway-load and spillway-unit say to each other, over UDP (one message a datagram) and TCP (one
-// after the other). All integers in network byte order.
+// What spillway-load says to spillway-unit and spillway-compute, and they to it, over UDP (one message a
+// datagram) and TCP (one after the other). All integers in network byte order.
 //   request: magic 4 "SPRq" | id 4 | payload_bytes 4 | cost_milli 4 | payload
 //   answer:  magic 4 "SPAn" | id 4 | payload_bytes 4 | cost_milli 4 |
-//            service_us 4 | wait_us 4 | unit name 24, zero-padded | payload, as it came
-// cost_milli scales the drawn service time: 1000 is once, 0 occupies nobody for any time.
+//            service_us 4 | wait_us 4 | unit name 16, zero-padded | result 8 |
+//            payload, as it came
+// cost_milli scales what a request costs: 1000 is once, 0 occupies nobody for any time. result is a
+// checksum of what the unit computed, 0 where it only pretends to.
 #pragma once
 
 #include <arpa/inet.h>
@@ -21,8 +23,8 @@ namespace spillway::unit {
 inline constexpr std::uint32_t kRequestMagic = 0x53505271;
 inline constexpr std::uint32_t kAnswerMagic = 0x5350416e;
 inline constexpr std::size_t kRequestBytes = 16;
-inline constexpr std::size_t kNameBytes = 24;
-inline constexpr std::size_t kAnswerBytes = kRequestBytes + 8 + kNameBytes;  // 48
+inline constexpr std::size_t kNameBytes = 16;
+inline constexpr std::size_t kAnswerBytes = kRequestBytes + 8 + kNameBytes + 8;  // 48
 inline constexpr std::uint32_t kMaxPayloadBytes = 1 << 20;
 inline constexpr std::uint32_t kMaxUdpPayloadBytes = 65507 - kAnswerBytes;  // so that the answer fits too
 
@@ -37,6 +39,7 @@ struct Answer {
   std::uint32_t service_us = 0;
   std::uint32_t wait_us = 0;
   std::string_view unit;  // at most kNameBytes; from Decode: within the decoded bytes
+  std::uint64_t result = 0;
 };
 
 namespace wire {
@@ -77,6 +80,8 @@ inline void Encode(const Answer& answer, char* to) {
   wire::Put(to + 20, answer.wait_us);
   std::memset(to + 24, 0, kNameBytes);
   std::memcpy(to + 24, answer.unit.data(), std::min(answer.unit.size(), kNameBytes));
+  wire::Put(to + 40, static_cast<std::uint32_t>(answer.result >> 32));
+  wire::Put(to + 44, static_cast<std::uint32_t>(answer.result));
 }
 
 // Reads kAnswerBytes; nullopt: not an answer.
@@ -84,7 +89,8 @@ inline std::optional<Answer> DecodeAnswer(const char* from) {
   const std::optional<Request> request = DecodeRequest(from, kAnswerMagic);
   if (!request) return std::nullopt;
   return Answer{*request, wire::Get(from + 16), wire::Get(from + 20),
-                std::string_view(from + 24, ::strnlen(from + 24, kNameBytes))};
+                std::string_view(from + 24, ::strnlen(from + 24, kNameBytes)),
+                std::uint64_t{wire::Get(from + 40)} << 32 | wire::Get(from + 44)};
 }
 
 }  // namespace spillway::unit

@@ -9,7 +9,7 @@
 
 #include "lab/load/generator.h"
 #include "lab/load/outcome.h"
-#include "lab/unit/server.h"
+#include "lab/unit/options.h"
 #include "lab/unit/wire.h"
 
 namespace spillway::load {
@@ -18,11 +18,15 @@ namespace {
 using std::chrono::milliseconds;
 using unit::SocketAddress;
 
+Result<std::unique_ptr<unit::Server>> Open(const unit::Settings& settings) {
+  return unit::Server::Open(settings, std::make_unique<unit::EmulatedWorkers>(settings));
+}
+
 // An emulated unit on a thread of its own, from construction to Stop.
 class Unit {
  public:
   explicit Unit(unit::Settings settings) {
-    auto opened = unit::Server::Open(settings);
+    auto opened = Open(settings);
     if (!opened) {
       ADD_FAILURE() << opened.error().message;
       return;
@@ -152,7 +156,7 @@ void ServeOneConnection(int listener, const std::vector<std::string>& names) {
     std::array<char, unit::kAnswerBytes> bytes{};
     if (::recv(fd, bytes.data(), unit::kRequestBytes, MSG_WAITALL) != unit::kRequestBytes) break;
     const auto request = unit::DecodeRequest(bytes.data());
-    unit::Encode(unit::Answer{*request, 0, 0, name}, bytes.data());
+    unit::Encode(unit::Answer{*request, 0, 0, name, 0}, bytes.data());
     (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
   ::close(fd);
@@ -213,7 +217,7 @@ TEST(Load, ReportsWhatWasSentWhenStoppedEarly) {
 
 TEST(Unit, IsRefusedAnAddressInUse) {
   Unit unit(At("127.0.0.1:0"));
-  const auto second = unit::Server::Open(At(unit.address().Text().c_str()));
+  const auto second = Open(At(unit.address().Text().c_str()));
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code, ErrorCode::kConflict);
 }

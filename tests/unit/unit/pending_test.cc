@@ -6,7 +6,12 @@
 namespace spillway::unit {
 namespace {
 
-PendingAnswer At(std::int64_t due_ns, std::string bytes) { return {due_ns, 0, {}, std::move(bytes)}; }
+Job At(std::int64_t due_ns, std::string bytes) {
+  Job job;
+  job.due_ns = due_ns;
+  job.bytes = std::move(bytes);
+  return job;
+}
 
 TEST(Pending, LeavesInOrderOfTimeAndThenOfArrival) {
   Pending pending;

@@ -16,7 +16,7 @@ TEST(Wire, RequestsAreBigEndianInSixteenBytes) {
 
 TEST(Wire, AnswersReadBackAsWritten) {
   char bytes[kAnswerBytes];
-  Encode(Answer{{7, 9, 1000}, 500, 20, "s1/nic"}, bytes);
+  Encode(Answer{{7, 9, 1000}, 500, 20, "s1/nic", 0x0102030405060708}, bytes);
   const auto answer = DecodeAnswer(bytes);
   ASSERT_TRUE(answer.has_value());
   EXPECT_EQ(answer->request.id, 7u);
@@ -24,12 +24,13 @@ TEST(Wire, AnswersReadBackAsWritten) {
   EXPECT_EQ(answer->service_us, 500u);
   EXPECT_EQ(answer->wait_us, 20u);
   EXPECT_EQ(answer->unit, "s1/nic");
+  EXPECT_EQ(answer->result, 0x0102030405060708u);
 }
 
 TEST(Wire, ANameOfFullLengthHasNoTerminator) {
   const std::string name(kNameBytes, 'x');
   char bytes[kAnswerBytes];
-  Encode(Answer{{}, 0, 0, name}, bytes);
+  Encode(Answer{{}, 0, 0, name, ~std::uint64_t{0}}, bytes);
   EXPECT_EQ(DecodeAnswer(bytes)->unit, name);
 }
 

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace spillway::unit {
+
+namespace {
+
+void PrintSummary(Server& server) {
+  fmt::print("{}\n", server.Summary().dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int TakeSignals() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &files);
+  }
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1}) ::sigaddset(&signals, signal);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return ::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+int Serve(std::string_view program, const ServerSettings& settings, std::unique_ptr<Workers> workers,
+          int signal_fd) {
+  auto server = Server::Open(settings, std::move(workers));
+  if (!server) {
+    fmt::print(stderr, "{}: {}\n", program, server.error().message);
+    return 1;
+  }
+  for (const auto& address : (*server)->addresses())
+    fmt::print(stderr, "{}: {} answers at {}\n", program, settings.name, address.Text());
+
+  const auto run = (*server)->Run(signal_fd, [&] {
+    signalfd_siginfo info{};
+    while (::read(signal_fd, &info, sizeof info) == sizeof info) {
+      if (info.ssi_signo != SIGUSR1) return false;
+      PrintSummary(**server);
+    }
+    return true;
+  });
+  PrintSummary(**server);
+  if (!run) fmt::print(stderr, "{}: {}\n", program, run.error().message);
+  return run ? 0 : 1;
+}
+
+}  // namespace spillway::unit
