@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway-compute: a processing unit that works for its answers. Statistics as one JSON line on stdout at
+// SIGUSR1 and at the end; SIGINT and SIGTERM end it.
+#include <fmt/format.h>
+
+#include "lab/unit/program.h"
+#include "options.h"
+
+namespace spillway::compute {
+namespace {
+
+template <class T>
+Result<std::unique_ptr<Computation>> Widened(Result<std::unique_ptr<T>> made) {
+  return std::move(made).map(
+      [](std::unique_ptr<T> value) { return std::unique_ptr<Computation>(std::move(value)); });
+}
+
+struct Maker {
+  const Settings& settings;
+
+  Result<std::unique_ptr<Computation>> operator()(const SyntheticSettings& what) const {
+    return std::make_unique<Synthetic>(what, settings.seed);
+  }
+  Result<std::unique_ptr<Computation>> operator()(const Vgg16Settings& what) const {
+    return Widened(Vgg16::Make(what, settings.workers, settings.seed));
+  }
+  Result<std::unique_ptr<Computation>> operator()(const KnnSettings& what) const {
+    return Widened(Knn::Make(what, settings.seed));
+  }
+};
+
+}  // namespace
+}  // namespace spillway::compute
+
+int main(int argc, char** argv) {
+  using namespace spillway;
+  CLI::App app("A processing unit that works for its answers: k threads and one queue.", "spillway-compute");
+  compute::Settings settings;
+  compute::AddOptions(app, settings);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const int signal_fd = unit::TakeSignals();
+  auto pool = std::visit(compute::Maker{settings}, settings.what)
+                  .and_then([&](std::unique_ptr<compute::Computation> computation) {
+                    return compute::WorkerPool::Start(settings, std::move(computation));
+                  });
+  if (!pool) {
+    fmt::print(stderr, "spillway-compute: {}\n", pool.error().message);
+    return 1;
+  }
+  return unit::Serve("spillway-compute", settings, std::move(*pool), signal_fd);
+}
