@@ -22,28 +22,42 @@
  * once for every path that leads to a call. Their pointers may be null as far as it can know.
  */
 __attribute__((noinline)) int pick_unit(const struct spw_server *server, __u64 hash, __u32 policy_and_default,
-					__u32 beat, __u32 draw)
+					__u64 now_ns, __u32 draw)
 {
 	if (!server)
 		return -1;
-	return spw_choose_unit(server, (__u8)policy_and_default, policy_and_default >> 8, hash, beat, draw);
+	return spw_choose_unit(server, (__u8)policy_and_default, policy_and_default >> 8, hash, now_ns, draw);
 }
 
 __attribute__((noinline)) int pick_second(const struct spw_server *first, const struct spw_server *second,
-					  __u32 beat)
+					  __u32 unit_policy, __u64 now_ns)
 {
 	if (!first || !second)
 		return 0;
-	return spw_prefer_second(first, second, beat);
+	return spw_prefer_second(first, second, (__u8)unit_policy, now_ns);
 }
 
-/* Policies that weigh what was sent since a report need its age finer than the coarse clock's step,
- * which may be longer than a report period. The rest is spared the precise clock. */
-__attribute__((noinline)) __u32 choice_beat(__u32 server_policy, __u32 unit_policy)
+__attribute__((noinline)) int place_on(struct spw_server *server, __u32 policy, __u32 unit, __u64 now_ns)
 {
-	if (server_policy == SPW_SERVER_P2C || unit_policy == SPW_UNIT_LEAST_LOADED)
-		return spw_beats(bpf_ktime_get_ns());
-	return spw_beats(bpf_ktime_get_coarse_ns());
+	if (!server)
+		return 0;
+	spw_place_on(server, (__u8)policy, unit, now_ns);
+	return 0;
+}
+
+/* Not 0 in tests alone: the time at which choices are made, so that they can be told beforehand. */
+const volatile __u64 choices_made_at_ns;
+
+/* Policies that weigh what was sent since a report need the time finer than the coarse clock's step,
+ * which may be longer than a report period. The rest is spared the precise clock. */
+__attribute__((noinline)) __u64 choice_time(__u32 server_policy, __u32 unit_policy)
+{
+	if (choices_made_at_ns)
+		return choices_made_at_ns;
+	if (server_policy == SPW_SERVER_P2C || unit_policy == SPW_UNIT_LEAST_LOADED ||
+	    unit_policy == SPW_UNIT_HEADROOM)
+		return bpf_ktime_get_ns();
+	return bpf_ktime_get_coarse_ns();
 }
 
 __attribute__((noinline)) int write_flow(struct spw_bucket *primary, struct spw_bucket *secondary,
@@ -93,23 +107,20 @@ SPW_INLINE struct spw_ring_slot *slot_at(const struct spw_endpoint *service, __u
 }
 
 /* Unit policy within the server that `default_unit` names; its unit id or SPW_NO_UNIT. */
-SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit, __u32 beat)
+SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit, __u64 now_ns)
 {
 	__u32 code = spw_unit_server(default_unit);
 	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
-	__u32 draw;
 	int unit;
 
 	if (!server)
 		return SPW_NO_UNIT;
-	draw = server->draws;
 	unit = pick_unit(server, at->hash, at->service->unit_policy | spw_unit_index(default_unit) << 8,
-			 beat, draw);
+			 now_ns, server->draws);
 	if (unit < 0)
 		return SPW_NO_UNIT;
-	server->draws = draw + 1;
 	unit &= SPW_UNITS_PER_SERVER - 1;
-	__sync_fetch_and_add(&server->load[unit].assigned, 1);
+	place_on(server, at->service->unit_policy, unit, now_ns);
 	return spw_unit_id(code, unit);
 }
 
@@ -120,21 +131,21 @@ SPW_CALL __u16 choose(struct placement *at)
 	struct spw_ring_slot *other =
 	    slot_at(at->service, spw_ring_second_index(at->hash, at->service->ring_slots));
 	__u16 second = other ? other->next : SPW_NO_UNIT;
-	__u32 beat = choice_beat(at->service->server_policy, at->service->unit_policy);
+	__u64 now_ns = choice_time(at->service->server_policy, at->service->unit_policy);
 
 	if (at->service->server_policy == SPW_SERVER_P2C) {
 		__u32 one = spw_unit_server(first), two = spw_unit_server(second);
 		struct spw_server *a = bpf_map_lookup_elem(&servers, &one);
 		struct spw_server *b = bpf_map_lookup_elem(&servers, &two);
 
-		if (a && b && one != two && pick_second(a, b, beat))
+		if (a && b && one != two && pick_second(a, b, at->service->unit_policy, now_ns))
 			candidate = second;
 	}
 	at->is_new = 1;
 	at->count->new_flows++;
 #pragma nounroll
 	for (int attempt = 0; attempt < 2; attempt++) {
-		unit = choose_within(at, candidate, beat);
+		unit = choose_within(at, candidate, now_ns);
 		if (unit != SPW_NO_UNIT)
 			return unit;
 		candidate = candidate == first ? second : first;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "core/load.h"
 #include "maps.h"
 #include "packet.h"
 
@@ -15,11 +16,11 @@ SPW_CALL enum spw_report_verdict accept_report(struct packet *p)
 	enum spw_report_verdict verdict;
 	struct spw_server_key *keys;
 	struct spw_report_seen *seen;
-	struct spw_unit_load *load;
 	struct spw_server *server;
 	struct spw_siphash_key key;
 	struct spw_report report;
-	__u32 code, unit, beat;
+	__u32 code, unit;
+	int reborn;
 
 	if (p->proto != IPPROTO_UDP || (void *)(wire + 1) > p->end)
 		return SPW_REPORT_MALFORMED;
@@ -38,18 +39,11 @@ SPW_CALL enum spw_report_verdict accept_report(struct packet *p)
 	seen = &keys->seen[unit];
 	if (!spw_report_is_newer(&report, seen))
 		return SPW_REPORT_STALE;
+	reborn = report.boot_id != seen->boot_id;
 	seen->boot_id = report.boot_id;
 	seen->sequence = report.sequence;
 
-	load = &server->load[unit];
-	load->level = report.level;
-	load->flags = report.flags;
-	load->queue = report.queue;
-	load->assigned = 0;
-	load->latency_us = report.latency_us;
-	load->completed = report.completed;
-	beat = spw_beats(bpf_ktime_get_ns());
-	load->report_beat = beat ? beat : 1;
+	spw_load_report(&server->load[unit], &report, reborn, bpf_ktime_get_ns());
 	return SPW_REPORT_OK;
 }
 

@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "headroom.h"
 #include "report.h"
 #include "ring.h"
 #include "server.h"
@@ -31,8 +32,15 @@ enum spw_unit_policy {
 	SPW_UNIT_ECMP,	       /* by hash, equal shares */
 	SPW_UNIT_HOST_ONLY,    /* the host CPU: blind to accelerators */
 	SPW_UNIT_LEAST_LOADED, /* fewest requests per capacity, by the report and what was sent since */
+	SPW_UNIT_HEADROOM,     /* least expected latency, by the report and what was sent since */
+	SPW_UNIT_JSQ,	       /* shortest queue by the last report alone */
 	SPW_UNIT_POLICIES,
 };
+
+SPW_INLINE int spw_unit_policy_reads_reports(__u32 policy)
+{
+	return policy == SPW_UNIT_P4MITE || policy >= SPW_UNIT_LEAST_LOADED;
+}
 
 /* A mask of units: bit u is unit u. Masks come from arithmetic alone (see spw_less). */
 SPW_INLINE __u32 spw_eligible(const struct spw_server *server)
@@ -62,6 +70,17 @@ SPW_INLINE __u32 spw_silent(const struct spw_server *server, __u32 beat)
 #pragma GCC unroll 8
 	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++)
 		mask |= spw_unit_is_silent(server, u, beat) << u;
+	return mask;
+}
+
+/* Units of which headroom knows too little: their agents have not learnt them yet. */
+SPW_INLINE __u32 spw_blind(const struct spw_server *server)
+{
+	__u32 mask = 0;
+
+#pragma GCC unroll 8
+	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++)
+		mask |= spw_headroom_is_blind(&server->load[u]) << u;
 	return mask;
 }
 
@@ -175,14 +194,38 @@ SPW_INLINE int spw_choose_least_loaded(const struct spw_server *server, __u32 ma
 	return (int)best;
 }
 
+/* Fewest requests in the unit when it reported; ties go to the higher priority. */
+SPW_INLINE int spw_choose_shortest(const struct spw_server *server, __u32 mask)
+{
+	__u64 best = 0, shortest = 1u << 16;
+
+	if (mask == 0)
+		return -1;
+#pragma GCC unroll 8
+	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++) {
+		__u64 better = spw_less(server->load[u].queue, shortest) & (mask >> u);
+
+		best = spw_select(better, u, best);
+		shortest = spw_select(better, server->load[u].queue, shortest);
+	}
+	return (int)best;
+}
+
+SPW_INLINE int spw_choose_headroom(const struct spw_server *server, __u32 mask, __u64 now_ns)
+{
+	__u64 cost;
+
+	return mask ? spw_headroom_best(server, mask, now_ns, &cost) : -1;
+}
+
 /*
  * The unit of `server` for a new flow: its index, or -1 when no unit may take it.
  * default_unit: the index that the ring slot names (it was laid for this policy).
  */
 SPW_INLINE int spw_choose_unit(const struct spw_server *server, __u8 policy, __u32 default_unit, __u64 hash,
-			       __u32 beat, __u32 draw)
+			       __u64 now_ns, __u32 draw)
 {
-	__u32 eligible = spw_eligible(server);
+	__u32 eligible = spw_eligible(server), beat = spw_beats(now_ns);
 	__u32 silent;
 	int turn;
 
@@ -199,14 +242,32 @@ SPW_INLINE int spw_choose_unit(const struct spw_server *server, __u8 policy, __u
 		return spw_weighted_turn(server, eligible, draw);
 	}
 	silent = spw_silent(server, beat) & eligible;
+	if (policy == SPW_UNIT_HEADROOM)
+		silent |= spw_blind(server) & eligible;
 	if (silent) {
 		turn = spw_weighted_turn(server, eligible, draw);
 		if (turn >= 0 && silent >> turn & 1)
 			return turn;
 		eligible &= ~silent;
 	}
-	return policy == SPW_UNIT_LEAST_LOADED ? spw_choose_least_loaded(server, eligible, beat)
-					       : spw_choose_available(server, eligible);
+	switch (policy) {
+	case SPW_UNIT_HEADROOM:
+		return spw_choose_headroom(server, eligible, now_ns);
+	case SPW_UNIT_LEAST_LOADED:
+		return spw_choose_least_loaded(server, eligible, beat);
+	case SPW_UNIT_JSQ:
+		return spw_choose_shortest(server, eligible);
+	}
+	return spw_choose_available(server, eligible);
+}
+
+/* The choice is made: what the next one must know. */
+SPW_INLINE void spw_place_on(struct spw_server *server, __u8 policy, __u32 unit, __u64 now_ns)
+{
+	server->draws++;
+	if (policy == SPW_UNIT_HEADROOM)
+		spw_headroom_place(server, unit, now_ns);
+	__sync_fetch_and_add(&server->load[unit & (SPW_UNITS_PER_SERVER - 1)].assigned, 1);
 }
 
 struct spw_server_load {
@@ -226,17 +287,28 @@ SPW_INLINE struct spw_server_load spw_sum_load(const struct spw_server *server, 
 	return sum;
 }
 
-/* p2c: whether `second` is the better of two candidates. A server with a silent unit cannot be
- * compared, so the ring decides: fresh reports must never lose to missing ones. */
-SPW_INLINE int spw_prefer_second(const struct spw_server *first, const struct spw_server *second, __u32 beat)
+/* p2c: whether `second` is the better of two candidates: with headroom the one whose best unit costs less,
+ * else the one with less load per capacity. A server with a silent unit cannot be compared, so the
+ * ring decides: fresh reports must never lose to missing ones. */
+SPW_INLINE int spw_prefer_second(const struct spw_server *first, const struct spw_server *second,
+				 __u8 unit_policy, __u64 now_ns)
 {
-	__u32 one = spw_eligible(first), two = spw_eligible(second);
+	__u32 one = spw_eligible(first), two = spw_eligible(second), beat = spw_beats(now_ns);
 	struct spw_server_load a, b;
 
 	if (one == 0 || two == 0)
 		return two != 0;
 	if ((spw_silent(first, beat) & one) || (spw_silent(second, beat) & two))
 		return 0;
+	if (unit_policy == SPW_UNIT_HEADROOM) {
+		__u64 here, there;
+
+		if ((spw_blind(first) & one) || (spw_blind(second) & two))
+			return 0;
+		spw_headroom_best(first, one, now_ns, &here);
+		spw_headroom_best(second, two, now_ns, &there);
+		return there < here;
+	}
 	a = spw_sum_load(first, one, beat);
 	b = spw_sum_load(second, two, beat);
 	return b.backlog * a.weight < a.backlog * b.weight;

@@ -3,7 +3,7 @@
  * The load report: what an agent tells the switch about one unit, in one UDP datagram. Byte layout
  * and a worked example: docs/report-format.md.
  *
- * Trust: the tag is SipHash-2-4 of the first 32 bytes under the server's key, so only the server
+ * Trust: the tag is SipHash-2-4 of the first 56 bytes under the server's key, so only the server
  * can speak for its units. Replays are refused by (boot_id, sequence), which must grow: boot_id is
  * the agent's start in microseconds of Unix time, so a restarted agent is newer than all it ever
  * sent, and a recording of an earlier life is older than what the switch has seen. The sequence
@@ -16,7 +16,7 @@
 #include "types.h"
 
 #define SPW_REPORT_MAGIC 0x53505752u /* "SPWR" */
-#define SPW_REPORT_VERSION 1
+#define SPW_REPORT_VERSION 2
 #define SPW_REPORT_PORT 9870 /* default */
 
 #define SPW_REPORT_BUSY 0x01 /* flags: the agent's trigger is tripped */
@@ -37,9 +37,16 @@ struct spw_report_wire {
 	__u16 queue;	  /* requests in the unit now, queued or in service; 65535: that or more */
 	__u32 latency_us; /* smoothed request latency */
 	__u32 completed;  /* requests answered since boot_id, modulo 2^32 */
+	__u32 base_us;	  /* latency that nine of ten requests stay below when none waits; 0: not learnt yet */
+	__u32 slot_ns;	  /* time between answers while all workers are busy; 0: not learnt yet */
+	__u16 workers;	  /* requests served at once without waiting; 0: not learnt yet */
+	__u16 reserved;	  /* 0 */
+	__u32 age_us;	  /* how old these numbers were when the report was sent */
+	__u32 period_us;  /* the next report comes so much later; 0: whenever a request is answered */
+	__u32 reserved2;  /* 0 */
 	__u64 tag;
 };
-SPW_ASSERT_SIZE(struct spw_report_wire, 40);
+SPW_ASSERT_SIZE(struct spw_report_wire, 64);
 
 /* The same in host order, without what only the wire needs. */
 struct spw_report {
@@ -47,12 +54,17 @@ struct spw_report {
 	__u32 sequence;
 	__u32 latency_us;
 	__u32 completed;
+	__u32 base_us;
+	__u32 slot_ns;
+	__u32 age_us;
+	__u32 period_us;
+	__u16 workers;
 	__u16 server;
 	__u16 queue;
 	__u8 unit;
 	__u8 level;
 	__u8 flags;
-	__u8 pad;
+	__u8 pad[3];
 };
 
 /* What the switch remembers of a unit's reports, to refuse the next replay. */
@@ -74,17 +86,17 @@ enum spw_report_verdict {
 SPW_INLINE __u64 spw_report_tag(const struct spw_report_wire *wire, const struct spw_siphash_key *key)
 {
 	const spw_word *w = (const spw_word *)wire;
-	__u64 words[4];
+	__u64 words[7];
 
 	/* Pairs of 32-bit loads: UDP payloads are 4-byte aligned at best. */
-#pragma GCC unroll 4
-	for (int i = 0; i < 4; i++)
+#pragma GCC unroll 7
+	for (int i = 0; i < 7; i++)
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 		words[i] = (__u64)w[2 * i] | (__u64)w[2 * i + 1] << 32;
 #else
 		words[i] = spw_le64((__u64)w[2 * i] << 32 | w[2 * i + 1]);
 #endif
-	return spw_le64(spw_siphash24(key, words, 4));
+	return spw_le64(spw_siphash24(key, words, 7));
 }
 
 SPW_INLINE void spw_report_encode(struct spw_report_wire *wire, const struct spw_report *report,
@@ -101,6 +113,13 @@ SPW_INLINE void spw_report_encode(struct spw_report_wire *wire, const struct spw
 	wire->queue = spw_be16(report->queue);
 	wire->latency_us = spw_be32(report->latency_us);
 	wire->completed = spw_be32(report->completed);
+	wire->base_us = spw_be32(report->base_us);
+	wire->slot_ns = spw_be32(report->slot_ns);
+	wire->workers = spw_be16(report->workers);
+	wire->reserved = 0;
+	wire->age_us = spw_be32(report->age_us);
+	wire->period_us = spw_be32(report->period_us);
+	wire->reserved2 = 0;
 	wire->tag = spw_report_tag(wire, key);
 }
 
@@ -122,7 +141,12 @@ SPW_INLINE enum spw_report_verdict spw_report_decode(const struct spw_report_wir
 	report->queue = spw_be16(wire->queue);
 	report->latency_us = spw_be32(wire->latency_us);
 	report->completed = spw_be32(wire->completed);
-	report->pad = 0;
+	report->base_us = spw_be32(wire->base_us);
+	report->slot_ns = spw_be32(wire->slot_ns);
+	report->workers = spw_be16(wire->workers);
+	report->age_us = spw_be32(wire->age_us);
+	report->period_us = spw_be32(wire->period_us);
+	report->pad[0] = report->pad[1] = report->pad[2] = 0;
 	return SPW_REPORT_OK;
 }
 

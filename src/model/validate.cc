@@ -157,7 +157,7 @@ class Checker {
   void CheckReports(const Service& service) {
     if (config_.data_plane.report || !problems_.Sound("switch.report") || !problems_.Sound("switch")) return;
     std::string path = PathOf(service);
-    bool by_unit = service.unit_policy == SPW_UNIT_P4MITE || service.unit_policy == SPW_UNIT_LEAST_LOADED;
+    bool by_unit = spw_unit_policy_reads_reports(service.unit_policy);
     if (by_unit && problems_.Sound(path + ".unit_policy"))
       problems_.Add(
           path + ".unit_policy",

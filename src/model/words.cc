@@ -29,7 +29,9 @@ constexpr Words<spw_unit_policy, SPW_UNIT_POLICIES> kUnitPolicies{{{SPW_UNIT_P4M
                                                                    {SPW_UNIT_WRR, "wrr"},
                                                                    {SPW_UNIT_ECMP, "ecmp"},
                                                                    {SPW_UNIT_HOST_ONLY, "host-only"},
-                                                                   {SPW_UNIT_LEAST_LOADED, "least-loaded"}}};
+                                                                   {SPW_UNIT_LEAST_LOADED, "least-loaded"},
+                                                                   {SPW_UNIT_HEADROOM, "headroom"},
+                                                                   {SPW_UNIT_JSQ, "jsq"}}};
 constexpr Words<spw_unit_status, 4> kStatuses{{{SPW_UNIT_ABSENT, "absent"},
                                                {SPW_UNIT_UP, "up"},
                                                {SPW_UNIT_DRAINING, "draining"},

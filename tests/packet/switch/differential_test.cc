@@ -4,6 +4,7 @@
 #include <linux/bpf.h>
 #include <sched.h>
 
+#include <cstring>
 #include <random>
 
 #include "switch_program.h"
@@ -12,10 +13,11 @@ namespace spillway::switching {
 namespace {
 
 constexpr uint32_t kServers = 16;
-constexpr uint32_t kSilentBeats = 60'000;  // a minute, so that no report falls silent while we compute
+constexpr uint32_t kSilentBeats = 2000;
 
 class DifferentialTest : public SwitchTest {
  protected:
+  DifferentialTest() : SwitchTest(SwitchProgram::AtStandingClock()) {}
   void SetUp() override {
     SwitchTest::SetUp();
     // The program's draws are counted per CPU, so they are known only on one.
@@ -38,10 +40,12 @@ class DifferentialTest : public SwitchTest {
   }
 
   void Randomise(spw_server& server) {
-    uint32_t beat = NowBeat();
+    uint32_t beat = spw_beats(now_);
     bool crowded = random_() % 4 == 0, all_heard = random_() % 2 == 0;  // p2c compares only such servers
     server.silent_beats = kSilentBeats;
     server.draws = static_cast<uint32_t>(random_());
+    server.pressure = static_cast<uint32_t>(random_() % (1 << 20));
+    bool all_learnt = random_() % 2 == 0;
     for (int u = 0; u < 8; u++) {
       auto status = random_() % 2 ? random_() % 4 : uint64_t{SPW_UNIT_UP};
       server.unit[u] = {static_cast<uint8_t>(status), static_cast<uint8_t>(random_() % 6),
@@ -52,19 +56,26 @@ class DifferentialTest : public SwitchTest {
       load.queue = static_cast<uint16_t>(crowded ? random_() : random_() % 8);
       load.assigned = static_cast<uint32_t>(crowded ? random_() : random_() % 8);
       load.latency_us = random_() % 4 == 0 ? 0 : static_cast<uint32_t>(random_() >> (32 + random_() % 32));
-      // Far on either side of the limit: the coarse clock lags behind ours.
-      uint32_t age =
-          !all_heard && random_() % 4 == 0 ? 2 * kSilentBeats : static_cast<uint32_t>(random_() % 1000);
+      load.held = static_cast<uint32_t>(crowded ? random_() : random_() % 8);
+      bool learnt = all_learnt || random_() % 8 != 0;
+      load.base_us = learnt ? static_cast<uint32_t>(1 + random_() % 1'000'000) : 0;
+      load.slot_ns = static_cast<uint32_t>(1 + (random_() >> (32 + random_() % 31)));
+      load.workers = static_cast<uint16_t>(1 + random_() % 32);
+      load.seen_ns = now_ + 1'000'000 - random_() % 100'000'000;
+      load.credit_ns = random_() % 100'000'000;
+      load.drained_ns = now_ + random_() % 2'000'000'000 - 1'000'000'000;
+      uint32_t age = static_cast<uint32_t>(random_() % (all_heard ? kSilentBeats : 2 * kSilentBeats));
       load.report_beat = (!all_heard && random_() % 10 == 0) || beat - age == 0 ? 0 : beat - age;
     }
   }
 
+  const uint64_t now_ = program_.choices_made_at_ns();
   std::mt19937_64 random_{60};
   spw_endpoint* service_ = nullptr;
 };
 
 TEST_F(DifferentialTest, KernelAndUserSpaceChooseAlike) {
-  constexpr int kRounds = 100'000;
+  constexpr int kRounds = 1'000'000;
   std::map<std::pair<int, int>, std::map<int, int>> answers;  // (policies) -> verdicts seen
   int second_preferred = 0;
   for (uint32_t code = 0; code < kServers; code++) Randomise(program_.servers[code]);
@@ -85,36 +96,33 @@ TEST_F(DifferentialTest, KernelAndUserSpaceChooseAlike) {
     spw_server& b = program_.servers[spw_unit_server(second)];
     Randomise(a), Randomise(b);
 
-    uint32_t beat = NowBeat();
     uint16_t candidate = first, expected = SPW_NO_UNIT;
-    if (server_policy == SPW_SERVER_P2C && &a != &b && spw_prefer_second(&a, &b, beat)) {
+    if (server_policy == SPW_SERVER_P2C && &a != &b &&
+        spw_prefer_second(&a, &b, static_cast<uint8_t>(unit_policy), now_)) {
       candidate = second;
       second_preferred++;
     }
     for (int attempt = 0; attempt < 2 && expected == SPW_NO_UNIT; attempt++) {
       const spw_server& server = program_.servers[spw_unit_server(candidate)];
       int unit = spw_choose_unit(&server, static_cast<uint8_t>(unit_policy), spw_unit_index(candidate), hash,
-                                 beat, server.draws);
+                                 now_, server.draws);
       if (unit >= 0) expected = spw_unit_id(spw_unit_server(candidate), static_cast<uint32_t>(unit));
       candidate = candidate == first ? second : first;
     }
-    uint32_t draws = 0, assigned = 0;
+    spw_server after{};
     if (expected != SPW_NO_UNIT) {
-      const spw_server& chosen = program_.servers[spw_unit_server(expected)];
-      draws = chosen.draws, assigned = chosen.load[spw_unit_index(expected)].assigned;
+      after = program_.servers[spw_unit_server(expected)];
+      spw_place_on(&after, static_cast<uint8_t>(unit_policy), spw_unit_index(expected), now_);
     }
 
     Outcome out = Run(Eth().Ip4(client, "203.0.113.53").Udp(port, 53).Payload(4));
-    if (NowBeat() != beat) continue;  // a report aged between the two answers
     uint16_t chosen = out.verdict == XDP_TX ? UnitByMac(out.bytes) : SPW_NO_UNIT;
     ASSERT_EQ(chosen, expected) << "round " << round << " server policy " << server_policy << " unit policy "
                                 << unit_policy;
     ASSERT_EQ(out.verdict, expected == SPW_NO_UNIT ? XDP_DROP : XDP_TX);
     answers[{server_policy, unit_policy}][out.verdict]++;
     if (expected == SPW_NO_UNIT) continue;
-    const spw_server& after = program_.servers[spw_unit_server(expected)];
-    ASSERT_EQ(after.draws, draws + 1);
-    ASSERT_EQ(after.load[spw_unit_index(expected)].assigned, assigned + 1);
+    ASSERT_EQ(std::memcmp(&after, &program_.servers[spw_unit_server(expected)], sizeof(after)), 0) << round;
   }
   EXPECT_EQ(answers.size(), size_t{SPW_SERVER_POLICIES} * size_t{SPW_UNIT_POLICIES});
   for (const auto& [policies, verdicts] : answers) EXPECT_GT(verdicts.at(XDP_TX), 1000);

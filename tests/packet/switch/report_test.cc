@@ -177,11 +177,11 @@ TEST_F(ReportTest, WrongFormIsMalformed) {
 
 TEST_F(ReportTest, AUdpLengthThatLiesIsMalformed) {
   Bytes packet = ReportPacket(Wire(report_));
-  packet[14 + 20 + 5] = 8 + 39;
+  packet[14 + 20 + 5] = 8 + 63;
   ExpectRefusedPacket(packet, "reports_malformed");
   // Longer than the IP packet that holds it: no datagram at all, the host's stack refuses it.
   Bytes cut = ReportPacket(Bytes(30, 1));
-  cut[14 + 20 + 5] = 8 + 40;
+  cut[14 + 20 + 5] = 8 + 64;
   EXPECT_EQ(Run(cut).verdict, XDP_PASS);
   EXPECT_EQ(Counted(), (Counts{{"packets_passed", 1}}));
 }

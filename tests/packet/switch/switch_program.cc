@@ -77,6 +77,7 @@ model::Pool MakePool(const char* name, const char* prefix) {
 
 }  // namespace
 
+uint64_t NowNs() { return Now(CLOCK_MONOTONIC); }
 uint32_t NowTick() { return spw_ticks(Now(CLOCK_MONOTONIC_COARSE)); }
 uint32_t NowBeat() { return spw_beats(Now(CLOCK_MONOTONIC)); }
 
@@ -98,17 +99,23 @@ model::Config TestConfig() {
 }
 
 SwitchProgram& SwitchProgram::Get() {
-  static SwitchProgram* program = new SwitchProgram();  // lives as long as the process
+  static SwitchProgram* program = new SwitchProgram(0);  // lives as long as the process
   return *program;
 }
 
-SwitchProgram::SwitchProgram() {
+SwitchProgram& SwitchProgram::AtStandingClock() {
+  static SwitchProgram* program = new SwitchProgram(NowNs());
+  return *program;
+}
+
+SwitchProgram::SwitchProgram(uint64_t choices_made_at_ns) : choices_made_at_ns_(choices_made_at_ns) {
   if (unshare(CLONE_NEWNET) != 0) throw std::runtime_error("these tests need root (CAP_SYS_ADMIN, CAP_BPF)");
   skeleton_ = switch_bpf__open();
   if (skeleton_ == nullptr) throw std::runtime_error("opening the BPF object failed");
   for (size_t i = 0; i < 10; i++) seed_.key[i] = static_cast<uint32_t>(spw_be32(0x9e3779b1u * (i + 1)));
   seed_.mix = 0x0123456789abcdefULL;
   SetSizes(skeleton_, {kFlowBuckets, kRingCapacity, kReplyLines}, seed_);
+  skeleton_->rodata->choices_made_at_ns = choices_made_at_ns;
   if (int error = switch_bpf__load(skeleton_); error != 0) {
     throw std::runtime_error(fmt::format("loading the switch: {}", std::strerror(-error)));
   }

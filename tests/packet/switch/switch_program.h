@@ -37,7 +37,10 @@ struct Outcome {
 
 class SwitchProgram {
  public:
-  static SwitchProgram& Get();  // loads at the first call; throws with libbpf's log when it cannot
+  // Both load at the first call and throw with libbpf's log when they cannot. The second makes all
+  // its choices at one moment.
+  static SwitchProgram& Get();
+  static SwitchProgram& AtStandingClock();
 
   void Reset();
   void Apply(const model::Config& config);
@@ -50,6 +53,7 @@ class SwitchProgram {
   void WriteKey(uint32_t server, const spw_server_key& key);
 
   const spw_seed& seed() const { return seed_; }
+  uint64_t choices_made_at_ns() const { return choices_made_at_ns_; }
   uint32_t flow_buckets() const;
   const Plan& plan() const { return plan_; }
 
@@ -62,18 +66,20 @@ class SwitchProgram {
   MappedArray<spw_half_open> half_open;
 
  private:
-  SwitchProgram();
+  explicit SwitchProgram(uint64_t choices_made_at_ns);
   spw_counters ReadCounters() const;
 
   switch_bpf* skeleton_ = nullptr;
   int program_fd_ = -1;
   spw_seed seed_{};
+  uint64_t choices_made_at_ns_ = 0;
   spw_counters last_{};
   Ledger ledger_;
   Plan plan_;
   Bytes out_;
 };
 
+uint64_t NowNs();
 uint32_t NowTick();
 uint32_t NowBeat();
 model::Config TestConfig();
@@ -81,6 +87,7 @@ model::Config TestConfig();
 // A test's view: verbs over the program, reset and configured before each.
 class SwitchTest : public testing::Test {
  protected:
+  explicit SwitchTest(SwitchProgram& program = SwitchProgram::Get()) : program_(program) {}
   void SetUp() override;
 
   Outcome Run(const Bytes& packet) { return program_.Run(packet); }
@@ -103,7 +110,7 @@ class SwitchTest : public testing::Test {
   void AgeFlows(uint32_t ticks);  // as if no packet had come for so long
   void AgeHalfOpen(uint32_t stamps);
 
-  SwitchProgram& program_ = SwitchProgram::Get();
+  SwitchProgram& program_;
 };
 
 // Unit named by a frame's destination MAC.

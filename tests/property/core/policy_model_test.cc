@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace {
 // What a reader of policy.h's comments would write down.
 class Model {
  public:
-  Model(const spw_server& server, uint32_t beat) : server_(server), beat_(beat) {}
+  Model(const spw_server& server, uint64_t now)
+      : server_(server), now_(now), beat_(static_cast<uint32_t>(now >> SPW_BEAT_SHIFT)) {}
 
   int Choose(int policy, uint32_t default_unit, uint64_t hash, uint32_t draw) const {
     std::vector<int> up;
@@ -37,14 +39,39 @@ class Model {
     }
     int in_turn = Turn(up, draw);
     if (policy == SPW_UNIT_WRR) return in_turn;
+    auto unknown = [&](int u) { return IsSilent(u) || (policy == SPW_UNIT_HEADROOM && IsBlind(u)); };
+    if (unknown(in_turn)) return in_turn;
     std::vector<int> heard;
     for (int u : up) {
-      if (!IsSilent(u)) heard.push_back(u);
+      if (!unknown(u)) heard.push_back(u);
     }
-    if (IsSilent(in_turn)) return in_turn;
-    return policy == SPW_UNIT_P4MITE ? FirstIdle(heard) : LeastLoaded(heard);
+    switch (policy) {
+      case SPW_UNIT_P4MITE:
+        return FirstIdle(heard);
+      case SPW_UNIT_LEAST_LOADED:
+        return LeastLoaded(heard);
+      case SPW_UNIT_JSQ:
+        return *std::min_element(heard.begin(), heard.end(),
+                                 [&](int a, int b) { return server_.load[a].queue < server_.load[b].queue; });
+      default:
+        return Cheapest(heard);
+    }
   }
 
+  // Of the units that are up; all must be heard of.
+  double LeastCost() const {
+    double least = 9e18;
+    for (int u = 0; u < 8; u++) {
+      if (server_.unit[u].status == SPW_UNIT_UP) least = std::min(least, std::floor(Cost(u)));
+    }
+    return least;
+  }
+  bool AnyBlind() const {
+    for (int u = 0; u < 8; u++) {
+      if (server_.unit[u].status == SPW_UNIT_UP && IsBlind(u)) return true;
+    }
+    return false;
+  }
   bool AnySilent() const {
     for (int u = 0; u < 8; u++) {
       if (server_.unit[u].status == SPW_UNIT_UP && IsSilent(u)) return true;
@@ -76,6 +103,28 @@ class Model {
     uint64_t latency = std::min<uint64_t>(load.latency_us, 1 << 24), age = uint64_t{Age(u)} * 1024;
     return latency == 0 || age <= latency ? seen : seen * latency / age;
   }
+  bool IsBlind(int u) const {
+    const spw_unit_load& load = server_.load[u];
+    return load.base_us == 0 || load.slot_ns == 0 || load.workers == 0;
+  }
+  // headroom.h's comment in floating point; the integers' only rounding is the last one.
+  double Cost(int u) const {
+    const spw_unit_load& load = server_.load[u];
+    double slot = load.slot_ns, now = static_cast<double>(now_);
+    double credited =
+        std::min(std::max(0.0, now - static_cast<double>(load.seen_ns)), static_cast<double>(load.credit_ns));
+    double by_clock = static_cast<double>(load.drained_ns) - now;
+    double by_count = (static_cast<double>(load.held) + load.assigned) * slot - credited;
+    double ahead = std::clamp(std::max(by_clock, by_count), 0.0, std::ldexp(1.0, 44));
+    double wait = std::max(0.0, ahead + slot - load.workers * slot);
+    uint32_t pressure = server_.pressure / 128;  // 1,024ths
+    double gamma = std::min(3 * 1024u, 1536 + pressure + pressure / 2);
+    double beta = std::min(2 * 1024u, 2 * pressure + pressure / 2);
+    return load.base_us * 1000.0 + std::floor((gamma * wait + beta * (ahead + slot)) / 1024);
+  }
+  int Cheapest(const std::vector<int>& units) const {
+    return *std::min_element(units.begin(), units.end(), [&](int a, int b) { return Cost(a) < Cost(b); });
+  }
   int Turn(const std::vector<int>& units, uint32_t draw) const {
     uint64_t total = 0;
     for (int u : units) total += server_.unit[u].weight;
@@ -105,11 +154,20 @@ class Model {
   }
 
   const spw_server& server_;
+  uint64_t now_;
   uint32_t beat_;
 };
 
+// Below 2^48 ns (3 days), so that a double holds every sum of Cost exactly.
+uint64_t TimeAt(std::mt19937_64& random, uint32_t beat) {
+  return (uint64_t{beat} << SPW_BEAT_SHIFT) + random() % (1u << SPW_BEAT_SHIFT);
+}
+
 spw_server RandomServer(std::mt19937_64& random, uint32_t beat) {
   spw_server server{};
+  uint64_t now = uint64_t{beat} << SPW_BEAT_SHIFT;
+  bool slow = random() % 2 == 0;
+  server.pressure = static_cast<uint32_t>(random() % (random() % 2 ? 1024 * 128 : 16 * 1024 * 128));
   server.silent_beats = static_cast<uint32_t>(random() % 5000);
   bool crowded = random() % 4 == 0;
   for (int u = 0; u < 8; u++) {
@@ -124,6 +182,13 @@ spw_server RandomServer(std::mt19937_64& random, uint32_t beat) {
     load.report_beat = random() % 4 == 0   ? static_cast<uint32_t>(random())
                        : random() % 8 == 0 ? 0
                                            : beat - static_cast<uint32_t>(random() % 3000);
+    load.held = static_cast<uint32_t>(crowded ? random() % 100'000 : random() % 8);
+    load.base_us = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 1'000'000 : 5000));
+    load.slot_ns = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 400'000'000 : 500'000));
+    load.workers = static_cast<uint16_t>(random() % 16);
+    load.seen_ns = now - random() % 40'000'000;
+    load.credit_ns = random() % 30'000'000;
+    load.drained_ns = now + random() % 60'000'000 - 30'000'000;
   }
   return server;
 }
@@ -131,14 +196,14 @@ spw_server RandomServer(std::mt19937_64& random, uint32_t beat) {
 TEST(PolicyModel, EveryPolicyAgreesWithPlainBranches) {
   std::mt19937_64 random(40);
   for (int round = 0; round < 100'000; round++) {
-    uint32_t beat =
-        random() % 10 == 0 ? static_cast<uint32_t>(random() % 100) : static_cast<uint32_t>(random());
+    uint32_t beat = static_cast<uint32_t>(100 + random() % (random() % 10 == 0 ? 100 : 1u << 28));
+    uint64_t now = TimeAt(random, beat);
     spw_server server = RandomServer(random, beat);
-    Model model(server, beat);
+    Model model(server, now);
     uint32_t default_unit = static_cast<uint32_t>(random() % 8), draw = static_cast<uint32_t>(random());
     uint64_t hash = random();
     for (int policy = 0; policy < SPW_UNIT_POLICIES; policy++) {
-      ASSERT_EQ(spw_choose_unit(&server, static_cast<uint8_t>(policy), default_unit, hash, beat, draw),
+      ASSERT_EQ(spw_choose_unit(&server, static_cast<uint8_t>(policy), default_unit, hash, now, draw),
                 model.Choose(policy, default_unit, hash, draw))
           << "round " << round << " policy " << policy;
     }
@@ -152,8 +217,8 @@ TEST(PolicyModel, TheChosenUnitIsAlwaysUp) {
     spw_server server = RandomServer(random, beat);
     bool any = spw_eligible(&server) != 0;
     for (uint8_t policy = 0; policy < SPW_UNIT_POLICIES; policy++) {
-      int unit =
-          spw_choose_unit(&server, policy, random() % 8, random(), beat, static_cast<uint32_t>(random()));
+      int unit = spw_choose_unit(&server, policy, random() % 8, random(), uint64_t{beat} << SPW_BEAT_SHIFT,
+                                 static_cast<uint32_t>(random()));
       if (unit >= 0) {
         ASSERT_EQ(server.unit[unit].status, SPW_UNIT_UP);
       } else if (policy != SPW_UNIT_HOST_ONLY) {
@@ -167,7 +232,7 @@ TEST(PolicyModel, P2cAgreesWithPlainBranches) {
   std::mt19937_64 random(42);
   int preferred = 0;
   for (int round = 0; round < 100'000; round++) {
-    uint32_t beat = static_cast<uint32_t>(random());
+    uint32_t beat = static_cast<uint32_t>(4000 + random() % (1u << 28));
     spw_server a = RandomServer(random, beat), b = RandomServer(random, beat);
     a.silent_beats = b.silent_beats = 3000;
     for (spw_server* s : {&a, &b}) {
@@ -177,19 +242,22 @@ TEST(PolicyModel, P2cAgreesWithPlainBranches) {
         if (load.report_beat == 0) load.report_beat = 1;
       }
     }
-    Model one(a, beat), two(b, beat);
+    uint64_t now = uint64_t{beat} << SPW_BEAT_SHIFT;
+    Model one(a, now), two(b, now);
     auto [backlog_a, weight_a] = one.Load();
     auto [backlog_b, weight_b] = two.Load();
-    bool expected;
+    bool expected, cheaper;
     if (weight_a == 0 || weight_b == 0) {
-      expected = weight_b != 0;
+      expected = cheaper = weight_b != 0;
     } else if (one.AnySilent() || two.AnySilent()) {
-      expected = false;
+      expected = cheaper = false;
     } else {
       expected = static_cast<unsigned __int128>(backlog_b + 16) * weight_a <
                  static_cast<unsigned __int128>(backlog_a + 16) * weight_b;
+      cheaper = !one.AnyBlind() && !two.AnyBlind() && two.LeastCost() < one.LeastCost();
     }
-    ASSERT_EQ(spw_prefer_second(&a, &b, beat) != 0, expected) << "round " << round;
+    ASSERT_EQ(spw_prefer_second(&a, &b, SPW_UNIT_P4MITE, now) != 0, expected) << "round " << round;
+    ASSERT_EQ(spw_prefer_second(&a, &b, SPW_UNIT_HEADROOM, now) != 0, cheaper) << "round " << round;
     preferred += expected;
   }
   EXPECT_GT(preferred, 10'000) << "the test must see both answers";

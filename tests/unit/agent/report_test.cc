@@ -101,11 +101,12 @@ TEST_F(Report, LiesOnTheWireAsSpecified) {
   const spw_report_wire wire = reporter_.Encode({true, true, 200}, reading);
   uint8_t bytes[sizeof(wire)];
   std::memcpy(bytes, &wire, sizeof(wire));
-  const std::vector<uint8_t> expected = {'S',  'P',  'W', 'R', 1, 5, 0x01, 0x23, 1,    2,   3,
-                                         4,    5,    6,   7,   8, 0, 0,    0,    1,    200, 1,
-                                         0x0a, 0x0b, 1,   2,   3, 4, 0x33, 0x33, 0x44, 0x44};
-  EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 32), expected);
-  EXPECT_EQ(LittleEndian(bytes + 32, 8), SlowSipHash(kKey, expected));
+  const std::vector<uint8_t> expected = {'S',  'P',  'W',  'R',  2, 5, 0x01, 0x23, 1,    2,    3, 4, 5, 6,
+                                         7,    8,    0,    0,    0, 1, 200,  1,    0x0a, 0x0b, 1, 2, 3, 4,
+                                         0x33, 0x33, 0x44, 0x44, 0, 0, 0,    0,    0,    0,    0, 0, 0, 0,
+                                         0,    0,    0,    0,    0, 0, 0,    0,    0,    0,    0, 0, 0, 0};
+  EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 56), expected);
+  EXPECT_EQ(LittleEndian(bytes + 56, 8), SlowSipHash(kKey, expected));
 }
 
 TEST_F(Report, DecodesToWhatWasSaidAndGrows) {
@@ -144,7 +145,7 @@ TEST(Reporter, SendsToEverySwitchAndOutlivesThoseThatAreAway) {
   EXPECT_EQ(reporter.sent(), 3u);
   EXPECT_EQ(reporter.failed(), 3u);
   uint8_t datagram[64];
-  for (int i = 0; i < 3; i++) EXPECT_EQ(recv(fd, datagram, sizeof(datagram), MSG_DONTWAIT), 40);
+  for (int i = 0; i < 3; i++) EXPECT_EQ(recv(fd, datagram, sizeof(datagram), MSG_DONTWAIT), 64);
   close(fd);
 }
 

@@ -12,9 +12,10 @@ extern "C" {
 #endif
 
 __u64 c_hash_v4(const struct spw_seed* seed, __u32 src, __u32 dst, __u32 ports, __u8 proto);
-int c_choose_unit(const struct spw_server* server, __u8 policy, __u32 default_unit, __u64 hash, __u32 beat,
+int c_choose_unit(const struct spw_server* server, __u8 policy, __u32 default_unit, __u64 hash, __u64 now_ns,
                   __u32 draw);
-int c_prefer_second(const struct spw_server* first, const struct spw_server* second, __u32 beat);
+int c_prefer_second(const struct spw_server* first, const struct spw_server* second, __u8 unit_policy,
+                    __u64 now_ns);
 __u64 c_report_tag(const struct spw_report_wire* wire, const struct spw_siphash_key* key);
 
 #ifdef __cplusplus

@@ -12,6 +12,7 @@ namespace spillway {
 namespace {
 
 constexpr uint32_t kBeat = 100'000;
+constexpr uint64_t kNow = uint64_t{kBeat} << SPW_BEAT_SHIFT;
 constexpr uint32_t kSilentBeats = 3000;
 
 // A server in small verbs; units are `up`, fresh and idle until said otherwise.
@@ -40,7 +41,7 @@ class TestServer {
     return Last([&](auto& load) { load.report_beat = kBeat - beats_ago, load.latency_us = latency_us; });
   }
   int Choose(spw_unit_policy policy, uint32_t default_unit = 0, uint64_t hash = 0, uint32_t draw = 0) const {
-    return spw_choose_unit(&server_, policy, default_unit, hash, kBeat, draw);
+    return spw_choose_unit(&server_, policy, default_unit, hash, kNow, draw);
   }
   const spw_server* get() const { return &server_; }
 
@@ -192,7 +193,7 @@ TEST(Wrr, TurnsInterleave) {
 
 // A silent unit gets its share by capacity, no more and no less, whatever the rest report.
 TEST(Silence, ASilentUnitGetsExactlyItsCapacityShare) {
-  for (auto policy : {SPW_UNIT_P4MITE, SPW_UNIT_LEAST_LOADED}) {
+  for (auto policy : {SPW_UNIT_P4MITE, SPW_UNIT_LEAST_LOADED, SPW_UNIT_HEADROOM, SPW_UNIT_JSQ}) {
     for (bool never : {false, true}) {
       TestServer s;
       s.Unit(SPW_KIND_CPU, 6000).Unit(SPW_KIND_SMARTNIC, 1000);
@@ -234,29 +235,30 @@ TEST(P2c, TakesTheLessLoadedServerPerCapacity) {
   TestServer light, heavy;
   light.Unit(SPW_KIND_CPU, 10).Backlog(3, 0);
   heavy.Unit(SPW_KIND_CPU, 10).Backlog(3, 1);
-  EXPECT_TRUE(spw_prefer_second(heavy.get(), light.get(), kBeat));
-  EXPECT_FALSE(spw_prefer_second(light.get(), heavy.get(), kBeat));
-  EXPECT_FALSE(spw_prefer_second(light.get(), light.get(), kBeat)) << "a tie stays";
+  EXPECT_TRUE(spw_prefer_second(heavy.get(), light.get(), SPW_UNIT_LEAST_LOADED, kNow));
+  EXPECT_FALSE(spw_prefer_second(light.get(), heavy.get(), SPW_UNIT_LEAST_LOADED, kNow));
+  EXPECT_FALSE(spw_prefer_second(light.get(), light.get(), SPW_UNIT_LEAST_LOADED, kNow)) << "a tie stays";
   TestServer big;
   big.Unit(SPW_KIND_CPU, 10).Backlog(3, 0).Unit(SPW_KIND_SMARTNIC, 10);
-  EXPECT_TRUE(spw_prefer_second(light.get(), big.get(), kBeat)) << "the same backlog over twice the capacity";
+  EXPECT_TRUE(spw_prefer_second(light.get(), big.get(), SPW_UNIT_LEAST_LOADED, kNow))
+      << "the same backlog over twice the capacity";
 }
 
 TEST(P2c, DoesNotCompareWithTheUnknown) {
   TestServer loaded, silent;
   loaded.Unit(SPW_KIND_CPU, 10).Backlog(100, 0);
   silent.Unit(SPW_KIND_CPU, 10).Silent();
-  EXPECT_FALSE(spw_prefer_second(loaded.get(), silent.get(), kBeat));
-  EXPECT_FALSE(spw_prefer_second(silent.get(), loaded.get(), kBeat));
+  EXPECT_FALSE(spw_prefer_second(loaded.get(), silent.get(), SPW_UNIT_LEAST_LOADED, kNow));
+  EXPECT_FALSE(spw_prefer_second(silent.get(), loaded.get(), SPW_UNIT_LEAST_LOADED, kNow));
 }
 
 TEST(P2c, ADeadServerLoses) {
   TestServer dead, alive;
   dead.Unit(SPW_KIND_CPU, 10, SPW_UNIT_DOWN);
   alive.Unit(SPW_KIND_CPU, 1).Backlog(500, 500);
-  EXPECT_TRUE(spw_prefer_second(dead.get(), alive.get(), kBeat));
-  EXPECT_FALSE(spw_prefer_second(alive.get(), dead.get(), kBeat));
-  EXPECT_FALSE(spw_prefer_second(dead.get(), dead.get(), kBeat));
+  EXPECT_TRUE(spw_prefer_second(dead.get(), alive.get(), SPW_UNIT_LEAST_LOADED, kNow));
+  EXPECT_FALSE(spw_prefer_second(alive.get(), dead.get(), SPW_UNIT_LEAST_LOADED, kNow));
+  EXPECT_FALSE(spw_prefer_second(dead.get(), dead.get(), SPW_UNIT_LEAST_LOADED, kNow));
 }
 
 }  // namespace

@@ -24,6 +24,11 @@ spw_report Example() {
   report.unit = 1;
   report.level = 130;
   report.flags = SPW_REPORT_BUSY;
+  report.base_us = 3100;
+  report.slot_ns = 436000;
+  report.workers = 4;
+  report.age_us = 250;
+  report.period_us = 20000;
   return report;
 }
 
@@ -34,9 +39,9 @@ TEST(Report, WorkedExampleByteByByte) {
   spw_report report = Example();
   spw_siphash_key key = ExampleKey();
   spw_report_encode(&wire, &report, &key);
-  const uint8_t expected[32] = {
+  const uint8_t expected[56] = {
       'S',  'P',  'W',  'R',                           // magic
-      1,                                               // version
+      2,                                               // version
       1,                                               // unit
       0x01, 0x02,                                      // server 258
       0x00, 0x06, 0x0a, 0x24, 0x18, 0x1e, 0x40, 0x00,  // boot id
@@ -46,11 +51,18 @@ TEST(Report, WorkedExampleByteByByte) {
       0x00, 0x07,                                      // queue 7
       0x00, 0x00, 0x04, 0xd2,                          // latency 1234 us
       0x00, 0x01, 0x86, 0xa0,                          // completed 100000
+      0x00, 0x00, 0x0c, 0x1c,                          // base 3100 us
+      0x00, 0x06, 0xa7, 0x20,                          // slot 436000 ns
+      0x00, 0x04,                                      // workers 4
+      0x00, 0x00,                                      // reserved
+      0x00, 0x00, 0x00, 0xfa,                          // age 250 us
+      0x00, 0x00, 0x4e, 0x20,                          // period 20000 us
+      0x00, 0x00, 0x00, 0x00,                          // reserved
   };
   EXPECT_EQ(std::memcmp(&wire, expected, sizeof(expected)), 0);
   std::array<uint8_t, 16> key_bytes;
   for (size_t i = 0; i < 16; i++) key_bytes[i] = static_cast<uint8_t>(i);
-  uint64_t tag = SlowSipHash::Hash(key_bytes, std::vector<uint8_t>(expected, expected + 32));
+  uint64_t tag = SlowSipHash::Hash(key_bytes, std::vector<uint8_t>(expected, expected + sizeof(expected)));
   uint8_t tag_bytes[8];
   std::memcpy(tag_bytes, &wire.tag, 8);
   for (int i = 0; i < 8; i++) EXPECT_EQ(tag_bytes[i], static_cast<uint8_t>(tag >> (8 * i))) << i;
@@ -69,6 +81,11 @@ TEST(Report, DecodesWhatWasEncoded) {
     in.unit = static_cast<uint8_t>(random() % SPW_UNITS_PER_SERVER);
     in.level = static_cast<uint8_t>(random());
     in.flags = static_cast<uint8_t>(random());
+    in.base_us = static_cast<uint32_t>(random());
+    in.slot_ns = static_cast<uint32_t>(random());
+    in.workers = static_cast<uint16_t>(random());
+    in.age_us = static_cast<uint32_t>(random());
+    in.period_us = static_cast<uint32_t>(random());
     spw_siphash_key key{random(), random()};
     spw_report_wire wire;
     spw_report_encode(&wire, &in, &key);
@@ -84,7 +101,12 @@ TEST(Report, DecodesWhatWasEncoded) {
     ASSERT_EQ(out.unit, in.unit);
     ASSERT_EQ(out.level, in.level);
     ASSERT_EQ(out.flags, in.flags);
-    ASSERT_EQ(out.pad, 0);
+    ASSERT_EQ(out.base_us, in.base_us);
+    ASSERT_EQ(out.slot_ns, in.slot_ns);
+    ASSERT_EQ(out.workers, in.workers);
+    ASSERT_EQ(out.age_us, in.age_us);
+    ASSERT_EQ(out.period_us, in.period_us);
+    for (auto byte : out.pad) ASSERT_EQ(byte, 0);
     ASSERT_EQ(spw_report_tag(&wire, &key), wire.tag);
   }
 }
@@ -94,7 +116,7 @@ TEST(Report, EveryFlippedBitOfTheBodyOrTheKeyChangesTheTag) {
   spw_siphash_key key = ExampleKey();
   spw_report_wire wire;
   spw_report_encode(&wire, &report, &key);
-  for (int bit = 0; bit < 32 * 8; bit++) {
+  for (int bit = 0; bit < 56 * 8; bit++) {
     spw_report_wire other = wire;
     reinterpret_cast<uint8_t*>(&other)[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
     EXPECT_NE(spw_report_tag(&other, &key), wire.tag) << bit;
@@ -112,10 +134,10 @@ TEST(Report, EveryMalformedVariantIsRefused) {
   spw_report_wire good;
   spw_report_encode(&good, &report, &key);
   for (uint32_t bytes = 0; bytes < 100; bytes++) {
-    EXPECT_EQ(spw_report_decode(&good, bytes, &out), bytes == 40 ? SPW_REPORT_OK : SPW_REPORT_MALFORMED)
+    EXPECT_EQ(spw_report_decode(&good, bytes, &out), bytes == 64 ? SPW_REPORT_OK : SPW_REPORT_MALFORMED)
         << bytes;
   }
-  EXPECT_EQ(spw_report_decode(&good, 0xfffffff8u + 40, &out), SPW_REPORT_MALFORMED);
+  EXPECT_EQ(spw_report_decode(&good, 0xfffffff8u + 64, &out), SPW_REPORT_MALFORMED);
   for (int bit = 0; bit < 32; bit++) {
     spw_report_wire bad = good;
     bad.magic ^= 1u << bit;
@@ -125,7 +147,7 @@ TEST(Report, EveryMalformedVariantIsRefused) {
     spw_report_wire bad = good;
     bad.version = static_cast<uint8_t>(version);
     EXPECT_EQ(spw_report_decode(&bad, sizeof(bad), &out),
-              version == 1 ? SPW_REPORT_OK : SPW_REPORT_MALFORMED);
+              version == 2 ? SPW_REPORT_OK : SPW_REPORT_MALFORMED);
   }
   for (int unit = 0; unit < 256; unit++) {
     spw_report_wire bad = good;

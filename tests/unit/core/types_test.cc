@@ -55,6 +55,7 @@ TEST(Types, ByteOrderIsTheNetworks) {
 }
 
 TEST(Types, CAndCxxComputeTheSame) {
+  constexpr uint64_t kNow = uint64_t{200} << SPW_BEAT_SHIFT;
   std::mt19937_64 random(1);
   for (int i = 0; i < 2000; i++) {
     spw_seed seed;
@@ -73,15 +74,19 @@ TEST(Types, CAndCxxComputeTheSame) {
         load.queue = static_cast<uint16_t>(random() % 50);
         load.latency_us = static_cast<uint32_t>(random() % 100'000);
         load.report_beat = 1 + random() % 200;
+        load.assigned = static_cast<uint32_t>(random() % 9);
+        load.base_us = static_cast<uint32_t>(random() % 1000);
+        load.slot_ns = static_cast<uint32_t>(1 + random() % 1'000'000);
+        load.workers = static_cast<uint16_t>(1 + random() % 9);
       }
       s->silent_beats = 100;
     }
     uint64_t hash = random();
     for (uint8_t policy = 0; policy < SPW_UNIT_POLICIES; policy++) {
-      ASSERT_EQ(spw_choose_unit(&a, policy, i % 8, hash, 200, i),
-                c_choose_unit(&a, policy, i % 8, hash, 200, i));
+      ASSERT_EQ(spw_choose_unit(&a, policy, i % 8, hash, kNow, i),
+                c_choose_unit(&a, policy, i % 8, hash, kNow, i));
     }
-    ASSERT_EQ(spw_prefer_second(&a, &b, 200), c_prefer_second(&a, &b, 200));
+    ASSERT_EQ(spw_prefer_second(&a, &b, i % 8, kNow), c_prefer_second(&a, &b, i % 8, kNow));
     spw_report report{};
     report.boot_id = random();
     spw_siphash_key key{random(), random()};
