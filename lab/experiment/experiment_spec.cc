@@ -68,10 +68,14 @@ void ReadClient(Problems& problems, const Field& field, LoadClient& client) {
                  "expected one of dnsperf, spillway-load, got " + model::Describe(field.node));
 }
 
-bool AnyEmulated(const TestbedSpec& testbed) {
+// The units of lab/unit and lab/compute have one protocol.
+bool SpeaksSpillwayLoad(Workload workload) { return workload == Workload::kEmulated || Computes(workload); }
+
+template <class Matches>
+bool AnyUnit(const TestbedSpec& testbed, Matches matches) {
   for (const ServerSpec& server : testbed.servers)
     for (const UnitSpec& unit : server.units)
-      if (unit.runs == Workload::kEmulated) return true;
+      if (matches(unit.runs)) return true;
   return false;
 }
 
@@ -79,11 +83,11 @@ bool AnyEmulated(const TestbedSpec& testbed) {
 void CheckClient(Problems& problems, const Field& field, const ExperimentSpec& spec) {
   for (const ServerSpec& server : spec.testbed.servers)
     for (const UnitSpec& unit : server.units) {
-      const bool emulated = unit.runs == Workload::kEmulated;
-      if (unit.runs == Workload::kNone || emulated == (spec.client == LoadClient::kSpillwayLoad)) continue;
+      const bool ours = SpeaksSpillwayLoad(unit.runs);
+      if (unit.runs == Workload::kNone || ours == (spec.client == LoadClient::kSpillwayLoad)) continue;
       problems.Add(field.line, field.path + ".client",
                    fmt::format("expected {}, which is what speaks to {}-{}",
-                               emulated ? "spillway-load" : "dnsperf", server.name, unit.name));
+                               ours ? "spillway-load" : "dnsperf", server.name, unit.name));
       return;
     }
 }
@@ -91,7 +95,9 @@ void CheckClient(Problems& problems, const Field& field, const ExperimentSpec& s
 // Behind `nat` a unit's answer to a client of its own address comes from the VIP: it cannot be measured
 // alone.
 void CheckCapacityIsKnown(Problems& problems, const Field& field, const ExperimentSpec& spec) {
-  if (spec.capacity_rps || spec.client == LoadClient::kSpillwayLoad) return;
+  const bool measured =
+      AnyUnit(spec.testbed, [](Workload w) { return w != Workload::kNone && w != Workload::kEmulated; });
+  if (spec.capacity_rps || !measured) return;
   for (const ServiceSpec& service : spec.testbed.services)
     if (service.name == spec.service && service.mode == SPW_MODE_NAT)
       problems.Add(field.line, field.path + ".capacity_rps",
@@ -111,7 +117,7 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
                        [&](const ServiceSpec& s) { return s.name == *name; }))
         problems.Add(f->line, f->path, "expected a service of the testbed, got " + model::Describe(f->node));
     }
-  spec.client = AnyEmulated(spec.testbed) ? LoadClient::kSpillwayLoad : LoadClient::kDnsperf;
+  spec.client = AnyUnit(spec.testbed, SpeaksSpillwayLoad) ? LoadClient::kSpillwayLoad : LoadClient::kDnsperf;
   if (const Field* f = map.Find("client")) ReadClient(problems, *f, spec.client);
   CheckClient(problems, field, spec);
   if (const Field* f = map.Need("policies", "a list of policies")) ReadPolicies(problems, *f, spec.policies);

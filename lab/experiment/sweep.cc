@@ -5,7 +5,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <thread>
 
+#include "compute_capacity.h"
 #include "lab/testbed/interrupt.h"
 
 namespace spillway::lab {
@@ -14,6 +16,9 @@ namespace {
 constexpr double kLatencyLimit = 10;               // times the unloaded latency (P4Mite, ICNP 2022)
 constexpr int kLostLevelsEnough = 2;               // higher loads would tell nothing more
 constexpr std::chrono::milliseconds kSettle{300};  // queues empty, agents report the calm
+constexpr int kMostSettles = 200;                  // of units that compute, whose queues may hold much
+constexpr double kIdle = 0.01;                     // of a CPU
+constexpr double kPatienceS = 30;                  // with a unit that computes, before its pace is known
 
 const model::Service& ServiceOf(const ExperimentSpec& spec, const Testbed& testbed) {
   const auto& all = testbed.plan().config.services;
@@ -23,12 +28,32 @@ const model::Service& ServiceOf(const ExperimentSpec& spec, const Testbed& testb
 
 bool SameKind(const UnitSpec& a, const UnitSpec& b) {
   return a.kind == b.kind && a.runs == b.runs && a.quota == b.quota && a.emulated == b.emulated &&
-         a.knot == b.knot;
+         a.synthetic == b.synthetic && a.vgg16 == b.vgg16 && a.knn == b.knn && a.knot == b.knot;
+}
+
+bool AnyComputes(const TestbedSpec& testbed) {
+  for (const ServerSpec& server : testbed.servers)
+    for (const UnitSpec& unit : server.units)
+      if (Computes(unit.runs)) return true;
+  return false;
+}
+
+// Of the units that compute and have a quota: only their time is counted.
+std::chrono::duration<double> ComputingTime(const Testbed& testbed) {
+  std::chrono::nanoseconds total{};
+  for (const UnitPlan& unit : testbed.plan().units)
+    if (Computes(unit.spec.runs)) total += testbed.CpuTimeOf(unit.label);
+  return total;
 }
 
 // Waits out whatever the last run left, on a testbed that is whole.
 Result<void> Settle(const Testbed& testbed) {
-  if (!SleepUnlessInterrupted(kSettle)) return Fail(ErrorCode::kSystem, "interrupted");
+  // A unit that computes works on at what the client has given up.
+  for (int i = 0; i < kMostSettles; i++) {
+    const auto before = ComputingTime(testbed);
+    if (!SleepUnlessInterrupted(kSettle)) return Fail(ErrorCode::kSystem, "interrupted");
+    if (ComputingTime(testbed) - before <= kIdle * kSettle) break;
+  }
   const auto dead = testbed.Dead();
   if (dead.empty()) return {};
   return Fail(ErrorCode::kSystem, fmt::format("{} ended during the experiment", fmt::join(dead, ", ")));
@@ -41,6 +66,7 @@ LoadRun RunAt(const ExperimentSpec& spec, const model::Address& target, const mo
   run.port = port;
   run.rate = rate;
   run.seconds = seconds;
+  if (AnyComputes(spec.testbed)) run.timeout_s = kPatienceS;
   if (spec.unloaded_ms) run.timeout_s = std::max(1.0, 2 * kLatencyLimit * *spec.unloaded_ms / 1e3);
   return run;
 }
@@ -98,10 +124,28 @@ Result<double> QuotaRate(const ExperimentSpec& spec, const Testbed& testbed, con
   return share * static_cast<double>(sample->latencies_ms.size()) / used.count();
 }
 
+Result<double> CapacityOfComputing(const ExperimentSpec& spec, const Testbed& testbed, const UnitPlan& unit,
+                                   const model::ServicePort& port) {
+  const size_t cpus = testbed.spec().cpus.units.empty() ? std::thread::hardware_concurrency()
+                                                        : testbed.spec().cpus.units.size();
+  const LoadAt load = [&](double rate, double seconds) -> Result<MeteredSample> {
+    if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
+    const auto before = testbed.CpuTimeOf(unit.label);
+    auto sample = RunLoad(testbed, spec.client, RunAt(spec, unit.address, port, rate, seconds));
+    if (!sample) return tl::make_unexpected(sample.error());
+    return MeteredSample{std::move(*sample), testbed.CpuTimeOf(unit.label) - before};
+  };
+  return ComputeCapacity(unit.spec, cpus, spec.calibrate_seconds, load).map_error([&](Error error) {
+    error.message = fmt::format("{} at {}: {}", unit.label, unit.address.ToString(), error.message);
+    return error;
+  });
+}
+
 Result<double> UnitCapacity(const ExperimentSpec& spec, const Testbed& testbed, const UnitPlan& unit,
                             const model::ServicePort& port) {
   if (unit.spec.runs == Workload::kEmulated)
     return unit.spec.emulated.workers / std::chrono::duration<double>(unit.spec.emulated.service).count();
+  if (Computes(unit.spec.runs)) return CapacityOfComputing(spec, testbed, unit, port);
   auto bound = UpperBound(spec, testbed, unit, port);
   if (!bound) return bound;
   return unit.spec.quota ? QuotaRate(spec, testbed, unit, port, *bound)
@@ -115,12 +159,14 @@ Result<double> UnloadedMs(const ExperimentSpec& spec, const Testbed& testbed, do
   const model::Service& service = ServiceOf(spec, testbed);
   const model::Address target = service.mode == SPW_MODE_NAT ? service.vip : unit.address;
   if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
-  auto sample = RunLoad(testbed, spec.client,
-                        RunAt(spec, target, port, std::max(1.0, unit_rps / 10), spec.calibrate_seconds));
+  const Pace pace = Computes(unit.spec.runs) ? UnloadedPace(unit_rps, spec.calibrate_seconds)
+                                             : Pace{std::max(1.0, unit_rps / 10), spec.calibrate_seconds};
+  const LoadRun run = RunAt(spec, target, port, pace.rate, pace.seconds);
+  auto sample = RunLoad(testbed, spec.client, run);
   if (!sample) return tl::make_unexpected(sample.error());
   const double floor =
       unit.spec.quota ? std::chrono::duration<double, std::milli>(unit.spec.quota->period).count() : 0;
-  return std::max(floor, LatencyPercentile(*sample, 50, 1));
+  return std::max(floor, LatencyPercentile(*sample, 50, run.timeout_s));
 }
 
 Result<void> MeasureUnits(const ExperimentSpec& spec, const Testbed& testbed, const model::ServicePort& port,

@@ -9,6 +9,7 @@
 // namespaces only.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct Link {
 struct Readiness {
   std::vector<model::ServicePort> ports;
   std::string socket;
+  std::chrono::seconds patience{20};  // it has failed if it is not ready by then
 };
 
 struct ProcessPlan {
@@ -49,7 +51,7 @@ struct UnitPlan {
 
 struct Paths {
   std::string folder;    // generated files, logs and sockets of this testbed
-  std::string programs;  // where spillwayd, spillway-agent and spillway-unit are
+  std::string programs;  // where spillwayd, spillway-agent, spillway-unit and spillway-compute are
 };
 
 struct Plan {

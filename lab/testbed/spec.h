@@ -21,6 +21,10 @@ enum class Workload {
   kKnot,      // knotd signing each answer as it is asked (DNSSEC), at a cost that the algorithm sets
   kNginx,     // nginx with files of 1 KB, 100 KB and 1 MB
   kEmulated,  // spillway-unit: a queue with k workers that burns no CPU
+  // spillway-compute: a queue with k workers that really compute.
+  kSynthetic,  // floating-point operations
+  kVgg16,      // an image through VGG-16
+  kKnn,        // an exact search for nearest neighbours
 };
 
 // Share of one CPU: `quota` of CPU time in every `period`. The kernel takes no quota below 1 ms.
@@ -35,6 +39,25 @@ struct Emulated {
   double cv = 0.2;       // coefficient of variation of the service time
   Micros latency{0};     // added to each request, occupying nobody
   bool operator==(const Emulated&) const = default;
+};
+
+struct Synthetic {
+  uint32_t workers = 1;
+  double gflop = 1;  // per request
+  bool operator==(const Synthetic&) const = default;
+};
+
+struct Vgg16 {
+  uint32_t workers = 1;
+  uint32_t size = 224;  // side of the image
+  std::string precision = "f32";
+  bool operator==(const Vgg16&) const = default;
+};
+
+struct Knn {
+  uint32_t workers = 1;
+  uint32_t vectors = 100'000, dimensions = 128, neighbours = 10;
+  bool operator==(const Knn&) const = default;
 };
 
 // How knotd signs: the CPU time of an answer. On the reference machine, ecdsap256sha256 takes 45 us and
@@ -52,10 +75,25 @@ struct UnitSpec {
   std::optional<model::Address> address;  // nullopt: given by the lab
   Workload runs = Workload::kNone;
   Emulated emulated;
+  Synthetic synthetic;
+  Vgg16 vgg16;
+  Knn knn;
   KnotSigning knot;
   std::optional<CpuQuota> quota;
   bool operator==(const UnitSpec&) const = default;
 };
+
+// Whether it is spillway-compute's.
+constexpr bool Computes(Workload workload) {
+  return workload == Workload::kSynthetic || workload == Workload::kVgg16 || workload == Workload::kKnn;
+}
+
+// Requests that such a unit works on at a time.
+inline uint32_t WorkersOf(const UnitSpec& unit) {
+  return unit.runs == Workload::kSynthetic ? unit.synthetic.workers
+         : unit.runs == Workload::kVgg16   ? unit.vgg16.workers
+                                           : unit.knn.workers;
+}
 
 struct ServerSpec {
   std::string name;

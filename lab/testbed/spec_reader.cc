@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "compute_reader.h"
 #include "model/scalars.h"
 
 namespace spillway::lab {
@@ -62,13 +63,20 @@ void ReadKnot(Problems& problems, const Field& field, KnotSigning& knot) {
     if (auto n = model::ReadInteger(problems, *f, 1024, 4096)) knot.key_bits = static_cast<uint32_t>(*n);
 }
 
-// `runs:` is a word, or {emulated: {...}}, or {knot: {...}}.
+// `runs:` is a word, or a map of one key, such as {emulated: {...}}.
 void ReadWorkload(Problems& problems, const Field& field, UnitSpec& unit) {
   if (field.node.IsMap()) {
-    MapReader map(problems, field, {"emulated", "knot"});
-    if (const Field* f = map.Find("knot")) {
+    MapReader map(problems, field, {"emulated", "knot", "synthetic", "vgg16", "knn"});
+    if (field.node.size() > 1) problems.Add(field.line, field.path, "expected one key");
+    if (const Field* knot = map.Find("knot")) {
       unit.runs = Workload::kKnot;
-      ReadKnot(problems, *f, unit.knot);
+      ReadKnot(problems, *knot, unit.knot);
+    } else if (const Field* synthetic = map.Find("synthetic")) {
+      ReadSynthetic(problems, *synthetic, unit);
+    } else if (const Field* vgg16 = map.Find("vgg16")) {
+      ReadVgg16(problems, *vgg16, unit);
+    } else if (const Field* knn = map.Find("knn")) {
+      ReadKnn(problems, *knn, unit);
     } else if (const Field* e = map.Need("emulated", "a map")) {
       unit.runs = Workload::kEmulated;
       ReadEmulated(problems, *e, unit.emulated);
@@ -79,7 +87,9 @@ void ReadWorkload(Problems& problems, const Field& field, UnitSpec& unit) {
                                                             {"knot", Workload::kKnot},
                                                             {"nginx", Workload::kNginx},
                                                             {"none", Workload::kNone}};
-  const char* expected = "one of nsd, knot, nginx, none, {knot: {...}} or {emulated: {service: ...}}";
+  const char* expected =
+      "one of nsd, knot, nginx, none, {knot: {...}}, {emulated: {service: ...}}, {synthetic: {gflop: ...}}, "
+      "{vgg16: {...}} or {knn: {...}}";
   auto text = model::ReadText(problems, field, expected);
   if (!text) return;
   for (const auto& [word, workload] : kWords)

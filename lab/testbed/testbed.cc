@@ -25,7 +25,6 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPatience{3000};  // for a part to end by itself before it is killed
-constexpr std::chrono::seconds kStartLimit{20};
 
 bool SocketAnswers(const std::string& path) {
   sockaddr_un address{};
@@ -199,7 +198,7 @@ Result<void> Testbed::StartAll() {
 }
 
 Result<void> Testbed::AwaitReady(const std::vector<const ProcessPlan*>& processes) const {
-  const auto end = std::chrono::steady_clock::now() + kStartLimit;
+  const auto start = std::chrono::steady_clock::now();
   for (const ProcessPlan* process : processes) {
     auto running = std::find_if(state_.processes.begin(), state_.processes.end(),
                                 [&](const RunningProcess& p) { return p.label == process->label; });
@@ -210,7 +209,7 @@ Result<void> Testbed::AwaitReady(const std::vector<const ProcessPlan*>& processe
     };
     while (!ready()) {
       const bool dead = !IsAlive(running->id);
-      if (dead || std::chrono::steady_clock::now() > end)
+      if (dead || std::chrono::steady_clock::now() > start + process->ready.patience)
         return Fail(ErrorCode::kSystem,
                     fmt::format("{} {}: {}", process->label, dead ? "ended" : "did not get ready in time",
                                 LastLine(LogFile(plan_, process->label))));

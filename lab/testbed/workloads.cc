@@ -9,6 +9,11 @@ namespace spillway::lab {
 namespace {
 
 constexpr int kHosts = 1000;
+// What waits behind so many is too late by the lab's measure (ten times the unloaded latency); with more,
+// a run would begin with what the last one left.
+constexpr uint32_t kQueuePerWorker = 20;
+// For weights or vectors, generated under a small quota.
+constexpr std::chrono::seconds kGenerating{180};
 
 std::vector<std::string> Addresses(const model::Config& config, const UnitPlan& unit) {
   std::vector<std::string> all{unit.address.ToString()};
@@ -80,6 +85,31 @@ std::string Body(size_t bytes) {
   return text;
 }
 
+// Where spillway-unit and spillway-compute answer: at every service's port.
+void AddEndpoints(const TestbedSpec& spec, const std::vector<std::string>& addresses, ProcessPlan& process) {
+  for (const std::string& a : addresses)
+    for (uint16_t port : Ports(spec))
+      process.argv.insert(process.argv.end(),
+                          {"--listen", a.find(':') == std::string::npos ? fmt::format("{}:{}", a, port)
+                                                                        : fmt::format("[{}]:{}", a, port)});
+  for (const ServiceSpec& service : spec.services)
+    process.ready.ports.insert(process.ready.ports.end(), service.ports.begin(), service.ports.end());
+}
+
+void AddComputation(const UnitSpec& unit, std::vector<std::string>& argv) {
+  const auto add = [&](std::initializer_list<std::string> words) {
+    argv.insert(argv.end(), words.begin(), words.end());
+  };
+  if (unit.runs == Workload::kSynthetic) {
+    add({"synthetic", "--gflop", fmt::format("{}", unit.synthetic.gflop)});
+  } else if (unit.runs == Workload::kVgg16) {
+    add({"vgg16", "--size", fmt::format("{}", unit.vgg16.size), "--precision", unit.vgg16.precision});
+  } else {
+    add({"knn", "--vectors", fmt::format("{}", unit.knn.vectors), "--dimensions",
+         fmt::format("{}", unit.knn.dimensions), "--neighbours", fmt::format("{}", unit.knn.neighbours)});
+  }
+}
+
 }  // namespace
 
 std::string ZoneText() {
@@ -143,15 +173,23 @@ WorkloadPlan PlanWorkload(const TestbedSpec& spec, const model::Config& config, 
                       fmt::format("{}", e.cv),
                       "--extra-latency",
                       fmt::format("{}us", e.latency.count())};
-      for (const std::string& a : addresses)
-        for (uint16_t port : Ports(spec))
-          process.argv.insert(process.argv.end(), {"--listen", a.find(':') == std::string::npos
-                                                                   ? fmt::format("{}:{}", a, port)
-                                                                   : fmt::format("[{}]:{}", a, port)});
-      for (const ServiceSpec& service : spec.services)
-        process.ready.ports.insert(process.ready.ports.end(), service.ports.begin(), service.ports.end());
+      AddEndpoints(spec, addresses, process);
       break;
     }
+    case Workload::kSynthetic:
+    case Workload::kVgg16:
+    case Workload::kKnn:
+      process.argv = {paths.programs + "/spillway-compute",
+                      "--name",
+                      unit.label.substr(0, 16),
+                      "--workers",
+                      fmt::format("{}", WorkersOf(unit.spec)),
+                      "--queue",
+                      fmt::format("{}", kQueuePerWorker * WorkersOf(unit.spec))};
+      AddEndpoints(spec, addresses, process);
+      AddComputation(unit.spec, process.argv);
+      process.ready.patience = kGenerating;
+      break;
   }
   plan.process = std::move(process);
   return plan;

@@ -34,6 +34,9 @@ TEST(ExperimentFile, TheClientIsTheOneThatSpeaksToTheUnits) {
   auto emulated = Load(kEmulated, "");
   ASSERT_TRUE(emulated) << emulated.error().message;
   EXPECT_EQ(emulated->client, LoadClient::kSpillwayLoad);
+  auto computing = Load("{knn: {}}", "");
+  ASSERT_TRUE(computing) << computing.error().message;
+  EXPECT_EQ(computing->client, LoadClient::kSpillwayLoad);
   auto knot = Load("knot", "");
   ASSERT_TRUE(knot) << knot.error().message;
   EXPECT_EQ(knot->client, LoadClient::kDnsperf);
@@ -52,6 +55,7 @@ TEST(ExperimentFile, BehindNatTheCapacityMustBeSaid) {
   EXPECT_THAT(spec.error().message, HasSubstr("capacity_rps: expected the joint capacity"));
   EXPECT_TRUE(Load("knot", "  capacity_rps: 1000\n", false, "nat"));
   EXPECT_TRUE(Load(kEmulated, "", false, "nat"));
+  EXPECT_FALSE(Load("{vgg16: {}}", "", false, "nat")) << "it must be measured, too";
 }
 
 TEST(ExperimentFile, QuickReplacesTheExtentOnlyWhenAsked) {

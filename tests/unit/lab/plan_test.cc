@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab/testbed/plan.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,6 +51,38 @@ TEST(Plan, Family6GivesEveryAddressOfTheServiceInIPv6) {
   EXPECT_EQ(plan.config.services[0].vip.family, 6);
   EXPECT_EQ(plan.units[0].address.family, 6);
   EXPECT_EQ(plan.config.data_plane.report->address.family, 6);
+}
+
+// The command line of the first unit's server.
+std::vector<std::string> Command(const UnitSpec& unit) {
+  TestbedSpec spec = TwoUnits(SPW_MODE_DSR_L2);
+  spec.servers[0].units[0] = unit;
+  return MakePlan(spec, {"/f", "/p"}).units[0].server_process->argv;
+}
+
+TEST(Plan, UnitsThatComputeAreToldWhat) {
+  UnitSpec unit;
+  unit.name = "cpu";
+  unit.runs = Workload::kVgg16;
+  unit.vgg16 = {4, 64, "bf16"};
+  EXPECT_THAT(Command(unit), ElementsAre("/p/spillway-compute", "--name", "s1-cpu", "--workers", "4",
+                                         "--queue", "80", "--listen", "10.77.1.2:53", "--listen",
+                                         "10.77.255.1:53", "vgg16", "--size", "64", "--precision", "bf16"));
+  unit.runs = Workload::kKnn;
+  unit.knn = {1, 500, 8, 3};
+  EXPECT_THAT(fmt::format("{}", fmt::join(Command(unit), " ")),
+              HasSubstr("knn --vectors 500 --dimensions 8 --neighbours 3"));
+  unit.runs = Workload::kSynthetic;
+  unit.synthetic = {2, 0.5};
+  EXPECT_THAT(fmt::format("{}", fmt::join(Command(unit), " ")), HasSubstr("--workers 2"));
+  EXPECT_THAT(fmt::format("{}", fmt::join(Command(unit), " ")), HasSubstr("synthetic --gflop 0.5"));
+}
+
+TEST(Plan, UnitsThatComputeHaveTimeToGenerateTheirNumbers) {
+  TestbedSpec spec = TwoUnits(SPW_MODE_DSR_L2);
+  spec.servers[0].units[0].runs = Workload::kVgg16;
+  const Plan plan = MakePlan(spec, {"/f", "/p"});
+  EXPECT_GT(plan.units[0].server_process->ready.patience, plan.units[1].server_process->ready.patience);
 }
 
 }  // namespace
