@@ -131,7 +131,9 @@ TEST(Program, RefusesBadOptionsWithExitCode2) {
                                               {"--listen", "127.0.0.1:0", "knn", "--neighbours", "0"},
                                               {"--listen", "127.0.0.1:0", "synthetic", "--gflop", "-1"}}) {
     Program program(bad);
-    EXPECT_NE(program.Complaint(), "");
+    const std::string complaint = program.Complaint();
+    EXPECT_NE(complaint, "");
+    if (complaint.find("answers at") != std::string::npos) program.Signal(SIGTERM);  // or it would go on
     EXPECT_EQ(program.Wait(), 2) << bad.back();
   }
 }

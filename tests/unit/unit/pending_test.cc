@@ -23,6 +23,15 @@ TEST(Pending, LeavesInOrderOfTimeAndThenOfArrival) {
   EXPECT_EQ(order, "abcd");
 }
 
+TEST(Pending, KeepsTheOrderOfManyThatAreDueAtOnce) {
+  Pending pending;
+  const std::string all = "abcdefghijklmnopqrstuvwxyz";
+  for (char c : all) pending.Add(At(5, std::string(1, c)));
+  std::string order;
+  while (auto answer = pending.TakeDue(5)) order += answer->bytes;
+  EXPECT_EQ(order, all);
+}
+
 TEST(Pending, KeepsWhatIsNotYetDue) {
   Pending pending;
   EXPECT_FALSE(pending.NextDueNs().has_value());
