@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "lab/experiment/experiment_spec.h"
+
+namespace spillway::lab {
+namespace {
+
+TEST(LabExamples, AreTakenAsTheyAre) {
+  int examples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(SPILLWAY_LAB_EXAMPLES)) {
+    for (bool quick : {false, true}) {
+      const auto spec = LoadExperiment(entry.path(), quick);
+      EXPECT_TRUE(spec) << spec.error().message;
+    }
+    examples++;
+  }
+  EXPECT_GE(examples, 5);
+}
+
+}  // namespace
+}  // namespace spillway::lab
