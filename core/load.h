@@ -52,7 +52,7 @@ SPW_INLINE void spw_load_report(struct spw_unit_load *load, const struct spw_rep
 				__u64 now_ns)
 {
 	__u32 beat = spw_beats(now_ns);
-	__u64 seen_ns = now_ns - (__u64)report->age_us * 1000;
+	__u64 seen_ns = now_ns - spw_headroom_age(report);
 
 	load->placed += __sync_lock_test_and_set(&load->assigned, 0);
 	load->level = report->level;
@@ -62,7 +62,7 @@ SPW_INLINE void spw_load_report(struct spw_unit_load *load, const struct spw_rep
 	load->completed = report->completed;
 	load->base_us = report->base_us;
 	load->slot_ns = report->slot_ns;
-	load->workers = report->workers;
+	load->span_us = report->span_us;
 	load->held = report->queue + spw_on_the_way(load, report, reborn, beat);
 	load->drained_ns = seen_ns + (__u64)load->held * report->slot_ns;
 	load->seen_ns = seen_ns;

@@ -60,7 +60,7 @@ class DifferentialTest : public SwitchTest {
       bool learnt = all_learnt || random_() % 8 != 0;
       load.base_us = learnt ? static_cast<uint32_t>(1 + random_() % 1'000'000) : 0;
       load.slot_ns = static_cast<uint32_t>(1 + (random_() >> (32 + random_() % 31)));
-      load.workers = static_cast<uint16_t>(1 + random_() % 32);
+      load.span_us = static_cast<uint32_t>(1 + random_() % 2'000'000);
       load.seen_ns = now_ + 1'000'000 - random_() % 100'000'000;
       load.credit_ns = random_() % 100'000'000;
       load.drained_ns = now_ + random_() % 2'000'000'000 - 1'000'000'000;

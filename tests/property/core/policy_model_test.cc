@@ -105,7 +105,7 @@ class Model {
   }
   bool IsBlind(int u) const {
     const spw_unit_load& load = server_.load[u];
-    return load.base_us == 0 || load.slot_ns == 0 || load.workers == 0;
+    return load.base_us == 0 || load.slot_ns == 0 || load.span_us == 0;
   }
   // headroom.h's comment in floating point; the integers' only rounding is the last one.
   double Cost(int u) const {
@@ -116,9 +116,9 @@ class Model {
     double by_clock = static_cast<double>(load.drained_ns) - now;
     double by_count = (static_cast<double>(load.held) + load.assigned) * slot - credited;
     double ahead = std::clamp(std::max(by_clock, by_count), 0.0, std::ldexp(1.0, 44));
-    double wait = std::max(0.0, ahead + slot - load.workers * slot);
+    double wait = std::max(0.0, ahead + slot - load.span_us * 1000.0);
     uint32_t pressure = server_.pressure / 128;  // 1,024ths
-    double gamma = std::min(3 * 1024u, 1536 + pressure + pressure / 2);
+    double gamma = std::min(3 * 1024u, 1280 + pressure + pressure / 2);
     double beta = std::min(2 * 1024u, 2 * pressure + pressure / 2);
     return load.base_us * 1000.0 + std::floor((gamma * wait + beta * (ahead + slot)) / 1024);
   }
@@ -185,7 +185,7 @@ spw_server RandomServer(std::mt19937_64& random, uint32_t beat) {
     load.held = static_cast<uint32_t>(crowded ? random() % 100'000 : random() % 8);
     load.base_us = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 1'000'000 : 5000));
     load.slot_ns = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 400'000'000 : 500'000));
-    load.workers = static_cast<uint16_t>(random() % 16);
+    load.span_us = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 2'000'000 : 8000));
     load.seen_ns = now - random() % 40'000'000;
     load.credit_ns = random() % 30'000'000;
     load.drained_ns = now + random() % 60'000'000 - 30'000'000;

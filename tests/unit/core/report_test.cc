@@ -26,7 +26,7 @@ spw_report Example() {
   report.flags = SPW_REPORT_BUSY;
   report.base_us = 3100;
   report.slot_ns = 436000;
-  report.workers = 4;
+  report.span_us = 3000;
   report.age_us = 250;
   report.period_us = 20000;
   return report;
@@ -53,8 +53,7 @@ TEST(Report, WorkedExampleByteByByte) {
       0x00, 0x01, 0x86, 0xa0,                          // completed 100000
       0x00, 0x00, 0x0c, 0x1c,                          // base 3100 us
       0x00, 0x06, 0xa7, 0x20,                          // slot 436000 ns
-      0x00, 0x04,                                      // workers 4
-      0x00, 0x00,                                      // reserved
+      0x00, 0x00, 0x0b, 0xb8,                          // span 3000 us
       0x00, 0x00, 0x00, 0xfa,                          // age 250 us
       0x00, 0x00, 0x4e, 0x20,                          // period 20000 us
       0x00, 0x00, 0x00, 0x00,                          // reserved
@@ -83,7 +82,7 @@ TEST(Report, DecodesWhatWasEncoded) {
     in.flags = static_cast<uint8_t>(random());
     in.base_us = static_cast<uint32_t>(random());
     in.slot_ns = static_cast<uint32_t>(random());
-    in.workers = static_cast<uint16_t>(random());
+    in.span_us = static_cast<uint32_t>(random());
     in.age_us = static_cast<uint32_t>(random());
     in.period_us = static_cast<uint32_t>(random());
     spw_siphash_key key{random(), random()};
@@ -103,10 +102,10 @@ TEST(Report, DecodesWhatWasEncoded) {
     ASSERT_EQ(out.flags, in.flags);
     ASSERT_EQ(out.base_us, in.base_us);
     ASSERT_EQ(out.slot_ns, in.slot_ns);
-    ASSERT_EQ(out.workers, in.workers);
+    ASSERT_EQ(out.span_us, in.span_us);
     ASSERT_EQ(out.age_us, in.age_us);
     ASSERT_EQ(out.period_us, in.period_us);
-    for (auto byte : out.pad) ASSERT_EQ(byte, 0);
+    ASSERT_EQ(out.pad, 0);
     ASSERT_EQ(spw_report_tag(&wire, &key), wire.tag);
   }
 }

@@ -77,7 +77,7 @@ TEST(Types, CAndCxxComputeTheSame) {
         load.assigned = static_cast<uint32_t>(random() % 9);
         load.base_us = static_cast<uint32_t>(random() % 1000);
         load.slot_ns = static_cast<uint32_t>(1 + random() % 1'000'000);
-        load.workers = static_cast<uint16_t>(1 + random() % 9);
+        load.span_us = static_cast<uint32_t>(1 + random() % 9000);
       }
       s->silent_beats = 100;
     }

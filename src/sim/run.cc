@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+
+#include "sim/balancer.h"
+#include "sim/layout.h"
+#include "sim/random.h"
+#include "sim/service_times.h"
+#include "sim/station.h"
+#include "sim/unit_agent.h"
+
+namespace spillway::sim {
+namespace {
+
+// Streams drawn from a run's seed, so that one never shifts another.
+enum Stream : uint64_t { kArrivalStream = 1, kServiceStream, kHashStream, kAgentStream };
+uint64_t StreamSeed(uint64_t seed, uint64_t stream) { return spw_mix64(seed) + spw_mix64(stream << 32); }
+
+class ArrivalTimes {
+ public:
+  ArrivalTimes(const Arrivals& arrivals, double rate_rps, uint64_t seed)
+      : arrivals_(arrivals), gap_ns_(1e9 / rate_rps), random_(seed) {
+    if (arrivals.kind != ArrivalKind::kTrace) return;
+    // The trace is repeated after its last arrival and one mean gap.
+    const double n = static_cast<double>(arrivals.at.size());
+    const double span = arrivals.at.back() - arrivals.at.front();
+    lap_ = n > 1 ? span * n / (n - 1) : 1;
+    scale_ = n * gap_ns_ / lap_;
+  }
+  Time Next() {
+    switch (arrivals_.kind) {
+      case ArrivalKind::kPoisson:
+        now_ += gap_ns_ * random_.Exponential();
+        break;
+      case ArrivalKind::kConstant:
+        now_ += gap_ns_;
+        break;
+      case ArrivalKind::kTrace:
+        now_ = (arrivals_.at[next_] - arrivals_.at.front() + lap_ * static_cast<double>(laps_)) * scale_;
+        if (++next_ == arrivals_.at.size()) next_ = 0, laps_++;
+        break;
+    }
+    return static_cast<Time>(now_);
+  }
+
+ private:
+  const Arrivals& arrivals_;
+  double gap_ns_, now_ = 0, lap_ = 0, scale_ = 0;
+  size_t next_ = 0;
+  uint64_t laps_ = 0;
+  Random random_;
+};
+
+// What the operator tells the switch about failures, in the order of time.
+struct Notice {
+  Time at;
+  uint32_t unit;  // of the layout
+  bool down;
+};
+
+class Cluster {
+ public:
+  explicit Cluster(const RunSetup& setup)
+      : setup_(setup),
+        layout_(MakeLayout(*setup.app, setup.policy->units_as_servers)),
+        service_times_(setup.app->spread, setup.app->cv),
+        reads_reports_(setup.policy->decider == DeciderKind::kSwitch &&
+                       (spw_unit_policy_reads_reports(setup.policy->unit_policy) ||
+                        setup.policy->server_policy == SPW_SERVER_P2C)),
+        front_free_(layout_.servers(), 0),
+        seen_(layout_.units.size()) {
+    for (const Layout::Unit& unit : layout_.units)
+      stations_.emplace_back(*unit.profile, setup.work, setup.wire);
+    AddFailures();
+    for (uint32_t u = 0; u < layout_.units.size(); u++) agents_.emplace_back(stations_[u], AgentOf(u));
+    for (uint32_t s = 0; s < setup.switches; s++)
+      balancers_.emplace_back(layout_, *setup.policy, setup.silent_after);
+  }
+
+  const ServiceTimes& service_times() const { return service_times_; }
+
+  // The unit for a request of this hash, and when it is sent there; -1: none.
+  int Decide(uint64_t hash, Time& now) {
+    while (next_notice_ < notices_.size() && notices_[next_notice_].at <= now) Tell(notices_[next_notice_++]);
+    if (setup_.policy->decider == DeciderKind::kOmniscient) return Soonest(now);
+    Balancer& balancer =
+        balancers_[balancers_.size() == 1 ? 0 : spw_mix64(hash ^ 0x5bd1e995) % balancers_.size()];
+    const Balancer::Candidates ask = balancer.Ask(hash);
+    if (setup_.policy->front.service.count() > 0 && !PassFront(ask.first, now)) return -1;
+    if (reads_reports_) {
+      CatchUp(ask.first, now);
+      if (ask.second != ask.first && setup_.policy->server_policy == SPW_SERVER_P2C) CatchUp(ask.second, now);
+    }
+    return balancer.Choose(ask, hash, now);
+  }
+
+  std::optional<Time> Place(int unit, Time now, double multiplier) {
+    Station& station = stations_[static_cast<size_t>(unit)];
+    if (!reads_reports_) station.Forget(now);
+    return station.Place(now, multiplier);
+  }
+
+  uint32_t ColumnOf(int unit) const { return layout_.units[static_cast<size_t>(unit)].column; }
+  // The latency of the first unit, idle: what loss is measured by.
+  Time Unloaded() const { return stations_.front().unloaded(); }
+  void CountReports(RunResult& result) const {
+    for (const UnitAgent& agent : agents_) {
+      result.reports_sent += agent.sent();
+      result.reports_lost += agent.lost();
+    }
+  }
+
+ private:
+  AgentSetup AgentOf(uint32_t u) {
+    const Layout::Unit& unit = layout_.units[u];
+    const Station& station = stations_[u];
+    const BusyTrigger& trigger = setup_.policy->trigger;
+    AgentSetup agent;
+    agent.reports = setup_.reports;
+    const double base = static_cast<double>(station.unloaded()) +
+                        1.5 * service_times_.MeanDeviation() * static_cast<double>(station.service());
+    agent.learnt.base_us = static_cast<uint32_t>(std::max(1.0, std::round(base / 1000)));
+    agent.learnt.span_us = static_cast<uint32_t>(std::max<Time>(1, station.unloaded() / 1000));
+    agent.learnt.slot_ns = static_cast<uint32_t>(std::clamp<Time>(station.slot(), 1, UINT32_MAX));
+    const Duration threshold = trigger.threshold.value_or(setup_.app->threshold);
+    agent.busy_over =
+        static_cast<Time>(setup_.threshold_try *
+                          static_cast<double>(trigger.of_unloaded ? station.unloaded() : threshold.count()));
+    agent.second_report = trigger.second_report.count();
+    agent.seed = StreamSeed(setup_.seed, kAgentStream + u);
+    agent.server = static_cast<uint16_t>(unit.server % SPW_MAX_SERVERS);
+    agent.unit = static_cast<uint8_t>(unit.index);
+    return agent;
+  }
+
+  void AddFailures() {
+    for (const Failure& failure : setup_.app->failures) {
+      uint32_t u = 0;  // the scenario's server and unit, found in the layout whichever way it was laid
+      for (uint32_t server = 0; u < layout_.units.size(); u++) {
+        if (u > 0 && layout_.units[u].column == 0) server++;
+        if (server == failure.server && layout_.units[u].column == failure.unit) break;
+      }
+      if (u == layout_.units.size()) continue;
+      stations_[u].FailDuring(failure.at.count(), failure.until.count());
+      if (!failure.noticed) continue;
+      notices_.push_back({failure.at.count() + failure.noticed->count(), u, true});
+      notices_.push_back({failure.until.count() + failure.noticed->count(), u, false});
+    }
+    std::stable_sort(notices_.begin(), notices_.end(), [](auto& a, auto& b) { return a.at < b.at; });
+  }
+
+  void Tell(const Notice& notice) {
+    for (Balancer& balancer : balancers_)
+      balancer.SetDown(layout_.units[notice.unit].server, layout_.units[notice.unit].index, notice.down);
+  }
+
+  void CatchUp(uint32_t server, Time now) {
+    for (uint32_t u = layout_.first_unit[server]; u < layout_.first_unit[server + 1]; u++) {
+      agents_[u].CatchUp(now, [&](const spw_report& report, Time at) {
+        if (!spw_report_is_newer(&report, &seen_[u])) return;
+        const bool reborn = report.boot_id != seen_[u].boot_id;
+        seen_[u] = {report.boot_id, report.sequence, 0};
+        for (Balancer& balancer : balancers_)
+          balancer.Accept(server, layout_.units[u].index, report, reborn, at);
+      });
+    }
+  }
+
+  // Through the balancer on a unit's core; false: its receive queue (1,024 packets) was full.
+  bool PassFront(uint32_t server, Time& now) {
+    const Time service = setup_.policy->front.service.count();
+    if (front_free_[server] - now > 1024 * service) return false;
+    now = front_free_[server] = std::max(front_free_[server], now) + service;
+    return true;
+  }
+
+  // Least unloaded latency + weighted wait + weighted work ahead, all of them known exactly.
+  int Soonest(Time now) {
+    int best = -1;
+    double least = 0;
+    for (size_t u = 0; u < stations_.size(); u++) {
+      const Station& station = stations_[u];
+      const double cost = static_cast<double>(station.unloaded()) +
+                          setup_.wait_weight * static_cast<double>(station.WaitAt(now)) +
+                          setup_.work_weight * static_cast<double>(station.WorkAheadAt(now) + station.slot());
+      if (best < 0 || cost < least) best = static_cast<int>(u), least = cost;
+    }
+    return best;
+  }
+
+  const RunSetup& setup_;
+  const Layout layout_;
+  const ServiceTimes service_times_;
+  const bool reads_reports_;
+  std::deque<Station> stations_;  // deque: agents keep references
+  std::deque<UnitAgent> agents_;
+  std::vector<Balancer> balancers_;
+  std::vector<Time> front_free_;
+  std::vector<spw_report_seen> seen_;
+  std::vector<Notice> notices_;
+  size_t next_notice_ = 0;
+};
+
+}  // namespace
+
+RunResult Run(const RunSetup& setup) {
+  Cluster cluster(setup);
+  ArrivalTimes arrivals(*setup.arrivals, setup.rate_rps, StreamSeed(setup.seed, kArrivalStream));
+  Random service(StreamSeed(setup.seed, kServiceStream)), hashes(StreamSeed(setup.seed, kHashStream));
+  const double limit = setup.loss_over_unloaded * static_cast<double>(cluster.Unloaded());
+
+  RunResult result;
+  Latencies latencies;
+  uint64_t late = 0, placed[SPW_UNITS_PER_SERVER] = {};
+  Time begin = 0, came = 0;
+  for (uint64_t i = 0; i < setup.warm_up + setup.requests; i++) {
+    came = arrivals.Next();
+    if (i == setup.warm_up) begin = came;
+    const uint64_t hash = hashes.Bits();
+    const double multiplier = cluster.service_times().Draw(service);
+    Time now = came;
+    const int unit = cluster.Decide(hash, now);
+    const std::optional<Time> latency = unit < 0 ? std::nullopt : cluster.Place(unit, now, multiplier);
+    if (i < setup.warm_up) continue;
+    if (unit >= 0) placed[cluster.ColumnOf(unit)]++;
+    if (!latency) {
+      result.dropped++;
+      continue;
+    }
+    const Time whole = *latency + (now - came);
+    latencies.Add(static_cast<uint64_t>(whole));
+    late += static_cast<double>(whole) > limit;
+  }
+  result.requests = setup.requests;
+  result.simulated_s = static_cast<double>(came - begin) / 1e9;
+  result.p50_ms = latencies.QuantileNs(0.5) / 1e6;
+  result.p99_ms = latencies.QuantileNs(0.99) / 1e6;
+  result.p999_ms = latencies.QuantileNs(0.999) / 1e6;
+  result.mean_ms = latencies.MeanNs() / 1e6;
+  const auto all = static_cast<double>(std::max<uint64_t>(setup.requests, 1));
+  result.loss = static_cast<double>(result.dropped + late) / all;
+  size_t columns = 0;
+  for (const ServerGroup& group : setup.app->groups) columns = std::max(columns, group.units.size());
+  for (size_t u = 0; u < columns; u++) result.share.push_back(static_cast<double>(placed[u]) / all);
+  cluster.CountReports(result);
+  return result;
+}
+
+}  // namespace spillway::sim

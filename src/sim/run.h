@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run: an app at one rate under one policy. Pure: no clock, no files, no shared state; the same
+// arguments give the same result.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/latencies.h"
+#include "sim/scenario.h"
+
+namespace spillway::sim {
+
+struct RunSetup {
+  const App* app = nullptr;
+  const Arrivals* arrivals = nullptr;
+  const Reports* reports = nullptr;
+  const PolicyChoice* policy = nullptr;
+  double rate_rps = 0;
+  double work = 1;  // factor of every service time
+  Duration wire{0};
+  uint64_t requests = 0, warm_up = 0;
+  uint32_t switches = 1;
+  uint64_t seed = 1;
+  double loss_over_unloaded = 10;
+  Duration silent_after{0};
+  double threshold_try = 1;                 // one of policy->trigger.tries
+  double wait_weight = 1, work_weight = 0;  // one of the omniscient's
+};
+
+struct RunResult {
+  double p50_ms = 0, p99_ms = 0, p999_ms = 0, mean_ms = 0;  // of the answered, late ones included
+  double loss = 0;        // share without an answer, or answered later than the limit
+  uint64_t requests = 0;  // measured
+  uint64_t dropped = 0;   // never answered
+  double simulated_s = 0;
+  std::vector<double> share;  // of requests, by the units' index within their server (summed over servers)
+  uint64_t reports_sent = 0, reports_lost = 0;
+};
+
+[[nodiscard]] RunResult Run(const RunSetup& setup);
+
+}  // namespace spillway::sim

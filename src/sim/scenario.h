@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// A scenario in memory: what is simulated. Plain values; docs/sim.md explains every key of the file
+// (scenario_reader.h). A sweep runs every app x arrivals x reports x axis value x policy.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/policy.h"
+
+namespace spillway::sim {
+
+using Duration = std::chrono::nanoseconds;
+
+// Distribution of the service multiplier, whose mean is 1.
+enum class Spread { kLognormal, kExponential };
+
+// A unit: `workers` servers with one FIFO queue. An unloaded request takes service + fixed; the fixed
+// part occupies nobody.
+struct UnitProfile {
+  std::string name;
+  spw_unit_kind kind = SPW_KIND_CPU;
+  double capacity = 1;  // relative, as in the pool file: what weights are made of
+  uint32_t workers = 1;
+  Duration service{0};  // mean
+  Duration fixed{0};
+  uint32_t queue_limit = 1u << 20;  // requests in the unit; one more is dropped
+  Duration unloaded() const { return service + fixed; }
+  bool operator==(const UnitProfile&) const = default;
+};
+
+struct ServerGroup {
+  uint32_t count = 1;
+  std::vector<UnitProfile> units;  // in order of priority; at most SPW_UNITS_PER_SERVER
+  bool operator==(const ServerGroup&) const = default;
+};
+
+// A unit that answers nothing from `at` to `until`: what it holds then is lost. The switch is told
+// `noticed` later (0: never; then only its silence tells).
+struct Failure {
+  uint32_t server = 0, unit = 0;
+  Duration at{0}, until{0};
+  std::optional<Duration> noticed;
+  bool operator==(const Failure&) const = default;
+};
+
+struct App {
+  std::string name;
+  std::vector<ServerGroup> groups;
+  double joint_rps = 0;   // 100 % load; 0: the sum of workers / service
+  Duration threshold{0};  // of p4mite's trigger
+  Spread spread = Spread::kLognormal;
+  double cv = 0.2;  // of the service multiplier; exponential: 1
+  std::vector<Failure> failures;
+  bool operator==(const App&) const = default;
+};
+
+enum class ArrivalKind { kPoisson, kConstant, kTrace };
+
+struct Arrivals {
+  ArrivalKind kind = ArrivalKind::kPoisson;
+  std::string name;        // "poisson", "constant", or the trace file's name
+  std::vector<double> at;  // trace: seconds, ascending; repeated, and scaled to the wanted rate
+  bool operator==(const Arrivals&) const = default;
+};
+
+// When agents report, and how reports travel.
+struct Reports {
+  std::string name;
+  Duration period{0};    // 0: at every answer
+  Duration delay{0};     // from the event to the moment when the switch has it, the wire included
+  Duration jitter{0};    // uniform, on top of delay; reports may overtake each other and are then stale
+  double loss = 0;       // share of reports lost, 0..1
+  bool learned = false;  // base, slot and workers as an agent would learn them; false: as they are
+  bool operator==(const Reports&) const = default;
+};
+
+enum class AxisKind { kLoad, kRate, kWork };
+
+// What is swept: load in percent of joint_rps; requests per second; or the work of a request, as a
+// factor of its service time, at a fixed rate.
+struct Axis {
+  AxisKind kind = AxisKind::kLoad;
+  std::string name = "load_pct";  // row key
+  std::vector<double> values;
+  double rate_rps = 0;  // kWork only
+  bool operator==(const Axis&) const = default;
+};
+
+enum class DeciderKind {
+  kSwitch,      // core/policy.h on what the switch knows
+  kOmniscient,  // knows the remaining work of every unit of the server exactly; a bound, not a policy
+};
+
+// p4mite's agent: a unit is busy while answers take longer than the threshold.
+struct BusyTrigger {
+  // Thresholds to try, each a run of its own; the row is the run with the least p99: what a threshold tuned
+  // for the very load would give. In units of the app's threshold, or of the unit's unloaded latency.
+  std::vector<double> tries = {1};
+  bool of_unloaded = false;
+  std::optional<Duration> threshold;  // instead of the app's
+  Duration second_report{0};          // > 0: available again so long after each trip
+  bool operator==(const BusyTrigger&) const = default;
+};
+
+// Balances in user space on a unit's core instead of in the switch: every request first queues there.
+struct FrontEnd {
+  Duration service{0};  // per request; 0: the switch, which adds nothing
+  bool operator==(const FrontEnd&) const = default;
+};
+
+struct PolicyChoice {
+  std::string name;
+  DeciderKind decider = DeciderKind::kSwitch;
+  spw_server_policy server_policy = SPW_SERVER_MAGLEV;
+  spw_unit_policy unit_policy = SPW_UNIT_HEADROOM;
+  bool units_as_servers = false;  // each unit a server of its own: wcmp and p2c over units
+  // kOmniscient: weights tried, each a run of its own; the row is the run with the least p99.
+  std::vector<double> wait_weights = {1}, work_weights = {0};
+  BusyTrigger trigger;
+  FrontEnd front;
+  bool operator==(const PolicyChoice&) const = default;
+};
+
+struct Scenario {
+  std::string name;
+  std::vector<App> apps;
+  std::vector<Arrivals> arrivals;
+  std::vector<Reports> reports;
+  Axis axis;
+  std::vector<PolicyChoice> policies;
+  Duration wire{std::chrono::microseconds(50)};  // switch to unit
+  uint64_t requests = 100'000;                   // measured, per run
+  uint64_t warm_up = 10'000;                     // before them, not measured
+  uint32_t switches = 1;  // routers spread requests over them by hash; each sees its own
+  uint64_t seed = 1;
+  double loss_over_unloaded = 10;  // later than so many unloaded latencies is lost (P4Mite, ICNP 2022)
+  Duration silent_after{std::chrono::seconds(3)};
+  bool operator==(const Scenario&) const = default;
+};
+
+}  // namespace spillway::sim

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/service_times.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace spillway::sim {
+namespace {
+
+double NormalBelow(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
+
+// Inverse of NormalBelow by bisection and Newton: only called to fill a table and in the tails.
+double NormalQuantile(double p) {
+  double low = -40, high = 40;
+  for (int i = 0; i < 60; i++) {
+    const double middle = (low + high) / 2;
+    (NormalBelow(middle) < p ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+}  // namespace
+
+ServiceTimes::ServiceTimes(Spread spread, double cv) : spread_(spread) {
+  if (spread == Spread::kExponential) {
+    mean_deviation_ = 2 / std::numbers::e;
+  } else {
+    sigma_ = std::sqrt(std::log1p(cv * cv));
+    mean_deviation_ = 2 * (2 * NormalBelow(sigma_ / 2) - 1);
+    if (sigma_ == 0) return;
+  }
+  const int cells = 1 << kBits;
+  table_.resize(static_cast<size_t>(cells) + 1);
+  for (int i = 1; i < cells; i++) table_[static_cast<size_t>(i)] = Quantile(static_cast<double>(i) / cells);
+}
+
+double ServiceTimes::Quantile(double q) const {
+  if (spread_ == Spread::kExponential) return -std::log1p(-q);
+  return std::exp(sigma_ * NormalQuantile(q) - sigma_ * sigma_ / 2);
+}
+
+double ServiceTimes::Draw(Random& random) const {
+  if (table_.empty()) return 1;
+  const uint64_t bits = random.Bits();
+  const size_t cell = bits >> (64 - kBits);
+  const double within = static_cast<double>((bits << kBits) >> 11) * 0x1p-53;
+  if (cell == 0 || cell == (size_t{1} << kBits) - 1) {
+    const double q = (static_cast<double>(cell) + within) / (1 << kBits);
+    return Quantile(std::clamp(q, 0x1p-60, 1 - 0x1p-53));
+  }
+  return table_[cell] + within * (table_[cell + 1] - table_[cell]);
+}
+
+}  // namespace spillway::sim

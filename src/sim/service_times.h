@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Service multipliers with mean 1, drawn through a table of their quantile function: a draw costs a look-up
+// instead of a logarithm, a root and an exponential. Between the table's points it is interpolated; the two
+// outermost cells, where the function bends most, are drawn exactly.
+#pragma once
+
+#include <vector>
+
+#include "sim/random.h"
+#include "sim/scenario.h"
+
+namespace spillway::sim {
+
+class ServiceTimes {
+ public:
+  ServiceTimes(Spread spread, double cv);
+  double Draw(Random& random) const;
+  // E|X - 1|, from the closed form.
+  double MeanDeviation() const { return mean_deviation_; }
+
+ private:
+  static constexpr int kBits = 12;
+  double Quantile(double q) const;
+
+  Spread spread_;
+  double sigma_ = 0;  // of the lognormal's logarithm; 0: every multiplier is 1
+  double mean_deviation_ = 0;
+  std::vector<double> table_;  // at q = i / 2^kBits; empty: constant
+};
+
+}  // namespace spillway::sim

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/station.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace spillway::sim {
+
+Station::Station(const UnitProfile& profile, double work, Duration wire)
+    : profile_(&profile),
+      service_(std::max<Time>(1, std::llround(static_cast<double>(profile.service.count()) * work))),
+      fixed_(std::max(profile.fixed, wire).count()),
+      wire_(wire.count()),
+      workers_free_(profile.workers, 0) {}
+
+bool Station::FailedAt(Time t) const {
+  for (const Window& window : failures_) {
+    if (window.from <= t && t < window.until) return true;
+  }
+  return false;
+}
+
+void Station::Occupy(Time until) {
+  // Replaces the root of the heap and sifts it down.
+  size_t i = 0;
+  const size_t n = workers_free_.size();
+  for (size_t child = 1; child < n; child = 2 * i + 1) {
+    if (child + 1 < n && workers_free_[child + 1] < workers_free_[child]) child++;
+    if (workers_free_[child] >= until) break;
+    workers_free_[i] = workers_free_[child];
+    i = child;
+  }
+  workers_free_[i] = until;
+}
+
+std::optional<Time> Station::Place(Time now, double multiplier) {
+  if (coming_.size() + queue_ >= profile_->queue_limit) return std::nullopt;
+  const Time ready = now + fixed_;
+  const Time start = std::max(ready, workers_free_.front());
+  const Time done = start + std::max<Time>(1, std::llround(static_cast<double>(service_) * multiplier));
+  for (const Window& window : failures_) {
+    if (done <= window.from || now >= window.until) continue;
+    // Lost with the unit, whose workers start afresh when it is back.
+    for (Time& free : workers_free_) free = window.until;
+    return std::nullopt;
+  }
+  Occupy(done);
+  coming_.Push(now + wire_);
+  answers_.Push({done, now + wire_});
+  return done - now;
+}
+
+bool Station::Next(Time until, Sight& sight) {
+  const Time comes = coming_.empty() ? kNever : coming_.front();
+  const Time leaves = answers_.empty() ? kNever : answers_.front().at;
+  if (std::min(comes, leaves) > until) return false;
+  if (comes <= leaves) {
+    coming_.Pop();
+    queue_++;
+    sight = {comes, false, 0};
+  } else {
+    sight = {leaves, true, leaves - answers_.front().came};
+    answers_.Pop();
+    queue_--;
+    completed_++;
+  }
+  return true;
+}
+
+Time Station::WaitAt(Time now) const {
+  Time ready = now + fixed_;
+  for (const Window& window : failures_) {
+    if (now >= window.from && now < window.until) return kNever / 4;
+  }
+  return std::max<Time>(0, workers_free_.front() - ready);
+}
+
+Time Station::WorkAheadAt(Time now) const {
+  Time sum = 0;
+  for (Time free : workers_free_) sum += std::max<Time>(0, free - now);
+  return sum / static_cast<Time>(workers_free_.size());
+}
+
+}  // namespace spillway::sim

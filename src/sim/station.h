@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// A unit's queue: k workers, first come first served. Since nobody overtakes, a request's whole fate is
+// known when it is placed; what the unit's agent may see of it is told later, in the order of time. Not
+// thread-safe; time never goes back.
+//
+//   placed ──wire──► arrives ──fixed──► waits ──► served ──► answered
+//
+// The fixed part of an unloaded latency lies before the queue and includes the wire, so that latency =
+// fixed + wait + service.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/event_queue.h"
+#include "sim/scenario.h"
+
+namespace spillway::sim {
+
+using Time = int64_t;  // ns since the run began
+inline constexpr Time kNever = INT64_MAX;
+
+class Station {
+ public:
+  Station(const UnitProfile& profile, double work, Duration wire);
+
+  // A request with this multiplier of the mean service time is placed. Its latency in ns; nullopt: it is
+  // never answered.
+  std::optional<Time> Place(Time now, double multiplier);
+  void FailDuring(Time from, Time until) { failures_.push_back({from, until}); }
+  bool FailedAt(Time t) const;
+
+  // The next thing its agent can see, at or before `until`; false: none. Call until false before Place.
+  struct Sight {
+    Time at;
+    bool answered;  // else: a request came
+    Time latency;   // of the answered, as the agent measures it
+  };
+  bool Next(Time until, Sight& sight);
+  // Without an agent: forgets what has been answered.
+  void Forget(Time until) {
+    Sight sight;
+    while (Next(until, sight)) continue;
+  }
+
+  uint32_t queue() const { return queue_; }          // as the agent has seen so far
+  uint64_t completed() const { return completed_; }  // likewise
+  void Reboot() { completed_ = 0; }
+
+  // For the omniscient: what a request placed now would wait, and the work ahead of it per worker.
+  Time WaitAt(Time now) const;
+  Time WorkAheadAt(Time now) const;
+
+  Time service() const { return service_; }
+  Time unloaded() const { return service_ + fixed_; }
+  Time slot() const { return service_ / static_cast<Time>(workers_free_.size()); }
+  const UnitProfile& profile() const { return *profile_; }
+
+ private:
+  struct Window {
+    Time from, until;
+  };
+  struct Answer {
+    Time at, came;
+  };
+  void Occupy(Time until);  // the worker that is free first
+
+  const UnitProfile* profile_;
+  Time service_, fixed_, wire_;
+  std::vector<Time> workers_free_;  // heap, earliest first: when each worker has done all given to it
+  EventQueue<Time> coming_;         // placed, not yet seen to arrive
+  EventQueue<Answer> answers_;      // not yet seen to leave
+  std::vector<Window> failures_;
+  uint32_t queue_ = 0;
+  uint64_t completed_ = 0;
+};
+
+}  // namespace spillway::sim

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/sweep.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "core/ring_build.h"
+
+namespace spillway::sim {
+namespace {
+
+struct Try {
+  size_t row;
+  RunSetup setup;
+  std::string name;
+};
+
+double ThreadSeconds() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+}
+
+double JointRps(const App& app) {
+  if (app.joint_rps > 0) return app.joint_rps;
+  double sum = 0;
+  for (const ServerGroup& group : app.groups)
+    for (const UnitProfile& unit : group.units)
+      sum += group.count * unit.workers / (static_cast<double>(unit.service.count()) / 1e9);
+  return sum;
+}
+
+std::vector<Try> TriesOf(const PolicyChoice& policy, const RunSetup& setup, size_t row) {
+  std::vector<Try> tries;
+  if (policy.decider == DeciderKind::kOmniscient) {
+    for (double wait : policy.wait_weights) {
+      for (double work : policy.work_weights) {
+        Try& one = tries.emplace_back(row, setup, fmt::format("wait {} work {}", wait, work));
+        one.setup.wait_weight = wait;
+        one.setup.work_weight = work;
+      }
+    }
+  } else if (policy.unit_policy == SPW_UNIT_P4MITE) {
+    for (double factor : policy.trigger.tries) {
+      Try& one = tries.emplace_back(row, setup, fmt::format("threshold {}", factor));
+      one.setup.threshold_try = factor;
+    }
+  } else {
+    tries.push_back({row, setup, ""});
+  }
+  if (tries.size() == 1) tries.front().name.clear();
+  return tries;
+}
+
+std::vector<Try> Plan(const Scenario& scenario, std::vector<Row>& rows) {
+  std::vector<Try> plan;
+  uint64_t point = 0;
+  for (const App& app : scenario.apps) {
+    for (const Arrivals& arrivals : scenario.arrivals) {
+      for (double value : scenario.axis.values) {
+        point++;  // all policies and all ways of reporting meet the same requests
+        for (const Reports& reports : scenario.reports) {
+          for (const PolicyChoice& policy : scenario.policies) {
+            RunSetup setup;
+            setup.app = &app;
+            setup.arrivals = &arrivals;
+            setup.reports = &reports;
+            setup.policy = &policy;
+            setup.rate_rps = scenario.axis.kind == AxisKind::kLoad   ? JointRps(app) * value / 100
+                             : scenario.axis.kind == AxisKind::kRate ? value
+                                                                     : scenario.axis.rate_rps;
+            setup.work = scenario.axis.kind == AxisKind::kWork ? value : 1;
+            setup.wire = scenario.wire;
+            setup.requests = scenario.requests;
+            setup.warm_up = scenario.warm_up;
+            setup.switches = scenario.switches;
+            setup.seed = spw_mix64(scenario.seed) + point;
+            setup.loss_over_unloaded = scenario.loss_over_unloaded;
+            setup.silent_after = scenario.silent_after;
+            Row row;
+            row.app = app.name;
+            row.arrivals = arrivals.name;
+            row.reports = reports.name;
+            row.policy = policy.name;
+            row.axis = value;
+            row.rate_rps = setup.rate_rps;
+            for (Try& one : TriesOf(policy, setup, rows.size())) plan.push_back(std::move(one));
+            rows.push_back(std::move(row));
+          }
+        }
+      }
+    }
+  }
+  return plan;
+}
+
+// Losing less is better; else the lower p99.
+bool Better(const RunResult& a, const RunResult& b) {
+  const bool a_loses = a.loss > 0.01, b_loses = b.loss > 0.01;
+  if (a_loses != b_loses) return b_loses;
+  return a.p99_ms < b.p99_ms;
+}
+
+}  // namespace
+
+SweepResult RunSweep(const Scenario& scenario, unsigned threads, const Progress& progress,
+                     const std::function<bool()>& stop) {
+  SweepResult sweep;
+  std::vector<Row> rows;
+  const std::vector<Try> plan = Plan(scenario, rows);
+  std::vector<RunResult> results(plan.size());
+  std::vector<uint8_t> done(plan.size(), 0);
+  std::atomic<size_t> next = 0;
+  std::atomic<bool> stopped = false;
+  std::mutex mutex;
+  size_t finished = 0;
+
+  auto work = [&] {
+    const double before = ThreadSeconds();
+    for (;;) {
+      const size_t i = next++;
+      if (i >= plan.size() || stopped) break;
+      results[i] = Run(plan[i].setup);
+      const std::lock_guard lock(mutex);
+      done[i] = 1;
+      finished++;
+      const Row& row = rows[plan[i].row];
+      if (progress) progress(finished, plan.size(), row.app + " " + row.policy);
+      if (stop && stop()) stopped = true;
+    }
+    const std::lock_guard lock(mutex);
+    sweep.cpu_seconds += ThreadSeconds() - before;
+  };
+  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+  threads = static_cast<unsigned>(std::min<size_t>(threads, plan.size()));
+  std::vector<std::thread> others;
+  for (unsigned t = 1; t < threads; t++) others.emplace_back(work);
+  work();
+  for (std::thread& thread : others) thread.join();
+
+  std::vector<uint8_t> whole(rows.size(), 1), filled(rows.size(), 0);
+  for (size_t i = 0; i < plan.size(); i++) {
+    const size_t r = plan[i].row;
+    whole[r] &= done[i];
+    if (!done[i]) continue;
+    sweep.requests += plan[i].setup.requests + plan[i].setup.warm_up;
+    if (filled[r] && !Better(results[i], rows[r].result)) continue;
+    filled[r] = 1;
+    rows[r].result = results[i];
+    rows[r].tried = plan[i].name;
+  }
+  for (size_t r = 0; r < rows.size(); r++) {
+    if (whole[r]) sweep.rows.push_back(std::move(rows[r]));
+  }
+  sweep.interrupted = stopped && finished < plan.size();
+  return sweep;
+}
+
+}  // namespace spillway::sim

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/unit_agent.h"
+
+#include <algorithm>
+
+namespace spillway::sim {
+namespace {
+
+// Of a report's delay an agent takes up to so much itself, knows it, and says so (age_us); the rest is the
+// network's, which nobody measures. 1.05 ms + 0.05 ms of wire are P4Mite's reports as calibrated.
+constexpr Time kOwnDelay = 1'050'000;
+constexpr Time kHeartbeat = 1'000'000'000;  // where reports follow answers, and none comes
+
+}  // namespace
+
+UnitAgent::UnitAgent(Station& station, const AgentSetup& setup)
+    : station_(station), setup_(setup), random_(setup.seed) {
+  // Agents do not start together.
+  if (setup_.reports->period.count() > 0)
+    next_tick_ = static_cast<Time>(random_.Uniform() * static_cast<double>(setup_.reports->period.count()));
+}
+
+Time UnitAgent::NextOwn() const { return std::min(next_tick_, pulse_end_); }
+
+bool UnitAgent::Step(Time now) {
+  const Time own = NextOwn();
+  Station::Sight sight;
+  if (station_.Next(std::min(own, now), sight)) {
+    See(sight);
+    return true;
+  }
+  if (own > now) return false;
+  if (own == pulse_end_) {
+    pulse_end_ = kNever;
+    busy_ = false;
+    Send(own);
+    return true;
+  }
+  const Time period = setup_.reports->period.count();
+  next_tick_ += period > 0 ? period : kHeartbeat;
+  if (station_.FailedAt(own)) {
+    was_down_ = true;
+    return true;
+  }
+  if (was_down_) {
+    was_down_ = false;
+    boot_id_++;
+    station_.Reboot();
+  }
+  Send(own);
+  return true;
+}
+
+void UnitAgent::See(const Station::Sight& sight) {
+  if (!sight.answered) return;
+  latency_ += (sight.latency - latency_) / 8;
+  const bool over = setup_.busy_over > 0 && sight.latency > setup_.busy_over;
+  bool changed = false;
+  if (over && !busy_) {
+    busy_ = changed = true;
+    if (setup_.second_report > 0) pulse_end_ = sight.at + setup_.second_report;
+  } else if (busy_ && setup_.second_report == 0 && (!over || station_.queue() == 0)) {
+    busy_ = false;
+    changed = true;
+  }
+  if (setup_.reports->period.count() == 0) {
+    Send(sight.at);
+    next_tick_ = sight.at + kHeartbeat;
+  } else if (changed) {
+    Send(sight.at);
+  }
+}
+
+void UnitAgent::Send(Time at) {
+  const Reports& how = *setup_.reports;
+  sent_++;
+  sequence_++;
+  if (how.loss > 0 && random_.Uniform() <= how.loss) {
+    lost_++;
+    return;
+  }
+  UnderWay packet{};
+  packet.at = at + how.delay.count();
+  if (how.jitter.count() > 0)
+    packet.at += static_cast<Time>(random_.Uniform() * static_cast<double>(how.jitter.count()));
+  spw_report& report = packet.report;
+  report.boot_id = boot_id_;
+  report.sequence = sequence_;
+  report.server = setup_.server;
+  report.unit = setup_.unit;
+  report.flags = busy_ ? SPW_REPORT_BUSY : 0;
+  report.level = busy_ ? 255 : 0;
+  report.queue = static_cast<__u16>(std::min<uint32_t>(station_.queue(), 65535));
+  report.latency_us = static_cast<__u32>(latency_ / 1000);
+  report.completed = static_cast<__u32>(station_.completed());
+  report.base_us = setup_.learnt.base_us;
+  report.span_us = setup_.learnt.span_us;
+  report.slot_ns = setup_.learnt.slot_ns;
+  report.age_us = static_cast<__u32>(std::min(how.delay.count(), kOwnDelay) / 1000);
+  report.period_us = static_cast<__u32>(how.period.count() / 1000);
+  under_way_.Push(packet);
+}
+
+}  // namespace spillway::sim

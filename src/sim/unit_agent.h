@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A unit's agent in simulated time: watches the station, decides when to report, and sends each report on
+// its way. Evaluated late: CatchUp plays everything that happened up to now, in order. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "core/report.h"
+#include "sim/event_queue.h"
+#include "sim/random.h"
+#include "sim/scenario.h"
+#include "sim/station.h"
+
+namespace spillway::sim {
+
+// What an agent has learnt of its unit: core/report.h.
+struct Learnt {
+  uint32_t base_us = 0, span_us = 0, slot_ns = 0;
+};
+
+struct AgentSetup {
+  const Reports* reports = nullptr;
+  Learnt learnt;
+  Time busy_over = 0;      // p4mite's threshold; 0: never busy
+  Time second_report = 0;  // > 0: available again so long after each trip
+  uint64_t seed = 0;
+  uint16_t server = 0;
+  uint8_t unit = 0;
+};
+
+class UnitAgent {
+ public:
+  UnitAgent(Station& station, const AgentSetup& setup);
+
+  // deliver(report, at): once for each report that reaches the switch by `now`, in that order.
+  template <class Deliver>
+  void CatchUp(Time now, Deliver&& deliver) {
+    while (Step(now)) continue;
+    for (; !under_way_.empty() && under_way_.front().at <= now; under_way_.Pop())
+      deliver(under_way_.front().report, under_way_.front().at);
+  }
+  uint64_t sent() const { return sent_; }
+  uint64_t lost() const { return lost_; }
+
+ private:
+  struct UnderWay {
+    Time at;
+    spw_report report;
+  };
+  bool Step(Time now);  // the next thing that happens, if it happens by now
+  void See(const Station::Sight& sight);
+  void Send(Time at);
+  Time NextOwn() const;  // tick, heartbeat or end of a pulse
+
+  Station& station_;
+  AgentSetup setup_;
+  Random random_;
+  EventQueue<UnderWay> under_way_;
+  Time next_tick_ = 0;  // periodic: of the grid; else when a heartbeat is due
+  Time pulse_end_ = kNever;
+  uint64_t boot_id_ = 1, sent_ = 0, lost_ = 0;
+  uint32_t sequence_ = 0;
+  Time latency_ = 0;  // smoothed
+  bool busy_ = false, was_down_ = false;
+};
+
+}  // namespace spillway::sim

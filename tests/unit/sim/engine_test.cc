@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random draws, latencies, whole runs and sweeps: the same everywhere, and with the effects they must have.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "sim/latencies.h"
+#include "sim/service_times.h"
+#include "sim/sweep.h"
+
+namespace spillway::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Latencies, QuantilesAreWithinTwoThousandthsOfTheSortedOnes) {
+  std::mt19937_64 random(1);
+  Latencies latencies;
+  std::vector<uint64_t> all;
+  for (int i = 0; i < 100'000; i++) {
+    all.push_back(static_cast<uint64_t>(std::exp(std::uniform_real_distribution<>(0, 30)(random))));
+    latencies.Add(all.back());
+  }
+  std::sort(all.begin(), all.end());
+  for (double q : {0.001, 0.01, 0.5, 0.9, 0.99, 0.999, 1.0}) {
+    const auto exact = static_cast<double>(all[static_cast<size_t>(std::ceil(q * 1e5)) - 1]);
+    EXPECT_NEAR(latencies.QuantileNs(q), exact, exact * 0.002 + 1) << q;
+  }
+  EXPECT_EQ(Latencies().QuantileNs(0.5), 0);
+}
+
+class Multipliers : public testing::TestWithParam<std::pair<Spread, double>> {};
+
+TEST_P(Multipliers, HaveTheirMomentsAndTails) {
+  const auto [spread, cv] = GetParam();
+  const ServiceTimes times(spread, cv);
+  Random random(3);
+  const int n = 2'000'000;
+  double sum = 0, squares = 0, deviation = 0;
+  int beyond = 0;
+  const double far = spread == Spread::kExponential ? std::log(1e4) : -1;
+  for (int i = 0; i < n; i++) {
+    const double x = times.Draw(random);
+    sum += x;
+    squares += x * x;
+    deviation += std::abs(x - 1);
+    beyond += x > far;
+  }
+  const double mean = sum / n;
+  EXPECT_NEAR(mean, 1, 0.005);
+  EXPECT_NEAR(std::sqrt(squares / n - mean * mean), cv, 0.01 + cv * 0.01);
+  EXPECT_NEAR(deviation / n, times.MeanDeviation(), 0.003);
+  if (spread == Spread::kExponential) {
+    EXPECT_NEAR(beyond, n / 1e4, 60) << "the tail";
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, Multipliers,
+                         testing::Values(std::pair{Spread::kLognormal, 0.0},
+                                         std::pair{Spread::kLognormal, 0.2},
+                                         std::pair{Spread::kLognormal, 1.0},
+                                         std::pair{Spread::kExponential, 1.0}));
+
+UnitProfile Unit(const char* name, spw_unit_kind kind, double capacity, Duration service, Duration unloaded) {
+  UnitProfile unit;
+  unit.name = name;
+  unit.kind = kind;
+  unit.capacity = capacity;
+  unit.service = service;
+  unit.fixed = unloaded - service;
+  return unit;
+}
+
+// The DNS servers of P4Mite (ICNP 2022), figure 5a.
+Scenario Dns(std::vector<double> loads) {
+  Scenario scenario;
+  App app;
+  app.name = "dns";
+  app.groups = {
+      {1, {Unit("cpu", SPW_KIND_CPU, 5, 436us, 3ms), Unit("nic", SPW_KIND_SMARTNIC, 1, 2182us, 3ms)}}};
+  app.threshold = 100ms;
+  app.joint_rps = 2750;
+  scenario.apps = {app};
+  scenario.arrivals = {{ArrivalKind::kPoisson, "poisson", {}}};
+  Reports answered;
+  answered.name = "answered";
+  answered.delay = 1100us;
+  scenario.reports = {answered};
+  scenario.axis.values = std::move(loads);
+  scenario.requests = 40'000;
+  scenario.warm_up = 4000;
+  return scenario;
+}
+
+PolicyChoice Policy(const char* name, spw_unit_policy policy) {
+  PolicyChoice choice;
+  choice.name = name;
+  choice.unit_policy = policy;
+  return choice;
+}
+
+RunResult Only(const Scenario& scenario) { return RunSweep(scenario, 1, nullptr, nullptr).rows.at(0).result; }
+
+TEST(Sweep, GivesTheSameRowsWithAnyNumberOfThreads) {
+  Scenario scenario = Dns({30, 70, 90});
+  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM), Policy("wrr", SPW_UNIT_WRR)};
+  const SweepResult one = RunSweep(scenario, 1, nullptr, nullptr),
+                    four = RunSweep(scenario, 4, nullptr, nullptr);
+  ASSERT_EQ(one.rows.size(), 6u);
+  ASSERT_EQ(four.rows.size(), 6u);
+  for (size_t i = 0; i < 6; i++) {
+    EXPECT_EQ(one.rows[i].policy, four.rows[i].policy);
+    EXPECT_EQ(one.rows[i].result.p99_ms, four.rows[i].result.p99_ms);
+    EXPECT_EQ(one.rows[i].result.share, four.rows[i].result.share);
+  }
+  scenario.seed = 2;
+  EXPECT_NE(RunSweep(scenario, 1, nullptr, nullptr).rows[0].result.p99_ms, one.rows[0].result.p99_ms);
+}
+
+TEST(Sweep, StopsWhenAskedAndKeepsWholeRowsOnly) {
+  Scenario scenario = Dns({30, 70, 90});
+  scenario.policies = {Policy("wrr", SPW_UNIT_WRR)};
+  size_t done = 0, planned = 0;
+  auto progress = [&](size_t finished, size_t total, const std::string&) {
+    done = finished, planned = total;
+  };
+  const SweepResult sweep = RunSweep(scenario, 1, progress, [&] { return done == 2; });
+  EXPECT_EQ(planned, 3u);
+  EXPECT_TRUE(sweep.interrupted);
+  EXPECT_EQ(sweep.rows.size(), 2u);
+}
+
+// What the policy is for: at each load no worse than the better of the two that know nothing of load.
+TEST(Headroom, IsAtOrBelowHostOnlyAndWrrAtEveryLoad) {
+  Scenario scenario = Dns({10, 50, 70, 80, 90, 95});
+  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM), Policy("host-only", SPW_UNIT_HOST_ONLY),
+                       Policy("wrr", SPW_UNIT_WRR)};
+  const SweepResult sweep = RunSweep(scenario, 2, nullptr, nullptr);
+  for (size_t i = 0; i < sweep.rows.size(); i += 3) {
+    const double best = std::min(sweep.rows[i + 1].result.p99_ms, sweep.rows[i + 2].result.p99_ms);
+    EXPECT_LE(sweep.rows[i].result.p99_ms, 1.03 * best) << sweep.rows[i].axis << " %";
+    EXPECT_LE(sweep.rows[i].result.loss, 0.01);
+  }
+}
+
+TEST(Reports, LostAndLateOnesCostHeadroomLittle) {
+  Scenario scenario = Dns({80});
+  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM)};
+  const double fresh = Only(scenario).p99_ms;
+  scenario.reports[0].loss = 0.2;
+  const RunResult lossy = Only(scenario);
+  EXPECT_NEAR(static_cast<double>(lossy.reports_lost) / static_cast<double>(lossy.reports_sent), 0.2, 0.02);
+  EXPECT_LE(lossy.p99_ms, 1.2 * fresh);
+  scenario.reports[0].delay = 100ms;
+  EXPECT_LE(Only(scenario).p99_ms, 2.5 * fresh) << "host-only is lost at this load";
+}
+
+// Without reports a unit is silent and gets its share by capacity: never more, and never nothing.
+TEST(Reports, AnAgentThatIsNeverHeardLeavesSharesByCapacity) {
+  Scenario scenario = Dns({50});
+  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM)};
+  scenario.reports[0].loss = 1;
+  EXPECT_NEAR(Only(scenario).share.at(1), 1.0 / 6, 0.01);
+}
+
+TEST(Failures, ANoticedUnitLosesOnlyWhatItHeld) {
+  Scenario scenario = Dns({60});
+  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM)};
+  Failure failure;
+  failure.unit = 1;
+  failure.at = 5s;
+  failure.until = 1000s;
+  scenario.apps[0].failures = {failure};
+  const RunResult silent = Only(scenario);
+  scenario.apps[0].failures[0].noticed = 0ms;
+  const RunResult noticed = Only(scenario);
+  EXPECT_LE(noticed.dropped, 10u);
+  EXPECT_GT(silent.dropped, 100u) << "a silent unit keeps its share by capacity";
+  EXPECT_LT(silent.dropped, silent.requests / 5);
+}
+
+TEST(Layout, MoreServersThanASwitchHoldsAreSeveralPools) {
+  Scenario scenario = Dns({50});
+  scenario.apps[0].groups[0].count = 10'000;
+  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM)};
+  scenario.requests = 50'000;
+  const RunResult result = Only(scenario);
+  EXPECT_EQ(result.dropped, 0u);
+  EXPECT_LT(result.p99_ms, 8);
+}
+
+TEST(Layout, UnitsAsServersKeepTheirColumns) {
+  Scenario scenario = Dns({50});
+  PolicyChoice wcmp = Policy("wcmp", SPW_UNIT_WRR);
+  wcmp.server_policy = SPW_SERVER_WCMP;
+  wcmp.units_as_servers = true;
+  scenario.policies = {wcmp};
+  EXPECT_NEAR(Only(scenario).share.at(1), 1.0 / 6, 0.01);
+}
+
+TEST(Axis, WorkScalesServiceAtAFixedRate) {
+  Scenario scenario = Dns({1, 2});
+  scenario.axis = {AxisKind::kWork, "work", {1, 2}, 100};
+  scenario.policies = {Policy("host-only", SPW_UNIT_HOST_ONLY)};
+  const SweepResult sweep = RunSweep(scenario, 1, nullptr, nullptr);
+  EXPECT_NEAR(sweep.rows[1].result.p50_ms - sweep.rows[0].result.p50_ms, 0.436, 0.03);
+  EXPECT_EQ(sweep.rows[1].rate_rps, 100);
+}
+
+TEST(Trace, IsRepeatedAndScaledToTheWantedRate) {
+  Scenario scenario = Dns({40});
+  scenario.arrivals = {{ArrivalKind::kTrace, "trace", {0, 0.001, 0.010, 0.012, 0.030}}};
+  scenario.policies = {Policy("wrr", SPW_UNIT_WRR)};
+  const RunResult result = Only(scenario);
+  EXPECT_NEAR(static_cast<double>(result.requests) / result.simulated_s, 0.4 * 2750, 11);
+}
+
+}  // namespace
+}  // namespace spillway::sim
