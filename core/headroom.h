@@ -37,6 +37,8 @@
 #define SPW_GAMMA_MAX (3 * SPW_ONE)
 #define SPW_BETA_MAX (2 * SPW_ONE)
 
+#define SPW_REPORTS_MISSED 4 /* so many periods may pass before work is no longer taken for granted */
+
 /* Longer backlogs count as this (4.9 h): so that no product overflows. */
 #define SPW_AHEAD_MAX (1ULL << 44)
 
@@ -48,10 +50,12 @@ SPW_INLINE __u64 spw_headroom_age(const struct spw_report *report)
 }
 
 /* While all workers are busy an answer comes every slot, so on average half of one has passed when
- * a request comes; more is known only to have passed if the reports are rarer than the answers. */
+ * a request comes. Where reports are rarer than answers, a period's work has gone unseen before the
+ * next one comes, and more when some are lost; without that a lost report would turn requests away. */
 SPW_INLINE __u64 spw_headroom_credit(const struct spw_report *report)
 {
-	return spw_headroom_age(report) + (__u64)report->period_us * 1000 + report->slot_ns / 2;
+	return spw_headroom_age(report) + SPW_REPORTS_MISSED * (__u64)report->period_us * 1000 +
+	       report->slot_ns / 2;
 }
 
 /* 1 if its agent has not learnt yet what the unit can do. */
