@@ -63,25 +63,21 @@ SPW_INLINE __u32 spw_hosts(const struct spw_server *server)
 	return mask;
 }
 
-SPW_INLINE __u32 spw_silent(const struct spw_server *server, __u32 beat)
+/* Those units of `mask` that the policy knows too little of: silent ones and, for headroom, those that
+ * their agents have not learnt yet. Reads no cache line beyond the last unit of the mask. */
+SPW_INLINE __u32 spw_unknown(const struct spw_server *server, __u32 mask, __u32 policy, __u32 beat)
 {
-	__u32 mask = 0;
+	__u32 must_be_learnt = (__u32)spw_is_zero(policy ^ SPW_UNIT_HEADROOM), unknown = 0;
 
-#pragma GCC unroll 8
-	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++)
-		mask |= spw_unit_is_silent(server, u, beat) << u;
-	return mask;
-}
-
-/* Units of which headroom knows too little: their agents have not learnt them yet. */
-SPW_INLINE __u32 spw_blind(const struct spw_server *server)
-{
-	__u32 mask = 0;
-
-#pragma GCC unroll 8
-	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++)
-		mask |= spw_headroom_is_blind(&server->load[u]) << u;
-	return mask;
+#pragma GCC unroll 1
+	for (__u32 u = 0; u < SPW_UNITS_PER_SERVER; u++) {
+		if (!(mask >> u))
+			break;
+		unknown |= (spw_unit_is_silent(server, u, beat) |
+			    (spw_headroom_is_blind(&server->load[u]) & must_be_learnt))
+			   << u;
+	}
+	return unknown & mask;
 }
 
 SPW_INLINE __u32 spw_busy(const struct spw_server *server)
@@ -226,7 +222,7 @@ SPW_INLINE int spw_choose_unit(const struct spw_server *server, __u8 policy, __u
 			       __u64 now_ns, __u32 draw)
 {
 	__u32 eligible = spw_eligible(server), beat = spw_beats(now_ns);
-	__u32 silent;
+	__u32 unknown;
 	int turn;
 
 	if (eligible == 0)
@@ -241,14 +237,12 @@ SPW_INLINE int spw_choose_unit(const struct spw_server *server, __u8 policy, __u
 	case SPW_UNIT_WRR:
 		return spw_weighted_turn(server, eligible, draw);
 	}
-	silent = spw_silent(server, beat) & eligible;
-	if (policy == SPW_UNIT_HEADROOM)
-		silent |= spw_blind(server) & eligible;
-	if (silent) {
+	unknown = spw_unknown(server, eligible, policy, beat);
+	if (unknown) {
 		turn = spw_weighted_turn(server, eligible, draw);
-		if (turn >= 0 && silent >> turn & 1)
+		if (turn >= 0 && unknown >> turn & 1)
 			return turn;
-		eligible &= ~silent;
+		eligible &= ~unknown;
 	}
 	switch (policy) {
 	case SPW_UNIT_HEADROOM:
@@ -298,13 +292,11 @@ SPW_INLINE int spw_prefer_second(const struct spw_server *first, const struct sp
 
 	if (one == 0 || two == 0)
 		return two != 0;
-	if ((spw_silent(first, beat) & one) || (spw_silent(second, beat) & two))
+	if (spw_unknown(first, one, unit_policy, beat) || spw_unknown(second, two, unit_policy, beat))
 		return 0;
 	if (unit_policy == SPW_UNIT_HEADROOM) {
 		__u64 here, there;
 
-		if ((spw_blind(first) & one) || (spw_blind(second) & two))
-			return 0;
 		spw_headroom_best(first, one, now_ns, &here);
 		spw_headroom_best(second, two, now_ns, &there);
 		return there < here;

@@ -75,7 +75,10 @@ class Cluster {
     for (const Layout::Unit& unit : layout_.units)
       stations_.emplace_back(*unit.profile, setup.work, setup.wire);
     AddFailures();
-    for (uint32_t u = 0; u < layout_.units.size(); u++) agents_.emplace_back(stations_[u], AgentOf(u));
+    for (uint32_t u = 0; u < layout_.units.size(); u++) {
+      agents_.emplace_back(stations_[u], AgentOf(u));
+      due_.push_back(agents_[u].Due());
+    }
     for (uint32_t s = 0; s < setup.switches; s++)
       balancers_.emplace_back(layout_, *setup.policy, setup.silent_after);
   }
@@ -98,9 +101,16 @@ class Cluster {
   }
 
   std::optional<Time> Place(int unit, Time now, double multiplier) {
-    Station& station = stations_[static_cast<size_t>(unit)];
-    if (!reads_reports_) station.Forget(now);
-    return station.Place(now, multiplier);
+    const auto u = static_cast<uint32_t>(unit);
+    Station& station = stations_[u];
+    if (!reads_reports_) {
+      station.Forget(now);
+    } else if (station.IsFull()) {
+      CatchUpUnit(u, now);  // what has been answered by now makes room
+    }
+    const std::optional<Time> latency = station.Place(now, multiplier);
+    due_[u] = agents_[u].Due();
+    return latency;
   }
 
   uint32_t ColumnOf(int unit) const { return layout_.units[static_cast<size_t>(unit)].column; }
@@ -125,10 +135,10 @@ class Cluster {
     agent.learnt.base_us = static_cast<uint32_t>(std::max(1.0, std::round(base / 1000)));
     agent.learnt.span_us = static_cast<uint32_t>(std::max<Time>(1, station.unloaded() / 1000));
     agent.learnt.slot_ns = static_cast<uint32_t>(std::clamp<Time>(station.slot(), 1, UINT32_MAX));
-    const Duration threshold = trigger.threshold.value_or(setup_.app->threshold);
-    agent.busy_over =
-        static_cast<Time>(setup_.threshold_try *
-                          static_cast<double>(trigger.of_unloaded ? station.unloaded() : threshold.count()));
+    const Time threshold =
+        trigger.of_unloaded ? station.unloaded() : trigger.threshold.value_or(setup_.app->threshold).count();
+    if (setup_.policy->unit_policy == SPW_UNIT_P4MITE)
+      agent.busy_over = static_cast<Time>(setup_.threshold_try * static_cast<double>(threshold));
     agent.second_report = trigger.second_report.count();
     agent.seed = StreamSeed(setup_.seed, kAgentStream + u);
     agent.server = static_cast<uint16_t>(unit.server % SPW_MAX_SERVERS);
@@ -159,14 +169,19 @@ class Cluster {
 
   void CatchUp(uint32_t server, Time now) {
     for (uint32_t u = layout_.first_unit[server]; u < layout_.first_unit[server + 1]; u++) {
-      agents_[u].CatchUp(now, [&](const spw_report& report, Time at) {
-        if (!spw_report_is_newer(&report, &seen_[u])) return;
-        const bool reborn = report.boot_id != seen_[u].boot_id;
-        seen_[u] = {report.boot_id, report.sequence, 0};
-        for (Balancer& balancer : balancers_)
-          balancer.Accept(server, layout_.units[u].index, report, reborn, at);
-      });
+      if (due_[u] <= now) CatchUpUnit(u, now);
     }
+  }
+
+  void CatchUpUnit(uint32_t u, Time now) {
+    const Layout::Unit& unit = layout_.units[u];
+    agents_[u].CatchUp(now, [&](const spw_report& report, Time at) {
+      if (!spw_report_is_newer(&report, &seen_[u])) return;
+      const bool reborn = report.boot_id != seen_[u].boot_id;
+      seen_[u] = {report.boot_id, report.sequence, 0};
+      for (Balancer& balancer : balancers_) balancer.Accept(unit.server, unit.index, report, reborn, at);
+    });
+    due_[u] = agents_[u].Due();
   }
 
   // Through the balancer on a unit's core; false: its receive queue (1,024 packets) was full.
@@ -200,6 +215,7 @@ class Cluster {
   std::vector<Balancer> balancers_;
   std::vector<Time> front_free_;
   std::vector<spw_report_seen> seen_;
+  std::vector<Time> due_;  // per unit: UnitAgent::Due, side by side
   std::vector<Notice> notices_;
   size_t next_notice_ = 0;
 };

@@ -34,7 +34,7 @@ void Station::Occupy(Time until) {
 }
 
 std::optional<Time> Station::Place(Time now, double multiplier) {
-  if (coming_.size() + queue_ >= profile_->queue_limit) return std::nullopt;
+  if (IsFull()) return std::nullopt;
   const Time ready = now + fixed_;
   const Time start = std::max(ready, workers_free_.front());
   const Time done = start + std::max<Time>(1, std::llround(static_cast<double>(service_) * multiplier));

@@ -31,7 +31,8 @@ class Station {
   void FailDuring(Time from, Time until) { failures_.push_back({from, until}); }
   bool FailedAt(Time t) const;
 
-  // The next thing its agent can see, at or before `until`; false: none. Call until false before Place.
+  // The next thing its agent can see, at or before `until`; false: none. Until it has been asked, a
+  // request counts towards queue_limit.
   struct Sight {
     Time at;
     bool answered;  // else: a request came
@@ -46,6 +47,8 @@ class Station {
 
   uint32_t queue() const { return queue_; }          // as the agent has seen so far
   uint64_t completed() const { return completed_; }  // likewise
+  Time NextAnswer() const { return answers_.empty() ? kNever : answers_.front().at; }
+  bool IsFull() const { return coming_.size() + queue_ >= profile_->queue_limit; }
   void Reboot() { completed_ = 0; }
 
   // For the omniscient: what a request placed now would wait, and the work ahead of it per worker.

@@ -14,16 +14,17 @@ constexpr Time kHeartbeat = 1'000'000'000;  // where reports follow answers, and
 }  // namespace
 
 UnitAgent::UnitAgent(Station& station, const AgentSetup& setup)
-    : station_(station), setup_(setup), random_(setup.seed) {
+    : station_(station),
+      setup_(setup),
+      watches_answers_(setup.reports->period.count() == 0 || setup.busy_over > 0),
+      random_(setup.seed) {
   // Agents do not start together.
   if (setup_.reports->period.count() > 0)
     next_tick_ = static_cast<Time>(random_.Uniform() * static_cast<double>(setup_.reports->period.count()));
 }
 
-Time UnitAgent::NextOwn() const { return std::min(next_tick_, pulse_end_); }
-
 bool UnitAgent::Step(Time now) {
-  const Time own = NextOwn();
+  const Time own = std::min(next_tick_, pulse_end_);
   Station::Sight sight;
   if (station_.Next(std::min(own, now), sight)) {
     See(sight);

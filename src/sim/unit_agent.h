@@ -3,6 +3,7 @@
 // its way. Evaluated late: CatchUp plays everything that happened up to now, in order. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/report.h"
@@ -39,6 +40,14 @@ class UnitAgent {
     for (; !under_way_.empty() && under_way_.front().at <= now; under_way_.Pop())
       deliver(under_way_.front().report, under_way_.front().at);
   }
+  // Nothing reaches the switch before: CatchUp may wait until then.
+  Time Due() const {
+    const Time next = std::min(next_tick_, pulse_end_),
+               answer = watches_answers_ ? station_.NextAnswer() : kNever;
+    const Time sent = std::min(next, answer);
+    const Time arrives = sent == kNever ? kNever : sent + setup_.reports->delay.count();
+    return under_way_.empty() ? arrives : std::min(arrives, under_way_.front().at);
+  }
   uint64_t sent() const { return sent_; }
   uint64_t lost() const { return lost_; }
 
@@ -50,10 +59,10 @@ class UnitAgent {
   bool Step(Time now);  // the next thing that happens, if it happens by now
   void See(const Station::Sight& sight);
   void Send(Time at);
-  Time NextOwn() const;  // tick, heartbeat or end of a pulse
 
   Station& station_;
   AgentSetup setup_;
+  bool watches_answers_;  // an answer may send a report: those by time alone need not be stepped through
   Random random_;
   EventQueue<UnderWay> under_way_;
   Time next_tick_ = 0;  // periodic: of the grid; else when a heartbeat is due
