@@ -7,6 +7,7 @@
 #include <bit>
 #include <memory>
 
+#include "bench/sim/sim_bench.h"
 #include "bench/switch/present.h"
 #include "bench/switch/rounds.h"
 #include "cmd/client_output.h"
@@ -49,12 +50,36 @@ int BenchSwitch(SwitchBench bench, bool as_json) {
   return kExitOk;
 }
 
+int BenchSim(const bench::SimBenchOptions& options, bool as_json) {
+  report::Progress progress("bench sim");
+  const report::Document document = bench::RunSimBench(
+      options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
+  progress.Finish("done");
+  fmt::print("{}", as_json ? document.Dump() : bench::MakeSimTable(document).Text());
+  return kExitOk;
+}
+
+void AddBenchSim(CLI::App* bench, Context& context) {
+  auto options = std::make_shared<bench::SimBenchOptions>();
+  CLI::App* verb = bench->add_subcommand("sim", "Requests a second that the simulator simulates, per core");
+  verb->add_option("--rounds", options->rounds, "Rounds over all rows")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--requests", options->requests, "Requests per run")
+      ->check(CLI::Range(10'000ULL, 1'000'000'000ULL))
+      ->capture_default_str();
+  verb->callback([options, &context] {
+    context.action = [options, &context] { return BenchSim(*options, context.json); };
+  });
+}
+
 }  // namespace
 
 void AddBenchVerbs(CLI::App& app, Context& context) {
   CLI::App* bench = app.add_subcommand("bench", "Measure on this machine; needs no daemon");
   bench->require_subcommand(1);
 
+  AddBenchSim(bench, context);
   auto options = std::make_shared<SwitchBench>();
   CLI::App* verb = bench->add_subcommand("switch", "Nanoseconds per packet in the data plane (root)");
   verb->add_option("--rounds", options->rounds.rounds, "Rounds over all rows")
