@@ -62,17 +62,22 @@ typedef __u32 __attribute__((may_alias)) spw_word;
 /*
  * Branch-free building blocks. The verifier walks every branch with every value it has learnt, so
  * eight units times a branch each is 256 paths, and a CPU mispredicts as readily. SPW_OPAQUE keeps
- * the compiler from turning the arithmetic back into branches.
+ * the compiler from turning the arithmetic back into branches. Outside the kernel the same names are plain
+ * comparisons, which the simulator, deciding millions of times a second, needs.
  */
 #define SPW_OPAQUE(x) __asm__("" : "+r"(x))
 
 /* 1 if a < b, else 0; a and b below 2^63. */
 SPW_INLINE __u64 spw_less(__u64 a, __u64 b)
 {
+#ifdef __bpf__
 	__u64 difference = a - b;
 
 	SPW_OPAQUE(difference);
 	return difference >> 63;
+#else
+	return a < b;
+#endif
 }
 
 SPW_INLINE __u64 spw_is_zero(__u64 a)
@@ -84,6 +89,10 @@ SPW_INLINE __u64 spw_is_zero(__u64 a)
  * values of a mask that is 0 or -1 where it meets a constant, and the paths are back. */
 SPW_INLINE __u64 spw_select(__u64 condition, __u64 yes, __u64 no)
 {
+#ifdef __bpf__
 	SPW_OPAQUE(condition);
 	return no ^ (no ^ yes) * condition;
+#else
+	return condition ? yes : no;
+#endif
 }

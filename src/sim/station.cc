@@ -50,23 +50,6 @@ std::optional<Time> Station::Place(Time now, double multiplier) {
   return done - now;
 }
 
-bool Station::Next(Time until, Sight& sight) {
-  const Time comes = coming_.empty() ? kNever : coming_.front();
-  const Time leaves = answers_.empty() ? kNever : answers_.front().at;
-  if (std::min(comes, leaves) > until) return false;
-  if (comes <= leaves) {
-    coming_.Pop();
-    queue_++;
-    sight = {comes, false, 0};
-  } else {
-    sight = {leaves, true, leaves - answers_.front().came};
-    answers_.Pop();
-    queue_--;
-    completed_++;
-  }
-  return true;
-}
-
 Time Station::WaitAt(Time now) const {
   Time ready = now + fixed_;
   for (const Window& window : failures_) {

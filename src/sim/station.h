@@ -9,6 +9,7 @@
 // fixed + wait + service.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -78,5 +79,22 @@ class Station {
   uint32_t queue_ = 0;
   uint64_t completed_ = 0;
 };
+
+inline bool Station::Next(Time until, Sight& sight) {
+  const Time comes = coming_.empty() ? kNever : coming_.front();
+  const Time leaves = answers_.empty() ? kNever : answers_.front().at;
+  if (std::min(comes, leaves) > until) return false;
+  if (comes <= leaves) {
+    coming_.Pop();
+    queue_++;
+    sight = {comes, false, 0};
+  } else {
+    sight = {leaves, true, leaves - answers_.front().came};
+    answers_.Pop();
+    queue_--;
+    completed_++;
+  }
+  return true;
+}
 
 }  // namespace spillway::sim
