@@ -6,15 +6,16 @@
  *
  * A unit is told by three numbers that its agent learns (core/report.h): base, the latency of a
  * request that need not wait (about its 90th percentile); slot, the time between answers while all
- * workers are busy; span, the mean time that a request spends there when it need not wait, so that
- * span / slot requests are worked on at once.
+ * workers are busy; span, the mean latency when none waits. Where the workers are known, too, the rest
+ * of span, workers * slot taken off, is fixed: it keeps nobody busy.
  *
  *   ahead   time to work off what is in the unit or on its way: the greater of two estimates.
  *           By the clock: drained - now, where each placed request moves `drained` by a slot.
- *           By the count: held + assigned requests of a slot each, less the time that has passed
- *           since they were counted, of which no more than the credit is believed.
+ *           By the count: held + assigned requests of a slot each, less the fixed part, in which
+ *           those that came last are, and less the time that has passed since they were counted, of
+ *           which no more than the credit is believed.
  *           The clock forgets what the unit did slower than expected, the count what it did since.
- *   wait    ahead + slot - span, at least 0: until a worker is free for it
+ *   wait    ahead + slot - (span - fixed), at least 0: until a worker is free for it
  *   cost    base + gamma * wait + beta * (ahead + slot); least cost wins, ties by priority
  *
  * gamma weighs this request's waiting above its service, beta the waiting it causes for those that
@@ -41,6 +42,7 @@
 
 /* Longer backlogs count as this (4.9 h): so that no product overflows. */
 #define SPW_AHEAD_MAX (1ULL << 44)
+#define SPW_REQUESTS_MAX (1u << 24)
 
 /* How much work a report's age stands for. The unit may have idled in that time, so half of it: with
  * all of it, or none, p99 of DNS at constant rate rises by 3 to 6 %. */
@@ -76,10 +78,24 @@ SPW_INLINE __u64 spw_headroom_beyond(__u64 a, __u64 b)
 	return (a - b) * spw_less(b, a);
 }
 
+SPW_INLINE __u32 spw_headroom_fixed_us(const struct spw_report *report)
+{
+	__u64 busy_us = (__u64)report->workers * report->slot_ns / 1000;
+
+	return report->workers ? (__u32)spw_headroom_beyond(report->span_us, busy_us) : 0;
+}
+
+/* Work ahead of the next request when so many are in the unit or on their way. */
+SPW_INLINE __u64 spw_headroom_work(const struct spw_unit_load *load, __u64 requests)
+{
+	requests = spw_select(spw_less(requests, SPW_REQUESTS_MAX), requests, SPW_REQUESTS_MAX);
+	return spw_headroom_beyond(requests * load->slot_ns, (__u64)load->fixed_us * 1000);
+}
+
 SPW_INLINE __u64 spw_headroom_ahead(const struct spw_unit_load *load, __u64 now_ns)
 {
 	__u64 by_clock = spw_headroom_beyond(load->drained_ns, now_ns);
-	__u64 counted = ((__u64)load->held + load->assigned) * load->slot_ns;
+	__u64 counted = spw_headroom_work(load, (__u64)load->held + load->assigned);
 	__u64 passed = spw_headroom_beyond(now_ns, load->seen_ns);
 	__u64 ahead;
 
@@ -90,7 +106,7 @@ SPW_INLINE __u64 spw_headroom_ahead(const struct spw_unit_load *load, __u64 now_
 
 SPW_INLINE __u64 spw_headroom_wait(const struct spw_unit_load *load, __u64 ahead)
 {
-	return spw_headroom_beyond(ahead + load->slot_ns, (__u64)load->span_us * 1000);
+	return spw_headroom_beyond(ahead + load->slot_ns, (__u64)(load->span_us - load->fixed_us) * 1000);
 }
 
 SPW_INLINE __u64 spw_headroom_cost(const struct spw_unit_load *load, __u32 average, __u64 now_ns)

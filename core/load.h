@@ -63,8 +63,9 @@ SPW_INLINE void spw_load_report(struct spw_unit_load *load, const struct spw_rep
 	load->base_us = report->base_us;
 	load->slot_ns = report->slot_ns;
 	load->span_us = report->span_us;
+	load->fixed_us = spw_headroom_fixed_us(report);
 	load->held = report->queue + spw_on_the_way(load, report, reborn, beat);
-	load->drained_ns = seen_ns + (__u64)load->held * report->slot_ns;
+	load->drained_ns = seen_ns + spw_headroom_work(load, load->held);
 	load->seen_ns = seen_ns;
 	load->credit_ns = spw_headroom_credit(report);
 	load->report_beat = beat ? beat : 1;

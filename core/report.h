@@ -39,10 +39,11 @@ struct spw_report_wire {
 	__u32 completed;  /* requests answered since boot_id, modulo 2^32 */
 	__u32 base_us;	  /* latency that nine of ten requests stay below when none waits; 0: not learnt yet */
 	__u32 slot_ns;	  /* time between answers while all workers are busy; 0: not learnt yet */
-	__u32 span_us;	  /* mean latency when none waits: span / slot requests are in service at once */
+	__u32 span_us;	  /* mean latency when none waits */
 	__u32 age_us;	  /* how old these numbers were when the report was sent */
 	__u32 period_us;  /* the next report comes so much later; 0: whenever a request is answered */
-	__u32 reserved;	  /* 0 */
+	__u16 workers;	  /* requests worked on at once; 0: not known, and span is taken as all work */
+	__u16 reserved;	  /* 0 */
 	__u64 tag;
 };
 SPW_ASSERT_SIZE(struct spw_report_wire, 64);
@@ -58,12 +59,13 @@ struct spw_report {
 	__u32 age_us;
 	__u32 period_us;
 	__u32 span_us;
+	__u16 workers;
 	__u16 server;
 	__u16 queue;
 	__u8 unit;
 	__u8 level;
 	__u8 flags;
-	__u8 pad;
+	__u8 pad[7];
 };
 
 /* What the switch remembers of a unit's reports, to refuse the next replay. */
@@ -117,6 +119,7 @@ SPW_INLINE void spw_report_encode(struct spw_report_wire *wire, const struct spw
 	wire->span_us = spw_be32(report->span_us);
 	wire->age_us = spw_be32(report->age_us);
 	wire->period_us = spw_be32(report->period_us);
+	wire->workers = spw_be16(report->workers);
 	wire->reserved = 0;
 	wire->tag = spw_report_tag(wire, key);
 }
@@ -144,7 +147,9 @@ SPW_INLINE enum spw_report_verdict spw_report_decode(const struct spw_report_wir
 	report->span_us = spw_be32(wire->span_us);
 	report->age_us = spw_be32(wire->age_us);
 	report->period_us = spw_be32(wire->period_us);
-	report->pad = 0;
+	report->workers = spw_be16(wire->workers);
+	for (int i = 0; i < 7; i++)
+		report->pad[i] = 0;
 	return SPW_REPORT_OK;
 }
 

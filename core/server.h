@@ -42,14 +42,15 @@ struct spw_unit_load {
 	__u32 report_beat; /* when the last report came; 0: never */
 	__u32 assigned;	   /* flows placed here since that report */
 	__u32 held;	   /* requests in the unit or on their way to it when it reported */
-	__u32 base_us;	   /* base, span and slot as reported: core/report.h */
+	__u32 base_us;	   /* base and slot as reported: core/report.h */
 	__u32 slot_ns;
 	__u32 latency_us; /* of its requests, smoothed; 0: not known */
-	__u32 span_us;
-	__u16 queue; /* requests in the unit when it reported */
+	__u32 span_us;	  /* latency when none waits; 0: not known */
+	__u32 fixed_us;	  /* of span, the part that keeps no worker busy */
+	__u16 queue;	  /* requests in the unit when it reported */
 	__u8 level;
 	__u8 flags; /* SPW_REPORT_BUSY */
-	__u8 pad[8];
+	__u32 pad;
 
 	__u32 completed;
 	__u32 placed;	    /* flows placed here up to the last report, modulo 2^32 */

@@ -97,6 +97,7 @@ void UnitAgent::Send(Time at) {
   report.base_us = setup_.learnt.base_us;
   report.span_us = setup_.learnt.span_us;
   report.slot_ns = setup_.learnt.slot_ns;
+  report.workers = setup_.learnt.workers;
   report.age_us = static_cast<__u32>(std::min(how.delay.count(), kOwnDelay) / 1000);
   report.period_us = static_cast<__u32>(how.period.count() / 1000);
   under_way_.Push(packet);

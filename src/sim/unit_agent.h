@@ -17,6 +17,7 @@ namespace spillway::sim {
 // What an agent has learnt of its unit: core/report.h.
 struct Learnt {
   uint32_t base_us = 0, span_us = 0, slot_ns = 0;
+  uint16_t workers = 0;
 };
 
 struct AgentSetup {

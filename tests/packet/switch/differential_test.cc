@@ -61,6 +61,7 @@ class DifferentialTest : public SwitchTest {
       load.base_us = learnt ? static_cast<uint32_t>(1 + random_() % 1'000'000) : 0;
       load.slot_ns = static_cast<uint32_t>(1 + (random_() >> (32 + random_() % 31)));
       load.span_us = static_cast<uint32_t>(1 + random_() % 2'000'000);
+      load.fixed_us = static_cast<uint32_t>(random_() % load.span_us);
       load.seen_ns = now_ + 1'000'000 - random_() % 100'000'000;
       load.credit_ns = random_() % 100'000'000;
       load.drained_ns = now_ + random_() % 2'000'000'000 - 1'000'000'000;

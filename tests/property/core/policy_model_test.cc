@@ -114,9 +114,10 @@ class Model {
     double credited =
         std::min(std::max(0.0, now - static_cast<double>(load.seen_ns)), static_cast<double>(load.credit_ns));
     double by_clock = static_cast<double>(load.drained_ns) - now;
-    double by_count = (static_cast<double>(load.held) + load.assigned) * slot - credited;
+    double requests = std::min(static_cast<double>(load.held) + load.assigned, double{1 << 24});
+    double by_count = std::max(0.0, requests * slot - load.fixed_us * 1000.0) - credited;
     double ahead = std::clamp(std::max(by_clock, by_count), 0.0, std::ldexp(1.0, 44));
-    double wait = std::max(0.0, ahead + slot - load.span_us * 1000.0);
+    double wait = std::max(0.0, ahead + slot - (load.span_us - load.fixed_us) * 1000.0);
     uint32_t pressure = server_.pressure / 128;  // 1,024ths
     double gamma = std::min(3 * 1024u, 1280 + pressure + pressure / 2);
     double beta = std::min(2 * 1024u, 2 * pressure + pressure / 2);
@@ -186,6 +187,7 @@ spw_server RandomServer(std::mt19937_64& random, uint32_t beat) {
     load.base_us = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 1'000'000 : 5000));
     load.slot_ns = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 400'000'000 : 500'000));
     load.span_us = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 2'000'000 : 8000));
+    load.fixed_us = random() % 2 ? 0 : static_cast<uint32_t>(random() % (load.span_us + 1));
     load.seen_ns = now - random() % 40'000'000;
     load.credit_ns = random() % 30'000'000;
     load.drained_ns = now + random() % 60'000'000 - 30'000'000;

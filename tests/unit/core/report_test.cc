@@ -29,6 +29,7 @@ spw_report Example() {
   report.span_us = 3000;
   report.age_us = 250;
   report.period_us = 20000;
+  report.workers = 4;
   return report;
 }
 
@@ -56,7 +57,8 @@ TEST(Report, WorkedExampleByteByByte) {
       0x00, 0x00, 0x0b, 0xb8,                          // span 3000 us
       0x00, 0x00, 0x00, 0xfa,                          // age 250 us
       0x00, 0x00, 0x4e, 0x20,                          // period 20000 us
-      0x00, 0x00, 0x00, 0x00,                          // reserved
+      0x00, 0x04,                                      // workers 4
+      0x00, 0x00,                                      // reserved
   };
   EXPECT_EQ(std::memcmp(&wire, expected, sizeof(expected)), 0);
   std::array<uint8_t, 16> key_bytes;
@@ -85,6 +87,7 @@ TEST(Report, DecodesWhatWasEncoded) {
     in.span_us = static_cast<uint32_t>(random());
     in.age_us = static_cast<uint32_t>(random());
     in.period_us = static_cast<uint32_t>(random());
+    in.workers = static_cast<uint16_t>(random());
     spw_siphash_key key{random(), random()};
     spw_report_wire wire;
     spw_report_encode(&wire, &in, &key);
@@ -105,7 +108,8 @@ TEST(Report, DecodesWhatWasEncoded) {
     ASSERT_EQ(out.span_us, in.span_us);
     ASSERT_EQ(out.age_us, in.age_us);
     ASSERT_EQ(out.period_us, in.period_us);
-    ASSERT_EQ(out.pad, 0);
+    ASSERT_EQ(out.workers, in.workers);
+    for (auto byte : out.pad) ASSERT_EQ(byte, 0);
     ASSERT_EQ(spw_report_tag(&wire, &key), wire.tag);
   }
 }
