@@ -108,7 +108,7 @@ struct ServiceSpec {
   spw_mode mode = SPW_MODE_NAT;
   spw_affinity affinity = SPW_AFFINITY_CONNECTION;
   spw_server_policy server_policy = SPW_SERVER_MAGLEV;
-  spw_unit_policy unit_policy = SPW_UNIT_P4MITE;
+  spw_unit_policy unit_policy = SPW_UNIT_HEADROOM;
   bool operator==(const ServiceSpec&) const = default;
 };
 

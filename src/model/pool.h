@@ -71,7 +71,7 @@ struct Service {
   spw_mode mode = SPW_MODE_NAT;
   spw_affinity affinity = SPW_AFFINITY_CONNECTION;  // of UDP; TCP is always by connection
   spw_server_policy server_policy = SPW_SERVER_MAGLEV;
-  spw_unit_policy unit_policy = SPW_UNIT_P4MITE;
+  spw_unit_policy unit_policy = SPW_UNIT_HEADROOM;
   uint32_t idle_s = 0;  // 0: 3600 for TCP, 60 for UDP
   bool operator==(const Service&) const = default;
 };

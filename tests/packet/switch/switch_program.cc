@@ -50,6 +50,7 @@ model::Service MakeService(const char* name, const char* vip, std::vector<model:
   service.ports = std::move(ports);
   service.pool = pool;
   service.mode = mode;
+  service.unit_policy = SPW_UNIT_P4MITE;  // the host by default, and by one bit elsewhere
   return service;
 }
 

@@ -37,7 +37,7 @@ TEST_F(DiffOf, ServicesNamesEachKey) {
   dns().idle_s = 5;
   EXPECT_THAT(Changes(),
               ElementsAre("service dns: port tcp/53 removed", "service dns: port udp/54 added",
-                          "service dns: unit_policy p4mite -> wrr", "service dns: idle default -> 5s"));
+                          "service dns: unit_policy headroom -> wrr", "service dns: idle default -> 5s"));
 }
 
 TEST_F(DiffOf, ServicesAddedAndRemoved) {

@@ -27,7 +27,7 @@ TEST(PoolFile, DefaultsAreTheDocumentedOnes) {
   EXPECT_EQ(dns.mode, SPW_MODE_NAT);
   EXPECT_EQ(dns.affinity, SPW_AFFINITY_CONNECTION);
   EXPECT_EQ(dns.server_policy, SPW_SERVER_MAGLEV);
-  EXPECT_EQ(dns.unit_policy, SPW_UNIT_P4MITE);
+  EXPECT_EQ(dns.unit_policy, SPW_UNIT_HEADROOM);
   EXPECT_EQ(dns.idle_s, 0u);
   const Pool* pool = config->FindPool("rack1");
   ASSERT_NE(pool, nullptr);

@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"capacity: 6", "capacity: 10001",
             "units[nic].capacity: expected at least 1/10000 of the pool's greatest"},
         Bad{"  report: {address: 192.0.2.1}\n", "",
-            "services[dns].unit_policy: expected switch.report to be there, as p4mite reads load reports"},
+            "services[dns].unit_policy: expected switch.report to be there, as headroom reads load reports"},
         Bad{"kind: cpu, address: 10.0.1.1, capacity: 6}", "kind: gpu, address: 10.0.1.1, colour: red}",
             "unknown key \"colour\""}));
 
