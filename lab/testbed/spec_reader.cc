@@ -236,6 +236,12 @@ TestbedSpec ReadTestbed(Problems& problems, const Field& field) {
   return spec;
 }
 
+std::optional<Micros> ReadMicros(Problems& problems, const Field& field, Micros least, Micros most) {
+  const auto time = model::ReadTime(problems, field, least, most);
+  if (!time) return std::nullopt;
+  return std::chrono::round<Micros>(*time);
+}
+
 Result<YAML::Node> LoadYaml(const std::string& path) {
   std::ifstream in(path);
   if (!in) return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", path, strerror(errno)));

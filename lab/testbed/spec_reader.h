@@ -24,10 +24,8 @@ struct LabFile {
 [[nodiscard]] Result<YAML::Node> LoadYaml(const std::string& path);
 LabFile ReadLabFile(model::Problems& problems, const YAML::Node& root);
 
-// Scalars the pool file does not have. Times are "250us", "1ms", "2.5ms", "3s"; 0 may stand alone.
+// model::ReadTime in the lab's unit.
 std::optional<Micros> ReadMicros(model::Problems& problems, const model::Field& field, Micros least,
                                  Micros most);
-std::optional<double> ReadNumber(model::Problems& problems, const model::Field& field, double least,
-                                 double most);
 
 }  // namespace spillway::lab

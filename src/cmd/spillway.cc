@@ -15,6 +15,7 @@
 #include "cmd/lab_verbs.h"
 #include "cmd/live_verbs.h"
 #include "cmd/show_verbs.h"
+#include "cmd/sim_verbs.h"
 
 namespace spillway::cmd {
 namespace {
@@ -39,6 +40,7 @@ int Main(int argc, char** argv) {
   AddDoctorVerbs(app, context);
   AddBenchVerbs(app, context);
   AddLabVerbs(app, context);
+  AddSimVerbs(app, context);
 
   try {
     app.parse(argc, argv);

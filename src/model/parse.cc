@@ -5,17 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <set>
-#include <sstream>
 
-#include <yaml-cpp/eventhandler.h>
-
+#include "documents.h"
 #include "key_file.h"
 #include "reader.h"
 #include "scalars.h"
@@ -29,7 +24,6 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr size_t kMaxFileBytes = 64 << 20;  // the largest pool, written at length, takes about 5 MiB
 constexpr size_t kMaxInterfaces = 64;
 constexpr uint64_t kMinFlowEntries = 1 << 10, kMaxFlowEntries = 1 << 28;
 constexpr uint64_t kMinRingSlots = 1009, kMaxRingSlots = 16777213;  // primes; the greater is 2^24 - 3
@@ -52,38 +46,6 @@ bool IsInterfaceName(const std::string& text) {
 bool IsPath(const std::string& text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
-}
-
-// yaml-cpp 0.7 reads documents without end where one begins with a stray ',', ']' or '}': it consumes
-// nothing, so the next document begins at the same place. A first pass over the events finds that.
-class ProgressCheck : public YAML::EventHandler {
- public:
-  void OnDocumentStart(const YAML::Mark& mark) override {
-    if (mark.pos == begin_) throw YAML::ParserException(mark, "a character out of place");
-    begin_ = mark.pos;
-  }
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                       YAML::EmitterStyle::value) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
-  }
-  void OnMapEnd() override {}
-
- private:
-  int begin_ = -1;
-};
-
-std::vector<YAML::Node> LoadDocuments(const std::string& text) {
-  std::istringstream input(text);
-  YAML::Parser events(input);
-  ProgressCheck check;
-  while (events.HandleNextDocument(check)) {
-  }
-  return YAML::LoadAll(text);
 }
 
 class Parser {
@@ -376,21 +338,9 @@ Result<Config> ParseConfig(std::string_view yaml, const std::string& file_name) 
 }
 
 Result<Config> LoadConfig(const std::string& path) {
-  if (std::filesystem::is_directory(std::filesystem::path(path)))
-    return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected a file, got a directory", path));
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return Fail(ErrorCode::kBadInput,
-                fmt::format("{}:1: expected a file, got {}", path, std::strerror(errno)));
-  std::string text;
-  char chunk[65536];
-  while (text.size() <= kMaxFileBytes && (file.read(chunk, sizeof(chunk)) || file.gcount() > 0))
-    text.append(chunk, file.gcount());
-  if (file.bad()) return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected a readable file", path));
-  if (text.size() > kMaxFileBytes)
-    return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected at most {} bytes", path, kMaxFileBytes));
-  return ParseConfig(text, path);
+  const auto text = ReadInputFile(path);
+  if (!text) return tl::make_unexpected(text.error());
+  return ParseConfig(*text, path);
 }
 
 }  // namespace spillway::model

@@ -13,6 +13,7 @@ namespace spillway::model {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
 
 constexpr milliseconds kHundredYears = std::chrono::hours(24 * 365 * 100);
 
@@ -48,12 +49,38 @@ bool BelongsToAHost(const Address& address) {
   return !multicast && !broadcast && !unspecified;
 }
 
-std::string Spell(milliseconds duration) {
+std::string SpellDuration(milliseconds duration) {
   constexpr std::array<std::pair<int64_t, const char*>, 3> kUnits{
       {{3600000, "h"}, {60000, "m"}, {1000, "s"}}};
   for (const auto& [unit_ms, unit] : kUnits)
     if (duration.count() % unit_ms == 0) return fmt::format("{}{}", duration.count() / unit_ms, unit);
   return fmt::format("{}ms", duration.count());
+}
+
+std::optional<double> ParseFinite(std::string_view text) {
+  auto value = ParseNumber<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+std::optional<nanoseconds> ParseTime(std::string_view text) {
+  if (text == "0") return nanoseconds(0);
+  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
+      {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
+  for (const auto& [unit, unit_ns] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    auto number = ParseFinite(text.substr(0, text.size() - unit.size()));
+    if (number && *number >= 0 && *number * unit_ns < 1e18)
+      return nanoseconds(std::llround(*number * unit_ns));
+  }
+  return std::nullopt;
+}
+
+std::string Spell(nanoseconds time) {
+  constexpr std::array<std::pair<int64_t, const char*>, 3> kUnits{
+      {{1'000'000'000, "s"}, {1'000'000, "ms"}, {1000, "us"}}};
+  for (const auto& [unit_ns, unit] : kUnits)
+    if (time.count() % unit_ns == 0) return fmt::format("{}{}", time.count() / unit_ns, unit);
+  return fmt::format("{}ns", time.count());
 }
 
 }  // namespace
@@ -127,7 +154,26 @@ std::optional<milliseconds> ReadDuration(Problems& problems, const Field& field,
   if (field.node.IsScalar()) value = ParseDuration(field.node.Scalar());
   if (!value || *value < least || *value > most)
     return Refuse(problems, field,
-                  fmt::format("a duration such as 3s or 300ms, from {} to {}", Spell(least), Spell(most)));
+                  fmt::format("a duration such as 3s or 300ms, from {} to {}", SpellDuration(least),
+                              SpellDuration(most)));
+  return value;
+}
+
+std::optional<nanoseconds> ReadTime(Problems& problems, const Field& field, nanoseconds least,
+                                    nanoseconds most) {
+  std::optional<nanoseconds> value;
+  if (field.node.IsScalar()) value = ParseTime(field.node.Scalar());
+  if (!value || *value < least || *value > most)
+    return Refuse(problems, field,
+                  fmt::format("a time from {} to {}, such as 1ms", Spell(least), Spell(most)));
+  return value;
+}
+
+std::optional<double> ReadNumber(Problems& problems, const Field& field, double least, double most) {
+  std::optional<double> value;
+  if (IsPlain(field.node)) value = ParseFinite(field.node.Scalar());
+  if (!value || *value < least || *value > most)
+    return Refuse(problems, field, fmt::format("a number from {} to {}", least, most));
   return value;
 }
 

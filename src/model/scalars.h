@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalars of the pool file: each function reads one, or tells what it expected and gives nullopt.
+// The scalars of our files: each function reads one, or tells what it expected and gives nullopt.
 // Threading: none keeps state.
 #pragma once
 
@@ -30,6 +30,11 @@ std::optional<bool> ReadBool(Problems& problems, const Field& field);
 std::optional<std::chrono::milliseconds> ReadDuration(Problems& problems, const Field& field,
                                                       std::chrono::milliseconds least,
                                                       std::chrono::milliseconds most);
+// "250us", "1.1ms", "3s": a number and ns, us, ms or s; 0 may stand alone.
+std::optional<std::chrono::nanoseconds> ReadTime(Problems& problems, const Field& field,
+                                                 std::chrono::nanoseconds least,
+                                                 std::chrono::nanoseconds most);
+std::optional<double> ReadNumber(Problems& problems, const Field& field, double least, double most);
 // Refuses what no host can own: unspecified, multicast and broadcast addresses.
 std::optional<Address> ReadAddress(Problems& problems, const Field& field);
 std::optional<ServicePort> ReadServicePort(Problems& problems, const Field& field);

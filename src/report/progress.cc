@@ -38,8 +38,9 @@ std::string Cut(std::string text, int width) {
   return text;
 }
 
-Progress::Terminal Stderr() {
+Progress::Terminal Stderr(std::chrono::nanoseconds silent_for) {
   Progress::Terminal terminal;
+  terminal.silent_for = silent_for;
   terminal.write = [](std::string_view text) {
     while (!text.empty()) {
       const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
@@ -74,7 +75,8 @@ std::string ProgressLine(std::string_view label, double fraction, std::chrono::s
   return Cut(std::move(line), width);
 }
 
-Progress::Progress(std::string label) : Progress(std::move(label), Stderr()) {}
+Progress::Progress(std::string label, std::chrono::nanoseconds silent_for)
+    : Progress(std::move(label), Stderr(silent_for)) {}
 
 Progress::Progress(std::string label, Terminal terminal)
     : label_(std::move(label)), terminal_(std::move(terminal)), started_(terminal_.now()) {}
@@ -119,6 +121,7 @@ void Progress::Around(const std::function<void()>& print) {
 void Progress::Draw(bool at_once) {
   if (finished_) return;
   const std::chrono::nanoseconds now = terminal_.now();
+  if (now - started_ < terminal_.silent_for) return;
   const std::chrono::nanoseconds period = terminal_.live ? kRedrawPeriod : terminal_.plain_period;
   if (drawn_ && !at_once && now - drawn_at_ < period) return;
   const auto elapsed = std::chrono::duration_cast<std::chrono::seconds>(now - started_);

@@ -24,10 +24,12 @@ class Progress {
     bool live = false;                              // redraw in place
     int width = 0;                                  // columns; 0: do not cut
     std::chrono::nanoseconds plain_period = std::chrono::seconds(10);
+    std::chrono::nanoseconds silent_for{0};  // nothing is drawn before
   };
 
-  // On this process's stderr, live when that is a terminal.
-  explicit Progress(std::string label);
+  // On this process's stderr, live when that is a terminal. silent_for: of what ends sooner, nothing is
+  // shown.
+  explicit Progress(std::string label, std::chrono::nanoseconds silent_for = {});
   Progress(std::string label, Terminal terminal);
   ~Progress();  // ends a live line that was never finished, so that what follows starts on its own line
   Progress(const Progress&) = delete;

@@ -186,12 +186,8 @@ void Table::AddRow(std::vector<Cell> cells) {
 std::vector<bool> Table::NumericColumns() const {
   std::vector<bool> numeric(columns_.size(), false);
   for (std::size_t c = 0; c < columns_.size(); ++c) {
-    bool any = false, all = true;
-    for (const auto& row : rows_) {
-      any = any || IsNumber(row[c]);
-      all = all && (IsNumber(row[c]) || IsMissing(row[c]));
-    }
-    numeric[c] = any && all;
+    // A word among numbers, such as "loss", stands with them.
+    numeric[c] = std::any_of(rows_.begin(), rows_.end(), [c](const auto& row) { return IsNumber(row[c]); });
   }
   return numeric;
 }

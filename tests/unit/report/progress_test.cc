@@ -83,5 +83,25 @@ TEST(Progress, StepsAsideForOtherOutput) {
   EXPECT_EQ(screen.text.find("\r\033[Knote\n\rdemo"), 0u);
 }
 
+TEST(Progress, ShowsNothingOfWhatEndsSoon) {
+  Screen screen;
+  Progress::Terminal terminal = screen.Terminal(true);
+  terminal.silent_for = seconds(2);
+  {
+    Progress progress("demo", terminal);
+    progress.Update(0.5, "a");
+    screen.time = milliseconds(1999);
+    progress.Finish("done");
+  }
+  EXPECT_EQ(screen.text, "");
+  screen.time = {};
+  Progress progress("demo", terminal);
+  progress.Update(0.5, "a");
+  screen.time = seconds(2);
+  progress.Update(0.6, "a");
+  EXPECT_NE(screen.text.find("60%"), std::string::npos);
+  EXPECT_EQ(screen.text.find("50%"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace spillway::report

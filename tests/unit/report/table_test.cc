@@ -26,6 +26,17 @@ TEST(Table, AlignsNumbersRightAndTextLeft) {
             "größer        11         -\n");
 }
 
+TEST(Table, SetsAWordAmongNumbersToTheRightToo) {
+  Table table({{"load_pct", "", 0}, {"p99_ms", "", 2}});
+  table.AddRow({80.0, 7.09});
+  table.AddRow({90.0, string("loss")});
+  EXPECT_EQ(table.Text(),
+            "load_pct  p99_ms\n"
+            "--------  ------\n"
+            "      80    7.09\n"
+            "      90    loss\n");
+}
+
 TEST(Table, LeavesNoTrailingBlanks) {
   Table table({{"a", "", -1}, {"b", "", -1}});
   table.AddRow({string("x"), string("long text")});

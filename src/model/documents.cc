@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "documents.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace spillway::model {
+
+namespace {
+
+constexpr size_t kMaxFileBytes = 64 << 20;  // the largest pool, written at length, takes about 5 MiB
+
+// yaml-cpp 0.7 reads documents without end where one begins with a stray ',', ']' or '}': it consumes
+// nothing, so the next document begins at the same place. A first pass over the events finds that.
+class ProgressCheck : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (mark.pos == begin_) throw YAML::ParserException(mark, "a character out of place");
+    begin_ = mark.pos;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  }
+  void OnMapEnd() override {}
+
+ private:
+  int begin_ = -1;
+};
+
+}  // namespace
+
+Result<std::string> ReadInputFile(const std::string& path) {
+  if (std::filesystem::is_directory(std::filesystem::path(path)))
+    return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected a file, got a directory", path));
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}:1: expected a file, got {}", path, std::strerror(errno)));
+  std::string text;
+  char chunk[65536];
+  while (text.size() <= kMaxFileBytes && (file.read(chunk, sizeof(chunk)) || file.gcount() > 0))
+    text.append(chunk, file.gcount());
+  if (file.bad()) return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected a readable file", path));
+  if (text.size() > kMaxFileBytes)
+    return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected at most {} bytes", path, kMaxFileBytes));
+  return text;
+}
+
+std::vector<YAML::Node> LoadDocuments(const std::string& text) {
+  std::istringstream input(text);
+  YAML::Parser events(input);
+  ProgressCheck check;
+  while (events.HandleNextDocument(check)) {
+  }
+  return YAML::LoadAll(text);
+}
+
+}  // namespace spillway::model

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Input files: a file's text, and the YAML documents in it. Threading: none keeps state.
+#pragma once
+
+#include <yaml-cpp/yaml.h>
+
+#include <string>
+#include <vector>
+
+#include "error.h"
+
+namespace spillway::model {
+
+// The whole of a file of at most 64 MiB. kBadInput, "path:1: expected ...", if there is no reading it.
+[[nodiscard]] Result<std::string> ReadInputFile(const std::string& path);
+
+// Throws YAML::Exception, and lets some of the standard library's exceptions through, as yaml-cpp does.
+std::vector<YAML::Node> LoadDocuments(const std::string& text);
+
+}  // namespace spillway::model

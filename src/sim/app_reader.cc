@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/app_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "model/scalars.h"
+#include "sim/pool_units.h"
+#include "sim/scenario_scalars.h"
+#include "sim/unit_reader.h"
+
+namespace spillway::sim {
+namespace {
+
+using model::Field;
+using model::MapReader;
+using model::Problems;
+
+constexpr uint32_t kMostServers = 10'000;
+constexpr double kMostCapacityRatio = 10'000;  // of the greatest to the least: the switch's weights are whole
+constexpr Duration kLongest = std::chrono::hours(1);
+
+std::vector<ServerGroup> ReadGroups(Problems& problems, const Field& field) {
+  std::vector<ServerGroup> groups;
+  const auto entries = model::ReadList(problems, field, "a list of groups of servers");
+  if (field.node.IsSequence() && entries.empty())
+    problems.Add(field.line, field.path, "expected at least one group, got an empty list");
+  for (const Field& entry : entries) {
+    MapReader map(problems, entry, {"count", "units"});
+    ServerGroup group;
+    if (const Field* f = map.Find("count"))
+      if (auto n = model::ReadInteger(problems, *f, 1, kMostServers)) group.count = static_cast<uint32_t>(*n);
+    if (const Field* f = map.Need("units", "a list of units")) group.units = ReadUnits(problems, *f);
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+// `units` stand alone, for `servers` equal servers; or in `groups`; or come from a `pool` file.
+void ReadServers(Problems& problems, const Field& field, const MapReader& map, const std::string& folder,
+                 AppEntry& entry, std::vector<std::string>& server_names) {
+  const Field *units = map.Find("units"), *groups = map.Find("groups"), *pool = map.Find("pool");
+  const int given = (units != nullptr) + (groups != nullptr) + (pool != nullptr);
+  if (given != 1) {
+    if (map.is_map())
+      problems.Add(field.line, field.path,
+                   fmt::format("expected one of units, groups and pool, got {} of them", given));
+    return;
+  }
+  if (units == nullptr) RefuseKeys(problems, map, {"servers"}, "beside units");
+  if (pool == nullptr) RefuseKeys(problems, map, {"profiles"}, "beside pool");
+  if (groups != nullptr) entry.app.groups = ReadGroups(problems, *groups);
+  if (units != nullptr) {
+    ServerGroup group;
+    if (const Field* f = map.Find("servers"))
+      if (auto n = model::ReadInteger(problems, *f, 1, kMostServers)) group.count = static_cast<uint32_t>(*n);
+    group.units = ReadUnits(problems, *units);
+    entry.app.groups.push_back(std::move(group));
+  }
+  if (pool == nullptr) return;
+  const Field* profiles = map.Need("profiles", "a map of profiles by kind or by pool/server/unit");
+  if (profiles == nullptr) return;
+  PoolServers servers = ReadPoolServers(problems, *pool, *profiles, folder);
+  entry.app.groups = std::move(servers.groups);
+  entry.pool = servers.policies;
+  server_names = std::move(servers.server_names);
+}
+
+void CheckServers(Problems& problems, const Field& field, const App& app) {
+  uint64_t servers = 0;
+  double least = 1e300, greatest = 0;
+  for (const ServerGroup& group : app.groups) {
+    servers += group.count;
+    for (const UnitProfile& unit : group.units) {
+      least = std::min(least, unit.capacity);
+      greatest = std::max(greatest, unit.capacity);
+    }
+  }
+  if (servers > kMostServers)
+    problems.Add(field.line, field.path,
+                 fmt::format("expected at most {} servers, got {}", kMostServers, servers));
+  if (greatest > kMostCapacityRatio * least)
+    problems.Add(field.line, field.path,
+                 fmt::format("expected capacities that differ by at most {} times, got {} to {}",
+                             kMostCapacityRatio, least, greatest));
+}
+
+// A server by its number, or by its name in the pool file.
+std::optional<uint32_t> FindServer(Problems& problems, const Field& field, const App& app,
+                                   const std::vector<std::string>& names) {
+  uint32_t servers = 0, number = 0;
+  for (const ServerGroup& group : app.groups) servers += group.count;
+  const std::string text = field.node.IsScalar() ? field.node.Scalar() : "";
+  const auto named = std::find(names.begin(), names.end(), text);
+  if (named != names.end()) return static_cast<uint32_t>(named - names.begin());
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (!text.empty() && error == std::errc() && end == text.data() + text.size() && number < servers)
+    return number;
+  problems.Add(field.line, field.path,
+               fmt::format("expected a server's number from 0 to {}{}, got {}", servers - 1,
+                           names.empty() ? "" : ", or its name", model::Describe(field.node)));
+  return std::nullopt;
+}
+
+std::optional<uint32_t> FindUnit(Problems& problems, const Field& field, const App& app, uint32_t server) {
+  const ServerGroup* its = nullptr;
+  uint32_t before = 0;
+  for (const ServerGroup& group : app.groups) {
+    if (server >= before && server < before + group.count) its = &group;
+    before += group.count;
+  }
+  for (uint32_t u = 0; its != nullptr && u < its->units.size(); u++)
+    if (field.node.IsScalar() && its->units[u].name == field.node.Scalar()) return u;
+  problems.Add(field.line, field.path,
+               fmt::format("expected a unit of server {}, got {}", server, model::Describe(field.node)));
+  return std::nullopt;
+}
+
+void ReadFailure(Problems& problems, const Field& field, App& app, const std::vector<std::string>& names) {
+  MapReader map(problems, field, {"server", "unit", "at", "until", "noticed_after"});
+  Failure failure;
+  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(0), kLongest); };
+  const Field* server = map.Need("server", "a server's number");
+  const Field* unit = map.Need("unit", "a unit's name");
+  Take(failure.at, map.Need("at", "a time of the run"), time);
+  const Field* until = map.Need("until", "a time of the run");
+  Take(failure.until, until, time);
+  if (until != nullptr && problems.Sound(until->path) && failure.until <= failure.at)
+    problems.Add(until->line, until->path, "expected a time after at, got " + model::Describe(until->node));
+  if (const Field* f = map.Find("noticed_after"))
+    failure.noticed = model::ReadTime(problems, *f, Duration(0), kLongest);
+  if (server != nullptr) {
+    if (auto s = FindServer(problems, *server, app, names)) {
+      failure.server = *s;
+      if (unit != nullptr)
+        Take(failure.unit, unit, [&](const Field& f) { return FindUnit(problems, f, app, failure.server); });
+    }
+  }
+  app.failures.push_back(failure);
+}
+
+void ReadWorkload(Problems& problems, const MapReader& map, App& app) {
+  Take(app.joint_rps, map.Find("joint_rps"),
+       [&](const Field& f) { return model::ReadNumber(problems, f, 0.001, 1e12); });
+  Take(app.threshold, map.Find("threshold"),
+       [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kLongest); });
+  if (const Field* f = map.Find("spread"))
+    if (auto word = ReadChoice(problems, *f, {"lognormal", "exponential"}))
+      app.spread = *word == 0 ? Spread::kLognormal : Spread::kExponential;
+  if (app.spread == Spread::kExponential) {
+    app.cv = 1;
+    RefuseKeys(problems, map, {"cv"}, "beside spread lognormal");
+  } else {
+    Take(app.cv, map.Find("cv"), [&](const Field& f) { return model::ReadNumber(problems, f, 0, 10); });
+  }
+}
+
+AppEntry ReadApp(Problems& problems, const Field& field, const std::string& folder,
+                 std::set<std::string>& names) {
+  MapReader map(problems, field,
+                {"name", "servers", "units", "groups", "pool", "profiles", "joint_rps", "threshold", "spread",
+                 "cv", "failures"});
+  AppEntry entry;
+  if (const Field* f = map.Need("name", "a name"))
+    if (auto name = model::ReadName(problems, *f)) {
+      entry.app.name = *name;
+      CheckOwnName(problems, *f, *name, names);
+    }
+  std::vector<std::string> server_names;
+  ReadServers(problems, field, map, folder, entry, server_names);
+  CheckServers(problems, field, entry.app);
+  ReadWorkload(problems, map, entry.app);
+  // Failures speak of servers and units, so these must have been understood.
+  const auto& groups = entry.app.groups;
+  const bool understood =
+      !groups.empty() &&
+      std::none_of(groups.begin(), groups.end(), [](const auto& group) { return group.units.empty(); });
+  const Field* failures = map.Find("failures");
+  if (failures != nullptr && understood)
+    for (const Field& failure : model::ReadList(problems, *failures, "a list of failures"))
+      ReadFailure(problems, failure, entry.app, server_names);
+  return entry;
+}
+
+}  // namespace
+
+std::vector<AppEntry> ReadApps(Problems& problems, const Field& field, const std::string& folder) {
+  std::vector<AppEntry> apps;
+  std::set<std::string> names;
+  const auto entries = model::ReadList(problems, field, "a list of apps");
+  if (field.node.IsSequence() && entries.empty())
+    problems.Add(field.line, field.path, "expected at least one app, got an empty list");
+  for (const Field& entry : entries) apps.push_back(ReadApp(problems, entry, folder, names));
+  return apps;
+}
+
+}  // namespace spillway::sim

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/policy_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "model/pool.h"
+#include "model/scalars.h"
+#include "sim/scenario_scalars.h"
+
+namespace spillway::sim {
+namespace {
+
+using model::Field;
+using model::MapReader;
+using model::Problems;
+
+constexpr Duration kLongest = std::chrono::hours(1);
+
+// `from: pool`: the policies that the pool files' services name, which must be the same everywhere.
+void ReadFrom(Problems& problems, const Field& field, const std::vector<AppEntry>& apps,
+              PolicyChoice& policy) {
+  if (!ReadChoice(problems, field, {"pool"})) return;
+  const AppEntry* first = nullptr;
+  for (const AppEntry& entry : apps) {
+    if (!entry.pool) continue;
+    if (first != nullptr && *entry.pool != *first->pool) {
+      problems.Add(field.line, field.path,
+                   fmt::format("expected pool files whose services agree, got others for {} and {}",
+                               first->app.name, entry.app.name));
+      return;
+    }
+    if (first == nullptr) first = &entry;
+  }
+  if (first == nullptr) {
+    problems.Add(field.line, field.path, "expected an app with a pool file, got none");
+    return;
+  }
+  policy.server_policy = first->pool->server_policy;
+  policy.unit_policy = first->pool->unit_policy;
+}
+
+void ReadTrigger(Problems& problems, const MapReader& map, BusyTrigger& trigger) {
+  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kLongest); };
+  if (const Field* f = map.Find("threshold")) trigger.threshold = time(*f);
+  Take(trigger.second_report, map.Find("second_report"), time);
+  Take(trigger.of_unloaded, map.Find("of_unloaded"),
+       [&](const Field& f) { return model::ReadBool(problems, f); });
+  Take(trigger.tries, map.Find("tries"),
+       [&](const Field& f) { return ReadNumbers(problems, f, 0.001, 1e6, true); });
+  if (trigger.of_unloaded) RefuseKeys(problems, map, {"threshold"}, "without of_unloaded");
+}
+
+bool HasThreshold(const AppEntry& entry) { return entry.app.threshold.count() > 0; }
+
+bool HostsEverywhere(const AppEntry& entry) {
+  const auto is_host = [](const UnitProfile& unit) { return unit.kind == SPW_KIND_CPU; };
+  return std::all_of(entry.app.groups.begin(), entry.app.groups.end(), [&](const ServerGroup& group) {
+    return std::any_of(group.units.begin(), group.units.end(), is_host);
+  });
+}
+
+// What a policy needs of the apps, so that a run does not simulate nonsense.
+void CheckApps(Problems& problems, const Field& field, const PolicyChoice& policy,
+               const std::vector<AppEntry>& apps) {
+  if (policy.decider != DeciderKind::kSwitch) return;
+  const bool p4mite = policy.unit_policy == SPW_UNIT_P4MITE;
+  for (const AppEntry& entry : apps) {
+    if (p4mite && !policy.trigger.threshold && !policy.trigger.of_unloaded && !HasThreshold(entry))
+      problems.Add(field.line, field.path,
+                   fmt::format("expected a threshold, here or of app {}, as p4mite's units are busy by it",
+                               entry.app.name));
+    if (policy.unit_policy == SPW_UNIT_HOST_ONLY && !HostsEverywhere(entry))
+      problems.Add(field.line, field.path,
+                   fmt::format("expected a unit of kind cpu in every server of app {}, as host-only uses no "
+                               "other",
+                               entry.app.name));
+  }
+  if (policy.unit_policy == SPW_UNIT_HOST_ONLY && policy.units_as_servers)
+    problems.Add(field.line, field.path,
+                 "expected host-only without units_as_servers, which makes servers of accelerators");
+}
+
+void ReadDecision(Problems& problems, const MapReader& map, const std::vector<AppEntry>& apps,
+                  PolicyChoice& policy) {
+  if (const Field* f = map.Find("from")) {
+    RefuseKeys(problems, map, {"server_policy", "unit_policy"}, "without from");
+    ReadFrom(problems, *f, apps, policy);
+    return;
+  }
+  Take(policy.server_policy, map.Find("server_policy"), [&](const Field& f) {
+    return model::ReadWord<spw_server_policy>(problems, f, model::ParseServerPolicy, SPW_SERVER_POLICIES);
+  });
+  Take(policy.unit_policy, map.Find("unit_policy"), [&](const Field& f) {
+    return model::ReadWord<spw_unit_policy>(problems, f, model::ParseUnitPolicy, SPW_UNIT_POLICIES);
+  });
+}
+
+void ReadOmniscient(Problems& problems, const MapReader& map, PolicyChoice& policy) {
+  policy.decider = DeciderKind::kOmniscient;
+  RefuseKeys(problems, map,
+             {"from", "server_policy", "unit_policy", "units_as_servers", "threshold", "tries", "of_unloaded",
+              "second_report", "front"},
+             "with decider switch");
+  for (auto [key, weights] :
+       {std::pair{"wait_weights", &policy.wait_weights}, std::pair{"work_weights", &policy.work_weights}})
+    Take(*weights, map.Find(key), [&](const Field& f) { return ReadNumbers(problems, f, 0, 1000, true); });
+}
+
+void ReadSwitch(Problems& problems, const MapReader& map, const std::vector<AppEntry>& apps,
+                PolicyChoice& policy) {
+  RefuseKeys(problems, map, {"wait_weights", "work_weights"}, "with decider omniscient");
+  ReadDecision(problems, map, apps, policy);
+  Take(policy.units_as_servers, map.Find("units_as_servers"),
+       [&](const Field& f) { return model::ReadBool(problems, f); });
+  if (policy.unit_policy == SPW_UNIT_P4MITE)
+    ReadTrigger(problems, map, policy.trigger);
+  else
+    RefuseKeys(problems, map, {"threshold", "tries", "of_unloaded", "second_report"},
+               "with unit policy p4mite");
+  if (const Field* front = map.Find("front")) {
+    MapReader front_map(problems, *front, {"service"});
+    Take(policy.front.service, front_map.Need("service", "the time that a request takes there"),
+         [&](const Field& f) { return model::ReadTime(problems, f, Duration(1), kLongest); });
+  }
+}
+
+}  // namespace
+
+std::vector<PolicyChoice> ReadPolicies(Problems& problems, const Field& field,
+                                       const std::vector<AppEntry>& apps) {
+  std::vector<PolicyChoice> policies;
+  std::set<std::string> names;
+  const auto entries = model::ReadList(problems, field, "a list of policies");
+  if (field.node.IsSequence() && entries.empty())
+    problems.Add(field.line, field.path, "expected at least one policy, got an empty list");
+  for (const Field& entry : entries) {
+    MapReader map(problems, entry,
+                  {"name", "decider", "from", "server_policy", "unit_policy", "units_as_servers", "threshold",
+                   "tries", "of_unloaded", "second_report", "front", "wait_weights", "work_weights"});
+    PolicyChoice policy;
+    if (const Field* f = map.Need("name", "a name"))
+      if (auto name = model::ReadName(problems, *f)) {
+        policy.name = *name;
+        CheckOwnName(problems, *f, *name, names);
+      }
+    size_t decider = 0;
+    Take(decider, map.Find("decider"), [&](const Field& f) {
+      return ReadChoice(problems, f, {"switch", "omniscient"});
+    });
+    if (decider == 1)
+      ReadOmniscient(problems, map, policy);
+    else
+      ReadSwitch(problems, map, apps, policy);
+    CheckApps(problems, entry, policy, apps);
+    policies.push_back(std::move(policy));
+  }
+  return policies;
+}
+
+}  // namespace spillway::sim

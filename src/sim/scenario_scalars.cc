@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/scenario_scalars.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "model/scalars.h"
+
+namespace spillway::sim {
+
+using model::Field;
+using model::Problems;
+
+std::optional<size_t> ReadChoice(Problems& problems, const Field& field,
+                                 std::initializer_list<std::string_view> words) {
+  const std::string expected = fmt::format("one of {}", fmt::join(words, ", "));
+  const auto text = model::ReadText(problems, field, expected);
+  if (!text) return std::nullopt;
+  const auto found = std::find(words.begin(), words.end(), *text);
+  if (found != words.end()) return static_cast<size_t>(found - words.begin());
+  problems.Add(field.line, field.path,
+               fmt::format("expected {}, got {}", expected, model::Describe(field.node)));
+  return std::nullopt;
+}
+
+std::optional<std::vector<double>> ReadNumbers(Problems& problems, const Field& field, double least,
+                                               double most, bool ascending) {
+  const auto entries = model::ReadList(problems, field, "a list of numbers");
+  if (!field.node.IsSequence()) return std::nullopt;
+  if (entries.empty())
+    problems.Add(field.line, field.path, "expected at least one number, got an empty list");
+  std::vector<double> numbers;
+  for (const Field& entry : entries) {
+    const auto number = model::ReadNumber(problems, entry, least, most);
+    if (!number) return std::nullopt;
+    if (ascending && !numbers.empty() && *number <= numbers.back()) {
+      problems.Add(entry.line, entry.path,
+                   fmt::format("expected more than the {} before it, got \"{}\"", numbers.back(), *number));
+      return std::nullopt;
+    }
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+void CheckOwnName(Problems& problems, const Field& field, const std::string& name,
+                  std::set<std::string>& taken) {
+  if (!taken.insert(name).second)
+    problems.Add(field.line, field.path, fmt::format("expected a name of its own, got \"{}\" again", name));
+}
+
+void RefuseKeys(Problems& problems, const model::MapReader& map, std::initializer_list<std::string_view> keys,
+                std::string_view when) {
+  for (std::string_view key : keys)
+    if (const Field* field = map.Find(key))
+      problems.Add(field->line, field->path, fmt::format("expected only {}, got it here", when));
+}
+
+}  // namespace spillway::sim

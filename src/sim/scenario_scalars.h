@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of a scenario file beyond model/scalars.h: each function reads one, or tells what it expected.
+// Threading: none keeps state.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/reader.h"
+
+namespace spillway::sim {
+
+// `into` keeps its default where the key is absent or wrong.
+template <class T, class Read>
+void Take(T& into, const model::Field* field, Read read) {
+  if (field == nullptr) return;
+  if (auto value = read(*field)) into = *value;
+}
+
+// One of `words`, as its index.
+std::optional<size_t> ReadChoice(model::Problems& problems, const model::Field& field,
+                                 std::initializer_list<std::string_view> words);
+
+// At least one number, each from `least` to `most`; `ascending`: each greater than the one before.
+std::optional<std::vector<double>> ReadNumbers(model::Problems& problems, const model::Field& field,
+                                               double least, double most, bool ascending);
+
+// Tells of a name that is in `taken` already.
+void CheckOwnName(model::Problems& problems, const model::Field& field, const std::string& name,
+                  std::set<std::string>& taken);
+
+// Tells of keys that mean nothing here: "expected only <when>, got it here".
+void RefuseKeys(model::Problems& problems, const model::MapReader& map,
+                std::initializer_list<std::string_view> keys, std::string_view when);
+
+}  // namespace spillway::sim

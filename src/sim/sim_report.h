@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sweep's results as text, JSON document and page. Pure, but for the machine's description.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/document.h"
+#include "report/html_page.h"
+#include "report/table.h"
+#include "sim/findings.h"
+#include "sim/sweep.h"
+
+namespace spillway::sim {
+
+struct Results {
+  const Scenario& scenario;
+  const SweepResult& sweep;
+  Findings findings;
+};
+
+// What one table and one chart show.
+struct View {
+  std::string app, arrivals, reports;
+};
+
+// p99 in ms by axis value (rows) and policy (columns); "loss" where more than is tolerated was lost.
+report::Table P99Table(const Results& results, const View& view);
+// The axis value up to which each policy (columns) held in each sweep (rows).
+report::Table EnduranceTable(const Results& results);
+// All tables, then what they say.
+std::string ResultText(const Results& results);
+// What the rows say, a line each.
+std::vector<std::string> FindingLines(const Results& results);
+// Rows: app, arrivals, reports, the axis by its name, policy, p50_ms, p99_ms, p999_ms, mean_ms, loss, rps,
+// share_UNIT..., tried (null: nothing to try).
+report::Document ResultDocument(const Results& results);
+report::HtmlPage ResultPage(const Results& results, const report::Document& document);
+
+}  // namespace spillway::sim

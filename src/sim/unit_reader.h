@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Units of a scenario file: what one does with a request, and lists of them. As app_reader.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/reader.h"
+#include "sim/scenario.h"
+
+namespace spillway::sim {
+
+// {name, kind, capacity} and the speed below; 1 to SPW_UNITS_PER_SERVER of them.
+std::vector<UnitProfile> ReadUnits(model::Problems& problems, const model::Field& field);
+
+// {workers, service, unloaded, queue_limit}: all that a pool file does not know of a unit.
+UnitProfile ReadSpeed(model::Problems& problems, const model::Field& field);
+
+// What it can answer, in requests per second.
+double RateOf(const UnitProfile& unit);
+
+}  // namespace spillway::sim
