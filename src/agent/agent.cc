@@ -72,7 +72,7 @@ void Agent::Report(Time now, const Verdict& verdict) {
   verdict_ = verdict;
   if (verdict.changed && verdict.busy) trips_++;
   if (!schedule_.Due(now, verdict.changed)) return;
-  reporter_.Send(now, verdict, reading_);
+  reporter_.Send(Now(), verdict, reading_);  // not `now`: reading the meter took its time
   schedule_.Sent(now);
 }
 
@@ -178,6 +178,9 @@ std::string Agent::Stats(Time now) {
     json["p99_ms"] = Ms(Quantile(stats_counts_, counts, 0.99));
     json["stall_ms"] = Ms(static_cast<uint64_t>(reading_.stall.count()));
     json["rps"] = static_cast<double>(counts.completed - stats_counts_.completed) / std::max(seconds, 1e-3);
+    json["base_ms"] = reading_.learnt.base_us / 1e3;
+    json["span_ms"] = reading_.learnt.span_us / 1e3;
+    json["slot_ms"] = reading_.learnt.slot_ns / 1e6;
     json["timed_one_in"] = latency_->sample_one_in();
 #define SPW_STATS_FIELD(field, help) json[#field] = counts.field;
     SPW_METER_COUNTERS(SPW_STATS_FIELD)

@@ -142,9 +142,18 @@ ReportConfig ReadReport(const MapReader& top) {
   return report;
 }
 
+LearnConfig ReadLearn(const MapReader& top, MeterKind kind) {
+  LearnConfig learn;
+  if (!top.Has("learn")) return learn;
+  if (kind == MeterKind::kCpu) top.FailAt("learn", "expected only with meter kind: latency");
+  learn.workers = top.Map("learn", {"workers"}).Integer("workers", learn.workers, 1, 65535);
+  return learn;
+}
+
 AgentConfig Read(const YAML::Node& root, const std::string& file_name) {
-  const MapReader top(root, "",
-                      {"switches", "server", "unit", "interface", "services", "meter", "trigger", "report"});
+  const MapReader top(
+      root, "",
+      {"switches", "server", "unit", "interface", "services", "meter", "trigger", "report", "learn"});
   AgentConfig config;
   config.switches = ReadSwitches(top);
   top.Require("server", "a mapping with keys code, key_file");
@@ -173,6 +182,7 @@ AgentConfig Read(const YAML::Node& root, const std::string& file_name) {
   }
   config.trigger = ReadTrigger(top, config.meter);
   config.report = ReadReport(top);
+  config.learn = ReadLearn(top, config.meter.kind);
   return config;
 }
 

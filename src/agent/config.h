@@ -56,6 +56,11 @@ struct ReportConfig {
   bool operator==(const ReportConfig&) const = default;
 };
 
+struct LearnConfig {
+  uint32_t workers = 0;  // where to start from; 0: no idea
+  bool operator==(const LearnConfig&) const = default;
+};
+
 using model::Key;
 
 struct AgentConfig {
@@ -69,6 +74,7 @@ struct AgentConfig {
   MeterConfig meter;
   TriggerConfig trigger;
   ReportConfig report;
+  LearnConfig learn;
 };
 
 // `file_name` appears in messages and is the base of a relative key_file. Reads the key file.

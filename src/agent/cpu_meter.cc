@@ -65,6 +65,7 @@ class CpuMeter final : public Meter {
     Result<CpuUsage> usage = Usage();
     if (!usage) return tl::make_unexpected(usage.error());
     Reading reading;
+    reading.at = now;
     reading.measure = window_.Update(now, *usage);
     return reading;
   }

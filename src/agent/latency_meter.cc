@@ -22,6 +22,8 @@ Result<Reading> LatencyMeter::Read(Time now) {
     swept_ = now;
   }
   Reading reading = window_.Update(now, totals_);
+  learner_.Look(now, totals_.pending, totals_.counts);
+  reading.learnt = learner_.learnt();
   const uint32_t mask = SampleMask(window_.rate());
   if (memory_.config->sample_mask != mask)
     __atomic_store_n(&memory_.config->sample_mask, mask, __ATOMIC_RELAXED);

@@ -9,12 +9,13 @@
 #include "agent/latency_window.h"
 #include "agent/meter_memory.h"
 #include "agent/reading.h"
+#include "agent/service_learner.h"
 
 namespace spillway::agent {
 
 class LatencyMeter : public Meter {
  public:
-  explicit LatencyMeter(Duration window) : window_(window) {}
+  LatencyMeter(Duration window, uint32_t workers_hint) : window_(window), learner_(workers_hint) {}
 
   Result<Reading> Read(Time now) override;
   void Watch(bool busy) override;
@@ -29,6 +30,7 @@ class LatencyMeter : public Meter {
 
  private:
   LatencyWindow window_;
+  ServiceLearner learner_;
   MeterTotals totals_;
   Time swept_{0};
 };

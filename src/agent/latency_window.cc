@@ -24,6 +24,7 @@ Reading LatencyWindow::Update(Time now, const MeterTotals& totals) {
   const spw_meter_counts& before = last_->counts;
 
   Reading reading;
+  reading.at = now;
   const uint64_t timed = counts.timed - before.timed;
   if (timed > 0) {
     const double mean =

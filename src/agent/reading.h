@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "agent/service_learner.h"
 #include "model/error.h"
 
 namespace spillway::agent {
@@ -14,6 +15,7 @@ namespace spillway::agent {
 using Time = std::chrono::nanoseconds;
 
 struct Reading {
+  Time at{0};  // when the meter was read
   // Smoothed, in the threshold's unit (ns of latency, or share of CPU time). Fresh: at least one
   // measurement since the last look; without one it is nullopt.
   std::optional<double> measure;
@@ -28,6 +30,7 @@ struct Reading {
   uint64_t timed = 0;             // of completed, those with a measured latency; cumulative
   uint64_t latency_sum_ns = 0;    // of the timed; over timed: the mean time in the unit
   uint64_t latency_min_ns = 0;    // the least of the timed: nearly service without queueing
+  Learnt learnt;                  // from all readings so far; 0 where the meter knows no requests
 };
 
 // What to look at soon, between two regular looks.

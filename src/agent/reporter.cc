@@ -16,13 +16,18 @@ namespace {
 // nobody takes seem to go out.
 constexpr Duration kWellAfter = std::chrono::seconds(5);
 
+uint32_t Microseconds(Duration time) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(time.count() / 1000, 0, 4294967295));
+}
+
 }  // namespace
 
 Reporter::Reporter(const AgentConfig& config, uint64_t boot_id)
     : key_(spw_siphash_key_of(config.key.data())),
       server_(config.server_code),
       unit_(config.unit),
-      boot_id_(boot_id) {
+      boot_id_(boot_id),
+      period_(config.report.mode == ReportMode::kPeriodic ? config.report.period : config.report.heartbeat) {
   for (const Endpoint& endpoint : config.switches) peers_.push_back({endpoint});
 }
 
@@ -31,7 +36,7 @@ Reporter::~Reporter() {
     if (peer.fd >= 0) close(peer.fd);
 }
 
-spw_report_wire Reporter::Encode(const Verdict& verdict, const Reading& reading) {
+spw_report_wire Reporter::Encode(Time now, const Verdict& verdict, const Reading& reading) {
   spw_report report{};
   report.boot_id = boot_id_;
   report.sequence = ++sequence_;
@@ -42,6 +47,11 @@ spw_report_wire Reporter::Encode(const Verdict& verdict, const Reading& reading)
   report.queue = static_cast<uint16_t>(std::min<uint32_t>(reading.queue.value_or(0), 65535));
   report.latency_us = reading.latency_us;
   report.completed = static_cast<uint32_t>(reading.completed);
+  report.base_us = reading.learnt.base_us;
+  report.slot_ns = reading.learnt.slot_ns;
+  report.span_us = reading.learnt.span_us;
+  report.age_us = Microseconds(now - reading.at);
+  report.period_us = Microseconds(period_);
   spw_report_wire wire;
   spw_report_encode(&wire, &report, &key_);
   return wire;
@@ -61,7 +71,7 @@ int Reporter::TrySend(Peer& peer, const spw_report_wire& wire) {
 }
 
 void Reporter::Send(Time now, const Verdict& verdict, const Reading& reading) {
-  const spw_report_wire wire = Encode(verdict, reading);
+  const spw_report_wire wire = Encode(now, verdict, reading);
   for (Peer& peer : peers_) {
     const int error = TrySend(peer, wire);
     if (error) {

@@ -22,8 +22,8 @@ class Reporter {
   Reporter& operator=(const Reporter&) = delete;
 
   void Send(Time now, const Verdict& verdict, const Reading& reading);
-  // The datagram that Send sends; advances the sequence.
-  spw_report_wire Encode(const Verdict& verdict, const Reading& reading);
+  // The datagram that Send sends at `now`; advances the sequence.
+  spw_report_wire Encode(Time now, const Verdict& verdict, const Reading& reading);
 
   uint64_t sent() const { return sent_; }
   uint64_t failed() const { return failed_; }
@@ -41,6 +41,7 @@ class Reporter {
   uint16_t server_;
   uint8_t unit_;
   uint64_t boot_id_;
+  Duration period_;  // between reports, at most
   uint32_t sequence_ = 0;
   std::vector<Peer> peers_;
   uint64_t sent_ = 0, failed_ = 0;

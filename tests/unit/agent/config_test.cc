@@ -38,7 +38,8 @@ class ConfigTest : public ::testing::Test {
         "services: [udp/53, tcp/53]",
         "meter: {kind: latency, protocol: dns, source: auto}",
         "trigger: {threshold: 100ms, release_ratio: 0.5, second_report_after: 5ms}",
-        "report: {mode: on-threshold, period: 10ms, heartbeat: 2s}"};
+        "report: {mode: on-threshold, period: 10ms, heartbeat: 2s}",
+        "learn: {workers: 4}"};
     if (line > 0) lines[line - 1] = text;
     std::string yaml;
     for (const auto& one : lines) yaml += one + "\n";
@@ -70,6 +71,7 @@ TEST_F(ConfigTest, EveryKeyIsRead) {
   EXPECT_EQ(config->trigger.second_report_after, 5ms);
   EXPECT_EQ(config->report.mode, ReportMode::kOnThreshold);
   EXPECT_EQ(config->report.heartbeat, 2s);
+  EXPECT_EQ(config->learn.workers, 4u);
 }
 
 TEST_F(ConfigTest, CpuMeterNeedsNoInterface) {
@@ -80,6 +82,12 @@ TEST_F(ConfigTest, CpuMeterNeedsNoInterface) {
   EXPECT_DOUBLE_EQ(config->trigger.threshold, 0.8);
   EXPECT_EQ(config->meter.cgroup, "/unit0");
   EXPECT_EQ(config->report.period, 20ms);
+  EXPECT_EQ(config->learn.workers, 0u);
+  const auto learns = Parse(
+      "switches: [10.0.0.1]\nserver: {code: 0, key_file: good.key}\nunit: 0\n"
+      "meter: {kind: cpu}\ntrigger: {threshold: 80%}\nlearn: {workers: 2}\n");
+  ASSERT_FALSE(learns);
+  EXPECT_THAT(learns.error().message, HasSubstr(":6: learn: expected only with meter kind: latency"));
 }
 
 TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
@@ -112,6 +120,8 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
               ":7: trigger.queue_high: expected");
   ExpectError(8, "report: {period: 2s}", ":8: report.period: expected heartbeat >= period");
   ExpectError(8, "report: {mode: x}", ":8: report.mode: expected periodic or on-threshold");
+  ExpectError(9, "learn: {workers: 0}", ":9: learn.workers: expected an integer, 1..65535");
+  ExpectError(9, "learn: {slot: 1ms}", ":9: learn.slot: unknown key; expected one of workers");
   ExpectError(8, "unit: 2", ":8: unit: expected once, found twice");
   ExpectError(8, "report: {", ": expected YAML");
 }

@@ -88,6 +88,8 @@ class Report : public ::testing::Test {
     config.key = kKey;
     config.server_code = 0x123;
     config.unit = 5;
+    config.report.period = 20ms;
+    config.report.heartbeat = 1s;
     return config;
   }
   Reporter reporter_{Config(), 0x0102030405060708};
@@ -98,13 +100,15 @@ TEST_F(Report, LiesOnTheWireAsSpecified) {
   reading.queue = 0x0a0b;
   reading.latency_us = 0x01020304;
   reading.completed = 0x1111222233334444;
-  const spw_report_wire wire = reporter_.Encode({true, true, 200}, reading);
+  reading.learnt = {.base_us = 0x05060708, .span_us = 0x0d0e0f10, .slot_ns = 0x090a0b0c};
+  reading.at = 1s;
+  const spw_report_wire wire = reporter_.Encode(1s + 258us, {true, true, 200}, reading);
   uint8_t bytes[sizeof(wire)];
   std::memcpy(bytes, &wire, sizeof(wire));
-  const std::vector<uint8_t> expected = {'S',  'P',  'W',  'R',  2, 5, 0x01, 0x23, 1,    2,    3, 4, 5, 6,
-                                         7,    8,    0,    0,    0, 1, 200,  1,    0x0a, 0x0b, 1, 2, 3, 4,
-                                         0x33, 0x33, 0x44, 0x44, 0, 0, 0,    0,    0,    0,    0, 0, 0, 0,
-                                         0,    0,    0,    0,    0, 0, 0,    0,    0,    0,    0, 0, 0, 0};
+  const std::vector<uint8_t> expected = {
+      'S',  'P',  'W',  'R',  2,    5,    0x01, 0x23, 1, 2,    3,    4,    5,    6,    7, 8, 0, 0, 0,
+      1,    200,  1,    0x0a, 0x0b, 1,    2,    3,    4, 0x33, 0x33, 0x44, 0x44, 5,    6, 7, 8, 9, 0x0a,
+      0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0,    0,    1, 2,    0,    0,    0x4e, 0x20, 0, 0, 0, 0};
   EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 56), expected);
   EXPECT_EQ(LittleEndian(bytes + 56, 8), SlowSipHash(kKey, expected));
 }
@@ -115,7 +119,7 @@ TEST_F(Report, DecodesToWhatWasSaidAndGrows) {
   const spw_siphash_key key = spw_siphash_key_of(kKey.data());
   spw_report_seen seen{};
   for (uint32_t sequence = 1; sequence <= 3; sequence++) {
-    const spw_report_wire wire = reporter_.Encode({sequence == 2, false, 9}, reading);
+    const spw_report_wire wire = reporter_.Encode(0s, {sequence == 2, false, 9}, reading);
     spw_report report{};
     ASSERT_EQ(spw_report_decode(&wire, sizeof(wire), &report), SPW_REPORT_OK);
     EXPECT_EQ(spw_report_tag(&wire, &key), wire.tag);
@@ -125,6 +129,19 @@ TEST_F(Report, DecodesToWhatWasSaidAndGrows) {
     seen = {report.boot_id, report.sequence, 0};
     EXPECT_FALSE(spw_report_is_newer(&report, &seen));
   }
+}
+
+TEST(Reporter, TheNextReportComesWithinTheHeartbeatIfOnlyChangesAreTold) {
+  AgentConfig config;
+  config.report.mode = ReportMode::kOnThreshold;
+  config.report.heartbeat = 2s;
+  Reading reading;
+  reading.at = 5s;  // a clock read earlier than the meter is no age
+  spw_report report{};
+  const spw_report_wire wire = Reporter(config, 1).Encode(4s, {}, reading);
+  ASSERT_EQ(spw_report_decode(&wire, sizeof(wire), &report), SPW_REPORT_OK);
+  EXPECT_EQ(report.period_us, 2'000'000u);
+  EXPECT_EQ(report.age_us, 0u);
 }
 
 TEST(Reporter, SendsToEverySwitchAndOutlivesThoseThatAreAway) {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/latency_sample.h"
+
+#include <algorithm>
+
+namespace spillway::agent {
+namespace {
+
+double FloorNs(uint32_t bucket) {
+  return static_cast<double>(spw_meter_histogram_floor(bucket)) * (1 << SPW_METER_STEP_SHIFT);
+}
+
+double MiddleNs(uint32_t bucket) { return (FloorNs(bucket) + FloorNs(bucket + 1)) / 2; }
+
+}  // namespace
+
+void LatencySample::Add(const spw_meter_counts& before, const spw_meter_counts& after) {
+  if (after.timed == before.timed) return;
+  for (uint32_t i = 0; i < SPW_METER_HISTOGRAM; i++) {
+    if (after.histogram[i] <= before.histogram[i]) continue;
+    const double more = static_cast<double>(after.histogram[i] - before.histogram[i]);
+    bucket_[i] += more;
+    count_ += more;
+  }
+}
+
+void LatencySample::Add(const LatencySample& other) {
+  if (other.count_ == 0) return;
+  for (uint32_t i = 0; i < SPW_METER_HISTOGRAM; i++) bucket_[i] += other.bucket_[i];
+  count_ += other.count_;
+}
+
+void LatencySample::Fade(double keep) {
+  for (double& bucket : bucket_) bucket *= keep;
+  count_ *= keep;
+}
+
+double LatencySample::Quantile(double q) const {
+  const double wanted = q * count_;
+  double seen = 0, found = 0;
+  for (uint32_t i = 0; i < SPW_METER_HISTOGRAM; i++) {
+    const double here = bucket_[i];
+    if (here <= 0) continue;
+    found = FloorNs(i) + (FloorNs(i + 1) - FloorNs(i)) * std::clamp((wanted - seen) / here, 0.0, 1.0);
+    seen += here;
+    if (seen >= wanted) break;
+  }
+  return found;
+}
+
+double LatencySample::MeanUpTo(double most) const {
+  double sum = 0;
+  for (uint32_t i = 0; i < SPW_METER_HISTOGRAM; i++) sum += bucket_[i] * std::min(MiddleNs(i), most);
+  return count_ > 0 ? sum / count_ : 0;
+}
+
+double LatencySample::Greatest() const {
+  for (uint32_t i = SPW_METER_HISTOGRAM; i-- > 0;)
+    if (bucket_[i] > 0) return MiddleNs(i);
+  return 0;
+}
+
+}  // namespace spillway::agent

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Latencies counted in the request meter's histogram: of some looks, or of all with the old ones
+// fading. Times in ns. A plain value.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "bpf/meter.h"
+
+namespace spillway::agent {
+
+class LatencySample {
+ public:
+  // What came between two states of the cumulative counters.
+  void Add(const spw_meter_counts& before, const spw_meter_counts& after);
+  void Add(const LatencySample& other);
+  void Fade(double keep);
+
+  double count() const { return count_; }
+  // Interpolated within a bucket (12.5 % wide); 0 without latencies.
+  double Quantile(double q) const;
+  // Longer latencies count as `most`.
+  double MeanUpTo(double most) const;
+  double Greatest() const;
+
+ private:
+  std::array<double, SPW_METER_HISTOGRAM> bucket_{};
+  double count_ = 0;
+};
+
+}  // namespace spillway::agent
