@@ -26,8 +26,9 @@ bool HasQuota(const ExperimentSpec& spec) {
 std::string WhatRan(const ExperimentSpec& spec) {
   std::string policies;
   for (const PolicyRun& p : spec.policies)
-    policies += fmt::format("{}{} is unit policy {}", policies.empty() ? "" : ", ", p.name,
-                            model::ToString(p.unit_policy));
+    policies += fmt::format("{}{} is unit policy {}{}", policies.empty() ? "" : ", ", p.name,
+                            model::ToString(p.unit_policy),
+                            p.balancer == BalancerPlace::kNic ? " by a balancer on the NIC" : "");
   const bool dnsperf = spec.client == LoadClient::kDnsperf;
   return fmt::format("{} servers of {} units each, {} as client. {}.", spec.testbed.servers.size(),
                      spec.testbed.servers.front().units.size(), dnsperf ? "dnsperf" : "spillway-load",

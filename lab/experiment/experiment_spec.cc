@@ -31,11 +31,19 @@ void ReadLoads(Problems& problems, const Field& field, std::vector<double>& load
     problems.Add(field.line, field.path, "expected percentages in ascending order");
 }
 
-void ReadPolicies(Problems& problems, const Field& field, std::vector<PolicyRun>& policies) {
+void ReadPolicies(Problems& problems, const Field& field, TestbedSpec& testbed,
+                  std::vector<PolicyRun>& policies) {
   std::set<std::string> names;
   for (const Field& entry : model::ReadList(problems, field, "a list of policies")) {
-    MapReader map(problems, entry, {"name", "unit_policy"});
+    MapReader map(problems, entry, {"name", "unit_policy", "balancer"});
     PolicyRun run;
+    run.balancer = testbed.balancer;
+    if (const Field* f = map.Find("balancer"))
+      if (auto place = ReadBalancerPlace(problems, *f)) run.balancer = *place;
+    if (run.balancer == BalancerPlace::kNic && !testbed.nic_balancers) {
+      testbed.nic_balancers = true;
+      CheckNicBalancers(problems, entry, testbed);
+    }
     if (const Field* f = map.Need("name", "a name"))
       if (auto name = model::ReadName(problems, *f)) run.name = *name;
     if (const Field* f = map.Need("unit_policy", "a unit policy"))
@@ -120,7 +128,8 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
   spec.client = AnyUnit(spec.testbed, SpeaksSpillwayLoad) ? LoadClient::kSpillwayLoad : LoadClient::kDnsperf;
   if (const Field* f = map.Find("client")) ReadClient(problems, *f, spec.client);
   CheckClient(problems, field, spec);
-  if (const Field* f = map.Need("policies", "a list of policies")) ReadPolicies(problems, *f, spec.policies);
+  if (const Field* f = map.Need("policies", "a list of policies"))
+    ReadPolicies(problems, *f, spec.testbed, spec.policies);
   (void)map.Need("load_pct", "a list of percentages, such as [20, 50, 80]");
   ReadExtent(problems, map, spec);
   if (const Field* f = map.Find("capacity_rps")) spec.capacity_rps = ReadNumber(problems, *f, 1, 1e8);

@@ -16,6 +16,7 @@ enum class LoadClient { kDnsperf, kSpillwayLoad };
 struct PolicyRun {
   std::string name;  // as in the report
   spw_unit_policy unit_policy = SPW_UNIT_HEADROOM;
+  BalancerPlace balancer = BalancerPlace::kSwitch;
 };
 
 struct ExperimentSpec {

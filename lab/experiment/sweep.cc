@@ -227,7 +227,7 @@ Result<std::vector<Measurement>> Sweep(const ExperimentSpec& spec, Testbed& test
         on_step(static_cast<double>(all.size()) / total,
                 fmt::format("{} at {:.0f} % load, round {} of {}", policy.name, load_pct, round + 1,
                             spec.rounds));
-        if (auto set = testbed.SetUnitPolicy(spec.service, policy.unit_policy); !set)
+        if (auto set = testbed.Balance(spec.service, policy.unit_policy, policy.balancer); !set)
           return tl::make_unexpected(set.error());
         if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
         LoadRun run = RunAt(spec, service.vip, service.ports.front(), calibration.joint_rps * load_pct / 100,

@@ -57,7 +57,10 @@ Result<void> SetSwitchSysctls() {
   for (const auto& [key, value] : {std::pair<const char*, const char*>{"ipv4/ip_forward", "1"},
                                    {"ipv6/conf/all/forwarding", "1"},
                                    {"ipv4/conf/all/rp_filter", "0"},
-                                   {"ipv4/conf/default/rp_filter", "0"}})
+                                   {"ipv4/conf/default/rp_filter", "0"},
+                                   // A balancer on a NIC sends to its own unit by way of the switch.
+                                   {"ipv4/conf/all/send_redirects", "0"},
+                                   {"ipv4/conf/default/send_redirects", "0"}})
     if (auto set = WriteSysctl(key, value); !set) return set;
   return {};
 }
@@ -140,6 +143,9 @@ Result<void> Connect(const Plan& plan) {
     batch += own.family == 4 ? fmt::format("route add {}/32 dev {}\n", own.ToString(), link.label)
                              : fmt::format("route add {}/128 dev {}\n", own.ToString(), link.label);
   }
+  for (const NicBalancer& balancer : plan.nic_balancers)
+    batch += fmt::format("neigh add {} lladdr {} dev {} nud permanent\n", balancer.front.ToString(),
+                         kFrontMac, balancer.link);
   if (auto set = SetUpEnd(plan.switch_netns, batch, SetSwitchSysctls, interfaces); !set) return set;
   for (size_t i = 0; i < plan.links.size(); i++) {
     const UnitPlan* unit = i == 0 ? nullptr : &plan.units[i - 1];

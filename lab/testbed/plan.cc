@@ -27,8 +27,17 @@ Link MakeLink(const std::string& testbed, const std::string& label, size_t numbe
 
 std::string Micros2Text(Micros time) { return fmt::format("{}us", time.count()); }
 
-std::string AgentYaml(const TestbedSpec& spec, const Plan& plan, uint32_t server_code, size_t unit,
-                      const std::string& key_file) {
+std::string ReportEndpoint(const model::Address& host) {
+  const std::string text = host.ToString();
+  return host.family == 4 ? fmt::format("\"{}:{}\"", text, SPW_REPORT_PORT)
+                          : fmt::format("\"[{}]:{}\"", text, SPW_REPORT_PORT);
+}
+
+// `listeners`: who is reported to.
+std::string AgentYaml(const TestbedSpec& spec, const std::vector<model::Address>& listeners,
+                      uint32_t server_code, size_t unit, const std::string& key_file) {
+  std::vector<std::string> switches;
+  for (const model::Address& host : listeners) switches.push_back(ReportEndpoint(host));
   std::vector<std::string> ports;
   bool dns = false;
   for (const ServiceSpec& service : spec.services)
@@ -39,9 +48,8 @@ std::string AgentYaml(const TestbedSpec& spec, const Plan& plan, uint32_t server
       dns = dns || port.port == 53;
     }
   const AgentSpec& a = spec.agent;
-  const std::string host = plan.config.data_plane.report->address.ToString();
   return fmt::format(
-      "switches: [\"{}\"]\n"
+      "switches: [{}]\n"
       "server: {{code: {}, key_file: {}}}\n"
       "unit: {}\n"
       "interface: eth0\n"
@@ -49,11 +57,9 @@ std::string AgentYaml(const TestbedSpec& spec, const Plan& plan, uint32_t server
       "meter: {{kind: latency, {}source: auto, timeout: {}}}\n"
       "trigger: {{threshold: {}, release_ratio: {}, second_report_after: {}}}\n"
       "report: {{mode: {}, period: {}, heartbeat: {}}}\n",
-      spec.family == 4 ? fmt::format("{}:{}", host, SPW_REPORT_PORT)
-                       : fmt::format("[{}]:{}", host, SPW_REPORT_PORT),
-      server_code, key_file, unit, fmt::join(ports, ", "), dns ? "protocol: dns, " : "",
-      Micros2Text(a.timeout), Micros2Text(a.threshold), a.release_ratio, Micros2Text(a.second_report_after),
-      a.mode, Micros2Text(a.period), Micros2Text(a.heartbeat));
+      fmt::join(switches, ", "), server_code, key_file, unit, fmt::join(ports, ", "),
+      dns ? "protocol: dns, " : "", Micros2Text(a.timeout), Micros2Text(a.threshold), a.release_ratio,
+      Micros2Text(a.second_report_after), a.mode, Micros2Text(a.period), Micros2Text(a.heartbeat));
 }
 
 void AddServices(const TestbedSpec& spec, Plan& plan) {
@@ -74,6 +80,42 @@ void AddServices(const TestbedSpec& spec, Plan& plan) {
     if (s.mode == SPW_MODE_DSR_L2) plan.dsr_vips.push_back(service.vip.ToString());
     plan.config.services.push_back(std::move(service));
   }
+}
+
+// Index of the unit on which a server's balancer runs.
+size_t NicOf(const ServerSpec& server) {
+  const auto nic = std::find_if(server.units.begin(), server.units.end(),
+                                [](const UnitSpec& u) { return u.kind == SPW_KIND_SMARTNIC; });
+  return static_cast<size_t>(nic - server.units.begin());
+}
+
+NicBalancer PlanNicBalancer(const TestbedSpec& spec, const ServerSpec& server, const Plan& plan,
+                            size_t link_number, const Paths& paths) {
+  const Link& link = plan.links[link_number];
+  const UnitSpec& nic = server.units[NicOf(server)];
+  NicBalancer balancer;
+  balancer.front = Addr(spec.family == 4 ? fmt::format("10.77.{}.3", link_number)
+                                         : fmt::format("fd77:0:0:{:x}::3", link_number));
+  balancer.link = link.label;
+  balancer.process = {link.label + ".balancer",
+                      link.netns,
+                      {paths.programs + "/spillway-nic-balancer", "--pool", paths.folder + "/pool.yaml",
+                       "--service", spec.services[0].name, "--server", server.name, "--interface", "eth0",
+                       "--front", balancer.front.ToString(), "--mac", kFrontMac},
+                      spec.cpus.units,
+                      nic.quota,
+                      {{{model::Protocol::kUdp, SPW_REPORT_PORT}}, {}},
+                      link.label};
+  return balancer;
+}
+
+// The same pool while the balancers on the NICs decide: the switch sends all to the fronts.
+model::Config FrontsOnly(model::Config config) {
+  for (model::Pool& pool : config.pools)
+    for (model::Server& server : pool.servers)
+      for (model::Unit& unit : server.units) unit.drain = unit.name != kFrontUnit;
+  for (model::Service& service : config.services) service.unit_policy = SPW_UNIT_WRR;
+  return config;
 }
 
 }  // namespace
@@ -105,6 +147,14 @@ Plan MakePlan(const TestbedSpec& spec, const Paths& paths) {
     server.code = static_cast<uint32_t>(pool.servers.size());
     server.key_file = fmt::format("{}/{}.key", paths.folder, s.name);
     plan.key_files.push_back(server.key_file);
+    std::vector<model::Address> listeners{plan.config.data_plane.report->address};
+    const size_t first_link = plan.links.size();
+    if (spec.nic_balancers) {
+      const size_t nic = NicOf(s), number = first_link + nic;
+      const Link link = MakeLink(spec.name, s.name, number);
+      listeners.push_back(s.units[nic].address ? *s.units[nic].address
+                                               : Addr(spec.family == 4 ? link.peer_v4 : link.peer_v6));
+    }
     for (const UnitSpec& u : s.units) {
       const std::string label = s.name + "-" + u.name;
       const Link link = MakeLink(spec.name, label, plan.links.size());
@@ -115,7 +165,7 @@ Plan MakePlan(const TestbedSpec& spec, const Paths& paths) {
       unit.server_process = std::move(work.process);
       if (spec.agent.run) {
         const std::string file = fmt::format("{}/{}.agent.yaml", paths.folder, label);
-        plan.files[file] = AgentYaml(spec, plan, *server.code, server.units.size(), server.key_file);
+        plan.files[file] = AgentYaml(spec, listeners, *server.code, server.units.size(), server.key_file);
         unit.agent =
             ProcessPlan{label + ".agent",  link.netns,   {paths.programs + "/spillway-agent", "-c", file},
                         spec.cpus.daemons, std::nullopt, {}};
@@ -125,6 +175,10 @@ Plan MakePlan(const TestbedSpec& spec, const Paths& paths) {
       plan.links.push_back(link);
       plan.units.push_back(std::move(unit));
     }
+    if (spec.nic_balancers) {
+      plan.nic_balancers.push_back(PlanNicBalancer(spec, s, plan, first_link + NicOf(s), paths));
+      server.units.push_back({kFrontUnit, SPW_KIND_OTHER, plan.nic_balancers.back().front, 1, true});
+    }
     pool.servers.push_back(std::move(server));
   }
   plan.config.pools.push_back(std::move(pool));
@@ -132,6 +186,8 @@ Plan MakePlan(const TestbedSpec& spec, const Paths& paths) {
   plan.pool_file = paths.folder + "/pool.yaml";
   plan.api_socket = paths.folder + "/api.sock";
   plan.files[plan.pool_file] = model::ToYaml(plan.config);
+  plan.nic_pool_file = paths.folder + "/pool-nic.yaml";
+  if (spec.nic_balancers) plan.files[plan.nic_pool_file] = model::ToYaml(FrontsOnly(plan.config));
   plan.files[paths.folder + "/queries.txt"] = QueryFileText();
   plan.daemon = {"spillwayd",
                  plan.switch_netns,

@@ -39,6 +39,7 @@ struct ProcessPlan {
   std::vector<int> cpus;          // empty: anywhere
   std::optional<CpuQuota> quota;  // own CPU control group, named after the label
   Readiness ready;
+  std::string group;  // of another part with the same quota, to be shared; empty: its own
 };
 
 struct UnitPlan {
@@ -48,6 +49,16 @@ struct UnitPlan {
   std::optional<ProcessPlan> server_process;
   std::optional<ProcessPlan> agent;
 };
+
+// A balancer on a SmartNIC. Requests reach it at the front: an address on the NIC's link that the switch has
+// as one more unit of the server, and that no interface has, so that the NIC's own stack leaves them alone.
+struct NicBalancer {
+  model::Address front;
+  std::string link;     // label of the NIC's
+  ProcessPlan process;  // shares the NIC's control group; wants --unit-policy
+};
+inline constexpr const char* kFrontUnit = "front";
+inline constexpr const char* kFrontMac = "02:53:50:57:00:01";
 
 struct Paths {
   std::string folder;    // generated files, logs and sockets of this testbed
@@ -62,6 +73,8 @@ struct Plan {
   std::vector<std::string> dsr_vips;  // to stand on each unit's lo
   model::Config config;               // what spillwayd gets; key files are in `folder`
   std::string pool_file, api_socket;
+  std::vector<NicBalancer> nic_balancers;
+  std::string nic_pool_file;  // pool_file while they balance: the fronts alone are up
   ProcessPlan daemon;
   std::map<std::string, std::string> files;  // path -> content
   std::vector<std::string> key_files;        // to be filled with 32 random hex digits

@@ -130,6 +130,9 @@ struct CpuPlan {
   bool operator==(const CpuPlan&) const = default;
 };
 
+// Where a server's requests are balanced over its units: in the switch, or by a program on its SmartNIC.
+enum class BalancerPlace { kSwitch, kNic };
+
 struct TestbedSpec {
   std::string name;
   int family = 4;  // of VIPs, units and the report address; links carry both
@@ -139,6 +142,8 @@ struct TestbedSpec {
   CpuPlan cpus;
   std::vector<ServerSpec> servers;
   uint64_t flow_table_entries = 65536;
+  BalancerPlace balancer = BalancerPlace::kSwitch;
+  bool nic_balancers = false;  // one stands ready on each server, whether or not it balances now
   bool operator==(const TestbedSpec&) const = default;
 };
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -10,6 +11,7 @@
 
 #include "compute_reader.h"
 #include "model/scalars.h"
+#include "plan.h"
 
 namespace spillway::lab {
 namespace {
@@ -207,8 +209,9 @@ void ReadAgent(Problems& problems, const Field& field, AgentSpec& agent) {
 }  // namespace
 
 TestbedSpec ReadTestbed(Problems& problems, const Field& field) {
-  MapReader map(problems, field,
-                {"name", "family", "mtu", "services", "agent", "cpus", "servers", "flow_table_entries"});
+  MapReader map(
+      problems, field,
+      {"name", "family", "mtu", "services", "agent", "cpus", "servers", "flow_table_entries", "balancer"});
   TestbedSpec spec;
   Take(spec.name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
   if (spec.name.size() > 24)  // spillwayd's instance "lab-<name>" has 32
@@ -233,6 +236,11 @@ TestbedSpec ReadTestbed(Problems& problems, const Field& field) {
     ReadCpus(problems, cpus, "daemons", spec.cpus.daemons);
   }
   if (const Field* f = map.Need("servers", "a list of servers")) ReadServers(problems, *f, spec);
+  if (const Field* f = map.Find("balancer")) {
+    Take(spec.balancer, f, [&](const Field& g) { return ReadBalancerPlace(problems, g); });
+    spec.nic_balancers = spec.balancer == BalancerPlace::kNic;
+    if (spec.nic_balancers) CheckNicBalancers(problems, *f, spec);
+  }
   return spec;
 }
 
@@ -240,6 +248,37 @@ std::optional<Micros> ReadMicros(Problems& problems, const Field& field, Micros 
   const auto time = model::ReadTime(problems, field, least, most);
   if (!time) return std::nullopt;
   return std::chrono::round<Micros>(*time);
+}
+
+std::optional<BalancerPlace> ReadBalancerPlace(Problems& problems, const Field& field) {
+  const auto text = model::ReadText(problems, field, "one of switch, nic");
+  if (!text) return std::nullopt;
+  if (*text == "switch") return BalancerPlace::kSwitch;
+  if (*text == "nic") return BalancerPlace::kNic;
+  problems.Add(field.line, field.path, "expected one of switch, nic, got " + model::Describe(field.node));
+  return std::nullopt;
+}
+
+void CheckNicBalancers(Problems& problems, const Field& field, const TestbedSpec& spec) {
+  const auto need = [&](bool met, const std::string& what) {
+    if (!met) problems.Add(field.line, field.path, "expected, for a balancer on the NIC, " + what);
+  };
+  need(spec.services.size() == 1, "one service");
+  for (const ServiceSpec& service : spec.services) {
+    need(service.mode == SPW_MODE_NAT, "mode nat: the switch gives answers the VIP's address");
+    need(std::all_of(service.ports.begin(), service.ports.end(),
+                     [](const model::ServicePort& p) { return p.protocol == model::Protocol::kUdp; }),
+         "UDP ports only");
+  }
+  for (const ServerSpec& server : spec.servers) {
+    need(std::any_of(server.units.begin(), server.units.end(),
+                     [](const UnitSpec& u) { return u.kind == SPW_KIND_SMARTNIC; }),
+         "a unit of kind smartnic in " + server.name);
+    need(server.units.size() < SPW_UNITS_PER_SERVER, "at most 7 units in " + server.name);
+    need(std::none_of(server.units.begin(), server.units.end(),
+                      [](const UnitSpec& u) { return u.name == kFrontUnit; }),
+         fmt::format("no unit of {} to be called {}", server.name, kFrontUnit));
+  }
 }
 
 Result<YAML::Node> LoadYaml(const std::string& path) {

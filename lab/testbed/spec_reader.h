@@ -13,6 +13,13 @@ namespace spillway::lab {
 // Tells `problems` of everything that does not fit; the value is usable only if there are none.
 TestbedSpec ReadTestbed(model::Problems& problems, const model::Field& field);
 
+// What a balancer on each server's SmartNIC needs of the testbed; tells `problems` of what is missing, at
+// `field`.
+void CheckNicBalancers(model::Problems& problems, const model::Field& field, const TestbedSpec& spec);
+
+// "switch" or "nic".
+std::optional<BalancerPlace> ReadBalancerPlace(model::Problems& problems, const model::Field& field);
+
 // A lab file holds `testbed:`, and `experiment:` if it is one. Reads the first, ignores the second.
 // A `testbed:` that is a text is the path of another lab file, relative to this one.
 [[nodiscard]] Result<TestbedSpec> LoadTestbed(const std::string& path);

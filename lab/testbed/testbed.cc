@@ -161,7 +161,7 @@ Result<void> Testbed::StartOne(const ProcessPlan& process) {
   o.tied = options_.tied;
   o.cgroup_procs = common_group_;
   if (process.quota) {
-    auto group = MakeGroup(process.label, process.quota);
+    auto group = MakeGroup(process.group.empty() ? process.label : process.group, process.quota);
     if (!group) return tl::make_unexpected(group.error());
     o.cgroup_procs = *group;
   }
@@ -194,7 +194,15 @@ Result<void> Testbed::StartAll() {
     if (auto good = StartOne(*unit.agent); !good) return good;
     started.push_back(&*unit.agent);
   }
-  return AwaitReady(started);
+  if (auto ready = AwaitReady(started); !ready || spec_.balancer == BalancerPlace::kSwitch) return ready;
+  return Balance(spec_.services[0].name, spec_.services[0].unit_policy, spec_.balancer);
+}
+
+Result<void> Testbed::StopOne(const std::string& label) {
+  for (const RunningProcess& p : state_.processes)
+    if (p.label == label) Stop({p.id}, kPatience);
+  std::erase_if(state_.processes, [&](const RunningProcess& p) { return p.label == label; });
+  return SaveState(state_);
 }
 
 Result<void> Testbed::AwaitReady(const std::vector<const ProcessPlan*>& processes) const {
@@ -226,9 +234,33 @@ std::vector<std::string> Testbed::Dead() const {
   return dead;
 }
 
-Result<void> Testbed::SetUnitPolicy(const std::string& service, spw_unit_policy policy) {
-  return Run({ProgramFolder() + "/spillway", "--api", plan_.api_socket, "set", "service", service,
-              "unit_policy=" + model::ToString(policy)});
+// To the running switch.
+Result<void> Testbed::Tell(std::vector<std::string> words) const {
+  words.insert(words.begin(), {ProgramFolder() + "/spillway", "--api", plan_.api_socket});
+  return Run(words);
+}
+
+Result<void> Testbed::Balance(const std::string& service, spw_unit_policy policy, BalancerPlace place) {
+  // A balancer that stands by would cost the NIC little, and this nothing.
+  for (const NicBalancer& balancer : plan_.nic_balancers)
+    if (auto stopped = StopOne(balancer.process.label); !stopped) return stopped;
+  if (place == BalancerPlace::kSwitch) {
+    if (!plan_.nic_balancers.empty())
+      if (auto told = Tell({"apply", plan_.pool_file}); !told) return told;
+    return Tell({"set", "service", service, "unit_policy=" + model::ToString(policy)});
+  }
+  std::vector<ProcessPlan> processes;
+  for (const NicBalancer& balancer : plan_.nic_balancers) {
+    processes.push_back(balancer.process);
+    processes.back().argv.insert(processes.back().argv.end(), {"--unit-policy", model::ToString(policy)});
+  }
+  std::vector<const ProcessPlan*> started;
+  for (const ProcessPlan& process : processes) {
+    if (auto good = StartOne(process); !good) return good;
+    started.push_back(&process);
+  }
+  if (auto ready = AwaitReady(started); !ready) return ready;
+  return Tell({"apply", plan_.nic_pool_file});
 }
 
 bool TakeDown(const std::string& name) {

@@ -39,8 +39,8 @@ class Testbed {
   const std::string& common_group() const { return common_group_; }
   // CPU time that a unit with a quota has used so far; 0 for one without. `label` is of plan().units.
   std::chrono::nanoseconds CpuTimeOf(const std::string& label) const;
-  // Replaces the service's unit policy in the running switch.
-  [[nodiscard]] Result<void> SetUnitPolicy(const std::string& service, spw_unit_policy policy);
+  // From now on the service is balanced there, by this policy. A balancer on a NIC is a fresh one.
+  [[nodiscard]] Result<void> Balance(const std::string& service, spw_unit_policy policy, BalancerPlace place);
   // Leaves everything standing.
   void Release() { released_ = true; }
 
@@ -51,6 +51,8 @@ class Testbed {
   Result<void> WriteFiles() const;
   Result<void> StartAll();
   Result<void> StartOne(const ProcessPlan& process);
+  Result<void> StopOne(const std::string& label);
+  Result<void> Tell(std::vector<std::string> words) const;
   Result<void> AwaitReady(const std::vector<const ProcessPlan*>& processes) const;
 
   TestbedSpec spec_;

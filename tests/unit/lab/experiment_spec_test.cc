@@ -68,5 +68,29 @@ TEST(ExperimentFile, QuickReplacesTheExtentOnlyWhenAsked) {
   EXPECT_EQ(shorter->rounds, 1);
 }
 
+// One policy in the switch and one on the NIC, of which the server may have none.
+Result<ExperimentSpec> LoadBothPlaces(const std::string& kind) {
+  const std::string path = testing::TempDir() + "both_places.yaml";
+  std::ofstream(path) << "testbed:\n  name: t\n  services: [{name: w, ports: [udp/7000], mode: nat}]\n"
+                         "  servers:\n    - name: s1\n      units:\n        - {name: nic, kind: "
+                      << kind << ", runs: " << kEmulated
+                      << "}\nexperiment:\n  name: e\n  service: w\n  load_pct: [50]\n  policies:\n"
+                         "    - {name: there, unit_policy: jsq}\n"
+                         "    - {name: here, unit_policy: jsq, balancer: nic}\n";
+  return LoadExperiment(path, false);
+}
+
+TEST(ExperimentFile, APolicySaysWhereItBalances) {
+  const auto spec = LoadBothPlaces("smartnic");
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(spec->policies[0].balancer, BalancerPlace::kSwitch);
+  EXPECT_EQ(spec->policies[1].balancer, BalancerPlace::kNic);
+  EXPECT_TRUE(spec->testbed.nic_balancers) << "one must stand ready";
+  EXPECT_EQ(spec->testbed.balancer, BalancerPlace::kSwitch);
+  const auto without = LoadBothPlaces("gpu");
+  ASSERT_FALSE(without);
+  EXPECT_THAT(without.error().message, HasSubstr("a unit of kind smartnic in s1"));
+}
+
 }  // namespace
 }  // namespace spillway::lab

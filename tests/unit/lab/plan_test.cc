@@ -53,6 +53,45 @@ TEST(Plan, Family6GivesEveryAddressOfTheServiceInIPv6) {
   EXPECT_EQ(plan.config.data_plane.report->address.family, 6);
 }
 
+TEST(Plan, ABalancerOnTheNicSharesItsQuotaAndHearsTheServersAgents) {
+  TestbedSpec spec = TwoUnits(SPW_MODE_NAT);
+  spec.servers[0].units[1].kind = SPW_KIND_SMARTNIC;
+  spec.servers[0].units[1].quota = CpuQuota{Micros(1000), Micros(10000)};
+  spec.servers.push_back(spec.servers[0]);
+  spec.servers[1].name = "s2";
+  EXPECT_THAT(MakePlan(spec, {"/f", "/p"}).nic_balancers, testing::IsEmpty());
+  spec.nic_balancers = true;
+  const Plan plan = MakePlan(spec, {"/f", "/p"});
+  ASSERT_EQ(plan.nic_balancers.size(), 2u);
+  const NicBalancer& second = plan.nic_balancers[1];
+  EXPECT_EQ(second.process.netns, "spw-t-s2-nic");
+  EXPECT_EQ(second.process.group, "s2-nic");
+  EXPECT_EQ(second.process.quota, spec.servers[1].units[1].quota);
+  EXPECT_EQ(second.link, "s2-nic");
+  EXPECT_EQ(second.front.ToString(), "10.77.4.3");
+  EXPECT_THAT(plan.files.at("/f/s1-cpu.agent.yaml"),
+              HasSubstr("switches: [\"10.77.0.1:9870\", \"10.77.2.2:9870\"]"));
+  EXPECT_THAT(plan.files.at("/f/s2-nic.agent.yaml"),
+              HasSubstr("switches: [\"10.77.0.1:9870\", \"10.77.4.2:9870\"]"));
+}
+
+TEST(Plan, TheSwitchHasTheFrontAsALastUnitThatIsUpOnlyWhileTheNicBalances) {
+  TestbedSpec spec = TwoUnits(SPW_MODE_NAT);
+  spec.servers[0].units[1].kind = SPW_KIND_SMARTNIC;
+  spec.nic_balancers = true;
+  const Plan plan = MakePlan(spec, {"/f", "/p"});
+  const auto& units = plan.config.pools[0].servers[0].units;
+  ASSERT_EQ(units.size(), 3u);
+  EXPECT_EQ(units[2].name, kFrontUnit);
+  EXPECT_EQ(units[2].address.ToString(), "10.77.2.3");
+  EXPECT_FALSE(units[0].drain || units[1].drain);
+  EXPECT_TRUE(units[2].drain);
+  const std::string nic = plan.files.at(plan.nic_pool_file);
+  EXPECT_THAT(nic, HasSubstr("unit_policy: wrr"));
+  EXPECT_EQ(fmt::format("{}", nic.find("drain: true") < nic.find(kFrontUnit)), "true");
+  EXPECT_EQ(nic.find("drain: true", nic.find(kFrontUnit)), std::string::npos);
+}
+
 // The command line of the first unit's server.
 std::vector<std::string> Command(const UnitSpec& unit) {
   TestbedSpec spec = TwoUnits(SPW_MODE_DSR_L2);

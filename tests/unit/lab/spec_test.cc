@@ -44,5 +44,24 @@ TEST(TestbedFile, AnAddressOfTheOtherFamilyIsRefused) {
   EXPECT_THAT(ErrorOf(With(", address: \"2001:db8::1\"")), HasSubstr("expected an IPv4 address"));
 }
 
+// A testbed with `balancer: nic`, a service of `service` and units of `units`.
+std::string WithNicBalancer(const std::string& service, const std::string& units) {
+  return "name: t\nbalancer: nic\nservices:\n  - {name: dns, " + service +
+         "}\nservers:\n  - name: s1\n    units: [" + units + "]\n";
+}
+
+TEST(TestbedFile, ABalancerOnTheNicWantsANicAndAServiceThatItCanServe) {
+  const std::string service = "ports: [udp/53], mode: nat",
+                    units = "{name: cpu}, {name: nic, kind: smartnic}";
+  EXPECT_EQ(ErrorOf(WithNicBalancer(service, units)), "");
+  EXPECT_THAT(ErrorOf(WithNicBalancer("ports: [udp/53], mode: dsr-l2", units)),
+              HasSubstr("lab.yaml:2: balancer: expected, for a balancer on the NIC, mode nat"));
+  EXPECT_THAT(ErrorOf(WithNicBalancer("ports: [tcp/53, udp/53]", units)), HasSubstr("UDP ports only"));
+  EXPECT_THAT(ErrorOf(WithNicBalancer(service, "{name: cpu}")), HasSubstr("a unit of kind smartnic in s1"));
+  EXPECT_THAT(ErrorOf(WithNicBalancer(service, units + ", {name: front}")),
+              HasSubstr("no unit of s1 to be called front"));
+  EXPECT_THAT(ErrorOf("balancer: host\n" + With("")), HasSubstr("expected one of switch, nic"));
+}
+
 }  // namespace
 }  // namespace spillway::lab
