@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
+#include <functional>
 
 #include "experiment_report.h"
-#include "lab/testbed/interrupt.h"
+#include "prediction.h"
 #include "report/progress.h"
 #include "sweep.h"
 
@@ -15,43 +15,74 @@ namespace {
 
 // Parts of the whole by the time they take.
 constexpr double kUpShare = 0.03, kCalibrateShare = 0.07;
+constexpr int kLostStagesEnough = 2;  // larger requests would tell nothing more
 
-Result<Results> Measure(const ExperimentSpec& spec, report::Progress& progress) {
-  progress.Update(0, "putting the testbed up");
-  auto testbed = Testbed::Up(spec.testbed, {});
-  if (!testbed) return tl::make_unexpected(testbed.error());
-  auto calibration = Calibrate(spec, **testbed, [&](double part, const std::string& what) {
-    progress.Update(kUpShare + part * kCalibrateShare, what);
-  });
-  if (!calibration) return tl::make_unexpected(calibration.error());
-  auto rounds = Sweep(spec, **testbed, *calibration, [&](double part, const std::string& what) {
-    const double before = kUpShare + kCalibrateShare;
-    progress.Update(before + part * (1 - before), what);
-  });
-  if (!rounds) return tl::make_unexpected(rounds.error());
-  progress.Update(1, "taking the testbed down");
+using OnPart = std::function<void(double, const std::string&)>;
+
+// One testbed; with larger requests at each level, one after the other.
+Result<Results> Measure(const ExperimentSpec& spec, const OnPart& on_part) {
+  const bool grows = spec.grow == ExperimentSpec::Grow::kWork;
+  std::vector<std::vector<double>> stages;
+  if (grows)
+    for (double level : spec.load_pct) stages.push_back({level});
+  else
+    stages.push_back(spec.load_pct);
   Results results;
-  results.calibration = *calibration;
-  results.rows = Summarise(*rounds);
+  std::vector<Measurement> all;
+  int all_lost = 0;  // successive stages of larger requests
+  for (size_t i = 0; i < stages.size() && all_lost < kLostStagesEnough; i++) {
+    const auto step = [&](double part, const std::string& what) {
+      on_part((static_cast<double>(i) + part) / static_cast<double>(stages.size()), what);
+    };
+    step(0, "putting the testbed up");
+    auto testbed = Testbed::Up(WithWork(spec.testbed, spec.WorkAt(stages[i].front())), {});
+    if (!testbed) return tl::make_unexpected(testbed.error());
+    if (i == 0) {
+      auto calibration = Calibrate(spec, **testbed, [&](double part, const std::string& what) {
+        step(kUpShare + part * kCalibrateShare, what);
+      });
+      if (!calibration) return tl::make_unexpected(calibration.error());
+      results.calibration = *calibration;
+    }
+    auto rounds =
+        Sweep(spec, stages[i], **testbed, results.calibration, [&](double part, const std::string& what) {
+          const double before = kUpShare + kCalibrateShare;
+          step(before + part * (1 - before), what);
+        });
+    if (!rounds) return tl::make_unexpected(rounds.error());
+    all.insert(all.end(), rounds->begin(), rounds->end());
+    if (grows)
+      all_lost = AllLost(Summarise(all), stages[i].front(), spec.tolerated_loss_pct) ? all_lost + 1 : 0;
+    step(1, "taking the testbed down");
+  }
+  results.rows = Summarise(all);
+  if (spec.predict) AddPredictions(spec, results.calibration, CpusOf(spec.testbed), results.rows);
   results.verdicts = Judge(results.rows, spec.tolerated_loss_pct);
   return results;
 }
 
 }  // namespace
 
-Result<ExperimentOutput> RunExperiment(const ExperimentSpec& spec, const std::string& out_folder) {
-  report::Progress progress(spec.name);
-  auto results = Measure(spec, progress);
-  if (!results) return tl::make_unexpected(results.error());
+Result<ExperimentOutput> RunExperiments(const std::string& name, const std::vector<ExperimentSpec>& specs,
+                                        const std::string& out_folder) {
+  report::Progress progress(name);
+  std::vector<Part> parts;
+  for (const ExperimentSpec& spec : specs) {
+    auto results = Measure(spec, [&](double part, const std::string& what) {
+      progress.Update((static_cast<double>(parts.size()) + part) / static_cast<double>(specs.size()),
+                      spec.app.empty() ? what : spec.app + ": " + what);
+    });
+    if (!results) return tl::make_unexpected(results.error());
+    parts.push_back({spec, std::move(*results)});
+  }
   progress.Finish("done");
-  const report::Document document = ResultDocument(spec, *results);
-  ExperimentOutput output{ResultTable(*results).Text() + "\n" + FindingsText(spec, *results),
-                          document.Dump()};
+  const report::Document document = ResultDocument(name, parts);
+  ExperimentOutput output{ResultText(parts), document.Dump()};
   if (out_folder.empty()) return output;
   const std::string page = out_folder + "/report.html";
   if (auto written = document.Write(out_folder + "/report.json"); !written)
     return tl::make_unexpected(written.error());
-  if (auto written = ResultPage(spec, *results, document).Write(page); !written)
+  if (auto written = ResultPage(name, parts, document).Write(page); !written)
     return tl::make_unexpected(written.error());
   output.text += fmt::format("{}\n", page);
   return output;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs an experiment: testbed up, capacities measured, policies swept over load, testbed down, report.
+// Runs experiments one after the other, each with a testbed of its own: testbed up, capacities measured,
+// policies swept over load, testbed down; then one report of all.
 //
 // Loss, as the P4Mite paper (ICNP 2022) has it: a request without an answer, or answered later than ten
 // times the unloaded latency. That is the median at 10 % load of the first unit, and at least its quota
@@ -7,6 +8,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "experiment_spec.h"
 
@@ -17,9 +19,11 @@ struct ExperimentOutput {
   std::string document;  // the JSON document
 };
 
-// Shows its progress on stderr. With `out_folder`, writes report.html and report.json there. Call inside
-// an InterruptGuard; interrupted, it takes the testbed down and fails with "interrupted".
-[[nodiscard]] Result<ExperimentOutput> RunExperiment(const ExperimentSpec& spec,
-                                                     const std::string& out_folder);
+// `name`: of the report. Shows its progress on stderr. With `out_folder`, writes report.html and
+// report.json there. Call inside an InterruptGuard; interrupted, it takes the testbed down and fails with
+// "interrupted".
+[[nodiscard]] Result<ExperimentOutput> RunExperiments(const std::string& name,
+                                                      const std::vector<ExperimentSpec>& specs,
+                                                      const std::string& out_folder);
 
 }  // namespace spillway::lab

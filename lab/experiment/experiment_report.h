@@ -20,13 +20,22 @@ struct Results {
   std::vector<Verdict> verdicts;
 };
 
-// Columns policy, load_pct, rps, p50_ms, p99_ms, answered_pct: medians over the rounds.
+// An experiment and what it gave; of a figure with several apps, one of them.
+struct Part {
+  ExperimentSpec spec;
+  Results results;
+};
+
+// Columns policy, load_pct, rps, p50_ms, p99_ms, answered_pct: medians over the rounds; beside them, where
+// there are some, what was predicted.
 report::Table ResultTable(const Results& results);
-// The same rows with the rounds' extremes (`_min`, `_max`), and ratios.
-report::Document ResultDocument(const ExperimentSpec& spec, const Results& results);
-report::HtmlPage ResultPage(const ExperimentSpec& spec, const Results& results,
+// The same rows with the rounds' extremes (`_min`, `_max`), and ratios. Rows of a figure's apps begin with
+// `app`, and their ratios' names with the app's.
+report::Document ResultDocument(const std::string& name, const std::vector<Part>& parts);
+report::HtmlPage ResultPage(const std::string& name, const std::vector<Part>& parts,
                             const report::Document& document);
-// What the rows say, a line each.
+// Each part's table, and what its rows say, a line each.
+std::string ResultText(const std::vector<Part>& parts);
 std::string FindingsText(const ExperimentSpec& spec, const Results& results);
 
 }  // namespace spillway::lab

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -112,10 +113,24 @@ void CheckCapacityIsKnown(Problems& problems, const Field& field, const Experime
                    "expected the joint capacity: behind mode nat, units cannot be measured one by one");
 }
 
+void ReadGrow(Problems& problems, const Field& field, ExperimentSpec& spec) {
+  auto text = model::ReadText(problems, field, "one of rate, work");
+  if (!text) return;
+  if (*text != "rate" && *text != "work") {
+    problems.Add(field.line, field.path, "expected one of rate, work, got " + model::Describe(field.node));
+    return;
+  }
+  spec.grow = *text == "work" ? ExperimentSpec::Grow::kWork : ExperimentSpec::Grow::kRate;
+  const bool fixed =
+      AnyUnit(spec.testbed, [](Workload w) { return w != Workload::kSynthetic && w != Workload::kEmulated; });
+  if (spec.grow == ExperimentSpec::Grow::kWork && fixed)
+    problems.Add(field.line, field.path, "expected synthetic or emulated units, whose work can be set");
+}
+
 void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec& spec) {
   MapReader map(problems, field,
                 {"name", "service", "client", "policies", "load_pct", "seconds", "calibrate", "rounds",
-                 "capacity_rps", "unloaded_ms", "tolerated_loss_pct", "quick"});
+                 "capacity_rps", "unloaded_ms", "tolerated_loss_pct", "predict", "grow", "quick"});
   if (const Field* f = map.Need("name", "a name"))
     if (auto name = model::ReadName(problems, *f)) spec.name = *name;
   if (const Field* f = map.Need("service", "a service of the testbed"))
@@ -136,7 +151,13 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
   if (const Field* f = map.Find("unloaded_ms")) spec.unloaded_ms = ReadNumber(problems, *f, 0.001, 1e6);
   if (const Field* f = map.Find("tolerated_loss_pct"))
     if (auto pct = ReadNumber(problems, *f, 0, 50)) spec.tolerated_loss_pct = *pct;
+  if (const Field* f = map.Find("predict"))
+    if (auto truth = model::ReadBool(problems, *f)) spec.predict = *truth;
+  if (const Field* f = map.Find("grow")) ReadGrow(problems, *f, spec);
   CheckCapacityIsKnown(problems, field, spec);
+  if (spec.predict && spec.capacity_rps)
+    problems.Add(field.line, field.path + ".predict",
+                 "expected no capacity_rps: it takes what each unit answers, not all together");
   if (const Field* f = map.Find("quick")) {
     ExperimentSpec unused;
     MapReader part(problems, *f, {"load_pct", "seconds", "calibrate", "rounds"});
@@ -145,6 +166,16 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
 }
 
 }  // namespace
+
+TestbedSpec WithWork(TestbedSpec testbed, double factor) {
+  for (ServerSpec& server : testbed.servers)
+    for (UnitSpec& unit : server.units) {
+      unit.synthetic.gflop *= factor;
+      unit.emulated.service =
+          Micros(std::llround(static_cast<double>(unit.emulated.service.count()) * factor));
+    }
+  return testbed;
+}
 
 Result<ExperimentSpec> LoadExperiment(const std::string& path, bool quick) {
   ExperimentSpec spec;

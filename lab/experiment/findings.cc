@@ -49,7 +49,7 @@ std::vector<Row> Summarise(const std::vector<Measurement>& rounds) {
       answered.push_back(other.answered_pct);
     }
     rows.push_back({m.policy, m.load_pct, report::SpreadOf(rps), report::SpreadOf(p50), report::SpreadOf(p99),
-                    report::SpreadOf(answered)});
+                    report::SpreadOf(answered), std::nullopt});
   }
   return rows;
 }
@@ -80,6 +80,32 @@ std::vector<Verdict> Judge(const std::vector<Row>& rows, double tolerated_loss_p
     }
   }
   return verdicts;
+}
+
+Comparison Compare(const std::vector<Row>& rows, const std::string& policy, const std::string& other) {
+  Comparison comparison{policy, other, {}, {}, {}};
+  for (const Row& mine : rows) {
+    const Row* theirs = mine.policy == policy ? Find(rows, other, mine.load_pct) : nullptr;
+    if (theirs == nullptr) continue;
+    const double p99 = mine.p99_ms.median;
+    (p99 <= theirs->p99_ms.median ? comparison.at_or_below_pct
+     : p99 <= theirs->p99_ms.max  ? comparison.within_band_pct
+                                  : comparison.above_pct)
+        .push_back(mine.load_pct);
+  }
+  return comparison;
+}
+
+std::optional<Accuracy> AccuracyOf(const std::vector<Row>& rows, const std::string& policy) {
+  std::vector<double> p50, p99;
+  for (const Row& row : rows) {
+    if (row.policy != policy || !row.predicted) continue;
+    if (row.predicted->p50_ms <= 0 || row.predicted->p99_ms <= 0) continue;
+    p50.push_back(row.p50_ms.median / row.predicted->p50_ms);
+    p99.push_back(row.p99_ms.median / row.predicted->p99_ms);
+  }
+  if (p50.empty()) return std::nullopt;
+  return Accuracy{report::Median(p50), report::Median(p99)};
 }
 
 }  // namespace spillway::lab

@@ -18,11 +18,18 @@ struct Measurement {
   double answered_pct = 0;  // in time: see experiment.h
 };
 
+// What the simulator says of the same pool under the same requests: prediction.h.
+struct Forecast {
+  double p50_ms = 0, p99_ms = 0;
+  double loss = 0;  // share, 0..1
+};
+
 // All rounds of one policy at one load.
 struct Row {
   std::string policy;
   double load_pct = 0;
   report::Spread rps, p50_ms, p99_ms, answered_pct;
+  std::optional<Forecast> predicted;
 };
 
 // One row per (policy, load), in order of first appearance.
@@ -46,5 +53,19 @@ struct Verdict {
 bool AllLost(const std::vector<Row>& rows, double load_pct, double tolerated_loss_pct);
 
 std::vector<Verdict> Judge(const std::vector<Row>& rows, double tolerated_loss_pct);
+
+// One policy's p99 against another's, level by level. The noise band is the other's rounds: a median no
+// higher than theirs is at or below, one no higher than their worst round is within the band.
+struct Comparison {
+  std::string policy, other;
+  std::vector<double> at_or_below_pct, within_band_pct, above_pct;
+};
+Comparison Compare(const std::vector<Row>& rows, const std::string& policy, const std::string& other);
+
+// How far a policy's prediction was off: the median over its levels. nullopt: nothing was predicted.
+struct Accuracy {
+  double p50_ratio = 0, p99_ratio = 0;  // measured / predicted
+};
+std::optional<Accuracy> AccuracyOf(const std::vector<Row>& rows, const std::string& policy);
 
 }  // namespace spillway::lab

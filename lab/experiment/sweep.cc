@@ -126,8 +126,7 @@ Result<double> QuotaRate(const ExperimentSpec& spec, const Testbed& testbed, con
 
 Result<double> CapacityOfComputing(const ExperimentSpec& spec, const Testbed& testbed, const UnitPlan& unit,
                                    const model::ServicePort& port) {
-  const size_t cpus = testbed.spec().cpus.units.empty() ? std::thread::hardware_concurrency()
-                                                        : testbed.spec().cpus.units.size();
+  const size_t cpus = CpusOf(testbed.spec());
   const LoadAt load = [&](double rate, double seconds) -> Result<MeteredSample> {
     if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
     const auto before = testbed.CpuTimeOf(unit.label);
@@ -152,44 +151,71 @@ Result<double> UnitCapacity(const ExperimentSpec& spec, const Testbed& testbed, 
                          : HighestRate(spec, testbed, unit, port, *bound);
 }
 
-// At the first unit's own address; through the switch where that rewrites what the unit answers.
-Result<double> UnloadedMs(const ExperimentSpec& spec, const Testbed& testbed, double unit_rps,
-                          const model::ServicePort& port) {
-  const UnitPlan& unit = testbed.plan().units.front();
-  const model::Service& service = ServiceOf(spec, testbed);
-  const model::Address target = service.mode == SPW_MODE_NAT ? service.vip : unit.address;
+Result<Quartiles> Unloaded(const ExperimentSpec& spec, const Testbed& testbed, const UnitPlan& unit,
+                           const model::Address& target, double unit_rps, const model::ServicePort& port) {
   if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
   const Pace pace = Computes(unit.spec.runs) ? UnloadedPace(unit_rps, spec.calibrate_seconds)
                                              : Pace{std::max(1.0, unit_rps / 10), spec.calibrate_seconds};
   const LoadRun run = RunAt(spec, target, port, pace.rate, pace.seconds);
-  auto sample = RunLoad(testbed, spec.client, run);
-  if (!sample) return tl::make_unexpected(sample.error());
+  return RunLoad(testbed, spec.client, run).map([&](const Sample& sample) {
+    const auto at = [&](double percent) { return LatencyPercentile(sample, percent, run.timeout_s); };
+    return Quartiles{at(25), at(50), at(75)};
+  });
+}
+
+// Of the first unit, at its own address; through the switch where that rewrites what the unit answers.
+Result<double> UnloadedMs(const ExperimentSpec& spec, const Testbed& testbed, const Calibration& calibration,
+                          const model::ServicePort& port) {
+  const auto& units = testbed.plan().units;
+  const UnitPlan& unit = units.front();
   const double floor =
       unit.spec.quota ? std::chrono::duration<double, std::milli>(unit.spec.quota->period).count() : 0;
-  return std::max(floor, LatencyPercentile(*sample, 50, run.timeout_s));
+  if (!calibration.units.empty() && calibration.units.front().unloaded)
+    return std::max(floor, calibration.units.front().unloaded->median_ms);
+  const double unit_rps = calibration.units.empty()
+                              ? calibration.joint_rps / static_cast<double>(units.size())
+                              : calibration.units.front().rps;
+  const model::Service& service = ServiceOf(spec, testbed);
+  const model::Address target = service.mode == SPW_MODE_NAT ? service.vip : unit.address;
+  return Unloaded(spec, testbed, unit, target, unit_rps, port).map([&](const Quartiles& latency) {
+    return std::max(floor, latency.median_ms);
+  });
 }
 
 Result<void> MeasureUnits(const ExperimentSpec& spec, const Testbed& testbed, const model::ServicePort& port,
                           const OnStep& on_step, Calibration& calibration) {
   const auto& units = testbed.plan().units;
+  const bool alone = ServiceOf(spec, testbed).mode != SPW_MODE_NAT;
   for (size_t i = 0; i < units.size(); i++) {
     on_step(static_cast<double>(i) / static_cast<double>(units.size() + 1),
             fmt::format("what {} answers alone", units[i].label));
     size_t same = 0;
     while (same < i && !SameKind(units[same].spec, units[i].spec)) same++;
-    double rps = same < i ? calibration.units[same].rps : 0;
-    if (same == i) {
-      auto measured = UnitCapacity(spec, testbed, units[i], port);
-      if (!measured) return tl::make_unexpected(measured.error());
-      rps = *measured;
+    if (same < i) {
+      calibration.units.push_back(calibration.units[same]);
+      calibration.units.back().label = units[i].label;
+      calibration.units.back().measured = false;
+    } else {
+      const auto rps = UnitCapacity(spec, testbed, units[i], port);
+      if (!rps) return tl::make_unexpected(rps.error());
+      calibration.units.push_back({units[i].label, *rps, true, std::nullopt});
     }
-    calibration.units.push_back({units[i].label, rps, same == i});
-    calibration.joint_rps += rps;
+    Calibration::Unit& unit = calibration.units.back();
+    if (unit.measured && spec.predict && alone) {
+      auto latency = Unloaded(spec, testbed, units[i], units[i].address, unit.rps, port);
+      if (!latency) return tl::make_unexpected(latency.error());
+      unit.unloaded = *latency;
+    }
+    calibration.joint_rps += unit.rps;
   }
   return {};
 }
 
 }  // namespace
+
+size_t CpusOf(const TestbedSpec& testbed) {
+  return testbed.cpus.units.empty() ? std::thread::hardware_concurrency() : testbed.cpus.units.size();
+}
 
 Result<Calibration> Calibrate(const ExperimentSpec& spec, const Testbed& testbed, const OnStep& on_step) {
   const model::ServicePort port = ServiceOf(spec, testbed).ports.front();
@@ -202,10 +228,7 @@ Result<Calibration> Calibrate(const ExperimentSpec& spec, const Testbed& testbed
     calibration.unloaded_ms = *spec.unloaded_ms;
   } else {
     on_step(0.9, "latency at 10 % load");
-    const double unit_rps = calibration.units.empty()
-                                ? calibration.joint_rps / static_cast<double>(testbed.plan().units.size())
-                                : calibration.units.front().rps;
-    auto measured = UnloadedMs(spec, testbed, unit_rps, port);
+    auto measured = UnloadedMs(spec, testbed, calibration, port);
     if (!measured) return tl::make_unexpected(measured.error());
     calibration.unloaded_ms = *measured;
   }
@@ -213,14 +236,15 @@ Result<Calibration> Calibrate(const ExperimentSpec& spec, const Testbed& testbed
   return calibration;
 }
 
-Result<std::vector<Measurement>> Sweep(const ExperimentSpec& spec, Testbed& testbed,
-                                       const Calibration& calibration, const OnStep& on_step) {
+Result<std::vector<Measurement>> Sweep(const ExperimentSpec& spec, const std::vector<double>& levels_pct,
+                                       Testbed& testbed, const Calibration& calibration,
+                                       const OnStep& on_step) {
   const model::Service& service = ServiceOf(spec, testbed);
   std::vector<Measurement> all;
   const size_t policies = spec.policies.size();
-  const double total = static_cast<double>(spec.load_pct.size() * policies) * spec.rounds;
+  const double total = static_cast<double>(levels_pct.size() * policies) * spec.rounds;
   int all_lost = 0;  // successive levels
-  for (double load_pct : spec.load_pct) {
+  for (double load_pct : levels_pct) {
     for (int round = 0; round < spec.rounds; round++)
       for (size_t turn = 0; turn < policies; turn++) {
         const PolicyRun& policy = spec.policies[(turn + static_cast<size_t>(round)) % policies];
@@ -230,9 +254,9 @@ Result<std::vector<Measurement>> Sweep(const ExperimentSpec& spec, Testbed& test
         if (auto set = testbed.Balance(spec.service, policy.unit_policy, policy.balancer); !set)
           return tl::make_unexpected(set.error());
         if (auto calm = Settle(testbed); !calm) return tl::make_unexpected(calm.error());
-        LoadRun run = RunAt(spec, service.vip, service.ports.front(), calibration.joint_rps * load_pct / 100,
-                            spec.seconds);
-        run.timeout_s = std::max(1.0, 2 * calibration.limit_ms / 1e3);
+        LoadRun run = RunAt(spec, service.vip, service.ports.front(),
+                            calibration.joint_rps * spec.RatePctAt(load_pct) / 100, spec.seconds);
+        run.timeout_s = calibration.TimeoutS();
         auto sample = RunLoad(testbed, spec.client, run);
         if (!sample) return tl::make_unexpected(sample.error());
         all.push_back({policy.name, load_pct, static_cast<double>(sample->sent) / sample->seconds,

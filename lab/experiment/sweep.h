@@ -2,7 +2,9 @@
 // The measuring part of an experiment, on a testbed that stands. One thread, the program's main one.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,16 +13,24 @@
 
 namespace spillway::lab {
 
+struct Quartiles {
+  double lower_ms = 0, median_ms = 0, upper_ms = 0;
+};
+
 struct Calibration {
   struct Unit {
     std::string label;
     double rps = 0;
     bool measured = false;  // false: taken over from a unit of the same kind
+    // Latencies at a tenth of what it can do, alone; where a prediction is wanted and it has an address.
+    std::optional<Quartiles> unloaded;
   };
   std::vector<Unit> units;  // empty when the file states the capacity
   double joint_rps = 0;
   double unloaded_ms = 0;  // floored by the quota period
   double limit_ms = 0;     // beyond which an answer is a loss
+
+  double TimeoutS() const { return std::max(1.0, 2 * limit_ms / 1e3); }  // of a client's request
 };
 
 // Called before each step: fraction of the step's part done, and what is next.
@@ -31,9 +41,13 @@ using OnStep = std::function<void(double, const std::string&)>;
 [[nodiscard]] Result<Calibration> Calibrate(const ExperimentSpec& spec, const Testbed& testbed,
                                             const OnStep& on_step);
 
-// Level by level; at each, rounds of all policies in turn, the order rotating. Ends early after two levels
-// at which every policy lost.
-[[nodiscard]] Result<std::vector<Measurement>> Sweep(const ExperimentSpec& spec, Testbed& testbed,
+// CPUs that the units may use.
+[[nodiscard]] size_t CpusOf(const TestbedSpec& testbed);
+
+// Load level by load level; at each, rounds of all policies in turn, the order rotating. Ends early after two
+// levels at which every policy lost. The units are taken to do the work that the level wants.
+[[nodiscard]] Result<std::vector<Measurement>> Sweep(const ExperimentSpec& spec,
+                                                     const std::vector<double>& levels_pct, Testbed& testbed,
                                                      const Calibration& calibration, const OnStep& on_step);
 
 }  // namespace spillway::lab

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace spillway::lab {
@@ -12,6 +14,9 @@ constexpr int kHosts = 1000;
 // What waits behind so many is too late by the lab's measure (ten times the unloaded latency); with more,
 // a run would begin with what the last one left.
 constexpr uint32_t kQueuePerWorker = 20;
+// Likewise for emulated units, whose wait is known: twice the lab's measure.
+constexpr double kLongestWait = 20;     // in latencies of a lone request
+constexpr uint32_t kSocketQueue = 256;  // small datagrams in a receive buffer of 208 KiB, Linux's default
 // For weights or vectors, generated under a small quota.
 constexpr std::chrono::seconds kGenerating{180};
 
@@ -124,6 +129,17 @@ std::string QueryFileText() {
   return text;
 }
 
+uint32_t QueueLimitOf(const UnitSpec& unit) {
+  if (unit.runs == Workload::kEmulated) {
+    const Emulated& e = unit.emulated;
+    const auto longest = kLongestWait * static_cast<double>((e.service + e.latency).count());
+    const auto service = static_cast<double>(std::max<int64_t>(1, e.service.count()));
+    return e.workers + static_cast<uint32_t>(std::ceil(std::min(longest / service * e.workers, 1e6)));
+  }
+  if (Computes(unit.runs)) return WorkersOf(unit) * (1 + kQueuePerWorker);
+  return kSocketQueue;
+}
+
 WorkloadPlan PlanWorkload(const TestbedSpec& spec, const model::Config& config, const UnitPlan& unit,
                           const Paths& paths) {
   WorkloadPlan plan;
@@ -172,7 +188,9 @@ WorkloadPlan PlanWorkload(const TestbedSpec& spec, const model::Config& config, 
                       "--cv",
                       fmt::format("{}", e.cv),
                       "--extra-latency",
-                      fmt::format("{}us", e.latency.count())};
+                      fmt::format("{}us", e.latency.count()),
+                      "--queue",
+                      fmt::format("{}", QueueLimitOf(unit.spec) - e.workers)};
       AddEndpoints(spec, addresses, process);
       break;
     }

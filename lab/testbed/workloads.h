@@ -15,4 +15,7 @@ struct WorkloadPlan {
 WorkloadPlan PlanWorkload(const TestbedSpec& spec, const model::Config& config, const UnitPlan& unit,
                           const Paths& paths);
 
+// Requests that the unit holds, in service or waiting, before it drops one.
+uint32_t QueueLimitOf(const UnitSpec& unit);
+
 }  // namespace spillway::lab

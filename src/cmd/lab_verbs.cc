@@ -14,6 +14,7 @@
 #include "cmd/client_output.h"
 #include "cmd/exit_code.h"
 #include "lab/experiment/experiment.h"
+#include "lab/experiment/named.h"
 #include "lab/testbed/interrupt.h"
 #include "lab/testbed/spec_reader.h"
 #include "lab/testbed/testbed.h"
@@ -111,14 +112,22 @@ int Exec(const std::string& name, const std::string& label, const std::vector<st
   return kExitFailed;
 }
 
-int RunExperiment(const Context& context, const std::string& file, const std::string& out, bool quick) {
-  const auto spec = lab::LoadExperiment(file, quick);
-  if (!spec) return Complain(spec.error());
+int RunExperiments(const Context& context, const lab::Wanted& wanted, const std::string& out, bool quick) {
+  const auto files = lab::FindExperiment(wanted, lab::LabFolder(lab::ProgramFolder()));
+  if (!files) return Complain(files.error());
+  std::vector<lab::ExperimentSpec> specs;
+  for (const lab::NamedFile& file : *files) {
+    auto spec = lab::LoadExperiment(file.path, quick);
+    if (!spec) return Complain(spec.error());
+    spec->app = file.app;
+    specs.push_back(std::move(*spec));
+  }
   // Before the minutes that the run takes.
   if (auto made = out.empty() ? Result<void>() : report::MakeFolder(out); !made)
     return Complain(made.error());
   lab::InterruptGuard guard;
-  auto outcome = lab::RunExperiment(*spec, out);
+  auto outcome =
+      lab::RunExperiments(specs.front().app.empty() ? specs.front().name : wanted.experiment, specs, out);
   if (!outcome) return Complain(outcome.error());
   if (context.json)
     fmt::print("{}", outcome->document);
@@ -133,6 +142,7 @@ void AddLabVerbs(CLI::App& app, Context& context) {
   struct Options {
     std::string file, name, label, out;
     std::vector<std::string> words;
+    lab::Wanted wanted;
     bool all = false, no_switch = false, quick = false;
   };
   auto o = std::make_shared<Options>();
@@ -163,11 +173,18 @@ void AddLabVerbs(CLI::App& app, Context& context) {
   exec->callback([o, &context] { context.action = [o] { return Exec(o->name, o->label, o->words); }; });
 
   CLI::App* run = lab->add_subcommand("run", "Put the testbed up, sweep policies over load, take it down");
-  run->add_option("FILE", o->file, "Lab file with an experiment (YAML)")->required();
+  run->add_option(
+         "EXPERIMENT", o->wanted.experiment,
+         "Lab file with an experiment (YAML), or one that comes with Spillway: fig4a, fig4b, fig5, demo ...")
+      ->required();
+  run->add_option("--apps", o->wanted.apps, "Of fig5: which of dns, vgg16, knn, separated by commas")
+      ->delimiter(',')
+      ->type_name("APP,...");
+  run->add_flag("--emulated", o->wanted.emulated, "On emulated units, which burn no CPU");
   run->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");
   run->add_flag("--quick", o->quick, "The file's short form");
   run->callback([o, &context] {
-    context.action = [o, &context] { return RunExperiment(context, o->file, o->out, o->quick); };
+    context.action = [o, &context] { return RunExperiments(context, o->wanted, o->out, o->quick); };
   });
 }
 

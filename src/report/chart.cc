@@ -180,8 +180,8 @@ class Drawing {
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       const double at = place(chart_.series[i].name);
       out += fmt::format("<path class=\"spw-line spw-s{}\"{} d=\"M{:.1f} {:.1f}h26\"/>\n",
-                         i % std::size(kColours), Dash(i), at, y);
-      out += Mark(i, at + 13, y, "");
+                         Look(i) % std::size(kColours), Dash(i), at, y);
+      out += Mark(Look(i), at + 13, y, "");
     }
     if (any_loss_) {
       const double at = place(chart_.loss_label);
@@ -191,9 +191,15 @@ class Drawing {
     return out;
   }
 
+  // Whose colour and mark series i has.
+  [[nodiscard]] std::size_t Look(std::size_t i) const {
+    const int like = chart_.series[i].like;
+    return like < 0 ? i : static_cast<std::size_t>(like);
+  }
+
   [[nodiscard]] const char* Dash(std::size_t i) const {
     if (chart_.series[i].dashed) return " stroke-dasharray=\"7 5\"";
-    return i >= std::size(kColours) ? " stroke-dasharray=\"2 4\"" : "";
+    return Look(i) >= std::size(kColours) ? " stroke-dasharray=\"2 4\"" : "";
   }
 
   std::string Axes() {
@@ -254,7 +260,7 @@ class Drawing {
         }
       }
       close_band();
-      const std::size_t colour = i % std::size(kColours);
+      const std::size_t colour = Look(i) % std::size(kColours);
       if (!bands.empty()) out += fmt::format("<path class=\"spw-band spw-f{}\" d=\"{}\"/>\n", colour, bands);
       if (!path.empty())
         out += fmt::format("<path class=\"spw-line spw-s{}\"{} d=\"{}\"/>\n", colour, Dash(i), path);
@@ -266,7 +272,7 @@ class Drawing {
     std::string out;
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       const Series& series = chart_.series[i];
-      const std::string colour = fmt::format("spw-s{}", i % std::size(kColours));
+      const std::string colour = fmt::format("spw-s{}", Look(i) % std::size(kColours));
       for (const Point& point : series.points) {
         if (!x_.Defined(point.x)) continue;
         const double across = x_.Position(point.x);
@@ -287,7 +293,7 @@ class Drawing {
               "<path class=\"spw-open {}\" d=\"M{:.1f} {:.1f}l5 {}h-10z\"><title>{}</title></path>\n", colour,
               X(point.x), up > 1 ? top_ - 4 : bottom_ + 4, up > 1 ? 8 : -8, tip);
         } else if (shown && series.points.size() <= kMostMarkedPoints) {
-          out += Mark(i, X(point.x), Y(point.y), tip);
+          out += Mark(Look(i), X(point.x), Y(point.y), tip);
         }
       }
     }

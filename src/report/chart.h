@@ -24,6 +24,7 @@ struct Series {
   std::string name;
   std::vector<Point> points;  // in order of x
   bool dashed = false;        // for what is a reference or a model rather than a measurement
+  int like = -1;              // takes colour and mark of the series at this place; -1: its own
 };
 
 struct Chart {

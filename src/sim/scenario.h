@@ -18,6 +18,15 @@ using Duration = std::chrono::nanoseconds;
 // Distribution of the service multiplier, whose mean is 1.
 enum class Spread { kLognormal, kExponential };
 
+// CPU time as a control group's quota gives it out: so much in every period, and none till the next.
+struct Ration {
+  Duration quota{0}, period{0};  // period 0: no limit
+  double share() const {
+    return period.count() > 0 ? static_cast<double>(quota.count()) / static_cast<double>(period.count()) : 1;
+  }
+  bool operator==(const Ration&) const = default;
+};
+
 // A unit: `workers` servers with one FIFO queue. An unloaded request takes service + fixed; the fixed
 // part occupies nobody.
 struct UnitProfile {
@@ -28,6 +37,8 @@ struct UnitProfile {
   Duration service{0};  // mean
   Duration fixed{0};
   uint32_t queue_limit = 1u << 20;  // requests in the unit; one more is dropped
+  // With a period, `workers` is 1 and `service` is CPU time: it takes longer when the quota is used up.
+  Ration ration = {};
   Duration unloaded() const { return service + fixed; }
   bool operator==(const UnitProfile&) const = default;
 };

@@ -11,7 +11,12 @@ Station::Station(const UnitProfile& profile, double work, Duration wire)
       service_(std::max<Time>(1, std::llround(static_cast<double>(profile.service.count()) * work))),
       fixed_(std::max(profile.fixed, wire).count()),
       wire_(wire.count()),
-      workers_free_(profile.workers, 0) {}
+      alone_(service_),
+      workers_free_(profile.workers, 0) {
+  if (profile.ration.period.count() == 0) return;
+  cpu_.emplace(profile.ration);
+  alone_ = MeanFinish(profile.ration, service_);
+}
 
 bool Station::FailedAt(Time t) const {
   for (const Window& window : failures_) {
@@ -37,7 +42,8 @@ std::optional<Time> Station::Place(Time now, double multiplier) {
   if (IsFull()) return std::nullopt;
   const Time ready = now + fixed_;
   const Time start = std::max(ready, workers_free_.front());
-  const Time done = start + std::max<Time>(1, std::llround(static_cast<double>(service_) * multiplier));
+  const Time work = std::max<Time>(1, std::llround(static_cast<double>(service_) * multiplier));
+  const Time done = cpu_ ? cpu_->Finish(start, work) : start + work;
   for (const Window& window : failures_) {
     if (done <= window.from || now >= window.until) continue;
     // Lost with the unit, whose workers start afresh when it is back.

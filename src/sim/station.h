@@ -10,11 +10,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "sim/event_queue.h"
+#include "sim/ration.h"
 #include "sim/scenario.h"
 
 namespace spillway::sim {
@@ -57,8 +59,11 @@ class Station {
   Time WorkAheadAt(Time now) const;
 
   Time service() const { return service_; }
-  Time unloaded() const { return service_ + fixed_; }
-  Time slot() const { return service_ / static_cast<Time>(workers_free_.size()); }
+  Time unloaded() const { return alone_ + fixed_; }
+  Time slot() const {
+    const Time between = service_ / static_cast<Time>(workers_free_.size());
+    return cpu_ ? std::llround(static_cast<double>(between) / profile_->ration.share()) : between;
+  }
   const UnitProfile& profile() const { return *profile_; }
 
  private:
@@ -72,6 +77,8 @@ class Station {
 
   const UnitProfile* profile_;
   Time service_, fixed_, wire_;
+  std::optional<RationedCpu> cpu_;  // of units with a ration
+  Time alone_;                      // mean time in service of a request that is alone
   std::vector<Time> workers_free_;  // heap, earliest first: when each worker has done all given to it
   EventQueue<Time> coming_;         // placed, not yet seen to arrive
   EventQueue<Answer> answers_;      // not yet seen to leave

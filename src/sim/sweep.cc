@@ -31,7 +31,8 @@ double JointRps(const App& app) {
   double sum = 0;
   for (const ServerGroup& group : app.groups)
     for (const UnitProfile& unit : group.units)
-      sum += group.count * unit.workers / (static_cast<double>(unit.service.count()) / 1e9);
+      sum += group.count * unit.ration.share() * unit.workers /
+             (static_cast<double>(unit.service.count()) / 1e9);
   return sum;
 }
 

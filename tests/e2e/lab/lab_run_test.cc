@@ -36,6 +36,7 @@ class LabRun : public testing::Test {
            "        - {name: cpu, kind: cpu, capacity: 4, runs: {emulated: {workers: 4, service: 4ms}}}\n"
            "        - {name: nic, kind: smartnic, runs: {emulated: {workers: 1, service: 4ms}}}\n"
            "experiment:\n  name: e2e\n  service: work\n  load_pct: [40]\n  seconds: 1s\n  rounds: 1\n"
+           "  predict: true\n"
            "  policies: [{name: host-only, unit_policy: host-only}, {name: wrr, unit_policy: wrr}]\n";
   }
   void TearDown() override { fs::remove_all(folder_); }
@@ -85,9 +86,35 @@ TEST_F(LabRun, WritesItsReportAndLeavesNothing) {
     EXPECT_GE(row["p99_ms"], row["p50_ms"]);
     EXPECT_GT(row["answered_pct"].get<double>(), 0) << "how many depends on what else this machine does";
     EXPECT_LE(row["answered_pct"].get<double>(), 100);
+    EXPECT_GT(row["predicted_p50_ms"].get<double>(), 4 * 0.9);
+    EXPECT_GE(row["predicted_p99_ms"], row["predicted_p50_ms"]);
+    EXPECT_EQ(row["predicted_loss"], 0);
   }
   EXPECT_EQ(report["rows"][0]["policy"], "host-only");
   EXPECT_TRUE(fs::exists(folder_ + "/out/report.html"));
+  EXPECT_THAT(Standing(), testing::IsEmpty());
+}
+
+TEST_F(LabRun, LargerRequestsMeetATestbedOfTheirOwnAtTheFirstLevelsRate) {
+  std::ofstream(folder_ + "/lab.yaml", std::ios::app) << "  grow: work\n  quick: {load_pct: [10, 40]}\n";
+  StartOptions o;
+  o.argv = {ProgramFolder() + "/spillway",
+            "lab",
+            "run",
+            folder_ + "/lab.yaml",
+            "--quick",
+            "--out",
+            folder_ + "/out"};
+  o.stdout_file = o.stderr_file = folder_ + "/log";
+  auto status = Start(o).and_then([](const ProcessId& id) { return Wait(id); });
+  ASSERT_TRUE(status && *status == 0) << Log();
+  std::ifstream in(folder_ + "/out/report.json");
+  const auto rows = nlohmann::json::parse(in)["rows"];
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[3]["load_pct"], 40);
+  EXPECT_EQ(rows[3]["work"], 4);
+  EXPECT_NEAR(rows[3]["rps"].get<double>(), 125, 60) << "10 % of 5 workers of 4 ms";
+  EXPECT_GT(rows[3]["p50_ms"].get<double>(), 16 * 0.5) << "four times the work";
   EXPECT_THAT(Standing(), testing::IsEmpty());
 }
 

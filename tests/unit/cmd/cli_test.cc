@@ -57,6 +57,15 @@ class CliWithDaemon : public Cli {
   std::optional<testing::Running> daemon_;
 };
 
+TEST_F(Cli, LabRunFindsTheExamplesOfItsSourcesAndNamesThem) {
+  const Outcome unknown = Run({"lab", "run", "fig6"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("fig5 (dns, knn, vgg16)"));
+  const Outcome app = Run({"lab", "run", "fig5", "--apps", "dns,nginx"});
+  EXPECT_EQ(app.exit_code, 2);
+  EXPECT_THAT(app.err, HasSubstr("fig5 has no app nginx"));
+}
+
 TEST_F(Cli, CheckAcceptsAGoodFile) {
   const Outcome outcome = Run({"check", folder_.File("pool.yaml")});
   EXPECT_EQ(outcome.exit_code, 0);

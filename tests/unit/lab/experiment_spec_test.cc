@@ -92,5 +92,35 @@ TEST(ExperimentFile, APolicySaysWhereItBalances) {
   EXPECT_THAT(without.error().message, HasSubstr("a unit of kind smartnic in s1"));
 }
 
+TEST(ExperimentFile, LargerRequestsTakeUnitsWhoseWorkCanBeSet) {
+  auto spec = Load("{synthetic: {gflop: 0.5}}", "  grow: work\n  predict: true\n");
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_TRUE(spec->predict);
+  EXPECT_DOUBLE_EQ(spec->WorkAt(50), 1);
+  EXPECT_DOUBLE_EQ(spec->WorkAt(90), 1.8);
+  EXPECT_DOUBLE_EQ(spec->RatePctAt(90), 50) << "the first level's rate";
+  EXPECT_DOUBLE_EQ(WithWork(spec->testbed, 3).servers[0].units[0].synthetic.gflop, 1.5);
+  auto refused = Load("{knn: {}}", "  grow: work\n");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("grow: expected synthetic or emulated units"));
+  auto misspelt = Load(kEmulated, "  grow: size\n");
+  ASSERT_FALSE(misspelt);
+  EXPECT_THAT(misspelt.error().message, HasSubstr("expected one of rate, work"));
+}
+
+TEST(ExperimentFile, ByRateRequestsStayAsTheyAre) {
+  auto spec = Load(kEmulated, "");
+  ASSERT_TRUE(spec);
+  EXPECT_DOUBLE_EQ(spec->WorkAt(90), 1);
+  EXPECT_DOUBLE_EQ(spec->RatePctAt(90), 90);
+  EXPECT_FALSE(spec->predict);
+}
+
+TEST(ExperimentFile, APredictionNeedsMeasuredUnits) {
+  auto spec = Load("knot", "  predict: true\n  capacity_rps: 1000\n");
+  ASSERT_FALSE(spec);
+  EXPECT_THAT(spec.error().message, HasSubstr("predict: expected no capacity_rps"));
+}
+
 }  // namespace
 }  // namespace spillway::lab

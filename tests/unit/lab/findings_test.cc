@@ -50,5 +50,30 @@ TEST(Verdict, ADifferenceWithinTheRoundsSpreadIsNotBeyondNoise) {
   EXPECT_THAT(verdicts[0].p99_above_pct, IsEmpty());
 }
 
+TEST(Comparison, TheNoiseBandReachesToTheOthersWorstRound) {
+  const auto rows =
+      Summarise({At("a", 50, 4, 100), At("a", 50, 5, 100), At("a", 50, 7, 100), At("b", 50, 5, 100),
+                 At("a", 80, 4, 100), At("a", 80, 5, 100), At("a", 80, 7, 100), At("b", 80, 6, 100),
+                 At("a", 90, 4, 100), At("a", 90, 5, 100), At("a", 90, 7, 100), At("b", 90, 8, 100),
+                 At("b", 95, 1, 100)});
+  const Comparison c = Compare(rows, "b", "a");
+  EXPECT_THAT(c.at_or_below_pct, ElementsAre(50));
+  EXPECT_THAT(c.within_band_pct, ElementsAre(80));
+  EXPECT_THAT(c.above_pct, ElementsAre(90));
+}
+
+TEST(Accuracy, IsTheMedianRatioOverThePolicysPredictedLevels) {
+  auto rows = Summarise({At("a", 50, 6, 100), At("a", 80, 4, 100), At("a", 90, 9, 100), At("b", 50, 1, 100)});
+  EXPECT_FALSE(AccuracyOf(rows, "a"));
+  rows[0].predicted = Forecast{2, 2, 0};
+  rows[1].predicted = Forecast{1, 2, 0};
+  rows[2].predicted = Forecast{0.5, 9, 0};
+  const auto accuracy = AccuracyOf(rows, "a");
+  ASSERT_TRUE(accuracy);
+  EXPECT_DOUBLE_EQ(accuracy->p50_ratio, 1);
+  EXPECT_DOUBLE_EQ(accuracy->p99_ratio, 2);
+  EXPECT_FALSE(AccuracyOf(rows, "b"));
+}
+
 }  // namespace
 }  // namespace spillway::lab

@@ -31,6 +31,15 @@ TEST(Chart, IsWellFormedWithTextEscaped) {
   EXPECT_NE(svg.find("p99 &lt;latency&gt; &amp; load"), std::string::npos);
 }
 
+TEST(Chart, ASeriesLikeAnotherHasItsColour) {
+  Chart chart = Latency();
+  chart.series.push_back({"modelled", {{1000, 1}, {2000, 2}}, true, 0});
+  const std::string svg = RenderSvg(chart);
+  EXPECT_EQ(Count(svg, "spw-line spw-s0\""), 4) << "two series, each with its line in the legend";
+  EXPECT_EQ(Count(svg, "spw-line spw-s2\""), 0);
+  EXPECT_EQ(Count(svg, "stroke-dasharray"), 2);
+}
+
 TEST(Chart, NamesEverySeriesOnceAndBothAxesWithUnits) {
   const std::string svg = RenderSvg(Latency());
   EXPECT_EQ(Count(svg, ">host-only</text>"), 1);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Experiments by name: the lab files that come with Spillway. In their folder, NAME.yaml is experiment
+// NAME; NAME-APP.yaml is an app of NAME, and NAME-APP-emulated.yaml the same app on emulated units.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/error.h"
+
+namespace spillway::lab {
+
+// What a command line asks for.
+struct Wanted {
+  std::string experiment;         // a file's path, or a name
+  std::vector<std::string> apps;  // of a name that has some; empty: all
+  bool emulated = false;
+};
+
+struct NamedFile {
+  std::string app;  // empty: the file stands alone
+  std::string path;
+  bool operator==(const NamedFile&) const = default;
+};
+
+// A path is taken as it is, when there is such a file; a name is looked up in `folder`. Apps come in the
+// order in which they were asked for. Errors: kBadInput, naming what there is.
+[[nodiscard]] Result<std::vector<NamedFile>> FindExperiment(const Wanted& wanted, const std::string& folder);
+
+// Where the files are, seen from the folder of an installed program (PREFIX/bin) or of one in its build
+// tree (build/PRESET/bin in the sources).
+std::string LabFolder(const std::string& program_folder);
+
+}  // namespace spillway::lab

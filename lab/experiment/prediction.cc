@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prediction.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lab/testbed/workloads.h"
+#include "report/percentile.h"
+#include "sim/random.h"
+#include "sim/run.h"
+#include "sim/station.h"
+
+namespace spillway::lab {
+namespace {
+
+constexpr int kRepeats = 15;       // of a run, each with requests of its own
+constexpr double kMostSpread = 1;  // coefficient of variation; beyond, it is not the service that scatters
+constexpr double kIqrOfNormal = 1.349;                          // in standard deviations
+constexpr double kUnloadedShare = 0.1;                          // as the lab measures it
+constexpr sim::Duration kWire = std::chrono::microseconds(20);  // veth, and a switch in between
+constexpr sim::Duration kReportDelay = std::chrono::microseconds(200);
+
+sim::Duration FromSeconds(double s) { return sim::Duration(std::llround(s * 1e9)); }
+
+double Share(const CpuQuota& quota) { return std::chrono::duration<double>(quota.quota) / quota.period; }
+
+// That a unit works on at a time.
+uint32_t Parallel(const UnitSpec& unit, size_t cpus) {
+  const size_t workers = Computes(unit.runs) ? WorkersOf(unit) : 1;  // nsd, knotd and nginx are given one
+  return static_cast<uint32_t>(std::max<size_t>(1, std::min(workers, cpus)));
+}
+
+sim::UnitProfile ProfileOf(const UnitSpec& unit, const Calibration::Unit& measured, size_t cpus) {
+  sim::UnitProfile profile;
+  profile.name = measured.label;
+  profile.kind = unit.kind;
+  profile.capacity = unit.capacity;
+  profile.queue_limit = QueueLimitOf(unit);
+  if (unit.runs == Workload::kEmulated) {
+    profile.workers = unit.emulated.workers;
+    profile.service = unit.emulated.service;
+    profile.fixed = unit.emulated.latency;
+  } else if (unit.quota && unit.quota->quota < unit.quota->period) {
+    profile.service = FromSeconds(Share(*unit.quota) / measured.rps);
+    profile.ration = {unit.quota->quota, unit.quota->period};
+  } else {
+    profile.workers = Parallel(unit, cpus);
+    if (unit.quota)
+      profile.workers = std::clamp(static_cast<uint32_t>(Share(*unit.quota)), 1u, profile.workers);
+    profile.service = FromSeconds(profile.workers / measured.rps);
+  }
+  return profile;
+}
+
+// Of the profile alone at the lab's unloaded pace, with service times that do not vary.
+Quartiles UnloadedOf(const sim::UnitProfile& profile, double rps) {
+  constexpr int kRequests = 4000;
+  sim::Station station(profile, 1, sim::Duration(0));
+  sim::Random random(1);
+  std::vector<double> latencies;
+  double now = 0;
+  for (int i = 0; i < kRequests; i++) {
+    now += random.Exponential() / (kUnloadedShare * rps) * 1e9;
+    const auto at = static_cast<sim::Time>(now);
+    station.Forget(at);
+    if (auto latency = station.Place(at, 1)) latencies.push_back(static_cast<double>(*latency) / 1e6);
+  }
+  std::sort(latencies.begin(), latencies.end());
+  const auto quantile = [&](double percent) { return report::Percentile(latencies, percent); };
+  return {quantile(25), quantile(50), quantile(75)};
+}
+
+double Scatter(const Quartiles& q) { return (q.upper_ms - q.lower_ms) / kIqrOfNormal; }
+
+}  // namespace
+
+sim::App AppOf(const ExperimentSpec& spec, const Calibration& calibration, size_t cpus) {
+  sim::App app;
+  app.name = spec.name;
+  app.joint_rps = calibration.joint_rps;
+  app.threshold = spec.testbed.agent.threshold;
+  app.cv = 0;
+  double weighted = 0, weights = 0;  // the units' spreads, by what they answer
+  size_t at = 0;
+  for (const ServerSpec& server : spec.testbed.servers) {
+    sim::ServerGroup group;
+    for (const UnitSpec& unit : server.units) {
+      const Calibration::Unit& measured = calibration.units[at++];
+      sim::UnitProfile profile = ProfileOf(unit, measured, cpus);
+      double cv = unit.runs == Workload::kEmulated ? unit.emulated.cv : 0;
+      if (measured.unloaded) {
+        profile.fixed = sim::Duration(0);
+        const Quartiles model = UnloadedOf(profile, measured.rps);
+        const double more_ms = std::max(0.0, measured.unloaded->median_ms - model.median_ms);
+        profile.fixed = FromSeconds(more_ms / 1e3);
+        const double scatter = Scatter(*measured.unloaded), stalls = Scatter(model);
+        const double service_ms =
+            std::chrono::duration<double, std::milli>(profile.service).count() / profile.ration.share();
+        if (unit.runs != Workload::kEmulated)
+          cv = std::sqrt(std::max(0.0, scatter * scatter - stalls * stalls)) / service_ms;
+      }
+      weighted += measured.rps * std::min(cv, kMostSpread);
+      weights += measured.rps;
+      group.units.push_back(std::move(profile));
+    }
+    app.groups.push_back(std::move(group));
+  }
+  if (weights > 0) app.cv = weighted / weights;
+  return app;
+}
+
+sim::Reports ReportsOf(const AgentSpec& agent) {
+  sim::Reports reports;
+  reports.name = agent.mode;
+  reports.period = agent.mode == "periodic" ? agent.period : agent.heartbeat;
+  reports.delay = kReportDelay;
+  return reports;
+}
+
+Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, const sim::App& app,
+                 const PolicyRun& policy, double load_pct) {
+  const bool dnsperf = spec.client == LoadClient::kDnsperf;
+  sim::Arrivals arrivals;
+  arrivals.kind = dnsperf ? sim::ArrivalKind::kConstant : sim::ArrivalKind::kPoisson;
+  const sim::Reports reports = ReportsOf(spec.testbed.agent);
+  sim::PolicyChoice choice;
+  choice.name = policy.name;
+  choice.unit_policy = policy.unit_policy;
+  for (const ServiceSpec& service : spec.testbed.services)
+    if (service.name == spec.service) choice.server_policy = service.server_policy;
+  choice.trigger.second_report = spec.testbed.agent.second_report_after;
+
+  sim::RunSetup setup;
+  setup.app = &app;
+  setup.arrivals = &arrivals;
+  setup.reports = &reports;
+  setup.policy = &choice;
+  setup.rate_rps = app.joint_rps * spec.RatePctAt(load_pct) / 100;
+  setup.work = spec.WorkAt(load_pct);
+  setup.wire = kWire;
+  setup.requests = static_cast<uint64_t>(std::max(1.0, std::round(setup.rate_rps * spec.seconds)));
+  setup.silent_after = std::chrono::seconds(3);
+  // The lab's limit, which the simulator wants in unloaded latencies of the first unit.
+  const sim::Station first(app.groups.front().units.front(), setup.work, kWire);
+  setup.loss_over_unloaded = calibration.limit_ms * 1e6 / static_cast<double>(first.unloaded());
+
+  const double timeout_ms = calibration.TimeoutS() * 1e3;
+  std::vector<double> p50, p99;
+  double loss = 0;
+  for (int i = 0; i < kRepeats; i++) {
+    setup.seed = static_cast<uint64_t>(i) + 1;
+    const sim::RunResult result = sim::Run(setup);
+    // Of those that were answered; the dropped stand above all of them.
+    const double dropped = static_cast<double>(result.dropped) / static_cast<double>(result.requests);
+    p50.push_back(dropped > 0.5 ? timeout_ms : std::min(result.p50_ms, timeout_ms));
+    p99.push_back(dropped > 0.01 ? timeout_ms : std::min(result.p99_ms, timeout_ms));
+    loss += result.loss / kRepeats;
+  }
+  return {report::Median(p50), report::Median(p99), loss};
+}
+
+void AddPredictions(const ExperimentSpec& spec, const Calibration& calibration, size_t cpus,
+                    std::vector<Row>& rows) {
+  const sim::App app = AppOf(spec, calibration, cpus);
+  for (Row& row : rows)
+    for (const PolicyRun& policy : spec.policies)
+      if (policy.name == row.policy) row.predicted = Predict(spec, calibration, app, policy, row.load_pct);
+}
+
+}  // namespace spillway::lab

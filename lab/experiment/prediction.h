@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the simulator makes of a testbed, from what was measured of its units one by one. Pure.
+//
+// A unit becomes a queue with workers:
+//   emulated   as its file says
+//   no quota   as many workers as can work at a time, each taking workers / rate for a request
+//   quota      one worker who needs share / rate of CPU time for a request, and gets the quota in every
+//              period. Requests that share the quota side by side are modelled one after the other: as
+//              much is left to do at any time, but it is not the same requests that wait.
+// What a lone request takes beyond that, in the median, is the fixed part of its latency: network, client
+// and wake-ups. How widely lone requests scatter beyond that (interquartile range) is taken for the spread
+// of service times.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "experiment_spec.h"
+#include "findings.h"
+#include "sim/scenario.h"
+#include "sweep.h"
+
+namespace spillway::lab {
+
+// `calibration` has what each of the testbed's units answers alone. `cpus`: that the units may use.
+sim::App AppOf(const ExperimentSpec& spec, const Calibration& calibration, size_t cpus);
+
+// The agents' reports and the trigger as the testbed runs them.
+sim::Reports ReportsOf(const AgentSpec& agent);
+
+// Runs as long as the lab's and from a start as empty, many times over: medians of p50 and p99, mean loss.
+// A request that the unit drops counts as in the lab, with the client's timeout.
+Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, const sim::App& app,
+                 const PolicyRun& policy, double load_pct);
+
+// Fills `predicted` of every row.
+void AddPredictions(const ExperimentSpec& spec, const Calibration& calibration, size_t cpus,
+                    std::vector<Row>& rows);
+
+}  // namespace spillway::lab

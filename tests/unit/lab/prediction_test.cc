@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// From calibrated units to the simulator's app, and what it says of them.
+#include "lab/experiment/prediction.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lab/testbed/workloads.h"
+
+namespace spillway::lab {
+namespace {
+
+using namespace std::chrono_literals;
+
+UnitSpec Unit(const char* name, spw_unit_kind kind, Workload runs, double capacity) {
+  UnitSpec unit;
+  unit.name = name;
+  unit.kind = kind;
+  unit.runs = runs;
+  unit.capacity = capacity;
+  return unit;
+}
+
+ExperimentSpec Experiment(std::vector<UnitSpec> units) {
+  ExperimentSpec spec;
+  spec.name = "e";
+  spec.service = "work";
+  spec.client = LoadClient::kSpillwayLoad;
+  ServiceSpec service;
+  service.name = "work";
+  spec.testbed.services = {service};
+  spec.testbed.servers = {{"s1", std::move(units)}};
+  spec.policies = {{"host-only", SPW_UNIT_HOST_ONLY}, {"wrr", SPW_UNIT_WRR}};
+  spec.load_pct = {50, 90};
+  spec.seconds = 10;
+  return spec;
+}
+
+Calibration Measured(std::vector<Calibration::Unit> units) {
+  Calibration c;
+  c.units = std::move(units);
+  for (const Calibration::Unit& unit : c.units) c.joint_rps += unit.rps;
+  c.unloaded_ms = 10;
+  c.limit_ms = 100;
+  return c;
+}
+
+TEST(AppOf, AnEmulatedUnitIsAsItsFileSays) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kEmulated, 5);
+  cpu.emulated = {4, 2ms, 0.3, 1ms};
+  const ExperimentSpec spec = Experiment({cpu});
+  const sim::App app = AppOf(spec, Measured({{"s1-cpu", 2000, false, std::nullopt}}), 2);
+  const sim::UnitProfile& unit = app.groups.at(0).units.at(0);
+  EXPECT_EQ(unit.workers, 4u) << "they need no CPUs";
+  EXPECT_EQ(unit.service, 2ms);
+  EXPECT_EQ(unit.fixed, 1ms);
+  EXPECT_EQ(unit.capacity, 5);
+  EXPECT_EQ(unit.ration.period, 0ns);
+  EXPECT_DOUBLE_EQ(app.cv, 0.3);
+  EXPECT_EQ(app.joint_rps, 2000);
+}
+
+TEST(AppOf, WhatALoneRequestTakesBeyondItsServiceIsFixed) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kEmulated, 1);
+  cpu.emulated = {1, 2ms, 0, 1ms};
+  const sim::App app =
+      AppOf(Experiment({cpu}), Measured({{"s1-cpu", 500, true, Quartiles{3.4, 3.5, 3.6}}}), 2);
+  EXPECT_NEAR(std::chrono::duration<double>(app.groups[0].units[0].fixed).count(), 0.0015, 0.0001);
+}
+
+TEST(AppOf, AQuotaBecomesARationOfOneWorkersCpuTime) {
+  UnitSpec nic = Unit("nic", SPW_KIND_SMARTNIC, Workload::kKnn, 1);
+  nic.knn.workers = 4;
+  nic.quota = CpuQuota{2ms, 10ms};
+  const sim::App app = AppOf(Experiment({nic}), Measured({{"s1-nic", 40, true, std::nullopt}}), 2);
+  const sim::UnitProfile& unit = app.groups[0].units[0];
+  EXPECT_EQ(unit.service, 5ms) << "a fifth of a CPU for 40 requests/s";
+  EXPECT_EQ(unit.ration, (sim::Ration{2ms, 10ms}));
+  EXPECT_EQ(unit.workers, 1u);
+  EXPECT_EQ(unit.queue_limit, QueueLimitOf(nic));
+  EXPECT_EQ(unit.queue_limit, 84u) << "4 in service, 20 waiting for each";
+}
+
+TEST(AppOf, WithoutAQuotaNoMoreWorkersThanCpusWork) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kVgg16, 1);
+  cpu.vgg16.workers = 8;
+  const auto profile = [&](size_t cpus) {
+    return AppOf(Experiment({cpu}), Measured({{"s1-cpu", 100, true, std::nullopt}}), cpus).groups[0].units[0];
+  };
+  EXPECT_EQ(profile(2).workers, 2u);
+  EXPECT_EQ(profile(2).service, 20ms);
+  EXPECT_EQ(profile(16).workers, 8u);
+  cpu.quota = CpuQuota{30ms, 20ms};
+  EXPECT_EQ(profile(16).workers, 1u) << "one and a half CPUs, more than one worker's";
+  EXPECT_EQ(profile(16).service, 10ms);
+}
+
+TEST(AppOf, ScatterBeyondTheStallsIsTakenForTheSpreadOfServiceTimes) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kKnn, 1);
+  cpu.knn.workers = 1;
+  const auto cv = [&](const Quartiles& unloaded) {
+    return AppOf(Experiment({cpu}), Measured({{"s1-cpu", 100, true, unloaded}}), 2).cv;
+  };
+  EXPECT_NEAR(cv({10, 10, 10}), 0, 0.001);
+  EXPECT_NEAR(cv({9, 10, 9 + 1.349 * 2}), 0.2, 0.001) << "2 ms of 10 ms";
+  EXPECT_EQ(cv({10, 20, 90}), 1) << "at most 1";
+}
+
+TEST(Prediction, OfAnIdlePoolIsItsUnloadedLatencyAndOfAnOverloadedOneIsLoss) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kEmulated, 1);
+  cpu.emulated = {1, 4ms, 0, 6ms};
+  ExperimentSpec spec = Experiment({cpu});
+  const Calibration calibration = Measured({{"s1-cpu", 250, false, std::nullopt}});
+  const sim::App app = AppOf(spec, calibration, 2);
+  const Forecast idle = Predict(spec, calibration, app, spec.policies[0], 1);
+  EXPECT_NEAR(idle.p50_ms, 10, 0.1);
+  EXPECT_EQ(idle.loss, 0);
+  EXPECT_GT(Predict(spec, calibration, app, spec.policies[0], 200).loss, 0.5);
+}
+
+TEST(Prediction, RequestsThatAreDroppedCountWithTheClientsTimeout) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kKnn, 1);
+  cpu.knn.workers = 1;  // 21 requests at 4 ms each: no answer takes as long as the timeout
+  ExperimentSpec spec = Experiment({cpu});
+  const Calibration calibration = Measured({{"s1-cpu", 250, true, std::nullopt}});
+  const Forecast f = Predict(spec, calibration, AppOf(spec, calibration, 2), spec.policies[0], 150);
+  EXPECT_EQ(f.p99_ms, calibration.TimeoutS() * 1e3);
+  EXPECT_LT(f.p50_ms, 100);
+}
+
+TEST(Prediction, LargerRequestsAtOneRateTakeLonger) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kEmulated, 1);
+  cpu.emulated = {1, 4ms, 0, 0ms};
+  ExperimentSpec spec = Experiment({cpu});
+  spec.load_pct = {5, 20};
+  spec.grow = ExperimentSpec::Grow::kWork;
+  const Calibration calibration = Measured({{"s1-cpu", 250, false, std::nullopt}});
+  const sim::App app = AppOf(spec, calibration, 2);
+  EXPECT_NEAR(Predict(spec, calibration, app, spec.policies[0], 5).p50_ms, 4, 0.1);
+  EXPECT_NEAR(Predict(spec, calibration, app, spec.policies[0], 20).p50_ms, 16, 0.1);
+}
+
+TEST(Prediction, FillsEveryRowOfAKnownPolicy) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kEmulated, 5),
+           nic = Unit("nic", SPW_KIND_SMARTNIC, Workload::kEmulated, 1);
+  cpu.emulated = {1, 2ms, 0.2, 0ms};
+  nic.emulated = {1, 10ms, 0.2, 0ms};
+  const ExperimentSpec spec = Experiment({cpu, nic});
+  std::vector<Row> rows = Summarise({{"host-only", 90, 1, 1, 1, 100}, {"wrr", 90, 1, 1, 1, 100}});
+  AddPredictions(spec, Measured({{"s1-cpu", 500, false, std::nullopt}, {"s1-nic", 100, false, std::nullopt}}),
+                 2, rows);
+  ASSERT_TRUE(rows[0].predicted && rows[1].predicted);
+  EXPECT_GT(rows[0].predicted->p99_ms, 2 * rows[1].predicted->p99_ms) << "the host alone has too much";
+}
+
+TEST(ReportsOf, PeriodicAgentsReportEveryPeriodOthersByHeartbeat) {
+  AgentSpec agent;
+  agent.period = 5ms;
+  agent.heartbeat = 700ms;
+  EXPECT_EQ(ReportsOf(agent).period, 5ms);
+  agent.mode = "on-threshold";
+  EXPECT_EQ(ReportsOf(agent).period, 700ms);
+}
+
+}  // namespace
+}  // namespace spillway::lab
