@@ -58,7 +58,7 @@ class CliWithDaemon : public Cli {
 };
 
 TEST_F(Cli, LabRunFindsTheExamplesOfItsSourcesAndNamesThem) {
-  const Outcome unknown = Run({"lab", "run", "fig6"});
+  const Outcome unknown = Run({"lab", "run", "fig9"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("fig5 (dns, knn, vgg16)"));
   const Outcome app = Run({"lab", "run", "fig5", "--apps", "dns,nginx"});
