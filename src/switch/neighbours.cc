@@ -123,7 +123,9 @@ void FindMac(int fd, uint32_t sequence, NextHop& hop) {
   request.Add(NDA_DST, hop.via.bytes.data(), Length(hop.via));
   Ask(fd, request.header(), sequence, [&](const nlmsghdr& answer) {
     if (answer.nlmsg_type != RTM_NEWNEIGH) return;
-    if ((static_cast<const ndmsg*>(NLMSG_DATA(&answer))->ndm_state & kUsable) == 0) return;
+    const uint16_t state = static_cast<const ndmsg*>(NLMSG_DATA(&answer))->ndm_state;
+    if ((state & kUsable) == 0) return;
+    hop.is_fixed = (state & (NUD_PERMANENT | NUD_NOARP)) != 0;
     ForEachAttribute(&answer, sizeof(ndmsg), [&](const rtattr& attribute) {
       Mac mac;
       if (attribute.rta_type != NDA_LLADDR || RTA_PAYLOAD(&attribute) != mac.size()) return;
@@ -176,6 +178,7 @@ std::optional<NextHop> Neighbours::Find(const model::Address& address) {
 }
 
 void Neighbours::Probe(const NextHop& hop) {
+  if (hop.is_fixed) return;
   Message<ndmsg> request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK);
   request.body()->ndm_family = static_cast<uint8_t>(Family(hop.via));
   request.body()->ndm_ifindex = static_cast<int>(hop.ifindex);

@@ -22,6 +22,7 @@ struct NextHop {
   uint32_t ifindex = 0;
   Mac own_mac{};
   std::optional<Mac> mac;  // nullopt: not resolved (yet)
+  bool is_fixed = false;   // by the operator: a permanent entry, or an interface without resolution
 };
 
 // What notifications said since the last call.
@@ -37,7 +38,8 @@ class Neighbours {
 
   // Route and neighbour entry for `address`; nullopt: no route, or the address is our own.
   std::optional<NextHop> Find(const model::Address& address);
-  // Asks the kernel to resolve or re-confirm the neighbour; the answer comes as news.
+  // Asks the kernel to resolve or re-confirm the neighbour; the answer comes as news. One that is fixed is
+  // left alone: since Linux 5.16 the question alone would take its permanence away.
   void Probe(const NextHop& hop);
 
   int fd() const { return news_fd_; }  // readable when there is news
