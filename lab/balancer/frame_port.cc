@@ -18,8 +18,10 @@
 namespace spillway::balancer {
 namespace {
 
-constexpr size_t kFrameBytes = 4096;     // above the largest frame that XDP leaves in one piece
-constexpr int kReceiveBytes = 16 << 20;  // waits out a time slice that another process has
+constexpr size_t kFrameBytes = 4096;  // above the largest frame that XDP leaves in one piece
+// Some 1,000 small frames: they wait out what others have of the CPU, or the rest of a quota's period. With
+// much more, frames that come too fast would all be passed on, and all too late.
+constexpr int kReceiveBytes = 1 << 20;
 
 tl::unexpected<Error> SystemFault(const char* operation, const std::string& interface) {
   const ErrorCode code = errno == EPERM || errno == EACCES ? ErrorCode::kUnavailable : ErrorCode::kSystem;

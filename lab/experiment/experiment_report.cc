@@ -263,6 +263,17 @@ std::string ResultText(const std::vector<Part>& parts) {
   return text;
 }
 
+// Against a balancer on the NIC: before the switch gives out, the client and the units of this machine do.
+const char* AtLeast(const ExperimentSpec& spec, const Verdict& v, const Verdict& first) {
+  const auto place = [&](const std::string& name) {
+    const auto policy = std::find_if(spec.policies.begin(), spec.policies.end(),
+                                     [&](const PolicyRun& p) { return p.name == name; });
+    return policy == spec.policies.end() ? BalancerPlace::kSwitch : policy->balancer;
+  };
+  return place(first.policy) == BalancerPlace::kNic && place(v.policy) == BalancerPlace::kSwitch ? "at least "
+                                                                                                 : "";
+}
+
 std::string Noise(const ExperimentSpec& spec, const Verdict& v) {
   if (spec.rounds == 1) return "; one round does not say whether by more than noise";
   if (v.p99_clearly_above_pct.empty()) return ", nowhere by more than the rounds' spread";
@@ -278,7 +289,9 @@ std::string FindingsText(const ExperimentSpec& spec, const Results& results) {
           *v.load_before_loss_pct == spec.load_pct.back() ? ", the highest tried," : "", v.rps_before_loss);
     else
       text += fmt::format("{}: loss at the lowest load already", v.policy);
-    if (v.load_ratio) text += fmt::format(", {:.2f} times {}", *v.load_ratio, results.verdicts[0].policy);
+    if (v.load_ratio)
+      text += fmt::format(", {}{:.2f} times {}", AtLeast(spec, v, results.verdicts[0]), *v.load_ratio,
+                          results.verdicts[0].policy);
     if (!v.disturbed_pct.empty())
       text += fmt::format("; at {} it lost some, though more was answered later: the machine, not the load",
                           Loads(v.disturbed_pct));

@@ -163,8 +163,9 @@ void AddPredictions(const ExperimentSpec& spec, const Calibration& calibration, 
                     std::vector<Row>& rows) {
   const sim::App app = AppOf(spec, calibration, cpus);
   for (Row& row : rows)
-    for (const PolicyRun& policy : spec.policies)
-      if (policy.name == row.policy) row.predicted = Predict(spec, calibration, app, policy, row.load_pct);
+    for (const PolicyRun& policy : spec.policies)  // what a balancer on the NIC costs is not known
+      if (policy.name == row.policy && policy.balancer == BalancerPlace::kSwitch)
+        row.predicted = Predict(spec, calibration, app, policy, row.load_pct);
 }
 
 }  // namespace spillway::lab

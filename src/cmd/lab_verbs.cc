@@ -173,9 +173,9 @@ void AddLabVerbs(CLI::App& app, Context& context) {
   exec->callback([o, &context] { context.action = [o] { return Exec(o->name, o->label, o->words); }; });
 
   CLI::App* run = lab->add_subcommand("run", "Put the testbed up, sweep policies over load, take it down");
-  run->add_option(
-         "EXPERIMENT", o->wanted.experiment,
-         "Lab file with an experiment (YAML), or one that comes with Spillway: fig4a, fig4b, fig5, demo ...")
+  run->add_option("EXPERIMENT", o->wanted.experiment,
+                  "Lab file with an experiment (YAML), or one that comes with Spillway: fig4a, fig4b, fig5, "
+                  "fig6, demo ...")
       ->required();
   run->add_option("--apps", o->wanted.apps, "Of fig5: which of dns, vgg16, knn, separated by commas")
       ->delimiter(',')
