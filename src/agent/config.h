@@ -57,7 +57,7 @@ struct ReportConfig {
 };
 
 struct LearnConfig {
-  uint32_t workers = 0;  // where to start from; 0: no idea
+  uint32_t workers = 0;  // that the unit works on at once; 0: not known
   bool operator==(const LearnConfig&) const = default;
 };
 

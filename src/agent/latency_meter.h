@@ -15,7 +15,7 @@ namespace spillway::agent {
 
 class LatencyMeter : public Meter {
  public:
-  LatencyMeter(Duration window, uint32_t workers_hint) : window_(window), learner_(workers_hint) {}
+  LatencyMeter(Duration window, uint32_t workers) : window_(window), learner_(workers) {}
 
   Result<Reading> Read(Time now) override;
   void Watch(bool busy) override;

@@ -150,7 +150,7 @@ double ServiceLearner::Bound() const {
 
 void ServiceLearner::JudgeSlot() {
   slot_ns_ = Proven() ? std::min(full_rate_ns_.mean(), Bound() / kBeyondChance)
-                      : std::min(unqueued_ns_ / std::max(workers_hint_, 1u), Bound());
+                      : std::min(unqueued_ns_ / std::max(workers_, 1u), Bound());
   slot_ns_ = std::max(slot_ns_, 1.0);
   // Whatever comes before the next look, the workers stay busy: twice the answers to be expected are left.
   const bool crowded = last_->queue >= Workers() + 1 + 2 * period_ns_ / slot_ns_;
@@ -192,7 +192,7 @@ void ServiceLearner::JudgeLatency() {
   } else {
     base_ns_ = all_.latencies.Quantile(0.9);
     unqueued_ns_ = all_.latencies.MeanUpTo(4 * base_ns_);
-    slot_ns_ = unqueued_ns_ / std::max(workers_hint_, 1u);
+    slot_ns_ = unqueued_ns_ / std::max(workers_, 1u);
   }
   if (unqueued_ns_ < slot_goes_with_ns_ || unseen_full_ < kMemory) slot_goes_with_ns_ = unqueued_ns_;
   if (unqueued_ns_ > slot_goes_with_ns_ * kSlower) {

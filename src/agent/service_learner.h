@@ -49,8 +49,9 @@ class ServiceLearner {
  public:
   using Time = std::chrono::nanoseconds;
 
-  // workers_hint: where to start from while the unit has never been full; 0: none.
-  explicit ServiceLearner(uint32_t workers_hint = 0) : workers_hint_(workers_hint) {}
+  // workers: requests that the unit works on at once, if known, else 0. While it has never been full, slot
+  // starts from there.
+  explicit ServiceLearner(uint32_t workers = 0) : workers_(workers) {}
 
   // queue: requests in the unit now. totals: the meter's counters since whenever; if they went back,
   // the meter was restarted, and what came between is lost. Looks may be as rare or as many as wanted.
@@ -78,7 +79,7 @@ class ServiceLearner {
   void JudgeLatency();
   void JudgeQueued();
 
-  uint32_t workers_hint_;
+  uint32_t workers_;
   struct State {  // at the last look
     Time at{0};
     uint32_t queue = 0;

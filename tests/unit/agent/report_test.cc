@@ -90,6 +90,7 @@ class Report : public ::testing::Test {
     config.unit = 5;
     config.report.period = 20ms;
     config.report.heartbeat = 1s;
+    config.learn.workers = 0x1112;
     return config;
   }
   Reporter reporter_{Config(), 0x0102030405060708};
@@ -106,9 +107,9 @@ TEST_F(Report, LiesOnTheWireAsSpecified) {
   uint8_t bytes[sizeof(wire)];
   std::memcpy(bytes, &wire, sizeof(wire));
   const std::vector<uint8_t> expected = {
-      'S',  'P',  'W',  'R',  2,    5,    0x01, 0x23, 1, 2,    3,    4,    5,    6,    7, 8, 0, 0, 0,
-      1,    200,  1,    0x0a, 0x0b, 1,    2,    3,    4, 0x33, 0x33, 0x44, 0x44, 5,    6, 7, 8, 9, 0x0a,
-      0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0,    0,    1, 2,    0,    0,    0x4e, 0x20, 0, 0, 0, 0};
+      'S',  'P',  'W',  'R',  2,    5,    0x01, 0x23, 1, 2,    3,    4,    5,    6,    7,    8,    0, 0, 0,
+      1,    200,  1,    0x0a, 0x0b, 1,    2,    3,    4, 0x33, 0x33, 0x44, 0x44, 5,    6,    7,    8, 9, 0x0a,
+      0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0,    0,    1, 2,    0,    0,    0x4e, 0x20, 0x11, 0x12, 0, 0};
   EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 56), expected);
   EXPECT_EQ(LittleEndian(bytes + 56, 8), SlowSipHash(kKey, expected));
 }

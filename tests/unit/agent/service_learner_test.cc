@@ -177,8 +177,8 @@ TEST(ServiceLearner, SaysNothingUntilSomeAnswersCame) {
   EXPECT_NEAR(BaseMs(learner), 3.1, 0.3);
 }
 
-TEST(ServiceLearner, AHintIsWhereItStartsAndAFullUnitCorrectsIt) {
-  ServiceLearner learner(/*workers_hint=*/12);
+TEST(ServiceLearner, WhatItIsToldIsWhereItStartsAndAFullUnitCorrectsIt) {
+  ServiceLearner learner(/*workers=*/12);
   UnitModel unit(kKnnCpu, 20, &learner, 1);
   unit.Serve(50, 0.1);
   EXPECT_NEAR(SpanMs(learner) / SlotMs(learner), 12, 0.01);
