@@ -177,6 +177,27 @@ TEST_F(ServerBalancerTest, ARestartedAgentIsHeard) {
   EXPECT_EQ(Request(1), "10.0.1.2");
 }
 
+TEST_F(ServerBalancerTest, ARestartedAgentsCountersBeginAnew) {
+  Use(SPW_UNIT_HEADROOM);
+  const auto learnt = [](uint8_t unit, uint64_t completed) {
+    spw_report report = Of(unit);
+    report.base_us = report.span_us = 1000;
+    report.slot_ns = 1'000'000;
+    report.completed = static_cast<uint32_t>(completed);
+    return report;
+  };
+  (void)Report(learnt(0, 1000));
+  (void)Report(learnt(1, 1000));
+  for (uint16_t port = 1; port <= 50; port++) EXPECT_NE(Request(port), "");
+  ASSERT_GT(counters().placed[0], 10u);
+  const uint64_t later = kNow + 1'000'000'000;
+  EXPECT_EQ(Report(learnt(1, 1000 + counters().placed[1]), later), SPW_REPORT_OK);
+  boot_id_ = 2;
+  EXPECT_EQ(Report(learnt(0, 0), later), SPW_REPORT_OK);
+  // Else the host CPU would be thought to hold all that it was given before.
+  EXPECT_EQ(Request(60, later), "10.0.1.1");
+}
+
 TEST_F(ServerBalancerTest, WhatIsNotForTheServiceIsNotPassedOn) {
   Use(SPW_UNIT_WRR);
   for (Bytes frame : {Bytes(Eth().Ip4("198.51.100.1", kFront).Udp(1, 54).Payload(12)),
