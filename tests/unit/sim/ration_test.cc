@@ -47,7 +47,8 @@ UnitProfile Rationed() {
 }
 
 TEST(Station, WithARationAnswersAtThatShareOfItsSpeed) {
-  Station station(Rationed(), 1, Duration(0));
+  const UnitProfile rationed = Rationed();
+  Station station(rationed, 1, Duration(0));
   EXPECT_EQ(station.slot(), 10'000'000);
   Time last = 0;
   for (int i = 0; i < 100; i++) last = *station.Place(0, 1);

@@ -81,7 +81,8 @@ TEST(SimDocument, SaysOfWhichArrivalsAndReportsWhereThereAreSeveral) {
 TEST(SimDocument, WithoutHeadroomAndBoundThereIsNothingToCompare) {
   Demonstration demo;
   demo.scenario.policies[0].unit_policy = SPW_UNIT_ECMP;
-  for (const auto& [name, value] : demo.Json()["ratios"].items())
+  const ordered_json ratios = demo.Json()["ratios"];
+  for (const auto& [name, value] : ratios.items())
     EXPECT_THAT(name, AllOf(Not(HasSubstr("regret")), Not(HasSubstr("bound_"))));
 }
 
