@@ -83,7 +83,8 @@ TEST(SimDocument, WithoutHeadroomAndBoundThereIsNothingToCompare) {
   demo.scenario.policies[0].unit_policy = SPW_UNIT_ECMP;
   const ordered_json ratios = demo.Json()["ratios"];
   for (const auto& [name, value] : ratios.items())
-    EXPECT_THAT(name, AllOf(Not(HasSubstr("regret")), Not(HasSubstr("bound_"))));
+    EXPECT_THAT(name,
+                AllOf(Not(HasSubstr("regret")), Not(HasSubstr("within_")), Not(HasSubstr("over_bound"))));
 }
 
 TEST(SimText, ATablePerAppWithLossWhereItIs) {
