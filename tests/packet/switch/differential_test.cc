@@ -4,6 +4,7 @@
 #include <linux/bpf.h>
 #include <sched.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -76,11 +77,13 @@ class DifferentialTest : public SwitchTest {
 };
 
 TEST_F(DifferentialTest, KernelAndUserSpaceChooseAlike) {
-  constexpr int kRounds = 1'000'000;
+  // Fewer where the processor is emulated (tests/guest).
+  const char* given = std::getenv("SPILLWAY_DIFFERENTIAL_ROUNDS");
+  const int rounds = given != nullptr ? std::atoi(given) : 1'000'000;
   std::map<std::pair<int, int>, std::map<int, int>> answers;  // (policies) -> verdicts seen
   int second_preferred = 0;
   for (uint32_t code = 0; code < kServers; code++) Randomise(program_.servers[code]);
-  for (int round = 0; round < kRounds; round++) {
+  for (int round = 0; round < rounds; round++) {
     int server_policy = static_cast<int>(random_() % SPW_SERVER_POLICIES);
     int unit_policy = static_cast<int>(random_() % SPW_UNIT_POLICIES);
     service_->server_policy = static_cast<uint8_t>(server_policy);
@@ -126,8 +129,8 @@ TEST_F(DifferentialTest, KernelAndUserSpaceChooseAlike) {
     ASSERT_EQ(std::memcmp(&after, &program_.servers[spw_unit_server(expected)], sizeof(after)), 0) << round;
   }
   EXPECT_EQ(answers.size(), size_t{SPW_SERVER_POLICIES} * size_t{SPW_UNIT_POLICIES});
-  for (const auto& [policies, verdicts] : answers) EXPECT_GT(verdicts.at(XDP_TX), 1000);
-  EXPECT_GT(second_preferred, 500);
+  for (const auto& [policies, verdicts] : answers) EXPECT_GT(verdicts.at(XDP_TX), rounds / 1000);
+  EXPECT_GT(second_preferred, rounds / 2000);
 }
 
 // The hash too: the slot that user space computes is the one the program uses, in both families.
