@@ -29,8 +29,8 @@ void AddDefault(std::vector<Row>& rows, const std::vector<uint32_t>& flow_counts
 }
 
 void AddNew(std::vector<Row>& rows) {
-  for (spw_unit_policy policy :
-       {SPW_UNIT_P4MITE, SPW_UNIT_WRR, SPW_UNIT_ECMP, SPW_UNIT_HOST_ONLY, SPW_UNIT_LEAST_LOADED}) {
+  for (spw_unit_policy policy : {SPW_UNIT_HEADROOM, SPW_UNIT_P4MITE, SPW_UNIT_WRR, SPW_UNIT_ECMP,
+                                 SPW_UNIT_HOST_ONLY, SPW_UNIT_LEAST_LOADED, SPW_UNIT_JSQ}) {
     rows.push_back({.row_class = Class::kNew, .flows = 0, .policy = policy, .aim_ns = 180});
   }
   rows.push_back({.row_class = Class::kNew, .packet = Packet::kV6Tcp, .flows = 0, .aim_ns = 180});

@@ -113,6 +113,16 @@ void AddUnits(std::vector<MetricFamily>& out, const Snapshot& s) {
       [](const View& u) { return u.assigned; });
   add("spillway_unit_latency_seconds", "smoothed request latency at its last report", kGauge,
       [](const View& u) { return u.latency_us / 1e6; });
+  add("spillway_unit_base_seconds", "what 90 % of unqueued requests take, as learnt; absent: not yet", kGauge,
+      [](const View& u) -> std::optional<double> {
+        if (u.base_us == 0) return std::nullopt;
+        return u.base_us / 1e6;
+      });
+  add("spillway_unit_slot_seconds", "time per answer of the full unit, as learnt; absent: not yet", kGauge,
+      [](const View& u) -> std::optional<double> {
+        if (u.slot_ns == 0) return std::nullopt;
+        return u.slot_ns / 1e9;
+      });
   add("spillway_unit_report_age_seconds", "time since the last load report; absent: there was none", kGauge,
       [](const View& u) -> std::optional<double> {
         if (!u.report_age_ms) return std::nullopt;

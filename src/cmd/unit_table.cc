@@ -30,6 +30,8 @@ std::string State(const json& unit) {
 
 Cell Reported(const json& unit, Cell value) { return unit.at("report_age_ms").is_null() ? Cell() : value; }
 
+Cell Learnt(double ms) { return ms == 0 ? Cell() : Cell(ms); }
+
 std::vector<Column> LoadColumns() {
   return {{"unit", "UNIT"},
           {"kind", "KIND"},
@@ -39,6 +41,8 @@ std::vector<Column> LoadColumns() {
           {"load_pct", "LOAD [%]", 0},
           {"queue", "QUEUE"},
           {"latency_ms", "LATENCY [ms]", 3},
+          {"base_ms", "BASE [ms]", 3},
+          {"slot_ms", "SLOT [ms]", 3},
           {"report_age_ms", "REPORT AGE [ms]", 0}};
 }
 
@@ -51,6 +55,8 @@ std::vector<Cell> LoadCells(const json& unit) {
           Reported(unit, unit.at("level").get<double>() * 100 / SPW_LEVEL_THRESHOLD),
           Reported(unit, unit.at("queue").get<int64_t>()),
           Reported(unit, unit.at("latency_us").get<double>() / 1000),
+          Learnt(unit.at("base_us").get<double>() / 1000),
+          Learnt(unit.at("slot_us").get<double>() / 1000),
           Reported(unit, unit.at("report_age_ms").is_null() ? 0.0 : unit.at("report_age_ms").get<double>())};
 }
 

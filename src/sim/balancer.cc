@@ -86,6 +86,15 @@ Balancer::Candidates Balancer::Ask(uint64_t hash) const {
           spw_unit_index(one), spw_unit_index(two)};
 }
 
+void Balancer::Announce(uint64_t hash) const {
+  const Pool& pool = PoolOf(hash);
+  if (pool.ring.empty()) return;
+  const auto slots = static_cast<uint32_t>(pool.ring.size());
+  __builtin_prefetch(&pool.ring[spw_ring_index(hash, slots)]);
+  if (policy_.server_policy == SPW_SERVER_P2C)
+    __builtin_prefetch(&pool.ring[spw_ring_second_index(hash, slots)]);
+}
+
 int Balancer::Within(uint32_t server, uint32_t default_unit, uint64_t hash, Time now) {
   spw_server& entry = servers_[server];
   const auto policy = static_cast<__u8>(policy_.unit_policy);

@@ -24,6 +24,15 @@ class Balancer {
     uint32_t default_unit, second_unit;
   };
   Candidates Ask(uint64_t hash) const;
+  // Into the cache: what Ask will read for this hash; what Choose will, of a server.
+  void Announce(uint64_t hash) const;
+  void Fetch(uint32_t server) const {
+    const spw_server& entry = servers_[server];
+    const auto* line = reinterpret_cast<const char*>(&entry);
+    const auto* end = reinterpret_cast<const char*>(
+        &entry.load[layout_.first_unit[server + 1] - layout_.first_unit[server]]);
+    for (; line < end; line += 64) __builtin_prefetch(line, 1);
+  }
   // The unit of the layout for a new flow, now counted as placed; -1: no unit may take it.
   int Choose(const Candidates& candidates, uint64_t hash, Time now);
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <memory>
 
 #include "core/report.h"
 #include "sim/event_queue.h"
@@ -62,7 +62,7 @@ class UnitAgent {
   AgentSetup setup_;
   bool watches_answers_;  // an answer may send a report: those by time alone need not be stepped through
   Random random_;
-  std::optional<Learning> learning_;
+  std::unique_ptr<Learning> learning_;  // apart: far larger than all else, and rarely wanted
   EventQueue<UnderWay> under_way_;
   Time next_tick_ = 0;  // periodic: of the grid; else when a heartbeat is due
   Time pulse_end_ = kNever;

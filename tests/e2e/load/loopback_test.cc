@@ -173,8 +173,8 @@ TEST(Load, NoticesAConnectionThatChangesItsUnitAndOneThatBreaks) {
   });
   Settings settings = To(SocketAddress::OfSocket(listener), Protocol::kTcp);
   settings.flows = 1;
-  settings.duration = std::chrono::seconds(1);
-  settings.timeout = milliseconds(500);
+  settings.duration = std::chrono::seconds(2);
+  settings.timeout = milliseconds(1500);
   const Trial run = MustRun(settings);
   ::shutdown(listener, SHUT_RDWR);  // whoever still waits in accept() goes home
   server.join();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -16,7 +18,8 @@ class RoundTrip : public testing::Test {
  protected:
   void SetUp() override {
     // Characters that YAML gives a meaning, all of which a path may hold.
-    folder_ = std::filesystem::path(testing::TempDir()) / "spillway round: \"trip\" \\ #{1}";
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              ("spillway round: \"trip\" \\ #{" + std::to_string(::getpid()) + "}");
     std::filesystem::create_directories(folder_);
     key_file_ = (folder_ / "s.key").string();
     std::ofstream(key_file_) << "0102030405060708090a0b0c0d0e0f10\n";

@@ -81,6 +81,8 @@ TEST(Metrics, UnitsAreInBaseUnits) {
     unit.level = 192;
     unit.queue = 17;
     unit.latency_us = 2500;
+    unit.base_us = 3100;
+    unit.slot_ns = 436'000;
     unit.report_age_ms = 250;
     unit.packets = 9;
     unit.bytes = 900;
@@ -94,6 +96,8 @@ TEST(Metrics, UnitsAreInBaseUnits) {
   EXPECT_EQ(nic("spillway_unit_level_ratio"), 1.5);
   EXPECT_EQ(nic("spillway_unit_queue_requests"), 17);
   EXPECT_EQ(nic("spillway_unit_latency_seconds"), 0.0025);
+  EXPECT_EQ(nic("spillway_unit_base_seconds"), 0.0031);
+  EXPECT_EQ(nic("spillway_unit_slot_seconds"), 0.000436);
   EXPECT_EQ(nic("spillway_unit_report_age_seconds"), 0.25);
   EXPECT_EQ(nic("spillway_unit_packets_total"), 9);
   EXPECT_EQ(nic("spillway_unit_bytes_total"), 900);
@@ -106,6 +110,8 @@ TEST(Metrics, AUnitThatNeverReportedHasNoReportAge) {
   const testing::FakeSwitch fake(testing::PoolConfig());
   const Scrape scrape = Parse(MetricsText(Take(fake)));
   EXPECT_FALSE(scrape.samples.contains(std::string("spillway_unit_report_age_seconds") + kNic + "}"));
+  EXPECT_FALSE(scrape.samples.contains(std::string("spillway_unit_base_seconds") + kNic + "}"));
+  EXPECT_FALSE(scrape.samples.contains(std::string("spillway_unit_slot_seconds") + kNic + "}"));
   EXPECT_EQ(scrape.samples.at(std::string("spillway_unit_silent") + kNic + "}"), 1);
 }
 

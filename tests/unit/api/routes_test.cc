@@ -94,7 +94,10 @@ TEST_F(Routes, AMistypedChangeIsNoRefusedFile) {
 
 TEST_F(Routes, UnitsSpeakTheWordsOfThePoolFile) {
   switch_.touch_up = [](switching::UnitView& unit) {
-    if (unit.unit == "nic") unit.report_age_ms = 12.5;
+    if (unit.unit != "nic") return;
+    unit.report_age_ms = 12.5;
+    unit.base_us = 3100;
+    unit.slot_ns = 436'500;
   };
   const json units = json::parse(Get("/v1/units").body);
   ASSERT_EQ(units.size(), 2u);
@@ -105,6 +108,9 @@ TEST_F(Routes, UnitsSpeakTheWordsOfThePoolFile) {
   EXPECT_EQ(units[1]["address"], "10.0.1.2");
   EXPECT_EQ(units[1]["status"], "up");
   EXPECT_EQ(units[1]["report_age_ms"], 12.5);
+  EXPECT_EQ(units[1]["base_us"], 3100);
+  EXPECT_EQ(units[1]["slot_us"], 436.5);
+  EXPECT_EQ(units[0]["slot_us"], 0);
   EXPECT_TRUE(units[0]["report_age_ms"].is_null());
 }
 

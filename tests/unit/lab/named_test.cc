@@ -22,7 +22,7 @@ class NamedExperiment : public testing::Test {
                 testing::UnitTest::GetInstance()->current_test_info()->name()) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
-    for (const char* stem : {"demo", "emulated", "fig5-dns", "fig5-knn", "fig5-dns-emulated"}) Touch(stem);
+    for (const char* stem : {"alone", "emulated", "fig5-dns", "fig5-knn", "fig5-dns-emulated"}) Touch(stem);
   }
   void Touch(const std::string& stem) { std::ofstream(Path(stem)) << "\n"; }
   std::string Path(const std::string& stem) { return folder_ + "/" + stem + ".yaml"; }
@@ -42,7 +42,7 @@ TEST_F(NamedExperiment, HasAllItsAppsOrThoseAskedForInThatOrder) {
 }
 
 TEST_F(NamedExperiment, StandsAloneWhereItHasNoApps) {
-  EXPECT_THAT(*FindExperiment({"demo", {}, false}, folder_), ElementsAre(NamedFile{"", Path("demo")}));
+  EXPECT_THAT(*FindExperiment({"alone", {}, false}, folder_), ElementsAre(NamedFile{"", Path("alone")}));
   EXPECT_THAT(*FindExperiment({"emulated", {}, false}, folder_),
               ElementsAre(NamedFile{"", Path("emulated")}));
 }
@@ -51,11 +51,11 @@ TEST_F(NamedExperiment, EmulatedChoosesTheEmulatedFiles) {
   EXPECT_THAT(*FindExperiment({"fig5", {}, true}, folder_),
               ElementsAre(NamedFile{"dns", Path("fig5-dns-emulated")}));
   EXPECT_THAT(Refusal({"fig5", {"knn"}, true}), HasSubstr("fig5 has no app knn; it has dns"));
-  EXPECT_THAT(Refusal({"demo", {}, true}), HasSubstr("neither a file nor an emulated experiment"));
+  EXPECT_THAT(Refusal({"alone", {}, true}), HasSubstr("neither a file nor an emulated experiment"));
 }
 
 TEST_F(NamedExperiment, AnUnknownNameIsToldWhatThereIs) {
-  EXPECT_THAT(Refusal({"fig6", {}, false}), HasSubstr("which has demo, emulated, fig5 (dns, knn)"));
+  EXPECT_THAT(Refusal({"fig6", {}, false}), HasSubstr("which has alone, emulated, fig5 (dns, knn)"));
   EXPECT_EQ(FindExperiment({"fig6", {}, false}, folder_).error().code, ErrorCode::kBadInput);
   EXPECT_THAT(FindExperiment({"fig6", {}, false}, folder_ + "/gone").error().message, HasSubstr("has none"));
 }
@@ -63,7 +63,7 @@ TEST_F(NamedExperiment, AnUnknownNameIsToldWhatThereIs) {
 TEST_F(NamedExperiment, AnUnknownAppIsToldWhatThereIs) {
   EXPECT_THAT(Refusal({"fig5", {"dns", "nginx"}, false}),
               HasSubstr("--apps: fig5 has no app nginx; it has dns, knn"));
-  EXPECT_THAT(Refusal({"demo", {"dns"}, false}), HasSubstr("demo has no app dns; it has none"));
+  EXPECT_THAT(Refusal({"alone", {"dns"}, false}), HasSubstr("alone has no app dns; it has none"));
 }
 
 TEST_F(NamedExperiment, APathIsTakenAsItIsAndHasNoApps) {
@@ -71,7 +71,7 @@ TEST_F(NamedExperiment, APathIsTakenAsItIsAndHasNoApps) {
               ElementsAre(NamedFile{"", Path("fig5-knn")}));
   EXPECT_THAT(*FindExperiment({"gone.yaml", {}, false}, folder_), ElementsAre(NamedFile{"", "gone.yaml"}))
       << "that it is not there is told by who reads it";
-  EXPECT_THAT(Refusal({Path("demo"), {"dns"}, false}), HasSubstr("not of a path"));
+  EXPECT_THAT(Refusal({Path("alone"), {"dns"}, false}), HasSubstr("not of a path"));
 }
 
 TEST_F(NamedExperiment, TheFolderIsTheInstalledOneOrTheSources) {
