@@ -59,6 +59,8 @@ planner::Found Ask(const planner::ClusterModel& model, const PlanOptions& o,
   question.front = true;
   const auto begin = std::chrono::steady_clock::now();
   found.answer = planner::Search(model, question, hooks);
+  question.front = false;
+  found.answer.best = planner::Search(model, question, {{}, hooks.stop}).best;
   found.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const planner::SearchHooks quiet{{}, hooks.stop};
   if (!found.answer.best) {

@@ -37,8 +37,9 @@ using Sources = std::map<std::string, std::string>;
 struct Node {
   std::string name;
   Platform platform = Platform::kServer;
-  std::array<bool, kNodeKinds.size()> serves = {true, true, true};  // by NodeKind
-  int cores = 1;                                                    // hardware threads
+  std::array<bool, kNodeKinds.size()> serves = {true, true,
+                                                true};  // by NodeKind; none: a reference, not for sale
+  int cores = 1;                                        // hardware threads
   double network_gbps = 0;
   Dram dram;
   double memory_gb = 0;

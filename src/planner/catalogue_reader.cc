@@ -47,8 +47,6 @@ void NeedNumber(Problems& problems, const MapReader& map, const char* key, const
 void ReadKinds(Problems& problems, const Field& field, Node& node) {
   node.serves = {};
   const auto entries = model::ReadList(problems, field, "a list of node kinds");
-  if (field.node.IsSequence() && entries.empty())
-    problems.Add(field.line, field.path, "expected at least one node kind, got an empty list");
   std::vector<std::string> words;
   for (NodeKind kind : kNodeKinds) words.push_back(ToString(kind));
   for (const Field& entry : entries)

@@ -356,7 +356,7 @@ class Recomputation {
     constexpr int kHosts = 8;  // of section 5.3's training
     const double growth = AllReduceGrowth(kHosts, 2 * kHosts);
     rows_.Add("L12", "all-reduce traffic grows by phi: phi 2 (section 6)", "2", growth,
-              {"(phi n - 1) / (n - 1), n = 8 hosts",
+              {"(phi n - 1) / (n - 1), n = 8 hosts", "",
                fmt::format("phi is its limit for many hosts: {:.2f} for 8, {:.3f} for 1000", growth,
                            AllReduceGrowth(1000, 2000))});
     rows_.Add("L12", "the same gain where the stalls are all-reduce, % (sections 5.3 and 6)", "10",

@@ -2,8 +2,11 @@
 #include "planner/search.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <map>
 #include <span>
+#include <tuple>
 
 #include "planner/pareto_front.h"
 #include "planner/search_space.h"
@@ -13,17 +16,23 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-9;
+// Objectives that differ by less are one: energy hardly depends on how many equal nodes share the work, and
+// which of them is least would be for rounding to say.
+constexpr double kTie = 1e-10;
 
-// One or two groups of one kind; b has no nodes where there is one.
-struct Choice {
-  Group a, b;
-};
-
-// A choice, or a combination of choices, and all that a mix takes over from it.
+// A choice for one kind of nodes, or a combination of such choices, and all that a mix takes over from it.
 struct Option {
   double cost_usd = 0, power_w = 0;
   GroupTime time;
-  std::vector<Choice> choices;
+  std::array<Group, 4> groups{};  // as many as a mix may have; in place, as there are many options
+  size_t group_count = 0;
+
+  std::span<const Group> Groups() const { return {groups.data(), group_count}; }
+};
+
+// One or two groups of lite compute nodes; b has no nodes where there is one.
+struct LiteChoice {
+  Group a, b;
 };
 
 double Slowdown(const GroupTime& a, const GroupTime& b) {
@@ -31,11 +40,11 @@ double Slowdown(const GroupTime& a, const GroupTime& b) {
 }
 
 Option Combine(const Option& a, const Option& b) {
-  Option both{a.cost_usd + b.cost_usd,
-              a.power_w + b.power_w,
-              {a.time.own + b.time.own, std::max(a.time.storage, b.time.storage)},
-              a.choices};
-  both.choices.insert(both.choices.end(), b.choices.begin(), b.choices.end());
+  Option both = a;
+  both.cost_usd += b.cost_usd;
+  both.power_w += b.power_w;
+  both.time = {a.time.own + b.time.own, std::max(a.time.storage, b.time.storage)};
+  for (const Group& group : b.Groups()) both.groups[both.group_count++] = group;
   return both;
 }
 
@@ -43,7 +52,8 @@ Option Combine(const Option& a, const Option& b) {
 // Invariant of `stairs`: own time -> storage time, falling, over all options kept so far.
 void PruneByKey(std::vector<Option>& options, double Option::*key) {
   std::sort(options.begin(), options.end(), [&](const Option& x, const Option& y) {
-    return std::tie(x.*key, x.time.own, x.time.storage) < std::tie(y.*key, y.time.own, y.time.storage);
+    return std::tie(x.*key, x.time.own, x.time.storage, x.cost_usd) <
+           std::tie(y.*key, y.time.own, y.time.storage, y.cost_usd);
   });
   std::map<double, double> stairs;
   std::erase_if(options, [&](const Option& option) {
@@ -84,13 +94,15 @@ class Searcher {
     Answer answer;
     answer.candidates = CountCandidates(model_);
     const auto fabrics = FabricsOf(model_.input().workload.space);
+    for (NodeKind kind : KindsOf(model_.input().workload))
+      if (kind != NodeKind::kLiteCompute) device_groups_.push_back(DeviceGroups(model_, kind));
     for (size_t f = 0; f < fabrics.size() && !done_; f++) {
       fabric_ = fabrics[f];
       SearchFabric();
       if (hooks_.progress) hooks_.progress(static_cast<double>(f + 1) / static_cast<double>(fabrics.size()));
       if (hooks_.stop && hooks_.stop()) answer.stopped = done_ = true;
     }
-    if (best_mix_) answer.best = FrontPoint{*best_mix_, best_, best_slowdown_};
+    answer.best = best_;
     for (const auto& [objective, point] : front_.points())
       answer.front.push_back({point.payload, objective, point.slowdown});
     return answer;
@@ -107,34 +119,25 @@ class Searcher {
     return true;
   }
 
-  bool Meets(const Choice& choice) const {
-    const Group groups[] = {choice.a, choice.b};
-    return Meets(model_.RatiosOf(std::span(groups, choice.b.nodes > 0 ? 2 : 1), fabric_));
-  }
+  bool Meets(std::span<const Group> groups) const { return Meets(model_.RatiosOf(groups, fabric_)); }
 
   double ObjectiveOf(double cost, double power, double slowdown) const {
     return question_.objective == Objective::kCost ? cost : power * slowdown;
   }
 
   void SearchFabric() {
-    Option nothing;
-    std::vector<Option> rest = {nothing};  // everything but lite compute nodes
-    bool lite = false;
-    for (NodeKind kind : KindsOf(model_.input().workload)) {
-      if (kind == NodeKind::kLiteCompute) {
-        lite = true;
-        continue;
-      }
+    std::vector<Option> rest = {Option()};  // everything but lite compute nodes
+    for (const std::vector<Group>& groups : device_groups_) {
+      const std::vector<Option> of_kind = DeviceOptions(groups);
       std::vector<Option> combined;
-      const std::vector<Option> of_kind = DeviceOptions(kind);
       for (const Option& a : rest)
         for (const Option& b : of_kind) combined.push_back(Combine(a, b));
       Prune(combined);
       rest = std::move(combined);
     }
     if (rest.empty()) return;
-    if (!lite) {
-      for (const Option& option : rest) Consider(option, nothing);
+    if (model_.input().workload.Baseline(NodeKind::kLiteCompute) == nullptr) {
+      for (const Option& option : rest) Consider(option);
     } else if (rest.size() == 1) {
       ForEachLiteOption([&](const Resources& sum, const GroupTime& time, const auto& choice) {
         ConsiderLite(sum, time, choice, rest[0]);
@@ -155,23 +158,32 @@ class Searcher {
     ForEachLiteOption([&](const Resources& sum, const GroupTime& time, const auto& choice) {
       const double slowdown = time.own + time.storage + least_own;
       if (!Wanted(sum.cost_usd + least_cost, sum.power_w + least_power, slowdown)) return;
-      const Choice chosen = choice();
-      if (Meets(chosen)) lites.push_back({sum.cost_usd, sum.power_w, time, {chosen}});
+      const Option option = LiteOption(sum, time, choice());
+      if (Meets(option.Groups())) lites.push_back(option);
     });
     Prune(lites);
     for (const Option& a : lites) {
       if (hooks_.stop && hooks_.stop()) return;
-      for (const Option& b : rest) Consider(b, a);
+      for (const Option& b : rest) {
+        if (Wanted(a.cost_usd + b.cost_usd, a.power_w + b.power_w, Slowdown(a.time, b.time)))
+          Consider(Combine(b, a));
+      }
     }
   }
 
-  std::vector<Option> DeviceOptions(NodeKind kind) const {
+  static Option LiteOption(const Resources& sum, const GroupTime& time, const LiteChoice& choice) {
+    return {
+        sum.cost_usd, sum.power_w, time, {choice.a, choice.b}, choice.b.nodes > 0 ? size_t{2} : size_t{1}};
+  }
+
+  std::vector<Option> DeviceOptions(const std::vector<Group>& groups) const {
     std::vector<Option> options;
-    for (const Group& group : DeviceGroups(model_, kind)) {
+    for (const Group& group : groups) {
       const Resources sum = model_.ResourcesOf(group, fabric_);
+      const GroupTime time = model_.TimeOf(group.kind, sum);
       if (sum.cost_usd > most_cost_ || sum.power_w > most_power_) continue;
-      if (!Meets(model_.RatiosOf(std::span(&group, 1), fabric_))) continue;
-      options.push_back({sum.cost_usd, sum.power_w, model_.TimeOf(kind, sum), {{group, {}}}});
+      if (ObjectiveOf(sum.cost_usd, sum.power_w, time.own + time.storage) > at_most_) continue;
+      if (Meets(std::span(&group, 1))) options.push_back({sum.cost_usd, sum.power_w, time, {group}, 1});
     }
     Prune(options);
     return options;
@@ -196,13 +208,13 @@ class Searcher {
       for (int n = 1; n <= most; n++) {
         const Resources first = Sum({}, one[a], n);
         if (TooMuch(first)) break;
-        visit(first, model_.TimeOf(kKind, first), [&] { return Choice{{kKind, nodes[a], n, 0, 0}, {}}; });
+        visit(first, model_.TimeOf(kKind, first), [&] { return LiteChoice{{kKind, nodes[a], n, 0, 0}, {}}; });
         for (size_t b = a + 1; b < nodes.size(); b++) {
           for (int m = 1; m <= most; m++) {
             const Resources both = Sum(first, one[b], m);
             if (TooMuch(both)) break;
             visit(both, model_.TimeOf(kKind, both), [&] {
-              return Choice{{kKind, nodes[a], n, 0, 0}, {kKind, nodes[b], m, 0, 0}};
+              return LiteChoice{{kKind, nodes[a], n, 0, 0}, {kKind, nodes[b], m, 0, 0}};
             });
           }
         }
@@ -223,45 +235,36 @@ class Searcher {
     if (objective > at_most_) return false;
     if (question_.front) return !front_.Covers(objective, slowdown);
     if (slowdown > most_slowdown_) return false;
-    return !best_mix_ || objective < best_ || (objective == best_ && slowdown < best_slowdown_);
+    return IsBetter(objective, cost, slowdown);
+  }
+
+  // Of equal objectives, the faster is the better of equal costs, and the cheaper of equal energies.
+  bool IsBetter(double objective, double cost, double slowdown) const {
+    if (!best_ || objective < least_ * (1 - kTie)) return true;
+    if (objective > least_ * (1 + kTie)) return false;
+    return question_.objective == Objective::kCost ? slowdown < best_->slowdown : cost < best_cost_;
   }
 
   template <class ChoiceOf>
   void ConsiderLite(const Resources& sum, const GroupTime& time, const ChoiceOf& choice, const Option& rest) {
-    const double cost = sum.cost_usd + rest.cost_usd, power = sum.power_w + rest.power_w;
-    const double slowdown = Slowdown(time, rest.time);
-    if (!Wanted(cost, power, slowdown)) return;
-    const Choice chosen = choice();
-    if (!Meets(chosen)) return;
-    Take(cost, power, slowdown, rest.choices, &chosen);
+    if (!Wanted(sum.cost_usd + rest.cost_usd, sum.power_w + rest.power_w, Slowdown(time, rest.time))) return;
+    const Option lite = LiteOption(sum, time, choice());
+    if (Meets(lite.Groups())) Consider(Combine(rest, lite));
   }
 
-  void Consider(const Option& a, const Option& b) {
-    const double cost = a.cost_usd + b.cost_usd, power = a.power_w + b.power_w;
-    const double slowdown = Slowdown(a.time, b.time);
-    if (Wanted(cost, power, slowdown))
-      Take(cost, power, slowdown, a.choices, b.choices.empty() ? nullptr : &b.choices[0]);
-  }
-
-  void Take(double cost, double power, double slowdown, const std::vector<Choice>& choices,
-            const Choice* lite) {
-    Mix mix{{}, fabric_};
-    const auto add = [&](const Choice& choice) {
-      mix.groups.push_back(choice.a);
-      if (choice.b.nodes > 0) mix.groups.push_back(choice.b);
-    };
-    for (const Choice& choice : choices) add(choice);
-    if (lite != nullptr) add(*lite);
-    const double objective = ObjectiveOf(cost, power, slowdown);
+  // A whole mix, whose groups meet their limits.
+  void Consider(const Option& option) {
+    const double slowdown = option.time.own + option.time.storage;
+    if (!Wanted(option.cost_usd, option.power_w, slowdown)) return;
+    const Mix mix{{option.Groups().begin(), option.Groups().end()}, fabric_};
+    const double objective = ObjectiveOf(option.cost_usd, option.power_w, slowdown);
     if (question_.front) front_.Insert(objective, slowdown, mix);
-    if (slowdown > most_slowdown_) return;
-    if (!best_mix_ || objective < best_ || (objective == best_ && slowdown < best_slowdown_)) {
-      best_mix_ = std::move(mix);
-      best_ = objective;
-      best_slowdown_ = slowdown;
-      if (!question_.front) at_most_ = std::min(at_most_, objective * (1 + kRounding));
-      if (question_.any) done_ = true;
-    }
+    if (slowdown > most_slowdown_ || !IsBetter(objective, option.cost_usd, slowdown)) return;
+    best_ = FrontPoint{mix, objective, slowdown};
+    best_cost_ = option.cost_usd;
+    least_ = std::min(least_, objective);
+    if (!question_.front) at_most_ = std::min(at_most_, objective * (1 + kRounding));
+    if (question_.any) done_ = true;
   }
 
   const ClusterModel& model_;
@@ -269,10 +272,11 @@ class Searcher {
   const Question& question_;
   const SearchHooks& hooks_;
   double most_cost_, most_power_, most_slowdown_, at_most_;
+  std::vector<std::vector<Group>> device_groups_;  // by kind, all candidates
   Fabric fabric_;
   bool done_ = false;
-  std::optional<Mix> best_mix_;
-  double best_ = kInfinity, best_slowdown_ = kInfinity;
+  std::optional<FrontPoint> best_;
+  double best_cost_ = kInfinity, least_ = kInfinity;
   ParetoFront<Mix> front_;
 };
 

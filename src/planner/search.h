@@ -27,8 +27,8 @@ struct Question {
   // Only mixes whose objective is at most this are of interest. Makes the search faster.
   std::optional<double> at_most;
   // Also those slower than the limit on slowdown: the whole front.
-  bool front = false;
-  bool any = false;  // any mix that meets the limits will do, not the best
+  bool front = false;  // `best` is then one of the front: of equal energies the fastest, not the cheapest
+  bool any = false;    // any mix that meets the limits will do, not the best
 };
 
 struct FrontPoint {
@@ -38,9 +38,10 @@ struct FrontPoint {
 };
 
 struct Answer {
-  std::optional<FrontPoint> best;  // none: no candidate meets the limits
-  std::vector<FrontPoint> front;   // by rising objective; slowdown falls. Empty unless asked for
-  uint64_t candidates = 0;         // that the answer holds for
+  // None: no candidate meets the limits. Of equal costs the fastest mix, of equal energies the cheapest.
+  std::optional<FrontPoint> best;
+  std::vector<FrontPoint> front;  // by rising objective; slowdown falls. Empty unless asked for
+  uint64_t candidates = 0;        // that the answer holds for
   bool stopped = false;
 };
 

@@ -110,13 +110,12 @@ std::string BindingText(const Found& found) {
 }  // namespace
 
 std::string Spell(const Check& check) {
-  const std::string unit = UnitOf(check.limit);
+  const std::string unit = UnitOf(check.limit).empty() ? "" : " " + UnitOf(check.limit);
   const std::string of = check.subject.empty() ? "" : " of " + check.subject;
-  return fmt::format("{}{}: {:.4g}{} where {} {:.4g} {}, {:.1f} % {}", ToString(check.limit), of, check.value,
-                     unit.empty() ? "" : " " + unit, check.at_least ? "at least" : "at most", check.bound,
-                     check.at_least ? "is needed" : "is allowed",
-                     100 * std::abs(check.value - check.bound) / check.bound,
-                     check.value > check.bound ? "over" : "under");
+  return fmt::format(
+      "{}{}: {:.4g}{} where {} {:.4g}{} is {}, {:.1f} % {}", ToString(check.limit), of, check.value, unit,
+      check.at_least ? "at least" : "at most", check.bound, unit, check.at_least ? "needed" : "allowed",
+      100 * std::abs(check.value - check.bound) / check.bound, check.value > check.bound ? "over" : "under");
 }
 
 std::string SearchText(const Found& found) {

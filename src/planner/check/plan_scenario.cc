@@ -9,8 +9,6 @@ namespace spillway::planner {
 namespace {
 
 constexpr double kNsPerMs = 1e6;
-// Requests that a unit holds beyond four per worker: a unit that is full is busy whatever the dice say.
-constexpr uint32_t kQueueBesides = 64;
 
 NodeKind Serving(const Workload& workload) {
   return workload.Baseline(NodeKind::kAccelerator) != nullptr ? NodeKind::kAccelerator
@@ -59,7 +57,6 @@ ServingUnits UnitsOf(const ClusterModel& model, const Mix& mix, const std::strin
     unit.capacity = node_rps;
     unit.workers = static_cast<uint32_t>(workers);
     unit.service = sim::Duration(std::llround(workers / node_rps * 1000 * kNsPerMs));
-    unit.queue_limit = 4 * unit.workers + kQueueBesides;
     units.app.groups.push_back({static_cast<uint32_t>(group.nodes), {unit}});
     units.workers += group.nodes * workers;
     units.capacity_rps += group.nodes * node_rps;
@@ -68,17 +65,19 @@ ServingUnits UnitsOf(const ClusterModel& model, const Mix& mix, const std::strin
   return units;
 }
 
-sim::Scenario ScenarioOf(const ServingUnits& units, const std::vector<double>& rates_rps, uint64_t requests,
+sim::Scenario ScenarioOf(const ServingUnits& units, double rate_rps, uint32_t waiting, uint64_t requests,
                          uint64_t seed) {
   sim::Scenario scenario;
   scenario.name = units.app.name;
   scenario.apps = {units.app};
+  for (sim::ServerGroup& group : scenario.apps[0].groups)
+    for (sim::UnitProfile& unit : group.units) unit.queue_limit = unit.workers + waiting;
   scenario.arrivals = {{sim::ArrivalKind::kPoisson, "poisson", {}}};
   sim::Reports reports;
   reports.name = "answered";
   reports.delay = std::chrono::microseconds(1100);
   scenario.reports = {reports};
-  scenario.axis = {sim::AxisKind::kRate, "rps", rates_rps, 0};
+  scenario.axis = {sim::AxisKind::kRate, "rps", {rate_rps}, 0};
   for (const auto& [policy, server_policy] :
        {std::pair{"wcmp", SPW_SERVER_WCMP}, std::pair{"p2c", SPW_SERVER_P2C}}) {
     sim::PolicyChoice choice;

@@ -22,9 +22,9 @@ struct ServingUnits {
 // whether they can is what a simulation shows.
 [[nodiscard]] ServingUnits UnitsOf(const ClusterModel& model, const Mix& mix, const std::string& name);
 
-// Balanced over nodes by weight and by the better of two, on what agents report; at the given rates
-// (ascending). Latencies count whole; only a full queue loses a request.
-[[nodiscard]] sim::Scenario ScenarioOf(const ServingUnits& units, const std::vector<double>& rates_rps,
+// Balanced over nodes by weight and by the better of two, on what agents report, at this rate. Latencies
+// count whole; only a full queue loses a request: one that holds `waiting` requests beside those served.
+[[nodiscard]] sim::Scenario ScenarioOf(const ServingUnits& units, double rate_rps, uint32_t waiting,
                                        uint64_t requests, uint64_t seed);
 
 }  // namespace spillway::planner

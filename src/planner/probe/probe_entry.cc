@@ -74,6 +74,7 @@ Node EntryOf(const std::vector<ProbePoint>& points, const ProbedMachine& machine
 
 nlohmann::ordered_json NodeJson(const Node& node) {
   nlohmann::ordered_json json = {{"name", node.name}, {"platform", ToString(node.platform)}};
+  json["kinds"] = nlohmann::ordered_json::array();
   for (NodeKind kind : kNodeKinds)
     if (node.Serves(kind)) json["kinds"].push_back(ToString(kind));
   json["cores"] = node.cores;
