@@ -14,6 +14,7 @@
 #include "cmd/exit_code.h"
 #include "cmd/lab_verbs.h"
 #include "cmd/live_verbs.h"
+#include "cmd/plan_verbs.h"
 #include "cmd/show_verbs.h"
 #include "cmd/sim_verbs.h"
 
@@ -41,6 +42,7 @@ int Main(int argc, char** argv) {
   AddBenchVerbs(app, context);
   AddLabVerbs(app, context);
   AddSimVerbs(app, context);
+  AddPlanVerbs(app, context);
 
   try {
     app.parse(argc, argv);

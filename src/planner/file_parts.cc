@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/file_parts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "model/documents.h"
+
+namespace spillway::planner {
+
+using model::Field;
+using model::Problems;
+
+Result<void> ReadDocument(const std::string& text, const std::string& file_name,
+                          const std::function<void(Problems&, const Field&)>& read) {
+  Problems problems(file_name);
+  try {
+    const auto documents = model::LoadDocuments(text);
+    if (documents.size() > 1)
+      problems.Add(documents[1].Mark().line + 1, "", "expected one document, got another");
+    else
+      read(problems, Field{"", 1, documents.empty() ? YAML::Node() : documents[0]});
+  } catch (const YAML::Exception& exception) {
+    problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
+                 fmt::format("expected YAML, got {}", exception.msg));
+  } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
+    problems.Add(1, "", fmt::format("expected YAML, got {}", exception.what()));
+  }
+  if (!problems.none()) return tl::make_unexpected(problems.ToError());
+  return {};
+}
+
+std::vector<std::pair<std::string, Field>> ReadEntries(Problems& problems, const Field& field,
+                                                       const std::string& expected) {
+  std::vector<std::pair<std::string, Field>> entries;
+  problems.Note(field.path, field.line);
+  if (!field.node.IsMap()) {
+    problems.Add(field.line, field.path,
+                 fmt::format("expected {}, got {}", expected, model::Describe(field.node)));
+    return entries;
+  }
+  std::set<std::string> seen;
+  for (const auto& entry : field.node) {
+    const int line = entry.first.Mark().is_null() ? field.line : entry.first.Mark().line + 1;
+    if (!entry.first.IsScalar() || !model::IsName(entry.first.Scalar())) {
+      problems.Add(line, field.path,
+                   fmt::format("expected a name of 1 to 64 letters, digits, '.', '_' or '-' as key, got {}",
+                               model::Describe(entry.first)));
+      continue;
+    }
+    const std::string& key = entry.first.Scalar();
+    const std::string path = field.path + "." + key;
+    if (!seen.insert(key).second) {
+      problems.Add(line, path, "expected once, got it again");
+      continue;
+    }
+    problems.Note(path, line);
+    entries.push_back({key, Field{path, line, entry.second}});
+  }
+  return entries;
+}
+
+void TakeNumber(Problems& problems, double& into, const Field* field, double least, double most) {
+  Take(into, field, [&](const Field& f) { return model::ReadNumber(problems, f, least, most); });
+}
+
+void TakeInteger(Problems& problems, int& into, const Field* field, int least, int most) {
+  Take(into, field, [&](const Field& f) {
+    return model::ReadInteger(problems, f, static_cast<uint64_t>(least), static_cast<uint64_t>(most));
+  });
+}
+
+std::optional<size_t> ReadChoice(Problems& problems, const Field& field,
+                                 const std::vector<std::string>& words) {
+  const std::string expected = fmt::format("one of {}", fmt::join(words, ", "));
+  const auto text = model::ReadText(problems, field, expected);
+  if (!text) return std::nullopt;
+  const auto found = std::find(words.begin(), words.end(), *text);
+  if (found != words.end()) return static_cast<size_t>(found - words.begin());
+  problems.Add(field.line, field.path,
+               fmt::format("expected {}, got {}", expected, model::Describe(field.node)));
+  return std::nullopt;
+}
+
+}  // namespace spillway::planner

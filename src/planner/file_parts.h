@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What catalogue and workload files have in common: one YAML document each, read whole or not at all.
+// Values are read by model/scalars.h. Threading: none keeps state.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/error.h"
+#include "model/reader.h"
+#include "model/scalars.h"
+
+namespace spillway::planner {
+
+// Calls `read` with the document's root. Errors: kBadInput, a line per problem, "file:line: key: expected
+// what, got what".
+[[nodiscard]] Result<void> ReadDocument(
+    const std::string& text, const std::string& file_name,
+    const std::function<void(model::Problems&, const model::Field&)>& read);
+
+// The entries of a map whose keys are names that the file chooses. Tells of what is no map, of keys that
+// are no names, and of repeated ones.
+std::vector<std::pair<std::string, model::Field>> ReadEntries(model::Problems& problems,
+                                                              const model::Field& field,
+                                                              const std::string& expected);
+
+// `into` keeps its default where the key is absent or wrong.
+template <class T, class Read>
+void Take(T& into, const model::Field* field, Read read) {
+  if (field == nullptr) return;
+  if (auto value = read(*field)) into = static_cast<T>(*value);
+}
+
+// A number in [least, most], or `into` as it was.
+void TakeNumber(model::Problems& problems, double& into, const model::Field* field, double least,
+                double most);
+void TakeInteger(model::Problems& problems, int& into, const model::Field* field, int least, int most);
+
+// One of `words`, as its index.
+std::optional<size_t> ReadChoice(model::Problems& problems, const model::Field& field,
+                                 const std::vector<std::string>& words);
+
+// At least one number, ascending.
+template <class Number>
+std::vector<Number> ReadAscending(model::Problems& problems, const model::Field& field, double least,
+                                  double most) {
+  std::vector<Number> numbers;
+  for (const model::Field& entry : model::ReadList(problems, field, "a list of numbers, ascending")) {
+    const auto number = std::is_integral_v<Number> ? [&]() -> std::optional<double> {
+      const auto whole =
+          model::ReadInteger(problems, entry, static_cast<uint64_t>(least), static_cast<uint64_t>(most));
+      return whole ? std::optional<double>(static_cast<double>(*whole)) : std::nullopt;
+    }()
+        : model::ReadNumber(problems, entry, least, most);
+    if (!number) continue;
+    if (!numbers.empty() && *number <= static_cast<double>(numbers.back()))
+      problems.Add(entry.line, entry.path, "expected more than the number before it");
+    numbers.push_back(static_cast<Number>(*number));
+  }
+  if (field.node.IsSequence() && field.node.size() == 0)
+    problems.Add(field.line, field.path, "expected at least one number, got an empty list");
+  return numbers;
+}
+
+}  // namespace spillway::planner
