@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "dispatch/event.h"
+#include "dispatch/window.h"
 #include "model/error.h"
 
 namespace spillway::dispatch {
@@ -175,6 +176,15 @@ class Domain {
   // then). Errors: kBadInput, kConflict (a directed queue that has its port), kUnavailable, kSystem.
   [[nodiscard]] virtual Result<uint16_t> AddQueue(const QueueOptions& options) = 0;
   [[nodiscard]] virtual Result<std::unique_ptr<Port>> AddPort(const PortOptions& options) = 0;
+
+  // A window for remote producers (window.h), whose events go to its queue; that has one shard. Workers of
+  // the queue must poll: nothing tells a sleeping one. Errors: kBadInput, kUnavailable with event devices,
+  // kSystem.
+  [[nodiscard]] virtual Result<std::shared_ptr<Window>> OpenWindow(const WindowOptions&) {
+    return Fail(ErrorCode::kUnavailable, "windows need the engine native");
+  }
+  // Nothing more is taken from it. What it still holds is its producer's loss: drain it first.
+  virtual void CloseWindow(const Window&) {}
 
   // Looks for workers past the deadline and hands their events on, in their place in their flows; returns how
   // many events. Each is handed out a second time; what the hung worker says of it later is refused, so that

@@ -102,6 +102,22 @@ void NativeDomain::Remove(NativePort& port) {
   Add(departed_, port.Statistics());
 }
 
+Result<std::shared_ptr<Window>> NativeDomain::OpenWindow(const WindowOptions& options) {
+  NativeQueue* const target = queue(options.queue);
+  if (target == nullptr)
+    return Fail(ErrorCode::kBadInput, fmt::format("window: there is no queue {}", options.queue));
+  if (target->shards() != 1)
+    return Fail(ErrorCode::kBadInput, fmt::format("window: queue {} has several shards", options.queue));
+  return Window::Create(options).map([&](std::shared_ptr<Window> window) {
+    target->shard(0).AttachWindow(window);
+    return window;
+  });
+}
+
+void NativeDomain::CloseWindow(const Window& window) {
+  if (NativeQueue* const target = queue(window.header().queue)) target->shard(0).DetachWindow(window);
+}
+
 size_t NativeDomain::HandOnHung() {
   if (options_.deadline.count() == 0) return 0;
   std::lock_guard lock(mutex_);

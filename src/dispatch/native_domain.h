@@ -29,6 +29,8 @@ class NativeDomain final : public Domain {
 
   [[nodiscard]] Result<uint16_t> AddQueue(const QueueOptions& options) override;
   [[nodiscard]] Result<std::unique_ptr<Port>> AddPort(const PortOptions& options) override;
+  [[nodiscard]] Result<std::shared_ptr<Window>> OpenWindow(const WindowOptions& options) override;
+  void CloseWindow(const Window& window) override;
   size_t HandOnHung() override;
   [[nodiscard]] DomainStatistics Statistics() const override;
 

@@ -32,6 +32,7 @@ NativePort::NativePort(NativeDomain& domain, const PortOptions& options, uint32_
       purse_(domain.credits(), PurseQuantum(domain.options())) {
   taker_.worker = worker;
   taker_.sequence = sequence;
+  taker_.purse = &purse_;
   if (options.event_fd) {
     event_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     domain_.sleepers().SetEventFd(worker, event_fd_);

@@ -25,11 +25,13 @@ bool NativeShard::Ready() const {
   for (unsigned used = used_.load(std::memory_order_acquire); used != 0; used &= used - 1) {
     if (rings_[std::countr_zero(used)].load(std::memory_order_relaxed)->Ready()) return true;
   }
-  return aside_.load(std::memory_order_relaxed) != 0;
+  // Who may look into a window is who has the lock, so with windows every look is a try.
+  return aside_.load(std::memory_order_relaxed) != 0 || window_count_.load(std::memory_order_relaxed) != 0;
 }
 
 int NativeShard::Take(Taker& taker, Event* into, size_t most, uint64_t& ticket, uint64_t& wake_owners) {
-  const bool shared = kind_ != Kind::kDirected;
+  const bool windows = window_count_.load(std::memory_order_acquire) != 0;
+  const bool shared = kind_ != Kind::kDirected || windows;
   if (shared && !lock_.Try()) return -1;
   const unsigned used = used_.load(std::memory_order_acquire);
   size_t taken = 0;
@@ -56,6 +58,7 @@ int NativeShard::Take(Taker& taker, Event* into, size_t most, uint64_t& ticket, 
       taken += TakeRing(priority, taker, into + taken, most - taken, wake_owners);
     }
   }
+  if (windows && taken < most) taken += TakeWindows(taker, into + taken, most - taken, wake_owners);
   if (kind_ == Kind::kOrdered) next_ticket_ += taken - from_rings;
   if (owners_) aside_.store(static_cast<uint32_t>(owners_->waiting()), std::memory_order_relaxed);
   if (shared) lock_.Unlock();
@@ -118,12 +121,54 @@ size_t NativeShard::TakeRing(uint8_t priority, Taker& taker, Event* into, size_t
       taken++;
       continue;
     }
-    const uint32_t owner = owners_->SetAside(into[taken]);
-    if (owner != 0) wake_owners |= 1ULL << (owner - 1);
-    taker.deferred++;
+    SetAside(taker, into[taken], wake_owners);
   }
   taker.sequence = sequence;
   return taken;
+}
+
+void NativeShard::SetAside(Taker& taker, const Event& event, uint64_t& wake_owners) {
+  const uint32_t owner = owners_->SetAside(event);
+  if (owner != 0) wake_owners |= 1ULL << (owner - 1);
+  taker.deferred++;
+}
+
+size_t NativeShard::TakeWindows(Taker& taker, Event* into, size_t most, uint64_t& wake_owners) {
+  size_t taken = 0;
+  for (const auto& window : windows_) {
+    if (taken == most || !window->Ready()) continue;
+    bool refilled = false;
+    const uint32_t credits = taker.purse->Take(static_cast<uint32_t>(most - taken), refilled);
+    const size_t got = window->Take(into + taken, credits);
+    taker.purse->Put(credits - static_cast<uint32_t>(got));
+    if (!owners_) {
+      taken += got;
+      taker.sequence += got;
+      continue;
+    }
+    const size_t end = taken + got;
+    for (size_t i = taken; i < end; i++) {
+      if (owners_->Claim(taker.worker, taker.sequence + 1, FlowOwners::BucketOf(into[i].flow))) {
+        taker.sequence++;
+        into[taken++] = into[i];
+      } else {
+        SetAside(taker, into[i], wake_owners);
+      }
+    }
+  }
+  return taken;
+}
+
+void NativeShard::AttachWindow(std::shared_ptr<Window> window) {
+  TryLockHold hold(&lock_);
+  windows_.push_back(std::move(window));
+  window_count_.store(static_cast<uint32_t>(windows_.size()), std::memory_order_release);
+}
+
+void NativeShard::DetachWindow(const Window& window) {
+  TryLockHold hold(&lock_);
+  std::erase_if(windows_, [&](const auto& attached) { return attached.get() == &window; });
+  window_count_.store(static_cast<uint32_t>(windows_.size()), std::memory_order_release);
 }
 
 void NativeShard::HandBack(uint32_t worker, const std::vector<Event>& events,

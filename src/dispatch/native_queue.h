@@ -10,11 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "dispatch/credit_pool.h"
 #include "dispatch/domain.h"
 #include "dispatch/flow_owners.h"
 #include "dispatch/reorder.h"
 #include "dispatch/slot_ring.h"
 #include "dispatch/try_lock.h"
+#include "dispatch/window.h"
 
 namespace spillway::dispatch {
 
@@ -23,6 +25,7 @@ struct Taker {
   uint32_t worker = 0;
   uint64_t sequence = 0;  // of the last event taken
   uint64_t flows_taken = 0, deferred = 0;
+  CreditPurse* purse = nullptr;  // pays for what comes in by windows
 };
 
 class NativeShard {
@@ -47,6 +50,9 @@ class NativeShard {
   // it with none.
   void HandBack(uint32_t worker, const std::vector<Event>& events, const std::vector<uint64_t>& tickets);
 
+  void AttachWindow(std::shared_ptr<Window> window);
+  void DetachWindow(const Window& window);
+
   Reorder& reorder() { return *reorder_; }
   uint64_t Waiting() const;
   uint64_t Enqueued() const;
@@ -62,6 +68,8 @@ class NativeShard {
   void Open(uint8_t priority);
   size_t TakeReturned(Taker& taker, Event* into, size_t most, uint64_t& ticket);
   size_t TakeSetAside(Taker& taker, Event* into, size_t most);
+  size_t TakeWindows(Taker& taker, Event* into, size_t most, uint64_t& wake_owners);
+  void SetAside(Taker& taker, const Event& event, uint64_t& wake_owners);
   size_t TakeRing(uint8_t priority, Taker& taker, Event* into, size_t most, uint64_t& wake_owners);
 
   const Kind kind_;
@@ -80,6 +88,8 @@ class NativeShard {
   std::unique_ptr<FlowOwners> owners_;
   std::unique_ptr<Reorder> reorder_;
   std::deque<Returned> returned_;
+  std::vector<std::shared_ptr<Window>> windows_;
+  std::atomic<uint32_t> window_count_{0};
   std::atomic<uint32_t> aside_{0};  // events in owners_ and returned_: for those who only look
 };
 

@@ -46,8 +46,10 @@ static_assert(std::endian::native == std::endian::little,
 // What Enqueue compares to find runs: queue, priority and op in one number.
 inline uint32_t KeyOf(const Event& event) { return static_cast<uint32_t>(MetaOf(event) >> 32); }
 
+// The word that says "filled" is the last in memory: what writes a slot from afar does so in order of
+// address.
 struct alignas(16) Slot {
-  std::atomic<uint64_t> meta, user;
+  std::atomic<uint64_t> user, meta;
 };
 
 // Zeroed memory that costs nothing until it is touched. T: all zero is a state it may start from.
