@@ -1,3 +1,5 @@
+include(Precompiled)
+
 # spillway_room(NAME SOURCES a.cc b.cc [LINK targets...])
 # One room of the house: a static library spillway_<NAME>, and a check that each of its headers
 # compiles on its own.
@@ -5,6 +7,7 @@ function(spillway_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;LINK" ${ARGN})
   add_library(spillway_${name} STATIC ${ROOM_SOURCES})
   target_link_libraries(spillway_${name} PUBLIC spillway_core fmt::fmt ${ROOM_LINK})
+  spillway_precompile(spillway_${name} rooms)
   file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
   foreach(header ${headers})
     get_filename_component(stem ${header} NAME_WE)
@@ -18,15 +21,25 @@ function(spillway_room name)
   endif()
 endfunction()
 
+# spillway_check_pointers(TARGET): with the sanitizer's checks of every pointer's use.
+function(spillway_check_pointers target)
+  if(SPILLWAY_SANITIZE MATCHES undefined)
+    target_compile_options(${target} PRIVATE -fsanitize=${SPILLWAY_POINTER_CHECKS})
+  endif()
+endfunction()
+
 # spillway_test(NAME SOURCES a_test.cc [LINK targets...] [LABELS label...])
-# A GoogleTest program; label `privileged` for tests that need root (BPF, namespaces).
+# A GoogleTest program; label `privileged` for tests that need root (BPF, namespaces). The target
+# privileged_tests builds those and what they run.
 function(spillway_test name)
   cmake_parse_arguments(TEST "" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
+  spillway_precompile(${name} tests)
   if("privileged" IN_LIST TEST_LABELS AND NOT SPILLWAY_PRIVILEGED_TESTS)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   elseif(TEST_LABELS)
+    add_dependencies(privileged_tests ${name})
     # Whole program at once: privileged fixtures are dear to set up.
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABELS}" RUN_SERIAL TRUE TIMEOUT 900)

@@ -166,9 +166,13 @@ Plan MakePlan(const TestbedSpec& spec, const Paths& paths) {
       if (spec.agent.run) {
         const std::string file = fmt::format("{}/{}.agent.yaml", paths.folder, label);
         plan.files[file] = AgentYaml(spec, listeners, *server.code, server.units.size(), server.key_file);
-        unit.agent =
-            ProcessPlan{label + ".agent",  link.netns,   {paths.programs + "/spillway-agent", "-c", file},
-                        spec.cpus.daemons, std::nullopt, {}};
+        unit.agent = ProcessPlan{label + ".agent",
+                                 link.netns,
+                                 {paths.programs + "/spillway-agent", "-c", file},
+                                 spec.cpus.daemons,
+                                 std::nullopt,
+                                 {},
+                                 {}};
       }
       server.units.push_back({u.name, u.kind, unit.address, u.capacity, false});
       plan.config.data_plane.interfaces.push_back(label);
@@ -195,7 +199,8 @@ Plan MakePlan(const TestbedSpec& spec, const Paths& paths) {
                   "--run-dir", paths.folder, "--api", plan.api_socket},
                  spec.cpus.daemons,
                  std::nullopt,
-                 {{}, plan.api_socket}};
+                 {{}, plan.api_socket},
+                 {}};
   return plan;
 }
 

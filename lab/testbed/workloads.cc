@@ -145,7 +145,7 @@ WorkloadPlan PlanWorkload(const TestbedSpec& spec, const model::Config& config, 
   WorkloadPlan plan;
   const std::vector<std::string> addresses = Addresses(config, unit);
   const std::string conf = fmt::format("{}/{}.conf", paths.folder, unit.label);
-  ProcessPlan process{unit.label, unit.netns, {}, spec.cpus.units, unit.spec.quota, {}};
+  ProcessPlan process{unit.label, unit.netns, {}, spec.cpus.units, unit.spec.quota, {}, {}};
   const std::vector<model::ServicePort> dns = {{model::Protocol::kUdp, 53}, {model::Protocol::kTcp, 53}};
   switch (unit.spec.runs) {
     case Workload::kNone:

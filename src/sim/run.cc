@@ -132,10 +132,10 @@ class Cluster {
     agent.reports = setup_.reports;
     const double base = static_cast<double>(station.unloaded()) +
                         1.5 * service_times_.MeanDeviation() * static_cast<double>(station.service());
-    agent.learnt.base_us = static_cast<uint32_t>(std::max(1.0, std::round(base / 1000)));
-    agent.learnt.span_us = static_cast<uint32_t>(std::max<Time>(1, station.unloaded() / 1000));
-    agent.learnt.workers = static_cast<uint16_t>(unit.profile->workers);
-    agent.learnt.slot_ns = static_cast<uint32_t>(std::clamp<Time>(station.slot(), 1, UINT32_MAX));
+    agent.known.base_us = static_cast<uint32_t>(std::max(1.0, std::round(base / 1000)));
+    agent.known.span_us = static_cast<uint32_t>(std::max<Time>(1, station.unloaded() / 1000));
+    agent.workers = static_cast<uint16_t>(unit.profile->workers);
+    agent.known.slot_ns = static_cast<uint32_t>(std::clamp<Time>(station.slot(), 1, UINT32_MAX));
     const Time threshold =
         trigger.of_unloaded ? station.unloaded() : trigger.threshold.value_or(setup_.app->threshold).count();
     if (setup_.policy->unit_policy == SPW_UNIT_P4MITE)

@@ -85,7 +85,7 @@ struct Reports {
   Duration delay{0};     // from the event to the moment when the switch has it, the wire included
   Duration jitter{0};    // uniform, on top of delay; reports may overtake each other and are then stale
   double loss = 0;       // share of reports lost, 0..1
-  bool learned = false;  // base, slot and workers as an agent would learn them; false: as they are
+  bool learned = false;  // base, span and slot as an agent learns them; false: as they are
   bool operator==(const Reports&) const = default;
 };
 

@@ -73,11 +73,12 @@ std::string NameOf(const Reports& reports) {
   if (reports.delay != kReportDelay) name += "-delay-" + Milliseconds(reports.delay);
   if (reports.jitter.count() > 0) name += "-jitter-" + Milliseconds(reports.jitter);
   if (reports.loss > 0) name += fmt::format("-loss-{}pct", 100 * reports.loss);
+  if (reports.learned) name += "-learned";
   return name;
 }
 
 Reports ReadOneReports(Problems& problems, const Field& field) {
-  MapReader map(problems, field, {"name", "period", "delay", "jitter", "loss_pct"});
+  MapReader map(problems, field, {"name", "period", "delay", "jitter", "loss_pct", "learned"});
   Reports reports;
   reports.delay = kReportDelay;
   const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(0), kLongest); };
@@ -86,6 +87,7 @@ Reports ReadOneReports(Problems& problems, const Field& field) {
   Take(reports.jitter, map.Find("jitter"), time);
   if (const Field* f = map.Find("loss_pct"))
     if (auto pct = model::ReadNumber(problems, *f, 0, 100)) reports.loss = *pct / 100;
+  Take(reports.learned, map.Find("learned"), [&](const Field& f) { return model::ReadBool(problems, f); });
   reports.name = NameOf(reports);
   Take(reports.name, map.Find("name"), [&](const Field& f) { return model::ReadName(problems, f); });
   return reports;

@@ -18,6 +18,7 @@ UnitAgent::UnitAgent(Station& station, const AgentSetup& setup)
       setup_(setup),
       watches_answers_(setup.reports->period.count() == 0 || setup.busy_over > 0),
       random_(setup.seed) {
+  if (setup_.reports->learned) learning_.emplace(setup_.workers);
   // Agents do not start together.
   if (setup_.reports->period.count() > 0)
     next_tick_ = static_cast<Time>(random_.Uniform() * static_cast<double>(setup_.reports->period.count()));
@@ -53,6 +54,7 @@ bool UnitAgent::Step(Time now) {
 }
 
 void UnitAgent::See(const Station::Sight& sight) {
+  if (learning_) learning_->See(sight);
   if (!sight.answered) return;
   latency_ += (sight.latency - latency_) / 8;
   const bool over = setup_.busy_over > 0 && sight.latency > setup_.busy_over;
@@ -74,6 +76,7 @@ void UnitAgent::See(const Station::Sight& sight) {
 
 void UnitAgent::Send(Time at) {
   const Reports& how = *setup_.reports;
+  if (learning_) learning_->Look(at, station_.queue());
   sent_++;
   sequence_++;
   if (how.loss > 0 && random_.Uniform() <= how.loss) {
@@ -94,10 +97,11 @@ void UnitAgent::Send(Time at) {
   report.queue = static_cast<__u16>(std::min<uint32_t>(station_.queue(), 65535));
   report.latency_us = static_cast<__u32>(latency_ / 1000);
   report.completed = static_cast<__u32>(station_.completed());
-  report.base_us = setup_.learnt.base_us;
-  report.span_us = setup_.learnt.span_us;
-  report.slot_ns = setup_.learnt.slot_ns;
-  report.workers = setup_.learnt.workers;
+  const agent::Learnt learnt = learning_ ? learning_->learnt() : setup_.known;
+  report.base_us = learnt.base_us;
+  report.span_us = learnt.span_us;
+  report.slot_ns = learnt.slot_ns;
+  report.workers = setup_.workers;
   report.age_us = static_cast<__u32>(std::min(how.delay.count(), kOwnDelay) / 1000);
   report.period_us = static_cast<__u32>(how.period.count() / 1000);
   under_way_.Push(packet);

@@ -5,24 +5,21 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "core/report.h"
 #include "sim/event_queue.h"
+#include "sim/learning.h"
 #include "sim/random.h"
 #include "sim/scenario.h"
 #include "sim/station.h"
 
 namespace spillway::sim {
 
-// What an agent has learnt of its unit: core/report.h.
-struct Learnt {
-  uint32_t base_us = 0, span_us = 0, slot_ns = 0;
-  uint16_t workers = 0;
-};
-
 struct AgentSetup {
   const Reports* reports = nullptr;
-  Learnt learnt;
+  agent::Learnt known;  // what reports say of the unit, unless the agent learns it (Reports::learned)
+  uint16_t workers = 0;
   Time busy_over = 0;      // p4mite's threshold; 0: never busy
   Time second_report = 0;  // > 0: available again so long after each trip
   uint64_t seed = 0;
@@ -65,6 +62,7 @@ class UnitAgent {
   AgentSetup setup_;
   bool watches_answers_;  // an answer may send a report: those by time alone need not be stepped through
   Random random_;
+  std::optional<Learning> learning_;
   EventQueue<UnderWay> under_way_;
   Time next_tick_ = 0;  // periodic: of the grid; else when a heartbeat is due
   Time pulse_end_ = kNever;

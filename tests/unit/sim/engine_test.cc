@@ -157,6 +157,25 @@ TEST(Reports, LostAndLateOnesCostHeadroomLittle) {
 }
 
 // Without reports a unit is silent and gets its share by capacity: never more, and never nothing.
+// The agent's learner in the loop: what it makes of the answers serves as well as the truth, and at once
+// from a cold start.
+TEST(Reports, OfLearningAgentsDoAboutAsWellAsOfThoseThatKnow) {
+  for (const Duration period : {Duration(0), Duration(20ms)}) {
+    Scenario scenario = Dns({20, 60, 80, 90});
+    scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM)};
+    scenario.reports[0].period = period;
+    scenario.reports.push_back(scenario.reports[0]);
+    scenario.reports[1].learned = true;
+    const SweepResult sweep = RunSweep(scenario, 2, nullptr, nullptr);
+    ASSERT_EQ(sweep.rows.size(), 8u);
+    for (size_t i = 0; i < 8; i += 2) {
+      const double known = sweep.rows[i].result.p99_ms, learned = sweep.rows[i + 1].result.p99_ms;
+      EXPECT_LE(learned, known * 1.1) << sweep.rows[i].axis;
+      EXPECT_NE(learned, known) << "nothing was learnt";
+    }
+  }
+}
+
 TEST(Reports, AnAgentThatIsNeverHeardLeavesSharesByCapacity) {
   Scenario scenario = Dns({50});
   scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM)};

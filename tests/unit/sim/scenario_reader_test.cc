@@ -128,12 +128,12 @@ TEST(ScenarioFile, Axes) {
 
 TEST(ScenarioFile, Reports) {
   const auto reports = Parse(WithLine("reports: [{name: fast, delay: 0}, {period: 20ms, delay: 100ms, "
-                                      "jitter: 2.5ms, loss_pct: 20}, {}]"))
+                                      "jitter: 2.5ms, loss_pct: 20, learned: true}, {}]"))
                            .reports;
   EXPECT_THAT(reports,
               ElementsAre(Reports{"fast", Duration(0), Duration(0), Duration(0), 0, false},
-                          Reports{"every-20ms-delay-100ms-jitter-2.5ms-loss-20pct", milliseconds(20),
-                                  milliseconds(100), microseconds(2500), 0.2, false},
+                          Reports{"every-20ms-delay-100ms-jitter-2.5ms-loss-20pct-learned", milliseconds(20),
+                                  milliseconds(100), microseconds(2500), 0.2, true},
                           Reports{"answered", Duration(0), microseconds(1100), Duration(0), 0, false}));
 }
 

@@ -1,0 +1,37 @@
+# spillway_precompile(TARGET KIND): TARGET's C++ sources start from a precompiled file of the headers that
+# most of them include. KIND is `rooms` (the standard library, fmt, JSON, our result type) or `tests` (those
+# and GoogleTest). It saves time only: a file still names every header it uses. Presets `debug` and `bench`
+# build without, and the header checks (spillway_<room>_headers) as well, so that a missing one is noticed.
+option(SPILLWAY_PRECOMPILED "Compile the most included headers once" ON)
+
+set(SPILLWAY_ROOMS_HEADERS
+  <algorithm> <array> <charconv> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional> <map>
+  <memory> <optional> <set> <span> <sstream> <string> <string_view> <utility> <vector>
+  <fmt/format.h> <nlohmann/json.hpp> <tl/expected.hpp>)
+set(SPILLWAY_TESTS_HEADERS ${SPILLWAY_ROOMS_HEADERS} <random> <gmock/gmock.h> <gtest/gtest.h>)
+
+# The target that owns KIND's precompiled file; the others take it over.
+function(spillway_precompiled_owner kind)
+  set(owner spillway_precompiled_${kind})
+  if(TARGET ${owner})
+    return()
+  endif()
+  set(source ${CMAKE_BINARY_DIR}/precompiled/${kind}.cc)
+  file(GENERATE OUTPUT ${source} CONTENT "// Here for its precompiled header.\n")
+  string(TOUPPER ${kind} list)
+  foreach(header ${SPILLWAY_${list}_HEADERS})
+    list(APPEND headers "$<$<COMPILE_LANGUAGE:CXX>:${header}$<ANGLE-R>>")
+  endforeach()
+  add_library(${owner} OBJECT EXCLUDE_FROM_ALL ${source})
+  # What its users link decides macros that the headers read.
+  target_link_libraries(${owner} PRIVATE fmt::fmt $<$<STREQUAL:${kind},tests>:GTest::gtest>)
+  target_precompile_headers(${owner} PRIVATE ${headers})
+endfunction()
+
+function(spillway_precompile target kind)
+  if(SPILLWAY_PRECOMPILED)
+    spillway_precompiled_owner(${kind})
+    target_link_libraries(${target} PRIVATE fmt::fmt)
+    target_precompile_headers(${target} REUSE_FROM spillway_precompiled_${kind})
+  endif()
+endfunction()
