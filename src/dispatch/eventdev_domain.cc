@@ -158,6 +158,8 @@ class EventdevDomain final : public Domain {
     for (size_t i = 0; i < queues_.size(); i++) {
       rte_event_queue_conf queue{};
       rte_event_queue_default_conf_get(id_, static_cast<uint8_t>(i), &queue);
+      // The default is an ordered queue of one event at a time.
+      queue.nb_atomic_order_sequences = 1024;
       queue.schedule_type = ScheduleTypeOf(static_cast<uint16_t>(i));
       queue.event_queue_cfg = queues_[i].kind == Kind::kDirected ? RTE_EVENT_QUEUE_CFG_SINGLE_LINK : 0;
       if (rte_event_queue_setup(id_, static_cast<uint8_t>(i), &queue) < 0) return false;

@@ -69,14 +69,16 @@ size_t RemoteProducer::Enqueue(std::span<const Event> events) {
     credits_ += got;
   }
   const size_t count = std::min<uint64_t>(events.size(), credits_);
-  for (size_t i = 0; i < count; i++, tail_++) {
-    Slot& slot = slots_[tail_ & mask_];
+  // The last first, as in SlotRing: the consumer comes when all is written.
+  for (size_t i = count; i-- > 0;) {
+    Slot& slot = slots_[(tail_ + i) & mask_];
     Event event = events[i];
     event.queue = header_.queue;
     event.op = Op::kNew;
     slot.user.store(event.user, std::memory_order_relaxed);
-    slot.meta.store(MetaOf(event) | LapOf(tail_, bits_), std::memory_order_release);
+    slot.meta.store(MetaOf(event) | LapOf(tail_ + i, bits_), std::memory_order_release);
   }
+  tail_ += count;
   credits_ -= count;
   return count;
 }

@@ -16,6 +16,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdint>
@@ -83,20 +84,13 @@ class SlotRing {
 
   // Any thread that has credits for the events. `op` replaces the events' own.
   void Put(const Event* events, size_t count, Op op) {
-    uint64_t place = tail_.fetch_add(count, std::memory_order_acq_rel);
+    const uint64_t place = tail_.fetch_add(count, std::memory_order_acq_rel);
     const uint64_t op_bits = static_cast<uint64_t>(op) << kOpShift;
-    while (count > 0) {
-      const size_t at = place & mask_;
-      const size_t part = count < mask_ + 1 - at ? count : mask_ + 1 - at;
-      const uint64_t top = LapOf(place, bits_) | op_bits;
-      for (size_t i = 0; i < part; i++) {
-        slots_[at + i].user.store(events[i].user, std::memory_order_relaxed);
-        slots_[at + i].meta.store((MetaOf(events[i]) << 8 >> 8) | top, std::memory_order_release);
-      }
-      events += part;
-      place += part;
-      count -= part;
-    }
+    const size_t at = place & mask_;
+    const size_t before_wrap = std::min<size_t>(count, mask_ + 1 - at);
+    if (before_wrap < count)
+      Fill(slots_, events + before_wrap, count - before_wrap, LapOf(place + before_wrap, bits_) | op_bits);
+    Fill(slots_ + at, events, before_wrap, LapOf(place, bits_) | op_bits);
   }
 
   // The consumer's side; `head_` is read by others only to judge whether a look is worth while.
@@ -137,6 +131,15 @@ class SlotRing {
   }
 
  private:
+  // From the last to the first: the consumer waits for the first, so it comes for these cache lines once they
+  // are all written, and does not take them away from under the producer's hands.
+  static void Fill(Slot* slots, const Event* events, size_t count, uint64_t top) {
+    for (size_t i = count; i-- > 0;) {
+      slots[i].user.store(events[i].user, std::memory_order_relaxed);
+      slots[i].meta.store((MetaOf(events[i]) << 8 >> 8) | top, std::memory_order_release);
+    }
+  }
+
   const int bits_;
   const uint64_t mask_;
   const ZeroedArray<Slot> memory_;

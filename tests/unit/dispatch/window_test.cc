@@ -135,8 +135,9 @@ TEST_F(Windows, WithoutDomainCreditsEventsWaitInTheWindow) {
 }
 
 TEST_F(Windows, RubbishClosesTheWindowAndIsCounted) {
-  for (const uint64_t meta : {kLapBit | uint64_t{999} << 32, kLapBit | uint64_t{7} << 48,
-                              kLapBit | uint64_t{3} << kOpShift, ~0ULL}) {
+  const std::vector<uint64_t> rubbish = {kLapBit | uint64_t{999} << 32, kLapBit | uint64_t{7} << 48,
+                                         kLapBit | uint64_t{3} << kOpShift, ~uint64_t{0}};
+  for (const uint64_t meta : rubbish) {
     auto window = OpenWindow();
     auto producer = Map(*window);
     EXPECT_EQ(PutRemote(*producer, 1, 1), 1u);
