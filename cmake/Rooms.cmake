@@ -30,7 +30,8 @@ endfunction()
 
 # spillway_test(NAME SOURCES a_test.cc [LINK targets...] [LABELS label...])
 # A GoogleTest program; label `privileged` for tests that need root (BPF, namespaces). The target
-# privileged_tests builds those and what they run.
+# privileged_tests builds those and what they run; unsanitized_tests what the label `unsanitized` needs:
+# tests that must not meet instrumented code.
 function(spillway_test name)
   cmake_parse_arguments(TEST "" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})

@@ -97,7 +97,9 @@ TEST_F(PlanCli, SimulateComparesPlanAndSimulator) {
 }
 
 TEST_F(PlanCli, PaperMatchesOrSaysWhyNot) {
-  for (const json& row : Document({"paper"})["rows"])
+  const json document = Document({"paper"});
+  ASSERT_FALSE(document["rows"].empty());
+  for (const json& row : document["rows"])
     EXPECT_TRUE(row["match"].get<bool>() || !row["reason"].get<std::string>().empty()) << row;
 }
 

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/dispatch/dispatch_bench.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "bench/dispatch/measure.h"
+#include "report/percentile.h"
+
+namespace spillway::bench {
+namespace {
+
+using dispatch::Kind;
+using nlohmann::ordered_json;
+
+constexpr double kLightRate = 1e5;  // one event every 10 us
+
+struct Row {
+  std::string part, engine, kind, varied;
+  size_t burst = 32;
+  bool in_order = true;
+  bool two_stage = false;
+  std::optional<DomainRigOptions> domain;  // a guideline's; else by engine and kind
+
+  std::vector<double> mevents_per_s, cpu_s, enqueue_cycles, p50_us, p99_us, p999_us, light_p50_us,
+      light_p99_us, achieved;
+  bool dead = false;  // the machine lacks the engine
+};
+
+std::vector<Row> EngineRows() {
+  std::vector<Row> rows;
+  for (const RigKind& kind : RigKinds()) {
+    for (size_t burst : {1, 32}) {
+      Row row;
+      row.part = "engines";
+      row.engine = kind.engine;
+      row.kind = kind.kind;
+      row.burst = burst;
+      row.in_order = kind.kind != "distributor" && kind.kind != "unordered";
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+std::vector<Row> GuidelineRows() {
+  std::vector<Row> rows;
+  auto add = [&](const std::string& varied, size_t burst,
+                 const std::function<void(DomainRigOptions&)>& change) {
+    Row row;
+    row.part = "guideline";
+    row.engine = "native";
+    row.burst = burst;
+    row.varied = varied;
+    row.domain.emplace();
+    change(*row.domain);
+    row.kind = std::string(ToString(row.domain->queue.kind));
+    row.in_order = row.domain->priorities == 1 && row.domain->queue.shards == 1;
+    rows.push_back(std::move(row));
+  };
+  for (size_t burst : {2, 4, 8, 16, 64}) add(fmt::format("burst {}", burst), burst, [](DomainRigOptions&) {});
+  add("wait sleep", 32, [](DomainRigOptions& options) { options.wait = dispatch::Wait::kSleep; });
+  add("wait umwait", 32, [](DomainRigOptions& options) { options.wait = dispatch::Wait::kUmwait; });
+  add("8 priorities", 32, [](DomainRigOptions& options) { options.priorities = dispatch::kPriorities; });
+  add("4 shards", 32, [](DomainRigOptions& options) { options.queue.shards = 4; });
+  add("deadline", 32, [](DomainRigOptions& options) { options.deadline = true; });
+  return rows;
+}
+
+Result<void> MeasureRow(Row& row, const DispatchBenchOptions& options) {
+  if (row.dead) return {};
+  const auto make = [&] {
+    return row.domain ? MakeDomainRig(row.engine, *row.domain) : MakeRig({row.engine, row.kind});
+  };
+  auto rig = make();
+  if (!rig) {
+    row.dead = rig.error().code == ErrorCode::kUnavailable;
+    return row.dead ? Result<void>() : tl::make_unexpected(rig.error());
+  }
+  auto wrong = [&](const Error& error) {
+    return Fail(error.code,
+                fmt::format("{} {}, burst {}: {}", row.engine, row.kind, row.burst, error.message));
+  };
+  const auto throughput = MeasureThroughput(**rig, row.burst, row.in_order, options.duration);
+  if (!throughput) return wrong(throughput.error());
+  row.mevents_per_s.push_back(throughput->mevents_per_s);
+  row.cpu_s.push_back(throughput->cpu_s_per_mevent);
+  const auto half = MeasureLatency(**rig, row.burst, row.mevents_per_s.front() * 1e6 / 2, options.duration);
+  if (!half) return wrong(half.error());
+  row.enqueue_cycles.push_back(half->enqueue_cycles);
+  row.p50_us.push_back(half->p50_us);
+  row.p99_us.push_back(half->p99_us);
+  row.p999_us.push_back(half->p999_us);
+  row.achieved.push_back(half->achieved);
+  if (row.burst == 1 || row.part == "guideline") {
+    const auto light = MeasureLatency(**rig, 1, kLightRate, options.duration);
+    if (!light) return wrong(light.error());
+    row.light_p50_us.push_back(light->p50_us);
+    row.light_p99_us.push_back(light->p99_us);
+  }
+  return {};
+}
+
+ordered_json ToJson(const Row& row) {
+  const report::Spread rate = report::SpreadOf(row.mevents_per_s);
+  ordered_json json;
+  json["part"] = row.part;
+  json["engine"] = row.engine;
+  json["kind"] = row.kind;
+  json["burst"] = row.burst;
+  if (!row.varied.empty()) json["varied"] = row.varied;
+  json["mevents_per_s"] = rate.median;
+  json["mevents_per_s_min"] = rate.min;
+  json["mevents_per_s_max"] = rate.max;
+  json["ns_per_event"] = 1e3 / rate.median;
+  json["enqueue_cycles"] = report::Median(row.enqueue_cycles);
+  json["cpu_s_per_mevent"] = report::Median(row.cpu_s);
+  json["p50_us"] = report::Median(row.p50_us);
+  json["p99_us"] = report::Median(row.p99_us);
+  json["p999_us"] = report::Median(row.p999_us);
+  json["achieved"] = report::Median(row.achieved);
+  if (!row.light_p50_us.empty()) {
+    json["light_p50_us"] = report::Median(row.light_p50_us);
+    json["light_p99_us"] = report::Median(row.light_p99_us);
+  }
+  return json;
+}
+
+struct Aim {
+  const char *kind, *peer_engine, *peer_kind;
+  const char* name;
+};
+
+constexpr Aim kAims[] = {
+    {"atomic", "event_dsw", "atomic", "native_atomic_over_event_dsw_atomic"},
+    {"atomic", "rte_ring", "spsc", "native_atomic_over_rte_ring_spsc"},
+    {"ordered", "event_sw", "ordered", "native_ordered_over_event_sw_ordered"},
+    {"two-stage", "event_dsw", "two-stage", "native_two_stage_over_event_dsw_two_stage"},
+    {"directed", "rte_ring", "spsc", "native_directed_over_rte_ring_spsc"},
+    {"unordered", "rte_ring", "mpmc", "native_unordered_over_rte_ring_mpmc"},
+};
+
+}  // namespace
+
+Result<report::Document> RunDispatchBench(const DispatchBenchOptions& asked,
+                                          const OnDispatchProgress& on_progress) {
+  DispatchBenchOptions options = asked;
+  if (options.quick) {
+    options.rounds = std::min(options.rounds, 2);
+    options.duration = std::max(options.duration / 10, std::chrono::milliseconds(5));
+  }
+  std::vector<Row> rows = EngineRows();
+  for (Row& row : GuidelineRows()) rows.push_back(std::move(row));
+  (void)CyclesPerMicrosecond();  // takes a moment the first time
+  double done = 0;
+  for (int round = 0; round < options.rounds; round++) {
+    for (Row& row : rows) {
+      on_progress(done++ / static_cast<double>(rows.size()) / options.rounds,
+                  fmt::format("round {}: {} {}", round + 1, row.engine, row.kind));
+      if (const auto measured = MeasureRow(row, options); !measured)
+        return tl::make_unexpected(measured.error());
+    }
+  }
+  report::Document document("dispatch");
+  document.SetRounds(options.rounds);
+  std::map<std::string, double> medians;
+  for (const Row& row : rows) {
+    if (row.dead) continue;
+    document.AddRow(ToJson(row));
+    if (row.part == "engines" && row.burst == 32)
+      medians[row.engine + " " + row.kind] = report::Median(row.mevents_per_s);
+  }
+  for (const Aim& aim : kAims) {
+    const auto ours = medians.find(std::string("native ") + aim.kind);
+    const auto peer = medians.find(std::string(aim.peer_engine) + " " + aim.peer_kind);
+    if (ours != medians.end() && peer != medians.end())
+      document.SetRatio(aim.name, ours->second / peer->second);
+  }
+  return document;
+}
+
+std::string DispatchText(const report::Document& document) {
+  ordered_json engines = ordered_json::array(), guidelines = ordered_json::array();
+  for (const ordered_json& row : document.rows()) {
+    ordered_json short_row;
+    const bool guideline = row["part"] == "guideline";
+    for (const auto& [key, value] : row.items()) {
+      if (key != "part" && key != "mevents_per_s_min" && key != "mevents_per_s_max" && key != "achieved" &&
+          !(guideline && (key == "engine" || key == "kind")))
+        short_row[key] = value;
+    }
+    (guideline ? guidelines : engines).push_back(std::move(short_row));
+  }
+  std::string text = report::Table::FromRows(engines).Text();
+  text += "\nGuidelines for this machine (native atomic, one thing changed at a time):\n\n";
+  text += report::Table::FromRows(guidelines).Text();
+  text += "\n";
+  for (const auto& [name, value] : document.Json()["ratios"].items())
+    text += fmt::format("{:<45} {:.2f}\n", name, value.get<double>());
+  return text;
+}
+
+}  // namespace spillway::bench

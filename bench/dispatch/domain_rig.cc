@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/dispatch/rig.h"
+
+namespace spillway::bench {
+namespace {
+
+using dispatch::Domain;
+using dispatch::Event;
+
+class DomainRig final : public Rig {
+ public:
+  static Result<std::unique_ptr<Rig>> Make(const std::string& engine, const DomainRigOptions& options,
+                                           bool two_stage) {
+    auto rig = std::make_unique<DomainRig>();
+    rig->options_ = options;
+    dispatch::DomainOptions domain;
+    domain.ports = 4;
+    if (options.deadline) domain.deadline = std::chrono::seconds(1);
+    auto opened = Domain::Open(engine, domain);
+    if (!opened) return tl::make_unexpected(opened.error());
+    rig->domain_ = std::move(*opened);
+    dispatch::PortOptions worker;
+    worker.wait = options.wait;
+    for (int stage = 0; stage < (two_stage ? 2 : 1); stage++) {
+      auto queue = rig->domain_->AddQueue(options.queue);
+      if (!queue) return tl::make_unexpected(queue.error());
+      worker.queues.push_back(*queue);
+    }
+    rig->first_ = worker.queues.front();
+    rig->last_ = worker.queues.back();
+    auto producer = rig->domain_->AddPort({});
+    if (!producer) return tl::make_unexpected(producer.error());
+    auto consumer = rig->domain_->AddPort(worker);
+    if (!consumer) return tl::make_unexpected(consumer.error());
+    rig->producer_ = std::move(*producer);
+    rig->worker_ = std::move(*consumer);
+    return rig;
+  }
+
+  size_t Put(std::span<Event> events) override {
+    for (Event& event : events) {
+      event.queue = first_;
+      event.op = dispatch::Op::kNew;
+      event.priority = priority_;
+    }
+    const size_t taken = producer_->Enqueue(events);
+    if (taken == events.size() && options_.priorities > 1)
+      priority_ = static_cast<uint8_t>((priority_ + 1) % options_.priorities);
+    return taken;
+  }
+
+  size_t Get(std::span<Event> events) override {
+    // A poller returns to its thread between looks; a sleeper is woken.
+    const auto patience = options_.wait == dispatch::Wait::kPoll
+                              ? std::chrono::nanoseconds(0)
+                              : std::chrono::nanoseconds(std::chrono::milliseconds(20));
+    const size_t got = worker_->Dequeue(events, patience);
+    if (got == 0) worker_->Flush();
+    if (got == 0 || events[0].queue == last_) return got;
+    for (size_t i = 0; i < got; i++) events[i].queue = last_;
+    for (size_t sent = 0; sent < got;) sent += worker_->Enqueue(events.subspan(sent, got - sent));
+    return 0;
+  }
+
+  void Flush() override { producer_->Flush(); }
+
+ private:
+  DomainRigOptions options_;
+  std::unique_ptr<Domain> domain_;
+  std::unique_ptr<dispatch::Port> producer_, worker_;
+  uint16_t first_ = 0, last_ = 0;
+  uint8_t priority_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Rig>> MakeDomainRig(const std::string& engine, const DomainRigOptions& options,
+                                           bool two_stage) {
+  return DomainRig::Make(engine, options, two_stage);
+}
+
+}  // namespace spillway::bench

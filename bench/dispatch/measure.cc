@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/dispatch/measure.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <thread>
+#include <vector>
+
+#include "dispatch/relax.h"
+
+namespace spillway::bench {
+namespace {
+
+using namespace std::chrono_literals;
+using dispatch::Event;
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMostBurst = 64;
+
+// The n-th core this process may run on.
+void BindTo(int wanted) {
+  cpu_set_t allowed;
+  sched_getaffinity(0, sizeof(allowed), &allowed);
+  if (CPU_COUNT(&allowed) < 2) return;
+  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (!CPU_ISSET(cpu, &allowed) || seen++ < wanted) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
+    return;
+  }
+}
+
+double CpuSeconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+// Counts of durations in cycles, to 1/32 of their size.
+class Histogram {
+ public:
+  void Add(uint64_t value) { counts_[BucketOf(value)]++; }
+  double Percentile(double percent) const {
+    uint64_t total = 0;
+    for (uint64_t count : counts_) total += count;
+    if (total == 0) return 0;
+    auto rank = static_cast<uint64_t>(static_cast<double>(total) * percent / 100);
+    rank = std::min(rank, total - 1);
+    size_t bucket = 0;
+    for (uint64_t seen = counts_[0]; seen <= rank; seen += counts_[++bucket]) {
+    }
+    return Middle(bucket);
+  }
+
+ private:
+  static constexpr int kSteps = 32;
+  static size_t BucketOf(uint64_t value) {
+    if (value < kSteps) return value;
+    const int shift = std::bit_width(value) - 6;
+    return static_cast<size_t>(shift + 1) * kSteps + ((value >> shift) & (kSteps - 1));
+  }
+  static double Middle(size_t bucket) {
+    if (bucket < kSteps) return static_cast<double>(bucket);
+    const size_t shift = bucket / kSteps - 1;
+    return static_cast<double>((kSteps + bucket % kSteps) << shift) + static_cast<double>(1ULL << shift) / 2;
+  }
+  std::vector<uint64_t> counts_ = std::vector<uint64_t>(61 * kSteps);
+};
+
+uint32_t NextFlow(uint32_t& state) {
+  state = state * 1664525u + 1013904223u;
+  return state >> 22;  // 1,024 of them
+}
+
+}  // namespace
+
+double CyclesPerMicrosecond() {
+  static const double cycles = [] {
+    const auto started = Clock::now();
+    const uint64_t from = __rdtsc();
+    while (Clock::now() - started < 20ms) {
+    }
+    const uint64_t to = __rdtsc();
+    return static_cast<double>(to - from) /
+           std::chrono::duration<double, std::micro>(Clock::now() - started).count();
+  }();
+  return cycles;
+}
+
+Result<Throughput> MeasureThroughput(Rig& rig, size_t burst, bool in_order,
+                                     std::chrono::milliseconds duration) {
+  std::atomic<bool> stop{false}, wrong{false};
+  std::atomic<uint64_t> produced{~0ULL};
+  const double cpu_before = CpuSeconds();
+  std::thread producer([&] {
+    BindTo(0);
+    Event events[kMostBurst];
+    uint32_t flows = 1;
+    uint64_t next = 0;
+    while (!stop.load(std::memory_order_relaxed)) {
+      for (size_t i = 0; i < burst; i++) {
+        events[i].flow = NextFlow(flows);
+        events[i].user = next + i;
+      }
+      size_t done = 0;
+      while (done < burst && !stop.load(std::memory_order_relaxed)) {
+        const size_t taken = rig.Put({events + done, burst - done});
+        if (taken == 0) dispatch::Relax();
+        done += taken;
+      }
+      next += done;
+    }
+    rig.Flush();
+    produced.store(next, std::memory_order_release);
+  });
+  Throughput result;
+  uint64_t total = 0;
+  std::thread consumer([&] {
+    BindTo(1);
+    Event events[kMostBurst];
+    const auto warm = Clock::now() + duration / 5, end = warm + duration;
+    uint64_t first = 0;
+    Clock::time_point measured_from{};
+    auto next_look = 4096u;
+    bool measured = false;
+    while (total < produced.load(std::memory_order_acquire)) {
+      const size_t got = rig.Get({events, burst});
+      for (size_t i = 0; i < got; i++) {
+        if (in_order && events[i].user != total + i) wrong.store(true, std::memory_order_relaxed);
+      }
+      total += got;
+      if (--next_look != 0) continue;
+      next_look = 1024;
+      const auto now = Clock::now();
+      if (measured_from == Clock::time_point{} && now >= warm) {
+        measured_from = now;
+        first = total;
+      } else if (!measured && now >= end) {
+        measured = true;
+        result.mevents_per_s = static_cast<double>(total - first) /
+                               std::chrono::duration<double, std::micro>(now - measured_from).count();
+        stop.store(true, std::memory_order_relaxed);
+      }
+      if (now > end + 10s) {
+        wrong = true;
+        break;
+      }
+    }
+    stop = true;
+    // What the engine still holds of the last burst is ended by one more look.
+    (void)rig.Get({events, burst});
+  });
+  producer.join();
+  consumer.join();
+  if (wrong) return Fail(ErrorCode::kSystem, "events were lost or overtook each other");
+  result.cpu_s_per_mevent = (CpuSeconds() - cpu_before) / static_cast<double>(total) * 1e6;
+  return result;
+}
+
+Result<Latency> MeasureLatency(Rig& rig, size_t burst, double events_per_s,
+                               std::chrono::milliseconds duration) {
+  const double cycles_per_us = CyclesPerMicrosecond();
+  const auto gap = static_cast<uint64_t>(static_cast<double>(burst) / events_per_s * 1e6 * cycles_per_us);
+  const auto length =
+      static_cast<uint64_t>(std::chrono::duration<double, std::micro>(duration).count() * cycles_per_us);
+  std::atomic<uint64_t> produced{~0ULL};
+  std::atomic<bool> lost{false};
+  uint64_t put_cycles = 0, sent = 0, elapsed = 1;
+  std::thread producer([&] {
+    BindTo(0);
+    Event events[kMostBurst];
+    uint32_t flows = 1;
+    const uint64_t start = __rdtsc();
+    uint64_t due = start;
+    while (due < start + length && !lost.load(std::memory_order_relaxed)) {
+      uint64_t now = __rdtsc();
+      while (now < due) {
+        dispatch::Relax();
+        now = __rdtsc();
+      }
+      for (size_t i = 0; i < burst; i++) {
+        events[i].flow = NextFlow(flows);
+        events[i].user = due;  // when it should have gone: waiting to get in is part of it
+      }
+      const uint64_t before = __rdtsc();
+      for (size_t done = 0; done < burst && !lost.load(std::memory_order_relaxed);) {
+        const size_t taken = rig.Put({events + done, burst - done});
+        if (taken == 0) dispatch::Relax();
+        done += taken;
+      }
+      rig.Flush();
+      put_cycles += __rdtsc() - before;
+      sent += burst;
+      due += gap;
+    }
+    elapsed = __rdtsc() - start;
+    produced.store(sent, std::memory_order_release);
+  });
+  Histogram histogram;
+  std::thread consumer([&] {
+    BindTo(1);
+    Event events[kMostBurst];
+    uint64_t total = 0;
+    const auto end = Clock::now() + duration + 10s;
+    uint32_t idle = 0;
+    while (total < produced.load(std::memory_order_acquire)) {
+      const size_t got = rig.Get({events, burst});
+      if (got == 0) {
+        if (++idle % 65536 == 0 && Clock::now() > end) {
+          lost = true;
+          break;
+        }
+        continue;
+      }
+      const uint64_t now = __rdtsc();
+      for (size_t i = 0; i < got; i++) histogram.Add(now > events[i].user ? now - events[i].user : 0);
+      total += got;
+    }
+    (void)rig.Get({events, burst});
+  });
+  producer.join();
+  consumer.join();
+  if (lost) return Fail(ErrorCode::kSystem, "events were lost");
+  Latency result;
+  result.p50_us = histogram.Percentile(50) / cycles_per_us;
+  result.p99_us = histogram.Percentile(99) / cycles_per_us;
+  result.p999_us = histogram.Percentile(99.9) / cycles_per_us;
+  result.enqueue_cycles = static_cast<double>(put_cycles) / static_cast<double>(sent);
+  result.achieved =
+      static_cast<double>(sent) / (static_cast<double>(elapsed) / cycles_per_us / 1e6) / events_per_s;
+  return result;
+}
+
+}  // namespace spillway::bench

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/dispatch/rig.h"
+
+#include <fmt/format.h>
+
+#if defined(SPILLWAY_HAVE_TBB)
+#include <tbb/concurrent_queue.h>
+#endif
+#if defined(SPILLWAY_HAVE_MOODYCAMEL)
+#include <concurrentqueue/concurrentqueue.h>
+#endif
+#include "bench/dispatch/ring_rig.h"
+
+namespace spillway::bench {
+namespace {
+
+using dispatch::Event;
+using dispatch::Kind;
+
+// Bounded like the others, by what is counted: an unbounded queue would measure the page allocator.
+constexpr size_t kBound = 4096;
+
+#if defined(SPILLWAY_HAVE_TBB)
+class TbbRig final : public Rig {
+ public:
+  size_t Put(std::span<Event> events) override {
+    if (queue_.unsafe_size() > kBound) return 0;
+    for (const Event& event : events) queue_.push(event);
+    return events.size();
+  }
+  size_t Get(std::span<Event> events) override {
+    size_t got = 0;
+    while (got < events.size() && queue_.try_pop(events[got])) got++;
+    return got;
+  }
+
+ private:
+  tbb::concurrent_queue<Event> queue_;
+};
+#endif
+
+#if defined(SPILLWAY_HAVE_MOODYCAMEL)
+class MoodycamelRig final : public Rig {
+ public:
+  size_t Put(std::span<Event> events) override {
+    if (queue_.size_approx() > kBound) return 0;
+    return queue_.enqueue_bulk(producer_, events.data(), events.size()) ? events.size() : 0;
+  }
+  size_t Get(std::span<Event> events) override {
+    return queue_.try_dequeue_bulk(consumer_, events.data(), events.size());
+  }
+
+ private:
+  moodycamel::ConcurrentQueue<Event> queue_{2 * kBound};
+  moodycamel::ProducerToken producer_{queue_};
+  moodycamel::ConsumerToken consumer_{queue_};
+};
+#endif
+
+Kind KindOf(const std::string& word) {
+  if (word == "ordered") return Kind::kOrdered;
+  if (word == "unordered") return Kind::kUnordered;
+  if (word == "directed") return Kind::kDirected;
+  return Kind::kAtomic;
+}
+
+}  // namespace
+
+std::vector<RigKind> RigKinds() {
+  std::vector<RigKind> kinds;
+  for (const char* kind : {"atomic", "ordered", "unordered", "directed", "two-stage"})
+    kinds.push_back({"native", kind});
+#if defined(SPILLWAY_HAVE_DPDK)
+  for (const char* kind : {"atomic", "ordered", "unordered", "two-stage"})
+    kinds.push_back({"event_sw", kind});
+  for (const char* kind : {"atomic", "unordered", "two-stage"}) kinds.push_back({"event_dsw", kind});
+  for (const char* kind : {"spsc", "mpmc", "distributor"}) kinds.push_back({"rte_ring", kind});
+#endif
+#if defined(SPILLWAY_HAVE_MOODYCAMEL)
+  kinds.push_back({"moodycamel", "mpmc"});
+#endif
+#if defined(SPILLWAY_HAVE_TBB)
+  kinds.push_back({"tbb", "mpmc"});
+#endif
+  return kinds;
+}
+
+Result<std::unique_ptr<Rig>> MakeRig(const RigKind& kind) {
+#if defined(SPILLWAY_HAVE_TBB)
+  if (kind.engine == "tbb") return std::make_unique<TbbRig>();
+#endif
+#if defined(SPILLWAY_HAVE_MOODYCAMEL)
+  if (kind.engine == "moodycamel") return std::make_unique<MoodycamelRig>();
+#endif
+  if (kind.engine == "rte_ring") return MakeRingRig(kind.kind);
+  DomainRigOptions options;
+  options.queue.kind = KindOf(kind.kind);
+  return MakeDomainRig(kind.engine, options, kind.kind == "two-stage");
+}
+
+}  // namespace spillway::bench

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// DPDK's rings, bare: what no dispatcher on top of rings can beat.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "bench/dispatch/rig.h"
+
+namespace spillway::bench {
+
+// kind: spsc, mpmc, distributor. Errors: kUnavailable without DPDK.
+[[nodiscard]] Result<std::unique_ptr<Rig>> MakeRingRig(const std::string& kind);
+
+}  // namespace spillway::bench

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// An open-loop client of the key-value server: requests go out at their time whether answers come or not.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "model/error.h"
+
+namespace spillway::lab {
+
+struct KvLoad {
+  uint16_t port = 0;
+  double rate_rps = 1000;
+  std::chrono::milliseconds duration{1000};
+  double scan_share = 0;  // of the requests; the rest are GETs but for put_share
+  double put_share = 0.02;
+  uint32_t scan_keys = 100;  // of each SCAN
+  uint64_t keys = 100'000;
+  int flows = 64;  // sockets, so many 5-tuples
+  uint64_t seed = 1;
+};
+
+struct KvOutcome {
+  uint64_t sent = 0, answered = 0, wrong = 0;  // wrong: the value was not what the store holds
+  double p50_us = 0, p99_us = 0;               // of what was answered, from the time it was due
+  double behind_us = 0;                        // p99 of how late the client itself sent
+};
+
+// Errors: kSystem.
+[[nodiscard]] Result<KvOutcome> RunKvLoad(const KvLoad& load);
+
+}  // namespace spillway::lab

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/native_queue.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace spillway::dispatch {
+
+NativeShard::NativeShard(Kind kind, const CompletedTable& completed, uint32_t credits,
+                         uint16_t starvation_guard)
+    : kind_(kind), capacity_(std::bit_ceil(credits)), starvation_guard_(starvation_guard) {
+  if (kind == Kind::kAtomic) owners_ = std::make_unique<FlowOwners>(completed, credits);
+  if (kind == Kind::kOrdered) reorder_ = std::make_unique<Reorder>(capacity_);
+}
+
+void NativeShard::Open(uint8_t priority) {
+  TryLockHold hold(&open_lock_);
+  if (rings_[priority].load(std::memory_order_relaxed)) return;
+  ring_owners_[priority] = std::make_unique<SlotRing>(capacity_);
+  rings_[priority].store(ring_owners_[priority].get(), std::memory_order_release);
+  used_.fetch_or(static_cast<uint8_t>(1u << priority), std::memory_order_release);
+}
+
+bool NativeShard::Ready() const {
+  for (unsigned used = used_.load(std::memory_order_acquire); used != 0; used &= used - 1) {
+    if (rings_[std::countr_zero(used)].load(std::memory_order_relaxed)->Ready()) return true;
+  }
+  // Who may look into a window is who has the lock, so with windows every look is a try.
+  return aside_.load(std::memory_order_relaxed) != 0 || window_count_.load(std::memory_order_relaxed) != 0;
+}
+
+int NativeShard::Take(Taker& taker, Event* into, size_t most, uint64_t& ticket, uint64_t& wake_owners) {
+  const bool windows = window_count_.load(std::memory_order_acquire) != 0;
+  const bool shared = kind_ != Kind::kDirected || windows;
+  if (shared && !lock_.Try()) return -1;
+  const unsigned used = used_.load(std::memory_order_acquire);
+  size_t taken = 0;
+  if (aside_.load(std::memory_order_relaxed) != 0) {
+    taken = TakeReturned(taker, into, most, ticket);
+    // Returned events have old tickets; those from the ring get new ones, which are not consecutive to them.
+    if (taken > 0 && kind_ == Kind::kOrdered) most = taken;
+    if (owners_) taken += TakeSetAside(taker, into + taken, most - taken);
+  }
+  if (kind_ == Kind::kOrdered && taken == 0) ticket = next_ticket_;
+  const size_t from_rings = taken;
+  if (used == 1) {
+    taken += TakeRing(0, taker, into + taken, most - taken, wake_owners);
+  } else if (taken < most) {
+    if (++takes_ % starvation_guard_ == 0) {
+      for (int priority = kPriorities - 1; priority >= 0; priority--) {
+        if (!(used & 1u << priority)) continue;
+        const size_t share = std::min(most - taken, std::max<size_t>(1, most / kPriorities));
+        taken += TakeRing(static_cast<uint8_t>(priority), taker, into + taken, share, wake_owners);
+      }
+    }
+    for (unsigned left = used; left != 0 && taken < most; left &= left - 1) {
+      const auto priority = static_cast<uint8_t>(std::countr_zero(left));
+      taken += TakeRing(priority, taker, into + taken, most - taken, wake_owners);
+    }
+  }
+  if (windows && taken < most) taken += TakeWindows(taker, into + taken, most - taken, wake_owners);
+  if (kind_ == Kind::kOrdered) next_ticket_ += taken - from_rings;
+  if (owners_) aside_.store(static_cast<uint32_t>(owners_->waiting()), std::memory_order_relaxed);
+  if (shared) lock_.Unlock();
+  return static_cast<int>(taken);
+}
+
+size_t NativeShard::TakeReturned(Taker& taker, Event* into, size_t most, uint64_t& ticket) {
+  size_t taken = 0;
+  while (taken < most && !returned_.empty()) {
+    const Returned& next = returned_.front();
+    if (kind_ == Kind::kOrdered) {
+      if (taken == 0) ticket = next.ticket;
+      if (next.ticket != ticket + taken) break;
+    }
+    into[taken++] = next.event;
+    returned_.pop_front();
+  }
+  taker.sequence += taken;
+  if (!owners_) aside_.store(static_cast<uint32_t>(returned_.size()), std::memory_order_relaxed);
+  return taken;
+}
+
+// What waits for nobody or for the taker comes first, as it is older than what the rings hold; then flows
+// that others are done with.
+size_t NativeShard::TakeSetAside(Taker& taker, Event* into, size_t most) {
+  size_t taken = 0;
+  auto take = [&](uint32_t owner) {
+    if (!owners_->Waits(owner)) return;
+    taken += owners_->TakeWaiting(owner, taker.worker, taker.sequence + taken, into + taken, most - taken,
+                                  taker.flows_taken);
+  };
+  take(0);
+  take(taker.worker);
+  for (uint64_t others = owners_->WaitingMask() & ~(1ULL << (taker.worker - 1)); others != 0 && taken < most;
+       others &= others - 1)
+    take(static_cast<uint32_t>(std::countr_zero(others)) + 1);
+  taker.sequence += taken;
+  return taken;
+}
+
+size_t NativeShard::TakeRing(uint8_t priority, Taker& taker, Event* into, size_t most,
+                             uint64_t& wake_owners) {
+  SlotRing::Reader reader(*rings_[priority].load(std::memory_order_relaxed));
+  size_t taken = 0;
+  if (!owners_) {
+    while (taken < most && reader.Peek(into[taken])) {
+      reader.Next();
+      taken++;
+    }
+    taker.sequence += taken;
+    return taken;
+  }
+  // A few flows of somebody else's must not keep the lock for long.
+  size_t looks = 4 * most;
+  uint64_t sequence = taker.sequence;
+  while (taken < most && looks-- > 0 && reader.Peek(into[taken])) {
+    reader.Next();
+    if (owners_->Claim(taker.worker, sequence + 1, FlowOwners::BucketOf(into[taken].flow))) [[likely]] {
+      sequence++;
+      taken++;
+      continue;
+    }
+    SetAside(taker, into[taken], wake_owners);
+  }
+  taker.sequence = sequence;
+  return taken;
+}
+
+void NativeShard::SetAside(Taker& taker, const Event& event, uint64_t& wake_owners) {
+  const uint32_t owner = owners_->SetAside(event);
+  if (owner != 0) wake_owners |= 1ULL << (owner - 1);
+  taker.deferred++;
+}
+
+size_t NativeShard::TakeWindows(Taker& taker, Event* into, size_t most, uint64_t& wake_owners) {
+  size_t taken = 0;
+  for (const auto& window : windows_) {
+    if (taken == most || !window->Ready()) continue;
+    bool refilled = false;
+    const uint32_t credits = taker.purse->Take(static_cast<uint32_t>(most - taken), refilled);
+    const size_t got = window->Take(into + taken, credits);
+    taker.purse->Put(credits - static_cast<uint32_t>(got));
+    if (!owners_) {
+      taken += got;
+      taker.sequence += got;
+      continue;
+    }
+    const size_t end = taken + got;
+    for (size_t i = taken; i < end; i++) {
+      if (owners_->Claim(taker.worker, taker.sequence + 1, FlowOwners::BucketOf(into[i].flow))) {
+        taker.sequence++;
+        into[taken++] = into[i];
+      } else {
+        SetAside(taker, into[i], wake_owners);
+      }
+    }
+  }
+  return taken;
+}
+
+void NativeShard::AttachWindow(std::shared_ptr<Window> window) {
+  TryLockHold hold(&lock_);
+  windows_.push_back(std::move(window));
+  window_count_.store(static_cast<uint32_t>(windows_.size()), std::memory_order_release);
+}
+
+void NativeShard::DetachWindow(const Window& window) {
+  TryLockHold hold(&lock_);
+  std::erase_if(windows_, [&](const auto& attached) { return attached.get() == &window; });
+  window_count_.store(static_cast<uint32_t>(windows_.size()), std::memory_order_release);
+}
+
+void NativeShard::HandBack(uint32_t worker, const std::vector<Event>& events,
+                           const std::vector<uint64_t>& tickets) {
+  TryLockHold hold(kind_ == Kind::kDirected ? nullptr : &lock_);
+  if (owners_) {
+    for (size_t i = events.size(); i-- > 0;) owners_->GiveBack(events[i]);
+    owners_->Abandon(worker);
+    aside_.store(static_cast<uint32_t>(owners_->waiting()), std::memory_order_relaxed);
+    return;
+  }
+  for (size_t i = 0; i < events.size(); i++) returned_.push_back({events[i], tickets[i]});
+  aside_.store(static_cast<uint32_t>(returned_.size()), std::memory_order_relaxed);
+}
+
+uint64_t NativeShard::Waiting() const {
+  uint64_t waiting = aside_.load(std::memory_order_relaxed);
+  for (unsigned used = used_.load(std::memory_order_acquire); used != 0; used &= used - 1)
+    waiting += rings_[std::countr_zero(used)].load(std::memory_order_relaxed)->Waiting();
+  return waiting;
+}
+
+uint64_t NativeShard::Enqueued() const {
+  uint64_t enqueued = 0;
+  for (unsigned used = used_.load(std::memory_order_acquire); used != 0; used &= used - 1)
+    enqueued += rings_[std::countr_zero(used)].load(std::memory_order_relaxed)->Claimed();
+  return enqueued;
+}
+
+const void* NativeShard::NextSlot() const {
+  const unsigned used = used_.load(std::memory_order_acquire);
+  if (used == 0) return &used_;
+  return rings_[std::countr_zero(used)].load(std::memory_order_relaxed)->NextSlot();
+}
+
+NativeQueue::NativeQueue(uint16_t number, const QueueOptions& options, const CompletedTable& completed,
+                         uint32_t credits, uint16_t starvation_guard)
+    : number_(number), options_(options), shard_bits_(std::countr_zero(unsigned{options.shards})) {
+  for (uint16_t i = 0; i < options.shards; i++)
+    shards_.push_back(std::make_unique<NativeShard>(options.kind, completed, credits, starvation_guard));
+}
+
+void NativeQueue::Spread(const Event* events, size_t count, uint8_t priority, uint32_t port) {
+  if (options_.kind == Kind::kUnordered) {
+    shards_[port & (shards_.size() - 1)]->Put(events, count, priority);
+    return;
+  }
+  // Sorted by shard, in order within each: one claim of places for each shard met.
+  constexpr size_t kPart = 64;
+  for (; count > 0;) {
+    const size_t part = std::min(count, kPart);
+    uint8_t shard_of[kPart];
+    uint64_t met = 0;
+    for (size_t i = 0; i < part; i++) {
+      // Another factor than the buckets', or a shard would use few of its buckets.
+      shard_of[i] = static_cast<uint8_t>(events[i].flow * 0x85EBCA6Bu >> (32 - shard_bits_));
+      met |= 1ULL << shard_of[i];
+    }
+    for (; met != 0; met &= met - 1) {
+      const auto shard = static_cast<uint8_t>(std::countr_zero(met));
+      Event sorted[kPart];
+      size_t found = 0;
+      for (size_t i = 0; i < part; i++) {
+        sorted[found] = events[i];
+        found += shard_of[i] == shard;
+      }
+      shards_[shard]->Put(sorted, found, priority);
+    }
+    events += part;
+    count -= part;
+  }
+}
+
+uint64_t NativeQueue::Waiting() const {
+  uint64_t waiting = 0;
+  for (const auto& shard : shards_) waiting += shard->Waiting();
+  return waiting;
+}
+
+uint64_t NativeQueue::Enqueued() const {
+  uint64_t enqueued = 0;
+  for (const auto& shard : shards_) enqueued += shard->Enqueued();
+  return enqueued;
+}
+
+void NativeQueue::LookAtOccupancy() {
+  if (!occupancy_lock_.Try()) return;
+  const uint64_t waiting = Waiting();
+  if (above_ ? waiting <= options_.low : waiting >= options_.high) {
+    above_ = !above_;
+    options_.on_occupancy({number_, waiting, above_});
+  }
+  occupancy_lock_.Unlock();
+}
+
+}  // namespace spillway::dispatch

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/remote_producer.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace spillway::dispatch {
+
+Result<std::unique_ptr<RemoteProducer>> RemoteProducer::Map(int fd, uint32_t ring) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0)
+    return Fail(ErrorCode::kSystem, fmt::format("window: {}", std::strerror(errno)));
+  const auto bytes = static_cast<uint64_t>(status.st_size);
+  if (bytes < kWindowRingsOffset)
+    return Fail(ErrorCode::kBadInput, fmt::format("{} bytes are no window", bytes));
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) return Fail(ErrorCode::kSystem, fmt::format("window: {}", std::strerror(errno)));
+  WindowHeader header;
+  std::memcpy(static_cast<void*>(&header), memory, sizeof(header));
+  std::string wrong;
+  if (header.magic != kWindowMagic)
+    wrong = "not a window";
+  else if (header.version != kWindowVersion)
+    wrong = fmt::format("window of version {}, expected {}", header.version, kWindowVersion);
+  else if (!std::has_single_bit(header.slots) || header.rings > kMostWindowRings ||
+           WindowBytes(header.rings, header.slots) != bytes || header.bytes != bytes)
+    wrong = fmt::format("a window of {} rings of {} slots does not have {} bytes", header.rings, header.slots,
+                        bytes);
+  else if (ring >= header.rings)
+    wrong = fmt::format("ring {} of a window of {}", ring, header.rings);
+  if (!wrong.empty()) {
+    munmap(memory, bytes);
+    return Fail(ErrorCode::kBadInput, wrong);
+  }
+  return std::unique_ptr<RemoteProducer>(new RemoteProducer(header, ring, memory));
+}
+
+RemoteProducer::RemoteProducer(const WindowHeader& header, uint32_t ring, void* memory)
+    : header_(header),
+      mask_(header.slots - 1),
+      bits_(std::countr_zero(header.slots)),
+      words_(static_cast<WindowWords*>(memory)),
+      slots_(reinterpret_cast<Slot*>(static_cast<char*>(memory) + kWindowRingsOffset) +
+             size_t{ring} * header.slots) {}
+
+RemoteProducer::~RemoteProducer() {
+  if (credits_ > 0) words_->taken.fetch_sub(credits_, std::memory_order_acq_rel);
+  munmap(words_, header_.bytes);
+}
+
+size_t RemoteProducer::Enqueue(std::span<const Event> events) {
+  if (words_->closed.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    return 0;
+  if (credits_ < events.size()) {
+    // Some for the next bursts, too; what is beyond the grant goes back at once.
+    const uint64_t wish = std::max<uint64_t>(events.size(), header_.slots / 8) - credits_;
+    const uint64_t taken = words_->taken.fetch_add(wish, std::memory_order_acq_rel);
+    const uint64_t granted = words_->granted.load(std::memory_order_acquire);
+    const uint64_t got = granted > taken ? std::min(wish, granted - taken) : 0;
+    if (got < wish) words_->taken.fetch_sub(wish - got, std::memory_order_acq_rel);
+    credits_ += got;
+  }
+  const size_t count = std::min<uint64_t>(events.size(), credits_);
+  // The last first, as in SlotRing: the consumer comes when all is written.
+  for (size_t i = count; i-- > 0;) {
+    Slot& slot = slots_[(tail_ + i) & mask_];
+    Event event = events[i];
+    event.queue = header_.queue;
+    event.op = Op::kNew;
+    slot.user.store(event.user, std::memory_order_relaxed);
+    slot.meta.store(MetaOf(event) | LapOf(tail_ + i, bits_), std::memory_order_release);
+  }
+  tail_ += count;
+  credits_ -= count;
+  return count;
+}
+
+WindowClosed RemoteProducer::Closed() const {
+  return static_cast<WindowClosed>(words_->closed.load(std::memory_order_acquire));
+}
+
+namespace {
+
+struct WindowMessage {
+  uint64_t magic = kWindowMagic;
+  uint32_t version = kWindowVersion;
+  uint32_t ring = 0;
+};
+
+union ControlSpace {
+  cmsghdr header;
+  char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+}  // namespace
+
+Result<void> SendWindow(int socket, int fd, uint32_t ring) {
+  WindowMessage message;
+  message.ring = ring;
+  iovec part = {&message, sizeof(message)};
+  ControlSpace control{};
+  msghdr out{};
+  out.msg_iov = &part;
+  out.msg_iovlen = 1;
+  out.msg_control = &control;
+  out.msg_controllen = sizeof(control);
+  cmsghdr* rights = CMSG_FIRSTHDR(&out);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
+  if (sendmsg(socket, &out, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(message)))
+    return Fail(ErrorCode::kSystem, fmt::format("sending a window: {}", std::strerror(errno)));
+  return {};
+}
+
+Result<ReceivedWindow> ReceiveWindow(int socket) {
+  WindowMessage message{0, 0, 0};
+  iovec part = {&message, sizeof(message)};
+  ControlSpace control{};
+  msghdr in{};
+  in.msg_iov = &part;
+  in.msg_iovlen = 1;
+  in.msg_control = &control;
+  in.msg_controllen = sizeof(control);
+  const ssize_t got = recvmsg(socket, &in, MSG_CMSG_CLOEXEC);
+  if (got < 0) return Fail(ErrorCode::kSystem, fmt::format("receiving a window: {}", std::strerror(errno)));
+  ReceivedWindow window;
+  const cmsghdr* rights = CMSG_FIRSTHDR(&in);
+  if (rights != nullptr && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
+      rights->cmsg_len == CMSG_LEN(sizeof(int)))
+    std::memcpy(&window.fd, CMSG_DATA(rights), sizeof(window.fd));
+  window.ring = message.ring;
+  if (got == static_cast<ssize_t>(sizeof(message)) && message.magic == kWindowMagic &&
+      message.version == kWindowVersion && window.fd >= 0)
+    return window;
+  if (window.fd >= 0) close(window.fd);
+  return Fail(ErrorCode::kBadInput, "no window in the message");
+}
+
+}  // namespace spillway::dispatch

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The remote side of a window in shared memory: another process, or a SmartNIC that maps the host's memory,
+// puts events straight into the consumer's queues. Not thread-safe; a ring of the window belongs to one
+// producer.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "dispatch/event.h"
+#include "dispatch/window_layout.h"
+#include "model/error.h"
+
+namespace spillway::dispatch {
+
+class RemoteProducer {
+ public:
+  // Maps the window behind `fd` (which stays the caller's) and uses its ring `ring` from the beginning.
+  // Errors: kBadInput when it is no window of this version or has no such ring, kSystem.
+  [[nodiscard]] static Result<std::unique_ptr<RemoteProducer>> Map(int fd, uint32_t ring);
+  ~RemoteProducer();
+  RemoteProducer(const RemoteProducer&) = delete;
+  RemoteProducer& operator=(const RemoteProducer&) = delete;
+
+  // How many were taken: fewer when credits are out, none once the window is closed. `queue` and `op` of the
+  // events are not read. Never waits, and makes no system call.
+  [[nodiscard]] size_t Enqueue(std::span<const Event> events);
+
+  [[nodiscard]] WindowClosed Closed() const;
+
+ private:
+  RemoteProducer(const WindowHeader& header, uint32_t ring, void* memory);
+
+  const WindowHeader header_;
+  const uint64_t mask_;
+  const int bits_;
+  WindowWords* const words_;
+  Slot* const slots_;
+  uint64_t tail_ = 0;
+  uint64_t credits_ = 0;  // taken and not used
+};
+
+// The window's descriptor over a UNIX socket, one message, with the ring that the receiver may use.
+// Errors: kSystem; kBadInput when what arrives is no such message.
+[[nodiscard]] Result<void> SendWindow(int socket, int fd, uint32_t ring);
+struct ReceivedWindow {
+  int fd = -1;  // the receiver's to close
+  uint32_t ring = 0;
+};
+[[nodiscard]] Result<ReceivedWindow> ReceiveWindow(int socket);
+
+}  // namespace spillway::dispatch

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/window.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+namespace spillway::dispatch {
+namespace {
+
+// All producers of a window, each with a burst that it is about to give back.
+constexpr uint64_t kMostOvertaken = 1 << 20;
+
+}  // namespace
+
+Result<std::shared_ptr<Window>> Window::Create(const WindowOptions& options) {
+  if (!std::has_single_bit(options.slots) || options.slots < 64 || options.slots > 65536)
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("window: {} slots, expected a power of two, 64 to 65536", options.slots));
+  if (options.rings < 1 || options.rings > kMostWindowRings)
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("window: {} rings, expected 1 to {}", options.rings, kMostWindowRings));
+  if (options.priorities < 1 || options.priorities > kPriorities)
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("window: {} priorities, expected 1 to {}", options.priorities, kPriorities));
+  WindowHeader header;
+  header.rings = options.rings;
+  header.slots = options.slots;
+  header.queue = options.queue;
+  header.priorities = options.priorities;
+  header.bytes = WindowBytes(options.rings, options.slots);
+  const int fd = memfd_create("spillway-window", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return Fail(ErrorCode::kSystem, fmt::format("memfd_create: {}", std::strerror(errno)));
+  void* memory = MAP_FAILED;
+  // Sealed, or a producer could cut the file short and have the consumer die of SIGBUS.
+  if (ftruncate(fd, static_cast<off_t>(header.bytes)) == 0 &&
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    memory = mmap(nullptr, header.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    const int error = errno;
+    close(fd);
+    return Fail(ErrorCode::kSystem,
+                fmt::format("window of {} bytes: {}", header.bytes, std::strerror(error)));
+  }
+  return std::shared_ptr<Window>(new Window(header, fd, memory));
+}
+
+Window::Window(const WindowHeader& header, int fd, void* memory)
+    : header_(header),
+      fd_(fd),
+      bits_(std::countr_zero(header.slots)),
+      words_(new (memory) WindowWords()),
+      heads_(header.rings) {
+  granted_ = uint64_t{header.slots};
+  words_->granted.store(granted_, std::memory_order_relaxed);
+  words_->header = header;
+  std::atomic_thread_fence(std::memory_order_release);
+}
+
+Window::~Window() {
+  Close(WindowClosed::kLeft);
+  munmap(words_, header_.bytes);
+  close(fd_);
+}
+
+Slot* Window::SlotsOf(uint32_t ring) const {
+  return reinterpret_cast<Slot*>(reinterpret_cast<char*>(words_) + kWindowRingsOffset) +
+         size_t{ring} * header_.slots;
+}
+
+void Window::Close(WindowClosed why) {
+  uint32_t open = 0;
+  if (closed_.compare_exchange_strong(open, static_cast<uint32_t>(why)))
+    words_->closed.store(static_cast<uint32_t>(why), std::memory_order_release);
+}
+
+bool Window::Ready() const {
+  if (closed_.load(std::memory_order_relaxed) != 0) return false;
+  for (uint32_t ring = 0; ring < header_.rings; ring++) {
+    const uint64_t head = heads_[ring].load(std::memory_order_relaxed);
+    const uint64_t meta = SlotsOf(ring)[head & (header_.slots - 1)].meta.load(std::memory_order_acquire);
+    if (!((meta ^ LapOf(head, bits_)) & kLapBit)) return true;
+  }
+  return false;
+}
+
+size_t Window::Take(Event* into, size_t most) {
+  size_t taken = 0;
+  for (uint32_t i = 0; i < header_.rings && taken < most; i++) {
+    if (closed_.load(std::memory_order_relaxed) != 0) break;
+    taken += TakeRing(next_ring_, into + taken, most - taken);
+    next_ring_ = next_ring_ + 1 == header_.rings ? 0 : next_ring_ + 1;
+  }
+  if (taken == 0) return 0;
+  consumed_ += taken;
+  events_.store(events_.load(std::memory_order_relaxed) + taken, std::memory_order_relaxed);
+  // In quarters of a window: each grant is a line that the producer has to fetch again.
+  if (consumed_ + header_.slots - granted_ >= header_.slots / 4) {
+    // Who fills slots without credits, or takes beyond what a crowd of producers could for a moment, lies.
+    const uint64_t claimed = words_->taken.load(std::memory_order_acquire);
+    if (claimed < consumed_ || claimed > granted_ + kMostOvertaken) {
+      bad_events_.fetch_add(1, std::memory_order_relaxed);
+      Close(WindowClosed::kOverdrawn);
+      return taken;
+    }
+    granted_ = consumed_ + header_.slots;
+    words_->granted.store(granted_, std::memory_order_release);
+  }
+  return taken;
+}
+
+size_t Window::TakeRing(uint32_t ring, Event* into, size_t most) {
+  const Slot* slots = SlotsOf(ring);
+  uint64_t head = heads_[ring].load(std::memory_order_relaxed);
+  size_t taken = 0;
+  while (taken < most) {
+    const Slot& slot = slots[head & (header_.slots - 1)];
+    const uint64_t meta = slot.meta.load(std::memory_order_acquire);
+    if ((meta ^ LapOf(head, bits_)) & kLapBit) break;
+    Event event;
+    SetMeta(event, meta & ~kLapBit);
+    event.user = slot.user.load(std::memory_order_relaxed);
+    // Checked on our copy: the slot may change under our eyes.
+    if (event.queue != header_.queue || event.priority >= header_.priorities || event.op != Op::kNew) {
+      bad_events_.fetch_add(1, std::memory_order_relaxed);
+      Close(WindowClosed::kBadEvent);
+      break;
+    }
+    event.op = Op::kForward;
+    into[taken++] = event;
+    head++;
+  }
+  heads_[ring].store(head, std::memory_order_relaxed);
+  return taken;
+}
+
+WindowStatistics Window::Statistics() const {
+  return {events_.load(std::memory_order_relaxed), bad_events_.load(std::memory_order_relaxed),
+          static_cast<WindowClosed>(closed_.load(std::memory_order_relaxed))};
+}
+
+}  // namespace spillway::dispatch

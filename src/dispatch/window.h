@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The consumer's side of a window (window_layout.h): attached to a queue, it is one more source from which
+// workers take, and no thread of the host's touches an event before the worker that serves it.
+//
+// Nothing in the window is believed. The header is the consumer's own copy; every event is checked; a
+// producer that writes rubbish or more than its credits closes its window, one that stalls or dies leaves
+// slots empty, and neither costs others anything. What was read out of the window already goes on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dispatch/event.h"
+#include "dispatch/window_layout.h"
+#include "model/error.h"
+
+namespace spillway::dispatch {
+
+struct WindowOptions {
+  uint16_t queue = 0;
+  uint32_t rings = 1;
+  uint32_t slots = 1024;  // of each ring; a power of two, 64 .. 65536
+  uint16_t priorities = 1;
+};
+
+struct WindowStatistics {
+  uint64_t events = 0;      // taken by workers
+  uint64_t bad_events = 0;  // refused; the first one closes the window
+  WindowClosed closed = WindowClosed::kOpen;
+};
+
+// Take: under the lock of the shard that it is attached to. The rest: any thread.
+class Window {
+ public:
+  // Memory of the window's own, shareable by its file descriptor (memfd, sealed against shrinking).
+  // Errors: kBadInput for options out of range, kSystem.
+  [[nodiscard]] static Result<std::shared_ptr<Window>> Create(const WindowOptions& options);
+  ~Window();
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  [[nodiscard]] int Fd() const { return fd_; }
+  [[nodiscard]] void* memory() const { return words_; }
+  [[nodiscard]] const WindowHeader& header() const { return header_; }
+  [[nodiscard]] WindowStatistics Statistics() const;
+  void Close(WindowClosed why);
+
+  // About, and cheap: a look at one slot per ring.
+  [[nodiscard]] bool Ready() const;
+  // Up to `most` events that passed all checks, with their op made kForward.
+  size_t Take(Event* into, size_t most);
+
+ private:
+  Window(const WindowHeader& header, int fd, void* memory);
+  size_t TakeRing(uint32_t ring, Event* into, size_t most);
+  Slot* SlotsOf(uint32_t ring) const;
+
+  const WindowHeader header_;  // a copy: the one in the window may be written by anybody
+  const int fd_;
+  const int bits_;
+  WindowWords* const words_;
+  std::vector<std::atomic<uint64_t>> heads_;  // of each ring
+  uint32_t next_ring_ = 0;
+  uint64_t consumed_ = 0, granted_ = 0;
+  std::atomic<uint32_t> closed_{0};
+  std::atomic<uint64_t> events_{0}, bad_events_{0};
+};
+
+}  // namespace spillway::dispatch

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker that holds events beyond the deadline. Here the deadline is a nanosecond, so whoever holds is
+// late.
+#include "domain_bed.h"
+
+namespace spillway::dispatch {
+namespace {
+
+class LostWorker : public DomainBed {
+ protected:
+  void SetUp() override {
+    DomainOptions options;
+    options.deadline = std::chrono::nanoseconds(1);
+    Open(options);
+  }
+};
+
+TEST_F(LostWorker, WhatItHeldIsHandedOnInItsPlace) {
+  const uint16_t queue = AddQueue(Kind::kAtomic);
+  auto producer = AddPort(), hung = AddPort({queue}), other = AddPort({queue});
+  for (uint64_t i = 0; i < 4; i++) Put(*producer, queue, 1, i);
+  EXPECT_EQ(Take(*hung, 2), (Users{0, 1}));
+  EXPECT_EQ(Take(*other), Users{}) << "2 and 3 are set aside for the hung worker";
+  EXPECT_EQ(domain_->HandOnHung(), 2u);
+  EXPECT_TRUE(hung->Lost());
+  EXPECT_EQ(Take(*other), (Users{0, 1, 2, 3}));
+  const DomainStatistics statistics = domain_->Statistics();
+  EXPECT_EQ(statistics.workers_lost, 1u);
+  EXPECT_EQ(statistics.events_handed_on, 2u);
+}
+
+TEST_F(LostWorker, WhatItSaysLaterIsRefusedAndCounted) {
+  const uint16_t queue = AddQueue(Kind::kAtomic), out = AddQueue(Kind::kDirected);
+  auto producer = AddPort(), hung = AddPort({queue}), other = AddPort({queue}), sink = AddPort({out}, true);
+  Put(*producer, queue, 1, 7);
+  EXPECT_EQ(Take(*hung), Users{7});
+  domain_->HandOnHung();
+  EXPECT_EQ(Forward(*hung, out, 1, 7), 0u);
+  EXPECT_EQ(hung->Release(1), 0u);
+  EXPECT_TRUE(Take(*hung).empty());
+  EXPECT_EQ(Take(*other), Users{7});
+  EXPECT_EQ(Forward(*other, out, 1, 7), 1u);
+  EXPECT_EQ(Take(*sink), Users{7}) << "downstream sees it once";
+  EXPECT_EQ(hung->Statistics().refused_lost, 2u);
+}
+
+TEST_F(LostWorker, OrderedEventsKeepTheirPlaceInTheOutput) {
+  const uint16_t queue = AddQueue(Kind::kOrdered), out = AddQueue(Kind::kDirected);
+  auto producer = AddPort(), hung = AddPort({queue}), other = AddPort({queue}), sink = AddPort({out}, true);
+  for (uint64_t i = 0; i < 4; i++) Put(*producer, queue, 1, i);
+  EXPECT_EQ(Take(*hung, 2), (Users{0, 1}));
+  EXPECT_EQ(domain_->HandOnHung(), 2u);
+  for (int i = 0; i < 2; i++) {
+    for (uint64_t user : Take(*other, 2)) EXPECT_EQ(Forward(*other, out, 1, user), 1u);
+  }
+  EXPECT_EQ(Take(*sink), (Users{0, 1, 2, 3}));
+}
+
+TEST_F(LostWorker, ADirectedQueueIsFreeForAnotherPort) {
+  const uint16_t queue = AddQueue(Kind::kDirected);
+  auto producer = AddPort(), hung = AddPort({queue});
+  Put(*producer, queue, 1, 1);
+  Put(*producer, queue, 1, 2);
+  EXPECT_EQ(Take(*hung, 1), Users{1});
+  EXPECT_EQ(domain_->HandOnHung(), 1u);
+  auto other = AddPort({queue});
+  EXPECT_EQ(Take(*other), (Users{1, 2}));
+}
+
+TEST_F(LostWorker, WhoHoldsNothingIsNeverLate) {
+  const uint16_t queue = AddQueue(Kind::kUnordered);
+  auto producer = AddPort(), worker = AddPort({queue});
+  Put(*producer, queue, 1, 1);
+  EXPECT_EQ(Take(*worker), Users{1});
+  worker->Release(1);
+  EXPECT_EQ(domain_->HandOnHung(), 0u);
+  EXPECT_FALSE(worker->Lost());
+  EXPECT_EQ(domain_->Statistics().workers_lost, 0u);
+}
+
+TEST_F(LostWorker, CreditsAreAllThereAfterwards) {
+  const uint16_t queue = AddQueue(Kind::kAtomic);
+  auto producer = AddPort(), hung = AddPort({queue}), other = AddPort({queue}, true);
+  for (uint64_t i = 0; i < 20; i++) Put(*producer, queue, static_cast<uint32_t>(i), i);
+  EXPECT_EQ(Take(*hung, 5).size(), 5u);
+  domain_->HandOnHung();
+  while (!Take(*other).empty()) {
+  }
+  hung.reset();
+  other.reset();
+  producer.reset();
+  EXPECT_EQ(domain_->Statistics().credits_free, domain_->Statistics().credits);
+}
+
+}  // namespace
+}  // namespace spillway::dispatch

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Remote producers: what they put is served like any event; what they do wrong costs them alone.
+#include "dispatch/window.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "dispatch/remote_producer.h"
+#include "domain_bed.h"
+
+namespace spillway::dispatch {
+namespace {
+
+class Windows : public DomainBed {
+ protected:
+  void SetUp() override {
+    DomainOptions options;
+    options.credits = 4096;
+    Open(options);
+    queue_ = AddQueue(Kind::kAtomic);
+    worker_ = AddPort({queue_}, true);
+  }
+  std::shared_ptr<Window> OpenWindow(uint32_t rings = 1) {
+    WindowOptions options;
+    options.queue = queue_;
+    options.rings = rings;
+    options.slots = 64;
+    auto opened = domain_->OpenWindow(options);
+    EXPECT_TRUE(opened) << opened.error().message;
+    return *opened;
+  }
+  static std::unique_ptr<RemoteProducer> Map(const Window& window, uint32_t ring = 0) {
+    auto mapped = RemoteProducer::Map(window.Fd(), ring);
+    EXPECT_TRUE(mapped) << mapped.error().message;
+    return std::move(*mapped);
+  }
+  static size_t PutRemote(RemoteProducer& producer, uint32_t flow, uint64_t user) {
+    const Event event = MakeEvent(99, flow, user);
+    return producer.Enqueue({&event, 1});
+  }
+  static WindowWords& WordsOf(const Window& window) { return *static_cast<WindowWords*>(window.memory()); }
+  // Writes a slot as a producer without manners would.
+  static void Scribble(const Window& window, size_t at, uint64_t meta) {
+    Slot* slots = reinterpret_cast<Slot*>(static_cast<char*>(window.memory()) + kWindowRingsOffset);
+    slots[at].meta.store(meta);
+  }
+  uint16_t queue_ = 0;
+  std::unique_ptr<Port> worker_;
+};
+
+TEST_F(Windows, RemoteEventsAreServedInTheirOrder) {
+  auto window = OpenWindow();
+  auto producer = Map(*window);
+  for (uint64_t i = 0; i < 10; i++) EXPECT_EQ(PutRemote(*producer, 1, i), 1u);
+  EXPECT_EQ(Take(*worker_), (Users{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(window->Statistics().events, 10u);
+}
+
+TEST_F(Windows, CreditsComeBackLapAfterLap) {
+  auto window = OpenWindow();
+  auto producer = Map(*window);
+  uint64_t put = 0, got = 0;
+  for (int lap = 0; lap < 50; lap++) {
+    while (PutRemote(*producer, 7, put) == 1) put++;
+    EXPECT_LE(put - got, 64u) << "never more than the window has slots";
+    for (Users users = Take(*worker_, 32); !users.empty(); users = Take(*worker_, 32)) {
+      for (uint64_t user : users) EXPECT_EQ(user, got++);
+    }
+  }
+  EXPECT_EQ(put, got);
+  EXPECT_GT(put, 50u * 40);
+}
+
+TEST_F(Windows, ProducersWithARingEachShareTheCredits) {
+  auto window = OpenWindow(3);
+  std::vector<std::unique_ptr<RemoteProducer>> producers;
+  for (uint32_t ring = 0; ring < 3; ring++) producers.push_back(Map(*window, ring));
+  std::vector<uint64_t> put(3), got(3);
+  for (int lap = 0; lap < 100; lap++) {
+    for (uint32_t ring = 0; ring < 3; ring++) {
+      while (PutRemote(*producers[ring], ring, ring << 20 | put[ring]) == 1) put[ring]++;
+    }
+    EXPECT_LE(put[0] + put[1] + put[2] - got[0] - got[1] - got[2], 64u);
+    for (Users users = Take(*worker_); !users.empty(); users = Take(*worker_)) {
+      for (uint64_t user : users) EXPECT_EQ(user & 0xFFFFF, got[user >> 20]++);
+    }
+  }
+  EXPECT_EQ(put, got);
+}
+
+TEST_F(Windows, AtomicityHoldsAcrossWindowsAndLocalProducers) {
+  auto window = OpenWindow();
+  auto remote = Map(*window);
+  auto local = AddPort(), other = AddPort({queue_});
+  EXPECT_EQ(Put(*local, queue_, 1, 1), 1u);
+  EXPECT_EQ(Take(*other), Users{1});
+  EXPECT_EQ(PutRemote(*remote, 1, 2), 1u);
+  EXPECT_EQ(Take(*worker_), Users{}) << "flow 1 is at the other worker";
+  other->Release(1);
+  EXPECT_EQ(Take(*worker_), Users{2});
+}
+
+TEST_F(Windows, AnOrderedQueueTakesThemToo) {
+  const uint16_t ordered = AddQueue(Kind::kOrdered), out = AddQueue(Kind::kDirected);
+  WindowOptions options;
+  options.queue = ordered;
+  options.slots = 64;
+  auto window = *domain_->OpenWindow(options);
+  auto producer = Map(*window);
+  auto a = AddPort({ordered}), b = AddPort({ordered}), sink = AddPort({out}, true);
+  for (uint64_t i = 0; i < 2; i++) PutRemote(*producer, 1, i);
+  EXPECT_EQ(Take(*a, 1), Users{0});
+  EXPECT_EQ(Take(*b, 1), Users{1});
+  EXPECT_EQ(Forward(*b, out, 1, 1), 1u);
+  EXPECT_EQ(Take(*sink), Users{});
+  EXPECT_EQ(Forward(*a, out, 1, 0), 1u);
+  EXPECT_EQ(Take(*sink), (Users{0, 1}));
+}
+
+TEST_F(Windows, WithoutDomainCreditsEventsWaitInTheWindow) {
+  auto window = OpenWindow();
+  auto producer = Map(*window);
+  auto local = AddPort();
+  while (Put(*local, queue_, 5, 5) == 1) {
+  }
+  EXPECT_EQ(PutRemote(*producer, 1, 77), 1u);
+  size_t seen = 0;
+  for (Users users = Take(*worker_); !users.empty(); users = Take(*worker_)) seen += users.size();
+  EXPECT_EQ(seen, 4096u + 1);
+}
+
+TEST_F(Windows, RubbishClosesTheWindowAndIsCounted) {
+  const std::vector<uint64_t> rubbish = {kLapBit | uint64_t{999} << 32, kLapBit | uint64_t{7} << 48,
+                                         kLapBit | uint64_t{3} << kOpShift, ~uint64_t{0}};
+  for (const uint64_t meta : rubbish) {
+    auto window = OpenWindow();
+    auto producer = Map(*window);
+    EXPECT_EQ(PutRemote(*producer, 1, 1), 1u);
+    Scribble(*window, 1, meta);
+    EXPECT_EQ(Take(*worker_), Users{1}) << "what came before the rubbish is served";
+    EXPECT_EQ(window->Statistics().closed, WindowClosed::kBadEvent);
+    EXPECT_EQ(window->Statistics().bad_events, 1u);
+    EXPECT_EQ(PutRemote(*producer, 1, 2), 0u) << "and the producer is told";
+    EXPECT_EQ(producer->Closed(), WindowClosed::kBadEvent);
+    domain_->CloseWindow(*window);
+  }
+  auto healthy = OpenWindow();
+  auto producer = Map(*healthy);
+  PutRemote(*producer, 1, 5);
+  EXPECT_EQ(Take(*worker_), Users{5}) << "others do not notice";
+}
+
+TEST_F(Windows, SlotsFilledWithoutCreditsCloseTheWindow) {
+  auto window = OpenWindow();
+  for (size_t i = 0; i < 64; i++) Scribble(*window, i, kLapBit | uint64_t{queue_} << 32);
+  for (int i = 0; i < 10; i++) (void)Take(*worker_);
+  EXPECT_EQ(window->Statistics().closed, WindowClosed::kOverdrawn);
+}
+
+TEST_F(Windows, AnOverflowingCreditWordClosesTheWindow) {
+  auto window = OpenWindow();
+  auto producer = Map(*window);
+  for (uint64_t i = 0; i < 40; i++) PutRemote(*producer, 1, i);
+  WordsOf(*window).taken.fetch_add(1ULL << 40);
+  EXPECT_EQ(Take(*worker_).size(), 40u);
+  EXPECT_EQ(window->Statistics().closed, WindowClosed::kOverdrawn);
+}
+
+TEST_F(Windows, ScribblingOverTheHeaderChangesNothing) {
+  auto window = OpenWindow();
+  auto producer = Map(*window);
+  std::memset(window->memory(), 0xFF, sizeof(WindowHeader));
+  EXPECT_EQ(PutRemote(*producer, 1, 3), 1u);
+  EXPECT_EQ(Take(*worker_), Users{3});
+}
+
+TEST_F(Windows, AProducerThatStallsHoldsNobodyUp) {
+  auto window = OpenWindow(2);
+  auto stalled = Map(*window, 0), busy = Map(*window, 1);
+  // Took credits, and left the first slot empty.
+  WordsOf(*window).taken.fetch_add(8);
+  Scribble(*window, 1, kLapBit | uint64_t{queue_} << 32);
+  for (uint64_t i = 0; i < 20; i++) {
+    EXPECT_EQ(PutRemote(*busy, 1, i), 1u);
+    EXPECT_EQ(Take(*worker_), Users{i});
+  }
+  EXPECT_EQ(window->Statistics().closed, WindowClosed::kOpen);
+}
+
+TEST_F(Windows, RefusesWhatIsNoWindow) {
+  auto window = OpenWindow();
+  EXPECT_EQ(RemoteProducer::Map(window->Fd(), 1).error().code, ErrorCode::kBadInput);
+  WordsOf(*window).header.version = kWindowVersion + 1;
+  EXPECT_EQ(RemoteProducer::Map(window->Fd(), 0).error().code, ErrorCode::kBadInput);
+  WordsOf(*window).header.version = kWindowVersion;
+  WordsOf(*window).header.slots = 128;
+  EXPECT_EQ(RemoteProducer::Map(window->Fd(), 0).error().code, ErrorCode::kBadInput);
+  WordsOf(*window).header.magic = 1;
+  EXPECT_EQ(RemoteProducer::Map(window->Fd(), 0).error().code, ErrorCode::kBadInput);
+  WindowOptions options;
+  options.queue = 77;
+  EXPECT_EQ(domain_->OpenWindow(options).error().code, ErrorCode::kBadInput);
+  options.queue = queue_;
+  options.slots = 100;
+  EXPECT_EQ(domain_->OpenWindow(options).error().code, ErrorCode::kBadInput);
+}
+
+TEST_F(Windows, CannotBeCutShortByTheirProducer) {
+  auto window = OpenWindow();
+  EXPECT_NE(ftruncate(window->Fd(), 0), 0);
+}
+
+TEST_F(Windows, AnotherProcessGetsItOverASocketAndMayDieInTheMiddle) {
+  auto window = OpenWindow();
+  int sockets[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    close(sockets[0]);
+    const auto received = ReceiveWindow(sockets[1]);
+    if (!received) _exit(1);
+    auto producer = RemoteProducer::Map(received->fd, received->ring);
+    if (!producer) _exit(2);
+    for (uint64_t i = 0; i < 5; i++) {
+      if (PutRemote(**producer, 1, i) != 1) _exit(3);
+    }
+    raise(SIGKILL);
+  }
+  close(sockets[1]);
+  ASSERT_TRUE(SendWindow(sockets[0], window->Fd(), 0));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status)) << "exit " << WEXITSTATUS(status);
+  EXPECT_EQ(Take(*worker_), (Users{0, 1, 2, 3, 4}));
+  EXPECT_EQ(Take(*worker_), Users{});
+  // The next one has a window of its own.
+  domain_->CloseWindow(*window);
+  auto next = OpenWindow();
+  auto producer = Map(*next);
+  PutRemote(*producer, 1, 9);
+  EXPECT_EQ(Take(*worker_), Users{9});
+  close(sockets[0]);
+}
+
+TEST_F(Windows, AMessageThatCarriesNoneIsRefused) {
+  int sockets[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+  ASSERT_EQ(write(sockets[0], "hello", 5), 5);
+  EXPECT_EQ(ReceiveWindow(sockets[1]).error().code, ErrorCode::kBadInput);
+  close(sockets[0]);
+  close(sockets[1]);
+}
+
+}  // namespace
+}  // namespace spillway::dispatch
