@@ -3,11 +3,26 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "planner/catalogue_reader.h"
 #include "planner/compare.h"
 #include "planner/workload_reader.h"
 
 namespace spillway::cmd {
+namespace {
+
+// CLI11's own names the greatest double in 309 digits.
+const CLI::Validator kPositive(
+    [](std::string& text) {
+      double value = 0;
+      return CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value)
+                 ? std::string()
+                 : "expected a number greater than 0, got " + text;
+    },
+    "> 0");
+
+}  // namespace
 
 void AddWorkloadOptions(CLI::App& verb, PlanOptions& o) {
   verb.add_option("WORKLOAD", o.file, "Workload file (YAML), see docs/planner.md")->required();
@@ -22,9 +37,9 @@ void AddWorkloadOptions(CLI::App& verb, PlanOptions& o) {
 void AddLimitOptions(CLI::App& verb, PlanOptions& o) {
   verb.add_option("--slo", o.slowdown, "Execution time over the baseline's, at most; instead of the file's")
       ->type_name("SLOWDOWN")
-      ->check(CLI::PositiveNumber);
-  verb.add_option("--max-cost", o.cost_usd, "Cost at most")->type_name("USD")->check(CLI::PositiveNumber);
-  verb.add_option("--max-power", o.power_w, "Power at most")->type_name("W")->check(CLI::PositiveNumber);
+      ->check(kPositive);
+  verb.add_option("--max-cost", o.cost_usd, "Cost at most")->type_name("USD")->check(kPositive);
+  verb.add_option("--max-power", o.power_w, "Power at most")->type_name("W")->check(kPositive);
   verb.add_option("--objective", o.objective, "What to minimise: cost or energy")
       ->check(CLI::IsMember({"cost", "energy"}))
       ->capture_default_str();
@@ -54,8 +69,20 @@ Result<planner::PlanInput> ReadPlanInput(const PlanOptions& o) {
   return input;
 }
 
+Result<void> CheckComparable(const planner::PlanInput& input, const PlanOptions& o) {
+  const std::string missing = planner::MissingYardstick(input);
+  if (missing.empty()) return {};
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("{}: plan.compare.node: expected a node whose throughput has yardstick {}, got {}",
+                          o.file, missing, input.catalogue.nodes[input.workload.compare_node].name));
+}
+
 Result<planner::Mix> ChooseMix(const planner::ClusterModel& model, const PlanOptions& o) {
-  if (o.phi > 0) return planner::ReplaceServers(model.input().workload, o.phi);
+  if (o.phi > 0) {
+    if (auto comparable = CheckComparable(model.input(), o); !comparable)
+      return tl::make_unexpected(comparable.error());
+    return planner::ReplaceServers(model.input().workload, o.phi);
+  }
   planner::Question question;
   question.objective = o.Objective();
   const planner::Answer answer = planner::Search(model, question);

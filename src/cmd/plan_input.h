@@ -36,6 +36,9 @@ void AddMixOptions(CLI::App& verb, PlanOptions& options);
 // Errors: kBadInput.
 [[nodiscard]] Result<planner::PlanInput> ReadPlanInput(const PlanOptions& options);
 
+// Whether the workload's compare node can be judged at all.
+[[nodiscard]] Result<void> CheckComparable(const planner::PlanInput& input, const PlanOptions& o);
+
 // The mix of --phi, else the best of a search. Errors: kConflict if none meets the limits.
 [[nodiscard]] Result<planner::Mix> ChooseMix(const planner::ClusterModel& model, const PlanOptions& options);
 

@@ -41,6 +41,7 @@ Result<void> WriteReport(const std::string& folder, const report::HtmlPage& page
 int RunCompare(const PlanOptions& o, bool as_json) {
   const auto input = ReadPlanInput(o);
   if (!input) return Complain(input.error());
+  if (const auto comparable = CheckComparable(*input, o); !comparable) return Complain(comparable.error());
   const planner::ClusterModel model(*input);
   const auto comparisons = planner::Compare(model, kMostPhi);
   const report::Document document = planner::CompareDocument(*input, comparisons);

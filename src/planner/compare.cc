@@ -14,6 +14,13 @@ Mix ReplaceServers(const Workload& workload, double phi) {
   return mix;
 }
 
+std::string MissingYardstick(const PlanInput& input) {
+  const auto& known = input.catalogue.nodes[input.workload.compare_node].throughput;
+  for (const auto& [yardstick, share] : input.workload.cpu)
+    if (!known.contains(yardstick)) return yardstick;
+  return "";
+}
+
 std::vector<Comparison> Compare(const ClusterModel& model, int most_phi) {
   const Workload& w = model.input().workload;
   const Evaluation before = model.Evaluate(w.baseline);
@@ -35,7 +42,8 @@ std::vector<Comparison> Compare(const ClusterModel& model, int most_phi) {
     one.energy = watts_without_fabric(before) / (watts_without_fabric(now) * now.slowdown);
     one.energy_with_fabric = before.Energy() / now.Energy();
     for (const Check& check : now.checks)
-      if (check.limit >= Limit::kMemory && check.Ratio() > 1) one.broken.push_back(check);
+      if ((check.limit >= Limit::kMemory || check.limit == Limit::kSlowdown) && check.Ratio() > 1)
+        one.broken.push_back(check);
     comparisons.push_back(std::move(one));
   }
   return comparisons;

@@ -3,6 +3,7 @@
 // devices together. Pure. Source: Lovelock, sections 4 and 5.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "planner/cluster_model.h"
@@ -18,11 +19,15 @@ struct Comparison {
   // Of the traditional cluster over this one: > 1 is a saving.
   double cost = 0, cost_with_fabric = 0, cost_with_right_sized_fabric = 0;
   double energy = 0, energy_with_fabric = 0;
-  std::vector<Check> broken;  // limits of nodes that it does not meet
+  std::vector<Check> broken;  // limits of slowdown and of nodes that it does not meet
 };
 
 // The baseline with phi x as many of workload.compare_node, on the baseline's fabric.
 [[nodiscard]] Mix ReplaceServers(const Workload& workload, double phi);
+
+// The yardstick of the workload's cpu share that its compare_node has no throughput for; "": none, they
+// compare.
+[[nodiscard]] std::string MissingYardstick(const PlanInput& input);
 
 // For phi = 1..most_phi.
 [[nodiscard]] std::vector<Comparison> Compare(const ClusterModel& model, int most_phi);

@@ -98,10 +98,13 @@ class Searcher {
       if (kind != NodeKind::kLiteCompute) device_groups_.push_back(DeviceGroups(model_, kind));
     for (size_t f = 0; f < fabrics.size() && !done_; f++) {
       fabric_ = fabrics[f];
+      fabrics_done_ = static_cast<double>(f);
+      fabrics_ = static_cast<double>(fabrics.size());
       SearchFabric();
-      if (hooks_.progress) hooks_.progress(static_cast<double>(f + 1) / static_cast<double>(fabrics.size()));
-      if (hooks_.stop && hooks_.stop()) answer.stopped = done_ = true;
+      Tell(1);
+      if (hooks_.stop && hooks_.stop()) done_ = stopped_ = true;
     }
+    answer.stopped = stopped_;
     answer.best = best_;
     for (const auto& [objective, point] : front_.points())
       answer.front.push_back({point.payload, objective, point.slowdown});
@@ -206,10 +209,12 @@ class Searcher {
     for (size_t node : nodes) one.push_back(model_.ResourcesOf({kKind, node, 1, 0, 0}, fabric_));
     for (size_t a = 0; a < nodes.size() && !done_; a++) {
       for (int n = 1; n <= most; n++) {
+        Tell((static_cast<double>(a) + static_cast<double>(n) / most) / static_cast<double>(nodes.size()));
         const Resources first = Sum({}, one[a], n);
         if (TooMuch(first)) break;
         visit(first, model_.TimeOf(kKind, first), [&] { return LiteChoice{{kKind, nodes[a], n, 0, 0}, {}}; });
         for (size_t b = a + 1; b < nodes.size(); b++) {
+          if (hooks_.stop && hooks_.stop()) done_ = stopped_ = true;
           for (int m = 1; m <= most; m++) {
             const Resources both = Sum(first, one[b], m);
             if (TooMuch(both)) break;
@@ -220,6 +225,10 @@ class Searcher {
         }
       }
     }
+  }
+
+  void Tell(double share_of_fabric) const {
+    if (hooks_.progress) hooks_.progress((fabrics_done_ + share_of_fabric) / fabrics_);
   }
 
   // More nodes would only cost and draw more.
@@ -274,7 +283,8 @@ class Searcher {
   double most_cost_, most_power_, most_slowdown_, at_most_;
   std::vector<std::vector<Group>> device_groups_;  // by kind, all candidates
   Fabric fabric_;
-  bool done_ = false;
+  double fabrics_done_ = 0, fabrics_ = 1;
+  bool done_ = false, stopped_ = false;
   std::optional<FrontPoint> best_;
   double best_cost_ = kInfinity, least_ = kInfinity;
   ParetoFront<Mix> front_;

@@ -28,6 +28,13 @@ std::string RehearsalText(const PlanInput& input, const Mix& mix, const Rehearsa
   for (const auto& [policy, slowdown] : rehearsal.simulated_slowdown)
     text += fmt::format(", simulated with {} {:.3f} ({:+.1f} %)", policy, slowdown,
                         100 * (slowdown / rehearsal.planned_slowdown - 1));
+  for (const auto& [policy, slowdown] : rehearsal.simulated_slowdown) {
+    const double limit = input.workload.limits.slowdown;
+    if (slowdown > limit)
+      text += fmt::format(
+          "\nwith {} over the limit of slowdown, {:.3f}: with --slo {:.3f} the search leaves room for it",
+          policy, limit, limit * rehearsal.planned_slowdown / slowdown);
+  }
   return text +
          "\nPlanned latency: every worker may serve every request. Simulated: a balancer places each on a "
          "node when it "

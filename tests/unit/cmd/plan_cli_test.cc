@@ -103,6 +103,22 @@ TEST_F(PlanCli, PaperMatchesOrSaysWhyNot) {
     EXPECT_TRUE(row["match"].get<bool>() || !row["reason"].get<std::string>().empty()) << row;
 }
 
+TEST_F(PlanCli, ANodeThatCannotBeComparedIsRefused) {
+  folder_.Write("other.yaml", kWorkload + "  compare: {node: p4mite-nic}\n");
+  const std::string file = folder_.File("other.yaml");
+  for (const auto& arguments : {std::vector<std::string>{"compare", file}, {"explain", file, "--phi", "2"}}) {
+    const testing::Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("plan.compare.node: expected a node whose throughput has yardstick"));
+  }
+}
+
+TEST_F(PlanCli, LimitsAreGreaterThanNothing) {
+  const testing::Outcome outcome = Run({"search", File(), "--slo", "-1"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("expected a number greater than 0, got -1"));
+}
+
 TEST_F(PlanCli, AProbesEntryIsACatalogue) {
   const testing::Outcome probe = Run({"probe", "--quick", "--json", "--name", "here", "--price", "1000",
                                       "--out", folder_.File("probe.json")});
