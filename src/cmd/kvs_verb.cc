@@ -36,7 +36,7 @@ void AddKvsVerb(CLI::App& lab_app, Context& context) {
       ->capture_default_str();
   verb->add_option_function<int>(
           "--ms", [options](int ms) { options->duration = std::chrono::milliseconds(ms); },
-          "Length of a run in milliseconds (500)")
+          "Length of a run in milliseconds (1000)")
       ->check(CLI::Range(50, 60'000));
   verb->add_option("--scan", options->scan_pct, "Shares of SCANs in percent, separated by commas")
       ->delimiter(',')
