@@ -26,10 +26,39 @@ constexpr uint32_t kFlowBits = 20;
 
 uint32_t Fold(uint32_t flow) { return (flow ^ flow >> kFlowBits) & ((1u << kFlowBits) - 1); }
 
-// Services count by DPDK's thread number, which threads that DPDK did not start must ask for.
-void RegisterThread() {
-  thread_local const bool registered = rte_lcore_id() != LCORE_ID_ANY || rte_thread_register() == 0;
-  (void)registered;
+// Services count by DPDK's thread number, of which there are 128: threads that DPDK did not start ask for
+// one, and give it back when they end. False: none is left.
+bool HaveThreadNumber() {
+  struct Registration {
+    const bool ours = rte_lcore_id() == LCORE_ID_ANY && rte_thread_register() == 0;
+    ~Registration() {
+      if (ours) rte_thread_unregister();
+    }
+  };
+  thread_local const Registration registration;
+  return rte_lcore_id() != LCORE_ID_ANY;
+}
+
+struct Device {
+  std::string name;
+  uint8_t id;
+};
+
+// DPDK's software scheduler keeps its service for the life of the process, and there are 64 of them: so many
+// event_sw domains can be opened, one after the other or at once.
+Result<Device> FindDevice(std::string_view engine) {
+  static std::atomic<int> instances{0};
+  std::string name(engine);
+  int id = -1;
+  if (engine == "event_dlb2") {
+    id = rte_event_dev_get_dev_id(name.c_str());  // found by DPDK on the bus, if there is one
+  } else {
+    name += std::to_string(instances++);
+    if (rte_vdev_init(name.c_str(), nullptr) == 0) id = rte_event_dev_get_dev_id(name.c_str());
+  }
+  if (id < 0)
+    return Fail(ErrorCode::kUnavailable, fmt::format("{}: DPDK has no such event device here", engine));
+  return Device{name, static_cast<uint8_t>(id)};
 }
 
 class EventdevDomain;
@@ -129,10 +158,7 @@ class EventdevDomain final : public Domain {
   size_t queues() const { return queues_.size(); }
   bool needs_flush() const { return !(info_.event_dev_cap & RTE_EVENT_DEV_CAP_MAINTENANCE_FREE); }
   void Schedule() {
-    if (has_service_) {
-      RegisterThread();
-      rte_service_run_iter_on_app_lcore(service_, 1);
-    }
+    if (has_service_ && HaveThreadNumber()) rte_service_run_iter_on_app_lcore(service_, 1);
   }
 
  private:
@@ -330,20 +356,11 @@ Result<std::unique_ptr<Domain>> OpenEventdev(std::string_view engine, const Doma
   if (options.deadline.count() > 0)
     return Fail(ErrorCode::kUnavailable, fmt::format("{}: no deadlines with event devices", engine));
   return StartDpdk().and_then([&]() -> Result<std::unique_ptr<Domain>> {
-    static std::atomic<int> instances{0};
-    std::string device(engine);
-    int id = -1;
-    if (engine == "event_dlb2") {
-      id = rte_event_dev_get_dev_id(device.c_str());  // found by DPDK on the bus, if there is one
-    } else {
-      device += std::to_string(instances++);
-      if (rte_vdev_init(device.c_str(), nullptr) == 0) id = rte_event_dev_get_dev_id(device.c_str());
-    }
-    if (id < 0)
-      return Fail(ErrorCode::kUnavailable, fmt::format("{}: DPDK has no such event device here", engine));
-    rte_event_dev_info info{};
-    rte_event_dev_info_get(static_cast<uint8_t>(id), &info);
-    return std::make_unique<EventdevDomain>(device, static_cast<uint8_t>(id), info, options);
+    return FindDevice(engine).map([&](const Device& device) -> std::unique_ptr<Domain> {
+      rte_event_dev_info info{};
+      rte_event_dev_info_get(device.id, &info);
+      return std::make_unique<EventdevDomain>(device.name, device.id, info, options);
+    });
   });
 }
 
