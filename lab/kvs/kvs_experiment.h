@@ -23,7 +23,7 @@ struct KvsOptions {
   uint32_t scan_times = 10;  // a SCAN takes so many times as long as a GET
   bool measure = true;       // on this machine
   bool model = true;
-  // The model's costs, from `spillway bench dispatch` on the reference machine; steal is an assumption.
+  // The model's costs: assumptions of the order that `spillway bench dispatch` shows; measure and set them.
   double dispatch_us = 0.06, steal_us = 0.3;
   bool quick = false;
 };

@@ -7,7 +7,6 @@
 #include <bit>
 #include <memory>
 
-#include "bench/dispatch/dispatch_bench.h"
 #include "bench/sim/sim_bench.h"
 #include "bench/switch/present.h"
 #include "bench/switch/rounds.h"
@@ -60,33 +59,6 @@ int BenchSim(const bench::SimBenchOptions& options, bool as_json) {
   return kExitOk;
 }
 
-int BenchDispatch(const bench::DispatchBenchOptions& options, bool as_json) {
-  report::Progress progress("bench dispatch");
-  const auto document = bench::RunDispatchBench(
-      options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
-  if (!document) return Complain(document.error());
-  progress.Finish("done");
-  fmt::print("{}", as_json ? document->Dump() : bench::DispatchText(*document));
-  return kExitOk;
-}
-
-void AddBenchDispatch(CLI::App* bench, Context& context) {
-  auto options = std::make_shared<bench::DispatchBenchOptions>();
-  CLI::App* verb =
-      bench->add_subcommand("dispatch", "Events a second through the dispatcher, its latency, its peers");
-  verb->add_option("--rounds", options->rounds, "Rounds over all rows")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  verb->add_option_function<int>(
-          "--ms", [options](int ms) { options->duration = std::chrono::milliseconds(ms); },
-          "Length of one measurement in milliseconds (100)")
-      ->check(CLI::Range(5, 100'000));
-  verb->add_flag("--quick", options->quick, "At most two rounds, a tenth of the time");
-  verb->callback([options, &context] {
-    context.action = [options, &context] { return BenchDispatch(*options, context.json); };
-  });
-}
-
 void AddBenchSim(CLI::App* bench, Context& context) {
   auto options = std::make_shared<bench::SimBenchOptions>();
   CLI::App* verb = bench->add_subcommand("sim", "Requests a second that the simulator simulates, per core");
@@ -107,7 +79,6 @@ void AddBenchVerbs(CLI::App& app, Context& context) {
   CLI::App* bench = app.add_subcommand("bench", "Measure on this machine; needs no daemon");
   bench->require_subcommand(1);
 
-  AddBenchDispatch(bench, context);
   AddBenchSim(bench, context);
   auto options = std::make_shared<SwitchBench>();
   CLI::App* verb = bench->add_subcommand("switch", "Nanoseconds per packet in the data plane (root)");

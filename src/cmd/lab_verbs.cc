@@ -13,7 +13,6 @@
 
 #include "cmd/client_output.h"
 #include "cmd/exit_code.h"
-#include "cmd/kvs_verb.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/named.h"
 #include "lab/testbed/interrupt.h"
@@ -165,8 +164,6 @@ void AddLabVerbs(CLI::App& app, Context& context) {
 
   CLI::App* list = lab->add_subcommand("list", "The testbeds of this machine");
   list->callback([&context] { context.action = [&context] { return List(context); }; });
-
-  AddKvsVerb(*lab, context);
 
   CLI::App* exec = lab->add_subcommand("exec", "Run a command in one of a testbed's namespaces");
   exec->add_option("NAME", o->name, "The testbed")->required();

@@ -10,6 +10,7 @@
 #include "cmd/check_verbs.h"
 #include "cmd/client_output.h"
 #include "cmd/context.h"
+#include "cmd/dispatch_verbs.h"
 #include "cmd/doctor_verbs.h"
 #include "cmd/exit_code.h"
 #include "cmd/lab_verbs.h"
@@ -22,6 +23,7 @@ namespace spillway::cmd {
 namespace {
 
 int Main(int argc, char** argv) {
+  if (const auto failed = BecomeDispatchProgram(argc, argv)) return *failed;
   Context context;
   CLI::App app("Spillway: an accelerator-aware layer 4 load balancer.", "spillway");
   app.set_version_flag("--version", "spillway " SPILLWAY_VERSION);
@@ -43,6 +45,7 @@ int Main(int argc, char** argv) {
   AddLabVerbs(app, context);
   AddSimVerbs(app, context);
   AddPlanVerbs(app, context);
+  AddDispatchVerbs(*app.get_subcommand("bench"), *app.get_subcommand("lab"));
 
   try {
     app.parse(argc, argv);
