@@ -4,15 +4,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <optional>
+
+#include "cmd/context.h"
 
 namespace spillway::cmd {
 
-// For the help of the two groups.
-void AddDispatchVerbs(CLI::App& bench, CLI::App& lab);
-
-// If the words are one of the two verbs, becomes that program. Returns nullopt if they are not, else the exit
-// code: the program could not be started.
-std::optional<int> BecomeDispatchProgram(int argc, char** argv);
+// Verbs that hand all the words behind them on, and become that program.
+void AddDispatchVerbs(CLI::App& bench, CLI::App& lab, Context& context);
 
 }  // namespace spillway::cmd

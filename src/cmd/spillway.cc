@@ -23,7 +23,6 @@ namespace spillway::cmd {
 namespace {
 
 int Main(int argc, char** argv) {
-  if (const auto failed = BecomeDispatchProgram(argc, argv)) return *failed;
   Context context;
   CLI::App app("Spillway: an accelerator-aware layer 4 load balancer.", "spillway");
   app.set_version_flag("--version", "spillway " SPILLWAY_VERSION);
@@ -45,7 +44,7 @@ int Main(int argc, char** argv) {
   AddLabVerbs(app, context);
   AddSimVerbs(app, context);
   AddPlanVerbs(app, context);
-  AddDispatchVerbs(*app.get_subcommand("bench"), *app.get_subcommand("lab"));
+  AddDispatchVerbs(*app.get_subcommand("bench"), *app.get_subcommand("lab"), context);
 
   try {
     app.parse(argc, argv);

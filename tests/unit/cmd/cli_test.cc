@@ -66,6 +66,24 @@ TEST_F(Cli, LabRunFindsTheExamplesOfItsSourcesAndNamesThem) {
   EXPECT_THAT(app.err, HasSubstr("fig5 has no app nginx"));
 }
 
+TEST_F(Cli, TheDispatchersVerbsHandTheirWordsOn) {
+  for (const auto& verb : {std::vector<std::string>{"bench", "dispatch"},
+                           {"bench", "--json", "dispatch"},
+                           {"--json", "lab", "kvs"},
+                           {"lab", "kvs", "--json"}}) {
+    auto words = verb;
+    words.push_back("--help");
+    const Outcome help = Run(words);
+    EXPECT_EQ(help.exit_code, 0) << help.err;
+    EXPECT_THAT(help.out, HasSubstr("Usage: spillway-dispatch"));
+    EXPECT_THAT(help.out, HasSubstr("--rounds"));
+    words.back() = "--bogus";
+    const Outcome bogus = Run(words);
+    EXPECT_EQ(bogus.exit_code, 2);
+    EXPECT_THAT(bogus.err, HasSubstr("--bogus"));
+  }
+}
+
 TEST_F(Cli, CheckAcceptsAGoodFile) {
   const Outcome outcome = Run({"check", folder_.File("pool.yaml")});
   EXPECT_EQ(outcome.exit_code, 0);
