@@ -19,15 +19,10 @@ namespace {
 using model::Field;
 using model::MapReader;
 using model::Problems;
+using model::Take;
 
 constexpr size_t kLongestInterface = 15;  // IFNAMSIZ - 1; the switch's end of a link is named "server-unit"
 constexpr size_t kMostUnits = 250;        // one link number each in 10.77.N.0/24
-
-template <class T, class Read>
-void Take(T& into, const Field* field, Read read) {
-  if (field == nullptr) return;
-  if (auto value = read(*field)) into = *value;
-}
 
 void ReadCpus(Problems& problems, const MapReader& map, std::string_view key, std::vector<int>& into) {
   const Field* field = map.Find(key);

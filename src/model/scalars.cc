@@ -2,6 +2,7 @@
 #include "scalars.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -183,6 +184,16 @@ std::optional<Address> ReadAddress(Problems& problems, const Field& field) {
   if (!value) return Refuse(problems, field, "an IPv4 or IPv6 address (IPv4-mapped ones in IPv4 spelling)");
   if (!BelongsToAHost(*value)) return Refuse(problems, field, "the address of a host");
   return value;
+}
+
+std::optional<size_t> ReadChoice(Problems& problems, const Field& field,
+                                 const std::vector<std::string>& words) {
+  const std::string expected = fmt::format("one of {}", fmt::join(words, ", "));
+  const auto text = ReadText(problems, field, expected);
+  if (!text) return std::nullopt;
+  const auto found = std::find(words.begin(), words.end(), *text);
+  if (found == words.end()) return Refuse(problems, field, expected);
+  return static_cast<size_t>(found - words.begin());
 }
 
 std::optional<ServicePort> ReadServicePort(Problems& problems, const Field& field) {

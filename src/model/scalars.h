@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "pool.h"
 #include "reader.h"
@@ -35,9 +36,19 @@ std::optional<std::chrono::nanoseconds> ReadTime(Problems& problems, const Field
                                                  std::chrono::nanoseconds least,
                                                  std::chrono::nanoseconds most);
 std::optional<double> ReadNumber(Problems& problems, const Field& field, double least, double most);
+// One of `words`, as its index.
+std::optional<size_t> ReadChoice(Problems& problems, const Field& field,
+                                 const std::vector<std::string>& words);
 // Refuses what no host can own: unspecified, multicast and broadcast addresses.
 std::optional<Address> ReadAddress(Problems& problems, const Field& field);
 std::optional<ServicePort> ReadServicePort(Problems& problems, const Field& field);
+
+// `into` keeps its default where the key is absent or wrong.
+template <class T, class Read>
+void Take(T& into, const Field* field, Read read) {
+  if (field == nullptr) return;
+  if (auto value = read(*field)) into = static_cast<T>(*value);
+}
 
 // One of the words of an enum whose values are 0 .. count - 1; `parse` as ParseMode and its like in pool.h.
 template <class Enum>

@@ -73,16 +73,4 @@ void TakeInteger(Problems& problems, int& into, const Field* field, int least, i
   });
 }
 
-std::optional<size_t> ReadChoice(Problems& problems, const Field& field,
-                                 const std::vector<std::string>& words) {
-  const std::string expected = fmt::format("one of {}", fmt::join(words, ", "));
-  const auto text = model::ReadText(problems, field, expected);
-  if (!text) return std::nullopt;
-  const auto found = std::find(words.begin(), words.end(), *text);
-  if (found != words.end()) return static_cast<size_t>(found - words.begin());
-  problems.Add(field.line, field.path,
-               fmt::format("expected {}, got {}", expected, model::Describe(field.node)));
-  return std::nullopt;
-}
-
 }  // namespace spillway::planner

@@ -15,6 +15,9 @@
 
 namespace spillway::planner {
 
+using model::ReadChoice;
+using model::Take;
+
 // Calls `read` with the document's root. Errors: kBadInput, a line per problem, "file:line: key: expected
 // what, got what".
 [[nodiscard]] Result<void> ReadDocument(
@@ -27,21 +30,10 @@ std::vector<std::pair<std::string, model::Field>> ReadEntries(model::Problems& p
                                                               const model::Field& field,
                                                               const std::string& expected);
 
-// `into` keeps its default where the key is absent or wrong.
-template <class T, class Read>
-void Take(T& into, const model::Field* field, Read read) {
-  if (field == nullptr) return;
-  if (auto value = read(*field)) into = static_cast<T>(*value);
-}
-
 // A number in [least, most], or `into` as it was.
 void TakeNumber(model::Problems& problems, double& into, const model::Field* field, double least,
                 double most);
 void TakeInteger(model::Problems& problems, int& into, const model::Field* field, int least, int most);
-
-// One of `words`, as its index.
-std::optional<size_t> ReadChoice(model::Problems& problems, const model::Field& field,
-                                 const std::vector<std::string>& words);
 
 // At least one number, ascending.
 template <class Number>

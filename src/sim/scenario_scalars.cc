@@ -13,18 +13,6 @@ namespace spillway::sim {
 using model::Field;
 using model::Problems;
 
-std::optional<size_t> ReadChoice(Problems& problems, const Field& field,
-                                 std::initializer_list<std::string_view> words) {
-  const std::string expected = fmt::format("one of {}", fmt::join(words, ", "));
-  const auto text = model::ReadText(problems, field, expected);
-  if (!text) return std::nullopt;
-  const auto found = std::find(words.begin(), words.end(), *text);
-  if (found != words.end()) return static_cast<size_t>(found - words.begin());
-  problems.Add(field.line, field.path,
-               fmt::format("expected {}, got {}", expected, model::Describe(field.node)));
-  return std::nullopt;
-}
-
 std::optional<std::vector<double>> ReadNumbers(Problems& problems, const Field& field, double least,
                                                double most, bool ascending) {
   const auto entries = model::ReadList(problems, field, "a list of numbers");

@@ -11,19 +11,12 @@
 #include <vector>
 
 #include "model/reader.h"
+#include "model/scalars.h"
 
 namespace spillway::sim {
 
-// `into` keeps its default where the key is absent or wrong.
-template <class T, class Read>
-void Take(T& into, const model::Field* field, Read read) {
-  if (field == nullptr) return;
-  if (auto value = read(*field)) into = *value;
-}
-
-// One of `words`, as its index.
-std::optional<size_t> ReadChoice(model::Problems& problems, const model::Field& field,
-                                 std::initializer_list<std::string_view> words);
+using model::ReadChoice;
+using model::Take;
 
 // At least one number, each from `least` to `most`; `ascending`: each greater than the one before.
 std::optional<std::vector<double>> ReadNumbers(model::Problems& problems, const model::Field& field,
