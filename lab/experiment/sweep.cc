@@ -147,8 +147,11 @@ Result<double> UnitCapacity(const ExperimentSpec& spec, const Testbed& testbed, 
   if (Computes(unit.spec.runs)) return CapacityOfComputing(spec, testbed, unit, port);
   auto bound = UpperBound(spec, testbed, unit, port);
   if (!bound) return bound;
-  return unit.spec.quota ? QuotaRate(spec, testbed, unit, port, *bound)
-                         : HighestRate(spec, testbed, unit, port, *bound);
+  if (!unit.spec.quota) return HighestRate(spec, testbed, unit, port, *bound);
+  // No unit does more than it did with requests always waiting: part of a quota may stay unused.
+  return QuotaRate(spec, testbed, unit, port, *bound).map([&](double rate) {
+    return std::min(rate, *bound);
+  });
 }
 
 Result<Quartiles> Unloaded(const ExperimentSpec& spec, const Testbed& testbed, const UnitPlan& unit,

@@ -21,6 +21,7 @@ constexpr uint32_t kGeneration = 32;
 constexpr double kBeyondChance = 0.75;
 constexpr uint32_t kCrowdTimes = 8, kCrowdMemory = 32;
 
+constexpr double kSurely = 1.5;    // times the answers usual between looks: more are not to be expected
 constexpr double kLongestGap = 8;  // slots; longer without an answer, the unit is stuck
 // Full for so many answers and so long, but for one look in ten: that is its nature.
 constexpr double kForGood = 4096, kForGoodNs = 60e9, kNotFull = 10;
@@ -58,6 +59,7 @@ void ServiceLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
     return;
   }
   LeaveOutStall(&span);
+  if (span.queue_before > Workers()) busy_answers_ += (span.answers - busy_answers_) / 16;
   if (WasFull(span)) {
     LearnFullRate(span);
     full_ns_ += span.elapsed_ns;
@@ -76,6 +78,8 @@ void ServiceLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
 bool ServiceLearner::WasFull(const Span& span) {
   if (crowded_ns_ < unqueued_ns_) {
     counting_ = false;
+  } else if (span.answers + Workers() > span.queue_before) {
+    counting_ = false;  // those that came meanwhile may have come too late
   } else if (counting_) {
     return true;
   } else {
@@ -149,11 +153,20 @@ double ServiceLearner::Bound() const {
 }
 
 void ServiceLearner::JudgeSlot() {
-  slot_ns_ = Proven() ? std::min(full_rate_ns_.mean(), Bound() / kBeyondChance)
-                      : std::min(unqueued_ns_ / std::max(workers_, 1u), Bound());
+  const double bound = Bound();
+  if (!Proven()) {
+    slot_ns_ = std::min(unqueued_ns_ / std::max(workers_, 1u), bound);
+  } else {
+    // A unit with a quota of CPU time answers some quickly and then stands still: for as long as a full look
+    // is not long past, a quick moment says nothing against it.
+    const bool fresh = unseen_full_ < kMemory;
+    slot_ns_ = fresh ? full_rate_ns_.mean() : std::min(full_rate_ns_.mean(), bound / kBeyondChance);
+  }
   slot_ns_ = std::max(slot_ns_, 1.0);
   // Whatever comes before the next look, the workers stay busy: twice the answers to be expected are left.
-  const bool crowded = last_->queue >= Workers() + 1 + 2 * period_ns_ / slot_ns_;
+  // Where far fewer came than the slot allows while requests waited, the slot is still too short.
+  const double expected = std::min(period_ns_ / slot_ns_, kSurely * busy_answers_);
+  const bool crowded = last_->queue >= Workers() + 1 + 2 * expected;
   crowded_ns_ = crowded ? crowded_ns_ + period_ns_ : 0;
 }
 

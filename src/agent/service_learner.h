@@ -94,6 +94,7 @@ class ServiceLearner {
   double slot_ns_ = 0;
 
   FadingMean full_rate_ns_{512};           // time per answer in full looks
+  double busy_answers_ = 0;                // from one look to the next while requests waited, smoothed
   double crowded_ns_ = 0;                  // the queue has been above the workers for so long
   bool counting_ = false;                  // and an answer has been seen since
   double silent_ns_ = 0;                   // since the last answer

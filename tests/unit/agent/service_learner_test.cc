@@ -165,6 +165,21 @@ TEST_P(EveryUnit, SlotBearsServicesThatDoNotVaryOrVaryAsMuchAsTheirMean) {
   }
 }
 
+TEST(ServiceLearner, AQuotaOfCpuTimeIsPartOfTheSlot) {
+  // At full speed for 1 ms of every 5: one or two answers, then nothing.
+  constexpr UnitSpec kQuota{"quota", 1, 0.6, 0.05, 0.2, 1, 5};
+  ServiceLearner learner;
+  UnitModel unit(kQuota, 5, &learner, 3);
+  unit.Serve(1500, 0.2);
+  unit.Serve(1500, 0.5);
+  for (const double load : {0.8, 0.95, 1.1, 0.8}) {
+    SCOPED_TRACE(load);
+    unit.Serve(1500, load);
+    EXPECT_RATIO(SlotMs(learner), unit.slot_ms(), 0.9, 1.2);
+    EXPECT_LE(BaseMs(learner), 2) << "what waits for the next period is queued";
+  }
+}
+
 TEST(ServiceLearner, SaysNothingUntilSomeAnswersCame) {
   ServiceLearner learner;
   UnitModel unit(kDnsCpu, 20, &learner, 1);

@@ -21,6 +21,8 @@ struct UnitSpec {
   int workers;
   double service_ms, fixed_ms;
   double variation = 0.2;  // coefficient of variation of the service, lognormal
+  // A quota of CPU time: so much in each period, at full speed until it is used up. One worker only.
+  double quota_ms = 0, period_ms = 0;  // 0: none
 };
 
 class UnitModel {
@@ -28,7 +30,9 @@ class UnitModel {
   UnitModel(const UnitSpec& spec, double look_ms, ServiceLearner* learner, uint64_t seed)
       : spec_(spec), look_ms_(look_ms), learner_(learner), random_(seed), free_at_(spec.workers) {}
 
-  double slot_ms() const { return spec_.service_ms / spec_.workers; }
+  double slot_ms() const {
+    return spec_.service_ms / spec_.workers * (spec_.quota_ms > 0 ? spec_.period_ms / spec_.quota_ms : 1);
+  }
   double unqueued_ms() const { return spec_.service_ms + spec_.fixed_ms; }
   double p90_ms() const {
     return spec_.fixed_ms + spec_.service_ms * std::exp(1.2816 * Sigma() - Sigma() * Sigma() / 2);
@@ -77,7 +81,7 @@ class UnitModel {
     counts.arrivals++;
     queue++;
     double& worker = *std::min_element(free_at_.begin(), free_at_.end());
-    worker = std::max(worker, now_ms_) + Service();
+    worker = Done(std::max(worker, now_ms_), Service());
     pending_.push({worker + spec_.fixed_ms, now_ms_});
   }
   void Look() {
@@ -94,6 +98,21 @@ class UnitModel {
     const double sigma = Sigma();
     return spec_.service_ms *
            std::exp(sigma * std::normal_distribution<double>()(random_) - sigma * sigma / 2);
+  }
+  // When `service` that begins at `at` is done.
+  double Done(double at, double service) {
+    if (!(spec_.quota_ms > 0)) return at + service;
+    while (true) {
+      const double period = std::floor(at / spec_.period_ms);
+      if (period != quota_period_) quota_left_ms_ = spec_.quota_ms;
+      quota_period_ = period;
+      const double end = (period + 1) * spec_.period_ms;
+      const double run = std::min({service, quota_left_ms_, end - at});
+      quota_left_ms_ -= run;
+      service -= run;
+      if (service <= 0) return at + run;
+      at = end + 1e-9;
+    }
   }
   void Answer() {
     const auto ns = static_cast<uint64_t>((now_ms_ - pending_.top().second) * 1e6);
@@ -112,6 +131,7 @@ class UnitModel {
   std::vector<double> free_at_;
   using Pending = std::pair<double, double>;  // when it is answered, when it came
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;
+  double quota_period_ = -1, quota_left_ms_ = 0;
   double now_ms_ = 0, look_at_ms_ = 0, arrival_ms_ = 0;
 };
 
