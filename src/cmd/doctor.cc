@@ -126,7 +126,10 @@ Finding Cgroups() {
 
 std::vector<Finding> Examine(const std::string& bpffs) {
   const XdpProbe xdp = ProbeXdpOnVeth();
-  const std::string why = xdp.detail.empty() ? "not tried" : xdp.detail;
+  const bool attaches = xdp.native || xdp.generic;
+  const auto says = [&xdp](bool good, const char* text) {
+    return std::string(good ? text : xdp.detail.empty() ? "not tried" : xdp.detail.c_str());
+  };
   return {Privileges(),
           Kernel(),
           BpfTypes(),
@@ -134,11 +137,10 @@ std::vector<Finding> Examine(const std::string& bpffs) {
           BpfFileSystem(bpffs),
           Memlock(),
           Jit(),
-          {"XDP", xdp.native || xdp.generic, Need::kRequired, "spillwayd",
-           xdp.native || xdp.generic ? "a program attaches" : why},
-          {"native XDP on veth", xdp.native, Need::kHelpful, "lab, demo", xdp.native ? "attaches" : why},
+          {"XDP", attaches, Need::kRequired, "spillwayd", says(attaches, "a program attaches")},
+          {"native XDP on veth", xdp.native, Need::kHelpful, "lab, demo", says(xdp.native, "attaches")},
           {"network namespaces", xdp.namespaces, Need::kHelpful, "lab, demo",
-           xdp.namespaces ? "can be made" : why},
+           says(xdp.namespaces, "can be made")},
           Cgroups()};
 }
 
