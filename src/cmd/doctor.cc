@@ -70,7 +70,7 @@ Finding Btf() {
   const char* const path = "/sys/kernel/btf/vmlinux";
   const bool present = access(path, R_OK) == 0;
   return {"BTF", present, Need::kRequired, "spillwayd, spillway-agent",
-          present ? path : std::string(path) + ": missing; the kernel needs CONFIG_DEBUG_INFO_BTF"};
+          fmt::format("{}{}", path, present ? "" : ": missing; the kernel needs CONFIG_DEBUG_INFO_BTF")};
 }
 
 Finding BpfFileSystem(const std::string& path) {
