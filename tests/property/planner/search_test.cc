@@ -227,5 +227,28 @@ TEST(SearchProperty, MoreSlackNeverCostsMore) {
   }
 }
 
+TEST(Search, HearsAnInterruptWithinAFabric) {
+  // One fabric, more than one kind of lite-compute node: asked far more often than once a fabric.
+  std::mt19937_64 random(1);
+  const PlanInput input = RandomInput(random, {false, false, true}, /*loose=*/true);
+  const ClusterModel model(input);
+  int whole = 0;
+  SearchHooks hooks;
+  hooks.stop = [&] {
+    whole++;
+    return false;
+  };
+  const Answer all = Search(model, {}, hooks);
+  EXPECT_FALSE(all.stopped);
+  ASSERT_GT(whole, static_cast<int>(FabricsOf(input.workload.space).size())) << "asked within a fabric";
+  int asked = 0;
+  hooks.stop = [&] {
+    asked++;
+    return true;
+  };
+  EXPECT_TRUE(Search(model, {}, hooks).stopped);
+  EXPECT_LT(asked, whole);
+}
+
 }  // namespace
 }  // namespace spillway::planner

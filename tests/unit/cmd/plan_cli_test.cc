@@ -96,6 +96,17 @@ TEST_F(PlanCli, SimulateComparesPlanAndSimulator) {
   EXPECT_GT(document["ratios"]["simulated_slowdown_p2c"].get<double>(), 0);
 }
 
+TEST_F(PlanCli, SimulateSaysWhatIsOverTheLimit) {
+  const std::vector<std::string> words = {"simulate", File(), "--phi", "2", "--requests", "2000", "--slo"};
+  const auto with = [&](const char* slo) {
+    auto all = words;
+    all.push_back(slo);
+    return Run(all).out;
+  };
+  EXPECT_THAT(with("0.1"), HasSubstr("over the limit of slowdown, 0.100"));
+  EXPECT_THAT(with("100"), ::testing::Not(HasSubstr("over the limit")));
+}
+
 TEST_F(PlanCli, PaperMatchesOrSaysWhyNot) {
   const json document = Document({"paper"});
   ASSERT_FALSE(document["rows"].empty());

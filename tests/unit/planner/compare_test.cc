@@ -51,5 +51,14 @@ TEST(Compare, TellsWhichLimitsSmartNicsBreak) {
   EXPECT_TRUE(all[1].broken.empty()) << "two accelerators each";
 }
 
+TEST(Compare, ASlowdownOverTheLimitIsBroken) {
+  PlanInput input = Example("bigquery");  // slowdown 2.443 / phi
+  input.workload.limits.slowdown = 1.0;
+  const auto all = Compare(ClusterModel(input), 3);
+  ASSERT_EQ(all[1].broken.size(), 1u);
+  EXPECT_EQ(all[1].broken[0].limit, Limit::kSlowdown);
+  EXPECT_TRUE(all[2].broken.empty());
+}
+
 }  // namespace
 }  // namespace spillway::planner
