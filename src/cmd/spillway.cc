@@ -16,6 +16,7 @@
 #include "cmd/lab_verbs.h"
 #include "cmd/live_verbs.h"
 #include "cmd/plan_verbs.h"
+#include "cmd/sched_verbs.h"
 #include "cmd/show_verbs.h"
 #include "cmd/sim_verbs.h"
 
@@ -44,6 +45,8 @@ int Main(int argc, char** argv) {
   AddLabVerbs(app, context);
   AddSimVerbs(app, context);
   AddPlanVerbs(app, context);
+  AddSchedVerbs(app, context);
+  AddSchedBench(*app.get_subcommand("bench"), context);
   AddDispatchVerbs(*app.get_subcommand("bench"), *app.get_subcommand("lab"), context);
 
   try {

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched_verbs.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "bench/sched/sched_bench.h"
+#include "cmd/client_output.h"
+#include "cmd/exit_code.h"
+#include "lab/testbed/interrupt.h"
+#include "report/file.h"
+#include "report/progress.h"
+#include "scheduler/cbc.h"
+#include "scheduler/cluster_reader.h"
+#include "scheduler/data_folder.h"
+#include "scheduler/milp.h"
+#include "scheduler/sched_report.h"
+
+namespace spillway::cmd {
+namespace {
+
+// What ends sooner needs no bar.
+constexpr std::chrono::seconds kNoBarBefore{2};
+constexpr int kSolverSeconds = 120;
+
+constexpr const char* kDataHelp =
+    "Folder of the openb lists; default: $SPILLWAY_OPENB, ./data/openb, ./shared/data/openb, "
+    "../shared/data/openb";
+
+int Interrupted(const char* what, size_t done) {
+  fmt::print(stderr, "spillway: interrupted: these are the {} {} that were done\n", done, what);
+  return kExitFailed;
+}
+
+// ---- the lists
+
+struct Lists {
+  std::string list = "default", data, nodes;
+};
+
+struct Loaded {
+  scheduler::NodeList nodes;
+  scheduler::JobList jobs;
+  std::string name;  // of the list, as it was given
+};
+
+Result<Loaded> Load(const Lists& lists, bool need_nodes) {
+  Loaded loaded;
+  if (need_nodes) {
+    const auto path = scheduler::NodeFile(lists.nodes, lists.data);
+    if (!path) return tl::make_unexpected(path.error());
+    auto nodes = scheduler::LoadNodeList(*path);
+    if (!nodes) return tl::make_unexpected(nodes.error());
+    loaded.nodes = std::move(*nodes);
+  }
+  const auto path = scheduler::ListFile(lists.list, lists.data);
+  if (!path) return tl::make_unexpected(path.error());
+  auto jobs = scheduler::LoadJobList(*path, loaded.nodes.models);
+  if (!jobs) return tl::make_unexpected(jobs.error());
+  loaded.jobs = std::move(*jobs);
+  loaded.name = *path == lists.list ? loaded.jobs.name : lists.list;
+  return loaded;
+}
+
+void AddLists(CLI::App& verb, Lists& lists) {
+  verb.add_option("--list", lists.list,
+                  "Jobs: the name of an openb list (default, gpushare100, ...) or a CSV file")
+      ->capture_default_str();
+  verb.add_option("--data", lists.data, kDataHelp)->type_name("DIR");
+  verb.add_option("--nodes", lists.nodes,
+                  "Nodes: a CSV file instead of the folder's openb_node_list_gpu_node.csv")
+      ->type_name("FILE");
+}
+
+// ---- replay
+
+struct ReplayOptions {
+  Lists lists;
+  std::string trace, experiment = "placement", policies = "all", shares = "all", objective = "fragmentation",
+                     folder;
+  int seeds = 10, busy = 1;
+  scheduler::MovePolicy moves;
+};
+
+Result<void> WriteReport(const std::string& folder, const report::HtmlPage& page,
+                         const report::Document& document, bool tell) {
+  if (folder.empty()) return {};
+  if (auto written = document.Write(folder + "/report.json"); !written) return written;
+  if (auto written = page.Write(folder + "/report.html"); !written) return written;
+  if (tell) fmt::print("{}/report.html\n", folder);
+  return {};
+}
+
+int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
+  scheduler::PlacementOptions options;
+  options.seeds = o.seeds;
+  options.objective = *scheduler::ObjectiveByName(o.objective);
+  using scheduler::Policy;
+  options.policies = {Policy::kSpillway, Policy::kFgd, Policy::kBestFit, Policy::kFirstFit, Policy::kRandom};
+  if (o.policies != "all") options.policies = {*scheduler::PolicyByName(o.policies)};
+  const size_t total = options.policies.size() * static_cast<size_t>(o.seeds);
+  report::Progress progress("sched placement " + loaded.name, kNoBarBefore);
+  lab::InterruptGuard guard;
+  const auto runs = scheduler::RunPlacement(
+      loaded.nodes, loaded.jobs, options,
+      [&](size_t done, size_t all) {
+        progress.Update(static_cast<double>(done) / static_cast<double>(all), "");
+      },
+      [] { return lab::Interrupted(); });
+  progress.Finish(runs.size() < total ? "interrupted" : "done");
+  const report::Document document = scheduler::PlacementDocument(loaded.name, runs, o.seeds);
+  fmt::print("{}", as_json ? document.Dump() : scheduler::PlacementText(document));
+  if (auto written =
+          WriteReport(o.folder, scheduler::PlacementPage(loaded.name, runs, document), document, !as_json);
+      !written)
+    return Complain(written.error());
+  return runs.size() < total ? Interrupted("runs", runs.size()) : kExitOk;
+}
+
+int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
+  if (!loaded.jobs.timed)
+    return Complain({ErrorCode::kBadInput,
+                     fmt::format("--list {}: expected columns creation_time and deletion_time, which "
+                                 "--experiment gpu-hours needs",
+                                 o.lists.list)});
+  using scheduler::ShareRule;
+  std::vector<ShareRule> rules = {ShareRule::kExact, ShareRule::kCompute, ShareRule::kMemory};
+  if (o.shares != "all") rules = {*scheduler::ShareRuleByName(o.shares)};
+  scheduler::GpuHoursOptions options;
+  options.busy = o.busy;
+  options.moves = o.moves;
+  report::Progress progress("sched gpu-hours " + loaded.name, kNoBarBefore);
+  lab::InterruptGuard guard;
+  std::vector<scheduler::GpuHoursRun> runs;
+  const size_t total = rules.size() * std::size(scheduler::kSharePolicies);
+  for (const ShareRule rule : rules)
+    for (const scheduler::SharePolicy policy : scheduler::kSharePolicies) {
+      if (lab::Interrupted()) break;
+      options.rule = rule;
+      progress.Update(static_cast<double>(runs.size()) / static_cast<double>(total), ToString(policy));
+      runs.push_back(scheduler::RunGpuHours(loaded.jobs, policy, options));
+    }
+  progress.Finish(runs.size() < total ? "interrupted" : "done");
+  const report::Document document = scheduler::GpuHoursDocument(loaded.name, runs, o.busy);
+  fmt::print("{}", as_json ? document.Dump() : scheduler::GpuHoursText(document));
+  if (auto written =
+          WriteReport(o.folder, scheduler::GpuHoursPage(loaded.name, runs, document), document, !as_json);
+      !written)
+    return Complain(written.error());
+  return runs.size() < total ? Interrupted("runs", runs.size()) : kExitOk;
+}
+
+int RunReplay(ReplayOptions o, bool as_json) {
+  if (!o.trace.empty()) o.lists.list = o.trace;
+  if (auto made = o.folder.empty() ? Result<void>() : report::MakeFolder(o.folder); !made)
+    return Complain(made.error());
+  const bool placement = o.experiment == "placement";
+  const auto loaded = Load(o.lists, placement);
+  if (!loaded) return Complain(loaded.error());
+  return placement ? ReplayPlacement(o, *loaded, as_json) : ReplayGpuHours(o, *loaded, as_json);
+}
+
+void AddReplay(CLI::App& sched, Context& context) {
+  auto o = std::make_shared<ReplayOptions>();
+  CLI::App* verb =
+      sched.add_subcommand("replay", "Replay a list of jobs: how well is it placed, how many GPUs are on");
+  CLI::Option* trace = verb->add_option("TRACE", o->trace, "The same as --list");
+  AddLists(*verb, o->lists);
+  trace->excludes(verb->get_option("--list"));
+  verb->add_option("--experiment", o->experiment, "placement: jobs stay; gpu-hours: jobs come and go")
+      ->check(CLI::IsMember({"placement", "gpu-hours"}))
+      ->capture_default_str();
+  verb->add_option("--seeds", o->seeds, "placement: orders of the jobs")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--policy", o->policies, "placement: one policy instead of all")
+      ->check(CLI::IsMember({"all", "spillway", "fgd", "best-fit", "first-fit", "random"}));
+  verb->add_option("--objective", o->objective, "placement: what comes before the policy's score")
+      ->check(CLI::IsMember({"fragmentation", "fewest-gpus", "earliest"}))
+      ->capture_default_str();
+  verb->add_option("--shares", o->shares, "gpu-hours: exact milli, or MIG slices by compute or memory")
+      ->check(CLI::IsMember({"all", "exact", "compute", "memory"}))
+      ->capture_default_str();
+  verb->add_option("--busy", o->busy, "gpu-hours: arrivals so many times as close together")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  verb->add_option("--migrations", o->moves.budget, "gpu-hours: most migrations in all; default: no limit")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  verb->add_option("--move-price", o->moves.move_price,
+                   "gpu-hours: of a migration; a GPU switched off is worth 1")
+      ->check(CLI::Range(0.01, 100.0))
+      ->capture_default_str();
+  verb->add_option("--out", o->folder, "Folder for report.html and report.json")->type_name("DIR");
+  verb->callback([o, &context] { context.action = [o, &context] { return RunReplay(*o, context.json); }; });
+}
+
+// ---- place
+
+struct PlaceOptions {
+  std::string file, models, policy = "spillway", objective = "fragmentation", tenant_of;
+  scheduler::Job job;
+  bool explain = false;
+};
+
+int RunPlace(PlaceOptions o, bool as_json) {
+  const auto file = scheduler::LoadClusterFile(o.file);
+  if (!file) return Complain(file.error());
+  const auto models = scheduler::ParseModels(o.models, file->cluster.models());
+  if (!models) return Complain(models.error());
+  o.job.models = *models;
+  if (o.job.gpus > 1 && o.job.milli != scheduler::kWholeGpu)
+    return Complain({ErrorCode::kBadInput,
+                     fmt::format("--milli {}: expected 1000 for a job of {} GPUs", o.job.milli, o.job.gpus)});
+  const auto tenant = file->TenantOf(o.tenant_of);
+  o.job.tenant = tenant;
+  std::vector<scheduler::Job> usual = file->jobs;
+  usual.push_back(o.job);
+  const scheduler::JobMix mix(usual, static_cast<int>(file->cluster.models().size()));
+  scheduler::Placer placer(file->cluster, mix,
+                           {*scheduler::PolicyByName(o.policy), *scheduler::ObjectiveByName(o.objective)});
+  const scheduler::Explanation why = placer.Explain(o.job);
+  fmt::print("{}", as_json ? scheduler::ExplanationDocument(file->cluster, o.job, why).Dump()
+                           : scheduler::ExplanationText(file->cluster, o.job, why, o.explain));
+  return why.chosen ? kExitOk : kExitFailed;
+}
+
+void AddPlace(CLI::App& sched, Context& context) {
+  auto o = std::make_shared<PlaceOptions>();
+  CLI::App* verb =
+      sched.add_subcommand("place", "Where one job should go, and why; exit code 1 if it fits nowhere");
+  verb->add_option("CLUSTER", o->file, "Cluster file (YAML), see docs/scheduler.md")->required();
+  verb->add_option("--gpus", o->job.gpus, "0, 1, or more whole GPUs")
+      ->check(CLI::Range(0, scheduler::kMostGpus))
+      ->capture_default_str();
+  verb->add_option("--milli", o->job.milli, "Thousandths of one GPU")
+      ->check(CLI::Range(1, scheduler::kWholeGpu))
+      ->capture_default_str();
+  verb->add_option("--cpu-milli", o->job.cpu_milli, "Thousandths of a core")
+      ->check(CLI::Range(0, 100'000'000));
+  verb->add_option("--memory-mib", o->job.memory_mib, "Of the host")->check(CLI::Range(0, 100'000'000));
+  verb->add_option("--model", o->models, "GPU models that will do, separated by |; default: any");
+  verb->add_option("--tenant", o->tenant_of, "Whose job it is; matters under isolation gpu");
+  verb->add_option("--policy", o->policy, "How nodes are compared")
+      ->check(CLI::IsMember({"spillway", "fgd", "best-fit", "first-fit", "random"}))
+      ->capture_default_str();
+  verb->add_option("--objective", o->objective, "What comes first")
+      ->check(CLI::IsMember({"fragmentation", "fewest-gpus", "earliest"}))
+      ->capture_default_str();
+  verb->add_flag("--explain", o->explain, "What was weighed");
+  verb->callback([o, &context] { context.action = [o, &context] { return RunPlace(*o, context.json); }; });
+}
+
+// ---- optimal
+
+struct OptimalOptions {
+  bool check = false;
+  std::string isolation = "all", lp_file;
+  scheduler::CheckOptions check_options;
+};
+
+int RunOptimal(OptimalOptions o, bool as_json) {
+  scheduler::CheckOptions& options = o.check_options;
+  if (o.isolation != "all") options.levels = {*scheduler::IsolationByName(o.isolation)};
+  if (!o.check) options.snapshots = 1;
+  if (options.threads == 0) options.threads = std::max(1u, std::thread::hardware_concurrency());
+  if (!o.lp_file.empty()) {
+    const auto snapshot =
+        scheduler::DrawSnapshot(options.first_seed, options.levels.front(), options.most_jobs);
+    const auto written = report::WriteFile(o.lp_file, scheduler::WriteMilp(snapshot));
+    if (!written) return Complain(written.error());
+  }
+  const size_t total = options.levels.size() * static_cast<size_t>(options.snapshots);
+  report::Progress progress("sched optimal", kNoBarBefore);
+  lab::InterruptGuard guard;
+  const auto checked = scheduler::CheckOptimal(
+      options, [](const std::string& lp) { return scheduler::SolveWithCbc(lp, kSolverSeconds); },
+      [&](size_t done, size_t all) {
+        progress.Update(static_cast<double>(done) / static_cast<double>(all), "");
+      },
+      [] { return lab::Interrupted(); });
+  if (!checked) {
+    progress.Finish("failed");
+    return Complain(checked.error());
+  }
+  progress.Finish(checked->size() < total ? "interrupted" : "done");
+  const report::Document document = scheduler::CheckDocument(*checked);
+  fmt::print("{}", as_json ? document.Dump() : scheduler::CheckText(*checked));
+  if (checked->size() < total) return Interrupted("snapshots", checked->size());
+  // The promise: 95 % the same, and no rule broken.
+  for (const auto& row : document.rows())
+    if (o.check && row["kind"] == "level" && (row["same_pct"] < 95.0 || row["faults"] != 0))
+      return kExitFailed;
+  return kExitOk;
+}
+
+void AddOptimal(CLI::App& sched, Context& context) {
+  auto o = std::make_shared<OptimalOptions>();
+  CLI::App* verb =
+      sched.add_subcommand("optimal", "The online heuristic beside the optimum (by cbc) on small cases");
+  verb->add_flag("--check", o->check, "Many snapshots; exit code 1 if under 95 % of a level are the same");
+  verb->add_option("--snapshots", o->check_options.snapshots, "Of each isolation level, with --check")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  verb->add_option("--jobs", o->check_options.most_jobs, "Most jobs in a snapshot")
+      ->check(CLI::Range(2, 15))
+      ->capture_default_str();
+  verb->add_option("--isolation", o->isolation, "One level instead of all")
+      ->check(CLI::IsMember({"all", "none", "fraction", "gpu"}));
+  verb->add_option("--seed", o->check_options.first_seed, "The first snapshot")->capture_default_str();
+  o->check_options.threads = 0;
+  verb->add_option("--threads", o->check_options.threads, "Solvers at a time; default: one per CPU")
+      ->check(CLI::Range(1, 1024));
+  verb->add_option("--lp", o->lp_file, "Also write the first snapshot's program there, in LP format")
+      ->type_name("FILE");
+  verb->callback([o, &context] { context.action = [o, &context] { return RunOptimal(*o, context.json); }; });
+}
+
+// ---- mig
+
+struct MigOptions {
+  std::vector<std::string> taken;
+  std::string model = "A100-40";
+  bool double_memory = false;
+};
+
+Result<scheduler::SliceMask> ParseTaken(const std::vector<std::string>& words) {
+  scheduler::SliceMask taken = 0;
+  for (const std::string& word : words) {
+    const size_t at = word.find('@');
+    const auto profile = scheduler::ProfileByName(word.substr(0, at));
+    bool placed = false;
+    if (profile && at != std::string::npos)
+      for (const int start : scheduler::ShapeOf(*profile).starts)
+        if (word.substr(at + 1) == std::to_string(start) &&
+            (taken & scheduler::MaskOf(*profile, start)) == 0) {
+          taken |= scheduler::MaskOf(*profile, start);
+          placed = true;
+        }
+    if (!placed)
+      return Fail(
+          ErrorCode::kBadInput,
+          fmt::format("--taken {}: expected PROFILE@SLICE where that profile may begin and nothing lies yet, "
+                      "such as 3g@4",
+                      word));
+  }
+  return taken;
+}
+
+int RunMig(const MigOptions& o, bool as_json) {
+  const auto taken = ParseTaken(o.taken);
+  if (!taken) return Complain(taken.error());
+  const scheduler::GpuModel model = scheduler::ModelByName(o.model);
+  if (!model.mig)
+    return Complain(
+        {ErrorCode::kBadInput,
+         fmt::format("--model {}: expected one that MIG divides: A100-40, A100-80, H100-80, H200", o.model)});
+  fmt::print("{}", as_json ? scheduler::GeometryDocument(*taken, o.double_memory).Dump()
+                           : scheduler::GeometryText(*taken, o.double_memory, model));
+  return kExitOk;
+}
+
+void AddMig(CLI::App& sched, Context& context) {
+  auto o = std::make_shared<MigOptions>();
+  CLI::App* verb =
+      sched.add_subcommand("mig", "Into what slices a GPU can be divided, and what is left of one");
+  verb->add_option("--taken", o->taken, "Slices that are there: 3g@4,1g@0")->delimiter(',');
+  verb->add_option("--model", o->model, "For the slices' memory")->capture_default_str();
+  verb->add_flag("--double-memory", o->double_memory,
+                 "With the profile of one compute and two memory slices");
+  verb->callback([o, &context] { context.action = [o, &context] { return RunMig(*o, context.json); }; });
+}
+
+// ---- bench
+
+struct BenchOptions {
+  Lists lists;
+  bench::SchedBenchOptions bench;
+};
+
+int RunBench(const BenchOptions& o, bool as_json) {
+  const auto loaded = Load(o.lists, true);
+  if (!loaded) return Complain(loaded.error());
+  report::Progress progress("bench sched", kNoBarBefore);
+  const report::Document document = bench::RunSchedBench(
+      loaded->nodes, loaded->jobs, o.bench,
+      [&](double share, const std::string& message) { progress.Update(share, message); });
+  progress.Finish("done");
+  fmt::print("{}", as_json ? document.Dump() : report::Table::FromRows(document.rows()).Text());
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddSchedVerbs(CLI::App& app, Context& context) {
+  CLI::App* sched =
+      app.add_subcommand("sched", "The scheduler of GPU slices on its own; needs no daemon and no GPU");
+  sched->require_subcommand(1);
+  AddPlace(*sched, context);
+  AddReplay(*sched, context);
+  AddOptimal(*sched, context);
+  AddMig(*sched, context);
+}
+
+void AddSchedBench(CLI::App& bench, Context& context) {
+  auto o = std::make_shared<BenchOptions>();
+  CLI::App* verb = bench.add_subcommand("sched", "Microseconds per decision of the scheduler of GPU slices");
+  AddLists(*verb, o->lists);
+  verb->add_option("--rounds", o->bench.rounds, "Rounds")->check(CLI::Range(1, 1000))->capture_default_str();
+  verb->add_option("--decisions", o->bench.decisions, "Per round, when jobs come and go")
+      ->check(CLI::Range(1, 100'000'000))
+      ->capture_default_str();
+  verb->callback([o, &context] { context.action = [o, &context] { return RunBench(*o, context.json); }; });
+}
+
+}  // namespace spillway::cmd

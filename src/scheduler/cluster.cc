@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+namespace spillway::scheduler {
+int Node::IdleGpus() const {
+  return static_cast<int>(std::count(jobs.begin(), jobs.begin() + gpus, uint16_t{0}));
+}
+
+int Node::FreeMilli() const {
+  int sum = 0;
+  for (int gpu = 0; gpu < gpus; ++gpu) sum += free[gpu];
+  return sum;
+}
+
+Cluster::Cluster(std::vector<Node> nodes, std::vector<GpuModel> models, Rules rules)
+    : nodes_(std::move(nodes)), models_(std::move(models)), rules_(rules) {
+  for (Node& node : nodes_) {
+    assert(node.gpus >= 0 && node.gpus <= kMostGpus);
+    node.free_cpu = node.cpu_milli;
+    node.free_memory = node.memory_mib;
+    std::fill_n(node.free.begin(), node.gpus, int16_t{kWholeGpu});
+    node.slices.fill(0);
+    node.jobs.fill(0);
+    node.tenant.fill(kNoTenant);
+    first_gpu_.push_back(static_cast<size_t>(gpus_));
+    gpus_ += node.gpus;
+  }
+  sharers_.resize(static_cast<size_t>(gpus_));
+}
+
+int Cluster::ShareOn(const Job& job, const Node& node) const {
+  if (rules_.isolation != Isolation::kFraction) return job.milli;
+  if (!models_[node.model].mig) return kWholeGpu;
+  return ShapeOf(ProfileFor(job.milli, rules_.slice_rule)).compute * kWholeGpu / 7;
+}
+
+bool Cluster::FitsGpu(const Job& job, int n, int gpu) const {
+  const Node& node = nodes_[n];
+  switch (rules_.isolation) {
+    case Isolation::kFraction:
+      // A GPU that MIG cannot divide has one slice: all of it.
+      if (!models_[node.model].mig) return node.jobs[gpu] == 0;
+      return BestStart(ProfileFor(job.milli, rules_.slice_rule), node.slices[gpu]) >= 0;
+    case Isolation::kGpu:
+      if (node.tenant[gpu] != kNoTenant && node.tenant[gpu] != job.tenant) return false;
+      break;
+    case Isolation::kNone:
+      break;
+  }
+  return node.free[gpu] >= job.milli;
+}
+
+bool Cluster::FitsNode(const Job& job, int n) const {
+  const Node& node = nodes_[n];
+  if (!FitsHost(job, node)) return false;
+  if (!job.Fractional()) return node.IdleGpus() >= job.gpus;
+  for (int gpu = 0; gpu < node.gpus; ++gpu)
+    if (FitsGpu(job, n, gpu)) return true;
+  return false;
+}
+
+bool Cluster::FitsSpot(const Job& job, const Spot& spot) const {
+  if (!FitsHost(job, nodes_[spot.node])) return false;
+  if (!job.Fractional()) return nodes_[spot.node].IdleGpus() >= job.gpus;
+  if (!FitsGpu(job, spot.node, spot.gpu)) return false;
+  if (rules_.isolation != Isolation::kFraction || spot.start < 0) return true;
+  const Profile profile = ProfileFor(job.milli, rules_.slice_rule);
+  return (nodes_[spot.node].slices[spot.gpu] & MaskOf(profile, spot.start)) == 0;
+}
+
+void Cluster::Place(JobId id, const Job& job, Spot spot) {
+  if (id >= placed_.size()) placed_.resize(id + 1);
+  PlacedJob& placed = placed_[id];
+  assert(placed.spot.node < 0 && FitsSpot(job, spot));
+  placed = {job, spot};
+  Node& node = nodes_[spot.node];
+  node.free_cpu -= job.cpu_milli;
+  node.free_memory -= job.memory_mib;
+  allocated_milli_ += job.TotalMilli();
+  const auto take = [&](int gpu, int milli) {
+    gpus_on_ += node.jobs[gpu] == 0 ? 1 : 0;
+    ++node.jobs[gpu];
+    node.tenant[gpu] = job.tenant;
+    node.free[gpu] = static_cast<int16_t>(node.free[gpu] - milli);
+  };
+  if (job.Fractional()) {
+    if (rules_.isolation == Isolation::kFraction && models_[node.model].mig) {
+      placed.profile = ProfileFor(job.milli, rules_.slice_rule);
+      if (spot.start < 0) placed.spot.start = BestStart(placed.profile, node.slices[spot.gpu]);
+      node.slices[spot.gpu] |= MaskOf(placed.profile, placed.spot.start);
+    }
+    take(spot.gpu, ShareOn(job, node));
+    sharers_[first_gpu_[spot.node] + spot.gpu].push_back(id);
+  } else {
+    for (int gpu = 0, wanted = job.gpus; wanted > 0; ++gpu) {
+      if (node.jobs[gpu] != 0) continue;
+      take(gpu, kWholeGpu);
+      node.slices[gpu] = 0xff;
+      placed.whole_gpus |= 1u << gpu;
+      --wanted;
+    }
+  }
+  Touch(spot.node);
+}
+
+void Cluster::Remove(JobId id) {
+  assert(Placed(id));
+  PlacedJob& placed = placed_[id];
+  const Job& job = placed.job;
+  const Spot spot = placed.spot;
+  Node& node = nodes_[spot.node];
+  node.free_cpu += job.cpu_milli;
+  node.free_memory += job.memory_mib;
+  allocated_milli_ -= job.TotalMilli();
+  const auto give = [&](int gpu, int milli) {
+    node.free[gpu] = static_cast<int16_t>(node.free[gpu] + milli);
+    if (--node.jobs[gpu] != 0) return;
+    node.tenant[gpu] = kNoTenant;
+    --gpus_on_;
+  };
+  if (job.Fractional()) {
+    if (spot.start >= 0) node.slices[spot.gpu] &= static_cast<SliceMask>(~MaskOf(placed.profile, spot.start));
+    give(spot.gpu, ShareOn(job, node));
+    std::erase(sharers_[first_gpu_[spot.node] + spot.gpu], id);
+  } else {
+    for (int gpu = 0; gpu < node.gpus; ++gpu) {
+      if ((placed.whole_gpus >> gpu & 1) == 0) continue;
+      give(gpu, kWholeGpu);
+      node.slices[gpu] = 0;
+    }
+  }
+  placed.spot = {};
+  Touch(spot.node);
+}
+
+std::string Cluster::Check() const {
+  std::vector<Node> fresh = Cluster(nodes_, models_, rules_).nodes_;
+  for (JobId id = 0; id < placed_.size(); ++id) {
+    if (!Placed(id)) continue;
+    const auto& [job, spot, whole, profile] = placed_[id];
+    Node& node = fresh[spot.node];
+    node.free_cpu -= job.cpu_milli;
+    node.free_memory -= job.memory_mib;
+    if (node.free_cpu < 0 || node.free_memory < 0) return fmt::format("{}: CPU or memory twice", node.name);
+    if (job.gpus > 0 && !job.Accepts(node.model)) return fmt::format("{}: a model not asked for", node.name);
+    for (int gpu = 0; gpu < node.gpus; ++gpu) {
+      const bool part = job.Fractional() && gpu == spot.gpu;
+      if (!part && (whole >> gpu & 1) == 0) continue;
+      const SliceMask mask = spot.start >= 0 ? MaskOf(profile, spot.start) : SliceMask{0xff};
+      if (rules_.isolation == Isolation::kFraction || !part) {
+        if ((node.slices[gpu] & mask) != 0) return fmt::format("{}: slices of GPU {} twice", node.name, gpu);
+        const auto& starts = ShapeOf(profile).starts;
+        if (spot.start >= 0 && std::find(starts.begin(), starts.end(), spot.start) == starts.end())
+          return fmt::format("{}: {} at {}", node.name, ShapeOf(profile).name, spot.start);
+        node.slices[gpu] |= mask;
+      } else if (node.slices[gpu] != 0) {
+        return fmt::format("{}: GPU {} whole and shared", node.name, gpu);
+      }
+      node.free[gpu] = static_cast<int16_t>(node.free[gpu] - (part ? job.milli : kWholeGpu));
+      if (node.free[gpu] < 0) return fmt::format("{}: more than all of GPU {}", node.name, gpu);
+      if (rules_.isolation == Isolation::kGpu && node.jobs[gpu] != 0 && node.tenant[gpu] != job.tenant)
+        return fmt::format("{}: two tenants on GPU {}", node.name, gpu);
+      node.tenant[gpu] = job.tenant;
+      ++node.jobs[gpu];
+    }
+  }
+  int on = 0;
+  for (size_t n = 0; n < fresh.size(); ++n) {
+    on += fresh[n].gpus - fresh[n].IdleGpus();
+    if (fresh[n].free_cpu != nodes_[n].free_cpu || fresh[n].jobs != nodes_[n].jobs)
+      return fmt::format("{}: the books are wrong", fresh[n].name);
+  }
+  return on == gpus_on_ ? "" : "the count of GPUs that are on is wrong";
+}
+
+}  // namespace spillway::scheduler

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/cluster_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "model/documents.h"
+#include "model/reader.h"
+#include "model/scalars.h"
+
+namespace spillway::scheduler {
+namespace {
+
+using model::Field;
+using model::MapReader;
+using model::Problems;
+using model::Take;
+
+constexpr uint64_t kMostNodes = 100'000;
+constexpr uint64_t kMostMilli = 100'000'000;
+
+struct Resident {
+  Job job;
+  Spot spot;
+  Field field;
+};
+
+class Reader {
+ public:
+  explicit Reader(Problems& problems) : problems_(problems) {}
+
+  std::optional<ClusterFile> Read(const Field& root) {
+    MapReader top(problems_, root, {"cluster"});
+    const Field* field = top.Need("cluster", "a map");
+    if (field == nullptr) return std::nullopt;
+    MapReader map(problems_, *field, {"isolation", "slices", "models", "nodes", "jobs"});
+    Rules rules;
+    Take(rules.isolation, map.Find("isolation"), [&](const Field& f) {
+      return model::ReadChoice(problems_, f, {"none", "fraction", "gpu"});
+    });
+    Take(rules.slice_rule, map.Find("slices"), [&](const Field& f) {
+      return model::ReadChoice(problems_, f, {"compute", "memory"});
+    });
+    if (const Field* f = map.Find("models"))
+      for (const Field& entry : model::ReadList(problems_, *f, "a list of GPU models")) ReadModel(entry);
+    if (const Field* f = map.Need("nodes", "a list of nodes"))
+      for (const Field& entry : model::ReadList(problems_, *f, "a list of nodes")) ReadNode(entry);
+    if (nodes_.empty() && problems_.none())
+      problems_.Add(field->line, "cluster.nodes", "expected at least one node");
+    if (const Field* f = map.Find("jobs"))
+      for (const Field& entry : model::ReadList(problems_, *f, "a list of jobs that run")) ReadJob(entry);
+    if (!problems_.none()) return std::nullopt;
+    return Put(rules);
+  }
+
+ private:
+  std::optional<size_t> Integer(const Field& f, uint64_t least, uint64_t most) {
+    return model::ReadInteger(problems_, f, least, most);
+  }
+
+  int ModelIndex(const std::string& name) {
+    const auto at =
+        std::find_if(models_.begin(), models_.end(), [&](const GpuModel& m) { return m.name == name; });
+    if (at != models_.end()) return static_cast<int>(at - models_.begin());
+    models_.push_back(ModelByName(name));
+    return static_cast<int>(models_.size()) - 1;
+  }
+
+  void ReadModel(const Field& field) {
+    MapReader map(problems_, field, {"name", "speed", "mig", "slice_memory_gb"});
+    std::string name;
+    Take(name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems_, f); });
+    if (name.empty()) return;
+    if (models_.size() >= kMostModels) {
+      problems_.Add(field.line, field.path, fmt::format("expected at most {} models", kMostModels));
+      return;
+    }
+    GpuModel& model = models_[static_cast<size_t>(ModelIndex(name))];
+    Take(model.speed, map.Find("speed"),
+         [&](const Field& f) { return model::ReadNumber(problems_, f, 1e-3, 1e3); });
+    Take(model.mig, map.Find("mig"), [&](const Field& f) { return model::ReadBool(problems_, f); });
+    Take(model.slice_memory_gb, map.Find("slice_memory_gb"),
+         [&](const Field& f) { return model::ReadNumber(problems_, f, 0, 1e4); });
+  }
+
+  void ReadNode(const Field& field) {
+    MapReader map(problems_, field, {"name", "count", "model", "gpus", "cpu_milli", "memory_mib"});
+    Node node;
+    std::string model = "GPU";
+    uint64_t count = 1;
+    Take(node.name, map.Need("name", "a name"),
+         [&](const Field& f) { return model::ReadName(problems_, f); });
+    Take(model, map.Find("model"), [&](const Field& f) { return model::ReadName(problems_, f); });
+    Take(count, map.Find("count"), [&](const Field& f) { return Integer(f, 1, kMostNodes); });
+    Take(node.gpus, map.Find("gpus"), [&](const Field& f) { return Integer(f, 0, kMostGpus); });
+    Take(node.cpu_milli, map.Find("cpu_milli"), [&](const Field& f) { return Integer(f, 0, kMostMilli); });
+    Take(node.memory_mib, map.Find("memory_mib"), [&](const Field& f) { return Integer(f, 0, kMostMilli); });
+    node.model = ModelIndex(model);
+    if (models_.size() > kMostModels || nodes_.size() + count > kMostNodes) {
+      problems_.Add(field.line, field.path,
+                    fmt::format("expected at most {} models and {} nodes", kMostModels, kMostNodes));
+      return;
+    }
+    const std::string name = node.name;
+    for (uint64_t i = 1; i <= count; ++i) {
+      if (count > 1) node.name = fmt::format("{}-{}", name, i);
+      if (!node_at_.emplace(node.name, static_cast<int>(nodes_.size())).second)
+        problems_.Add(field.line, field.path + ".name",
+                      fmt::format("expected a name of its own, got {} again", node.name));
+      nodes_.push_back(node);
+    }
+  }
+
+  void ReadJob(const Field& field) {
+    MapReader map(
+        problems_, field,
+        {"name", "node", "gpu", "start", "gpus", "milli", "cpu_milli", "memory_mib", "tenant", "move_cost"});
+    Resident one{{}, {-1, 0, -1}, field};
+    std::string node, tenant;
+    Take(node, map.Need("node", "a node's name"),
+         [&](const Field& f) { return model::ReadName(problems_, f); });
+    Take(tenant, map.Find("tenant"), [&](const Field& f) { return model::ReadName(problems_, f); });
+    Take(one.spot.gpu, map.Find("gpu"), [&](const Field& f) { return Integer(f, 0, kMostGpus - 1); });
+    Take(one.spot.start, map.Find("start"), [&](const Field& f) { return Integer(f, 0, kSlices - 1); });
+    Take(one.job.gpus, map.Find("gpus"), [&](const Field& f) { return Integer(f, 0, kMostGpus); });
+    Take(one.job.milli, map.Find("milli"), [&](const Field& f) { return Integer(f, 1, kWholeGpu); });
+    Take(one.job.cpu_milli, map.Find("cpu_milli"), [&](const Field& f) { return Integer(f, 0, kMostMilli); });
+    Take(one.job.memory_mib, map.Find("memory_mib"),
+         [&](const Field& f) { return Integer(f, 0, kMostMilli); });
+    Take(one.job.move_cost, map.Find("move_cost"),
+         [&](const Field& f) { return model::ReadNumber(problems_, f, 0, 1e6); });
+    one.job.tenant = TenantNumber(tenant);
+    const auto at = node_at_.find(node);
+    if (at == node_at_.end()) {
+      if (!node.empty())
+        problems_.Add(field.line, field.path + ".node",
+                      fmt::format("expected a node of this file, got {}", model::Excerpt(node)));
+      return;
+    }
+    one.spot.node = at->second;
+    residents_.push_back(std::move(one));
+  }
+
+  int TenantNumber(const std::string& name) {
+    return tenants_.emplace(name, static_cast<int>(tenants_.size())).first->second;
+  }
+
+  std::optional<ClusterFile> Put(Rules rules) {
+    ClusterFile file{Cluster(nodes_, models_, rules), {}, tenants_};
+    for (const Resident& one : residents_) {
+      const Node& node = file.cluster.nodes()[static_cast<size_t>(one.spot.node)];
+      const bool gpu = !one.job.Fractional() || one.spot.gpu < node.gpus;
+      bool start = true;
+      if (one.spot.start >= 0) {
+        const auto& starts = ShapeOf(ProfileFor(one.job.milli, rules.slice_rule)).starts;
+        start = rules.isolation == Isolation::kFraction && one.job.Fractional() &&
+                file.cluster.models()[static_cast<size_t>(node.model)].mig &&
+                std::find(starts.begin(), starts.end(), one.spot.start) != starts.end();
+      }
+      if (!gpu || !start || !file.cluster.FitsSpot(one.job, one.spot)) {
+        problems_.Add(one.field.line, one.field.path,
+                      fmt::format("expected a job that fits {} beside those above it", node.name));
+        continue;
+      }
+      file.cluster.Place(static_cast<JobId>(file.jobs.size()), one.job, one.spot);
+      file.jobs.push_back(one.job);
+    }
+    return file;
+  }
+
+  Problems& problems_;
+  std::vector<GpuModel> models_;
+  std::vector<Node> nodes_;
+  std::map<std::string, int> node_at_, tenants_ = {{"", 0}};
+  std::vector<Resident> residents_;
+};
+
+}  // namespace
+
+int ClusterFile::TenantOf(const std::string& name) const {
+  const auto at = tenants.find(name);
+  return at == tenants.end() ? static_cast<int>(tenants.size()) : at->second;
+}
+
+Result<ClusterFile> ParseClusterFile(const std::string& text, const std::string& file_name) {
+  Problems problems(file_name);
+  std::optional<ClusterFile> file;
+  try {
+    const auto documents = model::LoadDocuments(text);
+    if (documents.size() > 1)
+      problems.Add(documents[1].Mark().line + 1, "", "expected one document, got another");
+    else
+      file = Reader(problems).Read(Field{"", 1, documents.empty() ? YAML::Node() : documents[0]});
+  } catch (const YAML::Exception& exception) {
+    problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
+                 fmt::format("expected YAML, got {}", exception.msg));
+  } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
+    problems.Add(1, "", fmt::format("expected YAML, got {}", exception.what()));
+  }
+  if (!problems.none()) return tl::make_unexpected(problems.ToError());
+  return std::move(*file);
+}
+
+Result<ClusterFile> LoadClusterFile(const std::string& path) {
+  const auto text = model::ReadInputFile(path);
+  if (!text) return tl::make_unexpected(text.error());
+  return ParseClusterFile(*text, path);
+}
+
+Result<ModelSet> ParseModels(const std::string& text, const std::vector<GpuModel>& models) {
+  ModelSet set = 0;
+  for (size_t from = 0; !text.empty() && from <= text.size();) {
+    const size_t end = std::min(text.find('|', from), text.size());
+    const std::string name = text.substr(from, end - from);
+    const auto at =
+        std::find_if(models.begin(), models.end(), [&](const GpuModel& m) { return m.name == name; });
+    if (at == models.end()) {
+      std::string names;
+      for (const GpuModel& model : models) names += (names.empty() ? "" : ", ") + model.name;
+      return Fail(ErrorCode::kBadInput, fmt::format("--model {}: expected one of {}", name, names));
+    }
+    set |= ModelSet{1} << (at - models.begin());
+    from = end + 1;
+  }
+  return set;
+}
+
+}  // namespace spillway::scheduler

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/fragmentation.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace spillway::scheduler {
+namespace {
+
+// Host memory is rarely what is short; FGD leaves it out, and so do we: fewer kinds, better known.
+struct Kind {
+  int cpu_milli, gpus, milli;
+  ModelSet models;
+  double share = 0;
+};
+
+std::vector<Kind> UsualKinds(const std::vector<Job>& jobs, double coverage) {
+  std::map<std::tuple<int, int, int, ModelSet>, int> counts;
+  for (const Job& job : jobs)
+    ++counts[{job.cpu_milli, job.gpus, job.gpus > 0 ? job.milli : 0, job.gpus > 0 ? job.models : 0}];
+  std::vector<Kind> kinds;
+  for (const auto& [key, count] : counts) {
+    const auto& [cpu, gpus, milli, models] = key;
+    kinds.push_back({cpu, gpus, milli, models, static_cast<double>(count)});
+  }
+  if (kinds.empty()) kinds.push_back({0, 1, kWholeGpu, 0, 1});
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const Kind& a, const Kind& b) { return a.share > b.share; });
+  double covered = 0;
+  size_t kept = 0;
+  const double all = std::max<double>(static_cast<double>(jobs.size()), 1);
+  while (kept < kinds.size() && covered < coverage * all) covered += kinds[kept++].share;
+  kinds.resize(kept);
+  for (Kind& kind : kinds) kind.share /= covered;
+  return kinds;
+}
+
+}  // namespace
+
+JobMix::JobMix(const std::vector<Job>& jobs, int models) {
+  const std::vector<Kind> kinds = UsualKinds(jobs, kCoverage);
+  kinds_ = kinds.size();
+  std::vector<int> levels = {kWholeGpu};
+  for (const Kind& kind : kinds) {
+    cpu_steps_.push_back(kind.cpu_milli);
+    if (kind.gpus == 1) levels.push_back(kind.milli);
+  }
+  for (auto* list : {&cpu_steps_, &levels}) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+  for (int free = 0; free <= kWholeGpu; ++free)
+    level_of_[free] =
+        static_cast<uint16_t>(std::upper_bound(levels.begin(), levels.end(), free) - levels.begin());
+
+  for (int model = 0; model < models; ++model)
+    for (size_t step = 0; step <= cpu_steps_.size(); ++step) {
+      Row row;
+      row.tail.resize(levels.size() + 1);
+      const int free_cpu = step == 0 ? -1 : cpu_steps_[step - 1];
+      for (const Kind& kind : kinds) {
+        const bool welcome = kind.models == 0 || (kind.models >> model & 1) != 0;
+        if (kind.gpus == 0 || kind.cpu_milli > free_cpu || !welcome) {
+          row.useless += kind.share;
+        } else if (kind.gpus > 1) {
+          row.by_gpus[std::min(kind.gpus, kMostGpus)] += kind.share;
+          row.any_multi = true;
+        } else {
+          for (size_t level = 0; level < levels.size() && levels[level] <= kind.milli; ++level)
+            row.tail[level] += kind.share;
+        }
+      }
+      rows_.push_back(std::move(row));
+    }
+}
+
+const JobMix::Row& JobMix::RowFor(int model, int free_cpu) const {
+  const auto step = std::upper_bound(cpu_steps_.begin(), cpu_steps_.end(), free_cpu) - cpu_steps_.begin();
+  return rows_[static_cast<size_t>(model) * (cpu_steps_.size() + 1) + static_cast<size_t>(step)];
+}
+
+double JobMix::Fragmentation(int model, int free_cpu, const int16_t* free, int gpus) const {
+  const Row& row = RowFor(model, free_cpu);
+  int total = 0, idle = 0;
+  double lost = 0;
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    total += free[gpu];
+    idle += free[gpu] == kWholeGpu ? 1 : 0;
+    lost += row.tail[level_of_[free[gpu]]] * free[gpu];
+  }
+  lost += row.useless * total;
+  if (!row.any_multi) return lost;
+  for (int n = 2; n <= kMostGpus; ++n)
+    if (row.by_gpus[n] > 0) lost += row.by_gpus[n] * (idle < n ? total : total - idle * kWholeGpu);
+  return lost;
+}
+
+}  // namespace spillway::scheduler

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a job asks for, and where it is. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "scheduler/gpu_model.h"
+#include "scheduler/slice_geometry.h"
+
+namespace spillway::scheduler {
+
+inline constexpr int kWholeGpu = 1000;  // a GPU's compute, in thousandths ("milli")
+
+struct Job {
+  int cpu_milli = 0;   // thousandths of a core
+  int memory_mib = 0;  // of the host
+  int gpus = 1;        // 0: none; 1: `milli` of one; more: so many whole GPUs of one node
+  int milli = kWholeGpu;
+  ModelSet models = 0;   // 0: any
+  int tenant = 0;        // who owns it; matters where tenants may not share a GPU
+  double move_cost = 1;  // of one migration, in the units of the caller's choice
+
+  bool Fractional() const { return gpus == 1 && milli < kWholeGpu; }
+  int TotalMilli() const { return gpus * (gpus == 1 ? milli : kWholeGpu); }
+  bool Accepts(int model) const { return models == 0 || (models >> model & 1) != 0; }
+  bool operator==(const Job&) const = default;
+};
+
+// How far jobs are kept apart.
+//   none      jobs of all tenants share a GPU's compute and memory
+//   fraction  every job has a slice of the GPU to itself, as MIG divides it
+//   gpu       jobs share a GPU's compute and memory with those of the same tenant only
+enum class Isolation : uint8_t { kNone, kFraction, kGpu };
+[[nodiscard]] std::optional<Isolation> IsolationByName(std::string_view name);
+[[nodiscard]] const char* ToString(Isolation isolation);
+
+// A place for a job: `gpu` of `node` for a part of one, with the first memory slice where it has a slice to
+// itself. Of whole GPUs the node's first idle ones are taken.
+struct Spot {
+  int node = -1;
+  int gpu = 0;
+  int start = -1;
+  bool operator==(const Spot&) const = default;
+};
+
+}  // namespace spillway::scheduler

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/placement_experiment.h"
+
+#include <utility>
+
+namespace spillway::scheduler {
+namespace {
+
+// The same on every machine.
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : state_(spw_mix64(seed * 0x9e3779b97f4a7c15ULL + 1)) {}
+  size_t Below(size_t bound) { return spw_mix64(state_ += 0x9e3779b97f4a7c15ULL) % bound; }
+
+ private:
+  uint64_t state_;
+};
+
+PlacementRun RunOne(const NodeList& nodes, const std::vector<Job>& jobs, const JobMix& mix,
+                    PlacerOptions options) {
+  Cluster cluster(nodes.nodes, nodes.models);
+  Placer placer(cluster, mix, options);
+  const int64_t all = int64_t{cluster.gpus()} * kWholeGpu;
+  PlacementRun run;
+  run.policy = options.policy;
+  run.seed = options.seed;
+  int64_t asked = 0;
+  JobId next = 0;
+  bool full = false;
+  const auto percent = [&] {
+    return 100.0 * static_cast<double>(cluster.allocated_milli()) / static_cast<double>(all);
+  };
+  run.curve.push_back(0);
+  for (const Job& job : jobs) {
+    asked += job.TotalMilli();
+    if (const auto spot = placer.Decide(job))
+      cluster.Place(next++, job, *spot);
+    else
+      ++run.dropped;
+    while (asked * 100 >= static_cast<int64_t>(run.curve.size()) * kCurveStep * all &&
+           run.curve.size() <= kDemandPct / kCurveStep)
+      run.curve.push_back(percent());
+    if (!full && asked >= all) full = true, run.at_100 = percent();
+  }
+  run.at_130 = percent();
+  return run;
+}
+
+}  // namespace
+
+std::vector<Job> DrawJobs(const JobList& list, int64_t milli, uint64_t seed) {
+  Dice dice(seed);
+  std::vector<Job> jobs;
+  int64_t asked = 0;
+  const auto add = [&](const Job& job) {
+    jobs.push_back(job);
+    asked += job.TotalMilli();
+  };
+  for (const TraceJob& one : list.jobs) add(one.job);
+  if (asked > 0)
+    while (asked * 100 < milli * kDemandPct) add(list.jobs[dice.Below(list.jobs.size())].job);
+  for (size_t i = jobs.size(); i > 1; --i) std::swap(jobs[i - 1], jobs[dice.Below(i)]);
+  return jobs;
+}
+
+std::vector<PlacementRun> RunPlacement(const NodeList& nodes, const JobList& jobs,
+                                       const PlacementOptions& options,
+                                       const std::function<void(size_t, size_t)>& tell,
+                                       const std::function<bool()>& stop) {
+  int64_t milli = 0;
+  for (const Node& node : nodes.nodes) milli += int64_t{node.gpus} * kWholeGpu;
+  std::vector<Job> all;
+  for (const TraceJob& one : jobs.jobs) all.push_back(one.job);
+  const JobMix mix(all, static_cast<int>(nodes.models.size()));
+  std::vector<PlacementRun> runs;
+  const size_t total = options.policies.size() * static_cast<size_t>(options.seeds);
+  for (int seed = 1; seed <= options.seeds; ++seed) {
+    const std::vector<Job> order = DrawJobs(jobs, milli, static_cast<uint64_t>(seed));
+    for (const Policy policy : options.policies) {
+      if (stop && stop()) return runs;
+      runs.push_back(RunOne(nodes, order, mix, {policy, options.objective, static_cast<uint64_t>(seed)}));
+      if (tell) tell(runs.size(), total);
+    }
+  }
+  return runs;
+}
+
+}  // namespace spillway::scheduler

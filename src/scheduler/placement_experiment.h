@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The placement experiment of FGD (USENIX ATC 2023): jobs come one by one and never leave, until they have
+// asked for 130 % of the cluster's GPUs; how much of the cluster is allocated? Pure; one thread.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "scheduler/placer.h"
+#include "scheduler/trace_reader.h"
+
+namespace spillway::scheduler {
+
+struct PlacementOptions {
+  std::vector<Policy> policies;
+  Objective objective = Objective::kFragmentation;
+  int seeds = 10;  // 1, 2, ...: each shuffles the jobs anew
+};
+
+struct PlacementRun {
+  Policy policy = Policy::kSpillway;
+  uint64_t seed = 0;
+  double at_100 = 0, at_130 = 0;  // % of the cluster's milli that are allocated
+  // Allocated % when the demand that came was 0, kCurveStep, 2 x kCurveStep, ... % of the cluster.
+  std::vector<double> curve;
+  int dropped = 0;
+};
+inline constexpr int kCurveStep = 5;
+inline constexpr int kDemandPct = 130;
+
+// `tell(done, total)` after each run; `stop` is asked before each: then the runs so far are returned.
+[[nodiscard]] std::vector<PlacementRun> RunPlacement(const NodeList& nodes, const JobList& jobs,
+                                                     const PlacementOptions& options,
+                                                     const std::function<void(size_t, size_t)>& tell,
+                                                     const std::function<bool()>& stop);
+
+// The jobs in the order in which they come under that seed: the list, extended by jobs drawn uniformly from
+// it until they ask for kDemandPct of `milli`, and shuffled.
+[[nodiscard]] std::vector<Job> DrawJobs(const JobList& jobs, int64_t milli, uint64_t seed);
+
+}  // namespace spillway::scheduler

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/placer.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace spillway::scheduler {
+namespace {
+
+constexpr float kNever = -1e30f;
+constexpr int kCandidatesTold = 5;
+
+// Our steps: nodes whose scores fall into one step are equal but for the tie-break. Finer steps follow noise
+// (the fragmentation that is expected is not the one that comes); coarser ones no longer tell nodes apart.
+// Chosen on openb's six lists.
+constexpr double kSteps = 60, kStepMilli = 600;
+// The largest node and GPU set of FGD's cluster, by which its best-fit normalises.
+constexpr double kFgdMostCpu = 128'000, kFgdMostGpu = 8'000;
+// An objective outweighs any score, which is at most 100.
+constexpr double kPerGpuSwitchedOn = 200, kPerSpeed = 1'000;
+
+// Of nodes in one step the most used one is taken: the fewest idle GPUs, by share and, in whole GPUs, by what
+// is free. Less than a step.
+constexpr double kTieBreak = 0.999;
+double Untouched(const Node& node, int idle) {
+  constexpr double kUsualGpus = 8;
+  return (static_cast<double>(idle) / node.gpus + node.FreeMilli() / kWholeGpu / kUsualGpus) / 2;
+}
+
+// (0, 1), growing with the milli of fragmentation that are saved.
+double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+int SwitchedOn(const Job& job, const Node& node, int gpu) {
+  if (!job.Fractional()) return job.gpus;
+  return node.jobs[gpu] == 0 ? 1 : 0;
+}
+
+template <class Enum, size_t kCount>
+std::optional<Enum> ByName(const Enum (&all)[kCount], std::string_view name) {
+  for (const Enum one : all)
+    if (name == ToString(one)) return one;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Policy> PolicyByName(std::string_view name) {
+  return ByName({Policy::kSpillway, Policy::kFgd, Policy::kBestFit, Policy::kFirstFit, Policy::kRandom},
+                name);
+}
+
+const char* ToString(Policy policy) {
+  switch (policy) {
+    case Policy::kSpillway:
+      return "spillway";
+    case Policy::kFgd:
+      return "fgd";
+    case Policy::kBestFit:
+      return "best-fit";
+    case Policy::kFirstFit:
+      return "first-fit";
+    case Policy::kRandom:
+      break;
+  }
+  return "random";
+}
+
+std::optional<Objective> ObjectiveByName(std::string_view name) {
+  return ByName({Objective::kFragmentation, Objective::kFewestGpus, Objective::kEarliest}, name);
+}
+
+const char* ToString(Objective objective) {
+  switch (objective) {
+    case Objective::kFragmentation:
+      return "fragmentation";
+    case Objective::kFewestGpus:
+      return "fewest-gpus";
+    case Objective::kEarliest:
+      break;
+  }
+  return "earliest";
+}
+
+size_t Placer::ShapeHash::operator()(const Job& job) const {
+  uint64_t hash = 0;
+  for (const int part :
+       {job.cpu_milli, job.memory_mib, job.gpus, job.milli, static_cast<int>(job.models), job.tenant})
+    hash = spw_mix64(hash * 0x9e3779b97f4a7c15ULL + static_cast<uint32_t>(part));
+  return hash;
+}
+
+Placer::Placer(const Cluster& cluster, const JobMix& mix, PlacerOptions options)
+    : cluster_(cluster),
+      mix_(mix),
+      options_(options),
+      before_(cluster.nodes().size(), -1),
+      before_seen_(cluster.changes()),
+      random_(options.seed * 0x9e3779b97f4a7c15ULL) {}
+
+// Jobs are of one shape if every decision about them is the same.
+Job Placer::ShapeOfJob(Job job) const {
+  job.move_cost = 0;
+  if (cluster_.rules().isolation != Isolation::kGpu) job.tenant = 0;
+  if (job.gpus == 0) job.models = 0;
+  if (job.gpus != 1) job.milli = job.gpus == 0 ? 0 : kWholeGpu;
+  return job;
+}
+
+// The node's fragmentation as it stands.
+double Placer::Before(int n) {
+  if (cluster_.changes() - before_seen_ > Cluster::kChangesKept) {
+    std::fill(before_.begin(), before_.end(), -1);
+    before_seen_ = cluster_.changes();
+  }
+  for (; before_seen_ < cluster_.changes(); ++before_seen_) before_[cluster_.ChangedNode(before_seen_)] = -1;
+  if (before_[n] < 0) {
+    const Node& node = cluster_.nodes()[n];
+    before_[n] = mix_.Fragmentation(node.model, node.free_cpu, node.free.data(), node.gpus);
+  }
+  return before_[n];
+}
+
+// Milli that become useless if the job takes that GPU, or the node's first idle ones.
+double Placer::Lost(const Job& job, const Node& node, int gpu, double before) const {
+  auto free = node.free;
+  if (job.Fractional()) {
+    free[gpu] = static_cast<int16_t>(free[gpu] - cluster_.ShareOn(job, node));
+  } else {
+    for (int g = 0, wanted = job.gpus; wanted > 0; ++g)
+      if (node.jobs[g] == 0) free[g] = 0, --wanted;
+  }
+  return mix_.Fragmentation(node.model, node.free_cpu - job.cpu_milli, free.data(), node.gpus) - before;
+}
+
+Placer::Rated Placer::Rate(const Job& job, int n) {
+  const Node& node = cluster_.nodes()[n];
+  if (!cluster_.FitsHost(job, node)) return {kNever, -1};
+  const int idle = node.IdleGpus();
+  if (!job.Fractional() && idle < job.gpus) return {kNever, -1};
+
+  const bool by_fragments = options_.policy == Policy::kSpillway || options_.policy == Policy::kFgd;
+  const double before = by_fragments ? Before(n) : 0;
+  const auto score = [&](int gpu) -> double {
+    switch (options_.policy) {
+      case Policy::kFgd:
+        return std::floor(100 * Sigmoid(-Lost(job, node, gpu, before) / 1000));
+      case Policy::kSpillway:
+        return std::floor(kSteps * Sigmoid(-Lost(job, node, gpu, before) / kStepMilli));
+      case Policy::kBestFit:
+        return job.Fractional() ? -node.free[gpu] : 0;
+      default:
+        return 0;
+    }
+  };
+  Rated best{kNever, -1};
+  const auto weigh = [&](int gpu) {
+    double value = score(gpu);
+    if (options_.objective == Objective::kFewestGpus) value -= kPerGpuSwitchedOn * SwitchedOn(job, node, gpu);
+    if (best.gpu >= 0 && value <= best.score) return;
+    best = {static_cast<float>(value), static_cast<int8_t>(gpu)};
+  };
+  if (!job.Fractional()) {
+    weigh(0);
+  } else {
+    for (int gpu = 0; gpu < node.gpus; ++gpu) {
+      if (!cluster_.FitsGpu(job, n, gpu)) continue;
+      bool same = false;  // as one before
+      for (int g = 0; g < gpu && !same; ++g)
+        same = node.free[g] == node.free[gpu] && node.jobs[g] == node.jobs[gpu] &&
+               node.slices[g] == node.slices[gpu] && node.tenant[g] == node.tenant[gpu];
+      if (!same) weigh(gpu);
+    }
+    if (best.gpu < 0) return best;
+  }
+  double value = best.score;
+  if (options_.policy == Policy::kBestFit) {
+    value = 0.5 * (node.free_cpu - job.cpu_milli) / kFgdMostCpu +
+            0.5 * (node.FreeMilli() - job.TotalMilli()) / kFgdMostGpu;
+    value = std::floor(100 * (1 - value));
+  }
+  if (options_.policy == Policy::kSpillway && node.gpus > 0) value -= kTieBreak * Untouched(node, idle);
+  if (options_.objective == Objective::kEarliest && job.gpus > 0)
+    value += kPerSpeed * cluster_.models()[node.model].speed;
+  return {static_cast<float>(value), best.gpu};
+}
+
+Placer::Shape& Placer::ShapeFor(const Job& job) {
+  auto& entry = shapes_[job];
+  if (entry == nullptr) {
+    entry = std::make_unique<Shape>();
+    const size_t nodes = cluster_.nodes().size();
+    entry->score.assign(nodes, kNever);
+    entry->gpu.assign(nodes, -1);
+    entry->block_best.assign((nodes + kBlock - 1) / kBlock, -1);
+  }
+  Shape& shape = *entry;
+  shape.used = ++decisions_;
+  if (shapes_.size() > kMostShapes)
+    shapes_.erase(std::min_element(shapes_.begin(), shapes_.end(), [](const auto& a, const auto& b) {
+      return a.second->used < b.second->used;
+    }));
+  return shape;
+}
+
+void Placer::BestOfBlock(Shape& shape, int block) const {
+  const int end = std::min<int>((block + 1) * kBlock, static_cast<int>(shape.score.size()));
+  int best = -1;
+  for (int n = block * kBlock; n < end; ++n)
+    if (shape.gpu[n] >= 0 && (best < 0 || shape.score[n] > shape.score[best])) best = n;
+  shape.block_best[block] = best;
+}
+
+void Placer::Refresh(Shape& shape, const Job& job) {
+  const auto rate = [&](int n) {
+    const Rated rated = Rate(job, n);
+    shape.score[n] = rated.score;
+    shape.gpu[n] = rated.gpu;
+  };
+  const uint64_t missed = cluster_.changes() - shape.seen;
+  if (shape.fresh || missed > std::min<uint64_t>(Cluster::kChangesKept, shape.score.size())) {
+    for (size_t n = 0; n < shape.score.size(); ++n) rate(static_cast<int>(n));
+    for (size_t block = 0; block < shape.block_best.size(); ++block)
+      BestOfBlock(shape, static_cast<int>(block));
+  } else {
+    for (; shape.seen < cluster_.changes(); ++shape.seen) {
+      const int n = cluster_.ChangedNode(shape.seen);
+      rate(n);
+      BestOfBlock(shape, n / kBlock);
+    }
+  }
+  shape.seen = cluster_.changes();
+  shape.fresh = false;
+}
+
+std::optional<Spot> Placer::Best(const Shape& shape) const {
+  int best = -1;
+  if (options_.policy != Policy::kBestFit) {
+    for (const int n : shape.block_best)
+      if (n >= 0 && (best < 0 || shape.score[n] > shape.score[best])) best = n;
+  } else {
+    // As published: scores are stretched to 0..100 over the nodes that fit, in whole numbers.
+    double low = 1e30, high = -1e30, best_score = -1;
+    for (size_t n = 0; n < shape.score.size(); ++n)
+      if (shape.gpu[n] >= 0)
+        low = std::min<double>(low, shape.score[n]), high = std::max<double>(high, shape.score[n]);
+    for (size_t n = 0; n < shape.score.size(); ++n) {
+      if (shape.gpu[n] < 0) continue;
+      const double score = high > low ? std::floor((shape.score[n] - low) * 100 / (high - low)) : 100;
+      if (score > best_score) best_score = score, best = static_cast<int>(n);
+    }
+  }
+  if (best < 0) return std::nullopt;
+  return Spot{best, shape.gpu[best], -1};
+}
+
+std::optional<Spot> Placer::AnyOf(const Shape& shape, const Job& job) {
+  const auto draw = [this](size_t below) {
+    return static_cast<size_t>(spw_mix64(random_ += 0x9e3779b97f4a7c15ULL) % below);
+  };
+  std::vector<int> nodes, gpus;
+  for (size_t n = 0; n < shape.gpu.size(); ++n)
+    if (shape.gpu[n] >= 0) nodes.push_back(static_cast<int>(n));
+  if (nodes.empty()) return std::nullopt;
+  const int node = nodes[draw(nodes.size())];
+  if (!job.Fractional()) return Spot{node, 0, -1};
+  for (int gpu = 0; gpu < cluster_.nodes()[node].gpus; ++gpu)
+    if (cluster_.FitsGpu(job, node, gpu)) gpus.push_back(gpu);
+  return Spot{node, gpus[draw(gpus.size())], -1};
+}
+
+std::optional<Spot> Placer::Decide(const Job& asked) {
+  const Job job = ShapeOfJob(asked);
+  Shape& shape = ShapeFor(job);
+  Refresh(shape, job);
+  return options_.policy == Policy::kRandom ? AnyOf(shape, job) : Best(shape);
+}
+
+Explanation Placer::Explain(const Job& asked) {
+  const Job job = ShapeOfJob(asked);
+  Shape& shape = ShapeFor(job);
+  Refresh(shape, job);
+  Explanation why;
+  why.chosen = options_.policy == Policy::kRandom ? AnyOf(shape, job) : Best(shape);
+  why.nodes = static_cast<int>(cluster_.nodes().size());
+  std::vector<int> order;
+  for (int n = 0; n < why.nodes; ++n) {
+    const Node& node = cluster_.nodes()[n];
+    if (shape.gpu[n] >= 0) {
+      ++why.fitting;
+      order.push_back(n);
+      continue;
+    }
+    Job anyone = job;  // of the tenant that is there
+    bool tenant = false;
+    for (int gpu = 0; gpu < node.gpus && job.Fractional() && cluster_.FitsHost(job, node); ++gpu) {
+      anyone.tenant = node.tenant[gpu];
+      tenant |= cluster_.FitsGpu(anyone, n, gpu);
+    }
+    ++(job.gpus > 0 && !job.Accepts(node.model) ? why.refused.model
+       : node.free_cpu < job.cpu_milli          ? why.refused.cpu
+       : node.free_memory < job.memory_mib      ? why.refused.memory
+       : tenant                                 ? why.refused.tenant
+                                                : why.refused.gpu);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    const bool a_chosen = why.chosen && why.chosen->node == a, b_chosen = why.chosen && why.chosen->node == b;
+    return a_chosen != b_chosen ? a_chosen : shape.score[a] > shape.score[b];
+  });
+  if (order.size() > kCandidatesTold) order.resize(kCandidatesTold);
+  for (const int n : order) {
+    const Node& node = cluster_.nodes()[n];
+    const Spot spot = why.chosen && why.chosen->node == n ? *why.chosen : Spot{n, shape.gpu[n], -1};
+    why.best.push_back({spot, Lost(job, node, spot.gpu, Before(n)), SwitchedOn(job, node, spot.gpu),
+                        cluster_.models()[node.model].speed, shape.score[n]});
+  }
+  return why;
+}
+
+}  // namespace spillway::scheduler

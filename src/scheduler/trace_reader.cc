@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/trace_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+
+#include "model/documents.h"
+#include "model/problems.h"
+
+namespace spillway::scheduler {
+namespace {
+
+std::vector<std::string_view> Split(std::string_view line, char mark) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t at = line.find(mark);
+    parts.push_back(line.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    line.remove_prefix(at + 1);
+  }
+}
+
+// A file of lines, with the names of its columns in the first one.
+class Csv {
+ public:
+  Csv(const std::string& text, std::string file_name) : lines_(text), file_name_(std::move(file_name)) {}
+
+  // Goes to the next line of data.
+  bool Next() {
+    while (std::getline(lines_, line_)) {
+      ++number_;
+      if (!line_.empty() && line_.back() == '\r') line_.pop_back();
+      if (line_.empty()) continue;
+      cells_ = Split(line_, ',');
+      if (cells_.size() != columns_.size())
+        Refuse("", fmt::format("expected {} columns, got {}", columns_.size(), cells_.size()));
+      return !error_;
+    }
+    return false;
+  }
+  // Whether every one of `names` is a column; tells if not.
+  void Need(std::initializer_list<std::string_view> names) {
+    for (const auto name : names)
+      if (!Has(name) && !error_) {
+        number_ = 1;
+        Refuse("", fmt::format("expected a column {} in the first line", name));
+      }
+  }
+  bool Has(std::string_view name) const {
+    return std::find(columns_.begin(), columns_.end(), name) != columns_.end();
+  }
+  std::string_view Text(std::string_view name) const {
+    const auto at = std::find(columns_.begin(), columns_.end(), name) - columns_.begin();
+    return static_cast<size_t>(at) < cells_.size() ? cells_[static_cast<size_t>(at)] : std::string_view();
+  }
+  int64_t Number(std::string_view name, int64_t low, int64_t high) {
+    const std::string_view text = Text(name);
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size() && value >= low && value <= high)
+      return value;
+    Refuse(name,
+           fmt::format("expected a whole number from {} to {}, got {}", low, high, model::Excerpt(text)));
+    return low;
+  }
+  void Refuse(std::string_view column, const std::string& text) {
+    if (error_) return;
+    error_ = Error{ErrorCode::kBadInput, fmt::format("{}:{}: {}{}{}", file_name_, std::max(number_, 1),
+                                                     column, column.empty() ? "" : ": ", text)};
+  }
+  // First of all.
+  void ReadHeader() {
+    std::string first;
+    while (columns_.empty() && std::getline(lines_, first)) {
+      ++number_;
+      if (!first.empty() && first.back() == '\r') first.pop_back();
+      if (first.empty()) continue;
+      for (const auto& cell : Split(first, ',')) columns_.emplace_back(cell);
+    }
+  }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  std::istringstream lines_;
+  std::string file_name_, line_;
+  std::vector<std::string> columns_;
+  std::vector<std::string_view> cells_;
+  int number_ = 0;
+  std::optional<Error> error_;
+};
+
+constexpr int64_t kMostMilli = 100'000'000;
+constexpr int64_t kMostSeconds = 1'000'000'000'000;
+
+}  // namespace
+
+Result<NodeList> ParseNodeList(const std::string& text, const std::string& file_name) {
+  Csv csv(text, file_name);
+  csv.ReadHeader();
+  csv.Need({"sn", "cpu_milli", "memory_mib", "gpu", "model"});
+  NodeList list;
+  while (!csv.error() && csv.Next()) {
+    Node node;
+    node.name = csv.Text("sn");
+    node.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMostMilli));
+    node.memory_mib = static_cast<int>(csv.Number("memory_mib", 0, kMostMilli));
+    node.gpus = static_cast<int>(csv.Number("gpu", 0, kMostGpus));
+    const std::string_view model = csv.Text("model");
+    auto at = std::find_if(list.models.begin(), list.models.end(),
+                           [&](const GpuModel& one) { return one.name == model; });
+    if (at == list.models.end()) {
+      if (list.models.size() == kMostModels)
+        csv.Refuse("model", fmt::format("expected at most {} models", kMostModels));
+      list.models.push_back(ModelByName(model));
+      at = list.models.end() - 1;
+    }
+    node.model = static_cast<int>(at - list.models.begin());
+    list.nodes.push_back(std::move(node));
+  }
+  if (list.nodes.empty()) csv.Refuse("", "expected one node at least");
+  if (csv.error()) return tl::make_unexpected(*csv.error());
+  return list;
+}
+
+Result<JobList> ParseJobList(const std::string& text, const std::string& file_name,
+                             const std::vector<GpuModel>& models) {
+  Csv csv(text, file_name);
+  csv.ReadHeader();
+  csv.Need({"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"});
+  JobList list;
+  list.name = std::filesystem::path(file_name).stem().string();
+  list.timed = csv.Has("creation_time") && csv.Has("deletion_time");
+  while (!csv.error() && csv.Next()) {
+    TraceJob one;
+    one.job.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMostMilli));
+    one.job.memory_mib = static_cast<int>(csv.Number("memory_mib", 0, kMostMilli));
+    one.job.gpus = static_cast<int>(csv.Number("num_gpu", 0, kMostGpus));
+    one.job.milli = one.job.gpus == 0 ? 0 : static_cast<int>(csv.Number("gpu_milli", 1, kWholeGpu));
+    if (one.job.gpus > 1 && one.job.milli != kWholeGpu)
+      csv.Refuse("gpu_milli",
+                 fmt::format("expected 1000 of a job of {} GPUs, got {}", one.job.gpus, one.job.milli));
+    if (csv.Has("gpu_spec") && !csv.Text("gpu_spec").empty())
+      for (const auto name : Split(csv.Text("gpu_spec"), '|')) {
+        const auto at = std::find_if(models.begin(), models.end(), [&, wanted = name](const GpuModel& model) {
+          return model.name == wanted;
+        });
+        one.job.models |= at == models.end() ? kAbsentModel : ModelSet{1} << (at - models.begin());
+      }
+    if (list.timed) {
+      one.arrives_s = csv.Number("creation_time", 0, kMostSeconds);
+      one.leaves_s = csv.Number("deletion_time", 0, kMostSeconds);
+    }
+    list.jobs.push_back(one);
+  }
+  if (list.jobs.empty()) csv.Refuse("", "expected one job at least");
+  if (csv.error()) return tl::make_unexpected(*csv.error());
+  return list;
+}
+
+Result<NodeList> LoadNodeList(const std::string& path) {
+  const auto text = model::ReadInputFile(path);
+  if (!text) return tl::make_unexpected(text.error());
+  return ParseNodeList(*text, path);
+}
+
+Result<JobList> LoadJobList(const std::string& path, const std::vector<GpuModel>& models) {
+  const auto text = model::ReadInputFile(path);
+  if (!text) return tl::make_unexpected(text.error());
+  return ParseJobList(*text, path, models);
+}
+
+}  // namespace spillway::scheduler
