@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <queue>
@@ -161,7 +162,7 @@ CoreResult SimulateCores(const CoreSetup& setup) {
   }
   stealing.FinishUntil(INFINITY, victims);
 
-  latencies.erase(latencies.begin(), latencies.begin() + static_cast<ptrdiff_t>(warm));
+  latencies.erase(latencies.begin(), latencies.begin() + static_cast<std::ptrdiff_t>(warm));
   CoreResult result;
   for (double latency : latencies) result.mean_us += latency / static_cast<double>(latencies.size());
   std::sort(latencies.begin(), latencies.end());
