@@ -72,12 +72,12 @@ size_t RemoteProducer::Enqueue(std::span<const Event> events) {
   // The last first, as in SlotRing: the consumer comes when all is written.
   for (size_t i = count; i-- > 0;) {
     Slot& slot = slots_[(tail_ + i) & mask_];
-    Event event = events[i];
-    event.queue = header_.queue;
-    event.op = Op::kNew;
-    slot.user.store(event.user, std::memory_order_relaxed);
-    slot.meta.store(MetaOf(event) | LapOf(tail_ + i, bits_), std::memory_order_release);
+    const uint64_t meta = uint64_t{header_.queue} << 32 | uint64_t{events[i].priority} << 48 | events[i].flow;
+    slot.user.store(events[i].user, std::memory_order_relaxed);
+    slot.meta.store(meta | LapOf(tail_ + i, bits_), std::memory_order_release);
   }
+  for (uint64_t next = tail_ + count; next < tail_ + 2 * count; next += kCacheLine / sizeof(Slot))
+    __builtin_prefetch(&slots_[next & mask_], 1);
   tail_ += count;
   credits_ -= count;
   return count;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -116,27 +117,39 @@ size_t Window::Take(Event* into, size_t most) {
 }
 
 size_t Window::TakeRing(uint32_t ring, Event* into, size_t most) {
-  const Slot* slots = SlotsOf(ring);
+  constexpr uint64_t kPriorityBits = 0xFF << 16;
+  const uint64_t queue = header_.queue, priorities = uint64_t{header_.priorities} << 16;
+  const uint64_t forward = static_cast<uint64_t>(Op::kForward) << kOpShift;
+  const uint64_t mask = header_.slots - 1;
+  const Slot* const slots = SlotsOf(ring);
   uint64_t head = heads_[ring].load(std::memory_order_relaxed);
   size_t taken = 0;
-  while (taken < most) {
-    const Slot& slot = slots[head & (header_.slots - 1)];
-    const uint64_t meta = slot.meta.load(std::memory_order_acquire);
-    if ((meta ^ LapOf(head, bits_)) & kLapBit) break;
-    Event event;
-    SetMeta(event, meta & ~kLapBit);
-    event.user = slot.user.load(std::memory_order_relaxed);
-    // Checked on our copy: the slot may change under our eyes.
-    if (event.queue != header_.queue || event.priority >= header_.priorities || event.op != Op::kNew) {
-      bad_events_.fetch_add(1, std::memory_order_relaxed);
-      Close(WindowClosed::kBadEvent);
-      break;
+  for (bool more = true; more && taken < most;) {
+    const Slot* const from = slots + (head & mask);
+    const size_t part = std::min<size_t>(most - taken, header_.slots - (head & mask));
+    const uint64_t lap = LapOf(head, bits_);
+    size_t i = 0;
+    for (; i < part; i++) {
+      const uint64_t meta = from[i].meta.load(std::memory_order_acquire) ^ lap;
+      if (meta & kLapBit) break;
+      // Checked on our copy: the slot may change under our eyes.
+      const uint64_t key = meta >> 32;
+      if ((key & ~kPriorityBits) != queue || (key & kPriorityBits) >= priorities) [[unlikely]] {
+        bad_events_.fetch_add(1, std::memory_order_relaxed);
+        Close(WindowClosed::kBadEvent);
+        break;
+      }
+      SetMeta(into[taken + i], meta | forward);
+      into[taken + i].user = from[i].user.load(std::memory_order_relaxed);
     }
-    event.op = Op::kForward;
-    into[taken++] = event;
-    head++;
+    taken += i;
+    head += i;
+    more = i == part;
   }
   heads_[ring].store(head, std::memory_order_relaxed);
+  // More is likely to be there.
+  for (size_t next = 0; taken == most && next < most; next += kCacheLine / sizeof(Slot))
+    __builtin_prefetch(&slots[(head + next) & mask]);
   return taken;
 }
 
