@@ -45,7 +45,7 @@ int NativeShard::Take(Taker& taker, Event* into, size_t most, uint64_t& ticket, 
   const size_t from_rings = taken;
   if (used == 1) {
     taken += TakeRing(0, taker, into + taken, most - taken, wake_owners);
-  } else if (taken < most) {
+  } else if (used != 0 && taken < most) {
     if (++takes_ % starvation_guard_ == 0) {
       for (int priority = kPriorities - 1; priority >= 0; priority--) {
         if (!(used & 1u << priority)) continue;
