@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <vector>
@@ -25,8 +26,8 @@ struct Row {
   bool two_stage = false;
   std::optional<DomainRigOptions> domain;  // a guideline's; else by engine and kind
 
-  std::vector<double> mevents_per_s, cpu_s, enqueue_cycles, p50_us, p99_us, p999_us, light_p50_us,
-      light_p99_us, achieved;
+  std::vector<double> mevents_per_s, cpu_s, producer_cpu_s, enqueue_cycles, p50_us, p99_us, p999_us,
+      light_p50_us, light_p99_us, achieved;
   bool dead = false;  // the machine lacks the engine
   std::unique_ptr<Rig> rig;
 };
@@ -90,6 +91,7 @@ Result<void> MeasureRow(Row& row, const DispatchBenchOptions& options) {
   if (!throughput) return wrong(throughput.error());
   row.mevents_per_s.push_back(throughput->mevents_per_s);
   row.cpu_s.push_back(throughput->cpu_s_per_mevent);
+  row.producer_cpu_s.push_back(throughput->producer_cpu_s_per_mevent);
   const auto half = MeasureLatency(rig, row.burst, row.mevents_per_s.front() * 1e6 / 2, options.duration);
   if (!half) return wrong(half.error());
   row.enqueue_cycles.push_back(half->enqueue_cycles);
@@ -120,6 +122,7 @@ ordered_json ToJson(const Row& row) {
   json["ns_per_event"] = 1e3 / rate.median;
   json["enqueue_cycles"] = report::Median(row.enqueue_cycles);
   json["cpu_s_per_mevent"] = report::Median(row.cpu_s);
+  json["producer_cpu_s_per_mevent"] = report::Median(row.producer_cpu_s);
   json["p50_us"] = report::Median(row.p50_us);
   json["p99_us"] = report::Median(row.p99_us);
   json["p999_us"] = report::Median(row.p999_us);
@@ -142,6 +145,7 @@ constexpr Aim kAims[] = {
     {"ordered", "event_sw", "ordered", "native_ordered_over_event_sw_ordered"},
     {"two-stage", "event_dsw", "two-stage", "native_two_stage_over_event_dsw_two_stage"},
     {"directed", "rte_ring", "spsc", "native_directed_over_rte_ring_spsc"},
+    {"remote-shm", "native", "atomic", "native_remote_shm_over_native_atomic"},
     {"unordered", "rte_ring", "mpmc", "native_unordered_over_rte_ring_mpmc"},
 };
 
@@ -156,6 +160,14 @@ Result<report::Document> RunDispatchBench(const DispatchBenchOptions& asked,
   }
   std::vector<Row> rows = EngineRows();
   for (Row& row : GuidelineRows()) rows.push_back(std::move(row));
+  if (!options.only.empty()) {
+    std::erase_if(rows, [&](const Row& row) {
+      const std::string name = row.varied.empty() ? row.engine + " " + row.kind : row.varied;
+      return std::none_of(options.only.begin(), options.only.end(),
+                          [&](const std::string& start) { return name.starts_with(start); });
+    });
+    if (rows.empty()) return Fail(ErrorCode::kBadInput, "--only: no row begins so");
+  }
   (void)CyclesPerMicrosecond();  // takes a moment the first time
   double done = 0;
   for (int round = 0; round < options.rounds; round++) {
@@ -194,14 +206,16 @@ std::string DispatchText(const report::Document& document) {
     const bool guideline = row["part"] == "guideline";
     for (const auto& [key, value] : row.items()) {
       if (key != "part" && key != "mevents_per_s_min" && key != "mevents_per_s_max" && key != "achieved" &&
-          !(guideline && (key == "engine" || key == "kind")))
+          key != "producer_cpu_s_per_mevent" && !(guideline && (key == "engine" || key == "kind")))
         short_row[key] = value;
     }
     (guideline ? guidelines : engines).push_back(std::move(short_row));
   }
-  std::string text = report::Table::FromRows(engines).Text();
-  text += "\nGuidelines for this machine (native atomic, one thing changed at a time):\n\n";
-  text += report::Table::FromRows(guidelines).Text();
+  std::string text;
+  if (!engines.empty()) text = report::Table::FromRows(engines).Text();
+  if (!guidelines.empty())
+    text += "\nGuidelines for this machine (native atomic, one thing changed at a time):\n\n" +
+            report::Table::FromRows(guidelines).Text();
   text += "\n";
   for (const auto& [name, value] : document.Json()["ratios"].items())
     text += fmt::format("{:<45} {:.2f}\n", name, value.get<double>());

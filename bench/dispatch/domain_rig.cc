@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/dispatch/rig.h"
+#include "dispatch/remote_producer.h"
 
 namespace spillway::bench {
 namespace {
@@ -37,15 +38,20 @@ class DomainRig final : public Rig {
     return rig;
   }
 
-  size_t Put(std::span<Event> events) override {
+  void Prepare(std::span<Event> events) override {
     for (Event& event : events) {
       event.queue = first_;
       event.op = dispatch::Op::kNew;
       event.priority = priority_;
     }
+  }
+
+  size_t Put(std::span<Event> events) override {
     const size_t taken = producer_->Enqueue(events);
-    if (taken == events.size() && options_.priorities > 1)
+    if (options_.priorities > 1 && taken == events.size()) {
       priority_ = static_cast<uint8_t>((priority_ + 1) % options_.priorities);
+      Prepare(events);
+    }
     return taken;
   }
 
@@ -72,7 +78,48 @@ class DomainRig final : public Rig {
   uint8_t priority_ = 0;
 };
 
+// The producer has a mapping of its own of the window, and nothing else of the domain.
+class RemoteRig final : public Rig {
+ public:
+  static Result<std::unique_ptr<Rig>> Make() {
+    auto rig = std::make_unique<RemoteRig>();
+    dispatch::DomainOptions domain;
+    domain.ports = 4;
+    auto opened = Domain::Open("native", domain);
+    if (!opened) return tl::make_unexpected(opened.error());
+    rig->domain_ = std::move(*opened);
+    const auto queue = rig->domain_->AddQueue({});
+    if (!queue) return tl::make_unexpected(queue.error());
+    auto window = rig->domain_->OpenWindow({.queue = *queue, .rings = 1, .slots = 4096, .priorities = 1});
+    if (!window) return tl::make_unexpected(window.error());
+    rig->window_ = std::move(*window);
+    auto producer = dispatch::RemoteProducer::Map(rig->window_->Fd(), 0);
+    if (!producer) return tl::make_unexpected(producer.error());
+    rig->producer_ = std::move(*producer);
+    dispatch::PortOptions worker;
+    worker.queues = {*queue};
+    auto port = rig->domain_->AddPort(worker);
+    if (!port) return tl::make_unexpected(port.error());
+    rig->worker_ = std::move(*port);
+    return rig;
+  }
+  ~RemoteRig() override {
+    if (window_) domain_->CloseWindow(*window_);
+  }
+
+  size_t Put(std::span<Event> events) override { return producer_->Enqueue(events); }
+  size_t Get(std::span<Event> events) override { return worker_->Dequeue(events); }
+
+ private:
+  std::unique_ptr<Domain> domain_;
+  std::shared_ptr<dispatch::Window> window_;
+  std::unique_ptr<dispatch::RemoteProducer> producer_;
+  std::unique_ptr<dispatch::Port> worker_;
+};
+
 }  // namespace
+
+Result<std::unique_ptr<Rig>> MakeRemoteRig() { return RemoteRig::Make(); }
 
 Result<std::unique_ptr<Rig>> MakeDomainRig(const std::string& engine, const DomainRigOptions& options,
                                            bool two_stage) {

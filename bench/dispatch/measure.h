@@ -15,6 +15,7 @@ namespace spillway::bench {
 struct Throughput {
   double mevents_per_s = 0;
   double cpu_s_per_mevent = 0;  // of producer, consumer and what else the engine runs
+  double producer_cpu_s_per_mevent = 0;
 };
 
 struct Latency {

@@ -68,7 +68,7 @@ Kind KindOf(const std::string& word) {
 
 std::vector<RigKind> RigKinds() {
   std::vector<RigKind> kinds;
-  for (const char* kind : {"atomic", "ordered", "unordered", "directed", "two-stage"})
+  for (const char* kind : {"atomic", "ordered", "unordered", "directed", "two-stage", "remote-shm"})
     kinds.push_back({"native", kind});
 #if defined(SPILLWAY_HAVE_DPDK)
   for (const char* kind : {"atomic", "ordered", "unordered", "two-stage"})
@@ -93,6 +93,7 @@ Result<std::unique_ptr<Rig>> MakeRig(const RigKind& kind) {
   if (kind.engine == "moodycamel") return std::make_unique<MoodycamelRig>();
 #endif
   if (kind.engine == "rte_ring") return MakeRingRig(kind.kind);
+  if (kind.kind == "remote-shm") return MakeRemoteRig();
   DomainRigOptions options;
   options.queue.kind = KindOf(kind.kind);
   return MakeDomainRig(kind.engine, options, kind.kind == "two-stage");

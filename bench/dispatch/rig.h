@@ -15,6 +15,8 @@ namespace spillway::bench {
 class Rig {
  public:
   virtual ~Rig() = default;
+  // Fills in, once, what the engine wants of the producer's events; flow and user stay the caller's.
+  virtual void Prepare(std::span<dispatch::Event>) {}
   // How many were taken.
   virtual size_t Put(std::span<dispatch::Event> events) = 0;
   // Up to a burst, after it has ended or passed on what it gave before; `events` that are at their last
@@ -25,8 +27,9 @@ class Rig {
 };
 
 // engine: native, event_sw, event_dsw, rte_ring, moodycamel, tbb. kind: of domains atomic, ordered,
-// unordered, directed, two-stage (atomic, then forwarded to a second atomic queue, by the same worker); of
-// rings spsc, mpmc, distributor (rings of two workers, by flow; one thread serves both); of queues mpmc.
+// unordered, directed, two-stage (atomic, then forwarded to a second atomic queue, by the same worker), and
+// of native also remote-shm (into an atomic queue by a window, as another process would); of rings spsc,
+// mpmc, distributor (rings of two workers, by flow; one thread serves both); of queues mpmc.
 struct RigKind {
   std::string engine, kind;
 };
@@ -47,5 +50,6 @@ struct DomainRigOptions {
 [[nodiscard]] Result<std::unique_ptr<Rig>> MakeDomainRig(const std::string& engine,
                                                          const DomainRigOptions& options,
                                                          bool two_stage = false);
+[[nodiscard]] Result<std::unique_ptr<Rig>> MakeRemoteRig();
 
 }  // namespace spillway::bench

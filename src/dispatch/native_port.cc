@@ -124,14 +124,20 @@ void NativePort::Send(const Event* events, size_t count) {
     const uint32_t key = KeyOf(*events);
     size_t run = 1;
     while (run < count && KeyOf(events[run]) == key) run++;
-    NativeQueue& queue = *domain_.queue(events->queue);
-    queue.Put(events, run, events->priority, number_);
-    domain_.WakeFor(queue);
+    SendRun(events, run);
     events += run;
     count -= run;
   }
 }
 
+// Likewise, of one queue and priority.
+void NativePort::SendRun(const Event* events, size_t count) {
+  NativeQueue& queue = *domain_.queue(events->queue);
+  queue.Put(events, count, events->priority, number_);
+  domain_.WakeFor(queue);
+}
+
+// `events` are of one queue and priority.
 void NativePort::Finish(const Event* events, size_t count, Op op) {
   if (guarded_) copies_.erase(copies_.begin(), copies_.begin() + static_cast<ptrdiff_t>(count));
   Count(op == Op::kRelease ? counters_.released : counters_.forwarded, count);
@@ -147,7 +153,7 @@ void NativePort::Finish(const Event* events, size_t count, Op op) {
     } else if (op == Op::kRelease) {
       free += static_cast<uint32_t>(part);
     } else {
-      Send(events, part);
+      SendRun(events, part);
     }
     run.count -= part;
     if (run.count == 0) runs_.PopFront();

@@ -87,6 +87,7 @@ class NativePort final : public Port {
   // The oldest `count` held leave: forwarded (events) or ended.
   void Finish(const Event* events, size_t count, Op op);
   void Send(const Event* events, size_t count);
+  void SendRun(const Event* events, size_t count);
   void PublishCompleted() {
     domain_.completed()[taker_.worker].count.store(taker_.sequence - held_, std::memory_order_release);
   }

@@ -45,7 +45,7 @@ int NativeShard::Take(Taker& taker, Event* into, size_t most, uint64_t& ticket, 
   const size_t from_rings = taken;
   if (used == 1) {
     taken += TakeRing(0, taker, into + taken, most - taken, wake_owners);
-  } else if (taken < most) {
+  } else if (used != 0 && taken < most) {
     if (++takes_ % starvation_guard_ == 0) {
       for (int priority = kPriorities - 1; priority >= 0; priority--) {
         if (!(used & 1u << priority)) continue;
@@ -104,27 +104,39 @@ size_t NativeShard::TakeRing(uint8_t priority, Taker& taker, Event* into, size_t
   SlotRing::Reader reader(*rings_[priority].load(std::memory_order_relaxed));
   size_t taken = 0;
   if (!owners_) {
-    while (taken < most && reader.Peek(into[taken])) {
-      reader.Next();
-      taken++;
-    }
+    taken = reader.Take(into, most);
     taker.sequence += taken;
     return taken;
   }
   // A few flows of somebody else's must not keep the lock for long.
   size_t looks = 4 * most;
+  while (taken < most && looks > 0) {
+    const size_t part = reader.Take(into + taken, std::min(looks, most - taken));
+    if (part == 0) break;
+    looks -= part;
+    // Where a burst was full, more is likely to be there.
+    if (taken + part == most) reader.Expect(most);
+    taken += ClaimAll(taker, into + taken, part, wake_owners);
+  }
+  return taken;
+}
+
+// Of events just read, in order, those that may be the taker's now move to the front; the others are set
+// aside.
+size_t NativeShard::ClaimAll(Taker& taker, Event* events, size_t count, uint64_t& wake_owners) {
   uint64_t sequence = taker.sequence;
-  while (taken < most && looks-- > 0 && reader.Peek(into[taken])) {
-    reader.Next();
-    if (owners_->Claim(taker.worker, sequence + 1, FlowOwners::BucketOf(into[taken].flow))) [[likely]] {
+  size_t claimed = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (owners_->Claim(taker.worker, sequence + 1, FlowOwners::BucketOf(events[i].flow))) [[likely]] {
       sequence++;
-      taken++;
-      continue;
+      if (claimed != i) events[claimed] = events[i];
+      claimed++;
+    } else {
+      SetAside(taker, events[i], wake_owners);
     }
-    SetAside(taker, into[taken], wake_owners);
   }
   taker.sequence = sequence;
-  return taken;
+  return claimed;
 }
 
 void NativeShard::SetAside(Taker& taker, const Event& event, uint64_t& wake_owners) {
@@ -146,15 +158,7 @@ size_t NativeShard::TakeWindows(Taker& taker, Event* into, size_t most, uint64_t
       taker.sequence += got;
       continue;
     }
-    const size_t end = taken + got;
-    for (size_t i = taken; i < end; i++) {
-      if (owners_->Claim(taker.worker, taker.sequence + 1, FlowOwners::BucketOf(into[i].flow))) {
-        taker.sequence++;
-        into[taken++] = into[i];
-      } else {
-        SetAside(taker, into[i], wake_owners);
-      }
-    }
+    taken += ClaimAll(taker, into + taken, got, wake_owners);
   }
   return taken;
 }

@@ -70,6 +70,7 @@ class NativeShard {
   size_t TakeSetAside(Taker& taker, Event* into, size_t most);
   size_t TakeWindows(Taker& taker, Event* into, size_t most, uint64_t& wake_owners);
   void SetAside(Taker& taker, const Event& event, uint64_t& wake_owners);
+  size_t ClaimAll(Taker& taker, Event* events, size_t count, uint64_t& wake_owners);
   size_t TakeRing(uint8_t priority, Taker& taker, Event* into, size_t most, uint64_t& wake_owners);
 
   const Kind kind_;

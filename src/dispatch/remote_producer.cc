@@ -56,28 +56,37 @@ RemoteProducer::~RemoteProducer() {
   munmap(words_, header_.bytes);
 }
 
+// The last first, as in SlotRing: the consumer comes when all is written.
+void RemoteProducer::Fill(Slot* slots, std::span<const Event> events, uint64_t lap) const {
+  const uint64_t top = lap | uint64_t{header_.queue} << 32;
+  for (size_t i = events.size(); i-- > 0;) {
+    slots[i].user.store(events[i].user, std::memory_order_relaxed);
+    slots[i].meta.store(top | uint64_t{events[i].priority} << 48 | events[i].flow, std::memory_order_release);
+  }
+}
+
 size_t RemoteProducer::Enqueue(std::span<const Event> events) {
   if (words_->closed.load(std::memory_order_relaxed) != 0) [[unlikely]]
     return 0;
   if (credits_ < events.size()) {
-    // Some for the next bursts, too; what is beyond the grant goes back at once.
+    // Some for the next bursts, too; what is beyond the grant goes back at once. While nothing is granted,
+    // only looks: the word is everybody's.
     const uint64_t wish = std::max<uint64_t>(events.size(), header_.slots / 8) - credits_;
-    const uint64_t taken = words_->taken.fetch_add(wish, std::memory_order_acq_rel);
-    const uint64_t granted = words_->granted.load(std::memory_order_acquire);
-    const uint64_t got = granted > taken ? std::min(wish, granted - taken) : 0;
-    if (got < wish) words_->taken.fetch_sub(wish - got, std::memory_order_acq_rel);
-    credits_ += got;
+    if (words_->taken.load(std::memory_order_relaxed) < words_->granted.load(std::memory_order_acquire)) {
+      const uint64_t taken = words_->taken.fetch_add(wish, std::memory_order_acq_rel);
+      const uint64_t granted = words_->granted.load(std::memory_order_acquire);
+      const uint64_t got = granted > taken ? std::min(wish, granted - taken) : 0;
+      if (got < wish) words_->taken.fetch_sub(wish - got, std::memory_order_acq_rel);
+      credits_ += got;
+    }
   }
   const size_t count = std::min<uint64_t>(events.size(), credits_);
-  // The last first, as in SlotRing: the consumer comes when all is written.
-  for (size_t i = count; i-- > 0;) {
-    Slot& slot = slots_[(tail_ + i) & mask_];
-    Event event = events[i];
-    event.queue = header_.queue;
-    event.op = Op::kNew;
-    slot.user.store(event.user, std::memory_order_relaxed);
-    slot.meta.store(MetaOf(event) | LapOf(tail_ + i, bits_), std::memory_order_release);
-  }
+  const size_t before_wrap = std::min<size_t>(count, mask_ + 1 - (tail_ & mask_));
+  if (before_wrap < count)
+    Fill(slots_, events.subspan(before_wrap, count - before_wrap), LapOf(tail_ + before_wrap, bits_));
+  Fill(slots_ + (tail_ & mask_), events.first(before_wrap), LapOf(tail_, bits_));
+  for (uint64_t next = tail_ + count; next < tail_ + 2 * count; next += kCacheLine / sizeof(Slot))
+    __builtin_prefetch(&slots_[next & mask_], 1);
   tail_ += count;
   credits_ -= count;
   return count;

@@ -30,6 +30,7 @@ class RemoteProducer {
 
  private:
   RemoteProducer(const WindowHeader& header, uint32_t ring, void* memory);
+  void Fill(Slot* slots, std::span<const Event> events, uint64_t lap) const;
 
   const WindowHeader header_;
   const uint64_t mask_;

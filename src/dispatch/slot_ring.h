@@ -44,8 +44,15 @@ inline void SetMeta(Event& event, uint64_t meta) {
 static_assert(std::endian::native == std::endian::little,
               "the words of a slot are laid out for little endian");
 
-// What Enqueue compares to find runs: queue, priority and op in one number.
-inline uint32_t KeyOf(const Event& event) { return static_cast<uint32_t>(MetaOf(event) >> 32); }
+// What Enqueue compares to find runs: queue, priority and op in one number. Read one by one, as a caller has
+// just written one of them: a wider load than the store before it waits until that store has left the core's
+// buffer.
+inline uint32_t KeyOf(const Event& event) {
+  const uint32_t queue = __atomic_load_n(&event.queue, __ATOMIC_RELAXED);
+  const uint32_t priority = __atomic_load_n(&event.priority, __ATOMIC_RELAXED);
+  const auto op = static_cast<uint32_t>(__atomic_load_n(&event.op, __ATOMIC_RELAXED));
+  return queue | priority << 16 | op << 24;
+}
 
 // The word that says "filled" is the last in memory: what writes a slot from afar does so in order of
 // address.
@@ -91,6 +98,9 @@ class SlotRing {
     if (before_wrap < count)
       Fill(slots_, events + before_wrap, count - before_wrap, LapOf(place + before_wrap, bits_) | op_bits);
     Fill(slots_ + at, events, before_wrap, LapOf(place, bits_) | op_bits);
+    // The lines of as many events more, so that they are here when the next burst is written.
+    for (uint64_t next = place + count; next < place + 2 * count; next += kCacheLine / sizeof(Slot))
+      __builtin_prefetch(&slots_[next & mask_], 1);
   }
 
   // The consumer's side; `head_` is read by others only to judge whether a look is worth while.
@@ -111,6 +121,34 @@ class SlotRing {
       return true;
     }
     void Next() { head_++; }
+
+    // Peek and Next, up to `most` times.
+    size_t Take(Event* into, size_t most) {
+      size_t taken = 0;
+      while (taken < most) {
+        const size_t at = head_ & ring_.mask_;
+        const size_t part = std::min<size_t>(most - taken, ring_.mask_ + 1 - at);
+        const uint64_t lap = LapOf(head_, ring_.bits_);
+        const Slot* const slots = ring_.slots_ + at;
+        size_t i = 0;
+        for (; i < part; i++) {
+          const uint64_t meta = slots[i].meta.load(std::memory_order_acquire) ^ lap;
+          if (meta & kLapBit) break;
+          SetMeta(into[taken + i], meta);
+          into[taken + i].user = slots[i].user.load(std::memory_order_relaxed);
+        }
+        taken += i;
+        head_ += i;
+        if (i < part) break;
+      }
+      return taken;
+    }
+
+    // What comes next is wanted soon: on its way while what was taken is worked on.
+    void Expect(size_t count) const {
+      for (size_t next = 0; next < count; next += kCacheLine / sizeof(Slot))
+        __builtin_prefetch(&ring_.slots_[(head_ + next) & ring_.mask_]);
+    }
 
    private:
     SlotRing& ring_;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -115,28 +116,57 @@ size_t Window::Take(Event* into, size_t most) {
   return taken;
 }
 
+// How many of these come before the first that names what it must not.
+size_t Window::Good(const Event* events, size_t count) const {
+  size_t good = 0;
+  while (good < count && events[good].queue == header_.queue && events[good].priority < header_.priorities &&
+         events[good].op == Op::kForward)
+    good++;
+  return good;
+}
+
 size_t Window::TakeRing(uint32_t ring, Event* into, size_t most) {
-  const Slot* slots = SlotsOf(ring);
+  const uint64_t mask = header_.slots - 1;
+  const Slot* const slots = SlotsOf(ring);
+  const uint64_t forward = static_cast<uint64_t>(Op::kForward) << kOpShift;
+  // The bits in which good events may differ from `expected`: flow, and those priorities that any bits will
+  // do for. Who differs in more is looked at closely.
+  const uint64_t expected = uint64_t{header_.queue} << 32;
+  const uint64_t free = 0xFFFFFFFF | uint64_t{std::bit_floor(header_.priorities) - 1u} << 48;
   uint64_t head = heads_[ring].load(std::memory_order_relaxed);
   size_t taken = 0;
-  while (taken < most) {
-    const Slot& slot = slots[head & (header_.slots - 1)];
-    const uint64_t meta = slot.meta.load(std::memory_order_acquire);
-    if ((meta ^ LapOf(head, bits_)) & kLapBit) break;
-    Event event;
-    SetMeta(event, meta & ~kLapBit);
-    event.user = slot.user.load(std::memory_order_relaxed);
-    // Checked on our copy: the slot may change under our eyes.
-    if (event.queue != header_.queue || event.priority >= header_.priorities || event.op != Op::kNew) {
-      bad_events_.fetch_add(1, std::memory_order_relaxed);
-      Close(WindowClosed::kBadEvent);
-      break;
+  for (bool more = true; more && taken < most;) {
+    const Slot* const from = slots + (head & mask);
+    const size_t part = std::min<size_t>(most - taken, header_.slots - (head & mask));
+    const uint64_t lap = LapOf(head, bits_);
+    uint64_t strange = 0;
+    size_t i = 0;
+    for (; i < part; i++) {
+      const uint64_t meta = from[i].meta.load(std::memory_order_acquire) ^ lap;
+      if (meta & kLapBit) break;
+      strange |= meta ^ expected;
+      // op is 0 in a good event; else it is no kForward now.
+      SetMeta(into[taken + i], meta ^ forward);
+      into[taken + i].user = from[i].user.load(std::memory_order_relaxed);
     }
-    event.op = Op::kForward;
-    into[taken++] = event;
-    head++;
+    more = i == part;
+    // On our copies: the slots may change under our eyes.
+    if (strange & ~free) [[unlikely]] {
+      const size_t good = Good(into + taken, i);
+      if (good < i) {
+        bad_events_.fetch_add(1, std::memory_order_relaxed);
+        Close(WindowClosed::kBadEvent);
+        i = good;
+        more = false;
+      }
+    }
+    taken += i;
+    head += i;
   }
   heads_[ring].store(head, std::memory_order_relaxed);
+  // More is likely to be there.
+  for (size_t next = 0; taken == most && next < most; next += kCacheLine / sizeof(Slot))
+    __builtin_prefetch(&slots[(head + next) & mask]);
   return taken;
 }
 

@@ -56,6 +56,7 @@ class Window {
  private:
   Window(const WindowHeader& header, int fd, void* memory);
   size_t TakeRing(uint32_t ring, Event* into, size_t most);
+  size_t Good(const Event* events, size_t count) const;
   Slot* SlotsOf(uint32_t ring) const;
 
   const WindowHeader header_;  // a copy: the one in the window may be written by anybody

@@ -25,11 +25,12 @@ class Windows : public DomainBed {
     queue_ = AddQueue(Kind::kAtomic);
     worker_ = AddPort({queue_}, true);
   }
-  std::shared_ptr<Window> OpenWindow(uint32_t rings = 1) {
+  std::shared_ptr<Window> OpenWindow(uint32_t rings = 1, uint16_t priorities = 1) {
     WindowOptions options;
     options.queue = queue_;
     options.rings = rings;
     options.slots = 64;
+    options.priorities = priorities;
     auto opened = domain_->OpenWindow(options);
     EXPECT_TRUE(opened) << opened.error().message;
     return *opened;
@@ -153,6 +154,24 @@ TEST_F(Windows, RubbishClosesTheWindowAndIsCounted) {
   auto producer = Map(*healthy);
   PutRemote(*producer, 1, 5);
   EXPECT_EQ(Take(*worker_), Users{5}) << "others do not notice";
+}
+
+TEST_F(Windows, OfABurstWhatCameBeforeTheRubbishIsServed) {
+  // Three priorities: not all that the lowest ones' bits could say are allowed.
+  auto window = OpenWindow(1, 3);
+  auto producer = Map(*window);
+  std::vector<Event> burst;
+  for (uint64_t i = 0; i < 8; i++)
+    burst.push_back(MakeEvent(0, static_cast<uint32_t>(i), i, static_cast<uint8_t>(i % 3)));
+  ASSERT_EQ(producer->Enqueue(burst), 8u);
+  EXPECT_EQ(Take(*worker_), (Users{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(window->Statistics().closed, WindowClosed::kOpen);
+  burst[5].priority = 3;
+  ASSERT_EQ(producer->Enqueue(burst), 8u);
+  EXPECT_EQ(Take(*worker_), (Users{0, 1, 2, 3, 4}));
+  EXPECT_EQ(window->Statistics().closed, WindowClosed::kBadEvent);
+  EXPECT_EQ(window->Statistics().bad_events, 1u);
+  EXPECT_EQ(Take(*worker_), Users());
 }
 
 TEST_F(Windows, SlotsFilledWithoutCreditsCloseTheWindow) {
