@@ -13,14 +13,7 @@
 namespace spillway::api {
 namespace {
 
-constexpr unsigned kConnections = 64;
-constexpr unsigned kIdleSeconds = 10;
-
-// What came of one request so far.
-struct Upload {
-  std::string body;
-  size_t seen = 0;  // bytes, also those past the limit
-};
+using Core = HttpServer::Core;
 
 MHD_Result Queue(MHD_Connection* connection, const Response& response) {
   MHD_Response* out = MHD_create_response_from_buffer(
@@ -29,23 +22,31 @@ MHD_Result Queue(MHD_Connection* connection, const Response& response) {
   MHD_add_response_header(out, MHD_HTTP_HEADER_CONTENT_TYPE, response.content_type.c_str());
   MHD_add_response_header(out, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
   if (!response.allow.empty()) MHD_add_response_header(out, MHD_HTTP_HEADER_ALLOW, response.allow.c_str());
+  for (const auto& [name, value] : response.headers)
+    MHD_add_response_header(out, name.c_str(), value.c_str());
   const MHD_Result queued = MHD_queue_response(connection, static_cast<unsigned>(response.status), out);
   MHD_destroy_response(out);
   return queued;
 }
 
-Response TooLarge() {
-  return ErrorResponse(413, "bad_input",
-                       fmt::format("the body is larger than {} bytes", HttpServer::kMaxBody));
+Response TooLarge(const Core& core) {
+  return ErrorResponse(413, "bad_input", fmt::format("the body is larger than {} bytes", core.limits.body));
 }
 
-bool AnnouncesTooLarge(MHD_Connection* connection) {
+Response Busy(const char* why) {
+  Response response = ErrorResponse(503, "unavailable", why);
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+// 0 without an announcement.
+uint64_t AnnouncedBytes(MHD_Connection* connection) {
   const char* length =
       MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
-  if (length == nullptr) return false;
+  if (length == nullptr) return 0;
   uint64_t bytes = 0;
   const auto [end, error] = std::from_chars(length, length + std::strlen(length), bytes);
-  return error == std::errc::result_out_of_range || bytes > HttpServer::kMaxBody;
+  return error == std::errc::result_out_of_range ? UINT64_MAX : bytes;
 }
 
 MHD_Result TakeArgument(void* query, MHD_ValueKind, const char* key, const char* value) {
@@ -53,41 +54,138 @@ MHD_Result TakeArgument(void* query, MHD_ValueKind, const char* key, const char*
   return MHD_YES;
 }
 
-Response Handle(const Handler& handler, const Request& request) {
+MHD_Result TakeHeader(void* headers, MHD_ValueKind, const char* key, const char* value) {
+  std::string name = key;
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  (*static_cast<std::map<std::string, std::string>*>(headers))[name] = value ? value : "";
+  return MHD_YES;
+}
+
+Response Failed(const std::string& method, const std::string& path, const std::exception& e) {
+  spdlog::error("api: {} {}: {}", method, path, e.what());
+  return ErrorResponse(500, "system", e.what());
+}
+
+}  // namespace
+
+// What came of one request so far.
+struct HttpServer::Exchange {
+  std::shared_ptr<Core> core;
+  std::string method, path;
+  std::string body;
+  size_t seen = 0;     // bytes, also those past the limit
+  size_t counted = 0;  // of core->bodies
+  bool no_room = false;
+  bool handled = false;
+  std::mutex mutex;
+  MHD_Connection* suspended = nullptr;  // under mutex, as the rest
+  bool answered = false;
+  std::function<Response()> make;
+
+  ~Exchange() { core->bodies -= counted; }
+};
+
+namespace {
+
+using Exchange = HttpServer::Exchange;
+
+void Answer(const std::shared_ptr<Exchange>& exchange, std::function<Response()> make) {
+  const std::lock_guard core_lock(exchange->core->mutex);
+  const std::lock_guard lock(exchange->mutex);
+  if (exchange->answered) return;
+  exchange->answered = true;
+  exchange->make = std::move(make);
+  if (exchange->suspended == nullptr) return;
+  exchange->core->suspended.erase(exchange);
+  MHD_resume_connection(std::exchange(exchange->suspended, nullptr));
+}
+
+MHD_Result QueueAnswer(MHD_Connection* connection, Exchange& exchange) {
+  std::function<Response()> make;
+  {
+    const std::lock_guard lock(exchange.mutex);
+    make = std::move(exchange.make);
+  }
   try {
-    return handler(request);
+    return Queue(connection, make());
   } catch (const std::exception& e) {
-    spdlog::error("api: {} {}: {}", request.method, request.path, e.what());
-    return ErrorResponse(500, "system", e.what());
+    return Queue(connection, Failed(exchange.method, exchange.path, e));
   }
 }
 
-// Called once with the headers, then per piece of the body, then once more at its end.
+// The whole request is here.
+MHD_Result Begin(MHD_Connection* connection, const std::shared_ptr<Exchange>& exchange) {
+  Core& core = *exchange->core;
+  exchange->handled = true;
+  Request request{exchange->method, exchange->path, {}, std::move(exchange->body)};
+  if (request.method == MHD_HTTP_METHOD_HEAD) request.method = MHD_HTTP_METHOD_GET;
+  MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, TakeArgument, &request.query);
+  MHD_get_connection_values(connection, MHD_HEADER_KIND, TakeHeader, &request.headers);
+  try {
+    core.handler(std::move(request),
+                 [exchange](std::function<Response()> make) { Answer(exchange, std::move(make)); });
+  } catch (const std::exception& e) {
+    const Response failed = Failed(exchange->method, exchange->path, e);
+    Answer(exchange, [failed] { return failed; });
+  }
+  {
+    const std::lock_guard core_lock(core.mutex);
+    const std::lock_guard lock(exchange->mutex);
+    if (!exchange->answered && !core.stopping) {
+      exchange->suspended = connection;
+      core.suspended.insert(exchange);
+      MHD_suspend_connection(connection);
+      return MHD_YES;
+    }
+    if (!exchange->answered) {
+      exchange->answered = true;
+      exchange->make = [] { return Busy("the server ends"); };
+    }
+  }
+  return QueueAnswer(connection, *exchange);
+}
+
+// Called once with the headers, then per piece of the body, then once more at its end; and again when a
+// connection that waited for its answer goes on.
 MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const char* method, const char*,
                   const char* data, size_t* data_size, void** state) {
-  auto* upload = static_cast<Upload*>(*state);
-  if (upload == nullptr) {
-    if (AnnouncesTooLarge(connection)) return Queue(connection, TooLarge());
-    *state = new Upload;
+  const auto& core = *static_cast<std::shared_ptr<Core>*>(self);
+  const HttpLimits& limits = core->limits;
+  if (*state == nullptr) {
+    const uint64_t announced = AnnouncedBytes(connection);
+    if (announced > limits.body) return Queue(connection, TooLarge(*core));
+    if (core->bodies + announced > limits.all_bodies)
+      return Queue(connection, Busy("the memory for requests is full"));
+    auto exchange = std::make_shared<Exchange>();
+    exchange->core = core;
+    exchange->method = method;
+    exchange->path = url;
+    *state = new std::shared_ptr<Exchange>(std::move(exchange));
     return MHD_YES;
   }
+  const auto& exchange = *static_cast<std::shared_ptr<Exchange>*>(*state);
+  if (exchange->handled) return QueueAnswer(connection, *exchange);
   if (*data_size != 0) {
-    upload->seen += *data_size;
-    if (upload->seen <= HttpServer::kMaxBody) upload->body.append(data, *data_size);
+    exchange->seen += *data_size;
+    if (core->bodies + *data_size > limits.all_bodies) exchange->no_room = true;
+    if (exchange->seen <= limits.body && !exchange->no_room) {
+      exchange->body.append(data, *data_size);
+      exchange->counted += *data_size;
+      core->bodies += *data_size;
+    }
     *data_size = 0;
     // A chunked body does not say how long it will be. A little past the limit is read, so that the
     // peer sees the 413; one that never ends is cut.
-    return upload->seen <= 4 * HttpServer::kMaxBody ? MHD_YES : MHD_NO;
+    return exchange->seen <= 4 * limits.body ? MHD_YES : MHD_NO;
   }
-  if (upload->seen > HttpServer::kMaxBody) return Queue(connection, TooLarge());
-  Request request{method, url, {}, std::move(upload->body)};
-  if (request.method == MHD_HTTP_METHOD_HEAD) request.method = MHD_HTTP_METHOD_GET;
-  MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, TakeArgument, &request.query);
-  return Queue(connection, Handle(static_cast<HttpServer*>(self)->handler(), request));
+  if (exchange->seen > limits.body) return Queue(connection, TooLarge(*core));
+  if (exchange->no_room) return Queue(connection, Busy("the memory for requests is full"));
+  return Begin(connection, exchange);
 }
 
 void Completed(void*, MHD_Connection*, void** state, MHD_RequestTerminationCode) {
-  delete static_cast<Upload*>(*state);
+  delete static_cast<std::shared_ptr<Exchange>*>(*state);
   *state = nullptr;
 }
 
@@ -100,11 +198,24 @@ Response ErrorResponse(int status, const std::string& code, const std::string& m
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Start(int listen_fd, Handler handler) {
-  std::unique_ptr<HttpServer> server(new HttpServer(std::move(handler)));
-  server->daemon_ = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD, 0, nullptr, nullptr, Access, server.get(),
-                                     MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-                                     kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
-                                     MHD_OPTION_NOTIFY_COMPLETED, Completed, nullptr, MHD_OPTION_END);
+  return StartAsync(listen_fd,
+                    [handler = std::move(handler)](const Request& request, const Responder& respond) {
+                      respond([response = handler(request)] { return response; });
+                    },
+                    {});
+}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::StartAsync(int listen_fd, AsyncHandler handler,
+                                                           const HttpLimits& limits) {
+  std::unique_ptr<HttpServer> server(new HttpServer());
+  server->core_ = std::make_shared<Core>();
+  server->core_->handler = std::move(handler);
+  server->core_->limits = limits;
+  server->daemon_ =
+      MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, Access,
+                       &server->core_, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+                       limits.connections, MHD_OPTION_CONNECTION_TIMEOUT, limits.idle_seconds,
+                       MHD_OPTION_NOTIFY_COMPLETED, Completed, nullptr, MHD_OPTION_END);
   if (server->daemon_ == nullptr) {
     const int error = errno;
     close(listen_fd);
@@ -114,7 +225,20 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(int listen_fd, Handler han
 }
 
 HttpServer::~HttpServer() {
-  if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
+  if (daemon_ == nullptr) return;
+  {
+    // MHD cannot stop while connections are suspended.
+    const std::lock_guard core_lock(core_->mutex);
+    core_->stopping = true;
+    for (const auto& exchange : core_->suspended) {
+      const std::lock_guard lock(exchange->mutex);
+      if (!exchange->answered) exchange->make = [] { return Busy("the server ends"); };
+      exchange->answered = true;
+      if (MHD_Connection* resume = std::exchange(exchange->suspended, nullptr)) MHD_resume_connection(resume);
+    }
+    core_->suspended.clear();
+  }
+  MHD_stop_daemon(daemon_);
 }
 
 }  // namespace spillway::api

@@ -2,15 +2,21 @@
 // A small HTTP server over libmicrohttpd: requests and responses as values, one handler for all.
 //
 // Threading: one thread of its own calls the handler, one request at a time; the destructor waits for
-// it. A peer can be slow, rude or malicious: its body is limited, its silence times out, and an
-// exception from the handler becomes a 500.
+// it. A handler that answers later gives the thread back meanwhile. A peer can be slow, rude or malicious:
+// its body is limited, and so are all bodies together, its silence times out, and an exception from the
+// handler becomes a 500.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "model/error.h"
 
@@ -23,36 +29,61 @@ struct Request {
   std::string path;    // percent-decoded, without the query
   std::map<std::string, std::string> query;
   std::string body;
+  std::map<std::string, std::string> headers = {};  // names in lower case
 };
 
 struct Response {
   int status = 200;
   std::string body;
   std::string content_type = "application/json";
-  std::string allow = {};  // of a 405: the methods that exist
+  std::string allow = {};                                         // of a 405: the methods that exist
+  std::vector<std::pair<std::string, std::string>> headers = {};  // further ones
 };
 
 using Handler = std::function<Response(const Request&)>;
+
+// Answers one request, once, from any thread; what makes the response is called on the server's own.
+using Responder = std::function<void(std::function<Response()>)>;
+using AsyncHandler = std::function<void(Request, Responder)>;
+
+struct HttpLimits {
+  size_t body = 1 << 20;
+  size_t all_bodies = 64 << 20;  // of requests that are read or not answered yet
+  unsigned connections = 64;
+  unsigned idle_seconds = 10;
+};
 
 // {"error": message, "code": word}; words: bad_input, not_found, conflict, unavailable, system.
 Response ErrorResponse(int status, const std::string& code, const std::string& message);
 
 class HttpServer {
  public:
-  static constexpr size_t kMaxBody = 1 << 20;
+  static constexpr size_t kMaxBody = HttpLimits().body;
 
   // Serves on `listen_fd`, which it owns from here on, error or not.
   [[nodiscard]] static Result<std::unique_ptr<HttpServer>> Start(int listen_fd, Handler handler);
+  // The destructor answers what nobody has answered by then with a 503; responders may outlive it.
+  [[nodiscard]] static Result<std::unique_ptr<HttpServer>> StartAsync(int listen_fd, AsyncHandler handler,
+                                                                      const HttpLimits& limits);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  const Handler& handler() const { return handler_; }
+  struct Exchange;  // one request; http.cc
+  // For http.cc alone: what its callbacks share.
+  struct Core {
+    AsyncHandler handler;
+    HttpLimits limits;
+    std::atomic<size_t> bodies{0};
+    std::mutex mutex;
+    std::set<std::shared_ptr<Exchange>> suspended;  // under mutex
+    bool stopping = false;                          // under mutex
+  };
 
  private:
-  explicit HttpServer(Handler handler) : handler_(std::move(handler)) {}
+  HttpServer() = default;
 
-  Handler handler_;
+  std::shared_ptr<Core> core_;
   MHD_Daemon* daemon_ = nullptr;
 };
 

@@ -35,7 +35,7 @@ Result<sockaddr_un> UnixAddress(const std::string& path) {
 }
 
 // Makes room at `path`: nothing there, or a socket whose process is gone.
-Result<void> RemoveStale(const std::string& path, const sockaddr_un& address) {
+Result<void> RemoveStale(const std::string& path, const sockaddr_un& address, int type) {
   struct stat status;
   if (lstat(path.c_str(), &status) != 0) {
     if (errno == ENOENT) return {};
@@ -43,7 +43,7 @@ Result<void> RemoveStale(const std::string& path, const sockaddr_un& address) {
   }
   if (!S_ISSOCK(status.st_mode))
     return Fail(ErrorCode::kConflict, fmt::format("{}: exists and is not a socket", path));
-  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int probe = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe < 0) return SystemError("socket", errno);
   const int error =
       connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
@@ -98,16 +98,16 @@ SocketFile::~SocketFile() {
     unlink(path_.c_str());
 }
 
-Result<UnixListener> ListenUnix(const std::string& path) {
+Result<UnixListener> ListenUnix(const std::string& path, int type) {
   const auto address = UnixAddress(path);
   if (!address) return tl::make_unexpected(address.error());
   std::error_code made;
   const auto folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, made);
   if (made) return SystemError(fmt::format("make {}", folder.string()), made.value());
-  if (const auto room = RemoveStale(path, *address); !room) return tl::make_unexpected(room.error());
+  if (const auto room = RemoveStale(path, *address, type); !room) return tl::make_unexpected(room.error());
 
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return SystemError("socket", errno);
   struct stat status;
   // Nobody can connect before listen(), so the mode is right by the time it matters.

@@ -2,6 +2,7 @@
 // Listening sockets of the API (UNIX) and of the metrics (TCP).
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <string>
@@ -39,7 +40,8 @@ struct UnixListener {
 
 // Listens on `path` with mode 0660, making its folder if needed. A socket that nobody answers on, left
 // by a killed process, is replaced. kConflict: somebody answers, or the path is no socket.
-[[nodiscard]] Result<UnixListener> ListenUnix(const std::string& path);
+// `type`: SOCK_STREAM, unless said otherwise.
+[[nodiscard]] Result<UnixListener> ListenUnix(const std::string& path, int type = SOCK_STREAM);
 
 // Whether ListenTcp could take it. Errors: kBadInput.
 [[nodiscard]] Result<void> CheckEndpoint(const std::string& endpoint);

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/inference_front.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gateway/metrics.h"
+#include "gateway/v2.h"
+#include "model/problems.h"
+
+namespace spillway::cmd {
+namespace {
+
+using api::Request;
+using api::Responder;
+using api::Response;
+using gateway::Answer;
+using gateway::FactsOf;
+using gateway::ModelCard;
+using gateway::Status;
+
+std::vector<std::string> PartsOf(const std::string& path) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at < path.size();) {
+    const size_t next = std::min(path.find('/', at + 1), path.size());
+    parts.push_back(path.substr(at + 1, next - at - 1));
+    at = next;
+  }
+  return parts;
+}
+
+void Respond(const Responder& respond, Response response) {
+  respond([response = std::move(response)] { return response; });
+}
+
+void Respond(const Responder& respond, const nlohmann::json& json, int status = 200) {
+  Respond(respond, Response{.status = status, .body = json.dump()});
+}
+
+Response ErrorOf(Status status, std::string_view message, std::chrono::milliseconds retry_after = {}) {
+  Response response{.status = FactsOf(status).http, .body = gateway::V2Error(message)};
+  // 499 is nginx's word for a client that went; nobody is there to read it.
+  if (response.status == 503) {
+    const auto seconds = std::max<int64_t>(1, (retry_after.count() + 999) / 1000);
+    response.headers.emplace_back("Retry-After", std::to_string(seconds));
+  }
+  if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+void Refuse(const Request& request, const Responder& respond, Status status, const std::string& message) {
+  spdlog::info("http: {} {}: {}", request.method, model::Excerpt(request.path), message);
+  Respond(respond, ErrorOf(status, message));
+}
+
+std::optional<uint32_t> TenantOf(const gateway::GatewayConfig& config, const Request& request) {
+  const auto found = request.headers.find("authorization");
+  if (found == request.headers.end()) return AuthenticateByToken(config, "");
+  constexpr std::string_view kBearer = "Bearer ";
+  if (!found->second.starts_with(kBearer)) return std::nullopt;
+  const std::string token = found->second.substr(kBearer.size());
+  return token.empty() ? std::nullopt : AuthenticateByToken(config, token);
+}
+
+class Front {
+ public:
+  explicit Front(gateway::Server& server) : server_(server) {}
+
+  void Handle(Request request, Responder respond) {
+    const auto parts = PartsOf(request.path);
+    const bool get = request.method == "GET", post = request.method == "POST";
+    const auto is = [&](std::initializer_list<std::string_view> path) {
+      return std::equal(parts.begin(), parts.end(), path.begin(), path.end());
+    };
+    if (is({"metrics"}) || is({"v2"}) || is({"v2", "health", "live"}) || is({"v2", "health", "ready"})) {
+      if (!get) return NotAllowed(respond, "GET");
+      if (parts[0] == "metrics") return Metrics(respond);
+      if (parts.size() == 1) return Respond(respond, gateway::V2ServerMetadata(SPILLWAY_VERSION));
+      return parts[2] == "live" ? Respond(respond, {{"live", true}}) : Ready(respond);
+    }
+    // /v2/models/NAME[/versions/VERSION][/ready|/infer]
+    if (parts.size() < 3 || parts[0] != "v2" || parts[1] != "models") return NotFound(request, respond);
+    size_t next = 3;
+    std::string version;
+    if (parts.size() > 4 && parts[3] == "versions") {
+      version = parts[4];
+      next = 5;
+    }
+    const std::string verb = parts.size() > next ? parts[next] : "";
+    if (parts.size() > next + 1 || (!verb.empty() && verb != "ready" && verb != "infer"))
+      return NotFound(request, respond);
+    const auto models = server_.Models();
+    const auto found = std::find_if(models->begin(), models->end(),
+                                    [&](const ModelCard& card) { return card.name == parts[2]; });
+    if (found == models->end() || (!version.empty() && version != found->version))
+      return Refuse(request, respond, Status::kNoModel,
+                    fmt::format("there is no model {}{}", model::Excerpt(parts[2]),
+                                version.empty() ? "" : " of version " + model::Excerpt(version)));
+    const auto index = static_cast<uint32_t>(found - models->begin());
+    if (verb == "infer") {
+      if (!post) return NotAllowed(respond, "POST");
+      return Infer(std::move(request), std::move(respond), models, index);
+    }
+    if (!get) return NotAllowed(respond, "GET");
+    if (verb == "ready") return ModelReady(respond, index);
+    Respond(respond, gateway::V2ModelMetadata(*found));
+  }
+
+ private:
+  void NotFound(const Request& request, const Responder& respond) {
+    spdlog::info("http: {} {}: no such path", request.method, model::Excerpt(request.path));
+    Respond(respond, {{"error", "there is no such path"}}, 404);
+  }
+  void NotAllowed(const Responder& respond, const char* allow) {
+    Response response{.status = 405, .body = gateway::V2Error(std::string("expected ") + allow)};
+    response.allow = allow;
+    Respond(respond, std::move(response));
+  }
+
+  void Metrics(const Responder& respond) {
+    server_.Post([this, respond] {
+      Response response;
+      response.body = gateway::MetricsText(server_.broker(), server_.counts());
+      response.content_type = "text/plain; version=0.0.4";
+      Respond(respond, std::move(response));
+    });
+  }
+
+  void Ready(const Responder& respond) {
+    server_.Post([this, respond] {
+      const auto slices = server_.broker().Slices();
+      const bool ready =
+          std::any_of(slices.begin(), slices.end(), [](const auto& slice) { return slice.alive; });
+      Respond(respond, {{"ready", ready}}, ready ? 200 : 503);
+    });
+  }
+
+  void ModelReady(const Responder& respond, uint32_t index) {
+    server_.Post([this, respond, index] {
+      const bool ready = server_.broker().ModelReady(index);
+      Respond(respond, {{"name", server_.broker().model(index).name}, {"ready", ready}}, ready ? 200 : 503);
+    });
+  }
+
+  void Infer(Request request, Responder respond, std::shared_ptr<const std::vector<ModelCard>> models,
+             uint32_t index) {
+    const auto tenant = TenantOf(server_.config(), request);
+    if (!tenant) return Refuse(request, respond, Status::kDenied, "expected a tenant's token");
+    std::optional<uint64_t> json_bytes;
+    if (const auto header = request.headers.find("inference-header-content-length");
+        header != request.headers.end()) {
+      uint64_t value = 0;
+      const char* end = header->second.data() + header->second.size();
+      const auto [rest, error] = std::from_chars(header->second.data(), end, value);
+      if (error != std::errc() || rest != end)
+        return Refuse(request, respond, Status::kBadRequest,
+                      "Inference-Header-Content-Length: expected a number of bytes");
+      json_bytes = value;
+    }
+    auto parsed = gateway::ParseV2Request((*models)[index], request.body, json_bytes);
+    if (!parsed) return Refuse(request, respond, Status::kBadRequest, parsed.error().message);
+    auto kept = std::make_shared<gateway::V2Request>(std::move(*parsed));
+    server_.Post([this, tenant = *tenant, models, index, kept, respond] {
+      gateway::Request asked;
+      asked.tenant = tenant;
+      asked.model = index;
+      asked.rows = kept->rows;
+      asked.inputs = kept->inputs;
+      asked.keeper = kept;
+      asked.held_bytes = kept->inputs.size();
+      asked.deadline = kept->timeout;
+      asked.reply = [models, index, kept, respond](const Answer& answer) {
+        if (answer.status != Status::kOk)
+          return Respond(respond, ErrorOf(answer.status, answer.message, answer.retry_after));
+        // Bytes are copied here, where the gateway waits; text is made of them on HTTP's thread.
+        respond([models, index, kept,
+                 outputs = std::vector<std::byte>(answer.outputs.begin(), answer.outputs.end())] {
+          gateway::V2Response made = gateway::MakeV2Response((*models)[index], *kept, outputs);
+          Response response;
+          response.body = std::move(made.body);
+          if (made.json_bytes) {
+            response.content_type = "application/octet-stream";
+            response.headers.emplace_back("Inference-Header-Content-Length",
+                                          std::to_string(*made.json_bytes));
+          }
+          return response;
+        });
+      };
+      server_.broker().Submit(std::move(asked), gateway::Server::Now());
+    });
+  }
+
+  gateway::Server& server_;
+};
+
+}  // namespace
+
+api::AsyncHandler InferenceFront(gateway::Server& server) {
+  auto front = std::make_shared<Front>(server);
+  return
+      [front](Request request, Responder respond) { front->Handle(std::move(request), std::move(respond)); };
+}
+
+api::HttpLimits InferenceLimits(const gateway::GatewayConfig& config) {
+  api::HttpLimits limits;
+  // JSON spends up to about ten characters on a number of four bytes.
+  limits.body = 4 * config.most_request + (64 << 10);
+  limits.all_bodies = std::max<size_t>(config.broker.memory, limits.body);
+  limits.connections = config.connections;
+  limits.idle_seconds = static_cast<unsigned>(
+      std::max<int64_t>(1, std::chrono::duration_cast<std::chrono::seconds>(config.idle).count()));
+  return limits;
+}
+
+}  // namespace spillway::cmd

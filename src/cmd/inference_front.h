@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gateway's HTTP front: the Open Inference Protocol v2, and /metrics. Parses on HTTP's thread, asks on
+// the gateway's, formats on HTTP's again. docs/gateway.md lists the paths.
+#pragma once
+
+#include "api/http.h"
+#include "gateway/server.h"
+
+namespace spillway::cmd {
+
+// The handler refers to `server`, which outlives it.
+api::AsyncHandler InferenceFront(gateway::Server& server);
+
+// Its limits, by the gateway's.
+api::HttpLimits InferenceLimits(const gateway::GatewayConfig& config);
+
+}  // namespace spillway::cmd

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway-gateway: takes inference requests and delivers them into GPU slices' memory. Exit code: 0 ok,
+// 1 failed, 2 bad usage or input.
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <CLI/CLI.hpp>
+#include <thread>
+
+#include "api/http.h"
+#include "api/listen.h"
+#include "cmd/inference_front.h"
+#include "gateway/server.h"
+
+namespace spillway::cmd {
+namespace {
+
+int Exit(const Error& error) {
+  fmt::print(stderr, "spillway-gateway: {}\n", error.message);
+  return error.code == ErrorCode::kBadInput ? 2 : 1;
+}
+
+// The port that was taken where 0 was asked for.
+int PortOf(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  return address.ss_family == AF_INET6 ? ntohs(reinterpret_cast<sockaddr_in6*>(&address)->sin6_port)
+                                       : ntohs(reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+}
+
+struct Sockets {
+  gateway::Listeners listeners;
+  std::vector<api::SocketFile> files;
+};
+
+Result<Sockets> Listen(const gateway::GatewayConfig& config) {
+  Sockets sockets;
+  for (const std::string& address : config.frames) {
+    if (address.starts_with("unix:")) {
+      auto unix_socket = api::ListenUnix(address.substr(5));
+      if (!unix_socket) return tl::make_unexpected(unix_socket.error());
+      sockets.listeners.frames.push_back({gateway::Descriptor(unix_socket->fd), true});
+      sockets.files.push_back(std::move(unix_socket->file));
+      continue;
+    }
+    auto tcp = api::ListenTcp(address);
+    if (!tcp) return tl::make_unexpected(tcp.error());
+    spdlog::info("frames on {}, port {}", address, PortOf(*tcp));
+    sockets.listeners.frames.push_back({gateway::Descriptor(*tcp), false});
+  }
+  auto executors = api::ListenUnix(config.executors, SOCK_SEQPACKET);
+  if (!executors) return tl::make_unexpected(executors.error());
+  sockets.listeners.executors = gateway::Descriptor(executors->fd);
+  sockets.files.push_back(std::move(executors->file));
+  return sockets;
+}
+
+int Serve(gateway::GatewayConfig config) {
+  // Before any thread: all of them inherit it, and one waits for the signals.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  auto sockets = Listen(config);
+  if (!sockets) return Exit(sockets.error());
+  const std::string http_address = config.http;
+  auto server = gateway::Server::Create(std::move(config), std::move(sockets->listeners));
+  if (!server) return Exit(server.error());
+  std::unique_ptr<api::HttpServer> http;
+  if (!http_address.empty()) {
+    const auto fd = api::ListenTcp(http_address);
+    if (!fd) return Exit(fd.error());
+    const int port = PortOf(*fd);
+    auto started =
+        api::HttpServer::StartAsync(*fd, InferenceFront(**server), InferenceLimits((*server)->config()));
+    if (!started) return Exit(started.error());
+    http = std::move(*started);
+    spdlog::info("http on {}, port {}", http_address, port);
+  }
+  std::thread waiter([&] {
+    int caught = 0;
+    sigwait(&signals, &caught);
+    (*server)->Stop();
+  });
+  spdlog::info("ready");
+  (*server)->Run();
+  waiter.join();
+  http.reset();
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Takes inference requests and delivers them into GPU slices' memory.", "spillway-gateway");
+  std::string config_file;
+  bool check = false;
+  app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
+  app.add_flag("--check", check, "Check the configuration and exit");
+  app.set_version_flag("--version", "spillway-gateway " SPILLWAY_VERSION);
+  app.footer("Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "spillway-gateway: {}\n", error.what());
+    return 2;
+  }
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("spillway-gateway"));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+  auto config = gateway::LoadGatewayConfig(config_file);
+  if (!config) return Exit(config.error());
+  if (check) {
+    fmt::print("{}: ok\n", config_file);
+    return 0;
+  }
+  return Serve(std::move(*config));
+}
+
+}  // namespace
+}  // namespace spillway::cmd
+
+int main(int argc, char** argv) { return spillway::cmd::Main(argc, argv); }

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/client.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+namespace spillway::gateway {
+namespace {
+
+using std::chrono::milliseconds;
+
+Result<Descriptor> Dial(const sockaddr* address, socklen_t length, const std::string& name) {
+  Descriptor socket(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", std::strerror(errno)));
+  if (connect(socket.get(), address, length) != 0)
+    return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", name, std::strerror(errno)));
+  return socket;
+}
+
+Result<Descriptor> DialAddress(const std::string& address) {
+  if (address.starts_with("unix:")) {
+    sockaddr_un unix_address{};
+    unix_address.sun_family = AF_UNIX;
+    const std::string path = address.substr(5);
+    if (path.empty() || path.size() >= sizeof(unix_address.sun_path))
+      return Fail(ErrorCode::kBadInput, fmt::format("{}: expected unix:PATH", address));
+    std::memcpy(unix_address.sun_path, path.data(), path.size());
+    return Dial(reinterpret_cast<const sockaddr*>(&unix_address), sizeof(unix_address), address);
+  }
+  sockaddr_in inet{};
+  inet.sin_family = AF_INET;
+  const size_t colon = address.rfind(':');
+  uint16_t port = 0;
+  if (colon != std::string::npos) {
+    const auto [end, error] =
+        std::from_chars(address.data() + colon + 1, address.data() + address.size(), port);
+    if (error != std::errc() || end != address.data() + address.size()) port = 0;
+  }
+  inet.sin_port = htons(port);
+  if (port == 0 || inet_pton(AF_INET, address.substr(0, colon).c_str(), &inet.sin_addr) != 1)
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: expected unix:PATH or ADDRESS:PORT", address));
+  auto socket = Dial(reinterpret_cast<const sockaddr*>(&inet), sizeof(inet), address);
+  const int on = 1;
+  if (socket) setsockopt(socket->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return socket;
+}
+
+}  // namespace
+
+Result<Client> Client::Connect(const std::string& address, const Options& options) {
+  auto socket = DialAddress(address);
+  if (!socket) return tl::make_unexpected(socket.error());
+  const timeval patience{options.patience.count() / 1000, (options.patience.count() % 1000) * 1000};
+  setsockopt(socket->get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  Client client;
+  client.socket_ = std::move(*socket);
+  if (auto sent = client.Send(FrameType::kHello, 0, options.tenant + "\n" + options.token); !sent)
+    return tl::make_unexpected(sent.error());
+  const auto welcome = client.Receive();
+  if (!welcome) return tl::make_unexpected(welcome.error());
+  if (welcome->header.type != static_cast<uint8_t>(FrameType::kWelcome))
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", address, welcome->meta));
+  return client;
+}
+
+Result<void> Client::Send(FrameType type, uint64_t id, std::string_view meta,
+                          std::span<const std::byte> data) {
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(type);
+  header.id = id;
+  header.data_bytes = data.size();
+  const std::string head = EncodeFrame(header, meta);
+  iovec pieces[] = {{const_cast<char*>(head.data()), head.size()},
+                    {const_cast<std::byte*>(data.data()), data.size()}};
+  for (size_t first = 0; first < 2;) {
+    msghdr message{};
+    message.msg_iov = pieces + first;
+    message.msg_iovlen = 2 - first;
+    const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return Fail(ErrorCode::kUnavailable, fmt::format("gateway: {}", std::strerror(errno)));
+    auto left = static_cast<size_t>(sent);
+    while (first < 2 && left >= pieces[first].iov_len) left -= pieces[first++].iov_len;
+    if (first < 2) {
+      pieces[first].iov_base = static_cast<char*>(pieces[first].iov_base) + left;
+      pieces[first].iov_len -= left;
+    }
+  }
+  return {};
+}
+
+Result<void> Client::ReceiveAll(std::span<std::byte> into, std::vector<Descriptor>* fds) {
+  while (!into.empty()) {
+    auto got = ReceiveWithDescriptors(socket_.get(), into);
+    if (!got) return tl::make_unexpected(got.error());
+    if (got->would_block) continue;
+    if (got->bytes == 0) return Fail(ErrorCode::kUnavailable, "the gateway has closed the connection");
+    if (fds != nullptr)
+      for (Descriptor& fd : got->fds) fds->push_back(std::move(fd));
+    into = into.subspan(got->bytes);
+  }
+  return {};
+}
+
+Result<Client::Frame> Client::Receive() {
+  Frame frame;
+  if (auto got = ReceiveAll(std::as_writable_bytes(std::span(&frame.header, 1)), &frame.fds); !got)
+    return tl::make_unexpected(got.error());
+  if (frame.header.magic != kFrameMagic || frame.header.meta_bytes > kMostMeta ||
+      frame.header.data_bytes > (uint64_t{1} << 32))
+    return Fail(ErrorCode::kUnavailable, "that is no gateway: expected a frame");
+  frame.meta.resize(frame.header.meta_bytes);
+  frame.data.resize(frame.header.data_bytes);
+  if (auto got = ReceiveAll(std::as_writable_bytes(std::span(frame.meta)), &frame.fds); !got)
+    return tl::make_unexpected(got.error());
+  if (auto got = ReceiveAll(frame.data, nullptr); !got) return tl::make_unexpected(got.error());
+  return frame;
+}
+
+Result<ClientModel> Client::Describe(const std::string& model) {
+  if (auto sent = Send(FrameType::kDescribe, ++last_id_, model); !sent)
+    return tl::make_unexpected(sent.error());
+  const auto frame = Receive();
+  if (!frame) return tl::make_unexpected(frame.error());
+  if (frame->header.type != static_cast<uint8_t>(FrameType::kModel))
+    return Fail(ErrorCode::kBadInput, frame->meta);
+  const auto json = nlohmann::json::parse(frame->meta, nullptr, false);
+  auto card = ParseModelCard(json);
+  if (!card) return tl::make_unexpected(card.error());
+  return ClientModel{json.value("index", 0U), json.value("ready", false), std::move(*card)};
+}
+
+Result<InferResult> Client::Infer(uint32_t model, uint32_t rows, std::span<const std::byte> inputs,
+                                  std::chrono::microseconds deadline) {
+  InferMeta meta;
+  meta.model = model;
+  meta.rows = rows;
+  meta.deadline_us = static_cast<uint32_t>(deadline.count());
+  const uint64_t id = ++last_id_;
+  if (auto sent = Send(FrameType::kInfer, id, MetaBytes(meta), inputs); !sent)
+    return tl::make_unexpected(sent.error());
+  auto frame = Receive();
+  if (!frame) return tl::make_unexpected(frame.error());
+  InferResult result;
+  if (frame->header.type == static_cast<uint8_t>(FrameType::kError)) {
+    result.status = static_cast<Status>(frame->header.status);
+    result.message = frame->meta;
+    result.retry_after = milliseconds(frame->header.retry_after_ms);
+    return result;
+  }
+  ResultMeta told;
+  if (frame->header.type != static_cast<uint8_t>(FrameType::kResult) || frame->header.id != id ||
+      !ReadMeta(std::as_bytes(std::span(frame->meta)), told))
+    return Fail(ErrorCode::kUnavailable, "the gateway answered something else");
+  result.outputs = std::move(frame->data);
+  result.output_bytes = result.outputs.size();
+  result.busy = std::chrono::nanoseconds(told.busy_ns);
+  return result;
+}
+
+// ---- the window
+
+Result<void> Client::OpenWindow(uint64_t bytes, uint32_t slots) {
+  WindowMeta meta;
+  meta.bytes = bytes;
+  meta.slots = slots;
+  if (auto sent = Send(FrameType::kOpenWindow, ++last_id_, MetaBytes(meta)); !sent)
+    return tl::make_unexpected(sent.error());
+  auto frame = Receive();
+  if (!frame) return tl::make_unexpected(frame.error());
+  if (frame->header.type == static_cast<uint8_t>(FrameType::kError))
+    return Fail(ErrorCode::kBadInput, frame->meta);
+  if (frame->header.type != static_cast<uint8_t>(FrameType::kWindow) || frame->fds.size() != 4 ||
+      !ReadMeta(std::as_bytes(std::span(frame->meta)), meta))
+    return Fail(ErrorCode::kUnavailable, "the gateway answered something else");
+  auto channel = Channel::Map(std::move(frame->fds[0]), meta.slots,
+                              {std::move(frame->fds[2]), std::move(frame->fds[3])});
+  if (!channel) return tl::make_unexpected(channel.error());
+  auto memory = SharedMemory::Map(std::move(frame->fds[1]), meta.bytes);
+  if (!memory) return tl::make_unexpected(memory.error());
+  channel_ = std::move(*channel);
+  memory_ = std::move(*memory);
+  key_ = meta.key;
+  pieces_ = {{0, meta.bytes, true}};
+  return {};
+}
+
+std::optional<uint64_t> Client::Allocate(uint64_t bytes) {
+  bytes = Aligned(std::max<uint64_t>(bytes, 1));
+  for (size_t i = 0; i < pieces_.size(); i++) {
+    if (!pieces_[i].free || pieces_[i].bytes < bytes) continue;
+    const Piece rest{pieces_[i].offset + bytes, pieces_[i].bytes - bytes, true};
+    pieces_[i] = {pieces_[i].offset, bytes, false};
+    const uint64_t offset = pieces_[i].offset;
+    if (rest.bytes > 0) pieces_.insert(pieces_.begin() + static_cast<std::ptrdiff_t>(i) + 1, rest);
+    return offset;
+  }
+  return std::nullopt;
+}
+
+void Client::Free(uint64_t offset) {
+  for (size_t i = 0; i < pieces_.size(); i++) {
+    if (pieces_[i].offset != offset) continue;
+    pieces_[i].free = true;
+    const auto join = [&](size_t at) {
+      if (at + 1 >= pieces_.size() || !pieces_[at].free || !pieces_[at + 1].free) return;
+      pieces_[at].bytes += pieces_[at + 1].bytes;
+      pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    };
+    join(i);
+    if (i > 0) join(i - 1);
+    return;
+  }
+}
+
+bool Client::Submit(Submission submission) {
+  if (asked_ >= channel_.slots()) return false;
+  submission.key = key_;
+  if (!channel_.Submit(submission)) return false;
+  asked_++;
+  return true;
+}
+
+bool Client::Gone() const {
+  pollfd peer{socket_.get(), POLLIN, 0};
+  char byte;
+  // The gateway says nothing on the socket that was not asked for, but for its end.
+  return poll(&peer, 1, 0) > 0 && recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+Result<std::optional<Completion>> Client::Wait(milliseconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    Completion completion;
+    if (channel_.TakeCompletion(completion)) {
+      asked_--;
+      return completion;
+    }
+    if (!channel_.PrepareToWaitForCompletions()) continue;
+    const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd waits[] = {{channel_.bells().completions.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
+    const int events = poll(waits, 2, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    channel_.DoneWaitingForCompletions();
+    if (waits[0].revents != 0) {
+      uint64_t count;
+      [[maybe_unused]] const ssize_t got = read(channel_.bells().completions.get(), &count, sizeof(count));
+      continue;
+    }
+    if (channel_.HasCompletion()) continue;
+    if (events > 0 && waits[1].revents != 0)
+      return Fail(ErrorCode::kUnavailable,
+                  Gone() ? "the gateway has gone" : "the gateway has closed the window");
+    if (events == 0) return std::optional<Completion>();
+  }
+}
+
+Result<InferResult> Client::InferInWindow(uint32_t model, uint32_t rows, uint64_t input_offset,
+                                          uint64_t input_bytes, uint64_t output_offset, uint64_t output_bytes,
+                                          std::chrono::microseconds deadline) {
+  Submission submission;
+  submission.id = ++last_id_;
+  submission.input_offset = input_offset;
+  submission.input_bytes = input_bytes;
+  submission.output_offset = output_offset;
+  submission.output_bytes = output_bytes;
+  submission.model = model;
+  submission.rows = rows;
+  submission.deadline_us = static_cast<uint32_t>(deadline.count());
+  if (!Submit(submission)) return Fail(ErrorCode::kConflict, "the window's slots are all in use");
+  // The gateway answers by the deadline; its longest one is an hour.
+  const auto completion = Wait(std::chrono::hours(2));
+  if (!completion) return tl::make_unexpected(completion.error());
+  if (!*completion || (*completion)->id != submission.id)
+    return Fail(ErrorCode::kUnavailable, "the gateway answered something else");
+  InferResult result;
+  result.status = static_cast<Status>((*completion)->status);
+  result.retry_after = milliseconds((*completion)->retry_after_ms);
+  result.busy = std::chrono::nanoseconds((*completion)->busy_ns);
+  result.output_bytes = std::min((*completion)->output_bytes, output_bytes);
+  if (result.status != Status::kOk)
+    result.message.assign(reinterpret_cast<const char*>(memory_.bytes().data() + output_offset),
+                          result.output_bytes);
+  return result;
+}
+
+}  // namespace spillway::gateway

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client of the framed protocol, blocking: over TCP or a UNIX socket, and, over the latter, through a
+// window, memory that it shares with the gateway, so that a request's data is written once, where the gateway
+// reads it. One thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gateway/channel.h"
+#include "gateway/frame.h"
+#include "gateway/tensor.h"
+
+namespace spillway::gateway {
+
+struct ClientModel {
+  uint32_t index = 0;
+  bool ready = false;
+  ModelCard card;
+};
+
+struct InferResult {
+  Status status = Status::kOk;
+  std::string message;  // if not kOk
+  std::chrono::milliseconds retry_after{0};
+  std::vector<std::byte> outputs;  // as tensor.h lays them; empty for windows, whose outputs lie where asked
+  uint64_t output_bytes = 0;
+  std::chrono::nanoseconds busy{0};
+};
+
+class Client {
+ public:
+  struct Options {
+    std::string tenant, token;
+    std::chrono::milliseconds patience{10'000};  // for the gateway's answer to anything but Infer
+  };
+  // "unix:PATH", or "ADDRESS:PORT". kUnavailable: nobody there; kBadInput: refused.
+  [[nodiscard]] static Result<Client> Connect(const std::string& address, const Options& options);
+
+  [[nodiscard]] Result<ClientModel> Describe(const std::string& model);
+
+  // One request, waited for. An Error: the connection is gone; whatever the gateway says is an InferResult.
+  [[nodiscard]] Result<InferResult> Infer(uint32_t model, uint32_t rows, std::span<const std::byte> inputs,
+                                          std::chrono::microseconds deadline = {});
+
+  // -- the window
+  [[nodiscard]] Result<void> OpenWindow(uint64_t bytes, uint32_t slots = 64);
+  [[nodiscard]] std::span<std::byte> window() const { return memory_.bytes(); }
+  // Room in the window, from a multiple of kTensorAlignment on; nullopt: none left.
+  [[nodiscard]] std::optional<uint64_t> Allocate(uint64_t bytes);
+  void Free(uint64_t offset);
+  // At most so many requests unanswered: the slots. False: there are as many.
+  bool Submit(Submission submission);
+  // The next answer, or nothing within `patience`. An Error: the gateway is gone.
+  [[nodiscard]] Result<std::optional<Completion>> Wait(std::chrono::milliseconds patience);
+  // One request through the window, waited for.
+  [[nodiscard]] Result<InferResult> InferInWindow(uint32_t model, uint32_t rows, uint64_t input_offset,
+                                                  uint64_t input_bytes, uint64_t output_offset,
+                                                  uint64_t output_bytes,
+                                                  std::chrono::microseconds deadline = {});
+  [[nodiscard]] uint64_t key() const { return key_; }
+
+  [[nodiscard]] int socket() const { return socket_.get(); }
+
+ private:
+  struct Frame {
+    FrameHeader header;
+    std::string meta;
+    std::vector<std::byte> data;
+    std::vector<Descriptor> fds;
+  };
+  [[nodiscard]] Result<void> Send(FrameType type, uint64_t id, std::string_view meta,
+                                  std::span<const std::byte> data = {});
+  [[nodiscard]] Result<Frame> Receive();
+  [[nodiscard]] Result<void> ReceiveAll(std::span<std::byte> into, std::vector<Descriptor>* fds);
+  [[nodiscard]] bool Gone() const;
+
+  Descriptor socket_;
+  uint64_t last_id_ = 0;
+  Channel channel_;
+  SharedMemory memory_;
+  uint64_t key_ = 0;
+  size_t asked_ = 0;
+  struct Piece {
+    uint64_t offset, bytes;
+    bool free;
+  };
+  std::vector<Piece> pieces_;  // of the window, in order
+};
+
+}  // namespace spillway::gateway

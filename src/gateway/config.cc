@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/config.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "gateway/document.h"
+
+namespace spillway::gateway {
+namespace {
+
+using model::Field;
+using model::MapReader;
+using model::Problems;
+using namespace std::chrono_literals;
+
+constexpr size_t kMostTenants = 1024;
+
+// No byte's position shows in how long it takes.
+bool SameToken(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned char differs = 0;
+  for (size_t i = 0; i < a.size(); i++) differs |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return differs == 0;
+}
+
+std::string ReadToken(Problems& problems, const Field& field, const std::string& file_name) {
+  const auto name = model::ReadText(problems, field, "a file with the tenant's token");
+  if (!name) return "";
+  std::filesystem::path path = *name;
+  if (path.is_relative()) path = std::filesystem::path(file_name).parent_path() / path;
+  const auto text = model::ReadInputFile(path.string());
+  if (!text) {
+    problems.Add(field.line, field.path, "expected a readable file with the tenant's token");
+    return "";
+  }
+  std::string token = *text;
+  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
+  const bool printable =
+      std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > ' ' && c < 127; });
+  if (token.size() < 8 || token.size() > 256 || !printable)
+    problems.Add(field.line, field.path, "expected 8 to 256 printable characters in that file, no spaces");
+  return token;
+}
+
+void ReadTenants(Problems& problems, const Field& field, const std::string& file_name,
+                 GatewayConfig& config) {
+  for (const Field& entry : model::ReadList(problems, field, "a list of tenants")) {
+    MapReader map(problems, entry, {"name", "token_file", "queue"});
+    TenantLimits tenant;
+    Take(tenant.name, map.Need("name", "a name"),
+         [&](const Field& f) { return model::ReadName(problems, f); });
+    Take(tenant.queue, map.Find("queue"),
+         [&](const Field& f) { return model::ReadInteger(problems, f, 1, 1'000'000); });
+    std::string token;
+    if (const Field* f = map.Find("token_file")) token = ReadToken(problems, *f, file_name);
+    for (size_t i = 0; i < config.broker.tenants.size(); i++) {
+      if (config.broker.tenants[i].name == tenant.name && !tenant.name.empty())
+        problems.Add(entry.line, entry.path, "expected a name of its own");
+      if (!token.empty() && config.tokens[i] == token)
+        problems.Add(entry.line, entry.path,
+                     "expected a token of its own, got " + config.broker.tenants[i].name + "'s");
+    }
+    config.broker.tenants.push_back(tenant);
+    config.tokens.push_back(token);
+  }
+  if (config.broker.tenants.empty() || config.broker.tenants.size() > kMostTenants)
+    problems.Add(field.line, field.path, fmt::format("expected 1 to {} tenants", kMostTenants));
+}
+
+void ReadLimits(Problems& problems, const Field& field, GatewayConfig& config) {
+  MapReader map(problems, field,
+                {"request", "memory", "connections", "deadline", "longest_deadline", "stuck_after", "idle"});
+  Take(config.most_request, map.Find("request"),
+       [&](const Field& f) { return ReadBytes(problems, f, 64, uint64_t{1} << 30); });
+  Take(config.broker.memory, map.Find("memory"),
+       [&](const Field& f) { return ReadBytes(problems, f, 1 << 10, uint64_t{1} << 40); });
+  Take(config.connections, map.Find("connections"),
+       [&](const Field& f) { return model::ReadInteger(problems, f, 1, 10'000); });
+  const auto time = [&](Duration& into, const char* key, Duration least, Duration most) {
+    Take(into, map.Find(key), [&](const Field& f) { return model::ReadTime(problems, f, least, most); });
+  };
+  time(config.broker.default_deadline, "deadline", 1ms, 1h);
+  time(config.broker.longest_deadline, "longest_deadline", 1ms, 1h);
+  time(config.broker.stuck_after, "stuck_after", 10ms, 1h);
+  time(config.idle, "idle", 100ms, 24h);
+  if (config.most_request > config.broker.memory)
+    problems.Add(field.line, field.path + ".request", "expected no more than limits.memory");
+  if (config.broker.default_deadline > config.broker.longest_deadline)
+    problems.Add(field.line, field.path + ".deadline", "expected no more than limits.longest_deadline");
+}
+
+}  // namespace
+
+std::optional<uint64_t> ReadBytes(Problems& problems, const Field& field, uint64_t least, uint64_t most) {
+  const auto text = model::ReadText(problems, field, "a size such as 64KiB");
+  if (!text) return std::nullopt;
+  uint64_t value = 0;
+  const char* end = text->data() + text->size();
+  const auto [rest, error] = std::from_chars(text->data(), end, value);
+  const std::string_view unit(rest, static_cast<size_t>(end - rest));
+  int shift = -1;
+  if (unit.empty()) shift = 0;
+  if (unit == "KiB") shift = 10;
+  if (unit == "MiB") shift = 20;
+  if (unit == "GiB") shift = 30;
+  if (error == std::errc() && shift >= 0 && value <= (UINT64_MAX >> shift)) {
+    value <<= shift;
+    if (value >= least && value <= most) return value;
+  }
+  problems.Add(field.line, field.path,
+               fmt::format("expected {} to {} bytes, such as 64KiB, got {}", least, most,
+                           model::Describe(field.node)));
+  return std::nullopt;
+}
+
+Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name) {
+  GatewayConfig config;
+  const auto read = ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
+    MapReader top(problems, root, {"http", "frames", "executors", "isolation", "limits", "tenants", "spin"});
+    Take(config.http, top.Find("http"),
+         [&](const Field& f) { return model::ReadText(problems, f, "ADDRESS:PORT"); });
+    if (const Field* f = top.Find("frames"))
+      for (const Field& entry : model::ReadList(problems, *f, "a list of ADDRESS:PORT or unix:PATH"))
+        if (auto text = model::ReadText(problems, entry, "ADDRESS:PORT or unix:PATH"))
+          config.frames.push_back(*text);
+    Take(config.executors, top.Need("executors", "the path of a UNIX socket"),
+         [&](const Field& f) { return model::ReadText(problems, f, "the path of a UNIX socket"); });
+    if (const Field* f = top.Find("isolation"))
+      if (auto word = model::ReadChoice(problems, *f, {"none", "fraction", "gpu"}))
+        config.broker.isolation = static_cast<scheduler::Isolation>(*word);
+    Take(config.spin, top.Find("spin"),
+         [&](const Field& f) { return model::ReadTime(problems, f, 0ns, 10ms); });
+    if (const Field* f = top.Find("limits")) ReadLimits(problems, *f, config);
+    if (const Field* f = top.Find("tenants")) {
+      ReadTenants(problems, *f, file_name, config);
+    } else {
+      config.broker.tenants = {{"default"}};
+      config.tokens = {""};
+    }
+    if (config.http.empty() && config.frames.empty() && root.node.IsMap())
+      problems.Add(root.line, "", "expected http or frames: nobody could ask for anything");
+  });
+  if (!read) return tl::make_unexpected(read.error());
+  return config;
+}
+
+Result<GatewayConfig> LoadGatewayConfig(const std::string& path) {
+  const auto text = model::ReadInputFile(path);
+  if (!text) return tl::make_unexpected(text.error());
+  return ParseGatewayConfig(*text, path);
+}
+
+std::optional<uint32_t> Authenticate(const GatewayConfig& config, std::string_view name,
+                                     std::string_view token) {
+  for (uint32_t i = 0; i < config.tokens.size(); i++) {
+    const bool named = name.empty() ? config.tokens[i].empty() : config.broker.tenants[i].name == name;
+    if (named)
+      return config.tokens[i].empty() || SameToken(config.tokens[i], token) ? std::optional(i) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::optional<uint32_t> AuthenticateByToken(const GatewayConfig& config, std::string_view token) {
+  for (uint32_t i = 0; i < config.tokens.size(); i++)
+    if (token.empty() ? config.tokens[i].empty() : SameToken(config.tokens[i], token)) return i;
+  return std::nullopt;
+}
+
+}  // namespace spillway::gateway

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// gateway.yaml in memory, and its parser (docs/gateway.md has every key). Errors are kBadInput, a line per
+// problem. Plain values; tokens are read from their files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gateway/broker.h"
+
+namespace spillway::gateway {
+
+struct GatewayConfig {
+  std::string http;                 // ADDRESS:PORT; empty: no HTTP
+  std::vector<std::string> frames;  // ADDRESS:PORT, or unix:PATH
+  std::string executors;            // path of the socket that executors come to
+  BrokerOptions broker;
+  std::vector<std::string> tokens;   // of each tenant; empty: the tenant needs none
+  uint64_t most_request = 16 << 20;  // bytes of one request's inputs
+  uint32_t connections = 256;        // of frames
+  Duration idle =
+      std::chrono::seconds(60);  // a client that is silent for longer, with nothing asked, is let go
+  Duration spin{0};              // looks at the rings so long before it sleeps
+};
+
+[[nodiscard]] Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name);
+[[nodiscard]] Result<GatewayConfig> LoadGatewayConfig(const std::string& path);
+
+// The tenant that a name and a token open. A tenant without a token may be named by anybody; an empty name is
+// the first such tenant's.
+std::optional<uint32_t> Authenticate(const GatewayConfig& config, std::string_view name,
+                                     std::string_view token);
+// The tenant whose token this is; without one, the first tenant that needs none.
+std::optional<uint32_t> AuthenticateByToken(const GatewayConfig& config, std::string_view token);
+
+}  // namespace spillway::gateway

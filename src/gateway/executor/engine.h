@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What runs models on slices. Two exist: `emulated` (a thread per slice, real matrix products on the host,
+// stretched to the slice's speed) and `cuda` (built where nvcc is, run where a GPU is).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gateway/executor_protocol.h"
+#include "gateway/tensor.h"
+
+namespace spillway::gateway {
+
+// A model as executor.yaml describes it.
+struct ModelSpec {
+  enum class Kind { kEcho, kMlp, kProduct };
+  std::string name;
+  Kind kind = Kind::kMlp;
+  std::vector<int64_t> layers;  // mlp: widths, from the input's to the output's
+  int64_t m = 1, k = 1, n = 1;  // product: [m, k] x [k, n]; echo: k bytes a row
+  uint64_t seed = 1;            // of the mlp's weights
+  int64_t most_rows = 64;
+};
+ModelCard CardOf(const ModelSpec& spec);
+
+// One slice's engine. One thread, the slice's.
+class SliceEngine {
+ public:
+  virtual ~SliceEngine() = default;
+  // Runs a model on inputs of that many rows. Sizes are the card's: checked before.
+  [[nodiscard]] virtual Result<void> Run(uint32_t model, int64_t rows, std::span<const std::byte> inputs,
+                                         std::span<std::byte> outputs) = 0;
+};
+
+// Threads: any.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  [[nodiscard]] virtual const std::vector<ModelCard>& models() const = 0;
+  // For a slice with this memory. Called on the slice's thread.
+  [[nodiscard]] virtual Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer& offer,
+                                                                       std::span<std::byte> memory) = 0;
+};
+
+[[nodiscard]] Result<std::unique_ptr<Engine>> MakeEmulatedEngine(std::vector<ModelSpec> models);
+// kUnavailable, with the reason, without a GPU or in a build without CUDA.
+[[nodiscard]] Result<std::unique_ptr<Engine>> MakeCudaEngine(std::vector<ModelSpec> models);
+
+}  // namespace spillway::gateway

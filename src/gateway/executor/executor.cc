@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/executor/executor.h"
+
+#include <poll.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace spillway::gateway {
+
+using std::chrono::milliseconds;
+
+Executor::Executor(ExecutorOptions options, Engine& engine) : options_(std::move(options)), engine_(engine) {}
+Executor::~Executor() { Leave(); }
+
+void Executor::Leave() {
+  slices_.clear();
+  socket_ = Descriptor();
+}
+
+Result<void> Executor::Join() {
+  ExecutorOffer offer{options_.name, engine_.models(), options_.slices};
+  auto joined = JoinGateway(options_.gateway, offer);
+  if (!joined) return tl::make_unexpected(joined.error());
+  socket_ = std::move(joined->socket);
+  for (size_t i = 0; i < joined->slices.size(); i++)
+    slices_.push_back(std::make_unique<SliceThread>(std::move(joined->slices[i]), engine_,
+                                                    i < options_.cpus.size() ? options_.cpus[i] : -1));
+  return {};
+}
+
+bool Executor::Serve(int stop_fd) {
+  pollfd waits[] = {{socket_.get(), POLLIN, 0}, {stop_fd, POLLIN, 0}};
+  while (poll(waits, 2, -1) < 0) {
+  }
+  const bool gone = waits[0].revents != 0;
+  Leave();
+  return gone && (waits[1].revents == 0);
+}
+
+Result<void> Executor::Run(int stop_fd) {
+  milliseconds pause = options_.retry;
+  milliseconds refused_for{0};
+  bool said = false;
+  for (;;) {
+    const auto joined = Join();
+    if (joined) {
+      spdlog::info("{}: joined with {} slices", options_.gateway, options_.slices.size());
+      pause = options_.retry;
+      refused_for = milliseconds(0);
+      said = false;
+      if (!Serve(stop_fd)) return {};
+      spdlog::warn("{}: the gateway has gone; slices are freed", options_.gateway);
+    } else {
+      // A gateway may refuse us while it has not yet noticed that we died and came again.
+      const bool refused = joined.error().code != ErrorCode::kUnavailable;
+      if (refused && refused_for >= milliseconds(5000)) return joined;
+      if (refused) refused_for += pause;
+      if (!said) spdlog::warn("{}; trying again", joined.error().message);
+      said = true;
+    }
+    pollfd stop{stop_fd, POLLIN, 0};
+    if (poll(&stop, 1, static_cast<int>(pause.count())) > 0) return {};
+    pause = std::min(pause * 2, milliseconds(5000));
+  }
+}
+
+std::vector<SliceCosts> Executor::Costs() const {
+  std::vector<SliceCosts> costs;
+  for (const auto& slice : slices_) costs.push_back(slice->Costs());
+  return costs;
+}
+
+}  // namespace spillway::gateway

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor: joins the gateway, runs its slices, and, when the gateway goes, frees them and tries again.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gateway/executor/engine.h"
+#include "gateway/executor/slice_thread.h"
+#include "gateway/shared_memory.h"
+
+namespace spillway::gateway {
+
+struct ExecutorOptions {
+  std::string gateway;  // path of its socket for executors
+  std::string name;
+  std::vector<SliceOffer> slices;
+  std::vector<int> cpus = {};            // of each slice's thread; empty: anywhere
+  std::chrono::milliseconds retry{200};  // between attempts to reach a gateway, at first; then up to 5 s
+};
+
+// Joins once and serves until the gateway leaves. One thread, but for Stop.
+class Executor {
+ public:
+  Executor(ExecutorOptions options, Engine& engine);
+  ~Executor();
+
+  // Errors: as JoinGateway's.
+  [[nodiscard]] Result<void> Join();
+  // Waits until the gateway has gone (true) or `stop_fd` is readable (false), then frees the slices.
+  bool Serve(int stop_fd);
+  // Joins and serves, again and again, until `stop_fd` is readable. An error only where trying again would
+  // not help: the gateway refused, and still did after 5 s.
+  [[nodiscard]] Result<void> Run(int stop_fd);
+
+  [[nodiscard]] std::vector<SliceCosts> Costs() const;
+  void Leave();  // ends the slices' threads, gives their memory back, closes
+
+ private:
+  ExecutorOptions options_;
+  Engine& engine_;
+  Descriptor socket_;
+  std::vector<std::unique_ptr<SliceThread>> slices_;
+};
+
+}  // namespace spillway::gateway

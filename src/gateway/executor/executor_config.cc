@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/executor/executor_config.h"
+
+#include <fmt/format.h>
+
+#include "gateway/document.h"
+
+namespace spillway::gateway {
+namespace {
+
+using model::Field;
+using model::MapReader;
+using model::Problems;
+
+constexpr int64_t kMostWidth = 1 << 20;
+constexpr int64_t kMostWeights = 1 << 28;  // of a layer: 1 GiB
+
+void TakeSize(Problems& problems, int64_t& into, const Field* field, int64_t most) {
+  Take(into, field,
+       [&](const Field& f) { return model::ReadInteger(problems, f, 1, static_cast<uint64_t>(most)); });
+}
+
+void ReadLayers(Problems& problems, const Field& field, ModelSpec& spec) {
+  for (const Field& entry : model::ReadList(problems, field, "a list of widths")) {
+    int64_t width = 1;
+    TakeSize(problems, width, &entry, kMostWidth);
+    spec.layers.push_back(width);
+  }
+  if (spec.layers.size() < 2 || spec.layers.size() > 64) {
+    problems.Add(field.line, field.path, "expected 2 to 64 widths, the input's first");
+    spec.layers = {1, 1};
+  }
+  for (size_t i = 0; i + 1 < spec.layers.size(); i++)
+    if (spec.layers[i] * spec.layers[i + 1] > kMostWeights)
+      problems.Add(field.line, field.path,
+                   fmt::format("expected layers of at most {} weights", kMostWeights));
+}
+
+ModelSpec ReadModel(Problems& problems, const Field& field) {
+  MapReader map(problems, field, {"name", "kind", "layers", "seed", "rows", "m", "k", "n", "row_bytes"});
+  ModelSpec spec;
+  Take(spec.name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
+  if (const Field* f = map.Need("kind", "one of echo, mlp, product"))
+    if (auto word = model::ReadChoice(problems, *f, {"echo", "mlp", "product"}))
+      spec.kind = static_cast<ModelSpec::Kind>(*word);
+  TakeSize(problems, spec.most_rows, map.Find("rows"), 1'000'000);
+  const auto only = [&](std::initializer_list<const char*> keys, ModelSpec::Kind kind, const char* word) {
+    for (const char* key : keys)
+      if (const Field* f = map.Find(key); f != nullptr && spec.kind != kind)
+        problems.Add(f->line, f->path, fmt::format("expected only with kind: {}", word));
+  };
+  only({"layers", "seed"}, ModelSpec::Kind::kMlp, "mlp");
+  only({"m", "k", "n"}, ModelSpec::Kind::kProduct, "product");
+  only({"row_bytes"}, ModelSpec::Kind::kEcho, "echo");
+  switch (spec.kind) {
+    case ModelSpec::Kind::kMlp:
+      if (const Field* f = map.Need("layers", "a list of widths, the input's first"))
+        ReadLayers(problems, *f, spec);
+      else
+        spec.layers = {1, 1};
+      Take(spec.seed, map.Find("seed"),
+           [&](const Field& f) { return model::ReadInteger(problems, f, 0, UINT32_MAX); });
+      break;
+    case ModelSpec::Kind::kProduct:
+      TakeSize(problems, spec.m, map.Need("m", "rows of a"), kMostWidth);
+      TakeSize(problems, spec.k, map.Need("k", "columns of a"), kMostWidth);
+      TakeSize(problems, spec.n, map.Need("n", "columns of b"), kMostWidth);
+      break;
+    case ModelSpec::Kind::kEcho:
+      TakeSize(problems, spec.k, map.Need("row_bytes", "bytes of a row"), 1 << 30);
+      break;
+  }
+  return spec;
+}
+
+void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, ExecutorConfig& config) {
+  for (const Field& entry : model::ReadList(problems, field, "a list of GPUs")) {
+    MapReader map(problems, entry, {"name", "slices"});
+    std::string gpu;
+    Take(gpu, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
+    for (const SliceOffer& other : config.options.slices)
+      if (other.gpu == gpu && !gpu.empty()) {
+        problems.Add(entry.line, entry.path, "expected a name of its own");
+        break;
+      }
+    const Field* list = map.Need("slices", "a list of slices");
+    if (list == nullptr) continue;
+    const size_t first = config.options.slices.size();
+    for (const Field& part : model::ReadList(problems, *list, "a list of slices")) {
+      MapReader one(problems, part, {"name", "gflop_per_s", "cells"});
+      SliceOffer slice = cell;
+      slice.gpu = gpu;
+      Take(slice.name, one.Need("name", "a name"),
+           [&](const Field& f) { return model::ReadName(problems, f); });
+      Take(slice.gflop_per_s, one.Need("gflop_per_s", "GFLOP/s"),
+           [&](const Field& f) { return model::ReadNumber(problems, f, 1e-3, 1e9); });
+      Take(slice.cells, one.Find("cells"),
+           [&](const Field& f) { return model::ReadInteger(problems, f, 1, kMostCells); });
+      for (size_t i = first; i < config.options.slices.size(); i++)
+        if (config.options.slices[i].name == slice.name && !slice.name.empty())
+          problems.Add(part.line, part.path, "expected a name of its own within its GPU");
+      config.options.slices.push_back(slice);
+    }
+  }
+  if (config.options.slices.empty() || config.options.slices.size() > kMostSlicesPerExecutor)
+    problems.Add(field.line, field.path,
+                 fmt::format("expected 1 to {} slices in all", kMostSlicesPerExecutor));
+}
+
+}  // namespace
+
+Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::string& file_name) {
+  ExecutorConfig config;
+  const auto read = ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
+    MapReader top(problems, root, {"gateway", "name", "engine", "cell", "gpus", "models"});
+    Take(config.options.gateway, top.Need("gateway", "the path of the gateway's socket for executors"),
+         [&](const Field& f) { return model::ReadText(problems, f, "a path"); });
+    Take(config.options.name, top.Need("name", "a name"),
+         [&](const Field& f) { return model::ReadName(problems, f); });
+    if (const Field* f = top.Find("engine"))
+      if (auto word = model::ReadChoice(problems, *f, {"emulated", "cuda"})) config.cuda = *word == 1;
+    SliceOffer cell;
+    cell.cells = 4;
+    cell.input_bytes = 1 << 20;
+    cell.output_bytes = 256 << 10;
+    if (const Field* f = top.Find("cell")) {
+      MapReader map(problems, *f, {"input", "output"});
+      Take(cell.input_bytes, map.Find("input"),
+           [&](const Field& g) { return ReadBytes(problems, g, 64, kMostCellBytes); });
+      Take(cell.output_bytes, map.Find("output"),
+           [&](const Field& g) { return ReadBytes(problems, g, kMostMessage, kMostCellBytes); });
+    }
+    if (const Field* f = top.Need("gpus", "a list of GPUs")) ReadGpus(problems, *f, cell, config);
+    const Field* models = top.Need("models", "a list of models");
+    if (models == nullptr) return;
+    for (const Field& entry : model::ReadList(problems, *models, "a list of models")) {
+      const ModelSpec spec = ReadModel(problems, entry);
+      const ModelCard card = CardOf(spec);
+      if (card.InputBytes(card.most_rows) > cell.input_bytes ||
+          card.OutputBytes(card.most_rows) > cell.output_bytes)
+        problems.Add(entry.line, entry.path,
+                     fmt::format("expected {} rows to fit into a cell: {} of {} bytes of inputs, {} of {} of "
+                                 "outputs; fewer rows, or a larger cell",
+                                 card.most_rows, card.InputBytes(card.most_rows), cell.input_bytes,
+                                 card.OutputBytes(card.most_rows), cell.output_bytes));
+      for (const ModelSpec& other : config.models)
+        if (other.name == spec.name && !spec.name.empty())
+          problems.Add(entry.line, entry.path, "expected a name of its own");
+      config.models.push_back(spec);
+    }
+    if (config.models.empty()) problems.Add(models->line, models->path, "expected at least one model");
+  });
+  if (!read) return tl::make_unexpected(read.error());
+  return config;
+}
+
+Result<ExecutorConfig> LoadExecutorConfig(const std::string& path) {
+  const auto text = model::ReadInputFile(path);
+  if (!text) return tl::make_unexpected(text.error());
+  return ParseExecutorConfig(*text, path);
+}
+
+}  // namespace spillway::gateway

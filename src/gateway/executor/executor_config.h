@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// executor.yaml in memory, and its parser (docs/gateway.md has every key). Errors are kBadInput, a line per
+// problem.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gateway/executor/engine.h"
+#include "gateway/executor/executor.h"
+
+namespace spillway::gateway {
+
+struct ExecutorConfig {
+  bool cuda = false;  // engine: cuda, else emulated
+  ExecutorOptions options;
+  std::vector<ModelSpec> models;
+};
+
+[[nodiscard]] Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml,
+                                                         const std::string& file_name);
+[[nodiscard]] Result<ExecutorConfig> LoadExecutorConfig(const std::string& path);
+
+}  // namespace spillway::gateway

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/executor/program_slice.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "gateway/executor/slice_thread.h"
+#include "gateway/status.h"
+
+namespace spillway::gateway {
+
+Result<ProgramSlice> ProgramSlice::Join(const Options& options) {
+  SliceOffer slice;
+  slice.name = "s0";
+  slice.gpu = "program";
+  slice.gflop_per_s = options.gflop_per_s;
+  slice.cells = options.cells;
+  slice.input_bytes = std::max<uint64_t>(options.model.InputBytes(options.model.most_rows), 64);
+  slice.output_bytes = std::max(options.model.OutputBytes(options.model.most_rows), kMostMessage);
+  auto joined = JoinGateway(options.gateway, {options.name, {options.model}, {slice}});
+  if (!joined) return tl::make_unexpected(joined.error());
+  ProgramSlice program;
+  program.socket_ = std::move(joined->socket);
+  program.line_ = std::move(joined->slices[0]);
+  program.model_ = options.model;
+  return program;
+}
+
+void ProgramSlice::Complete(uint32_t status, uint64_t output_bytes) {
+  Completion completion;
+  completion.id = in_hand_->id;
+  completion.status = status;
+  completion.output_bytes = output_bytes;
+  completion.busy_ns = static_cast<uint64_t>((std::chrono::steady_clock::now() - taken_at_).count());
+  in_hand_.reset();
+  line_.channel.Complete(completion);
+}
+
+Result<std::optional<ProgramSlice::Taken>> ProgramSlice::Take(std::chrono::milliseconds patience) {
+  if (in_hand_) {
+    std::memset(line_.memory.bytes().data() + in_hand_->output_offset, 0, in_hand_->output_bytes);
+    Complete(static_cast<uint32_t>(Status::kOk), in_hand_->output_bytes);
+  }
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    Submission submission;
+    if (line_.channel.TakeSubmission(submission)) {
+      taken_at_ = std::chrono::steady_clock::now();
+      in_hand_ = submission;
+      const auto cell = CheckSubmission(line_, {model_}, submission);
+      if (!cell) {
+        Complete(static_cast<uint32_t>(Status::kFailed), 0);
+        continue;
+      }
+      return Taken{line_.memory.bytes().subspan(submission.input_offset, submission.input_bytes),
+                   submission.rows};
+    }
+    if (!line_.channel.PrepareToWaitForSubmissions()) continue;
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd waits[] = {{line_.channel.bells().submissions.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
+    const int events = poll(waits, 2, static_cast<int>(std::clamp<int64_t>(left.count(), 0, INT32_MAX)));
+    line_.channel.DoneWaitingForSubmissions();
+    uint64_t count;
+    if (waits[0].revents != 0) {
+      [[maybe_unused]] const ssize_t got = read(waits[0].fd, &count, sizeof(count));
+      continue;
+    }
+    if (line_.channel.HasSubmission()) continue;
+    if (events > 0) return Fail(ErrorCode::kUnavailable, "the gateway has gone");
+    if (events == 0) return std::optional<Taken>();
+    return std::optional<Taken>();  // a signal: the caller may want to know
+  }
+}
+
+Result<void> ProgramSlice::Answer(std::span<const std::byte> outputs) {
+  if (!in_hand_) return Fail(ErrorCode::kBadInput, "no request is in hand: it was answered already");
+  if (outputs.size() != in_hand_->output_bytes)
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{} bytes of outputs, expected {}", outputs.size(), in_hand_->output_bytes));
+  std::memcpy(line_.memory.bytes().data() + in_hand_->output_offset, outputs.data(), outputs.size());
+  Complete(static_cast<uint32_t>(Status::kOk), outputs.size());
+  return {};
+}
+
+void ProgramSlice::Refuse(const std::string& text) {
+  if (!in_hand_) return;
+  const uint64_t bytes = std::min<uint64_t>(text.size(), std::min(kMostMessage, line_.offer.output_bytes));
+  std::memcpy(line_.memory.bytes().data() + in_hand_->output_offset, text.data(), bytes);
+  Complete(static_cast<uint32_t>(Status::kFailed), bytes);
+}
+
+}  // namespace spillway::gateway

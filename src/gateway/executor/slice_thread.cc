@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/executor/slice_thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <spdlog/spdlog.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "gateway/status.h"
+
+namespace spillway::gateway {
+namespace {
+
+uint64_t Now(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+std::optional<CellViews> CheckSubmission(const SliceLine& line, const std::vector<ModelCard>& models,
+                                         const Submission& submission) {
+  const CellLayout layout(line.offer);
+  if (submission.key != line.key || submission.model >= models.size()) return std::nullopt;
+  const uint64_t cell = submission.input_offset / layout.Stride();
+  if (cell >= layout.cells || submission.input_offset != layout.Input(static_cast<uint32_t>(cell)) ||
+      submission.output_offset != layout.Output(static_cast<uint32_t>(cell)))
+    return std::nullopt;
+  const ModelCard& card = models[submission.model];
+  if (submission.rows < 1 || submission.rows > card.most_rows ||
+      submission.input_bytes != card.InputBytes(submission.rows) ||
+      submission.output_bytes != card.OutputBytes(submission.rows) ||
+      submission.input_bytes > layout.input_bytes || submission.output_bytes > layout.output_bytes)
+    return std::nullopt;
+  return CellViews{line.memory.bytes().subspan(submission.input_offset, submission.input_bytes),
+                   line.memory.bytes().subspan(submission.output_offset, submission.output_bytes)};
+}
+
+SliceThread::SliceThread(SliceLine line, Engine& engine, int cpu)
+    : line_(std::move(line)), engine_(engine), cpu_(cpu), thread_([this] { Loop(); }) {}
+
+SliceThread::~SliceThread() {
+  stop_.store(true);
+  line_.channel.RingSubmissions();
+  thread_.join();
+}
+
+SliceCosts SliceThread::Costs() const {
+  return {requests_.load(), refused_.load(), launch_cpu_ns_.load(), kernel_cpu_ns_.load()};
+}
+
+void SliceThread::Loop() {
+  if (cpu_ >= 0) {
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(static_cast<size_t>(cpu_), &cpus);
+    pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
+  }
+  auto engine = engine_.MakeSlice(line_.offer, line_.memory.bytes());
+  if (!engine) spdlog::error("slice {}: {}", line_.offer.name, engine.error().message);
+  while (!stop_.load()) {
+    Submission submission;
+    if (!line_.channel.TakeSubmission(submission)) {
+      // The bell is rung at the end as well, whether anybody sleeps or not.
+      line_.channel.WaitForSubmissions(-1);
+      continue;
+    }
+    Serve(engine ? engine->get() : nullptr, submission);
+  }
+}
+
+void SliceThread::Serve(SliceEngine* engine, const Submission& submission) {
+  const uint64_t begun = Now(CLOCK_MONOTONIC);
+  Completion completion;
+  completion.id = submission.id;
+  const auto cell = CheckSubmission(line_, engine_.models(), submission);
+  if (!cell || engine == nullptr) {
+    if (refused_++ == 0) spdlog::error("slice {}: refused what the gateway sent", line_.offer.name);
+    completion.status = static_cast<uint32_t>(Status::kFailed);
+  } else {
+    const uint64_t before = Now(CLOCK_THREAD_CPUTIME_ID);
+    const auto ran = engine->Run(submission.model, submission.rows, cell->inputs, cell->outputs);
+    const uint64_t after = Now(CLOCK_THREAD_CPUTIME_ID);
+    kernel_cpu_ns_.store(kernel_cpu_ns_.load(std::memory_order_relaxed) + after - before,
+                         std::memory_order_relaxed);
+    // Everything this thread did but the kernel's work.
+    launch_cpu_ns_.store(after - kernel_cpu_ns_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    completion.output_bytes = cell->outputs.size();
+    if (!ran) {
+      completion.status = static_cast<uint32_t>(Status::kFailed);
+      const CellLayout layout(line_.offer);
+      completion.output_bytes =
+          std::min({layout.output_bytes, kMostMessage, uint64_t{ran.error().message.size()}});
+      std::memcpy(line_.memory.bytes().data() + submission.output_offset, ran.error().message.data(),
+                  completion.output_bytes);
+    }
+  }
+  requests_.store(requests_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  completion.busy_ns = Now(CLOCK_MONOTONIC) - begun;
+  // The ring has more slots than the slice has cells: it cannot be full but by the gateway's fault.
+  line_.channel.Complete(completion);
+}
+
+}  // namespace spillway::gateway

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A slice's thread on the host: it is rung, checks what it was told against what it registered, launches, and
+// tells when it is done. That is all that the host's CPU does for a request.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <thread>
+
+#include "gateway/executor/engine.h"
+#include "gateway/executor_protocol.h"
+
+namespace spillway::gateway {
+
+// What a submission names, if it names this slice's memory by its key, one cell of it, and a model with as
+// many bytes as the card says; nullopt: the gateway has lost its mind, or another has our ring.
+struct CellViews {
+  std::span<const std::byte> inputs;
+  std::span<std::byte> outputs;
+};
+std::optional<CellViews> CheckSubmission(const SliceLine& line, const std::vector<ModelCard>& models,
+                                         const Submission& submission);
+
+struct SliceCosts {
+  uint64_t requests = 0, refused = 0;
+  uint64_t launch_cpu_ns = 0;  // the host's part
+  uint64_t kernel_cpu_ns = 0;  // what stands for the GPU's work
+};
+
+// Starts with the constructor; the destructor ends it after the request in hand.
+class SliceThread {
+ public:
+  // `cpu`: to run on, or -1.
+  SliceThread(SliceLine line, Engine& engine, int cpu = -1);
+  ~SliceThread();
+  SliceThread(const SliceThread&) = delete;
+  SliceThread& operator=(const SliceThread&) = delete;
+
+  [[nodiscard]] SliceCosts Costs() const;
+
+ private:
+  void Loop();
+  void Serve(SliceEngine* engine, const Submission& submission);
+
+  SliceLine line_;
+  Engine& engine_;
+  const int cpu_;
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> requests_{0}, refused_{0}, launch_cpu_ns_{0}, kernel_cpu_ns_{0};
+  std::thread thread_;
+};
+
+}  // namespace spillway::gateway

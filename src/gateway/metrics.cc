@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/metrics.h"
+
+#include <prometheus/text_serializer.h>
+
+namespace spillway::gateway {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+class Families {
+ public:
+  void Add(const char* name, const char* help, MetricType type, double value, Labels labels = {}) {
+    if (families_.empty() || families_.back().name != name) {
+      MetricFamily family;
+      family.name = name;
+      family.help = help;
+      family.type = type;
+      families_.push_back(std::move(family));
+    }
+    ClientMetric metric;
+    metric.label = std::move(labels);
+    (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+    families_.back().metric.push_back(std::move(metric));
+  }
+  std::string Text() const { return prometheus::TextSerializer().Serialize(families_); }
+
+ private:
+  std::vector<MetricFamily> families_;
+};
+
+}  // namespace
+
+std::string MetricsText(const Broker& broker, const ServerCounts& counts) {
+  Families out;
+  const auto& tenants = broker.options().tenants;
+  const BrokerCounts& told = broker.counts();
+  const auto gauge = [&](const char* name, const char* help, double value) {
+    out.Add(name, help, MetricType::Gauge, value);
+  };
+  const auto counter = [&](const char* name, const char* help, uint64_t value) {
+    out.Add(name, help, MetricType::Counter, static_cast<double>(value));
+  };
+  for (uint32_t i = 0; i < tenants.size(); i++)
+    for (int status = 0; status < kStatuses; status++)
+      out.Add(
+          "spillway_gateway_requests_total", "requests answered", MetricType::Counter,
+          static_cast<double>(told.answers[i][static_cast<size_t>(status)]),
+          {{"tenant", tenants[i].name}, {"status", std::string(FactsOf(static_cast<Status>(status)).word)}});
+  for (uint32_t i = 0; i < tenants.size(); i++)
+    out.Add("spillway_gateway_queue_requests", "requests that wait for a slice", MetricType::Gauge,
+            static_cast<double>(broker.queued(i)), {{"tenant", tenants[i].name}});
+  gauge("spillway_gateway_running_requests", "requests that a slice has",
+        static_cast<double>(broker.running()));
+  gauge("spillway_gateway_memory_bytes", "memory held for requests and windows",
+        static_cast<double>(broker.memory_held()));
+  gauge("spillway_gateway_memory_limit_bytes", "the limit of that",
+        static_cast<double>(broker.options().memory));
+  counter("spillway_gateway_deliveries_total", "requests put into a slice's memory", told.delivered);
+  counter("spillway_gateway_replacements_total", "requests placed again after their executor died",
+          told.replaced);
+  counter("spillway_gateway_executors_lost_total", "executors that left or died", told.executors_lost);
+  counter("spillway_gateway_scrubs_total", "slices wiped between tenants", told.scrubs);
+  counter("spillway_gateway_late_completions_total", "results that came after their deadline or cancellation",
+          told.late_completions);
+  gauge("spillway_gateway_executors", "executors that have joined", static_cast<double>(counts.executors));
+  counter("spillway_gateway_executors_refused_total", "executors that were refused",
+          counts.executors_refused);
+  gauge("spillway_gateway_sessions", "clients of the framed protocol", static_cast<double>(counts.sessions));
+  counter("spillway_gateway_sessions_total", "clients of the framed protocol, ever", counts.sessions_ever);
+  counter("spillway_gateway_sessions_refused_total", "clients beyond limits.connections",
+          counts.sessions_refused);
+  counter("spillway_gateway_session_faults_total", "clients let go for what they sent", counts.faults);
+  const auto slices = broker.Slices();
+  const auto labels = [](const Broker::SliceView& slice) {
+    return Labels{{"executor", slice.executor}, {"gpu", slice.gpu}, {"slice", slice.name}};
+  };
+  for (const auto& slice : slices)
+    if (slice.alive)
+      out.Add("spillway_gateway_slice_requests_total", "requests given to a slice", MetricType::Counter,
+              static_cast<double>(slice.requests), labels(slice));
+  for (const auto& slice : slices)
+    if (slice.alive)
+      out.Add("spillway_gateway_slice_busy_cells", "cells of a slice that are in use", MetricType::Gauge,
+              slice.busy_cells, labels(slice));
+  return out.Text();
+}
+
+}  // namespace spillway::gateway

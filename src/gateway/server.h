@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gateway's loop: one thread with all clients of the framed protocol, all executors and the broker. Other
+// threads, such as HTTP's, reach it by Post alone.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "gateway/broker.h"
+#include "gateway/config.h"
+#include "gateway/executor_link.h"
+#include "gateway/region_table.h"
+#include "gateway/session.h"
+
+namespace spillway::gateway {
+
+// Listening sockets, non-blocking; the server owns them.
+struct Listeners {
+  struct Frames {
+    Descriptor fd;
+    bool is_unix = false;
+  };
+  std::vector<Frames> frames;
+  Descriptor executors;  // SOCK_SEQPACKET
+};
+
+// What the gateway does to a request, for those who measure: when it was seen, delivered, heard of again, and
+// answered.
+struct RequestTimes {
+  Time seen{0}, delivered{0}, heard{0}, answered{0};
+};
+
+struct ServerCounts {
+  uint64_t sessions = 0, sessions_ever = 0, sessions_refused = 0, faults = 0;
+  uint64_t executors = 0, executors_refused = 0;
+};
+
+class Server : private SlicePort {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Server>> Create(GatewayConfig config, Listeners listeners);
+  ~Server() override;
+
+  // Until Stop.
+  void Run();
+  // -- from any thread
+  void Stop();
+  // Runs `work` on the server's thread, in the order of calls; before Run returns at the latest, or never if
+  // it has returned.
+  void Post(std::function<void()> work);
+  // The models that have been heard of, by the broker's index.
+  std::shared_ptr<const std::vector<ModelCard>> Models();
+
+  // -- on the server's thread, or while it does not run
+  Broker& broker() { return broker_; }
+  const GatewayConfig& config() const { return config_; }
+  ServerCounts counts() const;
+  static Time Now();
+  // Every request's times from now on; for benchmarks.
+  void Trace(std::function<void(const RequestTimes&)> on_request) { on_request_ = std::move(on_request); }
+
+ private:
+  enum class SourceKind { kFrames, kExecutors, kPosts, kSession, kExecutor, kBell };
+  struct ExecutorConnection {
+    Descriptor socket;
+    Arrival arrival;
+    std::unique_ptr<ExecutorLink> link;  // once it has joined
+    uint32_t number = 0, first_slice = 0;
+    std::string name = "an executor";
+    Time since{0};
+  };
+
+  Server(GatewayConfig config, Listeners listeners);
+  [[nodiscard]] Result<void> Open();
+  bool Watch(int fd, SourceKind kind, uint64_t number, uint32_t events);
+  bool Deliver(const Delivery& delivery) override;
+  void Abandon(uint32_t executor) override;
+
+  void HandleEvents(int timeout_ms);
+  void Accept(const Listeners::Frames& listener);
+  void AcceptExecutor();
+  void HandleSession(uint64_t number, uint32_t events);
+  void HandleExecutor(uint64_t number);
+  [[nodiscard]] Result<bool> TakeArrival(ExecutorConnection& connection, uint64_t number);
+  void EndSession(uint64_t number);
+  void EndExecutor(uint64_t number, const std::string& why);
+  void RunPosts();
+  bool PollRings();
+  bool PrepareToWait();
+  void DoneWaiting();
+  void CleanUp(Time now);
+  int SleepTime(Time now) const;
+
+  GatewayConfig config_;
+  Listeners listeners_;
+  RegionTable regions_;
+  Broker broker_;
+  SessionHost host_;
+  Descriptor epoll_, posts_;
+  std::unordered_map<uint64_t, std::unique_ptr<Session>> sessions_;
+  std::unordered_map<uint64_t, std::unique_ptr<ExecutorConnection>> executors_;
+  std::vector<uint64_t> slice_owner_;  // by the broker's slice: number of its connection
+  uint64_t last_number_ = 0;
+  std::vector<uint64_t> changed_, abandoned_;
+  Time next_cleanup_{0};
+  Time woken_{0};
+  ServerCounts counts_;
+  std::function<void(const RequestTimes&)> on_request_;
+  std::unordered_map<uint64_t, RequestTimes> times_;
+
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;  // under mutex_
+  bool stop_ = false;                          // under mutex_
+  std::shared_ptr<const std::vector<ModelCard>> models_ = std::make_shared<std::vector<ModelCard>>();  // too
+};
+
+}  // namespace spillway::gateway

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/session.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace spillway::gateway {
+namespace {
+
+constexpr uint32_t kMostWindowSlots = 1024;
+constexpr size_t kReadsPerTurn = 16;  // then others have a turn
+
+std::optional<Duration> DeadlineOf(uint32_t us) {
+  return us == 0 ? std::nullopt : std::optional<Duration>(std::chrono::microseconds(us));
+}
+
+}  // namespace
+
+Session::Session(SessionHost& host, uint64_t number, Descriptor socket, bool is_unix)
+    : host_(host),
+      number_(number),
+      socket_(std::move(socket)),
+      is_unix_(is_unix),
+      last_heard_(host.now()),
+      self_(std::make_shared<Session*>(this)) {}
+
+Session::~Session() {
+  *self_ = nullptr;
+  const Time now = host_.now();
+  for (const auto& [client_id, id] : asked_) host_.broker.Cancel(id, now);
+  for (const auto& [client_id, id] : window_ids_) host_.broker.Cancel(id, now);
+  DropData();
+  if (window_) {
+    host_.regions.ForgetAllOf(number_);
+    host_.broker.Release(window_->memory->bytes().size());
+  }
+}
+
+void Session::DropData() {
+  host_.broker.Release(std::exchange(held_, 0));
+  data_.reset();
+}
+
+// ---- reading
+
+bool Session::Readable() {
+  for (size_t i = 0; i < kReadsPerTurn && !over_ && !closing_ && wants_to_read(); i++)
+    if (!ReadSome()) break;
+  return !over_;
+}
+
+bool Session::ReadSome() {
+  std::byte scratch[16384];
+  std::span<std::byte> into;
+  switch (part_) {
+    case Part::kHeader:
+      into = std::as_writable_bytes(std::span(&header_, 1)).subspan(got_);
+      break;
+    case Part::kMeta:
+      into = std::as_writable_bytes(std::span(meta_)).subspan(got_);
+      break;
+    case Part::kData:
+      into = std::span(*data_).subspan(got_, header_.data_bytes - got_);
+      break;
+    case Part::kDiscard:
+      into = std::span(scratch).first(std::min<uint64_t>(sizeof(scratch), discard_ - got_));
+      break;
+  }
+  const ssize_t got = recv(socket_.get(), into.data(), into.size(), 0);
+  if (got < 0) {
+    if (errno == EAGAIN || errno == EINTR) return false;
+    fault_ = fmt::format("recv: {}", std::strerror(errno));
+    over_ = true;
+    return false;
+  }
+  if (got == 0) {
+    if (part_ != Part::kHeader || got_ != 0) fault_ = "the connection ended within a frame";
+    over_ = true;
+    return false;
+  }
+  last_heard_ = host_.now();
+  got_ += static_cast<uint64_t>(got);
+  if (static_cast<size_t>(got) < into.size()) return false;
+  switch (part_) {
+    case Part::kHeader:
+      return HeaderDone();
+    case Part::kMeta:
+      return MetaDone();
+    case Part::kData:
+      return DataDone();
+    case Part::kDiscard:
+      if (got_ == discard_) {
+        part_ = Part::kHeader;
+        got_ = 0;
+      }
+      return true;
+  }
+  return false;
+}
+
+bool Session::HeaderDone() {
+  got_ = 0;
+  const HeaderFault fault = CheckClientHeader(header_, host_.config.most_request);
+  if (!fault.text.empty()) {
+    SendError(header_.id, fault.status, fault.text);
+    if (fault.fatal || !tenant_) {
+      Fault(fault.text);
+      return false;
+    }
+    discard_ = header_.meta_bytes + header_.data_bytes;
+    if (discard_ > 0) part_ = Part::kDiscard;
+    return true;
+  }
+  meta_.assign(header_.meta_bytes, '\0');
+  part_ = Part::kMeta;
+  return header_.meta_bytes > 0 || MetaDone();
+}
+
+bool Session::MetaDone() {
+  got_ = 0;
+  part_ = Part::kHeader;
+  if (header_.data_bytes == 0) {
+    Handle();
+    return !over_;
+  }
+  // Before the data is read: whether there is room for it.
+  if (!tenant_) {
+    SendError(header_.id, Status::kDenied, "expected a hello first");
+    Fault("expected a hello first");
+    return false;
+  }
+  if (asked_.size() >= kMostAsked || host_.broker.Full(*tenant_, header_.data_bytes)) {
+    SendError(header_.id, Status::kBusy, "the queue or the memory for requests is full", 1000);
+    discard_ = header_.data_bytes;
+    part_ = Part::kDiscard;
+    return true;
+  }
+  held_ = header_.data_bytes;
+  host_.broker.Hold(held_);
+  data_ = std::make_shared<std::vector<std::byte>>(header_.data_bytes);
+  part_ = Part::kData;
+  return true;
+}
+
+bool Session::DataDone() {
+  got_ = 0;
+  part_ = Part::kHeader;
+  Handle();
+  DropData();
+  return !over_;
+}
+
+// ---- what frames ask
+
+void Session::Handle() {
+  const auto type = static_cast<FrameType>(header_.type);
+  if (!tenant_ && type != FrameType::kHello) {
+    SendError(header_.id, Status::kDenied, "expected a hello first");
+    Fault("expected a hello first");
+    return;
+  }
+  switch (type) {
+    case FrameType::kHello:
+      return HandleHello();
+    case FrameType::kDescribe:
+      return HandleDescribe();
+    case FrameType::kInfer:
+      return HandleInfer();
+    case FrameType::kCancel:
+      return HandleCancel();
+    case FrameType::kOpenWindow:
+      return HandleOpenWindow();
+    default:
+      return;
+  }
+}
+
+void Session::HandleHello() {
+  const size_t line = meta_.find('\n');
+  const std::string_view meta = meta_;
+  const auto tenant = Authenticate(host_.config, meta.substr(0, line),
+                                   line == std::string::npos ? std::string_view() : meta.substr(line + 1));
+  if (tenant_ || !tenant) {
+    SendError(header_.id, Status::kDenied, tenant_ ? "a second hello" : "no such tenant, or not its token");
+    Fault(tenant_ ? "a second hello" : "no such tenant, or not its token");
+    return;
+  }
+  tenant_ = tenant;
+  const nlohmann::json welcome = {{"gateway", "spillway"},
+                                  {"tenant", host_.config.broker.tenants[*tenant].name},
+                                  {"most_request_bytes", host_.config.most_request},
+                                  {"most_requests", kMostAsked},
+                                  {"window", is_unix_}};
+  SendFrame(FrameType::kWelcome, header_.id, welcome.dump());
+}
+
+void Session::HandleDescribe() {
+  const auto model = host_.broker.FindModel(meta_);
+  if (!model) {
+    SendError(header_.id, Status::kNoModel,
+              IsTensorName(meta_) ? fmt::format("no executor has a model {}", meta_)
+                                  : std::string("that is no model's name"));
+    return;
+  }
+  nlohmann::json json = ToJson(host_.broker.model(*model));
+  json["index"] = *model;
+  json["ready"] = host_.broker.ModelReady(*model);
+  SendFrame(FrameType::kModel, header_.id, json.dump());
+}
+
+void Session::HandleInfer() {
+  InferMeta infer;
+  if (!ReadMeta(std::as_bytes(std::span(meta_)), infer))
+    return SendError(header_.id, Status::kBadRequest,
+                     fmt::format("{} bytes of meta, expected {}", meta_.size(), sizeof(infer)));
+  if (infer.model >= host_.broker.model_count())
+    return SendError(header_.id, Status::kNoModel, fmt::format("there is no model number {}", infer.model));
+  if (asked_.contains(header_.id))
+    return SendError(header_.id, Status::kBadRequest, "a request of that id is not answered yet");
+  Request request;
+  request.tenant = *tenant_;
+  request.model = infer.model;
+  request.rows = infer.rows;
+  if (data_) request.inputs = *data_;
+  request.keeper = data_;
+  request.deadline = DeadlineOf(infer.deadline_us);
+  // From the session's account to the request's.
+  request.held_bytes = std::exchange(held_, 0);
+  host_.broker.Release(request.held_bytes);
+  const uint64_t client_id = header_.id;
+  request.reply = [self = self_, client_id](const Answer& answer) {
+    if (*self != nullptr) (*self)->AnswerFrame(client_id, answer);
+  };
+  const uint64_t id = host_.broker.Submit(std::move(request), host_.now());
+  if (id != 0) asked_[client_id] = id;
+}
+
+void Session::HandleCancel() {
+  const auto found = asked_.find(header_.id);
+  // An answer that is on its way already is no error.
+  if (found != asked_.end()) host_.broker.Cancel(found->second, host_.now());
+}
+
+void Session::AnswerFrame(uint64_t id, const Answer& answer) {
+  asked_.erase(id);
+  if (answer.status != Status::kOk) {
+    SendError(id, answer.status, answer.message, static_cast<uint32_t>(answer.retry_after.count()));
+  } else {
+    ResultMeta meta;
+    meta.rows = static_cast<uint32_t>(answer.rows);
+    meta.busy_ns = static_cast<uint64_t>(answer.busy.count());
+    SendFrame(FrameType::kResult, id, MetaBytes(meta), answer.outputs);
+  }
+  host_.changed(number_);
+}
+
+// ---- the window
+
+void Session::HandleOpenWindow() {
+  WindowMeta asked;
+  const auto refuse = [&](const std::string& text, Status status = Status::kBadRequest) {
+    SendError(header_.id, status, text);
+  };
+  if (!is_unix_) return refuse("windows are for clients of this host: expected a UNIX socket");
+  if (window_) return refuse("there is a window already");
+  if (!ReadMeta(std::as_bytes(std::span(meta_)), asked) || asked.bytes == 0 || asked.bytes > kMostWindow ||
+      !std::has_single_bit(asked.slots) || asked.slots > kMostWindowSlots)
+    return refuse(fmt::format("expected a window of 1 to {} bytes with a power of two up to {} slots",
+                              kMostWindow, kMostWindowSlots));
+  const uint64_t bytes = (asked.bytes + 4095) & ~uint64_t{4095};
+  if (host_.broker.Full(*tenant_, bytes)) return refuse("the memory for requests is full", Status::kBusy);
+  if (!out_.empty()) return refuse("expected all answers to be read first");
+  auto submissions = MakeEventFd(), completions = MakeEventFd();
+  auto memory = SharedMemory::Create("spillway-window", bytes);
+  if (!submissions || !completions || !memory) return refuse("no memory for a window", Status::kBusy);
+  auto channel = Channel::Create(asked.slots, {std::move(*submissions), std::move(*completions)});
+  if (!channel) return refuse(channel.error().message, Status::kBusy);
+  auto window = std::make_unique<Window>();
+  window->channel = std::move(*channel);
+  window->memory = std::make_shared<SharedMemory>(std::move(*memory));
+  window->key = host_.regions.Register(number_, window->memory->bytes());
+  WindowMeta meta;
+  meta.bytes = bytes;
+  meta.key = window->key;
+  meta.slots = asked.slots;
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(FrameType::kWindow);
+  header.id = header_.id;
+  const std::string frame = EncodeFrame(header, MetaBytes(meta));
+  const int fds[] = {window->channel.fd(), window->memory->fd(), window->channel.bells().submissions.get(),
+                     window->channel.bells().completions.get()};
+  host_.broker.Hold(bytes);
+  window_ = std::move(window);
+  if (auto sent = SendWithDescriptors(socket_.get(), std::as_bytes(std::span(frame)), fds); !sent)
+    Fault(sent.error().message);
+  host_.changed(number_);
+}
+
+bool Session::TakeSubmissions() {
+  if (!window_ || over_) return false;
+  bool any = false;
+  Submission submission;
+  while (!closing_ && window_->channel.TakeSubmission(submission)) {
+    any = true;
+    // One completion for each, and none may be lost: who asks for more than the ring holds breaks the rules.
+    if (window_asked_ + window_->channel.CompletionsWaiting() >= window_->channel.slots()) {
+      Fault("the window has more requests than slots");
+      break;
+    }
+    window_asked_++;
+    SubmitFromWindow(submission);
+  }
+  if (window_->channel.broken()) Fault("the window's ring is broken");
+  if (any) last_heard_ = host_.now();
+  return any;
+}
+
+void Session::SubmitFromWindow(const Submission& asked) {
+  const auto outputs = host_.regions.Find(number_, asked.key, asked.output_offset, asked.output_bytes);
+  const std::span<std::byte> room = outputs ? *outputs : std::span<std::byte>();
+  const auto refuse = [&](Status status, std::string_view text) {
+    AnswerWindow(asked, room, {.status = status, .message = text});
+  };
+  const auto inputs = host_.regions.Find(number_, asked.key, asked.input_offset, asked.input_bytes);
+  if (!inputs) return refuse(Status::kDenied, inputs.error().message);
+  if (!outputs) return refuse(Status::kDenied, outputs.error().message);
+  if (asked.model >= host_.broker.model_count())
+    return refuse(Status::kNoModel, "there is no model of that number");
+  if (window_ids_.contains(asked.id))
+    return refuse(Status::kBadRequest, "a request of that id is not answered yet");
+  Request request;
+  request.tenant = *tenant_;
+  request.model = asked.model;
+  request.rows = asked.rows;
+  request.inputs = *inputs;
+  request.keeper = window_->memory;
+  request.most_output = asked.output_bytes;
+  request.deadline = DeadlineOf(asked.deadline_us);
+  request.reply = [self = self_, asked, room](const Answer& answer) {
+    if (*self != nullptr) (*self)->AnswerWindow(asked, room, answer);
+  };
+  const uint64_t id = host_.broker.Submit(std::move(request), host_.now());
+  if (id != 0) window_ids_[asked.id] = id;
+}
+
+void Session::AnswerWindow(const Submission& asked, std::span<std::byte> outputs, const Answer& answer) {
+  window_ids_.erase(asked.id);
+  window_asked_--;
+  Completion completion;
+  completion.id = asked.id;
+  completion.status = static_cast<uint32_t>(answer.status);
+  completion.retry_after_ms = static_cast<uint32_t>(answer.retry_after.count());
+  completion.busy_ns = static_cast<uint64_t>(answer.busy.count());
+  std::span<const std::byte> bytes = answer.outputs;
+  if (answer.status != Status::kOk) bytes = std::as_bytes(std::span(answer.message));
+  completion.output_bytes = std::min(bytes.size(), outputs.size());
+  std::memcpy(outputs.data(), bytes.data(), completion.output_bytes);
+  window_->channel.Complete(completion);
+}
+
+// ---- writing
+
+void Session::SendFrame(FrameType type, uint64_t id, std::string_view meta, std::span<const std::byte> data) {
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(type);
+  header.id = id;
+  header.data_bytes = data.size();
+  out_ += EncodeFrame(header, meta);
+  out_.append(reinterpret_cast<const char*>(data.data()), data.size());
+  Flush();
+}
+
+void Session::SendError(uint64_t id, Status status, std::string_view text, uint32_t retry_after_ms) {
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(FrameType::kError);
+  header.id = id;
+  header.status = static_cast<uint16_t>(status);
+  header.retry_after_ms = retry_after_ms;
+  out_ += EncodeFrame(header, text);
+  Flush();
+}
+
+void Session::Fault(const std::string& text) {
+  if (fault_.empty()) fault_ = text;
+  closing_ = true;
+  if (out_.empty()) over_ = true;
+  host_.changed(number_);
+}
+
+bool Session::Flush() {
+  while (out_done_ < out_.size()) {
+    const ssize_t sent =
+        send(socket_.get(), out_.data() + out_done_, out_.size() - out_done_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN) {
+        host_.changed(number_);
+        return true;
+      }
+      over_ = true;
+      host_.changed(number_);
+      return false;
+    }
+    out_done_ += static_cast<size_t>(sent);
+  }
+  out_.clear();
+  out_done_ = 0;
+  if (closing_) over_ = true;
+  return !over_;
+}
+
+bool Session::Writable() {
+  Flush();
+  return !over_;
+}
+
+}  // namespace spillway::gateway

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that two processes see: a memfd, sealed against shrinking and growing, so that no peer can have the
+// other die of SIGBUS; and how its descriptor travels over a UNIX socket. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/error.h"
+
+namespace spillway::gateway {
+
+// Owns a file descriptor.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+
+  [[nodiscard]] int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+class SharedMemory {
+ public:
+  SharedMemory() = default;
+  SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
+  SharedMemory& operator=(SharedMemory&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~SharedMemory();
+
+  // Zeroed. `name` shows in /proc only.
+  [[nodiscard]] static Result<SharedMemory> Create(const char* name, uint64_t bytes);
+  // Maps a peer's. kBadInput unless it is sealed and of exactly `bytes` bytes.
+  [[nodiscard]] static Result<SharedMemory> Map(Descriptor fd, uint64_t bytes);
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  Descriptor fd_;
+  std::span<std::byte> bytes_;
+};
+
+// One message of a SOCK_SEQPACKET or SOCK_STREAM UNIX socket, with descriptors. Blocks where the socket does.
+[[nodiscard]] Result<void> SendWithDescriptors(int socket, std::span<const std::byte> message,
+                                               std::span<const int> fds);
+
+struct Received {
+  size_t bytes = 0;  // 0: the peer has closed
+  std::vector<Descriptor> fds;
+  bool would_block = false;
+};
+// kBadInput for a message longer than `into` (SOCK_SEQPACKET only) or with too many descriptors.
+[[nodiscard]] Result<Received> ReceiveWithDescriptors(int socket, std::span<std::byte> into);
+
+// An eventfd, non-blocking.
+[[nodiscard]] Result<Descriptor> MakeEventFd();
+
+// A number that others cannot guess.
+uint64_t RandomKey();
+
+}  // namespace spillway::gateway

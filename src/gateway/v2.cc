@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/v2.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace spillway::gateway {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMostId = 128;
+constexpr int kMostNesting = 9;  // of data: a level for each extent, and one
+
+tl::unexpected<Error> Wrong(const std::string& text) { return Fail(ErrorCode::kBadInput, text); }
+
+std::string Shown(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
+
+// Calls with a value of the C++ type that stands for `type`; false for those that JSON cannot carry.
+template <class Call>
+bool WithType(DataType type, Call call) {
+  switch (type) {
+    case DataType::kBool:
+      return call(bool{});
+    case DataType::kU8:
+      return call(uint8_t{});
+    case DataType::kU16:
+      return call(uint16_t{});
+    case DataType::kU32:
+      return call(uint32_t{});
+    case DataType::kU64:
+      return call(uint64_t{});
+    case DataType::kI8:
+      return call(int8_t{});
+    case DataType::kI16:
+      return call(int16_t{});
+    case DataType::kI32:
+      return call(int32_t{});
+    case DataType::kI64:
+      return call(int64_t{});
+    case DataType::kF32:
+      return call(float{});
+    case DataType::kF64:
+      return call(double{});
+    case DataType::kF16:
+    case DataType::kBf16:
+      return false;
+  }
+  return false;
+}
+
+template <class T>
+bool TakeValue(const json& value, T& into) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (!value.is_boolean()) return false;
+    into = value.get<bool>();
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if (!value.is_number()) return false;
+    const auto number = value.get<double>();
+    if (std::is_same_v<T, float> && std::abs(number) > std::numeric_limits<float>::max()) return false;
+    into = static_cast<T>(number);
+  } else if (value.is_number_unsigned()) {
+    const auto number = value.get<uint64_t>();
+    if (number > static_cast<uint64_t>(std::numeric_limits<T>::max())) return false;
+    into = static_cast<T>(number);
+  } else {
+    if (!value.is_number_integer() || std::is_unsigned_v<T>) return false;
+    const auto number = value.get<int64_t>();
+    if (number < static_cast<int64_t>(std::numeric_limits<T>::lowest())) return false;
+    into = static_cast<T>(number);
+  }
+  return true;
+}
+
+// Row-major, nested or flat, as the protocol allows. False: too many, or one that is no such value.
+template <class T>
+bool TakeData(const json& data, std::byte*& at, const std::byte* end, int depth) {
+  if (depth > kMostNesting) return false;
+  for (const json& entry : data) {
+    if (entry.is_array()) {
+      if (!TakeData<T>(entry, at, end, depth + 1)) return false;
+      continue;
+    }
+    T value{};
+    if (at + sizeof(T) > end || !TakeValue(entry, value)) return false;
+    std::memcpy(at, &value, sizeof(T));
+    at += sizeof(T);
+  }
+  return true;
+}
+
+bool Flag(const json& from, const char* key, bool fallback) {
+  if (!from.contains("parameters") || !from["parameters"].is_object()) return fallback;
+  const json& parameters = from["parameters"];
+  return parameters.contains(key) && parameters[key].is_boolean() ? parameters[key].get<bool>() : fallback;
+}
+
+// The request's entry for each of the model's inputs, in the model's order.
+Result<std::vector<const json*>> FindInputs(const ModelCard& model, const json& request) {
+  if (!request.contains("inputs") || !request["inputs"].is_array())
+    return Wrong("inputs: expected a list of tensors");
+  std::vector<const json*> found(model.inputs.size(), nullptr);
+  for (const json& entry : request["inputs"]) {
+    if (!entry.is_object() || !entry.contains("name") || !entry["name"].is_string())
+      return Wrong("inputs: expected a tensor's name");
+    const auto& name = entry["name"].get_ref<const std::string&>();
+    size_t i = 0;
+    while (i < model.inputs.size() && model.inputs[i].name != name) i++;
+    if (i == model.inputs.size())
+      return Wrong(fmt::format("inputs: model {} has no input of that name, expected {}", model.name,
+                               model.inputs[0].name));
+    if (found[i] != nullptr) return Wrong(fmt::format("input {}: expected once", name));
+    found[i] = &entry;
+  }
+  for (size_t i = 0; i < found.size(); i++)
+    if (found[i] == nullptr) return Wrong(fmt::format("input {}: missing", model.inputs[i].name));
+  return found;
+}
+
+Result<int64_t> RowsOf(const ModelCard& model, const TensorCard& card, const json& entry) {
+  if (!entry.contains("datatype") || entry["datatype"] != ToString(card.type))
+    return Wrong(fmt::format("input {}: expected datatype {}", card.name, ToString(card.type)));
+  const auto wrong = [&] {
+    return Wrong(fmt::format("input {}: expected shape {}{}", card.name, Shown(card.shape),
+                             card.batched() ? fmt::format(" with 1 to {} rows", model.most_rows) : ""));
+  };
+  if (!entry.contains("shape") || !entry["shape"].is_array() || entry["shape"].size() != card.shape.size())
+    return wrong();
+  int64_t rows = 1;
+  for (size_t i = 0; i < card.shape.size(); i++) {
+    const json& extent = entry["shape"][i];
+    if (!extent.is_number_integer()) return wrong();
+    const auto value = extent.get<int64_t>();
+    if (card.shape[i] == -1) {
+      if (value < 1 || value > model.most_rows) return wrong();
+      rows = value;
+    } else if (value != card.shape[i]) {
+      return wrong();
+    }
+  }
+  return rows;
+}
+
+Result<void> TakeOutputs(const ModelCard& model, const json& request, V2Request& into) {
+  const bool all_binary = Flag(request, "binary_data_output", false);
+  if (!request.contains("outputs")) {
+    for (size_t i = 0; i < model.outputs.size(); i++) into.outputs.push_back({i, all_binary});
+  } else {
+    if (!request["outputs"].is_array() || request["outputs"].size() > model.outputs.size())
+      return Wrong("outputs: expected a list of the model's outputs");
+    for (const json& entry : request["outputs"]) {
+      size_t i = 0;
+      if (entry.is_object() && entry.contains("name"))
+        while (i < model.outputs.size() && entry["name"] != model.outputs[i].name) i++;
+      else
+        i = model.outputs.size();
+      if (i == model.outputs.size())
+        return Wrong(fmt::format("outputs: model {} has no output of that name, expected {}", model.name,
+                                 model.outputs[0].name));
+      into.outputs.push_back({i, Flag(entry, "binary_data", all_binary)});
+    }
+  }
+  for (const auto& output : into.outputs) {
+    const TensorCard& card = model.outputs[output.index];
+    if (!output.binary && (card.type == DataType::kF16 || card.type == DataType::kBf16))
+      return Wrong(fmt::format("output {}: {} has no JSON form, expected binary_data: true", card.name,
+                               ToString(card.type)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
+                                 std::optional<uint64_t> json_bytes) {
+  if (json_bytes && *json_bytes > body.size())
+    return Wrong(fmt::format("Inference-Header-Content-Length: expected at most the body's {} bytes, got {}",
+                             body.size(), *json_bytes));
+  const std::string_view text = body.substr(0, json_bytes.value_or(body.size()));
+  std::string_view binary = body.substr(text.size());
+  const json request = json::parse(text, nullptr, false);
+  if (!request.is_object()) return Wrong("expected a JSON object");
+  V2Request parsed;
+  if (request.contains("id")) {
+    if (!request["id"].is_string() || request["id"].get_ref<const std::string&>().size() > kMostId)
+      return Wrong(fmt::format("id: expected a text of up to {} characters", kMostId));
+    parsed.id = request["id"];
+  }
+  if (request.contains("parameters") && request["parameters"].is_object() &&
+      request["parameters"].contains("timeout")) {
+    const json& timeout = request["parameters"]["timeout"];
+    if (!timeout.is_number_integer() || timeout.get<int64_t>() < 0 ||
+        timeout.get<int64_t>() > int64_t{3'600'000'000})
+      return Wrong("parameters.timeout: expected microseconds, up to an hour");
+    if (timeout.get<int64_t>() > 0) parsed.timeout = std::chrono::microseconds(timeout.get<int64_t>());
+  }
+  const auto entries = FindInputs(model, request);
+  if (!entries) return tl::make_unexpected(entries.error());
+  bool has_rows = false;
+  for (size_t i = 0; i < model.inputs.size(); i++) {
+    const auto rows = RowsOf(model, model.inputs[i], *(*entries)[i]);
+    if (!rows) return tl::make_unexpected(rows.error());
+    if (!model.inputs[i].batched()) continue;
+    if (has_rows && *rows != parsed.rows)
+      return Wrong(fmt::format("input {}: expected {} rows, as of the inputs before it", model.inputs[i].name,
+                               parsed.rows));
+    parsed.rows = *rows;
+    has_rows = true;
+  }
+  // Binary tensors follow the JSON in the request's own order, which need not be the model's.
+  std::vector<std::string_view> pieces(model.inputs.size());
+  for (const json& entry : request["inputs"]) {
+    if (!entry.contains("parameters") || !entry["parameters"].is_object() ||
+        !entry["parameters"].contains("binary_data_size"))
+      continue;
+    const json& size = entry["parameters"]["binary_data_size"];
+    size_t i = 0;
+    while ((*entries)[i] != &entry) i++;
+    const uint64_t expected = model.inputs[i].BytesFor(parsed.rows);
+    if (!size.is_number_unsigned() || size.get<uint64_t>() != expected)
+      return Wrong(fmt::format("input {}: expected binary_data_size {}", model.inputs[i].name, expected));
+    if (binary.size() < expected)
+      return Wrong(fmt::format("input {}: expected {} bytes behind the JSON, got {}", model.inputs[i].name,
+                               expected, binary.size()));
+    pieces[i] = binary.substr(0, expected);
+    binary.remove_prefix(expected);
+  }
+  if (!binary.empty())
+    return Wrong(fmt::format("{} bytes are left behind the last binary tensor", binary.size()));
+  parsed.inputs.resize(model.InputBytes(parsed.rows));
+  uint64_t offset = 0;
+  for (size_t i = 0; i < model.inputs.size(); i++) {
+    const TensorCard& card = model.inputs[i];
+    offset = Aligned(offset);
+    std::byte* at = parsed.inputs.data() + offset;
+    const uint64_t bytes = card.BytesFor(parsed.rows);
+    offset += bytes;
+    const json& entry = *(*entries)[i];
+    if (pieces[i].data() != nullptr && pieces[i].size() == bytes) {
+      if (entry.contains("data"))
+        return Wrong(fmt::format("input {}: expected data or binary_data_size, got both", card.name));
+      std::memcpy(at, pieces[i].data(), bytes);
+      continue;
+    }
+    if (!entry.contains("data") || !entry["data"].is_array())
+      return Wrong(fmt::format("input {}: expected data", card.name));
+    const std::byte* end = at + bytes;
+    bool good = false;
+    const bool known = WithType(card.type, [&](auto value) {
+      good = TakeData<decltype(value)>(entry["data"], at, end, 0);
+      return true;
+    });
+    if (!known)
+      return Wrong(fmt::format("input {}: {} has no JSON form, expected binary_data_size", card.name,
+                               ToString(card.type)));
+    if (!good || at != end)
+      return Wrong(fmt::format("input {}: expected {} values of {}", card.name, bytes / BytesOf(card.type),
+                               ToString(card.type)));
+  }
+  if (auto taken = TakeOutputs(model, request, parsed); !taken) return tl::make_unexpected(taken.error());
+  return parsed;
+}
+
+V2Response MakeV2Response(const ModelCard& model, const V2Request& request,
+                          std::span<const std::byte> outputs) {
+  json response = {{"model_name", model.name}, {"model_version", model.version}};
+  if (!request.id.empty()) response["id"] = request.id;
+  response["outputs"] = json::array();
+  std::string binary;
+  bool any_binary = false;
+  for (const auto& wanted : request.outputs) {
+    uint64_t offset = 0;
+    for (size_t i = 0; i < wanted.index; i++)
+      offset = Aligned(offset) + model.outputs[i].BytesFor(request.rows);
+    offset = Aligned(offset);
+    const TensorCard& card = model.outputs[wanted.index];
+    const uint64_t bytes = card.BytesFor(request.rows);
+    const std::byte* at = outputs.data() + offset;
+    json entry = {
+        {"name", card.name}, {"datatype", ToString(card.type)}, {"shape", card.ShapeOf(request.rows)}};
+    if (wanted.binary) {
+      any_binary = true;
+      entry["parameters"] = {{"binary_data_size", bytes}};
+      binary.append(reinterpret_cast<const char*>(at), bytes);
+    } else {
+      json data = json::array();
+      WithType(card.type, [&](auto value) {
+        for (uint64_t i = 0; i < bytes; i += sizeof(value)) {
+          std::memcpy(&value, at + i, sizeof(value));
+          data.push_back(value);
+        }
+        return true;
+      });
+      entry["data"] = std::move(data);
+    }
+    response["outputs"].push_back(std::move(entry));
+  }
+  V2Response made;
+  made.body = response.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (any_binary) {
+    made.json_bytes = made.body.size();
+    made.body += binary;
+  }
+  return made;
+}
+
+json V2ModelMetadata(const ModelCard& model) {
+  const auto tensors = [](const std::vector<TensorCard>& cards) {
+    json list = json::array();
+    for (const TensorCard& card : cards)
+      list.push_back({{"name", card.name}, {"datatype", ToString(card.type)}, {"shape", card.shape}});
+    return list;
+  };
+  return {{"name", model.name},
+          {"versions", {model.version}},
+          {"platform", model.platform},
+          {"inputs", tensors(model.inputs)},
+          {"outputs", tensors(model.outputs)}};
+}
+
+json V2ServerMetadata(const std::string& version) {
+  return {{"name", "spillway"}, {"version", version}, {"extensions", {"binary_tensor_data"}}};
+}
+
+std::string V2Error(std::string_view message) {
+  return json{{"error", message}}.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace spillway::gateway

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Open Inference Protocol, version 2, as REST: JSON, and the binary tensor extension. Requests become the
+// bytes that slices read (tensor.h), and those that slices write become responses. Pure.
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/tensor.h"
+
+namespace spillway::gateway {
+
+// A request that fits its model.
+struct V2Request {
+  std::string id;
+  int64_t rows = 1;
+  std::vector<std::byte> inputs;                     // as tensor.h lays them
+  std::optional<std::chrono::microseconds> timeout;  // parameters.timeout
+  // What it wants back, in this order, each as binary or as JSON.
+  struct Output {
+    size_t index;
+    bool binary;
+  };
+  std::vector<Output> outputs;
+};
+
+// `json_bytes`: Inference-Header-Content-Length, where the JSON ends and binary tensors begin; nullopt: all
+// of the body is JSON. kBadInput names the tensor and what was expected.
+[[nodiscard]] Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
+                                               std::optional<uint64_t> json_bytes);
+
+struct V2Response {
+  std::string body;
+  std::optional<uint64_t> json_bytes;  // set when binary tensors follow
+};
+V2Response MakeV2Response(const ModelCard& model, const V2Request& request,
+                          std::span<const std::byte> outputs);
+
+nlohmann::json V2ModelMetadata(const ModelCard& model);
+nlohmann::json V2ServerMetadata(const std::string& version);
+std::string V2Error(std::string_view message);
+
+}  // namespace spillway::gateway

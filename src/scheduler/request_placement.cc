@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/request_placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace spillway::scheduler {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Whether requests of others stand in the way of `tenant` at `slice`.
+bool HeldByOthers(uint32_t tenant, uint32_t slice, std::span<const SliceState> states, Isolation isolation) {
+  if (isolation == Isolation::kNone) return false;
+  const auto other = [&](const SliceState& state) {
+    return state.alive && state.tenant != kNobody && state.tenant != tenant;
+  };
+  if (other(states[slice])) return true;
+  return isolation == Isolation::kGpu && std::any_of(states.begin(), states.end(), [&](const SliceState& s) {
+           return s.gpu == states[slice].gpu && other(s);
+         });
+}
+
+// A promise covers what one tenant needs to itself: the slice, or its GPU.
+bool PromisedToOthers(uint32_t tenant, uint32_t slice, std::span<const SliceState> states,
+                      Isolation isolation) {
+  const auto other = [&](const SliceState& state) {
+    return state.alive && state.promised_to != kNobody && state.promised_to != tenant;
+  };
+  if (other(states[slice])) return true;
+  return isolation == Isolation::kGpu && std::any_of(states.begin(), states.end(), [&](const SliceState& s) {
+           return s.gpu == states[slice].gpu && other(s);
+         });
+}
+
+}  // namespace
+
+std::string ToString(Isolation isolation) {
+  switch (isolation) {
+    case Isolation::kNone:
+      return "none";
+    case Isolation::kFraction:
+      return "fraction";
+    case Isolation::kGpu:
+      return "gpu";
+  }
+  return "?";
+}
+
+std::string RequestPlacement::Reason() const {
+  std::string text;
+  const auto add = [&](uint32_t count, const char* one, const char* many) {
+    if (count == 0) return;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, count == 1 ? one : many);
+  };
+  add(other_tenant, "slice holds another tenant's requests", "slices hold other tenants' requests");
+  add(promised, "slice is promised to another tenant", "slices are promised to other tenants");
+  add(full, "slice is full", "slices are full");
+  return text.empty() ? "no living slice has the model" : text;
+}
+
+RequestPlacement PlaceRequest(const RequestDemand& demand, std::span<const SliceState> states,
+                              Isolation isolation, nanoseconds now) {
+  RequestPlacement best;
+  bool best_is_second_choice = false;
+  for (const uint32_t slice : demand.slices) {
+    const SliceState& state = states[slice];
+    if (!state.alive) {
+      best.dead++;
+      continue;
+    }
+    if (HeldByOthers(demand.tenant, slice, states, isolation)) {
+      best.other_tenant++;
+      continue;
+    }
+    if (PromisedToOthers(demand.tenant, slice, states, isolation)) {
+      best.promised++;
+      continue;
+    }
+    if (state.cells_free == 0) {
+      best.full++;
+      continue;
+    }
+    const nanoseconds done =
+        std::max(now, state.free_at) + nanoseconds(std::llround(demand.gflop / state.gflop_per_s * 1e9));
+    const bool second_choice = state.executor == demand.not_executor;
+    if (best.slice < 0 || (best_is_second_choice && !second_choice) ||
+        (best_is_second_choice == second_choice && done < best.done_at)) {
+      best.slice = static_cast<int32_t>(slice);
+      best.done_at = done;
+      best_is_second_choice = second_choice;
+    }
+  }
+  return best;
+}
+
+int32_t SliceToPromise(const RequestDemand& demand, std::span<const SliceState> states, Isolation isolation) {
+  for (const SliceState& state : states)
+    if (state.alive && state.promised_to == demand.tenant) return -1;
+  int32_t best = -1;
+  nanoseconds best_free{0};
+  for (const uint32_t slice : demand.slices) {
+    if (!states[slice].alive) continue;
+    if (!HeldByOthers(demand.tenant, slice, states, isolation)) continue;
+    if (PromisedToOthers(demand.tenant, slice, states, isolation)) continue;
+    nanoseconds free = states[slice].free_at;
+    if (isolation == Isolation::kGpu)
+      for (const SliceState& state : states)
+        if (state.alive && state.gpu == states[slice].gpu) free = std::max(free, state.free_at);
+    if (best < 0 || free < best_free) {
+      best = static_cast<int32_t>(slice);
+      best_free = free;
+    }
+  }
+  return best;
+}
+
+}  // namespace spillway::scheduler

@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# A gateway and its executor, real processes, asked by curl; then killed. Arguments: the folder of the programs.
+set -euo pipefail
+bin=$1
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+gateway= executor= second=
+cleanup() {
+  for pid in $gateway $executor $second; do kill -9 "$pid" 2>/dev/null || true; done
+  rm -rf "$work"
+}
+trap cleanup EXIT
+fail() {
+  echo "gateway_test: $*" >&2
+  for log in "$work"/*.log; do echo "--- $log" >&2; cat "$log" >&2; done
+  exit 1
+}
+# until SECONDS COMMAND...: what waits for another process waits for its effect.
+until_true() {
+  local end=$((SECONDS + $1)); shift
+  until "$@" > /dev/null 2>&1; do
+    [ $SECONDS -lt $end ] || fail "never came true: $*"
+    read -rt 0.02 <> <(:) || true
+  done
+}
+
+echo alices-secret-token > "$work/alice.token"
+cat > "$work/gateway.yaml" <<EOF
+http: 127.0.0.1:0
+frames: ["unix:$work/frames.sock"]
+executors: $work/executors.sock
+limits: {request: 64KiB, memory: 1MiB, deadline: 10s}
+tenants:
+  - {name: alice, token_file: alice.token}
+  - {name: everybody, queue: 2}
+EOF
+executor_yaml() {  # NAME SPEED of the slow model's slice
+  cat <<EOF
+gateway: $work/executors.sock
+name: $1
+gpus: [{name: g, slices: [{name: s, gflop_per_s: $2, cells: 1}]}]
+models:
+  - {name: product, kind: product, m: 2, k: 3, n: 2}
+EOF
+}
+executor_yaml fast 1000 > "$work/fast.yaml"
+# 24 flop at 2e-9 GFLOP/s would be 12 s: the smallest speed is 0.001, so the slow model is larger.
+cat > "$work/slow.yaml" <<EOF
+gateway: $work/executors.sock
+name: slow
+gpus: [{name: g, slices: [{name: s, gflop_per_s: 0.001, cells: 1}]}]
+models:
+  - {name: big, kind: product, m: 100, k: 100, n: 100}
+cell: {input: 128KiB, output: 64KiB}
+EOF
+sed -e 's/name: slow/name: quick/' -e 's/0.001/1000/' "$work/slow.yaml" > "$work/quick.yaml"
+
+"$bin/spillway-gateway" --check -c "$work/gateway.yaml" > /dev/null || fail "--check refused a good file"
+echo "http: [" > "$work/bad.yaml"
+code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$?
+[ $code = 2 ] && [ "$(wc -l < "$work/bad.err")" = 1 ] || fail "a bad file: exit code $code, $(cat "$work/bad.err")"
+sed 's/gpus/engine: cuda\ngpus/' "$work/fast.yaml" > "$work/cuda.yaml"
+if ! ls /dev/nvidia0 > /dev/null 2>&1; then
+  code=0; "$bin/spillway-executor" -c "$work/cuda.yaml" 2> "$work/cuda.err" || code=$?
+  [ $code = 1 ] && grep -q "engine cuda: " "$work/cuda.err" || fail "no GPU: exit code $code, $(cat "$work/cuda.err")"
+fi
+
+"$bin/spillway-gateway" -c "$work/gateway.yaml" 2> "$work/gateway.log" & gateway=$!
+until_true 20 grep -q ready "$work/gateway.log"
+url=http://127.0.0.1:$(sed -n 's/.*http on .*port \([0-9]*\)$/\1/p' "$work/gateway.log")
+ask() { curl -sS --max-time 30 "$@"; }
+status() { ask -o "$work/body" -D "$work/headers" -w '%{http_code}' "$@"; }
+expect() {  # STATUS TEXT-IN-BODY CURL-ARGUMENTS...
+  local want=$1 text=$2 got; shift 2
+  got=$(status "$@")
+  [ "$got" = "$want" ] || fail "expected $want, got $got for $*: $(cat "$work/body")"
+  grep -qF -- "$text" "$work/body" || fail "expected $text in the answer to $*, got $(cat "$work/body")"
+}
+
+# Before any executor: alive, not ready.
+expect 200 live "$url/v2/health/live"
+expect 503 false "$url/v2/health/ready"
+expect 200 binary_tensor_data "$url/v2"
+expect 404 "no model" "$url/v2/models/product"
+
+"$bin/spillway-executor" -c "$work/fast.yaml" 2> "$work/executor.log" & executor=$!
+until_true 20 grep -q "executor fast: joined" "$work/gateway.log"
+expect 200 true "$url/v2/health/ready"
+expect 200 '"ready":true' "$url/v2/models/product/ready"
+expect 200 '"platform":"spillway_product"' "$url/v2/models/product/versions/1"
+
+# The recorded requests. [[1 2 3][4 5 6]] x [[1 0][0 1][1 1]] = [[4 5][10 11]].
+infer=$url/v2/models/product/infer
+expect 200 '"data":[4.0,5.0,10.0,11.0]' -d "@$here/requests/product.json" "$infer"
+grep -q '"id":"r1"' "$work/body" || fail "the id did not come back"
+json=$(($(stat -c %s "$here/requests/product.bin") - 48))
+expect 200 '"binary_data_size":16' -H "Inference-Header-Content-Length: $json" \
+  -H 'Content-Type: application/octet-stream' --data-binary "@$here/requests/product.bin" "$infer"
+length=$(tr -d '\r' < "$work/headers" | sed -n 's/^Inference-Header-Content-Length: //Ip')
+tail -c +$((length + 1)) "$work/body" | od -An -tf4 -v | tr -s ' ' | grep -q '4 5 10 11' || fail "binary outputs: $(od -tf4 "$work/body")"
+expect 200 '"data":[4.0' -H 'Authorization: Bearer alices-secret-token' -d "@$here/requests/product.json" "$infer"
+
+# What is wrong is told, and the gateway goes on.
+expect 401 token -H 'Authorization: Bearer wrong' -d "@$here/requests/product.json" "$infer"
+expect 404 "no model" -d '{}' "$url/v2/models/other/infer"
+expect 400 "expected a JSON object" -d '{"inputs": [' "$infer"
+expect 400 "expected shape" -d '{"inputs": [{"name": "a", "shape": [3, 2], "datatype": "FP32", "data": []}, {"name": "b", "shape": [3, 2], "datatype": "FP32", "data": []}]}' "$infer"
+expect 400 "Inference-Header-Content-Length" -H 'Inference-Header-Content-Length: 99999' -d '{}' "$infer"
+expect 404 "no such path" "$url/v3"
+expect 405 "expected POST" "$infer"
+head -c 400000 /dev/zero | tr '\0' ' ' > "$work/large"
+expect 413 "larger than" --data-binary "@$work/large" "$infer"
+for cut in 1 100 200; do
+  head -c $cut "$here/requests/product.bin" > "$work/cut"
+  expect 400 "" -H "Inference-Header-Content-Length: $json" --data-binary "@$work/cut" "$infer"
+done
+expect 200 '"data":[4.0' -d "@$here/requests/product.json" "$infer"
+
+# A request of 2e6 flop on a slice of 1e6 flop/s takes 2 s. Its executor is killed meanwhile; another one answers.
+python3 - "$work/big.json" <<'EOF'
+import json, sys
+ones = [1.0] * 10000
+tensor = lambda name: {"name": name, "shape": [100, 100], "datatype": "FP32", "data": ones}
+json.dump({"inputs": [tensor("a"), tensor("b")]}, open(sys.argv[1], "w"))
+EOF
+"$bin/spillway-executor" -c "$work/slow.yaml" 2> "$work/slow.log" & second=$!
+until_true 20 grep -q "executor slow: joined" "$work/gateway.log"
+metric() { ask "$url/metrics" | awk -v name="$1" '$1 == name { print $2 }'; }
+metric_is() { [ "$(metric "$1")" = "$2" ]; }
+ask -d "@$work/big.json" -o "$work/answer" -w '%{http_code}' "$url/v2/models/big/infer" > "$work/code" & asked=$!
+until_true 20 metric_is spillway_gateway_running_requests 1
+kill -9 $second; wait $second 2>/dev/null || true
+until_true 20 metric_is spillway_gateway_replacements_total 1
+"$bin/spillway-executor" -c "$work/quick.yaml" 2> "$work/quick.log" & second=$!
+wait $asked
+[ "$(cat "$work/code")" = 200 ] || fail "after the executor's death: $(cat "$work/code") $(cat "$work/answer")"
+grep -q '"data":\[100.0,100.0' "$work/answer" || fail "a wrong result after the executor's death"
+
+# Nobody has the model any more: queued to its deadline, then refused with the reason; the queue is limited.
+kill -9 $second; wait $second 2>/dev/null || true; second=
+until_true 20 metric_is spillway_gateway_executors 1
+sed 's/^{/{"parameters": {"timeout": 300000}, /' "$work/big.json" > "$work/hasty.json"
+expect 503 "no living slice has the model" -d "@$work/hasty.json" "$url/v2/models/big/infer"
+grep -qi '^Retry-After: ' "$work/headers" || fail "503 without Retry-After"
+waiting=
+for i in 1 2; do
+  ask -d "@$work/big.json" -o /dev/null "$url/v2/models/big/infer" & waiting="$waiting $!"
+done
+until_true 20 metric_is 'spillway_gateway_queue_requests{tenant="everybody"}' 2
+expect 503 "queue of 2 requests is full" -d "@$work/big.json" "$url/v2/models/big/infer"
+# The gateway dies: clients see it, the executor lets go and comes back to the next one.
+kill -9 $gateway; wait $gateway 2>/dev/null || true
+for pid in $waiting; do code=0; wait "$pid" || code=$?; [ $code != 0 ] || fail "a client was told of success"; done
+until_true 20 grep -q "slices are freed" "$work/executor.log"
+sed -i "s/127.0.0.1:0/${url#http://}/" "$work/gateway.yaml"
+"$bin/spillway-gateway" -c "$work/gateway.yaml" 2> "$work/gateway2.log" & gateway=$!
+until_true 30 grep -q "executor fast: joined" "$work/gateway2.log"
+expect 200 '"data":[4.0,5.0,10.0,11.0]' -d "@$here/requests/product.json" "$infer"
+
+# Both end when told to.
+kill -TERM $gateway; wait $gateway || fail "gateway: exit code $? on SIGTERM"
+gateway=
+[ ! -e "$work/frames.sock" ] || fail "a socket was left behind"
+kill -TERM $executor; wait $executor || fail "executor: exit code $? on SIGTERM"
+executor=
+grep -c "joined" "$work/gateway.log" > /dev/null
+echo passed

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/broker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "broker_bed.h"
+
+namespace spillway::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr uint32_t kAlice = 0, kBob = 1;
+
+TEST(Broker, DeliversAtOnceAndAnswersOnce) {
+  BrokerBed bed;
+  bed.Join("host");
+  bed.Ask();
+  ASSERT_EQ(bed.delivered.size(), 1u);
+  EXPECT_THAT(bed.answers[0], IsEmpty());
+  EXPECT_TRUE(bed.Done(0));
+  EXPECT_THAT(bed.answers[0], ElementsAre(Status::kOk));
+  EXPECT_FALSE(bed.Done(0)) << "a second completion of one request";
+  EXPECT_EQ(bed.answers[0].size(), 1u);
+}
+
+TEST(Broker, WhatNoSliceTakesWaitsAndIsRefusedAtItsDeadlineWithTheReason) {
+  BrokerBed bed;
+  bed.Join("host", 1, 1);
+  bed.Ask();
+  bed.Ask(kAlice, 10ms);
+  EXPECT_EQ(bed.delivered.size(), 1u);
+  bed.now += 9ms;
+  bed.broker.Tick(bed.now);
+  EXPECT_THAT(bed.answers[1], IsEmpty());
+  bed.now += 1ms;
+  bed.broker.Tick(bed.now);
+  EXPECT_THAT(bed.answers[1], ElementsAre(Status::kNoSlice));
+  EXPECT_EQ(bed.messages[1], "no slice until its deadline: 1 slice is full");
+}
+
+TEST(Broker, AWaitingRequestGoesWhenACellIsFree) {
+  BrokerBed bed;
+  bed.Join("host", 1, 1);
+  bed.Ask();
+  bed.Ask();
+  bed.Done(0);
+  ASSERT_EQ(bed.delivered.size(), 2u);
+  EXPECT_EQ(bed.delivered[1].cell, bed.delivered[0].cell);
+}
+
+TEST(Broker, AnExecutorsDeathPlacesItsRequestsOnceMoreAndThenSaysSo) {
+  BrokerBed bed;
+  const uint32_t first = bed.Join("one");
+  const uint32_t second = bed.Join("two");
+  bed.Ask();
+  ASSERT_EQ(bed.delivered.size(), 1u);
+  bed.broker.RemoveExecutor(first, bed.now);
+  ASSERT_EQ(bed.delivered.size(), 2u);
+  EXPECT_NE(bed.delivered[0].slice, bed.delivered[1].slice);
+  EXPECT_FALSE(bed.Done(0)) << "the dead one's completion";
+  EXPECT_THAT(bed.answers[0], IsEmpty());
+  bed.broker.RemoveExecutor(second, bed.now);
+  EXPECT_THAT(bed.answers[0], ElementsAre(Status::kExecutorLost));
+  EXPECT_EQ(bed.broker.counts().replaced, 1u);
+  EXPECT_EQ(bed.broker.running(), 0u);
+}
+
+TEST(Broker, RequestsWaitForAnExecutorThatComesBack) {
+  BrokerBed bed;
+  bed.broker.RemoveExecutor(bed.Join("host"), bed.now);
+  bed.Ask();
+  EXPECT_TRUE(bed.delivered.empty());
+  bed.Join("host");
+  EXPECT_EQ(bed.delivered.size(), 1u);
+}
+
+TEST(Broker, AnExecutorThatComesBackTakesItsOldNumbers) {
+  BrokerBed bed;
+  for (int i = 0; i < 1000; i++) bed.broker.RemoveExecutor(bed.Join("host", 4), bed.now);
+  EXPECT_EQ(bed.broker.Slices().size(), 4u);
+}
+
+TEST(Broker, ARunningRequestIsAnsweredAtItsDeadlineAndItsCellStaysTaken) {
+  BrokerBed bed;
+  bed.Join("host", 1, 1);
+  bed.Ask(kAlice, 5ms);
+  bed.now += 5ms;
+  bed.broker.Tick(bed.now);
+  EXPECT_THAT(bed.answers[0], ElementsAre(Status::kDeadline));
+  bed.Ask();
+  EXPECT_EQ(bed.delivered.size(), 1u) << "the slice still writes to that cell";
+  EXPECT_TRUE(bed.Done(0));
+  EXPECT_EQ(bed.answers[0].size(), 1u);
+  EXPECT_EQ(bed.delivered.size(), 2u);
+  EXPECT_EQ(bed.broker.counts().late_completions, 1u);
+}
+
+TEST(Broker, CancelsWhatWaitsAndWhatRuns) {
+  BrokerBed bed;
+  bed.Join("host", 1, 1);
+  const uint64_t running = bed.Ask();
+  const uint64_t waiting = bed.Ask();
+  bed.broker.Cancel(waiting, bed.now);
+  bed.broker.Cancel(running, bed.now);
+  bed.broker.Cancel(running, bed.now);
+  EXPECT_THAT(bed.answers[0], ElementsAre(Status::kCancelled));
+  EXPECT_THAT(bed.answers[1], ElementsAre(Status::kCancelled));
+  bed.Done(0);
+  EXPECT_EQ(bed.delivered.size(), 1u);
+  EXPECT_EQ(bed.answers[0].size(), 1u);
+}
+
+TEST(Broker, AFullQueueAndFullMemoryAreBusy) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.tenants[kAlice].queue = 1;
+  options.memory = 100;
+  BrokerBed bed(options);
+  bed.Join("host", 1, 1);
+  bed.Ask();
+  bed.Ask();
+  bed.Ask();
+  EXPECT_THAT(bed.answers[2], ElementsAre(Status::kBusy));
+  EXPECT_THAT(bed.messages[2], HasSubstr("queue of 1"));
+  bed.Ask(kBob, {}, 60);
+  bed.Ask(kBob, {}, 60);
+  EXPECT_THAT(bed.answers[4], ElementsAre(Status::kBusy));
+  EXPECT_EQ(bed.broker.memory_held(), 60u);
+  EXPECT_TRUE(bed.broker.Full(kBob, 41));
+  EXPECT_FALSE(bed.broker.Full(kBob, 40));
+}
+
+TEST(Broker, TenantsTakeTurnsInASliceThatOneOfThemNeverLeaves) {
+  BrokerBed bed;
+  bed.Join("host", 1, 2);
+  bed.Ask(kAlice);
+  bed.Ask(kAlice);
+  bed.Ask(kBob);
+  bed.Ask(kAlice);
+  bed.Done(0);
+  // Bob has the promise: Alice's third does not fill the cell that came free.
+  EXPECT_EQ(bed.delivered.size(), 2u);
+  bed.Done(1);
+  ASSERT_EQ(bed.delivered.size(), 3u);
+  EXPECT_TRUE(bed.delivered[2].scrub);
+  bed.Done(2);
+  EXPECT_THAT(bed.answers[2], ElementsAre(Status::kOk));
+  EXPECT_EQ(bed.delivered.size(), 4u);
+  EXPECT_TRUE(bed.delivered[3].scrub);
+}
+
+TEST(Broker, ASliceOfTheSameTenantIsNotScrubbed) {
+  BrokerBed bed;
+  bed.Join("host", 1, 1);
+  bed.Ask(kAlice);
+  bed.Done(0);
+  bed.Ask(kAlice);
+  EXPECT_FALSE(bed.delivered[1].scrub);
+}
+
+TEST(Broker, AnExecutorThatNeitherAnswersNorDiesIsAbandoned) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.stuck_after = 100ms;
+  BrokerBed bed(options);
+  const uint32_t executor = bed.Join("host");
+  bed.Ask(kAlice, 1s);
+  bed.now += 99ms;
+  bed.broker.Tick(bed.now);
+  EXPECT_TRUE(bed.abandoned.empty());
+  bed.now += 10ms;
+  bed.broker.Tick(bed.now);
+  EXPECT_THAT(bed.abandoned, ElementsAre(executor));
+}
+
+TEST(Broker, ASliceThatRefusesADeliveryIsNotAskedAgain) {
+  BrokerBed bed;
+  bed.Join("host");
+  bed.refuse_deliveries = true;
+  bed.Ask();
+  EXPECT_EQ(bed.abandoned.size(), 1u);
+  EXPECT_THAT(bed.answers[0], IsEmpty());
+}
+
+TEST(Broker, RefusesWrongSizesAndRows) {
+  BrokerBed bed;
+  bed.Join("host");
+  for (const int64_t rows : {0, 2, 5, -1}) {
+    Request request;
+    request.inputs = BrokerBed::kInputs;
+    request.rows = rows;
+    Status told = Status::kOk;
+    request.reply = [&](const Answer& answer) { told = answer.status; };
+    EXPECT_EQ(bed.broker.Submit(std::move(request), bed.now), 0u);
+    EXPECT_EQ(told, Status::kBadRequest) << rows;
+  }
+}
+
+TEST(Broker, RefusesExecutorsThatDoNotFit) {
+  BrokerBed bed;
+  bed.Join("host");
+  EXPECT_THAT(bed.broker.AddExecutor(SmallOffer("host"), bed.now).error().message,
+              HasSubstr("there already"));
+  ExecutorOffer other = SmallOffer("other");
+  other.models[0].most_rows = 3;
+  EXPECT_THAT(bed.broker.AddExecutor(other, bed.now).error().message, HasSubstr("other tensors"));
+  ExecutorOffer small = SmallOffer("small");
+  small.slices[0].input_bytes = 15;  // 4 rows of 4 bytes
+  EXPECT_THAT(bed.broker.AddExecutor(small, bed.now).error().message, HasSubstr("do not fit"));
+}
+
+TEST(Broker, WhatItKeepsOfDeadlinesDoesNotGrowWithTheRequestsThatWere) {
+  BrokerBed bed;
+  bed.Join("host");
+  for (size_t i = 0; i < 100'000; i++) {
+    bed.Ask();
+    bed.Done(i);
+  }
+  // Deadlines lie seconds ahead: all that could be found is found by the next tick.
+  EXPECT_TRUE(bed.broker.NextTick().has_value());
+  EXPECT_EQ(bed.broker.memory_held(), 0u);
+}
+
+}  // namespace
+}  // namespace spillway::gateway

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/executor/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "gateway/executor/mlp.h"
+#include "gateway/executor/slice_thread.h"
+
+namespace spillway::gateway {
+namespace {
+
+std::vector<ModelSpec> Specs() {
+  ModelSpec mlp;
+  mlp.name = "mlp";
+  mlp.layers = {7, 5, 3};
+  mlp.seed = 9;
+  mlp.most_rows = 4;
+  ModelSpec product;
+  product.name = "product";
+  product.kind = ModelSpec::Kind::kProduct;
+  product.m = 3;
+  product.k = 4;
+  product.n = 5;
+  return {mlp, product};
+}
+
+std::vector<float> Numbers(size_t count, float first) {
+  std::vector<float> numbers(count);
+  for (size_t i = 0; i < count; i++) numbers[i] = first + 0.25f * static_cast<float>(i % 11);
+  return numbers;
+}
+
+// The textbook's product, in double.
+std::vector<double> Multiply(const std::vector<double>& a, const std::vector<float>& b, size_t m, size_t k,
+                             size_t n) {
+  std::vector<double> c(m * n, 0.0);
+  for (size_t i = 0; i < m; i++)
+    for (size_t j = 0; j < n; j++)
+      for (size_t l = 0; l < k; l++) c[i * n + j] += a[i * k + l] * double{b[l * n + j]};
+  return c;
+}
+
+TEST(EmulatedEngine, AnMlpsResultsAreItsWeightsByTheTextbook) {
+  auto engine = MakeEmulatedEngine(Specs());
+  auto slice = (*engine)->MakeSlice({"s", "g", 1e6, 1, 4096, 4096}, {});
+  ASSERT_TRUE(slice);
+  for (const int64_t rows : {1, 3}) {
+    const auto input = Numbers(static_cast<size_t>(rows) * 7, -1);
+    std::vector<float> output(static_cast<size_t>(rows) * 3);
+    ASSERT_TRUE(
+        (*slice)->Run(0, rows, std::as_bytes(std::span(input)), std::as_writable_bytes(std::span(output))));
+    auto hidden =
+        Multiply({input.begin(), input.end()}, MlpWeights(9, 0, 7, 5), static_cast<size_t>(rows), 7, 5);
+    for (double& value : hidden) value = std::max(value, 0.0);
+    const auto expected = Multiply(hidden, MlpWeights(9, 1, 5, 3), static_cast<size_t>(rows), 5, 3);
+    for (size_t i = 0; i < output.size(); i++) EXPECT_NEAR(output[i], expected[i], 1e-4);
+  }
+}
+
+TEST(EmulatedEngine, AProductOfTwoInputs) {
+  auto engine = MakeEmulatedEngine(Specs());
+  auto slice = (*engine)->MakeSlice({"s", "g", 1e6, 1, 4096, 4096}, {});
+  const auto a = Numbers(12, 1), b = Numbers(20, -2);
+  const ModelCard& card = (*engine)->models()[1];
+  std::vector<std::byte> inputs(card.InputBytes(1));
+  std::memcpy(inputs.data(), a.data(), 48);
+  std::memcpy(inputs.data() + 64, b.data(), 80);
+  std::vector<float> output(15);
+  ASSERT_TRUE((*slice)->Run(1, 1, inputs, std::as_writable_bytes(std::span(output))));
+  const auto expected = Multiply({a.begin(), a.end()}, b, 3, 4, 5);
+  for (size_t i = 0; i < output.size(); i++) EXPECT_NEAR(output[i], expected[i], 1e-4);
+}
+
+TEST(CudaEngine, SaysWhatIsMissing) {
+  const auto engine = MakeCudaEngine(Specs());
+  if (engine) GTEST_SKIP() << "there is a GPU";
+  EXPECT_EQ(engine.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(engine.error().message, testing::StartsWith("engine cuda: "));
+}
+
+TEST(SliceThread, TakesOnlyWhatNamesItsOwnMemoryByItsKeyCellByCell) {
+  SliceLine line;
+  line.offer = {"s", "g", 1, 2, 1000, 500};
+  line.key = 77;
+  const CellLayout layout(line.offer);
+  line.memory = *SharedMemory::Create("slice", layout.Bytes());
+  auto engine = MakeEmulatedEngine(Specs());
+  Submission good;
+  good.key = 77;
+  good.input_offset = layout.Input(1);
+  good.output_offset = layout.Output(1);
+  good.input_bytes = 28;
+  good.output_bytes = 12;
+  const auto check = [&](auto change) {
+    Submission submission = good;
+    change(submission);
+    return CheckSubmission(line, (*engine)->models(), submission).has_value();
+  };
+  EXPECT_TRUE(check([](Submission&) {}));
+  EXPECT_FALSE(check([](Submission& s) { s.key = 78; }));
+  EXPECT_FALSE(check([](Submission& s) { s.model = 2; }));
+  EXPECT_FALSE(check([](Submission& s) { s.rows = 5; }));
+  EXPECT_FALSE(check([](Submission& s) { s.rows = 0; }));
+  EXPECT_FALSE(check([](Submission& s) { s.input_bytes = 29; }));
+  EXPECT_FALSE(check([](Submission& s) { s.input_offset += 64; }));
+  EXPECT_FALSE(check([&](Submission& s) { s.output_offset = layout.Output(0); }));
+  EXPECT_FALSE(check([&](Submission& s) { s.input_offset = layout.Stride() * 2; }));
+}
+
+TEST(CellLayout, CellsDoNotOverlap) {
+  for (const uint64_t input : {1, 63, 64, 4096, 5000})
+    for (const uint64_t output : {1, 100, 4096}) {
+      const CellLayout layout(SliceOffer{"s", "g", 1, 5, input, output});
+      for (uint32_t cell = 0; cell < 5; cell++) {
+        EXPECT_LE(layout.Input(cell) + input, layout.Output(cell));
+        EXPECT_LE(layout.Output(cell) + output, cell == 4 ? layout.Bytes() : layout.Input(cell + 1));
+      }
+    }
+}
+
+}  // namespace
+}  // namespace spillway::gateway

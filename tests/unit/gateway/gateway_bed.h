@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// A gateway in this process, on sockets in a folder of its own, and executors that come to it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include "api/listen.h"
+#include "gateway/client.h"
+#include "gateway/executor/executor.h"
+#include "gateway/server.h"
+
+namespace spillway::gateway {
+
+class GatewayBed {
+ public:
+  explicit GatewayBed(GatewayConfig config = Config()) {
+    static int number = 0;
+    folder = std::filesystem::temp_directory_path() /
+             ("spillway-gw-" + std::to_string(getpid()) + "-" + std::to_string(number++));
+    std::filesystem::create_directories(folder);
+    auto frames = api::ListenUnix(frames_path());
+    auto executors = api::ListenUnix(executors_path(), SOCK_SEQPACKET);
+    auto tcp = api::ListenTcp("127.0.0.1:0");
+    sockaddr_in bound{};
+    socklen_t length = sizeof(bound);
+    getsockname(*tcp, reinterpret_cast<sockaddr*>(&bound), &length);
+    tcp_address = "127.0.0.1:" + std::to_string(ntohs(bound.sin_port));
+    Listeners listeners;
+    listeners.frames.push_back({Descriptor(frames->fd), true});
+    listeners.frames.push_back({Descriptor(*tcp), false});
+    listeners.executors = Descriptor(executors->fd);
+    server = std::move(*Server::Create(std::move(config), std::move(listeners)));
+    files_.push_back(std::move(frames->file));
+    files_.push_back(std::move(executors->file));
+    thread_ = std::thread([this] { server->Run(); });
+  }
+  ~GatewayBed() { End(); }
+
+  // The gateway goes; what it held is freed.
+  void End() {
+    if (!thread_.joinable()) return;
+    server->Stop();
+    thread_.join();
+    server.reset();
+    files_.clear();
+    std::filesystem::remove_all(folder);
+  }
+
+  static GatewayConfig Config() {
+    GatewayConfig config;
+    config.broker.tenants = {{"alice"}, {"bob"}};
+    config.tokens = {"", "bobs-token"};
+    config.most_request = 1 << 20;
+    return config;
+  }
+
+  // Runs `look` on the server's thread.
+  template <class Look>
+  auto Ask(Look look) {
+    std::promise<decltype(look(*server))> answer;
+    server->Post([&] { answer.set_value(look(*server)); });
+    return answer.get_future().get();
+  }
+  // Until `holds` of the server does, on its thread.
+  template <class Holds>
+  void Until(Holds holds) {
+    while (!Ask([&](Server& s) { return holds(s); })) std::this_thread::yield();
+  }
+
+  Result<Client> Dial(const std::string& tenant = "alice", const std::string& token = "", bool tcp = false) {
+    return Client::Connect(tcp ? tcp_address : "unix:" + frames_path(), {tenant, token});
+  }
+  std::string frames_path() const { return (folder / "frames").string(); }
+  std::string executors_path() const { return (folder / "executors").string(); }
+  ExecutorOptions Executor(const std::string& name, uint32_t slices = 1, uint32_t cells = 2) const {
+    ExecutorOptions options;
+    options.gateway = executors_path();
+    options.name = name;
+    for (uint32_t i = 0; i < slices; i++)
+      options.slices.push_back({"s" + std::to_string(i), "gpu0", 1000, cells, 256 << 10, 256 << 10});
+    return options;
+  }
+
+  std::filesystem::path folder;
+  std::string tcp_address;
+  std::unique_ptr<Server> server;
+
+ private:
+  std::vector<api::SocketFile> files_;
+  std::thread thread_;
+};
+
+}  // namespace spillway::gateway

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gateway's loop with real sockets, windows and executors, all in this process.
+#include "gateway/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstring>
+
+#include "gateway/executor/program_slice.h"
+#include "gateway_bed.h"
+
+namespace spillway::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+std::unique_ptr<Engine> EchoEngine() {
+  ModelSpec spec;
+  spec.name = "echo";
+  spec.kind = ModelSpec::Kind::kEcho;
+  spec.k = 64;
+  spec.most_rows = 2048;
+  return std::move(*MakeEmulatedEngine({spec}));
+}
+
+std::vector<std::byte> Pattern(size_t bytes, int seed = 0) {
+  std::vector<std::byte> pattern(bytes);
+  for (size_t i = 0; i < bytes; i++) pattern[i] = static_cast<std::byte>(i * 7 + static_cast<size_t>(seed));
+  return pattern;
+}
+
+ModelCard ProgramModel() {
+  ModelCard card;
+  card.name = "program";
+  card.inputs = {{"x", DataType::kU8, {-1, 8}}};
+  card.outputs = {{"y", DataType::kU8, {-1, 8}}};
+  card.most_rows = 4;
+  return card;
+}
+
+struct Served {
+  GatewayBed bed;
+  std::unique_ptr<Engine> engine = EchoEngine();
+  Executor executor;
+  explicit Served(GatewayConfig config = GatewayBed::Config())
+      : bed(std::move(config)), executor(bed.Executor("host"), *engine) {
+    const auto joined = executor.Join();
+    EXPECT_TRUE(joined) << joined.error().message;
+  }
+};
+
+TEST(Server, AnswersOverTcpAndUnix) {
+  Served served;
+  for (const bool tcp : {false, true}) {
+    auto client = served.bed.Dial("alice", "", tcp);
+    ASSERT_TRUE(client) << client.error().message;
+    const auto model = client->Describe("echo");
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_TRUE(model->ready);
+    for (const uint32_t rows : {1u, 2u, 2048u}) {
+      const auto input = Pattern(rows * 64, static_cast<int>(rows));
+      const auto result = client->Infer(model->index, rows, input);
+      ASSERT_TRUE(result) << result.error().message;
+      EXPECT_EQ(result->status, Status::kOk) << result->message;
+      EXPECT_EQ(result->outputs, input);
+    }
+  }
+}
+
+TEST(Server, AnswersThroughAWindowWithoutACopyOnTheClientsSide) {
+  Served served;
+  auto client = served.bed.Dial();
+  ASSERT_TRUE(client);
+  const auto model = client->Describe("echo");
+  ASSERT_TRUE(client->OpenWindow(1 << 20, 8));
+  const auto in = client->Allocate(64 << 10), out = client->Allocate(64 << 10);
+  ASSERT_TRUE(in && out);
+  for (int round = 0; round < 20; round++) {
+    const auto input = Pattern(64 << 10, round);
+    std::memcpy(client->window().data() + *in, input.data(), input.size());
+    const auto result = client->InferInWindow(model->index, 1024, *in, 64 << 10, *out, 64 << 10);
+    ASSERT_TRUE(result) << result.error().message;
+    ASSERT_EQ(result->status, Status::kOk) << result->message;
+    EXPECT_EQ(std::memcmp(client->window().data() + *out, input.data(), input.size()), 0);
+  }
+}
+
+TEST(Server, ManyAtOnceThroughAWindowAreAllAnswered) {
+  Served served;
+  auto client = served.bed.Dial();
+  const auto model = client->Describe("echo");
+  ASSERT_TRUE(client->OpenWindow(64 * 128, 64));
+  std::vector<int> answers(500, 0);
+  uint64_t asked = 0, answered = 0;
+  while (answered < answers.size()) {
+    Submission submission;
+    submission.id = asked;
+    submission.input_offset = (asked % 64) * 128;
+    submission.input_bytes = 64;
+    submission.output_offset = submission.input_offset + 64;
+    submission.output_bytes = 64;
+    submission.model = model->index;
+    if (asked < answers.size() && client->Submit(submission)) {
+      asked++;
+      continue;
+    }
+    const auto completion = client->Wait(60s);
+    ASSERT_TRUE(completion && *completion);
+    EXPECT_EQ((*completion)->status, 0u);
+    answers[(*completion)->id]++;
+    answered++;
+  }
+  EXPECT_THAT(answers, testing::Each(1));
+}
+
+TEST(Server, AnotherClientsWindowCannotBeNamed) {
+  Served served;
+  auto alice = served.bed.Dial();
+  auto bob = served.bed.Dial("bob", "bobs-token");
+  ASSERT_TRUE(alice && bob);
+  const auto model = alice->Describe("echo");
+  ASSERT_TRUE(alice->OpenWindow(4096) && bob->OpenWindow(4096));
+  // Bob's library would say his own key: a raw channel says Alice's.
+  const auto result = bob->InferInWindow(model->index, 1, 4096 - 32, 64, 0, 64);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->status, Status::kDenied) << "beyond his window";
+  EXPECT_NE(alice->key(), bob->key());
+  served.bed.Ask([&](Server& server) {
+    EXPECT_EQ(server.broker().counts().answers[1][0], 0u);
+    return 0;
+  });
+}
+
+TEST(Server, WrongTokensAndStrangersAreShown) {
+  Served served;
+  EXPECT_THAT(served.bed.Dial("bob", "wrong").error().message, HasSubstr("no such tenant, or not its token"));
+  EXPECT_THAT(served.bed.Dial("carol").error().message, HasSubstr("no such tenant"));
+  auto client = served.bed.Dial();
+  EXPECT_THAT(client->Describe("other").error().message, HasSubstr("no executor has a model other"));
+}
+
+TEST(Server, BadRequestsGetTheirErrorAndTheConnectionGoesOn) {
+  Served served;
+  auto client = served.bed.Dial();
+  const auto model = client->Describe("echo");
+  const auto input = Pattern(64);
+  EXPECT_EQ(client->Infer(99, 1, input)->status, Status::kNoModel);
+  EXPECT_EQ(client->Infer(model->index, 2, input)->status, Status::kBadRequest);
+  EXPECT_EQ(client->Infer(model->index, 0, input)->status, Status::kBadRequest);
+  EXPECT_EQ(client->Infer(model->index, 1, {})->status, Status::kBadRequest);
+  EXPECT_EQ(client->Infer(model->index, 1, input)->status, Status::kOk);
+}
+
+// What a peer without manners sends, and what comes back until the gateway closes.
+std::string Raw(const GatewayBed& bed, const std::string& bytes) {
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, bed.frames_path().c_str());
+  EXPECT_EQ(connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  shutdown(socket.get(), SHUT_WR);
+  std::string got;
+  char buffer[4096];
+  for (ssize_t n; (n = recv(socket.get(), buffer, sizeof(buffer), 0)) > 0;)
+    got.append(buffer, static_cast<size_t>(n));
+  return got;
+}
+
+std::string Hello() {
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(FrameType::kHello);
+  return EncodeFrame(header, "alice\n");
+}
+
+TEST(Server, MalformedAndTruncatedFramesEndTheirConnectionAlone) {
+  Served served;
+  auto bystander = served.bed.Dial();
+  const auto model = bystander->Describe("echo");
+  EXPECT_THAT(Raw(served.bed, "GET / HTTP/1.1\r\nHost: x\r\n\r\n........"), HasSubstr("not a frame"));
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(FrameType::kInfer);
+  header.data_bytes = uint64_t{1} << 60;
+  EXPECT_THAT(Raw(served.bed, Hello() + EncodeFrame(header, "")), HasSubstr("expected at most 1048576"));
+  header.data_bytes = 64;
+  EXPECT_THAT(Raw(served.bed, EncodeFrame(header, "")), HasSubstr("expected a hello first"));
+  header.type = 99;
+  header.data_bytes = 0;
+  EXPECT_THAT(Raw(served.bed, Hello() + EncodeFrame(header, "meta") + EncodeFrame(header, "")),
+              HasSubstr("frame of type 99 is none"));
+  // Every way to cut a good request short.
+  InferMeta infer;
+  infer.model = model->index;
+  header.type = static_cast<uint8_t>(FrameType::kInfer);
+  header.data_bytes = 64;
+  const std::string whole = Hello() + EncodeFrame(header, MetaBytes(infer)) + std::string(64, 'x');
+  for (size_t cut = 1; cut < whole.size(); cut += 3) Raw(served.bed, whole.substr(0, cut));
+  EXPECT_EQ(bystander->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
+  served.bed.Until([](Server& server) { return server.counts().sessions == 1; });
+  EXPECT_EQ(served.bed.Ask([](Server& server) { return server.broker().memory_held(); }), 0u);
+}
+
+TEST(Server, FullMemoryIsBusyBeforeTheDataIsKept) {
+  GatewayConfig config = GatewayBed::Config();
+  config.broker.memory = 1000;
+  Served served(config);
+  auto client = served.bed.Dial();
+  const auto model = client->Describe("echo");
+  const auto result = client->Infer(model->index, 100, Pattern(6400));
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->status, Status::kBusy);
+  EXPECT_GT(result->retry_after.count(), 0);
+  EXPECT_EQ(client->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
+}
+
+TEST(Server, AnExecutorThatDiesWithARequestHasItPlacedAgain) {
+  GatewayBed bed;
+  ProgramSlice::Options options{bed.executors_path(), "first", ProgramModel()};
+  auto first = ProgramSlice::Join(options);
+  ASSERT_TRUE(first) << first.error().message;
+  auto client = bed.Dial();
+  const auto model = client->Describe("program");
+  ASSERT_TRUE(model);
+  auto asked = std::async(std::launch::async, [&] { return client->Infer(model->index, 1, Pattern(8)); });
+  ASSERT_TRUE(first->Take(60s));
+  options.name = "second";
+  auto second = ProgramSlice::Join(options);
+  ASSERT_TRUE(second) << second.error().message;
+  *first = ProgramSlice();  // dies with the request in hand
+  const auto taken = second->Take(60s);
+  ASSERT_TRUE(taken && *taken);
+  EXPECT_EQ(std::memcmp((*taken)->inputs.data(), Pattern(8).data(), 8), 0);
+  ASSERT_TRUE(second->Answer(Pattern(8, 1)));
+  const auto result = asked.get();
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->status, Status::kOk) << result->message;
+  EXPECT_EQ(result->outputs, Pattern(8, 1));
+}
+
+TEST(Server, ASecondDeathIsToldAndAnExecutorsErrorPassedOn) {
+  GatewayBed bed;
+  ProgramSlice::Options options{bed.executors_path(), "program", ProgramModel()};
+  auto client = bed.Dial();
+  auto program = ProgramSlice::Join(options);
+  ASSERT_TRUE(program);
+  const auto model = client->Describe("program");
+  auto asked = std::async(std::launch::async, [&] { return client->Infer(model->index, 1, Pattern(8)); });
+  for (int death = 0; death < 2; death++) {
+    ASSERT_TRUE(program->Take(60s));
+    *program = ProgramSlice();
+    bed.Until([](Server& server) { return server.counts().executors == 0; });
+    program = ProgramSlice::Join(options);
+    ASSERT_TRUE(program) << program.error().message;
+  }
+  EXPECT_EQ(asked.get()->status, Status::kExecutorLost);
+  asked = std::async(std::launch::async, [&] { return client->Infer(model->index, 1, Pattern(8)); });
+  ASSERT_TRUE(program->Take(60s));
+  program->Refuse("out of paper");
+  const auto result = asked.get();
+  EXPECT_EQ(result->status, Status::kFailed);
+  EXPECT_EQ(result->message, "out of paper");
+}
+
+TEST(Server, OneTenantsDataIsGoneFromASliceBeforeAnothersComes) {
+  GatewayBed bed;
+  ProgramSlice::Options options{bed.executors_path(), "program", ProgramModel()};
+  options.cells = 1;
+  auto program = ProgramSlice::Join(options);
+  auto alice = bed.Dial();
+  auto bob = bed.Dial("bob", "bobs-token");
+  ASSERT_TRUE(program && alice && bob);
+  const auto model = alice->Describe("program");
+  auto asked = std::async(std::launch::async,
+                          [&] { return alice->Infer(model->index, 4, std::vector(32, std::byte{0xAA})); });
+  ASSERT_TRUE(*program->Take(60s));
+  ASSERT_TRUE(program->Answer(std::vector(32, std::byte{0xAA})));
+  ASSERT_EQ(asked.get()->status, Status::kOk);
+  asked = std::async(std::launch::async,
+                     [&] { return bob->Infer(model->index, 1, std::vector(8, std::byte{0xBB})); });
+  const auto taken = program->Take(60s);
+  ASSERT_TRUE(taken && *taken);
+  // The cell beyond Bob's own 8 bytes, inputs and outputs: what Alice left would be here.
+  for (size_t i = 8; i < 64 + 32; i++) EXPECT_EQ((*taken)->inputs.data()[i], std::byte{0}) << i;
+  program->Refuse("enough");
+  asked.get();
+}
+
+TEST(Server, WhenTheGatewayGoesClientsAndExecutorsSeeIt) {
+  auto bed = std::make_unique<GatewayBed>();
+  auto engine = EchoEngine();
+  Executor executor(bed->Executor("host"), *engine);
+  ASSERT_TRUE(executor.Join());
+  auto client = bed->Dial();
+  const auto model = client->Describe("echo");
+  auto in_window = bed->Dial();
+  ASSERT_TRUE(in_window->OpenWindow(4096));
+  const int stop = eventfd(0, EFD_CLOEXEC);
+  bed->End();
+  EXPECT_TRUE(executor.Serve(stop)) << "the gateway's end was not noticed";
+  EXPECT_TRUE(executor.Costs().empty()) << "slices are freed";
+  EXPECT_EQ(client->Infer(model->index, 1, Pattern(64)).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(in_window->InferInWindow(model->index, 1, 0, 64, 64, 64).error().code, ErrorCode::kUnavailable);
+  close(stop);
+}
+
+TEST(Server, AnExecutorThatLiesIsRefusedWithTheReason) {
+  GatewayBed bed;
+  auto engine = EchoEngine();
+  ExecutorOptions options = bed.Executor("host");
+  options.slices[0].input_bytes = 100;  // the model's rows need more
+  const auto joined = Executor(options, *engine).Join();
+  ASSERT_FALSE(joined);
+  EXPECT_THAT(joined.error().message, HasSubstr("do not fit into a cell"));
+}
+
+TEST(Server, WhatAClientAskedDiesWithIt) {
+  GatewayBed bed;
+  ProgramSlice::Options options{bed.executors_path(), "program", ProgramModel()};
+  options.cells = 1;
+  auto program = ProgramSlice::Join(options);
+  auto stays = bed.Dial();
+  const auto model = stays->Describe("program");
+  {
+    auto leaves = bed.Dial();
+    ASSERT_TRUE(leaves->OpenWindow(4096));
+    for (uint64_t i = 0; i < 3; i++) {
+      Submission submission;
+      submission.id = i;
+      submission.input_bytes = submission.output_offset = submission.output_bytes = 8;
+      submission.model = model->index;
+      ASSERT_TRUE(leaves->Submit(submission));
+    }
+    ASSERT_TRUE(*program->Take(60s));
+    bed.Until([](Server& server) { return server.broker().queued() == 2; });
+  }
+  bed.Until([](Server& server) { return server.broker().queued() == 0; });
+  ASSERT_TRUE(program->Answer(Pattern(8)));
+  bed.Until([](Server& server) { return server.broker().running() == 0; });
+  EXPECT_EQ(bed.Ask([](Server& server) { return server.broker().counts().late_completions; }), 1u);
+}
+
+}  // namespace
+}  // namespace spillway::gateway

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/v2.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace spillway::gateway {
+namespace {
+
+using testing::HasSubstr;
+
+// The example of the protocol's own text: two inputs, of which one is small integers.
+ModelCard Model() {
+  ModelCard card;
+  card.name = "mymodel";
+  card.inputs = {{"input0", DataType::kU32, {2, 2}}, {"input1", DataType::kBool, {3}}};
+  card.outputs = {{"output0", DataType::kF32, {3, 2}}};
+  return card;
+}
+ModelCard Batched() {
+  ModelCard card;
+  card.name = "rows";
+  card.inputs = {{"input", DataType::kF32, {-1, 2}}};
+  card.outputs = {{"output", DataType::kI8, {-1, 1}}};
+  card.most_rows = 3;
+  return card;
+}
+
+constexpr const char* kRequest = R"({"id": "42", "inputs": [
+  {"name": "input0", "shape": [2, 2], "datatype": "UINT32", "data": [1, 2, 3, 4]},
+  {"name": "input1", "shape": [3], "datatype": "BOOL", "data": [true, false, true]}],
+  "outputs": [{"name": "output0"}]})";
+
+std::string ErrorOf(const ModelCard& card, const std::string& body, std::optional<uint64_t> json = {}) {
+  const auto request = ParseV2Request(card, body, json);
+  EXPECT_FALSE(request) << body;
+  return request ? "" : request.error().message;
+}
+std::string With(const std::string& input) { return "{\"inputs\": [" + input + "]}"; }
+
+TEST(V2, ReadsTheProtocolsExample) {
+  const auto request = ParseV2Request(Model(), kRequest, {});
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->id, "42");
+  ASSERT_EQ(request->inputs.size(), 64u + 3u);
+  uint32_t numbers[4];
+  std::memcpy(numbers, request->inputs.data(), sizeof(numbers));
+  EXPECT_THAT(numbers, testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(request->inputs[64], std::byte{1});
+  EXPECT_EQ(request->inputs[65], std::byte{0});
+}
+
+TEST(V2, NestedAndFlatDataAreTheSame) {
+  const std::string entry = R"({"name": "input", "shape": [2, 2], "datatype": "FP32", "data": )";
+  const auto flat = ParseV2Request(Batched(), With(entry + "[1, 2, 3.5, 4]}"), {});
+  const auto nested = ParseV2Request(Batched(), With(entry + "[[1, 2], [3.5, 4]]}"), {});
+  ASSERT_TRUE(flat && nested);
+  EXPECT_EQ(flat->inputs, nested->inputs);
+  EXPECT_EQ(flat->rows, 2);
+}
+
+TEST(V2, BinaryTensorsComeInTheRequestsOrder) {
+  const std::string json = R"({"inputs": [
+    {"name": "input1", "shape": [3], "datatype": "BOOL", "parameters": {"binary_data_size": 3}},
+    {"name": "input0", "shape": [2, 2], "datatype": "UINT32", "parameters": {"binary_data_size": 16}}]})";
+  std::string body = json + std::string("\1\0\1", 3) + std::string(16, 'x');
+  const auto request = ParseV2Request(Model(), body, json.size());
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->inputs[0], std::byte{'x'});
+  EXPECT_EQ(request->inputs[64], std::byte{1});
+  EXPECT_THAT(ErrorOf(Model(), body + "y", json.size()), HasSubstr("1 bytes are left"));
+  body.pop_back();
+  EXPECT_THAT(ErrorOf(Model(), body, json.size()), HasSubstr("expected 16 bytes behind the JSON, got 15"));
+  EXPECT_THAT(ErrorOf(Model(), body, body.size() + 1), HasSubstr("Inference-Header-Content-Length"));
+}
+
+TEST(V2, EveryWrongThingHasItsName) {
+  const auto fp32 = [](const char* shape, const char* data, const char* type = "FP32") {
+    return With(std::string(R"({"name": "input", "shape": )") + shape + R"(, "datatype": ")" + type +
+                R"(", "data": )" + data + "}");
+  };
+  EXPECT_THAT(ErrorOf(Batched(), "{"), HasSubstr("expected a JSON object"));
+  EXPECT_THAT(ErrorOf(Batched(), "[]"), HasSubstr("expected a JSON object"));
+  EXPECT_THAT(ErrorOf(Batched(), "{}"), HasSubstr("inputs: expected a list"));
+  EXPECT_THAT(ErrorOf(Batched(), "{\"inputs\": []}"), HasSubstr("input input: missing"));
+  EXPECT_THAT(ErrorOf(Batched(), With("3")), HasSubstr("expected a tensor's name"));
+  EXPECT_THAT(ErrorOf(Batched(), With(R"({"name": "other"})")),
+              HasSubstr("no input of that name, expected input"));
+  EXPECT_THAT(ErrorOf(Batched(), fp32("[1, 2]", "[1, 2]", "INT8")), HasSubstr("expected datatype FP32"));
+  for (const char* shape : {"[1, 3]", "[2]", "[0, 2]", "[4, 2]", "[1.5, 2]", "\"[1, 2]\"", "[-1, 2]"})
+    EXPECT_THAT(ErrorOf(Batched(), fp32(shape, "[1, 2]")),
+                HasSubstr("expected shape [-1,2] with 1 to 3 rows"));
+  for (const char* data : {"[1]", "[1, 2, 3]", "[1, \"2\"]", "[1, null]", "[1, true]", "[[1], [1e99]]"})
+    EXPECT_THAT(ErrorOf(Batched(), fp32("[1, 2]", data)), HasSubstr("expected 2 values of FP32")) << data;
+  EXPECT_THAT(ErrorOf(Batched(), fp32("[1, 2]", "7")), HasSubstr("expected data"));
+}
+
+TEST(V2, IntegersKeepTheirRange) {
+  ModelCard card = Batched();
+  card.inputs = {{"input", DataType::kI8, {2}}};
+  const auto request = [](const char* data) {
+    return With(std::string(R"({"name": "input", "shape": [2], "datatype": "INT8", "data": )") + data + "}");
+  };
+  EXPECT_TRUE(ParseV2Request(card, request("[-128, 127]"), {}));
+  EXPECT_FALSE(ParseV2Request(card, request("[-129, 0]"), {}));
+  EXPECT_FALSE(ParseV2Request(card, request("[0, 128]"), {}));
+  EXPECT_FALSE(ParseV2Request(card, request("[0, 1.0]"), {}));
+}
+
+TEST(V2, DeepNestingIsRefusedNotFollowed) {
+  const std::string deep = std::string(5000, '[') + std::string(5000, ']');
+  EXPECT_THAT(ErrorOf(Batched(), With(R"({"name": "input", "shape": [1, 2], "datatype": "FP32", "data": )" +
+                                      deep + "}")),
+              HasSubstr("expected 2 values"));
+}
+
+TEST(V2, AnswersAsJsonOrBinaryAsAsked) {
+  const float values[] = {0.5f, 1, 2, 3, 4, 5};
+  const auto outputs = std::as_bytes(std::span(values));
+  auto request = ParseV2Request(Model(), kRequest, {});
+  const V2Response json = MakeV2Response(Model(), *request, outputs);
+  EXPECT_FALSE(json.json_bytes);
+  const auto parsed = nlohmann::json::parse(json.body);
+  EXPECT_EQ(parsed["id"], "42");
+  EXPECT_EQ(parsed["outputs"][0]["shape"], (std::vector<int>{3, 2}));
+  EXPECT_EQ(parsed["outputs"][0]["data"], (std::vector<double>{0.5, 1, 2, 3, 4, 5}));
+  request->outputs[0].binary = true;
+  const V2Response binary = MakeV2Response(Model(), *request, outputs);
+  ASSERT_TRUE(binary.json_bytes);
+  EXPECT_EQ(nlohmann::json::parse(
+                binary.body.substr(0, *binary.json_bytes))["outputs"][0]["parameters"]["binary_data_size"],
+            24);
+  EXPECT_EQ(std::memcmp(binary.body.data() + *binary.json_bytes, values, 24), 0);
+}
+
+TEST(V2, OutputsAndTimeoutsAreChecked) {
+  const std::string head =
+      R"({"inputs": [{"name": "input", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}], )";
+  EXPECT_THAT(ErrorOf(Batched(), head + R"("outputs": [{"name": "x"}]})"),
+              HasSubstr("no output of that name"));
+  EXPECT_THAT(ErrorOf(Batched(), head + R"("parameters": {"timeout": -1}})"), HasSubstr("microseconds"));
+  const auto good =
+      ParseV2Request(Batched(), head + R"("parameters": {"timeout": 1500, "binary_data_output": true}})", {});
+  ASSERT_TRUE(good) << good.error().message;
+  EXPECT_EQ(good->timeout, std::chrono::microseconds(1500));
+  EXPECT_TRUE(good->outputs[0].binary);
+}
+
+}  // namespace
+}  // namespace spillway::gateway
