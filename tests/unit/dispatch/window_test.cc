@@ -77,6 +77,19 @@ TEST_F(Windows, CreditsComeBackLapAfterLap) {
   EXPECT_GT(put, 50u * 40);
 }
 
+TEST_F(Windows, WhatABurstTookBeyondTheGrantGoesBack) {
+  auto window = OpenWindow();
+  auto producer = Map(*window);
+  const std::vector<Event> burst(48, MakeEvent(0, 1, 5));
+  for (int lap = 0; lap < 50; lap++) {
+    EXPECT_EQ(producer->Enqueue(burst), 48u);
+    EXPECT_EQ(producer->Enqueue(burst), 16u);
+    size_t got = 0;
+    for (size_t more = 1; more > 0; got += more) more = Take(*worker_, 32).size();
+    EXPECT_EQ(got, 64u);
+  }
+}
+
 TEST_F(Windows, ProducersWithARingEachShareTheCredits) {
   auto window = OpenWindow(3);
   std::vector<std::unique_ptr<RemoteProducer>> producers;
