@@ -67,6 +67,7 @@ class Client {
       Send(due);
       due += std::chrono::nanoseconds(static_cast<int64_t>(random_.Exponential() / load_.rate_rps * 1e9));
     }
+    outcome_.answered_by_end = outcome_.answered;
     // Stragglers count; what takes as long as the run is lost.
     const auto last = Clock::now() + std::min<std::chrono::nanoseconds>(load_.duration, 500ms);
     while (outcome_.answered < outcome_.sent && Clock::now() < last)

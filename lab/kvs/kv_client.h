@@ -24,6 +24,7 @@ struct KvLoad {
 
 struct KvOutcome {
   uint64_t sent = 0, answered = 0, wrong = 0;  // wrong: the value was not what the store holds
+  uint64_t answered_by_end = 0;                // of the sending
   double p50_us = 0, p99_us = 0;               // of what was answered, from the time it was due
   double behind_us = 0;                        // p99 of how late the client itself sent
 };
