@@ -79,7 +79,7 @@ report::Document RunSchedBench(const scheduler::NodeList& nodes, const scheduler
     const auto draw = [&state](size_t below) {
       return static_cast<size_t>(spw_mix64(state += 0x9e3779b97f4a7c15ULL) % below);
     };
-    for (int i = 0; i < options.decisions; ++i) {
+    for (int i = 0; i < options.decisions && !there.empty(); ++i) {
       const size_t gone = draw(there.size());
       cluster.Remove(there[gone]);
       unused.push_back(there[gone]);

@@ -57,7 +57,10 @@ void Consolidator::Search(std::vector<JobId>& waiting, double cost, int aside) {
   double rest = 0;
   for (const JobId id : waiting) rest += CostOf(id);
   if (cost + rest >= best_cost_ - kEpsilon || effort_left_ <= 0) return;
-  const auto moves = static_cast<int64_t>(plan_.size() + waiting.size()) - (newcomer_ == kNobody ? 0 : 1);
+  auto moves = static_cast<int64_t>(plan_.size() + waiting.size());
+  if (newcomer_ != kNobody &&
+      (Moved(newcomer_) || std::find(waiting.begin(), waiting.end(), newcomer_) != waiting.end()))
+    --moves;
   if (moves > policy_.budget - moves_) return;
   if (waiting.empty()) {
     best_cost_ = cost;

@@ -41,6 +41,12 @@ std::vector<Kind> UsualKinds(const std::vector<Job>& jobs, double coverage) {
 JobMix::JobMix(const std::vector<Job>& jobs, int models) {
   const std::vector<Kind> kinds = UsualKinds(jobs, kCoverage);
   kinds_ = kinds.size();
+  double with_gpus = 0, choosy = 0;
+  for (const Job& job : jobs) {
+    with_gpus += job.gpus > 0 ? 1 : 0;
+    choosy += job.gpus > 0 && job.models != 0 ? 1 : 0;
+  }
+  if (with_gpus > 0) choosy_ = choosy / with_gpus;
   std::vector<int> levels = {kWholeGpu};
   for (const Kind& kind : kinds) {
     cpu_steps_.push_back(kind.cpu_milli);

@@ -24,6 +24,8 @@ class JobMix {
   [[nodiscard]] double Fragmentation(int model, int free_cpu, const int16_t* free, int gpus) const;
 
   [[nodiscard]] size_t kinds() const { return kinds_; }
+  // Of all jobs that ask for GPUs, the share that asks for certain models.
+  [[nodiscard]] double choosy() const { return choosy_; }
 
  private:
   // By model and by how much CPU is free: `useless` kinds take nothing there. `tail[l]`: the share of kinds
@@ -37,6 +39,7 @@ class JobMix {
   const Row& RowFor(int model, int free_cpu) const;
 
   size_t kinds_ = 0;
+  double choosy_ = 0;
   std::vector<int> cpu_steps_;                         // ascending
   std::array<uint16_t, kWholeGpu + 1> level_of_ = {};  // of free milli
   std::vector<Row> rows_;                              // [model][CPU step]

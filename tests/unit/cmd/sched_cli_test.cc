@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spillway sched` as its users meet it, on lists of its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+class SchedCli : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_.Write("openb_node_list_gpu_node.csv",
+                  "sn,cpu_milli,memory_mib,gpu,model\na,64000,262144,2,T4\nb,96000,393216,8,G2\n");
+    std::string jobs = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n";
+    for (int i = 0; i < 40; ++i) {
+      const std::string n = std::to_string(i);
+      jobs += "p" + n + ",2000,1024,1," +
+              (i % 3 == 0   ? "1000"
+               : i % 3 == 1 ? "470"
+                            : "230") +
+              ",," + n + "00," + n + "900\n";
+    }
+    folder_.Write("openb_pod_list_tiny.csv", jobs);
+    folder_.Write("untimed.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,1,1,500\n");
+    folder_.Write("c.yaml",
+                  "cluster:\n  isolation: gpu\n  nodes:\n    - {name: n, count: 2, model: T4}\n"
+                  "  jobs:\n    - {name: j, node: n-1, milli: 300, tenant: red}\n");
+  }
+  testing::Outcome Run(std::vector<std::string> words) const {
+    words.insert(words.begin(), {SPILLWAY, "sched"});
+    return testing::RunProgram(words);
+  }
+  testing::Outcome Replay(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"replay", "--data", folder_.File("")});
+    return Run(words);
+  }
+  void ExpectRefused(const testing::Outcome& outcome, const std::string& why) const {
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+
+  testing::Folder folder_;
+};
+
+TEST_F(SchedCli, ReplaysPlacementWithARowPerPolicy) {
+  const auto outcome = Replay({"--experiment", "placement", "--list", "tiny", "--seeds", "2", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json document = json::parse(outcome.out);
+  ASSERT_EQ(document["rows"].size(), 5u);
+  EXPECT_EQ(document["rows"][0]["policy"], "spillway");
+  EXPECT_EQ(document["rows"][0]["seeds"], 2);
+  EXPECT_GT(document["rows"][0]["alloc_pct_at_130"], 80);
+  EXPECT_LE(document["rows"][0]["alloc_pct_at_100"], 100);
+  EXPECT_EQ(Replay({"--list", "tiny", "--seeds", "2", "--json"}).out, outcome.out) << "the same every time";
+}
+
+TEST_F(SchedCli, ReplaysGpuHoursWithEveryBaselineAndARule) {
+  const auto outcome = Replay({"--experiment", "gpu-hours", "--list", "tiny", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json rows = json::parse(outcome.out)["rows"];
+  ASSERT_EQ(rows.size(), 18u) << "three rules, six policies";
+  EXPECT_EQ(rows[5]["policy"], "spillway");
+  EXPECT_EQ(rows[5]["shares"], "exact");
+  EXPECT_LE(rows[5]["gpu_hours"], rows[3]["gpu_hours"]);
+  EXPECT_TRUE(rows[5].contains("saved_vs_first_fit_pct"));
+}
+
+TEST_F(SchedCli, WritesAReport) {
+  const std::string folder = folder_.File("out");
+  const auto outcome = Replay({"--list", "tiny", "--seeds", "1", "--out", folder});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr(folder + "/report.html"));
+}
+
+TEST_F(SchedCli, RefusesListsItCannotUse) {
+  ExpectRefused(Replay({"--list", "nope"}), "expected a file, or a list in ");
+  ExpectRefused(Replay({"--list", "nope"}), ": tiny");
+  ExpectRefused(Replay({"--list", folder_.File("missing.csv")}), "missing.csv:1: expected");
+  ExpectRefused(Replay({"--list", folder_.File("c.yaml")}), "c.yaml");
+  ExpectRefused(Run({"replay", "--data", "/nowhere"}), "--data /nowhere: expected a folder");
+  ExpectRefused(Replay({"--experiment", "gpu-hours", "--list", folder_.File("untimed.csv")}),
+                "expected columns creation_time and deletion_time");
+  EXPECT_EQ(Replay({"--experiment", "nothing"}).exit_code, 2);
+  EXPECT_EQ(Replay({"--seeds", "0"}).exit_code, 2);
+}
+
+TEST_F(SchedCli, PlacesAJobAndSaysWhy) {
+  const auto own = Run(
+      {"place", folder_.File("c.yaml"), "--milli", "300", "--tenant", "red", "--objective", "fewest-gpus"});
+  EXPECT_EQ(own.out, "n-1 GPU 0\n");
+  const auto other =
+      Run({"place", folder_.File("c.yaml"), "--milli", "300", "--tenant", "blue", "--explain"});
+  EXPECT_THAT(other.out, StartsWith("n-2 GPU 0\n"));
+  EXPECT_THAT(other.out, HasSubstr("another tenant has the room of 1."));
+  const auto nowhere = Run({"place", folder_.File("c.yaml"), "--gpus", "2"});
+  EXPECT_EQ(nowhere.exit_code, 1);
+  EXPECT_THAT(nowhere.out, HasSubstr("fits nowhere"));
+  ExpectRefused(Run({"place", folder_.File("c.yaml"), "--model", "A10"}), "--model A10: expected one of T4");
+  ExpectRefused(Run({"place", folder_.File("missing.yaml")}), "missing.yaml");
+}
+
+TEST_F(SchedCli, TellsTheGeometry) {
+  const json document = json::parse(Run({"mig", "--json"}).out);
+  EXPECT_EQ(document["ratios"]["multisets"], 37);
+  EXPECT_EQ(document["ratios"]["maximal"], 12);
+  EXPECT_EQ(document["ratios"]["maximal_placements"], 19);
+  EXPECT_THAT(Run({"mig", "--taken", "3g@4"}).out, HasSubstr("2g + 2g"));
+  ExpectRefused(Run({"mig", "--taken", "3g@2"}), "--taken 3g@2: expected PROFILE@SLICE");
+  ExpectRefused(Run({"mig", "--taken", "3g@4,1g@5"}), "--taken 1g@5: expected");
+  ExpectRefused(Run({"mig", "--model", "T4"}), "expected one that MIG divides");
+}
+
+}  // namespace
+}  // namespace spillway

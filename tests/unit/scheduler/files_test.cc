@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of nodes and jobs, and cluster files: what is understood, what is refused and how it says so.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scheduler/cluster_reader.h"
+#include "scheduler/trace_reader.h"
+
+namespace spillway::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kNodes =
+    "sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\nn1,96000,393216,8,G2\n";
+const std::string kJobs =
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,creation_time,deletion_time\n"
+    "p0,12000,16384,1,460,,LS,10,20\r\n"
+    "p1,6000,12288,0,0,,LS,11,30\n\n"
+    "p2,6000,12288,2,1000,G2|V100M32,LS,12,31\n";
+
+std::vector<GpuModel> Models() { return ParseNodeList(kNodes, "n.csv")->models; }
+
+std::string JobsError(const std::string& text) {
+  const auto list = ParseJobList(text, "j.csv", Models());
+  return list ? "accepted" : list.error().message;
+}
+
+TEST(NodeList, ReadsNodesAndModels) {
+  const auto list = ParseNodeList(kNodes, "n.csv");
+  ASSERT_TRUE(list) << list.error().message;
+  ASSERT_EQ(list->nodes.size(), 2u);
+  EXPECT_EQ(list->nodes[1].gpus, 8);
+  EXPECT_EQ(list->models[static_cast<size_t>(list->nodes[1].model)].name, "G2");
+  EXPECT_LT(list->models[0].speed, 1) << "a P100 is slower than a T4";
+}
+
+TEST(NodeList, RefusesWhatItCannotUse) {
+  EXPECT_EQ(ParseNodeList("sn,gpu\n", "n.csv").error().message,
+            "n.csv:1: expected a column cpu_milli in the first line");
+  EXPECT_THAT(ParseNodeList("sn,cpu_milli,memory_mib,gpu,model\nn0,1,1,17,T4\n", "n.csv").error().message,
+              HasSubstr("n.csv:2: gpu: expected a whole number from 0 to 16"));
+  EXPECT_THAT(ParseNodeList("sn,cpu_milli,memory_mib,gpu,model\n", "n.csv").error().message,
+              HasSubstr("expected one node at least"));
+  EXPECT_THAT(ParseNodeList("", "n.csv").error().message, HasSubstr("n.csv:1: expected a column"));
+  EXPECT_EQ(LoadNodeList("/nowhere.csv").error().code, ErrorCode::kBadInput);
+}
+
+TEST(JobList, ReadsJobsTimesAndModels) {
+  const auto list = ParseJobList(kJobs, "lists/j.csv", Models());
+  ASSERT_TRUE(list) << list.error().message;
+  EXPECT_EQ(list->name, "j");
+  EXPECT_TRUE(list->timed);
+  ASSERT_EQ(list->jobs.size(), 3u);
+  EXPECT_TRUE(list->jobs[0].job.Fractional());
+  EXPECT_EQ(list->jobs[0].leaves_s, 20);
+  EXPECT_EQ(list->jobs[1].job.TotalMilli(), 0);
+  EXPECT_EQ(list->jobs[2].job.TotalMilli(), 2000);
+  EXPECT_TRUE(list->jobs[2].job.Accepts(1));
+  EXPECT_FALSE(list->jobs[2].job.Accepts(0));
+}
+
+TEST(JobList, AModelThatNobodyHasIsNoModelAtAll) {
+  const auto list = ParseJobList("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1,1,1,1000,H100\n",
+                                 "j.csv", Models());
+  ASSERT_TRUE(list);
+  EXPECT_FALSE(list->timed);
+  for (const int model : {0, 1}) EXPECT_FALSE(list->jobs[0].job.Accepts(model));
+}
+
+TEST(JobList, ErrorsNameFileLineColumnAndWhatWasExpected) {
+  const std::string head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n";
+  EXPECT_EQ(JobsError(head + "p,1,1,1,1001\n"),
+            "j.csv:2: gpu_milli: expected a whole number from 1 to 1000, got \"1001\"");
+  EXPECT_EQ(JobsError(head + "p,1,1,1,0\n"),
+            "j.csv:2: gpu_milli: expected a whole number from 1 to 1000, got \"0\"");
+  EXPECT_THAT(JobsError(head + "p,1,1,1,100\np,x,1,1,100\n"), HasSubstr("j.csv:3: cpu_milli: expected"));
+  EXPECT_EQ(JobsError(head + "p,1,1\n"), "j.csv:2: expected 5 columns, got 3");
+  EXPECT_EQ(JobsError(head + "p,1,1,2,500\n"),
+            "j.csv:2: gpu_milli: expected 1000 of a job of 2 GPUs, got 500");
+  EXPECT_THAT(JobsError(head), HasSubstr("expected one job at least"));
+  EXPECT_EQ(JobsError("name\n"), "j.csv:1: expected a column cpu_milli in the first line");
+}
+
+const std::string kCluster =
+    "cluster:\n"
+    "  isolation: fraction\n"
+    "  models:\n"
+    "    - {name: G2, speed: 2, mig: true}\n"
+    "  nodes:\n"
+    "    - {name: a, count: 2, model: G2, gpus: 2, cpu_milli: 8000}\n"
+    "    - {name: b, model: T4}\n"
+    "  jobs:\n"
+    "    - {name: j, node: a-2, gpu: 1, start: 4, milli: 400, tenant: red}\n";
+
+std::string ClusterError(const std::string& text) {
+  const auto file = ParseClusterFile(text, "c.yaml");
+  return file ? "accepted" : file.error().message;
+}
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+TEST(ClusterFile, IsTheClusterWithItsJobs) {
+  const auto file = ParseClusterFile(kCluster, "c.yaml");
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->cluster.nodes().size(), 3u);
+  EXPECT_EQ(file->cluster.gpus(), 5);
+  EXPECT_EQ(file->cluster.gpus_on(), 1);
+  EXPECT_EQ(file->cluster.SpotOf(0), (Spot{1, 1, 4}));
+  EXPECT_EQ(file->cluster.models()[0].speed, 2);
+  EXPECT_NE(file->TenantOf("red"), file->TenantOf(""));
+  EXPECT_NE(file->TenantOf("red"), file->TenantOf("blue"));
+  EXPECT_EQ(file->cluster.Check(), "");
+}
+
+TEST(ClusterFile, ErrorsNameFileLineKeyAndWhatWasExpected) {
+  EXPECT_THAT(ClusterError("x: 1\n"), HasSubstr("c.yaml:1: unknown key \"x\""));
+  EXPECT_THAT(ClusterError(""), HasSubstr("c.yaml:1: "));
+  EXPECT_THAT(ClusterError("cluster: {nodes: []}\n"), HasSubstr("expected at least one node"));
+  EXPECT_THAT(ClusterError(Replaced(kCluster, "fraction", "some")),
+              HasSubstr("c.yaml:2: cluster.isolation: expected"));
+  EXPECT_THAT(ClusterError(Replaced(kCluster, "a-2", "c")),
+              HasSubstr("expected a node of this file, got \"c\""));
+  EXPECT_THAT(ClusterError(Replaced(kCluster, "start: 4", "start: 2")),
+              HasSubstr("expected a job that fits a-2"));
+  EXPECT_THAT(ClusterError(Replaced(kCluster, "gpu: 1", "gpu: 2")),
+              HasSubstr("expected a job that fits a-2"));
+  EXPECT_THAT(ClusterError(Replaced(kCluster, "name: b", "name: a-1")),
+              HasSubstr("expected a name of its own"));
+  EXPECT_THAT(ClusterError(kCluster + "    - {name: k, node: a-2, gpu: 1, start: 4, milli: 400}\n"),
+              HasSubstr("c.yaml:10: "));
+  EXPECT_THAT(ClusterError("cluster: [\n"), HasSubstr("expected YAML"));
+}
+
+TEST(Models, AreNamedByTheCluster) {
+  const std::vector<GpuModel> models = Models();
+  EXPECT_EQ(*ParseModels("G2", models), 2u);
+  EXPECT_EQ(*ParseModels("P100|G2", models), 3u);
+  EXPECT_EQ(*ParseModels("", models), 0u);
+  EXPECT_EQ(ParseModels("T4", models).error().message, "--model T4: expected one of P100, G2");
+}
+
+}  // namespace
+}  // namespace spillway::scheduler
