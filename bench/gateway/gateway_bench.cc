@@ -19,7 +19,7 @@ namespace {
 using nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kOutputs = 16;
+constexpr int64_t kOutputs = 4;
 constexpr int kLoads[] = {0, 80};
 
 struct Mode {

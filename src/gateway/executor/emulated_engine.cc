@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <tuple>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <tuple>
 
 #include "gateway/executor/engine.h"
 #include "gateway/executor/mlp.h"
