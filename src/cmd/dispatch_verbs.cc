@@ -16,8 +16,8 @@ namespace spillway::cmd {
 namespace {
 
 // Returns only if the program cannot be started.
-int Become(std::vector<std::string> words) {
-  words.insert(words.begin(), lab::ProgramFolder() + "/spillway-dispatch");
+int Become(const std::string& program, std::vector<std::string> words) {
+  words.insert(words.begin(), lab::ProgramFolder() + "/" + program);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -26,17 +26,18 @@ int Become(std::vector<std::string> words) {
   return kExitFailed;
 }
 
-void AddVerb(CLI::App& group, const char* name, const char* about, const char* own_name, Context& context) {
+void AddVerb(CLI::App& group, const char* name, const char* about, const char* program, const char* own_name,
+             Context& context) {
   CLI::App* verb = group.add_subcommand(name, about);
   verb->set_help_flag();
   verb->fallthrough(false);
   verb->allow_extras();
-  verb->callback([verb, own_name, &context] {
-    context.action = [verb, own_name, &context] {
+  verb->callback([verb, program, own_name, &context] {
+    context.action = [verb, program, own_name, &context] {
       std::vector<std::string> words = verb->remaining();
-      words.insert(words.begin(), own_name);
       if (context.json) words.insert(words.begin(), "--json");
-      return Become(std::move(words));
+      words.insert(words.begin(), own_name);
+      return Become(program, std::move(words));
     };
   });
 }
@@ -44,9 +45,12 @@ void AddVerb(CLI::App& group, const char* name, const char* about, const char* o
 }  // namespace
 
 void AddDispatchVerbs(CLI::App& bench, CLI::App& lab, Context& context) {
-  AddVerb(bench, "dispatch", "Events a second through the dispatcher, its latency, its peers", "bench",
+  AddVerb(bench, "dispatch", "Events a second through the dispatcher, its latency, its peers",
+          "spillway-dispatch", "bench", context);
+  AddVerb(lab, "kvs", "A key-value server behind rss, steal, dispatch and remote", "spillway-dispatch", "kvs",
           context);
-  AddVerb(lab, "kvs", "A key-value server behind rss, steal, dispatch and remote", "kvs", context);
+  AddVerb(bench, "gateway", "Requests through the four designs, with an idle and a busy host",
+          "spillway-executor", "bench", context);
 }
 
 }  // namespace spillway::cmd

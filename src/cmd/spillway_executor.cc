@@ -9,8 +9,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "bench/gateway/gateway_bench.h"
 #include "gateway/executor/executor.h"
 #include "gateway/executor/executor_config.h"
+#include "report/progress.h"
 
 namespace spillway::cmd {
 namespace {
@@ -35,13 +37,49 @@ int Serve(const gateway::ExecutorConfig& config) {
   return ran ? 0 : Exit(ran.error());
 }
 
+int Bench(const bench::GatewayBenchOptions& options, bool as_json) {
+  spdlog::set_level(spdlog::level::err);
+  report::Progress progress("bench gateway");
+  const auto document = bench::RunGatewayBench(
+      options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
+  if (!document) return Exit(document.error());
+  progress.Finish("done");
+  fmt::print("{}", as_json ? document->Dump() : bench::GatewayText(*document));
+  return 0;
+}
+
+// `spillway bench gateway`; a program of its own for oneDNN's sake.
+CLI::App* AddBenchVerb(CLI::App& app, bench::GatewayBenchOptions& options, bool& json) {
+  CLI::App* verb = app.add_subcommand("bench", "The four designs, with an idle and a busy host");
+  verb->add_flag("--json", json, "One JSON document to stdout instead of text");
+  verb->add_option("--rounds", options.rounds, "Rounds over all rows")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option_function<int>(
+          "--ms", [&options](int ms) { options.duration = std::chrono::milliseconds(ms); },
+          "Length of one measurement in milliseconds (300)")
+      ->check(CLI::Range(5, 100'000));
+  verb->add_option_function<size_t>(
+          "--bytes", [&options](size_t bytes) { options.bytes = bytes & ~size_t{3}; },
+          "Bytes of a request's input (65536)")
+      ->check(CLI::Range(size_t{64}, size_t{16} << 20));
+  verb->add_option("--kernel-us", options.kernel_us, "Microseconds that a slice takes for it")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  verb->add_flag("--quick", options.quick, "At most two rounds, a third of the time");
+  return verb;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("The host's side of a gateway: registers slices' memory, is rung, launches.",
                "spillway-executor");
   std::string config_file;
   bool check = false;
-  app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
+  auto* config_option = app.add_option("-c,--config", config_file, "Configuration (YAML)")->type_name("FILE");
   app.add_flag("--check", check, "Check the configuration and exit");
+  bench::GatewayBenchOptions bench_options;
+  bool json = false;
+  const CLI::App* bench_verb = AddBenchVerb(app, bench_options, json);
   app.set_version_flag("--version", "spillway-executor " SPILLWAY_VERSION);
   app.footer("Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
   try {
@@ -53,6 +91,11 @@ int Main(int argc, char** argv) {
   }
   spdlog::set_default_logger(spdlog::stderr_logger_mt("spillway-executor"));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+  if (bench_verb->parsed()) return Bench(bench_options, json);
+  if (config_option->empty()) {
+    fmt::print(stderr, "spillway-executor: expected --config FILE, or bench\n");
+    return 2;
+  }
   const auto config = gateway::LoadExecutorConfig(config_file);
   if (!config) return Exit(config.error());
   if (check) {

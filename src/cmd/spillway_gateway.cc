@@ -9,10 +9,13 @@
 #include <sys/socket.h>
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <thread>
 
+#include "agent/config.h"
 #include "api/http.h"
 #include "api/listen.h"
+#include "cmd/gateway_report.h"
 #include "cmd/inference_front.h"
 #include "gateway/server.h"
 
@@ -60,7 +63,7 @@ Result<Sockets> Listen(const gateway::GatewayConfig& config) {
   return sockets;
 }
 
-int Serve(gateway::GatewayConfig config) {
+int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>& report) {
   // Before any thread: all of them inherit it, and one waits for the signals.
   sigset_t signals;
   sigemptyset(&signals);
@@ -90,18 +93,24 @@ int Serve(gateway::GatewayConfig config) {
     sigwait(&signals, &caught);
     (*server)->Stop();
   });
+  std::optional<GatewayReport> reports;
+  if (report) reports.emplace(**server, *report);
   spdlog::info("ready");
   (*server)->Run();
   waiter.join();
+  reports.reset();
   http.reset();
   return 0;
 }
 
 int Main(int argc, char** argv) {
   CLI::App app("Takes inference requests and delivers them into GPU slices' memory.", "spillway-gateway");
-  std::string config_file;
+  std::string config_file, report_file;
   bool check = false;
   app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
+  app.add_option("--report", report_file,
+                 "Report the slices' load to the switches: an agent's file of kind cpu, docs/agent.md")
+      ->type_name("FILE");
   app.add_flag("--check", check, "Check the configuration and exit");
   app.set_version_flag("--version", "spillway-gateway " SPILLWAY_VERSION);
   app.footer("Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
@@ -116,11 +125,20 @@ int Main(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
   auto config = gateway::LoadGatewayConfig(config_file);
   if (!config) return Exit(config.error());
+  std::optional<agent::AgentConfig> report;
+  if (!report_file.empty()) {
+    auto read = agent::LoadAgentConfig(report_file);
+    if (!read) return Exit(read.error());
+    if (read->meter.kind != agent::MeterKind::kCpu)
+      return Exit(
+          {ErrorCode::kBadInput, report_file + ": meter.kind: expected cpu: the threshold is a share"});
+    report = std::move(*read);
+  }
   if (check) {
     fmt::print("{}: ok\n", config_file);
     return 0;
   }
-  return Serve(std::move(*config));
+  return Serve(std::move(*config), report);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 // request was answered before: the slice may still read and write it.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>

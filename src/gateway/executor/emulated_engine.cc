@@ -2,13 +2,16 @@
 // Slices without a GPU: the products are real (oneDNN, one thread), their duration is the slice's: what is
 // done sooner than gflop / gflop_per_s waits asleep for the rest, so that a slice's speed does not depend on
 // the host's, as long as the host is the faster one.
+#include <fmt/format.h>
 #include <omp.h>
 #include <sys/prctl.h>
 #include <time.h>
 
+#include <cerrno>
 #include <cstring>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <tuple>
 
 #include "gateway/executor/engine.h"
 #include "gateway/executor/mlp.h"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "gateway/executor/slice_thread.h"
 #include "gateway/status.h"
 
 namespace spillway::gateway {

@@ -22,24 +22,6 @@ uint64_t Now(clockid_t clock) {
 
 }  // namespace
 
-std::optional<CellViews> CheckSubmission(const SliceLine& line, const std::vector<ModelCard>& models,
-                                         const Submission& submission) {
-  const CellLayout layout(line.offer);
-  if (submission.key != line.key || submission.model >= models.size()) return std::nullopt;
-  const uint64_t cell = submission.input_offset / layout.Stride();
-  if (cell >= layout.cells || submission.input_offset != layout.Input(static_cast<uint32_t>(cell)) ||
-      submission.output_offset != layout.Output(static_cast<uint32_t>(cell)))
-    return std::nullopt;
-  const ModelCard& card = models[submission.model];
-  if (submission.rows < 1 || submission.rows > card.most_rows ||
-      submission.input_bytes != card.InputBytes(submission.rows) ||
-      submission.output_bytes != card.OutputBytes(submission.rows) ||
-      submission.input_bytes > layout.input_bytes || submission.output_bytes > layout.output_bytes)
-    return std::nullopt;
-  return CellViews{line.memory.bytes().subspan(submission.input_offset, submission.input_bytes),
-                   line.memory.bytes().subspan(submission.output_offset, submission.output_bytes)};
-}
-
 SliceThread::SliceThread(SliceLine line, Engine& engine, int cpu)
     : line_(std::move(line)), engine_(engine), cpu_(cpu), thread_([this] { Loop(); }) {}
 

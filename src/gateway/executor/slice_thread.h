@@ -5,22 +5,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <optional>
 #include <thread>
 
 #include "gateway/executor/engine.h"
 #include "gateway/executor_protocol.h"
 
 namespace spillway::gateway {
-
-// What a submission names, if it names this slice's memory by its key, one cell of it, and a model with as
-// many bytes as the card says; nullopt: the gateway has lost its mind, or another has our ring.
-struct CellViews {
-  std::span<const std::byte> inputs;
-  std::span<std::byte> outputs;
-};
-std::optional<CellViews> CheckSubmission(const SliceLine& line, const std::vector<ModelCard>& models,
-                                         const Submission& submission);
 
 struct SliceCosts {
   uint64_t requests = 0, refused = 0;

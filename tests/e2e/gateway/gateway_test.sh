@@ -65,7 +65,22 @@ if ! ls /dev/nvidia0 > /dev/null 2>&1; then
   [ $code = 1 ] && grep -q "engine cuda: " "$work/cuda.err" || fail "no GPU: exit code $code, $(cat "$work/cuda.err")"
 fi
 
-"$bin/spillway-gateway" -c "$work/gateway.yaml" 2> "$work/gateway.log" & gateway=$!
+# Its load goes to a switch as an agent's does; the switch is a socket here.
+echo 000102030405060708090a0b0c0d0e0f > "$work/server.key"
+python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+while True: print(s.recv(2048).hex(), flush=True)' > "$work/reports" & second=$!
+until_true 20 test -s "$work/reports"
+cat > "$work/agent.yaml" <<EOF
+switches: ["127.0.0.1:$(head -1 "$work/reports")"]
+server: {code: 7, key_file: server.key}
+unit: 2
+meter: {kind: cpu}
+trigger: {threshold: 50%}
+EOF
+"$bin/spillway-gateway" -c "$work/gateway.yaml" --report "$work/agent.yaml" 2> "$work/gateway.log" & gateway=$!
 until_true 20 grep -q ready "$work/gateway.log"
 url=http://127.0.0.1:$(sed -n 's/.*http on .*port \([0-9]*\)$/\1/p' "$work/gateway.log")
 ask() { curl -sS --max-time 30 "$@"; }
@@ -83,7 +98,11 @@ expect 503 false "$url/v2/health/ready"
 expect 200 binary_tensor_data "$url/v2"
 expect 404 "no model" "$url/v2/models/product"
 
+# Magic, version 2, unit 2, server 7; level 255 and busy while no slice lives, 0 once one does.
+until_true 20 grep -qE '^5350575202020007.{24}ff01' "$work/reports"
 "$bin/spillway-executor" -c "$work/fast.yaml" 2> "$work/executor.log" & executor=$!
+until_true 20 grep -qE '^5350575202020007.{24}0000' "$work/reports"
+kill $second; wait $second 2> /dev/null || true; second=
 until_true 20 grep -q "executor fast: joined" "$work/gateway.log"
 expect 200 true "$url/v2/health/ready"
 expect 200 '"ready":true' "$url/v2/models/product/ready"
@@ -163,5 +182,18 @@ gateway=
 [ ! -e "$work/frames.sock" ] || fail "a socket was left behind"
 kill -TERM $executor; wait $executor || fail "executor: exit code $? on SIGTERM"
 executor=
-grep -c "joined" "$work/gateway.log" > /dev/null
+
+# The benchmark checks every answer itself; here, that its document has every mode at both loads.
+if [ "$(nproc)" -ge 2 ]; then
+  "$bin/spillway-executor" bench --quick --ms 30 --json > "$work/bench.json" 2> "$work/bench.log" || fail "bench gateway"
+  python3 - "$work/bench.json" <<'EOF' || fail "bench gateway: its document"
+import json, sys
+document = json.load(open(sys.argv[1]))
+rows = {(row["mode"], row["load_pct"]): row for row in document["rows"]}
+assert document["bench"] == "gateway" and document["rounds"] == 2
+assert set(rows) == {(m, l) for m in ("tcp-host", "direct", "host-memory", "conspirator") for l in (0, 80)}, rows
+assert all(row["requests"] > 0 and 0 < row["p50_us"] <= row["p99_us"] for row in rows.values()), rows
+assert all((row["nic_cpu_us"] > 0) == (mode == "conspirator") for (mode, _), row in rows.items()), rows
+EOF
+fi
 echo passed

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// conspirator: the client writes into the gateway's memory; the gateway, on the NIC's CPU, decides and puts
+// the data into the slice's memory; the host's CPU launches. The gateway and the executor are those that
+// users run, in this process.
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "api/listen.h"
+#include "bench/gateway/background_load.h"
+#include "bench/gateway/rig.h"
+#include "gateway/client.h"
+#include "gateway/executor/executor.h"
+#include "gateway/server.h"
+
+namespace spillway::bench {
+namespace {
+
+class ConspiratorRig : public Rig {
+ public:
+  ~ConspiratorRig() override {
+    client_.reset();
+    if (thread_.joinable()) {
+      server_->Stop();
+      thread_.join();
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  Result<void> Start(const Work& work, const Layout& layout) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "spillway-bench-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr)
+      return Fail(ErrorCode::kSystem, pattern + ": no folder for sockets");
+    folder_ = pattern;
+    auto frames = api::ListenUnix((folder_ / "frames").string());
+    if (!frames) return tl::make_unexpected(frames.error());
+    auto executors = api::ListenUnix((folder_ / "executors").string(), SOCK_SEQPACKET);
+    if (!executors) return tl::make_unexpected(executors.error());
+    gateway::Listeners listeners;
+    listeners.frames.push_back({gateway::Descriptor(frames->fd), true});
+    listeners.executors = gateway::Descriptor(executors->fd);
+    gateway::GatewayConfig config;
+    config.broker.tenants = {{"bench"}};
+    config.tokens = {""};
+    auto server = gateway::Server::Create(std::move(config), std::move(listeners));
+    if (!server) return tl::make_unexpected(server.error());
+    server_ = std::move(*server);
+    server_->Trace([this](const gateway::RequestTimes& times) {
+      const std::lock_guard lock(mutex_);
+      gateway_us_.push_back(
+          static_cast<double>(((times.delivered - times.seen) + (times.answered - times.heard)).count()) /
+          1e3);
+      nic_ns_ = ThreadCpuNs();
+    });
+    thread_ = std::thread([this, layout] {
+      PinTo(layout.nic_cpu);
+      server_->Run();
+    });
+    auto engine = gateway::MakeEmulatedEngine(work.models);
+    if (!engine) return tl::make_unexpected(engine.error());
+    engine_ = std::move(*engine);
+    gateway::ExecutorOptions options;
+    options.gateway = (folder_ / "executors").string();
+    options.name = "bench";
+    for (uint32_t i = 0; i < work.slices; i++) {
+      options.slices.push_back({"s" + std::to_string(i), "gpu0", work.gflop_per_s, 2, work.input_bytes,
+                                std::max<uint64_t>(work.output_bytes, gateway::kMostMessage)});
+      options.cpus.push_back(layout.host_cpu);
+    }
+    executor_ = std::make_unique<gateway::Executor>(options, *engine_);
+    if (auto joined = executor_->Join(); !joined) return joined;
+    auto client = gateway::Client::Connect("unix:" + (folder_ / "frames").string(), {"bench", ""});
+    if (!client) return tl::make_unexpected(client.error());
+    client_ = std::make_unique<gateway::Client>(std::move(*client));
+    const auto model = client_->Describe(work.models[0].name);
+    if (!model) return tl::make_unexpected(model.error());
+    model_ = model->index;
+    output_at_ = gateway::Aligned(work.input_bytes);
+    return client_->OpenWindow(output_at_ + std::max<uint64_t>(work.output_bytes, gateway::kMostMessage), 8);
+  }
+
+  Result<void> Ask(std::span<const std::byte> input, std::span<std::byte> output) override {
+    std::memcpy(client_->window().data(), input.data(), input.size());
+    const auto result = client_->InferInWindow(model_, 1, 0, input.size(), output_at_,
+                                               std::max<uint64_t>(output.size(), gateway::kMostMessage));
+    if (!result) return tl::make_unexpected(result.error());
+    if (result->status != gateway::Status::kOk)
+      return Fail(ErrorCode::kSystem, "conspirator: " + result->message);
+    std::memcpy(output.data(), client_->window().data() + output_at_, output.size());
+    return {};
+  }
+
+  RigCosts Costs() const override {
+    RigCosts costs;
+    for (const gateway::SliceCosts& slice : executor_->Costs()) costs.host_ns += slice.launch_cpu_ns;
+    const std::lock_guard lock(mutex_);
+    costs.nic_ns = nic_ns_;
+    return costs;
+  }
+
+  std::vector<double> TakeGatewayTimes() override {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(gateway_us_, {});
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::unique_ptr<gateway::Server> server_;
+  std::unique_ptr<gateway::Engine> engine_;
+  std::unique_ptr<gateway::Executor> executor_;
+  std::unique_ptr<gateway::Client> client_;
+  uint32_t model_ = 0;
+  uint64_t output_at_ = 0;
+  mutable std::mutex mutex_;
+  std::vector<double> gateway_us_;  // under mutex_
+  uint64_t nic_ns_ = 0;             // under mutex_
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Rig>> MakeConspiratorRig(const Work& work, const Layout& layout) {
+  auto rig = std::make_unique<ConspiratorRig>();
+  if (auto started = rig->Start(work, layout); !started) return tl::make_unexpected(started.error());
+  return rig;
+}
+
+}  // namespace spillway::bench

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/gateway/gateway_bench.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "bench/gateway/background_load.h"
+#include "bench/gateway/rig.h"
+#include "report/percentile.h"
+
+namespace spillway::bench {
+namespace {
+
+using nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kOutputs = 4;
+constexpr int kLoads[] = {0, 80};
+
+struct Mode {
+  const char* name;
+  Result<std::unique_ptr<Rig>> (*make)(const Work&, const Layout&);
+};
+constexpr Mode kModes[] = {{"tcp-host", MakeTcpHostRig},
+                           {"direct", MakeDirectRig},
+                           {"host-memory", MakeHostMemoryRig},
+                           {"conspirator", MakeConspiratorRig}};
+
+struct Row {
+  std::vector<double> p50, p99, host_us, nic_us, gateway_p50, gateway_p99;
+  uint64_t requests = 0;
+};
+
+// CPUs that this process may use.
+Result<Layout> FindLayout() {
+  cpu_set_t cpus;
+  sched_getaffinity(0, sizeof(cpus), &cpus);
+  std::vector<int> usable;
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+    if (CPU_ISSET(static_cast<size_t>(cpu), &cpus)) usable.push_back(cpu);
+  if (usable.size() < 2)
+    return Fail(ErrorCode::kUnavailable,
+                "bench gateway: needs two CPUs, one for the host and one for the NIC");
+  return Layout{usable[0], usable[1]};
+}
+
+Work MakeWork(const GatewayBenchOptions& options) {
+  Work work;
+  gateway::ModelSpec spec;
+  spec.name = "bench";
+  spec.layers = {static_cast<int64_t>(options.bytes / 4), kOutputs};
+  spec.most_rows = 1;
+  work.models = {spec};
+  work.input_bytes = options.bytes;
+  work.output_bytes = kOutputs * sizeof(float);
+  work.gflop_per_s = gateway::CardOf(spec).GflopFor(1) / (options.kernel_us * 1e-6);
+  return work;
+}
+
+// What the model says of `input`, by an engine of its own.
+Result<std::vector<std::byte>> Expected(const Work& work, std::span<const std::byte> input) {
+  auto engine = gateway::MakeEmulatedEngine(work.models);
+  if (!engine) return tl::make_unexpected(engine.error());
+  auto slice = (*engine)->MakeSlice({"check", "check", 1e6, 1, work.input_bytes, work.output_bytes}, {});
+  if (!slice) return tl::make_unexpected(slice.error());
+  std::vector<std::byte> output(work.output_bytes);
+  if (auto ran = (*slice)->Run(0, 1, input, output); !ran) return tl::make_unexpected(ran.error());
+  return output;
+}
+
+Result<void> Measure(Rig& rig, const std::vector<std::byte>& input, const std::vector<std::byte>& expected,
+                     std::chrono::milliseconds duration, Row& row) {
+  std::vector<double> us;
+  std::vector<std::byte> output(expected.size());
+  for (int i = 0; i < 20; i++)
+    if (auto asked = rig.Ask(input, output); !asked) return asked;
+  rig.TakeGatewayTimes();
+  const RigCosts before = rig.Costs();
+  const auto end = Clock::now() + duration;
+  for (auto now = Clock::now(); now < end;) {
+    std::fill(output.begin(), output.end(), std::byte{0xFF});
+    const auto begun = Clock::now();
+    if (auto asked = rig.Ask(input, output); !asked) return asked;
+    now = Clock::now();
+    us.push_back(std::chrono::duration<double, std::micro>(now - begun).count());
+    if (output != expected) return Fail(ErrorCode::kSystem, "an answer was wrong");
+  }
+  const RigCosts after = rig.Costs();
+  const auto count = static_cast<double>(us.size());
+  row.requests += us.size();
+  row.host_us.push_back(static_cast<double>(after.host_ns - before.host_ns) / 1e3 / count);
+  row.nic_us.push_back(static_cast<double>(after.nic_ns - before.nic_ns) / 1e3 / count);
+  row.p50.push_back(report::PercentileOf(us, 50));
+  row.p99.push_back(report::PercentileOf(std::move(us), 99));
+  if (const auto times = rig.TakeGatewayTimes(); !times.empty()) {
+    row.gateway_p50.push_back(report::PercentileOf(times, 50));
+    row.gateway_p99.push_back(report::PercentileOf(times, 99));
+  }
+  return {};
+}
+
+ordered_json ToJson(const char* mode, int load, const Row& row) {
+  ordered_json json;
+  json["mode"] = mode;
+  json["load_pct"] = load;
+  json["requests"] = row.requests;
+  const auto spread = [&](const std::string& name, const std::vector<double>& samples) {
+    const report::Spread s = report::SpreadOf(samples);
+    json[name + "_us"] = s.median;
+    json[name + "_min_us"] = s.min;
+    json[name + "_max_us"] = s.max;
+  };
+  spread("p50", row.p50);
+  spread("p99", row.p99);
+  json["host_cpu_us"] = report::Median(row.host_us);
+  json["nic_cpu_us"] = report::Median(row.nic_us);
+  if (!row.gateway_p50.empty()) {
+    json["gateway_p50_us"] = report::Median(row.gateway_p50);
+    json["gateway_p99_us"] = report::Median(row.gateway_p99);
+  }
+  return json;
+}
+
+}  // namespace
+
+Result<report::Document> RunGatewayBench(const GatewayBenchOptions& asked,
+                                         const OnGatewayProgress& on_progress) {
+  GatewayBenchOptions options = asked;
+  if (options.quick) {
+    options.rounds = std::min(options.rounds, 2);
+    options.duration /= 3;
+  }
+  const auto layout = FindLayout();
+  if (!layout) return tl::make_unexpected(layout.error());
+  const Work work = MakeWork(options);
+  std::vector<float> numbers(options.bytes / 4);
+  for (size_t i = 0; i < numbers.size(); i++) numbers[i] = static_cast<float>(i % 17) - 8;
+  std::vector<std::byte> input(options.bytes);
+  std::memcpy(input.data(), numbers.data(), input.size());
+
+  // The client is this thread; where it may run is given back at the end.
+  struct Affinity {
+    cpu_set_t cpus;
+    Affinity() { sched_getaffinity(0, sizeof(cpus), &cpus); }
+    ~Affinity() { sched_setaffinity(0, sizeof(cpus), &cpus); }
+  } affinity;
+  const auto expected = Expected(work, input);
+  if (!expected) return tl::make_unexpected(expected.error());
+  std::vector<std::unique_ptr<Rig>> rigs;
+  for (const Mode& mode : kModes) {
+    auto rig = mode.make(work, *layout);
+    if (!rig) return Fail(rig.error().code, fmt::format("{}: {}", mode.name, rig.error().message));
+    rigs.push_back(std::move(*rig));
+  }
+  PinTo(layout->nic_cpu);
+  std::map<std::pair<size_t, int>, Row> rows;
+  const double steps = static_cast<double>(options.rounds) * std::size(kLoads) * std::size(kModes);
+  double step = 0;
+  for (int round = 0; round < options.rounds; round++) {
+    for (const int load : kLoads) {
+      const BackgroundLoad background(layout->host_cpu, load / 100.0);
+      for (size_t i = 0; i < std::size(kModes); i++) {
+        on_progress(step++ / steps, fmt::format("{} at {} %", kModes[i].name, load));
+        if (auto measured = Measure(*rigs[i], input, *expected, options.duration, rows[{i, load}]); !measured)
+          return Fail(measured.error().code, fmt::format("{}: {}", kModes[i].name, measured.error().message));
+      }
+    }
+  }
+  report::Document document("gateway");
+  document.SetRounds(options.rounds);
+  for (size_t i = 0; i < std::size(kModes); i++)
+    for (const int load : kLoads) document.AddRow(ToJson(kModes[i].name, load, rows[{i, load}]));
+  for (const int load : kLoads) {
+    const auto p50 = [&](size_t mode) { return report::Median(rows[{mode, load}].p50); };
+    const auto p99 = [&](size_t mode) { return report::Median(rows[{mode, load}].p99); };
+    for (size_t i = 0; i < 3; i++) {
+      std::string name = kModes[i].name;
+      std::replace(name.begin(), name.end(), '-', '_');
+      document.SetRatio(fmt::format("conspirator_over_{}_p50_{}", name, load), p50(3) / p50(i));
+      document.SetRatio(fmt::format("conspirator_over_{}_p99_{}", name, load), p99(3) / p99(i));
+    }
+    document.SetRatio(fmt::format("host_memory_minus_conspirator_p50_us_{}", load), p50(2) - p50(3));
+    document.SetRatio(fmt::format("host_memory_minus_conspirator_p99_us_{}", load), p99(2) - p99(3));
+  }
+  return document;
+}
+
+std::string GatewayText(const report::Document& document) {
+  std::string text = fmt::format("{:<12} {:>5} {:>9} {:>9} {:>9} {:>9} {:>12}\n", "mode", "load", "p50 us",
+                                 "p99 us", "host us", "NIC us", "gateway us");
+  for (const auto& row : document.rows())
+    text += fmt::format(
+        "{:<12} {:>4}% {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>12}\n", row["mode"].get<std::string>(),
+        row["load_pct"].get<int>(), row["p50_us"].get<double>(), row["p99_us"].get<double>(),
+        row["host_cpu_us"].get<double>(), row["nic_cpu_us"].get<double>(),
+        row.contains("gateway_p50_us") ? fmt::format("{:.1f}", row["gateway_p50_us"].get<double>()) : "");
+  return text;
+}
+
+}  // namespace spillway::bench

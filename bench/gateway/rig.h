@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The four designs that the gateway's benchmark compares, each a way to have one request run on a slice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "gateway/executor/engine.h"
+#include "model/error.h"
+
+namespace spillway::bench {
+
+// Who runs where. With two CPUs the client shares the NIC's, as if it were on the other end of the wire.
+struct Layout {
+  int host_cpu = 0, nic_cpu = 1;
+};
+
+// One request: `bytes` of inputs, one row of this model.
+struct Work {
+  std::vector<gateway::ModelSpec> models;
+  size_t input_bytes = 0, output_bytes = 0;
+  double gflop_per_s = 1;
+  uint32_t slices = 2;
+};
+
+struct RigCosts {
+  uint64_t host_ns = 0;  // CPU time on the host, ever, without what stands for the GPU's work
+  uint64_t nic_ns = 0;   // on the NIC
+};
+
+class Rig {
+ public:
+  virtual ~Rig() = default;
+  // Has `input` run and waits for its outputs. On the client's thread.
+  [[nodiscard]] virtual Result<void> Ask(std::span<const std::byte> input, std::span<std::byte> output) = 0;
+  // Settled only while nothing runs.
+  [[nodiscard]] virtual RigCosts Costs() const = 0;
+  // Of the requests since the last call, in us: what the gateway itself took. Empty for other designs.
+  virtual std::vector<double> TakeGatewayTimes() { return {}; }
+};
+
+[[nodiscard]] Result<std::unique_ptr<Rig>> MakeTcpHostRig(const Work& work, const Layout& layout);
+[[nodiscard]] Result<std::unique_ptr<Rig>> MakeDirectRig(const Work& work, const Layout& layout);
+[[nodiscard]] Result<std::unique_ptr<Rig>> MakeHostMemoryRig(const Work& work, const Layout& layout);
+[[nodiscard]] Result<std::unique_ptr<Rig>> MakeConspiratorRig(const Work& work, const Layout& layout);
+
+}  // namespace spillway::bench

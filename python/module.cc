@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// What python/spillway/__init__.py is made of: a slice that is a Python program (ProgramSlice), and a client
+// with a window (Client). Memory is handed out as memoryviews, without a copy.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "gateway/client.h"
+#include "gateway/executor/program_slice.h"
+
+namespace py = pybind11;
+namespace gw = spillway::gateway;
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Where Python looks whether somebody pressed Ctrl-C, between waits.
+constexpr milliseconds kWait{200};
+
+[[noreturn]] void Raise(const spillway::Error& error) {
+  if (error.code == spillway::ErrorCode::kBadInput) throw py::value_error(error.message);
+  PyErr_SetString(PyExc_ConnectionError, error.message.c_str());
+  throw py::error_already_set();
+}
+
+gw::TensorCard Card(const std::string& name, const std::string& type, std::vector<int64_t> shape) {
+  const auto parsed = gw::ParseDataType(type);
+  if (!parsed) throw py::value_error("expected a datatype such as FP32, got " + type);
+  return {name, *parsed, std::move(shape)};
+}
+
+std::span<const std::byte> BytesOf(const py::buffer_info& info) {
+  return {static_cast<const std::byte*>(info.ptr), static_cast<size_t>(info.size * info.itemsize)};
+}
+
+class Program {
+ public:
+  Program(const std::string& gateway, const std::string& name, const std::string& model,
+          const std::string& type, std::vector<int64_t> shape, const std::string& output_type,
+          std::vector<int64_t> output_shape, double gflop_per_s) {
+    gw::ProgramSlice::Options options;
+    options.gateway = gateway;
+    options.name = name;
+    options.gflop_per_s = gflop_per_s;
+    options.model.name = model;
+    options.model.platform = "python";
+    options.model.inputs = {Card("input", type, std::move(shape))};
+    options.model.outputs = {Card("output", output_type, std::move(output_shape))};
+    // What the gateway would refuse is told here, in the caller's words.
+    const auto card = gw::ParseModelCard(gw::ToJson(options.model));
+    if (!card) Raise(card.error());
+    auto joined = gw::ProgramSlice::Join(options);
+    if (!joined) Raise(joined.error());
+    slice_ = std::move(*joined);
+  }
+
+  // The next request's inputs, writable, where the gateway has put them.
+  py::memoryview Take() {
+    for (;;) {
+      spillway::Result<std::optional<gw::ProgramSlice::Taken>> taken =
+          std::optional<gw::ProgramSlice::Taken>();
+      {
+        const py::gil_scoped_release others;
+        taken = slice_.Take(kWait);
+      }
+      if (!taken) Raise(taken.error());
+      if (*taken)
+        return py::memoryview::from_memory((*taken)->inputs.data(),
+                                           static_cast<py::ssize_t>((*taken)->inputs.size()));
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    }
+  }
+  void Answer(const py::buffer& outputs) {
+    const py::buffer_info info = outputs.request();
+    if (auto answered = slice_.Answer(BytesOf(info)); !answered) Raise(answered.error());
+  }
+  void Refuse(const std::string& text) { slice_.Refuse(text); }
+
+ private:
+  gw::ProgramSlice slice_;
+};
+
+class PyClient {
+ public:
+  PyClient(const std::string& address, const std::string& tenant, const std::string& token, uint64_t window) {
+    auto client = gw::Client::Connect(address, {tenant, token});
+    if (!client) Raise(client.error());
+    client_ = std::make_unique<gw::Client>(std::move(*client));
+    if (auto opened = client_->OpenWindow(window); !opened) Raise(opened.error());
+  }
+
+  // [(name, datatype, shape)] of inputs and of outputs, and the model's number.
+  py::tuple Describe(const std::string& name) {
+    const auto model = client_->Describe(name);
+    if (!model) Raise(model.error());
+    const auto list = [](const std::vector<gw::TensorCard>& cards) {
+      py::list out;
+      for (const gw::TensorCard& card : cards)
+        out.append(py::make_tuple(card.name, std::string(gw::ToString(card.type)), card.shape));
+      return out;
+    };
+    cards_[model->index] = model->card;
+    return py::make_tuple(model->index, list(model->card.inputs), list(model->card.outputs));
+  }
+
+  py::tuple Allocate(uint64_t bytes) {
+    const auto offset = client_->Allocate(bytes);
+    if (!offset) {
+      PyErr_SetString(PyExc_MemoryError, "the window is full");
+      throw py::error_already_set();
+    }
+    return py::make_tuple(*offset, py::memoryview::from_memory(client_->window().data() + *offset,
+                                                               static_cast<py::ssize_t>(bytes)));
+  }
+  void Free(uint64_t offset) { client_->Free(offset); }
+
+  // Bytes that were written at `output`.
+  uint64_t Infer(uint32_t model, uint32_t rows, uint64_t input, uint64_t bytes, uint64_t output,
+                 uint64_t output_bytes, uint64_t deadline_us) {
+    spillway::Result<gw::InferResult> result = gw::InferResult{};
+    {
+      const py::gil_scoped_release others;
+      result = client_->InferInWindow(model, rows, input, bytes, output, output_bytes,
+                                      std::chrono::microseconds(deadline_us));
+    }
+    if (!result) Raise(result.error());
+    if (result->status == gw::Status::kBadRequest) throw py::value_error(result->message);
+    if (result->status != gw::Status::kOk)
+      throw std::runtime_error(std::string(gw::FactsOf(result->status).word) + ": " + result->message);
+    return result->output_bytes;
+  }
+
+ private:
+  std::unique_ptr<gw::Client> client_;
+  std::map<uint32_t, gw::ModelCard> cards_;
+};
+
+}  // namespace
+
+PYBIND11_MODULE(_spillway, module) {
+  py::class_<Program>(module, "Program")
+      .def(py::init<const std::string&, const std::string&, const std::string&, const std::string&,
+                    std::vector<int64_t>, const std::string&, std::vector<int64_t>, double>())
+      .def("take", &Program::Take)
+      .def("answer", &Program::Answer)
+      .def("refuse", &Program::Refuse);
+  py::class_<PyClient>(module, "Client")
+      .def(py::init<const std::string&, const std::string&, const std::string&, uint64_t>())
+      .def("describe", &PyClient::Describe)
+      .def("allocate", &PyClient::Allocate)
+      .def("free", &PyClient::Free)
+      .def("infer", &PyClient::Infer);
+}
