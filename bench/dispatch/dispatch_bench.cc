@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "bench/dispatch/energy.h"
 #include "bench/dispatch/measure.h"
 #include "report/percentile.h"
 
@@ -27,7 +28,7 @@ struct Row {
   std::optional<DomainRigOptions> domain;  // a guideline's; else by engine and kind
 
   std::vector<double> mevents_per_s, cpu_s, producer_cpu_s, enqueue_cycles, p50_us, p99_us, p999_us,
-      light_p50_us, light_p99_us, achieved;
+      light_p50_us, light_p99_us, achieved, joules;
   bool dead = false;  // the machine lacks the engine
   std::unique_ptr<Rig> rig;
 };
@@ -87,8 +88,16 @@ Result<void> MeasureRow(Row& row, const DispatchBenchOptions& options) {
     return Fail(error.code,
                 fmt::format("{} {}, burst {}: {}", row.engine, row.kind, row.burst, error.message));
   };
+  const PackageEnergy package;
+  const auto joules_before = package.Joules();
   const auto throughput = MeasureThroughput(rig, row.burst, row.in_order, options.duration);
+  const auto joules_after = package.Joules();
   if (!throughput) return wrong(throughput.error());
+  // The counter wraps; such a round has no figure.
+  if (joules_before && joules_after && *joules_after > *joules_before)
+    row.joules.push_back(
+        (*joules_after - *joules_before) /
+        (throughput->mevents_per_s * std::chrono::duration<double>(options.duration).count()));
   row.mevents_per_s.push_back(throughput->mevents_per_s);
   row.cpu_s.push_back(throughput->cpu_s_per_mevent);
   row.producer_cpu_s.push_back(throughput->producer_cpu_s_per_mevent);
@@ -131,7 +140,33 @@ ordered_json ToJson(const Row& row) {
     json["light_p50_us"] = report::Median(row.light_p50_us);
     json["light_p99_us"] = report::Median(row.light_p99_us);
   }
+  if (!row.joules.empty()) json["package_joules_per_mevent"] = report::Median(row.joules);
   return json;
+}
+
+// What enqueueing costs on the host and on a NIC: by the atomic rows, burst 32.
+void AddEnergy(const std::vector<Row>& rows, const PowerBaseline& power, report::Document& document) {
+  constexpr double kMevents = 100;  // DLB's rate, for which the paper needs five host cores
+  std::optional<double> local, remote;
+  for (const Row& row : rows) {
+    if (row.dead || row.part != "engines" || row.engine != "native" || row.burst != 32) continue;
+    if (row.kind == "atomic") local = report::Median(row.producer_cpu_s);
+    if (row.kind == "remote-shm") remote = report::Median(row.producer_cpu_s);
+  }
+  if (!local || !remote) return;
+  const EnqueueEnergy energy = EnergyOfEnqueueing(power, *local, *remote, kMevents);
+  ordered_json json;
+  json["part"] = "energy";
+  json["mevents_per_s"] = kMevents;
+  json["baseline_w"] = power.host_watts;
+  json["host_cores"] = energy.host_cores;
+  json["host_w"] = energy.host_watts;
+  json["nic_share_pct"] = 100 * energy.nic_share;
+  json["nic_w"] = energy.nic_watts;
+  json["saving_pct"] = energy.saving_pct;
+  json["saving_if_nic_idle_pct"] = energy.saving_idle_pct;
+  json["cores_freed_for_10_pct"] = energy.share_for_10_pct * power.host_cores;
+  document.AddRow(std::move(json));
 }
 
 struct Aim {
@@ -190,6 +225,7 @@ Result<report::Document> RunDispatchBench(const DispatchBenchOptions& asked,
     if (row.part == "engines" && row.burst == 32)
       medians[row.engine + " " + row.kind] = report::Median(row.mevents_per_s);
   }
+  AddEnergy(rows, options.power, document);
   for (const Aim& aim : kAims) {
     const auto ours = medians.find(std::string("native ") + aim.kind);
     const auto peer = medians.find(std::string(aim.peer_engine) + " " + aim.peer_kind);
@@ -200,9 +236,15 @@ Result<report::Document> RunDispatchBench(const DispatchBenchOptions& asked,
 }
 
 std::string DispatchText(const report::Document& document) {
-  ordered_json engines = ordered_json::array(), guidelines = ordered_json::array();
+  ordered_json engines = ordered_json::array(), guidelines = engines, energy = engines;
   for (const ordered_json& row : document.rows()) {
     ordered_json short_row;
+    if (row["part"] == "energy") {
+      short_row = row;
+      short_row.erase("part");
+      energy.push_back(std::move(short_row));
+      continue;
+    }
     const bool guideline = row["part"] == "guideline";
     for (const auto& [key, value] : row.items()) {
       if (key != "part" && key != "mevents_per_s_min" && key != "mevents_per_s_max" && key != "achieved" &&
@@ -216,6 +258,9 @@ std::string DispatchText(const report::Document& document) {
   if (!guidelines.empty())
     text += "\nGuidelines for this machine (native atomic, one thing changed at a time):\n\n" +
             report::Table::FromRows(guidelines).Text();
+  if (!energy.empty())
+    text += "\nEnqueueing on the host and on a SmartNIC, modelled (docs/bench.md):\n\n" +
+            report::Table::FromRows(energy).Text();
   text += "\n";
   for (const auto& [name, value] : document.Json()["ratios"].items())
     text += fmt::format("{:<45} {:.2f}\n", name, value.get<double>());

@@ -40,6 +40,13 @@ void AddBenchVerb(CLI::App& app, Context& context) {
   verb->add_flag("--quick", options->quick, "At most two rounds, a tenth of the time");
   verb->add_option("--only", options->only, "Rows that begin so: native,event_dsw,\"rte_ring spsc\",burst")
       ->delimiter(',');
+  const auto power = [verb](const char* name, double& value, const char* help) {
+    verb->add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
+  };
+  power("--host-watts", options->power.host_watts, "The energy row's host");
+  power("--host-cores", options->power.host_cores, "Its cores");
+  power("--nic-watts", options->power.nic_watts, "The energy row's SmartNIC");
+  power("--nic-throughput", options->power.nic_throughput, "What all its cores do, the host's doing 1");
   verb->callback([options, &context] {
     context.action = [options, &context] { return BenchDispatch(*options, context.json); };
   });

@@ -11,7 +11,7 @@ namespace spillway::scheduler {
 
 struct GpuModel {
   std::string name;
-  // Work done a second, relative to a T4 at ResNet-50 in FP16. Models that nobody knows have 1.
+  // Work done a second, relative to a T4. Models that nobody knows have 1.
   double speed = 1;
   bool mig = false;            // can be divided by MIG
   double slice_memory_gb = 0;  // of one of its eight memory slices; 0 where it has none
