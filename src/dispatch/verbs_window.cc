@@ -136,7 +136,9 @@ void VerbsHost::Admit(Verbs<rdma_cm_id> id, const VerbsHello& hello) {
   if (hello.magic != kWindowMagic || hello.version != kWindowVersion) return refuse(VerbsRefusal::kVersion);
   const auto connected = std::count_if(producers_.begin(), producers_.end(),
                                        [](const Producer& producer) { return producer.id != nullptr; });
-  if (static_cast<size_t>(connected) >= options_.producers) return refuse(VerbsRefusal::kFull);
+  // Those that come and go fast leave windows that are not empty yet: some, not any number.
+  if (static_cast<size_t>(connected) >= options_.producers || producers_.size() >= 2 * options_.producers)
+    return refuse(VerbsRefusal::kFull);
   auto window = domain_.OpenWindow(options_.window);
   if (!window) return refuse(VerbsRefusal::kFailed);
   Producer producer;
