@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that takes events over RDMA, where there is a device; elsewhere the library says that there is none.
+// A program that takes events over RDMA, where there is a device; elsewhere the library says that there is
+// none.
 #include <cstdio>
 
 #include "dispatch/verbs_producer.h"
