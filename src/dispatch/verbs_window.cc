@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/verbs_window.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace spillway::dispatch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A producer whose window was closed may read why for so long before it is disconnected.
+constexpr std::chrono::seconds kGrace{1};
+constexpr int kBacklog = 64;
+// Credits are asked for one at a time, together with a look at the words.
+constexpr uint8_t kReadsAtOnce = 4;
+
+Result<Verbs<ibv_mr>> Register(rdma_cm_id* id, void* from, size_t bytes, int access) {
+  Verbs<ibv_mr> memory(ibv_reg_mr(id->pd, from, bytes, access));
+  if (memory == nullptr) return FailVerbs(fmt::format("registering {} bytes", bytes));
+  return memory;
+}
+
+bool HasAtomics(rdma_cm_id* id) {
+  ibv_device_attr attributes{};
+  return ibv_query_device(id->verbs, &attributes) == 0 && attributes.atomic_cap != IBV_ATOMIC_NONE;
+}
+
+}  // namespace
+
+// Of its members, the window's memory goes last and the connection before it: nothing is written to memory
+// that is gone.
+struct VerbsHost::Producer {
+  std::shared_ptr<Window> window;
+  Verbs<rdma_cm_id> id;  // null: has left
+  Verbs<ibv_mr> words, taken, ring;
+  std::optional<Clock::time_point> cut;
+
+  void Leave() {
+    if (id != nullptr && id->qp != nullptr) rdma_destroy_qp(id.get());
+    words.reset();
+    taken.reset();
+    ring.reset();
+    id.reset();
+  }
+};
+
+Result<std::unique_ptr<VerbsHost>> VerbsHost::Listen(Domain& domain, const VerbsHostOptions& options) {
+  if (options.window.rings != 1)
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("window over verbs: {} rings, expected 1", options.window.rings));
+  const auto address = VerbsAddress(options.address, options.port);
+  if (!address) return tl::make_unexpected(address.error());
+  // So that a wrong queue or size is heard of here, and not by the first who connects.
+  const auto trial = domain.OpenWindow(options.window);
+  if (!trial) return tl::make_unexpected(trial.error());
+  domain.CloseWindow(**trial);
+
+  auto channel = OpenVerbsChannel();
+  if (!channel) return tl::make_unexpected(channel.error());
+  rdma_cm_id* made = nullptr;
+  if (rdma_create_id(channel->get(), &made, nullptr, RDMA_PS_TCP) != 0) return FailVerbs("connection");
+  Verbs<rdma_cm_id> listener(made);
+  sockaddr_storage where = *address;
+  if (rdma_bind_addr(made, reinterpret_cast<sockaddr*>(&where)) != 0 || rdma_listen(made, kBacklog) != 0)
+    return FailVerbs(fmt::format("listening on {} port {}", options.address, options.port));
+  return std::unique_ptr<VerbsHost>(new VerbsHost(domain, options, std::move(*channel), std::move(listener)));
+}
+
+VerbsHost::VerbsHost(Domain& domain, VerbsHostOptions options, Verbs<rdma_event_channel> channel,
+                     Verbs<rdma_cm_id> listener)
+    : domain_(domain),
+      options_(std::move(options)),
+      channel_(std::move(channel)),
+      listener_(std::move(listener)) {}
+
+VerbsHost::~VerbsHost() {
+  for (Producer& producer : producers_) {
+    producer.window->Close(WindowClosed::kLeft);
+    if (producer.id != nullptr) rdma_disconnect(producer.id.get());
+    producer.Leave();
+    domain_.CloseWindow(*producer.window);
+  }
+}
+
+uint16_t VerbsHost::Port() const { return ntohs(rdma_get_src_port(listener_.get())); }
+int VerbsHost::Fd() const { return channel_->fd; }
+
+Result<void> VerbsHost::Serve(std::chrono::milliseconds patience) {
+  pollfd wait = {channel_->fd, POLLIN, 0};
+  if (poll(&wait, 1, static_cast<int>(patience.count())) < 0 && errno != EINTR) return FailVerbs("poll");
+  for (;;) {
+    rdma_cm_event* event = nullptr;
+    if (rdma_get_cm_event(channel_.get(), &event) == 0) {
+      Handle(event);
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+    if (errno != EINTR) return FailVerbs("connection manager");
+  }
+  ClearUp();
+  return {};
+}
+
+// Acknowledges the event first: an id with an event that is not acknowledged cannot go.
+void VerbsHost::Handle(rdma_cm_event* event) {
+  const rdma_cm_event_type type = event->event;
+  rdma_cm_id* const id = event->id;
+  VerbsHello hello{0, 0, 0};
+  if (type == RDMA_CM_EVENT_CONNECT_REQUEST && event->param.conn.private_data_len >= sizeof(hello))
+    std::memcpy(&hello, event->param.conn.private_data, sizeof(hello));
+  rdma_ack_cm_event(event);
+  if (type == RDMA_CM_EVENT_CONNECT_REQUEST) return Admit(Verbs<rdma_cm_id>(id), hello);
+  if (type == RDMA_CM_EVENT_ESTABLISHED || id == listener_.get()) return;
+  // Whatever else is said of a connection is its end.
+  for (Producer& producer : producers_) {
+    if (producer.id.get() != id) continue;
+    rdma_disconnect(id);
+    producer.Leave();
+    ended_.left++;
+  }
+}
+
+void VerbsHost::Admit(Verbs<rdma_cm_id> id, const VerbsHello& hello) {
+  const auto refuse = [&](VerbsRefusal why) {
+    ended_.refused++;
+    rdma_reject(id.get(), &why, sizeof(why));
+  };
+  if (hello.magic != kWindowMagic || hello.version != kWindowVersion) return refuse(VerbsRefusal::kVersion);
+  const auto connected = std::count_if(producers_.begin(), producers_.end(),
+                                       [](const Producer& producer) { return producer.id != nullptr; });
+  // Those that come and go fast leave windows that are not empty yet: some, not any number.
+  if (static_cast<size_t>(connected) >= options_.producers || producers_.size() >= 2 * options_.producers)
+    return refuse(VerbsRefusal::kFull);
+  auto window = domain_.OpenWindow(options_.window);
+  if (!window) return refuse(VerbsRefusal::kFailed);
+  Producer producer;
+  producer.window = *window;
+  if (!Accept(producer, id)) {
+    producer.Leave();
+    domain_.CloseWindow(**window);
+    if (id != nullptr) refuse(VerbsRefusal::kFailed);
+    return;
+  }
+  ended_.accepted++;
+  producers_.push_back(std::move(producer));
+}
+
+Result<void> VerbsHost::Accept(Producer& producer, Verbs<rdma_cm_id>& id) {
+  if (!HasAtomics(id.get())) return Fail(ErrorCode::kUnavailable, "RDMA: the device has no atomics");
+  const Window& window = *producer.window;
+  char* const base = static_cast<char*>(window.memory());
+  const uint64_t ring_bytes = uint64_t{window.header().slots} * sizeof(Slot);
+  auto words = Register(id.get(), base, kWindowWordsBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+  auto taken = Register(id.get(), base + offsetof(WindowWords, taken), sizeof(uint64_t),
+                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+  auto ring = Register(id.get(), base + kWindowRingsOffset, ring_bytes,
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  if (!words || !taken || !ring) return FailVerbs("window");
+  ibv_qp_init_attr queues{};
+  queues.qp_type = IBV_QPT_RC;
+  queues.cap.max_send_wr = queues.cap.max_recv_wr = 1;  // none is ever posted
+  queues.cap.max_send_sge = queues.cap.max_recv_sge = 1;
+  if (rdma_create_qp(id.get(), nullptr, &queues) != 0) return FailVerbs("queue pair");
+  VerbsWelcome welcome;
+  welcome.slots = window.header().slots;
+  welcome.address = reinterpret_cast<uint64_t>(base);
+  welcome.words_key = (*words)->rkey;
+  welcome.taken_key = (*taken)->rkey;
+  welcome.ring_key = (*ring)->rkey;
+  rdma_conn_param answer{};
+  answer.private_data = &welcome;
+  answer.private_data_len = sizeof(welcome);
+  answer.responder_resources = kReadsAtOnce;
+  answer.initiator_depth = 1;
+  answer.rnr_retry_count = 7;
+  if (rdma_accept(id.get(), &answer) != 0) {
+    words->reset();
+    taken->reset();
+    ring->reset();
+    id.reset();  // has been used up
+    return FailVerbs("accepting");
+  }
+  producer.words = std::move(*words);
+  producer.taken = std::move(*taken);
+  producer.ring = std::move(*ring);
+  producer.id = std::move(id);
+  return {};
+}
+
+void VerbsHost::ClearUp() {
+  for (auto at = producers_.begin(); at != producers_.end();) {
+    Producer& producer = *at;
+    const WindowStatistics seen = producer.window->Statistics();
+    if (seen.closed != WindowClosed::kOpen && !producer.cut) {
+      producer.cut = Clock::now();
+      ended_.cut++;
+      ended_.last_closed = seen.closed;
+    }
+    if (producer.id != nullptr && producer.cut && Clock::now() - *producer.cut >= kGrace) {
+      rdma_disconnect(producer.id.get());
+      producer.Leave();
+      ended_.left++;
+    }
+    // What was written before its producer left is served.
+    if (producer.id != nullptr || producer.window->Ready()) {
+      at++;
+      continue;
+    }
+    domain_.CloseWindow(*producer.window);
+    const WindowStatistics last = producer.window->Statistics();
+    ended_.events += last.events;
+    ended_.bad_events += last.bad_events;
+    at = producers_.erase(at);
+  }
+}
+
+VerbsHostStatistics VerbsHost::Statistics() const {
+  VerbsHostStatistics now = ended_;
+  for (const Producer& producer : producers_) {
+    const WindowStatistics seen = producer.window->Statistics();
+    now.events += seen.events;
+    now.bad_events += seen.bad_events;
+    now.connected += producer.id != nullptr ? 1 : 0;
+    now.windows++;
+  }
+  return now;
+}
+
+}  // namespace spillway::dispatch
