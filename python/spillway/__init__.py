@@ -134,6 +134,14 @@ class Client:
     def _address(x):
         return x.data_ptr() if hasattr(x, "data_ptr") else x.__array_interface__["data"][0]
 
+    def _whole(self, x):
+        # A view of a tensor() may begin where it begins, and still be other data: transposed, or every second.
+        piece = self._pieces.get(self._address(x))
+        torch = hasattr(x, "data_ptr")
+        whole = x.is_contiguous() if torch else x.flags.c_contiguous
+        bytes_ = x.numel() * x.element_size() if torch else x.nbytes
+        return piece is not None and whole and bytes_ == piece[1]
+
     def infer(self, model, x, deadline_s=0):
         """Runs `model`, which has one input and one output, on x. What is not of tensor() is copied first."""
         if model not in self._models:
@@ -142,7 +150,7 @@ class Client:
         if len(inputs) != 1 or len(outputs) != 1:
             raise ValueError(f"model {model}: expected one input and one output")
         own = None
-        if self._address(x) not in self._pieces:
+        if not self._whole(x):
             own = self.tensor(x.shape, x.dtype)
             own[...] = x
             x = own

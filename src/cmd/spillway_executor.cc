@@ -99,6 +99,8 @@ int Main(int argc, char** argv) {
   const auto config = gateway::LoadExecutorConfig(config_file);
   if (!config) return Exit(config.error());
   if (check) {
+    if (config->cuda)
+      if (const auto engine = gateway::MakeCudaEngine(config->models); !engine) return Exit(engine.error());
     fmt::print("{}: ok\n", config_file);
     return 0;
   }

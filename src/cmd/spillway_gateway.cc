@@ -63,6 +63,26 @@ Result<Sockets> Listen(const gateway::GatewayConfig& config) {
   return sockets;
 }
 
+// What the file's reader does not know: how addresses look, and that one socket is one thing.
+Result<void> CheckAddresses(const std::string& file, const gateway::GatewayConfig& config) {
+  const auto bad = [&](const std::string& key, const std::string& text) {
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: {}: {}", file, key, text));
+  };
+  if (!config.http.empty())
+    if (const auto good = api::CheckEndpoint(config.http); !good) return bad("http", good.error().message);
+  for (size_t i = 0; i < config.frames.size(); i++) {
+    const std::string& address = config.frames[i];
+    const std::string key = fmt::format("frames[{}]", i);
+    if (address.starts_with("unix:")) {
+      if (address.size() == 5) return bad(key, "expected unix:PATH, got no path");
+      if (address.substr(5) == config.executors) return bad(key, "expected another path than executors");
+    } else if (const auto good = api::CheckEndpoint(address); !good) {
+      return bad(key, good.error().message + ", or unix:PATH");
+    }
+  }
+  return {};
+}
+
 int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>& report) {
   // Before any thread: all of them inherit it, and one waits for the signals.
   sigset_t signals;
@@ -125,6 +145,7 @@ int Main(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
   auto config = gateway::LoadGatewayConfig(config_file);
   if (!config) return Exit(config.error());
+  if (const auto good = CheckAddresses(config_file, *config); !good) return Exit(good.error());
   std::optional<agent::AgentConfig> report;
   if (!report_file.empty()) {
     auto read = agent::LoadAgentConfig(report_file);

@@ -75,6 +75,14 @@ bool TakeValue(const json& value, T& into) {
   return true;
 }
 
+// Whether nested data has the shape that the request names: as many numbers in other rows are other data.
+bool NestedAs(const json& data, const std::vector<int64_t>& shape, size_t depth) {
+  if (depth >= shape.size() || static_cast<int64_t>(data.size()) != shape[depth]) return false;
+  return std::all_of(data.begin(), data.end(), [&](const json& entry) {
+    return entry.is_array() ? NestedAs(entry, shape, depth + 1) : depth + 1 == shape.size();
+  });
+}
+
 // Row-major, nested or flat, as the protocol allows. False: too many, or one that is no such value.
 template <class T>
 bool TakeData(const json& data, std::byte*& at, const std::byte* end, int depth) {
@@ -247,10 +255,15 @@ Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
     }
     if (!entry.contains("data") || !entry["data"].is_array())
       return Wrong(fmt::format("input {}: expected data", card.name));
+    const json& data = entry["data"];
+    const bool flat = std::none_of(data.begin(), data.end(), [](const json& one) { return one.is_array(); });
+    if (!flat && !NestedAs(data, card.ShapeOf(parsed.rows), 0))
+      return Wrong(fmt::format("input {}: data is not nested as its shape {} says", card.name,
+                               Shown(card.ShapeOf(parsed.rows))));
     const std::byte* end = at + bytes;
     bool good = false;
     const bool known = WithType(card.type, [&](auto value) {
-      good = TakeData<decltype(value)>(entry["data"], at, end, 0);
+      good = TakeData<decltype(value)>(data, at, end, 0);
       return true;
     });
     if (!known)

@@ -59,8 +59,15 @@ sed -e 's/name: slow/name: quick/' -e 's/0.001/1000/' "$work/slow.yaml" > "$work
 echo "http: [" > "$work/bad.yaml"
 code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$?
 [ $code = 2 ] && [ "$(wc -l < "$work/bad.err")" = 1 ] || fail "a bad file: exit code $code, $(cat "$work/bad.err")"
+for wrong in 'http: 127.0.0.1' 'http: 127.0.0.1:99999' 'frames: ["nix:/x"]' 'frames: ["unix:"]' "frames: [\"unix:$work/e.sock\"]"; do
+  printf '%s\nexecutors: %s\n' "$wrong" "$work/e.sock" > "$work/bad.yaml"
+  code=0; "$bin/spillway-gateway" --check -c "$work/bad.yaml" > /dev/null 2> "$work/bad.err" || code=$?
+  [ $code = 2 ] && grep -q "bad.yaml: ${wrong%%:*}" "$work/bad.err" || fail "$wrong: exit code $code, $(cat "$work/bad.err")"
+done
 sed 's/gpus/engine: cuda\ngpus/' "$work/fast.yaml" > "$work/cuda.yaml"
 if ! ls /dev/nvidia0 > /dev/null 2>&1; then
+  code=0; "$bin/spillway-executor" --check -c "$work/cuda.yaml" > /dev/null 2>&1 || code=$?
+  [ $code = 1 ] || fail "--check without a GPU: exit code $code"
   code=0; "$bin/spillway-executor" -c "$work/cuda.yaml" 2> "$work/cuda.err" || code=$?
   [ $code = 1 ] && grep -q "engine cuda: " "$work/cuda.err" || fail "no GPU: exit code $code, $(cat "$work/cuda.err")"
 fi

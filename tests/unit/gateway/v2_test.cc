@@ -58,6 +58,9 @@ TEST(V2, NestedAndFlatDataAreTheSame) {
   const auto nested = ParseV2Request(Batched(), With(entry + "[[1, 2], [3.5, 4]]}"), {});
   ASSERT_TRUE(flat && nested);
   EXPECT_EQ(flat->inputs, nested->inputs);
+  for (const char* other :
+       {"[[1, 2, 3.5, 4]]}", "[[1], [2], [3.5], [4]]}", "[[1, 2], 3.5, 4]}", "[1, [2, 3.5, 4]]}"})
+    EXPECT_THAT(ErrorOf(Batched(), With(entry + other)), testing::HasSubstr("not nested as its shape"));
   EXPECT_EQ(flat->rows, 2);
 }
 
@@ -92,7 +95,7 @@ TEST(V2, EveryWrongThingHasItsName) {
   for (const char* shape : {"[1, 3]", "[2]", "[0, 2]", "[4, 2]", "[1.5, 2]", "\"[1, 2]\"", "[-1, 2]"})
     EXPECT_THAT(ErrorOf(Batched(), fp32(shape, "[1, 2]")),
                 HasSubstr("expected shape [-1,2] with 1 to 3 rows"));
-  for (const char* data : {"[1]", "[1, 2, 3]", "[1, \"2\"]", "[1, null]", "[1, true]", "[[1], [1e99]]"})
+  for (const char* data : {"[1]", "[1, 2, 3]", "[1, \"2\"]", "[1, null]", "[1, true]", "[[1, 1e99]]"})
     EXPECT_THAT(ErrorOf(Batched(), fp32("[1, 2]", data)), HasSubstr("expected 2 values of FP32")) << data;
   EXPECT_THAT(ErrorOf(Batched(), fp32("[1, 2]", "7")), HasSubstr("expected data"));
 }
@@ -113,7 +116,7 @@ TEST(V2, DeepNestingIsRefusedNotFollowed) {
   const std::string deep = std::string(5000, '[') + std::string(5000, ']');
   EXPECT_THAT(ErrorOf(Batched(), With(R"({"name": "input", "shape": [1, 2], "datatype": "FP32", "data": )" +
                                       deep + "}")),
-              HasSubstr("expected 2 values"));
+              HasSubstr("not nested as its shape"));
 }
 
 TEST(V2, AnswersAsJsonOrBinaryAsAsked) {
