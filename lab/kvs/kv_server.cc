@@ -252,12 +252,15 @@ void KvServer::ReceiveIntoDomain(dispatch::Port& port, uint64_t& spare) {
 
 void KvServer::RunDispatched(int worker) {
   dispatch::PortOptions options;
+  const bool receives = setup_.front_end == KvFrontEnd::kDispatch;
   options.queues = {queue_};
+  if (receives) options.wait = dispatch::Wait::kSleep;
+  options.event_fd = receives;
   auto port = domain_->AddPort(options);
   if (!port) return;
   uint64_t spare = kSlots;
-  const bool receives = setup_.front_end == KvFrontEnd::kDispatch;
-  pollfd waits = {sockets_[0], POLLIN, 0};
+  // What another worker received and enqueued is no longer in the socket.
+  pollfd waits[] = {{sockets_[0], POLLIN, 0}, {(*port)->EventFd(), POLLIN, 0}};
   while (!stopping_) {
     if (receives) ReceiveIntoDomain(**port, spare);
     // One at a time: what is taken ahead is what another worker could have served.
@@ -265,7 +268,7 @@ void KvServer::RunDispatched(int worker) {
     if ((*port)->Dequeue({&event, 1}) == 1) {
       Reply(sockets_[0], slots_->slots[event.user % kSlots], worker);
     } else if (receives) {
-      poll(&waits, 1, kIdleMs);
+      if ((*port)->Arm()) poll(waits, std::size(waits), kIdleMs);
     } else {
       sched_yield();  // a window wakes nobody
     }
