@@ -52,8 +52,8 @@ struct CoreResult {
 [[nodiscard]] double ServiceP99(const CoreService& service);
 
 // The highest load (setup.load is not read) at which p99 is at most `times_mean` mean service times, or twice
-// the 99th percentile of service, whichever is more: where service varies much, no front end whatever keeps p99 within
-// a few means. Found to 1/256; 0: none.
+// the 99th percentile of service, whichever is more: where service varies much, no front end whatever keeps
+// p99 within a few means. Found to 1/256; 0: none.
 [[nodiscard]] double SustainedLoad(CoreSetup setup, double times_mean);
 
 }  // namespace spillway::sim

@@ -81,8 +81,7 @@ TEST(HalfOpen, AForgottenWordsPlaceIsFilledBeforeAnybodyIsLost) {
   for (uint32_t i = 0; i < 8; i++) Remember(bucket, Hash(1000 + i), 1, 5);
   bucket.word[spw_half_open_find(&bucket, Hash(1003))] = 0;
   Remember(bucket, Hash(2000), 1, 5);
-  for (uint32_t i = 0; i < 8; i++)
-    EXPECT_EQ(spw_half_open_find(&bucket, Hash(1000 + i)) >= 0, i != 3) << i;
+  for (uint32_t i = 0; i < 8; i++) EXPECT_EQ(spw_half_open_find(&bucket, Hash(1000 + i)) >= 0, i != 3) << i;
   EXPECT_EQ(spw_half_open_find(&bucket, Hash(2000)), 0);
 }
 
