@@ -9,6 +9,7 @@
 #include "cmd/client_output.h"
 #include "cmd/exit_code.h"
 #include "cmd/plan_input.h"
+#include "cmd/report_files.h"
 #include "lab/testbed/interrupt.h"
 #include "model/scalars.h"
 #include "planner/catalogue_reader.h"
@@ -27,16 +28,6 @@ namespace {
 // What ends sooner needs no bar.
 constexpr std::chrono::seconds kNoBarBefore{2};
 constexpr int kMostPhi = 8;
-
-// DIR/report.html and DIR/report.json; nothing where no folder is given.
-Result<void> WriteReport(const std::string& folder, const report::HtmlPage& page,
-                         const report::Document& document, bool tell) {
-  if (folder.empty()) return {};
-  if (auto written = document.Write(folder + "/report.json"); !written) return written;
-  if (auto written = page.Write(folder + "/report.html"); !written) return written;
-  if (tell) fmt::print("{}/report.html\n", folder);
-  return {};
-}
 
 int RunCompare(const PlanOptions& o, bool as_json) {
   const auto input = ReadPlanInput(o);

@@ -10,6 +10,7 @@
 #include "bench/sched/sched_bench.h"
 #include "cmd/client_output.h"
 #include "cmd/exit_code.h"
+#include "cmd/report_files.h"
 #include "lab/testbed/interrupt.h"
 #include "report/file.h"
 #include "report/progress.h"
@@ -84,15 +85,6 @@ struct ReplayOptions {
   int seeds = 10, busy = 1;
   scheduler::MovePolicy moves;
 };
-
-Result<void> WriteReport(const std::string& folder, const report::HtmlPage& page,
-                         const report::Document& document, bool tell) {
-  if (folder.empty()) return {};
-  if (auto written = document.Write(folder + "/report.json"); !written) return written;
-  if (auto written = page.Write(folder + "/report.html"); !written) return written;
-  if (tell) fmt::print("{}/report.html\n", folder);
-  return {};
-}
 
 int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
   scheduler::PlacementOptions options;

@@ -119,7 +119,7 @@ std::optional<uint64_t> ReadBytes(Problems& problems, const Field& field, uint64
 
 Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name) {
   GatewayConfig config;
-  const auto read = ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root, {"http", "frames", "executors", "isolation", "limits", "tenants", "spin"});
     Take(config.http, top.Find("http"),
          [&](const Field& f) { return model::ReadText(problems, f, "ADDRESS:PORT"); });

@@ -13,7 +13,6 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostId = 128;
-constexpr int kMostNesting = 9;  // of data: a level for each extent, and one
 
 tl::unexpected<Error> Wrong(const std::string& text) { return Fail(ErrorCode::kBadInput, text); }
 
@@ -83,13 +82,12 @@ bool NestedAs(const json& data, const std::vector<int64_t>& shape, size_t depth)
   });
 }
 
-// Row-major, nested or flat, as the protocol allows. False: too many, or one that is no such value.
+// Row-major, flat or nested as NestedAs says. False: too many, or one that is no such value.
 template <class T>
-bool TakeData(const json& data, std::byte*& at, const std::byte* end, int depth) {
-  if (depth > kMostNesting) return false;
+bool TakeData(const json& data, std::byte*& at, const std::byte* end) {
   for (const json& entry : data) {
     if (entry.is_array()) {
-      if (!TakeData<T>(entry, at, end, depth + 1)) return false;
+      if (!TakeData<T>(entry, at, end)) return false;
       continue;
     }
     T value{};
@@ -263,7 +261,7 @@ Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
     const std::byte* end = at + bytes;
     bool good = false;
     const bool known = WithType(card.type, [&](auto value) {
-      good = TakeData<decltype(value)>(data, at, end, 0);
+      good = TakeData<decltype(value)>(data, at, end);
       return true;
     });
     if (!known)

@@ -68,4 +68,23 @@ std::vector<YAML::Node> LoadDocuments(const std::string& text) {
   return YAML::LoadAll(text);
 }
 
+Result<void> ReadDocument(const std::string& text, const std::string& file_name,
+                          const std::function<void(Problems&, const Field&)>& read) {
+  Problems problems(file_name);
+  try {
+    const auto documents = LoadDocuments(text);
+    if (documents.size() > 1)
+      problems.Add(documents[1].Mark().line + 1, "", "expected one document, got another");
+    else
+      read(problems, Field{"", 1, documents.empty() ? YAML::Node() : documents[0]});
+  } catch (const YAML::Exception& exception) {
+    problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
+                 fmt::format("expected YAML, got {}", exception.msg));
+  } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
+    problems.Add(1, "", fmt::format("expected YAML, got {}", exception.what()));
+  }
+  if (!problems.none()) return tl::make_unexpected(problems.ToError());
+  return {};
+}
+
 }  // namespace spillway::model

@@ -4,10 +4,13 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "error.h"
+#include "problems.h"
+#include "reader.h"
 
 namespace spillway::model {
 
@@ -16,5 +19,10 @@ namespace spillway::model {
 
 // Throws YAML::Exception, and lets some of the standard library's exceptions through, as yaml-cpp does.
 std::vector<YAML::Node> LoadDocuments(const std::string& text);
+
+// For a file that is one document: calls `read` with its root. All problems together become the error; where
+// the text is no YAML, or more than one document, that is one.
+[[nodiscard]] Result<void> ReadDocument(const std::string& text, const std::string& file_name,
+                                        const std::function<void(Problems&, const Field&)>& read);
 
 }  // namespace spillway::model

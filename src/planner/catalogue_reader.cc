@@ -176,7 +176,7 @@ void MergeNamed(std::vector<Entry>& into, const std::vector<Entry>& more) {
 
 Result<Catalogue> ParseCatalogue(const std::string& text, const std::string& file_name) {
   Catalogue catalogue;
-  const auto read = ReadDocument(text, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = model::ReadDocument(text, file_name, [&](Problems& problems, const Field& root) {
     catalogue = ReadCatalogue(problems, root);
   });
   if (!read) return tl::make_unexpected(read.error());

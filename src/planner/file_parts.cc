@@ -7,31 +7,10 @@
 #include <algorithm>
 #include <set>
 
-#include "model/documents.h"
-
 namespace spillway::planner {
 
 using model::Field;
 using model::Problems;
-
-Result<void> ReadDocument(const std::string& text, const std::string& file_name,
-                          const std::function<void(Problems&, const Field&)>& read) {
-  Problems problems(file_name);
-  try {
-    const auto documents = model::LoadDocuments(text);
-    if (documents.size() > 1)
-      problems.Add(documents[1].Mark().line + 1, "", "expected one document, got another");
-    else
-      read(problems, Field{"", 1, documents.empty() ? YAML::Node() : documents[0]});
-  } catch (const YAML::Exception& exception) {
-    problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
-                 fmt::format("expected YAML, got {}", exception.msg));
-  } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
-    problems.Add(1, "", fmt::format("expected YAML, got {}", exception.what()));
-  }
-  if (!problems.none()) return tl::make_unexpected(problems.ToError());
-  return {};
-}
 
 std::vector<std::pair<std::string, Field>> ReadEntries(Problems& problems, const Field& field,
                                                        const std::string& expected) {

@@ -18,12 +18,6 @@ namespace spillway::planner {
 using model::ReadChoice;
 using model::Take;
 
-// Calls `read` with the document's root. Errors: kBadInput, a line per problem, "file:line: key: expected
-// what, got what".
-[[nodiscard]] Result<void> ReadDocument(
-    const std::string& text, const std::string& file_name,
-    const std::function<void(model::Problems&, const model::Field&)>& read);
-
 // The entries of a map whose keys are names that the file chooses. Tells of what is no map, of keys that
 // are no names, and of repeated ones.
 std::vector<std::pair<std::string, model::Field>> ReadEntries(model::Problems& problems,

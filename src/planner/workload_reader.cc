@@ -363,7 +363,7 @@ class Reader {
 Result<PlanInput> ParseWorkload(const std::string& text, const std::string& file_name,
                                 const std::vector<Catalogue>& more) {
   PlanInput input;
-  const auto read = ReadDocument(text, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = model::ReadDocument(text, file_name, [&](Problems& problems, const Field& root) {
     input = {ShippedCatalogue(), {}};
     for (const Catalogue& one : more) Merge(input.catalogue, one);
     Reader(problems, input, std::filesystem::path(file_name).parent_path().string()).Read(root);

@@ -187,21 +187,10 @@ int ClusterFile::TenantOf(const std::string& name) const {
 }
 
 Result<ClusterFile> ParseClusterFile(const std::string& text, const std::string& file_name) {
-  Problems problems(file_name);
   std::optional<ClusterFile> file;
-  try {
-    const auto documents = model::LoadDocuments(text);
-    if (documents.size() > 1)
-      problems.Add(documents[1].Mark().line + 1, "", "expected one document, got another");
-    else
-      file = Reader(problems).Read(Field{"", 1, documents.empty() ? YAML::Node() : documents[0]});
-  } catch (const YAML::Exception& exception) {
-    problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
-                 fmt::format("expected YAML, got {}", exception.msg));
-  } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
-    problems.Add(1, "", fmt::format("expected YAML, got {}", exception.what()));
-  }
-  if (!problems.none()) return tl::make_unexpected(problems.ToError());
+  const auto read = model::ReadDocument(
+      text, file_name, [&](Problems& problems, const Field& root) { file = Reader(problems).Read(root); });
+  if (!read) return tl::make_unexpected(read.error());
   return std::move(*file);
 }
 

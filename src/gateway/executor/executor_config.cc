@@ -111,7 +111,7 @@ void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, Ex
 
 Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::string& file_name) {
   ExecutorConfig config;
-  const auto read = ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root, {"gateway", "name", "engine", "cell", "gpus", "models"});
     Take(config.options.gateway, top.Need("gateway", "the path of the gateway's socket for executors"),
          [&](const Field& f) { return model::ReadText(problems, f, "a path"); });
