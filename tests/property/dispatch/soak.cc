@@ -31,6 +31,8 @@ int main(int argc, char** argv) {
       return 1;
     }
     left -= setup.events;
+    std::fprintf(stderr, "dispatch_soak: %3.0f %%\n",
+                 100.0 * static_cast<double>(events - left) / static_cast<double>(events));
   }
   std::printf("%llu events in %u streams: none lost, none twice, all in their order\n",
               static_cast<unsigned long long>(events), seed - 1);
