@@ -252,7 +252,7 @@ void RunModel(const KvsOptions& options, report::Document& document, const OnKvs
   };
   for (uint32_t cores : {8u, 16u, 64u}) {
     on_progress(0.9, fmt::format("model: {} cores", cores));
-    for (double service_us : {0.2, 1.0, 10.0}) {
+    for (double service_us : {0.05, 0.1, 0.2, 1.0, 10.0}) {
       // From the largest variance down: the first at which dispatch is not ahead any more.
       double crossover = 0;
       bool ahead_somewhere = false;
