@@ -100,10 +100,10 @@ class Parser {
     if (server != nullptr) {
       out.api_server = ReadText(problems_, *server, "the API server's URL").value_or("");
       const bool secure = out.api_server.starts_with("https://");
-      if (!out.api_server.empty() &&
-          (!(secure || out.api_server.starts_with("http://")) || out.api_server.size() < 9 ||
-           !std::all_of(out.api_server.begin(), out.api_server.end(),
-                        [](unsigned char c) { return c > 0x20 && c < 0x7f; })))
+      if (!out.api_server.empty() && (!(secure || out.api_server.starts_with("http://")) ||
+                                      out.api_server.size() <= (secure ? 8u : 7u) ||
+                                      !std::all_of(out.api_server.begin(), out.api_server.end(),
+                                                   [](unsigned char c) { return c > 0x20 && c < 0x7f; })))
         problems_.Add(server->line, server->path,
                       "expected a URL such as https://10.0.0.1:6443, got " + Excerpt(out.api_server));
       while (out.api_server.ends_with('/')) out.api_server.pop_back();
