@@ -74,13 +74,6 @@ TEST(EmulatedEngine, AProductOfTwoInputs) {
   for (size_t i = 0; i < output.size(); i++) EXPECT_NEAR(output[i], expected[i], 1e-4);
 }
 
-TEST(CudaEngine, SaysWhatIsMissing) {
-  const auto engine = MakeCudaEngine(Specs());
-  if (engine) GTEST_SKIP() << "there is a GPU";
-  EXPECT_EQ(engine.error().code, ErrorCode::kUnavailable);
-  EXPECT_THAT(engine.error().message, testing::StartsWith("engine cuda: "));
-}
-
 TEST(SliceThread, TakesOnlyWhatNamesItsOwnMemoryByItsKeyCellByCell) {
   SliceLine line;
   line.offer = {"s", "g", 1, 2, 1000, 500};
