@@ -11,7 +11,7 @@ read -r http frames < <(python3 -c '
 import socket
 sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
 print(*(s.getsockname()[1] for s in sockets))')
-place() { sed -e "s#/run/spillway#$work/run#g" -e "s#127.0.0.1:8000#127.0.0.1:$http#g" -e "s#127.0.0.1:8001#127.0.0.1:$frames#g" "$@"; }
+place() { sed -e "s#/run/spillway-gateway#$work/run#g" -e "s#127.0.0.1:8000#127.0.0.1:$http#g" -e "s#127.0.0.1:8001#127.0.0.1:$frames#g" "$@"; }
 mkdir -p "$work/examples/gateway"
 for file in gateway executor; do place "$root/examples/gateway/$file.yaml" > "$work/examples/gateway/$file.yaml"; done
 # Blocks marked sh are run in one shell; those marked text say what they print.
