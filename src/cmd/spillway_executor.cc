@@ -54,9 +54,9 @@ int ListDevices() {
 }
 
 int Serve(const std::string& config_file, const gateway::ExecutorConfig& config) {
+  const sigset_t signals = HoldSignals();  // CUDA's threads, too, leave them to us
   auto engine = MakeEngine(config);
   if (!engine) return Exit(config_file, engine.error());
-  const sigset_t signals = HoldSignals();
   const gateway::Descriptor stop(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   gateway::Executor executor(config.options, **engine);
   const auto ran = executor.Run(stop.get());

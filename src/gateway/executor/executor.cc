@@ -68,9 +68,8 @@ Result<void> Executor::Run(int stop_fd) {
       if (!*gone) return {};
       spdlog::warn("{}: the gateway has gone; slices are freed", options_.gateway);
     } else {
-      // A gateway may refuse us while it has not yet noticed that we died and came again.
       const bool refused = joined.error().code != ErrorCode::kUnavailable;
-      if (refused && refused_for >= milliseconds(5000)) return joined;
+      if (refused && refused_for >= options_.refused) return joined;
       if (refused) refused_for += pause;
       if (said != joined.error().message) spdlog::warn("{}; trying again", joined.error().message);
       said = joined.error().message;

@@ -21,6 +21,9 @@ struct ExecutorOptions {
   std::vector<SliceOffer> slices;
   std::vector<int> cpus = {};            // of each slice's thread; empty: anywhere
   std::chrono::milliseconds retry{200};  // between attempts to reach a gateway, at first; then up to 5 s
+  // For so long a gateway that refuses is asked again: it may not have noticed yet that we died and came
+  // back.
+  std::chrono::milliseconds refused{5000};
 };
 
 // Joins once and serves until the gateway leaves. One thread, but for Stop.
@@ -35,7 +38,7 @@ class Executor {
   // error: a slice is lost (SliceThread::OnLost), so that nothing can be promised of the device any more.
   [[nodiscard]] Result<bool> Serve(int stop_fd);
   // Joins and serves, again and again, until `stop_fd` is readable. An error only where trying again would
-  // not help: Serve's, or the gateway refused, and still did after 5 s.
+  // not help: Serve's, or the gateway refused, and still did after options.refused.
   [[nodiscard]] Result<void> Run(int stop_fd);
 
   [[nodiscard]] std::vector<SliceCosts> Costs() const;

@@ -17,6 +17,7 @@
 #include "gateway/executor/cuda_product.h"
 #include "gateway/executor/nvml.h"
 #include "gateway_bed.h"
+#include "model_specs.h"
 
 namespace spillway::gateway {
 namespace {
@@ -29,25 +30,7 @@ constexpr const char* kCut = "GPU-66666666-7777-8888-9999-aaaaaaaaaaaa";
 constexpr const char* kPart1 = "MIG-00000000-0000-0000-0000-000000000001";
 constexpr const char* kPart2 = "MIG-00000000-0000-0000-0000-000000000002";
 
-std::vector<ModelSpec> Specs() {
-  ModelSpec mlp;
-  mlp.name = "mlp";
-  mlp.layers = {70, 33, 50, 9};
-  mlp.seed = 4;
-  mlp.most_rows = 5;
-  ModelSpec product;
-  product.name = "product";
-  product.kind = ModelSpec::Kind::kProduct;
-  product.m = 7;
-  product.k = 19;
-  product.n = 11;
-  ModelSpec echo;
-  echo.name = "echo";
-  echo.kind = ModelSpec::Kind::kEcho;
-  echo.k = 100;
-  echo.most_rows = 3;
-  return {mlp, product, echo};
-}
+std::vector<ModelSpec> Specs() { return {Mlp({70, 33, 50, 9}, 4, 5), ProductOf(7, 19, 11), Echo(100, 3)}; }
 
 // A slice's memory with a cell's inputs and outputs in it, and the engines that run on it.
 class CudaEngineTest : public testing::Test {

@@ -8,24 +8,12 @@
 
 #include "gateway/executor/mlp.h"
 #include "gateway/executor/slice_thread.h"
+#include "model_specs.h"
 
 namespace spillway::gateway {
 namespace {
 
-std::vector<ModelSpec> Specs() {
-  ModelSpec mlp;
-  mlp.name = "mlp";
-  mlp.layers = {7, 5, 3};
-  mlp.seed = 9;
-  mlp.most_rows = 4;
-  ModelSpec product;
-  product.name = "product";
-  product.kind = ModelSpec::Kind::kProduct;
-  product.m = 3;
-  product.k = 4;
-  product.n = 5;
-  return {mlp, product};
-}
+std::vector<ModelSpec> Specs() { return {Mlp({7, 5, 3}, 9, 4), ProductOf(3, 4, 5)}; }
 
 std::vector<float> Numbers(size_t count, float first) {
   std::vector<float> numbers(count);
