@@ -46,6 +46,7 @@ class ConspiratorRig : public Rig {
     gateway::GatewayConfig config;
     config.broker.tenants = {{"bench"}};
     config.tokens = {""};
+    if (getenv("SPIN")) config.spin = std::chrono::microseconds(atoi(getenv("SPIN")));
     auto server = gateway::Server::Create(std::move(config), std::move(listeners));
     if (!server) return tl::make_unexpected(server.error());
     server_ = std::move(*server);

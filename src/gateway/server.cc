@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -119,14 +120,18 @@ void Server::Run() {
       const std::lock_guard lock(mutex_);
       if (stop_) break;
     }
+    if (on_request_) woken_ = OwnTime();
     const bool any = PollRings();
     const Time now = Now();
     if (const auto next = broker_.NextTick(); next && *next <= now) broker_.Tick(now);
     CleanUp(now);
     if (any) active = now;
-    if (any || now - active < config_.spin) {
+    // Awake only for slices' sake: they are about to answer, and the host's CPU need not wake anybody. With
+    // nothing running, clients may want this CPU.
+    if (any || (broker_.running() > 0 && now - active < config_.spin)) {
       // Rings are looked at each turn, sockets now and then.
       if (turn % 8 == 0) HandleEvents(0);
+      if (!any) sched_yield();
       continue;
     }
     if (!PrepareToWait()) continue;
