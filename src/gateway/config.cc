@@ -120,7 +120,7 @@ std::optional<uint64_t> ReadBytes(Problems& problems, const Field& field, uint64
 Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name) {
   GatewayConfig config;
   const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
-    MapReader top(problems, root, {"http", "frames", "executors", "isolation", "limits", "tenants", "spin"});
+    MapReader top(problems, root, {"http", "frames", "executors", "isolation", "limits", "tenants", "spin", "io"});
     Take(config.http, top.Find("http"),
          [&](const Field& f) { return model::ReadText(problems, f, "ADDRESS:PORT"); });
     if (const Field* f = top.Find("frames"))
@@ -134,6 +134,9 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
         config.broker.isolation = static_cast<scheduler::Isolation>(*word);
     Take(config.spin, top.Find("spin"),
          [&](const Field& f) { return model::ReadTime(problems, f, 0ns, 10ms); });
+    if (const Field* f = top.Find("io"))
+      if (auto word = model::ReadChoice(problems, *f, {"auto", "uring", "epoll"}))
+        config.io = static_cast<Io>(*word);
     if (const Field* f = top.Find("limits")) ReadLimits(problems, *f, config);
     if (const Field* f = top.Find("tenants")) {
       ReadTenants(problems, *f, file_name, config);
