@@ -129,10 +129,11 @@ Result<std::unique_ptr<Reactor>> MakeEpollReactor() {
 }
 
 Result<std::unique_ptr<Reactor>> MakeReactor(Io io) {
-  if (io == Io::kUring) {
+  if (io != Io::kEpoll) {
     auto uring = MakeUringReactor();
     if (uring) return uring;
-    spdlog::warn("{}; clients are served by epoll", uring.error().message);
+    spdlog::log(io == Io::kUring ? spdlog::level::warn : spdlog::level::info,
+                "{}; clients are served by epoll", uring.error().message);
   }
   return MakeEpollReactor();
 }

@@ -70,7 +70,8 @@ enum class Io { kAuto, kUring, kEpoll };
 // kUnavailable where the kernel refuses it (too old, switched off, a container's filter), or this build has
 // it not.
 [[nodiscard]] Result<std::unique_ptr<Reactor>> MakeUringReactor();
-// kUring falls back to epoll, and says so in the log.
+// kAuto is io_uring, which measured better (docs/gateway.md). Where the kernel refuses it: epoll, and a line
+// in the log.
 [[nodiscard]] Result<std::unique_ptr<Reactor>> MakeReactor(Io io);
 
 }  // namespace spillway::gateway

@@ -5,9 +5,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "gateway/executor/program_slice.h"
@@ -133,6 +138,27 @@ TEST_P(ServerOver, ManyAtOnceThroughAWindowAreAllAnswered) {
 TEST_P(ServerOver, TheIoThatWasAskedForServes) {
   const GatewayBed bed;
   EXPECT_STREQ(bed.server->io(), GetParam() == Io::kUring ? "io_uring" : "epoll");
+}
+
+// As in containers, whose filter refuses io_uring. The filter is this one thread's.
+TEST(Io, WhereTheKernelRefusesUringEpollServes) {
+  std::thread([] {
+    sock_filter refuse[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{std::size(refuse), refuse};
+    ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    EXPECT_EQ(MakeUringReactor().error().code, ErrorCode::kUnavailable);
+    for (const Io io : {Io::kAuto, Io::kUring}) {
+      const auto reactor = MakeReactor(io);
+      ASSERT_TRUE(reactor);
+      EXPECT_STREQ((*reactor)->name(), "epoll");
+    }
+  }).join();
 }
 
 TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreAllAnsweredInOrder) {
