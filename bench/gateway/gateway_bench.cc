@@ -164,6 +164,7 @@ Result<report::Document> RunGatewayBench(const GatewayBenchOptions& asked,
   if (!expected) return tl::make_unexpected(expected.error());
   std::vector<std::unique_ptr<Rig>> rigs;
   std::vector<Mode> modes = Modes(options.spin);
+  if (!options.variants) modes.resize(kConspirator + 1);
   for (const Mode& mode : modes) {
     auto rig = mode.make(work, *layout);
     if (!rig && rigs.size() == kFramesUring && rig.error().code == ErrorCode::kUnavailable) break;

@@ -18,6 +18,7 @@ struct GatewayBenchOptions {
   size_t bytes = 65536;                     // of a request's input; a multiple of 4
   double kernel_us = 50;                    // that a slice takes for it
   std::chrono::microseconds spin{200};      // of the gateway
+  bool variants = false;                    // of the gateway, as well
   bool quick = false;                       // two rounds of a third of the time
 };
 

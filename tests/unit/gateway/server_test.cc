@@ -241,6 +241,41 @@ TEST_P(ServerOver, AClientThatReadsNothingIsNotReadFromAndGetsAllInTheEnd) {
   sent.get();
 }
 
+TEST_P(ServerOver, ManyClientsThatComeAskTogetherAndLeaveAreAllAnswered) {
+  Served served;
+  for (int round = 0; round < 3; round++) {
+    std::vector<Client> clients;
+    for (size_t i = 0; i < 120; i++) {
+      auto client = served.bed.Dial("alice", "", i % 2 == 0);
+      ASSERT_TRUE(client) << client.error().message;
+      clients.push_back(std::move(*client));
+    }
+    FrameHeader header;
+    header.type = static_cast<uint8_t>(FrameType::kInfer);
+    header.data_bytes = 64;
+    const auto letter = [](size_t i) { return std::string(64, static_cast<char>('a' + i % 26)); };
+    for (size_t i = 0; i < clients.size(); i++) {
+      header.id = i;
+      // Every tenth goes without waiting for its answer: its descriptor's number is soon another's.
+      const std::string frame = EncodeFrame(header, MetaBytes(InferMeta())) + letter(i);
+      ASSERT_EQ(send(clients[i].socket(), frame.data(), frame.size(), MSG_NOSIGNAL),
+                static_cast<ssize_t>(frame.size()));
+      if (i % 10 == 9) clients[i] = std::move(*served.bed.Dial());
+    }
+    for (size_t i = 0; i < clients.size(); i++) {
+      if (i % 10 == 9) continue;
+      std::string answer(sizeof(FrameHeader) + sizeof(ResultMeta) + 64, '\0');
+      ASSERT_EQ(recv(clients[i].socket(), answer.data(), answer.size(), MSG_WAITALL),
+                static_cast<ssize_t>(answer.size()));
+      std::memcpy(&header, answer.data(), sizeof(header));
+      EXPECT_EQ(header.id, i);
+      EXPECT_EQ(answer.substr(answer.size() - 64), letter(i));
+    }
+  }
+  served.bed.Until([](Server& server) { return server.counts().sessions == 0; });
+  served.bed.Until([](Server& server) { return server.broker().memory_held() == 0; });
+}
+
 TEST_P(ServerOver, AnotherClientsWindowCannotBeNamed) {
   Served served;
   auto alice = served.bed.Dial();
