@@ -92,6 +92,12 @@ CLI::App* AddBenchVerb(CLI::App& app, bench::GatewayBenchOptions& options, bool&
   verb->add_option("--kernel-us", options.kernel_us, "Microseconds that a slice takes for it")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
+  verb->add_option_function<int>(
+          "--spin-us", [&options](int us) { options.spin = std::chrono::microseconds(us); },
+          "Microseconds that the gateway stays awake for a slice's answer (200)")
+      ->check(CLI::Range(0, 10'000));
+  verb->add_flag("--variants", options.variants,
+                 "Also a gateway that sleeps while slices work, and data over TCP: by epoll, by io_uring");
   verb->add_flag("--quick", options.quick, "At most two rounds, a third of the time");
   return verb;
 }

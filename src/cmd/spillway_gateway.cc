@@ -115,7 +115,7 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   });
   std::optional<GatewayReport> reports;
   if (report) reports.emplace(**server, *report);
-  spdlog::info("ready");
+  spdlog::info("ready; clients by {}", (*server)->io());
   (*server)->Run();
   waiter.join();
   reports.reset();

@@ -131,7 +131,8 @@ std::optional<std::string> ReadSocketPath(Problems& problems, const Field& field
 Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name) {
   GatewayConfig config;
   const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
-    MapReader top(problems, root, {"http", "frames", "executors", "isolation", "limits", "tenants", "spin"});
+    MapReader top(problems, root,
+                  {"http", "frames", "executors", "isolation", "limits", "tenants", "spin", "io"});
     Take(config.http, top.Find("http"), [&](const Field& f) {
       const auto text = model::ReadText(problems, f, "ADDRESS:PORT");
       if (text && text->empty()) problems.Add(f.line, f.path, "expected ADDRESS:PORT, got an empty text");
@@ -148,6 +149,9 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
         config.broker.isolation = static_cast<scheduler::Isolation>(*word);
     Take(config.spin, top.Find("spin"),
          [&](const Field& f) { return model::ReadTime(problems, f, 0ns, 10ms); });
+    if (const Field* f = top.Find("io"))
+      if (auto word = model::ReadChoice(problems, *f, {"auto", "uring", "epoll"}))
+        config.io = static_cast<Io>(*word);
     if (const Field* f = top.Find("limits")) ReadLimits(problems, *f, config);
     if (const Field* f = top.Find("tenants")) {
       ReadTenants(problems, *f, file_name, config);

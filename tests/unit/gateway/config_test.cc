@@ -31,6 +31,8 @@ http: 127.0.0.1:8000
 frames: ["unix:/tmp/f.sock", "127.0.0.1:8001"]
 executors: /tmp/e.sock
 isolation: gpu
+io: epoll
+spin: 50us
 limits: {request: 64KiB, memory: 1MiB, deadline: 50ms, longest_deadline: 2s}
 tenants:
   - {name: alice, queue: 3}
@@ -43,6 +45,8 @@ TEST(GatewayConfig, ReadsAllThatItKnows) {
   EXPECT_EQ(config->http, "127.0.0.1:8000");
   EXPECT_EQ(config->frames.size(), 2u);
   EXPECT_EQ(config->broker.isolation, scheduler::Isolation::kGpu);
+  EXPECT_EQ(config->io, Io::kEpoll);
+  EXPECT_EQ(config->spin, Duration(50us));
   EXPECT_EQ(config->most_request, 65536u);
   EXPECT_EQ(config->broker.memory, 1u << 20);
   EXPECT_EQ(config->broker.default_deadline, 50ms);
@@ -56,6 +60,8 @@ TEST(GatewayConfig, RefusesWithFileLineKeyAndWhatWasExpected) {
   EXPECT_THAT(GatewayError("executors: /e\n"), HasSubstr("expected http or frames"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nisolation: mig\n"),
               HasSubstr("g.yaml:3: isolation: expected one of none, fraction, gpu"));
+  EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nio: aio\n"),
+              HasSubstr("g.yaml:3: io: expected one of auto, uring, epoll"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nlimits: {request: 5XiB}\n"),
               HasSubstr("limits.request: expected 64 to"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nlimits: {request: 2MiB, memory: 1MiB}\n"),
