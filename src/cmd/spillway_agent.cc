@@ -67,6 +67,7 @@ int main(int argc, char** argv) {
   app.add_flag("--json", json, "With --once: print JSON")->needs(once_flag);
   app.add_option("--stats-json", stats_file, "Write one JSON document each second; '-': standard output")
       ->type_name("FILE");
+  app.footer("Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
   app.set_version_flag("--version", "spillway-agent " SPILLWAY_VERSION);
   try {
     app.parse(argc, argv);

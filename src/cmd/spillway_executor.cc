@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "bench/gateway/gateway_bench.h"
+#include "cmd/typed_name.h"
 #include "gateway/executor/executor.h"
 #include "gateway/executor/executor_config.h"
 #include "report/progress.h"
@@ -79,7 +80,8 @@ int Main(int argc, char** argv) {
   app.add_flag("--check", check, "Check the configuration and exit");
   bench::GatewayBenchOptions bench_options;
   bool json = false;
-  const CLI::App* bench_verb = AddBenchVerb(app, bench_options, json);
+  CLI::App* bench_verb = AddBenchVerb(app, bench_options, json);
+  NameAsTyped(*bench_verb, TypedName(argc, argv, "spillway-executor bench"));
   app.set_version_flag("--version", "spillway-executor " SPILLWAY_VERSION);
   app.footer("Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
   try {
