@@ -274,7 +274,10 @@ std::string HowText(const PlacerOptions& how, bool part) {
       gpu = "any that fits";
       break;
   }
-  if (how.objective == Objective::kFewestGpus) score += "; less 200 for each GPU that is switched on";
+  if (how.objective == Objective::kFewestGpus) {
+    score += "; less 200 for each GPU that is switched on";
+    gpu = "one that is on; of those " + gpu;
+  }
   if (how.objective == Objective::kEarliest) score += "; more by 1000 times the model's speed";
   std::string text =
       fmt::format("score ({}, objective {}): {}.\n", ToString(how.policy), ToString(how.objective), score);

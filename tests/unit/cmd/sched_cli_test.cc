@@ -114,13 +114,14 @@ TEST_F(SchedCli, PlacesAJobAndSaysWhy) {
 
 TEST_F(SchedCli, NamesTheSliceAndExplainsItsChoiceOfGpu) {
   const std::string slices = EXAMPLES "/sched/slices.yaml", cluster = EXAMPLES "/sched/cluster.yaml";
-  const auto plain = Run({"place", slices, "--milli", "500"});
+  const auto plain = Run({"place", slices, "--milli", "500", "--objective", "fewest-gpus"});
   EXPECT_EQ(plain.out, "a100-2 GPU 0 slice 3g@0\n") << plain.err;
-  const auto why = Run({"place", slices, "--milli", "500", "--explain"});
+  const auto why = Run({"place", slices, "--milli", "500", "--objective", "fewest-gpus", "--explain"});
   EXPECT_THAT(why.out, HasSubstr("The GPUs of a100-2:"));
-  EXPECT_THAT(why.out, HasSubstr("score (spillway, objective fragmentation): 0 to 60"));
+  EXPECT_THAT(why.out, HasSubstr("score (spillway, objective fewest-gpus): 0 to 60"));
   EXPECT_THAT(why.out, HasSubstr("The GPU within a node: "));
-  const json rows = json::parse(Run({"place", slices, "--milli", "500", "--json"}).out)["rows"];
+  const json rows = json::parse(
+      Run({"place", slices, "--milli", "500", "--objective", "fewest-gpus", "--json"}).out)["rows"];
   EXPECT_EQ(rows[0]["slice"], "3g");
   EXPECT_EQ(rows[0]["start"], 0);
   EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](const json& row) { return row["kind"] == "gpu"; }), 2);
