@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// conspirator: the client writes into the gateway's memory; the gateway, on the NIC's CPU, decides and puts
-// the data into the slice's memory; the host's CPU launches. The gateway and the executor are those that
-// users run, in this process.
+// conspirator: the client writes into the gateway's memory, or sends it frames over TCP; the gateway, on the
+// NIC's CPU, decides and puts the data into the slice's memory; the host's CPU launches. The gateway and the
+// executor are those that users run, in this process.
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -31,7 +34,8 @@ class ConspiratorRig : public Rig {
     std::filesystem::remove_all(folder_, ignored);
   }
 
-  Result<void> Start(const Work& work, const Layout& layout) {
+  Result<void> Start(const Work& work, const Layout& layout, const GatewayUse& use) {
+    window_ = !use.frames;
     std::string pattern = (std::filesystem::temp_directory_path() / "spillway-bench-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr)
       return Fail(ErrorCode::kSystem, pattern + ": no folder for sockets");
@@ -42,13 +46,23 @@ class ConspiratorRig : public Rig {
     if (!executors) return tl::make_unexpected(executors.error());
     gateway::Listeners listeners;
     listeners.frames.push_back({gateway::Descriptor(frames->fd), true});
+    const auto tcp = api::ListenTcp("127.0.0.1:0");
+    if (!tcp) return tl::make_unexpected(tcp.error());
+    listeners.frames.push_back({gateway::Descriptor(*tcp), false});
+    sockaddr_in bound{};
+    socklen_t length = sizeof(bound);
+    getsockname(*tcp, reinterpret_cast<sockaddr*>(&bound), &length);
     listeners.executors = gateway::Descriptor(executors->fd);
     gateway::GatewayConfig config;
     config.broker.tenants = {{"bench"}};
     config.tokens = {""};
+    config.spin = use.spin;
+    config.io = use.io;
     auto server = gateway::Server::Create(std::move(config), std::move(listeners));
     if (!server) return tl::make_unexpected(server.error());
     server_ = std::move(*server);
+    if (use.io == gateway::Io::kUring && std::string_view(server_->io()) != "io_uring")
+      return Fail(ErrorCode::kUnavailable, "no io_uring here");
     server_->Trace([this](const gateway::RequestTimes& times) {
       const std::lock_guard lock(mutex_);
       gateway_us_.push_back(
@@ -73,17 +87,21 @@ class ConspiratorRig : public Rig {
     }
     executor_ = std::make_unique<gateway::Executor>(options, *engine_);
     if (auto joined = executor_->Join(); !joined) return joined;
-    auto client = gateway::Client::Connect("unix:" + (folder_ / "frames").string(), {"bench", ""});
+    auto client = gateway::Client::Connect(use.frames ? fmt::format("127.0.0.1:{}", ntohs(bound.sin_port))
+                                                      : "unix:" + (folder_ / "frames").string(),
+                                           {"bench", ""});
     if (!client) return tl::make_unexpected(client.error());
     client_ = std::make_unique<gateway::Client>(std::move(*client));
     const auto model = client_->Describe(work.models[0].name);
     if (!model) return tl::make_unexpected(model.error());
     model_ = model->index;
+    if (use.frames) return {};
     output_at_ = gateway::Aligned(work.input_bytes);
     return client_->OpenWindow(output_at_ + std::max<uint64_t>(work.output_bytes, gateway::kMostMessage), 8);
   }
 
   Result<void> Ask(std::span<const std::byte> input, std::span<std::byte> output) override {
+    if (!window_) return AskByFrame(input, output);
     std::memcpy(client_->window().data(), input.data(), input.size());
     const auto result = client_->InferInWindow(model_, 1, 0, input.size(), output_at_,
                                                std::max<uint64_t>(output.size(), gateway::kMostMessage));
@@ -91,6 +109,15 @@ class ConspiratorRig : public Rig {
     if (result->status != gateway::Status::kOk)
       return Fail(ErrorCode::kSystem, "conspirator: " + result->message);
     std::memcpy(output.data(), client_->window().data() + output_at_, output.size());
+    return {};
+  }
+
+  Result<void> AskByFrame(std::span<const std::byte> input, std::span<std::byte> output) {
+    const auto result = client_->Infer(model_, 1, input);
+    if (!result) return tl::make_unexpected(result.error());
+    if (result->status != gateway::Status::kOk || result->outputs.size() != output.size())
+      return Fail(ErrorCode::kSystem, "frames: " + result->message);
+    std::memcpy(output.data(), result->outputs.data(), output.size());
     return {};
   }
 
@@ -113,6 +140,7 @@ class ConspiratorRig : public Rig {
   std::unique_ptr<gateway::Engine> engine_;
   std::unique_ptr<gateway::Executor> executor_;
   std::unique_ptr<gateway::Client> client_;
+  bool window_ = true;
   uint32_t model_ = 0;
   uint64_t output_at_ = 0;
   mutable std::mutex mutex_;
@@ -123,9 +151,10 @@ class ConspiratorRig : public Rig {
 
 }  // namespace
 
-Result<std::unique_ptr<Rig>> MakeConspiratorRig(const Work& work, const Layout& layout) {
+Result<std::unique_ptr<Rig>> MakeConspiratorRig(const Work& work, const Layout& layout,
+                                                const GatewayUse& use) {
   auto rig = std::make_unique<ConspiratorRig>();
-  if (auto started = rig->Start(work, layout); !started) return tl::make_unexpected(started.error());
+  if (auto started = rig->Start(work, layout, use); !started) return tl::make_unexpected(started.error());
   return rig;
 }
 

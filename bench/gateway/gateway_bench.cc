@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -24,12 +25,22 @@ constexpr int kLoads[] = {0, 80};
 
 struct Mode {
   const char* name;
-  Result<std::unique_ptr<Rig>> (*make)(const Work&, const Layout&);
+  std::function<Result<std::unique_ptr<Rig>>(const Work&, const Layout&)> make;
 };
-constexpr Mode kModes[] = {{"tcp-host", MakeTcpHostRig},
-                           {"direct", MakeDirectRig},
-                           {"host-memory", MakeHostMemoryRig},
-                           {"conspirator", MakeConspiratorRig}};
+constexpr size_t kHostMemory = 2, kConspirator = 3, kFramesEpoll = 5, kFramesUring = 6;
+
+std::vector<Mode> Modes(std::chrono::microseconds spin) {
+  const auto gateway = [](GatewayUse use) {
+    return [use](const Work& work, const Layout& layout) { return MakeConspiratorRig(work, layout, use); };
+  };
+  return {{"tcp-host", MakeTcpHostRig},
+          {"direct", MakeDirectRig},
+          {"host-memory", MakeHostMemoryRig},
+          {"conspirator", gateway({spin})},
+          {"conspirator-asleep", gateway({})},
+          {"frames-epoll", gateway({spin, true, gateway::Io::kEpoll})},
+          {"frames-uring", gateway({spin, true, gateway::Io::kUring})}};
+}
 
 struct Row {
   std::vector<double> p50, p99, host_us, nic_us, gateway_p50, gateway_p99;
@@ -152,50 +163,60 @@ Result<report::Document> RunGatewayBench(const GatewayBenchOptions& asked,
   const auto expected = Expected(work, input);
   if (!expected) return tl::make_unexpected(expected.error());
   std::vector<std::unique_ptr<Rig>> rigs;
-  for (const Mode& mode : kModes) {
+  std::vector<Mode> modes = Modes(options.spin);
+  if (!options.variants) modes.resize(kConspirator + 1);
+  for (const Mode& mode : modes) {
     auto rig = mode.make(work, *layout);
+    if (!rig && rigs.size() == kFramesUring && rig.error().code == ErrorCode::kUnavailable) break;
     if (!rig) return Fail(rig.error().code, fmt::format("{}: {}", mode.name, rig.error().message));
     rigs.push_back(std::move(*rig));
   }
+  modes.resize(rigs.size());
   PinTo(layout->nic_cpu);
   std::map<std::pair<size_t, int>, Row> rows;
-  const double steps = static_cast<double>(options.rounds) * std::size(kLoads) * std::size(kModes);
+  const double steps = static_cast<double>(options.rounds) * std::size(kLoads) * modes.size();
   double step = 0;
   for (int round = 0; round < options.rounds; round++) {
     for (const int load : kLoads) {
       const BackgroundLoad background(layout->host_cpu, load / 100.0);
-      for (size_t i = 0; i < std::size(kModes); i++) {
-        on_progress(step++ / steps, fmt::format("{} at {} %", kModes[i].name, load));
+      for (size_t i = 0; i < modes.size(); i++) {
+        on_progress(step++ / steps, fmt::format("{} at {} %", modes[i].name, load));
         if (auto measured = Measure(*rigs[i], input, *expected, options.duration, rows[{i, load}]); !measured)
-          return Fail(measured.error().code, fmt::format("{}: {}", kModes[i].name, measured.error().message));
+          return Fail(measured.error().code, fmt::format("{}: {}", modes[i].name, measured.error().message));
       }
     }
   }
   report::Document document("gateway");
   document.SetRounds(options.rounds);
-  for (size_t i = 0; i < std::size(kModes); i++)
-    for (const int load : kLoads) document.AddRow(ToJson(kModes[i].name, load, rows[{i, load}]));
+  for (size_t i = 0; i < modes.size(); i++)
+    for (const int load : kLoads) document.AddRow(ToJson(modes[i].name, load, rows[{i, load}]));
   for (const int load : kLoads) {
     const auto p50 = [&](size_t mode) { return report::Median(rows[{mode, load}].p50); };
     const auto p99 = [&](size_t mode) { return report::Median(rows[{mode, load}].p99); };
-    for (size_t i = 0; i < 3; i++) {
-      std::string name = kModes[i].name;
+    for (size_t i = 0; i < kConspirator; i++) {
+      std::string name = modes[i].name;
       std::replace(name.begin(), name.end(), '-', '_');
-      document.SetRatio(fmt::format("conspirator_over_{}_p50_{}", name, load), p50(3) / p50(i));
-      document.SetRatio(fmt::format("conspirator_over_{}_p99_{}", name, load), p99(3) / p99(i));
+      document.SetRatio(fmt::format("conspirator_over_{}_p50_{}", name, load), p50(kConspirator) / p50(i));
+      document.SetRatio(fmt::format("conspirator_over_{}_p99_{}", name, load), p99(kConspirator) / p99(i));
     }
-    document.SetRatio(fmt::format("host_memory_minus_conspirator_p50_us_{}", load), p50(2) - p50(3));
-    document.SetRatio(fmt::format("host_memory_minus_conspirator_p99_us_{}", load), p99(2) - p99(3));
+    document.SetRatio(fmt::format("host_memory_minus_conspirator_p50_us_{}", load),
+                      p50(kHostMemory) - p50(kConspirator));
+    if (modes.size() > kFramesUring) {
+      document.SetRatio(fmt::format("uring_over_epoll_p50_{}", load), p50(kFramesUring) / p50(kFramesEpoll));
+      document.SetRatio(fmt::format("uring_over_epoll_p99_{}", load), p99(kFramesUring) / p99(kFramesEpoll));
+    }
+    document.SetRatio(fmt::format("host_memory_minus_conspirator_p99_us_{}", load),
+                      p99(kHostMemory) - p99(kConspirator));
   }
   return document;
 }
 
 std::string GatewayText(const report::Document& document) {
-  std::string text = fmt::format("{:<12} {:>5} {:>9} {:>9} {:>9} {:>9} {:>12}\n", "mode", "load", "p50 us",
+  std::string text = fmt::format("{:<18} {:>5} {:>9} {:>9} {:>9} {:>9} {:>12}\n", "mode", "load", "p50 us",
                                  "p99 us", "host us", "NIC us", "gateway us");
   for (const auto& row : document.rows())
     text += fmt::format(
-        "{:<12} {:>4}% {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>12}\n", row["mode"].get<std::string>(),
+        "{:<18} {:>4}% {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>12}\n", row["mode"].get<std::string>(),
         row["load_pct"].get<int>(), row["p50_us"].get<double>(), row["p99_us"].get<double>(),
         row["host_cpu_us"].get<double>(), row["nic_cpu_us"].get<double>(),
         row.contains("gateway_p50_us") ? fmt::format("{:.1f}", row["gateway_p50_us"].get<double>()) : "");

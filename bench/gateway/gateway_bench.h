@@ -17,16 +17,20 @@ struct GatewayBenchOptions {
   std::chrono::milliseconds duration{300};  // of one measurement
   size_t bytes = 65536;                     // of a request's input; a multiple of 4
   double kernel_us = 50;                    // that a slice takes for it
+  std::chrono::microseconds spin{200};      // of the gateway
+  bool variants = false;                    // of the gateway, as well
   bool quick = false;                       // two rounds of a third of the time
 };
 
 using OnGatewayProgress = std::function<void(double fraction, const std::string& message)>;
 
-// Rows: mode (tcp-host, direct, host-memory, conspirator), load_pct (0, 80), requests, p50_us and p99_us
-// (median of the rounds; also _min and _max), host_cpu_us and nic_cpu_us (CPU time per request, without the
-// client's and without what stands for the GPU), and for conspirator gateway_p50_us and gateway_p99_us, which
-// the gateway itself took. Ratios: conspirator_over_host_memory_0 ..., of p50 and p99. kUnavailable on fewer
-// than two CPUs; kSystem when an answer was wrong.
+// Rows: mode (tcp-host, direct, host-memory, conspirator; conspirator-asleep, whose gateway sleeps while
+// slices work; frames-epoll and frames-uring, whose client sends its data over TCP), load_pct (0, 80),
+// requests, p50_us and p99_us (median of the rounds; also _min and _max), host_cpu_us and nic_cpu_us (CPU
+// time per request, without the client's and without what stands for the GPU), and for conspirator
+// gateway_p50_us and gateway_p99_us, which the gateway itself took. Ratios: conspirator_over_host_memory_0
+// ..., of p50 and p99; uring_over_epoll_p50_0 .... kUnavailable on fewer than two CPUs; kSystem when an
+// answer was wrong.
 [[nodiscard]] Result<report::Document> RunGatewayBench(const GatewayBenchOptions& options,
                                                        const OnGatewayProgress& on_progress);
 

@@ -2,6 +2,7 @@
 // The four designs that the gateway's benchmark compares, each a way to have one request run on a slice.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "gateway/executor/engine.h"
+#include "gateway/reactor.h"
 #include "model/error.h"
 
 namespace spillway::bench {
@@ -45,6 +47,14 @@ class Rig {
 [[nodiscard]] Result<std::unique_ptr<Rig>> MakeTcpHostRig(const Work& work, const Layout& layout);
 [[nodiscard]] Result<std::unique_ptr<Rig>> MakeDirectRig(const Work& work, const Layout& layout);
 [[nodiscard]] Result<std::unique_ptr<Rig>> MakeHostMemoryRig(const Work& work, const Layout& layout);
-[[nodiscard]] Result<std::unique_ptr<Rig>> MakeConspiratorRig(const Work& work, const Layout& layout);
+// How the gateway is used.
+struct GatewayUse {
+  std::chrono::microseconds spin{0};
+  bool frames = false;  // data comes over TCP; else through a window
+  gateway::Io io = gateway::Io::kEpoll;
+};
+// kUnavailable without io_uring, if that was asked for.
+[[nodiscard]] Result<std::unique_ptr<Rig>> MakeConspiratorRig(const Work& work, const Layout& layout,
+                                                              const GatewayUse& use);
 
 }  // namespace spillway::bench

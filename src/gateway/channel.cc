@@ -88,6 +88,8 @@ Result<Channel> Channel::Map(Descriptor fd, uint32_t slots, Doorbells bells) {
   return channel;
 }
 
+void Channel::WakeForSubmission() { RingIfAsleep(words().submissions_sleeper, bells_.submissions); }
+
 bool Channel::Submit(const Submission& submission) {
   const uint64_t taken = words().submissions_taken.load(std::memory_order_acquire);
   if (submitted_ - taken >= slots_) return false;

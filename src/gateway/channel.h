@@ -79,6 +79,9 @@ class Channel {
   // Of what a peer has made. kBadInput if it is no such memory.
   [[nodiscard]] static Result<Channel> Map(Descriptor fd, uint32_t slots, Doorbells bells);
 
+  // Wakes a sleeping taker of submissions before there is one: what it takes to wake, its submission's data
+  // needs to get there. It finds nothing and sleeps again, at worst.
+  void WakeForSubmission();
   // False: the ring is full.
   bool Submit(const Submission& submission);
   bool Complete(const Completion& completion);

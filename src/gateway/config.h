@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gateway/broker.h"
+#include "gateway/reactor.h"
 
 namespace spillway::gateway {
 
@@ -20,7 +21,9 @@ struct GatewayConfig {
   uint32_t connections = 256;        // of frames
   Duration idle =
       std::chrono::seconds(60);  // a client that is silent for longer, with nothing asked, is let go
-  Duration spin{0};              // looks at the rings so long before it sleeps
+  // Stays awake so long for slices that are about to answer.
+  Duration spin = std::chrono::microseconds(200);
+  Io io = Io::kAuto;
 };
 
 [[nodiscard]] Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name);

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <spdlog/spdlog.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,7 +24,10 @@ constexpr uint64_t kSliceHolders = uint64_t{1} << 63;
 constexpr uint32_t kMostExecutors = 256;
 constexpr Duration kArrivalTime = 5s;  // an executor that has not said all by then is let go
 constexpr Duration kCleanUpEvery = 500ms;
+constexpr Duration kLongTurn = 100us;
+constexpr int kAsleepFor = 50;  // times as long as others had the CPU
 
+constexpr uint64_t kNumbers = (uint64_t{1} << 56) - 1;  // of a tag
 uint64_t Tag(int kind, uint64_t number) { return (static_cast<uint64_t>(kind) << 56) | number; }
 
 }  // namespace
@@ -56,25 +59,27 @@ Result<std::unique_ptr<Server>> Server::Create(GatewayConfig config, Listeners l
 }
 
 Result<void> Server::Open() {
-  epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return Fail(ErrorCode::kSystem, fmt::format("epoll_create1: {}", std::strerror(errno)));
+  auto reactor = MakeReactor(config_.io);
+  if (!reactor) return tl::make_unexpected(reactor.error());
+  reactor_ = std::move(*reactor);
   auto posts = MakeEventFd();
   if (!posts) return tl::make_unexpected(posts.error());
   posts_ = std::move(*posts);
-  bool watched = Watch(posts_.get(), SourceKind::kPosts, 0, EPOLLIN);
-  watched = watched && Watch(listeners_.executors.get(), SourceKind::kExecutors, 0, EPOLLIN);
+  bool watched = Watch(posts_.get(), SourceKind::kPosts, 0);
+  watched = watched && Watch(listeners_.executors.get(), SourceKind::kExecutors, 0);
   for (size_t i = 0; i < listeners_.frames.size(); i++)
-    watched = watched && Watch(listeners_.frames[i].fd.get(), SourceKind::kFrames, i, EPOLLIN);
-  if (!watched) return Fail(ErrorCode::kSystem, fmt::format("epoll_ctl: {}", std::strerror(errno)));
+    watched = watched && Watch(listeners_.frames[i].fd.get(), SourceKind::kFrames, i);
+  if (!watched)
+    return Fail(ErrorCode::kSystem, fmt::format("{}: {}", reactor_->name(), std::strerror(errno)));
   return {};
 }
 
-bool Server::Watch(int fd, SourceKind kind, uint64_t number, uint32_t events) {
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = Tag(static_cast<int>(kind), number);
-  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 ||
-         (errno == EEXIST && epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0);
+bool Server::Watch(int fd, SourceKind kind, uint64_t number) {
+  return reactor_->Watch(fd, Tag(static_cast<int>(kind), number));
+}
+
+void Server::Unwatch(int fd, SourceKind kind, uint64_t number) {
+  reactor_->Unwatch(fd, Tag(static_cast<int>(kind), number));
 }
 
 // ---- the loop
@@ -114,19 +119,35 @@ void Server::RunPosts() {
 
 void Server::Run() {
   Time active = Now();
+  Time asleep_until{0}, offered_at{0};
+  bool offered = false;
+  uint64_t delivered = 0;
   for (uint32_t turn = 0;; turn++) {
     {
       const std::lock_guard lock(mutex_);
       if (stop_) break;
     }
+    if (on_request_) woken_ = OwnTime();
     const bool any = PollRings();
     const Time now = Now();
     if (const auto next = broker_.NextTick(); next && *next <= now) broker_.Tick(now);
     CleanUp(now);
-    if (any) active = now;
-    if (any || now - active < config_.spin) {
+    const uint64_t delivered_now = broker_.counts().delivered;
+    if (any || delivered_now != delivered) active = now;
+    delivered = delivered_now;
+    // Others had this CPU when it was offered, and for long: staying awake on it would not be for free.
+    if (offered && now - offered_at > kLongTurn) asleep_until = now + kAsleepFor * (now - offered_at);
+    offered = false;
+    // Awake only for slices' sake: they are about to answer, and the host's CPU need not wake anybody. With
+    // nothing running, clients may want this CPU.
+    if (any || (broker_.running() > 0 && now - active < config_.spin && now >= asleep_until)) {
       // Rings are looked at each turn, sockets now and then.
-      if (turn % 8 == 0) HandleEvents(0);
+      if (turn % 8 == 0 || reactor_->Wishes()) HandleEvents(0);
+      if (!any) {
+        offered = true;
+        offered_at = now;
+        sched_yield();
+      }
       continue;
     }
     if (!PrepareToWait()) continue;
@@ -135,6 +156,7 @@ void Server::Run() {
     active = Now() - config_.spin;
   }
   RunPosts();
+  reactor_->End();
 }
 
 int Server::SleepTime(Time now) const {
@@ -143,33 +165,28 @@ int Server::SleepTime(Time now) const {
   return static_cast<int>((most + 999us) / 1ms);
 }
 
-void Server::HandleEvents(int timeout_ms) {
-  epoll_event events[64];
-  const int count = epoll_wait(epoll_.get(), events, 64, timeout_ms);
-  if (on_request_) woken_ = OwnTime();
-  for (int i = 0; i < count; i++) {
-    const auto kind = static_cast<SourceKind>(events[i].data.u64 >> 56);
-    const uint64_t number = events[i].data.u64 & ((uint64_t{1} << 56) - 1);
-    switch (kind) {
-      case SourceKind::kFrames:
-        Accept(listeners_.frames[number]);
-        break;
-      case SourceKind::kExecutors:
-        AcceptExecutor();
-        break;
-      case SourceKind::kPosts:
-        RunPosts();
-        break;
-      case SourceKind::kSession:
-        HandleSession(number, events[i].events);
-        break;
-      case SourceKind::kExecutor:
-        HandleExecutor(number);
-        break;
-      case SourceKind::kBell:
-        break;  // edge-triggered: it has done its work by waking us
-    }
+void Server::HandleEvents(int timeout_ms) { reactor_->Wait(timeout_ms, *this); }
+
+void Server::Ready(uint64_t tag) {
+  const uint64_t number = tag & kNumbers;
+  switch (static_cast<SourceKind>(tag >> 56)) {
+    case SourceKind::kFrames:
+      return Accept(listeners_.frames[number]);
+    case SourceKind::kExecutors:
+      return AcceptExecutor();
+    case SourceKind::kPosts:
+      return RunPosts();
+    case SourceKind::kExecutor:
+      return HandleExecutor(number);
+    case SourceKind::kSession:
+    case SourceKind::kBell:
+      return;  // a bell has done its work by waking us
   }
+}
+
+void Server::Moved(uint64_t tag) {
+  const auto found = sessions_.find(tag & kNumbers);
+  if (found != sessions_.end() && found->second.session->over()) EndSession(found->first);
 }
 
 bool Server::PollRings() {
@@ -196,8 +213,8 @@ bool Server::PollRings() {
     if (!good) broken.push_back(number);
   }
   for (const uint64_t number : broken) EndExecutor(number, "it breaks the rules of its channel");
-  for (auto& [number, session] : sessions_)
-    if (session->TakeSubmissions()) any = true;
+  for (auto& [number, client] : sessions_)
+    if (client.session->TakeSubmissions()) any = true;
   return any;
 }
 
@@ -205,8 +222,9 @@ bool Server::PrepareToWait() {
   bool quiet = true;
   for (auto& [number, connection] : executors_)
     if (connection->link && !connection->link->PrepareToWait()) quiet = false;
-  for (auto& [number, session] : sessions_)
-    if (Channel* window = session->window(); window != nullptr && !window->PrepareToWaitForSubmissions())
+  for (auto& [number, client] : sessions_)
+    if (Channel* window = client.session->window();
+        window != nullptr && !window->PrepareToWaitForSubmissions())
       quiet = false;
   if (!quiet) DoneWaiting();
   return quiet;
@@ -215,27 +233,23 @@ bool Server::PrepareToWait() {
 void Server::DoneWaiting() {
   for (auto& [number, connection] : executors_)
     if (connection->link) connection->link->DoneWaiting();
-  for (auto& [number, session] : sessions_)
-    if (Channel* window = session->window()) window->DoneWaitingForSubmissions();
+  for (auto& [number, client] : sessions_)
+    if (Channel* window = client.session->window()) window->DoneWaitingForSubmissions();
 }
 
 void Server::CleanUp(Time now) {
   for (size_t i = 0; i < changed_.size(); i++) {
     const auto found = sessions_.find(changed_[i]);
     if (found == sessions_.end()) continue;
-    Session& session = *found->second;
+    Session& session = *found->second.session;
+    if (!session.over()) reactor_->Update(Tag(static_cast<int>(SourceKind::kSession), changed_[i]));
     if (session.over()) {
       EndSession(changed_[i]);
       continue;
     }
-    const uint32_t events =
-        (session.wants_to_read() ? EPOLLIN : 0U) | (session.wants_to_write() ? EPOLLOUT : 0U);
-    epoll_event event{};
-    event.events = events;
-    event.data.u64 = Tag(static_cast<int>(SourceKind::kSession), session.number());
-    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, session.socket(), &event);
-    if (Channel* window = session.window())
-      Watch(window->bells().submissions.get(), SourceKind::kBell, session.number(), EPOLLIN | EPOLLET);
+    if (Channel* window = session.window(); window != nullptr && !found->second.hears_window)
+      found->second.hears_window =
+          Watch(window->bells().submissions.get(), SourceKind::kBell, session.number());
   }
   changed_.clear();
   for (const uint64_t number : std::exchange(abandoned_, {}))
@@ -243,8 +257,8 @@ void Server::CleanUp(Time now) {
   if (now < next_cleanup_) return;
   next_cleanup_ = now + kCleanUpEvery;
   std::vector<uint64_t> quiet;
-  for (const auto& [number, session] : sessions_)
-    if (session->idle() && now - session->last_heard() > config_.idle) quiet.push_back(number);
+  for (const auto& [number, client] : sessions_)
+    if (client.session->idle() && now - client.session->last_heard() > config_.idle) quiet.push_back(number);
   for (const uint64_t number : quiet) EndSession(number);
   std::vector<uint64_t> late;
   for (const auto& [number, connection] : executors_)
@@ -267,36 +281,26 @@ void Server::Accept(const Listeners::Frames& listener) {
       setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     }
     const uint64_t number = ++last_number_;
-    if (!Watch(socket.get(), SourceKind::kSession, number, EPOLLIN)) continue;
-    sessions_[number] = std::make_unique<Session>(host_, number, std::move(socket), listener.is_unix);
+    auto session = std::make_unique<Session>(host_, number, std::move(socket), listener.is_unix);
+    if (!reactor_->Add(*session, session->socket(), Tag(static_cast<int>(SourceKind::kSession), number)))
+      continue;
+    sessions_[number].session = std::move(session);
     counts_.sessions_ever++;
   }
 }
 
-void Server::HandleSession(uint64_t number, uint32_t events) {
-  const auto found = sessions_.find(number);
-  if (found == sessions_.end()) return;
-  Session& session = *found->second;
-  bool lives = true;
-  if ((events & EPOLLOUT) != 0) lives = session.Writable();
-  if (lives && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) lives = session.Readable();
-  // Both directions are shut: nobody is there to answer.
-  if (!lives || session.over() || (events & (EPOLLHUP | EPOLLERR)) != 0) {
-    EndSession(number);
-    return;
-  }
-  if ((events & EPOLLOUT) != 0 || session.wants_to_write()) changed_.push_back(number);
-}
-
 void Server::EndSession(uint64_t number) {
   const auto found = sessions_.find(number);
-  if (!found->second->fault().empty()) {
-    counts_.faults++;
-    spdlog::warn("client {}: {}", number, found->second->fault());
-  }
   // Out of the map first: its end cancels requests, and what follows from that must not find it.
-  const std::unique_ptr<Session> session = std::move(found->second);
+  const ClientConnection client = std::move(found->second);
   sessions_.erase(found);
+  if (!client.session->fault().empty()) {
+    counts_.faults++;
+    spdlog::warn("client {}: {}", number, client.session->fault());
+  }
+  reactor_->Remove(Tag(static_cast<int>(SourceKind::kSession), number));
+  if (client.hears_window)
+    Unwatch(client.session->window()->bells().submissions.get(), SourceKind::kBell, number);
 }
 
 // ---- executors
@@ -307,7 +311,7 @@ void Server::AcceptExecutor() {
     if (!socket) return;
     if (executors_.size() >= kMostExecutors) continue;
     const uint64_t number = ++last_number_;
-    if (!Watch(socket.get(), SourceKind::kExecutor, number, EPOLLIN)) continue;
+    if (!Watch(socket.get(), SourceKind::kExecutor, number)) continue;
     auto connection = std::make_unique<ExecutorConnection>();
     connection->socket = std::move(socket);
     connection->since = Now();
@@ -351,7 +355,7 @@ Result<bool> Server::TakeArrival(ExecutorConnection& connection, uint64_t number
   slice_owner_.resize(std::max(slice_owner_.size(), joined->first_slice + slices));
   std::fill_n(slice_owner_.begin() + joined->first_slice, slices, number);
   spdlog::info("executor {}: joined with {} slices", connection.name, slices);
-  Watch(connection.link->bell(), SourceKind::kBell, number, EPOLLIN | EPOLLET);
+  Watch(connection.link->bell(), SourceKind::kBell, number);
   if (auto told = AnswerArrival(connection.socket.get(), ""); !told) return tl::make_unexpected(told.error());
   auto models = std::make_shared<std::vector<ModelCard>>();
   for (uint32_t i = 0; i < broker_.model_count(); i++) models->push_back(broker_.model(i));
@@ -368,7 +372,9 @@ void Server::EndExecutor(uint64_t number, const std::string& why) {
   if (found == executors_.end()) return;
   const std::unique_ptr<ExecutorConnection> connection = std::move(found->second);
   executors_.erase(found);
+  Unwatch(connection->socket.get(), SourceKind::kExecutor, number);
   if (connection->link) {
+    Unwatch(connection->link->bell(), SourceKind::kBell, number);
     // What it had done before it died counts: its results lie in memory that is still here.
     [[maybe_unused]] const bool good = connection->link->TakeCompletions(
         [&](uint32_t slice, const Completion& completion, std::span<const std::byte> outputs) {

@@ -12,6 +12,7 @@
 #include "gateway/broker.h"
 #include "gateway/config.h"
 #include "gateway/executor_link.h"
+#include "gateway/reactor.h"
 #include "gateway/region_table.h"
 #include "gateway/session.h"
 
@@ -38,7 +39,7 @@ struct ServerCounts {
   uint64_t executors = 0, executors_refused = 0;
 };
 
-class Server : private SlicePort {
+class Server : private SlicePort, private Reactor::Listener {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Server>> Create(GatewayConfig config, Listeners listeners);
   ~Server() override;
@@ -58,6 +59,7 @@ class Server : private SlicePort {
   const GatewayConfig& config() const { return config_; }
   ServerCounts counts() const;
   static Time Now();
+  [[nodiscard]] const char* io() const { return reactor_->name(); }
   // Every request's times from now on; for benchmarks.
   void Trace(std::function<void(const RequestTimes&)> on_request) { on_request_ = std::move(on_request); }
 
@@ -72,16 +74,23 @@ class Server : private SlicePort {
     Time since{0};
   };
 
+  struct ClientConnection {
+    std::unique_ptr<Session> session;
+    bool hears_window = false;
+  };
+
   Server(GatewayConfig config, Listeners listeners);
   [[nodiscard]] Result<void> Open();
-  bool Watch(int fd, SourceKind kind, uint64_t number, uint32_t events);
+  bool Watch(int fd, SourceKind kind, uint64_t number);
+  void Unwatch(int fd, SourceKind kind, uint64_t number);
+  void Ready(uint64_t tag) override;
+  void Moved(uint64_t tag) override;
   bool Deliver(const Delivery& delivery) override;
   void Abandon(uint32_t executor) override;
 
   void HandleEvents(int timeout_ms);
   void Accept(const Listeners::Frames& listener);
   void AcceptExecutor();
-  void HandleSession(uint64_t number, uint32_t events);
   void HandleExecutor(uint64_t number);
   [[nodiscard]] Result<bool> TakeArrival(ExecutorConnection& connection, uint64_t number);
   void EndSession(uint64_t number);
@@ -98,8 +107,9 @@ class Server : private SlicePort {
   RegionTable regions_;
   Broker broker_;
   SessionHost host_;
-  Descriptor epoll_, posts_;
-  std::unordered_map<uint64_t, std::unique_ptr<Session>> sessions_;
+  Descriptor posts_;
+  std::unique_ptr<Reactor> reactor_;
+  std::unordered_map<uint64_t, ClientConnection> sessions_;
   std::unordered_map<uint64_t, std::unique_ptr<ExecutorConnection>> executors_;
   std::vector<uint64_t> slice_owner_;  // by the broker's slice: number of its connection
   uint64_t last_number_ = 0;

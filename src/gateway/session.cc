@@ -2,18 +2,14 @@
 #include "gateway/session.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 
 namespace spillway::gateway {
 namespace {
 
 constexpr uint32_t kMostWindowSlots = 1024;
-constexpr size_t kReadsPerTurn = 16;  // then others have a turn
 
 std::optional<Duration> DeadlineOf(uint32_t us) {
   return us == 0 ? std::nullopt : std::optional<Duration>(std::chrono::microseconds(us));
@@ -48,111 +44,136 @@ void Session::DropData() {
 
 // ---- reading
 
-bool Session::Readable() {
-  for (size_t i = 0; i < kReadsPerTurn && !over_ && !closing_ && wants_to_read(); i++)
-    if (!ReadSome()) break;
-  return !over_;
+uint64_t Session::PartBytes() const {
+  switch (part_) {
+    case Part::kHeader:
+      return sizeof(header_);
+    case Part::kMeta:
+      return header_.meta_bytes;
+    case Part::kData:
+      return header_.data_bytes;
+    case Part::kDiscard:
+      return discard_;
+  }
+  return 0;
 }
 
-bool Session::ReadSome() {
-  std::byte scratch[16384];
-  std::span<std::byte> into;
+Stream::Piece Session::NextRead() {
+  if (over_ || closing_ || out_.size() + sending_->size() >= kMostUnread) return {};
+  // Between headers nothing of the frame is left ahead: Advance took it.
+  const uint64_t left = PartBytes() - got_;
   switch (part_) {
-    case Part::kHeader:
-      into = std::as_writable_bytes(std::span(&header_, 1)).subspan(got_);
-      break;
     case Part::kMeta:
-      into = std::as_writable_bytes(std::span(meta_)).subspan(got_);
-      break;
+      return {std::as_writable_bytes(std::span(*meta_)).subspan(got_), meta_};
     case Part::kData:
-      into = std::span(*data_).subspan(got_, header_.data_bytes - got_);
-      break;
+      return {std::span(data_.get() + got_, left), data_};
     case Part::kDiscard:
-      into = std::span(scratch).first(std::min<uint64_t>(sizeof(scratch), discard_ - got_));
-      break;
+      return {std::span(ahead_->bytes).first(std::min<uint64_t>(left, ahead_->bytes.size())), ahead_};
+    case Part::kHeader:
+      return {std::span(ahead_->bytes).subspan(ahead_end_), ahead_};
   }
-  const ssize_t got = recv(socket_.get(), into.data(), into.size(), 0);
-  if (got < 0) {
-    if (errno == EAGAIN || errno == EINTR) return false;
-    fault_ = fmt::format("recv: {}", std::strerror(errno));
+  return {};
+}
+
+void Session::Got(int64_t result) {
+  if (result <= 0) {
+    if (result < 0) fault_ = fmt::format("recv: {}", std::strerror(static_cast<int>(-result)));
+    if (result == 0 && (part_ != Part::kHeader || ahead_end_ > ahead_begin_))
+      fault_ = "the connection ended within a frame";
     over_ = true;
-    return false;
-  }
-  if (got == 0) {
-    if (part_ != Part::kHeader || got_ != 0) fault_ = "the connection ended within a frame";
-    over_ = true;
-    return false;
+    return;
   }
   last_heard_ = host_.now();
-  got_ += static_cast<uint64_t>(got);
-  if (static_cast<size_t>(got) < into.size()) return false;
+  if (part_ == Part::kHeader)
+    ahead_end_ += static_cast<size_t>(result);
+  else
+    got_ += static_cast<uint64_t>(result);
+  while (!over_ && !closing_ && Advance()) {
+  }
+  // A header that has begun stays, at the front.
+  if (ahead_begin_ > 0) {
+    ahead_end_ -= ahead_begin_;
+    std::memmove(ahead_->bytes.data(), ahead_->bytes.data() + ahead_begin_, ahead_end_);
+    ahead_begin_ = 0;
+  }
+}
+
+size_t Session::TakeAhead(std::byte* into, size_t most) {
+  const size_t bytes = std::min(most, ahead_end_ - ahead_begin_);
+  if (into != nullptr && bytes > 0) std::memcpy(into, ahead_->bytes.data() + ahead_begin_, bytes);
+  ahead_begin_ += bytes;
+  return bytes;
+}
+
+// Takes what there is of the part at hand. False: more has to come first.
+bool Session::Advance() {
+  const uint64_t whole = PartBytes();
   switch (part_) {
     case Part::kHeader:
-      return HeaderDone();
+      if (ahead_end_ - ahead_begin_ < whole) return false;
+      TakeAhead(reinterpret_cast<std::byte*>(&header_), whole);
+      HeaderDone();
+      return true;
     case Part::kMeta:
-      return MetaDone();
+      got_ += TakeAhead(reinterpret_cast<std::byte*>(meta_->data()) + got_, whole - got_);
+      if (got_ < whole) return false;
+      MetaDone();
+      return true;
     case Part::kData:
-      return DataDone();
+      got_ += TakeAhead(data_.get() + got_, whole - got_);
+      if (got_ < whole) return false;
+      DataDone();
+      return true;
     case Part::kDiscard:
-      if (got_ == discard_) {
-        part_ = Part::kHeader;
-        got_ = 0;
-      }
+      got_ += TakeAhead(nullptr, whole - got_);
+      if (got_ < whole) return false;
+      part_ = Part::kHeader;
+      got_ = 0;
       return true;
   }
   return false;
 }
 
-bool Session::HeaderDone() {
+void Session::HeaderDone() {
   got_ = 0;
   const HeaderFault fault = CheckClientHeader(header_, host_.config.most_request);
   if (!fault.text.empty()) {
     SendError(header_.id, fault.status, fault.text);
-    if (fault.fatal || !tenant_) {
-      Fault(fault.text);
-      return false;
-    }
+    if (fault.fatal || !tenant_) return Fault(fault.text);
     discard_ = header_.meta_bytes + header_.data_bytes;
     if (discard_ > 0) part_ = Part::kDiscard;
-    return true;
+    return;
   }
-  meta_.assign(header_.meta_bytes, '\0');
+  meta_->assign(header_.meta_bytes, '\0');
   part_ = Part::kMeta;
-  return header_.meta_bytes > 0 || MetaDone();
 }
 
-bool Session::MetaDone() {
+void Session::MetaDone() {
   got_ = 0;
   part_ = Part::kHeader;
-  if (header_.data_bytes == 0) {
-    Handle();
-    return !over_;
-  }
+  if (header_.data_bytes == 0) return Handle();
   // Before the data is read: whether there is room for it.
   if (!tenant_) {
     SendError(header_.id, Status::kDenied, "expected a hello first");
-    Fault("expected a hello first");
-    return false;
+    return Fault("expected a hello first");
   }
   if (asked_.size() >= kMostAsked || host_.broker.Full(*tenant_, header_.data_bytes)) {
     SendError(header_.id, Status::kBusy, "the queue or the memory for requests is full", 1000);
     discard_ = header_.data_bytes;
     part_ = Part::kDiscard;
-    return true;
+    return;
   }
   held_ = header_.data_bytes;
   host_.broker.Hold(held_);
-  data_ = std::make_shared<std::vector<std::byte>>(header_.data_bytes);
+  data_ = std::make_shared_for_overwrite<std::byte[]>(header_.data_bytes);
   part_ = Part::kData;
-  return true;
 }
 
-bool Session::DataDone() {
+void Session::DataDone() {
   got_ = 0;
   part_ = Part::kHeader;
   Handle();
   DropData();
-  return !over_;
 }
 
 // ---- what frames ask
@@ -181,8 +202,8 @@ void Session::Handle() {
 }
 
 void Session::HandleHello() {
-  const size_t line = meta_.find('\n');
-  const std::string_view meta = meta_;
+  const std::string_view meta = *meta_;
+  const size_t line = meta.find('\n');
   const auto tenant = Authenticate(host_.config, meta.substr(0, line),
                                    line == std::string::npos ? std::string_view() : meta.substr(line + 1));
   if (tenant_ || !tenant) {
@@ -200,11 +221,11 @@ void Session::HandleHello() {
 }
 
 void Session::HandleDescribe() {
-  const auto model = host_.broker.FindModel(meta_);
+  const auto model = host_.broker.FindModel(*meta_);
   if (!model) {
     SendError(header_.id, Status::kNoModel,
-              IsTensorName(meta_) ? fmt::format("no executor has a model {}", meta_)
-                                  : std::string("that is no model's name"));
+              IsTensorName(*meta_) ? fmt::format("no executor has a model {}", *meta_)
+                                   : std::string("that is no model's name"));
     return;
   }
   nlohmann::json json = ToJson(host_.broker.model(*model));
@@ -215,9 +236,9 @@ void Session::HandleDescribe() {
 
 void Session::HandleInfer() {
   InferMeta infer;
-  if (!ReadMeta(std::as_bytes(std::span(meta_)), infer))
+  if (!ReadMeta(std::as_bytes(std::span(*meta_)), infer))
     return SendError(header_.id, Status::kBadRequest,
-                     fmt::format("{} bytes of meta, expected {}", meta_.size(), sizeof(infer)));
+                     fmt::format("{} bytes of meta, expected {}", meta_->size(), sizeof(infer)));
   if (infer.model >= host_.broker.model_count())
     return SendError(header_.id, Status::kNoModel, fmt::format("there is no model number {}", infer.model));
   if (asked_.contains(header_.id))
@@ -226,7 +247,7 @@ void Session::HandleInfer() {
   request.tenant = *tenant_;
   request.model = infer.model;
   request.rows = infer.rows;
-  if (data_) request.inputs = *data_;
+  if (data_) request.inputs = {data_.get(), header_.data_bytes};
   request.keeper = data_;
   request.deadline = DeadlineOf(infer.deadline_us);
   // From the session's account to the request's.
@@ -256,7 +277,6 @@ void Session::AnswerFrame(uint64_t id, const Answer& answer) {
     meta.busy_ns = static_cast<uint64_t>(answer.busy.count());
     SendFrame(FrameType::kResult, id, MetaBytes(meta), answer.outputs);
   }
-  host_.changed(number_);
 }
 
 // ---- the window
@@ -268,13 +288,13 @@ void Session::HandleOpenWindow() {
   };
   if (!is_unix_) return refuse("windows are for clients of this host: expected a UNIX socket");
   if (window_) return refuse("there is a window already");
-  if (!ReadMeta(std::as_bytes(std::span(meta_)), asked) || asked.bytes == 0 || asked.bytes > kMostWindow ||
+  if (!ReadMeta(std::as_bytes(std::span(*meta_)), asked) || asked.bytes == 0 || asked.bytes > kMostWindow ||
       !std::has_single_bit(asked.slots) || asked.slots > kMostWindowSlots)
     return refuse(fmt::format("expected a window of 1 to {} bytes with a power of two up to {} slots",
                               kMostWindow, kMostWindowSlots));
   const uint64_t bytes = (asked.bytes + 4095) & ~uint64_t{4095};
   if (host_.broker.Full(*tenant_, bytes)) return refuse("the memory for requests is full", Status::kBusy);
-  if (!out_.empty()) return refuse("expected all answers to be read first");
+  if (!all_sent()) return refuse("expected all answers to be read first");
   auto submissions = MakeEventFd(), completions = MakeEventFd();
   auto memory = SharedMemory::Create("spillway-window", bytes);
   if (!submissions || !completions || !memory) return refuse("no memory for a window", Status::kBusy);
@@ -372,7 +392,7 @@ void Session::SendFrame(FrameType type, uint64_t id, std::string_view meta, std:
   header.data_bytes = data.size();
   out_ += EncodeFrame(header, meta);
   out_.append(reinterpret_cast<const char*>(data.data()), data.size());
-  Flush();
+  host_.changed(number_);
 }
 
 void Session::SendError(uint64_t id, Status status, std::string_view text, uint32_t retry_after_ms) {
@@ -382,41 +402,32 @@ void Session::SendError(uint64_t id, Status status, std::string_view text, uint3
   header.status = static_cast<uint16_t>(status);
   header.retry_after_ms = retry_after_ms;
   out_ += EncodeFrame(header, text);
-  Flush();
+  host_.changed(number_);
 }
 
 void Session::Fault(const std::string& text) {
   if (fault_.empty()) fault_ = text;
   closing_ = true;
-  if (out_.empty()) over_ = true;
+  if (all_sent()) over_ = true;
   host_.changed(number_);
 }
 
-bool Session::Flush() {
-  while (out_done_ < out_.size()) {
-    const ssize_t sent =
-        send(socket_.get(), out_.data() + out_done_, out_.size() - out_done_, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN) {
-        host_.changed(number_);
-        return true;
-      }
-      over_ = true;
-      host_.changed(number_);
-      return false;
-    }
-    out_done_ += static_cast<size_t>(sent);
-  }
-  out_.clear();
-  out_done_ = 0;
-  if (closing_) over_ = true;
-  return !over_;
+Stream::Piece Session::NextWrite() {
+  if (over_) return {};
+  if (sending_->empty()) std::swap(*sending_, out_);
+  return {std::as_writable_bytes(std::span(*sending_)).subspan(sent_), sending_};
 }
 
-bool Session::Writable() {
-  Flush();
-  return !over_;
+void Session::Sent(int64_t result) {
+  if (result < 0) {
+    over_ = true;
+    return;
+  }
+  sent_ += static_cast<size_t>(result);
+  if (sent_ < sending_->size()) return;
+  sending_->clear();
+  sent_ = 0;
+  if (closing_ && out_.empty()) over_ = true;
 }
 
 }  // namespace spillway::gateway

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One client of the framed protocol: reads frames, holds its window, writes answers. What it asks goes to the
-// SessionHost. Used by the gateway's one thread.
+// SessionHost; its socket's bytes are moved by the reactor. Used by the gateway's one thread.
 //
-// Memory: a request's data is read only once its place in the limits is taken; while answers pile up unread,
-// nothing more is read; requests at hand are limited.
+// Memory: a request's data is read only once its place in the limits is taken, and straight to where it stays
+// until the answer; while answers pile up unread, nothing more is read; requests at hand are limited.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "gateway/channel.h"
 #include "gateway/config.h"
 #include "gateway/frame.h"
+#include "gateway/reactor.h"
 #include "gateway/region_table.h"
 
 namespace spillway::gateway {
@@ -26,25 +28,24 @@ struct SessionHost {
   Broker& broker;
   RegionTable& regions;
   std::function<Time()> now;
-  std::function<void(uint64_t session)> changed;  // it has answers to flush, or is to be closed
+  std::function<void(uint64_t session)> changed;  // it has answers to send, or is to be closed
 };
 
-class Session {
+class Session : public Stream {
  public:
   Session(SessionHost& host, uint64_t number, Descriptor socket, bool is_unix);
-  ~Session();
+  ~Session() override;
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Each returns false once the session is over: destroy it.
-  bool Readable();
-  bool Writable();
+  Piece NextRead() override;
+  void Got(int64_t result) override;
+  Piece NextWrite() override;
+  void Sent(int64_t result) override;
   // Takes what stands in the window. Whether there was any.
   bool TakeSubmissions();
 
-  [[nodiscard]] bool over() const { return over_; }
-  [[nodiscard]] bool wants_to_write() const { return !out_.empty(); }
-  [[nodiscard]] bool wants_to_read() const { return out_.size() < kMostUnread; }
+  [[nodiscard]] bool over() const { return over_; }  // destroy it
   [[nodiscard]] int socket() const { return socket_.get(); }
   [[nodiscard]] uint64_t number() const { return number_; }
   [[nodiscard]] bool idle() const { return asked_.empty() && window_asked_ == 0; }
@@ -63,10 +64,11 @@ class Session {
     uint64_t key = 0;
   };
 
-  bool ReadSome();
-  bool HeaderDone();
-  bool MetaDone();
-  bool DataDone();
+  [[nodiscard]] uint64_t PartBytes() const;
+  bool Advance();
+  void HeaderDone();
+  void MetaDone();
+  void DataDone();
   void Handle();
   void HandleHello();
   void HandleDescribe();
@@ -79,7 +81,7 @@ class Session {
   void SendFrame(FrameType type, uint64_t id, std::string_view meta, std::span<const std::byte> data = {});
   void SendError(uint64_t id, Status status, std::string_view text, uint32_t retry_after_ms = 0);
   void Fault(const std::string& text);  // the session ends once this is written
-  bool Flush();
+  [[nodiscard]] bool all_sent() const { return out_.empty() && sending_->empty(); }
   void DropData();
 
   SessionHost& host_;
@@ -88,19 +90,29 @@ class Session {
   const bool is_unix_;
   std::optional<uint32_t> tenant_;
 
+  // What was read of the socket and is not looked at yet: headers and metas, and as much of the data as came
+  // with them. The rest of the data is read to where it stays.
+  struct Ahead {
+    std::array<std::byte, 4096> bytes;
+  };
+  size_t TakeAhead(std::byte* into, size_t most);
+  std::shared_ptr<Ahead> ahead_ = std::make_shared<Ahead>();
+  size_t ahead_begin_ = 0, ahead_end_ = 0;
+
   // The frame that is being read.
   enum class Part { kHeader, kMeta, kData, kDiscard };
   Part part_ = Part::kHeader;
   FrameHeader header_;
-  std::string meta_;
-  std::shared_ptr<std::vector<std::byte>> data_;
+  std::shared_ptr<std::string> meta_ = std::make_shared<std::string>();
+  std::shared_ptr<std::byte[]> data_;
   uint64_t held_ = 0;  // of the broker's memory, for data_
   uint64_t got_ = 0;   // of the part
   uint64_t discard_ = 0;
 
-  std::string out_;
-  size_t out_done_ = 0;
-  bool closing_ = false;  // once out_ is written
+  std::string out_;                                                         // not on its way yet
+  std::shared_ptr<std::string> sending_ = std::make_shared<std::string>();  // on its way
+  size_t sent_ = 0;                                                         // of it
+  bool closing_ = false;                                                    // once out_ is written
   bool over_ = false;
   std::string fault_;
   Time last_heard_{0};

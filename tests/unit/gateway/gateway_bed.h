@@ -53,11 +53,15 @@ class GatewayBed {
     std::filesystem::remove_all(folder);
   }
 
+  // Of configurations to come.
+  static inline Io io = Io::kAuto;
+
   static GatewayConfig Config() {
     GatewayConfig config;
     config.broker.tenants = {{"alice"}, {"bob"}};
     config.tokens = {"", "bobs-token"};
     config.most_request = 1 << 20;
+    config.io = io;
     return config;
   }
 

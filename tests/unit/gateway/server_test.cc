@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gateway's loop with real sockets, windows and executors, all in this process.
+// The gateway's loop with real sockets, windows and executors, all in this process; over epoll and over
+// io_uring.
 #include "gateway/server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "gateway/executor/program_slice.h"
 #include "gateway_bed.h"
+#include "model_specs.h"
 
 namespace spillway::gateway {
 namespace {
@@ -18,14 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-std::unique_ptr<Engine> EchoEngine() {
-  ModelSpec spec;
-  spec.name = "echo";
-  spec.kind = ModelSpec::Kind::kEcho;
-  spec.k = 64;
-  spec.most_rows = 2048;
-  return std::move(*MakeEmulatedEngine({spec}));
-}
+std::unique_ptr<Engine> EchoEngine() { return std::move(*MakeEmulatedEngine({Echo(64, 2048)})); }
 
 std::vector<std::byte> Pattern(size_t bytes, int seed = 0) {
   std::vector<std::byte> pattern(bytes);
@@ -42,6 +42,18 @@ ModelCard ProgramModel() {
   return card;
 }
 
+class ServerOver : public testing::TestWithParam<Io> {
+ protected:
+  void SetUp() override {
+    GatewayBed::io = GetParam();
+    if (GetParam() != Io::kUring) return;
+    if (const auto uring = MakeUringReactor(); !uring) GTEST_SKIP() << uring.error().message;
+  }
+  void TearDown() override { GatewayBed::io = Io::kAuto; }
+};
+INSTANTIATE_TEST_SUITE_P(Io, ServerOver, testing::Values(Io::kEpoll, Io::kUring),
+                         [](const auto& io) { return io.param == Io::kUring ? "uring" : "epoll"; });
+
 struct Served {
   GatewayBed bed;
   std::unique_ptr<Engine> engine = EchoEngine();
@@ -53,7 +65,7 @@ struct Served {
   }
 };
 
-TEST(Server, AnswersOverTcpAndUnix) {
+TEST_P(ServerOver, AnswersOverTcpAndUnix) {
   Served served;
   for (const bool tcp : {false, true}) {
     auto client = served.bed.Dial("alice", "", tcp);
@@ -71,7 +83,7 @@ TEST(Server, AnswersOverTcpAndUnix) {
   }
 }
 
-TEST(Server, AnswersThroughAWindowWithoutACopyOnTheClientsSide) {
+TEST_P(ServerOver, AnswersThroughAWindowWithoutACopyOnTheClientsSide) {
   Served served;
   auto client = served.bed.Dial();
   ASSERT_TRUE(client);
@@ -89,7 +101,7 @@ TEST(Server, AnswersThroughAWindowWithoutACopyOnTheClientsSide) {
   }
 }
 
-TEST(Server, ManyAtOnceThroughAWindowAreAllAnswered) {
+TEST_P(ServerOver, ManyAtOnceThroughAWindowAreAllAnswered) {
   Served served;
   auto client = served.bed.Dial();
   const auto model = client->Describe("echo");
@@ -117,7 +129,148 @@ TEST(Server, ManyAtOnceThroughAWindowAreAllAnswered) {
   EXPECT_THAT(answers, testing::Each(1));
 }
 
-TEST(Server, AnotherClientsWindowCannotBeNamed) {
+TEST_P(ServerOver, TheIoThatWasAskedForServes) {
+  const GatewayBed bed;
+  EXPECT_STREQ(bed.server->io(), GetParam() == Io::kUring ? "io_uring" : "epoll");
+}
+
+// As in containers, whose filter refuses io_uring. The filter is this one thread's.
+TEST(Io, WhereTheKernelRefusesUringEpollServes) {
+  std::thread([] {
+    sock_filter refuse[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{std::size(refuse), refuse};
+    ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    EXPECT_EQ(MakeUringReactor().error().code, ErrorCode::kUnavailable);
+    for (const Io io : {Io::kAuto, Io::kUring}) {
+      const auto reactor = MakeReactor(io);
+      ASSERT_TRUE(reactor);
+      EXPECT_STREQ((*reactor)->name(), "epoll");
+    }
+  }).join();
+}
+
+TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreAllAnsweredInOrder) {
+  Served served;
+  auto client = served.bed.Dial("alice", "", true);
+  const auto model = client->Describe("echo");
+  std::string bytes, expected;
+  for (uint64_t id = 1; id <= 200; id++) {
+    // Some larger than what is read ahead, most far smaller.
+    const uint32_t rows = id % 40 == 0 ? 2048 : 1 + static_cast<uint32_t>(id % 3);
+    FrameHeader header;
+    header.type = static_cast<uint8_t>(FrameType::kDescribe);
+    header.id = 1000 + id;
+    bytes += EncodeFrame(header, "echo");
+    header.type = static_cast<uint8_t>(FrameType::kInfer);
+    header.id = id;
+    InferMeta infer;
+    infer.model = model->index;
+    infer.rows = rows;
+    header.data_bytes = rows * 64;
+    bytes += EncodeFrame(header, MetaBytes(infer));
+    bytes += std::string(rows * 64, static_cast<char>('a' + id % 26));
+  }
+  // In pieces of sizes that fall on no frame's edge.
+  auto sent = std::async(std::launch::async, [&] {
+    for (size_t at = 0, step = 1; at < bytes.size(); at += step, step = step * 3 % 20011) {
+      step = std::min(step, bytes.size() - at);
+      EXPECT_EQ(send(client->socket(), bytes.data() + at, step, MSG_NOSIGNAL), static_cast<ssize_t>(step));
+    }
+  });
+  std::vector<int> results(201, 0), descriptions(201, 0);
+  for (int i = 0; i < 400; i++) {
+    FrameHeader header;
+    ASSERT_EQ(recv(client->socket(), &header, sizeof(header), MSG_WAITALL), ssize_t{sizeof(header)});
+    ASSERT_EQ(header.magic, kFrameMagic);
+    std::string body(header.meta_bytes + header.data_bytes, '\0');
+    ASSERT_EQ(recv(client->socket(), body.data(), body.size(), MSG_WAITALL),
+              static_cast<ssize_t>(body.size()));
+    if (header.type == static_cast<uint8_t>(FrameType::kModel)) {
+      descriptions[header.id - 1000]++;
+      continue;
+    }
+    ASSERT_EQ(header.type, static_cast<uint8_t>(FrameType::kResult)) << body;
+    results[header.id]++;
+    EXPECT_EQ(body.substr(header.meta_bytes),
+              std::string(header.data_bytes, static_cast<char>('a' + header.id % 26)));
+  }
+  sent.get();
+  for (size_t id = 1; id <= 200; id++) EXPECT_EQ(results[id] + descriptions[id], 2) << id;
+}
+
+TEST_P(ServerOver, AClientThatReadsNothingIsNotReadFromAndGetsAllInTheEnd) {
+  Served served;
+  auto client = served.bed.Dial("alice", "", true);
+  const auto model = client->Describe("echo");
+  constexpr size_t kBytes = 2048 * 64;
+  constexpr uint64_t kRequests = 150;  // more than the sockets and what may wait unread hold
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(FrameType::kInfer);
+  header.data_bytes = kBytes;
+  InferMeta infer;
+  infer.model = model->index;
+  infer.rows = 2048;
+  auto sent = std::async(std::launch::async, [&, header]() mutable {
+    const std::string data(kBytes, 'x');
+    for (header.id = 1; header.id <= kRequests; header.id++)
+      for (const std::string& piece : {EncodeFrame(header, MetaBytes(infer)), data})
+        EXPECT_EQ(send(client->socket(), piece.data(), piece.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(piece.size()));
+  });
+  served.bed.Until([](Server& server) { return server.broker().counts().answers[0][0] > 50; });
+  for (uint64_t i = 0; i < kRequests; i++) {
+    FrameHeader answer;
+    ASSERT_EQ(recv(client->socket(), &answer, sizeof(answer), MSG_WAITALL), ssize_t{sizeof(answer)});
+    std::string body(answer.meta_bytes + answer.data_bytes, '\0');
+    ASSERT_EQ(recv(client->socket(), body.data(), body.size(), MSG_WAITALL),
+              static_cast<ssize_t>(body.size()));
+    ASSERT_EQ(answer.type, static_cast<uint8_t>(FrameType::kResult)) << body;
+  }
+  sent.get();
+}
+
+TEST_P(ServerOver, ManyClientsThatComeAskTogetherAndLeaveAreAllAnswered) {
+  Served served;
+  for (int round = 0; round < 3; round++) {
+    std::vector<Client> clients;
+    for (size_t i = 0; i < 120; i++) {
+      auto client = served.bed.Dial("alice", "", i % 2 == 0);
+      ASSERT_TRUE(client) << client.error().message;
+      clients.push_back(std::move(*client));
+    }
+    FrameHeader header;
+    header.type = static_cast<uint8_t>(FrameType::kInfer);
+    header.data_bytes = 64;
+    const auto letter = [](size_t i) { return std::string(64, static_cast<char>('a' + i % 26)); };
+    for (size_t i = 0; i < clients.size(); i++) {
+      header.id = i;
+      // Every tenth goes without waiting for its answer: its descriptor's number is soon another's.
+      const std::string frame = EncodeFrame(header, MetaBytes(InferMeta())) + letter(i);
+      ASSERT_EQ(send(clients[i].socket(), frame.data(), frame.size(), MSG_NOSIGNAL),
+                static_cast<ssize_t>(frame.size()));
+      if (i % 10 == 9) clients[i] = std::move(*served.bed.Dial());
+    }
+    for (size_t i = 0; i < clients.size(); i++) {
+      if (i % 10 == 9) continue;
+      std::string answer(sizeof(FrameHeader) + sizeof(ResultMeta) + 64, '\0');
+      ASSERT_EQ(recv(clients[i].socket(), answer.data(), answer.size(), MSG_WAITALL),
+                static_cast<ssize_t>(answer.size()));
+      std::memcpy(&header, answer.data(), sizeof(header));
+      EXPECT_EQ(header.id, i);
+      EXPECT_EQ(answer.substr(answer.size() - 64), letter(i));
+    }
+  }
+  served.bed.Until([](Server& server) { return server.counts().sessions == 0; });
+  served.bed.Until([](Server& server) { return server.broker().memory_held() == 0; });
+}
+
+TEST_P(ServerOver, AnotherClientsWindowCannotBeNamed) {
   Served served;
   auto alice = served.bed.Dial();
   auto bob = served.bed.Dial("bob", "bobs-token");
@@ -135,7 +288,7 @@ TEST(Server, AnotherClientsWindowCannotBeNamed) {
   });
 }
 
-TEST(Server, WrongTokensAndStrangersAreShown) {
+TEST_P(ServerOver, WrongTokensAndStrangersAreShown) {
   Served served;
   EXPECT_THAT(served.bed.Dial("bob", "wrong").error().message, HasSubstr("no such tenant, or not its token"));
   EXPECT_THAT(served.bed.Dial("carol").error().message, HasSubstr("no such tenant"));
@@ -143,7 +296,7 @@ TEST(Server, WrongTokensAndStrangersAreShown) {
   EXPECT_THAT(client->Describe("other").error().message, HasSubstr("no executor has a model other"));
 }
 
-TEST(Server, BadRequestsGetTheirErrorAndTheConnectionGoesOn) {
+TEST_P(ServerOver, BadRequestsGetTheirErrorAndTheConnectionGoesOn) {
   Served served;
   auto client = served.bed.Dial();
   const auto model = client->Describe("echo");
@@ -177,7 +330,7 @@ std::string Hello() {
   return EncodeFrame(header, "alice\n");
 }
 
-TEST(Server, MalformedAndTruncatedFramesEndTheirConnectionAlone) {
+TEST_P(ServerOver, MalformedAndTruncatedFramesEndTheirConnectionAlone) {
   Served served;
   auto bystander = served.bed.Dial();
   const auto model = bystander->Describe("echo");
@@ -204,7 +357,7 @@ TEST(Server, MalformedAndTruncatedFramesEndTheirConnectionAlone) {
   EXPECT_EQ(served.bed.Ask([](Server& server) { return server.broker().memory_held(); }), 0u);
 }
 
-TEST(Server, FullMemoryIsBusyBeforeTheDataIsKept) {
+TEST_P(ServerOver, FullMemoryIsBusyBeforeTheDataIsKept) {
   GatewayConfig config = GatewayBed::Config();
   config.broker.memory = 1000;
   Served served(config);
@@ -217,7 +370,7 @@ TEST(Server, FullMemoryIsBusyBeforeTheDataIsKept) {
   EXPECT_EQ(client->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
 }
 
-TEST(Server, AnExecutorThatDiesWithARequestHasItPlacedAgain) {
+TEST_P(ServerOver, AnExecutorThatDiesWithARequestHasItPlacedAgain) {
   GatewayBed bed;
   ProgramSlice::Options options{bed.executors_path(), "first", ProgramModel()};
   auto first = ProgramSlice::Join(options);
@@ -241,7 +394,7 @@ TEST(Server, AnExecutorThatDiesWithARequestHasItPlacedAgain) {
   EXPECT_EQ(result->outputs, Pattern(8, 1));
 }
 
-TEST(Server, ASecondDeathIsToldAndAnExecutorsErrorPassedOn) {
+TEST_P(ServerOver, ASecondDeathIsToldAndAnExecutorsErrorPassedOn) {
   GatewayBed bed;
   ProgramSlice::Options options{bed.executors_path(), "program", ProgramModel()};
   auto client = bed.Dial();
@@ -265,7 +418,7 @@ TEST(Server, ASecondDeathIsToldAndAnExecutorsErrorPassedOn) {
   EXPECT_EQ(result->message, "out of paper");
 }
 
-TEST(Server, OneTenantsDataIsGoneFromASliceBeforeAnothersComes) {
+TEST_P(ServerOver, OneTenantsDataIsGoneFromASliceBeforeAnothersComes) {
   GatewayBed bed;
   ProgramSlice::Options options{bed.executors_path(), "program", ProgramModel()};
   options.cells = 1;
@@ -289,7 +442,7 @@ TEST(Server, OneTenantsDataIsGoneFromASliceBeforeAnothersComes) {
   asked.get();
 }
 
-TEST(Server, WhenTheGatewayGoesClientsAndExecutorsSeeIt) {
+TEST_P(ServerOver, WhenTheGatewayGoesClientsAndExecutorsSeeIt) {
   auto bed = std::make_unique<GatewayBed>();
   auto engine = EchoEngine();
   Executor executor(bed->Executor("host"), *engine);
@@ -307,7 +460,7 @@ TEST(Server, WhenTheGatewayGoesClientsAndExecutorsSeeIt) {
   close(stop);
 }
 
-TEST(Server, AnExecutorThatLiesIsRefusedWithTheReason) {
+TEST_P(ServerOver, AnExecutorThatLiesIsRefusedWithTheReason) {
   GatewayBed bed;
   auto engine = EchoEngine();
   ExecutorOptions options = bed.Executor("host");
@@ -317,7 +470,36 @@ TEST(Server, AnExecutorThatLiesIsRefusedWithTheReason) {
   EXPECT_THAT(joined.error().message, HasSubstr("do not fit into a cell"));
 }
 
-TEST(Server, WhatAClientAskedDiesWithIt) {
+TEST(Server, AnExecutorWhoseNameIsTakenEndsWithTheReason) {
+  Served served;
+  ExecutorOptions options = served.bed.Executor("host");
+  options.retry = options.refused = std::chrono::milliseconds(1);
+  const int stop = eventfd(0, EFD_CLOEXEC);
+  const auto ran = Executor(options, *served.engine).Run(stop);
+  ASSERT_FALSE(ran);
+  EXPECT_THAT(ran.error().message, HasSubstr("the gateway refused: an executor named host is there already"));
+  close(stop);
+}
+
+TEST(Server, AnExecutorAtAnythingElsesSocketSaysSo) {
+  Served served;
+  const std::string path = (served.bed.folder / "other").string();
+  const auto other = api::ListenUnix(path, SOCK_SEQPACKET);
+  Descriptor peer;
+  std::thread answers([&] {
+    while (!peer) peer = Descriptor(accept(other->fd, nullptr, nullptr));
+    send(peer.get(), "hello", 5, 0);
+  });
+  ExecutorOptions options = served.bed.Executor("host");
+  options.gateway = path;
+  const auto joined = Executor(options, *served.engine).Join();
+  answers.join();
+  close(other->fd);
+  ASSERT_FALSE(joined);
+  EXPECT_THAT(joined.error().message, HasSubstr("expected a gateway, got another answer"));
+}
+
+TEST_P(ServerOver, WhatAClientAskedDiesWithIt) {
   GatewayBed bed;
   ProgramSlice::Options options{bed.executors_path(), "program", ProgramModel()};
   options.cells = 1;
