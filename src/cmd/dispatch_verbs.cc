@@ -16,13 +16,14 @@ namespace spillway::cmd {
 namespace {
 
 // Returns only if the program cannot be started.
-int Become(const std::string& program, std::vector<std::string> words) {
-  words.insert(words.begin(), lab::ProgramFolder() + "/" + program);
+int Become(const std::string& program, std::string typed, std::vector<std::string> words) {
+  const std::string path = lab::ProgramFolder() + "/" + program;
+  words.insert(words.begin(), std::move(typed));  // its argv[0]: help names it
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  execv(arguments[0], arguments.data());
-  fmt::print(stderr, "spillway: cannot start {}: {}\n", words[0], std::strerror(errno));
+  execv(path.c_str(), arguments.data());
+  fmt::print(stderr, "spillway: cannot start {}: {}\n", path, std::strerror(errno));
   return kExitFailed;
 }
 
@@ -37,7 +38,8 @@ void AddVerb(CLI::App& group, const char* name, const char* about, const char* p
       std::vector<std::string> words = verb->remaining();
       if (context.json) words.insert(words.begin(), "--json");
       words.insert(words.begin(), own_name);
-      return Become(program, std::move(words));
+      return Become(program, fmt::format("spillway {} {}", verb->get_parent()->get_name(), verb->get_name()),
+                    std::move(words));
     };
   });
 }

@@ -12,6 +12,7 @@
 #include "cmd/exit_code.h"
 #include "cmd/report_files.h"
 #include "lab/testbed/interrupt.h"
+#include "model/problems.h"
 #include "report/file.h"
 #include "report/progress.h"
 #include "scheduler/cbc.h"
@@ -63,6 +64,10 @@ Result<Loaded> Load(const Lists& lists, bool need_nodes) {
   if (!jobs) return tl::make_unexpected(jobs.error());
   loaded.jobs = std::move(*jobs);
   loaded.name = *path == lists.list ? loaded.jobs.name : lists.list;
+  if (need_nodes)
+    for (const auto& [model, jobs] : loaded.jobs.absent_models)
+      fmt::print(stderr, "spillway: {}: gpu_spec: no node has {}, which {} jobs ask for\n", *path,
+                 model::Excerpt(model), jobs);
   return loaded;
 }
 
@@ -147,6 +152,7 @@ int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
 
 int RunReplay(ReplayOptions o, bool as_json) {
   if (!o.trace.empty()) o.lists.list = o.trace;
+  if (auto there = CheckParent("--out", o.folder); !there) return Complain(there.error());
   if (auto made = o.folder.empty() ? Result<void>() : report::MakeFolder(o.folder); !made)
     return Complain(made.error());
   const bool placement = o.experiment == "placement";
@@ -186,7 +192,17 @@ void AddReplay(CLI::App& sched, Context& context) {
       ->check(CLI::Range(0.01, 100.0))
       ->capture_default_str();
   verb->add_option("--out", o->folder, "Folder for report.html and report.json")->type_name("DIR");
-  verb->callback([o, &context] { context.action = [o, &context] { return RunReplay(*o, context.json); }; });
+  verb->callback([o, verb, &context] {
+    // What would do nothing is a mistake.
+    const bool placement = o->experiment == "placement";
+    for (const char* other :
+         placement ? std::vector<const char*>{"--shares", "--busy", "--migrations", "--move-price"}
+                   : std::vector<const char*>{"--seeds", "--policy", "--objective", "--nodes"})
+      if (verb->get_option(other)->count() > 0)
+        throw CLI::ValidationError(
+            other, fmt::format("is for --experiment {}", placement ? "gpu-hours" : "placement"));
+    context.action = [o, &context] { return RunReplay(*o, context.json); };
+  });
 }
 
 // ---- place
@@ -258,6 +274,7 @@ int RunOptimal(OptimalOptions o, bool as_json) {
   if (o.isolation != "all") options.levels = {*scheduler::IsolationByName(o.isolation)};
   if (!o.check) options.snapshots = 1;
   if (options.threads == 0) options.threads = std::max(1u, std::thread::hardware_concurrency());
+  if (auto there = CheckParent("--lp", o.lp_file); !there) return Complain(there.error());
   if (!o.lp_file.empty()) {
     const auto snapshot =
         scheduler::DrawSnapshot(options.first_seed, options.levels.front(), options.most_jobs);
@@ -292,8 +309,10 @@ void AddOptimal(CLI::App& sched, Context& context) {
   auto o = std::make_shared<OptimalOptions>();
   CLI::App* verb =
       sched.add_subcommand("optimal", "The online heuristic beside the optimum (by cbc) on small cases");
-  verb->add_flag("--check", o->check, "Many snapshots; exit code 1 if under 95 % of a level are the same");
+  CLI::Option* check = verb->add_flag("--check", o->check,
+                                      "Many snapshots; exit code 1 if under 95 % of a level are the same");
   verb->add_option("--snapshots", o->check_options.snapshots, "Of each isolation level, with --check")
+      ->needs(check)
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   verb->add_option("--jobs", o->check_options.most_jobs, "Most jobs in a snapshot")
@@ -301,7 +320,15 @@ void AddOptimal(CLI::App& sched, Context& context) {
       ->capture_default_str();
   verb->add_option("--isolation", o->isolation, "One level instead of all")
       ->check(CLI::IsMember({"all", "none", "fraction", "gpu"}));
-  verb->add_option("--seed", o->check_options.first_seed, "The first snapshot")->capture_default_str();
+  verb->add_option("--seed", o->check_options.first_seed, "The first snapshot")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const bool digits = !text.empty() && text.size() < 20 &&
+                                text.find_first_not_of("0123456789") == std::string::npos;
+            return digits ? std::string() : "expected a whole number from 0 on, got " + model::Excerpt(text);
+          },
+          ""))
+      ->capture_default_str();
   o->check_options.threads = 0;
   verb->add_option("--threads", o->check_options.threads, "Solvers at a time; default: one per CPU")
       ->check(CLI::Range(1, 1024));

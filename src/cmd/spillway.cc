@@ -19,6 +19,7 @@
 #include "cmd/sched_verbs.h"
 #include "cmd/show_verbs.h"
 #include "cmd/sim_verbs.h"
+#include "cmd/typed_name.h"
 
 namespace spillway::cmd {
 namespace {
@@ -35,6 +36,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();  // --json and --api may follow the verb
   app.footer("Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
+  app.failure_message([](const CLI::App*, const CLI::Error& e) { return UsageError("spillway", e.what()); });
 
   AddCheckVerbs(app, context);
   AddShowVerbs(app, context);
@@ -53,9 +55,19 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& e) {
     // CLI11 says that a verb is missing, not that it does not know the one it was given.
-    if (app.get_subcommands().empty() && argc > 1 && app.remaining_size() > 0) {
-      fmt::print(stderr, "spillway: unknown {} {}; `spillway --help` lists them\n",
-                 argv[1][0] == '-' ? "option" : "verb", argv[1]);
+    const CLI::App* at = &app;
+    std::string path = "spillway";
+    while (!at->get_subcommands().empty()) {
+      at = at->get_subcommands().back();
+      path += " " + at->get_name();
+    }
+    if (at->get_require_subcommand_min() > 0) {
+      const auto words = app.remaining(true);
+      if (words.empty())
+        fmt::print(stderr, "spillway: {}: expected a verb; `{} --help` lists them\n", path, path);
+      else
+        fmt::print(stderr, "spillway: unknown {} {}; `{} --help` lists them\n",
+                   words[0].starts_with('-') ? "option" : "verb", words[0], path);
       return kExitBadInput;
     }
     return app.exit(e) == 0 ? kExitOk : kExitBadInput;

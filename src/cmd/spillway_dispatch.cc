@@ -11,6 +11,7 @@
 #include "cmd/context.h"
 #include "cmd/exit_code.h"
 #include "cmd/kvs_verb.h"
+#include "cmd/typed_name.h"
 #include "report/progress.h"
 
 namespace spillway::cmd {
@@ -61,6 +62,10 @@ int Main(int argc, char** argv) {
   app.footer("Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
   AddBenchVerb(app, context);
   AddKvsVerb(app, context);
+  const std::string typed = TypedName(argc, argv, "");
+  for (const char* verb : {"bench", "kvs"})
+    NameAsTyped(*app.get_subcommand(verb), typed.empty() ? std::string("spillway-dispatch ") + verb : typed);
+  app.failure_message([](const CLI::App*, const CLI::Error& e) { return UsageError("spillway", e.what()); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

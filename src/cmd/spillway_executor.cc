@@ -7,6 +7,7 @@
 
 #include "bench/gateway/gateway_bench.h"
 #include "cmd/program.h"
+#include "cmd/typed_name.h"
 #include "gateway/executor/executor.h"
 #include "gateway/executor/executor_config.h"
 #include "gateway/executor/nvml.h"
@@ -111,7 +112,8 @@ int Main(int argc, char** argv) {
   app.add_flag("--list-devices", list_devices, "List GPUs and their MIG instances, for device:, and exit");
   bench::GatewayBenchOptions bench_options;
   bool json = false;
-  const CLI::App* bench_verb = AddBenchVerb(app, bench_options, json);
+  CLI::App* bench_verb = AddBenchVerb(app, bench_options, json);
+  NameAsTyped(*bench_verb, TypedName(argc, argv, "spillway-executor bench"));
   if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
   LogToStderr(kProgram);
   if (list_devices) return ListDevices();

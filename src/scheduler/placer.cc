@@ -291,6 +291,7 @@ Explanation Placer::Explain(const Job& asked) {
   Shape& shape = ShapeFor(job);
   Refresh(shape, job);
   Explanation why;
+  why.how = options_;
   why.chosen = options_.policy == Policy::kRandom ? AnyOf(shape, job) : Best(shape);
   why.nodes = static_cast<int>(cluster_.nodes().size());
   std::vector<int> order;
@@ -318,6 +319,20 @@ Explanation Placer::Explain(const Job& asked) {
     return a_chosen != b_chosen ? a_chosen : shape.score[a] > shape.score[b];
   });
   if (order.size() > kCandidatesTold) order.resize(kCandidatesTold);
+  if (why.chosen && job.Fractional()) {
+    const int n = why.chosen->node;
+    const Node& node = cluster_.nodes()[n];
+    const bool slices =
+        cluster_.rules().isolation == Isolation::kFraction && cluster_.models()[node.model].mig;
+    for (int gpu = 0; gpu < node.gpus; ++gpu) {
+      Explanation::GpuChoice one{gpu, node.free[gpu], -1, cluster_.FitsGpu(job, n, gpu), node.jobs[gpu] != 0,
+                                 0};
+      if (one.fits) one.fragmentation = Lost(job, node, gpu, Before(n));
+      if (one.fits && slices)
+        one.start = BestStart(SliceOf(job, cluster_.rules().slice_rule), node.slices[gpu]);
+      why.gpus.push_back(one);
+    }
+  }
   for (const int n : order) {
     const Node& node = cluster_.nodes()[n];
     const Spot spot = why.chosen && why.chosen->node == n ? *why.chosen : Spot{n, shape.gpu[n], -1};

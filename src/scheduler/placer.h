@@ -52,8 +52,16 @@ struct Explanation {
     double speed = 1;
     double score = 0;  // the policy's, higher is better
   };
+  // A GPU of the chosen node, for a part of one.
+  struct GpuChoice {
+    int gpu = 0, free_milli = 0, start = -1;  // start: of its slice, where the job would have one
+    bool fits = false, on = false;
+    double fragmentation = 0;
+  };
   std::optional<Spot> chosen;
   std::vector<Candidate> best;  // the chosen first, a few more
+  std::vector<GpuChoice> gpus;  // of the chosen node
+  PlacerOptions how;
   int nodes = 0, fitting = 0;
   struct {
     int model = 0, cpu = 0, memory = 0, gpu = 0, tenant = 0;

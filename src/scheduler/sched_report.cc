@@ -231,20 +231,91 @@ std::string CheckText(const std::vector<CheckedSnapshot>& checked) {
                      gaps.empty() ? "No gaps.\n" : "Every gap:\n" + report::Table::FromRows(gaps).Text());
 }
 
+namespace {
+
+// The slice that the job would have there, where the node's GPUs are divided.
+std::optional<Profile> SliceThere(const Cluster& cluster, const Job& job, const Spot& spot) {
+  const Node& node = cluster.nodes()[static_cast<size_t>(spot.node)];
+  const bool slices = cluster.rules().isolation == Isolation::kFraction && job.Fractional() &&
+                      cluster.models()[static_cast<size_t>(node.model)].mig;
+  return slices ? std::optional(SliceOf(job, cluster.rules().slice_rule)) : std::nullopt;
+}
+
+int StartThere(const Cluster& cluster, Profile profile, const Spot& spot) {
+  const Node& node = cluster.nodes()[static_cast<size_t>(spot.node)];
+  return spot.start >= 0 ? spot.start : BestStart(profile, node.slices[static_cast<size_t>(spot.gpu)]);
+}
+
+// What a score is, and which GPU of a node is taken.
+std::string HowText(const PlacerOptions& how, bool part) {
+  std::string score, gpu;
+  switch (how.policy) {
+    case Policy::kSpillway:
+      score =
+          "0 to 60, in whole steps by how little becomes useless; from that up to 1 is taken off by the "
+          "share of "
+          "idle GPUs, so that of nodes in one step the most used one is taken";
+      gpu = "the one where least becomes useless, in the same steps; of equals the first";
+      break;
+    case Policy::kFgd:
+      score = "0 to 100, in whole numbers by how little becomes useless; of equals the first node";
+      gpu = "the one where least becomes useless, in the same whole numbers; of equals the first";
+      break;
+    case Policy::kBestFit:
+      score = "0 to 100, by how little CPU and GPU is left over";
+      gpu = "the fullest that fits";
+      break;
+    case Policy::kFirstFit:
+      score = "none: the first node that fits";
+      gpu = "the first that fits";
+      break;
+    case Policy::kRandom:
+      score = "none: any node that fits";
+      gpu = "any that fits";
+      break;
+  }
+  if (how.objective == Objective::kFewestGpus) {
+    score += "; less 200 for each GPU that is switched on";
+    gpu = "one that is on; of those " + gpu;
+  }
+  if (how.objective == Objective::kEarliest) score += "; more by 1000 times the model's speed";
+  std::string text =
+      fmt::format("score ({}, objective {}): {}.\n", ToString(how.policy), ToString(how.objective), score);
+  if (part) text += fmt::format("The GPU within a node: {}.\n", gpu);
+  return text;
+}
+
+}  // namespace
+
 report::Document ExplanationDocument(const Cluster& cluster, const Job& job, const Explanation& why) {
   report::Document document("sched.place");
   for (size_t i = 0; i < why.best.size(); ++i) {
     const auto& one = why.best[i];
     const Node& node = cluster.nodes()[static_cast<size_t>(one.spot.node)];
-    document.AddRow({{"chosen", i == 0 && why.chosen.has_value()},
+    const auto slice = SliceThere(cluster, job, one.spot);
+    document.AddRow({{"kind", "node"},
+                     {"chosen", i == 0 && why.chosen.has_value()},
                      {"node", node.name},
                      {"model", cluster.models()[static_cast<size_t>(node.model)].name},
                      {"gpu", job.Fractional() ? ordered_json(one.spot.gpu) : ordered_json()},
+                     {"slice", slice ? ordered_json(ShapeOf(*slice).name) : ordered_json()},
+                     {"start", slice ? ordered_json(StartThere(cluster, *slice, one.spot)) : ordered_json()},
                      {"fragmentation_milli", Rounded(one.fragmentation, 10)},
                      {"gpus_switched_on", one.gpus_switched_on},
                      {"speed", one.speed},
                      {"score", Rounded(one.score, 1000)}});
   }
+  for (const auto& one : why.gpus)
+    document.AddRow(
+        {{"kind", "gpu"},
+         {"chosen", one.gpu == why.chosen->gpu},
+         {"node", cluster.nodes()[static_cast<size_t>(why.chosen->node)].name},
+         {"gpu", one.gpu},
+         {"fits", one.fits},
+         {"on", one.on},
+         {"free_milli", one.free_milli},
+         {"start", one.start >= 0 ? ordered_json(one.start) : ordered_json()},
+         {"fragmentation_milli", one.fits ? ordered_json(Rounded(one.fragmentation, 10)) : ordered_json()}});
   document.SetRatio("nodes", why.nodes);
   document.SetRatio("fitting", why.fitting);
   document.SetRatio("refused_model", why.refused.model);
@@ -259,7 +330,10 @@ std::string ExplanationText(const Cluster& cluster, const Job& job, const Explan
   std::string text;
   if (why.chosen) {
     const Node& node = cluster.nodes()[static_cast<size_t>(why.chosen->node)];
-    text = job.Fractional() ? fmt::format("{} GPU {}\n", node.name, why.chosen->gpu) : node.name + "\n";
+    text = job.Fractional() ? fmt::format("{} GPU {}", node.name, why.chosen->gpu) : node.name;
+    if (const auto slice = SliceThere(cluster, job, *why.chosen))
+      text += fmt::format(" slice {}@{}", ShapeOf(*slice).name, StartThere(cluster, *slice, *why.chosen));
+    text += "\n";
   } else {
     text = "fits nowhere\n";
   }
@@ -270,8 +344,20 @@ std::string ExplanationText(const Cluster& cluster, const Job& job, const Explan
       why.fitting, why.nodes, why.refused.model, why.refused.cpu, why.refused.memory, why.refused.gpu,
       why.refused.tenant);
   if (why.best.empty()) return text;
-  return text + "\n" + report::Table::FromRows(ExplanationDocument(cluster, job, why).rows()).Text() +
-         "\nfragmentation_milli: what becomes useless by it to the jobs that usually come; less than 0: what "
+  ordered_json nodes = ordered_json::array(), gpus = ordered_json::array();
+  const report::Document document = ExplanationDocument(cluster, job, why);
+  for (ordered_json row : document.rows()) {
+    const bool node = row["kind"] == "node";
+    row.erase("kind");
+    if (!node) row.erase("node");
+    (node ? nodes : gpus).push_back(row);
+  }
+  text += "\n" + report::Table::FromRows(nodes).Text();
+  if (why.chosen && !gpus.empty())
+    text += fmt::format("\nThe GPUs of {}:\n{}", cluster.nodes()[static_cast<size_t>(why.chosen->node)].name,
+                        report::Table::FromRows(gpus).Text());
+  return text + "\n" + HowText(why.how, job.Fractional()) +
+         "fragmentation_milli: what becomes useless by it to the jobs that usually come; less than 0: what "
          "becomes "
          "useful.\n";
 }

@@ -150,10 +150,14 @@ Result<JobList> ParseJobList(const std::string& text, const std::string& file_na
           return model.name == wanted;
         });
         one.job.models |= at == models.end() ? kAbsentModel : ModelSet{1} << (at - models.begin());
+        if (at == models.end()) ++list.absent_models[std::string(name)];
       }
     if (list.timed) {
       one.arrives_s = csv.Number("creation_time", 0, kMostSeconds);
       one.leaves_s = csv.Number("deletion_time", 0, kMostSeconds);
+      if (one.leaves_s < one.arrives_s)
+        csv.Refuse("deletion_time",
+                   fmt::format("expected {} (creation_time) or later, got {}", one.arrives_s, one.leaves_s));
     }
     list.jobs.push_back(one);
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct JobList {
   std::string name;
   std::vector<TraceJob> jobs;
   bool timed = false;  // has creation_time and deletion_time
+  // Models that jobs name and `models` does not know, and how many jobs do.
+  std::map<std::string, int> absent_models;
 };
 
 // Columns sn, cpu_milli, memory_mib, gpu, model, found by their names. Errors: kBadInput,

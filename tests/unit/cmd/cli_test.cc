@@ -75,7 +75,10 @@ TEST_F(Cli, TheDispatchersVerbsHandTheirWordsOn) {
     words.push_back("--help");
     const Outcome help = Run(words);
     EXPECT_EQ(help.exit_code, 0) << help.err;
-    EXPECT_THAT(help.out, HasSubstr("Usage: spillway-dispatch"));
+    EXPECT_THAT(help.out,
+                HasSubstr(verb.back() == "kvs" || verb[1] == "kvs" ? "Usage: spillway lab kvs"
+                                                                   : "Usage: spillway bench dispatch"));
+    EXPECT_THAT(help.out, HasSubstr("Exit codes: "));
     EXPECT_THAT(help.out, HasSubstr("--rounds"));
     words.back() = "--bogus";
     const Outcome bogus = Run(words);

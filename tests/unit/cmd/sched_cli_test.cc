@@ -105,8 +105,54 @@ TEST_F(SchedCli, PlacesAJobAndSaysWhy) {
   const auto nowhere = Run({"place", folder_.File("c.yaml"), "--gpus", "2"});
   EXPECT_EQ(nowhere.exit_code, 1);
   EXPECT_THAT(nowhere.out, HasSubstr("fits nowhere"));
-  ExpectRefused(Run({"place", folder_.File("c.yaml"), "--model", "A10"}), "--model A10: expected one of T4");
+  ExpectRefused(Run({"place", folder_.File("c.yaml"), "--model", "A11"}), "--model A11: expected one of T4");
+  const auto elsewhere = Run({"place", folder_.File("c.yaml"), "--model", "A10"});
+  EXPECT_EQ(elsewhere.exit_code, 1) << "a model that there is, but not here, is no mistake";
+  EXPECT_THAT(elsewhere.out, HasSubstr("fits nowhere"));
   ExpectRefused(Run({"place", folder_.File("missing.yaml")}), "missing.yaml");
+}
+
+TEST_F(SchedCli, NamesTheSliceAndExplainsItsChoiceOfGpu) {
+  const std::string slices = EXAMPLES "/sched/slices.yaml", cluster = EXAMPLES "/sched/cluster.yaml";
+  const auto plain = Run({"place", slices, "--milli", "500", "--objective", "fewest-gpus"});
+  EXPECT_EQ(plain.out, "a100-2 GPU 0 slice 3g@0\n") << plain.err;
+  const auto why = Run({"place", slices, "--milli", "500", "--objective", "fewest-gpus", "--explain"});
+  EXPECT_THAT(why.out, HasSubstr("The GPUs of a100-2:"));
+  EXPECT_THAT(why.out, HasSubstr("score (spillway, objective fewest-gpus): 0 to 60"));
+  EXPECT_THAT(why.out, HasSubstr("The GPU within a node: "));
+  const json rows = json::parse(
+      Run({"place", slices, "--milli", "500", "--objective", "fewest-gpus", "--json"}).out)["rows"];
+  EXPECT_EQ(rows[0]["slice"], "3g");
+  EXPECT_EQ(rows[0]["start"], 0);
+  EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](const json& row) { return row["kind"] == "gpu"; }), 2);
+  EXPECT_EQ(Run({"place", cluster, "--milli", "470"}).out, "t4-1 GPU 0\n");
+  EXPECT_EQ(json::parse(Run({"place", cluster, "--gpus", "2", "--json"}).out)["rows"][0]["slice"], nullptr);
+}
+
+TEST_F(SchedCli, RefusesWhatWouldDoNothing) {
+  const auto one_line = [&](std::vector<std::string> words, const std::string& why) {
+    const auto outcome = Run(std::move(words));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+    EXPECT_THAT(outcome.err, StartsWith("spillway: "));
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  };
+  one_line({"replay", "--busy", "3"}, "--busy: is for --experiment gpu-hours");
+  one_line({"replay", "--experiment", "gpu-hours", "--seeds", "3"}, "--seeds: is for --experiment placement");
+  one_line({"optimal", "--seed", "-1"}, "--seed: expected a whole number from 0 on");
+  one_line({"optimal", "--snapshots", "3"}, "--check");
+  one_line({"optimal", "--lp", folder_.File("typo/x.lp")}, "expected a path in a folder that there is");
+  one_line({"replay", "--data", folder_.File(""), "--out", folder_.File("typo/out")}, "--out ");
+  one_line({"plaec"}, "unknown verb plaec; `spillway sched --help` lists them");
+  one_line({}, "sched: expected a verb");
+  one_line({"place", folder_.File("c.yaml"), "--nonsense"}, "--nonsense");
+}
+
+TEST_F(SchedCli, SaysWhichModelsNobodyHas) {
+  folder_.Write("spec.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1,1,1,500,X9|T4\n");
+  const auto outcome = Replay({"--list", folder_.File("spec.csv"), "--seeds", "1"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("gpu_spec: no node has \"X9\", which 1 jobs ask for"));
 }
 
 TEST_F(SchedCli, TellsTheGeometry) {

@@ -66,6 +66,7 @@ TEST(JobList, AModelThatNobodyHasIsNoModelAtAll) {
   ASSERT_TRUE(list);
   EXPECT_FALSE(list->timed);
   for (const int model : {0, 1}) EXPECT_FALSE(list->jobs[0].job.Accepts(model));
+  EXPECT_EQ(list->absent_models, (std::map<std::string, int>{{"H100", 1}}));
 }
 
 TEST(JobList, ErrorsNameFileLineColumnAndWhatWasExpected) {
@@ -79,6 +80,9 @@ TEST(JobList, ErrorsNameFileLineColumnAndWhatWasExpected) {
   EXPECT_EQ(JobsError(head + "p,1,1,2,500\n"),
             "j.csv:2: gpu_milli: expected 1000 of a job of 2 GPUs, got 500");
   EXPECT_THAT(JobsError(head), HasSubstr("expected one job at least"));
+  EXPECT_EQ(
+      JobsError("name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\np,1,1,1,1,9,8\n"),
+      "j.csv:2: deletion_time: expected 9 (creation_time) or later, got 8");
   EXPECT_EQ(JobsError("name\n"), "j.csv:1: expected a column cpu_milli in the first line");
 }
 
@@ -123,10 +127,13 @@ TEST(ClusterFile, ErrorsNameFileLineKeyAndWhatWasExpected) {
               HasSubstr("c.yaml:2: cluster.isolation: expected"));
   EXPECT_THAT(ClusterError(Replaced(kCluster, "a-2", "c")),
               HasSubstr("expected a node of this file, got \"c\""));
-  EXPECT_THAT(ClusterError(Replaced(kCluster, "start: 4", "start: 2")),
-              HasSubstr("expected a job that fits a-2"));
+  EXPECT_THAT(
+      ClusterError(Replaced(kCluster, "start: 4", "start: 2")),
+      HasSubstr("expected a job that fits a-2 beside those above it: its slice, a 3g, may begin at 0, 4"));
   EXPECT_THAT(ClusterError(Replaced(kCluster, "gpu: 1", "gpu: 2")),
-              HasSubstr("expected a job that fits a-2"));
+              HasSubstr("it has 2 GPUs, the first is 0"));
+  EXPECT_THAT(ClusterError(Replaced(kCluster, "milli: 400", "milli: 400, cpu_milli: 9000")),
+              HasSubstr("it has 8000 cpu_milli left, asked for: 9000"));
   EXPECT_THAT(ClusterError(Replaced(kCluster, "name: b", "name: a-1")),
               HasSubstr("expected a name of its own"));
   EXPECT_THAT(ClusterError(kCluster + "    - {name: k, node: a-2, gpu: 1, start: 4, milli: 400}\n"),
@@ -134,12 +141,40 @@ TEST(ClusterFile, ErrorsNameFileLineKeyAndWhatWasExpected) {
   EXPECT_THAT(ClusterError("cluster: [\n"), HasSubstr("expected YAML"));
 }
 
+TEST(ClusterFile, TellsAllProblemsAtOnceAndOfNoneTwice) {
+  const std::string error = ClusterError(
+      "cluster:\n"
+      "  isolation: some\n"
+      "  models:\n"
+      "    - {name: G2}\n"
+      "    - {name: G2}\n"
+      "  nodes:\n"
+      "    - {name: a, gpus: 99}\n"
+      "    - {name: b, gpus: 1}\n"
+      "    - {name: b}\n"
+      "  jobs:\n"
+      "    - {name: j, node: a, gpu: 5}\n"
+      "    - {name: j, node: b, milli: 2000}\n"
+      "    - {name: k, node: b, gpus: 3}\n"
+      "    - {name: l, node: c}\n");
+  EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 7) << error;
+  for (const char* line :
+       {"c.yaml:2: cluster.isolation", "c.yaml:5: cluster.models[G2].name: expected each model once",
+        "c.yaml:7: cluster.nodes[a].gpus", "c.yaml:9: cluster.nodes[b].name",
+        "c.yaml:12: cluster.jobs[j].name: expected a name of its own", "c.yaml:12: cluster.jobs[j].milli",
+        "c.yaml:13: cluster.jobs[k]: expected a job that fits b beside those above it: "
+        "1 of its 1 GPUs are idle, asked for: 3",
+        "c.yaml:14: cluster.jobs[l].node"})
+    EXPECT_THAT(error, HasSubstr(line));
+}
+
 TEST(Models, AreNamedByTheCluster) {
   const std::vector<GpuModel> models = Models();
   EXPECT_EQ(*ParseModels("G2", models), 2u);
   EXPECT_EQ(*ParseModels("P100|G2", models), 3u);
   EXPECT_EQ(*ParseModels("", models), 0u);
-  EXPECT_EQ(ParseModels("T4", models).error().message, "--model T4: expected one of P100, G2");
+  EXPECT_EQ(*ParseModels("T4|G2", models), kAbsentModel | 2u) << "known, but not here";
+  EXPECT_EQ(ParseModels("T5", models).error().message, "--model T5: expected one of P100, G2");
 }
 
 }  // namespace
