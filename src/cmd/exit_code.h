@@ -9,6 +9,8 @@ namespace spillway::cmd {
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitBadInput = 2;
+// The last line of every --help.
+inline constexpr const char* kExitCodes = "Exit codes: 0 ok, 1 failed, 2 bad usage or input.";
 
 inline int ExitCode(const Error& error) {
   return error.code == ErrorCode::kBadInput ? kExitBadInput : kExitFailed;

@@ -14,8 +14,6 @@
 
 namespace spillway::cmd {
 
-inline constexpr const char* kExitCodes = "Exit codes: 0 ok, 1 failed, 2 bad usage or input.";
-
 // Adds --version and the exit codes to `app`, whose name is the program's, and parses. The exit code where
 // the command line ends the program: --help, --version, bad usage, which is told in one line.
 [[nodiscard]] std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv);

@@ -65,9 +65,9 @@ Result<Loaded> Load(const Lists& lists, bool need_nodes) {
   loaded.jobs = std::move(*jobs);
   loaded.name = *path == lists.list ? loaded.jobs.name : lists.list;
   if (need_nodes)
-    for (const auto& [model, jobs] : loaded.jobs.absent_models)
+    for (const auto& [model, asking] : loaded.jobs.absent_models)
       fmt::print(stderr, "spillway: {}: gpu_spec: no node has {}, which {} jobs ask for\n", *path,
-                 model::Excerpt(model), jobs);
+                 model::Excerpt(model), asking);
   return loaded;
 }
 

@@ -35,7 +35,7 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.require_subcommand(1);
   app.fallthrough();  // --json and --api may follow the verb
-  app.footer("Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
+  app.footer(kExitCodes);
   app.failure_message([](const CLI::App*, const CLI::Error& e) { return UsageError("spillway", e.what()); });
 
   AddCheckVerbs(app, context);

@@ -59,7 +59,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--json", context.json, "One JSON document to stdout instead of text");
   app.require_subcommand(1);
   app.fallthrough();
-  app.footer("Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
+  app.footer(kExitCodes);
   AddBenchVerb(app, context);
   AddKvsVerb(app, context);
   const std::string typed = TypedName(argc, argv, "");
