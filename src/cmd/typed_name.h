@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace spillway::cmd {
+#include "cmd/program.h"
 
-inline constexpr const char* kExitCodes = "Exit codes: 0 ok, 1 failed, 2 bad usage or input.";
+namespace spillway::cmd {
 
 // "spillway bench gateway" where `spillway` became this program for that verb; else `own`.
 inline std::string TypedName(int argc, char** argv, const char* own) {
