@@ -72,7 +72,10 @@ Result<void> SendWithDescriptors(int socket, std::span<const std::byte> message,
     rights->cmsg_len = CMSG_LEN(fds.size_bytes());
     std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
   }
-  const ssize_t sent = sendmsg(socket, &header, MSG_NOSIGNAL);
+  ssize_t sent;
+  do {
+    sent = sendmsg(socket, &header, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
   if (sent < 0) return SystemError("sendmsg");
   if (static_cast<size_t>(sent) != message.size())
     return Fail(ErrorCode::kSystem, "sendmsg: a message was cut short");
@@ -87,10 +90,13 @@ Result<Received> ReceiveWithDescriptors(int socket, std::span<std::byte> into) {
   header.msg_iovlen = 1;
   header.msg_control = control;
   header.msg_controllen = sizeof(control);
-  const ssize_t got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  ssize_t got;
+  do {
+    got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);  // also of no signal's doing: a ring of io_uring that a thread let go
   Received received;
   if (got < 0) {
-    if (errno == EAGAIN || errno == EINTR) {
+    if (errno == EAGAIN) {
       received.would_block = true;
       return received;
     }

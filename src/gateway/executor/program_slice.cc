@@ -72,7 +72,6 @@ Result<std::optional<ProgramSlice::Taken>> ProgramSlice::Take(std::chrono::milli
     if (line_.channel.HasSubmission()) continue;
     if (events > 0) return Fail(ErrorCode::kUnavailable, "the gateway has gone");
     if (events == 0) return std::optional<Taken>();
-    return std::optional<Taken>();  // a signal: the caller may want to know
   }
 }
 

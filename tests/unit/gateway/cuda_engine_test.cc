@@ -117,7 +117,7 @@ TEST_F(CudaEngineTest, WhatOneRequestFailedWithIsToldAndTheNextOneRuns) {
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, ErrorCode::kSystem);
   EXPECT_EQ(failed.error().message, "model mlp: launch: too many resources requested");
-  // Nothing of it is left in the stream, to be written when another request's outputs lie there.
+  EXPECT_EQ(card_.pending, 0u) << "what is left in the stream would write into another request's cell";
   card_.fail_product_after = FakeCard::kNever;
   EXPECT_EQ(Run(**slice, 0, 2).value(), before.value());
 }

@@ -21,6 +21,7 @@ struct FakeCard {
   std::map<std::string, int> opened;    // by uuid: sm_percent of the last
   std::atomic<uint64_t> uploads_unpinned{0}, copies{0}, products{0}, allocations{0};
   std::atomic<int> queues{0};
+  std::atomic<size_t> pending{0};  // pieces that were begun and not waited for
   // Each counts down; at 0 that call fails, and for `lose_after` all calls after it.
   static constexpr int kNever = std::numeric_limits<int>::max();
   std::atomic<int> fail_product_after{kNever}, lose_after{kNever};
@@ -76,6 +77,7 @@ class FakeQueue : public CudaQueue {
   Result<void> Wait() override {
     for (const auto& piece : begun_) piece();
     begun_.clear();
+    card_.pending = 0;
     return Alive();
   }
 
@@ -89,6 +91,7 @@ class FakeQueue : public CudaQueue {
     if (card_.lose_after.load() != FakeCard::kNever) card_.lose_after--;
     if (auto alive = Alive(); !alive) return alive;
     begun_.push_back(std::move(piece));
+    card_.pending = begun_.size();
     return {};
   }
 
