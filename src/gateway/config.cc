@@ -120,7 +120,8 @@ std::optional<uint64_t> ReadBytes(Problems& problems, const Field& field, uint64
 Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name) {
   GatewayConfig config;
   const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
-    MapReader top(problems, root, {"http", "frames", "executors", "isolation", "limits", "tenants", "spin", "io"});
+    MapReader top(problems, root,
+                  {"http", "frames", "executors", "isolation", "limits", "tenants", "spin", "io"});
     Take(config.http, top.Find("http"),
          [&](const Field& f) { return model::ReadText(problems, f, "ADDRESS:PORT"); });
     if (const Field* f = top.Find("frames"))
