@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What python/spillway/__init__.py is made of: a slice that is a Python program (ProgramSlice), and a client
 // with a window (Client). Memory is handed out as memoryviews, without a copy.
+#include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -17,15 +18,28 @@ using std::chrono::milliseconds;
 // Where Python looks whether somebody pressed Ctrl-C, between waits.
 constexpr milliseconds kWait{200};
 
-[[noreturn]] void Raise(const spillway::Error& error) {
-  if (error.code == spillway::ErrorCode::kBadInput) throw py::value_error(error.message);
-  PyErr_SetString(PyExc_ConnectionError, error.message.c_str());
+// An exception of spillway/errors.py.
+template <class... Arguments>
+[[noreturn]] void Raise(const char* kind, const Arguments&... arguments) {
+  const py::object type = py::module_::import("spillway.errors").attr(kind);
+  PyErr_SetObject(type.ptr(), type(arguments...).ptr());
   throw py::error_already_set();
+}
+
+[[noreturn]] void Raise(const spillway::Error& error) {
+  switch (error.code) {
+    case spillway::ErrorCode::kBadInput:
+      Raise("BadArgument", error.message);
+    case spillway::ErrorCode::kConflict:
+      Raise("Refused", "conflict", error.message);
+    default:
+      Raise("GatewayGone", error.message);
+  }
 }
 
 gw::TensorCard Card(const std::string& name, const std::string& type, std::vector<int64_t> shape) {
   const auto parsed = gw::ParseDataType(type);
-  if (!parsed) throw py::value_error("expected a datatype such as FP32, got " + type);
+  if (!parsed) Raise("BadArgument", "expected a datatype such as FP32, got " + type);
   return {name, *parsed, std::move(shape)};
 }
 
@@ -105,10 +119,9 @@ class PyClient {
 
   py::tuple Allocate(uint64_t bytes) {
     const auto offset = client_->Allocate(bytes);
-    if (!offset) {
-      PyErr_SetString(PyExc_MemoryError, "the window is full");
-      throw py::error_already_set();
-    }
+    if (!offset)
+      Raise("WindowFull", fmt::format("{} bytes do not fit into what is free of the window's {}", bytes,
+                                      client_->window().size()));
     return py::make_tuple(*offset, py::memoryview::from_memory(client_->window().data() + *offset,
                                                                static_cast<py::ssize_t>(bytes)));
   }
@@ -124,9 +137,10 @@ class PyClient {
                                       std::chrono::microseconds(deadline_us));
     }
     if (!result) Raise(result.error());
-    if (result->status == gw::Status::kBadRequest) throw py::value_error(result->message);
+    if (result->status == gw::Status::kBadRequest) Raise("BadArgument", result->message);
     if (result->status != gw::Status::kOk)
-      throw std::runtime_error(std::string(gw::FactsOf(result->status).word) + ": " + result->message);
+      Raise("Refused", std::string(gw::FactsOf(result->status).word), result->message,
+            static_cast<double>(result->retry_after.count()) / 1000);
     return result->output_bytes;
   }
 

@@ -28,7 +28,8 @@ struct Row {
   std::optional<DomainRigOptions> domain;  // a guideline's; else by engine and kind
 
   std::vector<double> mevents_per_s, cpu_s, producer_cpu_s, enqueue_cycles, p50_us, p99_us, p999_us,
-      light_p50_us, light_p99_us, achieved, joules;
+      running_p99_us, running_p999_us, interrupted_pct, light_p50_us, light_p99_us, light_running_p99_us,
+      achieved, joules;
   bool dead = false;  // the machine lacks the engine
   std::unique_ptr<Rig> rig;
 };
@@ -107,12 +108,16 @@ Result<void> MeasureRow(Row& row, const DispatchBenchOptions& options) {
   row.p50_us.push_back(half->p50_us);
   row.p99_us.push_back(half->p99_us);
   row.p999_us.push_back(half->p999_us);
+  row.running_p99_us.push_back(half->running_p99_us);
+  row.running_p999_us.push_back(half->running_p999_us);
+  row.interrupted_pct.push_back(half->interrupted_pct);
   row.achieved.push_back(half->achieved);
   if (row.burst == 1 || row.part == "guideline") {
     const auto light = MeasureLatency(rig, 1, kLightRate, options.duration);
     if (!light) return wrong(light.error());
     row.light_p50_us.push_back(light->p50_us);
     row.light_p99_us.push_back(light->p99_us);
+    row.light_running_p99_us.push_back(light->running_p99_us);
   }
   return {};
 }
@@ -135,10 +140,14 @@ ordered_json ToJson(const Row& row) {
   json["p50_us"] = report::Median(row.p50_us);
   json["p99_us"] = report::Median(row.p99_us);
   json["p999_us"] = report::Median(row.p999_us);
+  json["running_p99_us"] = report::Median(row.running_p99_us);
+  json["running_p999_us"] = report::Median(row.running_p999_us);
+  json["interrupted_pct"] = report::Median(row.interrupted_pct);
   json["achieved"] = report::Median(row.achieved);
   if (!row.light_p50_us.empty()) {
     json["light_p50_us"] = report::Median(row.light_p50_us);
     json["light_p99_us"] = report::Median(row.light_p99_us);
+    json["light_running_p99_us"] = report::Median(row.light_running_p99_us);
   }
   if (!row.joules.empty()) json["package_joules_per_mevent"] = report::Median(row.joules);
   return json;
@@ -248,7 +257,8 @@ std::string DispatchText(const report::Document& document) {
     const bool guideline = row["part"] == "guideline";
     for (const auto& [key, value] : row.items()) {
       if (key != "part" && key != "mevents_per_s_min" && key != "mevents_per_s_max" && key != "achieved" &&
-          key != "producer_cpu_s_per_mevent" && !(guideline && (key == "engine" || key == "kind")))
+          key != "producer_cpu_s_per_mevent" && key != "running_p999_us" &&
+          !(guideline && (key == "engine" || key == "kind")))
         short_row[key] = value;
     }
     (guideline ? guidelines : engines).push_back(std::move(short_row));

@@ -20,6 +20,8 @@ struct Throughput {
 
 struct Latency {
   double p50_us = 0, p99_us = 0, p999_us = 0;
+  // Of the events in whose life the machine interrupted neither thread (measure.cc); and how many it did.
+  double running_p99_us = 0, running_p999_us = 0, interrupted_pct = 0;
   double enqueue_cycles = 0;  // per event, by the time-stamp counter, in Put
   double achieved = 0;        // of the rate asked for
 };
@@ -28,6 +30,7 @@ struct Latency {
 // overtakes another. Errors: kSystem when one is.
 [[nodiscard]] Result<Throughput> MeasureThroughput(Rig& rig, size_t burst, bool in_order,
                                                    std::chrono::milliseconds duration);
+// Ends early, `achieved` being less than 1, when it takes ten times as long as `duration`.
 [[nodiscard]] Result<Latency> MeasureLatency(Rig& rig, size_t burst, double events_per_s,
                                              std::chrono::milliseconds duration);
 

@@ -32,7 +32,7 @@ struct Sent {
 
 class Client {
  public:
-  explicit Client(const KvLoad& load) : load_(load), random_(load.seed) {}
+  Client(const KvLoad& load, const KvNetwork& network) : load_(load), network_(network), random_(load.seed) {}
   ~Client() {
     for (int socket : sockets_) close(socket);
     if (epoll_ >= 0) close(epoll_);
@@ -41,12 +41,13 @@ class Client {
   Result<void> Open() {
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     for (int i = 0; i < load_.flows; i++) {
-      const int made = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-      if (made < 0) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", std::strerror(errno)));
+      const auto opened = network_.UdpSocket(KvNetwork::Place::kClient);
+      if (!opened) return tl::make_unexpected(opened.error());
+      const int made = *opened;
       sockets_.push_back(made);
       sockaddr_in address{};
       address.sin_family = AF_INET;
-      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      address.sin_addr.s_addr = load_.address;
       address.sin_port = htons(load_.port);
       epoll_event event{};
       event.events = EPOLLIN;
@@ -54,7 +55,7 @@ class Client {
       if (connect(made, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
           epoll_ctl(epoll_, EPOLL_CTL_ADD, made, &event) != 0)
         return Fail(ErrorCode::kSystem,
-                    fmt::format("connect 127.0.0.1:{}: {}", load_.port, std::strerror(errno)));
+                    fmt::format("connect to port {}: {}", load_.port, std::strerror(errno)));
     }
     return {};
   }
@@ -125,6 +126,7 @@ class Client {
   }
 
   const KvLoad load_;
+  const KvNetwork& network_;
   sim::Random random_;
   int epoll_ = -1;
   std::vector<int> sockets_;
@@ -135,8 +137,8 @@ class Client {
 
 }  // namespace
 
-Result<KvOutcome> RunKvLoad(const KvLoad& load) {
-  Client client(load);
+Result<KvOutcome> RunKvLoad(const KvLoad& load, const KvNetwork& network) {
+  Client client(load, network);
   return client.Open().map([&] { return client.Run(); });
 }
 

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "lab/kvs/kv_network.h"
 #include "model/error.h"
 
 namespace spillway::lab {
 
 struct KvLoad {
+  uint32_t address = 0;  // network byte order
   uint16_t port = 0;
   double rate_rps = 1000;
   std::chrono::milliseconds duration{1000};
@@ -29,7 +31,7 @@ struct KvOutcome {
   double behind_us = 0;                        // p99 of how late the client itself sent
 };
 
-// Errors: kSystem.
-[[nodiscard]] Result<KvOutcome> RunKvLoad(const KvLoad& load);
+// From the network's client. Errors: kSystem.
+[[nodiscard]] Result<KvOutcome> RunKvLoad(const KvLoad& load, const KvNetwork& network);
 
 }  // namespace spillway::lab

@@ -56,6 +56,12 @@ std::string_view ToString(KvFrontEnd front_end) {
   return "unknown";
 }
 
+KvServer::KvServer(const KvServerSetup& setup, OrderedStore& store)
+    : setup_(setup),
+      network_(setup.network != nullptr ? *setup.network : loopback_),
+      place_(setup.front_end == KvFrontEnd::kRemote ? KvNetwork::Place::kNic : KvNetwork::Place::kHost),
+      store_(store) {}
+
 Result<std::unique_ptr<KvServer>> KvServer::Start(const KvServerSetup& setup, OrderedStore& store) {
   std::unique_ptr<KvServer> server(new KvServer(setup, store));
   auto ready = server->OpenSockets();
@@ -65,6 +71,7 @@ Result<std::unique_ptr<KvServer>> KvServer::Start(const KvServerSetup& setup, Or
   if (!ready) return tl::make_unexpected(ready.error());
   for (int worker = 0; worker < setup.workers; worker++) {
     server->threads_.emplace_back([server = server.get(), worker, dispatched] {
+      server->TakeCore(worker);
       dispatched ? server->RunDispatched(worker) : server->RunOwnSocket(worker);
     });
   }
@@ -95,18 +102,19 @@ void KvServer::Stop() {
 Result<void> KvServer::OpenSockets() {
   const bool own = setup_.front_end == KvFrontEnd::kRss || setup_.front_end == KvFrontEnd::kSteal;
   for (int i = 0; i < (own ? setup_.workers : 1); i++) {
-    const int made = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (made < 0) return tl::make_unexpected(SystemError("socket"));
+    const auto opened = network_.UdpSocket(place_);
+    if (!opened) return tl::make_unexpected(opened.error());
+    const int made = *opened;
     sockets_.push_back(made);
     const int on = 1, bytes = 4 << 20;
     setsockopt(made, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
     setsockopt(made, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_addr.s_addr = this->address();
     address.sin_port = htons(port_);
     if (bind(made, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
-      return tl::make_unexpected(SystemError("bind 127.0.0.1"));
+      return tl::make_unexpected(SystemError("bind the server's port"));
     socklen_t length = sizeof(address);
     getsockname(made, reinterpret_cast<sockaddr*>(&address), &length);
     port_ = ntohs(address.sin_port);
@@ -148,7 +156,7 @@ Result<void> KvServer::StartNic() {
 void KvServer::RunNic(int window_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   auto producer = dispatch::RemoteProducer::Map(window_fd, 0);
-  if (!producer) _exit(1);
+  if (!producer || !network_.Enter(KvNetwork::Place::kNic)) _exit(1);
   pollfd waits = {sockets_[0], POLLIN, 0};
   for (;;) {
     const uint64_t at = slots_->next.fetch_add(1, std::memory_order_relaxed) % kSlots;
@@ -211,6 +219,20 @@ bool KvServer::ServeFrom(int socket, int reply_socket, int worker) {
     return false;
   Reply(reply_socket, pending, worker);
   return true;
+}
+
+// A worker is a core, as a hash over cores assumes: where each can have its own, it does.
+void KvServer::TakeCore(int worker) const {
+  cpu_set_t allowed, own;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0 && CPU_COUNT(&allowed) >= setup_.workers) {
+    int cpu = 0;
+    for (int left = worker; !CPU_ISSET(cpu, &allowed) || left-- > 0;) cpu++;
+    CPU_ZERO(&own);
+    CPU_SET(cpu, &own);
+    sched_setaffinity(0, sizeof(own), &own);
+  }
+  const sched_param none{};
+  if (setup_.workers_yield) sched_setscheduler(0, SCHED_IDLE, &none);
 }
 
 void KvServer::RunOwnSocket(int worker) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A key-value server on 127.0.0.1: one store, some workers, and a front end that decides who serves what.
+// A key-value server: one store, some workers, and a front end that decides who serves what.
 #pragma once
 
 #include <netinet/in.h>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dispatch/domain.h"
+#include "lab/kvs/kv_network.h"
 #include "lab/kvs/kv_wire.h"
 #include "lab/kvs/ordered_store.h"
 #include "model/error.h"
@@ -26,6 +27,10 @@ struct KvServerSetup {
   int workers = 2;
   // How often each look-up is repeated: service times that two shared cores can tell from their own noise.
   uint32_t repeat = 1;
+  // Workers have only what the client and the process in the NIC's place leave of their cores: where there
+  // are no more cores than workers, those two would else wait for a worker's time slice to end, milliseconds.
+  bool workers_yield = false;
+  const KvNetwork* network = nullptr;  // loopback
 };
 
 class KvServer {
@@ -39,6 +44,7 @@ class KvServer {
 
   void Stop();
   [[nodiscard]] uint16_t port() const { return port_; }
+  [[nodiscard]] uint32_t address() const { return network_.AddressOf(place_); }  // network byte order
   [[nodiscard]] uint64_t served() const { return served_; }
   // After Stop: CPU seconds of the process in the NIC's place; 0 without one.
   [[nodiscard]] double nic_cpu_s() const { return nic_cpu_s_; }
@@ -55,10 +61,11 @@ class KvServer {
   // their way.
   struct PendingSlots;
 
-  explicit KvServer(const KvServerSetup& setup, OrderedStore& store) : setup_(setup), store_(store) {}
+  explicit KvServer(const KvServerSetup& setup, OrderedStore& store);
   Result<void> OpenSockets();
   Result<void> OpenDomain();
   Result<void> StartNic();
+  void TakeCore(int worker) const;
   void RunOwnSocket(int worker);   // rss, steal
   void RunDispatched(int worker);  // dispatch, remote
   bool ServeFrom(int socket, int reply_socket, int worker);
@@ -67,6 +74,9 @@ class KvServer {
   [[noreturn]] void RunNic(int window_fd);
 
   const KvServerSetup setup_;
+  const KvNetwork loopback_ = KvNetwork::Loopback();
+  const KvNetwork& network_;
+  const KvNetwork::Place place_;  // where requests arrive
   OrderedStore& store_;
   std::vector<int> sockets_;
   uint16_t port_ = 0;

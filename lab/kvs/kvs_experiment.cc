@@ -4,9 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
+#include <thread>
 
 #include "lab/kvs/kv_client.h"
+#include "lab/kvs/kv_network.h"
 #include "lab/kvs/kv_server.h"
 #include "report/percentile.h"
 #include "report/table.h"
@@ -21,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kKeys = 100'000;
 constexpr double kTimesMean = 10;
 constexpr double kMostLost = 0.01;
+constexpr int kMostRepeats = 3;
 constexpr KvFrontEnd kFrontEnds[] = {KvFrontEnd::kRss, KvFrontEnd::kSteal, KvFrontEnd::kDispatch,
                                      KvFrontEnd::kRemote};
 
@@ -40,6 +45,24 @@ uint32_t ScanKeys(OrderedStore& store, uint32_t repeat, uint32_t times) {
   return std::max(1u, static_cast<uint32_t>(get_us * times / scan_us * 1000));
 }
 
+// A core short for the client and the process in the NIC's place: they go first.
+bool WorkersYield(int workers) {
+  return std::thread::hardware_concurrency() < static_cast<unsigned>(workers) + 2;
+}
+
+// The rate at which p99 passes the limit, between the last level within it and the first beyond; log-linear,
+// as p99 grows. `levels`: ascending rates and their p99. All within: the last. None: 0.
+double RateAtLimit(const std::vector<std::pair<double, double>>& levels, double limit) {
+  for (size_t i = 0; i < levels.size(); i++) {
+    const auto [rate, p99] = levels[i];
+    if (p99 <= limit) continue;
+    if (i == 0) return 0;
+    const auto [before, p99_before] = levels[i - 1];
+    return before + (rate - before) * std::log(limit / p99_before) / std::log(p99 / p99_before);
+  }
+  return levels.empty() ? 0 : levels.back().first;
+}
+
 struct Cell {
   int scan_pct, load_pct;
   KvFrontEnd front_end;
@@ -49,8 +72,9 @@ struct Cell {
 
 class Kvs {
  public:
-  Kvs(const KvsOptions& options, const OnKvsProgress& on_progress, report::Document& document)
-      : options_(options), on_progress_(on_progress), document_(document), store_(kKeys) {}
+  Kvs(const KvsOptions& options, const KvNetwork& network, const OnKvsProgress& on_progress,
+      report::Document& document)
+      : options_(options), network_(network), on_progress_(on_progress), document_(document), store_(kKeys) {}
 
   Result<void> Run() {
     scan_keys_ = ScanKeys(store_, options_.repeat, options_.scan_times);
@@ -61,14 +85,22 @@ class Kvs {
   }
 
  private:
-  Result<KvOutcome> Once(Cell& cell) {
+  struct Attempt {
+    KvOutcome outcome;
+    double nic_cores = 0;
+  };
+
+  Result<Attempt> Try(const Cell& cell) {
     KvServerSetup setup;
     setup.front_end = cell.front_end;
     setup.workers = options_.workers;
     setup.repeat = options_.repeat;
+    setup.workers_yield = WorkersYield(options_.workers);
+    setup.network = &network_;
     auto server = KvServer::Start(setup, store_);
     if (!server) return tl::make_unexpected(server.error());
     KvLoad load;
+    load.address = (*server)->address();
     load.port = (*server)->port();
     load.rate_rps = cell.rate_rps;
     load.duration = options_.duration;
@@ -78,20 +110,33 @@ class Kvs {
     // The same requests at the same times for every front end: what differs is theirs.
     load.seed = static_cast<uint64_t>(cell.p50_us.size()) + 1;
     const auto started = Clock::now();
-    auto outcome = RunKvLoad(load);
+    auto outcome = RunKvLoad(load, network_);
     (*server)->Stop();
-    if (!outcome) return outcome;
+    if (!outcome) return tl::make_unexpected(outcome.error());
     if (outcome->wrong > 0)
       return Fail(ErrorCode::kSystem,
                   fmt::format("{}: {} wrong answers", ToString(cell.front_end), outcome->wrong));
     const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
-    cell.p50_us.push_back(outcome->p50_us);
-    cell.p99_us.push_back(outcome->p99_us);
-    cell.answered_pct.push_back(100.0 * static_cast<double>(outcome->answered) /
-                                static_cast<double>(outcome->sent));
-    cell.nic_cores.push_back((*server)->nic_cpu_s() / seconds);
-    cell.behind_us.push_back(outcome->behind_us);
-    return outcome;
+    return Attempt{*outcome, (*server)->nic_cpu_s() / seconds};
+  }
+
+  // A run in which the client itself was later than a request is long says nothing of the server: again.
+  Result<void> Measure(Cell& cell, double mean_us) {
+    Attempt best;
+    best.outcome.behind_us = std::numeric_limits<double>::infinity();
+    for (int i = 0; i <= kMostRepeats && best.outcome.behind_us > mean_us; i++) {
+      const auto attempt = Try(cell);
+      if (!attempt) return tl::make_unexpected(attempt.error());
+      if (attempt->outcome.behind_us < best.outcome.behind_us) best = *attempt;
+    }
+    const KvOutcome& outcome = best.outcome;
+    cell.p50_us.push_back(outcome.p50_us);
+    cell.p99_us.push_back(outcome.p99_us);
+    cell.answered_pct.push_back(100.0 * static_cast<double>(outcome.answered) /
+                                static_cast<double>(outcome.sent));
+    cell.nic_cores.push_back(best.nic_cores);
+    cell.behind_us.push_back(outcome.behind_us);
+    return {};
   }
 
   Result<void> RunMix(int scan_pct) {
@@ -103,12 +148,13 @@ class Kvs {
     const double share = scan_pct / 100.0;
     const double work_us =
         (1 - share) * MicrosecondsOf(store_, get, options_.repeat) + share * MicrosecondsOf(store_, scan, 1);
-    Cell full{scan_pct, 0, KvFrontEnd::kRss, options_.workers * 1e6 / work_us * 1.5, {}, {}, {}, {}, {}};
+    const Cell full{scan_pct, 0, KvFrontEnd::kRss, options_.workers * 1e6 / work_us * 1.5, {}, {}, {},
+                    {},       {}};
     std::vector<double> capacities;
     for (int i = 0; i < 3; i++) {
-      const auto overloaded = Once(full);
+      const auto overloaded = Try(full);
       if (!overloaded) return tl::make_unexpected(overloaded.error());
-      capacities.push_back(static_cast<double>(overloaded->answered_by_end) /
+      capacities.push_back(static_cast<double>(overloaded->outcome.answered_by_end) /
                            std::chrono::duration<double>(options_.duration).count());
     }
     const double served = report::Median(capacities);
@@ -123,7 +169,7 @@ class Kvs {
       for (Cell& cell : cells) {
         on_progress_(done_, fmt::format("scan {} %, round {}: {} at {} %", scan_pct, round + 1,
                                         ToString(cell.front_end), cell.load_pct));
-        if (const auto ran = Once(cell); !ran) return tl::make_unexpected(ran.error());
+        if (const auto ran = Measure(cell, mean_us); !ran) return tl::make_unexpected(ran.error());
         done_ += 1.0 / static_cast<double>(options_.scan_pct.size() * cells.size()) / options_.rounds;
       }
     }
@@ -132,30 +178,32 @@ class Kvs {
   }
 
   void Report(const std::vector<Cell>& cells, int scan_pct, double mean_us) {
-    std::map<KvFrontEnd, double> sustained;
-    std::map<KvFrontEnd, bool> lost;
+    const double limit_us = kTimesMean * mean_us;
+    std::map<KvFrontEnd, std::vector<std::pair<double, double>>> levels;
     for (const Cell& cell : cells) {
       const double p99 = report::Median(cell.p99_us), answered = report::Median(cell.answered_pct);
-      const bool within = p99 <= kTimesMean * mean_us && answered >= 100 * (1 - kMostLost);
-      // Sustained is up to the first level that was not.
-      lost[cell.front_end] |= !within;
-      if (!lost[cell.front_end]) sustained[cell.front_end] = cell.rate_rps;
+      // What was not answered took longer than any limit.
+      const bool answers = answered >= 100 * (1 - kMostLost);
+      levels[cell.front_end].emplace_back(cell.rate_rps, answers ? p99 : std::max(p99, 100 * limit_us));
       ordered_json row;
       row["part"] = "kvs";
       row["scan_pct"] = scan_pct;
       row["front_end"] = ToString(cell.front_end);
+      row["network"] = network_.separate() ? "namespaces" : "loopback";
       row["load_pct"] = cell.load_pct;
       row["rate_rps"] = cell.rate_rps;
       row["mean_service_us"] = mean_us;
       row["p50_us"] = report::Median(cell.p50_us);
       row["p99_us"] = p99;
-      row["within_10_means"] = within;
+      row["within_10_means"] = answers && p99 <= limit_us;
       row["answered_pct"] = answered;
       row["nic_cores"] = report::Median(cell.nic_cores);
       row["client_behind_us"] = report::Median(cell.behind_us);
       document_.AddRow(std::move(row));
     }
+    std::map<KvFrontEnd, double> sustained;
     for (KvFrontEnd front_end : kFrontEnds) {
+      sustained[front_end] = RateAtLimit(levels[front_end], limit_us);
       document_.SetRatio(fmt::format("kvs_sustained_rps_{}_scan_{}", ToString(front_end), scan_pct),
                          sustained[front_end]);
       if (front_end != KvFrontEnd::kRss && sustained[KvFrontEnd::kRss] > 0)
@@ -165,6 +213,7 @@ class Kvs {
   }
 
   const KvsOptions& options_;
+  const KvNetwork& network_;
   const OnKvsProgress& on_progress_;
   report::Document& document_;
   OrderedStore store_;
@@ -203,7 +252,7 @@ void RunModel(const KvsOptions& options, report::Document& document, const OnKvs
   };
   for (uint32_t cores : {8u, 16u, 64u}) {
     on_progress(0.9, fmt::format("model: {} cores", cores));
-    for (double service_us : {0.2, 1.0, 10.0}) {
+    for (double service_us : {0.05, 0.1, 0.2, 1.0, 10.0}) {
       // From the largest variance down: the first at which dispatch is not ahead any more.
       double crossover = 0;
       bool ahead_somewhere = false;
@@ -234,14 +283,16 @@ Result<report::Document> RunKvs(const KvsOptions& asked, const OnKvsProgress& on
   KvsOptions options = asked;
   if (options.quick) {
     options.rounds = 1;
-    options.duration = std::min(options.duration, std::chrono::milliseconds(200));
+    options.duration = std::min(options.duration, std::chrono::milliseconds(300));
     options.scan_pct = {options.scan_pct.back()};
     options.load_pct = {30, 50, 70, 90};
   }
   report::Document document("kvs");
   document.SetRounds(options.rounds);
   if (options.measure) {
-    if (const auto ran = Kvs(options, on_progress, document).Run(); !ran)
+    auto network = options.namespaces ? KvNetwork::Namespaces() : KvNetwork::Loopback();
+    if (!network) return tl::make_unexpected(network.error());
+    if (const auto ran = Kvs(options, *network, on_progress, document).Run(); !ran)
       return tl::make_unexpected(ran.error());
   }
   if (options.model) RunModel(options, document, on_progress);

@@ -78,8 +78,6 @@ void ServiceLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
 bool ServiceLearner::WasFull(const Span& span) {
   if (crowded_ns_ < unqueued_ns_) {
     counting_ = false;
-  } else if (span.answers + Workers() > span.queue_before) {
-    counting_ = false;  // those that came meanwhile may have come too late
   } else if (counting_) {
     return true;
   } else {
@@ -153,15 +151,8 @@ double ServiceLearner::Bound() const {
 }
 
 void ServiceLearner::JudgeSlot() {
-  const double bound = Bound();
-  if (!Proven()) {
-    slot_ns_ = std::min(unqueued_ns_ / std::max(workers_, 1u), bound);
-  } else {
-    // A unit with a quota of CPU time answers some quickly and then stands still: for as long as a full look
-    // is not long past, a quick moment says nothing against it.
-    const bool fresh = unseen_full_ < kMemory;
-    slot_ns_ = fresh ? full_rate_ns_.mean() : std::min(full_rate_ns_.mean(), bound / kBeyondChance);
-  }
+  slot_ns_ = Proven() ? std::min(full_rate_ns_.mean(), Bound() / kBeyondChance)
+                      : std::min(unqueued_ns_ / std::max(workers_, 1u), Bound());
   slot_ns_ = std::max(slot_ns_, 1.0);
   // Whatever comes before the next look, the workers stay busy: twice the answers to be expected are left.
   // Where far fewer came than the slot allows while requests waited, the slot is still too short.

@@ -48,6 +48,7 @@ Result<switching::ApplyReport> Control::Check(const std::string& yaml, const std
   const auto config = model::ParseConfig(yaml, file_name);
   if (!config) return tl::make_unexpected(config.error());
   const std::lock_guard lock(mutex_);
+  if (const auto same = SameKind(*config); !same) return tl::make_unexpected(same.error());
   return switch_.Check(*config);
 }
 
@@ -102,9 +103,19 @@ Result<switching::ApplyReport> Control::TakeFile(const Result<model::Config>& co
   return report;
 }
 
+// With a switch or without one is what spillwayd was started as.
+Result<void> Control::SameKind(const model::Config& config) const {
+  const bool now = switch_.config().HasSwitch();
+  if (config.HasSwitch() == now) return {};
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("switch: expected {} one, as spillwayd was started; restart it to change that",
+                          now ? "a file with" : "a file without"));
+}
+
 Result<switching::ApplyReport> Control::Take(const Result<model::Config>& config) {
-  auto report =
-      config ? switch_.Apply(*config) : Result<switching::ApplyReport>(tl::make_unexpected(config.error()));
+  auto report = config.and_then([this](const model::Config& taken) {
+    return SameKind(taken).and_then([&] { return switch_.Apply(taken); });
+  });
   if (!report) {
     spdlog::error("configuration refused, the running one is kept");
     std::istringstream lines(report.error().message);  // a file's problems are told together

@@ -68,6 +68,7 @@ class Control {
   // These expect mutex_ to be held.
   Result<switching::ApplyReport> TakeFile(const Result<model::Config>& config, const std::string& file);
   Result<switching::ApplyReport> Take(const Result<model::Config>& config);
+  Result<void> SameKind(const model::Config& config) const;
   Result<model::Config> Revalidate(const model::Config& config) const;
   void SaveLastGood() const;
 

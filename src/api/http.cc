@@ -30,11 +30,12 @@ MHD_Result Queue(MHD_Connection* connection, const Response& response) {
 }
 
 Response TooLarge(const Core& core) {
-  return ErrorResponse(413, "bad_input", fmt::format("the body is larger than {} bytes", core.limits.body));
+  return core.limits.error(413, "bad_input",
+                           fmt::format("the body is larger than {} bytes", core.limits.body));
 }
 
-Response Busy(const char* why) {
-  Response response = ErrorResponse(503, "unavailable", why);
+Response Busy(const Core& core, const char* why) {
+  Response response = core.limits.error(503, "unavailable", why);
   response.headers.emplace_back("Retry-After", "1");
   return response;
 }
@@ -62,9 +63,10 @@ MHD_Result TakeHeader(void* headers, MHD_ValueKind, const char* key, const char*
   return MHD_YES;
 }
 
-Response Failed(const std::string& method, const std::string& path, const std::exception& e) {
+Response Failed(const Core& core, const std::string& method, const std::string& path,
+                const std::exception& e) {
   spdlog::error("api: {} {}: {}", method, path, e.what());
-  return ErrorResponse(500, "system", e.what());
+  return core.limits.error(500, "system", e.what());
 }
 
 }  // namespace
@@ -110,7 +112,7 @@ MHD_Result QueueAnswer(MHD_Connection* connection, Exchange& exchange) {
   try {
     return Queue(connection, make());
   } catch (const std::exception& e) {
-    return Queue(connection, Failed(exchange.method, exchange.path, e));
+    return Queue(connection, Failed(*exchange.core, exchange.method, exchange.path, e));
   }
 }
 
@@ -126,7 +128,7 @@ MHD_Result Begin(MHD_Connection* connection, const std::shared_ptr<Exchange>& ex
     core.handler(std::move(request),
                  [exchange](std::function<Response()> make) { Answer(exchange, std::move(make)); });
   } catch (const std::exception& e) {
-    const Response failed = Failed(exchange->method, exchange->path, e);
+    const Response failed = Failed(core, exchange->method, exchange->path, e);
     Answer(exchange, [failed] { return failed; });
   }
   {
@@ -140,7 +142,7 @@ MHD_Result Begin(MHD_Connection* connection, const std::shared_ptr<Exchange>& ex
     }
     if (!exchange->answered) {
       exchange->answered = true;
-      exchange->make = [] { return Busy("the server ends"); };
+      exchange->make = [kept = exchange->core] { return Busy(*kept, "the server ends"); };
     }
   }
   return QueueAnswer(connection, *exchange);
@@ -156,7 +158,7 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
     const uint64_t announced = AnnouncedBytes(connection);
     if (announced > limits.body) return Queue(connection, TooLarge(*core));
     if (core->bodies + announced > limits.all_bodies)
-      return Queue(connection, Busy("the memory for requests is full"));
+      return Queue(connection, Busy(*core, "the memory for requests is full"));
     auto exchange = std::make_shared<Exchange>();
     exchange->core = core;
     exchange->method = method;
@@ -180,7 +182,7 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
     return exchange->seen <= 4 * limits.body ? MHD_YES : MHD_NO;
   }
   if (exchange->seen > limits.body) return Queue(connection, TooLarge(*core));
-  if (exchange->no_room) return Queue(connection, Busy("the memory for requests is full"));
+  if (exchange->no_room) return Queue(connection, Busy(*core, "the memory for requests is full"));
   return Begin(connection, exchange);
 }
 
@@ -232,7 +234,8 @@ HttpServer::~HttpServer() {
     core_->stopping = true;
     for (const auto& exchange : core_->suspended) {
       const std::lock_guard lock(exchange->mutex);
-      if (!exchange->answered) exchange->make = [] { return Busy("the server ends"); };
+      if (!exchange->answered)
+        exchange->make = [kept = exchange->core] { return Busy(*kept, "the server ends"); };
       exchange->answered = true;
       if (MHD_Connection* resume = std::exchange(exchange->suspended, nullptr)) MHD_resume_connection(resume);
     }

@@ -46,19 +46,23 @@ using Handler = std::function<Response(const Request&)>;
 using Responder = std::function<void(std::function<Response()>)>;
 using AsyncHandler = std::function<void(Request, Responder)>;
 
-struct HttpLimits {
-  size_t body = 1 << 20;
-  size_t all_bodies = 64 << 20;  // of requests that are read or not answered yet
-  unsigned connections = 64;
-  unsigned idle_seconds = 10;
-};
-
 // {"error": message, "code": word}; words: bad_input, not_found, conflict, unavailable, system.
 Response ErrorResponse(int status, const std::string& code, const std::string& message);
 
+struct HttpLimits {
+  static constexpr size_t kBody = 1 << 20;
+  size_t body = kBody;
+  size_t all_bodies = 64 << 20;  // of requests that are read or not answered yet
+  unsigned connections = 64;
+  unsigned idle_seconds = 10;
+  // How the server words what it refuses itself.
+  std::function<Response(int status, const std::string& code, const std::string& message)> error =
+      ErrorResponse;
+};
+
 class HttpServer {
  public:
-  static constexpr size_t kMaxBody = HttpLimits().body;
+  static constexpr size_t kMaxBody = HttpLimits::kBody;
 
   // Serves on `listen_fd`, which it owns from here on, error or not.
   [[nodiscard]] static Result<std::unique_ptr<HttpServer>> Start(int listen_fd, Handler handler);

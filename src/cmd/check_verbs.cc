@@ -7,14 +7,20 @@
 
 #include "cmd/client_output.h"
 #include "cmd/exit_code.h"
+#include "cmd/extender_check.h"
 #include "model/parse.h"
 
 namespace spillway::cmd {
 namespace {
 
 int Check(const std::string& path, bool as_json) {
-  const auto config = ReadInput(path).and_then(
-      [&](const std::string& text) { return model::ParseConfig(text, path == "-" ? "stdin" : path); });
+  const auto config = ReadInput(path)
+                          .and_then([&](const std::string& text) {
+                            return model::ParseConfig(text, path == "-" ? "stdin" : path);
+                          })
+                          .and_then([](model::Config read) {
+                            return CheckExtender(read).map([&] { return std::move(read); });
+                          });
   if (!config) {
     if (as_json) PrintJson({{"file", path}, {"valid", false}, {"error", config.error().message}});
     return Complain(config.error());
@@ -30,10 +36,11 @@ int Check(const std::string& path, bool as_json) {
                {"services", config->services.size()},
                {"pools", config->pools.size()},
                {"servers", servers},
-               {"units", units}});
+               {"units", units},
+               {"extender", config->extender.has_value()}});
   else
-    fmt::print("{}: ok ({} services, {} pools, {} servers, {} units)\n", path, config->services.size(),
-               config->pools.size(), servers, units);
+    fmt::print("{}: ok ({} services, {} pools, {} servers, {} units{})\n", path, config->services.size(),
+               config->pools.size(), servers, units, config->extender ? ", an extender" : "");
   return kExitOk;
 }
 

@@ -18,6 +18,9 @@
 #include "cmd/client_output.h"
 #include "cmd/event_loop.h"
 #include "cmd/exit_code.h"
+#include "cmd/extender_check.h"
+#include "cmd/no_switch.h"
+#include "extender/extender.h"
 #include "model/parse.h"
 
 namespace spillway::cmd {
@@ -47,6 +50,11 @@ size_t CountUnits(const model::Config& config) {
 
 void LogStart(const switching::Switch& sw, const DaemonOptions& options) {
   const model::Config& config = sw.config();
+  if (!config.HasSwitch()) {
+    spdlog::info("spillwayd " SPILLWAY_VERSION ", instance {}: {} has no switch, the extender runs alone",
+                 options.instance, options.config);
+    return;
+  }
   spdlog::info("spillwayd " SPILLWAY_VERSION ", instance {}: {} services, {} units; data plane {}",
                options.instance, config.services.size(), CountUnits(config),
                sw.adopted() ? "adopted, flows and counters go on" : "loaded");
@@ -65,24 +73,36 @@ struct Servers {
   api::SocketFile socket_file;  // last, so that it goes first
 };
 
-Result<std::unique_ptr<api::HttpServer>> ServeMetrics(api::Control& control, const std::string& endpoint) {
+// What the extender counts stands behind what the switch does.
+api::Response WithExtender(api::Response response, const api::Request& request,
+                           const extender::Extender* extender) {
+  if (extender != nullptr && request.path == "/metrics" && response.status == 200)
+    response.body += extender->MetricsText();
+  return response;
+}
+
+Result<std::unique_ptr<api::HttpServer>> ServeMetrics(api::Control& control, const std::string& endpoint,
+                                                      const extender::Extender* extender) {
   if (endpoint.empty()) return nullptr;
-  return api::ListenTcp(endpoint).and_then([&control](int fd) {
-    return api::HttpServer::Start(
-        fd, [&control](const api::Request& request) { return api::RouteMetrics(control, request); });
+  return api::ListenTcp(endpoint).and_then([&control, extender](int fd) {
+    return api::HttpServer::Start(fd, [&control, extender](const api::Request& request) {
+      return WithExtender(api::RouteMetrics(control, request), request, extender);
+    });
   });
 }
 
-Result<Servers> StartServers(api::Control& control, const DaemonOptions& options) {
+Result<Servers> StartServers(api::Control& control, const DaemonOptions& options,
+                             const extender::Extender* extender) {
   Servers servers;
   auto listener = api::ListenUnix(options.api);
   if (!listener) return tl::make_unexpected(listener.error());
   servers.socket_file = std::move(listener->file);
-  auto http = api::HttpServer::Start(
-      listener->fd, [&control](const api::Request& request) { return api::Route(control, request); });
+  auto http = api::HttpServer::Start(listener->fd, [&control, extender](const api::Request& request) {
+    return WithExtender(api::Route(control, request), request, extender);
+  });
   if (!http) return tl::make_unexpected(http.error());
   servers.api = std::move(*http);
-  auto metrics = ServeMetrics(control, options.metrics);
+  auto metrics = ServeMetrics(control, options.metrics, extender);
   if (!metrics) return tl::make_unexpected(metrics.error());
   servers.metrics = std::move(*metrics);
   return servers;
@@ -104,7 +124,14 @@ Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const Fd
            .instance = options.instance,
            .config_path = options.config,
            .last_good_path = fmt::format("{}/{}.last-good.yaml", options.run_dir, options.instance)});
-  auto servers = StartServers(control, options);
+  std::unique_ptr<extender::Extender> extender;
+  if (const auto& wanted = sw.config().extender) {
+    auto started = extender::Extender::Start(*wanted);
+    if (!started) return tl::make_unexpected(started.error());
+    extender = std::move(*started);
+    spdlog::info("extender on {}, port {}", wanted->listen, extender->port());
+  }
+  auto servers = StartServers(control, options, extender.get());
   if (!servers) return tl::make_unexpected(servers.error());
   auto timer = OpenTimer(kTickPeriod);
   if (!timer) return tl::make_unexpected(timer.error());
@@ -147,8 +174,13 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
 
   const auto config = model::LoadConfig(options.config);
   if (!config) return Failed(config.error());
-  auto started = source.start(
-      *config, {.instance = options.instance, .bpffs = options.bpffs, .run_dir = options.run_dir});
+  // Before anything is touched.
+  if (const auto good = CheckExtender(*config); !good) return Failed(good.error());
+  Result<std::unique_ptr<switching::Switch>> started =
+      config->HasSwitch()
+          ? source.start(*config,
+                         {.instance = options.instance, .bpffs = options.bpffs, .run_dir = options.run_dir})
+          : MakeNoSwitch(*config);
   if (!started) return Failed(started.error());
   const std::unique_ptr<switching::Switch> sw = std::move(*started);
   LogStart(*sw, options);
@@ -158,6 +190,7 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
   if (const auto served = Serve(*sw, options, *signals, ready); !served) exit_code = Failed(served.error());
 
   // A start that failed leaves things as it found them: an adopted data plane goes on.
+  if (!sw->config().HasSwitch()) return exit_code;
   if (options.keep || (!ready && sw->adopted())) {
     spdlog::info("the data plane stays in place and forwards");
     return exit_code;
@@ -176,6 +209,7 @@ int RunSpillwayd(int argc, char** argv, const SwitchSource& source) {
   if (options.check) {
     const auto config = model::LoadConfig(options.config);
     if (!config) return Failed(config.error());
+    if (const auto good = CheckExtender(*config); !good) return Failed(good.error());
     fmt::print("{}: ok, {} services, {} units\n", options.config, config->services.size(),
                CountUnits(*config));
     return kExitOk;

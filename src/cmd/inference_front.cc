@@ -61,10 +61,14 @@ void Refuse(const Request& request, const Responder& respond, Status status, con
 std::optional<uint32_t> TenantOf(const gateway::GatewayConfig& config, const Request& request) {
   const auto found = request.headers.find("authorization");
   if (found == request.headers.end()) return AuthenticateByToken(config, "");
-  constexpr std::string_view kBearer = "Bearer ";
-  if (!found->second.starts_with(kBearer)) return std::nullopt;
-  const std::string token = found->second.substr(kBearer.size());
-  return token.empty() ? std::nullopt : AuthenticateByToken(config, token);
+  // The scheme's case says nothing (RFC 9110, 11.1).
+  constexpr std::string_view kBearer = "bearer ";
+  std::string scheme = found->second.substr(0, kBearer.size());
+  for (char& c : scheme)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const size_t begin = found->second.find_first_not_of(' ', kBearer.size());
+  if (scheme != kBearer || begin == std::string::npos) return std::nullopt;
+  return AuthenticateByToken(config, found->second.substr(begin));
 }
 
 class Front {
@@ -122,6 +126,15 @@ class Front {
     Respond(respond, std::move(response));
   }
 
+  void NotSpoken(const Request& request, const Responder& respond, const std::string& coding) {
+    const std::string message =
+        fmt::format("Content-Encoding: expected none, got {}", model::Excerpt(coding));
+    spdlog::info("http: {} {}: {}", request.method, model::Excerpt(request.path), message);
+    Response response{.status = 415, .body = gateway::V2Error(message)};
+    response.headers.emplace_back("Accept-Encoding", "identity");
+    Respond(respond, std::move(response));
+  }
+
   void Metrics(const Responder& respond) {
     server_.Post([this, respond] {
       Response response;
@@ -149,6 +162,9 @@ class Front {
 
   void Infer(Request request, Responder respond, std::shared_ptr<const std::vector<ModelCard>> models,
              uint32_t index) {
+    if (const auto coding = request.headers.find("content-encoding");
+        coding != request.headers.end() && coding->second != "identity")
+      return NotSpoken(request, respond, coding->second);
     const auto tenant = TenantOf(server_.config(), request);
     if (!tenant) return Refuse(request, respond, Status::kDenied, "expected a tenant's token");
     std::optional<uint64_t> json_bytes;
@@ -164,6 +180,10 @@ class Front {
     }
     auto parsed = gateway::ParseV2Request((*models)[index], request.body, json_bytes);
     if (!parsed) return Refuse(request, respond, Status::kBadRequest, parsed.error().message);
+    if (const uint64_t most = server_.config().most_request; parsed->inputs.size() > most)
+      return Refuse(request, respond, Status::kTooLarge,
+                    fmt::format("the inputs are {} bytes, larger than limits.request, {} bytes",
+                                parsed->inputs.size(), most));
     auto kept = std::make_shared<gateway::V2Request>(std::move(*parsed));
     server_.Post([this, tenant = *tenant, models, index, kept, respond] {
       gateway::Request asked;
@@ -180,13 +200,14 @@ class Front {
         // Bytes are copied here, where the gateway waits; text is made of them on HTTP's thread.
         respond([models, index, kept,
                  outputs = std::vector<std::byte>(answer.outputs.begin(), answer.outputs.end())] {
-          gateway::V2Response made = gateway::MakeV2Response((*models)[index], *kept, outputs);
+          auto made = gateway::MakeV2Response((*models)[index], *kept, outputs);
+          if (!made) return ErrorOf(Status::kFailed, made.error().message);
           Response response;
-          response.body = std::move(made.body);
-          if (made.json_bytes) {
+          response.body = std::move(made->body);
+          if (made->json_bytes) {
             response.content_type = "application/octet-stream";
             response.headers.emplace_back("Inference-Header-Content-Length",
-                                          std::to_string(*made.json_bytes));
+                                          std::to_string(*made->json_bytes));
           }
           return response;
         });
@@ -212,6 +233,9 @@ api::HttpLimits InferenceLimits(const gateway::GatewayConfig& config) {
   limits.body = 4 * config.most_request + (64 << 10);
   limits.all_bodies = std::max<size_t>(config.broker.memory, limits.body);
   limits.connections = config.connections;
+  limits.error = [](int status, const std::string&, const std::string& message) {
+    return Response{.status = status, .body = gateway::V2Error(message)};
+  };
   limits.idle_seconds = static_cast<unsigned>(
       std::max<int64_t>(1, std::chrono::duration_cast<std::chrono::seconds>(config.idle).count()));
   return limits;

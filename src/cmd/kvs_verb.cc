@@ -2,6 +2,7 @@
 #include "kvs_verb.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -27,6 +28,7 @@ int Kvs(const lab::KvsOptions& options, bool as_json) {
 
 void AddKvsVerb(CLI::App& lab_app, Context& context) {
   auto options = std::make_shared<lab::KvsOptions>();
+  options->namespaces = geteuid() == 0;
   CLI::App* verb = lab_app.add_subcommand("kvs", "A key-value server behind rss, steal, dispatch and remote");
   verb->add_option("--workers", options->workers, "Worker threads")
       ->check(CLI::Range(1, 32))
@@ -52,6 +54,13 @@ void AddKvsVerb(CLI::App& lab_app, Context& context) {
   verb->add_option("--steal-us", options->steal_us, "The model's cost of stealing, per stolen request")
       ->check(CLI::Range(0.0, 1000.0))
       ->capture_default_str();
+  verb->add_option("--repeat", options->repeat,
+                   "Look-ups of a GET, which makes it as long as the work it stands for")
+      ->check(CLI::Range(1u, 10'000'000u))
+      ->capture_default_str();
+  verb->add_flag_callback(
+      "--loopback", [options] { options->namespaces = false; },
+      "All on loopback; as root, client, host and NIC else have a network namespace each");
   auto* model_only = verb->add_flag_callback(
       "--model-only", [options] { options->measure = false; }, "Only the model; nothing is measured");
   auto* measure_only = verb->add_flag_callback(

@@ -2,24 +2,20 @@
 // spillway-agent: meters one processing unit and reports its load to the switches. Exit code: 0 ok,
 // 1 failed, 2 bad usage or input.
 #include <fmt/format.h>
-#include <signal.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 #include <string>
 
 #include "agent/agent.h"
 #include "agent/config.h"
+#include "cmd/program.h"
 
+namespace spillway::cmd {
 namespace {
 
-int Exit(const spillway::Error& error) {
-  fmt::print(stderr, "spillway-agent: {}\n", error.message);
-  return error.code == spillway::ErrorCode::kBadInput ? 2 : 1;
-}
+int Exit(const Error& error) { return Report("spillway-agent", error); }
 
 // The whole file at once, so that a reader never sees half a document.
 void WriteStats(const std::string& path, const std::string& json) {
@@ -55,9 +51,7 @@ void PrintOnce(const std::string& text, bool as_json) {
   fmt::print("{}\n", line);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Main(int argc, char** argv) {
   CLI::App app("Meters one processing unit and reports its load to the switches.", "spillway-agent");
   std::string config_file, stats_file;
   bool check = false, once = false, json = false;
@@ -67,32 +61,19 @@ int main(int argc, char** argv) {
   app.add_flag("--json", json, "With --once: print JSON")->needs(once_flag);
   app.add_option("--stats-json", stats_file, "Write one JSON document each second; '-': standard output")
       ->type_name("FILE");
-  app.set_version_flag("--version", "spillway-agent " SPILLWAY_VERSION);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "spillway-agent: {}\n", error.what());
-    return 2;
-  }
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("spillway-agent"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+  if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
+  LogToStderr("spillway-agent");
 
-  auto config = spillway::agent::LoadAgentConfig(config_file);
+  auto config = agent::LoadAgentConfig(config_file);
   if (!config) return Exit(config.error());
   if (check) {
     fmt::print("{}: ok\n", config_file);
     return 0;
   }
   // Before anything is attached: from here a signal ends the agent only by way of its destructors.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
+  HoldSignals();
 
-  auto agent = spillway::agent::Agent::Start(*config);
+  auto agent = agent::Agent::Start(*config);
   if (!agent) return Exit(agent.error());
   if (once) {
     auto text = (*agent)->Once();
@@ -106,3 +87,8 @@ int main(int argc, char** argv) {
   if (!ran) return Exit(ran.error());
   return 0;
 }
+
+}  // namespace
+}  // namespace spillway::cmd
+
+int main(int argc, char** argv) { return spillway::cmd::Main(argc, argv); }

@@ -2,35 +2,61 @@
 // spillway-executor: the host's side of a gateway, and its benchmark, as `spillway bench gateway`. Exit code:
 // 0 ok, 1 failed, 2 bad usage or input.
 #include <fmt/format.h>
-#include <signal.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
 
-#include <CLI/CLI.hpp>
-
 #include "bench/gateway/gateway_bench.h"
+#include "cmd/program.h"
 #include "gateway/executor/executor.h"
 #include "gateway/executor/executor_config.h"
+#include "gateway/executor/nvml.h"
 #include "report/progress.h"
 
 namespace spillway::cmd {
 namespace {
 
-int Exit(const Error& error) {
-  fmt::print(stderr, "spillway-executor: {}\n", error.message);
-  return error.code == ErrorCode::kBadInput ? 2 : 1;
+constexpr const char* kProgram = "spillway-executor";
+
+int Exit(const Error& error) { return Report(kProgram, error); }
+
+// Of what this machine lacks, or the file says wrongly of it.
+int Exit(const std::string& config_file, const Error& error) {
+  return Exit({error.code, config_file + ": " + error.message});
 }
 
-int Serve(const gateway::ExecutorConfig& config) {
-  auto engine =
-      config.cuda ? gateway::MakeCudaEngine(config.models) : gateway::MakeEmulatedEngine(config.models);
-  if (!engine) return Exit(engine.error());
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
+Result<std::unique_ptr<gateway::Engine>> MakeEngine(const gateway::ExecutorConfig& config) {
+  if (!config.cuda) return gateway::MakeEmulatedEngine(config.models);
+  auto driver = gateway::MakeCudaDriver();
+  if (!driver) return tl::make_unexpected(driver.error());
+  return gateway::MakeCudaEngine(config.models, config.places, std::move(*driver));
+}
+
+int Check(const std::string& config_file, const gateway::ExecutorConfig& config) {
+  if (config.cuda) {
+    const auto driver = gateway::MakeCudaDriver();
+    if (!driver) return Exit(config_file, driver.error());
+    const auto devices = gateway::FindCudaDevices(**driver, config.places);
+    if (!devices) return Exit(config_file, devices.error());
+  }
+  fmt::print("{}: ok\n", config_file);
+  return 0;
+}
+
+// The words for `device:` in executor.yaml.
+int ListDevices() {
+  const auto devices = gateway::ListNvmlDevices();
+  if (!devices) return Exit(devices.error());
+  for (const gateway::CudaDevice& device : *devices)
+    fmt::print("{:<4} {} {} {} MiB{}\n", device.is_instance() ? "" : std::to_string(device.index),
+               device.uuid, device.name, device.memory_bytes >> 20,
+               device.in_instances ? " (cut into the instances below)" : "");
+  return 0;
+}
+
+int Serve(const std::string& config_file, const gateway::ExecutorConfig& config) {
+  const sigset_t signals = HoldSignals();  // CUDA's threads, too, leave them to us
+  auto engine = MakeEngine(config);
+  if (!engine) return Exit(config_file, engine.error());
   const gateway::Descriptor stop(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   gateway::Executor executor(config.options, **engine);
   const auto ran = executor.Run(stop.get());
@@ -77,40 +103,24 @@ CLI::App* AddBenchVerb(CLI::App& app, bench::GatewayBenchOptions& options, bool&
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("The host's side of a gateway: registers slices' memory, is rung, launches.",
-               "spillway-executor");
+  CLI::App app("The host's side of a gateway: registers slices' memory, is rung, launches.", kProgram);
   std::string config_file;
-  bool check = false;
+  bool check = false, list_devices = false;
   auto* config_option = app.add_option("-c,--config", config_file, "Configuration (YAML)")->type_name("FILE");
-  app.add_flag("--check", check, "Check the configuration and exit");
+  app.add_flag("--check", check, "Check the configuration, and that its GPUs are there, and exit");
+  app.add_flag("--list-devices", list_devices, "List GPUs and their MIG instances, for device:, and exit");
   bench::GatewayBenchOptions bench_options;
   bool json = false;
   const CLI::App* bench_verb = AddBenchVerb(app, bench_options, json);
-  app.set_version_flag("--version", "spillway-executor " SPILLWAY_VERSION);
-  app.footer("Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "spillway-executor: {}\n", error.what());
-    return 2;
-  }
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("spillway-executor"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+  if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
+  LogToStderr(kProgram);
+  if (list_devices) return ListDevices();
   if (bench_verb->parsed()) return Bench(bench_options, json);
-  if (config_option->empty()) {
-    fmt::print(stderr, "spillway-executor: expected --config FILE, or bench\n");
-    return 2;
-  }
+  if (config_option->empty())
+    return Exit({ErrorCode::kBadInput, "expected --config FILE, --list-devices or bench"});
   const auto config = gateway::LoadExecutorConfig(config_file);
   if (!config) return Exit(config.error());
-  if (check) {
-    if (config->cuda)
-      if (const auto engine = gateway::MakeCudaEngine(config->models); !engine) return Exit(engine.error());
-    fmt::print("{}: ok\n", config_file);
-    return 0;
-  }
-  return Serve(*config);
+  return check ? Check(config_file, *config) : Serve(config_file, *config);
 }
 
 }  // namespace

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
-#include <CLI/CLI.hpp>
+#include <filesystem>
 #include <optional>
 #include <thread>
 
@@ -17,15 +16,13 @@
 #include "api/listen.h"
 #include "cmd/gateway_report.h"
 #include "cmd/inference_front.h"
+#include "cmd/program.h"
 #include "gateway/server.h"
 
 namespace spillway::cmd {
 namespace {
 
-int Exit(const Error& error) {
-  fmt::print(stderr, "spillway-gateway: {}\n", error.message);
-  return error.code == ErrorCode::kBadInput ? 2 : 1;
-}
+int Exit(const Error& error) { return Report("spillway-gateway", error); }
 
 // The port that was taken where 0 was asked for.
 int PortOf(int fd) {
@@ -41,11 +38,21 @@ struct Sockets {
   std::vector<api::SocketFile> files;
 };
 
+// A socket's folder is not made for it: a mistyped path would look well, and nobody would come.
+Result<api::UnixListener> ListenUnix(const std::string& path, int type) {
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::error_code unknown;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, unknown))
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}: expected a folder {}: make it, or mend the path", path, folder.string()));
+  return api::ListenUnix(path, type);
+}
+
 Result<Sockets> Listen(const gateway::GatewayConfig& config) {
   Sockets sockets;
   for (const std::string& address : config.frames) {
     if (address.starts_with("unix:")) {
-      auto unix_socket = api::ListenUnix(address.substr(5));
+      auto unix_socket = ListenUnix(address.substr(5), SOCK_STREAM);
       if (!unix_socket) return tl::make_unexpected(unix_socket.error());
       sockets.listeners.frames.push_back({gateway::Descriptor(unix_socket->fd), true});
       sockets.files.push_back(std::move(unix_socket->file));
@@ -56,7 +63,7 @@ Result<Sockets> Listen(const gateway::GatewayConfig& config) {
     spdlog::info("frames on {}, port {}", address, PortOf(*tcp));
     sockets.listeners.frames.push_back({gateway::Descriptor(*tcp), false});
   }
-  auto executors = api::ListenUnix(config.executors, SOCK_SEQPACKET);
+  auto executors = ListenUnix(config.executors, SOCK_SEQPACKET);
   if (!executors) return tl::make_unexpected(executors.error());
   sockets.listeners.executors = gateway::Descriptor(executors->fd);
   sockets.files.push_back(std::move(executors->file));
@@ -84,14 +91,7 @@ Result<void> CheckAddresses(const std::string& file, const gateway::GatewayConfi
 }
 
 int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>& report) {
-  // Before any thread: all of them inherit it, and one waits for the signals.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-
+  const sigset_t signals = HoldSignals();
   auto sockets = Listen(config);
   if (!sockets) return Exit(sockets.error());
   const std::string http_address = config.http;
@@ -132,17 +132,8 @@ int Main(int argc, char** argv) {
                  "Report the slices' load to the switches: an agent's file of kind cpu, docs/agent.md")
       ->type_name("FILE");
   app.add_flag("--check", check, "Check the configuration and exit");
-  app.set_version_flag("--version", "spillway-gateway " SPILLWAY_VERSION);
-  app.footer("Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "spillway-gateway: {}\n", error.what());
-    return 2;
-  }
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("spillway-gateway"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+  if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
+  LogToStderr("spillway-gateway");
   auto config = gateway::LoadGatewayConfig(config_file);
   if (!config) return Exit(config.error());
   if (const auto good = CheckAddresses(config_file, *config); !good) return Exit(good.error());

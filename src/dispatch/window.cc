@@ -61,7 +61,7 @@ Window::Window(const WindowHeader& header, int fd, void* memory)
   granted_ = uint64_t{header.slots};
   words_->granted.store(granted_, std::memory_order_relaxed);
   words_->header = header;
-  std::atomic_thread_fence(std::memory_order_release);
+  words_->closed.store(0, std::memory_order_release);  // all of the above before whoever maps it
 }
 
 Window::~Window() {

@@ -2,6 +2,7 @@
 #include "gateway/config.h"
 
 #include <fmt/format.h>
+#include <sys/un.h>
 #include <yaml-cpp/yaml.h>
 
 #include <charconv>
@@ -117,19 +118,32 @@ std::optional<uint64_t> ReadBytes(Problems& problems, const Field& field, uint64
   return std::nullopt;
 }
 
+std::optional<std::string> ReadSocketPath(Problems& problems, const Field& field) {
+  const std::string expected =
+      fmt::format("the path of a UNIX socket, 1 to {} characters", sizeof(sockaddr_un::sun_path) - 1);
+  const auto text = model::ReadText(problems, field, expected);
+  if (!text || (!text->empty() && text->size() < sizeof(sockaddr_un::sun_path))) return text;
+  problems.Add(field.line, field.path,
+               fmt::format("expected {}, got {}", expected, model::Describe(field.node)));
+  return std::nullopt;
+}
+
 Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name) {
   GatewayConfig config;
   const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root,
                   {"http", "frames", "executors", "isolation", "limits", "tenants", "spin", "io"});
-    Take(config.http, top.Find("http"),
-         [&](const Field& f) { return model::ReadText(problems, f, "ADDRESS:PORT"); });
+    Take(config.http, top.Find("http"), [&](const Field& f) {
+      const auto text = model::ReadText(problems, f, "ADDRESS:PORT");
+      if (text && text->empty()) problems.Add(f.line, f.path, "expected ADDRESS:PORT, got an empty text");
+      return text;
+    });
     if (const Field* f = top.Find("frames"))
       for (const Field& entry : model::ReadList(problems, *f, "a list of ADDRESS:PORT or unix:PATH"))
         if (auto text = model::ReadText(problems, entry, "ADDRESS:PORT or unix:PATH"))
           config.frames.push_back(*text);
     Take(config.executors, top.Need("executors", "the path of a UNIX socket"),
-         [&](const Field& f) { return model::ReadText(problems, f, "the path of a UNIX socket"); });
+         [&](const Field& f) { return ReadSocketPath(problems, f); });
     if (const Field* f = top.Find("isolation"))
       if (auto word = model::ReadChoice(problems, *f, {"none", "fraction", "gpu"}))
         config.broker.isolation = static_cast<scheduler::Isolation>(*word);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "model/documents.h"
 #include "model/error.h"
@@ -16,5 +17,8 @@ namespace spillway::gateway {
 // "64KiB", "16MiB", "2GiB" or a number of bytes, in [least, most].
 std::optional<uint64_t> ReadBytes(model::Problems& problems, const model::Field& field, uint64_t least,
                                   uint64_t most);
+
+// A path that a UNIX socket can have.
+std::optional<std::string> ReadSocketPath(model::Problems& problems, const model::Field& field);
 
 }  // namespace spillway::gateway

@@ -17,6 +17,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::chrono::seconds kGatewayPatience{10};
+
 std::span<const std::byte> BytesOf(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 std::string Text(const json& message) { return message.dump(-1, ' ', false, json::error_handler_t::replace); }
@@ -48,6 +50,10 @@ Result<Descriptor> Connect(const std::string& path) {
   std::memcpy(address.sun_path, path.c_str(), path.size());
   Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", std::strerror(errno)));
+  // A gateway that hangs must not hang us, who would hear no signal meanwhile.
+  const timeval patience{kGatewayPatience.count(), 0};
+  setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
     return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", path, std::strerror(errno)));
   return socket;
@@ -122,10 +128,16 @@ Result<Joined> JoinGateway(const std::string& socket_path, const ExecutorOffer& 
   std::string reply(4096, '\0');
   auto received = ReceiveWithDescriptors(socket->get(), std::as_writable_bytes(std::span(reply)));
   if (!received) return tl::make_unexpected(received.error());
+  if (received->would_block)
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("{}: no answer within {} s", socket_path, kGatewayPatience.count()));
   if (received->bytes == 0) return Fail(ErrorCode::kUnavailable, socket_path + ": the gateway closed");
   const json word = json::parse(reply.substr(0, received->bytes), nullptr, false);
   if (word.is_object() && word.contains("error") && word["error"].is_string())
-    return Fail(ErrorCode::kConflict, "the gateway refused: " + word["error"].get<std::string>());
+    return Fail(ErrorCode::kConflict,
+                fmt::format("{}: the gateway refused: {}", socket_path, word["error"].get<std::string>()));
+  if (!word.is_object() || !word.contains("ok"))
+    return Fail(ErrorCode::kConflict, socket_path + ": expected a gateway, got another answer");
   joined.socket = std::move(*socket);
   return joined;
 }

@@ -37,8 +37,9 @@ struct V2Response {
   std::string body;
   std::optional<uint64_t> json_bytes;  // set when binary tensors follow
 };
-V2Response MakeV2Response(const ModelCard& model, const V2Request& request,
-                          std::span<const std::byte> outputs);
+// An error: a JSON output has a value that JSON has no word for (infinite, or not a number).
+[[nodiscard]] Result<V2Response> MakeV2Response(const ModelCard& model, const V2Request& request,
+                                                std::span<const std::byte> outputs);
 
 nlohmann::json V2ModelMetadata(const ModelCard& model);
 nlohmann::json V2ServerMetadata(const std::string& version);

@@ -56,6 +56,9 @@ class Parser {
   Config Read(const std::vector<YAML::Node>& documents) {
     for (const YAML::Node& document : documents)
       if (!document.IsNull()) ReadDocument(document);
+    // An extender may stand alone: then there is no switch, and nothing for one to do.
+    if (config_.extender && !has_switch_ && !has_services_ && config_.pools.empty())
+      return std::move(config_);
     if (!has_switch_) problems_.Add("switch", "expected a map with the switch's interfaces, got nothing");
     if (!has_services_) problems_.Add("services", "expected a list of services (none: []), got nothing");
     return std::move(config_);
@@ -64,7 +67,7 @@ class Parser {
  private:
   void ReadDocument(const YAML::Node& document) {
     int line = document.Mark().is_null() ? 1 : document.Mark().line + 1;
-    MapReader map(problems_, {"", line, document}, {"switch", "services", "pools"});
+    MapReader map(problems_, {"", line, document}, {"switch", "services", "pools", "extender"});
     if (const Field* field = map.Find("switch")) {
       if (has_switch_)
         problems_.Add(field->line, "switch", "expected in one document of the file, got it again");
@@ -80,6 +83,60 @@ class Parser {
       }
     }
     if (const Field* field = map.Find("pools")) ReadPools(*field);
+    if (const Field* field = map.Find("extender")) {
+      if (config_.extender)
+        problems_.Add(field->line, "extender", "expected in one document of the file, got it again");
+      config_.extender = ReadExtender(*field);
+    }
+  }
+
+  ExtenderConfig ReadExtender(const Field& field) {
+    ExtenderConfig out;
+    MapReader map(problems_, field,
+                  {"listen", "cluster", "api_server", "token_file", "ca_file", "resync", "timeout"});
+    if (const Field* listen = map.Need("listen", "the ADDRESS:PORT that the scheduler asks at"))
+      out.listen = ReadText(problems_, *listen, "ADDRESS:PORT, such as 127.0.0.1:8888").value_or("");
+    const Field* server = map.Find("api_server");
+    if (server != nullptr) {
+      out.api_server = ReadText(problems_, *server, "the API server's URL").value_or("");
+      const bool secure = out.api_server.starts_with("https://");
+      if (!out.api_server.empty() && (!(secure || out.api_server.starts_with("http://")) ||
+                                      out.api_server.size() <= (secure ? 8u : 7u) ||
+                                      !std::all_of(out.api_server.begin(), out.api_server.end(),
+                                                   [](unsigned char c) { return c > 0x20 && c < 0x7f; })))
+        problems_.Add(server->line, server->path,
+                      "expected a URL such as https://10.0.0.1:6443, got " + Excerpt(out.api_server));
+      while (out.api_server.ends_with('/')) out.api_server.pop_back();
+    }
+    ReadPath(map, "cluster", "the path of a cluster file", out.cluster);
+    ReadPath(map, "token_file", "the path of a token's file", out.token_file);
+    ReadPath(map, "ca_file", "the path of a certificate's file", out.ca_file);
+    for (const char* key : {"token_file", "ca_file", "resync", "timeout"})
+      if (const Field* other = map.Find(key); other != nullptr && server == nullptr && map.is_map())
+        problems_.Add(other->line, other->path, "expected beside an api_server, got none");
+    if (server == nullptr && map.Find("cluster") == nullptr && map.is_map())
+      problems_.Add(field.line, field.path, "expected an api_server, a cluster, or both");
+    if (const Field* resync = map.Find("resync"))
+      if (auto every = ReadDuration(problems_, *resync, milliseconds(100), hours(1)))
+        out.resync_ms = static_cast<uint32_t>(every->count());
+    if (const Field* timeout = map.Find("timeout"))
+      if (auto most = ReadDuration(problems_, *timeout, milliseconds(10), seconds(60)))
+        out.timeout_ms = static_cast<uint32_t>(most->count());
+    return out;
+  }
+
+  // Absolute, so that the configuration means the same wherever it is saved.
+  void ReadPath(const MapReader& map, const char* key, const char* expected, std::string& path) {
+    const Field* field = map.Find(key);
+    if (field == nullptr) return;
+    const auto text = ReadText(problems_, *field, expected);
+    if (!text) return;
+    if (!IsPath(*text))
+      problems_.Add(field->line, field->path, fmt::format("expected {}, got {}", expected, Excerpt(*text)));
+    else
+      path = std::filesystem::absolute(std::filesystem::path(file_name_).parent_path() / *text)
+                 .lexically_normal()
+                 .string();
   }
 
   void ReadSwitch(const Field& field) {

@@ -34,6 +34,7 @@ class Problems {
   // Whether nothing is wrong with this very key. What it says, or its default, may be judged further.
   bool Sound(const std::string& path) const { return !spoiled_.contains(path); }
   bool none() const { return count_ == 0; }
+  size_t count() const { return count_; }
   // Enough to stop reading: a file cannot make the reader collect without end.
   bool flooded() const { return count_ >= 1000; }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 namespace spillway::scheduler {
@@ -36,7 +37,7 @@ Cluster::Cluster(std::vector<Node> nodes, std::vector<GpuModel> models, Rules ru
 int Cluster::ShareOn(const Job& job, const Node& node) const {
   if (rules_.isolation != Isolation::kFraction) return job.milli;
   if (!models_[node.model].mig) return kWholeGpu;
-  return ShapeOf(ProfileFor(job.milli, rules_.slice_rule)).compute * kWholeGpu / 7;
+  return ShapeOf(SliceOf(job, rules_.slice_rule)).compute * kWholeGpu / 7;
 }
 
 bool Cluster::FitsGpu(const Job& job, int n, int gpu) const {
@@ -44,8 +45,8 @@ bool Cluster::FitsGpu(const Job& job, int n, int gpu) const {
   switch (rules_.isolation) {
     case Isolation::kFraction:
       // A GPU that MIG cannot divide has one slice: all of it.
-      if (!models_[node.model].mig) return node.jobs[gpu] == 0;
-      return BestStart(ProfileFor(job.milli, rules_.slice_rule), node.slices[gpu]) >= 0;
+      if (!models_[node.model].mig) return node.jobs[gpu] == 0 && !job.profile;
+      return BestStart(SliceOf(job, rules_.slice_rule), node.slices[gpu]) >= 0;
     case Isolation::kGpu:
       if (node.tenant[gpu] != kNoTenant && node.tenant[gpu] != job.tenant) return false;
       break;
@@ -65,12 +66,55 @@ bool Cluster::FitsNode(const Job& job, int n) const {
 }
 
 bool Cluster::FitsSpot(const Job& job, const Spot& spot) const {
-  if (!FitsHost(job, nodes_[spot.node])) return false;
-  if (!job.Fractional()) return nodes_[spot.node].IdleGpus() >= job.gpus;
+  const Node& node = nodes_[spot.node];
+  if (!FitsHost(job, node)) return false;
+  if (!job.Fractional() && spot.whole != 0) {
+    for (int gpu = 0; gpu < kMostGpus; ++gpu)
+      if ((spot.whole >> gpu & 1) != 0 && (gpu >= node.gpus || node.jobs[gpu] != 0)) return false;
+    return std::popcount(spot.whole) == job.gpus;
+  }
+  if (!job.Fractional()) return node.IdleGpus() >= job.gpus;
   if (!FitsGpu(job, spot.node, spot.gpu)) return false;
   if (rules_.isolation != Isolation::kFraction || spot.start < 0) return true;
-  const Profile profile = ProfileFor(job.milli, rules_.slice_rule);
-  return (nodes_[spot.node].slices[spot.gpu] & MaskOf(profile, spot.start)) == 0;
+  const Profile profile = SliceOf(job, rules_.slice_rule);
+  return (node.slices[spot.gpu] & MaskOf(profile, spot.start)) == 0;
+}
+
+std::string Cluster::WhyNot(const Job& job, const Spot& spot) const {
+  const Node& node = nodes_[spot.node];
+  const GpuModel& model = models_[node.model];
+  if (job.gpus > 0 && !job.Accepts(node.model)) return fmt::format("its GPUs are {}", model.name);
+  if (node.free_cpu < job.cpu_milli)
+    return fmt::format("it has {} cpu_milli left, asked for: {}", node.free_cpu, job.cpu_milli);
+  if (node.free_memory < job.memory_mib)
+    return fmt::format("it has {} memory_mib left, asked for: {}", node.free_memory, job.memory_mib);
+  if (!job.Fractional()) {
+    if (FitsSpot(job, spot)) return "";
+    return fmt::format("{} of its {} GPUs are idle, asked for: {}", node.IdleGpus(), node.gpus, job.gpus);
+  }
+  if (spot.gpu >= node.gpus) return fmt::format("it has {} GPUs, the first is 0", node.gpus);
+  if (rules_.isolation == Isolation::kFraction) {
+    if (!model.mig)
+      return FitsGpu(job, spot.node, spot.gpu)
+                 ? spot.start >= 0 ? fmt::format("MIG cannot divide its {}", model.name) : ""
+                 : fmt::format("MIG cannot divide its {}, and another job is on GPU {}", model.name,
+                               spot.gpu);
+    const ProfileShape& shape = ShapeOf(SliceOf(job, rules_.slice_rule));
+    if (spot.start >= 0 &&
+        std::find(shape.starts.begin(), shape.starts.end(), spot.start) == shape.starts.end())
+      return fmt::format("its slice, a {}, may begin at {}", shape.name, fmt::join(shape.starts, ", "));
+    if (!FitsSpot(job, spot))
+      return fmt::format("GPU {} has no room for its slice, a {}{}", spot.gpu, shape.name,
+                         spot.start >= 0 ? fmt::format(", at {}", spot.start) : "");
+    return "";
+  }
+  if (spot.start >= 0) return "start is for isolation fraction";
+  if (rules_.isolation == Isolation::kGpu && node.tenant[spot.gpu] != kNoTenant &&
+      node.tenant[spot.gpu] != job.tenant)
+    return fmt::format("GPU {} is another tenant's", spot.gpu);
+  if (node.free[spot.gpu] < job.milli)
+    return fmt::format("GPU {} has {} milli left, asked for: {}", spot.gpu, node.free[spot.gpu], job.milli);
+  return "";
 }
 
 void Cluster::Place(JobId id, const Job& job, Spot spot) {
@@ -90,7 +134,7 @@ void Cluster::Place(JobId id, const Job& job, Spot spot) {
   };
   if (job.Fractional()) {
     if (rules_.isolation == Isolation::kFraction && models_[node.model].mig) {
-      placed.profile = ProfileFor(job.milli, rules_.slice_rule);
+      placed.profile = SliceOf(job, rules_.slice_rule);
       if (spot.start < 0) placed.spot.start = BestStart(placed.profile, node.slices[spot.gpu]);
       node.slices[spot.gpu] |= MaskOf(placed.profile, placed.spot.start);
     }
@@ -98,7 +142,7 @@ void Cluster::Place(JobId id, const Job& job, Spot spot) {
     sharers_[first_gpu_[spot.node] + spot.gpu].push_back(id);
   } else {
     for (int gpu = 0, wanted = job.gpus; wanted > 0; ++gpu) {
-      if (node.jobs[gpu] != 0) continue;
+      if (node.jobs[gpu] != 0 || (spot.whole != 0 && (spot.whole >> gpu & 1) == 0)) continue;
       take(gpu, kWholeGpu);
       node.slices[gpu] = 0xff;
       placed.whole_gpus |= 1u << gpu;

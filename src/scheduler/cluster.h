@@ -58,6 +58,9 @@ class Cluster {
   // Only an exact place: under isolation `fraction` the very slices must be free.
   [[nodiscard]] bool FitsSpot(const Job& job, const Spot& spot) const;
 
+  // Why not, in words; empty: it fits. Takes any spot of a node that there is.
+  [[nodiscard]] std::string WhyNot(const Job& job, const Spot& spot) const;
+
   // The job is there from now on. It must fit, and `id` must not be placed. spot.start < 0: the cluster
   // chooses (BestStart). Ids are small numbers, given again after Remove as the caller likes.
   void Place(JobId id, const Job& job, Spot spot);
@@ -66,6 +69,7 @@ class Cluster {
   [[nodiscard]] bool Placed(JobId id) const { return id < placed_.size() && placed_[id].spot.node >= 0; }
   [[nodiscard]] const Job& JobOf(JobId id) const { return placed_[id].job; }
   [[nodiscard]] const Spot& SpotOf(JobId id) const { return placed_[id].spot; }
+  [[nodiscard]] uint32_t WholeGpusOf(JobId id) const { return placed_[id].whole_gpus; }  // bits
   // The jobs that have a part of this GPU to themselves, in no order. Whole GPUs are not in it.
   [[nodiscard]] const std::vector<JobId>& SharersOf(int node, int gpu) const {
     return sharers_[first_gpu_[node] + gpu];

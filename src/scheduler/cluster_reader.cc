@@ -31,7 +31,7 @@ struct Resident {
 
 class Reader {
  public:
-  explicit Reader(Problems& problems) : problems_(problems) {}
+  Reader(Problems& problems, bool nodes_elsewhere) : problems_(problems), nodes_elsewhere_(nodes_elsewhere) {}
 
   std::optional<ClusterFile> Read(const Field& root) {
     MapReader top(problems_, root, {"cluster"});
@@ -47,14 +47,16 @@ class Reader {
     });
     if (const Field* f = map.Find("models"))
       for (const Field& entry : model::ReadList(problems_, *f, "a list of GPU models")) ReadModel(entry);
-    if (const Field* f = map.Need("nodes", "a list of nodes"))
+    const Field* nodes = nodes_elsewhere_ ? map.Find("nodes") : map.Need("nodes", "a list of nodes");
+    if (const Field* f = nodes)
       for (const Field& entry : model::ReadList(problems_, *f, "a list of nodes")) ReadNode(entry);
-    if (nodes_.empty() && problems_.none())
+    if (nodes_.empty() && problems_.none() && !nodes_elsewhere_)
       problems_.Add(field->line, "cluster.nodes", "expected at least one node");
     if (const Field* f = map.Find("jobs"))
       for (const Field& entry : model::ReadList(problems_, *f, "a list of jobs that run")) ReadJob(entry);
+    auto file = Put(rules);
     if (!problems_.none()) return std::nullopt;
-    return Put(rules);
+    return file;
   }
 
  private:
@@ -75,6 +77,11 @@ class Reader {
     std::string name;
     Take(name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems_, f); });
     if (name.empty()) return;
+    if (std::any_of(models_.begin(), models_.end(), [&](const GpuModel& m) { return m.name == name; })) {
+      problems_.Add(field.line, field.path + ".name",
+                    fmt::format("expected each model once, got {} again", model::Excerpt(name)));
+      return;
+    }
     if (models_.size() >= kMostModels) {
       problems_.Add(field.line, field.path, fmt::format("expected at most {} models", kMostModels));
       return;
@@ -92,6 +99,7 @@ class Reader {
     Node node;
     std::string model = "GPU";
     uint64_t count = 1;
+    const size_t problems = problems_.count();
     Take(node.name, map.Need("name", "a name"),
          [&](const Field& f) { return model::ReadName(problems_, f); });
     Take(model, map.Find("model"), [&](const Field& f) { return model::ReadName(problems_, f); });
@@ -110,8 +118,9 @@ class Reader {
       if (count > 1) node.name = fmt::format("{}-{}", name, i);
       if (!node_at_.emplace(node.name, static_cast<int>(nodes_.size())).second)
         problems_.Add(field.line, field.path + ".name",
-                      fmt::format("expected a name of its own, got {} again", node.name));
+                      fmt::format("expected a name of its own, got {} again", model::Excerpt(node.name)));
       nodes_.push_back(node);
+      sound_.push_back(problems_.count() == problems);
     }
   }
 
@@ -120,7 +129,12 @@ class Reader {
         problems_, field,
         {"name", "node", "gpu", "start", "gpus", "milli", "cpu_milli", "memory_mib", "tenant", "move_cost"});
     Resident one{{}, {-1, 0, -1}, field};
-    std::string node, tenant;
+    std::string name, node, tenant;
+    const size_t problems = problems_.count();
+    Take(name, map.Find("name"), [&](const Field& f) { return model::ReadName(problems_, f); });
+    if (!name.empty() && !job_names_.insert(name).second)
+      problems_.Add(field.line, field.path + ".name",
+                    fmt::format("expected a name of its own, got {} again", model::Excerpt(name)));
     Take(node, map.Need("node", "a node's name"),
          [&](const Field& f) { return model::ReadName(problems_, f); });
     Take(tenant, map.Find("tenant"), [&](const Field& f) { return model::ReadName(problems_, f); });
@@ -142,6 +156,11 @@ class Reader {
       return;
     }
     one.spot.node = at->second;
+    if (one.job.gpus > 1 && map.Find("milli") != nullptr && one.job.milli != kWholeGpu)
+      problems_.Add(
+          field.line, field.path + ".milli",
+          fmt::format("expected {} of a job of {} GPUs, got {}", kWholeGpu, one.job.gpus, one.job.milli));
+    if (problems_.count() != problems) return;  // whether it fits cannot be said
     residents_.push_back(std::move(one));
   }
 
@@ -153,17 +172,12 @@ class Reader {
     ClusterFile file{Cluster(nodes_, models_, rules), {}, tenants_};
     for (const Resident& one : residents_) {
       const Node& node = file.cluster.nodes()[static_cast<size_t>(one.spot.node)];
-      const bool gpu = !one.job.Fractional() || one.spot.gpu < node.gpus;
-      bool start = true;
-      if (one.spot.start >= 0) {
-        const auto& starts = ShapeOf(ProfileFor(one.job.milli, rules.slice_rule)).starts;
-        start = rules.isolation == Isolation::kFraction && one.job.Fractional() &&
-                file.cluster.models()[static_cast<size_t>(node.model)].mig &&
-                std::find(starts.begin(), starts.end(), one.spot.start) != starts.end();
-      }
-      if (!gpu || !start || !file.cluster.FitsSpot(one.job, one.spot)) {
+      if (!sound_[static_cast<size_t>(one.spot.node)]) continue;
+      std::string why = file.cluster.WhyNot(one.job, one.spot);
+      if (why.empty() && one.spot.start >= 0 && !one.job.Fractional()) why = "start is for a part of a GPU";
+      if (!why.empty()) {
         problems_.Add(one.field.line, one.field.path,
-                      fmt::format("expected a job that fits {} beside those above it", node.name));
+                      fmt::format("expected a job that fits {} beside those above it: {}", node.name, why));
         continue;
       }
       file.cluster.Place(static_cast<JobId>(file.jobs.size()), one.job, one.spot);
@@ -173,8 +187,11 @@ class Reader {
   }
 
   Problems& problems_;
+  const bool nodes_elsewhere_;
   std::vector<GpuModel> models_;
   std::vector<Node> nodes_;
+  std::vector<bool> sound_;  // nodes_ whose entries are
+  std::set<std::string> job_names_;
   std::map<std::string, int> node_at_, tenants_ = {{"", 0}};
   std::vector<Resident> residents_;
 };
@@ -186,18 +203,20 @@ int ClusterFile::TenantOf(const std::string& name) const {
   return at == tenants.end() ? static_cast<int>(tenants.size()) : at->second;
 }
 
-Result<ClusterFile> ParseClusterFile(const std::string& text, const std::string& file_name) {
+Result<ClusterFile> ParseClusterFile(const std::string& text, const std::string& file_name,
+                                     bool nodes_elsewhere) {
   std::optional<ClusterFile> file;
-  const auto read = model::ReadDocument(
-      text, file_name, [&](Problems& problems, const Field& root) { file = Reader(problems).Read(root); });
+  const auto read = model::ReadDocument(text, file_name, [&](Problems& problems, const Field& root) {
+    file = Reader(problems, nodes_elsewhere).Read(root);
+  });
   if (!read) return tl::make_unexpected(read.error());
   return std::move(*file);
 }
 
-Result<ClusterFile> LoadClusterFile(const std::string& path) {
+Result<ClusterFile> LoadClusterFile(const std::string& path, bool nodes_elsewhere) {
   const auto text = model::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
-  return ParseClusterFile(*text, path);
+  return ParseClusterFile(*text, path, nodes_elsewhere);
 }
 
 Result<ModelSet> ParseModels(const std::string& text, const std::vector<GpuModel>& models) {
@@ -207,6 +226,13 @@ Result<ModelSet> ParseModels(const std::string& text, const std::vector<GpuModel
     const std::string name = text.substr(from, end - from);
     const auto at =
         std::find_if(models.begin(), models.end(), [&](const GpuModel& m) { return m.name == name; });
+    const auto known = KnownModels();
+    if (at == models.end() &&
+        std::any_of(known.begin(), known.end(), [&](const GpuModel& model) { return model.name == name; })) {
+      set |= kAbsentModel;  // no mistake, but nobody here has it
+      from = end + 1;
+      continue;
+    }
     if (at == models.end()) {
       std::string names;
       for (const GpuModel& model : models) names += (names.empty() ? "" : ", ") + model.name;

@@ -20,11 +20,14 @@ struct ClusterFile {
   int TenantOf(const std::string& name) const;
 };
 
-// Errors: kBadInput, a line per problem, "file:line: key: expected what, got what".
-[[nodiscard]] Result<ClusterFile> ParseClusterFile(const std::string& text, const std::string& file_name);
-[[nodiscard]] Result<ClusterFile> LoadClusterFile(const std::string& path);
+// Errors: kBadInput, a line per problem, "file:line: key: expected what, got what". `nodes_elsewhere`: the
+// file may be without nodes.
+[[nodiscard]] Result<ClusterFile> ParseClusterFile(const std::string& text, const std::string& file_name,
+                                                   bool nodes_elsewhere = false);
+[[nodiscard]] Result<ClusterFile> LoadClusterFile(const std::string& path, bool nodes_elsewhere = false);
 
-// "T4|A10" as a set of the cluster's models; an unknown one is an error that lists those there are.
+// "T4|A10" as a set of the cluster's models. One that is known but not there is kAbsentModel; an unknown one
+// is an error that lists those there are.
 [[nodiscard]] Result<ModelSet> ParseModels(const std::string& text, const std::vector<GpuModel>& models);
 
 }  // namespace spillway::scheduler

@@ -82,7 +82,7 @@ std::vector<int> Consolidator::StartsFor(JobId id, int node) const {
   const bool slices = cluster_.rules().isolation == Isolation::kFraction &&
                       cluster_.models()[cluster_.nodes()[node].model].mig;
   if (!slices || policy_.pushed_aside < kThorough) return {-1};
-  return ShapeOf(ProfileFor(jobs_[id].milli, cluster_.rules().slice_rule)).starts;
+  return ShapeOf(SliceOf(jobs_[id], cluster_.rules().slice_rule)).starts;
 }
 
 void Consolidator::TryPlace(std::vector<JobId>& waiting, JobId id, double cost, int aside) {

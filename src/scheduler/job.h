@@ -21,12 +21,19 @@ struct Job {
   ModelSet models = 0;   // 0: any
   int tenant = 0;        // who owns it; matters where tenants may not share a GPU
   double move_cost = 1;  // of one migration, in the units of the caller's choice
+  // A MIG slice of just this profile, where a rule would make one of `milli`. Asks for GPUs that MIG divides.
+  std::optional<Profile> profile = {};
 
   bool Fractional() const { return gpus == 1 && milli < kWholeGpu; }
   int TotalMilli() const { return gpus * (gpus == 1 ? milli : kWholeGpu); }
   bool Accepts(int model) const { return models == 0 || (models >> model & 1) != 0; }
   bool operator==(const Job&) const = default;
 };
+
+// The slice that holds the job where every job has one.
+[[nodiscard]] inline Profile SliceOf(const Job& job, SliceRule rule) {
+  return job.profile ? *job.profile : ProfileFor(job.milli, rule);
+}
 
 // How far jobs are kept apart.
 //   none      jobs of all tenants share a GPU's compute and memory
@@ -37,11 +44,12 @@ enum class Isolation : uint8_t { kNone, kFraction, kGpu };
 [[nodiscard]] const char* ToString(Isolation isolation);
 
 // A place for a job: `gpu` of `node` for a part of one, with the first memory slice where it has a slice to
-// itself. Of whole GPUs the node's first idle ones are taken.
+// itself. Of whole GPUs the node's first idle ones are taken, unless `whole` says which (bits).
 struct Spot {
   int node = -1;
   int gpu = 0;
   int start = -1;
+  uint32_t whole = 0;
   bool operator==(const Spot&) const = default;
 };
 

@@ -122,7 +122,7 @@ class Writer {
   size_t HomeOf(size_t i) const {
     const Spot& home = s_.homes[i];
     const bool slices = s_.rules.isolation == Isolation::kFraction;
-    const Profile profile = slices ? ProfileFor(s_.jobs[i].milli, s_.rules.slice_rule) : Profile::k7g;
+    const Profile profile = slices ? SliceOf(s_.jobs[i], s_.rules.slice_rule) : Profile::k7g;
     const int start = slices ? home.start : 0;
     return static_cast<size_t>(
         std::find_if(fractions_.begin(), fractions_.end(),

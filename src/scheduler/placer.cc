@@ -87,8 +87,8 @@ const char* ToString(Objective objective) {
 
 size_t Placer::ShapeHash::operator()(const Job& job) const {
   uint64_t hash = 0;
-  for (const int part :
-       {job.cpu_milli, job.memory_mib, job.gpus, job.milli, static_cast<int>(job.models), job.tenant})
+  for (const int part : {job.cpu_milli, job.memory_mib, job.gpus, job.milli, static_cast<int>(job.models),
+                         job.tenant, job.profile ? static_cast<int>(*job.profile) : -1})
     hash = spw_mix64(hash * 0x9e3779b97f4a7c15ULL + static_cast<uint32_t>(part));
   return hash;
 }
@@ -278,6 +278,12 @@ std::optional<Spot> Placer::Decide(const Job& asked) {
   Shape& shape = ShapeFor(job);
   Refresh(shape, job);
   return options_.policy == Policy::kRandom ? AnyOf(shape, job) : Best(shape);
+}
+
+std::optional<Placer::Rating> Placer::RateOn(const Job& asked, int node) {
+  const Rated rated = Rate(ShapeOfJob(asked), node);
+  if (rated.gpu < 0) return std::nullopt;
+  return Rating{rated.score, {node, rated.gpu, -1}};
 }
 
 Explanation Placer::Explain(const Job& asked) {

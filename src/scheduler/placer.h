@@ -68,6 +68,15 @@ class Placer {
   // Where the job should go now; nothing where it fits nowhere. The caller places it. Remembers scores only.
   [[nodiscard]] std::optional<Spot> Decide(const Job& job);
 
+  // The same job on that node alone: its best GPU and what the policy gives it; nothing where it does not
+  // fit. The node that Decide takes is the first of those that are rated highest (not under `best-fit`, which
+  // compares all nodes, and `random`). Remembers nothing of the job.
+  struct Rating {
+    double score;
+    Spot spot;
+  };
+  [[nodiscard]] std::optional<Rating> RateOn(const Job& job, int node);
+
   // The same decision, with all that was weighed. Slow.
   [[nodiscard]] Explanation Explain(const Job& job);
 

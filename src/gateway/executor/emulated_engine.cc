@@ -14,7 +14,7 @@
 #include <tuple>
 
 #include "gateway/executor/engine.h"
-#include "gateway/executor/mlp.h"
+#include "gateway/executor/loaded_model.h"
 
 namespace spillway::gateway {
 namespace {
@@ -52,12 +52,6 @@ class Product {
   dnnl::engine engine_;
   memory::desc a_, b_, c_;
   dnnl::matmul matmul_;
-};
-
-struct LoadedModel {
-  ModelSpec spec;
-  ModelCard card;
-  std::vector<std::vector<float>> weights;  // mlp: by layer
 };
 
 class EmulatedSlice : public SliceEngine {
@@ -137,21 +131,15 @@ class EmulatedSlice : public SliceEngine {
 
 class EmulatedEngine : public Engine {
  public:
-  explicit EmulatedEngine(std::vector<ModelSpec> specs) {
-    for (ModelSpec& spec : specs) {
-      LoadedModel model{spec, CardOf(spec), {}};
-      for (uint32_t i = 0; spec.kind == Kind::kMlp && i + 1 < spec.layers.size(); i++)
-        model.weights.push_back(MlpWeights(spec.seed, i, spec.layers[i], spec.layers[i + 1]));
-      cards_.push_back(model.card);
-      models_.push_back(std::move(model));
-    }
+  explicit EmulatedEngine(const std::vector<ModelSpec>& specs) : models_(LoadModels(specs)) {
+    for (const LoadedModel& model : models_) cards_.push_back(model.card);
   }
   const std::vector<ModelCard>& models() const override { return cards_; }
   Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer& offer, std::span<std::byte>) override {
     try {
       return std::make_unique<EmulatedSlice>(models_, offer.gflop_per_s);
     } catch (const dnnl::error& error) {
-      return Fail(ErrorCode::kSystem, fmt::format("slice {}: {}", offer.name, error.what()));
+      return Fail(ErrorCode::kSystem, error.what());
     }
   }
 
@@ -162,38 +150,8 @@ class EmulatedEngine : public Engine {
 
 }  // namespace
 
-ModelCard CardOf(const ModelSpec& spec) {
-  ModelCard card;
-  card.name = spec.name;
-  card.most_rows = spec.most_rows;
-  switch (spec.kind) {
-    case Kind::kEcho:
-      card.platform = "spillway_echo";
-      card.inputs = {{"input", DataType::kU8, {-1, spec.k}}};
-      card.outputs = {{"output", DataType::kU8, {-1, spec.k}}};
-      break;
-    case Kind::kProduct:
-      card.platform = "spillway_product";
-      card.most_rows = 1;
-      card.inputs = {{"a", DataType::kF32, {spec.m, spec.k}}, {"b", DataType::kF32, {spec.k, spec.n}}};
-      card.outputs = {{"c", DataType::kF32, {spec.m, spec.n}}};
-      card.gflop =
-          2e-9 * static_cast<double>(spec.m) * static_cast<double>(spec.k) * static_cast<double>(spec.n);
-      break;
-    case Kind::kMlp:
-      card.platform = "spillway_mlp";
-      card.inputs = {{"input", DataType::kF32, {-1, spec.layers.front()}}};
-      card.outputs = {{"output", DataType::kF32, {-1, spec.layers.back()}}};
-      for (size_t i = 0; i + 1 < spec.layers.size(); i++)
-        card.gflop_per_row +=
-            2e-9 * static_cast<double>(spec.layers[i]) * static_cast<double>(spec.layers[i + 1]);
-      break;
-  }
-  return card;
-}
-
-Result<std::unique_ptr<Engine>> MakeEmulatedEngine(std::vector<ModelSpec> models) {
-  return std::make_unique<EmulatedEngine>(std::move(models));
+Result<std::unique_ptr<Engine>> MakeEmulatedEngine(const std::vector<ModelSpec>& models) {
+  return std::make_unique<EmulatedEngine>(models);
 }
 
 }  // namespace spillway::gateway

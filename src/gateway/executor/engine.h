@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What runs models on slices. Two exist: `emulated` (a thread per slice, real matrix products on the host,
-// stretched to the slice's speed) and `cuda` (built where nvcc is, run where a GPU is).
+// stretched to the slice's speed) and `cuda` (cuda_engine.h: built where nvcc is, run where a GPU is).
 #pragma once
 
 #include <memory>
@@ -29,7 +29,8 @@ ModelCard CardOf(const ModelSpec& spec);
 class SliceEngine {
  public:
   virtual ~SliceEngine() = default;
-  // Runs a model on inputs of that many rows. Sizes are the card's: checked before.
+  // Runs a model on inputs of that many rows. Sizes are the card's: checked before. Errors: this request
+  // failed; kUnavailable: the slice itself is gone and runs nothing any more.
   [[nodiscard]] virtual Result<void> Run(uint32_t model, int64_t rows, std::span<const std::byte> inputs,
                                          std::span<std::byte> outputs) = 0;
 };
@@ -39,13 +40,11 @@ class Engine {
  public:
   virtual ~Engine() = default;
   [[nodiscard]] virtual const std::vector<ModelCard>& models() const = 0;
-  // For a slice with this memory. Called on the slice's thread.
+  // For a slice with this memory, which outlives it. Called on the slice's thread.
   [[nodiscard]] virtual Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer& offer,
                                                                        std::span<std::byte> memory) = 0;
 };
 
-[[nodiscard]] Result<std::unique_ptr<Engine>> MakeEmulatedEngine(std::vector<ModelSpec> models);
-// kUnavailable, with the reason, without a GPU or in a build without CUDA.
-[[nodiscard]] Result<std::unique_ptr<Engine>> MakeCudaEngine(std::vector<ModelSpec> models);
+[[nodiscard]] Result<std::unique_ptr<Engine>> MakeEmulatedEngine(const std::vector<ModelSpec>& models);
 
 }  // namespace spillway::gateway

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -20,44 +21,58 @@ void Executor::Leave() {
 
 Result<void> Executor::Join() {
   ExecutorOffer offer{options_.name, engine_.models(), options_.slices};
+  auto bell = MakeEventFd();
+  if (!bell) return tl::make_unexpected(bell.error());
+  lost_bell_ = std::move(*bell);
   auto joined = JoinGateway(options_.gateway, offer);
   if (!joined) return tl::make_unexpected(joined.error());
   socket_ = std::move(joined->socket);
   for (size_t i = 0; i < joined->slices.size(); i++)
     slices_.push_back(std::make_unique<SliceThread>(std::move(joined->slices[i]), engine_,
-                                                    i < options_.cpus.size() ? options_.cpus[i] : -1));
+                                                    i < options_.cpus.size() ? options_.cpus[i] : -1,
+                                                    [this](const Error& error) { Lost(error); }));
   return {};
 }
 
-bool Executor::Serve(int stop_fd) {
-  pollfd waits[] = {{socket_.get(), POLLIN, 0}, {stop_fd, POLLIN, 0}};
-  while (poll(waits, 2, -1) < 0) {
+void Executor::Lost(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  if (!lost_) lost_ = error;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t wrote = write(lost_bell_.get(), &one, sizeof(one));
+}
+
+Result<bool> Executor::Serve(int stop_fd) {
+  pollfd waits[] = {{socket_.get(), POLLIN, 0}, {stop_fd, POLLIN, 0}, {lost_bell_.get(), POLLIN, 0}};
+  while (poll(waits, 3, -1) < 0) {
   }
-  const bool gone = waits[0].revents != 0;
   Leave();
-  return gone && (waits[1].revents == 0);
+  // The threads have ended.
+  const std::lock_guard lock(mutex_);
+  if (lost_) return tl::make_unexpected(*lost_);
+  return waits[1].revents == 0;
 }
 
 Result<void> Executor::Run(int stop_fd) {
   milliseconds pause = options_.retry;
   milliseconds refused_for{0};
-  bool said = false;
+  std::string said;
   for (;;) {
     const auto joined = Join();
     if (joined) {
       spdlog::info("{}: joined with {} slices", options_.gateway, options_.slices.size());
       pause = options_.retry;
       refused_for = milliseconds(0);
-      said = false;
-      if (!Serve(stop_fd)) return {};
+      said.clear();
+      const auto gone = Serve(stop_fd);
+      if (!gone) return tl::make_unexpected(gone.error());
+      if (!*gone) return {};
       spdlog::warn("{}: the gateway has gone; slices are freed", options_.gateway);
     } else {
-      // A gateway may refuse us while it has not yet noticed that we died and came again.
       const bool refused = joined.error().code != ErrorCode::kUnavailable;
-      if (refused && refused_for >= milliseconds(5000)) return joined;
+      if (refused && refused_for >= options_.refused) return joined;
       if (refused) refused_for += pause;
-      if (!said) spdlog::warn("{}; trying again", joined.error().message);
-      said = true;
+      if (said != joined.error().message) spdlog::warn("{}; trying again", joined.error().message);
+      said = joined.error().message;
     }
     pollfd stop{stop_fd, POLLIN, 0};
     if (poll(&stop, 1, static_cast<int>(pause.count())) > 0) return {};

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,9 @@ struct ExecutorOptions {
   std::vector<SliceOffer> slices;
   std::vector<int> cpus = {};            // of each slice's thread; empty: anywhere
   std::chrono::milliseconds retry{200};  // between attempts to reach a gateway, at first; then up to 5 s
+  // For so long a gateway that refuses is asked again: it may not have noticed yet that we died and came
+  // back.
+  std::chrono::milliseconds refused{5000};
 };
 
 // Joins once and serves until the gateway leaves. One thread, but for Stop.
@@ -29,10 +34,11 @@ class Executor {
 
   // Errors: as JoinGateway's.
   [[nodiscard]] Result<void> Join();
-  // Waits until the gateway has gone (true) or `stop_fd` is readable (false), then frees the slices.
-  bool Serve(int stop_fd);
+  // Waits until the gateway has gone (true) or `stop_fd` is readable (false), then frees the slices. An
+  // error: a slice is lost (SliceThread::OnLost), so that nothing can be promised of the device any more.
+  [[nodiscard]] Result<bool> Serve(int stop_fd);
   // Joins and serves, again and again, until `stop_fd` is readable. An error only where trying again would
-  // not help: the gateway refused, and still did after 5 s.
+  // not help: Serve's, or the gateway refused, and still did after options.refused.
   [[nodiscard]] Result<void> Run(int stop_fd);
 
   [[nodiscard]] std::vector<SliceCosts> Costs() const;
@@ -41,7 +47,12 @@ class Executor {
  private:
   ExecutorOptions options_;
   Engine& engine_;
+  void Lost(const Error& error);  // on a slice's thread
+
   Descriptor socket_;
+  Descriptor lost_bell_;
+  std::mutex mutex_;
+  std::optional<Error> lost_;  // under mutex_: the first slice's
   std::vector<std::unique_ptr<SliceThread>> slices_;
 };
 

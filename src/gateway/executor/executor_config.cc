@@ -73,9 +73,29 @@ ModelSpec ReadModel(Problems& problems, const Field& field) {
   return spec;
 }
 
+// A slice's own keys over its GPU's.
+void ReadPlace(Problems& problems, const MapReader& map, bool cuda, CudaPlace& place) {
+  const Field* device = map.Find("device");
+  const Field* percent = map.Find("sm_percent");
+  for (const Field* field : {device, percent})
+    if (field != nullptr && !cuda) problems.Add(field->line, field->path, "expected only with engine: cuda");
+  constexpr const char* kForms = "an index as in nvidia-smi, GPU-UUID or MIG-UUID";
+  Take(place.device, device, [&](const Field& f) {
+    const auto text = model::ReadText(problems, f, kForms);
+    if (text && !IsCudaDevice(*text))
+      problems.Add(f.line, f.path, fmt::format("expected {}, got {}", kForms, model::Describe(f.node)));
+    return text;
+  });
+  Take(place.sm_percent, percent, [&](const Field& f) { return model::ReadInteger(problems, f, 1, 100); });
+}
+
 void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, ExecutorConfig& config) {
+  size_t gpus = 0;
   for (const Field& entry : model::ReadList(problems, field, "a list of GPUs")) {
-    MapReader map(problems, entry, {"name", "slices"});
+    MapReader map(problems, entry, {"name", "device", "sm_percent", "slices"});
+    CudaPlace whole;
+    whole.device = std::to_string(gpus++);
+    ReadPlace(problems, map, config.cuda, whole);
     std::string gpu;
     Take(gpu, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
     for (const SliceOffer& other : config.options.slices)
@@ -87,7 +107,7 @@ void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, Ex
     if (list == nullptr) continue;
     const size_t first = config.options.slices.size();
     for (const Field& part : model::ReadList(problems, *list, "a list of slices")) {
-      MapReader one(problems, part, {"name", "gflop_per_s", "cells"});
+      MapReader one(problems, part, {"name", "gflop_per_s", "cells", "device", "sm_percent"});
       SliceOffer slice = cell;
       slice.gpu = gpu;
       Take(slice.name, one.Need("name", "a name"),
@@ -99,10 +119,17 @@ void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, Ex
       for (size_t i = first; i < config.options.slices.size(); i++)
         if (config.options.slices[i].name == slice.name && !slice.name.empty())
           problems.Add(part.line, part.path, "expected a name of its own within its GPU");
+      CudaPlace place = whole;
+      place.gpu = gpu;
+      place.slice = slice.name;
+      ReadPlace(problems, one, config.cuda, place);
+      if (config.cuda) config.places.push_back(place);
       config.options.slices.push_back(slice);
     }
+    if (config.options.slices.size() == first)
+      problems.Add(list->line, list->path, "expected at least one slice");
   }
-  if (config.options.slices.empty() || config.options.slices.size() > kMostSlicesPerExecutor)
+  if (gpus == 0 || config.options.slices.size() > kMostSlicesPerExecutor)
     problems.Add(field.line, field.path,
                  fmt::format("expected 1 to {} slices in all", kMostSlicesPerExecutor));
 }
@@ -114,7 +141,7 @@ Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::s
   const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root, {"gateway", "name", "engine", "cell", "gpus", "models"});
     Take(config.options.gateway, top.Need("gateway", "the path of the gateway's socket for executors"),
-         [&](const Field& f) { return model::ReadText(problems, f, "a path"); });
+         [&](const Field& f) { return ReadSocketPath(problems, f); });
     Take(config.options.name, top.Need("name", "a name"),
          [&](const Field& f) { return model::ReadName(problems, f); });
     if (const Field* f = top.Find("engine"))

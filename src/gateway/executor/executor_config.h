@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "gateway/executor/engine.h"
+#include "gateway/executor/cuda_engine.h"
 #include "gateway/executor/executor.h"
 
 namespace spillway::gateway {
 
 struct ExecutorConfig {
-  bool cuda = false;  // engine: cuda, else emulated
+  bool cuda = false;              // engine: cuda, else emulated
+  std::vector<CudaPlace> places;  // of each of options.slices, if cuda
   ExecutorOptions options;
   std::vector<ModelSpec> models;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/executor/slice_thread.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
 #include <spdlog/spdlog.h>
@@ -22,8 +23,10 @@ uint64_t Now(clockid_t clock) {
 
 }  // namespace
 
-SliceThread::SliceThread(SliceLine line, Engine& engine, int cpu)
-    : line_(std::move(line)), engine_(engine), cpu_(cpu), thread_([this] { Loop(); }) {}
+SliceThread::SliceThread(SliceLine line, Engine& engine, int cpu, OnLost on_lost)
+    : line_(std::move(line)), engine_(engine), cpu_(cpu), on_lost_(std::move(on_lost)), thread_([this] {
+        Loop();
+      }) {}
 
 SliceThread::~SliceThread() {
   stop_.store(true);
@@ -35,6 +38,10 @@ SliceCosts SliceThread::Costs() const {
   return {requests_.load(), refused_.load(), launch_cpu_ns_.load(), kernel_cpu_ns_.load()};
 }
 
+void SliceThread::Lose(const Error& error) const {
+  on_lost_({error.code, fmt::format("slice {}/{}: {}", line_.offer.gpu, line_.offer.name, error.message)});
+}
+
 void SliceThread::Loop() {
   if (cpu_ >= 0) {
     cpu_set_t cpus;
@@ -43,7 +50,7 @@ void SliceThread::Loop() {
     pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
   }
   auto engine = engine_.MakeSlice(line_.offer, line_.memory.bytes());
-  if (!engine) spdlog::error("slice {}: {}", line_.offer.name, engine.error().message);
+  if (!engine) return Lose(engine.error());
   while (!stop_.load()) {
     Submission submission;
     if (!line_.channel.TakeSubmission(submission)) {
@@ -51,27 +58,28 @@ void SliceThread::Loop() {
       line_.channel.WaitForSubmissions(-1);
       continue;
     }
-    Serve(engine ? engine->get() : nullptr, submission);
+    if (const auto served = Serve(**engine, submission); !served) return Lose(served.error());
   }
 }
 
-void SliceThread::Serve(SliceEngine* engine, const Submission& submission) {
+Result<void> SliceThread::Serve(SliceEngine& engine, const Submission& submission) {
   const uint64_t begun = Now(CLOCK_MONOTONIC);
   Completion completion;
   completion.id = submission.id;
   const auto cell = CheckSubmission(line_, engine_.models(), submission);
-  if (!cell || engine == nullptr) {
+  if (!cell) {
     if (refused_++ == 0) spdlog::error("slice {}: refused what the gateway sent", line_.offer.name);
     completion.status = static_cast<uint32_t>(Status::kFailed);
   } else {
     const uint64_t before = Now(CLOCK_THREAD_CPUTIME_ID);
-    const auto ran = engine->Run(submission.model, submission.rows, cell->inputs, cell->outputs);
+    const auto ran = engine.Run(submission.model, submission.rows, cell->inputs, cell->outputs);
     const uint64_t after = Now(CLOCK_THREAD_CPUTIME_ID);
     kernel_cpu_ns_.store(kernel_cpu_ns_.load(std::memory_order_relaxed) + after - before,
                          std::memory_order_relaxed);
     // Everything this thread did but the kernel's work.
     launch_cpu_ns_.store(after - kernel_cpu_ns_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     completion.output_bytes = cell->outputs.size();
+    if (!ran && ran.error().code == ErrorCode::kUnavailable) return ran;
     if (!ran) {
       completion.status = static_cast<uint32_t>(Status::kFailed);
       const CellLayout layout(line_.offer);
@@ -85,6 +93,7 @@ void SliceThread::Serve(SliceEngine* engine, const Submission& submission) {
   completion.busy_ns = Now(CLOCK_MONOTONIC) - begun;
   // The ring has more slots than the slice has cells: it cannot be full but by the gateway's fault.
   line_.channel.Complete(completion);
+  return {};
 }
 
 }  // namespace spillway::gateway

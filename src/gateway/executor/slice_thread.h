@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <thread>
 
 #include "gateway/executor/engine.h"
@@ -21,8 +22,12 @@ struct SliceCosts {
 // Starts with the constructor; the destructor ends it after the request in hand.
 class SliceThread {
  public:
-  // `cpu`: to run on, or -1.
-  SliceThread(SliceLine line, Engine& engine, int cpu = -1);
+  // `cpu`: to run on, or -1. `on_lost`: called once, on the slice's thread, when its engine cannot be made or
+  // is gone. The thread then takes nothing more, and leaves the request in hand unanswered: the gateway
+  // places it again when the executor goes.
+  using OnLost = std::function<void(const Error&)>;
+  SliceThread(
+      SliceLine line, Engine& engine, int cpu = -1, OnLost on_lost = [](const Error&) {});
   ~SliceThread();
   SliceThread(const SliceThread&) = delete;
   SliceThread& operator=(const SliceThread&) = delete;
@@ -31,11 +36,13 @@ class SliceThread {
 
  private:
   void Loop();
-  void Serve(SliceEngine* engine, const Submission& submission);
+  void Lose(const Error& error) const;
+  [[nodiscard]] Result<void> Serve(SliceEngine& engine, const Submission& submission);
 
   SliceLine line_;
   Engine& engine_;
   const int cpu_;
+  const OnLost on_lost_;
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> requests_{0}, refused_{0}, launch_cpu_ns_{0}, kernel_cpu_ns_{0};
   std::thread thread_;

@@ -29,7 +29,7 @@ cat > "$work/gateway.yaml" <<EOF
 http: 127.0.0.1:0
 frames: ["unix:$work/frames.sock"]
 executors: $work/executors.sock
-limits: {request: 64KiB, memory: 1MiB, deadline: 10s}
+limits: {request: 96KiB, memory: 1MiB, deadline: 10s}
 tenants:
   - {name: alice, token_file: alice.token}
   - {name: everybody, queue: 2}
@@ -41,6 +41,8 @@ name: $1
 gpus: [{name: g, slices: [{name: s, gflop_per_s: $2, cells: 1}]}]
 models:
   - {name: product, kind: product, m: 2, k: 3, n: 2}
+  - {name: wide, kind: echo, row_bytes: 1000, rows: 120}
+  - {name: tall, kind: product, m: 1, k: 1, n: 1}
 EOF
 }
 executor_yaml fast 1000 > "$work/fast.yaml"
@@ -64,12 +66,20 @@ for wrong in 'http: 127.0.0.1' 'http: 127.0.0.1:99999' 'frames: ["nix:/x"]' 'fra
   code=0; "$bin/spillway-gateway" --check -c "$work/bad.yaml" > /dev/null 2> "$work/bad.err" || code=$?
   [ $code = 2 ] && grep -q "bad.yaml: ${wrong%%:*}" "$work/bad.err" || fail "$wrong: exit code $code, $(cat "$work/bad.err")"
 done
+printf 'http: 127.0.0.1:0\nexecutors: %s/mistyped/e.sock\n' "$work" > "$work/bad.yaml"
+code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$?
+[ $code = 2 ] && grep -q "expected a folder $work/mistyped" "$work/bad.err" && [ ! -e "$work/mistyped" ] || fail "a folder that is not there: exit code $code, $(cat "$work/bad.err")"
+for program in gateway executor agent; do
+  [ ! -e "$bin/spillway-$program" ] || "$bin/spillway-$program" --help | tail -1 | grep -q '^Exit codes: 0 ok' || fail "spillway-$program --help"
+done
 sed 's/gpus/engine: cuda\ngpus/' "$work/fast.yaml" > "$work/cuda.yaml"
 if ! ls /dev/nvidia0 > /dev/null 2>&1; then
   code=0; "$bin/spillway-executor" --check -c "$work/cuda.yaml" > /dev/null 2>&1 || code=$?
   [ $code = 1 ] || fail "--check without a GPU: exit code $code"
   code=0; "$bin/spillway-executor" -c "$work/cuda.yaml" 2> "$work/cuda.err" || code=$?
   [ $code = 1 ] && grep -q "engine cuda: " "$work/cuda.err" || fail "no GPU: exit code $code, $(cat "$work/cuda.err")"
+  code=0; "$bin/spillway-executor" --list-devices 2> "$work/cuda.err" || code=$?
+  [ $code = 1 ] && grep -q "no NVIDIA driver" "$work/cuda.err" || fail "no GPU: exit code $code, $(cat "$work/cuda.err")"
 fi
 
 # Its load goes to a switch as an agent's does; the switch is a socket here.
@@ -127,6 +137,12 @@ tail -c +$((length + 1)) "$work/body" | od -An -tf4 -v | tr -s ' ' | grep -q '4 
 expect 200 '"data":[4.0' -H 'Authorization: Bearer alices-secret-token' -d "@$here/requests/product.json" "$infer"
 
 # What is wrong is told, and the gateway goes on.
+expect 200 '"data":[4.0' -H 'Authorization: bearer  alices-secret-token' -d "@$here/requests/product.json" "$infer"
+expect 401 token -H 'Authorization: Basic alices-secret-token' -d "@$here/requests/product.json" "$infer"
+expect 401 token -H 'Authorization: Bearer ' -d "@$here/requests/product.json" "$infer"
+gzip -c "$here/requests/product.json" > "$work/product.gz"
+expect 415 "Content-Encoding: expected none, got" -H 'Content-Encoding: gzip' --data-binary "@$work/product.gz" "$infer"
+expect 200 '"data":[4.0' -H 'Content-Encoding: identity' -d "@$here/requests/product.json" "$infer"
 expect 401 token -H 'Authorization: Bearer wrong' -d "@$here/requests/product.json" "$infer"
 expect 404 "no model" -d '{}' "$url/v2/models/other/infer"
 expect 400 "expected a JSON object" -d '{"inputs": [' "$infer"
@@ -134,8 +150,15 @@ expect 400 "expected shape" -d '{"inputs": [{"name": "a", "shape": [3, 2], "data
 expect 400 "Inference-Header-Content-Length" -H 'Inference-Header-Content-Length: 99999' -d '{}' "$infer"
 expect 404 "no such path" "$url/v3"
 expect 405 "expected POST" "$infer"
-head -c 400000 /dev/zero | tr '\0' ' ' > "$work/large"
-expect 413 "larger than" --data-binary "@$work/large" "$infer"
+# A body is limited as the document says, four times a request and 64 KiB, and so is what it decodes to.
+head -c 458753 /dev/zero | tr '\0' ' ' > "$work/large"
+expect 413 '{"error":"the body is larger than 458752 bytes"}' --data-binary "@$work/large" "$infer"
+wide='{"inputs": [{"name": "input", "shape": [120, 1000], "datatype": "UINT8", "parameters": {"binary_data_size": 120000}}]}'
+{ printf %s "$wide"; head -c 120000 /dev/zero; } > "$work/wide"
+expect 413 '{"error":"the inputs are 120000 bytes, larger than limits.request, 98304 bytes"}' \
+  -H "Inference-Header-Content-Length: ${#wide}" --data-binary "@$work/wide" "$url/v2/models/wide/infer"
+one() { echo '{"name": "'"$1"'", "shape": [1, 1], "datatype": "FP32", "data": [3e38]}'; }
+expect 500 "output c: value 0 is infinite" -d "{\"inputs\": [$(one a), $(one b)]}" "$url/v2/models/tall/infer"
 for cut in 1 100 200; do
   head -c $cut "$here/requests/product.bin" > "$work/cut"
   expect 400 "" -H "Inference-Header-Content-Length: $json" --data-binary "@$work/cut" "$infer"

@@ -44,22 +44,43 @@ assert numpy.allclose(client.infer("serve_numpy", every_second), client.infer("s
 client.free(wide)
 # What is not in the window is copied there.
 assert numpy.allclose(client.infer("serve_numpy", numpy.array(x)), y)
-for wrong in (numpy.zeros((1, 15), "float32"), numpy.zeros((1, 16))):
+def raises(kind, text, call):
     try:
-        client.infer("serve_numpy", wrong)
-    except ValueError:
-        continue
-    raise SystemExit("a wrong tensor was taken")
-try:
-    client.tensor((1 << 40,), "uint8")
-except MemoryError:
-    pass
-else:
-    raise SystemExit("more than the window holds")
+        call()
+    except kind as error:
+        assert isinstance(error, spillway.Error) and text in str(error) and "\n" not in str(error), error
+        return
+    raise SystemExit(f"expected {kind.__name__}: {text}")
+infer = client.infer
+raises(ValueError, "model serve_numpy: expected shape [1, 16], got [1, 15]",
+       lambda: infer("serve_numpy", numpy.zeros((1, 15), "float32")))
+raises(spillway.BadArgument, "model serve_numpy: expected dtype float32, got float64",
+       lambda: infer("serve_numpy", numpy.zeros((1, 16))))
+raises(spillway.BadArgument, "expected an array or a tensor, got list", lambda: infer("serve_numpy", [1]))
+raises(spillway.BadArgument, "no executor has a model nobody", lambda: infer("nobody", x))
+raises(spillway.BadArgument, "dtype: expected one of bool", lambda: client.tensor((1,), "text"))
+raises(spillway.BadArgument, "shape: expected a tuple of extents", lambda: client.tensor(5))
+raises(MemoryError, "bytes do not fit into what is free of the window's", lambda: client.tensor((1 << 40,), "uint8"))
 client.free(x)
+raises(spillway.BadArgument, "not freed yet", lambda: client.free(x))
+raises(spillway.BadArgument, "expected tensor() before", lambda: spillway.answer(y))
+raises(spillway.BadArgument, "SPILLWAY_GATEWAY", lambda: spillway.tensor((1, 2)))
+raises(ConnectionError, "/none", lambda: spillway.Client("unix:/none"))
+raises(spillway.GatewayGone, "/none", lambda: spillway.tensor((1, 2), gateway="/none"))
 EOF
 # The program's end is the model's: what is asked now waits, and is refused at its deadline.
 kill $program; wait $program 2> /dev/null || true; program=
+"$python" - "unix:$work/frames.sock" <<'EOF' || fail "a request that nobody can run"
+import sys
+import numpy
+import spillway
+try:
+    spillway.Client(sys.argv[1]).infer("serve_numpy", numpy.zeros((1, 16), "float32"), deadline_s=0.05)
+except spillway.Refused as error:
+    assert error.status == "no_slice" and "no living slice has the model" in str(error), error
+else:
+    raise SystemExit("was answered by nobody")
+EOF
 if "$python" -c 'import torch' 2> /dev/null; then
   SPILLWAY_GATEWAY=$work/executors.sock "$python" "$examples/serve_torch.py" 2> "$work/program.log" & program=$!
   wait_for "executor serve_torch-.*: joined"
@@ -73,5 +94,18 @@ wait_for "joined.*"
 for _ in $(seq 500); do [ "$(grep -c 'executor serve_numpy-.*joined' "$work/gateway.log")" = 2 ] && break; read -rt 0.02 <> <(:) || true; done
 kill -9 $gateway; wait $gateway 2> /dev/null || true; gateway=
 if wait $last; then fail "the program did not notice the gateway's end"; fi
-grep -q "ConnectionError: the gateway has gone" "$work/last.log" || fail "$(cat "$work/last.log")"
+grep -q "GatewayGone: the gateway has gone" "$work/last.log" || fail "$(cat "$work/last.log")"
+# The wheel, of the module that is built already, installed where nothing else of us is.
+if "$python" -c 'import pip, setuptools, wheel' 2> /dev/null; then
+  quiet="-q --no-index --no-deps --disable-pip-version-check"
+  before=$(git -C "$here" status --porcelain 2> /dev/null || true)
+  SPILLWAY_MODULE=$(echo "$build"/python/spillway/_spillway*.so) \
+    "$python" -m pip wheel $quiet --no-build-isolation -w "$work/wheels" "$here/../../../python" || fail "pip wheel"
+  "$python" -m pip install $quiet --root-user-action ignore --target "$work/site" "$work"/wheels/spillway-*.whl || fail "pip install"
+  PYTHONPATH=$work/site "$python" -c '
+import spillway, sys
+assert spillway.__file__.startswith(sys.argv[1]), spillway.__file__
+assert spillway._spillway.__file__.startswith(sys.argv[1])' "$work/site" || fail "the installed wheel"
+  [ "$before" = "$(git -C "$here" status --porcelain 2> /dev/null || true)" ] || fail "the source tree was written to"
+fi
 echo passed

@@ -186,5 +186,24 @@ TEST_F(Daemon, HelpAndVersionGoToStdout) {
   EXPECT_THAT(version.out, HasSubstr("spillwayd "));
 }
 
+TEST_F(Daemon, ServesAnExtenderBesideTheSwitch) {
+  folder_.Write("rules.yaml", "cluster: {nodes: [{name: n, model: T4, gpus: 3}]}\n");
+  folder_.Write("pool.yaml",
+                testing::PoolYaml() + "extender: {listen: '127.0.0.1:0', cluster: rules.yaml}\n");
+  Start();
+  EXPECT_EQ(Get("/v1/status")["units"]["up"], 2);
+  const auto metrics = api::Client::Accept(api::Client(socket()).Get("/metrics"));
+  EXPECT_THAT(*metrics, HasSubstr("spillway_extender_gpus 3\n"));
+  EXPECT_THAT(*metrics, HasSubstr("spillway_unit_up"));
+}
+
+TEST_F(Daemon, AnExtenderThatCannotBeEndsTheStartBeforeAnythingIsTouched) {
+  folder_.Write("pool.yaml", testing::PoolYaml() + "extender: {listen: '127.0.0.1:0', cluster: no.yaml}\n");
+  const Outcome outcome = RunProgram(Command());
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("no.yaml:1: expected a file"));
+  EXPECT_FALSE(pinned());
+}
+
 }  // namespace
 }  // namespace spillway

@@ -70,6 +70,12 @@ TEST(GatewayConfig, RefusesWithFileLineKeyAndWhatWasExpected) {
               HasSubstr("expected a name of its own"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\ntenants: []\n"),
               HasSubstr("expected 1 to 1024 tenants"));
+  EXPECT_THAT(GatewayError("executors: \"\"\nhttp: a:1\n"),
+              HasSubstr("g.yaml:1: executors: expected the path of a UNIX socket"));
+  EXPECT_THAT(GatewayError("executors: /" + std::string(107, 'x') + "\nhttp: a:1\n"),
+              HasSubstr("1 to 107 characters"));
+  EXPECT_THAT(GatewayError("executors: /e\nhttp: \"\"\nframes: [\"a:1\"]\n"),
+              HasSubstr("g.yaml:2: http: expected ADDRESS:PORT"));
   EXPECT_THAT(GatewayError("executors: [\n"), HasSubstr("expected YAML"));
 }
 
@@ -131,9 +137,44 @@ TEST(ExecutorConfig, ReadsAllThatItKnows) {
   EXPECT_EQ(config->models[0].layers, (std::vector<int64_t>{784, 32, 10}));
 }
 
+TEST(ExecutorConfig, ASlicesPlaceOnADeviceIsItsOwnOrItsGpus) {
+  const auto config = ParseExecutorConfig(R"(
+gateway: /tmp/e.sock
+name: h
+engine: cuda
+gpus:
+  - {name: a, sm_percent: 50, slices: [{name: s0, gflop_per_s: 1}, {name: s1, gflop_per_s: 1, sm_percent: 20}]}
+  - {name: b, slices: [{name: s0, gflop_per_s: 1}]}
+  - name: c
+    device: MIG-00000000-0000-0000-0000-000000000001
+    slices: [{name: s0, gflop_per_s: 1}, {name: s1, gflop_per_s: 1, device: 7}]
+models: [{name: m, kind: echo, row_bytes: 8}]
+)",
+                                          "e.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  std::string text;
+  for (const CudaPlace& place : config->places)
+    text += place.gpu + "/" + place.slice + ":" + place.device + "@" + std::to_string(place.sm_percent) + " ";
+  EXPECT_EQ(text,
+            "a/s0:0@50 a/s1:0@20 b/s0:1@100 c/s0:MIG-00000000-0000-0000-0000-000000000001@100 c/s1:7@100 ");
+}
+
 TEST(ExecutorConfig, RefusesWithTheReason) {
   const std::string head = "gateway: /e\nname: h\ngpus: [{name: g, slices: [{name: s, gflop_per_s: 1}]}]\n";
   EXPECT_THAT(ExecutorError(head + "models: []\n"), HasSubstr("expected at least one model"));
+  const std::string models = "models: [{name: m, kind: echo, row_bytes: 8}]\n";
+  EXPECT_THAT(ExecutorError("gateway: \"\"\n" + head.substr(head.find('\n') + 1) + models),
+              HasSubstr("e.yaml:1: gateway: expected the path of a UNIX socket, 1 to 107 characters"));
+  EXPECT_THAT(ExecutorError("gateway: /e\nname: h\ngpus: [{name: g, slices: []}]\n" + models),
+              HasSubstr("gpus[g].slices: expected at least one slice"));
+  const auto placed = [&](const std::string& engine, const std::string& keys) {
+    return ExecutorError("gateway: /e\nname: h\nengine: " + engine +
+                         "\ngpus: [{name: g, slices: [{name: s, gflop_per_s: 1, " + keys + "}]}]\n" + models);
+  };
+  EXPECT_THAT(placed("emulated", "device: 0"), HasSubstr("device: expected only with engine: cuda"));
+  EXPECT_THAT(placed("cuda", "device: gpu0"),
+              HasSubstr("expected an index as in nvidia-smi, GPU-UUID or MIG-UUID"));
+  EXPECT_THAT(placed("cuda", "sm_percent: 101"), HasSubstr("expected a whole number from 1 to 100"));
   EXPECT_THAT(ExecutorError(head + "models: [{name: m, kind: tree}]\n"), HasSubstr("expected one of echo"));
   EXPECT_THAT(ExecutorError(head + "models: [{name: m, kind: mlp, layers: [5]}]\n"),
               HasSubstr("expected 2 to 64 widths"));

@@ -8,24 +8,12 @@
 
 #include "gateway/executor/mlp.h"
 #include "gateway/executor/slice_thread.h"
+#include "model_specs.h"
 
 namespace spillway::gateway {
 namespace {
 
-std::vector<ModelSpec> Specs() {
-  ModelSpec mlp;
-  mlp.name = "mlp";
-  mlp.layers = {7, 5, 3};
-  mlp.seed = 9;
-  mlp.most_rows = 4;
-  ModelSpec product;
-  product.name = "product";
-  product.kind = ModelSpec::Kind::kProduct;
-  product.m = 3;
-  product.k = 4;
-  product.n = 5;
-  return {mlp, product};
-}
+std::vector<ModelSpec> Specs() { return {Mlp({7, 5, 3}, 9, 4), ProductOf(3, 4, 5)}; }
 
 std::vector<float> Numbers(size_t count, float first) {
   std::vector<float> numbers(count);
@@ -72,13 +60,6 @@ TEST(EmulatedEngine, AProductOfTwoInputs) {
   ASSERT_TRUE((*slice)->Run(1, 1, inputs, std::as_writable_bytes(std::span(output))));
   const auto expected = Multiply({a.begin(), a.end()}, b, 3, 4, 5);
   for (size_t i = 0; i < output.size(); i++) EXPECT_NEAR(output[i], expected[i], 1e-4);
-}
-
-TEST(CudaEngine, SaysWhatIsMissing) {
-  const auto engine = MakeCudaEngine(Specs());
-  if (engine) GTEST_SKIP() << "there is a GPU";
-  EXPECT_EQ(engine.error().code, ErrorCode::kUnavailable);
-  EXPECT_THAT(engine.error().message, testing::StartsWith("engine cuda: "));
 }
 
 TEST(SliceThread, TakesOnlyWhatNamesItsOwnMemoryByItsKeyCellByCell) {

@@ -17,6 +17,7 @@
 
 #include "gateway/executor/program_slice.h"
 #include "gateway_bed.h"
+#include "model_specs.h"
 
 namespace spillway::gateway {
 namespace {
@@ -24,14 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-std::unique_ptr<Engine> EchoEngine() {
-  ModelSpec spec;
-  spec.name = "echo";
-  spec.kind = ModelSpec::Kind::kEcho;
-  spec.k = 64;
-  spec.most_rows = 2048;
-  return std::move(*MakeEmulatedEngine({spec}));
-}
+std::unique_ptr<Engine> EchoEngine() { return std::move(*MakeEmulatedEngine({Echo(64, 2048)})); }
 
 std::vector<std::byte> Pattern(size_t bytes, int seed = 0) {
   std::vector<std::byte> pattern(bytes);
@@ -488,6 +482,35 @@ TEST_P(ServerOver, AnExecutorThatLiesIsRefusedWithTheReason) {
   const auto joined = Executor(options, *engine).Join();
   ASSERT_FALSE(joined);
   EXPECT_THAT(joined.error().message, HasSubstr("do not fit into a cell"));
+}
+
+TEST_P(ServerOver, AnExecutorWhoseNameIsTakenEndsWithTheReason) {
+  Served served;
+  ExecutorOptions options = served.bed.Executor("host");
+  options.retry = options.refused = std::chrono::milliseconds(1);
+  const int stop = eventfd(0, EFD_CLOEXEC);
+  const auto ran = Executor(options, *served.engine).Run(stop);
+  ASSERT_FALSE(ran);
+  EXPECT_THAT(ran.error().message, HasSubstr("the gateway refused: an executor named host is there already"));
+  close(stop);
+}
+
+TEST_P(ServerOver, AnExecutorAtAnythingElsesSocketSaysSo) {
+  Served served;
+  const std::string path = (served.bed.folder / "other").string();
+  const auto other = api::ListenUnix(path, SOCK_SEQPACKET);
+  Descriptor peer;
+  std::thread answers([&] {
+    while (!peer) peer = Descriptor(accept(other->fd, nullptr, nullptr));
+    send(peer.get(), "hello", 5, 0);
+  });
+  ExecutorOptions options = served.bed.Executor("host");
+  options.gateway = path;
+  const auto joined = Executor(options, *served.engine).Join();
+  answers.join();
+  close(other->fd);
+  ASSERT_FALSE(joined);
+  EXPECT_THAT(joined.error().message, HasSubstr("expected a gateway, got another answer"));
 }
 
 TEST_P(ServerOver, WhatAClientAskedDiesWithIt) {

@@ -84,20 +84,38 @@ TEST(V2, EveryWrongThingHasItsName) {
     return With(std::string(R"({"name": "input", "shape": )") + shape + R"(, "datatype": ")" + type +
                 R"(", "data": )" + data + "}");
   };
-  EXPECT_THAT(ErrorOf(Batched(), "{"), HasSubstr("expected a JSON object"));
-  EXPECT_THAT(ErrorOf(Batched(), "[]"), HasSubstr("expected a JSON object"));
-  EXPECT_THAT(ErrorOf(Batched(), "{}"), HasSubstr("inputs: expected a list"));
-  EXPECT_THAT(ErrorOf(Batched(), "{\"inputs\": []}"), HasSubstr("input input: missing"));
-  EXPECT_THAT(ErrorOf(Batched(), With("3")), HasSubstr("expected a tensor's name"));
+  EXPECT_EQ(ErrorOf(Batched(), "{\"inputs\": ["),
+            "expected a JSON object, got 12 bytes that are none from byte 13 on");
+  EXPECT_EQ(ErrorOf(Batched(), fp32("[1, 2]", "[1, 1e999]")),
+            "expected a JSON object, got one with a number that no double holds");
+  EXPECT_EQ(ErrorOf(Batched(), "[]"), "expected a JSON object, got []");
+  EXPECT_EQ(ErrorOf(Batched(), "{}"), "inputs: expected a list of tensors, got nothing");
+  EXPECT_EQ(ErrorOf(Batched(), "{\"inputs\": []}"), "input input: missing, expected inputs input");
+  EXPECT_EQ(ErrorOf(Batched(), With("3")), "inputs: expected a tensor with a name, got 3");
   EXPECT_THAT(ErrorOf(Batched(), With(R"({"name": "other"})")),
-              HasSubstr("no input of that name, expected input"));
-  EXPECT_THAT(ErrorOf(Batched(), fp32("[1, 2]", "[1, 2]", "INT8")), HasSubstr("expected datatype FP32"));
-  for (const char* shape : {"[1, 3]", "[2]", "[0, 2]", "[4, 2]", "[1.5, 2]", "\"[1, 2]\"", "[-1, 2]"})
-    EXPECT_THAT(ErrorOf(Batched(), fp32(shape, "[1, 2]")),
-                HasSubstr("expected shape [-1,2] with 1 to 3 rows"));
-  for (const char* data : {"[1]", "[1, 2, 3]", "[1, \"2\"]", "[1, null]", "[1, true]", "[[1, 1e99]]"})
-    EXPECT_THAT(ErrorOf(Batched(), fp32("[1, 2]", data)), HasSubstr("expected 2 values of FP32")) << data;
-  EXPECT_THAT(ErrorOf(Batched(), fp32("[1, 2]", "7")), HasSubstr("expected data"));
+              HasSubstr("model rows has no input \"other\", expected input"));
+  EXPECT_THAT(ErrorOf(Batched(), fp32("[1, 2]", "[1, 2]", "INT8")),
+              HasSubstr("input input: expected datatype FP32, got \"INT8\""));
+  for (const char* shape : {"[1,3]", "[2]", "[0,2]", "[4,2]", "[1.5,2]", "\"[1, 2]\"", "[-1,2]"})
+    EXPECT_EQ(ErrorOf(Batched(), fp32(shape, "[1, 2]")),
+              std::string("input input: expected shape [-1,2] with 1 to 3 rows, got ") + shape);
+  const std::pair<const char*, const char*> data[] = {
+      {"[1]", "1"},
+      {"[1, 2, 3]", "3"},
+      {"[1, \"2\"]", "\"2\" as value 1"},
+      {"[1, null]", "null as value 1"},
+      {"[1, true]", "true as value 1"},
+      {"[[1, 1e99]]", "1e+99 as value 1"},
+  };
+  for (const auto& [given, got] : data)
+    EXPECT_EQ(ErrorOf(Batched(), fp32("[1, 2]", given)),
+              std::string("input input: expected 2 values of FP32, got ") + got);
+  EXPECT_EQ(ErrorOf(Batched(), fp32("[1, 2]", "7")), "input input: expected data, a list, got 7");
+  EXPECT_EQ(ErrorOf(Batched(), With(R"({"name": "input", "shape": [1, 2], "datatype": "FP32"})")),
+            "input input: expected data, a list, got nothing");
+  EXPECT_EQ(
+      ErrorOf(Batched(), With(R"({"name": "input", "shape": [1, 2], "datatype": "FP32", "parameters": []})")),
+      "input input: parameters: expected an object, got []");
 }
 
 TEST(V2, IntegersKeepTheirRange) {
@@ -123,14 +141,14 @@ TEST(V2, AnswersAsJsonOrBinaryAsAsked) {
   const float values[] = {0.5f, 1, 2, 3, 4, 5};
   const auto outputs = std::as_bytes(std::span(values));
   auto request = ParseV2Request(Model(), kRequest, {});
-  const V2Response json = MakeV2Response(Model(), *request, outputs);
+  const V2Response json = MakeV2Response(Model(), *request, outputs).value();
   EXPECT_FALSE(json.json_bytes);
   const auto parsed = nlohmann::json::parse(json.body);
   EXPECT_EQ(parsed["id"], "42");
   EXPECT_EQ(parsed["outputs"][0]["shape"], (std::vector<int>{3, 2}));
   EXPECT_EQ(parsed["outputs"][0]["data"], (std::vector<double>{0.5, 1, 2, 3, 4, 5}));
   request->outputs[0].binary = true;
-  const V2Response binary = MakeV2Response(Model(), *request, outputs);
+  const V2Response binary = MakeV2Response(Model(), *request, outputs).value();
   ASSERT_TRUE(binary.json_bytes);
   EXPECT_EQ(nlohmann::json::parse(
                 binary.body.substr(0, *binary.json_bytes))["outputs"][0]["parameters"]["binary_data_size"],
@@ -138,12 +156,37 @@ TEST(V2, AnswersAsJsonOrBinaryAsAsked) {
   EXPECT_EQ(std::memcmp(binary.body.data() + *binary.json_bytes, values, 24), 0);
 }
 
+TEST(V2, WhatJsonCannotSayIsToldAndComesAsBinary) {
+  for (const float value : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN()}) {
+    const float values[] = {0.5f, value, 2, 3, 4, 5};
+    const auto outputs = std::as_bytes(std::span(values));
+    auto request = ParseV2Request(Model(), kRequest, {});
+    const auto json = MakeV2Response(Model(), *request, outputs);
+    ASSERT_FALSE(json);
+    EXPECT_EQ(json.error().message,
+              "output output0: value 1 is infinite or no number, which JSON cannot say; ask for binary_data");
+    request->outputs[0].binary = true;
+    EXPECT_TRUE(MakeV2Response(Model(), *request, outputs));
+  }
+}
+
 TEST(V2, OutputsAndTimeoutsAreChecked) {
   const std::string head =
       R"({"inputs": [{"name": "input", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}], )";
   EXPECT_THAT(ErrorOf(Batched(), head + R"("outputs": [{"name": "x"}]})"),
-              HasSubstr("no output of that name"));
-  EXPECT_THAT(ErrorOf(Batched(), head + R"("parameters": {"timeout": -1}})"), HasSubstr("microseconds"));
+              HasSubstr("model rows has no output \"x\", expected output"));
+  for (const char* timeout : {"-1", "\"5\"", "1.5", "3600000001", "18446744073709551615", "null"})
+    EXPECT_EQ(
+        ErrorOf(Batched(), head + R"("parameters": {"timeout": )" + timeout + "}}"),
+        std::string("parameters.timeout: expected a whole number of microseconds, 0 to 3600000000, got ") +
+            timeout);
+  EXPECT_EQ(ErrorOf(Batched(), head + R"("parameters": [1]})"), "parameters: expected an object, got [1]");
+  EXPECT_EQ(ErrorOf(Batched(), head + R"("parameters": {"binary_data_output": 1}})"),
+            "parameters.binary_data_output: expected true or false, got 1");
+  EXPECT_EQ(
+      ErrorOf(Batched(), head + R"("outputs": [{"name": "output", "parameters": {"binary_data": "no"}}]})"),
+      "output output: parameters.binary_data: expected true or false, got \"no\"");
   const auto good =
       ParseV2Request(Batched(), head + R"("parameters": {"timeout": 1500, "binary_data_output": true}})", {});
   ASSERT_TRUE(good) << good.error().message;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the pool file's keys mean.
 #include "model/parse.h"
+#include "model/diff.h"
+#include "model/yaml.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -160,6 +162,28 @@ TEST(PoolFile, HoldsFourThousandServersOfEightUnits) {
   EXPECT_EQ(config->pools[0].servers.size(), 4096u);
   EXPECT_EQ(Problem(text + "      - {name: more, units: [{name: u, kind: cpu, address: 10.2.0.1}]}\n"),
             "pool.yaml:40969: pools.rack1.servers[more]: expected at most 4096 servers in all, got more");
+}
+
+TEST(Extender, StandsBesideASwitchOrAlone) {
+  const std::string yaml =
+      "extender:\n  listen: 127.0.0.1:8888\n  api_server: https://10.0.0.1:6443/\n  token_file: t\n"
+      "  cluster: rules.yaml\n  resync: 500ms\n";
+  const auto config = ParseConfig(yaml, "/etc/spillway/pool.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_FALSE(config->HasSwitch());
+  EXPECT_EQ(config->extender->api_server, "https://10.0.0.1:6443");
+  EXPECT_EQ(config->extender->token_file, "/etc/spillway/t");
+  EXPECT_EQ(config->extender->resync_ms, 500u);
+  const auto again = ParseConfig(ToYaml(*config), "/elsewhere.yaml");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, *config);
+  const auto beside = ParseConfig(yaml + "switch: {interfaces: [eth0]}\nservices: []\n", "/p.yaml");
+  ASSERT_TRUE(beside) << beside.error().message;
+  EXPECT_TRUE(beside->HasSwitch());
+  EXPECT_EQ(ParseConfig(ToYaml(*beside), "/p.yaml")->extender, beside->extender);
+  EXPECT_EQ(Diff(*config, *beside).size(), 2u) << "an interface, and the extender's other paths";
+  EXPECT_NE(ParseConfig(yaml + "services: []\n", "/p.yaml").error().message.find("switch: expected a map"),
+            std::string::npos);
 }
 
 }  // namespace

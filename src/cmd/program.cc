@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/program.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "cmd/exit_code.h"
+
+namespace spillway::cmd {
+
+std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
+  app.set_version_flag("--version", app.get_name() + " " SPILLWAY_VERSION);
+  app.footer(app.get_footer() + (app.get_footer().empty() ? "" : "\n") + kExitCodes);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
+    return kExitBadInput;
+  }
+  return std::nullopt;
+}
+
+void LogToStderr(const std::string& program) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt(program));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+}
+
+int Report(const std::string& program, const Error& error) {
+  fmt::print(stderr, "{}: {}\n", program, error.message);
+  return ExitCode(error);
+}
+
+sigset_t HoldSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+}  // namespace spillway::cmd

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "extender.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <nlohmann/json.hpp>
+
+#include "api/listen.h"
+#include "model/problems.h"
+#include "scheduler/extender/kube_json.h"
+#include "scheduler/extender/wire.h"
+
+namespace spillway::extender {
+namespace {
+
+using api::Request;
+using api::Responder;
+using api::Response;
+using scheduler::Books;
+using std::chrono::duration;
+using std::chrono::steady_clock;
+
+constexpr int kWorkers = 4;
+constexpr size_t kMostWaiting = 256;
+constexpr size_t kMostAsks = 20'000;
+// A refusal is not given on news older than this, where asking anew is quick.
+constexpr std::chrono::milliseconds kFreshEnough{500}, kQuick{500};
+
+int PortOf(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
+                                             : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+}
+
+Response Json(std::string body) { return {.body = std::move(body)}; }
+
+Response Failed(bool& failed, const std::string& message) {
+  failed = true;
+  return Json(scheduler::ErrorReply("spillway: " + message));
+}
+
+}  // namespace
+
+Result<scheduler::ClusterFile> LoadCluster(const model::ExtenderConfig& config) {
+  if (config.cluster.empty()) return scheduler::ClusterFile{scheduler::Cluster({}, {}, {}), {}, {{"", 0}}};
+  return scheduler::LoadClusterFile(config.cluster, !config.api_server.empty());
+}
+
+Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& config) {
+  const auto file = LoadCluster(config);
+  if (!file) return tl::make_unexpected(file.error());
+  const auto fd = api::ListenTcp(config.listen);
+  if (!fd) return tl::make_unexpected(fd.error());
+  std::unique_ptr<Extender> extender(new Extender(config, *file));
+  extender->port_ = PortOf(*fd);
+  api::HttpLimits limits;
+  limits.body = 16 << 20;  // whole nodes of about a thousand
+  limits.all_bodies = 64 << 20;
+  limits.idle_seconds = 90;  // a scheduler keeps its connection
+  auto http = api::HttpServer::StartAsync(
+      *fd,
+      [self = extender.get()](Request request, Responder respond) {
+        self->Accept(std::move(request), std::move(respond));
+      },
+      limits);
+  if (!http) return tl::make_unexpected(http.error());
+  extender->http_ = std::move(*http);
+  for (int i = 0; i < kWorkers; ++i)
+    extender->threads_.emplace_back([self = extender.get()] { self->Work(); });
+  if (!config.api_server.empty())
+    extender->threads_.emplace_back([self = extender.get()] { self->KeepInStep(); });
+  return extender;
+}
+
+Extender::Extender(const model::ExtenderConfig& config, const scheduler::ClusterFile& file)
+    : config_(config), kube_(config), books_(file), in_step_(config.api_server.empty()) {}
+
+Extender::~Extender() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_all();
+  stop_.notify_all();
+  http_.reset();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+// On HTTP's thread: never waits.
+void Extender::Accept(Request request, Responder respond) {
+  const bool verb = request.path == "/filter" || request.path == "/prioritize" || request.path == "/bind";
+  const bool page = request.path == "/bookings" || request.path == "/metrics" || request.path == "/healthz";
+  std::optional<Response> now;
+  if (!verb && !page)
+    now = api::ErrorResponse(404, "not_found",
+                             "expected /filter, /prioritize, /bind, /bookings, /metrics or /healthz");
+  else if (request.method != (verb ? "POST" : "GET"))
+    now = api::ErrorResponse(405, "bad_input", verb ? "expected POST" : "expected GET");
+  if (!now) {
+    const std::lock_guard lock(mutex_);
+    if (tasks_.size() >= kMostWaiting)
+      now = api::ErrorResponse(503, "unavailable", "too many requests wait");
+    else
+      tasks_.push_back({std::move(request), respond});
+  }
+  if (now) return respond([response = std::move(*now)] { return response; });
+  work_.notify_one();
+}
+
+void Extender::Work() {
+  while (true) {
+    Task task;
+    {
+      std::unique_lock lock(mutex_);
+      work_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+      if (stopping_) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    const auto began = steady_clock::now();
+    bool failed = false;
+    Response response;
+    try {
+      response = Answer(task.request, failed);
+    } catch (const std::exception& e) {  // such as no memory: this request's trouble, nobody else's
+      spdlog::error("extender: {}: {}", task.request.path, e.what());
+      failed = true;
+      response = api::ErrorResponse(500, "system", e.what());
+    }
+    if (task.request.method == "POST") {
+      const std::lock_guard lock(books_mutex_);
+      Verb& verb = verbs_[task.request.path.substr(1)];
+      ++(failed ? verb.failed : verb.ok);
+      verb.seconds += duration<double>(steady_clock::now() - began).count();
+    }
+    task.respond([response = std::move(response)] { return response; });
+  }
+}
+
+Response Extender::Answer(const Request& request, bool& failed) {
+  if (request.path == "/filter") return Filter(request.body, failed);
+  if (request.path == "/prioritize") return Prioritize(request.body, failed);
+  if (request.path == "/bind") return Bind(request.body, failed);
+  if (request.path == "/bookings") return Bookings();
+  if (request.path == "/metrics")
+    return {.body = MetricsText(), .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+  const auto ready = InStep();
+  return ready ? Json("{\"ok\":true}") : api::ErrorResponse(503, "unavailable", ready.error().message);
+}
+
+Result<void> Extender::InStep() {
+  const std::lock_guard lock(books_mutex_);
+  if (in_step_) return {};
+  return Fail(ErrorCode::kUnavailable, fmt::format("not in step with the API server: {}", sync_error_));
+}
+
+// So that bind, which is told names only, knows what the pod asks for.
+void Extender::Remember(const scheduler::PodAsk& ask) {
+  if (ask.uid.empty()) return;
+  if (asks_.insert_or_assign(ask.uid, ask).second) asks_order_.push_back(ask.uid);
+  while (asks_order_.size() > kMostAsks) {
+    asks_.erase(asks_order_.front());
+    asks_order_.pop_front();
+  }
+}
+
+Response Extender::Filter(const std::string& body, bool& failed) {
+  const auto args = scheduler::ParseExtenderArgs(body);
+  if (!args) return Failed(failed, args.error().message);
+  const auto ask = scheduler::ReadPodAsk(args->pod);
+  if (!ask) return Failed(failed, ask.error().message);
+  if (ask->giver != scheduler::Giver::kNobody)
+    if (const auto ready = InStep(); !ready) return Failed(failed, ready.error().message);
+  std::vector<scheduler::KubeNode> nodes;
+  for (const auto& node : args->nodes)
+    if (auto read = scheduler::ReadKubeNode(node)) nodes.push_back(std::move(*read));
+
+  std::vector<scheduler::FilterVerdict> verdicts;
+  const auto judge = [&] {
+    const std::lock_guard lock(books_mutex_);
+    Remember(*ask);
+    books_.AskedAgain(ask->uid);
+    for (const auto& node : nodes) books_.Learn(node);
+    verdicts.clear();
+    bool busy = false;
+    for (const std::string& name : args->names) {
+      verdicts.push_back(books_.Judge(*ask, name));
+      busy |= !verdicts.back().why.empty() && !verdicts.back().for_good;
+    }
+    const auto now = steady_clock::now();
+    return busy && !config_.api_server.empty() && sync_error_.empty() && now - synced_ > kFreshEnough &&
+           sync_took_ < kQuick;
+  };
+  // A pod that just went is why the scheduler tries again: it would try in vain until our next look.
+  if (judge()) {
+    if (Sync()) judge();
+  }
+  {
+    const std::lock_guard lock(books_mutex_);
+    for (const auto& verdict : verdicts)
+      if (!verdict.why.empty()) ++refused_nodes_[verdict.for_good ? "unfit" : "busy"];
+  }
+  return Json(scheduler::FilterReply(*args, verdicts));
+}
+
+Response Extender::Prioritize(const std::string& body, bool& failed) {
+  // This reply has no field for an error: a status says it, and the scheduler goes on without our word.
+  const auto args = scheduler::ParseExtenderArgs(body);
+  const auto ask = args ? scheduler::ReadPodAsk(args->pod) : tl::make_unexpected(args.error());
+  if (!ask) {
+    failed = true;
+    return api::ErrorResponse(400, "bad_input", ask.error().message);
+  }
+  const std::lock_guard lock(books_mutex_);
+  Remember(*ask);
+  return Json(scheduler::PriorityReply(args->names, books_.Score(*ask, args->names)));
+}
+
+Result<scheduler::PodAsk> Extender::AskOf(const scheduler::BindingArgs& args) {
+  {
+    const std::lock_guard lock(books_mutex_);
+    if (const auto known = asks_.find(args.uid); known != asks_.end()) return known->second;
+  }
+  const auto reply = kube_.Get(fmt::format("/api/v1/namespaces/{}/pods/{}", api::Client::Encode(args.space),
+                                           api::Client::Encode(args.pod)));
+  if (!reply) return tl::make_unexpected(reply.error());
+  if (reply->status != 200) return Fail(ErrorCode::kUnavailable, KubeClient::Explain(*reply));
+  const auto pod = scheduler::ParseKubeJson(reply->body);
+  auto ask = pod ? scheduler::ReadPodAsk(*pod) : tl::make_unexpected(pod.error());
+  if (ask && ask->uid != args.uid)
+    return Fail(ErrorCode::kConflict, fmt::format("{}/{} is another pod by now", args.space, args.pod));
+  return ask;
+}
+
+// What became of a binding whose answer says it did not, or that had none.
+Extender::Fate Extender::FateOf(const scheduler::BindingArgs& args, const Books::Place& place) {
+  const auto reply = kube_.Get(fmt::format("/api/v1/namespaces/{}/pods/{}", api::Client::Encode(args.space),
+                                           api::Client::Encode(args.pod)));
+  if (!reply) return Fate::kUnknown;
+  if (reply->status == 404) return Fate::kNotBound;
+  if (reply->status != 200) return Fate::kUnknown;
+  const auto pod = scheduler::ParseKubeJson(reply->body);
+  const auto bound = pod ? scheduler::ReadBoundPod(*pod) : tl::make_unexpected(pod.error());
+  if (!bound) return Fate::kUnknown;
+  const bool ours = bound->ask.uid == args.uid && bound->node == args.node && bound->gpu == place.gpu &&
+                    bound->slice == place.slice;
+  return ours ? Fate::kBound : Fate::kNotBound;
+}
+
+Response Extender::Bind(const std::string& body, bool& failed) {
+  const auto args = scheduler::ParseBindingArgs(body);
+  if (!args) return Failed(failed, args.error().message);
+  if (config_.api_server.empty())
+    return Failed(failed, "there is no extender.api_server to bind at; leave bindVerb out");
+  const auto ask = AskOf(*args);
+  if (!ask) return Failed(failed, ask.error().message);
+  if (ask->giver != scheduler::Giver::kNobody)
+    if (const auto ready = InStep(); !ready) return Failed(failed, ready.error().message);
+  Result<Books::Place> place = Books::Place{};
+  {
+    const std::lock_guard lock(books_mutex_);
+    place = books_.Reserve(*ask, args->node);
+  }
+  if (!place) return Failed(failed, place.error().message);
+  std::vector<std::pair<std::string, std::string>> notes;
+  if (!place->gpu.empty()) notes.emplace_back(scheduler::kGpuAnnotation, place->gpu);
+  if (!place->slice.empty()) notes.emplace_back(scheduler::kSliceAnnotation, place->slice);
+
+  std::string why;
+  Fate fate = Fate::kBound;
+  const auto reply = kube_.Post(fmt::format("/api/v1/namespaces/{}/pods/{}/binding",
+                                            api::Client::Encode(args->space), api::Client::Encode(args->pod)),
+                                scheduler::BindingBody(*args, notes));
+  if (!reply || reply->status < 200 || reply->status > 299) {
+    why = reply ? KubeClient::Explain(*reply) : reply.error().message;
+    // 409: somebody bound it, perhaps we, in an attempt whose answer was lost. No answer, or trouble inside
+    // the API server: it may have done it all the same. Any other answer is a refusal.
+    const bool ask_again = !reply || reply->status == 409 || reply->status >= 500;
+    fate = ask_again ? FateOf(*args, *place) : Fate::kNotBound;
+  }
+  const std::lock_guard lock(books_mutex_);
+  if (fate == Fate::kBound) {
+    books_.Confirm(args->uid);
+    return Json(scheduler::ErrorReply(""));
+  }
+  if (fate == Fate::kNotBound) {
+    books_.GiveBack(args->uid);
+    ++given_back_;
+  } else {
+    books_.Doubt(args->uid);
+  }
+  spdlog::warn("extender: bind {}/{} to {}: {}", args->space, args->pod, args->node, why);
+  return Failed(failed, fmt::format("bind {}/{} to {}: {}", args->space, args->pod, args->node, why));
+}
+
+Result<void> Extender::Sync() {
+  const auto called = steady_clock::now();
+  const std::lock_guard lock(sync_mutex_);
+  {
+    const std::lock_guard books(books_mutex_);
+    if (sync_began_ > called) {
+      if (sync_error_.empty()) return {};
+      return Fail(ErrorCode::kUnavailable, sync_error_);
+    }
+    sync_began_ = steady_clock::now();
+  }
+  const auto done = SyncOnce();
+  const std::lock_guard books(books_mutex_);
+  if (done) {
+    if (!in_step_)
+      spdlog::info("extender: in step with {}: {} GPUs, {} bookings", config_.api_server,
+                   books_.cluster().gpus(), books_.Bookings().size());
+    in_step_ = true;
+    sync_error_.clear();
+    synced_ = steady_clock::now();
+    sync_took_ = synced_ - sync_began_;
+  } else {
+    ++sync_failures_;
+    if (sync_error_ != done.error().message) spdlog::warn("extender: {}", done.error().message);
+    sync_error_ = done.error().message;
+  }
+  return done;
+}
+
+Result<void> Extender::SyncOnce() {
+  uint64_t started = 0;
+  {
+    const std::lock_guard lock(books_mutex_);
+    started = books_.mark();
+  }
+  const auto node_list = kube_.List("/api/v1/nodes");
+  if (!node_list) return tl::make_unexpected(node_list.error());
+  const auto pod_list =
+      kube_.List("/api/v1/pods?fieldSelector=" +
+                 api::Client::Encode("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"));
+  if (!pod_list) return tl::make_unexpected(pod_list.error());
+  std::vector<scheduler::KubeNode> nodes;
+  for (const auto& node : *node_list)
+    if (auto read = scheduler::ReadKubeNode(node)) nodes.push_back(std::move(*read));
+  std::vector<scheduler::BoundPod> pods;
+  uint64_t unreadable = 0;
+  for (const auto& pod : *pod_list) {
+    if (auto read = scheduler::ReadBoundPod(pod))
+      pods.push_back(std::move(*read));
+    else
+      ++unreadable;
+  }
+  const std::lock_guard lock(books_mutex_);
+  books_.Sync(nodes, pods, started);
+  unreadable_pods_ = unreadable;
+  return {};
+}
+
+void Extender::KeepInStep() {
+  constexpr std::chrono::seconds kRetry{1};
+  while (true) {
+    bool good = false;
+    try {
+      good = Sync().has_value();
+    } catch (const std::exception& e) {
+      spdlog::error("extender: {}", e.what());
+    }
+    std::unique_lock lock(mutex_);
+    const auto pause = std::chrono::milliseconds(config_.resync_ms);
+    if (stop_.wait_for(lock, good ? pause : std::min<std::chrono::milliseconds>(pause, kRetry),
+                       [this] { return stopping_; }))
+      return;
+  }
+}
+
+Response Extender::Bookings() const {
+  nlohmann::json list = nlohmann::json::array();
+  {
+    const std::lock_guard lock(books_mutex_);
+    for (const Books::View& view : books_.Bookings())
+      list.push_back({{"pod", view.pod},
+                      {"uid", view.uid},
+                      {"node", view.node},
+                      {"gpu", view.place.gpu},
+                      {"slice", view.place.slice},
+                      {"milli", view.milli},
+                      {"state", ToString(view.state)},
+                      {"placed", view.placed}});
+  }
+  return Json(list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+std::string Extender::MetricsText() const {
+  const std::lock_guard lock(books_mutex_);
+  std::string text;
+  const auto head = [&](const char* name, const char* type, const char* help) {
+    text +=
+        fmt::format("# HELP spillway_extender_{0} {1}\n# TYPE spillway_extender_{0} {2}\n", name, help, type);
+  };
+  const auto one = [&](const char* name, const char* type, const char* help, double value) {
+    head(name, type, help);
+    text += fmt::format("spillway_extender_{} {}\n", name, value);
+  };
+  head("requests_total", "counter", "Requests of the scheduler, by verb and how they ended");
+  for (const auto& [name, verb] : verbs_)
+    for (const bool ok : {true, false})
+      text += fmt::format("spillway_extender_requests_total{{verb=\"{}\",result=\"{}\"}} {}\n", name,
+                          ok ? "ok" : "failed", ok ? verb.ok : verb.failed);
+  head("request_seconds_total", "counter", "Time spent on them");
+  for (const auto& [name, verb] : verbs_)
+    text += fmt::format("spillway_extender_request_seconds_total{{verb=\"{}\"}} {}\n", name, verb.seconds);
+  head("refused_nodes_total", "counter", "Nodes that filter refused: busy now, or unfit for good");
+  for (const auto& [reason, count] : refused_nodes_)
+    text += fmt::format("spillway_extender_refused_nodes_total{{reason=\"{}\"}} {}\n", reason, count);
+  std::map<std::string, int> states = {{"fixed", 0}, {"reserved", 0}, {"confirmed", 0}, {"doubtful", 0}};
+  int unplaced = 0;
+  for (const Books::View& view : books_.Bookings()) {
+    ++states[ToString(view.state)];
+    unplaced += view.placed ? 0 : 1;
+  }
+  head("bookings", "gauge", "Jobs in the books, by state");
+  for (const auto& [state, count] : states)
+    text += fmt::format("spillway_extender_bookings{{state=\"{}\"}} {}\n", state, count);
+  one("unplaced_bookings", "gauge", "Jobs that run where by the rules they do not fit", unplaced);
+  one("given_back_total", "counter", "Reservations given back as the API server refused",
+      static_cast<double>(given_back_));
+  one("gpus", "gauge", "GPUs known", books_.cluster().gpus());
+  one("gpus_on", "gauge", "GPUs on which a job is", books_.cluster().gpus_on());
+  one("allocated_milli", "gauge", "Thousandths of GPUs booked",
+      static_cast<double>(books_.cluster().allocated_milli()));
+  one("in_step", "gauge", "1: the books have been compared with the API server", in_step_ ? 1 : 0);
+  one("sync_age_seconds", "gauge", "Time since that was last done",
+      in_step_ && !config_.api_server.empty() ? duration<double>(steady_clock::now() - synced_).count() : 0);
+  one("sync_failures_total", "counter", "Attempts at it that failed", static_cast<double>(sync_failures_));
+  one("unreadable_pods", "gauge", "Pods on nodes whose request for GPUs is not understood",
+      static_cast<double>(unreadable_pods_));
+  return text;
+}
+
+}  // namespace spillway::extender

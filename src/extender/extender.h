@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Kubernetes scheduler extender: POST /filter, /prioritize and /bind over the scheduler's books, which
+// are kept in step with the API server. docs/kubernetes.md describes it.
+//
+// Threading: HTTP's thread takes requests, a few workers answer them, one thread keeps in step. The books are
+// under one mutex, which nobody holds while he waits for the API server: whatever becomes of that one, filter
+// and prioritize go on, and nothing here is ever waited for by the rest of the process.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/http.h"
+#include "extender/kube_client.h"
+#include "model/pool.h"
+#include "scheduler/extender/books.h"
+
+namespace spillway::extender {
+
+// The cluster file of that configuration, or an empty one.
+[[nodiscard]] Result<scheduler::ClusterFile> LoadCluster(const model::ExtenderConfig& config);
+
+class Extender {
+ public:
+  // Listens, and begins to ask the API server where there is one. Errors: kBadInput of the cluster file, and
+  // what keeps it from listening.
+  [[nodiscard]] static Result<std::unique_ptr<Extender>> Start(const model::ExtenderConfig& config);
+  ~Extender();
+  Extender(const Extender&) = delete;
+  Extender& operator=(const Extender&) = delete;
+
+  [[nodiscard]] int port() const { return port_; }
+  // Prometheus text; docs/kubernetes.md lists the names.
+  [[nodiscard]] std::string MetricsText() const;
+
+ private:
+  struct Task {
+    api::Request request;
+    api::Responder respond;
+  };
+  struct Verb {
+    uint64_t ok = 0, failed = 0;
+    double seconds = 0;
+  };
+
+  explicit Extender(const model::ExtenderConfig& config, const scheduler::ClusterFile& file);
+  void Accept(api::Request request, api::Responder respond);
+  void Work();
+  void KeepInStep();
+  api::Response Answer(const api::Request& request, bool& failed);
+  api::Response Filter(const std::string& body, bool& failed);
+  api::Response Prioritize(const std::string& body, bool& failed);
+  api::Response Bind(const std::string& body, bool& failed);
+  api::Response Bookings() const;
+
+  // Asks the API server and takes over what it says. One at a time; a caller that waited takes the result of
+  // one that began after it called.
+  Result<void> Sync();
+  Result<void> SyncOnce();
+  Result<void> InStep();
+  Result<scheduler::PodAsk> AskOf(const scheduler::BindingArgs& args);
+  enum class Fate { kBound, kNotBound, kUnknown };
+  Fate FateOf(const scheduler::BindingArgs& args, const scheduler::Books::Place& place);
+  void Remember(const scheduler::PodAsk& ask);
+
+  const model::ExtenderConfig config_;
+  KubeClient kube_;
+  int port_ = 0;
+
+  mutable std::mutex books_mutex_;
+  scheduler::Books books_;                         // under books_mutex_, as all to the next gap
+  std::map<std::string, scheduler::PodAsk> asks_;  // by uid: what pods asked for that may be bound next
+  std::deque<std::string> asks_order_;
+  std::map<std::string, Verb> verbs_;
+  std::map<std::string, uint64_t> refused_nodes_;  // by "busy" and "unfit"
+  uint64_t given_back_ = 0, unreadable_pods_ = 0;
+  bool in_step_ = false;
+  std::string sync_error_ = "it has not answered yet";
+  uint64_t sync_failures_ = 0;
+  std::chrono::steady_clock::time_point synced_{}, sync_began_{};
+  std::chrono::steady_clock::duration sync_took_{};
+
+  std::mutex sync_mutex_;  // who syncs
+
+  std::mutex mutex_;
+  std::condition_variable work_, stop_;
+  std::deque<Task> tasks_;  // under mutex_
+  bool stopping_ = false;   // under mutex_
+
+  std::vector<std::thread> threads_;
+  std::unique_ptr<api::HttpServer> http_;  // last: it goes first
+};
+
+}  // namespace spillway::extender

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine `cuda` asks of NVIDIA's libraries, and nothing else: the engine above is tested on a double
+// of this (tests/unit/gateway/fake_cuda.h), so that little is left which only a card can show.
+// Errors: kUnavailable means that the device is gone or broken for good; anything else that this one
+// operation failed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/error.h"
+
+namespace spillway::gateway {
+
+// A GPU, or a MIG instance of one.
+struct CudaDevice {
+  std::string uuid;  // "GPU-..." or "MIG-..."
+  std::string name;
+  uint32_t index = 0;         // of the GPU, as nvidia-smi counts
+  std::string gpu;            // of an instance: its GPU's uuid
+  bool in_instances = false;  // MIG is on: only its instances run anything
+  uint64_t memory_bytes = 0;
+
+  [[nodiscard]] bool is_instance() const { return !gpu.empty(); }
+};
+
+// A slice's place on a device: a stream, and all memory that was asked of it, freed with it. What it does
+// happens in the order of calls, by Wait at the latest. One thread, from Open to the end.
+class CudaQueue {
+ public:
+  virtual ~CudaQueue() = default;
+  // The host's memory is registered with the device, which then copies from and to it by itself.
+  [[nodiscard]] virtual Result<void> Pin(std::span<std::byte> memory) = 0;
+  // Memory of the device, aligned for anything.
+  [[nodiscard]] virtual Result<std::byte*> Allocate(uint64_t bytes) = 0;
+  [[nodiscard]] virtual Result<void> CopyIn(std::byte* to, std::span<const std::byte> from) = 0;
+  [[nodiscard]] virtual Result<void> CopyOut(std::span<std::byte> to, const std::byte* from) = 0;
+  // c = a x b, all on the device, row-major: [m, k] x [k, n]. With `relu`, negative results become 0.
+  [[nodiscard]] virtual Result<void> Multiply(const float* a, const float* b, float* c, int64_t m, int64_t k,
+                                              int64_t n, bool relu) = 0;
+  // Sleeps until all of it is done.
+  [[nodiscard]] virtual Result<void> Wait() = 0;
+};
+
+// Threads: any, once Use has returned.
+class CudaDriver {
+ public:
+  virtual ~CudaDriver() = default;
+  // GPUs in nvidia-smi's order, each followed by its instances.
+  [[nodiscard]] virtual Result<std::vector<CudaDevice>> Devices() = 0;
+  // Once, before Open: what this process will open. CUDA shows a process either GPUs or one instance.
+  [[nodiscard]] virtual Result<void> Use(const std::vector<CudaDevice>& devices) = 0;
+  // `sm_percent` below 100: so many of the device's multiprocessors at most, which MPS sees to.
+  [[nodiscard]] virtual Result<std::unique_ptr<CudaQueue>> Open(const CudaDevice& device, int sm_percent) = 0;
+};
+
+// kUnavailable in a build without CUDA, and where there is no driver.
+[[nodiscard]] Result<std::unique_ptr<CudaDriver>> MakeCudaDriver();
+
+}  // namespace spillway::gateway

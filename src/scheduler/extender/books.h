@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who has which GPU of a Kubernetes cluster: the scheduler's cluster, kept in step with what the API server
+// says, and the answers to the extender's questions. The decisions are Placer's. Pure; one thread.
+//
+// A booking's life: Reserve ──► Confirm (the API server took it) ──► gone when the pod is
+//                          ├──► GiveBack (it refused)
+//                          └──► Doubt (nobody knows) ──► the next Sync that began later decides
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scheduler/cluster_reader.h"
+#include "scheduler/extender/node.h"
+#include "scheduler/extender/pod.h"
+#include "scheduler/extender/wire.h"
+#include "scheduler/placer.h"
+
+namespace spillway::scheduler {
+
+class Books {
+ public:
+  // Rules, models, nodes and jobs of a cluster file: its nodes go before labels, its jobs stay for good.
+  explicit Books(const ClusterFile& file);
+
+  // All nodes there are, and all pods that are on one. `started`: what mark() was before they were asked for;
+  // what was booked since is not judged by them.
+  void Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>& pods, uint64_t started);
+  // One node, from a scheduler that sends whole ones.
+  void Learn(const KubeNode& node);
+  [[nodiscard]] uint64_t mark() const { return mark_; }
+
+  [[nodiscard]] FilterVerdict Judge(const PodAsk& ask, const std::string& node) const;
+  // 0..10 for each node: 10 for the one that Placer would take, at most 9 for the others.
+  [[nodiscard]] std::vector<int> Score(const PodAsk& ask, const std::vector<std::string>& nodes) const;
+
+  // The annotations' text.
+  struct Place {
+    std::string gpu, slice;
+    bool operator==(const Place&) const = default;
+  };
+  // The best GPU of that node. kConflict: the pod does not fit there (any more). A pod that is booked there
+  // keeps its place.
+  [[nodiscard]] Result<Place> Reserve(const PodAsk& ask, const std::string& node);
+  void Confirm(const std::string& uid);
+  void Doubt(const std::string& uid);
+  void GiveBack(const std::string& uid);
+  // The scheduler asks about a pod anew: what was reserved for it, and never confirmed, is not in its way.
+  void AskedAgain(const std::string& uid);
+
+  enum class State : uint8_t { kFixed, kReserved, kConfirmed, kDoubtful };
+  struct View {
+    std::string uid, pod, node;
+    Place place;
+    int milli = 0;
+    State state = State::kFixed;
+    bool placed = true;  // false: it runs there, but not beside the others by our rules
+  };
+  [[nodiscard]] std::vector<View> Bookings() const;
+  [[nodiscard]] const Cluster& cluster() const { return *cluster_; }
+
+ private:
+  struct Booking {
+    std::string pod, node, tenant;
+    PodAsk ask;
+    Job job;     // as asked, for what usually comes
+    Place want;  // an exact place, where one is known
+    State state = State::kFixed;
+    uint64_t since = 0;
+    std::optional<JobId> id;  // in cluster_
+  };
+
+  void Rebuild();
+  std::optional<int> NodeAt(const std::string& name) const;
+  std::optional<Job> JobOn(const PodAsk& ask, const Node& node, FilterVerdict& verdict) const;
+  std::optional<Spot> ExactSpot(const Job& job, int node, const Place& want) const;
+  bool Put(Booking& booking);
+  void Take(Booking& booking);
+  Place PlaceOf(const Booking& booking) const;
+  JobMix MixWith(const PodAsk& ask) const;
+  int TenantNumber(const std::string& name);
+
+  const Rules rules_;
+  std::vector<GpuModel> file_models_;
+  std::vector<KubeNode> file_nodes_;
+  std::map<std::string, KubeNode> nodes_;  // all
+  std::map<std::string, int> other_cpu_;   // by node: of pods without GPUs
+  std::map<std::string, int> tenants_;
+
+  std::map<std::string, Booking> bookings_;  // by uid; "file:N" of the cluster file's jobs
+  std::unique_ptr<Cluster> cluster_;
+  std::map<std::string, int> node_at_;
+  std::vector<std::array<int, 3>> givers_;  // by node: jobs by who gave them their GPUs
+  std::vector<JobId> free_ids_;
+  JobId next_id_ = 0;
+  uint64_t mark_ = 1;
+};
+
+[[nodiscard]] const char* ToString(Books::State state);
+
+}  // namespace spillway::scheduler

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// The books: what they give is what Placer would, nothing is given twice, and what the API server says holds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "kube.h"
+#include "scheduler/extender/books.h"
+
+namespace spillway::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::KubePod;
+
+ClusterFile FileOf(const std::string& yaml) {
+  auto file = ParseClusterFile(yaml, "c.yaml", true);
+  EXPECT_TRUE(file) << file.error().message;
+  return std::move(*file);
+}
+
+PodAsk Ask(const std::string& name, const std::string& resource, const std::string& amount,
+           nlohmann::json notes = nlohmann::json::object()) {
+  auto ask = ReadPodAsk(KubePod(name, resource, amount, std::move(notes)));
+  EXPECT_TRUE(ask) << ask.error().message;
+  return std::move(*ask);
+}
+
+BoundPod On(const PodAsk& ask, const std::string& node, const Books::Place& place) {
+  return {ask, node, place.gpu, place.slice, false};
+}
+
+const KubeNode kT4{"t", "T4", 2, 64000, ""}, kA100{"a", "A100-80", 2, 64000, ""};
+
+Books ThreeNodes(const std::string& isolation = "none") {
+  Books books(FileOf("cluster: {isolation: " + isolation + "}\n"));
+  books.Sync({kT4, kA100, {"bare", "GPU", 0, 64000, ""}}, {}, books.mark());
+  return books;
+}
+
+TEST(Books, RefuseWithAReasonAndSayWhetherItIsForGood) {
+  Books books = ThreeNodes();
+  const auto why = [&](const PodAsk& ask, const char* node) { return books.Judge(ask, node).why; };
+  const PodAsk part = Ask("p", kMilliResource, "600");
+  EXPECT_EQ(why(part, "t"), "");
+  EXPECT_EQ(why(part, "bare"), "Spillway knows of no GPUs there");
+  EXPECT_TRUE(books.Judge(part, "nowhere").for_good);
+  EXPECT_EQ(why(Ask("p", kMilliResource, "3000"), "t"), "it has 2 GPUs, asked for: 3");
+  EXPECT_EQ(why(Ask("p", kMilliResource, "500", {{kModelsAnnotation, "A10"}}), "t"),
+            "its GPUs are T4, asked for: A10");
+  EXPECT_THAT(why(Ask("p", "nvidia.com/mig-1g.10gb", "1"), "a"), HasSubstr("under isolation fraction only"));
+  ASSERT_TRUE(books.Reserve(Ask("q", kMilliResource, "600"), "t"));
+  ASSERT_TRUE(books.Reserve(Ask("r", kMilliResource, "700"), "t"));
+  EXPECT_EQ(why(part, "t"), "the most that a GPU has left is 400 milli, asked for: 600");
+  EXPECT_FALSE(books.Judge(part, "t").for_good);
+  EXPECT_EQ(why(Ask("p", kMilliResource, "1000"), "t"), "0 of its 2 GPUs are idle, asked for: 1");
+  EXPECT_THAT(why(Ask("p", "nvidia.com/gpu", "1"), "t"), HasSubstr("given out by Spillway"));
+  EXPECT_EQ(why(Ask("p", "", ""), "bare"), "") << "a pod without GPUs goes anywhere";
+}
+
+TEST(Books, GiveASliceOfTheProfileThatWasAskedFor) {
+  Books books = ThreeNodes("fraction");
+  const auto three = books.Reserve(Ask("p", "nvidia.com/mig-3g.40gb", "1"), "a");
+  ASSERT_TRUE(three) << three.error().message;
+  EXPECT_EQ(*three, (Books::Place{"0", "3g@4"}));
+  const auto four = books.Reserve(Ask("q", "nvidia.com/mig-4g.40gb", "1"), "a");
+  EXPECT_EQ(*four, (Books::Place{"0", "4g@0"})) << "beside it";
+  EXPECT_EQ(books.Reserve(Ask("r", "nvidia.com/mig-1g.20gb", "1"), "a")->slice.substr(0, 6), "1g+me@");
+  EXPECT_EQ(books.Judge(Ask("s", "nvidia.com/mig-1g.5gb", "1"), "a").why, "its A100-80 has no slice 1g.5gb");
+  EXPECT_EQ(books.Judge(Ask("s", "nvidia.com/mig-1g.5gb", "1"), "t").why, "its T4 has no slice 1g.5gb");
+  EXPECT_EQ(books.Reserve(Ask("u", "nvidia.com/mig-7g.80gb", "1"), "a").error().message,
+            "a: 0 of its 2 GPUs are idle, asked for: 1");
+  EXPECT_EQ(books.cluster().Check(), "");
+}
+
+TEST(Books, KeepTenantsApart) {
+  Books books = ThreeNodes("gpu");
+  for (const char* pod : {"p", "q"})
+    ASSERT_TRUE(books.Reserve(Ask(pod, kMilliResource, "600", {{kTenantAnnotation, "red"}}), "t"));
+  EXPECT_EQ(books.Judge(Ask("r", kMilliResource, "100", {{kTenantAnnotation, "blue"}}), "t").why,
+            "its room is on GPUs of another tenant");
+  EXPECT_EQ(books.Judge(Ask("r", kMilliResource, "100", {{kTenantAnnotation, "red"}}), "t").why, "");
+}
+
+TEST(Books, AReservationThatIsGivenBackIsFree) {
+  Books books = ThreeNodes();
+  const PodAsk ask = Ask("p", kMilliResource, "2000");
+  ASSERT_EQ(books.Reserve(ask, "t")->gpu, "0,1");
+  EXPECT_NE(books.Judge(Ask("q", kMilliResource, "100"), "t").why, "");
+  books.GiveBack(ask.uid);
+  EXPECT_EQ(books.Judge(Ask("q", kMilliResource, "100"), "t").why, "");
+  EXPECT_EQ(books.cluster().gpus_on(), 0);
+}
+
+TEST(Books, AreRebuiltFromAnnotationsToTheSamePlaces) {
+  Books before = ThreeNodes("fraction");
+  std::vector<BoundPod> pods;
+  const auto add = [&](const PodAsk& ask, const char* node) {
+    const auto place = before.Reserve(ask, node);
+    ASSERT_TRUE(place) << place.error().message;
+    before.Confirm(ask.uid);
+    pods.push_back(On(ask, node, *place));
+  };
+  add(Ask("p1", kMilliResource, "300"), "a");
+  add(Ask("p2", kMilliResource, "140"), "a");
+  add(Ask("p3", kMilliResource, "1000"), "a");
+  add(Ask("p4", kMilliResource, "1000"), "t");
+  Books after(FileOf("cluster: {isolation: fraction}\n"));
+  std::shuffle(pods.begin(), pods.end(), std::mt19937(7));
+  after.Sync({kT4, kA100}, pods, after.mark());
+  const auto left = before.Bookings(), right = after.Bookings();
+  ASSERT_EQ(left.size(), right.size());
+  for (size_t i = 0; i < left.size(); ++i) {
+    EXPECT_EQ(left[i].uid, right[i].uid);
+    EXPECT_EQ(left[i].place, right[i].place) << left[i].pod;
+    EXPECT_TRUE(right[i].placed);
+  }
+  EXPECT_EQ(after.cluster().Check(), "");
+}
+
+TEST(Books, ASyncFreesWhatIsGoneAndKeepsWhatIsUnderWay) {
+  Books books = ThreeNodes();
+  const PodAsk gone = Ask("gone", kMilliResource, "1000"), fresh = Ask("fresh", kMilliResource, "1000"),
+               doubtful = Ask("doubtful", kMilliResource, "1000"), way = Ask("way", kMilliResource, "1000");
+  ASSERT_TRUE(books.Reserve(gone, "t"));
+  books.Confirm(gone.uid);
+  const uint64_t listed = books.mark();
+  ASSERT_TRUE(books.Reserve(fresh, "t"));
+  books.Confirm(fresh.uid);
+  ASSERT_TRUE(books.Reserve(doubtful, "a"));
+  books.Doubt(doubtful.uid);
+  ASSERT_TRUE(books.Reserve(way, "a"));
+  books.Sync({kT4, kA100}, {}, listed);
+  std::set<std::string> left;
+  for (const auto& view : books.Bookings()) left.insert(view.pod);
+  EXPECT_EQ(left, (std::set<std::string>{"ml/fresh", "ml/doubtful", "ml/way"}))
+      << "the list is older than they";
+  books.Sync({kT4, kA100}, {}, books.mark());
+  left.clear();
+  for (const auto& view : books.Bookings()) left.insert(view.pod);
+  EXPECT_EQ(left, (std::set<std::string>{"ml/way"})) << "a bind that is under way decides itself";
+  EXPECT_EQ(books.cluster().gpus_on(), 1);
+}
+
+TEST(Books, CountWhatRunsAgainstTheRulesAndGoOn) {
+  Books books = ThreeNodes();
+  std::vector<BoundPod> pods = {On(Ask("p", kMilliResource, "700"), "t", {"0", ""}),
+                                On(Ask("q", kMilliResource, "700"), "t", {"0", ""}),
+                                On(Ask("r", kMilliResource, "700"), "t", {"9", "x@y"}),
+                                On(Ask("s", "nvidia.com/gpu", "1"), "a", {})};
+  pods.push_back(pods[0]);
+  pods.back().ask.uid = "finished";
+  pods.back().finished = true;
+  books.Sync({kT4, kA100}, pods, books.mark());
+  int unplaced = 0;
+  for (const auto& view : books.Bookings()) unplaced += view.placed ? 0 : 1;
+  EXPECT_EQ(unplaced, 2);
+  EXPECT_EQ(books.cluster().gpus_on(), 2);
+  EXPECT_THAT(books.Judge(Ask("u", kMilliResource, "100"), "a").why, HasSubstr("device plugin"));
+  books.Sync({}, {}, books.mark());
+  EXPECT_EQ(books.cluster().gpus(), 0) << "nodes go, too";
+}
+
+TEST(Books, AClusterFilesJobsStay) {
+  Books books(
+      FileOf("cluster:\n  nodes: [{name: f, model: T4, gpus: 2}]\n  jobs: [{name: j, node: f, gpu: 1, milli: "
+             "800}]\n"));
+  books.Sync({{"f", "A10", 8, 32000, ""}, kT4}, {}, books.mark());
+  EXPECT_EQ(books.cluster().gpus(), 4) << "the file's word on f goes before its labels";
+  EXPECT_EQ(books.Reserve(Ask("p", kMilliResource, "200"), "f")->gpu, "1");
+  EXPECT_EQ(books.Judge(Ask("q", kMilliResource, "2000"), "f").for_good, false);
+}
+
+TEST(Books, LearnNodesFromASchedulerThatSendsThemWhole) {
+  Books books(FileOf("cluster: {}\n"));
+  EXPECT_TRUE(books.Judge(Ask("p", kMilliResource, "100"), "t").for_good);
+  books.Learn(kT4);
+  EXPECT_EQ(books.Reserve(Ask("p", kMilliResource, "100"), "t")->gpu, "0");
+  KubeNode more = kT4;
+  more.gpus = 4;
+  books.Learn(more);
+  EXPECT_EQ(books.cluster().gpus(), 4);
+  EXPECT_EQ(books.cluster().gpus_on(), 1) << "its job stays";
+}
+
+// The property: of all nodes, 10 goes to the one that Placer takes, and the GPU there is Placer's.
+TEST(Books, WhatIsBookedIsWhatPlacerWouldDo) {
+  for (const char* isolation : {"none", "fraction", "gpu"}) {
+    std::mt19937 random(42);
+    const ClusterFile rules = FileOf(std::string("cluster: {isolation: ") + isolation + "}\n");
+    Books books(rules);
+    std::vector<KubeNode> nodes;
+    std::vector<Node> plain;
+    const std::vector<GpuModel> models = {ModelByName("A100-80"), ModelByName("T4")};
+    std::vector<std::string> names;
+    for (int i = 0; i < 12; ++i) {
+      const std::string name = fmt::format("n{:02}", i);
+      const int gpus = 1 + static_cast<int>(random() % 8);
+      nodes.push_back({name, models[static_cast<size_t>(i % 2)].name, gpus, 1'000'000, ""});
+      Node node;
+      node.name = name;
+      node.gpus = gpus;
+      node.model = i % 2;
+      node.cpu_milli = 1'000'000;
+      plain.push_back(node);
+      names.push_back(name);
+    }
+    books.Sync(nodes, {}, books.mark());
+    Cluster cluster(plain, models, rules.cluster.rules());
+    std::map<std::string, JobId> there;
+    std::map<std::string, int> tenants = {{"", 0}, {"red", 1}, {"blue", 2}};
+    int placed = 0;
+    for (int step = 0; step < 400; ++step) {
+      if (!there.empty() && random() % 3 == 0) {
+        const auto gone = std::next(there.begin(), static_cast<int>(random() % there.size()));
+        books.GiveBack(gone->first);
+        cluster.Remove(gone->second);
+        there.erase(gone);
+        continue;
+      }
+      const char* const milli[] = {"100", "230", "470", "500", "1000", "2000", "4000"};
+      const std::string tenant = random() % 2 == 0 ? "red" : "blue";
+      const PodAsk ask =
+          Ask(fmt::format("p{}", step), kMilliResource, milli[random() % 7], {{kTenantAnnotation, tenant}});
+      Job job = ask.job;
+      job.memory_mib = 0;
+      job.tenant = tenants[tenant];
+      std::vector<Job> usual;
+      for (const auto& [uid, id] : there) usual.push_back(cluster.JobOf(id));
+      usual.push_back(ask.job);
+      const JobMix mix(usual, static_cast<int>(models.size()));
+      const auto spot = Placer(cluster, mix).Decide(job);
+      for (const std::string& name : names) {
+        const int n = static_cast<int>(&name - names.data());
+        EXPECT_EQ(books.Judge(ask, name).why.empty(), cluster.FitsNode(job, n)) << name;
+      }
+      const std::vector<int> scores = books.Score(ask, names);
+      if (!spot) {
+        EXPECT_EQ(scores, std::vector<int>(names.size(), 0));
+        continue;
+      }
+      EXPECT_EQ(std::max_element(scores.begin(), scores.end()) - scores.begin(), spot->node) << step;
+      EXPECT_EQ(std::count(scores.begin(), scores.end(), kMostPriority), 1);
+      const auto place = books.Reserve(ask, names[static_cast<size_t>(spot->node)]);
+      ASSERT_TRUE(place) << place.error().message;
+      const auto id = static_cast<JobId>(step);
+      cluster.Place(id, job, *spot);
+      there[ask.uid] = id;
+      if (job.Fractional()) {
+        EXPECT_EQ(place->gpu, std::to_string(spot->gpu));
+        if (cluster.SpotOf(id).start >= 0) {
+          EXPECT_THAT(place->slice, ::testing::EndsWith(fmt::format("@{}", cluster.SpotOf(id).start)));
+        }
+      }
+      ++placed;
+      ASSERT_EQ(books.cluster().Check(), "");
+      ASSERT_EQ(books.cluster().gpus_on(), cluster.gpus_on());
+    }
+    EXPECT_GT(placed, 100);
+  }
+}
+
+}  // namespace
+}  // namespace spillway::scheduler

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extender at work between a scheduler and an API server that takes, refuses, contradicts, hangs and lies
+// low.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "api/listen.h"
+#include "extender/extender.h"
+#include "kube.h"
+
+namespace spillway::extender {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::KubeNodeOf;
+using testing::KubePod;
+
+// Nodes, pods and the binding subresource, as an API server has them.
+class FakeApiServer {
+ public:
+  enum class Binding { kTake, kForbid, kConflict, kHang, kTakeAndHang, kBreak };
+
+  FakeApiServer() {
+    const auto fd = api::ListenTcp("127.0.0.1:0");
+    EXPECT_TRUE(fd);
+    sockaddr_in address{};
+    socklen_t length = sizeof(address);
+    getsockname(*fd, reinterpret_cast<sockaddr*>(&address), &length);
+    url = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    http_ = *api::HttpServer::StartAsync(
+        *fd, [this](api::Request request, api::Responder respond) { Serve(request, std::move(respond)); },
+        {});
+  }
+
+  void Put(const json& pod) {
+    const std::lock_guard lock(mutex_);
+    pods_[pod["metadata"]["name"]] = pod;
+  }
+  void Delete(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    pods_.erase(name);
+  }
+  json Get(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    return pods_.at(name);
+  }
+  void AwaitLists(int more) {
+    std::unique_lock lock(mutex_);
+    const int wanted = lists_ + more;
+    ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(20), [&] { return lists_ >= wanted; }));
+  }
+
+  std::string url;
+  std::atomic<Binding> binding{Binding::kTake};
+  std::atomic<bool> pods_hang{false};  // GET of one pod
+  std::atomic<bool> lists_fail{false};
+
+ private:
+  void Serve(const api::Request& request, api::Responder respond) {
+    const auto answer = [&](int status, const json& body) {
+      respond([response = api::Response{.status = status, .body = body.dump()}] { return response; });
+    };
+    const std::lock_guard lock(mutex_);
+    if (request.path == "/api/v1/nodes") {
+      if (lists_fail) return answer(403, {{"kind", "Status"}, {"message", "nodes is forbidden"}});
+      // In pages, as large clusters are listed.
+      const bool second = request.query.contains("continue");
+      json page = {{"metadata", {{"continue", second ? "" : "more of it"}}},
+                   {"items", {KubeNodeOf(second ? "b" : "a", "Tesla-T4", 1, 15360)}}};
+      return answer(200, page);
+    }
+    if (request.path == "/api/v1/pods") {
+      EXPECT_THAT(request.query.at("fieldSelector"), HasSubstr("spec.nodeName!="));
+      json items = json::array();
+      for (const auto& [name, pod] : pods_)
+        if (pod["spec"].contains("nodeName")) items.push_back(pod);
+      ++lists_;
+      changed_.notify_all();
+      return answer(200, {{"metadata", json::object()}, {"items", items}});
+    }
+    constexpr std::string_view kPods = "/api/v1/namespaces/ml/pods/";
+    ASSERT_EQ(request.path.substr(0, kPods.size()), kPods);
+    const std::string rest = request.path.substr(kPods.size());
+    const std::string name = rest.substr(0, rest.find('/'));
+    const auto pod = pods_.find(name);
+    if (request.method == "GET") {
+      if (pods_hang) return;
+      if (pod == pods_.end()) return answer(404, {{"message", "no such pod"}});
+      return answer(200, pod->second);
+    }
+    switch (binding) {
+      case Binding::kForbid:
+        return answer(403, {{"kind", "Status"}, {"message", "pods/binding is forbidden"}});
+      case Binding::kConflict:
+        pod->second["spec"]["nodeName"] = "elsewhere";
+        return answer(409, {{"message", "pod is already assigned to node elsewhere"}});
+      case Binding::kBreak:
+        return answer(500, {{"message", "etcd is tired"}});
+      case Binding::kHang:
+        return;
+      case Binding::kTake:
+      case Binding::kTakeAndHang:
+        break;
+    }
+    const json body = json::parse(request.body);
+    EXPECT_EQ(body["kind"], "Binding");
+    EXPECT_EQ(body["metadata"]["uid"], pod->second["metadata"]["uid"]);
+    pod->second["spec"]["nodeName"] = body["target"]["name"];
+    pod->second["metadata"]["annotations"].update(body["metadata"].value("annotations", json::object()));
+    if (binding == Binding::kTake) answer(201, {{"status", "Success"}});
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, json> pods_;
+  int lists_ = 0;
+  std::unique_ptr<api::HttpServer> http_;
+};
+
+class ExtenderTest : public ::testing::Test {
+ protected:
+  void Start(uint32_t timeout_ms = 5000) {
+    model::ExtenderConfig config;
+    config.listen = "127.0.0.1:0";
+    config.api_server = server_.url;
+    config.resync_ms = 3'600'000;  // only where a test asks for it
+    config.timeout_ms = timeout_ms;
+    auto started = Extender::Start(config);
+    ASSERT_TRUE(started) << started.error().message;
+    extender_ = std::move(*started);
+    model::ExtenderConfig self;
+    self.api_server = "http://127.0.0.1:" + std::to_string(extender_->port());
+    self.timeout_ms = 30'000;
+    client_.emplace(self);
+    // The first look at the API server.
+    while (client_->Get("/healthz")->status != 200) std::this_thread::yield();
+  }
+  json Post(const std::string& verb, const json& body) {
+    const auto reply = client_->Post("/" + verb, body.dump());
+    EXPECT_TRUE(reply) << reply.error().message;
+    EXPECT_EQ(reply->status, 200) << reply->body;
+    return json::parse(reply->body);
+  }
+  json Filter(const json& pod) {
+    server_.Put(pod);
+    return Post("filter", {{"Pod", pod}, {"Nodes", nullptr}, {"NodeNames", {"a", "b"}}});
+  }
+  std::string Bind(const json& pod, const std::string& node) {
+    return Post("bind", {{"PodName", pod["metadata"]["name"]},
+                         {"PodNamespace", "ml"},
+                         {"PodUID", pod["metadata"]["uid"]},
+                         {"Node", node}})["Error"];
+  }
+  json Bookings() { return json::parse(client_->Get("/bookings")->body); }
+  double Metric(const std::string& name) {
+    const std::string text = extender_->MetricsText();
+    const size_t at = text.find("\nspillway_extender_" + name + " ");
+    EXPECT_NE(at, std::string::npos) << name << " in " << text;
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + 20 + name.size()));
+  }
+
+  FakeApiServer server_;
+  std::unique_ptr<Extender> extender_;
+  std::optional<KubeClient> client_;
+};
+
+TEST_F(ExtenderTest, FiltersRatesAndBindsWithTheGpuAsAnnotation) {
+  Start();
+  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  EXPECT_EQ(Filter(pod)["NodeNames"], json({"a", "b"}));
+  const json rated = Post("prioritize", {{"Pod", pod}, {"NodeNames", {"a", "b"}}});
+  EXPECT_EQ(rated[0], (json{{"Host", "a"}, {"Score", 10}}));
+  EXPECT_EQ(Bind(pod, "a"), "");
+  EXPECT_EQ(server_.Get("p")["spec"]["nodeName"], "a");
+  EXPECT_EQ(server_.Get("p")["metadata"]["annotations"]["spillway.io/gpu"], "0");
+  const json next = Filter(KubePod("q", "spillway.io/gpu-milli", "600"));
+  EXPECT_EQ(next["NodeNames"], json({"b"}));
+  EXPECT_EQ(next["FailedNodes"]["a"], "the most that a GPU has left is 400 milli, asked for: 600");
+  EXPECT_EQ(Metric("bookings{state=\"confirmed\"}"), 1);
+}
+
+TEST_F(ExtenderTest, ARefusedBindGivesTheGpuBack) {
+  Start();
+  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  for (const auto binding : {FakeApiServer::Binding::kForbid, FakeApiServer::Binding::kBreak}) {
+    Filter(pod);
+    server_.binding = binding;
+    EXPECT_THAT(Bind(pod, "a"), HasSubstr("spillway: bind ml/p to a: "));
+    EXPECT_EQ(Bookings(), json::array());
+  }
+  server_.binding = FakeApiServer::Binding::kConflict;
+  EXPECT_THAT(Bind(pod, "a"), HasSubstr("already assigned"));
+  EXPECT_EQ(Bookings(), json::array());
+  EXPECT_EQ(Metric("given_back_total"), 3);
+}
+
+TEST_F(ExtenderTest, ABindThatWasDoneThoughItsAnswerWasLostIsDone) {
+  Start(200);
+  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  Filter(pod);
+  server_.binding = FakeApiServer::Binding::kTakeAndHang;
+  EXPECT_EQ(Bind(pod, "b"), "");
+  EXPECT_EQ(Bookings()[0]["state"], "confirmed");
+}
+
+TEST_F(ExtenderTest, ABindOfWhichNobodyKnowsKeepsItsGpuUntilTheNextLook) {
+  Start(200);
+  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  Filter(pod);
+  server_.binding = FakeApiServer::Binding::kHang;
+  server_.pods_hang = true;
+  EXPECT_THAT(Bind(pod, "a"), HasSubstr("bind ml/p to a"));
+  EXPECT_EQ(Bookings()[0]["state"], "doubtful");
+  // The scheduler asks for another pod that needs the room: refusing it needs a fresh look, which finds out.
+  server_.pods_hang = false;
+  const json whole = KubePod("q", "spillway.io/gpu-milli", "1000");
+  for (json left = Bookings(); !left.empty(); left = Bookings()) Filter(whole);
+  EXPECT_EQ(Filter(whole)["NodeNames"], json({"a", "b"}));
+}
+
+TEST_F(ExtenderTest, NoRefusalIsGivenOnOldNews) {
+  Start();
+  json pod = KubePod("p", "spillway.io/gpu-milli", "1000");
+  for (const char* node : {"a", "b"}) {
+    pod["metadata"]["name"] = node;
+    pod["metadata"]["uid"] = node;
+    Filter(pod);
+    ASSERT_EQ(Bind(pod, node), "");
+  }
+  server_.Delete("b");
+  const json next = KubePod("q", "spillway.io/gpu-milli", "1000");
+  json reply;
+  do reply = Filter(next);
+  while (reply["NodeNames"].empty());  // a look is not repeated at once
+  EXPECT_EQ(reply["NodeNames"], json({"b"}));
+}
+
+TEST_F(ExtenderTest, IsRebuiltFromTheApiServerWhenItStartsAgain) {
+  Start();
+  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  Filter(pod);
+  ASSERT_EQ(Bind(pod, "a"), "");
+  const json before = Bookings();
+  extender_.reset();
+  Start();
+  EXPECT_EQ(Bookings(), before);
+  // And bind, which is told names only, asks for a pod that it has not heard of.
+  const json other = KubePod("o", "spillway.io/gpu-milli", "300");
+  server_.Put(other);
+  EXPECT_EQ(Bind(other, "a"), "");
+  EXPECT_EQ(server_.Get("o")["metadata"]["annotations"]["spillway.io/gpu"], "0");
+}
+
+TEST_F(ExtenderTest, APodWithoutGpusIsBoundAsItIs) {
+  Start();
+  const json pod = KubePod("p", "", "");
+  EXPECT_EQ(Filter(pod)["NodeNames"], json({"a", "b"}));
+  EXPECT_EQ(Bind(pod, "b"), "");
+  EXPECT_EQ(Bookings(), json::array());
+}
+
+TEST_F(ExtenderTest, AnswersNothingAboutGpusBeforeItIsInStep) {
+  server_.lists_fail = true;
+  model::ExtenderConfig config;
+  config.listen = "127.0.0.1:0";
+  config.api_server = server_.url;
+  auto started = Extender::Start(config);
+  ASSERT_TRUE(started);
+  extender_ = std::move(*started);
+  model::ExtenderConfig self;
+  self.api_server = "http://127.0.0.1:" + std::to_string(extender_->port());
+  client_.emplace(self);
+  const json reply = Filter(KubePod("p", "spillway.io/gpu-milli", "600"));
+  EXPECT_THAT(reply["Error"].get<std::string>(), HasSubstr("not in step with the API server"));
+  EXPECT_EQ(client_->Get("/healthz")->status, 503);
+}
+
+TEST_F(ExtenderTest, RudeRequestsAreAnsweredInWords) {
+  Start();
+  for (const char* body : {"", "{", "[]", "null", "{\"Pod\":{}}"}) {
+    for (const char* verb : {"/filter", "/bind"}) {
+      const auto reply = client_->Post(verb, body);
+      ASSERT_TRUE(reply);
+      EXPECT_EQ(reply->status, 200);
+      EXPECT_THAT(json::parse(reply->body)["Error"].get<std::string>(), HasSubstr("expected")) << body;
+    }
+    EXPECT_EQ(client_->Post("/prioritize", body)->status, 400) << "it has no field for an error";
+  }
+  EXPECT_EQ(client_->Get("/filter")->status, 405);
+  EXPECT_EQ(client_->Get("/nothing")->status, 404);
+  EXPECT_EQ(client_->Post("/filter", std::string(17 << 20, ' '))->status, 413);
+  EXPECT_THAT(extender_->MetricsText(), HasSubstr("requests_total{verb=\"filter\",result=\"failed\"} 5"));
+}
+
+TEST(ExtenderStart, RefusesABadClusterFileAndATakenAddress) {
+  model::ExtenderConfig config;
+  config.listen = "127.0.0.1:0";
+  config.cluster = "/nowhere/c.yaml";
+  EXPECT_EQ(Extender::Start(config).error().code, ErrorCode::kBadInput);
+  config.cluster.clear();
+  auto first = Extender::Start(config);
+  ASSERT_TRUE(first);
+  config.listen = "127.0.0.1:" + std::to_string((*first)->port());
+  EXPECT_THAT(Extender::Start(config).error().message, HasSubstr("listen on"));
+}
+
+}  // namespace
+}  // namespace spillway::extender
