@@ -23,9 +23,11 @@ endfunction()
 
 # spillway_fastest(TARGET): where nanoseconds are counted, whatever the build's own level; a debug build's stays.
 function(spillway_fastest target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O3>)
-  # A precompiled header is of another level: GCC 12 crashes in some files that mix the two.
-  set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
+  if(CMAKE_BUILD_TYPE MATCHES "^Rel")
+    target_compile_options(${target} PRIVATE -O3)
+    # A precompiled header is of another level: GCC 12 crashes in some files that mix the two.
+    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
+  endif()
 endfunction()
 
 # spillway_check_pointers(TARGET): with the sanitizer's checks of every pointer's use.

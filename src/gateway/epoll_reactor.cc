@@ -129,11 +129,10 @@ Result<std::unique_ptr<Reactor>> MakeEpollReactor() {
 }
 
 Result<std::unique_ptr<Reactor>> MakeReactor(Io io) {
-  if (io != Io::kEpoll) {
+  if (io == Io::kUring) {
     auto uring = MakeUringReactor();
     if (uring) return uring;
-    spdlog::log(io == Io::kUring ? spdlog::level::warn : spdlog::level::info,
-                "{}; clients are served by epoll", uring.error().message);
+    spdlog::warn("{}; clients are served by epoll", uring.error().message);
   }
   return MakeEpollReactor();
 }

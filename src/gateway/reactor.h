@@ -70,8 +70,8 @@ enum class Io { kAuto, kUring, kEpoll };
 // kUnavailable where the kernel refuses it (too old, switched off, a container's filter), or this build has
 // it not.
 [[nodiscard]] Result<std::unique_ptr<Reactor>> MakeUringReactor();
-// kAuto is io_uring, which measured better (docs/gateway.md). Where the kernel refuses it: epoll, and a line
-// in the log.
+// kAuto is epoll (docs/gateway.md says why). kUring, where the kernel refuses it: epoll, and a line in the
+// log.
 [[nodiscard]] Result<std::unique_ptr<Reactor>> MakeReactor(Io io);
 
 }  // namespace spillway::gateway

@@ -54,7 +54,8 @@ class GatewayBed {
   }
 
   // Of configurations to come.
-  static inline Io io = Io::kAuto;
+  static inline Io io = GatewayConfig().io;
+  static inline Duration spin = GatewayConfig().spin;
 
   static GatewayConfig Config() {
     GatewayConfig config;
@@ -62,6 +63,7 @@ class GatewayBed {
     config.tokens = {"", "bobs-token"};
     config.most_request = 1 << 20;
     config.io = io;
+    config.spin = spin;
     return config;
   }
 

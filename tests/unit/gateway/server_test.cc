@@ -42,17 +42,31 @@ ModelCard ProgramModel() {
   return card;
 }
 
-class ServerOver : public testing::TestWithParam<Io> {
+struct Way {
+  Io io;
+  Duration spin;
+};
+
+class ServerOver : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
-    GatewayBed::io = GetParam();
-    if (GetParam() != Io::kUring) return;
+    GatewayBed::io = GetParam().io;
+    GatewayBed::spin = GetParam().spin;
+    if (GetParam().io != Io::kUring) return;
     if (const auto uring = MakeUringReactor(); !uring) GTEST_SKIP() << uring.error().message;
   }
-  void TearDown() override { GatewayBed::io = Io::kAuto; }
+  void TearDown() override {
+    GatewayBed::io = GatewayConfig().io;
+    GatewayBed::spin = GatewayConfig().spin;
+  }
 };
-INSTANTIATE_TEST_SUITE_P(Io, ServerOver, testing::Values(Io::kEpoll, Io::kUring),
-                         [](const auto& io) { return io.param == Io::kUring ? "uring" : "epoll"; });
+INSTANTIATE_TEST_SUITE_P(Ways, ServerOver,
+                         testing::Values(Way{Io::kEpoll, 200us}, Way{Io::kUring, 200us},
+                                         Way{Io::kUring, 0us}),
+                         [](const auto& way) {
+                           return std::string(way.param.io == Io::kUring ? "uring" : "epoll") +
+                                  (way.param.spin == 0us ? "_asleep" : "");
+                         });
 
 struct Served {
   GatewayBed bed;
@@ -131,7 +145,7 @@ TEST_P(ServerOver, ManyAtOnceThroughAWindowAreAllAnswered) {
 
 TEST_P(ServerOver, TheIoThatWasAskedForServes) {
   const GatewayBed bed;
-  EXPECT_STREQ(bed.server->io(), GetParam() == Io::kUring ? "io_uring" : "epoll");
+  EXPECT_STREQ(bed.server->io(), GetParam().io == Io::kUring ? "io_uring" : "epoll");
 }
 
 // As in containers, whose filter refuses io_uring. The filter is this one thread's.
@@ -470,7 +484,7 @@ TEST_P(ServerOver, AnExecutorThatLiesIsRefusedWithTheReason) {
   EXPECT_THAT(joined.error().message, HasSubstr("do not fit into a cell"));
 }
 
-TEST(Server, AnExecutorWhoseNameIsTakenEndsWithTheReason) {
+TEST_P(ServerOver, AnExecutorWhoseNameIsTakenEndsWithTheReason) {
   Served served;
   ExecutorOptions options = served.bed.Executor("host");
   options.retry = options.refused = std::chrono::milliseconds(1);
@@ -481,7 +495,7 @@ TEST(Server, AnExecutorWhoseNameIsTakenEndsWithTheReason) {
   close(stop);
 }
 
-TEST(Server, AnExecutorAtAnythingElsesSocketSaysSo) {
+TEST_P(ServerOver, AnExecutorAtAnythingElsesSocketSaysSo) {
   Served served;
   const std::string path = (served.bed.folder / "other").string();
   const auto other = api::ListenUnix(path, SOCK_SEQPACKET);
