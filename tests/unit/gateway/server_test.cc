@@ -47,6 +47,19 @@ struct Way {
   Duration spin;
 };
 
+// The end of a ring of io_uring, such as the gateway's of the test before, interrupts the thread that made
+// it.
+ssize_t ReceiveWhole(int socket, void* into, size_t bytes) {
+  size_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = recv(socket, static_cast<char*>(into) + done, bytes - done, MSG_WAITALL);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return static_cast<ssize_t>(done);
+}
+
 class ServerOver : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
@@ -200,11 +213,10 @@ TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreAllAnsweredInOrde
   std::vector<int> results(201, 0), descriptions(201, 0);
   for (int i = 0; i < 400; i++) {
     FrameHeader header;
-    ASSERT_EQ(recv(client->socket(), &header, sizeof(header), MSG_WAITALL), ssize_t{sizeof(header)});
+    ASSERT_EQ(ReceiveWhole(client->socket(), &header, sizeof(header)), ssize_t{sizeof(header)});
     ASSERT_EQ(header.magic, kFrameMagic);
     std::string body(header.meta_bytes + header.data_bytes, '\0');
-    ASSERT_EQ(recv(client->socket(), body.data(), body.size(), MSG_WAITALL),
-              static_cast<ssize_t>(body.size()));
+    ASSERT_EQ(ReceiveWhole(client->socket(), body.data(), body.size()), static_cast<ssize_t>(body.size()));
     if (header.type == static_cast<uint8_t>(FrameType::kModel)) {
       descriptions[header.id - 1000]++;
       continue;
@@ -240,10 +252,9 @@ TEST_P(ServerOver, AClientThatReadsNothingIsNotReadFromAndGetsAllInTheEnd) {
   served.bed.Until([](Server& server) { return server.broker().counts().answers[0][0] > 50; });
   for (uint64_t i = 0; i < kRequests; i++) {
     FrameHeader answer;
-    ASSERT_EQ(recv(client->socket(), &answer, sizeof(answer), MSG_WAITALL), ssize_t{sizeof(answer)});
+    ASSERT_EQ(ReceiveWhole(client->socket(), &answer, sizeof(answer)), ssize_t{sizeof(answer)});
     std::string body(answer.meta_bytes + answer.data_bytes, '\0');
-    ASSERT_EQ(recv(client->socket(), body.data(), body.size(), MSG_WAITALL),
-              static_cast<ssize_t>(body.size()));
+    ASSERT_EQ(ReceiveWhole(client->socket(), body.data(), body.size()), static_cast<ssize_t>(body.size()));
     ASSERT_EQ(answer.type, static_cast<uint8_t>(FrameType::kResult)) << body;
   }
   sent.get();
@@ -273,7 +284,7 @@ TEST_P(ServerOver, ManyClientsThatComeAskTogetherAndLeaveAreAllAnswered) {
     for (size_t i = 0; i < clients.size(); i++) {
       if (i % 10 == 9) continue;
       std::string answer(sizeof(FrameHeader) + sizeof(ResultMeta) + 64, '\0');
-      ASSERT_EQ(recv(clients[i].socket(), answer.data(), answer.size(), MSG_WAITALL),
+      ASSERT_EQ(ReceiveWhole(clients[i].socket(), answer.data(), answer.size()),
                 static_cast<ssize_t>(answer.size()));
       std::memcpy(&header, answer.data(), sizeof(header));
       EXPECT_EQ(header.id, i);
@@ -333,8 +344,8 @@ std::string Raw(const GatewayBed& bed, const std::string& bytes) {
   shutdown(socket.get(), SHUT_WR);
   std::string got;
   char buffer[4096];
-  for (ssize_t n; (n = recv(socket.get(), buffer, sizeof(buffer), 0)) > 0;)
-    got.append(buffer, static_cast<size_t>(n));
+  for (ssize_t n; (n = recv(socket.get(), buffer, sizeof(buffer), 0)) > 0 || (n < 0 && errno == EINTR);)
+    got.append(buffer, static_cast<size_t>(std::max<ssize_t>(n, 0)));
   return got;
 }
 
