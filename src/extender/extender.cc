@@ -237,8 +237,10 @@ Result<scheduler::PodAsk> Extender::AskOf(const scheduler::BindingArgs& args) {
   return ask;
 }
 
-// What became of a binding whose answer says it did not, or that had none.
-Extender::Fate Extender::FateOf(const scheduler::BindingArgs& args, const Books::Place& place) {
+// What became of a binding whose answer says it did not, or that had none; `refused`: the answer was a word
+// of the API server that it will not be done later either.
+Extender::Fate Extender::FateOf(const scheduler::BindingArgs& args, const Books::Place& place, bool refused,
+                                std::optional<scheduler::BoundPod>& elsewhere) {
   const auto reply = kube_.Get(fmt::format("/api/v1/namespaces/{}/pods/{}", api::Client::Encode(args.space),
                                            api::Client::Encode(args.pod)));
   if (!reply) return Fate::kUnknown;
@@ -247,9 +249,12 @@ Extender::Fate Extender::FateOf(const scheduler::BindingArgs& args, const Books:
   const auto pod = scheduler::ParseKubeJson(reply->body);
   const auto bound = pod ? scheduler::ReadBoundPod(*pod) : tl::make_unexpected(pod.error());
   if (!bound) return Fate::kUnknown;
-  const bool ours = bound->ask.uid == args.uid && bound->node == args.node && bound->gpu == place.gpu &&
-                    bound->slice == place.slice;
-  return ours ? Fate::kBound : Fate::kNotBound;
+  if (bound->ask.uid != args.uid) return Fate::kNotBound;
+  // On no node yet: a request that was not answered may still be on its way.
+  if (bound->node.empty()) return refused ? Fate::kNotBound : Fate::kUnknown;
+  if (bound->node == args.node && bound->gpu == place.gpu && bound->slice == place.slice) return Fate::kBound;
+  elsewhere = *bound;
+  return Fate::kNotBound;
 }
 
 Response Extender::Bind(const std::string& body, bool& failed) {
@@ -261,10 +266,21 @@ Response Extender::Bind(const std::string& body, bool& failed) {
   if (!ask) return Failed(failed, ask.error().message);
   if (ask->giver != scheduler::Giver::kNobody)
     if (const auto ready = InStep(); !ready) return Failed(failed, ready.error().message);
-  Result<Books::Place> place = Books::Place{};
+  // However this ends, the reservation does not stay as one that is under way.
+  struct Doubtful {
+    ~Doubtful() {
+      const std::lock_guard lock(self.books_mutex_);
+      self.books_.Doubt(uid, ticket);  // nothing, where it was decided below
+    }
+    Extender& self;
+    const std::string& uid;
+    uint64_t ticket = 0;
+  } otherwise{*this, args->uid};
+  Result<Books::Reservation> place = Books::Reservation{};
   {
     const std::lock_guard lock(books_mutex_);
     place = books_.Reserve(*ask, args->node);
+    if (place) otherwise.ticket = place->ticket;
   }
   if (!place) return Failed(failed, place.error().message);
   std::vector<std::pair<std::string, std::string>> notes;
@@ -273,26 +289,26 @@ Response Extender::Bind(const std::string& body, bool& failed) {
 
   std::string why;
   Fate fate = Fate::kBound;
+  std::optional<scheduler::BoundPod> elsewhere;
   const auto reply = kube_.Post(fmt::format("/api/v1/namespaces/{}/pods/{}/binding",
                                             api::Client::Encode(args->space), api::Client::Encode(args->pod)),
                                 scheduler::BindingBody(*args, notes));
   if (!reply || reply->status < 200 || reply->status > 299) {
     why = reply ? KubeClient::Explain(*reply) : reply.error().message;
     // 409: somebody bound it, perhaps we, in an attempt whose answer was lost. No answer, or trouble inside
-    // the API server: it may have done it all the same. Any other answer is a refusal.
-    const bool ask_again = !reply || reply->status == 409 || reply->status >= 500;
-    fate = ask_again ? FateOf(*args, *place) : Fate::kNotBound;
+    // the API server: it may have done it all the same, or yet do it. Any other answer is a refusal.
+    const bool conflict = reply && reply->status == 409;
+    const bool ask_again = !reply || conflict || reply->status >= 500;
+    fate = ask_again ? FateOf(*args, *place, conflict, elsewhere) : Fate::kNotBound;
   }
   const std::lock_guard lock(books_mutex_);
   if (fate == Fate::kBound) {
-    books_.Confirm(args->uid);
+    books_.Confirm(args->uid, place->ticket);
     return Json(scheduler::ErrorReply(""));
   }
   if (fate == Fate::kNotBound) {
-    books_.GiveBack(args->uid);
-    ++given_back_;
-  } else {
-    books_.Doubt(args->uid);
+    if (books_.GiveBack(args->uid, place->ticket)) ++given_back_;
+    if (elsewhere) books_.Adopt(*elsewhere);
   }
   spdlog::warn("extender: bind {}/{} to {}: {}", args->space, args->pod, args->node, why);
   return Failed(failed, fmt::format("bind {}/{} to {}: {}", args->space, args->pod, args->node, why));

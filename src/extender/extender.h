@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -69,7 +70,9 @@ class Extender {
   Result<void> InStep();
   Result<scheduler::PodAsk> AskOf(const scheduler::BindingArgs& args);
   enum class Fate { kBound, kNotBound, kUnknown };
-  Fate FateOf(const scheduler::BindingArgs& args, const scheduler::Books::Place& place);
+  // `elsewhere`: where kNotBound means that it is bound, but not as we would have it.
+  Fate FateOf(const scheduler::BindingArgs& args, const scheduler::Books::Place& place, bool refused,
+              std::optional<scheduler::BoundPod>& elsewhere);
   void Remember(const scheduler::PodAsk& ask);
 
   const model::ExtenderConfig config_;

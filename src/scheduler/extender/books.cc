@@ -99,14 +99,7 @@ void Books::Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>
       other_cpu_[pod.node] += pod.ask.job.cpu_milli;
       continue;
     }
-    Booking booking;
-    booking.pod = pod.ask.space + "/" + pod.ask.name;
-    booking.node = pod.node;
-    booking.tenant = pod.ask.tenant;
-    booking.ask = pod.ask;
-    booking.job = pod.ask.job;
-    booking.want = {pod.gpu, pod.slice};
-    booking.state = State::kConfirmed;
+    Booking booking = BookingOf(pod);
     // What we gave it is what it has, should somebody have removed the annotation.
     if (const auto own = bookings_.find(pod.ask.uid);
         own != bookings_.end() && own->second.node == pod.node && pod.gpu.empty())
@@ -122,6 +115,18 @@ void Books::Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>
   }
   bookings_ = std::move(listed);
   Rebuild();
+}
+
+Books::Booking Books::BookingOf(const BoundPod& pod) const {
+  Booking booking;
+  booking.pod = pod.ask.space + "/" + pod.ask.name;
+  booking.node = pod.node;
+  booking.tenant = pod.ask.tenant;
+  booking.ask = pod.ask;
+  booking.job = pod.ask.job;
+  booking.want = {pod.gpu, pod.slice};
+  booking.state = State::kConfirmed;
+  return booking;
 }
 
 void Books::Learn(const KubeNode& node) {
@@ -367,17 +372,25 @@ Books::Place Books::PlaceOf(const Booking& booking) const {
   return place;
 }
 
-Result<Books::Place> Books::Reserve(const PodAsk& ask, const std::string& name) {
-  if (ask.giver == Giver::kNobody) return Place{};
+Result<Books::Reservation> Books::Reserve(const PodAsk& ask, const std::string& name) {
+  if (ask.giver == Giver::kNobody) return Reservation{};
   if (const auto at = bookings_.find(ask.uid); at != bookings_.end()) {
     Booking& own = at->second;
-    if (own.node == name && own.id) {
-      if (own.state == State::kDoubtful) own.state = State::kReserved;
-      return PlaceOf(own);
-    }
-    if (own.state == State::kConfirmed)
+    // How the other call ends is not known yet: whatever this one did would undo the other's.
+    if (own.state == State::kReserved)
+      return Fail(ErrorCode::kConflict, fmt::format("{} is being bound to {}", own.pod, own.node));
+    const bool there = own.node == name && own.id;
+    if (own.state != State::kDoubtful) {
+      if (there) return Reservation{PlaceOf(own)};
       return Fail(ErrorCode::kConflict, fmt::format("{} is on {} already", own.pod, own.node));
-    GiveBack(ask.uid);
+    }
+    if (there) {
+      own.state = State::kReserved;
+      own.since = ++mark_;
+      return Reservation{PlaceOf(own), own.since};
+    }
+    Take(own);
+    bookings_.erase(at);
   }
   TenantNumber(ask.tenant);
   if (const FilterVerdict verdict = Judge(ask, name); !verdict.why.empty())
@@ -401,33 +414,53 @@ Result<Books::Place> Books::Reserve(const PodAsk& ask, const std::string& name) 
   cluster_->Place(*booking.id, job, rating->spot);
   ++givers_[static_cast<size_t>(n)][static_cast<size_t>(ask.giver)];
   booking.want = PlaceOf(booking);
-  return (bookings_[ask.uid] = std::move(booking)).want;
+  const Booking& kept = bookings_[ask.uid] = std::move(booking);
+  return Reservation{kept.want, kept.since};
 }
 
-void Books::Confirm(const std::string& uid) {
+Books::Booking* Books::Held(const std::string& uid, uint64_t ticket) {
   const auto at = bookings_.find(uid);
-  if (at == bookings_.end()) return;
-  at->second.state = State::kConfirmed;
+  const bool held =
+      at != bookings_.end() && at->second.state == State::kReserved && at->second.since == ticket;
+  return held ? &at->second : nullptr;
+}
+
+void Books::Confirm(const std::string& uid, uint64_t ticket) {
+  Booking* const booking = Held(uid, ticket);
+  if (booking == nullptr) return;
+  booking->state = State::kConfirmed;
+  booking->since = ++mark_;
+}
+
+void Books::Doubt(const std::string& uid, uint64_t ticket) {
+  Booking* const booking = Held(uid, ticket);
+  if (booking == nullptr) return;
+  booking->state = State::kDoubtful;
+  booking->since = ++mark_;
+}
+
+bool Books::GiveBack(const std::string& uid, uint64_t ticket) {
+  Booking* const booking = Held(uid, ticket);
+  if (booking == nullptr) return false;
+  Take(*booking);
+  bookings_.erase(uid);
+  return true;
+}
+
+void Books::Adopt(const BoundPod& pod) {
+  if (pod.finished || pod.node.empty() || pod.ask.giver == Giver::kNobody) return;
+  const auto [at, fresh] = bookings_.try_emplace(pod.ask.uid);
+  if (!fresh) return;
+  at->second = BookingOf(pod);
   at->second.since = ++mark_;
-}
-
-void Books::Doubt(const std::string& uid) {
-  const auto at = bookings_.find(uid);
-  if (at == bookings_.end() || at->second.state != State::kReserved) return;
-  at->second.state = State::kDoubtful;
-  at->second.since = ++mark_;
-}
-
-void Books::GiveBack(const std::string& uid) {
-  const auto at = bookings_.find(uid);
-  if (at == bookings_.end() || at->second.state == State::kFixed) return;
-  Take(at->second);
-  bookings_.erase(at);
+  Put(at->second);
 }
 
 void Books::AskedAgain(const std::string& uid) {
   const auto at = bookings_.find(uid);
-  if (at != bookings_.end() && at->second.state == State::kDoubtful) GiveBack(uid);
+  if (at == bookings_.end() || at->second.state != State::kDoubtful) return;
+  Take(at->second);
+  bookings_.erase(at);
 }
 
 std::vector<Books::View> Books::Bookings() const {

@@ -43,12 +43,20 @@ class Books {
     std::string gpu, slice;
     bool operator==(const Place&) const = default;
   };
-  // The best GPU of that node. kConflict: the pod does not fit there (any more). A pod that is booked there
-  // keeps its place.
-  [[nodiscard]] Result<Place> Reserve(const PodAsk& ask, const std::string& node);
-  void Confirm(const std::string& uid);
-  void Doubt(const std::string& uid);
-  void GiveBack(const std::string& uid);
+  // `ticket` is for the three below, which do nothing with one that is past; 0: nothing was reserved, as the
+  // pod asks for no GPU or has that place for certain.
+  struct Reservation : Place {
+    uint64_t ticket = 0;
+  };
+  // The best GPU of that node. kConflict: the pod does not fit there (any more), or is being bound by another
+  // call. A pod that is booked there keeps its place.
+  [[nodiscard]] Result<Reservation> Reserve(const PodAsk& ask, const std::string& node);
+  void Confirm(const std::string& uid, uint64_t ticket);
+  void Doubt(const std::string& uid, uint64_t ticket);
+  // True: it was reserved until now.
+  bool GiveBack(const std::string& uid, uint64_t ticket);
+  // The API server says that this pod, of which nothing is booked, is on that node.
+  void Adopt(const BoundPod& pod);
   // The scheduler asks about a pod anew: what was reserved for it, and never confirmed, is not in its way.
   void AskedAgain(const std::string& uid);
 
@@ -70,7 +78,7 @@ class Books {
     Job job;     // as asked, for what usually comes
     Place want;  // an exact place, where one is known
     State state = State::kFixed;
-    uint64_t since = 0;
+    uint64_t since = 0;       // when its state came about; of a reserved one, its ticket
     std::optional<JobId> id;  // in cluster_
   };
 
@@ -80,6 +88,8 @@ class Books {
   std::optional<Spot> ExactSpot(const Job& job, int node, const Place& want) const;
   bool Put(Booking& booking);
   void Take(Booking& booking);
+  Booking BookingOf(const BoundPod& pod) const;
+  Booking* Held(const std::string& uid, uint64_t ticket);
   Place PlaceOf(const Booking& booking) const;
   JobMix MixWith(const PodAsk& ask) const;
   int TenantNumber(const std::string& name);

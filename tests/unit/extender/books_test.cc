@@ -86,11 +86,34 @@ TEST(Books, KeepTenantsApart) {
 TEST(Books, AReservationThatIsGivenBackIsFree) {
   Books books = ThreeNodes();
   const PodAsk ask = Ask("p", kMilliResource, "2000");
-  ASSERT_EQ(books.Reserve(ask, "t")->gpu, "0,1");
+  const auto place = books.Reserve(ask, "t");
+  ASSERT_EQ(place->gpu, "0,1");
   EXPECT_NE(books.Judge(Ask("q", kMilliResource, "100"), "t").why, "");
-  books.GiveBack(ask.uid);
+  EXPECT_TRUE(books.GiveBack(ask.uid, place->ticket));
+  EXPECT_FALSE(books.GiveBack(ask.uid, place->ticket));
   EXPECT_EQ(books.Judge(Ask("q", kMilliResource, "100"), "t").why, "");
   EXPECT_EQ(books.cluster().gpus_on(), 0);
+}
+
+TEST(Books, OnlyTheCallThatReservedDecides) {
+  Books books = ThreeNodes();
+  const PodAsk ask = Ask("p", kMilliResource, "600");
+  const auto first = books.Reserve(ask, "t");
+  ASSERT_TRUE(first);
+  for (const char* node : {"t", "a"})
+    EXPECT_EQ(books.Reserve(ask, node).error().message, "ml/p is being bound to t") << node;
+  books.Doubt(ask.uid, first->ticket);
+  const auto second = books.Reserve(ask, "t");
+  ASSERT_TRUE(second);
+  EXPECT_EQ(*second, *first) << "its place is kept";
+  EXPECT_FALSE(books.GiveBack(ask.uid, first->ticket)) << "the second bind's by now";
+  books.Confirm(ask.uid, first->ticket);
+  EXPECT_EQ(books.Bookings()[0].state, Books::State::kReserved);
+  books.Confirm(ask.uid, second->ticket);
+  const auto third = books.Reserve(ask, "t");
+  ASSERT_TRUE(third);
+  EXPECT_FALSE(books.GiveBack(ask.uid, third->ticket)) << "it is there for certain";
+  EXPECT_EQ(books.Bookings()[0].state, Books::State::kConfirmed);
 }
 
 TEST(Books, AreRebuiltFromAnnotationsToTheSamePlaces) {
@@ -99,7 +122,7 @@ TEST(Books, AreRebuiltFromAnnotationsToTheSamePlaces) {
   const auto add = [&](const PodAsk& ask, const char* node) {
     const auto place = before.Reserve(ask, node);
     ASSERT_TRUE(place) << place.error().message;
-    before.Confirm(ask.uid);
+    before.Confirm(ask.uid, place->ticket);
     pods.push_back(On(ask, node, *place));
   };
   add(Ask("p1", kMilliResource, "300"), "a");
@@ -123,13 +146,10 @@ TEST(Books, ASyncFreesWhatIsGoneAndKeepsWhatIsUnderWay) {
   Books books = ThreeNodes();
   const PodAsk gone = Ask("gone", kMilliResource, "1000"), fresh = Ask("fresh", kMilliResource, "1000"),
                doubtful = Ask("doubtful", kMilliResource, "1000"), way = Ask("way", kMilliResource, "1000");
-  ASSERT_TRUE(books.Reserve(gone, "t"));
-  books.Confirm(gone.uid);
+  books.Confirm(gone.uid, books.Reserve(gone, "t")->ticket);
   const uint64_t listed = books.mark();
-  ASSERT_TRUE(books.Reserve(fresh, "t"));
-  books.Confirm(fresh.uid);
-  ASSERT_TRUE(books.Reserve(doubtful, "a"));
-  books.Doubt(doubtful.uid);
+  books.Confirm(fresh.uid, books.Reserve(fresh, "t")->ticket);
+  books.Doubt(doubtful.uid, books.Reserve(doubtful, "a")->ticket);
   ASSERT_TRUE(books.Reserve(way, "a"));
   books.Sync({kT4, kA100}, {}, listed);
   std::set<std::string> left;
@@ -209,12 +229,13 @@ TEST(Books, WhatIsBookedIsWhatPlacerWouldDo) {
     books.Sync(nodes, {}, books.mark());
     Cluster cluster(plain, models, rules.cluster.rules());
     std::map<std::string, JobId> there;
+    std::map<std::string, uint64_t> tickets;
     std::map<std::string, int> tenants = {{"", 0}, {"red", 1}, {"blue", 2}};
     int placed = 0;
     for (int step = 0; step < 400; ++step) {
       if (!there.empty() && random() % 3 == 0) {
         const auto gone = std::next(there.begin(), static_cast<int>(random() % there.size()));
-        books.GiveBack(gone->first);
+        ASSERT_TRUE(books.GiveBack(gone->first, tickets[gone->first]));
         cluster.Remove(gone->second);
         there.erase(gone);
         continue;
@@ -247,6 +268,7 @@ TEST(Books, WhatIsBookedIsWhatPlacerWouldDo) {
       const auto id = static_cast<JobId>(step);
       cluster.Place(id, job, *spot);
       there[ask.uid] = id;
+      tickets[ask.uid] = place->ticket;
       if (job.Fractional()) {
         EXPECT_EQ(place->gpu, std::to_string(spot->gpu));
         if (cluster.SpotOf(id).start >= 0) {

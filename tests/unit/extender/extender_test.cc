@@ -188,16 +188,28 @@ TEST_F(ExtenderTest, FiltersRatesAndBindsWithTheGpuAsAnnotation) {
 TEST_F(ExtenderTest, ARefusedBindGivesTheGpuBack) {
   Start();
   const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
-  for (const auto binding : {FakeApiServer::Binding::kForbid, FakeApiServer::Binding::kBreak}) {
-    Filter(pod);
-    server_.binding = binding;
-    EXPECT_THAT(Bind(pod, "a"), HasSubstr("spillway: bind ml/p to a: "));
-    EXPECT_EQ(Bookings(), json::array());
-  }
+  Filter(pod);
+  server_.binding = FakeApiServer::Binding::kForbid;
+  EXPECT_THAT(Bind(pod, "a"), HasSubstr("spillway: bind ml/p to a: "));
+  EXPECT_EQ(Bookings(), json::array());
   server_.binding = FakeApiServer::Binding::kConflict;
   EXPECT_THAT(Bind(pod, "a"), HasSubstr("already assigned"));
-  EXPECT_EQ(Bookings(), json::array());
-  EXPECT_EQ(Metric("given_back_total"), 3);
+  EXPECT_EQ(Bookings()[0]["node"], "elsewhere") << "where it is";
+  EXPECT_EQ(Metric("given_back_total"), 2);
+  EXPECT_EQ(Filter(KubePod("q", "spillway.io/gpu-milli", "1000"))["NodeNames"], json({"a", "b"}));
+}
+
+TEST_F(ExtenderTest, ABindThatMayYetBeDoneKeepsItsGpu) {
+  Start();
+  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  Filter(pod);
+  server_.binding = FakeApiServer::Binding::kBreak;
+  EXPECT_THAT(Bind(pod, "a"), HasSubstr("etcd is tired"));
+  EXPECT_EQ(Bookings()[0]["state"], "doubtful") << "the pod is on no node, yet";
+  EXPECT_EQ(Metric("given_back_total"), 0);
+  server_.binding = FakeApiServer::Binding::kTake;
+  EXPECT_EQ(Bind(pod, "a"), "") << "another attempt";
+  EXPECT_EQ(Bookings()[0]["state"], "confirmed");
 }
 
 TEST_F(ExtenderTest, ABindThatWasDoneThoughItsAnswerWasLostIsDone) {
