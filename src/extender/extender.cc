@@ -185,7 +185,7 @@ Response Extender::Filter(const std::string& body, bool& failed) {
     const std::lock_guard lock(books_mutex_);
     Remember(*ask);
     books_.AskedAgain(ask->uid);
-    for (const auto& node : nodes) books_.Learn(node);
+    books_.Learn(nodes);
     verdicts.clear();
     bool busy = false;
     for (const std::string& name : args->names) {
@@ -359,16 +359,16 @@ Result<void> Extender::SyncOnce() {
   for (const auto& node : *node_list)
     if (auto read = scheduler::ReadKubeNode(node)) nodes.push_back(std::move(*read));
   std::vector<scheduler::BoundPod> pods;
-  uint64_t unreadable = 0;
+  std::vector<scheduler::UnclearPod> unclear;
   for (const auto& pod : *pod_list) {
     if (auto read = scheduler::ReadBoundPod(pod))
       pods.push_back(std::move(*read));
     else
-      ++unreadable;
+      unclear.push_back(scheduler::ReadUnclearPod(pod));
   }
   const std::lock_guard lock(books_mutex_);
-  books_.Sync(nodes, pods, started);
-  unreadable_pods_ = unreadable;
+  books_.Sync(nodes, pods, started, unclear);
+  unreadable_pods_ = unclear.size();
   return {};
 }
 

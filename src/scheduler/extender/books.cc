@@ -81,9 +81,12 @@ Books::Books(const ClusterFile& file)
   Rebuild();
 }
 
-void Books::Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>& pods, uint64_t started) {
+void Books::Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>& pods, uint64_t started,
+                 const std::vector<UnclearPod>& unclear) {
   nodes_.clear();
-  for (const KubeNode& node : nodes) nodes_[node.name] = node;
+  for (const KubeNode& node : nodes)
+    if (nodes_.size() < kMostNodes) nodes_[node.name] = node;
+  unclear_ = unclear;
   for (const KubeNode& node : file_nodes_) {
     const auto at = nodes_.find(node.name);
     const int cpu =
@@ -129,13 +132,18 @@ Books::Booking Books::BookingOf(const BoundPod& pod) const {
   return booking;
 }
 
-void Books::Learn(const KubeNode& node) {
-  if (std::any_of(file_nodes_.begin(), file_nodes_.end(),
-                  [&](const auto& own) { return own.name == node.name; }))
-    return;
-  const auto at = nodes_.find(node.name);
-  if (at != nodes_.end() && at->second == node) return;
-  nodes_[node.name] = node;
+void Books::Learn(const std::vector<KubeNode>& nodes) {
+  bool news = false;
+  for (const KubeNode& node : nodes) {
+    const auto at = nodes_.find(node.name);
+    if (at == nodes_.end() ? nodes_.size() >= kMostNodes : at->second == node) continue;
+    if (std::any_of(file_nodes_.begin(), file_nodes_.end(),
+                    [&](const auto& own) { return own.name == node.name; }))
+      continue;
+    nodes_[node.name] = node;
+    news = true;
+  }
+  if (!news) return;
   for (auto& [uid, booking] : bookings_)
     if (booking.id) booking.want = PlaceOf(booking);
   Rebuild();
@@ -146,13 +154,14 @@ void Books::Rebuild() {
   std::vector<GpuModel> models = file_models_;
   std::vector<Node> nodes;
   node_at_.clear();
-  for (auto& [name, node] : nodes_) {
+  surplus_.clear();
+  for (const auto& [name, node] : nodes_) {
     if (node.gpus == 0) continue;
     auto model = std::find_if(models.begin(), models.end(),
                               [&, &wanted = node.model](const GpuModel& one) { return one.name == wanted; });
     if (model == models.end()) {
       if (models.size() == kMostModels) {
-        node.problem =
+        surplus_[name] =
             fmt::format("its GPUs are of one model more than the {} that Spillway keeps", kMostModels);
         continue;
       }
@@ -173,7 +182,12 @@ void Books::Rebuild() {
   cluster_ = std::make_unique<Cluster>(std::move(nodes), std::move(models), rules_);
   next_id_ = 0;
   free_ids_.clear();
-  for (auto& [uid, booking] : bookings_) booking.id.reset();
+  for (auto& [uid, booking] : bookings_) {
+    booking.id.reset();
+    Count(booking.node, booking.ask.giver, 1);
+  }
+  for (const UnclearPod& pod : unclear_)
+    for (const Giver giver : pod.givers) Count(pod.node, giver, 1);
   for (const bool exact : {true, false})
     for (auto& [uid, booking] : bookings_)
       if (!booking.id && booking.want.gpu.empty() != exact) Put(booking);
@@ -224,6 +238,9 @@ FilterVerdict Books::Judge(const PodAsk& ask, const std::string& name) const {
   if (!n) {
     const auto known = nodes_.find(name);
     if (known != nodes_.end() && !known->second.problem.empty()) return {known->second.problem, true};
+    if (const auto surplus = surplus_.find(name); surplus != surplus_.end()) return {surplus->second, true};
+    if (known == nodes_.end() && nodes_.size() >= kMostNodes)
+      return {fmt::format("it is one node more than the {} that Spillway keeps", kMostNodes), true};
     return {"Spillway knows of no GPUs there", true};
   }
   const Node& node = cluster_->nodes()[static_cast<size_t>(*n)];
@@ -319,7 +336,8 @@ std::optional<Spot> Books::ExactSpot(const Job& job, int n, const Place& want) c
   return cluster_->FitsSpot(job, spot) ? std::optional(spot) : std::nullopt;
 }
 
-// Into the cluster at the place it wants, else anywhere on its node. False: nowhere there.
+// Into the cluster at the place it wants; where none is known, anywhere on its node. False: it is not free,
+// or not there. What it holds then counts as idle, but for the givers.
 bool Books::Put(Booking& booking) {
   const auto n = NodeAt(booking.node);
   if (!n) return false;
@@ -347,13 +365,16 @@ bool Books::Put(Booking& booking) {
   booking.id = free_ids_.empty() ? next_id_++ : free_ids_.back();
   if (!free_ids_.empty()) free_ids_.pop_back();
   cluster_->Place(*booking.id, *job, *spot);
-  ++givers_[static_cast<size_t>(*n)][static_cast<size_t>(booking.ask.giver)];
   return true;
 }
 
+void Books::Count(const std::string& node, Giver giver, int by) {
+  if (const auto n = NodeAt(node)) givers_[static_cast<size_t>(*n)][static_cast<size_t>(giver)] += by;
+}
+
 void Books::Take(Booking& booking) {
+  Count(booking.node, booking.ask.giver, -1);
   if (!booking.id) return;
-  --givers_[static_cast<size_t>(cluster_->SpotOf(*booking.id).node)][static_cast<size_t>(booking.ask.giver)];
   cluster_->Remove(*booking.id);
   free_ids_.push_back(*booking.id);
   booking.id.reset();
@@ -412,7 +433,7 @@ Result<Books::Reservation> Books::Reserve(const PodAsk& ask, const std::string& 
   booking.id = free_ids_.empty() ? next_id_++ : free_ids_.back();
   if (!free_ids_.empty()) free_ids_.pop_back();
   cluster_->Place(*booking.id, job, rating->spot);
-  ++givers_[static_cast<size_t>(n)][static_cast<size_t>(ask.giver)];
+  Count(name, ask.giver, 1);
   booking.want = PlaceOf(booking);
   const Booking& kept = bookings_[ask.uid] = std::move(booking);
   return Reservation{kept.want, kept.since};
@@ -453,6 +474,7 @@ void Books::Adopt(const BoundPod& pod) {
   if (!fresh) return;
   at->second = BookingOf(pod);
   at->second.since = ++mark_;
+  Count(pod.node, pod.ask.giver, 1);
   Put(at->second);
 }
 

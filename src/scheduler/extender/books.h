@@ -22,16 +22,20 @@
 
 namespace spillway::scheduler {
 
+inline constexpr size_t kMostNodes = 20'000;
+
 class Books {
  public:
   // Rules, models, nodes and jobs of a cluster file: its nodes go before labels, its jobs stay for good.
   explicit Books(const ClusterFile& file);
 
-  // All nodes there are, and all pods that are on one. `started`: what mark() was before they were asked for;
-  // what was booked since is not judged by them.
-  void Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>& pods, uint64_t started);
-  // One node, from a scheduler that sends whole ones.
-  void Learn(const KubeNode& node);
+  // All nodes there are (kMostNodes of them are kept), and all pods that are on one; `unclear`: of these
+  // those whose request is not understood. `started`: what mark() was before they were asked for; what was
+  // booked since is not judged by them.
+  void Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>& pods, uint64_t started,
+            const std::vector<UnclearPod>& unclear = {});
+  // Nodes from a scheduler that sends whole ones.
+  void Learn(const std::vector<KubeNode>& nodes);
   [[nodiscard]] uint64_t mark() const { return mark_; }
 
   [[nodiscard]] FilterVerdict Judge(const PodAsk& ask, const std::string& node) const;
@@ -87,6 +91,7 @@ class Books {
   std::optional<Job> JobOn(const PodAsk& ask, const Node& node, FilterVerdict& verdict) const;
   std::optional<Spot> ExactSpot(const Job& job, int node, const Place& want) const;
   bool Put(Booking& booking);
+  void Count(const std::string& node, Giver giver, int by);
   void Take(Booking& booking);
   Booking BookingOf(const BoundPod& pod) const;
   Booking* Held(const std::string& uid, uint64_t ticket);
@@ -97,14 +102,16 @@ class Books {
   const Rules rules_;
   std::vector<GpuModel> file_models_;
   std::vector<KubeNode> file_nodes_;
-  std::map<std::string, KubeNode> nodes_;  // all
-  std::map<std::string, int> other_cpu_;   // by node: of pods without GPUs
+  std::map<std::string, KubeNode> nodes_;       // all
+  std::map<std::string, std::string> surplus_;  // nodes of models too many, and what to say of them
+  std::vector<UnclearPod> unclear_;
+  std::map<std::string, int> other_cpu_;  // by node: of pods without GPUs
   std::map<std::string, int> tenants_;
 
   std::map<std::string, Booking> bookings_;  // by uid; "file:N" of the cluster file's jobs
   std::unique_ptr<Cluster> cluster_;
   std::map<std::string, int> node_at_;
-  std::vector<std::array<int, 3>> givers_;  // by node: jobs by who gave them their GPUs
+  std::vector<std::array<int, 3>> givers_;  // by node: jobs by who gave them their GPUs, placed or not
   std::vector<JobId> free_ids_;
   JobId next_id_ = 0;
   uint64_t mark_ = 1;

@@ -207,4 +207,23 @@ Result<BoundPod> ReadBoundPod(const json& pod) {
   return bound;
 }
 
+UnclearPod ReadUnclearPod(const json& pod) {
+  UnclearPod unclear;
+  const json* spec = Find(pod, "spec");
+  const json* status = Find(pod, "status");
+  const std::string phase = status == nullptr ? "" : TextAt(*status, "phase");
+  if (spec == nullptr || phase == "Succeeded" || phase == "Failed") return unclear;
+  unclear.node = TextAt(*spec, "nodeName");
+  const json* meta = Find(pod, "metadata");
+  const json* notes = meta == nullptr ? nullptr : Find(*meta, "annotations");
+  bool spillway = notes != nullptr && Find(*notes, kMilliResource) != nullptr, plugin = false;
+  for (const auto& [name, amount] : OfPod(*spec)) {
+    spillway |= name == kMilliResource && amount != 0;
+    plugin |= (name == kPluginResource || name.starts_with(kMigPrefix)) && amount != 0;
+  }
+  if (spillway) unclear.givers.push_back(Giver::kSpillway);
+  if (plugin) unclear.givers.push_back(Giver::kDevicePlugin);
+  return unclear;
+}
+
 }  // namespace spillway::scheduler

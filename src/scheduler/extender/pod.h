@@ -42,6 +42,13 @@ struct BoundPod {
 [[nodiscard]] Result<PodAsk> ReadPodAsk(const nlohmann::json& pod);
 [[nodiscard]] Result<BoundPod> ReadBoundPod(const nlohmann::json& pod);
 
+// Of a pod that those refuse: it may hold GPUs all the same.
+struct UnclearPod {
+  std::string node;           // empty: it holds nothing
+  std::vector<Giver> givers;  // who may have given it GPUs
+};
+[[nodiscard]] UnclearPod ReadUnclearPod(const nlohmann::json& pod);
+
 // The profile that "Cg.Mgb" is on a GPU of that model; nullopt where it has none such.
 [[nodiscard]] std::optional<Profile> ProfileOn(const GpuModel& model, const std::string& mig);
 

@@ -182,6 +182,24 @@ TEST(Books, CountWhatRunsAgainstTheRulesAndGoOn) {
   EXPECT_EQ(books.cluster().gpus(), 0) << "nodes go, too";
 }
 
+TEST(Books, WhatCannotBePlacedOrReadKeepsTheOtherGiverAway) {
+  Books books = ThreeNodes();
+  const PodAsk whole = Ask("w", "nvidia.com/gpu", "1"), part = Ask("u", kMilliResource, "100");
+  books.Sync({kT4, kA100}, {On(Ask("p", kMilliResource, "700"), "t", {"9", ""})}, books.mark());
+  ASSERT_FALSE(books.Bookings()[0].placed);
+  EXPECT_THAT(books.Judge(whole, "t").why, HasSubstr("given out by Spillway"));
+  EXPECT_EQ(books.Judge(whole, "a").why, "");
+  nlohmann::json odd = KubePod("q", "nvidia.com/mig-1g.5gb", "2");
+  odd["spec"]["nodeName"] = "a";
+  ASSERT_FALSE(ReadBoundPod(odd));
+  books.Sync({kT4, kA100}, {}, books.mark(), {ReadUnclearPod(odd)});
+  EXPECT_THAT(books.Judge(part, "a").why, HasSubstr("device plugin"));
+  EXPECT_EQ(books.Judge(whole, "t").why, "") << "that pod is gone";
+  odd["status"]["phase"] = "Failed";
+  books.Sync({kT4, kA100}, {}, books.mark(), {ReadUnclearPod(odd)});
+  EXPECT_EQ(books.Judge(part, "a").why, "");
+}
+
 TEST(Books, AClusterFilesJobsStay) {
   Books books(
       FileOf("cluster:\n  nodes: [{name: f, model: T4, gpus: 2}]\n  jobs: [{name: j, node: f, gpu: 1, milli: "
@@ -195,13 +213,33 @@ TEST(Books, AClusterFilesJobsStay) {
 TEST(Books, LearnNodesFromASchedulerThatSendsThemWhole) {
   Books books(FileOf("cluster: {}\n"));
   EXPECT_TRUE(books.Judge(Ask("p", kMilliResource, "100"), "t").for_good);
-  books.Learn(kT4);
+  books.Learn({kT4, kA100});
   EXPECT_EQ(books.Reserve(Ask("p", kMilliResource, "100"), "t")->gpu, "0");
   KubeNode more = kT4;
   more.gpus = 4;
-  books.Learn(more);
-  EXPECT_EQ(books.cluster().gpus(), 4);
+  const Cluster* const before = &books.cluster();
+  books.Learn({kT4, kA100});
+  EXPECT_EQ(&books.cluster(), before) << "nothing new";
+  books.Learn({more});
+  EXPECT_EQ(books.cluster().gpus(), 6);
   EXPECT_EQ(books.cluster().gpus_on(), 1) << "its job stays";
+}
+
+TEST(Books, KeepSoManyModelsAndNodes) {
+  Books books(FileOf("cluster: {}\n"));
+  std::vector<KubeNode> nodes;
+  for (size_t i = 0; i <= kMostModels; ++i)
+    nodes.push_back({fmt::format("n{:03}", i), fmt::format("model {}", i), 1, 64000, ""});
+  books.Learn(nodes);
+  const PodAsk ask = Ask("p", kMilliResource, "100");
+  EXPECT_THAT(books.Judge(ask, nodes.back().name).why, HasSubstr("one model more than"));
+  const Cluster* const before = &books.cluster();
+  books.Learn(nodes);
+  EXPECT_EQ(&books.cluster(), before) << "what is said of a node is not taken for a change of it";
+  for (size_t i = nodes.size(); i <= kMostNodes; ++i)
+    nodes.push_back({fmt::format("n{:05}", i), "", 0, 64000, ""});
+  books.Learn(nodes);
+  EXPECT_THAT(books.Judge(ask, nodes.back().name).why, HasSubstr("one node more than the 20000"));
 }
 
 // The property: of all nodes, 10 goes to the one that Placer takes, and the GPU there is Placer's.
