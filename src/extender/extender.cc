@@ -23,8 +23,9 @@ using scheduler::Books;
 using std::chrono::duration;
 using std::chrono::steady_clock;
 
-constexpr int kWorkers = 4;
-constexpr size_t kMostWaiting = 256;
+constexpr int kAnswerers = 3;  // of which one at most waits for the API server
+constexpr int kBinders = 4;
+constexpr size_t kMostWaiting = 256;  // in each lane
 constexpr size_t kMostAsks = 20'000;
 // A refusal is not given on news older than this, where asking anew is quick.
 constexpr std::chrono::milliseconds kFreshEnough{500}, kQuick{500};
@@ -70,8 +71,9 @@ Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& c
       limits);
   if (!http) return tl::make_unexpected(http.error());
   extender->http_ = std::move(*http);
-  for (int i = 0; i < kWorkers; ++i)
-    extender->threads_.emplace_back([self = extender.get()] { self->Work(); });
+  for (int i = 0; i < kAnswerers + kBinders; ++i)
+    extender->threads_.emplace_back(
+        [self = extender.get(), i] { self->Work(i < kAnswerers ? self->answers_ : self->binds_); });
   if (!config.api_server.empty())
     extender->threads_.emplace_back([self = extender.get()] { self->KeepInStep(); });
   return extender;
@@ -85,7 +87,7 @@ Extender::~Extender() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  work_.notify_all();
+  for (Lane* lane : {&answers_, &binds_}) lane->work.notify_all();
   stop_.notify_all();
   http_.reset();
   for (std::thread& thread : threads_) thread.join();
@@ -101,26 +103,27 @@ void Extender::Accept(Request request, Responder respond) {
                              "expected /filter, /prioritize, /bind, /bookings, /metrics or /healthz");
   else if (request.method != (verb ? "POST" : "GET"))
     now = api::ErrorResponse(405, "bad_input", verb ? "expected POST" : "expected GET");
+  Lane& lane = request.path == "/bind" ? binds_ : answers_;
   if (!now) {
     const std::lock_guard lock(mutex_);
-    if (tasks_.size() >= kMostWaiting)
+    if (lane.tasks.size() >= kMostWaiting)
       now = api::ErrorResponse(503, "unavailable", "too many requests wait");
     else
-      tasks_.push_back({std::move(request), respond});
+      lane.tasks.push_back({std::move(request), respond});
   }
   if (now) return respond([response = std::move(*now)] { return response; });
-  work_.notify_one();
+  lane.work.notify_one();
 }
 
-void Extender::Work() {
+void Extender::Work(Lane& lane) {
   while (true) {
     Task task;
     {
       std::unique_lock lock(mutex_);
-      work_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+      lane.work.wait(lock, [&] { return stopping_ || !lane.tasks.empty(); });
       if (stopping_) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      task = std::move(lane.tasks.front());
+      lane.tasks.pop_front();
     }
     const auto began = steady_clock::now();
     bool failed = false;
@@ -197,8 +200,9 @@ Response Extender::Filter(const std::string& body, bool& failed) {
            sync_took_ < kQuick;
   };
   // A pod that just went is why the scheduler tries again: it would try in vain until our next look.
+  // Where somebody looks already, what is known has to do: a look that hangs holds up one request at most.
   if (judge()) {
-    if (Sync()) judge();
+    if (const std::unique_lock lock(sync_mutex_, std::try_to_lock); lock && Sync()) judge();
   }
   {
     const std::lock_guard lock(books_mutex_);
@@ -315,16 +319,7 @@ Response Extender::Bind(const std::string& body, bool& failed) {
 }
 
 Result<void> Extender::Sync() {
-  const auto called = steady_clock::now();
-  const std::lock_guard lock(sync_mutex_);
-  {
-    const std::lock_guard books(books_mutex_);
-    if (sync_began_ > called) {
-      if (sync_error_.empty()) return {};
-      return Fail(ErrorCode::kUnavailable, sync_error_);
-    }
-    sync_began_ = steady_clock::now();
-  }
+  const auto began = steady_clock::now();
   const auto done = SyncOnce();
   const std::lock_guard books(books_mutex_);
   if (done) {
@@ -334,7 +329,7 @@ Result<void> Extender::Sync() {
     in_step_ = true;
     sync_error_.clear();
     synced_ = steady_clock::now();
-    sync_took_ = synced_ - sync_began_;
+    sync_took_ = synced_ - began;
   } else {
     ++sync_failures_;
     if (sync_error_ != done.error().message) spdlog::warn("extender: {}", done.error().message);
@@ -377,6 +372,7 @@ void Extender::KeepInStep() {
   while (true) {
     bool good = false;
     try {
+      const std::lock_guard lock(sync_mutex_);
       good = Sync().has_value();
     } catch (const std::exception& e) {
       spdlog::error("extender: {}", e.what());
@@ -447,6 +443,7 @@ std::string Extender::MetricsText() const {
   one("in_step", "gauge", "1: the books have been compared with the API server", in_step_ ? 1 : 0);
   one("sync_age_seconds", "gauge", "Time since that was last done",
       in_step_ && !config_.api_server.empty() ? duration<double>(steady_clock::now() - synced_).count() : 0);
+  one("sync_seconds", "gauge", "What the last one that succeeded took", duration<double>(sync_took_).count());
   one("sync_failures_total", "counter", "Attempts at it that failed", static_cast<double>(sync_failures_));
   one("unreadable_pods", "gauge", "Pods on nodes whose request for GPUs is not understood",
       static_cast<double>(unreadable_pods_));

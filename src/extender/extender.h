@@ -2,9 +2,9 @@
 // The Kubernetes scheduler extender: POST /filter, /prioritize and /bind over the scheduler's books, which
 // are kept in step with the API server. docs/kubernetes.md describes it.
 //
-// Threading: HTTP's thread takes requests, a few workers answer them, one thread keeps in step. The books are
-// under one mutex, which nobody holds while he waits for the API server: whatever becomes of that one, filter
-// and prioritize go on, and nothing here is ever waited for by the rest of the process.
+// Threading: HTTP's thread takes requests, a few workers answer them, others bind, one thread keeps in step.
+// The books are under one mutex, which nobody holds while he waits for the API server: whatever becomes of
+// that one, filter and prioritize go on, and nothing here is ever waited for by the rest of the process.
 #pragma once
 
 #include <atomic>
@@ -48,6 +48,10 @@ class Extender {
     api::Request request;
     api::Responder respond;
   };
+  struct Lane {
+    std::condition_variable work;
+    std::deque<Task> tasks;  // under mutex_
+  };
   struct Verb {
     uint64_t ok = 0, failed = 0;
     double seconds = 0;
@@ -55,7 +59,7 @@ class Extender {
 
   explicit Extender(const model::ExtenderConfig& config, const scheduler::ClusterFile& file);
   void Accept(api::Request request, api::Responder respond);
-  void Work();
+  void Work(Lane& lane);
   void KeepInStep();
   api::Response Answer(const api::Request& request, bool& failed);
   api::Response Filter(const std::string& body, bool& failed);
@@ -63,8 +67,7 @@ class Extender {
   api::Response Bind(const std::string& body, bool& failed);
   api::Response Bookings() const;
 
-  // Asks the API server and takes over what it says. One at a time; a caller that waited takes the result of
-  // one that began after it called.
+  // Asks the API server and takes over what it says. The caller has sync_mutex_.
   Result<void> Sync();
   Result<void> SyncOnce();
   Result<void> InStep();
@@ -89,15 +92,15 @@ class Extender {
   bool in_step_ = false;
   std::string sync_error_ = "it has not answered yet";
   uint64_t sync_failures_ = 0;
-  std::chrono::steady_clock::time_point synced_{}, sync_began_{};
+  std::chrono::steady_clock::time_point synced_{};
   std::chrono::steady_clock::duration sync_took_{};
 
   std::mutex sync_mutex_;  // who syncs
 
   std::mutex mutex_;
-  std::condition_variable work_, stop_;
-  std::deque<Task> tasks_;  // under mutex_
-  bool stopping_ = false;   // under mutex_
+  std::condition_variable stop_;
+  Lane answers_, binds_;   // a bind waits for the API server: nothing else stands behind one
+  bool stopping_ = false;  // under mutex_
 
   std::vector<std::thread> threads_;
   std::unique_ptr<api::HttpServer> http_;  // last: it goes first
