@@ -150,7 +150,11 @@ void Server::Run() {
       }
       continue;
     }
-    if (!PrepareToWait()) continue;
+    if (!PrepareToWait()) {
+      // Something has come. Whatever it is, nobody's ring keeps sockets waiting.
+      HandleEvents(0);
+      continue;
+    }
     HandleEvents(SleepTime(now));
     DoneWaiting();
     active = Now() - config_.spin;
@@ -223,8 +227,7 @@ bool Server::PrepareToWait() {
   for (auto& [number, connection] : executors_)
     if (connection->link && !connection->link->PrepareToWait()) quiet = false;
   for (auto& [number, client] : sessions_)
-    if (Channel* window = client.session->window();
-        window != nullptr && !window->PrepareToWaitForSubmissions())
+    if (client.session->takes_submissions() && !client.session->window()->PrepareToWaitForSubmissions())
       quiet = false;
   if (!quiet) DoneWaiting();
   return quiet;

@@ -322,7 +322,7 @@ void Session::HandleOpenWindow() {
 }
 
 bool Session::TakeSubmissions() {
-  if (!window_ || over_) return false;
+  if (!takes_submissions()) return false;
   bool any = false;
   Submission submission;
   while (!closing_ && window_->channel.TakeSubmission(submission)) {

@@ -50,6 +50,8 @@ class Session : public Stream {
   [[nodiscard]] uint64_t number() const { return number_; }
   [[nodiscard]] bool idle() const { return asked_.empty() && window_asked_ == 0; }
   [[nodiscard]] Time last_heard() const { return last_heard_; }
+  // Whether what stands in its window will be taken: a closing session's is left there.
+  [[nodiscard]] bool takes_submissions() const { return window_ && !closing_ && !over_; }
   [[nodiscard]] Channel* window() { return window_ ? &window_->channel : nullptr; }
   [[nodiscard]] const std::string& fault() const { return fault_; }  // for the log, once over
 

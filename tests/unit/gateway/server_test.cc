@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -58,6 +61,17 @@ ssize_t ReceiveWhole(int socket, void* into, size_t bytes) {
     done += static_cast<size_t>(got);
   }
   return static_cast<ssize_t>(done);
+}
+
+// All of it; false once the peer has gone.
+bool SendWhole(int socket, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return true;
 }
 
 class ServerOver : public testing::TestWithParam<Way> {
@@ -258,6 +272,37 @@ TEST_P(ServerOver, AClientThatReadsNothingIsNotReadFromAndGetsAllInTheEnd) {
     ASSERT_EQ(answer.type, static_cast<uint8_t>(FrameType::kResult)) << body;
   }
   sent.get();
+}
+
+// Until the gateway has taken all that was sent, and has done with it what it does at once.
+void UntilRead(GatewayBed& bed, int socket) {
+  for (int left = 1; left != 0; std::this_thread::yield()) ASSERT_EQ(ioctl(socket, SIOCOUTQ, &left), 0);
+  bed.Ask([](Server&) { return 0; });
+}
+
+TEST_P(ServerOver, AClosingClientsRingKeepsNobodyWaiting) {
+  Served served;
+  auto client = served.bed.Dial();
+  ASSERT_TRUE(client && client->OpenWindow(4096));
+  // Answers that it does not read, more than its socket holds; then what ends the session once they are sent.
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(FrameType::kDescribe);
+  const std::string describe = EncodeFrame(header, "echo");
+  std::string bytes;
+  for (int i = 0; i < 10'000; i++) bytes += describe;
+  header.type = static_cast<uint8_t>(FrameType::kHello);
+  bytes += EncodeFrame(header, "alice\n");
+  ASSERT_TRUE(SendWhole(client->socket(), bytes));
+  UntilRead(served.bed, client->socket());
+  ASSERT_TRUE(client->Submit({}));
+  auto asked = std::async(std::launch::async, [&] {
+    auto other = served.bed.Dial();
+    return other && other->Describe("echo");
+  });
+  const bool served_too = asked.wait_for(60s) == std::future_status::ready;
+  EXPECT_TRUE(served_too) << "the gateway looks at nothing but the ring";
+  if (!served_too) served.bed.End();
+  EXPECT_EQ(asked.get(), served_too);
 }
 
 TEST_P(ServerOver, ManyClientsThatComeAskTogetherAndLeaveAreAllAnswered) {
