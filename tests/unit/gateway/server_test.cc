@@ -378,13 +378,17 @@ TEST_P(ServerOver, BadRequestsGetTheirErrorAndTheConnectionGoesOn) {
   EXPECT_EQ(client->Infer(model->index, 1, input)->status, Status::kOk);
 }
 
-// What a peer without manners sends, and what comes back until the gateway closes.
-std::string Raw(const GatewayBed& bed, const std::string& bytes) {
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+Descriptor DialRaw(const GatewayBed& bed, Descriptor socket = Descriptor(::socket(AF_UNIX, SOCK_STREAM, 0))) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strcpy(address.sun_path, bed.frames_path().c_str());
   EXPECT_EQ(connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  return socket;
+}
+
+// What a peer without manners sends, and what comes back until the gateway closes.
+std::string Raw(const GatewayBed& bed, const std::string& bytes) {
+  const Descriptor socket = DialRaw(bed);
   EXPECT_EQ(send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   shutdown(socket.get(), SHUT_WR);
   std::string got;
@@ -398,6 +402,36 @@ std::string Hello() {
   FrameHeader header;
   header.type = static_cast<uint8_t>(FrameType::kHello);
   return EncodeFrame(header, "alice\n");
+}
+
+TEST_P(ServerOver, WhoCameWhileDescriptorsWereShortIsServedOnceTheyAreNot) {
+  GatewayBed bed;
+  std::vector<Descriptor> clients(3);
+  const timeval patience{60, 0};
+  for (Descriptor& client : clients) {
+    client = Descriptor(::socket(AF_UNIX, SOCK_STREAM, 0));
+    setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  }
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(clients[0].get());  // the lowest number that is free
+  close(next);
+  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  for (Descriptor& client : clients) client = DialRaw(bed, std::move(client));
+  bed.Ask([](Server&) { return 0; });  // of what comes together, either may be told first
+  const auto sessions = bed.Ask([](Server& server) { return server.counts().sessions; });
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(sessions, 0u);
+  // Nobody else comes, who would have those before him accepted too.
+  for (const Descriptor& client : clients) {
+    const std::string hello = Hello();
+    ASSERT_EQ(send(client.get(), hello.data(), hello.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(hello.size()));
+    FrameHeader answer;
+    ASSERT_EQ(ReceiveWhole(client.get(), &answer, sizeof(answer)), ssize_t{sizeof(answer)});
+    EXPECT_EQ(answer.type, static_cast<uint8_t>(FrameType::kWelcome));
+  }
 }
 
 TEST_P(ServerOver, MalformedAndTruncatedFramesEndTheirConnectionAlone) {
