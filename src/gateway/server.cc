@@ -150,7 +150,11 @@ void Server::Run() {
       }
       continue;
     }
-    if (!PrepareToWait()) continue;
+    if (!PrepareToWait()) {
+      // Something has come. Whatever it is, nobody's ring keeps sockets waiting.
+      HandleEvents(0);
+      continue;
+    }
     HandleEvents(SleepTime(now));
     DoneWaiting();
     active = Now() - config_.spin;
@@ -171,7 +175,7 @@ void Server::Ready(uint64_t tag) {
   const uint64_t number = tag & kNumbers;
   switch (static_cast<SourceKind>(tag >> 56)) {
     case SourceKind::kFrames:
-      return Accept(listeners_.frames[number]);
+      return Accept(number);
     case SourceKind::kExecutors:
       return AcceptExecutor();
     case SourceKind::kPosts:
@@ -223,8 +227,7 @@ bool Server::PrepareToWait() {
   for (auto& [number, connection] : executors_)
     if (connection->link && !connection->link->PrepareToWait()) quiet = false;
   for (auto& [number, client] : sessions_)
-    if (Channel* window = client.session->window();
-        window != nullptr && !window->PrepareToWaitForSubmissions())
+    if (client.session->takes_submissions() && !client.session->window()->PrepareToWaitForSubmissions())
       quiet = false;
   if (!quiet) DoneWaiting();
   return quiet;
@@ -264,13 +267,35 @@ void Server::CleanUp(Time now) {
   for (const auto& [number, connection] : executors_)
     if (!connection->link && now - connection->since > kArrivalTime) late.push_back(number);
   for (const uint64_t number : late) EndExecutor(number, "it did not say what it offers");
+  for (const uint64_t tag : std::exchange(left_waiting_, {})) Ready(tag);
 }
 
 // ---- clients
 
-void Server::Accept(const Listeners::Frames& listener) {
+// The next that waits at a listener. Nobody: all are taken, or it is asked again when the time of cleaning up
+// comes, since nothing more is told of those who wait already.
+Descriptor Server::AcceptNext(int listener, uint64_t tag) {
   for (;;) {
-    Descriptor socket(accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) return socket;
+    if (errno == ECONNABORTED || errno == EINTR) continue;
+    if (errno == EAGAIN) {
+      accept_failed_ = false;
+    } else {
+      if (!accept_failed_)
+        spdlog::warn("accept: {}; those who wait are asked in later", std::strerror(errno));
+      accept_failed_ = true;
+      if (std::find(left_waiting_.begin(), left_waiting_.end(), tag) == left_waiting_.end())
+        left_waiting_.push_back(tag);
+    }
+    return {};
+  }
+}
+
+void Server::Accept(size_t index) {
+  const Listeners::Frames& listener = listeners_.frames[index];
+  for (;;) {
+    Descriptor socket = AcceptNext(listener.fd.get(), Tag(static_cast<int>(SourceKind::kFrames), index));
     if (!socket) return;
     if (sessions_.size() >= config_.connections) {
       counts_.sessions_refused++;
@@ -307,7 +332,8 @@ void Server::EndSession(uint64_t number) {
 
 void Server::AcceptExecutor() {
   for (;;) {
-    Descriptor socket(accept4(listeners_.executors.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Descriptor socket =
+        AcceptNext(listeners_.executors.get(), Tag(static_cast<int>(SourceKind::kExecutors), 0));
     if (!socket) return;
     if (executors_.size() >= kMostExecutors) continue;
     const uint64_t number = ++last_number_;

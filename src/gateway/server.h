@@ -89,7 +89,8 @@ class Server : private SlicePort, private Reactor::Listener {
   void Abandon(uint32_t executor) override;
 
   void HandleEvents(int timeout_ms);
-  void Accept(const Listeners::Frames& listener);
+  Descriptor AcceptNext(int listener, uint64_t tag);
+  void Accept(size_t index);
   void AcceptExecutor();
   void HandleExecutor(uint64_t number);
   [[nodiscard]] Result<bool> TakeArrival(ExecutorConnection& connection, uint64_t number);
@@ -114,6 +115,8 @@ class Server : private SlicePort, private Reactor::Listener {
   std::vector<uint64_t> slice_owner_;  // by the broker's slice: number of its connection
   uint64_t last_number_ = 0;
   std::vector<uint64_t> changed_, abandoned_;
+  std::vector<uint64_t> left_waiting_;  // tags of listeners whose connections could not be accepted
+  bool accept_failed_ = false;
   Time next_cleanup_{0};
   Time woken_{0};
   ServerCounts counts_;

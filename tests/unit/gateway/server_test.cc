@@ -7,13 +7,17 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 
 #include <cstddef>
 #include <cstring>
+#include <numeric>
 
 #include "gateway/executor/program_slice.h"
 #include "gateway_bed.h"
@@ -58,6 +62,17 @@ ssize_t ReceiveWhole(int socket, void* into, size_t bytes) {
     done += static_cast<size_t>(got);
   }
   return static_cast<ssize_t>(done);
+}
+
+// All of it; false once the peer has gone.
+bool SendWhole(int socket, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return true;
 }
 
 class ServerOver : public testing::TestWithParam<Way> {
@@ -182,14 +197,16 @@ TEST(Io, WhereTheKernelRefusesUringEpollServes) {
   }).join();
 }
 
-TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreAllAnsweredInOrder) {
+// Some larger than what is read ahead, most far smaller.
+uint32_t RowsOf(uint64_t id) { return id % 40 == 0 ? 2048 : 1 + static_cast<uint32_t>(id % 3); }
+
+TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreEachAnsweredOnceAndInOrder) {
   Served served;
   auto client = served.bed.Dial("alice", "", true);
   const auto model = client->Describe("echo");
-  std::string bytes, expected;
+  std::string bytes;
   for (uint64_t id = 1; id <= 200; id++) {
-    // Some larger than what is read ahead, most far smaller.
-    const uint32_t rows = id % 40 == 0 ? 2048 : 1 + static_cast<uint32_t>(id % 3);
+    const uint32_t rows = RowsOf(id);
     FrameHeader header;
     header.type = static_cast<uint8_t>(FrameType::kDescribe);
     header.id = 1000 + id;
@@ -210,7 +227,7 @@ TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreAllAnsweredInOrde
       EXPECT_EQ(send(client->socket(), bytes.data() + at, step, MSG_NOSIGNAL), static_cast<ssize_t>(step));
     }
   });
-  std::vector<int> results(201, 0), descriptions(201, 0);
+  std::vector<uint64_t> results, descriptions;  // ids, as they come
   for (int i = 0; i < 400; i++) {
     FrameHeader header;
     ASSERT_EQ(ReceiveWhole(client->socket(), &header, sizeof(header)), ssize_t{sizeof(header)});
@@ -218,21 +235,26 @@ TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreAllAnsweredInOrde
     std::string body(header.meta_bytes + header.data_bytes, '\0');
     ASSERT_EQ(ReceiveWhole(client->socket(), body.data(), body.size()), static_cast<ssize_t>(body.size()));
     if (header.type == static_cast<uint8_t>(FrameType::kModel)) {
-      descriptions[header.id - 1000]++;
+      descriptions.push_back(header.id - 1000);
       continue;
     }
     ASSERT_EQ(header.type, static_cast<uint8_t>(FrameType::kResult)) << body;
-    results[header.id]++;
+    results.push_back(header.id);
+    EXPECT_EQ(header.data_bytes, RowsOf(header.id) * 64u);
     EXPECT_EQ(body.substr(header.meta_bytes),
               std::string(header.data_bytes, static_cast<char>('a' + header.id % 26)));
   }
   sent.get();
-  for (size_t id = 1; id <= 200; id++) EXPECT_EQ(results[id] + descriptions[id], 2) << id;
+  // One slice, which takes requests in their order. Descriptions do not wait for results.
+  std::vector<uint64_t> expected(200);
+  std::iota(expected.begin(), expected.end(), 1);
+  EXPECT_EQ(results, expected);
+  EXPECT_EQ(descriptions, expected);
 }
 
 TEST_P(ServerOver, AClientThatReadsNothingIsNotReadFromAndGetsAllInTheEnd) {
   Served served;
-  auto client = served.bed.Dial("alice", "", true);
+  auto client = served.bed.Dial();
   const auto model = client->Describe("echo");
   constexpr size_t kBytes = 2048 * 64;
   constexpr uint64_t kRequests = 150;  // more than the sockets and what may wait unread hold
@@ -245,11 +267,15 @@ TEST_P(ServerOver, AClientThatReadsNothingIsNotReadFromAndGetsAllInTheEnd) {
   auto sent = std::async(std::launch::async, [&, header]() mutable {
     const std::string data(kBytes, 'x');
     for (header.id = 1; header.id <= kRequests; header.id++)
-      for (const std::string& piece : {EncodeFrame(header, MetaBytes(infer)), data})
-        EXPECT_EQ(send(client->socket(), piece.data(), piece.size(), MSG_NOSIGNAL),
-                  static_cast<ssize_t>(piece.size()));
+      EXPECT_TRUE(SendWhole(client->socket(), EncodeFrame(header, MetaBytes(infer)) + data));
   });
-  served.bed.Until([](Server& server) { return server.broker().counts().answers[0][0] > 50; });
+  served.bed.Until([](Server& server) { return server.broker().memory_held() >= 8 << 20; });
+  // Others keep the gateway turning, and it would have time to read the rest.
+  auto other = served.bed.Dial("bob", "bobs-token");
+  for (int i = 0; i < 500; i++) ASSERT_EQ(other->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
+  // 64 answers are 8 MiB; a few more lie in the sockets, or were at work when that was reached.
+  EXPECT_LT(served.bed.Ask([](Server& server) { return server.broker().counts().answers[0][0]; }), 90u);
+  EXPECT_NE(sent.wait_for(0s), std::future_status::ready) << "all was read";
   for (uint64_t i = 0; i < kRequests; i++) {
     FrameHeader answer;
     ASSERT_EQ(ReceiveWhole(client->socket(), &answer, sizeof(answer)), ssize_t{sizeof(answer)});
@@ -258,6 +284,74 @@ TEST_P(ServerOver, AClientThatReadsNothingIsNotReadFromAndGetsAllInTheEnd) {
     ASSERT_EQ(answer.type, static_cast<uint8_t>(FrameType::kResult)) << body;
   }
   sent.get();
+}
+
+// Until the gateway has taken all that was sent, and has done with it what it does at once.
+void UntilRead(GatewayBed& bed, int socket) {
+  for (int left = 1; left != 0; std::this_thread::yield()) ASSERT_EQ(ioctl(socket, SIOCOUTQ, &left), 0);
+  bed.Ask([](Server&) { return 0; });
+}
+
+TEST_P(ServerOver, AClosingClientsRingKeepsNobodyWaiting) {
+  Served served;
+  auto client = served.bed.Dial();
+  ASSERT_TRUE(client && client->OpenWindow(4096));
+  // Answers that it does not read, more than its socket holds; then what ends the session once they are sent.
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(FrameType::kDescribe);
+  const std::string describe = EncodeFrame(header, "echo");
+  std::string bytes;
+  for (int i = 0; i < 10'000; i++) bytes += describe;
+  header.type = static_cast<uint8_t>(FrameType::kHello);
+  bytes += EncodeFrame(header, "alice\n");
+  ASSERT_TRUE(SendWhole(client->socket(), bytes));
+  UntilRead(served.bed, client->socket());
+  ASSERT_TRUE(client->Submit({}));
+  auto asked = std::async(std::launch::async, [&] {
+    auto other = served.bed.Dial();
+    return other && other->Describe("echo");
+  });
+  const bool served_too = asked.wait_for(60s) == std::future_status::ready;
+  EXPECT_TRUE(served_too) << "the gateway looks at nothing but the ring";
+  if (!served_too) served.bed.End();
+  EXPECT_EQ(asked.get(), served_too);
+}
+
+TEST_P(ServerOver, AnswersThatWaitToBeSentCountAsMemoryUntilTheyAre) {
+  constexpr uint64_t kBytes = 2048 * 64, kRequests = 60;  // fewer than reading would stop for
+  GatewayConfig config = GatewayBed::Config();
+  config.broker.memory = (4 << 20) + (100 << 10);
+  Served served(config);
+  auto client = served.bed.Dial();
+  const auto model = client->Describe("echo");
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(FrameType::kInfer);
+  header.data_bytes = kBytes;
+  InferMeta infer;
+  infer.model = model->index;
+  infer.rows = 2048;
+  for (header.id = 1; header.id <= kRequests; header.id++)
+    ASSERT_TRUE(
+        SendWhole(client->socket(), EncodeFrame(header, MetaBytes(infer)) + std::string(kBytes, 'x')));
+  UntilRead(served.bed, client->socket());
+  served.bed.Until(
+      [](Server& server) { return server.broker().running() == 0 && server.broker().queued() == 0; });
+  const uint64_t held = served.bed.Ask([](Server& server) { return server.broker().memory_held(); });
+  EXPECT_GT(held, config.broker.memory - 3 * kBytes) << "room for one more request";
+  EXPECT_LE(held, config.broker.memory);
+  uint64_t answered = 0, busy = 0;
+  for (uint64_t i = 0; i < kRequests; i++) {
+    FrameHeader answer;
+    ASSERT_EQ(ReceiveWhole(client->socket(), &answer, sizeof(answer)), ssize_t{sizeof(answer)});
+    std::string body(answer.meta_bytes + answer.data_bytes, '\0');
+    ASSERT_EQ(ReceiveWhole(client->socket(), body.data(), body.size()), static_cast<ssize_t>(body.size()));
+    answered += answer.type == static_cast<uint8_t>(FrameType::kResult);
+    busy += answer.status == static_cast<uint16_t>(Status::kBusy);
+  }
+  EXPECT_EQ(answered + busy, kRequests);
+  EXPECT_GT(busy, 0u);
+  served.bed.Until([](Server& server) { return server.broker().memory_held() == 0; });
+  EXPECT_EQ(client->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
 }
 
 TEST_P(ServerOver, ManyClientsThatComeAskTogetherAndLeaveAreAllAnswered) {
@@ -333,13 +427,17 @@ TEST_P(ServerOver, BadRequestsGetTheirErrorAndTheConnectionGoesOn) {
   EXPECT_EQ(client->Infer(model->index, 1, input)->status, Status::kOk);
 }
 
-// What a peer without manners sends, and what comes back until the gateway closes.
-std::string Raw(const GatewayBed& bed, const std::string& bytes) {
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+Descriptor DialRaw(const GatewayBed& bed, Descriptor socket = Descriptor(::socket(AF_UNIX, SOCK_STREAM, 0))) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strcpy(address.sun_path, bed.frames_path().c_str());
   EXPECT_EQ(connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  return socket;
+}
+
+// What a peer without manners sends, and what comes back until the gateway closes.
+std::string Raw(const GatewayBed& bed, const std::string& bytes) {
+  const Descriptor socket = DialRaw(bed);
   EXPECT_EQ(send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   shutdown(socket.get(), SHUT_WR);
   std::string got;
@@ -353,6 +451,36 @@ std::string Hello() {
   FrameHeader header;
   header.type = static_cast<uint8_t>(FrameType::kHello);
   return EncodeFrame(header, "alice\n");
+}
+
+TEST_P(ServerOver, WhoCameWhileDescriptorsWereShortIsServedOnceTheyAreNot) {
+  GatewayBed bed;
+  std::vector<Descriptor> clients(3);
+  const timeval patience{60, 0};
+  for (Descriptor& client : clients) {
+    client = Descriptor(::socket(AF_UNIX, SOCK_STREAM, 0));
+    setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  }
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(clients[0].get());  // the lowest number that is free
+  close(next);
+  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  for (Descriptor& client : clients) client = DialRaw(bed, std::move(client));
+  bed.Ask([](Server&) { return 0; });  // of what comes together, either may be told first
+  const auto sessions = bed.Ask([](Server& server) { return server.counts().sessions; });
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(sessions, 0u);
+  // Nobody else comes, who would have those before him accepted too.
+  for (const Descriptor& client : clients) {
+    const std::string hello = Hello();
+    ASSERT_EQ(send(client.get(), hello.data(), hello.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(hello.size()));
+    FrameHeader answer;
+    ASSERT_EQ(ReceiveWhole(client.get(), &answer, sizeof(answer)), ssize_t{sizeof(answer)});
+    EXPECT_EQ(answer.type, static_cast<uint8_t>(FrameType::kWelcome));
+  }
 }
 
 TEST_P(ServerOver, MalformedAndTruncatedFramesEndTheirConnectionAlone) {
