@@ -173,7 +173,7 @@ void Extender::Remember(const scheduler::PodAsk& ask) {
 }
 
 Response Extender::Filter(const std::string& body, bool& failed) {
-  const auto args = scheduler::ParseExtenderArgs(body);
+  auto args = scheduler::ParseExtenderArgs(body);
   if (!args) return Failed(failed, args.error().message);
   const auto ask = scheduler::ReadPodAsk(args->pod);
   if (!ask) return Failed(failed, ask.error().message);
@@ -209,7 +209,7 @@ Response Extender::Filter(const std::string& body, bool& failed) {
     for (const auto& verdict : verdicts)
       if (!verdict.why.empty()) ++refused_nodes_[verdict.for_good ? "unfit" : "busy"];
   }
-  return Json(scheduler::FilterReply(*args, verdicts));
+  return Json(scheduler::FilterReply(std::move(*args), verdicts));
 }
 
 Response Extender::Prioritize(const std::string& body, bool& failed) {

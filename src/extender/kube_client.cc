@@ -4,6 +4,8 @@
 #include <curl/curl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/documents.h"
 #include "model/problems.h"
 #include "scheduler/extender/kube_json.h"
@@ -16,6 +18,7 @@ using nlohmann::json;
 constexpr size_t kMostBytes = 64 << 20;  // of one answer
 constexpr int kPage = 500;
 constexpr size_t kMostItems = 500'000;
+constexpr size_t kMostPages = kMostItems / kPage;
 
 size_t Collect(char* data, size_t size, size_t count, void* body) {
   auto& text = *static_cast<std::string*>(body);
@@ -44,7 +47,25 @@ Result<api::Reply> KubeClient::Post(const std::string& target, const std::string
   return Perform(target, &body);
 }
 
+// Read each time: Kubernetes renews it.
+Result<std::string> KubeClient::Token() const {
+  auto token = model::ReadInputFile(token_file_);
+  if (!token) return tl::make_unexpected(token.error());
+  while (!token->empty() && static_cast<unsigned char>(token->back()) <= ' ') token->pop_back();
+  // A line feed would begin another header.
+  if (token->empty() || std::any_of(token->begin(), token->end(), [](unsigned char c) { return c <= ' '; }))
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}: expected a token without blanks and control characters", token_file_));
+  return token;
+}
+
 Result<api::Reply> KubeClient::Perform(const std::string& target, const std::string* body) {
+  std::string token;
+  if (!token_file_.empty()) {
+    auto read = Token();
+    if (!read) return tl::make_unexpected(read.error());
+    token = std::move(*read);
+  }
   void* curl = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -71,14 +92,7 @@ Result<api::Reply> KubeClient::Perform(const std::string& target, const std::str
   curl_slist* headers = curl_slist_append(nullptr, "Accept: application/json");
   headers = curl_slist_append(headers, "Content-Type: application/json");
   headers = curl_slist_append(headers, "Expect:");  // no round trip to ask first
-  if (!token_file_.empty()) {
-    // Read each time: Kubernetes renews it.
-    auto token = model::ReadInputFile(token_file_);
-    if (token) {
-      while (!token->empty() && static_cast<unsigned char>(token->back()) <= ' ') token->pop_back();
-      headers = curl_slist_append(headers, ("Authorization: Bearer " + *token).c_str());
-    }
-  }
+  if (!token.empty()) headers = curl_slist_append(headers, ("Authorization: Bearer " + token).c_str());
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
   if (body != nullptr) {
     curl_easy_setopt(curl, CURLOPT_POST, 1L);
@@ -109,6 +123,7 @@ std::string KubeClient::Explain(const api::Reply& reply) {
 Result<std::vector<json>> KubeClient::List(const std::string& target) {
   std::vector<json> items;
   std::string next;
+  size_t pages = 0;
   do {
     const auto reply =
         Get(fmt::format("{}{}limit={}{}", target, target.find('?') == std::string::npos ? "?" : "&", kPage,
@@ -123,8 +138,10 @@ Result<std::vector<json>> KubeClient::List(const std::string& target) {
       for (json& item : *list) items.push_back(std::move(item));
     const json* meta = scheduler::Find(*page, "metadata");
     next = meta == nullptr ? "" : scheduler::TextAt(*meta, "continue");
-    if (items.size() > kMostItems)
-      return Fail(ErrorCode::kUnavailable, fmt::format("{}: expected at most {} items", where, kMostItems));
+    // Pages without items, too, would go on for as long as the other side says so.
+    if (items.size() > kMostItems || (!next.empty() && ++pages >= kMostPages))
+      return Fail(ErrorCode::kUnavailable,
+                  fmt::format("{}: expected at most {} items in {} pages", where, kMostItems, kMostPages));
   } while (!next.empty());
   return items;
 }

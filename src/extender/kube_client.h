@@ -34,6 +34,7 @@ class KubeClient {
   [[nodiscard]] static std::string Explain(const api::Reply& reply);
 
  private:
+  Result<std::string> Token() const;
   Result<api::Reply> Perform(const std::string& target, const std::string* body);
 
   const std::string url_, token_file_, ca_file_;

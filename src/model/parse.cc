@@ -2,6 +2,7 @@
 // Reads the pool file key by key; what needs more than one key is in validate.cc.
 #include "parse.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,6 +47,19 @@ bool IsInterfaceName(const std::string& text) {
 bool IsPath(const std::string& text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
+}
+
+// http://HOST, http://HOST:PORT and so on, HOST being this machine whatever a resolver says.
+bool IsLoopbackUrl(const std::string& url) {
+  std::string host = url.substr(url.find("//") + 2);
+  host.resize(std::min(host.find('/'), host.size()));
+  if (const size_t port = host.rfind(':'); port != host.npos && !host.ends_with(']')) {
+    if (host.find_first_not_of("0123456789", port + 1) != host.npos) return false;
+    host.resize(port);
+  }
+  in_addr address{};
+  return host == "localhost" || host == "[::1]" ||
+         (host.starts_with("127.") && inet_pton(AF_INET, host.c_str(), &address) == 1);
 }
 
 class Parser {
@@ -111,6 +125,12 @@ class Parser {
     ReadPath(map, "cluster", "the path of a cluster file", out.cluster);
     ReadPath(map, "token_file", "the path of a token's file", out.token_file);
     ReadPath(map, "ca_file", "the path of a certificate's file", out.ca_file);
+    if (const Field* token = map.Find("token_file");
+        token != nullptr && out.api_server.starts_with("http://") && !IsLoopbackUrl(out.api_server))
+      problems_.Add(
+          token->line, token->path,
+          "expected an api_server of https://, as whoever listens on the way would have the token; got " +
+              Excerpt(out.api_server));
     for (const char* key : {"token_file", "ca_file", "resync", "timeout"})
       if (const Field* other = map.Find(key); other != nullptr && server == nullptr && map.is_map())
         problems_.Add(other->line, other->path, "expected beside an api_server, got none");

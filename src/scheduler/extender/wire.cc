@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/extender/wire.h"
 
+#include "model/problems.h"
 #include "scheduler/extender/kube_json.h"
 
 namespace spillway::scheduler {
@@ -16,6 +17,20 @@ std::string TextAnyCase(const json& object, std::string_view key) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : "";
 }
 
+json Move(const json* value) { return std::move(*const_cast<json*>(value)); }
+
+// As Kubernetes names things: small letters, digits, '-' and, in names of pods, '.'; no "..", no '/'. They
+// become part of a URL that is asked for with our token.
+bool IsDnsName(std::string_view name, size_t longest, bool dots) {
+  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  if (name.empty() || name.size() > longest || !plain(name.front()) || !plain(name.back())) return false;
+  for (size_t i = 1; i + 1 < name.size(); ++i) {
+    if (plain(name[i]) || name[i] == '-') continue;
+    if (!dots || name[i] != '.' || !plain(name[i - 1]) || !plain(name[i + 1])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<ExtenderArgs> ParseExtenderArgs(std::string_view body) {
@@ -24,7 +39,7 @@ Result<ExtenderArgs> ParseExtenderArgs(std::string_view body) {
   ExtenderArgs args;
   const json* pod = FindAnyCase(*parsed, "Pod");
   if (pod == nullptr || !pod->is_object()) return Fail(ErrorCode::kBadInput, "Pod: expected a pod");
-  args.pod = *pod;
+  args.pod = Move(pod);
   if (const json* names = FindAnyCase(*parsed, "NodeNames")) {
     if (!names->is_array()) return Fail(ErrorCode::kBadInput, "NodeNames: expected a list of names");
     for (const json& name : *names) {
@@ -45,8 +60,8 @@ Result<ExtenderArgs> ParseExtenderArgs(std::string_view body) {
     const std::string name = meta == nullptr ? "" : TextAt(*meta, "name");
     if (name.empty()) return Fail(ErrorCode::kBadInput, "Nodes.items: expected nodes with metadata.name");
     args.names.push_back(name);
-    args.nodes.push_back(node);
   }
+  args.nodes = Move(items);
   return args;
 }
 
@@ -57,17 +72,23 @@ Result<BindingArgs> ParseBindingArgs(std::string_view body) {
                    TextAnyCase(*parsed, "PodUID"), TextAnyCase(*parsed, "Node")};
   if (args.space.empty() || args.pod.empty() || args.uid.empty() || args.node.empty())
     return Fail(ErrorCode::kBadInput, "expected PodName, PodNamespace, PodUID and Node");
+  if (!IsDnsName(args.space, 63, false))
+    return Fail(ErrorCode::kBadInput, "PodNamespace: expected a name of small letters, digits and '-', got " +
+                                          model::Excerpt(args.space));
+  if (!IsDnsName(args.pod, 253, true))
+    return Fail(ErrorCode::kBadInput, "PodName: expected a name of small letters, digits, '-' and '.', got " +
+                                          model::Excerpt(args.pod));
   return args;
 }
 
-std::string FilterReply(const ExtenderArgs& args, const std::vector<FilterVerdict>& verdicts) {
+std::string FilterReply(ExtenderArgs args, const std::vector<FilterVerdict>& verdicts) {
   json names = json::array(), items = json::array();
   json failed = json::object(), for_good = json::object();
   for (size_t i = 0; i < args.names.size(); ++i) {
     if (!verdicts[i].why.empty()) {
       (verdicts[i].for_good ? for_good : failed)[args.names[i]] = verdicts[i].why;
     } else if (args.whole_nodes) {
-      items.push_back(args.nodes[i]);
+      items.push_back(std::move(args.nodes[i]));
     } else {
       names.push_back(args.names[i]);
     }

@@ -38,7 +38,7 @@ struct FilterVerdict {
 [[nodiscard]] Result<BindingArgs> ParseBindingArgs(std::string_view body);
 
 // `verdicts` in the order of args.names.
-[[nodiscard]] std::string FilterReply(const ExtenderArgs& args, const std::vector<FilterVerdict>& verdicts);
+[[nodiscard]] std::string FilterReply(ExtenderArgs args, const std::vector<FilterVerdict>& verdicts);
 [[nodiscard]] std::string PriorityReply(const std::vector<std::string>& names,
                                         const std::vector<int>& scores);
 // Of filter and bind: {"Error": message}; empty: it went well.

@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <fstream>
 #include <mutex>
 #include <thread>
 
@@ -55,7 +58,12 @@ class FakeApiServer {
   std::atomic<Binding> binding{Binding::kTake};
   std::atomic<bool> pods_hang{false};  // GET of one pod
   std::atomic<bool> lists_fail{false};
-  std::atomic<int> hanging{0};  // binds
+  std::atomic<bool> endless{false};  // the list of nodes
+  std::atomic<int> hanging{0};       // binds
+  std::string authorization() {      // of the last who asked for nodes
+    const std::lock_guard lock(mutex_);
+    return authorization_;
+  }
   // Those that hang are refused, and all that come.
   void LetGo() {
     std::vector<api::Responder> left;
@@ -77,6 +85,9 @@ class FakeApiServer {
     if (request.path == "/api/v1/nodes") {
       if (lists_fail) return answer(403, {{"kind", "Status"}, {"message", "nodes is forbidden"}});
       // In pages, as large clusters are listed.
+      if (endless) return answer(200, {{"metadata", {{"continue", "more"}}}, {"items", json::array()}});
+      if (const auto at = request.headers.find("authorization"); at != request.headers.end())
+        authorization_ = at->second;
       const bool second = request.query.contains("continue");
       json page = {{"metadata", {{"continue", second ? "" : "more of it"}}},
                    {"items", {KubeNodeOf(second ? "b" : "a", "Tesla-T4", 1, 15360)}}};
@@ -125,6 +136,7 @@ class FakeApiServer {
 
   std::mutex mutex_;
   std::map<std::string, json> pods_;
+  std::string authorization_;
   std::vector<api::Responder> left_hanging_;
   std::unique_ptr<api::HttpServer> http_;
 };
@@ -345,6 +357,33 @@ TEST_F(ExtenderTest, RudeRequestsAreAnsweredInWords) {
   EXPECT_EQ(client_->Get("/nothing")->status, 404);
   EXPECT_EQ(client_->Post("/filter", std::string(17 << 20, ' '))->status, 413);
   EXPECT_THAT(extender_->MetricsText(), HasSubstr("requests_total{verb=\"filter\",result=\"failed\"} 5"));
+}
+
+TEST(KubeClient, CallsWithItsTokenOrNotAtAll) {
+  FakeApiServer server;
+  model::ExtenderConfig config;
+  config.api_server = server.url;
+  config.token_file = ::testing::TempDir() + "extender_token" + std::to_string(getpid());
+  KubeClient client(config);
+  std::remove(config.token_file.c_str());
+  EXPECT_THAT(client.Get("/api/v1/nodes").error().message, HasSubstr(config.token_file));
+  for (const char* token : {"", "\n", "a b", "a\r\nX-More: b", "a\nb"}) {
+    std::ofstream(config.token_file) << token;
+    EXPECT_THAT(client.Get("/api/v1/nodes").error().message,
+                HasSubstr("expected a token without blanks and control characters"));
+  }
+  std::ofstream(config.token_file) << "abc.def\n";
+  EXPECT_EQ(client.Get("/api/v1/nodes")->status, 200);
+  EXPECT_EQ(server.authorization(), "Bearer abc.def");
+  std::remove(config.token_file.c_str());
+}
+
+TEST(KubeClient, AListEndsThoughTheServerGoesOn) {
+  FakeApiServer server;
+  server.endless = true;
+  model::ExtenderConfig config;
+  config.api_server = server.url;
+  EXPECT_THAT(KubeClient(config).List("/api/v1/nodes").error().message, HasSubstr("in 1000 pages"));
 }
 
 TEST(ExtenderStart, RefusesABadClusterFileAndATakenAddress) {

@@ -164,6 +164,17 @@ TEST(Args, MalformedOnesAreRefusedInWords) {
     EXPECT_THAT(ParseExtenderArgs(body).error().message, HasSubstr("expected")) << body;
   for (const char* body : {"", "{}", R"({"PodName":"p","PodNamespace":"ml","PodUID":7,"Node":"a"})"})
     EXPECT_THAT(ParseBindingArgs(body).error().message, HasSubstr("expected")) << body;
+  const auto error = [](const std::string& space, const std::string& pod) {
+    const auto args = ParseBindingArgs(
+        json{{"PodName", pod}, {"PodNamespace", space}, {"PodUID", "u"}, {"Node", "a"}}.dump());
+    return args ? "accepted" : args.error().message;
+  };
+  for (const char* name : {"..", ".", "a/b", "a..b", "-a", "a.", "A", "a%2f", "a b"}) {
+    EXPECT_THAT(error(name, "p"), HasSubstr("PodNamespace: expected")) << name;
+    EXPECT_THAT(error("ml", name), HasSubstr("PodName: expected")) << name;
+  }
+  EXPECT_THAT(error(std::string(64, 'a'), "p"), HasSubstr("PodNamespace"));
+  EXPECT_EQ(error("ml-1", "web.0-a"), "accepted");
 }
 
 TEST(Replies, AreWhatTheSchedulerDecodes) {

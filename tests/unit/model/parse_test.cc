@@ -164,6 +164,25 @@ TEST(PoolFile, HoldsFourThousandServersOfEightUnits) {
             "pool.yaml:40969: pools.rack1.servers[more]: expected at most 4096 servers in all, got more");
 }
 
+TEST(Extender, SendsItsTokenToNobodyElse) {
+  const auto error = [](const std::string& url) {
+    const auto config = ParseConfig(
+        "extender:\n  listen: 127.0.0.1:8888\n  api_server: " + url + "\n  token_file: t\n", "/p.yaml");
+    return config ? "accepted" : config.error().message;
+  };
+  for (const char* url : {"http://127.0.0.1:8001", "http://127.9.9.9", "http://localhost:8001/x",
+                          "'http://[::1]:80'", "https://api.example.org"})
+    EXPECT_EQ(error(url), "accepted") << url;
+  for (const char* url :
+       {"http://10.0.0.1:6443", "http://localhost.example.org", "http://127.0.0.1.example.org",
+        "http://127.0.0.1@example.org", "http://127.0.0.1:80@example.org", "'http://[::1].org'",
+        "http://localhost?@example.org", "'http://localhost#@example.org'",
+        "'http://localhost\\@example.org'"})
+    EXPECT_NE(error(url).find("/p.yaml:4: extender.token_file: expected an api_server of https://"),
+              std::string::npos)
+        << url << ": " << error(url);
+}
+
 TEST(Extender, StandsBesideASwitchOrAlone) {
   const std::string yaml =
       "extender:\n  listen: 127.0.0.1:8888\n  api_server: https://10.0.0.1:6443/\n  token_file: t\n"
