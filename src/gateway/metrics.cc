@@ -55,7 +55,7 @@ std::string MetricsText(const Broker& broker, const ServerCounts& counts) {
             static_cast<double>(broker.queued(i)), {{"tenant", tenants[i].name}});
   gauge("spillway_gateway_running_requests", "requests that a slice has",
         static_cast<double>(broker.running()));
-  gauge("spillway_gateway_memory_bytes", "memory held for requests and windows",
+  gauge("spillway_gateway_memory_bytes", "memory held for requests, answers and windows",
         static_cast<double>(broker.memory_held()));
   gauge("spillway_gateway_memory_limit_bytes", "the limit of that",
         static_cast<double>(broker.options().memory));

@@ -31,6 +31,7 @@ Session::~Session() {
   for (const auto& [client_id, id] : asked_) host_.broker.Cancel(id, now);
   for (const auto& [client_id, id] : window_ids_) host_.broker.Cancel(id, now);
   DropData();
+  host_.broker.Release(unsent());
   if (window_) {
     host_.regions.ForgetAllOf(number_);
     host_.broker.Release(window_->memory->bytes().size());
@@ -59,7 +60,9 @@ uint64_t Session::PartBytes() const {
 }
 
 Stream::Piece Session::NextRead() {
-  if (over_ || closing_ || out_.size() + sending_->size() >= kMostUnread) return {};
+  if (over_ || closing_ || unsent() >= kMostUnread) return {};
+  if (unsent() >= kMostUnreadWhenFull && host_.broker.memory_held() >= host_.broker.options().memory)
+    return {};
   // Between headers nothing of the frame is left ahead: Advance took it.
   const uint64_t left = PartBytes() - got_;
   switch (part_) {
@@ -157,13 +160,14 @@ void Session::MetaDone() {
     SendError(header_.id, Status::kDenied, "expected a hello first");
     return Fault("expected a hello first");
   }
-  if (asked_.size() >= kMostAsked || host_.broker.Full(*tenant_, header_.data_bytes)) {
+  const uint64_t bytes = header_.data_bytes + OutputBytes();
+  if (asked_.size() >= kMostAsked || host_.broker.Full(*tenant_, bytes)) {
     SendError(header_.id, Status::kBusy, "the queue or the memory for requests is full", 1000);
     discard_ = header_.data_bytes;
     part_ = Part::kDiscard;
     return;
   }
-  held_ = header_.data_bytes;
+  held_ = bytes;
   host_.broker.Hold(held_);
   data_ = std::make_shared_for_overwrite<std::byte[]>(header_.data_bytes);
   part_ = Part::kData;
@@ -234,6 +238,16 @@ void Session::HandleDescribe() {
   SendFrame(FrameType::kModel, header_.id, json.dump());
 }
 
+// That the request which is being read will have, as far as its meta makes sense.
+uint64_t Session::OutputBytes() const {
+  InferMeta infer;
+  if (header_.type != static_cast<uint8_t>(FrameType::kInfer) ||
+      !ReadMeta(std::as_bytes(std::span(*meta_)), infer) || infer.model >= host_.broker.model_count())
+    return 0;
+  const ModelCard& card = host_.broker.model(infer.model);
+  return infer.rows >= 1 && infer.rows <= card.most_rows ? card.OutputBytes(infer.rows) : 0;
+}
+
 void Session::HandleInfer() {
   InferMeta infer;
   if (!ReadMeta(std::as_bytes(std::span(*meta_)), infer))
@@ -251,8 +265,8 @@ void Session::HandleInfer() {
   request.keeper = data_;
   request.deadline = DeadlineOf(infer.deadline_us);
   // From the session's account to the request's.
-  request.held_bytes = std::exchange(held_, 0);
-  host_.broker.Release(request.held_bytes);
+  host_.broker.Release(std::exchange(held_, 0));
+  request.held_bytes = header_.data_bytes + OutputBytes();
   const uint64_t client_id = header_.id;
   request.reply = [self = self_, client_id](const Answer& answer) {
     if (*self != nullptr) (*self)->AnswerFrame(client_id, answer);
@@ -294,7 +308,7 @@ void Session::HandleOpenWindow() {
                               kMostWindow, kMostWindowSlots));
   const uint64_t bytes = (asked.bytes + 4095) & ~uint64_t{4095};
   if (host_.broker.Full(*tenant_, bytes)) return refuse("the memory for requests is full", Status::kBusy);
-  if (!all_sent()) return refuse("expected all answers to be read first");
+  if (unsent() > 0) return refuse("expected all answers to be read first");
   auto submissions = MakeEventFd(), completions = MakeEventFd();
   auto memory = SharedMemory::Create("spillway-window", bytes);
   if (!submissions || !completions || !memory) return refuse("no memory for a window", Status::kBusy);
@@ -390,9 +404,7 @@ void Session::SendFrame(FrameType type, uint64_t id, std::string_view meta, std:
   header.type = static_cast<uint8_t>(type);
   header.id = id;
   header.data_bytes = data.size();
-  out_ += EncodeFrame(header, meta);
-  out_.append(reinterpret_cast<const char*>(data.data()), data.size());
-  host_.changed(number_);
+  Append(header, meta, data);
 }
 
 void Session::SendError(uint64_t id, Status status, std::string_view text, uint32_t retry_after_ms) {
@@ -401,14 +413,21 @@ void Session::SendError(uint64_t id, Status status, std::string_view text, uint3
   header.id = id;
   header.status = static_cast<uint16_t>(status);
   header.retry_after_ms = retry_after_ms;
-  out_ += EncodeFrame(header, text);
+  Append(header, text);
+}
+
+void Session::Append(const FrameHeader& header, std::string_view meta, std::span<const std::byte> data) {
+  const std::string frame = EncodeFrame(header, meta);
+  host_.broker.Hold(frame.size() + data.size());
+  out_ += frame;
+  out_.append(reinterpret_cast<const char*>(data.data()), data.size());
   host_.changed(number_);
 }
 
 void Session::Fault(const std::string& text) {
   if (fault_.empty()) fault_ = text;
   closing_ = true;
-  if (all_sent()) over_ = true;
+  if (unsent() == 0) over_ = true;
   host_.changed(number_);
 }
 
@@ -425,7 +444,9 @@ void Session::Sent(int64_t result) {
   }
   sent_ += static_cast<size_t>(result);
   if (sent_ < sending_->size()) return;
+  host_.broker.Release(sending_->size());
   sending_->clear();
+  if (sending_->capacity() > kMostKept) sending_->shrink_to_fit();
   sent_ = 0;
   if (closing_ && out_.empty()) over_ = true;
 }

@@ -2,8 +2,9 @@
 // One client of the framed protocol: reads frames, holds its window, writes answers. What it asks goes to the
 // SessionHost; its socket's bytes are moved by the reactor. Used by the gateway's one thread.
 //
-// Memory: a request's data is read only once its place in the limits is taken, and straight to where it stays
-// until the answer; while answers pile up unread, nothing more is read; requests at hand are limited.
+// Memory: a request's data is read only once its place in the limits, and its outputs', is taken, and
+// straight to where it stays until the answer. Answers count in the limits until they are sent. While they
+// pile up unread, nothing more is read; requests at hand are limited.
 #pragma once
 
 #include <array>
@@ -57,6 +58,8 @@ class Session : public Stream {
 
  private:
   static constexpr size_t kMostUnread = 8 << 20;
+  static constexpr size_t kMostUnreadWhenFull = 1 << 20;  // while the memory for requests is full
+  static constexpr size_t kMostKept = 1 << 20;            // of a buffer that is empty
   static constexpr size_t kMostAsked = 1024;
   static constexpr uint64_t kMostWindow = uint64_t{1} << 30;
 
@@ -75,6 +78,7 @@ class Session : public Stream {
   void HandleHello();
   void HandleDescribe();
   void HandleInfer();
+  [[nodiscard]] uint64_t OutputBytes() const;
   void HandleCancel();
   void HandleOpenWindow();
   void AnswerFrame(uint64_t id, const Answer& answer);
@@ -83,7 +87,8 @@ class Session : public Stream {
   void SendFrame(FrameType type, uint64_t id, std::string_view meta, std::span<const std::byte> data = {});
   void SendError(uint64_t id, Status status, std::string_view text, uint32_t retry_after_ms = 0);
   void Fault(const std::string& text);  // the session ends once this is written
-  [[nodiscard]] bool all_sent() const { return out_.empty() && sending_->empty(); }
+  void Append(const FrameHeader& header, std::string_view meta, std::span<const std::byte> data = {});
+  [[nodiscard]] size_t unsent() const { return out_.size() + sending_->size(); }
   void DropData();
 
   SessionHost& host_;
@@ -107,7 +112,7 @@ class Session : public Stream {
   FrameHeader header_;
   std::shared_ptr<std::string> meta_ = std::make_shared<std::string>();
   std::shared_ptr<std::byte[]> data_;
-  uint64_t held_ = 0;  // of the broker's memory, for data_
+  uint64_t held_ = 0;  // of the broker's memory, for data_ and the outputs to come
   uint64_t got_ = 0;   // of the part
   uint64_t discard_ = 0;
 

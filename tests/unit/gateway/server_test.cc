@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <numeric>
 
 #include "gateway/executor/program_slice.h"
 #include "gateway_bed.h"
@@ -196,14 +197,16 @@ TEST(Io, WhereTheKernelRefusesUringEpollServes) {
   }).join();
 }
 
-TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreAllAnsweredInOrder) {
+// Some larger than what is read ahead, most far smaller.
+uint32_t RowsOf(uint64_t id) { return id % 40 == 0 ? 2048 : 1 + static_cast<uint32_t>(id % 3); }
+
+TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreEachAnsweredOnceAndInOrder) {
   Served served;
   auto client = served.bed.Dial("alice", "", true);
   const auto model = client->Describe("echo");
-  std::string bytes, expected;
+  std::string bytes;
   for (uint64_t id = 1; id <= 200; id++) {
-    // Some larger than what is read ahead, most far smaller.
-    const uint32_t rows = id % 40 == 0 ? 2048 : 1 + static_cast<uint32_t>(id % 3);
+    const uint32_t rows = RowsOf(id);
     FrameHeader header;
     header.type = static_cast<uint8_t>(FrameType::kDescribe);
     header.id = 1000 + id;
@@ -224,7 +227,7 @@ TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreAllAnsweredInOrde
       EXPECT_EQ(send(client->socket(), bytes.data() + at, step, MSG_NOSIGNAL), static_cast<ssize_t>(step));
     }
   });
-  std::vector<int> results(201, 0), descriptions(201, 0);
+  std::vector<uint64_t> results, descriptions;  // ids, as they come
   for (int i = 0; i < 400; i++) {
     FrameHeader header;
     ASSERT_EQ(ReceiveWhole(client->socket(), &header, sizeof(header)), ssize_t{sizeof(header)});
@@ -232,21 +235,26 @@ TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreAllAnsweredInOrde
     std::string body(header.meta_bytes + header.data_bytes, '\0');
     ASSERT_EQ(ReceiveWhole(client->socket(), body.data(), body.size()), static_cast<ssize_t>(body.size()));
     if (header.type == static_cast<uint8_t>(FrameType::kModel)) {
-      descriptions[header.id - 1000]++;
+      descriptions.push_back(header.id - 1000);
       continue;
     }
     ASSERT_EQ(header.type, static_cast<uint8_t>(FrameType::kResult)) << body;
-    results[header.id]++;
+    results.push_back(header.id);
+    EXPECT_EQ(header.data_bytes, RowsOf(header.id) * 64u);
     EXPECT_EQ(body.substr(header.meta_bytes),
               std::string(header.data_bytes, static_cast<char>('a' + header.id % 26)));
   }
   sent.get();
-  for (size_t id = 1; id <= 200; id++) EXPECT_EQ(results[id] + descriptions[id], 2) << id;
+  // One slice, which takes requests in their order. Descriptions do not wait for results.
+  std::vector<uint64_t> expected(200);
+  std::iota(expected.begin(), expected.end(), 1);
+  EXPECT_EQ(results, expected);
+  EXPECT_EQ(descriptions, expected);
 }
 
 TEST_P(ServerOver, AClientThatReadsNothingIsNotReadFromAndGetsAllInTheEnd) {
   Served served;
-  auto client = served.bed.Dial("alice", "", true);
+  auto client = served.bed.Dial();
   const auto model = client->Describe("echo");
   constexpr size_t kBytes = 2048 * 64;
   constexpr uint64_t kRequests = 150;  // more than the sockets and what may wait unread hold
@@ -258,12 +266,19 @@ TEST_P(ServerOver, AClientThatReadsNothingIsNotReadFromAndGetsAllInTheEnd) {
   infer.rows = 2048;
   auto sent = std::async(std::launch::async, [&, header]() mutable {
     const std::string data(kBytes, 'x');
-    for (header.id = 1; header.id <= kRequests; header.id++)
-      for (const std::string& piece : {EncodeFrame(header, MetaBytes(infer)), data})
-        EXPECT_EQ(send(client->socket(), piece.data(), piece.size(), MSG_NOSIGNAL),
-                  static_cast<ssize_t>(piece.size()));
+    // One after the other: requests at hand are answered, whoever reads.
+    for (header.id = 1; header.id <= kRequests; header.id++) {
+      EXPECT_TRUE(SendWhole(client->socket(), EncodeFrame(header, MetaBytes(infer)) + data));
+      served.bed.Until([&](Server& server) { return server.broker().counts().answers[0][0] >= header.id; });
+    }
   });
-  served.bed.Until([](Server& server) { return server.broker().counts().answers[0][0] > 50; });
+  served.bed.Until([](Server& server) { return server.broker().memory_held() >= 8 << 20; });
+  // Others keep the gateway turning, and it would have time to read the rest.
+  auto other = served.bed.Dial("bob", "bobs-token");
+  for (int i = 0; i < 1000; i++) ASSERT_EQ(other->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
+  // 64 answers are 8 MiB; a few more lie in the sockets.
+  EXPECT_LT(served.bed.Ask([](Server& server) { return server.broker().counts().answers[0][0]; }), 75u);
+  EXPECT_NE(sent.wait_for(0s), std::future_status::ready) << "all was read";
   for (uint64_t i = 0; i < kRequests; i++) {
     FrameHeader answer;
     ASSERT_EQ(ReceiveWhole(client->socket(), &answer, sizeof(answer)), ssize_t{sizeof(answer)});
@@ -303,6 +318,45 @@ TEST_P(ServerOver, AClosingClientsRingKeepsNobodyWaiting) {
   EXPECT_TRUE(served_too) << "the gateway looks at nothing but the ring";
   if (!served_too) served.bed.End();
   EXPECT_EQ(asked.get(), served_too);
+}
+
+TEST_P(ServerOver, AnswersThatWaitToBeSentCountAsMemoryUntilTheyAre) {
+  constexpr uint64_t kBytes = 2048 * 64, kRequests = 60;  // fewer than reading would stop for
+  GatewayConfig config = GatewayBed::Config();
+  config.broker.memory = (4 << 20) + (100 << 10);
+  Served served(config);
+  auto client = served.bed.Dial();
+  const auto model = client->Describe("echo");
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(FrameType::kInfer);
+  header.data_bytes = kBytes;
+  InferMeta infer;
+  infer.model = model->index;
+  infer.rows = 2048;
+  // One after the other: what is at hand counts with its inputs as well.
+  for (header.id = 1; header.id <= kRequests; header.id++) {
+    ASSERT_TRUE(
+        SendWhole(client->socket(), EncodeFrame(header, MetaBytes(infer)) + std::string(kBytes, 'x')));
+    UntilRead(served.bed, client->socket());
+    served.bed.Until(
+        [](Server& server) { return server.broker().running() == 0 && server.broker().queued() == 0; });
+  }
+  const uint64_t held = served.bed.Ask([](Server& server) { return server.broker().memory_held(); });
+  EXPECT_GT(held, config.broker.memory - 3 * kBytes) << "room for one more request";
+  EXPECT_LE(held, config.broker.memory);
+  uint64_t answered = 0, busy = 0;
+  for (uint64_t i = 0; i < kRequests; i++) {
+    FrameHeader answer;
+    ASSERT_EQ(ReceiveWhole(client->socket(), &answer, sizeof(answer)), ssize_t{sizeof(answer)});
+    std::string body(answer.meta_bytes + answer.data_bytes, '\0');
+    ASSERT_EQ(ReceiveWhole(client->socket(), body.data(), body.size()), static_cast<ssize_t>(body.size()));
+    answered += answer.type == static_cast<uint8_t>(FrameType::kResult);
+    busy += answer.status == static_cast<uint16_t>(Status::kBusy);
+  }
+  EXPECT_EQ(answered + busy, kRequests);
+  EXPECT_GT(busy, 0u);
+  served.bed.Until([](Server& server) { return server.broker().memory_held() == 0; });
+  EXPECT_EQ(client->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
 }
 
 TEST_P(ServerOver, ManyClientsThatComeAskTogetherAndLeaveAreAllAnswered) {
