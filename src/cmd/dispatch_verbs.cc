@@ -23,7 +23,10 @@ int Become(const std::string& program, std::string typed, std::vector<std::strin
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   execv(path.c_str(), arguments.data());
-  fmt::print(stderr, "spillway: cannot start {}: {}\n", path, std::strerror(errno));
+  const int error = errno;
+  // ./demo builds only what it runs.
+  fmt::print(stderr, "spillway: cannot start {}: {}{}\n", path, std::strerror(error),
+             error == ENOENT ? "; `cmake --build` of the whole project makes it" : "");
   return kExitFailed;
 }
 
