@@ -140,6 +140,14 @@ Result<int> ListenTcp(const std::string& endpoint) {
   return fd;
 }
 
+int PortOf(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
+                                             : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+}
+
 Result<std::string> ParseApiOption(const std::string& text) {
   if (text.starts_with("unix:")) return text.substr(5);
   if (text.find('/') == std::string::npos || text.find("://") != std::string::npos ||

@@ -49,6 +49,9 @@ struct UnixListener {
 // Listens on "ADDRESS:PORT" or "[ADDRESS6]:PORT"; port 0 picks one. The fd.
 [[nodiscard]] Result<int> ListenTcp(const std::string& endpoint);
 
+// The port that a listening socket has, such as was picked for port 0; 0: it has none.
+[[nodiscard]] int PortOf(int fd);
+
 // The UNIX socket path meant by an --api option: a path, or "unix:PATH". kBadInput for anything that
 // looks like a TCP endpoint.
 [[nodiscard]] Result<std::string> ParseApiOption(const std::string& text);

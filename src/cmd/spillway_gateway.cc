@@ -2,7 +2,6 @@
 // spillway-gateway: takes inference requests and delivers them into GPU slices' memory. Exit code: 0 ok,
 // 1 failed, 2 bad usage or input.
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
@@ -23,15 +22,6 @@ namespace spillway::cmd {
 namespace {
 
 int Exit(const Error& error) { return Report("spillway-gateway", error); }
-
-// The port that was taken where 0 was asked for.
-int PortOf(int fd) {
-  sockaddr_storage address{};
-  socklen_t length = sizeof(address);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  return address.ss_family == AF_INET6 ? ntohs(reinterpret_cast<sockaddr_in6*>(&address)->sin6_port)
-                                       : ntohs(reinterpret_cast<sockaddr_in*>(&address)->sin_port);
-}
 
 struct Sockets {
   gateway::Listeners listeners;
@@ -60,7 +50,7 @@ Result<Sockets> Listen(const gateway::GatewayConfig& config) {
     }
     auto tcp = api::ListenTcp(address);
     if (!tcp) return tl::make_unexpected(tcp.error());
-    spdlog::info("frames on {}, port {}", address, PortOf(*tcp));
+    spdlog::info("frames on {}, port {}", address, api::PortOf(*tcp));
     sockets.listeners.frames.push_back({gateway::Descriptor(*tcp), false});
   }
   auto executors = ListenUnix(config.executors, SOCK_SEQPACKET);
@@ -101,7 +91,7 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   if (!http_address.empty()) {
     const auto fd = api::ListenTcp(http_address);
     if (!fd) return Exit(fd.error());
-    const int port = PortOf(*fd);
+    const int port = api::PortOf(*fd);
     auto started =
         api::HttpServer::StartAsync(*fd, InferenceFront(**server), InferenceLimits((*server)->config()));
     if (!started) return Exit(started.error());

@@ -2,9 +2,7 @@
 #include "extender.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
 
 #include <nlohmann/json.hpp>
 
@@ -30,14 +28,6 @@ constexpr size_t kMostAsks = 20'000;
 // A refusal is not given on news older than this, where asking anew is quick.
 constexpr std::chrono::milliseconds kFreshEnough{500}, kQuick{500};
 
-int PortOf(int fd) {
-  sockaddr_storage address{};
-  socklen_t length = sizeof(address);
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
-  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
-                                             : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
-}
-
 Response Json(std::string body) { return {.body = std::move(body)}; }
 
 Response Failed(bool& failed, const std::string& message) {
@@ -58,7 +48,7 @@ Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& c
   const auto fd = api::ListenTcp(config.listen);
   if (!fd) return tl::make_unexpected(fd.error());
   std::unique_ptr<Extender> extender(new Extender(config, *file));
-  extender->port_ = PortOf(*fd);
+  extender->port_ = api::PortOf(*fd);
   api::HttpLimits limits;
   limits.body = 16 << 20;  // whole nodes of about a thousand
   limits.all_bodies = 64 << 20;
