@@ -11,7 +11,7 @@
 
 #include "gateway/broker.h"
 #include "gateway/config.h"
-#include "gateway/executor_link.h"
+#include "gateway/executor_arrival.h"
 #include "gateway/reactor.h"
 #include "gateway/region_table.h"
 #include "gateway/session.h"
@@ -67,7 +67,7 @@ class Server : private SlicePort, private Reactor::Listener {
   enum class SourceKind { kFrames, kExecutors, kPosts, kSession, kExecutor, kBell };
   struct ExecutorConnection {
     Descriptor socket;
-    Arrival arrival;
+    std::unique_ptr<ExecutorArrival> arrival;
     std::unique_ptr<ExecutorLink> link;  // once it has joined
     uint32_t number = 0, first_slice = 0;
     std::string name = "an executor";
@@ -93,7 +93,7 @@ class Server : private SlicePort, private Reactor::Listener {
   void Accept(size_t index);
   void AcceptExecutor();
   void HandleExecutor(uint64_t number);
-  [[nodiscard]] Result<bool> TakeArrival(ExecutorConnection& connection, uint64_t number);
+  [[nodiscard]] Result<void> TakeArrival(ExecutorConnection& connection, uint64_t number);
   void EndSession(uint64_t number);
   void EndExecutor(uint64_t number, const std::string& why);
   void RunPosts();

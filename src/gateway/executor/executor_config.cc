@@ -140,7 +140,8 @@ Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::s
   ExecutorConfig config;
   const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root, {"gateway", "name", "engine", "cell", "gpus", "models"});
-    Take(config.options.gateway, top.Need("gateway", "the path of the gateway's socket for executors"),
+    Take(config.options.gateway.address,
+         top.Need("gateway", "the path of the gateway's socket for executors"),
          [&](const Field& f) { return ReadSocketPath(problems, f); });
     Take(config.options.name, top.Need("name", "a name"),
          [&](const Field& f) { return model::ReadName(problems, f); });

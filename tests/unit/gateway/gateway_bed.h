@@ -87,7 +87,7 @@ class GatewayBed {
   std::string executors_path() const { return (folder / "executors").string(); }
   ExecutorOptions Executor(const std::string& name, uint32_t slices = 1, uint32_t cells = 2) const {
     ExecutorOptions options;
-    options.gateway = executors_path();
+    options.gateway = {executors_path()};
     options.name = name;
     for (uint32_t i = 0; i < slices; i++)
       options.slices.push_back({"s" + std::to_string(i), "gpu0", 1000, cells, 256 << 10, 256 << 10});

@@ -530,7 +530,7 @@ TEST_P(ServerOver, FullMemoryIsBusyBeforeTheDataIsKept) {
 
 TEST_P(ServerOver, AnExecutorThatDiesWithARequestHasItPlacedAgain) {
   GatewayBed bed;
-  ProgramSlice::Options options{bed.executors_path(), "first", ProgramModel()};
+  ProgramSlice::Options options{{bed.executors_path()}, "first", ProgramModel()};
   auto first = ProgramSlice::Join(options);
   ASSERT_TRUE(first) << first.error().message;
   auto client = bed.Dial();
@@ -554,7 +554,7 @@ TEST_P(ServerOver, AnExecutorThatDiesWithARequestHasItPlacedAgain) {
 
 TEST_P(ServerOver, ASecondDeathIsToldAndAnExecutorsErrorPassedOn) {
   GatewayBed bed;
-  ProgramSlice::Options options{bed.executors_path(), "program", ProgramModel()};
+  ProgramSlice::Options options{{bed.executors_path()}, "program", ProgramModel()};
   auto client = bed.Dial();
   auto program = ProgramSlice::Join(options);
   ASSERT_TRUE(program);
@@ -578,7 +578,7 @@ TEST_P(ServerOver, ASecondDeathIsToldAndAnExecutorsErrorPassedOn) {
 
 TEST_P(ServerOver, OneTenantsDataIsGoneFromASliceBeforeAnothersComes) {
   GatewayBed bed;
-  ProgramSlice::Options options{bed.executors_path(), "program", ProgramModel()};
+  ProgramSlice::Options options{{bed.executors_path()}, "program", ProgramModel()};
   options.cells = 1;
   auto program = ProgramSlice::Join(options);
   auto alice = bed.Dial();
@@ -649,7 +649,7 @@ TEST_P(ServerOver, AnExecutorAtAnythingElsesSocketSaysSo) {
     send(peer.get(), "hello", 5, 0);
   });
   ExecutorOptions options = served.bed.Executor("host");
-  options.gateway = path;
+  options.gateway.address = path;
   const auto joined = Executor(options, *served.engine).Join();
   answers.join();
   close(other->fd);
@@ -659,7 +659,7 @@ TEST_P(ServerOver, AnExecutorAtAnythingElsesSocketSaysSo) {
 
 TEST_P(ServerOver, WhatAClientAskedDiesWithIt) {
   GatewayBed bed;
-  ProgramSlice::Options options{bed.executors_path(), "program", ProgramModel()};
+  ProgramSlice::Options options{{bed.executors_path()}, "program", ProgramModel()};
   options.cells = 1;
   auto program = ProgramSlice::Join(options);
   auto stays = bed.Dial();
