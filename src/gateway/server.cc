@@ -24,7 +24,8 @@ using namespace std::chrono_literals;
 // Holders in the region table: sessions have their numbers, slices those from here on.
 constexpr uint64_t kSliceHolders = uint64_t{1} << 63;
 constexpr uint32_t kMostExecutors = 256;
-constexpr Duration kArrivalTime = 5s;  // an executor that has not said all by then is let go
+constexpr std::ptrdiff_t kMostStrangers = 32;  // of other machines, that have not joined
+constexpr Duration kArrivalTime = 5s;          // an executor that has not said all by then is let go
 constexpr Duration kCleanUpEvery = 500ms;
 constexpr Duration kLongTurn = 100us;
 constexpr int kAsleepFor = 50;  // times as long as others had the CPU
@@ -68,7 +69,10 @@ Result<void> Server::Open() {
   if (!posts) return tl::make_unexpected(posts.error());
   posts_ = std::move(*posts);
   bool watched = Watch(posts_.get(), SourceKind::kPosts, 0);
-  watched = watched && Watch(listeners_.executors.get(), SourceKind::kExecutors, 0);
+  if (listeners_.executors) watched = watched && Watch(listeners_.executors.get(), SourceKind::kExecutors, 0);
+  if (listeners_.rdma != nullptr)
+    watched = watched && Watch(listeners_.rdma->tcp(), SourceKind::kRdmaExecutors, 0) &&
+              Watch(listeners_.rdma->events(), SourceKind::kRdma, 0);
   for (size_t i = 0; i < listeners_.frames.size(); i++)
     watched = watched && Watch(listeners_.frames[i].fd.get(), SourceKind::kFrames, i);
   if (!watched)
@@ -179,7 +183,11 @@ void Server::Ready(uint64_t tag) {
     case SourceKind::kFrames:
       return Accept(number);
     case SourceKind::kExecutors:
-      return AcceptExecutor();
+    case SourceKind::kRdmaExecutors:
+      return AcceptExecutors(static_cast<SourceKind>(tag >> 56));
+    case SourceKind::kRdma:
+      for (const uint64_t executor : listeners_.rdma->Serve()) HandleExecutor(executor);
+      return;
     case SourceKind::kPosts:
       return RunPosts();
     case SourceKind::kExecutor:
@@ -332,18 +340,27 @@ void Server::EndSession(uint64_t number) {
 
 // ---- executors
 
-void Server::AcceptExecutor() {
+void Server::AcceptExecutors(SourceKind kind) {
+  const bool is_remote = kind == SourceKind::kRdmaExecutors;
   for (;;) {
-    Descriptor socket =
-        AcceptNext(listeners_.executors.get(), Tag(static_cast<int>(SourceKind::kExecutors), 0));
+    const int listener = is_remote ? listeners_.rdma->tcp() : listeners_.executors.get();
+    Descriptor socket = AcceptNext(listener, Tag(static_cast<int>(kind), 0));
     if (!socket) return;
-    if (executors_.size() >= kMostExecutors) continue;
+    // Who has not shown a token yet does not keep others out.
+    const auto strangers = std::count_if(executors_.begin(), executors_.end(), [](const auto& entry) {
+      return entry.second->is_remote && entry.second->link == nullptr;
+    });
+    if (executors_.size() >= kMostExecutors || (is_remote && strangers >= kMostStrangers)) continue;
     const uint64_t number = ++last_number_;
     if (!Watch(socket.get(), SourceKind::kExecutor, number)) continue;
     auto connection = std::make_unique<ExecutorConnection>();
     connection->socket = std::move(socket);
-    connection->arrival = std::make_unique<ShmArrival>(connection->socket.get(), regions_,
-                                                       kSliceHolders + number * kMostSlicesPerExecutor);
+    connection->is_remote = is_remote;
+    if (is_remote)
+      connection->arrival = listeners_.rdma->Meet(connection->socket.get(), number);
+    else
+      connection->arrival = std::make_unique<ShmArrival>(connection->socket.get(), regions_,
+                                                         kSliceHolders + number * kMostSlicesPerExecutor);
     connection->since = Now();
     executors_[number] = std::move(connection);
   }
