@@ -49,11 +49,11 @@ std::span<const std::byte> BytesOf(const py::buffer_info& info) {
 
 class Program {
  public:
-  Program(const std::string& gateway, const std::string& name, const std::string& model,
-          const std::string& type, std::vector<int64_t> shape, const std::string& output_type,
-          std::vector<int64_t> output_shape, double gflop_per_s) {
+  Program(const std::string& gateway, const std::string& token, const std::string& name,
+          const std::string& model, const std::string& type, std::vector<int64_t> shape,
+          const std::string& output_type, std::vector<int64_t> output_shape, double gflop_per_s) {
     gw::ProgramSlice::Options options;
-    options.gateway.address = gateway;
+    options.gateway = {gateway, token};
     options.name = name;
     options.gflop_per_s = gflop_per_s;
     options.model.name = model;
@@ -154,7 +154,8 @@ class PyClient {
 PYBIND11_MODULE(_spillway, module) {
   py::class_<Program>(module, "Program")
       .def(py::init<const std::string&, const std::string&, const std::string&, const std::string&,
-                    std::vector<int64_t>, const std::string&, std::vector<int64_t>, double>())
+                    const std::string&, std::vector<int64_t>, const std::string&, std::vector<int64_t>,
+                    double>())
       .def("take", &Program::Take)
       .def("answer", &Program::Answer)
       .def("refuse", &Program::Refuse);

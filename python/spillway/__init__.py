@@ -75,8 +75,18 @@ class _Serving:
     output = None
 
 
+def _token(path):
+    if not path:
+        raise BadArgument("token_file: expected it, or $SPILLWAY_TOKEN_FILE: a file with the gateway's token for executors")
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadArgument(f"token_file: expected a readable file with the gateway's token, got {path}: {error}") from error
+
+
 def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, model=None, gateway=None,
-           gflop_per_s=1.0):
+           token_file=None, gflop_per_s=1.0):
     """Waits for the next request, and returns its input where the gateway delivered it, without a copy.
 
     The first call offers the model to the gateway; later ones name the same. A request that was not answered by
@@ -85,7 +95,9 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
     shape, dtype: of the input, such as (1, 784) and "float32". The extents are fixed: a request has them all.
     output_shape, output_dtype: of what answer() sends; the input's where not given.
     model: the name under which clients ask; the program's file name, without .py, where not given.
-    gateway: the path of the gateway's socket for executors; $SPILLWAY_GATEWAY where not given.
+    gateway: the path of the gateway's socket for executors, or, of a gateway on another machine such as the
+        SmartNIC, "rdma:ADDRESS:PORT"; $SPILLWAY_GATEWAY where not given.
+    token_file: with "rdma:...", a file with the gateway's token for executors; $SPILLWAY_TOKEN_FILE where not given.
     gflop_per_s: the program's speed in GFLOP/s, from which the gateway foresees when it is done.
 
     Returns a NumPy array of that shape, or a torch.Tensor for a torch dtype. It is valid, and writable, until
@@ -97,15 +109,16 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
     word = _word(dtype)
     out_shape = _shape(output_shape, "output_shape") if output_shape is not None else shape
     out_word = _word(output_dtype) if output_dtype is not None else word
-    asked = (shape, word, out_shape, out_word, model, gateway)
+    asked = (shape, word, out_shape, out_word, model, gateway, token_file)
     if _Serving.program is None:
         path = gateway or os.environ.get("SPILLWAY_GATEWAY")
         if not path:
             raise BadArgument("gateway: expected it, or $SPILLWAY_GATEWAY: the path of the gateway's socket for executors")
+        token = _token(token_file or os.environ.get("SPILLWAY_TOKEN_FILE")) if path.startswith("rdma:") else ""
         own = os.path.splitext(os.path.basename(sys.argv[0] or "program"))[0] or "program"
         name = model or own
-        _Serving.program = _spillway.Program(path, f"{name}-{os.getpid()}", name, word, list(shape), out_word,
-                                             list(out_shape), gflop_per_s)
+        _Serving.program = _spillway.Program(path, token, f"{name}-{os.getpid()}", name, word, list(shape),
+                                             out_word, list(out_shape), gflop_per_s)
         _Serving.asked = asked
         _Serving.output = (out_shape, out_word)
     elif _Serving.asked != asked:
