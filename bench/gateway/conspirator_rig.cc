@@ -92,6 +92,9 @@ class ConspiratorRig : public Rig {
                                            {"bench", ""});
     if (!client) return tl::make_unexpected(client.error());
     client_ = std::make_unique<gateway::Client>(std::move(*client));
+    // Whoever had to come is there: a run that is killed leaves nothing in the folder for temporary files.
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
     const auto model = client_->Describe(work.models[0].name);
     if (!model) return tl::make_unexpected(model.error());
     model_ = model->index;

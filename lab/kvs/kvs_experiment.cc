@@ -234,7 +234,10 @@ void RunModel(const KvsOptions& options, report::Document& document, const OnKvs
     setup.requests = options.quick ? 20'000 : 200'000;
     return sim::SustainedLoad(setup, kTimesMean);
   };
+  constexpr double kCases = 3 * (5 * 8 + 3);  // the loops below
+  double done = 0;
   auto report_case = [&](uint32_t cores, const sim::CoreService& service, const std::string& mix) {
+    on_progress(done++ / kCases, fmt::format("model: {} cores", cores));
     std::map<FrontEnd, double> loads;
     for (FrontEnd front_end : kAll) {
       loads[front_end] = sustained(front_end, cores, service);
@@ -251,7 +254,6 @@ void RunModel(const KvsOptions& options, report::Document& document, const OnKvs
     return loads;
   };
   for (uint32_t cores : {8u, 16u, 64u}) {
-    on_progress(0.9, fmt::format("model: {} cores", cores));
     for (double service_us : {0.05, 0.1, 0.2, 1.0, 10.0}) {
       // From the largest variance down: the first at which dispatch is not ahead any more.
       double crossover = 0;
@@ -289,13 +291,22 @@ Result<report::Document> RunKvs(const KvsOptions& asked, const OnKvsProgress& on
   }
   report::Document document("kvs");
   document.SetRounds(options.rounds);
+  // What the measurements take of the whole, about: the model is as long whatever is measured.
+  double measured = !options.measure ? 0.0 : options.quick ? 0.4 : 0.9;
+  if (!options.model) measured = 1;
+  const auto part = [&](double begin, double share) {
+    return [&on_progress, begin, share](double fraction, const std::string& message) {
+      on_progress(begin + fraction * share, message);
+    };
+  };
   if (options.measure) {
     auto network = options.namespaces ? KvNetwork::Namespaces() : KvNetwork::Loopback();
     if (!network) return tl::make_unexpected(network.error());
-    if (const auto ran = Kvs(options, *network, on_progress, document).Run(); !ran)
+    const OnKvsProgress progress = part(0, measured);
+    if (const auto ran = Kvs(options, *network, progress, document).Run(); !ran)
       return tl::make_unexpected(ran.error());
   }
-  if (options.model) RunModel(options, document, on_progress);
+  if (options.model) RunModel(options, document, part(measured, 1 - measured));
   return document;
 }
 

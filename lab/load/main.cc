@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "spillway-load: {}\n", run.error().message);
     return 1;
   }
-  if (progress) progress->Finish(run->interrupted ? "interrupted" : "");
+  if (progress) run->interrupted ? progress->Stop("interrupted") : progress->Finish("");
   fmt::print(
       "{}\n",
       ToJson(options.settings, *run).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));

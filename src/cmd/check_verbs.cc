@@ -14,12 +14,11 @@ namespace spillway::cmd {
 namespace {
 
 int Check(const std::string& path, bool as_json) {
+  const std::string name = path == "-" ? "stdin" : path;
   const auto config = ReadInput(path)
-                          .and_then([&](const std::string& text) {
-                            return model::ParseConfig(text, path == "-" ? "stdin" : path);
-                          })
-                          .and_then([](model::Config read) {
-                            return CheckExtender(read).map([&] { return std::move(read); });
+                          .and_then([&](const std::string& text) { return model::ParseConfig(text, name); })
+                          .and_then([&](model::Config read) {
+                            return CheckExtender(name, read).map([&] { return std::move(read); });
                           });
   if (!config) {
     if (as_json) PrintJson({{"file", path}, {"valid", false}, {"error", config.error().message}});

@@ -175,7 +175,7 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
   const auto config = model::LoadConfig(options.config);
   if (!config) return Failed(config.error());
   // Before anything is touched.
-  if (const auto good = CheckExtender(*config); !good) return Failed(good.error());
+  if (const auto good = CheckExtender(options.config, *config); !good) return Failed(good.error());
   Result<std::unique_ptr<switching::Switch>> started =
       config->HasSwitch()
           ? source.start(*config,
@@ -209,7 +209,7 @@ int RunSpillwayd(int argc, char** argv, const SwitchSource& source) {
   if (options.check) {
     const auto config = model::LoadConfig(options.config);
     if (!config) return Failed(config.error());
-    if (const auto good = CheckExtender(*config); !good) return Failed(good.error());
+    if (const auto good = CheckExtender(options.config, *config); !good) return Failed(good.error());
     fmt::print("{}: ok, {} services, {} units\n", options.config, config->services.size(),
                CountUnits(*config));
     return kExitOk;

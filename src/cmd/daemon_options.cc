@@ -6,6 +6,7 @@
 
 #include "api/listen.h"
 #include "cmd/exit_code.h"
+#include "cmd/typed_name.h"
 
 namespace spillway::cmd {
 namespace {
@@ -69,6 +70,7 @@ std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
   app.footer(
       "SIGHUP re-reads FILE, all or nothing. SIGTERM and SIGINT remove the data plane unless --keep.\n"
       "Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
+  app.failure_message([](const CLI::App*, const CLI::Error& e) { return UsageError("spillwayd", e.what()); });
   try {
     app.parse(argc, argv);
     if (o.config.empty() && !o.remove) throw CLI::RequiredError("-c FILE");

@@ -53,10 +53,30 @@ Response ErrorOf(Status status, std::string_view message, std::chrono::milliseco
   return response;
 }
 
-void Refuse(const Request& request, const Responder& respond, Status status, const std::string& message) {
-  spdlog::info("http: {} {}: {}", request.method, model::Excerpt(request.path), message);
-  Respond(respond, ErrorOf(status, message));
-}
+// A line for each request that is refused, but few a second: a client that is wrong is so again and again,
+// and must not fill the log. For HTTP's one thread.
+class RefusalLog {
+ public:
+  void Tell(const Request& request, std::string_view message) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - began_ >= std::chrono::seconds(1)) {
+      if (kept_back_ > 0) spdlog::info("http: {} more requests were refused", kept_back_);
+      began_ = now;
+      told_ = kept_back_ = 0;
+    }
+    if (told_ == kLinesPerSecond) {
+      ++kept_back_;
+      return;
+    }
+    ++told_;
+    spdlog::info("http: {} {}: {}", request.method, model::Excerpt(request.path), message);
+  }
+
+ private:
+  static constexpr uint64_t kLinesPerSecond = 10;
+  std::chrono::steady_clock::time_point began_;
+  uint64_t told_ = 0, kept_back_ = 0;
+};
 
 std::optional<uint32_t> TenantOf(const gateway::GatewayConfig& config, const Request& request) {
   const auto found = request.headers.find("authorization");
@@ -101,6 +121,9 @@ class Front {
     const auto models = server_.Models();
     const auto found = std::find_if(models->begin(), models->end(),
                                     [&](const ModelCard& card) { return card.name == parts[2]; });
+    // After a start: which models there are is not known yet, and who asks should ask again.
+    if (models->empty() && verb == "infer")
+      return Refuse(request, respond, Status::kNoSlice, "no executor has come yet");
     if (found == models->end() || (!version.empty() && version != found->version))
       return Refuse(request, respond, Status::kNoModel,
                     fmt::format("there is no model {}{}", model::Excerpt(parts[2]),
@@ -116,8 +139,12 @@ class Front {
   }
 
  private:
+  void Refuse(const Request& request, const Responder& respond, Status status, const std::string& message) {
+    log_.Tell(request, message);
+    Respond(respond, ErrorOf(status, message));
+  }
   void NotFound(const Request& request, const Responder& respond) {
-    spdlog::info("http: {} {}: no such path", request.method, model::Excerpt(request.path));
+    log_.Tell(request, "no such path");
     Respond(respond, {{"error", "there is no such path"}}, 404);
   }
   void NotAllowed(const Responder& respond, const char* allow) {
@@ -129,7 +156,7 @@ class Front {
   void NotSpoken(const Request& request, const Responder& respond, const std::string& coding) {
     const std::string message =
         fmt::format("Content-Encoding: expected none, got {}", model::Excerpt(coding));
-    spdlog::info("http: {} {}: {}", request.method, model::Excerpt(request.path), message);
+    log_.Tell(request, message);
     Response response{.status = 415, .body = gateway::V2Error(message)};
     response.headers.emplace_back("Accept-Encoding", "identity");
     Respond(respond, std::move(response));
@@ -217,6 +244,7 @@ class Front {
   }
 
   gateway::Server& server_;
+  RefusalLog log_;
 };
 
 }  // namespace

@@ -153,7 +153,7 @@ int RunProbe(ProbeOptions o, bool as_json) {
       setup, [&](double share, const std::string& kernel) { progress.Update(share, kernel); },
       [] { return lab::Interrupted(); });
   if (!points) {
-    progress.Finish("failed");
+    progress.Stop("failed");
     return Complain(points.error());
   }
   progress.Finish("done");

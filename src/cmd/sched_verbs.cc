@@ -107,7 +107,7 @@ int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) 
         progress.Update(static_cast<double>(done) / static_cast<double>(all), "");
       },
       [] { return lab::Interrupted(); });
-  progress.Finish(runs.size() < total ? "interrupted" : "done");
+  runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::PlacementDocument(loaded.name, runs, o.seeds);
   fmt::print("{}", as_json ? document.Dump() : scheduler::PlacementText(document));
   if (auto written =
@@ -140,7 +140,7 @@ int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
       progress.Update(static_cast<double>(runs.size()) / static_cast<double>(total), ToString(policy));
       runs.push_back(scheduler::RunGpuHours(loaded.jobs, policy, options));
     }
-  progress.Finish(runs.size() < total ? "interrupted" : "done");
+  runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::GpuHoursDocument(loaded.name, runs, o.busy);
   fmt::print("{}", as_json ? document.Dump() : scheduler::GpuHoursText(document));
   if (auto written =
@@ -291,10 +291,10 @@ int RunOptimal(OptimalOptions o, bool as_json) {
       },
       [] { return lab::Interrupted(); });
   if (!checked) {
-    progress.Finish("failed");
+    progress.Stop("failed");
     return Complain(checked.error());
   }
-  progress.Finish(checked->size() < total ? "interrupted" : "done");
+  checked->size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::CheckDocument(*checked);
   fmt::print("{}", as_json ? document.Dump() : scheduler::CheckText(*checked));
   if (checked->size() < total) return Interrupted("snapshots", checked->size());

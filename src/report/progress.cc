@@ -60,14 +60,14 @@ Progress::Terminal Stderr(std::chrono::nanoseconds silent_for) {
 }  // namespace
 
 std::string ProgressLine(std::string_view label, double fraction, std::chrono::seconds elapsed,
-                         std::string_view message, int width) {
+                         std::string_view message, int width, bool over) {
   fraction = std::clamp(fraction, 0.0, 1.0);
   const int full = static_cast<int>(fraction * kBarCells);
   std::string line =
       fmt::format("{} {:3.0f}% [{}{}] {} elapsed", label, fraction * 100,
                   std::string(static_cast<std::size_t>(full), '#'),
                   std::string(static_cast<std::size_t>(kBarCells - full), '.'), Clock(elapsed));
-  if (fraction >= kLeastFractionForEta && fraction < 1) {
+  if (fraction >= kLeastFractionForEta && fraction < 1 && !over) {
     const double left = static_cast<double>(elapsed.count()) * (1 - fraction) / fraction;
     line += fmt::format(", {} left", Clock(std::chrono::seconds(static_cast<long long>(left + 0.5))));
   }
@@ -100,9 +100,19 @@ void Progress::Tick() {
 
 void Progress::Finish(std::string_view message) {
   const std::lock_guard lock(mutex_);
+  End(1, message);
+}
+
+void Progress::Stop(std::string_view message) {
+  const std::lock_guard lock(mutex_);
+  End(fraction_, message);
+}
+
+void Progress::End(double fraction, std::string_view message) {
   if (finished_) return;
-  fraction_ = 1;
+  fraction_ = fraction;
   message_ = message;
+  over_ = true;
   Draw(true);
   if (on_line_) terminal_.write("\n");
   on_line_ = false;
@@ -125,7 +135,7 @@ void Progress::Draw(bool at_once) {
   const std::chrono::nanoseconds period = terminal_.live ? kRedrawPeriod : terminal_.plain_period;
   if (drawn_ && !at_once && now - drawn_at_ < period) return;
   const auto elapsed = std::chrono::duration_cast<std::chrono::seconds>(now - started_);
-  const std::string line = ProgressLine(label_, fraction_, elapsed, message_, terminal_.width);
+  const std::string line = ProgressLine(label_, fraction_, elapsed, message_, terminal_.width, over_);
   terminal_.write(terminal_.live ? "\r" + line + "\033[K" : line + "\n");
   drawn_ = true;
   on_line_ = terminal_.live;

@@ -12,9 +12,10 @@
 namespace spillway::report {
 
 // "label  42% [#####.......] 0:31 elapsed, 0:43 left  message", cut to `width` columns (0: uncut).
-// fraction in [0, 1]; time left is linear extrapolation, and left out where there is nothing to go by.
+// fraction in [0, 1]; time left is linear extrapolation, and left out where there is nothing to go by and
+// where it is `over`.
 [[nodiscard]] std::string ProgressLine(std::string_view label, double fraction, std::chrono::seconds elapsed,
-                                       std::string_view message, int width);
+                                       std::string_view message, int width, bool over = false);
 
 class Progress {
  public:
@@ -42,11 +43,14 @@ class Progress {
   void Tick();
   // Draws the last line with the total time and ends it; later calls do nothing.
   void Finish(std::string_view message);
+  // The same of what ended early: it shows how far it came.
+  void Stop(std::string_view message);
   // Takes a live line away, lets `print` write to the terminal, and draws the line again.
   void Around(const std::function<void()>& print);
 
  private:
   void Draw(bool at_once);
+  void End(double fraction, std::string_view message);
 
   std::mutex mutex_;
   const std::string label_;
@@ -55,6 +59,7 @@ class Progress {
   std::chrono::nanoseconds drawn_at_{};
   bool drawn_ = false;    // something was written
   bool on_line_ = false;  // the cursor stands behind a live line
+  bool over_ = false;     // what is drawn is the last line
   bool finished_ = false;
   double fraction_ = 0;
   std::string message_;

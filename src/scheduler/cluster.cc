@@ -90,6 +90,11 @@ std::string Cluster::WhyNot(const Job& job, const Spot& spot) const {
     return fmt::format("it has {} memory_mib left, asked for: {}", node.free_memory, job.memory_mib);
   if (!job.Fractional()) {
     if (FitsSpot(job, spot)) return "";
+    for (int gpu = 0; gpu < kMostGpus; ++gpu) {
+      if ((spot.whole >> gpu & 1) == 0) continue;
+      if (gpu >= node.gpus) return fmt::format("it has {} GPUs, the first is 0", node.gpus);
+      if (node.jobs[gpu] != 0) return fmt::format("GPU {} is taken", gpu);
+    }
     return fmt::format("{} of its {} GPUs are idle, asked for: {}", node.IdleGpus(), node.gpus, job.gpus);
   }
   if (spot.gpu >= node.gpus) return fmt::format("it has {} GPUs, the first is 0", node.gpus);

@@ -27,6 +27,7 @@ struct Resident {
   Job job;
   Spot spot;
   Field field;
+  std::string name = {};
 };
 
 class Reader {
@@ -160,7 +161,14 @@ class Reader {
       problems_.Add(
           field.line, field.path + ".milli",
           fmt::format("expected {} of a job of {} GPUs, got {}", kWholeGpu, one.job.gpus, one.job.milli));
+    if (map.Find("gpu") != nullptr && !one.job.Fractional()) {
+      if (one.job.gpus != 1)
+        problems_.Add(field.line, field.path + ".gpu",
+                      fmt::format("expected none of a job of {} GPUs, got {}", one.job.gpus, one.spot.gpu));
+      one.spot.whole = uint32_t{1} << one.spot.gpu;
+    }
     if (problems_.count() != problems) return;  // whether it fits cannot be said
+    one.name = name;
     residents_.push_back(std::move(one));
   }
 
@@ -169,7 +177,7 @@ class Reader {
   }
 
   std::optional<ClusterFile> Put(Rules rules) {
-    ClusterFile file{Cluster(nodes_, models_, rules), {}, tenants_};
+    ClusterFile file{Cluster(nodes_, models_, rules), {}, {}, tenants_};
     for (const Resident& one : residents_) {
       const Node& node = file.cluster.nodes()[static_cast<size_t>(one.spot.node)];
       if (!sound_[static_cast<size_t>(one.spot.node)]) continue;
@@ -182,6 +190,7 @@ class Reader {
       }
       file.cluster.Place(static_cast<JobId>(file.jobs.size()), one.job, one.spot);
       file.jobs.push_back(one.job);
+      file.job_names.push_back(one.name);
     }
     return file;
   }

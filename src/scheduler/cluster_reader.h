@@ -15,6 +15,7 @@ namespace spillway::scheduler {
 struct ClusterFile {
   Cluster cluster;                     // with its jobs in place; ids in the file's order
   std::vector<Job> jobs;               // that run: what usually comes
+  std::vector<std::string> job_names;  // of the same jobs; empty: it has none
   std::map<std::string, int> tenants;  // the numbers of those that are named
   // A tenant whom the file does not name has a number of its own.
   int TenantOf(const std::string& name) const;

@@ -69,6 +69,8 @@ Result<std::vector<CheckedSnapshot>> CheckOptimal(const CheckOptions& options, c
       auto one = CheckOne(level, options.first_seed + i % static_cast<size_t>(options.snapshots),
                           options.most_jobs, solver);
       const std::scoped_lock lock(mutex);
+      // Ctrl-C reaches the solver, too: what it says then is no answer.
+      if (!one && stop && stop()) return;
       if (!one && !error) error = one.error();
       if (one) slots[i] = *one;
       if (tell) tell(++done, total);

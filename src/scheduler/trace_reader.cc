@@ -48,7 +48,7 @@ class Csv {
     for (const auto name : names)
       if (!Has(name) && !error_) {
         number_ = 1;
-        Refuse("", fmt::format("expected a column {} in the first line", name));
+        Refuse("", fmt::format("expected a column \"{}\" in the first line", name));
       }
   }
   bool Has(std::string_view name) const {

@@ -64,7 +64,8 @@ Books::Books(const ClusterFile& file)
   for (JobId id = 0; id < file.jobs.size(); ++id) {
     Booking booking;
     booking.job = file.jobs[id];
-    booking.pod = fmt::format("cluster file, job {}", id + 1);
+    booking.pod = file.job_names[id].empty() ? fmt::format("cluster file, job {}", id + 1)
+                                             : fmt::format("cluster file, {}", file.job_names[id]);
     const Spot& spot = file.cluster.SpotOf(id);
     const Node& node = file.cluster.nodes()[static_cast<size_t>(spot.node)];
     booking.node = node.name;

@@ -114,6 +114,12 @@ expect 200 live "$url/v2/health/live"
 expect 503 false "$url/v2/health/ready"
 expect 200 binary_tensor_data "$url/v2"
 expect 404 "no model" "$url/v2/models/product"
+expect 503 "no executor has come yet" -d "@$here/requests/product.json" "$url/v2/models/product/infer"
+# A client that is refused again and again does not fill the log.
+for ((i = 0; i < 200; i++)); do echo "url=$url/v3/again"; done > "$work/again.curl"
+curl -s -K "$work/again.curl" > /dev/null
+lines=$(grep -c "/v3/again" "$work/gateway.log")
+[ "$lines" -ge 1 ] && [ "$lines" -lt 150 ] || fail "$lines lines in the log about 200 wrong requests"
 
 # Magic, version 2, unit 2, server 7; level 255 and busy while no slice lives, 0 once one does.
 until_true 20 grep -qE '^5350575202020007.{24}ff01' "$work/reports"
@@ -228,5 +234,12 @@ assert set(rows) == {(mode, load) for mode, _ in rows for load in (0, 80)}, rows
 assert all(row["requests"] > 0 and 0 < row["p50_us"] <= row["p99_us"] for row in rows.values()), rows
 assert all((row["nic_cpu_us"] > 0) == (mode in gateways) for (mode, _), row in rows.items()), rows
 EOF
+  # One that is interrupted leaves no folder behind. The gateway of its first round is long there.
+  mkdir "$work/tmp"
+  TMPDIR="$work/tmp" "$bin/spillway-executor" bench --ms 200 2> "$work/cut.log" > /dev/null & second=$!
+  until_true 60 grep -q "tcp-host at 80" "$work/cut.log"
+  kill -TERM $second; wait $second 2>/dev/null && fail "bench gateway did not end" || true
+  second=
+  [ -z "$(ls "$work/tmp")" ] || fail "bench gateway left $(ls "$work/tmp")"
 fi
 echo passed

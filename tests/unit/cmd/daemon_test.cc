@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::Outcome;
 using testing::RunProgram;
+using ::testing::StartsWith;
 
 class Daemon : public ::testing::Test {
  protected:
@@ -168,7 +170,29 @@ TEST_F(Daemon, BadUsageAndBadFilesExitWithTwo) {
     argv.insert(argv.begin(), FAKE_SPILLWAYD);
     const Outcome outcome = RunProgram(argv);
     EXPECT_EQ(outcome.exit_code, 2) << argv.back() << outcome.err;
-    EXPECT_FALSE(outcome.err.empty());
+    EXPECT_THAT(outcome.err, StartsWith("spillwayd: "));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+TEST_F(Daemon, AFaultOfTheExtenderIsSaidByFileAndKey) {
+  folder_.Write("empty.yaml", "");
+  const std::string file = "spillwayd: " + folder_.File("pool.yaml") + ": extender.";
+  const std::pair<std::string, std::string> kCases[] = {
+      {"listen: 127.0.0.1, cluster: c.yaml", "listen: 127.0.0.1: expected ADDRESS:PORT"},
+      {"listen: '127.0.0.1:0', api_server: 'https://127.0.0.1:1', token_file: no.token",
+       "token_file: expected a readable file, got " + folder_.File("no.token") +
+           ": No such file or directory"},
+      {"listen: '127.0.0.1:0', api_server: 'https://127.0.0.1:1', ca_file: .",
+       "ca_file: expected a readable file, got " + folder_.File("") + ": a directory"},
+      {"listen: '127.0.0.1:0', cluster: no.yaml",
+       "cluster: expected a readable file, got " + folder_.File("no.yaml") + ": No such file or directory"},
+  };
+  for (const auto& [keys, expected] : kCases) {
+    folder_.Write("pool.yaml", testing::PoolYaml() + "extender: {" + keys + "}\n");
+    const Outcome outcome = RunProgram(Command({"--check"}));
+    EXPECT_EQ(outcome.exit_code, 2) << keys;
+    EXPECT_THAT(outcome.err, StartsWith(file + expected));
   }
 }
 
@@ -201,7 +225,7 @@ TEST_F(Daemon, AnExtenderThatCannotBeEndsTheStartBeforeAnythingIsTouched) {
   folder_.Write("pool.yaml", testing::PoolYaml() + "extender: {listen: '127.0.0.1:0', cluster: no.yaml}\n");
   const Outcome outcome = RunProgram(Command());
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("no.yaml:1: expected a file"));
+  EXPECT_THAT(outcome.err, HasSubstr("extender.cluster: expected a readable file"));
   EXPECT_FALSE(pinned());
 }
 

@@ -74,6 +74,17 @@ TEST(Progress, EndsItsLiveLineWhenAbandoned) {
   EXPECT_EQ(screen.text.back(), '\n');
 }
 
+TEST(Progress, StoppedShowsHowFarItCame) {
+  Screen screen;
+  Progress progress("demo", screen.Terminal(false));
+  progress.Update(0.25, "m");
+  screen.text.clear();
+  progress.Stop("interrupted");
+  EXPECT_EQ(screen.text, "demo  25% [#####...............] 0:00 elapsed  interrupted\n");
+  progress.Update(0.5, "m");
+  EXPECT_EQ(screen.text.find("50%"), std::string::npos);
+}
+
 TEST(Progress, StepsAsideForOtherOutput) {
   Screen screen;
   Progress progress("demo", screen.Terminal(true));

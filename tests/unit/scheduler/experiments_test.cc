@@ -204,6 +204,27 @@ TEST(OptimalCheck, ListsEveryGapAndFault) {
   EXPECT_EQ(failed.error().message, "no solver");
 }
 
+// Ctrl-C reaches the solver, too, which then ends as if it had failed.
+TEST(OptimalCheck, WhatASolverSaysAfterAnInterruptIsNoFailure) {
+  CheckOptions options;
+  options.levels = {Isolation::kNone};
+  options.snapshots = 3;
+  options.threads = 1;
+  bool interrupted = false;
+  int asked = 0;
+  const auto checked = CheckOptimal(
+      options,
+      [&](const std::string&) -> Result<CbcSolution> {
+        if (++asked == 1) return CbcSolution{true, 1, {}};
+        interrupted = true;
+        return Fail(ErrorCode::kSystem, "stopped");
+      },
+      {}, [&] { return interrupted; });
+  ASSERT_TRUE(checked) << checked.error().message;
+  EXPECT_EQ(checked->size(), 1u);
+  EXPECT_EQ(asked, 2);
+}
+
 class Exact : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -37,7 +37,7 @@ TEST(NodeList, ReadsNodesAndModels) {
 
 TEST(NodeList, RefusesWhatItCannotUse) {
   EXPECT_EQ(ParseNodeList("sn,gpu\n", "n.csv").error().message,
-            "n.csv:1: expected a column cpu_milli in the first line");
+            "n.csv:1: expected a column \"cpu_milli\" in the first line");
   EXPECT_THAT(ParseNodeList("sn,cpu_milli,memory_mib,gpu,model\nn0,1,1,17,T4\n", "n.csv").error().message,
               HasSubstr("n.csv:2: gpu: expected a whole number from 0 to 16"));
   EXPECT_THAT(ParseNodeList("sn,cpu_milli,memory_mib,gpu,model\n", "n.csv").error().message,
@@ -83,7 +83,7 @@ TEST(JobList, ErrorsNameFileLineColumnAndWhatWasExpected) {
   EXPECT_EQ(
       JobsError("name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\np,1,1,1,1,9,8\n"),
       "j.csv:2: deletion_time: expected 9 (creation_time) or later, got 8");
-  EXPECT_EQ(JobsError("name\n"), "j.csv:1: expected a column cpu_milli in the first line");
+  EXPECT_EQ(JobsError("name\n"), "j.csv:1: expected a column \"cpu_milli\" in the first line");
 }
 
 const std::string kCluster =
@@ -139,6 +139,22 @@ TEST(ClusterFile, ErrorsNameFileLineKeyAndWhatWasExpected) {
   EXPECT_THAT(ClusterError(kCluster + "    - {name: k, node: a-2, gpu: 1, start: 4, milli: 400}\n"),
               HasSubstr("c.yaml:10: "));
   EXPECT_THAT(ClusterError("cluster: [\n"), HasSubstr("expected YAML"));
+}
+
+TEST(ClusterFile, AWholeGpuIsTheOneThatIsNamed) {
+  const std::string nodes = "cluster:\n  nodes:\n    - {name: n, model: T4, gpus: 4}\n  jobs:\n";
+  const auto file = ParseClusterFile(nodes + "    - {name: j, node: n, gpu: 3}\n    - {node: n}\n", "c.yaml");
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->cluster.WholeGpusOf(0), 1u << 3);
+  EXPECT_EQ(file->cluster.WholeGpusOf(1), 1u << 0);
+  EXPECT_EQ(file->job_names, (std::vector<std::string>{"j", ""}));
+  EXPECT_THAT(ClusterError(nodes + "    - {node: n, gpu: 4}\n"), HasSubstr("it has 4 GPUs, the first is 0"));
+  EXPECT_THAT(
+      ClusterError(nodes + "    - {node: n, gpu: 1}\n    - {node: n, gpu: 1}\n"),
+      HasSubstr(
+          "c.yaml:6: cluster.jobs[#2]: expected a job that fits n beside those above it: GPU 1 is taken"));
+  EXPECT_THAT(ClusterError(nodes + "    - {node: n, gpus: 2, gpu: 1}\n"),
+              HasSubstr(".gpu: expected none of a job of 2 GPUs, got 1"));
 }
 
 TEST(ClusterFile, TellsAllProblemsAtOnceAndOfNoneTwice) {
