@@ -521,11 +521,32 @@ TEST_P(ServerOver, FullMemoryIsBusyBeforeTheDataIsKept) {
   Served served(config);
   auto client = served.bed.Dial();
   const auto model = client->Describe("echo");
-  const auto result = client->Infer(model->index, 100, Pattern(6400));
+  served.bed.Ask([](Server& server) { return server.broker().Hold(500), true; });
+  const auto result = client->Infer(model->index, 4, Pattern(256));
   ASSERT_TRUE(result);
   EXPECT_EQ(result->status, Status::kBusy);
   EXPECT_GT(result->retry_after.count(), 0);
   EXPECT_EQ(client->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
+  served.bed.Ask([](Server& server) { return server.broker().Release(500), true; });
+  EXPECT_EQ(client->Infer(model->index, 4, Pattern(256))->status, Status::kOk);
+}
+
+TEST_P(ServerOver, WhatCanNeverFitIntoTheMemoryIsNotToldToComeAgain) {
+  GatewayConfig config = GatewayBed::Config();
+  config.broker.memory = 1000;
+  Served served(config);
+  auto client = served.bed.Dial();
+  const auto model = client->Describe("echo");
+  const auto result = client->Infer(model->index, 8, Pattern(512));
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->status, Status::kTooLarge);
+  EXPECT_EQ(result->retry_after.count(), 0);
+  EXPECT_EQ(result->message,
+            "512 bytes of inputs and 512 of outputs are more than limits.memory, 1000 bytes");
+  const auto window = client->OpenWindow(4096, 8);
+  ASSERT_FALSE(window);
+  EXPECT_THAT(window.error().message, HasSubstr("a window of 4096 bytes is more than limits.memory"));
+  EXPECT_EQ(client->Infer(model->index, 7, Pattern(448))->status, Status::kOk);
 }
 
 TEST_P(ServerOver, AnExecutorThatDiesWithARequestHasItPlacedAgain) {
