@@ -59,6 +59,7 @@ class FakeApiServer {
   std::atomic<bool> pods_hang{false};  // GET of one pod
   std::atomic<bool> lists_fail{false};
   std::atomic<bool> endless{false};  // the list of nodes
+  std::atomic<int> node_pages{0};    // of that list, ever asked for
   std::atomic<int> hanging{0};       // binds
   std::string authorization() {      // of the last who asked for nodes
     const std::lock_guard lock(mutex_);
@@ -85,6 +86,7 @@ class FakeApiServer {
     if (request.path == "/api/v1/nodes") {
       if (lists_fail) return answer(403, {{"kind", "Status"}, {"message", "nodes is forbidden"}});
       // In pages, as large clusters are listed.
+      ++node_pages;
       if (endless) return answer(200, {{"metadata", {{"continue", "more"}}}, {"items", json::array()}});
       if (const auto at = request.headers.find("authorization"); at != request.headers.end())
         authorization_ = at->second;
@@ -152,15 +154,36 @@ bool Eventually(Condition condition) {
   return true;
 }
 
+// Throws where it is told to, as what is called may when there is no memory.
+class ThrowingClient : public KubeClient {
+ public:
+  using KubeClient::KubeClient;
+  Result<api::Reply> Get(const std::string& target) override {
+    if (in_get) throw std::runtime_error("no memory to get with");
+    return KubeClient::Get(target);
+  }
+  Result<api::Reply> Post(const std::string& target, const std::string& body) override {
+    if (in_post) throw std::runtime_error("no memory to post with");
+    return KubeClient::Post(target, body);
+  }
+  std::atomic<bool> in_get{false}, in_post{false};
+};
+
 class ExtenderTest : public ::testing::Test {
  protected:
-  void Start(uint32_t timeout_ms = 5000, uint32_t resync_ms = 3'600'000) {
+  model::ExtenderConfig Config(uint32_t timeout_ms = 5000, uint32_t resync_ms = 3'600'000) const {
     model::ExtenderConfig config;
     config.listen = "127.0.0.1:0";
     config.api_server = server_.url;
     config.resync_ms = resync_ms;  // by itself only where a test asks for it
     config.timeout_ms = timeout_ms;
-    auto started = Extender::Start(config);
+    return config;
+  }
+  void Start(uint32_t timeout_ms = 5000, uint32_t resync_ms = 3'600'000) {
+    Start(Config(timeout_ms, resync_ms), nullptr);
+  }
+  void Start(const model::ExtenderConfig& config, std::unique_ptr<KubeClient> kube) {
+    auto started = Extender::Start(config, std::move(kube));
     ASSERT_TRUE(started) << started.error().message;
     extender_ = std::move(*started);
     model::ExtenderConfig self;
@@ -260,9 +283,53 @@ TEST_F(ExtenderTest, ABindOfWhichNobodyKnowsKeepsItsGpuUntilTheNextLook) {
   EXPECT_THAT(Bind(pod, "a"), HasSubstr("bind ml/p to a"));
   EXPECT_EQ(Bookings()[0]["state"], "doubtful");
   server_.pods_hang = false;
+  const json again = Filter(pod);
+  EXPECT_EQ(again["NodeNames"], json({"a"})) << "where it may be";
+  EXPECT_THAT(again["FailedNodes"]["b"].get<std::string>(), HasSubstr("ml/p may be on a already"));
+  EXPECT_EQ(Bookings()[0]["state"], "doubtful");
+  EXPECT_EQ(Filter(KubePod("q", "spillway.io/gpu-milli", "1000"))["NodeNames"], json({"b"}));
   server_.lists_fail = false;
   EXPECT_TRUE(Eventually([&] { return Bookings().empty(); }));
   EXPECT_EQ(Filter(KubePod("q", "spillway.io/gpu-milli", "1000"))["NodeNames"], json({"a", "b"}));
+}
+
+TEST_F(ExtenderTest, AskedAgainAboutAPodInDoubtTheApiServerIsLookedAtFirst) {
+  // Looks are repeated only where they are quick, which on a busy machine the first one may not be.
+  ASSERT_TRUE(Eventually([&] {
+    Start();
+    return Metric("sync_seconds") < 0.4;
+  }));
+  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  Filter(pod);
+  server_.binding = FakeApiServer::Binding::kBreak;
+  Bind(pod, "a");
+  ASSERT_EQ(Bookings()[0]["state"], "doubtful");
+  EXPECT_EQ(Filter(pod)["NodeNames"], json({"a", "b"})) << "it is on no node";
+  EXPECT_EQ(Bookings(), json::array());
+}
+
+TEST_F(ExtenderTest, ABindThatThrowsLeavesItsGpuInDoubtAndNothingUnderWay) {
+  auto throwing = std::make_unique<ThrowingClient>(Config());
+  ThrowingClient& kube = *throwing;
+  Start(Config(), std::move(throwing));
+  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  Filter(pod);
+  const std::string body =
+      json{{"PodName", "p"}, {"PodNamespace", "ml"}, {"PodUID", "uid-p"}, {"Node", "a"}}.dump();
+  for (const bool in_post : {true, false}) {
+    kube.in_post = in_post;
+    kube.in_get = !in_post;  // where it asks what became of the binding
+    server_.binding = FakeApiServer::Binding::kBreak;
+    const auto reply = client_->Post("/bind", body);
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->status, 500);
+    EXPECT_THAT(reply->body, HasSubstr(in_post ? "no memory to post with" : "no memory to get with"));
+    EXPECT_EQ(Bookings()[0]["state"], "doubtful") << "it may have been done";
+  }
+  kube.in_get = false;
+  server_.binding = FakeApiServer::Binding::kTake;
+  EXPECT_EQ(Bind(pod, "a"), "") << "no other bind is under way";
+  EXPECT_EQ(Bookings()[0]["state"], "confirmed");
 }
 
 TEST_F(ExtenderTest, BindsThatHangHoldNothingElseUp) {
@@ -383,7 +450,19 @@ TEST(KubeClient, AListEndsThoughTheServerGoesOn) {
   server.endless = true;
   model::ExtenderConfig config;
   config.api_server = server.url;
-  EXPECT_THAT(KubeClient(config).List("/api/v1/nodes").error().message, HasSubstr("in 1000 pages"));
+  EXPECT_THAT(KubeClient(config).List("/api/v1/nodes", [](const json&) {}).error().message,
+              HasSubstr("in 1000 pages"));
+}
+
+TEST(KubeClient, APageOfAListIsTakenBeforeTheNextIsAskedFor) {
+  FakeApiServer server;
+  model::ExtenderConfig config;
+  config.api_server = server.url;
+  std::vector<std::pair<std::string, int>> taken;
+  ASSERT_TRUE(KubeClient(config).List("/api/v1/nodes", [&](const json& node) {
+    taken.emplace_back(node["metadata"]["name"], server.node_pages);
+  }));
+  EXPECT_EQ(taken, (std::vector<std::pair<std::string, int>>{{"a", 1}, {"b", 2}}));
 }
 
 TEST(ExtenderStart, RefusesABadClusterFileAndATakenAddress) {

@@ -23,7 +23,6 @@ using gateway::Echo;
 using gateway::GatewayBed;
 using testing::HasSubstr;
 using testing::Not;
-using testing::StartsWith;
 
 constexpr uint64_t kRowBytes = 64, kRows = 2048, kBytes = kRowBytes * kRows;
 
@@ -84,7 +83,7 @@ class FrontBed {
   // So many requests were delivered, and all of them answered.
   void UntilAnswered(uint64_t requests) {
     bed_.Until([&](gateway::Server& server) {
-      return server.broker().running() == 0 && server.broker().counts().delivered == requests;
+      return server.broker().running() == 0 && server.broker().counts().delivered >= requests;
     });
   }
   // What is held once the answer's body was made of the outputs' bytes.
@@ -108,6 +107,9 @@ class FrontBed {
   std::unique_ptr<api::HttpServer> http_;
 };
 
+// Of "HTTP/1.1 200 OK...".
+std::string StatusOf(const std::string& answer) { return answer.size() < 12 ? answer : answer.substr(9, 3); }
+
 TEST(InferenceFront, AnAnswerCountsAsMemoryUntilItIsSent) {
   // Room for a request with its outputs, but not beside an answer.
   FrontBed bed(3 * kBytes - 1);
@@ -116,11 +118,11 @@ TEST(InferenceFront, AnAnswerCountsAsMemoryUntilItIsSent) {
     const auto client = bed.Ask(text);
     bed.UntilAnswered(++requests);
     const std::string refused = FrontBed::ReadAll(bed.Ask());
-    EXPECT_THAT(refused, StartsWith("HTTP/1.1 503"));
+    ASSERT_EQ(StatusOf(refused), "503");
     EXPECT_THAT(refused, HasSubstr("memory for requests is full"));
     const uint64_t held = bed.HeldByBody();
     const std::string answer = FrontBed::ReadAll(client);
-    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+    ASSERT_EQ(StatusOf(answer), "200");
     EXPECT_EQ(held, FrontBed::BodyBytes(answer)) << "text counts as text";
     bed.UntilHeld(0);
   }
@@ -129,13 +131,13 @@ TEST(InferenceFront, AnAnswerCountsAsMemoryUntilItIsSent) {
     bed.UntilAnswered(++requests);
   }
   bed.UntilHeld(0);  // a client that leaves takes its answer along
-  EXPECT_THAT(FrontBed::ReadAll(bed.Ask()), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(StatusOf(FrontBed::ReadAll(bed.Ask())), "200");
 }
 
 TEST(InferenceFront, WhatCanNeverFitIsNotToldToComeAgain) {
   FrontBed bed(2 * kBytes - 1);
   const std::string refused = FrontBed::ReadAll(bed.Ask());
-  EXPECT_THAT(refused, StartsWith("HTTP/1.1 413"));
+  ASSERT_EQ(StatusOf(refused), "413");
   EXPECT_THAT(refused, Not(HasSubstr("Retry-After")));
   EXPECT_THAT(refused, HasSubstr(fmt::format("{0} bytes of inputs and {0} of outputs", kBytes)));
   EXPECT_THAT(refused, HasSubstr(fmt::format("limits.memory, {} bytes", 2 * kBytes - 1)));
