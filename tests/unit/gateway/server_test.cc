@@ -252,7 +252,8 @@ TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreEachAnsweredOnceA
   EXPECT_EQ(descriptions, expected);
 }
 
-TEST_P(ServerOver, AClientThatReadsNothingIsNotReadFromAndGetsAllInTheEnd) {
+// That nothing more is read of it meanwhile, session_test.cc asks of the session.
+TEST_P(ServerOver, AClientThatReadsNothingForLongGetsAllInTheEnd) {
   Served served;
   auto client = served.bed.Dial();
   const auto model = client->Describe("echo");
@@ -273,12 +274,9 @@ TEST_P(ServerOver, AClientThatReadsNothingIsNotReadFromAndGetsAllInTheEnd) {
     }
   });
   served.bed.Until([](Server& server) { return server.broker().memory_held() >= 8 << 20; });
-  // Others keep the gateway turning, and it would have time to read the rest.
+  // Others are served meanwhile.
   auto other = served.bed.Dial("bob", "bobs-token");
-  for (int i = 0; i < 1000; i++) ASSERT_EQ(other->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
-  // 64 answers are 8 MiB; a few more lie in the sockets.
-  EXPECT_LT(served.bed.Ask([](Server& server) { return server.broker().counts().answers[0][0]; }), 75u);
-  EXPECT_NE(sent.wait_for(0s), std::future_status::ready) << "all was read";
+  EXPECT_EQ(other->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
   for (uint64_t i = 0; i < kRequests; i++) {
     FrameHeader answer;
     ASSERT_EQ(ReceiveWhole(client->socket(), &answer, sizeof(answer)), ssize_t{sizeof(answer)});
