@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "broker_bed.h"
+#include "frames.h"
 
 namespace spillway::gateway {
 namespace {
@@ -26,9 +27,7 @@ class SessionBed {
     const auto joined =
         bed.broker.AddExecutor({"host", {card}, {{"s", "gpu0", 1.0, 1, 64, kAnswer}}}, bed.now);
     EXPECT_TRUE(joined) << joined.error().message;
-    FrameHeader hello;
-    hello.type = static_cast<uint8_t>(FrameType::kHello);
-    Receive(EncodeFrame(hello, "alice\n"));
+    Receive(HelloFrame());
     SendAll();
   }
 
@@ -44,12 +43,9 @@ class SessionBed {
   }
   // Asks, and the slice answers; the answer stays with the session.
   void AskAndAnswer() {
-    FrameHeader header;
-    header.type = static_cast<uint8_t>(FrameType::kInfer);
-    header.id = bed.delivered.size() + 1;
-    header.data_bytes = 4;
-    Receive(EncodeFrame(header, MetaBytes(InferMeta())) + "abcd");
-    ASSERT_EQ(bed.delivered.size(), header.id) << "it was refused";
+    const size_t before = bed.delivered.size();
+    Receive(InferFrame(before + 1, "abcd"));
+    ASSERT_EQ(bed.delivered.size(), before + 1) << "it was refused";
     const std::vector<std::byte> outputs(kAnswer);
     ASSERT_TRUE(bed.broker.Complete(0, bed.delivered.back().id, Status::kOk, outputs, Duration(1), bed.now));
   }
