@@ -53,7 +53,7 @@ class Program {
           const std::string& type, std::vector<int64_t> shape, const std::string& output_type,
           std::vector<int64_t> output_shape, double gflop_per_s) {
     gw::ProgramSlice::Options options;
-    options.gateway = gateway;
+    options.gateway.address = gateway;
     options.name = name;
     options.gflop_per_s = gflop_per_s;
     options.model.name = model;

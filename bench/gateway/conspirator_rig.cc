@@ -78,7 +78,7 @@ class ConspiratorRig : public Rig {
     if (!engine) return tl::make_unexpected(engine.error());
     engine_ = std::move(*engine);
     gateway::ExecutorOptions options;
-    options.gateway = (folder_ / "executors").string();
+    options.gateway.address = (folder_ / "executors").string();
     options.name = "bench";
     for (uint32_t i = 0; i < work.slices; i++) {
       options.slices.push_back({"s" + std::to_string(i), "gpu0", work.gflop_per_s, 2, work.input_bytes,

@@ -6,12 +6,14 @@
 
 #include <chrono>
 
+#include "gateway/shm_inlet.h"
+
 namespace spillway::bench {
 namespace {
 
 using gateway::Channel;
 using gateway::Descriptor;
-using gateway::SliceLine;
+using gateway::SharedSlice;
 
 Descriptor Copy(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
@@ -25,7 +27,7 @@ Result<std::unique_ptr<SliceBed>> SliceBed::Make(const Work& work, const Layout&
   bed->engine_ = std::move(*engine);
   bed->gflop_ = bed->engine_->models()[0].GflopFor(1);
   for (uint32_t i = 0; i < work.slices; i++) {
-    SliceLine near;
+    SharedSlice near;
     near.offer = {"s" + std::to_string(i), "gpu0",
                   work.gflop_per_s,        2,
                   work.input_bytes,        std::max<uint64_t>(work.output_bytes, gateway::kMostMessage)};
@@ -38,7 +40,7 @@ Result<std::unique_ptr<SliceBed>> SliceBed::Make(const Work& work, const Layout&
     if (!memory) return tl::make_unexpected(memory.error());
     near.channel = std::move(*channel);
     near.memory = std::move(*memory);
-    SliceLine far;
+    SharedSlice far;
     far.offer = near.offer;
     far.key = near.key;
     auto mapped = Channel::Map(
@@ -50,8 +52,8 @@ Result<std::unique_ptr<SliceBed>> SliceBed::Make(const Work& work, const Layout&
     far.channel = std::move(*mapped);
     far.memory = std::move(*far_memory);
     bed->near_.push_back(std::move(near));
-    bed->threads_.push_back(
-        std::make_unique<gateway::SliceThread>(std::move(far), *bed->engine_, layout.host_cpu));
+    bed->threads_.push_back(std::make_unique<gateway::SliceThread>(
+        std::make_unique<gateway::ShmInlet>(std::move(far)), *bed->engine_, layout.host_cpu));
     scheduler::SliceState state;
     state.gpu = i;
     state.gflop_per_s = work.gflop_per_s;
@@ -68,7 +70,7 @@ std::span<std::byte> SliceBed::Input(uint32_t slice) {
 }
 
 Result<std::span<const std::byte>> SliceBed::Run(uint32_t slice) {
-  SliceLine& line = near_[slice];
+  SharedSlice& line = near_[slice];
   const gateway::CellLayout layout(line.offer);
   gateway::Submission submission;
   submission.id = ++last_id_;

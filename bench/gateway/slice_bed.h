@@ -8,6 +8,7 @@
 
 #include "bench/gateway/rig.h"
 #include "gateway/executor/slice_thread.h"
+#include "gateway/shm_link.h"
 #include "scheduler/request_placement.h"
 
 namespace spillway::bench {
@@ -28,7 +29,7 @@ class SliceBed {
   Work work_;
   double gflop_ = 0;
   std::unique_ptr<gateway::Engine> engine_;
-  std::vector<gateway::SliceLine> near_;
+  std::vector<gateway::SharedSlice> near_;
   std::vector<scheduler::SliceState> states_;
   std::vector<uint32_t> all_;
   std::vector<std::unique_ptr<gateway::SliceThread>> threads_;

@@ -53,10 +53,22 @@ Result<Sockets> Listen(const gateway::GatewayConfig& config) {
     spdlog::info("frames on {}, port {}", address, api::PortOf(*tcp));
     sockets.listeners.frames.push_back({gateway::Descriptor(*tcp), false});
   }
-  auto executors = ListenUnix(config.executors, SOCK_SEQPACKET);
-  if (!executors) return tl::make_unexpected(executors.error());
-  sockets.listeners.executors = gateway::Descriptor(executors->fd);
-  sockets.files.push_back(std::move(executors->file));
+  if (!config.executors.empty()) {
+    auto executors = ListenUnix(config.executors, SOCK_SEQPACKET);
+    if (!executors) return tl::make_unexpected(executors.error());
+    sockets.listeners.executors = gateway::Descriptor(executors->fd);
+    sockets.files.push_back(std::move(executors->file));
+  }
+  if (config.rdma.listen.empty()) return sockets;
+  const auto tcp = api::ListenTcp(config.rdma.listen);
+  if (!tcp) return tl::make_unexpected(tcp.error());
+  const int port = api::PortOf(*tcp);
+  auto rdma = gateway::RdmaListener::Listen(gateway::Descriptor(*tcp), config.rdma.token, config.rdma.memory);
+  if (!rdma)
+    return Fail(rdma.error().code,
+                fmt::format("rdma.listen {}: {}", config.rdma.listen, rdma.error().message));
+  spdlog::info("executors over RDMA on {}, port {}", config.rdma.listen, port);
+  sockets.listeners.rdma = std::move(*rdma);
   return sockets;
 }
 
@@ -67,6 +79,9 @@ Result<void> CheckAddresses(const std::string& file, const gateway::GatewayConfi
   };
   if (!config.http.empty())
     if (const auto good = api::CheckEndpoint(config.http); !good) return bad("http", good.error().message);
+  if (!config.rdma.listen.empty())
+    if (const auto good = api::CheckEndpoint(config.rdma.listen); !good)
+      return bad("rdma.listen", good.error().message);
   for (size_t i = 0; i < config.frames.size(); i++) {
     const std::string& address = config.frames[i];
     const std::string key = fmt::format("frames[{}]", i);

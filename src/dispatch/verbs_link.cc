@@ -2,7 +2,6 @@
 #include "dispatch/verbs_link.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <sys/mman.h>
 
@@ -19,11 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kPage = 4096;
 
-std::string Reason(const rdma_cm_event& event) {
-  VerbsRefusal why{};
-  if (event.event == RDMA_CM_EVENT_REJECTED && event.param.conn.private_data_len >= sizeof(why))
-    std::memcpy(&why, event.param.conn.private_data, sizeof(why));
-  switch (why) {
+std::string Reason(const rdma::Event& event) {
+  const auto why = event.type == RDMA_CM_EVENT_REJECTED ? event.As<VerbsRefusal>() : std::nullopt;
+  switch (why.value_or(VerbsRefusal{})) {
     case VerbsRefusal::kVersion:
       return fmt::format("the host does not speak version {}", kWindowVersion);
     case VerbsRefusal::kFull:
@@ -31,27 +28,21 @@ std::string Reason(const rdma_cm_event& event) {
     case VerbsRefusal::kFailed:
       return "the host could not make a window";
   }
-  switch (event.event) {
-    case RDMA_CM_EVENT_REJECTED:
-      return "nobody listens there";
-    case RDMA_CM_EVENT_DISCONNECTED:
-      return "the host closed the connection";
-    default:
-      return fmt::format("{} ({})", rdma_event_str(event.event), event.status);
-  }
+  if (event.type == RDMA_CM_EVENT_REJECTED) return "nobody listens there";
+  return event.type == RDMA_CM_EVENT_DISCONNECTED ? "the host closed the connection" : event.Text();
 }
 
 }  // namespace
 
 Result<std::unique_ptr<VerbsLink>> VerbsLink::Connect(const std::string& address, uint16_t port,
                                                       std::chrono::milliseconds patience) {
-  const auto where = VerbsAddress(address, port);
+  const auto where = rdma::ParseAddress(address, port);
   if (!where) return tl::make_unexpected(where.error());
-  auto channel = OpenVerbsChannel();
+  auto channel = rdma::OpenEventChannel();
   if (!channel) return tl::make_unexpected(channel.error());
-  rdma_cm_id* id = nullptr;
-  if (rdma_create_id(channel->get(), &id, nullptr, RDMA_PS_TCP) != 0) return FailVerbs("connection");
-  std::unique_ptr<VerbsLink> link(new VerbsLink(std::move(*channel), Verbs<rdma_cm_id>(id)));
+  auto id = rdma::MakeId(channel->get());
+  if (!id) return tl::make_unexpected(id.error());
+  std::unique_ptr<VerbsLink> link(new VerbsLink(std::move(*channel), std::move(*id)));
   const auto open = link->Open(*where, patience);
   if (!open)
     return Fail(open.error().code,
@@ -59,7 +50,7 @@ Result<std::unique_ptr<VerbsLink>> VerbsLink::Connect(const std::string& address
   return link;
 }
 
-VerbsLink::VerbsLink(Verbs<rdma_event_channel> channel, Verbs<rdma_cm_id> id)
+VerbsLink::VerbsLink(rdma::Owned<rdma_event_channel> channel, rdma::Owned<rdma_cm_id> id)
     : channel_(std::move(channel)), id_(std::move(id)) {}
 
 VerbsLink::~VerbsLink() {
@@ -73,19 +64,7 @@ VerbsLink::~VerbsLink() {
 
 Result<void> VerbsLink::Open(const sockaddr_storage& address, std::chrono::milliseconds patience) {
   const auto until = Clock::now() + patience;
-  const int milliseconds = static_cast<int>(patience.count());
-  sockaddr_storage to = address;
-  const auto step = [&](int failed, const char* what, int awaited) -> Result<void> {
-    if (failed != 0) return Fail(ErrorCode::kSystem, fmt::format("{}: {}", what, std::strerror(errno)));
-    return Await(awaited, until);
-  };
-  if (auto done = step(rdma_resolve_addr(id_.get(), nullptr, reinterpret_cast<sockaddr*>(&to), milliseconds),
-                       "address", RDMA_CM_EVENT_ADDR_RESOLVED);
-      !done)
-    return done;
-  if (auto done = step(rdma_resolve_route(id_.get(), milliseconds), "route", RDMA_CM_EVENT_ROUTE_RESOLVED);
-      !done)
-    return done;
+  if (auto done = rdma::Resolve(channel_.get(), id_.get(), address, until); !done) return done;
   ibv_qp_init_attr queues{};
   queues.qp_type = IBV_QPT_RC;
   queues.cap.max_send_wr = kDepth;
@@ -101,17 +80,22 @@ Result<void> VerbsLink::Open(const sockaddr_storage& address, std::chrono::milli
   request.initiator_depth = 4;
   request.retry_count = 7;
   request.rnr_retry_count = 7;
-  if (auto done = step(rdma_connect(id_.get(), &request), "connecting", RDMA_CM_EVENT_ESTABLISHED); !done)
-    return done;
+  if (rdma_connect(id_.get(), &request) != 0)
+    return Fail(ErrorCode::kSystem, fmt::format("connecting: {}", std::strerror(errno)));
+  const auto answer = rdma::AwaitEvent(channel_.get(), until);
+  if (!answer) return tl::make_unexpected(answer.error());
+  if (answer->type != RDMA_CM_EVENT_ESTABLISHED)
+    return Fail(answer->type == RDMA_CM_EVENT_REJECTED ? ErrorCode::kConflict : ErrorCode::kSystem,
+                Reason(*answer));
+  welcome_ = answer->As<VerbsWelcome>().value_or(welcome_);
   if (auto good = Check(); !good) return good;
   memory_bytes_ = WindowBytes(welcome_.rings, welcome_.slots) + kPage;
   void* memory = mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return Fail(ErrorCode::kSystem, fmt::format("memory: {}", std::strerror(errno)));
   memory_ = static_cast<char*>(memory);
-  registered_.reset(ibv_reg_mr(id_->pd, memory, memory_bytes_, IBV_ACCESS_LOCAL_WRITE));
-  if (registered_ == nullptr)
-    return Fail(ErrorCode::kSystem,
-                fmt::format("registering {} bytes: {}", memory_bytes_, std::strerror(errno)));
+  auto registered = rdma::Register(id_->pd, memory, memory_bytes_, IBV_ACCESS_LOCAL_WRITE);
+  if (!registered) return tl::make_unexpected(registered.error());
+  registered_ = std::move(*registered);
   return ReadHeader(until);
 }
 
@@ -139,30 +123,6 @@ Result<void> VerbsLink::ReadHeader(Clock::time_point until) {
       header_.slots != welcome_.slots)
     return Fail(ErrorCode::kBadInput, "the window is not the one that was promised");
   return {};
-}
-
-Result<void> VerbsLink::Await(int type, Clock::time_point until) {
-  for (;;) {
-    rdma_cm_event* event = nullptr;
-    if (rdma_get_cm_event(channel_.get(), &event) != 0) {
-      if (errno != EAGAIN && errno != EINTR)
-        return Fail(ErrorCode::kSystem, fmt::format("connection manager: {}", std::strerror(errno)));
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-      if (left <= 0) return Fail(ErrorCode::kSystem, "no answer");
-      pollfd wait = {channel_->fd, POLLIN, 0};
-      (void)poll(&wait, 1, static_cast<int>(left));
-      continue;
-    }
-    const bool expected = event->event == type;
-    const bool refused = event->event == RDMA_CM_EVENT_REJECTED;
-    const std::string reason = expected ? "" : Reason(*event);
-    if (type == RDMA_CM_EVENT_ESTABLISHED && event->param.conn.private_data_len >= sizeof(welcome_) &&
-        expected)
-      std::memcpy(&welcome_, event->param.conn.private_data, sizeof(welcome_));
-    rdma_ack_cm_event(event);
-    if (expected) return {};
-    return Fail(refused ? ErrorCode::kConflict : ErrorCode::kSystem, reason);
-  }
 }
 
 bool VerbsLink::Post(std::span<const Transfer> chain, uint64_t mark) {
@@ -227,10 +187,8 @@ std::optional<uint64_t> VerbsLink::Reap() {
 }
 
 void VerbsLink::Look() {
-  rdma_cm_event* event = nullptr;
-  if (rdma_get_cm_event(channel_.get(), &event) != 0) return;
-  if (event->event != RDMA_CM_EVENT_ESTABLISHED) broken_ = Reason(*event);
-  rdma_ack_cm_event(event);
+  const auto event = rdma::NextEvent(channel_.get());
+  if (event && *event && (*event)->type != RDMA_CM_EVENT_ESTABLISHED) broken_ = Reason(**event);
 }
 
 }  // namespace spillway::dispatch

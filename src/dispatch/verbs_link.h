@@ -12,9 +12,10 @@
 #include <span>
 #include <string>
 
-#include "dispatch/verbs_cm.h"
+#include "dispatch/verbs_hello.h"
 #include "dispatch/window_layout.h"
 #include "model/error.h"
+#include "rdma/connection.h"
 
 namespace spillway::dispatch {
 
@@ -62,8 +63,7 @@ class VerbsLink {
   void Look();
 
  private:
-  VerbsLink(Verbs<rdma_event_channel> channel, Verbs<rdma_cm_id> id);
-  Result<void> Await(int type, std::chrono::steady_clock::time_point until);
+  VerbsLink(rdma::Owned<rdma_event_channel> channel, rdma::Owned<rdma_cm_id> id);
   Result<void> Check() const;
   Result<void> Open(const sockaddr_storage& address, std::chrono::milliseconds patience);
   Result<void> ReadHeader(std::chrono::steady_clock::time_point until);
@@ -73,13 +73,13 @@ class VerbsLink {
     uint64_t mark;
   };
 
-  const Verbs<rdma_event_channel> channel_;
+  const rdma::Owned<rdma_event_channel> channel_;
   VerbsWelcome welcome_{0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   WindowHeader header_;
   char* memory_ = nullptr;
   size_t memory_bytes_ = 0;
-  const Verbs<rdma_cm_id> id_;
-  Verbs<ibv_mr> registered_;
+  const rdma::Owned<rdma_cm_id> id_;
+  rdma::Owned<ibv_mr> registered_;
   size_t posted_ = 0;
   std::deque<Chain> chains_;
   std::string broken_;

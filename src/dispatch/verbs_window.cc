@@ -22,12 +22,6 @@ constexpr int kBacklog = 64;
 // Credits are asked for one at a time, together with a look at the words.
 constexpr uint8_t kReadsAtOnce = 4;
 
-Result<Verbs<ibv_mr>> Register(rdma_cm_id* id, void* from, size_t bytes, int access) {
-  Verbs<ibv_mr> memory(ibv_reg_mr(id->pd, from, bytes, access));
-  if (memory == nullptr) return FailVerbs(fmt::format("registering {} bytes", bytes));
-  return memory;
-}
-
 bool HasAtomics(rdma_cm_id* id) {
   ibv_device_attr attributes{};
   return ibv_query_device(id->verbs, &attributes) == 0 && attributes.atomic_cap != IBV_ATOMIC_NONE;
@@ -39,8 +33,8 @@ bool HasAtomics(rdma_cm_id* id) {
 // that is gone.
 struct VerbsHost::Producer {
   std::shared_ptr<Window> window;
-  Verbs<rdma_cm_id> id;  // null: has left
-  Verbs<ibv_mr> words, taken, ring;
+  rdma::Owned<rdma_cm_id> id;  // null: has left
+  rdma::Owned<ibv_mr> words, taken, ring;
   std::optional<Clock::time_point> cut;
 
   void Leave() {
@@ -56,26 +50,27 @@ Result<std::unique_ptr<VerbsHost>> VerbsHost::Listen(Domain& domain, const Verbs
   if (options.window.rings != 1)
     return Fail(ErrorCode::kBadInput,
                 fmt::format("window over verbs: {} rings, expected 1", options.window.rings));
-  const auto address = VerbsAddress(options.address, options.port);
+  const auto address = rdma::ParseAddress(options.address, options.port);
   if (!address) return tl::make_unexpected(address.error());
   // So that a wrong queue or size is heard of here, and not by the first who connects.
   const auto trial = domain.OpenWindow(options.window);
   if (!trial) return tl::make_unexpected(trial.error());
   domain.CloseWindow(**trial);
 
-  auto channel = OpenVerbsChannel();
+  auto channel = rdma::OpenEventChannel();
   if (!channel) return tl::make_unexpected(channel.error());
-  rdma_cm_id* made = nullptr;
-  if (rdma_create_id(channel->get(), &made, nullptr, RDMA_PS_TCP) != 0) return FailVerbs("connection");
-  Verbs<rdma_cm_id> listener(made);
+  auto listener = rdma::MakeId(channel->get());
+  if (!listener) return tl::make_unexpected(listener.error());
   sockaddr_storage where = *address;
-  if (rdma_bind_addr(made, reinterpret_cast<sockaddr*>(&where)) != 0 || rdma_listen(made, kBacklog) != 0)
-    return FailVerbs(fmt::format("listening on {} port {}", options.address, options.port));
-  return std::unique_ptr<VerbsHost>(new VerbsHost(domain, options, std::move(*channel), std::move(listener)));
+  if (rdma_bind_addr(listener->get(), reinterpret_cast<sockaddr*>(&where)) != 0 ||
+      rdma_listen(listener->get(), kBacklog) != 0)
+    return rdma::FailRdma(fmt::format("listening on {} port {}", options.address, options.port));
+  return std::unique_ptr<VerbsHost>(
+      new VerbsHost(domain, options, std::move(*channel), std::move(*listener)));
 }
 
-VerbsHost::VerbsHost(Domain& domain, VerbsHostOptions options, Verbs<rdma_event_channel> channel,
-                     Verbs<rdma_cm_id> listener)
+VerbsHost::VerbsHost(Domain& domain, VerbsHostOptions options, rdma::Owned<rdma_event_channel> channel,
+                     rdma::Owned<rdma_cm_id> listener)
     : domain_(domain),
       options_(std::move(options)),
       channel_(std::move(channel)),
@@ -95,30 +90,22 @@ int VerbsHost::Fd() const { return channel_->fd; }
 
 Result<void> VerbsHost::Serve(std::chrono::milliseconds patience) {
   pollfd wait = {channel_->fd, POLLIN, 0};
-  if (poll(&wait, 1, static_cast<int>(patience.count())) < 0 && errno != EINTR) return FailVerbs("poll");
+  if (poll(&wait, 1, static_cast<int>(patience.count())) < 0 && errno != EINTR) return rdma::FailRdma("poll");
   for (;;) {
-    rdma_cm_event* event = nullptr;
-    if (rdma_get_cm_event(channel_.get(), &event) == 0) {
-      Handle(event);
-      continue;
-    }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-    if (errno != EINTR) return FailVerbs("connection manager");
+    const auto event = rdma::NextEvent(channel_.get());
+    if (!event) return tl::make_unexpected(event.error());
+    if (!*event) break;
+    Handle(**event);
   }
   ClearUp();
   return {};
 }
 
-// Acknowledges the event first: an id with an event that is not acknowledged cannot go.
-void VerbsHost::Handle(rdma_cm_event* event) {
-  const rdma_cm_event_type type = event->event;
-  rdma_cm_id* const id = event->id;
-  VerbsHello hello{0, 0, 0};
-  if (type == RDMA_CM_EVENT_CONNECT_REQUEST && event->param.conn.private_data_len >= sizeof(hello))
-    std::memcpy(&hello, event->param.conn.private_data, sizeof(hello));
-  rdma_ack_cm_event(event);
-  if (type == RDMA_CM_EVENT_CONNECT_REQUEST) return Admit(Verbs<rdma_cm_id>(id), hello);
-  if (type == RDMA_CM_EVENT_ESTABLISHED || id == listener_.get()) return;
+void VerbsHost::Handle(const rdma::Event& event) {
+  rdma_cm_id* const id = event.id;
+  if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
+    return Admit(rdma::Owned<rdma_cm_id>(id), event.As<VerbsHello>().value_or(VerbsHello{0, 0, 0}));
+  if (event.type == RDMA_CM_EVENT_ESTABLISHED || id == listener_.get()) return;
   // Whatever else is said of a connection is its end.
   for (Producer& producer : producers_) {
     if (producer.id.get() != id) continue;
@@ -128,7 +115,7 @@ void VerbsHost::Handle(rdma_cm_event* event) {
   }
 }
 
-void VerbsHost::Admit(Verbs<rdma_cm_id> id, const VerbsHello& hello) {
+void VerbsHost::Admit(rdma::Owned<rdma_cm_id> id, const VerbsHello& hello) {
   const auto refuse = [&](VerbsRefusal why) {
     ended_.refused++;
     rdma_reject(id.get(), &why, sizeof(why));
@@ -153,22 +140,23 @@ void VerbsHost::Admit(Verbs<rdma_cm_id> id, const VerbsHello& hello) {
   producers_.push_back(std::move(producer));
 }
 
-Result<void> VerbsHost::Accept(Producer& producer, Verbs<rdma_cm_id>& id) {
+Result<void> VerbsHost::Accept(Producer& producer, rdma::Owned<rdma_cm_id>& id) {
   if (!HasAtomics(id.get())) return Fail(ErrorCode::kUnavailable, "RDMA: the device has no atomics");
   const Window& window = *producer.window;
   char* const base = static_cast<char*>(window.memory());
   const uint64_t ring_bytes = uint64_t{window.header().slots} * sizeof(Slot);
-  auto words = Register(id.get(), base, kWindowWordsBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-  auto taken = Register(id.get(), base + offsetof(WindowWords, taken), sizeof(uint64_t),
-                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
-  auto ring = Register(id.get(), base + kWindowRingsOffset, ring_bytes,
-                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-  if (!words || !taken || !ring) return FailVerbs("window");
+  auto words =
+      rdma::Register(id->pd, base, kWindowWordsBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+  auto taken = rdma::Register(id->pd, base + offsetof(WindowWords, taken), sizeof(uint64_t),
+                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+  auto ring = rdma::Register(id->pd, base + kWindowRingsOffset, ring_bytes,
+                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  if (!words || !taken || !ring) return rdma::FailRdma("window");
   ibv_qp_init_attr queues{};
   queues.qp_type = IBV_QPT_RC;
   queues.cap.max_send_wr = queues.cap.max_recv_wr = 1;  // none is ever posted
   queues.cap.max_send_sge = queues.cap.max_recv_sge = 1;
-  if (rdma_create_qp(id.get(), nullptr, &queues) != 0) return FailVerbs("queue pair");
+  if (rdma_create_qp(id.get(), nullptr, &queues) != 0) return rdma::FailRdma("queue pair");
   VerbsWelcome welcome;
   welcome.slots = window.header().slots;
   welcome.address = reinterpret_cast<uint64_t>(base);
@@ -186,7 +174,7 @@ Result<void> VerbsHost::Accept(Producer& producer, Verbs<rdma_cm_id>& id) {
     taken->reset();
     ring->reset();
     id.reset();  // has been used up
-    return FailVerbs("accepting");
+    return rdma::FailRdma("accepting");
   }
   producer.words = std::move(*words);
   producer.taken = std::move(*taken);

@@ -17,8 +17,9 @@
 #include <string>
 
 #include "dispatch/domain.h"
-#include "dispatch/verbs_cm.h"
+#include "dispatch/verbs_hello.h"
 #include "dispatch/window.h"
+#include "rdma/connection.h"
 
 namespace spillway::dispatch {
 
@@ -62,17 +63,17 @@ class VerbsHost {
  private:
   struct Producer;
 
-  VerbsHost(Domain& domain, VerbsHostOptions options, Verbs<rdma_event_channel> channel,
-            Verbs<rdma_cm_id> listener);
-  void Handle(rdma_cm_event* event);
-  void Admit(Verbs<rdma_cm_id> id, const VerbsHello& hello);
-  Result<void> Accept(Producer& producer, Verbs<rdma_cm_id>& id);
+  VerbsHost(Domain& domain, VerbsHostOptions options, rdma::Owned<rdma_event_channel> channel,
+            rdma::Owned<rdma_cm_id> listener);
+  void Handle(const rdma::Event& event);
+  void Admit(rdma::Owned<rdma_cm_id> id, const VerbsHello& hello);
+  Result<void> Accept(Producer& producer, rdma::Owned<rdma_cm_id>& id);
   void ClearUp();
 
   Domain& domain_;
   const VerbsHostOptions options_;
-  const Verbs<rdma_event_channel> channel_;
-  const Verbs<rdma_cm_id> listener_;
+  const rdma::Owned<rdma_event_channel> channel_;
+  const rdma::Owned<rdma_cm_id> listener_;
   std::list<Producer> producers_;
   VerbsHostStatistics ended_;  // the part of producers that are no more
 };

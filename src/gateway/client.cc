@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/client.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,8 +10,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
+
+#include "gateway/endpoint.h"
 
 namespace spillway::gateway {
 namespace {
@@ -37,19 +37,10 @@ Result<Descriptor> DialAddress(const std::string& address) {
     std::memcpy(unix_address.sun_path, path.data(), path.size());
     return Dial(reinterpret_cast<const sockaddr*>(&unix_address), sizeof(unix_address), address);
   }
-  sockaddr_in inet{};
-  inet.sin_family = AF_INET;
-  const size_t colon = address.rfind(':');
-  uint16_t port = 0;
-  if (colon != std::string::npos) {
-    const auto [end, error] =
-        std::from_chars(address.data() + colon + 1, address.data() + address.size(), port);
-    if (error != std::errc() || end != address.data() + address.size()) port = 0;
-  }
-  inet.sin_port = htons(port);
-  if (port == 0 || inet_pton(AF_INET, address.substr(0, colon).c_str(), &inet.sin_addr) != 1)
+  const auto endpoint = ParseEndpoint(address);
+  if (!endpoint)
     return Fail(ErrorCode::kBadInput, fmt::format("{}: expected unix:PATH or ADDRESS:PORT", address));
-  auto socket = Dial(reinterpret_cast<const sockaddr*>(&inet), sizeof(inet), address);
+  auto socket = Dial(endpoint->address(), endpoint->length, address);
   const int on = 1;
   if (socket) setsockopt(socket->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   return socket;

@@ -6,9 +6,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include <charconv>
-#include <filesystem>
 
 #include "gateway/document.h"
+#include "gateway/token.h"
 
 namespace spillway::gateway {
 namespace {
@@ -20,33 +20,6 @@ using namespace std::chrono_literals;
 
 constexpr size_t kMostTenants = 1024;
 
-// No byte's position shows in how long it takes.
-bool SameToken(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned char differs = 0;
-  for (size_t i = 0; i < a.size(); i++) differs |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return differs == 0;
-}
-
-std::string ReadToken(Problems& problems, const Field& field, const std::string& file_name) {
-  const auto name = model::ReadText(problems, field, "a file with the tenant's token");
-  if (!name) return "";
-  std::filesystem::path path = *name;
-  if (path.is_relative()) path = std::filesystem::path(file_name).parent_path() / path;
-  const auto text = model::ReadInputFile(path.string());
-  if (!text) {
-    problems.Add(field.line, field.path, "expected a readable file with the tenant's token");
-    return "";
-  }
-  std::string token = *text;
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
-  const bool printable =
-      std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > ' ' && c < 127; });
-  if (token.size() < 8 || token.size() > 256 || !printable)
-    problems.Add(field.line, field.path, "expected 8 to 256 printable characters in that file, no spaces");
-  return token;
-}
-
 void ReadTenants(Problems& problems, const Field& field, const std::string& file_name,
                  GatewayConfig& config) {
   for (const Field& entry : model::ReadList(problems, field, "a list of tenants")) {
@@ -57,7 +30,8 @@ void ReadTenants(Problems& problems, const Field& field, const std::string& file
     Take(tenant.queue, map.Find("queue"),
          [&](const Field& f) { return model::ReadInteger(problems, f, 1, 1'000'000); });
     std::string token;
-    if (const Field* f = map.Find("token_file")) token = ReadToken(problems, *f, file_name);
+    if (const Field* f = map.Find("token_file"))
+      token = ReadToken(problems, *f, file_name, "the tenant's token");
     for (size_t i = 0; i < config.broker.tenants.size(); i++) {
       if (config.broker.tenants[i].name == tenant.name && !tenant.name.empty())
         problems.Add(entry.line, entry.path, "expected a name of its own");
@@ -70,6 +44,19 @@ void ReadTenants(Problems& problems, const Field& field, const std::string& file
   }
   if (config.broker.tenants.empty() || config.broker.tenants.size() > kMostTenants)
     problems.Add(field.line, field.path, fmt::format("expected 1 to {} tenants", kMostTenants));
+}
+
+void ReadRdma(Problems& problems, const Field& field, const std::string& file_name, RdmaOptions& rdma) {
+  MapReader map(problems, field, {"listen", "token_file", "memory"});
+  Take(rdma.listen, map.Need("listen", "ADDRESS:PORT"), [&](const Field& f) {
+    const auto text = model::ReadText(problems, f, "ADDRESS:PORT");
+    if (text && text->empty()) problems.Add(f.line, f.path, "expected ADDRESS:PORT, got an empty text");
+    return text;
+  });
+  if (const Field* f = map.Need("token_file", "a file with the executors' token"))
+    rdma.token = ReadToken(problems, *f, file_name, "the executors' token");
+  Take(rdma.memory, map.Find("memory"),
+       [&](const Field& f) { return ReadBytes(problems, f, 1 << 20, uint64_t{1} << 40); });
 }
 
 void ReadLimits(Problems& problems, const Field& field, GatewayConfig& config) {
@@ -132,7 +119,7 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
   GatewayConfig config;
   const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root,
-                  {"http", "frames", "executors", "isolation", "limits", "tenants", "spin", "io"});
+                  {"http", "frames", "executors", "rdma", "isolation", "limits", "tenants", "spin", "io"});
     Take(config.http, top.Find("http"), [&](const Field& f) {
       const auto text = model::ReadText(problems, f, "ADDRESS:PORT");
       if (text && text->empty()) problems.Add(f.line, f.path, "expected ADDRESS:PORT, got an empty text");
@@ -142,8 +129,12 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
       for (const Field& entry : model::ReadList(problems, *f, "a list of ADDRESS:PORT or unix:PATH"))
         if (auto text = model::ReadText(problems, entry, "ADDRESS:PORT or unix:PATH"))
           config.frames.push_back(*text);
-    Take(config.executors, top.Need("executors", "the path of a UNIX socket"),
+    Take(config.executors, top.Find("executors"),
          [&](const Field& f) { return ReadSocketPath(problems, f); });
+    if (const Field* f = top.Find("rdma")) ReadRdma(problems, *f, file_name, config.rdma);
+    if (top.Find("executors") == nullptr && top.Find("rdma") == nullptr && root.node.IsMap())
+      problems.Add(root.line, "",
+                   "expected executors, the path of a UNIX socket, or rdma: nobody could serve");
     if (const Field* f = top.Find("isolation"))
       if (auto word = model::ReadChoice(problems, *f, {"none", "fraction", "gpu"}))
         config.broker.isolation = static_cast<scheduler::Isolation>(*word);

@@ -11,10 +11,18 @@
 
 namespace spillway::gateway {
 
+// Executors of other machines.
+struct RdmaOptions {
+  std::string listen;                   // ADDRESS:PORT; empty: none come
+  std::string token;                    // who knows it may offer slices
+  uint64_t memory = uint64_t{1} << 30;  // bytes of buffers for all of them
+};
+
 struct GatewayConfig {
   std::string http;                 // ADDRESS:PORT; empty: no HTTP
   std::vector<std::string> frames;  // ADDRESS:PORT, or unix:PATH
-  std::string executors;            // path of the socket that executors come to
+  std::string executors;            // path of the UNIX socket of this machine's executors; empty: none come
+  RdmaOptions rdma;
   BrokerOptions broker;
   std::vector<std::string> tokens;   // of each tenant; empty: the tenant needs none
   uint64_t most_request = 16 << 20;  // bytes of one request's inputs

@@ -1,59 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gateway's end of one executor: puts a request's inputs into a cell of a slice's memory and rings it;
-// hears what slices have done. The shm transport; it is what `verbs` would replace. One thread.
+// hears what slices have done. By shared memory (shm_link.h) or RDMA (rdma/link.h). One thread.
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
-#include <vector>
 
-#include "gateway/executor_protocol.h"
-#include "gateway/region_table.h"
+#include "gateway/broker.h"
+#include "gateway/channel.h"
 
 namespace spillway::gateway {
 
 class ExecutorLink {
  public:
-  // `regions` gets each slice's memory, held by (holder base + slice); forgotten at the end.
-  ExecutorLink(std::vector<SliceLine> slices, RegionTable& regions, uint64_t first_holder);
-  ~ExecutorLink();
+  ExecutorLink() = default;
+  virtual ~ExecutorLink() = default;
   ExecutorLink(const ExecutorLink&) = delete;
   ExecutorLink& operator=(const ExecutorLink&) = delete;
 
-  // False: two slices claim one key.
-  [[nodiscard]] bool keys_are_good() const { return keys_are_good_; }
+  // `slice` counts from 0 in this executor. False: the slice does not take it.
+  virtual bool Deliver(const Delivery& delivery, uint32_t slice) = 0;
 
-  // `slice` counts from 0 in this executor. False: the ring does not take it.
-  bool Deliver(const Delivery& delivery, uint32_t slice);
-
+  // Outputs are valid during the call, and empty if the slice claims more than a cell holds.
   using OnCompletion =
       std::function<void(uint32_t slice, const Completion& completion, std::span<const std::byte> outputs)>;
-  // Calls for each; outputs lie in the cell, and are empty if the slice claims more than a cell holds.
-  // False: the executor breaks the rules (an unknown request, a broken ring).
-  bool TakeCompletions(const OnCompletion& on_completion);
-  [[nodiscard]] bool HasCompletions() const;
+  // Calls for each. False: the executor is not to be dealt with any more, see Fault.
+  virtual bool TakeCompletions(const OnCompletion& on_completion) = 0;
+  // Whether TakeCompletions has something to say.
+  [[nodiscard]] virtual bool HasCompletions() = 0;
+  [[nodiscard]] virtual std::string Fault() const { return "it breaks the rules of its channel"; }
 
-  // -- sleeping on the one doorbell of all its slices
-  [[nodiscard]] int bell() const { return lines_.front().line.channel.bells().completions.get(); }
-  bool PrepareToWait();
-  void DoneWaiting();
-
- private:
-  struct Cell {
-    uint64_t id = 0;  // 0: free
-    uint64_t output_bytes = 0;
-    uint64_t dirty_input = 0, dirty_output = 0;  // bytes that were written since the last scrub
-  };
-  struct Line {
-    SliceLine line;
-    std::vector<Cell> cells;
-  };
-  void Scrub(Line& line) const;
-
-  std::vector<Line> lines_;
-  RegionTable& regions_;
-  uint64_t first_holder_;
-  bool keys_are_good_ = true;
+  // -- sleeping on the one doorbell of all its slices. PrepareToWait false: do not sleep.
+  [[nodiscard]] virtual int bell() const = 0;
+  virtual bool PrepareToWait() = 0;
+  virtual void DoneWaiting() = 0;
 };
 
 }  // namespace spillway::gateway

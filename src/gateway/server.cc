@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "gateway/shm_arrival.h"
+
 namespace spillway::gateway {
 namespace {
 
@@ -22,7 +24,8 @@ using namespace std::chrono_literals;
 // Holders in the region table: sessions have their numbers, slices those from here on.
 constexpr uint64_t kSliceHolders = uint64_t{1} << 63;
 constexpr uint32_t kMostExecutors = 256;
-constexpr Duration kArrivalTime = 5s;  // an executor that has not said all by then is let go
+constexpr std::ptrdiff_t kMostStrangers = 32;  // of other machines, that have not joined
+constexpr Duration kArrivalTime = 5s;          // an executor that has not said all by then is let go
 constexpr Duration kCleanUpEvery = 500ms;
 constexpr Duration kLongTurn = 100us;
 constexpr int kAsleepFor = 50;  // times as long as others had the CPU
@@ -66,7 +69,10 @@ Result<void> Server::Open() {
   if (!posts) return tl::make_unexpected(posts.error());
   posts_ = std::move(*posts);
   bool watched = Watch(posts_.get(), SourceKind::kPosts, 0);
-  watched = watched && Watch(listeners_.executors.get(), SourceKind::kExecutors, 0);
+  if (listeners_.executors) watched = watched && Watch(listeners_.executors.get(), SourceKind::kExecutors, 0);
+  if (listeners_.rdma != nullptr)
+    watched = watched && Watch(listeners_.rdma->tcp(), SourceKind::kRdmaExecutors, 0) &&
+              Watch(listeners_.rdma->events(), SourceKind::kRdma, 0);
   for (size_t i = 0; i < listeners_.frames.size(); i++)
     watched = watched && Watch(listeners_.frames[i].fd.get(), SourceKind::kFrames, i);
   if (!watched)
@@ -177,7 +183,11 @@ void Server::Ready(uint64_t tag) {
     case SourceKind::kFrames:
       return Accept(number);
     case SourceKind::kExecutors:
-      return AcceptExecutor();
+    case SourceKind::kRdmaExecutors:
+      return AcceptExecutors(static_cast<SourceKind>(tag >> 56));
+    case SourceKind::kRdma:
+      for (const uint64_t executor : listeners_.rdma->Serve()) HandleExecutor(executor);
+      return;
     case SourceKind::kPosts:
       return RunPosts();
     case SourceKind::kExecutor:
@@ -195,7 +205,7 @@ void Server::Moved(uint64_t tag) {
 
 bool Server::PollRings() {
   bool any = false;
-  std::vector<uint64_t> broken;
+  std::vector<std::pair<uint64_t, std::string>> broken;
   for (auto& [number, connection] : executors_) {
     if (!connection->link || !connection->link->HasCompletions()) continue;
     any = true;
@@ -214,9 +224,9 @@ bool Server::PollRings() {
           on_request_(found->second);
           times_.erase(found);
         });
-    if (!good) broken.push_back(number);
+    if (!good) broken.emplace_back(number, connection->link->Fault());
   }
-  for (const uint64_t number : broken) EndExecutor(number, "it breaks the rules of its channel");
+  for (const auto& [number, fault] : broken) EndExecutor(number, fault);
   for (auto& [number, client] : sessions_)
     if (client.session->TakeSubmissions()) any = true;
   return any;
@@ -330,59 +340,70 @@ void Server::EndSession(uint64_t number) {
 
 // ---- executors
 
-void Server::AcceptExecutor() {
+void Server::AcceptExecutors(SourceKind kind) {
+  const bool is_remote = kind == SourceKind::kRdmaExecutors;
   for (;;) {
-    Descriptor socket =
-        AcceptNext(listeners_.executors.get(), Tag(static_cast<int>(SourceKind::kExecutors), 0));
+    const int listener = is_remote ? listeners_.rdma->tcp() : listeners_.executors.get();
+    Descriptor socket = AcceptNext(listener, Tag(static_cast<int>(kind), 0));
     if (!socket) return;
-    if (executors_.size() >= kMostExecutors) continue;
+    // Who has not shown a token yet does not keep others out.
+    const auto strangers = std::count_if(executors_.begin(), executors_.end(), [](const auto& entry) {
+      return entry.second->is_remote && entry.second->link == nullptr;
+    });
+    if (executors_.size() >= kMostExecutors || (is_remote && strangers >= kMostStrangers)) continue;
     const uint64_t number = ++last_number_;
     if (!Watch(socket.get(), SourceKind::kExecutor, number)) continue;
     auto connection = std::make_unique<ExecutorConnection>();
     connection->socket = std::move(socket);
+    connection->is_remote = is_remote;
+    if (is_remote)
+      connection->arrival = listeners_.rdma->Meet(connection->socket.get(), number);
+    else
+      connection->arrival = std::make_unique<ShmArrival>(connection->socket.get(), regions_,
+                                                         kSliceHolders + number * kMostSlicesPerExecutor);
     connection->since = Now();
     executors_[number] = std::move(connection);
   }
 }
 
 void Server::HandleExecutor(uint64_t number) {
-  for (;;) {
-    const auto found = executors_.find(number);
-    if (found == executors_.end()) return;
-    ExecutorConnection& connection = *found->second;
-    static std::vector<std::byte> buffer(kMostExecutorMessage);
-    auto received = ReceiveWithDescriptors(connection.socket.get(), buffer);
-    if (!received) return EndExecutor(number, received.error().message);
-    if (received->would_block) return;
-    if (received->bytes == 0) return EndExecutor(number, "");
-    if (connection.link) return EndExecutor(number, "it talks after it has joined");
-    const auto complete =
-        connection.arrival.Take(std::span(buffer).first(received->bytes), std::move(received->fds));
-    const auto joined = complete && *complete ? TakeArrival(connection, number) : complete;
-    if (joined) continue;
-    counts_.executors_refused++;
-    if (auto told = AnswerArrival(connection.socket.get(), joined.error().message); !told)
-      spdlog::warn("executor: {}", told.error().message);
-    return EndExecutor(number, joined.error().message);
+  const auto found = executors_.find(number);
+  if (found == executors_.end()) return;
+  ExecutorConnection& connection = *found->second;
+  if (connection.link) {
+    char byte;
+    const ssize_t got = recv(connection.socket.get(), &byte, 1, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    return EndExecutor(number, got > 0 ? "it talks after it has joined" : "");
   }
+  const auto step = connection.arrival->Read();
+  if (step && *step == ExecutorArrival::Step::kMore) return;
+  if (step && *step == ExecutorArrival::Step::kGone) return EndExecutor(number, "");
+  const auto joined = step ? TakeArrival(connection, number) : tl::make_unexpected(step.error());
+  // What came behind the offer, its end among it, has been told of already.
+  if (joined) return HandleExecutor(number);
+  counts_.executors_refused++;
+  if (auto told = connection.arrival->Answer(joined.error().message); !told)
+    spdlog::warn("executor: {}", told.error().message);
+  EndExecutor(number, joined.error().message);
 }
 
-Result<bool> Server::TakeArrival(ExecutorConnection& connection, uint64_t number) {
-  connection.name = connection.arrival.offer().name;
-  auto link = std::make_unique<ExecutorLink>(connection.arrival.TakeSlices(), regions_,
-                                             kSliceHolders + number * kMostSlicesPerExecutor);
-  if (!link->keys_are_good()) return Fail(ErrorCode::kConflict, "executor: its keys are in use");
-  const auto joined = broker_.AddExecutor(connection.arrival.offer(), Now());
+Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number) {
+  const ExecutorOffer& offer = connection.arrival->offer();
+  connection.name = offer.name;
+  auto link = connection.arrival->TakeLink();
+  if (!link) return tl::make_unexpected(link.error());
+  const auto joined = broker_.AddExecutor(offer, Now());
   if (!joined) return tl::make_unexpected(joined.error());
   connection.number = joined->executor;
   connection.first_slice = joined->first_slice;
-  connection.link = std::move(link);
-  const size_t slices = connection.arrival.offer().slices.size();
+  connection.link = std::move(*link);
+  const size_t slices = offer.slices.size();
   slice_owner_.resize(std::max(slice_owner_.size(), joined->first_slice + slices));
   std::fill_n(slice_owner_.begin() + joined->first_slice, slices, number);
   spdlog::info("executor {}: joined with {} slices", connection.name, slices);
   Watch(connection.link->bell(), SourceKind::kBell, number);
-  if (auto told = AnswerArrival(connection.socket.get(), ""); !told) return tl::make_unexpected(told.error());
+  if (auto told = connection.arrival->Answer(""); !told) return tl::make_unexpected(told.error());
   auto models = std::make_shared<std::vector<ModelCard>>();
   for (uint32_t i = 0; i < broker_.model_count(); i++) models->push_back(broker_.model(i));
   {
@@ -390,7 +411,7 @@ Result<bool> Server::TakeArrival(ExecutorConnection& connection, uint64_t number
     models_ = std::move(models);
   }
   broker_.Retry(Now());
-  return true;
+  return {};
 }
 
 void Server::EndExecutor(uint64_t number, const std::string& why) {

@@ -11,7 +11,8 @@
 
 #include "gateway/broker.h"
 #include "gateway/config.h"
-#include "gateway/executor_link.h"
+#include "gateway/executor_arrival.h"
+#include "gateway/rdma/listener.h"
 #include "gateway/reactor.h"
 #include "gateway/region_table.h"
 #include "gateway/session.h"
@@ -25,7 +26,8 @@ struct Listeners {
     bool is_unix = false;
   };
   std::vector<Frames> frames;
-  Descriptor executors;  // SOCK_SEQPACKET
+  Descriptor executors;                // SOCK_SEQPACKET; may be none
+  std::unique_ptr<RdmaListener> rdma;  // may be none
 };
 
 // What the gateway does to a request, for those who measure: when it was seen, delivered, heard of again, and
@@ -64,10 +66,11 @@ class Server : private SlicePort, private Reactor::Listener {
   void Trace(std::function<void(const RequestTimes&)> on_request) { on_request_ = std::move(on_request); }
 
  private:
-  enum class SourceKind { kFrames, kExecutors, kPosts, kSession, kExecutor, kBell };
+  enum class SourceKind { kFrames, kExecutors, kRdmaExecutors, kRdma, kPosts, kSession, kExecutor, kBell };
   struct ExecutorConnection {
     Descriptor socket;
-    Arrival arrival;
+    bool is_remote = false;  // comes over RDMA
+    std::unique_ptr<ExecutorArrival> arrival;
     std::unique_ptr<ExecutorLink> link;  // once it has joined
     uint32_t number = 0, first_slice = 0;
     std::string name = "an executor";
@@ -91,9 +94,9 @@ class Server : private SlicePort, private Reactor::Listener {
   void HandleEvents(int timeout_ms);
   Descriptor AcceptNext(int listener, uint64_t tag);
   void Accept(size_t index);
-  void AcceptExecutor();
+  void AcceptExecutors(SourceKind kind);
   void HandleExecutor(uint64_t number);
-  [[nodiscard]] Result<bool> TakeArrival(ExecutorConnection& connection, uint64_t number);
+  [[nodiscard]] Result<void> TakeArrival(ExecutorConnection& connection, uint64_t number);
   void EndSession(uint64_t number);
   void EndExecutor(uint64_t number, const std::string& why);
   void RunPosts();

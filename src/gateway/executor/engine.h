@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/executor_protocol.h"
+#include "gateway/executor_offer.h"
 #include "gateway/tensor.h"
 
 namespace spillway::gateway {

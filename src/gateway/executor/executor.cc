@@ -59,14 +59,14 @@ Result<void> Executor::Run(int stop_fd) {
   for (;;) {
     const auto joined = Join();
     if (joined) {
-      spdlog::info("{}: joined with {} slices", options_.gateway, options_.slices.size());
+      spdlog::info("{}: joined with {} slices", options_.gateway.address, options_.slices.size());
       pause = options_.retry;
       refused_for = milliseconds(0);
       said.clear();
       const auto gone = Serve(stop_fd);
       if (!gone) return tl::make_unexpected(gone.error());
       if (!*gone) return {};
-      spdlog::warn("{}: the gateway has gone; slices are freed", options_.gateway);
+      spdlog::warn("{}: the gateway has gone; slices are freed", options_.gateway.address);
     } else {
       const bool refused = joined.error().code != ErrorCode::kUnavailable;
       if (refused && refused_for >= options_.refused) return joined;

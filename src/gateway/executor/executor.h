@@ -11,12 +11,12 @@
 
 #include "gateway/executor/engine.h"
 #include "gateway/executor/slice_thread.h"
-#include "gateway/shared_memory.h"
+#include "gateway/join.h"
 
 namespace spillway::gateway {
 
 struct ExecutorOptions {
-  std::string gateway;  // path of its socket for executors
+  GatewayDoor gateway;
   std::string name;
   std::vector<SliceOffer> slices;
   std::vector<int> cpus = {};            // of each slice's thread; empty: anywhere

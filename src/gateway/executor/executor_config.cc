@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "gateway/document.h"
+#include "gateway/endpoint.h"
+#include "gateway/token.h"
 
 namespace spillway::gateway {
 namespace {
@@ -73,6 +75,27 @@ ModelSpec ReadModel(Problems& problems, const Field& field) {
   return spec;
 }
 
+void ReadDoor(Problems& problems, const MapReader& top, const std::string& file_name, GatewayDoor& door) {
+  constexpr const char* kForms = "the path of the gateway's socket for executors, or rdma:ADDRESS:PORT";
+  const Field* token = top.Find("token_file");
+  const Field* gateway = top.Need("gateway", kForms);
+  if (token != nullptr) door.token = ReadToken(problems, *token, file_name, "the executors' token");
+  if (gateway == nullptr) return;
+  const auto text = model::ReadText(problems, *gateway, kForms);
+  if (!text || !text->starts_with(kRdmaPrefix)) {
+    Take(door.address, gateway, [&](const Field& f) { return ReadSocketPath(problems, f); });
+    if (token != nullptr)
+      problems.Add(token->line, token->path, "expected only with gateway: rdma:ADDRESS:PORT");
+    return;
+  }
+  door.address = *text;
+  if (!ParseEndpoint(std::string_view(*text).substr(kRdmaPrefix.size())))
+    problems.Add(gateway->line, gateway->path,
+                 fmt::format("expected {}, got {}", kForms, model::Describe(gateway->node)));
+  if (token == nullptr)
+    problems.Add(gateway->line, "token_file", "expected a file with the gateway's token for executors");
+}
+
 // A slice's own keys over its GPU's.
 void ReadPlace(Problems& problems, const MapReader& map, bool cuda, CudaPlace& place) {
   const Field* device = map.Find("device");
@@ -139,9 +162,8 @@ void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, Ex
 Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::string& file_name) {
   ExecutorConfig config;
   const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
-    MapReader top(problems, root, {"gateway", "name", "engine", "cell", "gpus", "models"});
-    Take(config.options.gateway, top.Need("gateway", "the path of the gateway's socket for executors"),
-         [&](const Field& f) { return ReadSocketPath(problems, f); });
+    MapReader top(problems, root, {"gateway", "token_file", "name", "engine", "cell", "gpus", "models"});
+    ReadDoor(problems, top, file_name, config.options.gateway);
     Take(config.options.name, top.Need("name", "a name"),
          [&](const Field& f) { return model::ReadName(problems, f); });
     if (const Field* f = top.Find("engine"))

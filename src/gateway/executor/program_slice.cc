@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -24,7 +23,7 @@ Result<ProgramSlice> ProgramSlice::Join(const Options& options) {
   if (!joined) return tl::make_unexpected(joined.error());
   ProgramSlice program;
   program.socket_ = std::move(joined->socket);
-  program.line_ = std::move(joined->slices[0]);
+  program.inlet_ = std::move(joined->slices[0]);
   program.model_ = options.model;
   return program;
 }
@@ -35,41 +34,37 @@ void ProgramSlice::Complete(uint32_t status, uint64_t output_bytes) {
   completion.status = status;
   completion.output_bytes = output_bytes;
   completion.busy_ns = static_cast<uint64_t>((std::chrono::steady_clock::now() - taken_at_).count());
+  inlet_->Complete(completion, in_hand_->output_offset);
   in_hand_.reset();
-  line_.channel.Complete(completion);
 }
 
 Result<std::optional<ProgramSlice::Taken>> ProgramSlice::Take(std::chrono::milliseconds patience) {
   if (in_hand_) {
-    std::memset(line_.memory.bytes().data() + in_hand_->output_offset, 0, in_hand_->output_bytes);
+    std::memset(inlet_->memory().data() + in_hand_->output_offset, 0, in_hand_->output_bytes);
     Complete(static_cast<uint32_t>(Status::kOk), in_hand_->output_bytes);
   }
   const auto end = std::chrono::steady_clock::now() + patience;
   for (;;) {
     Submission submission;
-    if (line_.channel.TakeSubmission(submission)) {
+    if (inlet_->TakeSubmission(submission)) {
       taken_at_ = std::chrono::steady_clock::now();
       in_hand_ = submission;
-      const auto cell = CheckSubmission(line_, {model_}, submission);
+      const auto cell =
+          CheckSubmission(inlet_->offer(), inlet_->key(), inlet_->memory(), {model_}, submission);
       if (!cell) {
         Complete(static_cast<uint32_t>(Status::kFailed), 0);
         continue;
       }
-      return Taken{line_.memory.bytes().subspan(submission.input_offset, submission.input_bytes),
+      return Taken{inlet_->memory().subspan(submission.input_offset, submission.input_bytes),
                    submission.rows};
     }
-    if (!line_.channel.PrepareToWaitForSubmissions()) continue;
+    if (!inlet_->PrepareToWait()) continue;
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    pollfd waits[] = {{line_.channel.bells().submissions.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
+    pollfd waits[] = {{inlet_->bell(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
     const int events = poll(waits, 2, static_cast<int>(std::clamp<int64_t>(left.count(), 0, INT32_MAX)));
-    line_.channel.DoneWaitingForSubmissions();
-    uint64_t count;
-    if (waits[0].revents != 0) {
-      [[maybe_unused]] const ssize_t got = read(waits[0].fd, &count, sizeof(count));
-      continue;
-    }
-    if (line_.channel.HasSubmission()) continue;
+    inlet_->DoneWaiting();
+    if (waits[0].revents != 0) continue;
     if (events > 0) return Fail(ErrorCode::kUnavailable, "the gateway has gone");
     if (events == 0) return std::optional<Taken>();
   }
@@ -80,15 +75,16 @@ Result<void> ProgramSlice::Answer(std::span<const std::byte> outputs) {
   if (outputs.size() != in_hand_->output_bytes)
     return Fail(ErrorCode::kBadInput,
                 fmt::format("{} bytes of outputs, expected {}", outputs.size(), in_hand_->output_bytes));
-  std::memcpy(line_.memory.bytes().data() + in_hand_->output_offset, outputs.data(), outputs.size());
+  std::memcpy(inlet_->memory().data() + in_hand_->output_offset, outputs.data(), outputs.size());
   Complete(static_cast<uint32_t>(Status::kOk), outputs.size());
   return {};
 }
 
 void ProgramSlice::Refuse(const std::string& text) {
   if (!in_hand_) return;
-  const uint64_t bytes = std::min<uint64_t>(text.size(), std::min(kMostMessage, line_.offer.output_bytes));
-  std::memcpy(line_.memory.bytes().data() + in_hand_->output_offset, text.data(), bytes);
+  const uint64_t bytes =
+      std::min<uint64_t>(text.size(), std::min(kMostMessage, inlet_->offer().output_bytes));
+  std::memcpy(inlet_->memory().data() + in_hand_->output_offset, text.data(), bytes);
   Complete(static_cast<uint32_t>(Status::kFailed), bytes);
 }
 

@@ -4,18 +4,19 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 
-#include "gateway/executor_protocol.h"
+#include "gateway/join.h"
 
 namespace spillway::gateway {
 
 class ProgramSlice {
  public:
   struct Options {
-    std::string gateway;  // path of its socket for executors
-    std::string name;     // of the executor
+    GatewayDoor gateway;
+    std::string name;  // of the executor
     ModelCard model;
     double gflop_per_s = 1;
     uint32_t cells = 2;  // the next request's data comes while this one's is worked on
@@ -39,7 +40,7 @@ class ProgramSlice {
   void Complete(uint32_t status, uint64_t output_bytes);
 
   Descriptor socket_;
-  SliceLine line_;
+  std::unique_ptr<SliceInlet> inlet_;
   ModelCard model_;
   std::optional<Submission> in_hand_;
   std::chrono::steady_clock::time_point taken_at_;

@@ -23,14 +23,14 @@ uint64_t Now(clockid_t clock) {
 
 }  // namespace
 
-SliceThread::SliceThread(SliceLine line, Engine& engine, int cpu, OnLost on_lost)
-    : line_(std::move(line)), engine_(engine), cpu_(cpu), on_lost_(std::move(on_lost)), thread_([this] {
+SliceThread::SliceThread(std::unique_ptr<SliceInlet> inlet, Engine& engine, int cpu, OnLost on_lost)
+    : inlet_(std::move(inlet)), engine_(engine), cpu_(cpu), on_lost_(std::move(on_lost)), thread_([this] {
         Loop();
       }) {}
 
 SliceThread::~SliceThread() {
   stop_.store(true);
-  line_.channel.RingSubmissions();
+  inlet_->Ring();
   thread_.join();
 }
 
@@ -39,7 +39,8 @@ SliceCosts SliceThread::Costs() const {
 }
 
 void SliceThread::Lose(const Error& error) const {
-  on_lost_({error.code, fmt::format("slice {}/{}: {}", line_.offer.gpu, line_.offer.name, error.message)});
+  on_lost_(
+      {error.code, fmt::format("slice {}/{}: {}", inlet_->offer().gpu, inlet_->offer().name, error.message)});
 }
 
 void SliceThread::Loop() {
@@ -49,13 +50,13 @@ void SliceThread::Loop() {
     CPU_SET(static_cast<size_t>(cpu_), &cpus);
     pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
   }
-  auto engine = engine_.MakeSlice(line_.offer, line_.memory.bytes());
+  auto engine = engine_.MakeSlice(inlet_->offer(), inlet_->memory());
   if (!engine) return Lose(engine.error());
   while (!stop_.load()) {
     Submission submission;
-    if (!line_.channel.TakeSubmission(submission)) {
+    if (!inlet_->TakeSubmission(submission)) {
       // The bell is rung at the end as well, whether anybody sleeps or not.
-      line_.channel.WaitForSubmissions(-1);
+      inlet_->Wait(-1);
       continue;
     }
     if (const auto served = Serve(**engine, submission); !served) return Lose(served.error());
@@ -66,9 +67,10 @@ Result<void> SliceThread::Serve(SliceEngine& engine, const Submission& submissio
   const uint64_t begun = Now(CLOCK_MONOTONIC);
   Completion completion;
   completion.id = submission.id;
-  const auto cell = CheckSubmission(line_, engine_.models(), submission);
+  const auto cell =
+      CheckSubmission(inlet_->offer(), inlet_->key(), inlet_->memory(), engine_.models(), submission);
   if (!cell) {
-    if (refused_++ == 0) spdlog::error("slice {}: refused what the gateway sent", line_.offer.name);
+    if (refused_++ == 0) spdlog::error("slice {}: refused what the gateway sent", inlet_->offer().name);
     completion.status = static_cast<uint32_t>(Status::kFailed);
   } else {
     const uint64_t before = Now(CLOCK_THREAD_CPUTIME_ID);
@@ -82,17 +84,15 @@ Result<void> SliceThread::Serve(SliceEngine& engine, const Submission& submissio
     if (!ran && ran.error().code == ErrorCode::kUnavailable) return ran;
     if (!ran) {
       completion.status = static_cast<uint32_t>(Status::kFailed);
-      const CellLayout layout(line_.offer);
       completion.output_bytes =
-          std::min({layout.output_bytes, kMostMessage, uint64_t{ran.error().message.size()}});
-      std::memcpy(line_.memory.bytes().data() + submission.output_offset, ran.error().message.data(),
+          std::min({inlet_->offer().output_bytes, kMostMessage, uint64_t{ran.error().message.size()}});
+      std::memcpy(inlet_->memory().data() + submission.output_offset, ran.error().message.data(),
                   completion.output_bytes);
     }
   }
   requests_.store(requests_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   completion.busy_ns = Now(CLOCK_MONOTONIC) - begun;
-  // The ring has more slots than the slice has cells: it cannot be full but by the gateway's fault.
-  line_.channel.Complete(completion);
+  inlet_->Complete(completion, submission.output_offset);
   return {};
 }
 

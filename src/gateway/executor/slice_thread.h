@@ -6,10 +6,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <thread>
 
 #include "gateway/executor/engine.h"
-#include "gateway/executor_protocol.h"
+#include "gateway/slice_inlet.h"
 
 namespace spillway::gateway {
 
@@ -27,7 +28,7 @@ class SliceThread {
   // places it again when the executor goes.
   using OnLost = std::function<void(const Error&)>;
   SliceThread(
-      SliceLine line, Engine& engine, int cpu = -1, OnLost on_lost = [](const Error&) {});
+      std::unique_ptr<SliceInlet> inlet, Engine& engine, int cpu = -1, OnLost on_lost = [](const Error&) {});
   ~SliceThread();
   SliceThread(const SliceThread&) = delete;
   SliceThread& operator=(const SliceThread&) = delete;
@@ -39,7 +40,7 @@ class SliceThread {
   void Lose(const Error& error) const;
   [[nodiscard]] Result<void> Serve(SliceEngine& engine, const Submission& submission);
 
-  SliceLine line_;
+  const std::unique_ptr<SliceInlet> inlet_;
   Engine& engine_;
   const int cpu_;
   const OnLost on_lost_;

@@ -248,7 +248,7 @@ int main(int argc, char** argv) {
                    {argv + 3, argv + argc});
   }
   testing::InitGoogleTest(&argc, argv);
-  if (const auto device = OpenVerbsChannel(); !device) {
+  if (const auto device = spillway::rdma::OpenEventChannel(); !device) {
     fmt::print("skipped: {}\n", device.error().message);
     return 77;
   }

@@ -16,7 +16,7 @@ using testing::Not;
 class VerbsWithoutDevice : public DomainBed {
  protected:
   void SetUp() override {
-    if (OpenVerbsChannel()) GTEST_SKIP() << "this machine has an RDMA device";
+    if (rdma::OpenEventChannel()) GTEST_SKIP() << "this machine has an RDMA device";
     Open();
     options_.window.queue = AddQueue(Kind::kAtomic);
   }

@@ -56,7 +56,8 @@ TEST(GatewayConfig, ReadsAllThatItKnows) {
 TEST(GatewayConfig, RefusesWithFileLineKeyAndWhatWasExpected) {
   EXPECT_THAT(GatewayError("executors: /e\nhtpp: x\n"),
               HasSubstr("g.yaml:2: unknown key \"htpp\", did you mean http?"));
-  EXPECT_THAT(GatewayError("http: a:1\n"), HasSubstr("executors: "));
+  EXPECT_THAT(GatewayError("http: a:1\n"),
+              HasSubstr("expected executors, the path of a UNIX socket, or rdma"));
   EXPECT_THAT(GatewayError("executors: /e\n"), HasSubstr("expected http or frames"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nisolation: mig\n"),
               HasSubstr("g.yaml:3: isolation: expected one of none, fraction, gpu"));
@@ -99,20 +100,73 @@ TEST(GatewayConfig, ATokenOpensItsTenantAlone) {
   EXPECT_EQ(AuthenticateByToken(config, ""), 2u);
 }
 
-TEST(GatewayConfig, ReadsTokensBesideTheFileAndRefusesBadOnes) {
-  const auto folder = std::filesystem::temp_directory_path() / ("spillway-token-" + std::to_string(getpid()));
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder / "good") << "0123456789abcdef\n";
-  std::ofstream(folder / "short") << "abc\n";
+class TokenFiles : public testing::Test {
+ protected:
+  TokenFiles() {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ / "good") << "0123456789abcdef\n";
+    std::ofstream(folder_ / "short") << "abc\n";
+  }
+  ~TokenFiles() override { std::filesystem::remove_all(folder_); }
+  std::string Gateway(const std::string& yaml) const { return Read(ParseGatewayConfig, yaml); }
+  std::string Executor(const std::string& yaml) const { return Read(ParseExecutorConfig, yaml); }
+  // The error, empty if there is none.
+  template <class Parse>
+  std::string Read(Parse parse, const std::string& yaml) const {
+    const auto config = parse(yaml, (folder_ / "f.yaml").string());
+    return config ? "" : config.error().message;
+  }
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("spillway-tokens-" + std::to_string(getpid()));
+};
+
+TEST_F(TokenFiles, ExecutorsOfOtherMachinesComeWithAToken) {
+  const auto config =
+      ParseGatewayConfig("http: a:1\nrdma: {listen: \"192.0.2.1:7410\", token_file: good, memory: 4MiB}\n",
+                         (folder_ / "f.yaml").string());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->executors, "");
+  EXPECT_EQ(config->rdma.listen, "192.0.2.1:7410");
+  EXPECT_EQ(config->rdma.token, "0123456789abcdef");
+  EXPECT_EQ(config->rdma.memory, 4u << 20);
+  const std::string head = "http: a:1\nrdma: ";
+  EXPECT_THAT(Gateway(head + "{token_file: good}"), HasSubstr("rdma.listen: expected ADDRESS:PORT"));
+  EXPECT_THAT(Gateway(head + "{listen: \"b:2\"}"),
+              HasSubstr("rdma.token_file: expected a file with the executors' token"));
+  EXPECT_THAT(Gateway(head + "{listen: \"b:2\", token_file: short}"),
+              HasSubstr("rdma.token_file: expected 8 to 256 printable characters"));
+  EXPECT_THAT(Gateway(head + "{listen: \"b:2\", token_file: good, memory: 1KiB}"),
+              HasSubstr("rdma.memory: expected 1048576 to"));
+}
+
+TEST_F(TokenFiles, AnExecutorOfAnotherMachineNamesAddressAndToken) {
+  const std::string tail =
+      "\nname: e\ngpus: [{name: g, slices: [{name: s, gflop_per_s: 1}]}]\n"
+      "models: [{name: m, kind: echo, row_bytes: 64}]\n";
+  const auto config = ParseExecutorConfig("gateway: \"rdma:192.0.2.1:7410\"\ntoken_file: good" + tail,
+                                          (folder_ / "f.yaml").string());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->options.gateway.address, "rdma:192.0.2.1:7410");
+  EXPECT_EQ(config->options.gateway.token, "0123456789abcdef");
+  EXPECT_EQ(Executor("gateway: \"rdma:[2001:db8::1]:7410\"\ntoken_file: good" + tail), "");
+  EXPECT_THAT(Executor("gateway: \"rdma:192.0.2.1:7410\"" + tail),
+              HasSubstr("f.yaml:1: token_file: expected a file with the gateway's token for executors"));
+  EXPECT_THAT(Executor("gateway: /g.sock\ntoken_file: good" + tail),
+              HasSubstr("f.yaml:2: token_file: expected only with gateway: rdma:ADDRESS:PORT"));
+  for (const char* wrong : {"rdma:", "rdma:192.0.2.1", "rdma:192.0.2.1:0", "rdma:nic0:7410", "rdma:/g.sock"})
+    EXPECT_THAT(Executor("gateway: \"" + std::string(wrong) + "\"\ntoken_file: good" + tail),
+                HasSubstr("f.yaml:1: gateway: expected the path of the gateway's socket for executors, or "
+                          "rdma:ADDRESS:PORT, got"))
+        << wrong;
+}
+
+TEST_F(TokenFiles, TenantsTokensLieBesideTheFile) {
   const std::string head = "executors: /e\nhttp: a:1\ntenants: [{name: a, token_file: ";
-  const auto config = ParseGatewayConfig(head + "good}]", (folder / "g.yaml").string());
+  const auto config = ParseGatewayConfig(head + "good}]", (folder_ / "f.yaml").string());
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->tokens[0], "0123456789abcdef");
-  EXPECT_THAT(ParseGatewayConfig(head + "short}]", (folder / "g.yaml").string()).error().message,
-              HasSubstr("expected 8 to 256 printable characters"));
-  EXPECT_THAT(ParseGatewayConfig(head + "none}]", (folder / "g.yaml").string()).error().message,
-              HasSubstr("expected a readable file"));
-  std::filesystem::remove_all(folder);
+  EXPECT_THAT(Gateway(head + "short}]"), HasSubstr("expected 8 to 256 printable characters"));
+  EXPECT_THAT(Gateway(head + "none}]"), HasSubstr("expected a readable file"));
 }
 
 constexpr const char* kExecutor = R"(

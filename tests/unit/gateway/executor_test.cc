@@ -63,11 +63,9 @@ TEST(EmulatedEngine, AProductOfTwoInputs) {
 }
 
 TEST(SliceThread, TakesOnlyWhatNamesItsOwnMemoryByItsKeyCellByCell) {
-  SliceLine line;
-  line.offer = {"s", "g", 1, 2, 1000, 500};
-  line.key = 77;
-  const CellLayout layout(line.offer);
-  line.memory = *SharedMemory::Create("slice", layout.Bytes());
+  const SliceOffer offer{"s", "g", 1, 2, 1000, 500};
+  const CellLayout layout(offer);
+  std::vector<std::byte> memory(layout.Bytes());
   auto engine = MakeEmulatedEngine(Specs());
   Submission good;
   good.key = 77;
@@ -78,7 +76,7 @@ TEST(SliceThread, TakesOnlyWhatNamesItsOwnMemoryByItsKeyCellByCell) {
   const auto check = [&](auto change) {
     Submission submission = good;
     change(submission);
-    return CheckSubmission(line, (*engine)->models(), submission).has_value();
+    return CheckSubmission(offer, 77, memory, (*engine)->models(), submission).has_value();
   };
   EXPECT_TRUE(check([](Submission&) {}));
   EXPECT_FALSE(check([](Submission& s) { s.key = 78; }));

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -28,14 +27,18 @@ class GatewayBed {
     auto frames = api::ListenUnix(frames_path());
     auto executors = api::ListenUnix(executors_path(), SOCK_SEQPACKET);
     auto tcp = api::ListenTcp("127.0.0.1:0");
-    sockaddr_in bound{};
-    socklen_t length = sizeof(bound);
-    getsockname(*tcp, reinterpret_cast<sockaddr*>(&bound), &length);
-    tcp_address = "127.0.0.1:" + std::to_string(ntohs(bound.sin_port));
+    tcp_address = "127.0.0.1:" + std::to_string(api::PortOf(*tcp));
     Listeners listeners;
     listeners.frames.push_back({Descriptor(frames->fd), true});
     listeners.frames.push_back({Descriptor(*tcp), false});
     listeners.executors = Descriptor(executors->fd);
+    if (!config.rdma.listen.empty()) {
+      const int remote = api::ListenTcp(config.rdma.listen).value();
+      const auto host = config.rdma.listen.substr(0, config.rdma.listen.rfind(':'));
+      rdma_address = host + ":" + std::to_string(api::PortOf(remote));
+      listeners.rdma =
+          RdmaListener::Listen(Descriptor(remote), config.rdma.token, config.rdma.memory).value();
+    }
     server = std::move(*Server::Create(std::move(config), std::move(listeners)));
     files_.push_back(std::move(frames->file));
     files_.push_back(std::move(executors->file));
@@ -87,7 +90,7 @@ class GatewayBed {
   std::string executors_path() const { return (folder / "executors").string(); }
   ExecutorOptions Executor(const std::string& name, uint32_t slices = 1, uint32_t cells = 2) const {
     ExecutorOptions options;
-    options.gateway = executors_path();
+    options.gateway = {executors_path()};
     options.name = name;
     for (uint32_t i = 0; i < slices; i++)
       options.slices.push_back({"s" + std::to_string(i), "gpu0", 1000, cells, 256 << 10, 256 << 10});
@@ -95,7 +98,7 @@ class GatewayBed {
   }
 
   std::filesystem::path folder;
-  std::string tcp_address;
+  std::string tcp_address, rdma_address;
   std::unique_ptr<Server> server;
 
  private:

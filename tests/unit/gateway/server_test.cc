@@ -466,7 +466,7 @@ TEST_P(ServerOver, WhatCanNeverFitIntoTheMemoryIsNotToldToComeAgain) {
 
 TEST_P(ServerOver, AnExecutorThatDiesWithARequestHasItPlacedAgain) {
   GatewayBed bed;
-  ProgramSlice::Options options{bed.executors_path(), "first", ProgramModel()};
+  ProgramSlice::Options options{{bed.executors_path()}, "first", ProgramModel()};
   auto first = ProgramSlice::Join(options);
   ASSERT_TRUE(first) << first.error().message;
   auto client = bed.Dial();
@@ -490,7 +490,7 @@ TEST_P(ServerOver, AnExecutorThatDiesWithARequestHasItPlacedAgain) {
 
 TEST_P(ServerOver, ASecondDeathIsToldAndAnExecutorsErrorPassedOn) {
   GatewayBed bed;
-  ProgramSlice::Options options{bed.executors_path(), "program", ProgramModel()};
+  ProgramSlice::Options options{{bed.executors_path()}, "program", ProgramModel()};
   auto client = bed.Dial();
   auto program = ProgramSlice::Join(options);
   ASSERT_TRUE(program);
@@ -514,7 +514,7 @@ TEST_P(ServerOver, ASecondDeathIsToldAndAnExecutorsErrorPassedOn) {
 
 TEST_P(ServerOver, OneTenantsDataIsGoneFromASliceBeforeAnothersComes) {
   GatewayBed bed;
-  ProgramSlice::Options options{bed.executors_path(), "program", ProgramModel()};
+  ProgramSlice::Options options{{bed.executors_path()}, "program", ProgramModel()};
   options.cells = 1;
   auto program = ProgramSlice::Join(options);
   auto alice = bed.Dial();
@@ -585,7 +585,7 @@ TEST_P(ServerOver, AnExecutorAtAnythingElsesSocketSaysSo) {
     send(peer.get(), "hello", 5, 0);
   });
   ExecutorOptions options = served.bed.Executor("host");
-  options.gateway = path;
+  options.gateway.address = path;
   const auto joined = Executor(options, *served.engine).Join();
   answers.join();
   close(other->fd);
@@ -595,7 +595,7 @@ TEST_P(ServerOver, AnExecutorAtAnythingElsesSocketSaysSo) {
 
 TEST_P(ServerOver, WhatAClientAskedDiesWithIt) {
   GatewayBed bed;
-  ProgramSlice::Options options{bed.executors_path(), "program", ProgramModel()};
+  ProgramSlice::Options options{{bed.executors_path()}, "program", ProgramModel()};
   options.cells = 1;
   auto program = ProgramSlice::Join(options);
   auto stays = bed.Dial();

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both sides of a window over RDMA verbs share: what they say when they connect, and owners of the RDMA
-// libraries' handles. Only for verbs_*.cc; needs none of those libraries' headers.
+// What both sides of a window over RDMA verbs say when they connect.
 //
 // The producer's connection request carries a VerbsHello, the host's acceptance a VerbsWelcome, its refusal a
 // VerbsRefusal, each as the connection manager's private data, little endian.
 #pragma once
 
-#include <sys/socket.h>
-
-#include <chrono>
 #include <cstdint>
-#include <memory>
-#include <string>
 
 #include "dispatch/window_layout.h"
-#include "model/error.h"
-
-struct ibv_mr;
-struct rdma_cm_event;
-struct rdma_cm_id;
-struct rdma_event_channel;
 
 namespace spillway::dispatch {
 
@@ -52,22 +40,5 @@ enum class VerbsRefusal : uint32_t {
   kFull = 2,     // as many producers as it takes are connected
   kFailed = 3,   // the host could not make the window
 };
-
-struct VerbsDeleter {
-  void operator()(ibv_mr* memory) const;
-  void operator()(rdma_cm_id* id) const;  // and its queue pair
-  void operator()(rdma_event_channel* channel) const;
-};
-template <class T>
-using Verbs = std::unique_ptr<T, VerbsDeleter>;
-
-// With a descriptor that does not block. Errors: kUnavailable on a machine without RDMA.
-[[nodiscard]] Result<Verbs<rdma_event_channel>> OpenVerbsChannel();
-
-// Of a numeric IPv4 or IPv6 address. Errors: kBadInput.
-[[nodiscard]] Result<sockaddr_storage> VerbsAddress(const std::string& address, uint16_t port);
-
-// An error with errno's text: "RDMA: WHAT: WHY".
-[[nodiscard]] tl::unexpected<Error> FailVerbs(const std::string& what);
 
 }  // namespace spillway::dispatch

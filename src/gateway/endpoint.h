@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// ADDRESS:PORT as a socket address.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <optional>
+#include <string_view>
+
+namespace spillway::gateway {
+
+struct Endpoint {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  [[nodiscard]] const sockaddr* address() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+// Numeric: "192.0.2.1:7000" or "[2001:db8::1]:7000"; nullopt: it is no such thing, or port 0.
+std::optional<Endpoint> ParseEndpoint(std::string_view text);
+
+}  // namespace spillway::gateway

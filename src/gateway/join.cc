@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/join.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "gateway/rdma/join.h"
+#include "gateway/shm_inlet.h"
+
+namespace spillway::gateway {
+namespace {
+
+constexpr std::chrono::seconds kGatewayPatience{10};
+
+std::span<const std::byte> BytesOf(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+Result<Descriptor> Connect(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path))
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("expected a path of less than {} bytes", sizeof(address.sun_path)));
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", std::strerror(errno)));
+  // A gateway that hangs must not hang us, who would hear no signal meanwhile.
+  const timeval patience{kGatewayPatience.count(), 0};
+  setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    return Fail(ErrorCode::kUnavailable, std::strerror(errno));
+  return socket;
+}
+
+Result<Joined> JoinHere(const std::string& path, const ExecutorOffer& offer) {
+  auto socket = Connect(path);
+  if (!socket) return tl::make_unexpected(socket.error());
+  auto completions = MakeEventFd();
+  if (!completions) return tl::make_unexpected(completions.error());
+  Joined joined;
+  KeyedOffer keyed{offer, {}};
+  std::vector<std::array<int, 3>> descriptors;
+  for (const SliceOffer& slice : offer.slices) {
+    auto inlet = ShmInlet::Make(slice, *completions);
+    if (!inlet) return tl::make_unexpected(inlet.error());
+    keyed.keys.push_back((*inlet)->key());
+    descriptors.push_back((*inlet)->Descriptors());
+    joined.slices.push_back(std::move(*inlet));
+  }
+  const int bell = completions->get();
+  if (auto sent = SendWithDescriptors(socket->get(), BytesOf(ToJson(keyed).dump()), std::span(&bell, 1));
+      !sent)
+    return tl::make_unexpected(sent.error());
+  for (size_t i = 0; i < descriptors.size(); i++)
+    if (!SendWithDescriptors(socket->get(), BytesOf(nlohmann::json{{"slice", i}}.dump()), descriptors[i]))
+      break;
+  // Also when a message could not be sent: the gateway may have refused and closed, and its word is here.
+  std::string reply(4096, '\0');
+  auto received = ReceiveWithDescriptors(socket->get(), std::as_writable_bytes(std::span(reply)));
+  if (!received) return tl::make_unexpected(received.error());
+  if (received->would_block)
+    return Fail(ErrorCode::kUnavailable, fmt::format("no answer within {} s", kGatewayPatience.count()));
+  if (received->bytes == 0) return Fail(ErrorCode::kUnavailable, "the gateway closed");
+  if (const auto taken = ParseAnswer(std::string_view(reply).substr(0, received->bytes)); !taken)
+    return tl::make_unexpected(taken.error());
+  joined.socket = std::move(*socket);
+  return joined;
+}
+
+}  // namespace
+
+Result<Joined> JoinGateway(const GatewayDoor& door, const ExecutorOffer& offer) {
+  const bool is_rdma = door.address.starts_with(kRdmaPrefix);
+  auto joined = is_rdma ? JoinOverRdma(door.address.substr(kRdmaPrefix.size()), door.token, offer)
+                        : JoinHere(door.address, offer);
+  if (!joined) joined.error().message = fmt::format("{}: {}", door.address, joined.error().message);
+  return joined;
+}
+
+}  // namespace spillway::gateway

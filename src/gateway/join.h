@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// An executor joins its gateway: makes its slices' memory, connects, tells what it offers, and waits until
+// the gateway has taken it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gateway/executor_offer.h"
+#include "gateway/slice_inlet.h"
+
+namespace spillway::gateway {
+
+// Where the gateway is.
+struct GatewayDoor {
+  std::string address;     // path of its UNIX socket for executors, or rdma:ADDRESS:PORT of another machine's
+  std::string token = {};  // of rdma.token_file; with rdma: only
+};
+
+inline constexpr std::string_view kRdmaPrefix = "rdma:";
+
+struct Joined {
+  // Says, by closing, that a side is gone. Outlives the slices.
+  Descriptor socket;
+  std::vector<std::unique_ptr<SliceInlet>> slices;
+};
+// kUnavailable: nobody listens there, or RDMA is not to be had here. kConflict, kBadInput: the gateway's
+// refusal.
+[[nodiscard]] Result<Joined> JoinGateway(const GatewayDoor& door, const ExecutorOffer& offer);
+
+}  // namespace spillway::gateway

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an executor and a gateway say when a slice's queue pair is connected, as the connection manager's
+// private data, little endian. docs/gateway.md has what goes before and after.
+#pragma once
+
+#include <cstdint>
+
+namespace spillway::gateway {
+
+inline constexpr uint64_t kSliceMagic = 0x414D44524C4C5053;  // "SPLLRDMA"
+inline constexpr uint32_t kSliceVersion = 1;
+
+struct SliceHello {
+  uint64_t magic = kSliceMagic;
+  uint32_t version = kSliceVersion;
+  uint32_t slice = 0;    // which of the offer
+  uint64_t ticket = 0;   // that the gateway gave for the offer
+  uint64_t address = 0;  // of the slice's memory, there
+  uint32_t key = 0;      // opens it for writing, over this connection alone
+  uint32_t unused = 0;
+};
+
+struct SliceWelcome {
+  uint64_t magic = kSliceMagic;
+  uint32_t version = kSliceVersion;
+  uint32_t unused = 0;
+};
+// What the connection manager carries: 56 bytes in a request, 196 in an acceptance.
+static_assert(sizeof(SliceHello) == 40 && sizeof(SliceWelcome) == 16);
+
+}  // namespace spillway::gateway

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/shm_arrival.h"
+
+#include <nlohmann/json.hpp>
+
+#include "gateway/shm_inlet.h"
+
+namespace spillway::gateway {
+
+using nlohmann::json;
+
+Result<ExecutorArrival::Step> ShmArrival::Read() {
+  static thread_local std::vector<std::byte> buffer(kMostExecutorMessage);
+  for (;;) {
+    auto received = ReceiveWithDescriptors(socket_, buffer);
+    if (!received) return tl::make_unexpected(received.error());
+    if (received->would_block) return Step::kMore;
+    if (received->bytes == 0) return Step::kGone;
+    const auto complete = Take(std::span(buffer).first(received->bytes), std::move(received->fds));
+    if (!complete) return tl::make_unexpected(complete.error());
+    if (*complete) return Step::kComplete;
+  }
+}
+
+Result<bool> ShmArrival::Take(std::span<const std::byte> message, std::vector<Descriptor> fds) {
+  const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
+  const json parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_object()) return Fail(ErrorCode::kBadInput, "executor: expected a JSON object");
+  if (!offer_.keys.empty()) return TakeSlice(parsed, std::move(fds));
+  if (fds.size() != 1) return Fail(ErrorCode::kBadInput, "executor: expected one descriptor with the offer");
+  auto offer = ParseOffer(parsed);
+  if (!offer) return tl::make_unexpected(offer.error());
+  offer_ = std::move(*offer);
+  completions_ = std::move(fds[0]);
+  return false;
+}
+
+Result<bool> ShmArrival::TakeSlice(const json& message, std::vector<Descriptor> fds) {
+  const auto& offered = offer_.offer.slices;
+  if (slices_.size() == offered.size() || !message.contains("slice") ||
+      message["slice"] != json(slices_.size()) || fds.size() != 3)
+    return Fail(ErrorCode::kBadInput, "executor: expected the next slice, with three descriptors");
+  SharedSlice slice;
+  slice.offer = offered[slices_.size()];
+  slice.key = offer_.keys[slices_.size()];
+  auto channel = Channel::Map(std::move(fds[0]), ChannelSlots(slice.offer.cells),
+                              {std::move(fds[2]), CopyOf(completions_)});
+  if (!channel) return tl::make_unexpected(channel.error());
+  auto memory = SharedMemory::Map(std::move(fds[1]), CellLayout(slice.offer).Bytes());
+  if (!memory) return tl::make_unexpected(memory.error());
+  slice.channel = std::move(*channel);
+  slice.memory = std::move(*memory);
+  slices_.push_back(std::move(slice));
+  return slices_.size() == offered.size();
+}
+
+Result<std::unique_ptr<ExecutorLink>> ShmArrival::TakeLink() {
+  auto link = std::make_unique<ShmLink>(std::move(slices_), regions_, first_holder_);
+  if (!link->keys_are_good()) return Fail(ErrorCode::kConflict, "executor: its keys are in use");
+  return link;
+}
+
+Result<void> ShmArrival::Answer(const std::string& refusal) {
+  const std::string text = AnswerText(refusal);
+  return SendWithDescriptors(socket_, std::as_bytes(std::span(text)), {});
+}
+
+}  // namespace spillway::gateway

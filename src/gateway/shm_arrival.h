@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// An executor of this machine comes: one SOCK_SEQPACKET UNIX socket, over which it hands its memory as file
+// descriptors; docs/gateway.md has the messages. Afterwards the socket only says, by closing, that a side is
+// gone.
+#pragma once
+
+#include <vector>
+
+#include "gateway/executor_arrival.h"
+#include "gateway/executor_offer.h"
+#include "gateway/shm_link.h"
+
+namespace spillway::gateway {
+
+class ShmArrival : public ExecutorArrival {
+ public:
+  // The socket, which does not block, and the table outlive it. What the slices hold in the table: as
+  // ShmLink.
+  ShmArrival(int socket, RegionTable& regions, uint64_t first_holder)
+      : socket_(socket), regions_(regions), first_holder_(first_holder) {}
+
+  [[nodiscard]] Result<Step> Read() override;
+  [[nodiscard]] const ExecutorOffer& offer() const override { return offer_.offer; }
+  [[nodiscard]] Result<std::unique_ptr<ExecutorLink>> TakeLink() override;
+  [[nodiscard]] Result<void> Answer(const std::string& refusal) override;
+
+  // One message of the socket. True: the offer is complete.
+  [[nodiscard]] Result<bool> Take(std::span<const std::byte> message, std::vector<Descriptor> fds);
+
+ private:
+  [[nodiscard]] Result<bool> TakeSlice(const nlohmann::json& json, std::vector<Descriptor> fds);
+
+  int socket_;
+  RegionTable& regions_;
+  uint64_t first_holder_;
+  KeyedOffer offer_;  // without slices: it has not come yet
+  Descriptor completions_;
+  std::vector<SharedSlice> slices_;
+};
+
+}  // namespace spillway::gateway

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens: of tenants, and of executors on other machines.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "model/reader.h"
+
+namespace spillway::gateway {
+
+// No byte's position shows in how long it takes.
+bool SameToken(std::string_view a, std::string_view b);
+
+// The token in the file that `field` names, seen from the folder of the file `file_name`. `whose`: "the
+// tenant's token". Empty, with a problem told: it cannot be read, or is not 8 to 256 printable characters.
+std::string ReadToken(model::Problems& problems, const model::Field& field, const std::string& file_name,
+                      const std::string& whose);
+
+}  // namespace spillway::gateway
