@@ -15,10 +15,19 @@ namespace {
 
 using Core = HttpServer::Core;
 
-MHD_Result Queue(MHD_Connection* connection, const Response& response) {
-  MHD_Response* out = MHD_create_response_from_buffer(
-      response.body.size(), const_cast<char*>(response.body.data()), MHD_RESPMEM_MUST_COPY);
+// What stays until a response is sent.
+struct Sending {
+  std::string body;
+  std::shared_ptr<const void> keeper;
+};
+
+MHD_Result Queue(MHD_Connection* connection, Response response) {
+  auto sending = std::make_unique<Sending>(Sending{std::move(response.body), std::move(response.keeper)});
+  MHD_Response* out = MHD_create_response_from_buffer_with_free_callback_cls(
+      sending->body.size(), sending->body.data(), [](void* sent) { delete static_cast<Sending*>(sent); },
+      sending.get());
   if (out == nullptr) return MHD_NO;
+  [[maybe_unused]] Sending* const owned_by_out = sending.release();
   MHD_add_response_header(out, MHD_HTTP_HEADER_CONTENT_TYPE, response.content_type.c_str());
   MHD_add_response_header(out, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
   if (!response.allow.empty()) MHD_add_response_header(out, MHD_HTTP_HEADER_ALLOW, response.allow.c_str());

@@ -38,6 +38,7 @@ struct Response {
   std::string content_type = "application/json";
   std::string allow = {};                                         // of a 405: the methods that exist
   std::vector<std::pair<std::string, std::string>> headers = {};  // further ones
+  std::shared_ptr<const void> keeper = {};                        // let go once all is sent, or never will be
 };
 
 using Handler = std::function<Response(const Request&)>;

@@ -91,6 +91,32 @@ std::optional<uint32_t> TenantOf(const gateway::GatewayConfig& config, const Req
   return AuthenticateByToken(config, found->second.substr(begin));
 }
 
+// Bytes of an answer, counted as the broker counts what it holds, from the answer until all of it is sent.
+// Made on the gateway's thread; goes on any.
+class HeldBytes {
+ public:
+  HeldBytes(gateway::Server& server, uint64_t bytes) : server_(server), bytes_(bytes) {
+    server_.broker().Hold(bytes);
+  }
+  ~HeldBytes() {
+    server_.Post([&server = server_, bytes = bytes_] { server.broker().Release(bytes); });
+  }
+  HeldBytes(const HeldBytes&) = delete;
+  HeldBytes& operator=(const HeldBytes&) = delete;
+  // The text that was made of them stays instead. Not from two threads at a time.
+  void Become(uint64_t bytes) {
+    server_.Post([&server = server_, old = bytes_, bytes] {
+      server.broker().Hold(bytes);
+      server.broker().Release(old);
+    });
+    bytes_ = bytes;
+  }
+
+ private:
+  gateway::Server& server_;
+  uint64_t bytes_;
+};
+
 class Front {
  public:
   explicit Front(gateway::Server& server) : server_(server) {}
@@ -219,17 +245,19 @@ class Front {
       asked.rows = kept->rows;
       asked.inputs = kept->inputs;
       asked.keeper = kept;
-      asked.held_bytes = kept->inputs.size();
+      asked.held_bytes = kept->inputs.size() + (*models)[index].OutputBytes(kept->rows);
       asked.deadline = kept->timeout;
-      asked.reply = [models, index, kept, respond](const Answer& answer) {
+      asked.reply = [this, models, index, kept, respond](const Answer& answer) {
         if (answer.status != Status::kOk)
           return Respond(respond, ErrorOf(answer.status, answer.message, answer.retry_after));
         // Bytes are copied here, where the gateway waits; text is made of them on HTTP's thread.
-        respond([models, index, kept,
+        respond([models, index, kept, held = std::make_shared<HeldBytes>(server_, answer.outputs.size()),
                  outputs = std::vector<std::byte>(answer.outputs.begin(), answer.outputs.end())] {
           auto made = gateway::MakeV2Response((*models)[index], *kept, outputs);
           if (!made) return ErrorOf(Status::kFailed, made.error().message);
+          held->Become(made->body.size());
           Response response;
+          response.keeper = held;
           response.body = std::move(made->body);
           if (made->json_bytes) {
             response.content_type = "application/octet-stream";

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "cmd/exit_code.h"
+#include "cmd/typed_name.h"
 
 namespace spillway::cmd {
 
@@ -17,7 +18,7 @@ std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
+    fmt::print(stderr, "{}", UsageError(app.get_name(), error.what()));
     return kExitBadInput;
   }
   return std::nullopt;

@@ -30,7 +30,7 @@ inline void NameAsTyped(CLI::App& verb, const std::string& typed) {
   verb.footer(kExitCodes);
 }
 
-// One line, with the program before it.
+// One line, with the program before it, whatever CLI11 says.
 inline std::string UsageError(const std::string& program, std::string what) {
   for (char& c : what)
     if (c == '\n') c = ' ';

@@ -42,12 +42,14 @@ Result<scheduler::ClusterFile> LoadCluster(const model::ExtenderConfig& config) 
   return scheduler::LoadClusterFile(config.cluster, !config.api_server.empty());
 }
 
-Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& config) {
+Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& config,
+                                                  std::unique_ptr<KubeClient> kube) {
   const auto file = LoadCluster(config);
   if (!file) return tl::make_unexpected(file.error());
   const auto fd = api::ListenTcp(config.listen);
   if (!fd) return tl::make_unexpected(fd.error());
-  std::unique_ptr<Extender> extender(new Extender(config, *file));
+  if (kube == nullptr) kube = std::make_unique<KubeClient>(config);
+  std::unique_ptr<Extender> extender(new Extender(config, *file, std::move(kube)));
   extender->port_ = api::PortOf(*fd);
   api::HttpLimits limits;
   limits.body = 16 << 20;  // whole nodes of about a thousand
@@ -69,8 +71,9 @@ Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& c
   return extender;
 }
 
-Extender::Extender(const model::ExtenderConfig& config, const scheduler::ClusterFile& file)
-    : config_(config), kube_(config), books_(file), in_step_(config.api_server.empty()) {}
+Extender::Extender(const model::ExtenderConfig& config, const scheduler::ClusterFile& file,
+                   std::unique_ptr<KubeClient> kube)
+    : config_(config), kube_(std::move(kube)), books_(file), in_step_(config.api_server.empty()) {}
 
 Extender::~Extender() {
   {
@@ -177,7 +180,6 @@ Response Extender::Filter(const std::string& body, bool& failed) {
   const auto judge = [&] {
     const std::lock_guard lock(books_mutex_);
     Remember(*ask);
-    books_.AskedAgain(ask->uid);
     books_.Learn(nodes);
     verdicts.clear();
     bool busy = false;
@@ -186,8 +188,9 @@ Response Extender::Filter(const std::string& body, bool& failed) {
       busy |= !verdicts.back().why.empty() && !verdicts.back().for_good;
     }
     const auto now = steady_clock::now();
-    return busy && !config_.api_server.empty() && sync_error_.empty() && now - synced_ > kFreshEnough &&
-           sync_took_ < kQuick;
+    // Where a bind of this pod was left in doubt, the last look is older than that: it would be decided.
+    const bool stale = now - synced_ > kFreshEnough || books_.InDoubt(ask->uid);
+    return busy && !config_.api_server.empty() && sync_error_.empty() && stale && sync_took_ < kQuick;
   };
   // A pod that just went is why the scheduler tries again: it would try in vain until our next look.
   // Where somebody looks already, what is known has to do: a look that hangs holds up one request at most.
@@ -220,8 +223,8 @@ Result<scheduler::PodAsk> Extender::AskOf(const scheduler::BindingArgs& args) {
     const std::lock_guard lock(books_mutex_);
     if (const auto known = asks_.find(args.uid); known != asks_.end()) return known->second;
   }
-  const auto reply = kube_.Get(fmt::format("/api/v1/namespaces/{}/pods/{}", api::Client::Encode(args.space),
-                                           api::Client::Encode(args.pod)));
+  const auto reply = kube_->Get(fmt::format("/api/v1/namespaces/{}/pods/{}", api::Client::Encode(args.space),
+                                            api::Client::Encode(args.pod)));
   if (!reply) return tl::make_unexpected(reply.error());
   if (reply->status != 200) return Fail(ErrorCode::kUnavailable, KubeClient::Explain(*reply));
   const auto pod = scheduler::ParseKubeJson(reply->body);
@@ -235,8 +238,8 @@ Result<scheduler::PodAsk> Extender::AskOf(const scheduler::BindingArgs& args) {
 // of the API server that it will not be done later either.
 Extender::Fate Extender::FateOf(const scheduler::BindingArgs& args, const Books::Place& place, bool refused,
                                 std::optional<scheduler::BoundPod>& elsewhere) {
-  const auto reply = kube_.Get(fmt::format("/api/v1/namespaces/{}/pods/{}", api::Client::Encode(args.space),
-                                           api::Client::Encode(args.pod)));
+  const auto reply = kube_->Get(fmt::format("/api/v1/namespaces/{}/pods/{}", api::Client::Encode(args.space),
+                                            api::Client::Encode(args.pod)));
   if (!reply) return Fate::kUnknown;
   if (reply->status == 404) return Fate::kNotBound;
   if (reply->status != 200) return Fate::kUnknown;
@@ -284,9 +287,10 @@ Response Extender::Bind(const std::string& body, bool& failed) {
   std::string why;
   Fate fate = Fate::kBound;
   std::optional<scheduler::BoundPod> elsewhere;
-  const auto reply = kube_.Post(fmt::format("/api/v1/namespaces/{}/pods/{}/binding",
-                                            api::Client::Encode(args->space), api::Client::Encode(args->pod)),
-                                scheduler::BindingBody(*args, notes));
+  const auto reply =
+      kube_->Post(fmt::format("/api/v1/namespaces/{}/pods/{}/binding", api::Client::Encode(args->space),
+                              api::Client::Encode(args->pod)),
+                  scheduler::BindingBody(*args, notes));
   if (!reply || reply->status < 200 || reply->status > 299) {
     why = reply ? KubeClient::Explain(*reply) : reply.error().message;
     // 409: somebody bound it, perhaps we, in an attempt whose answer was lost. No answer, or trouble inside
@@ -334,25 +338,31 @@ Result<void> Extender::SyncOnce() {
     const std::lock_guard lock(books_mutex_);
     started = books_.mark();
   }
-  const auto node_list = kube_.List("/api/v1/nodes");
-  if (!node_list) return tl::make_unexpected(node_list.error());
-  const auto pod_list =
-      kube_.List("/api/v1/pods?fieldSelector=" +
-                 api::Client::Encode("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"));
-  if (!pod_list) return tl::make_unexpected(pod_list.error());
   std::vector<scheduler::KubeNode> nodes;
-  for (const auto& node : *node_list)
+  const auto all_nodes = kube_->List("/api/v1/nodes", [&](const nlohmann::json& node) {
+    if (nodes.size() >= scheduler::kMostNodes) return;
     if (auto read = scheduler::ReadKubeNode(node)) nodes.push_back(std::move(*read));
+  });
+  if (!all_nodes) return all_nodes;
   std::vector<scheduler::BoundPod> pods;
   std::vector<scheduler::UnclearPod> unclear;
-  for (const auto& pod : *pod_list) {
-    if (auto read = scheduler::ReadBoundPod(pod))
-      pods.push_back(std::move(*read));
-    else
-      unclear.push_back(scheduler::ReadUnclearPod(pod));
-  }
+  // Most pods of a cluster ask for no GPU: of them, the CPU that they take of their node is all that counts.
+  std::map<std::string, int64_t> other_cpu;
+  const auto all_pods =
+      kube_->List("/api/v1/pods?fieldSelector=" +
+                      api::Client::Encode("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"),
+                  [&](const nlohmann::json& pod) {
+                    auto read = scheduler::ReadBoundPod(pod);
+                    if (!read)
+                      unclear.push_back(scheduler::ReadUnclearPod(pod));
+                    else if (read->ask.giver != scheduler::Giver::kNobody)
+                      pods.push_back(std::move(*read));
+                    else if (!read->finished)
+                      other_cpu[read->node] += read->ask.job.cpu_milli;
+                  });
+  if (!all_pods) return all_pods;
   const std::lock_guard lock(books_mutex_);
-  books_.Sync(nodes, pods, started, unclear);
+  books_.Sync(nodes, pods, started, unclear, std::move(other_cpu));
   unreadable_pods_ = unclear.size();
   return {};
 }

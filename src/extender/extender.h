@@ -34,7 +34,9 @@ class Extender {
  public:
   // Listens, and begins to ask the API server where there is one. Errors: kBadInput of the cluster file, and
   // what keeps it from listening.
-  [[nodiscard]] static Result<std::unique_ptr<Extender>> Start(const model::ExtenderConfig& config);
+  // `kube`: who speaks with the API server, where a test has its own.
+  [[nodiscard]] static Result<std::unique_ptr<Extender>> Start(const model::ExtenderConfig& config,
+                                                               std::unique_ptr<KubeClient> kube = nullptr);
   ~Extender();
   Extender(const Extender&) = delete;
   Extender& operator=(const Extender&) = delete;
@@ -57,7 +59,8 @@ class Extender {
     double seconds = 0;
   };
 
-  explicit Extender(const model::ExtenderConfig& config, const scheduler::ClusterFile& file);
+  Extender(const model::ExtenderConfig& config, const scheduler::ClusterFile& file,
+           std::unique_ptr<KubeClient> kube);
   void Accept(api::Request request, api::Responder respond);
   void Work(Lane& lane);
   void KeepInStep();
@@ -79,7 +82,7 @@ class Extender {
   void Remember(const scheduler::PodAsk& ask);
 
   const model::ExtenderConfig config_;
-  KubeClient kube_;
+  const std::unique_ptr<KubeClient> kube_;
   int port_ = 0;
 
   mutable std::mutex books_mutex_;

@@ -120,30 +120,31 @@ std::string KubeClient::Explain(const api::Reply& reply) {
   return fmt::format("{}: {}", reply.status, message.empty() ? model::Excerpt(reply.body) : message);
 }
 
-Result<std::vector<json>> KubeClient::List(const std::string& target) {
-  std::vector<json> items;
+Result<void> KubeClient::List(const std::string& target, const std::function<void(const json& item)>& take) {
   std::string next;
-  size_t pages = 0;
+  size_t pages = 0, items = 0;
   do {
-    const auto reply =
-        Get(fmt::format("{}{}limit={}{}", target, target.find('?') == std::string::npos ? "?" : "&", kPage,
-                        next.empty() ? "" : "&continue=" + api::Client::Encode(next)));
+    auto reply = Get(fmt::format("{}{}limit={}{}", target, target.find('?') == std::string::npos ? "?" : "&",
+                                 kPage, next.empty() ? "" : "&continue=" + api::Client::Encode(next)));
     if (!reply) return tl::make_unexpected(reply.error());
     const std::string where = fmt::format("{}{}", url_, target.substr(0, target.find('?')));
     if (reply->status != 200)
       return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", where, Explain(*reply)));
-    auto page = scheduler::ParseKubeJson(reply->body);
+    const auto page = scheduler::ParseKubeJson(reply->body);
     if (!page) return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", where, page.error().message));
-    if (json* list = const_cast<json*>(scheduler::Find(*page, "items")); list != nullptr && list->is_array())
-      for (json& item : *list) items.push_back(std::move(item));
+    reply->body = {};
+    if (const json* list = scheduler::Find(*page, "items"); list != nullptr && list->is_array()) {
+      items += list->size();
+      for (const json& item : *list) take(item);
+    }
     const json* meta = scheduler::Find(*page, "metadata");
     next = meta == nullptr ? "" : scheduler::TextAt(*meta, "continue");
     // Pages without items, too, would go on for as long as the other side says so.
-    if (items.size() > kMostItems || (!next.empty() && ++pages >= kMostPages))
+    if (items > kMostItems || (!next.empty() && ++pages >= kMostPages))
       return Fail(ErrorCode::kUnavailable,
                   fmt::format("{}: expected at most {} items in {} pages", where, kMostItems, kMostPages));
   } while (!next.empty());
-  return items;
+  return {};
 }
 
 }  // namespace spillway::extender

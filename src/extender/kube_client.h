@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -19,16 +20,18 @@ namespace spillway::extender {
 class KubeClient {
  public:
   explicit KubeClient(const model::ExtenderConfig& config);
-  ~KubeClient();
+  virtual ~KubeClient();
   KubeClient(const KubeClient&) = delete;
   KubeClient& operator=(const KubeClient&) = delete;
 
   // An error is no answer at all, in one line; an answer of any status is a Reply.
-  [[nodiscard]] Result<api::Reply> Get(const std::string& target);
-  [[nodiscard]] Result<api::Reply> Post(const std::string& target, const std::string& body);
+  [[nodiscard]] virtual Result<api::Reply> Get(const std::string& target);
+  [[nodiscard]] virtual Result<api::Reply> Post(const std::string& target, const std::string& body);
 
-  // All items of a list, page by page. An answer other than 200 is an error, too.
-  [[nodiscard]] Result<std::vector<nlohmann::json>> List(const std::string& target);
+  // Calls with each item of a list. It comes in pages, of which one at a time is in memory: `take` keeps what
+  // it needs. An answer other than 200 is an error, too, whatever was taken before it.
+  [[nodiscard]] Result<void> List(const std::string& target,
+                                  const std::function<void(const nlohmann::json& item)>& take);
 
   // "403: pods is forbidden ...": status and what a Status object of Kubernetes says.
   [[nodiscard]] static std::string Explain(const api::Reply& reply);

@@ -2,6 +2,7 @@
 #include "gateway/broker.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <functional>
@@ -45,6 +46,10 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
           card.OutputBytes(card.most_rows) > slice.output_bytes)
         return Fail(ErrorCode::kBadInput, fmt::format("model {}: {} rows do not fit into a cell of slice {}",
                                                       card.name, card.most_rows, slice.name));
+  for (const ModelCard& card : offer.models)
+    if (const auto fits = CanFit(card.InputBytes(1), card.OutputBytes(1)); !fits)
+      return Fail(ErrorCode::kBadInput,
+                  fmt::format("model {}: one row: {}", card.name, fits.error().message));
   if (slices_.size() + offer.slices.size() > kMostSlices)
     return Fail(ErrorCode::kConflict, "too many slices");
   for (const ModelCard& card : offer.models)
@@ -65,6 +70,10 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
     slices_.resize(slices_.size() + offer.slices.size());
     states_.resize(slices_.size());
   }
+  for (const ModelCard& card : offer.models)
+    if (const auto fits = CanFit(card.InputBytes(card.most_rows), card.OutputBytes(card.most_rows)); !fits)
+      spdlog::warn("executor {}: model {}: requests of {} rows, which it offers, are refused: {}", offer.name,
+                   card.name, card.most_rows, fits.error().message);
   executors_[executor].name = offer.name;
   executors_[executor].alive = true;
   const uint32_t first_slice = executors_[executor].first_slice;
@@ -144,6 +153,13 @@ void Broker::Refuse(const Request& request, Status status, const std::string& me
   request.reply(answer);
 }
 
+Result<void> Broker::CanFit(uint64_t inputs, uint64_t outputs) const {
+  if (outputs <= options_.memory && inputs <= options_.memory - outputs) return {};
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("{} bytes of inputs and {} of outputs are more than limits.memory, {} bytes",
+                          inputs, outputs, options_.memory));
+}
+
 bool Broker::Full(uint32_t tenant, uint64_t bytes) const {
   return tenants_[tenant].queue.size() >= options_.tenants[tenant].queue || bytes > options_.memory ||
          memory_held_ > options_.memory - bytes;
@@ -167,6 +183,12 @@ uint64_t Broker::Submit(Request request, Time now) {
     Refuse(request, Status::kTooLarge,
            fmt::format("model {}: {} bytes of outputs do not fit where they should go", card.name,
                        card.OutputBytes(request.rows)));
+    return 0;
+  }
+  if (request.held_bytes > options_.memory) {
+    const uint64_t outputs = card.OutputBytes(request.rows);
+    const auto fits = CanFit(request.held_bytes - std::min(outputs, request.held_bytes), outputs);
+    Refuse(request, Status::kTooLarge, fmt::format("model {}: {}", card.name, fits.error().message));
     return 0;
   }
   if (Full(request.tenant, request.held_bytes)) {

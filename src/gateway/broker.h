@@ -117,7 +117,8 @@ class Broker {
 
   // -- executors. Slices are numbered from first_slice on, models as in the offer. An executor of that name
   // that is there already is a kConflict; one whose model differs from what others call by that name, too.
-  // Retry then gives it what waits.
+  // One whose model's single row would not fit into the memory for requests is a kBadInput; if only the
+  // largest request would not, the log says so. Retry then gives it what waits.
   struct Joined {
     uint32_t executor, first_slice;
   };
@@ -148,6 +149,9 @@ class Broker {
   [[nodiscard]] size_t queued() const;
   [[nodiscard]] size_t running() const { return running_; }
   [[nodiscard]] uint64_t memory_held() const { return memory_held_; }
+  // Whether a request that brings and gets so many bytes could be admitted if it were the only one. An error
+  // names both: who asked must not be told to come again.
+  [[nodiscard]] Result<void> CanFit(uint64_t inputs, uint64_t outputs) const;
   // Whether a request of so many bytes would be refused as kBusy, before it is read.
   [[nodiscard]] bool Full(uint32_t tenant, uint64_t bytes) const;
   // Memory for what is no request yet, or never one: counted as requests' is.

@@ -160,7 +160,14 @@ void Session::MetaDone() {
     SendError(header_.id, Status::kDenied, "expected a hello first");
     return Fault("expected a hello first");
   }
-  const uint64_t bytes = header_.data_bytes + OutputBytes();
+  const uint64_t outputs = OutputBytes();
+  if (const auto fits = host_.broker.CanFit(header_.data_bytes, outputs); !fits) {
+    SendError(header_.id, Status::kTooLarge, fits.error().message);
+    discard_ = header_.data_bytes;
+    part_ = Part::kDiscard;
+    return;
+  }
+  const uint64_t bytes = header_.data_bytes + outputs;
   if (asked_.size() >= kMostAsked || host_.broker.Full(*tenant_, bytes)) {
     SendError(header_.id, Status::kBusy, "the queue or the memory for requests is full", 1000);
     discard_ = header_.data_bytes;
@@ -307,6 +314,9 @@ void Session::HandleOpenWindow() {
     return refuse(fmt::format("expected a window of 1 to {} bytes with a power of two up to {} slots",
                               kMostWindow, kMostWindowSlots));
   const uint64_t bytes = (asked.bytes + 4095) & ~uint64_t{4095};
+  if (const uint64_t most = host_.broker.options().memory; bytes > most)
+    return refuse(fmt::format("a window of {} bytes is more than limits.memory, {} bytes", bytes, most),
+                  Status::kTooLarge);
   if (host_.broker.Full(*tenant_, bytes)) return refuse("the memory for requests is full", Status::kBusy);
   if (unsent() > 0) return refuse("expected all answers to be read first");
   auto submissions = MakeEventFd(), completions = MakeEventFd();

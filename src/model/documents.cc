@@ -39,6 +39,15 @@ class ProgressCheck : public YAML::EventHandler {
   int begin_ = -1;
 };
 
+std::vector<YAML::Node> LoadDocuments(const std::string& text) {
+  std::istringstream input(text);
+  YAML::Parser events(input);
+  ProgressCheck check;
+  while (events.HandleNextDocument(check)) {
+  }
+  return YAML::LoadAll(text);
+}
+
 }  // namespace
 
 Result<std::string> ReadInputFile(const std::string& path) {
@@ -59,30 +68,27 @@ Result<std::string> ReadInputFile(const std::string& path) {
   return text;
 }
 
-std::vector<YAML::Node> LoadDocuments(const std::string& text) {
-  std::istringstream input(text);
-  YAML::Parser events(input);
-  ProgressCheck check;
-  while (events.HandleNextDocument(check)) {
-  }
-  return YAML::LoadAll(text);
-}
-
-Result<void> ReadDocument(const std::string& text, const std::string& file_name,
-                          const std::function<void(Problems&, const Field&)>& read) {
-  Problems problems(file_name);
+void ReadDocuments(Problems& problems, const std::string& text,
+                   const std::function<void(const std::vector<YAML::Node>&)>& read) {
   try {
-    const auto documents = LoadDocuments(text);
-    if (documents.size() > 1)
-      problems.Add(documents[1].Mark().line + 1, "", "expected one document, got another");
-    else
-      read(problems, Field{"", 1, documents.empty() ? YAML::Node() : documents[0]});
+    read(LoadDocuments(text));
   } catch (const YAML::Exception& exception) {
     problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
                  fmt::format("expected YAML, got {}", exception.msg));
   } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
     problems.Add(1, "", fmt::format("expected YAML, got {}", exception.what()));
   }
+}
+
+Result<void> ReadDocument(const std::string& text, const std::string& file_name,
+                          const std::function<void(Problems&, const Field&)>& read) {
+  Problems problems(file_name);
+  ReadDocuments(problems, text, [&](const std::vector<YAML::Node>& documents) {
+    if (documents.size() > 1)
+      problems.Add(documents[1].Mark().line + 1, "", "expected one document, got another");
+    else
+      read(problems, Field{"", 1, documents.empty() ? YAML::Node() : documents[0]});
+  });
   if (!problems.none()) return tl::make_unexpected(problems.ToError());
   return {};
 }

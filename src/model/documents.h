@@ -17,8 +17,10 @@ namespace spillway::model {
 // The whole of a file of at most 64 MiB. kBadInput, "path:1: expected ...", if there is no reading it.
 [[nodiscard]] Result<std::string> ReadInputFile(const std::string& path);
 
-// Throws YAML::Exception, and lets some of the standard library's exceptions through, as yaml-cpp does.
-std::vector<YAML::Node> LoadDocuments(const std::string& text);
+// Calls `read` with the documents of `text`. Where that is no YAML, or `read` comes upon what is none, this
+// is a problem like others: nothing of yaml-cpp's is thrown.
+void ReadDocuments(Problems& problems, const std::string& text,
+                   const std::function<void(const std::vector<YAML::Node>&)>& read);
 
 // For a file that is one document: calls `read` with its root. All problems together become the error; where
 // the text is no YAML, or more than one document, that is one.

@@ -401,15 +401,10 @@ class Parser {
 Result<Config> ParseConfig(std::string_view yaml, const std::string& file_name) {
   Problems problems(file_name);
   Config config;
-  try {
-    config = Parser(problems, file_name).Read(LoadDocuments(std::string(yaml)));
+  ReadDocuments(problems, std::string(yaml), [&](const std::vector<YAML::Node>& documents) {
+    config = Parser(problems, file_name).Read(documents);
     if (!problems.flooded()) CheckWhole(config, problems);
-  } catch (const YAML::Exception& exception) {
-    problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
-                 fmt::format("expected YAML, got {}", exception.msg));
-  } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
-    problems.Add(1, "", fmt::format("expected YAML, got {}", exception.what()));
-  }
+  });
   if (!problems.none()) return tl::make_unexpected(problems.ToError());
   return config;
 }

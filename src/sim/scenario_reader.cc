@@ -190,15 +190,9 @@ Scenario ReadFile(Problems& problems, const std::vector<YAML::Node>& documents, 
 Result<Scenario> ParseScenario(std::string_view text, const std::string& file_name) {
   Problems problems(file_name);
   Scenario scenario;
-  try {
-    scenario = ReadFile(problems, model::LoadDocuments(std::string(text)),
-                        std::filesystem::path(file_name).parent_path().string());
-  } catch (const YAML::Exception& exception) {
-    problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
-                 fmt::format("expected YAML, got {}", exception.msg));
-  } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
-    problems.Add(1, "", fmt::format("expected YAML, got {}", exception.what()));
-  }
+  model::ReadDocuments(problems, std::string(text), [&](const std::vector<YAML::Node>& documents) {
+    scenario = ReadFile(problems, documents, std::filesystem::path(file_name).parent_path().string());
+  });
   if (!problems.none()) return tl::make_unexpected(problems.ToError());
   return scenario;
 }

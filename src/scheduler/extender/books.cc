@@ -83,7 +83,7 @@ Books::Books(const ClusterFile& file)
 }
 
 void Books::Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>& pods, uint64_t started,
-                 const std::vector<UnclearPod>& unclear) {
+                 const std::vector<UnclearPod>& unclear, std::map<std::string, int64_t> other_cpu) {
   nodes_.clear();
   for (const KubeNode& node : nodes)
     if (nodes_.size() < kMostNodes) nodes_[node.name] = node;
@@ -95,7 +95,7 @@ void Books::Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>
     nodes_[node.name] = node;
     nodes_[node.name].cpu_milli = cpu;
   }
-  other_cpu_.clear();
+  other_cpu_ = std::move(other_cpu);
   std::map<std::string, Booking> listed;
   for (const BoundPod& pod : pods) {
     if (pod.finished || pod.node.empty()) continue;
@@ -175,11 +175,13 @@ void Books::Rebuild() {
     one.model = static_cast<int>(model - models.begin());
     // The scheduler of Kubernetes sees to CPU and memory; CPU is here for what it does to fragmentation.
     const auto other = other_cpu_.find(name);
-    one.cpu_milli = std::max(0, node.cpu_milli - (other == other_cpu_.end() ? 0 : other->second));
+    const int64_t taken = other == other_cpu_.end() ? 0 : other->second;
+    one.cpu_milli = static_cast<int>(std::max<int64_t>(0, node.cpu_milli - taken));
     node_at_[name] = static_cast<int>(nodes.size());
     nodes.push_back(std::move(one));
   }
   givers_.assign(nodes.size(), {});
+  unknown_.assign(nodes.size(), 0);
   cluster_ = std::make_unique<Cluster>(std::move(nodes), std::move(models), rules_);
   next_id_ = 0;
   free_ids_.clear();
@@ -188,10 +190,15 @@ void Books::Rebuild() {
     Count(booking.node, booking.ask.giver, 1);
   }
   for (const UnclearPod& pod : unclear_)
-    for (const Giver giver : pod.givers) Count(pod.node, giver, 1);
+    for (const Giver giver : pod.givers) {
+      Count(pod.node, giver, 1);
+      CountUnknown(pod.node, giver, 1);
+    }
   for (const bool exact : {true, false})
     for (auto& [uid, booking] : bookings_)
       if (!booking.id && booking.want.gpu.empty() != exact) Put(booking);
+  for (const auto& [uid, booking] : bookings_)
+    if (!booking.id) CountUnknown(booking.node, booking.ask.giver, 1);
 }
 
 std::optional<int> Books::NodeAt(const std::string& name) const {
@@ -248,11 +255,22 @@ FilterVerdict Books::Judge(const PodAsk& ask, const std::string& name) const {
   FilterVerdict verdict;
   const auto job = JobOn(ask, node, verdict);
   if (!job) return verdict;
+  if (const auto own = bookings_.find(ask.uid);
+      own != bookings_.end() && own->second.state == State::kDoubtful) {
+    if (own->second.node != name)
+      return {fmt::format("{} may be on {} already, or soon: the API server has not told yet",
+                          own->second.pod, own->second.node),
+              false};
+    if (own->second.id) return {};  // what it has is not in its way
+  }
   const auto giver = static_cast<size_t>(ask.giver);
   if (givers_[static_cast<size_t>(*n)][3 - giver] > 0)
     return {
         fmt::format("its GPUs are now given out by {} and this pod asks the other way", kOtherGiver[giver]),
         false};
+  // The device plugin knows what it has given, to whomever; we do not.
+  if (ask.giver == Giver::kSpillway && unknown_[static_cast<size_t>(*n)] > 0)
+    return {"a pod there has a GPU of which Spillway does not know which", false};
   if (cluster_->FitsNode(*job, *n)) return {};
   if (!job->Fractional())
     return {fmt::format("{} of its {} GPUs are idle, asked for: {}", node.IdleGpus(), node.gpus, job->gpus),
@@ -285,6 +303,11 @@ JobMix Books::MixWith(const PodAsk& ask) const {
 std::vector<int> Books::Score(const PodAsk& ask, const std::vector<std::string>& names) const {
   std::vector<int> scores(names.size(), 0);
   if (ask.giver == Giver::kNobody) return scores;
+  if (InDoubt(ask.uid)) {
+    for (size_t i = 0; i < names.size(); ++i)
+      if (Judge(ask, names[i]).why.empty()) scores[i] = kMostPriority;
+    return scores;
+  }
   const JobMix mix = MixWith(ask);
   Placer placer(*cluster_, mix);
   struct Rated {
@@ -373,9 +396,15 @@ void Books::Count(const std::string& node, Giver giver, int by) {
   if (const auto n = NodeAt(node)) givers_[static_cast<size_t>(*n)][static_cast<size_t>(giver)] += by;
 }
 
+// A job of which it is not known which GPU it has.
+void Books::CountUnknown(const std::string& node, Giver giver, int by) {
+  if (giver != Giver::kSpillway) return;
+  if (const auto n = NodeAt(node)) unknown_[static_cast<size_t>(*n)] += by;
+}
+
 void Books::Take(Booking& booking) {
   Count(booking.node, booking.ask.giver, -1);
-  if (!booking.id) return;
+  if (!booking.id) return CountUnknown(booking.node, booking.ask.giver, -1);
   cluster_->Remove(*booking.id);
   free_ids_.push_back(*booking.id);
   booking.id.reset();
@@ -401,18 +430,18 @@ Result<Books::Reservation> Books::Reserve(const PodAsk& ask, const std::string& 
     // How the other call ends is not known yet: whatever this one did would undo the other's.
     if (own.state == State::kReserved)
       return Fail(ErrorCode::kConflict, fmt::format("{} is being bound to {}", own.pod, own.node));
-    const bool there = own.node == name && own.id;
     if (own.state != State::kDoubtful) {
-      if (there) return Reservation{PlaceOf(own)};
+      if (own.node == name && own.id) return Reservation{PlaceOf(own)};
       return Fail(ErrorCode::kConflict, fmt::format("{} is on {} already", own.pod, own.node));
     }
-    if (there) {
+    // Elsewhere it is refused below: an earlier bind may yet be done, and what it was to have would be
+    // another's by then.
+    if (own.node == name) {
+      if (!own.id) return Fail(ErrorCode::kConflict, fmt::format("{}: its GPU there is gone", own.pod));
       own.state = State::kReserved;
       own.since = ++mark_;
       return Reservation{PlaceOf(own), own.since};
     }
-    Take(own);
-    bookings_.erase(at);
   }
   TenantNumber(ask.tenant);
   if (const FilterVerdict verdict = Judge(ask, name); !verdict.why.empty())
@@ -476,14 +505,12 @@ void Books::Adopt(const BoundPod& pod) {
   at->second = BookingOf(pod);
   at->second.since = ++mark_;
   Count(pod.node, pod.ask.giver, 1);
-  Put(at->second);
+  if (!Put(at->second)) CountUnknown(pod.node, pod.ask.giver, 1);
 }
 
-void Books::AskedAgain(const std::string& uid) {
+bool Books::InDoubt(const std::string& uid) const {
   const auto at = bookings_.find(uid);
-  if (at == bookings_.end() || at->second.state != State::kDoubtful) return;
-  Take(at->second);
-  bookings_.erase(at);
+  return at != bookings_.end() && at->second.state == State::kDoubtful;
 }
 
 std::vector<Books::View> Books::Bookings() const {

@@ -4,7 +4,10 @@
 //
 // A booking's life: Reserve ──► Confirm (the API server took it) ──► gone when the pod is
 //                          ├──► GiveBack (it refused)
-//                          └──► Doubt (nobody knows) ──► the next Sync that began later decides
+//                          └──► Doubt (nobody knows) ──► the next Sync that began later decides; until then
+//                                                        it stays, and its pod may be bound there alone
+//
+// On a node with a job whose GPU is not known, no part of a GPU is given: it might be that one.
 #pragma once
 
 #include <array>
@@ -30,10 +33,11 @@ class Books {
   explicit Books(const ClusterFile& file);
 
   // All nodes there are (kMostNodes of them are kept), and all pods that are on one; `unclear`: of these
-  // those whose request is not understood. `started`: what mark() was before they were asked for; what was
+  // those whose request is not understood; `other_cpu`: thousandths of a CPU that pods which are not among
+  // `pods` take, by node. `started`: what mark() was before they were asked for; what was
   // booked since is not judged by them.
   void Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>& pods, uint64_t started,
-            const std::vector<UnclearPod>& unclear = {});
+            const std::vector<UnclearPod>& unclear = {}, std::map<std::string, int64_t> other_cpu = {});
   // Nodes from a scheduler that sends whole ones.
   void Learn(const std::vector<KubeNode>& nodes);
   [[nodiscard]] uint64_t mark() const { return mark_; }
@@ -61,8 +65,8 @@ class Books {
   bool GiveBack(const std::string& uid, uint64_t ticket);
   // The API server says that this pod, of which nothing is booked, is on that node.
   void Adopt(const BoundPod& pod);
-  // The scheduler asks about a pod anew: what was reserved for it, and never confirmed, is not in its way.
-  void AskedAgain(const std::string& uid);
+  // Whether a bind of that pod may have been done, or may yet be.
+  [[nodiscard]] bool InDoubt(const std::string& uid) const;
 
   enum class State : uint8_t { kFixed, kReserved, kConfirmed, kDoubtful };
   struct View {
@@ -92,6 +96,7 @@ class Books {
   std::optional<Spot> ExactSpot(const Job& job, int node, const Place& want) const;
   bool Put(Booking& booking);
   void Count(const std::string& node, Giver giver, int by);
+  void CountUnknown(const std::string& node, Giver giver, int by);
   void Take(Booking& booking);
   Booking BookingOf(const BoundPod& pod) const;
   Booking* Held(const std::string& uid, uint64_t ticket);
@@ -105,13 +110,14 @@ class Books {
   std::map<std::string, KubeNode> nodes_;       // all
   std::map<std::string, std::string> surplus_;  // nodes of models too many, and what to say of them
   std::vector<UnclearPod> unclear_;
-  std::map<std::string, int> other_cpu_;  // by node: of pods without GPUs
+  std::map<std::string, int64_t> other_cpu_;  // by node: of pods without GPUs
   std::map<std::string, int> tenants_;
 
   std::map<std::string, Booking> bookings_;  // by uid; "file:N" of the cluster file's jobs
   std::unique_ptr<Cluster> cluster_;
   std::map<std::string, int> node_at_;
   std::vector<std::array<int, 3>> givers_;  // by node: jobs by who gave them their GPUs, placed or not
+  std::vector<int> unknown_;                // by node: those of Spillway's whose GPU is not known
   std::vector<JobId> free_ids_;
   JobId next_id_ = 0;
   uint64_t mark_ = 1;

@@ -116,6 +116,23 @@ TEST(Books, OnlyTheCallThatReservedDecides) {
   EXPECT_EQ(books.Bookings()[0].state, Books::State::kConfirmed);
 }
 
+TEST(Books, APlaceInDoubtStaysUntilASyncDecidesWhateverIsAskedMeanwhile) {
+  Books books = ThreeNodes();
+  const PodAsk ask = Ask("p", kMilliResource, "2000"), other = Ask("q", kMilliResource, "1000");
+  EXPECT_FALSE(books.InDoubt(ask.uid));
+  books.Doubt(ask.uid, books.Reserve(ask, "t")->ticket);
+  EXPECT_TRUE(books.InDoubt(ask.uid));
+  EXPECT_EQ(books.Judge(ask, "t").why, "") << "what it has is not in its own way";
+  EXPECT_THAT(books.Judge(ask, "a").why, HasSubstr("ml/p may be on t already, or soon"));
+  EXPECT_FALSE(books.Judge(ask, "a").for_good);
+  EXPECT_EQ(books.Score(ask, {"a", "t"}), (std::vector<int>{0, kMostPriority}));
+  EXPECT_THAT(books.Reserve(ask, "a").error().message, HasSubstr("may be on t already"));
+  EXPECT_EQ(books.Judge(other, "t").why, "0 of its 2 GPUs are idle, asked for: 1");
+  books.Sync({kT4, kA100}, {}, books.mark());
+  EXPECT_EQ(books.Judge(ask, "a").why, "") << "it is on no node";
+  EXPECT_EQ(books.Judge(other, "t").why, "");
+}
+
 TEST(Books, AreRebuiltFromAnnotationsToTheSamePlaces) {
   Books before = ThreeNodes("fraction");
   std::vector<BoundPod> pods;
@@ -198,6 +215,41 @@ TEST(Books, WhatCannotBePlacedOrReadKeepsTheOtherGiverAway) {
   odd["status"]["phase"] = "Failed";
   books.Sync({kT4, kA100}, {}, books.mark(), {ReadUnclearPod(odd)});
   EXPECT_EQ(books.Judge(part, "a").why, "");
+}
+
+TEST(Books, NoPartOfAGpuIsGivenWhereAJobsGpuIsNotKnown) {
+  Books books = ThreeNodes();
+  const PodAsk whole = Ask("w", "nvidia.com/gpu", "1"), part = Ask("u", kMilliResource, "100");
+  const std::string unknown = "a pod there has a GPU of which Spillway does not know which";
+  nlohmann::json odd = KubePod("q", kMilliResource, "1500");
+  odd["spec"]["nodeName"] = "t";
+  books.Sync({kT4, kA100}, {}, books.mark(), {ReadUnclearPod(odd)});
+  EXPECT_EQ(books.Judge(part, "t").why, unknown);
+  EXPECT_EQ(books.Judge(part, "a").why, "");
+  books.Sync({kT4, kA100}, {On(Ask("p", kMilliResource, "700"), "t", {"9", ""})}, books.mark());
+  EXPECT_EQ(books.Judge(part, "t").why, unknown);
+  books.Sync({kT4, kA100}, {}, books.mark());
+  EXPECT_EQ(books.Judge(part, "t").why, "") << "they are gone";
+  books.Adopt(On(Ask("p", kMilliResource, "700"), "t", {"9", ""}));
+  EXPECT_EQ(books.Judge(part, "t").why, unknown);
+  // The device plugin knows what it gave.
+  odd = KubePod("q", "nvidia.com/mig-1g.5gb", "2");
+  odd["spec"]["nodeName"] = "a";
+  books.Sync({kT4, kA100}, {}, books.mark(), {ReadUnclearPod(odd)});
+  EXPECT_EQ(books.Judge(whole, "a").why, "");
+  EXPECT_THAT(books.Judge(part, "a").why, HasSubstr("device plugin"));
+}
+
+TEST(Books, CountTheCpuThatPodsWithoutGpusTake) {
+  Books books = ThreeNodes();
+  const auto cpu = [&](std::map<std::string, int64_t> other) {
+    PodAsk plain = Ask("p", "", "");  // 2 CPUs
+    books.Sync({kT4}, {On(plain, "t", {})}, books.mark(), {}, std::move(other));
+    return books.cluster().nodes()[0].cpu_milli;
+  };
+  EXPECT_EQ(cpu({}), 62'000);
+  EXPECT_EQ(cpu({{"t", 60'000}, {"u", 1}}), 2'000);
+  EXPECT_EQ(cpu({{"t", 5'000'000'000}}), 0);
 }
 
 TEST(Books, AClusterFilesJobsStay) {

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The extender at work between a scheduler and an API server that takes, refuses, contradicts, hangs and lies
 // low.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
-#include <mutex>
 #include <thread>
 
-#include "api/listen.h"
+#include "api_server.h"
 #include "extender/extender.h"
 #include "kube.h"
 
@@ -21,125 +18,11 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-using testing::KubeNodeOf;
 using testing::KubePod;
 
-// Nodes, pods and the binding subresource, as an API server has them.
-class FakeApiServer {
- public:
-  enum class Binding { kTake, kForbid, kConflict, kHang, kTakeAndHang, kBreak };
-
-  FakeApiServer() {
-    const auto fd = api::ListenTcp("127.0.0.1:0");
-    EXPECT_TRUE(fd);
-    sockaddr_in address{};
-    socklen_t length = sizeof(address);
-    getsockname(*fd, reinterpret_cast<sockaddr*>(&address), &length);
-    url = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-    http_ = *api::HttpServer::StartAsync(
-        *fd, [this](api::Request request, api::Responder respond) { Serve(request, std::move(respond)); },
-        {});
-  }
-
-  void Put(const json& pod) {
-    const std::lock_guard lock(mutex_);
-    pods_[pod["metadata"]["name"]] = pod;
-  }
-  void Delete(const std::string& name) {
-    const std::lock_guard lock(mutex_);
-    pods_.erase(name);
-  }
-  json Get(const std::string& name) {
-    const std::lock_guard lock(mutex_);
-    return pods_.at(name);
-  }
-
-  std::string url;
-  std::atomic<Binding> binding{Binding::kTake};
-  std::atomic<bool> pods_hang{false};  // GET of one pod
-  std::atomic<bool> lists_fail{false};
-  std::atomic<bool> endless{false};  // the list of nodes
-  std::atomic<int> hanging{0};       // binds
-  std::string authorization() {      // of the last who asked for nodes
-    const std::lock_guard lock(mutex_);
-    return authorization_;
-  }
-  // Those that hang are refused, and all that come.
-  void LetGo() {
-    std::vector<api::Responder> left;
-    {
-      const std::lock_guard lock(mutex_);
-      binding = Binding::kForbid;
-      left.swap(left_hanging_);
-    }
-    for (const api::Responder& respond : left)
-      respond([] { return api::Response{.status = 403, .body = "{}"}; });
-  }
-
- private:
-  void Serve(const api::Request& request, api::Responder respond) {
-    const auto answer = [&](int status, const json& body) {
-      respond([response = api::Response{.status = status, .body = body.dump()}] { return response; });
-    };
-    const std::lock_guard lock(mutex_);
-    if (request.path == "/api/v1/nodes") {
-      if (lists_fail) return answer(403, {{"kind", "Status"}, {"message", "nodes is forbidden"}});
-      // In pages, as large clusters are listed.
-      if (endless) return answer(200, {{"metadata", {{"continue", "more"}}}, {"items", json::array()}});
-      if (const auto at = request.headers.find("authorization"); at != request.headers.end())
-        authorization_ = at->second;
-      const bool second = request.query.contains("continue");
-      json page = {{"metadata", {{"continue", second ? "" : "more of it"}}},
-                   {"items", {KubeNodeOf(second ? "b" : "a", "Tesla-T4", 1, 15360)}}};
-      return answer(200, page);
-    }
-    if (request.path == "/api/v1/pods") {
-      EXPECT_THAT(request.query.at("fieldSelector"), HasSubstr("spec.nodeName!="));
-      json items = json::array();
-      for (const auto& [name, pod] : pods_)
-        if (pod["spec"].contains("nodeName")) items.push_back(pod);
-      return answer(200, {{"metadata", json::object()}, {"items", items}});
-    }
-    constexpr std::string_view kPods = "/api/v1/namespaces/ml/pods/";
-    ASSERT_EQ(request.path.substr(0, kPods.size()), kPods);
-    const std::string rest = request.path.substr(kPods.size());
-    const std::string name = rest.substr(0, rest.find('/'));
-    const auto pod = pods_.find(name);
-    if (request.method == "GET") {
-      if (pods_hang) return;
-      if (pod == pods_.end()) return answer(404, {{"message", "no such pod"}});
-      return answer(200, pod->second);
-    }
-    switch (binding) {
-      case Binding::kForbid:
-        return answer(403, {{"kind", "Status"}, {"message", "pods/binding is forbidden"}});
-      case Binding::kConflict:
-        pod->second["spec"]["nodeName"] = "elsewhere";
-        return answer(409, {{"message", "pod is already assigned to node elsewhere"}});
-      case Binding::kBreak:
-        return answer(500, {{"message", "etcd is tired"}});
-      case Binding::kHang:
-        left_hanging_.push_back(respond);
-        ++hanging;
-        return;
-      case Binding::kTake:
-      case Binding::kTakeAndHang:
-        break;
-    }
-    const json body = json::parse(request.body);
-    EXPECT_EQ(body["kind"], "Binding");
-    EXPECT_EQ(body["metadata"]["uid"], pod->second["metadata"]["uid"]);
-    pod->second["spec"]["nodeName"] = body["target"]["name"];
-    pod->second["metadata"]["annotations"].update(body["metadata"].value("annotations", json::object()));
-    if (binding == Binding::kTake) answer(201, {{"status", "Success"}});
-  }
-
-  std::mutex mutex_;
-  std::map<std::string, json> pods_;
-  std::string authorization_;
-  std::vector<api::Responder> left_hanging_;
-  std::unique_ptr<api::HttpServer> http_;
-};
+json PodOf(const std::string& name, const std::string& milli) {
+  return KubePod(name, "spillway.io/gpu-milli", milli);
+}
 
 // Until it holds; false: not for long enough.
 template <typename Condition>
@@ -154,21 +37,35 @@ bool Eventually(Condition condition) {
 
 class ExtenderTest : public ::testing::Test {
  protected:
-  void Start(uint32_t timeout_ms = 5000, uint32_t resync_ms = 3'600'000) {
-    model::ExtenderConfig config;
-    config.listen = "127.0.0.1:0";
-    config.api_server = server_.url;
+  model::ExtenderConfig Config(uint32_t timeout_ms = 5000, uint32_t resync_ms = 3'600'000) const {
+    model::ExtenderConfig config = server_.Config();
     config.resync_ms = resync_ms;  // by itself only where a test asks for it
     config.timeout_ms = timeout_ms;
-    auto started = Extender::Start(config);
+    return config;
+  }
+  void Start(uint32_t timeout_ms = 5000, uint32_t resync_ms = 3'600'000) {
+    Start(Config(timeout_ms, resync_ms), nullptr);
+  }
+  void Start(const model::ExtenderConfig& config, std::unique_ptr<KubeClient> kube) {
+    StartOutOfStep(config, std::move(kube));
+    // The first look at the API server.
+    ASSERT_TRUE(Eventually([&] { return client_->Get("/healthz")->status == 200; }));
+  }
+  void StartOutOfStep(const model::ExtenderConfig& config, std::unique_ptr<KubeClient> kube = nullptr) {
+    auto started = Extender::Start(config, std::move(kube));
     ASSERT_TRUE(started) << started.error().message;
     extender_ = std::move(*started);
     model::ExtenderConfig self;
     self.api_server = "http://127.0.0.1:" + std::to_string(extender_->port());
     self.timeout_ms = 30'000;
     client_.emplace(self);
-    // The first look at the API server.
-    ASSERT_TRUE(Eventually([&] { return client_->Get("/healthz")->status == 200; }));
+  }
+  // Looks are repeated only where they are quick, which on a busy machine the first one may not be.
+  void StartQuick() {
+    ASSERT_TRUE(Eventually([&] {
+      Start();
+      return Metric("sync_seconds") < 0.4;
+    }));
   }
   json Post(const std::string& verb, const json& body) {
     const auto reply = client_->Post("/" + verb, body.dump());
@@ -201,14 +98,14 @@ class ExtenderTest : public ::testing::Test {
 
 TEST_F(ExtenderTest, FiltersRatesAndBindsWithTheGpuAsAnnotation) {
   Start();
-  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  const json pod = PodOf("p", "600");
   EXPECT_EQ(Filter(pod)["NodeNames"], json({"a", "b"}));
   const json rated = Post("prioritize", {{"Pod", pod}, {"NodeNames", {"a", "b"}}});
   EXPECT_EQ(rated[0], (json{{"Host", "a"}, {"Score", 10}}));
   EXPECT_EQ(Bind(pod, "a"), "");
   EXPECT_EQ(server_.Get("p")["spec"]["nodeName"], "a");
   EXPECT_EQ(server_.Get("p")["metadata"]["annotations"]["spillway.io/gpu"], "0");
-  const json next = Filter(KubePod("q", "spillway.io/gpu-milli", "600"));
+  const json next = Filter(PodOf("q", "600"));
   EXPECT_EQ(next["NodeNames"], json({"b"}));
   EXPECT_EQ(next["FailedNodes"]["a"], "the most that a GPU has left is 400 milli, asked for: 600");
   EXPECT_EQ(Metric("bookings{state=\"confirmed\"}"), 1);
@@ -216,7 +113,7 @@ TEST_F(ExtenderTest, FiltersRatesAndBindsWithTheGpuAsAnnotation) {
 
 TEST_F(ExtenderTest, ARefusedBindGivesTheGpuBack) {
   Start();
-  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  const json pod = PodOf("p", "600");
   Filter(pod);
   server_.binding = FakeApiServer::Binding::kForbid;
   EXPECT_THAT(Bind(pod, "a"), HasSubstr("spillway: bind ml/p to a: "));
@@ -225,12 +122,12 @@ TEST_F(ExtenderTest, ARefusedBindGivesTheGpuBack) {
   EXPECT_THAT(Bind(pod, "a"), HasSubstr("already assigned"));
   EXPECT_EQ(Bookings()[0]["node"], "elsewhere") << "where it is";
   EXPECT_EQ(Metric("given_back_total"), 2);
-  EXPECT_EQ(Filter(KubePod("q", "spillway.io/gpu-milli", "1000"))["NodeNames"], json({"a", "b"}));
+  EXPECT_EQ(Filter(PodOf("q", "1000"))["NodeNames"], json({"a", "b"}));
 }
 
 TEST_F(ExtenderTest, ABindThatMayYetBeDoneKeepsItsGpu) {
   Start();
-  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  const json pod = PodOf("p", "600");
   Filter(pod);
   server_.binding = FakeApiServer::Binding::kBreak;
   EXPECT_THAT(Bind(pod, "a"), HasSubstr("etcd is tired"));
@@ -243,7 +140,7 @@ TEST_F(ExtenderTest, ABindThatMayYetBeDoneKeepsItsGpu) {
 
 TEST_F(ExtenderTest, ABindThatWasDoneThoughItsAnswerWasLostIsDone) {
   Start(200);
-  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  const json pod = PodOf("p", "600");
   Filter(pod);
   server_.binding = FakeApiServer::Binding::kTakeAndHang;
   EXPECT_EQ(Bind(pod, "b"), "");
@@ -253,26 +150,66 @@ TEST_F(ExtenderTest, ABindThatWasDoneThoughItsAnswerWasLostIsDone) {
 TEST_F(ExtenderTest, ABindOfWhichNobodyKnowsKeepsItsGpuUntilTheNextLook) {
   Start(200, 100);
   server_.lists_fail = true;
-  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  const json pod = PodOf("p", "600");
   Filter(pod);
   server_.binding = FakeApiServer::Binding::kHang;
   server_.pods_hang = true;
   EXPECT_THAT(Bind(pod, "a"), HasSubstr("bind ml/p to a"));
   EXPECT_EQ(Bookings()[0]["state"], "doubtful");
   server_.pods_hang = false;
+  const json again = Filter(pod);
+  EXPECT_EQ(again["NodeNames"], json({"a"})) << "where it may be";
+  EXPECT_THAT(again["FailedNodes"]["b"].get<std::string>(), HasSubstr("ml/p may be on a already"));
+  EXPECT_EQ(Bookings()[0]["state"], "doubtful");
+  EXPECT_EQ(Filter(PodOf("q", "1000"))["NodeNames"], json({"b"}));
   server_.lists_fail = false;
   EXPECT_TRUE(Eventually([&] { return Bookings().empty(); }));
-  EXPECT_EQ(Filter(KubePod("q", "spillway.io/gpu-milli", "1000"))["NodeNames"], json({"a", "b"}));
+  EXPECT_EQ(Filter(PodOf("q", "1000"))["NodeNames"], json({"a", "b"}));
+}
+
+TEST_F(ExtenderTest, AskedAgainAboutAPodInDoubtTheApiServerIsLookedAtFirst) {
+  StartQuick();
+  const json pod = PodOf("p", "600");
+  Filter(pod);
+  server_.binding = FakeApiServer::Binding::kBreak;
+  Bind(pod, "a");
+  ASSERT_EQ(Bookings()[0]["state"], "doubtful");
+  EXPECT_EQ(Filter(pod)["NodeNames"], json({"a", "b"})) << "it is on no node";
+  EXPECT_EQ(Bookings(), json::array());
+}
+
+TEST_F(ExtenderTest, ABindThatThrowsLeavesItsGpuInDoubtAndNothingUnderWay) {
+  auto throwing = std::make_unique<ThrowingClient>(Config());
+  ThrowingClient& kube = *throwing;
+  Start(Config(), std::move(throwing));
+  const json pod = PodOf("p", "600");
+  Filter(pod);
+  const std::string body =
+      json{{"PodName", "p"}, {"PodNamespace", "ml"}, {"PodUID", "uid-p"}, {"Node", "a"}}.dump();
+  for (const bool in_post : {true, false}) {
+    kube.in_post = in_post;
+    kube.in_get = !in_post;  // where it asks what became of the binding
+    server_.binding = FakeApiServer::Binding::kBreak;
+    const auto reply = client_->Post("/bind", body);
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->status, 500);
+    EXPECT_THAT(reply->body, HasSubstr(in_post ? "no memory to post with" : "no memory to get with"));
+    EXPECT_EQ(Bookings()[0]["state"], "doubtful") << "it may have been done";
+  }
+  kube.in_get = false;
+  server_.binding = FakeApiServer::Binding::kTake;
+  EXPECT_EQ(Bind(pod, "a"), "") << "no other bind is under way";
+  EXPECT_EQ(Bookings()[0]["state"], "confirmed");
 }
 
 TEST_F(ExtenderTest, BindsThatHangHoldNothingElseUp) {
   Start(60'000);
-  const json pod = KubePod("p", "spillway.io/gpu-milli", "100");
+  const json pod = PodOf("p", "100");
   Filter(pod);
   server_.binding = FakeApiServer::Binding::kHang;
   std::vector<std::thread> binds;
   for (int i = 0; i < 10; ++i) {
-    server_.Put(KubePod("p" + std::to_string(i), "spillway.io/gpu-milli", "100"));
+    server_.Put(PodOf("p" + std::to_string(i), "100"));
     binds.emplace_back([&, i] { Bind(KubePod("p" + std::to_string(i), "", ""), "a"); });
   }
   EXPECT_TRUE(Eventually([&] { return server_.hanging >= 4; }));
@@ -284,12 +221,8 @@ TEST_F(ExtenderTest, BindsThatHangHoldNothingElseUp) {
 }
 
 TEST_F(ExtenderTest, NoRefusalIsGivenOnOldNews) {
-  // Looks are repeated only where they are quick, which on a busy machine the first one may not be.
-  ASSERT_TRUE(Eventually([&] {
-    Start();
-    return Metric("sync_seconds") < 0.4;
-  }));
-  json pod = KubePod("p", "spillway.io/gpu-milli", "1000");
+  StartQuick();
+  json pod = PodOf("p", "1000");
   for (const char* node : {"a", "b"}) {
     pod["metadata"]["name"] = node;
     pod["metadata"]["uid"] = node;
@@ -297,14 +230,14 @@ TEST_F(ExtenderTest, NoRefusalIsGivenOnOldNews) {
     ASSERT_EQ(Bind(pod, node), "");
   }
   server_.Delete("b");
-  const json next = KubePod("q", "spillway.io/gpu-milli", "1000");
+  const json next = PodOf("q", "1000");
   // A look is not repeated at once.
   EXPECT_TRUE(Eventually([&] { return Filter(next)["NodeNames"] == json({"b"}); }));
 }
 
 TEST_F(ExtenderTest, IsRebuiltFromTheApiServerWhenItStartsAgain) {
   Start();
-  const json pod = KubePod("p", "spillway.io/gpu-milli", "600");
+  const json pod = PodOf("p", "600");
   Filter(pod);
   ASSERT_EQ(Bind(pod, "a"), "");
   const json before = Bookings();
@@ -312,7 +245,7 @@ TEST_F(ExtenderTest, IsRebuiltFromTheApiServerWhenItStartsAgain) {
   Start();
   EXPECT_EQ(Bookings(), before);
   // And bind, which is told names only, asks for a pod that it has not heard of.
-  const json other = KubePod("o", "spillway.io/gpu-milli", "300");
+  const json other = PodOf("o", "300");
   server_.Put(other);
   EXPECT_EQ(Bind(other, "a"), "");
   EXPECT_EQ(server_.Get("o")["metadata"]["annotations"]["spillway.io/gpu"], "0");
@@ -328,16 +261,8 @@ TEST_F(ExtenderTest, APodWithoutGpusIsBoundAsItIs) {
 
 TEST_F(ExtenderTest, AnswersNothingAboutGpusBeforeItIsInStep) {
   server_.lists_fail = true;
-  model::ExtenderConfig config;
-  config.listen = "127.0.0.1:0";
-  config.api_server = server_.url;
-  auto started = Extender::Start(config);
-  ASSERT_TRUE(started);
-  extender_ = std::move(*started);
-  model::ExtenderConfig self;
-  self.api_server = "http://127.0.0.1:" + std::to_string(extender_->port());
-  client_.emplace(self);
-  const json reply = Filter(KubePod("p", "spillway.io/gpu-milli", "600"));
+  StartOutOfStep(server_.Config());
+  const json reply = Filter(PodOf("p", "600"));
   EXPECT_THAT(reply["Error"].get<std::string>(), HasSubstr("not in step with the API server"));
   EXPECT_EQ(client_->Get("/healthz")->status, 503);
 }
@@ -361,8 +286,7 @@ TEST_F(ExtenderTest, RudeRequestsAreAnsweredInWords) {
 
 TEST(KubeClient, CallsWithItsTokenOrNotAtAll) {
   FakeApiServer server;
-  model::ExtenderConfig config;
-  config.api_server = server.url;
+  model::ExtenderConfig config = server.Config();
   config.token_file = ::testing::TempDir() + "extender_token" + std::to_string(getpid());
   KubeClient client(config);
   std::remove(config.token_file.c_str());
@@ -381,9 +305,19 @@ TEST(KubeClient, CallsWithItsTokenOrNotAtAll) {
 TEST(KubeClient, AListEndsThoughTheServerGoesOn) {
   FakeApiServer server;
   server.endless = true;
-  model::ExtenderConfig config;
-  config.api_server = server.url;
-  EXPECT_THAT(KubeClient(config).List("/api/v1/nodes").error().message, HasSubstr("in 1000 pages"));
+  const model::ExtenderConfig config = server.Config();
+  EXPECT_THAT(KubeClient(config).List("/api/v1/nodes", [](const json&) {}).error().message,
+              HasSubstr("in 1000 pages"));
+}
+
+TEST(KubeClient, APageOfAListIsTakenBeforeTheNextIsAskedFor) {
+  FakeApiServer server;
+  const model::ExtenderConfig config = server.Config();
+  std::vector<std::pair<std::string, int>> taken;
+  ASSERT_TRUE(KubeClient(config).List("/api/v1/nodes", [&](const json& node) {
+    taken.emplace_back(node["metadata"]["name"], server.node_pages);
+  }));
+  EXPECT_EQ(taken, (std::vector<std::pair<std::string, int>>{{"a", 1}, {"b", 2}}));
 }
 
 TEST(ExtenderStart, RefusesABadClusterFileAndATakenAddress) {

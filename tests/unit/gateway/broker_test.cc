@@ -3,6 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <sstream>
+#include <tuple>
 
 #include "broker_bed.h"
 
@@ -134,6 +139,23 @@ TEST(Broker, AFullQueueAndFullMemoryAreBusy) {
   EXPECT_FALSE(bed.broker.Full(kBob, 40));
 }
 
+TEST(Broker, WhatCanNeverFitIsTooLargeAndNotToldToComeAgain) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.memory = 100;
+  BrokerBed bed(options);
+  bed.Join("host");
+  bed.Ask(kAlice, {}, 100);  // fills it: what never fits is told so all the same
+  bed.Ask(kAlice, {}, 101);
+  EXPECT_THAT(bed.answers[1], ElementsAre(Status::kTooLarge));
+  EXPECT_EQ(bed.messages[1],
+            "model m: 99 bytes of inputs and 2 of outputs are more than limits.memory, 100 bytes");
+  bed.Ask(kAlice, {}, 100);
+  EXPECT_THAT(bed.answers[2], ElementsAre(Status::kBusy));
+  EXPECT_TRUE(bed.broker.CanFit(90, 10));
+  EXPECT_FALSE(bed.broker.CanFit(90, 11));
+  EXPECT_FALSE(bed.broker.CanFit(UINT64_MAX, 1)) << "sums do not wrap";
+}
+
 TEST(Broker, TenantsTakeTurnsInASliceThatOneOfThemNeverLeaves) {
   BrokerBed bed;
   bed.Join("host", 1, 2);
@@ -210,6 +232,29 @@ TEST(Broker, RefusesExecutorsThatDoNotFit) {
   ExecutorOffer small = SmallOffer("small");
   small.slices[0].input_bytes = 15;  // 4 rows of 4 bytes
   EXPECT_THAT(bed.broker.AddExecutor(small, bed.now).error().message, HasSubstr("do not fit"));
+}
+
+TEST(Broker, AModelOfWhichNoRowFitsIntoTheMemoryIsRefusedAndOneOfWhichTooManyAreIsLogged) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+  BrokerOptions options = BrokerBed::TwoTenants();
+  for (const auto& [memory, joins, warns] :  // a row is 4 bytes of inputs and 2 of outputs; 4 of them
+       {std::tuple(5u, false, false), {6u, true, true}, {23u, true, true}, {24u, true, false}}) {
+    options.memory = memory;
+    BrokerBed bed(options);
+    log.str("");
+    const auto joined = bed.broker.AddExecutor(SmallOffer("host"), bed.now);
+    EXPECT_EQ(joined.has_value(), joins) << memory;
+    if (!joined) {
+      EXPECT_EQ(joined.error().message,
+                "model m: one row: 4 bytes of inputs and 2 of outputs are more than limits.memory, 5 bytes");
+    }
+    EXPECT_EQ(log.str().find("executor host: model m: requests of 4 rows") != std::string::npos, warns)
+        << memory << ": " << log.str();
+  }
+  spdlog::set_default_logger(before);
 }
 
 TEST(Broker, WhatItKeepsOfDeadlinesDoesNotGrowWithTheRequestsThatWere) {

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "frames.h"
 #include "gateway/executor/program_slice.h"
 #include "gateway_bed.h"
 #include "model_specs.h"
@@ -50,30 +51,6 @@ struct Way {
   Io io;
   Duration spin;
 };
-
-// The end of a ring of io_uring, such as the gateway's of the test before, interrupts the thread that made
-// it.
-ssize_t ReceiveWhole(int socket, void* into, size_t bytes) {
-  size_t done = 0;
-  while (done < bytes) {
-    const ssize_t got = recv(socket, static_cast<char*>(into) + done, bytes - done, MSG_WAITALL);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += static_cast<size_t>(got);
-  }
-  return static_cast<ssize_t>(done);
-}
-
-// All of it; false once the peer has gone.
-bool SendWhole(int socket, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(sent));
-  }
-  return true;
-}
 
 class ServerOver : public testing::TestWithParam<Way> {
  protected:
@@ -207,18 +184,8 @@ TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreEachAnsweredOnceA
   std::string bytes;
   for (uint64_t id = 1; id <= 200; id++) {
     const uint32_t rows = RowsOf(id);
-    FrameHeader header;
-    header.type = static_cast<uint8_t>(FrameType::kDescribe);
-    header.id = 1000 + id;
-    bytes += EncodeFrame(header, "echo");
-    header.type = static_cast<uint8_t>(FrameType::kInfer);
-    header.id = id;
-    InferMeta infer;
-    infer.model = model->index;
-    infer.rows = rows;
-    header.data_bytes = rows * 64;
-    bytes += EncodeFrame(header, MetaBytes(infer));
-    bytes += std::string(rows * 64, static_cast<char>('a' + id % 26));
+    bytes += DescribeFrame(1000 + id, "echo");
+    bytes += InferFrame(id, std::string(rows * 64, static_cast<char>('a' + id % 26)), rows, model->index);
   }
   // In pieces of sizes that fall on no frame's edge.
   auto sent = std::async(std::launch::async, [&] {
@@ -229,20 +196,15 @@ TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreEachAnsweredOnceA
   });
   std::vector<uint64_t> results, descriptions;  // ids, as they come
   for (int i = 0; i < 400; i++) {
-    FrameHeader header;
-    ASSERT_EQ(ReceiveWhole(client->socket(), &header, sizeof(header)), ssize_t{sizeof(header)});
-    ASSERT_EQ(header.magic, kFrameMagic);
-    std::string body(header.meta_bytes + header.data_bytes, '\0');
-    ASSERT_EQ(ReceiveWhole(client->socket(), body.data(), body.size()), static_cast<ssize_t>(body.size()));
-    if (header.type == static_cast<uint8_t>(FrameType::kModel)) {
-      descriptions.push_back(header.id - 1000);
+    const Frame frame = ReceiveFrame(client->socket());
+    const uint64_t id = frame.header.id;
+    if (frame.Is(FrameType::kModel)) {
+      descriptions.push_back(id - 1000);
       continue;
     }
-    ASSERT_EQ(header.type, static_cast<uint8_t>(FrameType::kResult)) << body;
-    results.push_back(header.id);
-    EXPECT_EQ(header.data_bytes, RowsOf(header.id) * 64u);
-    EXPECT_EQ(body.substr(header.meta_bytes),
-              std::string(header.data_bytes, static_cast<char>('a' + header.id % 26)));
+    ASSERT_TRUE(frame.Is(FrameType::kResult)) << frame.meta;
+    results.push_back(id);
+    EXPECT_EQ(frame.data, std::string(RowsOf(id) * 64u, static_cast<char>('a' + id % 26)));
   }
   sent.get();
   // One slice, which takes requests in their order. Descriptions do not wait for results.
@@ -252,39 +214,28 @@ TEST_P(ServerOver, SmallFramesSentAtOnceAndLargeOnesInPiecesAreEachAnsweredOnceA
   EXPECT_EQ(descriptions, expected);
 }
 
-TEST_P(ServerOver, AClientThatReadsNothingIsNotReadFromAndGetsAllInTheEnd) {
+// That nothing more is read of it meanwhile, session_test.cc asks of the session.
+TEST_P(ServerOver, AClientThatReadsNothingForLongGetsAllInTheEnd) {
   Served served;
   auto client = served.bed.Dial();
   const auto model = client->Describe("echo");
   constexpr size_t kBytes = 2048 * 64;
   constexpr uint64_t kRequests = 150;  // more than the sockets and what may wait unread hold
-  FrameHeader header;
-  header.type = static_cast<uint8_t>(FrameType::kInfer);
-  header.data_bytes = kBytes;
-  InferMeta infer;
-  infer.model = model->index;
-  infer.rows = 2048;
-  auto sent = std::async(std::launch::async, [&, header]() mutable {
+  auto sent = std::async(std::launch::async, [&] {
     const std::string data(kBytes, 'x');
     // One after the other: requests at hand are answered, whoever reads.
-    for (header.id = 1; header.id <= kRequests; header.id++) {
-      EXPECT_TRUE(SendWhole(client->socket(), EncodeFrame(header, MetaBytes(infer)) + data));
-      served.bed.Until([&](Server& server) { return server.broker().counts().answers[0][0] >= header.id; });
+    for (uint64_t id = 1; id <= kRequests; id++) {
+      EXPECT_TRUE(SendWhole(client->socket(), InferFrame(id, data, 2048, model->index)));
+      served.bed.Until([&](Server& server) { return server.broker().counts().answers[0][0] >= id; });
     }
   });
   served.bed.Until([](Server& server) { return server.broker().memory_held() >= 8 << 20; });
-  // Others keep the gateway turning, and it would have time to read the rest.
+  // Others are served meanwhile.
   auto other = served.bed.Dial("bob", "bobs-token");
-  for (int i = 0; i < 1000; i++) ASSERT_EQ(other->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
-  // 64 answers are 8 MiB; a few more lie in the sockets.
-  EXPECT_LT(served.bed.Ask([](Server& server) { return server.broker().counts().answers[0][0]; }), 75u);
-  EXPECT_NE(sent.wait_for(0s), std::future_status::ready) << "all was read";
+  EXPECT_EQ(other->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
   for (uint64_t i = 0; i < kRequests; i++) {
-    FrameHeader answer;
-    ASSERT_EQ(ReceiveWhole(client->socket(), &answer, sizeof(answer)), ssize_t{sizeof(answer)});
-    std::string body(answer.meta_bytes + answer.data_bytes, '\0');
-    ASSERT_EQ(ReceiveWhole(client->socket(), body.data(), body.size()), static_cast<ssize_t>(body.size()));
-    ASSERT_EQ(answer.type, static_cast<uint8_t>(FrameType::kResult)) << body;
+    const Frame answer = ReceiveFrame(client->socket());
+    ASSERT_TRUE(answer.Is(FrameType::kResult)) << answer.meta;
   }
   sent.get();
 }
@@ -300,13 +251,9 @@ TEST_P(ServerOver, AClosingClientsRingKeepsNobodyWaiting) {
   auto client = served.bed.Dial();
   ASSERT_TRUE(client && client->OpenWindow(4096));
   // Answers that it does not read, more than its socket holds; then what ends the session once they are sent.
-  FrameHeader header;
-  header.type = static_cast<uint8_t>(FrameType::kDescribe);
-  const std::string describe = EncodeFrame(header, "echo");
   std::string bytes;
-  for (int i = 0; i < 10'000; i++) bytes += describe;
-  header.type = static_cast<uint8_t>(FrameType::kHello);
-  bytes += EncodeFrame(header, "alice\n");
+  for (int i = 0; i < 10'000; i++) bytes += DescribeFrame(0, "echo");
+  bytes += HelloFrame();
   ASSERT_TRUE(SendWhole(client->socket(), bytes));
   UntilRead(served.bed, client->socket());
   ASSERT_TRUE(client->Submit({}));
@@ -327,16 +274,9 @@ TEST_P(ServerOver, AnswersThatWaitToBeSentCountAsMemoryUntilTheyAre) {
   Served served(config);
   auto client = served.bed.Dial();
   const auto model = client->Describe("echo");
-  FrameHeader header;
-  header.type = static_cast<uint8_t>(FrameType::kInfer);
-  header.data_bytes = kBytes;
-  InferMeta infer;
-  infer.model = model->index;
-  infer.rows = 2048;
   // One after the other: what is at hand counts with its inputs as well.
-  for (header.id = 1; header.id <= kRequests; header.id++) {
-    ASSERT_TRUE(
-        SendWhole(client->socket(), EncodeFrame(header, MetaBytes(infer)) + std::string(kBytes, 'x')));
+  for (uint64_t id = 1; id <= kRequests; id++) {
+    ASSERT_TRUE(SendWhole(client->socket(), InferFrame(id, std::string(kBytes, 'x'), 2048, model->index)));
     UntilRead(served.bed, client->socket());
     served.bed.Until(
         [](Server& server) { return server.broker().running() == 0 && server.broker().queued() == 0; });
@@ -346,12 +286,9 @@ TEST_P(ServerOver, AnswersThatWaitToBeSentCountAsMemoryUntilTheyAre) {
   EXPECT_LE(held, config.broker.memory);
   uint64_t answered = 0, busy = 0;
   for (uint64_t i = 0; i < kRequests; i++) {
-    FrameHeader answer;
-    ASSERT_EQ(ReceiveWhole(client->socket(), &answer, sizeof(answer)), ssize_t{sizeof(answer)});
-    std::string body(answer.meta_bytes + answer.data_bytes, '\0');
-    ASSERT_EQ(ReceiveWhole(client->socket(), body.data(), body.size()), static_cast<ssize_t>(body.size()));
-    answered += answer.type == static_cast<uint8_t>(FrameType::kResult);
-    busy += answer.status == static_cast<uint16_t>(Status::kBusy);
+    const Frame answer = ReceiveFrame(client->socket());
+    answered += answer.Is(FrameType::kResult);
+    busy += answer.header.status == static_cast<uint16_t>(Status::kBusy);
   }
   EXPECT_EQ(answered + busy, kRequests);
   EXPECT_GT(busy, 0u);
@@ -368,26 +305,18 @@ TEST_P(ServerOver, ManyClientsThatComeAskTogetherAndLeaveAreAllAnswered) {
       ASSERT_TRUE(client) << client.error().message;
       clients.push_back(std::move(*client));
     }
-    FrameHeader header;
-    header.type = static_cast<uint8_t>(FrameType::kInfer);
-    header.data_bytes = 64;
     const auto letter = [](size_t i) { return std::string(64, static_cast<char>('a' + i % 26)); };
     for (size_t i = 0; i < clients.size(); i++) {
-      header.id = i;
+      ASSERT_TRUE(SendWhole(clients[i].socket(), InferFrame(i, letter(i))));
       // Every tenth goes without waiting for its answer: its descriptor's number is soon another's.
-      const std::string frame = EncodeFrame(header, MetaBytes(InferMeta())) + letter(i);
-      ASSERT_EQ(send(clients[i].socket(), frame.data(), frame.size(), MSG_NOSIGNAL),
-                static_cast<ssize_t>(frame.size()));
       if (i % 10 == 9) clients[i] = std::move(*served.bed.Dial());
     }
     for (size_t i = 0; i < clients.size(); i++) {
       if (i % 10 == 9) continue;
-      std::string answer(sizeof(FrameHeader) + sizeof(ResultMeta) + 64, '\0');
-      ASSERT_EQ(ReceiveWhole(clients[i].socket(), answer.data(), answer.size()),
-                static_cast<ssize_t>(answer.size()));
-      std::memcpy(&header, answer.data(), sizeof(header));
-      EXPECT_EQ(header.id, i);
-      EXPECT_EQ(answer.substr(answer.size() - 64), letter(i));
+      const Frame answer = ReceiveFrame(clients[i].socket());
+      ASSERT_TRUE(answer.Is(FrameType::kResult)) << answer.meta;
+      EXPECT_EQ(answer.header.id, i);
+      EXPECT_EQ(answer.data, letter(i));
     }
   }
   served.bed.Until([](Server& server) { return server.counts().sessions == 0; });
@@ -452,12 +381,6 @@ std::string Raw(const GatewayBed& bed, const std::string& bytes) {
   return got;
 }
 
-std::string Hello() {
-  FrameHeader header;
-  header.type = static_cast<uint8_t>(FrameType::kHello);
-  return EncodeFrame(header, "alice\n");
-}
-
 TEST_P(ServerOver, WhoCameWhileDescriptorsWereShortIsServedOnceTheyAreNot) {
   GatewayBed bed;
   std::vector<Descriptor> clients(3);
@@ -479,12 +402,8 @@ TEST_P(ServerOver, WhoCameWhileDescriptorsWereShortIsServedOnceTheyAreNot) {
   EXPECT_EQ(sessions, 0u);
   // Nobody else comes, who would have those before him accepted too.
   for (const Descriptor& client : clients) {
-    const std::string hello = Hello();
-    ASSERT_EQ(send(client.get(), hello.data(), hello.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(hello.size()));
-    FrameHeader answer;
-    ASSERT_EQ(ReceiveWhole(client.get(), &answer, sizeof(answer)), ssize_t{sizeof(answer)});
-    EXPECT_EQ(answer.type, static_cast<uint8_t>(FrameType::kWelcome));
+    ASSERT_TRUE(SendWhole(client.get(), HelloFrame()));
+    EXPECT_TRUE(ReceiveFrame(client.get()).Is(FrameType::kWelcome));
   }
 }
 
@@ -496,19 +415,15 @@ TEST_P(ServerOver, MalformedAndTruncatedFramesEndTheirConnectionAlone) {
   FrameHeader header;
   header.type = static_cast<uint8_t>(FrameType::kInfer);
   header.data_bytes = uint64_t{1} << 60;
-  EXPECT_THAT(Raw(served.bed, Hello() + EncodeFrame(header, "")), HasSubstr("expected at most 1048576"));
+  EXPECT_THAT(Raw(served.bed, HelloFrame() + EncodeFrame(header, "")), HasSubstr("expected at most 1048576"));
   header.data_bytes = 64;
   EXPECT_THAT(Raw(served.bed, EncodeFrame(header, "")), HasSubstr("expected a hello first"));
   header.type = 99;
   header.data_bytes = 0;
-  EXPECT_THAT(Raw(served.bed, Hello() + EncodeFrame(header, "meta") + EncodeFrame(header, "")),
+  EXPECT_THAT(Raw(served.bed, HelloFrame() + EncodeFrame(header, "meta") + EncodeFrame(header, "")),
               HasSubstr("frame of type 99 is none"));
   // Every way to cut a good request short.
-  InferMeta infer;
-  infer.model = model->index;
-  header.type = static_cast<uint8_t>(FrameType::kInfer);
-  header.data_bytes = 64;
-  const std::string whole = Hello() + EncodeFrame(header, MetaBytes(infer)) + std::string(64, 'x');
+  const std::string whole = HelloFrame() + InferFrame(1, std::string(64, 'x'), 1, model->index);
   for (size_t cut = 1; cut < whole.size(); cut += 3) Raw(served.bed, whole.substr(0, cut));
   EXPECT_EQ(bystander->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
   served.bed.Until([](Server& server) { return server.counts().sessions == 1; });
@@ -521,11 +436,32 @@ TEST_P(ServerOver, FullMemoryIsBusyBeforeTheDataIsKept) {
   Served served(config);
   auto client = served.bed.Dial();
   const auto model = client->Describe("echo");
-  const auto result = client->Infer(model->index, 100, Pattern(6400));
+  served.bed.Ask([](Server& server) { return server.broker().Hold(500), true; });
+  const auto result = client->Infer(model->index, 4, Pattern(256));
   ASSERT_TRUE(result);
   EXPECT_EQ(result->status, Status::kBusy);
   EXPECT_GT(result->retry_after.count(), 0);
   EXPECT_EQ(client->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
+  served.bed.Ask([](Server& server) { return server.broker().Release(500), true; });
+  EXPECT_EQ(client->Infer(model->index, 4, Pattern(256))->status, Status::kOk);
+}
+
+TEST_P(ServerOver, WhatCanNeverFitIntoTheMemoryIsNotToldToComeAgain) {
+  GatewayConfig config = GatewayBed::Config();
+  config.broker.memory = 1000;
+  Served served(config);
+  auto client = served.bed.Dial();
+  const auto model = client->Describe("echo");
+  const auto result = client->Infer(model->index, 8, Pattern(512));
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->status, Status::kTooLarge);
+  EXPECT_EQ(result->retry_after.count(), 0);
+  EXPECT_EQ(result->message,
+            "512 bytes of inputs and 512 of outputs are more than limits.memory, 1000 bytes");
+  const auto window = client->OpenWindow(4096, 8);
+  ASSERT_FALSE(window);
+  EXPECT_THAT(window.error().message, HasSubstr("a window of 4096 bytes is more than limits.memory"));
+  EXPECT_EQ(client->Infer(model->index, 7, Pattern(448))->status, Status::kOk);
 }
 
 TEST_P(ServerOver, AnExecutorThatDiesWithARequestHasItPlacedAgain) {

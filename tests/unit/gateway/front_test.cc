@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The HTTP front over TCP, with a gateway and an executor in this process: what its requests and answers cost
+// of the gateway's memory.
+#include "cmd/inference_front.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <string>
+
+#include "api/http.h"
+#include "api/listen.h"
+#include "gateway_bed.h"
+#include "model_specs.h"
+
+namespace spillway::cmd {
+namespace {
+
+using gateway::Echo;
+using gateway::GatewayBed;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr uint64_t kRowBytes = 64, kRows = 2048, kBytes = kRowBytes * kRows;
+
+class FrontBed {
+ public:
+  explicit FrontBed(uint64_t memory) : bed_(Config(memory)), executor_(bed_.Executor("host"), *engine_) {
+    const auto joined = executor_.Join();
+    EXPECT_TRUE(joined) << joined.error().message;
+    const auto fd = api::ListenTcp("127.0.0.1:0");
+    port_ = api::PortOf(*fd);
+    // Answers stay in the front, not in the kernel.
+    const int small = 4096;
+    setsockopt(*fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    http_ = std::move(*api::HttpServer::StartAsync(*fd, InferenceFront(*bed_.server),
+                                                   InferenceLimits(bed_.server->config())));
+  }
+
+  // A client that has asked for kRows rows of zeros, and reads nothing yet. `text`: it wants JSON back.
+  gateway::Descriptor Ask(bool text = false) const {
+    gateway::Descriptor client(socket(AF_INET, SOCK_STREAM, 0));
+    const int small = 4096;
+    setsockopt(client.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(port_));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+    const std::string json = fmt::format(
+        R"({{"inputs": [{{"name": "input", "datatype": "UINT8", "shape": [{}, {}],)"
+        R"( "parameters": {{"binary_data_size": {}}}}}], "parameters": {{"binary_data_output": {}}}}})",
+        kRows, kRowBytes, kBytes, text ? "false" : "true");
+    const std::string request =
+        fmt::format(
+            "POST /v2/models/echo/infer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n"
+            "Inference-Header-Content-Length: {}\r\n\r\n{}",
+            json.size() + kBytes, json.size(), json) +
+        std::string(kBytes, '\0');
+    for (size_t sent = 0; sent < request.size();) {
+      const ssize_t now = send(client.get(), request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
+      if (now <= 0) break;
+      sent += static_cast<size_t>(now);
+    }
+    return client;
+  }
+
+  static std::string ReadAll(const gateway::Descriptor& client) {
+    std::string all;
+    std::string piece(64 << 10, '\0');
+    for (ssize_t got; (got = recv(client.get(), piece.data(), piece.size(), 0)) > 0;)
+      all.append(piece, 0, static_cast<size_t>(got));
+    return all;
+  }
+  static uint64_t BodyBytes(const std::string& answer) { return answer.size() - answer.find("\r\n\r\n") - 4; }
+
+  void UntilHeld(uint64_t bytes) {
+    bed_.Until([&](gateway::Server& server) { return server.broker().memory_held() == bytes; });
+  }
+  // So many requests were delivered, and all of them answered.
+  void UntilAnswered(uint64_t requests) {
+    bed_.Until([&](gateway::Server& server) {
+      return server.broker().running() == 0 && server.broker().counts().delivered >= requests;
+    });
+  }
+  // What is held once the answer's body was made of the outputs' bytes.
+  uint64_t HeldByBody() {
+    bed_.Until([](gateway::Server& server) { return server.broker().memory_held() != kBytes; });
+    return bed_.Ask([](gateway::Server& server) { return server.broker().memory_held(); });
+  }
+
+ private:
+  static gateway::GatewayConfig Config(uint64_t memory) {
+    gateway::GatewayConfig config = GatewayBed::Config();
+    config.broker.memory = memory;
+    return config;
+  }
+
+  GatewayBed bed_;
+  std::unique_ptr<gateway::Engine> engine_ =
+      std::move(*gateway::MakeEmulatedEngine({Echo(kRowBytes, kRows)}));
+  gateway::Executor executor_;
+  int port_ = 0;
+  std::unique_ptr<api::HttpServer> http_;
+};
+
+// Of "HTTP/1.1 200 OK...".
+std::string StatusOf(const std::string& answer) { return answer.size() < 12 ? answer : answer.substr(9, 3); }
+
+TEST(InferenceFront, AnAnswerCountsAsMemoryUntilItIsSent) {
+  // Room for a request with its outputs, but not beside an answer.
+  FrontBed bed(3 * kBytes - 1);
+  uint64_t requests = 0;
+  for (const bool text : {false, true}) {
+    const auto client = bed.Ask(text);
+    bed.UntilAnswered(++requests);
+    const std::string refused = FrontBed::ReadAll(bed.Ask());
+    ASSERT_EQ(StatusOf(refused), "503");
+    EXPECT_THAT(refused, HasSubstr("memory for requests is full"));
+    const uint64_t held = bed.HeldByBody();
+    const std::string answer = FrontBed::ReadAll(client);
+    ASSERT_EQ(StatusOf(answer), "200");
+    EXPECT_EQ(held, FrontBed::BodyBytes(answer)) << "text counts as text";
+    bed.UntilHeld(0);
+  }
+  {
+    const auto client = bed.Ask();
+    bed.UntilAnswered(++requests);
+  }
+  bed.UntilHeld(0);  // a client that leaves takes its answer along
+  EXPECT_EQ(StatusOf(FrontBed::ReadAll(bed.Ask())), "200");
+}
+
+TEST(InferenceFront, WhatCanNeverFitIsNotToldToComeAgain) {
+  FrontBed bed(2 * kBytes - 1);
+  const std::string refused = FrontBed::ReadAll(bed.Ask());
+  ASSERT_EQ(StatusOf(refused), "413");
+  EXPECT_THAT(refused, Not(HasSubstr("Retry-After")));
+  EXPECT_THAT(refused, HasSubstr(fmt::format("{0} bytes of inputs and {0} of outputs", kBytes)));
+  EXPECT_THAT(refused, HasSubstr(fmt::format("limits.memory, {} bytes", 2 * kBytes - 1)));
+}
+
+}  // namespace
+}  // namespace spillway::cmd

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// One client's session without its socket: what it reads next, and what it waits for. The test is the
+// reactor, the slice and the clock.
+#include "gateway/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "broker_bed.h"
+#include "frames.h"
+
+namespace spillway::gateway {
+namespace {
+
+constexpr uint64_t kAnswer = 1 << 20;  // bytes of outputs
+
+class SessionBed {
+ public:
+  explicit SessionBed(uint64_t memory = 256 << 20) : bed(Options(memory)) {
+    config.broker = bed.broker.options();
+    config.tokens = {"", ""};
+    ModelCard card = SmallModel();
+    card.outputs = {{"output", DataType::kU8, {-1, static_cast<int64_t>(kAnswer)}}};
+    card.most_rows = 1;
+    const auto joined =
+        bed.broker.AddExecutor({"host", {card}, {{"s", "gpu0", 1.0, 1, 64, kAnswer}}}, bed.now);
+    EXPECT_TRUE(joined) << joined.error().message;
+    Receive(HelloFrame());
+    SendAll();
+  }
+
+  void Receive(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const Stream::Piece into = session.NextRead();
+      ASSERT_FALSE(into.bytes.empty()) << "it reads nothing";
+      const size_t now = std::min(bytes.size(), into.bytes.size());
+      std::memcpy(into.bytes.data(), bytes.data(), now);
+      session.Got(static_cast<int64_t>(now));
+      bytes.remove_prefix(now);
+    }
+  }
+  // Asks, and the slice answers; the answer stays with the session.
+  void AskAndAnswer() {
+    const size_t before = bed.delivered.size();
+    Receive(InferFrame(before + 1, "abcd"));
+    ASSERT_EQ(bed.delivered.size(), before + 1) << "it was refused";
+    const std::vector<std::byte> outputs(kAnswer);
+    ASSERT_TRUE(bed.broker.Complete(0, bed.delivered.back().id, Status::kOk, outputs, Duration(1), bed.now));
+  }
+  void SendAll() {
+    for (auto piece = session.NextWrite(); !piece.bytes.empty(); piece = session.NextWrite())
+      session.Sent(static_cast<int64_t>(piece.bytes.size()));
+  }
+  bool Reads() { return !session.NextRead().bytes.empty(); }
+
+  BrokerBed bed;
+  GatewayConfig config;
+  RegionTable regions;
+  SessionHost host{config, bed.broker, regions, [this] { return bed.now; }, [](uint64_t) {}};
+  Session session{host, 1, Descriptor(), false};
+
+ private:
+  static BrokerOptions Options(uint64_t memory) {
+    BrokerOptions options = BrokerBed::TwoTenants();
+    options.memory = memory;
+    return options;
+  }
+};
+
+TEST(Session, ReadsNothingWhileEightMegabytesOfAnswersWait) {
+  SessionBed client;
+  for (int i = 0; i < 8; i++) {
+    EXPECT_TRUE(client.Reads()) << i;
+    client.AskAndAnswer();
+  }
+  EXPECT_FALSE(client.Reads());
+  const Stream::Piece piece = client.session.NextWrite();
+  client.session.Sent(static_cast<int64_t>(piece.bytes.size() - 1));
+  EXPECT_FALSE(client.Reads()) << "all but a byte of what is on its way is sent";
+  client.SendAll();
+  EXPECT_TRUE(client.Reads());
+}
+
+TEST(Session, ReadsNothingWhileOneMegabyteOfAnswersWaitsAndTheMemoryIsFull) {
+  SessionBed client(8 * kAnswer);
+  Broker& broker = client.bed.broker;
+  broker.Hold(8 * kAnswer);
+  EXPECT_TRUE(client.Reads()) << "it has no answers to wait for";
+  broker.Release(8 * kAnswer);
+  client.AskAndAnswer();
+  EXPECT_TRUE(client.Reads());
+  const uint64_t rest = 8 * kAnswer - broker.memory_held();
+  broker.Hold(rest);
+  EXPECT_FALSE(client.Reads());
+  broker.Release(rest);
+  EXPECT_TRUE(client.Reads());
+  client.SendAll();
+  EXPECT_EQ(broker.memory_held(), 0u);
+}
+
+}  // namespace
+}  // namespace spillway::gateway
