@@ -103,8 +103,10 @@ class HeldBytes {
   }
   HeldBytes(const HeldBytes&) = delete;
   HeldBytes& operator=(const HeldBytes&) = delete;
-  // The text that was made of them stays instead. Not from two threads at a time.
+  // The body that was made of them stays instead. Not from two threads at a time. What little text stands
+  // around binary outputs is not worth waking the gateway for.
   void Become(uint64_t bytes) {
+    if (bytes <= bytes_ + kMostUncounted) return;
     server_.Post([&server = server_, old = bytes_, bytes] {
       server.broker().Hold(bytes);
       server.broker().Release(old);
@@ -113,6 +115,7 @@ class HeldBytes {
   }
 
  private:
+  static constexpr uint64_t kMostUncounted = 4096;  // of one answer; there is one at a time on a connection
   gateway::Server& server_;
   uint64_t bytes_;
 };
