@@ -38,7 +38,7 @@ Response Failed(bool& failed, const std::string& message) {
 }  // namespace
 
 Result<scheduler::ClusterFile> LoadCluster(const model::ExtenderConfig& config) {
-  if (config.cluster.empty()) return scheduler::ClusterFile{scheduler::Cluster({}, {}, {}), {}, {{"", 0}}};
+  if (config.cluster.empty()) return scheduler::ClusterFile{scheduler::Cluster({}, {}, {}), {}, {}, {{"", 0}}};
   return scheduler::LoadClusterFile(config.cluster, !config.api_server.empty());
 }
 
