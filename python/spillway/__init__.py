@@ -98,6 +98,7 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
     gateway: the path of the gateway's socket for executors, or, of a gateway on another machine such as the
         SmartNIC, "rdma:ADDRESS:PORT"; $SPILLWAY_GATEWAY where not given.
     token_file: with "rdma:...", a file with the gateway's token for executors; $SPILLWAY_TOKEN_FILE where not given.
+        Such a program must not fork afterwards (multiprocessing: start method "spawn").
     gflop_per_s: the program's speed in GFLOP/s, from which the gateway foresees when it is done.
 
     Returns a NumPy array of that shape, or a torch.Tensor for a torch dtype. It is valid, and writable, until

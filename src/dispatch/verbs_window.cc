@@ -61,10 +61,9 @@ Result<std::unique_ptr<VerbsHost>> VerbsHost::Listen(Domain& domain, const Verbs
   if (!channel) return tl::make_unexpected(channel.error());
   auto listener = rdma::MakeId(channel->get());
   if (!listener) return tl::make_unexpected(listener.error());
-  sockaddr_storage where = *address;
-  if (rdma_bind_addr(listener->get(), reinterpret_cast<sockaddr*>(&where)) != 0 ||
-      rdma_listen(listener->get(), kBacklog) != 0)
-    return rdma::FailRdma(fmt::format("listening on {} port {}", options.address, options.port));
+  if (const auto listens = rdma::ListenOn(listener->get(), *address, kBacklog); !listens)
+    return Fail(listens.error().code,
+                fmt::format("{} port {}: {}", options.address, options.port, listens.error().message));
   return std::unique_ptr<VerbsHost>(
       new VerbsHost(domain, options, std::move(*channel), std::move(*listener)));
 }

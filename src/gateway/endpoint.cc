@@ -35,4 +35,17 @@ std::optional<Endpoint> ParseEndpoint(std::string_view text) {
   return endpoint;
 }
 
+std::string PeerOf(int socket) {
+  sockaddr_storage peer{};
+  socklen_t length = sizeof(peer);
+  char text[INET6_ADDRSTRLEN] = "an unknown address";
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) == 0)
+    inet_ntop(peer.ss_family,
+              peer.ss_family == AF_INET6
+                  ? static_cast<const void*>(&reinterpret_cast<sockaddr_in6*>(&peer)->sin6_addr)
+                  : static_cast<const void*>(&reinterpret_cast<sockaddr_in*>(&peer)->sin_addr),
+              text, sizeof(text));
+  return text;
+}
+
 }  // namespace spillway::gateway

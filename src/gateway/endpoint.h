@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace spillway::gateway {
@@ -17,5 +18,8 @@ struct Endpoint {
 
 // Numeric: "192.0.2.1:7000" or "[2001:db8::1]:7000"; nullopt: it is no such thing, or port 0.
 std::optional<Endpoint> ParseEndpoint(std::string_view text);
+
+// The other side's address, without its port.
+std::string PeerOf(int socket);
 
 }  // namespace spillway::gateway

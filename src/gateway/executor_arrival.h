@@ -18,6 +18,8 @@ class ExecutorArrival {
   virtual ~ExecutorArrival() = default;
   // When its socket has something to read, or its transport has news: takes all there is.
   [[nodiscard]] virtual Result<Step> Read() = 0;
+  // It may offer slices: its socket's mode, or a token that it has shown, says so.
+  [[nodiscard]] virtual bool IsTrusted() const = 0;
 
   // -- once it is complete
   [[nodiscard]] virtual const ExecutorOffer& offer() const = 0;

@@ -22,7 +22,7 @@ class ExecutorLink {
   // `slice` counts from 0 in this executor. False: the slice does not take it.
   virtual bool Deliver(const Delivery& delivery, uint32_t slice) = 0;
 
-  // Outputs are valid during the call, and empty if the slice claims more than a cell holds.
+  // Outputs are valid during the call, and empty if the slice claims more than there are.
   using OnCompletion =
       std::function<void(uint32_t slice, const Completion& completion, std::span<const std::byte> outputs)>;
   // Calls for each. False: the executor is not to be dealt with any more, see Fault.

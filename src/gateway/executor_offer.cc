@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <concepts>
 #include <nlohmann/json.hpp>
 
 namespace spillway::gateway {
@@ -10,15 +11,21 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kOfferVersion = 1;
+constexpr uint32_t kOfferVersion = 1;
 
-template <class T>
+template <std::unsigned_integral T>
 bool TakeNumber(const json& from, const char* key, T least, T most, T& into) {
-  if (!from.contains(key) || !from[key].is_number()) return false;
-  const auto value = from[key].get<double>();
-  if (!(value >= static_cast<double>(least) && value <= static_cast<double>(most))) return false;
-  into = from[key].get<T>();
+  if (!from.contains(key) || !from[key].is_number_unsigned()) return false;
+  const auto value = from[key].get<uint64_t>();
+  if (value < least || value > most) return false;
+  into = static_cast<T>(value);
   return true;
+}
+
+bool TakeNumber(const json& from, const char* key, double least, double most, double& into) {
+  if (!from.contains(key) || !from[key].is_number()) return false;
+  into = from[key].get<double>();
+  return into >= least && into <= most;
 }
 
 bool TakeName(const json& from, const char* key, std::string& into) {
@@ -46,12 +53,12 @@ json ToJson(const KeyedOffer& offer) {
 }
 
 Result<KeyedOffer> ParseOffer(const json& hello) {
-  const auto wrong = [](const std::string& text) { return Fail(ErrorCode::kBadInput, "executor: " + text); };
+  const auto wrong = [](const std::string& text) { return Fail(ErrorCode::kBadInput, text); };
   KeyedOffer keyed;
   ExecutorOffer& offer = keyed.offer;
-  int version = 0;
+  uint32_t version = 0;
   if (!hello.is_object()) return wrong("expected a JSON object");
-  if (!TakeNumber(hello, "spillway_executor", 0, 1000, version) || version != kOfferVersion)
+  if (!TakeNumber(hello, "spillway_executor", 0U, 1000U, version) || version != kOfferVersion)
     return wrong(fmt::format("expected spillway_executor: {}", kOfferVersion));
   if (!TakeName(hello, "name", offer.name)) return wrong("expected a name");
   if (!hello.contains("models") || !hello["models"].is_array() || hello["models"].size() > 256)

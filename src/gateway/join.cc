@@ -16,8 +16,6 @@
 namespace spillway::gateway {
 namespace {
 
-constexpr std::chrono::seconds kGatewayPatience{10};
-
 std::span<const std::byte> BytesOf(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 Result<Descriptor> Connect(const std::string& path) {

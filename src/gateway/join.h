@@ -3,6 +3,7 @@
 // the gateway has taken it.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct GatewayDoor {
 };
 
 inline constexpr std::string_view kRdmaPrefix = "rdma:";
+
+inline constexpr std::chrono::seconds kGatewayPatience{10};  // for its answers
 
 struct Joined {
   // Says, by closing, that a side is gone. Outlives the slices.

@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
+#include "gateway/endpoint.h"
 #include "gateway/shm_arrival.h"
 
 namespace spillway::gateway {
@@ -24,8 +26,8 @@ using namespace std::chrono_literals;
 // Holders in the region table: sessions have their numbers, slices those from here on.
 constexpr uint64_t kSliceHolders = uint64_t{1} << 63;
 constexpr uint32_t kMostExecutors = 256;
-constexpr std::ptrdiff_t kMostStrangers = 32;  // of other machines, that have not joined
-constexpr Duration kArrivalTime = 5s;          // an executor that has not said all by then is let go
+constexpr uint32_t kMostStrangers = 32;  // of other machines, without a token as yet
+constexpr Duration kArrivalTime = 5s;    // an executor that has not said all by then is let go
 constexpr Duration kCleanUpEvery = 500ms;
 constexpr Duration kLongTurn = 100us;
 constexpr int kAsleepFor = 50;  // times as long as others had the CPU
@@ -276,7 +278,8 @@ void Server::CleanUp(Time now) {
   std::vector<uint64_t> late;
   for (const auto& [number, connection] : executors_)
     if (!connection->link && now - connection->since > kArrivalTime) late.push_back(number);
-  for (const uint64_t number : late) EndExecutor(number, "it did not say what it offers");
+  for (const uint64_t number : late)
+    Refuse(number, "it did not say in time what it offers, or show its slices");
   for (const uint64_t tag : std::exchange(left_waiting_, {})) Ready(tag);
 }
 
@@ -346,24 +349,31 @@ void Server::AcceptExecutors(SourceKind kind) {
     const int listener = is_remote ? listeners_.rdma->tcp() : listeners_.executors.get();
     Descriptor socket = AcceptNext(listener, Tag(static_cast<int>(kind), 0));
     if (!socket) return;
-    // Who has not shown a token yet does not keep others out.
-    const auto strangers = std::count_if(executors_.begin(), executors_.end(), [](const auto& entry) {
-      return entry.second->is_remote && entry.second->link == nullptr;
-    });
-    if (executors_.size() >= kMostExecutors || (is_remote && strangers >= kMostStrangers)) continue;
+    if (is_remote) EndOldStrangers();
+    if (executors_.size() >= kMostExecutors + kMostStrangers) continue;
     const uint64_t number = ++last_number_;
     if (!Watch(socket.get(), SourceKind::kExecutor, number)) continue;
     auto connection = std::make_unique<ExecutorConnection>();
     connection->socket = std::move(socket);
-    connection->is_remote = is_remote;
-    if (is_remote)
+    if (is_remote) {
+      connection->name = "at " + PeerOf(connection->socket.get());
       connection->arrival = listeners_.rdma->Meet(connection->socket.get(), number);
-    else
+    } else {
       connection->arrival = std::make_unique<ShmArrival>(connection->socket.get(), regions_,
                                                          kSliceHolders + number * kMostSlicesPerExecutor);
+    }
     connection->since = Now();
     executors_[number] = std::move(connection);
   }
+}
+
+// Who has not shown a token yet does not keep others out: the oldest go.
+void Server::EndOldStrangers() {
+  std::vector<uint64_t> strangers;
+  for (const auto& [number, connection] : executors_)
+    if (!connection->link && !connection->arrival->IsTrusted()) strangers.push_back(number);
+  if (strangers.size() < kMostStrangers) return;
+  Refuse(*std::min_element(strangers.begin(), strangers.end()), "others came, and it has shown no token");
 }
 
 void Server::HandleExecutor(uint64_t number) {
@@ -377,15 +387,28 @@ void Server::HandleExecutor(uint64_t number) {
     return EndExecutor(number, got > 0 ? "it talks after it has joined" : "");
   }
   const auto step = connection.arrival->Read();
-  if (step && *step == ExecutorArrival::Step::kMore) return;
+  if (step && *step == ExecutorArrival::Step::kMore) {
+    if (connection.arrival->IsTrusted()) connection.since = Now();  // it is at work on it
+    return;
+  }
   if (step && *step == ExecutorArrival::Step::kGone) return EndExecutor(number, "");
   const auto joined = step ? TakeArrival(connection, number) : tl::make_unexpected(step.error());
   // What came behind the offer, its end among it, has been told of already.
   if (joined) return HandleExecutor(number);
+  Refuse(number, joined.error().message);
+}
+
+void Server::Refuse(uint64_t number, const std::string& why) {
+  const auto found = executors_.find(number);
+  if (found == executors_.end()) return;
+  ExecutorConnection& connection = *found->second;
   counts_.executors_refused++;
-  if (auto told = connection.arrival->Answer(joined.error().message); !told)
-    spdlog::warn("executor: {}", told.error().message);
-  EndExecutor(number, joined.error().message);
+  [[maybe_unused]] const auto told = connection.arrival->Answer(why);  // it may have gone already
+  if (!connection.arrival->offer().name.empty()) connection.name = connection.arrival->offer().name;
+  // Strangers get few lines, however many come.
+  if (connection.arrival->IsTrusted() || std::has_single_bit(++strangers_refused_))
+    spdlog::warn("executor {}: refused: {}", connection.name, why);
+  EndExecutor(number, "");
 }
 
 Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number) {
@@ -431,8 +454,6 @@ void Server::EndExecutor(uint64_t number, const std::string& why) {
         });
     spdlog::warn("executor {}: gone{}{}", connection->name, why.empty() ? "" : ": ", why);
     broker_.RemoveExecutor(connection->number, Now());
-  } else if (!why.empty()) {
-    spdlog::warn("executor {}: refused: {}", connection->name, why);
   }
 }
 

@@ -69,11 +69,10 @@ class Server : private SlicePort, private Reactor::Listener {
   enum class SourceKind { kFrames, kExecutors, kRdmaExecutors, kRdma, kPosts, kSession, kExecutor, kBell };
   struct ExecutorConnection {
     Descriptor socket;
-    bool is_remote = false;  // comes over RDMA
     std::unique_ptr<ExecutorArrival> arrival;
     std::unique_ptr<ExecutorLink> link;  // once it has joined
     uint32_t number = 0, first_slice = 0;
-    std::string name = "an executor";
+    std::string name = "without a name";
     Time since{0};
   };
 
@@ -95,9 +94,12 @@ class Server : private SlicePort, private Reactor::Listener {
   Descriptor AcceptNext(int listener, uint64_t tag);
   void Accept(size_t index);
   void AcceptExecutors(SourceKind kind);
+  void EndOldStrangers();
   void HandleExecutor(uint64_t number);
   [[nodiscard]] Result<void> TakeArrival(ExecutorConnection& connection, uint64_t number);
   void EndSession(uint64_t number);
+  // Of one that has not joined.
+  void Refuse(uint64_t number, const std::string& why);
   void EndExecutor(uint64_t number, const std::string& why);
   void RunPosts();
   bool PollRings();
@@ -123,6 +125,7 @@ class Server : private SlicePort, private Reactor::Listener {
   Time next_cleanup_{0};
   Time woken_{0};
   ServerCounts counts_;
+  uint64_t strangers_refused_ = 0;
   std::function<void(const RequestTimes&)> on_request_;
   std::unordered_map<uint64_t, RequestTimes> times_;
 

@@ -25,9 +25,9 @@ Result<ExecutorArrival::Step> ShmArrival::Read() {
 Result<bool> ShmArrival::Take(std::span<const std::byte> message, std::vector<Descriptor> fds) {
   const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
   const json parsed = json::parse(text, nullptr, false);
-  if (!parsed.is_object()) return Fail(ErrorCode::kBadInput, "executor: expected a JSON object");
+  if (!parsed.is_object()) return Fail(ErrorCode::kBadInput, "expected a JSON object");
   if (!offer_.keys.empty()) return TakeSlice(parsed, std::move(fds));
-  if (fds.size() != 1) return Fail(ErrorCode::kBadInput, "executor: expected one descriptor with the offer");
+  if (fds.size() != 1) return Fail(ErrorCode::kBadInput, "expected one descriptor with the offer");
   auto offer = ParseOffer(parsed);
   if (!offer) return tl::make_unexpected(offer.error());
   offer_ = std::move(*offer);
@@ -39,7 +39,7 @@ Result<bool> ShmArrival::TakeSlice(const json& message, std::vector<Descriptor> 
   const auto& offered = offer_.offer.slices;
   if (slices_.size() == offered.size() || !message.contains("slice") ||
       message["slice"] != json(slices_.size()) || fds.size() != 3)
-    return Fail(ErrorCode::kBadInput, "executor: expected the next slice, with three descriptors");
+    return Fail(ErrorCode::kBadInput, "expected the next slice, with three descriptors");
   SharedSlice slice;
   slice.offer = offered[slices_.size()];
   slice.key = offer_.keys[slices_.size()];
@@ -56,7 +56,7 @@ Result<bool> ShmArrival::TakeSlice(const json& message, std::vector<Descriptor> 
 
 Result<std::unique_ptr<ExecutorLink>> ShmArrival::TakeLink() {
   auto link = std::make_unique<ShmLink>(std::move(slices_), regions_, first_holder_);
-  if (!link->keys_are_good()) return Fail(ErrorCode::kConflict, "executor: its keys are in use");
+  if (!link->keys_are_good()) return Fail(ErrorCode::kConflict, "its keys are in use");
   return link;
 }
 

@@ -20,6 +20,7 @@ class ShmArrival : public ExecutorArrival {
       : socket_(socket), regions_(regions), first_holder_(first_holder) {}
 
   [[nodiscard]] Result<Step> Read() override;
+  [[nodiscard]] bool IsTrusted() const override { return true; }
   [[nodiscard]] const ExecutorOffer& offer() const override { return offer_.offer; }
   [[nodiscard]] Result<std::unique_ptr<ExecutorLink>> TakeLink() override;
   [[nodiscard]] Result<void> Answer(const std::string& refusal) override;

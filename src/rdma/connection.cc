@@ -68,6 +68,13 @@ Result<sockaddr_storage> ParseAddress(const std::string& address, uint16_t port)
   return storage;
 }
 
+Result<void> ListenOn(rdma_cm_id* id, const sockaddr_storage& where, int backlog) {
+  sockaddr_storage address = where;
+  if (rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&address)) != 0 || rdma_listen(id, backlog) != 0)
+    return FailRdma("listening");
+  return {};
+}
+
 Result<Owned<ibv_mr>> Register(ibv_pd* domain, void* from, size_t bytes, int access) {
   Owned<ibv_mr> memory(ibv_reg_mr(domain, from, bytes, access));
   if (memory == nullptr) return FailRdma(fmt::format("registering {} bytes", bytes));

@@ -55,6 +55,9 @@ using Owned = std::unique_ptr<T, Deleter>;
 // An error with errno's text: "RDMA: WHAT: WHY".
 [[nodiscard]] tl::unexpected<Error> FailRdma(const std::string& what);
 
+// The id takes connections to the address; port 0 picks one. Errors: kSystem.
+[[nodiscard]] Result<void> ListenOn(rdma_cm_id* id, const sockaddr_storage& where, int backlog);
+
 // An event of the connection manager, copied and acknowledged: an id with one that is not cannot go.
 struct Event {
   int type = 0;  // rdma_cm_event_type

@@ -70,7 +70,7 @@ Result<void> Executor::Run(int stop_fd) {
     } else {
       const bool refused = joined.error().code != ErrorCode::kUnavailable;
       if (refused && refused_for >= options_.refused) return joined;
-      if (refused) refused_for += pause;
+      refused_for = refused ? refused_for + pause : milliseconds(0);
       if (said != joined.error().message) spdlog::warn("{}; trying again", joined.error().message);
       said = joined.error().message;
     }

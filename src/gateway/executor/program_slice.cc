@@ -44,7 +44,7 @@ Result<std::optional<ProgramSlice::Taken>> ProgramSlice::Take(std::chrono::milli
     Complete(static_cast<uint32_t>(Status::kOk), in_hand_->output_bytes);
   }
   const auto end = std::chrono::steady_clock::now() + patience;
-  for (;;) {
+  for (bool gone = false;;) {
     Submission submission;
     if (inlet_->TakeSubmission(submission)) {
       taken_at_ = std::chrono::steady_clock::now();
@@ -58,15 +58,16 @@ Result<std::optional<ProgramSlice::Taken>> ProgramSlice::Take(std::chrono::milli
       return Taken{inlet_->memory().subspan(submission.input_offset, submission.input_bytes),
                    submission.rows};
     }
-    if (!inlet_->PrepareToWait()) continue;
+    if (gone) return Fail(ErrorCode::kUnavailable, "the gateway has gone");
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() < 0) return std::optional<Taken>();
+    if (!inlet_->PrepareToWait()) continue;
     pollfd waits[] = {{inlet_->bell(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
-    const int events = poll(waits, 2, static_cast<int>(std::clamp<int64_t>(left.count(), 0, INT32_MAX)));
+    // A millisecond more: `left` was rounded down.
+    poll(waits, 2, static_cast<int>(std::min<int64_t>(left.count() + 1, INT32_MAX)));
     inlet_->DoneWaiting();
-    if (waits[0].revents != 0) continue;
-    if (events > 0) return Fail(ErrorCode::kUnavailable, "the gateway has gone");
-    if (events == 0) return std::optional<Taken>();
+    gone = waits[1].revents != 0;  // what came before is served
   }
 }
 

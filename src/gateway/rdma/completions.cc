@@ -2,11 +2,17 @@
 #include "gateway/rdma/completions.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <infiniband/verbs.h>
 
 namespace spillway::gateway {
 
 Result<Completions> Completions::Make(ibv_context* device, uint32_t entries) {
+  ibv_device_attr limits{};
+  if (ibv_query_device(device, &limits) == 0 && entries > static_cast<uint32_t>(limits.max_cqe))
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("so many cells need {} completions at once; the RDMA device has {}", entries,
+                            limits.max_cqe));
   Completions made;
   made.channel_.reset(ibv_create_comp_channel(device));
   if (made.channel_ == nullptr) return rdma::FailRdma("completion channel");
@@ -20,12 +26,10 @@ Result<Completions> Completions::Make(ibv_context* device, uint32_t entries) {
 
 bool Completions::Poll(const std::function<void(const ibv_wc&)>& each) {
   ibv_wc done[16];
-  bool any = false;
   for (;;) {
     const int got = ibv_poll_cq(queue_.get(), 16, done);
     for (int i = 0; i < got; i++) each(done[i]);
-    any = any || got > 0;
-    if (got < 16) return any;
+    if (got < 16) return got >= 0;
   }
 }
 

@@ -13,10 +13,10 @@ namespace spillway::gateway {
 
 class Completions {
  public:
-  // Of so many entries at most. Errors: kSystem.
+  // Of so many entries at most. Errors: kBadInput, the device has none so long; kSystem.
   [[nodiscard]] static Result<Completions> Make(ibv_context* device, uint32_t entries);
 
-  // Calls for each that is there. Whether there was one.
+  // Calls for each that is there. False: the queue itself has failed.
   bool Poll(const std::function<void(const ibv_wc&)>& each);
 
   // Readable when something comes after Arm; to be polled once more in between. Disarm afterwards.

@@ -9,6 +9,8 @@ namespace spillway::gateway {
 
 inline constexpr uint64_t kSliceMagic = 0x414D44524C4C5053;  // "SPLLRDMA"
 inline constexpr uint32_t kSliceVersion = 1;
+// A side that has no room for a message is asked so often, then its connection ends: there is always room.
+inline constexpr uint8_t kRetries = 6;
 
 struct SliceHello {
   uint64_t magic = kSliceMagic;

@@ -3,9 +3,8 @@
 
 #include <fmt/format.h>
 #include <rdma/rdma_cma.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "gateway/executor_offer.h"
@@ -16,8 +15,12 @@ namespace {
 
 // Messages that may be under way each way, beside one for each cell.
 constexpr uint32_t kSpareMessages = 2;
+constexpr std::chrono::seconds kFarewell{1};
 // Of work requests' numbers: answers, the others are submissions' buffers.
 constexpr uint64_t kAnswer = uint64_t{1} << 32;
+
+// What the network says: the gateway may be there yet.
+tl::unexpected<Error> NotThere(const Error& error) { return Fail(ErrorCode::kUnavailable, error.message); }
 
 uint32_t Messages(const SliceOffer& offer) { return offer.cells + kSpareMessages; }
 
@@ -35,7 +38,11 @@ Result<std::unique_ptr<RdmaInlet>> RdmaInlet::Connect(const SliceOffer& offer, u
 }
 
 RdmaInlet::~RdmaInlet() {
-  if (id_ != nullptr && id_->qp != nullptr) rdma_disconnect(id_.get());
+  if (id_ == nullptr || id_->qp == nullptr) return;
+  // The last answer is to arrive.
+  const auto until = std::chrono::steady_clock::now() + kFarewell;
+  while (left_ != sent_ && !broken_ && std::chrono::steady_clock::now() < until) Poll();
+  rdma_disconnect(id_.get());
 }
 
 Result<void> RdmaInlet::Open(const Place& place, std::chrono::steady_clock::time_point until) {
@@ -46,7 +53,7 @@ Result<void> RdmaInlet::Open(const Place& place, std::chrono::steady_clock::time
   if (!id) return tl::make_unexpected(id.error());
   id_ = std::move(*id);
   if (auto resolved = rdma::Resolve(channel_.get(), id_.get(), place.gateway, until); !resolved)
-    return resolved;
+    return NotThere(resolved.error());
   domain_.reset(ibv_alloc_pd(id_->verbs));
   if (domain_ == nullptr) return rdma::FailRdma("protection domain");
   const uint32_t messages = Messages(offer());
@@ -60,15 +67,15 @@ Result<void> RdmaInlet::Open(const Place& place, std::chrono::steady_clock::time
   queues.cap.max_send_sge = 2;
   queues.cap.max_recv_sge = 1;
   if (rdma_create_qp(id_.get(), domain_.get(), &queues) != 0) return rdma::FailRdma("queue pair");
-  auto memory = PinnedMemory::Make(domain_.get(), CellLayout(offer()).Bytes(),
-                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  auto memory = Pin(CellLayout(offer()).Bytes(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   if (!memory) return tl::make_unexpected(memory.error());
   memory_ = std::move(*memory);
-  auto texts = PinnedMemory::Make(domain_.get(), messages * (sizeof(Submission) + sizeof(Completion)),
-                                  IBV_ACCESS_LOCAL_WRITE);
+  auto texts = Pin(messages * (sizeof(Submission) + sizeof(Completion)), IBV_ACCESS_LOCAL_WRITE);
   if (!texts) return tl::make_unexpected(texts.error());
   messages_ = std::move(*texts);
-  if (auto made = MakeBell(); !made) return made;
+  auto bell = Bell::Make(completions_->fd());
+  if (!bell) return tl::make_unexpected(bell.error());
+  bell_ = std::move(*bell);
   for (uint32_t i = 0; i < messages; i++)
     if (!Listen(i)) return rdma::FailRdma("posting");
 
@@ -80,31 +87,25 @@ Result<void> RdmaInlet::Open(const Place& place, std::chrono::steady_clock::time
   rdma_conn_param request{};
   request.private_data = &hello;
   request.private_data_len = sizeof(hello);
-  request.retry_count = request.rnr_retry_count = 7;
+  request.retry_count = 7;
+  request.rnr_retry_count = kRetries;
   if (rdma_connect(id_.get(), &request) != 0) return rdma::FailRdma("connecting");
   const auto answer = rdma::AwaitEvent(channel_.get(), until);
-  if (!answer) return tl::make_unexpected(answer.error());
+  if (!answer) return NotThere(answer.error());
   if (answer->type == RDMA_CM_EVENT_REJECTED)
     return Fail(ErrorCode::kConflict, "the gateway refused its connection");
-  if (answer->type != RDMA_CM_EVENT_ESTABLISHED) return Fail(ErrorCode::kSystem, "RDMA: " + answer->Text());
+  if (answer->type != RDMA_CM_EVENT_ESTABLISHED)
+    return NotThere({ErrorCode::kSystem, "RDMA: " + answer->Text()});
   const auto welcome = answer->As<SliceWelcome>();
   if (!welcome || welcome->magic != kSliceMagic || welcome->version != kSliceVersion)
     return Fail(ErrorCode::kConflict, "expected a gateway, got another answer");
   return {};
 }
 
-// One descriptor for both: the gateway's messages and our own ring.
-Result<void> RdmaInlet::MakeBell() {
-  auto ring = MakeEventFd();
-  if (!ring) return tl::make_unexpected(ring.error());
-  ring_ = std::move(*ring);
-  bell_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-  epoll_event readable{};
-  readable.events = EPOLLIN;
-  if (!bell_ || epoll_ctl(bell_.get(), EPOLL_CTL_ADD, ring_.get(), &readable) != 0 ||
-      epoll_ctl(bell_.get(), EPOLL_CTL_ADD, completions_->fd(), &readable) != 0)
-    return Fail(ErrorCode::kSystem, fmt::format("epoll: {}", std::strerror(errno)));
-  return {};
+Result<PinnedMemory> RdmaInlet::Pin(uint64_t bytes, int access) const {
+  auto pages = Pages::Make(bytes);
+  if (!pages) return tl::make_unexpected(pages.error());
+  return PinnedMemory::Make(domain_.get(), std::move(*pages), access);
 }
 
 bool RdmaInlet::Listen(uint32_t message) {
@@ -114,7 +115,8 @@ bool RdmaInlet::Listen(uint32_t message) {
   work.sg_list = &into;
   work.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
-  return ibv_post_recv(id_->qp, &work, &bad) == 0;
+  errno = ibv_post_recv(id_->qp, &work, &bad);
+  return errno == 0;
 }
 
 void RdmaInlet::Break() {
@@ -122,18 +124,20 @@ void RdmaInlet::Break() {
 }
 
 void RdmaInlet::Poll() {
-  completions_->Poll([this](const ibv_wc& done) {
+  const bool good = completions_->Poll([this](const ibv_wc& done) {
     if (done.status != IBV_WC_SUCCESS) return Break();
     if (done.wr_id >= kAnswer) {
       left_++;
       return;
     }
-    if (done.byte_len != sizeof(Submission)) return Break();
+    // More than there are cells: the gateway has lost its mind.
+    if (done.byte_len != sizeof(Submission) || in_hand_++ == offer().cells) return Break();
     const auto message = static_cast<uint32_t>(done.wr_id);
     Submission& submission = came_.emplace_back();
     std::memcpy(&submission, messages_.bytes().data() + message * sizeof(Submission), sizeof(Submission));
     if (!Listen(message)) Break();
   });
+  if (!good) Break();
 }
 
 bool RdmaInlet::TakeSubmission(Submission& into) {
@@ -150,6 +154,7 @@ void RdmaInlet::Complete(const Completion& completion, uint64_t output_offset) {
   // gateway.
   while (sent_ - left_ == messages && !broken_) Poll();
   if (broken_) return;
+  in_hand_--;
   const uint64_t at = messages * sizeof(Submission) + (sent_ % messages) * sizeof(Completion);
   std::memcpy(messages_.bytes().data() + at, &completion, sizeof(completion));
   ibv_sge parts[] = {
@@ -167,22 +172,18 @@ void RdmaInlet::Complete(const Completion& completion, uint64_t output_offset) {
 }
 
 bool RdmaInlet::PrepareToWait() {
+  // Once it is broken, there is nothing to hear but our own ring.
+  if (broken_) return true;
   completions_->Arm();
-  if (came_.empty() && !broken_) Poll();
-  if (came_.empty() || broken_) return true;  // broken: until somebody rings
+  if (came_.empty()) Poll();
+  if (came_.empty() || broken_) return true;
   completions_->Disarm();
   return false;
 }
 
 void RdmaInlet::DoneWaiting() {
-  uint64_t count;
-  [[maybe_unused]] const ssize_t got = read(ring_.get(), &count, sizeof(count));
+  bell_.Hush();
   completions_->Disarm();
-}
-
-void RdmaInlet::Ring() {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t wrote = write(ring_.get(), &one, sizeof(one));
 }
 
 }  // namespace spillway::gateway

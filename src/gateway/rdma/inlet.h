@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "gateway/endpoint.h"
+#include "gateway/rdma/bell.h"
 #include "gateway/rdma/completions.h"
 #include "gateway/rdma/pinned_memory.h"
 #include "gateway/slice_inlet.h"
@@ -23,7 +24,7 @@ class RdmaInlet : public SliceInlet {
     uint32_t slice;  // of the offer
   };
   // `on_broken`: called once, by the thread that takes submissions, when the connection is gone. Errors:
-  // kUnavailable on a machine without RDMA, kSystem, kConflict when the gateway refuses.
+  // kUnavailable, also on a machine without RDMA, kSystem, kConflict when the gateway refuses.
   [[nodiscard]] static Result<std::unique_ptr<RdmaInlet>> Connect(const SliceOffer& offer, uint64_t key,
                                                                   const Place& place,
                                                                   std::chrono::steady_clock::time_point until,
@@ -35,13 +36,13 @@ class RdmaInlet : public SliceInlet {
   void Complete(const Completion& completion, uint64_t output_offset) override;
   bool PrepareToWait() override;
   void DoneWaiting() override;
-  [[nodiscard]] int bell() const override { return bell_.get(); }
-  void Ring() override;
+  [[nodiscard]] int bell() const override { return bell_.fd(); }
+  void Ring() override { bell_.Ring(); }
 
  private:
   RdmaInlet(const SliceOffer& offer, uint64_t key) : SliceInlet(offer, key) {}
   [[nodiscard]] Result<void> Open(const Place& place, std::chrono::steady_clock::time_point until);
-  [[nodiscard]] Result<void> MakeBell();
+  [[nodiscard]] Result<PinnedMemory> Pin(uint64_t bytes, int access) const;
   bool Listen(uint32_t message);
   void Poll();
   void Break();
@@ -51,12 +52,13 @@ class RdmaInlet : public SliceInlet {
   rdma::Owned<rdma_event_channel> channel_;
   rdma::Owned<ibv_pd> domain_;
   std::optional<Completions> completions_;
+  Bell bell_;
   PinnedMemory memory_, messages_;
   rdma::Owned<rdma_cm_id> id_;
-  Descriptor ring_, bell_;
 
   std::deque<Submission> came_;
-  uint64_t sent_ = 0, left_ = 0;  // answers; that the device has sent
+  uint32_t in_hand_ = 0;          // submissions that are not answered
+  uint64_t sent_ = 0, left_ = 0;  // answers; that have arrived
   bool broken_ = false;
 };
 

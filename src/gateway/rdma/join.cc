@@ -18,8 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds kGatewayPatience{10};
-
 Result<Descriptor> Dial(const Endpoint& endpoint) {
   Descriptor socket(::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", std::strerror(errno)));
@@ -59,15 +57,14 @@ Result<Joined> JoinOverRdma(const std::string& address, const std::string& token
   if (!endpoint) return Fail(ErrorCode::kBadInput, "expected rdma:ADDRESS:PORT, numeric");
   auto socket = Dial(*endpoint);
   if (!socket) return tl::make_unexpected(socket.error());
-  const auto until = std::chrono::steady_clock::now() + kGatewayPatience;
+  // For each step: many slices take long.
+  const auto until = [] { return std::chrono::steady_clock::now() + kGatewayPatience; };
   KeyedOffer keyed{offer, {}};
   for (size_t i = 0; i < offer.slices.size(); i++) keyed.keys.push_back(RandomKey());
-  json hello = ToJson(keyed);
-  hello["token"] = token;
   MessageReader reader;
   // Where it cannot be sent, the gateway may have refused and closed, and its word is here.
-  (void)SendMessage(socket->get(), hello.dump());
-  const auto ticket = AwaitMessage(socket->get(), reader, until);
+  if (SendMessage(socket->get(), token)) (void)SendMessage(socket->get(), ToJson(keyed).dump());
+  const auto ticket = AwaitMessage(socket->get(), reader, until());
   if (!ticket) return tl::make_unexpected(ticket.error());
   auto place = ParsePlace(*ticket, *endpoint);
   if (!place) return tl::make_unexpected(place.error());
@@ -77,8 +74,8 @@ Result<Joined> JoinOverRdma(const std::string& address, const std::string& token
   for (uint32_t i = 0; i < offer.slices.size(); i++) {
     place->slice = i;
     // Who waits for the gateway's end sees it then.
-    auto inlet =
-        RdmaInlet::Connect(offer.slices[i], keyed.keys[i], *place, until, [fd] { shutdown(fd, SHUT_RDWR); });
+    auto inlet = RdmaInlet::Connect(offer.slices[i], keyed.keys[i], *place, until(),
+                                    [fd] { shutdown(fd, SHUT_RDWR); });
     if (inlet) {
       joined.slices.push_back(std::move(*inlet));
       continue;
@@ -88,7 +85,7 @@ Result<Joined> JoinOverRdma(const std::string& address, const std::string& token
     const auto answer = word ? ParseAnswer(*word) : Result<void>();
     return tl::make_unexpected(answer ? inlet.error() : answer.error());
   }
-  const auto word = AwaitMessage(fd, reader, until);
+  const auto word = AwaitMessage(fd, reader, until());
   if (!word) return tl::make_unexpected(word.error());
   if (const auto answer = ParseAnswer(*word); !answer) return tl::make_unexpected(answer.error());
   return joined;

@@ -5,6 +5,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 namespace spillway::gateway {
@@ -50,8 +51,8 @@ struct RdmaLink::Slice {
     const uint64_t writes = Parts(offer.input_bytes, most_at_once) + 1;
     const uint64_t wipes =
         Parts(offer.input_bytes, buffers.zero_bytes) + Parts(offer.output_bytes, buffers.zero_bytes);
-    // Twice the deliveries: an answer may be here before the device says that the delivery has left.
-    return static_cast<uint32_t>(offer.cells * (2 * writes + wipes));
+    // Twice: an answer may be here before the device says that its request has left.
+    return static_cast<uint32_t>(2 * offer.cells * (writes + wipes));
   }
 
   SliceOffer offer;
@@ -62,6 +63,7 @@ struct RdmaLink::Slice {
   uint64_t most_message = 0;          // bytes that the device sends at once
   uint32_t depth = 0, under_way = 0;  // work requests
   bool established = false;
+  Pages pages;  // until they are the memory
   PinnedMemory memory;
   rdma::Owned<rdma_cm_id> id;
 };
@@ -82,47 +84,66 @@ uint64_t RdmaLink::PinnedBytes(const ExecutorOffer& offer) {
   return bytes;
 }
 
+Result<std::vector<Pages>> RdmaLink::MakePages(const ExecutorOffer& offer) {
+  std::vector<Pages> all;
+  for (const SliceOffer& slice : offer.slices) {
+    auto pages = Pages::Make(Buffers(slice).bytes);
+    if (!pages) return tl::make_unexpected(pages.error());
+    all.push_back(std::move(*pages));
+  }
+  return all;
+}
+
+void RdmaLink::Hold(std::vector<Pages> pages) {
+  for (size_t i = 0; i < slices_.size(); i++) slices_[i].pages = std::move(pages[i]);
+}
+
 Result<void> RdmaLink::Admit(rdma::Owned<rdma_cm_id>& id, const SliceHello& hello) {
-  if (hello.slice >= slices_.size() || slices_[hello.slice].id != nullptr)
-    return Fail(ErrorCode::kBadInput, fmt::format("executor: no slice {} is awaited", hello.slice));
+  if (hello.slice >= slices_.size() || slices_[hello.slice].pages.bytes().empty())
+    return Fail(ErrorCode::kBadInput, fmt::format("no slice {} is awaited", hello.slice));
   Slice& slice = slices_[hello.slice];
   if (hello.address > UINT64_MAX - slice.cells.layout().Bytes())
-    return Fail(ErrorCode::kBadInput, "executor: its memory is nowhere");
+    return Fail(ErrorCode::kBadInput, "its memory is nowhere");
   slice.address = hello.address;
   slice.key = hello.key;
   return Accept(slice, hello.slice, id);
 }
 
+Result<void> RdmaLink::OpenDevice(const rdma_cm_id& id, uint64_t most_message) {
+  uint64_t entries = 0;
+  for (const Slice& slice : slices_) entries += slice.Depth(most_message) + slice.buffers.answer_count;
+  auto completions =
+      Completions::Make(id.verbs, static_cast<uint32_t>(std::min<uint64_t>(entries, INT32_MAX)));
+  if (!completions) return tl::make_unexpected(completions.error());
+  domain_.reset(ibv_alloc_pd(id.verbs));
+  if (domain_ == nullptr) return rdma::FailRdma("protection domain");
+  completions_ = std::move(*completions);
+  device_ = id.verbs;
+  return {};
+}
+
 Result<void> RdmaLink::Accept(Slice& slice, uint32_t number, rdma::Owned<rdma_cm_id>& id) {
   ibv_port_attr port{};
-  if (ibv_query_port(id->verbs, id->port_num, &port) != 0) return rdma::FailRdma("port");
+  if ((errno = ibv_query_port(id->verbs, id->port_num, &port)) != 0) return rdma::FailRdma("port");
   slice.most_message = port.max_msg_sz;
   if (slice.buffers.answer_bytes > slice.most_message)
-    return Fail(
-        ErrorCode::kBadInput,
-        fmt::format("executor: slice {}: cells with {} bytes of outputs; the RDMA device sends {} at once",
-                    slice.offer.name, slice.offer.output_bytes, slice.most_message));
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("slice {}: cells with {} bytes of outputs; the RDMA device sends {} at once",
+                            slice.offer.name, slice.offer.output_bytes, slice.most_message));
+  if (!completions_)
+    if (auto opened = OpenDevice(*id, slice.most_message); !opened) return opened;
+  if (id->verbs != device_) return Fail(ErrorCode::kBadInput, "its slices come over several devices");
   slice.depth = slice.Depth(slice.most_message);
-  if (!completions_) {
-    uint64_t entries = 0;
-    for (const Slice& other : slices_)
-      entries += other.Depth(slice.most_message) + other.buffers.answer_count;
-    auto completions = Completions::Make(id->verbs, static_cast<uint32_t>(entries));
-    if (!completions) return tl::make_unexpected(completions.error());
-    completions_ = std::move(*completions);
-    device_ = id->verbs;
-  }
-  if (id->verbs != device_)
-    return Fail(ErrorCode::kBadInput, "executor: its slices come over several devices");
   ibv_qp_init_attr queues{};
   queues.qp_type = IBV_QPT_RC;
   queues.send_cq = queues.recv_cq = completions_->queue();
   queues.cap.max_send_wr = slice.depth;
   queues.cap.max_recv_wr = slice.buffers.answer_count;
   queues.cap.max_send_sge = queues.cap.max_recv_sge = 1;
-  if (rdma_create_qp(id.get(), nullptr, &queues) != 0)
-    return rdma::FailRdma(fmt::format("queue pair for {} cells", slice.offer.cells));
-  auto memory = PinnedMemory::Make(id->pd, slice.buffers.bytes, IBV_ACCESS_LOCAL_WRITE);
+  if (rdma_create_qp(id.get(), domain_.get(), &queues) != 0)
+    return rdma::FailRdma(
+        fmt::format("slice {}: a queue pair for {} requests at once", slice.offer.name, slice.depth));
+  auto memory = PinnedMemory::Make(domain_.get(), std::move(slice.pages), IBV_ACCESS_LOCAL_WRITE);
   if (!memory) return tl::make_unexpected(memory.error());
   slice.memory = std::move(*memory);
   slice.id = std::move(id);
@@ -132,7 +153,7 @@ Result<void> RdmaLink::Accept(Slice& slice, uint32_t number, rdma::Owned<rdma_cm
   rdma_conn_param answer{};
   answer.private_data = &welcome;
   answer.private_data_len = sizeof(welcome);
-  answer.rnr_retry_count = 7;
+  answer.rnr_retry_count = kRetries;
   if (rdma_accept(slice.id.get(), &answer) != 0) return rdma::FailRdma("accepting");
   return {};
 }
@@ -161,7 +182,8 @@ bool RdmaLink::Listen(Slice& slice, uint32_t number, uint32_t buffer) {
   work.sg_list = &into;
   work.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
-  return ibv_post_recv(slice.id->qp, &work, &bad) == 0;
+  errno = ibv_post_recv(slice.id->qp, &work, &bad);
+  return errno == 0;
 }
 
 bool RdmaLink::Deliver(const Delivery& delivery, uint32_t number) {
@@ -210,7 +232,7 @@ bool RdmaLink::Deliver(const Delivery& delivery, uint32_t number) {
 }
 
 void RdmaLink::Poll() {
-  completions_->Poll([&](const ibv_wc& done) {
+  const bool good = completions_->Poll([&](const ibv_wc& done) {
     const auto number = static_cast<uint32_t>(done.wr_id >> 32), low = static_cast<uint32_t>(done.wr_id);
     if (done.status != IBV_WC_SUCCESS) return Break(fmt::format("RDMA: {}", ibv_wc_status_str(done.status)));
     if ((done.opcode & IBV_WC_RECV) != 0) {
@@ -219,6 +241,7 @@ void RdmaLink::Poll() {
       slices_[number].under_way -= low;
     }
   });
+  if (!good) Break("RDMA: completions cannot be read");
 }
 
 bool RdmaLink::HasCompletions() {
@@ -226,11 +249,15 @@ bool RdmaLink::HasCompletions() {
   return !heard_.empty() || broken();
 }
 
+// What came before the end counts.
 bool RdmaLink::TakeCompletions(const OnCompletion& on_completion) {
   while (HasCompletions() && !heard_.empty()) {
     const Heard heard = heard_.front();
     heard_.pop_front();
-    if (!TakeOne(heard, on_completion)) return false;
+    if (TakeOne(heard, on_completion)) continue;
+    Break("its messages make no sense");
+    heard_.clear();
+    return false;
   }
   return !broken();
 }
@@ -240,15 +267,14 @@ bool RdmaLink::TakeOne(const Heard& heard, const OnCompletion& on_completion) {
   const auto answer = slice.memory.bytes().subspan(
       slice.buffers.answers + heard.buffer * slice.buffers.answer_bytes, heard.bytes);
   Completion completion;
-  if (answer.size() >= sizeof(completion)) std::memcpy(&completion, answer.data(), sizeof(completion));
-  if (answer.size() < sizeof(completion) || completion.output_bytes != answer.size() - sizeof(completion) ||
-      completion.output_bytes > slice.offer.output_bytes || !slice.cells.Free(completion.id)) {
-    Break("its messages make no sense");
+  if (answer.size() < sizeof(completion)) return false;
+  std::memcpy(&completion, answer.data(), sizeof(completion));
+  if (completion.output_bytes != answer.size() - sizeof(completion) ||
+      completion.output_bytes > slice.offer.output_bytes || !slice.cells.Free(completion.id))
     return false;
-  }
   on_completion(heard.slice, completion, answer.subspan(sizeof(completion)));
-  if (!Listen(slice, heard.slice, heard.buffer)) Break("its connection takes no more work");
-  return !broken();
+  if (!broken() && !Listen(slice, heard.slice, heard.buffer)) Break("its connection takes no more work");
+  return true;
 }
 
 bool RdmaLink::PrepareToWait() {

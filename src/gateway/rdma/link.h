@@ -30,6 +30,9 @@ class RdmaLink : public ExecutorLink {
   [[nodiscard]] static uint64_t PinnedBytes(const ExecutorOffer& offer);
 
   // -- until all slices are connected
+  // The memory for it: MakePages takes time and may run elsewhere; before the first Admit.
+  [[nodiscard]] static Result<std::vector<Pages>> MakePages(const ExecutorOffer& offer);
+  void Hold(std::vector<Pages> pages);
   // A slice asks to be connected; what it says is checked. Errors: kBadInput, kConflict, kSystem; the request
   // is then refused by the caller, unless `id` is empty.
   [[nodiscard]] Result<void> Admit(rdma::Owned<rdma_cm_id>& id, const SliceHello& hello);
@@ -57,12 +60,16 @@ class RdmaLink : public ExecutorLink {
     uint32_t slice, buffer, bytes;
   };
 
+  [[nodiscard]] Result<void> OpenDevice(const rdma_cm_id& id, uint64_t most_message);
   [[nodiscard]] Result<void> Accept(Slice& slice, uint32_t number, rdma::Owned<rdma_cm_id>& id);
   bool Listen(Slice& slice, uint32_t number, uint32_t buffer);
   void Poll();
+  // False: it makes no sense.
   bool TakeOne(const Heard& heard, const OnCompletion& on_completion);
 
-  std::optional<Completions> completions_;  // of all slices; once the first is connected
+  // Of all slices, from the first connection on.
+  rdma::Owned<ibv_pd> domain_;
+  std::optional<Completions> completions_;
   ibv_context* device_ = nullptr;
   std::vector<Slice> slices_;
   size_t established_ = 0;

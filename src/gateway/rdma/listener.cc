@@ -6,10 +6,13 @@
 #include <rdma/rdma_cma.h>
 #include <spdlog/spdlog.h>
 
-#include <cerrno>
+#include <bit>
+#include <future>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "gateway/rdma/bell.h"
 #include "gateway/rdma/link.h"
 #include "gateway/rdma/messages.h"
 #include "gateway/token.h"
@@ -17,17 +20,33 @@
 namespace spillway::gateway {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr int kBacklog = 64;
+constexpr int kMostEvents = 64;  // of a turn: clients wait meanwhile
 
 class Listener;
 
-// An executor of another machine comes: its token and offer over TCP, then a connection of each slice.
+// A link whose slices may connect; the listener knows it while it lives.
+struct ExpectedLink : public RdmaLink {
+  ExpectedLink(const KeyedOffer& offer, uint64_t number, Listener& host)
+      : RdmaLink(offer), ticket(number), listener(host) {}
+  ~ExpectedLink() override;
+
+  const uint64_t ticket;
+  Listener& listener;
+  bool is_ready = false;                            // its memory is there
+  std::future<Result<std::vector<Pages>>> pages{};  // until then
+  std::jthread maker{};
+};
+
 class Arrival : public ExecutorArrival {
  public:
   Arrival(int socket, uint64_t number, Listener& listener)
       : socket_(socket), number_(number), listener_(listener) {}
 
   [[nodiscard]] Result<Step> Read() override;
+  [[nodiscard]] bool IsTrusted() const override { return is_trusted_; }
   [[nodiscard]] const ExecutorOffer& offer() const override { return offer_.offer; }
   [[nodiscard]] Result<std::unique_ptr<ExecutorLink>> TakeLink() override { return std::move(link_); }
   [[nodiscard]] Result<void> Answer(const std::string& refusal) override {
@@ -35,29 +54,31 @@ class Arrival : public ExecutorArrival {
   }
 
  private:
-  [[nodiscard]] Result<void> TakeOffer(const std::string& text);
+  [[nodiscard]] Result<void> Take(const std::string& message);
 
   int socket_;
   uint64_t number_;
   Listener& listener_;
   MessageReader reader_;
+  bool is_trusted_ = false, is_told_ = false;  // where to connect
   KeyedOffer offer_;
   std::unique_ptr<ExecutorLink> link_;
-  const RdmaLink* connecting_ = nullptr;  // link_, until it is taken
+  const ExpectedLink* expected_ = nullptr;  // link_, until it is taken
 };
 
 class Listener : public RdmaListener {
  public:
   Listener(Descriptor tcp, std::string token, uint64_t most_memory, rdma::Owned<rdma_event_channel> channel,
-           rdma::Owned<rdma_cm_id> id)
+           rdma::Owned<rdma_cm_id> id, Bell bell)
       : tcp_(std::move(tcp)),
         token_(std::move(token)),
         most_memory_(most_memory),
         channel_(std::move(channel)),
-        id_(std::move(id)) {}
+        id_(std::move(id)),
+        bell_(std::move(bell)) {}
 
   [[nodiscard]] int tcp() const override { return tcp_.get(); }
-  [[nodiscard]] int events() const override { return channel_->fd; }
+  [[nodiscard]] int events() const override { return bell_.fd(); }
   [[nodiscard]] std::vector<uint64_t> Serve() override;
   [[nodiscard]] std::unique_ptr<ExecutorArrival> Meet(int socket, uint64_t number) override {
     KeepAlive(socket);
@@ -67,17 +88,17 @@ class Listener : public RdmaListener {
   [[nodiscard]] const std::string& token() const { return token_; }
   [[nodiscard]] uint16_t Port() const { return ntohs(rdma_get_src_port(id_.get())); }
 
-  // A link whose slices may connect with the ticket; forgotten when it goes. kConflict: it needs too much.
-  struct Expected;
-  [[nodiscard]] Result<std::unique_ptr<Expected>> Expect(const KeyedOffer& offer, uint64_t number);
+  // Its memory is made meanwhile. kConflict: it needs too much; kSystem: there is no device any more.
+  [[nodiscard]] Result<std::unique_ptr<ExpectedLink>> Expect(const KeyedOffer& offer, uint64_t number);
   void Forget(uint64_t ticket);
 
  private:
   struct Party {
-    RdmaLink* link;
+    ExpectedLink* link;
     uint64_t number;  // of the executor
     uint64_t bytes;   // that it pins
   };
+  void TakePages(std::vector<uint64_t>& news);
   void Handle(const rdma::Event& event, std::vector<uint64_t>& news);
   void Admit(rdma::Owned<rdma_cm_id> id, const SliceHello& hello, std::vector<uint64_t>& news);
 
@@ -86,29 +107,32 @@ class Listener : public RdmaListener {
   uint64_t most_memory_, memory_ = 0;
   rdma::Owned<rdma_event_channel> channel_;
   rdma::Owned<rdma_cm_id> id_;
+  Bell bell_;
+  bool is_lost_ = false;  // the device
+  uint64_t strangers_ = 0;
   std::map<uint64_t, Party> parties_;  // by ticket
 };
 
-// A link that the listener knows of.
-struct Listener::Expected : public RdmaLink {
-  Expected(const KeyedOffer& offer, uint64_t number, Listener& host)
-      : RdmaLink(offer), ticket(number), listener(host) {}
-  ~Expected() override { listener.Forget(ticket); }
-  uint64_t ticket;
-  Listener& listener;
-};
+ExpectedLink::~ExpectedLink() { listener.Forget(ticket); }
 
-Result<std::unique_ptr<Listener::Expected>> Listener::Expect(const KeyedOffer& offer, uint64_t number) {
+Result<std::unique_ptr<ExpectedLink>> Listener::Expect(const KeyedOffer& offer, uint64_t number) {
+  if (is_lost_) return Fail(ErrorCode::kSystem, "the gateway's RDMA device has gone");
   const uint64_t bytes = RdmaLink::PinnedBytes(offer.offer);
   if (bytes > most_memory_ - memory_)
     return Fail(ErrorCode::kConflict,
-                fmt::format("executor: its cells need {} bytes of buffers, of rdma.memory {} of {} are free",
-                            bytes, most_memory_ - memory_, most_memory_));
+                fmt::format("its cells need {} bytes of buffers, of rdma.memory {} of {} are free", bytes,
+                            most_memory_ - memory_, most_memory_));
   uint64_t ticket = RandomKey();
   while (parties_.contains(ticket)) ticket = RandomKey();
-  auto link = std::make_unique<Expected>(offer, ticket, *this);
+  auto link = std::make_unique<ExpectedLink>(offer, ticket, *this);
   memory_ += bytes;
   parties_[ticket] = {link.get(), number, bytes};
+  std::promise<Result<std::vector<Pages>>> pages;
+  link->pages = pages.get_future();
+  link->maker = std::jthread([this, slices = offer.offer, pages = std::move(pages)]() mutable {
+    pages.set_value(RdmaLink::MakePages(slices));
+    bell_.Ring();
+  });
   return link;
 }
 
@@ -120,17 +144,40 @@ void Listener::Forget(uint64_t ticket) {
 
 std::vector<uint64_t> Listener::Serve() {
   std::vector<uint64_t> news;
-  for (;;) {
+  bell_.Hush();
+  TakePages(news);
+  for (int i = 0; i < kMostEvents; i++) {
     const auto event = rdma::NextEvent(channel_.get());
     if (!event) spdlog::warn("{}", event.error().message);
     if (!event || !*event) return news;
     Handle(**event, news);
+  }
+  bell_.Ring();
+  return news;
+}
+
+void Listener::TakePages(std::vector<uint64_t>& news) {
+  for (auto& [ticket, party] : parties_) {
+    ExpectedLink& link = *party.link;
+    if (!link.pages.valid() || link.pages.wait_for(0s) != std::future_status::ready) continue;
+    auto pages = link.pages.get();
+    if (pages)
+      link.Hold(std::move(*pages));
+    else
+      link.Break(pages.error().message);
+    link.is_ready = pages.has_value();
+    news.push_back(party.number);
   }
 }
 
 void Listener::Handle(const rdma::Event& event, std::vector<uint64_t>& news) {
   if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
     return Admit(rdma::Owned<rdma_cm_id>(event.id), event.As<SliceHello>().value_or(SliceHello{0, 0}), news);
+  if (event.id == id_.get()) {
+    spdlog::error("RDMA: {}: executors of other machines are taken no more until a restart", event.Text());
+    is_lost_ = true;
+    return;
+  }
   // Long after the end.
   if (event.type == RDMA_CM_EVENT_TIMEWAIT_EXIT) return;
   for (auto& [ticket, party] : parties_) {
@@ -138,17 +185,21 @@ void Listener::Handle(const rdma::Event& event, std::vector<uint64_t>& news) {
     if (event.type == RDMA_CM_EVENT_ESTABLISHED)
       party.link->Established(event.id);
     else
-      party.link->Break("RDMA: " + event.Text());
+      party.link->Break(event.type == RDMA_CM_EVENT_DISCONNECTED ? "it has disconnected"
+                                                                 : "RDMA: " + event.Text());
     news.push_back(party.number);
     return;
   }
 }
 
 void Listener::Admit(rdma::Owned<rdma_cm_id> id, const SliceHello& hello, std::vector<uint64_t>& news) {
-  const bool known = hello.magic == kSliceMagic && hello.version == kSliceVersion;
-  const auto found = known ? parties_.find(hello.ticket) : parties_.end();
+  const bool is_known = hello.magic == kSliceMagic && hello.version == kSliceVersion;
+  const auto found = is_known ? parties_.find(hello.ticket) : parties_.end();
   if (found == parties_.end()) {
-    spdlog::warn("RDMA: a connection without a ticket is refused");
+    // Few lines, however many come.
+    if (std::has_single_bit(++strangers_))
+      spdlog::warn("RDMA: {} connections refused by now that have no ticket, or speak another version",
+                   strangers_);
     rdma_reject(id.get(), nullptr, 0);
     return;
   }
@@ -163,30 +214,34 @@ void Listener::Admit(rdma::Owned<rdma_cm_id> id, const SliceHello& hello, std::v
 Result<ExecutorArrival::Step> Arrival::Read() {
   const auto open = reader_.ReadFrom(socket_);
   if (!open) return tl::make_unexpected(open.error());
-  while (const auto text = reader_.Next()) {
-    if (connecting_ != nullptr) return Fail(ErrorCode::kBadInput, "executor: it talks before it has joined");
-    if (auto taken = TakeOffer(*text); !taken) return tl::make_unexpected(taken.error());
-  }
+  while (const auto message = reader_.Next())
+    if (auto taken = Take(*message); !taken) return tl::make_unexpected(taken.error());
   if (!*open) return Step::kGone;
-  if (connecting_ == nullptr) return Step::kMore;
-  if (connecting_->broken()) return Fail(ErrorCode::kSystem, connecting_->Fault());
-  return connecting_->complete() ? Step::kComplete : Step::kMore;
+  if (expected_ == nullptr) return Step::kMore;
+  if (expected_->broken()) return Fail(ErrorCode::kSystem, expected_->Fault());
+  if (expected_->is_ready && !std::exchange(is_told_, true)) {
+    const nlohmann::json place = {{"ticket", expected_->ticket}, {"rdma_port", listener_.Port()}};
+    if (auto told = SendMessage(socket_, place.dump()); !told) return tl::make_unexpected(told.error());
+  }
+  return expected_->complete() ? Step::kComplete : Step::kMore;
 }
 
-Result<void> Arrival::TakeOffer(const std::string& text) {
-  const auto hello = nlohmann::json::parse(text, nullptr, false);
-  const bool has_token = hello.is_object() && hello.contains("token") && hello["token"].is_string();
-  if (!has_token || !SameToken(hello["token"].get<std::string>(), listener_.token()))
-    return Fail(ErrorCode::kBadInput, "executor: expected the token of rdma.token_file");
-  auto offer = ParseOffer(hello);
+// The token first: before it nothing of a stranger's is looked into.
+Result<void> Arrival::Take(const std::string& message) {
+  if (!is_trusted_) {
+    is_trusted_ = SameToken(message, listener_.token());
+    if (is_trusted_) return {};
+    return Fail(ErrorCode::kBadInput, "expected the token of rdma.token_file");
+  }
+  if (expected_ != nullptr) return Fail(ErrorCode::kBadInput, "it talks before it has joined");
+  auto offer = ParseOffer(nlohmann::json::parse(message, nullptr, false));
   if (!offer) return tl::make_unexpected(offer.error());
   offer_ = std::move(*offer);
   auto link = listener_.Expect(offer_, number_);
   if (!link) return tl::make_unexpected(link.error());
-  const nlohmann::json answer = {{"ticket", (*link)->ticket}, {"rdma_port", listener_.Port()}};
-  connecting_ = link->get();
+  expected_ = link->get();
   link_ = std::move(*link);
-  return SendMessage(socket_, answer.dump());
+  return {};
 }
 
 }  // namespace
@@ -203,10 +258,12 @@ Result<std::unique_ptr<RdmaListener>> RdmaListener::Listen(Descriptor tcp, const
   if (!channel) return tl::make_unexpected(channel.error());
   auto id = rdma::MakeId(channel->get());
   if (!id) return tl::make_unexpected(id.error());
-  if (rdma_bind_addr(id->get(), reinterpret_cast<sockaddr*>(&where)) != 0 ||
-      rdma_listen(id->get(), kBacklog) != 0)
-    return rdma::FailRdma("listening");
-  return std::make_unique<Listener>(std::move(tcp), token, most_memory, std::move(*channel), std::move(*id));
+  if (auto listens = rdma::ListenOn(id->get(), where, kBacklog); !listens)
+    return tl::make_unexpected(listens.error());
+  auto bell = Bell::Make((*channel)->fd);
+  if (!bell) return tl::make_unexpected(bell.error());
+  return std::make_unique<Listener>(std::move(tcp), token, most_memory, std::move(*channel), std::move(*id),
+                                    std::move(*bell));
 }
 
 }  // namespace spillway::gateway

@@ -35,7 +35,7 @@ Result<bool> MessageReader::ReadFrom(int socket) {
     // Of messages behind the first no more than fits beside it.
     if (NextBytes().value_or(0) > kMostExecutorMessage || bytes_.size() > 2 * kMostExecutorMessage)
       return Fail(ErrorCode::kBadInput,
-                  fmt::format("executor: expected messages of at most {} bytes", kMostExecutorMessage));
+                  fmt::format("expected messages of at most {} bytes", kMostExecutorMessage));
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the RDMA device reads and writes: pages of its own, zeroed, registered while this lives.
+// Memory that the RDMA device reads and writes: pages of its own, registered while it lives.
 #pragma once
 
 #include <span>
@@ -8,29 +8,40 @@
 
 namespace spillway::gateway {
 
-class PinnedMemory {
+// Zeroed, and there: to make them takes time (some tenths of a second for 1 GiB), to register them little.
+class Pages {
  public:
-  PinnedMemory() = default;
-  PinnedMemory(PinnedMemory&& other) noexcept { *this = std::move(other); }
-  PinnedMemory& operator=(PinnedMemory&& other) noexcept {
+  Pages() = default;
+  Pages(Pages&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  Pages& operator=(Pages&& other) noexcept {
     std::swap(bytes_, other.bytes_);
-    std::swap(registered_, other.registered_);
     return *this;
   }
-  ~PinnedMemory();
+  ~Pages();
 
-  // `access`: as ibv_reg_mr's. Errors: kSystem.
-  [[nodiscard]] static Result<PinnedMemory> Make(ibv_pd* domain, uint64_t bytes, int access);
+  // Errors: kSystem. Thread-safe.
+  [[nodiscard]] static Result<Pages> Make(uint64_t bytes);
 
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+class PinnedMemory {
+ public:
+  // `access`: as ibv_reg_mr's. The domain outlives it. Errors: kSystem.
+  [[nodiscard]] static Result<PinnedMemory> Make(ibv_pd* domain, Pages pages, int access);
+
+  [[nodiscard]] std::span<std::byte> bytes() const { return pages_.bytes(); }
   [[nodiscard]] uint64_t Address(uint64_t offset = 0) const {
-    return reinterpret_cast<uint64_t>(bytes_.data()) + offset;
+    return reinterpret_cast<uint64_t>(bytes().data()) + offset;
   }
   [[nodiscard]] uint32_t local_key() const;
   [[nodiscard]] uint32_t remote_key() const;
 
  private:
-  std::span<std::byte> bytes_;
+  Pages pages_;
   rdma::Owned<ibv_mr> registered_;
 };
 

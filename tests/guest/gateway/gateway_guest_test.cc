@@ -80,8 +80,19 @@ void AwaitExecutors(GatewayBed& bed, uint64_t count) {
   bed.Until([count](Server& server) { return server.counts().executors == count; });
 }
 
-TEST(RemoteExecutor, AnswersRequestsOfAllSizesEachItsOwn) {
-  GatewayBed bed(RemoteConfig());
+struct Way {
+  Io io;
+  Duration spin;
+};
+class RemoteExecutorOver : public testing::TestWithParam<Way> {};
+INSTANTIATE_TEST_SUITE_P(Ways, RemoteExecutorOver,
+                         testing::Values(Way{Io::kEpoll, 200us}, Way{Io::kEpoll, 0us}, Way{Io::kUring, 0us}));
+
+TEST_P(RemoteExecutorOver, AnswersRequestsOfAllSizesEachItsOwn) {
+  GatewayConfig config = RemoteConfig();
+  config.io = GetParam().io;
+  config.spin = GetParam().spin;
+  GatewayBed bed(config);
   const EchoExecutor executor(DoorOf(bed), 2, 3, 1 << 20, 64);
   AwaitExecutors(bed, 1);
   std::vector<std::future<void>> clients;
@@ -92,7 +103,7 @@ TEST(RemoteExecutor, AnswersRequestsOfAllSizesEachItsOwn) {
       const auto model = client->Describe("echo");
       ASSERT_TRUE(model) << model.error().message;
       std::mt19937_64 random(seed);
-      for (uint64_t i = 0; i < 150; i++) {
+      for (uint64_t i = 0; i < 60; i++) {
         const auto rows = static_cast<uint32_t>(i % 5 == 0 ? 16384 : 1 + random() % 1000);
         const auto input = Pattern(rows * 64, seed * 1000 + i);
         const auto result = client->Infer(model->index, rows, input, 30s);
@@ -190,6 +201,71 @@ TEST(RemoteExecutor, OneThatIsKilledWithARequestHasItPlacedAgain) {
   EXPECT_EQ(result->outputs, Pattern(8, 1));
 }
 
+// A model that says when it has a request in hand, and waits to be let go on.
+class PatientEngine : public Engine {
+ public:
+  const std::vector<ModelCard>& models() const override { return models_; }
+  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer&, std::span<std::byte>) override {
+    return std::make_unique<Slice>(*this);
+  }
+  std::promise<void> in_hand, go_on;
+
+ private:
+  struct Slice : public SliceEngine {
+    explicit Slice(PatientEngine& all) : engine(all) {}
+    Result<void> Run(uint32_t, int64_t, std::span<const std::byte> inputs,
+                     std::span<std::byte> outputs) override {
+      engine.in_hand.set_value();
+      engine.go_on.get_future().wait();
+      std::copy(inputs.begin(), inputs.end(), outputs.begin());
+      return {};
+    }
+    PatientEngine& engine;
+  };
+  std::vector<ModelCard> models_ = {ProgramModel()};
+};
+
+TEST(RemoteExecutor, OneThatIsStoppedAnswersWhatItHasInHand) {
+  GatewayBed bed(RemoteConfig());
+  PatientEngine engine;
+  ExecutorOptions options;
+  options.gateway = DoorOf(bed);
+  options.name = "far";
+  options.slices = {{"s", "g", 1, 2, 64, 4096}};
+  Executor executor(options, engine);
+  ASSERT_TRUE(executor.Join());
+  auto client = bed.Dial();
+  const auto model = client->Describe("program");
+  auto asked =
+      std::async(std::launch::async, [&] { return client->Infer(model->index, 1, Pattern(8), 60s); });
+  engine.in_hand.get_future().wait();
+  auto leaves = std::async(std::launch::async, [&] { executor.Leave(); });
+  engine.go_on.set_value();
+  const auto result = asked.get();
+  EXPECT_EQ(result->status, Status::kOk) << result->message;
+  EXPECT_EQ(result->outputs, Pattern(8));
+  leaves.get();
+  EXPECT_EQ(bed.Ask([](Server& server) { return server.broker().counts().replaced; }), 0u);
+}
+
+TEST(RemoteExecutor, ComesInPastManyWhoHaveNoToken) {
+  GatewayBed bed(RemoteConfig());
+  const auto endpoint = ParseEndpoint(bed.rdma_address);
+  std::vector<Descriptor> strangers;
+  for (int i = 0; i < 80; i++) {
+    strangers.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_EQ(connect(strangers.back().get(), endpoint->address(), endpoint->length), 0);
+    // Half a message, of half of them.
+    if (i % 2 == 0) {
+      EXPECT_EQ(send(strangers.back().get(), "\x20\0\0\0abc", 7, 0), 7);
+    }
+  }
+  const auto program = Join(DoorOf(bed), "far");
+  EXPECT_TRUE(program) << program.error().message;
+  char byte;
+  EXPECT_GT(recv(strangers.front().get(), &byte, 1, 0), 0) << "the oldest was told why it was let go";
+}
+
 TEST(RemoteExecutor, ComesBackWhenItsGatewayDoes) {
   auto bed = std::make_unique<GatewayBed>(RemoteConfig());
   const GatewayDoor door = DoorOf(*bed);
@@ -245,9 +321,8 @@ TEST(RemoteExecutor, AConnectionWithoutATicketIsRefused) {
   const auto endpoint = ParseEndpoint(bed.rdma_address);
   const Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
   ASSERT_EQ(connect(socket.get(), endpoint->address(), endpoint->length), 0);
-  nlohmann::json hello = ToJson(KeyedOffer{{"far", {ProgramModel()}, {offer}}, {7}});
-  hello["token"] = kToken;
-  ASSERT_TRUE(SendMessage(socket.get(), hello.dump()));
+  ASSERT_TRUE(SendMessage(socket.get(), kToken));
+  ASSERT_TRUE(SendMessage(socket.get(), ToJson(KeyedOffer{{"far", {ProgramModel()}, {offer}}, {7}}).dump()));
   const auto answer = AwaitMessage(socket.get(), reader, std::chrono::steady_clock::now() + 30s);
   ASSERT_TRUE(answer) << answer.error().message;
   const auto place = nlohmann::json::parse(*answer);
@@ -261,6 +336,7 @@ TEST(RemoteExecutor, AConnectionWithoutATicketIsRefused) {
   there.ticket--;
   there.slice = 1;
   EXPECT_FALSE(RdmaInlet::Connect(offer, 7, there, until, [] {}));
+  EXPECT_THAT(AwaitMessage(socket.get(), reader, until).value(), HasSubstr("no slice 1 is awaited"));
 }
 
 TEST(RemoteExecutor, RubbishCostsItsSenderAlone) {
@@ -280,7 +356,7 @@ TEST(RemoteExecutor, RubbishCostsItsSenderAlone) {
     EXPECT_THAT(*answer, HasSubstr("error"));
   }
   const SliceOffer slice{"s", "g", 1, 2, 64, 4096};
-  // An answer that nobody asked for, and one that is longer than any.
+  // Answers that nobody asked for, and one that is longer than any.
   for (const uint64_t bytes : {64, 8000}) {
     auto joined = JoinGateway(DoorOf(bed), {"bad", {ProgramModel()}, {slice}});
     ASSERT_TRUE(joined) << joined.error().message;

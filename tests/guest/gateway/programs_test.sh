@@ -67,5 +67,7 @@ if [ -n "$python" ] && [ -e "$build/python/spillway" ] && "$python" -c 'import n
 else
   echo "no Python with NumPy and the module: not asked"
 fi
+kill -TERM $executor; wait $executor || fail "the executor's end"
 kill -TERM $gateway; wait $gateway || fail "the gateway's end"
+executor= gateway=
 echo "gateway_programs: passed"
