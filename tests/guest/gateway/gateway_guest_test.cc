@@ -209,6 +209,7 @@ class PatientEngine : public Engine {
     return std::make_unique<Slice>(*this);
   }
   std::promise<void> in_hand, go_on;
+  static constexpr size_t kOutput = 4 << 20;  // is long on its way
 
  private:
   struct Slice : public SliceEngine {
@@ -217,12 +218,12 @@ class PatientEngine : public Engine {
                      std::span<std::byte> outputs) override {
       engine.in_hand.set_value();
       engine.go_on.get_future().wait();
-      std::copy(inputs.begin(), inputs.end(), outputs.begin());
+      for (size_t i = 0; i < outputs.size(); i++) outputs[i] = inputs[i % inputs.size()];
       return {};
     }
     PatientEngine& engine;
   };
-  std::vector<ModelCard> models_ = {ProgramModel()};
+  std::vector<ModelCard> models_ = {ProgramModel(8, 1, kOutput)};
 };
 
 TEST(RemoteExecutor, OneThatIsStoppedAnswersWhatItHasInHand) {
@@ -231,7 +232,7 @@ TEST(RemoteExecutor, OneThatIsStoppedAnswersWhatItHasInHand) {
   ExecutorOptions options;
   options.gateway = DoorOf(bed);
   options.name = "far";
-  options.slices = {{"s", "g", 1, 2, 64, 4096}};
+  options.slices = {{"s", "g", 1, 2, 64, PatientEngine::kOutput}};
   Executor executor(options, engine);
   ASSERT_TRUE(executor.Join());
   auto client = bed.Dial();
@@ -243,7 +244,7 @@ TEST(RemoteExecutor, OneThatIsStoppedAnswersWhatItHasInHand) {
   engine.go_on.set_value();
   const auto result = asked.get();
   EXPECT_EQ(result->status, Status::kOk) << result->message;
-  EXPECT_EQ(result->outputs, Pattern(8));
+  EXPECT_EQ(result->outputs.size(), PatientEngine::kOutput);
   leaves.get();
   EXPECT_EQ(bed.Ask([](Server& server) { return server.broker().counts().replaced; }), 0u);
 }
