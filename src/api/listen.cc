@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "listen.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -10,9 +9,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
+
+#include "model/endpoint.h"
 
 namespace spillway::api {
 namespace {
@@ -54,39 +54,11 @@ Result<void> RemoveStale(const std::string& path, const sockaddr_un& address, in
   return {};
 }
 
-struct TcpAddress {
-  sockaddr_storage storage{};
-  socklen_t length = 0;
-};
-
-Result<TcpAddress> ParseEndpoint(const std::string& endpoint) {
-  const auto bad =
-      Fail(ErrorCode::kBadInput,
-           fmt::format("{}: expected ADDRESS:PORT, such as 127.0.0.1:9100 or [::1]:9100", endpoint));
-  const size_t colon = endpoint.rfind(':');
-  if (colon == std::string::npos) return bad;
-  std::string host = endpoint.substr(0, colon);
-  const std::string port_text = endpoint.substr(colon + 1);
-  uint16_t port = 0;
-  const auto [end, error] = std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
-  if (error != std::errc() || end != port_text.data() + port_text.size()) return bad;
-
-  TcpAddress address;
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-    auto* in6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
-    in6->sin6_family = AF_INET6;
-    in6->sin6_port = htons(port);
-    address.length = sizeof(*in6);
-    if (inet_pton(AF_INET6, host.c_str(), &in6->sin6_addr) != 1) return bad;
-  } else {
-    auto* in4 = reinterpret_cast<sockaddr_in*>(&address.storage);
-    in4->sin_family = AF_INET;
-    in4->sin_port = htons(port);
-    address.length = sizeof(*in4);
-    if (inet_pton(AF_INET, host.c_str(), &in4->sin_addr) != 1) return bad;
-  }
-  return address;
+Result<model::Endpoint> ParseEndpoint(const std::string& text) {
+  const auto endpoint = model::ParseEndpoint(text);
+  if (endpoint) return *endpoint;
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("{}: expected ADDRESS:PORT, such as 127.0.0.1:9100 or [::1]:9100", text));
 }
 
 }  // namespace
@@ -121,7 +93,7 @@ Result<UnixListener> ListenUnix(const std::string& path, int type) {
 }
 
 Result<void> CheckEndpoint(const std::string& endpoint) {
-  return ParseEndpoint(endpoint).map([](const TcpAddress&) {});
+  return ParseEndpoint(endpoint).map([](const model::Endpoint&) {});
 }
 
 Result<int> ListenTcp(const std::string& endpoint) {
@@ -131,8 +103,7 @@ Result<int> ListenTcp(const std::string& endpoint) {
   if (fd < 0) return SystemError("socket", errno);
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address->storage), address->length) != 0 ||
-      listen(fd, kBacklog) != 0) {
+  if (bind(fd, address->address(), address->length) != 0 || listen(fd, kBacklog) != 0) {
     const int error = errno;
     close(fd);
     return SystemError(fmt::format("listen on {}", endpoint), error);

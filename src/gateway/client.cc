@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "gateway/endpoint.h"
+#include "model/endpoint.h"
 
 namespace spillway::gateway {
 namespace {
@@ -37,8 +37,8 @@ Result<Descriptor> DialAddress(const std::string& address) {
     std::memcpy(unix_address.sun_path, path.data(), path.size());
     return Dial(reinterpret_cast<const sockaddr*>(&unix_address), sizeof(unix_address), address);
   }
-  const auto endpoint = ParseEndpoint(address);
-  if (!endpoint)
+  const auto endpoint = model::ParseEndpoint(address);
+  if (!endpoint || endpoint->port == 0)
     return Fail(ErrorCode::kBadInput, fmt::format("{}: expected unix:PATH or ADDRESS:PORT", address));
   auto socket = Dial(endpoint->address(), endpoint->length, address);
   const int on = 1;

@@ -15,8 +15,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "gateway/endpoint.h"
 #include "gateway/shm_arrival.h"
+#include "model/endpoint.h"
 
 namespace spillway::gateway {
 namespace {
@@ -356,7 +356,7 @@ void Server::AcceptExecutors(SourceKind kind) {
     auto connection = std::make_unique<ExecutorConnection>();
     connection->socket = std::move(socket);
     if (is_remote) {
-      connection->name = "at " + PeerOf(connection->socket.get());
+      connection->name = "at " + model::PeerOf(connection->socket.get());
       connection->arrival = listeners_.rdma->Meet(connection->socket.get(), number);
     } else {
       connection->arrival = std::make_unique<ShmArrival>(connection->socket.get(), regions_,

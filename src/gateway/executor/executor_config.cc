@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "gateway/document.h"
-#include "gateway/endpoint.h"
 #include "gateway/token.h"
+#include "model/endpoint.h"
 
 namespace spillway::gateway {
 namespace {
@@ -89,7 +89,8 @@ void ReadDoor(Problems& problems, const MapReader& top, const std::string& file_
     return;
   }
   door.address = *text;
-  if (!ParseEndpoint(std::string_view(*text).substr(kRdmaPrefix.size())))
+  const auto endpoint = model::ParseEndpoint(std::string_view(*text).substr(kRdmaPrefix.size()));
+  if (!endpoint || endpoint->port == 0)
     problems.Add(gateway->line, gateway->path,
                  fmt::format("expected {}, got {}", kForms, model::Describe(gateway->node)));
   if (token == nullptr)

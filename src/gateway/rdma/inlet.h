@@ -8,11 +8,11 @@
 #include <deque>
 #include <functional>
 
-#include "gateway/endpoint.h"
 #include "gateway/rdma/bell.h"
 #include "gateway/rdma/completions.h"
 #include "gateway/rdma/pinned_memory.h"
 #include "gateway/slice_inlet.h"
+#include "model/endpoint.h"
 
 namespace spillway::gateway {
 

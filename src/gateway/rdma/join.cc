@@ -9,16 +9,16 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "gateway/endpoint.h"
 #include "gateway/rdma/inlet.h"
 #include "gateway/rdma/messages.h"
+#include "model/endpoint.h"
 
 namespace spillway::gateway {
 namespace {
 
 using nlohmann::json;
 
-Result<Descriptor> Dial(const Endpoint& endpoint) {
+Result<Descriptor> Dial(const model::Endpoint& endpoint) {
   Descriptor socket(::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", std::strerror(errno)));
   const timeval patience{kGatewayPatience.count(), 0};
@@ -30,7 +30,7 @@ Result<Descriptor> Dial(const Endpoint& endpoint) {
 }
 
 // Where the gateway listens for queue pairs, and the ticket to be shown there.
-Result<RdmaInlet::Place> ParsePlace(const std::string& text, const Endpoint& endpoint) {
+Result<RdmaInlet::Place> ParsePlace(const std::string& text, const model::Endpoint& endpoint) {
   const json word = json::parse(text, nullptr, false);
   const bool is_place = word.is_object() && word.contains("ticket") && word["ticket"].is_number_unsigned() &&
                         word.contains("rdma_port") && word["rdma_port"].is_number_unsigned() &&
@@ -53,8 +53,9 @@ Result<RdmaInlet::Place> ParsePlace(const std::string& text, const Endpoint& end
 
 Result<Joined> JoinOverRdma(const std::string& address, const std::string& token,
                             const ExecutorOffer& offer) {
-  const auto endpoint = ParseEndpoint(address);
-  if (!endpoint) return Fail(ErrorCode::kBadInput, "expected rdma:ADDRESS:PORT, numeric");
+  const auto endpoint = model::ParseEndpoint(address);
+  if (!endpoint || endpoint->port == 0)
+    return Fail(ErrorCode::kBadInput, "expected rdma:ADDRESS:PORT, numeric");
   auto socket = Dial(*endpoint);
   if (!socket) return tl::make_unexpected(socket.error());
   // For each step: many slices take long.

@@ -15,9 +15,9 @@
 #include <future>
 #include <random>
 
-#include "gateway/endpoint.h"
 #include "gateway/rdma/inlet.h"
 #include "gateway/rdma/messages.h"
+#include "model/endpoint.h"
 #include "remote_bed.h"
 #include "tests/unit/gateway/model_specs.h"
 
@@ -251,7 +251,7 @@ TEST(RemoteExecutor, OneThatIsStoppedAnswersWhatItHasInHand) {
 
 TEST(RemoteExecutor, ComesInPastManyWhoHaveNoToken) {
   GatewayBed bed(RemoteConfig());
-  const auto endpoint = ParseEndpoint(bed.rdma_address);
+  const auto endpoint = model::ParseEndpoint(bed.rdma_address);
   std::vector<Descriptor> strangers;
   for (int i = 0; i < 80; i++) {
     strangers.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
@@ -321,7 +321,7 @@ TEST(RemoteExecutor, AConnectionWithoutATicketIsRefused) {
   const SliceOffer offer{"s", "g", 1, 2, 64, 64};
   // The queue pairs' port is told to those with a token only; here it is asked for honestly.
   MessageReader reader;
-  const auto endpoint = ParseEndpoint(bed.rdma_address);
+  const auto endpoint = model::ParseEndpoint(bed.rdma_address);
   const Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
   ASSERT_EQ(connect(socket.get(), endpoint->address(), endpoint->length), 0);
   ASSERT_TRUE(SendMessage(socket.get(), kToken));
@@ -347,7 +347,7 @@ TEST(RemoteExecutor, RubbishCostsItsSenderAlone) {
   const EchoExecutor good(DoorOf(bed), 1, 2, 64 << 10, 64);
   AwaitExecutors(bed, 1);
   const auto end = std::chrono::steady_clock::now() + 30s;
-  const auto endpoint = ParseEndpoint(bed.rdma_address);
+  const auto endpoint = model::ParseEndpoint(bed.rdma_address);
   for (const std::string& rubbish : {std::string("GET / HTTP/1.1\r\nHost: gateway\r\n\r\n"),
                                      std::string(8, '\xff'), std::string(4, '\0')}) {
     const Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));

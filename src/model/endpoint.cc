@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/endpoint.h"
+#include "endpoint.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -7,7 +7,7 @@
 #include <charconv>
 #include <string>
 
-namespace spillway::gateway {
+namespace spillway::model {
 
 std::optional<Endpoint> ParseEndpoint(std::string_view text) {
   const size_t colon = text.rfind(':');
@@ -15,9 +15,10 @@ std::optional<Endpoint> ParseEndpoint(std::string_view text) {
   uint16_t port = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, port);
-  if (error != std::errc() || rest != end || port == 0) return std::nullopt;
+  if (error != std::errc() || rest != end) return std::nullopt;
   std::string host(text.substr(0, colon));
   Endpoint endpoint;
+  endpoint.port = port;
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     auto* inet = reinterpret_cast<sockaddr_in6*>(&endpoint.storage);
     host = host.substr(1, host.size() - 2);
@@ -48,4 +49,4 @@ std::string PeerOf(int socket) {
   return text;
 }
 
-}  // namespace spillway::gateway
+}  // namespace spillway::model
