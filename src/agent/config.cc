@@ -196,6 +196,8 @@ Result<AgentConfig> ParseAgentConfig(std::string_view yaml, const std::string& f
   } catch (const YAML::Exception& error) {
     return Fail(ErrorCode::kBadInput,
                 fmt::format("{}:{}: expected YAML: {}", file_name, error.mark.line + 1, error.msg));
+  } catch (const std::exception& error) {  // yaml-cpp lets some of the standard library's through
+    return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected YAML: {}", file_name, error.what()));
   }
 }
 

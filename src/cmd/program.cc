@@ -6,6 +6,9 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "cmd/exit_code.h"
 #include "cmd/typed_name.h"
 
@@ -30,7 +33,12 @@ void LogToStderr(const std::string& program) {
 }
 
 int Report(const std::string& program, const Error& error) {
-  fmt::print(stderr, "{}: {}\n", program, error.message);
+  // Of a bad file, a line per problem.
+  for (size_t begin = 0; begin <= error.message.size();) {
+    const size_t end = std::min(error.message.find('\n', begin), error.message.size());
+    fmt::print(stderr, "{}: {}\n", program, std::string_view(error.message).substr(begin, end - begin));
+    begin = end + 1;
+  }
   return ExitCode(error);
 }
 

@@ -65,8 +65,8 @@ std::optional<double> ParseFinite(std::string_view text) {
 
 std::optional<nanoseconds> ParseTime(std::string_view text) {
   if (text == "0") return nanoseconds(0);
-  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
-      {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
+  constexpr std::array<std::pair<std::string_view, double>, 6> kUnits{
+      {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 6e10}, {"h", 3.6e12}}};
   for (const auto& [unit, unit_ns] : kUnits) {
     if (!text.ends_with(unit)) continue;
     auto number = ParseFinite(text.substr(0, text.size() - unit.size()));
@@ -77,11 +77,15 @@ std::optional<nanoseconds> ParseTime(std::string_view text) {
 }
 
 std::string Spell(nanoseconds time) {
-  constexpr std::array<std::pair<int64_t, const char*>, 3> kUnits{
-      {{1'000'000'000, "s"}, {1'000'000, "ms"}, {1000, "us"}}};
+  constexpr std::array<std::pair<int64_t, const char*>, 5> kUnits{{{3'600'000'000'000, "h"},
+                                                                   {60'000'000'000, "m"},
+                                                                   {1'000'000'000, "s"},
+                                                                   {1'000'000, "ms"},
+                                                                   {1000, "us"}}};
   for (const auto& [unit_ns, unit] : kUnits)
-    if (time.count() % unit_ns == 0) return fmt::format("{}{}", time.count() / unit_ns, unit);
-  return fmt::format("{}ns", time.count());
+    if (time.count() > 0 && time.count() % unit_ns == 0)
+      return fmt::format("{}{}", time.count() / unit_ns, unit);
+  return time.count() == 0 ? "0s" : fmt::format("{}ns", time.count());
 }
 
 }  // namespace

@@ -61,6 +61,11 @@ sed -e 's/name: slow/name: quick/' -e 's/0.001/1000/' "$work/slow.yaml" > "$work
 echo "http: [" > "$work/bad.yaml"
 code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$?
 [ $code = 2 ] && [ "$(wc -l < "$work/bad.err")" = 1 ] || fail "a bad file: exit code $code, $(cat "$work/bad.err")"
+# Each problem on a line of its own, with the program's name and the file.
+printf 'http: 127.0.0.1:0\nhtpp: x\nspin: 1h\n' > "$work/bad.yaml"
+code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$?
+[ $code = 2 ] && [ "$(wc -l < "$work/bad.err")" = 3 ] && [ "$(grep -c "^spillway-gateway: $work/bad.yaml:[0-9]*: " "$work/bad.err")" = 3 ] ||
+  fail "three problems: exit code $code, $(cat "$work/bad.err")"
 for wrong in 'http: 127.0.0.1' 'http: 127.0.0.1:99999' 'frames: ["nix:/x"]' 'frames: ["unix:"]' "frames: [\"unix:$work/e.sock\"]"; do
   printf '%s\nexecutors: %s\n' "$wrong" "$work/e.sock" > "$work/bad.yaml"
   code=0; "$bin/spillway-gateway" --check -c "$work/bad.yaml" > /dev/null 2> "$work/bad.err" || code=$?

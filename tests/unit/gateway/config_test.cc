@@ -33,7 +33,7 @@ executors: /tmp/e.sock
 isolation: gpu
 io: epoll
 spin: 50us
-limits: {request: 64KiB, memory: 1MiB, deadline: 50ms, longest_deadline: 2s}
+limits: {request: 64KiB, memory: 1MiB, deadline: 50ms, longest_deadline: 2m}
 tenants:
   - {name: alice, queue: 3}
   - {name: bob}
@@ -50,6 +50,7 @@ TEST(GatewayConfig, ReadsAllThatItKnows) {
   EXPECT_EQ(config->most_request, 65536u);
   EXPECT_EQ(config->broker.memory, 1u << 20);
   EXPECT_EQ(config->broker.default_deadline, 50ms);
+  EXPECT_EQ(config->broker.longest_deadline, 2min);
   EXPECT_EQ(config->broker.tenants[0].queue, 3u);
 }
 
