@@ -234,12 +234,13 @@ class Front {
                       "Inference-Header-Content-Length: expected a number of bytes");
       json_bytes = value;
     }
-    auto parsed = gateway::ParseV2Request((*models)[index], request.body, json_bytes);
+    const uint64_t most = server_.config().most_request;
+    auto parsed = gateway::ParseV2Request((*models)[index], request.body, json_bytes, most);
     if (!parsed) return Refuse(request, respond, Status::kBadRequest, parsed.error().message);
-    if (const uint64_t most = server_.config().most_request; parsed->inputs.size() > most)
+    if (parsed->input_bytes > most)
       return Refuse(request, respond, Status::kTooLarge,
                     fmt::format("the inputs are {} bytes, larger than limits.request, {} bytes",
-                                parsed->inputs.size(), most));
+                                parsed->input_bytes, most));
     auto kept = std::make_shared<gateway::V2Request>(std::move(*parsed));
     server_.Post([this, tenant = *tenant, models, index, kept, respond] {
       gateway::Request asked;

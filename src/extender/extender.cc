@@ -35,6 +35,15 @@ Response Failed(bool& failed, const std::string& message) {
   return Json(scheduler::ErrorReply("spillway: " + message));
 }
 
+// 200 alone may be the page of a proxy between us.
+bool SaysBound(const api::Reply& reply) {
+  if (reply.status == 201) return true;
+  if (reply.status < 200 || reply.status > 299) return false;
+  const auto status = scheduler::ParseKubeJson(reply.body);
+  return status && scheduler::TextAt(*status, "kind") == "Status" &&
+         scheduler::TextAt(*status, "status") == "Success";
+}
+
 }  // namespace
 
 Result<scheduler::ClusterFile> LoadCluster(const model::ExtenderConfig& config) {
@@ -259,10 +268,15 @@ Response Extender::Bind(const std::string& body, bool& failed) {
   if (!args) return Failed(failed, args.error().message);
   if (config_.api_server.empty())
     return Failed(failed, "there is no extender.api_server to bind at; leave bindVerb out");
+  const auto undone = [&](const std::string& why) {
+    const std::string message = fmt::format("bind {}/{} to {}: {}", args->space, args->pod, args->node, why);
+    spdlog::warn("extender: {}", message);
+    return Failed(failed, message);
+  };
   const auto ask = AskOf(*args);
-  if (!ask) return Failed(failed, ask.error().message);
+  if (!ask) return undone(ask.error().message);
   if (ask->giver != scheduler::Giver::kNobody)
-    if (const auto ready = InStep(); !ready) return Failed(failed, ready.error().message);
+    if (const auto ready = InStep(); !ready) return undone(ready.error().message);
   // However this ends, the reservation does not stay as one that is under way.
   struct Doubtful {
     ~Doubtful() {
@@ -279,7 +293,7 @@ Response Extender::Bind(const std::string& body, bool& failed) {
     place = books_.Reserve(*ask, args->node);
     if (place) otherwise.ticket = place->ticket;
   }
-  if (!place) return Failed(failed, place.error().message);
+  if (!place) return undone(place.error().message);
   std::vector<std::pair<std::string, std::string>> notes;
   if (!place->gpu.empty()) notes.emplace_back(scheduler::kGpuAnnotation, place->gpu);
   if (!place->slice.empty()) notes.emplace_back(scheduler::kSliceAnnotation, place->slice);
@@ -291,12 +305,15 @@ Response Extender::Bind(const std::string& body, bool& failed) {
       kube_->Post(fmt::format("/api/v1/namespaces/{}/pods/{}/binding", api::Client::Encode(args->space),
                               api::Client::Encode(args->pod)),
                   scheduler::BindingBody(*args, notes));
-  if (!reply || reply->status < 200 || reply->status > 299) {
-    why = reply ? KubeClient::Explain(*reply) : reply.error().message;
-    // 409: somebody bound it, perhaps we, in an attempt whose answer was lost. No answer, or trouble inside
-    // the API server: it may have done it all the same, or yet do it. Any other answer is a refusal.
+  if (!reply || !SaysBound(*reply)) {
+    why = !reply                ? reply.error().message
+          : reply->status < 400 ? "expected 201 or a Status of success, got " + KubeClient::Explain(*reply)
+                                : KubeClient::Explain(*reply);
+    // 409: somebody bound it, perhaps we, in an attempt whose answer was lost. No answer, trouble inside the
+    // API server, or words that are not an API server's: it may have done it all the same, or yet do it. Any
+    // other answer is a refusal.
     const bool conflict = reply && reply->status == 409;
-    const bool ask_again = !reply || conflict || reply->status >= 500;
+    const bool ask_again = !reply || conflict || reply->status < 400 || reply->status >= 500;
     fate = ask_again ? FateOf(*args, *place, conflict, elsewhere) : Fate::kNotBound;
   }
   const std::lock_guard lock(books_mutex_);
@@ -308,8 +325,7 @@ Response Extender::Bind(const std::string& body, bool& failed) {
     if (books_.GiveBack(args->uid, place->ticket)) ++given_back_;
     if (elsewhere) books_.Adopt(*elsewhere);
   }
-  spdlog::warn("extender: bind {}/{} to {}: {}", args->space, args->pod, args->node, why);
-  return Failed(failed, fmt::format("bind {}/{} to {}: {}", args->space, args->pod, args->node, why));
+  return undone(why);
 }
 
 Result<void> Extender::Sync() {

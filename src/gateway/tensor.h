@@ -21,6 +21,39 @@ std::string_view ToString(DataType type);  // "FP32"
 std::optional<DataType> ParseDataType(std::string_view word);
 size_t BytesOf(DataType type);
 
+// Calls with a value of the C++ type that stands for `type`; false for those that JSON cannot carry.
+template <class Call>
+bool WithType(DataType type, Call call) {
+  switch (type) {
+    case DataType::kBool:
+      return call(bool{});
+    case DataType::kU8:
+      return call(uint8_t{});
+    case DataType::kU16:
+      return call(uint16_t{});
+    case DataType::kU32:
+      return call(uint32_t{});
+    case DataType::kU64:
+      return call(uint64_t{});
+    case DataType::kI8:
+      return call(int8_t{});
+    case DataType::kI16:
+      return call(int16_t{});
+    case DataType::kI32:
+      return call(int32_t{});
+    case DataType::kI64:
+      return call(int64_t{});
+    case DataType::kF32:
+      return call(float{});
+    case DataType::kF64:
+      return call(double{});
+    case DataType::kF16:
+    case DataType::kBf16:
+      return false;
+  }
+  return false;
+}
+
 // A model's input or output. The first extent is -1 where requests choose how many rows they bring.
 struct TensorCard {
   std::string name;

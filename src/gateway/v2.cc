@@ -3,11 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
-#include "model/problems.h"
+#include "gateway/v2_body.h"
+#include "gateway/v2_entry.h"
 
 namespace spillway::gateway {
 namespace {
@@ -18,115 +19,6 @@ constexpr size_t kMostId = 128;
 constexpr int64_t kMostTimeoutUs = 3'600'000'000;  // an hour
 
 tl::unexpected<Error> Wrong(const std::string& text) { return Fail(ErrorCode::kBadInput, text); }
-
-std::string Shown(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
-
-// What came, for the message that refuses it: short, whatever it is.
-std::string Shown(const json& value) {
-  constexpr size_t kMostExtents = 8;  // more are no shape, and a list of data says little
-  if (value.is_array()) {
-    const bool flat =
-        std::all_of(value.begin(), value.end(), [](const json& one) { return one.is_number(); });
-    return flat && value.size() <= kMostExtents ? value.dump() : fmt::format("a list of {}", value.size());
-  }
-  if (value.is_object()) return "an object";
-  return value.is_string() ? model::Excerpt(value.get_ref<const std::string&>()) : value.dump();
-}
-
-// What the object has under `key`.
-std::string Got(const json& from, const char* key) {
-  return from.contains(key) ? Shown(from[key]) : "nothing";
-}
-
-std::string NamesOf(const std::vector<TensorCard>& cards) {
-  std::string names;
-  for (const TensorCard& card : cards) names += (names.empty() ? "" : ", ") + card.name;
-  return names;
-}
-
-// Calls with a value of the C++ type that stands for `type`; false for those that JSON cannot carry.
-template <class Call>
-bool WithType(DataType type, Call call) {
-  switch (type) {
-    case DataType::kBool:
-      return call(bool{});
-    case DataType::kU8:
-      return call(uint8_t{});
-    case DataType::kU16:
-      return call(uint16_t{});
-    case DataType::kU32:
-      return call(uint32_t{});
-    case DataType::kU64:
-      return call(uint64_t{});
-    case DataType::kI8:
-      return call(int8_t{});
-    case DataType::kI16:
-      return call(int16_t{});
-    case DataType::kI32:
-      return call(int32_t{});
-    case DataType::kI64:
-      return call(int64_t{});
-    case DataType::kF32:
-      return call(float{});
-    case DataType::kF64:
-      return call(double{});
-    case DataType::kF16:
-    case DataType::kBf16:
-      return false;
-  }
-  return false;
-}
-
-template <class T>
-bool TakeValue(const json& value, T& into) {
-  if constexpr (std::is_same_v<T, bool>) {
-    if (!value.is_boolean()) return false;
-    into = value.get<bool>();
-  } else if constexpr (std::is_floating_point_v<T>) {
-    if (!value.is_number()) return false;
-    const auto number = value.get<double>();
-    if (std::is_same_v<T, float> && std::abs(number) > std::numeric_limits<float>::max()) return false;
-    into = static_cast<T>(number);
-  } else if (value.is_number_unsigned()) {
-    const auto number = value.get<uint64_t>();
-    if (number > static_cast<uint64_t>(std::numeric_limits<T>::max())) return false;
-    into = static_cast<T>(number);
-  } else {
-    if (!value.is_number_integer() || std::is_unsigned_v<T>) return false;
-    const auto number = value.get<int64_t>();
-    if (number < static_cast<int64_t>(std::numeric_limits<T>::lowest())) return false;
-    into = static_cast<T>(number);
-  }
-  return true;
-}
-
-// Whether nested data has the shape that the request names: as many numbers in other rows are other data.
-bool NestedAs(const json& data, const std::vector<int64_t>& shape, size_t depth) {
-  if (depth >= shape.size() || static_cast<int64_t>(data.size()) != shape[depth]) return false;
-  return std::all_of(data.begin(), data.end(), [&](const json& entry) {
-    return entry.is_array() ? NestedAs(entry, shape, depth + 1) : depth + 1 == shape.size();
-  });
-}
-
-// Row-major, flat or nested as NestedAs says. Fewer or more values than there is room for are counted in
-// `seen`; false: `wrong` is no such value.
-template <class T>
-bool TakeData(const json& data, std::span<std::byte> into, uint64_t& seen, const json*& wrong) {
-  for (const json& entry : data) {
-    if (entry.is_array()) {
-      if (!TakeData<T>(entry, into, seen, wrong)) return false;
-      continue;
-    }
-    T value{};
-    if (!TakeValue(entry, value)) {
-      wrong = &entry;
-      return false;
-    }
-    if ((seen + 1) * sizeof(T) <= into.size()) std::memcpy(into.data() + seen * sizeof(T), &value, sizeof(T));
-    seen++;
-  }
-  return true;
-}
 
 // `parameters` of the request or of a tensor, or nullptr without. `where`: "" or as "input a: ".
 Result<const json*> Parameters(const json& from, const std::string& where) {
@@ -144,57 +36,6 @@ Result<bool> Flag(const json& from, const std::string& where, const char* key, b
   if (!flag.is_boolean())
     return Wrong(fmt::format("{}parameters.{}: expected true or false, got {}", where, key, Shown(flag)));
   return flag.get<bool>();
-}
-
-// The request's entry for each of the model's inputs, in the model's order.
-Result<std::vector<const json*>> FindInputs(const ModelCard& model, const json& request) {
-  if (!request.contains("inputs") || !request["inputs"].is_array())
-    return Wrong("inputs: expected a list of tensors, got " + Got(request, "inputs"));
-  std::vector<const json*> found(model.inputs.size(), nullptr);
-  for (const json& entry : request["inputs"]) {
-    if (!entry.is_object() || !entry.contains("name") || !entry["name"].is_string())
-      return Wrong("inputs: expected a tensor with a name, got " +
-                   (entry.is_object() ? "name " + Got(entry, "name") : Shown(entry)));
-    const auto& name = entry["name"].get_ref<const std::string&>();
-    size_t i = 0;
-    while (i < model.inputs.size() && model.inputs[i].name != name) i++;
-    if (i == model.inputs.size())
-      return Wrong(fmt::format("inputs: model {} has no input {}, expected {}", model.name,
-                               model::Excerpt(name), NamesOf(model.inputs)));
-    if (found[i] != nullptr) return Wrong(fmt::format("input {}: expected once, got it twice", name));
-    found[i] = &entry;
-  }
-  for (size_t i = 0; i < found.size(); i++)
-    if (found[i] == nullptr)
-      return Wrong(
-          fmt::format("input {}: missing, expected inputs {}", model.inputs[i].name, NamesOf(model.inputs)));
-  return found;
-}
-
-Result<int64_t> RowsOf(const ModelCard& model, const TensorCard& card, const json& entry) {
-  if (!entry.contains("datatype") || entry["datatype"] != ToString(card.type))
-    return Wrong(fmt::format("input {}: expected datatype {}, got {}", card.name, ToString(card.type),
-                             Got(entry, "datatype")));
-  const auto wrong = [&] {
-    return Wrong(fmt::format("input {}: expected shape {}{}, got {}", card.name, Shown(card.shape),
-                             card.batched() ? fmt::format(" with 1 to {} rows", model.most_rows) : "",
-                             Got(entry, "shape")));
-  };
-  if (!entry.contains("shape") || !entry["shape"].is_array() || entry["shape"].size() != card.shape.size())
-    return wrong();
-  int64_t rows = 1;
-  for (size_t i = 0; i < card.shape.size(); i++) {
-    const json& extent = entry["shape"][i];
-    if (!extent.is_number_integer()) return wrong();
-    const auto value = extent.get<int64_t>();
-    if (card.shape[i] == -1) {
-      if (value < 1 || value > model.most_rows) return wrong();
-      rows = value;
-    } else if (value != card.shape[i]) {
-      return wrong();
-    }
-  }
-  return rows;
 }
 
 Result<void> TakeOutputs(const ModelCard& model, const json& request, V2Request& into) {
@@ -228,26 +69,35 @@ Result<void> TakeOutputs(const ModelCard& model, const json& request, V2Request&
   return {};
 }
 
+// One behind the other, as tensor.h says.
+std::vector<std::byte> Laid(const std::vector<std::span<const std::byte>>& tensors, uint64_t all_bytes) {
+  std::vector<std::byte> laid(all_bytes);
+  uint64_t offset = 0;
+  for (const auto& tensor : tensors) {
+    offset = Aligned(offset);
+    std::copy(tensor.begin(), tensor.end(), laid.begin() + static_cast<ptrdiff_t>(offset));
+    offset += tensor.size();
+  }
+  return laid;
+}
+
 }  // namespace
 
 Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
-                                 std::optional<uint64_t> json_bytes) {
+                                 std::optional<uint64_t> json_bytes, uint64_t most_bytes) {
   if (json_bytes && *json_bytes > body.size())
     return Wrong(fmt::format("Inference-Header-Content-Length: expected at most the body's {} bytes, got {}",
                              body.size(), *json_bytes));
   const std::string_view text = body.substr(0, json_bytes.value_or(body.size()));
   std::string_view binary = body.substr(text.size());
-  json request;
-  try {
-    request = json::parse(text);
-  } catch (const json::parse_error& error) {
-    return Wrong(fmt::format("expected a JSON object, got {} bytes that are none from byte {} on",
-                             text.size(), error.byte));
-  } catch (const json::out_of_range&) {
-    return Wrong("expected a JSON object, got one with a number that no double holds");
-  }
-  if (!request.is_object()) return Wrong("expected a JSON object, got " + Shown(request));
   V2Request parsed;
+  auto read = ReadV2Body(model, text, most_bytes);
+  if (!read) return tl::make_unexpected(read.error());
+  if (read->too_large) {
+    parsed.input_bytes = *read->too_large;
+    return parsed;
+  }
+  const json& request = read->head;
   if (request.contains("id")) {
     if (!request["id"].is_string() || request["id"].get_ref<const std::string&>().size() > kMostId)
       return Wrong(
@@ -297,44 +147,28 @@ Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
   }
   if (!binary.empty())
     return Wrong(fmt::format("{} bytes are left behind the last binary tensor", binary.size()));
-  parsed.inputs.resize(model.InputBytes(parsed.rows));
-  uint64_t offset = 0;
+  // What each tensor has is looked at before room is made for all: a shape may claim more than came.
+  std::vector<std::span<const std::byte>> tensors;
   for (size_t i = 0; i < model.inputs.size(); i++) {
     const TensorCard& card = model.inputs[i];
-    offset = Aligned(offset);
-    std::byte* at = parsed.inputs.data() + offset;
-    const uint64_t bytes = card.BytesFor(parsed.rows);
-    offset += bytes;
     const json& entry = *(*entries)[i];
-    if (pieces[i].data() != nullptr && pieces[i].size() == bytes) {
+    if (pieces[i].data() != nullptr) {
       if (entry.contains("data"))
         return Wrong(fmt::format("input {}: expected data or binary_data_size, got both", card.name));
-      std::memcpy(at, pieces[i].data(), bytes);
+      tensors.push_back(std::as_bytes(std::span(pieces[i])));
       continue;
     }
     if (!entry.contains("data") || !entry["data"].is_array())
       return Wrong(fmt::format("input {}: expected data, a list{}, got {}", card.name,
                                json_bytes ? ", or binary_data_size" : "", Got(entry, "data")));
-    const json& data = entry["data"];
-    const bool flat = std::none_of(data.begin(), data.end(), [](const json& one) { return one.is_array(); });
-    if (!flat && !NestedAs(data, card.ShapeOf(parsed.rows), 0))
-      return Wrong(fmt::format("input {}: data is not nested as its shape {} says", card.name,
-                               Shown(card.ShapeOf(parsed.rows))));
-    bool good = false;
-    uint64_t seen = 0;
-    const json* wrong = nullptr;
-    const bool known = WithType(card.type, [&](auto value) {
-      good = TakeData<decltype(value)>(data, {at, bytes}, seen, wrong);
-      return true;
-    });
-    if (!known)
-      return Wrong(fmt::format("input {}: {} has no JSON form, expected binary_data_size", card.name,
-                               ToString(card.type)));
-    const uint64_t expected = bytes / BytesOf(card.type);
-    if (!good || seen != expected)
-      return Wrong(
-          fmt::format("input {}: expected {} values of {}, got {}", card.name, expected, ToString(card.type),
-                      good ? std::to_string(seen) : fmt::format("{} as value {}", Shown(*wrong), seen)));
+    tensors.emplace_back(read->data[i]);
+  }
+  parsed.input_bytes = model.InputBytes(parsed.rows);
+  if (parsed.input_bytes > most_bytes) return parsed;
+  if (tensors.size() == 1 && pieces[0].data() == nullptr) {
+    parsed.inputs = std::move(read->data[0]);
+  } else {
+    parsed.inputs = Laid(tensors, parsed.input_bytes);
   }
   if (auto taken = TakeOutputs(model, request, parsed); !taken) return tl::make_unexpected(taken.error());
   return parsed;

@@ -18,7 +18,8 @@ namespace spillway::gateway {
 struct V2Request {
   std::string id;
   int64_t rows = 1;
-  std::vector<std::byte> inputs;                     // as tensor.h lays them
+  uint64_t input_bytes = 0;
+  std::vector<std::byte> inputs;  // as tensor.h lays them; none, and nothing else was read, where too large
   std::optional<std::chrono::microseconds> timeout;  // parameters.timeout
   // What it wants back, in this order, each as binary or as JSON.
   struct Output {
@@ -29,9 +30,11 @@ struct V2Request {
 };
 
 // `json_bytes`: Inference-Header-Content-Length, where the JSON ends and binary tensors begin; nullopt: all
-// of the body is JSON. kBadInput names the tensor and what was expected.
+// of the body is JSON. Inputs of more than `most_bytes` are not read: `input_bytes` says how many they are.
+// kBadInput names the tensor and what was expected.
 [[nodiscard]] Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
-                                               std::optional<uint64_t> json_bytes);
+                                               std::optional<uint64_t> json_bytes,
+                                               uint64_t most_bytes = uint64_t{1} << 40);
 
 struct V2Response {
   std::string body;

@@ -24,7 +24,7 @@ namespace spillway::extender {
 // Nodes, pods and the binding subresource, as an API server has them.
 class FakeApiServer {
  public:
-  enum class Binding { kTake, kForbid, kConflict, kHang, kTakeAndHang, kBreak };
+  enum class Binding { kTake, kForbid, kConflict, kHang, kTakeAndHang, kBreak, kPage, kOldSuccess };
 
   FakeApiServer() {
     const auto fd = api::ListenTcp("127.0.0.1:0");
@@ -59,6 +59,7 @@ class FakeApiServer {
   std::string url;
   std::atomic<Binding> binding{Binding::kTake};
   std::atomic<bool> pods_hang{false};  // GET of one pod
+  std::atomic<bool> pods_break{false};
   std::atomic<bool> lists_fail{false};
   std::atomic<bool> endless{false};  // the list of nodes
   std::atomic<int> node_pages{0};    // of that list, ever asked for
@@ -112,6 +113,7 @@ class FakeApiServer {
     const auto pod = pods_.find(name);
     if (request.method == "GET") {
       if (pods_hang) return;
+      if (pods_break) return answer(500, {{"message", "etcd is down"}});
       if (pod == pods_.end()) return answer(404, {{"message", "no such pod"}});
       return answer(200, pod->second);
     }
@@ -123,12 +125,15 @@ class FakeApiServer {
         return answer(409, {{"message", "pod is already assigned to node elsewhere"}});
       case Binding::kBreak:
         return answer(500, {{"message", "etcd is tired"}});
+      case Binding::kPage:
+        return respond([] { return api::Response{.status = 200, .body = "<html>Welcome</html>"}; });
       case Binding::kHang:
         left_hanging_.push_back(respond);
         ++hanging;
         return;
       case Binding::kTake:
       case Binding::kTakeAndHang:
+      case Binding::kOldSuccess:
         break;
     }
     const nlohmann::json body = nlohmann::json::parse(request.body);
@@ -138,6 +143,7 @@ class FakeApiServer {
     pod->second["metadata"]["annotations"].update(
         body["metadata"].value("annotations", nlohmann::json::object()));
     if (binding == Binding::kTake) answer(201, {{"status", "Success"}});
+    if (binding == Binding::kOldSuccess) answer(200, {{"kind", "Status"}, {"status", "Success"}});
   }
 
   std::mutex mutex_;

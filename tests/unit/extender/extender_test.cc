@@ -3,10 +3,13 @@
 // low.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "api_server.h"
@@ -136,6 +139,33 @@ TEST_F(ExtenderTest, ABindThatMayYetBeDoneKeepsItsGpu) {
   server_.binding = FakeApiServer::Binding::kTake;
   EXPECT_EQ(Bind(pod, "a"), "") << "another attempt";
   EXPECT_EQ(Bookings()[0]["state"], "confirmed");
+}
+
+TEST_F(ExtenderTest, APageThatIsNoApiServersWordLeavesTheBindInDoubt) {
+  Start();
+  const json pod = PodOf("p", "600");
+  Filter(pod);
+  server_.binding = FakeApiServer::Binding::kPage;
+  EXPECT_THAT(Bind(pod, "a"), HasSubstr("bind ml/p to a: expected 201 or a Status of success, got 200: "));
+  EXPECT_EQ(Bookings()[0]["state"], "doubtful");
+  server_.binding = FakeApiServer::Binding::kOldSuccess;
+  EXPECT_EQ(Bind(pod, "a"), "");
+  EXPECT_EQ(Bookings()[0]["state"], "confirmed");
+}
+
+TEST_F(ExtenderTest, ABindOfAPodThatCannotBeLookedUpIsNamedAndLogged) {
+  Start();
+  const json pod = PodOf("p", "600");
+  server_.Put(pod);
+  server_.pods_break = true;
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("log", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  EXPECT_EQ(Bind(pod, "a"), "spillway: bind ml/p to a: 500: etcd is down");
+  extender_.reset();  // whose threads write
+  spdlog::set_default_logger(before);
+  EXPECT_THAT(log.str(), HasSubstr("extender: bind ml/p to a: 500: etcd is down"));
 }
 
 TEST_F(ExtenderTest, ABindThatWasDoneThoughItsAnswerWasLostIsDone) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace spillway::gateway {
@@ -135,6 +136,82 @@ TEST(V2, DeepNestingIsRefusedNotFollowed) {
   EXPECT_THAT(ErrorOf(Batched(), With(R"({"name": "input", "shape": [1, 2], "datatype": "FP32", "data": )" +
                                       deep + "}")),
               HasSubstr("not nested as its shape"));
+}
+
+std::string Many(size_t count, const std::string& what) {
+  std::string list = "[";
+  for (size_t i = 0; i < count; i++) list += (i == 0 ? "" : ",") + what;
+  return list + "]";
+}
+std::string Filled(const std::string& shape, const std::string& data) {
+  return With(R"({"name": "input", "shape": )" + shape + R"(, "datatype": "FP32", "data": )" + data + "}");
+}
+
+TEST(V2, DataThatIsTooLongIsRefusedBeforeItsEnd) {
+  // The texts break off: who reads to their ends says so.
+  EXPECT_EQ(ErrorOf(Batched(), Filled("[1, 2]", "[" + std::string(100'000, '[')).substr(0, 50'000)),
+            "input input: data is not nested as its shape [1,2] says");
+  EXPECT_EQ(ErrorOf(Batched(), Filled("[1, 2]", Many(5000, "1")).substr(0, 9000)),
+            "input input: expected 2 values of FP32, got more than 1002");
+  EXPECT_EQ(ErrorOf(Batched(), Filled("[1, 2]", Many(5000, "[1, 2]")).substr(0, 9000)),
+            "input input: data is not nested as its shape [1,2] says");
+  EXPECT_EQ(ErrorOf(Batched(), Filled("[1, 2]", "[\"x\", ")),
+            "input input: expected 2 values of FP32, got \"x\" as value 0");
+  EXPECT_EQ(ErrorOf(Batched(), With("{\"data\": " + Many(5000, "1").substr(0, 9000))),
+            "inputs: expected at most 6 values as data of an input, got more than 1006");
+}
+
+TEST(V2, WhatIsNoDataIsBounded) {
+  EXPECT_EQ(ErrorOf(Batched(), std::string(1000, '[')),
+            "expected a JSON object nested at most 16 deep, got a deeper one");
+  EXPECT_EQ(ErrorOf(Batched(), With(R"({"name": "input", "shape": )" + std::string(1000, '['))),
+            "expected a JSON object nested at most 16 deep, got a deeper one");
+  EXPECT_EQ(ErrorOf(Batched(), "{\"inputs\": [{}, {}, {"),
+            "inputs: expected a tensor with a name, got name nothing");
+  const std::string one = R"({"name": "input"})";
+  EXPECT_EQ(ErrorOf(Batched(), With(one + "," + one + "," + one).substr(0, 55)),
+            "input input: expected once, got it twice");
+  EXPECT_EQ(ErrorOf(Batched(), "{\"other\": " + Many(5000, "{}").substr(0, 14'900)),
+            "expected a JSON object of at most 4096 values apart from data, got more");
+  EXPECT_EQ(
+      ErrorOf(Batched(), "{\"other\": " + Many(200, '"' + std::string(1000, 'x') + '"').substr(0, 150'000)),
+      "expected a JSON object of at most 65536 bytes of names and texts, got more");
+  for (const char* edge : {"\"", "", "\"\\\""})
+    EXPECT_EQ(
+        ErrorOf(Batched(), "{\"other\": " + (edge + std::string(70'000, '1'))),
+        "expected a JSON object whose names, texts and numbers have at most 65536 bytes, got a longer one");
+  EXPECT_EQ(ErrorOf(Batched(), R"({"id": "a", "id": "b"})"), "expected each name once, got \"id\" twice");
+}
+
+TEST(V2, NamesMayComeInAnyOrder) {
+  const char* parts[] = {R"("name": "input0")", R"("shape": [2, 2])", R"("datatype": "UINT32")",
+                         R"("data": [[1, 2], [3, 4]])"};
+  const auto wanted = ParseV2Request(Model(), kRequest, {});
+  ASSERT_TRUE(wanted);
+  size_t order[] = {0, 1, 2, 3};
+  do {
+    std::string entry;
+    for (const size_t i : order) entry += (entry.empty() ? "" : ", ") + std::string(parts[i]);
+    const std::string body =
+        R"({"inputs": [{"data": [true, false, true], "name": "input1", "datatype": "BOOL", "shape": [3]}, {)" +
+        entry + "}]}";
+    const auto request = ParseV2Request(Model(), body, {});
+    ASSERT_TRUE(request) << request.error().message << " in " << body;
+    EXPECT_EQ(request->inputs, wanted->inputs) << body;
+  } while (std::next_permutation(std::begin(order), std::end(order)));
+  EXPECT_EQ(
+      ErrorOf(Batched(), With(R"({"data": [1, "2"], "name": "input", "datatype": "FP32", "shape": [1, 2]})")),
+      "input input: expected 2 values of FP32, got \"2\" as value 1");
+}
+
+TEST(V2, InputsThatAreTooLargeAreNotRead) {
+  for (const char* data : {"[1, 2, 3, 4, 5, 6]", "[1, "}) {
+    const auto request = ParseV2Request(Batched(), Filled("[3, 2]", data), {}, 20);
+    ASSERT_TRUE(request) << request.error().message;
+    EXPECT_EQ(request->input_bytes, 24u);
+    EXPECT_TRUE(request->inputs.empty());
+  }
+  EXPECT_EQ(ParseV2Request(Batched(), Filled("[2, 2]", "[1, 2, 3, 4]"), {}, 20)->inputs.size(), 16u);
 }
 
 TEST(V2, AnswersAsJsonOrBinaryAsAsked) {
