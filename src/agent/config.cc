@@ -92,6 +92,19 @@ MeterConfig ReadMeter(const MapReader& top) {
   return meter;
 }
 
+void RefuseMeterOf(const MapReader& top, MeterKind kind) {
+  if (kind != MeterKind::kCpu) {
+    constexpr char kExpected[] = "expected cpu: the measure is a share of what the program has";
+    if (!top.Has("meter")) top.FailAt("meter", std::string(kExpected) + ", in meter.kind");
+    top.Map("meter", {"kind", "source", "protocol", "timeout", "window", "pending", "cgroup"})
+        .FailAt("kind", kExpected);
+  }
+  const MapReader map = top.Map("meter", {"kind", "window", "cgroup"});
+  for (const char* key : {"window", "cgroup"})
+    if (map.Has(key))
+      map.FailAt(key, "expected in an agent's file only: the program itself is the meter here");
+}
+
 double ReadThreshold(const MapReader& map, MeterKind kind) {
   if (kind == MeterKind::kLatency) {
     map.Require("threshold", "a time such as 100ms");
@@ -150,7 +163,7 @@ LearnConfig ReadLearn(const MapReader& top, MeterKind kind) {
   return learn;
 }
 
-AgentConfig Read(const YAML::Node& root, const std::string& file_name) {
+AgentConfig Read(const YAML::Node& root, const std::string& file_name, MeteredBy metered_by) {
   const MapReader top(
       root, "",
       {"switches", "server", "unit", "interface", "services", "meter", "trigger", "report", "learn"});
@@ -171,6 +184,7 @@ AgentConfig Read(const YAML::Node& root, const std::string& file_name) {
   top.Require("unit", "the unit's index within its server, 0..7");
   config.unit = static_cast<uint8_t>(top.Integer("unit", 0, 0, SPW_UNITS_PER_SERVER - 1));
   config.meter = ReadMeter(top);
+  if (metered_by == MeteredBy::kProgram) RefuseMeterOf(top, config.meter.kind);
   config.interface = top.Text("interface", "");
   if (config.interface.size() >= IFNAMSIZ) top.FailAt("interface", "expected an interface's name");
   if (config.meter.kind == MeterKind::kLatency) {
@@ -188,9 +202,10 @@ AgentConfig Read(const YAML::Node& root, const std::string& file_name) {
 
 }  // namespace
 
-Result<AgentConfig> ParseAgentConfig(std::string_view yaml, const std::string& file_name) {
+Result<AgentConfig> ParseAgentConfig(std::string_view yaml, const std::string& file_name,
+                                     MeteredBy metered_by) {
   try {
-    return Read(YAML::Load(std::string(yaml)), file_name);
+    return Read(YAML::Load(std::string(yaml)), file_name, metered_by);
   } catch (const ConfigError& error) {
     return Fail(ErrorCode::kBadInput, fmt::format("{}:{}: {}", file_name, error.line, error.message));
   } catch (const YAML::Exception& error) {
@@ -201,11 +216,11 @@ Result<AgentConfig> ParseAgentConfig(std::string_view yaml, const std::string& f
   }
 }
 
-Result<AgentConfig> LoadAgentConfig(const std::string& path) {
+Result<AgentConfig> LoadAgentConfig(const std::string& path, MeteredBy metered_by) {
   const auto text = ReadFile(path);
   if (!text)
     return Fail(ErrorCode::kBadInput, fmt::format("{}: expected a readable file: {}", path, strerror(errno)));
-  return ParseAgentConfig(*text, path);
+  return ParseAgentConfig(*text, path, metered_by);
 }
 
 }  // namespace spillway::agent

@@ -77,8 +77,14 @@ struct AgentConfig {
   LearnConfig learn;
 };
 
+// Who takes the readings: the agent, by its meter, or the program that reports itself, for which of `meter`
+// only `kind: cpu` says something.
+enum class MeteredBy { kAgent, kProgram };
+
 // `file_name` appears in messages and is the base of a relative key_file. Reads the key file.
-[[nodiscard]] Result<AgentConfig> ParseAgentConfig(std::string_view yaml, const std::string& file_name);
-[[nodiscard]] Result<AgentConfig> LoadAgentConfig(const std::string& path);
+[[nodiscard]] Result<AgentConfig> ParseAgentConfig(std::string_view yaml, const std::string& file_name,
+                                                   MeteredBy metered_by = MeteredBy::kAgent);
+[[nodiscard]] Result<AgentConfig> LoadAgentConfig(const std::string& path,
+                                                  MeteredBy metered_by = MeteredBy::kAgent);
 
 }  // namespace spillway::agent

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "cmd/exit_code.h"
+#include "cmd/parse_arguments.h"
 #include "cmd/typed_name.h"
 
 namespace spillway::cmd {
@@ -18,7 +19,7 @@ std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
   app.set_version_flag("--version", app.get_name() + " " SPILLWAY_VERSION);
   app.footer(app.get_footer() + (app.get_footer().empty() ? "" : "\n") + kExitCodes);
   try {
-    app.parse(argc, argv);
+    ParseArguments(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     fmt::print(stderr, "{}", UsageError(app.get_name(), error.what()));

@@ -13,8 +13,10 @@
 #include "cmd/dispatch_verbs.h"
 #include "cmd/doctor_verbs.h"
 #include "cmd/exit_code.h"
+#include "cmd/json_flag.h"
 #include "cmd/lab_verbs.h"
 #include "cmd/live_verbs.h"
+#include "cmd/parse_arguments.h"
 #include "cmd/plan_verbs.h"
 #include "cmd/sched_verbs.h"
 #include "cmd/show_verbs.h"
@@ -28,7 +30,7 @@ int Main(int argc, char** argv) {
   Context context;
   CLI::App app("Spillway: an accelerator-aware layer 4 load balancer.", "spillway");
   app.set_version_flag("--version", "spillway " SPILLWAY_VERSION);
-  app.add_flag("--json", context.json, "One JSON document to stdout instead of text");
+  app.add_flag("--json", context.json, kJsonHelp);
   app.add_option("--api", context.api, "The daemon's UNIX socket")
       ->type_name("PATH")
       ->envname("SPILLWAY_API")
@@ -51,8 +53,9 @@ int Main(int argc, char** argv) {
   AddSchedBench(*app.get_subcommand("bench"), context);
   AddDispatchVerbs(*app.get_subcommand("bench"), *app.get_subcommand("lab"), context);
 
+  ShowJsonFlag(app, context.json);
   try {
-    app.parse(argc, argv);
+    ParseArguments(app, argc, argv);
   } catch (const CLI::RequiredError& e) {
     // CLI11 says that a verb is missing, not that it does not know the one it was given.
     const CLI::App* at = &app;

@@ -10,7 +10,9 @@
 #include "cmd/client_output.h"
 #include "cmd/context.h"
 #include "cmd/exit_code.h"
+#include "cmd/json_flag.h"
 #include "cmd/kvs_verb.h"
+#include "cmd/parse_arguments.h"
 #include "cmd/typed_name.h"
 #include "report/progress.h"
 
@@ -56,18 +58,19 @@ void AddBenchVerb(CLI::App& app, Context& context) {
 int Main(int argc, char** argv) {
   Context context;
   CLI::App app("The dispatcher, measured.", "spillway-dispatch");
-  app.add_flag("--json", context.json, "One JSON document to stdout instead of text");
+  app.add_flag("--json", context.json, kJsonHelp);
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(kExitCodes);
   AddBenchVerb(app, context);
   AddKvsVerb(app, context);
+  ShowJsonFlag(app, context.json);
   const std::string typed = TypedName(argc, argv, "");
   for (const char* verb : {"bench", "kvs"})
     NameAsTyped(*app.get_subcommand(verb), typed.empty() ? std::string("spillway-dispatch ") + verb : typed);
   app.failure_message([](const CLI::App*, const CLI::Error& e) { return UsageError("spillway", e.what()); });
   try {
-    app.parse(argc, argv);
+    ParseArguments(app, argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? kExitOk : kExitBadInput;
   }

@@ -144,11 +144,8 @@ int Main(int argc, char** argv) {
   if (const auto good = CheckAddresses(config_file, *config); !good) return Exit(good.error());
   std::optional<agent::AgentConfig> report;
   if (!report_file.empty()) {
-    auto read = agent::LoadAgentConfig(report_file);
+    auto read = agent::LoadAgentConfig(report_file, agent::MeteredBy::kProgram);
     if (!read) return Exit(read.error());
-    if (read->meter.kind != agent::MeterKind::kCpu)
-      return Exit(
-          {ErrorCode::kBadInput, report_file + ": meter.kind: expected cpu: the threshold is a share"});
     report = std::move(*read);
   }
   if (check) {

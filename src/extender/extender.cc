@@ -47,7 +47,8 @@ bool SaysBound(const api::Reply& reply) {
 }  // namespace
 
 Result<scheduler::ClusterFile> LoadCluster(const model::ExtenderConfig& config) {
-  if (config.cluster.empty()) return scheduler::ClusterFile{scheduler::Cluster({}, {}, {}), {}, {}, {{"", 0}}};
+  if (config.cluster.empty())
+    return scheduler::ClusterFile{scheduler::Cluster({}, {}, {}), {}, {}, {{"", 0}}};
   return scheduler::LoadClusterFile(config.cluster, !config.api_server.empty());
 }
 

@@ -51,20 +51,22 @@ std::vector<YAML::Node> LoadDocuments(const std::string& text) {
 }  // namespace
 
 Result<std::string> ReadInputFile(const std::string& path) {
-  if (std::filesystem::is_directory(std::filesystem::path(path)))
-    return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected a file, got a directory", path));
+  const auto unreadable = [&](int error) {
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}: expected a readable file: {}", path, std::strerror(error)));
+  };
+  std::error_code ignored;  // opening it says it better
+  if (std::filesystem::is_directory(path, ignored)) return unreadable(EISDIR);
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return Fail(ErrorCode::kBadInput,
-                fmt::format("{}:1: expected a file, got {}", path, std::strerror(errno)));
+  if (!file) return unreadable(errno);
   std::string text;
   char chunk[65536];
   while (text.size() <= kMaxFileBytes && (file.read(chunk, sizeof(chunk)) || file.gcount() > 0))
     text.append(chunk, file.gcount());
-  if (file.bad()) return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected a readable file", path));
+  if (file.bad()) return unreadable(errno);
   if (text.size() > kMaxFileBytes)
-    return Fail(ErrorCode::kBadInput, fmt::format("{}:1: expected at most {} bytes", path, kMaxFileBytes));
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: expected at most {} bytes", path, kMaxFileBytes));
   return text;
 }
 

@@ -285,6 +285,20 @@ std::string HowText(const PlacerOptions& how, bool part) {
   return text;
 }
 
+// Which GPUs the job gets there: "2", or "0,3"; "" where it needs none.
+std::string GpusThere(const Cluster& cluster, const Job& job, const Spot& spot) {
+  if (job.gpus == 0) return {};
+  if (job.Fractional()) return std::to_string(spot.gpu);
+  Cluster after = cluster;
+  JobId id = 0;
+  while (after.Placed(id)) ++id;
+  after.Place(id, job, spot);
+  std::string gpus;
+  for (int gpu = 0; gpu < kMostGpus; ++gpu)
+    if ((after.WholeGpusOf(id) >> gpu & 1) != 0) gpus += fmt::format("{}{}", gpus.empty() ? "" : ",", gpu);
+  return gpus;
+}
+
 }  // namespace
 
 report::Document ExplanationDocument(const Cluster& cluster, const Job& job, const Explanation& why) {
@@ -298,6 +312,7 @@ report::Document ExplanationDocument(const Cluster& cluster, const Job& job, con
                      {"node", node.name},
                      {"model", cluster.models()[static_cast<size_t>(node.model)].name},
                      {"gpu", job.Fractional() ? ordered_json(one.spot.gpu) : ordered_json()},
+                     {"gpus", GpusThere(cluster, job, one.spot)},
                      {"slice", slice ? ordered_json(ShapeOf(*slice).name) : ordered_json()},
                      {"start", slice ? ordered_json(StartThere(cluster, *slice, one.spot)) : ordered_json()},
                      {"fragmentation_milli", Rounded(one.fragmentation, 10)},
@@ -330,7 +345,9 @@ std::string ExplanationText(const Cluster& cluster, const Job& job, const Explan
   std::string text;
   if (why.chosen) {
     const Node& node = cluster.nodes()[static_cast<size_t>(why.chosen->node)];
-    text = job.Fractional() ? fmt::format("{} GPU {}", node.name, why.chosen->gpu) : node.name;
+    const std::string gpus = GpusThere(cluster, job, *why.chosen);
+    text = node.name;
+    if (!gpus.empty()) text += fmt::format(" GPU{} {}", job.gpus > 1 ? "s" : "", gpus);
     if (const auto slice = SliceThere(cluster, job, *why.chosen))
       text += fmt::format(" slice {}@{}", ShapeOf(*slice).name, StartThere(cluster, *slice, *why.chosen));
     text += "\n";
@@ -350,6 +367,8 @@ std::string ExplanationText(const Cluster& cluster, const Job& job, const Explan
     const bool node = row["kind"] == "node";
     row.erase("kind");
     if (!node) row.erase("node");
+    if (node) row["gpu"] = row["gpus"];
+    row.erase("gpus");
     (node ? nodes : gpus).push_back(row);
   }
   text += "\n" + report::Table::FromRows(nodes).Text();

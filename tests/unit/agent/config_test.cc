@@ -90,6 +90,26 @@ TEST_F(ConfigTest, CpuMeterNeedsNoInterface) {
   EXPECT_THAT(learns.error().message, HasSubstr(":6: learn: expected only with meter kind: latency"));
 }
 
+TEST_F(ConfigTest, OfAProgramThatIsItsOwnMeterOnlyTheKindIsSaid) {
+  const auto said = [&](const std::string& meter, const std::string& threshold = "80%") {
+    const auto config =
+        ParseAgentConfig("switches: [10.0.0.1]\nserver: {code: 0, key_file: good.key}\nunit: 0\n" + meter +
+                             "\ntrigger: {threshold: " + threshold + "}\n",
+                         folder_ / "agent.yaml", MeteredBy::kProgram);
+    return config ? "" : config.error().message;
+  };
+  EXPECT_EQ(said("meter: {kind: cpu}"), "");
+  EXPECT_THAT(said("meter: {kind: cpu, cgroup: /unit0}"),
+              HasSubstr(":4: meter.cgroup: expected in an agent's file only"));
+  EXPECT_THAT(said("meter:\n  kind: cpu\n  window: 100ms"),
+              HasSubstr(":6: meter.window: expected in an agent's file only"));
+  for (const char* latency : {"meter: {kind: latency}", "meter: {timeout: 5s}", "{}"})
+    EXPECT_THAT(said((std::string(latency) == "{}" ? "" : std::string(latency) + "\n") +
+                         "interface: eth0\nservices: [udp/53]",
+                     "1s"),
+                HasSubstr("expected cpu: the measure is a share of what the program has"));
+}
+
 TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
   ExpectError(1, "switches: []", ":1: switches: expected a list of ADDRESS:PORT");
   ExpectError(1, "switches: [192.0.2.1:0]", ":1: switches: expected ADDRESS:PORT");

@@ -152,6 +152,32 @@ TEST_F(Cli, BadUsageExitsWithTwo) {
   }
 }
 
+TEST_F(Cli, AnUnknownOptionIsNamedBeforeWhatIsMissing) {
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"check", "--nope"}, {"sched", "place", "--nope"}, {"bench", "dispatch", "--nope"}}) {
+    const Outcome outcome = Run(words);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("not expected: --nope"));
+  }
+  EXPECT_THAT(Run({"sched", "place"}).err, HasSubstr("CLUSTER is required"));
+}
+
+TEST_F(Cli, EveryVerbsHelpNamesJson) {
+  for (const auto& words : std::vector<std::vector<std::string>>{{"check"},
+                                                                 {"show", "units"},
+                                                                 {"sched", "place"},
+                                                                 {"plan", "search"},
+                                                                 {"sim"},
+                                                                 {"lab", "run"},
+                                                                 {"lab", "kvs"},
+                                                                 {"bench", "switch"},
+                                                                 {"bench", "dispatch"}}) {
+    auto asked = words;
+    asked.push_back("--help");
+    EXPECT_THAT(Run(asked).out, HasSubstr("--json")) << words.back();
+  }
+}
+
 TEST_F(Cli, WithoutADaemonTheSocketIsNamed) {
   const Outcome outcome = Run({"show"});
   EXPECT_EQ(outcome.exit_code, 1);

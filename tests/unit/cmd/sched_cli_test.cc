@@ -85,7 +85,7 @@ TEST_F(SchedCli, WritesAReport) {
 TEST_F(SchedCli, RefusesListsItCannotUse) {
   ExpectRefused(Replay({"--list", "nope"}), "expected a file, or a list in ");
   ExpectRefused(Replay({"--list", "nope"}), ": tiny");
-  ExpectRefused(Replay({"--list", folder_.File("missing.csv")}), "missing.csv:1: expected");
+  ExpectRefused(Replay({"--list", folder_.File("missing.csv")}), "missing.csv: expected a readable file");
   ExpectRefused(Replay({"--list", folder_.File("c.yaml")}), "c.yaml");
   ExpectRefused(Run({"replay", "--data", "/nowhere"}), "--data /nowhere: expected a folder");
   ExpectRefused(Replay({"--experiment", "gpu-hours", "--list", folder_.File("untimed.csv")}),
@@ -127,6 +127,23 @@ TEST_F(SchedCli, NamesTheSliceAndExplainsItsChoiceOfGpu) {
   EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](const json& row) { return row["kind"] == "gpu"; }), 2);
   EXPECT_EQ(Run({"place", cluster, "--milli", "470"}).out, "t4-1 GPU 0\n");
   EXPECT_EQ(json::parse(Run({"place", cluster, "--gpus", "2", "--json"}).out)["rows"][0]["slice"], nullptr);
+}
+
+TEST_F(SchedCli, SaysWhichWholeGpus) {
+  folder_.Write("whole.yaml",
+                "cluster:\n  nodes:\n    - {name: n, model: T4, gpus: 4}\n"
+                "  jobs:\n    - {name: j, node: n, gpu: 1, milli: 300}\n");
+  EXPECT_EQ(Run({"place", folder_.File("whole.yaml"), "--gpus", "2"}).out, "n GPUs 0,2\n");
+  EXPECT_EQ(Run({"place", folder_.File("whole.yaml"), "--gpus", "1"}).out, "n GPU 0\n");
+  EXPECT_EQ(Run({"place", folder_.File("whole.yaml"), "--gpus", "0"}).out, "n\n");
+  const auto gpus = [&](const char* count, const char* milli) {
+    return json::parse(Run({"place", folder_.File("whole.yaml"), "--gpus", count, "--milli", milli, "--json"})
+                           .out)["rows"][0]["gpus"];
+  };
+  EXPECT_EQ(gpus("3", "1000"), "0,2,3");
+  EXPECT_EQ(gpus("1", "700"), "1");
+  EXPECT_EQ(gpus("0", "1000"), "");
+  EXPECT_THAT(Run({"place", folder_.File("whole.yaml"), "--gpus", "2", "--explain"}).out, HasSubstr(" 0,2 "));
 }
 
 TEST_F(SchedCli, RefusesWhatWouldDoNothing) {

@@ -280,10 +280,13 @@ TEST(Refusal, FilesThatCannotBeRead) {
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::kBadInput);
   EXPECT_EQ(missing.error().message,
-            "/nonexistent/pool.yaml:1: expected a file, got No such file or directory");
+            "/nonexistent/pool.yaml: expected a readable file: No such file or directory");
   auto folder = LoadConfig(testing::TempDir());
   ASSERT_FALSE(folder);
-  EXPECT_THAT(folder.error().message, HasSubstr("got a directory"));
+  EXPECT_THAT(folder.error().message, HasSubstr(": expected a readable file: Is a directory"));
+  auto long_name = LoadConfig(std::string(5000, 'x'));
+  ASSERT_FALSE(long_name);
+  EXPECT_THAT(long_name.error().message, HasSubstr("xxx: expected a readable file: File name too long"));
 }
 
 }  // namespace

@@ -101,8 +101,9 @@ TEST_F(PoolUnits, WhatIsWrongIsSaid) {
               HasSubstr("s.yaml:5: sim.apps[dns].pool.service: expected one of the file's 2 services"));
   EXPECT_THAT(Said(With(kScenario, "service: dns", "service: ftp")),
               HasSubstr("pool.service: expected a service of the pool file, got \"ftp\""));
-  EXPECT_THAT(Said(With(kScenario, "file: pool.yaml", "file: none.yaml")),
-              HasSubstr("pool.file: expected a pool file, got " + folder_ + "/none.yaml:1: expected a file"));
+  EXPECT_THAT(
+      Said(With(kScenario, "file: pool.yaml", "file: none.yaml")),
+      HasSubstr("pool.file: expected a pool file, got " + folder_ + "/none.yaml: expected a readable file"));
   EXPECT_THAT(Said(With(kScenario, "        smartnic: {workers: 2, service: 2182us}\n", "")),
               HasSubstr("profiles: expected a profile for kind smartnic, which rack1/s1/nic is, got none"));
   EXPECT_THAT(Said(With(kScenario, "smartnic:", "smartnics:")),

@@ -171,7 +171,7 @@ TEST(ScenarioFile, AFileThatCannotBeReadIsBadInput) {
   const auto missing = LoadScenario(testing::TempDir() + "no-such-scenario.yaml");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::kBadInput);
-  EXPECT_THAT(missing.error().message, testing::HasSubstr("no-such-scenario.yaml:1: expected a file"));
+  EXPECT_THAT(missing.error().message, testing::HasSubstr("no-such-scenario.yaml: expected a readable file"));
   EXPECT_FALSE(LoadScenario(testing::TempDir()));
 }
 

@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
             "arrivals[#2]: expected a name of its own"},
         Bad{"  load_pct", "  arrivals: [{}]\n  load_pct", "arrivals[#1].trace: expected the path of a file"},
         Bad{"  load_pct", "  arrivals: [{trace: no-such.csv}]\n  load_pct",
-            "arrivals[#1].trace: expected a trace, got no-such.csv:1: expected a file"},
+            "arrivals[#1].trace: expected a trace, got no-such.csv: expected a readable file"},
         Bad{"  load_pct", "  reports: []\n  load_pct", "reports: expected at least one way to report"},
         Bad{"  load_pct", "  reports: [{}, {}]\n  load_pct", "reports[#2]: expected a name of its own"},
         Bad{"  load_pct", "  reports: [{period: -1ms}]\n  load_pct", "period: expected a time from 0s to 1h"},
