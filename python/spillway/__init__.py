@@ -56,6 +56,12 @@ def _shape(shape, name="shape"):
     return extents
 
 
+def _text(value, name):
+    if not isinstance(value, str):
+        raise BadArgument(f"{name}: expected a text, got {value!r}")
+    return value
+
+
 def _wants_torch(dtype):
     return str(dtype).startswith("torch.")
 
@@ -164,7 +170,12 @@ class Client:
     """
 
     def __init__(self, address, tenant="", token="", window=64 << 20):
-        self._client = _spillway.Client(address, tenant, token, window)
+        # Windows are memory of one host: there is none over TCP.
+        if not _text(address, "address").startswith("unix:"):
+            raise BadArgument(f"address: expected unix:PATH, got {address!r}")
+        if not isinstance(window, int) or not 0 < window < 1 << 63:
+            raise BadArgument(f"window: expected a number of bytes, got {window!r}")
+        self._client = _spillway.Client(address, _text(tenant, "tenant"), _text(token, "token"), window)
         self._models = {}
         self._pieces = {}
 
@@ -216,13 +227,15 @@ class Client:
         Raises BadArgument (no such model, another dtype or shape), Refused (with the status: busy, no_slice,
         deadline, failed, ...), WindowFull, GatewayGone.
         """
-        if model not in self._models:
+        if _text(model, "model") not in self._models:
             self._models[model] = self._client.describe(model)
         index, inputs, outputs = self._models[model]
         if len(inputs) != 1 or len(outputs) != 1:
             raise BadArgument(f"model {model}: expected one input and one output, it has {len(inputs)} and {len(outputs)}")
         if not hasattr(x, "dtype") or not hasattr(x, "shape"):
             raise BadArgument(f"model {model}: expected an array or a tensor, got {type(x).__name__}")
+        if not isinstance(deadline_s, (int, float)) or not 0 <= deadline_s < 1e9:
+            raise BadArgument(f"deadline_s: expected seconds, 0 or more, got {deadline_s!r}")
         _, word, expected = inputs[0]
         if _word(x.dtype) != word:
             raise BadArgument(f"model {model}: expected dtype {_NUMPY[word].name}, got {x.dtype}")

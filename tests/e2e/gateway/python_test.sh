@@ -58,6 +58,14 @@ raises(spillway.BadArgument, "model serve_numpy: expected dtype float32, got flo
        lambda: infer("serve_numpy", numpy.zeros((1, 16))))
 raises(spillway.BadArgument, "expected an array or a tensor, got list", lambda: infer("serve_numpy", [1]))
 raises(spillway.BadArgument, "no executor has a model nobody", lambda: infer("nobody", x))
+raises(spillway.BadArgument, "model: expected a text, got 3", lambda: infer(3, x))
+for wrong in -1, "1", float("nan"):
+    raises(spillway.BadArgument, "deadline_s: expected seconds", lambda: infer("serve_numpy", x, wrong))
+for wrong in "bla", "127.0.0.1:9000":
+    raises(spillway.BadArgument, f"address: expected unix:PATH, got '{wrong}'", lambda: spillway.Client(wrong))
+raises(spillway.BadArgument, "address: expected a text, got 3", lambda: spillway.Client(3))
+raises(spillway.BadArgument, "window: expected a number of bytes", lambda: spillway.Client(sys.argv[1], window=-1))
+raises(spillway.BadArgument, "token: expected a text", lambda: spillway.Client(sys.argv[1], token=b"x"))
 raises(spillway.BadArgument, "dtype: expected one of bool", lambda: client.tensor((1,), "text"))
 raises(spillway.BadArgument, "shape: expected a tuple of extents", lambda: client.tensor(5))
 raises(MemoryError, "bytes do not fit into what is free of the window's", lambda: client.tensor((1 << 40,), "uint8"))
