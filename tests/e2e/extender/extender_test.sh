@@ -45,7 +45,7 @@ refused "extender.listen: expected" "extender: {api_server: 'http://x.y'}"
 refused "extender.listen: localhost: expected ADDRESS:PORT" "extender: {listen: localhost, api_server: 'http://x.y'}"
 refused "extender.api_server: expected a URL" "extender: {listen: '127.0.0.1:0', api_server: 'x'}"
 refused "extender.resync: expected beside an api_server" "extender: {listen: '127.0.0.1:0', cluster: c, resync: 1s}"
-refused "c.yaml:1: expected" "extender: {listen: '127.0.0.1:0', cluster: c.yaml}"
+refused "extender.cluster: expected a readable file, got" "extender: {listen: '127.0.0.1:0', cluster: c.yaml}"
 refused "switch: expected a map" "extender: {listen: '127.0.0.1:0', api_server: 'http://x.y'}" "services: []"
 
 python3 "$here/api_server.py" > "$work/port" 2> "$work/server.log" & server=$!
