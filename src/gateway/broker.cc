@@ -2,7 +2,6 @@
 #include "gateway/broker.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <functional>
@@ -70,10 +69,6 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
     slices_.resize(slices_.size() + offer.slices.size());
     states_.resize(slices_.size());
   }
-  for (const ModelCard& card : offer.models)
-    if (const auto fits = CanFit(card.InputBytes(card.most_rows), card.OutputBytes(card.most_rows)); !fits)
-      spdlog::warn("executor {}: model {}: requests of {} rows, which it offers, are refused: {}", offer.name,
-                   card.name, card.most_rows, fits.error().message);
   executors_[executor].name = offer.name;
   executors_[executor].alive = true;
   const uint32_t first_slice = executors_[executor].first_slice;

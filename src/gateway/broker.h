@@ -117,8 +117,8 @@ class Broker {
 
   // -- executors. Slices are numbered from first_slice on, models as in the offer. An executor of that name
   // that is there already is a kConflict; one whose model differs from what others call by that name, too.
-  // One whose model's single row would not fit into the memory for requests is a kBadInput; if only the
-  // largest request would not, the log says so. Retry then gives it what waits.
+  // One whose model's single row would not fit into the memory for requests is a kBadInput. Retry then gives
+  // it what waits.
   struct Joined {
     uint32_t executor, first_slice;
   };

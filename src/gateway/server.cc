@@ -425,6 +425,11 @@ Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number
   slice_owner_.resize(std::max(slice_owner_.size(), joined->first_slice + slices));
   std::fill_n(slice_owner_.begin() + joined->first_slice, slices, number);
   spdlog::info("executor {}: joined with {} slices", connection.name, slices);
+  for (const ModelCard& card : offer.models)
+    if (const auto fits = broker_.CanFit(card.InputBytes(card.most_rows), card.OutputBytes(card.most_rows));
+        !fits)
+      spdlog::warn("executor {}: model {}: requests of {} rows, which it offers, are refused: {}",
+                   connection.name, card.name, card.most_rows, fits.error().message);
   Watch(connection.link->bell(), SourceKind::kBell, number);
   if (auto told = connection.arrival->Answer(""); !told) return tl::make_unexpected(told.error());
   auto models = std::make_shared<std::vector<ModelCard>>();

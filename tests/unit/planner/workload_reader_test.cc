@@ -100,7 +100,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"  name: small\n", "  name: small\n  model: x\n",
             "plan.model: expected one of models, got \"x\""},
         Bad{"  name: small\n", "  name: small\n  catalogues: [nowhere.yaml]\n",
-            "w.yaml:3: plan.catalogues[#1]: expected a catalogue, got nowhere.yaml:1"},
+            "w.yaml:3: plan.catalogues[#1]: expected a catalogue, got nowhere.yaml: expected a readable "
+            "file"},
         Bad{"plan:\n", "plan: [\n", "expected YAML"}));
 
 TEST(WorkloadRefusal, AllProblemsAreToldAtOnceByLine) {
