@@ -24,6 +24,23 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kThinkTime = 10ms;   // between an answer and the next question of a flow
 constexpr auto kGivenUpAfter = 1s;  // a datagram; TCP repeats by itself
 
+// A port that no flow of this process had before. The switch remembers flows beyond their end, and a new one
+// with the port of an old one stays where that was, also on a unit that takes no new ones.
+bool BindFreshPort(int fd, int family) {
+  static uint16_t next = 10'000;
+  for (int tries = 0; tries < 1000; tries++) {
+    if (++next >= 60'000) next = 10'000;
+    sockaddr_in6 own{};  // as long as an IPv4 one, and its port where that has it
+    own.sin6_family = static_cast<sa_family_t>(family);
+    own.sin6_port = htons(next);
+    if (bind(fd, reinterpret_cast<sockaddr*>(&own), family == AF_INET ? sizeof(sockaddr_in) : sizeof(own)) ==
+        0)
+      return true;
+    if (errno != EADDRINUSE) return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 struct FlowSet::Flow {
@@ -163,7 +180,8 @@ void FlowSet::Start(Flow& flow) {
   epoll_event event{};
   event.events = EPOLLIN | (tcp ? EPOLLOUT | EPOLLET : 0u);
   event.data.ptr = &flow;
-  if (flow.fd < 0 || (connect(flow.fd, to, length) != 0 && errno != EINPROGRESS) ||
+  if (flow.fd < 0 || !BindFreshPort(flow.fd, family) ||
+      (connect(flow.fd, to, length) != 0 && errno != EINPROGRESS) ||
       epoll_ctl(epoll_, EPOLL_CTL_ADD, flow.fd, &event) != 0)
     return Break(flow, fmt::format("cannot connect: {}", strerror(errno)));
   sockaddr_in6 own{};
