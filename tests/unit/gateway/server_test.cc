@@ -8,6 +8,8 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -462,6 +464,26 @@ TEST_P(ServerOver, WhatCanNeverFitIntoTheMemoryIsNotToldToComeAgain) {
   ASSERT_FALSE(window);
   EXPECT_THAT(window.error().message, HasSubstr("a window of 4096 bytes is more than limits.memory"));
   EXPECT_EQ(client->Infer(model->index, 7, Pattern(448))->status, Status::kOk);
+}
+
+// Its model's largest request: 4 rows of 8 bytes, 64 with the outputs.
+TEST(Server, WarnsOfAModelWhoseLargestRequestNeverFits) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  std::vector<bool> warned;
+  for (const uint64_t memory : {63, 64}) {
+    GatewayConfig config = GatewayBed::Config();
+    config.broker.memory = memory;
+    GatewayBed bed(config);
+    ASSERT_TRUE(ProgramSlice::Join({{bed.executors_path()}, "host", ProgramModel()}));
+    bed.End();
+    warned.push_back(log.str().find("executor host: model program: requests of 4 rows") != std::string::npos);
+    log.str("");
+  }
+  spdlog::set_default_logger(before);
+  EXPECT_EQ(warned, (std::vector{true, false}));
 }
 
 TEST_P(ServerOver, AnExecutorThatDiesWithARequestHasItPlacedAgain) {
