@@ -8,7 +8,7 @@
 
 namespace spillway::gateway {
 
-// Zeroed, and there: to make them takes time (some tenths of a second for 1 GiB), to register them little.
+// Zeroed, and there: to make them takes longer than to register them.
 class Pages {
  public:
   Pages() = default;
