@@ -28,17 +28,6 @@ struct SimOptions {
 // Runs of less are over before a bar would help.
 constexpr std::chrono::seconds kNoBarBefore{2};
 
-// Fewer or more requests, the warm-up in proportion.
-void Resize(sim::Scenario& scenario, const SimOptions& options) {
-  const uint64_t wanted = options.requests > 0 ? options.requests
-                          : options.quick      ? std::max<uint64_t>(scenario.requests / 10, 1)
-                                               : scenario.requests;
-  scenario.warm_up =
-      static_cast<uint64_t>(static_cast<double>(scenario.warm_up) / static_cast<double>(scenario.requests) *
-                            static_cast<double>(wanted));
-  scenario.requests = wanted;
-}
-
 sim::SweepResult Sweep(const sim::Scenario& scenario, unsigned threads) {
   report::Progress progress("sim " + scenario.name, kNoBarBefore);
   lab::InterruptGuard guard;
@@ -55,7 +44,8 @@ sim::SweepResult Sweep(const sim::Scenario& scenario, unsigned threads) {
 int RunSim(const SimOptions& options, bool as_json) {
   auto scenario = sim::LoadScenario(options.file);
   if (!scenario) return Complain(scenario.error());
-  Resize(*scenario, options);
+  if (options.requests > 0) sim::Resize(*scenario, options.requests);
+  if (options.quick) sim::Resize(*scenario, std::max<uint64_t>(scenario->requests / 10, 1));
   // Before the time that the runs take.
   if (auto made = options.folder.empty() ? Result<void>() : report::MakeFolder(options.folder); !made)
     return Complain(made.error());

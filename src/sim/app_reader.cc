@@ -11,6 +11,7 @@
 #include "sim/pool_units.h"
 #include "sim/scenario_scalars.h"
 #include "sim/unit_reader.h"
+#include "sim/workload_reader.h"
 
 namespace spillway::sim {
 namespace {
@@ -148,21 +149,47 @@ void ReadWorkload(Problems& problems, const MapReader& map, App& app) {
   Take(app.threshold, map.Find("threshold"),
        [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kLongest); });
   if (const Field* f = map.Find("spread"))
-    if (auto word = ReadChoice(problems, *f, {"lognormal", "exponential"}))
-      app.spread = *word == 0 ? Spread::kLognormal : Spread::kExponential;
-  if (app.spread == Spread::kExponential) {
-    app.cv = 1;
+    if (auto word = ReadChoice(problems, *f, {"lognormal", "exponential", "bimodal"}))
+      app.spread = static_cast<Spread>(*word);
+  if (app.spread == Spread::kBimodal) {
+    Take(app.bimodal.heavy_share, map.Find("heavy_share"),
+         [&](const Field& f) { return model::ReadNumber(problems, f, 0, 1); });
+    Take(app.bimodal.heavy_ratio, map.Find("heavy_ratio"),
+         [&](const Field& f) { return model::ReadNumber(problems, f, 1, 1e6); });
+  } else {
+    RefuseKeys(problems, map, {"heavy_share", "heavy_ratio"}, "beside spread bimodal");
+  }
+  if (app.spread != Spread::kLognormal) {
+    if (app.spread == Spread::kExponential) app.cv = 1;
     RefuseKeys(problems, map, {"cv"}, "beside spread lognormal");
   } else {
     Take(app.cv, map.Find("cv"), [&](const Field& f) { return model::ReadNumber(problems, f, 0, 10); });
   }
 }
 
+// What the app has of its own instead of the scenario's.
+void ReadOverrides(Problems& problems, const MapReader& map, const std::string& folder, Overrides& own) {
+  if (const Field* f = map.Find("arrivals")) own.arrivals = ReadArrivals(problems, *f, folder);
+  if (const Field* f = map.Find("reports")) own.reports = ReadReports(problems, *f);
+  Take(own.load_pct, map.Find("load_pct"),
+       [&](const Field& f) { return ReadNumbers(problems, f, 0.01, 1000, true); });
+  if (const Field* f = map.Find("wire")) own.wire = ReadWire(problems, *f);
+  if (const Field* f = map.Find("requests")) own.requests = ReadRequests(problems, *f);
+  if (const Field* f = map.Find("flows"))
+    if (auto n = ReadFlows(problems, *f)) own.flows = static_cast<uint32_t>(*n);
+  own.warm_up = ReadWarmUp(problems, map);
+  if (const Field* f = map.Find("server_policy"))
+    own.server_policy =
+        model::ReadWord<spw_server_policy>(problems, *f, model::ParseServerPolicy, SPW_SERVER_POLICIES);
+}
+
 AppEntry ReadApp(Problems& problems, const Field& field, const std::string& folder,
                  std::set<std::string>& names) {
   MapReader map(problems, field,
-                {"name", "servers", "units", "groups", "pool", "profiles", "joint_rps", "threshold", "spread",
-                 "cv", "failures"});
+                {"name",      "servers",    "units",   "groups",       "pool",        "profiles",
+                 "joint_rps", "threshold",  "spread",  "cv",           "heavy_share", "heavy_ratio",
+                 "failures",  "arrivals",   "reports", "load_pct",     "wire",        "requests",
+                 "warm_up",   "cold_start", "flows",   "server_policy"});
   AppEntry entry;
   if (const Field* f = map.Need("name", "a name"))
     if (auto name = model::ReadName(problems, *f)) {
@@ -173,6 +200,7 @@ AppEntry ReadApp(Problems& problems, const Field& field, const std::string& fold
   ReadServers(problems, field, map, folder, entry, server_names);
   CheckServers(problems, field, entry.app);
   ReadWorkload(problems, map, entry.app);
+  ReadOverrides(problems, map, folder, entry.app.own);
   // Failures speak of servers and units, so these must have been understood.
   const auto& groups = entry.app.groups;
   const bool understood =

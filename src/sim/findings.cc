@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "report/percentile.h"
+
 namespace spillway::sim {
 namespace {
 
@@ -18,6 +20,11 @@ bool IsHeadroom(const PolicyChoice& policy) {
   return !IsBound(policy) && policy.unit_policy == SPW_UNIT_HEADROOM;
 }
 
+bool IsRival(const PolicyChoice& policy) {
+  const bool tuned = policy.unit_policy == SPW_UNIT_P4MITE && policy.trigger.tries.size() > 1;
+  return !IsBound(policy) && !IsHeadroom(policy) && !tuned;
+}
+
 // The rows by point, and of each point the best of the rivals and of the bounds that do not lose there.
 class Board {
  public:
@@ -25,10 +32,12 @@ class Board {
     for (const PolicyChoice& policy : scenario.policies) policies_[policy.name] = &policy;
     for (const Row& row : rows) {
       const auto policy = policies_.find(row.policy);
-      if (policy == policies_.end() || IsHeadroom(*policy->second)) continue;
+      if (policy == policies_.end()) continue;
+      const bool bound = IsBound(*policy->second);
+      if (!bound && !IsRival(*policy->second)) continue;
       Field& field = fields_[PointOf(row)];
-      const Row*& best = IsBound(*policy->second) ? field.bound : field.rival;
-      if (!IsBound(*policy->second)) field.rivals++;
+      const Row*& best = bound ? field.bound : field.rival;
+      if (!bound) field.rivals++;
       if (Loses(row)) continue;
       if (best == nullptr || row.result.p99_ms < best->result.p99_ms) best = &row;
     }
@@ -38,15 +47,13 @@ class Board {
     const auto found = fields_.find(PointOf(row));
     if (found == fields_.end()) return;
     const Field& field = found->second;
-    if (Loses(row)) {
-      if (field.rival != nullptr) verdict.lost_alone.push_back(&row);
-      return;
-    }
-    if (field.rival != nullptr)
+    if (field.rival != nullptr) {
       verdict.regrets.push_back({&row, field.rival, row.result.p99_ms / field.rival->result.p99_ms});
-    else if (field.rivals > 0)
-      verdict.alone.push_back(&row);
-    if (field.bound != nullptr)
+      if (Loses(row)) verdict.lost_alone.push_back(&row);
+    } else if (field.rivals > 0) {
+      (Loses(row) ? verdict.left_out : verdict.alone).push_back(&row);
+    }
+    if (field.bound != nullptr && !Loses(row))
       verdict.over_bound.push_back({&row, field.bound, row.result.p99_ms / field.bound->result.p99_ms});
   }
 
@@ -64,8 +71,8 @@ std::vector<Endurance> JudgeEndurance(const Scenario& scenario, const std::vecto
   for (const Row& row : rows) lines[{row.app, row.arrivals, row.reports, row.policy}].push_back(&row);
   std::vector<Endurance> all;
   for (const App& app : scenario.apps)
-    for (const Arrivals& arrivals : scenario.arrivals)
-      for (const Reports& reports : scenario.reports)
+    for (const Arrivals& arrivals : scenario.ArrivalsOf(app))
+      for (const Reports& reports : scenario.ReportsOf(app))
         for (const PolicyChoice& policy : scenario.policies) {
           const auto line = lines.find({app.name, arrivals.name, reports.name, policy.name});
           if (line == lines.end()) continue;  // not reached
@@ -91,6 +98,20 @@ const Comparison* Verdict::Worst(const std::vector<Comparison>& comparisons, con
     if (!app.empty() && one.own->app != app) continue;
     if (worst == nullptr || one.ratio > worst->ratio) worst = &one;
   }
+  return worst;
+}
+
+double Verdict::Regret(double percent) const {
+  std::vector<double> ratios;
+  for (const Comparison& one : regrets) ratios.push_back(one.ratio);
+  return report::PercentileOf(std::move(ratios), percent);
+}
+
+std::vector<Comparison> Verdict::WorstRegrets(size_t count) const {
+  std::vector<Comparison> worst = regrets;
+  std::stable_sort(worst.begin(), worst.end(),
+                   [](const Comparison& a, const Comparison& b) { return a.ratio > b.ratio; });
+  worst.resize(std::min(count, worst.size()));
   return worst;
 }
 

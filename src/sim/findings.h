@@ -32,18 +32,23 @@ struct Endurance {
 };
 
 // Of each policy whose unit policy is headroom, decided by the switch. Its rivals are the switch's other
-// policies; one that loses at a point is no rival there. A policy that knows everything is no rival but a
-// bound.
+// policies; one that loses at a point is no rival there. A policy that knows everything, or of which the best
+// of several tries is taken at each point, is nothing that an operator could have chosen, so no rival.
 struct Verdict {
   std::string policy;
-  std::vector<Comparison> regrets;     // at every point where it and a rival lose nothing
-  std::vector<const Row*> lost_alone;  // points where it loses and a rival does not
+  std::vector<Comparison> regrets;     // at every point where a rival does not lose
+  std::vector<const Row*> lost_alone;  // of these, where it loses itself; its p99 is then of what is answered
   std::vector<const Row*> alone;       // points where it does not lose and every rival does
+  std::vector<const Row*> left_out;    // points where it and every rival lose
   std::vector<Comparison> over_bound;  // where it and the bound lose nothing
 
   // The greatest ratio, over all apps or of one; nullptr: nothing to compare.
   [[nodiscard]] static const Comparison* Worst(const std::vector<Comparison>& comparisons,
                                                const std::string& app = "");
+  // Of the ratios at all points: at least so many percent are no greater; NaN: nothing to compare.
+  [[nodiscard]] double Regret(double percent) const;
+  // The `count` greatest, greatest first.
+  [[nodiscard]] std::vector<Comparison> WorstRegrets(size_t count) const;
   // Share of over_bound within kNearBound.
   [[nodiscard]] double NearBound() const;
 };

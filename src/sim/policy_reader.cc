@@ -39,6 +39,7 @@ void ReadFrom(Problems& problems, const Field& field, const std::vector<AppEntry
     return;
   }
   policy.server_policy = first->pool->server_policy;
+  policy.server_policy_named = true;
   policy.unit_policy = first->pool->unit_policy;
 }
 
@@ -90,6 +91,7 @@ void ReadDecision(Problems& problems, const MapReader& map, const std::vector<Ap
     ReadFrom(problems, *f, apps, policy);
     return;
   }
+  policy.server_policy_named = map.Find("server_policy") != nullptr;
   Take(policy.server_policy, map.Find("server_policy"), [&](const Field& f) {
     return model::ReadWord<spw_server_policy>(problems, f, model::ParseServerPolicy, SPW_SERVER_POLICIES);
   });

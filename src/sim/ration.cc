@@ -5,18 +5,54 @@
 
 namespace spillway::sim {
 
-int64_t RationedCpu::Finish(int64_t start, int64_t work) {
-  while (work > 0) {
-    const int64_t index = start / period_, end = (index + 1) * period_;
-    if (index != current_) current_ = index, used_ = 0;
-    const int64_t step = std::min({work, quota_ - used_, end - start});
-    if (step <= 0) {
-      start = end;
+RationedCpu::RationedCpu(const Ration& ration, int64_t phase)
+    : quota_(ration.quota.count()),
+      period_(ration.period.count()),
+      tick_(ration.tick.count()),
+      phase_(phase % period_),
+      left_{quota_} {}
+
+void RationedCpu::Forget(int64_t index) {
+  while (first_ < index) {
+    const int64_t debt = std::min<int64_t>(0, left_.front());
+    left_.pop_front();
+    first_++;
+    if (!left_.empty()) continue;
+    left_.push_back(quota_ + debt);
+    if (debt == 0) first_ = index;  // whatever is left lapses: all periods till then are alike
+  }
+}
+
+int64_t& RationedCpu::Left(int64_t index) {
+  while (first_ + static_cast<int64_t>(left_.size()) <= index)
+    left_.push_back(quota_ + std::min<int64_t>(0, left_.back()));
+  return left_[static_cast<size_t>(index - first_)];
+}
+
+void RationedCpu::Draw(int64_t index, int64_t amount) {
+  Left(index);
+  for (auto i = static_cast<size_t>(index - first_); i < left_.size() && amount > 0; i++) {
+    const int64_t debt = std::min<int64_t>(0, left_[i]);
+    left_[i] -= amount;
+    amount = debt - std::min<int64_t>(0, left_[i]);  // what the next period lacks by it
+  }
+}
+
+int64_t RationedCpu::Run(int64_t start, int64_t until, bool woken, int64_t& work) {
+  Forget(PeriodOf(start));
+  bool checked = tick_ == 0 || woken;  // by the kernel, whether there is budget
+  while (work > 0 && start < until) {
+    const int64_t index = PeriodOf(start), end = EndOf(index), left = Left(index);
+    if (checked && left <= 0) {
+      start = std::min(end, until);
       continue;
     }
-    used_ += step;
+    int64_t step = std::min({work, end - start, until - start});
+    step = std::min(step, tick_ == 0 ? left : tick_ - start % tick_);
+    Draw(index, step);
     work -= step;
     start += step;
+    checked = tick_ == 0 || start % tick_ == 0;
   }
   return start;
 }
@@ -26,8 +62,10 @@ int64_t MeanFinish(const Ration& ration, int64_t work) {
   const int64_t period = ration.period.count();
   int64_t sum = 0;
   for (int i = 0; i < kMoments; i++) {
-    const int64_t begin = period * i / kMoments;
-    sum += RationedCpu(ration).Finish(begin, work) - begin;
+    // Ticks and periods do not begin together: so the period's begin is spread over ticks as well.
+    const int64_t phase = ration.tick.count() * (i * 97 % kMoments) / kMoments;
+    const int64_t begin = period + phase % period + period * i / kMoments;
+    sum += RationedCpu(ration, phase).Finish(begin, work) - begin;
   }
   return sum / kMoments;
 }

@@ -1,25 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CPU that is rationed: when work is done that gets so much CPU time in every period. Work is done in
-// the order in which it is given, at full speed while the period's quota lasts. Not thread-safe.
+// CPU time under a quota: when work is done that gets so much of it in every period, from one budget for all
+// workers of a unit, as Linux's CFS bandwidth control gives it out. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <limits>
 
 #include "sim/scenario.h"
 
 namespace spillway::sim {
 
+// With a tick, work is stopped only at multiples of it: it may overrun the budget by nearly a tick, and the
+// debt is paid from the periods that follow. Who wakes up while the budget is used up waits for the next.
+//
+// Several workers draw in the order in which they are given work: who began first takes what he needs of
+// each period, and later ones what is left. Real ones draw side by side and stop together; the sum per period
+// is the same, but the first here is done earlier than there.
 class RationedCpu {
  public:
-  explicit RationedCpu(const Ration& ration) : quota_(ration.quota.count()), period_(ration.period.count()) {}
+  static constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 
-  // When `work` ns of CPU time, begun at `start`, are done. Starts do not go back. Periods begin at
-  // multiples of their length, as the kernel's timer has them, and what is left of a quota lapses.
-  int64_t Finish(int64_t start, int64_t work);
+  // phase: when a period begins; the others follow at its length.
+  explicit RationedCpu(const Ration& ration, int64_t phase = 0);
+
+  // Works from `start` until `until` or until `work` ns of CPU time are done, and returns that moment; what
+  // is left stays in `work`. Starts do not go back. woken: its worker slept before.
+  int64_t Run(int64_t start, int64_t until, bool woken, int64_t& work);
+
+  // When `work` ns of CPU time, begun at `start` by a worker that slept, are done.
+  int64_t Finish(int64_t start, int64_t work) { return Run(start, kForever, true, work); }
 
  private:
-  int64_t quota_, period_;
-  int64_t current_ = -1, used_ = 0;  // the period last worked in, and what it has given
+  int64_t PeriodOf(int64_t time) const { return (time - phase_ + period_) / period_ - 1; }
+  int64_t EndOf(int64_t index) const { return phase_ + (index + 1) * period_; }
+  void Forget(int64_t index);  // periods before
+  int64_t& Left(int64_t index);
+  void Draw(int64_t index, int64_t amount);
+
+  int64_t quota_, period_, tick_, phase_;
+  std::deque<int64_t> left_;  // budgets of periods, from first_ on; below 0: a debt
+  int64_t first_ = -1;
 };
 
 // How long `work` ns of CPU time take on a CPU that has been idle, begun at any moment: the mean.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <deque>
 
+#include "sim/arrival_times.h"
 #include "sim/balancer.h"
 #include "sim/layout.h"
 #include "sim/random.h"
@@ -17,43 +18,14 @@ namespace spillway::sim {
 namespace {
 
 // Streams drawn from a run's seed, so that one never shifts another.
-enum Stream : uint64_t { kArrivalStream = 1, kServiceStream, kHashStream, kAgentStream };
-uint64_t StreamSeed(uint64_t seed, uint64_t stream) { return spw_mix64(seed) + spw_mix64(stream << 32); }
-
-class ArrivalTimes {
- public:
-  ArrivalTimes(const Arrivals& arrivals, double rate_rps, uint64_t seed)
-      : arrivals_(arrivals), gap_ns_(1e9 / rate_rps), random_(seed) {
-    if (arrivals.kind != ArrivalKind::kTrace) return;
-    // The trace is repeated after its last arrival and one mean gap.
-    const double n = static_cast<double>(arrivals.at.size());
-    const double span = arrivals.at.back() - arrivals.at.front();
-    lap_ = n > 1 ? span * n / (n - 1) : 1;
-    scale_ = n * gap_ns_ / lap_;
-  }
-  Time Next() {
-    switch (arrivals_.kind) {
-      case ArrivalKind::kPoisson:
-        now_ += gap_ns_ * random_.Exponential();
-        break;
-      case ArrivalKind::kConstant:
-        now_ += gap_ns_;
-        break;
-      case ArrivalKind::kTrace:
-        now_ = (arrivals_.at[next_] - arrivals_.at.front() + lap_ * static_cast<double>(laps_)) * scale_;
-        if (++next_ == arrivals_.at.size()) next_ = 0, laps_++;
-        break;
-    }
-    return static_cast<Time>(now_);
-  }
-
- private:
-  const Arrivals& arrivals_;
-  double gap_ns_, now_ = 0, lap_ = 0, scale_ = 0;
-  size_t next_ = 0;
-  uint64_t laps_ = 0;
-  Random random_;
+enum Stream : uint64_t {
+  kArrivalStream = 1,
+  kServiceStream,
+  kHashStream,
+  kAgentStream,              // + unit
+  kUnitStream = 1ull << 24,  // + unit
 };
+uint64_t StreamSeed(uint64_t seed, uint64_t stream) { return spw_mix64(seed) + spw_mix64(stream << 32); }
 
 // What the operator tells the switch about failures, in the order of time.
 struct Notice {
@@ -67,14 +39,15 @@ class Cluster {
   explicit Cluster(const RunSetup& setup)
       : setup_(setup),
         layout_(MakeLayout(*setup.app, setup.policy->units_as_servers)),
-        service_times_(setup.app->spread, setup.app->cv),
+        service_times_(setup.app->spread, setup.app->cv, setup.app->bimodal),
         reads_reports_(setup.policy->decider == DeciderKind::kSwitch &&
                        (spw_unit_policy_reads_reports(setup.policy->unit_policy) ||
                         setup.policy->server_policy == SPW_SERVER_P2C)),
         front_free_(layout_.servers(), 0),
         seen_(layout_.units.size()) {
-    for (const Layout::Unit& unit : layout_.units)
-      stations_.emplace_back(*unit.profile, setup.work, setup.wire);
+    for (uint32_t u = 0; u < layout_.units.size(); u++)
+      stations_.emplace_back(*layout_.units[u].profile, setup.work, setup.wire,
+                             StreamSeed(setup.seed, kUnitStream + u));
     AddFailures();
     for (uint32_t u = 0; u < layout_.units.size(); u++) {
       agents_.emplace_back(stations_[u], AgentOf(u));
@@ -155,7 +128,7 @@ class Cluster {
                         1.5 * service_times_.MeanDeviation() * static_cast<double>(station.service());
     agent.known.base_us = static_cast<uint32_t>(std::max(1.0, std::round(base / 1000)));
     agent.known.span_us = static_cast<uint32_t>(std::max<Time>(1, station.unloaded() / 1000));
-    agent.workers = static_cast<uint16_t>(unit.profile->workers);
+    agent.workers = static_cast<uint16_t>(unit.profile->workers_known ? unit.profile->workers : 0);
     agent.known.slot_ns = static_cast<uint32_t>(std::clamp<Time>(station.slot(), 1, UINT32_MAX));
     const Time threshold =
         trigger.of_unloaded ? station.unloaded() : trigger.threshold.value_or(setup_.app->threshold).count();
@@ -256,9 +229,12 @@ RunResult Run(const RunSetup& setup) {
   Time begin = 0, came = 0;
   // Request i + kAnnounced is announced and i + kAsked asked for while i is decided.
   constexpr uint64_t kAnnounced = 8, kAsked = 4;
+  std::vector<uint64_t> flows(setup.flows);
+  for (uint64_t& flow : flows) flow = hashes.Bits();
+  const auto next_hash = [&] { return flows.empty() ? hashes.Bits() : flows[hashes.Bits() % flows.size()]; };
   std::array<uint64_t, kAnnounced> hash;
   std::array<Balancer::Candidates, kAnnounced> ask;
-  for (uint64_t& h : hash) cluster.Announce(h = hashes.Bits());
+  for (uint64_t& h : hash) cluster.Announce(h = next_hash());
   for (uint64_t i = 0; i < kAsked; i++) ask[i] = cluster.Ask(hash[i]);
   for (uint64_t i = 0; i < setup.warm_up + setup.requests; i++) {
     const uint64_t here = i % kAnnounced, asked = (i + kAsked) % kAnnounced;
@@ -269,7 +245,7 @@ RunResult Run(const RunSetup& setup) {
     Time now = came;
     const int unit = cluster.Decide(hash[here], ask[here], now);
     const std::optional<Time> latency = unit < 0 ? std::nullopt : cluster.Place(unit, now, multiplier);
-    cluster.Announce(hash[here] = hashes.Bits());
+    cluster.Announce(hash[here] = next_hash());
     if (i < setup.warm_up) continue;
     if (unit >= 0) placed[cluster.ColumnOf(unit)]++;
     if (!latency) {

@@ -20,6 +20,7 @@ struct RunSetup {
   double work = 1;  // factor of every service time
   Duration wire{0};
   uint64_t requests = 0, warm_up = 0;
+  uint32_t flows = 0;  // as in Scenario
   uint32_t switches = 1;
   uint64_t seed = 1;
   double loss_over_unloaded = 10;

@@ -3,6 +3,7 @@
 // (scenario_reader.h). A sweep runs every app x arrivals x reports x axis value x policy.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -16,15 +17,57 @@ namespace spillway::sim {
 using Duration = std::chrono::nanoseconds;
 
 // Distribution of the service multiplier, whose mean is 1.
-enum class Spread { kLognormal, kExponential };
+enum class Spread { kLognormal, kExponential, kBimodal };
+
+// Of Spread::kBimodal: such a share of requests takes so many times as long as the others do.
+struct Bimodal {
+  double heavy_share = 0.05, heavy_ratio = 10;
+  bool operator==(const Bimodal&) const = default;
+};
 
 // CPU time as a control group's quota gives it out: so much in every period, and none till the next.
 struct Ration {
   Duration quota{0}, period{0};  // period 0: no limit
-  double share() const {
+  // The kernel stops who runs only at a tick of its timer; what is used beyond the quota by then is taken
+  // from the next periods. 0: exact.
+  Duration tick{0};
+  double share() const {  // CPUs
     return period.count() > 0 ? static_cast<double>(quota.count()) / static_cast<double>(period.count()) : 1;
   }
   bool operator==(const Ration&) const = default;
+};
+
+// What keeps a unit from working at its speed. Zero lengths and shares: nothing does.
+struct Interference {
+  struct Stall {  // nothing is worked on for so long, once in each `every`
+    Duration every{0}, length{0};
+    bool operator==(const Stall&) const = default;
+  } stall;
+  struct Pause {  // a request's start is late by so much, with this probability
+    double share = 0;
+    Duration length{0};
+    bool operator==(const Pause&) const = default;
+  } pause;
+  struct Neighbour {  // comes after a mean of `every`, stays for a mean of `length`, both exponential
+    Duration every{0}, length{0};
+    double slowdown = 1;
+    bool operator==(const Neighbour&) const = default;
+  } neighbour;
+  struct Drift {  // speed 1 + amplitude * sin
+    Duration period{0};
+    double amplitude = 0;
+    bool operator==(const Drift&) const = default;
+  } drift;
+  struct Cold {  // from the run's beginning, fading linearly
+    Duration length{0};
+    double slowdown = 1;
+    bool operator==(const Cold&) const = default;
+  } cold;
+  struct FailsFast {  // answers everything with an error, so long after it came
+    Duration from{0}, until{0}, after{0};
+    bool operator==(const FailsFast&) const = default;
+  } fails_fast;
+  bool operator==(const Interference&) const = default;
 };
 
 // A unit: `workers` servers with one FIFO queue. An unloaded request takes service + fixed; the fixed
@@ -37,9 +80,19 @@ struct UnitProfile {
   Duration service{0};  // mean
   Duration fixed{0};
   uint32_t queue_limit = 1u << 20;  // requests in the unit; one more is dropped
-  // With a period, `workers` is 1 and `service` is CPU time: it takes longer when the quota is used up.
+  // With a period, `service` is CPU time, which all workers draw from one quota.
   Ration ration = {};
+  Interference interference = {};
+  bool workers_known = true;  // false: its agent is not told how many workers it has
   Duration unloaded() const { return service + fixed; }
+  // Workers that can be busy all the time.
+  double sustained_workers() const {
+    return ration.period.count() > 0 ? std::min<double>(workers, ration.share()) : workers;
+  }
+  // What it can answer for long, in requests per second.
+  double sustained_rps() const {
+    return sustained_workers() / std::chrono::duration<double>(service).count();
+  }
   bool operator==(const UnitProfile&) const = default;
 };
 
@@ -58,23 +111,15 @@ struct Failure {
   bool operator==(const Failure&) const = default;
 };
 
-struct App {
-  std::string name;
-  std::vector<ServerGroup> groups;
-  double joint_rps = 0;   // 100 % load; 0: the sum of workers / service
-  Duration threshold{0};  // of p4mite's trigger
-  Spread spread = Spread::kLognormal;
-  double cv = 0.2;  // of the service multiplier; exponential: 1
-  std::vector<Failure> failures;
-  bool operator==(const App&) const = default;
-};
-
-enum class ArrivalKind { kPoisson, kConstant, kTrace };
+enum class ArrivalKind { kPoisson, kConstant, kTrace, kOnOff, kJump };
 
 struct Arrivals {
   ArrivalKind kind = ArrivalKind::kPoisson;
-  std::string name;        // "poisson", "constant", or the trace file's name
+  std::string name;        // in rows: "poisson", "constant", the trace file's name, ...
   std::vector<double> at;  // trace: seconds, ascending; repeated, and scaled to the wanted rate
+  Duration on{0}, off{0};  // on-off: Poisson while on, faster, so that the mean is the wanted rate
+  double low = 1;          // jump: Poisson at low * rate and at rate in turns, the former first,
+  Duration every{0};       // ... each for so long
   bool operator==(const Arrivals&) const = default;
 };
 
@@ -87,6 +132,31 @@ struct Reports {
   double loss = 0;       // share of reports lost, 0..1
   bool learned = false;  // base, span and slot as an agent learns them; false: as they are
   bool operator==(const Reports&) const = default;
+};
+
+// What an app has of its own in place of the scenario's.
+struct Overrides {
+  std::vector<Arrivals> arrivals;
+  std::vector<Reports> reports;
+  std::vector<double> load_pct;  // only where the scenario sweeps load
+  std::optional<Duration> wire;
+  std::optional<uint64_t> requests, warm_up;
+  std::optional<uint32_t> flows;
+  std::optional<spw_server_policy> server_policy;  // of policies that name none
+  bool operator==(const Overrides&) const = default;
+};
+
+struct App {
+  std::string name;
+  std::vector<ServerGroup> groups;
+  double joint_rps = 0;   // 100 % load; 0: the sum of what its units sustain
+  Duration threshold{0};  // of p4mite's trigger
+  Spread spread = Spread::kLognormal;
+  double cv = 0.2;  // of the service multiplier; exponential: 1
+  std::vector<Failure> failures;
+  Bimodal bimodal = {};
+  Overrides own = {};
+  bool operator==(const App&) const = default;
 };
 
 enum class AxisKind { kLoad, kRate, kWork };
@@ -128,7 +198,8 @@ struct PolicyChoice {
   DeciderKind decider = DeciderKind::kSwitch;
   spw_server_policy server_policy = SPW_SERVER_MAGLEV;
   spw_unit_policy unit_policy = SPW_UNIT_HEADROOM;
-  bool units_as_servers = false;  // each unit a server of its own: wcmp and p2c over units
+  bool server_policy_named = false;  // else an app may have its own
+  bool units_as_servers = false;     // each unit a server of its own: wcmp and p2c over units
   // kOmniscient: weights tried, each a run of its own; the row is the run with the least p99.
   std::vector<double> wait_weights = {1}, work_weights = {0};
   BusyTrigger trigger;
@@ -146,11 +217,22 @@ struct Scenario {
   Duration wire{std::chrono::microseconds(50)};  // switch to unit
   uint64_t requests = 100'000;                   // measured, per run
   uint64_t warm_up = 10'000;                     // before them, not measured
+  uint32_t flows = 0;                            // requests come from so many 5-tuples; 0: each from its own
   uint32_t switches = 1;  // routers spread requests over them by hash; each sees its own
   uint64_t seed = 1;
   double loss_over_unloaded = 10;  // later than so many unloaded latencies is lost (P4Mite, ICNP 2022)
   Duration silent_after{std::chrono::seconds(3)};
   bool operator==(const Scenario&) const = default;
+
+  const std::vector<Arrivals>& ArrivalsOf(const App& app) const {
+    return app.own.arrivals.empty() ? arrivals : app.own.arrivals;
+  }
+  const std::vector<Reports>& ReportsOf(const App& app) const {
+    return app.own.reports.empty() ? reports : app.own.reports;
+  }
+  const std::vector<double>& ValuesOf(const App& app) const {
+    return app.own.load_pct.empty() ? axis.values : app.own.load_pct;
+  }
 };
 
 }  // namespace spillway::sim

@@ -22,7 +22,14 @@ double NormalQuantile(double p) {
 
 }  // namespace
 
-ServiceTimes::ServiceTimes(Spread spread, double cv) : spread_(spread) {
+ServiceTimes::ServiceTimes(Spread spread, double cv, const Bimodal& bimodal) : spread_(spread) {
+  if (spread == Spread::kBimodal) {
+    heavy_share_ = bimodal.heavy_share;
+    light_ = 1 / (1 - heavy_share_ + heavy_share_ * bimodal.heavy_ratio);
+    heavy_ = light_ * bimodal.heavy_ratio;
+    mean_deviation_ = heavy_share_ * std::abs(heavy_ - 1) + (1 - heavy_share_) * std::abs(light_ - 1);
+    return;
+  }
   if (spread == Spread::kExponential) {
     mean_deviation_ = 2 / std::numbers::e;
   } else {
@@ -41,6 +48,7 @@ double ServiceTimes::Quantile(double q) const {
 }
 
 double ServiceTimes::Draw(Random& random) const {
+  if (spread_ == Spread::kBimodal) return random.Uniform() <= heavy_share_ ? heavy_ : light_;
   if (table_.empty()) return 1;
   const uint64_t bits = random.Bits();
   const size_t cell = bits >> (64 - kBits);

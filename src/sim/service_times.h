@@ -13,7 +13,8 @@ namespace spillway::sim {
 
 class ServiceTimes {
  public:
-  ServiceTimes(Spread spread, double cv);
+  // cv: of the lognormal; bimodal: of that spread.
+  ServiceTimes(Spread spread, double cv, const Bimodal& bimodal = {});
   double Draw(Random& random) const;
   // E|X - 1|, from the closed form.
   double MeanDeviation() const { return mean_deviation_; }
@@ -25,7 +26,8 @@ class ServiceTimes {
   Spread spread_;
   double sigma_ = 0;  // of the lognormal's logarithm; 0: every multiplier is 1
   double mean_deviation_ = 0;
-  std::vector<double> table_;  // at q = i / 2^kBits; empty: constant
+  double heavy_share_ = 0, light_ = 1, heavy_ = 1;  // bimodal: multipliers
+  std::vector<double> table_;                       // at q = i / 2^kBits; empty: constant
 };
 
 }  // namespace spillway::sim

@@ -9,22 +9,29 @@
 namespace spillway::sim {
 namespace {
 
+constexpr size_t kWorstPoints = 10;  // that are listed
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<View> ViewsOf(const Scenario& scenario) {
   std::vector<View> views;
   for (const App& app : scenario.apps)
-    for (const Arrivals& arrivals : scenario.arrivals)
-      for (const Reports& reports : scenario.reports)
+    for (const Arrivals& arrivals : scenario.ArrivalsOf(app))
+      for (const Reports& reports : scenario.ReportsOf(app))
         views.push_back({app.name, arrivals.name, reports.name});
   return views;
 }
 
-// "dns, poisson arrivals, reports delay-20ms"; what the scenario has only one of goes without saying.
+const App& AppOf(const Scenario& scenario, const std::string& name) {
+  return *std::find_if(scenario.apps.begin(), scenario.apps.end(),
+                       [&](const App& app) { return app.name == name; });
+}
+
+// "dns, poisson arrivals, reports delay-20ms"; what the app has only one of goes without saying.
 std::string Title(const Scenario& scenario, const View& view) {
   std::string title = view.app;
-  if (scenario.arrivals.size() > 1) title += fmt::format(", {} arrivals", view.arrivals);
-  if (scenario.reports.size() > 1) title += fmt::format(", reports {}", view.reports);
+  const App& app = AppOf(scenario, view.app);
+  if (scenario.ArrivalsOf(app).size() > 1) title += fmt::format(", {} arrivals", view.arrivals);
+  if (scenario.ReportsOf(app).size() > 1) title += fmt::format(", reports {}", view.reports);
   return title;
 }
 
@@ -79,11 +86,6 @@ std::string ShareKey(const App& app, size_t unit) {
   return "share_" + name;
 }
 
-const App& AppOf(const Scenario& scenario, const std::string& name) {
-  return *std::find_if(scenario.apps.begin(), scenario.apps.end(),
-                       [&](const App& app) { return app.name == name; });
-}
-
 nlohmann::ordered_json JsonRow(const Scenario& scenario, const Row& row) {
   const RunResult& result = row.result;
   nlohmann::ordered_json json = {{"app", row.app},
@@ -107,10 +109,15 @@ void SetVerdictRatios(const Scenario& scenario, const Verdict& verdict, report::
   const auto set = [&](const std::string& name, double value) {
     document.SetRatio(verdict.policy + "_" + name, value);
   };
-  if (const Comparison* worst = Verdict::Worst(verdict.regrets)) set("worst_regret", worst->ratio);
+  if (const Comparison* worst = Verdict::Worst(verdict.regrets)) {
+    set("median_regret", verdict.Regret(50));
+    set("p95_regret", verdict.Regret(95));
+    set("worst_regret", worst->ratio);
+  }
   for (const App& app : scenario.apps)
     if (const Comparison* worst = Verdict::Worst(verdict.regrets, app.name))
       set("worst_regret_" + app.name, worst->ratio);
+  set("points_left_out", static_cast<double>(verdict.left_out.size()));
   set("points_lost_alone", static_cast<double>(verdict.lost_alone.size()));
   set("points_kept_alone", static_cast<double>(verdict.alone.size()));
   if (const Comparison* worst = Verdict::Worst(verdict.over_bound)) {
@@ -122,8 +129,9 @@ void SetVerdictRatios(const Scenario& scenario, const Verdict& verdict, report::
 // The figure's name says of which app; of which arrivals and reports only where there are several.
 std::string EnduranceKey(const Scenario& scenario, const Endurance& one) {
   std::string key = "sustained_load_" + one.policy + "_" + one.app;
-  if (scenario.arrivals.size() > 1) key += "_" + one.arrivals;
-  if (scenario.reports.size() > 1) key += "_" + one.reports;
+  const App& app = AppOf(scenario, one.app);
+  if (scenario.ArrivalsOf(app).size() > 1) key += "_" + one.arrivals;
+  if (scenario.ReportsOf(app).size() > 1) key += "_" + one.reports;
   return key;
 }
 
@@ -137,13 +145,17 @@ void AddVerdictLines(const Results& results, const Verdict& verdict, std::vector
                        report::FormatNumber(one.other->result.p99_ms), Where(results, *one.own));
   };
   if (const Comparison* worst = Verdict::Worst(verdict.regrets))
-    tell(fmt::format("worst-case regret over all {} {}", Points(verdict.regrets.size()), compare(*worst)));
+    tell(fmt::format("regret over all {}: median {:.3f}, p95 {:.3f}, worst {}",
+                     Points(verdict.regrets.size()), verdict.Regret(50), verdict.Regret(95),
+                     compare(*worst)));
   if (!verdict.lost_alone.empty())
     tell(fmt::format("loses where another policy does not at {}, first {}", Points(verdict.lost_alone.size()),
                      Where(results, *verdict.lost_alone.front())));
   if (!verdict.alone.empty())
     tell(fmt::format("does not lose where every other policy does at {}, first {}",
                      Points(verdict.alone.size()), Where(results, *verdict.alone.front())));
+  if (!verdict.left_out.empty())
+    tell(fmt::format("every policy loses at {}, which are left out", Points(verdict.left_out.size())));
   if (const Comparison* worst = Verdict::Worst(verdict.over_bound))
     tell(fmt::format("within {:.2f} of the bound at {:.0f} % of {}, worst {}", kNearBound,
                      100 * verdict.NearBound(), Points(verdict.over_bound.size()), compare(*worst)));
@@ -164,7 +176,7 @@ report::Chart P99Chart(const Results& results, const View& view) {
     report::Series series;
     series.name = policy.name;
     series.dashed = policy.decider == DeciderKind::kOmniscient;
-    for (double value : scenario.axis.values) {
+    for (double value : scenario.ValuesOf(AppOf(scenario, view.app))) {
       const Row* row = Find(results, view, policy.name, value);
       if (row == nullptr) continue;
       // The line ends where the policy begins to lose: what is left of its p99 then says nothing.
@@ -180,6 +192,10 @@ report::Chart P99Chart(const Results& results, const View& view) {
 std::string EnduranceCaption(const Results& results) {
   return fmt::format("{} up to which no more than {:g} % was lost", results.scenario.axis.name,
                      100 * kToleratedLoss);
+}
+
+std::string WorstCaption(const Verdict& verdict) {
+  return fmt::format("{}: where its p99 is worst beside that of the best other policy", verdict.policy);
 }
 
 std::string Lead(const Results& results) {
@@ -202,7 +218,7 @@ report::Table P99Table(const Results& results, const View& view) {
   std::vector<report::Column> columns = {{scenario.axis.name, scenario.axis.name}};
   for (const PolicyChoice& policy : scenario.policies) columns.push_back({policy.name, policy.name});
   report::Table table(std::move(columns));
-  for (double value : scenario.axis.values) {
+  for (double value : scenario.ValuesOf(AppOf(scenario, view.app))) {
     std::vector<report::Cell> cells = {value};
     bool any = false;
     for (const PolicyChoice& policy : scenario.policies) {
@@ -247,6 +263,18 @@ report::Table EnduranceTable(const Results& results) {
   return table;
 }
 
+report::Table WorstTable(const Results& results, const Verdict& verdict) {
+  report::Table table({{"point", "point"},
+                       {"regret", "regret"},
+                       {"p99", "p99 ms"},
+                       {"best", "best"},
+                       {"best_p99", "its p99 ms"}});
+  for (const Comparison& one : verdict.WorstRegrets(kWorstPoints))
+    table.AddRow({Where(results, *one.own), fmt::format("{:.3f}", one.ratio), one.own->result.p99_ms,
+                  one.other->policy, one.other->result.p99_ms});
+  return table;
+}
+
 std::vector<std::string> FindingLines(const Results& results) {
   std::vector<std::string> lines;
   for (const Verdict& verdict : results.findings.verdicts) AddVerdictLines(results, verdict, lines);
@@ -261,6 +289,9 @@ std::string ResultText(const Results& results) {
     text += fmt::format("{}: p99 in ms\n{}\n", Title(results.scenario, view), table.Text());
   }
   text += fmt::format("{}\n{}\n", EnduranceCaption(results), EnduranceTable(results).Text());
+  for (const Verdict& verdict : results.findings.verdicts)
+    if (!verdict.regrets.empty())
+      text += fmt::format("{}\n{}\n", WorstCaption(verdict), WorstTable(results, verdict).Text());
   for (const std::string& line : FindingLines(results)) text += line + "\n";
   if (results.sweep.cpu_seconds > 0)
     text += fmt::format("{} requests, {} per second and core.\n",
@@ -276,7 +307,9 @@ report::Document ResultDocument(const Results& results) {
   for (const Verdict& verdict : results.findings.verdicts) SetVerdictRatios(scenario, verdict, document);
   for (const Endurance& one : results.findings.endurance)
     document.SetRatio(EnduranceKey(scenario, one), one.sustained.value_or(0));
-  const size_t whole = ViewsOf(scenario).size() * scenario.axis.values.size() * scenario.policies.size();
+  size_t whole = 0;
+  for (const View& view : ViewsOf(scenario))
+    whole += scenario.ValuesOf(AppOf(scenario, view.app)).size() * scenario.policies.size();
   document.SetRatio("rows_missing", static_cast<double>(whole - results.sweep.rows.size()));
   if (results.sweep.cpu_seconds > 0)
     document.SetRatio("requests_per_cpu_second",
@@ -305,6 +338,8 @@ report::HtmlPage ResultPage(const Results& results, const report::Document& docu
   }
   page.AddHeading("p99 in ms");
   for (const auto& [title, table] : tables) page.AddTable(title, table);
+  for (const Verdict& verdict : results.findings.verdicts)
+    if (!verdict.regrets.empty()) page.AddTable(WorstCaption(verdict), WorstTable(results, verdict));
   page.AddHeading("Load that was sustained");
   page.AddTable(EnduranceCaption(results), EnduranceTable(results));
   page.Embed(document, "report.json");

@@ -28,6 +28,8 @@ struct View {
 report::Table P99Table(const Results& results, const View& view);
 // The axis value up to which each policy (columns) held in each sweep (rows).
 report::Table EnduranceTable(const Results& results);
+// The points where a headroom policy does worst beside the best of its rivals, worst first.
+report::Table WorstTable(const Results& results, const Verdict& verdict);
 // All tables, then what they say.
 std::string ResultText(const Results& results);
 // What the rows say, a line each.

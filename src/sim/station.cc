@@ -6,16 +6,39 @@
 
 namespace spillway::sim {
 
-Station::Station(const UnitProfile& profile, double work, Duration wire)
+Station::Station(const UnitProfile& profile, double work, Duration wire, std::optional<uint64_t> seed)
     : profile_(&profile),
       service_(std::max<Time>(1, std::llround(static_cast<double>(profile.service.count()) * work))),
       fixed_(std::max(profile.fixed, wire).count()),
       wire_(wire.count()),
       alone_(service_),
       workers_free_(profile.workers, 0) {
+  if (profile.interference != Interference())
+    interferer_ = std::make_unique<Interferer>(profile.interference, seed.value_or(0));
   if (profile.ration.period.count() == 0) return;
-  cpu_.emplace(profile.ration);
+  // Units were not started together.
+  const auto period = static_cast<double>(profile.ration.period.count());
+  cpu_ = std::make_unique<RationedCpu>(
+      profile.ration, seed ? static_cast<Time>(Random(spw_mix64(*seed + 3)).Uniform() * period) : 0);
   alone_ = MeanFinish(profile.ration, service_);
+}
+
+Time Station::Finish(Time start, bool woken, Time work) {
+  if (!interferer_) return cpu_ ? cpu_->Run(start, kNever, woken, work) : start + work;
+  start += interferer_->Pause();
+  work = std::max<Time>(1, std::llround(static_cast<double>(work) * interferer_->Slowdown(start)));
+  for (;;) {
+    start = interferer_->AfterStall(start);
+    const Time until = interferer_->NextStall(start);
+    if (cpu_) {
+      start = cpu_->Run(start, until, woken, work);
+    } else {
+      const Time step = std::min(work, until - start);
+      start += step;
+      work -= step;
+    }
+    if (work == 0) return start;
+  }
 }
 
 bool Station::FailedAt(Time t) const {
@@ -41,9 +64,16 @@ void Station::Occupy(Time until) {
 std::optional<Time> Station::Place(Time now, double multiplier) {
   if (IsFull()) return std::nullopt;
   const Time ready = now + fixed_;
-  const Time start = std::max(ready, workers_free_.front());
+  if (interferer_ && interferer_->FailsAt(now + wire_)) {
+    // An error is no answer to whoever asked, but to the agent it is one, and a quick one.
+    coming_.Push(now + wire_);
+    answers_.Push({now + wire_ + interferer_->fails_after(), now + wire_});
+    return std::nullopt;
+  }
+  const bool woken = workers_free_.front() <= ready;
+  const Time start = woken ? ready : workers_free_.front();
   const Time work = std::max<Time>(1, std::llround(static_cast<double>(service_) * multiplier));
-  const Time done = cpu_ ? cpu_->Finish(start, work) : start + work;
+  const Time done = cpu_ || interferer_ ? Finish(start, woken, work) : start + work;
   for (const Window& window : failures_) {
     if (done <= window.from || now >= window.until) continue;
     // Lost with the unit, whose workers start afresh when it is back.

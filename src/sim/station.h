@@ -12,10 +12,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "sim/event_queue.h"
+#include "sim/interference.h"
 #include "sim/ration.h"
 #include "sim/scenario.h"
 
@@ -26,7 +28,8 @@ inline constexpr Time kNever = INT64_MAX;
 
 class Station {
  public:
-  Station(const UnitProfile& profile, double work, Duration wire);
+  // seed: of the phases of its quota and stalls, and of its own draws; nullopt: periods begin at 0.
+  Station(const UnitProfile& profile, double work, Duration wire, std::optional<uint64_t> seed = {});
 
   // A request with this multiplier of the mean service time is placed. Its latency in ns; nullopt: it is
   // never answered.
@@ -65,10 +68,7 @@ class Station {
 
   Time service() const { return service_; }
   Time unloaded() const { return alone_ + fixed_; }
-  Time slot() const {
-    const Time between = service_ / static_cast<Time>(workers_free_.size());
-    return cpu_ ? std::llround(static_cast<double>(between) / profile_->ration.share()) : between;
-  }
+  Time slot() const { return std::llround(static_cast<double>(service_) / profile_->sustained_workers()); }
   const UnitProfile& profile() const { return *profile_; }
 
  private:
@@ -79,10 +79,13 @@ class Station {
     Time at, came;
   };
   void Occupy(Time until);  // the worker that is free first
+  Time Finish(Time start, bool woken, Time work);
 
   const UnitProfile* profile_;
   Time service_, fixed_, wire_;
-  std::optional<RationedCpu> cpu_;  // of units with a ration
+  // Apart, as few have them and Fetch takes two lines: of units with a ration; with interference.
+  std::unique_ptr<RationedCpu> cpu_;
+  std::unique_ptr<Interferer> interferer_;
   Time alone_;                      // mean time in service of a request that is alone
   std::vector<Time> workers_free_;  // heap, earliest first: when each worker has done all given to it
   EventQueue<Time> coming_;         // placed, not yet seen to arrive

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <deque>
 #include <mutex>
 #include <thread>
 
@@ -30,9 +32,7 @@ double JointRps(const App& app) {
   if (app.joint_rps > 0) return app.joint_rps;
   double sum = 0;
   for (const ServerGroup& group : app.groups)
-    for (const UnitProfile& unit : group.units)
-      sum += group.count * unit.ration.share() * unit.workers /
-             (static_cast<double>(unit.service.count()) / 1e9);
+    for (const UnitProfile& unit : group.units) sum += group.count * unit.sustained_rps();
   return sum;
 }
 
@@ -58,15 +58,27 @@ std::vector<Try> TriesOf(const PolicyChoice& policy, const RunSetup& setup, size
   return tries;
 }
 
-std::vector<Try> Plan(const Scenario& scenario, std::vector<Row>& rows) {
+// The scenario's policies as the app has them: those that name no server policy take the app's.
+std::vector<PolicyChoice> PoliciesOf(const Scenario& scenario, const App& app) {
+  std::vector<PolicyChoice> policies = scenario.policies;
+  for (PolicyChoice& policy : policies)
+    if (app.own.server_policy && !policy.server_policy_named && !policy.units_as_servers)
+      policy.server_policy = *app.own.server_policy;
+  return policies;
+}
+
+// policies: of each app, where the plan points to.
+std::vector<Try> Plan(const Scenario& scenario, std::deque<std::vector<PolicyChoice>>& policies,
+                      std::vector<Row>& rows) {
   std::vector<Try> plan;
   uint64_t point = 0;
   for (const App& app : scenario.apps) {
-    for (const Arrivals& arrivals : scenario.arrivals) {
-      for (double value : scenario.axis.values) {
+    policies.push_back(PoliciesOf(scenario, app));
+    for (const Arrivals& arrivals : scenario.ArrivalsOf(app)) {
+      for (double value : scenario.ValuesOf(app)) {
         point++;  // all policies and all ways of reporting meet the same requests
-        for (const Reports& reports : scenario.reports) {
-          for (const PolicyChoice& policy : scenario.policies) {
+        for (const Reports& reports : scenario.ReportsOf(app)) {
+          for (const PolicyChoice& policy : policies.back()) {
             RunSetup setup;
             setup.app = &app;
             setup.arrivals = &arrivals;
@@ -76,9 +88,10 @@ std::vector<Try> Plan(const Scenario& scenario, std::vector<Row>& rows) {
                              : scenario.axis.kind == AxisKind::kRate ? value
                                                                      : scenario.axis.rate_rps;
             setup.work = scenario.axis.kind == AxisKind::kWork ? value : 1;
-            setup.wire = scenario.wire;
-            setup.requests = scenario.requests;
-            setup.warm_up = scenario.warm_up;
+            setup.wire = app.own.wire.value_or(scenario.wire);
+            setup.requests = app.own.requests.value_or(scenario.requests);
+            setup.warm_up = app.own.warm_up.value_or(scenario.warm_up);
+            setup.flows = app.own.flows.value_or(scenario.flows);
             setup.switches = scenario.switches;
             setup.seed = spw_mix64(scenario.seed) + point;
             setup.loss_over_unloaded = scenario.loss_over_unloaded;
@@ -109,11 +122,26 @@ bool Better(const RunResult& a, const RunResult& b) {
 
 }  // namespace
 
+void Resize(Scenario& scenario, uint64_t requests) {
+  const double factor = static_cast<double>(requests) / static_cast<double>(scenario.requests);
+  const auto scale = [&](uint64_t& count) {
+    count = static_cast<uint64_t>(std::llround(static_cast<double>(count) * factor));
+  };
+  for (App& app : scenario.apps) {
+    if (app.own.requests)
+      scale(*app.own.requests), *app.own.requests = std::max<uint64_t>(*app.own.requests, 1);
+    if (app.own.warm_up) scale(*app.own.warm_up);
+  }
+  scale(scenario.warm_up);
+  scenario.requests = requests;
+}
+
 SweepResult RunSweep(const Scenario& scenario, unsigned threads, const Progress& progress,
                      const std::function<bool()>& stop) {
   SweepResult sweep;
   std::vector<Row> rows;
-  const std::vector<Try> plan = Plan(scenario, rows);
+  std::deque<std::vector<PolicyChoice>> policies;
+  const std::vector<Try> plan = Plan(scenario, policies, rows);
   std::vector<RunResult> results(plan.size());
   std::vector<uint8_t> done(plan.size(), 0);
   std::atomic<size_t> next = 0;

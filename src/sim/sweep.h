@@ -28,6 +28,9 @@ struct SweepResult {
   bool interrupted = false;
 };
 
+// The same scenario with `requests` measured per run; apps' own figures and warm-ups change in proportion.
+void Resize(Scenario& scenario, uint64_t requests);
+
 // progress(done, total, what): after each run, from any thread, one at a time. stop(): asked between
 // runs; true ends the sweep early, with the rows that are whole. threads 0: all cores.
 using Progress = std::function<void(size_t done, size_t total, const std::string& what)>;

@@ -18,6 +18,79 @@ using model::Problems;
 
 constexpr Duration kLongest = std::chrono::hours(1);
 
+// Reads a map of times and numbers, all of which it must have but the optional ones.
+class Parts {
+ public:
+  Parts(Problems& problems, const Field& field, std::initializer_list<std::string_view> keys)
+      : problems_(problems), map_(problems, field, keys) {}
+  void Time(const char* key, Duration least, Duration& into) {
+    Take(into, map_.Need(key, "a time, such as 10ms"),
+         [&](const Field& f) { return model::ReadTime(problems_, f, least, kLongest); });
+  }
+  void Number(const char* key, double least, double most, double& into) {
+    Take(into, map_.Need(key, "a number"),
+         [&](const Field& f) { return model::ReadNumber(problems_, f, least, most); });
+  }
+  // Tells of a time that is not less than another.
+  void Less(const char* key, Duration value, const char* other, Duration limit) {
+    const Field* field = map_.Find(key);
+    if (field != nullptr && map_.Find(other) != nullptr && problems_.Sound(field->path) && value >= limit)
+      problems_.Add(field->line, field->path,
+                    fmt::format("expected less than {}, got {}", other, model::Describe(field->node)));
+  }
+  const MapReader& map() const { return map_; }
+
+ private:
+  Problems& problems_;
+  MapReader map_;
+};
+
+void ReadQuota(Problems& problems, const Field& field, Ration& ration) {
+  Parts parts(problems, field, {"quota", "period", "tick"});
+  // The kernel's own limits: 1 ms to 1 s per period, 1 ms at least of quota.
+  parts.Time("quota", Duration(1000), ration.quota);
+  parts.Time("period", Duration(1000), ration.period);
+  Take(ration.tick, parts.map().Find("tick"),
+       [&](const Field& f) { return model::ReadTime(problems, f, Duration(0), std::chrono::seconds(1)); });
+}
+
+void ReadInterference(Problems& problems, const MapReader& map, Interference& into) {
+  if (const Field* f = map.Find("stall")) {
+    Parts parts(problems, *f, {"every", "for"});
+    parts.Time("every", Duration(1000), into.stall.every);
+    parts.Time("for", Duration(1), into.stall.length);
+    parts.Less("for", into.stall.length, "every", into.stall.every);
+  }
+  if (const Field* f = map.Find("pause")) {
+    Parts parts(problems, *f, {"share", "for"});
+    parts.Number("share", 0, 1, into.pause.share);
+    parts.Time("for", Duration(1), into.pause.length);
+  }
+  if (const Field* f = map.Find("neighbour")) {
+    Parts parts(problems, *f, {"every", "for", "slowdown"});
+    parts.Time("every", Duration(1000), into.neighbour.every);
+    parts.Time("for", Duration(1000), into.neighbour.length);
+    parts.Number("slowdown", 1, 1000, into.neighbour.slowdown);
+  }
+  if (const Field* f = map.Find("drift")) {
+    Parts parts(problems, *f, {"period", "amplitude"});
+    parts.Time("period", Duration(1'000'000), into.drift.period);
+    parts.Number("amplitude", 0, 0.95, into.drift.amplitude);
+  }
+  if (const Field* f = map.Find("cold")) {
+    Parts parts(problems, *f, {"for", "slowdown"});
+    parts.Time("for", Duration(1000), into.cold.length);
+    parts.Number("slowdown", 1, 1000, into.cold.slowdown);
+  }
+  if (const Field* f = map.Find("fails_fast")) {
+    Parts parts(problems, *f, {"from", "until", "after"});
+    parts.Time("from", Duration(0), into.fails_fast.from);
+    parts.Time("until", Duration(0), into.fails_fast.until);
+    parts.Time("after", Duration(0), into.fails_fast.after);
+    parts.Less("from", into.fails_fast.from, "until", into.fails_fast.until);
+  }
+}
+
 void ReadSpeedKeys(Problems& problems, const MapReader& map, UnitProfile& unit) {
   if (const Field* f = map.Find("workers"))
     if (auto n = model::ReadInteger(problems, *f, 1, 65535)) unit.workers = static_cast<uint32_t>(*n);
@@ -34,11 +107,16 @@ void ReadSpeedKeys(Problems& problems, const MapReader& map, UnitProfile& unit) 
   if (const Field* f = map.Find("queue_limit"))
     if (auto n = model::ReadInteger(problems, *f, 1, UINT32_MAX))
       unit.queue_limit = static_cast<uint32_t>(*n);
+  Take(unit.workers_known, map.Find("workers_known"),
+       [&](const Field& f) { return model::ReadBool(problems, f); });
+  if (const Field* f = map.Find("cpu_quota")) ReadQuota(problems, *f, unit.ration);
+  ReadInterference(problems, map, unit.interference);
 }
 
 UnitProfile ReadUnit(Problems& problems, const Field& field, std::set<std::string>& names) {
   MapReader map(problems, field,
-                {"name", "kind", "capacity", "workers", "service", "unloaded", "queue_limit"});
+                {"name", "kind", "capacity", "workers", "workers_known", "service", "unloaded", "queue_limit",
+                 "cpu_quota", "stall", "pause", "neighbour", "drift", "cold", "fails_fast"});
   UnitProfile unit;
   if (const Field* f = map.Need("name", "a name"))
     if (auto name = model::ReadName(problems, *f)) {
@@ -50,19 +128,17 @@ UnitProfile ReadUnit(Problems& problems, const Field& field, std::set<std::strin
       return model::ReadWord<spw_unit_kind>(problems, g, model::ParseUnitKind, SPW_KIND_OTHER + 1);
     });
   ReadSpeedKeys(problems, map, unit);
-  if (unit.service.count() > 0) unit.capacity = RateOf(unit);
+  if (unit.service.count() > 0) unit.capacity = unit.sustained_rps();
   Take(unit.capacity, map.Find("capacity"), [&](const Field& f) { return model::ReadCapacity(problems, f); });
   return unit;
 }
 
 }  // namespace
 
-double RateOf(const UnitProfile& unit) {
-  return unit.workers / std::chrono::duration<double>(unit.service).count();
-}
-
 UnitProfile ReadSpeed(Problems& problems, const Field& field) {
-  MapReader map(problems, field, {"workers", "service", "unloaded", "queue_limit"});
+  MapReader map(problems, field,
+                {"workers", "workers_known", "service", "unloaded", "queue_limit", "cpu_quota", "stall",
+                 "pause", "neighbour", "drift", "cold", "fails_fast"});
   UnitProfile unit;
   ReadSpeedKeys(problems, map, unit);
   return unit;

@@ -13,10 +13,7 @@ namespace spillway::sim {
 // {name, kind, capacity} and the speed below; 1 to SPW_UNITS_PER_SERVER of them.
 std::vector<UnitProfile> ReadUnits(model::Problems& problems, const model::Field& field);
 
-// {workers, service, unloaded, queue_limit}: all that a pool file does not know of a unit.
+// {workers, service, unloaded, queue_limit, cpu_quota, ...}: all that a pool file does not know of a unit.
 UnitProfile ReadSpeed(model::Problems& problems, const model::Field& field);
-
-// What it can answer, in requests per second.
-double RateOf(const UnitProfile& unit);
 
 }  // namespace spillway::sim

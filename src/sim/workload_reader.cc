@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/workload_reader.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+
+#include "sim/scenario_scalars.h"
+#include "sim/trace_reader.h"
+
+namespace spillway::sim {
+namespace {
+
+using model::Field;
+using model::MapReader;
+using model::Problems;
+
+constexpr Duration kLongest = std::chrono::hours(1);
+// From an answer to the moment when the switch has the report: as P4Mite's were calibrated.
+constexpr Duration kReportDelay = std::chrono::microseconds(1100);
+
+std::string Milliseconds(Duration time) {
+  return fmt::format("{}ms", static_cast<double>(time.count()) / 1e6);
+}
+
+void ReadTrace(Problems& problems, const Field& field, const std::string& folder, Arrivals& arrivals) {
+  const auto text = model::ReadText(problems, field, "the path of a file with a time in seconds per line");
+  if (!text) return;
+  const auto path = (std::filesystem::path(folder) / *text).lexically_normal();
+  arrivals.kind = ArrivalKind::kTrace;
+  arrivals.name = path.stem().string();
+  if (auto times = LoadTrace(path.string()))
+    arrivals.at = std::move(*times);
+  else
+    problems.Add(field.line, field.path, "expected a trace, got " + times.error().message);
+}
+
+void ReadOnOff(Problems& problems, const Field& field, Arrivals& arrivals) {
+  MapReader map(problems, field, {"on", "off"});
+  arrivals.kind = ArrivalKind::kOnOff;
+  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kLongest); };
+  Take(arrivals.on, map.Need("on", "how long requests come, such as 20ms"), time);
+  Take(arrivals.off, map.Need("off", "how long none come, such as 20ms"), time);
+  arrivals.name = fmt::format("onoff-{}-{}", Milliseconds(arrivals.on), Milliseconds(arrivals.off));
+}
+
+void ReadJump(Problems& problems, const Field& field, Arrivals& arrivals) {
+  MapReader map(problems, field, {"low", "every"});
+  arrivals.kind = ArrivalKind::kJump;
+  Take(arrivals.low, map.Need("low", "the low load's share of the rate, such as 0.3"),
+       [&](const Field& f) { return model::ReadNumber(problems, f, 0.001, 1); });
+  Take(arrivals.every, map.Need("every", "how long each load lasts, such as 3s"),
+       [&](const Field& f) { return model::ReadTime(problems, f, Duration(1'000'000), kLongest); });
+  arrivals.name = fmt::format("jump-{}-{}", arrivals.low, Milliseconds(arrivals.every));
+}
+
+Arrivals ReadArrival(Problems& problems, const Field& field, const std::string& folder) {
+  Arrivals arrivals;
+  if (!field.node.IsMap()) {
+    if (auto word = ReadChoice(problems, field, {"poisson", "constant"})) {
+      arrivals.kind = *word == 0 ? ArrivalKind::kPoisson : ArrivalKind::kConstant;
+      arrivals.name = field.node.Scalar();
+    }
+    return arrivals;
+  }
+  MapReader map(problems, field, {"trace", "onoff", "jump"});
+  const Field *trace = map.Find("trace"), *onoff = map.Find("onoff"), *jump = map.Find("jump");
+  const int given = (trace != nullptr) + (onoff != nullptr) + (jump != nullptr);
+  if (given != 1) {
+    problems.Add(field.line, field.path, fmt::format("expected one of trace, onoff and jump, got {}", given));
+  } else if (trace != nullptr) {
+    ReadTrace(problems, *trace, folder, arrivals);
+  } else if (onoff != nullptr) {
+    ReadOnOff(problems, *onoff, arrivals);
+  } else {
+    ReadJump(problems, *jump, arrivals);
+  }
+  return arrivals;
+}
+
+// What makes it differ: "answered", "every-20ms-delay-100ms-loss-20pct".
+std::string NameOf(const Reports& reports) {
+  std::string name = reports.period.count() == 0 ? "answered" : "every-" + Milliseconds(reports.period);
+  if (reports.delay != kReportDelay) name += "-delay-" + Milliseconds(reports.delay);
+  if (reports.jitter.count() > 0) name += "-jitter-" + Milliseconds(reports.jitter);
+  if (reports.loss > 0) name += fmt::format("-loss-{}pct", 100 * reports.loss);
+  if (reports.learned) name += "-learned";
+  return name;
+}
+
+Reports ReadOneReports(Problems& problems, const Field& field) {
+  MapReader map(problems, field, {"name", "period", "delay", "jitter", "loss_pct", "learned"});
+  Reports reports;
+  reports.delay = kReportDelay;
+  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(0), kLongest); };
+  Take(reports.period, map.Find("period"), time);
+  Take(reports.delay, map.Find("delay"), time);
+  Take(reports.jitter, map.Find("jitter"), time);
+  if (const Field* f = map.Find("loss_pct"))
+    if (auto pct = model::ReadNumber(problems, *f, 0, 100)) reports.loss = *pct / 100;
+  Take(reports.learned, map.Find("learned"), [&](const Field& f) { return model::ReadBool(problems, f); });
+  reports.name = NameOf(reports);
+  Take(reports.name, map.Find("name"), [&](const Field& f) { return model::ReadName(problems, f); });
+  return reports;
+}
+
+}  // namespace
+
+std::vector<Arrivals> ReadArrivals(Problems& problems, const Field& field, const std::string& folder) {
+  std::vector<Arrivals> all;
+  std::set<std::string> names;
+  const char* expected = "a list of poisson, constant, {trace: FILE}, {onoff: ...} or {jump: ...}";
+  const auto entries = model::ReadList(problems, field, expected);
+  if (field.node.IsSequence() && entries.empty())
+    problems.Add(field.line, field.path, fmt::format("expected {}, got an empty list", expected));
+  for (const Field& entry : entries) {
+    all.push_back(ReadArrival(problems, entry, folder));
+    if (!all.back().name.empty()) CheckOwnName(problems, entry, all.back().name, names);
+  }
+  return all;
+}
+
+std::vector<Reports> ReadReports(Problems& problems, const Field& field) {
+  std::vector<Reports> all;
+  std::set<std::string> names;
+  const auto entries = model::ReadList(problems, field, "a list of ways to report");
+  if (field.node.IsSequence() && entries.empty())
+    problems.Add(field.line, field.path, "expected at least one way to report, got an empty list");
+  for (const Field& entry : entries) {
+    all.push_back(ReadOneReports(problems, entry));
+    CheckOwnName(problems, entry, all.back().name, names);
+  }
+  return all;
+}
+
+Reports DefaultReports() {
+  Reports reports;
+  reports.delay = kReportDelay;
+  reports.name = NameOf(reports);
+  return reports;
+}
+
+std::optional<Duration> ReadWire(Problems& problems, const Field& field) {
+  return model::ReadTime(problems, field, Duration(0), std::chrono::seconds(1));
+}
+
+std::optional<uint64_t> ReadRequests(Problems& problems, const Field& field) {
+  return model::ReadInteger(problems, field, 100, 10'000'000'000);
+}
+
+std::optional<uint64_t> ReadFlows(Problems& problems, const Field& field) {
+  return model::ReadInteger(problems, field, 0, 1'000'000);
+}
+
+std::optional<uint64_t> ReadWarmUp(Problems& problems, const MapReader& map) {
+  bool cold = false;
+  Take(cold, map.Find("cold_start"), [&](const Field& f) { return model::ReadBool(problems, f); });
+  if (cold) {
+    RefuseKeys(problems, map, {"warm_up"}, "without cold_start");
+    return 0;
+  }
+  const Field* field = map.Find("warm_up");
+  return field != nullptr ? model::ReadInteger(problems, *field, 0, 10'000'000'000) : std::nullopt;
+}
+
+}  // namespace spillway::sim

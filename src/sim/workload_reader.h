@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a scenario file says of requests and reports, for all apps or of one. As app_reader.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/reader.h"
+#include "sim/scenario.h"
+
+namespace spillway::sim {
+
+// folder: of the scenario file, base of relative paths.
+std::vector<Arrivals> ReadArrivals(model::Problems& problems, const model::Field& field,
+                                   const std::string& folder);
+std::vector<Reports> ReadReports(model::Problems& problems, const model::Field& field);
+Reports DefaultReports();
+std::optional<Duration> ReadWire(model::Problems& problems, const model::Field& field);
+std::optional<uint64_t> ReadRequests(model::Problems& problems, const model::Field& field);
+std::optional<uint64_t> ReadFlows(model::Problems& problems, const model::Field& field);
+// `warm_up`, or `cold_start`, which is a warm-up of 0; nullopt: neither.
+std::optional<uint64_t> ReadWarmUp(model::Problems& problems, const model::MapReader& map);
+
+}  // namespace spillway::sim
