@@ -22,6 +22,7 @@ class ServiceTimes {
  private:
   static constexpr int kBits = 12;
   double Quantile(double q) const;
+  double AtNormal(double z) const;  // lognormal
 
   Spread spread_;
   double sigma_ = 0;  // of the lognormal's logarithm; 0: every multiplier is 1

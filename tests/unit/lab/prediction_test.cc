@@ -68,15 +68,15 @@ TEST(AppOf, WhatALoneRequestTakesBeyondItsServiceIsFixed) {
   EXPECT_NEAR(std::chrono::duration<double>(app.groups[0].units[0].fixed).count(), 0.0015, 0.0001);
 }
 
-TEST(AppOf, AQuotaBecomesARationOfOneWorkersCpuTime) {
+TEST(AppOf, AQuotaIsOneBudgetOfAllWorkersCpuTime) {
   UnitSpec nic = Unit("nic", SPW_KIND_SMARTNIC, Workload::kKnn, 1);
   nic.knn.workers = 4;
   nic.quota = CpuQuota{2ms, 10ms};
   const sim::App app = AppOf(Experiment({nic}), Measured({{"s1-nic", 40, true, std::nullopt}}), 2);
   const sim::UnitProfile& unit = app.groups[0].units[0];
   EXPECT_EQ(unit.service, 5ms) << "a fifth of a CPU for 40 requests/s";
-  EXPECT_EQ(unit.ration, (sim::Ration{2ms, 10ms}));
-  EXPECT_EQ(unit.workers, 1u);
+  EXPECT_EQ(unit.ration, (sim::Ration{2ms, 10ms, 4ms})) << "which the kernel looks at every 4 ms";
+  EXPECT_EQ(unit.workers, 2u);
   EXPECT_EQ(unit.queue_limit, QueueLimitOf(nic));
   EXPECT_EQ(unit.queue_limit, 84u) << "4 in service, 20 waiting for each";
 }
@@ -91,8 +91,9 @@ TEST(AppOf, WithoutAQuotaNoMoreWorkersThanCpusWork) {
   EXPECT_EQ(profile(2).service, 20ms);
   EXPECT_EQ(profile(16).workers, 8u);
   cpu.quota = CpuQuota{30ms, 20ms};
-  EXPECT_EQ(profile(16).workers, 1u) << "one and a half CPUs, more than one worker's";
-  EXPECT_EQ(profile(16).service, 10ms);
+  EXPECT_EQ(profile(16).workers, 8u) << "which draw from one and a half CPUs";
+  EXPECT_EQ(profile(16).service, 15ms);
+  EXPECT_EQ(profile(1).ration.period, 0ms) << "one worker never uses more than a CPU";
 }
 
 TEST(AppOf, ScatterBeyondTheStallsIsTakenForTheSpreadOfServiceTimes) {

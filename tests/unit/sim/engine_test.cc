@@ -62,6 +62,26 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Multipliers,
                                          std::pair{Spread::kLognormal, 1.0},
                                          std::pair{Spread::kExponential, 1.0}));
 
+TEST(ServiceTimes, OfTwoModesHaveMeanOneAndTheRatioBetweenThem) {
+  const ServiceTimes times(Spread::kBimodal, 0, {0.05, 10});
+  Random random(3);
+  const int n = 1'000'000;
+  double sum = 0, deviation = 0, least = 1e9, greatest = 0;
+  int heavy = 0;
+  for (int i = 0; i < n; i++) {
+    const double x = times.Draw(random);
+    sum += x;
+    deviation += std::abs(x - 1);
+    heavy += x > 1;
+    least = std::min(least, x);
+    greatest = std::max(greatest, x);
+  }
+  EXPECT_NEAR(sum / n, 1, 0.005);
+  EXPECT_NEAR(deviation / n, times.MeanDeviation(), 0.005);
+  EXPECT_NEAR(heavy, n * 0.05, 1000);
+  EXPECT_NEAR(greatest / least, 10, 1e-9);
+}
+
 UnitProfile Unit(const char* name, spw_unit_kind kind, double capacity, Duration service, Duration unloaded) {
   UnitProfile unit;
   unit.name = name;
@@ -225,6 +245,61 @@ TEST(Axis, WorkScalesServiceAtAFixedRate) {
   const SweepResult sweep = RunSweep(scenario, 1, nullptr, nullptr);
   EXPECT_NEAR(sweep.rows[1].result.p50_ms - sweep.rows[0].result.p50_ms, 0.436, 0.03);
   EXPECT_EQ(sweep.rows[1].rate_rps, 100);
+}
+
+TEST(Flows, AFewOfThemSpreadUnevenly) {
+  Scenario scenario = Dns({40});
+  scenario.policies = {Policy("wrr", SPW_UNIT_WRR)};
+  const double even = Only(scenario).share.at(1);
+  scenario.flows = 1;
+  const RunResult one = Only(scenario);
+  EXPECT_NEAR(even, 1.0 / 6, 0.01);
+  EXPECT_TRUE(one.share.at(1) == 0 || one.share.at(1) == 1) << one.share.at(1);
+}
+
+TEST(Apps, HaveSettingsOfTheirOwn) {
+  Scenario scenario = Dns({40, 80});
+  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM), Policy("jsq", SPW_UNIT_JSQ)};
+  scenario.apps.push_back(scenario.apps[0]);
+  App& own = scenario.apps[1];
+  own.name = "own";
+  own.own.load_pct = {20};
+  own.own.arrivals = {{ArrivalKind::kConstant, "constant", {}}};
+  own.own.reports = {{"late", 5ms, 2ms, 0ms, 0, false}};
+  own.own.requests = 1000;
+  own.own.warm_up = 0;
+  own.own.wire = 1ms;
+  const SweepResult sweep = RunSweep(scenario, 1, nullptr, nullptr);
+  ASSERT_EQ(sweep.rows.size(), 6u);
+  EXPECT_EQ(sweep.rows[3].arrivals, "poisson");
+  for (size_t i : {4, 5}) {
+    const Row& row = sweep.rows[i];
+    EXPECT_EQ(row.axis, 20);
+    EXPECT_EQ(row.arrivals, "constant");
+    EXPECT_EQ(row.reports, "late");
+    EXPECT_EQ(row.result.requests, 1000u);
+  }
+  Resize(scenario, 20'000);
+  EXPECT_EQ(scenario.requests, 20'000u);
+  EXPECT_EQ(scenario.warm_up, 2000u);
+  EXPECT_EQ(scenario.apps[1].own.requests, 500u);
+}
+
+TEST(Apps, TheirServerPolicyHoldsForPoliciesThatNameNone) {
+  Scenario scenario = Dns({95});
+  scenario.apps[0].groups[0].count = 8;
+  scenario.apps[0].joint_rps = 0;
+  PolicyChoice none = Policy("none", SPW_UNIT_LEAST_LOADED), named = none, p2c = none;
+  named.name = "named";
+  named.server_policy_named = true;
+  p2c.name = "p2c";
+  p2c.server_policy = SPW_SERVER_P2C;
+  p2c.server_policy_named = true;
+  scenario.policies = {none, named, p2c};
+  scenario.apps[0].own.server_policy = SPW_SERVER_P2C;
+  const SweepResult sweep = RunSweep(scenario, 1, nullptr, nullptr);
+  EXPECT_EQ(sweep.rows[0].result.p99_ms, sweep.rows[2].result.p99_ms);
+  EXPECT_NE(sweep.rows[1].result.p99_ms, sweep.rows[2].result.p99_ms);
 }
 
 TEST(Trace, IsRepeatedAndScaledToTheWantedRate) {

@@ -17,7 +17,20 @@ TEST(SimExamples, AreTakenAsTheyAre) {
     ASSERT_TRUE(scenario) << scenario.error().message;
     EXPECT_EQ(scenario->name, entry.path().stem().string());
   }
-  EXPECT_GE(examples, 6);
+  EXPECT_GE(examples, 8);
+}
+
+TEST(SimExamples, RealUnitsHaveAllTheScenariosOfTheirGroups) {
+  const auto scenario = LoadScenario(SPILLWAY_EXAMPLES "/sim/real-units.yaml");
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  EXPECT_EQ(scenario->apps.size(), 61u);
+  size_t points = 0;
+  for (const App& app : scenario->apps) {
+    points += scenario->ValuesOf(app).size();
+    EXPECT_NE(app.name.find('.'), app.name.npos) << "its group";
+    for (const Reports& reports : scenario->ReportsOf(app)) EXPECT_TRUE(reports.learned) << app.name;
+  }
+  EXPECT_EQ(points, 416u);
 }
 
 }  // namespace

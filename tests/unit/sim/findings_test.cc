@@ -52,14 +52,47 @@ TEST(Findings, ShareWithinATenthOfTheBound) {
   EXPECT_DOUBLE_EQ(v.NearBound(), 0.75);
 }
 
-TEST(Findings, PointsThatOnlyOneSideSurvivesAreNoRatios) {
+TEST(Findings, RegretIsToldByItsMedianAndItsTail) {
+  const SweepResult sweep = DemoSweep();
+  const Findings findings = Judge(Demo(), sweep.rows);
+  const Verdict& v = findings.verdicts[0];
+  EXPECT_DOUBLE_EQ(v.Regret(50), 1);
+  EXPECT_DOUBLE_EQ(v.Regret(95), 1.2);
+  const auto worst = v.WorstRegrets(2);
+  ASSERT_EQ(worst.size(), 2u);
+  EXPECT_DOUBLE_EQ(worst[0].ratio, 1.2);
+  EXPECT_DOUBLE_EQ(worst[1].ratio, 1);
+  EXPECT_EQ(v.WorstRegrets(10).size(), 3u);
+}
+
+TEST(Findings, APolicyOfWhichTheBestTryIsTakenIsNoRival) {
+  Scenario scenario = Demo();
+  scenario.policies[1].unit_policy = SPW_UNIT_P4MITE;
+  scenario.policies[1].trigger.tries = {1, 2};
+  const SweepResult sweep = DemoSweep();
+  const Findings findings = Judge(scenario, sweep.rows);
+  ASSERT_FALSE(findings.verdicts[0].regrets.empty());
+  for (const Comparison& one : findings.verdicts[0].regrets) EXPECT_EQ(one.other->policy, "host-only");
+}
+
+TEST(Findings, PointsWhereEveryPolicyLosesAreLeftOut) {
+  SweepResult sweep = DemoSweep();
+  At(sweep, "knn", 80, "headroom").result.loss = 0.5;
+  const Findings findings = Judge(Demo(), sweep.rows);
+  const Verdict& v = findings.verdicts[0];
+  EXPECT_THAT(v.left_out, testing::ElementsAre(&At(sweep, "knn", 80, "headroom")));
+  EXPECT_TRUE(v.alone.empty());
+  EXPECT_EQ(v.regrets.size(), 3u);
+}
+
+TEST(Findings, LosingIsNoWayOutOfTheComparison) {
   SweepResult sweep = DemoSweep();
   At(sweep, "dns", 50, "headroom").result.loss = 0.02;
   const Findings findings = Judge(Demo(), sweep.rows);
   const Verdict& v = findings.verdicts[0];
   EXPECT_THAT(v.lost_alone, testing::ElementsAre(&At(sweep, "dns", 50, "headroom")));
   EXPECT_THAT(v.alone, testing::ElementsAre(&At(sweep, "knn", 80, "headroom")));
-  EXPECT_EQ(v.regrets.size(), 2u);
+  EXPECT_EQ(v.regrets.size(), 3u);
   EXPECT_EQ(v.over_bound.size(), 3u);
 }
 

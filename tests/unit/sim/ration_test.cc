@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rationed CPU time, against one that is stepped through, and a station that runs on it.
+// CPU time under a quota, against one that is stepped through, and stations that run on it.
 #include "sim/ration.h"
 
 #include <gtest/gtest.h>
@@ -33,6 +33,57 @@ TEST(RationedCpu, FinishesAsOneSteppedThrough) {
   }
 }
 
+// Work that is stopped only at ticks, and debts that later periods pay.
+TEST(RationedCpu, WithATickOverrunsAsOneSteppedThrough) {
+  std::mt19937_64 random(8);
+  int overruns = 0;
+  for (int round = 0; round < 300; round++) {
+    const int64_t period = 5 + static_cast<int64_t>(random() % 20),
+                  quota = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(period)),
+                  tick = 1 + static_cast<int64_t>(random() % 30);
+    RationedCpu cpu({Duration(quota), Duration(period), Duration(tick)});
+    int64_t now = 0, left = quota;
+    const auto step = [&](bool runs) {  // to the next moment
+      if (runs) left--;
+      overruns += left < 0;
+      if (++now % period == 0) left = std::min(quota, left + quota);
+    };
+    for (int i = 0; i < 30; i++) {
+      const int64_t comes = now + static_cast<int64_t>(random() % 60) - 20;
+      const bool woken = comes >= now;
+      while (now < comes) step(false);
+      const int64_t start = now, work = 1 + static_cast<int64_t>(random() % 40);
+      bool stopped = false;
+      int64_t done = 0;
+      while (done < work) {
+        if (now % tick == 0 || (woken && now == start)) stopped = left <= 0;
+        if (stopped && left > 0) stopped = false;
+        done += !stopped;
+        step(!stopped);
+      }
+      int64_t given = work;
+      ASSERT_EQ(cpu.Run(start, RationedCpu::kForever, woken, given), now) << "round " << round;
+    }
+  }
+  EXPECT_GT(overruns, 1000);
+}
+
+TEST(RationedCpu, ADebtIsPaidBeforeAnythingElse) {
+  // The tick is at 4 ms of each period of 5: who begins with it runs on till the next.
+  RationedCpu cpu({1ms, 5ms, 4ms}, 0);
+  EXPECT_EQ(cpu.Finish(0, 3'000'000), 3'000'000) << "2 ms more than its quota";
+  EXPECT_EQ(cpu.Finish(5'000'000, 100'000), 15'100'000) << "two periods have paid for them";
+}
+
+TEST(RationedCpu, WorksOnlyUntilItIsTold) {
+  RationedCpu cpu({2ms, 5ms});
+  int64_t work = 3'000'000;
+  EXPECT_EQ(cpu.Run(0, 1'000'000, true, work), 1'000'000);
+  EXPECT_EQ(work, 2'000'000);
+  EXPECT_EQ(cpu.Run(1'500'000, RationedCpu::kForever, true, work), 6'000'000);
+  EXPECT_EQ(work, 0);
+}
+
 TEST(RationedCpu, ALoneRequestWaitsForAsManyPeriodsAsItNeeds) {
   EXPECT_EQ(MeanFinish({10ms, 10ms}, 7'000'000), 7'000'000) << "no ration at all";
   // 4 ms at 1 ms of each 5, begun x ms into a period: 16 - x ms when x < 4, else 16. The mean is 14.4.
@@ -54,6 +105,29 @@ TEST(Station, WithARationAnswersAtThatShareOfItsSpeed) {
   for (int i = 0; i < 100; i++) last = *station.Place(0, 1);
   EXPECT_EQ(last, 99 * 10'000'000 + 6'000'000) << "two quotas each; the last ends with its work";
   EXPECT_GT(station.unloaded(), 2'000'000);
+}
+
+TEST(Station, WorkersUnderOneQuotaAnswerNoMoreThanOneAlone) {
+  UnitProfile several = Rationed();
+  several.workers = 4;
+  Station station(several, 1, Duration(0));
+  EXPECT_EQ(station.slot(), 10'000'000);
+  Time last = 0;
+  for (int i = 0; i < 100; i++) last = std::max(last, *station.Place(0, 1));
+  EXPECT_NEAR(static_cast<double>(last), 996e6, 5e6);
+  several.ration.quota = 10ms;  // two CPUs
+  Station faster(several, 1, Duration(0));
+  for (int i = 0; i < 100; i++) last = std::max<Time>(i == 0 ? 0 : last, *faster.Place(0, 1));
+  EXPECT_NEAR(static_cast<double>(last), 100e6, 5e6);
+}
+
+TEST(Station, UnitsBeginTheirPeriodsAtTimesOfTheirOwn) {
+  const UnitProfile rationed = Rationed();
+  Station one(rationed, 1, Duration(0), 1), same(rationed, 1, Duration(0), 1),
+      other(rationed, 1, Duration(0), 2);
+  const Time latency = *one.Place(0, 1);
+  EXPECT_EQ(latency, *same.Place(0, 1));
+  EXPECT_NE(latency, *other.Place(0, 1));
 }
 
 TEST(Sweep, JointCapacityOfRationedUnitsIsTheirShare) {

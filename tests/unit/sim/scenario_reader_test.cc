@@ -10,6 +10,8 @@
 namespace spillway::sim {
 namespace {
 
+using namespace std::chrono_literals;
+
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -106,6 +108,59 @@ TEST(ScenarioFile, Workload) {
   const App exponential = Parse(WithAppKey("spread: exponential")).apps[0];
   EXPECT_EQ(exponential.spread, Spread::kExponential);
   EXPECT_EQ(exponential.cv, 1);
+}
+
+TEST(ScenarioFile, UnitsAsTheyAre) {
+  const std::string text = With(
+      kText, "service: 2182us",
+      "workers: 2, workers_known: false, service: 2182us, cpu_quota: {quota: 1ms, period: 5ms, tick: 4ms},"
+      " stall: {every: 2s, for: 30ms}, pause: {share: 0.02, for: 600us},"
+      " neighbour: {every: 1s, for: 400ms, slowdown: 2}, drift: {period: 60s, amplitude: 0.3},"
+      " cold: {for: 2s, slowdown: 3}, fails_fast: {from: 1s, until: 2s, after: 50us}");
+  const Scenario scenario = Parse(text);
+  EXPECT_EQ(scenario.apps[0].groups[0].units[0].interference, Interference());
+  const UnitProfile& unit = scenario.apps[0].groups[0].units[1];
+  EXPECT_FALSE(unit.workers_known);
+  EXPECT_EQ(unit.ration, (Ration{1ms, 5ms, 4ms}));
+  EXPECT_DOUBLE_EQ(unit.sustained_rps(), 0.2 / 2182e-6);
+  const Interference& its = unit.interference;
+  EXPECT_EQ(its.stall, (Interference::Stall{2s, 30ms}));
+  EXPECT_EQ(its.pause, (Interference::Pause{0.02, 600us}));
+  EXPECT_EQ(its.neighbour, (Interference::Neighbour{1s, 400ms, 2}));
+  EXPECT_EQ(its.drift, (Interference::Drift{60s, 0.3}));
+  EXPECT_EQ(its.cold, (Interference::Cold{2s, 3}));
+  EXPECT_EQ(its.fails_fast, (Interference::FailsFast{1s, 2s, 50us}));
+  EXPECT_DOUBLE_EQ(Parse(With(text, "capacity: 1, ", "")).apps[0].groups[0].units[1].capacity,
+                   unit.sustained_rps());
+}
+
+TEST(ScenarioFile, AppsWithSettingsOfTheirOwn) {
+  EXPECT_EQ(Parse(kText).apps[0].own, Overrides());
+  const Scenario scenario = Parse(
+      WithAppKey("arrivals: [{onoff: {on: 20ms, off: 40ms}}, {jump: {low: 0.3, every: 3s}}]\n"
+                 "      reports: [{period: 20ms, learned: true}]\n      load_pct: [70]\n      wire: 20us\n"
+                 "      requests: 8000\n      cold_start: true\n      flows: 64\n      server_policy: p2c\n"
+                 "      spread: bimodal\n      heavy_share: 0.01\n      heavy_ratio: 50"));
+  const App& app = scenario.apps[0];
+  ASSERT_EQ(app.own.arrivals.size(), 2u);
+  EXPECT_EQ(app.own.arrivals[0].kind, ArrivalKind::kOnOff);
+  EXPECT_EQ(app.own.arrivals[0].name, "onoff-20ms-40ms");
+  EXPECT_EQ(app.own.arrivals[0].off, 40ms);
+  EXPECT_EQ(app.own.arrivals[1].kind, ArrivalKind::kJump);
+  EXPECT_EQ(app.own.arrivals[1].name, "jump-0.3-3000ms");
+  EXPECT_EQ(app.own.arrivals[1].every, 3s);
+  EXPECT_EQ(app.own.reports.at(0).period, 20ms);
+  EXPECT_EQ(app.own.load_pct, std::vector<double>{70});
+  EXPECT_EQ(app.own.wire, 20us);
+  EXPECT_EQ(app.own.requests, 8000u);
+  EXPECT_EQ(app.own.warm_up, 0u) << "cold";
+  EXPECT_EQ(app.own.flows, 64u);
+  EXPECT_EQ(app.own.server_policy, SPW_SERVER_P2C);
+  EXPECT_EQ(app.spread, Spread::kBimodal);
+  EXPECT_EQ(app.bimodal, (Bimodal{0.01, 50}));
+  EXPECT_EQ(Parse(WithLine("cold_start: true")).warm_up, 0u);
+  EXPECT_EQ(Parse(WithLine("flows: 64")).flows, 64u);
+  EXPECT_TRUE(Parse(WithPolicy("{name: x, server_policy: maglev}")).policies[1].server_policy_named);
 }
 
 TEST(ScenarioFile, Failures) {

@@ -57,7 +57,10 @@ TEST(SimDocument, UnitsWithoutACommonNameGoByTheirPlace) {
 
 TEST(SimDocument, Ratios) {
   const ordered_json ratios = Demonstration().Json()["ratios"];
+  EXPECT_DOUBLE_EQ(ratios["headroom_median_regret"], 1);
+  EXPECT_DOUBLE_EQ(ratios["headroom_p95_regret"], 8.4 / 7);
   EXPECT_DOUBLE_EQ(ratios["headroom_worst_regret"], 8.4 / 7);
+  EXPECT_EQ(ratios["headroom_points_left_out"], 0);
   EXPECT_DOUBLE_EQ(ratios["headroom_worst_regret_dns"], 8.4 / 7);
   EXPECT_DOUBLE_EQ(ratios["headroom_worst_regret_knn"], 1);
   EXPECT_EQ(ratios["headroom_points_lost_alone"], 0);
@@ -111,10 +114,26 @@ TEST(SimText, FindingsNameThePoint) {
   EXPECT_THAT(
       FindingLines(Demonstration().results()),
       ElementsAre(
-          "headroom: worst-case regret over all 3 points 1.200 (8.400 ms; wrr: 7 ms; dns at 80 % load)",
+          "headroom: regret over all 3 points: median 1.000, p95 1.200, worst 1.200 (8.400 ms; wrr: 7 ms; "
+          "dns at "
+          "80 % load)",
           "headroom: does not lose where every other policy does at 1 point, first knn at 80 % load",
           "headroom: within 1.10 of the bound at 75 % of 4 points, worst 1.400 (8.400 ms; bound: 6 ms; "
           "dns at 80 % load)"));
+}
+
+TEST(SimText, TheWorstPointsWithThePolicyThatWinsThere) {
+  const std::string text = ResultText(Demonstration().results());
+  EXPECT_THAT(text, HasSubstr("headroom: where its p99 is worst beside that of the best other policy\n"));
+  EXPECT_THAT(text, HasSubstr("dns at 80 % load  1.200    8.400  wrr "));
+  EXPECT_LT(text.find("dns at 80 % load  1.2"), text.find("knn at 50 % load  1.0"));
+}
+
+TEST(SimDocument, AppsMayHaveLoadsOfTheirOwn) {
+  Demonstration demo;
+  demo.scenario.apps[1].own.load_pct = {50, 60, 80};
+  EXPECT_EQ(demo.Json()["ratios"]["rows_missing"], 4) << "4 policies at 60 %";
+  EXPECT_THAT(ResultText(demo.results()), HasSubstr("knn: p99 in ms\n"));
 }
 
 TEST(SimText, TablesOfWhatWasNotReachedAreLeftOut) {
