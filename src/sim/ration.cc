@@ -40,7 +40,7 @@ void RationedCpu::Draw(int64_t index, int64_t amount) {
 
 int64_t RationedCpu::Run(int64_t start, int64_t until, bool woken, int64_t& work) {
   Forget(PeriodOf(start));
-  bool checked = tick_ == 0 || woken;  // by the kernel, whether there is budget
+  bool checked = tick_ == 0 || woken || start % tick_ == 0;  // by the kernel, whether there is budget
   while (work > 0 && start < until) {
     const int64_t index = PeriodOf(start), end = EndOf(index), left = Left(index);
     if (checked && left <= 0) {

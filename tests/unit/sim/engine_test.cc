@@ -247,14 +247,20 @@ TEST(Axis, WorkScalesServiceAtAFixedRate) {
   EXPECT_EQ(sweep.rows[1].rate_rps, 100);
 }
 
-TEST(Flows, AFewOfThemSpreadUnevenly) {
+TEST(Flows, OfWhichThereIsOneGoAllToOneServer) {
   Scenario scenario = Dns({40});
-  scenario.policies = {Policy("wrr", SPW_UNIT_WRR)};
-  const double even = Only(scenario).share.at(1);
-  scenario.flows = 1;
-  const RunResult one = Only(scenario);
-  EXPECT_NEAR(even, 1.0 / 6, 0.01);
-  EXPECT_TRUE(one.share.at(1) == 0 || one.share.at(1) == 1) << one.share.at(1);
+  PolicyChoice wcmp = Policy("wcmp", SPW_UNIT_WRR);
+  wcmp.server_policy = SPW_SERVER_WCMP;
+  wcmp.units_as_servers = true;
+  scenario.policies = {wcmp};
+  const auto share = [&](uint32_t flows) {
+    scenario.flows = flows;
+    return Only(scenario).share.at(1);
+  };
+  EXPECT_NEAR(share(0), 1.0 / 6, 0.01);
+  EXPECT_TRUE(share(1) == 0 || share(1) == 1) << share(1);
+  const double eighths = 8 * share(8);
+  EXPECT_NEAR(eighths, std::round(eighths), 0.1) << "each as often as the others";
 }
 
 TEST(Apps, HaveSettingsOfTheirOwn) {
