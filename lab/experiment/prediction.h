@@ -4,9 +4,9 @@
 // A unit becomes a queue with workers:
 //   emulated   as its file says
 //   no quota   as many workers as can work at a time, each taking workers / rate for a request
-//   quota      one worker who needs share / rate of CPU time for a request, and gets the quota in every
-//              period. Requests that share the quota side by side are modelled one after the other: as
-//              much is left to do at any time, but it is not the same requests that wait.
+//   quota      as many workers, who need share / rate of CPU time for a request and get the quota in every
+//              period, as the kernel gives it out (sim/ration.h). They draw in the order in which they
+//              begin: as much is left to do at any time, but it is not the same requests that wait.
 // What a lone request takes beyond that, in the median, is the fixed part of its latency: network, client
 // and wake-ups. How widely lone requests scatter beyond that (interquartile range) is taken for the spread
 // of service times.
