@@ -47,7 +47,6 @@ class Parts {
 
 void ReadQuota(Problems& problems, const Field& field, Ration& ration) {
   Parts parts(problems, field, {"quota", "period", "tick"});
-  // The kernel's own limits: 1 ms to 1 s per period, 1 ms at least of quota.
   parts.Time("quota", Duration(1000), ration.quota);
   parts.Time("period", Duration(1000), ration.period);
   Take(ration.tick, parts.map().Find("tick"),
