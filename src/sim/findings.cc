@@ -15,7 +15,7 @@ Point PointOf(const Row& row) { return {row.app, row.arrivals, row.reports, row.
 bool IsBound(const PolicyChoice& policy) { return policy.decider == DeciderKind::kOmniscient; }
 
 bool IsHeadroom(const PolicyChoice& policy) {
-  return !IsBound(policy) && policy.unit_policy == SPW_UNIT_HEADROOM;
+  return policy.decider == DeciderKind::kSwitch && policy.unit_policy == SPW_UNIT_HEADROOM;
 }
 
 // The rows by point, and of each point the best of the rivals and of the bounds that do not lose there.

@@ -32,8 +32,8 @@ struct Endurance {
 };
 
 // Of each policy whose unit policy is headroom, decided by the switch. Its rivals are the switch's other
-// policies; one that loses at a point is no rival there. A policy that knows everything is no rival but a
-// bound.
+// policies and the baselines; one that loses at a point is no rival there. A policy that knows everything is
+// no rival but a bound.
 struct Verdict {
   std::string policy;
   std::vector<Comparison> regrets;     // at every point where it and a rival lose nothing

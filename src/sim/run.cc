@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "sim/balancer.h"
+#include "sim/baselines/network.h"
 #include "sim/layout.h"
 #include "sim/random.h"
 #include "sim/service_times.h"
@@ -17,7 +18,7 @@ namespace spillway::sim {
 namespace {
 
 // Streams drawn from a run's seed, so that one never shifts another.
-enum Stream : uint64_t { kArrivalStream = 1, kServiceStream, kHashStream, kAgentStream };
+enum Stream : uint64_t { kArrivalStream = 1, kServiceStream, kHashStream, kAgentStream, kBaselineStream };
 uint64_t StreamSeed(uint64_t seed, uint64_t stream) { return spw_mix64(seed) + spw_mix64(stream << 32); }
 
 class ArrivalTimes {
@@ -82,6 +83,9 @@ class Cluster {
     }
     for (uint32_t s = 0; s < setup.switches; s++)
       balancers_.emplace_back(layout_, *setup.policy, setup.silent_after);
+    if (IsBaseline(setup.policy->decider))
+      baseline_.emplace(setup, layout_, StreamSeed(setup.seed, kBaselineStream),
+                        [this](uint32_t u, Time at) { return stations_[u].FailedAt(at); });
   }
 
   const ServiceTimes& service_times() const { return service_times_; }
@@ -101,6 +105,7 @@ class Cluster {
   int Decide(uint64_t hash, const Balancer::Candidates& ask, Time& now) {
     while (next_notice_ < notices_.size() && notices_[next_notice_].at <= now) Tell(notices_[next_notice_++]);
     if (setup_.policy->decider == DeciderKind::kOmniscient) return Soonest(now);
+    if (baseline_) return baseline_->Choose(IndexOf(hash), now);
     Balancer& balancer = balancers_[IndexOf(hash)];
     if (setup_.policy->front.service.count() > 0 && !PassFront(ask.first, now)) return -1;
     if (reads_reports_) {
@@ -118,7 +123,9 @@ class Cluster {
     } else if (station.IsFull()) {
       CatchUpUnit(u, now);  // what has been answered by now makes room
     }
+    const Time waits = baseline_ ? station.WaitAt(now) : 0;
     const std::optional<Time> latency = station.Place(now, multiplier);
+    if (baseline_) baseline_->Placed(now, latency, waits);
     due_[u] = agents_[u].Due();
     return latency;
   }
@@ -131,6 +138,9 @@ class Cluster {
       result.reports_sent += agent.sent();
       result.reports_lost += agent.lost();
     }
+    if (!baseline_) return;
+    result.reports_sent += baseline_->reports_sent();
+    result.reports_lost += baseline_->reports_lost();
   }
 
  private:
@@ -187,6 +197,7 @@ class Cluster {
   void Tell(const Notice& notice) {
     for (Balancer& balancer : balancers_)
       balancer.SetDown(layout_.units[notice.unit].server, layout_.units[notice.unit].index, notice.down);
+    if (baseline_) baseline_->SetDown(notice.unit, notice.down);
   }
 
   void CatchUp(uint32_t server, Time now) {
@@ -235,6 +246,7 @@ class Cluster {
   std::deque<Station> stations_;  // deque: agents keep references
   std::deque<UnitAgent> agents_;
   std::vector<Balancer> balancers_;
+  std::optional<BaselineNetwork> baseline_;
   std::vector<Time> front_free_;
   std::vector<spw_report_seen> seen_;
   std::vector<Time> due_;  // per unit: UnitAgent::Due, side by side
