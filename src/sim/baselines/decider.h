@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/baselines/unit_history.h"
 #include "sim/random.h"
 #include "sim/scenario.h"
 #include "sim/station.h"
@@ -68,16 +69,18 @@ struct SeenAnswer {
 // What a unit says of itself, in a load report or as the answer to a probe.
 struct UnitLoad {
   uint32_t unit = 0;
-  Time at = 0;       // when the switch has it
-  Time made = 0;     // when it was true, as far as the switch can know
-  uint32_t rif = 0;  // requests in flight, queued or in service
-  Time latency = 0;  // of recent requests that found about so many; 0: none yet
+  Time at = 0;                           // when the switch has it
+  Time made = 0;                         // when it was true, as far as the switch can know
+  uint32_t rif = 0;                      // requests in flight, queued or in service
+  Time latency = 0;                      // probes: of recent requests that found about so many; 0: none yet
+  const UnitHistory* history = nullptr;  // reports, where messages().histories: the unit's own
 };
 
 class Decider {
  public:
   struct Messages {
     bool answers = false, reports = false, idle = false;
+    bool histories = false;  // in reports
   };
 
   Decider(UnitSet units, uint64_t seed, Messages messages)

@@ -117,12 +117,12 @@ void BaselineNetwork::Handle(const Event& event) {
       Event answer{.at = event.at + wire_, .order = 0, .kind = Kind::kProbeAnswer, .unit = event.unit};
       answer.at_switch = event.at_switch;
       answer.rif = unit.history.rif();
-      answer.latency = unit.history.LatencyNow();
+      answer.latency = unit.history.LatencyAt(answer.rif);
       answer.made = event.at;
       return Schedule(answer);
     }
     case Kind::kProbeAnswer:
-      return one.HearProbe({event.unit, event.at, event.made, event.rif, event.latency});
+      return one.HearProbe({event.unit, event.at, event.made, event.rif, event.latency, nullptr});
     case Kind::kIdle:
       return one.HearIdle(event.unit, 1);
     case Kind::kTick:
@@ -131,7 +131,7 @@ void BaselineNetwork::Handle(const Event& event) {
       if (event.sequence <= unit.heard) return;  // overtaken by a newer one
       unit.heard = event.sequence;
       for (const auto& every : switches_)
-        every->HearReport({event.unit, event.at, event.made, event.rif, event.latency});
+        every->HearReport({event.unit, event.at, event.made, event.rif, 0, event.history.get()});
       return;
   }
 }
@@ -208,7 +208,7 @@ void BaselineNetwork::Report(uint32_t u, Time now) {
     report.at += static_cast<Time>(random_.Uniform() * static_cast<double>(reports_.jitter.count()));
   report.sequence = unit.sequence;
   report.rif = unit.history.rif();
-  report.latency = unit.history.LatencyNow();
+  if (messages_.histories) report.history = std::make_shared<UnitHistory>(unit.history);
   report.made = report.at - std::min(delay, kOwnDelay);  // the rest of its age nobody tells
   Schedule(report);
 }

@@ -46,6 +46,7 @@ class BaselineNetwork {
     uint32_t sequence = 0;
     Time placed = 0, done = 0, waited = 0, service = 0;
     Time latency = 0, made = 0;
+    std::shared_ptr<const UnitHistory> history = nullptr;
     bool operator<(const Event& other) const {  // the earliest is the greatest
       return at != other.at ? at > other.at : order > other.order;
     }

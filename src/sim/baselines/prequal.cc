@@ -132,7 +132,7 @@ class ProbingPrequal final : public Decider {
 class ReportedPrequal final : public Decider {
  public:
   explicit ReportedPrequal(const DeciderSetup& setup)
-      : Decider(UnitSet(setup.units), setup.seed, {.reports = true}),
+      : Decider(UnitSet(setup.units), setup.seed, {.reports = true, .histories = true}),
         silent_after_(setup.silent_after),
         threshold_(setup.choice.quantile),
         reported_(setup.units.size()),
@@ -141,13 +141,14 @@ class ReportedPrequal final : public Decider {
   void HearReport(const UnitLoad& load) override {
     threshold_.Add(load.rif);
     unreported_.Report(load.unit, load.made);
-    reported_[load.unit] = {load.rif, load.latency, load.at, true};
+    reported_[load.unit] = {load.rif, load.at, *load.history, true};
   }
 
  private:
   struct Reported {
     uint32_t rif = 0;
-    Time latency = 0, came = 0;
+    Time came = 0;
+    UnitHistory history;
     bool known = false;
   };
   struct Entry {
@@ -159,8 +160,9 @@ class ReportedPrequal final : public Decider {
     pool_.clear();
     for (uint32_t u : units_.Up()) {
       const Reported& unit = reported_[u];
-      if (unit.known && now - unit.came <= silent_after_)
-        pool_.push_back({u, unit.rif + unreported_.On(u), unit.latency});
+      if (!unit.known || now - unit.came > silent_after_) continue;
+      const uint32_t rif = unit.rif + unreported_.On(u);
+      pool_.push_back({u, rif, unit.history.LatencyAt(rif)});
     }
     const uint32_t best =
         pool_.size() < 2 ? units_.Draw(random_) : pool_[BestOf(pool_, threshold_.Get())].unit;

@@ -5,14 +5,14 @@
 
 namespace spillway::sim {
 
-Time UnitHistory::LatencyNow() const {
+Time UnitHistory::LatencyAt(uint32_t rif) const {
   const size_t known = std::min<uint64_t>(answered_, kRecent);
   std::array<Time, kRecent> nearest;
   size_t count = 0;
   uint32_t least = UINT32_MAX;
   for (size_t i = 0; i < known; i++) {
     const uint32_t found = recent_[i].found;
-    const uint32_t distance = found > rif_ ? found - rif_ : rif_ - found;
+    const uint32_t distance = found > rif ? found - rif : rif - found;
     if (distance > least) continue;
     if (distance < least) count = 0, least = distance;
     nearest[count++] = recent_[i].latency;

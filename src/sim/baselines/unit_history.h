@@ -19,13 +19,12 @@ class UnitHistory {
     rif_--;
     recent_[answered_++ % kRecent] = {found, latency};
   }
-  // The median latency of the recent answers whose RIF at arrival was nearest to the present one; 0: no
-  // answers.
-  Time LatencyNow() const;
+  // The median latency of the recent answers whose RIF at arrival was nearest to this one; 0: none.
+  Time LatencyAt(uint32_t rif) const;
 
  private:
-  static constexpr size_t kRecent =
-      64;  // answers: some of every RIF of a busy moment, and all of them of late
+  // Answers: some of each RIF of a busy moment, and all of them of late.
+  static constexpr size_t kRecent = 64;
   struct Past {
     uint32_t found = 0;
     Time latency = 0;

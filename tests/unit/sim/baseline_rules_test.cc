@@ -30,7 +30,9 @@ DeciderSetup Units(std::vector<double> capacities) {
 SeenAnswer Answer(uint32_t unit, Time at, Time latency) {
   return {.unit = unit, .at = at, .latency = latency};
 }
-UnitLoad Load(uint32_t unit, uint32_t rif, Time latency, Time at = 0) { return {unit, at, at, rif, latency}; }
+UnitLoad Load(uint32_t unit, uint32_t rif, Time latency, Time at = 0) {
+  return {unit, at, at, rif, latency, nullptr};
+}
 
 // How often each unit is chosen in `n` requests at `now`, all answered at once with `latency`.
 std::map<uint32_t, int> Count(Decider& decider, int n, Time now, Time latency) {
@@ -162,15 +164,24 @@ TEST(Prequal, InAServerOfFewUnitsReadsReportsAndCountsWhatItSentSince) {
   DeciderSetup setup = Units({1, 1, 1});
   const auto prequal = MakePrequal(setup);
   EXPECT_TRUE(prequal->messages().reports);
-  // RIFs 1, 2, 3: of them 0.84 is 3. Unit 1 is quickest, until it holds more than 3.
-  prequal->HearReport(Load(0, 1, 9 * kMs));
-  prequal->HearReport(Load(1, 2, 3 * kMs));
-  prequal->HearReport(Load(2, 3, 5 * kMs));
+  using Past = std::vector<std::pair<uint32_t, Time>>;
+  const auto report = [&](uint32_t unit, uint32_t rif, Time at, const Past& past) {
+    UnitHistory history;
+    for (auto [found, latency] : past) history.Come(), history.Answer(found, latency * kMs);
+    UnitLoad load = Load(unit, rif, 0, at);
+    load.history = &history;
+    prequal->HearReport(load);
+  };
+  // Of RIFs 1, 2, 5, 0.84 is 5: all are cold until they hold more. Unit 0 takes 9 ms, unit 1 3 ms up to RIF
+  // 3, then 7, unit 2 5 ms.
+  report(0, 1, 0, {{1, 9}});
+  report(1, 2, 0, {{2, 3}, {5, 7}});
+  report(2, 5, 0, {{1, 5}});
   std::vector<uint32_t> chosen;
   for (int i = 0; i < 5; i++) chosen.push_back(prequal->Choose(kMs).value());
-  EXPECT_THAT(chosen, ElementsAre(1, 1, 2, 0, 0));
+  EXPECT_THAT(chosen, ElementsAre(1, 1, 2, 1, 1)) << "3, 3, 5 of unit 2, which is hot with it, then 7, 7";
   // A report that was made after they arrived has them in it.
-  prequal->HearReport(Load(1, 2, 3 * kMs, 3 * kMs));
+  report(1, 2, 3 * kMs, {{2, 3}, {5, 7}});
   EXPECT_EQ(prequal->Choose(4 * kMs), 1u);
   setup.units.resize(9);
   EXPECT_FALSE(MakePrequal(setup)->messages().reports);
@@ -178,14 +189,13 @@ TEST(Prequal, InAServerOfFewUnitsReadsReportsAndCountsWhatItSentSince) {
 
 TEST(Prequal, AUnitsLatencyIsTheMedianAtTheNearestRif) {
   UnitHistory unit;
-  EXPECT_EQ(unit.LatencyNow(), 0);
+  EXPECT_EQ(unit.LatencyAt(3), 0);
   for (int i = 0; i < 6; i++) EXPECT_EQ(unit.Come(), static_cast<uint32_t>(i));
   for (Time latency : {10, 30, 20}) unit.Answer(5, latency);
   for (Time latency : {1, 2}) unit.Answer(0, latency);
   EXPECT_EQ(unit.rif(), 1u);
-  EXPECT_EQ(unit.LatencyNow(), 1) << "RIF 0 is nearest to 1";
-  unit.Come(), unit.Come(), unit.Come();
-  EXPECT_EQ(unit.LatencyNow(), 20) << "RIF 5 is nearest to 4";
+  EXPECT_EQ(unit.LatencyAt(1), 1) << "RIF 0 is nearest to 1";
+  EXPECT_EQ(unit.LatencyAt(4), 20) << "RIF 5 is nearest to 4";
 }
 
 // ---- c3
