@@ -139,7 +139,6 @@ class ReportedPrequal final : public Decider {
         unreported_(setup.units.size(), setup.wire) {}
 
   void HearReport(const UnitLoad& load) override {
-    threshold_.Add(load.rif);
     unreported_.Report(load.unit, load.made);
     reported_[load.unit] = {load.rif, load.at, *load.history, true};
   }
@@ -162,6 +161,7 @@ class ReportedPrequal final : public Decider {
       const Reported& unit = reported_[u];
       if (!unit.known || now - unit.came > silent_after_) continue;
       const uint32_t rif = unit.rif + unreported_.On(u);
+      threshold_.Add(rif);  // as they are judged: reports know nothing of what was sent since
       pool_.push_back({u, rif, unit.history.LatencyAt(rif)});
     }
     const uint32_t best =
