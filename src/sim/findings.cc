@@ -17,7 +17,7 @@ Point PointOf(const Row& row) { return {row.app, row.arrivals, row.reports, row.
 bool IsBound(const PolicyChoice& policy) { return policy.decider == DeciderKind::kOmniscient; }
 
 bool IsHeadroom(const PolicyChoice& policy) {
-  return !IsBound(policy) && policy.unit_policy == SPW_UNIT_HEADROOM;
+  return policy.decider == DeciderKind::kSwitch && policy.unit_policy == SPW_UNIT_HEADROOM;
 }
 
 bool IsRival(const PolicyChoice& policy) {

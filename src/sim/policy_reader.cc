@@ -101,7 +101,6 @@ void ReadDecision(Problems& problems, const MapReader& map, const std::vector<Ap
 }
 
 void ReadOmniscient(Problems& problems, const MapReader& map, PolicyChoice& policy) {
-  policy.decider = DeciderKind::kOmniscient;
   RefuseKeys(problems, map,
              {"from", "server_policy", "unit_policy", "units_as_servers", "threshold", "tries", "of_unloaded",
               "second_report", "front"},
@@ -129,6 +128,57 @@ void ReadSwitch(Problems& problems, const MapReader& map, const std::vector<AppE
   }
 }
 
+void ReadBaseline(Problems& problems, const MapReader& map, const std::vector<AppEntry>& apps,
+                  PolicyChoice& policy) {
+  RefuseKeys(problems, map,
+             {"from", "server_policy", "unit_policy", "units_as_servers", "threshold", "tries", "of_unloaded",
+              "second_report", "front"},
+             "with decider switch");
+  RefuseKeys(problems, map, {"wait_weights", "work_weights"}, "with decider omniscient");
+  BaselineChoice& baseline = policy.baseline;
+  Take(baseline.quantile, map.Find("quantile"),
+       [&](const Field& f) { return model::ReadNumber(problems, f, 0, 1); });
+  Take(baseline.decay, map.Find("decay"),
+       [&](const Field& f) { return model::ReadTime(problems, f, std::chrono::milliseconds(1), kLongest); });
+  Take(baseline.bias, map.Find("bias"),
+       [&](const Field& f) { return model::ReadNumber(problems, f, 0, 100); });
+  const Field* probes = map.Find("probes");
+  if (probes == nullptr) return;
+  Take(baseline.probes, probes, [&](const Field& f) { return model::ReadBool(problems, f); });
+  if (baseline.probes.value_or(true)) return;
+  for (const AppEntry& entry : apps) {
+    size_t units = 0;
+    for (const ServerGroup& group : entry.app.groups) units += group.count * group.units.size();
+    if (units > kMaxReportedPrequalUnits)
+      problems.Add(probes->line, probes->path,
+                   fmt::format("expected at most {} units without probes, app {} has {}",
+                               kMaxReportedPrequalUnits, entry.app.name, units));
+  }
+}
+
+void ReadDecider(Problems& problems, const MapReader& map, const std::vector<AppEntry>& apps,
+                 PolicyChoice& policy) {
+  // In the order of DeciderKind.
+  size_t decider = 0;
+  Take(decider, map.Find("decider"), [&](const Field& f) {
+    return ReadChoice(problems, f,
+                      {"switch", "omniscient", "prequal", "c3", "peak-ewma", "least-request", "jiq", "scd"});
+  });
+  policy.decider = static_cast<DeciderKind>(decider);
+  if (policy.decider != DeciderKind::kPrequal)
+    RefuseKeys(problems, map, {"quantile", "probes"}, "with decider prequal");
+  if (policy.decider != DeciderKind::kPeakEwma)
+    RefuseKeys(problems, map, {"decay"}, "with decider peak-ewma");
+  if (policy.decider != DeciderKind::kLeastRequest)
+    RefuseKeys(problems, map, {"bias"}, "with decider least-request");
+  if (IsBaseline(policy.decider))
+    ReadBaseline(problems, map, apps, policy);
+  else if (policy.decider == DeciderKind::kOmniscient)
+    ReadOmniscient(problems, map, policy);
+  else
+    ReadSwitch(problems, map, apps, policy);
+}
+
 }  // namespace
 
 std::vector<PolicyChoice> ReadPolicies(Problems& problems, const Field& field,
@@ -141,21 +191,15 @@ std::vector<PolicyChoice> ReadPolicies(Problems& problems, const Field& field,
   for (const Field& entry : entries) {
     MapReader map(problems, entry,
                   {"name", "decider", "from", "server_policy", "unit_policy", "units_as_servers", "threshold",
-                   "tries", "of_unloaded", "second_report", "front", "wait_weights", "work_weights"});
+                   "tries", "of_unloaded", "second_report", "front", "wait_weights", "work_weights",
+                   "quantile", "probes", "decay", "bias"});
     PolicyChoice policy;
     if (const Field* f = map.Need("name", "a name"))
       if (auto name = model::ReadName(problems, *f)) {
         policy.name = *name;
         CheckOwnName(problems, *f, *name, names);
       }
-    size_t decider = 0;
-    Take(decider, map.Find("decider"), [&](const Field& f) {
-      return ReadChoice(problems, f, {"switch", "omniscient"});
-    });
-    if (decider == 1)
-      ReadOmniscient(problems, map, policy);
-    else
-      ReadSwitch(problems, map, apps, policy);
+    ReadDecider(problems, map, apps, policy);
     CheckApps(problems, entry, policy, apps);
     policies.push_back(std::move(policy));
   }

@@ -8,6 +8,7 @@
 
 #include "sim/arrival_times.h"
 #include "sim/balancer.h"
+#include "sim/baselines/network.h"
 #include "sim/layout.h"
 #include "sim/random.h"
 #include "sim/service_times.h"
@@ -24,6 +25,7 @@ enum Stream : uint64_t {
   kHashStream,
   kAgentStream,              // + unit
   kUnitStream = 1ull << 24,  // + unit
+  kBaselineStream = 2ull << 24,
 };
 uint64_t StreamSeed(uint64_t seed, uint64_t stream) { return spw_mix64(seed) + spw_mix64(stream << 32); }
 
@@ -55,6 +57,9 @@ class Cluster {
     }
     for (uint32_t s = 0; s < setup.switches; s++)
       balancers_.emplace_back(layout_, *setup.policy, setup.silent_after);
+    if (IsBaseline(setup.policy->decider))
+      baseline_.emplace(setup, layout_, StreamSeed(setup.seed, kBaselineStream),
+                        [this](uint32_t u, Time at) { return stations_[u].FailedAt(at); });
   }
 
   const ServiceTimes& service_times() const { return service_times_; }
@@ -74,6 +79,7 @@ class Cluster {
   int Decide(uint64_t hash, const Balancer::Candidates& ask, Time& now) {
     while (next_notice_ < notices_.size() && notices_[next_notice_].at <= now) Tell(notices_[next_notice_++]);
     if (setup_.policy->decider == DeciderKind::kOmniscient) return Soonest(now);
+    if (baseline_) return baseline_->Choose(IndexOf(hash), now);
     Balancer& balancer = balancers_[IndexOf(hash)];
     if (setup_.policy->front.service.count() > 0 && !PassFront(ask.first, now)) return -1;
     if (reads_reports_) {
@@ -91,7 +97,9 @@ class Cluster {
     } else if (station.IsFull()) {
       CatchUpUnit(u, now);  // what has been answered by now makes room
     }
+    const Time waits = baseline_ ? station.WaitAt(now) : 0;
     const std::optional<Time> latency = station.Place(now, multiplier);
+    if (baseline_) baseline_->Placed(now, latency, waits);
     due_[u] = agents_[u].Due();
     return latency;
   }
@@ -104,6 +112,9 @@ class Cluster {
       result.reports_sent += agent.sent();
       result.reports_lost += agent.lost();
     }
+    if (!baseline_) return;
+    result.reports_sent += baseline_->reports_sent();
+    result.reports_lost += baseline_->reports_lost();
   }
 
  private:
@@ -160,6 +171,7 @@ class Cluster {
   void Tell(const Notice& notice) {
     for (Balancer& balancer : balancers_)
       balancer.SetDown(layout_.units[notice.unit].server, layout_.units[notice.unit].index, notice.down);
+    if (baseline_) baseline_->SetDown(notice.unit, notice.down);
   }
 
   void CatchUp(uint32_t server, Time now) {
@@ -208,6 +220,7 @@ class Cluster {
   std::deque<Station> stations_;  // deque: agents keep references
   std::deque<UnitAgent> agents_;
   std::vector<Balancer> balancers_;
+  std::optional<BaselineNetwork> baseline_;
   std::vector<Time> front_free_;
   std::vector<spw_report_seen> seen_;
   std::vector<Time> due_;  // per unit: UnitAgent::Due, side by side

@@ -174,6 +174,26 @@ struct Axis {
 enum class DeciderKind {
   kSwitch,      // core/policy.h on what the switch knows
   kOmniscient,  // knows the remaining work of every unit of the server exactly; a bound, not a policy
+  // Policies published elsewhere, over all units of all servers (baselines/decider.h).
+  kPrequal,
+  kC3,
+  kPeakEwma,
+  kLeastRequest,
+  kJiq,
+  kScd,
+};
+inline bool IsBaseline(DeciderKind kind) { return kind >= DeciderKind::kPrequal; }
+
+// With so many units or fewer, prequal knows all of them by their reports, unless it is told to probe.
+inline constexpr size_t kMaxReportedPrequalUnits = 8;
+
+// What a baseline's publication leaves to the operator.
+struct BaselineChoice {
+  double quantile = 0.84;                    // prequal: of recent RIFs, up to which a unit is cold
+  std::optional<bool> probes;                // prequal: else by the number of units
+  Duration decay{std::chrono::seconds(10)};  // peak-ewma
+  double bias = 1;                           // least-request
+  bool operator==(const BaselineChoice&) const = default;
 };
 
 // p4mite's agent: a unit is busy while answers take longer than the threshold.
@@ -204,6 +224,7 @@ struct PolicyChoice {
   std::vector<double> wait_weights = {1}, work_weights = {0};
   BusyTrigger trigger;
   FrontEnd front;
+  BaselineChoice baseline;
   bool operator==(const PolicyChoice&) const = default;
 };
 

@@ -4,14 +4,6 @@
 #include <algorithm>
 
 namespace spillway::sim {
-namespace {
-
-// Of a report's delay an agent takes up to so much itself, knows it, and says so (age_us); the rest is the
-// network's, which nobody measures. 1.05 ms + 0.05 ms of wire are P4Mite's reports as calibrated.
-constexpr Time kOwnDelay = 1'050'000;
-constexpr Time kHeartbeat = 1'000'000'000;  // where reports follow answers, and none comes
-
-}  // namespace
 
 UnitAgent::UnitAgent(Station& station, const AgentSetup& setup)
     : station_(station),
