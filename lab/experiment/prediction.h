@@ -18,7 +18,7 @@
 #include "experiment_spec.h"
 #include "findings.h"
 #include "sim/scenario.h"
-#include "sweep.h"
+#include "calibration.h"
 
 namespace spillway::lab {
 

@@ -26,6 +26,7 @@ ExperimentSpec Experiment(std::vector<UnitSpec> units) {
   spec.name = "e";
   spec.service = "work";
   spec.client = LoadClient::kSpillwayLoad;
+  spec.arrivals = ArrivalProcess::kPoisson;
   ServiceSpec service;
   service.name = "work";
   spec.testbed.services = {service};
@@ -39,7 +40,7 @@ ExperimentSpec Experiment(std::vector<UnitSpec> units) {
 Calibration Measured(std::vector<Calibration::Unit> units) {
   Calibration c;
   c.units = std::move(units);
-  for (const Calibration::Unit& unit : c.units) c.joint_rps += unit.rps;
+  for (const Calibration::Unit& unit : c.units) c.full_rps += unit.rps;
   c.unloaded_ms = 10;
   c.limit_ms = 100;
   return c;

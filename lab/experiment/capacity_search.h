@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The highest rate that a testbed sustains, by trying. Pure but for `sustains`.
+#pragma once
+
+#include <functional>
+
+#include "model/error.h"
+
+namespace spillway::lab {
+
+// Whether enough is answered in time at this rate, in requests/s.
+using Sustains = std::function<Result<bool>(double rate)>;
+
+inline constexpr double kSearchStep = 4;       // from one rate to the next until one is lost
+inline constexpr double kSearchAccuracy = 1.04;  // between the answer and the lowest rate that was lost
+
+// From `first` up (or down, if that is not sustained), then halving the interval between what was sustained and
+// what was not, on a logarithmic scale. The rate that ends the ascent is tried twice, as all that follows hangs
+// on it. Errors: of `sustains`; kSystem when nothing from 1 to 10 million requests/s is sustained, or all.
+[[nodiscard]] Result<double> HighestSustained(double first, const Sustains& sustains);
+
+}  // namespace spillway::lab
