@@ -63,7 +63,6 @@ double Bed::ProvisionalTimeoutS() const {
 
 Result<Sample> Bed::Load(const model::Address& target, double rate, double seconds, double timeout_s,
                          uint64_t seed) const {
-  if (auto calm = Settle(); !calm) return tl::make_unexpected(calm.error());
   LoadRun run;
   run.target = target;
   run.port = service_.ports.front();

@@ -19,20 +19,20 @@ class Bed {
   [[nodiscard]] const model::Service& service() const { return service_; }
 
   [[nodiscard]] Result<void> Balance(const PolicyRun& policy);
-  // Open loop at that rate (0: closed loop) on the target, once the units are idle. `timeout_s`: of a request; 0:
-  // what fits before the limit is known.
+  // Waits until the units are idle. Errors: "interrupted", or a part of the testbed that ended.
+  [[nodiscard]] Result<void> Settle() const;
+  // Open loop at that rate (0: closed loop) on the target. `timeout_s`: of a request; 0: what fits before the
+  // limit is known.
   [[nodiscard]] Result<Sample> Load(const model::Address& target, double rate, double seconds,
                                     double timeout_s = 0, uint64_t seed = 1) const;
-  [[nodiscard]] Result<Sample> LoadService(double rate, double seconds, double timeout_s = 0,
-                                           uint64_t seed = 1) const {
-    return Load(service_.vip, rate, seconds, timeout_s, seed);
+  // The same once the units are idle.
+  [[nodiscard]] Result<Sample> LoadIdle(const model::Address& target, double rate, double seconds) const {
+    return Settle().and_then([&] { return Load(target, rate, seconds); });
   }
   // The time-out that Load takes for 0.
   [[nodiscard]] double ProvisionalTimeoutS() const;
 
  private:
-  [[nodiscard]] Result<void> Settle() const;
-
   const ExperimentSpec& spec_;
   Testbed& testbed_;
   const model::Service& service_;

@@ -26,7 +26,7 @@ double ProvisionalLimit(const ExperimentSpec& spec) {
 // Closed loop: with requests always waiting, a server wakes less often and answers more than it can when
 // they come one by one.
 Result<double> UpperBound(const Bed& bed, const UnitPlan& unit) {
-  auto sample = bed.Load(unit.address, 0, bed.spec().calibrate_seconds);
+  auto sample = bed.LoadIdle(unit.address, 0, bed.spec().calibrate_seconds);
   if (!sample) return tl::make_unexpected(sample.error());
   const double rps = static_cast<double>(sample->latencies_ms.size()) / sample->seconds;
   if (rps >= 1) return rps;
@@ -40,7 +40,7 @@ Result<double> HighestRate(const Bed& bed, const UnitPlan& unit, double bound) {
   double low = bound / 2, high = bound;
   for (int i = 0; i < kHalvings; i++) {
     const double rate = (low + high) / 2;
-    auto sample = bed.Load(unit.address, rate, bed.spec().calibrate_seconds);
+    auto sample = bed.LoadIdle(unit.address, rate, bed.spec().calibrate_seconds);
     if (!sample) return tl::make_unexpected(sample.error());
     const bool good =
         AnsweredPct(*sample, ProvisionalLimit(bed.spec())) >= 100 - bed.spec().tolerated_loss_pct;
@@ -54,7 +54,7 @@ Result<double> HighestRate(const Bed& bed, const UnitPlan& unit, double bound) {
 Result<double> QuotaRate(const Bed& bed, const UnitPlan& unit, double bound) {
   constexpr double kHighLoad = 0.8;
   const auto before = bed.testbed().CpuTimeOf(unit.label);
-  auto sample = bed.Load(unit.address, bound * kHighLoad, bed.spec().calibrate_seconds);
+  auto sample = bed.LoadIdle(unit.address, bound * kHighLoad, bed.spec().calibrate_seconds);
   if (!sample) return tl::make_unexpected(sample.error());
   const std::chrono::duration<double> used = bed.testbed().CpuTimeOf(unit.label) - before;
   const double share = std::chrono::duration<double>(unit.spec.quota->quota) / unit.spec.quota->period;
@@ -66,7 +66,7 @@ Result<double> QuotaRate(const Bed& bed, const UnitPlan& unit, double bound) {
 Result<double> CapacityOfComputing(const Bed& bed, const UnitPlan& unit) {
   const LoadAt load = [&](double rate, double seconds) -> Result<MeteredSample> {
     const auto before = bed.testbed().CpuTimeOf(unit.label);
-    auto sample = bed.Load(unit.address, rate, seconds);
+    auto sample = bed.LoadIdle(unit.address, rate, seconds);
     if (!sample) return tl::make_unexpected(sample.error());
     return MeteredSample{std::move(*sample), bed.testbed().CpuTimeOf(unit.label) - before};
   };
@@ -95,7 +95,7 @@ Result<Quartiles> Unloaded(const Bed& bed, const UnitPlan& unit, double unit_rps
   const Pace pace = Computes(unit.spec.runs)
                         ? UnloadedPace(unit_rps, bed.spec().calibrate_seconds)
                         : Pace{std::max(1.0, unit_rps / 10), bed.spec().calibrate_seconds};
-  return bed.Load(unit.address, pace.rate, pace.seconds).map([&](const Sample& sample) {
+  return bed.LoadIdle(unit.address, pace.rate, pace.seconds).map([&](const Sample& sample) {
     const auto at = [&](double percent) {
       return LatencyPercentile(sample, percent, bed.ProvisionalTimeoutS());
     };
@@ -149,37 +149,41 @@ Result<double> UnloadedMs(Bed& bed, const Calibration& calibration) {
   const UnitSpec& first = bed.testbed().plan().units.front().spec;
   const double floor =
       first.quota ? std::chrono::duration<double, std::milli>(first.quota->period).count() : 0;
-  if (!calibration.units.empty())
-    return std::max(floor, calibration.units.front().unloaded->median_ms);
+  if (!calibration.units.empty()) return std::max(floor, calibration.units.front().unloaded->median_ms);
   constexpr double kRequests = 20;  // at least, for the median
   PolicyRun host_only = WrrOf(bed);
   host_only.unit_policy = SPW_UNIT_HOST_ONLY;
   if (auto set = bed.Balance(host_only); !set) return tl::make_unexpected(set.error());
   const double rate = FirstRate(bed.spec().testbed) / 2;
   const double seconds = std::max(kRequests / rate, 1.0);
-  return bed.LoadService(rate, seconds).map([&](const Sample& sample) {
+  return bed.LoadIdle(bed.service().vip, rate, seconds).map([&](const Sample& sample) {
     return std::max(floor, LatencyPercentile(sample, 50, bed.ProvisionalTimeoutS()));
   });
 }
 
-Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibration, const OnStep& on_step) {
+Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibration,
+                        const OnStep& on_step) {
   if (auto set = bed.Balance(WrrOf(bed)); !set) return tl::make_unexpected(set.error());
-  constexpr double kExpected = 12;  // slices that a search takes
-  // An overload by a hundredth delays the last requests of a slice by a hundredth of its length. So that one by
-  // more than kHiddenOverload is not taken for capacity, slices are long and answers late by that measure, too.
+  constexpr double kExpected = 18;  // slices that a search takes
+  // An overload by a hundredth delays the last requests of a slice by a hundredth of its length. So that one
+  // by more than kHiddenOverload is not taken for capacity, slices are long and answers late by that measure,
+  // too.
   constexpr double kHiddenOverload = 0.05, kMinSliceUnloaded = 100;
-  const double seconds =
-      std::max(bed.spec().seconds, kMinSliceUnloaded * calibration.unloaded_ms / 1e3);
+  const double seconds = std::max(bed.spec().seconds, kMinSliceUnloaded * calibration.unloaded_ms / 1e3);
   const double limit_ms = std::min(calibration.limit_ms, kHiddenOverload * seconds * 1e3);
   int tried = 0;
-  const Sustains sustains = [&](double rate) -> Result<bool> {
-    on_step(0.65 + 0.35 * std::min(1.0, tried++ / kExpected),
-            fmt::format("what it sustains under wrr: {:.0f} requests/s", rate));
-    auto slice = PlaySlice(bed, watch, rate, seconds, calibration.TimeoutS(), bed.spec().seed);
-    if (!slice) return tl::make_unexpected(slice.error());
-    // A slice too short for a request has lost none.
-    return slice->sample.sent == 0 ||
-           AnsweredPct(slice->sample, limit_ms) >= 100 - bed.spec().tolerated_loss_pct;
+  const Sustains sustains = [&](double rate, int slices) -> Result<bool> {
+    double sent = 0, in_time = 0;
+    for (int i = 0; i < slices; i++) {
+      on_step(0.65 + 0.35 * std::min(1.0, tried++ / kExpected),
+              fmt::format("what it sustains under wrr: {:.0f} requests/s", rate));
+      auto slice = PlaySlice(bed, watch, rate, seconds, calibration.TimeoutS(), bed.spec().seed + tried);
+      if (!slice) return tl::make_unexpected(slice.error());
+      if (slice->sample.sent == 0) continue;  // a slice too short for a request has lost none
+      sent += static_cast<double>(slice->sample.sent);
+      in_time += AnsweredPct(slice->sample, limit_ms) / 100 * static_cast<double>(slice->sample.sent);
+    }
+    return in_time >= sent * (1 - bed.spec().tolerated_loss_pct / 100);
   };
   return HighestSustained(FirstRate(bed.spec().testbed), sustains);
 }
@@ -206,8 +210,8 @@ Result<Calibration> Calibrate(Bed& bed, MachineWatch& watch, const OnStep& on_st
   }
   calibration.limit_ms = kLatencyLimit * calibration.unloaded_ms;
   calibration.stated = spec.capacity_rps.has_value();
-  const auto full = spec.capacity_rps ? Result<double>(*spec.capacity_rps)
-                                      : FullRate(bed, watch, calibration, on_step);
+  const auto full =
+      spec.capacity_rps ? Result<double>(*spec.capacity_rps) : FullRate(bed, watch, calibration, on_step);
   if (!full) return tl::make_unexpected(full.error());
   calibration.full_rps = *full;
   return calibration;

@@ -22,7 +22,7 @@ struct Calibration {
   struct Unit {
     std::string label;
     double rps = 0;
-    bool measured = false;  // false: taken over from a unit of the same kind
+    bool measured = false;              // false: taken over from a unit of the same kind
     std::optional<Quartiles> unloaded;  // latencies at a tenth of what it can do, alone
   };
   std::vector<Unit> units;  // empty without a prediction
@@ -37,8 +37,8 @@ struct Calibration {
 // Called before each step: fraction of the step's part done, and what is next.
 using OnStep = std::function<void(double, const std::string&)>;
 
-// 100 % load: by search, in slices as long as the experiment's own, or longer where an overload would not show in
-// those.
+// 100 % load: by search, in slices as long as the experiment's own, or longer where an overload would not
+// show in those.
 [[nodiscard]] Result<Calibration> Calibrate(Bed& bed, MachineWatch& watch, const OnStep& on_step);
 
 // CPUs that the units may use.

@@ -45,15 +45,13 @@ Result<Results> Measure(const ExperimentSpec& spec, const OnPart& on_part) {
       if (!calibration) return tl::make_unexpected(calibration.error());
       results.calibration = *calibration;
     }
-    auto rows =
-        Sweep(bed, watch, stages[i], results.calibration, [&](double part, const std::string& what) {
-          const double before = kUpShare + kCalibrateShare;
-          step(before + part * (1 - before), what);
-        });
+    auto rows = Sweep(bed, watch, stages[i], results.calibration, [&](double part, const std::string& what) {
+      const double before = kUpShare + kCalibrateShare;
+      step(before + part * (1 - before), what);
+    });
     if (!rows) return tl::make_unexpected(rows.error());
     results.rows.insert(results.rows.end(), rows->begin(), rows->end());
-    if (grows)
-      all_lost = AllLost(*rows, stages[i].front(), spec.tolerated_loss_pct) ? all_lost + 1 : 0;
+    if (grows) all_lost = AllLost(*rows, stages[i].front(), spec.tolerated_loss_pct) ? all_lost + 1 : 0;
     step(1, "taking the testbed down");
   }
   results.realtime_watch = watch.realtime();

@@ -69,7 +69,8 @@ report::Chart MakeChart(const ExperimentSpec& spec, const Results& results, cons
 std::string Of(const Part& part) { return part.spec.app.empty() ? "" : part.spec.app + ": "; }
 
 // `which`: "baseline" or "best".
-void AddAgainst(nlohmann::ordered_json& json, const std::string& which, const std::optional<Against>& against) {
+void AddAgainst(nlohmann::ordered_json& json, const std::string& which,
+                const std::optional<Against>& against) {
   if (!against) return;
   const P99Comparison& p99 = against->p99;
   json[which] = against->policy;
@@ -161,7 +162,8 @@ void AddFigures(report::HtmlPage& page, const Part& part) {
       page.AddFigure(fmt::format("{:+.0f} %", 100 * (*f.over_baseline - 1)),
                      fmt::format("{}sustained load, {} over {}", Of(part), f.policy, baseline));
     page.AddFigure(f.sustained_pct ? fmt::format("{:.0f} %", *f.sustained_pct) : "none",
-                   Of(part) + "sustained load, " + f.policy, fmt::format("{:.0f} requests/s", f.sustained_rps));
+                   Of(part) + "sustained load, " + f.policy,
+                   fmt::format("{:.0f} requests/s", f.sustained_rps));
   }
 }
 
@@ -196,9 +198,8 @@ report::Table ResultTable(const Results& results) {
     if (predicts) cells.emplace_back(f.p50_ms);
     cells.emplace_back(row.p99_ms);
     if (predicts) cells.emplace_back(f.p99_ms);
-    cells.emplace_back(row.p99_interval
-                           ? fmt::format("{:.2f}..{:.2f}", row.p99_interval->low, row.p99_interval->high)
-                           : "");
+    cells.emplace_back(
+        row.p99_interval ? fmt::format("{:.2f}..{:.2f}", row.p99_interval->low, row.p99_interval->high) : "");
     cells.emplace_back(row.answered_pct);
     if (predicts) cells.emplace_back(ForecastAnsweredPct(f));
     cells.emplace_back(AgainstText(row.baseline, false));

@@ -93,7 +93,8 @@ void ReadPath(Problems& problems, const Field& field, ExperimentSpec& spec) {
   if (!text) return;
   spec.path = *text;
   if (!text->starts_with('/'))
-    problems.Add(field.line, field.path, "expected a path, such as /100k, got " + model::Describe(field.node));
+    problems.Add(field.line, field.path,
+                 "expected a path, such as /100k, got " + model::Describe(field.node));
   if (!AnyUnit(spec.testbed, [](Workload w) { return w == Workload::kNginx; }))
     problems.Add(field.line, field.path, "expected units that run nginx, which alone are asked for a path");
 }
@@ -145,8 +146,9 @@ void CheckPrediction(Problems& problems, const Field& field, const ExperimentSpe
   for (const ServerSpec& server : spec.testbed.servers)
     for (const UnitSpec& unit : server.units)
       if (unit.neighbour)
-        problems.Add(field.line, field.path + ".predict",
-                     fmt::format("expected no neighbour on {}-{}: the prediction has none", server.name, unit.name));
+        problems.Add(
+            field.line, field.path + ".predict",
+            fmt::format("expected no neighbour on {}-{}: the prediction has none", server.name, unit.name));
   if (spec.capacity_rps)
     problems.Add(field.line, field.path + ".predict",
                  "expected no capacity_rps: it takes what each unit answers, not all together");
@@ -178,9 +180,10 @@ std::string Words(int count) {
 }
 
 void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec& spec) {
-  MapReader map(problems, field,
-                {"name", "service", "client", "arrivals", "path", "policies", "load_pct", "seconds", "calibrate", "rounds",
-                 "capacity_rps", "unloaded_ms", "tolerated_loss_pct", "predict", "grow", "quick"});
+  MapReader map(
+      problems, field,
+      {"name", "service", "client", "arrivals", "path", "policies", "load_pct", "seconds", "calibrate",
+       "rounds", "capacity_rps", "unloaded_ms", "tolerated_loss_pct", "predict", "grow", "quick"});
   if (const Field* f = map.Need("name", "a name"))
     if (auto name = model::ReadName(problems, *f)) spec.name = *name;
   if (const Field* f = map.Need("service", "a service of the testbed"))
@@ -243,10 +246,11 @@ Result<void> Override(const Overrides& overrides, ExperimentSpec& spec) {
     const auto server = plus == std::string::npos ? ServerPolicyOf(spec.testbed, spec.service)
                                                   : model::ParseServerPolicy(name.substr(0, plus));
     if (!unit || !server)
-      return Fail(ErrorCode::kBadInput,
-                  fmt::format("--policies: {}: expected UNIT_POLICY or SERVER_POLICY+UNIT_POLICY, of {} and {}",
-                              name, Words<spw_unit_policy>(SPW_UNIT_POLICIES),
-                              Words<spw_server_policy>(SPW_SERVER_POLICIES)));
+      return Fail(
+          ErrorCode::kBadInput,
+          fmt::format("--policies: {}: expected UNIT_POLICY or SERVER_POLICY+UNIT_POLICY, of {} and {}", name,
+                      Words<spw_unit_policy>(SPW_UNIT_POLICIES),
+                      Words<spw_server_policy>(SPW_SERVER_POLICIES)));
     run.unit_policy = *unit;
     run.server_policy = *server;
     for (const PolicyRun& other : spec.policies)

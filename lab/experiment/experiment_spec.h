@@ -58,12 +58,12 @@ struct ExperimentSpec {
 
 // What a command line asks for instead of what the file says; empty: as the file.
 struct Overrides {
-  std::vector<std::string> policies;  // unit policies, or SERVER_POLICY+UNIT_POLICY
-  std::vector<double> load_pct;
-  std::optional<int> rounds;
-  std::optional<double> seconds;
-  std::optional<std::string> baseline;  // by name
-  std::optional<uint64_t> seed;
+  std::vector<std::string> policies = {};  // unit policies, or SERVER_POLICY+UNIT_POLICY
+  std::vector<double> load_pct = {};
+  std::optional<int> rounds = {};
+  std::optional<double> seconds = {};
+  std::optional<std::string> baseline = {};  // by name
+  std::optional<uint64_t> seed = {};
 };
 // Errors: kBadInput, naming the option (--policies, --baseline).
 [[nodiscard]] Result<void> Override(const Overrides& overrides, ExperimentSpec& spec);

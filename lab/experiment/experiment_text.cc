@@ -27,9 +27,9 @@ std::string WhatRan(const ExperimentSpec& spec) {
                               p.balancer == BalancerPlace::kNic ? " by a balancer on the NIC" : "");
   }
   const bool dnsperf = spec.client == LoadClient::kDnsperf;
-  return fmt::format("{} servers of {} units each, {} as client ({} arrivals).{}", spec.testbed.servers.size(),
-                     spec.testbed.servers.front().units.size(), dnsperf ? "dnsperf" : "spillway-load",
-                     ToString(spec.arrivals), policies);
+  return fmt::format("{} servers of {} units each, {} as client ({} arrivals).{}",
+                     spec.testbed.servers.size(), spec.testbed.servers.front().units.size(),
+                     dnsperf ? "dnsperf" : "spillway-load", ToString(spec.arrivals), policies);
 }
 
 std::string FullLoad(const ExperimentSpec& spec, const Calibration& c) {
@@ -91,10 +91,9 @@ std::string P99Text(const Finding& finding) {
 std::string PolicyText(const ExperimentSpec& spec, const Results& results, const Finding& finding) {
   std::string text;
   if (finding.sustained_pct)
-    text += fmt::format("{}: sustains {:.0f} % load{} ({:.0f} requests/s)", finding.policy,
-                        *finding.sustained_pct,
-                        *finding.sustained_pct == spec.load_pct.back() ? ", the highest tried" : "",
-                        finding.sustained_rps);
+    text += fmt::format(
+        "{}: sustains {:.0f} % load{} ({:.0f} requests/s)", finding.policy, *finding.sustained_pct,
+        *finding.sustained_pct == spec.load_pct.back() ? ", the highest tried" : "", finding.sustained_rps);
   else
     text += fmt::format("{}: loses requests at the lowest load already", finding.policy);
   const std::string& baseline = spec.policies[spec.baseline].name;
@@ -128,7 +127,8 @@ std::string HowMeasured(const ExperimentSpec& spec, const Results& results) {
   return WhatRan(spec) + " " + FullLoad(spec, c) + (units.empty() ? "" : " (alone: " + units + ")") +
          fmt::format(
              ". {} slices of {:g} s of each policy at each load, all policies in each round, in random order "
-             "(seed {}). Percentiles are over all slices, and the band is their {:.0f} % interval. A request is "
+             "(seed {}). Percentiles are over all slices, and the band is their {:.0f} % interval. A request "
+             "is "
              "lost if it gets no answer, or one after more than {:.1f} ms: ten times the unloaded latency of "
              "{:.1f} ms{}. In the percentiles a request without an answer stands for the client's time-out.",
              spec.rounds, spec.seconds, spec.seed, 100 * kConfidence, c.limit_ms, c.unloaded_ms,
@@ -167,7 +167,8 @@ std::string FindingsText(const ExperimentSpec& spec, const Results& results) {
   if (!off.empty()) text += "Measured over simulated, median of the levels, p50 and p99: " + off + ".\n";
   text += fmt::format(
       "{}. answered_pct: answered within {:.0f} ms, of all that was sent; sustained: at least {:g} %.\n"
-      "Verdicts: by the {:.0f} % interval of the ratio of p99 over {} slices of {:g} s (seed {}); harmful: all of "
+      "Verdicts: by the {:.0f} % interval of the ratio of p99 over {} slices of {:g} s (seed {}); harmful: "
+      "all of "
       "it above {:g}.\n",
       FullLoad(spec, results.calibration), results.calibration.limit_ms, 100 - spec.tolerated_loss_pct,
       100 * kConfidence, spec.rounds, spec.seconds, spec.seed, kHarmfulRatio);

@@ -15,9 +15,9 @@ bool Answered(const Row& row, double tolerated_loss_pct) {
 SliceOutcome OutcomeOf(const Sample& sample, double limit_ms, double timeout_s) {
   SliceOutcome outcome;
   outcome.latencies_ms = sample.latencies_ms;
-  outcome.in_time =
-      static_cast<uint64_t>(std::upper_bound(sample.latencies_ms.begin(), sample.latencies_ms.end(), limit_ms) -
-                            sample.latencies_ms.begin());
+  outcome.in_time = static_cast<uint64_t>(
+      std::upper_bound(sample.latencies_ms.begin(), sample.latencies_ms.end(), limit_ms) -
+      sample.latencies_ms.begin());
   // An answer that came after the time-out, which clients check only now and then, counts as none.
   for (double& ms : outcome.latencies_ms) ms = std::min(ms, timeout_s * 1e3);
   outcome.latencies_ms.resize(sample.sent, timeout_s * 1e3);
@@ -61,10 +61,18 @@ Finding JudgeOne(const std::vector<Row>& rows, const std::string& policy, double
       finding.disturbed_pct.push_back(row->load_pct);
     if (!row->baseline) continue;
     switch (row->baseline->p99.verdict) {
-      case P99Verdict::kBetter: finding.better_pct.push_back(row->load_pct); break;
-      case P99Verdict::kNoDifference: finding.same_pct.push_back(row->load_pct); break;
-      case P99Verdict::kWorse: finding.worse_pct.push_back(row->load_pct); break;
-      case P99Verdict::kHarmful: finding.harmful_pct.push_back(row->load_pct); break;
+      case P99Verdict::kBetter:
+        finding.better_pct.push_back(row->load_pct);
+        break;
+      case P99Verdict::kNoDifference:
+        finding.same_pct.push_back(row->load_pct);
+        break;
+      case P99Verdict::kWorse:
+        finding.worse_pct.push_back(row->load_pct);
+        break;
+      case P99Verdict::kHarmful:
+        finding.harmful_pct.push_back(row->load_pct);
+        break;
     }
   }
   return finding;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the machine kept this program's CPUs from running while something was measured. On each CPU a
-// thread sleeps to an absolute deadline every millisecond, before all ordinary work (SCHED_FIFO) where that is
-// permitted, and counts the times that it woke late; beside that, the time that a hypervisor took (steal in
-// /proc/stat). What the testbed itself does, and other programs of ordinary priority, does not delay these threads.
+// thread sleeps to an absolute deadline every millisecond, before all ordinary work (SCHED_FIFO) where that
+// is permitted, and counts the times that it woke late; beside that, the time that a hypervisor took (steal
+// in /proc/stat). What the testbed itself does, and other programs of ordinary priority, does not delay these
+// threads.
 #pragma once
 
 #include <cstdint>

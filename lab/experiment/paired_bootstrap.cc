@@ -12,8 +12,8 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kZ = 1.6448536269514722;  // of the normal distribution, for kConfidence
 
-// Student's t for kConfidence, by the Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5): to 1 % from three
-// degrees of freedom on.
+// Student's t for kConfidence, by the Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5): to 1 % from
+// three degrees of freedom on.
 double StudentT(double freedom) {
   const double z2 = kZ * kZ;
   const double g1 = kZ * (z2 + 1) / 4;
@@ -44,10 +44,14 @@ P99Verdict VerdictOf(const std::optional<Interval>& ratio) {
 
 std::string_view ToString(P99Verdict verdict) {
   switch (verdict) {
-    case P99Verdict::kBetter: return "better";
-    case P99Verdict::kNoDifference: return "no difference shown";
-    case P99Verdict::kWorse: return "worse";
-    case P99Verdict::kHarmful: return "harmful";
+    case P99Verdict::kBetter:
+      return "better";
+    case P99Verdict::kNoDifference:
+      return "no difference shown";
+    case P99Verdict::kWorse:
+      return "worse";
+    case P99Verdict::kHarmful:
+      return "harmful";
   }
   return "";
 }
@@ -131,7 +135,7 @@ P99Comparison PairedBootstrap::Compare(size_t policy, size_t other) const {
   const Policy &mine = policies_[policy], &theirs = policies_[other];
   const bool by_loss = mine.p99_ms >= longest_ms_ && theirs.p99_ms >= longest_ms_;
   const std::vector<double>&ours = by_loss ? mine.lost : mine.p99s_ms,
-            &others = by_loss ? theirs.lost : theirs.p99s_ms;
+        &others = by_loss ? theirs.lost : theirs.p99s_ms;
   std::vector<double> ratios;
   for (size_t i = 0; i < ours.size(); i++) ratios.push_back(RatioOf(ours[i], others[i]));
   P99Comparison comparison;

@@ -2,11 +2,11 @@
 // How policies compare at one load, from slices that were played in rounds: percentiles over all slices of a
 // policy, and how sure their ratio is. Pure; the same seed gives the same intervals on any machine.
 //
-// A resample draws rounds with replacement and takes the slices of all policies from the rounds drawn, so that
-// what the machine did in a round weighs on all of them alike. The interval is the bootstrap's percentile
-// interval, with its tails corrected for the small number of rounds (the expanded percentile interval:
-// Hesterberg, The American Statistician 69, 2015, section 4.2): without that, eight rounds would give an
-// interval of 90 % that holds the truth in some 83 % of cases.
+// A resample draws rounds with replacement and takes the slices of all policies from the rounds drawn, so
+// that what the machine did in a round weighs on all of them alike. The interval is the bootstrap's
+// percentile interval, with its tails corrected for the small number of rounds (the expanded percentile
+// interval: Hesterberg, The American Statistician 69, 2015, section 4.2): without that, eight rounds would
+// give an interval of 90 % that holds the truth in some 83 % of cases.
 #pragma once
 
 #include <cstddef>
@@ -59,8 +59,8 @@ class PairedBootstrap {
   [[nodiscard]] double PercentileMs(size_t policy, double percent) const;
   [[nodiscard]] double AnsweredPct(size_t policy) const;
   [[nodiscard]] std::optional<Interval> P99Interval(size_t policy) const;
-  // Where both p99 are the time-out, which is as far as a latency is measured, the shares of requests that were
-  // not answered in time decide instead: the ratio and its interval are then of these.
+  // Where both p99 are the time-out, which is as far as a latency is measured, the shares of requests that
+  // were not answered in time decide instead: the ratio and its interval are then of these.
   [[nodiscard]] P99Comparison Compare(size_t policy, size_t other) const;
 
  private:

@@ -120,8 +120,8 @@ sim::Reports ReportsOf(const AgentSpec& agent) {
 Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, const sim::App& app,
                  const PolicyRun& policy, double load_pct) {
   sim::Arrivals arrivals;
-  arrivals.kind = spec.arrivals == ArrivalProcess::kConstant ? sim::ArrivalKind::kConstant
-                                                             : sim::ArrivalKind::kPoisson;
+  arrivals.kind =
+      spec.arrivals == ArrivalProcess::kConstant ? sim::ArrivalKind::kConstant : sim::ArrivalKind::kPoisson;
   const sim::Reports reports = ReportsOf(spec.testbed.agent);
   sim::PolicyChoice choice;
   choice.name = policy.name;

@@ -25,8 +25,9 @@ Result<Slice> PlaySlice(const Bed& bed, MachineWatch& watch, double rate, double
                         uint64_t seed) {
   Slice slice;
   for (;; slice.replays++) {
+    if (auto idle = bed.Settle(); !idle) return tl::make_unexpected(idle.error());
     watch.Begin();
-    auto sample = bed.LoadService(rate, seconds, timeout_s, seed);
+    auto sample = bed.Load(bed.service().vip, rate, seconds, timeout_s, seed);
     slice.disturbance = watch.End();
     if (!sample) return tl::make_unexpected(sample.error());
     slice.sample = std::move(*sample);

@@ -155,6 +155,8 @@ size_t HttpLinks::OnHeader(char* text, size_t size, size_t count, void* request)
   return size * count;
 }
 
-size_t HttpLinks::OnBody(char* /*bytes*/, size_t size, size_t count, void* /*unused*/) { return size * count; }
+size_t HttpLinks::OnBody(char* /*bytes*/, size_t size, size_t count, void* /*unused*/) {
+  return size * count;
+}
 
 }  // namespace spillway::load

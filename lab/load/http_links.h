@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/1.1 or HTTPS requests, each over a connection of its own (libcurl): GET of one path. An answer counts when
-// it is a 200 and complete; its latency includes connecting and, with TLS, the handshake. The certificate is not
-// checked, and no session is resumed.
+// HTTP/1.1 or HTTPS requests, each over a connection of its own (libcurl): GET of one path. An answer counts
+// when it is a 200 and complete; its latency includes connecting and, with TLS, the handshake. The
+// certificate is not checked, and no session is resumed.
 #pragma once
 
 #include <curl/curl.h>

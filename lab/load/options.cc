@@ -43,7 +43,8 @@ void CheckTogether(const Settings& s) {
     throw CLI::ValidationError("--payload",
                                fmt::format("at most {} bytes over UDP", unit::kMaxUdpPayloadBytes));
   const bool http = s.protocol == Protocol::kHttp || s.protocol == Protocol::kHttps;
-  if (http && (!s.flow_per_request || s.flows != 0 || !s.sources.empty() || s.source_ports || s.payload_bytes != 0))
+  if (http &&
+      (!s.flow_per_request || s.flows != 0 || !s.sources.empty() || s.source_ports || s.payload_bytes != 0))
     throw CLI::ValidationError(
         "--protocol",
         "http and https take --flow-per-request, and none of --flows, --source, --source-ports, --payload");
@@ -95,7 +96,8 @@ void AddOptions(CLI::App& app, Options& options) {
                         : name == "bursty" ? Process::kBursty
                                            : Process::kPoisson;
          },
-         "Gaps between requests: poisson (independent clients), constant, or bursty (poisson at twice the rate "
+         "Gaps between requests: poisson (independent clients), constant, or bursty (poisson at twice the "
+         "rate "
          "for 20 ms, then a pause of 20 ms)")
       ->check(CLI::IsMember({"poisson", "constant", "bursty"}))
       ->default_str("poisson");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// spillway-neighbour: a noisy neighbour for a unit of the lab. Burns a CPU for a while in every so long, by the
-// clock, until SIGINT or SIGTERM ends it.
+// spillway-neighbour: a noisy neighbour for a unit of the lab. Burns a CPU for a while in every so long, by
+// the clock, until SIGINT or SIGTERM ends it.
 #include <time.h>
 
 #include <CLI/CLI.hpp>
@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
   spillway::unit::AddDuration(app, "--for", busy, "How long each lasts", "1s");
   try {
     app.parse(argc, argv);
-    if (every.count() <= 0 || busy > every) throw CLI::ValidationError("--for", "must not be longer than --every");
+    if (every.count() <= 0 || busy > every)
+      throw CLI::ValidationError("--for", "must not be longer than --every");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -63,7 +63,9 @@ void ReadKnot(Problems& problems, const Field& field, KnotSigning& knot) {
 Neighbour ReadNeighbour(Problems& problems, const Field& field) {
   MapReader map(problems, field, {"every", "for"});
   Neighbour neighbour;
-  const auto time = [&](const Field& f) { return ReadMicros(problems, f, Micros(1000), Micros(3600'000'000)); };
+  const auto time = [&](const Field& f) {
+    return ReadMicros(problems, f, Micros(1000), Micros(3600'000'000));
+  };
   Take(neighbour.every, map.Need("every", "a time"), time);
   Take(neighbour.busy, map.Need("for", "a time"), time);
   if (neighbour.busy > neighbour.every)
@@ -100,7 +102,8 @@ void ReadWorkload(Problems& problems, const Field& field, UnitSpec& unit) {
                                                             {"nginx", Workload::kNginx},
                                                             {"none", Workload::kNone}};
   const char* expected =
-      "one of nsd, knot, nginx, none, {knot: {...}}, {nginx: {tls: true}}, {emulated: {service: ...}}, {synthetic: {gflop: ...}}, "
+      "one of nsd, knot, nginx, none, {knot: {...}}, {nginx: {tls: true}}, {emulated: {service: ...}}, "
+      "{synthetic: {gflop: ...}}, "
       "{vgg16: {...}} or {knn: {...}}";
   auto text = model::ReadText(problems, field, expected);
   if (!text) return;

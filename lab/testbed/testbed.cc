@@ -132,9 +132,9 @@ Result<void> Testbed::WriteFiles() const {
   }
   if (plan_.certificate) {
     const auto in_folder = [&](const char* name) { return fmt::format("{}/{}", plan_.folder, name); };
-    if (auto made = Run({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-                         "-nodes", "-days", "2", "-subj", "/CN=spillway-lab", "-keyout",
-                         in_folder(kCertificateKey), "-out", in_folder(kCertificateFile)});
+    if (auto made = Run({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                         "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=spillway-lab",
+                         "-keyout", in_folder(kCertificateKey), "-out", in_folder(kCertificateFile)});
         !made)
       return made;
   }
@@ -265,7 +265,8 @@ Result<void> Testbed::Balance(const std::string& service, spw_server_policy serv
   std::vector<ProcessPlan> processes;
   for (const NicBalancer& balancer : plan_.nic_balancers) {
     processes.push_back(balancer.process);
-    processes.back().argv.insert(processes.back().argv.end(), {"--unit-policy", model::ToString(unit_policy)});
+    processes.back().argv.insert(processes.back().argv.end(),
+                                 {"--unit-policy", model::ToString(unit_policy)});
   }
   std::vector<const ProcessPlan*> started;
   for (const ProcessPlan& process : processes) {

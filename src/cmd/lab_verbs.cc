@@ -224,8 +224,9 @@ void AddLabVerbs(CLI::App& app, Context& context) {
   run->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");
   run->add_flag("--quick", o->quick, "The file's short form");
   const auto add_seed = [o](CLI::App* verb) {
-    verb->add_option("--seed", o->overrides.seed,
-                     "Of the order of policies and of arrivals; as printed by an earlier run, for the same again")
+    verb->add_option(
+            "--seed", o->overrides.seed,
+            "Of the order of policies and of arrivals; as printed by an earlier run, for the same again")
         ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 53));
   };
   add_seed(run);
@@ -250,8 +251,9 @@ void AddLabVerbs(CLI::App& app, Context& context) {
       ->check(CLI::Range(1, 1000));
   compare->add_option("--seconds", o->overrides.seconds, "Of load per slice; the file's, or 1.5")
       ->check(CLI::Range(0.2, 3600.0));
-  compare->add_option("--baseline", o->overrides.baseline,
-                      "The policy that the others are compared with; the first")
+  compare
+      ->add_option("--baseline", o->overrides.baseline,
+                   "The policy that the others are compared with; the first")
       ->type_name("NAME");
   add_seed(compare);
   compare->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");

@@ -106,8 +106,9 @@ TEST(ExperimentReport, TheConclusionSaysWhatIsAnsweredAndWhereItIsSlower) {
   for (const Row& row : Summarise({90, 100, 1, {"host-only", "mine"}, {Slices(4), lossy}}, 0, 1))
     part.results.rows.push_back(row);
   part.results.findings = Judge(part.results.rows, "host-only", 1);
-  EXPECT_EQ(Conclusion(part.spec, part.results, part.results.findings[1]),
-            "mine answers what host-only loses at 50 %; loses what host-only answers at 90 %; is slower at 90 %.");
+  EXPECT_EQ(
+      Conclusion(part.spec, part.results, part.results.findings[1]),
+      "mine answers what host-only loses at 50 %; loses what host-only answers at 90 %; is slower at 90 %.");
 }
 
 TEST(ExperimentReport, TheTextSaysHowFarOffTheSimulatorWas) {

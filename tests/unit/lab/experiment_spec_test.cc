@@ -81,7 +81,8 @@ ExperimentSpec Overridden(const Overrides& overrides, std::string& refusal) {
 
 TEST(Overrides, PoliciesComeByTheirUnitPolicyOrWithAServerPolicy) {
   std::string refusal;
-  const ExperimentSpec spec = Overridden({.policies = {"wrr", "p2c+headroom"}, .baseline = "p2c+headroom"}, refusal);
+  const ExperimentSpec spec =
+      Overridden({.policies = {"wrr", "p2c+headroom"}, .baseline = "p2c+headroom"}, refusal);
   EXPECT_EQ(refusal, "");
   ASSERT_EQ(spec.policies.size(), 2u);
   EXPECT_EQ(spec.policies[0].server_policy, SPW_SERVER_MAGLEV) << "the service's";

@@ -56,9 +56,7 @@ TEST(Rows, ARequestWithoutAnAnswerStandsForTheTimeOut) {
   EXPECT_EQ(row.answered_pct, 90);
 }
 
-TEST(Rows, ALateAnswerIsNotOneInTime) {
-  EXPECT_EQ(RowsAt(60, {"a"}, {Rounds(51)}).front().answered_pct, 0);
-}
+TEST(Rows, ALateAnswerIsNotOneInTime) { EXPECT_EQ(RowsAt(60, {"a"}, {Rounds(51)}).front().answered_pct, 0); }
 
 TEST(Rows, EachIsComparedWithTheBaselineAndTheBestOfTheOthers) {
   const auto rows = RowsAt(60, {"a", "b", "c"}, {Rounds(4), Rounds(2), Rounds(3)});
@@ -97,10 +95,9 @@ TEST(Findings, SustainedLoadIsComparedWithTheBaselineAndTheBest) {
 }
 
 TEST(Findings, LevelsAreSortedByTheirVerdict) {
-  const auto rows = Join({RowsAt(40, {"a", "b"}, {Rounds(1), Rounds(1)}),
-                          RowsAt(60, {"a", "b"}, {Rounds(2), Rounds(1)}),
-                          RowsAt(80, {"a", "b"}, {Rounds(10), Rounds(11)}),
-                          RowsAt(90, {"a", "b"}, {Rounds(1), Rounds(2)})});
+  const auto rows = Join(
+      {RowsAt(40, {"a", "b"}, {Rounds(1), Rounds(1)}), RowsAt(60, {"a", "b"}, {Rounds(2), Rounds(1)}),
+       RowsAt(80, {"a", "b"}, {Rounds(10), Rounds(11)}), RowsAt(90, {"a", "b"}, {Rounds(1), Rounds(2)})});
   const Finding finding = Judge(rows, "a", 1)[1];
   EXPECT_THAT(finding.same_pct, ElementsAre(40));
   EXPECT_THAT(finding.better_pct, ElementsAre(60));
@@ -116,9 +113,9 @@ TEST(Findings, AllLostMeansEveryPolicyAtThatLevel) {
 }
 
 TEST(Accuracy, IsTheMedianRatioOverThePolicysPredictedLevels) {
-  auto rows = Join({RowsAt(50, {"a", "b"}, {Rounds(6), Rounds(1)}),
-                    RowsAt(80, {"a", "b"}, {Rounds(4), Rounds(1)}),
-                    RowsAt(90, {"a", "b"}, {Rounds(9), Rounds(1)})});
+  auto rows =
+      Join({RowsAt(50, {"a", "b"}, {Rounds(6), Rounds(1)}), RowsAt(80, {"a", "b"}, {Rounds(4), Rounds(1)}),
+            RowsAt(90, {"a", "b"}, {Rounds(9), Rounds(1)})});
   EXPECT_FALSE(AccuracyOf(rows, "a"));
   rows[0].predicted = Forecast{6, 2, 0};
   rows[2].predicted = Forecast{2, 2, 0};

@@ -91,9 +91,9 @@ TEST(PairedBootstrap, TheSameSeedGivesTheSameInterval) {
             PairedBootstrap(policies, 4).Compare(0, 1).interval);
 }
 
-// Many comparisons of synthetic slices whose true ratio is known: the interval should hold it in about nine of
-// ten. Slices of a policy differ by more than their requests do (a factor of its own for each), and rounds weigh
-// on both policies, as on a machine.
+// Many comparisons of synthetic slices whose true ratio is known: the interval should hold it in about nine
+// of ten. Slices of a policy differ by more than their requests do (a factor of its own for each), and rounds
+// weigh on both policies, as on a machine.
 class Coverage : public testing::TestWithParam<int> {};
 
 TEST_P(Coverage, IsNearWhatTheIntervalClaims) {

@@ -147,7 +147,10 @@ TEST(Prediction, FillsEveryRowOfAKnownPolicy) {
   cpu.emulated = {1, 2ms, 0.2, 0ms};
   nic.emulated = {1, 10ms, 0.2, 0ms};
   const ExperimentSpec spec = Experiment({cpu, nic});
-  std::vector<Row> rows = Summarise({{"host-only", 90, 1, 1, 1, 100}, {"wrr", 90, 1, 1, 1, 100}});
+  std::vector<Row> rows(2);
+  rows[0].policy = "host-only";
+  rows[1].policy = "wrr";
+  rows[0].load_pct = rows[1].load_pct = 90;
   AddPredictions(spec, Measured({{"s1-cpu", 500, false, std::nullopt}, {"s1-nic", 100, false, std::nullopt}}),
                  2, rows);
   ASSERT_TRUE(rows[0].predicted && rows[1].predicted);
