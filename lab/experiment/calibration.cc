@@ -171,13 +171,16 @@ Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibr
   constexpr double kHiddenOverload = 0.05, kMinSliceUnloaded = 100;
   const double seconds = std::max(bed.spec().seconds, kMinSliceUnloaded * calibration.unloaded_ms / 1e3);
   const double limit_ms = std::min(calibration.limit_ms, kHiddenOverload * seconds * 1e3);
+  // A hundredth of a slice's requests may be lost, so that one must not decide; but a slice has to end.
+  constexpr double kMinRequests = 100, kMaxSeconds = 8;
   int tried = 0;
   const Sustains sustains = [&](double rate, int slices) -> Result<bool> {
     double sent = 0, in_time = 0;
     for (int i = 0; i < slices; i++) {
       on_step(0.65 + 0.35 * std::min(1.0, tried++ / kExpected),
               fmt::format("what it sustains under wrr: {:.0f} requests/s", rate));
-      auto slice = PlaySlice(bed, watch, rate, seconds, calibration.TimeoutS(), bed.spec().seed + tried);
+      auto slice = PlaySlice(bed, watch, rate, std::max(seconds, std::min(kMaxSeconds, kMinRequests / rate)),
+                             calibration.TimeoutS(), bed.spec().seed + tried);
       if (!slice) return tl::make_unexpected(slice.error());
       if (slice->sample.sent == 0) continue;  // a slice too short for a request has lost none
       sent += static_cast<double>(slice->sample.sent);
