@@ -17,7 +17,7 @@ bool HasQuota(const ExperimentSpec& spec) {
   return false;
 }
 
-// What ran: "2 servers of 2 units each, dnsperf as client (constant arrivals). blind is unit policy ...".
+// What ran: "2 servers of 2 units, dnsperf as client (constant arrivals). blind is unit policy ...".
 std::string WhatRan(const ExperimentSpec& spec) {
   std::string policies;
   for (const PolicyRun& p : spec.policies) {
@@ -27,9 +27,11 @@ std::string WhatRan(const ExperimentSpec& spec) {
                               p.balancer == BalancerPlace::kNic ? " by a balancer on the NIC" : "");
   }
   const bool dnsperf = spec.client == LoadClient::kDnsperf;
-  return fmt::format("{} servers of {} units each, {} as client ({} arrivals).{}",
-                     spec.testbed.servers.size(), spec.testbed.servers.front().units.size(),
-                     dnsperf ? "dnsperf" : "spillway-load", ToString(spec.arrivals), policies);
+  const size_t servers = spec.testbed.servers.size();
+  return fmt::format("{} of {} units, {} as client ({} arrivals).{}",
+                     servers == 1 ? "One server" : fmt::format("{} servers", servers),
+                     spec.testbed.servers.front().units.size(), dnsperf ? "dnsperf" : "spillway-load",
+                     ToString(spec.arrivals), policies);
 }
 
 std::string FullLoad(const ExperimentSpec& spec, const Calibration& c) {
