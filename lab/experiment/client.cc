@@ -10,6 +10,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "report/percentile.h"
+
 namespace spillway::lab {
 namespace {
 
@@ -60,27 +62,46 @@ std::vector<std::string> DnsperfCommand(const Testbed& testbed, const LoadRun& r
   return argv;
 }
 
+const UnitSpec* RunsNginx(const TestbedSpec& spec) {
+  for (const ServerSpec& server : spec.servers)
+    for (const UnitSpec& unit : server.units)
+      if (unit.runs == Workload::kNginx) return &unit;
+  return nullptr;
+}
+
+std::string ProtocolOf(const ExperimentSpec& spec, const LoadRun& run) {
+  if (const UnitSpec* nginx = RunsNginx(spec.testbed)) return nginx->nginx.tls ? "https" : "http";
+  return run.port.protocol == model::Protocol::kTcp ? "tcp" : "udp";
+}
+
 // Each request is a flow of its own, as in P4Mite's experiments (ICNP 2022).
-std::vector<std::string> SpillwayLoadCommand(const LoadRun& run, const std::string& samples) {
+std::vector<std::string> SpillwayLoadCommand(const ExperimentSpec& spec, const LoadRun& run,
+                                             const std::string& samples) {
   std::string host = run.target.ToString();
   if (host.find(':') != std::string::npos) host = "[" + host + "]";
-  return {ProgramFolder() + "/spillway-load",
-          "--target",
-          fmt::format("{}:{}", host, run.port.port),
-          "--protocol",
-          run.port.protocol == model::Protocol::kTcp ? "tcp" : "udp",
-          "--rate",
-          fmt::format("{:.3f}", run.rate),
-          "--duration",
-          fmt::format("{:.0f}us", run.seconds * 1e6),
-          "--timeout",
-          fmt::format("{:.0f}us", run.timeout_s * 1e6),
-          "--flow-per-request",
-          "--quiet",
-          "--samples",
-          samples,
-          "--samples-format",
-          "csv"};
+  std::vector<std::string> argv = {ProgramFolder() + "/spillway-load",
+                                   "--target",
+                                   fmt::format("{}:{}", host, run.port.port),
+                                   "--protocol",
+                                   ProtocolOf(spec, run),
+                                   "--rate",
+                                   fmt::format("{:.3f}", run.rate),
+                                   "--duration",
+                                   fmt::format("{:.0f}us", run.seconds * 1e6),
+                                   "--timeout",
+                                   fmt::format("{:.0f}us", run.timeout_s * 1e6),
+                                   "--arrivals",
+                                   ToString(spec.arrivals),
+                                   "--seed",
+                                   fmt::format("{}", run.seed),
+                                   "--flow-per-request",
+                                   "--quiet",
+                                   "--samples",
+                                   samples,
+                                   "--samples-format",
+                                   "csv"};
+  if (RunsNginx(spec.testbed) != nullptr) argv.insert(argv.end(), {"--path", spec.path});
+  return argv;
 }
 
 std::string LastLine(const std::string& path) {
@@ -117,8 +138,9 @@ Result<Sample> ParseDnsperf(std::istream& out) {
 }
 
 Result<Sample> ParseSamples(std::istream& csv) {
-  constexpr int kIntended = 0, kReceived = 2, kMeasured = 5, kFields = 6;
+  constexpr int kIntended = 0, kSent = 1, kReceived = 2, kMeasured = 5, kFields = 6;
   Sample sample;
+  std::vector<double> late_ms;
   std::string line;
   if (!std::getline(csv, line) || !line.starts_with("intended_ns,sent_ns,received_ns,"))
     return Fail(ErrorCode::kSystem, "spillway-load: it left no samples");
@@ -130,20 +152,23 @@ Result<Sample> ParseSamples(std::istream& csv) {
       return Fail(ErrorCode::kSystem, fmt::format("spillway-load: not a sample: {}", line));
     if (fields[kMeasured] != "1") continue;
     sample.sent++;
-    if (fields[kReceived].empty()) continue;
-    sample.latencies_ms.push_back(
-        (std::strtod(fields[kReceived].c_str(), nullptr) - std::strtod(fields[kIntended].c_str(), nullptr)) /
-        1e6);
+    const auto since_intended_ms = [&](int field) {
+      const auto at = [&](int index) { return std::strtod(fields[index].c_str(), nullptr); };
+      return (at(field) - at(kIntended)) / 1e6;
+    };
+    if (!fields[kSent].empty()) late_ms.push_back(since_intended_ms(kSent));
+    if (!fields[kReceived].empty()) sample.latencies_ms.push_back(since_intended_ms(kReceived));
   }
+  if (!late_ms.empty()) sample.late_p99_ms = report::PercentileOf(std::move(late_ms), 99);
   std::sort(sample.latencies_ms.begin(), sample.latencies_ms.end());
   return sample;
 }
 
-Result<Sample> RunLoad(const Testbed& testbed, LoadClient client, const LoadRun& run) {
-  const bool is_dnsperf = client == LoadClient::kDnsperf;
+Result<Sample> RunLoad(const ExperimentSpec& spec, const Testbed& testbed, const LoadRun& run) {
+  const bool is_dnsperf = spec.client == LoadClient::kDnsperf;
   const std::string samples = testbed.plan().folder + "/samples.csv";
   StartOptions o;
-  o.argv = is_dnsperf ? DnsperfCommand(testbed, run) : SpillwayLoadCommand(run, samples);
+  o.argv = is_dnsperf ? DnsperfCommand(testbed, run) : SpillwayLoadCommand(spec, run, samples);
   o.netns = testbed.plan().client_netns;
   o.cpus = testbed.spec().cpus.client;
   o.cgroup_procs = testbed.common_group();
@@ -159,6 +184,7 @@ Result<Sample> RunLoad(const Testbed& testbed, LoadClient client, const LoadRun&
   auto sample = is_dnsperf ? ParseDnsperf(out) : ParseSamples(out);
   // The run lasts until the last answer or timeout; queries were sent for run.seconds of it.
   if (sample) sample->seconds = run.seconds;
+  if (sample) sample->asked = run.rate * run.seconds;
   return sample;
 }
 

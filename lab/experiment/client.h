@@ -3,6 +3,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,17 @@ struct LoadRun {
   uint32_t outstanding = 32;
   double seconds = 1;
   double timeout_s = 1;  // a request unanswered for longer is given up
+  uint64_t seed = 1;     // of the arrivals
 };
 
 // What became of the requests. Pure value.
 struct Sample {
   uint64_t sent = 0;
   double seconds = 0;
-  std::vector<double> latencies_ms;  // of those answered, ascending
+  std::vector<double> latencies_ms = {};  // of those answered, ascending
+  double asked = 0;                       // requests that were to be sent; 0: a closed loop
+  // By how much requests left late, p99; nullopt: the client does not say (dnsperf).
+  std::optional<double> late_p99_ms = std::nullopt;
 };
 
 // dnsperf's -v output: one line per answer, "> RCODE NAME TYPE LATENCY", "T" for a timeout. Only NOERROR
@@ -35,8 +40,8 @@ struct Sample {
 // requests only. Errors: kSystem when it is not that.
 [[nodiscard]] Result<Sample> ParseSamples(std::istream& csv);
 
-// Runs the client in the testbed's client namespace. Errors: the client is missing or failed.
-[[nodiscard]] Result<Sample> RunLoad(const Testbed& testbed, LoadClient client, const LoadRun& run);
+// Runs the experiment's client in the testbed's client namespace. Errors: the client is missing or failed.
+[[nodiscard]] Result<Sample> RunLoad(const ExperimentSpec& spec, const Testbed& testbed, const LoadRun& run);
 
 // Of all sent, one that was never answered standing for `timeout_s`: what a user would have waited.
 double LatencyPercentile(const Sample& sample, double percent, double timeout_s);

@@ -14,8 +14,8 @@ namespace spillway::lab {
 namespace {
 
 // Parts of the whole by the time they take.
-constexpr double kUpShare = 0.03, kCalibrateShare = 0.07;
-constexpr int kLostStagesEnough = 2;  // larger requests would tell nothing more
+constexpr double kUpShare = 0.03, kCalibrateShare = 0.12;
+constexpr int kMaxLostStages = 2;  // larger requests would show nothing more
 
 using OnPart = std::function<void(double, const std::string&)>;
 
@@ -28,36 +28,35 @@ Result<Results> Measure(const ExperimentSpec& spec, const OnPart& on_part) {
   else
     stages.push_back(spec.load_pct);
   Results results;
-  std::vector<Measurement> all;
+  MachineWatch watch;
   int all_lost = 0;  // successive stages of larger requests
-  for (size_t i = 0; i < stages.size() && all_lost < kLostStagesEnough; i++) {
+  for (size_t i = 0; i < stages.size() && all_lost < kMaxLostStages; i++) {
     const auto step = [&](double part, const std::string& what) {
       on_part((static_cast<double>(i) + part) / static_cast<double>(stages.size()), what);
     };
     step(0, "putting the testbed up");
     auto testbed = Testbed::Up(WithWork(spec.testbed, spec.WorkAt(stages[i].front())), {});
     if (!testbed) return tl::make_unexpected(testbed.error());
+    Bed bed(spec, **testbed);
     if (i == 0) {
-      auto calibration = Calibrate(spec, **testbed, [&](double part, const std::string& what) {
+      auto calibration = Calibrate(bed, watch, [&](double part, const std::string& what) {
         step(kUpShare + part * kCalibrateShare, what);
       });
       if (!calibration) return tl::make_unexpected(calibration.error());
       results.calibration = *calibration;
     }
-    auto rounds =
-        Sweep(spec, stages[i], **testbed, results.calibration, [&](double part, const std::string& what) {
-          const double before = kUpShare + kCalibrateShare;
-          step(before + part * (1 - before), what);
-        });
-    if (!rounds) return tl::make_unexpected(rounds.error());
-    all.insert(all.end(), rounds->begin(), rounds->end());
-    if (grows)
-      all_lost = AllLost(Summarise(all), stages[i].front(), spec.tolerated_loss_pct) ? all_lost + 1 : 0;
+    auto rows = Sweep(bed, watch, stages[i], results.calibration, [&](double part, const std::string& what) {
+      const double before = kUpShare + kCalibrateShare;
+      step(before + part * (1 - before), what);
+    });
+    if (!rows) return tl::make_unexpected(rows.error());
+    results.rows.insert(results.rows.end(), rows->begin(), rows->end());
+    if (grows) all_lost = AllLost(*rows, stages[i].front(), spec.tolerated_loss_pct) ? all_lost + 1 : 0;
     step(1, "taking the testbed down");
   }
-  results.rows = Summarise(all);
+  results.realtime_watch = watch.realtime();
   if (spec.predict) AddPredictions(spec, results.calibration, CpusOf(spec.testbed), results.rows);
-  results.verdicts = Judge(results.rows, spec.tolerated_loss_pct);
+  results.findings = Judge(results.rows, spec.policies[spec.baseline].name, spec.tolerated_loss_pct);
   return results;
 }
 

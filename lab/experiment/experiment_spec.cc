@@ -32,12 +32,19 @@ void ReadLoads(Problems& problems, const Field& field, std::vector<double>& load
     problems.Add(field.line, field.path, "expected percentages in ascending order");
 }
 
-void ReadPolicies(Problems& problems, const Field& field, TestbedSpec& testbed,
+spw_server_policy ServerPolicyOf(const TestbedSpec& testbed, const std::string& service) {
+  for (const ServiceSpec& s : testbed.services)
+    if (s.name == service) return s.server_policy;
+  return SPW_SERVER_MAGLEV;
+}
+
+void ReadPolicies(Problems& problems, const Field& field, const std::string& service, TestbedSpec& testbed,
                   std::vector<PolicyRun>& policies) {
   std::set<std::string> names;
   for (const Field& entry : model::ReadList(problems, field, "a list of policies")) {
-    MapReader map(problems, entry, {"name", "unit_policy", "balancer"});
+    MapReader map(problems, entry, {"name", "unit_policy", "server_policy", "balancer"});
     PolicyRun run;
+    run.server_policy = ServerPolicyOf(testbed, service);
     run.balancer = testbed.balancer;
     if (const Field* f = map.Find("balancer"))
       if (auto place = ReadBalancerPlace(problems, *f)) run.balancer = *place;
@@ -50,6 +57,9 @@ void ReadPolicies(Problems& problems, const Field& field, TestbedSpec& testbed,
     if (const Field* f = map.Need("unit_policy", "a unit policy"))
       if (auto p = model::ReadWord<spw_unit_policy>(problems, *f, model::ParseUnitPolicy, SPW_UNIT_POLICIES))
         run.unit_policy = *p;
+    model::Take(run.server_policy, map.Find("server_policy"), [&](const Field& f) {
+      return model::ReadWord<spw_server_policy>(problems, f, model::ParseServerPolicy, SPW_SERVER_POLICIES);
+    });
     if (!names.insert(run.name).second) problems.Add(entry.line, entry.path, "expected a name of its own");
     policies.push_back(run);
   }
@@ -65,6 +75,39 @@ void ReadExtent(Problems& problems, const MapReader& map, ExperimentSpec& spec) 
     if (auto n = model::ReadInteger(problems, *f, 1, 1000)) spec.rounds = static_cast<int>(*n);
 }
 
+// The units of lab/unit and lab/compute have one protocol; the client also speaks HTTP.
+bool SpeaksSpillwayLoad(Workload workload) {
+  return workload == Workload::kEmulated || workload == Workload::kNginx || Computes(workload);
+}
+
+template <class Matches>
+bool AnyUnit(const TestbedSpec& testbed, Matches matches) {
+  for (const ServerSpec& server : testbed.servers)
+    for (const UnitSpec& unit : server.units)
+      if (matches(unit.runs)) return true;
+  return false;
+}
+
+void ReadPath(Problems& problems, const Field& field, ExperimentSpec& spec) {
+  const auto text = model::ReadText(problems, field, "a path, such as /100k");
+  if (!text) return;
+  spec.path = *text;
+  if (!text->starts_with('/'))
+    problems.Add(field.line, field.path,
+                 "expected a path, such as /100k, got " + model::Describe(field.node));
+  if (!AnyUnit(spec.testbed, [](Workload w) { return w == Workload::kNginx; }))
+    problems.Add(field.line, field.path, "expected units that run nginx, which alone are asked for a path");
+}
+
+void ReadArrivals(Problems& problems, const Field& field, ExperimentSpec& spec) {
+  const auto choice = model::ReadChoice(problems, field, {"constant", "poisson", "bursty"});
+  if (!choice) return;
+  spec.arrivals = static_cast<ArrivalProcess>(*choice);
+  if (spec.client == LoadClient::kDnsperf && spec.arrivals != ArrivalProcess::kConstant)
+    problems.Add(field.line, field.path,
+                 "expected constant: dnsperf, which asks nsd and knot, sends at constant gaps only");
+}
+
 void ReadClient(Problems& problems, const Field& field, LoadClient& client) {
   auto text = model::ReadText(problems, field, "one of dnsperf, spillway-load");
   if (!text) return;
@@ -75,17 +118,6 @@ void ReadClient(Problems& problems, const Field& field, LoadClient& client) {
   else
     problems.Add(field.line, field.path,
                  "expected one of dnsperf, spillway-load, got " + model::Describe(field.node));
-}
-
-// The units of lab/unit and lab/compute have one protocol.
-bool SpeaksSpillwayLoad(Workload workload) { return workload == Workload::kEmulated || Computes(workload); }
-
-template <class Matches>
-bool AnyUnit(const TestbedSpec& testbed, Matches matches) {
-  for (const ServerSpec& server : testbed.servers)
-    for (const UnitSpec& unit : server.units)
-      if (matches(unit.runs)) return true;
-  return false;
 }
 
 // Each client speaks a protocol of its own.
@@ -102,15 +134,27 @@ void CheckClient(Problems& problems, const Field& field, const ExperimentSpec& s
 }
 
 // Behind `nat` a unit's answer to a client of its own address comes from the VIP: it cannot be measured
-// alone.
-void CheckCapacityIsKnown(Problems& problems, const Field& field, const ExperimentSpec& spec) {
+// alone, as the simulator needs it.
+void CheckPrediction(Problems& problems, const Field& field, const ExperimentSpec& spec) {
+  if (!spec.predict) return;
   const bool measured =
       AnyUnit(spec.testbed, [](Workload w) { return w != Workload::kNone && w != Workload::kEmulated; });
-  if (spec.capacity_rps || !measured) return;
   for (const ServiceSpec& service : spec.testbed.services)
-    if (service.name == spec.service && service.mode == SPW_MODE_NAT)
-      problems.Add(field.line, field.path + ".capacity_rps",
-                   "expected the joint capacity: behind mode nat, units cannot be measured one by one");
+    if (measured && service.name == spec.service && service.mode == SPW_MODE_NAT)
+      problems.Add(field.line, field.path + ".predict",
+                   "expected another mode than nat, behind which units cannot be measured one by one");
+  for (const ServerSpec& server : spec.testbed.servers)
+    for (const UnitSpec& unit : server.units)
+      if (unit.neighbour)
+        problems.Add(
+            field.line, field.path + ".predict",
+            fmt::format("expected no neighbour on {}-{}: the prediction has none", server.name, unit.name));
+  if (spec.capacity_rps)
+    problems.Add(field.line, field.path + ".predict",
+                 "expected no capacity_rps: it takes what each unit answers, not all together");
+  if (spec.arrivals == ArrivalProcess::kBursty)
+    problems.Add(field.line, field.path + ".predict",
+                 "expected arrivals constant or poisson: the prediction has no bursty ones");
 }
 
 void ReadGrow(Problems& problems, const Field& field, ExperimentSpec& spec) {
@@ -127,10 +171,19 @@ void ReadGrow(Problems& problems, const Field& field, ExperimentSpec& spec) {
     problems.Add(field.line, field.path, "expected synthetic or emulated units, whose work can be set");
 }
 
+template <class Enum>
+std::string Words(int count) {
+  std::string words;
+  for (int value = 0; value < count; value++)
+    words += (value == 0 ? "" : ", ") + model::ToString(static_cast<Enum>(value));
+  return words;
+}
+
 void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec& spec) {
-  MapReader map(problems, field,
-                {"name", "service", "client", "policies", "load_pct", "seconds", "calibrate", "rounds",
-                 "capacity_rps", "unloaded_ms", "tolerated_loss_pct", "predict", "grow", "quick"});
+  MapReader map(
+      problems, field,
+      {"name", "service", "client", "arrivals", "path", "policies", "load_pct", "seconds", "calibrate",
+       "rounds", "capacity_rps", "unloaded_ms", "tolerated_loss_pct", "predict", "grow", "quick"});
   if (const Field* f = map.Need("name", "a name"))
     if (auto name = model::ReadName(problems, *f)) spec.name = *name;
   if (const Field* f = map.Need("service", "a service of the testbed"))
@@ -143,8 +196,11 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
   spec.client = AnyUnit(spec.testbed, SpeaksSpillwayLoad) ? LoadClient::kSpillwayLoad : LoadClient::kDnsperf;
   if (const Field* f = map.Find("client")) ReadClient(problems, *f, spec.client);
   CheckClient(problems, field, spec);
+  if (spec.client == LoadClient::kSpillwayLoad) spec.arrivals = ArrivalProcess::kPoisson;
+  if (const Field* f = map.Find("path")) ReadPath(problems, *f, spec);
+  if (const Field* f = map.Find("arrivals")) ReadArrivals(problems, *f, spec);
   if (const Field* f = map.Need("policies", "a list of policies"))
-    ReadPolicies(problems, *f, spec.testbed, spec.policies);
+    ReadPolicies(problems, *f, spec.service, spec.testbed, spec.policies);
   (void)map.Need("load_pct", "a list of percentages, such as [20, 50, 80]");
   ReadExtent(problems, map, spec);
   if (const Field* f = map.Find("capacity_rps")) spec.capacity_rps = ReadNumber(problems, *f, 1, 1e8);
@@ -154,10 +210,7 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
   if (const Field* f = map.Find("predict"))
     if (auto truth = model::ReadBool(problems, *f)) spec.predict = *truth;
   if (const Field* f = map.Find("grow")) ReadGrow(problems, *f, spec);
-  CheckCapacityIsKnown(problems, field, spec);
-  if (spec.predict && spec.capacity_rps)
-    problems.Add(field.line, field.path + ".predict",
-                 "expected no capacity_rps: it takes what each unit answers, not all together");
+  CheckPrediction(problems, field, spec);
   if (const Field* f = map.Find("quick")) {
     ExperimentSpec unused;
     MapReader part(problems, *f, {"load_pct", "seconds", "calibrate", "rounds"});
@@ -166,6 +219,57 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
 }
 
 }  // namespace
+
+std::string ToString(ArrivalProcess arrivals) {
+  return arrivals == ArrivalProcess::kConstant  ? "constant"
+         : arrivals == ArrivalProcess::kPoisson ? "poisson"
+                                                : "bursty";
+}
+
+Result<void> Override(const Overrides& overrides, ExperimentSpec& spec) {
+  if (!overrides.load_pct.empty()) spec.load_pct = overrides.load_pct;
+  if (!std::is_sorted(spec.load_pct.begin(), spec.load_pct.end()))
+    std::sort(spec.load_pct.begin(), spec.load_pct.end());
+  if (overrides.rounds) spec.rounds = *overrides.rounds;
+  if (overrides.seconds) spec.seconds = *overrides.seconds;
+  if (overrides.seed) spec.seed = *overrides.seed;
+  if (!overrides.policies.empty()) {
+    spec.policies.clear();
+    spec.baseline = 0;
+  }
+  for (const std::string& name : overrides.policies) {
+    PolicyRun run;
+    run.name = name;
+    run.balancer = spec.testbed.balancer;
+    const size_t plus = name.find('+');
+    const auto unit = model::ParseUnitPolicy(plus == std::string::npos ? name : name.substr(plus + 1));
+    const auto server = plus == std::string::npos ? ServerPolicyOf(spec.testbed, spec.service)
+                                                  : model::ParseServerPolicy(name.substr(0, plus));
+    if (!unit || !server)
+      return Fail(
+          ErrorCode::kBadInput,
+          fmt::format("--policies: {}: expected UNIT_POLICY or SERVER_POLICY+UNIT_POLICY, of {} and {}", name,
+                      Words<spw_unit_policy>(SPW_UNIT_POLICIES),
+                      Words<spw_server_policy>(SPW_SERVER_POLICIES)));
+    run.unit_policy = *unit;
+    run.server_policy = *server;
+    for (const PolicyRun& other : spec.policies)
+      if (other.name == name)
+        return Fail(ErrorCode::kBadInput, fmt::format("--policies: duplicate policy {}", name));
+    spec.policies.push_back(run);
+  }
+  if (!overrides.baseline) return {};
+  const auto found = std::find_if(spec.policies.begin(), spec.policies.end(),
+                                  [&](const PolicyRun& p) { return p.name == *overrides.baseline; });
+  if (found == spec.policies.end()) {
+    std::string names;
+    for (const PolicyRun& p : spec.policies) names += (names.empty() ? "" : ", ") + p.name;
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("--baseline: expected one of {}, got {}", names, *overrides.baseline));
+  }
+  spec.baseline = static_cast<size_t>(found - spec.policies.begin());
+  return {};
+}
 
 TestbedSpec WithWork(TestbedSpec testbed, double factor) {
   for (ServerSpec& server : testbed.servers)

@@ -13,9 +13,14 @@ namespace spillway::lab {
 
 enum class LoadClient { kDnsperf, kSpillwayLoad };
 
+// When requests leave; kBursty: as Poisson, at twice the rate for 20 ms, then not at all for 20 ms.
+enum class ArrivalProcess { kConstant, kPoisson, kBursty };
+[[nodiscard]] std::string ToString(ArrivalProcess arrivals);
+
 struct PolicyRun {
   std::string name;  // as in the report
   spw_unit_policy unit_policy = SPW_UNIT_HEADROOM;
+  spw_server_policy server_policy = SPW_SERVER_MAGLEV;
   BalancerPlace balancer = BalancerPlace::kSwitch;
 };
 
@@ -26,12 +31,16 @@ struct ExperimentSpec {
   TestbedSpec testbed;
   std::string service;
   LoadClient client = LoadClient::kDnsperf;
-  std::vector<PolicyRun> policies;  // the first is what the others are compared with
-  std::vector<double> load_pct;     // of the joint capacity of all units, ascending
-  double seconds = 3;               // of load per run
-  double calibrate_seconds = 2;     // per kind of unit
-  int rounds = 3;
-  std::optional<double> capacity_rps;  // joint; nullopt: measured
+  ArrivalProcess arrivals = ArrivalProcess::kConstant;
+  std::string path = "/1k";  // that nginx is asked for
+  std::vector<PolicyRun> policies;
+  size_t baseline = 0;           // the policy that the others are compared with
+  std::vector<double> load_pct;  // of what the testbed sustains under wrr, ascending
+  double seconds = 1.5;          // of load per slice
+  double calibrate_seconds = 2;  // per kind of unit
+  int rounds = 8;                // slices of each policy at each load
+  uint64_t seed = 1;             // of the order of policies within a round, of arrivals and of resamples
+  std::optional<double> capacity_rps;  // 100 % load; nullopt: measured
   std::optional<double> unloaded_ms;   // nullopt: measured
   double tolerated_loss_pct = 1;       // "before loss": no more than this unanswered or late
   bool predict = false;                // the simulator's figures beside the measured ones
@@ -46,6 +55,18 @@ struct ExperimentSpec {
 
 // The same units with requests that are so many times as large. Changes synthetic and emulated units only.
 [[nodiscard]] TestbedSpec WithWork(TestbedSpec testbed, double factor);
+
+// What a command line asks for instead of what the file says; empty: as the file.
+struct Overrides {
+  std::vector<std::string> policies = {};  // unit policies, or SERVER_POLICY+UNIT_POLICY
+  std::vector<double> load_pct = {};
+  std::optional<int> rounds = {};
+  std::optional<double> seconds = {};
+  std::optional<std::string> baseline = {};  // by name
+  std::optional<uint64_t> seed = {};
+};
+// Errors: kBadInput, naming the option (--policies, --baseline).
+[[nodiscard]] Result<void> Override(const Overrides& overrides, ExperimentSpec& spec);
 
 // Reads the whole lab file; `quick` applies its `quick:` part. Errors as LoadTestbed's.
 [[nodiscard]] Result<ExperimentSpec> LoadExperiment(const std::string& path, bool quick);

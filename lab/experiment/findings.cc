@@ -3,53 +3,115 @@
 
 #include <algorithm>
 
+#include "report/percentile.h"
+
 namespace spillway::lab {
 namespace {
 
 bool Answered(const Row& row, double tolerated_loss_pct) {
-  return row.answered_pct.median >= 100 - tolerated_loss_pct;
+  return row.answered_pct >= 100 - tolerated_loss_pct;
 }
 
-const Row* Find(const std::vector<Row>& rows, const std::string& policy, double load_pct) {
+SliceOutcome OutcomeOf(const Sample& sample, double limit_ms, double timeout_s) {
+  SliceOutcome outcome;
+  outcome.latencies_ms = sample.latencies_ms;
+  outcome.in_time = static_cast<uint64_t>(
+      std::upper_bound(sample.latencies_ms.begin(), sample.latencies_ms.end(), limit_ms) -
+      sample.latencies_ms.begin());
+  // An answer that came after the time-out, which clients check only now and then, counts as none.
+  for (double& ms : outcome.latencies_ms) ms = std::min(ms, timeout_s * 1e3);
+  outcome.latencies_ms.resize(sample.sent, timeout_s * 1e3);
+  return outcome;
+}
+
+Row RowOf(const std::string& policy, double load_pct, const std::vector<Slice>& slices) {
+  Row row;
+  row.policy = policy;
+  row.load_pct = load_pct;
+  double seconds = 0, sent = 0, asked = 0;
+  for (const Slice& slice : slices) {
+    row.slices++;
+    row.replays += slice.replays;
+    row.disturbed += slice.disturbance.disturbed();
+    seconds += slice.sample.seconds;
+    sent += static_cast<double>(slice.sample.sent);
+    asked += slice.sample.asked;
+    if (slice.sample.late_p99_ms)
+      row.late_p99_ms = std::max(row.late_p99_ms.value_or(0), *slice.sample.late_p99_ms);
+  }
+  row.rps = seconds > 0 ? sent / seconds : 0;
+  row.sent_pct = asked > 0 ? 100 * sent / asked : 100;
+  return row;
+}
+
+Finding JudgeOne(const std::vector<Row>& rows, const std::string& policy, double tolerated_loss_pct) {
+  std::vector<const Row*> own;
+  for (const Row& row : rows)
+    if (row.policy == policy) own.push_back(&row);
+  std::sort(own.begin(), own.end(), [](const Row* a, const Row* b) { return a->load_pct < b->load_pct; });
+  Finding finding;
+  finding.policy = policy;
+  for (const Row* row : own) {
+    if (!Answered(*row, tolerated_loss_pct)) continue;
+    finding.sustained_pct = row->load_pct;
+    finding.sustained_rps = row->rps;
+  }
+  for (const Row* row : own) {
+    if (!Answered(*row, tolerated_loss_pct) && row->load_pct < finding.sustained_pct)
+      finding.disturbed_pct.push_back(row->load_pct);
+    if (!row->baseline) continue;
+    switch (row->baseline->p99.verdict) {
+      case P99Verdict::kBetter:
+        finding.better_pct.push_back(row->load_pct);
+        break;
+      case P99Verdict::kNoDifference:
+        finding.same_pct.push_back(row->load_pct);
+        break;
+      case P99Verdict::kWorse:
+        finding.worse_pct.push_back(row->load_pct);
+        break;
+      case P99Verdict::kHarmful:
+        finding.harmful_pct.push_back(row->load_pct);
+        break;
+    }
+  }
+  return finding;
+}
+
+}  // namespace
+
+const Row* FindRow(const std::vector<Row>& rows, const std::string& policy, double load_pct) {
   auto found = std::find_if(rows.begin(), rows.end(),
                             [&](const Row& row) { return row.policy == policy && row.load_pct == load_pct; });
   return found == rows.end() ? nullptr : &*found;
 }
 
-Verdict JudgeOne(const std::vector<Row>& rows, const std::string& policy, double tolerated_loss_pct) {
-  std::vector<const Row*> own;
-  for (const Row& row : rows)
-    if (row.policy == policy) own.push_back(&row);
-  std::sort(own.begin(), own.end(), [](const Row* a, const Row* b) { return a->load_pct < b->load_pct; });
-  Verdict verdict;
-  verdict.policy = policy;
-  for (const Row* row : own) {
-    if (!Answered(*row, tolerated_loss_pct)) continue;
-    verdict.load_before_loss_pct = row->load_pct;
-    verdict.rps_before_loss = row->rps.median;
+std::vector<Row> Summarise(const Level& level, size_t baseline, uint64_t seed) {
+  std::vector<std::vector<SliceOutcome>> outcomes;
+  for (const std::vector<Slice>& slices : level.slices) {
+    outcomes.emplace_back();
+    for (const Slice& slice : slices)
+      outcomes.back().push_back(OutcomeOf(slice.sample, level.limit_ms, level.timeout_s));
   }
-  for (const Row* row : own)
-    if (!Answered(*row, tolerated_loss_pct) && row->load_pct < verdict.load_before_loss_pct)
-      verdict.disturbed_pct.push_back(row->load_pct);
-  return verdict;
-}
-
-}  // namespace
-
-std::vector<Row> Summarise(const std::vector<Measurement>& rounds) {
+  const PairedBootstrap bootstrap(outcomes, seed);
   std::vector<Row> rows;
-  for (const Measurement& m : rounds) {
-    if (Find(rows, m.policy, m.load_pct) != nullptr) continue;
-    std::vector<double> rps, p50, p99, answered;
-    for (const Measurement& other : rounds) {
-      if (other.policy != m.policy || other.load_pct != m.load_pct) continue;
-      rps.push_back(other.rps);
-      p50.push_back(other.p50_ms);
-      p99.push_back(other.p99_ms);
-      answered.push_back(other.answered_pct);
+  for (size_t i = 0; i < level.policies.size(); i++) {
+    Row row = RowOf(level.policies[i], level.load_pct, level.slices[i]);
+    row.p50_ms = bootstrap.PercentileMs(i, 50);
+    row.p99_ms = bootstrap.PercentileMs(i, 99);
+    row.p99_interval = bootstrap.P99Interval(i);
+    row.answered_pct = bootstrap.AnsweredPct(i);
+    rows.push_back(std::move(row));
+  }
+  for (size_t i = 0; i < rows.size(); i++) {
+    if (i != baseline) rows[i].baseline = Against{rows[baseline].policy, bootstrap.Compare(i, baseline)};
+    std::optional<size_t> best;
+    for (size_t other = 0; other < rows.size(); other++) {
+      if (other == i) continue;
+      const auto rank = [&](size_t at) { return std::make_pair(rows[at].p99_ms, -rows[at].answered_pct); };
+      if (!best || rank(other) < rank(*best)) best = other;
     }
-    rows.push_back({m.policy, m.load_pct, report::SpreadOf(rps), report::SpreadOf(p50), report::SpreadOf(p99),
-                    report::SpreadOf(answered), std::nullopt});
+    if (best) rows[i].best = Against{rows[*best].policy, bootstrap.Compare(i, *best)};
   }
   return rows;
 }
@@ -60,40 +122,26 @@ bool AllLost(const std::vector<Row>& rows, double load_pct, double tolerated_los
   });
 }
 
-std::vector<Verdict> Judge(const std::vector<Row>& rows, double tolerated_loss_pct) {
-  std::vector<Verdict> verdicts;
-  for (const Row& row : rows) {
-    if (std::any_of(verdicts.begin(), verdicts.end(),
-                    [&](const Verdict& v) { return v.policy == row.policy; }))
-      continue;
-    verdicts.push_back(JudgeOne(rows, row.policy, tolerated_loss_pct));
-    if (verdicts.size() == 1) continue;
-    const Verdict& first = verdicts.front();
-    Verdict& own = verdicts.back();
-    if (first.rps_before_loss > 0 && own.rps_before_loss > 0)
-      own.load_ratio = own.rps_before_loss / first.rps_before_loss;
-    for (const Row& mine : rows) {
-      const Row* theirs = mine.policy == own.policy ? Find(rows, first.policy, mine.load_pct) : nullptr;
-      if (theirs == nullptr) continue;
-      if (mine.p99_ms.median > theirs->p99_ms.median) own.p99_above_pct.push_back(mine.load_pct);
-      if (mine.p99_ms.min > theirs->p99_ms.max) own.p99_clearly_above_pct.push_back(mine.load_pct);
-    }
+std::vector<Finding> Judge(const std::vector<Row>& rows, const std::string& baseline,
+                           double tolerated_loss_pct) {
+  std::vector<Finding> findings;
+  for (const Row& row : rows)
+    if (std::none_of(findings.begin(), findings.end(),
+                     [&](const Finding& finding) { return finding.policy == row.policy; }))
+      findings.push_back(JudgeOne(rows, row.policy, tolerated_loss_pct));
+  double best_pct = 0;
+  std::optional<double> baseline_pct;
+  for (const Finding& finding : findings) {
+    best_pct = std::max(best_pct, finding.sustained_pct.value_or(0));
+    if (finding.policy == baseline) baseline_pct = finding.sustained_pct;
   }
-  return verdicts;
-}
-
-Comparison Compare(const std::vector<Row>& rows, const std::string& policy, const std::string& other) {
-  Comparison comparison{policy, other, {}, {}, {}};
-  for (const Row& mine : rows) {
-    const Row* theirs = mine.policy == policy ? Find(rows, other, mine.load_pct) : nullptr;
-    if (theirs == nullptr) continue;
-    const double p99 = mine.p99_ms.median;
-    (p99 <= theirs->p99_ms.median ? comparison.at_or_below_pct
-     : p99 <= theirs->p99_ms.max  ? comparison.within_band_pct
-                                  : comparison.above_pct)
-        .push_back(mine.load_pct);
+  for (Finding& finding : findings) {
+    if (!finding.sustained_pct) continue;
+    finding.over_best = *finding.sustained_pct / best_pct;
+    if (baseline_pct && finding.policy != baseline)
+      finding.over_baseline = *finding.sustained_pct / *baseline_pct;
   }
-  return comparison;
+  return findings;
 }
 
 std::optional<Accuracy> AccuracyOf(const std::vector<Row>& rows, const std::string& policy) {
@@ -101,8 +149,8 @@ std::optional<Accuracy> AccuracyOf(const std::vector<Row>& rows, const std::stri
   for (const Row& row : rows) {
     if (row.policy != policy || !row.predicted) continue;
     if (row.predicted->p50_ms <= 0 || row.predicted->p99_ms <= 0) continue;
-    p50.push_back(row.p50_ms.median / row.predicted->p50_ms);
-    p99.push_back(row.p99_ms.median / row.predicted->p99_ms);
+    p50.push_back(row.p50_ms / row.predicted->p50_ms);
+    p99.push_back(row.p99_ms / row.predicted->p99_ms);
   }
   if (p50.empty()) return std::nullopt;
   return Accuracy{report::Median(p50), report::Median(p99)};

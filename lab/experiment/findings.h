@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the rounds of a sweep to its rows and to what they say of each policy. Pure.
+// From the slices of a sweep to its rows and to what they say of each policy. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "report/percentile.h"
+#include "client.h"
+#include "machine_watch.h"
+#include "paired_bootstrap.h"
 
 namespace spillway::lab {
 
-struct Measurement {
-  std::string policy;
-  double load_pct = 0;
-  double rps = 0;  // sent
-  double p50_ms = 0, p99_ms = 0;
-  double answered_pct = 0;  // in time: see experiment.h
+// One policy under one load for a short time.
+struct Slice {
+  Sample sample;
+  Disturbance disturbance;  // of the machine, as it was last played
+  int replays = 0;          // how often it was played again because the machine disturbed it
 };
 
 // What the simulator says of the same pool under the same requests: prediction.h.
@@ -24,43 +26,63 @@ struct Forecast {
   double loss = 0;  // share, 0..1
 };
 
-// All rounds of one policy at one load.
+// A row's p99 against that of another policy at the same load.
+struct Against {
+  std::string policy;
+  P99Comparison p99;
+};
+
+// All slices of one policy at one load.
 struct Row {
   std::string policy;
   double load_pct = 0;
-  report::Spread rps, p50_ms, p99_ms, answered_pct;
+  double rps = 0;  // sent
+  double p50_ms = 0, p99_ms = 0, answered_pct = 0;
+  std::optional<Interval> p99_interval;
+  int slices = 0;
+  int replays = 0;    // of all slices together
+  int disturbed = 0;  // slices that were disturbed each time they were played
+  // The client: what it sent of what it should have, and by how much it was late (p99 of the worst slice;
+  // nullopt: it does not say).
+  double sent_pct = 100;
+  std::optional<double> late_p99_ms;
+  std::optional<Against> baseline;  // nullopt: it is the baseline
+  std::optional<Against> best;      // the one of the others with the lowest p99; nullopt: there are no others
   std::optional<Forecast> predicted;
 };
 
-// One row per (policy, load), in order of first appearance.
-std::vector<Row> Summarise(const std::vector<Measurement>& rounds);
-
-struct Verdict {
-  std::string policy;
-  // The highest load that was answered; nullopt: none. Load that is answered at a higher level was not
-  // lost for want of capacity at a lower one: such levels are `disturbed_pct`.
-  std::optional<double> load_before_loss_pct;
-  std::vector<double> disturbed_pct;
-  double rps_before_loss = 0;
-  // Against the first policy; nullopt for the first itself, or where it has no such load.
-  std::optional<double> load_ratio;
-  // Levels at which p99 lies above the first policy's: by median, and beyond noise, which is to say in
-  // every round of ours above every round of theirs.
-  std::vector<double> p99_above_pct, p99_clearly_above_pct;
+struct Level {
+  double load_pct = 0;
+  double limit_ms = 0, timeout_s = 1;
+  std::vector<std::string> policies;
+  std::vector<std::vector<Slice>> slices;  // [policy][round]
 };
+
+// One row per policy. `baseline`: index of the policy that the others are compared with.
+std::vector<Row> Summarise(const Level& level, size_t baseline, uint64_t seed);
 
 // Whether every policy lost more than that at this level.
 bool AllLost(const std::vector<Row>& rows, double load_pct, double tolerated_loss_pct);
 
-std::vector<Verdict> Judge(const std::vector<Row>& rows, double tolerated_loss_pct);
-
-// One policy's p99 against another's, level by level. The noise band is the other's rounds: a median no
-// higher than theirs is at or below, one no higher than their worst round is within the band.
-struct Comparison {
-  std::string policy, other;
-  std::vector<double> at_or_below_pct, within_band_pct, above_pct;
+// What a policy's rows say of it.
+struct Finding {
+  std::string policy;
+  // The highest load that was answered; nullopt: none. Load that is answered at a higher level was not
+  // lost for want of capacity at a lower one: such levels are `disturbed_pct`.
+  std::optional<double> sustained_pct;
+  double sustained_rps = 0;
+  std::vector<double> disturbed_pct;
+  // Its sustained load over that of the baseline and of the best policy; nullopt where one has none.
+  std::optional<double> over_baseline, over_best;
+  // Levels by the verdict on its p99 against the baseline's.
+  std::vector<double> better_pct, same_pct, worse_pct, harmful_pct;
 };
-Comparison Compare(const std::vector<Row>& rows, const std::string& policy, const std::string& other);
+
+// In the rows' order of policies; `baseline` is one of them.
+std::vector<Finding> Judge(const std::vector<Row>& rows, const std::string& baseline,
+                           double tolerated_loss_pct);
+
+const Row* FindRow(const std::vector<Row>& rows, const std::string& policy, double load_pct);
 
 // How far a policy's prediction was off: the median over its levels. nullopt: nothing was predicted.
 struct Accuracy {

@@ -50,7 +50,34 @@ std::string Known(const Files& files) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+// Other words are names first: where the sources are, `demo` is also a file.
+bool IsPath(const std::string& text) {
+  return text.find('/') != std::string::npos || text.ends_with(".yaml");
+}
+
 }  // namespace
+
+std::vector<NamedFile> Beds(const std::string& folder) {
+  std::vector<NamedFile> beds;
+  std::error_code gone;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder + "/beds", gone))
+    if (entry.path().extension() == ".yaml") beds.push_back({entry.path().stem(), entry.path()});
+  std::sort(beds.begin(), beds.end(), [](const NamedFile& a, const NamedFile& b) { return a.app < b.app; });
+  return beds;
+}
+
+Result<std::string> FindBed(const std::string& bed, const std::string& folder) {
+  if (IsPath(bed)) return bed;
+  std::error_code ignored;
+  for (const std::string& path : {folder + "/beds/" + bed + ".yaml", folder + "/" + bed + ".yaml"})
+    if (fs::is_regular_file(path, ignored)) return path;
+  if (fs::is_regular_file(bed, ignored)) return bed;
+  std::vector<std::string> names;
+  for (const NamedFile& known : Beds(folder)) names.push_back(known.app);
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("{}: neither a file nor a bed of {}, which has {}", bed, folder + "/beds",
+                          names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
 
 std::string LabFolder(const std::string& program_folder) {
   const fs::path installed = fs::path(program_folder) / "../share/spillway/lab";
@@ -62,15 +89,15 @@ std::string LabFolder(const std::string& program_folder) {
 
 Result<std::vector<NamedFile>> FindExperiment(const Wanted& wanted, const std::string& folder) {
   const std::string& what = wanted.experiment;
+  const Files files = FilesIn(folder, wanted.emulated);
+  const auto found = files.find(what);
   std::error_code ignored;
-  if (fs::is_regular_file(what, ignored) || what.find('/') != std::string::npos || what.ends_with(".yaml")) {
+  if (IsPath(what) || (found == files.end() && fs::is_regular_file(what, ignored))) {
     if (wanted.apps.empty() && !wanted.emulated) return std::vector<NamedFile>{{"", what}};
     return Fail(
         ErrorCode::kBadInput,
         fmt::format("{}: --apps and --emulated choose among the files of a name, not of a path", what));
   }
-  const Files files = FilesIn(folder, wanted.emulated);
-  const auto found = files.find(what);
   if (found == files.end())
     return Fail(ErrorCode::kBadInput, fmt::format("{}: neither a file nor {}experiment of {}, which has {}",
                                                   what, wanted.emulated ? "an emulated " : "an ", folder,

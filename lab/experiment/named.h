@@ -18,14 +18,22 @@ struct Wanted {
 };
 
 struct NamedFile {
-  std::string app;  // empty: the file stands alone
+  std::string app;  // or a bed's name; empty: the file stands alone
   std::string path;
   bool operator==(const NamedFile&) const = default;
 };
 
-// A path is taken as it is, when there is such a file; a name is looked up in `folder`. Apps come in the
-// order in which they were asked for. Errors: kBadInput, naming what there is.
+// What has a slash or ends in .yaml is a path and taken as it is; a name is looked up in `folder`, and where
+// that has none, it may be a file. Apps come in the order in which they were asked for. Errors: kBadInput,
+// naming what there is.
 [[nodiscard]] Result<std::vector<NamedFile>> FindExperiment(const Wanted& wanted, const std::string& folder);
+
+// A bed to compare policies on: a lab file with an experiment, by its path, or by its name in the folder's
+// `beds/` or in the folder itself ("demo", "fig5-dns"). Errors: kBadInput, naming the beds.
+[[nodiscard]] Result<std::string> FindBed(const std::string& bed, const std::string& folder);
+
+// The files of `beds/`, by name.
+[[nodiscard]] std::vector<NamedFile> Beds(const std::string& folder);
 
 // Where the files are, seen from the folder of an installed program (PREFIX/bin) or of one in its build
 // tree (build/PRESET/bin in the sources).

@@ -77,7 +77,7 @@ double Scatter(const Quartiles& q) { return (q.upper_ms - q.lower_ms) / kIqrOfNo
 sim::App AppOf(const ExperimentSpec& spec, const Calibration& calibration, size_t cpus) {
   sim::App app;
   app.name = spec.name;
-  app.joint_rps = calibration.joint_rps;
+  app.joint_rps = calibration.full_rps;
   app.threshold = spec.testbed.agent.threshold;
   app.cv = 0;
   double weighted = 0, weights = 0;  // the units' spreads, by what they answer
@@ -119,15 +119,14 @@ sim::Reports ReportsOf(const AgentSpec& agent) {
 
 Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, const sim::App& app,
                  const PolicyRun& policy, double load_pct) {
-  const bool dnsperf = spec.client == LoadClient::kDnsperf;
   sim::Arrivals arrivals;
-  arrivals.kind = dnsperf ? sim::ArrivalKind::kConstant : sim::ArrivalKind::kPoisson;
+  arrivals.kind =
+      spec.arrivals == ArrivalProcess::kConstant ? sim::ArrivalKind::kConstant : sim::ArrivalKind::kPoisson;
   const sim::Reports reports = ReportsOf(spec.testbed.agent);
   sim::PolicyChoice choice;
   choice.name = policy.name;
   choice.unit_policy = policy.unit_policy;
-  for (const ServiceSpec& service : spec.testbed.services)
-    if (service.name == spec.service) choice.server_policy = service.server_policy;
+  choice.server_policy = policy.server_policy;
   choice.trigger.second_report = spec.testbed.agent.second_report_after;
 
   sim::RunSetup setup;

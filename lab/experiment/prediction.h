@@ -15,10 +15,10 @@
 #include <cstddef>
 #include <vector>
 
+#include "calibration.h"
 #include "experiment_spec.h"
 #include "findings.h"
 #include "sim/scenario.h"
-#include "sweep.h"
 
 namespace spillway::lab {
 

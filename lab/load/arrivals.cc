@@ -13,8 +13,9 @@ std::int64_t Arrivals::NextNs() {
   // From the count, not by adding gaps, so that rounding does not shift the rate.
   if (process_ == Process::kConstant) return std::llround(static_cast<double>(count_) * gap_ns_);
   const double uniform = static_cast<double>(random_() >> 11) * 0x1p-53;
-  at_ns_ -= gap_ns_ * std::log1p(-uniform);
-  return std::llround(at_ns_);
+  at_ns_ -= (process_ == Process::kBursty ? gap_ns_ / 2 : gap_ns_) * std::log1p(-uniform);
+  const std::int64_t at = std::llround(at_ns_);
+  return process_ == Process::kBursty ? at + at / kBurstNs * kBurstNs : at;
 }
 
 }  // namespace spillway::load

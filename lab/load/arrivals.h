@@ -7,7 +7,9 @@
 
 namespace spillway::load {
 
-enum class Process { kPoisson, kConstant };
+// kBursty: Poisson at twice the rate for kBurstNs, then nothing for as long, and so on.
+enum class Process { kPoisson, kConstant, kBursty };
+inline constexpr std::int64_t kBurstNs = 20'000'000;
 
 class Arrivals {
  public:
@@ -20,7 +22,7 @@ class Arrivals {
  private:
   Process process_;
   double gap_ns_;
-  double at_ns_ = 0;  // kPoisson: the sum so far; doubles hold a day to better than a ns
+  double at_ns_ = 0;  // the sum of gaps so far, pauses left out; doubles hold a day to better than a ns
   std::uint64_t count_ = 0;
   std::mt19937_64 random_;
 };

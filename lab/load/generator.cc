@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 
+#include "http_links.h"
 #include "lab/unit/clock.h"
 #include "tcp_links.h"
 #include "udp_flows.h"
@@ -65,8 +66,10 @@ Result<Trial> Generate(const Settings& settings, int stop_fd, const OnProgress& 
   std::unique_ptr<Transport> transport;
   if (settings.protocol == Protocol::kUdp) {
     transport = std::make_unique<UdpFlows>(settings, ledger);
-  } else {
+  } else if (settings.protocol == Protocol::kTcp) {
     transport = std::make_unique<TcpLinks>(settings, ledger);
+  } else {
+    transport = std::make_unique<HttpLinks>(settings, ledger);
   }
 
   const Fd epoll(::epoll_create1(EPOLL_CLOEXEC));

@@ -42,6 +42,13 @@ void CheckTogether(const Settings& s) {
   if (s.protocol == Protocol::kUdp && s.payload_bytes > unit::kMaxUdpPayloadBytes)
     throw CLI::ValidationError("--payload",
                                fmt::format("at most {} bytes over UDP", unit::kMaxUdpPayloadBytes));
+  const bool http = s.protocol == Protocol::kHttp || s.protocol == Protocol::kHttps;
+  if (http &&
+      (!s.flow_per_request || s.flows != 0 || !s.sources.empty() || s.source_ports || s.payload_bytes != 0))
+    throw CLI::ValidationError(
+        "--protocol",
+        "http and https take --flow-per-request, and none of --flows, --source, --source-ports, --payload");
+  if (http && !s.path.starts_with('/')) throw CLI::ValidationError("--path", "must begin with /");
   if (s.reset_close && !(s.protocol == Protocol::kTcp && s.flow_per_request))
     throw CLI::ValidationError("--reset-close", "only with --protocol tcp --flow-per-request");
   if (s.protocol == Protocol::kTcp && s.flow_per_request && s.flows != 0)
@@ -71,18 +78,28 @@ void AddOptions(CLI::App& app, Options& options) {
       ->required();
   app.add_option_function<std::string>(
          "--protocol",
-         [&s](const std::string& name) { s.protocol = name == "tcp" ? Protocol::kTcp : Protocol::kUdp; },
-         "Transport")
-      ->check(CLI::IsMember({"udp", "tcp"}))
+         [&s](const std::string& name) {
+           s.protocol = name == "tcp"     ? Protocol::kTcp
+                        : name == "http"  ? Protocol::kHttp
+                        : name == "https" ? Protocol::kHttps
+                                          : Protocol::kUdp;
+         },
+         "The units' own protocol over UDP or TCP, or HTTP/1.1 without or with TLS (certificates unchecked)")
+      ->check(CLI::IsMember({"udp", "tcp", "http", "https"}))
       ->default_str("udp");
+  app.add_option("--path", s.path, "What HTTP asks for");
   app.add_option("--rate", s.rate, "Requests per second, answered or not")->check(CLI::Range(0.001, 1e7));
   app.add_option_function<std::string>(
          "--arrivals",
          [&s](const std::string& name) {
-           s.arrivals = name == "constant" ? Process::kConstant : Process::kPoisson;
+           s.arrivals = name == "constant" ? Process::kConstant
+                        : name == "bursty" ? Process::kBursty
+                                           : Process::kPoisson;
          },
-         "Gaps between requests: poisson (independent clients) or constant")
-      ->check(CLI::IsMember({"poisson", "constant"}))
+         "Gaps between requests: poisson (independent clients), constant, or bursty (poisson at twice the "
+         "rate "
+         "for 20 ms, then a pause of 20 ms)")
+      ->check(CLI::IsMember({"poisson", "constant", "bursty"}))
       ->default_str("poisson");
   unit::AddDuration(app, "--duration", s.duration, "Time measured", "10s");
   unit::AddDuration(app, "--warmup", s.warmup, "Time before it, sent but not measured", "0");

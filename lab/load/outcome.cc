@@ -25,6 +25,15 @@ ordered_json Number(double value, int decimals) {
   return std::round(value * factor) / factor;
 }
 
+const char* Word(Process arrivals) {
+  return arrivals == Process::kPoisson ? "poisson" : arrivals == Process::kConstant ? "constant" : "bursty";
+}
+
+const char* Word(Protocol protocol) {
+  constexpr const char* kWords[] = {"udp", "tcp", "http", "https"};
+  return kWords[static_cast<int>(protocol)];
+}
+
 double Mean(const std::vector<double>& values) {
   if (values.empty()) return std::nan("");
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -112,8 +121,8 @@ ordered_json ToJson(const Settings& settings, const Trial& run) {
   const auto rate = [&](std::size_t count) { return Number(static_cast<double>(count) / seconds, 3); };
   const std::vector<double>& ms = tally.latencies_ms;
   const Counters& c = run.ledger.counters;
-  ordered_json json = {{"protocol", settings.protocol == Protocol::kUdp ? "udp" : "tcp"},
-                       {"arrivals", settings.arrivals == Process::kPoisson ? "poisson" : "constant"},
+  ordered_json json = {{"protocol", Word(settings.protocol)},
+                       {"arrivals", Word(settings.arrivals)},
                        {"rate", settings.rate},
                        {"seconds", Number(seconds, 6)},
                        {"interrupted", run.interrupted},

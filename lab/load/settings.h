@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "arrivals.h"
@@ -12,7 +13,7 @@
 
 namespace spillway::load {
 
-enum class Protocol { kUdp, kTcp };
+enum class Protocol { kUdp, kTcp, kHttp, kHttps };
 
 struct PortRange {
   std::uint16_t low = 0, high = 0;  // inclusive
@@ -21,6 +22,7 @@ struct PortRange {
 struct Settings {
   unit::SocketAddress target;
   Protocol protocol = Protocol::kUdp;
+  std::string path = "/";  // of http and https
   Process arrivals = Process::kPoisson;
   double rate = 1000;                                           // requests per second
   std::chrono::nanoseconds duration{std::chrono::seconds(10)};  // measured

@@ -109,6 +109,18 @@ NicBalancer PlanNicBalancer(const TestbedSpec& spec, const ServerSpec& server, c
   return balancer;
 }
 
+ProcessPlan PlanNeighbour(const TestbedSpec& spec, const UnitPlan& unit, const Paths& paths) {
+  const Neighbour& neighbour = *unit.spec.neighbour;
+  return {unit.label + ".neighbour",
+          unit.netns,
+          {paths.programs + "/spillway-neighbour", "--every", Micros2Text(neighbour.every), "--for",
+           Micros2Text(neighbour.busy)},
+          spec.cpus.units,
+          unit.spec.quota,
+          {},
+          unit.label};
+}
+
 // The same pool while the balancers on the NICs decide: the switch sends all to the fronts.
 model::Config FrontsOnly(model::Config config) {
   for (model::Pool& pool : config.pools)
@@ -158,11 +170,13 @@ Plan MakePlan(const TestbedSpec& spec, const Paths& paths) {
     for (const UnitSpec& u : s.units) {
       const std::string label = s.name + "-" + u.name;
       const Link link = MakeLink(spec.name, label, plan.links.size());
-      UnitPlan unit{label, link.netns, s.name, u, {}, {}, {}};
+      UnitPlan unit{label, link.netns, s.name, u, {}, {}, {}, {}};
       unit.address = u.address ? *u.address : Addr(spec.family == 4 ? link.peer_v4 : link.peer_v6);
       WorkloadPlan work = PlanWorkload(spec, plan.config, unit, paths);
       plan.files.merge(work.files);
       unit.server_process = std::move(work.process);
+      if (u.runs == Workload::kNginx && u.nginx.tls) plan.certificate = true;
+      if (u.neighbour) unit.neighbour = PlanNeighbour(spec, unit, paths);
       if (spec.agent.run) {
         const std::string file = fmt::format("{}/{}.agent.yaml", paths.folder, label);
         plan.files[file] = AgentYaml(spec, listeners, *server.code, server.units.size(), server.key_file);

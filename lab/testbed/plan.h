@@ -48,6 +48,7 @@ struct UnitPlan {
   model::Address address;
   std::optional<ProcessPlan> server_process;
   std::optional<ProcessPlan> agent;
+  std::optional<ProcessPlan> neighbour;  // in the unit's control group
 };
 
 // A balancer on a SmartNIC. Requests reach it at the front: an address on the NIC's link that the switch has
@@ -59,6 +60,10 @@ struct NicBalancer {
 };
 inline constexpr const char* kFrontUnit = "front";
 inline constexpr const char* kFrontMac = "02:53:50:57:00:01";
+
+// Self-signed, made when the testbed goes up.
+inline constexpr const char* kCertificateFile = "tls.crt";
+inline constexpr const char* kCertificateKey = "tls.key";
 
 struct Paths {
   std::string folder;    // generated files, logs and sockets of this testbed
@@ -78,6 +83,7 @@ struct Plan {
   ProcessPlan daemon;
   std::map<std::string, std::string> files;  // path -> content
   std::vector<std::string> key_files;        // to be filled with 32 random hex digits
+  bool certificate = false;                  // kCertificateFile and kCertificateKey are wanted in `folder`
   int mtu = 1500;
 };
 

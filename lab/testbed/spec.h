@@ -60,6 +60,18 @@ struct Knn {
   bool operator==(const Knn&) const = default;
 };
 
+// nginx answers with files of 1 KB, 100 KB and 1 MB, by HTTP/1.1.
+struct Nginx {
+  bool tls = false;  // with a certificate that the testbed makes for itself
+  bool operator==(const Nginx&) const = default;
+};
+
+// A process beside the unit's own, in its control group: busy for `busy` in every `every`.
+struct Neighbour {
+  Micros every{}, busy{};
+  bool operator==(const Neighbour&) const = default;
+};
+
 // How knotd signs: the CPU time of an answer. On the reference machine, ecdsap256sha256 takes 45 us and
 // rsasha256 with 1024 bits 245 us.
 struct KnotSigning {
@@ -79,7 +91,9 @@ struct UnitSpec {
   Vgg16 vgg16;
   Knn knn;
   KnotSigning knot;
+  Nginx nginx;
   std::optional<CpuQuota> quota;
+  std::optional<Neighbour> neighbour;
   bool operator==(const UnitSpec&) const = default;
 };
 

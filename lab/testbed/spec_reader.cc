@@ -60,14 +60,31 @@ void ReadKnot(Problems& problems, const Field& field, KnotSigning& knot) {
     if (auto n = model::ReadInteger(problems, *f, 1024, 4096)) knot.key_bits = static_cast<uint32_t>(*n);
 }
 
+Neighbour ReadNeighbour(Problems& problems, const Field& field) {
+  MapReader map(problems, field, {"every", "for"});
+  Neighbour neighbour;
+  const auto time = [&](const Field& f) {
+    return ReadMicros(problems, f, Micros(1000), Micros(3600'000'000));
+  };
+  Take(neighbour.every, map.Need("every", "a time"), time);
+  Take(neighbour.busy, map.Need("for", "a time"), time);
+  if (neighbour.busy > neighbour.every)
+    problems.Add(field.line, field.path + ".for", "expected a time no longer than `every`");
+  return neighbour;
+}
+
 // `runs:` is a word, or a map of one key, such as {emulated: {...}}.
 void ReadWorkload(Problems& problems, const Field& field, UnitSpec& unit) {
   if (field.node.IsMap()) {
-    MapReader map(problems, field, {"emulated", "knot", "synthetic", "vgg16", "knn"});
+    MapReader map(problems, field, {"emulated", "knot", "nginx", "synthetic", "vgg16", "knn"});
     if (field.node.size() > 1) problems.Add(field.line, field.path, "expected one key");
     if (const Field* knot = map.Find("knot")) {
       unit.runs = Workload::kKnot;
       ReadKnot(problems, *knot, unit.knot);
+    } else if (const Field* nginx = map.Find("nginx")) {
+      unit.runs = Workload::kNginx;
+      MapReader keys(problems, *nginx, {"tls"});
+      Take(unit.nginx.tls, keys.Find("tls"), [&](const Field& f) { return model::ReadBool(problems, f); });
     } else if (const Field* synthetic = map.Find("synthetic")) {
       ReadSynthetic(problems, *synthetic, unit);
     } else if (const Field* vgg16 = map.Find("vgg16")) {
@@ -85,7 +102,8 @@ void ReadWorkload(Problems& problems, const Field& field, UnitSpec& unit) {
                                                             {"nginx", Workload::kNginx},
                                                             {"none", Workload::kNone}};
   const char* expected =
-      "one of nsd, knot, nginx, none, {knot: {...}}, {emulated: {service: ...}}, {synthetic: {gflop: ...}}, "
+      "one of nsd, knot, nginx, none, {knot: {...}}, {nginx: {tls: true}}, {emulated: {service: ...}}, "
+      "{synthetic: {gflop: ...}}, "
       "{vgg16: {...}} or {knn: {...}}";
   auto text = model::ReadText(problems, field, expected);
   if (!text) return;
@@ -99,7 +117,7 @@ void ReadWorkload(Problems& problems, const Field& field, UnitSpec& unit) {
 }
 
 UnitSpec ReadUnit(Problems& problems, const Field& field, int family) {
-  MapReader map(problems, field, {"name", "kind", "capacity", "address", "runs", "cpu_quota"});
+  MapReader map(problems, field, {"name", "kind", "capacity", "address", "runs", "cpu_quota", "neighbour"});
   UnitSpec unit;
   Take(unit.name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
   Take(unit.kind, map.Find("kind"), [&](const Field& f) {
@@ -114,6 +132,7 @@ UnitSpec ReadUnit(Problems& problems, const Field& field, int family) {
   }
   if (const Field* f = map.Find("runs")) ReadWorkload(problems, *f, unit);
   if (const Field* f = map.Find("cpu_quota")) unit.quota = ReadQuota(problems, *f);
+  if (const Field* f = map.Find("neighbour")) unit.neighbour = ReadNeighbour(problems, *f);
   return unit;
 }
 

@@ -130,6 +130,14 @@ Result<void> Testbed::WriteFiles() const {
     if (auto written = report::WriteFile(path, RandomHex(16) + "\n"); !written) return written;
     chmod(path.c_str(), 0600);
   }
+  if (plan_.certificate) {
+    const auto in_folder = [&](const char* name) { return fmt::format("{}/{}", plan_.folder, name); };
+    if (auto made = Run({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                         "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=spillway-lab",
+                         "-keyout", in_folder(kCertificateKey), "-out", in_folder(kCertificateFile)});
+        !made)
+      return made;
+  }
   for (const UnitPlan& unit : plan_.units)  // nginx wants its folder of temporary files
     mkdir(fmt::format("{}/{}.nginx", plan_.folder, unit.label).c_str(), 0755);
   return {};
@@ -179,6 +187,8 @@ Result<void> Testbed::StartAll() {
     if (!unit.server_process) continue;
     if (auto good = StartOne(*unit.server_process); !good) return good;
     started.push_back(&*unit.server_process);
+    if (!unit.neighbour) continue;
+    if (auto good = StartOne(*unit.neighbour); !good) return good;
   }
   if (options_.with_switch) {
     state_.instance = "lab-" + spec_.name;
@@ -195,7 +205,8 @@ Result<void> Testbed::StartAll() {
     started.push_back(&*unit.agent);
   }
   if (auto ready = AwaitReady(started); !ready || spec_.balancer == BalancerPlace::kSwitch) return ready;
-  return Balance(spec_.services[0].name, spec_.services[0].unit_policy, spec_.balancer);
+  const ServiceSpec& service = spec_.services[0];
+  return Balance(service.name, service.server_policy, service.unit_policy, spec_.balancer);
 }
 
 Result<void> Testbed::StopOne(const std::string& label) {
@@ -240,19 +251,22 @@ Result<void> Testbed::Tell(std::vector<std::string> words) const {
   return Run(words);
 }
 
-Result<void> Testbed::Balance(const std::string& service, spw_unit_policy policy, BalancerPlace place) {
+Result<void> Testbed::Balance(const std::string& service, spw_server_policy server_policy,
+                              spw_unit_policy unit_policy, BalancerPlace place) {
   // A balancer that stands by would cost the NIC little, and this nothing.
   for (const NicBalancer& balancer : plan_.nic_balancers)
     if (auto stopped = StopOne(balancer.process.label); !stopped) return stopped;
   if (place == BalancerPlace::kSwitch) {
     if (!plan_.nic_balancers.empty())
       if (auto told = Tell({"apply", plan_.pool_file}); !told) return told;
-    return Tell({"set", "service", service, "unit_policy=" + model::ToString(policy)});
+    return Tell({"set", "service", service, "server_policy=" + model::ToString(server_policy),
+                 "unit_policy=" + model::ToString(unit_policy)});
   }
   std::vector<ProcessPlan> processes;
   for (const NicBalancer& balancer : plan_.nic_balancers) {
     processes.push_back(balancer.process);
-    processes.back().argv.insert(processes.back().argv.end(), {"--unit-policy", model::ToString(policy)});
+    processes.back().argv.insert(processes.back().argv.end(),
+                                 {"--unit-policy", model::ToString(unit_policy)});
   }
   std::vector<const ProcessPlan*> started;
   for (const ProcessPlan& process : processes) {

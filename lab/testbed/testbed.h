@@ -39,8 +39,9 @@ class Testbed {
   const std::string& common_group() const { return common_group_; }
   // CPU time that a unit with a quota has used so far; 0 for one without. `label` is of plan().units.
   std::chrono::nanoseconds CpuTimeOf(const std::string& label) const;
-  // From now on the service is balanced there, by this policy. A balancer on a NIC is a fresh one.
-  [[nodiscard]] Result<void> Balance(const std::string& service, spw_unit_policy policy, BalancerPlace place);
+  // From now on the service is balanced there, by these policies. A balancer on a NIC is a fresh one.
+  [[nodiscard]] Result<void> Balance(const std::string& service, spw_server_policy server_policy,
+                                     spw_unit_policy unit_policy, BalancerPlace place);
   // Leaves everything standing.
   void Release() { released_ = true; }
 

@@ -69,7 +69,14 @@ std::string NginxConf(const UnitPlan& unit, const std::vector<std::string>& addr
                       const Paths& paths) {
   std::string listen;
   for (const std::string& a : addresses)
-    listen += fmt::format("    listen {}:{};\n", a.find(':') == std::string::npos ? a : "[" + a + "]", port);
+    listen += fmt::format("    listen {}:{}{};\n", a.find(':') == std::string::npos ? a : "[" + a + "]", port,
+                          unit.spec.nginx.tls ? " ssl" : "");
+  // Each connection pays for its handshake, as a new client's does.
+  if (unit.spec.nginx.tls)
+    listen += fmt::format(
+        "    ssl_certificate {0}/{1};\n    ssl_certificate_key {0}/{2};\n    ssl_session_cache off;\n"
+        "    ssl_session_tickets off;\n",
+        paths.folder, kCertificateFile, kCertificateKey);
   return fmt::format(
       "daemon off;\nuser root;\nworker_processes 1;\npid {0}/{1}.nginx.pid;\nerror_log stderr warn;\n"
       "events {{ worker_connections 4096; }}\n"

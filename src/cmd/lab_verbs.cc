@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "cmd/client_output.h"
 #include "cmd/exit_code.h"
@@ -112,28 +113,66 @@ int Exec(const std::string& name, const std::string& label, const std::vector<st
   return kExitFailed;
 }
 
-int RunExperiments(const Context& context, const lab::Wanted& wanted, const std::string& out, bool quick) {
+uint64_t SeedOf(const lab::Overrides& overrides) {
+  return overrides.seed ? *overrides.seed : std::random_device()();
+}
+
+// Runs them and prints what came out.
+int RunSpecs(const Context& context, const std::string& name, const std::vector<lab::ExperimentSpec>& specs,
+             const std::string& out) {
+  // Before the minutes that the run takes.
+  if (auto made = out.empty() ? Result<void>() : report::MakeFolder(out); !made)
+    return Complain(made.error());
+  lab::InterruptGuard guard;
+  auto outcome = lab::RunExperiments(name, specs, out);
+  if (!outcome) return Complain(outcome.error());
+  fmt::print("{}", context.json ? outcome->document : outcome->text);
+  return kExitOk;
+}
+
+int ComparePolicies(const Context& context, const std::string& bed, lab::Overrides overrides,
+                    const std::string& out, bool quick) {
+  const auto path = lab::FindBed(bed, lab::LabFolder(lab::ProgramFolder()));
+  if (!path) return Complain(path.error());
+  auto spec = lab::LoadExperiment(*path, quick);
+  if (!spec) return Complain(spec.error());
+  spec->predict = false;
+  overrides.seed = SeedOf(overrides);
+  if (auto good = lab::Override(overrides, *spec); !good) return Complain(good.error());
+  return RunSpecs(context, "compare." + spec->name, {*spec}, out);
+}
+
+int ListBeds(const Context& context) {
+  report::Table table({{"name", "BED"}, {"policies", "POLICIES"}, {"loads", "LOADS"}});
+  for (const lab::NamedFile& bed : lab::Beds(lab::LabFolder(lab::ProgramFolder()))) {
+    const auto spec = lab::LoadExperiment(bed.path, false);
+    if (!spec) return Complain(spec.error());
+    std::vector<std::string> policies;
+    for (const lab::PolicyRun& policy : spec->policies) policies.push_back(policy.name);
+    table.AddRow({bed.app, fmt::format("{}", fmt::join(policies, ",")),
+                  fmt::format("{:g}", fmt::join(spec->load_pct, ","))});
+  }
+  if (context.json)
+    PrintJson(table.JsonRows());
+  else
+    fmt::print("{}", table.Text());
+  return kExitOk;
+}
+
+int RunExperiments(const Context& context, const lab::Wanted& wanted, const lab::Overrides& overrides,
+                   const std::string& out, bool quick) {
   const auto files = lab::FindExperiment(wanted, lab::LabFolder(lab::ProgramFolder()));
   if (!files) return Complain(files.error());
+  const uint64_t seed = SeedOf(overrides);
   std::vector<lab::ExperimentSpec> specs;
   for (const lab::NamedFile& file : *files) {
     auto spec = lab::LoadExperiment(file.path, quick);
     if (!spec) return Complain(spec.error());
     spec->app = file.app;
+    spec->seed = seed;
     specs.push_back(std::move(*spec));
   }
-  // Before the minutes that the run takes.
-  if (auto made = out.empty() ? Result<void>() : report::MakeFolder(out); !made)
-    return Complain(made.error());
-  lab::InterruptGuard guard;
-  auto outcome =
-      lab::RunExperiments(specs.front().app.empty() ? specs.front().name : wanted.experiment, specs, out);
-  if (!outcome) return Complain(outcome.error());
-  if (context.json)
-    fmt::print("{}", outcome->document);
-  else
-    fmt::print("{}", outcome->text);
-  return kExitOk;
+  return RunSpecs(context, specs.front().app.empty() ? specs.front().name : wanted.experiment, specs, out);
 }
 
 }  // namespace
@@ -143,6 +182,7 @@ void AddLabVerbs(CLI::App& app, Context& context) {
     std::string file, name, label, out;
     std::vector<std::string> words;
     lab::Wanted wanted;
+    lab::Overrides overrides;
     bool all = false, no_switch = false, quick = false;
   };
   auto o = std::make_shared<Options>();
@@ -183,9 +223,49 @@ void AddLabVerbs(CLI::App& app, Context& context) {
   run->add_flag("--emulated", o->wanted.emulated, "On emulated units, which burn no CPU");
   run->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");
   run->add_flag("--quick", o->quick, "The file's short form");
+  const auto add_seed = [o](CLI::App* verb) {
+    verb->add_option(
+            "--seed", o->overrides.seed,
+            "Of the order of policies and of arrivals; as printed by an earlier run, for the same again")
+        ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 53));
+  };
+  add_seed(run);
   run->callback([o, &context] {
-    context.action = [o, &context] { return RunExperiments(context, o->wanted, o->out, o->quick); };
+    context.action = [o, &context] {
+      return RunExperiments(context, o->wanted, o->overrides, o->out, o->quick);
+    };
   });
+
+  CLI::App* compare = lab->add_subcommand(
+      "compare", "Compare policies on a bed: short slices in random order, verdicts by intervals");
+  compare->add_option("BED", o->name, "Lab file with an experiment (YAML), or a name: `spillway lab beds`")
+      ->required();
+  compare->add_option("--policies", o->overrides.policies, "Unit policies, or SERVER_POLICY+UNIT_POLICY")
+      ->delimiter(',')
+      ->type_name("POLICY,...");
+  compare->add_option("--loads", o->overrides.load_pct, "In percent of what the bed sustains under wrr")
+      ->delimiter(',')
+      ->check(CLI::Range(0.1, 300.0))
+      ->type_name("PCT,...");
+  compare->add_option("--slices", o->overrides.rounds, "Of each policy at each load; the file's, or 8")
+      ->check(CLI::Range(1, 1000));
+  compare->add_option("--seconds", o->overrides.seconds, "Of load per slice; the file's, or 1.5")
+      ->check(CLI::Range(0.2, 3600.0));
+  compare
+      ->add_option("--baseline", o->overrides.baseline,
+                   "The policy that the others are compared with; the first")
+      ->type_name("NAME");
+  add_seed(compare);
+  compare->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");
+  compare->add_flag("--quick", o->quick, "The file's short form");
+  compare->callback([o, &context] {
+    context.action = [o, &context] {
+      return ComparePolicies(context, o->name, o->overrides, o->out, o->quick);
+    };
+  });
+
+  CLI::App* beds = lab->add_subcommand("beds", "The beds that come with Spillway");
+  beds->callback([&context] { context.action = [&context] { return ListBeds(context); }; });
 }
 
 }  // namespace spillway::cmd

@@ -133,7 +133,7 @@ TEST_P(NicBalanced, SurvivesWhatIsNoRequest) {
 }
 
 TEST_P(NicBalanced, BalancingGoesBackToTheSwitch) {
-  const auto back = testbed_->Balance("work", SPW_UNIT_WRR, BalancerPlace::kSwitch);
+  const auto back = testbed_->Balance("work", SPW_SERVER_MAGLEV, SPW_UNIT_WRR, BalancerPlace::kSwitch);
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_GT(Load()["answered"].get<int>(), 0) << "the balancer on the NIC has ended";
   EXPECT_THAT(testbed_->Dead(), testing::IsEmpty());

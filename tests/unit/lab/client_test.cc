@@ -33,6 +33,7 @@ TEST(SpillwayLoad, LatencyCountsFromTheIntendedTimeAndWarmUpDoesNot) {
   auto sample = ParseSamples(csv);
   ASSERT_TRUE(sample) << sample.error().message;
   EXPECT_EQ(sample->sent, 3u);
+  EXPECT_EQ(sample->late_p99_ms, 2.0) << "how late the client was, the worst of three";
   EXPECT_EQ(sample->latencies_ms, (std::vector<double>{1.0, 4.0}));
 }
 

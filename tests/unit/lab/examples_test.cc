@@ -10,7 +10,8 @@ namespace {
 
 TEST(LabExamples, AreTakenAsTheyAre) {
   int examples = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(SPILLWAY_LAB_EXAMPLES)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(SPILLWAY_LAB_EXAMPLES)) {
+    if (entry.path().extension() != ".yaml") continue;
     for (bool quick : {false, true}) {
       const auto spec = LoadExperiment(entry.path(), quick);
       EXPECT_TRUE(spec) << spec.error().message;

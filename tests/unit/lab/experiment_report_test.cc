@@ -10,7 +10,17 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-Part Sample(const std::string& app, bool predict) {
+// Five, whose requests take 1 ms in the median and `p99_ms` in the slowest case.
+std::vector<Slice> Slices(double p99_ms) {
+  Slice slice;
+  slice.sample.sent = 100;
+  slice.sample.seconds = 2;
+  slice.sample.latencies_ms.assign(90, p99_ms / 4);
+  slice.sample.latencies_ms.resize(100, p99_ms);
+  return std::vector<Slice>(5, slice);
+}
+
+Part MakePart(const std::string& app, bool predict) {
   Part part;
   part.spec.name = "e";
   part.spec.app = app;
@@ -18,20 +28,20 @@ Part Sample(const std::string& app, bool predict) {
   part.spec.testbed.servers = {{"s1", {UnitSpec{}}}};
   part.spec.policies = {{"host-only", SPW_UNIT_HOST_ONLY}, {"mine", SPW_UNIT_HEADROOM}};
   part.spec.load_pct = {50};
-  part.spec.rounds = 1;
-  part.results.calibration.joint_rps = 100;
-  part.results.calibration.units = {{"s1-cpu", 100, true, std::nullopt}};
-  part.results.rows = Summarise({{"host-only", 50, 50, 2, 8, 100}, {"mine", 50, 50, 1, 4, 100}});
+  part.spec.rounds = 5;
+  part.results.calibration.full_rps = 100;
+  if (predict) part.results.calibration.units = {{"s1-cpu", 100, true, std::nullopt}};
+  part.results.rows = Summarise({50, 100, 1, {"host-only", "mine"}, {Slices(8), Slices(4)}}, 0, 1);
   if (predict) {
     part.results.rows[0].predicted = Forecast{1, 4, 0};
     part.results.rows[1].predicted = Forecast{2, 5, 0.25};
   }
-  part.results.verdicts = Judge(part.results.rows, 1);
+  part.results.findings = Judge(part.results.rows, "host-only", 1);
   return part;
 }
 
 TEST(ExperimentReport, RowsCarryThePredictionAndRatiosHowFarItWasOff) {
-  const auto json = ResultDocument("e", {Sample("", true)}).Json();
+  const auto json = ResultDocument("e", {MakePart("", true)}).Json();
   const auto& row = json["rows"][1];
   EXPECT_EQ(row["predicted_p50_ms"], 2);
   EXPECT_EQ(row["predicted_p99_ms"], 5);
@@ -42,7 +52,7 @@ TEST(ExperimentReport, RowsCarryThePredictionAndRatiosHowFarItWasOff) {
 }
 
 TEST(ExperimentReport, WithoutAPredictionNothingSpeaksOfOne) {
-  const std::vector<Part> parts = {Sample("", false)};
+  const std::vector<Part> parts = {MakePart("", false)};
   const auto document = ResultDocument("e", parts);
   EXPECT_THAT(document.Dump(), Not(HasSubstr("predicted")));
   EXPECT_THAT(ResultText(parts), Not(HasSubstr("predicted")));
@@ -51,31 +61,63 @@ TEST(ExperimentReport, WithoutAPredictionNothingSpeaksOfOne) {
 }
 
 TEST(ExperimentReport, AFiguresRowsAndRatiosSayWhichAppTheyAreOf) {
-  const auto json = ResultDocument("fig5", {Sample("dns", true), Sample("knn", true)}).Json();
+  const auto json = ResultDocument("fig5", {MakePart("dns", true), MakePart("knn", true)}).Json();
   EXPECT_EQ(json["bench"], "lab.fig5");
   EXPECT_EQ(json["rows"][0]["app"], "dns");
   EXPECT_EQ(json["rows"][3]["app"], "knn");
-  EXPECT_TRUE(json["ratios"].contains("knn_joint_capacity_rps"));
-  EXPECT_FALSE(json["ratios"].contains("joint_capacity_rps"));
+  EXPECT_TRUE(json["ratios"].contains("knn_capacity_rps"));
+  EXPECT_FALSE(json["ratios"].contains("capacity_rps"));
 }
 
 TEST(ExperimentReport, ThePageShowsEachAppMeasuredAndSimulated) {
-  const std::vector<Part> parts = {Sample("dns", true), Sample("knn", true)};
+  const std::vector<Part> parts = {MakePart("dns", true), MakePart("knn", true)};
   const std::string page = ResultPage("fig5", parts, ResultDocument("fig5", parts)).Render();
   EXPECT_THAT(page, HasSubstr("dns: 99th percentile of latency"));
   EXPECT_THAT(page, HasSubstr("knn: 99th percentile of latency"));
   EXPECT_THAT(page, HasSubstr("mine simulated"));
 }
 
-TEST(ExperimentReport, TextComparesHeadroomWithHostOnlyAndTellsTheSimulatorsError) {
-  const std::string text = ResultText({Sample("dns", true)});
-  EXPECT_THAT(text,
-              HasSubstr("mine against host-only, p99: at or below at 50 %; one round, so no noise band."));
-  EXPECT_THAT(text, HasSubstr("p50 and p99: host-only 2.00 and 2.00, mine 0.50 and 0.80."));
+TEST(ExperimentReport, RowsAndTextCarryTheComparisonWithItsInterval) {
+  const Part part = MakePart("", false);
+  const auto json = ResultDocument("e", {part}).Json();
+  const auto& row = json["rows"][1];
+  EXPECT_EQ(row["baseline"], "host-only");
+  EXPECT_EQ(row["p99_over_baseline"], 0.5);
+  EXPECT_EQ(row["p99_over_baseline_high"], 0.5);
+  EXPECT_EQ(row["verdict_on_baseline"], "better");
+  EXPECT_EQ(row["best"], "host-only");
+  EXPECT_EQ(row["slices"], 5);
+  EXPECT_FALSE(json["rows"][0].contains("baseline"));
+  EXPECT_EQ(json["rows"][0]["verdict_on_best"], "harmful");
+  EXPECT_EQ(json["ratios"]["mine_levels_p99_better"], 1);
+  EXPECT_EQ(json["ratios"]["mine_over_host-only_load_before_loss"], 1);
+  const std::string text = ResultText({part});
+  EXPECT_THAT(text, HasSubstr("0.50 [0.50, 0.50] better"));
+  EXPECT_THAT(text, HasSubstr("p99 against host-only: better at 50 %."));
+  EXPECT_THAT(text, HasSubstr("mine is nowhere shown to be slower."));
+}
+
+TEST(ExperimentReport, TheConclusionSaysWhatIsAnsweredAndWhereItIsSlower) {
+  Part part = MakePart("", false);
+  part.spec.load_pct = {50, 90};
+  part.results.rows[0].answered_pct = 80;  // host-only's
+  std::vector<Slice> lossy = Slices(4);
+  for (Slice& slice : lossy) slice.sample.latencies_ms.resize(50);
+  for (const Row& row : Summarise({90, 100, 1, {"host-only", "mine"}, {Slices(4), lossy}}, 0, 1))
+    part.results.rows.push_back(row);
+  part.results.findings = Judge(part.results.rows, "host-only", 1);
+  EXPECT_EQ(
+      Conclusion(part.spec, part.results, part.results.findings[1]),
+      "mine answers what host-only loses at 50 %; loses what host-only answers at 90 %; is slower at 90 %.");
+}
+
+TEST(ExperimentReport, TheTextSaysHowFarOffTheSimulatorWas) {
+  EXPECT_THAT(ResultText({MakePart("dns", true)}),
+              HasSubstr("p50 and p99: host-only 2.00 and 2.00, mine 0.50 and 0.80."));
 }
 
 TEST(ExperimentReport, RowsOfGrowingRequestsSayHowLargeTheyAre) {
-  Part part = Sample("", false);
+  Part part = MakePart("", false);
   part.spec.grow = ExperimentSpec::Grow::kWork;
   part.spec.load_pct = {25, 50};
   EXPECT_EQ(ResultDocument("e", {part}).Json()["rows"][0]["work"], 2);

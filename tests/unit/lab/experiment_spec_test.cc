@@ -49,13 +49,63 @@ TEST(ExperimentFile, AClientThatTheUnitsDoNotUnderstandIsRefused) {
               HasSubstr("client: expected spillway-load, which is what speaks to s1-cpu"));
 }
 
-TEST(ExperimentFile, BehindNatTheCapacityMustBeSaid) {
-  auto spec = Load("knot", "", false, "nat");
+TEST(ExperimentFile, BehindNatOnlyUnitsThatNeedNoMeasuringArePredicted) {
+  auto spec = Load("knot", "  predict: true\n", false, "nat");
   ASSERT_FALSE(spec);
-  EXPECT_THAT(spec.error().message, HasSubstr("capacity_rps: expected the joint capacity"));
-  EXPECT_TRUE(Load("knot", "  capacity_rps: 1000\n", false, "nat"));
-  EXPECT_TRUE(Load(kEmulated, "", false, "nat"));
-  EXPECT_FALSE(Load("{vgg16: {}}", "", false, "nat")) << "it must be measured, too";
+  EXPECT_THAT(spec.error().message, HasSubstr("predict: expected another mode than nat"));
+  EXPECT_TRUE(Load("knot", "", false, "nat"));
+  EXPECT_TRUE(Load(kEmulated, "  predict: true\n", false, "nat"));
+}
+
+TEST(ExperimentFile, ArrivalsAreThoseThatTheClientHas) {
+  EXPECT_EQ(Load("knot", "")->arrivals, ArrivalProcess::kConstant);
+  EXPECT_EQ(Load(kEmulated, "")->arrivals, ArrivalProcess::kPoisson);
+  EXPECT_EQ(Load(kEmulated, "  arrivals: bursty\n")->arrivals, ArrivalProcess::kBursty);
+  EXPECT_TRUE(Load("knot", "  arrivals: constant\n"));
+  auto refused = Load("knot", "  arrivals: poisson\n");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("arrivals: expected constant: dnsperf"));
+  EXPECT_THAT(Load(kEmulated, "  arrivals: sometimes\n").error().message,
+              HasSubstr("constant, poisson, bursty"));
+  EXPECT_THAT(Load(kEmulated, "  arrivals: bursty\n  predict: true\n").error().message,
+              HasSubstr("predict: expected arrivals constant or poisson"));
+}
+
+ExperimentSpec Overridden(const Overrides& overrides, std::string& refusal) {
+  auto spec = Load(kEmulated, "");
+  EXPECT_TRUE(spec);
+  const auto good = Override(overrides, *spec);
+  refusal = good ? "" : good.error().message;
+  return *spec;
+}
+
+TEST(Overrides, PoliciesComeByTheirUnitPolicyOrWithAServerPolicy) {
+  std::string refusal;
+  const ExperimentSpec spec =
+      Overridden({.policies = {"wrr", "p2c+headroom"}, .baseline = "p2c+headroom"}, refusal);
+  EXPECT_EQ(refusal, "");
+  ASSERT_EQ(spec.policies.size(), 2u);
+  EXPECT_EQ(spec.policies[0].server_policy, SPW_SERVER_MAGLEV) << "the service's";
+  EXPECT_EQ(spec.policies[1].server_policy, SPW_SERVER_P2C);
+  EXPECT_EQ(spec.policies[1].unit_policy, SPW_UNIT_HEADROOM);
+  EXPECT_EQ(spec.baseline, 1u);
+}
+
+TEST(Overrides, LoadsAreSorted) {
+  std::string refusal;
+  EXPECT_THAT(Overridden({.load_pct = {80, 40}}, refusal).load_pct, ElementsAre(40, 80));
+}
+
+TEST(Overrides, WhatIsNoPolicyIsRefused) {
+  std::string refusal;
+  (void)Overridden({.policies = {"best"}}, refusal);
+  EXPECT_THAT(refusal, HasSubstr("--policies: best: expected UNIT_POLICY or SERVER_POLICY+UNIT_POLICY"));
+  (void)Overridden({.policies = {"fastest+wrr"}}, refusal);
+  EXPECT_THAT(refusal, HasSubstr("--policies: fastest+wrr"));
+  (void)Overridden({.policies = {"wrr", "wrr"}}, refusal);
+  EXPECT_EQ(refusal, "--policies: duplicate policy wrr");
+  (void)Overridden({.policies = {"wrr", "jsq"}, .baseline = "ecmp"}, refusal);
+  EXPECT_EQ(refusal, "--baseline: expected one of wrr, jsq, got ecmp");
 }
 
 TEST(ExperimentFile, QuickReplacesTheExtentOnlyWhenAsked) {

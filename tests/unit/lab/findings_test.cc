@@ -4,70 +4,122 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace spillway::lab {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
-Measurement At(const char* policy, double load, double p99, double answered) {
-  return {policy, load, load * 100, 1, p99, answered};
+// A slice of 100 requests, all answered after `ms`, of which `answered` at all.
+Slice SliceOf(double ms, uint64_t answered = 100) {
+  Slice slice;
+  slice.sample.sent = 100;
+  slice.sample.asked = 100;
+  slice.sample.seconds = 1;
+  slice.sample.latencies_ms.assign(answered, ms);
+  return slice;
 }
 
-TEST(Verdict, LoadBeforeLossIsTheHighestAnsweredAndLossBelowItIsTold) {
-  auto verdicts =
-      Judge(Summarise({At("a", 50, 1, 100), At("a", 80, 1, 90), At("a", 90, 1, 100), At("a", 95, 1, 50)}), 1);
-  EXPECT_EQ(verdicts[0].load_before_loss_pct, 90);
-  EXPECT_THAT(verdicts[0].disturbed_pct, ElementsAre(80));
+std::vector<Slice> Rounds(double ms, uint64_t answered = 100) {
+  return std::vector<Slice>(5, SliceOf(ms, answered));
 }
 
-TEST(Verdict, AllLostMeansEveryPolicyAtThatLevel) {
-  auto rows = Summarise({At("a", 80, 1, 90), At("b", 80, 1, 100), At("a", 90, 1, 90), At("b", 90, 1, 98)});
+// Limit 50 ms, time-out 1 s.
+std::vector<Row> RowsAt(double load_pct, std::vector<std::string> names,
+                        std::vector<std::vector<Slice>> slices, size_t baseline = 0) {
+  return Summarise({load_pct, 50, 1, std::move(names), std::move(slices)}, baseline, 1);
+}
+
+TEST(Rows, PoolTheSlicesAndCountWhatTheMachineDisturbed) {
+  std::vector<Slice> slices = Rounds(2);
+  slices[1] = SliceOf(9);
+  slices[1].replays = 1;
+  slices[2].replays = 2;
+  slices[2].disturbance.late_wakes = 1;
+  slices[3].sample.late_p99_ms = 0.5;
+  const Row row = RowsAt(60, {"a"}, {slices}).front();
+  EXPECT_EQ(row.rps, 100);
+  EXPECT_EQ(row.p50_ms, 2);
+  EXPECT_EQ(row.p99_ms, 9);
+  EXPECT_EQ(row.slices, 5);
+  EXPECT_EQ(row.replays, 3);
+  EXPECT_EQ(row.disturbed, 1) << "one that was played again in peace is not";
+  EXPECT_EQ(row.late_p99_ms, 0.5);
+  EXPECT_FALSE(row.baseline) << "it is the baseline";
+  EXPECT_FALSE(row.best);
+}
+
+TEST(Rows, ARequestWithoutAnAnswerStandsForTheTimeOut) {
+  const Row row = RowsAt(60, {"a"}, {Rounds(2, 90)}).front();
+  EXPECT_EQ(row.p99_ms, 1000);
+  EXPECT_EQ(row.answered_pct, 90);
+}
+
+TEST(Rows, ALateAnswerIsNotOneInTime) { EXPECT_EQ(RowsAt(60, {"a"}, {Rounds(51)}).front().answered_pct, 0); }
+
+TEST(Rows, EachIsComparedWithTheBaselineAndTheBestOfTheOthers) {
+  const auto rows = RowsAt(60, {"a", "b", "c"}, {Rounds(4), Rounds(2), Rounds(3)});
+  EXPECT_EQ(rows[0].best->policy, "b");
+  EXPECT_EQ(rows[1].best->policy, "c") << "not itself";
+  EXPECT_EQ(rows[1].baseline->policy, "a");
+  EXPECT_EQ(rows[1].baseline->p99.ratio, 0.5);
+  EXPECT_EQ(rows[1].baseline->p99.verdict, P99Verdict::kBetter);
+  EXPECT_EQ(rows[2].best->p99.verdict, P99Verdict::kHarmful);
+  EXPECT_EQ(RowsAt(60, {"a", "b"}, {Rounds(4), Rounds(2)}, 1)[0].baseline->policy, "b");
+}
+
+std::vector<Row> Join(std::vector<std::vector<Row>> levels) {
+  std::vector<Row> all;
+  for (const auto& level : levels) all.insert(all.end(), level.begin(), level.end());
+  return all;
+}
+
+TEST(Findings, TheSustainedLoadIsTheHighestAnsweredAndLossBelowItIsNamed) {
+  const auto rows = Join({RowsAt(50, {"a"}, {Rounds(1)}), RowsAt(80, {"a"}, {Rounds(1, 90)}),
+                          RowsAt(90, {"a"}, {Rounds(1)}), RowsAt(95, {"a"}, {Rounds(1, 50)})});
+  const auto findings = Judge(rows, "a", 1);
+  EXPECT_EQ(findings[0].sustained_pct, 90);
+  EXPECT_THAT(findings[0].disturbed_pct, ElementsAre(80));
+}
+
+TEST(Findings, SustainedLoadIsComparedWithTheBaselineAndTheBest) {
+  const auto rows = Join({RowsAt(80, {"a", "b", "c"}, {Rounds(1), Rounds(1), Rounds(1, 90)}),
+                          RowsAt(96, {"a", "b", "c"}, {Rounds(1, 50), Rounds(1, 99), Rounds(1, 50)})});
+  const auto findings = Judge(rows, "a", 1);
+  EXPECT_DOUBLE_EQ(*findings[1].over_baseline, 1.2);
+  EXPECT_DOUBLE_EQ(*findings[1].over_best, 1);
+  EXPECT_DOUBLE_EQ(*findings[0].over_best, 80.0 / 96);
+  EXPECT_FALSE(findings[2].sustained_pct);
+  EXPECT_FALSE(findings[2].over_baseline);
+}
+
+TEST(Findings, LevelsAreSortedByTheirVerdict) {
+  const auto rows = Join(
+      {RowsAt(40, {"a", "b"}, {Rounds(1), Rounds(1)}), RowsAt(60, {"a", "b"}, {Rounds(2), Rounds(1)}),
+       RowsAt(80, {"a", "b"}, {Rounds(10), Rounds(11)}), RowsAt(90, {"a", "b"}, {Rounds(1), Rounds(2)})});
+  const Finding finding = Judge(rows, "a", 1)[1];
+  EXPECT_THAT(finding.same_pct, ElementsAre(40));
+  EXPECT_THAT(finding.better_pct, ElementsAre(60));
+  EXPECT_THAT(finding.worse_pct, ElementsAre(80));
+  EXPECT_THAT(finding.harmful_pct, ElementsAre(90));
+}
+
+TEST(Findings, AllLostMeansEveryPolicyAtThatLevel) {
+  const auto rows = Join({RowsAt(80, {"a", "b"}, {Rounds(1, 90), Rounds(1)}),
+                          RowsAt(90, {"a", "b"}, {Rounds(1, 90), Rounds(1, 98)})});
   EXPECT_FALSE(AllLost(rows, 80, 1));
   EXPECT_TRUE(AllLost(rows, 90, 1));
 }
 
-TEST(Verdict, RatioIsOfTheRatesBeforeLoss) {
-  auto verdicts = Judge(
-      Summarise({At("a", 80, 1, 100), At("b", 80, 1, 100), At("a", 96, 1, 50), At("b", 96, 1, 99.5)}), 1);
-  ASSERT_TRUE(verdicts[1].load_ratio);
-  EXPECT_DOUBLE_EQ(*verdicts[1].load_ratio, 1.2);
-}
-
-TEST(Verdict, LossAtTheLowestLevelGivesNoLoadAndNoRatio) {
-  auto verdicts = Judge(Summarise({At("a", 50, 1, 10), At("b", 50, 1, 100)}), 1);
-  EXPECT_FALSE(verdicts[0].load_before_loss_pct);
-  EXPECT_FALSE(verdicts[1].load_ratio);
-}
-
-TEST(Verdict, ADifferenceWithinTheRoundsSpreadIsNotBeyondNoise) {
-  auto verdicts =
-      Judge(Summarise({At("a", 50, 1, 100), At("a", 50, 3, 100), At("a", 50, 4, 100), At("b", 50, 2, 100),
-                       At("b", 50, 5, 100), At("b", 50, 6, 100), At("a", 80, 1, 100), At("b", 80, 2, 100)}),
-            1);
-  EXPECT_THAT(verdicts[1].p99_above_pct, ElementsAre(50, 80));
-  EXPECT_THAT(verdicts[1].p99_clearly_above_pct, ElementsAre(80));
-  EXPECT_THAT(verdicts[0].p99_above_pct, IsEmpty());
-}
-
-TEST(Comparison, TheNoiseBandReachesToTheOthersWorstRound) {
-  const auto rows =
-      Summarise({At("a", 50, 4, 100), At("a", 50, 5, 100), At("a", 50, 7, 100), At("b", 50, 5, 100),
-                 At("a", 80, 4, 100), At("a", 80, 5, 100), At("a", 80, 7, 100), At("b", 80, 6, 100),
-                 At("a", 90, 4, 100), At("a", 90, 5, 100), At("a", 90, 7, 100), At("b", 90, 8, 100),
-                 At("b", 95, 1, 100)});
-  const Comparison c = Compare(rows, "b", "a");
-  EXPECT_THAT(c.at_or_below_pct, ElementsAre(50));
-  EXPECT_THAT(c.within_band_pct, ElementsAre(80));
-  EXPECT_THAT(c.above_pct, ElementsAre(90));
-}
-
 TEST(Accuracy, IsTheMedianRatioOverThePolicysPredictedLevels) {
-  auto rows = Summarise({At("a", 50, 6, 100), At("a", 80, 4, 100), At("a", 90, 9, 100), At("b", 50, 1, 100)});
+  auto rows =
+      Join({RowsAt(50, {"a", "b"}, {Rounds(6), Rounds(1)}), RowsAt(80, {"a", "b"}, {Rounds(4), Rounds(1)}),
+            RowsAt(90, {"a", "b"}, {Rounds(9), Rounds(1)})});
   EXPECT_FALSE(AccuracyOf(rows, "a"));
-  rows[0].predicted = Forecast{2, 2, 0};
-  rows[1].predicted = Forecast{1, 2, 0};
-  rows[2].predicted = Forecast{0.5, 9, 0};
+  rows[0].predicted = Forecast{6, 2, 0};
+  rows[2].predicted = Forecast{2, 2, 0};
+  rows[4].predicted = Forecast{9, 9, 0};
   const auto accuracy = AccuracyOf(rows, "a");
   ASSERT_TRUE(accuracy);
   EXPECT_DOUBLE_EQ(accuracy->p50_ratio, 1);

@@ -83,6 +83,17 @@ TEST_F(NamedExperiment, TheFolderIsTheInstalledOneOrTheSources) {
   EXPECT_EQ(LabFolder(built), folder_ + "/src/examples/lab");
 }
 
+TEST_F(NamedExperiment, ABedIsFoundInItsFolderThenAmongTheOthers) {
+  fs::create_directories(folder_ + "/beds");
+  Touch("beds/quota-1-5");
+  Touch("beds/alone");
+  EXPECT_EQ(*FindBed("quota-1-5", folder_), Path("beds/quota-1-5"));
+  EXPECT_EQ(*FindBed("alone", folder_), Path("beds/alone"));
+  EXPECT_EQ(*FindBed("fig5-dns", folder_), Path("fig5-dns"));
+  EXPECT_EQ(*FindBed("some/where.yaml", folder_), "some/where.yaml");
+  EXPECT_THAT(FindBed("gone", folder_).error().message, HasSubstr("which has alone, quota-1-5"));
+}
+
 TEST(LabExamples, HaveThePapersFigures) {
   for (bool emulated : {false, true}) {
     for (const char* name : {"fig4a", "fig4b", "fig5"}) {

@@ -53,6 +53,30 @@ TEST(Plan, Family6GivesEveryAddressOfTheServiceInIPv6) {
   EXPECT_EQ(plan.config.data_plane.report->address.family, 6);
 }
 
+TEST(Plan, ANeighbourSharesTheUnitsControlGroup) {
+  TestbedSpec spec = TwoUnits(SPW_MODE_NAT);
+  UnitSpec& cpu = spec.servers[0].units[0];
+  cpu.quota = CpuQuota{Micros(1000), Micros(5000)};
+  cpu.neighbour = Neighbour{Micros(5'000'000), Micros(1'000'000)};
+  const Plan plan = MakePlan(spec, {"/f", "/p"});
+  ASSERT_TRUE(plan.units[0].neighbour);
+  EXPECT_EQ(plan.units[0].neighbour->group, "s1-cpu");
+  EXPECT_EQ(plan.units[0].neighbour->quota, cpu.quota);
+  EXPECT_FALSE(plan.units[1].neighbour);
+}
+
+TEST(Plan, NginxWithTlsTakesACertificate) {
+  TestbedSpec spec = TwoUnits(SPW_MODE_NAT);
+  spec.services[0].ports = {{model::Protocol::kTcp, 443}};
+  for (UnitSpec& unit : spec.servers[0].units) unit.runs = Workload::kNginx;
+  EXPECT_FALSE(MakePlan(spec, {"/f", "/p"}).certificate);
+  spec.servers[0].units[0].nginx.tls = true;
+  const Plan plan = MakePlan(spec, {"/f", "/p"});
+  EXPECT_TRUE(plan.certificate);
+  EXPECT_THAT(plan.files.at("/f/s1-cpu.conf"), HasSubstr("10.77.1.2:443 ssl;"));
+  EXPECT_THAT(plan.files.at("/f/s1-nic.conf"), HasSubstr("10.77.2.2:443;"));
+}
+
 TEST(Plan, ABalancerOnTheNicSharesItsQuotaAndHearsTheServersAgents) {
   TestbedSpec spec = TwoUnits(SPW_MODE_NAT);
   spec.servers[0].units[1].kind = SPW_KIND_SMARTNIC;

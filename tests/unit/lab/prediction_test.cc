@@ -26,6 +26,7 @@ ExperimentSpec Experiment(std::vector<UnitSpec> units) {
   spec.name = "e";
   spec.service = "work";
   spec.client = LoadClient::kSpillwayLoad;
+  spec.arrivals = ArrivalProcess::kPoisson;
   ServiceSpec service;
   service.name = "work";
   spec.testbed.services = {service};
@@ -39,7 +40,7 @@ ExperimentSpec Experiment(std::vector<UnitSpec> units) {
 Calibration Measured(std::vector<Calibration::Unit> units) {
   Calibration c;
   c.units = std::move(units);
-  for (const Calibration::Unit& unit : c.units) c.joint_rps += unit.rps;
+  for (const Calibration::Unit& unit : c.units) c.full_rps += unit.rps;
   c.unloaded_ms = 10;
   c.limit_ms = 100;
   return c;
@@ -147,7 +148,10 @@ TEST(Prediction, FillsEveryRowOfAKnownPolicy) {
   cpu.emulated = {1, 2ms, 0.2, 0ms};
   nic.emulated = {1, 10ms, 0.2, 0ms};
   const ExperimentSpec spec = Experiment({cpu, nic});
-  std::vector<Row> rows = Summarise({{"host-only", 90, 1, 1, 1, 100}, {"wrr", 90, 1, 1, 1, 100}});
+  std::vector<Row> rows(2);
+  rows[0].policy = "host-only";
+  rows[1].policy = "wrr";
+  rows[0].load_pct = rows[1].load_pct = 90;
   AddPredictions(spec, Measured({{"s1-cpu", 500, false, std::nullopt}, {"s1-nic", 100, false, std::nullopt}}),
                  2, rows);
   ASSERT_TRUE(rows[0].predicted && rows[1].predicted);

@@ -35,6 +35,18 @@ TEST(TestbedFile, AQuotaBelowWhatTheKernelTakesIsRefused) {
               HasSubstr("quota: expected a time from 1ms"));
 }
 
+TEST(TestbedFile, ANeighbourIsBusyForNoLongerThanItsCycle) {
+  EXPECT_EQ(ErrorOf(With(", neighbour: {every: 5s, for: 1s}")), "");
+  EXPECT_THAT(ErrorOf(With(", neighbour: {every: 1s, for: 5s}")),
+              HasSubstr("neighbour.for: expected a time no longer than `every`"));
+}
+
+TEST(TestbedFile, NginxIsTakenWithAndWithoutTls) {
+  EXPECT_EQ(ErrorOf(With(", runs: nginx")), "");
+  EXPECT_EQ(ErrorOf(With(", runs: {nginx: {tls: true}}")), "");
+  EXPECT_THAT(ErrorOf(With(", runs: {nginx: {ssl: true}}")), HasSubstr("unknown key \"ssl\""));
+}
+
 TEST(TestbedFile, NamesThatMakeTooLongAnInterfaceAreRefused) {
   EXPECT_THAT(ErrorOf("name: t\nservices: []\nservers: [{name: long-server, units: [{name: smartnic}]}]\n"),
               HasSubstr("names an interface"));

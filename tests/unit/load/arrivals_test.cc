@@ -36,6 +36,18 @@ TEST(Arrivals, OfPoissonHaveExponentialGaps) {
   EXPECT_NEAR(static_cast<double>(beyond_mean) / kCount, std::exp(-1), 0.0025);
 }
 
+TEST(Arrivals, InBurstsKeepTheRateAndPauseForAsLongAsTheyLast) {
+  Arrivals arrivals(Process::kBursty, 1000, 1);
+  constexpr int kCount = 1'000'000;
+  std::int64_t at = 0;
+  for (int i = 0; i < kCount; ++i) {
+    at = arrivals.NextNs();
+    ASSERT_LT(at % (2 * kBurstNs), kBurstNs) << "none in a pause";
+  }
+  // The sum of a million exponential gaps scatters by 0.1 %; five of that.
+  EXPECT_NEAR(static_cast<double>(at) / 1e9, 1000, 5);
+}
+
 TEST(Arrivals, RepeatForTheSameSeed) {
   Arrivals a(Process::kPoisson, 10, 4), b(Process::kPoisson, 10, 4), c(Process::kPoisson, 10, 5);
   const std::int64_t first = a.NextNs();

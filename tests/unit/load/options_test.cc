@@ -45,15 +45,32 @@ TEST(Options, FillEverySetting) {
 }
 
 TEST(Options, AreCheckedOneByOneAndTogether) {
-  for (const char* bad :
-       {"--rate 0", "--rate x", "--protocol icmp", "--duration 0", "--timeout 0", "--source-ports 5",
-        "--source-ports 9-5", "--source-ports 0-5", "--source-ports 1-70000", "--source nowhere",
-        "--source ::1", "--payload 70000", "--payload -1", "--reset-close",
-        "--protocol tcp --flow-per-request --flows 3", "--flows 11 --source-ports 20000-20009",
-        "--rate 10000000 --duration 100s", "--samples-format xml", "surplus"})
+  for (const char* bad : {"--rate 0",
+                          "--rate x",
+                          "--protocol icmp",
+                          "--duration 0",
+                          "--timeout 0",
+                          "--source-ports 5",
+                          "--source-ports 9-5",
+                          "--source-ports 0-5",
+                          "--source-ports 1-70000",
+                          "--source nowhere",
+                          "--source ::1",
+                          "--payload 70000",
+                          "--payload -1",
+                          "--reset-close",
+                          "--protocol tcp --flow-per-request --flows 3",
+                          "--protocol https",
+                          "--protocol http --flow-per-request --payload 5",
+                          "--protocol http --flow-per-request --path x",
+                          "--flows 11 --source-ports 20000-20009",
+                          "--rate 10000000 --duration 100s",
+                          "--samples-format xml",
+                          "surplus"})
     EXPECT_THROW(Parse(kTo + bad), CLI::ParseError) << bad;
   EXPECT_THROW(Parse(""), CLI::ParseError);
   EXPECT_NO_THROW(Parse(kTo + "--protocol tcp --payload 1048576"));
+  EXPECT_NO_THROW(Parse(kTo + "--protocol https --flow-per-request --path /100k"));
 }
 
 TEST(Sources, GoThroughAddressesThenPortsAndBeginAgain) {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A testbed that stands and the experiment that is run on it: load on the service or on one unit, by a
+// policy, after what came before has been worked off. One thread, the program's main one.
+#pragma once
+
+#include "client.h"
+
+namespace spillway::lab {
+
+inline constexpr double kLatencyLimit = 10;  // times the unloaded latency (P4Mite, ICNP 2022)
+
+class Bed {
+ public:
+  // Keeps both references.
+  Bed(const ExperimentSpec& spec, Testbed& testbed);
+
+  [[nodiscard]] const ExperimentSpec& spec() const { return spec_; }
+  [[nodiscard]] const Testbed& testbed() const { return testbed_; }
+  [[nodiscard]] const model::Service& service() const { return service_; }
+
+  [[nodiscard]] Result<void> Balance(const PolicyRun& policy);
+  // Waits until the units are idle. Errors: "interrupted", or a part of the testbed that ended.
+  [[nodiscard]] Result<void> Settle() const;
+  // Open loop at that rate (0: closed loop) on the target. `timeout_s`: of a request; 0: what fits before the
+  // limit is known.
+  [[nodiscard]] Result<Sample> Load(const model::Address& target, double rate, double seconds,
+                                    double timeout_s = 0, uint64_t seed = 1) const;
+  // The same once the units are idle.
+  [[nodiscard]] Result<Sample> LoadIdle(const model::Address& target, double rate, double seconds) const {
+    return Settle().and_then([&] { return Load(target, rate, seconds); });
+  }
+  // The time-out that Load takes for 0.
+  [[nodiscard]] double ProvisionalTimeoutS() const;
+
+ private:
+  const ExperimentSpec& spec_;
+  Testbed& testbed_;
+  const model::Service& service_;
+};
+
+[[nodiscard]] bool AnyComputes(const TestbedSpec& testbed);
+
+}  // namespace spillway::lab

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capacity_search.h"
+
+#include <cmath>
+
+namespace spillway::lab {
+namespace {
+
+constexpr double kLowest = 1, kHighest = 1e7;
+
+}  // namespace
+
+Result<double> HighestSustained(double first, const Sustains& sustains) {
+  const auto tried = [&](double rate) {
+    auto good = sustains(rate, 1);
+    return good && !*good ? sustains(rate, 1) : good;
+  };
+  double low = 0, high = 0;  // sustained, and not; 0: none yet
+  for (double rate = first; low == 0 || high == 0;
+       rate = low == 0 ? rate / kSearchStep : rate * kSearchStep) {
+    if (rate < kLowest) return Fail(ErrorCode::kSystem, "it does not even sustain 1 request/s");
+    if (rate > kHighest) return Fail(ErrorCode::kSystem, "it sustains any rate that was tried");
+    const auto good = tried(rate);
+    if (!good) return tl::make_unexpected(good.error());
+    (*good ? low : high) = rate;
+  }
+  while (high / low > kSearchAccuracy) {
+    const double rate = std::sqrt(low * high);
+    const auto good = tried(rate);
+    if (!good) return tl::make_unexpected(good.error());
+    (*good ? low : high) = rate;
+  }
+  for (; low >= kLowest; low /= kSearchAccuracy) {
+    const auto good = sustains(low, kConfirmingSlices);
+    if (!good) return tl::make_unexpected(good.error());
+    if (*good) return low;
+  }
+  return Fail(ErrorCode::kSystem, "what it sustains differs too much from one moment to the next");
+}
+
+}  // namespace spillway::lab

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The highest rate that a testbed sustains, by trying. Pure but for `sustains`.
+#pragma once
+
+#include <functional>
+
+#include "model/error.h"
+
+namespace spillway::lab {
+
+// Whether enough is answered in time at this rate, in requests/s, over so many slices together.
+using Sustains = std::function<Result<bool>(double rate, int slices)>;
+
+inline constexpr double kSearchStep = 4;  // from one rate to the next until one is lost
+inline constexpr double kSearchAccuracy =
+    1.04;  // between the highest rate that was sustained and the lowest that was not
+inline constexpr int kConfirmingSlices = 3;
+
+// From `first` up (or down, if that is not sustained), then halving the interval between what was sustained
+// and what was not, on a logarithmic scale. One slice may be unlucky or lucky: a rate counts as lost when it
+// was lost twice, and the answer is confirmed over several slices, else lowered until it is. Errors: of
+// `sustains`; kSystem when nothing from 1 to 10 million requests/s is sustained, or all.
+[[nodiscard]] Result<double> HighestSustained(double first, const Sustains& sustains);
+
+}  // namespace spillway::lab

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an experiment's rows say, in words.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "experiment_report.h"
+
+namespace spillway::lab {
+namespace {
+
+bool HasQuota(const ExperimentSpec& spec) {
+  for (const ServerSpec& server : spec.testbed.servers)
+    for (const UnitSpec& unit : server.units)
+      if (unit.quota) return true;
+  return false;
+}
+
+// What ran: "2 servers of 2 units, dnsperf as client (constant arrivals). blind is unit policy ...".
+std::string WhatRan(const ExperimentSpec& spec) {
+  std::string policies;
+  for (const PolicyRun& p : spec.policies) {
+    const std::string word = model::ToString(p.unit_policy);
+    if (p.name != word && !p.name.ends_with("+" + word))
+      policies += fmt::format(" {} is unit policy {}{}.", p.name, word,
+                              p.balancer == BalancerPlace::kNic ? " by a balancer on the NIC" : "");
+  }
+  const bool dnsperf = spec.client == LoadClient::kDnsperf;
+  const size_t servers = spec.testbed.servers.size();
+  return fmt::format("{} of {} units, {} as client ({} arrivals).{}",
+                     servers == 1 ? "One server" : fmt::format("{} servers", servers),
+                     spec.testbed.servers.front().units.size(), dnsperf ? "dnsperf" : "spillway-load",
+                     ToString(spec.arrivals), policies);
+}
+
+std::string FullLoad(const ExperimentSpec& spec, const Calibration& c) {
+  return fmt::format("100 % load is {:.0f} requests/s, {}", c.full_rps,
+                     c.stated ? "as the file says"
+                              : fmt::format("the most of which {:g} % were answered in time under wrr",
+                                            100 - spec.tolerated_loss_pct));
+}
+
+// How the machine behaved, and the client.
+std::string MachineText(const ExperimentSpec& spec, const Results& results) {
+  int slices = 0, replays = 0, disturbed = 0;
+  double least_sent = 100;
+  std::optional<double> late;
+  for (const Row& row : results.rows) {
+    slices += row.slices;
+    replays += row.replays;
+    disturbed += row.disturbed;
+    least_sent = std::min(least_sent, row.sent_pct);
+    if (row.late_p99_ms) late = std::max(late.value_or(0), *row.late_p99_ms);
+  }
+  std::string text = fmt::format(
+      "Machine: {} slices; {} played again because it was disturbed (a CPU woke over {:g} ms late, or over "
+      "{:g} % of CPU time was stolen), {} kept though disturbed.",
+      slices, replays, Disturbance::kLateWakeMs, Disturbance::kMaxStolenPct, disturbed);
+  if (!results.realtime_watch)
+    text += " Without real-time priority the watch also counts delays by the testbed's own work.";
+  if (spec.client == LoadClient::kDnsperf)
+    text += fmt::format(" Client: sent at least {:.1f} % of what it should.", least_sent);
+  else if (late)
+    text += fmt::format(" Client: requests left up to {:.2f} ms late (p99 of the worst slice).", *late);
+  return text + "\n";
+}
+
+// Against a balancer on the NIC: before the switch gives out, the client and the units of this machine do.
+const char* AtLeast(const ExperimentSpec& spec, const Finding& finding) {
+  const auto place = [&](const std::string& name) {
+    const auto policy = std::find_if(spec.policies.begin(), spec.policies.end(),
+                                     [&](const PolicyRun& p) { return p.name == name; });
+    return policy == spec.policies.end() ? BalancerPlace::kSwitch : policy->balancer;
+  };
+  const bool nic = place(spec.policies[spec.baseline].name) == BalancerPlace::kNic;
+  return nic && place(finding.policy) == BalancerPlace::kSwitch ? "at least " : "";
+}
+
+// "better at 40 %; no difference shown at 60 %".
+std::string P99Text(const Finding& finding) {
+  std::vector<std::string> parts;
+  const auto add = [&](P99Verdict verdict, const std::vector<double>& loads) {
+    if (!loads.empty()) parts.push_back(fmt::format("{} at {}", ToString(verdict), Loads(loads)));
+  };
+  add(P99Verdict::kBetter, finding.better_pct);
+  add(P99Verdict::kNoDifference, finding.same_pct);
+  add(P99Verdict::kWorse, finding.worse_pct);
+  add(P99Verdict::kHarmful, finding.harmful_pct);
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string PolicyText(const ExperimentSpec& spec, const Results& results, const Finding& finding) {
+  std::string text;
+  if (finding.sustained_pct)
+    text += fmt::format(
+        "{}: sustains {:.0f} % load{} ({:.0f} requests/s)", finding.policy, *finding.sustained_pct,
+        *finding.sustained_pct == spec.load_pct.back() ? ", the highest tried" : "", finding.sustained_rps);
+  else
+    text += fmt::format("{}: loses requests at the lowest load already", finding.policy);
+  const std::string& baseline = spec.policies[spec.baseline].name;
+  if (finding.over_baseline)
+    text += fmt::format(", {}{:.2f} times {}", AtLeast(spec, finding), *finding.over_baseline, baseline);
+  if (finding.over_best && results.findings.size() > 2)
+    text += fmt::format(", {:.2f} of the best's", *finding.over_best);
+  if (!finding.disturbed_pct.empty())
+    text += fmt::format("; at {} it lost some, though more was answered later: the machine, not the load",
+                        Loads(finding.disturbed_pct));
+  text += ".\n";
+  if (finding.policy == baseline) return text;
+  return text + fmt::format("  p99 against {}: {}.\n  {}\n", baseline, P99Text(finding),
+                            Conclusion(spec, results, finding));
+}
+
+}  // namespace
+
+std::string Loads(const std::vector<double>& loads) {
+  std::vector<std::string> words;
+  for (double load : loads) words.push_back(fmt::format("{:.0f} %", load));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string HowMeasured(const ExperimentSpec& spec, const Results& results) {
+  const Calibration& c = results.calibration;
+  std::string units;
+  for (const Calibration::Unit& unit : c.units)
+    units += fmt::format("{}{} {:.0f}/s{}", units.empty() ? "" : ", ", unit.label, unit.rps,
+                         unit.measured ? "" : " (taken over from its like)");
+  return WhatRan(spec) + " " + FullLoad(spec, c) + (units.empty() ? "" : " (alone: " + units + ")") +
+         fmt::format(
+             ". {} slices of {:g} s of each policy at each load, all policies in each round, in random order "
+             "(seed {}). Percentiles are over all slices, and the band is their {:.0f} % interval. A request "
+             "is "
+             "lost if it gets no answer, or one after more than {:.1f} ms: ten times the unloaded latency of "
+             "{:.1f} ms{}. In the percentiles a request without an answer stands for the client's time-out.",
+             spec.rounds, spec.seconds, spec.seed, 100 * kConfidence, c.limit_ms, c.unloaded_ms,
+             HasQuota(spec) ? " (taken to be at least the period of the units' CPU quotas)" : "");
+}
+
+std::string Conclusion(const ExperimentSpec& spec, const Results& results, const Finding& finding) {
+  const std::string& baseline = spec.policies[spec.baseline].name;
+  std::vector<double> rescued, lost;
+  for (const Row& row : results.rows) {
+    const Row* other = row.policy == finding.policy ? FindRow(results.rows, baseline, row.load_pct) : nullptr;
+    if (other == nullptr) continue;
+    const double enough = 100 - spec.tolerated_loss_pct;
+    if (row.answered_pct >= enough && other->answered_pct < enough) rescued.push_back(row.load_pct);
+    if (row.answered_pct < enough && other->answered_pct >= enough) lost.push_back(row.load_pct);
+  }
+  std::string text = finding.policy;
+  if (!rescued.empty()) text += fmt::format(" answers what {} loses at {};", baseline, Loads(rescued));
+  if (!lost.empty()) text += fmt::format(" loses what {} answers at {};", baseline, Loads(lost));
+  std::vector<double> above = finding.worse_pct;
+  above.insert(above.end(), finding.harmful_pct.begin(), finding.harmful_pct.end());
+  std::sort(above.begin(), above.end());
+  if (spec.rounds < static_cast<int>(kMinRounds))
+    return text + fmt::format(" has too few slices for a comparison of latencies (at least {}).", kMinRounds);
+  return text + (above.empty() ? " is nowhere shown to be slower." : " is slower at " + Loads(above) + ".");
+}
+
+std::string FindingsText(const ExperimentSpec& spec, const Results& results) {
+  std::string text = WhatRan(spec) + "\n";
+  for (const Finding& finding : results.findings) text += PolicyText(spec, results, finding);
+  std::string off;
+  for (const PolicyRun& policy : spec.policies)
+    if (auto a = AccuracyOf(results.rows, policy.name))
+      off += fmt::format("{}{} {:.2f} and {:.2f}", off.empty() ? "" : ", ", policy.name, a->p50_ratio,
+                         a->p99_ratio);
+  if (!off.empty()) text += "Measured over simulated, median of the levels, p50 and p99: " + off + ".\n";
+  text += fmt::format(
+      "{}. answered_pct: answered within {:.0f} ms, of all that was sent; sustained: at least {:g} %.\n"
+      "Verdicts: by the {:.0f} % interval of the ratio of p99 over {} slices of {:g} s (seed {}); harmful: "
+      "all of "
+      "it above {:g}.\n",
+      FullLoad(spec, results.calibration), results.calibration.limit_ms, 100 - spec.tolerated_loss_pct,
+      100 * kConfidence, spec.rounds, spec.seconds, spec.seed, kHarmfulRatio);
+  return text + MachineText(spec, results);
+}
+
+std::string ResultText(const std::vector<Part>& parts) {
+  std::string text;
+  for (const Part& part : parts) {
+    if (!part.spec.app.empty()) text += part.spec.app + "\n";
+    text += ResultTable(part.results).Text() + "\n" + FindingsText(part.spec, part.results);
+    if (&part != &parts.back()) text += "\n";
+  }
+  return text;
+}
+
+}  // namespace spillway::lab

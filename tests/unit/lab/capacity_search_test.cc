@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/experiment/capacity_search.h"
+
+#include <gtest/gtest.h>
+
+namespace spillway::lab {
+namespace {
+
+TEST(CapacitySearch, FindsTheCapacityFromBelowAndFromAbove) {
+  for (double capacity : {7.0, 63.0, 1503.0, 98'000.0}) {
+    int slices = 0;
+    const auto found = HighestSustained(64, [&](double rate, int count) -> Result<bool> {
+      slices += count;
+      return rate <= capacity;
+    });
+    ASSERT_TRUE(found);
+    EXPECT_LE(*found, capacity);
+    EXPECT_GT(*found * kSearchAccuracy, capacity);
+    EXPECT_LE(slices, 24) << "each is a second or so";
+  }
+}
+
+TEST(CapacitySearch, OneUnluckySliceDoesNotEndTheAscent) {
+  bool unlucky = true;
+  const auto found = HighestSustained(64, [&](double rate, int) -> Result<bool> {
+    if (rate == 64 * kSearchStep && unlucky) {
+      unlucky = false;
+      return false;
+    }
+    return rate <= 1000;
+  });
+  ASSERT_TRUE(found);
+  EXPECT_GT(*found, 900);
+}
+
+TEST(CapacitySearch, ALuckySliceDoesNotDecide) {
+  const auto found = HighestSustained(
+      64, [](double rate, int slices) -> Result<bool> { return rate <= (slices == 1 ? 1200 : 1000); });
+  ASSERT_TRUE(found);
+  EXPECT_LE(*found, 1000);
+  EXPECT_GT(*found, 950);
+}
+
+TEST(CapacitySearch, ABedThatAnswersNothingOrEverythingIsAnError) {
+  EXPECT_FALSE(HighestSustained(64, [](double, int) -> Result<bool> { return false; }));
+  EXPECT_FALSE(HighestSustained(64, [](double, int) -> Result<bool> { return true; }));
+}
+
+TEST(CapacitySearch, AFailedSliceEndsIt) {
+  const auto found = HighestSustained(
+      64, [](double, int) -> Result<bool> { return Fail(ErrorCode::kSystem, "interrupted"); });
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().message, "interrupted");
+}
+
+}  // namespace
+}  // namespace spillway::lab
