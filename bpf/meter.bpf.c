@@ -25,6 +25,7 @@
 
 struct spw_meter_config meter_config;				   /* writer: agent */
 struct spw_meter_shared meter_shared __attribute__((aligned(64))); /* writers: this program, agent */
+struct spw_meter_clocks meter_clocks __attribute__((aligned(64))); /* writers: this program, agent */
 
 struct { /* pending requests; writers: this program, agent's sweep */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -62,10 +63,11 @@ static __always_inline void on_request(struct spw_meter_counts *mine, struct spw
 				       const struct spw_meter_packet *packet)
 {
 	int timed = spw_meter_samples(&meter_config, packet->hash, mine->arrivals);
-	__u32 now = spw_meter_step(timed ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns());
+	__u64 now_ns = timed ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
 	enum spw_meter_event event;
 
-	event = spw_meter_request(&meter_config, &meter_shared, mine, bucket, packet->hash, now, timed);
+	event = spw_meter_request(&meter_config, &meter_shared, &meter_clocks, mine, bucket, packet->hash,
+				  now_ns, timed);
 	if (event)
 		tell(event, 0);
 }
@@ -73,7 +75,9 @@ static __always_inline void on_request(struct spw_meter_counts *mine, struct spw
 static __always_inline void on_answer(struct spw_meter_counts *mine, struct spw_meter_bucket *bucket,
 				      const struct spw_meter_packet *packet)
 {
-	__u64 entry = spw_meter_take(&meter_config, &meter_shared, mine, bucket, packet->hash), latency_ns;
+	__u32 marks;
+	__u64 entry = spw_meter_take(&meter_config, &meter_shared, mine, bucket, packet->hash, &marks),
+	      latency_ns;
 	enum spw_meter_event event;
 
 	if (!entry) {
@@ -82,7 +86,7 @@ static __always_inline void on_answer(struct spw_meter_counts *mine, struct spw_
 	}
 	mine->completed++;
 	if (entry & SPW_METER_TIMED) {
-		event = spw_meter_measure(&meter_config, &meter_shared, mine, entry,
+		event = spw_meter_measure(&meter_config, &meter_shared, mine, entry, marks,
 					  spw_meter_step(bpf_ktime_get_ns()), &latency_ns);
 		if (event)
 			tell(event, latency_ns);
@@ -94,6 +98,7 @@ static __always_inline void on_answer(struct spw_meter_counts *mine, struct spw_
 
 static __always_inline void meter(struct __sk_buff *skb, enum spw_meter_direction direction)
 {
+	__u32 marks;
 	struct spw_meter_packet packet = {};
 	struct spw_meter_counts *mine;
 	struct spw_meter_bucket *bucket;
@@ -126,7 +131,7 @@ static __always_inline void meter(struct __sk_buff *skb, enum spw_meter_directio
 		if (packet.syn && direction == SPW_METER_INGRESS)
 			mine->connections++;
 		if (packet.rst || (packet.fin && !packet.payload_bytes && direction == SPW_METER_EGRESS)) {
-			if (spw_meter_take(&meter_config, &meter_shared, mine, bucket, packet.hash))
+			if (spw_meter_take(&meter_config, &meter_shared, mine, bucket, packet.hash, &marks))
 				mine->abandoned++;
 			return;
 		}

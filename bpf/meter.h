@@ -6,6 +6,7 @@
  *   what      entry                     writer                          reader
  *   config    struct spw_meter_config   agent                           data plane
  *   shared    struct spw_meter_shared   data plane, agent (atomically)  both
+ *   clocks    struct spw_meter_clocks   data plane, agent               both
  *   counts    struct spw_meter_counts   data plane, one per CPU         agent
  *   pending   struct spw_meter_bucket   data plane, agent (atomically)  both
  *
@@ -54,10 +55,21 @@ struct spw_meter_shared {
 };
 SPW_ASSERT_SIZE(struct spw_meter_shared, 64);
 
+#define SPW_METER_CLOCKS 3
+
+/* A cache line of its own: the backlog clocks of bpf/meter_backlog.h. */
+struct spw_meter_clocks {
+	__u64 drained_ns[SPW_METER_CLOCKS]; /* when the unit will have worked off its backlog */
+	__u32 slot_ns[SPW_METER_CLOCKS];    /* work that a request brings; 0: not known yet; writer: agent */
+	__u32 pad[7];
+};
+SPW_ASSERT_SIZE(struct spw_meter_clocks, 64);
+
 #define SPW_METER_BUCKET_ENTRIES 8
 
 /*
- * One cache line. An entry is one word, so that every change is one compare-and-swap:
+ * Two cache lines, of which untimed requests touch the first only. An entry is one word, so that every change
+ * is one compare-and-swap:
  *
  *   tag 31 (odd) | timed 1 | start 32        0: free
  *
@@ -66,8 +78,10 @@ SPW_ASSERT_SIZE(struct spw_meter_shared, 64);
  */
 struct spw_meter_bucket {
 	__u64 entry[SPW_METER_BUCKET_ENTRIES];
+	__u32 marks[SPW_METER_BUCKET_ENTRIES]; /* of timed requests: bpf/meter_backlog.h */
+	__u32 pad[8];
 };
-SPW_ASSERT_SIZE(struct spw_meter_bucket, 64);
+SPW_ASSERT_SIZE(struct spw_meter_bucket, 128);
 
 #define SPW_METER_TIMED (1ULL << 32)
 
@@ -92,15 +106,35 @@ SPW_ASSERT_SIZE(struct spw_meter_bucket, 64);
 	X(connections, "TCP connections asked for")                                                          \
 	X(malformed, "packets of a service that are cut short or contradict themselves")
 
+#define SPW_METER_BINS 16 /* of backlog: below 1/2 slot, 1/2 to 1, 1 to 2, 2 to 4, ... */
+
+/* The marked requests that found such a backlog. */
+struct spw_meter_outcome {
+	__u64 answers;
+	__u64 backlog;	      /* sum, in sixteenths of a slot */
+	__u64 latency_steps;  /* sum */
+	__u64 latency_steps2; /* sum of squares */
+};
+
+/* Answers that came while a request waited behind them, by the backlog which that request had found. */
+struct spw_meter_pace {
+	__u64 answers;
+	__u64 busy_steps; /* from answer to answer */
+};
+
 struct spw_meter_counts {
 #define SPW_METER_FIELD(field, help) __u64 field;
 	SPW_METER_COUNTERS(SPW_METER_FIELD)
 #undef SPW_METER_FIELD
 	__u64 latency_min_ns; /* 0: none measured yet */
-	__u64 pad[2];
+	__u64 untimed;	      /* requests since the last timed one: not cumulative */
+	__u32 last_answer;    /* of a timed request: when, in steps */
+	__u32 answered_then;  /* `completed` at that moment */
 	__u64 histogram[SPW_METER_HISTOGRAM];
+	struct spw_meter_outcome outcome[SPW_METER_CLOCKS][SPW_METER_BINS];
+	struct spw_meter_pace pace[SPW_METER_BINS];
 };
-SPW_ASSERT_SIZE(struct spw_meter_counts, 1728); /* whole cache lines: neighbours are other CPUs */
+SPW_ASSERT_SIZE(struct spw_meter_counts, 3520); /* whole cache lines: neighbours are other CPUs */
 
 /* What the data plane tells at once. */
 enum spw_meter_event {

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "bpf/meter_backlog.h"
 #include "bpf/meter_packet.h"
 
 SPW_INLINE __u64 spw_meter_tag(__u64 hash)
@@ -42,12 +43,12 @@ SPW_INLINE int spw_meter_samples(const struct spw_meter_config *config, __u64 ha
  * A request came. The first of its key keeps its start: a client's repetition or a request's further
  * segments do not restart the clock. Victims, in order: free, given up, oldest.
  */
-SPW_INLINE enum spw_meter_event spw_meter_request(const struct spw_meter_config *config,
-						  struct spw_meter_shared *shared,
-						  struct spw_meter_counts *counts,
-						  struct spw_meter_bucket *bucket, __u64 hash, __u32 now,
-						  int timed)
+SPW_INLINE enum spw_meter_event
+spw_meter_request(const struct spw_meter_config *config, struct spw_meter_shared *shared,
+		  struct spw_meter_clocks *clocks, struct spw_meter_counts *counts,
+		  struct spw_meter_bucket *bucket, __u64 hash, __u64 now_ns, int timed)
 {
+	__u32 now = spw_meter_step(now_ns);
 	__u64 tag = spw_meter_tag(hash), word = tag | (timed ? SPW_METER_TIMED : 0) | now, old;
 	__u32 oldest = 0, victim = 0;
 	__s32 pending;
@@ -77,6 +78,10 @@ SPW_INLINE enum spw_meter_event spw_meter_request(const struct spw_meter_config 
 		return SPW_METER_NOTHING;
 	}
 	counts->arrivals++;
+	if (timed)
+		bucket->marks[victim] = spw_meter_mark_request(clocks, counts, now_ns);
+	else
+		counts->untimed++;
 	if (old) {
 		if (spw_meter_age(old, now) > config->timeout_steps)
 			counts->timed_out++;
@@ -93,10 +98,11 @@ SPW_INLINE enum spw_meter_event spw_meter_request(const struct spw_meter_config 
 	return SPW_METER_NOTHING;
 }
 
-/* Frees the key's entry. Returns it, or 0 if there is none; the caller counts it as completed or abandoned.
- */
+/* Frees the key's entry. Returns it, and its marks, or 0 if there is none; the caller counts it as completed
+ * or abandoned. */
 SPW_INLINE __u64 spw_meter_take(const struct spw_meter_config *config, struct spw_meter_shared *shared,
-				struct spw_meter_counts *counts, struct spw_meter_bucket *bucket, __u64 hash)
+				struct spw_meter_counts *counts, struct spw_meter_bucket *bucket, __u64 hash,
+				__u32 *marks)
 {
 	__u64 tag = spw_meter_tag(hash), found = 0;
 	__u32 at = 0;
@@ -112,6 +118,7 @@ SPW_INLINE __u64 spw_meter_take(const struct spw_meter_config *config, struct sp
 	}
 	if (!found)
 		return 0;
+	*marks = bucket->marks[at & (SPW_METER_BUCKET_ENTRIES - 1)];
 	if (__sync_val_compare_and_swap(&bucket->entry[at & (SPW_METER_BUCKET_ENTRIES - 1)], found, 0) !=
 	    found) {
 		counts->raced++;
@@ -125,8 +132,8 @@ SPW_INLINE __u64 spw_meter_take(const struct spw_meter_config *config, struct sp
 /* A timed request was answered at `now` (precise). Stores its latency. */
 SPW_INLINE enum spw_meter_event spw_meter_measure(const struct spw_meter_config *config,
 						  struct spw_meter_shared *shared,
-						  struct spw_meter_counts *counts, __u64 entry, __u32 now,
-						  __u64 *latency_ns)
+						  struct spw_meter_counts *counts, __u64 entry, __u32 marks,
+						  __u32 now, __u64 *latency_ns)
 {
 	__u32 steps = spw_meter_age(entry, now), index = spw_meter_histogram_index(steps);
 
@@ -137,6 +144,7 @@ SPW_INLINE enum spw_meter_event spw_meter_measure(const struct spw_meter_config 
 		counts->latency_min_ns = *latency_ns ? *latency_ns : 1;
 	if (index < SPW_METER_HISTOGRAM)
 		counts->histogram[index]++;
+	spw_meter_add_outcome(counts, marks, now - steps, now);
 	if (steps <= config->threshold_steps)
 		return SPW_METER_NOTHING;
 	counts->over_threshold++;

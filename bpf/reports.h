@@ -53,6 +53,8 @@ SPW_INLINE void count_report(struct spw_counters *count, enum spw_report_verdict
 		count->reports_accepted++;
 	else if (verdict == SPW_REPORT_MALFORMED)
 		count->reports_malformed++;
+	else if (verdict == SPW_REPORT_OTHER_VERSION)
+		count->reports_other_version++;
 	else if (verdict == SPW_REPORT_UNKNOWN_UNIT)
 		count->reports_unknown_unit++;
 	else if (verdict == SPW_REPORT_FORGED)

@@ -35,7 +35,7 @@
 #include "core/ring.h"
 #include "core/server.h"
 
-#define SPW_LAYOUT 3
+#define SPW_LAYOUT 4
 
 #define SPW_SERVICE_LINES 8192 /* 1,024 services and their VIPs at a quarter full */
 
@@ -93,7 +93,8 @@ struct spw_traffic {
 	X(flow_insert_raced, "inserts lost to another CPU, tried again by the next packet")                  \
 	X(flows_replaced, "packets of flows whose unit died, placed anew")                                   \
 	X(reports_accepted, "load reports taken")                                                            \
-	X(reports_malformed, "load reports of wrong length, magic, version or range [foreign traffic]")      \
+	X(reports_malformed, "load reports of wrong length, magic or range [foreign traffic]")               \
+	X(reports_other_version, "load reports of another version [an agent older or newer than spillwayd]") \
 	X(reports_unknown_unit, "load reports for a server or unit that is not configured")                  \
 	X(reports_forged, "load reports with a wrong tag [wrong key, or an attack]")                         \
 	X(reports_stale, "load reports not newer than the last [a few after reordering are normal; a "       \

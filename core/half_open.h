@@ -18,10 +18,10 @@
 #include "types.h"
 
 #define SPW_HALF_OPEN_WAYS 8
-#define SPW_HALF_OPEN_BUCKETS 2048   /* 128 KiB; a flood of 1 M SYN/s leaves a handshake ~16 ms */
-#define SPW_HALF_OPEN_STAMP_SHIFT 28 /* stamps of 0.27 s */
+#define SPW_HALF_OPEN_BUCKETS 2048    /* 128 KiB; a flood of 1 M SYN/s leaves a handshake ~16 ms */
+#define SPW_HALF_OPEN_STAMP_SHIFT 28  /* stamps of 0.27 s */
 #define SPW_HALF_OPEN_STAMP_MASK 511u /* they wrap after 137 s */
-#define SPW_HALF_OPEN_AGE 239	     /* 64 s: Linux gives up on a SYN after 6 retries, 63 s */
+#define SPW_HALF_OPEN_AGE 239	      /* 64 s: Linux gives up on a SYN after 6 retries, 63 s */
 
 struct spw_half_open {
 	__u64 word[SPW_HALF_OPEN_WAYS];
@@ -79,6 +79,7 @@ SPW_INLINE void spw_half_open_push(struct spw_half_open *bucket, __u64 word)
 	}
 #pragma GCC unroll 8
 	for (int i = SPW_HALF_OPEN_WAYS - 1; i > 0; i--)
-		bucket->word[i] = spw_select(spw_less((__u64)i, moved + 1), bucket->word[i - 1], bucket->word[i]);
+		bucket->word[i] =
+		    spw_select(spw_less((__u64)i, moved + 1), bucket->word[i - 1], bucket->word[i]);
 	bucket->word[0] = word;
 }

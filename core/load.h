@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What a load report does to the unit's state. The count of requests *held* there adds up two numbers
- * that were never true at one moment: what the agent saw in the unit, and what had been placed but
- * not yet come to it. The latter is placed - adrift - arrived, cumulative counters all, so a lost
- * report costs nothing. It must be among what was placed lately; what exceeds that was lost on the
- * way and goes adrift, or it would count for ever. Where it is negative, others send to this unit
- * too (another switch of the group, connections of many requests), and adrift follows them: what the
- * agent saw then stands alone.
+ * What a load report does to the unit's state. The unit's backlog as the agent knows it holds every
+ * request that has come to it, whoever sent it; what this switch has placed but the agent had not yet
+ * seen is added. That is placed - adrift - arrived, cumulative counters all, so a lost report costs
+ * nothing. It must be among what was placed lately; what exceeds that was lost on the way and goes
+ * adrift, or it would count for ever. Where it is negative, others send to this unit too (another
+ * switch of the group, connections of many requests), and adrift follows them: what the agent saw
+ * then stands alone.
  */
 #pragma once
 
@@ -51,8 +51,7 @@ SPW_INLINE __u32 spw_on_the_way(struct spw_unit_load *load, const struct spw_rep
 SPW_INLINE void spw_load_report(struct spw_unit_load *load, const struct spw_report *report, int reborn,
 				__u64 now_ns)
 {
-	__u32 beat = spw_beats(now_ns);
-	__u64 seen_ns = now_ns - spw_headroom_age(report);
+	__u32 beat = spw_beats(now_ns), on_the_way;
 
 	load->placed += __sync_lock_test_and_set(&load->assigned, 0);
 	load->level = report->level;
@@ -62,11 +61,9 @@ SPW_INLINE void spw_load_report(struct spw_unit_load *load, const struct spw_rep
 	load->completed = report->completed;
 	load->base_us = report->base_us;
 	load->slot_ns = report->slot_ns;
-	load->span_us = report->span_us;
-	load->fixed_us = spw_headroom_fixed_us(report);
-	load->held = report->queue + spw_on_the_way(load, report, reborn, beat);
-	load->drained_ns = seen_ns + spw_headroom_work(load, load->held);
-	load->seen_ns = seen_ns;
-	load->credit_ns = spw_headroom_credit(report);
+	load->knee_us = report->knee_us;
+	on_the_way = spw_on_the_way(load, report, reborn, beat);
+	load->drained_ns = now_ns - spw_headroom_age(report) + (__u64)report->backlog_us * 1000 +
+			   (__u64)on_the_way * report->slot_ns;
 	load->report_beat = beat ? beat : 1;
 }

@@ -148,7 +148,7 @@ SPW_INLINE int spw_choose_available(const struct spw_server *server, __u32 mask)
 	return spw_first(available ? available : mask);
 }
 
-#define SPW_BACKLOG_ONE 16 /* one request; a backlog counts sixteenths */
+#define SPW_BACKLOG_ONE 16		   /* one request; a backlog counts sixteenths */
 #define SPW_BACKLOG_LATENCY_MAX (1u << 24) /* us; longer latencies count as this, so that products fit */
 
 /*
@@ -163,8 +163,9 @@ SPW_INLINE __u64 spw_backlog(const struct spw_unit_load *load, __u32 beat)
 	__u64 age_us = (__u64)spw_report_age(load, beat) << (SPW_BEAT_SHIFT - 10); /* of 1,024 ns */
 	__u64 latency_us = load->latency_us, unknown = spw_is_zero(latency_us), stay, span;
 
-	stay = spw_select(spw_less(latency_us, SPW_BACKLOG_LATENCY_MAX), latency_us, SPW_BACKLOG_LATENCY_MAX) +
-	       unknown;
+	stay =
+	    spw_select(spw_less(latency_us, SPW_BACKLOG_LATENCY_MAX), latency_us, SPW_BACKLOG_LATENCY_MAX) +
+	    unknown;
 	span = spw_select((1 - unknown) & spw_less(stay, age_us), age_us, stay);
 	return seen * stay / span;
 }
@@ -268,8 +269,7 @@ struct spw_server_load {
 	__u64 backlog, weight;
 };
 
-SPW_INLINE struct spw_server_load spw_sum_load(const struct spw_server *server, __u32 mask,
-					       __u32 beat)
+SPW_INLINE struct spw_server_load spw_sum_load(const struct spw_server *server, __u32 mask, __u32 beat)
 {
 	struct spw_server_load sum = {SPW_BACKLOG_ONE, 0};
 

@@ -16,7 +16,7 @@
 #include "types.h"
 
 #define SPW_REPORT_MAGIC 0x53505752u /* "SPWR" */
-#define SPW_REPORT_VERSION 2
+#define SPW_REPORT_VERSION 3
 #define SPW_REPORT_PORT 9870 /* default */
 
 #define SPW_REPORT_BUSY 0x01 /* flags: the agent's trigger is tripped */
@@ -37,13 +37,12 @@ struct spw_report_wire {
 	__u16 queue;	  /* requests in the unit now, queued or in service; 65535: that or more */
 	__u32 latency_us; /* smoothed request latency */
 	__u32 completed;  /* requests answered since boot_id, modulo 2^32 */
-	__u32 base_us;	  /* latency that nine of ten requests stay below when none waits; 0: not learnt yet */
-	__u32 slot_ns;	  /* time between answers while all workers are busy; 0: not learnt yet */
-	__u32 span_us;	  /* mean latency when none waits */
-	__u32 age_us;	  /* how old these numbers were when the report was sent */
+	__u32 base_us;	  /* latency to expect when no request waits; 0: not learnt yet */
+	__u32 slot_ns; /* work that one request brings: time between answers under full load; 0: not learnt */
+	__u32 knee_us; /* backlog, the new request's slot included, beyond which requests wait */
+	__u32 age_us;  /* how old these numbers were when the report was sent */
 	__u32 period_us;  /* the next report comes so much later; 0: whenever a request is answered */
-	__u16 workers;	  /* requests worked on at once; 0: not known, and span is taken as all work */
-	__u16 reserved;	  /* 0 */
+	__u32 backlog_us; /* time until the unit will have worked off what has come to it */
 	__u64 tag;
 };
 SPW_ASSERT_SIZE(struct spw_report_wire, 64);
@@ -58,14 +57,14 @@ struct spw_report {
 	__u32 slot_ns;
 	__u32 age_us;
 	__u32 period_us;
-	__u32 span_us;
-	__u16 workers;
+	__u32 knee_us;
+	__u32 backlog_us;
 	__u16 server;
 	__u16 queue;
 	__u8 unit;
 	__u8 level;
 	__u8 flags;
-	__u8 pad[7];
+	__u8 pad[5];
 };
 
 /* What the switch remembers of a unit's reports, to refuse the next replay. */
@@ -78,10 +77,11 @@ SPW_ASSERT_SIZE(struct spw_report_seen, 16);
 
 enum spw_report_verdict {
 	SPW_REPORT_OK = 0,
-	SPW_REPORT_MALFORMED,	 /* length, magic, version, or a code out of range */
-	SPW_REPORT_UNKNOWN_UNIT, /* no such server or unit here */
-	SPW_REPORT_FORGED,	 /* wrong tag */
-	SPW_REPORT_STALE,	 /* authentic, but not newer than the last: replayed or overtaken */
+	SPW_REPORT_MALFORMED,	  /* length, magic, or a code out of range */
+	SPW_REPORT_OTHER_VERSION, /* of an agent older or newer than this switch */
+	SPW_REPORT_UNKNOWN_UNIT,  /* no such server or unit here */
+	SPW_REPORT_FORGED,	  /* wrong tag */
+	SPW_REPORT_STALE,	  /* authentic, but not newer than the last: replayed or overtaken */
 };
 
 SPW_INLINE __u64 spw_report_tag(const struct spw_report_wire *wire, const struct spw_siphash_key *key)
@@ -116,11 +116,10 @@ SPW_INLINE void spw_report_encode(struct spw_report_wire *wire, const struct spw
 	wire->completed = spw_be32(report->completed);
 	wire->base_us = spw_be32(report->base_us);
 	wire->slot_ns = spw_be32(report->slot_ns);
-	wire->span_us = spw_be32(report->span_us);
+	wire->knee_us = spw_be32(report->knee_us);
 	wire->age_us = spw_be32(report->age_us);
 	wire->period_us = spw_be32(report->period_us);
-	wire->workers = spw_be16(report->workers);
-	wire->reserved = 0;
+	wire->backlog_us = spw_be32(report->backlog_us);
 	wire->tag = spw_report_tag(wire, key);
 }
 
@@ -128,9 +127,10 @@ SPW_INLINE void spw_report_encode(struct spw_report_wire *wire, const struct spw
 SPW_INLINE enum spw_report_verdict spw_report_decode(const struct spw_report_wire *wire, __u32 payload_bytes,
 						     struct spw_report *report)
 {
-	if (payload_bytes != sizeof(*wire) || wire->magic != spw_be32(SPW_REPORT_MAGIC) ||
-	    wire->version != SPW_REPORT_VERSION)
+	if (payload_bytes != sizeof(*wire) || wire->magic != spw_be32(SPW_REPORT_MAGIC))
 		return SPW_REPORT_MALFORMED;
+	if (wire->version != SPW_REPORT_VERSION)
+		return SPW_REPORT_OTHER_VERSION;
 	report->server = spw_be16(wire->server);
 	report->unit = wire->unit;
 	if (report->server >= SPW_MAX_SERVERS || report->unit >= SPW_UNITS_PER_SERVER)
@@ -144,11 +144,11 @@ SPW_INLINE enum spw_report_verdict spw_report_decode(const struct spw_report_wir
 	report->completed = spw_be32(wire->completed);
 	report->base_us = spw_be32(wire->base_us);
 	report->slot_ns = spw_be32(wire->slot_ns);
-	report->span_us = spw_be32(wire->span_us);
+	report->knee_us = spw_be32(wire->knee_us);
 	report->age_us = spw_be32(wire->age_us);
 	report->period_us = spw_be32(wire->period_us);
-	report->workers = spw_be16(wire->workers);
-	for (int i = 0; i < 7; i++)
+	report->backlog_us = spw_be32(wire->backlog_us);
+	for (int i = 0; i < 5; i++)
 		report->pad[i] = 0;
 	return SPW_REPORT_OK;
 }

@@ -33,34 +33,28 @@ SPW_ASSERT_SIZE(struct spw_unit_config, 4);
 
 /*
  * What is known of a unit's load. Writer: the data plane, from load reports (core/load.h) and its own
- * choices. The first cache line is what a choice reads, the second what only a report needs.
+ * choices. One cache line, of which a choice reads the first half and a report writes all.
  */
 struct spw_unit_load {
-	__u64 drained_ns;  /* headroom: when the unit will have worked off all that was placed on it */
-	__u64 seen_ns;	   /* the moment that the last report tells of */
-	__u64 credit_ns;   /* after it the unit may have worked so long without our knowing: core/headroom.h */
+	__u64 drained_ns;  /* headroom: when the unit will have worked off its backlog */
 	__u32 report_beat; /* when the last report came; 0: never */
 	__u32 assigned;	   /* flows placed here since that report */
-	__u32 held;	   /* requests in the unit or on their way to it when it reported */
-	__u32 base_us;	   /* base and slot as reported: core/report.h */
+	__u32 base_us;	   /* base, slot and knee as reported: core/report.h */
 	__u32 slot_ns;
+	__u32 knee_us;
 	__u32 latency_us; /* of its requests, smoothed; 0: not known */
-	__u32 span_us;	  /* latency when none waits; 0: not known */
-	__u32 fixed_us;	  /* of span, the part that keeps no worker busy */
 	__u16 queue;	  /* requests in the unit when it reported */
 	__u8 level;
 	__u8 flags; /* SPW_REPORT_BUSY */
-	__u32 pad;
-
 	__u32 completed;
-	__u32 placed;	    /* flows placed here up to the last report, modulo 2^32 */
-	__u32 adrift;	    /* of placed, those that came neither here nor are on the way; may be negative */
-	__u32 mark_beat;    /* core/load.h: when placed_at_mark was taken */
+	__u32 placed;	 /* flows placed here up to the last report, modulo 2^32 */
+	__u32 adrift;	 /* of placed, those that came neither here nor are on the way; may be negative */
+	__u32 mark_beat; /* core/load.h: when placed_at_mark was taken */
 	__u32 placed_at_mark;
 	__u32 placed_before; /* at the mark before: what was placed since may still be on the way */
-	__u32 pad2[10];
+	__u32 pad;
 };
-SPW_ASSERT_SIZE(struct spw_unit_load, 128);
+SPW_ASSERT_SIZE(struct spw_unit_load, 64);
 
 struct spw_server {
 	struct spw_unit_config unit[SPW_UNITS_PER_SERVER]; /* in order of priority */
@@ -70,7 +64,7 @@ struct spw_server {
 	__u32 pad[5];
 	struct spw_unit_load load[SPW_UNITS_PER_SERVER];
 };
-SPW_ASSERT_SIZE(struct spw_server, 1088);
+SPW_ASSERT_SIZE(struct spw_server, 576);
 
 /* Beats by which a reader's clock may lag the one that stamped a report: the coarse clock's step. */
 #define SPW_BEAT_LAG 16

@@ -216,9 +216,10 @@ void Bed::RefreshReports() {
     load.report_beat = beat;
     load.assigned = 0;
     // Known to `headroom`: P4Mite's DNS (ICNP 2022), unloaded latency and time per answer.
-    load.base_us = load.span_us = 3000;
+    load.base_us = 3000;
     load.slot_ns = spw_unit_index(unit.id) == 0 ? 2'182'000 : 436'000;
-    load.drained_ns = load.seen_ns = CoarseNow();
+    load.knee_us = load.slot_ns / 1000;
+    load.drained_ns = CoarseNow();
   }
 }
 

@@ -179,8 +179,9 @@ std::string Agent::Stats(Time now) {
     json["stall_ms"] = Ms(static_cast<uint64_t>(reading_.stall.count()));
     json["rps"] = static_cast<double>(counts.completed - stats_counts_.completed) / std::max(seconds, 1e-3);
     json["base_ms"] = reading_.learnt.base_us / 1e3;
-    json["span_ms"] = reading_.learnt.span_us / 1e3;
     json["slot_ms"] = reading_.learnt.slot_ns / 1e6;
+    json["knee_ms"] = reading_.learnt.knee_us / 1e3;
+    json["backlog_ms"] = reading_.learnt.backlog_us / 1e3;
     json["timed_one_in"] = latency_->sample_one_in();
 #define SPW_STATS_FIELD(field, help) json[#field] = counts.field;
     SPW_METER_COUNTERS(SPW_STATS_FIELD)

@@ -88,8 +88,8 @@ std::optional<spw_meter_notice> BpfProgram::TakeNotices() {
 }
 
 MeterMemory BpfProgram::memory() const {
-  return {&skeleton_->bss->meter_config, &skeleton_->bss->meter_shared, std::span(counts_, cpu_count_),
-          std::span(buckets_, bucket_count_)};
+  return {&skeleton_->bss->meter_config, &skeleton_->bss->meter_shared, &skeleton_->bss->meter_clocks,
+          std::span(counts_, cpu_count_), std::span(buckets_, bucket_count_)};
 }
 
 }  // namespace spillway::agent

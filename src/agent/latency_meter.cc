@@ -22,7 +22,7 @@ Result<Reading> LatencyMeter::Read(Time now) {
     swept_ = now;
   }
   Reading reading = window_.Update(now, totals_);
-  learner_.Look(now, totals_.pending, totals_.counts);
+  learner_.Look(now, totals_.pending, totals_.counts, totals_.cpus, *memory_.clocks);
   reading.learnt = learner_.learnt();
   const uint32_t mask = SampleMask(window_.rate());
   if (memory_.config->sample_mask != mask)

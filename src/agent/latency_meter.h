@@ -9,7 +9,7 @@
 #include "agent/latency_window.h"
 #include "agent/meter_memory.h"
 #include "agent/reading.h"
-#include "agent/service_learner.h"
+#include "agent/outcome_learner.h"
 
 namespace spillway::agent {
 
@@ -30,7 +30,7 @@ class LatencyMeter : public Meter {
 
  private:
   LatencyWindow window_;
-  ServiceLearner learner_;
+  OutcomeLearner learner_;
   MeterTotals totals_;
   Time swept_{0};
 };

@@ -49,7 +49,10 @@ void Configure(const AgentConfig& agent, const spw_seed& seed, uint32_t buckets,
 
 MeterTotals Sum(const MeterMemory& memory) {
   MeterTotals totals;
+  double squares = 0;
   for (const spw_meter_counts& one : memory.counts) {
+    const auto answered = static_cast<double>(__atomic_load_n(&one.completed, __ATOMIC_RELAXED));
+    squares += answered * answered;
     const auto* from = reinterpret_cast<const uint64_t*>(&one);
     auto* to = reinterpret_cast<uint64_t*>(&totals.counts);
     const uint64_t min = totals.counts.latency_min_ns;
@@ -58,6 +61,8 @@ MeterTotals Sum(const MeterMemory& memory) {
     const uint64_t mine = totals.counts.latency_min_ns - min;
     totals.counts.latency_min_ns = min && mine ? std::min(min, mine) : std::max(min, mine);
   }
+  const auto answered = static_cast<double>(totals.counts.completed);
+  if (squares > 0) totals.cpus = std::max(answered * answered / squares, 1.0);
   // CPUs are read one after another, so an answer may be seen without its request.
   const spw_meter_counts& c = totals.counts;
   const uint64_t gone = c.timed_out + c.overwritten + c.completed + c.abandoned + memory.shared->given_up;

@@ -16,6 +16,7 @@ namespace spillway::agent {
 struct MeterMemory {
   spw_meter_config* config = nullptr;
   spw_meter_shared* shared = nullptr;
+  spw_meter_clocks* clocks = nullptr;
   std::span<const spw_meter_counts> counts;  // one per CPU
   std::span<spw_meter_bucket> buckets;
 };
@@ -30,6 +31,7 @@ struct MeterTotals {
   uint32_t pending = 0;
   std::chrono::nanoseconds oldest{0};  // age of the oldest pending request, if swept
   uint32_t given_up = 0;               // freed by the sweep: unanswered for longer than the time-out
+  double cpus = 1;                     // that answers leave on, as many as if each had an equal share
 };
 
 // Sums the counters.

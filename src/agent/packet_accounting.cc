@@ -11,7 +11,7 @@ PacketAccounting::PacketAccounting(const AgentConfig& config, const spw_seed& se
 }
 
 MeterMemory PacketAccounting::memory() {
-  return {&config_, &shared_, std::span(&counts_, 1), std::span(buckets_)};
+  return {&config_, &shared_, &clocks_, std::span(&counts_, 1), std::span(buckets_)};
 }
 
 spw_meter_event PacketAccounting::OnFrame(std::span<const uint8_t> head, uint32_t frame_bytes,
@@ -25,21 +25,22 @@ spw_meter_event PacketAccounting::OnFrame(std::span<const uint8_t> head, uint32_
     return SPW_METER_NOTHING;
   }
   spw_meter_bucket* bucket = &buckets_[packet.hash & config_.bucket_mask];
+  __u32 marks = 0;
   const bool incoming = direction == SPW_METER_INGRESS;
   if (packet.tcp) {
     if (packet.syn && incoming) counts_.connections++;
     if (packet.rst || (packet.fin && !packet.payload_bytes && !incoming)) {
-      if (spw_meter_take(&config_, &shared_, &counts_, bucket, packet.hash)) counts_.abandoned++;
+      if (spw_meter_take(&config_, &shared_, &counts_, bucket, packet.hash, &marks)) counts_.abandoned++;
       return SPW_METER_NOTHING;
     }
     if (packet.payload_bytes == 0 || packet.syn) return SPW_METER_NOTHING;
   }
-  const uint32_t now = spw_meter_step(static_cast<uint64_t>(when.count()));
+  const auto now_ns = static_cast<uint64_t>(when.count());
   if (incoming)
-    return spw_meter_request(&config_, &shared_, &counts_, bucket, packet.hash, now,
+    return spw_meter_request(&config_, &shared_, &clocks_, &counts_, bucket, packet.hash, now_ns,
                              spw_meter_samples(&config_, packet.hash, counts_.arrivals));
 
-  const uint64_t entry = spw_meter_take(&config_, &shared_, &counts_, bucket, packet.hash);
+  const uint64_t entry = spw_meter_take(&config_, &shared_, &counts_, bucket, packet.hash, &marks);
   if (entry == 0) {
     counts_.unmatched += !packet.tcp;
     return SPW_METER_NOTHING;
@@ -47,7 +48,7 @@ spw_meter_event PacketAccounting::OnFrame(std::span<const uint8_t> head, uint32_
   counts_.completed++;
   spw_meter_event event = SPW_METER_NOTHING;
   if (__u64 latency_ns; entry & SPW_METER_TIMED)
-    event = spw_meter_measure(&config_, &shared_, &counts_, entry, now, &latency_ns);
+    event = spw_meter_measure(&config_, &shared_, &counts_, entry, marks, spw_meter_step(now_ns), &latency_ns);
   const spw_meter_event drained = spw_meter_drained(&config_, &shared_);
   return event ? event : drained;
 }

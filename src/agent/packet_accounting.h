@@ -29,6 +29,7 @@ class PacketAccounting {
  private:
   spw_meter_config config_;
   spw_meter_shared shared_{};
+  spw_meter_clocks clocks_{};
   spw_meter_counts counts_{};
   std::vector<spw_meter_bucket> buckets_;
 };

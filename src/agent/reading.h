@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "agent/service_learner.h"
+#include "agent/outcome_learner.h"
 #include "model/error.h"
 
 namespace spillway::agent {

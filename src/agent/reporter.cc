@@ -26,7 +26,6 @@ Reporter::Reporter(const AgentConfig& config, uint64_t boot_id)
     : key_(spw_siphash_key_of(config.key.data())),
       server_(config.server_code),
       unit_(config.unit),
-      workers_(static_cast<uint16_t>(config.learn.workers)),
       boot_id_(boot_id),
       period_(config.report.mode == ReportMode::kPeriodic ? config.report.period : config.report.heartbeat) {
   for (const Endpoint& endpoint : config.switches) peers_.push_back({endpoint});
@@ -50,8 +49,8 @@ spw_report_wire Reporter::Encode(Time now, const Verdict& verdict, const Reading
   report.completed = static_cast<uint32_t>(reading.completed);
   report.base_us = reading.learnt.base_us;
   report.slot_ns = reading.learnt.slot_ns;
-  report.span_us = reading.learnt.span_us;
-  report.workers = workers_;
+  report.knee_us = reading.learnt.knee_us;
+  report.backlog_us = reading.learnt.backlog_us;
   report.age_us = Microseconds(now - reading.at);
   report.period_us = Microseconds(period_);
   spw_report_wire wire;

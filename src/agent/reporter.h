@@ -40,7 +40,6 @@ class Reporter {
   spw_siphash_key key_;
   uint16_t server_;
   uint8_t unit_;
-  uint16_t workers_;
   uint64_t boot_id_;
   Duration period_;  // between reports, at most
   uint32_t sequence_ = 0;

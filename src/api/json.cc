@@ -29,7 +29,7 @@ json ToJson(const switching::UnitView& unit) {
               {"assigned", unit.assigned},
               {"latency_us", unit.latency_us},
               {"base_us", unit.base_us},
-              {"span_us", unit.span_us},
+              {"knee_us", unit.knee_us},
               {"slot_us", unit.slot_ns / 1e3},
               {"report_age_ms", nullptr},
               {"packets", unit.packets},

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent learns of its unit in simulated time: the agent's own learner, fed as its request meter
-// would feed it. A plain value.
+// What an agent learns of its unit in simulated time: the agent's own learner, fed by the request meter's own
+// accounting. A plain value.
 #pragma once
 
-#include "agent/service_learner.h"
+#include <algorithm>
+#include <deque>
+
+#include "agent/outcome_learner.h"
+#include "bpf/meter_backlog.h"
 #include "sim/station.h"
 
 namespace spillway::sim {
@@ -16,18 +20,38 @@ class Learning {
   void See(const Station::Sight& sight) {
     if (!sight.answered) {
       totals_.arrivals++;
+      open_.push_back({sight.at, spw_meter_mark_request(&clocks_, &totals_, Clock(sight.at))});
       return;
     }
+    const Time came = sight.at - sight.latency;
+    const auto request =
+        std::find_if(open_.begin(), open_.end(), [&](const Open& o) { return o.came == came; });
+    if (request == open_.end()) return;
+    const uint32_t start = spw_meter_step(Clock(came)), now = spw_meter_step(Clock(sight.at));
     totals_.completed++;
     totals_.timed++;
-    totals_.histogram[spw_meter_histogram_index(spw_meter_step(static_cast<__u64>(sight.latency)))]++;
+    totals_.latency_sum_ns += static_cast<__u64>(sight.latency);
+    totals_.histogram[spw_meter_histogram_index(now - start)]++;
+    spw_meter_add_outcome(&totals_, request->marks, start, now);
+    open_.erase(request);
   }
-  void Look(Time now, uint32_t queue) { learner_.Look(std::chrono::nanoseconds(now), queue, totals_); }
+  void Look(Time now, uint32_t queue) {
+    learner_.Look(std::chrono::nanoseconds(Clock(now)), queue, totals_, 1, clocks_);
+  }
   agent::Learnt learnt() const { return learner_.learnt(); }
 
  private:
-  agent::ServiceLearner learner_;
+  struct Open {
+    Time came;
+    uint32_t marks;
+  };
+  // The meter's clocks start at 1 s, so that 0 keeps its meaning, "never".
+  static uint64_t Clock(Time now) { return static_cast<uint64_t>(now) + 1'000'000'000; }
+
+  agent::OutcomeLearner learner_;
+  spw_meter_clocks clocks_{};
   spw_meter_counts totals_{};
+  std::deque<Open> open_;
 };
 
 }  // namespace spillway::sim

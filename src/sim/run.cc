@@ -138,7 +138,8 @@ class Cluster {
     const double base = static_cast<double>(station.unloaded()) +
                         1.5 * service_times_.MeanDeviation() * static_cast<double>(station.service());
     agent.known.base_us = static_cast<uint32_t>(std::max(1.0, std::round(base / 1000)));
-    agent.known.span_us = static_cast<uint32_t>(std::max<Time>(1, station.unloaded() / 1000));
+    agent.known.knee_us = static_cast<uint32_t>(std::max<Time>(1, station.service() / 1000));
+    agent.fixed = station.unloaded() - station.service();
     agent.workers = static_cast<uint16_t>(unit.profile->workers_known ? unit.profile->workers : 0);
     agent.known.slot_ns = static_cast<uint32_t>(std::clamp<Time>(station.slot(), 1, UINT32_MAX));
     const Time threshold =

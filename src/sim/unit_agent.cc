@@ -45,8 +45,17 @@ bool UnitAgent::Step(Time now) {
   return true;
 }
 
+uint32_t UnitAgent::KnownBacklogUs(Time at) const {
+  const Time slot = setup_.known.slot_ns;
+  const Time waiting = std::max<Time>(station_.queue() * slot - setup_.fixed, 0);
+  return static_cast<uint32_t>(std::clamp<Time>(std::max(drained_ - at, waiting) / 1000, 0, UINT32_MAX));
+}
+
 void UnitAgent::See(const Station::Sight& sight) {
-  if (learning_) learning_->See(sight);
+  if (learning_)
+    learning_->See(sight);
+  else if (!sight.answered)
+    drained_ = std::max(drained_, sight.at) + setup_.known.slot_ns;
   if (!sight.answered) return;
   latency_ += (sight.latency - latency_) / 8;
   const bool over = setup_.busy_over > 0 && sight.latency > setup_.busy_over;
@@ -91,9 +100,9 @@ void UnitAgent::Send(Time at) {
   report.completed = static_cast<__u32>(station_.completed());
   const agent::Learnt learnt = learning_ ? learning_->learnt() : setup_.known;
   report.base_us = learnt.base_us;
-  report.span_us = learnt.span_us;
+  report.knee_us = learnt.knee_us;
   report.slot_ns = learnt.slot_ns;
-  report.workers = setup_.workers;
+  report.backlog_us = learning_ ? learnt.backlog_us : KnownBacklogUs(at);
   report.age_us = static_cast<__u32>(std::min(how.delay.count(), kOwnDelay) / 1000);
   report.period_us = static_cast<__u32>(how.period.count() / 1000);
   under_way_.Push(packet);

@@ -23,8 +23,9 @@ inline constexpr Time kHeartbeat = 1'000'000'000;  // where reports follow answe
 
 struct AgentSetup {
   const Reports* reports = nullptr;
-  agent::Learnt known;  // what reports say of the unit, unless the agent learns it (Reports::learned)
-  uint16_t workers = 0;
+  agent::Learnt known;     // what reports say of the unit, unless the agent learns it (Reports::learned)
+  uint16_t workers = 0;    // the hint of those that learn
+  Time fixed = 0;          // part of an unloaded latency that keeps nobody busy
   Time busy_over = 0;      // p4mite's threshold; 0: never busy
   Time second_report = 0;  // > 0: available again so long after each trip
   uint64_t seed = 0;
@@ -61,6 +62,7 @@ class UnitAgent {
   };
   bool Step(Time now);  // the next thing that happens, if it happens by now
   void See(const Station::Sight& sight);
+  uint32_t KnownBacklogUs(Time at) const;
   void Send(Time at);
 
   Station& station_;
@@ -74,6 +76,7 @@ class UnitAgent {
   uint64_t boot_id_ = 1, sent_ = 0, lost_ = 0;
   uint32_t sequence_ = 0;
   Time latency_ = 0;  // smoothed
+  Time drained_ = 0;  // without learning: when the unit will have worked off all that has come
   bool busy_ = false, was_down_ = false;
 };
 

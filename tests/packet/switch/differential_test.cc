@@ -57,14 +57,10 @@ class DifferentialTest : public SwitchTest {
       load.queue = static_cast<uint16_t>(crowded ? random_() : random_() % 8);
       load.assigned = static_cast<uint32_t>(crowded ? random_() : random_() % 8);
       load.latency_us = random_() % 4 == 0 ? 0 : static_cast<uint32_t>(random_() >> (32 + random_() % 32));
-      load.held = static_cast<uint32_t>(crowded ? random_() : random_() % 8);
       bool learnt = all_learnt || random_() % 8 != 0;
       load.base_us = learnt ? static_cast<uint32_t>(1 + random_() % 1'000'000) : 0;
       load.slot_ns = static_cast<uint32_t>(1 + (random_() >> (32 + random_() % 31)));
-      load.span_us = static_cast<uint32_t>(1 + random_() % 2'000'000);
-      load.fixed_us = static_cast<uint32_t>(random_() % load.span_us);
-      load.seen_ns = now_ + 1'000'000 - random_() % 100'000'000;
-      load.credit_ns = random_() % 100'000'000;
+      load.knee_us = static_cast<uint32_t>(random_() % 2'000'000);
       load.drained_ns = now_ + random_() % 2'000'000'000 - 1'000'000'000;
       uint32_t age = static_cast<uint32_t>(random_() % (all_heard ? kSilentBeats : 2 * kSilentBeats));
       load.report_beat = (!all_heard && random_() % 10 == 0) || beat - age == 0 ? 0 : beat - age;

@@ -103,8 +103,10 @@ TEST_F(ReportTest, EveryFlippedBitIsRefused) {
     Counts counts = Counted();
     ASSERT_EQ(counts.size(), 1u);
     std::string name = counts.begin()->first;
-    if (bit / 8 < 5) {
-      ASSERT_EQ(name, "reports_malformed") << bit;  // magic and version
+    if (bit / 8 < 4) {
+      ASSERT_EQ(name, "reports_malformed") << bit;  // magic
+    } else if (bit / 8 == 4) {
+      ASSERT_EQ(name, "reports_other_version") << bit;
     } else if (bit / 8 >= 8) {
       ASSERT_EQ(name, "reports_forged") << bit;
     } else {
@@ -173,6 +175,14 @@ TEST_F(ReportTest, WrongFormIsMalformed) {
   report_.server = 0;
   report_.unit = 8;
   ExpectRefused(Wire(report_), "reports_malformed");
+}
+
+TEST_F(ReportTest, AnotherVersionIsCountedByItself) {
+  for (int version : {0, 1, 2, 4, 255}) {
+    Bytes other = Wire(report_);
+    other[4] = static_cast<uint8_t>(version);
+    ExpectRefused(other, "reports_other_version");
+  }
 }
 
 TEST_F(ReportTest, AUdpLengthThatLiesIsMalformed) {

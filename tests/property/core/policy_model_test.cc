@@ -105,22 +105,17 @@ class Model {
   }
   bool IsBlind(int u) const {
     const spw_unit_load& load = server_.load[u];
-    return load.base_us == 0 || load.slot_ns == 0 || load.span_us == 0;
+    return load.base_us == 0 || load.slot_ns == 0;
   }
   // headroom.h's comment in floating point; the integers' only rounding is the last one.
   double Cost(int u) const {
     const spw_unit_load& load = server_.load[u];
     double slot = load.slot_ns, now = static_cast<double>(now_);
-    double credited =
-        std::min(std::max(0.0, now - static_cast<double>(load.seen_ns)), static_cast<double>(load.credit_ns));
-    double by_clock = static_cast<double>(load.drained_ns) - now;
-    double requests = std::min(static_cast<double>(load.held) + load.assigned, double{1 << 24});
-    double by_count = std::max(0.0, requests * slot - load.fixed_us * 1000.0) - credited;
-    double ahead = std::clamp(std::max(by_clock, by_count), 0.0, std::ldexp(1.0, 44));
-    double wait = std::max(0.0, ahead + slot - (load.span_us - load.fixed_us) * 1000.0);
+    double ahead = std::clamp(static_cast<double>(load.drained_ns) - now, 0.0, std::ldexp(1.0, 44));
+    double wait = std::max(0.0, ahead + slot - load.knee_us * 1000.0);
     uint32_t pressure = server_.pressure / 128;  // 1,024ths
     double gamma = std::min(3 * 1024u, 1280 + pressure + pressure / 2);
-    double beta = std::min(2 * 1024u, 2 * pressure + pressure / 2);
+    double beta = std::min(1024u, 102 + 2 * pressure + pressure / 2);
     return load.base_us * 1000.0 + std::floor((gamma * wait + beta * (ahead + slot)) / 1024);
   }
   int Cheapest(const std::vector<int>& units) const {
@@ -183,14 +178,10 @@ spw_server RandomServer(std::mt19937_64& random, uint32_t beat) {
     load.report_beat = random() % 4 == 0   ? static_cast<uint32_t>(random())
                        : random() % 8 == 0 ? 0
                                            : beat - static_cast<uint32_t>(random() % 3000);
-    load.held = static_cast<uint32_t>(crowded ? random() % 100'000 : random() % 8);
     load.base_us = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 1'000'000 : 5000));
     load.slot_ns = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 400'000'000 : 500'000));
-    load.span_us = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 2'000'000 : 8000));
-    load.fixed_us = random() % 2 ? 0 : static_cast<uint32_t>(random() % (load.span_us + 1));
-    load.seen_ns = now - random() % 40'000'000;
-    load.credit_ns = random() % 30'000'000;
-    load.drained_ns = now + random() % 60'000'000 - 30'000'000;
+    load.knee_us = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 2'000'000 : 8000));
+    load.drained_ns = crowded && random() % 4 == 0 ? now + (random() >> 16) : now + random() % 60'000'000 - 30'000'000;
   }
   return server;
 }

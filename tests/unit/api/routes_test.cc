@@ -98,6 +98,7 @@ TEST_F(Routes, UnitsSpeakTheWordsOfThePoolFile) {
     unit.report_age_ms = 12.5;
     unit.base_us = 3100;
     unit.slot_ns = 436'500;
+    unit.knee_us = 872;
   };
   const json units = json::parse(Get("/v1/units").body);
   ASSERT_EQ(units.size(), 2u);
@@ -110,6 +111,7 @@ TEST_F(Routes, UnitsSpeakTheWordsOfThePoolFile) {
   EXPECT_EQ(units[1]["report_age_ms"], 12.5);
   EXPECT_EQ(units[1]["base_us"], 3100);
   EXPECT_EQ(units[1]["slot_us"], 436.5);
+  EXPECT_EQ(units[1]["knee_us"], 872);
   EXPECT_EQ(units[0]["slot_us"], 0);
   EXPECT_TRUE(units[0]["report_age_ms"].is_null());
 }

@@ -181,7 +181,7 @@ TEST_F(ServerBalancerTest, ARestartedAgentsCountersBeginAnew) {
   Use(SPW_UNIT_HEADROOM);
   const auto learnt = [](uint8_t unit, uint64_t completed) {
     spw_report report = Of(unit);
-    report.base_us = report.span_us = 1000;
+    report.base_us = report.knee_us = 1000;
     report.slot_ns = 1'000'000;
     report.completed = static_cast<uint32_t>(completed);
     return report;

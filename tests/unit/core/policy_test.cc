@@ -21,7 +21,7 @@ class TestServer {
   TestServer& Unit(spw_unit_kind kind, uint16_t weight, spw_unit_status status = SPW_UNIT_UP) {
     server_.unit[count_] = {static_cast<uint8_t>(status), static_cast<uint8_t>(kind), weight};
     server_.load[count_].report_beat = kBeat;
-    server_.load[count_].base_us = server_.load[count_].span_us = 1000;
+    server_.load[count_].base_us = server_.load[count_].knee_us = 1000;
     server_.load[count_].slot_ns = 1'000'000;
     server_.silent_beats = kSilentBeats;
     count_++;
@@ -37,7 +37,9 @@ class TestServer {
     return Last([](auto& load) { load.report_beat = 0; });
   }
   TestServer& Backlog(uint16_t queue, uint32_t assigned) {
-    return Last([&](auto& load) { load.queue = queue, load.held = queue, load.assigned = assigned; });
+    return Last([&](auto& load) { load.queue = queue, load.assigned = assigned;
+      load.drained_ns = kNow + (uint64_t{queue} + assigned) * load.slot_ns;
+     });
   }
   TestServer& Reported(uint32_t beats_ago, uint32_t latency_us) {
     return Last([&](auto& load) { load.report_beat = kBeat - beats_ago, load.latency_us = latency_us; });

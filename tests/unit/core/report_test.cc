@@ -26,10 +26,10 @@ spw_report Example() {
   report.flags = SPW_REPORT_BUSY;
   report.base_us = 3100;
   report.slot_ns = 436000;
-  report.span_us = 3000;
+  report.knee_us = 3000;
   report.age_us = 250;
   report.period_us = 20000;
-  report.workers = 4;
+  report.backlog_us = 12345;
   return report;
 }
 
@@ -42,7 +42,7 @@ TEST(Report, WorkedExampleByteByByte) {
   spw_report_encode(&wire, &report, &key);
   const uint8_t expected[56] = {
       'S',  'P',  'W',  'R',                           // magic
-      2,                                               // version
+      3,                                               // version
       1,                                               // unit
       0x01, 0x02,                                      // server 258
       0x00, 0x06, 0x0a, 0x24, 0x18, 0x1e, 0x40, 0x00,  // boot id
@@ -54,11 +54,10 @@ TEST(Report, WorkedExampleByteByByte) {
       0x00, 0x01, 0x86, 0xa0,                          // completed 100000
       0x00, 0x00, 0x0c, 0x1c,                          // base 3100 us
       0x00, 0x06, 0xa7, 0x20,                          // slot 436000 ns
-      0x00, 0x00, 0x0b, 0xb8,                          // span 3000 us
+      0x00, 0x00, 0x0b, 0xb8,                          // knee 3000 us
       0x00, 0x00, 0x00, 0xfa,                          // age 250 us
       0x00, 0x00, 0x4e, 0x20,                          // period 20000 us
-      0x00, 0x04,                                      // workers 4
-      0x00, 0x00,                                      // reserved
+      0x00, 0x00, 0x30, 0x39,                          // backlog 12345 us
   };
   EXPECT_EQ(std::memcmp(&wire, expected, sizeof(expected)), 0);
   std::array<uint8_t, 16> key_bytes;
@@ -84,10 +83,10 @@ TEST(Report, DecodesWhatWasEncoded) {
     in.flags = static_cast<uint8_t>(random());
     in.base_us = static_cast<uint32_t>(random());
     in.slot_ns = static_cast<uint32_t>(random());
-    in.span_us = static_cast<uint32_t>(random());
+    in.knee_us = static_cast<uint32_t>(random());
     in.age_us = static_cast<uint32_t>(random());
     in.period_us = static_cast<uint32_t>(random());
-    in.workers = static_cast<uint16_t>(random());
+    in.backlog_us = static_cast<uint32_t>(random());
     spw_siphash_key key{random(), random()};
     spw_report_wire wire;
     spw_report_encode(&wire, &in, &key);
@@ -105,10 +104,10 @@ TEST(Report, DecodesWhatWasEncoded) {
     ASSERT_EQ(out.flags, in.flags);
     ASSERT_EQ(out.base_us, in.base_us);
     ASSERT_EQ(out.slot_ns, in.slot_ns);
-    ASSERT_EQ(out.span_us, in.span_us);
+    ASSERT_EQ(out.knee_us, in.knee_us);
     ASSERT_EQ(out.age_us, in.age_us);
     ASSERT_EQ(out.period_us, in.period_us);
-    ASSERT_EQ(out.workers, in.workers);
+    ASSERT_EQ(out.backlog_us, in.backlog_us);
     for (auto byte : out.pad) ASSERT_EQ(byte, 0);
     ASSERT_EQ(spw_report_tag(&wire, &key), wire.tag);
   }
@@ -150,7 +149,9 @@ TEST(Report, EveryMalformedVariantIsRefused) {
     spw_report_wire bad = good;
     bad.version = static_cast<uint8_t>(version);
     EXPECT_EQ(spw_report_decode(&bad, sizeof(bad), &out),
-              version == 2 ? SPW_REPORT_OK : SPW_REPORT_MALFORMED);
+              version == 3 ? SPW_REPORT_OK : SPW_REPORT_OTHER_VERSION);
+    bad.magic = 0;
+    EXPECT_EQ(spw_report_decode(&bad, sizeof(bad), &out), SPW_REPORT_MALFORMED) << "no report of any version";
   }
   for (int unit = 0; unit < 256; unit++) {
     spw_report_wire bad = good;

@@ -77,7 +77,8 @@ TEST(Types, CAndCxxComputeTheSame) {
         load.assigned = static_cast<uint32_t>(random() % 9);
         load.base_us = static_cast<uint32_t>(random() % 1000);
         load.slot_ns = static_cast<uint32_t>(1 + random() % 1'000'000);
-        load.span_us = static_cast<uint32_t>(1 + random() % 9000);
+        load.knee_us = static_cast<uint32_t>(1 + random() % 9000);
+        load.drained_ns = kNow + random() % 20'000'000 - 10'000'000;
       }
       s->silent_beats = 100;
     }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Learns from outcomes what policy `headroom` wants to know of a unit (core/headroom.h): base, slot and knee.
+// Each timed request comes with the backlog that it found, by several clocks, and its latency
+// (bpf/meter_backlog.h). Fed at each look at the request meter. Pure: time is an argument. Not thread-safe.
+//
+// slot   The unit's pace: time over answers while a request waited behind them, of the requests that had
+// found
+//        the longest backlogs, as far down as there are enough answers. Where a unit works in bursts (a CPU
+//        quota, garbage collection), it is slower in the long run than in such moments: the clocks' slots are
+//        1, 2 and 4 times the pace, and the clock whose curve foretold latencies best gives the slot. No slot
+//        is longer than what the unit has been seen to answer in the long run.
+// curve  latency = base + max(0, backlog + slot - knee): a line that rises by a slot per request, from the
+// knee
+//        on. Base and knee are fitted to the mean latencies at 16 backlogs. The knee lies within the backlogs
+//        that have been seen: beyond them requests are taken to wait, below them not.
+// base   Reported with half a standard deviation of the unqueued latencies on top: a unit that scatters is
+//        more likely to answer late.
+//
+// What is not tried is forgotten: base then goes back to what the unit's quickest requests took, so that it
+// is tried again, with a few requests.
+//
+// Where it fails. A unit that never gets a second request while it serves one is taken to serve `workers` at
+// once (1 if not known). A quota much longer than four times the pace's share looks like noise: the latency
+// then depends on more than any clock remembers.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "agent/latency_sample.h"
+#include "bpf/meter.h"
+
+namespace spillway::agent {
+
+struct Learnt {  // all 0 until learnt
+  uint32_t base_us = 0;
+  uint32_t slot_ns = 0;
+  uint32_t knee_us = 0;
+  uint32_t backlog_us = 0;  // at the last look
+  bool operator==(const Learnt&) const = default;
+};
+
+class OutcomeLearner {
+ public:
+  using Time = std::chrono::nanoseconds;
+
+  // workers: requests that the unit works on at once, if known, else 0.
+  explicit OutcomeLearner(uint32_t workers = 0) : workers_(workers) {}
+
+  // queue: requests in the unit now. totals: the meter's counters since whenever; if they went back, the
+  // meter was restarted, and what came between is lost. cpus: that answers leave on. Sets the clocks'
+  // slots and corrects them. Looks may be as rare or as many as wanted.
+  void Look(Time now, uint32_t queue, const spw_meter_counts& totals, double cpus, spw_meter_clocks& clocks);
+  Learnt learnt() const { return learnt_; }
+
+ private:
+  struct Bin {  // requests that found a backlog of about so many slots; fades
+    double answers = 0, backlog = 0, latency_ns = 0, latency_ns2 = 0;
+    void Fade(double keep);
+    double Slots() const { return backlog / answers; }
+    double Mean() const { return latency_ns / answers; }
+  };
+  using Bins = std::array<Bin, SPW_METER_BINS>;
+  struct Clock {
+    Bins bins{};
+    double slot_ns = 0, base_ns = 0, knee_ns = 0;  // 0: not yet
+    double error = 0;                              // mean square of what the curve missed latencies by
+    double Predict(double backlog_slots) const;
+  };
+  struct Pace {
+    double answers = 0, busy_ns = 0;
+  };
+
+  void LearnPace(const spw_meter_counts& totals, double cpus);
+  void LearnThroughput(Time now, double answers);
+  void LearnOutcomes(const spw_meter_counts& totals);
+  double PaceNs() const;
+  void Fit(Clock& clock) const;
+  double Scatter(const Clock& clock) const;
+  void Correct(Time now, uint32_t queue, spw_meter_clocks& clocks);
+
+  uint32_t workers_;
+  std::optional<spw_meter_counts> last_;
+  Time at_{0};
+  double answers_ = 0;  // seen in all
+  double fresh_ = 0;    // since the last fit
+  double mean_ns_ = 0;  // latency
+  LatencySample latencies_;
+  double quickest_ns_ = 0;  // low quantile of the latencies
+
+  std::array<Pace, SPW_METER_BINS> pace_{};
+  double window_answers_ = 0;
+  Time window_began_{0};
+  double peak_per_ns_ = 0;  // answers, over the best window of late
+
+  std::array<Clock, SPW_METER_CLOCKS> clocks_{};
+  double judged_ = 0;  // answers that the clocks' errors rest on
+  size_t best_ = 0;    // clock
+  Learnt learnt_;
+};
+
+}  // namespace spillway::agent
