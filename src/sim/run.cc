@@ -79,7 +79,7 @@ class Cluster {
   int Decide(uint64_t hash, const Balancer::Candidates& ask, Time& now) {
     while (next_notice_ < notices_.size() && notices_[next_notice_].at <= now) Tell(notices_[next_notice_++]);
     if (setup_.policy->decider == DeciderKind::kOmniscient) return Soonest(now);
-    if (baseline_) return baseline_->Choose(IndexOf(hash), now);
+    if (baseline_) return baseline_->Choose(IndexOf(hash), ask.first, ask.second, now);
     Balancer& balancer = balancers_[IndexOf(hash)];
     if (setup_.policy->front.service.count() > 0 && !PassFront(ask.first, now)) return -1;
     if (reads_reports_) {

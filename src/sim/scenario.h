@@ -174,7 +174,7 @@ struct Axis {
 enum class DeciderKind {
   kSwitch,      // core/policy.h on what the switch knows
   kOmniscient,  // knows the remaining work of every unit of the server exactly; a bound, not a policy
-  // Policies published elsewhere, over all units of all servers (baselines/decider.h).
+  // Policies published elsewhere (baselines/decider.h).
   kPrequal,
   kC3,
   kPeakEwma,
@@ -193,6 +193,8 @@ struct BaselineChoice {
   std::optional<bool> probes;                // prequal: else by the number of units
   Duration decay{std::chrono::seconds(10)};  // peak-ewma
   double bias = 1;                           // least-request
+  // Chooses among the units of the server that the ring names; else among those of all servers.
+  bool within_server = false;
   bool operator==(const BaselineChoice&) const = default;
 };
 
