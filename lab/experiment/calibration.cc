@@ -99,7 +99,7 @@ Result<Quartiles> Unloaded(const Bed& bed, const UnitPlan& unit, double unit_rps
     const auto at = [&](double percent) {
       return LatencyPercentile(sample, percent, bed.ProvisionalTimeoutS());
     };
-    return Quartiles{at(25), at(50), at(75)};
+    return Quartiles{at(25), at(50), at(75), at(99)};
   });
 }
 

@@ -16,6 +16,7 @@ namespace spillway::lab {
 
 struct Quartiles {
   double lower_ms = 0, median_ms = 0, upper_ms = 0;
+  std::optional<double> p99_ms = {};  // nullopt: not measured
 };
 
 struct Calibration {

@@ -25,9 +25,6 @@ std::optional<double> LastNumber(std::string_view line) {
   return value;
 }
 
-// Source ports. A switch that places by flow needs many to be fair; with 1000 dnsperf cannot keep up.
-constexpr const char* kSockets = "64";
-
 bool RunsKnot(const TestbedSpec& spec) {
   for (const ServerSpec& server : spec.servers)
     for (const UnitSpec& unit : server.units)
@@ -50,7 +47,7 @@ std::vector<std::string> DnsperfCommand(const Testbed& testbed, const LoadRun& r
                                    "-t",
                                    fmt::format("{:.3f}", run.timeout_s),
                                    "-c",
-                                   kSockets,
+                                   fmt::format("{}", kDnsperfSockets),
                                    "-S",
                                    "100000",
                                    "-v"};

@@ -12,6 +12,10 @@
 
 namespace spillway::lab {
 
+// Source ports of dnsperf, which sends from each in turn. A switch that places by flow needs many to be fair;
+// with 1000 dnsperf cannot keep up.
+inline constexpr uint32_t kDnsperfSockets = 64;
+
 struct LoadRun {
   model::Address target;
   model::ServicePort port;

@@ -8,6 +8,8 @@
 #include <functional>
 #include <limits>
 
+#include "agreement.h"
+
 namespace spillway::lab {
 namespace {
 
@@ -102,7 +104,8 @@ void AddRows(report::Document& document, const Part& part) {
     if (row.predicted)
       json.update({{"predicted_p50_ms", row.predicted->p50_ms},
                    {"predicted_p99_ms", row.predicted->p99_ms},
-                   {"predicted_loss", row.predicted->loss}});
+                   {"predicted_loss", row.predicted->loss},
+                   {"p99_measured_over_predicted", P99OverPredicted(row).value_or(kNaN)}});
     if (part.spec.grow == ExperimentSpec::Grow::kWork) json["work"] = part.spec.WorkAt(row.load_pct);
     document.AddRow(std::move(json));
   }
@@ -124,6 +127,12 @@ void AddRatios(report::Document& document, const Part& part) {
   }
   set("slices_played_again", replays);
   set("slices_disturbed", disturbed);
+  if (const auto agreement = AgreementOf(results.rows)) {
+    set("predicted_points", static_cast<double>(agreement->points));
+    set("predicted_points_p99_within_1.5", static_cast<double>(agreement->within()));
+    set("predicted_pairs", static_cast<double>(agreement->pairs));
+    set("predicted_pairs_in_order", static_cast<double>(agreement->in_order()));
+  }
   const auto host_only =
       std::find_if(spec.policies.begin(), spec.policies.end(),
                    [](const PolicyRun& policy) { return policy.unit_policy == SPW_UNIT_HOST_ONLY; });
@@ -157,6 +166,10 @@ void AddRatios(report::Document& document, const Part& part) {
 void AddFigures(report::HtmlPage& page, const Part& part) {
   const auto& [spec, results] = part;
   const std::string& baseline = spec.policies[spec.baseline].name;
+  if (const auto agreement = AgreementOf(results.rows))
+    page.AddFigure(
+        fmt::format("{} of {}", agreement->within(), agreement->points),
+        fmt::format("{}p99 within a factor of {:g} of the simulator's", Of(part), Agreement::kFactor));
   for (const Finding& f : results.findings) {
     if (f.over_baseline)
       page.AddFigure(fmt::format("{:+.0f} %", 100 * (*f.over_baseline - 1)),
@@ -185,7 +198,10 @@ report::Table ResultTable(const Results& results) {
       {"load_pct", "load_pct", 0}, {"policy", "policy"}, {"rps", "rps", 0}, {"p50_ms", "p50_ms", 3}};
   if (predicts) columns.push_back({"predicted_p50_ms", "predicted", 3});
   columns.push_back({"p99_ms", "p99_ms", 3});
-  if (predicts) columns.push_back({"predicted_p99_ms", "predicted", 3});
+  if (predicts) {
+    columns.push_back({"predicted_p99_ms", "predicted", 3});
+    columns.push_back({"p99_measured_over_predicted", "measured/predicted", 2});
+  }
   columns.push_back({"p99_ms_interval", "p99_ms interval"});
   columns.push_back({"answered_pct", "answered_pct", 2});
   if (predicts) columns.push_back({"predicted_answered_pct", "predicted", 2});
@@ -197,7 +213,10 @@ report::Table ResultTable(const Results& results) {
     std::vector<report::Cell> cells = {row.load_pct, row.policy, row.rps, row.p50_ms};
     if (predicts) cells.emplace_back(f.p50_ms);
     cells.emplace_back(row.p99_ms);
-    if (predicts) cells.emplace_back(f.p99_ms);
+    if (predicts) {
+      cells.emplace_back(f.p99_ms);
+      cells.emplace_back(P99OverPredicted(row).value_or(kNaN));
+    }
     cells.emplace_back(
         row.p99_interval ? fmt::format("{:.2f}..{:.2f}", row.p99_interval->low, row.p99_interval->high) : "");
     cells.emplace_back(row.answered_pct);

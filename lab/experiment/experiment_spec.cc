@@ -133,28 +133,21 @@ void CheckClient(Problems& problems, const Field& field, const ExperimentSpec& s
     }
 }
 
-// Behind `nat` a unit's answer to a client of its own address comes from the VIP: it cannot be measured
-// alone, as the simulator needs it.
-void CheckPrediction(Problems& problems, const Field& field, const ExperimentSpec& spec) {
-  if (!spec.predict) return;
+// What the simulator would need, or nullopt: it can predict this. Behind `nat` a unit's answer to a client of
+// its own address comes from the VIP: it cannot be measured alone.
+std::optional<std::string> WantsForPrediction(const ExperimentSpec& spec) {
   const bool measured =
       AnyUnit(spec.testbed, [](Workload w) { return w != Workload::kNone && w != Workload::kEmulated; });
   for (const ServiceSpec& service : spec.testbed.services)
     if (measured && service.name == spec.service && service.mode == SPW_MODE_NAT)
-      problems.Add(field.line, field.path + ".predict",
-                   "expected another mode than nat, behind which units cannot be measured one by one");
-  for (const ServerSpec& server : spec.testbed.servers)
-    for (const UnitSpec& unit : server.units)
-      if (unit.neighbour)
-        problems.Add(
-            field.line, field.path + ".predict",
-            fmt::format("expected no neighbour on {}-{}: the prediction has none", server.name, unit.name));
-  if (spec.capacity_rps)
-    problems.Add(field.line, field.path + ".predict",
-                 "expected no capacity_rps: it takes what each unit answers, not all together");
-  if (spec.arrivals == ArrivalProcess::kBursty)
-    problems.Add(field.line, field.path + ".predict",
-                 "expected arrivals constant or poisson: the prediction has no bursty ones");
+      return "expected another mode than nat, behind which units cannot be measured one by one";
+  if (spec.capacity_rps) return "expected no capacity_rps: it takes what each unit answers, not all together";
+  return std::nullopt;
+}
+
+void CheckPrediction(Problems& problems, const Field& field, const ExperimentSpec& spec) {
+  if (!spec.predict) return;
+  if (const auto wants = WantsForPrediction(spec)) problems.Add(field.line, field.path + ".predict", *wants);
 }
 
 void ReadGrow(Problems& problems, const Field& field, ExperimentSpec& spec) {
@@ -258,6 +251,9 @@ Result<void> Override(const Overrides& overrides, ExperimentSpec& spec) {
         return Fail(ErrorCode::kBadInput, fmt::format("--policies: duplicate policy {}", name));
     spec.policies.push_back(run);
   }
+  spec.predict = overrides.predict;
+  if (const auto wants = overrides.predict ? WantsForPrediction(spec) : std::nullopt)
+    return Fail(ErrorCode::kBadInput, "--predict: " + *wants);
   if (!overrides.baseline) return {};
   const auto found = std::find_if(spec.policies.begin(), spec.policies.end(),
                                   [&](const PolicyRun& p) { return p.name == *overrides.baseline; });

@@ -64,8 +64,9 @@ struct Overrides {
   std::optional<double> seconds = {};
   std::optional<std::string> baseline = {};  // by name
   std::optional<uint64_t> seed = {};
+  bool predict = false;
 };
-// Errors: kBadInput, naming the option (--policies, --baseline).
+// Errors: kBadInput, naming the option (--policies, --baseline, --predict).
 [[nodiscard]] Result<void> Override(const Overrides& overrides, ExperimentSpec& spec);
 
 // Reads the whole lab file; `quick` applies its `quick:` part. Errors as LoadTestbed's.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "agreement.h"
 #include "experiment_report.h"
 
 namespace spillway::lab {
@@ -167,6 +168,7 @@ std::string FindingsText(const ExperimentSpec& spec, const Results& results) {
       off += fmt::format("{}{} {:.2f} and {:.2f}", off.empty() ? "" : ", ", policy.name, a->p50_ratio,
                          a->p99_ratio);
   if (!off.empty()) text += "Measured over simulated, median of the levels, p50 and p99: " + off + ".\n";
+  if (const auto agreement = AgreementOf(results.rows)) text += AgreementText(*agreement);
   text += fmt::format(
       "{}. answered_pct: answered within {:.0f} ms, of all that was sent; sustained: at least {:g} %.\n"
       "Verdicts: by the {:.0f} % interval of the ratio of p99 over {} slices of {:g} s (seed {}); harmful: "

@@ -9,7 +9,9 @@
 //              begin: as much is left to do at any time, but it is not the same requests that wait.
 // What a lone request takes beyond that, in the median, is the fixed part of its latency: network, client
 // and wake-ups. How widely lone requests scatter beyond that (interquartile range) is taken for the spread
-// of service times.
+// of service times, and what their p99 exceeds the model's by for wake-ups that come late. Units that compute
+// share the CPUs that they may use (sim/shared_cpu.h), where there are fewer than workers. A neighbour comes
+// as regularly as the lab's, and halves the unit's speed.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +27,12 @@ namespace spillway::lab {
 // `calibration` has what each of the testbed's units answers alone. `cpus`: that the units may use.
 sim::App AppOf(const ExperimentSpec& spec, const Calibration& calibration, size_t cpus);
 
-// The agents' reports and the trigger as the testbed runs them.
+// The agents' reports as the testbed has them: agents learn what their unit can do.
 sim::Reports ReportsOf(const AgentSpec& agent);
 
-// Runs as long as the lab's and from a start as empty, many times over: medians of p50 and p99, mean loss.
-// A request that the unit drops counts as in the lab, with the client's timeout.
+// Slices as long as the lab's, many times over, with percentiles over all of them: each from a start as
+// empty, but after another one, from which agents have learnt. A request that the unit drops counts as in the
+// lab, with the client's timeout.
 Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, const sim::App& app,
                  const PolicyRun& policy, double load_pct);
 

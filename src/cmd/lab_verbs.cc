@@ -136,7 +136,6 @@ int ComparePolicies(const Context& context, const std::string& bed, lab::Overrid
   if (!path) return Complain(path.error());
   auto spec = lab::LoadExperiment(*path, quick);
   if (!spec) return Complain(spec.error());
-  spec->predict = false;
   overrides.seed = SeedOf(overrides);
   if (auto good = lab::Override(overrides, *spec); !good) return Complain(good.error());
   return RunSpecs(context, "compare." + spec->name, {*spec}, out);
@@ -255,6 +254,8 @@ void AddLabVerbs(CLI::App& app, Context& context) {
       ->add_option("--baseline", o->overrides.baseline,
                    "The policy that the others are compared with; the first")
       ->type_name("NAME");
+  compare->add_flag("--predict", o->overrides.predict,
+                    "The simulator's p50, p99 and loss beside the measured ones, and how well they agree");
   add_seed(compare);
   compare->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");
   compare->add_flag("--quick", o->quick, "The file's short form");

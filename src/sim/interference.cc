@@ -14,10 +14,13 @@ Interferer::Interferer(const Interference& interference, uint64_t seed)
   stall_phase_ =
       static_cast<int64_t>(phases.Uniform() * static_cast<double>(interference.stall.every.count()));
   drift_phase_ = phases.Uniform();
+  neighbour_phase_ =
+      static_cast<int64_t>(phases.Uniform() * static_cast<double>(interference.neighbour.every.count()));
 }
 
-int64_t Interferer::Pause() {
+int64_t Interferer::Pause(bool woken) {
   const auto& pause = interference_.pause;
+  if (pause.on_wake && !woken) return 0;
   return pause.share > 0 && pauses_.Uniform() <= pause.share ? pause.length.count() : 0;
 }
 
@@ -30,7 +33,9 @@ double Interferer::Slowdown(int64_t start) {
     const double turns = time / static_cast<double>(drift.period.count()) + drift_phase_;
     slowdown /= 1 + drift.amplitude * std::sin(2 * std::numbers::pi * turns);
   }
-  if (const auto& neighbour = interference_.neighbour; neighbour.slowdown > 1) {
+  if (const auto& neighbour = interference_.neighbour; neighbour.regular) {
+    if (NeighbourSince(start)) slowdown *= neighbour.slowdown;
+  } else if (neighbour.slowdown > 1) {
     while (neighbour_until_ <= time) {
       neighbour_here_ = !neighbour_here_;
       const Duration mean = neighbour_here_ ? neighbour.length : neighbour.every;
@@ -39,6 +44,14 @@ double Interferer::Slowdown(int64_t start) {
     if (neighbour_here_) slowdown *= neighbour.slowdown;
   }
   return slowdown;
+}
+
+std::optional<int64_t> Interferer::NeighbourSince(int64_t start) const {
+  const auto& neighbour = interference_.neighbour;
+  if (!neighbour.regular) return std::nullopt;
+  const int64_t into = (start + neighbour_phase_) % neighbour.every.count();
+  if (into >= neighbour.length.count()) return std::nullopt;
+  return std::max<int64_t>(0, start - into);
 }
 
 int64_t Interferer::IntoStallCycle(int64_t time) const {

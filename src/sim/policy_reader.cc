@@ -84,6 +84,13 @@ void CheckApps(Problems& problems, const Field& field, const PolicyChoice& polic
                  "expected host-only without units_as_servers, which makes servers of accelerators");
 }
 
+void ReadServerPolicy(Problems& problems, const MapReader& map, PolicyChoice& policy) {
+  policy.server_policy_named = map.Find("server_policy") != nullptr;
+  Take(policy.server_policy, map.Find("server_policy"), [&](const Field& f) {
+    return model::ReadWord<spw_server_policy>(problems, f, model::ParseServerPolicy, SPW_SERVER_POLICIES);
+  });
+}
+
 void ReadDecision(Problems& problems, const MapReader& map, const std::vector<AppEntry>& apps,
                   PolicyChoice& policy) {
   if (const Field* f = map.Find("from")) {
@@ -91,10 +98,7 @@ void ReadDecision(Problems& problems, const MapReader& map, const std::vector<Ap
     ReadFrom(problems, *f, apps, policy);
     return;
   }
-  policy.server_policy_named = map.Find("server_policy") != nullptr;
-  Take(policy.server_policy, map.Find("server_policy"), [&](const Field& f) {
-    return model::ReadWord<spw_server_policy>(problems, f, model::ParseServerPolicy, SPW_SERVER_POLICIES);
-  });
+  ReadServerPolicy(problems, map, policy);
   Take(policy.unit_policy, map.Find("unit_policy"), [&](const Field& f) {
     return model::ReadWord<spw_unit_policy>(problems, f, model::ParseUnitPolicy, SPW_UNIT_POLICIES);
   });
@@ -131,11 +135,19 @@ void ReadSwitch(Problems& problems, const MapReader& map, const std::vector<AppE
 void ReadBaseline(Problems& problems, const MapReader& map, const std::vector<AppEntry>& apps,
                   PolicyChoice& policy) {
   RefuseKeys(problems, map,
-             {"from", "server_policy", "unit_policy", "units_as_servers", "threshold", "tries", "of_unloaded",
-              "second_report", "front"},
+             {"from", "unit_policy", "units_as_servers", "threshold", "tries", "of_unloaded", "second_report",
+              "front"},
              "with decider switch");
   RefuseKeys(problems, map, {"wait_weights", "work_weights"}, "with decider omniscient");
   BaselineChoice& baseline = policy.baseline;
+  Take(baseline.within_server, map.Find("within"), [&](const Field& f) {
+    const auto choice = ReadChoice(problems, f, {"all", "server"});
+    return choice ? std::optional<bool>(*choice == 1) : std::nullopt;
+  });
+  if (baseline.within_server)
+    ReadServerPolicy(problems, map, policy);
+  else
+    RefuseKeys(problems, map, {"server_policy"}, "with decider switch or within: server");
   Take(baseline.quantile, map.Find("quantile"),
        [&](const Field& f) { return model::ReadNumber(problems, f, 0, 1); });
   Take(baseline.decay, map.Find("decay"),
@@ -145,7 +157,7 @@ void ReadBaseline(Problems& problems, const MapReader& map, const std::vector<Ap
   const Field* probes = map.Find("probes");
   if (probes == nullptr) return;
   Take(baseline.probes, probes, [&](const Field& f) { return model::ReadBool(problems, f); });
-  if (baseline.probes.value_or(true)) return;
+  if (baseline.probes.value_or(true) || baseline.within_server) return;  // a server has so many at most
   for (const AppEntry& entry : apps) {
     size_t units = 0;
     for (const ServerGroup& group : entry.app.groups) units += group.count * group.units.size();
@@ -165,6 +177,7 @@ void ReadDecider(Problems& problems, const MapReader& map, const std::vector<App
                       {"switch", "omniscient", "prequal", "c3", "peak-ewma", "least-request", "jiq", "scd"});
   });
   policy.decider = static_cast<DeciderKind>(decider);
+  if (!IsBaseline(policy.decider)) RefuseKeys(problems, map, {"within"}, "with a baseline as decider");
   if (policy.decider != DeciderKind::kPrequal)
     RefuseKeys(problems, map, {"quantile", "probes"}, "with decider prequal");
   if (policy.decider != DeciderKind::kPeakEwma)
@@ -192,7 +205,7 @@ std::vector<PolicyChoice> ReadPolicies(Problems& problems, const Field& field,
     MapReader map(problems, entry,
                   {"name", "decider", "from", "server_policy", "unit_policy", "units_as_servers", "threshold",
                    "tries", "of_unloaded", "second_report", "front", "wait_weights", "work_weights",
-                   "quantile", "probes", "decay", "bias"});
+                   "quantile", "probes", "decay", "bias", "within"});
     PolicyChoice policy;
     if (const Field* f = map.Need("name", "a name"))
       if (auto name = model::ReadName(problems, *f)) {

@@ -38,7 +38,7 @@ void RationedCpu::Draw(int64_t index, int64_t amount) {
   }
 }
 
-int64_t RationedCpu::Run(int64_t start, int64_t until, bool woken, int64_t& work) {
+int64_t RationedCpu::Run(int64_t start, int64_t until, bool woken, int64_t& work, SharedCpus* shared) {
   Forget(PeriodOf(start));
   bool checked = tick_ == 0 || woken || start % tick_ == 0;  // by the kernel, whether there is budget
   while (work > 0 && start < until) {
@@ -49,6 +49,16 @@ int64_t RationedCpu::Run(int64_t start, int64_t until, bool woken, int64_t& work
     }
     int64_t step = std::min({work, end - start, until - start});
     step = std::min(step, tick_ == 0 ? left : tick_ - start % tick_);
+    if (shared != nullptr) {
+      const SharedCpus::Gap gap = shared->FirstGap(start);
+      if (gap.begin > start) {  // another unit works; who gets the CPU back is checked
+        start = std::min(gap.begin, until);
+        checked = true;
+        continue;
+      }
+      step = std::min(step, gap.end - start);
+      shared->Take(gap.cpu, start, start + step);
+    }
     Draw(index, step);
     work -= step;
     start += step;

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "sim/scenario.h"
+#include "sim/shared_cpu.h"
 
 namespace spillway::sim {
 
@@ -25,8 +26,9 @@ class RationedCpu {
   explicit RationedCpu(const Ration& ration, int64_t phase = 0);
 
   // Works from `start` until `until` or until `work` ns of CPU time are done, and returns that moment; what
-  // is left stays in `work`. Starts do not go back. woken: its worker slept before.
-  int64_t Run(int64_t start, int64_t until, bool woken, int64_t& work);
+  // is left stays in `work`. Starts do not go back. woken: its worker slept before. shared: where others
+  // work, too.
+  int64_t Run(int64_t start, int64_t until, bool woken, int64_t& work, SharedCpus* shared = nullptr);
 
   // When `work` ns of CPU time, begun at `start` by a worker that slept, are done.
   int64_t Finish(int64_t start, int64_t work) { return Run(start, kForever, true, work); }

@@ -47,9 +47,12 @@ class Cluster {
                         setup.policy->server_policy == SPW_SERVER_P2C)),
         front_free_(layout_.servers(), 0),
         seen_(layout_.units.size()) {
-    for (uint32_t u = 0; u < layout_.units.size(); u++)
-      stations_.emplace_back(*layout_.units[u].profile, setup.work, setup.wire,
-                             StreamSeed(setup.seed, kUnitStream + u));
+    if (setup.app->shared_cpus > 0) shared_.emplace(setup.app->shared_cpus);
+    for (uint32_t u = 0; u < layout_.units.size(); u++) {
+      const UnitProfile& profile = *layout_.units[u].profile;
+      stations_.emplace_back(profile, setup.work, setup.wire, StreamSeed(setup.seed, kUnitStream + u),
+                             shared_ && profile.shares_cpus ? &*shared_ : nullptr);
+    }
     AddFailures();
     for (uint32_t u = 0; u < layout_.units.size(); u++) {
       agents_.emplace_back(stations_[u], AgentOf(u));
@@ -79,7 +82,7 @@ class Cluster {
   int Decide(uint64_t hash, const Balancer::Candidates& ask, Time& now) {
     while (next_notice_ < notices_.size() && notices_[next_notice_].at <= now) Tell(notices_[next_notice_++]);
     if (setup_.policy->decider == DeciderKind::kOmniscient) return Soonest(now);
-    if (baseline_) return baseline_->Choose(IndexOf(hash), now);
+    if (baseline_) return baseline_->Choose(IndexOf(hash), ask.first, ask.second, now);
     Balancer& balancer = balancers_[IndexOf(hash)];
     if (setup_.policy->front.service.count() > 0 && !PassFront(ask.first, now)) return -1;
     if (reads_reports_) {
@@ -218,6 +221,7 @@ class Cluster {
   const Layout layout_;
   const ServiceTimes service_times_;
   const bool reads_reports_;
+  std::optional<SharedCpus> shared_;
   std::deque<Station> stations_;  // deque: agents keep references
   std::deque<UnitAgent> agents_;
   std::vector<Balancer> balancers_;
@@ -231,7 +235,7 @@ class Cluster {
 
 }  // namespace
 
-RunResult Run(const RunSetup& setup) {
+RunResult Run(const RunSetup& setup, Latencies* pool) {
   Cluster cluster(setup);
   ArrivalTimes arrivals(*setup.arrivals, setup.rate_rps, StreamSeed(setup.seed, kArrivalStream));
   Random service(StreamSeed(setup.seed, kServiceStream)), hashes(StreamSeed(setup.seed, kHashStream));
@@ -245,7 +249,11 @@ RunResult Run(const RunSetup& setup) {
   constexpr uint64_t kAnnounced = 8, kAsked = 4;
   std::vector<uint64_t> flows(setup.flows);
   for (uint64_t& flow : flows) flow = hashes.Bits();
-  const auto next_hash = [&] { return flows.empty() ? hashes.Bits() : flows[hashes.Bits() % flows.size()]; };
+  size_t turn = 0;
+  const auto next_hash = [&] {
+    if (flows.empty()) return hashes.Bits();
+    return flows[(setup.flows_in_turn ? turn++ : hashes.Bits()) % flows.size()];
+  };
   std::array<uint64_t, kAnnounced> hash;
   std::array<Balancer::Candidates, kAnnounced> ask;
   for (uint64_t& h : hash) cluster.Announce(h = next_hash());
@@ -253,7 +261,7 @@ RunResult Run(const RunSetup& setup) {
   for (uint64_t i = 0; i < setup.warm_up + setup.requests; i++) {
     const uint64_t here = i % kAnnounced, asked = (i + kAsked) % kAnnounced;
     ask[asked] = cluster.Ask(hash[asked]);
-    came = arrivals.Next();
+    came = arrivals.Next() + (i < setup.warm_up ? 0 : setup.rest.count());
     if (i == setup.warm_up) begin = came;
     const double multiplier = cluster.service_times().Draw(service);
     Time now = came;
@@ -268,6 +276,7 @@ RunResult Run(const RunSetup& setup) {
     }
     const Time whole = *latency + (now - came);
     latencies.Add(static_cast<uint64_t>(whole));
+    if (pool != nullptr) pool->Add(static_cast<uint64_t>(whole));
     late += static_cast<double>(whole) > limit;
   }
   result.requests = setup.requests;

@@ -20,7 +20,9 @@ struct RunSetup {
   double work = 1;  // factor of every service time
   Duration wire{0};
   uint64_t requests = 0, warm_up = 0;
-  uint32_t flows = 0;  // as in Scenario
+  uint32_t flows = 0;          // as in Scenario
+  bool flows_in_turn = false;  // each after the other, as clients with so many sockets do; else at random
+  Duration rest{0};            // after the warm-up nothing comes for so long
   uint32_t switches = 1;
   uint64_t seed = 1;
   double loss_over_unloaded = 10;
@@ -39,6 +41,7 @@ struct RunResult {
   uint64_t reports_sent = 0, reports_lost = 0;
 };
 
-[[nodiscard]] RunResult Run(const RunSetup& setup);
+// Adds the latencies of the answered to `pool`, if there is one.
+[[nodiscard]] RunResult Run(const RunSetup& setup, Latencies* pool = nullptr);
 
 }  // namespace spillway::sim

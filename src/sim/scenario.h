@@ -46,11 +46,13 @@ struct Interference {
   struct Pause {  // a request's start is late by so much, with this probability
     double share = 0;
     Duration length{0};
+    bool on_wake = false;  // only where the worker slept
     bool operator==(const Pause&) const = default;
   } pause;
   struct Neighbour {  // comes after a mean of `every`, stays for a mean of `length`, both exponential
     Duration every{0}, length{0};
     double slowdown = 1;
+    bool regular = false;  // once in each `every`, for `length` exactly
     bool operator==(const Neighbour&) const = default;
   } neighbour;
   struct Drift {  // speed 1 + amplitude * sin
@@ -84,6 +86,7 @@ struct UnitProfile {
   Ration ration = {};
   Interference interference = {};
   bool workers_known = true;  // false: its agent is not told how many workers it has
+  bool shares_cpus = false;   // works on the app's shared CPUs
   Duration unloaded() const { return service + fixed; }
   // Workers that can be busy all the time.
   double sustained_workers() const {
@@ -155,6 +158,7 @@ struct App {
   double cv = 0.2;  // of the service multiplier; exponential: 1
   std::vector<Failure> failures;
   Bimodal bimodal = {};
+  uint32_t shared_cpus = 0;  // on which all units work that say so; no file has them, the lab's beds do
   Overrides own = {};
   bool operator==(const App&) const = default;
 };
@@ -174,7 +178,7 @@ struct Axis {
 enum class DeciderKind {
   kSwitch,      // core/policy.h on what the switch knows
   kOmniscient,  // knows the remaining work of every unit of the server exactly; a bound, not a policy
-  // Policies published elsewhere, over all units of all servers (baselines/decider.h).
+  // Policies published elsewhere (baselines/decider.h).
   kPrequal,
   kC3,
   kPeakEwma,
@@ -193,6 +197,8 @@ struct BaselineChoice {
   std::optional<bool> probes;                // prequal: else by the number of units
   Duration decay{std::chrono::seconds(10)};  // peak-ewma
   double bias = 1;                           // least-request
+  // Chooses among the units of the server that the ring names; else among those of all servers.
+  bool within_server = false;
   bool operator==(const BaselineChoice&) const = default;
 };
 

@@ -6,11 +6,13 @@
 
 namespace spillway::sim {
 
-Station::Station(const UnitProfile& profile, double work, Duration wire, std::optional<uint64_t> seed)
+Station::Station(const UnitProfile& profile, double work, Duration wire, std::optional<uint64_t> seed,
+                 SharedCpus* shared)
     : profile_(&profile),
       service_(std::max<Time>(1, std::llround(static_cast<double>(profile.service.count()) * work))),
       fixed_(std::max(profile.fixed, wire).count()),
       wire_(wire.count()),
+      shared_(shared),
       alone_(service_),
       workers_free_(profile.workers, 0) {
   if (profile.interference != Interference())
@@ -23,22 +25,46 @@ Station::Station(const UnitProfile& profile, double work, Duration wire, std::op
   alone_ = MeanFinish(profile.ration, service_);
 }
 
+// Until `until`, or until the work is done; what is left stays in `work`.
+Time Station::Work(Time start, Time until, bool woken, Time& work) {
+  if (cpu_) return cpu_->Run(start, until, woken, work, shared_);
+  while (work > 0 && start < until) {
+    Time step = std::min(work, until - start);
+    if (shared_ != nullptr) {
+      const SharedCpus::Gap gap = shared_->FirstGap(start);
+      start = gap.begin;
+      if (start >= until) return until;
+      step = std::min({step, gap.end - start, until - start});
+      shared_->Take(gap.cpu, start, start + step);
+    }
+    start += step;
+    work -= step;
+  }
+  return start;
+}
+
+// A neighbour in the unit's control group uses up the quota that the unit leaves.
+void Station::LetNeighbourWork(Time until) {
+  const auto since = interferer_->NeighbourSince(until);
+  if (!cpu_ || !since) return;
+  Time endless = kNever;
+  if (const Time from = std::max(neighbour_until_, *since); from < until)
+    cpu_->Run(from, until, true, endless, shared_);
+}
+
 Time Station::Finish(Time start, bool woken, Time work) {
-  if (!interferer_) return cpu_ ? cpu_->Run(start, kNever, woken, work) : start + work;
-  start += interferer_->Pause();
+  if (!interferer_) return Work(start, kNever, woken, work);
+  start += interferer_->Pause(woken);
   work = std::max<Time>(1, std::llround(static_cast<double>(work) * interferer_->Slowdown(start)));
+  LetNeighbourWork(start);
   for (;;) {
     start = interferer_->AfterStall(start);
     const Time until = interferer_->NextStall(start);
-    if (cpu_) {
-      start = cpu_->Run(start, until, woken, work);
-    } else {
-      const Time step = std::min(work, until - start);
-      start += step;
-      work -= step;
-    }
-    if (work == 0) return start;
+    start = Work(start, until, woken, work);
+    if (work == 0) break;
   }
+  neighbour_until_ = start;
+  return start;
 }
 
 bool Station::FailedAt(Time t) const {
@@ -73,7 +99,8 @@ std::optional<Time> Station::Place(Time now, double multiplier) {
   const bool woken = workers_free_.front() <= ready;
   const Time start = woken ? ready : workers_free_.front();
   const Time work = std::max<Time>(1, std::llround(static_cast<double>(service_) * multiplier));
-  const Time done = cpu_ || interferer_ ? Finish(start, woken, work) : start + work;
+  if (shared_ != nullptr) shared_->Forget(now);
+  const Time done = cpu_ || interferer_ || shared_ != nullptr ? Finish(start, woken, work) : start + work;
   for (const Window& window : failures_) {
     if (done <= window.from || now >= window.until) continue;
     // Lost with the unit, whose workers start afresh when it is back.

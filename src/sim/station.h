@@ -28,8 +28,10 @@ inline constexpr Time kNever = INT64_MAX;
 
 class Station {
  public:
-  // seed: of the phases of its quota and stalls, and of its own draws; nullopt: periods begin at 0.
-  Station(const UnitProfile& profile, double work, Duration wire, std::optional<uint64_t> seed = {});
+  // seed: of the phases of its quota and stalls, and of its own draws; nullopt: periods begin at 0. shared:
+  // the CPUs on which it works beside other stations, which it keeps; nullptr: it has its own.
+  Station(const UnitProfile& profile, double work, Duration wire, std::optional<uint64_t> seed = {},
+          SharedCpus* shared = nullptr);
 
   // A request with this multiplier of the mean service time is placed. Its latency in ns; nullopt: it is
   // never answered.
@@ -80,12 +82,16 @@ class Station {
   };
   void Occupy(Time until);  // the worker that is free first
   Time Finish(Time start, bool woken, Time work);
+  Time Work(Time start, Time until, bool woken, Time& work);
+  void LetNeighbourWork(Time until);
 
   const UnitProfile* profile_;
   Time service_, fixed_, wire_;
   // Apart, as few have them and Fetch takes two lines: of units with a ration; with interference.
   std::unique_ptr<RationedCpu> cpu_;
   std::unique_ptr<Interferer> interferer_;
+  SharedCpus* shared_;
+  Time neighbour_until_ = 0;        // when the quota's use by a regular neighbour has been counted
   Time alone_;                      // mean time in service of a request that is alone
   std::vector<Time> workers_free_;  // heap, earliest first: when each worker has done all given to it
   EventQueue<Time> coming_;         // placed, not yet seen to arrive

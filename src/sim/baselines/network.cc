@@ -13,30 +13,40 @@ BaselineNetwork::BaselineNetwork(const RunSetup& setup, const Layout& layout, ui
       wire_(setup.wire.count()),
       give_up_after_(setup.silent_after.count()),
       failed_(std::move(failed)),
+      within_server_(setup.policy->baseline.within_server),
       random_(seed) {
+  groups_.resize(within_server_ ? layout.servers() : 1);
   DeciderSetup decider;
+  std::vector<std::vector<DeciderUnit>> known(groups_.size());
   for (const Layout::Unit& unit : layout.units) {
-    decider.units.push_back({unit.server, unit.profile->capacity});
     Unit& own = units_.emplace_back();
     own.fixed = std::max(unit.profile->fixed, setup.wire).count();
     own.workers = unit.profile->workers;
+    own.group = within_server_ ? unit.server : 0;
+    own.in_group = static_cast<uint32_t>(groups_[own.group].size());
+    groups_[own.group].push_back(static_cast<uint32_t>(units_.size()) - 1);
+    known[own.group].push_back({unit.server, unit.profile->capacity});
   }
   decider.switches = setup.switches;
   decider.wire = wire_;
   decider.silent_after = setup.silent_after.count();
   decider.choice = setup.policy->baseline;
-  for (uint32_t s = 0; s < setup.switches; s++) {
-    decider.seed = random_.Bits();
-    switches_.push_back(MakeDecider(setup.policy->decider, decider));
+  deciders_.resize(setup.switches);
+  for (auto& of_switch : deciders_) {
+    for (const std::vector<DeciderUnit>& units : known) {
+      decider.units = units;
+      decider.seed = random_.Bits();
+      of_switch.push_back(MakeDecider(setup.policy->decider, decider));
+    }
   }
-  messages_ = switches_.front()->messages();
+  messages_ = deciders_.front().front()->messages();
 
   for (uint32_t u = 0; u < units_.size(); u++) {
     if (messages_.idle) {  // all workers are, and each is known to one switch
       units_[u].idle_notes = units_[u].workers;
       for (uint32_t s = 0; s < setup.switches; s++) {
         const uint32_t extra = (s + u) % setup.switches < units_[u].workers % setup.switches ? 1 : 0;
-        switches_[s]->HearIdle(u, units_[u].workers / setup.switches + extra);
+        DeciderOf(s, u).HearIdle(units_[u].in_group, units_[u].workers / setup.switches + extra);
       }
     }
     if (messages_.reports) {  // agents do not start together
@@ -47,13 +57,18 @@ BaselineNetwork::BaselineNetwork(const RunSetup& setup, const Layout& layout, ui
   }
 }
 
-int BaselineNetwork::Choose(size_t at_switch, Time now) {
+int BaselineNetwork::Choose(size_t at_switch, uint32_t first, uint32_t second, Time now) {
   CatchUp(now);
-  const std::optional<uint32_t> unit = switches_[at_switch]->Choose(now);
+  uint32_t group = within_server_ ? first : 0;
+  std::optional<uint32_t> unit = deciders_[at_switch][group]->Choose(now);
+  if (!unit && within_server_) {  // all of the server is down
+    group = second;
+    unit = deciders_[at_switch][group]->Choose(now);
+  }
   if (!unit) return -1;
   chosen_at_ = at_switch;
-  chosen_ = *unit;
-  return static_cast<int>(*unit);
+  chosen_ = groups_[group][*unit];
+  return static_cast<int>(chosen_);
 }
 
 void BaselineNetwork::Placed(Time now, std::optional<Time> latency, Time waited) {
@@ -62,7 +77,7 @@ void BaselineNetwork::Placed(Time now, std::optional<Time> latency, Time waited)
   event.at_switch = static_cast<uint32_t>(chosen_at_);
   event.placed = now;
   event.lost = !latency;
-  event.used_idle = switches_[chosen_at_]->UsedIdle();
+  event.used_idle = DeciderOf(chosen_at_, chosen_).UsedIdle();
   if (latency) {
     event.done = now + *latency;
     event.waited = waited;
@@ -74,15 +89,15 @@ void BaselineNetwork::Placed(Time now, std::optional<Time> latency, Time waited)
     event.kind = Kind::kEnters;
     Schedule(event);
   }
-  for (uint32_t probed : switches_[chosen_at_]->Probes()) {
-    event = {.at = now + wire_, .order = 0, .kind = Kind::kProbed, .unit = probed};
+  for (uint32_t probed : DeciderOf(chosen_at_, chosen_).Probes()) {
+    event = {.at = now + wire_, .order = 0, .kind = Kind::kProbed, .unit = groups_[unit.group][probed]};
     event.at_switch = static_cast<uint32_t>(chosen_at_);
     Schedule(event);
   }
 }
 
 void BaselineNetwork::SetDown(uint32_t unit, bool down) {
-  for (const auto& one : switches_) one->SetDown(unit, down);
+  for (size_t s = 0; s < deciders_.size(); s++) DeciderOf(s, unit).SetDown(units_[unit].in_group, down);
 }
 
 void BaselineNetwork::CatchUp(Time now) {
@@ -95,7 +110,7 @@ void BaselineNetwork::CatchUp(Time now) {
 
 void BaselineNetwork::Handle(const Event& event) {
   Unit& unit = units_[event.unit];
-  Decider& one = *switches_[event.at_switch];
+  Decider& one = DeciderOf(event.at_switch, event.unit);
   switch (event.kind) {
     case Kind::kArrives:
       return Arrive(event);
@@ -105,7 +120,7 @@ void BaselineNetwork::Handle(const Event& event) {
     case Kind::kDone:
       return Finish(event);
     case Kind::kSeen:
-      return one.SeeAnswer({.unit = event.unit,
+      return one.SeeAnswer({.unit = unit.in_group,
                             .at = event.at,
                             .latency = event.at - event.placed,
                             .lost = event.lost,
@@ -122,16 +137,17 @@ void BaselineNetwork::Handle(const Event& event) {
       return Schedule(answer);
     }
     case Kind::kProbeAnswer:
-      return one.HearProbe({event.unit, event.at, event.made, event.rif, event.latency, nullptr});
+      return one.HearProbe({unit.in_group, event.at, event.made, event.rif, event.latency, nullptr});
     case Kind::kIdle:
-      return one.HearIdle(event.unit, 1);
+      return one.HearIdle(unit.in_group, 1);
     case Kind::kTick:
       return Tick(event);
     case Kind::kReport:
       if (event.sequence <= unit.heard) return;  // overtaken by a newer one
       unit.heard = event.sequence;
-      for (const auto& every : switches_)
-        every->HearReport({event.unit, event.at, event.made, event.rif, 0, event.history.get()});
+      for (size_t s = 0; s < deciders_.size(); s++)
+        DeciderOf(s, event.unit)
+            .HearReport({unit.in_group, event.at, event.made, event.rif, 0, event.history.get()});
       return;
   }
 }
@@ -169,7 +185,7 @@ void BaselineNetwork::Finish(const Event& event) {
     if (unit.at_workers + unit.idle_notes < unit.workers) {
       unit.idle_notes++;
       Event note{.at = event.at + wire_, .order = 0, .kind = Kind::kIdle, .unit = event.unit};
-      note.at_switch = static_cast<uint32_t>(random_.Bits() % switches_.size());
+      note.at_switch = static_cast<uint32_t>(random_.Bits() % deciders_.size());
       Schedule(note);
     }
   }

@@ -24,8 +24,9 @@ class BaselineNetwork {
   BaselineNetwork(const RunSetup& setup, const Layout& layout, uint64_t seed,
                   std::function<bool(uint32_t, Time)> failed);
 
-  // The unit for a request at this switch; -1: none is up. Placed, with its fate, must follow.
-  int Choose(size_t at_switch, Time now);
+  // The unit for a request at this switch; -1: none is up. Placed, with its fate, must follow. `first`, then
+  // `second`: the servers that the ring names, which are asked where the policy chooses within a server.
+  int Choose(size_t at_switch, uint32_t first, uint32_t second, Time now);
   // latency: from `now` to the answer in the unit, nullopt: it is never answered; waited: for a worker.
   void Placed(Time now, std::optional<Time> latency, Time waited);
   void SetDown(uint32_t unit, bool down);
@@ -53,7 +54,8 @@ class BaselineNetwork {
   };
   struct Unit {
     UnitHistory history;
-    Time fixed = 0;  // from placed to queue
+    uint32_t group = 0, in_group = 0;  // the decider among whose units it is, and its number there
+    Time fixed = 0;                    // from placed to queue
     uint32_t workers = 1;
     uint32_t at_workers = 0;  // waiting or in service
     uint32_t idle_notes = 0;  // idle workers that a switch was told of, and has not used as far as seen here
@@ -65,6 +67,7 @@ class BaselineNetwork {
     event.order = order_++;
     events_.push(event);
   }
+  Decider& DeciderOf(size_t at_switch, uint32_t unit) { return *deciders_[at_switch][units_[unit].group]; }
   void CatchUp(Time now);
   void Handle(const Event& event);
   void Arrive(const Event& event);
@@ -75,14 +78,17 @@ class BaselineNetwork {
   const Reports& reports_;
   const Time wire_, give_up_after_;
   const std::function<bool(uint32_t, Time)> failed_;
-  std::vector<std::unique_ptr<Decider>> switches_;
+  const bool within_server_;
+  // Of each switch: one for all units, or one for each server.
+  std::vector<std::vector<std::unique_ptr<Decider>>> deciders_;
   std::vector<Unit> units_;
+  std::vector<std::vector<uint32_t>> groups_;  // their units
   Decider::Messages messages_;
   std::priority_queue<Event> events_;
   uint64_t order_ = 0;
   Random random_;
   size_t chosen_at_ = 0;
-  uint32_t chosen_ = 0;
+  uint32_t chosen_ = 0;  // unit of the layout
   uint64_t reports_sent_ = 0, reports_lost_ = 0;
 };
 

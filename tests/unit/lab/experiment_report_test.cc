@@ -49,6 +49,14 @@ TEST(ExperimentReport, RowsCarryThePredictionAndRatiosHowFarItWasOff) {
   EXPECT_FALSE(row.contains("app"));
   EXPECT_EQ(json["ratios"]["host-only_p99_measured_over_predicted"], 2);
   EXPECT_EQ(json["ratios"]["mine_p50_measured_over_predicted"], 0.5);
+  EXPECT_EQ(row["p99_measured_over_predicted"], 4.0 / 5);
+  EXPECT_EQ(json["ratios"]["predicted_points"], 2);
+  EXPECT_EQ(json["ratios"]["predicted_points_p99_within_1.5"], 1) << "not host-only's, 8 ms for 4";
+  EXPECT_EQ(json["ratios"]["predicted_pairs"], 1);
+  EXPECT_EQ(json["ratios"]["predicted_pairs_in_order"], 0) << "measured 4 below 8 ms, predicted 5 above 4";
+  const Part part = MakePart("", true);
+  EXPECT_THAT(ResultText({part}), HasSubstr("p99 within a factor of 1.5 at 1 of 2 points"));
+  EXPECT_THAT(ResultPage("e", {part}, ResultDocument("e", {part})).Render(), HasSubstr("at 1 of 2 points"));
 }
 
 TEST(ExperimentReport, WithoutAPredictionNothingSpeaksOfOne) {

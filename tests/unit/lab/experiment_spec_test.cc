@@ -67,8 +67,7 @@ TEST(ExperimentFile, ArrivalsAreThoseThatTheClientHas) {
   EXPECT_THAT(refused.error().message, HasSubstr("arrivals: expected constant: dnsperf"));
   EXPECT_THAT(Load(kEmulated, "  arrivals: sometimes\n").error().message,
               HasSubstr("constant, poisson, bursty"));
-  EXPECT_THAT(Load(kEmulated, "  arrivals: bursty\n  predict: true\n").error().message,
-              HasSubstr("predict: expected arrivals constant or poisson"));
+  EXPECT_TRUE(Load(kEmulated, "  arrivals: bursty\n  predict: true\n"));
 }
 
 ExperimentSpec Overridden(const Overrides& overrides, std::string& refusal) {
@@ -89,6 +88,20 @@ TEST(Overrides, PoliciesComeByTheirUnitPolicyOrWithAServerPolicy) {
   EXPECT_EQ(spec.policies[1].server_policy, SPW_SERVER_P2C);
   EXPECT_EQ(spec.policies[1].unit_policy, SPW_UNIT_HEADROOM);
   EXPECT_EQ(spec.baseline, 1u);
+}
+
+TEST(Overrides, PredictIsTheCommandLinesAndRefusedWhereUnitsCannotBeMeasuredAlone) {
+  std::string refusal;
+  EXPECT_TRUE(Overridden({.predict = true}, refusal).predict);
+  EXPECT_EQ(refusal, "");
+  auto file_predicts = Load(kEmulated, "  predict: true\n");
+  ASSERT_TRUE(file_predicts && Override({}, *file_predicts));
+  EXPECT_FALSE(file_predicts->predict) << "compare asks for it, or has none";
+  auto nat = Load("knot", "", false, "nat");
+  ASSERT_TRUE(nat);
+  const auto refused = Override({.predict = true}, *nat);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("--predict: expected another mode than nat"));
 }
 
 TEST(Overrides, LoadsAreSorted) {

@@ -108,6 +108,74 @@ TEST(AppOf, ScatterBeyondTheStallsIsTakenForTheSpreadOfServiceTimes) {
   EXPECT_EQ(cv({10, 20, 90}), 1) << "at most 1";
 }
 
+TEST(AppOf, UnitsThatComputeOnFewerCpusThanTheyHaveWorkersShareThem) {
+  UnitSpec knot = Unit("cpu", SPW_KIND_CPU, Workload::kKnot, 1),
+           emulated = Unit("nic", SPW_KIND_SMARTNIC, Workload::kEmulated, 1);
+  const auto measured = [](size_t units) {
+    return Measured(std::vector<Calibration::Unit>(units, {"s1-cpu", 100, true, std::nullopt}));
+  };
+  EXPECT_EQ(AppOf(Experiment({knot, knot}), measured(2), 1).shared_cpus, 1u);
+  EXPECT_EQ(AppOf(Experiment({knot, knot}), measured(2), 2).shared_cpus, 0u) << "one for each";
+  const sim::App one = AppOf(Experiment({knot, emulated}), measured(2), 1);
+  EXPECT_EQ(one.shared_cpus, 0u) << "an emulated unit needs none";
+  EXPECT_FALSE(one.groups[0].units[1].shares_cpus);
+}
+
+TEST(AppOf, ANeighbourComesAsRegularlyAsTheLabs) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kKnot, 1);
+  cpu.neighbour = Neighbour{5s, 1s};
+  const sim::App app = AppOf(Experiment({cpu}), Measured({{"s1-cpu", 100, true, std::nullopt}}), 2);
+  const auto& neighbour = app.groups[0].units[0].interference.neighbour;
+  EXPECT_TRUE(neighbour.regular);
+  EXPECT_EQ(neighbour.every, 5s);
+  EXPECT_EQ(neighbour.length, 1s);
+  EXPECT_EQ(neighbour.slowdown, 2);
+}
+
+TEST(AppOf, TheTailOfLoneRequestsIsTakenForLateWakeUps) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kKnot, 1);
+  const auto pause = [&](std::optional<double> p99_ms) {
+    const Quartiles unloaded{10, 10, 10, p99_ms};
+    return AppOf(Experiment({cpu}), Measured({{"s1-cpu", 100, true, unloaded}}), 2)
+        .groups[0]
+        .units[0]
+        .interference.pause;
+  };
+  EXPECT_EQ(pause(std::nullopt).share, 0);
+  EXPECT_EQ(pause(10).share, 0);
+  // At a tenth of its load a request in ten meets another, so the model has a tail of its own.
+  EXPECT_GT(pause(40).length, 20ms);
+  EXPECT_LT(pause(40).length, 30ms);
+  EXPECT_TRUE(pause(40).on_wake);
+}
+
+TEST(Prediction, OfBurstyArrivalsHasALongerTail) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kEmulated, 1);
+  cpu.emulated = {1, 4ms, 0, 0ms};
+  ExperimentSpec spec = Experiment({cpu});
+  const Calibration calibration = Measured({{"s1-cpu", 250, false, std::nullopt}});
+  const sim::App app = AppOf(spec, calibration, 2);
+  const double poisson = Predict(spec, calibration, app, spec.policies[0], 60).p99_ms;
+  spec.arrivals = ArrivalProcess::kBursty;
+  EXPECT_GT(Predict(spec, calibration, app, spec.policies[0], 60).p99_ms, 1.2 * poisson);
+}
+
+TEST(Prediction, OfDnsperfHasItsFewFlows) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kKnot, 1);
+  ExperimentSpec spec = Experiment({cpu});
+  spec.testbed.servers.push_back({"s2", {cpu}});
+  spec.policies = {{"host-only", SPW_UNIT_HOST_ONLY}};
+  spec.seconds = 1;
+  spec.arrivals = ArrivalProcess::kConstant;
+  const Calibration calibration =
+      Measured({{"s1-cpu", 1000, true, std::nullopt}, {"s2-cpu", 1000, true, std::nullopt}});
+  const sim::App app = AppOf(spec, calibration, 4);
+  const double many = Predict(spec, calibration, app, spec.policies[0], 92).p99_ms;
+  spec.client = LoadClient::kDnsperf;
+  EXPECT_GT(Predict(spec, calibration, app, spec.policies[0], 92).p99_ms, 2 * many)
+      << "64 flows seldom divide evenly among two servers";
+}
+
 TEST(Prediction, OfAnIdlePoolIsItsUnloadedLatencyAndOfAnOverloadedOneIsLoss) {
   UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kEmulated, 1);
   cpu.emulated = {1, 4ms, 0, 6ms};
@@ -163,6 +231,7 @@ TEST(ReportsOf, PeriodicAgentsReportEveryPeriodOthersByHeartbeat) {
   agent.period = 5ms;
   agent.heartbeat = 700ms;
   EXPECT_EQ(ReportsOf(agent).period, 5ms);
+  EXPECT_TRUE(ReportsOf(agent).learned) << "the lab's agents know nothing of their unit";
   agent.mode = "on-threshold";
   EXPECT_EQ(ReportsOf(agent).period, 700ms);
 }

@@ -98,6 +98,50 @@ TEST(Baselines, ReportsThatAreLostOrLateAreHeardSo) {
   EXPECT_GT(Rows(scenario)[1].result.p99_ms, fresh);
 }
 
+TEST_P(EachBaseline, WithinServerUsesTheServerThatTheHashNames) {
+  const std::string within = Policy().substr(0, Policy().size() - 1) + ", within: server}";
+  Scenario scenario = With(within);
+  scenario.apps[0].groups[0].count = 2;
+  scenario.flows = 1;                // all requests have one hash, so one server takes them
+  scenario.axis.values = {40, 120};  // of both servers: 80 and 240 % of one
+  const auto rows = Rows(scenario);
+  EXPECT_LT(rows[0].result.p99_ms, 100);
+  EXPECT_GT(rows[1].result.p99_ms, 1000) << "the other server is not used";
+  EXPECT_GT(rows[0].result.share[1], 0) << "both units of the server are";
+}
+
+TEST_P(EachBaseline, WithinServerPassesOverAServerThatIsDownAsTheSwitchDoes) {
+  Scenario scenario = With(Policy().substr(0, Policy().size() - 1) + ", within: server}");
+  scenario.apps[0].groups[0].count = 2;
+  for (uint32_t unit : {0u, 1u})
+    scenario.apps[0].failures.push_back({1, unit, Duration(0), std::chrono::hours(1), Duration(0)});
+  // Both slots of a quarter of the hashes name the server that is down.
+  EXPECT_NEAR(static_cast<double>(Rows(scenario)[0].result.dropped), 5000, 500);
+}
+
+TEST_P(EachBaseline, WithinServerIsTheSameAsAllWithOneServer) {
+  const std::string within = Policy().substr(0, Policy().size() - 1) + ", within: server}";
+  const auto all = Rows(With(Policy())), one = Rows(With(within));
+  EXPECT_EQ(all[0].result.p99_ms, one[0].result.p99_ms);
+  EXPECT_EQ(all[1].result.share, one[1].result.share);
+}
+
+TEST(BaselineKeys, WithinSaysAmongWhichUnits) {
+  const Scenario s =
+      Parse(WithPolicy("{name: a, decider: prequal, within: server, server_policy: wcmp, probes: false}") +
+            "    - {name: b, decider: c3, within: all}\n");
+  EXPECT_TRUE(s.policies[1].baseline.within_server);
+  EXPECT_EQ(s.policies[1].server_policy, SPW_SERVER_WCMP);
+  EXPECT_FALSE(s.policies[2].baseline.within_server);
+
+  EXPECT_THAT(Problem(WithPolicy("{name: a, decider: c3, within: rack}")),
+              HasSubstr("within: expected one of all, server"));
+  EXPECT_THAT(Problem(WithPolicy("{name: a, decider: c3, server_policy: wcmp}")),
+              HasSubstr("server_policy: expected only with decider switch or within: server"));
+  EXPECT_THAT(Problem(WithPolicy("{name: a, within: server}")),
+              HasSubstr("within: expected only with a baseline as decider"));
+}
+
 TEST(BaselineKeys, AreReadAndRefusedWhereTheyMeanNothing) {
   const Scenario s = Parse(WithPolicy("{name: a, decider: prequal, quantile: 0.6, probes: false}") +
                            "    - {name: b, decider: peak-ewma, decay: 2s}\n"
