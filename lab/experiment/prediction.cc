@@ -78,7 +78,6 @@ sim::App AppOf(const ExperimentSpec& spec, const Calibration& calibration, size_
   sim::App app;
   app.name = spec.name;
   app.joint_rps = calibration.full_rps;
-  app.threshold = spec.testbed.agent.threshold;
   app.cv = 0;
   double weighted = 0, weights = 0;  // the units' spreads, by what they answer
   size_t at = 0;
@@ -122,12 +121,14 @@ Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, con
   sim::Arrivals arrivals;
   arrivals.kind =
       spec.arrivals == ArrivalProcess::kConstant ? sim::ArrivalKind::kConstant : sim::ArrivalKind::kPoisson;
-  const sim::Reports reports = ReportsOf(spec.testbed.agent);
+  const AgentSpec& agent = policy.AgentOf(spec.testbed);
+  const sim::Reports reports = ReportsOf(agent);
   sim::PolicyChoice choice;
   choice.name = policy.name;
   choice.unit_policy = policy.unit_policy;
   choice.server_policy = policy.server_policy;
-  choice.trigger.second_report = spec.testbed.agent.second_report_after;
+  choice.trigger.threshold = agent.threshold;
+  choice.trigger.second_report = agent.second_report_after;
 
   sim::RunSetup setup;
   setup.app = &app;

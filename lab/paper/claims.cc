@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "claims.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace spillway::lab {
+namespace {
+
+constexpr double kSame = 1.1;      // latencies within this ratio make no difference
+constexpr double kNear = 0.15;     // a latency that the paper states is met within this share
+constexpr double kGainSlack = 5;   // points by which a gain in sustained load may differ: the grid of loads
+constexpr double kNotSent = 0.01;  // a unit that gets no more of the requests than this is left alone
+
+const std::vector<std::string> kThresholds = {"p4mite-300", "p4mite-1000", "p4mite-2000"};
+
+// Looks at one reading's curves.
+using Judge = std::function<PaperFinding(const PaperCurves&, const PaperFigure&)>;
+
+struct Claim {
+  std::string id, figure, claim, paper;
+  Judge judge;
+  std::string simulator_reason, lab_reason;  // why it does not match, where it does not
+};
+
+bool IsKnown(double value) { return !std::isnan(value); }
+
+// The paper does not say what figure 4 shows; the lab has no mean.
+double TypicalMs(const PaperPoint& point) { return IsKnown(point.mean_ms) ? point.mean_ms : point.p99_ms; }
+std::string Statistic(const PaperPoint& point) { return IsKnown(point.mean_ms) ? "mean" : "p99"; }
+
+PaperFinding Nothing() { return {}; }
+
+// At least one point of each of the policies near x; empty: one is missing.
+std::vector<const PaperPoint*> AllNear(const PaperCurves& curves, const std::vector<std::string>& policies,
+                                       double x, double reach) {
+  std::vector<const PaperPoint*> points;
+  for (const std::string& policy : policies) {
+    const PaperPoint* point = curves.Near(policy, x, reach);
+    if (point == nullptr) return {};
+    points.push_back(point);
+  }
+  return points;
+}
+
+std::string Latencies(const std::vector<const PaperPoint*>& points) {
+  std::string mean, p99;
+  for (const PaperPoint* point : points) {
+    const char* gap = p99.empty() ? "" : " / ";
+    if (IsKnown(point->mean_ms)) mean += fmt::format("{}{:.0f}", gap, point->mean_ms);
+    p99 += fmt::format("{}{:.0f}", gap, point->p99_ms);
+  }
+  return (mean.empty() ? "" : "mean " + mean + ", ") + "p99 " + p99 + " ms";
+}
+
+PaperFinding NotComparable(std::string figure) { return {std::move(figure), std::nullopt}; }
+
+// A latency that the paper states, of the host alone near x.
+Judge HostLatency(double x, double reach, double paper_ms, double within = kNear) {
+  return [=](const PaperCurves& curves, const PaperFigure& figure) {
+    const PaperPoint* point = curves.Near("host-only", x, reach);
+    if (point == nullptr) return Nothing();
+    const std::string text = fmt::format("{:.3g} ms", point->p50_ms);
+    if (!figure.latencies_comparable) return NotComparable(text);
+    return PaperFinding{text, std::abs(point->p50_ms / paper_ms - 1) <= within};
+  };
+}
+
+// Up to x, whatever the threshold.
+Judge ThresholdsAlike(double up_to) {
+  return [=](const PaperCurves& curves, const PaperFigure&) {
+    double worst = 0;
+    std::vector<const PaperPoint*> at_worst;
+    for (const PaperPoint* point : curves.Of(kThresholds[0])) {
+      if (point->x > up_to) continue;
+      const auto points = AllNear(curves, kThresholds, point->x, 1e-6);
+      if (points.empty()) continue;
+      double low = TypicalMs(*points[0]), high = low;
+      for (const PaperPoint* one : points) {
+        low = std::min(low, TypicalMs(*one));
+        high = std::max(high, TypicalMs(*one));
+      }
+      if (high / low > worst) worst = high / low, at_worst = points;
+    }
+    if (at_worst.empty()) return Nothing();
+    return PaperFinding{
+        fmt::format("at most x {:.2f}: {} at {:g}", worst, Latencies(at_worst), at_worst[0]->x),
+        worst <= kSame};
+  };
+}
+
+Judge ThresholdsInOrder(double x, double reach) {
+  return [=](const PaperCurves& curves, const PaperFigure&) {
+    const auto points = AllNear(curves, kThresholds, x, reach);
+    if (points.empty()) return Nothing();
+    const bool ordered =
+        TypicalMs(*points[0]) < TypicalMs(*points[1]) && TypicalMs(*points[1]) < TypicalMs(*points[2]);
+    return PaperFinding{Latencies(points), ordered};
+  };
+}
+
+Judge NeverTrips(double x, double reach, double paper_ms) {
+  return [=](const PaperCurves& curves, const PaperFigure& figure) {
+    const PaperPoint* point = curves.Near("p4mite-2000", x, reach);
+    if (point == nullptr) return Nothing();
+    const bool trips = point->offloaded > 0;  // false where it is not known
+    const std::string text = fmt::format(
+        "p99 {:.0f} ms{}", point->p99_ms,
+        IsKnown(point->offloaded) ? fmt::format(", {:.1f} % to the SmartNIC", 100 * point->offloaded) : "");
+    if (!figure.latencies_comparable) return NotComparable(text);
+    return PaperFinding{text, !trips && std::abs(point->p99_ms / paper_ms - 1) <= 0.25};
+  };
+}
+
+// From which size of requests on the SmartNIC gets some.
+Judge OffloadsFrom(const std::string& policy, double paper_gflop) {
+  return [=](const PaperCurves& curves, const PaperFigure&) {
+    for (const PaperPoint* point : curves.Of(policy)) {
+      if (!IsKnown(point->offloaded)) return Nothing();
+      if (point->offloaded > kNotSent)
+        return PaperFinding{fmt::format("{:g} Gflop", point->x), std::abs(point->x - paper_gflop) < 0.5};
+    }
+    return curves.Of(policy).empty() ? Nothing() : PaperFinding{"never", false};
+  };
+}
+
+// The first policy's latency over the second's near x: above or below 1?
+Judge Compared(const std::string& policy, const std::string& other, double x, double reach, bool slower) {
+  return [=](const PaperCurves& curves, const PaperFigure&) {
+    const auto points = AllNear(curves, {policy, other}, x, reach);
+    if (points.empty()) return Nothing();
+    const double ratio = TypicalMs(*points[0]) / TypicalMs(*points[1]);
+    return PaperFinding{fmt::format("x {:.2f} ({})", ratio, Statistic(*points[0])),
+                        slower ? ratio > 1 : ratio < 1};
+  };
+}
+
+// The same by p99, as figure 5 shows it.
+Judge ComparedP99(const std::string& policy, const std::string& other, double x, double reach, bool slower) {
+  return [=](const PaperCurves& curves, const PaperFigure&) {
+    const auto points = AllNear(curves, {policy, other}, x, reach);
+    if (points.empty()) return Nothing();
+    const double ratio = points[0]->p99_ms / points[1]->p99_ms;
+    return PaperFinding{fmt::format("p99 x {:.2f} at {:g} %", ratio, points[0]->x),
+                        slower ? ratio > 1 : ratio < 1};
+  };
+}
+
+Judge LosesFrom(const std::string& policy, double paper) {
+  return [=](const PaperCurves& curves, const PaperFigure&) {
+    const auto points = curves.Of(policy);
+    if (points.empty()) return Nothing();
+    const auto lost = curves.LosesFrom(policy);
+    if (!lost) return PaperFinding{fmt::format("not up to {:g} Gflop", points.back()->x), false};
+    return PaperFinding{fmt::format("{:g} Gflop", *lost), std::abs(*lost - paper) < 0.75};
+  };
+}
+
+std::string SustainedText(const PaperCurves& curves, const std::string& policy) {
+  const auto sustained = curves.Sustained(policy);
+  return sustained ? fmt::format("{:g} %", *sustained)
+                   : fmt::format("below {:g} %", curves.Of(policy).front()->x);
+}
+
+Judge Sustains(const std::string& policy, double paper_pct, double slack) {
+  return [=](const PaperCurves& curves, const PaperFigure&) {
+    const auto points = curves.Of(policy);
+    if (points.empty()) return Nothing();
+    const auto sustained = curves.Sustained(policy);
+    const bool matches =
+        sustained ? std::abs(*sustained - paper_pct) <= slack : points.front()->x > paper_pct;
+    return PaperFinding{SustainedText(curves, policy), matches};
+  };
+}
+
+// How much more load the first sustains than the second.
+Judge Gains(const std::string& policy, const std::string& other, double paper_pct) {
+  return [=](const PaperCurves& curves, const PaperFigure&) {
+    const auto more = curves.Sustained(policy), base = curves.Sustained(other);
+    if (!more || !base) return Nothing();
+    const double gain = 100 * (*more / *base - 1);
+    return PaperFinding{fmt::format("{:+.0f} % ({:g} against {:g} %)", gain, *more, *base),
+                        std::abs(gain - paper_pct) <= kGainSlack + 0.5};
+  };
+}
+
+Judge SustainsMore(const std::string& policy, const std::string& other) {
+  return [=](const PaperCurves& curves, const PaperFigure&) {
+    if (curves.Of(policy).empty() || curves.Of(other).empty()) return Nothing();
+    return PaperFinding{
+        fmt::format("{} against {}", SustainedText(curves, policy), SustainedText(curves, other)),
+        curves.Sustained(policy).value_or(0) > curves.Sustained(other).value_or(0)};
+  };
+}
+
+// The most that P4Mite takes off the host's p99 where neither loses.
+Judge TakesOff(double paper_pct) {
+  return [=](const PaperCurves& curves, const PaperFigure&) {
+    const auto limit = curves.Sustained("host-only");
+    double best = -1e9, at = 0;
+    for (const PaperPoint* point : curves.Of("p4mite")) {
+      const PaperPoint* host = curves.Near("host-only", point->x, 1e-6);
+      if (!limit || point->x > *limit || host == nullptr) continue;
+      const double off = 100 * (1 - point->p99_ms / host->p99_ms);
+      if (off > best) best = off, at = point->x;
+    }
+    if (best < -1e8) return Nothing();
+    return PaperFinding{fmt::format("{:+.0f} % at {:g} %", -best, at), std::abs(best - paper_pct) <= 15};
+  };
+}
+
+Judge Rate(const std::string& policy, double paper_rps) {
+  return [=](const PaperCurves& curves, const PaperFigure& figure) {
+    const auto sustained = curves.Sustained(policy);
+    if (!sustained) return Nothing();
+    const std::string text = fmt::format("{:.0f} requests/s", *sustained);
+    if (!figure.latencies_comparable) return NotComparable(text);
+    return PaperFinding{text, std::abs(*sustained / paper_rps - 1) <= 0.1};
+  };
+}
+
+PaperFinding TenTimes(const PaperCurves& curves, const PaperFigure&) {
+  const auto more = curves.Sustained("switch"), base = curves.Sustained("nic");
+  if (!more || !base) return Nothing();
+  return {fmt::format("x {:.1f}", *more / *base), *more / *base >= 10};
+}
+
+PaperFinding SlowerOnTheNic(const PaperCurves& curves, const PaperFigure&) {
+  const auto limit = curves.Sustained("nic");
+  double least = 1e9;
+  for (const PaperPoint* point : curves.Of("nic")) {
+    const PaperPoint* in_switch = curves.Near("switch", point->x, 0.05 * point->x);
+    if (limit && point->x <= *limit && in_switch) least = std::min(least, point->p50_ms / in_switch->p50_ms);
+  }
+  if (least > 1e8) return Nothing();
+  return {fmt::format("p50 at least x {:.2f}", least), least > 1};
+}
+
+Judge UnitGflops(int unit, double paper) {
+  return [=](const PaperCurves&, const PaperFigure& figure) {
+    if (!IsKnown(figure.unit_gflops[unit])) return Nothing();
+    return PaperFinding{fmt::format("{:.1f} GFLOP/s", figure.unit_gflops[unit]),
+                        std::abs(figure.unit_gflops[unit] / paper - 1) <= 0.02};
+  };
+}
+
+PaperFinding NicShare(const PaperCurves&, const PaperFigure& figure) {
+  if (!IsKnown(figure.nic_share)) return Nothing();
+  return {fmt::format("{:.0f} %", 100 * figure.nic_share),
+          figure.nic_share > 0.15 && figure.nic_share < 0.22};
+}
+
+PaperFinding NoTofino(const PaperCurves&, const PaperFigure&) { return Nothing(); }
+
+const char* kSlowNic =
+    "A core of the SmartNIC takes 1.8 s for 2 Gflop: wherever more than 1 % of the requests go there, their "
+    "p99 is "
+    "at least that, above what the paper has for the overloaded host";
+const char* kRealUnits =
+    "the lab's units have the paper's ratio of speeds, not its latencies (--emulated has)";
+const char* kFourB =
+    "ten times the latency of such a request is 16 s: in 30 s, at 5 requests/s, no queue grows to that; with "
+    "a limit "
+    "of ten times 200 ms, requests of 12 Gflop that differ by a fifth are lost on the host already";
+const char* kDnsTrigger =
+    "the limit of loss, ten times 3 ms, lies below the threshold of 100 ms: the host has lost what trips the "
+    "agent";
+const char* kEnds = "the lab's lowest and highest loads, and steps of 10 % between";
+
+std::vector<Claim> Claims() {
+  std::vector<Claim> claims = {
+      {"4a-alone", "4a", "a request of 2 Gflop alone takes the host about 200 ms", "200 ms",
+       HostLatency(5, 30, 200), "", kRealUnits},
+      {"4a-alike", "4a", "up to 40 requests/s the threshold makes no difference", "x 1",
+       ThresholdsAlike(40.5), kSlowNic, kSlowNic},
+      {"4a-order", "4a", "at 45 requests/s a lower threshold gives lower latency", "300 < 1000 < 2000",
+       ThresholdsInOrder(45, 1), kSlowNic, kSlowNic},
+      {"4a-untripped", "4a",
+       "at 45 requests/s the threshold of 2000 ms is not reached; latency is about 1200 ms",
+       "1200 ms, nothing to the SmartNIC", NeverTrips(45, 1, 1200),
+       "the host as calibrated sustains 45.5 requests/s, so that 45 are no overload", kRealUnits},
+      {"4b-alike", "4b", "with 2 Gflop the threshold makes no difference", "x 1", ThresholdsAlike(2.5),
+       kSlowNic, kSlowNic},
+      {"4b-300", "4b", "the threshold of 300 ms is passed from 4 Gflop on", "4 Gflop",
+       OffloadsFrom("p4mite-300", 4), "", "the lab does not count which unit answered"},
+      {"4b-1000", "4b", "the threshold of 1000 ms is passed from 8 Gflop on", "8 Gflop",
+       OffloadsFrom("p4mite-1000", 8),
+       "8 Gflop take a core of the host 880 ms: only the spread of service times, or load, makes 1000 of "
+       "that",
+       "the lab does not count which unit answered"},
+      {"4b-early", "4b", "a low threshold is slower than the host while that has room (10 Gflop, 300 ms)",
+       "slower", Compared("p4mite-300", "host-only", 10, 1, true), "", kEnds},
+      {"4b-15", "4b", "with 15 Gflop the host takes about 1800 ms", "1800 ms", HostLatency(15, 1.2, 1800), "",
+       kRealUnits},
+      {"4b-2000", "4b", "beyond 15 Gflop the threshold of 2000 ms is better than the host alone", "faster",
+       Compared("p4mite-2000", "host-only", 18, 0.6, false), kSlowNic, kSlowNic},
+      {"4b-host", "4b", "the host alone loses requests from 16 Gflop on", "16 Gflop",
+       LosesFrom("host-only", 16), kFourB, kFourB},
+      {"4b-p4mite", "4b", "P4Mite loses requests from 18 Gflop on", "18 Gflop", LosesFrom("p4mite-2000", 18),
+       kFourB, kFourB},
+  };
+  struct App {
+    const char *figure, *name;
+    double unloaded_ms, host_pct, gain_pct;
+    const char *host_reason, *gain_reason;
+  };
+  const App apps[] = {
+      {"5a", "DNS", 3, 80, 20, "", kDnsTrigger},
+      {"5b", "VGG16", 80, 80, 16, "",
+       "a pulse of 5 ms lets through less than one request in three at these rates: the host's overload is "
+       "not taken off"},
+      {"5c", "KNN", 0, 75, 11, "",
+       "a pulse of 5 ms lets through one request in ten at these rates: the host's overload is not taken "
+       "off"},
+  };
+  for (const App& app : apps) {
+    const std::string figure = app.figure;
+    if (app.unloaded_ms > 0)
+      claims.push_back(
+          {figure + "-alone", figure,
+           fmt::format("a lone {} request takes the host some {:g} ms", app.name, app.unloaded_ms),
+           fmt::format("{:g} ms", app.unloaded_ms), HostLatency(10, 50, app.unloaded_ms), "", kRealUnits});
+    claims.push_back({figure + "-host", figure,
+                      fmt::format("{} on the host alone: load before loss", app.name),
+                      fmt::format("{:g} %", app.host_pct), Sustains("host-only", app.host_pct, 5.1),
+                      app.host_reason, kEnds});
+    claims.push_back({figure + "-gain", figure, "P4Mite sustains more load than the host alone",
+                      fmt::format("{:+g} %", app.gain_pct), Gains("p4mite", "host-only", app.gain_pct),
+                      app.gain_reason, app.gain_reason});
+  }
+  const char* dns_nic =
+      "the SmartNIC gets half of the requests and can answer a sixth of the joint rate, so ECMP ends at 33 %";
+  const std::vector<Claim> more = {
+      {"5a-low", "5a", "at low load WRR is faster than P4Mite (50 %)", "faster",
+       ComparedP99("wrr", "p4mite", 50, 11, false), "", ""},
+      {"5a-wrr", "5a", "WRR loses at 90 % load, which P4Mite sustains", "P4Mite sustains more",
+       SustainsMore("p4mite", "wrr"), kDnsTrigger, kDnsTrigger},
+      {"5a-ecmp", "5a", "ECMP overloads the SmartNIC soon", "long before the host alone",
+       SustainsMore("host-only", "ecmp"), "", ""},
+      {"5b-latency", "5b", "P4Mite takes half off the latency (the paper does not say at which load)",
+       "-50 %", TakesOff(50), "within what the host sustains, little is over the threshold for long", ""},
+      {"5b-low", "5b", "below 80 % load WRR is slower than the host alone (50 %)", "slower",
+       ComparedP99("wrr", "host-only", 50, 11, true),
+       "at half load p99 is that of either; WRR is slower below it", ""},
+      {"5b-wrr", "5b", "WRR sustains", "90 %", Sustains("wrr", 90, 5.1), "", kEnds},
+      {"5b-ecmp", "5b", "ECMP sustains", "30 %", Sustains("ecmp", 30, 5.1), dns_nic, dns_nic},
+      {"5c-latency", "5c", "P4Mite takes a quarter off the latency (the paper does not say at which load)",
+       "-25 %", TakesOff(25), kSlowNic, ""},
+      {"5c-low", "5c", "below 70 % load WRR is slower than the host alone (50 %)", "slower",
+       ComparedP99("wrr", "host-only", 50, 11, true), "", ""},
+      {"5c-wrr", "5c", "WRR sustains more load than P4Mite", "WRR sustains more",
+       SustainsMore("wrr", "p4mite"), "", ""},
+      {"5c-ecmp", "5c", "ECMP sustains", "40 %", Sustains("ecmp", 40, 5.1), "", ""},
+      {"6-nic", "6", "a balancer on one core of the SmartNIC sustains", "700 requests/s", Rate("nic", 700),
+       "", "the lab's SmartNIC has a fortieth of a core: the ratio below is what is compared"},
+      {"6-switch", "6", "P4Mite in the switch sustains", "8000 requests/s", Rate("switch", 8000),
+       "the units' rate ends it, which the paper does not state",
+       "it is the machine that gives out: the ratio below is what is compared"},
+      {"6-ratio", "6", "P4Mite sustains ten times what the balancer on the SmartNIC does", "more than x 10",
+       TenTimes, "", ""},
+      {"6-slower", "6", "below that rate the balancer on the SmartNIC is slower", "slower", SlowerOnTheNic,
+       "", ""},
+      {"I-host", "I", "the host's floating-point rate", "91.0 GFLOP/s", UnitGflops(0, 91.0), "",
+       "the lab's units stand for the paper's by their ratio"},
+      {"I-nic", "I", "the SmartNIC's floating-point rate", "17.6 GFLOP/s", UnitGflops(1, 17.6), "",
+       "the lab's units stand for the paper's by their ratio"},
+      {"I-share", "I", "the SmartNIC adds up to 20 % to the host", "19 %", NicShare, "", ""},
+  };
+  claims.insert(claims.end(), more.begin(), more.end());
+  const char* tofino =
+      "a share of a Tofino's pipeline; Spillway's switch is a program in the kernel and has none";
+  for (const auto& [what, percent] : {std::pair{"SRAM", 5.1},
+                                      {"TCAM", 0.0},
+                                      {"VLIW instructions", 2.6},
+                                      {"hash bits", 4.0},
+                                      {"stateful ALUs", 2.1},
+                                      {"map RAM", 5.6},
+                                      {"exact-match crossbar", 2.9}})
+    claims.push_back({fmt::format("II-{}", what), "II",
+                      fmt::format("{} of the switch that P4Mite uses", what),
+                      fmt::format("{:.1f} %", percent), NoTofino, tofino, tofino});
+  return claims;
+}
+
+const PaperFigure* Find(const PaperFigures& figures, const std::string& name) {
+  const auto found = figures.find(name == "I" ? "4a" : name);
+  return found == figures.end() || found->second.readings.empty() ? nullptr : &found->second;
+}
+
+// "Table I" for roman numbers.
+std::string Title(const std::string& figure) { return (figure[0] == 'I' ? "table " : "figure ") + figure; }
+
+void AddReason(PaperRow& row, const std::string& who, const std::string& reason) {
+  if (reason.empty()) return;
+  if (row.reason == reason || row.reason.ends_with(": " + reason)) return;  // the same on both sides
+  row.reason += (row.reason.empty() ? "" : "; ") + who + ": " + reason;
+}
+
+// Which other readings of the paper bear the claim out.
+std::string ElsewhereTrue(const Claim& claim, const PaperFigure& figure) {
+  std::string text;
+  for (size_t i = 1; i < figure.readings.size(); i++) {
+    const PaperFinding other = claim.judge(figure.readings[i], figure);
+    if (other.matches.value_or(false))
+      text += fmt::format("{}it holds with {} ({})", text.empty() ? "" : "; ", figure.readings[i].reading,
+                          other.figure);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<bool> PaperRow::Matches() const {
+  if (!simulator.matches && !lab.matches) return std::nullopt;
+  return simulator.matches.value_or(true) && lab.matches.value_or(true);
+}
+
+std::vector<PaperRow> JudgePaper(const PaperFigures& simulator, const PaperFigures* lab) {
+  std::vector<PaperRow> rows;
+  for (const Claim& claim : Claims()) {
+    PaperRow& row =
+        rows.emplace_back(claim.id, Title(claim.figure), claim.claim, claim.paper, Nothing(), Nothing(), "");
+    if (const PaperFigure* figure = Find(simulator, claim.figure)) {
+      row.simulator = claim.judge(figure->readings[0], *figure);
+      if (!row.simulator.matches.value_or(false)) {
+        AddReason(row, "simulator", claim.simulator_reason);
+        AddReason(row, "simulator", ElsewhereTrue(claim, *figure));
+      }
+    } else {
+      AddReason(row, "simulator", claim.simulator_reason);
+    }
+    if (lab == nullptr) continue;
+    if (const PaperFigure* figure = Find(*lab, claim.figure))
+      row.lab = claim.judge(figure->readings[0], *figure);
+    if (!row.lab.matches.value_or(false)) AddReason(row, "lab", claim.lab_reason);
+  }
+  return rows;
+}
+
+}  // namespace spillway::lab
