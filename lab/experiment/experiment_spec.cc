@@ -150,9 +150,6 @@ void CheckPrediction(Problems& problems, const Field& field, const ExperimentSpe
         problems.Add(
             field.line, field.path + ".predict",
             fmt::format("expected no neighbour on {}-{}: the prediction has none", server.name, unit.name));
-  if (spec.capacity_rps)
-    problems.Add(field.line, field.path + ".predict",
-                 "expected no capacity_rps: it takes what each unit answers, not all together");
   if (spec.arrivals == ArrivalProcess::kBursty)
     problems.Add(field.line, field.path + ".predict",
                  "expected arrivals constant or poisson: the prediction has no bursty ones");
