@@ -142,11 +142,11 @@ TEST(ExperimentFile, AgentSettingsThatNoAgentTakesAreRefused) {
     return spec ? "" : spec.error().message;
   };
   EXPECT_THAT(error("{threshold: fast}"),
-              HasSubstr("policy_agent.yaml:12: experiment.policies[1].agent.threshold: "));
+              HasSubstr("policy_agent.yaml:12: experiment.policies[p4mite].agent.threshold: "));
   EXPECT_THAT(error("{threshold: 0us}"), HasSubstr("agent.threshold: expected"));
   EXPECT_THAT(error("{threshold: 2s}", "{timeout: 1s}"), HasSubstr("agent.threshold: expected less than"));
   EXPECT_THAT(error("{mode: sometimes}"), HasSubstr("agent.mode: expected one of periodic, on-threshold"));
-  EXPECT_THAT(error("{timeout: 1s}"), HasSubstr("agent.timeout"));
+  EXPECT_THAT(error("{timeout: 1s}"), HasSubstr("agent: unknown key \"timeout\""));
   EXPECT_THAT(error("{threshold: 5ms}", "{run: false}"), HasSubstr("agent: expected agents on the testbed"));
 }
 

@@ -171,7 +171,7 @@ TEST(Predict, P4MiteTripsAtThePolicysOwnThreshold) {
   const Forecast never = Predict(spec, calibration, app, policy, 60);
   policy.agent = spec.testbed.agent;
   policy.agent->threshold = Micros(3000);
-  EXPECT_LT(Predict(spec, calibration, app, policy, 60).p50_ms, 0.1 * never.p50_ms)
+  EXPECT_LT(Predict(spec, calibration, app, policy, 60).p50_ms, 0.3 * never.p50_ms)
       << "1200 requests/s on a host that answers 1000";
 }
 
