@@ -122,7 +122,12 @@ Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, con
   arrivals.kind =
       spec.arrivals == ArrivalProcess::kConstant ? sim::ArrivalKind::kConstant : sim::ArrivalKind::kPoisson;
   const AgentSpec& agent = policy.AgentOf(spec.testbed);
-  const sim::Reports reports = ReportsOf(agent);
+  sim::Reports reports = ReportsOf(agent);
+  // p4mite reads the busy bit alone, each change of which is reported at once. The lab's agents have reported
+  // before the first request; in the simulator those that report by a heartbeat would be silent till the
+  // first.
+  if (policy.unit_policy == SPW_UNIT_P4MITE)
+    reports.period = std::min<sim::Duration>(reports.period, agent.period);
   sim::PolicyChoice choice;
   choice.name = policy.name;
   choice.unit_policy = policy.unit_policy;
