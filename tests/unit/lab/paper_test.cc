@@ -99,6 +99,24 @@ TEST(PaperRows, EveryRowMatchesOrSaysWhyNot) {
       EXPECT_TRUE(row.Matches() == true || !row.reason.empty()) << row.id;
 }
 
+TEST(PaperRows, LatenciesOfUnitsThatAreNotThePapersAreShownButNotCompared) {
+  const PaperFigures simulator = Dns(97);
+  PaperFigures lab = Dns(97);
+  lab["5a"].latencies_comparable = false;
+  const PaperRow row = RowOf("5a-alone", simulator, &lab);
+  EXPECT_EQ(row.lab.figure, "5 ms");
+  EXPECT_FALSE(row.lab.matches);
+  EXPECT_THAT(row.reason, HasSubstr("not its latencies"));
+}
+
+TEST(PaperRows, LossBeyondTheLargestRequestsThatWereSentIsUnknown) {
+  const PaperFigures until_10 =
+      Figures("4b", {{"", {Point("host-only", 2, 220, 230), Point("host-only", 10, 1100, 1200)}}});
+  const PaperRow row = RowOf("4b-host", until_10);
+  EXPECT_EQ(row.simulator.figure, "not up to 10 Gflop");
+  EXPECT_FALSE(row.Matches());
+}
+
 TEST(PaperReport, CountsAndNamesWhatWasLeftOut) {
   const auto rows = JudgePaper(Dns(80), nullptr);
   EXPECT_THAT(PaperText(rows, false), HasSubstr("The lab was left out (--sim-only)"));
