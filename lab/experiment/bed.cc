@@ -39,8 +39,13 @@ Bed::Bed(const ExperimentSpec& spec, Testbed& testbed)
       service_(*std::find_if(testbed.plan().config.services.begin(), testbed.plan().config.services.end(),
                              [&](const model::Service& s) { return s.name == spec.service; })) {}
 
-Result<void> Bed::Balance(const PolicyRun& policy) {
-  return testbed_.Balance(spec_.service, policy.server_policy, policy.unit_policy, policy.balancer);
+Result<bool> Bed::Balance(const PolicyRun& policy) {
+  auto restarted = testbed_.UseAgents(policy.AgentOf(spec_.testbed));
+  if (!restarted) return restarted;
+  const auto balanced =
+      testbed_.Balance(spec_.service, policy.server_policy, policy.unit_policy, policy.balancer);
+  if (!balanced) return tl::make_unexpected(balanced.error());
+  return restarted;
 }
 
 // Waits out whatever the last run left, on a testbed that is whole.

@@ -18,7 +18,8 @@ class Bed {
   [[nodiscard]] const Testbed& testbed() const { return testbed_; }
   [[nodiscard]] const model::Service& service() const { return service_; }
 
-  [[nodiscard]] Result<void> Balance(const PolicyRun& policy);
+  // With the policy's agents. True: these were started afresh, so that they have learnt nothing yet.
+  [[nodiscard]] Result<bool> Balance(const PolicyRun& policy);
   // Waits until the units are idle. Errors: "interrupted", or a part of the testbed that ended.
   [[nodiscard]] Result<void> Settle() const;
   // Open loop at that rate (0: closed loop) on the target. `timeout_s`: of a request; 0: what fits before the

@@ -42,7 +42,7 @@ void ReadPolicies(Problems& problems, const Field& field, const std::string& ser
                   std::vector<PolicyRun>& policies) {
   std::set<std::string> names;
   for (const Field& entry : model::ReadList(problems, field, "a list of policies")) {
-    MapReader map(problems, entry, {"name", "unit_policy", "server_policy", "balancer"});
+    MapReader map(problems, entry, {"name", "unit_policy", "server_policy", "balancer", "agent"});
     PolicyRun run;
     run.server_policy = ServerPolicyOf(testbed, service);
     run.balancer = testbed.balancer;
@@ -60,6 +60,7 @@ void ReadPolicies(Problems& problems, const Field& field, const std::string& ser
     model::Take(run.server_policy, map.Find("server_policy"), [&](const Field& f) {
       return model::ReadWord<spw_server_policy>(problems, f, model::ParseServerPolicy, SPW_SERVER_POLICIES);
     });
+    if (const Field* f = map.Find("agent")) ReadAgentSettings(problems, *f, run.agent.emplace(testbed.agent));
     if (!names.insert(run.name).second) problems.Add(entry.line, entry.path, "expected a name of its own");
     policies.push_back(run);
   }
@@ -141,7 +142,6 @@ std::optional<std::string> WantsForPrediction(const ExperimentSpec& spec) {
   for (const ServiceSpec& service : spec.testbed.services)
     if (measured && service.name == spec.service && service.mode == SPW_MODE_NAT)
       return "expected another mode than nat, behind which units cannot be measured one by one";
-  if (spec.capacity_rps) return "expected no capacity_rps: it takes what each unit answers, not all together";
   return std::nullopt;
 }
 

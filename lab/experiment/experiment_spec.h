@@ -22,6 +22,9 @@ struct PolicyRun {
   spw_unit_policy unit_policy = SPW_UNIT_HEADROOM;
   spw_server_policy server_policy = SPW_SERVER_MAGLEV;
   BalancerPlace balancer = BalancerPlace::kSwitch;
+  std::optional<AgentSpec> agent = {};  // its agents'; nullopt: the testbed's
+
+  const AgentSpec& AgentOf(const TestbedSpec& testbed) const { return agent ? *agent : testbed.agent; }
 };
 
 struct ExperimentSpec {

@@ -114,7 +114,6 @@ sim::App AppOf(const ExperimentSpec& spec, const Calibration& calibration, size_
   sim::App app;
   app.name = spec.name;
   app.joint_rps = calibration.full_rps;
-  app.threshold = spec.testbed.agent.threshold;
   app.cv = 0;
   double weighted = 0, weights = 0;  // the units' spreads, by what they answer
   size_t at = 0, working = 0;        // workers that may want a CPU at a time
@@ -166,12 +165,19 @@ sim::Reports ReportsOf(const AgentSpec& agent) {
 Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, const sim::App& app,
                  const PolicyRun& policy, double load_pct) {
   const sim::Arrivals arrivals = ArrivalsOf(spec.arrivals);
-  const sim::Reports reports = ReportsOf(spec.testbed.agent);
+  const AgentSpec& agent = policy.AgentOf(spec.testbed);
+  sim::Reports reports = ReportsOf(agent);
+  // p4mite reads the busy bit alone, each change of which is reported at once. The lab's agents have reported
+  // before the first request; in the simulator those that report by a heartbeat would be silent till the
+  // first.
+  if (policy.unit_policy == SPW_UNIT_P4MITE)
+    reports.period = std::min<sim::Duration>(reports.period, agent.period);
   sim::PolicyChoice choice;
   choice.name = policy.name;
   choice.unit_policy = policy.unit_policy;
   choice.server_policy = policy.server_policy;
-  choice.trigger.second_report = spec.testbed.agent.second_report_after;
+  choice.trigger.threshold = agent.threshold;
+  choice.trigger.second_report = agent.second_report_after;
 
   sim::RunSetup setup;
   setup.app = &app;

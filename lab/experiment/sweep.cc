@@ -54,7 +54,13 @@ Result<std::vector<Row>> Sweep(Bed& bed, MachineWatch& watch, const std::vector<
       for (size_t i : RandomOrder(policies, random)) {
         on_step(played++ / total, fmt::format("{} at {:.0f} % load, round {} of {}", spec.policies[i].name,
                                               load_pct, round + 1, spec.rounds));
-        if (auto set = bed.Balance(spec.policies[i]); !set) return tl::make_unexpected(set.error());
+        const auto restarted = bed.Balance(spec.policies[i]);
+        if (!restarted) return tl::make_unexpected(restarted.error());
+        if (*restarted && spec.policies[i].unit_policy == SPW_UNIT_HEADROOM) {
+          // By what its agents have learnt: an unmeasured slice to learn from.
+          auto learnt = PlaySlice(bed, watch, rate, spec.seconds, calibration.TimeoutS(), arrivals_seed + 1);
+          if (!learnt) return tl::make_unexpected(learnt.error());
+        }
         auto slice = PlaySlice(bed, watch, rate, spec.seconds, calibration.TimeoutS(), arrivals_seed);
         if (!slice) return tl::make_unexpected(slice.error());
         level.slices[i].push_back(std::move(*slice));

@@ -132,6 +132,10 @@ model::Config FrontsOnly(model::Config config) {
 
 }  // namespace
 
+std::string AgentFile(const std::string& folder, const std::string& label) {
+  return fmt::format("{}/{}.agent.yaml", folder, label);
+}
+
 std::string NetnsName(const std::string& testbed, const std::string& label) {
   return fmt::format("spw-{}-{}", testbed, label);
 }
@@ -178,14 +182,14 @@ Plan MakePlan(const TestbedSpec& spec, const Paths& paths) {
       if (u.runs == Workload::kNginx && u.nginx.tls) plan.certificate = true;
       if (u.neighbour) unit.neighbour = PlanNeighbour(spec, unit, paths);
       if (spec.agent.run) {
-        const std::string file = fmt::format("{}/{}.agent.yaml", paths.folder, label);
+        const std::string file = AgentFile(paths.folder, label);
         plan.files[file] = AgentYaml(spec, listeners, *server.code, server.units.size(), server.key_file);
         unit.agent = ProcessPlan{label + ".agent",
                                  link.netns,
                                  {paths.programs + "/spillway-agent", "-c", file},
                                  spec.cpus.daemons,
                                  std::nullopt,
-                                 {},
+                                 {.logged = "reports to"},  // what spillway-agent logs once it meters
                                  {}};
       }
       server.units.push_back({u.name, u.kind, unit.address, u.capacity, false});

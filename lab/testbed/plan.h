@@ -25,10 +25,11 @@ struct Link {
   std::string switch_v4, peer_v4, switch_v6, peer_v6;  // without prefix length; /24 and /64
 };
 
-// Answers once the process is ready: a bound port in its namespace, or a UNIX socket.
+// Once the process is ready: bound ports in its namespace, a UNIX socket that answers, words in its log.
 struct Readiness {
-  std::vector<model::ServicePort> ports;
-  std::string socket;
+  std::vector<model::ServicePort> ports = {};
+  std::string socket = {};
+  std::string logged = {};
   std::chrono::seconds patience{20};  // it has failed if it is not ready by then
 };
 
@@ -86,6 +87,9 @@ struct Plan {
   bool certificate = false;                  // kCertificateFile and kCertificateKey are wanted in `folder`
   int mtu = 1500;
 };
+
+// The configuration of a unit's agent, by the unit's label.
+std::string AgentFile(const std::string& folder, const std::string& label);
 
 // "spw-" + testbed + "-" + label.
 std::string NetnsName(const std::string& testbed, const std::string& label);

@@ -197,17 +197,19 @@ ServiceSpec ReadService(Problems& problems, const Field& field, int family) {
   return service;
 }
 
-void ReadAgent(Problems& problems, const Field& field, AgentSpec& agent) {
-  MapReader map(
-      problems, field,
-      {"run", "threshold", "release_ratio", "second_report_after", "timeout", "mode", "period", "heartbeat"});
+// When an agent reports, and what. The agent itself takes no other times.
+void ReadReporting(Problems& problems, const MapReader& map, AgentSpec& agent) {
   auto time = [&](const Field& f) { return ReadMicros(problems, f, Micros(0), Micros(60'000'000)); };
-  Take(agent.run, map.Find("run"), [&](const Field& f) { return model::ReadBool(problems, f); });
-  Take(agent.threshold, map.Find("threshold"), time);
+  if (const Field* f = map.Find("threshold")) {
+    Take(agent.threshold, f,
+         [&](const Field& g) { return ReadMicros(problems, g, Micros(2), Micros(60'000'000)); });
+    if (agent.threshold >= agent.timeout)
+      problems.Add(f->line, f->path,
+                   fmt::format("expected less than the agent's timeout, {}us", agent.timeout.count()));
+  }
   Take(agent.release_ratio, map.Find("release_ratio"),
        [&](const Field& f) { return ReadNumber(problems, f, 0, 1); });
   Take(agent.second_report_after, map.Find("second_report_after"), time);
-  Take(agent.timeout, map.Find("timeout"), time);
   Take(agent.period, map.Find("period"),
        [&](const Field& f) { return ReadMicros(problems, f, Micros(1000), Micros(10'000'000)); });
   Take(agent.heartbeat, map.Find("heartbeat"), time);
@@ -218,6 +220,16 @@ void ReadAgent(Problems& problems, const Field& field, AgentSpec& agent) {
       problems.Add(f->line, f->path,
                    "expected one of periodic, on-threshold, got " + model::Describe(f->node));
   }
+}
+
+void ReadAgent(Problems& problems, const Field& field, AgentSpec& agent) {
+  MapReader map(
+      problems, field,
+      {"run", "threshold", "release_ratio", "second_report_after", "timeout", "mode", "period", "heartbeat"});
+  Take(agent.run, map.Find("run"), [&](const Field& f) { return model::ReadBool(problems, f); });
+  Take(agent.timeout, map.Find("timeout"),
+       [&](const Field& f) { return ReadMicros(problems, f, Micros(0), Micros(60'000'000)); });
+  ReadReporting(problems, map, agent);
 }
 
 }  // namespace
@@ -256,6 +268,14 @@ TestbedSpec ReadTestbed(Problems& problems, const Field& field) {
     if (spec.nic_balancers) CheckNicBalancers(problems, *f, spec);
   }
   return spec;
+}
+
+void ReadAgentSettings(Problems& problems, const Field& field, AgentSpec& agent) {
+  MapReader map(problems, field,
+                {"threshold", "release_ratio", "second_report_after", "mode", "period", "heartbeat"});
+  if (!agent.run)
+    problems.Add(field.line, field.path, "expected agents on the testbed, which has run: false");
+  ReadReporting(problems, map, agent);
 }
 
 std::optional<Micros> ReadMicros(Problems& problems, const Field& field, Micros least, Micros most) {

@@ -17,6 +17,9 @@ TestbedSpec ReadTestbed(model::Problems& problems, const model::Field& field);
 // `field`.
 void CheckNicBalancers(model::Problems& problems, const model::Field& field, const TestbedSpec& spec);
 
+// The settings of a running agent that a policy may have of its own, over those that `agent` has already.
+void ReadAgentSettings(model::Problems& problems, const model::Field& field, AgentSpec& agent);
+
 // "switch" or "nic".
 std::optional<BalancerPlace> ReadBalancerPlace(model::Problems& problems, const model::Field& field);
 

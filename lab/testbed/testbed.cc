@@ -45,6 +45,14 @@ std::string LastLine(const std::string& path) {
   return last;
 }
 
+bool Contains(const std::string& path, const std::string& words) {
+  std::ifstream in(path);
+  std::string line;
+  while (std::getline(in, line))
+    if (line.find(words) != std::string::npos) return true;
+  return false;
+}
+
 std::string RandomHex(size_t bytes) {
   std::vector<unsigned char> raw(bytes);
   if (getrandom(raw.data(), raw.size(), 0) != static_cast<ssize_t>(bytes)) return {};
@@ -224,6 +232,8 @@ Result<void> Testbed::AwaitReady(const std::vector<const ProcessPlan*>& processe
     auto ready = [&] {
       for (const model::ServicePort& port : process->ready.ports)
         if (!PortBound(running->id.pid, port)) return false;
+      if (!process->ready.logged.empty() && !Contains(LogFile(plan_, process->label), process->ready.logged))
+        return false;
       return process->ready.socket.empty() || SocketAnswers(process->ready.socket);
     };
     while (!ready()) {
@@ -249,6 +259,25 @@ std::vector<std::string> Testbed::Dead() const {
 Result<void> Testbed::Tell(std::vector<std::string> words) const {
   words.insert(words.begin(), {ProgramFolder() + "/spillway", "--api", plan_.api_socket});
   return Run(words);
+}
+
+Result<bool> Testbed::UseAgents(const AgentSpec& agent) {
+  if (agent == spec_.agent || !options_.with_switch) return false;
+  spec_.agent = agent;
+  const Plan plan = MakePlan(spec_, {plan_.folder, ProgramFolder()});
+  std::vector<const ProcessPlan*> started;
+  for (size_t i = 0; i < plan_.units.size(); i++) {
+    const auto& old = plan_.units[i].agent;
+    if (!old || !plan.units[i].agent) continue;
+    const std::string file = AgentFile(plan_.folder, plan_.units[i].label);
+    if (auto written = report::WriteFile(file, plan.files.at(file)); !written)
+      return tl::make_unexpected(written.error());
+    if (auto stopped = StopOne(old->label); !stopped) return tl::make_unexpected(stopped.error());
+    if (auto good = StartOne(*old); !good) return tl::make_unexpected(good.error());
+    started.push_back(&*old);
+  }
+  if (auto ready = AwaitReady(started); !ready) return tl::make_unexpected(ready.error());
+  return true;
 }
 
 Result<void> Testbed::Balance(const std::string& service, spw_server_policy server_policy,

@@ -42,6 +42,9 @@ class Testbed {
   // From now on the service is balanced there, by these policies. A balancer on a NIC is a fresh one.
   [[nodiscard]] Result<void> Balance(const std::string& service, spw_server_policy server_policy,
                                      spw_unit_policy unit_policy, BalancerPlace place);
+  // From now on agents run with these settings; false: they do already. Others are stopped, and new ones
+  // started, which have learnt nothing.
+  [[nodiscard]] Result<bool> UseAgents(const AgentSpec& agent);
   // Leaves everything standing.
   void Release() { released_ = true; }
 

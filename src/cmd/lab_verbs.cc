@@ -14,6 +14,7 @@
 
 #include "cmd/client_output.h"
 #include "cmd/exit_code.h"
+#include "cmd/paper_verb.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/named.h"
 #include "lab/testbed/interrupt.h"
@@ -264,6 +265,8 @@ void AddLabVerbs(CLI::App& app, Context& context) {
       return ComparePolicies(context, o->name, o->overrides, o->out, o->quick);
     };
   });
+
+  AddPaperVerb(*lab, context);
 
   CLI::App* beds = lab->add_subcommand("beds", "The beds that come with Spillway");
   beds->callback([&context] { context.action = [&context] { return ListBeds(context); }; });

@@ -26,6 +26,7 @@ bool UnitAgent::Step(Time now) {
   if (own > now) return false;
   if (own == pulse_end_) {
     pulse_end_ = kNever;
+    if (setup_.second_report == 0 && station_.queue() > 0) return true;  // the next answer decides
     busy_ = false;
     Send(own);
     return true;
@@ -62,10 +63,14 @@ void UnitAgent::See(const Station::Sight& sight) {
   bool changed = false;
   if (over && !busy_) {
     busy_ = changed = true;
-    if (setup_.second_report > 0) pulse_end_ = sight.at + setup_.second_report;
+    if (setup_.second_report > 0)
+      pulse_end_ = sight.at + setup_.second_report;
+    else if (station_.queue() == 0)
+      pulse_end_ = sight.at + kNextLook;  // no answer will come that could show it free
   } else if (busy_ && setup_.second_report == 0 && (!over || station_.queue() == 0)) {
     busy_ = false;
     changed = true;
+    pulse_end_ = kNever;
   }
   if (setup_.reports->period.count() == 0) {
     Send(sight.at);

@@ -19,6 +19,8 @@ namespace spillway::sim {
 // Of a report's delay an agent takes up to so much itself, knows it, and says so (age_us); the rest is the
 // network's, which nobody measures. 1.05 ms + 0.05 ms of wire are P4Mite's reports as calibrated.
 inline constexpr Time kOwnDelay = 1'050'000;
+inline constexpr Time kNextLook =
+    20'000'000;  // an agent's default period: when it sees that a unit has drained
 inline constexpr Time kHeartbeat = 1'000'000'000;  // where reports follow answers, and none comes
 
 struct AgentSetup {

@@ -121,6 +121,48 @@ TEST(Overrides, WhatIsNoPolicyIsRefused) {
   EXPECT_EQ(refusal, "--baseline: expected one of wrr, jsq, got ecmp");
 }
 
+// The same experiment with one policy more, which has these agent settings.
+Result<ExperimentSpec> LoadWithAgent(const std::string& settings,
+                                     const std::string& testbed_agent = "{period: 7ms}") {
+  const std::string path = testing::TempDir() + "policy_agent.yaml";
+  std::ofstream(path) << "testbed:\n  name: t\n  agent: " << testbed_agent
+                      << "\n  services: [{name: w, ports: [udp/7000], mode: dsr-l2}]\n"
+                         "  servers: [{name: s1, units: [{name: cpu, runs: {emulated: {service: 1ms}}}]}]\n"
+                         "experiment:\n  name: e\n  service: w\n  load_pct: [50]\n  policies:\n"
+                         "    - {name: host, unit_policy: host-only}\n"
+                         "    - {name: p4mite, unit_policy: p4mite, agent: "
+                      << settings << "}\n";
+  return LoadExperiment(path, false);
+}
+
+TEST(ExperimentFile, APolicyMayHaveAgentsOfItsOwn) {
+  const auto spec =
+      LoadWithAgent("{threshold: 300ms, second_report_after: 5ms, mode: on-threshold, release_ratio: 0.8}");
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_FALSE(spec->policies[0].agent);
+  EXPECT_EQ(spec->policies[0].AgentOf(spec->testbed), spec->testbed.agent);
+  const AgentSpec& agent = spec->policies[1].AgentOf(spec->testbed);
+  EXPECT_EQ(agent.threshold, Micros(300'000));
+  EXPECT_EQ(agent.second_report_after, Micros(5000));
+  EXPECT_EQ(agent.mode, "on-threshold");
+  EXPECT_EQ(agent.release_ratio, 0.8);
+  EXPECT_EQ(agent.period, Micros(7000)) << "the testbed's, where the policy has none";
+}
+
+TEST(ExperimentFile, AgentSettingsThatNoAgentTakesAreRefused) {
+  const auto error = [](const std::string& settings, const std::string& testbed_agent = "{}") {
+    const auto spec = LoadWithAgent(settings, testbed_agent);
+    return spec ? "" : spec.error().message;
+  };
+  EXPECT_THAT(error("{threshold: fast}"),
+              HasSubstr("policy_agent.yaml:12: experiment.policies[p4mite].agent.threshold: "));
+  EXPECT_THAT(error("{threshold: 0us}"), HasSubstr("agent.threshold: expected"));
+  EXPECT_THAT(error("{threshold: 2s}", "{timeout: 1s}"), HasSubstr("agent.threshold: expected less than"));
+  EXPECT_THAT(error("{mode: sometimes}"), HasSubstr("agent.mode: expected one of periodic, on-threshold"));
+  EXPECT_THAT(error("{timeout: 1s}"), HasSubstr("agent: unknown key \"timeout\""));
+  EXPECT_THAT(error("{threshold: 5ms}", "{run: false}"), HasSubstr("agent: expected agents on the testbed"));
+}
+
 TEST(ExperimentFile, QuickReplacesTheExtentOnlyWhenAsked) {
   const std::string quick = "  rounds: 4\n  quick: {load_pct: [70], rounds: 1}\n";
   auto whole = Load("knot", quick), shorter = Load("knot", quick, true);
@@ -179,10 +221,10 @@ TEST(ExperimentFile, ByRateRequestsStayAsTheyAre) {
   EXPECT_FALSE(spec->predict);
 }
 
-TEST(ExperimentFile, APredictionNeedsMeasuredUnits) {
+TEST(ExperimentFile, APredictionMayHaveAStatedCapacity) {
   auto spec = Load("knot", "  predict: true\n  capacity_rps: 1000\n");
-  ASSERT_FALSE(spec);
-  EXPECT_THAT(spec.error().message, HasSubstr("predict: expected no capacity_rps"));
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(spec->capacity_rps, 1000);
 }
 
 }  // namespace

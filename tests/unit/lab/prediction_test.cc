@@ -226,6 +226,23 @@ TEST(Prediction, FillsEveryRowOfAKnownPolicy) {
   EXPECT_GT(rows[0].predicted->p99_ms, 2 * rows[1].predicted->p99_ms) << "the host alone has too much";
 }
 
+TEST(Predict, P4MiteTripsAtThePolicysOwnThreshold) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kEmulated, 5),
+           nic = Unit("nic", SPW_KIND_SMARTNIC, Workload::kEmulated, 1);
+  cpu.emulated = nic.emulated = Emulated{1, Micros(1000), 0.2, Micros(0)};
+  ExperimentSpec spec = Experiment({cpu, nic});
+  spec.testbed.agent.threshold = Micros(10'000'000);
+  const Calibration calibration =
+      Measured({{"s1-cpu", 1000, false, std::nullopt}, {"s1-nic", 1000, false, std::nullopt}});
+  const sim::App app = AppOf(spec, calibration, 2);
+  PolicyRun policy{"p4mite", SPW_UNIT_P4MITE};
+  const Forecast never = Predict(spec, calibration, app, policy, 60);
+  policy.agent = spec.testbed.agent;
+  policy.agent->threshold = Micros(3000);
+  EXPECT_LT(Predict(spec, calibration, app, policy, 60).p50_ms, 0.3 * never.p50_ms)
+      << "1200 requests/s on a host that answers 1000";
+}
+
 TEST(ReportsOf, PeriodicAgentsReportEveryPeriodOthersByHeartbeat) {
   AgentSpec agent;
   agent.period = 5ms;

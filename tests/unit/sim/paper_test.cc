@@ -106,6 +106,19 @@ TEST(Figure4b, LowThresholdsOffloadRequestsThatTheHostWouldServeSooner) {
   }
 }
 
+// A SmartNIC that always takes longer than the threshold trips with its last request, too, and has no answer
+// left that could show it to be free: its agent sees that it has drained.
+TEST(Figure4a, ASmartNicThatIsSlowerThanTheThresholdIsUsedAgainOnceItHasDrained) {
+  Scenario scenario = Synthetic();
+  scenario.apps[0].cv = 0.2;
+  scenario.arrivals[0] = {ArrivalKind::kPoisson, "poisson", {}};
+  scenario.axis = {AxisKind::kRate, "rps", {48}, 0};
+  scenario.requests = 50'000;
+  scenario.warm_up = 0;
+  Figure figure = Draw(scenario);
+  EXPECT_GT(figure["p4mite-1000"][48].share[1], 0.04) << "the host alone answers 45.5 of 48";
+}
+
 // Highest load in percent before more than 1 % is lost.
 double Sustained(const std::map<double, RunResult>& results) {
   double highest = 0;
