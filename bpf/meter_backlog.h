@@ -51,8 +51,10 @@ SPW_INLINE __u32 spw_meter_mark_request(struct spw_meter_clocks *clocks, struct 
 SPW_INLINE __u32 spw_meter_bin(__u32 mark)
 {
 	__u32 bin = mark >> 3;
+	__u32 beyond = (__u32)spw_less(SPW_METER_BINS - 1, bin);
 
-	return bin < SPW_METER_BINS ? bin : SPW_METER_BINS - 1;
+	/* The least of both; masked, because the kernel's verifier does not follow a comparison of `mark`. */
+	return (bin | (0 - beyond)) & (SPW_METER_BINS - 1);
 }
 
 /*

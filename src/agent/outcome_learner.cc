@@ -20,6 +20,9 @@ constexpr double kJudged = 100;  // answers before another clock may be chosen
 
 constexpr double kPaceAnswers = 100;  // enough to know a pace by
 constexpr double kPaceMemory = 512;
+// Answers of all bins after which a bin's own are old: else backlogs that do not come any more would go on
+// telling the pace of a unit that has become slower.
+constexpr double kPaceForgotten = 2048;
 
 // A slot is at most kBelowPeak / the answers a second over the best window: where a clock is slow without
 // reason it would see overload, spread requests by it, and so never learn better.
@@ -32,7 +35,8 @@ constexpr double kQuickWeight = 4;     // answers: the price of trying a unit ag
 constexpr double kScatterShare = 0.5;  // of a standard deviation on top of base
 constexpr double kMaxDebt = 32;        // slots of backlog that a unit without requests may have
 
-constexpr double kRefit = 16;  // answers between two fits
+constexpr double kRefit = 16;                   // answers between two fits
+constexpr std::chrono::seconds kRefitAfter{1};  // without so many: what is not tried fades, too
 
 double Ns(uint64_t steps) { return static_cast<double>(steps) * (1 << SPW_METER_STEP_SHIFT); }
 
@@ -83,6 +87,11 @@ void OutcomeLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
 }
 
 void OutcomeLearner::LearnPace(const spw_meter_counts& totals, double cpus) {
+  const double old = std::exp(-static_cast<double>(totals.timed - last_->timed) / kPaceForgotten);
+  for (Pace& pace : pace_) {
+    pace.answers *= old;
+    pace.busy_ns *= old;
+  }
   for (size_t b = 0; b < pace_.size(); b++) {
     const double answers = static_cast<double>(totals.pace[b].answers - last_->pace[b].answers);
     if (answers <= 0) continue;
@@ -205,8 +214,9 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
   const double pace = PaceNs();
   const double longest = peak_per_ns_ > 0 ? std::max(pace / 2, kBelowPeak / peak_per_ns_)
                                           : std::numeric_limits<double>::infinity();
-  const bool fit = fresh_ >= kRefit || clocks_[0].base_ns == 0;
+  const bool fit = fresh_ >= kRefit || clocks_[0].base_ns == 0 || now - fitted_ >= kRefitAfter;
   if (fit) {
+    fitted_ = now;
     fresh_ = 0;
     quickest_ns_ = latencies_.Quantile(kQuickQuantile);
   }

@@ -86,6 +86,7 @@ class OutcomeLearner {
   Time at_{0};
   double answers_ = 0;  // seen in all
   double fresh_ = 0;    // since the last fit
+  Time fitted_{0};      // when
   double mean_ns_ = 0;  // latency
   LatencySample latencies_;
   double quickest_ns_ = 0;  // low quantile of the latencies

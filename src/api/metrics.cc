@@ -113,8 +113,8 @@ void AddUnits(std::vector<MetricFamily>& out, const Snapshot& s) {
       [](const View& u) { return u.assigned; });
   add("spillway_unit_latency_seconds", "smoothed request latency at its last report", kGauge,
       [](const View& u) { return u.latency_us / 1e6; });
-  add("spillway_unit_base_seconds", "what 90 % of unqueued requests take, as learnt; absent: not yet", kGauge,
-      [](const View& u) -> std::optional<double> {
+  add("spillway_unit_base_seconds", "latency of a request that does not wait, as learnt; absent: not yet",
+      kGauge, [](const View& u) -> std::optional<double> {
         if (u.base_us == 0) return std::nullopt;
         return u.base_us / 1e6;
       });

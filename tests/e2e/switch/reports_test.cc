@@ -189,7 +189,7 @@ TEST_P(ReportsOnTheWire, ForgedReplayedAndForeignOnesAreCountedAndIgnored) {
   Send(sender_->Make(0, false), "reports_malformed", sizeof(spw_report_wire) - 1);
   spw_report_wire foreign = sender_->Make(0, false);
   foreign.version++;
-  Send(foreign, "reports_malformed");
+  Send(foreign, "reports_other_version");
 
   EXPECT_TRUE(CpuIsBusy());
   EXPECT_EQ(bed_->Unit("s1", "cpu").at("level"), 200);

@@ -14,6 +14,7 @@
 
 #include "agent/bpf_program.h"
 #include "agent/packet_accounting.h"
+#include "bpf/meter_backlog.h"
 #include "packet.h"
 
 namespace spillway::agent {
@@ -146,6 +147,29 @@ TEST_P(MeterTest, AnswerEndsItsRequest) {
   uint64_t in_histogram = 0;
   for (uint64_t n : totals.counts.histogram) in_histogram += n;
   EXPECT_EQ(in_histogram, 1u);
+}
+
+TEST_P(MeterTest, RequestsAreMarkedWithTheBacklogTheyFound) {
+  spw_meter_clocks* clocks = subject_->memory().clocks;
+  for (uint32_t& slot : clocks->slot_ns) slot = 1'000'000'000;
+  for (uint16_t id = 1; id <= 5; id++) Query(40000, id);
+  for (uint16_t id = 1; id <= 5; id++) Answer(40000, id);
+  const spw_meter_counts counts = Counts();
+  for (const auto& outcome : counts.outcome) {
+    uint64_t answers = 0, backlog = 0;
+    for (const spw_meter_outcome& bin : outcome) answers += bin.answers, backlog += bin.backlog;
+    EXPECT_EQ(answers, 5u);
+    // 0 + 1 + 2 + 3 + 4 slots, less what drained of them within this test and what marks round off.
+    EXPECT_GT(backlog, 6u * SPW_METER_SLOT_FRACTION);
+    EXPECT_LE(backlog, 10u * SPW_METER_SLOT_FRACTION);
+  }
+  for (const uint64_t drained : clocks->drained_ns) {
+    EXPECT_GT(static_cast<int64_t>(drained), (Now() + 3s).count());
+    EXPECT_LE(static_cast<int64_t>(drained), (Now() + 5s).count());
+  }
+  uint64_t paced = 0;
+  for (const spw_meter_pace& pace : counts.pace) paced += pace.answers;
+  EXPECT_EQ(paced, 4u) << "each but the first was there when another was answered";
 }
 
 TEST_P(MeterTest, OneSocketMayHaveManyQueriesOutstanding) {

@@ -181,7 +181,8 @@ spw_server RandomServer(std::mt19937_64& random, uint32_t beat) {
     load.base_us = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 1'000'000 : 5000));
     load.slot_ns = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 400'000'000 : 500'000));
     load.knee_us = random() % 16 == 0 ? 0 : static_cast<uint32_t>(random() % (slow ? 2'000'000 : 8000));
-    load.drained_ns = crowded && random() % 4 == 0 ? now + (random() >> 16) : now + random() % 60'000'000 - 30'000'000;
+    load.drained_ns =
+        crowded && random() % 4 == 0 ? now + (random() >> 16) : now + random() % 60'000'000 - 30'000'000;
   }
   return server;
 }

@@ -42,6 +42,7 @@ TEST(Sampling, TimesAllWhenFewAndThousandsWhenMany) {
 TEST(Collect, SumsCpusAndKeepsTheLeastLatency) {
   spw_meter_config config{};
   spw_meter_shared shared{};
+  spw_meter_clocks clocks{};
   spw_meter_counts counts[3]{};
   counts[0].arrivals = 3, counts[1].arrivals = 4;
   counts[2].completed = 2, counts[1].abandoned = 1;
@@ -49,11 +50,27 @@ TEST(Collect, SumsCpusAndKeepsTheLeastLatency) {
   counts[0].latency_min_ns = 500, counts[1].latency_min_ns = 200;
   counts[1].histogram[9] = 2, counts[2].histogram[9] = 1;
   spw_meter_bucket bucket{};
-  const MeterTotals totals = Collect({&config, &shared, counts, {&bucket, 1}}, Time{1});
+  const MeterTotals totals = Collect({&config, &shared, &clocks, counts, {&bucket, 1}}, Time{1});
   EXPECT_EQ(totals.counts.arrivals, 7u);
   EXPECT_EQ(totals.counts.latency_min_ns, 200u);
   EXPECT_EQ(totals.counts.histogram[9], 3u);
   EXPECT_EQ(totals.pending, 3u);
+  EXPECT_EQ(totals.cpus, 1) << "one CPU has all the answers";
+}
+
+TEST(Collect, CpusAreThoseThatShareTheAnswers) {
+  spw_meter_config config{};
+  spw_meter_shared shared{};
+  spw_meter_clocks clocks{};
+  spw_meter_counts counts[4]{};
+  const MeterMemory memory{&config, &shared, &clocks, counts, {}};
+  EXPECT_EQ(Sum(memory).cpus, 1) << "no answer yet";
+  for (spw_meter_counts& one : counts) one.completed = 500;
+  EXPECT_DOUBLE_EQ(Sum(memory).cpus, 4);
+  counts[3].completed = counts[2].completed = 0;
+  EXPECT_DOUBLE_EQ(Sum(memory).cpus, 2);
+  counts[1].completed = 5;
+  EXPECT_NEAR(Sum(memory).cpus, 1.02, 0.01);
 }
 
 }  // namespace

@@ -37,9 +37,10 @@ class TestServer {
     return Last([](auto& load) { load.report_beat = 0; });
   }
   TestServer& Backlog(uint16_t queue, uint32_t assigned) {
-    return Last([&](auto& load) { load.queue = queue, load.assigned = assigned;
+    return Last([&](auto& load) {
+      load.queue = queue, load.assigned = assigned;
       load.drained_ns = kNow + (uint64_t{queue} + assigned) * load.slot_ns;
-     });
+    });
   }
   TestServer& Reported(uint32_t beats_ago, uint32_t latency_us) {
     return Last([&](auto& load) { load.report_beat = kBeat - beats_ago, load.latency_us = latency_us; });

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// The learner on simulated units whose truth is known: P4Mite's applications (figure 5), and a CPU quota.
+#include "agent/outcome_learner.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "unit_model.h"
+
+namespace spillway::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr UnitSpec kDnsCpu{"dns cpu", 1, 0.436, 2.564}, kDnsNic{"dns nic", 1, 2.182, 0.818},
+    kVggCpu{"vgg16 cpu", 4, 68.6, 11.4}, kVggNic{"vgg16 nic", 1, 85.7, 34.3},
+    kKnnCpu{"knn cpu", 4, 210.5, 29.5}, kKnnNic{"knn nic", 4, 800, 40};
+constexpr UnitSpec kUnits[] = {kDnsCpu, kDnsNic, kVggCpu, kVggNic, kKnnCpu, kKnnNic};
+// 20 ms of each 100: a fifth of a CPU.
+constexpr UnitSpec kQuota{"quota", 1, 1, 0.1, 0.2, 20, 100};
+
+double BaseMs(const OutcomeLearner& learner) { return learner.learnt().base_us / 1e3; }
+double SlotMs(const OutcomeLearner& learner) { return learner.learnt().slot_ns / 1e6; }
+double KneeMs(const OutcomeLearner& learner) { return learner.learnt().knee_us / 1e3; }
+double BacklogMs(const OutcomeLearner& learner) { return learner.learnt().backlog_us / 1e3; }
+
+// value within [low, high] of truth.
+#define EXPECT_RATIO(value, truth, low, high)                \
+  do {                                                       \
+    const double ratio = (value) / (truth);                  \
+    EXPECT_TRUE(ratio >= (low) && ratio <= (high)) << ratio; \
+  } while (0)
+
+struct LookCase {
+  UnitSpec spec;
+  double look_ms;
+};
+void PrintTo(const LookCase& c, std::ostream* out) { *out << c.spec.name << ", look " << c.look_ms << " ms"; }
+
+class EveryUnit : public ::testing::TestWithParam<LookCase> {
+ protected:
+  OutcomeLearner learner_;
+  UnitModel unit_{GetParam().spec, GetParam().look_ms, &learner_, 1};
+};
+
+std::vector<LookCase> Cases() {
+  std::vector<LookCase> cases;
+  for (const UnitSpec& spec : kUnits)
+    for (const double look_ms : {20.0, 5.0}) cases.push_back({spec, look_ms});
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(OutcomeLearner, EveryUnit, ::testing::ValuesIn(Cases()));
+
+TEST_P(EveryUnit, AtAThirdOfItsLoadBaseIsRightAndSlotIsBounded) {
+  unit_.Serve(3000, 0.3);
+  EXPECT_RATIO(BaseMs(learner_), unit_.unqueued_ms(), 0.9, 1.25);
+  // Of workers that are hardly ever all busy the pace is that of few.
+  EXPECT_GE(SlotMs(learner_), unit_.slot_ms() * 0.85);
+  EXPECT_LE(SlotMs(learner_), unit_.unqueued_ms() * 1.1);
+  EXPECT_GE(KneeMs(learner_), SlotMs(learner_) * 0.99) << "a request to an empty unit waits for nobody";
+}
+
+TEST_P(EveryUnit, FromSixtyPercentOnSlotIsKnown) {
+  for (const double load : {0.6, 0.9}) {
+    SCOPED_TRACE(load);
+    OutcomeLearner learner;
+    UnitModel unit(GetParam().spec, GetParam().look_ms, &learner, 3);
+    unit.Serve(3000, load);
+    EXPECT_RATIO(SlotMs(learner), unit.slot_ms(), 0.85, load < 0.7 ? 1.5 : 1.15);
+    // Where hardly any request finds the unit empty, some waiting counts as base.
+    EXPECT_RATIO(BaseMs(learner), unit.unqueued_ms(), 0.75, load < 0.7 ? 1.9 : 2.3);
+    EXPECT_GE(KneeMs(learner), SlotMs(learner) * 0.99);
+  }
+}
+
+// What all this is for.
+TEST_P(EveryUnit, LatenciesAreForetold) {
+  for (const double load : {0.3, 0.6, 0.9}) {
+    SCOPED_TRACE(load);
+    unit_.Serve(2000, load);
+    (void)unit_.Judge();
+    unit_.Serve(2000, load);
+    const Foretold foretold = unit_.Judge();
+    EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.85, 1.25);
+  }
+}
+
+TEST_P(EveryUnit, OverloadIsForetoldAndForgottenWhenTheLoadFalls) {
+  unit_.Serve(2000, 0.7);
+  unit_.Serve(200, 1.3);
+  (void)unit_.Judge();
+  unit_.Serve(300, 1.3);  // the last of them waits for a hundred slots
+  EXPECT_RATIO(SlotMs(learner_), unit_.slot_ms(), 0.85, 1.1);
+  EXPECT_GE(BacklogMs(learner_), unit_.queue() * unit_.slot_ms() * 0.8);
+  Foretold foretold = unit_.Judge();
+  EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.8, 1.25);
+  unit_.Serve(1500, 0.4);
+  (void)unit_.Judge();
+  unit_.Serve(500, 0.4);
+  EXPECT_RATIO(BaseMs(learner_), unit_.unqueued_ms(), 0.8, 1.4);
+  foretold = unit_.Judge();
+  EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.85, 1.5);
+}
+
+TEST_P(EveryUnit, ThreeTimesAsSlowOrAsFastIsFollowed) {
+  for (const double factor : {3.0, 1 / 3.0}) {
+    SCOPED_TRACE(factor);
+    OutcomeLearner learner;
+    UnitModel unit(GetParam().spec, GetParam().look_ms, &learner, 3);
+    unit.Serve(3000, 0.7);
+    unit.Slow(factor);
+    // Some thousand answers, and half a minute: quick units answer as many within a few seconds.
+    unit.Serve(static_cast<uint64_t>(std::max(6000.0, 30'000 / unit.slot_ms() * 0.7)), 0.7);
+    EXPECT_RATIO(SlotMs(learner), unit.slot_ms(), 0.85, 1.35);
+    EXPECT_RATIO(BaseMs(learner), unit.unqueued_ms(), 0.6, 1.7);
+  }
+}
+
+TEST_P(EveryUnit, AfterAStallTheBacklogCoversTheQueue) {
+  unit_.Serve(2000, 0.6);
+  for (int i = 0; i < 20; i++) unit_.Arrive();
+  unit_.Look();
+  unit_.Rest(10'000, /*frozen=*/true);  // time passes, and by the clocks all would be done
+  EXPECT_GE(unit_.queue(), 20u);
+  EXPECT_GE(BacklogMs(learner_), unit_.queue() * SlotMs(learner_) * 0.999);
+  unit_.Serve(6000, 0.6);
+  EXPECT_RATIO(SlotMs(learner_), unit_.slot_ms(), 0.85, 1.5);  // a stall is no pace for good
+  unit_.Rest(5000);
+  EXPECT_EQ(unit_.queue(), 0u);
+  EXPECT_LE(BacklogMs(learner_), 32 * SlotMs(learner_)) << "whatever the clock says, the unit is empty";
+}
+
+TEST_P(EveryUnit, ServicesMayBeConstantOrVaryAsTheirMean) {
+  for (const double variation : {0.0, 1.0}) {
+    SCOPED_TRACE(variation);
+    UnitSpec spec = GetParam().spec;
+    spec.variation = variation;
+    OutcomeLearner learner;
+    UnitModel unit(spec, GetParam().look_ms, &learner, 5);
+    unit.Serve(3000, 0.8);
+    (void)unit.Judge();
+    unit.Serve(2000, 0.8);
+    EXPECT_RATIO(SlotMs(learner), unit.slot_ms(), 0.75, 1.35);
+    const Foretold foretold = unit.Judge();
+    EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.75, 1.5);
+  }
+}
+
+// As the agent samples above 8,192 requests a second.
+TEST(OutcomeLearner, OneInEightTimedOnTwoCpusForetellsAsWell) {
+  for (const UnitSpec& spec : {UnitSpec{"kvs 1", 1, 0.05, 0.02}, UnitSpec{"kvs 4", 4, 0.2, 0.05}}) {
+    SCOPED_TRACE(spec.name);
+    OutcomeLearner learner;
+    UnitModel unit(spec, 20, &learner, 5, 8, 2);
+    unit.Serve(200'000, 0.8);
+    EXPECT_RATIO(SlotMs(learner), unit.slot_ms(), 0.5, 1.3);
+    (void)unit.Judge();
+    unit.Serve(20'000, 0.8);
+    const Foretold foretold = unit.Judge();
+    EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.75, 1.6);
+  }
+}
+
+TEST(OutcomeLearner, BelowItsQuotaAUnitIsPredictedNotToWait) {
+  OutcomeLearner learner;
+  UnitModel unit(kQuota, 20, &learner, 3);
+  unit.Serve(5000, 0.3);
+  EXPECT_RATIO(BaseMs(learner), unit.unqueued_ms(), 0.9, 1.6);
+  EXPECT_LE(SlotMs(learner), KneeMs(learner)) << "one request waits for nobody";
+  (void)unit.Judge();
+  unit.Serve(1000, 0.3);
+  const Foretold foretold = unit.Judge();
+  EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.5, 1.5);
+}
+
+TEST(OutcomeLearner, AtHighLoadAQuotaIsPartOfTheSlot) {
+  for (const double load : {0.8, 0.95}) {
+    SCOPED_TRACE(load);
+    OutcomeLearner learner;
+    UnitModel unit(kQuota, 20, &learner, 3);
+    unit.Serve(3000, 0.4);
+    unit.Serve(5000, load);
+    EXPECT_RATIO(SlotMs(learner), unit.slot_ms(), 0.6, 1.25);
+  }
+}
+
+TEST(OutcomeLearner, SaysNothingBeforeEightAnswers) {
+  OutcomeLearner learner;
+  UnitModel unit(kDnsCpu, 20, &learner, 1);
+  EXPECT_EQ(learner.learnt(), Learnt{});
+  unit.Rest(1000);
+  unit.Serve(7, 0.01);
+  unit.Look();
+  EXPECT_EQ(learner.learnt(), Learnt{});
+  unit.Serve(33, 0.01);
+  unit.Look();
+  EXPECT_RATIO(BaseMs(learner), unit.unqueued_ms(), 0.95, 1.1);
+  EXPECT_RATIO(SlotMs(learner), BaseMs(learner), 0.8, 1.1);  // one at a time, for all we know
+  EXPECT_GE(KneeMs(learner), SlotMs(learner));
+}
+
+TEST(OutcomeLearner, TheWorkersItIsToldAreWhereItStarts) {
+  OutcomeLearner learner(/*workers=*/12);
+  UnitModel unit(kKnnCpu, 20, &learner, 1);
+  unit.Serve(50, 0.02);
+  EXPECT_RATIO(SlotMs(learner), 240.0 / 12, 0.8, 1.2);
+  unit.Serve(2000, 1.1);
+  EXPECT_RATIO(SlotMs(learner), unit.slot_ms(), 0.9, 1.1);
+}
+
+TEST(OutcomeLearner, AUnitThatIsNotUsedAnyMoreIsForgottenWithinAMinute) {
+  OutcomeLearner learner;
+  UnitModel unit(kDnsNic, 20, &learner, 1);
+  unit.Serve(4000, 0.4);
+  const double quick = unit.unqueued_ms();
+  unit.Slow(4);
+  unit.Serve(1000, 0.9);
+  ASSERT_GT(BaseMs(learner), 1.7 * quick) << "else there is nothing to forget";
+  unit.Rest(60'000);
+  EXPECT_LE(BaseMs(learner), 1.1 * quick) << "or nobody would ever try it again";
+  EXPECT_EQ(BacklogMs(learner), 0);
+}
+
+TEST(OutcomeLearner, LooksAtEveryAnswerTeachTheSame) {
+  OutcomeLearner learner;
+  UnitModel unit(kKnnCpu, 1e9, &learner, 1);
+  unit.Look();
+  for (int i = 0; i < 3000; i++) {
+    unit.Serve(1, 0.8);
+    unit.Look();
+  }
+  EXPECT_RATIO(SlotMs(learner), unit.slot_ms(), 0.8, 1.25);
+  EXPECT_RATIO(BaseMs(learner), unit.unqueued_ms(), 0.8, 1.4);
+}
+
+TEST(OutcomeLearner, OutlivesCountersThatStartAnewAndClocksThatStand) {
+  OutcomeLearner learner;
+  UnitModel unit(kVggCpu, 20, &learner, 1);
+  unit.Serve(2000, 0.8);
+  const Learnt before = learner.learnt();
+  const spw_meter_counts totals = unit.totals();
+  learner.Look(1h, 3, spw_meter_counts{}, 1, unit.clocks());
+  EXPECT_EQ(learner.learnt(), before);
+  learner.Look(1min, 3, totals, 1, unit.clocks());  // time went back
+  EXPECT_EQ(learner.learnt(), before);
+}
+
+TEST(OutcomeLearner, AMeterThatIsStartedAgainIsLearntFromAnew) {
+  OutcomeLearner learner;
+  UnitModel first(kVggCpu, 20, &learner, 1);
+  first.Serve(2000, 0.8);
+  UnitModel second(kVggCpu, 20, &learner, 2);  // its time begins anew, too
+  second.Rest(300'000);
+  second.Serve(2000, 0.8);
+  EXPECT_RATIO(SlotMs(learner), second.slot_ms(), 0.85, 1.2);
+  EXPECT_RATIO(BaseMs(learner), second.unqueued_ms(), 0.8, 1.4);
+}
+
+// Whatever the counters say, also if they contradict each other or go back one by one.
+TEST(OutcomeLearner, GarbageGivesNumbersWithinRange) {
+  for (uint64_t seed = 1; seed <= 40; seed++) {
+    std::mt19937_64 random(seed);
+    const auto jump = [&](int bits) { return random() >> (64 - 1 - random() % static_cast<uint64_t>(bits)); };
+    OutcomeLearner learner(static_cast<uint32_t>(random() % 3 ? 0 : jump(16)));
+    spw_meter_counts counts{};
+    spw_meter_clocks clocks{};
+    std::chrono::nanoseconds now = 1s;
+    auto* words = reinterpret_cast<uint64_t*>(&counts);
+    for (int i = 0; i < 400; i++) {
+      counts.completed += jump(12);
+      counts.timed += jump(10);
+      counts.latency_sum_ns += jump(40);
+      for (int k = 0; k < 30; k++) words[random() % (sizeof(counts) / sizeof(uint64_t))] += jump(30);
+      if (seed % 2 == 0) words[random() % (sizeof(counts) / sizeof(uint64_t))] = random();
+      now += std::chrono::nanoseconds(static_cast<int64_t>(jump(34)));
+      learner.Look(now, static_cast<uint32_t>(jump(32)), counts, 1 + static_cast<double>(random() % 8),
+                   clocks);
+      const Learnt learnt = learner.learnt();
+      if (learnt == Learnt{}) continue;
+      ASSERT_GT(learnt.base_us, 0u) << seed;
+      ASSERT_GT(learnt.slot_ns, 0u) << seed;
+      ASSERT_LE(learnt.slot_ns, 4'000'000'000u) << seed;
+      ASSERT_GT(learnt.knee_us, 0u) << seed;
+      for (int c = 0; c < SPW_METER_CLOCKS; c++) {
+        ASSERT_GT(clocks.slot_ns[c], 0u) << seed;
+        ASSERT_LE(clocks.slot_ns[c], 4'000'000'000u) << seed;
+      }
+    }
+    EXPECT_NE(learner.learnt(), Learnt{});
+  }
+}
+
+TEST(OutcomeLearner, LatenciesOfZeroAndTheLongestOnesAreLearnt) {
+  for (const uint32_t steps : {0u, 0x7fffffffu}) {
+    OutcomeLearner learner;
+    spw_meter_counts counts{};
+    spw_meter_clocks clocks{};
+    for (uint64_t i = 1; i <= 2000; i++) {
+      const uint32_t marks = spw_meter_mark_request(&clocks, &counts, i * 1'000'000);
+      counts.completed++, counts.timed++;
+      counts.latency_sum_ns += uint64_t{steps} << SPW_METER_STEP_SHIFT;
+      counts.histogram[spw_meter_histogram_index(steps)]++;
+      spw_meter_add_outcome(&counts, marks, 0u - steps, 0);
+      learner.Look(i * 1ms, i % 3 ? 0xffffffffu : 0, counts, 1, clocks);
+      const Learnt learnt = learner.learnt();
+      if (learnt == Learnt{}) continue;
+      ASSERT_GT(learnt.base_us, 0u);
+      ASSERT_GT(learnt.slot_ns, 0u);
+      ASSERT_GT(learnt.knee_us, 0u);
+    }
+    EXPECT_NE(learner.learnt(), Learnt{});
+  }
+}
+
+}  // namespace
+}  // namespace spillway::agent
