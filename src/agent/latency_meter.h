@@ -8,8 +8,8 @@
 #include "agent/config.h"
 #include "agent/latency_window.h"
 #include "agent/meter_memory.h"
-#include "agent/reading.h"
 #include "agent/outcome_learner.h"
+#include "agent/reading.h"
 
 namespace spillway::agent {
 

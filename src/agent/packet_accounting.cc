@@ -48,7 +48,8 @@ spw_meter_event PacketAccounting::OnFrame(std::span<const uint8_t> head, uint32_
   counts_.completed++;
   spw_meter_event event = SPW_METER_NOTHING;
   if (__u64 latency_ns; entry & SPW_METER_TIMED)
-    event = spw_meter_measure(&config_, &shared_, &counts_, entry, marks, spw_meter_step(now_ns), &latency_ns);
+    event =
+        spw_meter_measure(&config_, &shared_, &counts_, entry, marks, spw_meter_step(now_ns), &latency_ns);
   const spw_meter_event drained = spw_meter_drained(&config_, &shared_);
   return event ? event : drained;
 }

@@ -32,8 +32,9 @@ struct Endurance {
 };
 
 // Of each policy whose unit policy is headroom, decided by the switch. Its rivals are the switch's other
-// policies and the baselines; one that loses at a point is no rival there. A policy that knows everything, or of
-// which the best of several tries is taken at each point, is nothing that an operator could have chosen, so no rival.
+// policies and the baselines; one that loses at a point is no rival there. A policy that knows everything, or
+// of which the best of several tries is taken at each point, is nothing that an operator could have chosen,
+// so no rival.
 struct Verdict {
   std::string policy;
   std::vector<Comparison> regrets;     // at every point where a rival does not lose

@@ -56,7 +56,7 @@ TEST_F(SimCli, PrintsATableAndWhatItSays) {
   const testing::Outcome outcome = Run({File()});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("dns: p99 in ms\nload_pct  headroom  host-only  bound\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("headroom: worst-case regret over all 1 point "))
+  EXPECT_THAT(outcome.out, HasSubstr("headroom: regret over all 1 point: "))
       << "at 90 % the host alone loses";
   EXPECT_THAT(outcome.out, HasSubstr("headroom: does not lose where every other policy does at 1 point"));
   EXPECT_THAT(outcome.err, IsEmpty()) << "no progress bar for what ends soon";
@@ -107,7 +107,7 @@ TEST_F(SimCli, ABadScenarioIsNamedByFileAndLine) {
                 ":14: sim.requests: expected once, got it again after line 13\n" +
                 "spillway: " + folder_.File("bad.yaml") +
                 ":15: sim: unknown key \"colour\", known are name, apps, arrivals, load_pct, rps, "
-                "work, reports, policies, wire, requests, warm_up, switches, seed, "
+                "work, reports, policies, wire, requests, warm_up, cold_start, flows, switches, seed, "
                 "loss_over_unloaded, silent_after\n");
   EXPECT_EQ(Run({folder_.File("missing.yaml")}).exit_code, 2);
 }
