@@ -30,6 +30,10 @@ constexpr double kBelowPeak = 0.9;
 constexpr double kWindowAnswers = 64;
 constexpr std::chrono::milliseconds kWindow{100};  // longer than most quotas' periods
 
+// Answers by which an overload is judged to be over, the factor that chance hardly reaches with so many, and
+// what is kept of what was learnt in it. The other way, a stall would look like a change.
+constexpr double kChangeAnswers = 48, kChanged = 2, kKeptAfterChange = 1.0 / 32;
+
 constexpr double kQuickQuantile = 0.1, kQuickMemory = 4096;
 constexpr double kQuickWeight = 4;     // answers: the price of trying a unit again
 constexpr double kScatterShare = 0.5;  // of a standard deviation on top of base
@@ -127,6 +131,11 @@ void OutcomeLearner::LearnOutcomes(const spw_meter_counts& totals) {
       seen.latency_ns = Ns(after.latency_steps - before.latency_steps);
       seen.latency_ns2 = Ns(after.latency_steps2 - before.latency_steps2) * (1 << SPW_METER_STEP_SHIFT);
       const double predicted = clock.Predict(seen.Slots());
+      if (c == best_ && clock.base_ns > 0) {
+        foretold_answers_ += seen.answers;
+        foretold_ns_ += predicted * seen.answers;
+        took_ns_ += seen.latency_ns;
+      }
       missed += seen.latency_ns2 - 2 * predicted * seen.latency_ns + seen.answers * predicted * predicted;
       judged += seen.answers;
       Bin& bin = clock.bins[b];
@@ -141,6 +150,17 @@ void OutcomeLearner::LearnOutcomes(const spw_meter_counts& totals) {
           (missed / judged - clock.error) * std::min(1.0, judged / std::min(judged_ + judged, kErrorMemory));
   }
   if (clocks_[0].base_ns > 0) judged_ += judged;
+  ForgetOverload();
+}
+
+void OutcomeLearner::ForgetOverload() {
+  if (foretold_answers_ < kChangeAnswers) return;
+  if (took_ns_ * kChanged < foretold_ns_) {
+    for (Clock& clock : clocks_)
+      for (Bin& bin : clock.bins) bin.Fade(kKeptAfterChange);
+    fresh_ = kRefit;
+  }
+  foretold_answers_ = foretold_ns_ = took_ns_ = 0;
 }
 
 // From the longest backlogs down, until the answers are enough.

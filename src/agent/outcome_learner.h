@@ -16,6 +16,9 @@
 // base   Reported with half a standard deviation of the unqueued latencies on top: a unit that scatters is
 //        more likely to answer late.
 //
+// A unit whose last answers took less than half of what was foretold is quicker than it was, or what was
+// learnt of it (in an overload, say) is wrong: nearly all of it is forgotten at once.
+//
 // What is not tried is forgotten: base then goes back to what the unit's quickest requests took, so that it
 // is tried again, with a few requests.
 //
@@ -76,6 +79,7 @@ class OutcomeLearner {
   void LearnPace(const spw_meter_counts& totals, double cpus);
   void LearnThroughput(Time now, double answers);
   void LearnOutcomes(const spw_meter_counts& totals);
+  void ForgetOverload();
   double PaceNs() const;
   void Fit(Clock& clock) const;
   double Scatter(const Clock& clock) const;
@@ -98,7 +102,9 @@ class OutcomeLearner {
 
   std::array<Clock, SPW_METER_CLOCKS> clocks_{};
   double judged_ = 0;  // answers that the clocks' errors rest on
-  size_t best_ = 0;    // clock
+  // Of the last answers: what the best clock foretold them to take in all, and what they took.
+  double foretold_answers_ = 0, foretold_ns_ = 0, took_ns_ = 0;
+  size_t best_ = 0;  // clock
   Learnt learnt_;
 };
 
