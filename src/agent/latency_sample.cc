@@ -10,8 +10,6 @@ double FloorNs(uint32_t bucket) {
   return static_cast<double>(spw_meter_histogram_floor(bucket)) * (1 << SPW_METER_STEP_SHIFT);
 }
 
-double MiddleNs(uint32_t bucket) { return (FloorNs(bucket) + FloorNs(bucket + 1)) / 2; }
-
 }  // namespace
 
 void LatencySample::Add(const spw_meter_counts& before, const spw_meter_counts& after) {
@@ -46,18 +44,6 @@ double LatencySample::Quantile(double q) const {
     if (seen >= wanted) break;
   }
   return found;
-}
-
-double LatencySample::MeanUpTo(double most) const {
-  double sum = 0;
-  for (uint32_t i = 0; i < SPW_METER_HISTOGRAM; i++) sum += bucket_[i] * std::min(MiddleNs(i), most);
-  return count_ > 0 ? sum / count_ : 0;
-}
-
-double LatencySample::Greatest() const {
-  for (uint32_t i = SPW_METER_HISTOGRAM; i-- > 0;)
-    if (bucket_[i] > 0) return MiddleNs(i);
-  return 0;
 }
 
 }  // namespace spillway::agent

@@ -20,9 +20,6 @@ class LatencySample {
   double count() const { return count_; }
   // Interpolated within a bucket (12.5 % wide); 0 without latencies.
   double Quantile(double q) const;
-  // Longer latencies count as `most`.
-  double MeanUpTo(double most) const;
-  double Greatest() const;
 
  private:
   std::array<double, SPW_METER_HISTOGRAM> bucket_{};

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "bpf/meter_backlog.h"
+
 namespace spillway::agent {
 namespace {
 
@@ -127,7 +129,7 @@ void OutcomeLearner::LearnOutcomes(const spw_meter_counts& totals) {
       Bin seen;
       seen.answers = static_cast<double>(after.answers - before.answers);
       if (seen.answers <= 0) continue;
-      seen.backlog = static_cast<double>(after.backlog - before.backlog) / 16;
+      seen.backlog = static_cast<double>(after.backlog - before.backlog) / SPW_METER_SLOT_FRACTION;
       seen.latency_ns = Ns(after.latency_steps - before.latency_steps);
       seen.latency_ns2 = Ns(after.latency_steps2 - before.latency_steps2) * (1 << SPW_METER_STEP_SHIFT);
       const double predicted = clock.Predict(seen.Slots());
