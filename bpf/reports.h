@@ -22,7 +22,12 @@ SPW_CALL enum spw_report_verdict accept_report(struct packet *p)
 	__u32 code, unit;
 	int reborn;
 
-	if (p->proto != IPPROTO_UDP || (void *)(wire + 1) > p->end)
+	if (p->proto != IPPROTO_UDP || (void *)wire + SPW_REPORT_HEAD > p->end)
+		return SPW_REPORT_MALFORMED;
+	verdict = spw_report_form(wire, bpf_ntohs(udp->len) - sizeof(*udp));
+	if (verdict)
+		return verdict;
+	if ((void *)(wire + 1) > p->end)
 		return SPW_REPORT_MALFORMED;
 	verdict = spw_report_decode(wire, bpf_ntohs(udp->len) - sizeof(*udp), &report);
 	if (verdict)
@@ -43,7 +48,7 @@ SPW_CALL enum spw_report_verdict accept_report(struct packet *p)
 	seen->boot_id = report.boot_id;
 	seen->sequence = report.sequence;
 
-	spw_load_report(&server->load[unit], &report, reborn, bpf_ktime_get_ns());
+	spw_load_report(server, unit, &report, reborn, bpf_ktime_get_ns());
 	return SPW_REPORT_OK;
 }
 

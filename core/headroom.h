@@ -17,12 +17,20 @@
  *
  *   ahead   backlog now
  *   wait    ahead + slot - knee, at least 0
- *   cost    base + gamma * wait + beta * (ahead + slot); least cost wins, ties by priority
+ *   lead    by how much the unit has lately had more than its share of the requests, in ns of slots
+ *   cost    base + gamma * wait + beta * (ahead + slot) + min(lead / 2, tail - base); least cost wins,
+ *           ties by priority
  *
  * gamma weighs this request's waiting above its service, beta the waiting it causes for those that
  * come after. Both grow with the pressure, the server's moving average of wait / base over its new
  * requests: an idle server gives each request the quickest unit, a full one fills all units alike.
  * beta is never 0: of units that are equally quick, those with room are taken in turn.
+ *
+ * Shares: a unit that works in bursts (a CPU quota, garbage collection) shows too late that it gets too much.
+ * All units' requests are counted on one clock, as in fair queueing: a request moves its unit by the unit's
+ * slot, and the server's clock by what the slot would be if all units worked as one; what a unit is ahead of
+ * the clock is its lead. The latency that 98 of 100 requests stay below bounds what the lead may cost: where
+ * nobody waits nothing is gained by shares, and the quickest unit gets all.
  *
  * The constants were chosen on 61 kinds of units and loads (examples/sim/real-units.yaml).
  */
@@ -39,6 +47,10 @@
 #define SPW_GAMMA_MAX (3 * SPW_ONE)
 #define SPW_BETA_MIN (SPW_ONE / 10)
 #define SPW_BETA_MAX SPW_ONE
+
+/* A lead is forgotten beyond so many slots: load that rises must not wait for a quiet hour to be paid off. */
+#define SPW_LEAD_MAX_SLOTS 4
+#define SPW_SLOT_MAX_NS 4000000000ULL
 
 /* Longer backlogs count as this (4.9 h): so that no product overflows. */
 #define SPW_AHEAD_MAX (1ULL << 44)
@@ -78,16 +90,26 @@ SPW_INLINE __u64 spw_headroom_wait(const struct spw_unit_load *load, __u64 ahead
 	return spw_headroom_beyond(ahead + load->slot_ns, (__u64)load->knee_us * 1000);
 }
 
-SPW_INLINE __u64 spw_headroom_cost(const struct spw_unit_load *load, __u32 average, __u64 now_ns)
+/* What the unit's lead adds to its cost. */
+SPW_INLINE __u64 spw_headroom_lead(const struct spw_server *server, const struct spw_unit_load *load)
 {
-	__u32 pressure = average >> SPW_PRESSURE_SHIFT;
+	__u64 lead = spw_headroom_beyond(load->share_ns, server->share_ns) / 2;
+	__u64 waits = spw_headroom_beyond(load->tail_us, load->base_us) * 1000;
+
+	return spw_select(spw_less(lead, waits), lead, waits);
+}
+
+SPW_INLINE __u64 spw_headroom_cost(const struct spw_server *server, const struct spw_unit_load *load,
+				   __u64 now_ns)
+{
+	__u32 pressure = server->pressure >> SPW_PRESSURE_SHIFT;
 	__u64 gamma = SPW_ONE + SPW_ONE / 4 + pressure + pressure / 2;
 	__u64 beta = SPW_BETA_MIN + 2 * (__u64)pressure + pressure / 2;
 	__u64 ahead = spw_headroom_ahead(load, now_ns);
 
 	gamma = spw_select(spw_less(gamma, SPW_GAMMA_MAX), gamma, SPW_GAMMA_MAX);
 	beta = spw_select(spw_less(beta, SPW_BETA_MAX), beta, SPW_BETA_MAX);
-	return (__u64)load->base_us * 1000 +
+	return (__u64)load->base_us * 1000 + spw_headroom_lead(server, load) +
 	       ((gamma * spw_headroom_wait(load, ahead) + beta * (ahead + load->slot_ns)) >> SPW_ONE_SHIFT);
 }
 
@@ -102,7 +124,7 @@ SPW_INLINE int spw_headroom_best(const struct spw_server *server, __u32 mask, __
 
 		if (!(mask >> u))
 			break;
-		c = spw_headroom_cost(&server->load[u], server->pressure, now_ns);
+		c = spw_headroom_cost(server, &server->load[u], now_ns);
 		better = spw_less(c, best_cost) & (mask >> u);
 		best = spw_select(better, u, best);
 		best_cost = spw_select(better, c, best_cost);
@@ -111,16 +133,22 @@ SPW_INLINE int spw_headroom_best(const struct spw_server *server, __u32 mask, __
 	return (int)best;
 }
 
-/* A new flow goes to the unit. Races between CPUs lose a slot of the backlog, until the next report, or a
- * sample of the pressure. */
+/* A new flow goes to the unit. Races between CPUs lose a slot of the backlog, until the next report, a
+ * request's share, or a sample of the pressure. */
 SPW_INLINE void spw_headroom_place(struct spw_server *server, __u32 unit, __u64 now_ns)
 {
 	struct spw_unit_load *load = &server->load[unit & (SPW_UNITS_PER_SERVER - 1)];
 	__u64 wait = spw_headroom_wait(load, spw_headroom_ahead(load, now_ns));
 	__u64 base = (__u64)load->base_us * 1000 + 1;
-	__u64 ratio = (wait << SPW_ONE_SHIFT) / base;
+	__u64 ratio = (wait << SPW_ONE_SHIFT) / base, lead, most;
 
 	ratio = spw_select(spw_less(ratio, SPW_RATIO_MAX), ratio, SPW_RATIO_MAX);
 	server->pressure += (__u32)ratio - (server->pressure >> SPW_PRESSURE_SHIFT);
 	load->drained_ns = spw_headroom_max(load->drained_ns, now_ns) + load->slot_ns;
+
+	lead = spw_headroom_beyond(load->share_ns, server->share_ns);
+	most = SPW_LEAD_MAX_SLOTS * (__u64)load->share_slot_ns;
+	load->share_ns =
+	    server->share_ns + spw_select(spw_less(lead, most), lead, most) + load->share_slot_ns;
+	server->share_ns += server->share_step_ns;
 }

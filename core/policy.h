@@ -281,9 +281,9 @@ SPW_INLINE struct spw_server_load spw_sum_load(const struct spw_server *server, 
 	return sum;
 }
 
-/* p2c: whether `second` is the better of two candidates: with headroom the one whose best unit costs less,
- * else the one with less load per capacity. A server with a silent unit cannot be compared, so the
- * ring decides: fresh reports must never lose to missing ones. */
+/* p2c: whether `second` is the better of two candidates: the one with less load per capacity. By expected
+ * latency, all would go where it was learnt to be slightly less. A server with a silent unit cannot be
+ * compared, so the ring decides: fresh reports must never lose to missing ones. */
 SPW_INLINE int spw_prefer_second(const struct spw_server *first, const struct spw_server *second,
 				 __u8 unit_policy, __u64 now_ns)
 {
@@ -294,13 +294,6 @@ SPW_INLINE int spw_prefer_second(const struct spw_server *first, const struct sp
 		return two != 0;
 	if (spw_unknown(first, one, unit_policy, beat) || spw_unknown(second, two, unit_policy, beat))
 		return 0;
-	if (unit_policy == SPW_UNIT_HEADROOM) {
-		__u64 here, there;
-
-		spw_headroom_best(first, one, now_ns, &here);
-		spw_headroom_best(second, two, now_ns, &there);
-		return there < here;
-	}
 	a = spw_sum_load(first, one, beat);
 	b = spw_sum_load(second, two, beat);
 	return b.backlog * a.weight < a.backlog * b.weight;

@@ -3,7 +3,7 @@
  * The load report: what an agent tells the switch about one unit, in one UDP datagram. Byte layout
  * and a worked example: docs/report-format.md.
  *
- * Trust: the tag is SipHash-2-4 of the first 56 bytes under the server's key, so only the server
+ * Trust: the tag is SipHash-2-4 of the first 64 bytes under the server's key, so only the server
  * can speak for its units. Replays are refused by (boot_id, sequence), which must grow: boot_id is
  * the agent's start in microseconds of Unix time, so a restarted agent is newer than all it ever
  * sent, and a recording of an earlier life is older than what the switch has seen. The sequence
@@ -16,10 +16,12 @@
 #include "types.h"
 
 #define SPW_REPORT_MAGIC 0x53505752u /* "SPWR" */
-#define SPW_REPORT_VERSION 3
+#define SPW_REPORT_VERSION 4
 #define SPW_REPORT_PORT 9870 /* default */
 
-#define SPW_REPORT_BUSY 0x01 /* flags: the agent's trigger is tripped */
+/* flags */
+#define SPW_REPORT_BUSY 0x01	/* the agent's trigger is tripped */
+#define SPW_REPORT_GUESSED 0x02 /* too few requests have waited to learn slot_ns: it is a guess */
 
 /* Level of load: 0 idle, 128 at the agent's threshold, 255 at twice the threshold or more. */
 #define SPW_LEVEL_THRESHOLD 128
@@ -43,9 +45,11 @@ struct spw_report_wire {
 	__u32 age_us;  /* how old these numbers were when the report was sent */
 	__u32 period_us;  /* the next report comes so much later; 0: whenever a request is answered */
 	__u32 backlog_us; /* time until the unit will have worked off what has come to it */
+	__u32 tail_us;	  /* 98 of 100 requests were answered within so long of late; 0: not learnt yet */
+	__u32 reserved;	  /* 0 */
 	__u64 tag;
 };
-SPW_ASSERT_SIZE(struct spw_report_wire, 64);
+SPW_ASSERT_SIZE(struct spw_report_wire, 72);
 
 /* The same in host order, without what only the wire needs. */
 struct spw_report {
@@ -59,12 +63,13 @@ struct spw_report {
 	__u32 period_us;
 	__u32 knee_us;
 	__u32 backlog_us;
+	__u32 tail_us;
 	__u16 server;
 	__u16 queue;
 	__u8 unit;
 	__u8 level;
 	__u8 flags;
-	__u8 pad[5];
+	__u8 pad[1];
 };
 
 /* What the switch remembers of a unit's reports, to refuse the next replay. */
@@ -87,17 +92,17 @@ enum spw_report_verdict {
 SPW_INLINE __u64 spw_report_tag(const struct spw_report_wire *wire, const struct spw_siphash_key *key)
 {
 	const spw_word *w = (const spw_word *)wire;
-	__u64 words[7];
+	__u64 words[8];
 
 	/* Pairs of 32-bit loads: UDP payloads are 4-byte aligned at best. */
-#pragma GCC unroll 7
-	for (int i = 0; i < 7; i++)
+#pragma GCC unroll 8
+	for (int i = 0; i < 8; i++)
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 		words[i] = (__u64)w[2 * i] | (__u64)w[2 * i + 1] << 32;
 #else
 		words[i] = spw_le64((__u64)w[2 * i] << 32 | w[2 * i + 1]);
 #endif
-	return spw_le64(spw_siphash24(key, words, 7));
+	return spw_le64(spw_siphash24(key, words, 8));
 }
 
 SPW_INLINE void spw_report_encode(struct spw_report_wire *wire, const struct spw_report *report,
@@ -120,17 +125,31 @@ SPW_INLINE void spw_report_encode(struct spw_report_wire *wire, const struct spw
 	wire->age_us = spw_be32(report->age_us);
 	wire->period_us = spw_be32(report->period_us);
 	wire->backlog_us = spw_be32(report->backlog_us);
+	wire->tail_us = spw_be32(report->tail_us);
+	wire->reserved = 0;
 	wire->tag = spw_report_tag(wire, key);
+}
+
+#define SPW_REPORT_HEAD 8 /* bytes that every version begins with: magic, version, unit, server */
+
+/* Reads the head only, so that reports of another version, which have another length, are told as such. */
+SPW_INLINE enum spw_report_verdict spw_report_form(const struct spw_report_wire *wire, __u32 payload_bytes)
+{
+	if (payload_bytes < SPW_REPORT_HEAD || wire->magic != spw_be32(SPW_REPORT_MAGIC))
+		return SPW_REPORT_MALFORMED;
+	if (wire->version != SPW_REPORT_VERSION)
+		return SPW_REPORT_OTHER_VERSION;
+	return payload_bytes == sizeof(*wire) ? SPW_REPORT_OK : SPW_REPORT_MALFORMED;
 }
 
 /* Form only; who sent it is spw_report_tag's question, and it costs more, so it comes after. */
 SPW_INLINE enum spw_report_verdict spw_report_decode(const struct spw_report_wire *wire, __u32 payload_bytes,
 						     struct spw_report *report)
 {
-	if (payload_bytes != sizeof(*wire) || wire->magic != spw_be32(SPW_REPORT_MAGIC))
-		return SPW_REPORT_MALFORMED;
-	if (wire->version != SPW_REPORT_VERSION)
-		return SPW_REPORT_OTHER_VERSION;
+	enum spw_report_verdict form = spw_report_form(wire, payload_bytes);
+
+	if (form != SPW_REPORT_OK)
+		return form;
 	report->server = spw_be16(wire->server);
 	report->unit = wire->unit;
 	if (report->server >= SPW_MAX_SERVERS || report->unit >= SPW_UNITS_PER_SERVER)
@@ -148,8 +167,8 @@ SPW_INLINE enum spw_report_verdict spw_report_decode(const struct spw_report_wir
 	report->age_us = spw_be32(wire->age_us);
 	report->period_us = spw_be32(wire->period_us);
 	report->backlog_us = spw_be32(wire->backlog_us);
-	for (int i = 0; i < 5; i++)
-		report->pad[i] = 0;
+	report->tail_us = spw_be32(wire->tail_us);
+	report->pad[0] = 0;
 	return SPW_REPORT_OK;
 }
 

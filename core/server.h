@@ -33,38 +33,50 @@ SPW_ASSERT_SIZE(struct spw_unit_config, 4);
 
 /*
  * What is known of a unit's load. Writer: the data plane, from load reports (core/load.h) and its own
- * choices. One cache line, of which a choice reads the first half and a report writes all.
+ * choices. One cache line.
  */
 struct spw_unit_load {
 	__u64 drained_ns;  /* headroom: when the unit will have worked off its backlog */
+	__u64 share_ns;	   /* headroom: up to where on the server's share clock it has had its share */
 	__u32 report_beat; /* when the last report came; 0: never */
 	__u32 assigned;	   /* flows placed here since that report */
-	__u32 base_us;	   /* base, slot and knee as reported: core/report.h */
+	__u32 base_us;	   /* base, slot, knee and tail: core/report.h */
 	__u32 slot_ns;
 	__u32 knee_us;
-	__u32 latency_us; /* of its requests, smoothed; 0: not known */
-	__u16 queue;	  /* requests in the unit when it reported */
+	__u32 tail_us;
+	__u32 share_slot_ns; /* what a request counts on the share clock */
+	__u32 latency_us;    /* of its requests, smoothed; 0: not known */
+	__u16 queue;	     /* requests in the unit when it reported */
 	__u8 level;
 	__u8 flags; /* SPW_REPORT_BUSY */
-	__u32 completed;
+	__u32 pad[3];
+};
+SPW_ASSERT_SIZE(struct spw_unit_load, 64);
+
+/* What core/load.h compares two reports by. Writer: the data plane, at a report. */
+struct spw_unit_counts {
+	__u32 completed; /* as reported */
 	__u32 placed;	 /* flows placed here up to the last report, modulo 2^32 */
 	__u32 adrift;	 /* of placed, those that came neither here nor are on the way; may be negative */
 	__u32 mark_beat; /* core/load.h: when placed_at_mark was taken */
 	__u32 placed_at_mark;
 	__u32 placed_before; /* at the mark before: what was placed since may still be on the way */
-	__u32 pad;
+	__u32 pad[2];
 };
-SPW_ASSERT_SIZE(struct spw_unit_load, 64);
+SPW_ASSERT_SIZE(struct spw_unit_counts, 32);
 
 struct spw_server {
 	struct spw_unit_config unit[SPW_UNITS_PER_SERVER]; /* in order of priority */
-	__u32 silent_beats; /* a unit unheard for longer is silent; writer: spillwayd */
-	__u32 draws;	    /* weighted draws made so far; writer: the data plane, races harmless */
-	__u32 pressure;	    /* headroom's average, core/headroom.h; writer: the data plane, races harmless */
-	__u32 pad[5];
+	__u32 silent_beats;  /* a unit unheard for longer is silent; writer: spillwayd */
+	__u32 draws;	     /* weighted draws made so far; writer: the data plane, races harmless */
+	__u32 pressure;	     /* headroom's average, core/headroom.h; writer: the data plane, races harmless */
+	__u32 share_step_ns; /* by which a request moves the share clock */
+	__u64 share_ns;	     /* headroom's share clock; writer: the data plane, races harmless */
+	__u32 pad[2];
 	struct spw_unit_load load[SPW_UNITS_PER_SERVER];
+	struct spw_unit_counts counts[SPW_UNITS_PER_SERVER];
 };
-SPW_ASSERT_SIZE(struct spw_server, 576);
+SPW_ASSERT_SIZE(struct spw_server, 832);
 
 /* Beats by which a reader's clock may lag the one that stamped a report: the coarse clock's step. */
 #define SPW_BEAT_LAG 16

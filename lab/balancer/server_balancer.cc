@@ -155,11 +155,11 @@ bool ServerBalancer::Handle(std::span<uint8_t> frame, uint64_t now_ns) {
 }
 
 spw_report_verdict ServerBalancer::Judge(std::span<const uint8_t> payload, uint64_t now_ns) {
-  spw_report_wire wire;
-  if (payload.size() != sizeof wire) return SPW_REPORT_MALFORMED;
-  std::memcpy(&wire, payload.data(), sizeof wire);
+  spw_report_wire wire{};
+  std::memcpy(&wire, payload.data(), std::min(payload.size(), sizeof wire));
   spw_report report;
-  if (const auto verdict = spw_report_decode(&wire, sizeof wire, &report); verdict != SPW_REPORT_OK)
+  if (const auto verdict = spw_report_decode(&wire, static_cast<__u32>(payload.size()), &report);
+      verdict != SPW_REPORT_OK)
     return verdict;
   if (report.server != code_ || report.unit >= names_.size() || !has_key_) return SPW_REPORT_UNKNOWN_UNIT;
   if (spw_report_tag(&wire, &key_) != wire.tag) return SPW_REPORT_FORGED;
@@ -168,7 +168,7 @@ spw_report_verdict ServerBalancer::Judge(std::span<const uint8_t> payload, uint6
   const bool reborn = report.boot_id != seen.boot_id;
   seen.boot_id = report.boot_id;
   seen.sequence = report.sequence;
-  spw_load_report(&state_.load[report.unit], &report, reborn, now_ns);
+  spw_load_report(&state_, report.unit, &report, reborn, now_ns);
   return SPW_REPORT_OK;
 }
 

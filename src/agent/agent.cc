@@ -181,6 +181,7 @@ std::string Agent::Stats(Time now) {
     json["base_ms"] = reading_.learnt.base_us / 1e3;
     json["slot_ms"] = reading_.learnt.slot_ns / 1e6;
     json["knee_ms"] = reading_.learnt.knee_us / 1e3;
+    json["tail_ms"] = reading_.learnt.tail_us / 1e3;
     json["backlog_ms"] = reading_.learnt.backlog_us / 1e3;
     json["timed_one_in"] = latency_->sample_one_in();
 #define SPW_STATS_FIELD(field, help) json[#field] = counts.field;

@@ -10,7 +10,7 @@
 namespace spillway::agent {
 namespace {
 
-constexpr std::array<double, SPW_METER_CLOCKS> kClockSlots = {1, 2, 4};  // times the pace
+constexpr double kLongestSlot = 64;  // times the pace: a unit with 2 % of a CPU
 
 constexpr double kMinAnswers = 8;      // fewer say nothing
 constexpr double kCurveMemory = 1500;  // answers of a bin: fewer are noise where services vary as their mean
@@ -36,7 +36,7 @@ constexpr std::chrono::milliseconds kWindow{100};  // longer than most quotas' p
 // what is kept of what was learnt in it. The other way, a stall would look like a change.
 constexpr double kChangeAnswers = 48, kChanged = 2, kKeptAfterChange = 1.0 / 32;
 
-constexpr double kQuickQuantile = 0.1, kQuickMemory = 4096;
+constexpr double kQuickQuantile = 0.1, kTailQuantile = 0.98, kQuantileMemory = 2048;
 constexpr double kQuickWeight = 4;     // answers: the price of trying a unit again
 constexpr double kScatterShare = 0.5;  // of a standard deviation on top of base
 constexpr double kMaxDebt = 32;        // slots of backlog that a unit without requests may have
@@ -77,7 +77,7 @@ void OutcomeLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
     answers_ += timed;
     fresh_ += timed;
     mean_ns_ += (mean - mean_ns_) * std::min(1.0, timed / std::min(answers_, kPaceMemory));
-    latencies_.Fade(std::exp(-timed / kQuickMemory));
+    latencies_.Fade(std::exp(-timed / kQuantileMemory));
     latencies_.Add(*last_, totals);
     LearnPace(totals, cpus);
     LearnOutcomes(totals);
@@ -147,11 +147,11 @@ void OutcomeLearner::LearnOutcomes(const spw_meter_counts& totals) {
       bin.latency_ns += seen.latency_ns;
       bin.latency_ns2 += seen.latency_ns2;
     }
-    if (clock.base_ns > 0 && judged > 0)
+    if (Fitted() && judged > 0)
       clock.error +=
           (missed / judged - clock.error) * std::min(1.0, judged / std::min(judged_ + judged, kErrorMemory));
   }
-  if (clocks_[0].base_ns > 0) judged_ += judged;
+  if (Fitted()) judged_ += judged;
   ForgetOverload();
 }
 
@@ -165,15 +165,20 @@ void OutcomeLearner::ForgetOverload() {
   foretold_answers_ = foretold_ns_ = took_ns_ = 0;
 }
 
+bool OutcomeLearner::Fitted() const {
+  return std::all_of(clocks_.begin(), clocks_.end(), [](const Clock& clock) { return clock.base_ns > 0; });
+}
+
 // From the longest backlogs down, until the answers are enough.
-double OutcomeLearner::PaceNs() const {
+double OutcomeLearner::PaceNs(bool& guessed) const {
   const double alone = mean_ns_ / std::max(workers_, 1u);
   double answers = 0, busy_ns = 0;
   for (size_t b = pace_.size(); b-- > 0 && answers < kPaceAnswers;) {
     answers += pace_[b].answers;
     busy_ns += pace_[b].busy_ns;
   }
-  if (answers >= kPaceAnswers) return std::max(busy_ns / answers, 1.0);
+  guessed = answers < kPaceAnswers;
+  if (!guessed) return std::max(busy_ns / answers, 1.0);
   return std::max(std::min(alone, (busy_ns + alone * kMinAnswers) / (answers + kMinAnswers)), 1.0);
 }
 
@@ -231,9 +236,37 @@ double OutcomeLearner::Scatter(const Clock& clock) const {
   return answers > 0 ? std::sqrt(squares / answers) : 0;
 }
 
+// Moves the clocks by one where the best is the first or the last of them, so that the next is tried.
+// Requests under way keep their marks of the old order: a handful of answers is counted under the wrong
+// clock.
+void OutcomeLearner::MoveClocks(spw_meter_clocks& clocks) {
+  constexpr size_t kLast = SPW_METER_CLOCKS - 1;
+  const bool slower = best_ == kLast && first_ * (2 << kLast) <= kLongestSlot,
+             faster = best_ == 0 && first_ > 1;
+  if (judged_ < kJudged || !(slower || faster)) return;
+  Clock fresh;  // what it says is scaled to its own slot by the caller
+  if (slower) {
+    fresh.slot_ns = clocks_[kLast].slot_ns;
+    std::shift_left(clocks_.begin(), clocks_.end(), 1);
+    std::shift_left(std::begin(clocks.drained_ns), std::end(clocks.drained_ns), 1);
+    clocks_[kLast] = fresh;
+    clocks.drained_ns[kLast] = clocks.drained_ns[kLast - 1];
+    best_--;
+  } else {
+    fresh.slot_ns = clocks_[0].slot_ns;
+    std::shift_right(clocks_.begin(), clocks_.end(), 1);
+    std::shift_right(std::begin(clocks.drained_ns), std::end(clocks.drained_ns), 1);
+    clocks_[0] = fresh;
+    clocks.drained_ns[0] = clocks.drained_ns[1];
+    best_++;
+  }
+  first_ = slower ? first_ * 2 : first_ / 2;
+  judged_ = 0;
+}
+
 void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks) {
   const auto now_ns = static_cast<double>(now.count());
-  const double pace = PaceNs();
+  const double pace = PaceNs(learnt_.slot_guessed);
   const double longest = peak_per_ns_ > 0 ? std::max(pace / 2, kBelowPeak / peak_per_ns_)
                                           : std::numeric_limits<double>::infinity();
   const bool fit = fresh_ >= kRefit || clocks_[0].base_ns == 0 || now - fitted_ >= kRefitAfter;
@@ -241,11 +274,12 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
     fitted_ = now;
     fresh_ = 0;
     quickest_ns_ = latencies_.Quantile(kQuickQuantile);
+    learnt_.tail_us = Micros(latencies_.Quantile(kTailQuantile));
   }
+  MoveClocks(clocks);
   for (size_t c = 0; c < clocks_.size(); c++) {
     Clock& clock = clocks_[c];
-    const double slot = std::clamp(std::min(pace * kClockSlots[c], longest), 1.0, 4e9),
-                 before = clock.slot_ns;
+    const double slot = std::clamp(std::min(pace * (first_ << c), longest), 1.0, 4e9), before = clock.slot_ns;
     const auto drained = static_cast<double>(__atomic_load_n(&clocks.drained_ns[c], __ATOMIC_RELAXED));
     clock.slot_ns = slot;
     // The backlog stays as many slots; a request in the unit is a slot of work, whatever a clock says that

@@ -43,13 +43,15 @@ spw_report_wire Reporter::Encode(Time now, const Verdict& verdict, const Reading
   report.server = server_;
   report.unit = unit_;
   report.level = verdict.level;
-  report.flags = verdict.busy ? SPW_REPORT_BUSY : 0;
+  report.flags = static_cast<uint8_t>((verdict.busy ? SPW_REPORT_BUSY : 0) |
+                                      (reading.learnt.slot_guessed ? SPW_REPORT_GUESSED : 0));
   report.queue = static_cast<uint16_t>(std::min<uint32_t>(reading.queue.value_or(0), 65535));
   report.latency_us = reading.latency_us;
   report.completed = static_cast<uint32_t>(reading.completed);
   report.base_us = reading.learnt.base_us;
   report.slot_ns = reading.learnt.slot_ns;
   report.knee_us = reading.learnt.knee_us;
+  report.tail_us = reading.learnt.tail_us;
   report.backlog_us = reading.learnt.backlog_us;
   report.age_us = Microseconds(now - reading.at);
   report.period_us = Microseconds(period_);

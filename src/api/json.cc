@@ -30,6 +30,7 @@ json ToJson(const switching::UnitView& unit) {
               {"latency_us", unit.latency_us},
               {"base_us", unit.base_us},
               {"knee_us", unit.knee_us},
+              {"tail_us", unit.tail_us},
               {"slot_us", unit.slot_ns / 1e3},
               {"report_age_ms", nullptr},
               {"packets", unit.packets},

@@ -117,7 +117,7 @@ int Balancer::Choose(const Candidates& ask, uint64_t hash, Time now) {
 }
 
 void Balancer::Accept(uint32_t server, uint32_t unit, const spw_report& report, bool reborn, Time now) {
-  spw_load_report(&servers_[server].load[unit], &report, reborn, Clock(now));
+  spw_load_report(&servers_[server], unit, &report, reborn, Clock(now));
 }
 
 void Balancer::SetDown(uint32_t server, uint32_t unit, bool down) {

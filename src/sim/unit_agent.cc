@@ -98,14 +98,16 @@ void UnitAgent::Send(Time at) {
   report.sequence = sequence_;
   report.server = setup_.server;
   report.unit = setup_.unit;
-  report.flags = busy_ ? SPW_REPORT_BUSY : 0;
   report.level = busy_ ? 255 : 0;
   report.queue = static_cast<__u16>(std::min<uint32_t>(station_.queue(), 65535));
   report.latency_us = static_cast<__u32>(latency_ / 1000);
   report.completed = static_cast<__u32>(station_.completed());
   const agent::Learnt learnt = learning_ ? learning_->learnt() : setup_.known;
+  report.flags =
+      static_cast<__u8>((busy_ ? SPW_REPORT_BUSY : 0) | (learnt.slot_guessed ? SPW_REPORT_GUESSED : 0));
   report.base_us = learnt.base_us;
   report.knee_us = learnt.knee_us;
+  report.tail_us = learnt.tail_us;
   report.slot_ns = learnt.slot_ns;
   report.backlog_us = learning_ ? learnt.backlog_us : KnownBacklogUs(at);
   report.age_us = static_cast<__u32>(std::min(how.delay.count(), kOwnDelay) / 1000);

@@ -515,6 +515,7 @@ std::vector<UnitView> LiveSwitch::Units() const {
     view.latency_us = load.latency_us;
     view.base_us = load.base_us;
     view.knee_us = load.knee_us;
+    view.tail_us = load.tail_us;
     view.slot_ns = load.slot_ns;
     if (load.report_beat != 0) {
       view.report_age_ms = static_cast<double>(spw_report_age(&load, beat)) * (1 << SPW_BEAT_SHIFT) / 1e6;

@@ -49,7 +49,7 @@ struct UnitView {
   uint32_t assigned = 0;  // flows placed since
   uint32_t latency_us = 0;
   // What its agent has learnt (core/report.h); 0: not yet.
-  uint32_t base_us = 0, slot_ns = 0, knee_us = 0;
+  uint32_t base_us = 0, slot_ns = 0, knee_us = 0, tail_us = 0;
   std::optional<double> report_age_ms;  // nullopt: never reported
   uint64_t packets = 0, bytes = 0, new_flows = 0;
   double ring_share = 0;  // mean over the pool's rings of the part of slots that name this unit as next

@@ -46,6 +46,7 @@ class DifferentialTest : public SwitchTest {
     server.silent_beats = kSilentBeats;
     server.draws = static_cast<uint32_t>(random_());
     server.pressure = static_cast<uint32_t>(random_() % (1 << 20));
+    server.share_ns = random_() % 1'000'000'000;
     bool all_learnt = random_() % 2 == 0;
     for (int u = 0; u < 8; u++) {
       auto status = random_() % 2 ? random_() % 4 : uint64_t{SPW_UNIT_UP};
@@ -61,6 +62,8 @@ class DifferentialTest : public SwitchTest {
       load.base_us = learnt ? static_cast<uint32_t>(1 + random_() % 1'000'000) : 0;
       load.slot_ns = static_cast<uint32_t>(1 + (random_() >> (32 + random_() % 31)));
       load.knee_us = static_cast<uint32_t>(random_() % 2'000'000);
+      load.tail_us = static_cast<uint32_t>(random_() % 4'000'000);
+      load.share_ns = random_() % 2'000'000'000;
       load.drained_ns = now_ + random_() % 2'000'000'000 - 1'000'000'000;
       uint32_t age = static_cast<uint32_t>(random_() % (all_heard ? kSilentBeats : 2 * kSilentBeats));
       load.report_beat = (!all_heard && random_() % 10 == 0) || beat - age == 0 ? 0 : beat - age;

@@ -72,15 +72,18 @@ TEST_F(ReportTest, AnAuthenticReportBecomesTheUnitsState) {
   EXPECT_EQ(Load().queue, 77);
   EXPECT_EQ(Load().assigned, 0u) << "counted anew from each report";
   EXPECT_EQ(Load().latency_us, 4321u);
-  EXPECT_EQ(Load().completed, 99u);
+  EXPECT_EQ(program_.servers[report_.server].counts[report_.unit].completed, 99u);
   EXPECT_GE(Load().report_beat, earliest);
   EXPECT_LE(Load().report_beat, NowBeat());
   spw_server_key keys = program_.ReadKey(report_.server);
   EXPECT_EQ(keys.seen[report_.unit].boot_id, report_.boot_id);
   EXPECT_EQ(keys.seen[report_.unit].sequence, 10u);
   // Nobody else's state moved.
+  spw_server& server = program_.servers[report_.server];
   Load() = before.load[report_.unit];
-  EXPECT_EQ(std::memcmp(&before, &program_.servers[report_.server], sizeof(before)), 0);
+  server.counts[report_.unit] = before.counts[report_.unit];
+  server.share_step_ns = before.share_step_ns;  // the sum over all units
+  EXPECT_EQ(std::memcmp(&before, &server, sizeof(before)), 0);
 }
 
 TEST_F(ReportTest, ABusyReportTurnsNewFlowsAway) {
@@ -178,20 +181,24 @@ TEST_F(ReportTest, WrongFormIsMalformed) {
 }
 
 TEST_F(ReportTest, AnotherVersionIsCountedByItself) {
-  for (int version : {0, 1, 2, 4, 255}) {
+  for (int version : {0, 1, 2, 3, 5, 255}) {
     Bytes other = Wire(report_);
     other[4] = static_cast<uint8_t>(version);
+    ExpectRefused(other, "reports_other_version");
+    other.resize(version < 4 ? 64 : 80);  // versions differ in length
+    ExpectRefused(other, "reports_other_version");
+    other.resize(8);
     ExpectRefused(other, "reports_other_version");
   }
 }
 
 TEST_F(ReportTest, AUdpLengthThatLiesIsMalformed) {
   Bytes packet = ReportPacket(Wire(report_));
-  packet[14 + 20 + 5] = 8 + 63;
+  packet[14 + 20 + 5] = 8 + 71;
   ExpectRefusedPacket(packet, "reports_malformed");
   // Longer than the IP packet that holds it: no datagram at all, the host's stack refuses it.
   Bytes cut = ReportPacket(Bytes(30, 1));
-  cut[14 + 20 + 5] = 8 + 64;
+  cut[14 + 20 + 5] = 8 + 72;
   EXPECT_EQ(Run(cut).verdict, XDP_PASS);
   EXPECT_EQ(Counted(), (Counts{{"packets_passed", 1}}));
 }
@@ -207,7 +214,7 @@ TEST_F(ReportTest, NoiseOnTheReportPortNeverChangesAState) {
   std::mt19937_64 random(70);
   spw_server before = program_.servers[report_.server];
   for (int i = 0; i < 20'000; i++) {
-    Bytes payload(random() % 64);
+    Bytes payload(random() % 72);
     for (auto& b : payload) b = static_cast<uint8_t>(random());
     if (payload.size() >= 8) std::memcpy(payload.data(), Wire(report_).data(), random() % 2 ? 8 : 5);
     ASSERT_EQ(Run(ReportPacket(payload)).verdict, XDP_DROP);

@@ -100,19 +100,23 @@ TEST_F(Report, LiesOnTheWireAsSpecified) {
   reading.queue = 0x0a0b;
   reading.latency_us = 0x01020304;
   reading.completed = 0x1111222233334444;
-  reading.learnt = {
-      .base_us = 0x05060708, .slot_ns = 0x090a0b0c, .knee_us = 0x0d0e0f10, .backlog_us = 0x11121314};
+  reading.learnt = {.base_us = 0x05060708,
+                    .slot_ns = 0x090a0b0c,
+                    .knee_us = 0x0d0e0f10,
+                    .backlog_us = 0x11121314,
+                    .tail_us = 0x15161718,
+                    .slot_guessed = true};
   reading.at = 1s;
   const spw_report_wire wire = reporter_.Encode(1s + 258us, {true, true, 200}, reading);
   uint8_t bytes[sizeof(wire)];
   std::memcpy(bytes, &wire, sizeof(wire));
-  const std::vector<uint8_t> expected = {'S', 'P',  'W',  'R',  3,    5,    0x01, 0x23, 1,   2, 3,    4,
-                                         5,   6,    7,    8,    0,    0,    0,    1,    200, 1, 0x0a, 0x0b,
-                                         1,   2,    3,    4,    0x33, 0x33, 0x44, 0x44, 5,   6, 7,    8,
-                                         9,   0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0,   0, 1,    2,
-                                         0,   0,    0x4e, 0x20, 0x11, 0x12, 0x13, 0x14};
-  EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 56), expected);
-  EXPECT_EQ(LittleEndian(bytes + 56, 8), SlowSipHash(kKey, expected));
+  const std::vector<uint8_t> expected = {
+      'S', 'P', 'W',  'R',  4,    5,    0x01, 0x23, 1,    2,    3,    4,    5,    6,    7,    8,
+      0,   0,   0,    1,    200,  3,    0x0a, 0x0b, 1,    2,    3,    4,    0x33, 0x33, 0x44, 0x44,
+      5,   6,   7,    8,    9,    0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0,    0,    1,    2,
+      0,   0,   0x4e, 0x20, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0,    0,    0,    0};
+  EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 64), expected);
+  EXPECT_EQ(LittleEndian(bytes + 64, 8), SlowSipHash(kKey, expected));
 }
 
 TEST_F(Report, DecodesToWhatWasSaidAndGrows) {

@@ -79,6 +79,54 @@ TEST_F(HeadroomTest, AKneeOfZeroIsAUnitWhoseRequestsAlwaysWait) {
   EXPECT_TRUE(spw_headroom_is_blind(&load));
 }
 
+class Shares : public HeadroomTest {
+ protected:
+  // A host and a NIC of a quarter of its capacity that answer alike, and show no wait before it is there.
+  void SetUp() override {
+    Unit(1, 2, 0).knee_us = 1'000'000;
+    Unit(1, 8, 0).knee_us = 1'000'000;
+    for (int u = 0; u < 2; u++) server_.load[u].share_slot_ns = server_.load[u].slot_ns;
+    spw_set_share_step(&server_);
+    server_.silent_beats = 100'000;
+  }
+  // Requests at 70 % of what both units can do; of how many the host got.
+  double HostShare() {
+    int host = 0;
+    for (int i = 0; i < 1000; i++) {
+      now_ += 2'285'714;
+      const int unit = spw_choose_unit(&server_, SPW_UNIT_HEADROOM, 0, 0, now_, 0);
+      spw_headroom_place(&server_, static_cast<uint32_t>(unit), now_);
+      host += unit == 0;
+    }
+    return host / 1000.0;
+  }
+  uint64_t now_ = kNow;
+};
+
+TEST_F(Shares, WhereNobodyWaitsTheQuickestGetsAll) {
+  server_.load[0].tail_us = server_.load[1].tail_us = 1000;
+  EXPECT_EQ(HostShare(), 1.0);
+}
+
+TEST_F(Shares, WhereRequestsDoWaitEachUnitGetsItsShare) {
+  server_.load[0].tail_us = server_.load[1].tail_us = 20'000;
+  EXPECT_NEAR(HostShare(), 0.8, 0.02);
+}
+
+TEST_F(Shares, WhatTheTailIsWorthIsNotEnoughForAUnitThatIsMuchSlower) {
+  server_.load[0].tail_us = 3000;
+  server_.load[1].base_us = server_.load[1].tail_us = 4000;
+  EXPECT_EQ(HostShare(), 1.0);
+}
+
+TEST_F(Shares, AnHourOfLeadIsNotPaidOff) {
+  server_.load[0].tail_us = 1000;
+  (void)HostShare();
+  server_.load[0].tail_us = server_.load[1].tail_us = 20'000;
+  EXPECT_LE(server_.load[0].share_ns - server_.share_ns, 5 * server_.load[0].slot_ns);
+  EXPECT_GT(HostShare(), 0.75);
+}
+
 class LoadReport : public HeadroomTest {
  protected:
   spw_report Report(uint32_t completed, uint16_t queue, uint32_t backlog_us) const {
@@ -93,10 +141,10 @@ class LoadReport : public HeadroomTest {
   }
   // The backlog after a report at `now`.
   uint64_t Take(const spw_report& report, uint64_t now, int reborn = 0) {
-    spw_load_report(&load_, &report, reborn, now);
+    spw_load_report(&server_, 0, &report, reborn, now);
     return load_.drained_ns > now ? load_.drained_ns - now : 0;
   }
-  spw_unit_load load_{};
+  spw_unit_load& load_ = server_.load[0];
 };
 
 TEST_F(LoadReport, BringsTheBacklogAndWhatTheUnitCanDo) {
@@ -137,6 +185,29 @@ TEST_F(LoadReport, RequestsFromElsewhereAreInTheReportedBacklogAlone) {
   EXPECT_EQ(Take(Report(1500, 9, 90'000), kNow + 20 * kMs), 90 * kMs);
   load_.assigned = 1;
   EXPECT_EQ(Take(Report(1509, 0, 0), kNow + 40 * kMs), 10 * kMs) << "this one is on the way";
+}
+
+TEST_F(LoadReport, AGuessedSlotIsAtLeastWhatTheCapacitiesMakeOfItsNeighbours) {
+  Unit(1, 1, 1);  // learnt: 1 ms
+  server_.unit[0] = server_.unit[1] = {SPW_UNIT_UP, SPW_KIND_CPU, 400};
+  server_.unit[1].weight = 100;
+  spw_report report = Report(1000, 0, 0);
+  report.slot_ns = 2 * kMs;
+  report.knee_us = 2500;
+  report.flags = SPW_REPORT_GUESSED;
+  spw_load_report(&server_, 1, &report, 1, kNow);
+  EXPECT_EQ(server_.load[1].slot_ns, 4 * kMs);
+  EXPECT_EQ(server_.load[1].knee_us, 4500u) << "one that finds nobody still does not wait";
+  report.slot_ns = 5 * kMs;
+  spw_load_report(&server_, 1, &report, 0, kNow);
+  EXPECT_EQ(server_.load[1].slot_ns, 5 * kMs) << "a longer guess stands";
+  report.slot_ns = 2 * kMs;
+  report.flags = 0;
+  spw_load_report(&server_, 1, &report, 0, kNow);
+  EXPECT_EQ(server_.load[1].slot_ns, 2 * kMs) << "what is learnt stands";
+  server_.load[0].flags = report.flags = SPW_REPORT_GUESSED;
+  spw_load_report(&server_, 1, &report, 0, kNow);
+  EXPECT_EQ(server_.load[1].slot_ns, 2 * kMs) << "guesses do not feed on each other";
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ spw_report Example() {
   report.age_us = 250;
   report.period_us = 20000;
   report.backlog_us = 12345;
+  report.tail_us = 9000;
   return report;
 }
 
@@ -40,9 +41,9 @@ TEST(Report, WorkedExampleByteByByte) {
   spw_report report = Example();
   spw_siphash_key key = ExampleKey();
   spw_report_encode(&wire, &report, &key);
-  const uint8_t expected[56] = {
+  const uint8_t expected[64] = {
       'S',  'P',  'W',  'R',                           // magic
-      3,                                               // version
+      4,                                               // version
       1,                                               // unit
       0x01, 0x02,                                      // server 258
       0x00, 0x06, 0x0a, 0x24, 0x18, 0x1e, 0x40, 0x00,  // boot id
@@ -58,6 +59,8 @@ TEST(Report, WorkedExampleByteByByte) {
       0x00, 0x00, 0x00, 0xfa,                          // age 250 us
       0x00, 0x00, 0x4e, 0x20,                          // period 20000 us
       0x00, 0x00, 0x30, 0x39,                          // backlog 12345 us
+      0x00, 0x00, 0x23, 0x28,                          // tail 9000 us
+      0x00, 0x00, 0x00, 0x00,                          // reserved
   };
   EXPECT_EQ(std::memcmp(&wire, expected, sizeof(expected)), 0);
   std::array<uint8_t, 16> key_bytes;
@@ -87,6 +90,7 @@ TEST(Report, DecodesWhatWasEncoded) {
     in.age_us = static_cast<uint32_t>(random());
     in.period_us = static_cast<uint32_t>(random());
     in.backlog_us = static_cast<uint32_t>(random());
+    in.tail_us = static_cast<uint32_t>(random());
     spw_siphash_key key{random(), random()};
     spw_report_wire wire;
     spw_report_encode(&wire, &in, &key);
@@ -108,6 +112,7 @@ TEST(Report, DecodesWhatWasEncoded) {
     ASSERT_EQ(out.age_us, in.age_us);
     ASSERT_EQ(out.period_us, in.period_us);
     ASSERT_EQ(out.backlog_us, in.backlog_us);
+    ASSERT_EQ(out.tail_us, in.tail_us);
     for (auto byte : out.pad) ASSERT_EQ(byte, 0);
     ASSERT_EQ(spw_report_tag(&wire, &key), wire.tag);
   }
@@ -136,7 +141,8 @@ TEST(Report, EveryMalformedVariantIsRefused) {
   spw_report_wire good;
   spw_report_encode(&good, &report, &key);
   for (uint32_t bytes = 0; bytes < 100; bytes++) {
-    EXPECT_EQ(spw_report_decode(&good, bytes, &out), bytes == 64 ? SPW_REPORT_OK : SPW_REPORT_MALFORMED)
+    EXPECT_EQ(spw_report_decode(&good, bytes, &out),
+              bytes == sizeof good ? SPW_REPORT_OK : SPW_REPORT_MALFORMED)
         << bytes;
   }
   EXPECT_EQ(spw_report_decode(&good, 0xfffffff8u + 64, &out), SPW_REPORT_MALFORMED);
@@ -149,7 +155,7 @@ TEST(Report, EveryMalformedVariantIsRefused) {
     spw_report_wire bad = good;
     bad.version = static_cast<uint8_t>(version);
     EXPECT_EQ(spw_report_decode(&bad, sizeof(bad), &out),
-              version == 3 ? SPW_REPORT_OK : SPW_REPORT_OTHER_VERSION);
+              version == SPW_REPORT_VERSION ? SPW_REPORT_OK : SPW_REPORT_OTHER_VERSION);
     bad.magic = 0;
     EXPECT_EQ(spw_report_decode(&bad, sizeof(bad), &out), SPW_REPORT_MALFORMED) << "no report of any version";
   }

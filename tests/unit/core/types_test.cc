@@ -78,9 +78,12 @@ TEST(Types, CAndCxxComputeTheSame) {
         load.base_us = static_cast<uint32_t>(random() % 1000);
         load.slot_ns = static_cast<uint32_t>(1 + random() % 1'000'000);
         load.knee_us = static_cast<uint32_t>(1 + random() % 9000);
+        load.tail_us = static_cast<uint32_t>(random() % 5000);
+        load.share_ns = random() % 3'000'000;
         load.drained_ns = kNow + random() % 20'000'000 - 10'000'000;
       }
       s->silent_beats = 100;
+      s->share_ns = random() % 2'000'000;
     }
     uint64_t hash = random();
     for (uint8_t policy = 0; policy < SPW_UNIT_POLICIES; policy++) {
