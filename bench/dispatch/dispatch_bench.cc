@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <sched.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,6 +12,7 @@
 
 #include "bench/dispatch/energy.h"
 #include "bench/dispatch/measure.h"
+#include "bench/dispatch/scaling.h"
 #include "report/percentile.h"
 
 namespace spillway::bench {
@@ -153,6 +156,12 @@ ordered_json ToJson(const Row& row) {
   return json;
 }
 
+size_t UsableCpus() {
+  cpu_set_t allowed;
+  sched_getaffinity(0, sizeof(allowed), &allowed);
+  return static_cast<size_t>(CPU_COUNT(&allowed));
+}
+
 // What enqueueing costs on the host and on a NIC: by the atomic rows, burst 32.
 void AddEnergy(const std::vector<Row>& rows, const PowerBaseline& power, report::Document& document) {
   constexpr double kMevents = 100;  // DLB's rate, for which the paper needs five host cores
@@ -204,25 +213,37 @@ Result<report::Document> RunDispatchBench(const DispatchBenchOptions& asked,
   }
   std::vector<Row> rows = EngineRows();
   for (Row& row : GuidelineRows()) rows.push_back(std::move(row));
+  std::vector<ScalingRow> scaling = ScalingRows(UsableCpus());
   if (!options.only.empty()) {
-    std::erase_if(rows, [&](const Row& row) {
-      const std::string name = row.varied.empty() ? row.engine + " " + row.kind : row.varied;
+    const auto unwanted = [&](const std::string& name) {
       return std::none_of(options.only.begin(), options.only.end(),
                           [&](const std::string& start) { return name.starts_with(start); });
+    };
+    std::erase_if(rows, [&](const Row& row) {
+      return unwanted(row.varied.empty() ? row.engine + " " + row.kind : row.varied);
     });
-    if (rows.empty()) return Fail(ErrorCode::kBadInput, "--only: no row begins so");
+    std::erase_if(scaling, [&](const ScalingRow& row) {
+      return unwanted("scaling " + row.kind.engine + " " + row.kind.kind);
+    });
+    if (rows.empty() && scaling.empty()) return Fail(ErrorCode::kBadInput, "--only: no row begins so");
   }
   (void)CyclesPerMicrosecond();  // takes a moment the first time
   double done = 0;
+  const double steps = static_cast<double>(rows.size() + scaling.size()) * options.rounds;
   for (int round = 0; round < options.rounds; round++) {
     for (Row& row : rows) {
-      on_progress(done++ / static_cast<double>(rows.size()) / options.rounds,
-                  fmt::format("round {}: {} {}", round + 1, row.engine, row.kind));
+      on_progress(done++ / steps, fmt::format("round {}: {} {}", round + 1, row.engine, row.kind));
       if (const auto measured = MeasureRow(row, options); !measured)
         return tl::make_unexpected(measured.error());
       // All at once do not fit into DPDK's memory; but event_sw can be opened 64 times only
       // (eventdev_domain.cc).
       if (row.engine != "event_sw") row.rig.reset();
+    }
+    for (ScalingRow& row : scaling) {
+      on_progress(done++ / steps, fmt::format("round {}: {} {}, {} workers", round + 1, row.kind.engine,
+                                              row.kind.kind, row.workers));
+      if (const auto measured = MeasureScaling(row, options.duration); !measured)
+        return tl::make_unexpected(measured.error());
     }
   }
   report::Document document("dispatch");
@@ -235,6 +256,8 @@ Result<report::Document> RunDispatchBench(const DispatchBenchOptions& asked,
       medians[row.engine + " " + row.kind] = report::Median(row.mevents_per_s);
   }
   AddEnergy(rows, options.power, document);
+  for (const ScalingRow& row : scaling)
+    if (!row.dead) document.AddRow(ToJson(row));
   for (const Aim& aim : kAims) {
     const auto ours = medians.find(std::string("native ") + aim.kind);
     const auto peer = medians.find(std::string(aim.peer_engine) + " " + aim.peer_kind);
@@ -245,13 +268,13 @@ Result<report::Document> RunDispatchBench(const DispatchBenchOptions& asked,
 }
 
 std::string DispatchText(const report::Document& document) {
-  ordered_json engines = ordered_json::array(), guidelines = engines, energy = engines;
+  ordered_json engines = ordered_json::array(), guidelines = engines, energy = engines, scaling = engines;
   for (const ordered_json& row : document.rows()) {
     ordered_json short_row;
-    if (row["part"] == "energy") {
+    if (row["part"] == "energy" || row["part"] == "scaling") {
       short_row = row;
       short_row.erase("part");
-      energy.push_back(std::move(short_row));
+      (row["part"] == "energy" ? energy : scaling).push_back(std::move(short_row));
       continue;
     }
     const bool guideline = row["part"] == "guideline";
@@ -271,6 +294,7 @@ std::string DispatchText(const report::Document& document) {
   if (!energy.empty())
     text += "\nEnqueueing on the host and on a SmartNIC, modelled (docs/bench.md):\n\n" +
             report::Table::FromRows(energy).Text();
+  if (!scaling.empty()) text += "\nSeveral threads:\n\n" + report::Table::FromRows(scaling).Text();
   text += "\n";
   for (const auto& [name, value] : document.Json()["ratios"].items())
     text += fmt::format("{:<45} {:.2f}\n", name, value.get<double>());

@@ -30,7 +30,9 @@ using OnDispatchProgress = std::function<void(double fraction, const std::string
 // load), cpu_s_per_mevent (at full load; producer_cpu_s_per_mevent its producer's), p50_us, p99_us, p999_us
 // (at 50 % of the row's own throughput in its first round), light_p50_us and light_p99_us (one event every 10
 // us, bursts of 1), achieved (of the rate asked for at 50 %), package_joules_per_mevent (RAPL, where it is
-// readable). One row of part "energy" (energy.h), if both its rows ran. Ratios: native_atomic_over_event_dsw
+// readable). One row of part "energy" (energy.h), if both its rows ran. Rows of part
+// "scaling" (scaling.h), on four CPUs or more; `only` knows them as "scaling engine kind". Ratios:
+// native_atomic_over_event_dsw
 // ..., by medians at burst 32. Errors: kSystem when an engine lost or reordered an event; an engine that the
 // machine lacks has no rows.
 [[nodiscard]] Result<report::Document> RunDispatchBench(const DispatchBenchOptions& options,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/dispatch/rig.h"
+#include <bit>
+
+#include "bench/dispatch/crowd.h"
 #include "dispatch/remote_producer.h"
 
 namespace spillway::bench {
@@ -117,7 +119,54 @@ class RemoteRig final : public Rig {
   std::unique_ptr<dispatch::Port> worker_;
 };
 
+// A port of a domain that others have ports of, too.
+class PortRig final : public Rig {
+ public:
+  PortRig(std::unique_ptr<dispatch::Port> port, uint16_t queue) : port_(std::move(port)), queue_(queue) {}
+  void Prepare(std::span<Event> events) override {
+    for (Event& event : events) {
+      event.queue = queue_;
+      event.op = dispatch::Op::kNew;
+    }
+  }
+  size_t Put(std::span<Event> events) override { return port_->Enqueue(events); }
+  size_t Get(std::span<Event> events) override {
+    const size_t got = port_->Dequeue(events);
+    if (got == 0) port_->Flush();
+    return got;
+  }
+  void Flush() override { port_->Flush(); }
+
+ private:
+  std::unique_ptr<dispatch::Port> port_;
+  uint16_t queue_;
+};
+
 }  // namespace
+
+Result<Crowd> MakeDomainCrowd(const RigKind& kind, size_t producers, size_t workers) {
+  dispatch::DomainOptions options;
+  options.ports = static_cast<uint16_t>(producers + workers + 2);
+  auto opened = Domain::Open(kind.engine, options);
+  if (!opened) return tl::make_unexpected(opened.error());
+  const std::shared_ptr<Domain> domain = std::move(*opened);
+  Crowd crowd;
+  crowd.engine = domain;
+  dispatch::QueueOptions queue;
+  if (kind.kind.starts_with("unordered")) queue.kind = dispatch::Kind::kUnordered;
+  if (kind.kind.ends_with("sharded")) queue.shards = static_cast<uint16_t>(std::bit_ceil(workers));
+  const auto made = domain->AddQueue(queue);
+  if (!made) return tl::make_unexpected(made.error());
+  for (size_t i = 0; i < producers + workers; i++) {
+    dispatch::PortOptions port;
+    if (i >= producers) port.queues = {*made};
+    auto added = domain->AddPort(port);
+    if (!added) return tl::make_unexpected(added.error());
+    (i < producers ? crowd.producers : crowd.workers)
+        .push_back(std::make_unique<PortRig>(std::move(*added), *made));
+  }
+  return crowd;
+}
 
 Result<std::unique_ptr<Rig>> MakeRemoteRig() { return RemoteRig::Make(); }
 

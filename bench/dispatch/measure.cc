@@ -24,21 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostBurst = 64;
 
-// The n-th core this process may run on.
-void BindTo(int wanted) {
-  cpu_set_t allowed;
-  sched_getaffinity(0, sizeof(allowed), &allowed);
-  if (CPU_COUNT(&allowed) < 2) return;
-  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++) {
-    if (!CPU_ISSET(cpu, &allowed) || seen++ < wanted) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
-    return;
-  }
-}
-
 double SecondsOf(const rusage& used) {
   auto seconds = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
@@ -118,6 +103,20 @@ uint32_t NextFlow(uint32_t& state) {
 }
 
 }  // namespace
+
+void BindTo(int wanted) {
+  cpu_set_t allowed;
+  sched_getaffinity(0, sizeof(allowed), &allowed);
+  if (CPU_COUNT(&allowed) < 2) return;
+  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (!CPU_ISSET(cpu, &allowed) || seen++ < wanted) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
+    return;
+  }
+}
 
 double CyclesPerMicrosecond() {
   static const double cycles = [] {

@@ -34,6 +34,9 @@ struct Latency {
 [[nodiscard]] Result<Latency> MeasureLatency(Rig& rig, size_t burst, double events_per_s,
                                              std::chrono::milliseconds duration);
 
+// Binds the calling thread to the n-th core that this process may run on, if it may run on two.
+void BindTo(int n);
+
 // Cycles of the time-stamp counter per microsecond.
 [[nodiscard]] double CyclesPerMicrosecond();
 

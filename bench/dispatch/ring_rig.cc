@@ -34,7 +34,7 @@ Result<Ring> MakeRing(unsigned flags) {
 
 class OneRing final : public Rig {
  public:
-  OneRing(Ring ring, bool single) : ring_(std::move(ring)), single_(single) {}
+  OneRing(std::shared_ptr<rte_ring> ring, bool single) : ring_(std::move(ring)), single_(single) {}
   size_t Put(std::span<Event> events) override {
     const auto count = static_cast<unsigned>(events.size());
     return single_
@@ -49,7 +49,7 @@ class OneRing final : public Rig {
   }
 
  private:
-  const Ring ring_;
+  const std::shared_ptr<rte_ring> ring_;
   const bool single_;
 };
 
@@ -97,6 +97,17 @@ Result<std::unique_ptr<Rig>> MakeRingRig(const std::string& kind) {
   return std::make_unique<Distributor>(std::move(*first), std::move(*second));
 }
 
+Result<Crowd> MakeRingCrowd(size_t producers, size_t workers) {
+  if (const auto started = dispatch::StartDpdk(); !started) return tl::make_unexpected(started.error());
+  auto made = MakeRing(0);
+  if (!made) return tl::make_unexpected(made.error());
+  const std::shared_ptr<rte_ring> ring = std::move(*made);
+  Crowd crowd;
+  for (size_t i = 0; i < producers + workers; i++)
+    (i < producers ? crowd.producers : crowd.workers).push_back(std::make_unique<OneRing>(ring, false));
+  return crowd;
+}
+
 }  // namespace spillway::bench
 #else
 namespace spillway::bench {
@@ -104,6 +115,7 @@ namespace spillway::bench {
 Result<std::unique_ptr<Rig>> MakeRingRig(const std::string&) {
   return Fail(ErrorCode::kUnavailable, "built without DPDK");
 }
+Result<Crowd> MakeRingCrowd(size_t, size_t) { return Fail(ErrorCode::kUnavailable, "built without DPDK"); }
 
 }  // namespace spillway::bench
 #endif

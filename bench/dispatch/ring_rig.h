@@ -5,11 +5,13 @@
 #include <memory>
 #include <string>
 
-#include "bench/dispatch/rig.h"
+#include "bench/dispatch/crowd.h"
 
 namespace spillway::bench {
 
 // kind: spsc, mpmc, distributor. Errors: kUnavailable without DPDK.
 [[nodiscard]] Result<std::unique_ptr<Rig>> MakeRingRig(const std::string& kind);
+// mpmc.
+[[nodiscard]] Result<Crowd> MakeRingCrowd(size_t producers, size_t workers);
 
 }  // namespace spillway::bench

@@ -74,18 +74,16 @@ class ConspiratorRig : public Rig {
       PinTo(layout.nic_cpu);
       server_->Run();
     });
-    auto engine = gateway::MakeEmulatedEngine(work.models);
-    if (!engine) return tl::make_unexpected(engine.error());
-    engine_ = std::move(*engine);
+    work_ = work;
     gateway::ExecutorOptions options;
     options.gateway.address = (folder_ / "executors").string();
     options.name = "bench";
     for (uint32_t i = 0; i < work.slices; i++) {
-      options.slices.push_back({"s" + std::to_string(i), "gpu0", work.gflop_per_s, 2, work.input_bytes,
+      options.slices.push_back({BenchSlice(i), kBenchGpu, work.gflop_per_s, 2, work.input_bytes,
                                 std::max<uint64_t>(work.output_bytes, gateway::kMostMessage)});
       options.cpus.push_back(layout.host_cpu);
     }
-    executor_ = std::make_unique<gateway::Executor>(options, *engine_);
+    executor_ = std::make_unique<gateway::Executor>(options, *work.engine);
     if (auto joined = executor_->Join(); !joined) return joined;
     auto client = gateway::Client::Connect(use.frames ? fmt::format("127.0.0.1:{}", ntohs(bound.sin_port))
                                                       : "unix:" + (folder_ / "frames").string(),
@@ -95,7 +93,7 @@ class ConspiratorRig : public Rig {
     // Whoever had to come is there: a run that is killed leaves nothing in the folder for temporary files.
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
-    const auto model = client_->Describe(work.models[0].name);
+    const auto model = client_->Describe(work.model);
     if (!model) return tl::make_unexpected(model.error());
     model_ = model->index;
     if (use.frames) return {};
@@ -126,7 +124,7 @@ class ConspiratorRig : public Rig {
 
   RigCosts Costs() const override {
     RigCosts costs;
-    for (const gateway::SliceCosts& slice : executor_->Costs()) costs.host_ns += slice.launch_cpu_ns;
+    for (const gateway::SliceCosts& slice : executor_->Costs()) costs.host_ns += HostNsOf(work_, slice);
     const std::lock_guard lock(mutex_);
     costs.nic_ns = nic_ns_;
     return costs;
@@ -140,7 +138,7 @@ class ConspiratorRig : public Rig {
  private:
   std::filesystem::path folder_;
   std::unique_ptr<gateway::Server> server_;
-  std::unique_ptr<gateway::Engine> engine_;
+  Work work_;
   std::unique_ptr<gateway::Executor> executor_;
   std::unique_ptr<gateway::Client> client_;
   bool window_ = true;

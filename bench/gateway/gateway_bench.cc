@@ -5,13 +5,16 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "bench/gateway/background_load.h"
 #include "bench/gateway/rig.h"
+#include "gateway/executor/cuda_engine.h"
 #include "report/percentile.h"
 
 namespace spillway::bench {
@@ -60,28 +63,99 @@ Result<Layout> FindLayout() {
   return Layout{usable[0], usable[1]};
 }
 
-Work MakeWork(const GatewayBenchOptions& options) {
+// The engine that all rigs share, so that a model's weights are made once.
+struct Bed {
+  std::unique_ptr<gateway::Engine> engine;
   Work work;
+  std::vector<std::byte> expected;  // what the model says of the input
+  std::optional<double> cuda_slice_us;
+};
+
+gateway::ModelSpec ModelOf(std::vector<int64_t> layers) {
   gateway::ModelSpec spec;
   spec.name = "bench";
-  spec.layers = {static_cast<int64_t>(options.bytes / 4), kOutputs};
+  spec.layers = std::move(layers);
   spec.most_rows = 1;
-  work.models = {spec};
-  work.input_bytes = options.bytes;
-  work.output_bytes = kOutputs * sizeof(float);
-  work.gflop_per_s = gateway::CardOf(spec).GflopFor(1) / (options.kernel_us * 1e-6);
-  return work;
+  return spec;
 }
 
-// What the model says of `input`, by an engine of its own.
-Result<std::vector<std::byte>> Expected(const Work& work, std::span<const std::byte> input) {
-  auto engine = gateway::MakeEmulatedEngine(work.models);
-  if (!engine) return tl::make_unexpected(engine.error());
-  auto slice = (*engine)->MakeSlice({"check", "check", 1e6, 1, work.input_bytes, work.output_bytes}, {});
+// A slice outside of any rig, asked by hand: of its first model, what it says and how long it takes.
+struct Trial {
+  std::vector<std::byte> output;
+  double us = 0;
+};
+Result<Trial> Try(gateway::Engine& engine, std::span<const std::byte> input, int times) {
+  const size_t output_bytes = kOutputs * sizeof(float), output_at = gateway::Aligned(input.size());
+  std::vector<std::byte> memory(output_at + output_bytes);
+  std::copy(input.begin(), input.end(), memory.begin());
+  auto slice = engine.MakeSlice({BenchSlice(0), kBenchGpu, 1e6, 1, input.size(), output_bytes}, memory);
   if (!slice) return tl::make_unexpected(slice.error());
-  std::vector<std::byte> output(work.output_bytes);
-  if (auto ran = (*slice)->Run(0, 1, input, output); !ran) return tl::make_unexpected(ran.error());
-  return output;
+  const auto inputs = std::span(memory).first(input.size());
+  const auto outputs = std::span(memory).subspan(output_at);
+  std::vector<double> us;
+  for (int i = 0; i < times; i++) {
+    const auto begun = Clock::now();
+    if (auto ran = (*slice)->Run(0, 1, inputs, outputs); !ran) return tl::make_unexpected(ran.error());
+    us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begun).count());
+  }
+  return Trial{{outputs.begin(), outputs.end()}, report::PercentileOf(std::move(us), 50)};
+}
+
+Result<std::unique_ptr<gateway::Engine>> MakeCudaEngineOf(const gateway::ModelSpec& spec) {
+  auto driver = gateway::MakeCudaDriver();
+  if (!driver) return tl::make_unexpected(driver.error());
+  std::vector<gateway::CudaPlace> places;
+  for (uint32_t i = 0; i < Work().slices; i++) places.push_back({kBenchGpu, BenchSlice(i), "0"});
+  return gateway::MakeCudaEngine({spec}, std::move(places), std::move(*driver));
+}
+
+// On a GPU a model takes what it takes: layers are added until it is about kernel_us.
+Result<std::unique_ptr<gateway::Engine>> MakeCudaEngineThatTakes(const GatewayBenchOptions& options,
+                                                                 std::span<const std::byte> input) {
+  constexpr int64_t kHidden = 4096;  // 64 MiB of weights a layer: more than a GPU's caches hold
+  constexpr int64_t kTried = 4, kMostLayers = 256;
+  constexpr int kTimes = 200;
+  const auto width = static_cast<int64_t>(options.bytes / 4);
+  const auto with = [&](int64_t hidden) {
+    std::vector<int64_t> layers = {width, kOutputs};
+    layers.insert(layers.end(), static_cast<size_t>(hidden), kHidden);
+    if (hidden > 0) layers.push_back(kOutputs);
+    return MakeCudaEngineOf(ModelOf(std::move(layers)));
+  };
+  double us[2] = {};
+  for (int i = 0; i < 2; i++) {
+    auto engine = with(1 + i * kTried);
+    if (!engine) return engine;
+    const auto trial = Try(**engine, input, kTimes);
+    if (!trial) return tl::make_unexpected(trial.error());
+    us[i] = trial->us;
+  }
+  const double layer_us = std::max((us[1] - us[0]) / kTried, 1.0);
+  const double missing = 1 + (options.kernel_us - us[0]) / layer_us;
+  return with(std::clamp(std::llround(missing), 0LL, static_cast<long long>(kMostLayers)));
+}
+
+Result<Bed> MakeBed(const GatewayBenchOptions& options, std::span<const std::byte> input) {
+  auto engine =
+      options.cuda
+          ? MakeCudaEngineThatTakes(options, input)
+          : gateway::MakeEmulatedEngine({ModelOf({static_cast<int64_t>(options.bytes / 4), kOutputs})});
+  if (!engine) return tl::make_unexpected(engine.error());
+  Bed bed;
+  bed.engine = std::move(*engine);
+  bed.work.engine = bed.engine.get();
+  bed.work.emulated = !options.cuda;
+  const gateway::ModelCard& card = bed.engine->models()[0];
+  bed.work.model = card.name;
+  bed.work.input_bytes = options.bytes;
+  bed.work.output_bytes = kOutputs * sizeof(float);
+  bed.work.gflop_per_s = card.GflopFor(1) / (options.kernel_us * 1e-6);
+  // An engine says the same of the same input, to the bit.
+  auto trial = Try(*bed.engine, input, options.cuda ? 200 : 1);
+  if (!trial) return tl::make_unexpected(trial.error());
+  bed.expected = std::move(trial->output);
+  if (options.cuda) bed.cuda_slice_us = trial->us;
+  return bed;
 }
 
 Result<void> Measure(Rig& rig, const std::vector<std::byte>& input, const std::vector<std::byte>& expected,
@@ -148,7 +222,6 @@ Result<report::Document> RunGatewayBench(const GatewayBenchOptions& asked,
   }
   const auto layout = FindLayout();
   if (!layout) return tl::make_unexpected(layout.error());
-  const Work work = MakeWork(options);
   std::vector<float> numbers(options.bytes / 4);
   for (size_t i = 0; i < numbers.size(); i++) numbers[i] = static_cast<float>(i % 17) - 8;
   std::vector<std::byte> input(options.bytes);
@@ -160,8 +233,9 @@ Result<report::Document> RunGatewayBench(const GatewayBenchOptions& asked,
     Affinity() { sched_getaffinity(0, sizeof(cpus), &cpus); }
     ~Affinity() { sched_setaffinity(0, sizeof(cpus), &cpus); }
   } affinity;
-  const auto expected = Expected(work, input);
-  if (!expected) return tl::make_unexpected(expected.error());
+  const auto bed = MakeBed(options, input);
+  if (!bed) return tl::make_unexpected(bed.error());
+  const Work& work = bed->work;
   std::vector<std::unique_ptr<Rig>> rigs;
   std::vector<Mode> modes = Modes(options.spin);
   if (!options.variants) modes.resize(kConspirator + 1);
@@ -183,7 +257,8 @@ Result<report::Document> RunGatewayBench(const GatewayBenchOptions& asked,
       for (size_t k = 0; k < modes.size(); k++) {
         const size_t i = (k + static_cast<size_t>(round)) % modes.size();
         on_progress(step++ / steps, fmt::format("{} at {} %", modes[i].name, load));
-        if (auto measured = Measure(*rigs[i], input, *expected, options.duration, rows[{i, load}]); !measured)
+        if (auto measured = Measure(*rigs[i], input, bed->expected, options.duration, rows[{i, load}]);
+            !measured)
           return Fail(measured.error().code, fmt::format("{}: {}", modes[i].name, measured.error().message));
       }
     }
@@ -210,6 +285,7 @@ Result<report::Document> RunGatewayBench(const GatewayBenchOptions& asked,
     document.SetRatio(fmt::format("host_memory_minus_conspirator_p99_us_{}", load),
                       p99(kHostMemory) - p99(kConspirator));
   }
+  if (bed->cuda_slice_us) document.SetRatio("cuda_slice_us", *bed->cuda_slice_us);
   return document;
 }
 
@@ -222,6 +298,9 @@ std::string GatewayText(const report::Document& document) {
         row["load_pct"].get<int>(), row["p50_us"].get<double>(), row["p99_us"].get<double>(),
         row["host_cpu_us"].get<double>(), row["nic_cpu_us"].get<double>(),
         row.contains("gateway_p50_us") ? fmt::format("{:.1f}", row["gateway_p50_us"].get<double>()) : "");
+  if (const auto& ratios = document.Json()["ratios"]; ratios.contains("cuda_slice_us"))
+    text += fmt::format("a slice on the GPU alone takes {:.0f} us a request\n",
+                        ratios["cuda_slice_us"].get<double>());
   return text;
 }
 

@@ -18,6 +18,7 @@ struct GatewayBenchOptions {
   size_t bytes = 65536;                     // of a request's input; a multiple of 4
   double kernel_us = 50;                    // that a slice takes for it
   std::chrono::microseconds spin{200};      // of the gateway
+  bool cuda = false;                        // slices on the first GPU; else emulated
   bool variants = false;                    // of the gateway, as well
   bool quick = false;                       // two rounds of a third of the time
 };
@@ -30,7 +31,9 @@ using OnGatewayProgress = std::function<void(double fraction, const std::string&
 // time per request, without the client's and without what stands for the GPU), and for conspirator
 // gateway_p50_us and gateway_p99_us, which the gateway itself took. Ratios: conspirator_over_host_memory_0
 // ..., of p50 and p99; uring_over_epoll_p50_0 .... kUnavailable on fewer than two CPUs; kSystem when an
-// answer was wrong.
+// answer was wrong. With `cuda`, CPU time per request has the engine's in it, and the model has as many
+// layers as make a request take about kernel_us on an idle GPU: ratio cuda_slice_us says how long it did
+// take.
 [[nodiscard]] Result<report::Document> RunGatewayBench(const GatewayBenchOptions& options,
                                                        const OnGatewayProgress& on_progress);
 

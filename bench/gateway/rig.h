@@ -10,6 +10,7 @@
 #include <string>
 
 #include "gateway/executor/engine.h"
+#include "gateway/executor/slice_thread.h"
 #include "gateway/reactor.h"
 #include "model/error.h"
 
@@ -20,13 +21,24 @@ struct Layout {
   int host_cpu = 0, nic_cpu = 1;
 };
 
+// Where the slices of all rigs lie: a GPU that the engine calls so.
+inline constexpr const char* kBenchGpu = "gpu0";
+inline std::string BenchSlice(uint32_t i) { return "s" + std::to_string(i); }
+
 // One request: `bytes` of inputs, one row of this model.
 struct Work {
-  std::vector<gateway::ModelSpec> models;
+  gateway::Engine* engine = nullptr;  // everybody's, and outlives the rigs
+  // Whether an engine's CPU time in Run stands for a GPU's work. If not, it is the host's, like the rest.
+  bool emulated = true;
+  std::string model;
   size_t input_bytes = 0, output_bytes = 0;
   double gflop_per_s = 1;
   uint32_t slices = 2;
 };
+
+inline uint64_t HostNsOf(const Work& work, const gateway::SliceCosts& costs) {
+  return costs.launch_cpu_ns + (work.emulated ? 0 : costs.kernel_cpu_ns);
+}
 
 struct RigCosts {
   uint64_t host_ns = 0;  // CPU time on the host, ever, without what stands for the GPU's work

@@ -22,15 +22,12 @@ Descriptor Copy(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 Result<std::unique_ptr<SliceBed>> SliceBed::Make(const Work& work, const Layout& layout) {
   auto bed = std::make_unique<SliceBed>();
   bed->work_ = work;
-  auto engine = gateway::MakeEmulatedEngine(work.models);
-  if (!engine) return tl::make_unexpected(engine.error());
-  bed->engine_ = std::move(*engine);
-  bed->gflop_ = bed->engine_->models()[0].GflopFor(1);
+  bed->gflop_ = work.engine->models()[0].GflopFor(1);
   for (uint32_t i = 0; i < work.slices; i++) {
     SharedSlice near;
-    near.offer = {"s" + std::to_string(i), "gpu0",
-                  work.gflop_per_s,        2,
-                  work.input_bytes,        std::max<uint64_t>(work.output_bytes, gateway::kMostMessage)};
+    near.offer = {BenchSlice(i),    kBenchGpu,
+                  work.gflop_per_s, 2,
+                  work.input_bytes, std::max<uint64_t>(work.output_bytes, gateway::kMostMessage)};
     near.key = gateway::RandomKey();
     auto submissions = gateway::MakeEventFd(), completions = gateway::MakeEventFd();
     if (!submissions || !completions) return Fail(ErrorCode::kSystem, "eventfd");
@@ -53,7 +50,7 @@ Result<std::unique_ptr<SliceBed>> SliceBed::Make(const Work& work, const Layout&
     far.memory = std::move(*far_memory);
     bed->near_.push_back(std::move(near));
     bed->threads_.push_back(std::make_unique<gateway::SliceThread>(
-        std::make_unique<gateway::ShmInlet>(std::move(far)), *bed->engine_, layout.host_cpu));
+        std::make_unique<gateway::ShmInlet>(std::move(far)), *work.engine, layout.host_cpu));
     scheduler::SliceState state;
     state.gpu = i;
     state.gflop_per_s = work.gflop_per_s;
@@ -97,7 +94,7 @@ uint32_t SliceBed::Place() {
 
 uint64_t SliceBed::HostNs() const {
   uint64_t ns = 0;
-  for (const auto& thread : threads_) ns += thread->Costs().launch_cpu_ns;
+  for (const auto& thread : threads_) ns += HostNsOf(work_, thread->Costs());
   return ns;
 }
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "bench/gateway/rig.h"
-#include "gateway/executor/slice_thread.h"
 #include "gateway/shm_link.h"
 #include "scheduler/request_placement.h"
 
@@ -28,7 +27,6 @@ class SliceBed {
  private:
   Work work_;
   double gflop_ = 0;
-  std::unique_ptr<gateway::Engine> engine_;
   std::vector<gateway::SharedSlice> near_;
   std::vector<scheduler::SliceState> states_;
   std::vector<uint32_t> all_;

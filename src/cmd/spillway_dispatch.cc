@@ -41,7 +41,8 @@ void AddBenchVerb(CLI::App& app, Context& context) {
           "Length of one measurement in milliseconds (100)")
       ->check(CLI::Range(5, 100'000));
   verb->add_flag("--quick", options->quick, "At most two rounds, a tenth of the time");
-  verb->add_option("--only", options->only, "Rows that begin so: native,event_dsw,\"rte_ring spsc\",burst")
+  verb->add_option("--only", options->only,
+                   "Rows that begin so: native,event_dsw,\"rte_ring spsc\",burst,scaling")
       ->delimiter(',');
   const auto power = [verb](const char* name, double& value, const char* help) {
     verb->add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "bench/gateway/gateway_bench.h"
 #include "cmd/program.h"
@@ -59,7 +60,14 @@ int Serve(const std::string& config_file, const gateway::ExecutorConfig& config)
   auto engine = MakeEngine(config);
   if (!engine) return Exit(config_file, engine.error());
   const gateway::Descriptor stop(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  gateway::Executor executor(config.options, **engine);
+  gateway::ExecutorOptions options = config.options;
+  // Not by exit: what CUDA would tidy up waits for the same device.
+  options.on_stuck = [](const Error& error) {
+    const int code = Exit({error.code, error.message + "; it hangs, the program ends without it"});
+    std::fflush(nullptr);
+    _exit(code);
+  };
+  gateway::Executor executor(options, **engine);
   const auto ran = executor.Run(stop.get());
   return ran ? 0 : Exit(ran.error());
 }
@@ -97,6 +105,10 @@ CLI::App* AddBenchVerb(CLI::App& app, bench::GatewayBenchOptions& options, bool&
           "--spin-us", [&options](int us) { options.spin = std::chrono::microseconds(us); },
           "Microseconds that the gateway stays awake for a slice's answer (200)")
       ->check(CLI::Range(0, 10'000));
+  verb->add_option_function<std::string>(
+          "--engine", [&options](const std::string& engine) { options.cuda = engine == "cuda"; },
+          "Slices: emulated, or cuda, on the first GPU (emulated)")
+      ->check(CLI::IsMember({"emulated", "cuda"}));
   verb->add_flag("--variants", options.variants,
                  "Also a gateway that sleeps while slices work, and data over TCP: by epoll, by io_uring");
   verb->add_flag("--quick", options.quick, "At most two rounds, a third of the time");

@@ -15,11 +15,28 @@
 namespace spillway::gateway {
 namespace {
 
+// Whether the device, or this process's place on it, may still be good after that. A few say so; what else
+// comes of a copy, a launch or a wait is taken for the end: an executor that starts anew costs less than one
+// that answers every request with an error.
+bool IsOfOneCall(cudaError_t error) {
+  switch (error) {
+    case cudaErrorInvalidValue:
+    case cudaErrorMemoryAllocation:
+    case cudaErrorInvalidConfiguration:
+    case cudaErrorLaunchOutOfResources:
+    case cudaErrorHostMemoryAlreadyRegistered:
+    case cudaErrorHostMemoryNotRegistered:
+      return true;
+    default:
+      return false;
+  }
+}
+
 Result<void> Check(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return {};
   cudaGetLastError();  // one that only says so once is said now
-  // An error that breaks the context comes back from every call.
-  const bool gone = cudaFree(nullptr) != cudaSuccess;
+  // An error that breaks the context comes back from every call; but not that of an MPS server that is gone.
+  const bool gone = !IsOfOneCall(error) || cudaFree(nullptr) != cudaSuccess;
   return Fail(gone ? ErrorCode::kUnavailable : ErrorCode::kSystem,
               fmt::format("{}: {}", what, cudaGetErrorString(error)));
 }
@@ -89,7 +106,7 @@ class CardQueue : public CudaQueue {
   }
   Result<void> Multiply(const float* a, const float* b, float* c, int64_t m, int64_t k, int64_t n,
                         bool relu) override {
-    const int error = LaunchProduct({a, b, c, m, k, n, relu}, stream_);
+    const int error = LaunchProduct({a, b, c, m, k, n, relu, 0, 1, partials_}, stream_);
     return Check(static_cast<cudaError_t>(error), "launch");
   }
   Result<void> Wait() override {
@@ -109,6 +126,9 @@ class CardQueue : public CudaQueue {
     }
     if (auto made = Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"); !made)
       return made;
+    auto partials = Allocate(kMostPartials * sizeof(float));
+    if (!partials) return tl::make_unexpected(partials.error());
+    partials_ = reinterpret_cast<float*>(*partials);
     return Check(cudaEventCreateWithFlags(&done_, cudaEventBlockingSync | cudaEventDisableTiming), "event");
   }
 
@@ -142,6 +162,7 @@ class CardQueue : public CudaQueue {
   CUcontext context_ = nullptr;  // nullptr: the device's primary one
   cudaStream_t stream_ = nullptr;
   cudaEvent_t done_ = nullptr;
+  float* partials_ = nullptr;  // LaunchProduct's
   std::vector<void*> pinned_, allocated_;
 };
 

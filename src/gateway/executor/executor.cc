@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <future>
+#include <thread>
 
 namespace spillway::gateway {
 
@@ -15,7 +17,19 @@ Executor::Executor(ExecutorOptions options, Engine& engine) : options_(std::move
 Executor::~Executor() { Leave(); }
 
 void Executor::Leave() {
+  std::promise<void> ended;
+  std::thread watch;
+  if (options_.on_stuck && !slices_.empty())
+    watch = std::thread([this, end = ended.get_future()] {
+      if (end.wait_for(options_.stuck_after) == std::future_status::ready) return;
+      std::unique_lock lock(mutex_);
+      const Error why = lost_.value_or(Error{ErrorCode::kUnavailable, "a slice's device does not answer"});
+      lock.unlock();
+      options_.on_stuck(why);
+    });
   slices_.clear();
+  ended.set_value();
+  if (watch.joinable()) watch.join();
   socket_ = Descriptor();
 }
 

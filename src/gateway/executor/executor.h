@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +25,11 @@ struct ExecutorOptions {
   // For so long a gateway that refuses is asked again: it may not have noticed yet that we died and came
   // back.
   std::chrono::milliseconds refused{5000};
+  // A slice whose device hangs may never come back from it. If one has not ended so long after it was told
+  // to, `on_stuck` is called with the reason, on a thread of its own; the program then had better end at
+  // once. Without: waits for ever.
+  std::chrono::milliseconds stuck_after{10'000};
+  std::function<void(const Error&)> on_stuck = {};
 };
 
 // Joins once and serves until the gateway leaves. One thread, but for Stop.

@@ -212,7 +212,7 @@ TEST(Nvml, SaysWhatIsMissing) {
 // The block of threads as threads of the host.
 struct HostBlock {
   int x, y;
-  int64_t tile_x, tile_y;
+  int64_t tile_x, tile_y, part;
   std::barrier<>* barrier;
   void Sync() const { barrier->arrive_and_wait(); }
 };
@@ -221,31 +221,46 @@ template <int kTile, int kEach>
 std::vector<float> MultiplyInTiles(const ProductArguments& of) {
   constexpr int kSide = kTile / kEach;
   std::vector<float> c(static_cast<size_t>(of.m * of.n), -77.0f);
+  std::vector<float> partials(static_cast<size_t>(of.parts) * c.size(), -77.0f);
   ProductArguments arguments = of;
   arguments.c = c.data();
+  arguments.partials = partials.data();
   ProductTiles<kTile> tiles;
-  std::barrier barrier(kSide * kSide);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kSide * kSide; t++)
-    threads.emplace_back([&, t] {
-      for (int64_t y = 0; y * kTile < of.m; y++)
-        for (int64_t x = 0; x * kTile < of.n; x++) {
-          ProductTile<kTile, kEach>(HostBlock{t % kSide, t / kSide, x, y, &barrier}, tiles, arguments);
-          barrier.arrive_and_wait();  // tiles have blocks of their own on the card
+  float sums[kSumThreads][kSumWide];
+  const auto in_threads = [](int wide, int count, auto run) {
+    std::barrier barrier(count);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < count; t++)
+      threads.emplace_back([&, t] { run(HostBlock{t % wide, t / wide, 0, 0, 0, &barrier}); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  in_threads(kSide, kSide * kSide, [&](HostBlock block) {
+    for (block.part = 0; block.part < of.parts; block.part++)
+      for (block.tile_y = 0; block.tile_y * kTile < of.m; block.tile_y++)
+        for (block.tile_x = 0; block.tile_x * kTile < of.n; block.tile_x++) {
+          ProductTile<kTile, kEach>(block, tiles, arguments);
+          block.Sync();  // tiles have blocks of their own on the card
         }
-    });
-  for (std::thread& thread : threads) thread.join();
+  });
+  if (of.parts == 1) return c;
+  in_threads(kSumWide, kSumWide * kSumThreads, [&](HostBlock block) {
+    for (; block.tile_x * kSumWide < of.m * of.n; block.tile_x++) {
+      ProductSum(block, sums, arguments);
+      block.Sync();
+    }
+  });
   return c;
 }
 
 template <int kTile, int kEach>
-void CheckTiles(int64_t m, int64_t k, int64_t n, bool relu) {
-  SCOPED_TRACE(testing::Message() << m << " x " << k << " x " << n);
+void CheckTiles(int64_t m, int64_t k, int64_t n, bool relu, int64_t depth) {
+  SCOPED_TRACE(testing::Message() << m << " x " << k << " x " << n << " by " << depth);
   std::mt19937 random(static_cast<unsigned>(m * 1000 + k * 10 + n));
   std::vector<float> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n));
   for (auto* numbers : {&a, &b})
     for (float& number : *numbers) number = static_cast<float>(random() % 2001) / 1000.0f - 1.0f;
-  const auto c = MultiplyInTiles<kTile, kEach>({a.data(), b.data(), nullptr, m, k, n, relu});
+  const auto c = MultiplyInTiles<kTile, kEach>(
+      {a.data(), b.data(), nullptr, m, k, n, relu, depth, ProductParts(k, depth)});
   for (int64_t i = 0; i < m; i++)
     for (int64_t j = 0; j < n; j++) {
       double sum = 0;
@@ -259,9 +274,34 @@ void CheckTiles(int64_t m, int64_t k, int64_t n, bool relu) {
 TEST(CudaProduct, TilesMakeTheWholeProductWhateverItsSize) {
   for (const int64_t m : {1, 8, 9, 17})
     for (const int64_t k : {1, 15, 16, 33})
-      for (const int64_t n : {1, 7, 8, 20}) CheckTiles<8, 4>(m, k, n, (m + k + n) % 2 == 0);
+      for (const int64_t n : {1, 7, 8, 20}) CheckTiles<8, 4>(m, k, n, (m + k + n) % 2 == 0, k);
   // As it is launched.
-  CheckTiles<kProductTile, kProductEach>(65, 40, 70, true);
+  CheckTiles<kProductTile, kProductEach>(65, 40, 70, true, ProductDepth(65, 40, 70));
+}
+
+TEST(CudaProduct, PartsOfKAddUpToTheWholeProduct) {
+  for (const int64_t m : {1, 9})
+    for (const int64_t k : {17, 160, 163})
+      for (const int64_t n : {1, 20}) CheckTiles<8, 4>(m, k, n, (m + k + n) % 2 == 0, 16);
+  CheckTiles<8, 4>(3, 500, 50, true, 48);
+  CheckTiles<8, 4>(3, 500, 50, false, 48);
+}
+
+TEST(CudaProduct, FewTilesAreCutIntoPartsThatCoverKAndFitTheirRoom) {
+  for (const int64_t m : {1, 64, 65, 500, 100'000})
+    for (const int64_t n : {1, 4, 64, 1000, 1 << 20})
+      for (const int64_t k : {1, 15, 64, 65, 784, 150'528, 1 << 20}) {
+        SCOPED_TRACE(testing::Message() << m << " x " << k << " x " << n);
+        const int64_t depth = ProductDepth(m, k, n), parts = ProductParts(k, depth);
+        EXPECT_GE(parts * depth, k);
+        EXPECT_LT((parts - 1) * depth, k) << "a part without work";
+        if (parts > 1) {
+          EXPECT_LE(parts * m * n, kMostPartials);
+        }
+      }
+  // ResNet-50's input of one image onto 4 results: one tile.
+  EXPECT_GT(ProductParts(150'528, ProductDepth(1, 150'528, 4)), 400);
+  EXPECT_EQ(ProductParts(4096, ProductDepth(4096, 4096, 4096)), 1);
 }
 
 // An executor on the fake card, at a gateway.
@@ -314,6 +354,69 @@ TEST(CudaExecutor, EndsWithTheReasonWhenASliceCannotBeMade) {
   EXPECT_THAT(ran.error().message,
               HasSubstr("slice gpu0/s0: 9240 bytes for model mlp's layer 0: out of memory"));
   close(stop);
+}
+
+// What only a card can show; skipped where there is none.
+class CudaCardTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto driver = MakeCudaDriver();
+    if (!driver || !(*driver)->Devices() || (*driver)->Devices()->empty()) GTEST_SKIP() << "no GPU";
+    auto engine = MakeCudaEngine(specs_, {{"g", "s", "0", 100}}, std::move(*driver));
+    ASSERT_TRUE(engine) << engine.error().message;
+    engine_ = std::move(*engine);
+  }
+
+  std::vector<ModelSpec> specs_ = {Mlp({70, 333, 501, 1029, 9}, 4, 130), ProductOf(200, 300, 170),
+                                   Echo(1000, 16), Mlp({16384, 4}, 2, 5), Mlp({1, 1}, 3, 2)};
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(CudaCardTest, SlicesOfOneCardAnswerAsTheEmulatedEngineDoesAtOnce) {
+  auto emulated = MakeEmulatedEngine(specs_);
+  const SliceOffer offer{"s", "g", 1e6, 1, 1 << 20, 1 << 20};
+  const auto ask = [&](unsigned seed) {
+    std::vector<std::byte> memory(2 << 20);
+    auto slice = engine_->MakeSlice(offer, memory);
+    ASSERT_TRUE(slice) << slice.error().message;
+    auto other = (*emulated)->MakeSlice(offer, {});
+    std::mt19937 random(seed);
+    for (uint32_t model = 0; model < specs_.size(); model++)
+      for (int64_t rows = 1; rows <= engine_->models()[model].most_rows; rows += rows < 8 ? 1 : 61) {
+        SCOPED_TRACE(testing::Message() << "model " << model << ", rows " << rows);
+        const ModelCard& card = engine_->models()[model];
+        const auto inputs = std::span(memory).first(card.InputBytes(rows));
+        const auto outputs = std::span(memory).subspan(1 << 20, card.OutputBytes(rows));
+        for (size_t i = 0; i + 4 <= inputs.size(); i += 4) {
+          const float value = static_cast<float>(random() % 2001) / 1000.0f - 1.0f;
+          std::memcpy(inputs.data() + i, &value, 4);
+        }
+        std::vector<std::byte> expected(outputs.size());
+        ASSERT_TRUE((*other)->Run(model, rows, inputs, expected));
+        const auto ran = (*slice)->Run(model, rows, inputs, outputs);
+        ASSERT_TRUE(ran) << ran.error().message;
+        for (size_t i = 0; i + 4 <= outputs.size(); i += 4) {
+          float got, wanted;
+          std::memcpy(&got, outputs.data() + i, 4);
+          std::memcpy(&wanted, expected.data() + i, 4);
+          ASSERT_NEAR(got, wanted, 1e-3) << i;
+        }
+      }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 4; i++) threads.emplace_back(ask, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(CudaCardTest, WhatWasPinnedIsFreeForTheNextSlice) {
+  std::vector<std::byte> memory(1 << 20);
+  for (int i = 0; i < 3; i++) {
+    const auto slice = engine_->MakeSlice({"s", "g", 1e6, 1, 4096, 4096}, memory);
+    ASSERT_TRUE(slice) << slice.error().message;
+    const auto twice = engine_->MakeSlice({"s", "g", 1e6, 1, 4096, 4096}, memory);
+    ASSERT_FALSE(twice) << "pinned twice";
+    EXPECT_EQ(twice.error().code, ErrorCode::kSystem) << "the device is not lost by it";
+  }
 }
 
 TEST(CudaDriver, SaysWhatIsMissingWhereThereIsNoGpu) {

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <future>
 
 #include "gateway/executor/mlp.h"
 #include "gateway/executor/slice_thread.h"
+#include "gateway_bed.h"
 #include "model_specs.h"
 
 namespace spillway::gateway {
@@ -98,6 +100,53 @@ TEST(CellLayout, CellsDoNotOverlap) {
         EXPECT_LE(layout.Output(cell) + output, cell == 4 ? layout.Bytes() : layout.Input(cell + 1));
       }
     }
+}
+
+// Whose device never comes back from a request, until it is let go.
+class HangingEngine : public Engine {
+ public:
+  const std::vector<ModelCard>& models() const override { return cards; }
+  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer&, std::span<std::byte>) override {
+    class Slice : public SliceEngine {
+     public:
+      explicit Slice(HangingEngine& engine) : engine_(engine) {}
+      Result<void> Run(uint32_t, int64_t, std::span<const std::byte>, std::span<std::byte>) override {
+        engine_.entered.set_value();
+        engine_.let_go.get_future().wait();
+        return {};
+      }
+
+     private:
+      HangingEngine& engine_;
+    };
+    return std::make_unique<Slice>(*this);
+  }
+
+  std::vector<ModelCard> cards{CardOf(Mlp({7, 5, 3}, 9, 4))};
+  std::promise<void> entered, let_go;
+};
+
+TEST(Executor, TellsOfASliceThatDoesNotEnd) {
+  GatewayBed bed;
+  HangingEngine engine;
+  ExecutorOptions options = bed.Executor("host");
+  options.stuck_after = std::chrono::milliseconds(1);
+  std::string told;
+  options.on_stuck = [&](const Error& error) {
+    told = error.message;
+    engine.let_go.set_value();
+  };
+  Executor executor(options, engine);
+  ASSERT_TRUE(executor.Join());
+  auto client = bed.Dial();
+  const auto model = client->Describe("mlp");
+  ASSERT_TRUE(model);
+  std::vector<std::byte> input(model->card.InputBytes(1));
+  auto asked = std::async(std::launch::async, [&] { return client->Infer(model->index, 1, input); });
+  engine.entered.get_future().wait();
+  executor.Leave();
+  EXPECT_EQ(told, "a slice's device does not answer");
+  asked.wait();
 }
 
 }  // namespace
