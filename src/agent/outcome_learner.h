@@ -3,16 +3,14 @@
 // Each timed request comes with the backlog that it found, by several clocks, and its latency
 // (bpf/meter_backlog.h). Fed at each look at the request meter. Pure: time is an argument. Not thread-safe.
 //
-// slot   The unit's pace: time over answers while a request waited behind them, of the requests that had
-// found
+// slot   The unit's pace: time over answers while a request waited behind them, of the requests that found
 //        the longest backlogs, as far down as there are enough answers. Where a unit works in bursts (a CPU
 //        quota, garbage collection), it is slower in the long run than in such moments: the clocks' slots are
 //        2^n, 2^(n+1) and 2^(n+2) times the pace, and the clock whose curve foretold latencies best gives the
 //        slot. Where that is the slowest or the fastest of them, n moves. No slot is longer than what the
 //        unit has been seen to answer in the long run.
-// curve  latency = base + max(0, backlog + slot - knee): a line that rises by a slot per request, from the
-// knee
-//        on. Base and knee are fitted to the mean latencies at 16 backlogs. The knee lies within the backlogs
+// curve  latency = base + max(0, backlog + slot - knee): a line that rises by a slot per request, from
+//        the knee on. Base and knee are fitted to the mean latencies at 16 backlogs. The knee lies within the backlogs
 //        that have been seen: beyond them requests are taken to wait, below them not.
 // tail   The latency below which 98 of 100 answers were of late.
 // base   Reported with half a standard deviation of the unqueued latencies on top: a unit that scatters is
@@ -25,8 +23,8 @@
 // is tried again, with a few requests.
 //
 // Where it fails. A unit that never gets a second request while it serves one is taken to serve `workers` at
-// once (1 if not known). A quota much longer than four times the pace's share looks like noise: the latency
-// then depends on more than any clock remembers.
+// once (1 if not known); its slot is marked as a guess. Under a quota latency also depends on where in the
+// period a request comes, which no clock knows.
 #pragma once
 
 #include <array>
