@@ -134,11 +134,11 @@ SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit, __u64 n
 /* Attempts to place a flow, in order. With half of the ring's slots on failing servers, one flow in 2^8
  * comes to the deputy. */
 enum {
-	ATTEMPT_CHOSEN = 0,  /* the server policy's choice of the first two slots */
-	ATTEMPT_OTHER,	     /* the other of them */
-	ATTEMPT_FURTHER,     /* the flow's further slots */
-	ATTEMPT_DEPUTY = 8,  /* of the first slot's server */
-	ATTEMPT_OPEN_FIRST,  /* the two again, as if no unit were failing */
+	ATTEMPT_CHOSEN = 0, /* the server policy's choice of the first two slots */
+	ATTEMPT_OTHER,	    /* the other of them */
+	ATTEMPT_FURTHER,    /* the flow's further slots */
+	ATTEMPT_DEPUTY = 8, /* of the first slot's server */
+	ATTEMPT_OPEN_FIRST, /* the two again, as if no unit were failing */
 	ATTEMPT_OPEN_SECOND,
 	ATTEMPTS,
 };
@@ -201,8 +201,8 @@ SPW_CALL __u16 choose(struct placement *at)
 	for (int attempt = ATTEMPT_CHOSEN; attempt < ATTEMPTS; attempt++) {
 		if (attempt != ATTEMPT_CHOSEN)
 			candidate = default_of(at, attempt, first, second, chosen);
-		unit = choose_within(at, candidate, now_ns,
-				     attempt >= ATTEMPT_OPEN_FIRST ? PICK_FAIL_OPEN : 0);
+		unit =
+		    choose_within(at, candidate, now_ns, attempt >= ATTEMPT_OPEN_FIRST ? PICK_FAIL_OPEN : 0);
 		if (unit == SPW_NO_UNIT)
 			continue;
 		if (attempt >= ATTEMPT_OPEN_FIRST) {

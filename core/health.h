@@ -57,9 +57,9 @@ SPW_INLINE struct spw_outage spw_outage(const struct spw_server *server, __u32 b
 		__u32 is_out = server->failing >> u & 1 & (1 - spw_unit_is_silent(server, u, beat));
 
 		outage.out |= is_out << u;
-		outage.due |= (is_out &
-			       (1 - (__u32)spw_less(spw_beats_since(health->probe_beat, beat), interval)))
-			      << u;
+		outage.due |=
+		    (is_out & (1 - (__u32)spw_less(spw_beats_since(health->probe_beat, beat), interval)))
+		    << u;
 	}
 	return outage;
 }
