@@ -78,7 +78,7 @@ void FailureDetector::Fail(Time now, Failure failure, uint32_t evidence_wanted) 
 }
 
 Failure FailureDetector::Judge(Time now, const Reading& reading, const News& news) {
-  const uint64_t good = news.answers + news.accepted;
+  const uint64_t good = news.Good();
   if (news.answers > 0) arrivals_at_answer_ = reading.arrivals;
   // Within one look it is not known which came last.
   refused_in_row_ = good > 0 ? 0 : refused_in_row_ + news.refused;

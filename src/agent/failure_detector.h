@@ -17,6 +17,7 @@
 // What an answer says is not looked into: a SERVFAIL or an HTTP 502 is an answer.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -39,6 +40,8 @@ class FailureDetector {
  private:
   struct News {  // since the last look
     uint64_t answers = 0, accepted = 0, refused = 0;
+    // A connection that was accepted only for its request to be refused is no good sign.
+    uint64_t Good() const { return answers + accepted - std::min(accepted, refused); }
   };
 
   Duration Patience(const Reading& reading) const;

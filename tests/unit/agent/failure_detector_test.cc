@@ -148,6 +148,18 @@ TEST_F(FailureTest, AUnitThatFailsFastIsOutByItsShareAndBackAfterFourGood) {
   EXPECT_EQ(Answered(1).Look(), Failure::kNone);
 }
 
+TEST_F(FailureTest, OneThatAcceptsAndThenResetsFailsAndStaysOut) {
+  Serve(50);
+  EXPECT_EQ(Accepted(3).Refused(3).Look(), Failure::kRefused);
+  uint32_t well = 0;
+  for (int probe = 0; probe < 100; probe++) {  // the reset comes a look later than the connection
+    well += Accepted(1).Look() == Failure::kNone;
+    well += Refused(1).Look() == Failure::kNone;
+    for (int i = 0; i < 3; i++) well += Accepted(1).Refused(1).Look() == Failure::kNone;
+  }
+  EXPECT_LT(well, 20u) << "of 500 looks";
+}
+
 TEST_F(FailureTest, TheShareIsTheConfigurationsToSay) {
   config_.refused_share = 0.1;
   detector_ = FailureDetector(config_);
