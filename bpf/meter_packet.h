@@ -195,7 +195,8 @@ SPW_INLINE enum spw_meter_parsed spw_meter_parse(const struct spw_meter_config *
 	} else {
 		return SPW_METER_FOREIGN;
 	}
-	if (direction == SPW_METER_EGRESS && protocol == (family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6))
+	if (direction == SPW_METER_EGRESS &&
+	    (family == 4 ? protocol == IPPROTO_ICMP : protocol == IPPROTO_ICMPV6))
 		return spw_meter_parse_refusal(config, family, at, data, end, frame_bytes, packet);
 	if (protocol != IPPROTO_UDP && protocol != IPPROTO_TCP)
 		return SPW_METER_FOREIGN;

@@ -223,7 +223,7 @@ SPW_CALL int unit_is_out(__u16 id, __u64 now_ns)
 	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
 
 	return server && server->failing &&
-	       (spw_outage(server, spw_beats(now_ns)).out >> spw_unit_index(id) & 1);
+	       (spw_outage_of(server, spw_beats(now_ns)).out >> spw_unit_index(id) & 1);
 }
 
 SPW_INLINE __u64 *flow_entry_in(__u32 bucket_index, __u32 tag, struct spw_bucket **bucket)

@@ -46,7 +46,7 @@ SPW_INLINE __u32 spw_probe_interval(__u32 beats_out)
 }
 
 /* Of a server with a failing unit. */
-SPW_INLINE struct spw_outage spw_outage(const struct spw_server *server, __u32 beat)
+SPW_INLINE struct spw_outage spw_outage_of(const struct spw_server *server, __u32 beat)
 {
 	struct spw_outage outage = {0, 0};
 

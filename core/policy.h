@@ -223,12 +223,12 @@ struct spw_candidates {
 	__u32 due; /* failing units that want a probe: the flow goes to the first of them */
 };
 
-SPW_INLINE struct spw_candidates spw_candidates(const struct spw_server *server, __u32 policy, __u32 beat)
+SPW_INLINE struct spw_candidates spw_candidates_of(const struct spw_server *server, __u32 policy, __u32 beat)
 {
 	struct spw_candidates units = {spw_eligible(server), 0};
 
 	if (server->failing) {
-		struct spw_outage outage = spw_outage(server, beat);
+		struct spw_outage outage = spw_outage_of(server, beat);
 
 		units.due = outage.due & units.well;
 		if (policy == SPW_UNIT_HOST_ONLY)
@@ -252,7 +252,7 @@ SPW_INLINE int spw_choose(const struct spw_server *server, __u8 policy, __u32 de
 	if (fail_open) {
 		eligible = spw_eligible(server);
 	} else {
-		struct spw_candidates units = spw_candidates(server, policy, beat);
+		struct spw_candidates units = spw_candidates_of(server, policy, beat);
 
 		if (units.due)
 			return spw_first(units.due);
@@ -327,13 +327,13 @@ SPW_INLINE int spw_prefer_second(const struct spw_server *first, const struct sp
 				 __u8 unit_policy, __u64 now_ns)
 {
 	__u32 beat = spw_beats(now_ns), one, two;
-	struct spw_candidates units = spw_candidates(first, unit_policy, beat);
+	struct spw_candidates units = spw_candidates_of(first, unit_policy, beat);
 	struct spw_server_load a, b;
 
 	if (units.due)
 		return 0;
 	one = units.well;
-	units = spw_candidates(second, unit_policy, beat);
+	units = spw_candidates_of(second, unit_policy, beat);
 	if (units.due)
 		return 1;
 	two = units.well;

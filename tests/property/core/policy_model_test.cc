@@ -238,7 +238,7 @@ TEST(PolicyModel, TheChosenUnitIsUpAndAFailingOneOnlyProbed) {
         server.health[u] = {beat - 20, beat - static_cast<uint32_t>(random() % 18)};
       }
     }
-    spw_outage outage = spw_outage(&server, beat);
+    spw_outage outage = spw_outage_of(&server, beat);
     uint32_t up = spw_eligible(&server), well = up & ~outage.out;
     ASSERT_EQ(outage.due & ~outage.out, 0u);
     ASSERT_EQ(outage.out & ~server.failing, 0u);
@@ -256,7 +256,7 @@ TEST(PolicyModel, TheChosenUnitIsUpAndAFailingOneOnlyProbed) {
       probes += outage.out >> unit & 1;
       spw_server after = server;
       spw_place_on(&after, policy, static_cast<uint32_t>(unit), uint64_t{beat} << SPW_BEAT_SHIFT);
-      ASSERT_EQ(spw_outage(&after, beat).due & (1u << unit), 0u) << "one probe at a time";
+      ASSERT_EQ(spw_outage_of(&after, beat).due & (1u << unit), 0u) << "one probe at a time";
     }
   }
   EXPECT_GT(probes, 1000);

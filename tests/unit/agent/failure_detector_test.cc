@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 // A unit in small verbs, looked at every 20 ms.
 class FailureTest : public ::testing::Test {
- protected:
+ public:  // its verbs are chained
   FailureTest() {
     reading_.learnt.base_us = 1000;
     reading_.slow_ns = 2e6;

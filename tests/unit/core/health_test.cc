@@ -114,7 +114,7 @@ TEST_F(Health, TheWordOfASilentAgentIsVoid) {
   ASSERT_EQ(Says(0, true), SPW_HEALTH_OUT);
   server_.load[0].report_beat = kBeat - kSilentBeats - 1;
   EXPECT_EQ(Choose(SPW_UNIT_HOST_ONLY), 0);
-  EXPECT_EQ(spw_outage(&server_, kBeat).out, 0u);
+  EXPECT_EQ(spw_outage_of(&server_, kBeat).out, 0u);
 }
 
 TEST_F(Health, WhenAllFailNobodyIsChosenUnlessItIsToFailOpen) {
@@ -163,8 +163,8 @@ TEST_F(Health, P2cPassesOverAServerThatOnlyFailsButForItsProbes) {
 // A reader whose clock lags by the coarse clock's step must not take the future for a long time ago.
 TEST_F(Health, ALaggingClockProbesNoEarlier) {
   ASSERT_EQ(Says(0, true, kBeat), SPW_HEALTH_OUT);
-  EXPECT_EQ(spw_outage(&server_, kBeat - 10).due, 0u);
-  EXPECT_EQ(spw_outage(&server_, kBeat - 10).out, 1u);
+  EXPECT_EQ(spw_outage_of(&server_, kBeat - 10).due, 0u);
+  EXPECT_EQ(spw_outage_of(&server_, kBeat - 10).out, 1u);
 }
 
 }  // namespace
