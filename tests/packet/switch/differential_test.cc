@@ -102,7 +102,19 @@ TEST_F(DifferentialTest, KernelAndUserSpaceChooseAlike) {
     uint16_t second = slot(spw_ring_second_index(hash, service_->ring_slots));
     spw_server& a = program_.servers[spw_unit_server(first)];
     spw_server& b = program_.servers[spw_unit_server(second)];
-    Randomise(a), Randomise(b);
+    if (round % 512 == 0) {  // a fault common to all
+      for (uint32_t code = 0; code < kServers; code++) {
+        spw_server& server = program_.servers[code];
+        Randomise(server);
+        server.failing = 0xff;
+        for (int u = 0; u < 8; u++) {
+          server.load[u].report_beat = spw_beats(now_);
+          server.health[u].probe_beat = spw_beats(now_);
+        }
+      }
+    } else {
+      Randomise(a), Randomise(b);
+    }
 
     uint16_t candidate = first, expected = SPW_NO_UNIT;
     if (server_policy == SPW_SERVER_P2C && &a != &b &&

@@ -139,7 +139,7 @@ TEST_F(HealthTest, AFailingUnitIsProbedOnceWhenItsTimeHasCome) {
   OutWithoutProbes(cpu);
   EXPECT_EQ(Queries(300).count(cpu), 0u);
   just_probed_.clear();
-  HealthOfUnit(cpu).probe_beat = NowBeat() - SPW_PROBE_BEATS_MAX;
+  HealthOfUnit(cpu).probe_beat = NowBeat() - SPW_PROBE_BEATS_MAX - SPW_BEAT_LAG;
   EXPECT_EQ(Queries(300)[cpu], 1);
 }
 
