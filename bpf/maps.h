@@ -71,6 +71,14 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SPW_MAX_SERVERS); /* each pool has a server */
+	__type(key, __u32);
+	__type(value, struct spw_pool);
+} pools SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SPW_MAX_SERVERS);
 	__type(key, __u32);
 	__type(value, struct spw_server_key);

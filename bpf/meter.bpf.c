@@ -7,6 +7,8 @@
  *   UDP  one request per packet, keyed by client address and port, service port and (DNS) message id
  *   TCP  a request is the first data since the last answer; its answer, the first data going out
  *
+ * A refusal (ICMP port unreachable, TCP reset) ends its request, too, and is counted apart.
+ *
  * Cost: the precise clock is the dearest thing here (36 ns), so beyond a few thousand requests a
  * second only a sample is timed; every request is counted. Failure modes: a full bucket loses its
  * oldest request (`overwritten`), an unanswered one is given up after the time-out, by the next to
@@ -21,7 +23,7 @@
 
 #include "bpf/meter_account.h"
 
-#define SPW_METER_PULL 128 /* Ethernet, 2 tags, IPv6, fragment header, TCP or UDP + DNS header: 98 */
+#define SPW_METER_PULL 128 /* Ethernet, 2 tags, IPv6, ICMPv6, IPv6, UDP, DNS id and flags: 122 */
 
 struct spw_meter_config meter_config;				   /* writer: agent */
 struct spw_meter_shared meter_shared __attribute__((aligned(64))); /* writers: this program, agent */
@@ -98,7 +100,6 @@ static __always_inline void on_answer(struct spw_meter_counts *mine, struct spw_
 
 static __always_inline void meter(struct __sk_buff *skb, enum spw_meter_direction direction)
 {
-	__u32 marks;
 	struct spw_meter_packet packet = {};
 	struct spw_meter_counts *mine;
 	struct spw_meter_bucket *bucket;
@@ -127,17 +128,8 @@ static __always_inline void meter(struct __sk_buff *skb, enum spw_meter_directio
 	bucket = bpf_map_lookup_elem(&pending, &index);
 	if (!bucket)
 		return;
-	if (packet.tcp) {
-		if (packet.syn && direction == SPW_METER_INGRESS)
-			mine->connections++;
-		if (packet.rst || (packet.fin && !packet.payload_bytes && direction == SPW_METER_EGRESS)) {
-			if (spw_meter_take(&meter_config, &meter_shared, mine, bucket, packet.hash, &marks))
-				mine->abandoned++;
-			return;
-		}
-		if (!packet.payload_bytes || packet.syn)
-			return;
-	}
+	if (spw_meter_note(&meter_config, &meter_shared, mine, bucket, &packet, direction))
+		return;
 	if (direction == SPW_METER_INGRESS)
 		on_request(mine, bucket, &packet);
 	else

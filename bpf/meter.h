@@ -100,10 +100,13 @@ SPW_ASSERT_SIZE(struct spw_meter_bucket, 128);
 	X(repeated, "requests that came again, or more of the same, while the first was pending")            \
 	X(unmatched, "UDP answers without a pending request [late, or a second answer]")                     \
 	X(timed_out, "requests given up as unanswered")                                                      \
-	X(abandoned, "TCP requests whose connection ended unanswered")                                       \
+	X(abandoned, "requests that ended unanswered: with their TCP connection, or refused")                \
 	X(overwritten, "pending requests lost to newer ones [the pending table is too small]")               \
 	X(raced, "updates lost to another CPU [harmless when few]")                                          \
 	X(connections, "TCP connections asked for")                                                          \
+	X(accepted, "TCP connections that the unit accepted")                                                \
+	X(refused, "requests and connections that the unit refused: ICMP port unreachable, a reset in "      \
+		   "answer to a SYN, or a connection that it ended with a request unanswered")               \
 	X(malformed, "packets of a service that are cut short or contradict themselves")
 
 #define SPW_METER_BINS 16 /* of backlog: below 1/2 slot, 1/2 to 1, 1 to 2, 2 to 4, ... */
@@ -133,8 +136,9 @@ struct spw_meter_counts {
 	__u64 histogram[SPW_METER_HISTOGRAM];
 	struct spw_meter_outcome outcome[SPW_METER_CLOCKS][SPW_METER_BINS];
 	struct spw_meter_pace pace[SPW_METER_BINS];
+	__u64 pad[6];
 };
-SPW_ASSERT_SIZE(struct spw_meter_counts, 3520); /* whole cache lines: neighbours are other CPUs */
+SPW_ASSERT_SIZE(struct spw_meter_counts, 3584); /* whole cache lines: neighbours are other CPUs */
 
 /* What the data plane tells at once. */
 enum spw_meter_event {

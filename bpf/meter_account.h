@@ -129,6 +129,31 @@ SPW_INLINE __u64 spw_meter_take(const struct spw_meter_config *config, struct sp
 	return found;
 }
 
+/*
+ * What is neither request nor answer: refusals, and the beginning and end of connections. 1 if the packet
+ * was one of these. A connection that the unit ends with a request unanswered is refused as well.
+ */
+SPW_INLINE int spw_meter_note(const struct spw_meter_config *config, struct spw_meter_shared *shared,
+			      struct spw_meter_counts *counts, struct spw_meter_bucket *bucket,
+			      const struct spw_meter_packet *packet, enum spw_meter_direction direction)
+{
+	int outgoing = direction == SPW_METER_EGRESS, ends;
+	__u32 marks;
+
+	if (packet->tcp && packet->syn && !outgoing)
+		counts->connections++;
+	counts->accepted += packet->accepts;
+	ends = packet->refuses || packet->rst || (packet->fin && !packet->payload_bytes && outgoing);
+	if (ends) {
+		int was_pending = spw_meter_take(config, shared, counts, bucket, packet->hash, &marks) != 0;
+
+		counts->abandoned += was_pending;
+		counts->refused += packet->refuses || (was_pending && outgoing);
+		return 1;
+	}
+	return packet->tcp && (!packet->payload_bytes || packet->syn);
+}
+
 /* A timed request was answered at `now` (precise). Stores its latency. */
 SPW_INLINE enum spw_meter_event spw_meter_measure(const struct spw_meter_config *config,
 						  struct spw_meter_shared *shared,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Frame -> what the request meter needs of it. One parser under tc and under AF_PACKET. Loads are
- * aligned when the frame starts 2 bytes past a 4-byte boundary, as skbs and our buffers do.
+ * Frame -> what the request meter needs of it: a request, an answer, or a refusal. One parser under tc and
+ * under AF_PACKET. Loads are aligned when the frame starts 2 bytes past a 4-byte boundary, as skbs and our
+ * buffers do.
  */
 #pragma once
 
@@ -28,6 +29,8 @@ struct spw_meter_packet {
 	__u64 hash;	     /* of client, service port, protocol and, for DNS, the message id */
 	__u8 tcp;	     /* 1: TCP, 0: UDP */
 	__u8 syn, fin, rst;  /* TCP; syn: without ACK */
+	__u8 accepts;	     /* TCP, going out: SYN and ACK */
+	__u8 refuses;	     /* going out: no such port, for the request or connection named by hash */
 	__u32 payload_bytes; /* TCP */
 };
 
@@ -37,6 +40,11 @@ struct spw_meter_packet {
 #define SPW_METER_TCP_RST 0x04
 #define SPW_METER_TCP_ACK 0x10
 #define SPW_METER_FRAGMENT_OFFSET 0x1fff
+#define SPW_METER_ICMP_HEADER 8
+#define SPW_METER_ICMP_UNREACHABLE 3
+#define SPW_METER_ICMP_NO_PORT 3
+#define SPW_METER_ICMPV6_UNREACHABLE 1
+#define SPW_METER_ICMPV6_NO_PORT 4
 #define SPW_METER_V6_OFFSET 0xfff8
 #define SPW_METER_NEED(pointer, bytes)                                                                       \
 	do {                                                                                                 \
@@ -50,9 +58,74 @@ struct spw_meter_packet {
 			return frame_bytes > (__u32)(end - data) ? SPW_METER_SHORT : SPW_METER_MALFORMED;    \
 	} while (0)
 
+/* client: 1 word (IPv4) or 4. id: what tells requests of one client port apart, or 0. */
+SPW_INLINE __u64 spw_meter_key(const struct spw_meter_config *config, __u8 family, const __u32 *client,
+			       __u32 id, __u32 ports, __u8 protocol)
+{
+	__u32 extra[4] = {id, 0, 0, 0};
+
+	return family == 4 ? spw_hash_v4(&config->seed, client[0], id, ports, protocol)
+			   : spw_hash_v6(&config->seed, client, extra, ports, protocol);
+}
+
 SPW_INLINE int spw_meter_is_service(const struct spw_meter_config *config, __u32 protocol, __u16 port)
 {
 	return config->ports[protocol & 1][port >> 3] >> (port & 7) & 1;
+}
+
+/*
+ * An ICMP message that goes out; `at`: behind the IP header. Ours if it says that no one listens at a
+ * service's port. It quotes the packet that came in: its source is the client.
+ */
+SPW_INLINE enum spw_meter_parsed spw_meter_parse_refusal(const struct spw_meter_config *config, __u8 family,
+							 const __u8 *at, const __u8 *data, const __u8 *end,
+							 __u32 frame_bytes, struct spw_meter_packet *packet)
+{
+	__u32 client[4] = {0, 0, 0, 0}, id = 0;
+	const __u32 *addr;
+	__u16 port, service;
+	__u8 protocol;
+
+	SPW_METER_NEED(at, SPW_METER_ICMP_HEADER);
+	if (family == 4) {
+		if (at[0] != SPW_METER_ICMP_UNREACHABLE || at[1] != SPW_METER_ICMP_NO_PORT)
+			return SPW_METER_FOREIGN;
+		at += SPW_METER_ICMP_HEADER;
+		SPW_METER_NEED(at, sizeof(struct iphdr));
+		if (*at != 0x45)
+			return SPW_METER_FOREIGN;
+		protocol = ((const struct iphdr *)at)->protocol;
+		client[0] = *(const __u32 *)(at + 12);
+		at += sizeof(struct iphdr);
+	} else {
+		if (at[0] != SPW_METER_ICMPV6_UNREACHABLE || at[1] != SPW_METER_ICMPV6_NO_PORT)
+			return SPW_METER_FOREIGN;
+		at += SPW_METER_ICMP_HEADER;
+		SPW_METER_NEED(at, sizeof(struct ipv6hdr));
+		protocol = ((const struct ipv6hdr *)at)->nexthdr;
+		addr = (const __u32 *)(at + 8);
+		client[0] = addr[0];
+		client[1] = addr[1];
+		client[2] = addr[2];
+		client[3] = addr[3];
+		at += sizeof(struct ipv6hdr);
+	}
+	if (protocol != IPPROTO_UDP && protocol != IPPROTO_TCP)
+		return SPW_METER_FOREIGN;
+	packet->tcp = protocol == IPPROTO_TCP;
+	SPW_METER_NEED(at, 8);
+	port = ((const __u16 *)at)[0];
+	service = ((const __u16 *)at)[1];
+	if (!spw_meter_is_service(config, packet->tcp, service))
+		return SPW_METER_FOREIGN;
+	if (!packet->tcp && config->dns) {
+		SPW_METER_NEED(at, sizeof(struct udphdr) + 2);
+		id = *(const __u16 *)(at + 8) | 0x10000;
+	}
+	packet->refuses = 1;
+	packet->hash =
+	    spw_meter_key(config, family, client, id, (__u32)port | (__u32)service << 16, protocol);
+	return SPW_METER_OURS;
 }
 
 /* frame_bytes: length of the whole frame, of which [data, end) is at hand. */
@@ -122,6 +195,9 @@ SPW_INLINE enum spw_meter_parsed spw_meter_parse(const struct spw_meter_config *
 	} else {
 		return SPW_METER_FOREIGN;
 	}
+	if (direction == SPW_METER_EGRESS &&
+	    (family == 4 ? protocol == IPPROTO_ICMP : protocol == IPPROTO_ICMPV6))
+		return spw_meter_parse_refusal(config, family, at, data, end, frame_bytes, packet);
 	if (protocol != IPPROTO_UDP && protocol != IPPROTO_TCP)
 		return SPW_METER_FOREIGN;
 	packet->tcp = protocol == IPPROTO_TCP;
@@ -148,6 +224,14 @@ SPW_INLINE enum spw_meter_parsed spw_meter_parse(const struct spw_meter_config *
 		packet->syn = (flags & (SPW_METER_TCP_SYN | SPW_METER_TCP_ACK)) == SPW_METER_TCP_SYN;
 		packet->fin = flags & SPW_METER_TCP_FIN;
 		packet->rst = flags & SPW_METER_TCP_RST;
+		if (direction == SPW_METER_EGRESS) {
+			packet->accepts = (flags & (SPW_METER_TCP_SYN | SPW_METER_TCP_ACK)) ==
+					  (SPW_METER_TCP_SYN | SPW_METER_TCP_ACK);
+			/* A reset that acknowledges and has sequence number 0 answers a segment without
+			 * ACK, which is a SYN (RFC 9293, 3.5.2). */
+			packet->refuses =
+			    packet->rst && (flags & SPW_METER_TCP_ACK) && *(const __u32 *)(at + 4) == 0;
+		}
 	} else {
 		if (offset + sizeof(struct udphdr) > ip_end)
 			return SPW_METER_MALFORMED;
@@ -161,13 +245,7 @@ SPW_INLINE enum spw_meter_parsed spw_meter_parse(const struct spw_meter_config *
 		}
 	}
 	ports = (__u32)client | (__u32)service << 16;
-	if (family == 4) {
-		packet->hash = spw_hash_v4(&config->seed, words[0], id, ports, protocol);
-	} else {
-		__u32 extra[4] = {id, 0, 0, 0};
-
-		packet->hash = spw_hash_v6(&config->seed, words, extra, ports, protocol);
-	}
+	packet->hash = spw_meter_key(config, family, words, id, ports, protocol);
 	return SPW_METER_OURS;
 }
 #undef SPW_METER_NEED

@@ -8,6 +8,9 @@
  *   UDP affinity  flow's entry, else the policies, and an entry
  *   UDP none      the policies, every packet
  *
+ * A server whose units are all failing, draining or down passes its new flows on: to the flow's other
+ * slots, then to its deputy, and if all of these are failing, too, they are sent as if none were.
+ *
  * Failure modes: a half-open entry overwritten by a flood makes a repeated SYN choose anew, and a
  * handshake that deviated fall back to the owner, who resets it; established flows are untouched. A
  * full flow table evicts the longest unseen and counts it.
@@ -21,12 +24,14 @@
  * The heavy arithmetic as global functions: the verifier checks each once, by itself, instead of
  * once for every path that leads to a call. Their pointers may be null as far as it can know.
  */
-__attribute__((noinline)) int pick_unit(const struct spw_server *server, __u64 hash, __u32 policy_and_default,
-					__u64 now_ns, __u32 draw)
+#define PICK_FAIL_OPEN (1u << 16) /* beside policy | default unit << 8 */
+
+__attribute__((noinline)) int pick_unit(const struct spw_server *server, __u64 hash, __u32 ask, __u64 now_ns,
+					__u32 draw)
 {
 	if (!server)
 		return -1;
-	return spw_choose_unit(server, (__u8)policy_and_default, policy_and_default >> 8, hash, now_ns, draw);
+	return spw_choose(server, (__u8)ask, ask >> 8, hash, now_ns, draw, ask & PICK_FAIL_OPEN);
 }
 
 __attribute__((noinline)) int pick_second(const struct spw_server *first, const struct spw_server *second,
@@ -106,8 +111,9 @@ SPW_INLINE struct spw_ring_slot *slot_at(const struct spw_endpoint *service, __u
 	return bpf_map_lookup_elem(&ring_slots, &key);
 }
 
-/* Unit policy within the server that `default_unit` names; its unit id or SPW_NO_UNIT. */
-SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit, __u64 now_ns)
+/* Unit policy within the server that `default_unit` names; its unit id or SPW_NO_UNIT.
+ * open: PICK_FAIL_OPEN or 0. */
+SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit, __u64 now_ns, __u32 open)
 {
 	__u32 code = spw_unit_server(default_unit);
 	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
@@ -115,8 +121,9 @@ SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit, __u64 n
 
 	if (!server)
 		return SPW_NO_UNIT;
-	unit = pick_unit(server, at->hash, at->service->unit_policy | spw_unit_index(default_unit) << 8,
-			 now_ns, server->draws);
+	unit =
+	    pick_unit(server, at->hash, at->service->unit_policy | spw_unit_index(default_unit) << 8 | open,
+		      now_ns, server->draws);
 	if (unit < 0)
 		return SPW_NO_UNIT;
 	unit &= SPW_UNITS_PER_SERVER - 1;
@@ -124,13 +131,59 @@ SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit, __u64 n
 	return spw_unit_id(code, unit);
 }
 
-/* Both policies. When the first server has no unit to give, the flow's second slot is asked. */
+/* Attempts to place a flow, in order. With half of the ring's slots on failing servers, one flow in 2^8
+ * comes to the deputy. */
+enum {
+	ATTEMPT_CHOSEN = 0, /* the server policy's choice of the first two slots */
+	ATTEMPT_OTHER,	    /* the other of them */
+	ATTEMPT_FURTHER,    /* the flow's further slots */
+	ATTEMPT_DEPUTY = 8, /* of the first slot's server */
+	ATTEMPT_OPEN_FIRST, /* the two again, as if no unit were failing */
+	ATTEMPT_OPEN_SECOND,
+	ATTEMPTS,
+};
+
+SPW_CALL __u16 default_at(struct placement *at, __u32 number)
+{
+	struct spw_ring_slot *slot =
+	    slot_at(at->service, spw_ring_further_index(at->hash, number, at->service->ring_slots));
+
+	return slot ? slot->next : SPW_NO_UNIT;
+}
+
+/* Where a flow goes that ATTEMPT_CHOSEN could not place; `chosen` of `first` and `second` was asked. */
+SPW_INLINE __u16 default_of(struct placement *at, int attempt, __u16 first, __u16 second, __u16 chosen)
+{
+	__u32 code = spw_unit_server(first);
+	struct spw_server *server;
+
+	if (attempt == ATTEMPT_OTHER)
+		return chosen == first ? second : first;
+	if (attempt < ATTEMPT_DEPUTY)
+		return default_at(at, attempt);
+	if (attempt == ATTEMPT_OPEN_FIRST)
+		return first;
+	if (attempt == ATTEMPT_OPEN_SECOND)
+		return second;
+	server = bpf_map_lookup_elem(&servers, &code);
+	return server ? (__u16)(server->deputy - 1) : SPW_NO_UNIT;
+}
+
+SPW_CALL void remember_deputy(__u16 first, __u16 unit)
+{
+	__u32 code = spw_unit_server(first);
+	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
+
+	/* Only a change is written: CPUs that read this line keep it. */
+	if (server && server->deputy != 1 + (__u32)unit)
+		server->deputy = 1 + (__u32)unit;
+}
+
+/* Both policies. */
 SPW_CALL __u16 choose(struct placement *at)
 {
-	__u16 first = at->slot->next, candidate = first, unit;
-	struct spw_ring_slot *other =
-	    slot_at(at->service, spw_ring_second_index(at->hash, at->service->ring_slots));
-	__u16 second = other ? other->next : SPW_NO_UNIT;
+	__u16 first = at->slot->next, chosen = first, candidate, unit;
+	__u16 second = default_at(at, 1);
 	__u64 now_ns = choice_time(at->service->server_policy, at->service->unit_policy);
 
 	if (at->service->server_policy == SPW_SERVER_P2C) {
@@ -139,18 +192,38 @@ SPW_CALL __u16 choose(struct placement *at)
 		struct spw_server *b = bpf_map_lookup_elem(&servers, &two);
 
 		if (a && b && one != two && pick_second(a, b, at->service->unit_policy, now_ns))
-			candidate = second;
+			chosen = second;
 	}
 	at->is_new = 1;
 	at->count->new_flows++;
+	candidate = chosen;
 #pragma nounroll
-	for (int attempt = 0; attempt < 2; attempt++) {
-		unit = choose_within(at, candidate, now_ns);
-		if (unit != SPW_NO_UNIT)
-			return unit;
-		candidate = candidate == first ? second : first;
+	for (int attempt = ATTEMPT_CHOSEN; attempt < ATTEMPTS; attempt++) {
+		if (attempt != ATTEMPT_CHOSEN)
+			candidate = default_of(at, attempt, first, second, chosen);
+		unit =
+		    choose_within(at, candidate, now_ns, attempt >= ATTEMPT_OPEN_FIRST ? PICK_FAIL_OPEN : 0);
+		if (unit == SPW_NO_UNIT)
+			continue;
+		if (attempt >= ATTEMPT_OPEN_FIRST) {
+			at->count->fail_open++;
+		} else if (attempt != ATTEMPT_CHOSEN) {
+			at->count->flows_diverted++;
+			remember_deputy(first, unit);
+		}
+		return unit;
 	}
 	return SPW_NO_UNIT;
+}
+
+/* 1 if the unit gets new flows as probes only: a handshake not completed there may begin elsewhere. */
+SPW_CALL int unit_is_out(__u16 id, __u64 now_ns)
+{
+	__u32 code = spw_unit_server(id);
+	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
+
+	return server && server->failing &&
+	       (spw_outage_of(server, spw_beats(now_ns)).out >> spw_unit_index(id) & 1);
 }
 
 SPW_INLINE __u64 *flow_entry_in(__u32 bucket_index, __u32 tag, struct spw_bucket **bucket)
@@ -328,7 +401,7 @@ SPW_INLINE __u16 place_syn(struct placement *at)
 	}
 	word = half_open_word(bucket, at->hash);
 	unit = half_open_unit(at, word);
-	if (unit != SPW_NO_UNIT && unit_is_alive(unit)) {
+	if (unit != SPW_NO_UNIT && unit_is_alive(unit) && !unit_is_out(unit, placement_now(at))) {
 		at->count->syn_repeated++;
 		return unit;
 	}

@@ -9,7 +9,22 @@
 #include "maps.h"
 #include "packet.h"
 
-SPW_CALL enum spw_report_verdict accept_report(struct packet *p)
+/* The unit's own word on its health. */
+SPW_CALL void judge_health(struct spw_server *server, __u32 unit, __u8 flags, __u64 now_ns,
+			   struct spw_counters *count)
+{
+	__u32 index = server->pool;
+	struct spw_pool *pool;
+
+	/* Nearly every report: nothing is wrong and nothing was. */
+	if (!(flags & SPW_REPORT_FAILING) && !server->failing)
+		return;
+	pool = bpf_map_lookup_elem(&pools, &index);
+	if (pool && spw_health_report(server, pool, unit, flags, now_ns) == SPW_HEALTH_KEPT)
+		count->failing_kept++;
+}
+
+SPW_CALL enum spw_report_verdict accept_report(struct packet *p, struct spw_counters *count)
 {
 	struct udphdr *udp = p->l4;
 	struct spw_report_wire *wire = (void *)(udp + 1);
@@ -20,6 +35,7 @@ SPW_CALL enum spw_report_verdict accept_report(struct packet *p)
 	struct spw_siphash_key key;
 	struct spw_report report;
 	__u32 code, unit;
+	__u64 now_ns;
 	int reborn;
 
 	if (p->proto != IPPROTO_UDP || (void *)wire + SPW_REPORT_HEAD > p->end)
@@ -48,7 +64,9 @@ SPW_CALL enum spw_report_verdict accept_report(struct packet *p)
 	seen->boot_id = report.boot_id;
 	seen->sequence = report.sequence;
 
-	spw_load_report(server, unit, &report, reborn, bpf_ktime_get_ns());
+	now_ns = bpf_ktime_get_ns();
+	spw_load_report(server, unit, &report, reborn, now_ns);
+	judge_health(server, unit, report.flags, now_ns, count);
 	return SPW_REPORT_OK;
 }
 

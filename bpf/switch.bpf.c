@@ -84,7 +84,7 @@ SPW_INLINE int handle(struct xdp_md *ctx, struct packet *p, enum parsed parsed, 
 		if (endpoint && endpoint->kind == SPW_ENDPOINT_SERVICE)
 			return serve(ctx, p, endpoint, count, family);
 		if (endpoint && endpoint->kind == SPW_ENDPOINT_REPORT) {
-			count_report(count, accept_report(p));
+			count_report(count, accept_report(p, count));
 			return XDP_DROP;
 		}
 		endpoint = find_reply(p->src, packet_sport(p), p->proto, family);

@@ -11,7 +11,9 @@
  *                                     data plane (ticks)
  *   units       struct spw_unit       spillwayd                  data plane
  *   servers     struct spw_server     spillwayd (config),        data plane
- *                                     data plane (load)
+ *                                     data plane (load, health)
+ *   pools       struct spw_pool       spillwayd, data plane      data plane
+ *                                     (out)
  *   server_keys struct spw_server_key spillwayd (key),           data plane
  *                                     data plane (seen)
  *   flow_table  struct spw_bucket     data plane, spillwayd      data plane
@@ -35,7 +37,7 @@
 #include "core/ring.h"
 #include "core/server.h"
 
-#define SPW_LAYOUT 5
+#define SPW_LAYOUT 6
 
 #define SPW_SERVICE_LINES 8192 /* 1,024 services and their VIPs at a quarter full */
 
@@ -92,6 +94,11 @@ struct spw_traffic {
 	X(flows_evicted, "live entries lost to newer flows [the flow table is too small]")                   \
 	X(flow_insert_raced, "inserts lost to another CPU, tried again by the next packet")                  \
 	X(flows_replaced, "packets of flows whose unit died, placed anew")                                   \
+	X(flows_diverted, "new flows that the server of their ring slot could not take [its units are "      \
+			  "failing, draining or down]")                                                      \
+	X(fail_open, "new flows sent to a failing unit, as no other was found [many fail at once]")          \
+	X(failing_kept, "load reports that said failing of a unit that stays in, as half of its pool is "    \
+			"out already [many fail at once]")                                                   \
 	X(reports_accepted, "load reports taken")                                                            \
 	X(reports_malformed, "load reports of wrong length, magic or range [foreign traffic]")               \
 	X(reports_other_version, "load reports of another version [an agent older or newer than spillwayd]") \

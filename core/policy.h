@@ -7,12 +7,14 @@
  * named by a ring slot; the *unit policy* picks the unit within it. `maglev`, `ecmp` and `wcmp` are
  * decided by how the ring was laid, so their first step is the slot itself; `p2c` compares two.
  *
- * Units stand in order of priority. Only units that are `up` get new flows. Policies that read
- * reports give a silent unit its share by capacity, no more and no less, and decide among the rest.
+ * Units stand in order of priority. Only units that are `up` get new flows, and under every policy those
+ * whose agents say that they fail get probes alone (core/health.h). Policies that read reports give a
+ * silent unit its share by capacity, no more and no less, and decide among the rest.
  */
 #pragma once
 
 #include "headroom.h"
+#include "health.h"
 #include "report.h"
 #include "ring.h"
 #include "server.h"
@@ -215,17 +217,47 @@ SPW_INLINE int spw_choose_headroom(const struct spw_server *server, __u32 mask, 
 	return mask ? spw_headroom_best(server, mask, now_ns, &cost) : -1;
 }
 
+/* Units that may get a new flow under the policy. */
+struct spw_candidates {
+	__u32 well;
+	__u32 due; /* failing units that want a probe: the flow goes to the first of them */
+};
+
+SPW_INLINE struct spw_candidates spw_candidates_of(const struct spw_server *server, __u32 policy, __u32 beat)
+{
+	struct spw_candidates units = {spw_eligible(server), 0};
+
+	if (server->failing) {
+		struct spw_outage outage = spw_outage_of(server, beat);
+
+		units.due = outage.due & units.well;
+		if (policy == SPW_UNIT_HOST_ONLY)
+			units.due &= spw_hosts(server);
+		units.well &= ~outage.out;
+	}
+	return units;
+}
+
 /*
  * The unit of `server` for a new flow: its index, or -1 when no unit may take it.
  * default_unit: the index that the ring slot names (it was laid for this policy).
+ * fail_open: 1: as if no unit were failing.
  */
-SPW_INLINE int spw_choose_unit(const struct spw_server *server, __u8 policy, __u32 default_unit, __u64 hash,
-			       __u64 now_ns, __u32 draw)
+SPW_INLINE int spw_choose(const struct spw_server *server, __u8 policy, __u32 default_unit, __u64 hash,
+			  __u64 now_ns, __u32 draw, __u32 fail_open)
 {
-	__u32 eligible = spw_eligible(server), beat = spw_beats(now_ns);
-	__u32 unknown;
+	__u32 beat = spw_beats(now_ns), eligible, unknown;
 	int turn;
 
+	if (fail_open) {
+		eligible = spw_eligible(server);
+	} else {
+		struct spw_candidates units = spw_candidates_of(server, policy, beat);
+
+		if (units.due)
+			return spw_first(units.due);
+		eligible = units.well;
+	}
 	if (eligible == 0)
 		return -1;
 	switch (policy) {
@@ -256,10 +288,17 @@ SPW_INLINE int spw_choose_unit(const struct spw_server *server, __u8 policy, __u
 	return spw_choose_available(server, eligible);
 }
 
+SPW_INLINE int spw_choose_unit(const struct spw_server *server, __u8 policy, __u32 default_unit, __u64 hash,
+			       __u64 now_ns, __u32 draw)
+{
+	return spw_choose(server, policy, default_unit, hash, now_ns, draw, 0);
+}
+
 /* The choice is made: what the next one must know. */
 SPW_INLINE void spw_place_on(struct spw_server *server, __u8 policy, __u32 unit, __u64 now_ns)
 {
 	server->draws++;
+	spw_health_place(server, unit, now_ns);
 	if (policy == SPW_UNIT_HEADROOM)
 		spw_headroom_place(server, unit, now_ns);
 	__sync_fetch_and_add(&server->load[unit & (SPW_UNITS_PER_SERVER - 1)].assigned, 1);
@@ -281,15 +320,24 @@ SPW_INLINE struct spw_server_load spw_sum_load(const struct spw_server *server, 
 	return sum;
 }
 
-/* p2c: whether `second` is the better of two candidates: the one with less load per capacity. By expected
- * latency, all would go where it was learnt to be slightly less. A server with a silent unit cannot be
- * compared, so the ring decides: fresh reports must never lose to missing ones. */
+/* p2c: whether `second` is the better of two candidates: one with a failing unit to probe, else the one with
+ * less load per capacity. By expected latency, all would go where it was learnt to be slightly less. A server
+ * with a silent unit cannot be compared, so the ring decides: fresh reports must never lose to missing ones.
+ */
 SPW_INLINE int spw_prefer_second(const struct spw_server *first, const struct spw_server *second,
 				 __u8 unit_policy, __u64 now_ns)
 {
-	__u32 one = spw_eligible(first), two = spw_eligible(second), beat = spw_beats(now_ns);
+	__u32 beat = spw_beats(now_ns), one, two;
+	struct spw_candidates units = spw_candidates_of(first, unit_policy, beat);
 	struct spw_server_load a, b;
 
+	if (units.due)
+		return 0;
+	one = units.well;
+	units = spw_candidates_of(second, unit_policy, beat);
+	if (units.due)
+		return 1;
+	two = units.well;
 	if (one == 0 || two == 0)
 		return two != 0;
 	if (spw_unknown(first, one, unit_policy, beat) || spw_unknown(second, two, unit_policy, beat))

@@ -29,10 +29,19 @@ SPW_INLINE __u32 spw_ring_index(__u64 hash, __u32 slots)
 	return spw_scale((__u32)hash, slots);
 }
 
-/* The second, independent slot of a flow: p2c's other candidate. */
+/*
+ * The further slots of a flow: number 1 is p2c's other candidate; the rest are asked when neither may take
+ * it. They lie a golden ratio of the ring apart, so that runs of slots that name one server, as a split
+ * ring has, are soon left behind; in a mixed ring each is a draw of its own.
+ */
+SPW_INLINE __u32 spw_ring_further_index(__u64 hash, __u32 number, __u32 slots)
+{
+	return spw_scale((__u32)(hash >> 32) * 0x9e3779b1u + (number - 1) * 0x9e3779b1u, slots);
+}
+
 SPW_INLINE __u32 spw_ring_second_index(__u64 hash, __u32 slots)
 {
-	return spw_scale((__u32)(hash >> 32) * 0x9e3779b1u, slots);
+	return spw_ring_further_index(hash, 1, slots);
 }
 
 /*

@@ -48,7 +48,7 @@ struct spw_unit_load {
 	__u32 latency_us;    /* of its requests, smoothed; 0: not known */
 	__u16 queue;	     /* requests in the unit when it reported */
 	__u8 level;
-	__u8 flags; /* SPW_REPORT_BUSY */
+	__u8 flags; /* SPW_REPORT_BUSY and the other bits of core/report.h */
 	__u32 pad[3];
 };
 SPW_ASSERT_SIZE(struct spw_unit_load, 64);
@@ -65,6 +65,12 @@ struct spw_unit_counts {
 };
 SPW_ASSERT_SIZE(struct spw_unit_counts, 32);
 
+/* Of a failing unit, core/health.h. Writer: the data plane. */
+struct spw_unit_health {
+	__u32 out_beat;	  /* when it was taken out */
+	__u32 probe_beat; /* when it got its last new flow since */
+};
+
 struct spw_server {
 	struct spw_unit_config unit[SPW_UNITS_PER_SERVER]; /* in order of priority */
 	__u32 silent_beats;  /* a unit unheard for longer is silent; writer: spillwayd */
@@ -72,21 +78,31 @@ struct spw_server {
 	__u32 pressure;	     /* headroom's average, core/headroom.h; writer: the data plane, races harmless */
 	__u32 share_step_ns; /* by which a request moves the share clock */
 	__u64 share_ns;	     /* headroom's share clock; writer: the data plane, races harmless */
-	__u32 pad[2];
+	__u32 failing; /* bit u: unit u is said to fail; writers: data plane, spillwayd; core/health.h */
+	__u32 pool;    /* entry in the `pools` map; writer: spillwayd */
 	struct spw_unit_load load[SPW_UNITS_PER_SERVER];
 	struct spw_unit_counts counts[SPW_UNITS_PER_SERVER];
+	struct spw_unit_health health[SPW_UNITS_PER_SERVER];
+	__u32 deputy; /* 1 + the unit that took the last flow this server could not; 0: none yet */
+	__u32 pad[15];
 };
-SPW_ASSERT_SIZE(struct spw_server, 832);
+SPW_ASSERT_SIZE(struct spw_server, 960);
 
 /* Beats by which a reader's clock may lag the one that stamped a report: the coarse clock's step. */
 #define SPW_BEAT_LAG 16
 
-/* Beats since the unit's report; 0 if it is stamped later than the reader's clock says. */
-SPW_INLINE __u32 spw_report_age(const struct spw_unit_load *load, __u32 beat)
+/* Beats from `then` to `beat`; 0 if it is stamped later than the reader's clock says. */
+SPW_INLINE __u32 spw_beats_since(__u32 then, __u32 beat)
 {
-	__u32 age = beat - load->report_beat;
+	__u32 age = beat - then;
 
 	return (__u32)spw_select(spw_less(age, -(__u32)SPW_BEAT_LAG), age, 0);
+}
+
+/* Of the unit's report. */
+SPW_INLINE __u32 spw_report_age(const struct spw_unit_load *load, __u32 beat)
+{
+	return spw_beats_since(load->report_beat, beat);
 }
 
 /* 1 if silent: no report for silent_beats, or none ever. Its load is unknown, which is not idle. */

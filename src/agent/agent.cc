@@ -59,6 +59,7 @@ Agent::Agent(const AgentConfig& config, std::unique_ptr<Meter> meter)
       meter_(std::move(meter)),
       latency_(dynamic_cast<LatencyMeter*>(meter_.get())),
       trigger_(config.trigger, config.meter.kind),
+      failure_(config.failing),
       schedule_(config.report),
       reporter_(config, BootId()) {}
 
@@ -68,12 +69,31 @@ Result<std::unique_ptr<Agent>> Agent::Start(const AgentConfig& config) {
   return std::unique_ptr<Agent>(new Agent(config, std::move(*meter)));
 }
 
-void Agent::Report(Time now, const Verdict& verdict) {
+void Agent::Report(Time now, Verdict verdict) {
+  verdict.failure = failure_.failure();
   verdict_ = verdict;
   if (verdict.changed && verdict.busy) trips_++;
+  if (verdict.failure != Failure::kNone || failure_changed_) schedule_.Repeat();
+  failure_changed_ = false;
   if (!schedule_.Due(now, verdict.changed)) return;
   reporter_.Send(Now(), verdict, reading_);  // not `now`: reading the meter took its time
   schedule_.Sent(now);
+}
+
+// A meter that knows no requests says nothing of their failure.
+void Agent::JudgeFailure(Time now) {
+  if (!latency_ || !config_.failing.detect) return;
+  const Failure before = failure_.failure(), after = failure_.Update(now, reading_);
+  if (after == before) return;
+  failure_changed_ = true;
+  if (after == Failure::kNone) {
+    spdlog::info("the unit answers again");
+    return;
+  }
+  failures_++;
+  spdlog::warn("the unit fails: {}; {} requests pending, none answered for {:.0f} ms",
+               after == Failure::kRefused ? "it refuses requests" : "it answers no requests",
+               reading_.queue.value_or(0), static_cast<double>(reading_.stall.count()) / 1e6);
 }
 
 Result<void> Agent::Look(Time now, bool report) {
@@ -88,6 +108,7 @@ Result<void> Agent::Look(Time now, bool report) {
   meter_failed_ = false;
   reading_ = *reading;
   const Verdict verdict = trigger_.Update(now, reading_);
+  JudgeFailure(now);
   verdict_ = verdict;
   if (report) Report(now, verdict);
   meter_->Watch(trigger_.busy());
@@ -165,6 +186,7 @@ std::string Agent::Stats(Time now) {
   json["meter"] = meter_->name();
   json["busy"] = trigger_.busy();
   json["level"] = verdict_.level;
+  json["failing"] = Word(failure_.failure());
   if (config_.meter.kind == MeterKind::kCpu) {
     json["cpu_share"] = reading_.measure.value_or(0);
   } else {
@@ -193,6 +215,7 @@ std::string Agent::Stats(Time now) {
     stats_at_ = now;
   }
   json["trips"] = trips_;
+  json["failures"] = failures_;
   json["notices"] = notices_;
   json["reports_sent"] = reporter_.sent();
   json["reports_failed"] = reporter_.failed();

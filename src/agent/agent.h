@@ -8,6 +8,7 @@
 #include <string>
 
 #include "agent/config.h"
+#include "agent/failure_detector.h"
 #include "agent/latency_meter.h"
 #include "agent/report_schedule.h"
 #include "agent/reporter.h"
@@ -30,18 +31,21 @@ class Agent {
  private:
   Agent(const AgentConfig& config, std::unique_ptr<Meter> meter);
   [[nodiscard]] Result<void> Look(Time now, bool report);
-  void Report(Time now, const Verdict& verdict);
+  void Report(Time now, Verdict verdict);
+  void JudgeFailure(Time now);
   std::string Stats(Time now);
 
   AgentConfig config_;
   std::unique_ptr<Meter> meter_;
   LatencyMeter* latency_ = nullptr;  // meter_, if it is one
   Trigger trigger_;
+  FailureDetector failure_;
+  bool failure_changed_ = false;
   ReportSchedule schedule_;
   Reporter reporter_;
   Reading reading_;
   Verdict verdict_;
-  uint64_t trips_ = 0, notices_ = 0;
+  uint64_t trips_ = 0, notices_ = 0, failures_ = 0;
   bool meter_failed_ = false;
   Time stats_at_{0};
   spw_meter_counts stats_counts_{};

@@ -163,10 +163,21 @@ LearnConfig ReadLearn(const MapReader& top, MeterKind kind) {
   return learn;
 }
 
+FailingConfig ReadFailing(const MapReader& top, MeterKind kind) {
+  FailingConfig failing;
+  if (!top.Has("failing")) return failing;
+  if (kind == MeterKind::kCpu) top.FailAt("failing", "expected only with meter kind: latency");
+  const MapReader map = top.Map("failing", {"detect", "after", "refused_share"});
+  failing.detect = map.OneOf("detect", failing.detect, {{"true", true}, {"false", false}});
+  failing.after = map.Time("after", failing.after, 1ms, 600s);
+  failing.refused_share = map.Number("refused_share", failing.refused_share, 0.01, 1);
+  return failing;
+}
+
 AgentConfig Read(const YAML::Node& root, const std::string& file_name, MeteredBy metered_by) {
-  const MapReader top(
-      root, "",
-      {"switches", "server", "unit", "interface", "services", "meter", "trigger", "report", "learn"});
+  const MapReader top(root, "",
+                      {"switches", "server", "unit", "interface", "services", "meter", "trigger", "report",
+                       "learn", "failing"});
   AgentConfig config;
   config.switches = ReadSwitches(top);
   top.Require("server", "a mapping with keys code, key_file");
@@ -197,6 +208,7 @@ AgentConfig Read(const YAML::Node& root, const std::string& file_name, MeteredBy
   config.trigger = ReadTrigger(top, config.meter);
   config.report = ReadReport(top);
   config.learn = ReadLearn(top, config.meter.kind);
+  config.failing = ReadFailing(top, config.meter.kind);
   return config;
 }
 

@@ -56,6 +56,14 @@ struct ReportConfig {
   bool operator==(const ReportConfig&) const = default;
 };
 
+// When the agent says that its unit fails: failure_detector.h.
+struct FailingConfig {
+  bool detect = true;
+  Duration after{0};           // without an answer; 0: by the latency to be expected
+  double refused_share = 0.5;  // of the requests and connections
+  bool operator==(const FailingConfig&) const = default;
+};
+
 struct LearnConfig {
   uint32_t workers = 0;  // that the unit works on at once; 0: not known
   bool operator==(const LearnConfig&) const = default;
@@ -75,6 +83,7 @@ struct AgentConfig {
   TriggerConfig trigger;
   ReportConfig report;
   LearnConfig learn;
+  FailingConfig failing;
 };
 
 // Who takes the readings: the agent, by its meter, or the program that reports itself, for which of `meter`

@@ -25,16 +25,9 @@ spw_meter_event PacketAccounting::OnFrame(std::span<const uint8_t> head, uint32_
     return SPW_METER_NOTHING;
   }
   spw_meter_bucket* bucket = &buckets_[packet.hash & config_.bucket_mask];
+  if (spw_meter_note(&config_, &shared_, &counts_, bucket, &packet, direction)) return SPW_METER_NOTHING;
   __u32 marks = 0;
   const bool incoming = direction == SPW_METER_INGRESS;
-  if (packet.tcp) {
-    if (packet.syn && incoming) counts_.connections++;
-    if (packet.rst || (packet.fin && !packet.payload_bytes && !incoming)) {
-      if (spw_meter_take(&config_, &shared_, &counts_, bucket, packet.hash, &marks)) counts_.abandoned++;
-      return SPW_METER_NOTHING;
-    }
-    if (packet.payload_bytes == 0 || packet.syn) return SPW_METER_NOTHING;
-  }
   const auto now_ns = static_cast<uint64_t>(when.count());
   if (incoming)
     return spw_meter_request(&config_, &shared_, &clocks_, &counts_, bucket, packet.hash, now_ns,

@@ -43,8 +43,10 @@ spw_report_wire Reporter::Encode(Time now, const Verdict& verdict, const Reading
   report.server = server_;
   report.unit = unit_;
   report.level = verdict.level;
-  report.flags = static_cast<uint8_t>((verdict.busy ? SPW_REPORT_BUSY : 0) |
-                                      (reading.learnt.slot_guessed ? SPW_REPORT_GUESSED : 0));
+  if (verdict.busy) report.flags |= SPW_REPORT_BUSY;
+  if (reading.learnt.slot_guessed) report.flags |= SPW_REPORT_GUESSED;
+  if (verdict.failure != Failure::kNone) report.flags |= SPW_REPORT_FAILING;
+  if (verdict.failure == Failure::kRefused) report.flags |= SPW_REPORT_REFUSED;
   report.queue = static_cast<uint16_t>(std::min<uint32_t>(reading.queue.value_or(0), 65535));
   report.latency_us = reading.latency_us;
   report.completed = static_cast<uint32_t>(reading.completed);

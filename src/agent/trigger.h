@@ -15,14 +15,16 @@
 #include <optional>
 
 #include "agent/config.h"
+#include "agent/failure_detector.h"
 #include "agent/reading.h"
 
 namespace spillway::agent {
 
 struct Verdict {
   bool busy = false;
-  bool changed = false;  // busy is not what the last verdict said
-  uint8_t level = 0;     // 0 idle, 128 at the threshold, 255 at twice the threshold or more
+  bool changed = false;              // busy is not what the last verdict said
+  uint8_t level = 0;                 // 0 idle, 128 at the threshold, 255 at twice the threshold or more
+  Failure failure = Failure::kNone;  // not the trigger's: failure_detector.h
 };
 
 class Trigger {

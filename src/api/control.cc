@@ -27,6 +27,21 @@ model::Unit* FindUnit(model::Config& config, const std::string& pool, const std:
   return nullptr;
 }
 
+void LogHealth(const switching::HealthNews& news) {
+  const std::string name = fmt::format("unit {}/{}/{}", news.pool, news.server, news.unit);
+  if (!news.now.failing) {
+    spdlog::info("{}: answers again, or its agent is silent{}", name,
+                 news.before.taken_out ? "; back in the choice" : "");
+    return;
+  }
+  const char* why = news.now.refused ? "it refuses requests" : "it answers no requests";
+  if (news.now.taken_out)
+    spdlog::warn("{}: failing for {:.1f} s: {}; taken out of the choice but for probes", name,
+                 news.now.out_ms / 1e3, why);
+  else
+    spdlog::warn("{}: failing: {}; kept in the choice, as half of its pool is out already", name, why);
+}
+
 model::Service* FindService(model::Config& config, const std::string& name) {
   for (model::Service& service : config.services)
     if (service.name == name) return &service;
@@ -144,6 +159,7 @@ void Control::SaveLastGood() const {
 void Control::Tick() {
   const std::lock_guard lock(mutex_);
   switch_.Tick();
+  for (const switching::HealthNews& news : switch_.TakeHealthNews()) LogHealth(news);
 }
 
 void Control::OnNetlink() {

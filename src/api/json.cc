@@ -12,6 +12,18 @@ json ToJson(const switching::InterfaceView& interface) {
           {"why_generic", interface.why_generic}};
 }
 
+namespace {
+
+// null: the unit's agent does not say that it fails.
+json Failing(const switching::UnitHealth& health) {
+  if (!health.failing) return nullptr;
+  return {{"reason", health.refused ? "refused" : "unanswered"},
+          {"taken_out", health.taken_out},
+          {"since_ms", health.taken_out ? json(health.out_ms) : json(nullptr)}};
+}
+
+}  // namespace
+
 json ToJson(const switching::UnitView& unit) {
   json out = {{"pool", unit.pool},
               {"server", unit.server},
@@ -24,6 +36,7 @@ json ToJson(const switching::UnitView& unit) {
               {"resolved", unit.resolved},
               {"silent", unit.silent},
               {"busy", unit.busy},
+              {"failing", Failing(unit.health)},
               {"level", unit.level},
               {"queue", unit.queue},
               {"assigned", unit.assigned},

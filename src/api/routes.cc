@@ -51,7 +51,8 @@ std::vector<std::string> Split(const std::string& path) {
 
 Response Status(const Control& control) {
   const Snapshot s = control.Read();
-  json units = {{"up", 0}, {"draining", 0}, {"down", 0}, {"silent", 0}, {"busy", 0}, {"unresolved", 0}};
+  json units = {{"up", 0},   {"draining", 0}, {"down", 0},      {"silent", 0},
+                {"busy", 0}, {"failing", 0},  {"unresolved", 0}};
   const auto count = [&units](const char* key, bool when) {
     units[key] = units[key].get<int>() + (when ? 1 : 0);
   };
@@ -61,6 +62,7 @@ Response Status(const Control& control) {
     count("down", unit.status == SPW_UNIT_DOWN);
     count("silent", unit.silent);
     count("busy", unit.busy);
+    count("failing", unit.health.failing);
     count("unresolved", !unit.resolved);
   }
   return Json({{"version", s.version},

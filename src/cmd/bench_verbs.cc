@@ -7,11 +7,13 @@
 #include <bit>
 #include <memory>
 
+#include "bench/reaction/reaction_bench.h"
 #include "bench/sim/sim_bench.h"
 #include "bench/switch/present.h"
 #include "bench/switch/rounds.h"
 #include "cmd/client_output.h"
 #include "cmd/exit_code.h"
+#include "lab/testbed/interrupt.h"
 #include "report/file.h"
 #include "report/progress.h"
 
@@ -59,6 +61,35 @@ int BenchSim(const bench::SimBenchOptions& options, bool as_json) {
   return kExitOk;
 }
 
+int BenchReaction(const bench::ReactionOptions& options, bool as_json) {
+  const lab::InterruptGuard guard;
+  report::Progress progress("bench reaction");
+  const auto document = bench::RunReactionBench(
+      options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
+  if (!document) return Complain(document.error());
+  progress.Finish("done");
+  fmt::print("{}", as_json ? document->Dump() : report::Table::FromRows(document->rows()).Text());
+  return kExitOk;
+}
+
+void AddBenchReaction(CLI::App* bench, Context& context) {
+  auto options = std::make_shared<bench::ReactionOptions>();
+  CLI::App* verb =
+      bench->add_subcommand("reaction", "How soon a dead server is noticed, and what is lost (root, knotd)");
+  verb->add_option("--rounds", options->rounds, "Each fault under each policy so often")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  verb->add_option("--period", options->period_ms, "Milliseconds between two looks of an agent")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--questions", options->questions_per_s, "DNS questions a second")
+      ->check(CLI::Range(200, 3000))
+      ->capture_default_str();
+  verb->callback([options, &context] {
+    context.action = [options, &context] { return BenchReaction(*options, context.json); };
+  });
+}
+
 void AddBenchSim(CLI::App* bench, Context& context) {
   auto options = std::make_shared<bench::SimBenchOptions>();
   CLI::App* verb = bench->add_subcommand("sim", "Requests a second that the simulator simulates, per core");
@@ -79,6 +110,7 @@ void AddBenchVerbs(CLI::App& app, Context& context) {
   CLI::App* bench = app.add_subcommand("bench", "Measure on this machine; needs no daemon");
   bench->require_subcommand(1);
 
+  AddBenchReaction(bench, context);
   AddBenchSim(bench, context);
   auto options = std::make_shared<SwitchBench>();
   CLI::App* verb = bench->add_subcommand("switch", "Nanoseconds per packet in the data plane (root)");

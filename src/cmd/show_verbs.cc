@@ -41,6 +41,8 @@ std::string StatusText(const json& s) {
       fmt::format("services       {}\nunits          {} up, {} draining, {} down; {} silent, {} busy",
                   s.at("services").get<int>(), units.at("up").get<int>(), units.at("draining").get<int>(),
                   units.at("down").get<int>(), units.at("silent").get<int>(), units.at("busy").get<int>());
+  if (const int failing = units.value("failing", 0); failing > 0)
+    text += fmt::format(", {} failing", failing);
   if (const int unresolved = units.at("unresolved").get<int>(); unresolved > 0)
     text += fmt::format(", {} without a known next hop", unresolved);
   const auto& table = s.at("flow_table");

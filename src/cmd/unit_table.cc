@@ -24,6 +24,14 @@ std::string State(const json& unit) {
   std::string text = unit.at("status").get<std::string>();
   if (unit.at("silent").get<bool>()) text += " silent";
   if (unit.at("busy").get<bool>()) text += " busy";
+  // Absent: of a spillwayd older than this program.
+  if (const json failing = unit.value("failing", json()); failing.is_object()) {
+    text += " failing (" + failing.at("reason").get<std::string>();
+    if (failing.at("taken_out").get<bool>())
+      text += fmt::format(", out for {:.1f} s)", failing.at("since_ms").get<double>() / 1e3);
+    else
+      text += ", kept in: half of the pool is out)";
+  }
   if (!unit.at("resolved").get<bool>()) text += " unresolved";
   return text;
 }

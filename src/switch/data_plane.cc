@@ -44,11 +44,11 @@ bool IsBpfFs(const std::string& path) {
 
 // Pin names are the map names; .data/.rodata belong to one program and are not pinned.
 std::vector<bpf_map*> PinnedMaps(const switch_bpf* skeleton) {
-  return {skeleton->maps.meta,           skeleton->maps.services,   skeleton->maps.replies,
-          skeleton->maps.ring_slots,     skeleton->maps.units,      skeleton->maps.servers,
-          skeleton->maps.server_keys,    skeleton->maps.flow_table, skeleton->maps.flow_filter,
-          skeleton->maps.half_open,      skeleton->maps.counters,   skeleton->maps.unit_traffic,
-          skeleton->maps.service_traffic};
+  return {skeleton->maps.meta,         skeleton->maps.services,       skeleton->maps.replies,
+          skeleton->maps.ring_slots,   skeleton->maps.units,          skeleton->maps.servers,
+          skeleton->maps.pools,        skeleton->maps.server_keys,    skeleton->maps.flow_table,
+          skeleton->maps.flow_filter,  skeleton->maps.half_open,      skeleton->maps.counters,
+          skeleton->maps.unit_traffic, skeleton->maps.service_traffic};
 }
 
 // libbpf's own words are for developers; our errors name operation, object and errno.
@@ -197,6 +197,7 @@ Result<void> DataPlane::MapArrays() {
       .and_then([&] { return map_one(ring_slots, skeleton_->maps.ring_slots); })
       .and_then([&] { return map_one(units, skeleton_->maps.units); })
       .and_then([&] { return map_one(servers, skeleton_->maps.servers); })
+      .and_then([&] { return map_one(pools, skeleton_->maps.pools); })
       .and_then([&] { return map_one(flow_table, skeleton_->maps.flow_table); })
       .and_then([&] { return map_one(flow_filter, skeleton_->maps.flow_filter); });
 }

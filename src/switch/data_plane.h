@@ -70,6 +70,7 @@ class DataPlane {
   MappedArray<spw_ring_slot> ring_slots;
   MappedArray<spw_unit> units;
   MappedArray<spw_server> servers;
+  MappedArray<spw_pool> pools;
   MappedArray<spw_bucket> flow_table;
   MappedArray<spw_filter_word> flow_filter;
 

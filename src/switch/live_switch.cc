@@ -244,6 +244,7 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
   report.slots_moved = tally.changed;
   plan_ = std::move(plan);
   ledger_ = std::move(ledger);
+  health_.Look(plan_, &plane_->servers[0], &plane_->pools[0], NowBeat());
   return report;
 }
 
@@ -279,6 +280,7 @@ void LiveSwitch::WriteServers(const Plan& plan) {
                                [&](const PlannedServer& old) { return old.code == server.code; });
     if (is_new && !adopted()) std::memset(&entry, 0, sizeof(entry));
     Store(entry.silent_beats, plan.silent_beats);
+    Store(entry.pool, __u32{server.pool});
   }
 }
 
@@ -334,6 +336,7 @@ void LiveSwitch::RetireUnits(const Plan& plan) {
       if (server.unit[u].status == SPW_UNIT_ABSENT || named.contains(spw_unit_id(code, u))) continue;
       StoreConfig(server.unit[u], 0);
       std::memset(&server.load[u], 0, sizeof(server.load[u]));
+      __atomic_fetch_and(&server.failing, ~(1u << u), __ATOMIC_RELAXED);
       hops_.erase(spw_unit_id(code, u));
       if (gone) (void)plane_->WriteKey(code, std::nullopt, 0, 0xff);
     }
@@ -405,6 +408,7 @@ void LiveSwitch::OnNetlink() {
 
 void LiveSwitch::Tick() {
   tick_count_++;
+  health_.Look(plan_, &plane_->servers[0], &plane_->pools[0], NowBeat());
   uint32_t tick = NowTick();
   auto is_alive = [this](uint16_t unit) { return IsAlive(unit); };
   uint32_t entry_idle = spw_flow_limit(plan_.flow_limits, SPW_FLOW_OPEN);
@@ -430,6 +434,10 @@ void LiveSwitch::Tick() {
       neighbours_->Probe(hops_.at(unit.id));
     }
   }
+}
+
+std::vector<HealthNews> LiveSwitch::TakeHealthNews() {
+  return health_.TakeNews(plan_, &plane_->servers[0], NowBeat());
 }
 
 bool LiveSwitch::IsAlive(uint16_t unit) const {
@@ -509,6 +517,7 @@ std::vector<UnitView> LiveSwitch::Units() const {
     view.resolved = plane_->units[unit.id].resolved != 0;
     view.silent = spw_unit_is_silent(&server, index, beat) != 0;
     view.busy = (load.flags & SPW_REPORT_BUSY) != 0;
+    view.health = HealthOf(server, index, beat);
     view.level = load.level;
     view.queue = load.queue;
     view.assigned = load.assigned;

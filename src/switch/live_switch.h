@@ -9,6 +9,7 @@
 
 #include "data_plane.h"
 #include "flow_sweeper.h"
+#include "health_keeper.h"
 #include "neighbours.h"
 #include "plan.h"
 #include "ring_keeper.h"
@@ -41,6 +42,7 @@ class LiveSwitch : public Switch {
   Result<void> ForgetReports(const std::string& pool, const std::string& server,
                              const std::string& unit) override;
   void Tick() override;
+  std::vector<HealthNews> TakeHealthNews() override;
   int netlink_fd() const override { return neighbours_->fd(); }
   void OnNetlink() override;
   std::vector<InterfaceView> Interfaces() const override { return plane_->interfaces(); }
@@ -78,6 +80,7 @@ class LiveSwitch : public Switch {
   Plan plan_;
   std::map<uint16_t, NextHop> hops_;  // by unit id; absent: no route
   FlowSweeper sweeper_;
+  HealthKeeper health_;
   std::chrono::steady_clock::time_point last_round_ = std::chrono::steady_clock::now();
   uint64_t rounds_seen_ = 0;
   uint32_t tick_count_ = 0;

@@ -87,11 +87,12 @@ Result<uint32_t> ServerCode(Ledger& ledger, const model::Pool& pool, const model
   return *code;
 }
 
-Result<void> PlanServer(Plan& plan, Ledger& ledger, const model::Pool& pool, const model::Server& server,
+Result<void> PlanServer(Plan& plan, Ledger& ledger, uint32_t pool_index, const model::Server& server,
                         double largest) {
+  const model::Pool& pool = plan.config.pools[pool_index];
   Result<uint32_t> code = ServerCode(ledger, pool, server);
   if (!code) return tl::make_unexpected(code.error());
-  PlannedServer planned{*code, server.key, 0};
+  PlannedServer planned{*code, server.key, 0, pool_index};
   int last_index = -1;
   for (size_t i = 0; i < server.units.size(); i++) {
     const model::Unit& unit = server.units[i];
@@ -315,13 +316,14 @@ Result<Plan> MakePlan(const model::Config& config, Ledger& ledger, uint32_t ring
       }
     }
   }
-  for (const auto& pool : config.pools) {
+  for (uint32_t index = 0; index < config.pools.size(); index++) {
+    const model::Pool& pool = config.pools[index];
     double largest = 0;
     for (const auto& server : pool.servers) {
       for (const auto& unit : server.units) largest = std::max(largest, unit.capacity);
     }
     for (const auto& server : pool.servers) {
-      if (Result<void> done = PlanServer(plan, next, pool, server, largest); !done) {
+      if (Result<void> done = PlanServer(plan, next, index, server, largest); !done) {
         return tl::make_unexpected(done.error());
       }
     }

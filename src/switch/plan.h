@@ -49,6 +49,7 @@ struct PlannedServer {
   uint32_t code = 0;
   std::optional<model::Key> key;
   uint8_t units_mask = 0;
+  uint32_t pool = 0;  // its pool's place in the configuration, and in the `pools` map
 };
 
 struct PlannedRing {

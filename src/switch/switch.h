@@ -34,6 +34,19 @@ struct InterfaceView {
   std::string why_generic;  // empty when native
 };
 
+// By the word of the unit's agent, while it is fresh (core/health.h).
+struct UnitHealth {
+  bool failing = false;    // requests come to it and get no answer
+  bool refused = false;    // because it refuses them; else it is mute
+  bool taken_out = false;  // gets probes only; failing but not out: half of its pool is out already
+  double out_ms = 0;       // for so long
+};
+
+struct HealthNews {
+  std::string pool, server, unit;
+  UnitHealth now, before;
+};
+
 struct UnitView {
   std::string pool, server, unit;
   uint16_t id = 0;  // server code * 8 + index
@@ -51,6 +64,7 @@ struct UnitView {
   // What its agent has learnt (core/report.h); 0: not yet.
   uint32_t base_us = 0, slot_ns = 0, knee_us = 0, tail_us = 0;
   std::optional<double> report_age_ms;  // nullopt: never reported
+  UnitHealth health;
   uint64_t packets = 0, bytes = 0, new_flows = 0;
   double ring_share = 0;  // mean over the pool's rings of the part of slots that name this unit as next
 };
@@ -105,8 +119,10 @@ class Switch {
                                                    const std::string& unit) = 0;
 
   // Housekeeping, to be called about once a second: settles moved slots, sweeps a part of the flow
-  // table, probes unresolved neighbours.
+  // table, probes unresolved neighbours, recounts the units that agents took out.
   virtual void Tick() = 0;
+  // Units that began or ceased to fail since it was last asked, for the log.
+  virtual std::vector<HealthNews> TakeHealthNews() { return {}; }
   // Readable when neighbours, routes or links changed; then call OnNetlink.
   virtual int netlink_fd() const = 0;
   virtual void OnNetlink() = 0;

@@ -122,8 +122,8 @@ class MeterTest : public ::testing::TestWithParam<Kind> {
   void TcpIn(const std::string& flags, size_t bytes) {
     In(Packet().Ip4("10.1.0.1", "10.0.0.1").Tcp(40000, 80, flags).Payload(bytes));
   }
-  void TcpOut(const std::string& flags, size_t bytes) {
-    Out(Packet().Ip4("10.0.0.1", "10.1.0.1").Tcp(80, 40000, flags).Payload(bytes));
+  void TcpOut(const std::string& flags, size_t bytes, uint32_t sequence = 1) {
+    Out(Packet().Ip4("10.0.0.1", "10.1.0.1").Tcp(80, 40000, flags, sequence).Payload(bytes));
   }
 
   std::unique_ptr<Subject> subject_;
@@ -276,6 +276,80 @@ TEST_P(MeterTest, ConnectionThatEndsTakesItsRequestAlong) {
   EXPECT_EQ(Counts().completed, 1u);
 }
 
+TEST_P(MeterTest, PortUnreachableEndsItsRequestAndIsARefusal) {
+  const Packet query4 = Packet().Ip4("10.1.0.1", "10.0.0.1").Udp(40000, 53).Dns(7, false);
+  const Packet query6 = Packet().Ip6("2001:db8::1", "2001:db8::2").Udp(40000, 53).Dns(7, false);
+  for (bool v6 : {false, true}) {
+    const Packet& query = v6 ? query6 : query4;
+    const auto error = [&](uint8_t type, uint8_t code) {
+      Packet packet = v6 ? Packet().Ip6("2001:db8::2", "2001:db8::1") : Packet().Ip4("10.0.0.1", "10.1.0.1");
+      return packet.Icmp(type, code, query);
+    };
+    const uint64_t refused = Counts().refused, abandoned = Counts().abandoned;
+    Packet in = query;
+    In(in);
+    ASSERT_EQ(Totals().pending, 1u);
+    Packet too_big = v6 ? error(2, 0) : error(3, 4), coming_in = v6 ? error(1, 4) : error(3, 3);
+    Out(too_big);
+    In(coming_in);  // about something that the unit itself sent
+    EXPECT_EQ(Totals().pending, 1u);
+    EXPECT_EQ(Counts().refused, refused);
+    Packet unreachable = v6 ? error(1, 4) : error(3, 3);
+    Out(unreachable);
+    EXPECT_EQ(Totals().pending, 0u);
+    EXPECT_EQ(Counts().refused, refused + 1);
+    EXPECT_EQ(Counts().abandoned, abandoned + 1);
+    Out(unreachable);
+    EXPECT_EQ(Counts().refused, refused + 2) << "its request was lost to another, or given up";
+    EXPECT_EQ(Counts().abandoned, abandoned + 1);
+  }
+}
+
+TEST_P(MeterTest, PortUnreachableOfOthersIsForeign) {
+  for (const Packet& about : {Packet().Ip4("10.1.0.1", "10.0.0.1").Udp(40000, 54).Dns(7, false),
+                              Packet().Ip4("10.1.0.1", "10.0.0.1").Tcp(40000, 53, "S")}) {
+    Packet out = Packet().Ip4("10.0.0.1", "10.1.0.1").Icmp(3, 3, about);
+    Out(out);
+  }
+  const Packet query = Packet().Ip4("10.1.0.1", "10.0.0.1").Udp(40000, 53).Dns(7, false);
+  for (size_t quoted : {0, 10, 20, 27, 29}) {  // less than what tells which request
+    Packet out = Packet().Ip4("10.0.0.1", "10.1.0.1").Icmp(3, 3, query, quoted);
+    Out(out);
+  }
+  EXPECT_EQ(Counts().refused, 0u);
+  EXPECT_EQ(Counts().malformed, 0u);
+}
+
+TEST_P(MeterTest, AResetInAnswerToASynIsARefusalAndSynAckIsNone) {
+  TcpIn("S", 0);
+  TcpOut("RA", 0, 0);
+  EXPECT_EQ(Counts().connections, 1u);
+  EXPECT_EQ(Counts().refused, 1u);
+  EXPECT_EQ(Counts().accepted, 0u);
+  TcpIn("S", 0);
+  TcpOut("SA", 0, 77);
+  EXPECT_EQ(Counts().accepted, 1u);
+  TcpOut("RA", 0, 78);  // of a connection that was established, with nothing asked
+  TcpIn("RA", 0);
+  EXPECT_EQ(Counts().refused, 1u);
+}
+
+TEST_P(MeterTest, AConnectionEndedByTheUnitWithARequestUnansweredIsARefusal) {
+  TcpIn("A", 10);
+  TcpOut("R", 0);
+  EXPECT_EQ(Counts().refused, 1u);
+  TcpIn("A", 10);
+  TcpOut("FA", 0);
+  EXPECT_EQ(Counts().refused, 2u);
+  TcpIn("A", 10);
+  TcpIn("R", 0);  // the client's own wish
+  TcpIn("A", 10);
+  TcpOut("FA", 5);  // an answer, and the end
+  TcpOut("FA", 0);
+  EXPECT_EQ(Counts().refused, 2u);
+  EXPECT_EQ(Totals().pending, 0u);
+}
+
 TEST_P(MeterTest, UnansweredRequestsAreGivenUp) {
   Query(40000, 1);
   Query(40000, 2);
@@ -313,7 +387,15 @@ TEST_P(MeterTest, TruncatedAndTornPacketsNeverFault) {
       Packet().Ip4("10.1.0.1", "10.0.0.1").Udp(40000, 53).Dns(1, false).Build(),
       Packet().Ip4("10.1.0.1", "10.0.0.1").Tcp(40000, 80, "A").Payload(8).Build(),
       Packet().Vlan(3).Ip6("2001:db8::1", "2001:db8::2").Udp(40000, 53).Dns(1, false).Build(),
-      Packet().Ip6("2001:db8::1", "2001:db8::2").Tcp(40000, 80, "A").Payload(8).Build()};
+      Packet().Ip6("2001:db8::1", "2001:db8::2").Tcp(40000, 80, "A").Payload(8).Build(),
+      Packet()
+          .Ip4("10.0.0.1", "10.1.0.1")
+          .Icmp(3, 3, Packet().Ip4("10.1.0.1", "10.0.0.1").Udp(40000, 53).Dns(1, false), 30)
+          .Build(),
+      Packet()
+          .Ip6("2001:db8::2", "2001:db8::1")
+          .Icmp(1, 4, Packet().Ip6("2001:db8::1", "2001:db8::2").Udp(40000, 53).Dns(1, false), 50)
+          .Build()};
   for (const auto& frame : whole) {
     // The kernel makes no test packet that is cut within its IP header; the accounting alone meets those.
     const bool v6 = frame.size() > 60 && frame[12] != 0x08;

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -57,16 +58,27 @@ class Packet {
     return *this;
   }
   // flags: of "SARF".
-  Packet& Tcp(uint16_t source, uint16_t destination, const std::string& flags) {
+  Packet& Tcp(uint16_t source, uint16_t destination, const std::string& flags, uint32_t sequence = 0) {
     Protocol(6);
     Put16(source);
     Put16(destination);
-    bytes_.insert(bytes_.end(), 8, 0);
+    Put16(static_cast<uint16_t>(sequence >> 16));
+    Put16(static_cast<uint16_t>(sequence));
+    bytes_.insert(bytes_.end(), 4, 0);
     uint8_t bits = 0;
     for (char flag : flags) bits |= flag == 'S' ? 2 : flag == 'A' ? 16 : flag == 'R' ? 4 : 1;
     bytes_.push_back(0x50);
     bytes_.push_back(bits);
     bytes_.insert(bytes_.end(), 6, 0);
+    return *this;
+  }
+  // An error about a packet, of which it quotes so many bytes from the IP header on; after Ip6 ICMPv6.
+  Packet& Icmp(uint8_t type, uint8_t code, Packet about, size_t quoted = 500) {
+    Protocol(v6_ ? 58 : 1);
+    bytes_.insert(bytes_.end(), {type, code, 0, 0, 0, 0, 0, 0});
+    const std::vector<uint8_t> frame = about.Build();
+    const auto from = frame.begin() + static_cast<long>(about.ip_);
+    bytes_.insert(bytes_.end(), from, from + static_cast<long>(std::min(quoted, frame.size() - about.ip_)));
     return *this;
   }
   Packet& Dns(uint16_t id, bool response) {

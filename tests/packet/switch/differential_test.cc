@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <vector>
 
 #include "switch_program.h"
 
@@ -48,13 +49,19 @@ class DifferentialTest : public SwitchTest {
     server.pressure = static_cast<uint32_t>(random_() % (1 << 20));
     server.share_ns = random_() % 1'000'000'000;
     bool all_learnt = random_() % 2 == 0;
+    server.failing = random_() % 2 == 0 ? static_cast<uint32_t>(random_() & random_() & 0xff)
+                     : random_() % 4    ? 0
+                                        : 0xff;
+    server.deputy = static_cast<uint32_t>(random_() % (kServers * 8 + 1));
     for (int u = 0; u < 8; u++) {
       auto status = random_() % 2 ? random_() % 4 : uint64_t{SPW_UNIT_UP};
       server.unit[u] = {static_cast<uint8_t>(status), static_cast<uint8_t>(random_() % 6),
                         static_cast<uint16_t>(1 + random_() % 10'000)};
       spw_unit_load& load = server.load[u];
       load = {};
-      load.flags = static_cast<uint8_t>(random_() % 4);
+      load.flags = static_cast<uint8_t>(random_() % 16);
+      server.health[u] = {beat - static_cast<uint32_t>(random_() % 4000),
+                          beat - static_cast<uint32_t>(random_() % 300)};
       load.queue = static_cast<uint16_t>(crowded ? random_() : random_() % 8);
       load.assigned = static_cast<uint32_t>(crowded ? random_() : random_() % 8);
       load.latency_us = random_() % 4 == 0 ? 0 : static_cast<uint32_t>(random_() >> (32 + random_() % 32));
@@ -80,6 +87,7 @@ TEST_F(DifferentialTest, KernelAndUserSpaceChooseAlike) {
   const char* given = std::getenv("SPILLWAY_DIFFERENTIAL_ROUNDS");
   const int rounds = given != nullptr ? std::atoi(given) : 1'000'000;
   std::map<std::pair<int, int>, std::map<int, int>> answers;  // (policies) -> verdicts seen
+  std::map<size_t, int> attempts;                             // which of them placed how many
   int second_preferred = 0;
   for (uint32_t code = 0; code < kServers; code++) Randomise(program_.servers[code]);
   for (int round = 0; round < rounds; round++) {
@@ -97,7 +105,19 @@ TEST_F(DifferentialTest, KernelAndUserSpaceChooseAlike) {
     uint16_t second = slot(spw_ring_second_index(hash, service_->ring_slots));
     spw_server& a = program_.servers[spw_unit_server(first)];
     spw_server& b = program_.servers[spw_unit_server(second)];
-    Randomise(a), Randomise(b);
+    if (round % 512 == 0) {  // a fault common to all
+      for (uint32_t code = 0; code < kServers; code++) {
+        spw_server& server = program_.servers[code];
+        Randomise(server);
+        server.failing = 0xff;
+        for (int u = 0; u < 8; u++) {
+          server.load[u].report_beat = spw_beats(now_);
+          server.health[u].probe_beat = spw_beats(now_);
+        }
+      }
+    } else {
+      Randomise(a), Randomise(b);
+    }
 
     uint16_t candidate = first, expected = SPW_NO_UNIT;
     if (server_policy == SPW_SERVER_P2C && &a != &b &&
@@ -105,17 +125,33 @@ TEST_F(DifferentialTest, KernelAndUserSpaceChooseAlike) {
       candidate = second;
       second_preferred++;
     }
-    for (int attempt = 0; attempt < 2 && expected == SPW_NO_UNIT; attempt++) {
-      const spw_server& server = program_.servers[spw_unit_server(candidate)];
-      int unit = spw_choose_unit(&server, static_cast<uint8_t>(unit_policy), spw_unit_index(candidate), hash,
-                                 now_, server.draws);
-      if (unit >= 0) expected = spw_unit_id(spw_unit_server(candidate), static_cast<uint32_t>(unit));
-      candidate = candidate == first ? second : first;
+    // The server that is chosen, the other of the first two slots, six further slots, the deputy of the
+    // first slot's server; then the first two as if no unit failed.
+    std::vector<uint16_t> candidates = {candidate, candidate == first ? second : first};
+    for (uint32_t number = 2; number < 8; number++)
+      candidates.push_back(slot(spw_ring_further_index(hash, number, service_->ring_slots)));
+    candidates.push_back(static_cast<uint16_t>(a.deputy - 1));
+    const size_t fail_open_from = candidates.size();
+    candidates.push_back(first), candidates.push_back(second);
+    size_t attempt = 0;
+    for (; attempt < candidates.size(); attempt++) {
+      if (candidates[attempt] == SPW_NO_UNIT) continue;
+      const uint32_t code = spw_unit_server(candidates[attempt]);
+      const spw_server& server = program_.servers[code];
+      int unit = spw_choose(&server, static_cast<uint8_t>(unit_policy), spw_unit_index(candidates[attempt]),
+                            hash, now_, server.draws, attempt >= fail_open_from);
+      if (unit < 0) continue;
+      expected = spw_unit_id(code, static_cast<uint32_t>(unit));
+      break;
     }
-    spw_server after{};
+    spw_server after{}, first_after = a;
     if (expected != SPW_NO_UNIT) {
       after = program_.servers[spw_unit_server(expected)];
       spw_place_on(&after, static_cast<uint8_t>(unit_policy), spw_unit_index(expected), now_);
+      const bool diverted = attempt > 0 && attempt < fail_open_from;
+      if (diverted) first_after.deputy = 1u + expected;
+      if (diverted && spw_unit_server(expected) == spw_unit_server(first)) after.deputy = 1u + expected;
+      attempts[attempt]++;
     }
 
     Outcome out = Run(Eth().Ip4(client, "203.0.113.53").Udp(port, 53).Payload(4));
@@ -126,10 +162,12 @@ TEST_F(DifferentialTest, KernelAndUserSpaceChooseAlike) {
     answers[{server_policy, unit_policy}][out.verdict]++;
     if (expected == SPW_NO_UNIT) continue;
     ASSERT_EQ(std::memcmp(&after, &program_.servers[spw_unit_server(expected)], sizeof(after)), 0) << round;
+    ASSERT_EQ(a.deputy, first_after.deputy) << round;
   }
   EXPECT_EQ(answers.size(), size_t{SPW_SERVER_POLICIES} * size_t{SPW_UNIT_POLICIES});
   for (const auto& [policies, verdicts] : answers) EXPECT_GT(verdicts.at(XDP_TX), rounds / 1000);
   EXPECT_GT(second_preferred, rounds / 2000);
+  for (size_t attempt : {0, 1, 2, 3, 9}) EXPECT_GT(attempts[attempt], rounds / 100'000) << attempt;
 }
 
 // The hash too: the slot that user space computes is the one the program uses, in both families.

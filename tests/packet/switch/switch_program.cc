@@ -16,6 +16,7 @@
 #include "switch.skel.h"
 #include "switch/data_plane.h"
 #include "switch/endpoint_table.h"
+#include "switch/health_keeper.h"
 #include "switch/ring_keeper.h"
 
 namespace spillway::switching {
@@ -126,6 +127,7 @@ SwitchProgram::SwitchProgram(uint64_t choices_made_at_ns) : choices_made_at_ns_(
   MapOne(ring_slots, skeleton_->maps.ring_slots);
   MapOne(units, skeleton_->maps.units);
   MapOne(servers, skeleton_->maps.servers);
+  MapOne(pools, skeleton_->maps.pools);
   MapOne(flow_table, skeleton_->maps.flow_table);
   MapOne(flow_filter, skeleton_->maps.flow_filter);
   MapOne(half_open, skeleton_->maps.half_open);
@@ -134,7 +136,7 @@ SwitchProgram::SwitchProgram(uint64_t choices_made_at_ns) : choices_made_at_ns_(
 uint32_t SwitchProgram::flow_buckets() const { return kFlowBuckets; }
 
 void SwitchProgram::Reset() {
-  Clear(services), Clear(replies), Clear(ring_slots), Clear(units), Clear(servers);
+  Clear(services), Clear(replies), Clear(ring_slots), Clear(units), Clear(servers), Clear(pools);
   Clear(flow_table), Clear(flow_filter), Clear(half_open);
   spw_server_key none{};
   for (uint32_t code = 0; code < 64; code++) WriteKey(code, none);
@@ -172,6 +174,8 @@ void SwitchProgram::Apply(const model::Config& config) {
     server.load[spw_unit_index(unit.id)].report_beat = beat;
     server.silent_beats = plan_.silent_beats;
   }
+  for (const PlannedServer& server : plan_.servers) servers[server.code].pool = server.pool;
+  HealthKeeper().Look(plan_, &servers[0], &pools[0], beat);
   for (const PlannedServer& server : plan_.servers) {
     if (!server.key) continue;
     spw_server_key key{};
@@ -308,6 +312,14 @@ void SwitchTest::Report(uint16_t id, bool busy, uint16_t queue) {
   load.queue = queue;
   load.assigned = 0;
   load.report_beat = NowBeat();
+}
+
+void SwitchTest::TakeOut(uint16_t id) {
+  Report(id, false);
+  spw_server& server = program_.servers[spw_unit_server(id)];
+  server.load[spw_unit_index(id)].flags = SPW_REPORT_FAILING;
+  server.health[spw_unit_index(id)] = {NowBeat(), NowBeat()};
+  server.failing |= 1u << spw_unit_index(id);
 }
 
 void SwitchTest::AllCpusBusy(bool busy) {

@@ -61,6 +61,7 @@ class SwitchProgram {
   MappedArray<spw_ring_slot> ring_slots;
   MappedArray<spw_unit> units;
   MappedArray<spw_server> servers;
+  MappedArray<spw_pool> pools;
   MappedArray<spw_bucket> flow_table;
   MappedArray<spw_filter_word> flow_filter;
   MappedArray<spw_half_open> half_open;
@@ -100,6 +101,8 @@ class SwitchTest : public testing::Test {
   spw_endpoint& Service(const std::string& vip, uint16_t port, uint8_t proto);
   // Fresh load of a unit, as if reported now.
   void Report(uint16_t id, bool busy, uint16_t queue = 0);
+  // As if the unit's agent said, now, that it fails, and was believed.
+  void TakeOut(uint16_t id);
   void AllCpusBusy(bool busy);
   void SetStatus(uint16_t id, spw_unit_status status);
   spw_ring_slot& SlotOf(const spw_endpoint& service, uint64_t hash);

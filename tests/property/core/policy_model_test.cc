@@ -19,12 +19,16 @@ class Model {
       : server_(server), now_(now), beat_(static_cast<uint32_t>(now >> SPW_BEAT_SHIFT)) {}
 
   int Choose(int policy, uint32_t default_unit, uint64_t hash, uint32_t draw) const {
+    for (int u = 0; u < 8; u++) {
+      bool serves = policy != SPW_UNIT_HOST_ONLY || server_.unit[u].kind == SPW_KIND_CPU;
+      if (server_.unit[u].status == SPW_UNIT_UP && serves && WantsProbe(u)) return u;
+    }
     std::vector<int> up;
     for (int u = 0; u < 8; u++) {
-      if (server_.unit[u].status == SPW_UNIT_UP) up.push_back(u);
+      if (IsWell(u)) up.push_back(u);
     }
     if (up.empty()) return -1;
-    bool default_up = server_.unit[default_unit].status == SPW_UNIT_UP;
+    bool default_up = IsWell(static_cast<int>(default_unit));
     if (policy == SPW_UNIT_HOST_ONLY) {
       if (default_up) return static_cast<int>(default_unit);
       for (int u : up) {
@@ -58,16 +62,23 @@ class Model {
     }
   }
 
-  // Of the units that are up; all must be heard of.
+  bool AnyWantsProbe(int policy) const {
+    for (int u = 0; u < 8; u++) {
+      bool serves = policy != SPW_UNIT_HOST_ONLY || server_.unit[u].kind == SPW_KIND_CPU;
+      if (server_.unit[u].status == SPW_UNIT_UP && serves && WantsProbe(u)) return true;
+    }
+    return false;
+  }
+  // Of the units that are up and do not fail; all must be heard of.
   bool AnyBlind() const {
     for (int u = 0; u < 8; u++) {
-      if (server_.unit[u].status == SPW_UNIT_UP && IsBlind(u)) return true;
+      if (IsWell(u) && IsBlind(u)) return true;
     }
     return false;
   }
   bool AnySilent() const {
     for (int u = 0; u < 8; u++) {
-      if (server_.unit[u].status == SPW_UNIT_UP && IsSilent(u)) return true;
+      if (IsWell(u) && IsSilent(u)) return true;
     }
     return false;
   }
@@ -75,7 +86,7 @@ class Model {
   std::pair<uint64_t, uint64_t> Load() const {
     std::pair<uint64_t, uint64_t> sum{0, 0};
     for (int u = 0; u < 8; u++) {
-      if (server_.unit[u].status != SPW_UNIT_UP) continue;
+      if (!IsWell(u)) continue;
       sum.first += Backlog(u);
       sum.second += server_.unit[u].weight;
     }
@@ -83,10 +94,16 @@ class Model {
   }
 
  private:
-  uint32_t Age(int u) const {
-    uint32_t reported = server_.load[u].report_beat;
-    bool is_later = reported - beat_ - 1 < SPW_BEAT_LAG;  // by another CPU's clock
-    return is_later ? 0 : beat_ - reported;
+  uint32_t Since(uint32_t then) const {
+    bool is_later = then - beat_ - 1 < SPW_BEAT_LAG;  // by another CPU's clock
+    return is_later ? 0 : beat_ - then;
+  }
+  uint32_t Age(int u) const { return Since(server_.load[u].report_beat); }
+  bool IsOut(int u) const { return (server_.failing >> u & 1) != 0 && !IsSilent(u); }
+  bool IsWell(int u) const { return server_.unit[u].status == SPW_UNIT_UP && !IsOut(u); }
+  bool WantsProbe(int u) const {
+    uint32_t interval = std::clamp(Since(server_.health[u].out_beat) / 8, 16u, 256u);
+    return IsOut(u) && Since(server_.health[u].probe_beat) >= interval;
   }
   bool IsSilent(int u) const { return server_.load[u].report_beat == 0 || Age(u) > server_.silent_beats; }
   // Sixteenths of a request: the part latency / age of all that came since the report.
@@ -163,12 +180,16 @@ spw_server RandomServer(std::mt19937_64& random, uint32_t beat) {
   server.silent_beats = static_cast<uint32_t>(random() % 5000);
   server.share_ns = (uint64_t{1} << 40) + random() % 500'000'000;
   bool crowded = random() % 4 == 0;
+  if (random() % 2 == 0) server.failing = static_cast<uint32_t>(random() & random() & 0xff);
+  if (random() % 16 == 0) server.failing = 0xff;
   for (int u = 0; u < 8; u++) {
     auto status = random() % 3 == 0 ? random() % 4 : uint64_t{SPW_UNIT_UP};
     server.unit[u] = {static_cast<uint8_t>(status), static_cast<uint8_t>(random() % 6),
                       static_cast<uint16_t>(random() % 3 == 0 ? 1 + random() % 10'000 : 1 + random() % 4)};
     spw_unit_load& load = server.load[u];
-    load.flags = static_cast<uint8_t>(random() % 4);  // bits other than BUSY are for later
+    load.flags = static_cast<uint8_t>(random() % 16);  // of which only BUSY is read here
+    server.health[u].out_beat = beat - static_cast<uint32_t>(random() % (random() % 2 ? 4000 : 100)) + 10;
+    server.health[u].probe_beat = beat - static_cast<uint32_t>(random() % 300) + 10;
     load.queue = static_cast<uint16_t>(crowded ? random() : random() % 8);
     load.assigned = static_cast<uint32_t>(crowded ? random() : random() % 8);
     load.latency_us = random() % 4 == 0 ? 0 : static_cast<uint32_t>(random() >> (32 + random() % 32));
@@ -203,19 +224,66 @@ TEST(PolicyModel, EveryPolicyAgreesWithPlainBranches) {
   }
 }
 
-TEST(PolicyModel, TheChosenUnitIsAlwaysUp) {
+TEST(PolicyModel, TheChosenUnitIsUpAndAFailingOneOnlyProbed) {
   std::mt19937_64 random(41);
+  int probes = 0, none_well = 0;
   for (int round = 0; round < 100'000; round++) {
     uint32_t beat = static_cast<uint32_t>(random());
     spw_server server = RandomServer(random, beat);
-    bool any = spw_eligible(&server) != 0;
+    if (round % 8 == 0) {  // all of them, and just now
+      server.failing = 0xff;
+      for (int u = 0; u < 8; u++) {
+        server.load[u].report_beat = beat == 0 ? 1 : beat;
+        server.health[u] = {beat - 20, beat - static_cast<uint32_t>(random() % 18)};
+      }
+    }
+    spw_outage outage = spw_outage_of(&server, beat);
+    uint32_t up = spw_eligible(&server), well = up & ~outage.out;
+    ASSERT_EQ(outage.due & ~outage.out, 0u);
+    ASSERT_EQ(outage.out & ~server.failing, 0u);
     for (uint8_t policy = 0; policy < SPW_UNIT_POLICIES; policy++) {
       int unit = spw_choose_unit(&server, policy, random() % 8, random(), uint64_t{beat} << SPW_BEAT_SHIFT,
                                  static_cast<uint32_t>(random()));
-      if (unit >= 0) {
-        ASSERT_EQ(server.unit[unit].status, SPW_UNIT_UP);
-      } else if (policy != SPW_UNIT_HOST_ONLY) {
-        ASSERT_FALSE(any);
+      if (unit < 0) {
+        if (policy != SPW_UNIT_HOST_ONLY) {
+          ASSERT_EQ(well, 0u);
+          none_well += up != 0;
+        }
+        continue;
+      }
+      ASSERT_NE((well | (up & outage.due)) >> unit & 1, 0u) << "policy " << int{policy};
+      probes += outage.out >> unit & 1;
+      spw_server after = server;
+      spw_place_on(&after, policy, static_cast<uint32_t>(unit), uint64_t{beat} << SPW_BEAT_SHIFT);
+      ASSERT_EQ(spw_outage_of(&after, beat).due & (1u << unit), 0u) << "one probe at a time";
+    }
+  }
+  EXPECT_GT(probes, 1000);
+  EXPECT_GT(none_well, 1000);
+}
+
+// However reports come, no more than half of a pool's units are out, and the pool's count is right.
+TEST(PolicyModel, NoMoreThanHalfOfAPoolIsEverOut) {
+  std::mt19937_64 random(44);
+  for (int round = 0; round < 500; round++) {
+    spw_server servers[4]{};
+    spw_pool pool{static_cast<uint32_t>(random() % 33), 0};
+    for (uint32_t step = 0; step < 300; step++) {
+      spw_server& server = servers[random() % 4];
+      uint32_t unit = static_cast<uint32_t>(random() % 8), before = pool.out;
+      uint8_t flags = static_cast<uint8_t>(random() % 3 ? SPW_REPORT_FAILING | random() % 16 : random() % 4);
+      uint64_t now = uint64_t{1000 + step} << SPW_BEAT_SHIFT;
+      spw_health_change change = spw_health_report(&server, &pool, unit, flags, now);
+      uint32_t out = 0;
+      for (const spw_server& s : servers) out += static_cast<uint32_t>(__builtin_popcount(s.failing));
+      ASSERT_EQ(pool.out, out);
+      ASSERT_LE(2 * out, pool.units);
+      bool says = (flags & SPW_REPORT_FAILING) != 0, is_out = (server.failing >> unit & 1) != 0;
+      ASSERT_EQ(change == SPW_HEALTH_OUT, out > before);
+      ASSERT_EQ(change == SPW_HEALTH_BACK, out < before);
+      ASSERT_EQ(change == SPW_HEALTH_KEPT, says && !is_out);
+      if (!says) {
+        ASSERT_FALSE(is_out);
       }
     }
   }
@@ -240,7 +308,9 @@ TEST(PolicyModel, P2cAgreesWithPlainBranches) {
     auto [backlog_a, weight_a] = one.Load();
     auto [backlog_b, weight_b] = two.Load();
     bool expected, learnt;  // learnt: for a policy that must know what the units can do
-    if (weight_a == 0 || weight_b == 0) {
+    if (one.AnyWantsProbe(SPW_UNIT_P4MITE) || two.AnyWantsProbe(SPW_UNIT_P4MITE)) {
+      expected = learnt = !one.AnyWantsProbe(SPW_UNIT_P4MITE);
+    } else if (weight_a == 0 || weight_b == 0) {
       expected = learnt = weight_b != 0;
     } else if (one.AnySilent() || two.AnySilent()) {
       expected = learnt = false;

@@ -90,6 +90,21 @@ TEST_F(ConfigTest, CpuMeterNeedsNoInterface) {
   EXPECT_THAT(learns.error().message, HasSubstr(":6: learn: expected only with meter kind: latency"));
 }
 
+TEST_F(ConfigTest, FailureIsLookedForUnlessTheFileSaysOtherwise) {
+  const auto usual = With(0, "");
+  ASSERT_TRUE(usual) << usual.error().message;
+  EXPECT_EQ(usual->failing, FailingConfig{});
+  EXPECT_TRUE(usual->failing.detect);
+  const auto said = With(9, "failing: {detect: false, after: 300ms, refused_share: 0.9}");
+  ASSERT_TRUE(said) << said.error().message;
+  EXPECT_EQ(said->failing, (FailingConfig{false, 300ms, 0.9}));
+  const auto of_cpu = Parse(
+      "switches: [10.0.0.1]\nserver: {code: 0, key_file: good.key}\nunit: 0\n"
+      "meter: {kind: cpu}\ntrigger: {threshold: 80%}\nfailing: {after: 1s}\n");
+  ASSERT_FALSE(of_cpu);
+  EXPECT_THAT(of_cpu.error().message, HasSubstr(":6: failing: expected only with meter kind: latency"));
+}
+
 TEST_F(ConfigTest, OfAProgramThatIsItsOwnMeterOnlyTheKindIsSaid) {
   const auto said = [&](const std::string& meter, const std::string& threshold = "80%") {
     const auto config =
@@ -142,6 +157,9 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
   ExpectError(8, "report: {mode: x}", ":8: report.mode: expected periodic or on-threshold");
   ExpectError(9, "learn: {workers: 0}", ":9: learn.workers: expected an integer, 1..65535");
   ExpectError(9, "learn: {slot: 1ms}", ":9: learn.slot: unknown key; expected one of workers");
+  ExpectError(9, "failing: {after: 0ms}", ":9: failing.after: expected a time with its unit, 1ms..600s");
+  ExpectError(9, "failing: {detect: maybe}", ":9: failing.detect: expected true or false");
+  ExpectError(9, "failing: {refused_share: 2}", ":9: failing.refused_share: expected a number, 0.01..1");
   ExpectError(8, "unit: 2", ":8: unit: expected once, found twice");
   ExpectError(8, "report: {", ": expected YAML");
 }

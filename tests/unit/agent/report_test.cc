@@ -137,6 +137,15 @@ TEST_F(Report, DecodesToWhatWasSaidAndGrows) {
   }
 }
 
+TEST_F(Report, SaysThatTheUnitFailsAndWhy) {
+  const auto flags = [this](Failure failure) {
+    return reporter_.Encode(0s, {true, false, 9, failure}, {}).flags;
+  };
+  EXPECT_EQ(flags(Failure::kNone), SPW_REPORT_BUSY);
+  EXPECT_EQ(flags(Failure::kUnanswered), SPW_REPORT_BUSY | SPW_REPORT_FAILING);
+  EXPECT_EQ(flags(Failure::kRefused), SPW_REPORT_BUSY | SPW_REPORT_FAILING | SPW_REPORT_REFUSED);
+}
+
 TEST(Reporter, TheNextReportComesWithinTheHeartbeatIfOnlyChangesAreTold) {
   AgentConfig config;
   config.report.mode = ReportMode::kOnThreshold;

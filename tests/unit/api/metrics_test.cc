@@ -87,12 +87,15 @@ TEST(Metrics, UnitsAreInBaseUnits) {
     unit.packets = 9;
     unit.bytes = 900;
     unit.new_flows = 4;
+    unit.health.failing = true;
   };
   auto samples = Parse(MetricsText(Take(fake))).samples;
   const auto nic = [&samples](const std::string& name) { return samples.at(name + kNic + "}"); };
   EXPECT_EQ(nic("spillway_unit_up"), 0);
   EXPECT_EQ(nic("spillway_unit_silent"), 0);
   EXPECT_EQ(nic("spillway_unit_busy"), 1);
+  EXPECT_EQ(nic("spillway_unit_failing"), 1);
+  EXPECT_EQ(nic("spillway_unit_taken_out"), 0);
   EXPECT_EQ(nic("spillway_unit_level_ratio"), 1.5);
   EXPECT_EQ(nic("spillway_unit_queue_requests"), 17);
   EXPECT_EQ(nic("spillway_unit_latency_seconds"), 0.0025);

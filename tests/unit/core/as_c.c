@@ -10,6 +10,7 @@
 #include "core/half_open.h"
 #include "core/hash.h"
 #include "core/headroom.h"
+#include "core/health.h"
 #include "core/load.h"
 #include "core/policy.h"
 #include "core/report.h"

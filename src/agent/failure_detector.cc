@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/failure_detector.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace spillway::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr uint64_t kMinRequests = 3;  // one or two may be lost, or such as the service ignores
+
+// Shorter, and a host that is busy elsewhere looks dead; longer, and a dead unit gets more.
+constexpr Duration kMinPatience = 20ms, kMinPatienceOnceRefused = 10ms;
+constexpr double kLatencies = 10, kLatenciesOnceRefused = 3;
+constexpr Duration kBesides = 5ms;
+// A unit that stops now and then (a CPU quota, garbage collection) shows it in its slowest answers. They
+// do not count for more than this, as they are also those of an overload.
+constexpr double kSlowLatencies = 2;
+constexpr Duration kMaxBySlow = 250ms;
+constexpr Duration kLatencyUnknown = 1s;
+
+constexpr Duration kRefusalCounts = 1s;  // Linux refuses each client once a second, after the first few
+constexpr double kShareMemory = 32;      // requests
+constexpr double kMinRefusedOfShare = 8;
+constexpr uint32_t kGoodAfterShare = 4;
+
+constexpr Duration kRelapse = 5s;
+constexpr uint32_t kMaxRelapses = 3;  // each doubles the evidence wanted
+
+Duration Ns(double ns) { return Duration(static_cast<int64_t>(std::min(ns, 9e18))); }
+
+double ExpectedNs(const Reading& reading) {
+  return (reading.learnt.base_us > 0 ? reading.learnt.base_us : reading.latency_us) * 1e3;
+}
+
+}  // namespace
+
+const char* Word(Failure failure) {
+  switch (failure) {
+    case Failure::kUnanswered:
+      return "unanswered";
+    case Failure::kRefused:
+      return "refused";
+    default:
+      return "no";
+  }
+}
+
+Duration FailureDetector::Patience(const Reading& reading) const {
+  if (config_.after.count() > 0) return config_.after;
+  const double expected = ExpectedNs(reading);
+  if (expected == 0) return kLatencyUnknown;
+  return std::max({kMinPatience, Ns(expected * kLatencies) + kBesides,
+                   std::min(Ns(reading.slow_ns * kSlowLatencies), kMaxBySlow)});
+}
+
+Duration FailureDetector::PatienceOnceRefused(const Reading& reading) const {
+  const double expected = ExpectedNs(reading);
+  return std::min(Patience(reading), std::max({kMinPatienceOnceRefused, Ns(expected * kLatenciesOnceRefused),
+                                               Ns(reading.slow_ns * kSlowLatencies)}));
+}
+
+void FailureDetector::ForgetEvidence(const Reading& reading) {
+  arrivals_at_answer_ = reading.arrivals;
+  refused_in_row_ = 0;
+  refused_at_.reset();
+  good_ = bad_ = 0;
+}
+
+void FailureDetector::Fail(Time now, Failure failure, uint32_t evidence_wanted) {
+  failure_ = failure;
+  const bool again = recovered_at_ && now - *recovered_at_ < kRelapse;
+  relapses_ = again ? std::min(relapses_ + 1, kMaxRelapses) : 0;
+  good_wanted_ = uint64_t{evidence_wanted} << relapses_;
+  good_in_row_ = 0;
+}
+
+Failure FailureDetector::Judge(Time now, const Reading& reading, const News& news) {
+  const uint64_t good = news.Good();
+  if (news.answers > 0) arrivals_at_answer_ = reading.arrivals;
+  // Within one look it is not known which came last.
+  refused_in_row_ = good > 0 ? 0 : refused_in_row_ + news.refused;
+  if (news.refused > 0) refused_at_ = now;
+  const double keep = std::exp(-static_cast<double>(good + news.refused) / kShareMemory);
+  good_ = good_ * keep + static_cast<double>(good);
+  bad_ = bad_ * keep + static_cast<double>(news.refused);
+
+  const bool owes = reading.arrivals - arrivals_at_answer_ >= kMinRequests;
+  const bool was_refused = refused_at_ && now - *refused_at_ < kRefusalCounts;
+  if (refused_in_row_ >= kMinRequests ||
+      (owes && was_refused && reading.stall > PatienceOnceRefused(reading))) {
+    Fail(now, Failure::kRefused, 1);
+  } else if (news.refused > 0 && bad_ >= kMinRefusedOfShare &&
+             bad_ >= config_.refused_share * (good_ + bad_)) {
+    Fail(now, Failure::kRefused, kGoodAfterShare);
+  } else if (owes && reading.stall > Patience(reading)) {
+    Fail(now, Failure::kUnanswered, 1);
+  }
+  return failure_;
+}
+
+bool FailureDetector::Recovers(const News& news) {
+  // The kernel accepts connections for a program that hangs.
+  const uint64_t good = news.answers + (failure_ == Failure::kRefused ? news.accepted : 0);
+  good_in_row_ = news.refused > 0 ? 0 : good_in_row_ + good;
+  return good_in_row_ >= good_wanted_;
+}
+
+Failure FailureDetector::Update(Time now, const Reading& reading) {
+  const bool restarted =
+      last_ && (reading.arrivals < last_->arrivals || reading.completed < last_->completed ||
+                reading.refused < last_->refused || reading.accepted < last_->accepted);
+  if (!last_ || restarted) {  // what an earlier agent's program counted is not news
+    ForgetEvidence(reading);
+    last_ = reading;
+    return failure_;
+  }
+  const News news{reading.completed - last_->completed, reading.accepted - last_->accepted,
+                  reading.refused - last_->refused};
+  last_ = reading;
+  if (failure_ == Failure::kNone) return Judge(now, reading, news);
+  if (Recovers(news)) {
+    failure_ = Failure::kNone;
+    recovered_at_ = now;
+    ForgetEvidence(reading);
+  }
+  return failure_;
+}
+
+}  // namespace spillway::agent

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Readings -> whether the unit fails: requests come and get no answer, or are refused. Pure: time is an
+// argument. Not thread-safe.
+//
+//   none ──► unanswered   at least kMinRequests requests wait, and no answer has come for longer than
+//                         Patience(): 10 times the latency to be expected and 5 ms, or twice what the
+//                         slowest hundredth of requests takes (up to 250 ms), and 20 ms at least
+//   none ──► refused      kMinRequests refusals in a row with no answer and no connection accepted between
+//                         them; or a pause of the answers, soon after a refusal, that alone would be too
+//                         short to tell (hosts limit how often they send ICMP, so that of many refused
+//                         requests few are seen); or refused_share of the last few dozen
+//   either ──► none       answers, and for a unit that refused, connections accepted, with no refusal
+//                         between: 1, or 4 if it was out by its share of refusals; twice as many each time
+//                         that it fails again within 5 s, up to 8 times
+//
+// Patience is not learnt from an outage: requests that a dead program never answered have no latency.
+// What an answer says is not looked into: a SERVFAIL or an HTTP 502 is an answer.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "agent/config.h"
+#include "agent/reading.h"
+
+namespace spillway::agent {
+
+enum class Failure : uint8_t { kNone, kUnanswered, kRefused };
+
+const char* Word(Failure failure);  // "no", "unanswered", "refused"
+
+class FailureDetector {
+ public:
+  explicit FailureDetector(const FailingConfig& config) : config_(config) {}
+
+  Failure Update(Time now, const Reading& reading);
+  Failure failure() const { return failure_; }
+
+ private:
+  struct News {  // since the last look
+    uint64_t answers = 0, accepted = 0, refused = 0;
+    // A connection that was accepted only for its request to be refused is no good sign.
+    uint64_t Good() const { return answers + accepted - std::min(accepted, refused); }
+  };
+
+  Duration Patience(const Reading& reading) const;
+  Duration PatienceOnceRefused(const Reading& reading) const;
+  Failure Judge(Time now, const Reading& reading, const News& news);
+  bool Recovers(const News& news);
+  void Fail(Time now, Failure failure, uint32_t evidence_wanted);
+  void ForgetEvidence(const Reading& reading);
+
+  FailingConfig config_;
+  Failure failure_ = Failure::kNone;
+  std::optional<Reading> last_;
+  uint64_t arrivals_at_answer_ = 0;
+  uint64_t refused_in_row_ = 0;
+  std::optional<Time> refused_at_;
+  double good_ = 0, bad_ = 0;  // the last few dozen requests and connections; fade
+  uint64_t good_in_row_ = 0, good_wanted_ = 1;
+  uint32_t relapses_ = 0;
+  std::optional<Time> recovered_at_;
+};
+
+}  // namespace spillway::agent

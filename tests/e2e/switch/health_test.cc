@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server's program dies or hangs, its host and its agent live: real DNS servers and clients. What is
+// lost once the agent has said so are the probes and nothing else, whatever the policy; the unit is back
+// when it answers again; connections on the other server do not notice.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <regex>
+#include <sstream>
+
+#include "bed.h"
+#include "cases.h"
+#include "lab/testbed/netns.h"
+
+namespace spillway::e2e {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kConnections = 24;
+
+// TCP connections of the client, asked one question each when told.
+class DnsConnections {
+ public:
+  DnsConnections(const lab::Plan& plan, const model::Address& vip) {
+    const auto opened = lab::Inside(plan.client_netns, [&]() -> Result<void> {
+      for (size_t i = 0; i < kConnections; i++) {
+        sockaddr_in v4{};
+        sockaddr_in6 v6{};
+        v4.sin_family = AF_INET;
+        v6.sin6_family = AF_INET6;
+        v4.sin_port = v6.sin6_port = htons(53);
+        memcpy(&v4.sin_addr, vip.bytes.data(), 4);
+        memcpy(&v6.sin6_addr, vip.bytes.data(), 16);
+        const bool is_v4 = vip.family == 4;
+        const int fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const timeval patience{.tv_sec = 5, .tv_usec = 0};
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+        const auto* to = is_v4 ? reinterpret_cast<sockaddr*>(&v4) : reinterpret_cast<sockaddr*>(&v6);
+        fds_.push_back(fd);
+        if (connect(fd, to, is_v4 ? sizeof(v4) : sizeof(v6)) != 0)
+          return Fail(ErrorCode::kSystem, fmt::format("connect: {}", strerror(errno)));
+      }
+      return {};
+    });
+    if (!opened) why_not_ = opened.error().message;
+  }
+  ~DnsConnections() {
+    for (const int fd : fds_) close(fd);
+  }
+  DnsConnections(const DnsConnections&) = delete;
+  DnsConnections& operator=(const DnsConnections&) = delete;
+
+  const std::string& why_not() const { return why_not_; }
+  // How many answer.
+  size_t Ask() {
+    size_t answers = 0;
+    for (const int fd : fds_) answers += AskOn(fd);
+    return answers;
+  }
+
+ private:
+  static bool AskOn(int fd) {
+    // "h1.example.org A", behind its length.
+    constexpr char kQuery[] =
+        "\x00\x20\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02h1\x07"
+        "example\x03org\x00\x00\x01\x00\x01";
+    if (send(fd, kQuery, sizeof(kQuery) - 1, MSG_NOSIGNAL) != sizeof(kQuery) - 1) return false;
+    uint8_t answer[4096];
+    return recv(fd, answer, 2, MSG_WAITALL) == 2 &&
+           recv(fd, answer, static_cast<size_t>(answer[0] << 8 | answer[1]), MSG_WAITALL) > 12;
+  }
+
+  std::vector<int> fds_;
+  std::string why_not_;
+};
+
+struct Asked {
+  int64_t sent = -1, answered = -1;
+  std::string text;
+};
+
+class FailingServer : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    SPW_SKIP_WITHOUT("knotd", "dnsperf");
+    lab::TestbedSpec spec =
+        TwoModes("fail", GetParam(), {{model::Protocol::kUdp, 53}, {model::Protocol::kTcp, 53}});
+    spec.services.erase(spec.services.begin());  // dsr alone
+    spec.services[0].affinity = SPW_AFFINITY_NONE;
+    for (const char* server : {"s1", "s2"})
+      spec.servers.push_back(ServerOf(server, {{"cpu", SPW_KIND_CPU}}, lab::Workload::kKnot));
+    spec.agent.run = true;
+    spec.agent.period = lab::Micros(5000);
+    bed_ = beds_.Get(spec);
+    ASSERT_NE(bed_, nullptr) << beds_.error();
+    ASSERT_TRUE(Eventually([this] {
+      return bed_->Unit("s1", "cpu").at("silent") == false && bed_->Unit("s2", "cpu").at("silent") == false;
+    }));
+  }
+  static void TearDownTestSuite() { beds_.Clear(); }
+
+  const lab::UnitPlan& UnitOf(const std::string& server) const {
+    for (const lab::UnitPlan& unit : bed_->plan().units)
+      if (unit.server == server) return unit;
+    std::abort();
+  }
+  std::vector<lab::ProcessId> Knotd(const std::string& server) const {
+    std::vector<lab::ProcessId> found;
+    for (const lab::ProcessId& id : lab::ProcessesIn(UnitOf(server).netns))
+      if (ReadFile(fmt::format("/proc/{}/comm", id.pid)) == "knotd\n") found.push_back(id);
+    return found;
+  }
+  void SignalKnotd(const std::string& server, int signal) const {
+    const auto processes = Knotd(server);
+    ASSERT_EQ(processes.size(), 1u);
+    kill(processes[0].pid, signal);
+  }
+  void Restart(const std::string& server) {
+    const lab::ProcessPlan& process = *UnitOf(server).server_process;
+    const auto id = bed_->StartIn(process.netns, process.argv, server + ".again");
+    ASSERT_TRUE(id) << id.error().message;
+    ASSERT_TRUE(Eventually([&] {
+      return lab::PortBound(id->pid, {model::Protocol::kUdp, 53}) &&
+             lab::PortBound(id->pid, {model::Protocol::kTcp, 53});
+    }));
+  }
+  void UsePolicy(spw_unit_policy policy) {
+    model::Config config = bed_->config();
+    for (model::Service& service : config.services) service.unit_policy = policy;
+    const Ran ran = bed_->Apply(config);
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+  }
+  // Every name of the file so many times; a question is lost after a second.
+  Asked Ask(int times) {
+    const Ran ran =
+        bed_->InClient({"dnsperf", "-s", bed_->vip("dsr"), "-d", bed_->plan().folder + "/queries.txt", "-n",
+                        std::to_string(times), "-c", "8", "-q", "40", "-t", "1"});
+    Asked asked;
+    asked.text = ran.out + ran.err;
+    std::smatch found;
+    if (std::regex_search(ran.out, found, std::regex("Queries sent: +([0-9]+)")))
+      asked.sent = std::stoll(found[1]);
+    if (std::regex_search(ran.out, found, std::regex("Queries completed: +([0-9]+)")))
+      asked.answered = std::stoll(found[1]);
+    return asked;
+  }
+  nlohmann::json Failing(const std::string& server) { return bed_->Unit(server, "cpu").at("failing"); }
+  uint64_t FlowsTo(const std::string& server) {
+    return bed_->Unit(server, "cpu").at("new_flows").get<uint64_t>();
+  }
+  // Traffic, until the agent has noticed.
+  void AwaitFailing(const std::string& server, const std::string& reason) {
+    ASSERT_TRUE(Eventually([&] {
+      Ask(1);
+      const auto failing = Failing(server);
+      return !failing.is_null() && failing.at("taken_out") == true;
+    })) << bed_->Show("units").dump();
+    EXPECT_EQ(Failing(server).at("reason"), reason);
+  }
+  void AwaitWell(const std::string& server) {
+    ASSERT_TRUE(Eventually([&] {
+      Ask(1);
+      return Failing(server).is_null();
+    })) << bed_->Show("units").dump();
+  }
+  // What is lost now went to this unit, and that is no more than probes.
+  void ExpectOnlyProbesLost(const std::string& server) {
+    const uint64_t before = FlowsTo(server);
+    const Asked asked = Ask(3);
+    const auto probes = static_cast<int64_t>(FlowsTo(server) - before);
+    SCOPED_TRACE(asked.text);
+    EXPECT_EQ(asked.sent, 3000);
+    EXPECT_GE(asked.answered, asked.sent - probes);
+    // Once in 17 ms at most, and every question is asked, or given up, within a few seconds.
+    EXPECT_LE(probes, 150);
+  }
+  void ExpectAllAnswered() {
+    const Asked asked = Ask(3);
+    EXPECT_EQ(asked.answered, 3000) << asked.text;
+  }
+
+  static inline SharedBeds beds_;
+  Bed* bed_ = nullptr;
+};
+
+TEST_P(FailingServer, KilledItGetsProbesAloneUnderEveryPolicyAndIsBackWhenItAnswers) {
+  for (const spw_unit_policy policy : {SPW_UNIT_HEADROOM, SPW_UNIT_WRR, SPW_UNIT_HOST_ONLY,
+                                       SPW_UNIT_LEAST_LOADED, SPW_UNIT_P4MITE, SPW_UNIT_ECMP, SPW_UNIT_JSQ}) {
+    SCOPED_TRACE(model::ToString(policy));
+    ASSERT_NO_FATAL_FAILURE(UsePolicy(policy));
+    ExpectAllAnswered();
+    ASSERT_NO_FATAL_FAILURE(SignalKnotd("s1", SIGKILL));
+    ASSERT_NO_FATAL_FAILURE(AwaitFailing("s1", "refused"));
+    ExpectOnlyProbesLost("s1");
+    EXPECT_TRUE(Failing("s2").is_null()) << "s2 serves them all";
+    ASSERT_NO_FATAL_FAILURE(Restart("s1"));
+    ASSERT_NO_FATAL_FAILURE(AwaitWell("s1"));
+    const uint64_t before = FlowsTo("s1");
+    ExpectAllAnswered();
+    EXPECT_GT(FlowsTo("s1"), before + 100) << "it has its share again";
+  }
+  EXPECT_EQ(bed_->Counter("dropped_no_unit"), 0u);
+  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("unit lab/s1/cpu: failing for"));
+  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("back in the choice"));
+}
+
+TEST_P(FailingServer, StoppedItGetsProbesAloneUntilItGoesOn) {
+  for (const spw_unit_policy policy : {SPW_UNIT_HEADROOM, SPW_UNIT_WRR}) {
+    SCOPED_TRACE(model::ToString(policy));
+    ASSERT_NO_FATAL_FAILURE(UsePolicy(policy));
+    ExpectAllAnswered();
+    ASSERT_NO_FATAL_FAILURE(SignalKnotd("s1", SIGSTOP));
+    AwaitFailing("s1", "unanswered");
+    if (!HasFailure()) ExpectOnlyProbesLost("s1");
+    ASSERT_NO_FATAL_FAILURE(SignalKnotd("s1", SIGCONT));
+    ASSERT_NO_FATAL_FAILURE(AwaitWell("s1"));
+    ExpectAllAnswered();
+  }
+}
+
+TEST_P(FailingServer, ConnectionsOfTheOtherServerDoNotNotice) {
+  ASSERT_NO_FATAL_FAILURE(UsePolicy(SPW_UNIT_WRR));
+  DnsConnections connections(bed_->plan(), bed_->config().services[0].vip);
+  ASSERT_EQ(connections.why_not(), "");
+  ASSERT_EQ(connections.Ask(), kConnections);
+  // Established, and on the server's own port: in its namespace's table, by state and port.
+  const std::string table =
+      ReadFile(fmt::format("/proc/{}/net/{}", Knotd("s2").at(0).pid, GetParam() == 6 ? "tcp6" : "tcp"));
+  std::istringstream lines(table);
+  size_t on_s2 = 0;
+  const std::regex established(":0035 [0-9A-F]+:[0-9A-F]{4} 01 ");
+  for (std::string line; std::getline(lines, line);) on_s2 += std::regex_search(line, established);
+  ASSERT_GT(on_s2, 0u) << table;
+  ASSERT_LT(on_s2, kConnections) << table;
+
+  ASSERT_NO_FATAL_FAILURE(SignalKnotd("s1", SIGKILL));
+  ASSERT_NO_FATAL_FAILURE(AwaitFailing("s1", "refused"));
+  for (int round = 0; round < 5; round++) EXPECT_EQ(connections.Ask(), on_s2);
+  ASSERT_NO_FATAL_FAILURE(Restart("s1"));
+  ASSERT_NO_FATAL_FAILURE(AwaitWell("s1"));
+  EXPECT_EQ(connections.Ask(), on_s2);
+}
+
+// Both: nobody is left to take over, so half of the pool is out at most, and the rest goes on being asked.
+TEST_P(FailingServer, BothKilledNoMoreThanHalfIsOutAndBothComeBack) {
+  ASSERT_NO_FATAL_FAILURE(UsePolicy(SPW_UNIT_HEADROOM));
+  for (const char* server : {"s1", "s2"}) ASSERT_NO_FATAL_FAILURE(SignalKnotd(server, SIGKILL));
+  ASSERT_TRUE(Eventually([&] {
+    Ask(1);
+    return !Failing("s1").is_null() && !Failing("s2").is_null();
+  })) << bed_->Show("units").dump();
+  EXPECT_NE(Failing("s1").at("taken_out"), Failing("s2").at("taken_out"));
+  EXPECT_GT(bed_->Counter("failing_kept"), 0u);
+  for (const char* server : {"s1", "s2"}) ASSERT_NO_FATAL_FAILURE(Restart(server));
+  for (const char* server : {"s1", "s2"}) ASSERT_NO_FATAL_FAILURE(AwaitWell(server));
+  ExpectAllAnswered();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ip, FailingServer, testing::Values(4, 6), FamilyName);
+
+}  // namespace
+}  // namespace spillway::e2e

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the agent says that its unit fails: each rule on readings made by hand, and on a simulated unit what
+// must hold whatever comes.
+#include "agent/failure_detector.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <random>
+
+#include "agent/latency_window.h"
+#include "agent/report_schedule.h"
+
+namespace spillway::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A unit in small verbs, looked at every 20 ms.
+class FailureTest : public ::testing::Test {
+ public:  // its verbs are chained
+  FailureTest() {
+    reading_.learnt.base_us = 1000;
+    reading_.slow_ns = 2e6;
+    Look();
+  }
+  FailureTest& Asked(uint64_t requests) {
+    reading_.arrivals += requests;
+    return *this;
+  }
+  FailureTest& Answered(uint64_t requests) {
+    reading_.completed += requests;
+    return *this;
+  }
+  FailureTest& Accepted(uint64_t connections) {
+    reading_.accepted += connections;
+    return *this;
+  }
+  FailureTest& Refused(uint64_t requests) {
+    reading_.refused += requests;
+    return *this;
+  }
+  FailureTest& Stalls(Duration stall) {
+    reading_.stall = stall;
+    return *this;
+  }
+  Failure Look(Duration later = 20ms) {
+    now_ += later;
+    reading_.at = now_;
+    return detector_.Update(now_, reading_);
+  }
+  // In good order for so long.
+  void Serve(int looks) {
+    for (int i = 0; i < looks; i++) {
+      ASSERT_EQ(Asked(20).Answered(20).Stalls(0ms).Look(), Failure::kNone);
+    }
+  }
+
+  FailingConfig config_;
+  FailureDetector detector_{config_};
+  Reading reading_;
+  Time now_{1s};
+};
+
+TEST_F(FailureTest, AMuteUnitFailsAfterTenLatencies) {
+  Serve(10);
+  reading_.learnt.base_us = 4000;  // 45 ms
+  EXPECT_EQ(Asked(20).Stalls(44ms).Look(), Failure::kNone);
+  EXPECT_EQ(Asked(20).Stalls(46ms).Look(), Failure::kUnanswered);
+  EXPECT_EQ(Asked(20).Stalls(10s).Look(), Failure::kUnanswered);
+  EXPECT_EQ(Stalls(0ms).Look(), Failure::kUnanswered) << "what was given up was not answered";
+  EXPECT_EQ(Answered(1).Look(), Failure::kNone);
+}
+
+TEST_F(FailureTest, QuickUnitsHave20Milliseconds) {
+  reading_.learnt.base_us = 30;
+  EXPECT_EQ(Asked(20).Stalls(20ms).Look(), Failure::kNone);
+  EXPECT_EQ(Asked(20).Stalls(21ms).Look(), Failure::kUnanswered);
+}
+
+TEST_F(FailureTest, AUnitWhoseSlowAnswersTakeLongHasTwiceThatAndAQuarterOfASecondAtMost) {
+  reading_.slow_ns = 90e6;
+  EXPECT_EQ(Asked(20).Stalls(179ms).Look(), Failure::kNone);
+  EXPECT_EQ(Asked(20).Stalls(181ms).Look(), Failure::kUnanswered);
+  EXPECT_EQ(Answered(1).Stalls(0ms).Look(), Failure::kNone);
+  reading_.slow_ns = 8e9;
+  EXPECT_EQ(Asked(20).Stalls(249ms).Look(), Failure::kNone);
+  EXPECT_EQ(Asked(20).Stalls(251ms).Look(), Failure::kUnanswered);
+}
+
+TEST_F(FailureTest, AUnitOfUnknownLatencyHasASecond) {
+  reading_.learnt = {};
+  reading_.slow_ns = 0;
+  EXPECT_EQ(Asked(20).Stalls(999ms).Look(), Failure::kNone);
+  EXPECT_EQ(Asked(20).Stalls(1001ms).Look(), Failure::kUnanswered);
+}
+
+TEST_F(FailureTest, OneOrTwoUnansweredRequestsSayNothing) {
+  Serve(5);
+  EXPECT_EQ(Asked(2).Stalls(9s).Look(), Failure::kNone);
+  EXPECT_EQ(Asked(1).Look(), Failure::kUnanswered);
+}
+
+TEST_F(FailureTest, AcceptedConnectionsAreNoLifeOfAMuteUnit) {
+  ASSERT_EQ(Asked(20).Stalls(1s).Look(), Failure::kUnanswered);
+  EXPECT_EQ(Accepted(5).Look(), Failure::kUnanswered);
+  EXPECT_EQ(Answered(1).Look(), Failure::kNone);
+}
+
+TEST_F(FailureTest, ThreeRefusalsInARowAreEnough) {
+  Serve(50);
+  EXPECT_EQ(Refused(2).Look(), Failure::kNone);
+  EXPECT_EQ(Refused(1).Look(), Failure::kRefused);
+  EXPECT_EQ(Refused(100).Look(), Failure::kRefused);
+  EXPECT_EQ(Accepted(1).Look(), Failure::kNone) << "the port is open again";
+}
+
+TEST_F(FailureTest, RefusalsBetweenAnswersAreNotInARow) {
+  Serve(50);
+  for (int i = 0; i < 50; i++) ASSERT_EQ(Asked(20).Answered(18).Refused(2).Look(), Failure::kNone);
+  for (int i = 0; i < 50; i++) ASSERT_EQ(Accepted(10).Refused(4).Look(), Failure::kNone);
+}
+
+// Linux refuses each client six times and then once a second.
+TEST_F(FailureTest, AfterARefusalAShortPauseIsEnough) {
+  Serve(50);
+  ASSERT_EQ(Asked(20).Answered(5).Refused(2).Look(), Failure::kNone) << "it died between two looks";
+  EXPECT_EQ(Asked(20).Stalls(9ms).Look(), Failure::kNone);
+  EXPECT_EQ(Asked(20).Stalls(11ms).Look(), Failure::kRefused);
+  ASSERT_EQ(Answered(1).Stalls(0ms).Look(), Failure::kNone);
+
+  Serve(500);
+  ASSERT_EQ(Asked(20).Answered(18).Refused(2).Look(), Failure::kNone);
+  Serve(60);
+  EXPECT_EQ(Asked(20).Stalls(15ms).Look(), Failure::kNone) << "that refusal was long ago";
+}
+
+TEST_F(FailureTest, AUnitThatFailsFastIsOutByItsShareAndBackAfterFourGood) {
+  Serve(50);
+  Failure failure = Failure::kNone;
+  int looks = 0;
+  while (failure == Failure::kNone && looks++ < 100) failure = Asked(10).Answered(4).Refused(6).Look();
+  EXPECT_EQ(failure, Failure::kRefused);
+  EXPECT_LE(looks, 20);
+  EXPECT_EQ(Answered(3).Look(), Failure::kRefused);
+  EXPECT_EQ(Answered(3).Refused(1).Look(), Failure::kRefused) << "it counts anew from each refusal";
+  EXPECT_EQ(Answered(3).Look(), Failure::kRefused);
+  EXPECT_EQ(Answered(1).Look(), Failure::kNone);
+}
+
+TEST_F(FailureTest, OneThatAcceptsAndThenResetsFailsAndStaysOut) {
+  Serve(50);
+  EXPECT_EQ(Accepted(3).Refused(3).Look(), Failure::kRefused);
+  uint32_t well = 0;
+  for (int probe = 0; probe < 100; probe++) {  // the reset comes a look later than the connection
+    well += Accepted(1).Look() == Failure::kNone;
+    well += Refused(1).Look() == Failure::kNone;
+    for (int i = 0; i < 3; i++) well += Accepted(1).Refused(1).Look() == Failure::kNone;
+  }
+  EXPECT_LT(well, 20u) << "of 500 looks";
+}
+
+TEST_F(FailureTest, TheShareIsTheConfigurationsToSay) {
+  config_.refused_share = 0.1;
+  detector_ = FailureDetector(config_);
+  Look();
+  Failure failure = Failure::kNone;
+  for (int i = 0; i < 50 && failure == Failure::kNone; i++)
+    failure = Asked(20).Answered(15).Refused(5).Look();
+  EXPECT_EQ(failure, Failure::kRefused);
+}
+
+TEST_F(FailureTest, TheTimeCanBeFixed) {
+  config_.after = 3s;
+  detector_ = FailureDetector(config_);
+  Look();
+  EXPECT_EQ(Asked(20).Stalls(2999ms).Look(), Failure::kNone);
+  EXPECT_EQ(Asked(20).Stalls(3001ms).Look(), Failure::kUnanswered);
+}
+
+TEST_F(FailureTest, OneThatFailsAgainAndAgainMustShowMore) {
+  uint64_t wanted = 1;
+  for (int relapse = 0; relapse < 6; relapse++) {
+    ASSERT_EQ(Asked(20).Stalls(1s).Look(), Failure::kUnanswered) << relapse;
+    for (uint64_t i = 1; i < wanted; i++) ASSERT_EQ(Answered(1).Look(), Failure::kUnanswered) << relapse;
+    ASSERT_EQ(Answered(1).Look(), Failure::kNone) << relapse;
+    wanted = std::min<uint64_t>(wanted * 2, 8);
+  }
+  Serve(300);  // 6 s
+  ASSERT_EQ(Asked(20).Stalls(1s).Look(), Failure::kUnanswered);
+  EXPECT_EQ(Answered(1).Stalls(0ms).Look(), Failure::kNone) << "forgiven";
+}
+
+TEST_F(FailureTest, WhatWasCountedBeforeTheAgentStartedIsNoNews) {
+  Reading old = reading_;
+  old.arrivals = old.refused = 1000;
+  FailureDetector fresh(config_);
+  EXPECT_EQ(fresh.Update(5s, old), Failure::kNone);
+  old.stall = 10s;
+  EXPECT_EQ(fresh.Update(6s, old), Failure::kNone);
+  old.arrivals = 5;  // the meter was restarted
+  old.refused = 3;
+  EXPECT_EQ(fresh.Update(7s, old), Failure::kNone);
+}
+
+TEST(ReportScheduleOfFailures, IsRepeatedWhileItFailsAndThreeTimesAfter) {
+  ReportConfig config;
+  config.mode = ReportMode::kOnThreshold;
+  ReportSchedule schedule(config);
+  schedule.Sent(0ms);
+  ASSERT_FALSE(schedule.Due(20ms, false));
+  for (int look = 1; look <= 5; look++) {  // failing
+    schedule.Repeat();
+    EXPECT_TRUE(schedule.Due(look * 20ms, false));
+    schedule.Sent(look * 20ms);
+  }
+  for (int look = 6; look <= 7; look++) {
+    EXPECT_TRUE(schedule.Due(look * 20ms, false));
+    schedule.Sent(look * 20ms);
+  }
+  EXPECT_FALSE(schedule.Due(160ms, false));
+}
+
+// Requests at random times to a unit with random service times, through the window that makes readings of
+// the meter's counters; at random moments it dies or hangs, and comes back.
+class SimulatedUnit {
+ public:
+  explicit SimulatedUnit(uint64_t seed) : random_(seed) {}
+
+  std::mt19937_64& random() { return random_; }
+  double Uniform(double low, double high) { return std::uniform_real_distribution(low, high)(random_); }
+  void SetUp(double service_ms, double gap_ms) { service_ms_ = service_ms, gap_ms_ = gap_ms; }
+  enum class State { kServes, kHangs, kRefuses };
+  void Become(State state) {
+    if (state == State::kRefuses) pending_.clear();
+    if (state == State::kServes) free_at_ = std::max(free_at_, now_ms_);
+    state_ = state;
+  }
+
+  // One look later.
+  Reading Advance(double look_ms) {
+    const double until = now_ms_ + look_ms;
+    while (next_ms_ <= until) {
+      now_ms_ = next_ms_;
+      next_ms_ += std::exponential_distribution(1 / gap_ms_)(random_);
+      Finish(now_ms_);
+      totals_.counts.arrivals++;
+      if (state_ == State::kRefuses) {
+        totals_.counts.refused++, totals_.counts.abandoned++;
+      } else {
+        pending_.push_back(now_ms_);
+      }
+    }
+    now_ms_ = until;
+    Finish(now_ms_);
+    totals_.pending = static_cast<uint32_t>(pending_.size());
+    totals_.oldest = pending_.empty() ? 0ns : Duration(static_cast<int64_t>((now_ms_ - pending_[0]) * 1e6));
+    Reading reading = window_.Update(Time(static_cast<int64_t>(now_ms_ * 1e6)), totals_);
+    reading.learnt.base_us = static_cast<uint32_t>(service_ms_ * 1000);
+    reading.slow_ns = service_ms_ * 1.5e6;
+    return reading;
+  }
+  double now_ms() const { return now_ms_; }
+
+ private:
+  void Finish(double until) {
+    while (state_ == State::kServes && !pending_.empty()) {
+      const double done = std::max(free_at_, pending_[0]) + service_ms_ * Uniform(0.5, 1.5);
+      if (done > until) return;
+      free_at_ = done;
+      pending_.pop_front();
+      totals_.counts.completed++;
+    }
+  }
+
+  std::mt19937_64 random_;
+  double service_ms_ = 1, gap_ms_ = 2, now_ms_ = 1000, next_ms_ = 1000, free_at_ = 0;
+  State state_ = State::kServes;
+  std::deque<double> pending_;
+  MeterTotals totals_;
+  LatencyWindow window_{100ms};
+};
+
+TEST(FailureProperty, ALivingUnitNeverFailsHoweverItIsLoaded) {
+  for (uint64_t seed = 1; seed <= 60; seed++) {
+    SimulatedUnit unit(seed);
+    FailureDetector detector{FailingConfig{}};
+    const double service = std::exp(unit.Uniform(std::log(0.05), std::log(50)));
+    unit.SetUp(service, service / unit.Uniform(0.05, 1.3));  // overloaded, too
+    const double look = unit.Uniform(1, 50);
+    for (int i = 0; i < 2000; i++) {
+      const Reading reading = unit.Advance(look);
+      ASSERT_EQ(detector.Update(reading.at, reading), Failure::kNone)
+          << "seed " << seed << " service " << service << " ms, look " << i;
+    }
+  }
+}
+
+TEST(FailureProperty, ADeadOneFailsInTimeAndComesBackWithItsAnswers) {
+  using State = SimulatedUnit::State;
+  for (uint64_t seed = 1; seed <= 60; seed++) {
+    SimulatedUnit unit(seed);
+    FailureDetector detector{FailingConfig{}};
+    const double service = std::exp(unit.Uniform(std::log(0.05), std::log(20)));
+    const double gap = service / unit.Uniform(0.2, 0.9), look = unit.Uniform(1, 25);
+    unit.SetUp(service, gap);
+    const auto advance = [&] {
+      const Reading reading = unit.Advance(look);
+      return detector.Update(reading.at, reading);
+    };
+    for (int i = 0; i < 100; i++) ASSERT_EQ(advance(), Failure::kNone) << seed;
+    for (State fault : {State::kHangs, State::kRefuses, State::kHangs}) {
+      // Ten latencies, some more until requests have come, and looks.
+      const double limit = 10 * service + 20 + 20 * gap + 3 * look;
+      unit.Become(fault);
+      const double begun = unit.now_ms();
+      Failure failure = Failure::kNone;
+      while (failure == Failure::kNone && unit.now_ms() < begun + 10 * limit) failure = advance();
+      ASSERT_LE(unit.now_ms() - begun, limit) << "seed " << seed << " service " << service;
+      ASSERT_EQ(failure, fault == State::kHangs ? Failure::kUnanswered : Failure::kRefused) << seed;
+      for (int i = 0; i < 20; i++) ASSERT_EQ(advance(), failure) << "not by itself";
+      unit.Become(State::kServes);
+      const double served = unit.now_ms();
+      while (failure != Failure::kNone && unit.now_ms() < served + 10 * limit) failure = advance();
+      ASSERT_LE(unit.now_ms() - served, limit) << "seed " << seed;
+      for (int i = 0; i < 100; i++) ASSERT_EQ(advance(), Failure::kNone) << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spillway::agent
