@@ -127,8 +127,13 @@ struct Round {
 Result<void> Break(Bed& bed, Fault fault) {
   const auto victim = bed.Find(fault == Fault::kAgentKilled ? "spillway-agent" : "knotd");
   if (!victim) return Fail(ErrorCode::kSystem, "the process to be hit is not there");
-  kill(victim->pid, fault == Fault::kProcessStopped ? SIGSTOP : SIGKILL);
-  return {};
+  if (fault == Fault::kProcessStopped) {
+    kill(victim->pid, SIGSTOP);
+    return {};
+  }
+  kill(victim->pid, SIGKILL);
+  // A zombie has its pid yet, and knotd takes it for one that runs.
+  return lab::Wait(*victim).map([](int) {});
 }
 
 Result<void> Mend(Bed& bed, Fault fault) {
