@@ -25,7 +25,8 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr auto kBefore = 300ms, kFaultLasts = 1200ms, kPoll = 2ms;
+// Sooner after the last fault the agent would take the next for a relapse.
+constexpr auto kBefore = 2200ms, kFaultLasts = 1200ms, kPoll = 2ms;
 constexpr auto kLimit = 20s;
 
 const char* Word(Fault fault) {
