@@ -116,6 +116,33 @@ TEST_F(Routes, UnitsSpeakTheWordsOfThePoolFile) {
   EXPECT_TRUE(units[0]["report_age_ms"].is_null());
 }
 
+TEST_F(Routes, UnitsWithoutACheckHaveNoHealth) {
+  EXPECT_TRUE(json::parse(Get("/v1/units").body)[0]["health"].is_null());
+  EXPECT_EQ(json::parse(Get("/v1/units").body)[0]["ejected"], false);
+  EXPECT_EQ(json::parse(Get("/v1/health").body), json::array());
+  EXPECT_TRUE(json::parse(Get("/v1/services").body)[0]["health"].is_null());
+}
+
+TEST_F(Routes, NobodyHasCommandsRunThroughTheApi) {
+  const auto with = [](const std::string& command) {
+    return Replaced(testing::PoolYaml(), "unit_policy: p4mite",
+                    "unit_policy: p4mite, health: {check: exec, command: [" + command + "]}");
+  };
+  for (const char* path : {"/v1/check", "/v1/apply"}) {
+    const Response refused = Post(path, with("/bin/true"));
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_THAT(ErrorOf(refused),
+                HasSubstr("services[dns].health.command: expected a command that is checked with"));
+  }
+  EXPECT_FALSE(switch_.config().services[0].health);
+  // Its own file may name one; from then on it is known.
+  Write(with("/bin/true"));
+  ASSERT_TRUE(control_->Reload());
+  EXPECT_EQ(Post("/v1/apply", with("/bin/true")).status, 200);
+  EXPECT_EQ(Post("/v1/apply", with("/bin/true, more")).status, 400);
+  EXPECT_EQ(Post("/v1/services/dns", R"({"unit_policy": "wrr"})").status, 200);
+}
+
 TEST_F(Routes, ServicesInterfacesAndFlowTableAreShown) {
   const json services = json::parse(Get("/v1/services").body);
   EXPECT_EQ(services[0]["name"], "dns");
