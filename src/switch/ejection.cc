@@ -63,10 +63,13 @@ Ejection ChooseEjected(const model::Config& config, const std::vector<PlannedUni
   // Services of one pool share its units: what one of them cannot spare, stays.
   for (const Candidate& candidate : candidates) {
     std::vector<Spare>& list = spares[candidate.unit->pool];
-    const bool spared = std::all_of(list.begin(), list.end(), [&](const Spare& spare) {
-      return !MayUse(*spare.service, *candidate.unit) || spare.left > 0;
-    });
-    if (!spared) continue;
+    bool used = false, spared = true;
+    for (const Spare& spare : list) {
+      if (!MayUse(*spare.service, *candidate.unit)) continue;
+      used = true;
+      spared = spared && spare.left > 0;
+    }
+    if (!used || !spared) continue;
     result.units.insert(candidate.unit->id);
     for (Spare& spare : list) {
       if (!MayUse(*spare.service, *candidate.unit)) continue;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <cstdio>
 #include <fstream>
 #include <regex>
 
@@ -99,6 +100,8 @@ class HealthTest : public testing::TestWithParam<Case> {
   }
   void RestartServer(const std::string& label) {
     const lab::UnitPlan& unit = PlanOf(label);
+    // knotd takes the process of its last life, a zombie here, for another one that runs.
+    std::remove(fmt::format("{}/{}.knot/knot.pid", bed_->plan().folder, label).c_str());
     const auto id = bed_->StartIn(unit.netns, unit.server_process->argv, label + ".again");
     ASSERT_TRUE(id) << id.error().message;
   }
@@ -258,23 +261,37 @@ TEST_P(WebHealth, AUnitThatFlapsWaitsBeforeItIsBack) {
   check.dampening_ms = check.dampening_limit_ms = 600'000;
   ASSERT_NO_FATAL_FAILURE(Use(check));
   ASSERT_TRUE(AllAre("up"));
+  // Each service has a check of its own, and a past of its own.
+  const auto checks = [&] {
+    std::vector<nlohmann::json> found;
+    for (const auto& one : bed_->Show("health"))
+      if (one.at("server") == "s1" && one.at("unit") == "cpu") found.push_back(one);
+    return found;
+  };
+  const auto become = [&](const std::string& state) {
+    return Eventually([&] {
+      const auto found = checks();
+      return std::all_of(found.begin(), found.end(),
+                         [&](const auto& one) { return one.at("state") == state; });
+    });
+  };
+  ASSERT_TRUE(become("up"));
   for (const bool comes_back : {true, false}) {
     SignalServer("s1-cpu", "nginx", SIGSTOP);
-    ASSERT_TRUE(Is("s1", "cpu", true));
+    ASSERT_TRUE(become("failing"));
     SignalServer("s1-cpu", "nginx", SIGCONT);
     if (comes_back) {
-      ASSERT_TRUE(Is("s1", "cpu", false)) << "the first time it is back at once";
+      ASSERT_TRUE(become("up")) << "the first time it is back at once";
     }
   }
-  const auto shown = [&] {
-    for (const auto& check : bed_->Show("health"))
-      if (check.at("server") == "s1" && check.at("unit") == "cpu") return check;
-    return nlohmann::json();
-  };
-  const auto before = shown();
-  ASSERT_TRUE(Eventually([&] { return shown().at("passed") > before.at("passed").get<uint64_t>() + 5; }));
-  EXPECT_EQ(shown().at("state"), "failing");
-  EXPECT_GT(shown().at("held_s"), 0);
+  const auto before = checks();
+  ASSERT_EQ(before.size(), 2u);
+  for (size_t i = 0; i < 2; i++) {
+    ASSERT_TRUE(
+        Eventually([&] { return checks()[i].at("passed") > before[i].at("passed").get<uint64_t>() + 5; }));
+    EXPECT_EQ(checks()[i].at("state"), "failing");
+    EXPECT_GT(checks()[i].at("held_s"), 0);
+  }
   EXPECT_FALSE(Answers().contains("s1-cpu"));
 }
 
@@ -378,7 +395,7 @@ TEST_P(DnsHealth, AServerThatHangsOrIsKilledLosesNoQuestions) {
   EXPECT_EQ(Why("s1", "cpu"), "nobody listens (ICMP port unreachable)");
   ExpectAllAnswered();
   RestartServer("s1-cpu");
-  ASSERT_TRUE(Is("s1", "cpu", false)) << bed_->Show("health").dump(1);
+  ASSERT_TRUE(Is("s1", "cpu", false)) << ReadFile(bed_->plan().folder + "/s1-cpu.again.log");
   ExpectAllAnswered();
   const uint64_t before = bed_->Unit("s1", "cpu").at("packets");
   ASSERT_TRUE(Eventually([&] {

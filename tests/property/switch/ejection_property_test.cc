@@ -75,7 +75,13 @@ TEST(EjectionProperty, HoldsOnRandomPools) {
       ASSERT_EQ(unit.status, SPW_UNIT_UP);
       ASSERT_FALSE(pools.unresolved.contains(unit.id));
     }
-    std::set<uint16_t> may_stay;  // units that some service cannot spare
+    std::set<uint16_t> may_stay;  // units that some service cannot spare, or that none uses
+    for (const PlannedUnit& unit : pools.units) may_stay.insert(unit.id);
+    for (const model::Service& service : pools.config.services)
+      for (const PlannedUnit& unit : pools.units)
+        if (unit.pool == service.pool &&
+            (service.unit_policy != SPW_UNIT_HOST_ONLY || unit.kind == SPW_KIND_CPU))
+          may_stay.erase(unit.id);
     for (const model::Service& service : pools.config.services) {
       size_t members = 0, out = 0, ejected = 0, working = 0;
       for (const PlannedUnit& unit : pools.units) {

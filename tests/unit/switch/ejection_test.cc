@@ -122,6 +122,13 @@ TEST_F(EjectionTest, ServicesOfAPoolShareTheHalf) {
   EXPECT_FALSE(Choose().services["all"].fail_open);
 }
 
+TEST_F(EjectionTest, AUnitThatNoServiceUsesIsNotEjected) {
+  Servers(2);
+  Service("hosts", SPW_UNIT_HOST_ONLY);
+  Fail(1);
+  EXPECT_THAT(Choose().units, IsEmpty());
+}
+
 TEST_F(EjectionTest, AnOnlyUnitIsNeverEjected) {
   Servers(1);
   Service("hosts", SPW_UNIT_HOST_ONLY);
