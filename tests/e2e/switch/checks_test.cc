@@ -416,6 +416,47 @@ TEST_P(DnsHealth, AnAnswerWithAnErrorIsAFailure) {
 INSTANTIATE_TEST_SUITE_P(Policy, DnsHealth,
                          testing::Values(Case{4, SPW_UNIT_WRR}, Case{4, SPW_UNIT_HOST_ONLY}), CaseName);
 
+// The units' agents have a word of their own.
+class DnsHealthWithAgents : public DnsHealth {
+ protected:
+  lab::TestbedSpec Spec() const override {
+    lab::TestbedSpec spec = DnsHealth::Spec();
+    spec.name = "ha";
+    spec.services.erase(spec.services.begin());  // dsr alone
+    for (lab::ServerSpec& server : spec.servers) server.units.resize(1);
+    spec.agent.run = true;
+    spec.agent.period = lab::Micros(5000);
+    return spec;
+  }
+};
+
+TEST_P(DnsHealthWithAgents, AServerThatBothFindDeadIsBackWhenBothFindItWell) {
+  const auto failing = [&] { return bed_->Unit("s1", "cpu").at("failing"); };
+  ASSERT_TRUE(Eventually([&] { return bed_->Unit("s1", "cpu").at("silent") == false; }));
+  ExpectAllAnswered();
+  EXPECT_TRUE(failing().is_null());
+  SignalServer("s1-cpu", "knotd", SIGKILL);
+  // The checks themselves show it to the agent, too.
+  ASSERT_TRUE(Is("s1", "cpu", true));
+  ASSERT_TRUE(Eventually([&] { return !failing().is_null(); }));
+  const auto counts = bed_->Show("status").at("units");
+  EXPECT_EQ(counts.at("failing"), 1);
+  EXPECT_EQ(counts.at("failing_checks"), 1);
+  EXPECT_EQ(counts.at("ejected"), 1);
+  ExpectAllAnswered();
+  const uint64_t before = bed_->Unit("s1", "cpu").at("new_flows");
+  ExpectAllAnswered();
+  EXPECT_EQ(bed_->Unit("s1", "cpu").at("new_flows"), before) << "it gets no probes while it is ejected";
+
+  RestartServer("s1-cpu");
+  ASSERT_TRUE(Is("s1", "cpu", false)) << ReadFile(bed_->plan().folder + "/s1-cpu.again.log");
+  ASSERT_TRUE(Eventually([&] { return failing().is_null(); }));
+  ExpectAllAnswered();
+  EXPECT_GT(bed_->Unit("s1", "cpu").at("new_flows"), before + 100) << "it has its share again";
+}
+
+INSTANTIATE_TEST_SUITE_P(Policy, DnsHealthWithAgents, testing::Values(Case{4, SPW_UNIT_WRR}), CaseName);
+
 class TlsHealth : public HealthTest {
  protected:
   void SetUp() override {
