@@ -15,10 +15,11 @@ constexpr uint64_t kMinRequests = 3;  // one or two may be lost, or such as the 
 constexpr Duration kMinPatience = 20ms, kMinPatienceOnceRefused = 10ms;
 constexpr double kLatencies = 10, kLatenciesOnceRefused = 3;
 constexpr Duration kBesides = 5ms;
-// A unit that stops now and then (a CPU quota, garbage collection) shows it in its slowest answers. They
-// do not count for more than this, as they are also those of an overload.
-constexpr double kSlowLatencies = 2;
-constexpr Duration kMaxBySlow = 250ms;
+// Of a unit that stops now and then, by a CPU quota (whose periods are 100 ms mostly) or for garbage
+// collection.
+constexpr double kPauses = 2;
+constexpr Duration kMaxPause = 250ms;
+constexpr double kPauseMemoryNs = 60e9;
 constexpr Duration kLatencyUnknown = 1s;
 
 constexpr Duration kRefusalCounts = 1s;  // Linux refuses each client once a second, after the first few
@@ -26,7 +27,7 @@ constexpr double kShareMemory = 32;      // requests
 constexpr double kMinRefusedOfShare = 8;
 constexpr uint32_t kGoodAfterShare = 4;
 
-constexpr Duration kRelapse = 5s;
+constexpr Duration kRelapse = 2s;
 constexpr uint32_t kMaxRelapses = 3;  // each doubles the evidence wanted
 
 Duration Ns(double ns) { return Duration(static_cast<int64_t>(std::min(ns, 9e18))); }
@@ -52,14 +53,18 @@ Duration FailureDetector::Patience(const Reading& reading) const {
   if (config_.after.count() > 0) return config_.after;
   const double expected = ExpectedNs(reading);
   if (expected == 0) return kLatencyUnknown;
-  return std::max({kMinPatience, Ns(expected * kLatencies) + kBesides,
-                   std::min(Ns(reading.slow_ns * kSlowLatencies), kMaxBySlow)});
+  return std::max(
+      {kMinPatience, Ns(expected * kLatencies) + kBesides, std::min(Ns(pause_ns_ * kPauses), kMaxPause)});
 }
 
 Duration FailureDetector::PatienceOnceRefused(const Reading& reading) const {
   const double expected = ExpectedNs(reading);
   return std::min(Patience(reading), std::max({kMinPatienceOnceRefused, Ns(expected * kLatenciesOnceRefused),
-                                               Ns(reading.slow_ns * kSlowLatencies)}));
+                                               Ns(pause_ns_ * kPauses)}));
+}
+
+void FailureDetector::LearnPause(Duration pause) {
+  if (pause <= kMaxPause) pause_ns_ = std::max(pause_ns_, static_cast<double>(pause.count()));
 }
 
 void FailureDetector::ForgetEvidence(const Reading& reading) {
@@ -69,8 +74,9 @@ void FailureDetector::ForgetEvidence(const Reading& reading) {
   good_ = bad_ = 0;
 }
 
-void FailureDetector::Fail(Time now, Failure failure, uint32_t evidence_wanted) {
+void FailureDetector::Fail(Time now, const Reading& reading, Failure failure, uint32_t evidence_wanted) {
   failure_ = failure;
+  mute_since_ = now - reading.stall;
   const bool again = recovered_at_ && now - *recovered_at_ < kRelapse;
   relapses_ = again ? std::min(relapses_ + 1, kMaxRelapses) : 0;
   good_wanted_ = uint64_t{evidence_wanted} << relapses_;
@@ -91,12 +97,12 @@ Failure FailureDetector::Judge(Time now, const Reading& reading, const News& new
   const bool was_refused = refused_at_ && now - *refused_at_ < kRefusalCounts;
   if (refused_in_row_ >= kMinRequests ||
       (owes && was_refused && reading.stall > PatienceOnceRefused(reading))) {
-    Fail(now, Failure::kRefused, 1);
+    Fail(now, reading, Failure::kRefused, 1);
   } else if (news.refused > 0 && bad_ >= kMinRefusedOfShare &&
              bad_ >= config_.refused_share * (good_ + bad_)) {
-    Fail(now, Failure::kRefused, kGoodAfterShare);
+    Fail(now, reading, Failure::kRefused, kGoodAfterShare);
   } else if (owes && reading.stall > Patience(reading)) {
-    Fail(now, Failure::kUnanswered, 1);
+    Fail(now, reading, Failure::kUnanswered, 1);
   }
   return failure_;
 }
@@ -115,13 +121,21 @@ Failure FailureDetector::Update(Time now, const Reading& reading) {
   if (!last_ || restarted) {  // what an earlier agent's program counted is not news
     ForgetEvidence(reading);
     last_ = reading;
+    looked_ = now;
     return failure_;
   }
+  pause_ns_ *= std::exp(-static_cast<double>((now - looked_).count()) / kPauseMemoryNs);
+  looked_ = now;
+  const Duration mute = last_->stall;
   const News news{reading.completed - last_->completed, reading.accepted - last_->accepted,
                   reading.refused - last_->refused};
   last_ = reading;
-  if (failure_ == Failure::kNone) return Judge(now, reading, news);
+  if (failure_ == Failure::kNone) {
+    if (news.answers > 0) LearnPause(mute);
+    return Judge(now, reading, news);
+  }
   if (Recovers(news)) {
+    if (failure_ == Failure::kUnanswered) LearnPause(now - mute_since_);
     failure_ = Failure::kNone;
     recovered_at_ = now;
     ForgetEvidence(reading);

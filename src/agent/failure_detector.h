@@ -3,17 +3,18 @@
 // argument. Not thread-safe.
 //
 //   none ──► unanswered   at least kMinRequests requests wait, and no answer has come for longer than
-//                         Patience(): 10 times the latency to be expected and 5 ms, or twice what the
-//                         slowest hundredth of requests takes (up to 250 ms), and 20 ms at least
+//                         Patience(): 10 times the latency to be expected and 5 ms, or twice the longest
+//                         pause of late (up to 250 ms), and 20 ms at least
 //   none ──► refused      kMinRequests refusals in a row with no answer and no connection accepted between
 //                         them; or a pause of the answers, soon after a refusal, that alone would be too
 //                         short to tell (hosts limit how often they send ICMP, so that of many refused
 //                         requests few are seen); or refused_share of the last few dozen
 //   either ──► none       answers, and for a unit that refused, connections accepted, with no refusal
 //                         between: 1, or 4 if it was out by its share of refusals; twice as many each time
-//                         that it fails again within 5 s, up to 8 times
+//                         that it fails again within 2 s, up to 8 times
 //
-// Patience is not learnt from an outage: requests that a dead program never answered have no latency.
+// A pause is a time without an answer that ended in one. One of less than 250 ms in which the unit was called
+// failing was a pause, too, and is learnt; a longer one was an outage, and teaches nothing.
 // What an answer says is not looked into: a SERVFAIL or an HTTP 502 is an answer.
 #pragma once
 
@@ -46,14 +47,18 @@ class FailureDetector {
 
   Duration Patience(const Reading& reading) const;
   Duration PatienceOnceRefused(const Reading& reading) const;
+  void LearnPause(Duration pause);
   Failure Judge(Time now, const Reading& reading, const News& news);
   bool Recovers(const News& news);
-  void Fail(Time now, Failure failure, uint32_t evidence_wanted);
+  void Fail(Time now, const Reading& reading, Failure failure, uint32_t evidence_wanted);
   void ForgetEvidence(const Reading& reading);
 
   FailingConfig config_;
   Failure failure_ = Failure::kNone;
   std::optional<Reading> last_;
+  Time looked_{0};
+  double pause_ns_ = 0;  // the longest of late; fades
+  Time mute_since_{0};   // of a failing unit
   uint64_t arrivals_at_answer_ = 0;
   uint64_t refused_in_row_ = 0;
   std::optional<Time> refused_at_;

@@ -24,7 +24,6 @@ Result<Reading> LatencyMeter::Read(Time now) {
   Reading reading = window_.Update(now, totals_);
   learner_.Look(now, totals_.pending, totals_.counts, totals_.cpus, *memory_.clocks);
   reading.learnt = learner_.learnt();
-  reading.slow_ns = learner_.SlowNs();
   const uint32_t mask = SampleMask(window_.rate());
   if (memory_.config->sample_mask != mask)
     __atomic_store_n(&memory_.config->sample_mask, mask, __ATOMIC_RELAXED);

@@ -59,8 +59,6 @@ class OutcomeLearner {
   // slots and corrects them. Looks may be as rare or as many as wanted.
   void Look(Time now, uint32_t queue, const spw_meter_counts& totals, double cpus, spw_meter_clocks& clocks);
   Learnt learnt() const { return learnt_; }
-  // The latency that one request in a hundred exceeds, of the last few thousand; 0: not known yet.
-  double SlowNs() const { return latencies_.Quantile(0.99); }
 
  private:
   struct Bin {  // requests that found a backlog of about so many slots; fades

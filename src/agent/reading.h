@@ -32,7 +32,6 @@ struct Reading {
   uint64_t timed = 0;             // of completed, those with a measured latency; cumulative
   uint64_t latency_sum_ns = 0;    // of the timed; over timed: the mean time in the unit
   uint64_t latency_min_ns = 0;    // the least of the timed: nearly service without queueing
-  double slow_ns = 0;             // latency that one request in a hundred exceeds; 0 when not known
   Learnt learnt;                  // from all readings so far; 0 where the meter knows no requests
 };
 
