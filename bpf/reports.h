@@ -49,7 +49,10 @@ SPW_CALL enum spw_report_verdict accept_report(struct packet *p, struct spw_coun
 	if (verdict)
 		return verdict;
 	code = report.server;
-	unit = report.unit & (SPW_UNITS_PER_SERVER - 1);
+	unit = report.unit;
+	/* The compiler knows that this is below 8, Linux 6.1's verifier has forgotten: keep the mask. */
+	asm volatile("" : "+r"(unit));
+	unit &= SPW_UNITS_PER_SERVER - 1;
 	keys = bpf_map_lookup_elem(&server_keys, &code);
 	server = bpf_map_lookup_elem(&servers, &code);
 	if (!keys || !server || !(keys->configured >> unit & 1))
