@@ -116,43 +116,57 @@ SPW_INLINE int forward(struct xdp_md *ctx, struct packet *p, __u16 id, __u8 mode
 	return leave(ctx, unit->ifindex);
 }
 
-/* Sends a rewritten packet on by the kernel's routing table, or up the stack to be routed there. */
-SPW_CALL int route(struct xdp_md *ctx, struct packet *p, int family)
+/*
+ * Asks the kernel's routing table for the way to the packet's destination, for a packet from `from`; it has
+ * to be known before the source is rewritten. BPF_FIB_LKUP_RET_NOT_FWDED: it is for this host, as the answer
+ * to a health check is, or for nowhere.
+ */
+SPW_CALL int find_way(struct xdp_md *ctx, struct packet *p, int family, const __u32 *from,
+		      struct bpf_fib_lookup *fib)
 {
-	struct bpf_fib_lookup fib = {.ifindex = ctx->ingress_ifindex, .l4_protocol = p->proto};
-
+	fib->ifindex = ctx->ingress_ifindex;
+	fib->l4_protocol = p->proto;
 	if (family == 4) {
 		struct iphdr *ip = p->l3;
 
-		fib.family = AF_INET;
-		fib.tot_len = bpf_ntohs(ip->tot_len);
-		fib.tos = ip->tos;
-		fib.ipv4_src = ip->saddr;
-		fib.ipv4_dst = ip->daddr;
-		if (ip->ttl <= 1)
-			return XDP_PASS;
+		fib->family = AF_INET;
+		fib->tot_len = bpf_ntohs(ip->tot_len);
+		fib->tos = ip->tos;
+		fib->ipv4_src = from[0];
+		fib->ipv4_dst = ip->daddr;
 	} else {
 		struct ipv6hdr *ip = p->l3;
 
-		fib.family = AF_INET6;
-		fib.tot_len = bpf_ntohs(ip->payload_len);
-		__builtin_memcpy(fib.ipv6_src, &ip->saddr, 16);
-		__builtin_memcpy(fib.ipv6_dst, &ip->daddr, 16);
-		if (ip->hop_limit <= 1)
-			return XDP_PASS;
+		fib->family = AF_INET6;
+		fib->tot_len = bpf_ntohs(ip->payload_len);
+		__builtin_memcpy(fib->ipv6_src, from, 16);
+		__builtin_memcpy(fib->ipv6_dst, &ip->daddr, 16);
 	}
-	if (bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) != BPF_FIB_LKUP_RET_SUCCESS)
+	return bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+}
+
+/* Sends a rewritten packet the way that was found, or up the stack to be routed there. */
+SPW_INLINE int take_way(struct xdp_md *ctx, struct packet *p, int family, int found,
+			const struct bpf_fib_lookup *fib)
+{
+	if (found != BPF_FIB_LKUP_RET_SUCCESS || !spend_hop(p, family))
 		return XDP_PASS;
-	spend_hop(p, family);
-	__builtin_memcpy(p->eth->h_dest, fib.dmac, ETH_ALEN);
-	__builtin_memcpy(p->eth->h_source, fib.smac, ETH_ALEN);
-	return leave(ctx, fib.ifindex);
+	__builtin_memcpy(p->eth->h_dest, fib->dmac, ETH_ALEN);
+	__builtin_memcpy(p->eth->h_source, fib->smac, ETH_ALEN);
+	return leave(ctx, fib->ifindex);
 }
 
 SPW_CALL int return_reply(struct xdp_md *ctx, struct packet *p, struct spw_endpoint *reply,
 			  struct spw_counters *count, int family)
 {
+	struct bpf_fib_lookup fib = {};
+	int found = find_way(ctx, p, family, reply->vip, &fib);
+
+	if (found == BPF_FIB_LKUP_RET_NOT_FWDED) {
+		count->packets_passed++;
+		return XDP_PASS;
+	}
 	adjust_transport(p, replace_address(p, family, 0, reply->vip));
 	count->packets_returned++;
-	return route(ctx, p, family);
+	return take_way(ctx, p, family, found, &fib);
 }

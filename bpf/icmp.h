@@ -128,9 +128,14 @@ SPW_CALL int handle_icmp(struct xdp_md *ctx, struct packet *p, struct spw_counte
 	if (endpoint && endpoint->addr[0] == p->src[0] &&
 	    (family == 4 || (endpoint->addr[1] == p->src[1] && endpoint->addr[2] == p->src[2] &&
 			     endpoint->addr[3] == p->src[3]))) {
+		struct bpf_fib_lookup fib = {};
+		int found = find_way(ctx, p, family, endpoint->vip, &fib);
+
+		if (found == BPF_FIB_LKUP_RET_NOT_FWDED)
+			return -1; /* about what this host sent itself */
 		rewrite_error(p, &q, family, 0, endpoint->vip);
 		count->icmp_forwarded++;
-		return route(ctx, p, family);
+		return take_way(ctx, p, family, found, &fib);
 	}
 	return -1;
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "model/diff.h"
@@ -27,7 +28,7 @@ model::Unit* FindUnit(model::Config& config, const std::string& pool, const std:
   return nullptr;
 }
 
-void LogHealth(const switching::HealthNews& news) {
+void LogAgentNews(const switching::HealthNews& news) {
   const std::string name = fmt::format("unit {}/{}/{}", news.pool, news.server, news.unit);
   if (!news.now.failing) {
     spdlog::info("{}: answers again, or its agent is silent{}", name,
@@ -59,17 +60,55 @@ Control::Control(switching::Switch& sw, DaemonInfo info)
   SaveLastGood();
 }
 
+Result<void> Control::StartChecks() {
+  if (!switch_.config().HasSwitch()) return {};
+  const std::lock_guard lock(mutex_);  // its first change waits until checker_ is set
+  auto checker = health::Checker::Start(
+      switch_.config(), [this](const auto& changes, const auto& failing) { OnChecks(changes, failing); });
+  if (!checker) return tl::make_unexpected(checker.error());
+  checker_ = std::move(*checker);
+  return {};
+}
+
+void Control::OnChecks(const std::vector<health::CheckChange>& changes,
+                       const std::vector<health::FailingUnit>& failing) {
+  for (const health::CheckChange& change : changes) {
+    const std::string unit = fmt::format("{}/{}/{}", change.pool, change.server, change.unit);
+    if (change.state == health::CheckState::kFailing)
+      spdlog::warn("health of {}, service {}: failing, {}", unit, change.service, change.reason);
+    else
+      spdlog::info("health of {}, service {}: up, after {:.1f} s", unit, change.service, change.before_s);
+  }
+  std::vector<switching::FailingUnit> units;
+  for (const health::FailingUnit& unit : failing)
+    units.push_back({unit.pool, unit.server, unit.unit, unit.since, unit.move});
+  const std::lock_guard lock(mutex_);
+  switch_.SetFailing(units);
+  LogCheckNews();
+}
+
+void Control::LogCheckNews() {
+  for (const std::string& news : switch_.TakeCheckNews()) spdlog::warn("health: {}", news);
+}
+
+std::vector<health::CheckView> Control::Checks() const {
+  return checker_ ? checker_->Views() : std::vector<health::CheckView>();
+}
+
 Result<switching::ApplyReport> Control::Check(const std::string& yaml, const std::string& file_name) {
   const auto config = model::ParseConfig(yaml, file_name);
   if (!config) return tl::make_unexpected(config.error());
   const std::lock_guard lock(mutex_);
-  if (const auto same = SameKind(*config); !same) return tl::make_unexpected(same.error());
+  const auto good = SameKind(*config).and_then([&] { return NoNewCommands(*config); });
+  if (!good) return tl::make_unexpected(good.error());
   return switch_.Check(*config);
 }
 
 Result<switching::ApplyReport> Control::Apply(const std::string& yaml, const std::string& file_name) {
-  const auto config = model::ParseConfig(yaml, file_name);  // reads key files: not under the mutex
+  auto config = model::ParseConfig(yaml, file_name);  // reads key files: not under the mutex
   const std::lock_guard lock(mutex_);
+  if (config)
+    if (const auto good = NoNewCommands(*config); !good) config = tl::make_unexpected(good.error());
   return TakeFile(config, file_name);
 }
 
@@ -94,6 +133,7 @@ std::optional<Result<void>> Control::ChangeUnit(const std::string& pool, const s
   if (change.status) {
     if (const auto done = switch_.SetUnitStatus(pool, server, unit, *change.status); !done) return done;
     spdlog::info("unit {}/{}/{}: {}", pool, server, unit, model::ToString(*change.status));
+    LogCheckNews();
   }
   return Result<void>();
 }
@@ -127,6 +167,26 @@ Result<void> Control::SameKind(const model::Config& config) const {
                           now ? "a file with" : "a file without"));
 }
 
+// Who may use the API may change the switch, but not run programs as spillwayd's user.
+Result<void> Control::NoNewCommands(const model::Config& config) const {
+  for (const model::Service& service : config.services) {
+    if (!service.health || service.health->kind != model::CheckKind::kExec) continue;
+    const auto& running = switch_.config().services;
+    const bool known = std::any_of(running.begin(), running.end(), [&](const model::Service& other) {
+      return other.health && other.health->kind == model::CheckKind::kExec &&
+             other.health->command == service.health->command;
+    });
+    if (!known)
+      return Fail(
+          ErrorCode::kBadInput,
+          fmt::format("services[{}].health.command: expected a command that is checked with already, got a "
+                      "new one: commands are taken only from spillwayd's own file, at its start and by "
+                      "SIGHUP",
+                      service.name));
+  }
+  return {};
+}
+
 Result<switching::ApplyReport> Control::Take(const Result<model::Config>& config) {
   auto report = config.and_then([this](const model::Config& taken) {
     return SameKind(taken).and_then([&] { return switch_.Apply(taken); });
@@ -141,6 +201,8 @@ Result<switching::ApplyReport> Control::Take(const Result<model::Config>& config
   for (const std::string& change : report->changes) spdlog::info("configuration: {}", change);
   spdlog::info("configuration applied: {} changes, {} of {} ring slots moved", report->changes.size(),
                report->slots_moved, report->slots_total);
+  LogCheckNews();
+  if (checker_) checker_->SetConfig(switch_.config());
   SaveLastGood();
   return report;
 }
@@ -159,12 +221,14 @@ void Control::SaveLastGood() const {
 void Control::Tick() {
   const std::lock_guard lock(mutex_);
   switch_.Tick();
-  for (const switching::HealthNews& news : switch_.TakeHealthNews()) LogHealth(news);
+  LogCheckNews();
+  for (const switching::HealthNews& news : switch_.TakeHealthNews()) LogAgentNews(news);
 }
 
 void Control::OnNetlink() {
   const std::lock_guard lock(mutex_);
   switch_.OnNetlink();
+  LogCheckNews();
 }
 
 double Control::uptime_s() const {
@@ -172,6 +236,7 @@ double Control::uptime_s() const {
 }
 
 Snapshot Control::Read() const {
+  std::vector<health::CheckView> checks = Checks();  // under the checker's own lock
   const std::lock_guard lock(mutex_);
   return {.version = info_.version,
           .instance = info_.instance,
@@ -184,7 +249,8 @@ Snapshot Control::Read() const {
           .units = switch_.Units(),
           .services = switch_.Services(),
           .flow_table = switch_.FlowTable(),
-          .counters = switch_.Counters()};
+          .counters = switch_.Counters(),
+          .checks = std::move(checks)};
 }
 
 std::string Control::ConfigYaml() const {

@@ -7,12 +7,14 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "api/metrics.h"
+#include "health/checker.h"
 #include "switch/switch.h"
 
 namespace spillway::api {
@@ -42,6 +44,8 @@ class Control {
  public:
   // `sw` outlives this.
   Control(switching::Switch& sw, DaemonInfo info);
+  // From now on the configuration's health checks run, and their outcome is carried into the switch.
+  [[nodiscard]] Result<void> StartChecks();
 
   // What Apply would say, but for what only the attempt shows.
   [[nodiscard]] Result<switching::ApplyReport> Check(const std::string& yaml, const std::string& file_name);
@@ -62,6 +66,7 @@ class Control {
   const DaemonInfo& info() const { return info_; }
   double uptime_s() const;
   Snapshot Read() const;
+  std::vector<health::CheckView> Checks() const;
   std::string ConfigYaml() const;
 
  private:
@@ -70,7 +75,11 @@ class Control {
   Result<switching::ApplyReport> Take(const Result<model::Config>& config);
   Result<void> SameKind(const model::Config& config) const;
   Result<model::Config> Revalidate(const model::Config& config) const;
+  Result<void> NoNewCommands(const model::Config& config) const;
   void SaveLastGood() const;
+  void LogCheckNews();
+  void OnChecks(const std::vector<health::CheckChange>& changes,
+                const std::vector<health::FailingUnit>& failing);
 
   const DaemonInfo info_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
@@ -80,6 +89,8 @@ class Control {
   double apply_time_s_ = 0;    // guarded by mutex_
   bool last_apply_ok_ = true;  // guarded by mutex_; of files, not of single changes
   std::string applied_file_;   // guarded by mutex_; what the running configuration was read from
+  // Calls back into this, so it goes first. The pointer is set once, before other threads know of this.
+  std::unique_ptr<health::Checker> checker_;
 };
 
 }  // namespace spillway::api

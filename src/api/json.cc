@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "json.h"
 
+#include <map>
+#include <tuple>
+
+#include "model/yaml.h"
+
 namespace spillway::api {
 
 using nlohmann::json;
@@ -33,6 +38,7 @@ json ToJson(const switching::UnitView& unit) {
               {"address", unit.address.ToString()},
               {"capacity", unit.capacity},
               {"status", model::ToString(unit.status)},
+              {"ejected", unit.ejected},
               {"resolved", unit.resolved},
               {"silent", unit.silent},
               {"busy", unit.busy},
@@ -70,9 +76,56 @@ json ToJson(const switching::ServiceView& view) {
           {"idle_s", service.idle_s},
           {"ring_slots", view.ring_slots},
           {"slots_moved", view.slots_moved},
+          {"health", service.health ? json(model::ToYaml(*service.health)) : json(nullptr)},
+          {"failing_checks", view.failing},
+          {"ejected_units", view.ejected},
+          {"fail_open", view.fail_open},
           {"packets", view.packets},
           {"bytes", view.bytes},
           {"new_flows", view.new_flows}};
+}
+
+json ToJson(const health::CheckView& check) {
+  json out = {{"service", check.service}, {"pool", check.pool},     {"server", check.server},
+              {"unit", check.unit},       {"check", check.what},    {"state", ToString(check.state)},
+              {"state_s", check.state_s}, {"held_s", check.held_s}, {"reason", check.reason},
+              {"passed", check.passed},   {"failed", check.failed}, {"skipped", check.skipped},
+              {"changes", check.changes}, {"last_ms", nullptr}};
+  if (check.last_ms) out["last_ms"] = *check.last_ms;
+  return out;
+}
+
+json UnitsWithHealth(const std::vector<switching::UnitView>& units,
+                     const std::vector<health::CheckView>& checks) {
+  // Failing before unknown before up; of equals the one that has been so for longer.
+  const auto worse = [](const health::CheckView& a, const health::CheckView& b) {
+    const auto rank = [](health::CheckState state) {
+      return state == health::CheckState::kFailing ? 2 : state == health::CheckState::kUnknown ? 1 : 0;
+    };
+    return rank(a.state) != rank(b.state) ? rank(a.state) > rank(b.state) : a.state_s > b.state_s;
+  };
+  std::map<std::tuple<std::string, std::string, std::string>, const health::CheckView*> worst;
+  for (const health::CheckView& check : checks) {
+    const health::CheckView*& known = worst[{check.pool, check.server, check.unit}];
+    if (known == nullptr || worse(check, *known)) known = &check;
+  }
+  json out = json::array();
+  for (const switching::UnitView& unit : units) {
+    json shown = ToJson(unit);
+    const auto found = worst.find({unit.pool, unit.server, unit.unit});
+    shown["health"] = nullptr;
+    if (found != worst.end()) {
+      const health::CheckView& check = *found->second;
+      shown["health"] = {{"state", ToString(check.state)},
+                         {"state_s", check.state_s},
+                         {"service", check.service},
+                         {"check", check.what},
+                         // Of a unit that is up, what was wrong with it once is in /v1/health.
+                         {"reason", check.state == health::CheckState::kFailing ? check.reason : ""}};
+    }
+    out.push_back(std::move(shown));
+  }
+  return out;
 }
 
 json ToJson(const switching::FlowTableView& table) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "health/checker.h"
 #include "switch/switch.h"
 
 namespace spillway::api {
@@ -14,7 +15,13 @@ nlohmann::json ToJson(const switching::UnitView& unit);
 nlohmann::json ToJson(const switching::ServiceView& service);
 nlohmann::json ToJson(const switching::FlowTableView& table);
 nlohmann::json ToJson(const switching::ApplyReport& report);
+nlohmann::json ToJson(const health::CheckView& check);
 nlohmann::json ToJson(const spw_counters& counters);
+
+// Units as above, each with `ejected` and `health`: what its checks say, the worst first; null without a
+// check.
+nlohmann::json UnitsWithHealth(const std::vector<switching::UnitView>& units,
+                               const std::vector<health::CheckView>& checks);
 
 template <class View>
 nlohmann::json ToJson(const std::vector<View>& views) {

@@ -89,7 +89,9 @@ void AddUnits(std::vector<MetricFamily>& out, const Snapshot& s) {
   constexpr auto kGauge = MetricType::Gauge;
   constexpr auto kCounter = MetricType::Counter;
   add("spillway_unit_up", "1: the unit gets new flows", kGauge,
-      [](const View& u) { return u.status == SPW_UNIT_UP; });
+      [](const View& u) { return u.status == SPW_UNIT_UP && !u.ejected; });
+  add("spillway_unit_ejected", "1: its health checks fail, and it gets no new flows", kGauge,
+      [](const View& u) { return u.ejected; });
   MetricFamily status = Family("spillway_unit_status", "1 for the unit's status, 0 for the others", kGauge);
   for (const View& unit : s.units)
     for (const spw_unit_status one : {SPW_UNIT_UP, SPW_UNIT_DRAINING, SPW_UNIT_DOWN}) {
@@ -143,6 +145,38 @@ void AddUnits(std::vector<MetricFamily>& out, const Snapshot& s) {
       [](const View& u) { return double(u.new_flows); });
 }
 
+void AddChecks(std::vector<MetricFamily>& out, const Snapshot& s) {
+  using View = health::CheckView;
+  const auto labels = [](const View& v) {
+    return Labels{{"service", v.service}, {"pool", v.pool}, {"server", v.server}, {"unit", v.unit}};
+  };
+  const auto add = [&](const char* name, const char* help, MetricType type,
+                       const std::function<std::optional<double>(const View&)>& value) {
+    out.push_back(PerView<View>(s.checks, name, help, type, labels, value));
+  };
+  constexpr auto kGauge = MetricType::Gauge;
+  add("spillway_check_failing", "1: the check finds the unit failing; 0: up, or not known yet", kGauge,
+      [](const View& v) { return v.state == health::CheckState::kFailing; });
+  add("spillway_check_state_seconds", "time since that changed", kGauge,
+      [](const View& v) { return v.state_s; });
+  add("spillway_check_last_seconds", "how long the last check took; absent: there was none", kGauge,
+      [](const View& v) -> std::optional<double> {
+        if (!v.last_ms) return std::nullopt;
+        return *v.last_ms / 1e3;
+      });
+  add("spillway_check_changes_total", "times that the check's word on the unit changed", MetricType::Counter,
+      [](const View& v) { return double(v.changes); });
+  MetricFamily checks = Family("spillway_checks_total", "health checks made, by result", MetricType::Counter);
+  for (const View& view : s.checks)
+    for (const auto& [result, count] :
+         {std::pair{"passed", view.passed}, {"failed", view.failed}, {"skipped", view.skipped}}) {
+      Labels with_result = labels(view);
+      with_result.push_back({"result", result});
+      AddSample(checks, std::move(with_result), double(count));
+    }
+  out.push_back(std::move(checks));
+}
+
 void AddServices(std::vector<MetricFamily>& out, const Snapshot& s) {
   using View = switching::ServiceView;
   const auto labels = [](const View& v) {
@@ -173,6 +207,14 @@ void AddServices(std::vector<MetricFamily>& out, const Snapshot& s) {
       [](const View& v) { return v.ring_slots; });
   add("spillway_service_slots_moved", "slots not yet settled on their new owner", MetricType::Gauge,
       [](const View& v) { return v.slots_moved; });
+  add("spillway_service_failing_checks", "units that fail their health checks", MetricType::Gauge,
+      [](const View& v) { return v.failing; });
+  add("spillway_service_ejected_units", "units of these that get no new flows; at most half of the pool",
+      MetricType::Gauge, [](const View& v) { return v.ejected; });
+  add("spillway_service_fail_open", "1: every unit fails or cannot be reached, so none is ejected",
+      MetricType::Gauge, [](const View& v) { return v.fail_open; });
+  add("spillway_service_fail_opened_total", "times that this began", MetricType::Counter,
+      [](const View& v) { return double(v.fail_opened); });
 }
 
 }  // namespace
@@ -182,6 +224,7 @@ std::vector<MetricFamily> Families(const Snapshot& snapshot) {
   AddSwitch(out, snapshot);
   AddUnits(out, snapshot);
   AddServices(out, snapshot);
+  AddChecks(out, snapshot);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "health/checker.h"
 #include "switch/switch.h"
 
 namespace spillway::api {
@@ -25,6 +26,7 @@ struct Snapshot {
   std::vector<switching::ServiceView> services;
   switching::FlowTableView flow_table;
   spw_counters counters{};
+  std::vector<health::CheckView> checks{};
 };
 
 std::vector<prometheus::MetricFamily> Families(const Snapshot& snapshot);

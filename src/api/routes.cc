@@ -7,6 +7,8 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 
 #include "api/json.h"
 #include "model/scalars.h"
@@ -51,8 +53,8 @@ std::vector<std::string> Split(const std::string& path) {
 
 Response Status(const Control& control) {
   const Snapshot s = control.Read();
-  json units = {{"up", 0},   {"draining", 0}, {"down", 0},      {"silent", 0},
-                {"busy", 0}, {"failing", 0},  {"unresolved", 0}};
+  json units = {{"up", 0},   {"draining", 0}, {"down", 0},           {"ejected", 0},   {"silent", 0},
+                {"busy", 0}, {"failing", 0},  {"failing_checks", 0}, {"unresolved", 0}};
   const auto count = [&units](const char* key, bool when) {
     units[key] = units[key].get<int>() + (when ? 1 : 0);
   };
@@ -60,11 +62,18 @@ Response Status(const Control& control) {
     count("up", unit.status == SPW_UNIT_UP);
     count("draining", unit.status == SPW_UNIT_DRAINING);
     count("down", unit.status == SPW_UNIT_DOWN);
+    count("ejected", unit.ejected);
     count("silent", unit.silent);
     count("busy", unit.busy);
     count("failing", unit.health.failing);
     count("unresolved", !unit.resolved);
   }
+  // Each unit once, however many services' checks it fails.
+  std::set<std::tuple<std::string, std::string, std::string>> failing_checks;
+  for (const auto& check : s.checks)
+    if (check.state == health::CheckState::kFailing)
+      failing_checks.insert({check.pool, check.server, check.unit});
+  units["failing_checks"] = failing_checks.size();
   return Json({{"version", s.version},
                {"instance", s.instance},
                {"pid", getpid()},
@@ -77,6 +86,11 @@ Response Status(const Control& control) {
                {"services", s.services.size()},
                {"units", std::move(units)},
                {"flow_table", ToJson(s.flow_table)}});
+}
+
+Response Units(const Control& control) {
+  const Snapshot s = control.Read();
+  return Json(UnitsWithHealth(s.units, s.checks));
 }
 
 Response Metrics(const Control& control) {
@@ -212,8 +226,10 @@ Response ChangeUnit(Control& control, const std::vector<std::string>& parts, con
   const auto done = control.ChangeUnit(parts[2], parts[3], parts[4], *change);
   if (!done) return NotFound(fmt::format("{}/{}/{}: there is no such unit", parts[2], parts[3], parts[4]));
   if (!*done) return FromError(done->error());
-  for (const auto& unit : control.Read().units)
-    if (unit.pool == parts[2] && unit.server == parts[3] && unit.unit == parts[4]) return Json(ToJson(unit));
+  const Snapshot s = control.Read();
+  for (const auto& unit : s.units)
+    if (unit.pool == parts[2] && unit.server == parts[3] && unit.unit == parts[4])
+      return Json(UnitsWithHealth({unit}, s.checks)[0]);
   return Json(json::object());
 }
 
@@ -251,7 +267,8 @@ Response Route(Control& control, const Request& request) {
     if (what == "apply") return post ? Apply(control, request) : NotAllowed("POST");
     if (what == "status") return get ? Status(control) : NotAllowed("GET");
     if (what == "interfaces") return get ? Json(ToJson(control.Read().interfaces)) : NotAllowed("GET");
-    if (what == "units") return get ? Json(ToJson(control.Read().units)) : NotAllowed("GET");
+    if (what == "units") return get ? Units(control) : NotAllowed("GET");
+    if (what == "health") return get ? Json(ToJson(control.Checks())) : NotAllowed("GET");
     if (what == "services") return get ? Json(ToJson(control.Read().services)) : NotAllowed("GET");
     if (what == "counters") return get ? Json(ToJson(control.Read().counters)) : NotAllowed("GET");
     if (what == "flow-table") return get ? Json(ToJson(control.Read().flow_table)) : NotAllowed("GET");

@@ -7,6 +7,7 @@
 #include <bit>
 #include <memory>
 
+#include "bench/health/health_bench.h"
 #include "bench/reaction/reaction_bench.h"
 #include "bench/sim/sim_bench.h"
 #include "bench/switch/present.h"
@@ -104,12 +105,41 @@ void AddBenchSim(CLI::App* bench, Context& context) {
   });
 }
 
+int BenchHealth(const bench::HealthBenchOptions& options, bool as_json) {
+  report::Progress progress("bench health");
+  const auto document = bench::RunHealthBench(
+      options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
+  if (!document) return Complain(document.error());
+  progress.Finish("done");
+  fmt::print("{}", as_json ? document->Dump() : bench::MakeHealthTable(*document).Text());
+  return kExitOk;
+}
+
+void AddBenchHealth(CLI::App* bench, Context& context) {
+  auto options = std::make_shared<bench::HealthBenchOptions>();
+  CLI::App* verb = bench->add_subcommand("health", "CPU time of active health checks of many units");
+  verb->add_option("--rounds", options->rounds, "Rounds over all rows")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--units", options->units, "Numbers of units, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::Range(1u, bench::kMaxHealthUnits))
+      ->capture_default_str();
+  verb->add_option("--interval-ms", options->interval_ms, "Between two checks of a unit")
+      ->check(CLI::Range(10u, 60'000u))
+      ->capture_default_str();
+  verb->callback([options, &context] {
+    context.action = [options, &context] { return BenchHealth(*options, context.json); };
+  });
+}
+
 }  // namespace
 
 void AddBenchVerbs(CLI::App& app, Context& context) {
   CLI::App* bench = app.add_subcommand("bench", "Measure on this machine; needs no daemon");
   bench->require_subcommand(1);
 
+  AddBenchHealth(bench, context);
   AddBenchReaction(bench, context);
   AddBenchSim(bench, context);
   auto options = std::make_shared<SwitchBench>();

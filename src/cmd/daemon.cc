@@ -131,6 +131,7 @@ Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const Fd
     extender = std::move(*started);
     spdlog::info("extender on {}, port {}", wanted->listen, extender->port());
   }
+  if (const auto started = control.StartChecks(); !started) return started;
   auto servers = StartServers(control, options, extender.get());
   if (!servers) return tl::make_unexpected(servers.error());
   auto timer = OpenTimer(kTickPeriod);

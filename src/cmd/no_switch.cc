@@ -28,6 +28,8 @@ class NoSwitch : public switching::Switch {
   Result<void> ForgetReports(const std::string&, const std::string&, const std::string&) override {
     return {};
   }
+  void SetFailing(const std::vector<switching::FailingUnit>&) override {}
+  std::vector<std::string> TakeCheckNews() override { return {}; }
   void Tick() override {}
   int netlink_fd() const override { return -1; }
   void OnNetlink() override {}

@@ -43,6 +43,8 @@ std::string StatusText(const json& s) {
                   units.at("down").get<int>(), units.at("silent").get<int>(), units.at("busy").get<int>());
   if (const int failing = units.value("failing", 0); failing > 0)
     text += fmt::format(", {} failing", failing);
+  if (const int failing = units.value("failing_checks", 0); failing > 0)
+    text += fmt::format(", {} failing their checks ({} taken out)", failing, units.value("ejected", 0));
   if (const int unresolved = units.at("unresolved").get<int>(); unresolved > 0)
     text += fmt::format(", {} without a known next hop", unresolved);
   const auto& table = s.at("flow_table");
@@ -72,6 +74,33 @@ std::string ServicesText(const json& services) {
          s.at("unit_policy").get<std::string>(),
          fmt::format("{}/{}", s.at("slots_moved").get<uint64_t>(), s.at("ring_slots").get<uint64_t>()),
          s.at("packets").get<int64_t>(), s.at("new_flows").get<int64_t>()});
+  return table.Text();
+}
+
+std::string HealthText(const json& checks) {
+  if (checks.empty()) return "no service has a health check\n";
+  Table table({{"service", "SERVICE"},
+               {"unit", "UNIT"},
+               {"check", "CHECK"},
+               {"state", "STATE"},
+               {"state_s", "SINCE [s]", 1},
+               {"held_s", "HELD [s]", 1},
+               {"passed", "PASSED"},
+               {"failed", "FAILED"},
+               {"skipped", "SKIPPED"},
+               {"changes", "CHANGES"},
+               {"last_ms", "LAST [ms]", 3},
+               {"reason", "LAST FAILURE"}});
+  for (const auto& c : checks)
+    table.AddRow({c.at("service").get<std::string>(),
+                  fmt::format("{}/{}/{}", c.at("pool").get<std::string>(), c.at("server").get<std::string>(),
+                              c.at("unit").get<std::string>()),
+                  c.at("check").get<std::string>(), c.at("state").get<std::string>(),
+                  c.at("state_s").get<double>(), c.at("held_s").get<double>(), c.at("passed").get<int64_t>(),
+                  c.at("failed").get<int64_t>(), c.at("skipped").get<int64_t>(),
+                  c.at("changes").get<int64_t>(),
+                  c.at("last_ms").is_null() ? report::Cell() : report::Cell(c.at("last_ms").get<double>()),
+                  c.at("reason").get<std::string>()});
   return table.Text();
 }
 
@@ -114,6 +143,8 @@ int Show(const std::string& what, const Context& context) {
     fmt::print("{}", UnitTable(*answer).Text());
   else if (what == "services")
     fmt::print("{}", ServicesText(*answer));
+  else if (what == "health")
+    fmt::print("{}", HealthText(*answer));
   else if (what == "interfaces")
     fmt::print("{}", InterfacesText(*answer));
   else
@@ -137,9 +168,9 @@ int Metrics(const Context& context) {
 void AddShowVerbs(CLI::App& app, Context& context) {
   auto what = std::make_shared<std::string>("status");
   CLI::App* show = app.add_subcommand("show", "What the daemon runs and how it is");
-  show->add_option("WHAT", *what, "status, units, services, interfaces, config or flow-table")
+  show->add_option("WHAT", *what, "status, units, health, services, interfaces, config or flow-table")
       ->capture_default_str()
-      ->check(CLI::IsMember({"status", "units", "services", "interfaces", "config", "flow-table"}));
+      ->check(CLI::IsMember({"status", "units", "health", "services", "interfaces", "config", "flow-table"}));
   show->callback([what, &context] { context.action = [what, &context] { return Show(*what, context); }; });
 
   CLI::App* metrics = app.add_subcommand("metrics", "The daemon's metrics, as Prometheus text");

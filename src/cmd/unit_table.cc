@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "core/report.h"
@@ -22,6 +23,7 @@ std::string Name(const json& unit) {
 // What is remarkable about a unit, in words.
 std::string State(const json& unit) {
   std::string text = unit.at("status").get<std::string>();
+  if (unit.at("ejected").get<bool>()) text += " ejected";
   if (unit.at("silent").get<bool>()) text += " silent";
   if (unit.at("busy").get<bool>()) text += " busy";
   // Absent: of a spillwayd older than this program.
@@ -34,6 +36,28 @@ std::string State(const json& unit) {
   }
   if (!unit.at("resolved").get<bool>()) text += " unresolved";
   return text;
+}
+
+bool AnyChecked(const json& units) {
+  return std::any_of(units.begin(), units.end(),
+                     [](const json& unit) { return !unit.at("health").is_null(); });
+}
+
+void AddHealthColumns(std::vector<Column>& columns) {
+  columns.push_back({"health", "HEALTH"});
+  columns.push_back({"health_s", "SINCE [s]", 1});
+  columns.push_back({"reason", "WHY"});
+}
+
+void AddHealthCells(const json& unit, std::vector<Cell>& cells) {
+  const json& health = unit.at("health");
+  if (health.is_null()) {
+    cells.resize(cells.size() + 3);
+    return;
+  }
+  cells.push_back(health.at("state").get<std::string>());
+  cells.push_back(health.at("state_s").get<double>());
+  cells.push_back(health.at("reason").get<std::string>());
 }
 
 Cell Reported(const json& unit, Cell value) { return unit.at("report_age_ms").is_null() ? Cell() : value; }
@@ -75,12 +99,15 @@ report::Table UnitTable(const json& units) {
   columns.push_back({"ring_pct", "RING [%]", 1});
   columns.push_back({"packets", "PACKETS"});
   columns.push_back({"new_flows", "NEW FLOWS"});
+  const bool checked = AnyChecked(units);
+  if (checked) AddHealthColumns(columns);
   report::Table table(std::move(columns));
   for (const json& unit : units) {
     auto cells = LoadCells(unit);
     cells.push_back(unit.at("ring_share").get<double>() * 100);
     cells.push_back(unit.at("packets").get<int64_t>());
     cells.push_back(unit.at("new_flows").get<int64_t>());
+    if (checked) AddHealthCells(unit, cells);
     table.AddRow(std::move(cells));
   }
   return table;
@@ -91,6 +118,8 @@ report::Table UnitRateTable(const json& before, const json& after, double second
   columns.push_back({"packets_per_s", "PACKETS/s", 0});
   columns.push_back({"mbit_per_s", "Mbit/s", 1});
   columns.push_back({"new_flows_per_s", "NEW FLOWS/s", 0});
+  const bool checked = AnyChecked(after);
+  if (checked) AddHealthColumns(columns);
   report::Table table(std::move(columns));
   std::map<std::string, const json*> earlier;
   for (const json& unit : before) earlier[Name(unit)] = &unit;
@@ -104,6 +133,7 @@ report::Table UnitRateTable(const json& before, const json& after, double second
     cells.push_back(rate("packets", 1));
     cells.push_back(rate("bytes", 8e-6));
     cells.push_back(rate("new_flows", 1));
+    if (checked) AddHealthCells(unit, cells);
     table.AddRow(std::move(cells));
   }
   return table;

@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "yaml.h"
+
 namespace spillway::model {
 
 namespace {
@@ -94,6 +96,10 @@ void CompareService(Lines& lines, const Service& from, const Service& to) {
   Compare(lines, where, "server_policy", ToString(from.server_policy), ToString(to.server_policy));
   Compare(lines, where, "unit_policy", ToString(from.unit_policy), ToString(to.unit_policy));
   Compare(lines, where, "idle", Idle(from.idle_s), Idle(to.idle_s));
+  const auto health = [](const Service& service) {
+    return service.health ? ToYaml(*service.health) : std::string();
+  };
+  Compare(lines, where, "health", health(from), health(to));
 }
 
 void CompareUnit(Lines& lines, const std::string& where, const Unit& from, const Unit& to) {

@@ -10,8 +10,10 @@
 #include <filesystem>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "documents.h"
+#include "health_reader.h"
 #include "key_file.h"
 #include "reader.h"
 #include "scalars.h"
@@ -69,6 +71,8 @@ class Parser {
   // One file may hold several documents: their services and pools add up.
   Config Read(const std::vector<YAML::Node>& documents) {
     for (const YAML::Node& document : documents)
+      if (!document.IsNull()) ReadDefaultHealth(document);
+    for (const YAML::Node& document : documents)
       if (!document.IsNull()) ReadDocument(document);
     // An extender may stand alone: then there is no switch, and nothing for one to do.
     if (config_.extender && !has_switch_ && !has_services_ && config_.pools.empty())
@@ -79,9 +83,25 @@ class Parser {
   }
 
  private:
+  // Services take from it whichever document they stand in, so it is read before them. What is wrong with the
+  // document as a whole is reported by ReadDocument.
+  void ReadDefaultHealth(const YAML::Node& document) {
+    if (!document.IsMap()) return;
+    for (const auto& entry : document) {
+      if (!entry.first.IsScalar() || entry.first.Scalar() != "health") continue;
+      const int line = entry.first.Mark().is_null() ? 1 : entry.first.Mark().line + 1;
+      if (std::exchange(has_health_, true))
+        problems_.Add(line, "health", "expected in one document of the file, got it again");
+      else
+        health_ = ReadHealthForAll(problems_, {"health", line, entry.second}, Folder());
+    }
+  }
+
+  std::filesystem::path Folder() const { return std::filesystem::path(file_name_).parent_path(); }
+
   void ReadDocument(const YAML::Node& document) {
     int line = document.Mark().is_null() ? 1 : document.Mark().line + 1;
-    MapReader map(problems_, {"", line, document}, {"switch", "services", "pools", "extender"});
+    MapReader map(problems_, {"", line, document}, {"switch", "health", "services", "pools", "extender"});
     if (const Field* field = map.Find("switch")) {
       if (has_switch_)
         problems_.Add(field->line, "switch", "expected in one document of the file, got it again");
@@ -223,9 +243,9 @@ class Parser {
   }
 
   void ReadService(const Field& field) {
-    MapReader map(
-        problems_, field,
-        {"name", "vip", "ports", "pool", "mode", "affinity", "server_policy", "unit_policy", "idle"});
+    MapReader map(problems_, field,
+                  {"name", "vip", "ports", "pool", "mode", "affinity", "server_policy", "unit_policy", "idle",
+                   "health"});
     auto name = ReadOwnName(map, service_names_);
     Service service;
     if (const Field* vip = map.Need("vip", "the service's address"))
@@ -245,6 +265,10 @@ class Parser {
       service.unit_policy =
           ReadWord(problems_, *policy, ParseUnitPolicy, SPW_UNIT_POLICIES).value_or(service.unit_policy);
     if (const Field* idle = map.Find("idle")) ReadIdle(*idle, service);
+    const Field* health = map.Find("health");
+    service.health = CheckOf(problems_, field.path + ".health",
+                             health == nullptr ? health_ : ReadHealth(problems_, *health, health_, Folder()),
+                             service.ports);
     if (!name) return;
     service.name = *name;
     config_.services.push_back(std::move(service));
@@ -391,7 +415,8 @@ class Parser {
   Problems& problems_;
   std::string file_name_;
   Config config_;
-  bool has_switch_ = false, has_services_ = false;
+  bool has_switch_ = false, has_services_ = false, has_health_ = false;
+  HealthBlock health_;  // for all services
   std::set<std::string> service_names_, pool_names_;
   size_t servers_ = 0, ports_ = 0;  // in all
 };

@@ -14,6 +14,7 @@
 #include "core/endpoint.h"
 #include "core/policy.h"
 #include "core/server.h"
+#include "health.h"
 
 namespace spillway::model {
 
@@ -72,7 +73,8 @@ struct Service {
   spw_affinity affinity = SPW_AFFINITY_CONNECTION;  // of UDP; TCP is always by connection
   spw_server_policy server_policy = SPW_SERVER_MAGLEV;
   spw_unit_policy unit_policy = SPW_UNIT_HEADROOM;
-  uint32_t idle_s = 0;  // 0: 3600 for TCP, 60 for UDP
+  uint32_t idle_s = 0;                // 0: 3600 for TCP, 60 for UDP
+  std::optional<HealthCheck> health;  // with what it takes from the file's `health`; nullopt: no check
   bool operator==(const Service&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "health.h"
 #include "pool.h"
 
 namespace spillway::model {
@@ -36,6 +37,25 @@ constexpr Words<spw_unit_status, 4> kStatuses{{{SPW_UNIT_ABSENT, "absent"},
                                                {SPW_UNIT_UP, "up"},
                                                {SPW_UNIT_DRAINING, "draining"},
                                                {SPW_UNIT_DOWN, "down"}}};
+constexpr Words<CheckKind, kCheckKinds> kCheckKindWords{{{CheckKind::kTcp, "tcp"},
+                                                         {CheckKind::kTls, "tls"},
+                                                         {CheckKind::kHttp, "http"},
+                                                         {CheckKind::kHttps, "https"},
+                                                         {CheckKind::kDns, "dns"},
+                                                         {CheckKind::kUdp, "udp"},
+                                                         {CheckKind::kExec, "exec"}}};
+constexpr Words<OnFail, 2> kOnFails{{{OnFail::kKeep, "keep"}, {OnFail::kMove, "move"}}};
+constexpr Words<uint16_t, 9> kDnsTypes{{{1, "A"},
+                                        {2, "NS"},
+                                        {5, "CNAME"},
+                                        {6, "SOA"},
+                                        {12, "PTR"},
+                                        {15, "MX"},
+                                        {16, "TXT"},
+                                        {28, "AAAA"},
+                                        {33, "SRV"}}};
+constexpr Words<uint8_t, 6> kDnsRcodes{
+    {{0, "noerror"}, {1, "formerr"}, {2, "servfail"}, {3, "nxdomain"}, {4, "notimp"}, {5, "refused"}}};
 constexpr Words<AttachMode, 3> kAttachModes{
     {{AttachMode::kAuto, "auto"}, {AttachMode::kNative, "native"}, {AttachMode::kGeneric, "generic"}}};
 
@@ -51,6 +71,13 @@ std::optional<Enum> Value(const Words<Enum, kCount>& words, const std::string& w
   for (const auto& [value, candidate] : words)
     if (word == candidate) return value;
   return std::nullopt;
+}
+
+template <class Enum, size_t kCount>
+std::vector<std::string> All(const Words<Enum, kCount>& words) {
+  std::vector<std::string> all;
+  for (const auto& [value, word] : words) all.push_back(word);
+  return all;
 }
 
 }  // namespace
@@ -75,5 +102,14 @@ std::optional<spw_server_policy> ParseServerPolicy(const std::string& word) {
 }
 std::optional<spw_unit_policy> ParseUnitPolicy(const std::string& word) { return Value(kUnitPolicies, word); }
 std::optional<AttachMode> ParseAttachMode(const std::string& word) { return Value(kAttachModes, word); }
+
+std::string ToString(CheckKind kind) { return Word(kCheckKindWords, kind); }
+std::string ToString(OnFail on_fail) { return Word(kOnFails, on_fail); }
+std::optional<CheckKind> ParseCheckKind(const std::string& word) { return Value(kCheckKindWords, word); }
+std::optional<OnFail> ParseOnFail(const std::string& word) { return Value(kOnFails, word); }
+std::optional<uint16_t> DnsTypeNumber(const std::string& type) { return Value(kDnsTypes, type); }
+std::optional<uint8_t> DnsRcodeNumber(const std::string& rcode) { return Value(kDnsRcodes, rcode); }
+std::vector<std::string> DnsTypes() { return All(kDnsTypes); }
+std::vector<std::string> DnsRcodes() { return All(kDnsRcodes); }
 
 }  // namespace spillway::model

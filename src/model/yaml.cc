@@ -40,6 +40,63 @@ std::string Duration(uint64_t ms) {
   return ms % 1000 == 0 ? fmt::format("{}s", ms / 1000) : fmt::format("{}ms", ms);
 }
 
+// As ParseBytes of health_reader.cc reads it.
+std::string Bytes(const std::string& bytes) {
+  const bool printable =
+      std::all_of(bytes.begin(), bytes.end(), [](unsigned char c) { return c >= 0x20 && c < 0x7f; });
+  if (printable && !bytes.starts_with("hex:")) return Scalar(bytes);
+  std::string text = "hex:";
+  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
+  return Scalar(text);
+}
+
+// A list's entries between commas.
+template <class Entries, class Write>
+std::string Joined(const Entries& entries, Write write) {
+  std::string text;
+  for (const auto& entry : entries) text += (text.empty() ? "" : ", ") + write(entry);
+  return text;
+}
+
+std::string KindKeys(const HealthCheck& check) {
+  std::string text;
+  const auto add = [&text](const char* key, const std::string& value) {
+    text += fmt::format(", {}: {}", key, value);
+  };
+  switch (check.kind) {
+    case CheckKind::kTcp:
+      break;
+    case CheckKind::kTls:
+    case CheckKind::kHttp:
+    case CheckKind::kHttps:
+      if (!check.host.empty()) add("host", Scalar(check.host));
+      if (!check.ca_file.empty()) add("ca_file", Scalar(check.ca_file));
+      if (check.kind == CheckKind::kTls) break;
+      add("path", Scalar(check.path));
+      add("status", fmt::format("[{}]", Joined(check.statuses, [](const auto& range) {
+                                  return range.first == range.second
+                                             ? fmt::format("{}", range.first)
+                                             : fmt::format("{}-{}", range.first, range.second);
+                                })));
+      if (!check.body.empty()) add("body", Bytes(check.body));
+      break;
+    case CheckKind::kDns:
+      add("query", Scalar(check.query));
+      add("type", check.type);
+      add("rcode", check.rcode);
+      break;
+    case CheckKind::kUdp:
+      add("payload", Bytes(check.payload));
+      if (!check.expect.empty()) add("expect", Bytes(check.expect));
+      break;
+    case CheckKind::kExec:
+      add("command", fmt::format("[{}]", Joined(check.command, Scalar)));
+      add("exit_status", fmt::format("{}", check.exit_status));
+      break;
+  }
+  return text;
+}
+
 class Writer {
  public:
   std::string Write(const Config& config) {
@@ -97,6 +154,7 @@ class Writer {
     Line("    server_policy: {}", ToString(service.server_policy));
     Line("    unit_policy: {}", ToString(service.unit_policy));
     if (service.idle_s != 0) Line("    idle: {}s", service.idle_s);
+    if (service.health) Line("    health: {}", ToYaml(*service.health));
   }
 
   void WritePool(const Pool& pool) {
@@ -120,5 +178,14 @@ class Writer {
 }  // namespace
 
 std::string ToYaml(const Config& config) { return Writer().Write(config); }
+
+std::string ToYaml(const HealthCheck& check) {
+  return fmt::format(
+      "{{check: {}, port: {}, interval: {}, timeout: {}, rise: {}, fall: {}, jitter: {}, dampening: {}, "
+      "dampening_limit: {}, on_fail: {}{}}}",
+      ToString(check.kind), check.port, Duration(check.interval_ms), Duration(check.timeout_ms), check.rise,
+      check.fall, check.jitter, Duration(check.dampening_ms), Duration(check.dampening_limit_ms),
+      ToString(check.on_fail), KindKeys(check));
+}
 
 }  // namespace spillway::model

@@ -13,4 +13,7 @@ namespace spillway::model {
 // the key files stay as they are.
 std::string ToYaml(const Config& config);
 
+// A check as a flow map, "{check: tcp, port: 80, ...}": the same text exactly for the same check.
+std::string ToYaml(const HealthCheck& check);
+
 }  // namespace spillway::model

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <filesystem>
 #include <set>
 
+#include "clock.h"
 #include "endpoint_table.h"
 #include "ledger_file.h"
 #include "model/diff.h"
@@ -32,16 +32,6 @@ constexpr uint32_t kSweepAtLeast = 65536;  // buckets: 4 MiB, a few milliseconds
 constexpr uint32_t kConfirmEvery = 15;     // ticks between re-confirmations of a resolved next hop
 constexpr uint32_t kRingCapacityMin = 1u << 20, kRingCapacityMax = 1u << 26;
 constexpr uint32_t kReplyLinesMin = 1u << 12;
-
-uint64_t Now(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
-// As the data plane reads them: flows' ages by the coarse clock, reports' by the precise one.
-uint32_t NowTick() { return spw_ticks(Now(CLOCK_MONOTONIC_COARSE)); }
-uint32_t NowBeat() { return spw_beats(Now(CLOCK_MONOTONIC)); }
 
 // What the pool file says of a unit.
 spw_unit_status StatusInFile(const model::Config& config, const std::string& pool, const std::string& server,
@@ -92,8 +82,12 @@ Sizes SizesFor(const model::Config& config) {
 
 uint32_t ConfigWord(const PlannedUnit& unit, bool resolved) {
   spw_unit_config word{};
-  // A unit that cannot be reached gets no new flows; its old ones stay for when it can.
-  word.status = static_cast<__u8>(unit.status == SPW_UNIT_UP && !resolved ? SPW_UNIT_DRAINING : unit.status);
+  // A unit that cannot be reached gets no new flows; its old ones stay for when it can. Likewise one that is
+  // ejected, unless its flows are to move.
+  spw_unit_status status = unit.status;
+  if (status == SPW_UNIT_UP && (unit.ejected || !resolved))
+    status = unit.KeepsFlows() ? SPW_UNIT_DRAINING : SPW_UNIT_DOWN;
+  word.status = static_cast<__u8>(status);
   word.kind = static_cast<__u8>(unit.kind);
   word.weight = unit.weight;
   return std::bit_cast<uint32_t>(word);
@@ -230,6 +224,7 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
       return tl::make_unexpected(written.error());
     }
   }
+  KeepEjections(plan);
   ApplyReport report;
   report.changes = model::Diff(plan_.config, plan.config);
   report.notes = OverrideNotes(plan, ledger);
@@ -244,7 +239,8 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
   report.slots_moved = tally.changed;
   plan_ = std::move(plan);
   ledger_ = std::move(ledger);
-  health_.Look(plan_, &plane_->servers[0], &plane_->pools[0], NowBeat());
+  UpdateEjections();
+  health_.Look(plan_, &plane_->servers[0], &plane_->pools[0], NowBeat());  // of units as now written
   return report;
 }
 
@@ -293,7 +289,7 @@ void LiveSwitch::WriteUnits(const Plan& plan) {
       std::copy(words.begin(), words.end(), entry.addr);
       entry.family = static_cast<__u8>(unit.address.family);
     }
-    Store(entry.alive, static_cast<__u8>(unit.status == SPW_UNIT_UP || unit.status == SPW_UNIT_DRAINING));
+    Store(entry.alive, static_cast<__u8>(unit.KeepsFlows()));
     Resolve(unit);
     WriteStatus(unit);
   }
@@ -397,13 +393,16 @@ void LiveSwitch::AwaitNextHops() {
 
 void LiveSwitch::OnNetlink() {
   NetworkNews news = neighbours_->Drain();
+  bool any = false;
   for (const PlannedUnit& unit : plan_.units) {
     auto hop = hops_.find(unit.id);
     bool touched = news.routes_or_links || (hop != hops_.end() && news.neighbours.contains(hop->second.via));
     if (!touched) continue;
     Resolve(unit);
     WriteStatus(unit);
+    any = true;
   }
+  if (any) UpdateEjections();
 }
 
 void LiveSwitch::Tick() {
@@ -424,16 +423,22 @@ void LiveSwitch::Tick() {
     rounds_seen_ = sweeper_.rounds();
     last_round_ = std::chrono::steady_clock::now();
   }
+  bool touched = false;
   for (const PlannedUnit& unit : plan_.units) {
     bool resolved = plane_->units[unit.id].resolved != 0;
     if (!resolved) {
       Resolve(unit);
       WriteStatus(unit);
+      touched = true;
     } else if ((tick_count_ + unit.id) % kConfirmEvery == 0) {
       // Our traffic does not pass the kernel's neighbour code, so nothing else would confirm it.
       neighbours_->Probe(hops_.at(unit.id));
     }
   }
+  if (touched)
+    UpdateEjections();
+  else
+    RelayRings();
 }
 
 std::vector<HealthNews> LiveSwitch::TakeHealthNews() {
@@ -514,6 +519,7 @@ std::vector<UnitView> LiveSwitch::Units() const {
     view.address = unit.address;
     view.capacity = unit.capacity;
     view.status = unit.status;
+    view.ejected = unit.ejected;
     view.resolved = plane_->units[unit.id].resolved != 0;
     view.silent = spw_unit_is_silent(&server, index, beat) != 0;
     view.busy = (load.flags & SPW_REPORT_BUSY) != 0;
@@ -553,6 +559,13 @@ std::vector<ServiceView> LiveSwitch::Services() const {
     view.packets = traffic.packets;
     view.bytes = traffic.bytes;
     view.new_flows = traffic.new_flows;
+    if (const auto found = ejection_.services.find(service.name); found != ejection_.services.end()) {
+      view.failing = found->second.failing;
+      view.ejected = found->second.ejected;
+      view.fail_open = found->second.fail_open;
+    }
+    if (const auto times = fail_opened_.find(service.name); times != fail_opened_.end())
+      view.fail_opened = times->second;
     views.push_back(std::move(view));
   }
   return views;

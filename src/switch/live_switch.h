@@ -4,10 +4,13 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data_plane.h"
+#include "ejection.h"
 #include "flow_sweeper.h"
 #include "health_keeper.h"
 #include "neighbours.h"
@@ -41,6 +44,8 @@ class LiveSwitch : public Switch {
                              spw_unit_status status) override;
   Result<void> ForgetReports(const std::string& pool, const std::string& server,
                              const std::string& unit) override;
+  void SetFailing(const std::vector<FailingUnit>& failing) override;
+  std::vector<std::string> TakeCheckNews() override { return std::exchange(check_news_, {}); }
   void Tick() override;
   std::vector<HealthNews> TakeHealthNews() override;
   int netlink_fd() const override { return neighbours_->fd(); }
@@ -66,6 +71,12 @@ class LiveSwitch : public Switch {
   // Looks up the unit's next hop and writes it. Returns whether it is resolved.
   bool Resolve(const PlannedUnit& unit);
   void WriteStatus(const PlannedUnit& unit);
+  // Carries what health checks said into a new plan, before it is written.
+  void KeepEjections(Plan& plan) const;
+  // Decides anew who is ejected, and writes what has changed: the units' words at once, the rings soon.
+  void UpdateEjections();
+  void NoteEjections(const Ejection& before, const Ejection& after);
+  void RelayRings();  // those due, if it is time
   void AwaitNextHops();
   bool IsAlive(uint16_t unit) const;
   const PlannedUnit* FindUnit(const std::string& pool, const std::string& server,
@@ -79,6 +90,12 @@ class LiveSwitch : public Switch {
   Ledger ledger_;
   Plan plan_;
   std::map<uint16_t, NextHop> hops_;  // by unit id; absent: no route
+  FailingUnits failing_;
+  Ejection ejection_;                            // as written
+  std::map<std::string, uint64_t> fail_opened_;  // by service
+  std::vector<std::string> check_news_;
+  std::set<std::string> rings_due_;  // pools whose rings are to be laid anew
+  std::chrono::steady_clock::time_point relay_from_;
   FlowSweeper sweeper_;
   HealthKeeper health_;
   std::chrono::steady_clock::time_point last_round_ = std::chrono::steady_clock::now();

@@ -257,6 +257,13 @@ uint64_t RingSlotsNeeded(const model::Config& config) {
   return slots;
 }
 
+const PlannedRing& LayRingOf(Plan& plan, const model::Service& service) {
+  const auto ring = std::find_if(plan.rings.begin(), plan.rings.end(),
+                                 [&](const PlannedRing& r) { return r.service == service.name; });
+  ring->next = LayRing(service, UnitsOf(plan, service.pool), ring->piece.slots);
+  return *ring;
+}
+
 std::vector<uint16_t> LayRing(const model::Service& service, const std::vector<PlannedUnit>& pool_units,
                               uint32_t slots) {
   // A server's weight is that of its units that are up; within the server it goes to the units that
@@ -267,7 +274,7 @@ std::vector<uint16_t> LayRing(const model::Service& service, const std::vector<P
   };
   std::map<uint32_t, Share> servers;
   for (const PlannedUnit& unit : pool_units) {
-    if (unit.status != SPW_UNIT_UP) continue;
+    if (!unit.TakesNewFlows()) continue;
     Share& share = servers[spw_unit_server(unit.id)];
     bool host_only = service.unit_policy == SPW_UNIT_HOST_ONLY;
     if (host_only && unit.kind != SPW_KIND_CPU) continue;

@@ -42,7 +42,15 @@ struct PlannedUnit {
   spw_unit_kind kind = SPW_KIND_CPU;
   double capacity = 0;
   uint16_t weight = 0;
-  spw_unit_status status = SPW_UNIT_UP;
+  spw_unit_status status = SPW_UNIT_UP;  // as the operator or the file says
+  // By its health checks: gets no new flows; `move`: its established ones are placed anew. Set after
+  // MakePlan, which knows nothing of checks.
+  bool ejected = false, move = false;
+
+  bool TakesNewFlows() const { return status == SPW_UNIT_UP && !ejected; }
+  bool KeepsFlows() const {
+    return status == SPW_UNIT_DRAINING || (status == SPW_UNIT_UP && !(ejected && move));
+  }
 };
 
 struct PlannedServer {
@@ -80,6 +88,9 @@ uint32_t DefaultRingSlots(size_t units);
 
 // Slots that the rings of `config` need, for sizing the map at the first start.
 uint64_t RingSlotsNeeded(const model::Config& config);
+
+// Lays the ring of `service`, one of the plan's, for its units as they stand now.
+const PlannedRing& LayRingOf(Plan& plan, const model::Service& service);
 
 // The default unit of every slot under the service's policies, for the units that are up: the ring
 // is laid so that the policy's most common answer needs no entry. Empty: no unit is up.

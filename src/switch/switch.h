@@ -54,6 +54,7 @@ struct UnitView {
   model::Address address;
   double capacity = 0;
   spw_unit_status status = SPW_UNIT_ABSENT;
+  bool ejected = false;   // its health checks fail, and it gets no new flows
   bool resolved = false;  // next hop known
   bool silent = true;     // no fresh load report
   bool busy = false;
@@ -74,6 +75,10 @@ struct ServiceView {
   uint32_t ring_slots = 0;
   uint32_t slots_moved = 0;  // not yet settled on their new owner
   uint64_t packets = 0, bytes = 0, new_flows = 0;
+  // By health checks: units of the service that fail, and those of them that get no new flows.
+  uint32_t failing = 0, ejected = 0;
+  bool fail_open = false;    // all fail, so none is ejected
+  uint64_t fail_opened = 0;  // times that this began
 };
 
 struct FlowTableView {
@@ -87,6 +92,13 @@ struct ApplyReport {
   std::vector<std::string> changes;
   std::vector<std::string> notes;  // units on which an operator's word overrides the file
   uint32_t slots_moved = 0, slots_total = 0;
+};
+
+// A unit whose health check fails.
+struct FailingUnit {
+  std::string pool, server, unit;
+  std::chrono::steady_clock::time_point since;
+  bool move = false;  // once ejected, its established flows are placed anew; else they stay
 };
 
 class Switch {
@@ -118,10 +130,17 @@ class Switch {
   [[nodiscard]] virtual Result<void> ForgetReports(const std::string& pool, const std::string& server,
                                                    const std::string& unit) = 0;
 
+  // All units that health checks find failing, in place of those of the last call. Which of them lose new
+  // flows is in ejection.h. It is apart from the operator's word, which holds for the units that it takes
+  // out.
+  virtual void SetFailing(const std::vector<FailingUnit>& failing) = 0;
+  // What health checks have changed for the traffic since the last call, in words for the log.
+  virtual std::vector<std::string> TakeCheckNews() = 0;
+
   // Housekeeping, to be called about once a second: settles moved slots, sweeps a part of the flow
   // table, probes unresolved neighbours, recounts the units that agents took out.
   virtual void Tick() = 0;
-  // Units that began or ceased to fail since it was last asked, for the log.
+  // Units that began or ceased to fail by their agents' word since it was last asked, for the log.
   virtual std::vector<HealthNews> TakeHealthNews() { return {}; }
   // Readable when neighbours, routes or links changed; then call OnNetlink.
   virtual int netlink_fd() const = 0;

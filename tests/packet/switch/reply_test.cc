@@ -94,6 +94,22 @@ TEST_F(ReplyTest, AUnitsOtherTrafficIsItsOwn) {
   }
 }
 
+// What a unit answers to a health check of this host's own: it speaks for itself, not for the VIP.
+TEST_F(ReplyTest, AnAnswerToThisHostItselfIsLeftAsItIs) {
+  const Bytes quoted = Eth().Ip4("198.51.100.254", "10.0.1.1").Udp(40000, 80).Payload(8).Ip();
+  for (const Bytes& packet : {Eth().Ip4("10.0.1.1", "198.51.100.254").Tcp(80, 40000).Payload(9).Build(),
+                              Eth().Ip4("10.0.2.2", "198.51.100.254").Udp(80, 40000).Payload(9).Build(),
+                              Eth().Ip6("2001:db8:1::1", "2001:db8:c::fe").Tcp(80, 40000).Build(),
+                              Eth().Ip6("2001:db8:2::2", "2001:db8:c::fe").Udp(80, 40000).Build(),
+                              Eth().Ip4("10.0.1.1", "198.51.100.254").Icmp(3, 3).Payload(quoted).Build()}) {
+    Counted();
+    Outcome out = RunAtVeth(packet);
+    EXPECT_EQ(out.verdict, XDP_PASS);
+    EXPECT_EQ(out.bytes, packet);
+    EXPECT_EQ(Counted(), (Counts{{"packets_passed", 1}}));
+  }
+}
+
 TEST_F(ReplyTest, AUnitsIcmpErrorSpeaksForTheVip) {
   Bytes quoted = Eth().Ip4("198.51.100.7", "10.0.1.1").Udp(40000, 80).Payload(8).Ip();
   Outcome out = RunAtVeth(Eth().Ip4("10.0.1.1", "198.51.100.7").Icmp(3, 3).Payload(quoted));

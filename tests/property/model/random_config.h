@@ -93,7 +93,57 @@ class RandomConfig {
     service.unit_policy = static_cast<spw_unit_policy>(
         reports ? Below(SPW_UNIT_POLICIES) : SPW_UNIT_WRR + Below(SPW_UNIT_LEAST_LOADED - SPW_UNIT_WRR));
     if (Coin()) service.idle_s = 1 + Below(14400);
+    if (Coin()) service.health = NextHealth();
     return service;
+  }
+
+  std::string Bytes() {
+    std::string bytes = Coin() ? "" : "hex:";  // a prefix that means something
+    for (uint32_t i = 0; i <= Below(20); i++)
+      bytes += static_cast<char>(Coin() ? 0x20 + Below(0x5f) : Below(256));
+    return bytes;
+  }
+
+  HealthCheck NextHealth() {
+    HealthCheck check;
+    check.kind = static_cast<CheckKind>(Below(kCheckKinds));
+    check.port = static_cast<uint16_t>(1 + Below(65535));
+    check.interval_ms = 10 + Below(3'600'000 - 9);
+    check.timeout_ms = 1 + Below(60'000);
+    check.rise = 1 + Below(100);
+    check.fall = 1 + Below(100);
+    check.jitter = std::uniform_real_distribution<double>(0, 0.5)(random_);
+    check.dampening_ms = Below(3'600'001);
+    check.dampening_limit_ms = check.dampening_ms + Below(3'600'001);
+    check.on_fail = static_cast<OnFail>(Below(2));
+    const bool tls = check.kind == CheckKind::kTls || check.kind == CheckKind::kHttps;
+    const bool http = check.kind == CheckKind::kHttp || check.kind == CheckKind::kHttps;
+    if ((tls || http) && Coin()) check.host = Coin() ? "true" : "h0.example.org";
+    if (tls && !key_file_.empty() && Coin()) check.ca_file = key_file_;
+    if (http) {
+      check.path = Coin() ? "/" : "/a?b=\"{c}\",[d]&e=#:";
+      check.statuses.clear();
+      for (uint32_t i = 0; i <= Below(3); i++) {
+        const auto first = static_cast<uint16_t>(100 + Below(500));
+        check.statuses.emplace_back(first, static_cast<uint16_t>(first + Below(600 - first)));
+      }
+      if (Coin()) check.body = Bytes();
+    }
+    if (check.kind == CheckKind::kDns) {
+      check.query = Coin() ? "." : "no.example.org";
+      check.type = DnsTypes()[Below(9)];
+      check.rcode = DnsRcodes()[Below(6)];
+    }
+    if (check.kind == CheckKind::kUdp) {
+      check.payload = Bytes();
+      if (Coin()) check.expect = Bytes();
+    }
+    if (check.kind == CheckKind::kExec) {
+      check.command = {"/bin/sh"};
+      for (uint32_t i = Below(3); i > 0; i--) check.command.push_back(Coin() ? "" : "a \"b\" 'c', [d]: #{e}");
+      check.exit_status = static_cast<int>(Below(256));
+    }
+    return check;
   }
 
   std::mt19937_64 random_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_switch.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "model/diff.h"
@@ -90,6 +91,9 @@ std::vector<switching::UnitView> FakeSwitch::Units() const {
         const auto said = status.find(pool.name + "/" + server.name + "/" + unit.name);
         view.status = said == status.end() ? SPW_UNIT_UP : said->second;
         view.resolved = true;
+        view.ejected = std::any_of(failing.begin(), failing.end(), [&](const switching::FailingUnit& f) {
+          return f.pool == pool.name && f.server == server.name && f.unit == unit.name;
+        });
         if (touch_up) touch_up(view);
         views.push_back(view);
       }

@@ -29,6 +29,11 @@ class FakeSwitch : public switching::Switch {
                              spw_unit_status status) override;
   Result<void> ForgetReports(const std::string& pool, const std::string& server,
                              const std::string& unit) override;
+  void SetFailing(const std::vector<switching::FailingUnit>& units) override {
+    calls++;
+    failing = units;
+  }
+  std::vector<std::string> TakeCheckNews() override { return {}; }
   void Tick() override { calls++; }
   int netlink_fd() const override { return -1; }
   void OnNetlink() override { calls++; }
@@ -45,6 +50,7 @@ class FakeSwitch : public switching::Switch {
   std::vector<std::string> forgotten;  // units of ForgetReports
   spw_counters counters{};
   bool removed = false;
+  std::vector<switching::FailingUnit> failing;  // of the last SetFailing; all of them are ejected
   // Units by "pool/server/unit"; what it sets stands in Units().
   std::map<std::string, spw_unit_status> status;
   std::function<void(switching::UnitView&)> touch_up;  // last word on each view

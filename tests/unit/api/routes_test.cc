@@ -66,12 +66,17 @@ class Routes : public ::testing::Test {
 
 TEST_F(Routes, StatusTellsWhoItIsAndCountsUnits) {
   switch_.status["rack1/s1/nic"] = SPW_UNIT_DRAINING;
+  switch_.failing = {{"rack1", "s1", "cpu", {}, false}};
+  switch_.touch_up = [](switching::UnitView& unit) { unit.health.failing = true; };
   const json status = json::parse(Get("/v1/status").body);
   EXPECT_EQ(status["version"], "1.2.3");
   EXPECT_EQ(status["instance"], "blue");
   EXPECT_EQ(status["units"]["up"], 1);
   EXPECT_EQ(status["units"]["draining"], 1);
   EXPECT_EQ(status["units"]["silent"], 2);
+  EXPECT_EQ(status["units"]["ejected"], 1);
+  EXPECT_EQ(status["units"]["failing"], 2) << "by their agents' word";
+  EXPECT_EQ(status["units"]["failing_checks"], 0) << "nothing is checked here";
   EXPECT_EQ(status["interfaces"][0]["mode"], "generic");
   EXPECT_EQ(status["interfaces"][0]["why_generic"], "the driver has no XDP");
   EXPECT_EQ(status["flow_table"]["capacity"], 65536);
@@ -117,6 +122,33 @@ TEST_F(Routes, UnitsSpeakTheWordsOfThePoolFile) {
   EXPECT_EQ(units[1]["failing"], json({{"reason", "refused"}, {"taken_out", true}, {"since_ms", 1500.0}}));
   EXPECT_TRUE(units[0]["failing"].is_null());
   EXPECT_TRUE(units[0]["report_age_ms"].is_null());
+}
+
+TEST_F(Routes, UnitsWithoutACheckHaveNoHealth) {
+  EXPECT_TRUE(json::parse(Get("/v1/units").body)[0]["health"].is_null());
+  EXPECT_EQ(json::parse(Get("/v1/units").body)[0]["ejected"], false);
+  EXPECT_EQ(json::parse(Get("/v1/health").body), json::array());
+  EXPECT_TRUE(json::parse(Get("/v1/services").body)[0]["health"].is_null());
+}
+
+TEST_F(Routes, NobodyHasCommandsRunThroughTheApi) {
+  const auto with = [](const std::string& command) {
+    return Replaced(testing::PoolYaml(), "unit_policy: p4mite",
+                    "unit_policy: p4mite, health: {check: exec, command: [" + command + "]}");
+  };
+  for (const char* path : {"/v1/check", "/v1/apply"}) {
+    const Response refused = Post(path, with("/bin/true"));
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_THAT(ErrorOf(refused),
+                HasSubstr("services[dns].health.command: expected a command that is checked with"));
+  }
+  EXPECT_FALSE(switch_.config().services[0].health);
+  // Its own file may name one; from then on it is known.
+  Write(with("/bin/true"));
+  ASSERT_TRUE(control_->Reload());
+  EXPECT_EQ(Post("/v1/apply", with("/bin/true")).status, 200);
+  EXPECT_EQ(Post("/v1/apply", with("/bin/true, more")).status, 400);
+  EXPECT_EQ(Post("/v1/services/dns", R"({"unit_policy": "wrr"})").status, 200);
 }
 
 TEST_F(Routes, ServicesInterfacesAndFlowTableAreShown) {

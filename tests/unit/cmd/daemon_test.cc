@@ -5,8 +5,10 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "api/client.h"
 #include "fake_switch.h"
@@ -208,6 +210,43 @@ TEST_F(Daemon, HelpAndVersionGoToStdout) {
   const Outcome version = RunProgram({FAKE_SPILLWAYD, "--version"});
   EXPECT_EQ(version.exit_code, 0);
   EXPECT_THAT(version.out, HasSubstr("spillwayd "));
+}
+
+TEST_F(Daemon, AUnitThatFailsItsChecksIsTakenOutAndReported) {
+  std::string yaml = testing::PoolYaml();
+  for (const auto& [from, to] :
+       {std::pair<std::string, std::string>{"address: 10.0.1.1", "address: 127.0.0.1"},
+        {"unit_policy: p4mite",
+         "unit_policy: p4mite, health: {check: tcp, port: 1, "
+         "interval: 20ms}"}})
+    yaml.replace(yaml.find(from), from.size(), to);
+  folder_.Write("pool.yaml", yaml);
+  Start();
+  // The other unit's address is nobody's here: whatever becomes of it, this one is refused.
+  const auto cpu = [this] { return Get("/v1/units")[0]; };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (cpu()["ejected"] != true && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_EQ(cpu()["health"]["state"], "failing");
+  EXPECT_EQ(cpu()["health"]["reason"], "connect: Connection refused");
+  EXPECT_EQ(cpu()["status"], "up");
+  EXPECT_TRUE(cpu()["failing"].is_null()) << "that is its agent's word";
+  EXPECT_GE(Get("/v1/status")["units"]["failing_checks"], 1);
+  EXPECT_EQ(Get("/v1/status")["units"]["failing"], 0);
+  const auto health = Get("/v1/health");
+  ASSERT_EQ(health.size(), 2u);
+  EXPECT_EQ(health[0]["check"], "tcp 127.0.0.1:1");
+  EXPECT_THAT(log(), HasSubstr("health of rack1/s1/cpu, service dns: failing, tcp 127.0.0.1:1: connect: "));
+  const Outcome shown = RunProgram({SPILLWAY, "--api", socket(), "show", "health"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("connect: Connection refused"));
+  EXPECT_THAT(RunProgram({SPILLWAY, "--api", socket(), "show", "units"}).out, HasSubstr("up ejected"));
+  EXPECT_THAT(RunProgram({SPILLWAY, "--api", socket(), "show"}).out, HasSubstr("failing their checks"));
+  // Without the check it is nobody's business any more.
+  folder_.Write("pool.yaml", testing::PoolYaml());
+  daemon_->Signal(SIGHUP);
+  EXPECT_THAT(notify_.WaitFor("STATUS=running"), Not(""));
+  while (cpu()["ejected"] != false && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_EQ(cpu()["ejected"], false);
 }
 
 TEST_F(Daemon, ServesAnExtenderBesideTheSwitch) {

@@ -319,5 +319,19 @@ TEST(Plan, DefaultRingsAreLargeEnoughForOnePercent) {
   }
 }
 
+TEST(Plan, RingsAreLaidWithoutEjectedUnitsUntilTheyAreBack) {
+  Ledger ledger;
+  auto plan = MakePlan(MakeConfig(3), ledger, kCapacity);
+  ASSERT_TRUE(plan.has_value());
+  const std::vector<uint16_t> before = plan->rings[0].next;
+  const uint16_t gone = plan->units[2].id;
+  plan->units[2].ejected = true;
+  const std::vector<uint16_t> without = LayRingOf(*plan, plan->config.services[0]).next;
+  EXPECT_EQ(std::count(without.begin(), without.end(), gone), 0);
+  for (size_t slot = 0; slot < without.size(); slot++) ASSERT_NE(without[slot], SPW_NO_UNIT);
+  plan->units[2].ejected = false;
+  EXPECT_EQ(LayRingOf(*plan, plan->config.services[0]).next, before);
+}
+
 }  // namespace
 }  // namespace spillway::switching

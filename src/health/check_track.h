@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a row of check results says of one unit: rise, fall and dampening. Pure: time is an argument, steady.
+//
+//   unknown ──first result──► up        unknown ──first result──► failing
+//   up ──`fall` failures in a row──► failing
+//   failing ──`rise` passes in a row, and the hold is over──► up
+//
+// The first result decides at once, so that after a start nobody waits `fall` intervals for what a dead unit
+// loses. The hold is what dampening adds: none for the first failing, then `dampening`, doubled with every
+// further one up to `dampening_limit`; a unit that was up for `dampening_limit` starts afresh.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace spillway::health {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+struct TrackRules {
+  uint32_t rise = 2, fall = 3;
+  std::chrono::milliseconds dampening{0}, dampening_limit{0};
+};
+
+enum class CheckState : uint8_t { kUnknown, kUp, kFailing };
+const char* ToString(CheckState state);
+
+class CheckTrack {
+ public:
+  CheckTrack(const TrackRules& rules, TimePoint now) : rules_(rules), since_(now), held_until_(now) {}
+
+  // One check's result; `reason` says why it failed. Whether the state changed.
+  bool Record(bool passed, const std::string& reason, TimePoint now);
+
+  CheckState state() const { return state_; }
+  TimePoint since() const { return since_; }             // of this state
+  const std::string& reason() const { return reason_; }  // of the last failure; empty: there was none
+  TimePoint held_until() const { return held_until_; }   // a failing unit is not back before
+
+ private:
+  void Fail(TimePoint now);
+  std::chrono::milliseconds Hold() const;
+
+  TrackRules rules_;
+  CheckState state_ = CheckState::kUnknown;
+  TimePoint since_, held_until_;
+  uint32_t passes_ = 0, failures_ = 0;  // in a row, up to the last result
+  uint32_t flaps_ = 0;                  // times that it became failing without a long time up in between
+  std::string reason_;
+};
+
+}  // namespace spillway::health

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checker.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "exec_probe.h"
+#include "socket_probes.h"
+
+namespace spillway::health {
+namespace {
+
+using std::chrono::duration;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// The first checks of a configuration are spread over so long, or over the interval if that is shorter.
+constexpr milliseconds kFirstWithin{1000};
+constexpr milliseconds kLongestWait{1000};
+// When many units change at once, as in a fault of the network, changes are reported together: a call of
+// on_change is followed by a pause of so many times what it took.
+constexpr int kReportShare = 4;
+
+double Seconds(steady_clock::duration d) { return duration<double>(d).count(); }
+
+// Every check that waits holds a descriptor, and the default of most systems is 1024.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+TrackRules RulesOf(const model::HealthCheck& check) {
+  return {check.rise, check.fall, milliseconds(check.dampening_ms), milliseconds(check.dampening_limit_ms)};
+}
+
+}  // namespace
+
+std::string Describe(const model::HealthCheck& check, const model::Address& address) {
+  if (check.kind == model::CheckKind::kExec) return fmt::format("exec {}", fmt::join(check.command, " "));
+  std::string text = fmt::format(fmt::runtime(address.family == 4 ? "{} {}:{}" : "{} [{}]:{}"),
+                                 ToString(check.kind), address.ToString(), check.port);
+  if (check.kind == model::CheckKind::kHttp || check.kind == model::CheckKind::kHttps) text += check.path;
+  if (check.kind == model::CheckKind::kDns) text += fmt::format(" {} {}", check.query, check.type);
+  return text;
+}
+
+std::unique_ptr<Probe> MakeProbe(const Subject& subject, const model::HealthCheck& check, Reactor& reactor,
+                                 WebSessions& web, std::function<void(Outcome)> finish) {
+  switch (check.kind) {
+    case model::CheckKind::kTcp:
+      return MakeTcpProbe(subject, check, reactor, std::move(finish));
+    case model::CheckKind::kTls:
+    case model::CheckKind::kHttp:
+    case model::CheckKind::kHttps:
+      return MakeWebProbe(subject, check, web, std::move(finish));
+    case model::CheckKind::kDns:
+    case model::CheckKind::kUdp:
+      return MakeDatagramProbe(subject, check, reactor, std::move(finish));
+    case model::CheckKind::kExec:
+      return MakeExecProbe(subject, check, reactor, std::move(finish));
+  }
+  return nullptr;
+}
+
+struct Checker::Target {
+  Target(Subject of, const model::HealthCheck& how, TimePoint now)
+      : subject(std::move(of)), check(how), track(RulesOf(how), now) {}
+
+  Subject subject;
+  model::HealthCheck check;
+  CheckTrack track;
+  std::unique_ptr<Probe> probe;
+  uint64_t round = 0;  // timers set so far
+  bool running = false;
+  TimePoint started;
+  uint64_t passed = 0, failed = 0, skipped = 0, changes = 0;
+  std::optional<double> last_ms;
+};
+
+Checker::Checker(std::unique_ptr<Reactor> reactor, OnChange on_change)
+    : reactor_(std::move(reactor)), on_change_(std::move(on_change)) {
+  web_ = std::make_unique<WebSessions>(*reactor_);
+}
+
+Result<std::unique_ptr<Checker>> Checker::Start(const model::Config& config, OnChange on_change) {
+  auto reactor = Reactor::Create();
+  if (!reactor) return tl::make_unexpected(reactor.error());
+  RaiseDescriptorLimit();
+  std::unique_ptr<Checker> checker(new Checker(std::move(*reactor), std::move(on_change)));
+  checker->SetConfig(config);
+  checker->thread_ = std::thread([self = checker.get()] { self->Loop(); });
+  return checker;
+}
+
+Checker::~Checker() {
+  stop_ = true;
+  reactor_->Wake();
+  if (thread_.joinable()) thread_.join();
+  targets_.clear();
+  retired_.clear();
+  web_.reset();  // before the reactor
+}
+
+void Checker::SetConfig(const model::Config& config) {
+  {
+    const std::lock_guard lock(wanted_mutex_);
+    wanted_ = config;
+  }
+  reactor_->Wake();
+}
+
+void Checker::Loop() {
+  while (!stop_) {
+    milliseconds wait;
+    {
+      const std::lock_guard lock(mutex_);
+      wait = UntilNext(steady_clock::now());
+    }
+    reactor_->Wait(wait);
+    std::vector<CheckChange> changes;
+    std::vector<FailingUnit> failing;
+    bool changed = false;
+    {
+      const std::lock_guard lock(mutex_);
+      reactor_->Dispatch();
+      const TimePoint now = steady_clock::now();
+      web_->OnDeadline(now);
+      TakeConfig(now);
+      RunTimers(now);
+      std::erase_if(retired_, [](const auto& probe) { return probe->settled(); });
+      if (changed_ && now >= report_from_) {
+        changed = true;
+        changed_ = false;
+        failing = Failing();
+        changes.swap(changes_);
+      }
+    }
+    if (!changed) continue;
+    const TimePoint began = steady_clock::now();
+    on_change_(changes, failing);
+    const TimePoint ended = steady_clock::now();
+    const std::lock_guard lock(mutex_);
+    report_from_ = ended + (ended - began) * kReportShare;
+  }
+}
+
+// Rounded up, so that what is due is due when the wait is over.
+milliseconds Checker::UntilNext(TimePoint now) const {
+  TimePoint next = now + kLongestWait;
+  if (!timers_.empty()) next = std::min(next, timers_.top().due);
+  if (const auto deadline = web_->deadline()) next = std::min(next, *deadline);
+  if (changed_) next = std::min(next, report_from_);
+  return next <= now ? milliseconds(0) : std::chrono::ceil<milliseconds>(next - now);
+}
+
+void Checker::TakeConfig(TimePoint now) {
+  std::optional<model::Config> wanted;
+  {
+    const std::lock_guard lock(wanted_mutex_);
+    wanted.swap(wanted_);
+  }
+  if (!wanted) return;
+
+  std::map<Key, std::unique_ptr<Target>> known;
+  for (std::unique_ptr<Target>& target : targets_) {
+    const Subject& s = target->subject;
+    known.emplace(Key(s.service, s.pool, s.server, s.unit), std::move(target));
+  }
+  targets_.clear();
+  timers_ = {};
+  for (const model::Service& service : wanted->services) {
+    const model::Pool* const pool = wanted->FindPool(service.pool);
+    if (!service.health || pool == nullptr) continue;
+    for (const model::Server& server : pool->servers)
+      for (const model::Unit& unit : server.units) {
+        Subject subject{service.name, pool->name, server.name, unit.name, unit.address};
+        std::unique_ptr<Target> target;
+        if (const auto found = known.find(Key(subject.service, subject.pool, subject.server, subject.unit));
+            found != known.end() && found->second->subject.address == unit.address &&
+            found->second->check == *service.health)
+          target = std::move(found->second);
+        else
+          target = std::make_unique<Target>(std::move(subject), *service.health, now);
+        targets_.push_back(std::move(target));
+      }
+  }
+  for (auto& [key, target] : known) {
+    if (!target) continue;
+    if (target->running) target->probe->Stop();
+    if (!target->probe->settled()) retired_.push_back(std::move(target->probe));
+  }
+  // Indices have changed, so timers and probes are made for the new ones. A check that runs is begun again:
+  // it is neither passed nor failed.
+  for (size_t i = 0; i < targets_.size(); i++) {
+    Target& t = *targets_[i];
+    if (t.probe && t.running) t.probe->Stop();
+    if (t.probe && !t.probe->settled()) retired_.push_back(std::move(t.probe));
+    t.running = false;
+    t.probe = MakeProbe(t.subject, t.check, *reactor_, *web_,
+                        [this, i](const Outcome& outcome) { OnOutcome(i, outcome); });
+    const auto within = std::min(kFirstWithin, milliseconds(t.check.interval_ms));
+    std::uniform_real_distribution<double> spread(0, 1);
+    Schedule(i, now + std::chrono::duration_cast<steady_clock::duration>(within * spread(random_)));
+  }
+  changed_ = true;
+}
+
+void Checker::Schedule(size_t index, TimePoint due) { timers_.push({due, index, ++targets_[index]->round}); }
+
+void Checker::RunTimers(TimePoint now) {
+  while (!timers_.empty() && timers_.top().due <= now) {
+    const Timer timer = timers_.top();
+    timers_.pop();
+    Target& target = *targets_[timer.target];
+    if (target.round != timer.round) continue;
+    if (target.running)
+      OnOutcome(timer.target, {Outcome::Kind::kFailed, fmt::format("{} within {} ms", target.probe->Stop(),
+                                                                   target.check.timeout_ms)});
+    else
+      StartCheck(timer.target, now);
+  }
+}
+
+void Checker::StartCheck(size_t index, TimePoint now) {
+  Target& target = *targets_[index];
+  target.running = true;
+  target.started = now;
+  Schedule(index, now + milliseconds(target.check.timeout_ms));
+  target.probe->Start();
+}
+
+void Checker::OnOutcome(size_t index, const Outcome& outcome) {
+  Target& target = *targets_[index];
+  const TimePoint now = steady_clock::now();
+  target.running = false;
+  target.last_ms = Seconds(now - target.started) * 1e3;
+  std::uniform_real_distribution<double> jitter(-target.check.jitter, target.check.jitter);
+  const auto wait = std::chrono::duration_cast<steady_clock::duration>(
+      milliseconds(target.check.interval_ms) * (1 + jitter(random_)));
+  Schedule(index, std::max(now, target.started + wait));
+  if (outcome.kind == Outcome::Kind::kSkipped) {
+    target.skipped++;
+    return;
+  }
+  const bool passed = outcome.kind == Outcome::Kind::kPassed;
+  (passed ? target.passed : target.failed)++;
+  const TimePoint since = target.track.since();
+  const CheckState before = target.track.state();
+  if (!target.track.Record(passed, outcome.reason, now)) return;
+  changed_ = true;
+  target.changes++;
+  if (before == CheckState::kUnknown && passed) return;  // as was expected
+  const Subject& s = target.subject;
+  changes_.push_back(
+      {s.service, s.pool, s.server, s.unit, target.track.state(),
+       passed ? std::string() : fmt::format("{}: {}", Describe(target.check, s.address), outcome.reason),
+       Seconds(now - since)});
+}
+
+std::vector<FailingUnit> Checker::Failing() const {
+  std::map<Key, FailingUnit> units;
+  for (const auto& target : targets_) {
+    if (target->track.state() != CheckState::kFailing) continue;
+    const Subject& s = target->subject;
+    const bool move = target->check.on_fail == model::OnFail::kMove;
+    const auto [found, fresh] =
+        units.try_emplace(Key(s.pool, s.server, s.unit, ""),
+                          FailingUnit{s.pool, s.server, s.unit, target->track.since(), move});
+    if (fresh) continue;
+    found->second.since = std::min(found->second.since, target->track.since());
+    found->second.move |= move;
+  }
+  std::vector<FailingUnit> failing;
+  for (auto& [key, unit] : units) failing.push_back(std::move(unit));
+  return failing;
+}
+
+std::vector<CheckView> Checker::Views() const {
+  const std::lock_guard lock(mutex_);
+  const TimePoint now = steady_clock::now();
+  std::vector<CheckView> views;
+  for (const auto& target : targets_) {
+    const Subject& s = target->subject;
+    CheckView view;
+    view.service = s.service;
+    view.pool = s.pool;
+    view.server = s.server;
+    view.unit = s.unit;
+    view.what = Describe(target->check, s.address);
+    view.state = target->track.state();
+    view.state_s = Seconds(now - target->track.since());
+    if (view.state == CheckState::kFailing)
+      view.held_s = std::max(0.0, Seconds(target->track.held_until() - now));
+    view.reason = target->track.reason();
+    view.passed = target->passed;
+    view.failed = target->failed;
+    view.skipped = target->skipped;
+    view.changes = target->changes;
+    view.last_ms = target->last_ms;
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+}  // namespace spillway::health

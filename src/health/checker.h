@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the active checks of a configuration: when each starts, when its time is over, and what the results
+// say of each unit (check_track.h). What follows for the traffic is not decided here.
+//
+// Threading: a thread of its own does all checks. SetConfig and Views may be called from any thread;
+// `on_change` is called on the checker's thread, without any of its locks.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <queue>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check_track.h"
+#include "model/pool.h"
+#include "probe.h"
+#include "reactor.h"
+#include "web_probes.h"
+
+namespace spillway::health {
+
+// "http 10.0.1.1:80/healthz": what a check asks, for people.
+std::string Describe(const model::HealthCheck& check, const model::Address& address);
+
+struct CheckView {
+  std::string service, pool, server, unit;
+  std::string what;  // Describe
+  CheckState state = CheckState::kUnknown;
+  double state_s = 0;               // time in this state
+  double held_s = 0;                // failing: not back before, by dampening
+  std::string reason;               // of the last failure
+  uint64_t passed = 0, failed = 0;  // checks
+  uint64_t skipped = 0;             // for want of this machine's own resources
+  uint64_t changes = 0;             // of state
+  std::optional<double> last_ms;    // how long the last one took; nullopt: none yet
+};
+
+// A unit that became failing, or came back.
+struct CheckChange {
+  std::string service, pool, server, unit;
+  CheckState state = CheckState::kUnknown;
+  std::string reason;   // of a failing one
+  double before_s = 0;  // time in the state before
+};
+
+// A unit that one of its checks finds failing.
+struct FailingUnit {
+  std::string pool, server, unit;
+  TimePoint since;
+  bool move = false;  // on_fail: move
+};
+
+class Checker {
+ public:
+  // All failing units, each once, and the changes since the last call. Not called when nothing changed.
+  using OnChange = std::function<void(const std::vector<CheckChange>&, const std::vector<FailingUnit>&)>;
+
+  [[nodiscard]] static Result<std::unique_ptr<Checker>> Start(const model::Config& config,
+                                                              OnChange on_change);
+  ~Checker();
+  Checker(const Checker&) = delete;
+  Checker& operator=(const Checker&) = delete;
+
+  // Checks that stay the same (service, unit, address and every key) go on with what they know; changed ones
+  // start anew.
+  void SetConfig(const model::Config& config);
+
+  std::vector<CheckView> Views() const;
+
+ private:
+  struct Target;
+  struct Timer {
+    TimePoint due;
+    size_t target;
+    uint64_t round;  // of the target when it was set; another one since: it is of no meaning any more
+    bool operator>(const Timer& other) const { return due > other.due; }
+  };
+  using Key = std::tuple<std::string, std::string, std::string, std::string>;
+
+  Checker(std::unique_ptr<Reactor> reactor, OnChange on_change);
+  void Loop();
+  std::chrono::milliseconds UntilNext(TimePoint now) const;
+  void TakeConfig(TimePoint now);
+  void RunTimers(TimePoint now);
+  void StartCheck(size_t index, TimePoint now);
+  void OnOutcome(size_t index, const Outcome& outcome);
+  void Schedule(size_t index, TimePoint due);
+  std::vector<FailingUnit> Failing() const;
+
+  const std::unique_ptr<Reactor> reactor_;
+  const OnChange on_change_;
+  std::mt19937_64 random_{std::random_device{}()};  // jitter
+
+  mutable std::mutex mutex_;  // guards what follows, up to the empty line
+  std::unique_ptr<WebSessions> web_;
+  std::vector<std::unique_ptr<Target>> targets_;
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  std::vector<std::unique_ptr<Probe>> retired_;  // not settled yet
+  std::vector<CheckChange> changes_;
+  bool changed_ = false;     // what is failing, perhaps
+  TimePoint report_from_{};  // on_change is not called before
+
+  std::mutex wanted_mutex_;
+  std::optional<model::Config> wanted_;  // guarded by wanted_mutex_
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace spillway::health

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// One unit's check, again and again: begun by Start, ended by its outcome or by Stop. All on the checker's
+// thread; nothing blocks.
+//
+//   idle ──Start──► running ──Finish(outcome)──► idle
+//                      └─────Stop──────────────► idle
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "model/health.h"
+#include "model/pool.h"
+#include "reactor.h"
+
+namespace spillway::health {
+
+// A check is skipped where this machine was at fault (no descriptors, ports or memory): no word on the unit.
+struct Outcome {
+  enum class Kind : uint8_t { kPassed, kFailed, kSkipped } kind = Kind::kPassed;
+  std::string reason;  // empty when it passed
+};
+
+// Who a check is about: names for a command's environment and messages, and where it goes.
+struct Subject {
+  std::string service, pool, server, unit;
+  model::Address address;
+};
+
+class Probe {
+ public:
+  explicit Probe(std::function<void(Outcome)> finish) : finish_(std::move(finish)) {}
+  virtual ~Probe() = default;
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+
+  // The outcome may come before this returns. Not while a check runs.
+  virtual void Start() = 0;
+  // Ends the running check without an outcome: its time is over, or nobody asks any more. What it waited for.
+  virtual std::string Stop() = 0;
+  // False: what Stop ended is still on its way out. A probe may be destroyed all the same, but then leaves it
+  // to the end of this process.
+  virtual bool settled() const { return true; }
+
+ protected:
+  void Pass() const { finish_({Outcome::Kind::kPassed, {}}); }
+  void Fail(std::string reason) const { finish_({Outcome::Kind::kFailed, std::move(reason)}); }
+  void Skip(std::string reason) const { finish_({Outcome::Kind::kSkipped, std::move(reason)}); }
+
+ private:
+  const std::function<void(Outcome)> finish_;
+};
+
+class WebSessions;  // web_probes.h
+
+// `reactor` and `web` outlive it.
+std::unique_ptr<Probe> MakeProbe(const Subject& subject, const model::HealthCheck& check, Reactor& reactor,
+                                 WebSessions& web, std::function<void(Outcome)> finish);
+
+}  // namespace spillway::health

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "web_probes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace spillway::health {
+namespace {
+
+constexpr size_t kIdleHandles = 64;        // some 5 KiB each
+constexpr size_t kLongestBody = 64 << 10;  // of which `body` is looked for
+
+class WebProbe : public Probe, private WebTransfer {
+ public:
+  WebProbe(const Subject& subject, const model::HealthCheck& check, WebSessions& sessions,
+           std::function<void(Outcome)> finish)
+      : Probe(std::move(finish)), sessions_(sessions), check_(check) {
+    const std::string address = subject.address.ToString();
+    const std::string numeric = subject.address.family == 4 ? address : "[" + address + "]";
+    const bool tls = check.kind != model::CheckKind::kHttp;
+    // The certificate and SNI go by the URL's host, the connection to the unit in any case.
+    const std::string host = check.host.empty() ? numeric : check.host;
+    url_ = fmt::format("{}://{}:{}{}", tls ? "https" : "http", host, check.port,
+                       check.kind == model::CheckKind::kTls ? "/" : check.path);
+    connect_to_ = curl_slist_append(nullptr, fmt::format("::{}:{}", numeric, check.port).c_str());
+    if (!check.host.empty())
+      headers_ = curl_slist_append(nullptr, ("Host: " + check.host).c_str());  // without the port
+  }
+  ~WebProbe() override {
+    if (easy_ != nullptr) sessions_.Return(easy_);
+    curl_slist_free_all(connect_to_);
+    curl_slist_free_all(headers_);
+  }
+
+  void Start() override {
+    easy_ = sessions_.Borrow();
+    if (easy_ == nullptr) return Skip("libcurl gives no handle");
+    body_.clear();
+    error_[0] = 0;
+    const auto set = [this](auto option, auto value) { curl_easy_setopt(easy_, option, value); };
+    set(CURLOPT_URL, url_.c_str());
+    set(CURLOPT_CONNECT_TO, connect_to_);
+    set(CURLOPT_PROXY, "");  // whatever the environment says
+    set(CURLOPT_PROTOCOLS_STR, "http,https");
+    set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_FRESH_CONNECT, 1L);
+    set(CURLOPT_FORBID_REUSE, 1L);
+    set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+    set(CURLOPT_USERAGENT, "spillwayd-health");
+    set(CURLOPT_ERRORBUFFER, error_);
+    // libcurl keeps TLS sessions of its own accord; a check is a whole handshake.
+    set(CURLOPT_SSL_SESSIONID_CACHE, 0L);
+    set(CURLOPT_SSL_VERIFYPEER, check_.ca_file.empty() ? 0L : 1L);
+    set(CURLOPT_SSL_VERIFYHOST, check_.ca_file.empty() ? 0L : 2L);
+    if (!check_.ca_file.empty()) set(CURLOPT_CAINFO, check_.ca_file.c_str());
+    if (headers_ != nullptr) set(CURLOPT_HTTPHEADER, headers_);
+    if (check_.kind == model::CheckKind::kTls) set(CURLOPT_CONNECT_ONLY, 1L);
+    curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &WebProbe::OnBody);
+    curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
+    sessions_.Run(easy_, this);
+  }
+
+  std::string Stop() override {
+    // Told apart, as they have different causes: a host that is gone, and a server that hangs. Of TLS,
+    // libcurl counts the handshake to the connection.
+    double connected = 0;
+    curl_easy_getinfo(easy_, CURLINFO_CONNECT_TIME, &connected);
+    GiveBack();
+    if (connected != 0) return "connected, but no whole answer";
+    return check_.kind == model::CheckKind::kHttp ? "no connection" : "no TLS handshake";
+  }
+
+ private:
+  static size_t OnBody(char* data, size_t one, size_t count, void* self) {
+    auto& probe = *static_cast<WebProbe*>(self);
+    const size_t bytes = one * count;
+    probe.body_.append(data, std::min(bytes, kLongestBody - probe.body_.size()));
+    // Less than was offered ends the transfer: enough was seen.
+    return probe.body_.size() < kLongestBody ? bytes : 0;
+  }
+
+  void OnEnd(CURLcode code) override {
+    long status = 0;
+    curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
+    const bool cut = code == CURLE_WRITE_ERROR && body_.size() >= kLongestBody;
+    const std::string error = *error_ != 0 ? error_ : curl_easy_strerror(code);
+    GiveBack();
+    if (code == CURLE_OUT_OF_MEMORY) return Skip(error);
+    if (code != CURLE_OK && !cut) return Fail(error);
+    if (check_.kind == model::CheckKind::kTls) return Pass();
+    Judge(static_cast<int>(status));
+  }
+
+  void Judge(int status) {
+    const auto& good = check_.statuses;
+    const bool expected = std::any_of(good.begin(), good.end(), [status](const auto& range) {
+      return range.first <= status && status <= range.second;
+    });
+    if (!expected) return Fail(fmt::format("status {}", status));
+    if (body_.find(check_.body) == body_.npos)
+      return Fail(fmt::format("status {}, but the body{} is without what was expected", status,
+                              body_.size() >= kLongestBody ? "'s first 64 KiB" : ""));
+    Pass();
+  }
+
+  void GiveBack() {
+    CURL* const easy = easy_;
+    easy_ = nullptr;
+    sessions_.Return(easy);
+  }
+
+  WebSessions& sessions_;
+  const model::HealthCheck check_;
+  std::string url_;
+  curl_slist *connect_to_ = nullptr, *headers_ = nullptr;
+  CURL* easy_ = nullptr;  // while a check runs
+  std::string body_;
+  char error_[CURL_ERROR_SIZE] = "";
+};
+
+}  // namespace
+
+WebSessions::WebSessions(Reactor& reactor) : reactor_(reactor) {
+  curl_global_init(CURL_GLOBAL_DEFAULT);
+  multi_ = curl_multi_init();
+  curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &WebSessions::OnSocket);
+  curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
+  curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &WebSessions::OnTimer);
+  curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, this);
+}
+
+WebSessions::~WebSessions() {
+  for (CURL* easy : idle_) curl_easy_cleanup(easy);
+  curl_multi_cleanup(multi_);
+}
+
+CURL* WebSessions::Borrow() {
+  if (idle_.empty()) return curl_easy_init();
+  CURL* const easy = idle_.back();
+  idle_.pop_back();
+  curl_easy_reset(easy);
+  return easy;
+}
+
+void WebSessions::Run(CURL* easy, WebTransfer* transfer) {
+  running_[easy] = transfer;
+  curl_multi_add_handle(multi_, easy);  // sets the timer, by which it begins
+}
+
+void WebSessions::Return(CURL* easy) {
+  running_.erase(easy);
+  curl_multi_remove_handle(multi_, easy);
+  if (idle_.size() < kIdleHandles)
+    idle_.push_back(easy);
+  else
+    curl_easy_cleanup(easy);
+}
+
+void WebSessions::OnDeadline(TimePoint now) {
+  if (!deadline_ || *deadline_ > now) return;
+  deadline_.reset();
+  int running = 0;
+  curl_multi_socket_action(multi_, CURL_SOCKET_TIMEOUT, 0, &running);
+  Collect();
+}
+
+void WebSessions::OnEvents(int fd, uint32_t events) {
+  int what = 0, running = 0;
+  if ((events & (EPOLLIN | EPOLLHUP)) != 0) what |= CURL_CSELECT_IN;
+  if ((events & EPOLLOUT) != 0) what |= CURL_CSELECT_OUT;
+  if ((events & EPOLLERR) != 0) what |= CURL_CSELECT_ERR;
+  curl_multi_socket_action(multi_, fd, what, &running);
+  Collect();
+}
+
+void WebSessions::Collect() {
+  // Nothing is given back while messages are read: libcurl's list must not change under it.
+  std::vector<std::pair<CURL*, CURLcode>> ended;
+  int left = 0;
+  while (const CURLMsg* message = curl_multi_info_read(multi_, &left))
+    if (message->msg == CURLMSG_DONE) ended.emplace_back(message->easy_handle, message->data.result);
+  for (const auto& [easy, code] : ended)
+    if (const auto found = running_.find(easy); found != running_.end()) found->second->OnEnd(code);
+}
+
+int WebSessions::OnSocket(CURL*, curl_socket_t socket, int what, void* self, void* known) {
+  auto& sessions = *static_cast<WebSessions*>(self);
+  if (what == CURL_POLL_REMOVE) {
+    sessions.reactor_.Remove(socket);
+    return 0;
+  }
+  const uint32_t events =
+      ((what & CURL_POLL_IN) != 0 ? EPOLLIN : 0u) | ((what & CURL_POLL_OUT) != 0 ? EPOLLOUT : 0u);
+  if (known == nullptr) {
+    curl_multi_assign(sessions.multi_, socket, &sessions);
+    return sessions.reactor_.Add(socket, events, &sessions) == 0 ? 0 : -1;
+  }
+  return sessions.reactor_.Change(socket, events) == 0 ? 0 : -1;
+}
+
+int WebSessions::OnTimer(CURLM*, long timeout_ms, void* self) {
+  auto& deadline = static_cast<WebSessions*>(self)->deadline_;
+  if (timeout_ms < 0)
+    deadline.reset();
+  else
+    deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  return 0;
+}
+
+std::unique_ptr<Probe> MakeWebProbe(const Subject& subject, const model::HealthCheck& check,
+                                    WebSessions& sessions, std::function<void(Outcome)> finish) {
+  return std::make_unique<WebProbe>(subject, check, sessions, std::move(finish));
+}
+
+}  // namespace spillway::health

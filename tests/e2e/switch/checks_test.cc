@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: Apache-2.0
+// Active health checks with real servers: what new flows and established ones meet while a server hangs,
+// dies, answers wrongly or flaps, and what the operator is told of it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <fstream>
+#include <regex>
+
+#include "bed.h"
+#include "cases.h"
+#include "flow_set.h"
+#include "model/yaml.h"
+
+namespace spillway::e2e {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr uint16_t kWeb = 80;
+constexpr int kRequests = 60;
+
+struct Case {
+  int family;
+  spw_unit_policy policy;
+};
+
+std::string CaseName(const testing::TestParamInfo<Case>& info) {
+  std::string policy = model::ToString(info.param.policy);
+  std::replace(policy.begin(), policy.end(), '-', '_');
+  return fmt::format("V{}_{}", info.param.family, policy);
+}
+
+model::HealthCheck Quick(model::CheckKind kind, uint16_t port) {
+  model::HealthCheck check;
+  check.kind = kind;
+  check.port = port;
+  check.interval_ms = 50;
+  check.timeout_ms = 300;
+  check.rise = check.fall = 2;
+  check.dampening_ms = 0;
+  return check;
+}
+
+class HealthTest : public testing::TestWithParam<Case> {
+ protected:
+  virtual lab::TestbedSpec Spec() const = 0;
+  virtual model::HealthCheck DefaultCheck() const = 0;
+
+  void BringUp() {
+    bed_ = beds_.Get(Spec());
+    ASSERT_NE(bed_, nullptr) << beds_.error();
+    ASSERT_NO_FATAL_FAILURE(Use(DefaultCheck()));
+    ASSERT_TRUE(AllAre("up")) << bed_->Show("health").dump(1);
+  }
+  static void TearDownTestSuite() { beds_.Clear(); }
+
+  static model::Config WithCheck(model::Config config, const model::HealthCheck& check) {
+    for (model::Service& service : config.services) service.health = check;
+    return config;
+  }
+  void Use(const model::HealthCheck& check) {
+    const Ran ran = bed_->Apply(WithCheck(bed_->config(), check));
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+  }
+  bool AllAre(const std::string& state) {
+    return Eventually([&] {
+      const auto units = bed_->Show("units");
+      return std::all_of(units.begin(), units.end(), [&](const auto& unit) {
+        return unit.at("health").is_object() && unit.at("health").at("state") == state;
+      });
+    });
+  }
+  bool Is(const std::string& server, const std::string& unit, bool ejected) {
+    return Eventually([&] {
+      const auto shown = bed_->Unit(server, unit);
+      return shown.at("ejected") == ejected && (shown.at("health").at("state") == "failing") == ejected;
+    });
+  }
+  std::string Why(const std::string& server, const std::string& unit) {
+    return bed_->Unit(server, unit).at("health").at("reason");
+  }
+  const lab::UnitPlan& PlanOf(const std::string& label) const {
+    for (const lab::UnitPlan& unit : bed_->plan().units)
+      if (unit.label == label) return unit;
+    throw std::logic_error("no unit " + label);
+  }
+  void SignalServer(const std::string& label, const std::string& program, int signal) {
+    int count = 0;
+    for (const lab::ProcessId& id : lab::ProcessesIn(PlanOf(label).netns))
+      if (ReadFile(fmt::format("/proc/{}/comm", id.pid)) == program + "\n") {
+        kill(id.pid, signal);
+        count++;
+      }
+    ASSERT_GT(count, 0) << program << " does not run on " << label;
+  }
+  void RestartServer(const std::string& label) {
+    const lab::UnitPlan& unit = PlanOf(label);
+    // knotd takes the process of its last life, a zombie here, for another one that runs.
+    std::remove(fmt::format("{}/{}.knot/knot.pid", bed_->plan().folder, label).c_str());
+    const auto id = bed_->StartIn(unit.netns, unit.server_process->argv, label + ".again");
+    ASSERT_TRUE(id) << id.error().message;
+  }
+  std::string Metrics() { return bed_->Cli({"metrics"}).out; }
+
+  static inline SharedBeds beds_;
+  Bed* bed_ = nullptr;
+};
+
+class WebHealth : public HealthTest {
+ protected:
+  void SetUp() override {
+    SPW_SKIP_WITHOUT("nginx", "curl");
+    BringUp();
+    if (HasFatalFailure()) return;
+    // Beside nginx on every unit, for connections that live through it all.
+    const auto echoes = bed_->StartEchoes();
+    ASSERT_TRUE(echoes) << echoes.error().message;
+    flows_ = std::make_unique<FlowSet>(bed_->plan().client_netns);
+  }
+  void TearDown() override { flows_.reset(); }
+  lab::TestbedSpec Spec() const override {
+    lab::TestbedSpec spec = TwoModes("hw", GetParam().family,
+                                     {{model::Protocol::kTcp, kEchoPort},
+                                      {model::Protocol::kUdp, kEchoPort},
+                                      {model::Protocol::kTcp, kWeb}});
+    spec.name += model::ToString(GetParam().policy)[0];
+    for (lab::ServiceSpec& service : spec.services) service.unit_policy = GetParam().policy;
+    for (const char* server : {"s1", "s2"})
+      spec.servers.push_back(
+          ServerOf(server, {{"cpu", SPW_KIND_CPU}, {"nic", SPW_KIND_SMARTNIC}}, lab::Workload::kNginx));
+    return spec;
+  }
+  model::HealthCheck DefaultCheck() const override {
+    model::HealthCheck check = Quick(model::CheckKind::kHttp, kWeb);
+    check.path = "/unit";
+    check.body = "s";
+    return check;
+  }
+
+  void OpenFlows() {
+    for (const model::Service& service : bed_->config().services)
+      for (const auto protocol : {model::Protocol::kTcp, model::Protocol::kUdp})
+        flows_->Open(protocol, service.vip, kEchoPort, 30);
+    ASSERT_TRUE(flows_->AwaitProgress(2)) << flows_->Stuck();
+  }
+  void ExpectFlowsUntouched() {
+    EXPECT_TRUE(flows_->AwaitProgress(5)) << flows_->Stuck();
+    EXPECT_EQ(flows_->Tally().moved + flows_->Tally().broken, 0u) << flows_->Tally().example;
+  }
+  // The units that answer new connections, how often each; a request without an answer fails the test.
+  std::map<std::string, int> Answers() {
+    std::map<std::string, int> answers;
+    for (const model::Service& service : bed_->config().services)
+      for (int i = 0; i < kRequests; i++) {
+        const Ran ran = bed_->InClient(
+            {"curl", "-sS", "--fail", "--max-time", "5", bed_->Url(service.name, kWeb) + "/unit"});
+        EXPECT_EQ(ran.exit, 0) << service.name << ": " << ran.err;
+        answers[ran.out.substr(0, ran.out.find('\n'))]++;
+      }
+    return answers;
+  }
+  bool AnswersAgain(const std::string& label) {
+    return Eventually([&] { return Answers().contains(label); });
+  }
+
+  std::unique_ptr<FlowSet> flows_;
+};
+
+TEST_P(WebHealth, AServerThatHangsGetsNoNewFlowsAndIsBackWhenItAnswers) {
+  OpenFlows();
+  ASSERT_TRUE(Answers().contains("s1-cpu"));
+  SignalServer("s1-cpu", "nginx", SIGSTOP);
+  ASSERT_TRUE(Is("s1", "cpu", true)) << bed_->Show("health").dump(1);
+  EXPECT_EQ(Why("s1", "cpu"), "connected, but no whole answer within 300 ms");
+  EXPECT_FALSE(Answers().contains("s1-cpu"));
+  ExpectFlowsUntouched();
+
+  const Ran units = bed_->Cli({"show", "units"});
+  EXPECT_THAT(units.out, HasSubstr("up ejected"));
+  EXPECT_THAT(units.out, HasSubstr("connected, but no whole answer"));
+  const std::string s1_cpu = R"({service="nat",pool="lab",server="s1",unit="cpu"})";
+  EXPECT_THAT(Metrics(), HasSubstr("spillway_check_failing" + s1_cpu + " 1"));
+  EXPECT_THAT(Metrics(), HasSubstr("spillway_service_ejected_units{service=\"nat\",pool=\"lab\"} 1"));
+  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("health of lab/s1/cpu, service nat: failing, http "));
+  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("lab/s1/cpu gets no new flows any more"));
+
+  SignalServer("s1-cpu", "nginx", SIGCONT);
+  ASSERT_TRUE(Is("s1", "cpu", false));
+  EXPECT_TRUE(AnswersAgain("s1-cpu"));
+  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("lab/s1/cpu gets new flows again"));
+  ExpectFlowsUntouched();
+}
+
+TEST_P(WebHealth, AServerThatIsKilledGetsNoNewFlowsAndIsBackWhenItRunsAgain) {
+  OpenFlows();
+  SignalServer("s2-cpu", "nginx", SIGKILL);
+  ASSERT_TRUE(Is("s2", "cpu", true));
+  EXPECT_THAT(Why("s2", "cpu"), HasSubstr("connect"));
+  EXPECT_FALSE(Answers().contains("s2-cpu"));
+  RestartServer("s2-cpu");
+  ASSERT_TRUE(Is("s2", "cpu", false)) << bed_->Show("health").dump(1);
+  EXPECT_TRUE(AnswersAgain("s2-cpu"));
+  ExpectFlowsUntouched();
+}
+
+TEST_P(WebHealth, AServerThatAnswersWithAnErrorGetsNoNewFlows) {
+  const std::string conf = bed_->plan().folder + "/s1-cpu.conf";
+  const std::string good = ReadFile(conf);
+  std::ofstream(conf) << std::regex_replace(good, std::regex("return 200"), "return 500");
+  SignalServer("s1-cpu", "nginx", SIGHUP);
+  ASSERT_TRUE(Is("s1", "cpu", true));
+  EXPECT_EQ(Why("s1", "cpu"), "status 500");
+  EXPECT_FALSE(Answers().contains("s1-cpu"));
+  std::ofstream(conf) << good;
+  SignalServer("s1-cpu", "nginx", SIGHUP);
+  ASSERT_TRUE(Is("s1", "cpu", false));
+  EXPECT_TRUE(AnswersAgain("s1-cpu"));
+}
+
+TEST_P(WebHealth, WhenAllServersFailNoneIsTakenOut) {
+  OpenFlows();
+  for (const char* label : {"s1-cpu", "s1-nic", "s2-cpu", "s2-nic"}) SignalServer(label, "nginx", SIGSTOP);
+  ASSERT_TRUE(AllAre("failing"));
+  const auto services = [&] { return bed_->Show("services"); };
+  ASSERT_TRUE(Eventually([&] { return services()[0].at("fail_open") == true; })) << services().dump(1);
+  for (const auto& unit : bed_->Show("units")) EXPECT_EQ(unit.at("ejected"), false) << unit.dump(1);
+  // What does answer on them is still reached, on all that the policy uses.
+  ASSERT_NO_FATAL_FAILURE(OpenFlows());
+  EXPECT_EQ(flows_->PerUnit().size(), GetParam().policy == SPW_UNIT_HOST_ONLY ? 2u : 4u);
+  ExpectFlowsUntouched();
+  EXPECT_THAT(Metrics(), HasSubstr("spillway_service_fail_open{service=\"nat\",pool=\"lab\"} 1"));
+  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("service nat: every unit fails its checks or cannot be reached"));
+  for (const char* label : {"s1-cpu", "s1-nic", "s2-cpu", "s2-nic"}) SignalServer(label, "nginx", SIGCONT);
+  ASSERT_TRUE(AllAre("up"));
+  ASSERT_TRUE(Eventually([&] { return services()[0].at("fail_open") == false; }));
+  EXPECT_THAT(Metrics(), HasSubstr("spillway_service_fail_opened_total{service=\"nat\",pool=\"lab\"} "));
+}
+
+TEST_P(WebHealth, FlowsOfAFailedUnitMoveWhereTheFileSaysSo) {
+  model::HealthCheck check = DefaultCheck();
+  check.on_fail = model::OnFail::kMove;
+  ASSERT_NO_FATAL_FAILURE(Use(check));
+  OpenFlows();
+  const size_t there = flows_->PerUnit()["s1-cpu"];
+  ASSERT_GT(there, 0u);
+  SignalServer("s1-cpu", "nginx", SIGSTOP);
+  ASSERT_TRUE(Is("s1", "cpu", true));
+  EXPECT_TRUE(Eventually([&] { return flows_->Tally().moved + flows_->Tally().broken >= there; }))
+      << flows_->Tally().moved << " moved, " << flows_->Tally().broken << " broken of " << there;
+  SignalServer("s1-cpu", "nginx", SIGCONT);
+  ASSERT_TRUE(Is("s1", "cpu", false));
+}
+
+TEST_P(WebHealth, AUnitThatFlapsWaitsBeforeItIsBack) {
+  model::HealthCheck check = DefaultCheck();
+  check.dampening_ms = check.dampening_limit_ms = 600'000;
+  ASSERT_NO_FATAL_FAILURE(Use(check));
+  ASSERT_TRUE(AllAre("up"));
+  // Each service has a check of its own, and a past of its own.
+  const auto checks = [&] {
+    std::vector<nlohmann::json> found;
+    for (const auto& one : bed_->Show("health"))
+      if (one.at("server") == "s1" && one.at("unit") == "cpu") found.push_back(one);
+    return found;
+  };
+  const auto become = [&](const std::string& state) {
+    return Eventually([&] {
+      const auto found = checks();
+      return std::all_of(found.begin(), found.end(),
+                         [&](const auto& one) { return one.at("state") == state; });
+    });
+  };
+  ASSERT_TRUE(become("up"));
+  for (const bool comes_back : {true, false}) {
+    SignalServer("s1-cpu", "nginx", SIGSTOP);
+    ASSERT_TRUE(become("failing"));
+    SignalServer("s1-cpu", "nginx", SIGCONT);
+    if (comes_back) {
+      ASSERT_TRUE(become("up")) << "the first time it is back at once";
+    }
+  }
+  const auto before = checks();
+  ASSERT_EQ(before.size(), 2u);
+  for (size_t i = 0; i < 2; i++) {
+    ASSERT_TRUE(
+        Eventually([&] { return checks()[i].at("passed") > before[i].at("passed").get<uint64_t>() + 5; }));
+    EXPECT_EQ(checks()[i].at("state"), "failing");
+    EXPECT_GT(checks()[i].at("held_s"), 0);
+  }
+  EXPECT_FALSE(Answers().contains("s1-cpu"));
+}
+
+TEST_P(WebHealth, WhatTheOperatorSaidOutlivesAFailureAndIsNotTakenForOne) {
+  ASSERT_EQ(bed_->Cli({"drain", "lab/s1/nic"}).exit, 0);
+  SignalServer("s1-nic", "nginx", SIGSTOP);
+  ASSERT_TRUE(Eventually([&] { return bed_->Unit("s1", "nic").at("health").at("state") == "failing"; }));
+  EXPECT_EQ(bed_->Unit("s1", "nic").at("status"), "draining");
+  EXPECT_EQ(bed_->Unit("s1", "nic").at("ejected"), false);
+  SignalServer("s1-nic", "nginx", SIGCONT);
+  ASSERT_TRUE(AllAre("up"));
+  EXPECT_EQ(bed_->Unit("s1", "nic").at("status"), "draining");
+  EXPECT_FALSE(Answers().contains("s1-nic"));
+  ASSERT_EQ(bed_->Cli({"drain", "--undo", "lab/s1/nic"}).exit, 0);
+
+  // And the other way round: "up" does not put a failing unit back.
+  SignalServer("s1-cpu", "nginx", SIGSTOP);
+  ASSERT_TRUE(Is("s1", "cpu", true));
+  ASSERT_EQ(bed_->Cli({"set", "unit", "lab/s1/cpu", "status=up"}).exit, 0);
+  EXPECT_EQ(bed_->Unit("s1", "cpu").at("ejected"), true);
+  EXPECT_FALSE(Answers().contains("s1-cpu"));
+  SignalServer("s1-cpu", "nginx", SIGCONT);
+  ASSERT_TRUE(Is("s1", "cpu", false));
+}
+
+TEST_P(WebHealth, CommandsAreTakenFromTheDaemonsFileAndKilledWhenTheyDoNotEnd) {
+  model::HealthCheck check = Quick(model::CheckKind::kExec, kWeb);
+  check.command = {"/bin/sh", "-c", "test $SPILLWAY_SERVER-$SPILLWAY_UNIT != s1-cpu || sleep 1000"};
+  const model::Config config = WithCheck(bed_->config(), check);
+  const Ran refused = bed_->Apply(config);
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_THAT(refused.err,
+              HasSubstr("services[nat].health.command: expected a command that is checked with already"));
+  const std::string file = ReadFile(bed_->plan().pool_file);
+  bed_->WritePoolFile(model::ToYaml(config));
+  bed_->Signal(SIGHUP);
+  ASSERT_TRUE(Eventually([&] {
+    return bed_->Unit("s1", "cpu").at("health").at("check") != nullptr &&
+           bed_->Unit("s1", "cpu").at("health").at("reason") == "no end of the command within 300 ms";
+  })) << bed_->Show("health").dump(1);
+  ASSERT_TRUE(Is("s1", "cpu", true));
+  ASSERT_TRUE(Eventually([&] { return bed_->Unit("s2", "cpu").at("health").at("state") == "up"; }));
+  EXPECT_FALSE(Answers().contains("s1-cpu"));
+  EXPECT_EQ(bed_->Apply(config).exit, 0) << "one that runs already is no new one";
+  bed_->WritePoolFile(file);
+  ASSERT_NO_FATAL_FAILURE(Use(DefaultCheck()));
+  ASSERT_TRUE(AllAre("up"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Policy, WebHealth,
+                         testing::Values(Case{4, SPW_UNIT_WRR}, Case{4, SPW_UNIT_HOST_ONLY},
+                                         Case{6, SPW_UNIT_WRR}),
+                         CaseName);
+
+class DnsHealth : public HealthTest {
+ protected:
+  void SetUp() override {
+    SPW_SKIP_WITHOUT("knotd", "dnsperf");
+    BringUp();
+  }
+  lab::TestbedSpec Spec() const override {
+    lab::TestbedSpec spec =
+        TwoModes("hd", GetParam().family, {{model::Protocol::kUdp, 53}, {model::Protocol::kTcp, 53}});
+    spec.name += model::ToString(GetParam().policy)[0];
+    for (lab::ServiceSpec& service : spec.services) {
+      service.unit_policy = GetParam().policy;
+      service.affinity = SPW_AFFINITY_NONE;
+    }
+    for (const char* server : {"s1", "s2"})
+      spec.servers.push_back(
+          ServerOf(server, {{"cpu", SPW_KIND_CPU}, {"nic", SPW_KIND_SMARTNIC}}, lab::Workload::kKnot));
+    return spec;
+  }
+  model::HealthCheck DefaultCheck() const override {
+    model::HealthCheck check = Quick(model::CheckKind::kDns, 53);
+    check.query = "h1.example.org";
+    return check;
+  }
+  void ExpectAllAnswered() {
+    for (const model::Service& service : bed_->config().services) {
+      const Ran ran =
+          bed_->InClient({"dnsperf", "-s", bed_->vip(service.name), "-d",
+                          bed_->plan().folder + "/queries.txt", "-n", "1", "-c", "8", "-q", "20", "-t", "5"});
+      EXPECT_EQ(ran.exit, 0) << ran.err;
+      EXPECT_TRUE(std::regex_search(ran.out, std::regex("Response codes: +NOERROR 1000 \\(100.00%\\)")))
+          << service.name << ": " << ran.out;
+    }
+  }
+};
+
+TEST_P(DnsHealth, AServerThatHangsOrIsKilledLosesNoQuestions) {
+  ExpectAllAnswered();
+  SignalServer("s1-cpu", "knotd", SIGSTOP);
+  ASSERT_TRUE(Is("s1", "cpu", true));
+  EXPECT_EQ(Why("s1", "cpu"), "no answer within 300 ms");
+  ExpectAllAnswered();
+  SignalServer("s1-cpu", "knotd", SIGCONT);
+  ASSERT_TRUE(Is("s1", "cpu", false));
+  SignalServer("s1-cpu", "knotd", SIGKILL);
+  ASSERT_TRUE(Is("s1", "cpu", true));
+  EXPECT_EQ(Why("s1", "cpu"), "nobody listens (ICMP port unreachable)");
+  ExpectAllAnswered();
+  RestartServer("s1-cpu");
+  ASSERT_TRUE(Is("s1", "cpu", false)) << ReadFile(bed_->plan().folder + "/s1-cpu.again.log");
+  ExpectAllAnswered();
+  const uint64_t before = bed_->Unit("s1", "cpu").at("packets");
+  ASSERT_TRUE(Eventually([&] {
+    ExpectAllAnswered();
+    return bed_->Unit("s1", "cpu").at("packets") > before;
+  })) << "it gets questions again";
+}
+
+TEST_P(DnsHealth, AnAnswerWithAnErrorIsAFailure) {
+  model::HealthCheck check = DefaultCheck();
+  check.query = "h1.example.com";  // not theirs
+  ASSERT_NO_FATAL_FAILURE(Use(check));
+  ASSERT_TRUE(AllAre("failing"));
+  EXPECT_EQ(Why("s1", "cpu"), "rcode refused, expected noerror");
+  ExpectAllAnswered();  // fail-open
+}
+
+INSTANTIATE_TEST_SUITE_P(Policy, DnsHealth,
+                         testing::Values(Case{4, SPW_UNIT_WRR}, Case{4, SPW_UNIT_HOST_ONLY}), CaseName);
+
+// The units' agents have a word of their own.
+class DnsHealthWithAgents : public DnsHealth {
+ protected:
+  lab::TestbedSpec Spec() const override {
+    lab::TestbedSpec spec = DnsHealth::Spec();
+    spec.name = "ha";
+    spec.services.erase(spec.services.begin());  // dsr alone
+    for (lab::ServerSpec& server : spec.servers) server.units.resize(1);
+    spec.agent.run = true;
+    spec.agent.period = lab::Micros(5000);
+    return spec;
+  }
+};
+
+TEST_P(DnsHealthWithAgents, AServerThatBothFindDeadIsBackWhenBothFindItWell) {
+  const auto failing = [&] { return bed_->Unit("s1", "cpu").at("failing"); };
+  ASSERT_TRUE(Eventually([&] { return bed_->Unit("s1", "cpu").at("silent") == false; }));
+  ExpectAllAnswered();
+  EXPECT_TRUE(failing().is_null());
+  SignalServer("s1-cpu", "knotd", SIGKILL);
+  // The checks themselves show it to the agent, too.
+  ASSERT_TRUE(Is("s1", "cpu", true));
+  ASSERT_TRUE(Eventually([&] { return !failing().is_null(); }));
+  const auto counts = bed_->Show("status").at("units");
+  EXPECT_EQ(counts.at("failing"), 1);
+  EXPECT_EQ(counts.at("failing_checks"), 1);
+  EXPECT_EQ(counts.at("ejected"), 1);
+  ExpectAllAnswered();
+  const uint64_t before = bed_->Unit("s1", "cpu").at("new_flows");
+  ExpectAllAnswered();
+  EXPECT_EQ(bed_->Unit("s1", "cpu").at("new_flows"), before) << "it gets no probes while it is ejected";
+
+  RestartServer("s1-cpu");
+  ASSERT_TRUE(Is("s1", "cpu", false)) << ReadFile(bed_->plan().folder + "/s1-cpu.again.log");
+  ASSERT_TRUE(Eventually([&] { return failing().is_null(); }));
+  ExpectAllAnswered();
+  EXPECT_GT(bed_->Unit("s1", "cpu").at("new_flows"), before + 100) << "it has its share again";
+}
+
+INSTANTIATE_TEST_SUITE_P(Policy, DnsHealthWithAgents, testing::Values(Case{4, SPW_UNIT_WRR}), CaseName);
+
+class TlsHealth : public HealthTest {
+ protected:
+  void SetUp() override {
+    SPW_SKIP_WITHOUT("nginx", "openssl");
+    BringUp();
+  }
+  lab::TestbedSpec Spec() const override {
+    lab::TestbedSpec spec = TwoModes("ht", GetParam().family, {{model::Protocol::kTcp, 443}});
+    for (const char* server : {"s1", "s2"}) {
+      spec.servers.push_back(ServerOf(server, {{"cpu", SPW_KIND_CPU}}, lab::Workload::kNginx));
+      spec.servers.back().units[0].nginx.tls = true;
+    }
+    return spec;
+  }
+  model::HealthCheck DefaultCheck() const override { return Quick(model::CheckKind::kTls, 443); }
+};
+
+TEST_P(TlsHealth, TheHandshakeTheStatusAndTheCertificateAreChecked) {
+  SignalServer("s1-cpu", "nginx", SIGSTOP);
+  ASSERT_TRUE(Is("s1", "cpu", true));
+  EXPECT_EQ(Why("s1", "cpu"), "no TLS handshake within 300 ms");
+  SignalServer("s1-cpu", "nginx", SIGCONT);
+  ASSERT_TRUE(Is("s1", "cpu", false));
+
+  model::HealthCheck https = Quick(model::CheckKind::kHttps, 443);
+  https.path = "/unit";
+  https.body = "-cpu";
+  ASSERT_NO_FATAL_FAILURE(Use(https));
+  ASSERT_TRUE(AllAre("up"));
+  https.ca_file = bed_->plan().folder + "/" + lab::kCertificateFile;  // its own CA, for another name
+  https.host = "not-the-name.example";
+  ASSERT_NO_FATAL_FAILURE(Use(https));
+  ASSERT_TRUE(AllAre("failing")) << bed_->Show("health").dump(1);
+  EXPECT_THAT(Why("s1", "cpu"), AnyOf(HasSubstr("name"), HasSubstr("certificate"))) << Why("s1", "cpu");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ip, TlsHealth, testing::Values(Case{4, SPW_UNIT_WRR}), CaseName);
+
+}  // namespace
+}  // namespace spillway::e2e
