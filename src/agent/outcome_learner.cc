@@ -36,7 +36,9 @@ constexpr std::chrono::milliseconds kWindow{100};  // longer than most quotas' p
 // what is kept of what was learnt in it. The other way, a stall would look like a change.
 constexpr double kChangeAnswers = 48, kChanged = 2, kKeptAfterChange = 1.0 / 32;
 
-constexpr double kQuickQuantile = 0.1, kTailQuantile = 0.98, kQuantileMemory = 2048;
+constexpr double kQuickQuantile = 0.1, kQuickMemory = 2048;
+// Short, so that waits of an overload are not held against the unit for long after it.
+constexpr double kTailQuantile = 0.98, kTailMemory = 384;
 constexpr double kQuickWeight = 4;     // answers: the price of trying a unit again
 constexpr double kScatterShare = 0.5;  // of a standard deviation on top of base
 constexpr double kMaxDebt = 32;        // slots of backlog that a unit without requests may have
@@ -77,8 +79,10 @@ void OutcomeLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
     answers_ += timed;
     fresh_ += timed;
     mean_ns_ += (mean - mean_ns_) * std::min(1.0, timed / std::min(answers_, kPaceMemory));
-    latencies_.Fade(std::exp(-timed / kQuantileMemory));
+    latencies_.Fade(std::exp(-timed / kQuickMemory));
     latencies_.Add(*last_, totals);
+    recent_.Fade(std::exp(-timed / kTailMemory));
+    recent_.Add(*last_, totals);
     LearnPace(totals, cpus);
     LearnOutcomes(totals);
   }
@@ -274,7 +278,7 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
     fitted_ = now;
     fresh_ = 0;
     quickest_ns_ = latencies_.Quantile(kQuickQuantile);
-    learnt_.tail_us = Micros(latencies_.Quantile(kTailQuantile));
+    learnt_.tail_us = Micros(recent_.Quantile(kTailQuantile));
   }
   MoveClocks(clocks);
   for (size_t c = 0; c < clocks_.size(); c++) {

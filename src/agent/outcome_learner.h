@@ -10,8 +10,8 @@
 //        slot. Where that is the slowest or the fastest of them, n moves. No slot is longer than what the
 //        unit has been seen to answer in the long run.
 // curve  latency = base + max(0, backlog + slot - knee): a line that rises by a slot per request, from
-//        the knee on. Base and knee are fitted to the mean latencies at 16 backlogs. The knee lies within the backlogs
-//        that have been seen: beyond them requests are taken to wait, below them not.
+//        the knee on. Base and knee are fitted to the mean latencies at 16 backlogs. The knee lies within the
+//        backlogs that have been seen: beyond them requests are taken to wait, below them not.
 // tail   The latency below which 98 of 100 answers were of late.
 // base   Reported with half a standard deviation of the unqueued latencies on top: a unit that scatters is
 //        more likely to answer late.
@@ -96,7 +96,7 @@ class OutcomeLearner {
   double fresh_ = 0;    // since the last fit
   Time fitted_{0};      // when
   double mean_ns_ = 0;  // latency
-  LatencySample latencies_;
+  LatencySample latencies_, recent_;
   double quickest_ns_ = 0;  // low quantile of the latencies
 
   std::array<Pace, SPW_METER_BINS> pace_{};
