@@ -85,7 +85,7 @@ SPW_INLINE void spw_set_share_step(struct spw_server *server)
 SPW_INLINE void spw_load_report(struct spw_server *server, __u32 unit, const struct spw_report *report,
 				int reborn, __u64 now_ns)
 {
-	__u32 u = unit & (SPW_UNITS_PER_SERVER - 1), beat = spw_beats(now_ns), on_the_way, slot, guess;
+	__u32 u = unit & (SPW_UNITS_PER_SERVER - 1), beat = spw_beats(now_ns), on_the_way, slot;
 	struct spw_unit_counts *counts = &server->counts[u];
 	struct spw_unit_load *load = &server->load[u];
 
@@ -104,8 +104,8 @@ SPW_INLINE void spw_load_report(struct spw_server *server, __u32 unit, const str
 	 * The capacities tell more.
 	 */
 	slot = report->slot_ns;
-	guess = spw_slot_by_capacity(server, u, 1) * ((report->flags & SPW_REPORT_GUESSED) != 0);
-	slot = (__u32)spw_headroom_max(slot, guess);
+	if (report->flags & SPW_REPORT_GUESSED)
+		slot = (__u32)spw_headroom_max(slot, spw_slot_by_capacity(server, u, 1));
 	load->slot_ns = slot;
 	load->knee_us = report->knee_us + (slot - report->slot_ns) / 1000;
 	load->share_slot_ns = (__u32)spw_headroom_max(slot, spw_slot_by_capacity(server, u, 0));
