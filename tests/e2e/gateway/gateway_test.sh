@@ -126,10 +126,10 @@ curl -s -K "$work/again.curl" > /dev/null
 lines=$(grep -c "/v3/again" "$work/gateway.log")
 [ "$lines" -ge 1 ] && [ "$lines" -lt 150 ] || fail "$lines lines in the log about 200 wrong requests"
 
-# Magic, version 2, unit 2, server 7; level 255 and busy while no slice lives, 0 once one does.
-until_true 20 grep -qE '^5350575203020007.{24}ff01' "$work/reports"
+# Magic, some version, unit 2, server 7; level 255 and busy while no slice lives, 0 once one does.
+until_true 20 grep -qE '^53505752..020007.{24}ff01' "$work/reports"
 "$bin/spillway-executor" -c "$work/fast.yaml" 2> "$work/executor.log" & executor=$!
-until_true 20 grep -qE '^5350575203020007.{24}0000' "$work/reports"
+until_true 20 grep -qE '^53505752..020007.{24}0000' "$work/reports"
 kill $second; wait $second 2> /dev/null || true; second=
 until_true 20 grep -q "executor fast: joined" "$work/gateway.log"
 expect 200 true "$url/v2/health/ready"
