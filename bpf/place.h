@@ -131,11 +131,10 @@ SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit, __u64 n
 	return spw_unit_id(code, unit);
 }
 
-/* Attempts to place a flow, in order. With half of the ring's slots on failing servers, one flow in 2^8
- * comes to the deputy. */
+/* Further attempts to place a flow, in order. With half of the ring's slots on failing servers, one flow in
+ * 2^8 comes to the deputy. */
 enum {
-	ATTEMPT_CHOSEN = 0, /* the server policy's choice of the first two slots */
-	ATTEMPT_OTHER,	    /* the other of them */
+	ATTEMPT_OTHER = 1,  /* that of the first two slots which the server policy did not choose */
 	ATTEMPT_FURTHER,    /* the flow's further slots */
 	ATTEMPT_DEPUTY = 8, /* of the first slot's server */
 	ATTEMPT_OPEN_FIRST, /* the two again, as if no unit were failing */
@@ -151,20 +150,21 @@ SPW_CALL __u16 default_at(struct placement *at, __u32 number)
 	return slot ? slot->next : SPW_NO_UNIT;
 }
 
-/* Where a flow goes that ATTEMPT_CHOSEN could not place; `chosen` of `first` and `second` was asked. */
-SPW_INLINE __u16 default_of(struct placement *at, int attempt, __u16 first, __u16 second, __u16 chosen)
+/* Where a flow goes that `chosen` could not take. */
+SPW_INLINE __u16 default_of(struct placement *at, int attempt, __u16 chosen)
 {
+	__u16 first = at->slot->next;
 	__u32 code = spw_unit_server(first);
 	struct spw_server *server;
 
-	if (attempt == ATTEMPT_OTHER)
-		return chosen == first ? second : first;
+	if (attempt == ATTEMPT_OTHER && chosen != first)
+		return first;
 	if (attempt < ATTEMPT_DEPUTY)
 		return default_at(at, attempt);
 	if (attempt == ATTEMPT_OPEN_FIRST)
 		return first;
 	if (attempt == ATTEMPT_OPEN_SECOND)
-		return second;
+		return default_at(at, 1);
 	server = bpf_map_lookup_elem(&servers, &code);
 	return server ? (__u16)(server->deputy - 1) : SPW_NO_UNIT;
 }
@@ -179,15 +179,36 @@ SPW_CALL void remember_deputy(__u16 first, __u16 unit)
 		server->deputy = 1 + (__u32)unit;
 }
 
+/* `chosen` is the default unit on a server that can take no new flow. */
+SPW_CALL __u16 divert(struct placement *at, __u16 chosen, __u64 now_ns)
+{
+#pragma nounroll
+	for (int attempt = ATTEMPT_OTHER; attempt < ATTEMPTS; attempt++) {
+		__u32 open = attempt >= ATTEMPT_OPEN_FIRST ? PICK_FAIL_OPEN : 0;
+		__u16 unit = choose_within(at, default_of(at, attempt, chosen), now_ns, open);
+
+		if (unit == SPW_NO_UNIT)
+			continue;
+		if (open) {
+			at->count->fail_open++;
+		} else {
+			at->count->flows_diverted++;
+			remember_deputy(at->slot->next, unit);
+		}
+		return unit;
+	}
+	return SPW_NO_UNIT;
+}
+
 /* Both policies. */
 SPW_CALL __u16 choose(struct placement *at)
 {
-	__u16 first = at->slot->next, chosen = first, candidate, unit;
-	__u16 second = default_at(at, 1);
+	__u16 chosen = at->slot->next, unit;
 	__u64 now_ns = choice_time(at->service->server_policy, at->service->unit_policy);
 
 	if (at->service->server_policy == SPW_SERVER_P2C) {
-		__u32 one = spw_unit_server(first), two = spw_unit_server(second);
+		__u16 second = default_at(at, 1);
+		__u32 one = spw_unit_server(chosen), two = spw_unit_server(second);
 		struct spw_server *a = bpf_map_lookup_elem(&servers, &one);
 		struct spw_server *b = bpf_map_lookup_elem(&servers, &two);
 
@@ -196,24 +217,8 @@ SPW_CALL __u16 choose(struct placement *at)
 	}
 	at->is_new = 1;
 	at->count->new_flows++;
-	candidate = chosen;
-#pragma nounroll
-	for (int attempt = ATTEMPT_CHOSEN; attempt < ATTEMPTS; attempt++) {
-		if (attempt != ATTEMPT_CHOSEN)
-			candidate = default_of(at, attempt, first, second, chosen);
-		unit =
-		    choose_within(at, candidate, now_ns, attempt >= ATTEMPT_OPEN_FIRST ? PICK_FAIL_OPEN : 0);
-		if (unit == SPW_NO_UNIT)
-			continue;
-		if (attempt >= ATTEMPT_OPEN_FIRST) {
-			at->count->fail_open++;
-		} else if (attempt != ATTEMPT_CHOSEN) {
-			at->count->flows_diverted++;
-			remember_deputy(first, unit);
-		}
-		return unit;
-	}
-	return SPW_NO_UNIT;
+	unit = choose_within(at, chosen, now_ns, 0);
+	return unit == SPW_NO_UNIT ? divert(at, chosen, now_ns) : unit;
 }
 
 /* 1 if the unit gets new flows as probes only: a handshake not completed there may begin elsewhere. */

@@ -139,10 +139,12 @@ SPW_INLINE void spw_headroom_place(struct spw_server *server, __u32 unit, __u64 
 {
 	struct spw_unit_load *load = &server->load[unit & (SPW_UNITS_PER_SERVER - 1)];
 	__u64 wait = spw_headroom_wait(load, spw_headroom_ahead(load, now_ns));
-	__u64 base = (__u64)load->base_us * 1000 + 1;
-	__u64 ratio = (wait << SPW_ONE_SHIFT) / base, lead, most;
+	__u64 ratio = 0, lead, most;
 
-	ratio = spw_select(spw_less(ratio, SPW_RATIO_MAX), ratio, SPW_RATIO_MAX);
+	if (wait) { /* spares most requests the division */
+		ratio = (wait << SPW_ONE_SHIFT) / ((__u64)load->base_us * 1000 + 1);
+		ratio = spw_select(spw_less(ratio, SPW_RATIO_MAX), ratio, SPW_RATIO_MAX);
+	}
 	server->pressure += (__u32)ratio - (server->pressure >> SPW_PRESSURE_SHIFT);
 	load->drained_ns = spw_headroom_max(load->drained_ns, now_ns) + load->slot_ns;
 
