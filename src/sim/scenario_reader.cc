@@ -32,10 +32,12 @@ void ReadWork(Problems& problems, const Field& field, Axis& axis) {
        [&](const Field& f) { return ReadNumbers(problems, f, 1e-3, 1e6, true); });
 }
 
-Axis ReadAxis(Problems& problems, const Field& field, const MapReader& map) {
+// Without any of them, it is the load where `all_apps_have_their_own`.
+Axis ReadAxis(Problems& problems, const Field& field, const MapReader& map, bool all_apps_have_their_own) {
   Axis axis;
   const Field *load = map.Find("load_pct"), *rps = map.Find("rps"), *work = map.Find("work");
   const int given = (load != nullptr) + (rps != nullptr) + (work != nullptr);
+  if (given == 0 && all_apps_have_their_own) return axis;
   if (given != 1 && map.is_map())
     problems.Add(field.line, field.path,
                  fmt::format("expected one of load_pct, rps and work, got {} of them", given));
@@ -76,7 +78,10 @@ Scenario ReadScenario(Problems& problems, const Field& field, const std::string&
   if (const Field* f = map.Find("arrivals")) scenario.arrivals = ReadArrivals(problems, *f, folder);
   scenario.reports = {DefaultReports()};
   if (const Field* f = map.Find("reports")) scenario.reports = ReadReports(problems, *f);
-  scenario.axis = ReadAxis(problems, field, map);
+  const bool all_have_their_own =
+      !scenario.apps.empty() &&
+      std::ranges::none_of(scenario.apps, [](const App& app) { return app.own.load_pct.empty(); });
+  scenario.axis = ReadAxis(problems, field, map, all_have_their_own);
   for (const App& app : scenario.apps)
     if (!app.own.load_pct.empty() && scenario.axis.kind != AxisKind::kLoad)
       problems.Add(

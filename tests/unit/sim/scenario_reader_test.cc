@@ -181,6 +181,12 @@ TEST(ScenarioFile, Axes) {
             (Axis{AxisKind::kWork, "work", {1, 9}, 5}));
 }
 
+TEST(ScenarioFile, WhereAllAppsHaveTheirOwnLoadsNoneIsSweptBeside) {
+  const Scenario scenario = Parse(With(WithAppKey("load_pct: [70]"), "  load_pct: [50, 80]\n", ""));
+  EXPECT_EQ(scenario.axis.kind, AxisKind::kLoad);
+  EXPECT_EQ(scenario.apps[0].own.load_pct, std::vector<double>{70});
+}
+
 TEST(ScenarioFile, Reports) {
   const auto reports = Parse(WithLine("reports: [{name: fast, delay: 0}, {period: 20ms, delay: 100ms, "
                                       "jitter: 2.5ms, loss_pct: 20, learned: true}, {}]"))
