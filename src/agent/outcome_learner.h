@@ -3,18 +3,13 @@
 // Each timed request comes with the backlog that it found, by several clocks, and its latency
 // (bpf/meter_backlog.h). Fed at each look at the request meter. Pure: time is an argument. Not thread-safe.
 //
-// slot   The unit's pace: time over answers while a request waited behind them, of the requests that found
-//        the longest backlogs, as far down as there are enough answers. Where a unit works in bursts (a CPU
-//        quota, garbage collection), it is slower in the long run than in such moments: the clocks' slots are
-//        2^n, 2^(n+1) and 2^(n+2) times the pace, and the clock whose curve foretold latencies best gives the
-//        slot. Where that is the slowest or the fastest of them, n moves. No slot is longer than what the
-//        unit has been seen to answer in the long run.
-// curve  latency = base + max(0, backlog + slot - knee): a line that rises by a slot per request, from
-//        the knee on. Base and knee are fitted to the mean latencies at 16 backlogs. The knee lies within the
-//        backlogs that have been seen: beyond them requests are taken to wait, below them not.
-// tail   The latency below which 98 of 100 answers were of late.
-// base   Reported with half a standard deviation of the unqueued latencies on top: a unit that scatters is
-//        more likely to answer late.
+// slot   The unit's pace (agent/pace.h). A unit that works in bursts (a CPU quota, garbage collection) is
+//        slower in the long run than while requests wait: the clocks' slots are 2^n, 2^(n+1) and 2^(n+2)
+//        times the pace, and the clock whose curve foretold latencies best gives the slot. Where that is the
+//        slowest or the fastest of them, n moves.
+// base   and knee are those of that clock's curve (agent/latency_curve.h). To base, half a standard deviation
+//        of the unqueued latencies is added: a unit that scatters is more likely to answer late.
+// tail   is the latency below which 98 of 100 answers were of late.
 //
 // A unit whose last answers took less than half of what was foretold is quicker than it was, or what was
 // learnt of it (in an overload, say) is wrong: nearly all of it is forgotten at once.
@@ -32,7 +27,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "agent/latency_curve.h"
 #include "agent/latency_sample.h"
+#include "agent/pace.h"
 #include "bpf/meter.h"
 
 namespace spillway::agent {
@@ -61,32 +58,15 @@ class OutcomeLearner {
   Learnt learnt() const { return learnt_; }
 
  private:
-  struct Bin {  // requests that found a backlog of about so many slots; fades
-    double answers = 0, backlog = 0, latency_ns = 0, latency_ns2 = 0;
-    void Fade(double keep);
-    double Slots() const { return backlog / answers; }
-    double Mean() const { return latency_ns / answers; }
-  };
-  using Bins = std::array<Bin, SPW_METER_BINS>;
   struct Clock {
-    Bins bins{};
-    double slot_ns = 0, base_ns = 0, knee_ns = 0;  // 0: not yet
-    double error = 0;                              // mean square of what the curve missed latencies by
-    double Predict(double backlog_slots) const;
-  };
-  struct Pace {
-    double answers = 0, busy_ns = 0;
+    LatencyCurve curve;
+    double error = 0;  // mean square of what the curve missed latencies by
   };
 
-  void LearnPace(const spw_meter_counts& totals, double cpus);
-  void LearnThroughput(Time now, double answers);
+  void LearnLatencies(const spw_meter_counts& totals, double timed);
   void LearnOutcomes(const spw_meter_counts& totals);
   void ForgetOverload();
-  bool Fitted() const;
-  double PaceNs(bool& guessed) const;
   void MoveClocks(spw_meter_clocks& clocks);
-  void Fit(Clock& clock) const;
-  double Scatter(const Clock& clock) const;
   void Correct(Time now, uint32_t queue, spw_meter_clocks& clocks);
 
   uint32_t workers_;
@@ -99,11 +79,7 @@ class OutcomeLearner {
   LatencySample latencies_, recent_;
   double quickest_ns_ = 0;  // low quantile of the latencies
 
-  std::array<Pace, SPW_METER_BINS> pace_{};
-  double window_answers_ = 0;
-  Time window_began_{0};
-  double peak_per_ns_ = 0;  // answers, over the best window of late
-
+  Pace pace_;
   std::array<Clock, SPW_METER_CLOCKS> clocks_{};
   double judged_ = 0;  // answers that the clocks' errors rest on
   // Of the last answers: what the best clock foretold them to take in all, and what they took.
