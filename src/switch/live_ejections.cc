@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What health checks found, carried into the data plane: the part of LiveSwitch that knows of ejections.
+// What health checks found, carried into the data plane: the part of LiveSwitch that knows of ejections, and
+// lays the rings without units that are out.
 #include <fmt/format.h>
 
 #include "clock.h"
@@ -23,17 +24,18 @@ void LiveSwitch::SetFailing(const std::vector<FailingUnit>& failing) {
   UpdateEjections();
 }
 
-void LiveSwitch::KeepEjections(Plan& plan) const {
-  std::map<std::string, bool> ejected;  // whether its flows move
+void LiveSwitch::KeepOutages(Plan& plan) const {
+  std::map<std::string, const PlannedUnit*> known;
   for (const PlannedUnit& unit : plan_.units)
-    if (unit.ejected) ejected.emplace(UnitName(unit.pool, unit.server, unit.unit), unit.move);
-  if (ejected.empty()) return;
+    if (unit.ejected || unit.unreachable) known.emplace(UnitName(unit.pool, unit.server, unit.unit), &unit);
+  if (known.empty()) return;
   std::set<std::string> pools;
   for (PlannedUnit& unit : plan.units) {
-    const auto found = ejected.find(UnitName(unit.pool, unit.server, unit.unit));
-    if (found == ejected.end() || unit.status != SPW_UNIT_UP) continue;
-    unit.ejected = true;
-    unit.move = found->second;
+    const auto found = known.find(UnitName(unit.pool, unit.server, unit.unit));
+    if (found == known.end() || unit.status != SPW_UNIT_UP) continue;
+    unit.ejected = found->second->ejected;
+    unit.move = found->second->move;
+    unit.unreachable = found->second->unreachable && found->second->address == unit.address;
     pools.insert(unit.pool);
   }
   for (const model::Service& service : plan.config.services)
@@ -42,8 +44,8 @@ void LiveSwitch::KeepEjections(Plan& plan) const {
 
 void LiveSwitch::UpdateEjections() {
   bool changed = false;
-  Ejection next = ChooseEjected(plan_.config, plan_.units, failing_,
-                                [this](uint16_t unit) { return plane_->units[unit].resolved != 0; });
+  Ejection next =
+      ChooseEjected(plan_.config, plan_.units, failing_, [this](uint16_t unit) { return IsReachable(unit); });
   for (PlannedUnit& unit : plan_.units) {
     const bool ejected = next.units.contains(unit.id);
     const bool move = ejected && failing_.at(UnitName(unit.pool, unit.server, unit.unit)).move;

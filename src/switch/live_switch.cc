@@ -4,7 +4,6 @@
 #include <bpf/bpf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -26,10 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kResolvePatience = std::chrono::milliseconds(1500);
 constexpr uint32_t kSweepParts = 64;       // a full sweep of a large table in about a minute
 constexpr uint32_t kSweepAtLeast = 65536;  // buckets: 4 MiB, a few milliseconds
-constexpr uint32_t kConfirmEvery = 15;     // ticks between re-confirmations of a resolved next hop
 constexpr uint32_t kRingCapacityMin = 1u << 20, kRingCapacityMax = 1u << 26;
 constexpr uint32_t kReplyLinesMin = 1u << 12;
 
@@ -78,24 +75,6 @@ Sizes SizesFor(const model::Config& config) {
   sizes.reply_lines =
       std::max(kReplyLinesMin, static_cast<uint32_t>(std::bit_ceil(ReplyLinesNeeded(config) * 4)));
   return sizes;
-}
-
-uint32_t ConfigWord(const PlannedUnit& unit, bool resolved) {
-  spw_unit_config word{};
-  // A unit that cannot be reached gets no new flows; its old ones stay for when it can. Likewise one that is
-  // ejected, unless its flows are to move.
-  spw_unit_status status = unit.status;
-  if (status == SPW_UNIT_UP && (unit.ejected || !resolved))
-    status = unit.KeepsFlows() ? SPW_UNIT_DRAINING : SPW_UNIT_DOWN;
-  word.status = static_cast<__u8>(status);
-  word.kind = static_cast<__u8>(unit.kind);
-  word.weight = unit.weight;
-  return std::bit_cast<uint32_t>(word);
-}
-
-// One word, so that the data plane never sees half a change.
-void StoreConfig(spw_unit_config& field, uint32_t word) {
-  __atomic_store_n(reinterpret_cast<uint32_t*>(&field), word, __ATOMIC_RELEASE);
 }
 
 }  // namespace
@@ -224,7 +203,7 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
       return tl::make_unexpected(written.error());
     }
   }
-  KeepEjections(plan);
+  KeepOutages(plan);
   ApplyReport report;
   report.changes = model::Diff(plan_.config, plan.config);
   report.notes = OverrideNotes(plan, ledger);
@@ -286,6 +265,7 @@ void LiveSwitch::WriteUnits(const Plan& plan) {
     auto words = unit.address.Words();
     if (!std::equal(words.begin(), words.end(), entry.addr)) {
       Store(entry.resolved, __u8{0});
+      reach_.erase(unit.id);
       std::copy(words.begin(), words.end(), entry.addr);
       entry.family = static_cast<__u8>(unit.address.family);
     }
@@ -330,10 +310,11 @@ void LiveSwitch::RetireUnits(const Plan& plan) {
     bool gone = !servers.contains(code);
     for (uint32_t u = 0; u < SPW_UNITS_PER_SERVER; u++) {
       if (server.unit[u].status == SPW_UNIT_ABSENT || named.contains(spw_unit_id(code, u))) continue;
-      StoreConfig(server.unit[u], 0);
+      StoreConfig(server.unit[u], {});
       std::memset(&server.load[u], 0, sizeof(server.load[u]));
       __atomic_fetch_and(&server.failing, ~(1u << u), __ATOMIC_RELAXED);
       hops_.erase(spw_unit_id(code, u));
+      reach_.erase(spw_unit_id(code, u));
       if (gone) (void)plane_->WriteKey(code, std::nullopt, 0, 0xff);
     }
   }
@@ -343,66 +324,6 @@ void LiveSwitch::RetireUnits(const Plan& plan) {
     MoveRing(&plane_->ring_slots[ring.piece.offset], ring.piece.slots, ring.next, tick,
              [this](uint16_t unit) { return IsAlive(unit); });
   }
-}
-
-bool LiveSwitch::Resolve(const PlannedUnit& unit) {
-  std::optional<NextHop> hop = neighbours_->Find(unit.address);
-  spw_unit& entry = plane_->units[unit.id];
-  if (!hop.has_value() || !hop->mac.has_value()) {
-    Store(entry.resolved, __u8{0});
-    if (hop.has_value()) neighbours_->Probe(*hop);
-  } else if (entry.resolved == 0 || entry.ifindex != hop->ifindex ||
-             std::memcmp(entry.mac, hop->mac->data(), 6) != 0 ||
-             std::memcmp(entry.own_mac, hop->own_mac.data(), 6) != 0) {
-    Store(entry.resolved, __u8{0});
-    std::memcpy(entry.mac, hop->mac->data(), 6);
-    std::memcpy(entry.own_mac, hop->own_mac.data(), 6);
-    entry.ifindex = hop->ifindex;
-    Store(entry.resolved, __u8{1});
-  }
-  if (hop.has_value()) {
-    hops_[unit.id] = *hop;
-  } else {
-    hops_.erase(unit.id);
-  }
-  return entry.resolved != 0;
-}
-
-void LiveSwitch::WriteStatus(const PlannedUnit& unit) {
-  spw_server& server = plane_->servers[spw_unit_server(unit.id)];
-  StoreConfig(server.unit[spw_unit_index(unit.id)], ConfigWord(unit, plane_->units[unit.id].resolved != 0));
-}
-
-// At a start the first packets should find every unit; ARP answers take milliseconds.
-void LiveSwitch::AwaitNextHops() {
-  auto deadline = std::chrono::steady_clock::now() + kResolvePatience;
-  auto unresolved = [this] {
-    return std::any_of(plan_.units.begin(), plan_.units.end(), [this](const PlannedUnit& unit) {
-      return hops_.contains(unit.id) && plane_->units[unit.id].resolved == 0;
-    });
-  };
-  while (unresolved()) {
-    auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return;
-    pollfd waiting{neighbours_->fd(), POLLIN, 0};
-    if (poll(&waiting, 1, static_cast<int>(left.count())) <= 0) return;
-    OnNetlink();
-  }
-}
-
-void LiveSwitch::OnNetlink() {
-  NetworkNews news = neighbours_->Drain();
-  bool any = false;
-  for (const PlannedUnit& unit : plan_.units) {
-    auto hop = hops_.find(unit.id);
-    bool touched = news.routes_or_links || (hop != hops_.end() && news.neighbours.contains(hop->second.via));
-    if (!touched) continue;
-    Resolve(unit);
-    WriteStatus(unit);
-    any = true;
-  }
-  if (any) UpdateEjections();
 }
 
 void LiveSwitch::Tick() {
@@ -423,22 +344,7 @@ void LiveSwitch::Tick() {
     rounds_seen_ = sweeper_.rounds();
     last_round_ = std::chrono::steady_clock::now();
   }
-  bool touched = false;
-  for (const PlannedUnit& unit : plan_.units) {
-    bool resolved = plane_->units[unit.id].resolved != 0;
-    if (!resolved) {
-      Resolve(unit);
-      WriteStatus(unit);
-      touched = true;
-    } else if ((tick_count_ + unit.id) % kConfirmEvery == 0) {
-      // Our traffic does not pass the kernel's neighbour code, so nothing else would confirm it.
-      neighbours_->Probe(hops_.at(unit.id));
-    }
-  }
-  if (touched)
-    UpdateEjections();
-  else
-    RelayRings();
+  LookAtHops();
 }
 
 std::vector<HealthNews> LiveSwitch::TakeHealthNews() {
@@ -520,7 +426,7 @@ std::vector<UnitView> LiveSwitch::Units() const {
     view.capacity = unit.capacity;
     view.status = unit.status;
     view.ejected = unit.ejected;
-    view.resolved = plane_->units[unit.id].resolved != 0;
+    view.resolved = IsReachable(unit.id);
     view.silent = spw_unit_is_silent(&server, index, beat) != 0;
     view.busy = (load.flags & SPW_REPORT_BUSY) != 0;
     view.health = HealthOf(server, index, beat);

@@ -15,6 +15,7 @@
 #include "health_keeper.h"
 #include "neighbours.h"
 #include "plan.h"
+#include "reachability.h"
 #include "ring_keeper.h"
 #include "switch.h"
 
@@ -68,11 +69,15 @@ class LiveSwitch : public Switch {
   void WriteUnits(const Plan& plan);
   RingTally WriteRings(const Plan& plan, const Ledger& old);
   void RetireUnits(const Plan& plan);
-  // Looks up the unit's next hop and writes it. Returns whether it is resolved.
-  bool Resolve(const PlannedUnit& unit);
+  // Looks up the unit's next hop and writes it.
+  void Resolve(const PlannedUnit& unit);
   void WriteStatus(const PlannedUnit& unit);
-  // Carries what health checks said into a new plan, before it is written.
-  void KeepEjections(Plan& plan) const;
+  // As one word, so that the data plane never sees half a change.
+  static void StoreConfig(spw_unit_config& field, const spw_unit_config& config);
+  bool IsReachable(uint16_t unit) const;
+  void LookAtHops();  // once a tick
+  // Carries what health checks and next hops say into a new plan, before it is written.
+  void KeepOutages(Plan& plan) const;
   // Decides anew who is ejected, and writes what has changed: the units' words at once, the rings soon.
   void UpdateEjections();
   void NoteEjections(const Ejection& before, const Ejection& after);
@@ -90,6 +95,7 @@ class LiveSwitch : public Switch {
   Ledger ledger_;
   Plan plan_;
   std::map<uint16_t, NextHop> hops_;  // by unit id; absent: no route
+  std::map<uint16_t, Reachability> reach_;
   FailingUnits failing_;
   Ejection ejection_;                            // as written
   std::map<std::string, uint64_t> fail_opened_;  // by service

@@ -103,11 +103,12 @@ bool FindRoute(int fd, uint32_t sequence, const model::Address& address, NextHop
   return answered && reachable && hop.ifindex != 0;
 }
 
-void FindOwnMac(int fd, uint32_t sequence, NextHop& hop) {
+void FindLink(int fd, uint32_t sequence, NextHop& hop) {
   Message<ifinfomsg> request(RTM_GETLINK, 0);
   request.body()->ifi_index = static_cast<int>(hop.ifindex);
   Ask(fd, request.header(), sequence, [&](const nlmsghdr& answer) {
     if (answer.nlmsg_type != RTM_NEWLINK) return;
+    hop.link_up = (static_cast<const ifinfomsg*>(NLMSG_DATA(&answer))->ifi_flags & IFF_RUNNING) != 0;
     ForEachAttribute(&answer, sizeof(ifinfomsg), [&](const rtattr& attribute) {
       if (attribute.rta_type == IFLA_ADDRESS && RTA_PAYLOAD(&attribute) == hop.own_mac.size()) {
         std::memcpy(hop.own_mac.data(), RTA_DATA(&attribute), hop.own_mac.size());
@@ -133,6 +134,14 @@ void FindMac(int fd, uint32_t sequence, NextHop& hop) {
       hop.mac = mac;
     });
   });
+}
+
+Message<ndmsg> NeighbourRequest(const NextHop& hop) {
+  Message<ndmsg> request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK);
+  request.body()->ndm_family = static_cast<uint8_t>(Family(hop.via));
+  request.body()->ndm_ifindex = static_cast<int>(hop.ifindex);
+  request.Add(NDA_DST, hop.via.bytes.data(), Length(hop.via));
+  return request;
 }
 
 int OpenSocket(uint32_t groups) {
@@ -172,19 +181,24 @@ Neighbours::~Neighbours() {
 std::optional<NextHop> Neighbours::Find(const model::Address& address) {
   NextHop hop;
   if (!FindRoute(request_fd_, ++sequence_, address, hop)) return std::nullopt;
-  FindOwnMac(request_fd_, ++sequence_, hop);
+  FindLink(request_fd_, ++sequence_, hop);
   FindMac(request_fd_, ++sequence_, hop);
   return hop;
 }
 
 void Neighbours::Probe(const NextHop& hop) {
   if (hop.is_fixed) return;
-  Message<ndmsg> request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK);
-  request.body()->ndm_family = static_cast<uint8_t>(Family(hop.via));
-  request.body()->ndm_ifindex = static_cast<int>(hop.ifindex);
+  auto request = NeighbourRequest(hop);
   request.body()->ndm_state = NUD_NONE;
   request.body()->ndm_flags = NTF_USE;
-  request.Add(NDA_DST, hop.via.bytes.data(), Length(hop.via));
+  Ask(request_fd_, request.header(), ++sequence_, [](const nlmsghdr&) {});
+}
+
+void Neighbours::Verify(const NextHop& hop) {
+  if (hop.is_fixed || !hop.mac) return;
+  auto request = NeighbourRequest(hop);
+  request.body()->ndm_state = NUD_PROBE;
+  request.Add(NDA_LLADDR, hop.mac->data(), hop.mac->size());
   Ask(request_fd_, request.header(), ++sequence_, [](const nlmsghdr&) {});
 }
 

@@ -20,6 +20,7 @@ using Mac = std::array<uint8_t, 6>;
 struct NextHop {
   model::Address via;  // gateway, or the address itself when on link
   uint32_t ifindex = 0;
+  bool link_up = false;
   Mac own_mac{};
   std::optional<Mac> mac;  // nullopt: not resolved (yet)
   bool is_fixed = false;   // by the operator: a permanent entry, or an interface without resolution
@@ -41,6 +42,9 @@ class Neighbours {
   // Asks the kernel to resolve or re-confirm the neighbour; the answer comes as news. One that is fixed is
   // left alone: since Linux 5.16 the question alone would take its permanence away.
   void Probe(const NextHop& hop);
+  // Has the kernel ask a neighbour whose MAC is known whether it is still there: news of its loss comes after
+  // some three seconds, not half a minute.
+  void Verify(const NextHop& hop);
 
   int fd() const { return news_fd_; }  // readable when there is news
   NetworkNews Drain();

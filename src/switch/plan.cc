@@ -274,7 +274,7 @@ std::vector<uint16_t> LayRing(const model::Service& service, const std::vector<P
   };
   std::map<uint32_t, Share> servers;
   for (const PlannedUnit& unit : pool_units) {
-    if (!unit.TakesNewFlows()) continue;
+    if (!unit.InRing()) continue;
     Share& share = servers[spw_unit_server(unit.id)];
     bool host_only = service.unit_policy == SPW_UNIT_HOST_ONLY;
     if (host_only && unit.kind != SPW_KIND_CPU) continue;

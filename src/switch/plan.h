@@ -46,8 +46,9 @@ struct PlannedUnit {
   // By its health checks: gets no new flows; `move`: its established ones are placed anew. Set after
   // MakePlan, which knows nothing of checks.
   bool ejected = false, move = false;
+  bool unreachable = false;  // for so long that the rings do without it; set after MakePlan, likewise
 
-  bool TakesNewFlows() const { return status == SPW_UNIT_UP && !ejected; }
+  bool InRing() const { return status == SPW_UNIT_UP && !ejected && !unreachable; }
   bool KeepsFlows() const {
     return status == SPW_UNIT_DRAINING || (status == SPW_UNIT_UP && !(ejected && move));
   }
