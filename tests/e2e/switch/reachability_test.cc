@@ -95,7 +95,8 @@ TEST_F(Reachability, ALostNeighbourKeepsItsFlowsAndGetsNoMore) {
     return {};
   }));
   const size_t before = flows_->PerUnit()["s1-cpu"];
-  ASSERT_NO_FATAL_FAILURE(Ip(bed_->plan().switch_netns, {"neigh", "flush", "dev", "s1-cpu"}));
+  ASSERT_NO_FATAL_FAILURE(
+      Ip(bed_->plan().switch_netns, {"neigh", "del", unit.address.ToString(), "dev", "s1-cpu"}));
   ASSERT_TRUE(Eventually([&] { return !IsResolved(); }));
   ASSERT_NO_FATAL_FAILURE(OpenFlows("the neighbour is lost"));
   EXPECT_EQ(flows_->PerUnit()["s1-cpu"], before);
