@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/byte_order.h"
 #include "switch/plan.h"
@@ -156,7 +155,8 @@ bool ServerBalancer::Handle(std::span<uint8_t> frame, uint64_t now_ns) {
 
 spw_report_verdict ServerBalancer::Judge(std::span<const uint8_t> payload, uint64_t now_ns) {
   spw_report_wire wire{};
-  std::memcpy(&wire, payload.data(), std::min(payload.size(), sizeof wire));
+  const std::span<const uint8_t> head = payload.first(std::min(payload.size(), sizeof wire));
+  std::ranges::copy(head, reinterpret_cast<uint8_t*>(&wire));
   spw_report report;
   if (const auto verdict = spw_report_decode(&wire, static_cast<__u32>(payload.size()), &report);
       verdict != SPW_REPORT_OK)
