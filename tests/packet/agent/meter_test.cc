@@ -535,9 +535,9 @@ TEST(PacketAccounting, ReadsNoStatusBeyondTheHead) {
       Packet().Ip4("10.0.0.1", "10.1.0.1").Tcp(80, 40000, "A", 1).Text("HTTP/1.1 503 x").Build();
   PacketAccounting accounting(Dns(), kSeed);
   const auto feed = [&](const std::vector<uint8_t>& frame, size_t head, spw_meter_direction direction) {
-    std::unique_ptr<uint8_t[]> buffer(new uint8_t[head + 2]);  // no larger, for the sanitizer
-    std::memcpy(buffer.get() + 2, frame.data(), head);
-    accounting.OnFrame({buffer.get() + 2, head}, static_cast<uint32_t>(frame.size()), direction, Now());
+    std::vector<uint8_t> buffer(frame.size() + 2);  // what lies beyond the head would tell
+    std::copy(frame.begin(), frame.end(), buffer.begin() + 2);
+    accounting.OnFrame({buffer.data() + 2, head}, static_cast<uint32_t>(frame.size()), direction, Now());
   };
   constexpr size_t kHeaders = 14 + 20 + 20;
   for (size_t head = kHeaders; head <= answer.size(); head++) {
