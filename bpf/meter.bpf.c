@@ -7,7 +7,8 @@
  *   UDP  one request per packet, keyed by client address and port, service port and (DNS) message id
  *   TCP  a request is the first data since the last answer; its answer, the first data going out
  *
- * A refusal (ICMP port unreachable, TCP reset) ends its request, too, and is counted apart.
+ * A refusal (ICMP port unreachable, TCP reset) ends its request, too, and is counted apart. So is an answer
+ * by which the server says that it failed (DNS, HTTP/1 in the clear): of what an answer says no more is read.
  *
  * Cost: the precise clock is the dearest thing here (36 ns), so beyond a few thousand requests a
  * second only a sample is timed; every request is counted. Failure modes: a full bucket loses its
@@ -74,8 +75,21 @@ static __always_inline void on_request(struct spw_meter_counts *mine, struct spw
 		tell(event, 0);
 }
 
-static __always_inline void on_answer(struct spw_meter_counts *mine, struct spw_meter_bucket *bucket,
-				      const struct spw_meter_packet *packet)
+/* A TCP answer's payload is seldom in the skb's linear part, hence the helper. */
+static __always_inline __u32 is_error(const struct __sk_buff *skb, const struct spw_meter_packet *packet)
+{
+	struct spw_meter_status_line line;
+
+	if (!packet->tcp)
+		return spw_meter_is_dns_error(&meter_config, packet);
+	if (!spw_meter_may_be_http(&meter_config, packet) ||
+	    bpf_skb_load_bytes(skb, packet->payload_at, &line, SPW_METER_STATUS_LINE))
+		return 0;
+	return spw_meter_is_http_error(&line);
+}
+
+static __always_inline void on_answer(const struct __sk_buff *skb, struct spw_meter_counts *mine,
+				      struct spw_meter_bucket *bucket, const struct spw_meter_packet *packet)
 {
 	__u32 marks;
 	__u64 entry = spw_meter_take(&meter_config, &meter_shared, mine, bucket, packet->hash, &marks),
@@ -87,6 +101,7 @@ static __always_inline void on_answer(struct spw_meter_counts *mine, struct spw_
 		return;
 	}
 	mine->completed++;
+	mine->errors += is_error(skb, packet);
 	if (entry & SPW_METER_TIMED) {
 		event = spw_meter_measure(&meter_config, &meter_shared, mine, entry, marks,
 					  spw_meter_step(bpf_ktime_get_ns()), &latency_ns);
@@ -133,7 +148,7 @@ static __always_inline void meter(struct __sk_buff *skb, enum spw_meter_directio
 	if (direction == SPW_METER_INGRESS)
 		on_request(mine, bucket, &packet);
 	else
-		on_answer(mine, bucket, &packet);
+		on_answer(skb, mine, bucket, &packet);
 }
 
 SEC("tc")

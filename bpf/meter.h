@@ -26,6 +26,12 @@ SPW_INLINE __u32 spw_meter_step(__u64 now_ns)
 
 enum { SPW_METER_UDP = 0, SPW_METER_TCP, SPW_METER_PROTOCOLS };
 
+/* Bits of spw_meter_config.errors: the answers that count as the server's own failure. The low 16 are DNS
+ * response codes, as they lie in the header. */
+#define SPW_METER_SERVFAIL (1u << 2)
+#define SPW_METER_REFUSED (1u << 5)
+#define SPW_METER_HTTP_5XX (1u << 16)
+
 /* Bits of spw_meter_shared.watch: what the data plane should tell at once. Each is told once, and
  * then rests until the agent sets it again. */
 #define SPW_METER_WATCH_BUSY 1u	   /* over the threshold, or more than queue_high pending */
@@ -43,6 +49,7 @@ struct spw_meter_config {
 	__u32 release_queue;
 	__u32 sample_mask; /* power of two - 1: one request in that many is timed precisely */
 	__u32 gauge;	   /* 1: the data plane keeps shared.pending and tells of queue_high and drained */
+	__u32 errors;	   /* SPW_METER_SERVFAIL and the like */
 };
 
 /* A cache line of its own. */
@@ -94,6 +101,7 @@ SPW_ASSERT_SIZE(struct spw_meter_bucket, 128);
 #define SPW_METER_COUNTERS(X)                                                                                \
 	X(arrivals, "requests that came in")                                                                 \
 	X(completed, "requests answered")                                                                    \
+	X(errors, "answers that say that the server failed: DNS SERVFAIL and REFUSED, HTTP 5xx")             \
 	X(timed, "answered requests whose latency was measured")                                             \
 	X(over_threshold, "measured latencies above the trigger's threshold")                                \
 	X(latency_sum_ns, "sum of the measured latencies")                                                   \
@@ -136,7 +144,7 @@ struct spw_meter_counts {
 	__u64 histogram[SPW_METER_HISTOGRAM];
 	struct spw_meter_outcome outcome[SPW_METER_CLOCKS][SPW_METER_BINS];
 	struct spw_meter_pace pace[SPW_METER_BINS];
-	__u64 pad[6];
+	__u64 pad[5];
 };
 SPW_ASSERT_SIZE(struct spw_meter_counts, 3584); /* whole cache lines: neighbours are other CPUs */
 

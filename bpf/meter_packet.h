@@ -31,8 +31,17 @@ struct spw_meter_packet {
 	__u8 syn, fin, rst;  /* TCP; syn: without ACK */
 	__u8 accepts;	     /* TCP, going out: SYN and ACK */
 	__u8 refuses;	     /* going out: no such port, for the request or connection named by hash */
+	__u8 rcode;	     /* DNS: response code */
 	__u32 payload_bytes; /* TCP */
+	__u32 payload_at;    /* TCP; in the frame */
 };
+
+/* The first bytes of an HTTP/1 answer, "HTTP/1.1 5": what tells a server error. */
+struct spw_meter_status_line {
+	__u64 version;
+	__u16 status;
+};
+#define SPW_METER_STATUS_LINE 10 /* bytes of it in the packet */
 
 #define SPW_METER_DNS_RESPONSE 0x80 /* QR, first byte of the flags */
 #define SPW_METER_TCP_FIN 0x01
@@ -57,6 +66,25 @@ struct spw_meter_packet {
 		if ((pointer) + (bytes) > end)                                                               \
 			return frame_bytes > (__u32)(end - data) ? SPW_METER_SHORT : SPW_METER_MALFORMED;    \
 	} while (0)
+
+SPW_INLINE __u32 spw_meter_is_dns_error(const struct spw_meter_config *config,
+					const struct spw_meter_packet *packet)
+{
+	return config->errors >> (packet->rcode & 15) & 1;
+}
+
+/* Whether to look at the beginning of an answer over TCP. */
+SPW_INLINE int spw_meter_may_be_http(const struct spw_meter_config *config,
+				     const struct spw_meter_packet *packet)
+{
+	return (config->errors & SPW_METER_HTTP_5XX) && packet->payload_bytes >= SPW_METER_STATUS_LINE;
+}
+
+SPW_INLINE __u32 spw_meter_is_http_error(const struct spw_meter_status_line *line)
+{
+	/* "HTTP/1.", any minor version; " 5" */
+	return spw_be64(line->version) >> 8 == 0x485454502f312eULL && spw_be16(line->status) == 0x2035;
+}
 
 /* client: 1 word (IPv4) or 4. id: what tells requests of one client port apart, or 0. */
 SPW_INLINE __u64 spw_meter_key(const struct spw_meter_config *config, __u8 family, const __u32 *client,
@@ -221,6 +249,7 @@ SPW_INLINE enum spw_meter_parsed spw_meter_parse(const struct spw_meter_config *
 		if (header < sizeof(struct tcphdr) || offset + header > ip_end)
 			return SPW_METER_MALFORMED;
 		packet->payload_bytes = ip_end - offset - header;
+		packet->payload_at = offset + header;
 		packet->syn = (flags & (SPW_METER_TCP_SYN | SPW_METER_TCP_ACK)) == SPW_METER_TCP_SYN;
 		packet->fin = flags & SPW_METER_TCP_FIN;
 		packet->rst = flags & SPW_METER_TCP_RST;
@@ -242,6 +271,7 @@ SPW_INLINE enum spw_meter_parsed spw_meter_parse(const struct spw_meter_config *
 			id = *(const __u16 *)(at + 8) | 0x10000;
 			if (!(at[10] & SPW_METER_DNS_RESPONSE) != (direction == SPW_METER_INGRESS))
 				return SPW_METER_FOREIGN; /* an answer coming in: the unit asked */
+			packet->rcode = at[11] & 15;
 		}
 	}
 	ports = (__u32)client | (__u32)service << 16;

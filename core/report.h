@@ -22,8 +22,9 @@
 /* flags */
 #define SPW_REPORT_BUSY 0x01	/* the agent's trigger is tripped */
 #define SPW_REPORT_GUESSED 0x02 /* too few requests have waited to learn slot_ns: it is a guess */
-#define SPW_REPORT_FAILING 0x04 /* requests come to the unit and get no answer; core/health.h */
+#define SPW_REPORT_FAILING 0x04 /* requests come to the unit and get no good answer; core/health.h */
 #define SPW_REPORT_REFUSED 0x08 /* with FAILING: because the unit refuses them, not because it is mute */
+#define SPW_REPORT_ERRORS 0x10	/* with FAILING: because its answers say that it failed */
 
 /* Level of load: 0 idle, 128 at the agent's threshold, 255 at twice the threshold or more. */
 #define SPW_LEVEL_THRESHOLD 128

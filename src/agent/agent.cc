@@ -90,9 +90,11 @@ void Agent::JudgeFailure(Time now) {
     spdlog::info("the unit answers again");
     return;
   }
-  failures_++;
-  spdlog::warn("the unit fails: {}; {} requests pending, none answered for {:.0f} ms",
-               after == Failure::kRefused ? "it refuses requests" : "it answers no requests",
+  if (before == Failure::kNone) failures_++;
+  const char* why = after == Failure::kErrors    ? "it answers with errors"
+                    : after == Failure::kRefused ? "it refuses requests"
+                                                 : "it answers no requests";
+  spdlog::warn("the unit fails: {}; {} requests pending, none answered for {:.0f} ms", why,
                reading_.queue.value_or(0), static_cast<double>(reading_.stall.count()) / 1e6);
 }
 

@@ -163,14 +163,35 @@ LearnConfig ReadLearn(const MapReader& top, MeterKind kind) {
   return learn;
 }
 
-FailingConfig ReadFailing(const MapReader& top, MeterKind kind) {
+ErrorAnswers ReadErrorAnswers(const MapReader& failing, const MeterConfig& meter) {
+  constexpr char kExpected[] = "expected a list of servfail, refused and http-5xx, or [] for no answer";
+  ErrorAnswers errors;
+  if (!failing.Has("errors")) return errors;
+  errors = {false, false, false};
+  const YAML::Node list = failing.Require("errors", "");
+  if (!list.IsSequence()) failing.FailAt("errors", kExpected);
+  for (const auto& item : list) {
+    const std::string word = item.IsScalar() ? item.Scalar() : "";
+    if (word != "servfail" && word != "refused" && word != "http-5xx")
+      FailAt(item, "failing.errors", kExpected);
+    if (word != "http-5xx" && !meter.dns)
+      FailAt(item, "failing.errors",
+             fmt::format("expected meter.protocol: dns with {}: DNS is not read otherwise", word));
+    (word == "servfail" ? errors.servfail : word == "refused" ? errors.refused : errors.http_5xx) = true;
+  }
+  return errors;
+}
+
+FailingConfig ReadFailing(const MapReader& top, const MeterConfig& meter) {
   FailingConfig failing;
   if (!top.Has("failing")) return failing;
-  if (kind == MeterKind::kCpu) top.FailAt("failing", "expected only with meter kind: latency");
-  const MapReader map = top.Map("failing", {"detect", "after", "refused_share"});
+  if (meter.kind == MeterKind::kCpu) top.FailAt("failing", "expected only with meter kind: latency");
+  const MapReader map = top.Map("failing", {"detect", "after", "refused_share", "errors", "error_share"});
   failing.detect = map.OneOf("detect", failing.detect, {{"true", true}, {"false", false}});
   failing.after = map.Time("after", failing.after, 1ms, 600s);
   failing.refused_share = map.Number("refused_share", failing.refused_share, 0.01, 1);
+  failing.errors = ReadErrorAnswers(map, meter);
+  failing.error_share = map.Number("error_share", failing.error_share, 0.01, 1);
   return failing;
 }
 
@@ -208,7 +229,7 @@ AgentConfig Read(const YAML::Node& root, const std::string& file_name, MeteredBy
   config.trigger = ReadTrigger(top, config.meter);
   config.report = ReadReport(top);
   config.learn = ReadLearn(top, config.meter.kind);
-  config.failing = ReadFailing(top, config.meter.kind);
+  config.failing = ReadFailing(top, config.meter);
   return config;
 }
 

@@ -56,11 +56,20 @@ struct ReportConfig {
   bool operator==(const ReportConfig&) const = default;
 };
 
+// Answers that say that the server failed. Of DNS only with MeterConfig::dns.
+struct ErrorAnswers {
+  bool servfail = true, refused = true;
+  bool http_5xx = true;
+  bool operator==(const ErrorAnswers&) const = default;
+};
+
 // When the agent says that its unit fails: failure_detector.h.
 struct FailingConfig {
   bool detect = true;
   Duration after{0};           // without an answer; 0: by the latency to be expected
   double refused_share = 0.5;  // of the requests and connections
+  ErrorAnswers errors;
+  double error_share = 0.5;  // of the answers
   bool operator==(const FailingConfig&) const = default;
 };
 

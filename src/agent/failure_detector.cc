@@ -24,7 +24,8 @@ constexpr Duration kLatencyUnknown = 1s;
 
 constexpr Duration kRefusalCounts = 1s;  // Linux refuses each client once a second, after the first few
 constexpr double kShareMemory = 32;      // requests
-constexpr double kMinRefusedOfShare = 8;
+constexpr double kMinBadOfShare = 8;
+constexpr double kForgotten = 0.25;  // of a good answer: or a share of 1 would be out of reach for long
 constexpr uint32_t kGoodAfterShare = 4;
 
 constexpr Duration kRelapse = 2s;
@@ -44,6 +45,8 @@ const char* Word(Failure failure) {
       return "unanswered";
     case Failure::kRefused:
       return "refused";
+    case Failure::kErrors:
+      return "errors";
     default:
       return "no";
   }
@@ -72,6 +75,7 @@ void FailureDetector::ForgetEvidence(const Reading& reading) {
   refused_in_row_ = 0;
   refused_at_.reset();
   good_ = bad_ = 0;
+  no_errors_ = errors_ = 0;
 }
 
 void FailureDetector::Fail(Time now, const Reading& reading, Failure failure, uint32_t evidence_wanted) {
@@ -80,7 +84,14 @@ void FailureDetector::Fail(Time now, const Reading& reading, Failure failure, ui
   const bool again = recovered_at_ && now - *recovered_at_ < kRelapse;
   relapses_ = again ? std::min(relapses_ + 1, kMaxRelapses) : 0;
   good_wanted_ = uint64_t{evidence_wanted} << relapses_;
-  good_in_row_ = 0;
+  lead_ = 0;
+}
+
+void FailureDetector::AddAnswers(const News& news) {
+  const double keep = std::exp(-static_cast<double>(news.answers) / kShareMemory);
+  no_errors_ = no_errors_ * keep + static_cast<double>(news.answers - news.errors);
+  errors_ = errors_ * keep + static_cast<double>(news.errors);
+  if (no_errors_ < kForgotten) no_errors_ = 0;
 }
 
 Failure FailureDetector::Judge(Time now, const Reading& reading, const News& news) {
@@ -92,15 +103,18 @@ Failure FailureDetector::Judge(Time now, const Reading& reading, const News& new
   const double keep = std::exp(-static_cast<double>(good + news.refused) / kShareMemory);
   good_ = good_ * keep + static_cast<double>(good);
   bad_ = bad_ * keep + static_cast<double>(news.refused);
+  AddAnswers(news);
 
   const bool owes = reading.arrivals - arrivals_at_answer_ >= kMinRequests;
   const bool was_refused = refused_at_ && now - *refused_at_ < kRefusalCounts;
   if (refused_in_row_ >= kMinRequests ||
       (owes && was_refused && reading.stall > PatienceOnceRefused(reading))) {
     Fail(now, reading, Failure::kRefused, 1);
-  } else if (news.refused > 0 && bad_ >= kMinRefusedOfShare &&
-             bad_ >= config_.refused_share * (good_ + bad_)) {
+  } else if (news.refused > 0 && bad_ >= kMinBadOfShare && bad_ >= config_.refused_share * (good_ + bad_)) {
     Fail(now, reading, Failure::kRefused, kGoodAfterShare);
+  } else if (news.errors > 0 && errors_ >= kMinBadOfShare &&
+             errors_ >= config_.error_share * (no_errors_ + errors_)) {
+    Fail(now, reading, Failure::kErrors, kGoodAfterShare);
   } else if (owes && reading.stall > Patience(reading)) {
     Fail(now, reading, Failure::kUnanswered, 1);
   }
@@ -108,16 +122,20 @@ Failure FailureDetector::Judge(Time now, const Reading& reading, const News& new
 }
 
 bool FailureDetector::Recovers(const News& news) {
-  // The kernel accepts connections for a program that hangs.
-  const uint64_t good = news.answers + (failure_ == Failure::kRefused ? news.accepted : 0);
-  good_in_row_ = news.refused > 0 ? 0 : good_in_row_ + good;
-  return good_in_row_ >= good_wanted_;
+  if (news.errors > 0 && news.errors == news.answers) failure_ = Failure::kErrors;
+  // The kernel accepts connections for a program that hangs, and so do programs that answer errors.
+  const uint64_t good = news.answers - news.errors + (failure_ == Failure::kRefused ? news.accepted : 0);
+  // Not in a row: among the many answers on established connections there is always an error.
+  const double allowed = failure_ == Failure::kErrors ? (1 - config_.error_share) / config_.error_share : 0;
+  lead_ += static_cast<double>(good) - allowed * static_cast<double>(news.errors);
+  lead_ = news.refused > 0 ? 0 : std::max(lead_, 0.0);
+  return lead_ >= static_cast<double>(good_wanted_);
 }
 
 Failure FailureDetector::Update(Time now, const Reading& reading) {
-  const bool restarted =
-      last_ && (reading.arrivals < last_->arrivals || reading.completed < last_->completed ||
-                reading.refused < last_->refused || reading.accepted < last_->accepted);
+  const bool restarted = last_ && (reading.arrivals < last_->arrivals ||
+                                   reading.completed < last_->completed || reading.refused < last_->refused ||
+                                   reading.accepted < last_->accepted || reading.errors < last_->errors);
   if (!last_ || restarted) {  // what an earlier agent's program counted is not news
     ForgetEvidence(reading);
     last_ = reading;
@@ -127,9 +145,14 @@ Failure FailureDetector::Update(Time now, const Reading& reading) {
   pause_ns_ *= std::exp(-static_cast<double>((now - looked_).count()) / kPauseMemoryNs);
   looked_ = now;
   const Duration mute = last_->stall;
-  const News news{reading.completed - last_->completed, reading.accepted - last_->accepted,
-                  reading.refused - last_->refused};
+  News news{reading.completed - last_->completed, reading.errors - last_->errors,
+            reading.accepted - last_->accepted, reading.refused - last_->refused};
   last_ = reading;
+  // Counters are read while they count, so an error may be seen before its answer: it waits for it.
+  if (news.errors > news.answers) {
+    last_->errors -= news.errors - news.answers;
+    news.errors = news.answers;
+  }
   if (failure_ == Failure::kNone) {
     if (news.answers > 0) LearnPause(mute);
     return Judge(now, reading, news);

@@ -43,6 +43,7 @@ Reading LatencyWindow::Update(Time now, const MeterTotals& totals) {
   reading.latency_us = static_cast<uint32_t>(std::min(smoothed_ns_ / 1000, 4294967295.0));
   reading.arrivals = counts.arrivals;
   reading.completed = counts.completed;
+  reading.errors = counts.errors;
   reading.accepted = counts.accepted;
   reading.refused = counts.refused;
   reading.timed = counts.timed;

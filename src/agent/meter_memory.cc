@@ -44,6 +44,9 @@ void Configure(const AgentConfig& agent, const spw_seed& seed, uint32_t buckets,
   config->threshold_steps = Steps(agent.trigger.threshold);
   config->queue_high = agent.trigger.queue_high;
   config->gauge = agent.trigger.queue_high > 0;
+  const ErrorAnswers& errors = agent.failing.errors;
+  config->errors = (errors.servfail ? SPW_METER_SERVFAIL : 0) | (errors.refused ? SPW_METER_REFUSED : 0) |
+                   (errors.http_5xx ? SPW_METER_HTTP_5XX : 0);
   config->release_queue = agent.trigger.release_queue;
 }
 

@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/packet_accounting.h"
 
+#include <cstring>
+
 #include "bpf/meter_account.h"
 
 namespace spillway::agent {
+namespace {
+
+// head: the answer's first bytes. What lies beyond them is not looked at.
+bool IsError(const spw_meter_config& config, const spw_meter_packet& packet, std::span<const uint8_t> head) {
+  if (!packet.tcp) return spw_meter_is_dns_error(&config, &packet) != 0;
+  spw_meter_status_line line;
+  if (!spw_meter_may_be_http(&config, &packet) || packet.payload_at + SPW_METER_STATUS_LINE > head.size())
+    return false;
+  std::memcpy(&line, head.data() + packet.payload_at, SPW_METER_STATUS_LINE);
+  return spw_meter_is_http_error(&line) != 0;
+}
+
+}  // namespace
 
 PacketAccounting::PacketAccounting(const AgentConfig& config, const spw_seed& seed)
     : buckets_(BucketCount(config.meter)) {
@@ -39,6 +54,7 @@ spw_meter_event PacketAccounting::OnFrame(std::span<const uint8_t> head, uint32_
     return SPW_METER_NOTHING;
   }
   counts_.completed++;
+  counts_.errors += IsError(config_, packet, head);
   spw_meter_event event = SPW_METER_NOTHING;
   if (__u64 latency_ns; entry & SPW_METER_TIMED)
     event =

@@ -27,6 +27,7 @@ struct Reading {
   uint32_t latency_us = 0;        // smoothed; 0 when not known
   uint64_t arrivals = 0;          // cumulative
   uint64_t completed = 0;         // cumulative
+  uint64_t errors = 0;            // of completed, those that say that the server failed; cumulative
   uint64_t accepted = 0;          // TCP connections; cumulative
   uint64_t refused = 0;           // requests and connections; cumulative
   uint64_t timed = 0;             // of completed, those with a measured latency; cumulative

@@ -47,6 +47,7 @@ spw_report_wire Reporter::Encode(Time now, const Verdict& verdict, const Reading
   if (reading.learnt.slot_guessed) report.flags |= SPW_REPORT_GUESSED;
   if (verdict.failure != Failure::kNone) report.flags |= SPW_REPORT_FAILING;
   if (verdict.failure == Failure::kRefused) report.flags |= SPW_REPORT_REFUSED;
+  if (verdict.failure == Failure::kErrors) report.flags |= SPW_REPORT_ERRORS;
   report.queue = static_cast<uint16_t>(std::min<uint32_t>(reading.queue.value_or(0), 65535));
   report.latency_us = reading.latency_us;
   report.completed = static_cast<uint32_t>(reading.completed);

@@ -35,7 +35,10 @@ void LogAgentNews(const switching::HealthNews& news) {
                  news.before.taken_out ? "; back in the choice" : "");
     return;
   }
-  const char* why = news.now.refused ? "it refuses requests" : "it answers no requests";
+  const auto reason = news.now.reason;
+  const char* why = reason == switching::FailingReason::kErrors    ? "it answers with errors"
+                    : reason == switching::FailingReason::kRefused ? "it refuses requests"
+                                                                   : "it answers no requests";
   if (news.now.taken_out)
     spdlog::warn("{}: failing for {:.1f} s: {}; taken out of the choice but for probes", name,
                  news.now.out_ms / 1e3, why);

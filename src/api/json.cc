@@ -19,10 +19,21 @@ json ToJson(const switching::InterfaceView& interface) {
 
 namespace {
 
+const char* Word(switching::FailingReason reason) {
+  switch (reason) {
+    case switching::FailingReason::kErrors:
+      return "errors";
+    case switching::FailingReason::kRefused:
+      return "refused";
+    default:
+      return "unanswered";
+  }
+}
+
 // null: the unit's agent does not say that it fails.
 json Failing(const switching::UnitHealth& health) {
   if (!health.failing) return nullptr;
-  return {{"reason", health.refused ? "refused" : "unanswered"},
+  return {{"reason", Word(health.reason)},
           {"taken_out", health.taken_out},
           {"since_ms", health.taken_out ? json(health.out_ms) : json(nullptr)}};
 }

@@ -103,7 +103,7 @@ void AddUnits(std::vector<MetricFamily>& out, const Snapshot& s) {
   add("spillway_unit_silent", "1: no fresh load report", kGauge, [](const View& u) { return u.silent; });
   add("spillway_unit_busy", "1: the agent's trigger is tripped", kGauge,
       [](const View& u) { return u.busy; });
-  add("spillway_unit_failing", "1: the unit's agent says that requests get no answer", kGauge,
+  add("spillway_unit_failing", "1: the unit's agent says that requests get no answer, or errors", kGauge,
       [](const View& u) { return u.health.failing; });
   add("spillway_unit_taken_out",
       "1: the unit gets probes only, as it fails; 0 while it fails: half of its pool is out already", kGauge,

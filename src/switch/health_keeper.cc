@@ -11,7 +11,9 @@ UnitHealth HealthOf(const spw_server& server, uint32_t unit, uint32_t beat) {
   const uint32_t out_beat = server.health[unit].out_beat;
   if ((flags & SPW_REPORT_FAILING) == 0 || spw_unit_is_silent(&server, unit, beat) != 0) return health;
   health.failing = true;
-  health.refused = (flags & SPW_REPORT_REFUSED) != 0;
+  health.reason = (flags & SPW_REPORT_ERRORS) != 0    ? FailingReason::kErrors
+                  : (flags & SPW_REPORT_REFUSED) != 0 ? FailingReason::kRefused
+                                                      : FailingReason::kUnanswered;
   health.taken_out = (server.failing >> unit & 1) != 0;
   if (health.taken_out)
     health.out_ms = static_cast<double>(spw_beats_since(out_beat, beat)) * (1 << SPW_BEAT_SHIFT) / 1e6;
@@ -47,7 +49,7 @@ std::vector<HealthNews> HealthKeeper::TakeNews(const Plan& plan, const spw_serve
     const UnitHealth now = HealthOf(servers[spw_unit_server(unit.id)], spw_unit_index(unit.id), beat);
     const auto before = told_.find(unit.id);
     const UnitHealth last = before == told_.end() ? UnitHealth{} : before->second;
-    if (now.failing != last.failing || now.taken_out != last.taken_out)
+    if (now.failing != last.failing || now.reason != last.reason || now.taken_out != last.taken_out)
       news.push_back({unit.pool, unit.server, unit.unit, now, last});
     if (now.failing)
       told_[unit.id] = now;

@@ -34,10 +34,13 @@ struct InterfaceView {
   std::string why_generic;  // empty when native
 };
 
+// What becomes of a failing unit's requests.
+enum class FailingReason : uint8_t { kUnanswered, kRefused, kErrors };
+
 // By the word of the unit's agent, while it is fresh (core/health.h).
 struct UnitHealth {
-  bool failing = false;    // requests come to it and get no answer
-  bool refused = false;    // because it refuses them; else it is mute
+  bool failing = false;  // requests come to it and get no good answer
+  FailingReason reason = FailingReason::kUnanswered;
   bool taken_out = false;  // gets probes only; failing but not out: half of its pool is out already
   double out_ms = 0;       // for so long
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server's program dies or hangs, its host and its agent live: real DNS servers and clients. What is
-// lost once the agent has said so are the probes and nothing else, whatever the policy; the unit is back
-// when it answers again; connections on the other server do not notice.
+// A server's program dies, hangs or answers errors, its host and its agent live: real servers and clients.
+// What is lost once the agent has said so are the probes and nothing else, whatever the policy; the unit is
+// back when it answers again; connections on the other server do not notice.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -9,8 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <regex>
 #include <sstream>
 
@@ -81,27 +85,22 @@ class DnsConnections {
   std::string why_not_;
 };
 
-struct Asked {
-  int64_t sent = -1, answered = -1;
-  std::string text;
-};
-
-class FailingServer : public testing::TestWithParam<int> {
+// Two units, of which one fails: the first of server s1.
+class TwoUnits : public testing::TestWithParam<int> {
  protected:
-  void SetUp() override {
-    SPW_SKIP_WITHOUT("knotd", "dnsperf");
-    lab::TestbedSpec spec =
-        TwoModes("fail", GetParam(), {{model::Protocol::kUdp, 53}, {model::Protocol::kTcp, 53}});
+  void BringUp(const std::string& name, const std::vector<model::ServicePort>& ports,
+               const std::vector<lab::ServerSpec>& servers) {
+    lab::TestbedSpec spec = TwoModes(name, GetParam(), ports);
     spec.services.erase(spec.services.begin());  // dsr alone
-    spec.services[0].affinity = SPW_AFFINITY_NONE;
-    for (const char* server : {"s1", "s2"})
-      spec.servers.push_back(ServerOf(server, {{"cpu", SPW_KIND_CPU}}, lab::Workload::kKnot));
+    if (ports[0].protocol == model::Protocol::kUdp) spec.services[0].affinity = SPW_AFFINITY_NONE;
+    spec.servers = servers;
     spec.agent.run = true;
     spec.agent.period = lab::Micros(5000);
     bed_ = beds_.Get(spec);
     ASSERT_NE(bed_, nullptr) << beds_.error();
     ASSERT_TRUE(Eventually([this] {
-      return bed_->Unit("s1", "cpu").at("silent") == false && bed_->Unit("s2", "cpu").at("silent") == false;
+      const auto units = bed_->Show("units");
+      return std::all_of(units.begin(), units.end(), [](const auto& u) { return u.at("silent") == false; });
     }));
   }
   static void TearDownTestSuite() { beds_.Clear(); }
@@ -110,6 +109,55 @@ class FailingServer : public testing::TestWithParam<int> {
     for (const lab::UnitPlan& unit : bed_->plan().units)
       if (unit.server == server) return unit;
     std::abort();
+  }
+  void UsePolicy(spw_unit_policy policy) {
+    model::Config config = bed_->config();
+    for (model::Service& service : config.services) service.unit_policy = policy;
+    const Ran ran = bed_->Apply(config);
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+  }
+  std::string ConfOf(const std::string& server) const {
+    return fmt::format("{}/{}.conf", bed_->plan().folder, UnitOf(server).label);
+  }
+  // For a second or so, to all units that are in the choice.
+  virtual void Traffic() = 0;
+  nlohmann::json Failing(const std::string& server) { return bed_->Unit(server, "cpu").at("failing"); }
+  uint64_t FlowsTo(const std::string& server) {
+    return bed_->Unit(server, "cpu").at("new_flows").get<uint64_t>();
+  }
+  // Traffic, until the agent has noticed.
+  void AwaitFailing(const std::string& server, const std::string& reason) {
+    ASSERT_TRUE(Eventually([&] {
+      Traffic();
+      const auto failing = Failing(server);
+      return !failing.is_null() && failing.at("taken_out") == true;
+    })) << bed_->Show("units").dump();
+    EXPECT_EQ(Failing(server).at("reason"), reason);
+  }
+  void AwaitWell(const std::string& server) {
+    ASSERT_TRUE(Eventually([&] {
+      Traffic();
+      return Failing(server).is_null();
+    })) << bed_->Show("units").dump();
+  }
+
+  static inline SharedBeds beds_;
+  Bed* bed_ = nullptr;
+};
+
+struct Asked {
+  int64_t sent = -1, answered = -1;
+  int64_t errors = 0;  // of the answers
+  std::string text;
+};
+
+class FailingServer : public TwoUnits {
+ protected:
+  void SetUp() override {
+    SPW_SKIP_WITHOUT("knotd", "dnsperf");
+    BringUp("fail", {{model::Protocol::kUdp, 53}, {model::Protocol::kTcp, 53}},
+            {ServerOf("s1", {{"cpu", SPW_KIND_CPU}}, lab::Workload::kKnot),
+             ServerOf("s2", {{"cpu", SPW_KIND_CPU}}, lab::Workload::kKnot)});
   }
   std::vector<lab::ProcessId> Knotd(const std::string& server) const {
     std::vector<lab::ProcessId> found;
@@ -135,12 +183,6 @@ class FailingServer : public testing::TestWithParam<int> {
              lab::PortBound(id->pid, {model::Protocol::kTcp, 53});
     }));
   }
-  void UsePolicy(spw_unit_policy policy) {
-    model::Config config = bed_->config();
-    for (model::Service& service : config.services) service.unit_policy = policy;
-    const Ran ran = bed_->Apply(config);
-    ASSERT_EQ(ran.exit, 0) << ran.err;
-  }
   // Every name of the file so many times; a question is lost after a second.
   Asked Ask(int times) {
     const Ran ran =
@@ -153,31 +195,14 @@ class FailingServer : public testing::TestWithParam<int> {
       asked.sent = std::stoll(found[1]);
     if (std::regex_search(ran.out, found, std::regex("Queries completed: +([0-9]+)")))
       asked.answered = std::stoll(found[1]);
+    for (const char* error : {"SERVFAIL", "REFUSED"})
+      if (std::regex_search(ran.out, found, std::regex(error + std::string(" ([0-9]+)"))))
+        asked.errors += std::stoll(found[1]);
     return asked;
   }
-  // A second of it.
-  void Traffic() {
+  void Traffic() override {
     bed_->InClient({"dnsperf", "-s", bed_->vip("dsr"), "-d", bed_->plan().folder + "/queries.txt", "-l", "1",
                     "-Q", "1000", "-c", "8", "-q", "400", "-t", "1"});
-  }
-  nlohmann::json Failing(const std::string& server) { return bed_->Unit(server, "cpu").at("failing"); }
-  uint64_t FlowsTo(const std::string& server) {
-    return bed_->Unit(server, "cpu").at("new_flows").get<uint64_t>();
-  }
-  // Traffic, until the agent has noticed.
-  void AwaitFailing(const std::string& server, const std::string& reason) {
-    ASSERT_TRUE(Eventually([&] {
-      Traffic();
-      const auto failing = Failing(server);
-      return !failing.is_null() && failing.at("taken_out") == true;
-    })) << bed_->Show("units").dump();
-    EXPECT_EQ(Failing(server).at("reason"), reason);
-  }
-  void AwaitWell(const std::string& server) {
-    ASSERT_TRUE(Eventually([&] {
-      Traffic();
-      return Failing(server).is_null();
-    })) << bed_->Show("units").dump();
   }
   // What is lost now went to this unit, and that is no more than probes.
   void ExpectOnlyProbesLost(const std::string& server) {
@@ -186,17 +211,15 @@ class FailingServer : public testing::TestWithParam<int> {
     const auto probes = static_cast<int64_t>(FlowsTo(server) - before);
     SCOPED_TRACE(asked.text);
     EXPECT_EQ(asked.sent, 3000);
-    EXPECT_GE(asked.answered, asked.sent - probes);
+    EXPECT_GE(asked.answered - asked.errors, asked.sent - probes);
     // Once in 17 ms at most, and every question is asked, or given up, within a few seconds.
     EXPECT_LE(probes, 150);
   }
   void ExpectAllAnswered() {
     const Asked asked = Ask(3);
     EXPECT_EQ(asked.answered, 3000) << asked.text;
+    EXPECT_EQ(asked.errors, 0) << asked.text;
   }
-
-  static inline SharedBeds beds_;
-  Bed* bed_ = nullptr;
 };
 
 TEST_P(FailingServer, KilledItGetsProbesAloneUnderEveryPolicyAndIsBackWhenItAnswers) {
@@ -272,7 +295,100 @@ TEST_P(FailingServer, BothKilledNoMoreThanHalfIsOutAndBothComeBack) {
   ExpectAllAnswered();
 }
 
+TEST_P(FailingServer, OneThatLostItsZoneGetsProbesAloneUntilItHasItAgain) {
+  const std::string conf = ConfOf("s1"), whole = ReadFile(conf);
+  ASSERT_NE(whole.find("zone:\n"), std::string::npos);
+  const auto reload = [&](const std::string& text) {
+    std::ofstream(conf) << text;
+    SignalKnotd("s1", SIGHUP);
+  };
+  for (const spw_unit_policy policy : {SPW_UNIT_HEADROOM, SPW_UNIT_WRR}) {
+    SCOPED_TRACE(model::ToString(policy));
+    ASSERT_NO_FATAL_FAILURE(UsePolicy(policy));
+    ExpectAllAnswered();
+    ASSERT_NO_FATAL_FAILURE(reload(whole.substr(0, whole.find("zone:\n"))));  // REFUSED, at once
+    AwaitFailing("s1", "errors");
+    if (!HasFailure()) ExpectOnlyProbesLost("s1");
+    EXPECT_TRUE(Failing("s2").is_null()) << "s2 serves them all";
+    ASSERT_NO_FATAL_FAILURE(reload(whole));
+    ASSERT_NO_FATAL_FAILURE(AwaitWell("s1"));
+    const uint64_t before = FlowsTo("s1");
+    ExpectAllAnswered();
+    EXPECT_GT(FlowsTo("s1"), before + 100) << "it has its share again";
+  }
+  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("it answers with errors"));
+}
+
+TEST_P(FailingServer, ADeadOneThatIsRestartedWithoutItsZoneStaysOut) {
+  const std::string zone = bed_->plan().folder + "/example.org.zone";
+  ASSERT_NO_FATAL_FAILURE(UsePolicy(SPW_UNIT_HEADROOM));
+  ASSERT_NO_FATAL_FAILURE(SignalKnotd("s1", SIGKILL));
+  ASSERT_NO_FATAL_FAILURE(AwaitFailing("s1", "refused"));
+  std::filesystem::rename(zone, zone + ".away");
+  Restart("s1");  // SERVFAIL
+  EXPECT_TRUE(Eventually([&] {
+    Traffic();
+    const auto failing = Failing("s1");
+    return failing.is_object() && failing.at("reason") == "errors";
+  })) << bed_->Show("units").dump();
+  if (!HasFailure()) ExpectOnlyProbesLost("s1");
+  std::filesystem::rename(zone + ".away", zone);
+  ASSERT_NO_FATAL_FAILURE(SignalKnotd("s1", SIGHUP));
+  ASSERT_NO_FATAL_FAILURE(AwaitWell("s1"));
+  ExpectAllAnswered();
+}
+
 INSTANTIATE_TEST_SUITE_P(Ip, FailingServer, testing::Values(4, 6), FamilyName);
+
+// Units of one server: the policy alone decides, and the one that fails fast would look the better.
+class FailingWebServer : public TwoUnits {
+ protected:
+  void SetUp() override {
+    SPW_SKIP_WITHOUT("nginx", "curl");
+    BringUp("failw", {{model::Protocol::kTcp, 80}},
+            {ServerOf("s1", {{"cpu", SPW_KIND_CPU}, {"nic", SPW_KIND_SMARTNIC}}, lab::Workload::kNginx)});
+  }
+  // So many requests, each on a connection of its own: how many had each status.
+  std::map<std::string, int> Statuses(int requests) {
+    const Ran ran =
+        bed_->InClient({"curl", "-s", "--max-time", "20", "-H", "Connection: close", "-o", "/dev/null", "-w",
+                        "%{http_code}\n", fmt::format("{}/1k?[1-{}]", bed_->Url("dsr", 80), requests)});
+    std::map<std::string, int> statuses;
+    std::istringstream lines(ran.out);
+    for (std::string line; std::getline(lines, line);) statuses[line]++;
+    return statuses;
+  }
+  void Traffic() override { Statuses(200); }
+  void Reload(const std::string& server, const std::string& conf) {
+    std::ofstream(ConfOf(server)) << conf;
+    const std::string pid =
+        ReadFile(fmt::format("{}/{}.nginx.pid", bed_->plan().folder, UnitOf(server).label));
+    ASSERT_EQ(kill(std::stoi(pid), SIGHUP), 0) << pid;
+  }
+};
+
+TEST_P(FailingWebServer, OneThatAnswers503GetsProbesAloneUntilItIsMended) {
+  const std::string whole = ReadFile(ConfOf("s1"));
+  const size_t root = whole.find("    root ");
+  ASSERT_NE(root, std::string::npos);
+  for (const spw_unit_policy policy : {SPW_UNIT_HEADROOM, SPW_UNIT_WRR}) {
+    SCOPED_TRACE(model::ToString(policy));
+    ASSERT_NO_FATAL_FAILURE(UsePolicy(policy));
+    EXPECT_EQ(Statuses(200), (std::map<std::string, int>{{"200", 200}}));
+    ASSERT_NO_FATAL_FAILURE(Reload("s1", whole.substr(0, root) + "    return 503;\n" + whole.substr(root)));
+    AwaitFailing("s1", "errors");
+    const uint64_t before = FlowsTo("s1");
+    std::map<std::string, int> statuses = Statuses(500);
+    EXPECT_EQ(statuses["200"] + statuses["503"], 500);
+    EXPECT_LE(statuses["503"], FlowsTo("s1") - before) << "probes";
+    EXPECT_LE(statuses["503"], 100);
+    ASSERT_NO_FATAL_FAILURE(Reload("s1", whole));
+    ASSERT_NO_FATAL_FAILURE(AwaitWell("s1"));
+    EXPECT_EQ(Statuses(200), (std::map<std::string, int>{{"200", 200}}));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ip, FailingWebServer, testing::Values(4, 6), FamilyName);
 
 }  // namespace
 }  // namespace spillway::e2e

@@ -36,7 +36,7 @@ double Median(std::vector<double> values) {
 
 int main() {
   AgentConfig config;
-  config.services = {{false, 53}};
+  config.services = {{false, 53}, {true, 80}};
   config.meter.dns = true;
   config.trigger.threshold = 1e9;
   meter_cost_bpf* skeleton = meter_cost_bpf__open();
@@ -47,26 +47,36 @@ int main() {
   Configure(config, RandomSeed(), buckets, &skeleton->bss->meter_config);
   if (meter_cost_bpf__load(skeleton)) return fmt::print(stderr, "meter_cost: load: {}\n", strerror(errno)), 1;
 
-  const auto packet = test::Packet().Ip4("10.0.0.1", "10.0.0.1").Udp(40000, 53).Dns(1, false).Build();
+  const struct {
+    const char* name;
+    std::vector<uint8_t> packet;
+    const bpf_program *floor, *metered;
+  } services[] = {
+      {"dns", test::Packet().Ip4("10.0.0.1", "10.0.0.1").Udp(40000, 53).Dns(1, false).Build(),
+       skeleton->progs.floor_run, skeleton->progs.metered_run},
+      {"http", test::Packet().Ip4("10.0.0.1", "10.0.0.1").Tcp(40000, 80, "A").Text("HTTP/1.1 200 OK").Build(),
+       skeleton->progs.floor_http_run, skeleton->progs.metered_http_run}};
   utsname machine{};
   uname(&machine);
   std::string rows;
-  for (uint32_t one_in : {1u, 8u, 16u}) {
-    skeleton->bss->meter_config.sample_mask = one_in - 1;
-    std::vector<double> floors, costs;
-    for (int round = 0; round < kRounds; round++) {  // interleaved: drift meets both alike
-      const double floor = Run(skeleton->progs.floor_run, packet);
-      const double metered = Run(skeleton->progs.metered_run, packet);
-      if (floor < 0 || metered < 0) return fmt::print(stderr, "meter_cost: run: {}\n", strerror(errno)), 1;
-      floors.push_back(floor);
-      costs.push_back(metered - floor);
+  for (const auto& service : services)
+    for (uint32_t one_in : {1u, 8u, 16u}) {
+      skeleton->bss->meter_config.sample_mask = one_in - 1;
+      std::vector<double> floors, costs;
+      for (int round = 0; round < kRounds; round++) {  // interleaved: drift meets both alike
+        const double floor = Run(service.floor, service.packet);
+        const double metered = Run(service.metered, service.packet);
+        if (floor < 0 || metered < 0) return fmt::print(stderr, "meter_cost: run: {}\n", strerror(errno)), 1;
+        floors.push_back(floor);
+        costs.push_back(metered - floor);
+      }
+      rows += fmt::format(
+          "{}{{\"service\": \"{}\", \"timed_one_in\": {}, \"floor_ns\": {:.0f}, \"request_ns\": {:.0f}, "
+          "\"request_ns_median\": "
+          "{:.0f}}}",
+          rows.empty() ? "" : ", ", service.name, one_in, Median(floors),
+          *std::min_element(costs.begin(), costs.end()), Median(costs));
     }
-    rows += fmt::format(
-        "{}{{\"timed_one_in\": {}, \"floor_ns\": {:.0f}, \"request_ns\": {:.0f}, \"request_ns_median\": "
-        "{:.0f}}}",
-        rows.empty() ? "" : ", ", one_in, Median(floors), *std::min_element(costs.begin(), costs.end()),
-        Median(costs));
-  }
   // The floor's turns are answers that never meet a request: only the metered turns count here.
   const auto& shared = skeleton->bss->meter_shared;
   fmt::print(

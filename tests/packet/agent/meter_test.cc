@@ -77,7 +77,7 @@ class UserSubject : public Subject {
  private:
   void Feed(const std::vector<uint8_t>& frame, spw_meter_direction direction) {
     // Exactly as large as the frame, so that a sanitizer sees a read beyond it.
-    const size_t head = std::min<size_t>(frame.size(), 128);
+    const size_t head = std::min<size_t>(frame.size(), 136);
     std::unique_ptr<uint8_t[]> buffer(new uint8_t[head + 2]);
     std::memcpy(buffer.get() + 2, frame.data(), head);
     accounting_.OnFrame({buffer.get() + 2, head}, static_cast<uint32_t>(frame.size()), direction, Now());
@@ -116,8 +116,13 @@ class MeterTest : public ::testing::TestWithParam<Kind> {
   void Query(uint16_t port, uint16_t id) {
     In(Packet().Ip4("10.1.0.1", "10.0.0.1").Udp(port, 53).Dns(id, false));
   }
-  void Answer(uint16_t port, uint16_t id) {
-    Out(Packet().Ip4("10.0.0.1", "10.1.0.1").Udp(53, port).Dns(id, true));
+  void Answer(uint16_t port, uint16_t id, uint8_t rcode = 0) {
+    Out(Packet().Ip4("10.0.0.1", "10.1.0.1").Udp(53, port).Dns(id, true, rcode));
+  }
+  // A request over TCP, and the first segment of its answer.
+  void Exchange(const std::string& answer) {
+    TcpIn("A", 100);
+    Out(Packet().Ip4("10.0.0.1", "10.1.0.1").Tcp(80, 40000, "A", 1).Text(answer));
   }
   void TcpIn(const std::string& flags, size_t bytes) {
     In(Packet().Ip4("10.1.0.1", "10.0.0.1").Tcp(40000, 80, flags).Payload(bytes));
@@ -350,6 +355,100 @@ TEST_P(MeterTest, AConnectionEndedByTheUnitWithARequestUnansweredIsARefusal) {
   EXPECT_EQ(Totals().pending, 0u);
 }
 
+TEST_P(MeterTest, DnsAnswersThatSayTheServerFailedAreErrors) {
+  for (uint8_t rcode = 0; rcode < 16; rcode++) {
+    const uint64_t before = Counts().errors;
+    Query(40000, rcode);
+    Answer(40000, rcode, rcode);
+    EXPECT_EQ(Counts().errors - before, rcode == 2 || rcode == 5) << int{rcode};
+  }
+  EXPECT_EQ(Counts().completed, 16u) << "they are answers";
+  Answer(40000, 2, 2);
+  EXPECT_EQ(Counts().errors, 2u) << "to a request that was answered before, or never came";
+}
+
+TEST_P(MeterTest, HttpAnswersThatSayTheServerFailedAreErrors) {
+  uint64_t errors = 0;
+  for (const char* error : {"HTTP/1.1 503 Service Unavailable\r\n\r\n", "HTTP/1.0 500 \r\n", "HTTP/1.1 5"}) {
+    Exchange(error);
+    EXPECT_EQ(Counts().errors, ++errors) << error;
+  }
+  for (const char* good :
+       {"HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 404 Not Found\r\n", "HTTP/1.1 ", "H", "HTTP/2 503\r\n",
+        "http/1.1 500 x", "HTTP/1.1  500", "\x16\x03\x03 5 5 5 5 5", "FTTP/1.1 503 x", "HTTP/1,1 503 x"}) {
+    Exchange(good);
+    EXPECT_EQ(Counts().errors, errors) << good;
+  }
+  EXPECT_EQ(Counts().completed, 13u);
+  EXPECT_EQ(Totals().pending, 0u);
+}
+
+TEST_P(MeterTest, OnlyTheBeginningOfAnAnswerIsRead) {
+  Exchange("HTTP/1.1 200 OK\r\n\r\n");
+  Out(Packet().Ip4("10.0.0.1", "10.1.0.1").Tcp(80, 40000, "A", 1).Text("HTTP/1.1 503 x"));
+  In(Packet().Ip4("10.1.0.1", "10.0.0.1").Tcp(40000, 80, "A").Text("HTTP/1.1 503 from the client"));
+  EXPECT_EQ(Counts().errors, 0u);
+  Out(Packet().Ip4("10.0.0.1", "10.1.0.1").Tcp(80, 40000, "FA", 1).Text("HTTP/1.1 503 x"));
+  EXPECT_EQ(Counts().errors, 1u) << "the last of the connection is an answer, too";
+}
+
+TEST_P(MeterTest, ErrorsAreFoundBehindTagsAndIp6) {
+  In(Packet().Vlan(5).Vlan(6).Ip6("2001:db8::1", "2001:db8::2").Tcp(40000, 80, "A").Payload(9));
+  Out(Packet()
+          .Vlan(5)
+          .Vlan(6)
+          .Ip6("2001:db8::2", "2001:db8::1")
+          .Tcp(80, 40000, "A", 1)
+          .Text("HTTP/1.1 502 x"));
+  In(Packet().Ip6("2001:db8::1", "2001:db8::2").Udp(40000, 53).Dns(1, false));
+  Out(Packet().Ip6("2001:db8::2", "2001:db8::1").Udp(53, 40000).Dns(1, true, 2));
+  EXPECT_EQ(Counts().completed, 2u);
+  EXPECT_EQ(Counts().errors, 2u);
+}
+
+TEST_P(MeterTest, ErrorsAreFoundBehindTheLongestHeaders) {
+  In(Packet().Vlan(5).Vlan(6).Ip6("2001:db8::1", "2001:db8::2").Tcp(40000, 80, "A").Payload(9));
+  Packet answer =
+      Packet().Vlan(5).Vlan(6).Ip6("2001:db8::2", "2001:db8::1").Tcp(80, 40000, "A", 1).Payload(40);
+  auto frame = answer.Text("HTTP/1.1 503 Service Unavailable").Build();
+  frame[14 + 8 + 40 + 12] = 0xf0;  // the first 40 bytes behind the TCP header are options
+  subject_->Out(frame);
+  EXPECT_EQ(Counts().completed, 1u);
+  EXPECT_EQ(Counts().errors, 1u);
+}
+
+// The status would be in what the IP header does not count: Ethernet's padding is no answer.
+TEST_P(MeterTest, PaddingIsNoStatus) {
+  TcpIn("A", 100);
+  auto frame = Packet().Ip4("10.0.0.1", "10.1.0.1").Tcp(80, 40000, "A", 1).Text("HTTP/").Build();
+  for (const char byte : std::string("1.1 503 x")) frame.push_back(static_cast<uint8_t>(byte));
+  subject_->Out(frame);
+  EXPECT_EQ(Counts().completed, 1u);
+  EXPECT_EQ(Counts().errors, 0u);
+}
+
+TEST_P(MeterTest, WhichAnswersAreErrorsIsTheConfigurationsToSay) {
+  const auto errors = [this](ErrorAnswers counted, bool dns) {
+    AgentConfig config = Dns();
+    config.failing.errors = counted;
+    config.meter.dns = dns;
+    Start(config);
+    for (const uint8_t rcode : {2, 5}) {
+      Query(40000, rcode);
+      Answer(40000, rcode, rcode);
+    }
+    Exchange("HTTP/1.1 503 x");
+    EXPECT_EQ(Counts().completed, 3u);
+    return Counts().errors;
+  };
+  EXPECT_EQ(errors({true, true, true}, true), 3u);
+  EXPECT_EQ(errors({true, false, false}, true), 1u);
+  EXPECT_EQ(errors({false, true, false}, true), 1u);
+  EXPECT_EQ(errors({false, false, true}, true), 1u);
+  EXPECT_EQ(errors({false, false, false}, true), 0u);
+  EXPECT_EQ(errors({true, true, true}, false), 1u) << "not known to be DNS";
+}
+
 TEST_P(MeterTest, UnansweredRequestsAreGivenUp) {
   Query(40000, 1);
   Query(40000, 2);
@@ -388,6 +487,8 @@ TEST_P(MeterTest, TruncatedAndTornPacketsNeverFault) {
       Packet().Ip4("10.1.0.1", "10.0.0.1").Tcp(40000, 80, "A").Payload(8).Build(),
       Packet().Vlan(3).Ip6("2001:db8::1", "2001:db8::2").Udp(40000, 53).Dns(1, false).Build(),
       Packet().Ip6("2001:db8::1", "2001:db8::2").Tcp(40000, 80, "A").Payload(8).Build(),
+      Packet().Ip4("10.0.0.1", "10.1.0.1").Tcp(80, 40000, "A", 1).Text("HTTP/1.1 503 x").Build(),
+      Packet().Ip4("10.0.0.1", "10.1.0.1").Udp(53, 40000).Dns(1, true, 2).Build(),
       Packet()
           .Ip4("10.0.0.1", "10.1.0.1")
           .Icmp(3, 3, Packet().Ip4("10.1.0.1", "10.0.0.1").Udp(40000, 53).Dns(1, false), 30)
@@ -425,6 +526,28 @@ TEST_P(MeterTest, FramesForOthersAreNotOurs) {
   if (GetParam() == Kind::kUser) GTEST_SKIP() << "AF_PACKET tells by the packet type, before the accounting";
   In(Packet().To({2, 0, 0, 0, 0, 9}).Ip4("10.1.0.1", "10.0.0.1").Udp(40000, 53).Dns(1, false));
   EXPECT_EQ(Counts().arrivals, 0u);
+}
+
+// AF_PACKET copies the frame's head only.
+TEST(PacketAccounting, ReadsNoStatusBeyondTheHead) {
+  const auto request = Packet().Ip4("10.1.0.1", "10.0.0.1").Tcp(40000, 80, "A").Payload(9).Build();
+  const auto answer =
+      Packet().Ip4("10.0.0.1", "10.1.0.1").Tcp(80, 40000, "A", 1).Text("HTTP/1.1 503 x").Build();
+  PacketAccounting accounting(Dns(), kSeed);
+  const auto feed = [&](const std::vector<uint8_t>& frame, size_t head, spw_meter_direction direction) {
+    std::vector<uint8_t> buffer(frame.size() + 2);  // what lies beyond the head would tell
+    std::copy(frame.begin(), frame.end(), buffer.begin() + 2);
+    accounting.OnFrame({buffer.data() + 2, head}, static_cast<uint32_t>(frame.size()), direction, Now());
+  };
+  constexpr size_t kHeaders = 14 + 20 + 20;
+  for (size_t head = kHeaders; head <= answer.size(); head++) {
+    const uint64_t before = accounting.memory().counts[0].errors;
+    feed(request, request.size(), SPW_METER_INGRESS);
+    feed(answer, head, SPW_METER_EGRESS);
+    EXPECT_EQ(accounting.memory().counts[0].errors - before, head >= kHeaders + SPW_METER_STATUS_LINE)
+        << head;
+  }
+  EXPECT_EQ(accounting.memory().counts[0].completed, answer.size() - kHeaders + 1);
 }
 
 class NoticeTest : public ::testing::Test {

@@ -81,14 +81,18 @@ class Packet {
     bytes_.insert(bytes_.end(), from, from + static_cast<long>(std::min(quoted, frame.size() - about.ip_)));
     return *this;
   }
-  Packet& Dns(uint16_t id, bool response) {
+  Packet& Dns(uint16_t id, bool response, uint8_t rcode = 0) {
     Put16(id);
-    Put16(response ? 0x8180 : 0x0100);
+    Put16((response ? 0x8180 : 0x0100) | rcode);
     bytes_.insert(bytes_.end(), 8, 0);
     return *this;
   }
   Packet& Payload(size_t count) {
     bytes_.insert(bytes_.end(), count, 'x');
+    return *this;
+  }
+  Packet& Text(const std::string& text) {
+    bytes_.insert(bytes_.end(), text.begin(), text.end());
     return *this;
   }
   std::vector<uint8_t> Build() {

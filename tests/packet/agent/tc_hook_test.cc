@@ -194,6 +194,31 @@ TEST_P(LiveTest, SeesRealRequestsOverUdpAndTcp) {
   for (int fd : {server, client, listener, caller, called}) close(fd);
 }
 
+// As servers send them: the payload is not in one piece with the headers.
+TEST_P(LiveTest, CountsRealErrorsOverTcp) {
+  config_.meter.source = GetParam();
+  auto meter = OpenLatencyMeter(config_);
+  ASSERT_TRUE(meter) << meter.error().message;
+  ASSERT_TRUE((*meter)->Read(Now()));
+  const int listener = Socket(SOCK_STREAM, true);
+  ASSERT_EQ(listen(listener, 1), 0);
+  const int caller = Socket(SOCK_STREAM, false), called = accept(listener, nullptr, nullptr);
+  char data[1000];
+  uint64_t errors = 0;
+  for (const std::string status : {"200 OK", "503 Service Unavailable", "404 Not Found", "500 Oops"}) {
+    ASSERT_EQ(send(caller, "GET", 3, 0), 3);
+    ASSERT_EQ(recv(called, data, 3, MSG_WAITALL), 3);
+    std::string answer = "HTTP/1.1 " + status + "\r\n\r\n";
+    answer.resize(sizeof(data), 'x');
+    ASSERT_EQ(send(called, answer.data(), answer.size(), 0), 1000);
+    ASSERT_EQ(recv(caller, data, sizeof(data), MSG_WAITALL), 1000);
+    errors += status[0] == '5';
+    EXPECT_EQ((*meter)->Read(Now())->errors, errors) << status;
+  }
+  EXPECT_EQ((*meter)->Read(Now())->completed, 4u);
+  for (int fd : {listener, caller, called}) close(fd);
+}
+
 TEST_P(LiveTest, NoticeWakesTheAgentAtTheFirstSlowAnswer) {
   config_.meter.source = GetParam();
   config_.trigger.threshold = 2000;  // ns: any answer is slow

@@ -95,14 +95,40 @@ TEST_F(ConfigTest, FailureIsLookedForUnlessTheFileSaysOtherwise) {
   ASSERT_TRUE(usual) << usual.error().message;
   EXPECT_EQ(usual->failing, FailingConfig{});
   EXPECT_TRUE(usual->failing.detect);
-  const auto said = With(9, "failing: {detect: false, after: 300ms, refused_share: 0.9}");
+  EXPECT_EQ(usual->failing.errors, (ErrorAnswers{true, true, true}));
+  const auto said = With(9, "failing: {detect: false, after: 300ms, refused_share: 0.9, error_share: 0.8}");
   ASSERT_TRUE(said) << said.error().message;
-  EXPECT_EQ(said->failing, (FailingConfig{false, 300ms, 0.9}));
+  EXPECT_EQ(said->failing, (FailingConfig{false, 300ms, 0.9, {}, 0.8}));
   const auto of_cpu = Parse(
       "switches: [10.0.0.1]\nserver: {code: 0, key_file: good.key}\nunit: 0\n"
       "meter: {kind: cpu}\ntrigger: {threshold: 80%}\nfailing: {after: 1s}\n");
   ASSERT_FALSE(of_cpu);
   EXPECT_THAT(of_cpu.error().message, HasSubstr(":6: failing: expected only with meter kind: latency"));
+}
+
+TEST_F(ConfigTest, TheFileSaysWhichAnswersAreErrors) {
+  const auto errors = [this](const std::string& list) {
+    const auto config = With(9, "failing: {errors: " + list + "}");
+    EXPECT_TRUE(config) << config.error().message;
+    return config ? config->failing.errors : ErrorAnswers{};
+  };
+  EXPECT_EQ(errors("[]"), (ErrorAnswers{false, false, false}));
+  EXPECT_EQ(errors("[servfail]"), (ErrorAnswers{true, false, false}));
+  EXPECT_EQ(errors("[http-5xx, refused]"), (ErrorAnswers{false, true, true}));
+  ExpectError(9, "failing: {errors: none}",
+              ":9: failing.errors: expected a list of servfail, refused and http-5xx, or []");
+  ExpectError(9, "failing: {errors: [nxdomain]}", ":9: failing.errors: expected a list of servfail");
+  ExpectError(9, "failing: {errors: [[servfail]]}", ":9: failing.errors: expected a list of servfail");
+  ExpectError(9, "failing: {error_share: 0}", ":9: failing.error_share: expected a number, 0.01..1");
+  // A DNS server's agent that was not told so would never count one.
+  const std::string web =
+      "switches: [10.0.0.1]\nserver: {code: 0, key_file: good.key}\nunit: 0\ninterface: eth0\n"
+      "services: [tcp/80]\ntrigger: {threshold: 1s}\nfailing: {errors: ";
+  EXPECT_TRUE(Parse(web + "[http-5xx]}\n"));
+  const auto no_dns = Parse(web + "[http-5xx, refused]}\n");
+  ASSERT_FALSE(no_dns);
+  EXPECT_THAT(no_dns.error().message,
+              HasSubstr(":7: failing.errors: expected meter.protocol: dns with refused"));
 }
 
 TEST_F(ConfigTest, OfAProgramThatIsItsOwnMeterOnlyTheKindIsSaid) {

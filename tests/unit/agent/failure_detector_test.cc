@@ -31,6 +31,10 @@ class FailureTest : public ::testing::Test {
     reading_.completed += requests;
     return *this;
   }
+  FailureTest& Errors(uint64_t answers) {
+    reading_.errors += answers;
+    return Answered(answers);
+  }
   FailureTest& Accepted(uint64_t connections) {
     reading_.accepted += connections;
     return *this;
@@ -182,6 +186,73 @@ TEST_F(FailureTest, TheShareIsTheConfigurationsToSay) {
   EXPECT_EQ(failure, Failure::kRefused);
 }
 
+TEST_F(FailureTest, AUnitWhoseAnswersAreErrorsFailsWithinADozenAndIsBackAfterFourGood) {
+  EXPECT_EQ(Asked(7).Errors(7).Look(), Failure::kNone)
+      << "it has just started, and these may be nobody's fault";
+  EXPECT_EQ(Asked(5).Errors(5).Look(), Failure::kErrors);
+  EXPECT_EQ(Accepted(9).Look(), Failure::kErrors) << "programs accept connections to answer errors";
+  EXPECT_EQ(Errors(1).Look(), Failure::kErrors);
+  EXPECT_EQ(Answered(3).Look(), Failure::kErrors);
+  EXPECT_EQ(Answered(1).Look(), Failure::kNone);
+}
+
+TEST_F(FailureTest, ErrorsAmongGoodAnswersAreBorneBelowTheirShare) {
+  Serve(50);
+  for (int i = 0; i < 500; i++) ASSERT_EQ(Asked(20).Answered(12).Errors(8).Look(), Failure::kNone);
+  Failure failure = Failure::kNone;
+  int looks = 0;
+  while (failure == Failure::kNone && looks++ < 20) failure = Asked(20).Answered(8).Errors(12).Look();
+  EXPECT_EQ(failure, Failure::kErrors);
+}
+
+TEST_F(FailureTest, AThrongOfGoodAnswersWithSomeErrorsBringsTheUnitBack) {
+  ASSERT_EQ(Asked(100).Errors(100).Look(), Failure::kErrors);
+  EXPECT_EQ(Answered(45).Errors(55).Look(), Failure::kErrors);
+  EXPECT_EQ(Answered(95).Errors(5).Look(), Failure::kNone) << "connections that stayed are never without one";
+}
+
+TEST_F(FailureTest, OneWhoseHalfIsErrorsStaysOutLongerEachTime) {
+  std::mt19937 random(1);
+  Serve(50);
+  int out = 0;
+  for (int i = 0; i < 5000; i++)  // six in ten, one at a time
+    out += (random() % 10 < 6 ? Errors(1) : Answered(1)).Look() == Failure::kErrors;
+  EXPECT_GT(out, 4000) << "of 5000 looks";
+}
+
+TEST_F(FailureTest, WithAShareOfOneOnlyErrorsAloneAreAFailure) {
+  config_.error_share = 1;
+  detector_ = FailureDetector(config_);
+  Look();
+  Serve(50);
+  for (int i = 0; i < 100; i++) ASSERT_EQ(Asked(20).Answered(1).Errors(19).Look(), Failure::kNone);
+  Failure failure = Failure::kNone;
+  int looks = 0;
+  while (failure == Failure::kNone && looks++ < 10) failure = Asked(20).Errors(20).Look();
+  EXPECT_EQ(failure, Failure::kErrors);
+  EXPECT_EQ(Errors(5).Answered(4).Look(), Failure::kNone);
+}
+
+TEST_F(FailureTest, ADeadUnitThatComesBackWithErrorsAloneStaysOutForThat) {
+  ASSERT_EQ(Asked(20).Stalls(1s).Look(), Failure::kUnanswered);
+  EXPECT_EQ(Errors(1).Stalls(0ms).Look(), Failure::kErrors);
+  EXPECT_EQ(Errors(10).Look(), Failure::kErrors);
+  EXPECT_EQ(Answered(1).Look(), Failure::kNone);
+  Serve(300);
+  ASSERT_EQ(Refused(3).Look(), Failure::kRefused);
+  EXPECT_EQ(Errors(2).Look(), Failure::kErrors);
+  EXPECT_EQ(Refused(1).Look(), Failure::kErrors);
+  EXPECT_EQ(Answered(1).Look(), Failure::kNone);
+}
+
+TEST_F(FailureTest, AnErrorSeenBeforeItsAnswerWaitsForIt) {
+  ASSERT_EQ(Asked(20).Stalls(1s).Look(), Failure::kUnanswered);
+  reading_.errors++;
+  EXPECT_EQ(Look(), Failure::kUnanswered);
+  EXPECT_EQ(Answered(1).Look(), Failure::kErrors);
+  EXPECT_EQ(Answered(1).Look(), Failure::kNone);
+}
+
 TEST_F(FailureTest, TheTimeCanBeFixed) {
   config_.after = 3s;
   detector_ = FailureDetector(config_);
@@ -205,7 +276,7 @@ TEST_F(FailureTest, OneThatFailsAgainAndAgainMustShowMore) {
 
 TEST_F(FailureTest, WhatWasCountedBeforeTheAgentStartedIsNoNews) {
   Reading old = reading_;
-  old.arrivals = old.refused = 1000;
+  old.arrivals = old.completed = old.errors = old.refused = 1000;
   FailureDetector fresh(config_);
   EXPECT_EQ(fresh.Update(5s, old), Failure::kNone);
   old.stall = 10s;

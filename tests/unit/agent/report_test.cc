@@ -144,6 +144,7 @@ TEST_F(Report, SaysThatTheUnitFailsAndWhy) {
   EXPECT_EQ(flags(Failure::kNone), SPW_REPORT_BUSY);
   EXPECT_EQ(flags(Failure::kUnanswered), SPW_REPORT_BUSY | SPW_REPORT_FAILING);
   EXPECT_EQ(flags(Failure::kRefused), SPW_REPORT_BUSY | SPW_REPORT_FAILING | SPW_REPORT_REFUSED);
+  EXPECT_EQ(flags(Failure::kErrors), SPW_REPORT_BUSY | SPW_REPORT_FAILING | SPW_REPORT_ERRORS);
 }
 
 TEST(Reporter, TheNextReportComesWithinTheHeartbeatIfOnlyChangesAreTold) {

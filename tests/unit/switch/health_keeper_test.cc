@@ -80,15 +80,21 @@ TEST_F(HealthKeeperTest, TellsEachChangeOnceWithItsReason) {
   auto news = News(kLater);
   ASSERT_EQ(news.size(), 1u);
   EXPECT_EQ(news[0].pool + "/" + news[0].server + "/" + news[0].unit, "a/s0/nic");
-  EXPECT_TRUE(news[0].now.failing && news[0].now.taken_out && news[0].now.refused);
+  EXPECT_TRUE(news[0].now.failing && news[0].now.taken_out);
+  EXPECT_EQ(news[0].now.reason, FailingReason::kRefused);
   EXPECT_NEAR(news[0].now.out_ms, 524, 1);
   EXPECT_TRUE(News(kLater).empty());
+  Says(0, 1, SPW_REPORT_FAILING | SPW_REPORT_ERRORS);
+  news = News(kLater);
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].now.reason, FailingReason::kErrors);
+  EXPECT_TRUE(news[0].now.taken_out);
 
   Says(2, 0, SPW_REPORT_FAILING);
   Says(2, 1, SPW_REPORT_FAILING);
   news = News();
   ASSERT_EQ(news.size(), 2u);
-  EXPECT_FALSE(news[0].now.refused);
+  EXPECT_EQ(news[0].now.reason, FailingReason::kUnanswered);
   EXPECT_TRUE(news[0].now.taken_out);
   EXPECT_TRUE(news[1].now.failing);
   EXPECT_FALSE(news[1].now.taken_out) << "the other half of its pool is out";
