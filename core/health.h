@@ -9,7 +9,9 @@
  *   - it speaks of units of its own server only (core/report.h: the server's key);
  *   - no more than half of a pool's units are out at a time; further words are counted and not followed
  *     until others are back;
- *   - it holds while it is fresh: of a silent unit nothing is known, so it is not out.
+ *   - it holds while it is fresh: of a silent unit nothing is known, so it is not out;
+ *   - errors that nearly all units of a pool answer are what clients ask for, or a fault behind them all:
+ *     none is out for these.
  *
  * Costs a choice one load of a line that it reads anyway, while no unit of the server is failing.
  */
@@ -29,8 +31,16 @@
 struct spw_pool {
 	__u32 units; /* that may get new flows; writer: spillwayd */
 	__u32 out;   /* of them; writers: data plane, spillwayd, who sets right what races made of it */
+	__u32
+	    excused; /* SPW_REPORT_ERRORS, or 0: no unit is out for a reason named here; writer: spillwayd */
 };
-SPW_ASSERT_SIZE(struct spw_pool, 8);
+SPW_ASSERT_SIZE(struct spw_pool, 12);
+
+/* Whether so many units, of those heard, answer errors for a common reason. */
+SPW_INLINE int spw_errors_are_common(__u32 saying, __u32 heard)
+{
+	return heard > 1 && 4 * (__u64)saying > 3 * (__u64)heard;
+}
 
 struct spw_outage {
 	__u32 out; /* mask of units */
@@ -68,7 +78,7 @@ enum spw_health_change {
 	SPW_HEALTH_SAME = 0,
 	SPW_HEALTH_OUT,
 	SPW_HEALTH_BACK,
-	SPW_HEALTH_KEPT, /* said to fail, but half of the pool is out already */
+	SPW_HEALTH_KEPT, /* said to fail, but half of the pool is out already, or the reason is excused */
 };
 
 /* An accepted report of the unit has these flags. CPUs that race may take one unit too many out, until
@@ -78,9 +88,9 @@ SPW_INLINE enum spw_health_change spw_health_report(struct spw_server *server, s
 {
 	__u32 u = unit & (SPW_UNITS_PER_SERVER - 1), was_out = server->failing >> u & 1, beat;
 
-	if (!(flags & SPW_REPORT_FAILING)) {
+	if (!(flags & SPW_REPORT_FAILING) || (flags & pool->excused)) {
 		if (!was_out)
-			return SPW_HEALTH_SAME;
+			return flags & SPW_REPORT_FAILING ? SPW_HEALTH_KEPT : SPW_HEALTH_SAME;
 		__sync_fetch_and_and(&server->failing, ~(1u << u));
 		__sync_fetch_and_add(&pool->out, -1);
 		return SPW_HEALTH_BACK;

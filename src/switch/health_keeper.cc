@@ -21,7 +21,11 @@ UnitHealth HealthOf(const spw_server& server, uint32_t unit, uint32_t beat) {
 }
 
 void HealthKeeper::Look(const Plan& plan, spw_server* servers, spw_pool* pools, uint32_t beat) {
-  std::map<uint32_t, spw_pool> counted;
+  struct Count {
+    spw_pool pool{};
+    uint32_t heard = 0, errors = 0;  // units up
+  };
+  std::map<uint32_t, Count> counted;
   std::map<uint32_t, uint32_t> pool_of;
   for (const PlannedServer& server : plan.servers) {
     pool_of[server.code] = server.pool;
@@ -30,16 +34,21 @@ void HealthKeeper::Look(const Plan& plan, spw_server* servers, spw_pool* pools, 
   for (const PlannedUnit& unit : plan.units) {
     spw_server& server = servers[spw_unit_server(unit.id)];
     const uint32_t index = spw_unit_index(unit.id);
-    if ((server.failing >> index & 1) != 0 && !HealthOf(server, index, beat).failing)
+    const UnitHealth health = HealthOf(server, index, beat);
+    if ((server.failing >> index & 1) != 0 && !health.failing)
       __atomic_fetch_and(&server.failing, ~(1u << index), __ATOMIC_RELAXED);
     if (server.unit[index].status != SPW_UNIT_UP) continue;
-    spw_pool& pool = counted[pool_of[spw_unit_server(unit.id)]];
-    pool.units++;
-    pool.out += server.failing >> index & 1;
+    Count& count = counted[pool_of[spw_unit_server(unit.id)]];
+    count.pool.units++;
+    count.pool.out += server.failing >> index & 1;
+    count.heard += spw_unit_is_silent(&server, index, beat) == 0;
+    count.errors += health.failing && health.reason == FailingReason::kErrors;
   }
-  for (const auto& [index, pool] : counted) {
-    Store(pools[index].units, pool.units);
-    Store(pools[index].out, pool.out);
+  for (const auto& [index, count] : counted) {
+    Store(pools[index].units, count.pool.units);
+    Store(pools[index].out, count.pool.out);
+    const bool common = spw_errors_are_common(count.errors, count.heard) != 0;
+    Store(pools[index].excused, __u32{common ? SPW_REPORT_ERRORS : 0u});
   }
 }
 

@@ -42,7 +42,7 @@ class Health : public testing::Test {
   void Place(uint32_t unit, uint32_t beat) { spw_place_on(&server_, SPW_UNIT_WRR, unit, At(beat)); }
 
   spw_server server_{};
-  spw_pool pool_{.units = 8, .out = 0};
+  spw_pool pool_{.units = 8, .out = 0, .excused = 0};
   uint32_t count_ = 0;
 };
 

@@ -67,6 +67,36 @@ TEST_F(HealthKeeperTest, WhoFellSilentOrLeftMakesRoomForAnother) {
   EXPECT_EQ(servers_[1].failing, 1u);
 }
 
+TEST_F(HealthKeeperTest, ErrorsThatAllUnitsAnswerTakeNoneOut) {
+  constexpr uint8_t kErrors = SPW_REPORT_FAILING | SPW_REPORT_ERRORS;
+  for (uint32_t code : {0, 1})
+    for (uint32_t u : {0, 1}) Says(code, u, kErrors);
+  EXPECT_EQ(pools_[0].out, 2u) << "until spillwayd looks";
+  const auto all_say = [&] {
+    for (uint32_t code : {0, 1})
+      for (uint32_t u : {0, 1}) Says(code, u, kErrors);
+  };
+  keeper_.Look(plan_, servers_, pools_, kBeat);
+  all_say();
+  EXPECT_EQ(pools_[0].out, 0u);
+  EXPECT_EQ(servers_[0].failing | servers_[1].failing, 0u);
+  Says(0, 0, SPW_REPORT_FAILING);
+  EXPECT_EQ(pools_[0].out, 1u) << "a unit that does not answer at all is out";
+
+  Says(0, 0, 0), Says(1, 1, 0);
+  keeper_.Look(plan_, servers_, pools_, kBeat);
+  Says(0, 1, kErrors);
+  EXPECT_EQ(servers_[0].failing, 2u) << "half of them only: their own fault";
+}
+
+TEST_F(HealthKeeperTest, AUnitHeardAloneIsNotExcusedByItself) {
+  Says(2, 0, SPW_REPORT_FAILING | SPW_REPORT_ERRORS);
+  servers_[2].load[1].report_beat = kBeat - 2000;
+  keeper_.Look(plan_, servers_, pools_, kBeat);
+  Says(2, 0, SPW_REPORT_FAILING | SPW_REPORT_ERRORS);
+  EXPECT_EQ(servers_[2].failing, 1u);
+}
+
 TEST_F(HealthKeeperTest, SetsRightWhatARaceMiscounted) {
   Says(2, 0, SPW_REPORT_FAILING);
   pools_[1].out = 0xffffffff;
