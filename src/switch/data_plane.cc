@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -33,8 +34,10 @@ tl::unexpected<Error> FailSystem(const std::string& operation, int error) {
   return tl::make_unexpected(SystemError(operation, error));
 }
 
+constexpr char kLinkPin[] = "link-";
+
 std::string LinkPin(const Options& options, const std::string& interface) {
-  return PinFolder(options) + "/link-" + interface;
+  return PinFolder(options) + "/" + kLinkPin + interface;
 }
 
 bool IsBpfFs(const std::string& path) {
@@ -202,7 +205,8 @@ Result<void> DataPlane::MapArrays() {
       .and_then([&] { return map_one(flow_filter, skeleton_->maps.flow_filter); });
 }
 
-Result<void> DataPlane::Attach(const std::string& interface, model::AttachMode mode) {
+// Whether the attachment is a new one, not adopted.
+Result<bool> DataPlane::Attach(const std::string& interface, model::AttachMode mode) {
   Result<unsigned> ifindex = InterfaceIndex(interface);
   if (!ifindex) return tl::make_unexpected(ifindex.error());
   InterfaceView view{interface, static_cast<int>(*ifindex), true, ""};
@@ -218,7 +222,7 @@ Result<void> DataPlane::Attach(const std::string& interface, model::AttachMode m
       if (!view.native) view.why_generic = "adopted as it was";
       attachments_.push_back({interface, fd});
       interfaces_.push_back(view);
-      return {};
+      return false;
     }
     close(fd);  // its interface has gone and another has the name
     unlink(pin.c_str());
@@ -247,7 +251,59 @@ Result<void> DataPlane::Attach(const std::string& interface, model::AttachMode m
   }
   attachments_.push_back({interface, fd});
   interfaces_.push_back(view);
+  return true;
+}
+
+Result<void> DataPlane::AttachTo(const std::vector<std::string>& interfaces, model::AttachMode mode) {
+  for (const std::string& name : interfaces)
+    if (auto index = InterfaceIndex(name); !index) return tl::make_unexpected(index.error());
+  std::vector<std::string> made;
+  for (const std::string& name : interfaces) {
+    if (std::ranges::find(interfaces_, name, &InterfaceView::name) != interfaces_.end()) continue;
+    const Result<bool> attached = Attach(name, mode);
+    if (!attached) {
+      for (const std::string& undo : made) (void)Detach(undo);
+      return tl::make_unexpected(attached.error());
+    }
+    if (*attached) made.push_back(name);
+  }
+  return DetachFromOthers(interfaces);
+}
+
+Result<void> DataPlane::DetachFromOthers(const std::vector<std::string>& interfaces) {
+  std::vector<std::string> others;
+  std::error_code error;
+  for (const auto& pin : fs::directory_iterator(PinFolder(options_), error)) {
+    const std::string name = pin.path().filename().string();
+    if (name.starts_with(kLinkPin)) others.push_back(name.substr(sizeof(kLinkPin) - 1));
+  }
+  for (const std::string& name : others) {
+    if (std::ranges::find(interfaces, name) != interfaces.end()) continue;
+    if (const int fd = bpf_obj_get(LinkPin(options_, name).c_str()); fd >= 0) {
+      bpf_link_detach(fd);
+      close(fd);
+    }
+    if (Result<void> detached = Detach(name); !detached) return detached;
+  }
   return {};
+}
+
+std::vector<std::string> DataPlane::FollowInterfaces(model::AttachMode mode) {
+  std::vector<std::string> news;
+  const std::vector<InterfaceView> views = interfaces_;
+  for (const InterfaceView& view : views) {
+    const unsigned index = if_nametoindex(view.name.c_str());
+    if (index == 0 || static_cast<int>(index) == view.ifindex) continue;
+    (void)Detach(view.name);
+    const Result<bool> attached = Attach(view.name, mode);
+    if (attached) {
+      news.push_back(fmt::format("interface {} was made anew: attached to it", view.name));
+      continue;
+    }
+    interfaces_.push_back(view);  // tried again with the next news
+    news.push_back(fmt::format("interface {} was made anew: {}", view.name, attached.error().message));
+  }
+  return news;
 }
 
 Result<void> DataPlane::Detach(const std::string& interface) {

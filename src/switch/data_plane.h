@@ -52,8 +52,12 @@ class DataPlane {
   const spw_meta& meta() const { return meta_; }
   int program_fd() const;
 
-  // Attaches to the interface, or swaps the program on an attachment that was adopted.
-  [[nodiscard]] Result<void> Attach(const std::string& interface, model::AttachMode mode);
+  // Attaches to all of these interfaces, or swaps the program where an attachment is adopted, and then
+  // detaches from all others, those of an earlier run included. On error no packet is treated otherwise than
+  // before: what this call attached is detached, and what was adopted stays.
+  [[nodiscard]] Result<void> AttachTo(const std::vector<std::string>& interfaces, model::AttachMode mode);
+  // Attaches anew to interfaces that were removed and made again. Their names; those that failed with why.
+  std::vector<std::string> FollowInterfaces(model::AttachMode mode);
   [[nodiscard]] Result<void> Detach(const std::string& interface);
   const std::vector<InterfaceView>& interfaces() const { return interfaces_; }
 
@@ -82,6 +86,8 @@ class DataPlane {
   [[nodiscard]] Result<void> MapArrays();
   spw_traffic ReadTraffic(int fd, uint32_t key) const;
 
+  [[nodiscard]] Result<bool> Attach(const std::string& interface, model::AttachMode mode);
+  [[nodiscard]] Result<void> DetachFromOthers(const std::vector<std::string>& interfaces);
   struct Attachment {
     std::string interface;
     int link_fd = -1;

@@ -93,6 +93,9 @@ void LiveSwitch::AwaitNextHops() {
 
 void LiveSwitch::OnNetlink() {
   NetworkNews news = neighbours_->Drain();
+  if (news.routes_or_links)
+    for (std::string& said : plane_->FollowInterfaces(plan_.config.data_plane.attach))
+      check_news_.push_back(std::move(said));
   bool any = false;
   for (const PlannedUnit& unit : plan_.units) {
     auto hop = hops_.find(unit.id);

@@ -194,8 +194,12 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
   if (Result<void> saved = SaveLedger(ledger, LedgerPath(options_)); !saved) {
     return tl::make_unexpected(saved.error());
   }
-  if (Result<void> attached = AttachInterfaces(plan.config.data_plane); !attached) {
+  // Before a program runs by them: without limits, all entries would be old to it.
+  plane_->SetFlowLimits(plan.flow_limits);
+  const model::SwitchConfig& wanted = plan.config.data_plane;
+  if (Result<void> attached = plane_->AttachTo(wanted.interfaces, wanted.attach); !attached) {
     (void)SaveLedger(ledger_, LedgerPath(options_));
+    if (!plan_.services.empty()) plane_->SetFlowLimits(plan_.flow_limits);
     return tl::make_unexpected(attached.error());
   }
   for (const PlannedServer& server : plan.servers) {
@@ -207,7 +211,6 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
   ApplyReport report;
   report.changes = model::Diff(plan_.config, plan.config);
   report.notes = OverrideNotes(plan, ledger);
-  plane_->SetFlowLimits(plan.flow_limits);
   WriteServers(plan);
   WriteUnits(plan);
   RingTally tally = WriteRings(plan, ledger_);
@@ -221,30 +224,6 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
   UpdateEjections();
   health_.Look(plan_, &plane_->servers[0], &plane_->pools[0], NowBeat());  // of units as now written
   return report;
-}
-
-Result<void> LiveSwitch::AttachInterfaces(const model::SwitchConfig& wanted) {
-  auto has = [&](const std::string& name) {
-    return std::any_of(plane_->interfaces().begin(), plane_->interfaces().end(),
-                       [&](const InterfaceView& view) { return view.name == name; });
-  };
-  std::vector<std::string> added;
-  for (const std::string& name : wanted.interfaces) {
-    if (has(name)) continue;
-    if (Result<void> attached = plane_->Attach(name, wanted.attach); !attached) {
-      for (const std::string& undo : added) (void)plane_->Detach(undo);
-      return attached;
-    }
-    added.push_back(name);
-  }
-  std::vector<InterfaceView> views = plane_->interfaces();
-  for (const InterfaceView& view : views) {
-    if (std::find(wanted.interfaces.begin(), wanted.interfaces.end(), view.name) != wanted.interfaces.end()) {
-      continue;
-    }
-    if (Result<void> detached = plane_->Detach(view.name); !detached) return detached;
-  }
-  return {};
 }
 
 void LiveSwitch::WriteServers(const Plan& plan) {

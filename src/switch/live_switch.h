@@ -64,7 +64,6 @@ class LiveSwitch : public Switch {
 
   [[nodiscard]] Result<Plan> PlanOf(const model::Config& config, Ledger& ledger) const;
   [[nodiscard]] Result<ApplyReport> Commit(Plan plan, Ledger ledger);
-  [[nodiscard]] Result<void> AttachInterfaces(const model::SwitchConfig& wanted);
   void WriteServers(const Plan& plan);
   void WriteUnits(const Plan& plan);
   RingTally WriteRings(const Plan& plan, const Ledger& old);
