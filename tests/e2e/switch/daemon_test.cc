@@ -6,6 +6,8 @@
 
 #include <gmock/gmock.h>
 
+#include <regex>
+
 #include "bed.h"
 #include "cases.h"
 #include "flow_set.h"
@@ -56,6 +58,11 @@ class Daemon : public testing::Test {
     EXPECT_FALSE(PinsExist(Instance()));
     EXPECT_TRUE(Eventually([&] { return Links().find("prog/xdp") == std::string::npos; })) << Links();
     EXPECT_FALSE(bed_->ApiAnswers());
+  }
+
+  static std::string WithInterfaces(const std::string& pool_file, const std::string& names) {
+    return std::regex_replace(pool_file, std::regex(R"(interfaces: \[[^\]]*\])"),
+                              fmt::format("interfaces: [{}]", names));
   }
 
   std::unique_ptr<Bed> bed_;
@@ -116,6 +123,61 @@ TEST_F(Daemon, RemoveCleansUpAfterAKilledOne) {
   const auto started = bed_->StartDaemon();
   ASSERT_TRUE(started) << started.error().message;
   EXPECT_EQ(bed_->Show("status").at("adopted"), false);
+}
+
+// With an interface in the file that is not there: an error, and whoever is served by what ran goes on.
+TEST_F(Daemon, AStartThatFailsLeavesTheTrafficOfAKilledOneAlone) {
+  ASSERT_TRUE(bed_->StartEchoes());
+  FlowSet flows(bed_->plan().client_netns);
+  const auto open = [&] {
+    for (const model::Service& service : bed_->config().services)
+      flows.Open(model::Protocol::kTcp, service.vip, kEchoPort, 20);
+    EXPECT_TRUE(flows.AwaitProgress(10)) << flows.Stuck();
+    EXPECT_EQ(flows.Tally().moved + flows.Tally().broken, 0u) << flows.Tally().example;
+  };
+  open();
+  bed_->Signal(SIGKILL);
+  ASSERT_EQ(bed_->AwaitExit(), 128 + SIGKILL);
+
+  const std::string good = ReadFile(bed_->plan().pool_file);
+  bed_->WritePoolFile(WithInterfaces(good, "client, s1-cpu, s1-nic, nosuch"));
+  const Ran ran = Spillwayd(WordsWith({}));
+  EXPECT_EQ(ran.exit, 2) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("nosuch"));
+  open();
+
+  bed_->WritePoolFile(good);
+  const auto started = bed_->StartDaemon();
+  ASSERT_TRUE(started) << started.error().message;
+  EXPECT_EQ(bed_->Show("status").at("adopted"), true);
+  open();
+}
+
+TEST_F(Daemon, InterfacesNoLongerListedAreLeftAndThoseMadeAnewAreAttached) {
+  const std::string good = ReadFile(bed_->plan().pool_file), at_switch = bed_->plan().switch_netns;
+  const auto ip = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"ip", "-n", at_switch});
+    const Ran ran = bed_->Run(words);
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    return ran.out;
+  };
+  const auto is_attached = [&](const std::string& interface) {
+    return ip({"-details", "link", "show", interface}).find("prog/xdp") != std::string::npos;
+  };
+  bed_->Signal(SIGKILL);
+  ASSERT_EQ(bed_->AwaitExit(), 128 + SIGKILL);
+  ip({"link", "add", "made", "type", "veth", "peer", "name", "peer"});
+  bed_->WritePoolFile(WithInterfaces(good, "client, made"));
+  const auto started = bed_->StartDaemon();
+  ASSERT_TRUE(started) << started.error().message;
+  EXPECT_TRUE(is_attached("client"));
+  EXPECT_TRUE(is_attached("made"));
+  EXPECT_TRUE(Eventually([&] { return !is_attached("s1-cpu"); }));
+  EXPECT_EQ(bed_->Show("interfaces").size(), 2u);
+
+  ip({"link", "del", "made"});
+  ip({"link", "add", "made", "type", "veth", "peer", "name", "peer"});
+  EXPECT_TRUE(Eventually([&] { return is_attached("made"); }));
 }
 
 TEST_F(Daemon, RefusesABrokenFileAtStartAndNamesTheLine) {
