@@ -36,12 +36,12 @@ struct spw_meter_packet {
 	__u32 payload_at;    /* TCP; in the frame */
 };
 
-/* The first bytes of an HTTP/1 answer, "HTTP/1.1 5": what tells a server error. */
+/* The first bytes of an HTTP/1 answer, "HTTP/1.1 503": what tells a server error. */
 struct spw_meter_status_line {
 	__u64 version;
-	__u16 status;
+	__u32 status;
 };
-#define SPW_METER_STATUS_LINE 10 /* bytes of it in the packet */
+#define SPW_METER_STATUS_LINE 12 /* bytes of it in the packet */
 
 #define SPW_METER_DNS_RESPONSE 0x80 /* QR, first byte of the flags */
 #define SPW_METER_TCP_FIN 0x01
@@ -82,8 +82,12 @@ SPW_INLINE int spw_meter_may_be_http(const struct spw_meter_config *config,
 
 SPW_INLINE __u32 spw_meter_is_http_error(const struct spw_meter_status_line *line)
 {
-	/* "HTTP/1.", any minor version; " 5" */
-	return spw_be64(line->version) >> 8 == 0x485454502f312eULL && spw_be16(line->status) == 0x2035;
+	__u32 status = spw_be32(line->status);
+
+	/* "HTTP/1.", any minor version; " 5..". Method (501) and version (505) are as the client chose them.
+	 */
+	return spw_be64(line->version) >> 8 == 0x485454502f312eULL && status >> 16 == 0x2035 &&
+	       status != 0x20353031 && status != 0x20353035;
 }
 
 /* client: 1 word (IPv4) or 4. id: what tells requests of one client port apart, or 0. */

@@ -20,7 +20,7 @@
 
 #define V6_EXTENSIONS 3
 #define V6_EXTENSION_BYTES 0x1fff /* mask: three of 2,048 bytes fit */
-#define IP_FRAGMENT_BITS 0x3fff /* more-fragments and offset */
+#define IP_FRAGMENT_BITS 0x3fff	  /* more-fragments and offset */
 
 enum parsed {
 	PARSED_FLOW,	  /* TCP or UDP, ports known */

@@ -150,6 +150,16 @@ SPW_CALL __u16 default_at(struct placement *at, __u32 number)
 	return slot ? slot->next : SPW_NO_UNIT;
 }
 
+/* By now its code may be another's, of another pool. */
+SPW_CALL __u16 deputy_of(const struct spw_server *server)
+{
+	__u16 deputy = (__u16)(server->deputy - 1);
+	__u32 code = spw_unit_server(deputy);
+	struct spw_server *its = bpf_map_lookup_elem(&servers, &code);
+
+	return its && its->pool == server->pool ? deputy : SPW_NO_UNIT;
+}
+
 /* Where a flow goes that `chosen` could not take. */
 SPW_INLINE __u16 default_of(struct placement *at, int attempt, __u16 chosen)
 {
@@ -166,7 +176,7 @@ SPW_INLINE __u16 default_of(struct placement *at, int attempt, __u16 chosen)
 	if (attempt == ATTEMPT_OPEN_SECOND)
 		return default_at(at, 1);
 	server = bpf_map_lookup_elem(&servers, &code);
-	return server ? (__u16)(server->deputy - 1) : SPW_NO_UNIT;
+	return server ? deputy_of(server) : SPW_NO_UNIT;
 }
 
 SPW_CALL void remember_deputy(__u16 first, __u16 unit)

@@ -27,19 +27,20 @@
 #define SPW_PROBE_BEATS_MIN 16
 #define SPW_PROBE_BEATS_MAX 256
 
-/* A pool as far as its units' health goes. */
+/* A pool as far as its units' health goes. Whole words of eight bytes, as entries of an array map are. */
 struct spw_pool {
 	__u32 units; /* that may get new flows; writer: spillwayd */
 	__u32 out;   /* of them; writers: data plane, spillwayd, who sets right what races made of it */
-	__u32
-	    excused; /* SPW_REPORT_ERRORS, or 0: no unit is out for a reason named here; writer: spillwayd */
+	/* Report flags: no unit is out for a reason named here. SPW_REPORT_ERRORS or 0. Writer: spillwayd. */
+	__u32 excused;
+	__u32 pad;
 };
-SPW_ASSERT_SIZE(struct spw_pool, 12);
+SPW_ASSERT_SIZE(struct spw_pool, 16);
 
-/* Whether so many units, of those heard, answer errors for a common reason. */
-SPW_INLINE int spw_errors_are_common(__u32 saying, __u32 heard)
+/* Whether so many of a pool's units answer errors that it is for a common reason. */
+SPW_INLINE int spw_errors_are_common(__u32 saying, __u32 units)
 {
-	return heard > 1 && 4 * (__u64)saying > 3 * (__u64)heard;
+	return units > 1 && 4 * (__u64)saying > 3 * (__u64)units;
 }
 
 struct spw_outage {
@@ -87,12 +88,14 @@ SPW_INLINE enum spw_health_change spw_health_report(struct spw_server *server, s
 						    __u32 unit, __u8 flags, __u64 now_ns)
 {
 	__u32 u = unit & (SPW_UNITS_PER_SERVER - 1), was_out = server->failing >> u & 1, beat;
+	__u32 is_failing = (flags & SPW_REPORT_FAILING) && server->unit[u].status == SPW_UNIT_UP;
 
-	if (!(flags & SPW_REPORT_FAILING) || (flags & pool->excused)) {
+	if (!is_failing || (flags & pool->excused)) {
 		if (!was_out)
-			return flags & SPW_REPORT_FAILING ? SPW_HEALTH_KEPT : SPW_HEALTH_SAME;
+			return is_failing ? SPW_HEALTH_KEPT : SPW_HEALTH_SAME;
 		__sync_fetch_and_and(&server->failing, ~(1u << u));
-		__sync_fetch_and_add(&pool->out, -1);
+		if (pool->out) /* spillwayd may just have counted anew */
+			__sync_fetch_and_add(&pool->out, -1);
 		return SPW_HEALTH_BACK;
 	}
 	if (was_out)

@@ -103,11 +103,12 @@ SPW_INLINE void spw_load_report(struct spw_server *server, __u32 unit, const str
 	 * request took is a fraction of the slot where CPU time is rationed, and a burst would be sent there.
 	 * The capacities tell more.
 	 */
-	slot = report->slot_ns;
+	slot =
+	    (__u32)spw_select(spw_less(report->slot_ns, SPW_SLOT_MAX_NS), report->slot_ns, SPW_SLOT_MAX_NS);
 	if (report->flags & SPW_REPORT_GUESSED)
 		slot = (__u32)spw_headroom_max(slot, spw_slot_by_capacity(server, u, 1));
 	load->slot_ns = slot;
-	load->knee_us = report->knee_us + (slot - report->slot_ns) / 1000;
+	load->knee_us = report->knee_us + spw_headroom_beyond(slot, report->slot_ns) / 1000;
 	load->share_slot_ns = (__u32)spw_headroom_max(slot, spw_slot_by_capacity(server, u, 0));
 	spw_set_share_step(server);
 

@@ -160,8 +160,9 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
   learnt_.base_us = Micros(curve.base_ns() + kScatterShare * curve.Scatter());
   learnt_.slot_ns = static_cast<uint32_t>(curve.slot_ns());
   learnt_.knee_us = Micros(curve.knee_ns());
+  const double backlog_us = (static_cast<double>(clocks.drained_ns[best_]) - now_ns) / 1000;
   learnt_.backlog_us =
-      static_cast<uint32_t>(std::max(static_cast<double>(clocks.drained_ns[best_]) - now_ns, 0.0) / 1000);
+      static_cast<uint32_t>(std::clamp(backlog_us, 0.0, double{std::numeric_limits<uint32_t>::max()}));
 }
 
 }  // namespace spillway::agent

@@ -22,7 +22,7 @@ namespace spillway::agent {
 namespace {
 
 constexpr size_t kBatch = 64;
-constexpr size_t kHead = 136;       // Ethernet, 2 tags, IPv6, the longest TCP header, "HTTP/1.1 5": 132
+constexpr size_t kHead = 136;       // Ethernet, 2 tags, IPv6, the longest TCP header, "HTTP/1.1 503": 134
 constexpr size_t kMaxBatches = 64;  // per Drain, so that a flood does not starve the reports
 
 Time Clock(clockid_t id) {

@@ -300,7 +300,7 @@ std::vector<std::string> DataPlane::FollowInterfaces(model::AttachMode mode) {
       news.push_back(fmt::format("interface {} was made anew: attached to it", view.name));
       continue;
     }
-    interfaces_.push_back(view);  // tried again with the next news
+    interfaces_.push_back({view.name, static_cast<int>(index), view.native, view.why_generic});
     news.push_back(fmt::format("interface {} was made anew: {}", view.name, attached.error().message));
   }
   return news;

@@ -1,9 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "health_keeper.h"
 
+#include <algorithm>
+
 #include "mapped_array.h"
 
 namespace spillway::switching {
+
+namespace {
+
+// Beats wrap after 52 days: one that has been silent for half of that would look as if just heard.
+void ForgetLongSilence(spw_unit_load& load, uint32_t beat) {
+  const uint32_t heard = Load(load.report_beat);
+  if (heard != 0 && spw_report_age(&load, beat) > 1u << 31) Replace(load.report_beat, heard, __u32{0});
+}
+
+}  // namespace
 
 UnitHealth HealthOf(const spw_server& server, uint32_t unit, uint32_t beat) {
   UnitHealth health;
@@ -20,34 +32,61 @@ UnitHealth HealthOf(const spw_server& server, uint32_t unit, uint32_t beat) {
   return health;
 }
 
-void HealthKeeper::Look(const Plan& plan, spw_server* servers, spw_pool* pools, uint32_t beat) {
-  struct Count {
-    spw_pool pool{};
-    uint32_t heard = 0, errors = 0;  // units up
+namespace {
+
+void BringBack(spw_server& server, uint32_t unit) {
+  __atomic_fetch_and(&server.failing, ~(1u << unit), __ATOMIC_RELAXED);
+}
+
+struct Count {
+  struct Out {
+    spw_server* server;
+    uint32_t unit;
   };
-  std::map<uint32_t, Count> counted;
+  uint32_t units = 0, errors = 0, out_before = 0;
+  std::vector<Out> out;
+};
+
+// CPUs that raced took one too many out: the last ones are brought back.
+void KeepToHalf(Count& count, uint32_t beat) {
+  std::sort(count.out.begin(), count.out.end(), [&](const Count::Out& a, const Count::Out& b) {
+    return spw_beats_since(a.server->health[a.unit].out_beat, beat) >
+           spw_beats_since(b.server->health[b.unit].out_beat, beat);
+  });
+  for (; 2 * count.out.size() > count.units; count.out.pop_back())
+    BringBack(*count.out.back().server, count.out.back().unit);
+}
+
+}  // namespace
+
+void HealthKeeper::Look(const Plan& plan, spw_server* servers, spw_pool* pools, uint32_t beat) {
+  std::map<uint32_t, Count> counts;
   std::map<uint32_t, uint32_t> pool_of;
   for (const PlannedServer& server : plan.servers) {
     pool_of[server.code] = server.pool;
-    counted[server.pool];
+    counts[server.pool].out_before = Load(pools[server.pool].out);
   }
   for (const PlannedUnit& unit : plan.units) {
     spw_server& server = servers[spw_unit_server(unit.id)];
     const uint32_t index = spw_unit_index(unit.id);
+    ForgetLongSilence(server.load[index], beat);
     const UnitHealth health = HealthOf(server, index, beat);
-    if ((server.failing >> index & 1) != 0 && !health.failing)
-      __atomic_fetch_and(&server.failing, ~(1u << index), __ATOMIC_RELAXED);
-    if (server.unit[index].status != SPW_UNIT_UP) continue;
-    Count& count = counted[pool_of[spw_unit_server(unit.id)]];
-    count.pool.units++;
-    count.pool.out += server.failing >> index & 1;
-    count.heard += spw_unit_is_silent(&server, index, beat) == 0;
+    const bool is_up = server.unit[index].status == SPW_UNIT_UP;
+    if ((server.failing >> index & 1) != 0 && !(health.failing && is_up)) BringBack(server, index);
+    if (!is_up) continue;
+    Count& count = counts[pool_of[spw_unit_server(unit.id)]];
+    count.units++;
     count.errors += health.failing && health.reason == FailingReason::kErrors;
+    if ((server.failing >> index & 1) != 0) count.out.push_back({&server, index});
   }
-  for (const auto& [index, count] : counted) {
-    Store(pools[index].units, count.pool.units);
-    Store(pools[index].out, count.pool.out);
-    const bool common = spw_errors_are_common(count.errors, count.heard) != 0;
+  for (auto& [index, count] : counts) {
+    KeepToHalf(count, beat);
+    Store(pools[index].units, count.units);
+    // By the difference: what the data plane took out meanwhile is counted, at worst twice until the next
+    // look.
+    __atomic_fetch_add(&pools[index].out, static_cast<__u32>(count.out.size()) - count.out_before,
+                       __ATOMIC_ACQ_REL);
+    const bool common = spw_errors_are_common(count.errors, count.units) != 0;
     Store(pools[index].excused, __u32{common ? SPW_REPORT_ERRORS : 0u});
   }
 }

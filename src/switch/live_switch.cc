@@ -232,7 +232,8 @@ void LiveSwitch::WriteServers(const Plan& plan) {
     // A code that comes into use again must not show its predecessor's load.
     bool is_new = std::none_of(plan_.servers.begin(), plan_.servers.end(),
                                [&](const PlannedServer& old) { return old.code == server.code; });
-    if (is_new && !adopted()) std::memset(&entry, 0, sizeof(entry));
+    const bool found_running = adopted() && plan_.servers.empty();
+    if (is_new && !found_running) std::memset(&entry, 0, sizeof(entry));
     Store(entry.silent_beats, plan.silent_beats);
     Store(entry.pool, __u32{server.pool});
   }

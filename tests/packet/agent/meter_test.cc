@@ -369,17 +369,19 @@ TEST_P(MeterTest, DnsAnswersThatSayTheServerFailedAreErrors) {
 
 TEST_P(MeterTest, HttpAnswersThatSayTheServerFailedAreErrors) {
   uint64_t errors = 0;
-  for (const char* error : {"HTTP/1.1 503 Service Unavailable\r\n\r\n", "HTTP/1.0 500 \r\n", "HTTP/1.1 5"}) {
+  for (const char* error :
+       {"HTTP/1.1 503 Service Unavailable\r\n\r\n", "HTTP/1.0 500 \r\n", "HTTP/1.1 599"}) {
     Exchange(error);
     EXPECT_EQ(Counts().errors, ++errors) << error;
   }
   for (const char* good :
-       {"HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 404 Not Found\r\n", "HTTP/1.1 ", "H", "HTTP/2 503\r\n",
-        "http/1.1 500 x", "HTTP/1.1  500", "\x16\x03\x03 5 5 5 5 5", "FTTP/1.1 503 x", "HTTP/1,1 503 x"}) {
+       {"HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 404 Not Found\r\n", "HTTP/1.1 ", "HTTP/1.1 50", "H",
+        "HTTP/1.1 501 Not Implemented\r\n", "HTTP/1.1 505 x", "HTTP/2 503\r\n", "http/1.1 500 x",
+        "HTTP/1.1  500", "\x16\x03\x03 5 5 5 5 5", "FTTP/1.1 503 x", "HTTP/1,1 503 x"}) {
     Exchange(good);
     EXPECT_EQ(Counts().errors, errors) << good;
   }
-  EXPECT_EQ(Counts().completed, 13u);
+  EXPECT_EQ(Counts().completed, 16u);
   EXPECT_EQ(Totals().pending, 0u);
 }
 

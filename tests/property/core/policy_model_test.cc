@@ -267,7 +267,9 @@ TEST(PolicyModel, NoMoreThanHalfOfAPoolIsEverOut) {
   std::mt19937_64 random(44);
   for (int round = 0; round < 500; round++) {
     spw_server servers[4]{};
-    spw_pool pool{static_cast<uint32_t>(random() % 33), 0, 0};
+    for (spw_server& server : servers)
+      for (auto& unit : server.unit) unit.status = SPW_UNIT_UP;
+    spw_pool pool{static_cast<uint32_t>(random() % 33), 0, 0, 0};
     for (uint32_t step = 0; step < 300; step++) {
       spw_server& server = servers[random() % 4];
       uint32_t unit = static_cast<uint32_t>(random() % 8), before = pool.out;

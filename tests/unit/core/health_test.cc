@@ -129,7 +129,29 @@ TEST_F(Health, WhenAllFailNobodyIsChosenUnlessItIsToFailOpen) {
   }
 }
 
+TEST_F(Health, AUnitThatMayGetNoNewFlowsHasNoPartInItsPoolsHalf) {
+  ASSERT_EQ(Says(0, true), SPW_HEALTH_OUT);
+  server_.unit[0].status = server_.unit[1].status = SPW_UNIT_DRAINING;
+  EXPECT_EQ(Says(1, true), SPW_HEALTH_SAME);
+  pool_.out = 0;  // as spillwayd counts them now
+  EXPECT_EQ(Says(0, false), SPW_HEALTH_BACK);
+  EXPECT_EQ(pool_.out, 0u);
+  EXPECT_EQ(server_.failing, 0u);
+}
+
+TEST_F(Health, AReasonThatIsExcusedTakesNobodyOut) {
+  const auto says_errors = [&] {
+    return spw_health_report(&server_, &pool_, 0, SPW_REPORT_FAILING | SPW_REPORT_ERRORS, At(kBeat));
+  };
+  EXPECT_EQ(says_errors(), SPW_HEALTH_OUT);
+  pool_.excused = SPW_REPORT_ERRORS;
+  EXPECT_EQ(says_errors(), SPW_HEALTH_BACK);
+  EXPECT_EQ(says_errors(), SPW_HEALTH_KEPT);
+  EXPECT_EQ(Says(0, true), SPW_HEALTH_OUT) << "another reason";
+}
+
 TEST_F(Health, NoMoreThanHalfOfAPoolIsOut) {
+  for (auto& unit : server_.unit) unit.status = SPW_UNIT_UP;
   for (uint32_t units : {0u, 1u, 2u, 3u, 4u, 7u, 8u}) {
     server_.failing = 0;
     pool_ = {.units = units, .out = 0};

@@ -89,17 +89,52 @@ TEST_F(HealthKeeperTest, ErrorsThatAllUnitsAnswerTakeNoneOut) {
   EXPECT_EQ(servers_[0].failing, 2u) << "half of them only: their own fault";
 }
 
-TEST_F(HealthKeeperTest, AUnitHeardAloneIsNotExcusedByItself) {
-  Says(2, 0, SPW_REPORT_FAILING | SPW_REPORT_ERRORS);
-  servers_[2].load[1].report_beat = kBeat - 2000;
+TEST_F(HealthKeeperTest, UnitsThatAreNotHeardAreNoWitnessesForAnExcuse) {
+  constexpr uint8_t kErrors = SPW_REPORT_FAILING | SPW_REPORT_ERRORS;
+  for (uint32_t u : {0, 1}) servers_[1].load[u].report_beat = kBeat - 2000;
+  for (int i = 0; i < 2; i++) {
+    for (uint32_t u : {0, 1}) Says(0, u, kErrors);
+    keeper_.Look(plan_, servers_, pools_, kBeat);
+  }
+  EXPECT_EQ(servers_[0].failing, 3u);
+}
+
+TEST_F(HealthKeeperTest, AUnitThatIsDrainedWhileItFailsHasNoPartInTheHalf) {
+  Says(0, 0, SPW_REPORT_FAILING);
+  servers_[0].unit[0].status = SPW_UNIT_DRAINING;
   keeper_.Look(plan_, servers_, pools_, kBeat);
-  Says(2, 0, SPW_REPORT_FAILING | SPW_REPORT_ERRORS);
-  EXPECT_EQ(servers_[2].failing, 1u);
+  EXPECT_EQ(servers_[0].failing, 0u);
+  Says(0, 0, SPW_REPORT_FAILING);
+  Says(0, 0, 0);
+  EXPECT_EQ(pools_[0].out, 0u);
+  Says(1, 0, SPW_REPORT_FAILING);
+  EXPECT_EQ(pools_[0].out, 1u);
+}
+
+TEST_F(HealthKeeperTest, WhatRacesTookOutBeyondHalfIsBroughtBackTheLastFirst) {
+  Says(0, 0, SPW_REPORT_FAILING);
+  servers_[0].health[0].out_beat -= 100;
+  pools_[0].out = 0;
+  Says(0, 1, SPW_REPORT_FAILING);
+  servers_[0].health[1].out_beat -= 50;
+  pools_[0].out = 0;
+  Says(1, 1, SPW_REPORT_FAILING);
+  keeper_.Look(plan_, servers_, pools_, kBeat);
+  EXPECT_EQ(pools_[0].out, 2u);
+  EXPECT_EQ(servers_[0].failing, 3u);
+  EXPECT_EQ(servers_[1].failing, 0u);
+}
+
+TEST_F(HealthKeeperTest, AUnitSilentForHalfOfTheClocksRoundIsNeverHeard) {
+  servers_[0].load[0].report_beat = kBeat - (1u << 31) - 1;
+  keeper_.Look(plan_, servers_, pools_, kBeat);
+  EXPECT_EQ(servers_[0].load[0].report_beat, 0u);
+  EXPECT_EQ(servers_[0].load[1].report_beat, kBeat);
 }
 
 TEST_F(HealthKeeperTest, SetsRightWhatARaceMiscounted) {
   Says(2, 0, SPW_REPORT_FAILING);
-  pools_[1].out = 0xffffffff;
+  pools_[1].out = 7;
   keeper_.Look(plan_, servers_, pools_, kBeat);
   EXPECT_EQ(pools_[1].out, 1u);
 }
