@@ -53,6 +53,7 @@ class DifferentialTest : public SwitchTest {
                      : random_() % 4    ? 0
                                         : 0xff;
     server.deputy = static_cast<uint32_t>(random_() % (kServers * 8 + 1));
+    server.pool = static_cast<uint32_t>(random_() % 2);
     for (int u = 0; u < 8; u++) {
       auto status = random_() % 2 ? random_() % 4 : uint64_t{SPW_UNIT_UP};
       server.unit[u] = {static_cast<uint8_t>(status), static_cast<uint8_t>(random_() % 6),
@@ -130,7 +131,10 @@ TEST_F(DifferentialTest, KernelAndUserSpaceChooseAlike) {
     std::vector<uint16_t> candidates = {candidate, candidate == first ? second : first};
     for (uint32_t number = 2; number < 8; number++)
       candidates.push_back(slot(spw_ring_further_index(hash, number, service_->ring_slots)));
-    candidates.push_back(static_cast<uint16_t>(a.deputy - 1));
+    const uint16_t deputy = static_cast<uint16_t>(a.deputy - 1);
+    const bool is_of_the_pool =
+        deputy != SPW_NO_UNIT && program_.servers[spw_unit_server(deputy)].pool == a.pool;
+    candidates.push_back(is_of_the_pool ? deputy : SPW_NO_UNIT);
     const size_t fail_open_from = candidates.size();
     candidates.push_back(first), candidates.push_back(second);
     size_t attempt = 0;
