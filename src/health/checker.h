@@ -116,8 +116,8 @@ class Checker {
   bool changed_ = false;     // what is failing, perhaps
   TimePoint report_from_{};  // on_change is not called before
   TimePoint fetched_;        // when events were last fetched
-  std::chrono::steady_clock::duration stalled_{
-      0};  // in all: time without a look at events, where it was long
+  // In all: long times without a look at events.
+  std::chrono::steady_clock::duration stalled_{0};
 
   std::mutex wanted_mutex_;
   std::optional<model::Config> wanted_;  // guarded by wanted_mutex_
