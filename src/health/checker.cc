@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "exec_probe.h"
 #include "socket_probes.h"
@@ -23,6 +25,10 @@ constexpr milliseconds kLongestWait{1000};
 // When many units change at once, as in a fault of the network, changes are reported together: a call of
 // on_change is followed by a pause of so many times what it took.
 constexpr int kReportShare = 4;
+// A longer time without a look at events is a stall of this thread. Shorter ones are its usual work.
+constexpr milliseconds kStall{100};
+// Timers that are run until events are looked at again, so that many at once are no stall.
+constexpr int kMaxTimersAtOnce = 512;
 
 double Seconds(steady_clock::duration d) { return duration<double>(d).count(); }
 
@@ -78,6 +84,7 @@ struct Checker::Target {
   uint64_t round = 0;  // timers set so far
   bool running = false;
   TimePoint started;
+  steady_clock::duration stalled{};  // of the checker, in all, when it started
   uint64_t passed = 0, failed = 0, skipped = 0, changes = 0;
   std::optional<double> last_ms;
 };
@@ -115,38 +122,44 @@ void Checker::SetConfig(const model::Config& config) {
 }
 
 void Checker::Loop() {
+  fetched_ = steady_clock::now();
   while (!stop_) {
-    milliseconds wait;
-    {
-      const std::lock_guard lock(mutex_);
-      wait = UntilNext(steady_clock::now());
-    }
-    reactor_->Wait(wait);
-    std::vector<CheckChange> changes;
-    std::vector<FailingUnit> failing;
-    bool changed = false;
-    {
-      const std::lock_guard lock(mutex_);
-      reactor_->Dispatch();
-      const TimePoint now = steady_clock::now();
-      web_->OnDeadline(now);
-      TakeConfig(now);
-      RunTimers(now);
-      std::erase_if(retired_, [](const auto& probe) { return probe->settled(); });
-      if (changed_ && now >= report_from_) {
-        changed = true;
-        changed_ = false;
-        failing = Failing();
-        changes.swap(changes_);
-      }
-    }
-    if (!changed) continue;
+    HandOut(UntilNext(steady_clock::now()));
+    const TimePoint now = steady_clock::now();
+    TakeConfig(now);
+    RunTimers(now);
+    std::erase_if(retired_, [](const auto& probe) { return probe->settled(); });
+    if (!changed_ || now < report_from_) continue;
+    changed_ = false;
     const TimePoint began = steady_clock::now();
-    on_change_(changes, failing);
+    on_change_(std::exchange(changes_, {}), Failing());
     const TimePoint ended = steady_clock::now();
-    const std::lock_guard lock(mutex_);
     report_from_ = ended + (ended - began) * kReportShare;
   }
+}
+
+// All that has come by now, however much: a timer must not fail a check whose answer is here. It ends all the
+// same where units send without a pause: each has one socket, so after so many events all have had their
+// turn.
+void Checker::HandOut(milliseconds wait) {
+  bool more = Fetch(wait);
+  for (size_t events = 0; !stop_; events += Reactor::kMaxEventsAtOnce) {
+    reactor_->Dispatch();
+    web_->OnDeadline(steady_clock::now());
+    if (!more || events > targets_.size()) return;
+    more = Fetch(milliseconds(0));
+  }
+}
+
+bool Checker::Fetch(milliseconds wait) {
+  const TimePoint before = steady_clock::now();
+  const bool more = reactor_->Wait(wait);
+  const TimePoint after = steady_clock::now();
+  // The thread's own work, and what it slept longer than it wanted, as when the whole machine stood still.
+  const auto stall = before - fetched_ + std::max<steady_clock::duration>(after - before - wait, {});
+  if (stall > kStall) stalled_ += stall;
+  fetched_ = after;
+  return more;
 }
 
 // Rounded up, so that what is due is due when the wait is over.
@@ -166,13 +179,14 @@ void Checker::TakeConfig(TimePoint now) {
   }
   if (!wanted) return;
 
+  const std::lock_guard lock(mutex_);
   std::map<Key, std::unique_ptr<Target>> known;
   for (std::unique_ptr<Target>& target : targets_) {
     const Subject& s = target->subject;
     known.emplace(Key(s.service, s.pool, s.server, s.unit), std::move(target));
   }
   targets_.clear();
-  timers_ = {};
+  std::vector<Target*> fresh;
   for (const model::Service& service : wanted->services) {
     const model::Pool* const pool = wanted->FindPool(service.pool);
     if (!service.health || pool == nullptr) continue;
@@ -181,68 +195,81 @@ void Checker::TakeConfig(TimePoint now) {
         Subject subject{service.name, pool->name, server.name, unit.name, unit.address};
         std::unique_ptr<Target> target;
         if (const auto found = known.find(Key(subject.service, subject.pool, subject.server, subject.unit));
-            found != known.end() && found->second->subject.address == unit.address &&
-            found->second->check == *service.health)
+            found != known.end() && found->second && found->second->subject.address == unit.address &&
+            found->second->check == *service.health) {
           target = std::move(found->second);
-        else
+        } else {
           target = std::make_unique<Target>(std::move(subject), *service.health, now);
+          fresh.push_back(target.get());
+        }
         targets_.push_back(std::move(target));
       }
   }
-  for (auto& [key, target] : known) {
-    if (!target) continue;
-    if (target->running) target->probe->Stop();
-    if (!target->probe->settled()) retired_.push_back(std::move(target->probe));
+  std::erase_if(known, [](const auto& entry) { return !entry.second; });
+  if (!known.empty()) {
+    std::set<const Target*> gone;
+    for (auto& [key, target] : known) {
+      gone.insert(target.get());
+      if (target->running) target->probe->Stop();
+      if (!target->probe->settled()) retired_.push_back(std::move(target->probe));
+    }
+    std::vector<Timer> kept;
+    for (; !timers_.empty(); timers_.pop())
+      if (!gone.contains(timers_.top().target)) kept.push_back(timers_.top());
+    timers_ = decltype(timers_)(std::greater<>(), std::move(kept));
   }
-  // Indices have changed, so timers and probes are made for the new ones. A check that runs is begun again:
-  // it is neither passed nor failed.
-  for (size_t i = 0; i < targets_.size(); i++) {
-    Target& t = *targets_[i];
-    if (t.probe && t.running) t.probe->Stop();
-    if (t.probe && !t.probe->settled()) retired_.push_back(std::move(t.probe));
-    t.running = false;
-    t.probe = MakeProbe(t.subject, t.check, *reactor_, *web_,
-                        [this, i](const Outcome& outcome) { OnOutcome(i, outcome); });
-    const auto within = std::min(kFirstWithin, milliseconds(t.check.interval_ms));
+  for (Target* const target : fresh) {
+    target->probe = MakeProbe(target->subject, target->check, *reactor_, *web_,
+                              [this, target](const Outcome& outcome) { OnOutcome(*target, outcome); });
+    const auto within = std::min(kFirstWithin, milliseconds(target->check.interval_ms));
     std::uniform_real_distribution<double> spread(0, 1);
-    Schedule(i, now + std::chrono::duration_cast<steady_clock::duration>(within * spread(random_)));
+    Schedule(*target, now + std::chrono::duration_cast<steady_clock::duration>(within * spread(random_)));
   }
   changed_ = true;
 }
 
-void Checker::Schedule(size_t index, TimePoint due) { timers_.push({due, index, ++targets_[index]->round}); }
+void Checker::Schedule(Target& target, TimePoint due) { timers_.push({due, &target, ++target.round}); }
 
 void Checker::RunTimers(TimePoint now) {
-  while (!timers_.empty() && timers_.top().due <= now) {
+  for (int i = 0; i < kMaxTimersAtOnce && !timers_.empty() && timers_.top().due <= now; i++) {
     const Timer timer = timers_.top();
     timers_.pop();
-    Target& target = *targets_[timer.target];
+    Target& target = *timer.target;
     if (target.round != timer.round) continue;
     if (target.running)
-      OnOutcome(timer.target, {Outcome::Kind::kFailed, fmt::format("{} within {} ms", target.probe->Stop(),
-                                                                   target.check.timeout_ms)});
+      OnTimeOut(target);
     else
-      StartCheck(timer.target, now);
+      StartCheck(target);
   }
 }
 
-void Checker::StartCheck(size_t index, TimePoint now) {
-  Target& target = *targets_[index];
+void Checker::StartCheck(Target& target) {
   target.running = true;
-  target.started = now;
-  Schedule(index, now + milliseconds(target.check.timeout_ms));
+  target.started = steady_clock::now();
+  target.stalled = stalled_;
+  Schedule(target, target.started + milliseconds(target.check.timeout_ms));
   target.probe->Start();
 }
 
-void Checker::OnOutcome(size_t index, const Outcome& outcome) {
-  Target& target = *targets_[index];
+void Checker::OnTimeOut(Target& target) {
+  const milliseconds timeout(target.check.timeout_ms);
+  const std::string missing = target.probe->Stop();
+  if (stalled_ - target.stalled > timeout)
+    OnOutcome(target, {Outcome::Kind::kSkipped, "spillwayd itself stood still"});
+  else
+    OnOutcome(target,
+              {Outcome::Kind::kFailed, fmt::format("{} within {} ms", missing, target.check.timeout_ms)});
+}
+
+void Checker::OnOutcome(Target& target, const Outcome& outcome) {
   const TimePoint now = steady_clock::now();
   target.running = false;
-  target.last_ms = Seconds(now - target.started) * 1e3;
   std::uniform_real_distribution<double> jitter(-target.check.jitter, target.check.jitter);
   const auto wait = std::chrono::duration_cast<steady_clock::duration>(
       milliseconds(target.check.interval_ms) * (1 + jitter(random_)));
-  Schedule(index, std::max(now, target.started + wait));
+  Schedule(target, std::max(now, target.started + wait));
+  const std::lock_guard lock(mutex_);
+  target.last_ms = Seconds(now - target.started) * 1e3;
   if (outcome.kind == Outcome::Kind::kSkipped) {
     target.skipped++;
     return;

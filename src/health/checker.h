@@ -2,8 +2,9 @@
 // Runs the active checks of a configuration: when each starts, when its time is over, and what the results
 // say of each unit (check_track.h). What follows for the traffic is not decided here.
 //
-// Threading: a thread of its own does all checks. SetConfig and Views may be called from any thread;
-// `on_change` is called on the checker's thread, without any of its locks.
+// Threading: a thread of its own does all checks. SetConfig and Views may be called from any thread, and do
+// not wait for what the checker's thread does with its probes; `on_change` is called on that thread, without
+// any of its locks.
 #pragma once
 
 #include <atomic>
@@ -68,8 +69,8 @@ class Checker {
   Checker(const Checker&) = delete;
   Checker& operator=(const Checker&) = delete;
 
-  // Checks that stay the same (service, unit, address and every key) go on with what they know; changed ones
-  // start anew.
+  // Checks that stay the same (service, unit, address and every key) go on undisturbed, those that run as
+  // well; changed ones start anew.
   void SetConfig(const model::Config& config);
 
   std::vector<CheckView> Views() const;
@@ -78,7 +79,7 @@ class Checker {
   struct Target;
   struct Timer {
     TimePoint due;
-    size_t target;
+    Target* target;
     uint64_t round;  // of the target when it was set; another one since: it is of no meaning any more
     bool operator>(const Timer& other) const { return due > other.due; }
   };
@@ -87,25 +88,36 @@ class Checker {
   Checker(std::unique_ptr<Reactor> reactor, OnChange on_change);
   void Loop();
   std::chrono::milliseconds UntilNext(TimePoint now) const;
+  void HandOut(std::chrono::milliseconds wait);
+  bool Fetch(std::chrono::milliseconds wait);
   void TakeConfig(TimePoint now);
   void RunTimers(TimePoint now);
-  void StartCheck(size_t index, TimePoint now);
-  void OnOutcome(size_t index, const Outcome& outcome);
-  void Schedule(size_t index, TimePoint due);
+  void StartCheck(Target& target);
+  void OnTimeOut(Target& target);
+  void OnOutcome(Target& target, const Outcome& outcome);
+  void Schedule(Target& target, TimePoint due);
   std::vector<FailingUnit> Failing() const;
 
   const std::unique_ptr<Reactor> reactor_;
   const OnChange on_change_;
   std::mt19937_64 random_{std::random_device{}()};  // jitter
 
-  mutable std::mutex mutex_;  // guards what follows, up to the empty line
-  std::unique_ptr<WebSessions> web_;
+  // What Views reads: targets_, and each one's track and counters. Only the checker's thread changes them, so
+  // it takes mutex_ to write, not to read; never while a probe does its work, which a unit or this machine's
+  // storage may make long.
+  mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Target>> targets_;
+
+  // The checker's thread alone, up to the empty line.
+  std::unique_ptr<WebSessions> web_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::vector<std::unique_ptr<Probe>> retired_;  // not settled yet
   std::vector<CheckChange> changes_;
   bool changed_ = false;     // what is failing, perhaps
   TimePoint report_from_{};  // on_change is not called before
+  TimePoint fetched_;        // when events were last fetched
+  // In all: long times without a look at events.
+  std::chrono::steady_clock::duration stalled_{0};
 
   std::mutex wanted_mutex_;
   std::optional<model::Config> wanted_;  // guarded by wanted_mutex_

@@ -9,11 +9,6 @@
 #include <string>
 
 namespace spillway::health {
-namespace {
-
-constexpr size_t kEventsAtOnce = 512;
-
-}  // namespace
 
 Result<std::unique_ptr<Reactor>> Reactor::Create() {
   const int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -53,11 +48,12 @@ void Reactor::Forget(int fd) {
   if (static_cast<size_t>(fd) < handlers_.size()) handlers_[static_cast<size_t>(fd)] = nullptr;
 }
 
-void Reactor::Wait(std::chrono::milliseconds timeout) {
-  events_.resize(kEventsAtOnce);
+bool Reactor::Wait(std::chrono::milliseconds timeout) {
+  events_.resize(kMaxEventsAtOnce);
   const int count =
       epoll_wait(epoll_, events_.data(), static_cast<int>(events_.size()), static_cast<int>(timeout.count()));
   events_.resize(count < 0 ? 0 : static_cast<size_t>(count));
+  return events_.size() == kMaxEventsAtOnce;
 }
 
 void Reactor::Dispatch() {

@@ -39,8 +39,10 @@ class Reactor {
   // The same for a descriptor that is closed right after, from which the kernel takes it out by itself.
   void Forget(int fd);
 
-  // Waits for events, Wake() or the time-out. The caller then hands them out.
-  void Wait(std::chrono::milliseconds timeout);
+  static constexpr size_t kMaxEventsAtOnce = 512;
+  // Waits for events, Wake() or the time-out. The caller then hands them out. True: more may have come than
+  // are fetched at once.
+  bool Wait(std::chrono::milliseconds timeout);
   void Dispatch();
   // From any thread: ends the Wait that runs, or the next one.
   void Wake();

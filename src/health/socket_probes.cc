@@ -18,16 +18,48 @@ namespace {
 
 constexpr size_t kLongestDatagram = 65536;
 
-class TcpProbe : public Probe, private EventHandler {
+// Read from a unit per check. One that sends more has its socket closed: reading on would give it as much of
+// the checker's thread as it likes.
+constexpr int kMaxDatagrams = 32;
+
+class SocketProbe : public Probe, protected EventHandler {
  public:
-  TcpProbe(const Subject& subject, const model::HealthCheck& check, Reactor& reactor,
-           std::function<void(Outcome)> finish)
+  SocketProbe(const Subject& subject, const model::HealthCheck& check, Reactor& reactor,
+              std::function<void(Outcome)> finish)
       : Probe(std::move(finish)), reactor_(reactor), to_(subject.address, check.port) {}
-  ~TcpProbe() override { Close(); }
+  ~SocketProbe() override { Close(); }
+
+ protected:
+  bool Open(int type, int protocol) {
+    fd_ = socket(to_.storage.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+    if (fd_ < 0) Skip(fmt::format("socket: {}", std::strerror(errno)));
+    return fd_ >= 0;
+  }
+  bool Watch(uint32_t events) {
+    const int error = reactor_.Add(fd_, events, this);
+    if (error == 0) return true;
+    Close();
+    Skip(fmt::format("epoll_ctl: {}", std::strerror(error)));
+    return false;
+  }
+  void Close() {
+    if (fd_ < 0) return;
+    reactor_.Forget(fd_);
+    close(fd_);
+    fd_ = -1;
+  }
+
+  Reactor& reactor_;
+  const SocketAddress to_;
+  int fd_ = -1;
+};
+
+class TcpProbe : public SocketProbe {
+ public:
+  using SocketProbe::SocketProbe;
 
   void Start() override {
-    fd_ = socket(to_.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
-    if (fd_ < 0) return Skip(fmt::format("socket: {}", std::strerror(errno)));
+    if (!Open(SOCK_STREAM, IPPROTO_TCP)) return;
     // The server's SYN-ACK is answered by the reset that closes: no accept() wakes for a check, nothing stays
     // in TIME_WAIT.
     const linger reset{.l_onoff = 1, .l_linger = 0};
@@ -36,10 +68,7 @@ class TcpProbe : public Probe, private EventHandler {
     (void)setsockopt(fd_, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
     if (connect(fd_, to_.get(), to_.length) == 0) return End(0);
     if (errno != EINPROGRESS) return End(errno);
-    if (const int error = reactor_.Add(fd_, EPOLLOUT, this); error != 0) {
-      Close();
-      Skip(fmt::format("epoll_ctl: {}", std::strerror(error)));
-    }
+    (void)Watch(EPOLLOUT);
   }
 
   std::string Stop() override {
@@ -64,30 +93,19 @@ class TcpProbe : public Probe, private EventHandler {
     else
       Fail(fmt::format("connect: {}", std::strerror(error)));
   }
-
-  void Close() {
-    if (fd_ < 0) return;
-    reactor_.Forget(fd_);
-    close(fd_);
-    fd_ = -1;
-  }
-
-  Reactor& reactor_;
-  const SocketAddress to_;
-  int fd_ = -1;
 };
 
 // Keeps its socket while checks pass: a check is then one datagram each way and two system calls. After a
 // failure it takes a new one, so that an answer that comes too late never meets the next question.
-class DatagramProbe : public Probe, private EventHandler {
+class DatagramProbe : public SocketProbe {
  public:
   DatagramProbe(const Subject& subject, const model::HealthCheck& check, Reactor& reactor,
                 std::function<void(Outcome)> finish)
-      : Probe(std::move(finish)), reactor_(reactor), to_(subject.address, check.port), check_(check) {}
-  ~DatagramProbe() override { Close(); }
+      : SocketProbe(subject, check, reactor, std::move(finish)), check_(check) {}
 
   void Start() override {
-    if (fd_ < 0 && !Open()) return;
+    if (fd_ < 0 && !Connect()) return;
+    read_ = 0;
     if (check_.kind == model::CheckKind::kDns)
       query_ = DnsQuery(static_cast<uint16_t>(random_()), check_.query, *model::DnsTypeNumber(check_.type));
     const std::string& payload = check_.kind == model::CheckKind::kDns ? query_ : check_.payload;
@@ -96,27 +114,16 @@ class DatagramProbe : public Probe, private EventHandler {
   }
 
   std::string Stop() override {
-    Close();
+    Drop();
     return "no answer";
   }
 
  private:
-  bool Open() {
-    fd_ = socket(to_.storage.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
-    if (fd_ < 0) {
-      Skip(fmt::format("socket: {}", std::strerror(errno)));
-      return false;
-    }
-    if (connect(fd_, to_.get(), to_.length) != 0) {
-      EndWith("connect", errno);
-      return false;
-    }
-    if (const int error = reactor_.Add(fd_, EPOLLIN | EPOLLET, this); error != 0) {
-      Close();
-      Skip(fmt::format("epoll_ctl: {}", std::strerror(error)));
-      return false;
-    }
-    return true;
+  bool Connect() {
+    if (!Open(SOCK_DGRAM, IPPROTO_UDP)) return false;
+    if (connect(fd_, to_.get(), to_.length) == 0) return Watch(EPOLLIN | EPOLLET);
+    EndWith("connect", errno);
+    return false;
   }
 
   // Edge-triggered, so all of it is read. While no check runs, what comes is late, and of no use.
@@ -128,6 +135,11 @@ class DatagramProbe : public Probe, private EventHandler {
       if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
       if (got < 0) {  // an ICMP error has come
         if (running_) return EndWith("answer", errno);
+        Close();
+        return;
+      }
+      if (++read_ > kMaxDatagrams) {
+        if (running_) return End(fmt::format("flooded: more than {} datagrams, no answer", kMaxDatagrams));
         Close();
         return;
       }
@@ -155,12 +167,12 @@ class DatagramProbe : public Probe, private EventHandler {
   }
 
   void End(std::string reason) {
-    Close();
+    Drop();
     Fail(std::move(reason));
   }
 
   void EndWith(const char* step, int error) {
-    Close();
+    Drop();
     const bool own = IsOwnShortage(error);
     const std::string reason = error == ECONNREFUSED ? "nobody listens (ICMP port unreachable)"
                                                      : fmt::format("{}: {}", step, std::strerror(error));
@@ -170,21 +182,16 @@ class DatagramProbe : public Probe, private EventHandler {
       Fail(reason);
   }
 
-  void Close() {
+  void Drop() {
     running_ = false;
-    if (fd_ < 0) return;
-    reactor_.Forget(fd_);
-    close(fd_);
-    fd_ = -1;
+    Close();
   }
 
-  Reactor& reactor_;
-  const SocketAddress to_;
   const model::HealthCheck check_;
   std::string query_;
   std::minstd_rand random_{std::random_device{}()};  // ids; whoever must not guess them is not on the way
-  int fd_ = -1;
   bool running_ = false;
+  int read_ = 0;  // datagrams since the last check began
 };
 
 }  // namespace

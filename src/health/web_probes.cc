@@ -3,7 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "socket_probes.h"
 
 namespace spillway::health {
 namespace {
@@ -36,7 +42,8 @@ class WebProbe : public Probe, private WebTransfer {
   void Start() override {
     easy_ = sessions_.Borrow();
     if (easy_ == nullptr) return Skip("libcurl gives no handle");
-    body_.clear();
+    seen_ = 0;
+    socket_error_ = 0;
     error_[0] = 0;
     const auto set = [this](auto option, auto value) { curl_easy_setopt(easy_, option, value); };
     set(CURLOPT_URL, url_.c_str());
@@ -58,6 +65,8 @@ class WebProbe : public Probe, private WebTransfer {
     if (check_.kind == model::CheckKind::kTls) set(CURLOPT_CONNECT_ONLY, 1L);
     curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &WebProbe::OnBody);
     curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
+    curl_easy_setopt(easy_, CURLOPT_OPENSOCKETFUNCTION, &WebProbe::OnOpen);
+    curl_easy_setopt(easy_, CURLOPT_OPENSOCKETDATA, this);
     sessions_.Run(easy_, this);
   }
 
@@ -67,6 +76,7 @@ class WebProbe : public Probe, private WebTransfer {
     double connected = 0;
     curl_easy_getinfo(easy_, CURLINFO_CONNECT_TIME, &connected);
     GiveBack();
+    body_ = std::string();
     if (connected != 0) return "connected, but no whole answer";
     return check_.kind == model::CheckKind::kHttp ? "no connection" : "no TLS handshake";
   }
@@ -74,33 +84,52 @@ class WebProbe : public Probe, private WebTransfer {
  private:
   static size_t OnBody(char* data, size_t one, size_t count, void* self) {
     auto& probe = *static_cast<WebProbe*>(self);
-    const size_t bytes = one * count;
-    probe.body_.append(data, std::min(bytes, kLongestBody - probe.body_.size()));
+    const size_t bytes = one * count, wanted = std::min(bytes, kLongestBody - probe.seen_);
+    if (!probe.check_.body.empty()) probe.body_.append(data, wanted);
+    probe.seen_ += wanted;
     // Less than was offered ends the transfer: enough was seen.
-    return probe.body_.size() < kLongestBody ? bytes : 0;
+    return probe.seen_ < kLongestBody ? bytes : 0;
+  }
+
+  // libcurl's own way says only that there is no connection, not why.
+  static curl_socket_t OnOpen(void* self, curlsocktype, curl_sockaddr* to) {
+    const int fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+    if (fd < 0) static_cast<WebProbe*>(self)->socket_error_ = errno;
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+  }
+
+  bool OwnShortage(CURLcode code) const {
+    if (code == CURLE_OUT_OF_MEMORY || code == CURLE_ABORTED_BY_CALLBACK) return true;
+    if (code != CURLE_COULDNT_CONNECT) return false;
+    long error = socket_error_;
+    if (error == 0) curl_easy_getinfo(easy_, CURLINFO_OS_ERRNO, &error);
+    return IsOwnShortage(static_cast<int>(error));
   }
 
   void OnEnd(CURLcode code) override {
     long status = 0;
     curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
-    const bool cut = code == CURLE_WRITE_ERROR && body_.size() >= kLongestBody;
+    const bool cut = code == CURLE_WRITE_ERROR && seen_ >= kLongestBody;
+    const bool own = OwnShortage(code);
     const std::string error = *error_ != 0 ? error_ : curl_easy_strerror(code);
+    // Not kept until the next check: there may be many units.
+    const std::string body = std::exchange(body_, std::string());
     GiveBack();
-    if (code == CURLE_OUT_OF_MEMORY) return Skip(error);
+    if (own) return Skip(error);
     if (code != CURLE_OK && !cut) return Fail(error);
     if (check_.kind == model::CheckKind::kTls) return Pass();
-    Judge(static_cast<int>(status));
+    Judge(static_cast<int>(status), body);
   }
 
-  void Judge(int status) {
+  void Judge(int status, const std::string& body) {
     const auto& good = check_.statuses;
     const bool expected = std::any_of(good.begin(), good.end(), [status](const auto& range) {
       return range.first <= status && status <= range.second;
     });
     if (!expected) return Fail(fmt::format("status {}", status));
-    if (body_.find(check_.body) == body_.npos)
+    if (body.find(check_.body) == body.npos)
       return Fail(fmt::format("status {}, but the body{} is without what was expected", status,
-                              body_.size() >= kLongestBody ? "'s first 64 KiB" : ""));
+                              seen_ >= kLongestBody ? "'s first 64 KiB" : ""));
     Pass();
   }
 
@@ -115,7 +144,9 @@ class WebProbe : public Probe, private WebTransfer {
   std::string url_;
   curl_slist *connect_to_ = nullptr, *headers_ = nullptr;
   CURL* easy_ = nullptr;  // while a check runs
-  std::string body_;
+  std::string body_;      // as far as it was seen, if something must be in it
+  size_t seen_ = 0;       // bytes of the body, at most kLongestBody
+  int socket_error_ = 0;  // errno of socket()
   char error_[CURL_ERROR_SIZE] = "";
 };
 
@@ -150,6 +181,7 @@ void WebSessions::Run(CURL* easy, WebTransfer* transfer) {
 
 void WebSessions::Return(CURL* easy) {
   running_.erase(easy);
+  std::erase(unwatched_, easy);
   curl_multi_remove_handle(multi_, easy);
   if (idle_.size() < kIdleHandles)
     idle_.push_back(easy);
@@ -182,9 +214,12 @@ void WebSessions::Collect() {
     if (message->msg == CURLMSG_DONE) ended.emplace_back(message->easy_handle, message->data.result);
   for (const auto& [easy, code] : ended)
     if (const auto found = running_.find(easy); found != running_.end()) found->second->OnEnd(code);
+  for (CURL* const easy : std::exchange(unwatched_, {}))
+    if (const auto found = running_.find(easy); found != running_.end())
+      found->second->OnEnd(CURLE_ABORTED_BY_CALLBACK);
 }
 
-int WebSessions::OnSocket(CURL*, curl_socket_t socket, int what, void* self, void* known) {
+int WebSessions::OnSocket(CURL* easy, curl_socket_t socket, int what, void* self, void* known) {
   auto& sessions = *static_cast<WebSessions*>(self);
   if (what == CURL_POLL_REMOVE) {
     sessions.reactor_.Remove(socket);
@@ -192,11 +227,11 @@ int WebSessions::OnSocket(CURL*, curl_socket_t socket, int what, void* self, voi
   }
   const uint32_t events =
       ((what & CURL_POLL_IN) != 0 ? EPOLLIN : 0u) | ((what & CURL_POLL_OUT) != 0 ? EPOLLOUT : 0u);
-  if (known == nullptr) {
-    curl_multi_assign(sessions.multi_, socket, &sessions);
-    return sessions.reactor_.Add(socket, events, &sessions) == 0 ? 0 : -1;
-  }
-  return sessions.reactor_.Change(socket, events) == 0 ? 0 : -1;
+  if (known == nullptr) curl_multi_assign(sessions.multi_, socket, &sessions);
+  const int error = known == nullptr ? sessions.reactor_.Add(socket, events, &sessions)
+                                     : sessions.reactor_.Change(socket, events);
+  if (error != 0) sessions.unwatched_.push_back(easy);
+  return 0;
 }
 
 int WebSessions::OnTimer(CURLM*, long timeout_ms, void* self) {

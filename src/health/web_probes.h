@@ -16,9 +16,9 @@
 
 namespace spillway::health {
 
-// Who is told how a transfer ended.
 class WebTransfer {
  public:
+  // How it ended; CURLE_ABORTED_BY_CALLBACK: its socket could not be watched.
   virtual void OnEnd(CURLcode code) = 0;
 
  protected:
@@ -48,6 +48,7 @@ class WebSessions : private EventHandler {
  private:
   void OnEvents(int fd, uint32_t events) override;
   void Collect();
+  // 0 in any case: after another value libcurl gives up all transfers for good.
   static int OnSocket(CURL* easy, curl_socket_t socket, int what, void* self, void* known);
   static int OnTimer(CURLM* multi, long timeout_ms, void* self);
 
@@ -55,6 +56,7 @@ class WebSessions : private EventHandler {
   CURLM* multi_;
   std::vector<CURL*> idle_;
   std::map<CURL*, WebTransfer*> running_;
+  std::vector<CURL*> unwatched_;  // epoll would not take their sockets; to be ended
   std::optional<TimePoint> deadline_;
 };
 

@@ -1,166 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checker's thread against real sockets and processes of this machine.
-#include "health/checker.h"
-
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
+#include <malloc.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <condition_variable>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "api/http.h"
-#include "health/dns_message.h"
+#include "checker_fixture.h"
 
 namespace spillway::health {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-constexpr const char* kAddress = "127.0.0.1";
-
-// A socket of this machine with a port of its own.
-class Socket {
- public:
-  explicit Socket(int type) : fd_(socket(AF_INET, type | SOCK_CLOEXEC, 0)) { BindTo(0); }
-  ~Socket() { Close(); }
-  void BindTo(uint16_t port) {
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(port);
-    inet_pton(AF_INET, kAddress, &at.sin_addr);
-    EXPECT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0) << std::strerror(errno);
-    socklen_t length = sizeof(at);
-    getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &length);
-    port_ = ntohs(at.sin_port);
-  }
-  void Listen() { EXPECT_EQ(listen(fd_, 64), 0); }
-  void Close() {
-    if (fd_ >= 0) close(fd_);
-    fd_ = -1;
-  }
-  int Release() { return std::exchange(fd_, -1); }
-  int fd() const { return fd_; }
-  uint16_t port() const { return port_; }
-
- private:
-  int fd_;
-  uint16_t port_ = 0;
-};
-
-// Answers each datagram with what `answer` makes of it; an empty one is not sent.
-class UdpServer {
- public:
-  explicit UdpServer(std::function<std::string(const std::string&)> answer)
-      : answer_(std::move(answer)), thread_([this] { Serve(); }) {}
-  ~UdpServer() {
-    stop_ = true;
-    thread_.join();
-  }
-  uint16_t port() const { return socket_.port(); }
-
- private:
-  void Serve() {
-    while (!stop_) {
-      pollfd waiting{socket_.fd(), POLLIN, 0};
-      if (poll(&waiting, 1, 20) <= 0) continue;
-      char buffer[1500];
-      sockaddr_storage from{};
-      socklen_t length = sizeof(from);
-      const ssize_t got =
-          recvfrom(socket_.fd(), buffer, sizeof(buffer), 0, reinterpret_cast<sockaddr*>(&from), &length);
-      if (got < 0) continue;
-      const std::string answer = answer_(std::string(buffer, static_cast<size_t>(got)));
-      if (!answer.empty())
-        sendto(socket_.fd(), answer.data(), answer.size(), 0, reinterpret_cast<sockaddr*>(&from), length);
-    }
-  }
-
-  Socket socket_{SOCK_DGRAM};
-  const std::function<std::string(const std::string&)> answer_;
-  std::atomic<bool> stop_ = false;
-  std::thread thread_;
-};
-
-model::HealthCheck QuickCheck(model::CheckKind kind, uint16_t port) {
-  model::HealthCheck check;
-  check.kind = kind;
-  check.port = port;
-  check.interval_ms = 20;
-  check.timeout_ms = 400;
-  check.rise = check.fall = 2;
-  check.dampening_ms = 0;
-  return check;
-}
-
-class CheckerTest : public ::testing::Test {
- protected:
-  // One service per check, each on a pool of its own with one unit.
-  static model::Config ConfigOf(const std::vector<model::HealthCheck>& checks) {
-    model::Config config;
-    config.data_plane.interfaces = {"eth0"};
-    for (size_t i = 0; i < checks.size(); i++) {
-      const std::string name = "v" + std::to_string(i);
-      model::Unit unit;
-      unit.name = "cpu";
-      unit.address = *model::Address::Parse(kAddress);
-      config.pools.push_back({name, {{"s1", "", std::nullopt, std::nullopt, {unit}}}, 0});
-      model::Service service;
-      service.name = service.pool = name;
-      service.health = checks[i];
-      config.services.push_back(service);
-    }
-    return config;
-  }
-  void Check(const std::vector<model::HealthCheck>& checks) {
-    auto started = Checker::Start(ConfigOf(checks), [this](const auto& changes, const auto& failing) {
-      const std::lock_guard lock(mutex_);
-      changes_.insert(changes_.end(), changes.begin(), changes.end());
-      failing_ = failing;
-      changed_.notify_all();
-    });
-    ASSERT_TRUE(started) << started.error().message;
-    checker_ = std::move(*started);
-  }
-  CheckView View(size_t index = 0) const {
-    const auto views = checker_->Views();
-    return views.size() > index ? views[index] : CheckView{};
-  }
-  template <class Condition>
-  bool Eventually(Condition condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    std::unique_lock lock(mutex_);
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      changed_.wait_for(lock, std::chrono::milliseconds(5));
-    }
-    return true;
-  }
-  bool Becomes(CheckState state, size_t index = 0) {
-    return Eventually([&] { return View(index).state == state; });
-  }
-  // The outcome of a check as one that failed says it.
-  std::string ReasonOf(const model::HealthCheck& check) {
-    Check({check});
-    EXPECT_TRUE(Becomes(CheckState::kFailing));
-    return View().reason;
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<CheckChange> changes_;
-  std::vector<FailingUnit> failing_;
-  std::unique_ptr<Checker> checker_;
-};
 
 TEST_F(CheckerTest, TcpPassesWhereSomebodyListensAndFailsWhereNobodyDoes) {
   Socket listening(SOCK_STREAM), bound(SOCK_STREAM);
@@ -314,6 +170,25 @@ TEST_F(HttpCheck, ABodyWithoutEndIsReadNoFurtherThanNeeded) {
   EXPECT_THAT(View(1).reason, HasSubstr("first 64 KiB"));
 }
 
+// The units may be many, and their bodies are read every interval.
+TEST_F(HttpCheck, NothingIsKeptOfABodyOnceItWasJudged) {
+  Answer(200, std::string(60'000, 'x'));
+  auto check = QuickCheck(model::CheckKind::kHttp, port_);
+  check.interval_ms = 3'600'000;
+  check.timeout_ms = 20'000;
+  check.body = "y";
+  const std::vector<model::HealthCheck> checks(200, check);
+  Check({});
+  const size_t before = mallinfo2().uordblks;
+  checker_->SetConfig(ConfigOf(checks));
+  ASSERT_TRUE(Eventually([&] {
+    const auto views = checker_->Views();
+    return views.size() == checks.size() &&
+           std::all_of(views.begin(), views.end(), [](const CheckView& view) { return view.failed == 1; });
+  }));
+  EXPECT_LT(mallinfo2().uordblks, before + checks.size() * 20'000);
+}
+
 TEST_F(CheckerTest, AServerThatAcceptsAndHangsIsToldFromOneThatIsGone) {
   Socket hangs(SOCK_STREAM), gone(SOCK_STREAM);
   hangs.Listen();
@@ -407,6 +282,41 @@ TEST_F(CheckerTest, AReloadKeepsWhatIsKnownOfChecksThatDidNotChange) {
   EXPECT_TRUE(Becomes(CheckState::kUp, 2));
 }
 
+TEST_F(CheckerTest, ReloadsFasterThanTheTimeOutDoNotKeepAHungUnitIn) {
+  UdpServer silent([](const std::string&) { return std::string(); });
+  auto check = QuickCheck(model::CheckKind::kUdp, silent.port());
+  check.timeout_ms = 200;
+  Check({check});
+  EXPECT_TRUE(Eventually([&] {
+    checker_->SetConfig(ConfigOf({check}));
+    return View().state == CheckState::kFailing;
+  }));
+}
+
+TEST_F(CheckerTest, ChecksGoOnWhenOthersBesideThemAreRemovedAndMoved) {
+  Socket listening(SOCK_STREAM), bound(SOCK_STREAM);
+  listening.Listen();
+  UdpServer silent([](const std::string&) { return std::string(); });
+  auto hung = QuickCheck(model::CheckKind::kUdp, silent.port());
+  hung.timeout_ms = 20'000;
+  const auto tcp = [](const Socket& to) { return QuickCheck(model::CheckKind::kTcp, to.port()); };
+  model::Config config = ConfigOf({hung, tcp(listening), tcp(bound)});
+  Check({});
+  checker_->SetConfig(config);
+  ASSERT_TRUE(Becomes(CheckState::kUp, 1));
+  ASSERT_TRUE(Becomes(CheckState::kFailing, 2));
+  config.services.erase(config.services.begin());
+  std::swap(config.services[0], config.services[1]);
+  checker_->SetConfig(config);
+  ASSERT_TRUE(Eventually([&] { return checker_->Views().size() == 2; }));
+  const CheckView failing = View(0), up = View(1);
+  EXPECT_EQ(failing.service, "v2");
+  EXPECT_EQ(up.service, "v1");
+  EXPECT_TRUE(Eventually([&] { return View(0).failed > failing.failed && View(1).passed > up.passed; }));
+  EXPECT_EQ(View(0).passed, 0u);
+  EXPECT_EQ(View(1).failed, 0u);
+}
+
 TEST_F(CheckerTest, ACheckThatIsRemovedSaysNothingMoreOfItsUnit) {
   Socket bound(SOCK_STREAM);
   Check({QuickCheck(model::CheckKind::kTcp, bound.port())});
@@ -432,21 +342,6 @@ TEST_F(CheckerTest, NothingIsLeftOpenWhenItEnds) {
   EXPECT_TRUE(Becomes(CheckState::kFailing, 2));
   checker_.reset();
   EXPECT_EQ(descriptors(), before);
-}
-
-// More checks than descriptors: this machine's shortage is held against nobody.
-TEST_F(CheckerTest, WithoutDescriptorsChecksAreSkippedNotFailed) {
-  Socket listening(SOCK_STREAM);
-  listening.Listen();
-  Check({QuickCheck(model::CheckKind::kTcp, listening.port())});
-  ASSERT_TRUE(Becomes(CheckState::kUp));
-  std::vector<int> hoard;
-  for (int fd = dup(0); fd >= 0; fd = dup(0)) hoard.push_back(fd);
-  const bool skipped = Eventually([&] { return View().skipped > 3; });
-  for (const int fd : hoard) close(fd);
-  EXPECT_TRUE(skipped);
-  EXPECT_EQ(View().failed, 0u);
-  EXPECT_EQ(View().state, CheckState::kUp);
 }
 
 }  // namespace
