@@ -140,6 +140,25 @@ Result<void> ReactionBed::AwaitWell() {
                           Word(spec_.server), Word(spec_.health), kLimit.count(), View().dump()));
 }
 
+std::vector<uint64_t> ReactionBed::Packets() {
+  const json units = View();
+  std::vector<uint64_t> packets;
+  for (const lab::UnitPlan& unit : plan().units)
+    for (size_t i = 0; units.is_array() && i < units.size(); i++)
+      if (units[i].at("address") == unit.address.ToString()) packets.push_back(units[i].at("packets"));
+  return packets;
+}
+
+Result<void> ReactionBed::AimAtBusiest(const std::vector<uint64_t>& before) {
+  const std::vector<uint64_t> now = Packets();
+  if (before.size() != plan().units.size() || now.size() != before.size())
+    return Fail(ErrorCode::kSystem, "the switch does not show what its units got");
+  aim_ = 0;
+  for (size_t i = 1; i < now.size(); i++)
+    if (now[i] - before[i] > now[aim_] - before[aim_]) aim_ = i;
+  return {};
+}
+
 std::vector<lab::ProcessId> ReactionBed::Find(const std::string& program) const {
   std::vector<lab::ProcessId> found;
   for (const lab::ProcessId& id : lab::ProcessesIn(unit().netns))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The testbed of the reaction benchmark: what stands, what its switch says of it, and its servers' processes.
-// Faults are done to its first unit. One thread, the program's main one.
+// Faults are done to one unit. One thread, the program's main one.
 #pragma once
 
 #include <functional>
@@ -39,7 +39,8 @@ class ReactionBed {
 
   const BedSpec& spec() const { return spec_; }
   const lab::Plan& plan() const { return testbed_->plan(); }
-  const lab::UnitPlan& unit() const { return plan().units.front(); }
+  // The one that faults are done to: the first, until AimAtBusiest.
+  const lab::UnitPlan& unit() const { return plan().units[aim_]; }
   std::unique_ptr<Asker> MakeAsker() const;
 
   [[nodiscard]] Result<void> Balance(spw_unit_policy policy);
@@ -48,12 +49,18 @@ class ReactionBed {
   // kSystem: not within 20 s, or interrupted.
   [[nodiscard]] Result<void> AwaitWell();
 
-  // Of the first unit: those of its server, the main one first; those of its agent.
+  // Packets that each unit has got so far, in the plan's order; empty when the switch does not answer.
+  std::vector<uint64_t> Packets();
+  // At the unit that got the most since `before`: a policy that sends nothing to a unit does not feel its
+  // fault.
+  [[nodiscard]] Result<void> AimAtBusiest(const std::vector<uint64_t>& before);
+
+  // Of the unit: those of its server, the main one first; those of its agent.
   std::vector<lab::ProcessId> ServerProcesses() const;
   std::vector<lab::ProcessId> AgentProcesses() const;
-  // A fresh process of the first unit; returns when its ports are bound.
+  // A fresh process of the unit; returns when its ports are bound.
   [[nodiscard]] Result<void> StartAgain(const lab::ProcessPlan& process);
-  // The first unit's server takes this for its configuration, while it runs.
+  // The unit's server takes this for its configuration, while it runs.
   [[nodiscard]] Result<void> Reconfigure(const std::string& text);
   // Its configuration, and the one with which it answers every question with an error.
   const std::string& Configuration() const;
@@ -68,6 +75,7 @@ class ReactionBed {
   const BedSpec spec_;
   std::unique_ptr<lab::Testbed> testbed_;
   api::Client client_;
+  size_t aim_ = 0;
 };
 
 }  // namespace spillway::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done to the first unit of a bed, and undone. The program's main thread.
+// What is done to a unit of a bed, and undone. The program's main thread.
 #pragma once
 
 #include <memory>

@@ -32,7 +32,10 @@ tl::unexpected<Error> FailInterrupted() { return Fail(ErrorCode::kSystem, "inter
 Result<std::optional<Round>> RunRound(ReactionBed& bed, Fault fault, uint32_t questions_per_s) {
   if (auto well = bed.AwaitWell(); !well) return tl::make_unexpected(well.error());
   QuestionStream stream(bed.plan().client_netns, bed.MakeAsker(), questions_per_s);
+  const std::vector<uint64_t> packets = bed.Packets();
   if (!lab::SleepUnlessInterrupted(kBefore)) return FailInterrupted();
+  if (bed.spec().one_server)
+    if (auto aimed = bed.AimAtBusiest(packets); !aimed) return tl::make_unexpected(aimed.error());
   Breakage breakage(bed, fault);
   auto hit = breakage.Begin();
   if (!hit) return tl::make_unexpected(hit.error());

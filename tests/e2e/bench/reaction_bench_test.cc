@@ -78,12 +78,13 @@ class ReactionBench : public testing::Test {
     }
     return found;
   }
-  // In the namespace of the unit that is hit: processes of nginx that are stopped.
+  // Processes of nginx that are stopped, in the units' namespaces.
   static std::vector<ProcessId> Stopped(const ProcessId& bench) {
     std::vector<ProcessId> stopped;
-    for (const ProcessId& id : ProcessesIn(fmt::format("spw-reaction{}-s1-cpu", bench.pid)))
-      if (ReadFile(fmt::format("/proc/{}/stat", id.pid)).find("(nginx) T ") != std::string::npos)
-        stopped.push_back(id);
+    for (const char* unit : {"s1-cpu", "s1-cpu2", "s2-cpu"})
+      for (const ProcessId& id : ProcessesIn(fmt::format("spw-reaction{}-{}", bench.pid, unit)))
+        if (ReadFile(fmt::format("/proc/{}/stat", id.pid)).find("(nginx) T ") != std::string::npos)
+          stopped.push_back(id);
     return stopped;
   }
 
