@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DNS questions over UDP at an even pace, whatever becomes of them: a thread of its own in the client's
-// namespace. Start and Stop from one other thread.
+// Questions at an even pace, whatever becomes of them: a thread of its own in the client's namespace. Start
+// and Stop from one other thread.
 #pragma once
 
 #include <atomic>
@@ -9,28 +9,30 @@
 #include <thread>
 #include <vector>
 
+#include "bench/reaction/asker.h"
 #include "bench/reaction/outcome.h"
 #include "model/error.h"
-#include "model/pool.h"
 
 namespace spillway::bench {
 
+Moment Now();
+
 class QuestionStream {
  public:
-  // At most 65,536 questions in all: they are told apart by their DNS id.
-  QuestionStream(std::string netns, const model::Address& to, uint32_t per_second);
+  // At most 65,536 questions in all: DNS tells no more apart.
+  QuestionStream(std::string netns, std::unique_ptr<Asker> asker, uint32_t per_second);
   ~QuestionStream();
   QuestionStream(const QuestionStream&) = delete;
   QuestionStream& operator=(const QuestionStream&) = delete;
 
-  // Asks no more, waits for late answers, and tells.
+  // Asks no more, waits for late answers, and reports.
   [[nodiscard]] Result<std::vector<Question>> Stop();
 
  private:
   Result<void> Loop();
 
   const std::string netns_;
-  const model::Address to_;
+  const std::unique_ptr<Asker> asker_;  // the thread's
   const Moment gap_;
   std::atomic<bool> stop_ = false;
   std::vector<Question> questions_;  // the thread's until it is joined

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How soon a server that dies, hangs, or loses its agent is noticed, and what is lost: a testbed of two
-// servers with knotd, a stream of questions, one fault after another. Needs root, knotd and ip. One thread,
-// the program's main one.
+// How soon a server that dies, hangs, fails, loses its link or its agent, or gets slow is noticed, and what
+// is lost: testbeds of two units with knotd or nginx, a stream of questions, one fault after another, found
+// by agents or by active checks. Needs root, ip, knotd and nginx. One thread, the program's main one.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,25 @@
 #include <string>
 #include <vector>
 
+#include "bench/reaction/fault.h"
 #include "core/policy.h"
 #include "model/error.h"
 #include "report/document.h"
 
 namespace spillway::bench {
 
-enum class Fault { kProcessKilled, kProcessStopped, kAgentKilled };
-
 struct ReactionOptions {
-  int rounds = 20;          // each fault under each policy so often
+  int rounds = 10;          // of each row
   uint32_t period_ms = 20;  // of the agents
   uint32_t questions_per_s = 1000;
-  std::vector<spw_unit_policy> policies;  // empty: all
+  std::vector<lab::Workload> beds = {lab::Workload::kKnot, lab::Workload::kNginx};
+  std::vector<Health> health = {Health::kAgents, Health::kActive};
+  std::vector<Fault> faults{std::begin(kFaults), std::end(kFaults)};
+  std::vector<spw_unit_policy> policies;  // empty: all. Where there are checks, it is wrr alone
 };
 
-// Rows: fault, policy, rounds, undetected, detect_ms_p50, detect_ms_p99, lost (mean per round, until it was
-// detected), lost_after_detect (mean, probes included), back_ms_p50, back_ms_p99.
+// Rows: docs/bench.md. Ratios: <bed>_<fault>_active_over_agents, of the median times until detection under
+// wrr.
 [[nodiscard]] Result<report::Document> RunReactionBench(
     const ReactionOptions& options,
     const std::function<void(double fraction, const std::string& message)>& on_progress);

@@ -78,16 +78,23 @@ Result<void> Ip(const std::string& netns, const std::string& batch) {
   return Run({"ip", "-n", netns, "-batch", "-"}, batch);
 }
 
-std::string PeerBatch(const Plan& plan, const Link& link, const UnitPlan* unit) {
+// An end's addresses on its link and its routes, as they are to be when the link is up.
+std::string LinkBatch(const Link& link, const UnitPlan* unit) {
   std::string batch = fmt::format(
-      "link set lo up\naddr add {}/24 dev eth0\naddr add {}/64 dev eth0 nodad\nlink set eth0 up\n"
-      "route add default via {}\nroute add default via {}\n",
+      "addr replace {}/24 dev eth0\naddr replace {}/64 dev eth0 nodad\nlink set eth0 up\n"
+      "route replace default via {}\nroute replace default via {}\n",
       link.peer_v4, link.peer_v6, link.switch_v4, link.switch_v6);
   if (unit == nullptr) return batch;
   const std::string own = unit->address.ToString();
   if (own != link.peer_v4 && own != link.peer_v6)
-    batch += fmt::format("addr add {}/{} dev eth0{}\n", own, unit->address.family == 4 ? 32 : 128,
+    batch += fmt::format("addr replace {}/{} dev eth0{}\n", own, unit->address.family == 4 ? 32 : 128,
                          unit->address.family == 4 ? "" : " nodad");
+  return batch;
+}
+
+std::string PeerBatch(const Plan& plan, const Link& link, const UnitPlan* unit) {
+  std::string batch = "link set lo up\n" + LinkBatch(link, unit);
+  if (unit == nullptr) return batch;
   for (const std::string& vip : plan.dsr_vips)
     batch += vip.find(':') == std::string::npos ? fmt::format("addr add {}/32 dev lo\n", vip)
                                                 : fmt::format("addr add {}/128 dev lo nodad\n", vip);
@@ -155,6 +162,28 @@ Result<void> Connect(const Plan& plan) {
       return set;
   }
   return {};
+}
+
+Result<void> CutLink(const UnitPlan& unit) {
+  // By ioctl: `ip` would take longer than the switch takes to notice.
+  return Inside(unit.netns, []() -> Result<void> {
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ifreq request{};
+    strcpy(request.ifr_name, "eth0");
+    bool done = ioctl(fd, SIOCGIFFLAGS, &request) == 0;
+    request.ifr_flags = static_cast<short>(request.ifr_flags & ~IFF_UP);
+    done = done && ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+    const int error = errno;
+    close(fd);
+    if (done) return {};
+    return Fail(ErrorCode::kSystem, fmt::format("set eth0 down: {}", strerror(error)));
+  });
+}
+
+Result<void> RestoreLink(const Plan& plan, const UnitPlan& unit) {
+  for (const Link& link : plan.links)
+    if (link.netns == unit.netns) return Ip(unit.netns, LinkBatch(link, &unit));
+  return Fail(ErrorCode::kSystem, fmt::format("{} has no link", unit.label));
 }
 
 bool PortBound(pid_t pid, const model::ServicePort& port) {

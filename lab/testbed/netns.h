@@ -21,6 +21,11 @@ void DeleteNetns(const std::string& name);  // no error if there is none
 // Links, addresses, routes, sysctls and offloads of the whole plan; its namespaces exist.
 [[nodiscard]] Result<void> Connect(const Plan& plan);
 
+// The unit's end of its link goes down, and with it its routes and IPv6 addresses; the switch's end loses its
+// carrier. RestoreLink brings all of it back; no error if it is there.
+[[nodiscard]] Result<void> CutLink(const UnitPlan& unit);
+[[nodiscard]] Result<void> RestoreLink(const Plan& plan, const UnitPlan& unit);
+
 // Whether a socket is bound to the port, as the namespace of process `pid` shows it.
 bool PortBound(pid_t pid, const model::ServicePort& port);
 

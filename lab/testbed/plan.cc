@@ -77,6 +77,7 @@ void AddServices(const TestbedSpec& spec, Plan& plan) {
     service.affinity = s.affinity;
     service.server_policy = s.server_policy;
     service.unit_policy = s.unit_policy;
+    service.health = s.health;
     if (s.mode == SPW_MODE_DSR_L2) plan.dsr_vips.push_back(service.vip.ToString());
     plan.config.services.push_back(std::move(service));
   }

@@ -123,6 +123,7 @@ struct ServiceSpec {
   spw_affinity affinity = SPW_AFFINITY_CONNECTION;
   spw_server_policy server_policy = SPW_SERVER_MAGLEV;
   spw_unit_policy unit_policy = SPW_UNIT_HEADROOM;
+  std::optional<model::HealthCheck> health;  // its port is set; no key of a lab file
   bool operator==(const ServiceSpec&) const = default;
 };
 

@@ -62,11 +62,37 @@ int BenchSim(const bench::SimBenchOptions& options, bool as_json) {
   return kExitOk;
 }
 
-int BenchReaction(const bench::ReactionOptions& options, bool as_json) {
+// What the command line says of the reaction bench, in words.
+struct ReactionBench {
+  bench::ReactionOptions options;
+  std::string bed = "both";
+  std::vector<std::string> health = {"agents", "active"}, faults, policies;
+  bool quick = false;
+};
+
+bench::ReactionOptions OptionsOf(const ReactionBench& words) {
+  bench::ReactionOptions options = words.options;
+  if (words.bed != "both")
+    options.beds = {words.bed == "knot" ? lab::Workload::kKnot : lab::Workload::kNginx};
+  options.health.clear();
+  for (const bench::Health health : {bench::Health::kAgents, bench::Health::kActive, bench::Health::kBoth})
+    if (std::find(words.health.begin(), words.health.end(), bench::Word(health)) != words.health.end())
+      options.health.push_back(health);
+  if (!words.faults.empty()) options.faults.clear();
+  for (const std::string& word : words.faults) options.faults.push_back(*bench::ParseFault(word));
+  for (const std::string& word : words.policies) options.policies.push_back(*model::ParseUnitPolicy(word));
+  if (!words.quick) return options;
+  options.rounds = std::min(options.rounds, 2);
+  if (options.policies.empty()) options.policies = {SPW_UNIT_WRR, SPW_UNIT_HEADROOM};
+  return options;
+}
+
+int BenchReaction(const ReactionBench& words, bool as_json) {
   const lab::InterruptGuard guard;
   report::Progress progress("bench reaction");
   const auto document = bench::RunReactionBench(
-      options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
+      OptionsOf(words),
+      [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
   if (!document) return Complain(document.error());
   progress.Finish("done");
   fmt::print("{}", as_json ? document->Dump() : report::Table::FromRows(document->rows()).Text());
@@ -74,20 +100,36 @@ int BenchReaction(const bench::ReactionOptions& options, bool as_json) {
 }
 
 void AddBenchReaction(CLI::App* bench, Context& context) {
-  auto options = std::make_shared<bench::ReactionOptions>();
-  CLI::App* verb =
-      bench->add_subcommand("reaction", "How soon a dead server is noticed, and what is lost (root, knotd)");
-  verb->add_option("--rounds", options->rounds, "Each fault under each policy so often")
+  auto words = std::make_shared<ReactionBench>();
+  std::vector<std::string> faults, policies;
+  for (const bench::Fault fault : bench::kFaults) faults.emplace_back(bench::Word(fault));
+  for (int p = 0; p < SPW_UNIT_POLICIES; p++)
+    policies.push_back(model::ToString(static_cast<spw_unit_policy>(p)));
+  CLI::App* verb = bench->add_subcommand(
+      "reaction", "How soon a dead server is noticed, and what is lost (root, knotd, nginx)");
+  verb->add_option("--bed", words->bed, "Servers")
+      ->check(CLI::IsMember({"knot", "nginx", "both"}))
+      ->capture_default_str();
+  verb->add_option("--health", words->health, "Who notices: agents, active checks, or both together")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"agents", "active", "both"}))
+      ->capture_default_str();
+  verb->add_option("--faults", words->faults, "By default all")->delimiter(',')->check(CLI::IsMember(faults));
+  verb->add_option("--policies", words->policies, "Unit policies, where agents alone notice; by default all")
+      ->delimiter(',')
+      ->check(CLI::IsMember(policies));
+  verb->add_option("--rounds", words->options.rounds, "Each row so often")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  verb->add_option("--period", options->period_ms, "Milliseconds between two looks of an agent")
+  verb->add_option("--period", words->options.period_ms, "Milliseconds between two looks of an agent")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  verb->add_option("--questions", options->questions_per_s, "DNS questions a second")
+  verb->add_option("--questions", words->options.questions_per_s, "Questions a second")
       ->check(CLI::Range(200, 3000))
       ->capture_default_str();
-  verb->callback([options, &context] {
-    context.action = [options, &context] { return BenchReaction(*options, context.json); };
+  verb->add_flag("--quick", words->quick, "At most two rounds; policies wrr and headroom");
+  verb->callback([words, &context] {
+    context.action = [words, &context] { return BenchReaction(*words, context.json); };
   });
 }
 

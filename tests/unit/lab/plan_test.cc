@@ -44,6 +44,16 @@ TEST(Plan, ServersListenOnTheVipOnlyWhereTheyAnswerForIt) {
               Not(HasSubstr("10.77.255.1")));
 }
 
+TEST(Plan, AServicesChecksAreInThePoolFile) {
+  TestbedSpec spec = TwoUnits(SPW_MODE_NAT);
+  EXPECT_THAT(MakePlan(spec, {"/f", "/p"}).files.at("/f/pool.yaml"), Not(HasSubstr("health")));
+  spec.services[0].health.emplace();
+  spec.services[0].health->kind = model::CheckKind::kDns;
+  spec.services[0].health->port = 53;
+  spec.services[0].health->query = "h1.example.org";
+  EXPECT_THAT(MakePlan(spec, {"/f", "/p"}).files.at("/f/pool.yaml"), HasSubstr("query: h1.example.org"));
+}
+
 TEST(Plan, Family6GivesEveryAddressOfTheServiceInIPv6) {
   TestbedSpec spec = TwoUnits(SPW_MODE_NAT);
   spec.family = 6;

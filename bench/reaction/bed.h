@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The testbed of the reaction benchmark: what stands, what its switch says of it, and its servers' processes.
+// Faults are done to one unit. One thread, the program's main one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/client.h"
+#include "bench/reaction/asker.h"
+#include "lab/testbed/testbed.h"
+
+namespace spillway::bench {
+
+// Who finds out that a unit is of no use.
+enum class Health {
+  kAgents,  // the agents beside the units; no active checks
+  kActive,  // spillwayd's checks, each second, three failures; no agents
+  kBoth,
+};
+
+struct BedSpec {
+  lab::Workload server = lab::Workload::kKnot;  // or kNginx
+  Health health = Health::kAgents;
+  // Two units of one server, between which the unit policy decides; else two servers of one unit each.
+  bool one_server = false;
+  uint32_t period_ms = 20;  // of the agents
+};
+
+const char* Word(lab::Workload server);
+const char* Word(Health health);
+
+class ReactionBed {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<ReactionBed>> Up(const BedSpec& spec);
+
+  const BedSpec& spec() const { return spec_; }
+  const lab::Plan& plan() const { return testbed_->plan(); }
+  // The one that faults are done to: the first, until AimAtBusiest.
+  const lab::UnitPlan& unit() const { return plan().units[aim_]; }
+  std::unique_ptr<Asker> MakeAsker() const;
+
+  [[nodiscard]] Result<void> Balance(spw_unit_policy policy);
+  // Whether the switch takes all units for good ones.
+  bool IsWell();
+  // kSystem: not within 20 s, or interrupted.
+  [[nodiscard]] Result<void> AwaitWell();
+
+  // Packets that each unit has got so far, in the plan's order; empty when the switch does not answer.
+  std::vector<uint64_t> Packets();
+  // At the unit that got the most since `before`: a policy that sends nothing to a unit does not feel its
+  // fault.
+  [[nodiscard]] Result<void> AimAtBusiest(const std::vector<uint64_t>& before);
+
+  // Of the unit: those of its server, the main one first; those of its agent.
+  std::vector<lab::ProcessId> ServerProcesses() const;
+  std::vector<lab::ProcessId> AgentProcesses() const;
+  // A fresh process of the unit; returns when its ports are bound.
+  [[nodiscard]] Result<void> StartAgain(const lab::ProcessPlan& process);
+  // The unit's server takes this for its configuration, while it runs.
+  [[nodiscard]] Result<void> Reconfigure(const std::string& text);
+  // Its configuration, and the one with which it answers every question with an error.
+  const std::string& Configuration() const;
+  [[nodiscard]] Result<std::string> FailingConfiguration() const;
+
+ private:
+  ReactionBed(const BedSpec& spec, std::unique_ptr<lab::Testbed> testbed);
+  std::vector<lab::ProcessId> Find(const std::string& program) const;
+  std::string ConfigurationFile() const;
+  nlohmann::json View();
+
+  const BedSpec spec_;
+  std::unique_ptr<lab::Testbed> testbed_;
+  api::Client client_;
+  size_t aim_ = 0;
+};
+
+}  // namespace spillway::bench

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "bench/reaction/asker.h"
+
+namespace spillway::bench {
+namespace {
+
+// "h1.example.org A", without its id.
+constexpr char kQuery[] =
+    "\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02h1\x07"
+    "example\x03org\x00\x00\x01\x00\x01";
+constexpr ssize_t kHeaderBytes = 12;
+
+class DnsAsker : public Asker {
+ public:
+  DnsAsker(const model::Address& to, uint16_t port) : is_v4_(to.family == 4) {
+    v4_.sin_family = AF_INET;
+    v6_.sin6_family = AF_INET6;
+    v4_.sin_port = v6_.sin6_port = htons(port);
+    memcpy(&v4_.sin_addr, to.bytes.data(), sizeof(v4_.sin_addr));
+    memcpy(&v6_.sin6_addr, to.bytes.data(), sizeof(v6_.sin6_addr));
+    memcpy(query_ + 2, kQuery, sizeof(kQuery) - 1);
+  }
+  ~DnsAsker() override {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  Result<void> Open() override {
+    // Not connected: a refused question is no error of the next one's.
+    fd_ = socket(is_v4_ ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd_ < 0) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", strerror(errno)));
+    return {};
+  }
+  int fd() const override { return fd_; }
+
+  void Ask(size_t question) override {
+    query_[0] = static_cast<uint8_t>(question >> 8);
+    query_[1] = static_cast<uint8_t>(question);
+    const auto* to = is_v4_ ? reinterpret_cast<sockaddr*>(&v4_) : reinterpret_cast<sockaddr*>(&v6_);
+    (void)sendto(fd_, query_, sizeof(query_), 0, to, is_v4_ ? sizeof(v4_) : sizeof(v6_));
+  }
+
+  void Read(const OnAnswer& on_answer) override {
+    uint8_t answer[2048];
+    for (ssize_t bytes; (bytes = recv(fd_, answer, sizeof(answer), 0)) > 0;)
+      if (bytes >= kHeaderBytes)
+        on_answer(static_cast<size_t>(answer[0] << 8 | answer[1]), (answer[3] & 0x0f) == 0);
+  }
+  void GiveUp(size_t) override {}
+
+ private:
+  const bool is_v4_;
+  sockaddr_in v4_{};
+  sockaddr_in6 v6_{};
+  uint8_t query_[1 + sizeof(kQuery)];  // two bytes of id for the terminating one
+  int fd_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Asker> MakeDnsAsker(const model::Address& to, uint16_t port) {
+  return std::make_unique<DnsAsker>(to, port);
+}
+
+}  // namespace spillway::bench
