@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -22,6 +23,11 @@ namespace {
 constexpr std::string_view kRequest = "GET /unit HTTP/1.1\r\nHost: unit\r\nConnection: close\r\n\r\n";
 constexpr std::string_view kVersion = "HTTP/1.1 ";
 constexpr size_t kStatusLineBytes = kVersion.size() + 3;
+
+// Each connection has the next port, over all askers: a switch sends a repeated SYN where it sent the first
+// for 64 s, and ports chosen by the kernel repeat within seconds, as those of many clients do not.
+constexpr uint32_t kFirstPort = 1025, kPorts = 65'536 - kFirstPort;
+std::atomic<uint32_t> g_connections{0};
 
 class HttpAsker : public Asker {
  public:
@@ -50,6 +56,7 @@ class HttpAsker : public Asker {
     // Closed by a reset, a connection leaves no TIME_WAIT behind on either side: ports would run out.
     const linger reset{1, 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    Bind(fd);
     const auto* to = is_v4_ ? reinterpret_cast<sockaddr*>(&v4_) : reinterpret_cast<sockaddr*>(&v6_);
     epoll_event event{};
     event.events = EPOLLOUT;
@@ -91,6 +98,19 @@ class HttpAsker : public Asker {
   };
   using Connections = std::unordered_map<size_t, Connection>;
 
+  // To the next port that is free; to one of the kernel's choice if a few are not.
+  void Bind(int fd) const {
+    for (int tries = 0; tries < 4; tries++) {
+      const auto port = htons(static_cast<uint16_t>(kFirstPort + g_connections++ % kPorts));
+      sockaddr_in v4{};
+      sockaddr_in6 v6{};
+      v4.sin_family = AF_INET;
+      v6.sin6_family = AF_INET6;
+      v4.sin_port = v6.sin6_port = port;
+      const auto* own = is_v4_ ? reinterpret_cast<sockaddr*>(&v4) : reinterpret_cast<sockaddr*>(&v6);
+      if (bind(fd, own, is_v4_ ? sizeof(v4) : sizeof(v6)) == 0) return;
+    }
+  }
   void Drop(Connections::iterator connection) {
     close(connection->second.fd);
     connections_.erase(connection);

@@ -39,9 +39,8 @@ std::vector<Stage> StagesOf(const ReactionOptions& options) {
   return stages;
 }
 
-double SecondsOf(const Stage& stage, int rounds) {
-  return std::chrono::duration<double>(LengthOf(stage.bed.health)).count() *
-         static_cast<double>(stage.faults.size() * stage.policies.size()) * rounds;
+double SecondsOf(const Stage& stage, Fault fault) {
+  return std::chrono::duration<double>(LengthOf(stage.bed.health, fault)).count();
 }
 
 void AddRatios(const ReactionOptions& options, report::Document& document) {
@@ -68,7 +67,9 @@ Result<report::Document> RunReactionBench(
   if (stages.empty())
     return Fail(ErrorCode::kBadInput, "--faults: expected one that strikes where there are no agents");
   double total_s = 0, done_s = 0;
-  for (const Stage& stage : stages) total_s += SecondsOf(stage, options.rounds);
+  for (const Stage& stage : stages)
+    for (const Fault fault : stage.faults)
+      total_s += SecondsOf(stage, fault) * static_cast<double>(stage.policies.size()) * options.rounds;
 
   report::Document document("reaction");
   document.SetRounds(options.rounds);
@@ -81,7 +82,7 @@ Result<report::Document> RunReactionBench(
         const std::string message = fmt::format("{}, {}, {}, {}", Word(stage.bed.server),
                                                 Word(stage.bed.health), Word(fault), model::ToString(policy));
         const auto on_round = [&] {
-          done_s += std::chrono::duration<double>(LengthOf(stage.bed.health)).count();
+          done_s += SecondsOf(stage, fault);
           on_progress(done_s / total_s, message);
         };
         on_progress(done_s / total_s, message);

@@ -15,6 +15,8 @@ using nlohmann::ordered_json;
 constexpr auto kBefore = 2200ms;
 // Three failures of a check each second, and a timeout; and what comes after.
 constexpr auto kFaultLasts = 1200ms, kFaultLastsForChecks = 6000ms;
+// An agent unheard for 3 s is silent.
+constexpr auto kAgentIsDead = 4000ms;
 // An answer is late that takes so many times the median of those before the fault.
 constexpr int kTimesLate = 10;
 // More than one question in so many late before the fault: the machine is too busy to tell.
@@ -24,7 +26,10 @@ constexpr int kMoreAgain = 3;
 
 double Ms(Moment time) { return std::chrono::duration<double, std::milli>(time).count(); }
 
-auto FaultLasts(Health health) { return health == Health::kAgents ? kFaultLasts : kFaultLastsForChecks; }
+std::chrono::milliseconds FaultLasts(Health health, Fault fault) {
+  if (health != Health::kAgents) return kFaultLastsForChecks;
+  return fault == Fault::kAgentKilled ? kAgentIsDead : kFaultLasts;
+}
 
 tl::unexpected<Error> FailInterrupted() { return Fail(ErrorCode::kSystem, "interrupted"); }
 
@@ -39,7 +44,7 @@ Result<std::optional<Round>> RunRound(ReactionBed& bed, Fault fault, uint32_t qu
   Breakage breakage(bed, fault);
   auto hit = breakage.Begin();
   if (!hit) return tl::make_unexpected(hit.error());
-  if (!lab::SleepUnlessInterrupted(FaultLasts(bed.spec().health))) return FailInterrupted();
+  if (!lab::SleepUnlessInterrupted(FaultLasts(bed.spec().health, fault))) return FailInterrupted();
   const bool was_out = !bed.IsWell();
   const Moment mending = Now();
   if (auto mended = breakage.Mend(); !mended) return tl::make_unexpected(mended.error());
@@ -64,7 +69,9 @@ Result<std::optional<Round>> RunRound(ReactionBed& bed, Fault fault, uint32_t qu
 
 }  // namespace
 
-std::chrono::milliseconds LengthOf(Health health) { return kBefore + FaultLasts(health) + kPatience; }
+std::chrono::milliseconds LengthOf(Health health, Fault fault) {
+  return kBefore + FaultLasts(health, fault) + kPatience;
+}
 
 Result<RowRounds> PlayRounds(ReactionBed& bed, Fault fault, int rounds, uint32_t questions_per_s,
                              const std::function<void()>& on_round) {

@@ -24,7 +24,7 @@ struct RowRounds {
 };
 
 // How long a round takes but for what it waits for.
-std::chrono::milliseconds LengthOf(Health health);
+std::chrono::milliseconds LengthOf(Health health, Fault fault);
 
 // As many rounds as asked for, or fewer, if the machine disturbs too many. The bed balances by its policy
 // already.
