@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include <cstring>
 
 #include "bench/reaction/asker.h"
+#include "health/socket_probes.h"
 
 namespace spillway::bench {
 namespace {
@@ -20,12 +20,7 @@ constexpr ssize_t kHeaderBytes = 12;
 
 class DnsAsker : public Asker {
  public:
-  DnsAsker(const model::Address& to, uint16_t port) : is_v4_(to.family == 4) {
-    v4_.sin_family = AF_INET;
-    v6_.sin6_family = AF_INET6;
-    v4_.sin_port = v6_.sin6_port = htons(port);
-    memcpy(&v4_.sin_addr, to.bytes.data(), sizeof(v4_.sin_addr));
-    memcpy(&v6_.sin6_addr, to.bytes.data(), sizeof(v6_.sin6_addr));
+  DnsAsker(const model::Address& to, uint16_t port) : to_(to, port) {
     memcpy(query_ + 2, kQuery, sizeof(kQuery) - 1);
   }
   ~DnsAsker() override {
@@ -34,7 +29,7 @@ class DnsAsker : public Asker {
 
   Result<void> Open() override {
     // Not connected: a refused question is no error of the next one's.
-    fd_ = socket(is_v4_ ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    fd_ = socket(to_.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd_ < 0) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", strerror(errno)));
     return {};
   }
@@ -43,8 +38,7 @@ class DnsAsker : public Asker {
   void Ask(size_t question) override {
     query_[0] = static_cast<uint8_t>(question >> 8);
     query_[1] = static_cast<uint8_t>(question);
-    const auto* to = is_v4_ ? reinterpret_cast<sockaddr*>(&v4_) : reinterpret_cast<sockaddr*>(&v6_);
-    (void)sendto(fd_, query_, sizeof(query_), 0, to, is_v4_ ? sizeof(v4_) : sizeof(v6_));
+    (void)sendto(fd_, query_, sizeof(query_), 0, to_.get(), to_.length);
   }
 
   void Read(const OnAnswer& on_answer) override {
@@ -56,9 +50,7 @@ class DnsAsker : public Asker {
   void GiveUp(size_t) override {}
 
  private:
-  const bool is_v4_;
-  sockaddr_in v4_{};
-  sockaddr_in6 v6_{};
+  const health::SocketAddress to_;
   uint8_t query_[1 + sizeof(kQuery)];  // two bytes of id for the terminating one
   int fd_ = -1;
 };

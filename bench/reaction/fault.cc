@@ -8,11 +8,8 @@
 #include "lab/testbed/netns.h"
 
 namespace spillway::bench {
-namespace {
 
 using namespace std::chrono_literals;
-
-}  // namespace
 
 const char* Word(Fault fault) {
   switch (fault) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +14,7 @@
 #include <unordered_map>
 
 #include "bench/reaction/asker.h"
+#include "health/socket_probes.h"
 
 namespace spillway::bench {
 namespace {
@@ -31,13 +30,7 @@ std::atomic<uint32_t> g_connections{0};
 
 class HttpAsker : public Asker {
  public:
-  HttpAsker(const model::Address& to, uint16_t port) : is_v4_(to.family == 4) {
-    v4_.sin_family = AF_INET;
-    v6_.sin6_family = AF_INET6;
-    v4_.sin_port = v6_.sin6_port = htons(port);
-    memcpy(&v4_.sin_addr, to.bytes.data(), sizeof(v4_.sin_addr));
-    memcpy(&v6_.sin6_addr, to.bytes.data(), sizeof(v6_.sin6_addr));
-  }
+  HttpAsker(const model::Address& to, uint16_t port) : to_(to, port) { any_.family = to.family; }
   ~HttpAsker() override {
     for (const auto& [question, connection] : connections_) close(connection.fd);
     if (epoll_ >= 0) close(epoll_);
@@ -51,17 +44,16 @@ class HttpAsker : public Asker {
   int fd() const override { return epoll_; }
 
   void Ask(size_t question) override {
-    const int fd = socket(is_v4_ ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int fd = socket(to_.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return;
     // Closed by a reset, a connection leaves no TIME_WAIT behind on either side: ports would run out.
     const linger reset{1, 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     Bind(fd);
-    const auto* to = is_v4_ ? reinterpret_cast<sockaddr*>(&v4_) : reinterpret_cast<sockaddr*>(&v6_);
     epoll_event event{};
     event.events = EPOLLOUT;
     event.data.u64 = question;
-    if ((connect(fd, to, is_v4_ ? sizeof(v4_) : sizeof(v6_)) != 0 && errno != EINPROGRESS) ||
+    if ((connect(fd, to_.get(), to_.length) != 0 && errno != EINPROGRESS) ||
         epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) {
       close(fd);
       return;
@@ -101,14 +93,8 @@ class HttpAsker : public Asker {
   // To the next port that is free; to one of the kernel's choice if a few are not.
   void Bind(int fd) const {
     for (int tries = 0; tries < 4; tries++) {
-      const auto port = htons(static_cast<uint16_t>(kFirstPort + g_connections++ % kPorts));
-      sockaddr_in v4{};
-      sockaddr_in6 v6{};
-      v4.sin_family = AF_INET;
-      v6.sin6_family = AF_INET6;
-      v4.sin_port = v6.sin6_port = port;
-      const auto* own = is_v4_ ? reinterpret_cast<sockaddr*>(&v4) : reinterpret_cast<sockaddr*>(&v6);
-      if (bind(fd, own, is_v4_ ? sizeof(v4) : sizeof(v6)) == 0) return;
+      const health::SocketAddress own(any_, static_cast<uint16_t>(kFirstPort + g_connections++ % kPorts));
+      if (bind(fd, own.get(), own.length) == 0) return;
     }
   }
   void Drop(Connections::iterator connection) {
@@ -145,9 +131,8 @@ class HttpAsker : public Asker {
     }
   }
 
-  const bool is_v4_;
-  sockaddr_in v4_{};
-  sockaddr_in6 v6_{};
+  const health::SocketAddress to_;
+  model::Address any_;  // of to_'s family
   int epoll_ = -1;
   Connections connections_;  // by question
 };

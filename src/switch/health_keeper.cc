@@ -6,7 +6,6 @@
 #include "mapped_array.h"
 
 namespace spillway::switching {
-
 namespace {
 
 // Beats wrap after 52 days: one that has been silent for half of that would look as if just heard.
@@ -14,25 +13,6 @@ void ForgetLongSilence(spw_unit_load& load, uint32_t beat) {
   const uint32_t heard = Load(load.report_beat);
   if (heard != 0 && spw_report_age(&load, beat) > 1u << 31) Replace(load.report_beat, heard, __u32{0});
 }
-
-}  // namespace
-
-UnitHealth HealthOf(const spw_server& server, uint32_t unit, uint32_t beat) {
-  UnitHealth health;
-  const uint8_t flags = server.load[unit].flags;
-  const uint32_t out_beat = server.health[unit].out_beat;
-  if ((flags & SPW_REPORT_FAILING) == 0 || spw_unit_is_silent(&server, unit, beat) != 0) return health;
-  health.failing = true;
-  health.reason = (flags & SPW_REPORT_ERRORS) != 0    ? FailingReason::kErrors
-                  : (flags & SPW_REPORT_REFUSED) != 0 ? FailingReason::kRefused
-                                                      : FailingReason::kUnanswered;
-  health.taken_out = (server.failing >> unit & 1) != 0;
-  if (health.taken_out)
-    health.out_ms = static_cast<double>(spw_beats_since(out_beat, beat)) * (1 << SPW_BEAT_SHIFT) / 1e6;
-  return health;
-}
-
-namespace {
 
 void BringBack(spw_server& server, uint32_t unit) {
   __atomic_fetch_and(&server.failing, ~(1u << unit), __ATOMIC_RELAXED);
@@ -58,6 +38,21 @@ void KeepToHalf(Count& count, uint32_t beat) {
 }
 
 }  // namespace
+
+UnitHealth HealthOf(const spw_server& server, uint32_t unit, uint32_t beat) {
+  UnitHealth health;
+  const uint8_t flags = server.load[unit].flags;
+  const uint32_t out_beat = server.health[unit].out_beat;
+  if ((flags & SPW_REPORT_FAILING) == 0 || spw_unit_is_silent(&server, unit, beat) != 0) return health;
+  health.failing = true;
+  health.reason = (flags & SPW_REPORT_ERRORS) != 0    ? FailingReason::kErrors
+                  : (flags & SPW_REPORT_REFUSED) != 0 ? FailingReason::kRefused
+                                                      : FailingReason::kUnanswered;
+  health.taken_out = (server.failing >> unit & 1) != 0;
+  if (health.taken_out)
+    health.out_ms = static_cast<double>(spw_beats_since(out_beat, beat)) * (1 << SPW_BEAT_SHIFT) / 1e6;
+  return health;
+}
 
 void HealthKeeper::Look(const Plan& plan, spw_server* servers, spw_pool* pools, uint32_t beat) {
   std::map<uint32_t, Count> counts;
