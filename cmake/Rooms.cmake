@@ -40,9 +40,8 @@ endfunction()
 # spillway_test(NAME SOURCES a_test.cc [LINK targets...] [LABELS label...] [ALONE])
 # A GoogleTest program; label `privileged` for tests that need root (BPF, namespaces). Those with labels run
 # one at a time, beside guests' (tests/guest) and others; ALONE: beside none, as a busy machine would make a
-# server look slow or dead. The target
-# privileged_tests builds those and what they run; unsanitized_tests what the label `unsanitized` needs:
-# tests that must not meet instrumented code.
+# server look slow or dead. The target privileged_tests builds those and what they run; unsanitized_tests
+# what the label `unsanitized` needs: tests that must not meet instrumented code.
 function(spillway_test name)
   cmake_parse_arguments(TEST "ALONE" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
