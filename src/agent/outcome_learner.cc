@@ -23,8 +23,6 @@ constexpr double kJudged = 100;  // answers before another clock may be chosen
 constexpr double kChangeAnswers = 48, kChanged = 2, kKeptAfterChange = 1.0 / 32;
 
 constexpr double kQuickQuantile = 0.1, kQuickMemory = 2048;
-// Short, so that waits of an overload are not held against the unit for long after it.
-constexpr double kTailQuantile = 0.98, kTailMemory = 384;
 constexpr double kScatterShare = 0.5;  // of a standard deviation on top of base
 constexpr double kMaxDebt = 32;        // slots of backlog that a unit without requests may have
 
@@ -45,7 +43,9 @@ void OutcomeLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
     return;
   }
   if (now <= at_) return;  // the next look sees both
-  const double keep = std::exp(-static_cast<double>((now - at_).count()) / kMemoryNs);
+  const auto elapsed_ns = static_cast<double>((now - at_).count());
+  const double keep = std::exp(-elapsed_ns / kMemoryNs);
+  tail_.Learn(*last_, totals, elapsed_ns, learnt_.slot_ns);
   if (totals.timed > last_->timed) {
     LearnLatencies(totals, static_cast<double>(totals.timed - last_->timed));
     LearnOutcomes(totals);
@@ -64,8 +64,6 @@ void OutcomeLearner::LearnLatencies(const spw_meter_counts& totals, double timed
   mean_ns_ += (mean - mean_ns_) * std::min(1.0, timed / std::min(answers_, kMeanMemory));
   latencies_.Fade(std::exp(-timed / kQuickMemory));
   latencies_.Add(*last_, totals);
-  recent_.Fade(std::exp(-timed / kTailMemory));
-  recent_.Add(*last_, totals);
 }
 
 void OutcomeLearner::LearnOutcomes(const spw_meter_counts& totals) {
@@ -136,7 +134,7 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
     fitted_ = now;
     fresh_ = 0;
     quickest_ns_ = latencies_.Quantile(kQuickQuantile);
-    learnt_.tail_us = Micros(recent_.Quantile(kTailQuantile));
+    learnt_.tail_us = Micros(tail_.Ns());
   }
   learnt_.slot_guessed = pace.guessed;
   MoveClocks(clocks);

@@ -9,7 +9,7 @@
 //        slowest or the fastest of them, n moves.
 // base   and knee are those of that clock's curve (agent/latency_curve.h). To base, half a standard deviation
 //        of the unqueued latencies is added: a unit that scatters is more likely to answer late.
-// tail   is the latency below which 98 of 100 answers were of late.
+// tail   is the latency that 98 of 100 answers stay below at the present load (agent/tail_latency.h).
 //
 // A unit whose last answers took less than half of what was foretold is quicker than it was, or what was
 // learnt of it (in an overload, say) is wrong: nearly all of it is forgotten at once.
@@ -30,6 +30,7 @@
 #include "agent/latency_curve.h"
 #include "agent/latency_sample.h"
 #include "agent/pace.h"
+#include "agent/tail_latency.h"
 #include "bpf/meter.h"
 
 namespace spillway::agent {
@@ -76,10 +77,11 @@ class OutcomeLearner {
   double fresh_ = 0;    // since the last fit
   Time fitted_{0};      // when
   double mean_ns_ = 0;  // latency
-  LatencySample latencies_, recent_;
+  LatencySample latencies_;
   double quickest_ns_ = 0;  // low quantile of the latencies
 
   Pace pace_;
+  TailLatency tail_;
   std::array<Clock, SPW_METER_CLOCKS> clocks_{};
   double judged_ = 0;  // answers that the clocks' errors rest on
   // Of the last answers: what the best clock foretold them to take in all, and what they took.

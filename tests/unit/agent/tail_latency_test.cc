@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/tail_latency.h"
+
+#include <gtest/gtest.h>
+
+namespace spillway::agent {
+namespace {
+
+constexpr double kSlotNs = 1e6;
+
+class TailLatencyTest : public ::testing::Test {
+ protected:
+  // Looks every 10 ms for a second, with `per_look` answers each of which took `usual_ms`, but for one in 20,
+  // which took `late_ms`.
+  void Second(int per_look, double usual_ms, double late_ms) {
+    for (int look = 0; look < 100; look++) Look(per_look, usual_ms, late_ms);
+  }
+  void Look(int answers, double usual_ms, double late_ms) {
+    const spw_meter_counts before = counts_;
+    for (int i = 0; i < answers; i++) Answer(answers_++ % 20 == 0 ? late_ms : usual_ms);
+    tail_.Learn(before, counts_, 10e6, kSlotNs);
+  }
+  double TailMs() const { return tail_.Ns() / 1e6; }
+
+  TailLatency tail_;
+
+ private:
+  void Answer(double ms) {
+    counts_.completed++;
+    counts_.timed++;
+    const auto steps = static_cast<uint32_t>(ms * 1e6) >> SPW_METER_STEP_SHIFT;
+    counts_.histogram[spw_meter_histogram_index(steps)]++;
+  }
+  spw_meter_counts counts_{};
+  int answers_ = 0;
+};
+
+TEST_F(TailLatencyTest, NothingKnownIsNone) { EXPECT_EQ(TailMs(), 0); }
+
+TEST_F(TailLatencyTest, TheLatencyThatFewExceed) {
+  Second(4, 1, 40);
+  EXPECT_NEAR(TailMs(), 40, 5);
+}
+
+TEST_F(TailLatencyTest, WhatAnOverloadMadeOfItDoesNotOutlastTheOverload) {
+  Second(3, 1, 2);
+  Second(10, 30, 100);
+  EXPECT_NEAR(TailMs(), 100, 13);
+  Second(3, 1, 2);
+  EXPECT_LT(TailMs(), 2.5);
+}
+
+TEST_F(TailLatencyTest, WhatAnOverloadTaughtIsKnownWhenTheNextBegins) {
+  Second(10, 30, 100);
+  Second(3, 1, 2);
+  for (int look = 0; look < 30; look++) Look(10, 1, 1);  // requests come, but have not waited long yet
+  EXPECT_GT(TailMs(), 50);
+}
+
+TEST_F(TailLatencyTest, ALevelWithFewAnswersGoesByTheNext) {
+  Second(10, 30, 100);
+  for (int look = 0; look < 100; look++) Look(0, 1, 1);
+  EXPECT_NEAR(TailMs(), 100, 13);
+}
+
+}  // namespace
+}  // namespace spillway::agent
