@@ -88,8 +88,9 @@ struct spw_server {
 };
 SPW_ASSERT_SIZE(struct spw_server, 960);
 
-/* Beats by which a reader's clock may lag the one that stamped a report: the coarse clock's step. */
-#define SPW_BEAT_LAG 16
+/* Beats by which a reader's clock may lag the one that stamped a report. The coarse clock moves with the
+ * timer tick, every 1 to 10 ms; in a virtual machine whose host is busy ticks come late, by far more. */
+#define SPW_BEAT_LAG 1024
 
 /* Beats from `then` to `beat`; 0 if it is stamped later than the reader's clock says. */
 SPW_INLINE __u32 spw_beats_since(__u32 then, __u32 beat)
