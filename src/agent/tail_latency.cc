@@ -9,15 +9,17 @@ namespace {
 constexpr double kQuantile = 0.98;
 constexpr double kMemory = 384;     // answers of a level: waits are not held against the unit for long
 constexpr double kMinAnswers = 64;  // fewer: those of the next levels count as well
-// Of the load: over some periods of a CPU quota, and soon enough after a jump.
-constexpr double kLoadMemoryNs = 100e6;
+// Of the load. What waits when it rises belongs to the higher load, and so does what still waits when it
+// falls.
+constexpr double kRiseNs = 25e6, kFallNs = 100e6;
 
 }  // namespace
 
 void TailLatency::Learn(const spw_meter_counts& before, const spw_meter_counts& after, double elapsed_ns,
                         double slot_ns) {
   const double busy = static_cast<double>(after.completed - before.completed) * slot_ns / elapsed_ns;
-  utilization_ += (busy - utilization_) * (1 - std::exp(-elapsed_ns / kLoadMemoryNs));
+  const double memory_ns = busy > utilization_ ? kRiseNs : kFallNs;
+  utilization_ += (busy - utilization_) * (1 - std::exp(-elapsed_ns / memory_ns));
   if (after.timed == before.timed) return;
   LatencySample& answers = answers_[Level()];
   answers.Fade(std::exp(-static_cast<double>(after.timed - before.timed) / kMemory));
