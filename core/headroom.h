@@ -18,8 +18,8 @@
  *   ahead   backlog now
  *   wait    ahead + slot - knee, at least 0
  *   lead    by how much the unit has lately had more than its share of the requests, in ns of slots
- *   cost    base + gamma * wait + beta * (ahead + slot) + min(lead / 2, tail - base); least cost wins,
- *           ties by priority
+ *   cost    base + gamma * wait + beta * (ahead + slot) + min(lead / 2, max(tail - base, base / 4)); least
+ *           cost wins, ties by priority
  *
  * gamma weighs this request's waiting above its service, beta the waiting it causes for those that
  * come after. Both grow with the pressure, the server's moving average of wait / base over its new
@@ -30,7 +30,9 @@
  * All units' requests are counted on one clock, as in fair queueing: a request moves its unit by the unit's
  * slot, and the server's clock by what the slot would be if all units worked as one; what a unit is ahead of
  * the clock is its lead. The latency that 98 of 100 requests stay below bounds what the lead may cost: where
- * nobody waits nothing is gained by shares, and the quickest unit gets all.
+ * nobody waits nothing is gained by shares, and the quickest unit gets all; but units that differ by less
+ * than a quarter of base keep to their shares always, as that costs little, and waiting until requests wait
+ * costs just these.
  *
  * The constants were chosen on 61 kinds of units and loads (examples/sim/real-units.yaml).
  */
@@ -47,6 +49,9 @@
 #define SPW_GAMMA_MAX (3 * SPW_ONE)
 #define SPW_BETA_MIN (SPW_ONE / 10)
 #define SPW_BETA_MAX SPW_ONE
+
+/* Units whose bases differ by less than this part of them count as equally quick: 1/4. */
+#define SPW_ALIKE_SHIFT 2
 
 /* A lead is forgotten beyond so many slots: load that rises must not wait for a quiet hour to be paid off. */
 #define SPW_LEAD_MAX_SLOTS 4
@@ -94,7 +99,9 @@ SPW_INLINE __u64 spw_headroom_wait(const struct spw_unit_load *load, __u64 ahead
 SPW_INLINE __u64 spw_headroom_lead(const struct spw_server *server, const struct spw_unit_load *load)
 {
 	__u64 lead = spw_headroom_beyond(load->share_ns, server->share_ns) / 2;
-	__u64 waits = spw_headroom_beyond(load->tail_us, load->base_us) * 1000;
+	__u64 waits = spw_headroom_beyond(load->tail_us, load->base_us);
+
+	waits = spw_headroom_max(waits, load->base_us >> SPW_ALIKE_SHIFT) * 1000;
 
 	return spw_select(spw_less(lead, waits), lead, waits);
 }

@@ -127,7 +127,8 @@ class Model {
     double gamma = std::min(3 * 1024u, 1280 + pressure + pressure / 2);
     double beta = std::min(1024u, 102 + 2 * pressure + pressure / 2);
     double lead = std::floor(std::max(0.0, double(load.share_ns) - double(server_.share_ns)) / 2);
-    double waits = std::max(0.0, (double(load.tail_us) - double(load.base_us)) * 1000);
+    double waits =
+        std::max(double(load.tail_us) - double(load.base_us), std::floor(load.base_us / 4.0)) * 1000;
     return load.base_us * 1000.0 + std::min(lead, waits) +
            std::floor((gamma * wait + beta * (ahead + slot)) / 1024);
   }

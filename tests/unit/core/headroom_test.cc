@@ -108,6 +108,14 @@ TEST_F(Shares, WhereNobodyWaitsTheQuickestGetsAll) {
   EXPECT_EQ(HostShare(), 1.0);
 }
 
+TEST_F(Shares, UnitsAboutAsQuickKeepToTheirSharesAlsoWhereNobodyWaits) {
+  for (int u = 0; u < 2; u++) server_.load[u].tail_us = server_.load[u].base_us;
+  server_.load[1].slot_ns = server_.load[1].share_slot_ns = server_.load[0].slot_ns;
+  spw_set_share_step(&server_);
+  server_.load[1].base_us += server_.load[1].base_us / 10;
+  EXPECT_NEAR(HostShare(), 0.5, 0.1);
+}
+
 TEST_F(Shares, WhereRequestsDoWaitEachUnitGetsItsShare) {
   server_.load[0].tail_us = server_.load[1].tail_us = 20'000;
   EXPECT_NEAR(HostShare(), 0.8, 0.02);
