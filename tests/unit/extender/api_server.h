@@ -47,6 +47,16 @@ class FakeApiServer {
     const std::lock_guard lock(mutex_);
     pods_[pod["metadata"]["name"]] = pod;
   }
+  void SetTenant(const std::string& space, const std::string& tenant) {
+    const std::lock_guard lock(mutex_);
+    spaces_[space] = tenant;
+  }
+  std::string ClaimsAt(const std::string& node) {
+    const std::lock_guard lock(mutex_);
+    return nodes_.at(node)["metadata"]
+        .value("annotations", nlohmann::json::object())
+        .value("spillway.io/claims", "");
+  }
   void Delete(const std::string& name) {
     const std::lock_guard lock(mutex_);
     pods_.erase(name);
@@ -64,6 +74,7 @@ class FakeApiServer {
   std::atomic<bool> endless{false};  // the list of nodes
   std::atomic<int> node_pages{0};    // of that list, ever asked for
   std::atomic<int> hanging{0};       // binds
+  std::atomic<int> claim_races{0};   // patches of nodes before which another's comes
   std::string authorization() {      // of the last who asked for nodes
     const std::lock_guard lock(mutex_);
     return authorization_;
@@ -96,8 +107,29 @@ class FakeApiServer {
         authorization_ = at->second;
       const bool second = request.query.contains("continue");
       nlohmann::json page = {{"metadata", {{"continue", second ? "" : "more of it"}}},
-                             {"items", {testing::KubeNodeOf(second ? "b" : "a", "Tesla-T4", 1, 15360)}}};
+                             {"items", {nodes_[second ? "b" : "a"]}}};
       return answer(200, page);
+    }
+    if (request.path == "/api/v1/namespaces") {
+      nlohmann::json items = nlohmann::json::array();
+      for (const auto& [name, tenant] : spaces_)
+        items.push_back({{"metadata", {{"name", name}, {"labels", {{"spillway.io/tenant", tenant}}}}}});
+      return answer(200, {{"metadata", nlohmann::json::object()}, {"items", items}});
+    }
+    constexpr std::string_view kNodes = "/api/v1/nodes/";
+    if (request.path.starts_with(kNodes)) {
+      nlohmann::json& node = nodes_.at(request.path.substr(kNodes.size()));
+      if (request.method == "GET") return answer(200, node);
+      EXPECT_EQ(request.method, "PATCH");
+      const nlohmann::json patch = nlohmann::json::parse(request.body);
+      nlohmann::json& version = node["metadata"]["resourceVersion"];
+      if (claim_races > 0 && claim_races-- > 0)
+        version = std::to_string(std::stoi(version.get<std::string>()) + 1);
+      if (patch["metadata"]["resourceVersion"] != version)
+        return answer(409, {{"kind", "Status"}, {"message", "the object has been modified"}});
+      node.merge_patch(patch);
+      node["metadata"]["resourceVersion"] = std::to_string(std::stoi(version.get<std::string>()) + 1);
+      return answer(200, node);
     }
     if (request.path == "/api/v1/pods") {
       EXPECT_THAT(request.query.at("fieldSelector"), ::testing::HasSubstr("spec.nodeName!="));
@@ -147,6 +179,14 @@ class FakeApiServer {
   }
 
   std::mutex mutex_;
+  static nlohmann::json NodeOf(const std::string& name) {
+    nlohmann::json node = testing::KubeNodeOf(name, "Tesla-T4", 1, 15360);
+    node["metadata"]["resourceVersion"] = "1";
+    return node;
+  }
+
+  std::map<std::string, nlohmann::json> nodes_ = {{"a", NodeOf("a")}, {"b", NodeOf("b")}};
+  std::map<std::string, std::string> spaces_;  // their tenants
   std::map<std::string, nlohmann::json> pods_;
   std::string authorization_;
   std::vector<api::Responder> left_hanging_;

@@ -83,6 +83,47 @@ TEST(Books, KeepTenantsApart) {
   EXPECT_EQ(books.Judge(Ask("r", kMilliResource, "100", {{kTenantAnnotation, "red"}}), "t").why, "");
 }
 
+// Who may make pods in a namespace may write whatever he likes at them.
+TEST(Books, APodsOwnWordDoesNotMakeItAnotherTenants) {
+  Books books = ThreeNodes("gpu");
+  PodAsk red = Ask("p", kMilliResource, "600"), thief = Ask("q", kMilliResource, "300");
+  auto pod = KubePod("q", kMilliResource, "300", {{"spillway.io/tenant", "ml"}});
+  pod["metadata"]["namespace"] = "elsewhere";
+  thief = ReadPodAsk(pod).value();
+  ASSERT_TRUE(books.Reserve(red, "t"));
+  const auto second = books.Reserve(thief, "t");
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->gpu, "1") << "not beside the other tenant's";
+}
+
+TEST(Books, AGpuAnnotationThatIsEditedAfterTheBindMovesNothing) {
+  Books books = ThreeNodes();
+  const PodAsk ask = Ask("p", kMilliResource, "600");
+  const auto place = books.Reserve(ask, "t");
+  ASSERT_EQ(place->gpu, "0");
+  books.Confirm(ask.uid, place->ticket);
+  for (int look = 0; look < 2; ++look) {
+    books.Sync({kT4, kA100}, {On(ask, "t", {"1", ""})}, books.mark());
+    ASSERT_EQ(books.Bookings().size(), 1u);
+    EXPECT_EQ(books.Bookings()[0].place.gpu, "0");
+  }
+}
+
+TEST(Books, NothingNewIsGivenByNumberWhereAGpuIsNotAllocatable) {
+  Books books(FileOf("cluster: {}\n"));
+  auto node = testing::KubeNodeOf("n", "Tesla-T4", 4, 15360);
+  node["status"]["capacity"] = {{"nvidia.com/gpu", "4"}};
+  for (const char* allocatable : {"4", "3"}) {
+    node["status"]["allocatable"]["nvidia.com/gpu"] = allocatable;
+    books.Sync({ReadKubeNode(node).value()}, {}, books.mark());
+    EXPECT_EQ(books.Judge(Ask("p", kMilliResource, "600"), "n").why,
+              allocatable == std::string("4")
+                  ? ""
+                  : "1 of its 4 GPUs cannot be allocated, and which one is not known");
+    EXPECT_EQ(books.Judge(Ask("q", "nvidia.com/gpu", "1"), "n").why, "") << "the device plugin knows which";
+  }
+}
+
 TEST(Books, AReservationThatIsGivenBackIsFree) {
   Books books = ThreeNodes();
   const PodAsk ask = Ask("p", kMilliResource, "2000");

@@ -281,6 +281,29 @@ TEST_F(ExtenderTest, IsRebuiltFromTheApiServerWhenItStartsAgain) {
   EXPECT_EQ(server_.Get("o")["metadata"]["annotations"]["spillway.io/gpu"], "0");
 }
 
+// A stand-by that takes over, or a second one by mistake: what the books know of the other's binds is old.
+TEST_F(ExtenderTest, TwoOfThemDoNotGiveOneGpuTwice) {
+  Start();
+  auto other = Extender::Start(Config());
+  ASSERT_TRUE(other);
+  const auto mine = std::move(client_);
+  model::ExtenderConfig self;
+  self.api_server = "http://127.0.0.1:" + std::to_string((*other)->port());
+  self.timeout_ms = 30'000;
+  KubeClient theirs(self);
+  ASSERT_TRUE(Eventually([&] { return theirs.Get("/healthz")->status == 200; }));
+  const auto bind = [&](KubeClient& at, const std::string& name) {
+    server_.Put(PodOf(name, "600"));
+    const auto reply = at.Post(
+        "/bind",
+        json{{"PodName", name}, {"PodNamespace", "ml"}, {"PodUID", "uid-" + name}, {"Node", "a"}}.dump());
+    return json::parse(reply->body)["Error"].get<std::string>();
+  };
+  EXPECT_EQ(bind(const_cast<KubeClient&>(*mine), "p"), "");
+  EXPECT_THAT(bind(theirs, "q"), HasSubstr("the most that a GPU has left is 400 milli"));
+  EXPECT_FALSE(server_.Get("q")["spec"].contains("nodeName"));
+}
+
 TEST_F(ExtenderTest, APodWithoutGpusIsBoundAsItIs) {
   Start();
   const json pod = KubePod("p", "", "");

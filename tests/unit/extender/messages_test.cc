@@ -23,6 +23,15 @@ std::string AskError(const json& pod) {
   return ask ? "accepted" : ask.error().message;
 }
 
+// A pod that asks by annotation alone is not shown to an extender with managedResources, and runs with a
+// guess.
+TEST(PodAsk, IsByResourceOnly) {
+  const auto ask = ReadPodAsk(KubePod("p", "", "", {{kMilliResource, "470"}}));
+  ASSERT_FALSE(ask);
+  EXPECT_EQ(ask.error().message,
+            "spillway.io/gpu-milli: expected as a resource in limits, got an annotation");
+}
+
 TEST(Quantity, IsReadAsKubernetesWritesIt) {
   for (const auto& [text, value] : std::vector<std::pair<std::string, double>>{{"500m", 0.5},
                                                                                {"2", 2},
