@@ -248,6 +248,8 @@ class Broker {
     Time beat{0};
   };
 
+  static MemoryBudget MemoryOf(const BrokerOptions& options);
+  static MemoryBudget WindowsOf(const BrokerOptions& options);
   void AnswerJob(Job& job, const Answer& answer);
   void Refuse(const Request& request, Status status, const std::string& message,
               std::chrono::milliseconds retry_after = {});

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,6 +52,12 @@ class FakeApiServer {
     const std::lock_guard lock(mutex_);
     spaces_[space] = tenant;
   }
+  // What a watch is told next.
+  void Tell(const std::string& type, const nlohmann::json& object) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back({{"type", type}, {"object", object}});
+    TellWatchers();
+  }
   std::string ClaimsAt(const std::string& node) {
     const std::lock_guard lock(mutex_);
     return nodes_.at(node)["metadata"]
@@ -71,6 +78,7 @@ class FakeApiServer {
   std::atomic<bool> pods_hang{false};  // GET of one pod
   std::atomic<bool> pods_break{false};
   std::atomic<bool> lists_fail{false};
+  std::atomic<bool> watches_fail{false};
   std::atomic<bool> endless{false};  // the list of nodes
   std::atomic<int> node_pages{0};    // of that list, ever asked for
   std::atomic<int> hanging{0};       // binds
@@ -133,10 +141,16 @@ class FakeApiServer {
     }
     if (request.path == "/api/v1/pods") {
       EXPECT_THAT(request.query.at("fieldSelector"), ::testing::HasSubstr("spec.nodeName!="));
+      if (request.query.contains("watch")) {
+        if (watches_fail) return answer(403, {{"kind", "Status"}, {"message", "pods is forbidden"}});
+        // One event, then it ends; until there is one it stays open.
+        watchers_.push_back(std::move(respond));
+        return TellWatchers();
+      }
       nlohmann::json items = nlohmann::json::array();
       for (const auto& [name, pod] : pods_)
         if (pod["spec"].contains("nodeName")) items.push_back(pod);
-      return answer(200, {{"metadata", nlohmann::json::object()}, {"items", items}});
+      return answer(200, {{"metadata", {{"resourceVersion", "1"}}}, {"items", items}});
     }
     constexpr std::string_view kPods = "/api/v1/namespaces/ml/pods/";
     ASSERT_EQ(request.path.substr(0, kPods.size()), kPods);
@@ -186,6 +200,17 @@ class FakeApiServer {
   }
 
   std::map<std::string, nlohmann::json> nodes_ = {{"a", NodeOf("a")}, {"b", NodeOf("b")}};
+  void TellWatchers() {  // under mutex_
+    while (!events_.empty() && !watchers_.empty()) {
+      watchers_.back()(
+          [event = events_.front().dump() + "\n"] { return api::Response{.status = 200, .body = event}; });
+      watchers_.pop_back();
+      events_.pop_front();
+    }
+  }
+
+  std::deque<nlohmann::json> events_;
+  std::vector<api::Responder> watchers_;
   std::map<std::string, std::string> spaces_;  // their tenants
   std::map<std::string, nlohmann::json> pods_;
   std::string authorization_;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "kube.h"
+#include "scheduler/extender/claims.h"
 #include "scheduler/extender/kube_json.h"
 #include "scheduler/extender/node.h"
 #include "scheduler/extender/pod.h"
@@ -65,7 +66,7 @@ TEST(PodAsk, IsAPartOfAGpuWholeOnesOrASlice) {
   EXPECT_EQ(part->job.milli, 470);
   EXPECT_EQ(part->job.cpu_milli, 2000);
   EXPECT_EQ(part->job.memory_mib, 1024);
-  EXPECT_EQ(part->tenant, "ml") << "the namespace";
+  EXPECT_EQ(part->space, "ml") << "whose it is";
   const auto whole = ReadPodAsk(KubePod("p", kMilliResource, "2k"));
   EXPECT_EQ(whole->job.gpus, 2);
   EXPECT_EQ(whole->job.milli, 1000);
@@ -207,6 +208,21 @@ TEST(Replies, AreWhatTheSchedulerDecodes) {
   EXPECT_EQ(binding["target"]["name"], "a");
   EXPECT_EQ(binding["metadata"]["uid"], "u");
   EXPECT_EQ(binding["metadata"]["annotations"][kGpuAnnotation], "2");
+}
+
+TEST(Claims, AreReadAsTheyAreWrittenAndAgainstTheNodesVersion) {
+  json node = KubeNodeOf("n", "Tesla-T4", 1, 15360);
+  node["metadata"]["resourceVersion"] = "41";
+  const Claims claims = {{"uid-1", {"ml", "p", "0", "3g@4", 1'700'000'000}},
+                         {"uid-2", {"ml", "q", "0,3", "", 5}}};
+  const json patch = json::parse(ClaimsPatch(node, claims));
+  EXPECT_EQ(patch["metadata"]["resourceVersion"], "41");
+  node.merge_patch(patch);
+  EXPECT_EQ(ReadClaims(node), claims);
+  for (const char* odd : {"", "[]", "{", "{\"u\": 1}", "{\"u\": {\"pod\": 1}}"}) {
+    node["metadata"]["annotations"][kClaimsAnnotation] = odd;
+    EXPECT_TRUE(ReadClaims(node).empty()) << odd;
+  }
 }
 
 }  // namespace
