@@ -93,9 +93,12 @@ TEST(Books, ATenantMayHaveSeveralNamespaces) {
   Books books(FileOf("cluster: {isolation: gpu}\n"));
   books.SetTenants({{"red-1", "red"}, {"red-2", "red"}});
   books.Sync({kT4}, {}, books.mark());
-  for (const char* space : {"red-1", "red-2"})
-    EXPECT_EQ(books.Reserve(From(space, Ask(space, kMilliResource, "400")), "t")->gpu, "0") << space;
-  EXPECT_EQ(books.Reserve(From("blue", Ask("b", kMilliResource, "100")), "t")->gpu, "1");
+  for (const char* pod : {"p", "q"})
+    ASSERT_TRUE(books.Reserve(From("red-1", Ask(pod, kMilliResource, "600")), "t"));
+  const PodAsk more = Ask("r", kMilliResource, "100");
+  EXPECT_EQ(books.Judge(From("red-2", more), "t").why, "");
+  EXPECT_EQ(books.Judge(From("red", more), "t").why, "") << "a namespace of the tenant's own name";
+  EXPECT_EQ(books.Judge(From("blue", more), "t").why, "its room is on GPUs of another tenant");
 }
 
 TEST(Books, AWatchTellsWhatComesAndGoesAndWhatHasGoneStaysAway) {

@@ -77,10 +77,8 @@ TEST(PodAsk, IsAPartOfAGpuWholeOnesOrASlice) {
   EXPECT_EQ(slice->mig, "3g.40gb");
   EXPECT_TRUE(slice->job.Fractional());
   EXPECT_EQ(ReadPodAsk(KubePod("p", "", ""))->giver, Giver::kNobody);
-  const auto noted = ReadPodAsk(KubePod(
-      "p", "", "", {{kMilliResource, "250"}, {kTenantAnnotation, "red"}, {kModelsAnnotation, "T4|A10"}}));
+  const auto noted = ReadPodAsk(KubePod("p", kMilliResource, "250", {{kModelsAnnotation, "T4|A10"}}));
   EXPECT_EQ(noted->job.milli, 250);
-  EXPECT_EQ(noted->tenant, "red");
   EXPECT_EQ(noted->models, (std::vector<std::string>{"T4", "A10"}));
 }
 
@@ -106,7 +104,6 @@ TEST(PodAsk, RefusesWhatCannotBe) {
   json both = KubePod("p", "nvidia.com/gpu", "1");
   both["spec"]["containers"][0]["resources"]["requests"][kMilliResource] = "100";
   EXPECT_THAT(AskError(both), HasSubstr("asks for GPUs in one way"));
-  EXPECT_THAT(AskError(KubePod("p", "", "", {{kMilliResource, "many"}})), HasSubstr("expected a number"));
   for (const json& pod :
        {json::object(), json{{"metadata", 1}, {"spec", 2}}, json{{"metadata", {{"name", 3}}}}})
     EXPECT_THAT(AskError(pod), HasSubstr("metadata.name")) << pod;
