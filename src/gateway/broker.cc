@@ -353,13 +353,18 @@ bool Broker::DeliverTo(uint32_t number, uint64_t id, Job& job, Time done_at, Tim
   job.state = State::kDelivered;
   job.slice = number;
   job.cell = cell;
-  const auto at = std::find(model.slices.begin(), model.slices.end(), number) - model.slices.begin();
-  job.expected = std::max(model.took[static_cast<size_t>(at)],
-                          Estimated(*model.card, job.request.rows, state.gflop_per_s));
   job.look_at = StuckAt(number);
   KeepDeadline(job.look_at, id);
   running_++;
   return true;
+}
+
+// What the request takes on that slice, by what is known now.
+Duration Broker::Expected(const Job& job, uint32_t slice) const {
+  const Model& model = models_[job.request.model];
+  const auto at = std::find(model.slices.begin(), model.slices.end(), slice) - model.slices.begin();
+  return std::max(model.took[static_cast<size_t>(at)],
+                  Estimated(*model.card, job.request.rows, states_[slice].gflop_per_s));
 }
 
 // When a slice that has done nothing since then has died, as far as can be told. It works on one of what it
@@ -368,7 +373,7 @@ Time Broker::StuckAt(uint32_t number) const {
   const Slice& slice = slices_[number];
   Duration expected{0};
   for (const uint64_t id : slice.cells)
-    if (id != 0) expected = std::max(expected, jobs_.at(id).expected);
+    if (id != 0) expected = std::max(expected, Expected(jobs_.at(id), number));
   const Time by_word =
       std::min(executors_[slice.executor].beat, slice.since + std::max(expected, options_.longest_deadline));
   return std::max(slice.since + expected, by_word) + options_.stuck_after;

@@ -230,7 +230,6 @@ class Broker {
     uint32_t lives = 2;  // executors that may die with it
     uint32_t not_executor = scheduler::kNobody;
     uint32_t slice = 0, cell = 0;  // while delivered
-    Duration expected{0};          // there
     Time look_at{0};               // whether its slice is stuck
   };
   struct Slice {
@@ -259,6 +258,7 @@ class Broker {
   bool DeliverTo(uint32_t slice, uint64_t id, Job& job, Time done_at, Time now);
   void FreeCell(uint32_t slice, uint64_t id, Time now);
   void KeepDeadline(Time at, uint64_t id);
+  [[nodiscard]] Duration Expected(const Job& job, uint32_t slice) const;
   [[nodiscard]] Time StuckAt(uint32_t slice) const;
   [[nodiscard]] uint32_t GpuNumber(const std::string& key) const;
   [[nodiscard]] scheduler::RequestDemand DemandOf(const Job& job) const;

@@ -74,8 +74,8 @@ Result<void> Broker::HoldWindow(uint64_t bytes, uint32_t tenant) {
   const SharesOf shares({tenant}, queues_.size());
   if (const uint64_t most = windows_.Most(shares); bytes > most)
     return Fail(ErrorCode::kBadInput,
-                fmt::format("a window of {} bytes is more than {} of limits.windows, {} bytes", bytes,
-                            most == windows_.bytes() ? "all" : "what is not reserved for others", most));
+                fmt::format("a window of {} bytes is more than {}limits.windows, {} bytes", bytes,
+                            most == windows_.bytes() ? "" : "what is not reserved for others of ", most));
   if (!windows_.HasRoom(bytes, shares)) return Fail(ErrorCode::kConflict, "the memory for windows is full");
   windows_.Hold(bytes, shares);
   return {};

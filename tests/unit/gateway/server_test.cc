@@ -424,6 +424,7 @@ TEST_P(ServerOver, FullMemoryIsBusyBeforeTheDataIsKept) {
 TEST_P(ServerOver, WhatCanNeverFitIntoTheMemoryIsNotToldToComeAgain) {
   GatewayConfig config = GatewayBed::Config();
   config.broker.memory = 1000;
+  config.broker.windows = 1000;
   Served served(config);
   auto client = served.bed.Dial();
   const auto model = client->Describe("echo");
@@ -435,7 +436,8 @@ TEST_P(ServerOver, WhatCanNeverFitIntoTheMemoryIsNotToldToComeAgain) {
             "512 bytes of inputs and 512 of outputs are more than limits.memory, 1000 bytes");
   const auto window = client->OpenWindow(4096, 8);
   ASSERT_FALSE(window);
-  EXPECT_THAT(window.error().message, HasSubstr("a window of 4096 bytes is more than limits.memory"));
+  EXPECT_THAT(window.error().message,
+              HasSubstr("a window of 4096 bytes is more than limits.windows, 1000 bytes"));
   EXPECT_EQ(client->Infer(model->index, 7, Pattern(448))->status, Status::kOk);
 }
 
