@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "api/listen.h"
 #include "model/problems.h"
@@ -36,6 +37,11 @@ std::string NodeTarget(const std::string& node) { return "/api/v1/nodes/" + api:
 int64_t SecondsNow() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+std::string NewId() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
 }
 
 bool IsOver(const scheduler::Claim& claim) {
@@ -97,7 +103,11 @@ Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& c
 
 Extender::Extender(const model::ExtenderConfig& config, const scheduler::ClusterFile& file,
                    std::unique_ptr<KubeClient> kube)
-    : config_(config), kube_(std::move(kube)), books_(file), in_step_(config.api_server.empty()) {}
+    : config_(config),
+      id_(NewId()),
+      kube_(std::move(kube)),
+      books_(file),
+      in_step_(config.api_server.empty()) {}
 
 Extender::~Extender() {
   {
@@ -312,6 +322,11 @@ Result<void> Extender::Claim(const scheduler::BindingArgs& args, const scheduler
         ++at;
         continue;
       }
+      // What our own books have dropped is nobody's.
+      if (at->second.by == id_) {
+        at = claims.erase(at);
+        continue;
+      }
       auto pod = PodOf(at->first, at->second);
       if (!pod) return tl::make_unexpected(pod.error());
       // Gone, elsewhere, or never bound: the claim goes with the next write.
@@ -336,7 +351,7 @@ Result<void> Extender::Claim(const scheduler::BindingArgs& args, const scheduler
       place = std::move(*again);
       ticket = place.ticket;
     }
-    claims[args.uid] = {args.space, args.pod, place.gpu, place.slice, SecondsNow()};
+    claims[args.uid] = {args.space, args.pod, place.gpu, place.slice, SecondsNow(), id_};
     const auto written = kube_->Patch(NodeTarget(args.node), scheduler::ClaimsPatch(*node, claims));
     if (!written) return tl::make_unexpected(written.error());
     if (written->status == 200) return {};
@@ -507,7 +522,7 @@ Result<void> Extender::SyncOnce() {
   std::vector<scheduler::BoundPod> others;
   for (const auto& [node, left] : claims)
     for (const auto& [uid, claim] : left) {
-      if (IsOver(claim) || others.size() >= kMostLooksAtClaims) continue;
+      if (claim.by == id_ || IsOver(claim) || others.size() >= kMostLooksAtClaims) continue;
       auto pod = PodOf(uid, claim);
       if (!pod || !*pod || !(*pod)->node.empty()) continue;
       (*pod)->node = node;

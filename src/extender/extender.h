@@ -99,6 +99,7 @@ class Extender {
   void Unclaim(const scheduler::BindingArgs& args);
 
   const model::ExtenderConfig config_;
+  const std::string id_;  // of this one, by which it knows its claims
   const std::unique_ptr<KubeClient> kube_;
   int port_ = 0;
 

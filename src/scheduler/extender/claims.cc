@@ -20,6 +20,7 @@ Claims ReadClaims(const json& node) {
                 TextAt(entry, "slice")};
     if (const json* at = Find(entry, "at"); at != nullptr && at->is_number_integer())
       claim.at = at->get<int64_t>();
+    claim.by = TextAt(entry, "by");
     if (!claim.space.empty() && !claim.pod.empty()) claims[uid] = std::move(claim);
   }
   return claims;
@@ -31,6 +32,7 @@ std::string ClaimsPatch(const json& node, const Claims& claims) {
     json& entry = list[uid] = {{"namespace", claim.space}, {"pod", claim.pod}, {"at", claim.at}};
     if (!claim.gpu.empty()) entry["gpu"] = claim.gpu;
     if (!claim.slice.empty()) entry["slice"] = claim.slice;
+    if (!claim.by.empty()) entry["by"] = claim.by;
   }
   const json* meta = Find(node, "metadata");
   return json{{"metadata",

@@ -144,6 +144,9 @@ class FakeApiServer {
       if (request.query.contains("watch")) {
         if (watches_fail) return answer(403, {{"kind", "Status"}, {"message", "pods is forbidden"}});
         // One event, then it ends; until there is one it stays open.
+        // Those who have gone are not heard to go.
+        for (const api::Responder& old : std::exchange(watchers_, {}))
+          old([] { return api::Response{.status = 200, .body = ""}; });
         watchers_.push_back(std::move(respond));
         return TellWatchers();
       }

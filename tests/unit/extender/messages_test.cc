@@ -210,7 +210,7 @@ TEST(Replies, AreWhatTheSchedulerDecodes) {
 TEST(Claims, AreReadAsTheyAreWrittenAndAgainstTheNodesVersion) {
   json node = KubeNodeOf("n", "Tesla-T4", 1, 15360);
   node["metadata"]["resourceVersion"] = "41";
-  const Claims claims = {{"uid-1", {"ml", "p", "0", "3g@4", 1'700'000'000}},
+  const Claims claims = {{"uid-1", {"ml", "p", "0", "3g@4", 1'700'000'000, "x1"}},
                          {"uid-2", {"ml", "q", "0,3", "", 5}}};
   const json patch = json::parse(ClaimsPatch(node, claims));
   EXPECT_EQ(patch["metadata"]["resourceVersion"], "41");
