@@ -62,7 +62,12 @@ Result<Joined> JoinHere(const std::string& path, const std::string& token, const
       break;
   // Also when a message could not be sent: the gateway may have refused and closed, and its word is here.
   std::string reply(4096, '\0');
-  auto received = ReceiveWithDescriptors(socket->get(), std::as_writable_bytes(std::span(reply)));
+  const auto receive = [&] {
+    return ReceiveWithDescriptors(socket->get(), std::as_writable_bytes(std::span(reply)));
+  };
+  auto received = receive();
+  // A gateway that closes before it has read all we sent resets the socket, which is told before its word is.
+  if (!received || received->bytes == 0) received = receive();
   if (!received) return tl::make_unexpected(sent ? received.error() : sent.error());
   if (received->would_block)
     return Fail(ErrorCode::kUnavailable, fmt::format("no answer within {} s", kGatewayPatience.count()));
