@@ -6,6 +6,8 @@
 #include <pybind11/stl.h>
 
 #include "gateway/client.h"
+#include "gateway/executor/nvml.h"
+#include "gateway/executor/program_gpu.h"
 #include "gateway/executor/program_slice.h"
 
 namespace py = pybind11;
@@ -47,15 +49,30 @@ std::span<const std::byte> BytesOf(const py::buffer_info& info) {
   return {static_cast<const std::byte*>(info.ptr), static_cast<size_t>(info.size * info.itemsize)};
 }
 
+// Of this process.
+std::string GpuOf(const std::string& named) {
+  gw::GpuWishes wishes{named};
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) wishes.visible = visible;
+  if (const char* order = std::getenv("CUDA_DEVICE_ORDER"))
+    wishes.by_bus = std::string_view(order) == "PCI_BUS_ID";
+  // No driver: no GPU.
+  const auto devices = gw::ListNvmlDevices();
+  const auto gpu = gw::ProgramGpu(wishes, devices ? *devices : std::vector<gw::CudaDevice>());
+  if (!gpu) Raise(gpu.error());
+  return *gpu;
+}
+
 class Program {
  public:
   Program(const std::string& gateway, const std::string& token, const std::string& name,
           const std::string& model, const std::string& type, std::vector<int64_t> shape,
-          const std::string& output_type, std::vector<int64_t> output_shape, double gflop_per_s) {
+          const std::string& output_type, std::vector<int64_t> output_shape, double gflop_per_s,
+          const std::string& gpu) {
     gw::ProgramSlice::Options options;
     options.gateway = {gateway, token};
     options.name = name;
     options.gflop_per_s = gflop_per_s;
+    options.gpu_uuid = GpuOf(gpu);
     options.model.name = model;
     options.model.platform = "python";
     options.model.inputs = {Card("input", type, std::move(shape))};
@@ -65,7 +82,7 @@ class Program {
     if (!card) Raise(card.error());
     auto joined = gw::ProgramSlice::Join(options);
     if (!joined) Raise(joined.error());
-    slice_ = std::move(*joined);
+    slice_.emplace(std::move(*joined));
   }
 
   // The next request's inputs, writable, where the gateway has put them.
@@ -75,7 +92,7 @@ class Program {
           std::optional<gw::ProgramSlice::Taken>();
       {
         const py::gil_scoped_release others;
-        taken = slice_.Take(kWait);
+        taken = slice_->Take(kWait);
       }
       if (!taken) Raise(taken.error());
       if (*taken)
@@ -86,12 +103,12 @@ class Program {
   }
   void Answer(const py::buffer& outputs) {
     const py::buffer_info info = outputs.request();
-    if (auto answered = slice_.Answer(BytesOf(info)); !answered) Raise(answered.error());
+    if (auto answered = slice_->Answer(BytesOf(info)); !answered) Raise(answered.error());
   }
-  void Refuse(const std::string& text) { slice_.Refuse(text); }
+  void Refuse(const std::string& text) { slice_->Refuse(text); }
 
  private:
-  gw::ProgramSlice slice_;
+  std::optional<gw::ProgramSlice> slice_;
 };
 
 class PyClient {
@@ -155,7 +172,7 @@ PYBIND11_MODULE(_spillway, module) {
   py::class_<Program>(module, "Program")
       .def(py::init<const std::string&, const std::string&, const std::string&, const std::string&,
                     const std::string&, std::vector<int64_t>, const std::string&, std::vector<int64_t>,
-                    double>())
+                    double, const std::string&>())
       .def("take", &Program::Take)
       .def("answer", &Program::Answer)
       .def("refuse", &Program::Refuse);

@@ -83,16 +83,20 @@ class _Serving:
 
 def _token(path):
     if not path:
-        raise BadArgument("token_file: expected it, or $SPILLWAY_TOKEN_FILE: a file with the gateway's token for executors")
+        return ""
     try:
         with open(path, encoding="ascii") as file:
+            mode = os.fstat(file.fileno()).st_mode & 0o7777
+            if mode & 0o077:
+                raise BadArgument(f"token_file: expected a file that only its owner may read, such as mode 0600, "
+                                  f"got {path} of mode {mode:04o}")
             return file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise BadArgument(f"token_file: expected a readable file with the gateway's token, got {path}: {error}") from error
 
 
 def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, model=None, gateway=None,
-           token_file=None, gflop_per_s=1.0):
+           token_file=None, gflop_per_s=1.0, gpu=None):
     """Waits for the next request, and returns its input where the gateway delivered it, without a copy.
 
     The first call offers the model to the gateway; later ones name the same. A request that was not answered by
@@ -103,9 +107,13 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
     model: the name under which clients ask; the program's file name, without .py, where not given.
     gateway: the path of the gateway's socket for executors, or, of a gateway on another machine such as the
         SmartNIC, "rdma:ADDRESS:PORT"; $SPILLWAY_GATEWAY where not given.
-    token_file: with "rdma:...", a file with the gateway's token for executors; $SPILLWAY_TOKEN_FILE where not given.
-        Such a program must not fork afterwards (multiprocessing: start method "spawn").
-    gflop_per_s: the program's speed in GFLOP/s, from which the gateway foresees when it is done.
+        A program with "rdma:..." must not fork afterwards (multiprocessing: start method "spawn").
+    token_file: a file, readable by its owner only, with the gateway's token for executors; $SPILLWAY_TOKEN_FILE where
+        not given. "rdma:..." needs one; a socket does where the gateway's executors.users has not this user.
+    gflop_per_s: the program's speed in GFLOP/s, from which the gateway foresees when it is done, until it has seen it.
+    gpu: the GPU that the program uses, by which the gateway keeps tenants apart under `isolation: gpu`: an index as in
+        nvidia-smi, "GPU-UUID", "MIG-UUID", or "none"; $SPILLWAY_GPU where not given, and the first that CUDA shows
+        the program where neither is.
 
     Returns a NumPy array of that shape, or a torch.Tensor for a torch dtype. It is valid, and writable, until
     the next call.
@@ -116,16 +124,20 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
     word = _word(dtype)
     out_shape = _shape(output_shape, "output_shape") if output_shape is not None else shape
     out_word = _word(output_dtype) if output_dtype is not None else word
-    asked = (shape, word, out_shape, out_word, model, gateway, token_file)
+    asked = (shape, word, out_shape, out_word, model, gateway, token_file, gpu)
     if _Serving.program is None:
         path = gateway or os.environ.get("SPILLWAY_GATEWAY")
         if not path:
             raise BadArgument("gateway: expected it, or $SPILLWAY_GATEWAY: the path of the gateway's socket for executors")
-        token = _token(token_file or os.environ.get("SPILLWAY_TOKEN_FILE")) if path.startswith("rdma:") else ""
+        token = _token(token_file or os.environ.get("SPILLWAY_TOKEN_FILE"))
+        if path.startswith("rdma:") and not token:
+            raise BadArgument("token_file: expected it, or $SPILLWAY_TOKEN_FILE: a file with the gateway's token for "
+                              "executors")
+        device = str(gpu if gpu is not None else os.environ.get("SPILLWAY_GPU", ""))
         own = os.path.splitext(os.path.basename(sys.argv[0] or "program"))[0] or "program"
         name = model or own
         _Serving.program = _spillway.Program(path, token, f"{name}-{os.getpid()}", name, word, list(shape),
-                                             out_word, list(out_shape), gflop_per_s)
+                                             out_word, list(out_shape), gflop_per_s, device)
         _Serving.asked = asked
         _Serving.output = (out_shape, out_word)
     elif _Serving.asked != asked:
@@ -254,7 +266,13 @@ class Client:
         out = None
         try:
             out, memory = self._client.allocate(max(size, 256))
-            self._client.infer(index, rows, offset, bytes_, out, max(size, 256), int(deadline_s * 1e6))
+            try:
+                self._client.infer(index, rows, offset, bytes_, out, max(size, 256), int(deadline_s * 1e6))
+            except Refused as error:
+                # Another card may have taken the model's name: the next call asks which.
+                if error.status == "no_model":
+                    del self._models[model]
+                raise
             return numpy.frombuffer(memory, dtype=dtype, count=size // dtype.itemsize).reshape(shape).copy()
         finally:
             if out is not None:

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "http_times.h"
+
 namespace spillway::api {
 namespace {
 
@@ -72,6 +74,19 @@ MHD_Result TakeHeader(void* headers, MHD_ValueKind, const char* key, const char*
   return MHD_YES;
 }
 
+Request HeadOf(MHD_Connection* connection, const std::string& method, const std::string& path) {
+  Request request{method, path, {}, {}};
+  if (request.method == MHD_HTTP_METHOD_HEAD) request.method = MHD_HTTP_METHOD_GET;
+  MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, TakeArgument, &request.query);
+  MHD_get_connection_values(connection, MHD_HEADER_KIND, TakeHeader, &request.headers);
+  return request;
+}
+
+int SocketOf(MHD_Connection* connection) {
+  const MHD_ConnectionInfo* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  return info == nullptr ? -1 : info->connect_fd;
+}
+
 Response Failed(const Core& core, const std::string& method, const std::string& path,
                 const std::exception& e) {
   spdlog::error("api: {} {}: {}", method, path, e.what());
@@ -83,6 +98,7 @@ Response Failed(const Core& core, const std::string& method, const std::string& 
 // What came of one request so far.
 struct HttpServer::Exchange {
   std::shared_ptr<Core> core;
+  int socket = -1;
   std::string method, path;
   std::string body;
   size_t seen = 0;     // bytes, also those past the limit
@@ -113,6 +129,7 @@ void Answer(const std::shared_ptr<Exchange>& exchange, std::function<Response()>
 }
 
 MHD_Result QueueAnswer(MHD_Connection* connection, Exchange& exchange) {
+  if (exchange.core->times) exchange.core->times->Next(exchange.socket);
   std::function<Response()> make;
   {
     const std::lock_guard lock(exchange.mutex);
@@ -129,10 +146,9 @@ MHD_Result QueueAnswer(MHD_Connection* connection, Exchange& exchange) {
 MHD_Result Begin(MHD_Connection* connection, const std::shared_ptr<Exchange>& exchange) {
   Core& core = *exchange->core;
   exchange->handled = true;
-  Request request{exchange->method, exchange->path, {}, std::move(exchange->body)};
-  if (request.method == MHD_HTTP_METHOD_HEAD) request.method = MHD_HTTP_METHOD_GET;
-  MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, TakeArgument, &request.query);
-  MHD_get_connection_values(connection, MHD_HEADER_KIND, TakeHeader, &request.headers);
+  if (core.times) core.times->Pause(exchange->socket);
+  Request request = HeadOf(connection, exchange->method, exchange->path);
+  request.body = std::move(exchange->body);
   try {
     core.handler(std::move(request),
                  [exchange](std::function<Response()> make) { Answer(exchange, std::move(make)); });
@@ -165,11 +181,23 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
   const HttpLimits& limits = core->limits;
   if (*state == nullptr) {
     const uint64_t announced = AnnouncedBytes(connection);
+    const int socket = SocketOf(connection);
+    if (core->times) core->times->Next(socket);
+    if (limits.admit) {
+      std::optional<Response> refusal;
+      try {
+        refusal = limits.admit(HeadOf(connection, method, url), announced);
+      } catch (const std::exception& e) {
+        refusal = Failed(*core, method, url, e);
+      }
+      if (refusal) return Queue(connection, std::move(*refusal));
+    }
     if (announced > limits.body) return Queue(connection, TooLarge(*core));
     if (core->bodies + announced > limits.all_bodies)
       return Queue(connection, Busy(*core, "the memory for requests is full"));
     auto exchange = std::make_shared<Exchange>();
     exchange->core = core;
+    exchange->socket = socket;
     exchange->method = method;
     exchange->path = url;
     *state = new std::shared_ptr<Exchange>(std::move(exchange));
@@ -195,9 +223,21 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
   return Begin(connection, exchange);
 }
 
-void Completed(void*, MHD_Connection*, void** state, MHD_RequestTerminationCode) {
+void Completed(void* self, MHD_Connection* connection, void** state, MHD_RequestTerminationCode) {
+  const auto& core = *static_cast<std::shared_ptr<Core>*>(self);
   delete static_cast<std::shared_ptr<Exchange>*>(*state);
   *state = nullptr;
+  if (core->times) core->times->Next(SocketOf(connection), std::chrono::seconds(core->limits.idle_seconds));
+}
+
+// Before the socket is closed, too.
+void Connected(void* self, MHD_Connection* connection, void**, MHD_ConnectionNotificationCode what) {
+  const auto& core = *static_cast<std::shared_ptr<Core>*>(self);
+  if (!core->times) return;
+  if (what == MHD_CONNECTION_NOTIFY_STARTED)
+    core->times->Begin(SocketOf(connection));
+  else
+    core->times->Forget(SocketOf(connection));
 }
 
 }  // namespace
@@ -222,11 +262,12 @@ Result<std::unique_ptr<HttpServer>> HttpServer::StartAsync(int listen_fd, AsyncH
   server->core_ = std::make_shared<Core>();
   server->core_->handler = std::move(handler);
   server->core_->limits = limits;
-  server->daemon_ =
-      MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, Access,
-                       &server->core_, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-                       limits.connections, MHD_OPTION_CONNECTION_TIMEOUT, limits.idle_seconds,
-                       MHD_OPTION_NOTIFY_COMPLETED, Completed, nullptr, MHD_OPTION_END);
+  if (limits.whole.count() > 0) server->core_->times = std::make_unique<HttpTimes>(limits.whole);
+  server->daemon_ = MHD_start_daemon(
+      MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, Access, &server->core_,
+      MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT, limits.connections,
+      MHD_OPTION_CONNECTION_TIMEOUT, limits.idle_seconds, MHD_OPTION_NOTIFY_COMPLETED, Completed,
+      &server->core_, MHD_OPTION_NOTIFY_CONNECTION, Connected, &server->core_, MHD_OPTION_END);
   if (server->daemon_ == nullptr) {
     const int error = errno;
     close(listen_fd);
@@ -234,6 +275,9 @@ Result<std::unique_ptr<HttpServer>> HttpServer::StartAsync(int listen_fd, AsyncH
   }
   return server;
 }
+
+HttpServer::Core::Core() = default;
+HttpServer::Core::~Core() = default;
 
 HttpServer::~HttpServer() {
   if (daemon_ == nullptr) return;

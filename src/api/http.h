@@ -3,16 +3,19 @@
 //
 // Threading: one thread of its own calls the handler, one request at a time; the destructor waits for
 // it. A handler that answers later gives the thread back meanwhile. A peer can be slow, rude or malicious:
-// its body is limited, and so are all bodies together, its silence times out, and an exception from the
-// handler becomes a 500.
+// its body is limited, and so are all bodies together, its silence times out, a request that trickles in or
+// an answer that is taken byte by byte is cut, and an exception from the handler becomes a 500. Who may ask
+// is looked at before the body is.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -56,10 +59,18 @@ struct HttpLimits {
   size_t all_bodies = 64 << 20;  // of requests that are read or not answered yet
   unsigned connections = 64;
   unsigned idle_seconds = 10;
+  // A request's head, its body, and an answer each take no longer; 0: no limit. A connection's next request
+  // may come idle_seconds later.
+  std::chrono::milliseconds whole{0};
+  // Called with all but the body, of so many announced bytes, before it is read: what it answers with ends
+  // the request there. On the server's thread.
+  std::function<std::optional<Response>(const Request& head, uint64_t announced)> admit = {};
   // How the server words what it refuses itself.
   std::function<Response(int status, const std::string& code, const std::string& message)> error =
       ErrorResponse;
 };
+
+class HttpTimes;
 
 class HttpServer {
  public:
@@ -77,11 +88,14 @@ class HttpServer {
   struct Exchange;  // one request; http.cc
   // For http.cc alone: what its callbacks share.
   struct Core {
+    Core();
+    ~Core();
     AsyncHandler handler;
     HttpLimits limits;
     std::atomic<size_t> bodies{0};
     std::mutex mutex;
     std::set<std::shared_ptr<Exchange>> suspended;  // under mutex
+    std::unique_ptr<HttpTimes> times;               // none where there is no limit
     bool stopping = false;                          // under mutex
   };
 

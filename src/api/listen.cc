@@ -70,7 +70,7 @@ SocketFile::~SocketFile() {
     unlink(path_.c_str());
 }
 
-Result<UnixListener> ListenUnix(const std::string& path, int type) {
+Result<UnixListener> ListenUnix(const std::string& path, int type, std::optional<uint32_t> group) {
   const auto address = UnixAddress(path);
   if (!address) return tl::make_unexpected(address.error());
   std::error_code made;
@@ -84,7 +84,8 @@ Result<UnixListener> ListenUnix(const std::string& path, int type) {
   struct stat status;
   // Nobody can connect before listen(), so the mode is right by the time it matters.
   if (bind(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0 ||
-      chmod(path.c_str(), 0660) != 0 || lstat(path.c_str(), &status) != 0 || listen(fd, kBacklog) != 0) {
+      (group && chown(path.c_str(), static_cast<uid_t>(-1), *group) != 0) || chmod(path.c_str(), 0660) != 0 ||
+      lstat(path.c_str(), &status) != 0 || listen(fd, kBacklog) != 0) {
     const int error = errno;
     close(fd);
     return SystemError(fmt::format("listen on {}", path), error);

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "model/error.h"
@@ -41,7 +43,9 @@ struct UnixListener {
 // Listens on `path` with mode 0660, making its folder if needed. A socket that nobody answers on, left
 // by a killed process, is replaced. kConflict: somebody answers, or the path is no socket.
 // `type`: SOCK_STREAM, unless said otherwise.
-[[nodiscard]] Result<UnixListener> ListenUnix(const std::string& path, int type = SOCK_STREAM);
+// `group`: whose the socket is to be; nullopt: the program's own.
+[[nodiscard]] Result<UnixListener> ListenUnix(const std::string& path, int type = SOCK_STREAM,
+                                              std::optional<uint32_t> group = std::nullopt);
 
 // Whether ListenTcp could take it. Errors: kBadInput.
 [[nodiscard]] Result<void> CheckEndpoint(const std::string& endpoint);

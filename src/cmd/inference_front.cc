@@ -20,9 +20,12 @@ using api::Request;
 using api::Responder;
 using api::Response;
 using gateway::Answer;
+using gateway::Broker;
 using gateway::FactsOf;
 using gateway::ModelCard;
 using gateway::Status;
+
+constexpr uint64_t kMostOtherBody = 4096;  // of what has no use for one
 
 std::vector<std::string> PartsOf(const std::string& path) {
   std::vector<std::string> parts;
@@ -95,11 +98,13 @@ std::optional<uint32_t> TenantOf(const gateway::GatewayConfig& config, const Req
 // Made on the gateway's thread; goes on any.
 class HeldBytes {
  public:
-  HeldBytes(gateway::Server& server, uint64_t bytes) : server_(server), bytes_(bytes) {
-    server_.broker().Hold(bytes);
+  HeldBytes(gateway::Server& server, uint64_t bytes, uint32_t tenant)
+      : server_(server), bytes_(bytes), account_{tenant, gateway::Front::kHttp} {
+    server_.broker().Hold(bytes, account_);
   }
   ~HeldBytes() {
-    server_.Post([&server = server_, bytes = bytes_] { server.broker().Release(bytes); });
+    server_.Post(
+        [&server = server_, bytes = bytes_, account = account_] { server.broker().Release(bytes, account); });
   }
   HeldBytes(const HeldBytes&) = delete;
   HeldBytes& operator=(const HeldBytes&) = delete;
@@ -107,9 +112,9 @@ class HeldBytes {
   // around binary outputs is not worth waking the gateway for.
   void Become(uint64_t bytes) {
     if (bytes <= bytes_ + kMostUncounted) return;
-    server_.Post([&server = server_, old = bytes_, bytes] {
-      server.broker().Hold(bytes);
-      server.broker().Release(old);
+    server_.Post([&server = server_, old = bytes_, bytes, account = account_] {
+      server.broker().Hold(bytes, account);
+      server.broker().Release(old, account);
     });
     bytes_ = bytes;
   }
@@ -118,11 +123,13 @@ class HeldBytes {
   static constexpr uint64_t kMostUncounted = 4096;  // of one answer; there is one at a time on a connection
   gateway::Server& server_;
   uint64_t bytes_;
+  const gateway::Account account_;
 };
 
 class Front {
  public:
-  explicit Front(gateway::Server& server) : server_(server) {}
+  explicit Front(gateway::Server& server, bool only_health = false)
+      : server_(server), only_health_(only_health) {}
 
   void Handle(Request request, Responder respond) {
     const auto parts = PartsOf(request.path);
@@ -137,7 +144,8 @@ class Front {
       return parts[2] == "live" ? Respond(respond, {{"live", true}}) : Ready(respond);
     }
     // /v2/models/NAME[/versions/VERSION][/ready|/infer]
-    if (parts.size() < 3 || parts[0] != "v2" || parts[1] != "models") return NotFound(request, respond);
+    if (only_health_ || parts.size() < 3 || parts[0] != "v2" || parts[1] != "models")
+      return NotFound(request, respond);
     size_t next = 3;
     std::string version;
     if (parts.size() > 4 && parts[3] == "versions") {
@@ -149,22 +157,21 @@ class Front {
       return NotFound(request, respond);
     const auto models = server_.Models();
     const auto found = std::find_if(models->begin(), models->end(),
-                                    [&](const ModelCard& card) { return card.name == parts[2]; });
+                                    [&](const auto& model) { return model.card->name == parts[2]; });
     // After a start: which models there are is not known yet, and who asks should ask again.
     if (models->empty() && verb == "infer")
       return Refuse(request, respond, Status::kNoSlice, "no executor has come yet");
-    if (found == models->end() || (!version.empty() && version != found->version))
+    if (found == models->end() || (!version.empty() && version != found->card->version))
       return Refuse(request, respond, Status::kNoModel,
                     fmt::format("there is no model {}{}", model::Excerpt(parts[2]),
                                 version.empty() ? "" : " of version " + model::Excerpt(version)));
-    const auto index = static_cast<uint32_t>(found - models->begin());
     if (verb == "infer") {
       if (!post) return NotAllowed(respond, "POST");
-      return Infer(std::move(request), std::move(respond), models, index);
+      return Infer(std::move(request), std::move(respond), *found);
     }
     if (!get) return NotAllowed(respond, "GET");
-    if (verb == "ready") return ModelReady(respond, index);
-    Respond(respond, gateway::V2ModelMetadata(*found));
+    if (verb == "ready") return ModelReady(respond, found->index);
+    Respond(respond, gateway::V2ModelMetadata(*found->card));
   }
 
  private:
@@ -202,9 +209,7 @@ class Front {
 
   void Ready(const Responder& respond) {
     server_.Post([this, respond] {
-      const auto slices = server_.broker().Slices();
-      const bool ready =
-          std::any_of(slices.begin(), slices.end(), [](const auto& slice) { return slice.alive; });
+      const bool ready = server_.IsReady();
       Respond(respond, {{"ready", ready}}, ready ? 200 : 503);
     });
   }
@@ -216,8 +221,7 @@ class Front {
     });
   }
 
-  void Infer(Request request, Responder respond, std::shared_ptr<const std::vector<ModelCard>> models,
-             uint32_t index) {
+  void Infer(Request request, Responder respond, const Broker::NumberedCard& model) {
     if (const auto coding = request.headers.find("content-encoding");
         coding != request.headers.end() && coding->second != "identity")
       return NotSpoken(request, respond, coding->second);
@@ -235,29 +239,31 @@ class Front {
       json_bytes = value;
     }
     const uint64_t most = server_.config().most_request;
-    auto parsed = gateway::ParseV2Request((*models)[index], request.body, json_bytes, most);
+    auto parsed = gateway::ParseV2Request(*model.card, request.body, json_bytes, most);
     if (!parsed) return Refuse(request, respond, Status::kBadRequest, parsed.error().message);
     if (parsed->input_bytes > most)
       return Refuse(request, respond, Status::kTooLarge,
                     fmt::format("the inputs are {} bytes, larger than limits.request, {} bytes",
                                 parsed->input_bytes, most));
     auto kept = std::make_shared<gateway::V2Request>(std::move(*parsed));
-    server_.Post([this, tenant = *tenant, models, index, kept, respond] {
+    server_.Post([this, tenant = *tenant, model, kept, respond] {
       gateway::Request asked;
       asked.tenant = tenant;
-      asked.model = index;
+      asked.front = gateway::Front::kHttp;
+      asked.model = model.index;
       asked.rows = kept->rows;
       asked.inputs = kept->inputs;
       asked.keeper = kept;
-      asked.held_bytes = kept->inputs.size() + (*models)[index].OutputBytes(kept->rows);
+      asked.held_bytes = kept->inputs.size() + model.card->OutputBytes(kept->rows);
       asked.deadline = kept->timeout;
-      asked.reply = [this, models, index, kept, respond](const Answer& answer) {
+      asked.reply = [this, tenant, card = model.card, kept, respond](const Answer& answer) {
         if (answer.status != Status::kOk)
           return Respond(respond, ErrorOf(answer.status, answer.message, answer.retry_after));
         // Bytes are copied here, where the gateway waits; text is made of them on HTTP's thread.
-        respond([models, index, kept, held = std::make_shared<HeldBytes>(server_, answer.outputs.size()),
+        // The number of a model stands for one card: what the request was read by, the answer was made by.
+        respond([card, kept, held = std::make_shared<HeldBytes>(server_, answer.outputs.size(), tenant),
                  outputs = std::vector<std::byte>(answer.outputs.begin(), answer.outputs.end())] {
-          auto made = gateway::MakeV2Response((*models)[index], *kept, outputs);
+          auto made = gateway::MakeV2Response(*card, *kept, outputs);
           if (!made) return ErrorOf(Status::kFailed, made.error().message);
           held->Become(made->body.size());
           Response response;
@@ -276,8 +282,21 @@ class Front {
   }
 
   gateway::Server& server_;
+  const bool only_health_;
   RefusalLog log_;
 };
+
+// Of what a request's head shows: whether its body may come.
+std::optional<Response> Admit(const gateway::GatewayConfig& config, const Request& head, uint64_t announced) {
+  const auto parts = PartsOf(head.path);
+  if (head.method == "POST" && parts.size() > 3 && parts[0] == "v2" && parts.back() == "infer") {
+    if (TenantOf(config, head)) return std::nullopt;
+    return ErrorOf(Status::kDenied, "expected a tenant's token");
+  }
+  if (announced > kMostOtherBody || head.headers.contains("transfer-encoding"))
+    return ErrorOf(Status::kTooLarge, "expected no body");
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -293,11 +312,30 @@ api::HttpLimits InferenceLimits(const gateway::GatewayConfig& config) {
   limits.body = 4 * config.most_request + (64 << 10);
   limits.all_bodies = std::max<size_t>(config.broker.memory, limits.body);
   limits.connections = config.connections;
+  limits.whole = std::chrono::ceil<std::chrono::milliseconds>(config.receive);
+  limits.admit = [&config, log = std::make_shared<RefusalLog>()](const Request& head, uint64_t announced) {
+    auto refusal = Admit(config, head, announced);
+    if (refusal) log->Tell(head, fmt::format("refused with {}", refusal->status));
+    return refusal;
+  };
   limits.error = [](int status, const std::string&, const std::string& message) {
     return Response{.status = status, .body = gateway::V2Error(message)};
   };
   limits.idle_seconds = static_cast<unsigned>(
       std::max<int64_t>(1, std::chrono::duration_cast<std::chrono::seconds>(config.idle).count()));
+  return limits;
+}
+
+api::AsyncHandler HealthFront(gateway::Server& server) {
+  auto front = std::make_shared<Front>(server, true);
+  return
+      [front](Request request, Responder respond) { front->Handle(std::move(request), std::move(respond)); };
+}
+
+api::HttpLimits HealthLimits() {
+  api::HttpLimits limits;
+  limits.body = kMostOtherBody;
+  limits.whole = std::chrono::seconds(5);
   return limits;
 }
 

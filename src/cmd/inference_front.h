@@ -11,7 +11,12 @@ namespace spillway::cmd {
 // The handler refers to `server`, which outlives it.
 api::AsyncHandler InferenceFront(gateway::Server& server);
 
-// Its limits, by the gateway's.
+// Its limits, by the gateway's; `config` outlives the server. Who sends no tenant's token, or a body where
+// none belongs, is refused before it is read.
 api::HttpLimits InferenceLimits(const gateway::GatewayConfig& config);
+
+// Health and metrics alone, for a listener of their own that requests cannot fill.
+api::AsyncHandler HealthFront(gateway::Server& server);
+api::HttpLimits HealthLimits();
 
 }  // namespace spillway::cmd

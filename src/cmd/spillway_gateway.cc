@@ -29,13 +29,14 @@ struct Sockets {
 };
 
 // A socket's folder is not made for it: a mistyped path would look well, and nobody would come.
-Result<api::UnixListener> ListenUnix(const std::string& path, int type) {
+Result<api::UnixListener> ListenUnix(const std::string& path, int type,
+                                     std::optional<uint32_t> group = std::nullopt) {
   const auto folder = std::filesystem::path(path).parent_path();
   std::error_code unknown;
   if (!folder.empty() && !std::filesystem::is_directory(folder, unknown))
     return Fail(ErrorCode::kBadInput,
                 fmt::format("{}: expected a folder {}: make it, or mend the path", path, folder.string()));
-  return api::ListenUnix(path, type);
+  return api::ListenUnix(path, type, group);
 }
 
 Result<Sockets> Listen(const gateway::GatewayConfig& config) {
@@ -54,7 +55,7 @@ Result<Sockets> Listen(const gateway::GatewayConfig& config) {
     sockets.listeners.frames.push_back({gateway::Descriptor(*tcp), false});
   }
   if (!config.executors.empty()) {
-    auto executors = ListenUnix(config.executors, SOCK_SEQPACKET);
+    auto executors = ListenUnix(config.executors, SOCK_SEQPACKET, config.executor_trust.group);
     if (!executors) return tl::make_unexpected(executors.error());
     sockets.listeners.executors = gateway::Descriptor(executors->fd);
     sockets.files.push_back(std::move(executors->file));
@@ -79,6 +80,9 @@ Result<void> CheckAddresses(const std::string& file, const gateway::GatewayConfi
   };
   if (!config.http.empty())
     if (const auto good = api::CheckEndpoint(config.http); !good) return bad("http", good.error().message);
+  if (!config.health.empty())
+    if (const auto good = api::CheckEndpoint(config.health); !good)
+      return bad("health", good.error().message);
   if (!config.rdma.listen.empty())
     if (const auto good = api::CheckEndpoint(config.rdma.listen); !good)
       return bad("rdma.listen", good.error().message);
@@ -95,26 +99,40 @@ Result<void> CheckAddresses(const std::string& file, const gateway::GatewayConfi
   return {};
 }
 
+Result<std::unique_ptr<api::HttpServer>> StartHttp(const char* what, const std::string& address,
+                                                   api::AsyncHandler handler, const api::HttpLimits& limits) {
+  const auto fd = api::ListenTcp(address);
+  if (!fd) return tl::make_unexpected(fd.error());
+  const int port = api::PortOf(*fd);
+  auto started = api::HttpServer::StartAsync(*fd, std::move(handler), limits);
+  if (started) spdlog::info("{} on {}, port {}", what, address, port);
+  return started;
+}
+
 int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>& report) {
   const sigset_t signals = HoldSignals();
   auto sockets = Listen(config);
   if (!sockets) return Exit(sockets.error());
-  const std::string http_address = config.http;
+  const std::string http_address = config.http, health_address = config.health;
   auto server = gateway::Server::Create(std::move(config), std::move(sockets->listeners));
   if (!server) return Exit(server.error());
-  std::unique_ptr<api::HttpServer> http;
+  std::unique_ptr<api::HttpServer> http, health;
   if (!http_address.empty()) {
-    const auto fd = api::ListenTcp(http_address);
-    if (!fd) return Exit(fd.error());
-    const int port = api::PortOf(*fd);
     auto started =
-        api::HttpServer::StartAsync(*fd, InferenceFront(**server), InferenceLimits((*server)->config()));
+        StartHttp("http", http_address, InferenceFront(**server), InferenceLimits((*server)->config()));
     if (!started) return Exit(started.error());
     http = std::move(*started);
-    spdlog::info("http on {}, port {}", http_address, port);
   }
+  if (!health_address.empty()) {
+    auto started = StartHttp("health", health_address, HealthFront(**server), HealthLimits());
+    if (!started) return Exit(started.error());
+    health = std::move(*started);
+  }
+  // The first signal drains, a second one ends it at once.
   std::thread waiter([&] {
     int caught = 0;
+    sigwait(&signals, &caught);
+    (*server)->Drain();
     sigwait(&signals, &caught);
     (*server)->Stop();
   });
@@ -122,9 +140,11 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   if (report) reports.emplace(**server, *report);
   spdlog::info("ready; clients by {}", (*server)->io());
   (*server)->Run();
+  pthread_kill(waiter.native_handle(), SIGTERM);  // it need not wait any more
   waiter.join();
   reports.reset();
   http.reset();
+  health.reset();
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "api/listen.h"
 #include "model/problems.h"
@@ -25,8 +26,27 @@ constexpr int kAnswerers = 3;  // of which one at most waits for the API server
 constexpr int kBinders = 4;
 constexpr size_t kMostWaiting = 256;  // in each lane
 constexpr size_t kMostAsks = 20'000;
+constexpr std::chrono::seconds kRetry{1};
+constexpr int kClaimAttempts = 8;           // others may write the node's claims in between
+constexpr size_t kMostLooksAtClaims = 256;  // of a look at everything
 // A refusal is not given on news older than this, where asking anew is quick.
 constexpr std::chrono::milliseconds kFreshEnough{500}, kQuick{500};
+
+std::string NodeTarget(const std::string& node) { return "/api/v1/nodes/" + api::Client::Encode(node); }
+
+int64_t SecondsNow() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string NewId() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+bool IsOver(const scheduler::Claim& claim) {
+  return SecondsNow() - claim.at > scheduler::kClaimLasts.count();
+}
 
 Response Json(std::string body) { return {.body = std::move(body)}; }
 
@@ -83,7 +103,11 @@ Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& c
 
 Extender::Extender(const model::ExtenderConfig& config, const scheduler::ClusterFile& file,
                    std::unique_ptr<KubeClient> kube)
-    : config_(config), kube_(std::move(kube)), books_(file), in_step_(config.api_server.empty()) {}
+    : config_(config),
+      id_(NewId()),
+      kube_(std::move(kube)),
+      books_(file),
+      in_step_(config.api_server.empty()) {}
 
 Extender::~Extender() {
   {
@@ -264,6 +288,89 @@ Extender::Fate Extender::FateOf(const scheduler::BindingArgs& args, const Books:
   return Fate::kNotBound;
 }
 
+Result<std::optional<scheduler::BoundPod>> Extender::PodOf(const std::string& uid,
+                                                           const scheduler::Claim& claim) {
+  const auto reply = kube_->Get(fmt::format("/api/v1/namespaces/{}/pods/{}", api::Client::Encode(claim.space),
+                                            api::Client::Encode(claim.pod)));
+  if (!reply) return tl::make_unexpected(reply.error());
+  if (reply->status == 404) return std::optional<scheduler::BoundPod>();
+  if (reply->status != 200) return Fail(ErrorCode::kUnavailable, KubeClient::Explain(*reply));
+  const auto pod = scheduler::ParseKubeJson(reply->body);
+  auto bound = pod ? scheduler::ReadBoundPod(*pod) : tl::make_unexpected(pod.error());
+  if (!bound) return tl::make_unexpected(bound.error());
+  if (bound->ask.uid != uid || bound->finished) return std::optional<scheduler::BoundPod>();
+  return std::optional(std::move(*bound));
+}
+
+Result<void> Extender::Claim(const scheduler::BindingArgs& args, const scheduler::PodAsk& ask,
+                             Books::Reservation& place, uint64_t& ticket) {
+  for (int attempt = 0; attempt < kClaimAttempts; ++attempt) {
+    const auto reply = kube_->Get(NodeTarget(args.node));
+    if (!reply) return tl::make_unexpected(reply.error());
+    if (reply->status != 200) return Fail(ErrorCode::kUnavailable, KubeClient::Explain(*reply));
+    const auto node = scheduler::ParseKubeJson(reply->body);
+    if (!node) return tl::make_unexpected(node.error());
+    scheduler::Claims claims = scheduler::ReadClaims(*node);
+    std::vector<scheduler::BoundPod> others;
+    for (auto at = claims.begin(); at != claims.end();) {
+      bool known = at->first == args.uid;
+      if (!known) {
+        const std::lock_guard lock(books_mutex_);
+        known = books_.Knows(at->first, args.node);
+      }
+      if (known) {
+        ++at;
+        continue;
+      }
+      // What our own books have dropped is nobody's.
+      if (at->second.by == id_) {
+        at = claims.erase(at);
+        continue;
+      }
+      auto pod = PodOf(at->first, at->second);
+      if (!pod) return tl::make_unexpected(pod.error());
+      // Gone, elsewhere, or never bound: the claim goes with the next write.
+      if (!*pod || ((*pod)->node.empty() ? IsOver(at->second) : (*pod)->node != args.node)) {
+        at = claims.erase(at);
+        continue;
+      }
+      (*pod)->gpu = at->second.gpu;
+      (*pod)->slice = at->second.slice;
+      others.push_back(std::move(**pod));
+      ++at;
+    }
+    if (!others.empty()) {
+      const std::lock_guard lock(books_mutex_);
+      books_.GiveBack(args.uid, ticket);
+      for (scheduler::BoundPod& other : others) {
+        const bool is_bound = !std::exchange(other.node, args.node).empty();
+        is_bound ? books_.Adopt(other) : books_.Suppose(other);
+      }
+      auto again = books_.Reserve(ask, args.node);
+      if (!again) return tl::make_unexpected(again.error());
+      place = std::move(*again);
+      ticket = place.ticket;
+    }
+    claims[args.uid] = {args.space, args.pod, place.gpu, place.slice, SecondsNow(), id_};
+    const auto written = kube_->Patch(NodeTarget(args.node), scheduler::ClaimsPatch(*node, claims));
+    if (!written) return tl::make_unexpected(written.error());
+    if (written->status == 200) return {};
+    if (written->status != 409)
+      return Fail(ErrorCode::kUnavailable, "the claim at the node: " + KubeClient::Explain(*written));
+  }
+  return Fail(ErrorCode::kConflict, fmt::format("{}: others write its claims all the time", args.node));
+}
+
+void Extender::Unclaim(const scheduler::BindingArgs& args) {
+  const auto reply = kube_->Get(NodeTarget(args.node));
+  if (!reply || reply->status != 200) return;
+  const auto node = scheduler::ParseKubeJson(reply->body);
+  scheduler::Claims claims = node ? scheduler::ReadClaims(*node) : scheduler::Claims();
+  // Where it fails, the claim ends by itself.
+  if (claims.erase(args.uid) > 0)
+    (void)kube_->Patch(NodeTarget(args.node), scheduler::ClaimsPatch(*node, claims));
+}
+
 Response Extender::Bind(const std::string& body, bool& failed) {
   const auto args = scheduler::ParseBindingArgs(body);
   if (!args) return Failed(failed, args.error().message);
@@ -295,6 +402,14 @@ Response Extender::Bind(const std::string& body, bool& failed) {
     if (place) otherwise.ticket = place->ticket;
   }
   if (!place) return undone(place.error().message);
+  // The device plugin chooses itself, and keeps its own books.
+  const bool claims = ask->giver == scheduler::Giver::kSpillway && place->ticket != 0;
+  if (claims)
+    if (const auto claimed = Claim(*args, *ask, *place, otherwise.ticket); !claimed) {
+      const std::lock_guard lock(books_mutex_);
+      if (books_.GiveBack(args->uid, otherwise.ticket)) ++given_back_;
+      return undone(claimed.error().message);
+    }
   std::vector<std::pair<std::string, std::string>> notes;
   if (!place->gpu.empty()) notes.emplace_back(scheduler::kGpuAnnotation, place->gpu);
   if (!place->slice.empty()) notes.emplace_back(scheduler::kSliceAnnotation, place->slice);
@@ -317,6 +432,7 @@ Response Extender::Bind(const std::string& body, bool& failed) {
     const bool ask_again = !reply || conflict || reply->status < 400 || reply->status >= 500;
     fate = ask_again ? FateOf(*args, *place, conflict, elsewhere) : Fate::kNotBound;
   }
+  if (claims && fate == Fate::kNotBound) Unclaim(*args);
   const std::lock_guard lock(books_mutex_);
   if (fate == Fate::kBound) {
     books_.Confirm(args->uid, place->ticket);
@@ -355,12 +471,26 @@ Result<void> Extender::SyncOnce() {
     const std::lock_guard lock(books_mutex_);
     started = books_.mark();
   }
+  // Whoever may make pods in a namespace need not be allowed to say whose it is.
+  std::map<std::string, std::string> tenants;
+  const auto all_spaces = kube_->List("/api/v1/namespaces", [&](const nlohmann::json& space) {
+    const nlohmann::json* meta = scheduler::Find(space, "metadata");
+    const nlohmann::json* labels = meta == nullptr ? nullptr : scheduler::Find(*meta, "labels");
+    if (labels == nullptr) return;
+    if (std::string tenant = scheduler::TextAt(*labels, scheduler::kTenantLabel); !tenant.empty())
+      tenants[scheduler::TextAt(*meta, "name")] = std::move(tenant);
+  });
+  if (!all_spaces) return tl::make_unexpected(all_spaces.error());
   std::vector<scheduler::KubeNode> nodes;
+  std::map<std::string, scheduler::Claims> claims;  // by node
   const auto all_nodes = kube_->List("/api/v1/nodes", [&](const nlohmann::json& node) {
     if (nodes.size() >= scheduler::kMostNodes) return;
-    if (auto read = scheduler::ReadKubeNode(node)) nodes.push_back(std::move(*read));
+    auto read = scheduler::ReadKubeNode(node);
+    if (!read) return;
+    if (auto some = scheduler::ReadClaims(node); !some.empty()) claims[read->name] = std::move(some);
+    nodes.push_back(std::move(*read));
   });
-  if (!all_nodes) return all_nodes;
+  if (!all_nodes) return tl::make_unexpected(all_nodes.error());
   std::vector<scheduler::BoundPod> pods;
   std::vector<scheduler::UnclearPod> unclear;
   // Most pods of a cluster ask for no GPU: of them, the CPU that they take of their node is all that counts.
@@ -377,15 +507,85 @@ Result<void> Extender::SyncOnce() {
                     else if (!read->finished)
                       other_cpu[read->node] += read->ask.job.cpu_milli;
                   });
-  if (!all_pods) return all_pods;
+  if (!all_pods) return tl::make_unexpected(all_pods.error());
+  // What was claimed for a pod is what it has, whatever its annotations say by now.
+  for (scheduler::BoundPod& pod : pods) {
+    const auto at = claims.find(pod.node);
+    if (at == claims.end()) continue;
+    if (const auto own = at->second.find(pod.ask.uid); own != at->second.end()) {
+      pod.gpu = own->second.gpu;
+      pod.slice = own->second.slice;
+      at->second.erase(own);
+    }
+  }
+  // The rest is of pods that went, or that another extender is about to bind.
+  std::vector<scheduler::BoundPod> others;
+  for (const auto& [node, left] : claims)
+    for (const auto& [uid, claim] : left) {
+      if (claim.by == id_ || IsOver(claim) || others.size() >= kMostLooksAtClaims) continue;
+      auto pod = PodOf(uid, claim);
+      if (!pod || !*pod || !(*pod)->node.empty()) continue;
+      (*pod)->node = node;
+      (*pod)->gpu = claim.gpu;
+      (*pod)->slice = claim.slice;
+      others.push_back(std::move(**pod));
+    }
   const std::lock_guard lock(books_mutex_);
+  books_.SetTenants(std::move(tenants));
   books_.Sync(nodes, pods, started, unclear, std::move(other_cpu));
+  for (const scheduler::BoundPod& other : others) books_.Suppose(other);
   unreadable_pods_ = unclear.size();
+  pods_version_ = *all_pods;
+  return {};
+}
+
+// False: the watch has lost its place, and a look at everything is due.
+bool Extender::Take(const nlohmann::json& event) {
+  const std::string type = scheduler::TextAt(event, "type");
+  const nlohmann::json* pod = scheduler::Find(event, "object");
+  const nlohmann::json* meta = pod == nullptr ? nullptr : scheduler::Find(*pod, "metadata");
+  if (type == "ERROR" || meta == nullptr) return false;
+  const auto bound = scheduler::ReadBoundPod(*pod);
+  const std::lock_guard lock(books_mutex_);
+  ++watched_events_;
+  if (const std::string version = scheduler::TextAt(*meta, "resourceVersion"); !version.empty())
+    pods_version_ = version;
+  if (type == "BOOKMARK") return true;
+  if (type == "DELETED")
+    books_.Forget(scheduler::TextAt(*meta, "uid"));
+  else if (bound)
+    books_.See(*bound);
+  // What is not understood is for the next look.
+  return true;
+}
+
+Result<void> Extender::Watch(steady_clock::time_point until) {
+  const auto over = [&] { return StopsBefore({}) || steady_clock::now() >= until; };
+  bool in_place = true;
+  while (in_place && !over()) {
+    const auto began = steady_clock::now();
+    std::string version;
+    {
+      const std::lock_guard lock(books_mutex_);
+      version = pods_version_;
+    }
+    if (version.empty()) return Fail(ErrorCode::kUnavailable, "the list of pods has no resourceVersion");
+    const auto left = std::chrono::ceil<std::chrono::seconds>(until - steady_clock::now());
+    const auto watched = kube_->Watch(
+        fmt::format("/api/v1/pods?watch=1&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}"
+                    "&fieldSelector={}",
+                    std::max<int64_t>(left.count(), 1), api::Client::Encode(version),
+                    api::Client::Encode("spec.nodeName!=")),
+        [&](const nlohmann::json& event) { return in_place = Take(event); }, over);
+    if (!watched) return watched;
+    // Servers end watches now and then; one that does so at once is not asked again and again.
+    if (in_place && StopsBefore(std::min(until, began + kRetry))) return {};
+  }
   return {};
 }
 
 void Extender::KeepInStep() {
-  constexpr std::chrono::seconds kRetry{1};
+  std::string watch_error;
   while (true) {
     bool good = false;
     try {
@@ -394,12 +594,29 @@ void Extender::KeepInStep() {
     } catch (const std::exception& e) {
       spdlog::error("extender: {}", e.what());
     }
-    std::unique_lock lock(mutex_);
     const auto pause = std::chrono::milliseconds(config_.resync_ms);
-    if (stop_.wait_for(lock, good ? pause : std::min<std::chrono::milliseconds>(pause, kRetry),
-                       [this] { return stopping_; }))
-      return;
+    auto next = steady_clock::now() + (good ? pause : std::min<std::chrono::milliseconds>(pause, kRetry));
+    if (good) {
+      Result<void> watched;
+      try {
+        watched = Watch(next);
+      } catch (const std::exception& e) {
+        watched = Fail(ErrorCode::kSystem, e.what());
+      }
+      if (watched) {
+        next = std::min(next, steady_clock::now() + kRetry);  // it has lost its place, or the time has come
+      } else if (watch_error != watched.error().message) {
+        watch_error = watched.error().message;
+        spdlog::warn("extender: watching pods: {}; looking every {} ms instead", watch_error, pause.count());
+      }
+    }
+    if (StopsBefore(next)) return;
   }
+}
+
+bool Extender::StopsBefore(steady_clock::time_point time) {
+  std::unique_lock lock(mutex_);
+  return stop_.wait_until(lock, time, [this] { return stopping_; });
 }
 
 Response Extender::Bookings() const {
@@ -462,6 +679,8 @@ std::string Extender::MetricsText() const {
       in_step_ && !config_.api_server.empty() ? duration<double>(steady_clock::now() - synced_).count() : 0);
   one("sync_seconds", "gauge", "What the last one that succeeded took", duration<double>(sync_took_).count());
   one("sync_failures_total", "counter", "Attempts at it that failed", static_cast<double>(sync_failures_));
+  one("watch_events_total", "counter", "What the watch of pods has told",
+      static_cast<double>(watched_events_));
   one("unreadable_pods", "gauge", "Pods on nodes whose request for GPUs is not understood",
       static_cast<double>(unreadable_pods_));
   return text;

@@ -3,6 +3,9 @@
 // are kept in step with the API server. docs/kubernetes.md describes it.
 //
 // Threading: HTTP's thread takes requests, a few workers answer them, others bind, one thread keeps in step.
+// What is bound is claimed before, at the node, by compare-and-swap (scheduler/extender/claims.h), so that
+// two extenders, such as one and its stand-by, do not give one GPU twice.
+//
 // The books are under one mutex, which nobody holds while he waits for the API server: whatever becomes of
 // that one, filter and prioritize go on, and nothing here is ever waited for by the rest of the process.
 #pragma once
@@ -24,6 +27,7 @@
 #include "extender/kube_client.h"
 #include "model/pool.h"
 #include "scheduler/extender/books.h"
+#include "scheduler/extender/claims.h"
 
 namespace spillway::extender {
 
@@ -73,6 +77,11 @@ class Extender {
   // Asks the API server and takes over what it says. The caller has sync_mutex_.
   Result<void> Sync();
   Result<void> SyncOnce();
+  // What happens to pods from the last look on, until the next is due, the watch fails, or this ends.
+  Result<void> Watch(std::chrono::steady_clock::time_point until);
+  bool Take(const nlohmann::json& event);
+  // Waits until then; true: it is to end.
+  bool StopsBefore(std::chrono::steady_clock::time_point time);
   Result<void> InStep();
   Result<scheduler::PodAsk> AskOf(const scheduler::BindingArgs& args);
   enum class Fate { kBound, kNotBound, kUnknown };
@@ -80,8 +89,17 @@ class Extender {
   Fate FateOf(const scheduler::BindingArgs& args, const scheduler::Books::Place& place, bool refused,
               std::optional<scheduler::BoundPod>& elsewhere);
   void Remember(const scheduler::PodAsk& ask);
+  // Of the pod that a claim names: nullopt: it is gone, or another by that name.
+  Result<std::optional<scheduler::BoundPod>> PodOf(const std::string& uid, const scheduler::Claim& claim);
+  // Claims the reserved place at the node, after a look at others' claims there. What they show goes into the
+  // books, and the place is chosen anew.
+  Result<void> Claim(const scheduler::BindingArgs& args, const scheduler::PodAsk& ask,
+                     scheduler::Books::Reservation& place, uint64_t& ticket);
+  // Takes it back, if it can.
+  void Unclaim(const scheduler::BindingArgs& args);
 
   const model::ExtenderConfig config_;
+  const std::string id_;  // of this one, by which it knows its claims
   const std::unique_ptr<KubeClient> kube_;
   int port_ = 0;
 
@@ -97,6 +115,8 @@ class Extender {
   uint64_t sync_failures_ = 0;
   std::chrono::steady_clock::time_point synced_{};
   std::chrono::steady_clock::duration sync_took_{};
+  std::string pods_version_;  // of the pods that are known: where a watch goes on
+  uint64_t watched_events_ = 0;
 
   std::mutex sync_mutex_;  // who syncs
 

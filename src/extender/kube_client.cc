@@ -47,6 +47,10 @@ Result<api::Reply> KubeClient::Post(const std::string& target, const std::string
   return Perform(target, &body);
 }
 
+Result<api::Reply> KubeClient::Patch(const std::string& target, const std::string& body) {
+  return Perform(target, &body, true);
+}
+
 // Read each time: Kubernetes renews it.
 Result<std::string> KubeClient::Token() const {
   auto token = model::ReadInputFile(token_file_);
@@ -59,7 +63,25 @@ Result<std::string> KubeClient::Token() const {
   return token;
 }
 
-Result<api::Reply> KubeClient::Perform(const std::string& target, const std::string* body) {
+// What all calls have in common; headers that are to be freed after the call. `url` and `detail` outlive it.
+curl_slist* KubeClient::Prepare(void* curl, const std::string& url, const std::string& token, char* detail,
+                                bool patch) const {
+  curl_easy_setopt(curl, CURLOPT_PROXY, "");  // whatever the environment says
+  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
+  if (!ca_file_.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, ca_file_.c_str());
+  curl_slist* headers = curl_slist_append(nullptr, "Accept: application/json");
+  headers = curl_slist_append(
+      headers, patch ? "Content-Type: application/merge-patch+json" : "Content-Type: application/json");
+  headers = curl_slist_append(headers, "Expect:");  // no round trip to ask first
+  if (!token.empty()) headers = curl_slist_append(headers, ("Authorization: Bearer " + token).c_str());
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+  return headers;
+}
+
+Result<api::Reply> KubeClient::Perform(const std::string& target, const std::string* body, bool patch) {
   std::string token;
   if (!token_file_.empty()) {
     auto read = Token();
@@ -80,24 +102,15 @@ Result<api::Reply> KubeClient::Perform(const std::string& target, const std::str
   char detail[CURL_ERROR_SIZE] = "";
   const std::string url = url_ + target;
   curl_easy_reset(curl);
-  curl_easy_setopt(curl, CURLOPT_PROXY, "");  // whatever the environment says
-  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_slist* headers = Prepare(curl, url, token, detail, patch);
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout_.count()));
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, Collect);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &reply.body);
-  if (!ca_file_.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, ca_file_.c_str());
-  curl_slist* headers = curl_slist_append(nullptr, "Accept: application/json");
-  headers = curl_slist_append(headers, "Content-Type: application/json");
-  headers = curl_slist_append(headers, "Expect:");  // no round trip to ask first
-  if (!token.empty()) headers = curl_slist_append(headers, ("Authorization: Bearer " + token).c_str());
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
   if (body != nullptr) {
     curl_easy_setopt(curl, CURLOPT_POST, 1L);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body->size()));
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body->data());
+    if (patch) curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "PATCH");
   }
   const CURLcode code = curl_easy_perform(curl);
   curl_slist_free_all(headers);
@@ -120,8 +133,9 @@ std::string KubeClient::Explain(const api::Reply& reply) {
   return fmt::format("{}: {}", reply.status, message.empty() ? model::Excerpt(reply.body) : message);
 }
 
-Result<void> KubeClient::List(const std::string& target, const std::function<void(const json& item)>& take) {
-  std::string next;
+Result<std::string> KubeClient::List(const std::string& target,
+                                     const std::function<void(const json& item)>& take) {
+  std::string next, version;
   size_t pages = 0, items = 0;
   do {
     auto reply = Get(fmt::format("{}{}limit={}{}", target, target.find('?') == std::string::npos ? "?" : "&",
@@ -139,12 +153,92 @@ Result<void> KubeClient::List(const std::string& target, const std::function<voi
     }
     const json* meta = scheduler::Find(*page, "metadata");
     next = meta == nullptr ? "" : scheduler::TextAt(*meta, "continue");
+    if (meta != nullptr) version = scheduler::TextAt(*meta, "resourceVersion");
     // Pages without items, too, would go on for as long as the other side says so.
     if (items > kMostItems || (!next.empty() && ++pages >= kMostPages))
       return Fail(ErrorCode::kUnavailable,
                   fmt::format("{}: expected at most {} items in {} pages", where, kMostItems, kMostPages));
   } while (!next.empty());
-  return {};
+  return version;
+}
+
+namespace {
+
+// A watch as it comes in: a JSON object a line.
+struct WatchStream {
+  const std::function<bool(const json& event)>& take;
+  const std::function<bool()>& stop;
+  std::string line = {};
+  std::string trouble = {};
+  bool over = false;
+
+  size_t Take(const char* data, size_t bytes) {
+    for (size_t i = 0; i < bytes && !over; ++i) {
+      if (data[i] != '\n') {
+        line += data[i];
+        if (line.size() > kMostBytes) Stop("a line of it is too long");
+        continue;
+      }
+      TakeLine();
+    }
+    return over ? 0 : bytes;
+  }
+  void TakeLine() {
+    const std::string text = std::exchange(line, {});
+    if (text.empty()) return;
+    const auto event = scheduler::ParseKubeJson(text);
+    if (!event || scheduler::TextAt(*event, "type").empty())
+      return Stop("expected an event, got " + model::Excerpt(text));
+    if (!take(*event)) Stop("");
+  }
+  void Stop(const std::string& why) {
+    over = true;
+    trouble = why;
+  }
+};
+
+}  // namespace
+
+Result<void> KubeClient::Watch(const std::string& target, const std::function<bool(const json& event)>& take,
+                               const std::function<bool()>& stop) {
+  std::string token;
+  if (!token_file_.empty()) {
+    auto read = Token();
+    if (!read) return tl::make_unexpected(read.error());
+    token = std::move(*read);
+  }
+  CURL* const curl = curl_easy_init();
+  if (curl == nullptr) return Fail(ErrorCode::kSystem, "cannot start libcurl");
+  WatchStream stream{take, stop};
+  char detail[CURL_ERROR_SIZE] = "";
+  const std::string url = url_ + target;
+  curl_slist* headers = Prepare(curl, url, token, detail);
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(timeout_.count()));
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &stream);
+  curl_easy_setopt(
+      curl, CURLOPT_XFERINFOFUNCTION, +[](void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) -> int {
+        return static_cast<WatchStream*>(self)->stop() ? 1 : 0;
+      });
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &stream);
+  curl_easy_setopt(
+      curl, CURLOPT_WRITEFUNCTION, +[](char* data, size_t size, size_t count, void* self) -> size_t {
+        return static_cast<WatchStream*>(self)->Take(data, size * count);
+      });
+  const CURLcode code = curl_easy_perform(curl);
+  long status = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  curl_slist_free_all(headers);
+  curl_easy_cleanup(curl);
+  if (!stream.over && code == CURLE_OK) stream.TakeLine();
+  if (status != 0 && status != 200)
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("{}: {}", url_, Explain({static_cast<int>(status), stream.line})));
+  if (!stream.trouble.empty())
+    return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", url_, stream.trouble));
+  if (code == CURLE_OK || stream.over || code == CURLE_ABORTED_BY_CALLBACK) return {};
+  return Fail(ErrorCode::kUnavailable,
+              fmt::format("{}: {}", url_, *detail ? detail : curl_easy_strerror(code)));
 }
 
 }  // namespace spillway::extender

@@ -15,6 +15,8 @@
 #include "model/error.h"
 #include "model/pool.h"
 
+struct curl_slist;
+
 namespace spillway::extender {
 
 class KubeClient {
@@ -27,18 +29,29 @@ class KubeClient {
   // An error is no answer at all, in one line; an answer of any status is a Reply.
   [[nodiscard]] virtual Result<api::Reply> Get(const std::string& target);
   [[nodiscard]] virtual Result<api::Reply> Post(const std::string& target, const std::string& body);
+  // A merge patch.
+  [[nodiscard]] virtual Result<api::Reply> Patch(const std::string& target, const std::string& body);
 
   // Calls with each item of a list. It comes in pages, of which one at a time is in memory: `take` keeps what
   // it needs. An answer other than 200 is an error, too, whatever was taken before it.
-  [[nodiscard]] Result<void> List(const std::string& target,
-                                  const std::function<void(const nlohmann::json& item)>& take);
+  // The list's resourceVersion, from which it can be watched; empty: the server said none.
+  [[nodiscard]] Result<std::string> List(const std::string& target,
+                                         const std::function<void(const nlohmann::json& item)>& take);
+
+  // Calls with each event of a watch as it comes, until the server ends it, `take` says false, or `stop`,
+  // which is asked about once a second, says true. An error: it is no watch, or has failed.
+  [[nodiscard]] virtual Result<void> Watch(const std::string& target,
+                                           const std::function<bool(const nlohmann::json& event)>& take,
+                                           const std::function<bool()>& stop);
 
   // "403: pods is forbidden ...": status and what a Status object of Kubernetes says.
   [[nodiscard]] static std::string Explain(const api::Reply& reply);
 
  private:
   Result<std::string> Token() const;
-  Result<api::Reply> Perform(const std::string& target, const std::string* body);
+  curl_slist* Prepare(void* curl, const std::string& url, const std::string& token, char* detail,
+                      bool patch = false) const;
+  Result<api::Reply> Perform(const std::string& target, const std::string* body, bool patch = false);
 
   const std::string url_, token_file_, ca_file_;
   const std::chrono::milliseconds timeout_;

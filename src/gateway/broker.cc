@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 namespace spillway::gateway {
@@ -12,27 +13,63 @@ namespace {
 using scheduler::kNobody;
 using std::chrono::milliseconds;
 
-// A queue is looked through so far behind a request that no slice can take: one model's trouble is not
-// another's.
-constexpr size_t kLookAhead = 8;
-
 constexpr size_t kMostSlices = 65536;
+constexpr size_t kMostModels = 4096;  // and cards that were replaced
+
+// What a request takes by the model's card and the slice's word.
+Duration Estimated(const ModelCard& card, int64_t rows, double gflop_per_s) {
+  return Duration(std::llround(card.GflopFor(rows) / gflop_per_s * 1e9));
+}
 
 }  // namespace
 
 Broker::Broker(BrokerOptions options, SlicePort& port)
-    : options_(std::move(options)), port_(port), tenants_(options_.tenants.size()) {
+    : options_(std::move(options)),
+      port_(port),
+      queues_(options_.tenants.size()),
+      memory_(MemoryOf(options_)),
+      windows_(WindowsOf(options_)) {
   counts_.answers.resize(options_.tenants.size());
 }
 
 // ---- executors
 
-uint32_t Broker::GpuNumber(uint32_t executor, const std::string& gpu) {
-  const std::string name = fmt::format("{}/{}", executor, gpu);
-  const auto found = std::find(gpus_.begin(), gpus_.end(), name);
-  if (found != gpus_.end()) return static_cast<uint32_t>(found - gpus_.begin());
-  gpus_.push_back(name);
-  return static_cast<uint32_t>(gpus_.size() - 1);
+// Of the living slices' GPU of that key, or one that none of them has.
+uint32_t Broker::GpuNumber(const std::string& key) const {
+  std::vector<bool> taken(slices_.size() + 1);
+  for (size_t i = 0; i < slices_.size(); i++) {
+    if (!states_[i].alive) continue;
+    if (gpu_keys_[i] == key) return states_[i].gpu;
+    taken[states_[i].gpu] = true;
+  }
+  return static_cast<uint32_t>(std::find(taken.begin(), taken.end(), false) - taken.begin());
+}
+
+// The number of a card that is to be served: of the model that has its name, or a new one.
+uint32_t Broker::NumberOf(const ModelCard& card) {
+  if (const auto known = FindModel(card.name)) {
+    if (*models_[*known].card == card) return *known;
+    Replace(*known);
+  }
+  // One that comes back is what it was.
+  for (uint32_t i = 0; i < models_.size(); i++)
+    if (models_[i].replaced && *models_[i].card == card) {
+      models_[i].replaced = false;
+      return i;
+    }
+  models_.push_back({std::make_shared<const ModelCard>(card), false, {}, {}, {}});
+  return static_cast<uint32_t>(models_.size() - 1);
+}
+
+// Nobody serves it, and another card takes its name.
+void Broker::Replace(uint32_t model) {
+  models_[model].replaced = true;
+  for (RequestQueue& queue : queues_)
+    for (const uint64_t id : queue.TakeModel(model)) {
+      AnswerJob(jobs_.at(id),
+                {.status = Status::kNoModel, .message = "the model was replaced by one with other tensors"});
+      Erase(id);
+    }
 }
 
 Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now) {
@@ -53,11 +90,13 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
     return Fail(ErrorCode::kConflict, "too many slices");
   for (const ModelCard& card : offer.models)
     if (const auto known = FindModel(card.name)) {
-      if (!(models_[*known].card == card) && !models_[*known].slices.empty())
+      if (!(*models_[*known].card == card) && !models_[*known].slices.empty())
         return Fail(
             ErrorCode::kConflict,
             fmt::format("model {}: another executor's of that name has other tensors or costs", card.name));
     }
+  if (models_.size() + offer.models.size() > kMostModels)
+    return Fail(ErrorCode::kConflict, "too many models, or too many replaced ones");
   // Numbers of one that left serve again: all its cells were emptied, and the port hears it no more.
   uint32_t executor = 0;
   while (executor < executors_.size() &&
@@ -68,32 +107,33 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
         {"", false, static_cast<uint32_t>(slices_.size()), static_cast<uint32_t>(offer.slices.size())});
     slices_.resize(slices_.size() + offer.slices.size());
     states_.resize(slices_.size());
+    gpu_keys_.resize(slices_.size());
+    for (size_t i = slices_.size() - offer.slices.size(); i < slices_.size(); i++) states_[i].alive = false;
   }
   executors_[executor].name = offer.name;
   executors_[executor].alive = true;
+  executors_[executor].beat = now;
   const uint32_t first_slice = executors_[executor].first_slice;
   for (uint32_t i = 0; i < offer.slices.size(); i++) {
     const SliceOffer& slice = offer.slices[i];
     slices_[first_slice + i] = {slice, executor, std::vector<uint64_t>(slice.cells, 0)};
+    const std::string key = slice.gpu_uuid.empty() ? offer.host + "/" + slice.gpu : slice.gpu_uuid;
+    const uint32_t gpu = GpuNumber(key);
+    gpu_keys_[first_slice + i] = key;
     scheduler::SliceState& state = states_[first_slice + i] = {};
-    state.gpu = GpuNumber(executor, slice.gpu);
+    state.gpu = gpu;
     state.executor = executor;
     state.gflop_per_s = slice.gflop_per_s;
     state.free_at = now;
     state.cells_free = slice.cells;
   }
   for (uint32_t i = 0; i < offer.models.size(); i++) {
-    const ModelCard& card = offer.models[i];
-    auto known = FindModel(card.name);
-    if (!known) {
-      models_.push_back({card, {}, {}});
-      known = static_cast<uint32_t>(models_.size() - 1);
-    }
-    Model& model = models_[*known];
-    model.card = card;
+    Model& model = models_[NumberOf(offer.models[i])];
     model.executors.emplace_back(executor, i);
-    for (uint32_t slice = 0; slice < offer.slices.size(); slice++)
+    for (uint32_t slice = 0; slice < offer.slices.size(); slice++) {
       model.slices.push_back(first_slice + slice);
+      model.took.emplace_back(0);
+    }
   }
   return Joined{executor, first_slice};
 }
@@ -107,7 +147,11 @@ void Broker::RemoveExecutor(uint32_t number, Time now) {
     return slice >= executor.first_slice && slice < executor.first_slice + executor.slices;
   };
   for (Model& model : models_) {
-    std::erase_if(model.slices, gone);
+    for (size_t i = model.slices.size(); i-- > 0;)
+      if (gone(model.slices[i])) {
+        model.slices.erase(model.slices.begin() + static_cast<std::ptrdiff_t>(i));
+        model.took.erase(model.took.begin() + static_cast<std::ptrdiff_t>(i));
+      }
     std::erase_if(model.executors, [&](const auto& entry) { return entry.first == number; });
   }
   std::vector<uint64_t> orphans;
@@ -130,11 +174,13 @@ void Broker::RemoveExecutor(uint32_t number, Time now) {
       counts_.replaced++;
       job.state = State::kQueued;
       job.not_executor = number;
-      tenants_[job.request.tenant].queue.push_front(id);
+      queues_[job.request.tenant].PushFront({job.request.model, id});
     }
   }
   Place(now);
 }
+
+void Broker::Beat(uint32_t executor, Time now) { executors_[executor].beat = now; }
 
 // ---- requests
 
@@ -148,20 +194,17 @@ void Broker::Refuse(const Request& request, Status status, const std::string& me
   request.reply(answer);
 }
 
-Result<void> Broker::CanFit(uint64_t inputs, uint64_t outputs) const {
-  if (outputs <= options_.memory && inputs <= options_.memory - outputs) return {};
-  return Fail(ErrorCode::kBadInput,
-              fmt::format("{} bytes of inputs and {} of outputs are more than limits.memory, {} bytes",
-                          inputs, outputs, options_.memory));
-}
-
-bool Broker::Full(uint32_t tenant, uint64_t bytes) const {
-  return tenants_[tenant].queue.size() >= options_.tenants[tenant].queue || bytes > options_.memory ||
-         memory_held_ > options_.memory - bytes;
-}
-
 uint64_t Broker::Submit(Request request, Time now) {
-  const ModelCard& card = models_[request.model].card;
+  const ModelCard& card = *models_[request.model].card;
+  const Account account{request.tenant, request.front};
+  if (closed_) {
+    Refuse(request, Status::kBusy, "the gateway is ending", milliseconds(1000));
+    return 0;
+  }
+  if (models_[request.model].replaced) {
+    Refuse(request, Status::kNoModel, fmt::format("model {}: replaced by one with other tensors", card.name));
+    return 0;
+  }
   if (request.rows < 1 || request.rows > card.most_rows) {
     Refuse(request, Status::kBadRequest,
            fmt::format("model {}: {} rows, expected 1 to {}", card.name, request.rows, card.most_rows));
@@ -180,14 +223,13 @@ uint64_t Broker::Submit(Request request, Time now) {
                        card.OutputBytes(request.rows)));
     return 0;
   }
-  if (request.held_bytes > options_.memory) {
-    const uint64_t outputs = card.OutputBytes(request.rows);
-    const auto fits = CanFit(request.held_bytes - std::min(outputs, request.held_bytes), outputs);
+  const uint64_t outputs = std::min(card.OutputBytes(request.rows), request.held_bytes);
+  if (const auto fits = CanFit(request.held_bytes - outputs, outputs, account); !fits) {
     Refuse(request, Status::kTooLarge, fmt::format("model {}: {}", card.name, fits.error().message));
     return 0;
   }
-  if (Full(request.tenant, request.held_bytes)) {
-    const bool queue = tenants_[request.tenant].queue.size() >= options_.tenants[request.tenant].queue;
+  if (Full(account, request.held_bytes)) {
+    const bool queue = queues_[request.tenant].size() >= options_.tenants[request.tenant].queue;
     Refuse(request, Status::kBusy,
            queue ? fmt::format("the tenant's queue of {} requests is full",
                                options_.tenants[request.tenant].queue)
@@ -199,15 +241,16 @@ uint64_t Broker::Submit(Request request, Time now) {
   Job job;
   const Duration wish = request.deadline.value_or(options_.default_deadline);
   job.deadline = now + std::min(wish, options_.longest_deadline);
-  memory_held_ += request.held_bytes;
-  const uint32_t tenant = request.tenant;
+  Hold(request.held_bytes, account);
+  const RequestQueue::Entry entry{request.model, id};
+  RequestQueue& queue = queues_[request.tenant];
   job.request = std::move(request);
   KeepDeadline(job.deadline, id);
   Job& kept = jobs_.emplace(id, std::move(job)).first->second;
   // The common case: nobody waits, and a slice is free.
-  if (tenants_[tenant].queue.empty() && !placing_ && PlaceOne(id, kept, now)) return id;
-  tenants_[tenant].queue.push_back(id);
-  if (tenants_[tenant].queue.size() > 1) Place(now);
+  if (queue.empty() && !placing_ && PlaceOne(id, kept, now)) return id;
+  queue.PushBack(entry);
+  if (queue.size() > 1) Place(now);
   return id;
 }
 
@@ -231,18 +274,19 @@ void Broker::Place(Time now) {
     place_again_ = false;
     // Around the tenants, one request each, until nobody's can be placed. A tenant that could not is not
     // asked again until something changes.
-    std::vector<bool> waits(tenants_.size(), false);
-    for (size_t idle = 0; idle < tenants_.size();) {
+    std::vector<bool> waits(queues_.size(), false);
+    for (size_t idle = 0; idle < queues_.size();) {
       const uint32_t tenant = next_tenant_;
-      next_tenant_ = next_tenant_ + 1 >= tenants_.size() ? 0 : next_tenant_ + 1;
-      auto& queue = tenants_[tenant].queue;
+      next_tenant_ = next_tenant_ + 1 >= queues_.size() ? 0 : next_tenant_ + 1;
+      RequestQueue& queue = queues_[tenant];
       bool placed = false;
-      for (size_t i = 0; !waits[tenant] && i < std::min(queue.size(), kLookAhead) && !placed; i++) {
-        const uint64_t id = queue[i];
-        if (!PlaceOne(id, jobs_.at(id), now)) continue;
-        queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
-        placed = true;
-      }
+      if (!waits[tenant] && !queue.empty())
+        for (const RequestQueue::Entry& head : queue.Heads()) {
+          placed = PlaceOne(head.id, jobs_.at(head.id), now);
+          if (!placed) continue;
+          queue.Erase(head);
+          break;
+        }
       if (!placed) waits[tenant] = true;
       idle = placed ? 0 : idle + 1;
     }
@@ -250,13 +294,17 @@ void Broker::Place(Time now) {
   placing_ = false;
 }
 
-bool Broker::PlaceOne(uint64_t id, Job& job, Time now) {
+scheduler::RequestDemand Broker::DemandOf(const Job& job) const {
   const Model& model = models_[job.request.model];
-  scheduler::RequestDemand demand;
-  demand.tenant = job.request.tenant;
-  demand.gflop = model.card.GflopFor(job.request.rows);
-  demand.slices = model.slices;
-  demand.not_executor = job.not_executor;
+  return {.tenant = job.request.tenant,
+          .gflop = model.card->GflopFor(job.request.rows),
+          .slices = model.slices,
+          .not_executor = job.not_executor,
+          .took = model.took};
+}
+
+bool Broker::PlaceOne(uint64_t id, Job& job, Time now) {
+  const scheduler::RequestDemand demand = DemandOf(job);
   const auto placement = scheduler::PlaceRequest(demand, states_, options_.isolation, now);
   if (placement.slice >= 0) {
     const auto slice = static_cast<uint32_t>(placement.slice);
@@ -268,7 +316,6 @@ bool Broker::PlaceOne(uint64_t id, Job& job, Time now) {
     port_.Abandon(slices_[slice].executor);
     return false;
   }
-  job.reason = placement.Reason();
   const int32_t promise = scheduler::SliceToPromise(demand, states_, options_.isolation);
   if (promise >= 0) states_[static_cast<size_t>(promise)].promised_to = demand.tenant;
   return false;
@@ -289,12 +336,13 @@ bool Broker::DeliverTo(uint32_t number, uint64_t id, Job& job, Time done_at, Tim
     if (executor == slice.executor) delivery.model = index;
   delivery.rows = job.request.rows;
   delivery.inputs = job.request.inputs;
-  delivery.output_bytes = model.card.OutputBytes(job.request.rows);
+  delivery.output_bytes = model.card->OutputBytes(job.request.rows);
   delivery.scrub = options_.isolation != scheduler::Isolation::kNone && slice.last_tenant != kNobody &&
                    slice.last_tenant != tenant;
   if (!port_.Deliver(delivery)) return false;
   counts_.delivered++;
   counts_.scrubs += delivery.scrub;
+  if (state.cells_free == slice.cells.size()) slice.since = now;
   slice.cells[cell] = id;
   slice.last_tenant = tenant;
   slice.requests++;
@@ -305,10 +353,30 @@ bool Broker::DeliverTo(uint32_t number, uint64_t id, Job& job, Time done_at, Tim
   job.state = State::kDelivered;
   job.slice = number;
   job.cell = cell;
-  job.stuck_at = std::max(done_at, now) + options_.stuck_after;
-  KeepDeadline(job.stuck_at, id);
+  job.look_at = StuckAt(number);
+  KeepDeadline(job.look_at, id);
   running_++;
   return true;
+}
+
+// What the request takes on that slice, by what is known now.
+Duration Broker::Expected(const Job& job, uint32_t slice) const {
+  const Model& model = models_[job.request.model];
+  const auto at = std::find(model.slices.begin(), model.slices.end(), slice) - model.slices.begin();
+  return std::max(model.took[static_cast<size_t>(at)],
+                  Estimated(*model.card, job.request.rows, states_[slice].gflop_per_s));
+}
+
+// When a slice that has done nothing since then has died, as far as can be told. It works on one of what it
+// has in hand; which one is its own business.
+Time Broker::StuckAt(uint32_t number) const {
+  const Slice& slice = slices_[number];
+  Duration expected{0};
+  for (const uint64_t id : slice.cells)
+    if (id != 0) expected = std::max(expected, Expected(jobs_.at(id), number));
+  const Time by_word =
+      std::min(executors_[slice.executor].beat, slice.since + std::max(expected, options_.longest_deadline));
+  return std::max(slice.since + expected, by_word) + options_.stuck_after;
 }
 
 void Broker::FreeCell(uint32_t number, uint64_t id, Time now) {
@@ -317,6 +385,7 @@ void Broker::FreeCell(uint32_t number, uint64_t id, Time now) {
   const auto cell = std::find(slice.cells.begin(), slice.cells.end(), id);
   *cell = 0;
   running_--;
+  slice.since = now;
   if (++state.cells_free == slice.cells.size()) {
     state.tenant = kNobody;
     state.free_at = now;  // whatever was expected, it is idle
@@ -330,7 +399,14 @@ bool Broker::Complete(uint32_t slice, uint64_t id, Status status, std::span<cons
       !states_[slice].alive)
     return false;
   Job& job = found->second;
-  const ModelCard& card = models_[job.request.model].card;
+  Model& model = models_[job.request.model];
+  const ModelCard& card = *model.card;
+  // Whether or not anybody still wants it. What was given up took no time, and says nothing.
+  if (status == Status::kOk) {
+    const auto at = std::find(model.slices.begin(), model.slices.end(), slice) - model.slices.begin();
+    Duration& took = model.took[static_cast<size_t>(at)];
+    took = std::max(now - slices_[slice].since, took - took / 8);
+  }
   if (job.answered) {
     counts_.late_completions++;
   } else if (status != Status::kOk) {
@@ -350,7 +426,7 @@ bool Broker::Complete(uint32_t slice, uint64_t id, Status status, std::span<cons
 
 void Broker::AnswerJob(Job& job, const Answer& told) {
   Answer answer = told;
-  answer.model = &models_[job.request.model].card;
+  answer.model = models_[job.request.model].card.get();
   answer.rows = job.request.rows;
   counts_.answers[job.request.tenant][static_cast<size_t>(answer.status)]++;
   job.answered = true;
@@ -359,7 +435,8 @@ void Broker::AnswerJob(Job& job, const Answer& told) {
 
 void Broker::Erase(uint64_t id) {
   const auto found = jobs_.find(id);
-  memory_held_ -= found->second.request.held_bytes;
+  const Request& request = found->second.request;
+  Release(request.held_bytes, {request.tenant, request.front});
   jobs_.erase(found);
 }
 
@@ -368,8 +445,8 @@ void Broker::Cancel(uint64_t id, Time now) {
   if (found == jobs_.end() || found->second.answered) return;
   Job& job = found->second;
   AnswerJob(job, {.status = Status::kCancelled, .message = "cancelled by its client"});
-  if (job.state == State::kDelivered) return;
-  std::erase(tenants_[job.request.tenant].queue, id);
+  if (job.state == State::kDelivered) return port_.GiveUp(job.slice, job.cell, id);
+  queues_[job.request.tenant].Erase({job.request.model, id});
   Erase(id);
   Place(now);
 }
@@ -383,17 +460,26 @@ void Broker::Tick(Time now) {
     const auto found = jobs_.find(id);
     if (found == jobs_.end()) continue;
     Job& job = found->second;
-    if (job.state == State::kDelivered && job.stuck_at <= now) stuck.push_back(slices_[job.slice].executor);
+    if (job.state == State::kDelivered && job.look_at <= now) {
+      job.look_at = StuckAt(job.slice);
+      if (job.look_at > now)
+        KeepDeadline(job.look_at, id);
+      else
+        stuck.push_back(slices_[job.slice].executor);
+    }
     if (job.answered || job.deadline > now) continue;
     if (job.state == State::kDelivered) {
       AnswerJob(job, {.status = Status::kDeadline, .message = "a slice had it and did not finish in time"});
+      port_.GiveUp(job.slice, job.cell, id);
       continue;
     }
-    const std::string text = "no slice until its deadline: " + job.reason;
+    const auto placement = scheduler::PlaceRequest(DemandOf(job), states_, options_.isolation, now);
+    const std::string text = "no slice until its deadline: " +
+                             (placement.slice >= 0 ? std::string("others were first") : placement.Reason());
     AnswerJob(job, {.status = Status::kNoSlice, .message = text, .retry_after = milliseconds(1000)});
-    std::erase(tenants_[job.request.tenant].queue, id);
+    queues_[job.request.tenant].Erase({job.request.model, id});
     // A promise that nobody waits for any more keeps others out for nothing.
-    if (tenants_[job.request.tenant].queue.empty())
+    if (queues_[job.request.tenant].empty())
       for (auto& state : states_)
         if (state.promised_to == job.request.tenant) state.promised_to = kNobody;
     Erase(id);
@@ -414,11 +500,18 @@ std::optional<Time> Broker::NextTick() const {
 
 std::optional<uint32_t> Broker::FindModel(std::string_view name) const {
   for (uint32_t i = 0; i < models_.size(); i++)
-    if (models_[i].card.name == name) return i;
+    if (!models_[i].replaced && models_[i].card->name == name) return i;
   return std::nullopt;
 }
 
 bool Broker::ModelReady(uint32_t index) const { return !models_[index].slices.empty(); }
+
+std::vector<Broker::NumberedCard> Broker::Cards() const {
+  std::vector<NumberedCard> cards;
+  for (uint32_t i = 0; i < models_.size(); i++)
+    if (!models_[i].replaced) cards.push_back({i, models_[i].card});
+  return cards;
+}
 
 std::optional<uint32_t> Broker::FindTenant(std::string_view name) const {
   for (uint32_t i = 0; i < options_.tenants.size(); i++)
@@ -428,7 +521,7 @@ std::optional<uint32_t> Broker::FindTenant(std::string_view name) const {
 
 size_t Broker::queued() const {
   size_t all = 0;
-  for (const Tenant& tenant : tenants_) all += tenant.queue.size();
+  for (const RequestQueue& queue : queues_) all += queue.size();
   return all;
 }
 

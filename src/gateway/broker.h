@@ -7,14 +7,21 @@
 // queued or delivered -> answered by a deadline or a cancellation. It is answered exactly once: whatever a
 // slice says of it afterwards only frees its cell.
 //
+// A model's number stands for one card for ever: an executor that brings another card under the name, once
+// nobody serves the old one, gets another number, and who asked for the old one is told. So an answer's bytes
+// and the card that says what they are belong together.
+//
 // A cell is a slice's place for one request. It is taken from delivery to the slice's completion, even if the
-// request was answered before: the slice may still read and write it.
+// request was answered before: the slice may still read and write it. It is then told that nobody wants the
+// request any more, so that it need not begin it.
+//
+// A slice works on one request after the other. How long one may take counts from when the slice could begin
+// it, and by what such requests took there before.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +30,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gateway/memory_budget.h"
+#include "gateway/request_queue.h"
 #include "gateway/status.h"
 #include "gateway/tensor.h"
 #include "scheduler/request_placement.h"
@@ -38,13 +47,24 @@ struct Answer {
   std::chrono::milliseconds retry_after{0};  // of kBusy and kNoSlice
   std::span<const std::byte> outputs = {};   // as tensor.h lays them; valid during the call
   Duration busy{0};                          // that the slice worked on it
-  const ModelCard* model = nullptr;          // nullptr: it never came so far
+  const ModelCard* model = nullptr;          // whose outputs they are; nullptr: it never came so far
   int64_t rows = 1;
 };
 using Reply = std::function<void(const Answer&)>;
 
+// By which way requests come. Each has a reserve of the memory.
+enum class Front : uint8_t { kFrames, kHttp, kNone };
+inline constexpr size_t kFronts = 2;
+
+// Whose memory it is.
+struct Account {
+  uint32_t tenant = scheduler::kNobody;
+  Front front = Front::kNone;
+};
+
 struct Request {
   uint32_t tenant = 0;
+  Front front = Front::kNone;
   uint32_t model = 0;  // index, from FindModel
   int64_t rows = 1;
   std::span<const std::byte> inputs;   // stays valid until the answer: `keeper` sees to that
@@ -57,12 +77,16 @@ struct Request {
 
 struct TenantLimits {
   std::string name;
-  uint32_t queue = 256;  // requests that wait
+  uint32_t queue = 256;          // requests that wait
+  uint64_t reserve = 0;          // bytes of the memory that others leave free for it
+  uint64_t windows_reserve = 0;  // and of the windows'
 };
 
 struct BrokerOptions {
   scheduler::Isolation isolation = scheduler::Isolation::kFraction;
-  uint64_t memory = 256 << 20;  // bytes of requests that wait or run
+  uint64_t memory = 256 << 20;   // bytes of requests that wait or run, and of answers until they are sent
+  uint64_t windows = 256 << 20;  // bytes of clients' windows
+  std::array<uint64_t, kFronts> front_reserves{};  // of the memory, by Front
   Duration default_deadline = std::chrono::seconds(5);
   Duration longest_deadline = std::chrono::seconds(60);
   Duration stuck_after = std::chrono::seconds(10);  // beyond the expected end: the executor counts as dead
@@ -90,6 +114,8 @@ class SlicePort {
   // The broker gives up on an executor that neither answers nor dies. Not to call the broker from here:
   // RemoveExecutor comes later.
   virtual void Abandon(uint32_t executor) = 0;
+  // Nobody wants the request in that cell any more: if the slice has not begun it, it need not.
+  virtual void GiveUp(uint32_t slice, uint32_t cell, uint64_t id) = 0;
 };
 
 struct SliceOffer {
@@ -97,12 +123,16 @@ struct SliceOffer {
   double gflop_per_s = 1;
   uint32_t cells = 1;
   uint64_t input_bytes = 0, output_bytes = 0;  // of a cell
+  // The GPU's UUID, a MIG instance's parent's; empty: not known. Slices are on one GPU if they say one UUID,
+  // or, without, one name on one host.
+  std::string gpu_uuid = {};
 };
 
 struct ExecutorOffer {
   std::string name;
   std::vector<ModelCard> models;
   std::vector<SliceOffer> slices;
+  std::string host = {};  // as the gateway sees it; empty: the gateway's own
 };
 
 struct BrokerCounts {
@@ -125,6 +155,9 @@ class Broker {
   [[nodiscard]] Result<Joined> AddExecutor(const ExecutorOffer& offer, Time now);
   void Retry(Time now) { Place(now); }
   void RemoveExecutor(uint32_t executor, Time now);
+  // The executor says that it is at work: what it has in hand may take until stuck_after from now, but no
+  // longer than anybody could still want it.
+  void Beat(uint32_t executor, Time now);
 
   // -- requests. Answers at once what cannot be admitted. Returns the request's number, 0 if it was answered.
   uint64_t Submit(Request request, Time now);
@@ -136,27 +169,41 @@ class Broker {
   // Deadlines. When to call again, if anything waits: the earliest deadline.
   void Tick(Time now);
   [[nodiscard]] std::optional<Time> NextTick() const;
+  // Takes no requests any more; those that are here go on.
+  void Close() { closed_ = true; }
 
   // -- what is known
   [[nodiscard]] std::optional<uint32_t> FindModel(std::string_view name) const;
-  [[nodiscard]] const ModelCard& model(uint32_t index) const { return models_[index].card; }
+  [[nodiscard]] const ModelCard& model(uint32_t index) const { return *models_[index].card; }
   [[nodiscard]] size_t model_count() const { return models_.size(); }
+  // Another card has taken its name.
+  [[nodiscard]] bool IsReplaced(uint32_t index) const { return models_[index].replaced; }
+  struct NumberedCard {
+    uint32_t index;
+    std::shared_ptr<const ModelCard> card;
+  };
+  // Those that are not replaced.
+  [[nodiscard]] std::vector<NumberedCard> Cards() const;
   [[nodiscard]] bool ModelReady(uint32_t index) const;  // some living slice has it
   [[nodiscard]] std::optional<uint32_t> FindTenant(std::string_view name) const;
   [[nodiscard]] const BrokerOptions& options() const { return options_; }
   [[nodiscard]] const BrokerCounts& counts() const { return counts_; }
-  [[nodiscard]] size_t queued(uint32_t tenant) const { return tenants_[tenant].queue.size(); }
+  [[nodiscard]] size_t queued(uint32_t tenant) const { return queues_[tenant].size(); }
   [[nodiscard]] size_t queued() const;
   [[nodiscard]] size_t running() const { return running_; }
-  [[nodiscard]] uint64_t memory_held() const { return memory_held_; }
+  [[nodiscard]] uint64_t memory_held() const { return memory_.held(); }
+  [[nodiscard]] uint64_t windows_held() const { return windows_.held(); }
   // Whether a request that brings and gets so many bytes could be admitted if it were the only one. An error
   // names both: who asked must not be told to come again.
-  [[nodiscard]] Result<void> CanFit(uint64_t inputs, uint64_t outputs) const;
+  [[nodiscard]] Result<void> CanFit(uint64_t inputs, uint64_t outputs, const Account& account = {}) const;
   // Whether a request of so many bytes would be refused as kBusy, before it is read.
-  [[nodiscard]] bool Full(uint32_t tenant, uint64_t bytes) const;
+  [[nodiscard]] bool Full(const Account& account, uint64_t bytes) const;
   // Memory for what is no request yet, or never one: counted as requests' is.
-  void Hold(uint64_t bytes) { memory_held_ += bytes; }
-  void Release(uint64_t bytes) { memory_held_ -= bytes; }
+  void Hold(uint64_t bytes, const Account& account = {});
+  void Release(uint64_t bytes, const Account& account = {});
+  // A window's. kBadInput: it could never be; kConflict: not now.
+  [[nodiscard]] Result<void> HoldWindow(uint64_t bytes, uint32_t tenant);
+  void ReleaseWindow(uint64_t bytes, uint32_t tenant);
   // Slices by name, for metrics and tests.
   struct SliceView {
     std::string executor, gpu, name;
@@ -168,8 +215,10 @@ class Broker {
 
  private:
   struct Model {
-    ModelCard card;
+    std::shared_ptr<const ModelCard> card;
+    bool replaced = false;
     std::vector<uint32_t> slices;                          // living ones that hold it
+    std::vector<Duration> took;                            // by slice: the longest of late; 0: not known
     std::vector<std::pair<uint32_t, uint32_t>> executors;  // and what they call it
   };
   enum class State { kQueued, kDelivered };
@@ -181,11 +230,7 @@ class Broker {
     uint32_t lives = 2;  // executors that may die with it
     uint32_t not_executor = scheduler::kNobody;
     uint32_t slice = 0, cell = 0;  // while delivered
-    Time stuck_at{0};
-    std::string reason;  // why it waits
-  };
-  struct Tenant {
-    std::deque<uint64_t> queue;
+    Time look_at{0};               // whether its slice is stuck
   };
   struct Slice {
     SliceOffer offer;
@@ -193,13 +238,17 @@ class Broker {
     std::vector<uint64_t> cells;  // request in it; 0: free
     uint32_t last_tenant = scheduler::kNobody;
     uint64_t requests = 0;
+    Time since{0};  // it has had the request that it works on for so long, at most
   };
   struct Executor {
     std::string name;
     bool alive = false;
     uint32_t first_slice = 0, slices = 0;
+    Time beat{0};
   };
 
+  static MemoryBudget MemoryOf(const BrokerOptions& options);
+  static MemoryBudget WindowsOf(const BrokerOptions& options);
   void AnswerJob(Job& job, const Answer& answer);
   void Refuse(const Request& request, Status status, const std::string& message,
               std::chrono::milliseconds retry_after = {});
@@ -209,7 +258,12 @@ class Broker {
   bool DeliverTo(uint32_t slice, uint64_t id, Job& job, Time done_at, Time now);
   void FreeCell(uint32_t slice, uint64_t id, Time now);
   void KeepDeadline(Time at, uint64_t id);
-  uint32_t GpuNumber(uint32_t executor, const std::string& gpu);
+  [[nodiscard]] Duration Expected(const Job& job, uint32_t slice) const;
+  [[nodiscard]] Time StuckAt(uint32_t slice) const;
+  [[nodiscard]] uint32_t GpuNumber(const std::string& key) const;
+  [[nodiscard]] scheduler::RequestDemand DemandOf(const Job& job) const;
+  uint32_t NumberOf(const ModelCard& card);
+  void Replace(uint32_t model);
 
   BrokerOptions options_;
   SlicePort& port_;
@@ -217,15 +271,15 @@ class Broker {
   std::vector<Executor> executors_;
   std::vector<Slice> slices_;
   std::vector<scheduler::SliceState> states_;
-  std::vector<std::string> gpus_;
-  std::vector<Tenant> tenants_;
+  std::vector<std::string> gpu_keys_;  // by slice: which GPU it is on
+  std::vector<RequestQueue> queues_;   // by tenant
   std::unordered_map<uint64_t, Job> jobs_;
   std::vector<std::pair<Time, uint64_t>> deadlines_;  // a heap; entries of requests that are gone stay in it
   uint64_t last_id_ = 0;
   uint32_t next_tenant_ = 0;
   size_t running_ = 0;
-  uint64_t memory_held_ = 0;
-  bool placing_ = false, place_again_ = false;
+  MemoryBudget memory_, windows_;
+  bool placing_ = false, place_again_ = false, closed_ = false;
   BrokerCounts counts_;
 };
 

@@ -2,9 +2,12 @@
 #include "gateway/config.h"
 
 #include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
 #include <sys/un.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "gateway/document.h"
@@ -19,16 +22,77 @@ using model::Problems;
 using namespace std::chrono_literals;
 
 constexpr size_t kMostTenants = 1024;
+constexpr uint64_t kByShare = UINT64_MAX;  // a reserve that the file does not say
+
+// A user's or a group's number, by its name or as it is.
+std::optional<uint32_t> ReadId(Problems& problems, const Field& field, bool group) {
+  const auto text = model::ReadText(problems, field, group ? "a group" : "a user");
+  if (!text) return std::nullopt;
+  uint32_t id = 0;
+  const auto [rest, error] = std::from_chars(text->data(), text->data() + text->size(), id);
+  if (error == std::errc() && rest == text->data() + text->size()) return id;
+  if (group) {
+    if (const auto* entry = getgrnam(text->c_str())) return entry->gr_gid;
+  } else if (const auto* entry = getpwnam(text->c_str())) {
+    return entry->pw_uid;
+  }
+  problems.Add(field.line, field.path,
+               fmt::format("expected a {} of this machine or a number, got {}", group ? "group" : "user",
+                           model::Describe(field.node)));
+  return std::nullopt;
+}
+
+// A path alone, or a map with who may come.
+void ReadExecutors(Problems& problems, const Field& field, const std::string& file_name,
+                   GatewayConfig& config) {
+  if (!field.node.IsMap()) {
+    if (auto path = ReadSocketPath(problems, field)) config.executors = *path;
+    return;
+  }
+  MapReader map(problems, field, {"socket", "users", "group", "token_file"});
+  ExecutorTrust& trust = config.executor_trust;
+  Take(config.executors, map.Need("socket", "the path of a UNIX socket"),
+       [&](const Field& f) { return ReadSocketPath(problems, f); });
+  if (const Field* f = map.Find("users")) {
+    trust.users.clear();
+    for (const Field& entry : model::ReadList(problems, *f, "a list of users"))
+      if (auto user = ReadId(problems, entry, false)) trust.users.push_back(*user);
+  }
+  if (const Field* f = map.Find("group")) trust.group = ReadId(problems, *f, true);
+  if (const Field* f = map.Find("token_file"))
+    trust.token = ReadToken(problems, *f, file_name, "the executors' token");
+}
+
+// Half of the windows' memory is tenants' in equal parts, a quarter of requests' where the file says nothing;
+// where requests come by two ways, an eighth is each way's.
+void ShareReserves(Problems& problems, const Field& root, GatewayConfig& config) {
+  BrokerOptions& broker = config.broker;
+  const size_t tenants = std::max<size_t>(broker.tenants.size(), 1);
+  uint64_t all = 0;
+  for (TenantLimits& tenant : broker.tenants) {
+    if (tenant.reserve == kByShare) tenant.reserve = tenants == 1 ? 0 : broker.memory / 4 / tenants;
+    tenant.windows_reserve = tenants == 1 ? 0 : broker.windows / 2 / tenants;
+    all += tenant.reserve;
+  }
+  if (!config.http.empty() && !config.frames.empty()) broker.front_reserves.fill(broker.memory / 8);
+  if (all > broker.memory - broker.memory / 4)
+    problems.Add(root.line, "tenants",
+                 fmt::format("expected reserves of at most three quarters of limits.memory, {} bytes, got {}",
+                             broker.memory - broker.memory / 4, all));
+}
 
 void ReadTenants(Problems& problems, const Field& field, const std::string& file_name,
                  GatewayConfig& config) {
   for (const Field& entry : model::ReadList(problems, field, "a list of tenants")) {
-    MapReader map(problems, entry, {"name", "token_file", "queue"});
+    MapReader map(problems, entry, {"name", "token_file", "queue", "reserve"});
     TenantLimits tenant;
     Take(tenant.name, map.Need("name", "a name"),
          [&](const Field& f) { return model::ReadName(problems, f); });
     Take(tenant.queue, map.Find("queue"),
          [&](const Field& f) { return model::ReadInteger(problems, f, 1, 1'000'000); });
+    tenant.reserve = kByShare;
+    Take(tenant.reserve, map.Find("reserve"),
+         [&](const Field& f) { return ReadBytes(problems, f, 0, uint64_t{1} << 40); });
     std::string token;
     if (const Field* f = map.Find("token_file"))
       token = ReadToken(problems, *f, file_name, "the tenant's token");
@@ -61,11 +125,14 @@ void ReadRdma(Problems& problems, const Field& field, const std::string& file_na
 
 void ReadLimits(Problems& problems, const Field& field, GatewayConfig& config) {
   MapReader map(problems, field,
-                {"request", "memory", "connections", "deadline", "longest_deadline", "stuck_after", "idle"});
+                {"request", "memory", "windows", "connections", "deadline", "longest_deadline", "stuck_after",
+                 "idle", "receive"});
   Take(config.most_request, map.Find("request"),
        [&](const Field& f) { return ReadBytes(problems, f, 64, uint64_t{1} << 30); });
   Take(config.broker.memory, map.Find("memory"),
        [&](const Field& f) { return ReadBytes(problems, f, 1 << 10, uint64_t{1} << 40); });
+  Take(config.broker.windows, map.Find("windows"),
+       [&](const Field& f) { return ReadBytes(problems, f, 0, uint64_t{1} << 40); });
   Take(config.connections, map.Find("connections"),
        [&](const Field& f) { return model::ReadInteger(problems, f, 1, 10'000); });
   const auto time = [&](Duration& into, const char* key, Duration least, Duration most) {
@@ -75,6 +142,7 @@ void ReadLimits(Problems& problems, const Field& field, GatewayConfig& config) {
   time(config.broker.longest_deadline, "longest_deadline", 1ms, 1h);
   time(config.broker.stuck_after, "stuck_after", 10ms, 1h);
   time(config.idle, "idle", 100ms, 24h);
+  time(config.receive, "receive", 100ms, 24h);
   if (config.most_request > config.broker.memory)
     problems.Add(field.line, field.path + ".request", "expected no more than limits.memory");
   if (config.broker.default_deadline > config.broker.longest_deadline)
@@ -119,18 +187,19 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
   GatewayConfig config;
   const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root,
-                  {"http", "frames", "executors", "rdma", "isolation", "limits", "tenants", "spin", "io"});
-    Take(config.http, top.Find("http"), [&](const Field& f) {
-      const auto text = model::ReadText(problems, f, "ADDRESS:PORT");
-      if (text && text->empty()) problems.Add(f.line, f.path, "expected ADDRESS:PORT, got an empty text");
-      return text;
-    });
+                  {"http", "health", "frames", "executors", "rdma", "isolation", "limits", "drain", "tenants",
+                   "spin", "io"});
+    for (auto [into, key] : {std::pair(&config.http, "http"), {&config.health, "health"}})
+      Take(*into, top.Find(key), [&](const Field& f) {
+        const auto text = model::ReadText(problems, f, "ADDRESS:PORT");
+        if (text && text->empty()) problems.Add(f.line, f.path, "expected ADDRESS:PORT, got an empty text");
+        return text;
+      });
     if (const Field* f = top.Find("frames"))
       for (const Field& entry : model::ReadList(problems, *f, "a list of ADDRESS:PORT or unix:PATH"))
         if (auto text = model::ReadText(problems, entry, "ADDRESS:PORT or unix:PATH"))
           config.frames.push_back(*text);
-    Take(config.executors, top.Find("executors"),
-         [&](const Field& f) { return ReadSocketPath(problems, f); });
+    if (const Field* f = top.Find("executors")) ReadExecutors(problems, *f, file_name, config);
     if (const Field* f = top.Find("rdma")) ReadRdma(problems, *f, file_name, config.rdma);
     if (top.Find("executors") == nullptr && top.Find("rdma") == nullptr && root.node.IsMap())
       problems.Add(root.line, "",
@@ -144,6 +213,11 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
       if (auto word = model::ReadChoice(problems, *f, {"auto", "uring", "epoll"}))
         config.io = static_cast<Io>(*word);
     if (const Field* f = top.Find("limits")) ReadLimits(problems, *f, config);
+    if (const Field* f = top.Find("drain")) {
+      MapReader drain(problems, *f, {"serve", "finish"});
+      for (auto [into, key] : {std::pair(&config.drain_serve, "serve"), {&config.drain_finish, "finish"}})
+        Take(*into, drain.Find(key), [&](const Field& g) { return model::ReadTime(problems, g, 0ns, 1h); });
+    }
     if (const Field* f = top.Find("tenants")) {
       ReadTenants(problems, *f, file_name, config);
     } else {
@@ -152,6 +226,7 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
     }
     if (config.http.empty() && config.frames.empty() && root.node.IsMap())
       problems.Add(root.line, "", "expected http or frames: nobody could ask for anything");
+    ShareReserves(problems, root, config);
   });
   if (!read) return tl::make_unexpected(read.error());
   return config;

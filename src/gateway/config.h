@@ -3,6 +3,9 @@
 // problem. Plain values; tokens are read from their files.
 #pragma once
 
+#include <unistd.h>
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +13,13 @@
 #include "gateway/reactor.h"
 
 namespace spillway::gateway {
+
+// Who of this machine may offer slices: one whose user is among these, or who shows the token.
+struct ExecutorTrust {
+  std::vector<uint32_t> users = {0, geteuid()};
+  std::string token;                   // empty: there is none
+  std::optional<uint32_t> group = {};  // of the socket; nullopt: the gateway's own
+};
 
 // Executors of other machines.
 struct RdmaOptions {
@@ -20,8 +30,10 @@ struct RdmaOptions {
 
 struct GatewayConfig {
   std::string http;                 // ADDRESS:PORT; empty: no HTTP
+  std::string health;               // ADDRESS:PORT of health and metrics alone; empty: only with http's
   std::vector<std::string> frames;  // ADDRESS:PORT, or unix:PATH
   std::string executors;            // path of the UNIX socket of this machine's executors; empty: none come
+  ExecutorTrust executor_trust;
   RdmaOptions rdma;
   BrokerOptions broker;
   std::vector<std::string> tokens;   // of each tenant; empty: the tenant needs none
@@ -29,6 +41,10 @@ struct GatewayConfig {
   uint32_t connections = 256;        // of frames
   Duration idle =
       std::chrono::seconds(60);  // a client that is silent for longer, with nothing asked, is let go
+  Duration receive = std::chrono::seconds(30);  // a request that has begun is to be here within
+  // From SIGTERM on: readiness is gone; requests are taken for so long, then what is here may take so long.
+  Duration drain_serve{0};
+  Duration drain_finish = std::chrono::seconds(10);
   // Stays awake so long for slices that are about to answer.
   Duration spin = std::chrono::microseconds(200);
   Io io = Io::kAuto;

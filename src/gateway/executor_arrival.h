@@ -18,7 +18,7 @@ class ExecutorArrival {
   virtual ~ExecutorArrival() = default;
   // When its socket has something to read, or its transport has news: takes all there is.
   [[nodiscard]] virtual Result<Step> Read() = 0;
-  // It may offer slices: its socket's mode, or a token that it has shown, says so.
+  // It may offer slices: its user, or a token that it has shown, says so.
   [[nodiscard]] virtual bool IsTrusted() const = 0;
 
   // -- once it is complete

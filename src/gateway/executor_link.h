@@ -22,6 +22,9 @@ class ExecutorLink {
   // `slice` counts from 0 in this executor. False: the slice does not take it.
   virtual bool Deliver(const Delivery& delivery, uint32_t slice) = 0;
 
+  // Tells the slice that nobody wants the request in that cell any more, as far as it can be told.
+  virtual void GiveUp(uint32_t slice, uint32_t cell, uint64_t id) = 0;
+
   // Outputs are valid during the call, and empty if the slice claims more than there are.
   using OnCompletion =
       std::function<void(uint32_t slice, const Completion& completion, std::span<const std::byte> outputs)>;

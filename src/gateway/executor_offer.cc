@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <concepts>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint32_t kOfferVersion = 1;
+constexpr uint32_t kOfferVersion = 2;
 
 template <std::unsigned_integral T>
 bool TakeNumber(const json& from, const char* key, T least, T most, T& into) {
@@ -48,6 +49,7 @@ json ToJson(const KeyedOffer& offer) {
                                {"input_bytes", slice.input_bytes},
                                {"output_bytes", slice.output_bytes},
                                {"key", offer.keys[i]}});
+    if (!slice.gpu_uuid.empty()) hello["slices"].back()["gpu_uuid"] = slice.gpu_uuid;
   }
   return hello;
 }
@@ -83,6 +85,8 @@ Result<KeyedOffer> ParseOffer(const json& hello) {
         !TakeNumber(entry, "output_bytes", uint64_t{1}, kMostCellBytes, slice.output_bytes) ||
         !TakeNumber(entry, "key", uint64_t{1}, UINT64_MAX, key))
       return wrong("expected of a slice name, gpu, gflop_per_s, cells, input_bytes, output_bytes and key");
+    if (entry.contains("gpu_uuid") && !TakeName(entry, "gpu_uuid", slice.gpu_uuid))
+      return wrong("expected of a slice's gpu_uuid the UUID of a GPU");
     offer.slices.push_back(std::move(slice));
     keyed.keys.push_back(key);
   }
@@ -119,6 +123,13 @@ std::optional<CellViews> CheckSubmission(const SliceOffer& slice, uint64_t key, 
     return std::nullopt;
   return CellViews{memory.subspan(submission.input_offset, submission.input_bytes),
                    memory.subspan(submission.output_offset, submission.output_bytes)};
+}
+
+bool IsGivenUp(const SliceOffer& slice, std::span<std::byte> memory, const Submission& submission) {
+  const CellLayout layout(slice);
+  const auto cell = static_cast<uint32_t>(submission.input_offset / layout.Stride());
+  auto& word = *reinterpret_cast<uint64_t*>(memory.data() + layout.GivenUp(cell));
+  return std::atomic_ref<uint64_t>(word).load(std::memory_order_relaxed) == submission.id;
 }
 
 }  // namespace spillway::gateway

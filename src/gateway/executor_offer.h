@@ -19,7 +19,8 @@ inline constexpr uint32_t kMostCells = 256;
 inline constexpr uint64_t kMostMessage = 256;  // bytes of a text in the place of outputs
 inline constexpr uint64_t kMostCellBytes = uint64_t{1} << 30;
 
-// How a slice's memory is cut into cells: no two overlap, none shares a page with another.
+// How a slice's memory is cut into cells: no two overlap, none shares a page with another. Behind them stands
+// for each cell the number of the request there that nobody wants any more, if it is still the same (u64).
 struct CellLayout {
   uint32_t cells = 0;
   uint64_t input_bytes = 0, output_bytes = 0;  // of a cell
@@ -31,7 +32,8 @@ struct CellLayout {
   }
   [[nodiscard]] uint64_t Input(uint32_t cell) const { return cell * Stride(); }
   [[nodiscard]] uint64_t Output(uint32_t cell) const { return cell * Stride() + Aligned(input_bytes); }
-  [[nodiscard]] uint64_t Bytes() const { return cells * Stride(); }
+  [[nodiscard]] uint64_t GivenUp(uint32_t cell) const { return cells * Stride() + cell * sizeof(uint64_t); }
+  [[nodiscard]] uint64_t Bytes() const { return (GivenUp(cells) + 4095) & ~uint64_t{4095}; }
 };
 
 // With the key of each slice's memory, that every submission says.
@@ -57,5 +59,7 @@ struct CellViews {
 };
 std::optional<CellViews> CheckSubmission(const SliceOffer& slice, uint64_t key, std::span<std::byte> memory,
                                          const std::vector<ModelCard>& models, const Submission& submission);
+// Whether nobody wants any more what a submission, which CheckSubmission has seen, asks for.
+bool IsGivenUp(const SliceOffer& slice, std::span<std::byte> memory, const Submission& submission);
 
 }  // namespace spillway::gateway

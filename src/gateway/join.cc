@@ -36,9 +36,13 @@ Result<Descriptor> Connect(const std::string& path) {
   return socket;
 }
 
-Result<Joined> JoinHere(const std::string& path, const ExecutorOffer& offer) {
+Result<Joined> JoinHere(const std::string& path, const std::string& token, const ExecutorOffer& offer) {
   auto socket = Connect(path);
   if (!socket) return tl::make_unexpected(socket.error());
+  if (!token.empty())
+    if (auto sent = SendWithDescriptors(socket->get(), BytesOf(nlohmann::json{{"token", token}}.dump()), {});
+        !sent)
+      return tl::make_unexpected(sent.error());
   auto completions = MakeEventFd();
   if (!completions) return tl::make_unexpected(completions.error());
   Joined joined;
@@ -52,16 +56,19 @@ Result<Joined> JoinHere(const std::string& path, const ExecutorOffer& offer) {
     joined.slices.push_back(std::move(*inlet));
   }
   const int bell = completions->get();
-  if (auto sent = SendWithDescriptors(socket->get(), BytesOf(ToJson(keyed).dump()), std::span(&bell, 1));
-      !sent)
-    return tl::make_unexpected(sent.error());
-  for (size_t i = 0; i < descriptors.size(); i++)
+  auto sent = SendWithDescriptors(socket->get(), BytesOf(ToJson(keyed).dump()), std::span(&bell, 1));
+  for (size_t i = 0; sent && i < descriptors.size(); i++)
     if (!SendWithDescriptors(socket->get(), BytesOf(nlohmann::json{{"slice", i}}.dump()), descriptors[i]))
       break;
   // Also when a message could not be sent: the gateway may have refused and closed, and its word is here.
   std::string reply(4096, '\0');
-  auto received = ReceiveWithDescriptors(socket->get(), std::as_writable_bytes(std::span(reply)));
-  if (!received) return tl::make_unexpected(received.error());
+  const auto receive = [&] {
+    return ReceiveWithDescriptors(socket->get(), std::as_writable_bytes(std::span(reply)));
+  };
+  auto received = receive();
+  // A gateway that closes before it has read all we sent resets the socket, which is told before its word is.
+  if (!received || received->bytes == 0) received = receive();
+  if (!received) return tl::make_unexpected(sent ? received.error() : sent.error());
   if (received->would_block)
     return Fail(ErrorCode::kUnavailable, fmt::format("no answer within {} s", kGatewayPatience.count()));
   if (received->bytes == 0) return Fail(ErrorCode::kUnavailable, "the gateway closed");
@@ -76,9 +83,14 @@ Result<Joined> JoinHere(const std::string& path, const ExecutorOffer& offer) {
 Result<Joined> JoinGateway(const GatewayDoor& door, const ExecutorOffer& offer) {
   const bool is_rdma = door.address.starts_with(kRdmaPrefix);
   auto joined = is_rdma ? JoinOverRdma(door.address.substr(kRdmaPrefix.size()), door.token, offer)
-                        : JoinHere(door.address, offer);
+                        : JoinHere(door.address, door.token, offer);
   if (!joined) joined.error().message = fmt::format("{}: {}", door.address, joined.error().message);
   return joined;
+}
+
+void Beat(int socket) {
+  const char beat = 0;
+  [[maybe_unused]] const ssize_t sent = send(socket, &beat, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 }  // namespace spillway::gateway

@@ -16,7 +16,7 @@ namespace spillway::gateway {
 // Where the gateway is.
 struct GatewayDoor {
   std::string address;     // path of its UNIX socket for executors, or rdma:ADDRESS:PORT of another machine's
-  std::string token = {};  // of rdma.token_file; with rdma: only
+  std::string token = {};  // of executors.token_file or rdma.token_file; empty: shows none
 };
 
 inline constexpr std::string_view kRdmaPrefix = "rdma:";
@@ -24,12 +24,16 @@ inline constexpr std::string_view kRdmaPrefix = "rdma:";
 inline constexpr std::chrono::seconds kGatewayPatience{10};  // for its answers
 
 struct Joined {
-  // Says, by closing, that a side is gone. Outlives the slices.
+  // Says, by closing, that a side is gone; see Beat. Outlives the slices.
   Descriptor socket;
   std::vector<std::unique_ptr<SliceInlet>> slices;
 };
 // kUnavailable: nobody listens there, or RDMA is not to be had here. kConflict, kBadInput: the gateway's
 // refusal.
 [[nodiscard]] Result<Joined> JoinGateway(const GatewayDoor& door, const ExecutorOffer& offer);
+
+// Over Joined::socket: the executor is at work on what it has in hand, however long that takes. Never blocks;
+// any thread.
+void Beat(int socket);
 
 }  // namespace spillway::gateway

@@ -55,10 +55,14 @@ std::string MetricsText(const Broker& broker, const ServerCounts& counts) {
             static_cast<double>(broker.queued(i)), {{"tenant", tenants[i].name}});
   gauge("spillway_gateway_running_requests", "requests that a slice has",
         static_cast<double>(broker.running()));
-  gauge("spillway_gateway_memory_bytes", "memory held for requests, answers and windows",
+  gauge("spillway_gateway_memory_bytes", "memory held for requests and answers",
         static_cast<double>(broker.memory_held()));
   gauge("spillway_gateway_memory_limit_bytes", "the limit of that",
         static_cast<double>(broker.options().memory));
+  gauge("spillway_gateway_windows_bytes", "memory of clients' windows",
+        static_cast<double>(broker.windows_held()));
+  gauge("spillway_gateway_windows_limit_bytes", "the limit of that",
+        static_cast<double>(broker.options().windows));
   counter("spillway_gateway_deliveries_total", "requests put into a slice's memory", told.delivered);
   counter("spillway_gateway_replacements_total", "requests placed again after their executor died",
           told.replaced);

@@ -29,7 +29,9 @@ constexpr uint32_t kMostExecutors = 256;
 constexpr uint32_t kMostStrangers = 32;  // of other machines, without a token as yet
 constexpr Duration kArrivalTime = 5s;    // an executor that has not said all by then is let go
 constexpr Duration kCleanUpEvery = 500ms;
+constexpr Duration kDrainLooksEvery = 10ms;  // whether all is sent
 constexpr Duration kLongTurn = 100us;
+constexpr int kMostBeats = 64;  // at once
 constexpr int kAsleepFor = 50;  // times as long as others had the CPU
 
 constexpr uint64_t kNumbers = (uint64_t{1} << 56) - 1;  // of a tag
@@ -109,7 +111,29 @@ void Server::Stop() {
   Post([] {});
 }
 
-std::shared_ptr<const std::vector<ModelCard>> Server::Models() {
+void Server::Drain() {
+  Post([this] {
+    if (!draining_since_) draining_since_ = Now();
+  });
+}
+
+bool Server::IsReady() {
+  const auto slices = broker_.Slices();
+  return !draining_since_ &&
+         std::any_of(slices.begin(), slices.end(), [](const auto& slice) { return slice.alive; });
+}
+
+bool Server::Drained(Time now) {
+  if (!draining_since_) return false;
+  const Time closes = *draining_since_ + config_.drain_serve;
+  if (now < closes) return false;
+  broker_.Close();
+  return broker_.memory_held() == 0 && broker_.queued() == 0 && broker_.running() == 0
+             ? true
+             : now >= closes + config_.drain_finish;
+}
+
+std::shared_ptr<const std::vector<Broker::NumberedCard>> Server::Models() {
   const std::lock_guard lock(mutex_);
   return models_;
 }
@@ -140,6 +164,7 @@ void Server::Run() {
     const Time now = Now();
     if (const auto next = broker_.NextTick(); next && *next <= now) broker_.Tick(now);
     CleanUp(now);
+    if (Drained(now)) break;
     const uint64_t delivered_now = broker_.counts().delivered;
     if (any || delivered_now != delivered) active = now;
     delivered = delivered_now;
@@ -174,6 +199,7 @@ void Server::Run() {
 int Server::SleepTime(Time now) const {
   Duration most = kCleanUpEvery;
   if (const auto next = broker_.NextTick()) most = std::min(most, std::max(*next - now, Duration(0)));
+  if (draining_since_) most = std::min(most, kDrainLooksEvery);
   return static_cast<int>((most + 999us) / 1ms);
 }
 
@@ -273,7 +299,9 @@ void Server::CleanUp(Time now) {
   next_cleanup_ = now + kCleanUpEvery;
   std::vector<uint64_t> quiet;
   for (const auto& [number, client] : sessions_)
-    if (client.session->idle() && now - client.session->last_heard() > config_.idle) quiet.push_back(number);
+    if ((client.session->idle() && now - client.session->last_heard() > config_.idle) ||
+        client.session->IsLate(now, config_.receive))
+      quiet.push_back(number);
   for (const uint64_t number : quiet) EndSession(number);
   std::vector<uint64_t> late;
   for (const auto& [number, connection] : executors_)
@@ -349,18 +377,21 @@ void Server::AcceptExecutors(SourceKind kind) {
     const int listener = is_remote ? listeners_.rdma->tcp() : listeners_.executors.get();
     Descriptor socket = AcceptNext(listener, Tag(static_cast<int>(kind), 0));
     if (!socket) return;
-    if (is_remote) EndOldStrangers();
+    EndOldStrangers();
     if (executors_.size() >= kMostExecutors + kMostStrangers) continue;
     const uint64_t number = ++last_number_;
     if (!Watch(socket.get(), SourceKind::kExecutor, number)) continue;
     auto connection = std::make_unique<ExecutorConnection>();
     connection->socket = std::move(socket);
     if (is_remote) {
-      connection->name = "at " + model::PeerOf(connection->socket.get());
+      const std::string peer = model::PeerOf(connection->socket.get());
+      connection->name = "at " + peer;
+      connection->host = peer;
       connection->arrival = listeners_.rdma->Meet(connection->socket.get(), number);
     } else {
       connection->arrival = std::make_unique<ShmArrival>(connection->socket.get(), regions_,
-                                                         kSliceHolders + number * kMostSlicesPerExecutor);
+                                                         kSliceHolders + number * kMostSlicesPerExecutor,
+                                                         config_.executor_trust);
     }
     connection->since = Now();
     executors_[number] = std::move(connection);
@@ -381,10 +412,17 @@ void Server::HandleExecutor(uint64_t number) {
   if (found == executors_.end()) return;
   ExecutorConnection& connection = *found->second;
   if (connection.link) {
-    char byte;
-    const ssize_t got = recv(connection.socket.get(), &byte, 1, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    return EndExecutor(number, got > 0 ? "it talks after it has joined" : "");
+    // All that came: nothing more is told of it.
+    char beats[64];
+    for (int i = 0; i < kMostBeats; i++) {
+      const ssize_t got = recv(connection.socket.get(), beats, sizeof(beats), MSG_DONTWAIT);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) return;
+      if (got <= 0) return EndExecutor(number, "");
+      broker_.Beat(connection.number, Now());
+      counts_.beats++;
+    }
+    return EndExecutor(number, "it talks on and on after it has joined");
   }
   const auto step = connection.arrival->Read();
   if (step && *step == ExecutorArrival::Step::kMore) {
@@ -412,7 +450,8 @@ void Server::Refuse(uint64_t number, const std::string& why) {
 }
 
 Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number) {
-  const ExecutorOffer& offer = connection.arrival->offer();
+  ExecutorOffer offer = connection.arrival->offer();
+  offer.host = connection.host;
   connection.name = offer.name;
   auto link = connection.arrival->TakeLink();
   if (!link) return tl::make_unexpected(link.error());
@@ -432,8 +471,7 @@ Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number
                    connection.name, card.name, card.most_rows, fits.error().message);
   Watch(connection.link->bell(), SourceKind::kBell, number);
   if (auto told = connection.arrival->Answer(""); !told) return tl::make_unexpected(told.error());
-  auto models = std::make_shared<std::vector<ModelCard>>();
-  for (uint32_t i = 0; i < broker_.model_count(); i++) models->push_back(broker_.model(i));
+  auto models = std::make_shared<std::vector<Broker::NumberedCard>>(broker_.Cards());
   {
     const std::lock_guard lock(mutex_);
     models_ = std::move(models);
@@ -469,6 +507,12 @@ bool Server::Deliver(const Delivery& delivery) {
   if (!connection.link->Deliver(delivery, delivery.slice - connection.first_slice)) return false;
   if (on_request_) times_[delivery.id] = {woken_, OwnTime(), {}, {}};
   return true;
+}
+
+void Server::GiveUp(uint32_t slice, uint32_t cell, uint64_t id) {
+  const auto found = executors_.find(slice_owner_[slice]);
+  if (found == executors_.end() || !found->second->link) return;
+  found->second->link->GiveUp(slice - found->second->first_slice, cell, id);
 }
 
 void Server::Abandon(uint32_t executor) {

@@ -38,7 +38,7 @@ struct RequestTimes {
 
 struct ServerCounts {
   uint64_t sessions = 0, sessions_ever = 0, sessions_refused = 0, faults = 0;
-  uint64_t executors = 0, executors_refused = 0;
+  uint64_t executors = 0, executors_refused = 0, beats = 0;
 };
 
 class Server : private SlicePort, private Reactor::Listener {
@@ -53,12 +53,17 @@ class Server : private SlicePort, private Reactor::Listener {
   // Runs `work` on the server's thread, in the order of calls; before Run returns at the latest, or never if
   // it has returned.
   void Post(std::function<void()> work);
-  // The models that have been heard of, by the broker's index.
-  std::shared_ptr<const std::vector<ModelCard>> Models();
+  // The models that have been heard of and not replaced, with the broker's numbers of them.
+  std::shared_ptr<const std::vector<Broker::NumberedCard>> Models();
+  // Goes on serving for drain.serve, not ready any more, then takes nothing new, and stops when all that it
+  // has is answered and sent, after drain.finish at the latest.
+  void Drain();
 
   // -- on the server's thread, or while it does not run
   Broker& broker() { return broker_; }
   const GatewayConfig& config() const { return config_; }
+  // Some slice lives, and it does not end.
+  bool IsReady();
   ServerCounts counts() const;
   static Time Now();
   [[nodiscard]] const char* io() const { return reactor_->name(); }
@@ -73,6 +78,7 @@ class Server : private SlicePort, private Reactor::Listener {
     std::unique_ptr<ExecutorLink> link;  // once it has joined
     uint32_t number = 0, first_slice = 0;
     std::string name = "without a name";
+    std::string host;  // of another machine
     Time since{0};
   };
 
@@ -89,6 +95,7 @@ class Server : private SlicePort, private Reactor::Listener {
   void Moved(uint64_t tag) override;
   bool Deliver(const Delivery& delivery) override;
   void Abandon(uint32_t executor) override;
+  void GiveUp(uint32_t slice, uint32_t cell, uint64_t id) override;
 
   void HandleEvents(int timeout_ms);
   Descriptor AcceptNext(int listener, uint64_t tag);
@@ -106,6 +113,8 @@ class Server : private SlicePort, private Reactor::Listener {
   bool PrepareToWait();
   void DoneWaiting();
   void CleanUp(Time now);
+  // Whether the time to stop has come.
+  bool Drained(Time now);
   int SleepTime(Time now) const;
 
   GatewayConfig config_;
@@ -123,6 +132,7 @@ class Server : private SlicePort, private Reactor::Listener {
   std::vector<uint64_t> left_waiting_;  // tags of listeners whose connections could not be accepted
   bool accept_failed_ = false;
   Time next_cleanup_{0};
+  std::optional<Time> draining_since_;
   Time woken_{0};
   ServerCounts counts_;
   uint64_t strangers_refused_ = 0;
@@ -132,7 +142,8 @@ class Server : private SlicePort, private Reactor::Listener {
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;  // under mutex_
   bool stop_ = false;                          // under mutex_
-  std::shared_ptr<const std::vector<ModelCard>> models_ = std::make_shared<std::vector<ModelCard>>();  // too
+  std::shared_ptr<const std::vector<Broker::NumberedCard>> models_ =
+      std::make_shared<std::vector<Broker::NumberedCard>>();  // too
 };
 
 }  // namespace spillway::gateway

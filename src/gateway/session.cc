@@ -23,6 +23,7 @@ Session::Session(SessionHost& host, uint64_t number, Descriptor socket, bool is_
       socket_(std::move(socket)),
       is_unix_(is_unix),
       last_heard_(host.now()),
+      owes_since_(last_heard_),
       self_(std::make_shared<Session*>(this)) {}
 
 Session::~Session() {
@@ -31,15 +32,15 @@ Session::~Session() {
   for (const auto& [client_id, id] : asked_) host_.broker.Cancel(id, now);
   for (const auto& [client_id, id] : window_ids_) host_.broker.Cancel(id, now);
   DropData();
-  host_.broker.Release(unsent());
+  host_.broker.Release(unsent(), account());
   if (window_) {
     host_.regions.ForgetAllOf(number_);
-    host_.broker.Release(window_->memory->bytes().size());
+    host_.broker.ReleaseWindow(window_->memory->bytes().size(), *tenant_);
   }
 }
 
 void Session::DropData() {
-  host_.broker.Release(std::exchange(held_, 0));
+  host_.broker.Release(std::exchange(held_, 0), account());
   data_.reset();
 }
 
@@ -87,6 +88,7 @@ void Session::Got(int64_t result) {
     return;
   }
   last_heard_ = host_.now();
+  const uint64_t frames = frames_;
   if (part_ == Part::kHeader)
     ahead_end_ += static_cast<size_t>(result);
   else
@@ -99,6 +101,20 @@ void Session::Got(int64_t result) {
     std::memmove(ahead_->bytes.data(), ahead_->bytes.data() + ahead_begin_, ahead_end_);
     ahead_begin_ = 0;
   }
+  const bool owes = !tenant_ || part_ != Part::kHeader || ahead_end_ > 0;
+  if (!owes)
+    owes_since_.reset();
+  else if (!owes_since_ || frames_ != frames)
+    owes_since_ = last_heard_;
+}
+
+bool Session::IsLate(Time now, Duration most) {
+  if (!owes_since_ || over_) return false;
+  // It is not asked to send while its answers pile up.
+  if (NextRead().bytes.empty()) owes_since_ = now;
+  if (now - *owes_since_ <= most) return false;
+  fault_ = "a frame, or the hello, did not come within limits.receive";
+  return true;
 }
 
 size_t Session::TakeAhead(std::byte* into, size_t most) {
@@ -139,6 +155,7 @@ bool Session::Advance() {
 
 void Session::HeaderDone() {
   got_ = 0;
+  frames_++;
   const HeaderFault fault = CheckClientHeader(header_, host_.config.most_request);
   if (!fault.text.empty()) {
     SendError(header_.id, fault.status, fault.text);
@@ -161,21 +178,21 @@ void Session::MetaDone() {
     return Fault("expected a hello first");
   }
   const uint64_t outputs = OutputBytes();
-  if (const auto fits = host_.broker.CanFit(header_.data_bytes, outputs); !fits) {
+  if (const auto fits = host_.broker.CanFit(header_.data_bytes, outputs, account()); !fits) {
     SendError(header_.id, Status::kTooLarge, fits.error().message);
     discard_ = header_.data_bytes;
     part_ = Part::kDiscard;
     return;
   }
   const uint64_t bytes = header_.data_bytes + outputs;
-  if (asked_.size() >= kMostAsked || host_.broker.Full(*tenant_, bytes)) {
+  if (asked_.size() >= kMostAsked || host_.broker.Full(account(), bytes)) {
     SendError(header_.id, Status::kBusy, "the queue or the memory for requests is full", 1000);
     discard_ = header_.data_bytes;
     part_ = Part::kDiscard;
     return;
   }
   held_ = bytes;
-  host_.broker.Hold(held_);
+  host_.broker.Hold(held_, account());
   data_ = std::make_shared_for_overwrite<std::byte[]>(header_.data_bytes);
   part_ = Part::kData;
 }
@@ -222,7 +239,10 @@ void Session::HandleHello() {
     Fault(tenant_ ? "a second hello" : "no such tenant, or not its token");
     return;
   }
+  // What was to be told before was nobody's, and is the tenant's from now on.
+  host_.broker.Release(unsent(), account());
   tenant_ = tenant;
+  host_.broker.Hold(unsent(), account());
   const nlohmann::json welcome = {{"gateway", "spillway"},
                                   {"tenant", host_.config.broker.tenants[*tenant].name},
                                   {"most_request_bytes", host_.config.most_request},
@@ -266,13 +286,14 @@ void Session::HandleInfer() {
     return SendError(header_.id, Status::kBadRequest, "a request of that id is not answered yet");
   Request request;
   request.tenant = *tenant_;
+  request.front = Front::kFrames;
   request.model = infer.model;
   request.rows = infer.rows;
   if (data_) request.inputs = {data_.get(), header_.data_bytes};
   request.keeper = data_;
   request.deadline = DeadlineOf(infer.deadline_us);
   // From the session's account to the request's.
-  host_.broker.Release(std::exchange(held_, 0));
+  host_.broker.Release(std::exchange(held_, 0), account());
   request.held_bytes = header_.data_bytes + OutputBytes();
   const uint64_t client_id = header_.id;
   request.reply = [self = self_, client_id](const Answer& answer) {
@@ -314,10 +335,6 @@ void Session::HandleOpenWindow() {
     return refuse(fmt::format("expected a window of 1 to {} bytes with a power of two up to {} slots",
                               kMostWindow, kMostWindowSlots));
   const uint64_t bytes = (asked.bytes + 4095) & ~uint64_t{4095};
-  if (const uint64_t most = host_.broker.options().memory; bytes > most)
-    return refuse(fmt::format("a window of {} bytes is more than limits.memory, {} bytes", bytes, most),
-                  Status::kTooLarge);
-  if (host_.broker.Full(*tenant_, bytes)) return refuse("the memory for requests is full", Status::kBusy);
   if (unsent() > 0) return refuse("expected all answers to be read first");
   auto submissions = MakeEventFd(), completions = MakeEventFd();
   auto memory = SharedMemory::Create("spillway-window", bytes);
@@ -338,7 +355,11 @@ void Session::HandleOpenWindow() {
   const std::string frame = EncodeFrame(header, MetaBytes(meta));
   const int fds[] = {window->channel.fd(), window->memory->fd(), window->channel.bells().submissions.get(),
                      window->channel.bells().completions.get()};
-  host_.broker.Hold(bytes);
+  if (const auto held = host_.broker.HoldWindow(bytes, *tenant_); !held) {
+    host_.regions.Forget(window->key);
+    return refuse(held.error().message,
+                  held.error().code == ErrorCode::kBadInput ? Status::kTooLarge : Status::kBusy);
+  }
   window_ = std::move(window);
   if (auto sent = SendWithDescriptors(socket_.get(), std::as_bytes(std::span(frame)), fds); !sent)
     Fault(sent.error().message);
@@ -349,7 +370,8 @@ bool Session::TakeSubmissions() {
   if (!takes_submissions()) return false;
   bool any = false;
   Submission submission;
-  while (!closing_ && window_->channel.TakeSubmission(submission)) {
+  for (int left = kMostOfATurn; left > 0 && !closing_ && window_->channel.TakeSubmission(submission);
+       left--) {
     any = true;
     // One completion for each, and none may be lost: who asks for more than the ring holds breaks the rules.
     if (window_asked_ + window_->channel.CompletionsWaiting() >= window_->channel.slots()) {
@@ -379,6 +401,7 @@ void Session::SubmitFromWindow(const Submission& asked) {
     return refuse(Status::kBadRequest, "a request of that id is not answered yet");
   Request request;
   request.tenant = *tenant_;
+  request.front = Front::kFrames;
   request.model = asked.model;
   request.rows = asked.rows;
   request.inputs = *inputs;
@@ -428,7 +451,7 @@ void Session::SendError(uint64_t id, Status status, std::string_view text, uint3
 
 void Session::Append(const FrameHeader& header, std::string_view meta, std::span<const std::byte> data) {
   const std::string frame = EncodeFrame(header, meta);
-  host_.broker.Hold(frame.size() + data.size());
+  host_.broker.Hold(frame.size() + data.size(), account());
   out_ += frame;
   out_.append(reinterpret_cast<const char*>(data.data()), data.size());
   host_.changed(number_);
@@ -454,7 +477,7 @@ void Session::Sent(int64_t result) {
   }
   sent_ += static_cast<size_t>(result);
   if (sent_ < sending_->size()) return;
-  host_.broker.Release(sending_->size());
+  host_.broker.Release(sending_->size(), account());
   sending_->clear();
   if (sending_->capacity() > kMostKept) sending_->shrink_to_fit();
   sent_ = 0;

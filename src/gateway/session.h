@@ -43,7 +43,7 @@ class Session : public Stream {
   void Got(int64_t result) override;
   Piece NextWrite() override;
   void Sent(int64_t result) override;
-  // Takes what stands in the window. Whether there was any.
+  // Takes what stands in the window, but no more than others may be kept waiting for. Whether there was any.
   bool TakeSubmissions();
 
   [[nodiscard]] bool over() const { return over_; }  // destroy it
@@ -51,6 +51,8 @@ class Session : public Stream {
   [[nodiscard]] uint64_t number() const { return number_; }
   [[nodiscard]] bool idle() const { return asked_.empty() && window_asked_ == 0; }
   [[nodiscard]] Time last_heard() const { return last_heard_; }
+  // It owes the rest of a frame, or its hello, for longer than `most`, while it may send.
+  [[nodiscard]] bool IsLate(Time now, Duration most);
   // Whether what stands in its window will be taken: a closing session's is left there.
   [[nodiscard]] bool takes_submissions() const { return window_ && !closing_ && !over_; }
   [[nodiscard]] Channel* window() { return window_ ? &window_->channel : nullptr; }
@@ -62,6 +64,7 @@ class Session : public Stream {
   static constexpr size_t kMostKept = 1 << 20;            // of a buffer that is empty
   static constexpr size_t kMostAsked = 1024;
   static constexpr uint64_t kMostWindow = uint64_t{1} << 30;
+  static constexpr int kMostOfATurn = 64;  // submissions from a window
 
   struct Window {
     Channel channel;
@@ -90,6 +93,7 @@ class Session : public Stream {
   void Append(const FrameHeader& header, std::string_view meta, std::span<const std::byte> data = {});
   [[nodiscard]] size_t unsent() const { return out_.size() + sending_->size(); }
   void DropData();
+  [[nodiscard]] Account account() const { return {tenant_.value_or(scheduler::kNobody), Front::kFrames}; }
 
   SessionHost& host_;
   const uint64_t number_;
@@ -112,8 +116,9 @@ class Session : public Stream {
   FrameHeader header_;
   std::shared_ptr<std::string> meta_ = std::make_shared<std::string>();
   std::shared_ptr<std::byte[]> data_;
-  uint64_t held_ = 0;  // of the broker's memory, for data_ and the outputs to come
-  uint64_t got_ = 0;   // of the part
+  uint64_t held_ = 0;    // of the broker's memory, for data_ and the outputs to come
+  uint64_t got_ = 0;     // of the part
+  uint64_t frames_ = 0;  // whose headers came, ever
   uint64_t discard_ = 0;
 
   std::string out_;                                                         // not on its way yet
@@ -123,6 +128,7 @@ class Session : public Stream {
   bool over_ = false;
   std::string fault_;
   Time last_heard_{0};
+  std::optional<Time> owes_since_;  // the frame that has begun to come
 
   std::unordered_map<uint64_t, uint64_t> asked_;  // the client's id -> the broker's
   std::unordered_map<uint64_t, uint64_t> window_ids_;

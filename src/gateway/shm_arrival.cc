@@ -1,13 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/shm_arrival.h"
 
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "gateway/shm_inlet.h"
+#include "gateway/token.h"
 
 namespace spillway::gateway {
 
 using nlohmann::json;
+
+namespace {
+
+constexpr size_t kMostStrangersMessage = 512;  // a token's
+
+}  // namespace
+
+ShmArrival::ShmArrival(int socket, RegionTable& regions, uint64_t first_holder, const ExecutorTrust& trust)
+    : socket_(socket), regions_(regions), first_holder_(first_holder), trust_(trust) {
+  // Of the moment when it connected: whoever it has become since, or has handed the socket to.
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(socket_, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;
+  user_ = peer.uid;
+  is_trusted_ = std::find(trust_.users.begin(), trust_.users.end(), user_) != trust_.users.end();
+}
+
+Result<void> ShmArrival::TakeToken(const json& message) {
+  const bool good = !trust_.token.empty() && message["token"].is_string() &&
+                    SameToken(message["token"].get_ref<const std::string&>(), trust_.token);
+  has_shown_ = true;
+  is_trusted_ = is_trusted_ || good;
+  if (good || trust_.token.empty()) return {};
+  return Fail(ErrorCode::kBadInput, "expected the token of executors.token_file");
+}
 
 Result<ExecutorArrival::Step> ShmArrival::Read() {
   static thread_local std::vector<std::byte> buffer(kMostExecutorMessage);
@@ -24,8 +54,18 @@ Result<ExecutorArrival::Step> ShmArrival::Read() {
 
 Result<bool> ShmArrival::Take(std::span<const std::byte> message, std::vector<Descriptor> fds) {
   const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
+  const auto stranger = [&] {
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("user {} may not offer slices: expected one of executors.users{}", user_,
+                            trust_.token.empty() ? "" : ", or the token of executors.token_file"));
+  };
+  if (!is_trusted_ && text.size() > kMostStrangersMessage) return stranger();
   const json parsed = json::parse(text, nullptr, false);
   if (!parsed.is_object()) return Fail(ErrorCode::kBadInput, "expected a JSON object");
+  if (!has_shown_ && parsed.contains("token") && parsed.size() == 1)
+    if (const auto taken = TakeToken(parsed); !taken) return tl::make_unexpected(taken.error());
+  if (!is_trusted_) return stranger();
+  if (parsed.contains("token")) return false;
   if (!offer_.keys.empty()) return TakeSlice(parsed, std::move(fds));
   if (fds.size() != 1) return Fail(ErrorCode::kBadInput, "expected one descriptor with the offer");
   auto offer = ParseOffer(parsed);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // An executor of this machine comes: one SOCK_SEQPACKET UNIX socket, over which it hands its memory as file
-// descriptors; docs/gateway.md has the messages. Afterwards the socket only says, by closing, that a side is
+// descriptors; docs/gateway.md has the messages. Until its user or a token has proved it, nothing else of it
+// is looked into. Afterwards the socket only says, by closing, that a side is
 // gone.
 #pragma once
 
 #include <vector>
 
+#include "gateway/config.h"
 #include "gateway/executor_arrival.h"
 #include "gateway/executor_offer.h"
 #include "gateway/shm_link.h"
@@ -14,13 +16,12 @@ namespace spillway::gateway {
 
 class ShmArrival : public ExecutorArrival {
  public:
-  // The socket, which does not block, and the table outlive it. What the slices hold in the table: as
+  // The socket, which does not block, the table and `trust` outlive it. What the slices hold in the table: as
   // ShmLink.
-  ShmArrival(int socket, RegionTable& regions, uint64_t first_holder)
-      : socket_(socket), regions_(regions), first_holder_(first_holder) {}
+  ShmArrival(int socket, RegionTable& regions, uint64_t first_holder, const ExecutorTrust& trust);
 
   [[nodiscard]] Result<Step> Read() override;
-  [[nodiscard]] bool IsTrusted() const override { return true; }
+  [[nodiscard]] bool IsTrusted() const override { return is_trusted_; }
   [[nodiscard]] const ExecutorOffer& offer() const override { return offer_.offer; }
   [[nodiscard]] Result<std::unique_ptr<ExecutorLink>> TakeLink() override;
   [[nodiscard]] Result<void> Answer(const std::string& refusal) override;
@@ -31,9 +32,14 @@ class ShmArrival : public ExecutorArrival {
  private:
   [[nodiscard]] Result<bool> TakeSlice(const nlohmann::json& json, std::vector<Descriptor> fds);
 
+  [[nodiscard]] Result<void> TakeToken(const nlohmann::json& message);
+
   int socket_;
   RegionTable& regions_;
   uint64_t first_holder_;
+  const ExecutorTrust& trust_;
+  uint32_t user_ = UINT32_MAX;  // the peer's
+  bool is_trusted_ = false, has_shown_ = false;
   KeyedOffer offer_;  // without slices: it has not come yet
   Descriptor completions_;
   std::vector<SharedSlice> slices_;

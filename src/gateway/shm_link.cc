@@ -2,6 +2,7 @@
 #include "gateway/shm_link.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace spillway::gateway {
@@ -43,12 +44,19 @@ bool ShmLink::Deliver(const Delivery& delivery, uint32_t number) {
   return slice.channel.Submit(*submission);
 }
 
+void ShmLink::GiveUp(uint32_t number, uint32_t cell, uint64_t id) {
+  const Line& line = lines_[number];
+  std::byte* const at = line.slice.memory.bytes().data() + line.cells.layout().GivenUp(cell);
+  std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(at)).store(id, std::memory_order_relaxed);
+}
+
 bool ShmLink::TakeCompletions(const OnCompletion& on_completion) {
   for (uint32_t i = 0; i < lines_.size(); i++) {
     auto& [slice, cells] = lines_[i];
     const CellLayout& layout = cells.layout();
     Completion completion;
-    while (slice.channel.TakeCompletion(completion)) {
+    // Those of requests that this leads to are for the next turn: others wait as well.
+    for (uint32_t left = layout.cells; left > 0 && slice.channel.TakeCompletion(completion); left--) {
       const auto cell = cells.Free(completion.id);
       if (!cell) return false;
       std::span<const std::byte> outputs;

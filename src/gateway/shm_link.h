@@ -29,6 +29,7 @@ class ShmLink : public ExecutorLink {
   [[nodiscard]] bool keys_are_good() const { return keys_are_good_; }
 
   bool Deliver(const Delivery& delivery, uint32_t slice) override;
+  void GiveUp(uint32_t slice, uint32_t cell, uint64_t id) override;
   bool TakeCompletions(const OnCompletion& on_completion) override;
   [[nodiscard]] bool HasCompletions() override;
   [[nodiscard]] int bell() const override { return lines_.front().slice.channel.bells().completions.get(); }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/token.h"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -23,6 +26,14 @@ std::string ReadToken(model::Problems& problems, const model::Field& field, cons
   std::filesystem::path path = *name;
   if (path.is_relative()) path = std::filesystem::path(file_name).parent_path() / path;
   const auto text = model::ReadInputFile(path.string());
+  struct stat status {};
+  if (text && stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    problems.Add(
+        field.line, field.path,
+        fmt::format("expected a file that only its owner may read, such as mode 0600, got mode {:04o}",
+                    status.st_mode & 07777));
+    return "";
+  }
   if (!text) {
     problems.Add(field.line, field.path, "expected a readable file with " + whose);
     return "";

@@ -176,6 +176,10 @@ Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
 
 Result<V2Response> MakeV2Response(const ModelCard& model, const V2Request& request,
                                   std::span<const std::byte> outputs) {
+  if (outputs.size() != model.OutputBytes(request.rows))
+    return Fail(ErrorCode::kSystem,
+                fmt::format("model {}: {} bytes of outputs, expected {} for {} rows", model.name,
+                            outputs.size(), model.OutputBytes(request.rows), request.rows));
   json response = {{"model_name", model.name}, {"model_version", model.version}};
   if (!request.id.empty()) response["id"] = request.id;
   response["outputs"] = json::array();

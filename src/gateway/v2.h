@@ -40,7 +40,8 @@ struct V2Response {
   std::string body;
   std::optional<uint64_t> json_bytes;  // set when binary tensors follow
 };
-// An error: a JSON output has a value that JSON has no word for (infinite, or not a number).
+// An error: `outputs` are not the model's for so many rows, or a JSON output has a value that JSON has no
+// word for (infinite, or not a number).
 [[nodiscard]] Result<V2Response> MakeV2Response(const ModelCard& model, const V2Request& request,
                                                 std::span<const std::byte> outputs);
 

@@ -65,7 +65,8 @@ RequestPlacement PlaceRequest(const RequestDemand& demand, std::span<const Slice
                               Isolation isolation, nanoseconds now) {
   RequestPlacement best;
   bool best_is_second_choice = false;
-  for (const uint32_t slice : demand.slices) {
+  for (size_t i = 0; i < demand.slices.size(); i++) {
+    const uint32_t slice = demand.slices[i];
     const SliceState& state = states[slice];
     if (!state.alive) {
       best.dead++;
@@ -83,8 +84,9 @@ RequestPlacement PlaceRequest(const RequestDemand& demand, std::span<const Slice
       best.full++;
       continue;
     }
-    const nanoseconds done =
-        std::max(now, state.free_at) + nanoseconds(std::llround(demand.gflop / state.gflop_per_s * 1e9));
+    const nanoseconds by_gflop(std::llround(demand.gflop / state.gflop_per_s * 1e9));
+    const nanoseconds took = i < demand.took.size() ? demand.took[i] : nanoseconds(0);
+    const nanoseconds done = std::max(now, state.free_at) + std::max(by_gflop, took);
     const bool second_choice = state.executor == demand.not_executor;
     if (best.slice < 0 || (best_is_second_choice && !second_choice) ||
         (best_is_second_choice == second_choice && done < best.done_at)) {

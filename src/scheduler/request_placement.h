@@ -34,6 +34,9 @@ struct RequestDemand {
   double gflop = 0;
   std::span<const uint32_t> slices;  // that hold the model
   uint32_t not_executor = kNobody;   // one that died with this request: only if there is no other
+  // By slice of `slices`, or none: what such requests took there of late, which counts where it is longer
+  // than gflop / gflop_per_s.
+  std::span<const std::chrono::nanoseconds> took = {};
 };
 
 struct RequestPlacement {

@@ -147,11 +147,16 @@ class CudaEngine : public Engine {
   }
   const std::vector<ModelCard>& models() const override { return cards_; }
 
+  std::string GpuOf(const SliceOffer& offer) const override {
+    const auto place = PlaceOf(offer);
+    if (place == places_.end()) return {};
+    const CudaDevice& device = devices_[static_cast<size_t>(place - places_.begin())];
+    return device.is_instance() ? device.gpu : device.uuid;
+  }
+
   Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer& offer,
                                                  std::span<std::byte> memory) override {
-    const auto place = std::find_if(places_.begin(), places_.end(), [&](const CudaPlace& one) {
-      return one.gpu == offer.gpu && one.slice == offer.name;
-    });
+    const auto place = PlaceOf(offer);
     if (place == places_.end()) return Fail(ErrorCode::kBadInput, "it has no place on a device");
     auto queue = driver_->Open(devices_[static_cast<size_t>(place - places_.begin())], place->sm_percent);
     if (!queue) return tl::make_unexpected(queue.error());
@@ -159,6 +164,12 @@ class CudaEngine : public Engine {
   }
 
  private:
+  [[nodiscard]] std::vector<CudaPlace>::const_iterator PlaceOf(const SliceOffer& offer) const {
+    return std::find_if(places_.begin(), places_.end(), [&](const CudaPlace& one) {
+      return one.gpu == offer.gpu && one.slice == offer.name;
+    });
+  }
+
   std::unique_ptr<CudaDriver> driver_;  // outlives the slices' queues
   std::vector<CudaPlace> places_;
   std::vector<CudaDevice> devices_;  // of each place

@@ -40,6 +40,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
   [[nodiscard]] virtual const std::vector<ModelCard>& models() const = 0;
+  // The UUID of the GPU that the slice is on, of an instance its GPU's; empty: it is on none, or not known.
+  [[nodiscard]] virtual std::string GpuOf(const SliceOffer&) const { return {}; }
   // For a slice with this memory, which outlives it. Called on the slice's thread.
   [[nodiscard]] virtual Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer& offer,
                                                                        std::span<std::byte> memory) = 0;

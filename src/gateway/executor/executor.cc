@@ -35,6 +35,8 @@ void Executor::Leave() {
 
 Result<void> Executor::Join() {
   ExecutorOffer offer{options_.name, engine_.models(), options_.slices};
+  for (SliceOffer& slice : offer.slices)
+    if (slice.gpu_uuid.empty()) slice.gpu_uuid = engine_.GpuOf(slice);
   auto bell = MakeEventFd();
   if (!bell) return tl::make_unexpected(bell.error());
   lost_bell_ = std::move(*bell);

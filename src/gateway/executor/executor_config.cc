@@ -84,8 +84,6 @@ void ReadDoor(Problems& problems, const MapReader& top, const std::string& file_
   const auto text = model::ReadText(problems, *gateway, kForms);
   if (!text || !text->starts_with(kRdmaPrefix)) {
     Take(door.address, gateway, [&](const Field& f) { return ReadSocketPath(problems, f); });
-    if (token != nullptr)
-      problems.Add(token->line, token->path, "expected only with gateway: rdma:ADDRESS:PORT");
     return;
   }
   door.address = *text;

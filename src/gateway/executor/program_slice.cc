@@ -5,16 +5,69 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
+#include <thread>
 
 #include "gateway/status.h"
 
 namespace spillway::gateway {
 
+// Its thread is let go, not waited for: a program that has forked has it no more.
+class ProgramSlice::Pulse {
+ public:
+  static std::shared_ptr<Pulse> Start(int socket) {
+    auto pulse = std::make_shared<Pulse>();
+    pulse->socket_ = socket;
+    std::thread([pulse] { pulse->Run(); }).detach();
+    return pulse;
+  }
+  void End() {
+    {
+      const std::lock_guard lock(mutex_);
+      socket_ = -1;
+    }
+    changed_.notify_all();
+  }
+  std::atomic<bool> is_busy{false};
+
+ private:
+  static constexpr std::chrono::milliseconds kEvery{500};
+
+  void Run() {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kEvery, [this] { return socket_ < 0; }))
+      if (is_busy) Beat(socket_);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int socket_ = -1;  // under mutex_; -1: it is over
+};
+
+ProgramSlice::~ProgramSlice() {
+  if (pulse_) pulse_->End();
+}
+
+ProgramSlice& ProgramSlice::operator=(ProgramSlice&& other) noexcept {
+  // What is replaced goes with `other`, whose end ends it.
+  std::swap(pulse_, other.pulse_);
+  std::swap(socket_, other.socket_);
+  std::swap(inlet_, other.inlet_);
+  std::swap(model_, other.model_);
+  std::swap(in_hand_, other.in_hand_);
+  std::swap(taken_at_, other.taken_at_);
+  return *this;
+}
+
 Result<ProgramSlice> ProgramSlice::Join(const Options& options) {
   SliceOffer slice;
   slice.name = "s0";
-  slice.gpu = "program";
+  // Without a GPU it shares none with anybody.
+  slice.gpu = options.gpu_uuid.empty() ? options.name : "program";
+  slice.gpu_uuid = options.gpu_uuid;
   slice.gflop_per_s = options.gflop_per_s;
   slice.cells = options.cells;
   slice.input_bytes = std::max<uint64_t>(options.model.InputBytes(options.model.most_rows), 64);
@@ -25,6 +78,7 @@ Result<ProgramSlice> ProgramSlice::Join(const Options& options) {
   program.socket_ = std::move(joined->socket);
   program.inlet_ = std::move(joined->slices[0]);
   program.model_ = options.model;
+  program.pulse_ = Pulse::Start(program.socket_.get());
   return program;
 }
 
@@ -36,6 +90,7 @@ void ProgramSlice::Complete(uint32_t status, uint64_t output_bytes) {
   completion.busy_ns = static_cast<uint64_t>((std::chrono::steady_clock::now() - taken_at_).count());
   inlet_->Complete(completion, in_hand_->output_offset);
   in_hand_.reset();
+  pulse_->is_busy = false;
 }
 
 Result<std::optional<ProgramSlice::Taken>> ProgramSlice::Take(std::chrono::milliseconds patience) {
@@ -55,6 +110,11 @@ Result<std::optional<ProgramSlice::Taken>> ProgramSlice::Take(std::chrono::milli
         Complete(static_cast<uint32_t>(Status::kFailed), 0);
         continue;
       }
+      if (IsGivenUp(inlet_->offer(), inlet_->memory(), submission)) {
+        Complete(static_cast<uint32_t>(Status::kCancelled), 0);
+        continue;
+      }
+      pulse_->is_busy = true;
       return Taken{inlet_->memory().subspan(submission.input_offset, submission.input_bytes),
                    submission.rows};
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that is its own slice: it joins the gateway with one model of its own, takes requests where the
-// gateway has put them, without a copy, and answers them. What python/ is made of. One thread.
+// gateway has put them, without a copy, and answers them. What python/ is made of. One thread;
+// another one of its own tells the gateway, while a request is in hand, that the program lives.
 #pragma once
 
 #include <chrono>
@@ -19,9 +20,15 @@ class ProgramSlice {
     std::string name;  // of the executor
     ModelCard model;
     double gflop_per_s = 1;
+    // The UUID of the GPU that it uses, of a MIG instance its GPU's; empty: none.
+    std::string gpu_uuid = {};
     uint32_t cells = 2;  // the next request's data comes while this one's is worked on
   };
   [[nodiscard]] static Result<ProgramSlice> Join(const Options& options);
+  ProgramSlice() = default;  // of nothing: to be moved into
+  ProgramSlice(ProgramSlice&&) noexcept = default;
+  ProgramSlice& operator=(ProgramSlice&& other) noexcept;
+  ~ProgramSlice();
 
   struct Taken {
     std::span<std::byte> inputs;  // in the slice's memory; until Answer or the next Take
@@ -37,9 +44,12 @@ class ProgramSlice {
   [[nodiscard]] const ModelCard& model() const { return model_; }
 
  private:
+  class Pulse;
+
   void Complete(uint32_t status, uint64_t output_bytes);
 
   Descriptor socket_;
+  std::shared_ptr<Pulse> pulse_;
   std::unique_ptr<SliceInlet> inlet_;
   ModelCard model_;
   std::optional<Submission> in_hand_;

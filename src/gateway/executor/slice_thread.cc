@@ -72,6 +72,8 @@ Result<void> SliceThread::Serve(SliceEngine& engine, const Submission& submissio
   if (!cell) {
     if (refused_++ == 0) spdlog::error("slice {}: refused what the gateway sent", inlet_->offer().name);
     completion.status = static_cast<uint32_t>(Status::kFailed);
+  } else if (IsGivenUp(inlet_->offer(), inlet_->memory(), submission)) {
+    completion.status = static_cast<uint32_t>(Status::kCancelled);
   } else {
     const uint64_t before = Now(CLOCK_THREAD_CPUTIME_ID);
     const auto ran = engine.Run(submission.model, submission.rows, cell->inputs, cell->outputs);

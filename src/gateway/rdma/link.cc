@@ -24,6 +24,7 @@ uint64_t Parts(uint64_t bytes, uint64_t of) { return (bytes + of - 1) / of; }
 struct RdmaLink::Buffers {
   uint64_t inputs;       // of each cell
   uint64_t submissions;  // of each cell
+  uint64_t given_up;     // of each cell, a request's number
   uint64_t zeros, zero_bytes;
   uint64_t answers, answer_bytes;  // `answer_count` of them
   uint32_t answer_count;
@@ -32,7 +33,8 @@ struct RdmaLink::Buffers {
   explicit Buffers(const SliceOffer& offer) {
     inputs = 0;
     submissions = offer.cells * Aligned(offer.input_bytes);
-    zeros = submissions + offer.cells * sizeof(Submission);
+    given_up = submissions + offer.cells * sizeof(Submission);
+    zeros = given_up + Aligned(offer.cells * sizeof(uint64_t));
     const uint64_t most = std::max(Aligned(offer.input_bytes), Aligned(offer.output_bytes));
     zero_bytes = std::min(most, std::max(kLeastZeros, Aligned(most / 8)));
     answers = zeros + zero_bytes;
@@ -52,7 +54,7 @@ struct RdmaLink::Slice {
     const uint64_t wipes =
         Parts(offer.input_bytes, buffers.zero_bytes) + Parts(offer.output_bytes, buffers.zero_bytes);
     // Twice: an answer may be here before the device says that its request has left.
-    return static_cast<uint32_t>(2 * offer.cells * (writes + wipes));
+    return static_cast<uint32_t>(2 * offer.cells * (writes + wipes + 1));
   }
 
   SliceOffer offer;
@@ -231,6 +233,28 @@ bool RdmaLink::Deliver(const Delivery& delivery, uint32_t number) {
   return true;
 }
 
+// Where there is no room for it, the slice runs what nobody wants.
+void RdmaLink::GiveUp(uint32_t number, uint32_t cell, uint64_t id) {
+  Slice& slice = slices_[number];
+  if (broken()) return;
+  if (slice.under_way + 1 > slice.depth) Poll();
+  if (slice.under_way + 1 > slice.depth) return;
+  const uint64_t from = slice.buffers.given_up + cell * sizeof(id);
+  std::memcpy(slice.memory.bytes().data() + from, &id, sizeof(id));
+  ibv_sge local{slice.memory.Address(from), sizeof(id), slice.memory.local_key()};
+  ibv_send_wr work{};
+  work.opcode = IBV_WR_RDMA_WRITE;
+  work.sg_list = &local;
+  work.num_sge = 1;
+  work.send_flags = IBV_SEND_SIGNALED;
+  work.wr_id = (uint64_t{number} << 32) | 1;
+  work.wr.rdma.remote_addr = slice.address + slice.cells.layout().GivenUp(cell);
+  work.wr.rdma.rkey = slice.key;
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(slice.id->qp, &work, &bad) != 0) return Break("its connection takes no more work");
+  slice.under_way++;
+}
+
 void RdmaLink::Poll() {
   const bool good = completions_->Poll([&](const ibv_wc& done) {
     const auto number = static_cast<uint32_t>(done.wr_id >> 32), low = static_cast<uint32_t>(done.wr_id);
@@ -251,7 +275,9 @@ bool RdmaLink::HasCompletions() {
 
 // What came before the end counts.
 bool RdmaLink::TakeCompletions(const OnCompletion& on_completion) {
-  while (HasCompletions() && !heard_.empty()) {
+  // Those of requests that this leads to are for the next turn: others wait as well.
+  if (!HasCompletions()) return !broken();
+  for (size_t left = heard_.size(); left > 0; left--) {
     const Heard heard = heard_.front();
     heard_.pop_front();
     if (TakeOne(heard, on_completion)) continue;

@@ -46,6 +46,7 @@ class RdmaLink : public ExecutorLink {
   [[nodiscard]] bool broken() const { return !fault_.empty(); }
 
   bool Deliver(const Delivery& delivery, uint32_t slice) override;
+  void GiveUp(uint32_t slice, uint32_t cell, uint64_t id) override;
   bool TakeCompletions(const OnCompletion& on_completion) override;
   [[nodiscard]] bool HasCompletions() override;
   [[nodiscard]] std::string Fault() const override { return fault_; }

@@ -33,6 +33,8 @@ std::optional<uint32_t> GpuBits(const std::string& text) {
   return bits == 0 ? std::nullopt : std::optional(bits);
 }
 
+constexpr size_t kMostGone = 10'000;  // pods that are remembered to have gone
+
 const char* const kOtherGiver[] = {"", "the device plugin, which does not know of parts of GPUs,",
                                    "Spillway, which the device plugin does not know of,"};
 
@@ -98,16 +100,15 @@ void Books::Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>
   other_cpu_ = std::move(other_cpu);
   std::map<std::string, Booking> listed;
   for (const BoundPod& pod : pods) {
-    if (pod.finished || pod.node.empty()) continue;
+    if (pod.finished || pod.node.empty() || gone_.contains(pod.ask.uid)) continue;
     if (pod.ask.giver == Giver::kNobody) {
       other_cpu_[pod.node] += pod.ask.job.cpu_milli;
       continue;
     }
     Booking booking = BookingOf(pod);
-    // What we gave it is what it has, should somebody have removed the annotation.
-    if (const auto own = bookings_.find(pod.ask.uid);
-        own != bookings_.end() && own->second.node == pod.node && pod.gpu.empty())
-      booking.want = PlaceOf(own->second);
+    // What we gave it, or knew before, is what it has, whatever somebody has made of the annotation since.
+    if (const auto own = bookings_.find(pod.ask.uid); own != bookings_.end() && own->second.node == pod.node)
+      if (Place had = PlaceOf(own->second); !had.gpu.empty()) booking.want = std::move(had);
     listed[pod.ask.uid] = std::move(booking);
   }
   for (auto& [uid, booking] : bookings_) {
@@ -125,7 +126,6 @@ Books::Booking Books::BookingOf(const BoundPod& pod) const {
   Booking booking;
   booking.pod = pod.ask.space + "/" + pod.ask.name;
   booking.node = pod.node;
-  booking.tenant = pod.ask.tenant;
   booking.ask = pod.ask;
   booking.job = pod.ask.job;
   booking.want = {pod.gpu, pod.slice};
@@ -210,13 +210,18 @@ int Books::TenantNumber(const std::string& name) {
   return tenants_.emplace(name, static_cast<int>(tenants_.size())).first->second;
 }
 
+const std::string& Books::TenantOf(const PodAsk& ask) const {
+  const auto named = tenant_of_space_.find(ask.space);
+  return named == tenant_of_space_.end() ? ask.space : named->second;
+}
+
 // What the pod is on that node, whose CPU and memory are not our business.
 std::optional<Job> Books::JobOn(const PodAsk& ask, const Node& node, FilterVerdict& verdict) const {
   Job job = ask.job;
   const GpuModel& model = cluster_->models()[static_cast<size_t>(node.model)];
   job.memory_mib = 0;
   job.cpu_milli = std::min(job.cpu_milli, node.free_cpu);
-  const auto tenant = tenants_.find(ask.tenant);
+  const auto tenant = tenants_.find(TenantOf(ask));
   job.tenant = tenant == tenants_.end() ? static_cast<int>(tenants_.size()) : tenant->second;
   const auto never = [&](std::string why) {
     verdict = {std::move(why), true};
@@ -268,6 +273,9 @@ FilterVerdict Books::Judge(const PodAsk& ask, const std::string& name) const {
     return {
         fmt::format("its GPUs are now given out by {} and this pod asks the other way", kOtherGiver[giver]),
         false};
+  if (ask.giver == Giver::kSpillway)
+    if (const auto at = nodes_.find(name); at != nodes_.end() && !at->second.closed.empty())
+      return {at->second.closed, false};
   // The device plugin knows what it has given, to whomever; we do not.
   if (ask.giver == Giver::kSpillway && unknown_[static_cast<size_t>(*n)] > 0)
     return {"a pod there has a GPU of which Spillway does not know which", false};
@@ -365,7 +373,7 @@ std::optional<Spot> Books::ExactSpot(const Job& job, int n, const Place& want) c
 bool Books::Put(Booking& booking) {
   const auto n = NodeAt(booking.node);
   if (!n) return false;
-  TenantNumber(booking.ask.tenant.empty() ? booking.tenant : booking.ask.tenant);
+  TenantNumber(booking.state == State::kFixed ? booking.tenant : TenantOf(booking.ask));
   FilterVerdict verdict;
   std::optional<Job> job;
   if (booking.state == State::kFixed) {
@@ -443,7 +451,7 @@ Result<Books::Reservation> Books::Reserve(const PodAsk& ask, const std::string& 
       return Reservation{PlaceOf(own), own.since};
     }
   }
-  TenantNumber(ask.tenant);
+  TenantNumber(TenantOf(ask));
   if (const FilterVerdict verdict = Judge(ask, name); !verdict.why.empty())
     return Fail(ErrorCode::kConflict, fmt::format("{}: {}", name, verdict.why));
   const int n = *NodeAt(name);
@@ -455,7 +463,6 @@ Result<Books::Reservation> Books::Reserve(const PodAsk& ask, const std::string& 
   Booking booking;
   booking.pod = ask.space + "/" + ask.name;
   booking.node = name;
-  booking.tenant = ask.tenant;
   booking.ask = ask;
   booking.job = ask.job;
   booking.state = State::kReserved;
@@ -498,14 +505,51 @@ bool Books::GiveBack(const std::string& uid, uint64_t ticket) {
   return true;
 }
 
-void Books::Adopt(const BoundPod& pod) {
+void Books::Adopt(const BoundPod& pod) { AddOnce(pod, State::kConfirmed); }
+void Books::Suppose(const BoundPod& pod) { AddOnce(pod, State::kDoubtful); }
+
+void Books::AddOnce(const BoundPod& pod, State state) {
   if (pod.finished || pod.node.empty() || pod.ask.giver == Giver::kNobody) return;
   const auto [at, fresh] = bookings_.try_emplace(pod.ask.uid);
   if (!fresh) return;
   at->second = BookingOf(pod);
+  at->second.state = state;
   at->second.since = ++mark_;
   Count(pod.node, pod.ask.giver, 1);
   if (!Put(at->second)) CountUnknown(pod.node, pod.ask.giver, 1);
+}
+
+void Books::See(const BoundPod& pod) {
+  if (pod.ask.giver == Giver::kNobody) return;
+  if (pod.finished) return Forget(pod.ask.uid);
+  if (pod.node.empty() || gone_.contains(pod.ask.uid)) return;
+  const auto at = bookings_.find(pod.ask.uid);
+  if (at == bookings_.end()) return Adopt(pod);
+  Booking& own = at->second;
+  // A bind that is under way decides itself; elsewhere than booked, the next look at everything does.
+  if (own.state == State::kDoubtful && own.node == pod.node) {
+    own.state = State::kConfirmed;
+    own.since = ++mark_;
+  }
+}
+
+void Books::Forget(const std::string& uid) {
+  if (uid.empty()) return;
+  if (gone_.insert(uid).second) gone_order_.push_back(uid);
+  while (gone_order_.size() > kMostGone) {
+    gone_.erase(gone_order_.front());
+    gone_order_.pop_front();
+  }
+  const auto at = bookings_.find(uid);
+  if (at == bookings_.end() || at->second.state == State::kReserved || at->second.state == State::kFixed)
+    return;
+  Take(at->second);
+  bookings_.erase(at);
+}
+
+bool Books::Knows(const std::string& uid, const std::string& node) const {
+  const auto at = bookings_.find(uid);
+  return at != bookings_.end() && at->second.node == node;
 }
 
 bool Books::InDoubt(const std::string& uid) const {

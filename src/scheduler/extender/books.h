@@ -7,13 +7,18 @@
 //                          └──► Doubt (nobody knows) ──► the next Sync that began later decides; until then
 //                                                        it stays, and its pod may be bound there alone
 //
+// What a pod's annotations say of its GPU counts when it is first seen, and never again: whoever may edit the
+// pod may edit them. Its tenant is its namespace's.
+//
 // On a node with a job whose GPU is not known, no part of a GPU is given: it might be that one.
 #pragma once
 
 #include <array>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +43,12 @@ class Books {
   // booked since is not judged by them.
   void Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>& pods, uint64_t started,
             const std::vector<UnclearPod>& unclear = {}, std::map<std::string, int64_t> other_cpu = {});
+  // What a watch tells of a pod: it is on a node, or holds nothing any more. One that has gone does not come
+  // back, whatever an older list says.
+  void See(const BoundPod& pod);
+  void Forget(const std::string& uid);
+  // Whose pods a namespace's are, where that is not its own name. Holds from the next Sync on.
+  void SetTenants(std::map<std::string, std::string> by_space) { tenant_of_space_ = std::move(by_space); }
   // Nodes from a scheduler that sends whole ones.
   void Learn(const std::vector<KubeNode>& nodes);
   [[nodiscard]] uint64_t mark() const { return mark_; }
@@ -65,6 +76,11 @@ class Books {
   bool GiveBack(const std::string& uid, uint64_t ticket);
   // The API server says that this pod, of which nothing is booked, is on that node.
   void Adopt(const BoundPod& pod);
+  // Another extender means to bind this pod, of which nothing is booked, there: it stays until a Sync
+  // decides.
+  void Suppose(const BoundPod& pod);
+  // Whether something is booked for that pod, on that node.
+  [[nodiscard]] bool Knows(const std::string& uid, const std::string& node) const;
   // Whether a bind of that pod may have been done, or may yet be.
   [[nodiscard]] bool InDoubt(const std::string& uid) const;
 
@@ -103,6 +119,8 @@ class Books {
   Place PlaceOf(const Booking& booking) const;
   JobMix MixWith(const PodAsk& ask) const;
   int TenantNumber(const std::string& name);
+  [[nodiscard]] const std::string& TenantOf(const PodAsk& ask) const;
+  void AddOnce(const BoundPod& pod, State state);
 
   const Rules rules_;
   std::vector<GpuModel> file_models_;
@@ -112,6 +130,7 @@ class Books {
   std::vector<UnclearPod> unclear_;
   std::map<std::string, int64_t> other_cpu_;  // by node: of pods without GPUs
   std::map<std::string, int> tenants_;
+  std::map<std::string, std::string> tenant_of_space_;
 
   std::map<std::string, Booking> bookings_;  // by uid; "file:N" of the cluster file's jobs
   std::unique_ptr<Cluster> cluster_;
@@ -121,6 +140,8 @@ class Books {
   std::vector<JobId> free_ids_;
   JobId next_id_ = 0;
   uint64_t mark_ = 1;
+  std::set<std::string> gone_;          // uids
+  std::deque<std::string> gone_order_;  // the oldest first
 };
 
 [[nodiscard]] const char* ToString(Books::State state);

@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kPluginResource = "nvidia.com/gpu";
+
 // Labels are text; a number in one.
 double NumberOf(const json& labels, const char* key) {
   const json* value = Find(labels, key);
@@ -56,9 +58,16 @@ Result<KubeNode> ReadKubeNode(const json& node) {
     if (const json* cpu = Find(*allocatable, "cpu"))
       read.cpu_milli = static_cast<int>(std::min(ParseQuantity(*cpu).value_or(0) * 1000, 1e8));
 
+  // Numbers go over all GPUs that are there; of what the device plugin counts, some may be out of order.
   double gpus = NumberOf(*labels, "nvidia.com/gpu.count");
-  if (gpus == 0)
-    if (const json* capacity = Find(*status, "capacity")) gpus = NumberOf(*capacity, "nvidia.com/gpu");
+  const json* const capacity = Find(*status, "capacity");
+  const double counted = capacity == nullptr ? 0 : NumberOf(*capacity, kPluginResource);
+  const json* const allocatable = Find(*status, "allocatable");
+  if (gpus == 0) gpus = counted;
+  if (allocatable != nullptr && Find(*allocatable, kPluginResource) != nullptr)
+    if (const double missing = counted - NumberOf(*allocatable, kPluginResource); missing > 0)
+      read.closed = fmt::format("{} of its {} GPUs cannot be allocated, and which {} not known", missing,
+                                counted, missing == 1 ? "one is" : "ones are");
   const std::string product = TextAt(*labels, "nvidia.com/gpu.product");
   read.model = ModelOfProduct(product, NumberOf(*labels, "nvidia.com/gpu.memory"));
   // Under strategy `single` labels and resources count slices as if they were GPUs.

@@ -18,6 +18,8 @@ struct KubeNode {
   int gpus = 0;
   int cpu_milli = kUnlimited;  // allocatable
   std::string problem;         // why its GPUs cannot be used; empty: they can
+  // Why none of them is given by number for now: what was given stays. Empty: they are.
+  std::string closed = {};
   bool operator==(const KubeNode&) const = default;
 };
 

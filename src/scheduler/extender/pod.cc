@@ -160,7 +160,9 @@ std::optional<Profile> ProfileOn(const GpuModel& model, const std::string& text)
   return std::nullopt;
 }
 
-Result<PodAsk> ReadPodAsk(const json& pod) {
+namespace {
+
+Result<PodAsk> ReadAsk(const json& pod) {
   const json* meta = Find(pod, "metadata");
   const json* spec = Find(pod, "spec");
   if (meta == nullptr || spec == nullptr || TextAt(*meta, "name").empty())
@@ -173,14 +175,7 @@ Result<PodAsk> ReadPodAsk(const json& pod) {
   const json none = json::object();
   const json* notes = Find(*meta, "annotations");
   if (notes == nullptr) notes = &none;
-  ask.tenant = TextAt(*notes, kTenantAnnotation);
-  if (ask.tenant.empty()) ask.tenant = ask.space;
   if (auto taken = TakeResources(OfPod(*spec), ask); !taken) return tl::make_unexpected(taken.error());
-  if (ask.giver == Giver::kNobody && Find(*notes, kMilliResource) != nullptr) {
-    const auto milli = ParseQuantity(*Find(*notes, kMilliResource));
-    if (!milli) return Refuse(kMilliResource, "a number", model::Excerpt(TextAt(*notes, kMilliResource)));
-    if (auto taken = TakeMilli(*milli, ask); !taken) return tl::make_unexpected(taken.error());
-  }
   const std::string models = TextAt(*notes, kModelsAnnotation);
   for (size_t from = 0; from < models.size();) {
     const size_t end = std::min(models.find('|', from), models.size());
@@ -190,8 +185,20 @@ Result<PodAsk> ReadPodAsk(const json& pod) {
   return ask;
 }
 
+}  // namespace
+
+Result<PodAsk> ReadPodAsk(const json& pod) {
+  auto ask = ReadAsk(pod);
+  if (!ask || ask->giver != Giver::kNobody) return ask;
+  // kube-scheduler does not show such a pod to an extender with managedResources: it would run on a guess.
+  const json* notes = Find(*Find(pod, "metadata"), "annotations");
+  if (notes != nullptr && Find(*notes, kMilliResource) != nullptr)
+    return Refuse(kMilliResource, "as a resource in limits", "an annotation");
+  return ask;
+}
+
 Result<BoundPod> ReadBoundPod(const json& pod) {
-  auto ask = ReadPodAsk(pod);
+  auto ask = ReadAsk(pod);
   if (!ask) return tl::make_unexpected(ask.error());
   BoundPod bound;
   bound.ask = std::move(*ask);
@@ -214,9 +221,7 @@ UnclearPod ReadUnclearPod(const json& pod) {
   const std::string phase = status == nullptr ? "" : TextAt(*status, "phase");
   if (spec == nullptr || phase == "Succeeded" || phase == "Failed") return unclear;
   unclear.node = TextAt(*spec, "nodeName");
-  const json* meta = Find(pod, "metadata");
-  const json* notes = meta == nullptr ? nullptr : Find(*meta, "annotations");
-  bool spillway = notes != nullptr && Find(*notes, kMilliResource) != nullptr, plugin = false;
+  bool spillway = false, plugin = false;
   for (const auto& [name, amount] : OfPod(*spec)) {
     spillway |= name == kMilliResource && amount != 0;
     plugin |= (name == kPluginResource || name.starts_with(kMigPrefix)) && amount != 0;

@@ -12,9 +12,9 @@
 
 namespace spillway::scheduler {
 
-inline constexpr const char* kMilliResource = "spillway.io/gpu-milli";  // also an annotation of that name
+inline constexpr const char* kMilliResource = "spillway.io/gpu-milli";
 inline constexpr const char* kModelsAnnotation = "spillway.io/gpu-models";
-inline constexpr const char* kTenantAnnotation = "spillway.io/tenant";
+inline constexpr const char* kTenantLabel = "spillway.io/tenant";     // of a namespace
 inline constexpr const char* kGpuAnnotation = "spillway.io/gpu";      // written at bind: "2" or "0,3"
 inline constexpr const char* kSliceAnnotation = "spillway.io/slice";  // written at bind: "3g@4"
 
@@ -28,7 +28,6 @@ struct PodAsk {
   Job job;                       // `models`, `tenant` and `profile` are the cluster's to fill in
   std::string mig;               // "3g.40gb": that slice, of whatever GPU has it
   std::vector<std::string> models;
-  std::string tenant;  // the annotation, else the namespace
 };
 
 struct BoundPod {
@@ -38,8 +37,10 @@ struct BoundPod {
   bool finished = false;   // holds nothing any more
 };
 
-// kBadInput: what is asked for cannot be, with the resource or annotation and what was expected.
+// Whoever may make pods writes their annotations: they choose among models, and that is all that is believed
+// of them. kBadInput: what is asked for cannot be, with the resource and what was expected.
 [[nodiscard]] Result<PodAsk> ReadPodAsk(const nlohmann::json& pod);
+// Of a pod on a node, also one that asks by annotation, which has no say there.
 [[nodiscard]] Result<BoundPod> ReadBoundPod(const nlohmann::json& pod);
 
 // Of a pod that those refuse: it may hold GPUs all the same.

@@ -39,11 +39,28 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = self.path.split("?")[0]
         if path == "/api/v1/nodes":
             self.answer(200, {"kind": "NodeList", "metadata": {}, "items": nodes})
+        elif path.startswith("/api/v1/nodes/"):
+            self.answer(200, next(node for node in nodes if node["metadata"]["name"] == path.rsplit("/", 1)[1]))
+        elif path == "/api/v1/namespaces":
+            self.answer(200, {"kind": "NamespaceList", "metadata": {}, "items": []})
+        elif path == "/api/v1/pods" and "watch=1" in self.path:
+            self.answer(403, {"kind": "Status", "message": "pods is forbidden: watch"})
         elif path == "/api/v1/pods":
             self.answer(200, {"kind": "PodList", "metadata": {}, "items": list(pods.values())})
         else:
             name = path.rsplit("/", 1)[1]
             self.answer(*((200, pods[name]) if name in pods else (404, {"message": "not found"})))
+
+    def do_PATCH(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.allowed():
+            return
+        meta = next(n for n in nodes if n["metadata"]["name"] == self.path.rsplit("/", 1)[1])["metadata"]
+        if body["metadata"]["resourceVersion"] != meta.get("resourceVersion", ""):
+            return self.answer(409, {"kind": "Status", "message": "the object has been modified"})
+        meta.setdefault("annotations", {}).update(body["metadata"]["annotations"])
+        meta["resourceVersion"] = str(int(meta.get("resourceVersion") or 0) + 1)
+        self.answer(200, {"metadata": meta})
 
     def do_DELETE(self):
         pods.pop(self.path.rsplit("/", 1)[1], None)

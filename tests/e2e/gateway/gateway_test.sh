@@ -25,8 +25,10 @@ until_true() {
 }
 
 echo alices-secret-token > "$work/alice.token"
+chmod 600 "$work/alice.token"
 cat > "$work/gateway.yaml" <<EOF
 http: 127.0.0.1:0
+health: 127.0.0.1:0
 frames: ["unix:$work/frames.sock"]
 executors: $work/executors.sock
 limits: {request: 96KiB, memory: 1MiB, deadline: 10s}
@@ -136,6 +138,13 @@ expect 200 true "$url/v2/health/ready"
 expect 200 '"ready":true' "$url/v2/models/product/ready"
 expect 200 '"platform":"spillway_product"' "$url/v2/models/product/versions/1"
 
+# Health and metrics have a listener of their own, which serves nothing else.
+health=http://127.0.0.1:$(sed -n 's/.*health on .*port \([0-9]*\)$/\1/p' "$work/gateway.log")
+expect 200 true "$health/v2/health/ready"
+expect 200 spillway_gateway_executors "$health/metrics"
+expect 404 "no such path" -d "@$here/requests/product.json" "$health/v2/models/product/infer"
+expect 413 "expected no body" -d "$(printf '%5000s' x)" "$url/v2/health/ready"
+
 # The recorded requests. [[1 2 3][4 5 6]] x [[1 0][0 1][1 1]] = [[4 5][10 11]].
 infer=$url/v2/models/product/infer
 expect 200 '"data":[4.0,5.0,10.0,11.0]' -d "@$here/requests/product.json" "$infer"
@@ -212,7 +221,7 @@ expect 503 "queue of 2 requests is full" -d "@$work/big.json" "$url/v2/models/bi
 kill -9 $gateway; wait $gateway 2>/dev/null || true
 for pid in $waiting; do code=0; wait "$pid" || code=$?; [ $code != 0 ] || fail "a client was told of success"; done
 until_true 20 grep -q "slices are freed" "$work/executor.log"
-sed -i "s/127.0.0.1:0/${url#http://}/" "$work/gateway.yaml"
+sed -i "s|^http: 127.0.0.1:0|http: ${url#http://}|" "$work/gateway.yaml"
 "$bin/spillway-gateway" -c "$work/gateway.yaml" 2> "$work/gateway2.log" & gateway=$!
 until_true 30 grep -q "executor fast: joined" "$work/gateway2.log"
 expect 200 '"data":[4.0,5.0,10.0,11.0]' -d "@$here/requests/product.json" "$infer"

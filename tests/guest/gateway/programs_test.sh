@@ -22,6 +22,7 @@ until_true() {  # SECONDS COMMAND...
 }
 
 echo the-executors-token > "$work/token"
+chmod 600 "$work/token"
 cat > "$work/gateway.yaml" <<END
 http: 127.0.0.1:8000
 rdma: {listen: "$address:7410", token_file: token}

@@ -58,6 +58,7 @@ class Watched : public SlicePort {
     return true;
   }
   void Abandon(uint32_t) override { ADD_FAILURE() << "nobody is stuck here"; }
+  void GiveUp(uint32_t, uint32_t, uint64_t) override {}
 
   // The broker numbers requests from 1 on, in the order of admission.
   uint32_t delivering_tenant(uint64_t id) { return tenant_of.at(id); }

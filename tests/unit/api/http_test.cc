@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -221,6 +222,55 @@ TEST_F(Http, ClientsTheTimerAndReloadsMeetSafely) {
   });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
+}
+
+// libmicrohttpd knows silence only, which a byte now and then breaks.
+TEST_F(Http, ARequestThatTricklesInIsCutAndOthersAreServed) {
+  auto listener = ListenUnix(socket_);
+  ASSERT_TRUE(listener);
+  file_ = std::move(listener->file);
+  HttpLimits limits;
+  limits.whole = std::chrono::milliseconds(100);
+  server_ = std::move(*HttpServer::StartAsync(
+      listener->fd, [](Request, Responder respond) { respond([] { return Response{.body = "all"}; }); },
+      limits));
+  for (const std::string& begun : {std::string("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"),
+                                   std::string("GET /x HTTP/1.1\r\nX-Long: ")}) {
+    const int fd = Send(begun);
+    bool cut = false;
+    for (int sent = 0; sent < 99 && !cut; sent++) {
+      if (send(fd, "a", 1, MSG_NOSIGNAL) <= 0) cut = true;
+      pollfd peer{fd, POLLIN, 0};
+      char byte;
+      if (poll(&peer, 1, 20) > 0) cut = recv(fd, &byte, 1, 0) <= 0;
+    }
+    close(fd);
+    EXPECT_TRUE(cut) << begun;
+  }
+  EXPECT_THAT(Raw("GET /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"), HasSubstr("all"));
+}
+
+TEST_F(Http, WhoMayNotAskIsToldBeforeTheBody) {
+  auto listener = ListenUnix(socket_);
+  ASSERT_TRUE(listener);
+  file_ = std::move(listener->file);
+  HttpLimits limits;
+  uint64_t told = 0;
+  limits.admit = [&](const Request& head, uint64_t announced) {
+    told = announced;
+    return head.headers.contains("token") ? std::nullopt
+                                          : std::optional(Response{.status = 401, .body = "no"});
+  };
+  server_ = std::move(*HttpServer::StartAsync(
+      listener->fd,
+      [](Request request, Responder respond) {
+        respond([request] { return Response{.body = request.body}; });
+      },
+      limits));
+  const std::string head = "POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n";
+  EXPECT_THAT(Raw(head + "\r\n"), HasSubstr("401"));
+  EXPECT_EQ(told, 5u);
+  EXPECT_THAT(Raw(head + "Token: t\r\n\r\nhello"), HasSubstr("hello"));
 }
 
 }  // namespace

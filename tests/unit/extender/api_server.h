@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,6 +48,22 @@ class FakeApiServer {
     const std::lock_guard lock(mutex_);
     pods_[pod["metadata"]["name"]] = pod;
   }
+  void SetTenant(const std::string& space, const std::string& tenant) {
+    const std::lock_guard lock(mutex_);
+    spaces_[space] = tenant;
+  }
+  // What a watch is told next.
+  void Tell(const std::string& type, const nlohmann::json& object) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back({{"type", type}, {"object", object}});
+    TellWatchers();
+  }
+  std::string ClaimsAt(const std::string& node) {
+    const std::lock_guard lock(mutex_);
+    return nodes_.at(node)["metadata"]
+        .value("annotations", nlohmann::json::object())
+        .value("spillway.io/claims", "");
+  }
   void Delete(const std::string& name) {
     const std::lock_guard lock(mutex_);
     pods_.erase(name);
@@ -61,9 +78,11 @@ class FakeApiServer {
   std::atomic<bool> pods_hang{false};  // GET of one pod
   std::atomic<bool> pods_break{false};
   std::atomic<bool> lists_fail{false};
+  std::atomic<bool> watches_fail{false};
   std::atomic<bool> endless{false};  // the list of nodes
   std::atomic<int> node_pages{0};    // of that list, ever asked for
   std::atomic<int> hanging{0};       // binds
+  std::atomic<int> claim_races{0};   // patches of nodes before which another's comes
   std::string authorization() {      // of the last who asked for nodes
     const std::lock_guard lock(mutex_);
     return authorization_;
@@ -96,15 +115,45 @@ class FakeApiServer {
         authorization_ = at->second;
       const bool second = request.query.contains("continue");
       nlohmann::json page = {{"metadata", {{"continue", second ? "" : "more of it"}}},
-                             {"items", {testing::KubeNodeOf(second ? "b" : "a", "Tesla-T4", 1, 15360)}}};
+                             {"items", {nodes_[second ? "b" : "a"]}}};
       return answer(200, page);
+    }
+    if (request.path == "/api/v1/namespaces") {
+      nlohmann::json items = nlohmann::json::array();
+      for (const auto& [name, tenant] : spaces_)
+        items.push_back({{"metadata", {{"name", name}, {"labels", {{"spillway.io/tenant", tenant}}}}}});
+      return answer(200, {{"metadata", nlohmann::json::object()}, {"items", items}});
+    }
+    constexpr std::string_view kNodes = "/api/v1/nodes/";
+    if (request.path.starts_with(kNodes)) {
+      nlohmann::json& node = nodes_.at(request.path.substr(kNodes.size()));
+      if (request.method == "GET") return answer(200, node);
+      EXPECT_EQ(request.method, "PATCH");
+      const nlohmann::json patch = nlohmann::json::parse(request.body);
+      nlohmann::json& version = node["metadata"]["resourceVersion"];
+      if (claim_races > 0 && claim_races-- > 0)
+        version = std::to_string(std::stoi(version.get<std::string>()) + 1);
+      if (patch["metadata"]["resourceVersion"] != version)
+        return answer(409, {{"kind", "Status"}, {"message", "the object has been modified"}});
+      node.merge_patch(patch);
+      node["metadata"]["resourceVersion"] = std::to_string(std::stoi(version.get<std::string>()) + 1);
+      return answer(200, node);
     }
     if (request.path == "/api/v1/pods") {
       EXPECT_THAT(request.query.at("fieldSelector"), ::testing::HasSubstr("spec.nodeName!="));
+      if (request.query.contains("watch")) {
+        if (watches_fail) return answer(403, {{"kind", "Status"}, {"message", "pods is forbidden"}});
+        // One event, then it ends; until there is one it stays open.
+        // Those who have gone are not heard to go.
+        for (const api::Responder& old : std::exchange(watchers_, {}))
+          old([] { return api::Response{.status = 200, .body = ""}; });
+        watchers_.push_back(std::move(respond));
+        return TellWatchers();
+      }
       nlohmann::json items = nlohmann::json::array();
       for (const auto& [name, pod] : pods_)
         if (pod["spec"].contains("nodeName")) items.push_back(pod);
-      return answer(200, {{"metadata", nlohmann::json::object()}, {"items", items}});
+      return answer(200, {{"metadata", {{"resourceVersion", "1"}}}, {"items", items}});
     }
     constexpr std::string_view kPods = "/api/v1/namespaces/ml/pods/";
     ASSERT_EQ(request.path.substr(0, kPods.size()), kPods);
@@ -147,6 +196,25 @@ class FakeApiServer {
   }
 
   std::mutex mutex_;
+  static nlohmann::json NodeOf(const std::string& name) {
+    nlohmann::json node = testing::KubeNodeOf(name, "Tesla-T4", 1, 15360);
+    node["metadata"]["resourceVersion"] = "1";
+    return node;
+  }
+
+  std::map<std::string, nlohmann::json> nodes_ = {{"a", NodeOf("a")}, {"b", NodeOf("b")}};
+  void TellWatchers() {  // under mutex_
+    while (!events_.empty() && !watchers_.empty()) {
+      watchers_.back()(
+          [event = events_.front().dump() + "\n"] { return api::Response{.status = 200, .body = event}; });
+      watchers_.pop_back();
+      events_.pop_front();
+    }
+  }
+
+  std::deque<nlohmann::json> events_;
+  std::vector<api::Responder> watchers_;
+  std::map<std::string, std::string> spaces_;  // their tenants
   std::map<std::string, nlohmann::json> pods_;
   std::string authorization_;
   std::vector<api::Responder> left_hanging_;

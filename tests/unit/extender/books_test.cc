@@ -27,6 +27,12 @@ PodAsk Ask(const std::string& name, const std::string& resource, const std::stri
   return std::move(*ask);
 }
 
+// The same of another namespace.
+PodAsk From(const std::string& space, PodAsk ask) {
+  ask.space = space;
+  return ask;
+}
+
 BoundPod On(const PodAsk& ask, const std::string& node, const Books::Place& place) {
   return {ask, node, place.gpu, place.slice, false};
 }
@@ -77,10 +83,85 @@ TEST(Books, GiveASliceOfTheProfileThatWasAskedFor) {
 TEST(Books, KeepTenantsApart) {
   Books books = ThreeNodes("gpu");
   for (const char* pod : {"p", "q"})
-    ASSERT_TRUE(books.Reserve(Ask(pod, kMilliResource, "600", {{kTenantAnnotation, "red"}}), "t"));
-  EXPECT_EQ(books.Judge(Ask("r", kMilliResource, "100", {{kTenantAnnotation, "blue"}}), "t").why,
-            "its room is on GPUs of another tenant");
-  EXPECT_EQ(books.Judge(Ask("r", kMilliResource, "100", {{kTenantAnnotation, "red"}}), "t").why, "");
+    ASSERT_TRUE(books.Reserve(From("red", Ask(pod, kMilliResource, "600")), "t"));
+  const PodAsk more = Ask("r", kMilliResource, "100");
+  EXPECT_EQ(books.Judge(From("blue", more), "t").why, "its room is on GPUs of another tenant");
+  EXPECT_EQ(books.Judge(From("red", more), "t").why, "");
+}
+
+TEST(Books, ATenantMayHaveSeveralNamespaces) {
+  Books books(FileOf("cluster: {isolation: gpu}\n"));
+  books.SetTenants({{"red-1", "red"}, {"red-2", "red"}});
+  books.Sync({kT4}, {}, books.mark());
+  for (const char* pod : {"p", "q"})
+    ASSERT_TRUE(books.Reserve(From("red-1", Ask(pod, kMilliResource, "600")), "t"));
+  const PodAsk more = Ask("r", kMilliResource, "100");
+  EXPECT_EQ(books.Judge(From("red-2", more), "t").why, "");
+  EXPECT_EQ(books.Judge(From("red", more), "t").why, "") << "a namespace of the tenant's own name";
+  EXPECT_EQ(books.Judge(From("blue", more), "t").why, "its room is on GPUs of another tenant");
+}
+
+TEST(Books, AWatchTellsWhatComesAndGoesAndWhatHasGoneStaysAway) {
+  Books books = ThreeNodes();
+  const PodAsk ask = Ask("p", kMilliResource, "600"), whole = Ask("w", kMilliResource, "2000");
+  books.See(On(ask, "t", {"1", ""}));
+  ASSERT_EQ(books.Bookings().size(), 1u);
+  EXPECT_EQ(books.Bookings()[0].place.gpu, "1");
+  EXPECT_NE(books.Judge(whole, "t").why, "");
+  books.Forget(ask.uid);
+  EXPECT_EQ(books.Judge(whole, "t").why, "");
+  books.Sync({kT4, kA100}, {On(ask, "t", {"1", ""})}, books.mark());
+  EXPECT_TRUE(books.Bookings().empty()) << "the list was made before it went";
+  const PodAsk doubtful = Ask("d", kMilliResource, "600");
+  const auto place = books.Reserve(doubtful, "t");
+  books.Doubt(doubtful.uid, place->ticket);
+  books.See(On(doubtful, "t", *place));
+  EXPECT_EQ(books.Bookings()[0].state, Books::State::kConfirmed);
+  BoundPod done = On(doubtful, "t", *place);
+  done.finished = true;
+  books.See(done);
+  EXPECT_TRUE(books.Bookings().empty());
+}
+
+// Who may make pods in a namespace may write whatever he likes at them.
+TEST(Books, APodsOwnWordDoesNotMakeItAnotherTenants) {
+  Books books = ThreeNodes("gpu");
+  PodAsk red = Ask("p", kMilliResource, "600"), thief = Ask("q", kMilliResource, "300");
+  auto pod = KubePod("q", kMilliResource, "300", {{"spillway.io/tenant", "ml"}});
+  pod["metadata"]["namespace"] = "elsewhere";
+  thief = ReadPodAsk(pod).value();
+  ASSERT_TRUE(books.Reserve(red, "t"));
+  const auto second = books.Reserve(thief, "t");
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->gpu, "1") << "not beside the other tenant's";
+}
+
+TEST(Books, AGpuAnnotationThatIsEditedAfterTheBindMovesNothing) {
+  Books books = ThreeNodes();
+  const PodAsk ask = Ask("p", kMilliResource, "600");
+  const auto place = books.Reserve(ask, "t");
+  ASSERT_EQ(place->gpu, "0");
+  books.Confirm(ask.uid, place->ticket);
+  for (int look = 0; look < 2; ++look) {
+    books.Sync({kT4, kA100}, {On(ask, "t", {"1", ""})}, books.mark());
+    ASSERT_EQ(books.Bookings().size(), 1u);
+    EXPECT_EQ(books.Bookings()[0].place.gpu, "0");
+  }
+}
+
+TEST(Books, NothingNewIsGivenByNumberWhereAGpuIsNotAllocatable) {
+  Books books(FileOf("cluster: {}\n"));
+  auto node = testing::KubeNodeOf("n", "Tesla-T4", 4, 15360);
+  node["status"]["capacity"] = {{"nvidia.com/gpu", "4"}};
+  for (const char* allocatable : {"4", "3"}) {
+    node["status"]["allocatable"]["nvidia.com/gpu"] = allocatable;
+    books.Sync({ReadKubeNode(node).value()}, {}, books.mark());
+    EXPECT_EQ(books.Judge(Ask("p", kMilliResource, "600"), "n").why,
+              allocatable == std::string("4")
+                  ? ""
+                  : "1 of its 4 GPUs cannot be allocated, and which one is not known");
+    EXPECT_EQ(books.Judge(Ask("q", "nvidia.com/gpu", "1"), "n").why, "") << "the device plugin knows which";
+  }
 }
 
 TEST(Books, AReservationThatIsGivenBackIsFree) {
@@ -332,8 +413,7 @@ TEST(Books, WhatIsBookedIsWhatPlacerWouldDo) {
       }
       const char* const milli[] = {"100", "230", "470", "500", "1000", "2000", "4000"};
       const std::string tenant = random() % 2 == 0 ? "red" : "blue";
-      const PodAsk ask =
-          Ask(fmt::format("p{}", step), kMilliResource, milli[random() % 7], {{kTenantAnnotation, tenant}});
+      const PodAsk ask = From(tenant, Ask(fmt::format("p{}", step), kMilliResource, milli[random() % 7]));
       Job job = ask.job;
       job.memory_mib = 0;
       job.tenant = tenants[tenant];

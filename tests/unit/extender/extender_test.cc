@@ -281,6 +281,101 @@ TEST_F(ExtenderTest, IsRebuiltFromTheApiServerWhenItStartsAgain) {
   EXPECT_EQ(server_.Get("o")["metadata"]["annotations"]["spillway.io/gpu"], "0");
 }
 
+// A stand-by that takes over, or a second one by mistake: what the books know of the other's binds is old.
+TEST_F(ExtenderTest, TwoOfThemDoNotGiveOneGpuTwice) {
+  Start();
+  auto other = Extender::Start(Config());
+  ASSERT_TRUE(other);
+  model::ExtenderConfig self;
+  self.api_server = "http://127.0.0.1:" + std::to_string((*other)->port());
+  self.timeout_ms = 30'000;
+  KubeClient theirs(self);
+  ASSERT_TRUE(Eventually([&] { return theirs.Get("/healthz")->status == 200; }));
+  const auto bind = [&](KubeClient& at, const std::string& name) {
+    server_.Put(PodOf(name, "600"));
+    const auto reply = at.Post(
+        "/bind",
+        json{{"PodName", name}, {"PodNamespace", "ml"}, {"PodUID", "uid-" + name}, {"Node", "a"}}.dump());
+    return json::parse(reply->body)["Error"].get<std::string>();
+  };
+  EXPECT_EQ(bind(*client_, "p"), "");
+  EXPECT_THAT(bind(theirs, "q"), HasSubstr("the most that a GPU has left is 400 milli"));
+  EXPECT_FALSE(server_.Get("q")["spec"].contains("nodeName"));
+}
+
+TEST_F(ExtenderTest, AClaimIsWrittenAgainWhereAnotherWroteBetween) {
+  Start();
+  const json pod = PodOf("p", "600");
+  server_.Put(pod);
+  server_.claim_races = 2;
+  EXPECT_EQ(Bind(pod, "a"), "");
+  EXPECT_THAT(server_.ClaimsAt("a"), HasSubstr("uid-p"));
+  server_.claim_races = 1000;
+  const json other = PodOf("q", "300");
+  server_.Put(other);
+  EXPECT_THAT(Bind(other, "a"), HasSubstr("others write its claims all the time"));
+  EXPECT_EQ(Bookings().size(), 1u);
+}
+
+TEST_F(ExtenderTest, ARefusedBindsClaimIsTakenBackAndGonePodsClaimsGo) {
+  Start();
+  const json pod = PodOf("p", "600");
+  server_.Put(pod);
+  server_.binding = FakeApiServer::Binding::kForbid;
+  EXPECT_THAT(Bind(pod, "a"), HasSubstr("forbidden"));
+  EXPECT_EQ(server_.ClaimsAt("a"), "{}");
+  server_.binding = FakeApiServer::Binding::kTake;
+  EXPECT_EQ(Bind(pod, "a"), "");
+  server_.Delete("p");
+  extender_.reset();
+  Start();
+  const json next = PodOf("q", "1000");
+  server_.Put(next);
+  EXPECT_EQ(Bind(next, "a"), "") << "it is not kept for a pod that is no more";
+  EXPECT_THAT(server_.ClaimsAt("a"), ::testing::Not(HasSubstr("uid-p")));
+}
+
+TEST_F(ExtenderTest, AfterARestartAClaimHoldsAndNotAnEditedAnnotation) {
+  Start();
+  const json pod = PodOf("p", "600");
+  server_.Put(pod);
+  ASSERT_EQ(Bind(pod, "a"), "");
+  json edited = server_.Get("p");
+  edited["metadata"]["annotations"]["spillway.io/gpu"] = "7";
+  server_.Put(edited);
+  extender_.reset();
+  Start();
+  EXPECT_EQ(Bookings()[0]["gpu"], "0");
+  EXPECT_EQ(Bookings()[0]["placed"], true);
+}
+
+TEST_F(ExtenderTest, WhatAWatchTellsIsKnownWithoutAnotherLook) {
+  Start();
+  json pod = PodOf("p", "600");
+  pod["spec"]["nodeName"] = "a";
+  pod["metadata"]["annotations"]["spillway.io/gpu"] = "0";
+  server_.Tell("ADDED", pod);
+  EXPECT_TRUE(Eventually([&] { return Bookings().size() == 1; }));
+  EXPECT_EQ(Bookings()[0]["node"], "a");
+  server_.Tell("DELETED", pod);
+  EXPECT_TRUE(Eventually([&] { return Bookings().empty(); }));
+  // It has lost its place: everything is looked at again.
+  json other = PodOf("q", "600");
+  other["spec"]["nodeName"] = "b";
+  server_.Put(other);
+  server_.Tell("ERROR", {{"kind", "Status"}, {"code", 410}});
+  EXPECT_TRUE(Eventually([&] { return Bookings().size() == 1; }));
+}
+
+TEST_F(ExtenderTest, WhereWatchesAreRefusedItLooksNowAndThen) {
+  server_.watches_fail = true;
+  Start(5000, 100);
+  json pod = PodOf("p", "600");
+  pod["spec"]["nodeName"] = "a";
+  server_.Put(pod);
+  EXPECT_TRUE(Eventually([&] { return Bookings().size() == 1; }));
+}
+
 TEST_F(ExtenderTest, APodWithoutGpusIsBoundAsItIs) {
   Start();
   const json pod = KubePod("p", "", "");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "kube.h"
+#include "scheduler/extender/claims.h"
 #include "scheduler/extender/kube_json.h"
 #include "scheduler/extender/node.h"
 #include "scheduler/extender/pod.h"
@@ -21,6 +22,15 @@ using testing::KubePod;
 std::string AskError(const json& pod) {
   const auto ask = ReadPodAsk(pod);
   return ask ? "accepted" : ask.error().message;
+}
+
+// A pod that asks by annotation alone is not shown to an extender with managedResources, and runs with a
+// guess.
+TEST(PodAsk, IsByResourceOnly) {
+  const auto ask = ReadPodAsk(KubePod("p", "", "", {{kMilliResource, "470"}}));
+  ASSERT_FALSE(ask);
+  EXPECT_EQ(ask.error().message,
+            "spillway.io/gpu-milli: expected as a resource in limits, got an annotation");
 }
 
 TEST(Quantity, IsReadAsKubernetesWritesIt) {
@@ -56,7 +66,7 @@ TEST(PodAsk, IsAPartOfAGpuWholeOnesOrASlice) {
   EXPECT_EQ(part->job.milli, 470);
   EXPECT_EQ(part->job.cpu_milli, 2000);
   EXPECT_EQ(part->job.memory_mib, 1024);
-  EXPECT_EQ(part->tenant, "ml") << "the namespace";
+  EXPECT_EQ(part->space, "ml") << "whose it is";
   const auto whole = ReadPodAsk(KubePod("p", kMilliResource, "2k"));
   EXPECT_EQ(whole->job.gpus, 2);
   EXPECT_EQ(whole->job.milli, 1000);
@@ -67,10 +77,8 @@ TEST(PodAsk, IsAPartOfAGpuWholeOnesOrASlice) {
   EXPECT_EQ(slice->mig, "3g.40gb");
   EXPECT_TRUE(slice->job.Fractional());
   EXPECT_EQ(ReadPodAsk(KubePod("p", "", ""))->giver, Giver::kNobody);
-  const auto noted = ReadPodAsk(KubePod(
-      "p", "", "", {{kMilliResource, "250"}, {kTenantAnnotation, "red"}, {kModelsAnnotation, "T4|A10"}}));
+  const auto noted = ReadPodAsk(KubePod("p", kMilliResource, "250", {{kModelsAnnotation, "T4|A10"}}));
   EXPECT_EQ(noted->job.milli, 250);
-  EXPECT_EQ(noted->tenant, "red");
   EXPECT_EQ(noted->models, (std::vector<std::string>{"T4", "A10"}));
 }
 
@@ -96,7 +104,6 @@ TEST(PodAsk, RefusesWhatCannotBe) {
   json both = KubePod("p", "nvidia.com/gpu", "1");
   both["spec"]["containers"][0]["resources"]["requests"][kMilliResource] = "100";
   EXPECT_THAT(AskError(both), HasSubstr("asks for GPUs in one way"));
-  EXPECT_THAT(AskError(KubePod("p", "", "", {{kMilliResource, "many"}})), HasSubstr("expected a number"));
   for (const json& pod :
        {json::object(), json{{"metadata", 1}, {"spec", 2}}, json{{"metadata", {{"name", 3}}}}})
     EXPECT_THAT(AskError(pod), HasSubstr("metadata.name")) << pod;
@@ -198,6 +205,21 @@ TEST(Replies, AreWhatTheSchedulerDecodes) {
   EXPECT_EQ(binding["target"]["name"], "a");
   EXPECT_EQ(binding["metadata"]["uid"], "u");
   EXPECT_EQ(binding["metadata"]["annotations"][kGpuAnnotation], "2");
+}
+
+TEST(Claims, AreReadAsTheyAreWrittenAndAgainstTheNodesVersion) {
+  json node = KubeNodeOf("n", "Tesla-T4", 1, 15360);
+  node["metadata"]["resourceVersion"] = "41";
+  const Claims claims = {{"uid-1", {"ml", "p", "0", "3g@4", 1'700'000'000, "x1"}},
+                         {"uid-2", {"ml", "q", "0,3", "", 5}}};
+  const json patch = json::parse(ClaimsPatch(node, claims));
+  EXPECT_EQ(patch["metadata"]["resourceVersion"], "41");
+  node.merge_patch(patch);
+  EXPECT_EQ(ReadClaims(node), claims);
+  for (const char* odd : {"", "[]", "{", "{\"u\": 1}", "{\"u\": {\"pod\": 1}}"}) {
+    node["metadata"]["annotations"][kClaimsAnnotation] = odd;
+    EXPECT_TRUE(ReadClaims(node).empty()) << odd;
+  }
 }
 
 }  // namespace

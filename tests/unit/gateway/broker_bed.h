@@ -44,6 +44,7 @@ class BrokerBed : public SlicePort {
     return true;
   }
   void Abandon(uint32_t executor) override { abandoned.push_back(executor); }
+  void GiveUp(uint32_t, uint32_t, uint64_t id) override { given_up.push_back(id); }
 
   uint64_t Ask(uint32_t tenant = 0, std::optional<Duration> deadline = {}, uint64_t held = 0) {
     const size_t number = answers.size();
@@ -74,6 +75,7 @@ class BrokerBed : public SlicePort {
   Time now{1};
   std::vector<Delivery> delivered;
   std::vector<uint32_t> abandoned;
+  std::vector<uint64_t> given_up;
   std::vector<std::vector<Status>> answers;  // of each request, in the order of asking
   std::vector<std::string> messages;
   bool refuse_deliveries = false;

@@ -132,8 +132,8 @@ TEST(Broker, AFullQueueAndFullMemoryAreBusy) {
   bed.Ask(kBob, {}, 60);
   EXPECT_THAT(bed.answers[4], ElementsAre(Status::kBusy));
   EXPECT_EQ(bed.broker.memory_held(), 60u);
-  EXPECT_TRUE(bed.broker.Full(kBob, 41));
-  EXPECT_FALSE(bed.broker.Full(kBob, 40));
+  EXPECT_TRUE(bed.broker.Full({kBob}, 41));
+  EXPECT_FALSE(bed.broker.Full({kBob}, 40));
 }
 
 TEST(Broker, WhatCanNeverFitIsTooLargeAndNotToldToComeAgain) {
@@ -245,6 +245,190 @@ TEST(Broker, AModelOfWhichNoRowFitsIntoTheMemoryIsRefused) {
     }
     EXPECT_EQ(bed.broker.CanFit(16, 8).has_value(), four_fit) << memory;
   }
+}
+
+ExecutorOffer OfOneModel(const std::string& executor, const std::string& model) {
+  ExecutorOffer offer = SmallOffer(executor);
+  offer.models[0].name = model;
+  return offer;
+}
+
+// MIG needs an executor for each instance of a GPU.
+TEST(Broker, TwoExecutorsOnOneGpuServeOneTenantAtATimeUnderIsolationGpu) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.isolation = scheduler::Isolation::kGpu;
+  BrokerBed bed(options);
+  bed.Join("one");
+  bed.Join("two");
+  bed.Ask(kAlice);
+  bed.Ask(kBob);
+  ASSERT_EQ(bed.delivered.size(), 1u) << "two tenants side by side on one GPU";
+  bed.Done(0);
+  ASSERT_EQ(bed.delivered.size(), 2u);
+  EXPECT_THAT(bed.answers[1], IsEmpty());
+  bed.Done(1);
+  EXPECT_THAT(bed.answers[1], ElementsAre(Status::kOk));
+}
+
+TEST(Broker, RequestsForAModelThatNobodyServesKeepNoOthersWaiting) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.tenants[kAlice].queue = 100;
+  BrokerBed bed(options);
+  const auto gone = bed.broker.AddExecutor(OfOneModel("gone", "away"), bed.now);
+  ASSERT_TRUE(gone);
+  bed.broker.RemoveExecutor(gone->executor, bed.now);
+  for (int i = 0; i < 20; i++) bed.Ask(kAlice);  // of the first model, which is away
+  bed.Join("host");
+  Request request;
+  request.tenant = kAlice;
+  request.model = *bed.broker.FindModel("m");
+  request.inputs = BrokerBed::kInputs;
+  bool answered = false;
+  request.reply = [&](const Answer&) { answered = true; };
+  bed.broker.Submit(std::move(request), bed.now);
+  ASSERT_EQ(bed.delivered.size(), 1u);
+  bed.Done(0);
+  EXPECT_TRUE(answered);
+}
+
+TEST(Broker, WhatWaitsInASliceCountsAsStuckFromItsOwnStartOn) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.stuck_after = 10s;
+  BrokerBed bed(options);
+  const uint32_t executor = bed.Join("host", 1, 2);
+  bed.Ask(kAlice, 60s);
+  bed.Ask(kAlice, 60s);
+  bed.now += 6s;
+  ASSERT_TRUE(bed.Done(0));
+  bed.now += 6s;  // 12 s after its delivery, 6 s after its start
+  bed.broker.Tick(bed.now);
+  EXPECT_TRUE(bed.abandoned.empty());
+  // The first took 6 s; so will this one, and 10 s more are allowed.
+  bed.now += 9s;
+  bed.broker.Tick(bed.now);
+  EXPECT_TRUE(bed.abandoned.empty());
+  bed.now += 2s;
+  bed.broker.Tick(bed.now);
+  EXPECT_THAT(bed.abandoned, ElementsAre(executor));
+}
+
+TEST(Broker, AHeartbeatKeepsALongRunAliveButNotBeyondWhatAnybodyWants) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.stuck_after = 10s;
+  options.longest_deadline = 60s;
+  BrokerBed bed(options);
+  const uint32_t executor = bed.Join("host");
+  bed.Ask(kAlice, 60s);
+  for (int second = 1; second < 70; second++) {
+    bed.now += 1s;
+    bed.broker.Beat(executor, bed.now);
+    bed.broker.Tick(bed.now);
+    ASSERT_TRUE(bed.abandoned.empty()) << second;
+  }
+  EXPECT_THAT(bed.answers[0], ElementsAre(Status::kDeadline));
+  bed.now += 2s;
+  bed.broker.Beat(executor, bed.now);
+  bed.broker.Tick(bed.now);
+  EXPECT_THAT(bed.abandoned, ElementsAre(executor)) << "the program lives, and the request never ends";
+}
+
+TEST(Broker, WhatIsGivenUpIsToldToTheSlice) {
+  BrokerBed bed;
+  bed.Join("host");
+  const uint64_t cancelled = bed.Ask();
+  bed.broker.Cancel(cancelled, bed.now);
+  const uint64_t late = bed.Ask(kAlice, 1ms);
+  bed.now += 1ms;
+  bed.broker.Tick(bed.now);
+  EXPECT_THAT(bed.given_up, ElementsAre(cancelled, late));
+}
+
+TEST(Broker, ByUuidAGpuIsOneWhateverItIsCalledAndNamesAreOfOneHost) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.isolation = scheduler::Isolation::kGpu;
+  const auto side_by_side = [&](auto change) {
+    BrokerBed bed(options);
+    ExecutorOffer one = SmallOffer("one"), two = SmallOffer("two");
+    change(one, two);
+    EXPECT_TRUE(bed.broker.AddExecutor(one, bed.now));
+    EXPECT_TRUE(bed.broker.AddExecutor(two, bed.now));
+    bed.Ask(kAlice);
+    bed.Ask(kBob);
+    return bed.delivered.size() == 2;
+  };
+  EXPECT_FALSE(side_by_side([](auto& one, auto& two) {  // two instances of one GPU
+    one.slices[0].gpu = "first";
+    two.slices[0].gpu = "second";
+    one.slices[0].gpu_uuid = two.slices[0].gpu_uuid = "GPU-1";
+  }));
+  EXPECT_TRUE(side_by_side([](auto& one, auto& two) {
+    one.slices[0].gpu_uuid = "GPU-1";
+    two.slices[0].gpu_uuid = "GPU-2";
+  }));
+  EXPECT_TRUE(side_by_side([](auto&, auto& two) { two.host = "192.0.2.7"; }));
+}
+
+TEST(Broker, AReserveOfTheMemoryIsItsOwnersAlone) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.memory = 100;
+  options.tenants[kBob].reserve = 30;
+  BrokerBed bed(options);
+  bed.Join("host", 1, 4);
+  bed.Ask(kAlice, {}, 71);
+  EXPECT_THAT(bed.answers[0], ElementsAre(Status::kTooLarge)) << "never, not later";
+  EXPECT_THAT(bed.messages[0], HasSubstr("70 of 100 bytes"));
+  bed.Ask(kAlice, {}, 70);
+  EXPECT_THAT(bed.answers[1], IsEmpty());
+  bed.Ask(kAlice, {}, 1);
+  EXPECT_THAT(bed.answers[2], ElementsAre(Status::kBusy));
+  bed.Ask(kBob, {}, 30);
+  EXPECT_THAT(bed.answers[3], IsEmpty());
+  bed.Ask(kBob, {}, 1);
+  EXPECT_THAT(bed.answers[4], ElementsAre(Status::kBusy));
+}
+
+TEST(Broker, OneFrontDoesNotUseUpTheOthersReserve) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.memory = 100;
+  options.front_reserves = {20, 20};
+  BrokerBed bed(options);
+  const Account frames{kAlice, Front::kFrames}, http{kAlice, Front::kHttp};
+  bed.broker.Hold(80, frames);
+  EXPECT_TRUE(bed.broker.Full(frames, 1));
+  EXPECT_FALSE(bed.broker.Full(http, 20));
+  EXPECT_TRUE(bed.broker.Full(http, 21));
+}
+
+TEST(Broker, WindowsHaveMemoryOfTheirOwnAndATenantPartOfIt) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.memory = 100;
+  options.windows = 100;
+  options.tenants[kBob].windows_reserve = 25;
+  BrokerBed bed(options);
+  EXPECT_EQ(bed.broker.HoldWindow(76, kAlice).error().code, ErrorCode::kBadInput) << "never";
+  EXPECT_TRUE(bed.broker.HoldWindow(75, kAlice));
+  EXPECT_EQ(bed.broker.HoldWindow(1, kAlice).error().code, ErrorCode::kConflict) << "not now";
+  EXPECT_TRUE(bed.broker.HoldWindow(25, kBob));
+  EXPECT_FALSE(bed.broker.Full({kAlice, Front::kHttp}, 100));
+  bed.broker.ReleaseWindow(75, kAlice);
+  EXPECT_TRUE(bed.broker.HoldWindow(75, kAlice));
+}
+
+TEST(Broker, AModelThatIsReplacedMeanwhileIsToldToWhoAskedForTheOldOne) {
+  BrokerBed bed;
+  const uint32_t executor = bed.Join("host", 1, 1);
+  const uint32_t old = *bed.broker.FindModel("m");
+  bed.Ask();
+  bed.Ask();
+  bed.broker.RemoveExecutor(executor, bed.now);
+  ExecutorOffer other = SmallOffer("other");
+  other.models[0].outputs = {{"output", DataType::kU8, {-1, 1}}};
+  ASSERT_TRUE(bed.broker.AddExecutor(other, bed.now));
+  bed.broker.Retry(bed.now);
+  EXPECT_THAT(bed.answers[0], ElementsAre(Status::kNoModel));
+  EXPECT_THAT(bed.answers[1], ElementsAre(Status::kNoModel));
+  EXPECT_EQ(bed.delivered.size(), 1u) << "the other model would answer with other outputs";
+  EXPECT_NE(*bed.broker.FindModel("m"), old) << "a client's number names what it was told of";
 }
 
 TEST(Broker, WhatItKeepsOfDeadlinesDoesNotGrowWithTheRequestsThatWere) {

@@ -107,6 +107,8 @@ class TokenFiles : public testing::Test {
     std::filesystem::create_directories(folder_);
     std::ofstream(folder_ / "good") << "0123456789abcdef\n";
     std::ofstream(folder_ / "short") << "abc\n";
+    for (const char* name : {"good", "short"})
+      std::filesystem::permissions(folder_ / name, std::filesystem::perms(0600));
   }
   ~TokenFiles() override { std::filesystem::remove_all(folder_); }
   std::string Gateway(const std::string& yaml) const { return Read(ParseGatewayConfig, yaml); }
@@ -152,13 +154,24 @@ TEST_F(TokenFiles, AnExecutorOfAnotherMachineNamesAddressAndToken) {
   EXPECT_EQ(Executor("gateway: \"rdma:[2001:db8::1]:7410\"\ntoken_file: good" + tail), "");
   EXPECT_THAT(Executor("gateway: \"rdma:192.0.2.1:7410\"" + tail),
               HasSubstr("f.yaml:1: token_file: expected a file with the gateway's token for executors"));
-  EXPECT_THAT(Executor("gateway: /g.sock\ntoken_file: good" + tail),
-              HasSubstr("f.yaml:2: token_file: expected only with gateway: rdma:ADDRESS:PORT"));
+  EXPECT_EQ(Executor("gateway: /g.sock\ntoken_file: good" + tail), "") << "where its user is not known";
   for (const char* wrong : {"rdma:", "rdma:192.0.2.1", "rdma:192.0.2.1:0", "rdma:nic0:7410", "rdma:/g.sock"})
     EXPECT_THAT(Executor("gateway: \"" + std::string(wrong) + "\"\ntoken_file: good" + tail),
                 HasSubstr("f.yaml:1: gateway: expected the path of the gateway's socket for executors, or "
                           "rdma:ADDRESS:PORT, got"))
         << wrong;
+}
+
+TEST_F(TokenFiles, AreReadableForTheirOwnerOnly) {
+  using std::filesystem::perms;
+  const std::string yaml = "executors: /e\nhttp: a:1\ntenants: [{name: a, token_file: good}]";
+  for (const perms wrong : {perms::group_read, perms::others_read, perms::group_write}) {
+    std::filesystem::permissions(folder_ / "good", perms::owner_read | perms::owner_write | wrong);
+    EXPECT_THAT(Gateway(yaml),
+                HasSubstr("tenants[a].token_file: expected a file that only its owner may read"));
+  }
+  std::filesystem::permissions(folder_ / "good", perms::owner_read);
+  EXPECT_EQ(Gateway(yaml), "");
 }
 
 TEST_F(TokenFiles, TenantsTokensLieBesideTheFile) {
@@ -180,6 +193,42 @@ models:
   - {name: digits, kind: mlp, layers: [784, 32, 10], seed: 3, rows: 16}
   - {name: same, kind: echo, row_bytes: 4096, rows: 1}
 )";
+
+TEST(GatewayConfig, SaysWhoMayOfferSlices) {
+  const auto plain = ParseGatewayConfig("http: a:1\nexecutors: /e\n", "g.yaml");
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_EQ(plain->executor_trust.users, (std::vector<uint32_t>{0, geteuid()}));
+  EXPECT_EQ(plain->executor_trust.group, std::nullopt);
+  const auto named =
+      ParseGatewayConfig("http: a:1\nexecutors: {socket: /e, users: [root, 4711], group: root}\n", "g.yaml");
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_EQ(named->executors, "/e");
+  EXPECT_EQ(named->executor_trust.users, (std::vector<uint32_t>{0, 4711}));
+  EXPECT_EQ(named->executor_trust.group, 0u);
+  EXPECT_THAT(GatewayError("http: a:1\nexecutors: {users: [no-such-user-here]}\n"),
+              HasSubstr("expected a user of this machine or a number"));
+}
+
+TEST(GatewayConfig, SharesReserves) {
+  const std::string head = "executors: /e\nhttp: a:1\nlimits: {memory: 64MiB, windows: 64MiB}\n";
+  const auto one = ParseGatewayConfig(head, "g.yaml");
+  ASSERT_TRUE(one) << one.error().message;
+  EXPECT_EQ(one->broker.tenants[0].reserve, 0u);
+  EXPECT_EQ(one->broker.front_reserves[0], 0u);
+  const auto two = ParseGatewayConfig(
+      head +
+          "frames: [a:2]\nhealth: a:3\ndrain: {serve: 2s}\ntenants: [{name: a}, {name: b, reserve: 1MiB}]\n",
+      "g.yaml");
+  ASSERT_TRUE(two) << two.error().message;
+  EXPECT_EQ(two->broker.tenants[0].reserve, 8u << 20) << "its part of a quarter";
+  EXPECT_EQ(two->broker.tenants[1].reserve, 1u << 20);
+  EXPECT_EQ(two->broker.tenants[1].windows_reserve, 16u << 20);
+  EXPECT_EQ(two->broker.front_reserves[1], 8u << 20);
+  EXPECT_EQ(two->health, "a:3");
+  EXPECT_EQ(two->drain_serve, 2s);
+  EXPECT_THAT(GatewayError(head + "tenants: [{name: a, reserve: 60MiB}]\n"),
+              HasSubstr("expected reserves of at most three quarters of limits.memory"));
+}
 
 TEST(ExecutorConfig, ReadsAllThatItKnows) {
   const auto config = ParseExecutorConfig(kExecutor, "e.yaml");

@@ -95,6 +95,16 @@ TEST_F(CudaEngineTest, AnswersAsTheEmulatedEngineDoes) {
     }
 }
 
+TEST_F(CudaEngineTest, SaysWhichGpuASliceIsOnAndOfAnInstanceItsGpus) {
+  ASSERT_TRUE(MakeSlice());
+  EXPECT_EQ(engine_->GpuOf(Offer()), kWhole);
+  FakeCard cut;
+  cut.devices = {{kCut, "Big GPU", 0, "", true, 1 << 30}, {kPart1, "Part", 0, kCut, false, 1 << 30}};
+  auto parts = MakeCudaEngine(Specs(), {{"g", "s", kPart1, 100}}, std::make_unique<FakeCuda>(cut));
+  ASSERT_TRUE(parts) << parts.error().message;
+  EXPECT_EQ((*parts)->GpuOf(Offer()), kCut);
+}
+
 TEST_F(CudaEngineTest, WeightsAreUploadedOnceAndRequestsAreCopiedFromPinnedMemoryAlone) {
   auto slice = MakeSlice();
   ASSERT_TRUE(slice);

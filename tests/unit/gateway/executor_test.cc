@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <future>
+#include <semaphore>
 
 #include "gateway/executor/mlp.h"
 #include "gateway/executor/slice_thread.h"
@@ -147,6 +149,83 @@ TEST(Executor, TellsOfASliceThatDoesNotEnd) {
   executor.Leave();
   EXPECT_EQ(told, "a slice's device does not answer");
   asked.wait();
+}
+
+// One request at a time is let through; how many ran, and how many at once.
+class StepEngine : public Engine {
+ public:
+  const std::vector<ModelCard>& models() const override { return cards; }
+  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer&, std::span<std::byte>) override {
+    class Slice : public SliceEngine {
+     public:
+      explicit Slice(StepEngine& engine) : engine_(engine) {}
+      Result<void> Run(uint32_t, int64_t, std::span<const std::byte>, std::span<std::byte>) override {
+        engine_.ran++;
+        engine_.ran.notify_all();
+        engine_.steps.acquire();
+        return {};
+      }
+
+     private:
+      StepEngine& engine_;
+    };
+    return std::make_unique<Slice>(*this);
+  }
+  void UntilRan(int count) {
+    for (int now = ran; now < count; now = ran) ran.wait(now);
+  }
+
+  std::vector<ModelCard> cards{CardOf(Mlp({7, 5, 3}, 9, 4))};
+  std::atomic<int> ran{0};
+  std::counting_semaphore<> steps{0};
+};
+
+TEST(Executor, DoesNotRunWhatWasGivenUpMeanwhile) {
+  GatewayBed bed;
+  StepEngine engine;
+  Executor executor(bed.Executor("host"), engine);
+  ASSERT_TRUE(executor.Join());
+  auto first = bed.Dial(), second = bed.Dial();
+  const auto model = first->Describe("mlp");
+  const std::vector<std::byte> input(model->card.InputBytes(1));
+  auto asked = std::async(std::launch::async, [&] { return first->Infer(model->index, 1, input); });
+  engine.UntilRan(1);
+  // The slice has it in its ring, behind the first; by its deadline nobody wants it.
+  const auto late = second->Infer(model->index, 1, input, std::chrono::milliseconds(5));
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->status, Status::kDeadline);
+  engine.steps.release();
+  EXPECT_EQ(asked.get()->status, Status::kOk);
+  auto third = std::async(std::launch::async, [&] { return first->Infer(model->index, 1, input); });
+  engine.UntilRan(2);
+  engine.steps.release(2);
+  EXPECT_EQ(third.get()->status, Status::kOk);
+  EXPECT_EQ(engine.ran, 2) << "what nobody wants was run";
+}
+
+// G8's experiment: as MIG needs it, two executors have slices of one GPU.
+TEST(Executor, TwoOnOneGpuNeverRunTwoTenantsSideBySide) {
+  GatewayConfig config = GatewayBed::Config();
+  config.broker.isolation = scheduler::Isolation::kGpu;
+  GatewayBed bed(config);
+  StepEngine engine;
+  Executor one(bed.Executor("one"), engine), two(bed.Executor("two"), engine);
+  ASSERT_TRUE(one.Join());
+  ASSERT_TRUE(two.Join());
+  auto alice = bed.Dial("alice"), bob = bed.Dial("bob", "bobs-token");
+  const auto model = alice->Describe("mlp");
+  const std::vector<std::byte> input(model->card.InputBytes(1));
+  auto alices = std::async(std::launch::async, [&] { return alice->Infer(model->index, 1, input); });
+  engine.UntilRan(1);
+  auto bobs = std::async(std::launch::async, [&] { return bob->Infer(model->index, 1, input); });
+  bed.Until([](Server& server) { return server.broker().queued() + server.broker().running() == 2; });
+  EXPECT_EQ(bed.Ask([](Server& server) { return server.broker().running(); }), 1u);
+  EXPECT_EQ(engine.ran, 1) << "two tenants side by side on one GPU";
+  engine.steps.release();
+  EXPECT_EQ(alices.get()->status, Status::kOk);
+  engine.UntilRan(2);
+  engine.steps.release();
+  EXPECT_EQ(bobs.get()->status, Status::kOk);
 }
 
 }  // namespace

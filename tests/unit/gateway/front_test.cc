@@ -13,6 +13,7 @@
 
 #include "api/http.h"
 #include "api/listen.h"
+#include "gateway/executor/program_slice.h"
 #include "gateway_bed.h"
 #include "model_specs.h"
 
@@ -69,6 +70,8 @@ class FrontBed {
     }
     return client;
   }
+
+  auto Dial() { return bed_.Dial(); }
 
   static std::string ReadAll(const gateway::Descriptor& client) {
     std::string all;
@@ -134,6 +137,95 @@ TEST(InferenceFront, AnAnswerCountsAsMemoryUntilItIsSent) {
   }
   bed.UntilHeld(0);  // a client that leaves takes its answer along
   EXPECT_EQ(StatusOf(FrontBed::ReadAll(bed.Ask())), "200");
+}
+
+// A gateway's HTTP front by itself; the test brings executors.
+struct BareFront {
+  GatewayBed bed;
+  int port = 0;
+  std::unique_ptr<api::HttpServer> http;
+
+  explicit BareFront(gateway::GatewayConfig config = GatewayBed::Config()) : bed(std::move(config)) {
+    const auto fd = api::ListenTcp("127.0.0.1:0");
+    port = api::PortOf(*fd);
+    http = std::move(*api::HttpServer::StartAsync(*fd, InferenceFront(*bed.server),
+                                                  InferenceLimits(bed.server->config())));
+  }
+  gateway::Descriptor Send(const std::string& head, const std::string& body = "") const {
+    gateway::Descriptor client(socket(AF_INET, SOCK_STREAM, 0));
+    // Who waits for an answer that never comes fails instead.
+    const timeval patience{20, 0};
+    setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+    const std::string bytes = head + "Host: x\r\nConnection: close\r\n\r\n" + body;
+    EXPECT_EQ(send(client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+    return client;
+  }
+};
+
+gateway::ModelCard ProgramModel(int64_t outputs) {
+  gateway::ModelCard card;
+  card.name = "program";
+  card.inputs = {{"x", gateway::DataType::kU8, {1, 8}}};
+  card.outputs = {{"y", gateway::DataType::kU8, {1, outputs}}};
+  return card;
+}
+
+TEST(InferenceFront, AnAnswerIsNeverCutByAnotherExecutorsCard) {
+  BareFront front;
+  const auto join = [&](const std::string& name, int64_t outputs) {
+    auto program = gateway::ProgramSlice::Join({{front.bed.executors_path()}, name, ProgramModel(outputs)});
+    EXPECT_TRUE(program) << program.error().message;
+    return program;
+  };
+  auto first = std::make_unique<gateway::ProgramSlice>(std::move(*join("first", 4096)));
+  front.bed.Until([](gateway::Server& server) { return !server.Models()->empty(); });
+  const std::string body =
+      R"({"inputs": [{"name": "x", "datatype": "UINT8", "shape": [1, 8], "data": [1, 2, 3, 4, 5, 6, 7, 8]}]})";
+  const auto client = front.Send(
+      fmt::format("POST /v2/models/program/infer HTTP/1.1\r\nContent-Length: {}\r\n", body.size()), body);
+  ASSERT_TRUE(first->Take(std::chrono::seconds(20)).value());
+  first.reset();
+  front.bed.Until([](gateway::Server& server) { return server.counts().executors == 0; });
+  // Another version of the program takes its place, with another output: the request has its first card.
+  auto second = join("second", 8);
+  if (auto taken = second->Take(std::chrono::milliseconds(200)).value()) {
+    const std::vector<std::byte> outputs(8);
+    EXPECT_TRUE(second->Answer(outputs));
+  }
+  const std::string answer = FrontBed::ReadAll(client);
+  EXPECT_EQ(StatusOf(answer), "404") << answer;
+}
+
+// Four Python clients with the default window, which they open whether or not they ask.
+TEST(InferenceFront, WindowsDoNotUseUpTheMemoryForRequests) {
+  FrontBed bed(256 << 20);
+  std::vector<gateway::Client> clients;
+  for (int i = 0; i < 4; i++) {
+    auto client = bed.Dial();
+    ASSERT_TRUE(client);
+    if (!client->OpenWindow(64 << 20)) break;  // refused: there is a limit of its own
+    clients.push_back(std::move(*client));
+  }
+  EXPECT_GE(clients.size(), 1u);
+  EXPECT_EQ(StatusOf(FrontBed::ReadAll(bed.Ask())), "200");
+}
+
+TEST(InferenceFront, AWrongTokenIsRefusedBeforeTheBodyIsRead) {
+  BareFront front;
+  auto program = gateway::ProgramSlice::Join({{front.bed.executors_path()}, "first", ProgramModel(8)});
+  ASSERT_TRUE(program);
+  front.bed.Until([](gateway::Server& server) { return !server.Models()->empty(); });
+  // A body is announced, and none sent.
+  const auto client = front.Send(
+      "POST /v2/models/program/infer HTTP/1.1\r\nContent-Length: 60000\r\nAuthorization: Bearer "
+      "wrong-token\r\n");
+  EXPECT_EQ(StatusOf(FrontBed::ReadAll(client)), "401");
 }
 
 TEST(InferenceFront, WhatCanNeverFitIsNotToldToComeAgain) {

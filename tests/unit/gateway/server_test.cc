@@ -25,29 +25,13 @@
 #include "gateway/executor/program_slice.h"
 #include "gateway_bed.h"
 #include "model_specs.h"
+#include "served.h"
 
 namespace spillway::gateway {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-std::unique_ptr<Engine> EchoEngine() { return std::move(*MakeEmulatedEngine({Echo(64, 2048)})); }
-
-std::vector<std::byte> Pattern(size_t bytes, int seed = 0) {
-  std::vector<std::byte> pattern(bytes);
-  for (size_t i = 0; i < bytes; i++) pattern[i] = static_cast<std::byte>(i * 7 + static_cast<size_t>(seed));
-  return pattern;
-}
-
-ModelCard ProgramModel() {
-  ModelCard card;
-  card.name = "program";
-  card.inputs = {{"x", DataType::kU8, {-1, 8}}};
-  card.outputs = {{"y", DataType::kU8, {-1, 8}}};
-  card.most_rows = 4;
-  return card;
-}
 
 struct Way {
   Io io;
@@ -74,17 +58,6 @@ INSTANTIATE_TEST_SUITE_P(Ways, ServerOver,
                            return std::string(way.param.io == Io::kUring ? "uring" : "epoll") +
                                   (way.param.spin == 0us ? "_asleep" : "");
                          });
-
-struct Served {
-  GatewayBed bed;
-  std::unique_ptr<Engine> engine = EchoEngine();
-  Executor executor;
-  explicit Served(GatewayConfig config = GatewayBed::Config())
-      : bed(std::move(config)), executor(bed.Executor("host"), *engine) {
-    const auto joined = executor.Join();
-    EXPECT_TRUE(joined) << joined.error().message;
-  }
-};
 
 TEST_P(ServerOver, AnswersOverTcpAndUnix) {
   Served served;
@@ -451,6 +424,7 @@ TEST_P(ServerOver, FullMemoryIsBusyBeforeTheDataIsKept) {
 TEST_P(ServerOver, WhatCanNeverFitIntoTheMemoryIsNotToldToComeAgain) {
   GatewayConfig config = GatewayBed::Config();
   config.broker.memory = 1000;
+  config.broker.windows = 1000;
   Served served(config);
   auto client = served.bed.Dial();
   const auto model = client->Describe("echo");
@@ -462,7 +436,8 @@ TEST_P(ServerOver, WhatCanNeverFitIntoTheMemoryIsNotToldToComeAgain) {
             "512 bytes of inputs and 512 of outputs are more than limits.memory, 1000 bytes");
   const auto window = client->OpenWindow(4096, 8);
   ASSERT_FALSE(window);
-  EXPECT_THAT(window.error().message, HasSubstr("a window of 4096 bytes is more than limits.memory"));
+  EXPECT_THAT(window.error().message,
+              HasSubstr("a window of 4096 bytes is more than limits.windows, 1000 bytes"));
   EXPECT_EQ(client->Infer(model->index, 7, Pattern(448))->status, Status::kOk);
 }
 

@@ -4,6 +4,7 @@
 #include "gateway/session.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
@@ -98,6 +99,44 @@ TEST(Session, ReadsNothingWhileOneMegabyteOfAnswersWaitsAndTheMemoryIsFull) {
   EXPECT_TRUE(client.Reads());
   client.SendAll();
   EXPECT_EQ(broker.memory_held(), 0u);
+}
+
+// A client that submits as fast as it is served, whatever: the loop has others to look after.
+TEST(Session, TakesNoMoreThanItsShareOfATurnFromAWindow) {
+  BrokerBed bed;
+  GatewayConfig config;
+  config.broker = bed.broker.options();
+  config.tokens = {"", ""};
+  RegionTable regions;
+  SessionHost host{config, bed.broker, regions, [&] { return bed.now; }, [](uint64_t) {}};
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const Descriptor client(ends[1]);
+  Session session{host, 1, Descriptor(ends[0]), true};
+  const auto receive = [&](const std::string& bytes) {
+    const Stream::Piece into = session.NextRead();
+    std::memcpy(into.bytes.data(), bytes.data(), bytes.size());
+    session.Got(static_cast<int64_t>(bytes.size()));
+  };
+  receive(HelloFrame());
+  for (auto piece = session.NextWrite(); !piece.bytes.empty(); piece = session.NextWrite())
+    session.Sent(static_cast<int64_t>(piece.bytes.size()));
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(FrameType::kOpenWindow);
+  WindowMeta window;
+  window.bytes = 4096;
+  window.slots = 1024;
+  receive(EncodeFrame(header, MetaBytes(window)).substr(0, sizeof(header)));
+  receive(std::string(MetaBytes(window)));
+  ASSERT_NE(session.window(), nullptr);
+  for (uint64_t i = 0; i < 1000; i++) {
+    Submission wrong;
+    wrong.id = i;
+    ASSERT_TRUE(session.window()->Submit(wrong));
+  }
+  EXPECT_TRUE(session.TakeSubmissions());
+  EXPECT_LE(session.window()->CompletionsWaiting(), 100u);
+  EXPECT_TRUE(session.window()->HasSubmission()) << "the next turn's";
 }
 
 }  // namespace

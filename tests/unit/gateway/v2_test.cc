@@ -53,6 +53,17 @@ TEST(V2, ReadsTheProtocolsExample) {
   EXPECT_EQ(request->inputs[65], std::byte{0});
 }
 
+// By another executor's card, or a broken executor's count: nothing behind what came is read.
+TEST(V2, OutputsOfAnotherSizeThanTheModelsAreAnErrorAndNotCut) {
+  const auto request = ParseV2Request(Model(), kRequest, {});
+  ASSERT_TRUE(request);
+  for (const size_t bytes : {size_t{0}, size_t{23}, size_t{25}}) {
+    const auto made = MakeV2Response(Model(), *request, std::vector<std::byte>(bytes));
+    ASSERT_FALSE(made) << bytes;
+    EXPECT_THAT(made.error().message, HasSubstr("expected 24"));
+  }
+}
+
 TEST(V2, NestedAndFlatDataAreTheSame) {
   const std::string entry = R"({"name": "input", "shape": [2, 2], "datatype": "FP32", "data": )";
   const auto flat = ParseV2Request(Batched(), With(entry + "[1, 2, 3.5, 4]}"), {});

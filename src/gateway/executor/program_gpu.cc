@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/executor/program_gpu.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace spillway::gateway {
+namespace {
+
+std::optional<uint32_t> IndexOf(const std::string& text) {
+  uint32_t index = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, index);
+  return error == std::errc() && rest == end ? std::optional(index) : std::nullopt;
+}
+
+// CUDA puts the fastest first, where it is not told otherwise: an index says which GPU only if all are alike.
+bool OrderIsKnown(const GpuWishes& wishes, const std::vector<CudaDevice>& devices) {
+  const CudaDevice* first = nullptr;
+  for (const CudaDevice& device : devices) {
+    if (device.is_instance()) continue;
+    if (first == nullptr) first = &device;
+    if (device.name != first->name) return wishes.by_bus;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::string> ProgramGpu(const GpuWishes& wishes, const std::vector<CudaDevice>& devices) {
+  const bool named = !wishes.named.empty();
+  if (wishes.named == "none") return std::string();
+  // Without NVIDIA's driver there is no GPU that others could share.
+  if (devices.empty() && !named) return std::string();
+  std::string device = wishes.named;
+  if (!named) {
+    device = wishes.visible.value_or("0");
+    device = device.substr(0, device.find(','));
+    // As CUDA reads it: nothing, or what is no device, hides all.
+    if (device.empty() || device == "-1") return std::string();
+  }
+  const auto index = IndexOf(device);
+  if (index && !named && !OrderIsKnown(wishes, devices))
+    return Fail(ErrorCode::kBadInput,
+                "gpu: expected it, $SPILLWAY_GPU, or CUDA_DEVICE_ORDER=PCI_BUS_ID: this machine's GPUs are "
+                "of several kinds, and CUDA's order is not known");
+  const auto found = std::find_if(devices.begin(), devices.end(), [&](const CudaDevice& one) {
+    // CUDA takes the beginning of a uuid, too.
+    return index ? !one.is_instance() && one.index == *index : one.uuid.starts_with(device);
+  });
+  if (found != devices.end()) return found->is_instance() ? found->gpu : found->uuid;
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("gpu: expected none, an index as in nvidia-smi, GPU-UUID or MIG-UUID of this "
+                          "machine, got {}",
+                          device));
+}
+
+}  // namespace spillway::gateway
