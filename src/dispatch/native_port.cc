@@ -190,8 +190,8 @@ void NativePort::WakeOwners(uint64_t owners) {
     domain_.sleepers().Wake(static_cast<uint32_t>(std::countr_zero(owners)) + 1);
 }
 
-// Of what is left where we have just taken, or ended, something: whoever woke us woke only us, and what waited
-// for us may be anybody's now.
+// Of what is left where we have just taken, or ended, something: whoever woke us woke only us, and what
+// waited for us may be anybody's now.
 void NativePort::WakeForRestNow() {
   for (NativeQueue* queue : queues_) {
     const uint64_t others = queue->linked.load(std::memory_order_relaxed) & ~(1ULL << (taker_.worker - 1));
@@ -221,7 +221,8 @@ size_t NativePort::Pass(Event* into, size_t most) {
     NativeQueue& queue = *queues_[next_queue_];
     if (++next_queue_ == queues_.size()) next_queue_ = 0;
     const uint64_t linked = queue.linked.load(std::memory_order_relaxed);
-    const uint32_t workers = std::has_single_bit(linked) ? 1 : static_cast<uint32_t>(std::popcount(linked));
+    // Counting bits is a call, where the processor is not known to have the instruction.
+    const uint32_t workers = (linked & (linked - 1)) == 0 ? 1 : static_cast<uint32_t>(std::popcount(linked));
     const size_t shards = queue.shards(), first = FirstShard(queue, linked, workers);
     for (size_t i = 0; i < shards; i++) {
       NativeShard& shard = queue.shard((first + i) & (shards - 1));

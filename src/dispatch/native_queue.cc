@@ -26,13 +26,6 @@ void NativeShard::Open(uint8_t priority) {
   used_.fetch_or(static_cast<uint8_t>(1u << priority), std::memory_order_release);
 }
 
-bool NativeShard::AnyRingReady() const {
-  for (unsigned used = used_.load(std::memory_order_acquire); used != 0; used &= used - 1) {
-    if (rings_[std::countr_zero(used)].load(std::memory_order_relaxed)->Ready()) return true;
-  }
-  return false;
-}
-
 bool NativeShard::Ready() const {
   // Who may look into a window is who has the lock, so with windows every look is a try.
   return AnyRingReady() || aside_.load(std::memory_order_relaxed) != 0 ||
@@ -84,6 +77,8 @@ int NativeShard::Take(Taker& taker, Pull& pull) {
   size_t from_rings = 0;
   if (used == 1 && windows_.empty())
     from_rings = TakeRing(0, taker, pull.into + taken, most, pull.wake_owners);
+  else if (used <= 1 && window_priorities_ <= 1)
+    from_rings = TakePriority(0, used, taker, pull.into + taken, most, pull.wake_owners);
   else if (most > 0)
     from_rings = TakeByPriority(used, taker, pull.into + taken, most, pull.wake_owners);
   taken += from_rings;
@@ -134,16 +129,15 @@ size_t NativeShard::TakePriority(uint8_t priority, unsigned used, Taker& taker, 
                                  uint64_t& wake_owners) {
   const bool ring = used & 1u << priority;
   if (windows_.empty()) return ring ? TakeRing(priority, taker, into, most, wake_owners) : 0;
-  const size_t sources = windows_.size() + 1, first = turn_ % sources;
-  size_t taken = 0;
-  for (size_t i = 0; i < sources && taken < most; i++) {
-    const size_t source = first + i < sources ? first + i : first + i - sources;
-    const size_t before = taken;
+  size_t taken = 0, next = turn_;
+  for (size_t left = windows_.size() + 1; left > 0 && taken < most; left--) {
+    const size_t source = next, before = taken;
+    next = source == windows_.size() ? 0 : source + 1;
     if (source < windows_.size())
       taken += TakeWindow(*windows_[source], priority, taker, into + taken, most - taken, wake_owners);
     else if (ring)
       taken += TakeRing(priority, taker, into + taken, most - taken, wake_owners);
-    if (before == 0 && taken > 0) turn_ = source + 1;
+    if (before == 0 && taken > 0) turn_ = next;
   }
   return taken;
 }
@@ -252,6 +246,7 @@ void NativeShard::AttachWindow(std::shared_ptr<Window> window) {
 void NativeShard::DetachWindow(const Window& window) {
   TryLockHold hold(&lock_);
   std::erase_if(windows_, [&](const auto& attached) { return attached.get() == &window; });
+  turn_ = 0;
   window_priorities_ = 0;
   for (const auto& left : windows_) window_priorities_ |= (1u << left->header().priorities) - 1;
   window_count_.store(static_cast<uint32_t>(windows_.size()), std::memory_order_release);

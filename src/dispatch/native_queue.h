@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <deque>
 #include <memory>
 #include <string>
@@ -80,7 +81,13 @@ class NativeShard {
   };
 
   void Open(uint8_t priority);
-  bool AnyRingReady() const;
+  bool AnyRingReady() const {
+    for (unsigned used = used_.load(std::memory_order_acquire); used != 0; used &= used - 1) {
+      if (rings_[static_cast<size_t>(std::countr_zero(used))].load(std::memory_order_relaxed)->Ready())
+        return true;
+    }
+    return false;
+  }
   uint64_t WaitingAbout(unsigned used, uint64_t enough) const;
   size_t TakeReturned(Taker& taker, Event* into, size_t most, uint64_t& ticket);
   size_t TakeSetAside(Taker& taker, Event* into, size_t most, size_t& share);
@@ -141,7 +148,9 @@ class NativeQueue {
   void LookAtOccupancy();
 
   // Of so many workers, how many share a shard's events: with a shard per worker, each has its own.
-  uint32_t WorkersPerShard(uint32_t workers) const { return (workers + (1u << shard_bits_) - 1) >> shard_bits_; }
+  uint32_t WorkersPerShard(uint32_t workers) const {
+    return (workers + (1u << shard_bits_) - 1) >> shard_bits_;
+  }
 
   // Ports that dequeue from here, by worker number.
   std::atomic<uint64_t> linked{0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A producer's connection to a window over RDMA verbs: posts writes to the window and reads of it, and collects
-// what became of them. Knows of no events and no credits (verbs_producer.h).
+// A producer's connection to a window over RDMA verbs: posts writes to the window and reads of it, and
+// collects what became of them. Knows of no events and no credits (verbs_producer.h).
 #pragma once
 
 #include <array>

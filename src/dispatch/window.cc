@@ -13,13 +13,6 @@
 #include <new>
 
 namespace spillway::dispatch {
-namespace {
-
-// Of a slot's second word.
-bool Filled(uint64_t meta, uint64_t lap) { return !((meta ^ lap) & kLapBit); }
-uint8_t PriorityOf(uint64_t meta) { return static_cast<uint8_t>(meta >> 48); }
-
-}  // namespace
 
 Result<std::shared_ptr<Window>> Window::Create(const WindowOptions& options) {
   if (!std::has_single_bit(options.slots) || options.slots < 64 || options.slots > 65536)
@@ -73,11 +66,6 @@ Window::~Window() {
   close(fd_);
 }
 
-Slot* Window::SlotsOf(uint32_t ring) const {
-  return reinterpret_cast<Slot*>(reinterpret_cast<char*>(words_) + kWindowRingsOffset) +
-         size_t{ring} * header_.slots;
-}
-
 void Window::Close(WindowClosed why) {
   uint32_t open = 0;
   if (closed_.compare_exchange_strong(open, static_cast<uint32_t>(why)))
@@ -87,26 +75,6 @@ void Window::Close(WindowClosed why) {
 bool Window::HasProducer(uint32_t ring) const {
   struct flock lock = RingLock(ring);
   return fcntl(fd_, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-}
-
-uint64_t Window::MetaAt(uint32_t ring, uint64_t place) const {
-  return SlotsOf(ring)[place & (header_.slots - 1)].meta.load(std::memory_order_acquire);
-}
-
-// An event of a priority that none may have is ready at any: so it is looked at, and found out.
-bool Window::ReadyIn(uint32_t ring, uint8_t priority) const {
-  const uint64_t head = rings_[ring].head.load(std::memory_order_relaxed);
-  const uint64_t meta = MetaAt(ring, head);
-  if (!Filled(meta, LapOf(head, bits_))) return false;
-  return PriorityOf(meta) == priority || PriorityOf(meta) >= header_.priorities;
-}
-
-bool Window::Ready(uint8_t priority) const {
-  if (closed_.load(std::memory_order_relaxed) != 0 || priority >= header_.priorities) return false;
-  for (uint32_t ring = 0; ring < header_.rings; ring++) {
-    if (ReadyIn(ring, priority)) return true;
-  }
-  return false;
 }
 
 bool Window::Ready() const {
@@ -147,8 +115,7 @@ size_t Window::Take(uint8_t priority, Event* into, size_t most) {
                                     : TakeRing<false>(next_ring_, priority, into + taken, most - taken);
     next_ring_ = next_ring_ + 1 == header_.rings ? 0 : next_ring_ + 1;
   }
-  if (taken > 0)
-    events_.store(events_.load(std::memory_order_relaxed) + taken, std::memory_order_relaxed);
+  if (taken > 0) events_.store(events_.load(std::memory_order_relaxed) + taken, std::memory_order_relaxed);
   return taken;
 }
 

@@ -11,9 +11,9 @@
 // The places of a ring are numbered from 0 on, and place p is slot p % slots. A producer may fill the places
 // below its ring's `granted`. So its credits are `granted` minus the next place that it will fill: they are
 // nobody else's, no word says how many were taken, and none are lost with a producer that dies. Its successor
-// adds 1 to `epoch`, goes on at the first place from `granted` - `slots` that is not filled, and empties those
-// after it: of a burst that its predecessor had half written. Who finds another epoch than its own has been
-// replaced, and writes no more.
+// adds 1 to `epoch`, goes on at the first place from `granted` - `slots` that is not filled, and empties
+// those after it: of a burst that its predecessor had half written. Who finds another epoch than its own has
+// been replaced, and writes no more.
 //
 // A slot is 16 bytes: `user`, then the event's other word, whose top bit is the parity of the lap, inverted,
 // as in slot_ring.h; op is 0. An RDMA WRITE of several slots may arrive line by line, in order of address.
@@ -63,8 +63,8 @@ inline uint64_t WindowBytes(uint32_t rings, uint32_t slots) {
 }
 
 // A producer of the consumer's machine holds a lock on the byte of the file that has its ring's number, of an
-// open file description of its own (fcntl's F_OFD_SETLK). So a ring has one producer at a time, and the kernel
-// frees it when that one dies.
+// open file description of its own (fcntl's F_OFD_SETLK). So a ring has one producer at a time, and the
+// kernel frees it when that one dies.
 inline struct flock RingLock(uint32_t ring) {
   struct flock lock {};
   lock.l_type = F_WRLCK;

@@ -53,7 +53,8 @@ TEST_F(WindowRestarts, AKilledProducerTakesNoCreditsWithIt) {
   const std::vector<Event> burst(64, MakeEvent(0, 2, 7));
   EXPECT_EQ(other->Enqueue(burst), 64u);
   EXPECT_EQ(TakeAll().size(), 64u);
-  EXPECT_GT(Map(*window, 0)->Enqueue(burst), 48u) << "nor does any of those before; a ring is granted in quarters";
+  EXPECT_GT(Map(*window, 0)->Enqueue(burst), 48u)
+      << "nor does any of those before; a ring is granted in quarters";
 }
 
 TEST_F(WindowRestarts, WhatAKilledProducerHadPutIsServed) {
