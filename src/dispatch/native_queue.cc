@@ -56,7 +56,8 @@ bool NativeShard::ReadyForOthers() {
 }
 
 int NativeShard::Take(Taker& taker, Pull& pull) {
-  const bool shared = kind_ != Kind::kDirected || window_count_.load(std::memory_order_acquire) != 0;
+  const bool windows = window_count_.load(std::memory_order_acquire) != 0;
+  const bool shared = kind_ != Kind::kDirected || windows;
   if (shared && !lock_.Try()) return -1;
   const unsigned used = used_.load(std::memory_order_acquire);
   size_t taken = 0, most = pull.most, share = most;
@@ -75,12 +76,13 @@ int NativeShard::Take(Taker& taker, Pull& pull) {
   if (kind_ == Kind::kOrdered && taken == 0) pull.ticket = next_ticket_;
   most = std::min(most - taken, share);
   size_t from_rings = 0;
-  if (used == 1 && windows_.empty())
+  const unsigned sources = used | (windows ? kWindows : 0);
+  if (sources == 1)
     from_rings = TakeRing(0, taker, pull.into + taken, most, pull.wake_owners);
-  else if (used <= 1 && window_priorities_ <= 1)
-    from_rings = TakePriority(0, used, taker, pull.into + taken, most, pull.wake_owners);
+  else if (windows && used <= 1 && window_priorities_ <= 1)
+    from_rings = TakePriority(0, sources, taker, pull.into + taken, most, pull.wake_owners);
   else if (most > 0)
-    from_rings = TakeByPriority(used, taker, pull.into + taken, most, pull.wake_owners);
+    from_rings = TakeByPriority(sources, taker, pull.into + taken, most, pull.wake_owners);
   taken += from_rings;
   if (kind_ == Kind::kOrdered) next_ticket_ += from_rings;
   if (owners_) aside_.store(static_cast<uint32_t>(owners_->waiting()), std::memory_order_relaxed);
@@ -101,15 +103,16 @@ uint64_t NativeShard::WaitingAbout(unsigned used, uint64_t enough) const {
   return waiting;
 }
 
-size_t NativeShard::TakeByPriority(unsigned used, Taker& taker, Event* into, size_t most,
+size_t NativeShard::TakeByPriority(unsigned sources, Taker& taker, Event* into, size_t most,
                                    uint64_t& wake_owners) {
-  const unsigned levels = used | window_priorities_;
+  const bool windows = sources & kWindows;
+  const unsigned levels = (sources | (windows ? window_priorities_ : 0)) & ~kWindows;
   size_t taken = 0;
   if (++takes_ % starvation_guard_ == 0) {
     for (int priority = kPriorities - 1; priority >= 0; priority--) {
       if (!(levels & 1u << priority)) continue;
       const size_t part = std::min(most - taken, std::max<size_t>(1, most / kPriorities));
-      taken += TakePriority(static_cast<uint8_t>(priority), used, taker, into + taken, part, wake_owners);
+      taken += TakePriority(static_cast<uint8_t>(priority), sources, taker, into + taken, part, wake_owners);
     }
   }
   // Behind an event of a window's ring may be one of any priority: from the top again, while there is some.
@@ -117,18 +120,18 @@ size_t NativeShard::TakeByPriority(unsigned used, Taker& taker, Event* into, siz
     before = taken;
     for (unsigned left = levels; left != 0 && taken < most; left &= left - 1) {
       const auto priority = static_cast<uint8_t>(std::countr_zero(left));
-      taken += TakePriority(priority, used, taker, into + taken, most - taken, wake_owners);
+      taken += TakePriority(priority, sources, taker, into + taken, most - taken, wake_owners);
     }
-    if (window_priorities_ <= 1) break;
+    if (!windows) break;
   }
   return taken;
 }
 
 // From the ring and the windows, in turns: each goes first after the one before it had something.
-size_t NativeShard::TakePriority(uint8_t priority, unsigned used, Taker& taker, Event* into, size_t most,
+size_t NativeShard::TakePriority(uint8_t priority, unsigned sources, Taker& taker, Event* into, size_t most,
                                  uint64_t& wake_owners) {
-  const bool ring = used & 1u << priority;
-  if (windows_.empty()) return ring ? TakeRing(priority, taker, into, most, wake_owners) : 0;
+  const bool ring = sources & 1u << priority;
+  if (!(sources & kWindows)) return ring ? TakeRing(priority, taker, into, most, wake_owners) : 0;
   size_t taken = 0, next = turn_;
   for (size_t left = windows_.size() + 1; left > 0 && taken < most; left--) {
     const size_t source = next, before = taken;

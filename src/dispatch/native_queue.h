@@ -80,6 +80,10 @@ class NativeShard {
     uint64_t ticket;
   };
 
+  // Where events are taken from: rings in use, by bit, and the windows. Of a directed queue without windows
+  // nobody has the lock, and nobody looks at what it guards.
+  static constexpr unsigned kWindows = 1u << kPriorities;
+
   void Open(uint8_t priority);
   bool AnyRingReady() const {
     for (unsigned used = used_.load(std::memory_order_acquire); used != 0; used &= used - 1) {
@@ -91,8 +95,8 @@ class NativeShard {
   uint64_t WaitingAbout(unsigned used, uint64_t enough) const;
   size_t TakeReturned(Taker& taker, Event* into, size_t most, uint64_t& ticket);
   size_t TakeSetAside(Taker& taker, Event* into, size_t most, size_t& share);
-  size_t TakeByPriority(unsigned used, Taker& taker, Event* into, size_t most, uint64_t& wake_owners);
-  size_t TakePriority(uint8_t priority, unsigned used, Taker& taker, Event* into, size_t most,
+  size_t TakeByPriority(unsigned sources, Taker& taker, Event* into, size_t most, uint64_t& wake_owners);
+  size_t TakePriority(uint8_t priority, unsigned sources, Taker& taker, Event* into, size_t most,
                       uint64_t& wake_owners);
   size_t TakeWindow(Window& window, uint8_t priority, Taker& taker, Event* into, size_t most,
                     uint64_t& wake_owners);

@@ -59,6 +59,16 @@ TEST_F(WindowPriorities, EachWindowHasItsTurn) {
   for (uint64_t w = 0; w < 3; w++) EXPECT_THAT(users, testing::Contains(w).Times(8));
 }
 
+TEST_F(WindowPriorities, AWorkerTakesNoMoreThanItsShareOfAWindow) {
+  auto window = OpenWindow(2, 2);
+  auto first = Map(*window, 0), second = Map(*window, 1);
+  std::vector<std::unique_ptr<Port>> others;
+  for (int i = 0; i < 7; i++) others.push_back(AddPort({queue_}));
+  for (uint32_t i = 0; i < 20; i++) PutRemote(*first, i * 0x01000193u, i, i % 2);
+  for (uint32_t i = 20; i < 32; i++) PutRemote(*second, i * 0x01000193u, i);
+  EXPECT_EQ(Take(*worker_, 32).size(), 4u);
+}
+
 TEST_F(WindowPriorities, UrgentRemoteEventsGoBeforeOtherLocalOnes) {
   auto window = OpenWindow(1, 2);
   auto remote = Map(*window);
