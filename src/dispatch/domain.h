@@ -54,10 +54,11 @@ struct DomainOptions {
   // Ports at once, 1 .. 256. A quarter of the credits, at most, rests unused in ports; the more ports, the
   // smaller each one's share and the more often it goes to the common pool.
   uint16_t ports = 16;
-  // One pull in so many starts with the lowest priority (2 .. 65535). Lower: less difference between
-  // priorities.
+  // One pull in so many starts with the lowest priority, and of a queue with several shards at another shard
+  // than the worker's own (2 .. 65535). Lower: less difference between priorities, more meetings of workers.
   uint16_t starvation_guard = 16;
-  // A worker that has held events for longer is taken for hung by Domain::HandOnHung; 0: nobody is. Costs a
+  // A worker that holds events and has ended none for longer is taken for hung by Domain::HandOnHung; 0:
+  // nobody is. Costs a
   // copy of each event handed out, and a lock per call that only the hunt contends for.
   std::chrono::nanoseconds deadline{0};
 };
@@ -134,7 +135,8 @@ class Port {
   // credit. Not atomic as a whole: others may see the first before the last is in.
   [[nodiscard]] virtual size_t Enqueue(std::span<const Event> events) = 0;
 
-  // Up to into.size() events, oldest first within a flow; 0 when nothing came in `patience`.
+  // Up to into.size() events, oldest first within a flow, and no more than this worker's share of what waits;
+  // 0 when nothing came in `patience`.
   [[nodiscard]] virtual size_t Dequeue(std::span<Event> into, std::chrono::nanoseconds patience = {}) = 0;
 
   // Ends the oldest `count` events held; returns how many there were.
@@ -147,7 +149,8 @@ class Port {
   // thread should drop the port and, if it lives, add a new one.
   [[nodiscard]] virtual bool Lost() const { return false; }
 
-  // Sends what the engine has buffered. `native` buffers nothing.
+  // Sends what the engine has buffered, and lends it a hand: an idle producer of "event_dsw" calls it over
+  // and over, or flows do not move from worker to worker. `native` buffers nothing.
   virtual void Flush() {}
 
   // For poll(2): readable after a wake-up; -1 without PortOptions::event_fd. Arm first; it returns false when

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dispatch/flow_owners.h"
 
+#include <bit>
+
 namespace spillway::dispatch {
 
 FlowOwners::FlowOwners(const CompletedTable& completed, uint32_t credits)
@@ -107,6 +109,15 @@ size_t FlowOwners::TakeWaiting(uint32_t owner, uint32_t worker, uint64_t sequenc
   }
   waiting_events_ -= taken;
   return taken;
+}
+
+bool FlowOwners::MayTake(uint32_t worker) const {
+  if (Waits(0) || (worker != 0 && Waits(worker))) return true;
+  for (uint64_t owners = waiting_mask_; owners != 0; owners &= owners - 1) {
+    // As TakeWaiting goes: from the front.
+    if (Done(buckets_[waiting_[static_cast<uint32_t>(std::countr_zero(owners)) + 1].first])) return true;
+  }
+  return false;
 }
 
 void FlowOwners::Abandon(uint32_t owner) {

@@ -68,6 +68,9 @@ class FlowOwners {
   // What waits for a worker that has left or is lost waits for nobody: the next to come takes it.
   void Abandon(uint32_t owner);
 
+  // Whether `worker` (0: somebody) could take something of what is set aside, now.
+  bool MayTake(uint32_t worker) const;
+
   bool Waits(uint32_t owner) const { return waiting_[owner].first != kNone; }
   // Owners 1 .. 64 that something waits for, by bit owner - 1.
   uint64_t WaitingMask() const { return waiting_mask_; }

@@ -100,7 +100,10 @@ size_t NativePort::EnqueueNow(const Event* events, size_t count) {
       break;
     }
   }
-  if (held_ != held_before) PublishCompleted();
+  if (held_ != held_before) {
+    PublishCompleted();
+    WakeForRest();
+  }
   return done;
 }
 
@@ -171,6 +174,7 @@ size_t NativePort::Release(size_t count) {
   }
   count = std::min(count, held_);
   ReleaseNow(count);
+  if (count > 0) WakeForRest();
   return count;
 }
 
@@ -186,21 +190,51 @@ void NativePort::WakeOwners(uint64_t owners) {
     domain_.sleepers().Wake(static_cast<uint32_t>(std::countr_zero(owners)) + 1);
 }
 
+// Of what is left where we have just taken, or ended, something: whoever woke us woke only us, and what
+// waited for us may be anybody's now.
+void NativePort::WakeForRestNow() {
+  for (NativeQueue* queue : queues_) {
+    const uint64_t others = queue->linked.load(std::memory_order_relaxed) & ~(1ULL << (taker_.worker - 1));
+    const uint64_t asleep = domain_.sleepers().Asleep(others);
+    if (asleep == 0) continue;
+    for (size_t i = 0; i < queue->shards(); i++) {
+      if (!queue->shard(i).ReadyForOthers()) continue;
+      domain_.sleepers().WakeOne(asleep);
+      break;
+    }
+  }
+}
+
+// A worker begins at a shard of its own, so that workers do not meet. Where shards are more than workers, and
+// else now and then, it begins at the next in turn: none waits for a worker that is busy, or is not there.
+size_t NativePort::FirstShard(const NativeQueue& queue, uint64_t linked, uint32_t workers) {
+  if (queue.shards() == 1) return 0;
+  if (workers < queue.shards() || ++looks_ % domain_.options().starvation_guard == 0) return next_shard_++;
+  const uint64_t before = linked & ((1ULL << (taker_.worker - 1)) - 1);
+  return static_cast<size_t>(std::popcount(before));
+}
+
 // One look at each queue, the one after last time's first.
 size_t NativePort::Pass(Event* into, size_t most) {
   busy_lock_ = false;
   for (size_t q = 0; q < queues_.size(); q++) {
     NativeQueue& queue = *queues_[next_queue_];
     if (++next_queue_ == queues_.size()) next_queue_ = 0;
-    const size_t shards = queue.shards();
+    const uint64_t linked = queue.linked.load(std::memory_order_relaxed);
+    // Counting bits is a call, where the processor is not known to have the instruction.
+    const uint32_t workers = (linked & (linked - 1)) == 0 ? 1 : static_cast<uint32_t>(std::popcount(linked));
+    const size_t shards = queue.shards(), first = FirstShard(queue, linked, workers);
     for (size_t i = 0; i < shards; i++) {
-      NativeShard& shard = queue.shard(shards == 1 ? 0 : (taker_.worker + i) & (shards - 1));
+      NativeShard& shard = queue.shard((first + i) & (shards - 1));
       if (!shard.Ready()) continue;
-      uint64_t ticket = 0, wake_owners = 0;
-      const int taken = shard.Take(taker_, into, most, ticket, wake_owners);
+      Pull pull;
+      pull.into = into;
+      pull.most = most;
+      pull.workers = queue.WorkersPerShard(workers);
+      const int taken = shard.Take(taker_, pull);
       if (queue.kind() == Kind::kAtomic) {
-        if (wake_owners != 0) [[unlikely]]
-          WakeOwners(wake_owners);
+        if (pull.wake_owners != 0) [[unlikely]]
+          WakeOwners(pull.wake_owners);
         counters_.flows_taken.store(taker_.flows_taken, std::memory_order_relaxed);
         counters_.deferred.store(taker_.deferred, std::memory_order_relaxed);
       }
@@ -209,16 +243,14 @@ size_t NativePort::Pass(Event* into, size_t most) {
         continue;
       }
       const auto count = static_cast<size_t>(taken);
-      runs_.Add(queue.kind() == Kind::kOrdered ? &shard : nullptr, ticket, count);
+      runs_.Add(queue.kind() == Kind::kOrdered ? &shard : nullptr, pull.ticket, count);
       held_ += count;
       if (guarded_) {
         if (copies_.empty()) held_since_ = Clock::now();
-        for (size_t e = 0; e < count; e++) copies_.push_back({into[e], &shard, ticket + e});
+        for (size_t e = 0; e < count; e++) copies_.push_back({into[e], &shard, pull.ticket + e});
       }
       if (queue.watched() && counters_.pulls.load(std::memory_order_relaxed) % 8 == 0) [[unlikely]]
         queue.LookAtOccupancy();
-      // Work is left for one more: whoever woke us woke only us.
-      if (count == most) domain_.WakeFor(queue);
       return count;
     }
   }
@@ -234,6 +266,15 @@ bool NativePort::AnythingReady() const {
   return false;
 }
 
+bool NativePort::AnythingReadyForMe() {
+  for (NativeQueue* queue : queues_) {
+    for (size_t i = 0; i < queue->shards(); i++) {
+      if (queue->shard(i).ReadyFor(taker_.worker)) return true;
+    }
+  }
+  return false;
+}
+
 size_t NativePort::Dequeue(std::span<Event> into, std::chrono::nanoseconds patience) {
   if (taker_.worker == 0) return 0;
   Clock::time_point give_up{}, sleepy{};
@@ -243,9 +284,11 @@ size_t NativePort::Dequeue(std::span<Event> into, std::chrono::nanoseconds patie
     {
       TryLockHold hold(Guard());
       if (lost_.load(std::memory_order_relaxed)) return 0;
-      if (implicit_release_ && held_ > 0) ReleaseNow(held_);
+      const bool ended = implicit_release_ && held_ > 0;
+      if (ended) ReleaseNow(held_);
       const size_t most = std::min(into.size(), kMostHeld - held_);
       if (most > 0) got = Pass(into.data(), most);
+      if (ended || got > 0) WakeForRest();
       if (got > 0) {
         Count(counters_.pulls);
         Count(counters_.dequeued, got);
@@ -266,7 +309,7 @@ size_t NativePort::Dequeue(std::span<Event> into, std::chrono::nanoseconds patie
     if (wait_ == Wait::kSleep && now >= sleepy && !busy_lock_) {
       Sleepers& sleepers = domain_.sleepers();
       sleepers.Announce(taker_.worker);
-      if (!AnythingReady()) {
+      if (!AnythingReadyForMe()) {
         Count(counters_.slept);
         sleepers.Sleep(taker_.worker, give_up - now);
       }
@@ -286,7 +329,7 @@ bool NativePort::Arm() {
   uint64_t drained;
   (void)!read(event_fd_, &drained, sizeof(drained));
   domain_.sleepers().Announce(taker_.worker);
-  if (!AnythingReady()) return true;
+  if (!AnythingReadyForMe()) return true;
   domain_.sleepers().Withdraw(taker_.worker);
   return false;
 }

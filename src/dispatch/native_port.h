@@ -90,11 +90,19 @@ class NativePort final : public Port {
   void SendRun(const Event* events, size_t count);
   void PublishCompleted() {
     domain_.completed()[taker_.worker].count.store(taker_.sequence - held_, std::memory_order_release);
+    if (guarded_ && held_ > 0) held_since_ = std::chrono::steady_clock::now();
   }
   void ReleaseNow(size_t count);
   size_t Pass(Event* into, size_t most);
+  size_t FirstShard(const NativeQueue& queue, uint64_t linked, uint32_t workers);
   bool AnythingReady() const;
+  bool AnythingReadyForMe();
   void WakeOwners(uint64_t owners);
+  void WakeForRest() {
+    if (domain_.sleepers().Asleep(~0ULL) != 0) [[unlikely]]
+      WakeForRestNow();
+  }
+  void WakeForRestNow();
 
   NativeDomain& domain_;
   const uint32_t number_;
@@ -107,6 +115,8 @@ class NativePort final : public Port {
   size_t held_ = 0;
   Runs runs_;
   size_t next_queue_ = 0;
+  size_t next_shard_ = 0;  // to begin with out of turn
+  uint32_t looks_ = 0;
   bool busy_lock_ = false;  // the last pass met a lock: something may be there
   int event_fd_ = -1;
   Counters counters_;
@@ -114,7 +124,7 @@ class NativePort final : public Port {
   // Only with a deadline.
   TryLock guard_;
   std::deque<Held1> copies_;
-  std::chrono::steady_clock::time_point held_since_;
+  std::chrono::steady_clock::time_point held_since_;  // took while it held none, or ended some but not all
   std::atomic<bool> lost_{false};
 };
 

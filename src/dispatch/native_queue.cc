@@ -5,6 +5,11 @@
 #include <bit>
 
 namespace spillway::dispatch {
+namespace {
+
+constexpr size_t kFewestLooks = 32;  // at events of a ring, by a worker whose share is small
+
+}  // namespace
 
 NativeShard::NativeShard(Kind kind, const CompletedTable& completed, uint32_t credits,
                          uint16_t starvation_guard)
@@ -22,47 +27,122 @@ void NativeShard::Open(uint8_t priority) {
 }
 
 bool NativeShard::Ready() const {
-  for (unsigned used = used_.load(std::memory_order_acquire); used != 0; used &= used - 1) {
-    if (rings_[std::countr_zero(used)].load(std::memory_order_relaxed)->Ready()) return true;
-  }
   // Who may look into a window is who has the lock, so with windows every look is a try.
-  return aside_.load(std::memory_order_relaxed) != 0 || window_count_.load(std::memory_order_relaxed) != 0;
+  return AnyRingReady() || aside_.load(std::memory_order_relaxed) != 0 ||
+         window_count_.load(std::memory_order_relaxed) != 0;
 }
 
-int NativeShard::Take(Taker& taker, Event* into, size_t most, uint64_t& ticket, uint64_t& wake_owners) {
+// ReadyFor and ReadyForOthers: of a worker that looks and then sleeps, and one that ends its events and then
+// looks who sleeps, one sees the other. Their fences order what they see of a third one, that set aside.
+bool NativeShard::ReadyFor(uint32_t worker) {
+  if (AnyRingReady() || window_count_.load(std::memory_order_relaxed) != 0) return true;
+  if (!owners_) return aside_.load(std::memory_order_relaxed) != 0;
+  // Not aside_ alone: who holds the lock may be about to set something aside.
+  if (!lock_.Try()) return true;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const bool ready = owners_->MayTake(worker);
+  lock_.Unlock();
+  return ready;
+}
+
+bool NativeShard::ReadyForOthers() {
+  if (AnyRingReady()) return true;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (aside_.load(std::memory_order_relaxed) == 0) return false;
+  if (!owners_ || !lock_.Try()) return true;
+  const bool ready = owners_->MayTake(0);
+  lock_.Unlock();
+  return ready;
+}
+
+int NativeShard::Take(Taker& taker, Pull& pull) {
   const bool windows = window_count_.load(std::memory_order_acquire) != 0;
   const bool shared = kind_ != Kind::kDirected || windows;
   if (shared && !lock_.Try()) return -1;
   const unsigned used = used_.load(std::memory_order_acquire);
-  size_t taken = 0;
+  size_t taken = 0, most = pull.most, share = most;
+  if (pull.workers > 1) {
+    const uint64_t enough = uint64_t{most} * pull.workers;
+    const uint64_t waiting = WaitingAbout(used, enough);
+    share = std::clamp<uint64_t>((waiting + pull.workers - 1) / pull.workers, 1, most);
+  }
   if (aside_.load(std::memory_order_relaxed) != 0) {
-    taken = TakeReturned(taker, into, most, ticket);
+    taken = TakeReturned(taker, pull.into, std::min(most, share), pull.ticket);
+    share -= taken;
     // Returned events have old tickets; those from the ring get new ones, which are not consecutive to them.
-    if (taken > 0 && kind_ == Kind::kOrdered) most = taken;
-    if (owners_) taken += TakeSetAside(taker, into + taken, most - taken);
+    if (taken > 0 && kind_ == Kind::kOrdered) share = 0;
+    if (owners_) taken += TakeSetAside(taker, pull.into + taken, most - taken, share);
   }
-  if (kind_ == Kind::kOrdered && taken == 0) ticket = next_ticket_;
-  const size_t from_rings = taken;
-  if (used == 1) {
-    taken += TakeRing(0, taker, into + taken, most - taken, wake_owners);
-  } else if (used != 0 && taken < most) {
-    if (++takes_ % starvation_guard_ == 0) {
-      for (int priority = kPriorities - 1; priority >= 0; priority--) {
-        if (!(used & 1u << priority)) continue;
-        const size_t share = std::min(most - taken, std::max<size_t>(1, most / kPriorities));
-        taken += TakeRing(static_cast<uint8_t>(priority), taker, into + taken, share, wake_owners);
-      }
-    }
-    for (unsigned left = used; left != 0 && taken < most; left &= left - 1) {
-      const auto priority = static_cast<uint8_t>(std::countr_zero(left));
-      taken += TakeRing(priority, taker, into + taken, most - taken, wake_owners);
-    }
-  }
-  if (windows && taken < most) taken += TakeWindows(taker, into + taken, most - taken, wake_owners);
-  if (kind_ == Kind::kOrdered) next_ticket_ += taken - from_rings;
+  if (kind_ == Kind::kOrdered && taken == 0) pull.ticket = next_ticket_;
+  most = std::min(most - taken, share);
+  size_t from_rings = 0;
+  const unsigned sources = used | (windows ? kWindows : 0);
+  if (sources == 1)
+    from_rings = TakeRing(0, taker, pull.into + taken, most, pull.wake_owners);
+  else if (windows && used <= 1 && window_priorities_ <= 1)
+    from_rings = TakePriority(0, sources, taker, pull.into + taken, most, pull.wake_owners);
+  else if (most > 0)
+    from_rings = TakeByPriority(sources, taker, pull.into + taken, most, pull.wake_owners);
+  taken += from_rings;
+  if (kind_ == Kind::kOrdered) next_ticket_ += from_rings;
   if (owners_) aside_.store(static_cast<uint32_t>(owners_->waiting()), std::memory_order_relaxed);
   if (shared) lock_.Unlock();
   return static_cast<int>(taken);
+}
+
+// What waits, or `enough` where there is more. So that under load the producers' index, which they write all
+// the time, is left alone: one slot tells that there is enough.
+uint64_t NativeShard::WaitingAbout(unsigned used, uint64_t enough) const {
+  if (used != 0 && rings_[std::countr_zero(used)].load(std::memory_order_relaxed)->HasWaiting(enough))
+    return enough;
+  uint64_t waiting = Waiting();
+  for (const auto& window : windows_) {
+    if (waiting >= enough) break;
+    waiting += window->Waiting(enough - waiting);
+  }
+  return waiting;
+}
+
+size_t NativeShard::TakeByPriority(unsigned sources, Taker& taker, Event* into, size_t most,
+                                   uint64_t& wake_owners) {
+  const bool windows = sources & kWindows;
+  const unsigned levels = (sources | (windows ? window_priorities_ : 0)) & ~kWindows;
+  size_t taken = 0;
+  if (++takes_ % starvation_guard_ == 0) {
+    for (int priority = kPriorities - 1; priority >= 0; priority--) {
+      if (!(levels & 1u << priority)) continue;
+      const size_t part = std::min(most - taken, std::max<size_t>(1, most / kPriorities));
+      taken += TakePriority(static_cast<uint8_t>(priority), sources, taker, into + taken, part, wake_owners);
+    }
+  }
+  // Behind an event of a window's ring may be one of any priority: from the top again, while there is some.
+  for (size_t before = ~size_t{0}; taken < most && taken != before;) {
+    before = taken;
+    for (unsigned left = levels; left != 0 && taken < most; left &= left - 1) {
+      const auto priority = static_cast<uint8_t>(std::countr_zero(left));
+      taken += TakePriority(priority, sources, taker, into + taken, most - taken, wake_owners);
+    }
+    if (!windows) break;
+  }
+  return taken;
+}
+
+// From the ring and the windows, in turns: each goes first after the one before it had something.
+size_t NativeShard::TakePriority(uint8_t priority, unsigned sources, Taker& taker, Event* into, size_t most,
+                                 uint64_t& wake_owners) {
+  const bool ring = sources & 1u << priority;
+  if (!(sources & kWindows)) return ring ? TakeRing(priority, taker, into, most, wake_owners) : 0;
+  size_t taken = 0, next = turn_;
+  for (size_t left = windows_.size() + 1; left > 0 && taken < most; left--) {
+    const size_t source = next, before = taken;
+    next = source == windows_.size() ? 0 : source + 1;
+    if (source < windows_.size())
+      taken += TakeWindow(*windows_[source], priority, taker, into + taken, most - taken, wake_owners);
+    else if (ring)
+      taken += TakeRing(priority, taker, into + taken, most - taken, wake_owners);
+    if (before == 0 && taken > 0) turn_ = next;
+  }
+  return taken;
 }
 
 size_t NativeShard::TakeReturned(Taker& taker, Event* into, size_t most, uint64_t& ticket) {
@@ -82,19 +162,21 @@ size_t NativeShard::TakeReturned(Taker& taker, Event* into, size_t most, uint64_
 }
 
 // What waits for nobody or for the taker comes first, as it is older than what the rings hold; then flows
-// that others are done with.
-size_t NativeShard::TakeSetAside(Taker& taker, Event* into, size_t most) {
+// that others are done with. Only the taker may take what waits for it, so that is no part of its share.
+size_t NativeShard::TakeSetAside(Taker& taker, Event* into, size_t most, size_t& share) {
   size_t taken = 0;
-  auto take = [&](uint32_t owner) {
-    if (!owners_->Waits(owner)) return;
-    taken += owners_->TakeWaiting(owner, taker.worker, taker.sequence + taken, into + taken, most - taken,
-                                  taker.flows_taken);
+  auto take = [&](uint32_t owner, size_t limit) -> size_t {
+    if (limit == 0 || !owners_->Waits(owner)) return 0;
+    const size_t got = owners_->TakeWaiting(owner, taker.worker, taker.sequence + taken, into + taken, limit,
+                                            taker.flows_taken);
+    taken += got;
+    return got;
   };
-  take(0);
-  take(taker.worker);
-  for (uint64_t others = owners_->WaitingMask() & ~(1ULL << (taker.worker - 1)); others != 0 && taken < most;
+  share -= take(0, std::min(most, share));
+  take(taker.worker, most - taken);
+  for (uint64_t others = owners_->WaitingMask() & ~(1ULL << (taker.worker - 1)); others != 0;
        others &= others - 1)
-    take(static_cast<uint32_t>(std::countr_zero(others)) + 1);
+    share -= take(static_cast<uint32_t>(std::countr_zero(others)) + 1, std::min(most - taken, share));
   taker.sequence += taken;
   return taken;
 }
@@ -109,7 +191,7 @@ size_t NativeShard::TakeRing(uint8_t priority, Taker& taker, Event* into, size_t
     return taken;
   }
   // A few flows of somebody else's must not keep the lock for long.
-  size_t looks = 4 * most;
+  size_t looks = std::max<size_t>(4 * most, kFewestLooks);
   while (taken < most && looks > 0) {
     const size_t part = reader.Take(into + taken, std::min(looks, most - taken));
     if (part == 0) break;
@@ -145,26 +227,21 @@ void NativeShard::SetAside(Taker& taker, const Event& event, uint64_t& wake_owne
   taker.deferred++;
 }
 
-size_t NativeShard::TakeWindows(Taker& taker, Event* into, size_t most, uint64_t& wake_owners) {
-  size_t taken = 0;
-  for (const auto& window : windows_) {
-    if (taken == most || !window->Ready()) continue;
-    bool refilled = false;
-    const uint32_t credits = taker.purse->Take(static_cast<uint32_t>(most - taken), refilled);
-    const size_t got = window->Take(into + taken, credits);
-    taker.purse->Put(credits - static_cast<uint32_t>(got));
-    if (!owners_) {
-      taken += got;
-      taker.sequence += got;
-      continue;
-    }
-    taken += ClaimAll(taker, into + taken, got, wake_owners);
-  }
-  return taken;
+size_t NativeShard::TakeWindow(Window& window, uint8_t priority, Taker& taker, Event* into, size_t most,
+                               uint64_t& wake_owners) {
+  if (!window.Ready(priority)) return 0;
+  bool refilled = false;
+  const uint32_t credits = taker.purse->Take(static_cast<uint32_t>(most), refilled);
+  const size_t got = window.Take(priority, into, credits);
+  taker.purse->Put(credits - static_cast<uint32_t>(got));
+  if (owners_) return ClaimAll(taker, into, got, wake_owners);
+  taker.sequence += got;
+  return got;
 }
 
 void NativeShard::AttachWindow(std::shared_ptr<Window> window) {
   TryLockHold hold(&lock_);
+  window_priorities_ |= (1u << window->header().priorities) - 1;
   windows_.push_back(std::move(window));
   window_count_.store(static_cast<uint32_t>(windows_.size()), std::memory_order_release);
 }
@@ -172,6 +249,9 @@ void NativeShard::AttachWindow(std::shared_ptr<Window> window) {
 void NativeShard::DetachWindow(const Window& window) {
   TryLockHold hold(&lock_);
   std::erase_if(windows_, [&](const auto& attached) { return attached.get() == &window; });
+  turn_ = 0;
+  window_priorities_ = 0;
+  for (const auto& left : windows_) window_priorities_ |= (1u << left->header().priorities) - 1;
   window_count_.store(static_cast<uint32_t>(windows_.size()), std::memory_order_release);
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <deque>
 #include <memory>
 #include <string>
@@ -28,6 +29,16 @@ struct Taker {
   CreditPurse* purse = nullptr;  // pays for what comes in by windows
 };
 
+// One look at a shard. In: `into` has room for `most` events, and so many workers share what waits there.
+struct Pull {
+  Event* into = nullptr;
+  size_t most = 0;
+  uint32_t workers = 1;
+  // Out.
+  uint64_t ticket = 0;       // of an ordered queue: the first event's; the others' follow it
+  uint64_t wake_owners = 0;  // workers that events were set aside for, by bit
+};
+
 class NativeShard {
  public:
   NativeShard(Kind kind, const CompletedTable& completed, uint32_t credits, uint16_t starvation_guard);
@@ -38,13 +49,17 @@ class NativeShard {
     rings_[priority].load(std::memory_order_acquire)->Put(events, count, op);
   }
 
-  // Whether a Take would find something, about.
+  // Whether there is something for somebody, about.
   bool Ready() const;
+  // Whether a worker could take something now: what is set aside for another one is nothing to stay awake
+  // for. True also while somebody else is taking. For those that are about to sleep.
+  bool ReadyFor(uint32_t worker);
+  // Whether there is something for a worker that sleeps; likewise.
+  bool ReadyForOthers();
 
-  // Takes up to `most` events for the worker; `ticket` is the first one's of an ordered queue, whose events
-  // are consecutive. -1: somebody else is taking just now. `wake_owners` gets the workers that events were
-  // set aside for, by bit.
-  int Take(Taker& taker, Event* into, size_t most, uint64_t& ticket, uint64_t& wake_owners);
+  // Takes events for the worker: those of its own flows that were set aside, and of the others its share, all
+  // that wait divided by the workers and rounded up. How many; -1: somebody else is taking just now.
+  int Take(Taker& taker, Pull& pull);
 
   // Events of a lost worker, oldest first; ordered: with the first one's ticket. A worker that leaves calls
   // it with none.
@@ -65,10 +80,26 @@ class NativeShard {
     uint64_t ticket;
   };
 
+  // Where events are taken from: rings in use, by bit, and the windows. Of a directed queue without windows
+  // nobody has the lock, and nobody looks at what it guards.
+  static constexpr unsigned kWindows = 1u << kPriorities;
+
   void Open(uint8_t priority);
+  bool AnyRingReady() const {
+    for (unsigned used = used_.load(std::memory_order_acquire); used != 0; used &= used - 1) {
+      if (rings_[static_cast<size_t>(std::countr_zero(used))].load(std::memory_order_relaxed)->Ready())
+        return true;
+    }
+    return false;
+  }
+  uint64_t WaitingAbout(unsigned used, uint64_t enough) const;
   size_t TakeReturned(Taker& taker, Event* into, size_t most, uint64_t& ticket);
-  size_t TakeSetAside(Taker& taker, Event* into, size_t most);
-  size_t TakeWindows(Taker& taker, Event* into, size_t most, uint64_t& wake_owners);
+  size_t TakeSetAside(Taker& taker, Event* into, size_t most, size_t& share);
+  size_t TakeByPriority(unsigned sources, Taker& taker, Event* into, size_t most, uint64_t& wake_owners);
+  size_t TakePriority(uint8_t priority, unsigned sources, Taker& taker, Event* into, size_t most,
+                      uint64_t& wake_owners);
+  size_t TakeWindow(Window& window, uint8_t priority, Taker& taker, Event* into, size_t most,
+                    uint64_t& wake_owners);
   void SetAside(Taker& taker, const Event& event, uint64_t& wake_owners);
   size_t ClaimAll(Taker& taker, Event* events, size_t count, uint64_t& wake_owners);
   size_t TakeRing(uint8_t priority, Taker& taker, Event* into, size_t most, uint64_t& wake_owners);
@@ -90,6 +121,8 @@ class NativeShard {
   std::unique_ptr<Reorder> reorder_;
   std::deque<Returned> returned_;
   std::vector<std::shared_ptr<Window>> windows_;
+  unsigned window_priorities_ = 0;  // that windows may have, by bit
+  size_t turn_ = 0;                 // who goes first within a priority: a window, or behind them all the ring
   std::atomic<uint32_t> window_count_{0};
   std::atomic<uint32_t> aside_{0};  // events in owners_ and returned_: for those who only look
 };
@@ -117,6 +150,11 @@ class NativeQueue {
 
   bool watched() const { return options_.on_occupancy != nullptr; }
   void LookAtOccupancy();
+
+  // Of so many workers, how many share a shard's events: with a shard per worker, each has its own.
+  uint32_t WorkersPerShard(uint32_t workers) const {
+    return (workers + (1u << shard_bits_) - 1) >> shard_bits_;
+  }
 
   // Ports that dequeue from here, by worker number.
   std::atomic<uint64_t> linked{0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dispatch/remote_producer.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -13,6 +14,25 @@
 #include <cstring>
 
 namespace spillway::dispatch {
+namespace {
+
+// An open file description that holds the ring's lock. Not the caller's own: a lock of that one would be
+// shared with whoever sent it, and outlive this process.
+Result<int> LockRing(int fd, uint32_t ring) {
+  const std::string path = fmt::format("/proc/self/fd/{}", fd);
+  const int own = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (own < 0)
+    return Fail(ErrorCode::kSystem, fmt::format("window: opening {}: {}", path, std::strerror(errno)));
+  const struct flock lock = RingLock(ring);
+  if (fcntl(own, F_OFD_SETLK, &lock) == 0) return own;
+  const int error = errno;
+  close(own);
+  if (error == EAGAIN || error == EACCES)
+    return Fail(ErrorCode::kConflict, fmt::format("window: ring {} has its producer", ring));
+  return Fail(ErrorCode::kSystem, fmt::format("window: locking ring {}: {}", ring, std::strerror(error)));
+}
+
+}  // namespace
 
 Result<std::unique_ptr<RemoteProducer>> RemoteProducer::Map(int fd, uint32_t ring) {
   struct stat status {};
@@ -40,20 +60,44 @@ Result<std::unique_ptr<RemoteProducer>> RemoteProducer::Map(int fd, uint32_t rin
     munmap(memory, bytes);
     return Fail(ErrorCode::kBadInput, wrong);
   }
-  return std::unique_ptr<RemoteProducer>(new RemoteProducer(header, ring, memory));
+  const auto lock = LockRing(fd, ring);
+  if (!lock) {
+    munmap(memory, bytes);
+    return tl::make_unexpected(lock.error());
+  }
+  return std::unique_ptr<RemoteProducer>(new RemoteProducer(header, ring, memory, *lock));
 }
 
-RemoteProducer::RemoteProducer(const WindowHeader& header, uint32_t ring, void* memory)
+RemoteProducer::RemoteProducer(const WindowHeader& header, uint32_t ring, void* memory, int lock)
     : header_(header),
       mask_(header.slots - 1),
       bits_(std::countr_zero(header.slots)),
       words_(static_cast<WindowWords*>(memory)),
+      ring_(words_->rings[ring]),
       slots_(reinterpret_cast<Slot*>(static_cast<char*>(memory) + kWindowRingsOffset) +
-             size_t{ring} * header.slots) {}
+             size_t{ring} * header.slots),
+      lock_(lock) {
+  TakeOver();
+}
 
 RemoteProducer::~RemoteProducer() {
-  if (credits_ > 0) words_->taken.fetch_sub(credits_, std::memory_order_acq_rel);
   munmap(words_, header_.bytes);
+  close(lock_);
+}
+
+// The ring says itself how far its last producer came (window_layout.h). The consumer goes on meanwhile: it
+// stops at the first place that is not filled, where we begin.
+void RemoteProducer::TakeOver() {
+  epoch_ = ring_.epoch.fetch_add(1, std::memory_order_acq_rel) + 1;
+  granted_ = ring_.granted.load(std::memory_order_acquire);
+  const auto filled = [this](uint64_t place) {
+    return !((slots_[place & mask_].meta.load(std::memory_order_acquire) ^ LapOf(place, bits_)) & kLapBit);
+  };
+  tail_ = granted_ - header_.slots;
+  while (tail_ < granted_ && filled(tail_)) tail_++;
+  // Before the place at which the consumer stops is filled: by the release store in Fill.
+  for (uint64_t place = tail_ + 1; place < granted_; place++)
+    slots_[place & mask_].meta.store(LapOf(place, bits_) ^ kLapBit, std::memory_order_relaxed);
 }
 
 // The last first, as in SlotRing: the consumer comes when all is written.
@@ -66,21 +110,12 @@ void RemoteProducer::Fill(Slot* slots, std::span<const Event> events, uint64_t l
 }
 
 size_t RemoteProducer::Enqueue(std::span<const Event> events) {
-  if (words_->closed.load(std::memory_order_relaxed) != 0) [[unlikely]]
+  if (Closed() != WindowClosed::kOpen) [[unlikely]]
     return 0;
-  if (credits_ < events.size()) {
-    // Some for the next bursts, too; what is beyond the grant goes back at once. While nothing is granted,
-    // only looks: the word is everybody's.
-    const uint64_t wish = std::max<uint64_t>(events.size(), header_.slots / 8) - credits_;
-    if (words_->taken.load(std::memory_order_relaxed) < words_->granted.load(std::memory_order_acquire)) {
-      const uint64_t taken = words_->taken.fetch_add(wish, std::memory_order_acq_rel);
-      const uint64_t granted = words_->granted.load(std::memory_order_acquire);
-      const uint64_t got = granted > taken ? std::min(wish, granted - taken) : 0;
-      if (got < wish) words_->taken.fetch_sub(wish - got, std::memory_order_acq_rel);
-      credits_ += got;
-    }
-  }
-  const size_t count = std::min<uint64_t>(events.size(), credits_);
+  // While there are credits for it, the consumer's word is left alone.
+  if (granted_ - tail_ < events.size())
+    granted_ = std::clamp(ring_.granted.load(std::memory_order_acquire), tail_, tail_ + header_.slots);
+  const size_t count = std::min<uint64_t>(events.size(), granted_ - tail_);
   const size_t before_wrap = std::min<size_t>(count, mask_ + 1 - (tail_ & mask_));
   if (before_wrap < count)
     Fill(slots_, events.subspan(before_wrap, count - before_wrap), LapOf(tail_ + before_wrap, bits_));
@@ -88,11 +123,11 @@ size_t RemoteProducer::Enqueue(std::span<const Event> events) {
   for (uint64_t next = tail_ + count; next < tail_ + 2 * count; next += kCacheLine / sizeof(Slot))
     __builtin_prefetch(&slots_[next & mask_], 1);
   tail_ += count;
-  credits_ -= count;
   return count;
 }
 
 WindowClosed RemoteProducer::Closed() const {
+  if (ring_.epoch.load(std::memory_order_relaxed) != epoch_) return WindowClosed::kReplaced;
   return static_cast<WindowClosed>(words_->closed.load(std::memory_order_acquire));
 }
 

@@ -15,30 +15,35 @@ namespace spillway::dispatch {
 
 class RemoteProducer {
  public:
-  // Maps the window behind `fd` (which stays the caller's) and uses its ring `ring` from the beginning.
-  // Errors: kBadInput when it is no window of this version or has no such ring, kSystem.
+  // Maps the window behind `fd` (which stays the caller's) and takes its ring `ring`, where the last producer
+  // left it, if that is gone. Errors: kBadInput when it is no window of this version or has no such ring,
+  // kConflict when the ring has its producer, kSystem (also without /proc, by which the ring is locked).
   [[nodiscard]] static Result<std::unique_ptr<RemoteProducer>> Map(int fd, uint32_t ring);
   ~RemoteProducer();
   RemoteProducer(const RemoteProducer&) = delete;
   RemoteProducer& operator=(const RemoteProducer&) = delete;
 
-  // How many were taken: fewer when credits are out, none once the window is closed. `queue` and `op` of the
+  // How many were taken: fewer when credits are out, none once Closed says why. `queue` and `op` of the
   // events are not read. Never waits, and makes no system call.
   [[nodiscard]] size_t Enqueue(std::span<const Event> events);
 
   [[nodiscard]] WindowClosed Closed() const;
 
  private:
-  RemoteProducer(const WindowHeader& header, uint32_t ring, void* memory);
+  RemoteProducer(const WindowHeader& header, uint32_t ring, void* memory, int lock);
+  void TakeOver();
   void Fill(Slot* slots, std::span<const Event> events, uint64_t lap) const;
 
   const WindowHeader header_;
   const uint64_t mask_;
   const int bits_;
   WindowWords* const words_;
+  RingWords& ring_;
   Slot* const slots_;
-  uint64_t tail_ = 0;
-  uint64_t credits_ = 0;  // taken and not used
+  const int lock_;  // a descriptor whose file description holds the ring's lock
+  uint64_t epoch_ = 0;
+  uint64_t tail_ = 0;     // the next place to fill
+  uint64_t granted_ = 0;  // places below may be filled, as last seen
 };
 
 // The window's descriptor over a UNIX socket, one message, with the ring that the receiver may use.

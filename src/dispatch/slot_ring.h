@@ -159,6 +159,12 @@ class SlotRing {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     return !((slots_[head & mask_].meta.load(std::memory_order_acquire) ^ LapOf(head, bits_)) & kLapBit);
   }
+  // Whether `count` events wait, by a look at one slot. About right while others work.
+  bool HasWaiting(uint64_t count) const {
+    if (count > mask_ + 1) return false;
+    const uint64_t last = head_.load(std::memory_order_relaxed) + count - 1;
+    return !((slots_[last & mask_].meta.load(std::memory_order_acquire) ^ LapOf(last, bits_)) & kLapBit);
+  }
   const void* NextSlot() const { return &slots_[head_.load(std::memory_order_relaxed) & mask_]; }
 
   // About right while others work.

@@ -24,16 +24,17 @@ struct VerbsWelcome {
   uint32_t ring = 0;     // the producer's
   uint32_t slots = 0;    // of each ring
   uint64_t address = 0;  // of the window's first byte
-  // Keys of the parts of the window. The producer can write its ring, add to `taken`, and read the words;
-  // nothing else of the host's memory can be reached with them.
-  uint32_t words_key = 0, taken_key = 0, ring_key = 0;
-  uint32_t unused = 0;
+  // Keys of the parts of the window. The producer can write its ring and read the words; nothing else of the
+  // host's memory can be reached with them.
+  uint32_t words_key = 0, ring_key = 0;
+  uint64_t unused = 0;
 };
 // What the connection manager carries: 56 bytes in a request, 196 in an acceptance.
 static_assert(sizeof(VerbsHello) == 16 && sizeof(VerbsWelcome) == 48);
 
-// The part of a window that producers may read.
-inline constexpr uint32_t kWindowWordsBytes = 256;
+// The part of a window that producers may read: up to the words of its only ring.
+inline constexpr uint32_t kWindowWordsBytes = offsetof(WindowWords, rings) + sizeof(RingWords);
+static_assert(kWindowWordsBytes == 192);
 
 enum class VerbsRefusal : uint32_t {
   kVersion = 1,  // the host speaks another version of the layout

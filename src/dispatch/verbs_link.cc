@@ -16,8 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kPage = 4096;
-
 std::string Reason(const rdma::Event& event) {
   const auto why = event.type == RDMA_CM_EVENT_REJECTED ? event.As<VerbsRefusal>() : std::nullopt;
   switch (why.value_or(VerbsRefusal{})) {
@@ -89,7 +87,7 @@ Result<void> VerbsLink::Open(const sockaddr_storage& address, std::chrono::milli
                 Reason(*answer));
   welcome_ = answer->As<VerbsWelcome>().value_or(welcome_);
   if (auto good = Check(); !good) return good;
-  memory_bytes_ = WindowBytes(welcome_.rings, welcome_.slots) + kPage;
+  memory_bytes_ = WindowBytes(welcome_.rings, welcome_.slots);
   void* memory = mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return Fail(ErrorCode::kSystem, fmt::format("memory: {}", std::strerror(errno)));
   memory_ = static_cast<char*>(memory);
@@ -103,8 +101,8 @@ Result<void> VerbsLink::Open(const sockaddr_storage& address, std::chrono::milli
 Result<void> VerbsLink::Check() const {
   if (welcome_.magic != kWindowMagic || welcome_.version != kWindowVersion)
     return Fail(ErrorCode::kBadInput, fmt::format("answers without a window of version {}", kWindowVersion));
-  if (welcome_.rings < 1 || welcome_.rings > kMostWindowRings || welcome_.ring >= welcome_.rings ||
-      !std::has_single_bit(welcome_.slots) || welcome_.slots < 64 || welcome_.slots > 65536)
+  if (welcome_.rings != 1 || welcome_.ring != 0 || !std::has_single_bit(welcome_.slots) ||
+      welcome_.slots < 64 || welcome_.slots > 65536)
     return Fail(ErrorCode::kBadInput, fmt::format("ring {} of {} rings of {} slots is none", welcome_.ring,
                                                   welcome_.rings, welcome_.slots));
   return {};
@@ -112,7 +110,7 @@ Result<void> VerbsLink::Check() const {
 
 // The keys work, and the window is the one that was promised.
 Result<void> VerbsLink::ReadHeader(Clock::time_point until) {
-  const Transfer read = {Kind::kRead, 0, kWindowWordsBytes, 0};
+  const Transfer read = {Kind::kRead, 0, kWindowWordsBytes};
   Post({&read, 1}, 0);
   while (!Reap() && broken_.empty()) {
     if (Clock::now() > until) return Fail(ErrorCode::kSystem, "no answer to a read");
@@ -132,9 +130,7 @@ bool VerbsLink::Post(std::span<const Transfer> chain, uint64_t mark) {
   std::array<ibv_sge, kMostTransfers> local{};
   for (size_t i = 0; i < chain.size(); i++) {
     const Transfer& transfer = chain[i];
-    const uint32_t bytes =
-        transfer.kind == Kind::kFetchAdd ? static_cast<uint32_t>(sizeof(uint64_t)) : transfer.bytes;
-    local[i] = {reinterpret_cast<uint64_t>(memory_) + transfer.offset, bytes, registered_->lkey};
+    local[i] = {reinterpret_cast<uint64_t>(memory_) + transfer.offset, transfer.bytes, registered_->lkey};
     work[i].sg_list = &local[i];
     work[i].num_sge = 1;
     if (i + 1 < chain.size())
@@ -149,11 +145,6 @@ bool VerbsLink::Post(std::span<const Transfer> chain, uint64_t mark) {
       case Kind::kRead:
         work[i].opcode = IBV_WR_RDMA_READ;
         work[i].wr.rdma = {welcome_.address + transfer.offset, welcome_.words_key};
-        break;
-      case Kind::kFetchAdd:
-        work[i].opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
-        work[i].wr.atomic = {welcome_.address + offsetof(WindowWords, taken), transfer.add, 0,
-                             welcome_.taken_key};
         break;
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A producer's connection to a window over RDMA verbs: posts writes, reads and fetch-and-adds on the window,
-// and collects what became of them. Knows of no events and no credits (verbs_producer.h).
+// A producer's connection to a window over RDMA verbs: posts writes to the window and reads of it, and
+// collects what became of them. Knows of no events and no credits (verbs_producer.h).
 #pragma once
 
 #include <array>
@@ -33,18 +33,16 @@ class VerbsLink {
   [[nodiscard]] const WindowHeader& header() const { return header_; }
   [[nodiscard]] uint32_t ring() const { return welcome_.ring; }
 
-  // Memory here of the window's layout, and a page of its own behind it: the local end of all transfers.
+  // Memory here of the window's layout: the local end of all transfers.
   [[nodiscard]] char* memory() const { return memory_; }
   [[nodiscard]] WindowWords* words() const { return reinterpret_cast<WindowWords*>(memory_); }
 
-  enum class Kind : uint8_t { kWrite, kRead, kFetchAdd };
-  // Between the window's byte `offset` and ours. kWrite: of the ring; kRead: of the words; kFetchAdd: to
-  // `taken`, whose value before goes to our byte `offset`.
+  enum class Kind : uint8_t { kWrite, kRead };
+  // Between the window's byte `offset` and ours. kWrite: of the ring; kRead: of the words.
   struct Transfer {
     Kind kind = Kind::kWrite;
     uint64_t offset = 0;
     uint32_t bytes = 0;
-    uint64_t add = 0;
   };
   static constexpr size_t kMostTransfers = 4;  // in a chain
   static constexpr size_t kDepth = 128;        // transfers on their way
@@ -74,7 +72,7 @@ class VerbsLink {
   };
 
   const rdma::Owned<rdma_event_channel> channel_;
-  VerbsWelcome welcome_{0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  VerbsWelcome welcome_{0, 0, 0, 0, 0, 0, 0, 0, 0};
   WindowHeader header_;
   char* memory_ = nullptr;
   size_t memory_bytes_ = 0;

@@ -16,13 +16,13 @@ namespace {
 using Kind = VerbsLink::Kind;
 using Transfer = VerbsLink::Transfer;
 
-// Marks of chains: places in the ring, which are far below, or these.
-constexpr uint64_t kCredits = ~0ULL, kGivenBack = ~1ULL;
+// Marks of chains: places in the ring, which are far below, or this.
+constexpr uint64_t kCredits = ~0ULL;
 
 // Of a burst: the part behind the wrap, the part before without its first, the first.
 constexpr size_t kMostWrites = 3;
-// Always left for credits: fetch-and-add, read, giving back.
-constexpr size_t kForCredits = 3;
+// Always left for credits: a read.
+constexpr size_t kForCredits = 1;
 
 }  // namespace
 
@@ -47,51 +47,34 @@ void VerbsProducer::Reap() {
   while (const auto mark = link_->Reap()) {
     if (*mark == kCredits)
       ReadCredits();
-    else if (*mark != kGivenBack)
+    else
       arrived_ = *mark;
   }
 }
 
-// What the words said, and what the fetch-and-add before them brought.
+// As the words said.
 void VerbsProducer::ReadCredits() {
   const WindowWords& words = *link_->words();
-  const uint64_t granted = words.granted.load(std::memory_order_acquire);
-  uint64_t taken = words.taken.load(std::memory_order_acquire);
+  // No more than a ring, whatever the host says.
+  granted_ = std::clamp(words.rings[0].granted.load(std::memory_order_acquire), tail_, tail_ + slots_);
   closed_ = static_cast<WindowClosed>(words.closed.load(std::memory_order_acquire));
   asking_ = false;
-  if (asked_ > 0) {
-    uint64_t before = 0;
-    std::memcpy(&before, link_->memory() + WindowBytes(link_->header().rings, slots_), sizeof(before));
-    const uint64_t got = granted > before ? std::min(asked_, granted - before) : 0;
-    if (got < asked_) {
-      const Transfer back = {Kind::kFetchAdd, WindowBytes(link_->header().rings, slots_) + sizeof(uint64_t),
-                             0, 0 - (asked_ - got)};
-      link_->Post({&back, 1}, kGivenBack);
-      taken -= asked_ - got;
-    }
-    credits_ += got;
-    asked_ = 0;
-  }
-  free_ = granted > taken ? granted - taken : 0;
 }
 
-void VerbsProducer::AskForCredits(size_t wanted) {
-  // While nothing is known to be free, only looks.
-  asked_ = std::min(std::max<uint64_t>(wanted, slots_ / 2) - credits_, free_);
-  const std::array<Transfer, 2> chain = {
-      Transfer{Kind::kFetchAdd, WindowBytes(link_->header().rings, slots_), 0, asked_},
-      Transfer{Kind::kRead, 0, kWindowWordsBytes, 0}};
-  asking_ = link_->Post(std::span(chain).subspan(asked_ > 0 ? 0 : 1), kCredits);
+void VerbsProducer::AskForCredits() {
+  const Transfer read = {Kind::kRead, 0, kWindowWordsBytes};
+  asking_ = link_->Post({&read, 1}, kCredits);
 }
 
 size_t VerbsProducer::Enqueue(std::span<const Event> events) {
   Reap();
   if (closed_ != WindowClosed::kOpen || !link_->Broken().empty()) return 0;
-  if (!asking_ && credits_ < std::max<uint64_t>(events.size(), slots_ / 4) && link_->Room() >= kForCredits)
-    AskForCredits(events.size());
+  const uint64_t credits = granted_ - tail_;
+  if (!asking_ && credits < std::max<uint64_t>(events.size(), slots_ / 4) && link_->Room() >= kForCredits)
+    AskForCredits();
   if (link_->Room() < kMostWrites + kForCredits) return 0;
   // A slot of our copy is needed until its event has arrived.
-  const size_t count = std::min({uint64_t{events.size()}, credits_, arrived_ + slots_ - tail_});
+  const size_t count = std::min({uint64_t{events.size()}, credits, arrived_ + slots_ - tail_});
   if (count > 0) Write(events.first(count));
   return count;
 }
@@ -111,7 +94,7 @@ void VerbsProducer::Write(std::span<const Event> events) {
   const auto write = [&](uint64_t place, size_t count) {
     if (count > 0)
       chain[writes++] = {Kind::kWrite, ring_offset_ + (place & (slots_ - 1)) * sizeof(Slot),
-                         static_cast<uint32_t>(count * sizeof(Slot)), 0};
+                         static_cast<uint32_t>(count * sizeof(Slot))};
   };
   const size_t before_wrap = std::min<size_t>(events.size(), slots_ - (tail_ & (slots_ - 1)));
   write(tail_ + before_wrap, events.size() - before_wrap);
@@ -120,7 +103,6 @@ void VerbsProducer::Write(std::span<const Event> events) {
   // Not posted: the connection is broken, and the events its loss.
   link_->Post(std::span(chain).first(writes), tail_ + events.size());
   tail_ += events.size();
-  credits_ -= events.size();
 }
 
 Result<void> VerbsProducer::Drain(std::chrono::milliseconds patience) {
@@ -146,8 +128,8 @@ Result<void> VerbsProducer::Status() {
       return Fail(ErrorCode::kConflict, "RDMA: the host closed the window");
     case WindowClosed::kBadEvent:
       return Fail(ErrorCode::kBadInput, "RDMA: the host closed the window: a bad event");
-    case WindowClosed::kOverdrawn:
-      return Fail(ErrorCode::kBadInput, "RDMA: the host closed the window: events without credits");
+    case WindowClosed::kReplaced:
+      return Fail(ErrorCode::kConflict, "RDMA: another producer has the ring");
   }
   if (!link_->Broken().empty()) return Fail(ErrorCode::kSystem, fmt::format("RDMA: {}", link_->Broken()));
   return {};

@@ -4,7 +4,7 @@
 //
 // Events are written by RDMA WRITE: first all of a burst but its first one, then, as a message of its own,
 // the first, which the consumer waits for. RDMA keeps the order of messages; of the bytes of one it says
-// nothing. Credits are taken ahead, by FETCH_AND_ADD and a read of what is granted, while others are used.
+// nothing. What is granted is read ahead, while there are credits yet.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,7 @@ class VerbsProducer {
 
  private:
   void Reap();
-  void AskForCredits(size_t wanted);
+  void AskForCredits();
   void ReadCredits();
   void Write(std::span<const Event> events);
   void Fill(uint64_t place, const Event& event);
@@ -54,10 +54,8 @@ class VerbsProducer {
   Slot* const copy_;            // of the ring: what is on its way
   uint64_t tail_ = 0;
   uint64_t arrived_ = 0;  // places below are in the host's memory
-  uint64_t credits_ = 0;  // taken and not used
-  bool asking_ = false;   // for credits, or how many there are
-  uint64_t asked_ = 0;    // by the fetch-and-add under way
-  uint64_t free_ = 0;     // not taken by anybody, when last seen
+  uint64_t granted_ = 0;  // places below may be written, as last read
+  bool asking_ = false;   // a read of it is under way
   WindowClosed closed_ = WindowClosed::kOpen;
 };
 

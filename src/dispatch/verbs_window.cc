@@ -19,13 +19,8 @@ using Clock = std::chrono::steady_clock;
 // A producer whose window was closed may read why for so long before it is disconnected.
 constexpr std::chrono::seconds kGrace{1};
 constexpr int kBacklog = 64;
-// Credits are asked for one at a time, together with a look at the words.
+// A producer reads its words, one read at a time.
 constexpr uint8_t kReadsAtOnce = 4;
-
-bool HasAtomics(rdma_cm_id* id) {
-  ibv_device_attr attributes{};
-  return ibv_query_device(id->verbs, &attributes) == 0 && attributes.atomic_cap != IBV_ATOMIC_NONE;
-}
 
 }  // namespace
 
@@ -34,13 +29,12 @@ bool HasAtomics(rdma_cm_id* id) {
 struct VerbsHost::Producer {
   std::shared_ptr<Window> window;
   rdma::Owned<rdma_cm_id> id;  // null: has left
-  rdma::Owned<ibv_mr> words, taken, ring;
+  rdma::Owned<ibv_mr> words, ring;
   std::optional<Clock::time_point> cut;
 
   void Leave() {
     if (id != nullptr && id->qp != nullptr) rdma_destroy_qp(id.get());
     words.reset();
-    taken.reset();
     ring.reset();
     id.reset();
   }
@@ -140,17 +134,14 @@ void VerbsHost::Admit(rdma::Owned<rdma_cm_id> id, const VerbsHello& hello) {
 }
 
 Result<void> VerbsHost::Accept(Producer& producer, rdma::Owned<rdma_cm_id>& id) {
-  if (!HasAtomics(id.get())) return Fail(ErrorCode::kUnavailable, "RDMA: the device has no atomics");
   const Window& window = *producer.window;
   char* const base = static_cast<char*>(window.memory());
   const uint64_t ring_bytes = uint64_t{window.header().slots} * sizeof(Slot);
   auto words =
       rdma::Register(id->pd, base, kWindowWordsBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-  auto taken = rdma::Register(id->pd, base + offsetof(WindowWords, taken), sizeof(uint64_t),
-                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
   auto ring = rdma::Register(id->pd, base + kWindowRingsOffset, ring_bytes,
                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-  if (!words || !taken || !ring) return rdma::FailRdma("window");
+  if (!words || !ring) return rdma::FailRdma("window");
   ibv_qp_init_attr queues{};
   queues.qp_type = IBV_QPT_RC;
   queues.cap.max_send_wr = queues.cap.max_recv_wr = 1;  // none is ever posted
@@ -160,7 +151,6 @@ Result<void> VerbsHost::Accept(Producer& producer, rdma::Owned<rdma_cm_id>& id) 
   welcome.slots = window.header().slots;
   welcome.address = reinterpret_cast<uint64_t>(base);
   welcome.words_key = (*words)->rkey;
-  welcome.taken_key = (*taken)->rkey;
   welcome.ring_key = (*ring)->rkey;
   rdma_conn_param answer{};
   answer.private_data = &welcome;
@@ -170,13 +160,11 @@ Result<void> VerbsHost::Accept(Producer& producer, rdma::Owned<rdma_cm_id>& id) 
   answer.rnr_retry_count = 7;
   if (rdma_accept(id.get(), &answer) != 0) {
     words->reset();
-    taken->reset();
     ring->reset();
     id.reset();  // has been used up
     return rdma::FailRdma("accepting");
   }
   producer.words = std::move(*words);
-  producer.taken = std::move(*taken);
   producer.ring = std::move(*ring);
   producer.id = std::move(id);
   return {};

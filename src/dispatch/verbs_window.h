@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The consumer's side of windows over RDMA verbs: producers on other machines or NICs connect, and each gets
-// a window (window.h) of its own, with one ring, which it fills by RDMA WRITE and whose credits it takes by
-// FETCH_AND_ADD. The host's processors have no part in either; they come in when a producer connects or
-// leaves.
+// a window (window.h) of its own, with one ring, which it fills by RDMA WRITE and whose credits it reads by
+// RDMA READ. The host's processors have no part in either; they come in when a producer connects or leaves.
 //
-// What a producer's keys let it reach: write its ring, add to `taken`, read the words. What it writes is
-// checked as in every window. Whatever it does, or when it dies, others do not notice.
+// What a producer's keys let it reach: write its ring, read the words. What it writes is checked as in every
+// window. Whatever it does, or when it dies, others do not notice.
 //
 // A process that forks must not have opened one before: RDMA's memory does not survive that. Fork and exec.
 #pragma once

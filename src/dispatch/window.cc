@@ -13,12 +13,6 @@
 #include <new>
 
 namespace spillway::dispatch {
-namespace {
-
-// All producers of a window, each with a burst that it is about to give back.
-constexpr uint64_t kMostOvertaken = 1 << 20;
-
-}  // namespace
 
 Result<std::shared_ptr<Window>> Window::Create(const WindowOptions& options) {
   if (!std::has_single_bit(options.slots) || options.slots < 64 || options.slots > 65536)
@@ -57,9 +51,11 @@ Window::Window(const WindowHeader& header, int fd, void* memory)
       fd_(fd),
       bits_(std::countr_zero(header.slots)),
       words_(new (memory) WindowWords()),
-      heads_(header.rings) {
-  granted_ = uint64_t{header.slots};
-  words_->granted.store(granted_, std::memory_order_relaxed);
+      rings_(header.rings) {
+  for (uint32_t ring = 0; ring < header.rings; ring++) {
+    rings_[ring].granted = header.slots;
+    words_->rings[ring].granted.store(header.slots, std::memory_order_relaxed);
+  }
   words_->header = header;
   words_->closed.store(0, std::memory_order_release);  // all of the above before whoever maps it
 }
@@ -70,49 +66,56 @@ Window::~Window() {
   close(fd_);
 }
 
-Slot* Window::SlotsOf(uint32_t ring) const {
-  return reinterpret_cast<Slot*>(reinterpret_cast<char*>(words_) + kWindowRingsOffset) +
-         size_t{ring} * header_.slots;
-}
-
 void Window::Close(WindowClosed why) {
   uint32_t open = 0;
   if (closed_.compare_exchange_strong(open, static_cast<uint32_t>(why)))
     words_->closed.store(static_cast<uint32_t>(why), std::memory_order_release);
 }
 
+bool Window::HasProducer(uint32_t ring) const {
+  struct flock lock = RingLock(ring);
+  return fcntl(fd_, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
 bool Window::Ready() const {
-  if (closed_.load(std::memory_order_relaxed) != 0) return false;
-  for (uint32_t ring = 0; ring < header_.rings; ring++) {
-    const uint64_t head = heads_[ring].load(std::memory_order_relaxed);
-    const uint64_t meta = SlotsOf(ring)[head & (header_.slots - 1)].meta.load(std::memory_order_acquire);
-    if (!((meta ^ LapOf(head, bits_)) & kLapBit)) return true;
+  for (uint8_t priority = 0; priority < header_.priorities; priority++) {
+    if (Ready(priority)) return true;
   }
   return false;
 }
 
-size_t Window::Take(Event* into, size_t most) {
+size_t Window::Waiting(size_t most) const {
+  if (closed_.load(std::memory_order_relaxed) != 0) return 0;
+  size_t waiting = 0;
+  for (uint32_t ring = 0; ring < header_.rings && waiting < most; ring++) {
+    const uint64_t head = rings_[ring].head.load(std::memory_order_relaxed);
+    const auto filled = [&](uint64_t place) { return Filled(MetaAt(ring, place), LapOf(place, bits_)); };
+    // As many as [head, low); at most those below high.
+    uint64_t low = head, high = head + std::min<uint64_t>(most - waiting, header_.slots);
+    for (uint64_t step = 1; low < high && filled(std::min(low + step, high) - 1); step *= 2)
+      low = std::min(low + step, high);
+    high = std::min(high, low + (low - head) + 1);
+    while (low < high) {
+      const uint64_t middle = low + (high - low) / 2;
+      if (filled(middle))
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    waiting += low - head;
+  }
+  return waiting;
+}
+
+size_t Window::Take(uint8_t priority, Event* into, size_t most) {
   size_t taken = 0;
   for (uint32_t i = 0; i < header_.rings && taken < most; i++) {
     if (closed_.load(std::memory_order_relaxed) != 0) break;
-    taken += TakeRing(next_ring_, into + taken, most - taken);
+    taken += header_.priorities > 1 ? TakeRing<true>(next_ring_, priority, into + taken, most - taken)
+                                    : TakeRing<false>(next_ring_, priority, into + taken, most - taken);
     next_ring_ = next_ring_ + 1 == header_.rings ? 0 : next_ring_ + 1;
   }
-  if (taken == 0) return 0;
-  consumed_ += taken;
-  events_.store(events_.load(std::memory_order_relaxed) + taken, std::memory_order_relaxed);
-  // In quarters of a window: each grant is a line that the producer has to fetch again.
-  if (consumed_ + header_.slots - granted_ >= header_.slots / 4) {
-    // Who fills slots without credits, or takes beyond what a crowd of producers could for a moment, lies.
-    const uint64_t claimed = words_->taken.load(std::memory_order_acquire);
-    if (claimed < consumed_ || claimed > granted_ + kMostOvertaken) {
-      bad_events_.fetch_add(1, std::memory_order_relaxed);
-      Close(WindowClosed::kOverdrawn);
-      return taken;
-    }
-    granted_ = consumed_ + header_.slots;
-    words_->granted.store(granted_, std::memory_order_release);
-  }
+  if (taken > 0) events_.store(events_.load(std::memory_order_relaxed) + taken, std::memory_order_relaxed);
   return taken;
 }
 
@@ -125,15 +128,17 @@ size_t Window::Good(const Event* events, size_t count) const {
   return good;
 }
 
-size_t Window::TakeRing(uint32_t ring, Event* into, size_t most) {
+template <bool kMixed>
+size_t Window::TakeRing(uint32_t number, uint8_t priority, Event* into, size_t most) {
+  Ring& ring = rings_[number];
   const uint64_t mask = header_.slots - 1;
-  const Slot* const slots = SlotsOf(ring);
+  const Slot* const slots = SlotsOf(number);
   const uint64_t forward = static_cast<uint64_t>(Op::kForward) << kOpShift;
   // The bits in which good events may differ from `expected`: flow, and those priorities that any bits will
   // do for. Who differs in more is looked at closely.
   const uint64_t expected = uint64_t{header_.queue} << 32;
   const uint64_t free = 0xFFFFFFFF | uint64_t{std::bit_floor(header_.priorities) - 1u} << 48;
-  uint64_t head = heads_[ring].load(std::memory_order_relaxed);
+  uint64_t head = ring.head.load(std::memory_order_relaxed);
   size_t taken = 0;
   for (bool more = true; more && taken < most;) {
     const Slot* const from = slots + (head & mask);
@@ -144,6 +149,8 @@ size_t Window::TakeRing(uint32_t ring, Event* into, size_t most) {
     for (; i < part; i++) {
       const uint64_t meta = from[i].meta.load(std::memory_order_acquire) ^ lap;
       if (meta & kLapBit) break;
+      // Of several priorities, the ring's turn ends at the next other one that may be.
+      if (kMixed && PriorityOf(meta) != priority && PriorityOf(meta) < header_.priorities) break;
       strange |= meta ^ expected;
       // op is 0 in a good event; else it is no kForward now.
       SetMeta(into[taken + i], meta ^ forward);
@@ -163,7 +170,12 @@ size_t Window::TakeRing(uint32_t ring, Event* into, size_t most) {
     taken += i;
     head += i;
   }
-  heads_[ring].store(head, std::memory_order_relaxed);
+  ring.head.store(head, std::memory_order_relaxed);
+  // In quarters of a ring: each grant is a line that the producer has to fetch again.
+  if (head + header_.slots - ring.granted >= header_.slots / 4) {
+    ring.granted = head + header_.slots;
+    words_->rings[number].granted.store(ring.granted, std::memory_order_release);
+  }
   // More is likely to be there.
   for (size_t next = 0; taken == most && next < most; next += kCacheLine / sizeof(Slot))
     __builtin_prefetch(&slots[(head + next) & mask]);

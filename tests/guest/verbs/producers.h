@@ -14,7 +14,7 @@ namespace spillway::dispatch {
 // paced COUNT               one event at a time, with the time in `user`
 // die COUNT                 kills itself after so many have arrived and more are on their way
 // rubbish COUNT             a bad event after so many
-// unpaid                    fills its ring without credits
+// unpaid                    fills its ring three times, whatever is granted
 // reach                     writes where it must not
 // waits                     until the host has gone
 // connect                   no more than that

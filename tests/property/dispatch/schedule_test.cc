@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random schedules of calls against a sequential reference: one thread drives all ports, so every schedule
 // can be replayed from its seed. Workers join, leave and hang; events are forwarded, ended, and added in the
-// middle.
+// middle; remote producers put theirs into a window, die, also in the middle of a burst, and are replaced.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "dispatch/domain.h"
+#include "dispatch/remote_producer.h"
 
 namespace spillway::dispatch {
 namespace {
@@ -21,6 +23,7 @@ struct Plan {
   Kind kind;
   uint16_t shards;
   bool hangs;
+  bool remote;  // one shard then
   uint32_t seed;
 };
 
@@ -42,6 +45,10 @@ class Schedule {
     out_ = *domain_->AddQueue(out);
     producers_.push_back(Join({}));
     producers_.push_back(Join({}));
+    if (plan.remote) {
+      window_ = *domain_->OpenWindow({.queue = work_, .rings = kRings, .slots = 64, .priorities = 2});
+      for (uint32_t ring = 0; ring < kRings; ring++) StartRemote(ring);
+    }
     // The sink never holds anything between two calls, so it cannot hang.
     sink_ = Join({out_});
   }
@@ -61,7 +68,8 @@ class Schedule {
   }
 
  private:
-  static constexpr uint32_t kCredits = 96, kFlows = 7;
+  static constexpr uint32_t kCredits = 96, kFlows = 7, kRings = 2;
+  static constexpr uint32_t kRemoteFlows = 100;  // from here on
 
   struct Worker {
     std::unique_ptr<Port> port;
@@ -98,20 +106,63 @@ class Schedule {
       case 11:
         if (Below(16) == 0) return Leave();
         if (Below(16) == 0 && plan_.hangs) return Hang();
+        if (Below(4) == 0 && plan_.remote) return DieRemote(Below(kRings));
         return;
     }
   }
 
+  // Some flows are urgent: order is per flow, as a flow has one priority here.
+  static uint8_t PriorityOf(uint32_t flow) { return flow % 3 == 0; }
+
+  void StartRemote(uint32_t ring) {
+    auto mapped = RemoteProducer::Map(window_->Fd(), ring);
+    ASSERT_TRUE(mapped) << mapped.error().message;
+    remote_[ring] = std::move(*mapped);
+  }
+  // Each ring has flows of its own: of a flow in two rings nobody knows the order.
+  void ProduceRemotely() {
+    const uint32_t ring = Below(kRings);
+    std::vector<Event> burst(1 + Below(12));
+    for (Event& event : burst) {
+      event.flow = kRemoteFlows + 2 * Below(2) + ring;
+      event.priority = PriorityOf(event.flow);
+      event.user = next_user_++;
+    }
+    const size_t taken = remote_[ring]->Enqueue(burst);
+    places_[ring] += taken;
+    remote_waiting_ += taken;
+    for (size_t i = 0; i < taken; i++) {
+      pending_.insert(burst[i].user);
+      waiting_[burst[i].flow].push_back(burst[i].user);
+    }
+  }
+  // Killed between two bursts, or having written the last events of one and not its first.
+  void DieRemote(uint32_t ring) {
+    auto* const memory = static_cast<char*>(window_->memory());
+    const auto& words = *reinterpret_cast<const WindowWords*>(memory);
+    Slot* const slots = reinterpret_cast<Slot*>(memory + kWindowRingsOffset) + size_t{ring} * 64;
+    const uint64_t granted = words.rings[ring].granted.load();
+    for (uint64_t place = places_[ring] + 1 + Below(4); place < granted && Below(6) != 0; place++) {
+      slots[place % 64].user.store(next_user_++);
+      slots[place % 64].meta.store(LapOf(place, 6) | uint64_t{work_} << 32 | kRemoteFlows);
+    }
+    remote_[ring].reset();
+    StartRemote(ring);
+  }
+
   void Produce() {
+    if (plan_.remote && Below(2) == 0) return ProduceRemotely();
     std::vector<Event> burst(1 + Below(12));
     for (Event& event : burst) {
       event.queue = work_;
       event.flow = Below(kFlows) * 0x01000193u;
+      event.priority = plan_.remote ? PriorityOf(event.flow) : 0;
       event.user = next_user_++;
     }
     Port& port = *producers_[Below(2)];
     const size_t taken = port.Enqueue(burst);
-    ASSERT_LE(pending_.size() + taken, kCredits) << "more events in the domain than credits";
+    ASSERT_LE(pending_.size() - remote_waiting_ + taken, kCredits)
+        << "more events in the domain than credits";
     for (size_t i = 0; i < taken; i++) {
       pending_.insert(burst[i].user);
       waiting_[burst[i].flow].push_back(burst[i].user);
@@ -122,7 +173,13 @@ class Schedule {
     if (workers_.empty()) return;
     Worker& worker = workers_[Below(static_cast<uint32_t>(workers_.size()))];
     std::vector<Event> burst(1 + Below(12));
+    size_t all = 0;
+    for (const auto& [flow, users] : waiting_) all += users.size();
     burst.resize(worker.port->Dequeue(burst));
+    // Of an atomic queue, what was set aside for a worker is for nobody else, however much.
+    if (plan_.kind != Kind::kAtomic && plan_.shards == 1) {
+      ASSERT_LE(burst.size(), (all + workers_.size() - 1) / workers_.size()) << "more than its share";
+    }
     for (const Event& event : burst) {
       ASSERT_TRUE(pending_.contains(event.user)) << "an event that is not there, or a second time";
       auto& waiting = waiting_[event.flow];
@@ -136,6 +193,9 @@ class Schedule {
         }
       }
       waiting.erase(at);
+      // Handed out again after a hang, it comes from here.
+      if (event.flow >= kRemoteFlows && event.flow < kRemoteFlows + 4 && from_afar_.insert(event.user).second)
+        remote_waiting_--;
       worker.held.push_back(event);
       // Handed out again after a hang: it keeps its first turn.
       if (plan_.kind == Kind::kOrdered && !turn_.contains(event.user)) {
@@ -164,6 +224,7 @@ class Schedule {
       } else {
         event.op = Op::kForward;
         event.queue = out_;
+        event.priority = 0;
         forwarded_[event.flow].push_back(event.user);
       }
       ops.push_back(event);
@@ -235,6 +296,11 @@ class Schedule {
   std::vector<std::unique_ptr<Port>> producers_;
   std::vector<Worker> workers_;
   std::unique_ptr<Port> sink_;
+  std::shared_ptr<Window> window_;
+  std::array<std::unique_ptr<RemoteProducer>, kRings> remote_;
+  std::array<uint64_t, kRings> places_{};  // filled by producers that lived on
+  size_t remote_waiting_ = 0;              // in the window, or set aside
+  std::set<uint64_t> from_afar_;           // taken out of it
 
   uint64_t next_user_ = 1;
   int stuck_ = 0;
@@ -259,7 +325,19 @@ TEST_P(RandomSchedules, KeepWhatTheKindPromises) {
   const auto [kind, shards, hangs] = GetParam();
   for (uint32_t seed = 1; seed <= kSeeds; seed++) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Schedule({kind, static_cast<uint16_t>(shards), hangs, seed}).Run(3000);
+    Schedule({kind, static_cast<uint16_t>(shards), hangs, false, seed}).Run(3000);
+    if (HasFailure()) return;
+  }
+}
+
+// Windows are for queues of one shard.
+class RemoteSchedules : public testing::TestWithParam<std::tuple<Kind, int, bool>> {};
+
+TEST_P(RemoteSchedules, KeepWhatTheKindPromises) {
+  const auto [kind, shards, hangs] = GetParam();
+  for (uint32_t seed = 1; seed <= kSeeds; seed++) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Schedule({kind, static_cast<uint16_t>(shards), hangs, true, seed}).Run(3000);
     if (HasFailure()) return;
   }
 }
@@ -272,6 +350,10 @@ std::string NameOf(const testing::TestParamInfo<std::tuple<Kind, int, bool>>& pa
 INSTANTIATE_TEST_SUITE_P(Kinds, RandomSchedules,
                          testing::Combine(testing::Values(Kind::kAtomic, Kind::kOrdered, Kind::kUnordered),
                                           testing::Values(1, 4), testing::Bool()),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Kinds, RemoteSchedules,
+                         testing::Combine(testing::Values(Kind::kAtomic, Kind::kOrdered, Kind::kUnordered),
+                                          testing::Values(1), testing::Bool()),
                          NameOf);
 
 }  // namespace

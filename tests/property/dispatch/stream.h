@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dispatch/domain.h"
+#include "dispatch/remote_producer.h"
 
 namespace spillway::dispatch {
 
@@ -21,6 +22,7 @@ struct StreamSetup {
   int producers = 2;
   int workers = 3;
   bool come_and_go = true;
+  bool remote = false;  // producers put into a window; one shard, and workers poll
   Wait wait = Wait::kPoll;
   uint64_t events = 100'000;
   uint32_t flows = 50;
@@ -47,6 +49,13 @@ class Stream {
     out.kind = Kind::kDirected;
     out_ = *domain_->AddQueue(out);
 
+    if (setup_.remote) {
+      WindowOptions window;
+      window.queue = work_;
+      window.rings = static_cast<uint32_t>(setup_.producers);
+      window.slots = 64;
+      window_ = *domain_->OpenWindow(window);
+    }
     std::vector<std::thread> threads;
     for (int i = 0; i < setup_.producers; i++) threads.emplace_back([this, i] { Produce(i); });
     for (int i = 0; i < setup_.workers; i++) threads.emplace_back([this, i] { Work(i); });
@@ -95,7 +104,8 @@ class Stream {
   static bool EndsAtWorker(uint64_t user) { return user % 7 == 0; }
 
   void Produce(int number) {
-    auto port = Join({});
+    auto port = setup_.remote ? nullptr : Join({});
+    std::unique_ptr<RemoteProducer> remote;
     std::minstd_rand random(setup_.seed * 77 + static_cast<uint32_t>(number));
     std::vector<uint64_t> counts(setup_.flows);
     uint64_t sent = 0;
@@ -108,8 +118,14 @@ class Stream {
         burst[i].flow = static_cast<uint32_t>(number) * setup_.flows + flow;
         burst[i].user = setup_.kind == Kind::kAtomic || setup_.shards > 1 ? ++counts[flow] : sent + i + 1;
       }
+      // Remote producers come and go, too: the next one goes on in the ring.
+      if (setup_.remote && (!remote || random() % 100 == 0)) {
+        remote.reset();
+        remote = std::move(*RemoteProducer::Map(window_->Fd(), static_cast<uint32_t>(number)));
+      }
       for (size_t done = 0; done < size && !failed_;) {
-        const size_t taken = port->Enqueue({burst + done, size - done});
+        const std::span<const Event> rest(burst + done, size - done);
+        const size_t taken = remote ? remote->Enqueue(rest) : port->Enqueue(rest);
         if (taken == 0) std::this_thread::yield();
         done += taken;
       }
@@ -178,6 +194,7 @@ class Stream {
   const StreamSetup setup_;
   std::unique_ptr<Domain> domain_;
   uint16_t work_ = 0, out_ = 0;
+  std::shared_ptr<Window> window_;
   std::vector<Flow> flows_;
   std::atomic<uint64_t> ended_{0};
   std::atomic<bool> done_{false}, failed_{false};

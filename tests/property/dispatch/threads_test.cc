@@ -23,6 +23,20 @@ TEST_P(Threads, KeepWhatTheKindPromises) {
   }
 }
 
+class RemoteThreads : public testing::TestWithParam<Kind> {};
+
+TEST_P(RemoteThreads, KeepWhatTheKindPromises) {
+  StreamSetup setup;
+  setup.kind = GetParam();
+  setup.remote = true;
+  setup.events = 30'000;
+  EXPECT_EQ(Stream(setup).Run(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, RemoteThreads,
+                         testing::Values(Kind::kAtomic, Kind::kOrdered, Kind::kUnordered),
+                         [](const auto& param) { return std::string(ToString(param.param)); });
+
 std::string NameOf(const testing::TestParamInfo<std::tuple<Kind, int, Wait>>& param) {
   const auto [kind, shards, wait] = param.param;
   return std::string(ToString(kind)) + std::to_string(shards) +

@@ -68,8 +68,9 @@ TEST_F(Credits, OfAnOrderedEventThatEndedEarlyComeBackOnlyInItsTurn) {
   auto producer = AddPort(), a = AddPort({queue}), b = AddPort({queue});
   EXPECT_EQ(Fill(*producer, queue), 64u);
   EXPECT_EQ(Take(*a, 1), Users{0});
-  EXPECT_EQ(Take(*b, 64).size(), 63u);
-  EXPECT_EQ(b->Release(63), 63u);
+  while (!Take(*b, 64).empty()) {
+  }
+  EXPECT_EQ(b->Release(64), 63u);
   EXPECT_TRUE(Take(*b).empty());
   EXPECT_EQ(Put(*producer, queue, 1, 1), 0u) << "63 tickets wait behind the first one";
   a->Release(1);

@@ -74,7 +74,8 @@ TEST_F(Kinds, OrderedEventsLeaveInTheOrderInWhichTheyWereHandedOut) {
   auto producer = AddPort(), a = AddPort({ordered}), b = AddPort({ordered}), sink = AddPort({out}, true);
   for (uint64_t i = 0; i < 4; i++) Put(*producer, ordered, 0, i);
   EXPECT_EQ(Take(*a, 2), (Users{0, 1}));
-  EXPECT_EQ(Take(*b, 2), (Users{2, 3}));
+  EXPECT_EQ(Take(*b, 1), Users{2});
+  EXPECT_EQ(Take(*b, 1), Users{3});
   EXPECT_EQ(Forward(*b, out, 0, 2), 1u);
   EXPECT_EQ(Forward(*b, out, 0, 3), 1u);
   EXPECT_EQ(Take(*sink), Users{}) << "0 and 1 are not out yet";
@@ -89,7 +90,8 @@ TEST_F(Kinds, UnorderedEventsGoToWhoeverAsks) {
   auto producer = AddPort(), a = AddPort({queue}), b = AddPort({queue});
   for (uint64_t i = 0; i < 3; i++) Put(*producer, queue, 1, i);
   EXPECT_EQ(Take(*a, 1), Users{0});
-  EXPECT_EQ(Take(*b, 2), (Users{1, 2}));
+  EXPECT_EQ(Take(*b, 1), Users{1});
+  EXPECT_EQ(Take(*b, 1), Users{2});
 }
 
 TEST_F(Kinds, AForwardedEventKeepsItsFlowsOrderAcrossWorkers) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker that holds events beyond the deadline. Here the deadline is a nanosecond, so whoever holds is
 // late.
+#include "dispatch/native_port.h"
 #include "domain_bed.h"
 
 namespace spillway::dispatch {
@@ -90,6 +91,56 @@ TEST_F(LostWorker, CreditsAreAllThereAfterwards) {
   other.reset();
   producer.reset();
   EXPECT_EQ(domain_->Statistics().credits_free, domain_->Statistics().credits);
+}
+
+// With an hour as deadline and the time told, so that no test waits for it.
+class SlowWorker : public DomainBed {
+ protected:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::hours kDeadline{1};
+  void SetUp() override {
+    DomainOptions options;
+    options.deadline = kDeadline;
+    Open(options);
+    queue_ = AddQueue(Kind::kUnordered);
+    producer_ = AddPort();
+    worker_ = AddPort({queue_});
+  }
+  void TakeOne() {
+    ASSERT_EQ(Put(*producer_, queue_, 1, 1), 1u);
+    ASSERT_EQ(Take(*worker_, 1).size(), 1u);
+  }
+  bool HungAt(Clock::time_point when) { return dynamic_cast<NativePort&>(*worker_).HandOnIfHung(when) >= 0; }
+  uint16_t queue_ = 0;
+  std::unique_ptr<Port> producer_, worker_;
+};
+
+TEST_F(SlowWorker, ThatAlwaysHoldsSomethingButProgressesIsNotHung) {
+  TakeOne();
+  const auto later = Clock::now();
+  TakeOne();
+  worker_->Release(1);
+  EXPECT_FALSE(HungAt(later + kDeadline)) << "the event that it held first has ended";
+  TakeOne();
+  const auto last = Clock::now();
+  const Event end = MakeEvent(queue_, 1, 1, 0, Op::kRelease);
+  EXPECT_EQ(worker_->Enqueue({&end, 1}), 1u);
+  EXPECT_FALSE(HungAt(last + kDeadline));
+}
+
+TEST_F(SlowWorker, MayTakeTheDeadlineForEachEventOfABurst) {
+  for (int i = 0; i < 3; i++) Put(*producer_, queue_, 1, 1);
+  ASSERT_EQ(Take(*worker_, 3).size(), 3u);
+  const auto later = Clock::now();
+  worker_->Release(1);
+  EXPECT_FALSE(HungAt(later + kDeadline));
+}
+
+TEST_F(SlowWorker, ThatOnlyTakesMoreIsHung) {
+  TakeOne();
+  const auto later = Clock::now();
+  TakeOne();
+  EXPECT_TRUE(HungAt(later + kDeadline + std::chrono::nanoseconds(1)));
 }
 
 }  // namespace

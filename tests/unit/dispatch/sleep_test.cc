@@ -88,5 +88,57 @@ TEST_F(Sleeping, AnArmedEventFdBecomesReadable) {
   EXPECT_TRUE(worker->Arm());
 }
 
+// What waits for another worker is nothing to stay awake for.
+TEST_F(Sleeping, WhileItsFlowIsAtAnotherWorkerAnEventKeepsNobodyAwake) {
+  const uint16_t queue = AddQueue(Kind::kAtomic);
+  auto producer = AddPort(), busy = AddPort({queue});
+  auto sleeper = AddSleeper({queue}, true);
+  Put(*producer, queue, 1, 1);
+  ASSERT_EQ(Take(*busy, 1), Users{1});
+  Put(*producer, queue, 1, 2);
+  Event event;
+  EXPECT_EQ(sleeper->Dequeue({&event, 1}, 1ms), 0u);
+  EXPECT_GT(sleeper->Statistics().slept, 0u);
+  EXPECT_TRUE(sleeper->Arm()) << "there is nothing for it";
+}
+
+TEST_F(Sleeping, AFlowThatBecomesFreeWakesASleeper) {
+  const uint16_t queue = AddQueue(Kind::kAtomic), other = AddQueue(Kind::kUnordered);
+  auto producer = AddPort(), busy = AddPort({queue});
+  auto sleeper = AddSleeper({queue}, true);
+  for (int forwarded = 0; forwarded < 2; forwarded++) {
+    Put(*producer, queue, 1, 1);
+    ASSERT_EQ(Take(*busy, 1), Users{1});
+    Put(*producer, queue, 1, 2);
+    EXPECT_EQ(Take(*sleeper), Users{});
+    ASSERT_TRUE(sleeper->Arm());
+    // The worker does not come back for it: it ends its event and does something else.
+    if (forwarded)
+      EXPECT_EQ(Forward(*busy, other, 1, 1), 1u);
+    else
+      EXPECT_EQ(busy->Release(1), 1u);
+    pollfd waits = {sleeper->EventFd(), POLLIN, 0};
+    ASSERT_EQ(poll(&waits, 1, 10'000), 1) << "nobody was woken";
+    EXPECT_EQ(Take(*sleeper), Users{2});
+    sleeper->Release(1);
+  }
+}
+
+TEST_F(Sleeping, AFlowThatBecomesFreeWhileItsWorkerIsBusyWithAnotherQueueWakesASleeper) {
+  const uint16_t queue = AddQueue(Kind::kAtomic), other = AddQueue(Kind::kUnordered);
+  auto producer = AddPort(), busy = AddPort({queue, other}, true);
+  auto sleeper = AddSleeper({queue}, true);
+  Put(*producer, queue, 1, 1);
+  ASSERT_EQ(Take(*busy, 1), Users{1});
+  Put(*producer, queue, 1, 2);
+  Put(*producer, other, 1, 3);
+  EXPECT_EQ(Take(*sleeper), Users{});
+  ASSERT_TRUE(sleeper->Arm());
+  ASSERT_EQ(Take(*busy, 1), Users{3}) << "this Dequeue has ended event 1";
+  pollfd waits = {sleeper->EventFd(), POLLIN, 0};
+  ASSERT_EQ(poll(&waits, 1, 10'000), 1) << "nobody was woken";
+  EXPECT_EQ(Take(*sleeper), Users{2});
+}
+
 }  // namespace
 }  // namespace spillway::dispatch
