@@ -9,25 +9,28 @@ namespace {
 constexpr double kQuantile = 0.98;
 constexpr double kMemory = 384;     // answers of a level: waits are not held against the unit for long
 constexpr double kMinAnswers = 64;  // fewer: those of the next levels count as well
-// Of the load. What waits when it rises belongs to the higher load, and so does what still waits when it
-// falls.
-constexpr double kRiseNs = 25e6, kFallNs = 100e6;
+// Of the load: over some periods of a CPU quota, and soon enough after a jump.
+constexpr double kLoadMemoryNs = 100e6, kRiseNs = 25e6;
+
+double Moved(double average, double busy, double elapsed_ns, double memory_ns) {
+  return average + (busy - average) * (1 - std::exp(-elapsed_ns / memory_ns));
+}
 
 }  // namespace
 
 void TailLatency::Learn(const spw_meter_counts& before, const spw_meter_counts& after, double elapsed_ns,
                         double slot_ns) {
   const double busy = static_cast<double>(after.completed - before.completed) * slot_ns / elapsed_ns;
-  const double memory_ns = busy > utilization_ ? kRiseNs : kFallNs;
-  utilization_ += (busy - utilization_) * (1 - std::exp(-elapsed_ns / memory_ns));
+  load_ = Moved(load_, busy, elapsed_ns, kLoadMemoryNs);
+  burst_load_ = Moved(burst_load_, busy, elapsed_ns, busy > burst_load_ ? kRiseNs : kLoadMemoryNs);
   if (after.timed == before.timed) return;
-  LatencySample& answers = answers_[Level()];
+  LatencySample& answers = answers_[LevelOf(burst_load_)];
   answers.Fade(std::exp(-static_cast<double>(after.timed - before.timed) / kMemory));
   answers.Add(before, after);
 }
 
 double TailLatency::Ns() const {
-  const size_t level = Level();
+  const size_t level = LevelOf(load_);
   LatencySample answers = answers_[level];
   for (size_t off = 1; off < kLevels && answers.count() < kMinAnswers; off++) {
     if (level + off < kLevels) answers.Add(answers_[level + off]);

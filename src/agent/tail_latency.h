@@ -23,9 +23,11 @@ class TailLatency {
 
  private:
   static constexpr size_t kLevels = 4;  // quarters of the unit's time
-  size_t Level() const { return static_cast<size_t>(std::min(utilization_, 0.999) * kLevels); }
+  static size_t LevelOf(double load) { return static_cast<size_t>(std::min(load, 0.999) * kLevels); }
 
-  double utilization_ = 0;  // moving average
+  // Parts of the unit's time, moving averages: the second rises sooner. Answers count for the level of the
+  // second, as what waits in a burst, or when the load rises, does so for the higher load.
+  double load_ = 0, burst_load_ = 0;
   std::array<LatencySample, kLevels> answers_;
 };
 
