@@ -648,12 +648,13 @@ SPW_CALL void mark_refused(struct placement *at)
 	*refused_mark(at->hash) = spw_slot_tick(spw_ticks(placement_now(at)));
 }
 
-/* Whether a datagram without an entry may be of an established flow. */
+/* Whether a datagram without an entry may be of an established flow: one that was refused an entry; one of a
+ * policy that the ring decides, from before the slot moved, or from before the service got another policy. */
 SPW_INLINE int datagram_may_be_old(struct placement *at)
 {
 	if (is_within_idle(at, *refused_mark(at->hash)))
 		return 1;
-	return ring_decides(at->service) && slot_is_moved(at) && is_within_idle(at, at->slot->entryless_tick);
+	return ring_decides(at->service) == slot_is_moved(at) && is_within_idle(at, at->slot->entryless_tick);
 }
 
 SPW_CALL __u16 place_first_datagram(struct placement *at)
@@ -661,6 +662,10 @@ SPW_CALL __u16 place_first_datagram(struct placement *at)
 	__u16 home = home_of(at), unit;
 
 	if (ring_decides(at->service) && !slot_is_moved(at) && unit_answers(at, home)) {
+		__u16 tick = spw_slot_tick(spw_ticks(placement_now(at)));
+
+		if (at->slot->entryless_tick != tick)
+			at->slot->entryless_tick = tick;
 		at->count->placed_on_ring++;
 		return home;
 	}

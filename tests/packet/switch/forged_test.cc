@@ -225,6 +225,15 @@ TEST_F(RingOnlyUdpTest, DatagramsOfADeterministicPolicyNeedNoEntry) {
   EXPECT_EQ(FlowEntries(), 0u);
 }
 
+TEST_F(RingOnlyUdpTest, ItsFlowsStayWhenTheServiceGetsAnotherPolicy) {
+  std::map<uint16_t, uint16_t> flows;
+  for (uint16_t port = 1000; port < 1100; port++) flows[port] = Datagram(port);
+  AllCpusBusy(true);
+  Service(kVip, 80, 17).unit_policy = SPW_UNIT_P4MITE;
+  for (int round = 0; round < 2; round++)
+    for (const auto& [port, unit] : flows) ASSERT_EQ(Datagram(port), unit);
+}
+
 TEST_F(RingOnlyUdpTest, AMovedSlotKeepsItsDatagramFlowsAndGivesNewOnesToTheNextUnit) {
   std::map<uint16_t, uint16_t> flows;
   for (uint16_t port = 1000; port < 1100; port++) flows[port] = Datagram(port);
