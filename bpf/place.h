@@ -9,397 +9,25 @@
  *   UDP none      the policies, every packet
  *
  * What the policies choose is the owner, or must be remembered: a *deviation*. It is a privilege: where
- * remembering would cost others (the flow's half-open bucket is young, its buckets of the flow table are full,
- * entries are written too fast) a new flow stays on its slot's owner, which needs no memory. So under any flood
- * no established flow moves, and new TCP flows connect as with a stateless ring (ARCHITECTURE.md). A SYN moves
- * nothing: what it reserves (a half-open entry) holds for packets that go on from its sequence number.
+ * remembering would cost others (the flow's half-open bucket is young, its buckets of the flow table are
+ * full, entries are written too fast) a new flow stays on its slot's owner, which needs no memory. So under
+ * any flood no established flow moves, and new TCP flows connect as with a stateless ring (ARCHITECTURE.md).
+ * A SYN moves nothing: what it reserves (a half-open entry) holds for packets that go on from its sequence
+ * number.
  *
  * A server whose units are all failing, draining or down passes its new flows on: to the flow's other
- * slots, then to its deputy, and if all of these are failing, too, they are sent as if none were. An owner that
- * can take no new flow is deviated from under a flood, too, then with a word that may be overwritten.
+ * slots, then to its deputy, and if all of these are failing, too, they are sent as if none were. An owner
+ * that can take no new flow is deviated from under a flood, too, then with a word that may be overwritten.
  *
  * Failure modes: a handshake slower than 1.9 s that deviated, during a flood, falls back to the owner, who
  * resets it; established flows are untouched.
  */
 #pragma once
 
+#include "choose.h"
+#include "flow_entries.h"
 #include "maps.h"
 #include "packet.h"
-
-/*
- * The heavy arithmetic as global functions: the verifier checks each once, by itself, instead of
- * once for every path that leads to a call. Their pointers may be null as far as it can know.
- */
-#define PICK_FAIL_OPEN (1u << 16) /* beside policy | default unit << 8 */
-
-__attribute__((noinline)) int pick_unit(const struct spw_server *server, __u64 hash, __u32 ask, __u64 now_ns,
-					__u32 draw)
-{
-	if (!server)
-		return -1;
-	return spw_choose(server, (__u8)ask, ask >> 8, hash, now_ns, draw, ask & PICK_FAIL_OPEN);
-}
-
-__attribute__((noinline)) int pick_second(const struct spw_server *first, const struct spw_server *second,
-					  __u32 unit_policy, __u64 now_ns)
-{
-	if (!first || !second)
-		return 0;
-	return spw_prefer_second(first, second, (__u8)unit_policy, now_ns);
-}
-
-__attribute__((noinline)) int place_on(struct spw_server *server, __u32 policy, __u32 unit, __u64 now_ns)
-{
-	if (!server)
-		return 0;
-	spw_place_on(server, (__u8)policy, unit, now_ns);
-	return 0;
-}
-
-/* Not 0 in tests alone: the time is what they say, so that choices can be told beforehand, and floods last as
- * long as at the rate they stand for. */
-const volatile __u32 clock_is_given;
-__u64 given_now_ns;
-
-/* Policies that weigh what was sent since a report need the time finer than the coarse clock's step,
- * which may be longer than a report period. The rest is spared the precise clock. */
-__attribute__((noinline)) __u64 choice_time(__u32 server_policy, __u32 unit_policy)
-{
-	if (clock_is_given)
-		return given_now_ns;
-	if (server_policy == SPW_SERVER_P2C || unit_policy == SPW_UNIT_LEAST_LOADED ||
-	    unit_policy == SPW_UNIT_HEADROOM)
-		return bpf_ktime_get_ns();
-	return bpf_ktime_get_coarse_ns();
-}
-
-/* when: tick | places << 32. */
-__attribute__((noinline)) int write_flow(struct spw_bucket *primary, struct spw_bucket *secondary,
-					 __u64 entry, __u64 when, __u64 limits)
-{
-	if (!primary || !secondary)
-		return SPW_INSERT_RACED;
-	return spw_flow_insert(primary, secondary, entry, (__u32)when, limits, (__u32)(when >> 32));
-}
-
-struct placement {
-	struct spw_endpoint *service;
-	struct spw_ring_slot *slot;
-	struct spw_counters *count;
-	__u64 hash;
-	__u64 now_ns; /* 0: not read yet */
-	__u8 is_new;  /* the policies decided, now */
-};
-
-/* The clock is read only on paths that need it. */
-SPW_INLINE __u64 placement_now(struct placement *at)
-{
-	if (!at->now_ns)
-		at->now_ns = clock_is_given ? given_now_ns : bpf_ktime_get_coarse_ns();
-	return at->now_ns;
-}
-
-SPW_INLINE struct spw_unit *unit_by_id(__u16 id)
-{
-	__u32 key = id;
-
-	return bpf_map_lookup_elem(&units, &key);
-}
-
-SPW_INLINE int unit_is_alive(__u16 id)
-{
-	struct spw_unit *unit = unit_by_id(id);
-
-	return unit && unit->alive;
-}
-
-SPW_INLINE struct spw_ring_slot *slot_at(const struct spw_endpoint *service, __u32 index)
-{
-	__u32 key = service->ring_offset + index;
-
-	return bpf_map_lookup_elem(&ring_slots, &key);
-}
-
-/* Unit policy within the server that `default_unit` names; its unit id or SPW_NO_UNIT.
- * open: PICK_FAIL_OPEN or 0. */
-SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit, __u64 now_ns, __u32 open)
-{
-	__u32 code = spw_unit_server(default_unit);
-	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
-	int unit;
-
-	if (!server)
-		return SPW_NO_UNIT;
-	unit =
-	    pick_unit(server, at->hash, at->service->unit_policy | spw_unit_index(default_unit) << 8 | open,
-		      now_ns, server->draws);
-	if (unit < 0)
-		return SPW_NO_UNIT;
-	unit &= SPW_UNITS_PER_SERVER - 1;
-	place_on(server, at->service->unit_policy, unit, now_ns);
-	return spw_unit_id(code, unit);
-}
-
-/* Further attempts to place a flow, in order. With half of the ring's slots on failing servers, one flow in
- * 2^8 comes to the deputy. */
-enum {
-	ATTEMPT_OTHER = 1,  /* that of the first two slots which the server policy did not choose */
-	ATTEMPT_FURTHER,    /* the flow's further slots */
-	ATTEMPT_DEPUTY = 8, /* of the first slot's server */
-	ATTEMPT_OPEN_FIRST, /* the two again, as if no unit were failing */
-	ATTEMPT_OPEN_SECOND,
-	ATTEMPTS,
-};
-
-SPW_CALL __u16 default_at(struct placement *at, __u32 number)
-{
-	struct spw_ring_slot *slot =
-	    slot_at(at->service, spw_ring_further_index(at->hash, number, at->service->ring_slots));
-
-	return slot ? slot->next : SPW_NO_UNIT;
-}
-
-/* By now its code may be another's, of another pool. */
-SPW_CALL __u16 deputy_of(const struct spw_server *server)
-{
-	__u16 deputy = (__u16)(server->deputy - 1);
-	__u32 code = spw_unit_server(deputy);
-	struct spw_server *its = bpf_map_lookup_elem(&servers, &code);
-
-	return its && its->pool == server->pool ? deputy : SPW_NO_UNIT;
-}
-
-/* Where a flow goes that `chosen` could not take. */
-SPW_INLINE __u16 default_of(struct placement *at, int attempt, __u16 chosen)
-{
-	__u16 first = at->slot->next;
-	__u32 code = spw_unit_server(first);
-	struct spw_server *server;
-
-	if (attempt == ATTEMPT_OTHER && chosen != first)
-		return first;
-	if (attempt < ATTEMPT_DEPUTY)
-		return default_at(at, attempt);
-	if (attempt == ATTEMPT_OPEN_FIRST)
-		return first;
-	if (attempt == ATTEMPT_OPEN_SECOND)
-		return default_at(at, 1);
-	server = bpf_map_lookup_elem(&servers, &code);
-	return server ? deputy_of(server) : SPW_NO_UNIT;
-}
-
-SPW_CALL void remember_deputy(__u16 first, __u16 unit)
-{
-	__u32 code = spw_unit_server(first);
-	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
-
-	/* Only a change is written: CPUs that read this line keep it. */
-	if (server && server->deputy != 1 + (__u32)unit)
-		server->deputy = 1 + (__u32)unit;
-}
-
-/* `chosen` is the default unit on a server that can take no new flow. */
-SPW_CALL __u16 divert(struct placement *at, __u16 chosen, __u64 now_ns)
-{
-#pragma nounroll
-	for (int attempt = ATTEMPT_OTHER; attempt < ATTEMPTS; attempt++) {
-		__u32 open = attempt >= ATTEMPT_OPEN_FIRST ? PICK_FAIL_OPEN : 0;
-		__u16 unit = choose_within(at, default_of(at, attempt, chosen), now_ns, open);
-
-		if (unit == SPW_NO_UNIT)
-			continue;
-		if (open) {
-			at->count->fail_open++;
-		} else {
-			at->count->flows_diverted++;
-			remember_deputy(at->slot->next, unit);
-		}
-		return unit;
-	}
-	return SPW_NO_UNIT;
-}
-
-/* Both policies. */
-SPW_CALL __u16 choose(struct placement *at)
-{
-	__u16 chosen = at->slot->next, unit;
-	__u64 now_ns = choice_time(at->service->server_policy, at->service->unit_policy);
-
-	if (at->service->server_policy == SPW_SERVER_P2C) {
-		__u16 second = default_at(at, 1);
-		__u32 one = spw_unit_server(chosen), two = spw_unit_server(second);
-		struct spw_server *a = bpf_map_lookup_elem(&servers, &one);
-		struct spw_server *b = bpf_map_lookup_elem(&servers, &two);
-
-		if (a && b && one != two && pick_second(a, b, at->service->unit_policy, now_ns))
-			chosen = second;
-	}
-	at->is_new = 1;
-	at->count->new_flows++;
-	unit = choose_within(at, chosen, now_ns, 0);
-	return unit == SPW_NO_UNIT ? divert(at, chosen, now_ns) : unit;
-}
-
-/* 0 if packets to the unit go unanswered, as far as is known: it cannot be reached, or its agent says so. */
-SPW_CALL int unit_answers(struct placement *at, __u16 id)
-{
-	__u32 code = spw_unit_server(id);
-	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
-	struct spw_unit *unit = unit_by_id(id);
-
-	if (!server || !unit || !unit->alive || !unit->resolved)
-		return 0;
-	return !server->failing ||
-	       !(spw_outage_of(server, spw_beats(placement_now(at))).out >> spw_unit_index(id) & 1);
-}
-
-/* Those that are ejected, or unreachable for longer, are draining to the data plane. */
-SPW_CALL int takes_new_flows(struct placement *at, __u16 id)
-{
-	__u32 code = spw_unit_server(id), index = spw_unit_index(id);
-	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
-
-	SPW_OPAQUE(index);
-	return server && server->unit[index & (SPW_UNITS_PER_SERVER - 1)].status == SPW_UNIT_UP &&
-	       unit_answers(at, id);
-}
-
-/* Where packets are whose flow nothing is remembered of. */
-SPW_INLINE __u16 home_of(const struct placement *at)
-{
-	__u16 owner = at->slot->owner, next = at->slot->next;
-
-	return owner == next || unit_is_alive(owner) ? owner : next;
-}
-
-/* New flows go to one unit, old ones to another. */
-SPW_INLINE int slot_is_moved(const struct placement *at)
-{
-	return at->slot->owner != at->slot->next;
-}
-
-/* The flow is placed on the ring unasked: what the next choice must know. */
-SPW_CALL void keep_on_ring(struct placement *at, __u16 home)
-{
-	__u32 code = spw_unit_server(home);
-	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
-
-	at->count->flows_kept_on_ring++;
-	if (at->is_new || !server)
-		return;
-	at->is_new = 1;
-	at->count->new_flows++;
-	place_on(server, at->service->unit_policy, spw_unit_index(home),
-		 choice_time(at->service->server_policy, at->service->unit_policy));
-}
-
-SPW_INLINE __u64 *flow_entry_in(__u32 bucket_index, __u32 tag, struct spw_bucket **bucket)
-{
-	struct spw_bucket *b = bpf_map_lookup_elem(&flow_table, &bucket_index);
-	int found;
-
-	*bucket = b;
-	if (!b)
-		return NULL;
-	found = spw_flow_find(b, tag);
-	return found < 0 ? NULL : &b->entry[found & (SPW_BUCKET_ENTRIES - 1)];
-}
-
-SPW_INLINE __u64 *flow_entry(__u64 hash)
-{
-	__u32 tag = spw_flow_tag(hash), primary = spw_flow_primary(hash, flow_bucket_mask);
-	struct spw_bucket *bucket;
-	__u64 *entry = flow_entry_in(primary, tag, &bucket);
-
-	if (entry || !bucket || !(bucket->entry[0] & SPW_FLOW_OVERFLOW))
-		return entry;
-	return flow_entry_in(spw_flow_other(primary, tag, flow_bucket_mask), tag, &bucket);
-}
-
-SPW_INLINE struct spw_filter_word *filter_word(__u64 hash)
-{
-	__u32 index = spw_filter_index(spw_flow_tag(hash), flow_filter_mask);
-
-	return bpf_map_lookup_elem(&flow_filter, &index);
-}
-
-/* Of a TCP flow. Two questions before the table's line is fetched: its slot has flows with entries,
- * and it may be one of them. */
-SPW_INLINE __u64 *tcp_flow_entry(struct placement *at)
-{
-	struct spw_filter_word *word;
-
-	if (!at->slot->deviating_tick)
-		return NULL;
-	word = filter_word(at->hash);
-	if (!word || !spw_filter_may_hold(word, spw_flow_tag(at->hash)))
-		return NULL;
-	return flow_entry(at->hash);
-}
-
-SPW_INLINE int rate_allows(struct placement *at)
-{
-	__u32 tick = spw_ticks(placement_now(at));
-
-	if (insert_rate.tick != tick) {
-		insert_rate.tick = tick;
-		insert_rate.inserted = 0;
-	}
-	return insert_rate.inserted < flow_insert_budget || ignores_pressure;
-}
-
-/* 1 if the flow now has an entry. */
-SPW_CALL int insert_flow(struct placement *at, __u16 unit, enum spw_flow_state state)
-{
-	__u32 tag = spw_flow_tag(at->hash), tick = spw_ticks(placement_now(at));
-	__u32 primary = spw_flow_primary(at->hash, flow_bucket_mask);
-	__u32 other = spw_flow_other(primary, tag, flow_bucket_mask);
-	struct spw_bucket *a = bpf_map_lookup_elem(&flow_table, &primary);
-	struct spw_bucket *b = bpf_map_lookup_elem(&flow_table, &other);
-	struct spw_filter_word *word = state == SPW_FLOW_DATAGRAM ? NULL : filter_word(at->hash);
-	__u64 places = state == SPW_FLOW_HALF_OPEN ? SPW_BUCKET_ENTRIES : SPW_BUCKET_UNPROVEN;
-	/* By the service's own limit, by which place_datagram judges; it may be shorter than the table's. */
-	__u32 stamp = state == SPW_FLOW_DATAGRAM ? spw_flow_probation(tick, at->service->idle_ticks) : tick;
-	int result;
-
-	if (!a || !b || !rate_allows(at))
-		return 0;
-	/* Before the entry: whoever sees the entry must also look for it. */
-	at->slot->deviating_tick = spw_slot_tick(tick);
-	if (word)
-		spw_filter_add(word, tag);
-	result = write_flow(a, b, spw_flow_entry(tag, unit, state, stamp), places << 32 | tick, flow_limits);
-	if (result == SPW_INSERT_RACED)
-		at->count->flow_insert_raced++;
-	if (result != SPW_INSERTED)
-		return 0;
-	if (word)
-		spw_filter_add(word, tag); /* again: a sweep may have cleared a side in between */
-	at->count->flows_inserted++;
-	__sync_fetch_and_add(&insert_rate.inserted, 1);
-	return 1;
-}
-
-/* Frees an entry; a change by another CPU in between wins. */
-SPW_INLINE void free_entry(__u64 *entry, __u64 seen)
-{
-	__sync_val_compare_and_swap(entry, seen, seen & SPW_FLOW_OVERFLOW);
-}
-
-/* One write, unless another CPU was first. */
-SPW_INLINE void change_entry(struct placement *at, __u64 *entry, __u64 seen, __u64 fresh)
-{
-	if (fresh == seen)
-		return;
-	__sync_val_compare_and_swap(entry, seen, fresh);
-	at->slot->deviating_tick = spw_slot_tick(spw_ticks(placement_now(at)));
-}
-
-/* Keeps the entry young: one write a tick, however many packets. */
-SPW_INLINE void touch_entry(struct placement *at, __u64 *entry, __u64 seen)
-{
-	change_entry(at, entry, seen, spw_entry_seen(seen, spw_ticks(placement_now(at))));
-}
 
 /* A flow that is on a slot's owner while the slot moves gets an entry, so that the slot need not wait for it.
  * Without a place, the slot waits. */
@@ -409,8 +37,8 @@ SPW_CALL void stay_on_owner(struct placement *at, __u16 owner, enum spw_flow_sta
 		at->slot->entryless_tick = spw_slot_tick(spw_ticks(placement_now(at)));
 }
 
-/* Where flows of this slot without an entry are: the owner; when it died, whoever follows it. ends: the packet
- * is FIN or RST, after which nothing needs to be kept. */
+/* Where flows of this slot without an entry are: the owner; when it died, whoever follows it. ends: the
+ * packet is FIN or RST, after which nothing needs to be kept. */
 SPW_INLINE __u16 ring_unit(struct placement *at, int ends)
 {
 	__u16 owner = at->slot->owner, next = at->slot->next;
@@ -494,7 +122,8 @@ SPW_CALL __u16 place_handshake(struct placement *at, struct spw_half_open *bucke
 	if (found >= 0) {
 		unit = spw_half_open_unit(*half_open_word(bucket, found), half_open_stamp(at));
 		/* Elsewhere than on the ring its packets would not follow, without an entry. */
-		if (unit != SPW_NO_UNIT && (unit == stay || before != SPW_NO_UNIT) && takes_new_flows(at, unit)) {
+		if (unit != SPW_NO_UNIT && (unit == stay || before != SPW_NO_UNIT) &&
+		    takes_new_flows(at, unit)) {
 			at->count->syn_repeated++;
 			return unit;
 		}
@@ -509,6 +138,24 @@ SPW_CALL __u16 place_handshake(struct placement *at, struct spw_half_open *bucke
 		room = -1; /* on the ring */
 	else if (before == SPW_NO_UNIT && !insert_flow(at, unit, SPW_FLOW_HALF_OPEN))
 		return keep_handshake(at, bucket, stay, isn);
+	remember_handshake(at, bucket, room, unit, isn);
+	return unit;
+}
+
+/* A SYN of a flow whose half-open entry says `unit`. Its number may be another: the client tries again, or
+ * one of the two is forged. Then each has a word, or the newer one stays on the ring. */
+SPW_CALL __u16 go_on_handshake(struct placement *at, struct spw_half_open *bucket, __u16 unit, __u32 isn)
+{
+	int found = spw_half_open_find(bucket, at->hash, isn), room = half_open_room(at, bucket, isn);
+	__u16 home = home_of(at);
+
+	at->count->syn_repeated++;
+	if (found >= 0 && spw_half_open_unit(*half_open_word(bucket, found), half_open_stamp(at)) == home)
+		room = -1;
+	else if (found >= 0)
+		home = unit;
+	if (room < 0 && home != unit && takes_new_flows(at, home))
+		unit = home;
 	remember_handshake(at, bucket, room, unit, isn);
 	return unit;
 }
@@ -535,9 +182,7 @@ SPW_INLINE __u16 place_syn(struct placement *at, __u32 isn)
 			return unit;
 		} else if (takes_new_flows(at, unit)) {
 			touch_entry(at, entry, seen);
-			remember_handshake(at, bucket, half_open_room(at, bucket, isn), unit, isn);
-			at->count->syn_repeated++;
-			return unit;
+			return go_on_handshake(at, bucket, unit, isn);
 		} else {
 			free_entry(entry, seen);
 		}
@@ -545,7 +190,8 @@ SPW_INLINE __u16 place_syn(struct placement *at, __u32 isn)
 	return place_handshake(at, bucket, before, isn);
 }
 
-/* A pure ACK this many ticks after FIN or RST shows that the flow goes on; sooner it may be the close's last. */
+/* A pure ACK this many ticks after FIN or RST shows that the flow goes on; sooner it may be the close's last.
+ */
 #define REOPEN_TICKS 2
 
 /* By an entry that is half-open or closing. */
@@ -567,7 +213,8 @@ SPW_CALL __u16 place_unsettled(struct placement *at, __u64 *entry, __u64 seen, c
 	}
 	if (spw_entry_state(seen) == SPW_FLOW_HALF_OPEN) {
 		if (proven != unit) {
-			/* Of another connection, which may be established on the owner: the slot waits for it. */
+			/* Of another connection, which may be established on the owner: the slot waits for
+			 * it. */
 			if (!tcp->fin_rst && slot_is_moved(at))
 				at->slot->entryless_tick = spw_slot_tick(tick);
 			return ring_unit(at, 1);
@@ -586,7 +233,7 @@ SPW_CALL __u16 place_unsettled(struct placement *at, __u64 *entry, __u64 seen, c
 		unit = proven;
 	} else if (tcp->fin_rst) {
 		touch_entry(at, entry, seen);
-	} else if (tcp->data || spw_entry_idle(seen, tick) >= REOPEN_TICKS) {
+	} else if (tcp->data || proven == unit || spw_entry_idle(seen, tick) >= REOPEN_TICKS) {
 		change_entry(at, entry, seen, spw_entry_seen(spw_entry_in_state(seen, SPW_FLOW_OPEN), tick));
 	}
 	at->count->placed_by_entry++;
@@ -610,9 +257,9 @@ SPW_INLINE __u16 place_established(struct placement *at, const struct tcp_bits *
 	if (spw_entry_state(seen) != SPW_FLOW_OPEN)
 		return place_unsettled(at, entry, seen, tcp);
 	if (tcp->fin_rst)
-		change_entry(at, entry, seen,
-			     spw_entry_seen(spw_entry_in_state(seen, SPW_FLOW_CLOSING),
-					    spw_ticks(placement_now(at))));
+		change_entry(
+		    at, entry, seen,
+		    spw_entry_seen(spw_entry_in_state(seen, SPW_FLOW_CLOSING), spw_ticks(placement_now(at))));
 	else
 		touch_entry(at, entry, seen);
 	at->count->placed_by_entry++;

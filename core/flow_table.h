@@ -23,7 +23,8 @@
 
 #define SPW_BUCKET_ENTRIES 8
 /* Live entries at which a bucket starts to share with its other. At 10 M flows in 16 M entries: 5 puts
- * 13 % of the flows one cache line further away and has a place for all; 8 (fill up first) for all but 14,291. */
+ * 13 % of the flows one cache line further away and has a place for all; 8 (fill up first) for all but
+ * 14,291. */
 #define SPW_BUCKET_HOME 5
 /* Places of a bucket for flows that did not prove themselves by a handshake: a flood of datagrams leaves a
  * quarter of the table to TCP. */
@@ -119,8 +120,8 @@ SPW_INLINE __u64 spw_entry_seen(__u64 entry, __u32 tick)
 
 SPW_INLINE __u64 spw_entry_in_state(__u64 entry, enum spw_flow_state state)
 {
-	return (entry & ~((__u64)SPW_FLOW_STATE_MASK << SPW_FLOW_STATE_SHIFT)) |
-	       (__u64)state << SPW_FLOW_STATE_SHIFT;
+	return (entry & ~((__u64)SPW_FLOW_STATE_MASK << SPW_FLOW_STATE_SHIFT)) | (__u64)state
+										     << SPW_FLOW_STATE_SHIFT;
 }
 
 SPW_INLINE __u32 spw_flow_limit(spw_flow_limits limits, enum spw_flow_state state)
@@ -156,7 +157,8 @@ SPW_INLINE __u64 spw_place_score(__u64 entry, __u32 tick, spw_flow_limits limits
 	__u64 idle = spw_entry_idle(entry, tick);
 	__u64 limit = (limits >> ((state & 3) * 16)) & 0xffff;
 
-	return spw_select(spw_is_zero(state), SPW_PLACE_FREE, idle | spw_less(limit, idle) * SPW_PLACE_EXPIRED);
+	return spw_select(spw_is_zero(state), SPW_PLACE_FREE,
+			  idle | spw_less(limit, idle) * SPW_PLACE_EXPIRED);
 }
 
 /* What an insert needs to know of a bucket. */

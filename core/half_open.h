@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Half-open table: TCP handshakes. Small enough to stay in cache, and read by SYNs and by flows whose entry in
- * the flow table is not settled (half-open or closing), never by other packets.
+ * Half-open table: TCP handshakes. Small enough to stay in cache, and read by SYNs and by flows whose entry
+ * in the flow table is not settled (half-open or closing), never by other packets.
  *
  * A bucket is one cache line of 8 words in two halves:
  *
@@ -9,13 +9,14 @@
  *           than SPW_HALF_OPEN_KEPT is never overwritten: where all of them are, the next SYN stays on the
  *           ring. So a flood makes no handshake fail whose ACK comes within 1.9 s; it costs newcomers the
  *           policy's choice, not their connection.
- *   passing handshakes on the ring, newest first, so that a SYN that comes again meets the same unit though the
- *           policy would by now choose another. Overwritten at will; a packet that finds none is on the ring,
- *           where they are.
+ *   passing handshakes on the ring, newest first, so that a SYN that comes again meets the same unit though
+ * the policy would by now choose another. Overwritten at will; a packet that finds none is on the ring, where
+ * they are.
  *
  * One entry is one word: tag 24 | number 16 | unit 15 | stamp 9. All-zero: empty. The number is the upper
  * half of the SYN's sequence number; an ACK proves itself by a sequence number from there on, within 128 KiB.
- * Forged without knowledge of it: one packet in 2^15. Tag, number and bucket tell handshakes apart by 51 bits.
+ * Forged without knowledge of it: one packet in 2^15. Tag, number and bucket tell handshakes apart by 51
+ * bits.
  */
 #pragma once
 

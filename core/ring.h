@@ -9,9 +9,9 @@
  *
  * A pool change sets `next`. From then on flows of the slot get entries, the established ones, which stay on
  * the owner, with their next packet. The owner stays until the idle time has passed since the last entry-less
- * packet that found no place for its entry, or since the move (spillwayd then settles the slot: owner = next),
- * or until it dies (at once). So established flows never meet another unit, and packets that belong to none
- * do not keep the slot from settling.
+ * packet that found no place for its entry, or since the move (spillwayd then settles the slot: owner =
+ * next), or until it dies (at once). So established flows never meet another unit, and packets that belong to
+ * none do not keep the slot from settling.
  *
  * While it is not moved, entryless_tick is of datagrams that the ring decides about (bpf/place.h).
  */

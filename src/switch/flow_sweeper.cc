@@ -12,7 +12,8 @@ namespace {
 
 constexpr uint32_t kSparseShare = 64;  // of the table; by then its filter costs the rest next to nothing
 
-// FIN and RST may be forged, and who closed a connection in earnest costs nobody anything until entries are many.
+// FIN and RST may be forged, and who closed a connection in earnest costs nobody anything until entries are
+// many.
 spw_flow_limits ForFill(spw_flow_limits limits, uint64_t used, uint64_t entries) {
   if (used > entries / kSparseShare) return limits;
   const auto open = static_cast<uint16_t>(spw_flow_limit(limits, SPW_FLOW_OPEN));

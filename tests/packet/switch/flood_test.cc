@@ -37,7 +37,7 @@ class FloodTest : public SwitchTest, public testing::WithParamInterface<Kind> {
   FloodTest() : SwitchTest(SwitchProgram::AtStandingClock()) {}
   void SetUp() override {
     SwitchTest::SetUp();
-    Advance(10'000'000'000);  // what other tests inserted is of another tick
+    Advance(10'000'000'000);                                  // what other tests inserted is of another tick
     const char* given = std::getenv("SPILLWAY_FLOOD_TIMES");  // fewer where the processor is emulated
     packets_ = static_cast<uint32_t>(given != nullptr ? std::atoi(given) : 10) * program_.flow_buckets() *
                SPW_BUCKET_ENTRIES;
@@ -69,8 +69,8 @@ class FloodTest : public SwitchTest, public testing::WithParamInterface<Kind> {
     return flow;
   }
 
-  // One packet of the flood, or the three of a handshake. Every eighth has a victim's address and ports, but for
-  // handshakes: who knows these can forge one in full, with numbers of his own.
+  // One packet of the flood, or the three of a handshake. Every eighth has a victim's address and ports, but
+  // for handshakes: who knows these can forge one in full, with numbers of his own.
   void Strike(Kind kind, uint32_t i, const std::vector<Flow>& victims) {
     const bool is_datagram = kind == Kind::kDatagrams;
     frame_ = is_datagram ? udp_ : tcp_;

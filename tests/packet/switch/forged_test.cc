@@ -76,6 +76,15 @@ TEST_F(ForgedTest, ASynInTheMiddleOfAHandshakeDoesNotBreakIt) {
   EXPECT_EQ(Ack(5000, kIsn + 500), unit);
 }
 
+TEST_F(ForgedTest, SynsBeforeAHandshakeDoNotBreakIt) {
+  AllCpusBusy(true);
+  for (uint32_t i = 0; i < 20; i++) Syn(5000, kForgedIsn + (i << 20));
+  const uint16_t unit = Syn(5000);
+  for (uint32_t i = 0; i < 20; i++) Syn(5000, kForgedIsn + (i << 21) + (1 << 20));
+  EXPECT_EQ(Ack(5000), unit);
+  EXPECT_EQ(Ack(5000, kIsn + 500), unit);
+}
+
 TEST_F(ForgedTest, FinAndThenSynDoNotMoveAFlow) {
   const uint16_t unit = Deviating(5000);
   Tcp(5000, kFin | kAck, kForgedIsn);

@@ -40,7 +40,9 @@ class Reference {
     return it == flows_.end() ? nullptr : &it->second;
   }
 
-  bool IsExpired(const Flow& f, uint32_t tick) const { return tick - f.seen > spw_flow_limit(kLimits, f.state); }
+  bool IsExpired(const Flow& f, uint32_t tick) const {
+    return tick - f.seen > spw_flow_limit(kLimits, f.state);
+  }
 
   // Idle time of the occupant whose place is taken first; nullopt: there is a free one, or none at all.
   std::optional<uint32_t> LongestExpired(uint32_t bucket, uint32_t tick) const {

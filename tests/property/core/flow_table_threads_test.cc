@@ -52,10 +52,9 @@ TEST(FlowTableThreads, NoEntryIsLost) {
           spw_bucket* secondary = &table[spw_flow_other(primary, tag, kBuckets - 1)];
           std::unique_lock<std::mutex> lock(turn, std::defer_lock);
           if (kTakeTurns) lock.lock();
-          auto result =
-              spw_flow_insert(&table[primary], secondary,
-                              spw_flow_entry(tag, static_cast<uint16_t>(t), SPW_FLOW_OPEN, 7), 7, kLimits,
-                              SPW_BUCKET_ENTRIES);
+          auto result = spw_flow_insert(&table[primary], secondary,
+                                        spw_flow_entry(tag, static_cast<uint16_t>(t), SPW_FLOW_OPEN, 7), 7,
+                                        kLimits, SPW_BUCKET_ENTRIES);
           Outcome& mine = outcomes[static_cast<size_t>(t)];
           if (result == SPW_INSERTED)
             mine.placed.push_back(hash);

@@ -135,11 +135,13 @@ TEST(HalfOpen, AYoungWordThatIsKeptIsNotOverwritten) {
     for (uint32_t i = 0; i < SPW_HALF_OPEN_KEPT_WAYS; i++) {
       const int room = spw_half_open_room(&bucket, at(0));
       ASSERT_GE(room, 0);
-      EXPECT_TRUE(spw_half_open_keep(&bucket.word[room], spw_half_open_word(Hash(1 + i), kIsn, 1, at(0)), at(0)));
+      EXPECT_TRUE(
+          spw_half_open_keep(&bucket.word[room], spw_half_open_word(Hash(1 + i), kIsn, 1, at(0)), at(0)));
     }
     for (uint32_t age = 0; age <= SPW_HALF_OPEN_KEPT; age++) {
       EXPECT_EQ(spw_half_open_room(&bucket, at(age)), -1) << age;
-      EXPECT_FALSE(spw_half_open_keep(&bucket.word[0], spw_half_open_word(Hash(9), kIsn, 1, at(age)), at(age)));
+      EXPECT_FALSE(
+          spw_half_open_keep(&bucket.word[0], spw_half_open_word(Hash(9), kIsn, 1, at(age)), at(age)));
     }
     const uint16_t later = at(SPW_HALF_OPEN_KEPT + 1);
     EXPECT_TRUE(spw_half_open_keep(&bucket.word[2], spw_half_open_word(Hash(3), kIsn, 1, at(3)), at(3)))
