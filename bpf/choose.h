@@ -61,7 +61,11 @@ struct placement {
 	struct spw_counters *count;
 	__u64 hash;
 	__u64 now_ns; /* 0: not read yet */
-	__u8 is_new;  /* the policies decided, now */
+	__u8 is_new;  /* a new flow, placed now */
+	/* Of a SYN, in its half-open bucket: the index of its own word, and of a place to keep one; -1: none.
+	 */
+	__s8 word_found;
+	__s8 word_room;
 };
 
 /* The clock is read only on paths that need it. */

@@ -74,13 +74,35 @@ SPW_INLINE __u16 half_open_stamp(struct placement *at)
 	return spw_half_open_stamp(placement_now(at));
 }
 
-/* room: index of a place to be kept in; negative: none. */
-SPW_CALL void remember_handshake(struct placement *at, struct spw_half_open *bucket, int room, __u16 unit,
-				 __u32 isn)
+/* Fills at->word_found and at->word_room for the handshake with this number. */
+SPW_CALL void look_up_handshake(struct placement *at, struct spw_half_open *bucket, __u32 isn)
+{
+	int found = spw_half_open_find(bucket, at->hash, isn), room = found;
+
+	if (found < 0 || found >= SPW_HALF_OPEN_KEPT_WAYS) {
+		room = spw_half_open_room(bucket, half_open_stamp(at));
+		if (room < 0 && ignores_pressure)
+			room = 0;
+	}
+	at->word_found = found;
+	at->word_room = room;
+}
+
+/* Unit in the handshake's own word, or SPW_NO_UNIT. */
+SPW_INLINE __u16 handshake_unit(struct placement *at, struct spw_half_open *bucket)
+{
+	if (at->word_found < 0)
+		return SPW_NO_UNIT;
+	return spw_half_open_unit(*half_open_word(bucket, at->word_found), half_open_stamp(at));
+}
+
+/* After look_up_handshake. keeps: in the room that was found, if there is one. */
+SPW_CALL void remember_handshake(struct placement *at, struct spw_half_open *bucket, __u16 unit, __u32 isn,
+				 int keeps)
 {
 	__u16 stamp = half_open_stamp(at);
 	__u64 fresh = spw_half_open_word(at->hash, isn, unit, stamp);
-	int found = spw_half_open_find(bucket, at->hash, isn);
+	int found = at->word_found, room = keeps ? at->word_room : -1;
 
 	if (found >= 0 && (room < 0 || found == room)) {
 		*half_open_word(bucket, found) = fresh;
@@ -92,24 +114,13 @@ SPW_CALL void remember_handshake(struct placement *at, struct spw_half_open *buc
 		spw_half_open_push(bucket, fresh);
 }
 
-/* Index of a place in which this handshake's word is kept, or negative. */
-SPW_CALL int half_open_room(struct placement *at, struct spw_half_open *bucket, __u32 isn)
-{
-	int found = spw_half_open_find(bucket, at->hash, isn);
-
-	if (found >= 0 && found < SPW_HALF_OPEN_KEPT_WAYS)
-		return found;
-	found = spw_half_open_room(bucket, half_open_stamp(at));
-	return found < 0 && ignores_pressure ? 0 : found;
-}
-
 /* A handshake stays on the ring, or on the unit of the connection before it. */
 SPW_CALL __u16 keep_handshake(struct placement *at, struct spw_half_open *bucket, __u16 unit, __u32 isn)
 {
 	keep_on_ring(at, unit);
 	if (slot_is_moved(at) && unit == at->slot->owner)
 		at->slot->entryless_tick = spw_slot_tick(spw_ticks(placement_now(at)));
-	remember_handshake(at, bucket, -1, unit, isn);
+	remember_handshake(at, bucket, unit, isn, 0);
 	return unit;
 }
 
@@ -117,28 +128,25 @@ SPW_CALL __u16 keep_handshake(struct placement *at, struct spw_half_open *bucket
 SPW_CALL __u16 place_handshake(struct placement *at, struct spw_half_open *bucket, __u16 before, __u32 isn)
 {
 	__u16 stay = before == SPW_NO_UNIT ? home_of(at) : before, unit;
-	int found = spw_half_open_find(bucket, at->hash, isn), room;
+	int keeps = 1;
 
-	if (found >= 0) {
-		unit = spw_half_open_unit(*half_open_word(bucket, found), half_open_stamp(at));
-		/* Elsewhere than on the ring its packets would not follow, without an entry. */
-		if (unit != SPW_NO_UNIT && (unit == stay || before != SPW_NO_UNIT) &&
-		    takes_new_flows(at, unit)) {
-			at->count->syn_repeated++;
-			return unit;
-		}
+	look_up_handshake(at, bucket, isn);
+	unit = handshake_unit(at, bucket);
+	/* Elsewhere than on the ring its packets would not follow, without an entry. */
+	if (unit != SPW_NO_UNIT && (unit == stay || before != SPW_NO_UNIT) && takes_new_flows(at, unit)) {
+		at->count->syn_repeated++;
+		return unit;
 	}
-	room = half_open_room(at, bucket, isn);
-	if ((room < 0 || !rate_allows(at)) && takes_new_flows(at, stay))
+	if ((at->word_room < 0 || !rate_allows(at)) && takes_new_flows(at, stay))
 		return keep_handshake(at, bucket, stay, isn);
 	unit = choose(at);
 	if (unit == SPW_NO_UNIT)
 		return unit;
 	if (unit == stay && (before != SPW_NO_UNIT || !slot_is_moved(at)))
-		room = -1; /* on the ring */
+		keeps = 0; /* on the ring */
 	else if (before == SPW_NO_UNIT && !insert_flow(at, unit, SPW_FLOW_HALF_OPEN))
 		return keep_handshake(at, bucket, stay, isn);
-	remember_handshake(at, bucket, room, unit, isn);
+	remember_handshake(at, bucket, unit, isn, keeps);
 	return unit;
 }
 
@@ -146,17 +154,16 @@ SPW_CALL __u16 place_handshake(struct placement *at, struct spw_half_open *bucke
  * one of the two is forged. Then each has a word, or the newer one stays on the ring. */
 SPW_CALL __u16 go_on_handshake(struct placement *at, struct spw_half_open *bucket, __u16 unit, __u32 isn)
 {
-	int found = spw_half_open_find(bucket, at->hash, isn), room = half_open_room(at, bucket, isn);
-	__u16 home = home_of(at);
+	__u16 home = home_of(at), known;
+	int on_ring;
 
-	at->count->syn_repeated++;
-	if (found >= 0 && spw_half_open_unit(*half_open_word(bucket, found), half_open_stamp(at)) == home)
-		room = -1;
-	else if (found >= 0)
-		home = unit;
-	if (room < 0 && home != unit && takes_new_flows(at, home))
+	look_up_handshake(at, bucket, isn);
+	known = handshake_unit(at, bucket);
+	on_ring = known == home || (known != unit && at->word_room < 0);
+	if (on_ring && home != unit && takes_new_flows(at, home))
 		unit = home;
-	remember_handshake(at, bucket, room, unit, isn);
+	at->count->syn_repeated++;
+	remember_handshake(at, bucket, unit, isn, unit != home || !on_ring);
 	return unit;
 }
 
