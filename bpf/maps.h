@@ -19,8 +19,26 @@ const volatile struct spw_seed hash_seed;
 const volatile __u32 flow_bucket_mask; /* buckets - 1, a power of two less one */
 const volatile __u32 flow_filter_mask; /* words - 1, a power of two less one */
 const volatile __u32 reply_line_mask;
+/* Entries that may be written in a tick; beyond, new flows stay on the ring, so that a flood takes a minute
+ * to fill the table, and what it left is gone soon after it. */
+const volatile __u32 flow_insert_budget;
+/* Not 0 in benchmarks of policies alone: handshakes are kept and entries written however many there are. */
+const volatile __u32 ignores_pressure;
 /* Idle ticks of the flow table: the longest of any service, so that no service's flow ends early. */
 spw_flow_limits flow_limits;
+
+/* Entries written in a tick. Races let a few more through. */
+struct {
+	__u32 tick;
+	__u32 inserted;
+} insert_rate;
+
+/*
+ * Where datagrams were placed on the ring as there was no place for them: the slot tick of the last, by
+ * bits of the flow's hash. For the idle time after, a datagram without an entry may be of such a flow.
+ */
+#define REFUSED_MARKS 4096
+__u16 refused_tick[REFUSED_MARKS];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

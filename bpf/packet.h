@@ -31,8 +31,10 @@ enum parsed {
 };
 
 struct tcp_bits {
-	__u8 fin_rst; /* FIN or RST is set */
-	__u8 syn;     /* SYN without ACK */
+	__u32 sequence; /* host order */
+	__u8 fin_rst;	/* FIN or RST is set */
+	__u8 syn;	/* SYN without ACK */
+	__u8 data;	/* it carries some */
 };
 
 struct packet {
@@ -109,6 +111,8 @@ SPW_INLINE enum parsed parse_transport(struct packet *p, __s32 bytes, __u8 icmp)
 		p->ports = *(__u32 *)tcp;
 		p->tcp.syn = tcp->syn && !tcp->ack;
 		p->tcp.fin_rst = tcp->fin || tcp->rst;
+		p->tcp.sequence = bpf_ntohl(tcp->seq);
+		p->tcp.data = bytes > tcp->doff * 4;
 		return PARSED_FLOW;
 	}
 	if (p->proto == IPPROTO_UDP) {

@@ -27,7 +27,7 @@ SPW_INLINE __u16 place(struct placement *at, struct packet *p)
 			return choose(at);
 		return place_datagram(at);
 	}
-	return p->tcp.syn ? place_syn(at) : place_established(at, p->tcp.fin_rst);
+	return p->tcp.syn ? place_syn(at, p->tcp.sequence) : place_established(at, &p->tcp);
 }
 
 SPW_INLINE int serve(struct xdp_md *ctx, struct packet *p, struct spw_endpoint *service,

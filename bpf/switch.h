@@ -37,7 +37,7 @@
 #include "core/ring.h"
 #include "core/server.h"
 
-#define SPW_LAYOUT 6
+#define SPW_LAYOUT 7
 
 #define SPW_SERVICE_LINES 8192 /* 1,024 services and their VIPs at a quarter full */
 
@@ -91,8 +91,10 @@ struct spw_traffic {
 	X(new_flows, "flows placed by the policies")                                                         \
 	X(syn_repeated, "repeated SYNs sent to the unit of the first")                                       \
 	X(flows_inserted, "entries written to the flow table")                                               \
-	X(flows_evicted, "live entries lost to newer flows [the flow table is too small]")                   \
-	X(flow_insert_raced, "inserts lost to another CPU, tried again by the next packet")                  \
+	X(flows_kept_on_ring, "new flows placed on their ring slot's owner whatever the policy, as "         \
+			      "remembering them would cost others [a flood, or the flow table is too "       \
+			      "small]")                                                                      \
+	X(flow_insert_raced, "inserts lost to another CPU, and treated as if there was no place")            \
 	X(flows_replaced, "packets of flows whose unit died, placed anew")                                   \
 	X(flows_diverted, "new flows that the server of their ring slot could not take [its units are "      \
 			  "failing, draining or down]")                                                      \

@@ -1,27 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Half-open table: where a TCP SYN was sent, until the connection's next packet. Small enough to
- * stay in cache: a SYN flood overwrites half-open entries here and nothing else; established flows
- * live in the flow table or on their slot's owner.
+ * Half-open table: TCP handshakes. Small enough to stay in cache, and read by SYNs and by flows whose entry
+ * in the flow table is not settled (half-open or closing), never by other packets.
  *
- * A bucket is one cache line of 8 words, newest first. A handshake loses its entry only when 8 newer
- * ones fall into its bucket before its ACK: with 1,000 handshakes under way, 6 in 10^8.
+ * A bucket is one cache line of 8 words in two halves:
  *
- * One entry is one word: tag 40 | unit 15 | stamp 9. An all-zero word is an empty entry. Tag and bucket
- * tell flows apart by 51 bits of the hash: a packet of a flow without an entry meets a stranger's word
- * with probability <= 8 * 2^-40 = 7e-12, and new handshakes bring such a word at flows * SYN/s * 2^-51.
+ *   kept    handshakes that leave the ring, each beside its entry in the flow table. A word that is younger
+ *           than SPW_HALF_OPEN_KEPT is never overwritten: where all of them are, the next SYN stays on the
+ *           ring. So a flood makes no handshake fail whose ACK comes within 1.9 s; it costs newcomers the
+ *           policy's choice, not their connection.
+ *   passing handshakes on the ring, newest first, so that a SYN that comes again meets the same unit though
+ * the policy would by now choose another. Overwritten at will; a packet that finds none is on the ring, where
+ * they are.
  *
- * Two CPUs that write one bucket at once may lose a word, and so a handshake that deviated.
+ * One entry is one word: tag 24 | number 16 | unit 15 | stamp 9. All-zero: empty. The number is the upper
+ * half of the SYN's sequence number; an ACK proves itself by a sequence number from there on, within 128 KiB.
+ * Forged without knowledge of it: one packet in 2^15. Tag, number and bucket tell handshakes apart by 51
+ * bits.
  */
 #pragma once
 
 #include "types.h"
 
 #define SPW_HALF_OPEN_WAYS 8
-#define SPW_HALF_OPEN_BUCKETS 2048    /* 128 KiB; a flood of 1 M SYN/s leaves a handshake ~16 ms */
+#define SPW_HALF_OPEN_KEPT_WAYS 4     /* the first of them */
+#define SPW_HALF_OPEN_BUCKETS 2048    /* 128 KiB */
 #define SPW_HALF_OPEN_STAMP_SHIFT 28  /* stamps of 0.27 s */
 #define SPW_HALF_OPEN_STAMP_MASK 511u /* they wrap after 137 s */
 #define SPW_HALF_OPEN_AGE 239	      /* 64 s: Linux gives up on a SYN after 6 retries, 63 s */
+/* 1.9 to 2.1 s, so that a SYN that comes again after a second finds its word and makes it young. */
+#define SPW_HALF_OPEN_KEPT 8
 
 struct spw_half_open {
 	__u64 word[SPW_HALF_OPEN_WAYS];
@@ -39,47 +47,93 @@ SPW_INLINE __u16 spw_half_open_stamp(__u64 now_ns)
 	return (__u16)((now_ns >> SPW_HALF_OPEN_STAMP_SHIFT) & SPW_HALF_OPEN_STAMP_MASK);
 }
 
-SPW_INLINE __u64 spw_half_open_word(__u64 hash, __u16 unit, __u16 stamp)
+/* isn: the SYN's sequence number, host order. */
+SPW_INLINE __u64 spw_half_open_word(__u64 hash, __u32 isn, __u16 unit, __u16 stamp)
 {
-	return (hash & 0xffffffffff000000ULL) | (__u64)(unit & 0x7fff) << 9 |
+	return (hash & 0xffffff0000000000ULL) | (__u64)(isn >> 16) << 24 | (__u64)(unit & 0x7fff) << 9 |
 	       (stamp & SPW_HALF_OPEN_STAMP_MASK);
 }
 
-/* Index of the flow's word in its bucket, fresh or not, or -1. */
-SPW_INLINE int spw_half_open_find(const struct spw_half_open *bucket, __u64 hash)
+/* Index of the word of the handshake that this SYN began, fresh or not, or -1. */
+SPW_INLINE int spw_half_open_find(const struct spw_half_open *bucket, __u64 hash, __u32 isn)
 {
+	__u64 wanted = spw_half_open_word(hash, isn, 0, 0);
+
 #pragma GCC unroll 8
 	for (int i = 0; i < SPW_HALF_OPEN_WAYS; i++) {
 		__u64 word = bucket->word[i];
 
-		if ((word ^ hash) >> 24 == 0 && word != 0)
+		if ((word ^ wanted) >> 24 == 0 && word != 0)
 			return i;
 	}
 	return -1;
 }
 
+/* Index of the word of the handshake that a packet with this sequence number goes on from, or -1. */
+SPW_INLINE int spw_half_open_proof(const struct spw_half_open *bucket, __u64 hash, __u32 sequence)
+{
+	__u32 number = (sequence - 1) >> 16;
+
+#pragma GCC unroll 8
+	for (int i = 0; i < SPW_HALF_OPEN_WAYS; i++) {
+		__u64 word = bucket->word[i];
+
+		if ((word ^ hash) >> 40 == 0 && ((number - (__u32)(word >> 24)) & 0xffff) <= 1 && word != 0)
+			return i;
+	}
+	return -1;
+}
+
+SPW_INLINE __u32 spw_half_open_age(__u64 word, __u16 stamp)
+{
+	return ((__u32)stamp - (__u32)word) & SPW_HALF_OPEN_STAMP_MASK;
+}
+
 /* Unit in a word that was found, or SPW_NO_UNIT when it is too old to be of this handshake. */
 SPW_INLINE __u16 spw_half_open_unit(__u64 word, __u16 stamp)
 {
-	if (((__u32)stamp - (__u32)word) % (SPW_HALF_OPEN_STAMP_MASK + 1) > SPW_HALF_OPEN_AGE)
+	if (spw_half_open_age(word, stamp) > SPW_HALF_OPEN_AGE)
 		return SPW_NO_UNIT;
 	return (__u16)(word >> 9) & 0x7fff;
 }
 
-/* Puts a word first; those before the first empty place, or else all but the oldest, move back by one.
- * From the back, so that a reader on another CPU, who goes forward, meets each of them. */
+/* Index of a place for a word to be kept, or -1 where all are young. */
+SPW_INLINE int spw_half_open_room(const struct spw_half_open *bucket, __u16 stamp)
+{
+#pragma GCC unroll 4
+	for (int i = 0; i < SPW_HALF_OPEN_KEPT_WAYS; i++) {
+		__u64 word = bucket->word[i];
+
+		if (word == 0 || spw_half_open_age(word, stamp) > SPW_HALF_OPEN_KEPT)
+			return i;
+	}
+	return -1;
+}
+
+/* Takes the place, unless another CPU just did. */
+SPW_INLINE int spw_half_open_keep(__u64 *place, __u64 word, __u16 stamp)
+{
+	__u64 old = *place;
+
+	if (old != 0 && (old ^ word) >> 24 != 0 && spw_half_open_age(old, stamp) <= SPW_HALF_OPEN_KEPT)
+		return 0;
+	return __sync_val_compare_and_swap(place, old, word) == old;
+}
+
+/* Puts a word first of those that pass; those before the first empty place, or else all but the oldest, move
+ * back by one. From the back, so that a reader on another CPU, who goes forward, meets each of them. */
 SPW_INLINE void spw_half_open_push(struct spw_half_open *bucket, __u64 word)
 {
 	__u64 taken = 1, moved = 0; /* words that move: up to the first empty place, at most all but one */
 
 #pragma GCC unroll 8
-	for (int i = 0; i < SPW_HALF_OPEN_WAYS - 1; i++) {
+	for (int i = SPW_HALF_OPEN_KEPT_WAYS; i < SPW_HALF_OPEN_WAYS - 1; i++) {
 		taken &= 1 - spw_is_zero(bucket->word[i] >> 1);
 		moved += taken;
 	}
 #pragma GCC unroll 8
-	for (int i = SPW_HALF_OPEN_WAYS - 1; i > 0; i--)
-		bucket->word[i] =
-		    spw_select(spw_less((__u64)i, moved + 1), bucket->word[i - 1], bucket->word[i]);
-	bucket->word[0] = word;
+	for (int i = SPW_HALF_OPEN_WAYS - 1; i > SPW_HALF_OPEN_KEPT_WAYS; i--)
+		bucket->word[i] = spw_select(spw_less((__u64)(i - SPW_HALF_OPEN_KEPT_WAYS), moved + 1),
+					     bucket->word[i - 1], bucket->word[i]);
+	bucket->word[SPW_HALF_OPEN_KEPT_WAYS] = word;
 }

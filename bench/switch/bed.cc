@@ -138,6 +138,7 @@ Result<void> Bed::Load(const BedOptions& options) {
   if (getrandom(&seed_, sizeof(seed_), 0) != sizeof(seed_)) return FailSystem("getrandom", errno);
   const uint32_t buckets = options.flow_table_entries / SPW_BUCKET_ENTRIES;
   switching::SetSizes(switch_, {buckets, ring_capacity, kReplyLines}, seed_);
+  const_cast<__u32&>(switch_->rodata->ignores_pressure) = 1;
   if (int error = switch_bpf__load(switch_); error != 0)
     return FailSystem("loading the switch (needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.1)", -error);
   if (int error = bench_wrapper_bpf__load(wrapper_); error != 0)
@@ -273,7 +274,7 @@ void Bed::Remember(Class row_class, Packet packet, uint32_t count) {
       spw_filter_add(&flow_filter_[spw_filter_index(tag, flow_filter_.size() - 1)], tag);
     const uint64_t entry = spw_flow_entry(tag, EntryUnit(row_class, slot.owner), state, tick);
     if (spw_flow_insert(&flow_table_[primary], &flow_table_[spw_flow_other(primary, tag, mask)], entry, tick,
-                        plan_.flow_limits) == SPW_INSERTED_EVICTING)
+                        plan_.flow_limits, SPW_BUCKET_ENTRIES) == SPW_INSERT_FULL)
       evicted_++;
   }
 }

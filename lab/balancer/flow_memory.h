@@ -33,13 +33,13 @@ class FlowMemory {
     return spw_entry_unit(*entry);
   }
 
-  // A flow that Find did not know. True: a live one gave way.
+  // A flow that Find did not know. False: there is no room, and it is not remembered.
   bool Insert(uint64_t hash, uint16_t unit, uint32_t tick) {
     const uint32_t tag = spw_flow_tag(hash), primary = spw_flow_primary(hash, mask_);
     const uint64_t entry =
         spw_flow_entry(tag, unit, SPW_FLOW_DATAGRAM, spw_flow_probation(tick, idle_ticks_));
     return spw_flow_insert(&table_[primary], &table_[spw_flow_other(primary, tag, mask_)], entry, tick,
-                           limits_) == SPW_INSERTED_EVICTING;
+                           limits_, SPW_BUCKET_ENTRIES) == SPW_INSERTED;
   }
 
  private:

@@ -85,7 +85,7 @@ nlohmann::ordered_json ToJson(const ServerBalancer& balancer, const Traffic& tra
                  {"fragments", c.fragments},
                  {"malformed", c.malformed},
                  {"flows_inserted", c.flows_inserted},
-                 {"flows_evicted", c.flows_evicted},
+                 {"flows_without_room", c.flows_without_room},
                  {"reports_accepted", c.reports_accepted},
                  {"reports_refused", c.reports_refused},
                  {"batches", traffic.batches},

@@ -120,7 +120,7 @@ int ServerBalancer::PlaceFlow(uint64_t hash, uint64_t now_ns) {
   if (const auto known = flows_.Find(hash, tick)) return *known;
   const int unit = Place(hash, now_ns);
   if (unit < 0) return unit;
-  counters_.flows_evicted += flows_.Insert(hash, static_cast<uint16_t>(unit), tick);
+  counters_.flows_without_room += !flows_.Insert(hash, static_cast<uint16_t>(unit), tick);
   counters_.flows_inserted++;
   return unit;
 }

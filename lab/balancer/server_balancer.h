@@ -30,7 +30,7 @@ struct Counters {
   std::vector<uint64_t> placed;                        // of them, by unit
   uint64_t no_unit = 0;                                // no unit may take requests
   uint64_t foreign = 0, fragments = 0, malformed = 0;  // not passed on
-  uint64_t flows_inserted = 0, flows_evicted = 0;
+  uint64_t flows_inserted = 0, flows_without_room = 0;
   uint64_t reports_accepted = 0, reports_refused = 0;  // refused: some after an agent's restart are normal
 };
 

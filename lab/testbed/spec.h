@@ -156,7 +156,7 @@ struct TestbedSpec {
   AgentSpec agent;
   CpuPlan cpus;
   std::vector<ServerSpec> servers;
-  uint64_t flow_table_entries = 65536;
+  uint64_t flow_table_entries = 1 << 22;  // for a minute of 50,000 new flows a second that have ended
   BalancerPlace balancer = BalancerPlace::kSwitch;
   bool nic_balancers = false;  // one stands ready on each server, whether or not it balances now
   bool operator==(const TestbedSpec&) const = default;

@@ -61,6 +61,9 @@ int Silence(libbpf_print_level level, const char* format, va_list arguments) {
   return 0;
 }
 
+constexpr uint32_t kFillTicks = 64;          // that a flood needs at least to fill the flow table
+constexpr uint32_t kMinInsertBudget = 4096;  // entries a tick
+
 }  // namespace
 
 void SetSizes(switch_bpf* skeleton, const Sizes& sizes, const spw_seed& seed) {
@@ -75,6 +78,8 @@ void SetSizes(switch_bpf* skeleton, const Sizes& sizes, const spw_seed& seed) {
   set(skeleton->rodata->flow_bucket_mask, sizes.flow_buckets - 1);
   set(skeleton->rodata->flow_filter_mask, filter_words - 1);
   set(skeleton->rodata->reply_line_mask, sizes.reply_lines - 1);
+  set(skeleton->rodata->flow_insert_budget,
+      std::max(kMinInsertBudget, sizes.flow_buckets * SPW_BUCKET_ENTRIES / kFillTicks));
 }
 
 Result<unsigned> InterfaceIndex(const std::string& interface) {

@@ -8,6 +8,22 @@
 
 namespace spillway::switching {
 
+namespace {
+
+constexpr uint32_t kSparseShare = 64;  // of the table; by then its filter costs the rest next to nothing
+
+// FIN and RST may be forged, and who closed a connection in earnest costs nobody anything until entries are
+// many.
+spw_flow_limits ForFill(spw_flow_limits limits, uint64_t used, uint64_t entries) {
+  if (used > entries / kSparseShare) return limits;
+  const auto open = static_cast<uint16_t>(spw_flow_limit(limits, SPW_FLOW_OPEN));
+  const auto closing = static_cast<uint16_t>(spw_flow_limit(limits, SPW_FLOW_CLOSING));
+  return spw_make_flow_limits(open, static_cast<uint16_t>(spw_flow_limit(limits, SPW_FLOW_DATAGRAM)),
+                              std::max(open, closing));
+}
+
+}  // namespace
+
 void FlowSweeper::BeginRound(const SweptTables& tables) const {
   if (rounds_ == 0) return;
   for (uint32_t i = 0; i < tables.filter_words; i++) Store(tables.filter[i].side[side()], __u64{0});
@@ -18,6 +34,7 @@ void FlowSweeper::BeginRound(const SweptTables& tables) const {
 void FlowSweeper::Sweep(const SweptTables& tables, uint32_t buckets, uint32_t tick, spw_flow_limits limits,
                         const std::function<bool(uint16_t)>& is_alive) {
   if (at_ == 0) BeginRound(tables);
+  limits = ForFill(limits, used_, uint64_t{tables.bucket_count} * SPW_BUCKET_ENTRIES);
   uint32_t end = std::min(tables.bucket_count, at_ + buckets);
   for (; at_ < end; at_++) {
     for (__u64& slot : tables.buckets[at_].entry) {

@@ -2,7 +2,9 @@
 // Frees entries of the flow table that have expired or whose unit is gone, a part at a time, counts
 // what is in use, and renews the flow filter (core/flow_filter.h): a round clears one side and sets it
 // from what lives; the first, which knows nothing of the sides it finds, clears none. Entries are freed
-// by compare-and-swap, so a flow that wakes up keeps its own.
+// by compare-and-swap, so a flow that wakes up keeps its own. Closing entries end by their own limit only
+// while more than a 64th of the table is in use, else as if they were open: a forged FIN or RST then ends no
+// flow.
 #pragma once
 
 #include <cstdint>

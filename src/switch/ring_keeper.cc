@@ -12,6 +12,11 @@ uint32_t TicksSince(uint16_t then, uint32_t tick) {
   return age > 0xfff0 ? 0 : age;
 }
 
+void Settle(spw_ring_slot& slot) {
+  Store(slot.owner, slot.next);
+  Store(slot.entryless_tick, uint16_t{0});  // whoever comes without an entry from now on is new
+}
+
 }  // namespace
 
 void FillRing(spw_ring_slot* slots, const std::vector<uint16_t>& next) {
@@ -30,7 +35,7 @@ RingTally MoveRing(spw_ring_slot* slots, uint32_t count, const std::vector<uint1
       Store(slot.next, wanted);
       tally.changed++;
     }
-    if (slot.owner != slot.next && !is_alive(slot.owner)) Store(slot.owner, slot.next);
+    if (slot.owner != slot.next && !is_alive(slot.owner)) Settle(slot);
     tally.moved += slot.owner != slot.next;
   }
   return tally;
@@ -43,7 +48,7 @@ RingTally SettleRing(spw_ring_slot* slots, uint32_t count, uint32_t tick, uint32
     spw_ring_slot& slot = slots[i];
     if (slot.owner != slot.next) {
       if (TicksSince(Load(slot.entryless_tick), tick) > idle_ticks || !is_alive(slot.owner)) {
-        Store(slot.owner, slot.next);
+        Settle(slot);
         tally.changed++;
       } else {
         tally.moved++;

@@ -78,7 +78,7 @@ class DifferentialTest : public SwitchTest {
     }
   }
 
-  const uint64_t now_ = program_.choices_made_at_ns();
+  const uint64_t now_ = program_.given_now_ns();
   std::mt19937_64 random_{60};
   spw_endpoint* service_ = nullptr;
 };

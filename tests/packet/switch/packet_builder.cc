@@ -73,6 +73,10 @@ Eth& Eth::Flags(uint8_t flags) {
   flags_ = flags;
   return *this;
 }
+Eth& Eth::Seq(uint32_t number) {
+  sequence_ = number;
+  return *this;
+}
 Eth& Eth::Udp(uint16_t source, uint16_t destination) {
   protocol_ = kUdp;
   sport_ = source, dport_ = destination;
@@ -115,7 +119,7 @@ Bytes Eth::Transport() const {
   size_t check_at = 0;
   if (protocol_ == kTcp) {
     Put16(out, sport_), Put16(out, dport_);
-    Put32(out, 0x01020304), Put32(out, flags_ & kAck ? 0x05060708 : 0);
+    Put32(out, sequence_), Put32(out, flags_ & kAck ? 0x05060708 : 0);
     out.push_back(5 << 4), out.push_back(flags_);
     Put16(out, 0xfaf0), Put16(out, 0), Put16(out, 0);
     check_at = 16;

@@ -28,6 +28,7 @@ class Eth {
   Eth& Tcp(uint16_t source, uint16_t destination, uint8_t flags = kAck);
   Eth& Syn() { return Flags(kSyn); }
   Eth& Flags(uint8_t flags);
+  Eth& Seq(uint32_t number);
   Eth& Udp(uint16_t source, uint16_t destination);
   Eth& NoUdpChecksum();
   Eth& Icmp(uint8_t type, uint8_t code, uint32_t rest = 0);  // ICMPv6 after Ip6
@@ -56,6 +57,7 @@ class Eth {
   uint8_t protocol_ = 0;
   uint16_t sport_ = 0, dport_ = 0;
   uint8_t flags_ = 0;
+  uint32_t sequence_ = 0x01020304;
   bool udp_checksum_ = true;
   uint8_t icmp_type_ = 0, icmp_code_ = 0;
   uint32_t icmp_rest_ = 0;

@@ -110,17 +110,18 @@ SwitchProgram& SwitchProgram::AtStandingClock() {
   return *program;
 }
 
-SwitchProgram::SwitchProgram(uint64_t choices_made_at_ns) : choices_made_at_ns_(choices_made_at_ns) {
+SwitchProgram::SwitchProgram(uint64_t given_now_ns) : given_now_ns_(given_now_ns) {
   if (unshare(CLONE_NEWNET) != 0) throw std::runtime_error("these tests need root (CAP_SYS_ADMIN, CAP_BPF)");
   skeleton_ = switch_bpf__open();
   if (skeleton_ == nullptr) throw std::runtime_error("opening the BPF object failed");
   for (size_t i = 0; i < 10; i++) seed_.key[i] = static_cast<uint32_t>(spw_be32(0x9e3779b1u * (i + 1)));
   seed_.mix = 0x0123456789abcdefULL;
   SetSizes(skeleton_, {kFlowBuckets, kRingCapacity, kReplyLines}, seed_);
-  skeleton_->rodata->choices_made_at_ns = choices_made_at_ns;
+  skeleton_->rodata->clock_is_given = given_now_ns != 0;
   if (int error = switch_bpf__load(skeleton_); error != 0) {
     throw std::runtime_error(fmt::format("loading the switch: {}", std::strerror(-error)));
   }
+  skeleton_->bss->given_now_ns = given_now_ns;
   program_fd_ = bpf_program__fd(skeleton_->progs.spillway_switch);
   MapOne(services, skeleton_->maps.services);
   MapOne(replies, skeleton_->maps.replies);
@@ -138,6 +139,8 @@ uint32_t SwitchProgram::flow_buckets() const { return kFlowBuckets; }
 void SwitchProgram::Reset() {
   Clear(services), Clear(replies), Clear(ring_slots), Clear(units), Clear(servers), Clear(pools);
   Clear(flow_table), Clear(flow_filter), Clear(half_open);
+  std::memset(skeleton_->bss->refused_tick, 0, sizeof(skeleton_->bss->refused_tick));
+  skeleton_->bss->insert_rate.inserted = 0;
   spw_server_key none{};
   for (uint32_t code = 0; code < 64; code++) WriteKey(code, none);
   ledger_ = Ledger{};
@@ -184,6 +187,11 @@ void SwitchProgram::Apply(const model::Config& config) {
     WriteKey(server.code, key);
   }
   skeleton_->bss->flow_limits = plan_.flow_limits;
+}
+
+void SwitchProgram::SetClock(uint64_t now_ns) {
+  given_now_ns_ = now_ns;
+  skeleton_->bss->given_now_ns = now_ns;
 }
 
 Outcome SwitchProgram::Run(const Bytes& packet, uint32_t ingress_ifindex) {

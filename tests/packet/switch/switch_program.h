@@ -37,8 +37,8 @@ struct Outcome {
 
 class SwitchProgram {
  public:
-  // Both load at the first call and throw with libbpf's log when they cannot. The second makes all
-  // its choices at one moment.
+  // Both load at the first call and throw with libbpf's log when they cannot. The second's clock stands,
+  // until it is set.
   static SwitchProgram& Get();
   static SwitchProgram& AtStandingClock();
 
@@ -53,7 +53,8 @@ class SwitchProgram {
   void WriteKey(uint32_t server, const spw_server_key& key);
 
   const spw_seed& seed() const { return seed_; }
-  uint64_t choices_made_at_ns() const { return choices_made_at_ns_; }
+  uint64_t given_now_ns() const { return given_now_ns_; }
+  void SetClock(uint64_t now_ns);
   uint32_t flow_buckets() const;
   const Plan& plan() const { return plan_; }
 
@@ -67,13 +68,13 @@ class SwitchProgram {
   MappedArray<spw_half_open> half_open;
 
  private:
-  explicit SwitchProgram(uint64_t choices_made_at_ns);
+  explicit SwitchProgram(uint64_t given_now_ns);
   spw_counters ReadCounters() const;
 
   switch_bpf* skeleton_ = nullptr;
   int program_fd_ = -1;
   spw_seed seed_{};
-  uint64_t choices_made_at_ns_ = 0;
+  uint64_t given_now_ns_ = 0;
   spw_counters last_{};
   Ledger ledger_;
   Plan plan_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flow table against a reference: a std::map of what every flow's entry must be, kept by plain
-// rules with the same two buckets of eight. Random inserts, touches, closes, sweeps and evictions.
+// rules with the same two buckets of eight. Random inserts, touches, closes and sweeps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,27 +40,25 @@ class Reference {
     return it == flows_.end() ? nullptr : &it->second;
   }
 
-  // Rank of an occupant for eviction: expired before closing before open, then the longest unseen.
-  std::pair<int, uint32_t> Rank(const Flow& f, uint32_t tick) const {
-    uint32_t idle = tick - f.seen, limit = spw_flow_limit(kLimits, f.state);
-    return {(idle > limit ? 2 : 0) + (f.state == SPW_FLOW_CLOSING ? 1 : 0), idle};
+  bool IsExpired(const Flow& f, uint32_t tick) const {
+    return tick - f.seen > spw_flow_limit(kLimits, f.state);
   }
 
-  // Best rank in a bucket; nullopt: there is room.
-  std::optional<std::pair<int, uint32_t>> Worst(uint32_t bucket, uint32_t tick) const {
-    std::optional<std::pair<int, uint32_t>> best;
+  // Idle time of the occupant whose place is taken first; nullopt: there is a free one, or none at all.
+  std::optional<uint32_t> LongestExpired(uint32_t bucket, uint32_t tick) const {
+    std::optional<uint32_t> longest;
     int count = 0;
     for (const auto& [key, f] : flows_) {
       if (f.bucket != bucket) continue;
       count++;
-      if (!best || Rank(f, tick) > *best) best = Rank(f, tick);
+      if (IsExpired(f, tick)) longest = std::max(longest.value_or(0), tick - f.seen);
     }
-    return count < SPW_BUCKET_ENTRIES ? std::nullopt : best;
+    return count < SPW_BUCKET_ENTRIES ? std::nullopt : longest;
   }
 
   int Live(uint32_t bucket, uint32_t tick) const {
     int live = 0;
-    for (const auto& [key, f] : flows_) live += f.bucket == bucket && Rank(f, tick).first < 2;
+    for (const auto& [key, f] : flows_) live += f.bucket == bucket && !IsExpired(f, tick);
     return live;
   }
 
@@ -84,9 +82,9 @@ class Table {
     return at >= 0 ? &buckets_[other].entry[at] : nullptr;
   }
   enum spw_flow_insert Insert(uint32_t primary, uint32_t tag, uint16_t unit, spw_flow_state state,
-                              uint32_t tick) {
+                              uint32_t tick, uint32_t places = SPW_BUCKET_ENTRIES) {
     return spw_flow_insert(&buckets_[primary], &buckets_[spw_flow_other(primary, tag, mask_)],
-                           spw_flow_entry(tag, unit, state, tick), tick, kLimits);
+                           spw_flow_entry(tag, unit, state, tick), tick, kLimits, places);
   }
   uint32_t BucketOf(const __u64* entry) const {
     return static_cast<uint32_t>(
@@ -114,7 +112,7 @@ TEST(FlowTableModel, RandomLifeAgreesWithTheReference) {
       keys.push_back({spw_flow_primary(hash, kBuckets - 1), spw_flow_tag(hash)});
   }
   uint32_t tick = 40'000;  // beyond 14 bits: stamps wrap
-  int evictions = 0, expirations = 0, closings = 0, in_secondary = 0;
+  int refusals = 0, expirations = 0, closings = 0, in_secondary = 0;
   for (int step = 0; step < 200'000; step++) {
     if (random() % 8 == 0) tick += static_cast<uint32_t>(random() % 12);
     Reference::Key key = keys[random() % keys.size()];
@@ -135,7 +133,7 @@ TEST(FlowTableModel, RandomLifeAgreesWithTheReference) {
           flow->seen = tick;
           break;
         case 1:  // FIN
-          *entry = spw_entry_closing(spw_entry_seen(*entry, tick));
+          *entry = spw_entry_in_state(spw_entry_seen(*entry, tick), SPW_FLOW_CLOSING);
           flow->seen = tick;
           flow->state = SPW_FLOW_CLOSING;
           closings++;
@@ -145,30 +143,34 @@ TEST(FlowTableModel, RandomLifeAgreesWithTheReference) {
       auto state = random() % 2 ? SPW_FLOW_OPEN : SPW_FLOW_DATAGRAM;
       uint16_t unit = static_cast<uint16_t>(random() % SPW_MAX_UNITS);
       uint32_t other = spw_flow_other(primary, tag, kBuckets - 1);
-      auto here = model.Worst(primary, tick), there = model.Worst(other, tick);
-      // Home below the mark; else the emptier; both full: the better victim. Home on a tie.
+      // Home below the mark; else the emptier. Home on a tie.
       int live_here = model.Live(primary, tick), live_there = model.Live(other, tick);
-      bool both_full = live_here == SPW_BUCKET_ENTRIES && live_there == SPW_BUCKET_ENTRIES;
-      bool home = live_here < SPW_BUCKET_HOME || (both_full ? *there <= *here : live_there >= live_here);
-      auto victim = home ? here : there;
-      enum spw_flow_insert result = table.Insert(primary, tag, unit, state, tick);
-      ASSERT_EQ(result, victim && victim->first < 2 ? SPW_INSERTED_EVICTING : SPW_INSERTED)
-          << "step " << step;
+      bool home = live_here < SPW_BUCKET_HOME || live_there >= live_here;
+      const uint32_t places = random() % 2 ? SPW_BUCKET_ENTRIES : SPW_BUCKET_UNPROVEN;
+      const auto reused = model.LongestExpired(home ? primary : other, tick);
+      enum spw_flow_insert result = table.Insert(primary, tag, unit, state, tick, places);
+      if (static_cast<uint32_t>(home ? live_here : live_there) >= places) {
+        ASSERT_EQ(result, SPW_INSERT_FULL) << "step " << step;
+        for (const auto& [k, f] : model.flows()) ASSERT_NE(table.Find(k.first, k.second), nullptr);
+        refusals++;
+        continue;
+      }
+      ASSERT_EQ(result, SPW_INSERTED) << "step " << step;
       __u64* placed = table.Find(primary, tag);
       ASSERT_NE(placed, nullptr) << "step " << step;
       ASSERT_EQ(table.BucketOf(placed), home ? primary : other) << "step " << step;
       in_secondary += !home;
-      if (victim) {
-        // Whoever lost its entry must have had the rank of the victim; ties leave a choice.
+      if (reused) {
+        // Whoever lost its entry must have been the longest expired; ties leave a choice.
         int lost = 0;
         for (auto it = model.flows().begin(); it != model.flows().end();) {
           if (table.Find(it->first.first, it->first.second) != nullptr) {
             ++it;
             continue;
           }
-          ASSERT_EQ(model.Rank(it->second, tick), *victim) << "step " << step;
+          ASSERT_EQ(tick - it->second.seen, *reused) << "step " << step;
           ASSERT_EQ(it->second.bucket, home ? primary : other);
-          (victim->first < 2 ? evictions : expirations)++;
+          expirations++;
           it = model.flows().erase(it);
           lost++;
         }
@@ -189,27 +191,27 @@ TEST(FlowTableModel, RandomLifeAgreesWithTheReference) {
       for (const auto& [k, f] : model.flows()) ASSERT_NE(table.Find(k.first, k.second), nullptr);
     }
   }
-  EXPECT_GT(evictions, 1000);
+  EXPECT_GT(refusals, 1000);
   EXPECT_GT(expirations, 100);
   EXPECT_GT(closings, 1000);
   EXPECT_GT(in_secondary, 1000);
 }
 
-// Buckets fill up evenly, so live flows are lost only when the table is nearly full.
-TEST(FlowTableModel, EvictionStartsOnlyBeyondThreeQuartersFull) {
+// Buckets fill up evenly, so flows find no place only when the table is nearly full.
+TEST(FlowTableModel, PlacesRunOutOnlyBeyondThreeQuartersFull) {
   std::mt19937_64 random(51);
   constexpr uint32_t kBuckets = 4096, kEntries = kBuckets * SPW_BUCKET_ENTRIES;
   Table table(kBuckets);
-  uint32_t evicted = 0;
+  uint32_t refused = 0;
   for (uint32_t i = 1; i <= kEntries * 3 / 4; i++) {
     uint64_t hash = random();
     auto result = table.Insert(spw_flow_primary(hash, kBuckets - 1), spw_flow_tag(hash), 1, SPW_FLOW_OPEN, 7);
-    evicted += result == SPW_INSERTED_EVICTING;
+    refused += result == SPW_INSERT_FULL;
     if (i == kEntries * 60 / 100) {
-      EXPECT_EQ(evicted, 0u);
+      EXPECT_EQ(refused, 0u);
     }
   }
-  EXPECT_LE(evicted, kEntries / 1000);
+  EXPECT_LE(refused, kEntries / 1000);
 }
 
 }  // namespace

@@ -50,8 +50,9 @@ TEST(FlowFilterThreads, AFlowWithAnEntryIsNeverMissing) {
           for (uint64_t held = sweeps; !kTakeTurns && i % 8 == 0 && sweeps < held + 40;)
             std::this_thread::yield();
           auto result = spw_flow_insert(&table[primary], &table[spw_flow_other(primary, tag, kBuckets - 1)],
-                                        spw_flow_entry(tag, 1, SPW_FLOW_OPEN, kTick), kTick, kLimits);
-          if (result == SPW_INSERT_RACED) return;
+                                        spw_flow_entry(tag, 1, SPW_FLOW_OPEN, kTick), kTick, kLimits,
+                                        SPW_BUCKET_ENTRIES);
+          if (result != SPW_INSERTED) return;
           spw_filter_add(word_of(tag), tag);
           mine.push_back(tag);
         });

@@ -32,16 +32,17 @@ TEST(FlowMemory, APacketKeepsItsFlowAliveAndSilenceEndsIt) {
 TEST(FlowMemory, FlowsThatOverflowTheirBucketAreFoundInTheOther) {
   FlowMemory memory = Memory(64);
   // The same primary bucket, 7, for all.
-  const auto flow = [](uint64_t i) { return i * 0x9e3779b1 << 32 | 7; };
-  for (uint64_t i = 1; i <= 12; i++) EXPECT_FALSE(memory.Insert(flow(i), static_cast<uint16_t>(i), 100));
+  const auto flow = [](uint64_t i) { return i * 0x9e3779b1 << 33 | 7; };
+  for (uint64_t i = 1; i <= 12; i++) EXPECT_TRUE(memory.Insert(flow(i), static_cast<uint16_t>(i), 100));
   for (uint64_t i = 1; i <= 12; i++) EXPECT_EQ(memory.Find(flow(i), 100), i);
 }
 
-TEST(FlowMemory, SaysWhenALiveFlowGaveWay) {
+TEST(FlowMemory, SaysWhenThereIsNoRoomAndKeepsWhatItHas) {
   FlowMemory memory = Memory(1);
-  for (uint64_t i = 1; i <= 8; i++) EXPECT_FALSE(memory.Insert(i << 32, 1, 100));
-  EXPECT_TRUE(memory.Insert(9ULL << 32, 2, 100));
-  EXPECT_EQ(memory.Find(9ULL << 32, 100), 2);
+  for (uint64_t i = 1; i <= 8; i++) EXPECT_TRUE(memory.Insert(i << 33, 1, 100));
+  EXPECT_FALSE(memory.Insert(9ULL << 33, 2, 100));
+  EXPECT_EQ(memory.Find(9ULL << 33, 100), std::nullopt);
+  for (uint64_t i = 1; i <= 8; i++) EXPECT_EQ(memory.Find(i << 33, 100), 1);
 }
 
 }  // namespace

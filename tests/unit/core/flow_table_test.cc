@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 #include <set>
 
@@ -18,12 +19,14 @@ uint64_t Entry(uint32_t tag, uint16_t unit, spw_flow_state state, uint32_t idle)
   return spw_flow_entry(tag, unit, state, kTick - idle);
 }
 
+uint32_t RandomTag(std::mt19937_64& random) { return spw_flow_tag(random()); }
+
 struct Pair {
   spw_bucket primary{}, secondary{};
 
-  enum spw_flow_insert Insert(uint32_t tag, uint16_t unit = 1) {
-    return spw_flow_insert(&primary, &secondary, spw_flow_entry(tag, unit, SPW_FLOW_OPEN, kTick), kTick,
-                           kLimits);
+  enum spw_flow_insert Insert(uint32_t tag, uint32_t places = SPW_BUCKET_ENTRIES) {
+    return spw_flow_insert(&primary, &secondary, spw_flow_entry(tag, 1, SPW_FLOW_OPEN, kTick), kTick, kLimits,
+                           places);
   }
   bool Has(uint32_t tag) const {
     if (spw_flow_find(&primary, tag) >= 0) return true;
@@ -34,9 +37,9 @@ struct Pair {
 TEST(FlowEntry, EveryFieldSurvivesPacking) {
   std::mt19937_64 random(30);
   for (int i = 0; i < 5000; i++) {
-    uint32_t tag = static_cast<uint32_t>(random()), tick = static_cast<uint32_t>(random());
+    uint32_t tag = RandomTag(random), tick = static_cast<uint32_t>(random());
     uint16_t unit = static_cast<uint16_t>(random() % SPW_MAX_UNITS);
-    auto state = static_cast<spw_flow_state>(random() % 4);
+    auto state = static_cast<spw_flow_state>(random() % 5);
     uint64_t entry = spw_flow_entry(tag, unit, state, tick);
     ASSERT_EQ(spw_entry_tag(entry), tag);
     ASSERT_EQ(spw_entry_unit(entry), unit);
@@ -45,8 +48,9 @@ TEST(FlowEntry, EveryFieldSurvivesPacking) {
     uint64_t marked = entry | SPW_FLOW_OVERFLOW;
     ASSERT_EQ(spw_entry_unit(marked), unit) << "the overflow bit is no part of the unit";
     ASSERT_EQ(spw_entry_seen(marked, tick + 7) & SPW_FLOW_OVERFLOW, SPW_FLOW_OVERFLOW);
-    ASSERT_EQ(spw_entry_state(spw_entry_closing(entry)), SPW_FLOW_CLOSING);
-    ASSERT_EQ(spw_entry_unit(spw_entry_closing(entry)), unit);
+    for (spw_flow_state then : {SPW_FLOW_OPEN, SPW_FLOW_CLOSING, SPW_FLOW_HALF_OPEN}) {
+      ASSERT_EQ(spw_entry_in_state(marked, then), spw_flow_entry(tag, unit, then, tick) | SPW_FLOW_OVERFLOW);
+    }
   }
 }
 
@@ -64,7 +68,10 @@ TEST(FlowEntry, ExpiresByTheLimitOfItsOwnState) {
   struct {
     spw_flow_state state;
     uint32_t limit;
-  } cases[] = {{SPW_FLOW_OPEN, 1000}, {SPW_FLOW_DATAGRAM, 500}, {SPW_FLOW_CLOSING, 100}};
+  } cases[] = {{SPW_FLOW_OPEN, 1000},
+               {SPW_FLOW_DATAGRAM, 500},
+               {SPW_FLOW_CLOSING, 100},
+               {SPW_FLOW_HALF_OPEN, SPW_FLOW_PROBATION_TICKS}};
   for (auto [state, limit] : cases) {
     EXPECT_FALSE(spw_entry_expired(Entry(1, 1, state, limit), kTick, kLimits));
     EXPECT_TRUE(spw_entry_expired(Entry(1, 1, state, limit + 1), kTick, kLimits));
@@ -75,7 +82,7 @@ TEST(FlowEntry, OtherBucketLeadsBack) {
   std::mt19937_64 random(31);
   for (uint32_t mask : {1u, 3u, 1023u, (1u << 21) - 1}) {
     for (int i = 0; i < 2000; i++) {
-      uint32_t tag = static_cast<uint32_t>(random()), primary = static_cast<uint32_t>(random()) & mask;
+      uint32_t tag = RandomTag(random), primary = static_cast<uint32_t>(random()) & mask;
       uint32_t other = spw_flow_other(primary, tag, mask);
       ASSERT_NE(other, primary) << "two choices must be two buckets";
       ASSERT_LE(other, mask);
@@ -84,29 +91,41 @@ TEST(FlowEntry, OtherBucketLeadsBack) {
   }
 }
 
-// The order of eviction, each step against the next: free, expired, closing, longest unseen.
-TEST(FlowTable, GivesWayInTheOrderFreeExpiredClosingLongestUnseen) {
+// The order, each step against the next: free, longest expired; a live entry never.
+TEST(FlowTable, TakesFreeAndExpiredPlacesAndNoLiveOnes) {
   Pair p;
   for (uint32_t i = 0; i < 8; i++) {
     p.primary.entry[i] = Entry(100 + i, 1, SPW_FLOW_OPEN, 10 + i);
-    p.secondary.entry[i] = Entry(200 + i, 1, SPW_FLOW_OPEN, 10);
+    p.secondary.entry[i] = Entry(200 + i, 1, SPW_FLOW_OPEN, 1000);  // idle, and live
   }
-  p.primary.entry[2] = 0;                                        // free
-  p.primary.entry[5] = Entry(105, 1, SPW_FLOW_OPEN, 1001);       // expired
-  p.primary.entry[6] = Entry(106, 1, SPW_FLOW_CLOSING, 3);       // closing
-  p.secondary.entry[3] = Entry(203, 1, SPW_FLOW_DATAGRAM, 400);  // longest unseen, and live
-  EXPECT_EQ(p.Insert(1), SPW_INSERTED);
-  EXPECT_EQ(spw_entry_tag(p.primary.entry[2]), 1u);
-  EXPECT_EQ(p.Insert(2), SPW_INSERTED);
-  EXPECT_EQ(spw_entry_tag(p.primary.entry[5]), 2u);
+  p.primary.entry[2] = 0;                                   // free
+  p.primary.entry[5] = Entry(105, 1, SPW_FLOW_OPEN, 1001);  // expired
+  p.primary.entry[3] = Entry(103, 1, SPW_FLOW_CLOSING, 101);
+  p.primary.entry[6] = Entry(106, 1, SPW_FLOW_CLOSING, 100);  // closing, and live
+  p.secondary.entry[3] = Entry(203, 1, SPW_FLOW_DATAGRAM, 500);
+  p.secondary.entry[4] = Entry(204, 1, SPW_FLOW_HALF_OPEN, SPW_FLOW_PROBATION_TICKS);
+  for (uint32_t at : {2, 5, 3}) {
+    EXPECT_EQ(p.Insert(at), SPW_INSERTED);
+    EXPECT_EQ(spw_entry_tag(p.primary.entry[at]), at);
+  }
   EXPECT_FALSE(p.primary.entry[0] & SPW_FLOW_OVERFLOW);
-  EXPECT_EQ(p.Insert(3), SPW_INSERTED_EVICTING);
-  EXPECT_EQ(spw_entry_tag(p.primary.entry[6]), 3u);
-  EXPECT_EQ(p.Insert(4), SPW_INSERTED_EVICTING);
-  EXPECT_EQ(spw_entry_tag(p.secondary.entry[3]), 4u);
+  const Pair before = p;
+  EXPECT_EQ(p.Insert(9), SPW_INSERT_FULL);
+  EXPECT_EQ(std::memcmp(&before, &p, sizeof(p)), 0);
+  p.secondary.entry[4] = Entry(204, 1, SPW_FLOW_HALF_OPEN, SPW_FLOW_PROBATION_TICKS + 1);
+  EXPECT_EQ(p.Insert(9), SPW_INSERTED);
+  EXPECT_EQ(spw_entry_tag(p.secondary.entry[4]), 9u);
   EXPECT_TRUE(p.primary.entry[0] & SPW_FLOW_OVERFLOW);
-  EXPECT_EQ(p.Insert(5), SPW_INSERTED_EVICTING);
-  EXPECT_EQ(spw_entry_tag(p.primary.entry[7]), 5u) << "17 ticks unseen, the longest that is left";
+}
+
+TEST(FlowTable, WhoHasProvenNothingLeavesPlacesToOthers) {
+  Pair p;
+  for (uint32_t i = 0; i < 2 * SPW_BUCKET_UNPROVEN; i++)
+    EXPECT_EQ(p.Insert(100 + i, SPW_BUCKET_UNPROVEN), SPW_INSERTED) << i;
+  EXPECT_EQ(p.Insert(200, SPW_BUCKET_UNPROVEN), SPW_INSERT_FULL);
+  for (uint32_t i = 0; i < 2 * (SPW_BUCKET_ENTRIES - SPW_BUCKET_UNPROVEN); i++)
+    EXPECT_EQ(p.Insert(300 + i), SPW_INSERTED) << i;
+  EXPECT_EQ(p.Insert(400), SPW_INSERT_FULL);
 }
 
 TEST(FlowTable, AnExpiredEntryAnywhereSparesALiveOne) {
@@ -126,7 +145,7 @@ TEST(FlowTable, AnEntryInTheSecondaryBucketIsAlwaysFound) {
     Pair p;
     std::set<uint32_t> tags;
     while (tags.size() < 16) {
-      uint32_t tag = static_cast<uint32_t>(random());
+      uint32_t tag = RandomTag(random);
       if (!tags.insert(tag).second) continue;
       ASSERT_EQ(p.Insert(tag), SPW_INSERTED);
       for (uint32_t t : tags) ASSERT_TRUE(p.Has(t));
@@ -135,23 +154,11 @@ TEST(FlowTable, AnEntryInTheSecondaryBucketIsAlwaysFound) {
     p.primary.entry[0] &= SPW_FLOW_OVERFLOW;
     ASSERT_EQ(p.Insert(7), SPW_INSERTED);
     ASSERT_TRUE(p.primary.entry[0] & SPW_FLOW_OVERFLOW);
-    p.primary.entry[0] = spw_entry_closing(spw_entry_seen(p.primary.entry[0], kTick + 3));
+    p.primary.entry[0] = spw_entry_in_state(spw_entry_seen(p.primary.entry[0], kTick + 3), SPW_FLOW_CLOSING);
     uint32_t found = 0;
     for (uint32_t t : tags) found += p.Has(t);
     ASSERT_EQ(found, 15u);
   }
-}
-
-TEST(FlowTable, AnUnconfirmedFlowGivesWayBeforeAConfirmedOne) {
-  Pair p;
-  uint32_t limit = spw_flow_limit(kLimits, SPW_FLOW_OPEN);
-  for (uint32_t i = 0; i < 8; i++) {
-    p.primary.entry[i] = Entry(100 + i, 1, SPW_FLOW_OPEN, 800);  // confirmed, long quiet
-    p.secondary.entry[i] = Entry(200 + i, 1, SPW_FLOW_OPEN, 800);
-  }
-  p.primary.entry[4] = spw_flow_entry(104, 1, SPW_FLOW_OPEN, spw_flow_probation(kTick, limit));  // just now
-  EXPECT_EQ(p.Insert(1), SPW_INSERTED_EVICTING);
-  EXPECT_EQ(spw_entry_tag(p.primary.entry[4]), 1u);
 }
 
 TEST(FlowTable, ProbationEndsAfterItsTicksUnlessConfirmed) {
@@ -175,7 +182,7 @@ TEST(FlowTable, FreeEntriesAreNobodys) {
   EXPECT_EQ(spw_flow_find(&bucket, 0), 7);
 }
 
-// The header says: an absent flow is found with probability <= 16 * 2^-32 for a 32-bit tag. The same
+// The header says: an absent flow is found with probability <= 16 * 2^-31 for a 31-bit tag. The same
 // count with the tag cut to 10 bits must be <= 16 * 2^-10 per look-up of a full pair of buckets:
 // expectation 1 - (1 - 2^-10)^16 = 1.551 %; of 200,000 trials 3,101, sigma 55.
 TEST(FlowTable, FalseMatchesAreAsRareAsTheTagSays) {

@@ -10,12 +10,14 @@ namespace spillway {
 namespace {
 
 constexpr uint64_t kHash = 0x1234567890abcdefULL;
+constexpr uint32_t kIsn = 0x89abcdef;
 
-uint64_t Hash(uint32_t tag) { return uint64_t{tag} << 32 | 0xabcdef; }
+uint64_t Hash(uint32_t tag) { return uint64_t{tag} << 40 | 0xabcdef; }
 
-void Remember(spw_half_open& bucket, uint64_t hash, uint16_t unit, uint16_t stamp) {
-  int found = spw_half_open_find(&bucket, hash);
-  uint64_t word = spw_half_open_word(hash, unit, stamp);
+// As the data plane does with a handshake on the ring.
+void Pass(spw_half_open& bucket, uint64_t hash, uint16_t unit, uint16_t stamp) {
+  int found = spw_half_open_find(&bucket, hash, kIsn);
+  uint64_t word = spw_half_open_word(hash, kIsn, unit, stamp);
   if (found >= 0)
     bucket.word[found] = word;
   else
@@ -26,8 +28,8 @@ TEST(HalfOpen, TheFlowFindsItsUnit) {
   for (uint32_t unit : {0u, 1u, 32767u}) {
     for (uint32_t stamp : {0u, 1u, 511u}) {
       spw_half_open bucket{};
-      Remember(bucket, kHash, static_cast<uint16_t>(unit), static_cast<uint16_t>(stamp));
-      int at = spw_half_open_find(&bucket, kHash);
+      Pass(bucket, kHash, static_cast<uint16_t>(unit), static_cast<uint16_t>(stamp));
+      int at = spw_half_open_find(&bucket, kHash, kIsn);
       ASSERT_GE(at, 0);
       EXPECT_EQ(spw_half_open_unit(bucket.word[at], static_cast<uint16_t>(stamp)), unit);
     }
@@ -36,19 +38,43 @@ TEST(HalfOpen, TheFlowFindsItsUnit) {
 
 TEST(HalfOpen, AnEmptyWordIsNobodys) {
   spw_half_open bucket{};
-  EXPECT_EQ(spw_half_open_find(&bucket, 0), -1);
-  EXPECT_EQ(spw_half_open_find(&bucket, kHash), -1);
+  EXPECT_EQ(spw_half_open_find(&bucket, 0, 0), -1);
+  EXPECT_EQ(spw_half_open_find(&bucket, kHash, kIsn), -1);
+  EXPECT_EQ(spw_half_open_proof(&bucket, 0, 1), -1);
 }
 
-TEST(HalfOpen, AnotherTagIsAnotherFlow) {
+TEST(HalfOpen, AnotherTagOrNumberIsAnotherHandshake) {
   spw_half_open bucket{};
-  Remember(bucket, kHash, 9, 100);
-  for (int bit = 24; bit < 64; bit++) EXPECT_EQ(spw_half_open_find(&bucket, kHash ^ 1ULL << bit), -1);
+  Pass(bucket, kHash, 9, 100);
+  for (int bit = 40; bit < 64; bit++) {
+    EXPECT_EQ(spw_half_open_find(&bucket, kHash ^ 1ULL << bit, kIsn), -1);
+    EXPECT_EQ(spw_half_open_proof(&bucket, kHash ^ 1ULL << bit, kIsn + 1), -1);
+  }
+  for (int bit = 16; bit < 32; bit++) EXPECT_EQ(spw_half_open_find(&bucket, kHash, kIsn ^ 1u << bit), -1);
+}
+
+// What comes first after a SYN is its number and one, or, if packets were lost, a first window later.
+TEST(HalfOpen, APacketProvesItselfByItsSequenceNumber) {
+  for (uint32_t isn : {0u, 0x0000ffffu, 0x7fff0000u, 0xfffffff0u, 0xffffffffu}) {
+    spw_half_open bucket{};
+    spw_half_open_push(&bucket, spw_half_open_word(kHash, isn, 9, 100));
+    for (uint32_t sent : {0u, 1u, 1460u, 14'600u, 65'535u})
+      EXPECT_EQ(spw_half_open_proof(&bucket, kHash, isn + 1 + sent), SPW_HALF_OPEN_KEPT_WAYS) << isn << sent;
+    for (uint32_t off : {131'072u, 1u << 20, 1u << 31, 0u - 65'537u})
+      EXPECT_EQ(spw_half_open_proof(&bucket, kHash, isn + 1 + off), -1) << isn << " " << off;
+  }
+  std::mt19937_64 random(36);
+  spw_half_open bucket{};
+  spw_half_open_push(&bucket, spw_half_open_word(kHash, kIsn, 9, 100));
+  int guessed = 0;
+  for (int i = 0; i < 1'000'000; i++)
+    guessed += spw_half_open_proof(&bucket, kHash, static_cast<uint32_t>(random())) >= 0;
+  EXPECT_NEAR(guessed, 30.5, 6 * 5.5) << "one in 2^15";
 }
 
 TEST(HalfOpen, ExpiresAfterItsAgeAlsoAcrossTheWrap) {
   for (uint32_t start : {0u, 100u, 400u, 511u}) {
-    uint64_t word = spw_half_open_word(kHash, 9, static_cast<uint16_t>(start));
+    uint64_t word = spw_half_open_word(kHash, kIsn, 9, static_cast<uint16_t>(start));
     auto at = [&](uint32_t age) { return spw_half_open_unit(word, static_cast<uint16_t>(start + age)); };
     EXPECT_EQ(at(0), 9);
     EXPECT_EQ(at(SPW_HALF_OPEN_AGE), 9);
@@ -63,40 +89,73 @@ TEST(HalfOpen, OutlivesTheLastRetry) {
   EXPECT_EQ(spw_half_open_stamp(5ULL << SPW_HALF_OPEN_STAMP_SHIFT), 5);
 }
 
-TEST(HalfOpen, EightNewerHandshakesAreNeededToLoseOne) {
+constexpr uint32_t kPassing = SPW_HALF_OPEN_WAYS - SPW_HALF_OPEN_KEPT_WAYS;
+
+TEST(HalfOpen, OfThoseThatPassTheOldestIsOverwritten) {
   spw_half_open bucket{};
   for (uint32_t i = 0; i < 100; i++) {
-    Remember(bucket, Hash(1000 + i), static_cast<uint16_t>(i), static_cast<uint16_t>((500 + i) % 512));
-    for (uint32_t back = 0; back < 8 && back <= i; back++) {
-      ASSERT_GE(spw_half_open_find(&bucket, Hash(1000 + i - back)), 0) << i << " " << back;
-    }
-    if (i >= 8) {
-      ASSERT_EQ(spw_half_open_find(&bucket, Hash(1000 + i - 8)), -1) << "first in, first out";
+    Pass(bucket, Hash(1000 + i), static_cast<uint16_t>(i), static_cast<uint16_t>((500 + i) % 512));
+    for (uint32_t back = 0; back < kPassing && back <= i; back++)
+      ASSERT_GE(spw_half_open_find(&bucket, Hash(1000 + i - back), kIsn), 0) << i << " " << back;
+    if (i >= kPassing) {
+      ASSERT_EQ(spw_half_open_find(&bucket, Hash(1000 + i - kPassing), kIsn), -1) << "first in, first out";
     }
   }
+  for (uint32_t i = 0; i < SPW_HALF_OPEN_KEPT_WAYS; i++) EXPECT_EQ(bucket.word[i], 0u) << "not theirs";
 }
 
 TEST(HalfOpen, AForgottenWordsPlaceIsFilledBeforeAnybodyIsLost) {
   spw_half_open bucket{};
-  for (uint32_t i = 0; i < 8; i++) Remember(bucket, Hash(1000 + i), 1, 5);
-  bucket.word[spw_half_open_find(&bucket, Hash(1003))] = 0;
-  Remember(bucket, Hash(2000), 1, 5);
-  for (uint32_t i = 0; i < 8; i++) EXPECT_EQ(spw_half_open_find(&bucket, Hash(1000 + i)) >= 0, i != 3) << i;
-  EXPECT_EQ(spw_half_open_find(&bucket, Hash(2000)), 0);
+  for (uint32_t i = 0; i < kPassing; i++) Pass(bucket, Hash(1000 + i), 1, 5);
+  bucket.word[spw_half_open_find(&bucket, Hash(1001), kIsn)] = 0;
+  Pass(bucket, Hash(2000), 1, 5);
+  for (uint32_t i = 0; i < kPassing; i++)
+    EXPECT_EQ(spw_half_open_find(&bucket, Hash(1000 + i), kIsn) >= 0, i != 1) << i;
+  EXPECT_EQ(spw_half_open_find(&bucket, Hash(2000), kIsn), SPW_HALF_OPEN_KEPT_WAYS);
 }
 
-TEST(HalfOpen, AFlowNeverHasTwoWords) {
+TEST(HalfOpen, AHandshakeNeverHasTwoWords) {
   std::mt19937_64 random(35);
   spw_half_open bucket{};
   for (int i = 0; i < 5000; i++) {
-    Remember(bucket, Hash(static_cast<uint32_t>(1 + random() % 12)), static_cast<uint16_t>(random() % 100),
-             static_cast<uint16_t>(i));
+    Pass(bucket, Hash(static_cast<uint32_t>(1 + random() % 12)), static_cast<uint16_t>(random() % 100),
+         static_cast<uint16_t>(i));
     for (uint32_t tag = 1; tag <= 12; tag++) {
       int count = 0;
-      for (__u64 word : bucket.word) count += word >> 32 == tag;
+      for (__u64 word : bucket.word) count += word >> 40 == tag;
       ASSERT_LE(count, 1);
     }
   }
+}
+
+TEST(HalfOpen, AYoungWordThatIsKeptIsNotOverwritten) {
+  for (uint32_t start : {0u, 300u, 508u}) {
+    const auto at = [&](uint32_t age) { return static_cast<uint16_t>((start + age) % 512); };
+    spw_half_open bucket{};
+    for (uint32_t i = 0; i < SPW_HALF_OPEN_KEPT_WAYS; i++) {
+      const int room = spw_half_open_room(&bucket, at(0));
+      ASSERT_GE(room, 0);
+      EXPECT_TRUE(
+          spw_half_open_keep(&bucket.word[room], spw_half_open_word(Hash(1 + i), kIsn, 1, at(0)), at(0)));
+    }
+    for (uint32_t age = 0; age <= SPW_HALF_OPEN_KEPT; age++) {
+      EXPECT_EQ(spw_half_open_room(&bucket, at(age)), -1) << age;
+      EXPECT_FALSE(
+          spw_half_open_keep(&bucket.word[0], spw_half_open_word(Hash(9), kIsn, 1, at(age)), at(age)));
+    }
+    const uint16_t later = at(SPW_HALF_OPEN_KEPT + 1);
+    EXPECT_TRUE(spw_half_open_keep(&bucket.word[2], spw_half_open_word(Hash(3), kIsn, 1, at(3)), at(3)))
+        << "its own, made young again";
+    EXPECT_EQ(spw_half_open_room(&bucket, later), 0);
+    EXPECT_FALSE(spw_half_open_keep(&bucket.word[2], spw_half_open_word(Hash(9), kIsn, 1, later), later));
+    EXPECT_TRUE(spw_half_open_keep(&bucket.word[0], spw_half_open_word(Hash(9), kIsn, 1, later), later));
+    EXPECT_EQ(spw_half_open_find(&bucket, Hash(1), kIsn), -1);
+  }
+}
+
+// The SYN that comes again after a second, the first time-out of every TCP, must find its word.
+TEST(HalfOpen, KeepsAWordBeyondTheFirstRetry) {
+  EXPECT_GE((uint64_t{SPW_HALF_OPEN_KEPT - 1} << SPW_HALF_OPEN_STAMP_SHIFT), 1'800'000'000ULL);
 }
 
 TEST(HalfOpen, TheIndexCoversTheTable) {

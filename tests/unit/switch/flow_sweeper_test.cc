@@ -56,6 +56,21 @@ TEST(FlowSweeper, PartsMakeAWholeRound) {
   EXPECT_EQ(table[9].entry[0], 0u);
 }
 
+TEST(FlowSweeper, ClosingFlowsKeepTheirEntriesWhileTheTableIsNearlyEmpty) {
+  for (size_t open : {size_t{0}, size_t{8}}) {
+    std::vector<spw_bucket> table(64);
+    for (size_t i = 0; i < open; i++) table[i].entry[3] = spw_flow_entry(9, 1, SPW_FLOW_OPEN, 1000);
+    table[20].entry[0] = spw_flow_entry(7, 1, SPW_FLOW_CLOSING, 1000 - 41);
+    table[21].entry[0] = spw_flow_entry(7, 1, SPW_FLOW_CLOSING, 1000 - 301);
+    std::vector<spw_filter_word> filter(64);
+    FlowSweeper sweeper;
+    for (int round = 0; round < 2; round++)
+      sweeper.Sweep({table.data(), 64, filter.data(), 64}, 64, 1000, kLimits, [](uint16_t) { return true; });
+    EXPECT_EQ(table[20].entry[0] != 0, open == 0) << open;
+    EXPECT_EQ(table[21].entry[0], 0u) << "as long as an open one";
+  }
+}
+
 class FilterRenewal : public testing::Test {
  protected:
   FilterRenewal() { table_[1].entry[0] = spw_flow_entry(kTag, 1, SPW_FLOW_OPEN, 1000); }

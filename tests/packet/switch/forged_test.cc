@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single packets that somebody forged, or that come late: what they must not do to a flow. Floods of them
+// are flood_test.cc's.
+#include <linux/bpf.h>
+
+#include <map>
+
+#include "switch/flow_sweeper.h"
+#include "switch/ring_keeper.h"
+#include "switch_program.h"
+
+namespace spillway::switching {
+namespace {
+
+constexpr const char* kClient = "198.51.100.7";
+constexpr const char* kVip = "203.0.113.10";
+constexpr uint32_t kIsn = 0x3fffff00, kForgedIsn = 0x9abcdef0;
+
+class ForgedTest : public SwitchTest {
+ protected:
+  uint16_t Tcp(uint16_t port, uint8_t flags, uint32_t sequence, size_t payload = 0) {
+    return Sent(Eth().Ip4(kClient, kVip).Tcp(port, 80).Flags(flags).Seq(sequence).Payload(payload));
+  }
+  uint16_t Syn(uint16_t port, uint32_t isn = kIsn) { return Tcp(port, kSyn, isn); }
+  uint16_t Ack(uint16_t port, uint32_t sequence = kIsn + 1) { return Tcp(port, kAck, sequence); }
+  uint64_t FlowHash(uint16_t port) { return Hash(kClient, kVip, port, 80, 6); }
+  spw_ring_slot& Slot(uint16_t port) { return SlotOf(Service(kVip, 80, 6), FlowHash(port)); }
+  uint16_t Datagram(uint16_t port) { return Sent(Eth().Ip4(kClient, kVip).Udp(port, 80).Payload(4)); }
+  uint16_t Deviating(uint16_t port) {
+    AllCpusBusy(true);
+    const uint16_t unit = Syn(port);
+    EXPECT_EQ(Ack(port), unit);
+    EXPECT_EQ(Ack(port), unit);
+    EXPECT_EQ(spw_unit_index(unit), 1u);
+    AllCpusBusy(false);
+    return unit;
+  }
+  void Sweep() {
+    sweeper_.Sweep({&program_.flow_table[0], program_.flow_table.size(), &program_.flow_filter[0],
+                    program_.flow_filter.size()},
+                   program_.flow_table.size(), NowTick(), program_.plan().flow_limits,
+                   [](uint16_t) { return true; });
+  }
+  void TakeOutServerOf(uint16_t unit) {
+    const auto server = static_cast<uint32_t>(spw_unit_server(unit));
+    TakeOut(spw_unit_id(server, 0)), TakeOut(spw_unit_id(server, 1));
+  }
+
+  FlowSweeper sweeper_;
+};
+
+TEST_F(ForgedTest, ASynDoesNotMoveAnEstablishedFlowWithoutAnEntry) {
+  const uint16_t unit = Syn(5000);
+  EXPECT_EQ(Ack(5000), unit);
+  AgeHalfOpen(SPW_HALF_OPEN_AGE + 1);
+  AllCpusBusy(true);
+  EXPECT_NE(Syn(5000, kForgedIsn), unit);
+  EXPECT_EQ(Ack(5000, kIsn + 70'000), unit);
+  EXPECT_EQ(Ack(5000, kIsn + 70'001), unit);
+}
+
+TEST_F(ForgedTest, ASynDoesNotMoveAFlowOfAFailingUnit) {
+  const uint16_t unit = Syn(5000);
+  EXPECT_EQ(Ack(5000), unit);
+  TakeOutServerOf(unit);
+  EXPECT_NE(Syn(5000, kForgedIsn), unit);
+  EXPECT_EQ(Ack(5000, kIsn + 70'000), unit);
+}
+
+TEST_F(ForgedTest, ASynInTheMiddleOfAHandshakeDoesNotBreakIt) {
+  AllCpusBusy(true);
+  const uint16_t unit = Syn(5000);
+  AllCpusBusy(false);
+  for (uint32_t i = 0; i < 100; i++) Syn(5000, kForgedIsn + (i << 20));
+  EXPECT_EQ(Ack(5000), unit);
+  EXPECT_EQ(Ack(5000, kIsn + 500), unit);
+}
+
+TEST_F(ForgedTest, SynsBeforeAHandshakeDoNotBreakIt) {
+  AllCpusBusy(true);
+  for (uint32_t i = 0; i < 20; i++) Syn(5000, kForgedIsn + (i << 20));
+  const uint16_t unit = Syn(5000);
+  for (uint32_t i = 0; i < 20; i++) Syn(5000, kForgedIsn + (i << 21) + (1 << 20));
+  EXPECT_EQ(Ack(5000), unit);
+  EXPECT_EQ(Ack(5000, kIsn + 500), unit);
+}
+
+TEST_F(ForgedTest, FinAndThenSynDoNotMoveAFlow) {
+  const uint16_t unit = Deviating(5000);
+  Tcp(5000, kFin | kAck, kForgedIsn);
+  AgeHalfOpen(SPW_HALF_OPEN_AGE + 1);
+  Syn(5000, kForgedIsn);
+  EXPECT_EQ(Ack(5000, kIsn + 9), unit);
+}
+
+TEST_F(ForgedTest, APortUsedAgainIsANewFlow) {
+  const uint16_t unit = Deviating(5000);
+  Tcp(5000, kFin | kAck, kIsn + 1);
+  const uint16_t again = Syn(5000, kForgedIsn);
+  EXPECT_EQ(again, Slot(5000).owner) << "the policy decides anew";
+  EXPECT_NE(again, unit);
+  EXPECT_EQ(Ack(5000, kForgedIsn + 1), again) << "and the handshake moves the flow";
+  EXPECT_EQ(Ack(5000, kForgedIsn + 500), again);
+  EXPECT_EQ(FlowEntries(), 0u);
+  AllCpusBusy(true);
+  const uint16_t third = Syn(5000, 0x11110000);
+  EXPECT_EQ(Ack(5000, 0x11110001), third);
+  EXPECT_EQ(Ack(5000, 0x11110500), third);
+}
+
+TEST_F(ForgedTest, AClientThatTriesAgainWithAnotherNumberConnects) {
+  AllCpusBusy(true);
+  const uint16_t unit = Syn(5000);  // refused by the unit
+  EXPECT_EQ(Syn(5000, kForgedIsn), unit);
+  EXPECT_EQ(Ack(5000, kForgedIsn + 1), unit);
+}
+
+TEST_F(ForgedTest, FinOrRstDoesNotEndAnIdleFlow) {
+  for (uint8_t flags : {kFin | kAck, kRst + 0}) {
+    const auto port = static_cast<uint16_t>(5000 + flags);
+    const uint16_t unit = Deviating(port);
+    Tcp(port, flags, kForgedIsn);
+    AgeFlows(62);
+    Sweep(), Sweep();
+    EXPECT_EQ(Ack(port), unit);
+  }
+}
+
+TEST_F(ForgedTest, DataAfterFinOpensTheFlowAgain) {
+  const uint16_t unit = Deviating(5000);
+  Tcp(5000, kFin | kAck, kForgedIsn);
+  EXPECT_EQ(spw_entry_state(*FlowEntry(FlowHash(5000))), SPW_FLOW_CLOSING);
+  EXPECT_EQ(Ack(5000), unit);
+  EXPECT_EQ(spw_entry_state(*FlowEntry(FlowHash(5000))), SPW_FLOW_CLOSING) << "the last ACK of a close";
+  EXPECT_EQ(Tcp(5000, kAck, kIsn + 1, 100), unit);
+  EXPECT_EQ(spw_entry_state(*FlowEntry(FlowHash(5000))), SPW_FLOW_OPEN);
+  Tcp(5000, kFin | kAck, kForgedIsn);
+  AgeFlows(3);
+  EXPECT_EQ(Ack(5000), unit) << "half closed: the client only acknowledges";
+  EXPECT_EQ(spw_entry_state(*FlowEntry(FlowHash(5000))), SPW_FLOW_OPEN);
+}
+
+// 20 stray ACKs a second, for longer than the idle time after which a moved slot settles.
+TEST_F(ForgedTest, StrayPacketsDoNotKeepAMovedSlotFromSettling) {
+  const uint16_t owner = Syn(5000);
+  EXPECT_EQ(Ack(5000), owner);
+  spw_ring_slot& slot = Slot(5000);
+  slot.next = spw_unit_id(spw_unit_server(owner), 1);
+  constexpr uint32_t kIdle = 100;
+  const uint32_t begun = NowTick() - kIdle + 2;
+  slot.entryless_tick = spw_slot_tick(begun);
+  EXPECT_EQ(Ack(5000), owner) << "an established flow of the slot, seen while it was moved";
+  Tcp(5000, kRst, kForgedIsn), Tcp(5000, kFin | kAck, kForgedIsn);
+  Ack(5000, kForgedIsn);
+  // Until its owner has been given up, and a little longer.
+  const auto settle = [&](uint32_t tick) {
+    SettleRing(&slot, 1, tick, kIdle, 3600, [](uint16_t) { return true; });
+  };
+  settle(begun + kIdle);
+  EXPECT_EQ(slot.owner, owner);
+  settle(begun + kIdle + 1);
+  EXPECT_EQ(slot.owner, slot.next);
+  EXPECT_EQ(Ack(5000), owner) << "the established flow stays";
+}
+
+TEST_F(ForgedTest, StrayFinsAndRstsLeaveNothingBehindOnAMovedSlot) {
+  for (uint16_t port = 5000; port < 5100; port++) {
+    spw_ring_slot& slot = Slot(port);
+    slot.next = spw_unit_id(spw_unit_server(slot.owner), 1);
+    slot.entryless_tick = 7;
+    Tcp(port, kRst, kForgedIsn), Tcp(port, kFin | kAck, kForgedIsn);
+    EXPECT_EQ(slot.entryless_tick, 7);
+  }
+  EXPECT_EQ(FlowEntries(), 0u);
+}
+
+// A SYN that comes again is not bound to a unit that no longer takes new flows, whoever said so.
+TEST_F(ForgedTest, ARepeatedSynLeavesAUnitThatTakesNoNewFlows) {
+  for (bool deviates : {false, true}) {
+    for (int how = 0; how < 3; how++) {
+      SwitchTest::SetUp();
+      AllCpusBusy(deviates);
+      const uint16_t unit = Syn(5000);
+      if (how == 0) SetStatus(unit, SPW_UNIT_DRAINING);  // ejected, or without a way to it
+      if (how == 1) TakeOut(unit);
+      if (how == 2) SetStatus(unit, SPW_UNIT_DRAINING), program_.units[unit].resolved = 0;
+      const uint16_t again = Syn(5000);
+      EXPECT_NE(again, unit) << how;
+      EXPECT_EQ(Ack(5000), again) << how << ": the handshake is completed where it began";
+      EXPECT_EQ(Ack(5000, kIsn + 500), again) << how;
+    }
+  }
+}
+
+// The table filled by somebody's datagrams: new flows go to their slot's owner and stay there.
+TEST_F(ForgedTest, AFlowThatBeganWithoutRoomForItStaysWhenThereIsRoom) {
+  AllCpusBusy(true);
+  Bytes datagram = Eth().Ip4(kClient, kVip).Udp(1, 80).Payload(4);
+  for (uint32_t i = 0; i < 100'000; i++) {
+    for (int b = 0; b < 4; b++)
+      datagram[26 + static_cast<size_t>(b)] = static_cast<uint8_t>((0x0b000000u + i) >> (24 - 8 * b));
+    ASSERT_EQ(Run(datagram).verdict, XDP_TX);
+  }
+  std::map<uint16_t, uint16_t> flows;
+  for (uint16_t port = 1000; port < 1200; port++) {
+    AllCpusBusy(port % 2);
+    flows[port] = Datagram(port);
+  }
+  AgeFlows(70), Sweep();  // the flood is over
+  for (int round = 0; round < 3; round++) {
+    for (const auto& [port, unit] : flows) {
+      AllCpusBusy(port % 3 == 0);
+      ASSERT_EQ(Datagram(port), unit) << port << " round " << round;
+    }
+  }
+}
+
+class RingOnlyUdpTest : public ForgedTest {
+ protected:
+  void SetUp() override {
+    ForgedTest::SetUp();
+    Service(kVip, 80, 17).unit_policy = SPW_UNIT_HOST_ONLY;
+  }
+  spw_ring_slot& UdpSlot(uint16_t port) {
+    return SlotOf(Service(kVip, 80, 17), Hash(kClient, kVip, port, 80, 17));
+  }
+};
+
+TEST_F(RingOnlyUdpTest, DatagramsOfADeterministicPolicyNeedNoEntry) {
+  for (uint16_t port = 1000; port < 1500; port++) {
+    EXPECT_EQ(Datagram(port), UdpSlot(port).owner);
+    EXPECT_EQ(Datagram(port), UdpSlot(port).owner);
+  }
+  EXPECT_EQ(FlowEntries(), 0u);
+}
+
+TEST_F(RingOnlyUdpTest, ItsFlowsStayWhenTheServiceGetsAnotherPolicy) {
+  std::map<uint16_t, uint16_t> flows;
+  for (uint16_t port = 1000; port < 1100; port++) flows[port] = Datagram(port);
+  AllCpusBusy(true);
+  Service(kVip, 80, 17).unit_policy = SPW_UNIT_P4MITE;
+  for (int round = 0; round < 2; round++)
+    for (const auto& [port, unit] : flows) ASSERT_EQ(Datagram(port), unit);
+}
+
+TEST_F(RingOnlyUdpTest, AMovedSlotKeepsItsDatagramFlowsAndGivesNewOnesToTheNextUnit) {
+  std::map<uint16_t, uint16_t> flows;
+  for (uint16_t port = 1000; port < 1100; port++) flows[port] = Datagram(port);
+  const uint16_t s1 = Id("four", "s1", "cpu"), s2 = Id("four", "s2", "cpu");
+  spw_endpoint& service = Service(kVip, 80, 17);
+  const uint32_t tick = NowTick();
+  const auto ring = [&](auto change) {
+    for (uint32_t i = 0; i < service.ring_slots; i++) change(program_.ring_slots[service.ring_offset + i]);
+  };
+  ring([&](spw_ring_slot& slot) {
+    slot.next = slot.owner == s1 ? s2 : s1;
+    slot.entryless_tick = spw_slot_tick(tick);
+  });
+  for (const auto& [port, unit] : flows) ASSERT_EQ(Datagram(port), unit) << "they may be old";
+  EXPECT_EQ(FlowEntries(), flows.size());
+  // Longer ago than an established flow may be silent: who comes without an entry is new.
+  ring([&](spw_ring_slot& slot) { slot.entryless_tick = spw_slot_tick(tick - service.idle_ticks - 2); });
+  for (const auto& [port, unit] : flows) ASSERT_EQ(Datagram(port), unit);
+  for (uint16_t port = 2000; port < 2100; port++) {
+    ASSERT_EQ(Datagram(port), UdpSlot(port).next);
+    ASSERT_EQ(Datagram(port), UdpSlot(port).next);
+  }
+}
+
+TEST_F(RingOnlyUdpTest, DatagramFlowsLeaveAFailingUnitAndStayWhereTheyWent) {
+  std::map<uint16_t, uint16_t> flows;
+  TakeOutServerOf(Id("four", "s1", "cpu"));
+  for (uint16_t port = 1000; port < 1100; port++) {
+    flows[port] = Datagram(port);
+    ASSERT_NE(spw_unit_server(flows[port]), spw_unit_server(Id("four", "s1", "cpu")));
+  }
+  for (const char* unit : {"cpu", "nic"}) {
+    spw_server& server = program_.servers[spw_unit_server(Id("four", "s1", unit))];
+    server.failing = 0;
+  }
+  for (const auto& [port, unit] : flows) ASSERT_EQ(Datagram(port), unit) << "it is back";
+}
+
+}  // namespace
+}  // namespace spillway::switching
