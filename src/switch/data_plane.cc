@@ -8,7 +8,6 @@
 #include <linux/magic.h>
 #include <net/if.h>
 #include <sys/mount.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "heard_file.h"
 #include "switch.skel.h"
 
 namespace spillway::switching {
@@ -103,7 +103,21 @@ Result<void> RemovePins(const Options& options) {
   return {};
 }
 
-Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const Sizes& sizes) {
+std::optional<spw_seed> PinnedSeed(const Options& options) {
+  const int fd = bpf_obj_get((PinFolder(options) + "/meta").c_str());
+  if (fd < 0) return std::nullopt;
+  spw_meta meta{};
+  bpf_map_info info{};
+  uint32_t zero = 0, size = sizeof(info);
+  const bool read = bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && info.value_size == sizeof(meta) &&
+                    bpf_map_lookup_elem(fd, &zero, &meta) == 0;
+  close(fd);
+  if (!read) return std::nullopt;
+  return meta.seed;
+}
+
+Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const Sizes& sizes,
+                                                   const spw_seed& seed) {
   libbpf_set_print(Silence);
   std::unique_ptr<DataPlane> plane(new DataPlane(options));
   plane->skeleton_ = switch_bpf__open();
@@ -117,9 +131,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const
     plane->meta_.flow_buckets = sizes.flow_buckets;
     plane->meta_.ring_capacity = sizes.ring_capacity;
     plane->meta_.reply_lines = sizes.reply_lines;
-    if (getrandom(&plane->meta_.seed, sizeof(plane->meta_.seed), 0) != sizeof(plane->meta_.seed)) {
-      return FailSystem("getrandom", errno);
-    }
+    plane->meta_.seed = seed;
   }
   if (Result<void> loaded = plane->Load(); !loaded) return tl::make_unexpected(loaded.error());
   if (!plane->adopted_) {
@@ -321,23 +333,37 @@ Result<void> DataPlane::Detach(const std::string& interface) {
 }
 
 Result<void> DataPlane::WriteKey(uint32_t server, const std::optional<model::Key>& key, uint8_t units,
-                                 uint8_t forget) {
+                                 uint8_t forget, const Seen& heard) {
   int fd = bpf_map__fd(skeleton_->maps.server_keys);
   spw_server_key entry{};
   if (bpf_map_lookup_elem(fd, &server, &entry) != 0) return FailSystem("reading map server_keys", errno);
   spw_siphash_key wanted{};
   if (key.has_value()) wanted = spw_siphash_key_of(key->data());
   uint8_t configured = key.has_value() ? units : uint8_t{0};
-  bool same_key = entry.key.k0 == wanted.k0 && entry.key.k1 == wanted.k1;
-  if (same_key && entry.configured == configured && forget == 0) return {};
+  bool changed = entry.key.k0 != wanted.k0 || entry.key.k1 != wanted.k1 || entry.configured != configured ||
+                 forget != 0;
   entry.key = wanted;
   entry.configured = configured;
-  for (int u = 0; u < SPW_UNITS_PER_SERVER; u++) {
-    if ((forget >> u & 1) != 0 || (configured >> u & 1) == 0) entry.seen[u] = {};
+  for (size_t u = 0; u < SPW_UNITS_PER_SERVER; u++) {
+    if ((forget >> u & 1) != 0 || (configured >> u & 1) == 0) {
+      entry.seen[u] = {};
+    } else if (IsLater(heard[u], entry.seen[u])) {
+      entry.seen[u] = heard[u];
+      changed = true;
+    }
   }
-  if (bpf_map_update_elem(fd, &server, &entry, BPF_ANY) != 0)
+  // Not written for nothing: between reading and writing the data plane may have taken a report.
+  if (changed && bpf_map_update_elem(fd, &server, &entry, BPF_ANY) != 0)
     return FailSystem("writing map server_keys", errno);
   return {};
+}
+
+DataPlane::Seen DataPlane::ReadSeen(uint32_t server) const {
+  Seen seen{};
+  spw_server_key entry{};
+  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.server_keys), &server, &entry) == 0)
+    std::copy(std::begin(entry.seen), std::end(entry.seen), seen.begin());
+  return seen;
 }
 
 void DataPlane::SetFlowLimits(spw_flow_limits limits) { Store(skeleton_->bss->flow_limits, limits); }

@@ -5,7 +5,9 @@
 //                                  /link-<dev>   the program on an interface
 #pragma once
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,11 +43,15 @@ std::string PinFolder(const Options& options);
 // Removes the pins, and with them the programs. No error if there are none.
 [[nodiscard]] Result<void> RemovePins(const Options& options);
 
+// The seed that pinned maps were made with, whatever their layout; nullopt: there are none.
+std::optional<spw_seed> PinnedSeed(const Options& options);
+
 class DataPlane {
  public:
-  // Adopts the pinned maps if they have this layout, else creates and pins new ones of `sizes`. The
-  // program is this build's in both cases.
-  [[nodiscard]] static Result<std::unique_ptr<DataPlane>> Open(const Options& options, const Sizes& sizes);
+  // Adopts the pinned maps, their sizes and seed included, if they have this layout; else creates and pins
+  // new ones of `sizes` and `seed`. The program is this build's in both cases.
+  [[nodiscard]] static Result<std::unique_ptr<DataPlane>> Open(const Options& options, const Sizes& sizes,
+                                                               const spw_seed& seed);
   ~DataPlane();
 
   bool adopted() const { return adopted_; }
@@ -61,9 +67,12 @@ class DataPlane {
   [[nodiscard]] Result<void> Detach(const std::string& interface);
   const std::vector<InterfaceView>& interfaces() const { return interfaces_; }
 
-  // Key and replay state of a server; seen states survive unless `forget` has the unit's bit.
+  // Key and replay state of a server; seen states survive unless `forget` has the unit's bit, and are no less
+  // than `heard`.
+  using Seen = std::array<spw_report_seen, SPW_UNITS_PER_SERVER>;
   [[nodiscard]] Result<void> WriteKey(uint32_t server, const std::optional<model::Key>& key, uint8_t units,
-                                      uint8_t forget);
+                                      uint8_t forget, const Seen& heard);
+  Seen ReadSeen(uint32_t server) const;
   void SetFlowLimits(spw_flow_limits limits);
 
   spw_counters ReadCounters() const;

@@ -18,6 +18,7 @@
 #include "endpoint_table.h"
 #include "ledger_file.h"
 #include "model/diff.h"
+#include "model/seed_file.h"
 #include "ring_keeper.h"
 
 namespace spillway::switching {
@@ -29,6 +30,8 @@ constexpr uint32_t kSweepParts = 64;       // a full sweep of a large table in a
 constexpr uint32_t kSweepAtLeast = 65536;  // buckets: 4 MiB, a few milliseconds
 constexpr uint32_t kRingCapacityMin = 1u << 20, kRingCapacityMax = 1u << 26;
 constexpr uint32_t kReplyLinesMin = 1u << 12;
+// Ticks. After a power cut, older reports of so much time are taken again, until an agent's next one comes.
+constexpr uint32_t kSaveHeardEvery = 10;
 
 // What the pool file says of a unit.
 spw_unit_status StatusInFile(const model::Config& config, const std::string& pool, const std::string& server,
@@ -54,6 +57,15 @@ std::vector<std::string> OverrideNotes(const Plan& plan, const Ledger& ledger) {
 std::string LedgerPath(const Options& options) {
   return options.run_dir + "/" + options.instance + ".ledger";
 }
+
+std::string SeedPath(const model::Config& config, const Options& options) {
+  if (!config.data_plane.seed_file.empty()) return config.data_plane.seed_file;
+  return options.state_dir + "/" + options.instance + ".seed";
+}
+
+bool SameSeed(const spw_seed& a, const spw_seed& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+
+Error SeedError(const Error& error) { return {error.code, "switch.seed_file: " + error.message}; }
 
 uint64_t ReplyLinesNeeded(const model::Config& config) {
   uint64_t lines = 0;
@@ -123,22 +135,35 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
   if (Result<void> mounted = EnsureBpfFs(options); !mounted) return tl::make_unexpected(mounted.error());
   std::unique_ptr<LiveSwitch> self(new LiveSwitch(options, std::move(*lock)));
 
+  std::error_code ignored;
+  fs::create_directories(options.state_dir, ignored);
+  // Pins of a time without the file, or of another layout, hand their seed on.
+  const std::string seed_path = SeedPath(config, options);
+  const Result<spw_seed> seed = model::ReadOrMakeSeedFile(seed_path, PinnedSeed(options));
+  if (!seed) return tl::make_unexpected(SeedError(seed.error()));
+
   std::optional<Ledger> ledger = LoadLedger(LedgerPath(options));
   if (ledger.has_value()) {
     self->ledger_ = std::move(*ledger);
   } else if (Result<void> removed = RemovePins(options); !removed) {
     return tl::make_unexpected(removed.error());  // pins whose codes nobody knows are of no use
   }
-  Result<std::unique_ptr<DataPlane>> plane = DataPlane::Open(options, SizesFor(config));
+  Result<std::unique_ptr<DataPlane>> plane = DataPlane::Open(options, SizesFor(config), *seed);
   if (plane && (*plane)->adopted() && !RingsFit(self->ledger_, (*plane)->meta().ring_capacity)) {
     plane->reset();  // a damaged ledger: its flows cannot be told apart
     if (Result<void> removed = RemovePins(options); !removed) return tl::make_unexpected(removed.error());
-    plane = DataPlane::Open(options, SizesFor(config));
+    plane = DataPlane::Open(options, SizesFor(config), *seed);
   }
   if (!plane) return tl::make_unexpected(plane.error());
   self->plane_ = std::move(*plane);
   if (!self->adopted()) self->ledger_ = Ledger{};
+  if (!SameSeed(self->plane_->meta().seed, *seed))
+    self->start_warnings_.push_back(
+        fmt::format("{} holds another seed than the data plane that was adopted, which keeps its own for its "
+                    "flows: to change it, stop spillwayd, run spillwayd --remove, and start it",
+                    seed_path));
 
+  self->LoadHeardReports();
   Result<std::unique_ptr<Neighbours>> neighbours = Neighbours::Open();
   Result<ApplyReport> applied = [&]() -> Result<ApplyReport> {
     if (!neighbours) return tl::make_unexpected(neighbours.error());
@@ -172,7 +197,21 @@ Result<ApplyReport> LiveSwitch::Apply(const model::Config& config) {
   return Commit(std::move(*plan), std::move(ledger));
 }
 
+// At the start a file that differs is a warning only: flows must go on. Later it is a mistake in the edit.
+Result<void> LiveSwitch::CheckSeedFile(const model::Config& config) const {
+  if (!plan_.config.HasSwitch() || config.data_plane.seed_file == plan_.config.data_plane.seed_file) return {};
+  const std::string path = SeedPath(config, options_);
+  const auto seed = model::ReadSeedFile(path);
+  if (!seed) return tl::make_unexpected(SeedError(seed.error()));
+  if (*seed && SameSeed(**seed, plane_->meta().seed)) return {};
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("switch.seed_file: expected a file with the seed in use, by which flows are placed, got {} "
+                          "{}: to change the seed, run spillwayd --remove and start afresh",
+                          path, *seed ? "with another" : "which does not exist"));
+}
+
 Result<Plan> LiveSwitch::PlanOf(const model::Config& config, Ledger& ledger) const {
+  if (Result<void> same = CheckSeedFile(config); !same) return tl::make_unexpected(same.error());
   uint32_t buckets = plane_->meta().flow_buckets;
   if (config.data_plane.flow_table_entries != uint64_t{buckets} * SPW_BUCKET_ENTRIES) {
     return Fail(
@@ -203,10 +242,11 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
     return tl::make_unexpected(attached.error());
   }
   for (const PlannedServer& server : plan.servers) {
-    if (Result<void> written = plane_->WriteKey(server.code, server.key, server.units_mask, 0); !written) {
+    if (Result<void> written = WriteKeyOf(plan, server, 0); !written) {
       return tl::make_unexpected(written.error());
     }
   }
+  NoteHeard();  // of those that this plan does not name any more
   KeepOutages(plan);
   ApplyReport report;
   report.changes = model::Diff(plan_.config, plan.config);
@@ -295,7 +335,7 @@ void LiveSwitch::RetireUnits(const Plan& plan) {
       __atomic_fetch_and(&server.failing, ~(1u << u), __ATOMIC_RELAXED);
       hops_.erase(spw_unit_id(code, u));
       reach_.erase(spw_unit_id(code, u));
-      if (gone) (void)plane_->WriteKey(code, std::nullopt, 0, 0xff);
+      if (gone) (void)plane_->WriteKey(code, std::nullopt, 0, 0xff, {});
     }
   }
   // The rings may still have named a retired unit as owner while it lived.
@@ -325,6 +365,7 @@ void LiveSwitch::Tick() {
     last_round_ = std::chrono::steady_clock::now();
   }
   LookAtHops();
+  if (tick_count_ % kSaveHeardEvery == 0) SaveHeardReports();
 }
 
 std::vector<HealthNews> LiveSwitch::TakeHealthNews() {
@@ -365,8 +406,9 @@ Result<void> LiveSwitch::ForgetReports(const std::string& pool, const std::strin
   uint32_t code = spw_unit_server(found->id);
   for (const PlannedServer& planned : plan_.servers) {
     if (planned.code != code) continue;
-    return plane_->WriteKey(code, planned.key, planned.units_mask,
-                            static_cast<uint8_t>(1u << spw_unit_index(found->id)));
+    const Result<void> written = WriteKeyOf(plan_, planned, static_cast<uint8_t>(1u << spw_unit_index(found->id)));
+    if (written) SaveHeardReports();
+    return written;
   }
   return {};
 }
@@ -463,6 +505,10 @@ FlowTableView LiveSwitch::FlowTable() const {
   view.used = sweeper_.used();
   view.sweep_age_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - last_round_).count();
   return view;
+}
+
+LiveSwitch::~LiveSwitch() {
+  if (plane_) SaveHeardReports();
 }
 
 Result<void> LiveSwitch::Remove() {

@@ -13,6 +13,7 @@
 #include "ejection.h"
 #include "flow_sweeper.h"
 #include "health_keeper.h"
+#include "heard_file.h"
 #include "neighbours.h"
 #include "plan.h"
 #include "reachability.h"
@@ -36,8 +37,10 @@ class LiveSwitch : public Switch {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Switch>> Start(const model::Config& config,
                                                              const Options& options);
+  ~LiveSwitch() override;
 
   bool adopted() const override { return plane_->adopted(); }
+  std::vector<std::string> StartWarnings() const override { return start_warnings_; }
   Result<ApplyReport> Check(const model::Config& config) const override;
   Result<ApplyReport> Apply(const model::Config& config) override;
   const model::Config& config() const override { return plan_.config; }
@@ -62,6 +65,7 @@ class LiveSwitch : public Switch {
   LiveSwitch(Options options, std::unique_ptr<InstanceLock> lock)
       : options_(options), lock_(std::move(lock)) {}
 
+  [[nodiscard]] Result<void> CheckSeedFile(const model::Config& config) const;
   [[nodiscard]] Result<Plan> PlanOf(const model::Config& config, Ledger& ledger) const;
   [[nodiscard]] Result<ApplyReport> Commit(Plan plan, Ledger ledger);
   void WriteServers(const Plan& plan);
@@ -83,6 +87,11 @@ class LiveSwitch : public Switch {
   void RelayRings();  // those due, if it is time
   void AwaitNextHops();
   bool IsAlive(uint16_t unit) const;
+  // The last report heard of each unit: known to the data plane, and kept where it outlives it.
+  [[nodiscard]] Result<void> WriteKeyOf(const Plan& plan, const PlannedServer& server, uint8_t forget);
+  void NoteHeard();  // what the data plane has heard of the plan's units
+  void LoadHeardReports();
+  void SaveHeardReports();
   const PlannedUnit* FindUnit(const std::string& pool, const std::string& server,
                               const std::string& unit) const;
   std::map<uint16_t, double> RingShares() const;
@@ -93,12 +102,14 @@ class LiveSwitch : public Switch {
   std::unique_ptr<Neighbours> neighbours_;
   Ledger ledger_;
   Plan plan_;
+  HeardReports heard_;
+  bool heard_fails_ = false;  // to be written
   std::map<uint16_t, NextHop> hops_;  // by unit id; absent: no route
   std::map<uint16_t, Reachability> reach_;
   FailingUnits failing_;
   Ejection ejection_;                            // as written
   std::map<std::string, uint64_t> fail_opened_;  // by service
-  std::vector<std::string> check_news_;
+  std::vector<std::string> check_news_, start_warnings_;
   std::set<std::string> rings_due_;  // pools whose rings are to be laid anew
   std::chrono::steady_clock::time_point relay_from_;
   FlowSweeper sweeper_;

@@ -272,10 +272,11 @@ std::vector<uint16_t> LayRing(const model::Service& service, const std::vector<P
     uint32_t weight = 0;
     std::vector<const PlannedUnit*> named;
   };
-  std::map<uint32_t, Share> servers;
+  // By name: members take turns, and codes are each switch's own history.
+  std::map<std::string, Share> servers;
   for (const PlannedUnit& unit : pool_units) {
     if (!unit.InRing()) continue;
-    Share& share = servers[spw_unit_server(unit.id)];
+    Share& share = servers[unit.server];
     bool host_only = service.unit_policy == SPW_UNIT_HOST_ONLY;
     if (host_only && unit.kind != SPW_KIND_CPU) continue;
     share.weight += unit.weight;
@@ -283,7 +284,7 @@ std::vector<uint16_t> LayRing(const model::Service& service, const std::vector<P
     if (!first_only || share.named.empty()) share.named.push_back(&unit);
   }
   std::vector<spw_ring_member> members;
-  for (const auto& [code, share] : servers) {
+  for (const auto& [name, share] : servers) {
     if (share.named.empty()) continue;
     uint64_t named_weight = 0;
     for (const PlannedUnit* unit : share.named) named_weight += unit->weight;

@@ -29,7 +29,8 @@ TEST(Refusal, UnknownKeysNameTheNearest) {
             "pool.yaml:5: services[dns]: unknown key \"unit_polcy\", did you mean unit_policy?");
   EXPECT_EQ(
       Problem(With(kText, "interfaces: [eth0]", "interfaces: [eth0]\n  zzzzzzzz: 1")),
-      "pool.yaml:3: switch: unknown key \"zzzzzzzz\", known are interfaces, attach, report, flow_table");
+      "pool.yaml:3: switch: unknown key \"zzzzzzzz\", known are interfaces, attach, report, flow_table, "
+      "seed_file");
   EXPECT_THAT(Problem(kText + "service: []\n"),
               StartsWith("pool.yaml:13: unknown key \"service\", did you mean services?"));
 }

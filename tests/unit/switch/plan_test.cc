@@ -93,6 +93,44 @@ TEST(Plan, NamesKeepTheirCodesWhenServersComeAndGo) {
   }
 }
 
+// A ring by names: unit ids come from codes, which each switch gives out in its own history.
+std::vector<std::string> NamesOf(const Plan& plan, const PlannedRing& ring) {
+  std::map<uint16_t, std::string> names;
+  for (const PlannedUnit& u : plan.units) names[u.id] = UnitName(u.pool, u.server, u.unit);
+  std::vector<std::string> named;
+  for (const uint16_t id : ring.next) named.push_back(names.at(id));
+  return named;
+}
+
+TEST(Plan, RingsOfOnePoolFileAreTheSameWhateverTheHistory) {
+  std::mt19937_64 random(92);
+  for (const auto policy :
+       {SPW_SERVER_MAGLEV, SPW_SERVER_ECMP, SPW_SERVER_WCMP, SPW_SERVER_P2C}) {
+    model::Config config = MakeConfig(9);
+    config.services[0].server_policy = policy;
+    auto& servers = config.pools[0].servers;
+    servers[3].units.push_back(servers[3].units[0]);
+    servers[3].units.back().name = "cpu2";
+    Ledger fresh;
+    const auto first = MakePlan(config, fresh, kCapacity);
+    ASSERT_TRUE(first) << first.error().message;
+    const auto expected = NamesOf(*first, first->rings[0]);
+
+    Ledger used;  // another order of the file, and servers that came and went
+    model::Config past = config;
+    for (int round = 0; round < 20; round++) {
+      std::shuffle(past.pools[0].servers.begin(), past.pools[0].servers.end(), random);
+      if (past.pools[0].servers.size() > 4) past.pools[0].servers.pop_back();
+      past.pools[0].servers.push_back(MakeServer(fmt::format("n{}", round), 100 + round));
+      ASSERT_TRUE(MakePlan(past, used, kCapacity));
+    }
+    const auto last = MakePlan(config, used, kCapacity);
+    ASSERT_TRUE(last) << last.error().message;
+    ASSERT_NE(Ids(*last), Ids(*first)) << "the codes should differ";
+    EXPECT_EQ(NamesOf(*last, last->rings[0]), expected) << model::ToString(policy);
+  }
+}
+
 TEST(Plan, RingPiecesNeverOverlap) {
   std::mt19937_64 random(91);
   Ledger ledger;
