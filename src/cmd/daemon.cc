@@ -21,6 +21,7 @@
 #include "cmd/extender_check.h"
 #include "cmd/no_switch.h"
 #include "extender/extender.h"
+#include "model/key_file.h"
 #include "model/parse.h"
 
 namespace spillway::cmd {
@@ -73,6 +74,7 @@ void LogStart(const switching::Switch& sw, const DaemonOptions& options) {
                    interface.why_generic.empty() ? "no reason known" : interface.why_generic);
   }
   for (const std::string& warning : sw.StartWarnings()) spdlog::warn("{}", warning);
+  for (const std::string& warning : model::SecretWarnings(config)) spdlog::warn("{}", warning);
 }
 
 // The API's socket and its thread, and the metrics' where wanted.
@@ -186,9 +188,7 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
   // Before anything is touched.
   if (const auto good = CheckExtender(options.config, *config); !good) return Failed(good.error());
   Result<std::unique_ptr<switching::Switch>> started =
-      config->HasSwitch()
-          ? source.start(*config, SwitchOptions(options))
-          : MakeNoSwitch(*config);
+      config->HasSwitch() ? source.start(*config, SwitchOptions(options)) : MakeNoSwitch(*config);
   if (!started) return Failed(started.error());
   const std::unique_ptr<switching::Switch> sw = std::move(*started);
   LogStart(*sw, options);

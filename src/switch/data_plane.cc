@@ -8,12 +8,15 @@
 #include <linux/magic.h>
 #include <net/if.h>
 #include <sys/mount.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 
@@ -103,17 +106,21 @@ Result<void> RemovePins(const Options& options) {
   return {};
 }
 
-std::optional<spw_seed> PinnedSeed(const Options& options) {
+// What of the pinned `meta` every layout has in common.
+std::optional<spw_meta> PinnedMeta(const Options& options) {
   const int fd = bpf_obj_get((PinFolder(options) + "/meta").c_str());
   if (fd < 0) return std::nullopt;
-  spw_meta meta{};
+  std::array<char, 1024> value{};  // of an unknown layout
   bpf_map_info info{};
   uint32_t zero = 0, size = sizeof(info);
-  const bool read = bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && info.value_size == sizeof(meta) &&
-                    bpf_map_lookup_elem(fd, &zero, &meta) == 0;
+  const bool read = bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && info.value_size <= value.size() &&
+                    info.value_size >= offsetof(spw_meta, birth) &&
+                    bpf_map_lookup_elem(fd, &zero, value.data()) == 0;
   close(fd);
   if (!read) return std::nullopt;
-  return meta.seed;
+  spw_meta meta{};
+  std::memcpy(&meta, value.data(), std::min<size_t>(info.value_size, sizeof(meta)));
+  return meta;
 }
 
 Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const Sizes& sizes,
@@ -132,6 +139,9 @@ Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const
     plane->meta_.ring_capacity = sizes.ring_capacity;
     plane->meta_.reply_lines = sizes.reply_lines;
     plane->meta_.seed = seed;
+    if (getrandom(&plane->meta_.birth, sizeof(plane->meta_.birth), 0) != sizeof(plane->meta_.birth)) {
+      return FailSystem("getrandom", errno);
+    }
   }
   if (Result<void> loaded = plane->Load(); !loaded) return tl::make_unexpected(loaded.error());
   if (!plane->adopted_) {
@@ -141,6 +151,11 @@ Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const
     }
   }
   if (Result<void> mapped = plane->MapArrays(); !mapped) return tl::make_unexpected(mapped.error());
+  auto redirects = RedirectWatch::Open(bpf_map__fd(plane->skeleton_->maps.counters), plane->program_fd());
+  if (redirects)
+    plane->redirects_ = std::move(*redirects);
+  else
+    plane->uncounted_ = redirects.error().message;
   return plane;
 }
 
@@ -152,13 +167,10 @@ DataPlane::~DataPlane() {
 int DataPlane::program_fd() const { return bpf_program__fd(skeleton_->progs.spillway_switch); }
 
 Result<bool> DataPlane::FindPinned() {
-  int fd = bpf_obj_get((PinFolder(options_) + "/meta").c_str());
-  if (fd < 0) return false;
-  uint32_t zero = 0;
-  int failed = bpf_map_lookup_elem(fd, &zero, &meta_);
-  close(fd);
+  const std::optional<spw_meta> meta = PinnedMeta(options_);
   // Another layout: its flows cannot be carried over, so the data plane starts afresh.
-  if (failed != 0 || meta_.layout != SPW_LAYOUT) return false;
+  if (!meta || meta->layout != SPW_LAYOUT) return false;
+  meta_ = *meta;
   for (bpf_map* map : PinnedMaps(skeleton_)) {
     int pinned = bpf_obj_get((PinFolder(options_) + "/" + bpf_map__name(map)).c_str());
     if (pinned < 0) return false;
@@ -279,7 +291,16 @@ Result<void> DataPlane::AttachTo(const std::vector<std::string>& interfaces, mod
     }
     if (*attached) made.push_back(name);
   }
-  return DetachFromOthers(interfaces);
+  Result<void> detached = DetachFromOthers(interfaces);
+  WatchRedirects();
+  return detached;
+}
+
+void DataPlane::WatchRedirects() {
+  if (!redirects_) return;
+  std::vector<int> ifindexes;
+  for (const InterfaceView& view : interfaces_) ifindexes.push_back(view.ifindex);
+  redirects_->SetInterfaces(ifindexes);
 }
 
 Result<void> DataPlane::DetachFromOthers(const std::vector<std::string>& interfaces) {
@@ -315,6 +336,7 @@ std::vector<std::string> DataPlane::FollowInterfaces(model::AttachMode mode) {
     interfaces_.push_back({view.name, static_cast<int>(index), view.native, view.why_generic});
     news.push_back(fmt::format("interface {} was made anew: {}", view.name, attached.error().message));
   }
+  if (!news.empty()) WatchRedirects();
   return news;
 }
 
@@ -340,8 +362,8 @@ Result<void> DataPlane::WriteKey(uint32_t server, const std::optional<model::Key
   spw_siphash_key wanted{};
   if (key.has_value()) wanted = spw_siphash_key_of(key->data());
   uint8_t configured = key.has_value() ? units : uint8_t{0};
-  bool changed = entry.key.k0 != wanted.k0 || entry.key.k1 != wanted.k1 || entry.configured != configured ||
-                 forget != 0;
+  bool changed =
+      entry.key.k0 != wanted.k0 || entry.key.k1 != wanted.k1 || entry.configured != configured || forget != 0;
   entry.key = wanted;
   entry.configured = configured;
   for (size_t u = 0; u < SPW_UNITS_PER_SERVER; u++) {

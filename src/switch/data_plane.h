@@ -15,6 +15,7 @@
 #include "mapped_array.h"
 #include "model/error.h"
 #include "model/pool.h"
+#include "redirect_watch.h"
 #include "switch.h"
 
 struct switch_bpf;
@@ -43,8 +44,9 @@ std::string PinFolder(const Options& options);
 // Removes the pins, and with them the programs. No error if there are none.
 [[nodiscard]] Result<void> RemovePins(const Options& options);
 
-// The seed that pinned maps were made with, whatever their layout; nullopt: there are none.
-std::optional<spw_seed> PinnedSeed(const Options& options);
+// Of pinned maps, whatever their layout; nullopt: there are none. Of another layout than this build's only
+// `layout` and `seed` mean something.
+std::optional<spw_meta> PinnedMeta(const Options& options);
 
 class DataPlane {
  public:
@@ -73,6 +75,9 @@ class DataPlane {
   [[nodiscard]] Result<void> WriteKey(uint32_t server, const std::optional<model::Key>& key, uint8_t units,
                                       uint8_t forget, const Seen& heard);
   Seen ReadSeen(uint32_t server) const;
+  // Why packets that drivers lose are not counted; empty: they are.
+  const std::string& uncounted() const { return uncounted_; }
+
   void SetFlowLimits(spw_flow_limits limits);
 
   spw_counters ReadCounters() const;
@@ -97,6 +102,7 @@ class DataPlane {
 
   [[nodiscard]] Result<bool> Attach(const std::string& interface, model::AttachMode mode);
   [[nodiscard]] Result<void> DetachFromOthers(const std::vector<std::string>& interfaces);
+  void WatchRedirects();
   struct Attachment {
     std::string interface;
     int link_fd = -1;
@@ -109,6 +115,8 @@ class DataPlane {
   int unit_traffic_fd_ = -1, service_traffic_fd_ = -1;
   std::vector<InterfaceView> interfaces_;
   std::vector<Attachment> attachments_;
+  std::unique_ptr<RedirectWatch> redirects_;
+  std::string uncounted_;
 };
 
 }  // namespace spillway::switching

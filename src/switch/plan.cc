@@ -195,6 +195,21 @@ Result<void> PlanService(Plan& plan, Ledger& ledger, const model::Service& servi
   return {};
 }
 
+// Replies in fragments: which addresses' fragments to follow.
+void PlanFragments(Plan& plan) {
+  std::set<std::pair<model::Address, uint8_t>> known;
+  for (const auto& service : plan.config.services) {
+    if (service.mode != SPW_MODE_NAT) continue;
+    for (const PlannedUnit& unit : UnitsOf(plan, service.pool)) {
+      for (const model::ServicePort& port : service.ports) {
+        const auto proto = static_cast<uint8_t>(static_cast<uint8_t>(port.protocol) | SPW_ENDPOINT_FRAGMENTS);
+        if (known.emplace(unit.address, proto).second)
+          plan.replies.push_back(MakeEndpoint(unit.address, 0, proto, SPW_ENDPOINT_UNIT));
+      }
+    }
+  }
+}
+
 void PlanAddresses(Plan& plan) {
   std::set<model::Address> vips;
   for (const auto& service : plan.config.services) vips.insert(service.vip);
@@ -243,6 +258,16 @@ void ReleaseGone(const Plan& plan, Ledger& ledger) {
 }
 
 }  // namespace
+
+Ledger BothOf(const Ledger& before, const Ledger& after) {
+  Ledger both = after;
+  // A code that `after` gave up is given out again by the next plan at the earliest, so each is free here.
+  for (const auto& [name, code] : before.services.entries()) (void)both.services.Restore(name, code);
+  for (const auto& [name, code] : before.servers.entries()) (void)both.servers.Restore(name, code);
+  both.unit_index.insert(before.unit_index.begin(), before.unit_index.end());
+  both.rings.insert(before.rings.begin(), before.rings.end());
+  return both;
+}
 
 uint32_t DefaultRingSlots(size_t units) {
   for (uint32_t prime : {4099u, 16411u, 65537u, 262147u, 1048583u}) {
@@ -341,6 +366,7 @@ Result<Plan> MakePlan(const model::Config& config, Ledger& ledger, uint32_t ring
       return tl::make_unexpected(done.error());
     }
   }
+  PlanFragments(plan);
   PlanAddresses(plan);
   PlanLimits(plan);
   ReleaseGone(plan, next);

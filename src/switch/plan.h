@@ -33,7 +33,12 @@ struct Ledger {
   std::map<std::string, RingPiece> rings;  // by service name
   // Operator's word on units, by UnitName; absent: as the pool file says.
   std::map<std::string, spw_unit_status> status;
+  // spw_meta.birth of the maps that it explains; with any others it means nothing.
+  uint64_t maps = 0;
 };
+
+// `after`, and what only `before` holds: right for maps that are somewhere between the two.
+Ledger BothOf(const Ledger& before, const Ledger& after);
 
 struct PlannedUnit {
   std::string pool, server, unit;

@@ -24,7 +24,8 @@ using testing::IsEmpty;
 // ACKs of flows that no switch has seen: the ring alone says where they are.
 class Flows {
  public:
-  explicit Flows(uint64_t seed) : random_(seed), packet_(Eth().Ip4("198.51.100.7", "203.0.113.10").Tcp(40000, 80)) {}
+  explicit Flows(uint64_t seed)
+      : random_(seed), packet_(Eth().Ip4("198.51.100.7", "203.0.113.10").Tcp(40000, 80)) {}
   // The next flow's ACK: the same frame with another source. Checksums are not looked at on the way in.
   const Bytes& Next() {
     const uint64_t draw = random_();
@@ -151,7 +152,8 @@ TEST_F(Identity, AnotherSeedNeverMovesFlowsOfARunningSwitch) {
   sw = Start(other);
   ASSERT_TRUE(sw) << error_;
   EXPECT_TRUE(sw->adopted());
-  EXPECT_THAT(sw->StartWarnings(), ElementsAre(HasSubstr("other.seed holds another seed than the data plane")));
+  EXPECT_THAT(sw->StartWarnings(),
+              ElementsAre(HasSubstr("other.seed holds another seed than the data plane")));
   EXPECT_EQ(Placements(1000), before);
   std::filesystem::remove(other.data_plane.seed_file);
 }
@@ -161,7 +163,8 @@ TEST_F(Identity, ASeedFileThatHoldsNoSeedIsAnErrorBeforeAnythingIsTouched) {
   config.data_plane.seed_file = bed_.folder() + "/bad.seed";
   std::ofstream(config.data_plane.seed_file) << "42";
   EXPECT_FALSE(Start(config));
-  EXPECT_THAT(error_, HasSubstr("switch.seed_file: " + config.data_plane.seed_file + " holds something else"));
+  EXPECT_THAT(error_,
+              HasSubstr("switch.seed_file: " + config.data_plane.seed_file + " holds something else"));
   EXPECT_FALSE(Attached().found());
 }
 
@@ -184,7 +187,8 @@ class Replay : public LiveSwitchTest {
     const spw_counters before = sw.Counters();
     Attached().Run(report);
     const spw_counters after = sw.Counters();
-    EXPECT_EQ(after.reports_accepted - before.reports_accepted + after.reports_stale - before.reports_stale, 1u);
+    EXPECT_EQ(after.reports_accepted - before.reports_accepted + after.reports_stale - before.reports_stale,
+              1u);
     return after.reports_accepted > before.reports_accepted;
   }
 };
@@ -197,7 +201,7 @@ TEST_F(Replay, OfWhatWasHeardBeforeTheDataPlaneWasRemovedIsStale) {
   ASSERT_TRUE(sw->Remove());
   sw.reset();
   std::filesystem::remove_all(bed_.folder() + "/run");
-  sw = Start(bed_.PoolOf({2, 1}));
+  sw = Start(bed_.PoolOf({1, 2}));
   ASSERT_TRUE(sw) << error_;
   EXPECT_FALSE(sw->adopted());
   EXPECT_FALSE(IsAccepted(*sw, Recorded(1000, 7)));
