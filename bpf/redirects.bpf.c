@@ -11,7 +11,6 @@
 #include <linux/bpf.h>
 
 #include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
 
 #include "switch.h"
 
@@ -53,25 +52,37 @@ static __always_inline void count_failed(__u64 packets)
 		count->redirect_failed += packets;
 }
 
+/* Arguments by number, as the kernel's trace/events/xdp.h has them. */
+#define ARGUMENT(ctx, number, type) ((type)(ctx)[number])
+
+/* device, program, target, error, ... */
 SEC("tp_btf/xdp_redirect_err")
-int BPF_PROG(on_redirect_error, const struct net_device *device, const struct bpf_prog *program)
+int on_redirect_error(__u64 *ctx)
 {
+	const struct bpf_prog *program = ARGUMENT(ctx, 1, const struct bpf_prog *);
+
 	if (program->aux->id == switch_program)
 		count_failed(1);
 	return 0;
 }
 
+/* device, program, verdict */
 SEC("tp_btf/xdp_exception")
-int BPF_PROG(on_exception, const struct net_device *device, const struct bpf_prog *program, __u32 verdict)
+int on_exception(__u64 *ctx)
 {
-	if (verdict == XDP_TX && program->aux->id == switch_program)
+	const struct bpf_prog *program = ARGUMENT(ctx, 1, const struct bpf_prog *);
+
+	if (ARGUMENT(ctx, 2, __u32) == XDP_TX && program->aux->id == switch_program)
 		count_failed(1);
 	return 0;
 }
 
+/* from, to, sent, drops, error */
 SEC("tp_btf/xdp_devmap_xmit")
-int BPF_PROG(on_transmit, const struct net_device *from, const struct net_device *to, int sent, int drops)
+int on_transmit(__u64 *ctx)
 {
+	const struct net_device *from = ARGUMENT(ctx, 0, const struct net_device *);
+	int drops = ARGUMENT(ctx, 3, int);
 	__u32 ifindex;
 
 	if (drops <= 0)

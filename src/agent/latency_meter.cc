@@ -18,6 +18,7 @@ constexpr Duration kSweepPeriod = std::chrono::milliseconds(250);
 // requests of a mixed load are left out. More: each such packet counts for longer.
 constexpr int kOverdueLatencies = 32;
 constexpr Duration kMinPatience = std::chrono::milliseconds(50);
+constexpr Duration kStillAnswers = std::chrono::seconds(1);  // after its last answer
 
 }  // namespace
 
@@ -31,7 +32,7 @@ Result<Reading> LatencyMeter::Read(Time now) {
     swept_ = now;
     if (answers) overdue_ = totals_.overdue;
   }
-  if (now - answered_ >= kSweepPeriod) overdue_ = 0;  // nothing is answered: then all that wait count
+  if (now - answered_ >= kStillAnswers) overdue_ = 0;  // then all that wait count
   if (answers) answered_ = now;
   totals_.pending -= std::min(totals_.pending, overdue_);
   Reading reading = window_.Update(now, totals_);

@@ -56,6 +56,26 @@ std::vector<std::string> OverrideNotes(const Plan& plan, const Ledger& ledger) {
   return notes;
 }
 
+// Rings that another switch of the group, loaded with the same file now, would have of another size.
+std::vector<std::string> RingSizeNotes(const Plan& plan) {
+  std::vector<std::string> notes;
+  for (const model::Service& service : plan.config.services) {
+    const uint32_t wanted = RingSlots(*plan.config.FindPool(service.pool));
+    for (const PlannedRing& ring : plan.rings)
+      if (ring.service == service.name && ring.piece.slots != wanted)
+        notes.push_back(fmt::format("service {} keeps its ring of {} slots, where a switch that is loaded with this file "
+                                    "makes one of {}: the two place flows differently",
+                                    service.name, ring.piece.slots, wanted));
+  }
+  return notes;
+}
+
+std::vector<std::string> NotesOf(const Plan& plan, const Ledger& ledger) {
+  std::vector<std::string> notes = OverrideNotes(plan, ledger);
+  for (std::string& note : RingSizeNotes(plan)) notes.push_back(std::move(note));
+  return notes;
+}
+
 std::string LedgerPath(const Options& options) {
   return options.run_dir + "/" + options.instance + ".ledger";
 }
@@ -156,6 +176,7 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
   }
   self->AwaitNextHops();
   self->CheckDevices();
+  for (std::string& note : RingSizeNotes(self->plan_)) self->start_warnings_.push_back(std::move(note));
   return self;
 }
 
@@ -189,7 +210,7 @@ Result<ApplyReport> LiveSwitch::Check(const model::Config& config) const {
   if (!plan) return tl::make_unexpected(plan.error());
   ApplyReport report;
   report.changes = model::Diff(plan_.config, config);
-  report.notes = OverrideNotes(*plan, ledger);
+  report.notes = NotesOf(*plan, ledger);
   return report;
 }
 
@@ -258,7 +279,7 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
   NoteHeard();  // of those that this plan does not name any more
   ApplyReport report;
   report.changes = model::Diff(plan_.config, plan.config);
-  report.notes = OverrideNotes(plan, ledger);
+  report.notes = NotesOf(plan, ledger);
   WriteServers(plan);
   WriteUnits(plan);
   RingTally tally = MoveKnownRings(plan);

@@ -140,13 +140,6 @@ std::optional<uint32_t> FindGap(const Ledger& ledger, uint32_t slots, uint32_t c
   return std::nullopt;
 }
 
-uint32_t RingSlots(const model::Pool& pool) {
-  if (pool.ring_slots != 0) return pool.ring_slots;
-  size_t units = 0;
-  for (const auto& server : pool.servers) units += server.units.size();
-  return DefaultRingSlots(units);
-}
-
 Result<void> PlanService(Plan& plan, Ledger& ledger, const model::Service& service, uint32_t ring_capacity) {
   std::optional<uint32_t> code = ledger.services.Assign(service.name);
   if (!code.has_value()) {
@@ -274,6 +267,13 @@ uint32_t DefaultRingSlots(size_t units) {
     if (prime >= 128 * units) return prime;
   }
   return 4194319u;
+}
+
+uint32_t RingSlots(const model::Pool& pool) {
+  if (pool.ring_slots != 0) return pool.ring_slots;
+  size_t units = 0;
+  for (const auto& server : pool.servers) units += server.units.size();
+  return DefaultRingSlots(units);
 }
 
 uint64_t RingSlotsNeeded(const model::Config& config) {

@@ -87,6 +87,9 @@ struct Plan {
 // Smallest ring that keeps shares within 1 % for `units` equal weights. Prime.
 uint32_t DefaultRingSlots(size_t units);
 
+// Slots of a ring of this pool, for a service that first appears now.
+uint32_t RingSlots(const model::Pool& pool);
+
 // Plans `config`; on success `ledger` holds its codes (names that are gone are released). On error
 // the ledger is as before. Errors (kBadInput): too many of something, or units of a known server in
 // another order, since the order is the units' identity in pinned state.

@@ -2,7 +2,6 @@
 // spillwayd killed in the middle of a change, and two of them on one instance.
 #include <bpf/bpf.h>
 #include <fmt/format.h>
-#include <linux/ptrace.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -48,8 +47,8 @@ bool KilledAfterRename(int count, const std::function<void()>& work) {
     ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
     if (waitpid(child, &status, 0) < 0 || WIFEXITED(status) || WIFSIGNALED(status)) return false;
     if (!WIFSTOPPED(status) || WSTOPSIG(status) != (SIGTRAP | 0x80)) continue;
-    ptrace_syscall_info info{};
-    ptrace(static_cast<__ptrace_request>(PTRACE_GET_SYSCALL_INFO), child, sizeof(info), &info);
+    __ptrace_syscall_info info{};
+    ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info);
     if (info.op == PTRACE_SYSCALL_INFO_ENTRY) in_rename = IsRename(info.entry.nr);
     if (info.op != PTRACE_SYSCALL_INFO_EXIT || !in_rename || ++renames < count) continue;
     kill(child, SIGKILL);
