@@ -104,7 +104,7 @@ SPW_CALL int handle_fragment(struct xdp_md *ctx, struct packet *p, struct spw_co
 		return -1;
 	tag = fragment_hash(p, &f);
 	index = (__u32)tag & (SPW_FRAGMENT_BUCKETS - 1);
-	tag |= 1;
+	tag = tag >> 1 | 1; /* not 0, and below 2^63, as spw_is_zero asks */
 	bucket = bpf_map_lookup_elem(&fragments, &index);
 	if (!bucket)
 		return -1;

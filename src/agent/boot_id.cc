@@ -57,7 +57,8 @@ Result<uint64_t> TakeBootId(const std::string& path, uint64_t now_us) {
 
 uint64_t TakeBootId(const std::string& path) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto now_us = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  const auto now_us =
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
   const auto taken = TakeBootId(path, now_us);
   if (taken) return *taken;
   spdlog::warn("state_file: {}; should this clock be set back, switches will refuse the next agent's reports",

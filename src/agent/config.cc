@@ -221,7 +221,8 @@ AgentConfig Read(const YAML::Node& root, const std::string& file_name, MeteredBy
   top.Require("unit", "the unit's index within its server, 0..7");
   config.unit = static_cast<uint8_t>(top.Integer("unit", 0, 0, SPW_UNITS_PER_SERVER - 1));
   config.state_file = BesideFile(
-      file_name, top.Text("state_file", fmt::format("{}/{}-{}.boot", kStateFolder, config.server_code, config.unit)));
+      file_name,
+      top.Text("state_file", fmt::format("{}/{}-{}.boot", kStateFolder, config.server_code, config.unit)));
   config.meter = ReadMeter(top);
   if (metered_by == MeteredBy::kProgram) RefuseMeterOf(top, config.meter.kind);
   config.interface = top.Text("interface", "");

@@ -20,8 +20,8 @@ class Reporter {
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
 
-  // Start of this agent, microseconds since 1970; larger than any earlier agent's (boot_id.h). Before the first
-  // report.
+  // Start of this agent, microseconds since 1970; larger than any earlier agent's (boot_id.h). Before the
+  // first report.
   void SetBootId(uint64_t boot_id) { boot_id_ = boot_id; }
 
   void Send(Time now, const Verdict& verdict, const Reading& reading);

@@ -30,7 +30,8 @@ HeardReports LoadHeard(const std::string& path) {
   HeardReports heard;
   if (!saved.is_object()) return heard;
   for (const auto& [unit, last] : saved.items()) {
-    if (!last.is_array() || last.size() != 2 || !last[0].is_number_unsigned() || !last[1].is_number_unsigned())
+    if (!last.is_array() || last.size() != 2 || !last[0].is_number_unsigned() ||
+        !last[1].is_number_unsigned())
       continue;
     spw_report_seen seen{};
     seen.boot_id = last[0].get<uint64_t>();

@@ -53,9 +53,10 @@ void LiveSwitch::SaveHeardReports() {
   NoteHeard();
   const Result<void> saved = SaveHeard(heard_, HeardPath(options_));
   if (!saved && !heard_fails_)
-    check_news_.push_back(fmt::format("the reports heard are not kept, so that after a reboot old ones would be "
-                                      "taken again: {}",
-                                      saved.error().message));
+    check_news_.push_back(
+        fmt::format("the reports heard are not kept, so that after a reboot old ones would be "
+                    "taken again: {}",
+                    saved.error().message));
   heard_fails_ = !saved;
 }
 

@@ -63,9 +63,10 @@ std::vector<std::string> RingSizeNotes(const Plan& plan) {
     const uint32_t wanted = RingSlots(*plan.config.FindPool(service.pool));
     for (const PlannedRing& ring : plan.rings)
       if (ring.service == service.name && ring.piece.slots != wanted)
-        notes.push_back(fmt::format("service {} keeps its ring of {} slots, where a switch that is loaded with this file "
-                                    "makes one of {}: the two place flows differently",
-                                    service.name, ring.piece.slots, wanted));
+        notes.push_back(
+            fmt::format("service {} keeps its ring of {} slots, where a switch that is loaded with this file "
+                        "makes one of {}: the two place flows differently",
+                        service.name, ring.piece.slots, wanted));
   }
   return notes;
 }

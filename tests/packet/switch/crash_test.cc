@@ -97,7 +97,8 @@ TEST_F(Crash, InAChangeLeavesEachServiceItsOwnUnits) {
     AttachedProgram program = Attached();
     for (int flow = 0; flow < 500; flow++) {
       ASSERT_EQ(program.UnitOf(Ack("203.0.113.10", flow)), placed[flow]) << "killed at rename " << kills + 1;
-      ASSERT_THAT(program.UnitOf(Ack("203.0.113.20", flow)), AnyOf(StartsWith("10.0.3."), StartsWith("10.0.4.")))
+      ASSERT_THAT(program.UnitOf(Ack("203.0.113.20", flow)),
+                  AnyOf(StartsWith("10.0.3."), StartsWith("10.0.4.")))
           << "killed at rename " << kills + 1;
     }
   }
@@ -117,8 +118,10 @@ TEST_F(Crash, InAFirstStartLeavesNothingThatIsTakenForGood) {
     ASSERT_TRUE(sw) << error_;
     AttachedProgram program = Attached();
     for (int flow = 0; flow < 500; flow++) {
-      ASSERT_THAT(program.UnitOf(Ack("203.0.113.10", flow)), AnyOf(StartsWith("10.0.1."), StartsWith("10.0.2.")));
-      ASSERT_THAT(program.UnitOf(Ack("203.0.113.20", flow)), AnyOf(StartsWith("10.0.3."), StartsWith("10.0.4.")));
+      ASSERT_THAT(program.UnitOf(Ack("203.0.113.10", flow)),
+                  AnyOf(StartsWith("10.0.1."), StartsWith("10.0.2.")));
+      ASSERT_THAT(program.UnitOf(Ack("203.0.113.20", flow)),
+                  AnyOf(StartsWith("10.0.3."), StartsWith("10.0.4.")));
     }
     sw.reset();
   }

@@ -51,7 +51,8 @@ LiveBed& LiveBed::Get() {
 }
 
 LiveBed::LiveBed() {
-  if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+  if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0 ||
+      mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
     throw std::runtime_error("these tests need root (CAP_SYS_ADMIN, CAP_BPF)");
   std::string name = testing::TempDir() + "/spillway-live-XXXXXX";
   if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
@@ -61,12 +62,15 @@ LiveBed::LiveBed() {
   std::filesystem::create_directories(folder_ + "/bpf");
   std::string batch;
   for (const char* end : {"swa", "swb"})
-    batch += fmt::format("ip link add {0} type veth peer name {0}x && ip link set {0} up && ip link set {0}x up &&", end);
+    batch += fmt::format(
+        "ip link add {0} type veth peer name {0}x && ip link set {0} up && ip link set {0}x up &&"
+        "ethtool -K {0}x tx off > /dev/null &&",
+        end);
   batch += "ip addr add 10.0.255.254/16 dev swa";
   for (int s = 1; s <= kMaxServers; s++)
     for (int u = 1; u <= 2; u++)
-      batch += fmt::format(" && ip neigh add 10.0.{0}.{1} lladdr 02:cc:00:00:{0:02x}:{1:02x} dev swa nud permanent",
-                           s, u);
+      batch += fmt::format(
+          " && ip neigh add 10.0.{0}.{1} lladdr 02:cc:00:00:{0:02x}:{1:02x} dev swa nud permanent", s, u);
   Shell(batch);
 }
 

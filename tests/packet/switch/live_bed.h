@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole switches (switch/switch.h) in namespaces of the test's own, with a BPF file system of their own: as
-// spillwayd starts, stops and adopts them. Packets are given to the program that is attached. One per process,
-// one thread.
+// spillwayd starts, stops and adopts them. Packets are given to the program that is attached. One per
+// process, one thread.
 //
 //   swa, swb ...  veth ends that switches attach to; all units are behind swa, by permanent neighbours
 //   pool `p`      s1: cpu 10.0.1.1, nic 10.0.1.2    s2: 10.0.2.1 ...

@@ -38,8 +38,8 @@ class FedMeter : public LatencyMeter {
         spw_meter_take(&config_, &shared_, &counts_, &buckets_[hash & config_.bucket_mask], hash, &marks);
     ASSERT_NE(entry, 0u);
     counts_.completed++;
-    spw_meter_measure(&config_, &shared_, &counts_, entry, marks, spw_meter_step(static_cast<uint64_t>(now.count())),
-                      &latency_ns);
+    spw_meter_measure(&config_, &shared_, &counts_, entry, marks,
+                      spw_meter_step(static_cast<uint64_t>(now.count())), &latency_ns);
   }
 
  private:

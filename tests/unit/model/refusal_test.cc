@@ -129,6 +129,10 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"[eth0]", "[a-name-too-long-for-linux]", "expected the name of an interface"},
         Bad{"[eth0]", "[eth0]\n  attach: offload", "expected one of auto, native, generic"},
         Bad{"[eth0]", "[eth0]\n  flow_table: {entries: 1000000}", "expected a power of two"},
+        Bad{"[eth0]", "[eth0]\n  seed_file: []", "expected the path of a seed file"},
+        Bad{"[eth0]", "[eth0]\n  seed_file: /dev/null",
+            "switch.seed_file: expected a file of 96 hex digits, or none, to be made; got /dev/null is not a regular "
+            "file"},
         Bad{"[eth0]", "[eth0]\n  flow_table: {entries: 512}", "from 1024 to 268435456"},
         Bad{"[eth0]", "[eth0]\n  flow_table: {entries: 536870912}", "from 1024 to 268435456"},
         Bad{"capacity: 6", "capacity: 0", "expected a number greater than 0"},
