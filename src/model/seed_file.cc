@@ -36,7 +36,8 @@ Result<std::string> WriteBeside(const std::string& path, const std::string& text
   std::string temporary = path + ".XXXXXX";
   const int fd = mkostemp(temporary.data(), O_CLOEXEC);  // mode 0600
   if (fd < 0) return FailSystem("creating", temporary);
-  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
+  const bool written =
+      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
   if (!written) {
     auto failed = FailSystem("writing", temporary);
     close(fd);
