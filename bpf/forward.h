@@ -156,17 +156,21 @@ SPW_INLINE int take_way(struct xdp_md *ctx, struct packet *p, int family, int fo
 	return leave(ctx, fib->ifindex);
 }
 
+/* A later fragment has no transport header: its l4 is NULL. */
 SPW_CALL int return_reply(struct xdp_md *ctx, struct packet *p, struct spw_endpoint *reply,
 			  struct spw_counters *count, int family)
 {
 	struct bpf_fib_lookup fib = {};
 	int found = find_way(ctx, p, family, reply->vip, &fib);
+	__u64 delta;
 
 	if (found == BPF_FIB_LKUP_RET_NOT_FWDED) {
 		count->packets_passed++;
 		return XDP_PASS;
 	}
-	adjust_transport(p, replace_address(p, family, 0, reply->vip));
+	delta = replace_address(p, family, 0, reply->vip);
+	if (p->l4)
+		adjust_transport(p, delta);
 	count->packets_returned++;
 	return take_way(ctx, p, family, found, &fib);
 }

@@ -127,6 +127,14 @@ struct {
 } half_open SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SPW_FRAGMENT_BUCKETS);
+	__type(key, __u32);
+	__type(value, struct spw_fragment_bucket);
+} fragments SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);

@@ -43,6 +43,7 @@ struct spw_meter_status_line {
 };
 #define SPW_METER_STATUS_LINE 12 /* bytes of it in the packet */
 
+#define SPW_METER_DNS_HEADER 12
 #define SPW_METER_DNS_RESPONSE 0x80 /* QR, first byte of the flags */
 #define SPW_METER_TCP_FIN 0x01
 #define SPW_METER_TCP_SYN 0x02
@@ -269,12 +270,16 @@ SPW_INLINE enum spw_meter_parsed spw_meter_parse(const struct spw_meter_config *
 		if (offset + sizeof(struct udphdr) > ip_end)
 			return SPW_METER_MALFORMED;
 		if (config->dns) {
-			SPW_METER_NEED_OURS(at, sizeof(struct udphdr) + 4);
-			if (offset + sizeof(struct udphdr) + 4 > ip_end)
+			SPW_METER_NEED_OURS(at, sizeof(struct udphdr) + SPW_METER_DNS_HEADER);
+			if (offset + sizeof(struct udphdr) + SPW_METER_DNS_HEADER > ip_end)
 				return SPW_METER_MALFORMED;
 			id = *(const __u16 *)(at + 8) | 0x10000;
 			if (!(at[10] & SPW_METER_DNS_RESPONSE) != (direction == SPW_METER_INGRESS))
 				return SPW_METER_FOREIGN; /* an answer coming in: the unit asked */
+			/* A query asks one question (RFC 9619). Junk would wait for its answer till the
+			 * time-out. */
+			if (direction == SPW_METER_INGRESS && *(const __u16 *)(at + 12) != spw_be16(1))
+				return SPW_METER_MALFORMED;
 			packet->rcode = at[11] & 15;
 		}
 	}

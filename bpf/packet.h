@@ -25,7 +25,8 @@
 enum parsed {
 	PARSED_FLOW,	  /* TCP or UDP, ports known */
 	PARSED_ICMP,	  /* ICMP or ICMPv6; l4 points at its 8-byte header */
-	PARSED_FRAGMENT,  /* addresses known, ports not to be trusted */
+	PARSED_FRAGMENT,  /* addresses known, ports not to be trusted; l4 points behind the IPv4 header or
+			     at the IPv6 fragment header */
 	PARSED_MALFORMED, /* addresses known, the rest cut short or contradictory */
 	PARSED_FOREIGN,	  /* not for us to understand */
 };
@@ -197,8 +198,8 @@ SPW_INLINE enum parsed parse_v6(struct xdp_md *ctx, struct packet *p)
 		p->proto = (__u8)(skipped >> 16);
 		extensions = skipped & V6_EXTENSION_BYTES;
 	}
+	p->l4 = (void *)(ip + 1) + extensions;
 	if (p->proto == IPPROTO_FRAGMENT)
 		return PARSED_FRAGMENT;
-	p->l4 = (void *)(ip + 1) + extensions;
 	return parse_transport(p, (__s32)(bytes - extensions), IPPROTO_ICMPV6);
 }

@@ -6,6 +6,7 @@
  *   parse -> load report?             verify, write the unit's state              (reports.h)
  *         -> packet to a service?     place its flow, forward to the unit         (place.h)
  *         -> reply of a NAT unit?     rewrite to the VIP, route to the client
+ *         -> fragment of such a reply? as its first one                           (fragment.h)
  *         -> ICMP error about either? follow the flow it quotes                   (icmp.h)
  *         -> anything else            XDP_PASS, untouched
  *
@@ -18,6 +19,7 @@
 #include "reports.h"
 #include "rewrite.h"
 #include "forward.h"
+#include "fragment.h"
 #include "icmp.h"
 
 SPW_INLINE __u16 place(struct placement *at, struct packet *p)
@@ -90,6 +92,11 @@ SPW_INLINE int handle(struct xdp_md *ctx, struct packet *p, enum parsed parsed, 
 		endpoint = find_reply(p->src, packet_sport(p), p->proto, family);
 		if (endpoint)
 			return return_reply(ctx, p, endpoint, count, family);
+	}
+	if (parsed == PARSED_FRAGMENT) {
+		verdict = handle_fragment(ctx, p, count, family);
+		if (verdict >= 0)
+			return verdict;
 	}
 	if (parsed == PARSED_ICMP) {
 		verdict = handle_icmp(ctx, p, count, family);

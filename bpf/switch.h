@@ -21,6 +21,7 @@
  *   flow_filter struct spw_filter_word data plane, spillwayd     data plane
  *                                     (sweep)
  *   half_open   struct spw_half_open  data plane                 data plane
+ *   fragments   struct spw_fragment_bucket data plane            data plane; not pinned
  *   counters    struct spw_counters   data plane, per CPU        spillwayd
  *   unit_traffic, service_traffic
  *               struct spw_traffic    data plane, per CPU        spillwayd
@@ -43,10 +44,11 @@
 
 struct spw_meta {
 	__u32 layout;
-	__u32 flow_buckets;  /* power of two */
-	__u32 ring_capacity; /* entries of ring_slots */
-	__u32 reply_lines;   /* power of two */
-	struct spw_seed seed;
+	__u32 flow_buckets;   /* power of two */
+	__u32 ring_capacity;  /* entries of ring_slots */
+	__u32 reply_lines;    /* power of two */
+	struct spw_seed seed; /* stays at this place in every layout: a new one takes it over */
+	__u64 birth;	      /* random; the ledger of these maps names it */
 };
 
 /* Where a unit is. All that forwarding needs, in one cache line. */
@@ -70,6 +72,28 @@ struct spw_server_key {
 	__u8 pad2[32];
 };
 SPW_ASSERT_SIZE(struct spw_server_key, 192);
+
+/*
+ * Replies in fragments: only the first has ports, so it leaves its source port for those that follow, which
+ * are of the same (source, destination, protocol, id). One cache line; a datagram whose entry was taken by
+ * others meanwhile is lost, and counted.
+ */
+#define SPW_FRAGMENT_BUCKETS 1024
+#define SPW_FRAGMENT_ENTRIES 4
+#define SPW_FRAGMENT_STAMP_SHIFT 20 /* ns to stamps of about a millisecond */
+#define SPW_FRAGMENT_STAMPS 30000   /* hosts wait about as long for the rest of a datagram */
+
+struct spw_fragment {
+	__u64 tag; /* hash of the above; 0: free */
+	__u32 stamp;
+	__u16 sport; /* network order */
+	__u16 pad;
+};
+
+struct spw_fragment_bucket {
+	struct spw_fragment entry[SPW_FRAGMENT_ENTRIES];
+};
+SPW_ASSERT_SIZE(struct spw_fragment_bucket, 64);
 
 struct spw_traffic {
 	__u64 packets;
@@ -109,7 +133,11 @@ struct spw_traffic {
 	X(reports_stale, "load reports not newer than the last [a few after reordering are normal; a "       \
 			 "steady rate means a replay, or two agents for one unit]")                          \
 	X(icmp_forwarded, "ICMP errors sent to the unit of the flow they quote")                             \
-	X(dropped_fragment, "fragments to a VIP: their flow cannot be known")                                \
+	X(dropped_fragment, "fragments to a VIP, and those from a nat unit whose first did not come before " \
+			    "them: their flow cannot be known")                                              \
+	X(redirect_failed,                                                                                   \
+	  "packets that were sent and that a driver lost [its queue is full, or the interface takes "        \
+	  "none from XDP, is down, or has a smaller MTU]; counted while spillwayd runs")                     \
 	X(dropped_malformed, "packets to a VIP that are cut short or contradict themselves")                 \
 	X(dropped_no_unit, "packets for which no unit is up")                                                \
 	X(dropped_unresolved, "packets for a unit whose next hop is unknown")                                \

@@ -28,6 +28,10 @@ enum spw_affinity { SPW_AFFINITY_CONNECTION = 0, SPW_AFFINITY_NONE };
 
 #define SPW_ENDPOINT_PROBES 16
 
+/* In `replies`, beside the protocol of a line with port 0: the address is a NAT unit's, some port of which is
+ * a service's. Asked of fragments, which may have no ports. */
+#define SPW_ENDPOINT_FRAGMENTS 0x80
+
 struct spw_endpoint {
 	__u32 addr[4]; /* network order; IPv4 in addr[0], the rest 0 */
 	__u16 port;    /* network order */

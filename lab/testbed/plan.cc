@@ -35,7 +35,8 @@ std::string ReportEndpoint(const model::Address& host) {
 
 // `listeners`: who is reported to.
 std::string AgentYaml(const TestbedSpec& spec, const std::vector<model::Address>& listeners,
-                      uint32_t server_code, size_t unit, const std::string& key_file) {
+                      uint32_t server_code, size_t unit, const std::string& key_file,
+                      const std::string& state_file) {
   std::vector<std::string> switches;
   for (const model::Address& host : listeners) switches.push_back(ReportEndpoint(host));
   std::vector<std::string> ports;
@@ -52,12 +53,13 @@ std::string AgentYaml(const TestbedSpec& spec, const std::vector<model::Address>
       "switches: [{}]\n"
       "server: {{code: {}, key_file: {}}}\n"
       "unit: {}\n"
+      "state_file: {}\n"
       "interface: eth0\n"
       "services: [{}]\n"
       "meter: {{kind: latency, {}source: auto, timeout: {}}}\n"
       "trigger: {{threshold: {}, release_ratio: {}, second_report_after: {}}}\n"
       "report: {{mode: {}, period: {}, heartbeat: {}}}\n",
-      fmt::join(switches, ", "), server_code, key_file, unit, fmt::join(ports, ", "),
+      fmt::join(switches, ", "), server_code, key_file, unit, state_file, fmt::join(ports, ", "),
       dns ? "protocol: dns, " : "", Micros2Text(a.timeout), Micros2Text(a.threshold), a.release_ratio,
       Micros2Text(a.second_report_after), a.mode, Micros2Text(a.period), Micros2Text(a.heartbeat));
 }
@@ -184,7 +186,8 @@ Plan MakePlan(const TestbedSpec& spec, const Paths& paths) {
       if (u.neighbour) unit.neighbour = PlanNeighbour(spec, unit, paths);
       if (spec.agent.run) {
         const std::string file = AgentFile(paths.folder, label);
-        plan.files[file] = AgentYaml(spec, listeners, *server.code, server.units.size(), server.key_file);
+        plan.files[file] = AgentYaml(spec, listeners, *server.code, server.units.size(), server.key_file,
+                                     fmt::format("{}/{}.boot", paths.folder, label));
         unit.agent = ProcessPlan{label + ".agent",
                                  link.netns,
                                  {paths.programs + "/spillway-agent", "-c", file},

@@ -15,6 +15,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "agent/boot_id.h"
 #include "agent/cpu_meter.h"
 
 namespace spillway::agent {
@@ -28,11 +29,6 @@ Time Clock(clockid_t id) {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 Time Now() { return Clock(CLOCK_MONOTONIC); }
-
-uint64_t BootId() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(Clock(CLOCK_REALTIME)).count());
-}
 
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
@@ -61,7 +57,7 @@ Agent::Agent(const AgentConfig& config, std::unique_ptr<Meter> meter)
       trigger_(config.trigger, config.meter.kind),
       failure_(config.failing),
       schedule_(config.report),
-      reporter_(config, BootId()) {}
+      reporter_(config) {}
 
 Result<std::unique_ptr<Agent>> Agent::Start(const AgentConfig& config) {
   auto meter = OpenMeter(config);
@@ -124,6 +120,7 @@ Result<void> Agent::Run(const std::function<void(const std::string&)>& on_stats)
   sigaddset(&signals, SIGINT);
   const int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
   if (signal_fd < 0) return Fail(ErrorCode::kSystem, fmt::format("signalfd: {}", strerror(errno)));
+  reporter_.SetBootId(TakeBootId(config_.state_file));
   spdlog::info("unit {} of server {}: meter {}, reports to {} switch(es)", config_.unit, config_.server_code,
                meter_->name(), config_.switches.size());
 

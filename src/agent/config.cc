@@ -23,6 +23,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr char kStateFolder[] = "/var/lib/spillway-agent";
+
 std::optional<std::string> ReadFile(const std::string& path) {
   std::ifstream in(path);
   if (!in) return std::nullopt;
@@ -195,10 +197,16 @@ FailingConfig ReadFailing(const MapReader& top, const MeterConfig& meter) {
   return failing;
 }
 
+// A relative path is taken from the configuration's folder.
+std::string BesideFile(const std::string& file_name, const std::filesystem::path& path) {
+  return path.is_absolute() ? path.string()
+                            : (std::filesystem::path(file_name).parent_path() / path).string();
+}
+
 AgentConfig Read(const YAML::Node& root, const std::string& file_name, MeteredBy metered_by) {
   const MapReader top(root, "",
                       {"switches", "server", "unit", "interface", "services", "meter", "trigger", "report",
-                       "learn", "failing"});
+                       "learn", "failing", "state_file"});
   AgentConfig config;
   config.switches = ReadSwitches(top);
   top.Require("server", "a mapping with keys code, key_file");
@@ -206,15 +214,15 @@ AgentConfig Read(const YAML::Node& root, const std::string& file_name, MeteredBy
   server.Require("code", "the server's code in the pool, 0..4095");
   config.server_code = server.Integer("code", 0, 0, SPW_MAX_SERVERS - 1);
   server.Require("key_file", "a file with the server's key, 32 hex digits");
-  const std::filesystem::path key_file = server.Text("key_file", "");
-  config.key_file = key_file.is_absolute()
-                        ? key_file.string()
-                        : (std::filesystem::path(file_name).parent_path() / key_file).string();
+  config.key_file = BesideFile(file_name, server.Text("key_file", ""));
   const auto key = model::ReadKeyFile(config.key_file);
   if (!key) server.FailAt("key_file", "expected a file with 32 hex digits: " + key.error().message);
   config.key = *key;
   top.Require("unit", "the unit's index within its server, 0..7");
   config.unit = static_cast<uint8_t>(top.Integer("unit", 0, 0, SPW_UNITS_PER_SERVER - 1));
+  config.state_file = BesideFile(
+      file_name,
+      top.Text("state_file", fmt::format("{}/{}-{}.boot", kStateFolder, config.server_code, config.unit)));
   config.meter = ReadMeter(top);
   if (metered_by == MeteredBy::kProgram) RefuseMeterOf(top, config.meter.kind);
   config.interface = top.Text("interface", "");

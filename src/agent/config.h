@@ -86,6 +86,7 @@ struct AgentConfig {
   std::string key_file;
   Key key{};
   uint8_t unit = 0;
+  std::string state_file;  // keeps the boot id, boot_id.h
   std::string interface;
   std::vector<ServicePort> services;
   MeterConfig meter;

@@ -5,11 +5,20 @@
 #include <net/if.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 namespace spillway::agent {
 namespace {
 
 // Of the search for requests that timed out.
 constexpr Duration kSweepPeriod = std::chrono::milliseconds(250);
+
+// A request that waits for so many times the latency of those that are answered meanwhile is taken for one
+// that no answer will come to, such as what a scanner sends: it is not in the unit's queue. Less: the slow
+// requests of a mixed load are left out. More: each such packet counts for longer.
+constexpr int kOverdueLatencies = 32;
+constexpr Duration kMinPatience = std::chrono::milliseconds(50);
+constexpr Duration kStillAnswers = std::chrono::seconds(1);  // after its last answer
 
 }  // namespace
 
@@ -17,11 +26,17 @@ Result<Reading> LatencyMeter::Read(Time now) {
   const uint64_t answered = totals_.counts.completed;
   totals_ = Sum(memory_);
   // A unit that answered since the last look does not stall, so its oldest request needs no search.
-  if (now - swept_ >= kSweepPeriod || (totals_.pending > 0 && totals_.counts.completed == answered)) {
-    Sweep(memory_, now, &totals_);
+  const bool answers = totals_.counts.completed != answered;
+  if (now - swept_ >= kSweepPeriod || (totals_.pending > 0 && !answers)) {
+    Sweep(memory_, now, std::max<Duration>(kMinPatience, latency_ * kOverdueLatencies), &totals_);
     swept_ = now;
+    if (answers) overdue_ = totals_.overdue;
   }
+  if (now - answered_ >= kStillAnswers) overdue_ = 0;  // then all that wait count
+  if (answers) answered_ = now;
+  totals_.pending -= std::min(totals_.pending, overdue_);
   Reading reading = window_.Update(now, totals_);
+  latency_ = std::chrono::microseconds(reading.latency_us);
   learner_.Look(now, totals_.pending, totals_.counts, totals_.cpus, *memory_.clocks);
   reading.learnt = learner_.learnt();
   const uint32_t mask = SampleMask(window_.rate());

@@ -32,7 +32,9 @@ class LatencyMeter : public Meter {
   LatencyWindow window_;
   OutcomeLearner learner_;
   MeterTotals totals_;
-  Time swept_{0};
+  Time swept_{0}, answered_{0};
+  Duration latency_{0};   // of the last reading
+  uint32_t overdue_ = 0;  // as of the last sweep while the unit answered
 };
 
 // Attaches the source that the configuration asks for. `auto`: BPF, else AF_PACKET with a warning.

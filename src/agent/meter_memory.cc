@@ -73,7 +73,8 @@ MeterTotals Sum(const MeterMemory& memory) {
   return totals;
 }
 
-void Sweep(const MeterMemory& memory, Time now, MeterTotals* totals) {
+void Sweep(const MeterMemory& memory, Time now, Duration patience, MeterTotals* totals) {
+  const uint32_t patience_steps = Steps(static_cast<double>(patience.count()));
   const uint32_t step = spw_meter_step(static_cast<uint64_t>(now.count()));
   uint32_t oldest = 0;
   for (spw_meter_bucket& bucket : memory.buckets) {
@@ -83,6 +84,7 @@ void Sweep(const MeterMemory& memory, Time now, MeterTotals* totals) {
       const uint32_t age = spw_meter_age(entry, step);
       if (age <= memory.config->timeout_steps) {
         oldest = std::max(oldest, age);
+        totals->overdue += age > patience_steps;
       } else if (__sync_bool_compare_and_swap(&slot, entry, 0)) {
         if (memory.config->gauge) __sync_fetch_and_sub(&memory.shared->pending, 1);
         memory.shared->given_up++;
@@ -96,7 +98,7 @@ void Sweep(const MeterMemory& memory, Time now, MeterTotals* totals) {
 
 MeterTotals Collect(const MeterMemory& memory, Time now) {
   MeterTotals totals = Sum(memory);
-  Sweep(memory, now, &totals);
+  Sweep(memory, now, Duration::max(), &totals);
   return totals;
 }
 

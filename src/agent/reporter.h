@@ -15,11 +15,14 @@ namespace spillway::agent {
 
 class Reporter {
  public:
-  // boot_id: start of this agent, microseconds since 1970; larger than any earlier agent's.
-  Reporter(const AgentConfig& config, uint64_t boot_id);
+  explicit Reporter(const AgentConfig& config, uint64_t boot_id = 0);
   ~Reporter();
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
+
+  // Start of this agent, microseconds since 1970; larger than any earlier agent's (boot_id.h). Before the
+  // first report.
+  void SetBootId(uint64_t boot_id) { boot_id_ = boot_id; }
 
   void Send(Time now, const Verdict& verdict, const Reading& reading);
   // The datagram that Send sends at `now`; advances the sequence.

@@ -2,15 +2,16 @@
 #include "agent/tc_hook.h"
 
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
+#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 
 namespace spillway::agent {
@@ -78,26 +79,46 @@ class QuietLibbpf {
 
 }  // namespace
 
-Result<InterfaceLock> InterfaceLock::Take(const std::string& interface) {
-  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", strerror(errno)));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string name = "spillway-agent/" + interface;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    const int error = errno;
+Result<InterfaceLock> InterfaceLock::Take(const std::string& interface, const std::string& folder) {
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return Fail(ErrorCode::kSystem,
+                fmt::format("interface {}: lock: {}: {}", interface, folder, strerror(errno)));
+  struct stat owner {
+  }, space{};
+  if (stat(folder.c_str(), &owner) != 0 || (owner.st_uid != geteuid() && owner.st_uid != 0) ||
+      (owner.st_mode & S_IWOTH) != 0)
+    return Fail(ErrorCode::kSystem,
+                fmt::format("interface {}: lock: {}: expected a folder that no other user may write to",
+                            interface, folder));
+  // Interfaces' names are the namespace's own.
+  if (stat("/proc/self/ns/net", &space) != 0)
+    return Fail(ErrorCode::kSystem, fmt::format("/proc/self/ns/net: {}", strerror(errno)));
+  const std::string path = fmt::format("{}/{}-{}.lock", folder, space.st_ino, interface);
+  for (;;) {
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+      return Fail(ErrorCode::kSystem,
+                  fmt::format("interface {}: lock: {}: {}", interface, path, strerror(errno)));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      const int error = errno;
+      close(fd);
+      if (error == EWOULDBLOCK)
+        return Fail(ErrorCode::kConflict, fmt::format("interface {}: another agent meters it", interface));
+      return Fail(ErrorCode::kSystem, fmt::format("interface {}: lock: {}", interface, strerror(error)));
+    }
+    // The last holder may have removed it between our opening and locking it.
+    struct stat held {
+    }, named{};
+    if (fstat(fd, &held) == 0 && stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino)
+      return InterfaceLock(path, fd);
     close(fd);
-    if (error == EADDRINUSE)
-      return Fail(ErrorCode::kConflict, fmt::format("interface {}: another agent meters it", interface));
-    return Fail(ErrorCode::kSystem, fmt::format("interface {}: lock: {}", interface, strerror(error)));
   }
-  return InterfaceLock(fd);
 }
 
 InterfaceLock::~InterfaceLock() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ < 0) return;
+  unlink(path_.c_str());  // while it is held, so that nobody else's is removed
+  close(fd_);
 }
 
 Result<bool> HasTcFilters(int ifindex) {

@@ -9,17 +9,23 @@
 
 namespace spillway::agent {
 
-// Holds the interface for one agent per network namespace, by an abstract UNIX socket: the kernel
-// lets go of it however the process ends.
+// Holds the interface for one agent per network namespace, by a locked file in a folder that is its owner's
+// alone: the kernel lets go of it however the process ends, and no other user can take it.
 class InterfaceLock {
  public:
-  [[nodiscard]] static Result<InterfaceLock> Take(const std::string& interface);
-  InterfaceLock(InterfaceLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  static constexpr char kFolder[] = "/run/spillway-agent";
+
+  [[nodiscard]] static Result<InterfaceLock> Take(const std::string& interface,
+                                                  const std::string& folder = kFolder);
+  InterfaceLock(InterfaceLock&& other) noexcept : path_(std::move(other.path_)), fd_(other.fd_) {
+    other.fd_ = -1;
+  }
   InterfaceLock& operator=(InterfaceLock&&) = delete;
   ~InterfaceLock();
 
  private:
-  explicit InterfaceLock(int fd) : fd_(fd) {}
+  InterfaceLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  std::string path_;
   int fd_;
 };
 

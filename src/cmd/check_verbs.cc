@@ -8,6 +8,7 @@
 #include "cmd/client_output.h"
 #include "cmd/exit_code.h"
 #include "cmd/extender_check.h"
+#include "model/key_file.h"
 #include "model/parse.h"
 
 namespace spillway::cmd {
@@ -24,6 +25,8 @@ int Check(const std::string& path, bool as_json) {
     if (as_json) PrintJson({{"file", path}, {"valid", false}, {"error", config.error().message}});
     return Complain(config.error());
   }
+  for (const std::string& warning : model::SecretWarnings(*config))
+    fmt::print(stderr, "{}: warning: {}\n", path, warning);
   size_t servers = 0, units = 0;
   for (const model::Pool& pool : config->pools) {
     servers += pool.servers.size();

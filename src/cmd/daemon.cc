@@ -21,6 +21,7 @@
 #include "cmd/extender_check.h"
 #include "cmd/no_switch.h"
 #include "extender/extender.h"
+#include "model/key_file.h"
 #include "model/parse.h"
 
 namespace spillway::cmd {
@@ -48,6 +49,13 @@ size_t CountUnits(const model::Config& config) {
   return units;
 }
 
+switching::Options SwitchOptions(const DaemonOptions& options) {
+  return {.instance = options.instance,
+          .bpffs = options.bpffs,
+          .run_dir = options.run_dir,
+          .state_dir = options.state_dir};
+}
+
 void LogStart(const switching::Switch& sw, const DaemonOptions& options) {
   const model::Config& config = sw.config();
   if (!config.HasSwitch()) {
@@ -65,6 +73,8 @@ void LogStart(const switching::Switch& sw, const DaemonOptions& options) {
       spdlog::warn("{}: XDP in generic mode, several times slower than native: {}", interface.name,
                    interface.why_generic.empty() ? "no reason known" : interface.why_generic);
   }
+  for (const std::string& warning : sw.StartWarnings()) spdlog::warn("{}", warning);
+  for (const std::string& warning : model::SecretWarnings(config)) spdlog::warn("{}", warning);
 }
 
 // The API's socket and its thread, and the metrics' where wanted.
@@ -178,10 +188,7 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
   // Before anything is touched.
   if (const auto good = CheckExtender(options.config, *config); !good) return Failed(good.error());
   Result<std::unique_ptr<switching::Switch>> started =
-      config->HasSwitch()
-          ? source.start(*config,
-                         {.instance = options.instance, .bpffs = options.bpffs, .run_dir = options.run_dir})
-          : MakeNoSwitch(*config);
+      config->HasSwitch() ? source.start(*config, SwitchOptions(options)) : MakeNoSwitch(*config);
   if (!started) return Failed(started.error());
   const std::unique_ptr<switching::Switch> sw = std::move(*started);
   LogStart(*sw, options);
@@ -217,8 +224,7 @@ int RunSpillwayd(int argc, char** argv, const SwitchSource& source) {
   }
   StartLog(options.log_level);
   if (options.remove) {
-    const auto removed = source.remove_leftovers(
-        {.instance = options.instance, .bpffs = options.bpffs, .run_dir = options.run_dir});
+    const auto removed = source.remove_leftovers(SwitchOptions(options));
     return removed ? kExitOk : Failed(removed.error());
   }
   return Run(options, source);

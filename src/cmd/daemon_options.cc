@@ -35,6 +35,10 @@ std::string DefaultApi(const DaemonOptions& options) {
   return options.run_dir + (options.instance == "default" ? "/api.sock" : "/" + options.instance + ".sock");
 }
 
+std::string DefaultStateDir(const DaemonOptions& options) {
+  return options.run_dir == DaemonOptions().run_dir ? "/var/lib/spillway" : options.run_dir;
+}
+
 std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
   DaemonOptions o;
   CLI::App app(
@@ -59,6 +63,10 @@ std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
   app.add_option("--run-dir", o.run_dir, "Lock, saved state and sockets")
       ->type_name("PATH")
       ->capture_default_str();
+  app.add_option("--state-dir", o.state_dir,
+                 "Seed of the flow hash, reports heard: what outlives a reboot [/var/lib/spillway; with "
+                 "--run-dir PATH, there]")
+      ->type_name("PATH");
   app.add_option("--log-level", o.log_level, "What to log, to stderr")
       ->capture_default_str()
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
@@ -79,6 +87,7 @@ std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
     return app.exit(e) == 0 ? kExitOk : kExitBadInput;
   }
   if (o.api.empty()) o.api = DefaultApi(o);
+  if (o.state_dir.empty()) o.state_dir = DefaultStateDir(o);
   return o;
 }
 

@@ -14,6 +14,7 @@ struct DaemonOptions {
   std::string metrics;               // ADDRESS:PORT; empty: none
   std::string bpffs = "/sys/fs/bpf";
   std::string run_dir = "/run/spillway";
+  std::string state_dir;  // DefaultStateDir() unless given
   std::string log_level = "info";
   bool keep = false;    // leave the data plane in place at exit
   bool remove = false;  // clean what the instance left behind, then exit
@@ -22,6 +23,10 @@ struct DaemonOptions {
 
 // run_dir/api.sock for the default instance, run_dir/NAME.sock for others.
 std::string DefaultApi(const DaemonOptions& options);
+
+// What outlives a reboot; /var/lib/spillway, or the run directory where that is not the usual one: whoever
+// keeps an instance apart by its own folder wants all of it there.
+std::string DefaultStateDir(const DaemonOptions& options);
 
 // The options, or the exit code where the command line ends the program (--help, --version, bad usage);
 // its text is printed by then.

@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "cmd/probe_xdp.h"
+#include "switch/device_check.h"
 
 namespace spillway::cmd {
 namespace {
@@ -122,26 +123,51 @@ Finding Cgroups() {
           found.empty() ? "not mounted" : found.substr(1)};
 }
 
+Finding Offloads(const std::string& interface) {
+  Finding finding{"interface " + interface, false, Need::kHelpful, "spillwayd", ""};
+  const auto device = switching::ReadDevice(interface);
+  if (!device) {
+    finding.need = Need::kRequired;
+    finding.detail = device.error().message;
+    return finding;
+  }
+  std::vector<std::string> problems = switching::IngressProblems(*device);
+  for (std::string& problem : switching::EgressProblems(*device)) problems.push_back(std::move(problem));
+  for (const std::string& problem : problems)
+    finding.detail += (finding.detail.empty() ? "" : "; ") + problem;
+  finding.present = problems.empty();
+  if (!problems.empty()) return finding;
+  finding.detail = fmt::format(
+      "driver {}, xdp_features {}", device->driver.empty() ? "unknown" : device->driver,
+      device->xdp_features ? fmt::format("{:#x}", *device->xdp_features) : "not told by this kernel");
+  if (device->driver == "veth" && device->peer.empty())
+    finding.detail += "; its peer is in another namespace: there, ethtool -K PEER tx off";
+  return finding;
+}
+
 }  // namespace
 
-std::vector<Finding> Examine(const std::string& bpffs) {
+std::vector<Finding> Examine(const std::string& bpffs, const std::vector<std::string>& interfaces) {
   const XdpProbe xdp = ProbeXdpOnVeth();
   const bool attaches = xdp.native || xdp.generic;
   const auto says = [&xdp](bool good, const char* text) {
     return std::string(good ? text : xdp.detail.empty() ? "not tried" : xdp.detail.c_str());
   };
-  return {Privileges(),
-          Kernel(),
-          BpfTypes(),
-          Btf(),
-          BpfFileSystem(bpffs),
-          Memlock(),
-          Jit(),
-          {"XDP", attaches, Need::kRequired, "spillwayd", says(attaches, "a program attaches")},
-          {"native XDP on veth", xdp.native, Need::kHelpful, "lab, demo", says(xdp.native, "attaches")},
-          {"network namespaces", xdp.namespaces, Need::kHelpful, "lab, demo",
-           says(xdp.namespaces, "can be made")},
-          Cgroups()};
+  std::vector<Finding> findings{
+      Privileges(),
+      Kernel(),
+      BpfTypes(),
+      Btf(),
+      BpfFileSystem(bpffs),
+      Memlock(),
+      Jit(),
+      {"XDP", attaches, Need::kRequired, "spillwayd", says(attaches, "a program attaches")},
+      {"native XDP on veth", xdp.native, Need::kHelpful, "lab, demo", says(xdp.native, "attaches")},
+      {"network namespaces", xdp.namespaces, Need::kHelpful, "lab, demo",
+       says(xdp.namespaces, "can be made")},
+      Cgroups()};
+  for (const std::string& interface : interfaces) findings.push_back(Offloads(interface));
+  return findings;
 }
 
 }  // namespace spillway::cmd

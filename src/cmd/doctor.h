@@ -18,6 +18,7 @@ struct Finding {
   std::string detail;     // what was found, or what to do about it
 };
 
-std::vector<Finding> Examine(const std::string& bpffs);
+// interfaces: whose offloads to look at, too.
+std::vector<Finding> Examine(const std::string& bpffs, const std::vector<std::string>& interfaces);
 
 }  // namespace spillway::cmd

@@ -18,8 +18,8 @@ const char* Verdict(const Finding& finding) {
   return finding.need == Need::kRequired ? "MISSING" : "absent";
 }
 
-int Doctor(const Context& context, const std::string& bpffs) {
-  const std::vector<Finding> findings = Examine(bpffs);
+int Doctor(const Context& context, const std::string& bpffs, const std::vector<std::string>& interfaces) {
+  const std::vector<Finding> findings = Examine(bpffs, interfaces);
   report::Table table(
       {{"feature", "FEATURE"}, {"verdict", ""}, {"needed_by", "NEEDED BY"}, {"detail", "DETAIL"}});
   bool good = true;
@@ -47,8 +47,11 @@ void AddDoctorVerbs(CLI::App& app, Context& context) {
   auto bpffs = std::make_shared<std::string>("/sys/fs/bpf");
   CLI::App* doctor = app.add_subcommand("doctor", "What this machine has of what Spillway needs");
   doctor->add_option("--bpffs", *bpffs, "BPF file system to look at")->capture_default_str();
-  doctor->callback(
-      [bpffs, &context] { context.action = [bpffs, &context] { return Doctor(context, *bpffs); }; });
+  auto interfaces = std::make_shared<std::vector<std::string>>();
+  doctor->add_option("INTERFACE", *interfaces, "Interfaces of the switch, whose offloads to look at");
+  doctor->callback([bpffs, interfaces, &context] {
+    context.action = [bpffs, interfaces, &context] { return Doctor(context, *bpffs, *interfaces); };
+  });
 }
 
 }  // namespace spillway::cmd

@@ -4,6 +4,7 @@
 #include <future>
 #include <memory>
 
+#include "agent/boot_id.h"
 #include "agent/reporter.h"
 #include "agent/trigger.h"
 
@@ -37,10 +38,7 @@ GatewayReport::~GatewayReport() {
 }
 
 void GatewayReport::Loop(agent::AgentConfig config) {
-  using std::chrono::duration_cast;
-  const auto boot = std::chrono::system_clock::now().time_since_epoch();
-  agent::Reporter reporter(config,
-                           static_cast<uint64_t>(duration_cast<std::chrono::microseconds>(boot).count()));
+  agent::Reporter reporter(config, agent::TakeBootId(config.state_file));
   agent::Trigger trigger(config.trigger, config.meter.kind);
   for (;;) {
     {

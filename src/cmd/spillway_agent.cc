@@ -11,6 +11,7 @@
 #include "agent/agent.h"
 #include "agent/config.h"
 #include "cmd/program.h"
+#include "model/key_file.h"
 
 namespace spillway::cmd {
 namespace {
@@ -70,6 +71,7 @@ int Main(int argc, char** argv) {
     fmt::print("{}: ok\n", config_file);
     return 0;
   }
+  if (const auto warning = model::SecretFileWarning(config->key_file)) spdlog::warn("{}", *warning);
   // Before anything is attached: from here a signal ends the agent only by way of its destructors.
   HoldSignals();
 

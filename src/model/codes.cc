@@ -49,4 +49,15 @@ bool CodeBook::Restore(const std::string& name, uint32_t code) {
   return true;
 }
 
+void CodeBook::RestoreFreed(const std::vector<uint32_t>& freed) {
+  for (const uint32_t code : freed)
+    while (next_ <= code && next_ < capacity_) freed_.push_back(next_++);
+  for (const uint32_t code : freed) {
+    const auto found = std::find(freed_.begin(), freed_.end(), code);
+    if (found == freed_.end()) continue;
+    freed_.erase(found);
+    freed_.push_back(code);
+  }
+}
+
 }  // namespace spillway::model

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "error.h"
 #include "pool.h"
@@ -27,6 +28,9 @@ class CodeBook {
   void Release(const std::string& name);
   // Takes a (name, code) pair as it was saved. False: out of range, or either is taken.
   [[nodiscard]] bool Restore(const std::string& name, uint32_t code);
+  // Codes that were given out and are free again, the longest free first; RestoreFreed after all Restore.
+  const std::deque<uint32_t>& freed() const { return freed_; }
+  void RestoreFreed(const std::vector<uint32_t>& freed);
   const std::map<std::string, uint32_t>& entries() const { return codes_; }
 
  private:

@@ -80,6 +80,7 @@ void CompareSwitch(Lines& lines, const SwitchConfig& from, const SwitchConfig& t
     Compare(lines, "switch", "report.silent_after", fmt::format("{}ms", from.report->silent_after_ms),
             fmt::format("{}ms", to.report->silent_after_ms));
   Compare(lines, "switch", "flow_table.entries", from.flow_table_entries, to.flow_table_entries);
+  Compare(lines, "switch", "seed_file", from.seed_file, to.seed_file);
 }
 
 std::string Idle(uint32_t idle_s) { return idle_s == 0 ? "default" : fmt::format("{}s", idle_s); }

@@ -48,6 +48,13 @@ std::vector<YAML::Node> LoadDocuments(const std::string& text) {
   return YAML::LoadAll(text);
 }
 
+// yaml-cpp's messages may hold the very character that it stumbled over, a line's end included.
+std::string OneLine(std::string text) {
+  for (char& c : text)
+    if (c < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
 }  // namespace
 
 Result<std::string> ReadInputFile(const std::string& path) {
@@ -76,9 +83,9 @@ void ReadDocuments(Problems& problems, const std::string& text,
     read(LoadDocuments(text));
   } catch (const YAML::Exception& exception) {
     problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
-                 fmt::format("expected YAML, got {}", exception.msg));
+                 fmt::format("expected YAML, got {}", OneLine(exception.msg)));
   } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
-    problems.Add(1, "", fmt::format("expected YAML, got {}", exception.what()));
+    problems.Add(1, "", fmt::format("expected YAML, got {}", OneLine(exception.what())));
   }
 }
 

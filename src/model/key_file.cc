@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 namespace spillway::model {
 
@@ -39,19 +40,54 @@ std::optional<Key> ParseKey(std::string_view text) {
   return key;
 }
 
-Result<Key> ReadKeyFile(const std::string& path) {
+Result<std::string> ReadSecretFile(const std::string& path) {
   std::error_code status_error;
   auto status = std::filesystem::status(path, status_error);
   // A FIFO or a terminal would hang the daemon at start.
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     return Fail(ErrorCode::kBadInput, fmt::format("{} is not a regular file", path));
+  using Perms = std::filesystem::perms;
+  if ((status.permissions() & Perms::others_write) != Perms::none && std::filesystem::exists(status))
+    return Fail(ErrorCode::kBadInput, fmt::format("{}, which any user may write to (chmod 600)", path));
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) return Fail(ErrorCode::kBadInput, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
   std::string text(kReadBytes, '\0');
   file.read(text.data(), kReadBytes);
   text.resize(file.gcount());
-  auto key = text.size() == kReadBytes ? std::nullopt : ParseKey(text);
+  if (text.size() == kReadBytes)
+    return Fail(ErrorCode::kBadInput, fmt::format("{} holds something else", path));
+  return text;
+}
+
+std::optional<std::string> SecretFileWarning(const std::string& path) {
+  std::error_code error;
+  const auto permissions = std::filesystem::status(path, error).permissions();
+  using Perms = std::filesystem::perms;
+  if (error) return std::nullopt;
+  if ((permissions & Perms::others_read) != Perms::none)
+    return fmt::format("{} holds a secret and any user may read it: chmod 600", path);
+  if ((permissions & Perms::group_write) != Perms::none)
+    return fmt::format("{} holds a secret and its group may change it: chmod 600", path);
+  return std::nullopt;
+}
+
+std::vector<std::string> SecretWarnings(const Config& config) {
+  std::set<std::string> files;
+  if (!config.data_plane.seed_file.empty()) files.insert(config.data_plane.seed_file);
+  for (const Pool& pool : config.pools)
+    for (const Server& server : pool.servers)
+      if (!server.key_file.empty()) files.insert(server.key_file);
+  std::vector<std::string> warnings;
+  for (const std::string& file : files)
+    if (auto warning = SecretFileWarning(file)) warnings.push_back(std::move(*warning));
+  return warnings;
+}
+
+Result<Key> ReadKeyFile(const std::string& path) {
+  const auto text = ReadSecretFile(path);
+  if (!text) return tl::make_unexpected(text.error());
+  const auto key = ParseKey(*text);
   if (!key) return Fail(ErrorCode::kBadInput, fmt::format("{} holds something else", path));
   return *key;
 }

@@ -17,6 +17,7 @@
 #include "key_file.h"
 #include "reader.h"
 #include "scalars.h"
+#include "seed_file.h"
 #include "validate.h"
 
 namespace spillway::model {
@@ -181,7 +182,7 @@ class Parser {
 
   void ReadSwitch(const Field& field) {
     SwitchConfig& out = config_.data_plane;
-    MapReader map(problems_, field, {"interfaces", "attach", "report", "flow_table"});
+    MapReader map(problems_, field, {"interfaces", "attach", "report", "flow_table", "seed_file"});
     if (const Field* interfaces = map.Need("interfaces", "a list of interfaces")) ReadInterfaces(*interfaces);
     if (const Field* attach = map.Find("attach"))
       out.attach = ReadWord(problems_, *attach, ParseAttachMode, 3).value_or(out.attach);
@@ -207,6 +208,11 @@ class Parser {
           out.flow_table_entries = *count;
         }
     }
+    ReadPath(map, "seed_file", "the path of a seed file", out.seed_file);
+    if (out.seed_file.empty()) return;
+    if (const auto seed = ReadSeedFile(out.seed_file); !seed)
+      problems_.Add(map.Find("seed_file")->line, "switch.seed_file",
+                    "expected a file of 96 hex digits, or none, to be made; got " + seed.error().message);
   }
 
   void ReadInterfaces(const Field& field) {

@@ -92,6 +92,7 @@ struct SwitchConfig {
   AttachMode attach = AttachMode::kAuto;  // auto: native, else generic with a warning
   std::optional<ReportAddress> report;
   uint64_t flow_table_entries = 16777216;  // power of two, 8 bytes each
+  std::string seed_file;  // of the flow hash, 96 hex digits, made if absent; empty: the instance's own
   bool operator==(const SwitchConfig&) const = default;
 };
 

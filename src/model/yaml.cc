@@ -140,6 +140,7 @@ class Writer {
       Line("  report: {{address: {}, port: {}, silent_after: {}}}", Quoted(data_plane.report->address),
            data_plane.report->port, Duration(data_plane.report->silent_after_ms));
     Line("  flow_table: {{entries: {}}}", data_plane.flow_table_entries);
+    if (!data_plane.seed_file.empty()) Line("  seed_file: {}", Scalar(data_plane.seed_file));
   }
 
   void WriteService(const Service& service) {

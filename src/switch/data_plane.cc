@@ -14,10 +14,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 
+#include "heard_file.h"
 #include "switch.skel.h"
 
 namespace spillway::switching {
@@ -108,7 +111,25 @@ Result<void> RemovePins(const Options& options) {
   return {};
 }
 
-Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const Sizes& sizes) {
+// What of the pinned `meta` every layout has in common.
+std::optional<spw_meta> PinnedMeta(const Options& options) {
+  const int fd = bpf_obj_get((PinFolder(options) + "/meta").c_str());
+  if (fd < 0) return std::nullopt;
+  std::array<char, 1024> value{};  // of an unknown layout
+  bpf_map_info info{};
+  uint32_t zero = 0, size = sizeof(info);
+  const bool read = bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && info.value_size <= value.size() &&
+                    info.value_size >= offsetof(spw_meta, birth) &&
+                    bpf_map_lookup_elem(fd, &zero, value.data()) == 0;
+  close(fd);
+  if (!read) return std::nullopt;
+  spw_meta meta{};
+  std::memcpy(&meta, value.data(), std::min<size_t>(info.value_size, sizeof(meta)));
+  return meta;
+}
+
+Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const Sizes& sizes,
+                                                   const spw_seed& seed) {
   libbpf_set_print(Silence);
   std::unique_ptr<DataPlane> plane(new DataPlane(options));
   plane->skeleton_ = switch_bpf__open();
@@ -122,7 +143,8 @@ Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const
     plane->meta_.flow_buckets = sizes.flow_buckets;
     plane->meta_.ring_capacity = sizes.ring_capacity;
     plane->meta_.reply_lines = sizes.reply_lines;
-    if (getrandom(&plane->meta_.seed, sizeof(plane->meta_.seed), 0) != sizeof(plane->meta_.seed)) {
+    plane->meta_.seed = seed;
+    if (getrandom(&plane->meta_.birth, sizeof(plane->meta_.birth), 0) != sizeof(plane->meta_.birth)) {
       return FailSystem("getrandom", errno);
     }
   }
@@ -134,6 +156,11 @@ Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const
     }
   }
   if (Result<void> mapped = plane->MapArrays(); !mapped) return tl::make_unexpected(mapped.error());
+  auto redirects = RedirectWatch::Open(bpf_map__fd(plane->skeleton_->maps.counters), plane->program_fd());
+  if (redirects)
+    plane->redirects_ = std::move(*redirects);
+  else
+    plane->uncounted_ = redirects.error().message;
   return plane;
 }
 
@@ -145,13 +172,10 @@ DataPlane::~DataPlane() {
 int DataPlane::program_fd() const { return bpf_program__fd(skeleton_->progs.spillway_switch); }
 
 Result<bool> DataPlane::FindPinned() {
-  int fd = bpf_obj_get((PinFolder(options_) + "/meta").c_str());
-  if (fd < 0) return false;
-  uint32_t zero = 0;
-  int failed = bpf_map_lookup_elem(fd, &zero, &meta_);
-  close(fd);
+  const std::optional<spw_meta> meta = PinnedMeta(options_);
   // Another layout: its flows cannot be carried over, so the data plane starts afresh.
-  if (failed != 0 || meta_.layout != SPW_LAYOUT) return false;
+  if (!meta || meta->layout != SPW_LAYOUT) return false;
+  meta_ = *meta;
   for (bpf_map* map : PinnedMaps(skeleton_)) {
     int pinned = bpf_obj_get((PinFolder(options_) + "/" + bpf_map__name(map)).c_str());
     if (pinned < 0) return false;
@@ -272,7 +296,16 @@ Result<void> DataPlane::AttachTo(const std::vector<std::string>& interfaces, mod
     }
     if (*attached) made.push_back(name);
   }
-  return DetachFromOthers(interfaces);
+  Result<void> detached = DetachFromOthers(interfaces);
+  WatchRedirects();
+  return detached;
+}
+
+void DataPlane::WatchRedirects() {
+  if (!redirects_) return;
+  std::vector<int> ifindexes;
+  for (const InterfaceView& view : interfaces_) ifindexes.push_back(view.ifindex);
+  redirects_->SetInterfaces(ifindexes);
 }
 
 Result<void> DataPlane::DetachFromOthers(const std::vector<std::string>& interfaces) {
@@ -308,6 +341,7 @@ std::vector<std::string> DataPlane::FollowInterfaces(model::AttachMode mode) {
     interfaces_.push_back({view.name, static_cast<int>(index), view.native, view.why_generic});
     news.push_back(fmt::format("interface {} was made anew: {}", view.name, attached.error().message));
   }
+  if (!news.empty()) WatchRedirects();
   return news;
 }
 
@@ -326,23 +360,37 @@ Result<void> DataPlane::Detach(const std::string& interface) {
 }
 
 Result<void> DataPlane::WriteKey(uint32_t server, const std::optional<model::Key>& key, uint8_t units,
-                                 uint8_t forget) {
+                                 uint8_t forget, const Seen& heard) {
   int fd = bpf_map__fd(skeleton_->maps.server_keys);
   spw_server_key entry{};
   if (bpf_map_lookup_elem(fd, &server, &entry) != 0) return FailSystem("reading map server_keys", errno);
   spw_siphash_key wanted{};
   if (key.has_value()) wanted = spw_siphash_key_of(key->data());
   uint8_t configured = key.has_value() ? units : uint8_t{0};
-  bool same_key = entry.key.k0 == wanted.k0 && entry.key.k1 == wanted.k1;
-  if (same_key && entry.configured == configured && forget == 0) return {};
+  bool changed =
+      entry.key.k0 != wanted.k0 || entry.key.k1 != wanted.k1 || entry.configured != configured || forget != 0;
   entry.key = wanted;
   entry.configured = configured;
-  for (int u = 0; u < SPW_UNITS_PER_SERVER; u++) {
-    if ((forget >> u & 1) != 0 || (configured >> u & 1) == 0) entry.seen[u] = {};
+  for (size_t u = 0; u < SPW_UNITS_PER_SERVER; u++) {
+    if ((forget >> u & 1) != 0 || (configured >> u & 1) == 0) {
+      entry.seen[u] = {};
+    } else if (IsLater(heard[u], entry.seen[u])) {
+      entry.seen[u] = heard[u];
+      changed = true;
+    }
   }
-  if (bpf_map_update_elem(fd, &server, &entry, BPF_ANY) != 0)
+  // Not written for nothing: between reading and writing the data plane may have taken a report.
+  if (changed && bpf_map_update_elem(fd, &server, &entry, BPF_ANY) != 0)
     return FailSystem("writing map server_keys", errno);
   return {};
+}
+
+DataPlane::Seen DataPlane::ReadSeen(uint32_t server) const {
+  Seen seen{};
+  spw_server_key entry{};
+  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.server_keys), &server, &entry) == 0)
+    std::copy(std::begin(entry.seen), std::end(entry.seen), seen.begin());
+  return seen;
 }
 
 void DataPlane::SetFlowLimits(spw_flow_limits limits) { Store(skeleton_->bss->flow_limits, limits); }

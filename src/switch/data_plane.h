@@ -5,7 +5,9 @@
 //                                  /link-<dev>   the program on an interface
 #pragma once
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "mapped_array.h"
 #include "model/error.h"
 #include "model/pool.h"
+#include "redirect_watch.h"
 #include "switch.h"
 
 struct switch_bpf;
@@ -41,11 +44,16 @@ std::string PinFolder(const Options& options);
 // Removes the pins, and with them the programs. No error if there are none.
 [[nodiscard]] Result<void> RemovePins(const Options& options);
 
+// Of pinned maps, whatever their layout; nullopt: there are none. Of another layout than this build's only
+// `layout` and `seed` mean something.
+std::optional<spw_meta> PinnedMeta(const Options& options);
+
 class DataPlane {
  public:
-  // Adopts the pinned maps if they have this layout, else creates and pins new ones of `sizes`. The
-  // program is this build's in both cases.
-  [[nodiscard]] static Result<std::unique_ptr<DataPlane>> Open(const Options& options, const Sizes& sizes);
+  // Adopts the pinned maps, their sizes and seed included, if they have this layout; else creates and pins
+  // new ones of `sizes` and `seed`. The program is this build's in both cases.
+  [[nodiscard]] static Result<std::unique_ptr<DataPlane>> Open(const Options& options, const Sizes& sizes,
+                                                               const spw_seed& seed);
   ~DataPlane();
 
   bool adopted() const { return adopted_; }
@@ -61,9 +69,15 @@ class DataPlane {
   [[nodiscard]] Result<void> Detach(const std::string& interface);
   const std::vector<InterfaceView>& interfaces() const { return interfaces_; }
 
-  // Key and replay state of a server; seen states survive unless `forget` has the unit's bit.
+  // Key and replay state of a server; seen states survive unless `forget` has the unit's bit, and are no less
+  // than `heard`.
+  using Seen = std::array<spw_report_seen, SPW_UNITS_PER_SERVER>;
   [[nodiscard]] Result<void> WriteKey(uint32_t server, const std::optional<model::Key>& key, uint8_t units,
-                                      uint8_t forget);
+                                      uint8_t forget, const Seen& heard);
+  Seen ReadSeen(uint32_t server) const;
+  // Why packets that drivers lose are not counted; empty: they are.
+  const std::string& uncounted() const { return uncounted_; }
+
   void SetFlowLimits(spw_flow_limits limits);
 
   spw_counters ReadCounters() const;
@@ -88,6 +102,7 @@ class DataPlane {
 
   [[nodiscard]] Result<bool> Attach(const std::string& interface, model::AttachMode mode);
   [[nodiscard]] Result<void> DetachFromOthers(const std::vector<std::string>& interfaces);
+  void WatchRedirects();
   struct Attachment {
     std::string interface;
     int link_fd = -1;
@@ -100,6 +115,8 @@ class DataPlane {
   int unit_traffic_fd_ = -1, service_traffic_fd_ = -1;
   std::vector<InterfaceView> interfaces_;
   std::vector<Attachment> attachments_;
+  std::unique_ptr<RedirectWatch> redirects_;
+  std::string uncounted_;
 };
 
 }  // namespace spillway::switching

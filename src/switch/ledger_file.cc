@@ -27,6 +27,9 @@ Result<void> SaveLedger(const Ledger& ledger, const std::string& path) {
   saved["layout"] = SPW_LAYOUT;
   saved["services"] = ledger.services.entries();
   saved["servers"] = ledger.servers.entries();
+  saved["services_freed"] = ledger.services.freed();
+  saved["servers_freed"] = ledger.servers.freed();
+  saved["maps"] = ledger.maps;
   saved["unit_index"] = ledger.unit_index;
   saved["rings"] = json::object();
   for (const auto& [name, piece] : ledger.rings) saved["rings"][name] = {piece.offset, piece.slots};
@@ -53,6 +56,9 @@ std::optional<Ledger> LoadLedger(const std::string& path) {
     if (saved.at("layout") != SPW_LAYOUT) return std::nullopt;
     if (!RestoreBook(ledger.services, saved.at("services"))) return std::nullopt;
     if (!RestoreBook(ledger.servers, saved.at("servers"))) return std::nullopt;
+    ledger.services.RestoreFreed(saved.at("services_freed").get<std::vector<uint32_t>>());
+    ledger.servers.RestoreFreed(saved.at("servers_freed").get<std::vector<uint32_t>>());
+    ledger.maps = saved.at("maps").get<uint64_t>();
     ledger.unit_index = saved.at("unit_index").get<std::map<std::string, uint32_t>>();
     for (const auto& [name, index] : ledger.unit_index)
       if (index >= SPW_UNITS_PER_SERVER) return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger on disk, beside the lock: it must live exactly as long as the pinned maps whose codes it
-// explains, so it lies in the run directory.
+// The ledger on disk, in the run directory. It must live exactly as long as the pinned maps whose codes it
+// explains, and names them (`maps`).
 #pragma once
 
 #include <optional>

@@ -104,6 +104,7 @@ void LiveSwitch::RelayRings() {
              [this](uint16_t unit) { return IsAlive(unit); });
   }
   rings_due_.clear();
+  CountRings();
   const auto ended = std::chrono::steady_clock::now();
   relay_from_ = ended + (ended - began) * kRelayShare;
 }

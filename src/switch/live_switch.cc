@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <net/if.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -15,9 +16,11 @@
 #include <set>
 
 #include "clock.h"
+#include "device_check.h"
 #include "endpoint_table.h"
 #include "ledger_file.h"
 #include "model/diff.h"
+#include "model/seed_file.h"
 #include "ring_keeper.h"
 
 namespace spillway::switching {
@@ -29,6 +32,8 @@ constexpr uint32_t kSweepParts = 64;       // a full sweep of a large table in a
 constexpr uint32_t kSweepAtLeast = 65536;  // buckets: 4 MiB, a few milliseconds
 constexpr uint32_t kRingCapacityMin = 1u << 20, kRingCapacityMax = 1u << 26;
 constexpr uint32_t kReplyLinesMin = 1u << 12;
+// Ticks. After a power cut, older reports of so much time are taken again, until an agent's next one comes.
+constexpr uint32_t kSaveHeardEvery = 10;
 
 // What the pool file says of a unit.
 spw_unit_status StatusInFile(const model::Config& config, const std::string& pool, const std::string& server,
@@ -51,16 +56,46 @@ std::vector<std::string> OverrideNotes(const Plan& plan, const Ledger& ledger) {
   return notes;
 }
 
+// Rings that another switch of the group, loaded with the same file now, would have of another size.
+std::vector<std::string> RingSizeNotes(const Plan& plan) {
+  std::vector<std::string> notes;
+  for (const model::Service& service : plan.config.services) {
+    const uint32_t wanted = RingSlots(*plan.config.FindPool(service.pool));
+    for (const PlannedRing& ring : plan.rings)
+      if (ring.service == service.name && ring.piece.slots != wanted)
+        notes.push_back(
+            fmt::format("service {} keeps its ring of {} slots, where a switch that is loaded with this file "
+                        "makes one of {}: the two place flows differently",
+                        service.name, ring.piece.slots, wanted));
+  }
+  return notes;
+}
+
+std::vector<std::string> NotesOf(const Plan& plan, const Ledger& ledger) {
+  std::vector<std::string> notes = OverrideNotes(plan, ledger);
+  for (std::string& note : RingSizeNotes(plan)) notes.push_back(std::move(note));
+  return notes;
+}
+
 std::string LedgerPath(const Options& options) {
   return options.run_dir + "/" + options.instance + ".ledger";
 }
+
+std::string SeedPath(const model::Config& config, const Options& options) {
+  if (!config.data_plane.seed_file.empty()) return config.data_plane.seed_file;
+  return options.state_dir + "/" + options.instance + ".seed";
+}
+
+bool SameSeed(const spw_seed& a, const spw_seed& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+
+Error SeedError(const Error& error) { return {error.code, "switch.seed_file: " + error.message}; }
 
 uint64_t ReplyLinesNeeded(const model::Config& config) {
   uint64_t lines = 0;
   for (const auto& service : config.services) {
     if (service.mode != SPW_MODE_NAT) continue;
     for (const auto& server : config.FindPool(service.pool)->servers) {
-      lines += server.units.size() * service.ports.size();
+      lines += server.units.size() * (service.ports.size() + 2);  // and one for each protocol's fragments
     }
   }
   return lines;
@@ -79,37 +114,12 @@ Sizes SizesFor(const model::Config& config) {
 
 }  // namespace
 
-Result<std::unique_ptr<InstanceLock>> InstanceLock::Take(const Options& options) {
-  std::error_code ignored;
-  fs::create_directories(options.run_dir, ignored);
-  std::string path = options.run_dir + "/" + options.instance + ".lock";
-  int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0)
-    return Fail(ErrorCode::kUnavailable, fmt::format("opening {}: {}{}", path, std::strerror(errno),
-                                                     errno == EACCES ? " (spillwayd runs as root)" : ""));
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    char pid[32] = "?";
-    ssize_t got = pread(fd, pid, sizeof(pid) - 1, 0);
-    if (got > 0) pid[got] = 0;
-    close(fd);
-    return Fail(ErrorCode::kConflict, fmt::format("instance {} is already run by another spillwayd (pid {})",
-                                                  options.instance, pid));
-  }
-  std::string pid = std::to_string(getpid());
-  if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
-    close(fd);
-    return Fail(ErrorCode::kSystem, "writing " + path + ": " + std::strerror(errno));
-  }
-  return std::unique_ptr<InstanceLock>(new InstanceLock(fd));
-}
-
-InstanceLock::~InstanceLock() { close(fd_); }
-
 Result<std::unique_ptr<Switch>> Switch::Start(const model::Config& config, const Options& options) {
   return LiveSwitch::Start(config, options);
 }
 
 Result<void> Switch::RemoveLeftovers(const Options& options) {
+  if (Result<void> mounted = EnsureBpfFs(options); !mounted) return mounted;
   Result<std::unique_ptr<InstanceLock>> lock = InstanceLock::Take(options);
   if (!lock) return tl::make_unexpected(lock.error());
   std::error_code ignored;
@@ -118,27 +128,43 @@ Result<void> Switch::RemoveLeftovers(const Options& options) {
 }
 
 Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, const Options& options) {
+  if (Result<void> mounted = EnsureBpfFs(options); !mounted) return tl::make_unexpected(mounted.error());
   Result<std::unique_ptr<InstanceLock>> lock = InstanceLock::Take(options);
   if (!lock) return tl::make_unexpected(lock.error());
-  if (Result<void> mounted = EnsureBpfFs(options); !mounted) return tl::make_unexpected(mounted.error());
   std::unique_ptr<LiveSwitch> self(new LiveSwitch(options, std::move(*lock)));
 
+  std::error_code ignored;
+  fs::create_directories(options.state_dir, ignored);
+  // Pins of a time without the file, or of another layout, hand their seed on.
+  const std::string seed_path = SeedPath(config, options);
+  const std::optional<spw_meta> pinned = PinnedMeta(options);
+  const Result<spw_seed> seed =
+      model::ReadOrMakeSeedFile(seed_path, pinned ? std::optional(pinned->seed) : std::nullopt);
+  if (!seed) return tl::make_unexpected(SeedError(seed.error()));
+
   std::optional<Ledger> ledger = LoadLedger(LedgerPath(options));
-  if (ledger.has_value()) {
+  if (ledger.has_value() && pinned && ledger->maps == pinned->birth) {
     self->ledger_ = std::move(*ledger);
   } else if (Result<void> removed = RemovePins(options); !removed) {
     return tl::make_unexpected(removed.error());  // pins whose codes nobody knows are of no use
   }
-  Result<std::unique_ptr<DataPlane>> plane = DataPlane::Open(options, SizesFor(config));
+  Result<std::unique_ptr<DataPlane>> plane = DataPlane::Open(options, SizesFor(config), *seed);
   if (plane && (*plane)->adopted() && !RingsFit(self->ledger_, (*plane)->meta().ring_capacity)) {
     plane->reset();  // a damaged ledger: its flows cannot be told apart
     if (Result<void> removed = RemovePins(options); !removed) return tl::make_unexpected(removed.error());
-    plane = DataPlane::Open(options, SizesFor(config));
+    plane = DataPlane::Open(options, SizesFor(config), *seed);
   }
   if (!plane) return tl::make_unexpected(plane.error());
   self->plane_ = std::move(*plane);
   if (!self->adopted()) self->ledger_ = Ledger{};
+  self->ledger_.maps = self->plane_->meta().birth;
+  if (!SameSeed(self->plane_->meta().seed, *seed))
+    self->start_warnings_.push_back(
+        fmt::format("{} holds another seed than the data plane that was adopted, which keeps its own for its "
+                    "flows: to change it, stop spillwayd, run spillwayd --remove, and start it",
+                    seed_path));
 
+  self->LoadHeardReports();
   Result<std::unique_ptr<Neighbours>> neighbours = Neighbours::Open();
   Result<ApplyReport> applied = [&]() -> Result<ApplyReport> {
     if (!neighbours) return tl::make_unexpected(neighbours.error());
@@ -150,7 +176,31 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
     return tl::make_unexpected(applied.error());
   }
   self->AwaitNextHops();
+  self->CheckDevices();
+  for (std::string& note : RingSizeNotes(self->plan_)) self->start_warnings_.push_back(std::move(note));
   return self;
+}
+
+void LiveSwitch::CheckDevices() {
+  if (!plane_->uncounted().empty())
+    start_warnings_.push_back("packets that drivers lose after the switch sent them are not counted: " +
+                              plane_->uncounted());
+  const auto warn = [this](std::vector<std::string> problems) {
+    for (std::string& problem : problems) start_warnings_.push_back(std::move(problem));
+  };
+  std::set<uint32_t> ways_in;
+  for (const InterfaceView& view : plane_->interfaces()) {
+    ways_in.insert(static_cast<uint32_t>(view.ifindex));
+    if (!view.native) continue;
+    if (const auto device = ReadDevice(view.name)) warn(IngressProblems(*device));
+  }
+  std::set<uint32_t> ways_out;  // that some packets are redirected to
+  for (const auto& [unit, hop] : hops_)
+    if (ways_in != std::set<uint32_t>{hop.ifindex}) ways_out.insert(hop.ifindex);
+  char name[IF_NAMESIZE];
+  for (const uint32_t ifindex : ways_out)
+    if (if_indextoname(ifindex, name) != nullptr)
+      if (const auto device = ReadDevice(name)) warn(EgressProblems(*device));
 }
 
 Result<ApplyReport> LiveSwitch::Check(const model::Config& config) const {
@@ -161,7 +211,7 @@ Result<ApplyReport> LiveSwitch::Check(const model::Config& config) const {
   if (!plan) return tl::make_unexpected(plan.error());
   ApplyReport report;
   report.changes = model::Diff(plan_.config, config);
-  report.notes = OverrideNotes(*plan, ledger);
+  report.notes = NotesOf(*plan, ledger);
   return report;
 }
 
@@ -172,7 +222,23 @@ Result<ApplyReport> LiveSwitch::Apply(const model::Config& config) {
   return Commit(std::move(*plan), std::move(ledger));
 }
 
+// At the start a file that differs is a warning only: flows must go on. Later it is a mistake in the edit.
+Result<void> LiveSwitch::CheckSeedFile(const model::Config& config) const {
+  if (!plan_.config.HasSwitch() || config.data_plane.seed_file == plan_.config.data_plane.seed_file)
+    return {};
+  const std::string path = SeedPath(config, options_);
+  const auto seed = model::ReadSeedFile(path);
+  if (!seed) return tl::make_unexpected(SeedError(seed.error()));
+  if (*seed && SameSeed(**seed, plane_->meta().seed)) return {};
+  return Fail(
+      ErrorCode::kBadInput,
+      fmt::format("switch.seed_file: expected a file with the seed in use, by which flows are placed, got {} "
+                  "{}: to change the seed, run spillwayd --remove and start afresh",
+                  path, *seed ? "with another" : "which does not exist"));
+}
+
 Result<Plan> LiveSwitch::PlanOf(const model::Config& config, Ledger& ledger) const {
+  if (Result<void> same = CheckSeedFile(config); !same) return tl::make_unexpected(same.error());
   uint32_t buckets = plane_->meta().flow_buckets;
   if (config.data_plane.flow_table_entries != uint64_t{buckets} * SPW_BUCKET_ENTRIES) {
     return Fail(
@@ -185,13 +251,17 @@ Result<Plan> LiveSwitch::PlanOf(const model::Config& config, Ledger& ledger) con
 }
 
 // Everything that can fail comes first: lines planned, interfaces attached, ledger saved. Then units,
-// rings and endpoints in an order in which each step finds what it points to.
+// rings and endpoints in an order in which each step finds what it points to. The ledger on disk is right for
+// the maps at every moment, as this process may die at any: new rings are filled before it names them, codes
+// and rings that are given up leave it when nothing in the maps names them any more.
 Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
+  KeepOutages(plan);
   auto replies = PlanLines(plane_->replies, plan.replies, "replies");
   if (!replies) return tl::make_unexpected(replies.error());
   auto services = PlanLines(plane_->services, plan.services, "services");
   if (!services) return tl::make_unexpected(services.error());
-  if (Result<void> saved = SaveLedger(ledger, LedgerPath(options_)); !saved) {
+  FillNewRings(plan);
+  if (Result<void> saved = SaveLedger(BothOf(ledger_, ledger), LedgerPath(options_)); !saved) {
     return tl::make_unexpected(saved.error());
   }
   // Before a program runs by them: without limits, all entries would be old to it.
@@ -203,24 +273,28 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
     return tl::make_unexpected(attached.error());
   }
   for (const PlannedServer& server : plan.servers) {
-    if (Result<void> written = plane_->WriteKey(server.code, server.key, server.units_mask, 0); !written) {
+    if (Result<void> written = WriteKeyOf(plan, server, 0); !written) {
       return tl::make_unexpected(written.error());
     }
   }
-  KeepOutages(plan);
+  NoteHeard();  // of those that this plan does not name any more
   ApplyReport report;
   report.changes = model::Diff(plan_.config, plan.config);
-  report.notes = OverrideNotes(plan, ledger);
+  report.notes = NotesOf(plan, ledger);
   WriteServers(plan);
   WriteUnits(plan);
-  RingTally tally = WriteRings(plan, ledger_);
+  RingTally tally = MoveKnownRings(plan);
   WriteLines(plane_->replies, *replies);
   WriteLines(plane_->services, *services);
   RetireUnits(plan);
+  if (Result<void> saved = SaveLedger(ledger, LedgerPath(options_)); !saved)
+    check_news_.push_back(saved.error().message +
+                          "; names that are gone keep their codes until it is written");
   for (const PlannedRing& ring : plan.rings) report.slots_total += ring.piece.slots;
   report.slots_moved = tally.changed;
   plan_ = std::move(plan);
   ledger_ = std::move(ledger);
+  CountRings();
   UpdateEjections();
   health_.Look(plan_, &plane_->servers[0], &plane_->pools[0], NowBeat());  // of units as now written
   return report;
@@ -255,22 +329,30 @@ void LiveSwitch::WriteUnits(const Plan& plan) {
   }
 }
 
-RingTally LiveSwitch::WriteRings(const Plan& plan, const Ledger& old) {
+bool LiveSwitch::IsKnownRing(const PlannedRing& ring) const {
+  const auto known = ledger_.rings.find(ring.service);
+  return known != ledger_.rings.end() && known->second.offset == ring.piece.offset;
+}
+
+// No endpoint names these slots yet.
+void LiveSwitch::FillNewRings(const Plan& plan) {
+  for (const PlannedRing& ring : plan.rings) {
+    if (IsKnownRing(ring)) continue;
+    std::vector<uint16_t> next = ring.next;
+    next.resize(ring.piece.slots, SPW_NO_UNIT);
+    FillRing(&plane_->ring_slots[ring.piece.offset], next);
+  }
+}
+
+RingTally LiveSwitch::MoveKnownRings(const Plan& plan) {
   RingTally sum;
   uint32_t tick = NowTick();
   for (const PlannedRing& ring : plan.rings) {
-    spw_ring_slot* slots = &plane_->ring_slots[ring.piece.offset];
-    auto known = old.rings.find(ring.service);
-    if (known != old.rings.end() && known->second.offset == ring.piece.offset) {
-      RingTally tally =
-          MoveRing(slots, ring.piece.slots, ring.next, tick, [this](uint16_t unit) { return IsAlive(unit); });
-      sum.changed += tally.changed;
-      sum.moved += tally.moved;
-    } else {
-      std::vector<uint16_t> next = ring.next;
-      next.resize(ring.piece.slots, SPW_NO_UNIT);
-      FillRing(slots, next);
-    }
+    if (!IsKnownRing(ring)) continue;
+    RingTally tally = MoveRing(&plane_->ring_slots[ring.piece.offset], ring.piece.slots, ring.next, tick,
+                               [this](uint16_t unit) { return IsAlive(unit); });
+    sum.changed += tally.changed;
+    sum.moved += tally.moved;
   }
   return sum;
 }
@@ -295,7 +377,7 @@ void LiveSwitch::RetireUnits(const Plan& plan) {
       __atomic_fetch_and(&server.failing, ~(1u << u), __ATOMIC_RELAXED);
       hops_.erase(spw_unit_id(code, u));
       reach_.erase(spw_unit_id(code, u));
-      if (gone) (void)plane_->WriteKey(code, std::nullopt, 0, 0xff);
+      if (gone) (void)plane_->WriteKey(code, std::nullopt, 0, 0xff, {});
     }
   }
   // The rings may still have named a retired unit as owner while it lived.
@@ -314,8 +396,9 @@ void LiveSwitch::Tick() {
   uint32_t entry_idle = spw_flow_limit(plan_.flow_limits, SPW_FLOW_OPEN);
   entry_idle = std::max(entry_idle, spw_flow_limit(plan_.flow_limits, SPW_FLOW_DATAGRAM));
   for (const PlannedRing& ring : plan_.rings) {
-    SettleRing(&plane_->ring_slots[ring.piece.offset], ring.piece.slots, tick, ring.idle_ticks, entry_idle,
-               is_alive);
+    const RingTally tally = SettleRing(&plane_->ring_slots[ring.piece.offset], ring.piece.slots, tick,
+                                       ring.idle_ticks, entry_idle, is_alive);
+    slots_moved_[ring.service] = tally.moved;
   }
   uint32_t buckets = plane_->flow_table.size();
   sweeper_.Sweep({&plane_->flow_table[0], buckets, &plane_->flow_filter[0], plane_->flow_filter.size()},
@@ -325,6 +408,7 @@ void LiveSwitch::Tick() {
     last_round_ = std::chrono::steady_clock::now();
   }
   LookAtHops();
+  if (tick_count_ % kSaveHeardEvery == 0) SaveHeardReports();
 }
 
 std::vector<HealthNews> LiveSwitch::TakeHealthNews() {
@@ -365,31 +449,41 @@ Result<void> LiveSwitch::ForgetReports(const std::string& pool, const std::strin
   uint32_t code = spw_unit_server(found->id);
   for (const PlannedServer& planned : plan_.servers) {
     if (planned.code != code) continue;
-    return plane_->WriteKey(code, planned.key, planned.units_mask,
-                            static_cast<uint8_t>(1u << spw_unit_index(found->id)));
+    const Result<void> written =
+        WriteKeyOf(plan_, planned, static_cast<uint8_t>(1u << spw_unit_index(found->id)));
+    if (written) SaveHeardReports();
+    return written;
   }
   return {};
 }
 
-// Mean, over the rings of each pool's services, of the part of slots that name a unit.
-std::map<uint16_t, double> LiveSwitch::RingShares() const {
-  std::map<uint16_t, double> shares;
+// Shares: mean, over the rings of each pool's services, of the part of slots that name a unit.
+void LiveSwitch::CountRings() {
   std::map<std::string, int> rings_of;
-  for (const auto& service : plan_.config.services) rings_of[service.pool]++;
-  for (const PlannedRing& ring : plan_.rings) {
-    auto service = std::find_if(plan_.config.services.begin(), plan_.config.services.end(),
-                                [&](const model::Service& s) { return s.name == ring.service; });
-    double part = 1.0 / ring.piece.slots / rings_of[service->pool];
-    for (uint32_t i = 0; i < ring.piece.slots; i++) {
-      shares[plane_->ring_slots[ring.piece.offset + i].next] += part;
-    }
+  std::map<std::string, std::string> pool_of;
+  for (const auto& service : plan_.config.services) {
+    rings_of[service.pool]++;
+    pool_of[service.name] = service.pool;
   }
-  return shares;
+  ring_shares_.clear();
+  slots_moved_.clear();
+  std::vector<uint32_t> named(SPW_MAX_UNITS);  // beyond: no unit
+  for (const PlannedRing& ring : plan_.rings) {
+    std::fill(named.begin(), named.end(), 0);
+    uint32_t& moved = slots_moved_[ring.service];
+    for (uint32_t i = 0; i < ring.piece.slots; i++) {
+      const spw_ring_slot& slot = plane_->ring_slots[ring.piece.offset + i];
+      moved += slot.owner != slot.next;
+      if (slot.next < named.size()) named[slot.next]++;
+    }
+    const double part = 1.0 / ring.piece.slots / rings_of[pool_of[ring.service]];
+    for (const PlannedUnit& unit : plan_.units)
+      if (named[unit.id] != 0) ring_shares_[unit.id] += part * named[unit.id];
+  }
 }
 
 std::vector<UnitView> LiveSwitch::Units() const {
   std::vector<UnitView> views;
-  std::map<uint16_t, double> shares = RingShares();
   uint32_t beat = NowBeat();
   for (const PlannedUnit& unit : plan_.units) {
     const spw_server& server = plane_->servers[spw_unit_server(unit.id)];
@@ -424,8 +518,8 @@ std::vector<UnitView> LiveSwitch::Units() const {
     view.packets = traffic.packets;
     view.bytes = traffic.bytes;
     view.new_flows = traffic.new_flows;
-    auto share = shares.find(unit.id);
-    view.ring_share = share == shares.end() ? 0 : share->second;
+    auto share = ring_shares_.find(unit.id);
+    view.ring_share = share == ring_shares_.end() ? 0 : share->second;
     views.push_back(std::move(view));
   }
   return views;
@@ -437,10 +531,8 @@ std::vector<ServiceView> LiveSwitch::Services() const {
     ServiceView view{service};
     const Ledger::RingPiece& piece = ledger_.rings.at(service.name);
     view.ring_slots = piece.slots;
-    for (uint32_t i = 0; i < piece.slots; i++) {
-      const spw_ring_slot& slot = plane_->ring_slots[piece.offset + i];
-      view.slots_moved += slot.owner != slot.next;
-    }
+    if (const auto moved = slots_moved_.find(service.name); moved != slots_moved_.end())
+      view.slots_moved = moved->second;
     spw_traffic traffic = plane_->ReadServiceTraffic(*ledger_.services.Find(service.name));
     view.packets = traffic.packets;
     view.bytes = traffic.bytes;
@@ -463,6 +555,10 @@ FlowTableView LiveSwitch::FlowTable() const {
   view.used = sweeper_.used();
   view.sweep_age_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - last_round_).count();
   return view;
+}
+
+LiveSwitch::~LiveSwitch() {
+  if (plane_) SaveHeardReports();
 }
 
 Result<void> LiveSwitch::Remove() {

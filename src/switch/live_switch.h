@@ -13,6 +13,8 @@
 #include "ejection.h"
 #include "flow_sweeper.h"
 #include "health_keeper.h"
+#include "heard_file.h"
+#include "instance_lock.h"
 #include "neighbours.h"
 #include "plan.h"
 #include "reachability.h"
@@ -21,23 +23,14 @@
 
 namespace spillway::switching {
 
-// Lock of an instance: held by the process that runs it, released by the kernel when it dies.
-class InstanceLock {
- public:
-  [[nodiscard]] static Result<std::unique_ptr<InstanceLock>> Take(const Options& options);
-  ~InstanceLock();
-
- private:
-  explicit InstanceLock(int fd) : fd_(fd) {}
-  int fd_;
-};
-
 class LiveSwitch : public Switch {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Switch>> Start(const model::Config& config,
                                                              const Options& options);
+  ~LiveSwitch() override;
 
   bool adopted() const override { return plane_->adopted(); }
+  std::vector<std::string> StartWarnings() const override { return start_warnings_; }
   Result<ApplyReport> Check(const model::Config& config) const override;
   Result<ApplyReport> Apply(const model::Config& config) override;
   const model::Config& config() const override { return plan_.config; }
@@ -62,11 +55,15 @@ class LiveSwitch : public Switch {
   LiveSwitch(Options options, std::unique_ptr<InstanceLock> lock)
       : options_(options), lock_(std::move(lock)) {}
 
+  [[nodiscard]] Result<void> CheckSeedFile(const model::Config& config) const;
   [[nodiscard]] Result<Plan> PlanOf(const model::Config& config, Ledger& ledger) const;
   [[nodiscard]] Result<ApplyReport> Commit(Plan plan, Ledger ledger);
   void WriteServers(const Plan& plan);
   void WriteUnits(const Plan& plan);
-  RingTally WriteRings(const Plan& plan, const Ledger& old);
+  // Whether the running data plane has the ring; the others' slots are filled first of all.
+  bool IsKnownRing(const PlannedRing& ring) const;
+  void FillNewRings(const Plan& plan);
+  RingTally MoveKnownRings(const Plan& plan);
   void RetireUnits(const Plan& plan);
   // Looks up the unit's next hop and writes it.
   void Resolve(const PlannedUnit& unit);
@@ -82,10 +79,18 @@ class LiveSwitch : public Switch {
   void NoteEjections(const Ejection& before, const Ejection& after);
   void RelayRings();  // those due, if it is time
   void AwaitNextHops();
+  void CheckDevices();  // what the host's settings will do to packets: into start_warnings_
   bool IsAlive(uint16_t unit) const;
+  // The last report heard of each unit: known to the data plane, and kept where it outlives it.
+  [[nodiscard]] Result<void> WriteKeyOf(const Plan& plan, const PlannedServer& server, uint8_t forget);
+  void NoteHeard();  // what the data plane has heard of the plan's units
+  void LoadHeardReports();
+  void SaveHeardReports();
   const PlannedUnit* FindUnit(const std::string& pool, const std::string& server,
                               const std::string& unit) const;
-  std::map<uint16_t, double> RingShares() const;
+  // What views tell of the rings, whose slots are many: counted with each change and each tick, never for a
+  // view.
+  void CountRings();
 
   Options options_;
   std::unique_ptr<InstanceLock> lock_;
@@ -93,14 +98,18 @@ class LiveSwitch : public Switch {
   std::unique_ptr<Neighbours> neighbours_;
   Ledger ledger_;
   Plan plan_;
+  HeardReports heard_;
+  bool heard_fails_ = false;          // to be written
   std::map<uint16_t, NextHop> hops_;  // by unit id; absent: no route
   std::map<uint16_t, Reachability> reach_;
   FailingUnits failing_;
   Ejection ejection_;                            // as written
   std::map<std::string, uint64_t> fail_opened_;  // by service
-  std::vector<std::string> check_news_;
+  std::vector<std::string> check_news_, start_warnings_;
   std::set<std::string> rings_due_;  // pools whose rings are to be laid anew
   std::chrono::steady_clock::time_point relay_from_;
+  std::map<uint16_t, double> ring_shares_;       // by unit id
+  std::map<std::string, uint32_t> slots_moved_;  // by service
   FlowSweeper sweeper_;
   HealthKeeper health_;
   std::chrono::steady_clock::time_point last_round_ = std::chrono::steady_clock::now();

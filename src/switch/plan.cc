@@ -140,13 +140,6 @@ std::optional<uint32_t> FindGap(const Ledger& ledger, uint32_t slots, uint32_t c
   return std::nullopt;
 }
 
-uint32_t RingSlots(const model::Pool& pool) {
-  if (pool.ring_slots != 0) return pool.ring_slots;
-  size_t units = 0;
-  for (const auto& server : pool.servers) units += server.units.size();
-  return DefaultRingSlots(units);
-}
-
 Result<void> PlanService(Plan& plan, Ledger& ledger, const model::Service& service, uint32_t ring_capacity) {
   std::optional<uint32_t> code = ledger.services.Assign(service.name);
   if (!code.has_value()) {
@@ -193,6 +186,21 @@ Result<void> PlanService(Plan& plan, Ledger& ledger, const model::Service& servi
   }
   plan.rings.push_back(std::move(planned));
   return {};
+}
+
+// Replies in fragments: which addresses' fragments to follow.
+void PlanFragments(Plan& plan) {
+  std::set<std::pair<model::Address, uint8_t>> known;
+  for (const auto& service : plan.config.services) {
+    if (service.mode != SPW_MODE_NAT) continue;
+    for (const PlannedUnit& unit : UnitsOf(plan, service.pool)) {
+      for (const model::ServicePort& port : service.ports) {
+        const auto proto = static_cast<uint8_t>(static_cast<uint8_t>(port.protocol) | SPW_ENDPOINT_FRAGMENTS);
+        if (known.emplace(unit.address, proto).second)
+          plan.replies.push_back(MakeEndpoint(unit.address, 0, proto, SPW_ENDPOINT_UNIT));
+      }
+    }
+  }
 }
 
 void PlanAddresses(Plan& plan) {
@@ -244,11 +252,28 @@ void ReleaseGone(const Plan& plan, Ledger& ledger) {
 
 }  // namespace
 
+Ledger BothOf(const Ledger& before, const Ledger& after) {
+  Ledger both = after;
+  // A code that `after` gave up is given out again by the next plan at the earliest, so each is free here.
+  for (const auto& [name, code] : before.services.entries()) (void)both.services.Restore(name, code);
+  for (const auto& [name, code] : before.servers.entries()) (void)both.servers.Restore(name, code);
+  both.unit_index.insert(before.unit_index.begin(), before.unit_index.end());
+  both.rings.insert(before.rings.begin(), before.rings.end());
+  return both;
+}
+
 uint32_t DefaultRingSlots(size_t units) {
   for (uint32_t prime : {4099u, 16411u, 65537u, 262147u, 1048583u}) {
     if (prime >= 128 * units) return prime;
   }
   return 4194319u;
+}
+
+uint32_t RingSlots(const model::Pool& pool) {
+  if (pool.ring_slots != 0) return pool.ring_slots;
+  size_t units = 0;
+  for (const auto& server : pool.servers) units += server.units.size();
+  return DefaultRingSlots(units);
 }
 
 uint64_t RingSlotsNeeded(const model::Config& config) {
@@ -272,10 +297,11 @@ std::vector<uint16_t> LayRing(const model::Service& service, const std::vector<P
     uint32_t weight = 0;
     std::vector<const PlannedUnit*> named;
   };
-  std::map<uint32_t, Share> servers;
+  // By name: members take turns, and codes are each switch's own history.
+  std::map<std::string, Share> servers;
   for (const PlannedUnit& unit : pool_units) {
     if (!unit.InRing()) continue;
-    Share& share = servers[spw_unit_server(unit.id)];
+    Share& share = servers[unit.server];
     bool host_only = service.unit_policy == SPW_UNIT_HOST_ONLY;
     if (host_only && unit.kind != SPW_KIND_CPU) continue;
     share.weight += unit.weight;
@@ -283,7 +309,7 @@ std::vector<uint16_t> LayRing(const model::Service& service, const std::vector<P
     if (!first_only || share.named.empty()) share.named.push_back(&unit);
   }
   std::vector<spw_ring_member> members;
-  for (const auto& [code, share] : servers) {
+  for (const auto& [name, share] : servers) {
     if (share.named.empty()) continue;
     uint64_t named_weight = 0;
     for (const PlannedUnit* unit : share.named) named_weight += unit->weight;
@@ -340,6 +366,7 @@ Result<Plan> MakePlan(const model::Config& config, Ledger& ledger, uint32_t ring
       return tl::make_unexpected(done.error());
     }
   }
+  PlanFragments(plan);
   PlanAddresses(plan);
   PlanLimits(plan);
   ReleaseGone(plan, next);

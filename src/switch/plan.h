@@ -33,7 +33,12 @@ struct Ledger {
   std::map<std::string, RingPiece> rings;  // by service name
   // Operator's word on units, by UnitName; absent: as the pool file says.
   std::map<std::string, spw_unit_status> status;
+  // spw_meta.birth of the maps that it explains; with any others it means nothing.
+  uint64_t maps = 0;
 };
+
+// `after`, and what only `before` holds: right for maps that are somewhere between the two.
+Ledger BothOf(const Ledger& before, const Ledger& after);
 
 struct PlannedUnit {
   std::string pool, server, unit;
@@ -81,6 +86,9 @@ struct Plan {
 
 // Smallest ring that keeps shares within 1 % for `units` equal weights. Prime.
 uint32_t DefaultRingSlots(size_t units);
+
+// Slots of a ring of this pool, for a service that first appears now.
+uint32_t RingSlots(const model::Pool& pool);
 
 // Plans `config`; on success `ledger` holds its codes (names that are gone are released). On error
 // the ledger is as before. Errors (kBadInput): too many of something, or units of a known server in

@@ -24,7 +24,8 @@ namespace spillway::switching {
 struct Options {
   std::string instance = "default";       // names the pin folder and the lock; one per network namespace
   std::string bpffs = "/sys/fs/bpf";      // mounted here if it is not
-  std::string run_dir = "/run/spillway";  // lock and saved codes
+  std::string run_dir = "/run/spillway";  // lock and saved codes: what lives as long as the pins
+  std::string state_dir = "/var/lib/spillway";  // seed, reports heard: what outlives them
 };
 
 struct InterfaceView {
@@ -117,6 +118,8 @@ class Switch {
   [[nodiscard]] static Result<void> RemoveLeftovers(const Options& options);
 
   virtual bool adopted() const = 0;
+  // What the log should warn of after a start: the switch runs, but not as its host or file suggest.
+  virtual std::vector<std::string> StartWarnings() const { return {}; }
 
   // All or nothing. kBadInput when the running switch cannot take it (flow_table size, interfaces'
   // limits, units reordered). A drained unit of the old config stays drained if still named.

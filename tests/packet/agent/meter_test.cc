@@ -222,6 +222,18 @@ TEST_P(MeterTest, OtherPortsAndProtocolsAreForeign) {
   EXPECT_EQ(Counts().malformed, 0u);
 }
 
+// A server need not answer these; as requests they would fill its queue till the time-out.
+TEST_P(MeterTest, JunkOnADnsPortIsNoRequest) {
+  for (int i = 0; i < 10; i++) {
+    const auto port = static_cast<uint16_t>(40000 + i);
+    In(Packet().Ip4("10.1.0.1", "10.0.0.1").Udp(port, 53).Payload(40));
+    In(Packet().Ip4("10.1.0.1", "10.0.0.1").Udp(port, 53).Payload(4));
+  }
+  EXPECT_EQ(Totals().pending, 0u);
+  EXPECT_EQ(Counts().arrivals, 0u);
+  EXPECT_EQ(Counts().malformed, 20u);
+}
+
 TEST_P(MeterTest, SixAndTagsAreRead) {
   In(Packet().Vlan(5).Vlan(6).Ip6("2001:db8::1", "2001:db8::2").Udp(40000, 53).Dns(1, false));
   EXPECT_EQ(Totals().pending, 1u);

@@ -84,7 +84,7 @@ class Packet {
   Packet& Dns(uint16_t id, bool response, uint8_t rcode = 0) {
     Put16(id);
     Put16((response ? 0x8180 : 0x0100) | rcode);
-    bytes_.insert(bytes_.end(), 8, 0);
+    bytes_.insert(bytes_.end(), {0, 1, 0, 0, 0, 0, 0, 0});  // one question
     return *this;
   }
   Packet& Payload(size_t count) {

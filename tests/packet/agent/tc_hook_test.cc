@@ -9,6 +9,8 @@
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -88,6 +90,31 @@ TEST_F(LoopbackTest, ReplacesAndRemovesWhatAKilledAgentLeft) {
     ASSERT_TRUE(meter) << meter.error().message;
   }
   EXPECT_FALSE(HasClsact());
+}
+
+// Whoever may open a socket in the namespace could once keep the agent out of it by a name.
+TEST_F(LoopbackTest, NoOtherUserCanHoldTheInterface) {
+  const int squatter = socket(AF_UNIX, SOCK_DGRAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  constexpr char kName[] = "spillway-agent/lo";
+  memcpy(address.sun_path + 1, kName, sizeof(kName) - 1);
+  ASSERT_EQ(bind(squatter, reinterpret_cast<sockaddr*>(&address),
+                 offsetof(sockaddr_un, sun_path) + 1 + sizeof(kName) - 1),
+            0);
+  {
+    const auto meter = OpenBpfMeter(config_, ifindex_);
+    EXPECT_TRUE(meter) << meter.error().message;
+    struct stat folder {};
+    ASSERT_EQ(stat(InterfaceLock::kFolder, &folder), 0);
+    EXPECT_EQ(folder.st_mode & (S_IWGRP | S_IWOTH), 0u);
+  }
+  close(squatter);
+  char name[] = "/tmp/spillway-locks-XXXXXX";
+  const std::string open_to_all = mkdtemp(name);
+  ASSERT_EQ(chmod(name, 01777), 0);
+  EXPECT_FALSE(InterfaceLock::Take("lo", open_to_all)) << "any user could hold it";
+  rmdir(name);
 }
 
 TEST_F(LoopbackTest, LeavesOthersFiltersAlone) {

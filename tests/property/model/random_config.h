@@ -21,6 +21,7 @@ class RandomConfig {
     if (Coin()) config.data_plane.interfaces.push_back("no");  // a word that YAML 1.1 takes for false
     config.data_plane.attach = static_cast<AttachMode>(Below(3));
     config.data_plane.flow_table_entries = uint64_t{1} << (10 + Below(19));
+    if (Below(2)) config.data_plane.seed_file = "/nonexistent/spillway seed";
     bool reports = Coin();
     if (reports)
       config.data_plane.report = ReportAddress{.address = AddressOf(Coin() ? 4 : 6, 3, 7),

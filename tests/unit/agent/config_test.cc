@@ -72,6 +72,8 @@ TEST_F(ConfigTest, EveryKeyIsRead) {
   EXPECT_EQ(config->report.mode, ReportMode::kOnThreshold);
   EXPECT_EQ(config->report.heartbeat, 2s);
   EXPECT_EQ(config->learn.workers, 4u);
+  EXPECT_EQ(config->state_file, "/var/lib/spillway-agent/4-1.boot");
+  EXPECT_EQ(With(9, "state_file: boot")->state_file, (folder_ / "boot").string());
 }
 
 TEST_F(ConfigTest, CpuMeterNeedsNoInterface) {

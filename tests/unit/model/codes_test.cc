@@ -43,5 +43,20 @@ TEST(CodeBook, RestoresWhatWasSaved) {
   EXPECT_EQ(book.entries().size(), 8u);
 }
 
+TEST(CodeBook, FreedCodesComeLastAfterARestartToo) {
+  CodeBook book(4);
+  for (const char* name : {"a", "b", "c"}) (void)book.Assign(name);
+  book.Release("c");
+  book.Release("a");
+  CodeBook restored(4);
+  ASSERT_TRUE(restored.Restore("b", 1));
+  restored.RestoreFreed({book.freed().begin(), book.freed().end()});
+  EXPECT_EQ(restored.Assign("d"), 3u) << "never given out";
+  EXPECT_EQ(restored.Assign("e"), 2u) << "c's was freed first";
+  EXPECT_EQ(restored.Assign("f"), 0u);
+  restored.RestoreFreed({7, 1000000});  // out of range: of a damaged file
+  EXPECT_FALSE(restored.Assign("g"));
+}
+
 }  // namespace
 }  // namespace spillway::model

@@ -2,6 +2,7 @@
 #include "model/key_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
@@ -31,6 +32,33 @@ TEST(KeyFile, ErrorsNameTheFileAndNeverItsContents) {
   std::remove(path.c_str());
   EXPECT_FALSE(ReadKeyFile(path));
   EXPECT_FALSE(ReadKeyFile(testing::TempDir())) << "a directory";
+}
+
+TEST(KeyFile, ModesThatGiveTheKeyAwayAreToldOrRefused) {
+  const std::string path = testing::TempDir() + "/spillway_key_mode_test";
+  std::ofstream(path) << "000102030405060708090a0b0c0d0e0f";
+  struct {
+    mode_t mode;
+    bool good;
+    const char* warning;
+  } cases[] = {{0600, true, ""},
+               {0640, true, ""},
+               {0644, true, "any user may read it"},
+               {0660, true, "its group may change it"},
+               {0666, false, "any user may read it"},
+               {0602, false, ""}};
+  for (const auto& c : cases) {
+    ASSERT_EQ(chmod(path.c_str(), c.mode), 0);
+    const auto read = ReadKeyFile(path);
+    EXPECT_EQ(read.has_value(), c.good) << std::oct << c.mode;
+    if (!read) {
+      EXPECT_NE(read.error().message.find("any user may write to"), std::string::npos);
+    }
+    const std::string warning = SecretFileWarning(path).value_or("");
+    EXPECT_NE(warning.find(c.warning), std::string::npos) << std::oct << c.mode << warning;
+    EXPECT_EQ(warning.empty(), *c.warning == 0) << std::oct << c.mode << warning;
+  }
+  std::remove(path.c_str());
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ switch:
   attach: generic
   report: {address: 192.0.2.1, port: 9000, silent_after: 300ms}
   flow_table: {entries: 1024}
+  seed_file: keys/none.seed
 services:
   - name: web
     vip: 203.0.113.80
@@ -77,6 +78,8 @@ pools:
   EXPECT_EQ(config->data_plane.report->port, 9000);
   EXPECT_EQ(config->data_plane.report->silent_after_ms, 300u);
   EXPECT_EQ(config->data_plane.flow_table_entries, 1024u);
+  EXPECT_TRUE(config->data_plane.seed_file.ends_with("/keys/none.seed")) << config->data_plane.seed_file;
+  EXPECT_TRUE(config->data_plane.seed_file.starts_with("/"));
   const Service& web = config->services[0];
   EXPECT_EQ(web.ports, (std::vector<ServicePort>{{Protocol::kTcp, 443}}));
   EXPECT_EQ(web.mode, SPW_MODE_DSR_L2);

@@ -29,7 +29,8 @@ TEST(Refusal, UnknownKeysNameTheNearest) {
             "pool.yaml:5: services[dns]: unknown key \"unit_polcy\", did you mean unit_policy?");
   EXPECT_EQ(
       Problem(With(kText, "interfaces: [eth0]", "interfaces: [eth0]\n  zzzzzzzz: 1")),
-      "pool.yaml:3: switch: unknown key \"zzzzzzzz\", known are interfaces, attach, report, flow_table");
+      "pool.yaml:3: switch: unknown key \"zzzzzzzz\", known are interfaces, attach, report, flow_table, "
+      "seed_file");
   EXPECT_THAT(Problem(kText + "service: []\n"),
               StartsWith("pool.yaml:13: unknown key \"service\", did you mean services?"));
 }
@@ -128,6 +129,11 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"[eth0]", "[a-name-too-long-for-linux]", "expected the name of an interface"},
         Bad{"[eth0]", "[eth0]\n  attach: offload", "expected one of auto, native, generic"},
         Bad{"[eth0]", "[eth0]\n  flow_table: {entries: 1000000}", "expected a power of two"},
+        Bad{"[eth0]", "[eth0]\n  seed_file: []", "expected the path of a seed file"},
+        Bad{"[eth0]", "[eth0]\n  seed_file: /dev/null",
+            "switch.seed_file: expected a file of 96 hex digits, or none, to be made; got /dev/null is not a "
+            "regular "
+            "file"},
         Bad{"[eth0]", "[eth0]\n  flow_table: {entries: 512}", "from 1024 to 268435456"},
         Bad{"[eth0]", "[eth0]\n  flow_table: {entries: 536870912}", "from 1024 to 268435456"},
         Bad{"capacity: 6", "capacity: 0", "expected a number greater than 0"},
@@ -287,6 +293,17 @@ TEST(Refusal, FilesThatCannotBeRead) {
   auto long_name = LoadConfig(std::string(5000, 'x'));
   ASSERT_FALSE(long_name);
   EXPECT_THAT(long_name.error().message, HasSubstr("xxx: expected a readable file: File name too long"));
+}
+
+// yaml-cpp tells of an escape that it does not know by that very character.
+TEST(PoolFileErrors, AreOneLineWhateverFollowsABackslash) {
+  for (int c = 1; c < 256; c++) {
+    const std::string problem =
+        Problem(std::string("switch: {interfaces: [\"a\\") + static_cast<char>(c) + "\\\n\"]}\n");
+    if (!problem.starts_with("pool.yaml:1: expected YAML")) continue;
+    EXPECT_TRUE(std::all_of(problem.begin(), problem.end(), [](char k) { return k >= 0x20 && k < 0x7f; }))
+        << "character " << c << ": " << problem;
+  }
 }
 
 }  // namespace

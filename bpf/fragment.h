@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Fragments of what a NAT unit sends. The first shows the port: if it is a service's, the datagram is a reply
+ * and all its fragments leave as the VIP's; if not, it is the unit's own and passes. A fragment that comes
+ * before the first, or whose entry was taken by others (switch.h), is dropped and counted: passed on, it
+ * would show the client the unit's address.
+ */
+#pragma once
+
+#include "forward.h"
+
+#define IP4_FRAGMENT_OFFSET 0x1fff
+#define IP6_FRAGMENT_OFFSET 0xfff8
+
+struct fragment_header { /* of IPv6 */
+	__u8 next, reserved;
+	__be16 offset;
+	__be32 id;
+};
+
+/* What the packet says of the datagram that it is a part of. */
+struct fragment {
+	void *transport;
+	__u32 id;
+	__u8 proto;
+	__u8 is_first;
+};
+
+SPW_INLINE int read_fragment(struct packet *p, int family, struct fragment *f)
+{
+	if (family == 4) {
+		struct iphdr *ip = p->l3;
+
+		f->id = ip->id;
+		f->is_first = !(ip->frag_off & bpf_htons(IP4_FRAGMENT_OFFSET));
+		f->proto = p->proto;
+		f->transport = p->l4;
+	} else {
+		struct fragment_header *header = p->l4;
+
+		if ((void *)(header + 1) > p->end)
+			return 0;
+		f->id = header->id;
+		f->is_first = !(header->offset & bpf_htons(IP6_FRAGMENT_OFFSET));
+		f->proto = header->next;
+		f->transport = header + 1;
+	}
+	return f->proto == IPPROTO_TCP || f->proto == IPPROTO_UDP;
+}
+
+SPW_INLINE __u64 fragment_hash(const struct packet *p, const struct fragment *f)
+{
+	const struct spw_seed *seed = (const struct spw_seed *)&hash_seed;
+
+	SPW_OPAQUE(seed); /* as in flow_hash */
+	return spw_hash_v6(seed, p->src, p->dst, f->id, f->proto);
+}
+
+SPW_INLINE void remember_fragment(struct spw_fragment_bucket *bucket, __u64 tag, __u16 sport, __u32 now)
+{
+	__u32 victim = 0, oldest = 0;
+
+#pragma unroll
+	for (__u32 i = 0; i < SPW_FRAGMENT_ENTRIES; i++) {
+		__u64 found = bucket->entry[i].tag;
+		__u32 age = now - bucket->entry[i].stamp;
+		__u32 score = (__u32)spw_select(spw_is_zero(found) | spw_is_zero(found ^ tag), ~0u, age);
+		__u64 more = spw_less(oldest, score);
+
+		victim = (__u32)spw_select(more, i, victim);
+		oldest = (__u32)spw_select(more, score, oldest);
+	}
+	SPW_OPAQUE(victim);
+	victim &= SPW_FRAGMENT_ENTRIES - 1;
+	bucket->entry[victim].tag = 0; /* so that nobody meets it with another's port */
+	bucket->entry[victim].sport = sport;
+	bucket->entry[victim].stamp = now;
+	bucket->entry[victim].tag = tag;
+}
+
+/* The source port, or -1. */
+SPW_INLINE int recall_fragment(const struct spw_fragment_bucket *bucket, __u64 tag, __u32 now)
+{
+	int sport = -1;
+
+#pragma unroll
+	for (__u32 i = 0; i < SPW_FRAGMENT_ENTRIES; i++)
+		if (bucket->entry[i].tag == tag && now - bucket->entry[i].stamp <= SPW_FRAGMENT_STAMPS)
+			sport = bucket->entry[i].sport;
+	return sport;
+}
+
+/* -1: not of a NAT unit's service. */
+SPW_CALL int handle_fragment(struct xdp_md *ctx, struct packet *p, struct spw_counters *count, int family)
+{
+	struct spw_fragment_bucket *bucket;
+	struct spw_endpoint *reply;
+	struct fragment f = {};
+	__u32 index, now;
+	__u64 tag;
+	int sport;
+
+	if (!read_fragment(p, family, &f) || !find_reply(p->src, 0, f.proto | SPW_ENDPOINT_FRAGMENTS, family))
+		return -1;
+	tag = fragment_hash(p, &f);
+	index = (__u32)tag & (SPW_FRAGMENT_BUCKETS - 1);
+	tag = tag >> 1 | 1; /* not 0, and below 2^63, as spw_is_zero asks */
+	bucket = bpf_map_lookup_elem(&fragments, &index);
+	if (!bucket)
+		return -1;
+	now = (__u32)(bpf_ktime_get_coarse_ns() >> SPW_FRAGMENT_STAMP_SHIFT);
+	if (f.is_first) {
+		/* A TCP header whole, as its checksum stands at its end. */
+		__u32 needed = f.proto == IPPROTO_TCP ? sizeof(struct tcphdr) : sizeof(struct udphdr);
+
+		if (f.transport + needed > p->end || f.transport + sizeof(struct udphdr) > p->end) {
+			count->dropped_malformed++;
+			return XDP_DROP;
+		}
+		sport = *(__u16 *)f.transport;
+		remember_fragment(bucket, tag, (__u16)sport, now);
+		p->l4 = f.transport;
+	} else {
+		p->l4 = NULL;
+		sport = recall_fragment(bucket, tag, now);
+		if (sport < 0) {
+			count->dropped_fragment++;
+			return XDP_DROP;
+		}
+	}
+	reply = find_reply(p->src, (__u16)sport, f.proto, family);
+	if (!reply)
+		return -1;
+	p->proto = f.proto;
+	return return_reply(ctx, p, reply, count, family);
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/boot_id.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace spillway::agent {
+namespace {
+
+// Beyond what clocks say (the year 294,000): no boot id of ours, and the next would wrap.
+constexpr uint64_t kMaxBootId = uint64_t{1} << 63;
+
+std::optional<uint64_t> ReadLast(const std::string& path) {
+  std::ifstream in(path);
+  uint64_t last = 0;
+  if (!(in >> last) || last >= kMaxBootId) return std::nullopt;
+  return last;
+}
+
+// On disk before it is used: a power cut must not take it back.
+bool WriteWhole(const std::string& path, const std::string& text) {
+  const std::string fresh = path + ".new";
+  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  const bool written =
+      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return written && std::rename(fresh.c_str(), path.c_str()) == 0;
+}
+
+}  // namespace
+
+uint64_t NextBootId(std::optional<uint64_t> last, uint64_t now_us) {
+  return last ? std::max(*last + 1, now_us) : now_us;
+}
+
+Result<uint64_t> TakeBootId(const std::string& path, uint64_t now_us) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  const uint64_t next = NextBootId(ReadLast(path), now_us);
+  if (!WriteWhole(path, fmt::format("{}\n", next)))
+    return Fail(ErrorCode::kSystem, fmt::format("writing {}: {}", path, std::strerror(errno)));
+  return next;
+}
+
+uint64_t TakeBootId(const std::string& path) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto now_us =
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  const auto taken = TakeBootId(path, now_us);
+  if (taken) return *taken;
+  spdlog::warn("state_file: {}; should this clock be set back, switches will refuse the next agent's reports",
+               taken.error().message);
+  return NextBootId(ReadLast(path), now_us);
+}
+
+}  // namespace spillway::agent

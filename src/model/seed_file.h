@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seed of the flow hash, in a file: what the ring says of a flow is then the same after a reboot, after
+// a new layout of the maps, and on every switch that has the same file. One line of 96 hex digits: ten words
+// of 32 bits, then one of 64, most significant digit first. It is a secret: who knows it can choose flows
+// that all meet one slot.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/hash.h"
+#include "error.h"
+
+namespace spillway::model {
+
+// White space around the digits is allowed.
+std::optional<spw_seed> ParseSeed(std::string_view text);
+std::string SeedText(const spw_seed& seed);
+
+// nullopt: there is no such file. Errors (kBadInput): it cannot be read or holds anything else; the message
+// names the file and never shows what it holds.
+[[nodiscard]] Result<std::optional<spw_seed>> ReadSeedFile(const std::string& path);
+
+// The file's seed. Where there is no file it is made, mode 0600, with `running` or, without one, a random
+// seed; of several that make it at once one wins and all return its seed. Errors: kBadInput, kSystem.
+[[nodiscard]] Result<spw_seed> ReadOrMakeSeedFile(const std::string& path,
+                                                  const std::optional<spw_seed>& running);
+
+}  // namespace spillway::model

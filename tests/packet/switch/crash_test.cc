@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillwayd killed in the middle of a change, and two of them on one instance.
+#include <bpf/bpf.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <map>
+
+#include "live_bed.h"
+#include "switch/clock.h"
+#include "switch/data_plane.h"
+
+namespace spillway::switching {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+bool IsRename(uint64_t call) {
+#ifdef SYS_rename
+  if (call == SYS_rename) return true;
+#endif
+  return call == SYS_renameat || call == SYS_renameat2;
+}
+
+// Runs `work` in a child that is killed when its `count`th rename is done: files are replaced by renames, so
+// these are the moments between which the state on disk differs. False: it ended before.
+bool KilledAfterRename(int count, const std::function<void()>& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    raise(SIGSTOP);
+    work();
+    _exit(0);
+  }
+  int status = 0, renames = 0;
+  waitpid(child, &status, 0);
+  ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
+  bool in_rename = false;
+  for (;;) {
+    ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+    if (waitpid(child, &status, 0) < 0 || WIFEXITED(status) || WIFSIGNALED(status)) return false;
+    if (!WIFSTOPPED(status) || WSTOPSIG(status) != (SIGTRAP | 0x80)) continue;
+    __ptrace_syscall_info info{};
+    ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info);
+    if (info.op == PTRACE_SYSCALL_INFO_ENTRY) in_rename = IsRename(info.entry.nr);
+    if (info.op != PTRACE_SYSCALL_INFO_EXIT || !in_rename || ++renames < count) continue;
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    return true;
+  }
+}
+
+class Crash : public LiveSwitchTest {
+ protected:
+  static Bytes Ack(const std::string& vip, int flow) {
+    return Eth().Ip4(fmt::format("198.51.{}.{}", flow / 250, flow % 250 + 1), vip).Tcp(40000, 80);
+  }
+  // A service of its own pool of servers 3 and 4, before the others.
+  model::Config WithSecondService() const {
+    model::Config config = bed_.PoolOf({1, 2});
+    config.pools.push_back({"q", bed_.PoolOf({3, 4}).pools[0].servers, 0});
+    model::Service api = config.services[0];
+    api.name = "api";
+    api.vip = *model::Address::Parse("203.0.113.20");
+    api.ports = {{model::Protocol::kTcp, 80}};
+    api.pool = "q";
+    config.services[0].ports = {{model::Protocol::kTcp, 80}};
+    config.services.insert(config.services.begin(), api);
+    return config;
+  }
+};
+
+TEST_F(Crash, InAChangeLeavesEachServiceItsOwnUnits) {
+  model::Config before = bed_.PoolOf({1, 2});
+  before.services[0].ports = {{model::Protocol::kTcp, 80}};
+  const model::Config after = WithSecondService();
+  int kills = 0;
+  for (bool killed = true; killed; kills++) {
+    ASSERT_TRUE(Switch::RemoveLeftovers(bed_.OptionsOf("one")));
+    auto sw = Start(before);
+    ASSERT_TRUE(sw) << error_;
+    std::map<int, std::string> placed;
+    for (int flow = 0; flow < 500; flow++) placed[flow] = Attached().UnitOf(Ack("203.0.113.10", flow));
+    sw.reset();
+
+    killed = KilledAfterRename(kills + 1, [&] { (void)Switch::Start(after, bed_.OptionsOf("one")); });
+    sw = Start(after);
+    ASSERT_TRUE(sw) << error_;
+    EXPECT_TRUE(sw->adopted()) << kills;
+    AttachedProgram program = Attached();
+    for (int flow = 0; flow < 500; flow++) {
+      ASSERT_EQ(program.UnitOf(Ack("203.0.113.10", flow)), placed[flow]) << "killed at rename " << kills + 1;
+      ASSERT_THAT(program.UnitOf(Ack("203.0.113.20", flow)),
+                  AnyOf(StartsWith("10.0.3."), StartsWith("10.0.4.")))
+          << "killed at rename " << kills + 1;
+    }
+  }
+  EXPECT_GE(kills, 3) << "a change should write the ledger before and after";
+}
+
+TEST_F(Crash, InAFirstStartLeavesNothingThatIsTakenForGood) {
+  const model::Config config = WithSecondService();
+  // A ledger of maps that are gone: /run outlived them.
+  auto sw = Start(bed_.PoolOf({1, 2}));
+  ASSERT_TRUE(sw) << error_;
+  sw.reset();
+  for (int kills = 0; kills < 4; kills++) {
+    ASSERT_TRUE(RemovePins(bed_.OptionsOf("one")));
+    (void)KilledAfterRename(kills + 1, [&] { (void)Switch::Start(config, bed_.OptionsOf("one")); });
+    sw = Start(config);
+    ASSERT_TRUE(sw) << error_;
+    AttachedProgram program = Attached();
+    for (int flow = 0; flow < 500; flow++) {
+      ASSERT_THAT(program.UnitOf(Ack("203.0.113.10", flow)),
+                  AnyOf(StartsWith("10.0.1."), StartsWith("10.0.2.")));
+      ASSERT_THAT(program.UnitOf(Ack("203.0.113.20", flow)),
+                  AnyOf(StartsWith("10.0.3."), StartsWith("10.0.4.")));
+    }
+    sw.reset();
+  }
+}
+
+// As after `stop --keep`, or in a change that was killed: flows of the server that went still have entries.
+TEST_F(Crash, ACodeThatWasInUseIsNotGivenOutAnewAfterARestart) {
+  auto sw = Start(bed_.PoolOf({1, 2, 3}));
+  ASSERT_TRUE(sw) << error_;
+  ASSERT_TRUE(sw->Apply(bed_.PoolOf({1, 2})));
+  sw.reset();
+  sw = Start(bed_.PoolOf({1, 2, 9}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_TRUE(sw->adopted());
+  for (const UnitView& unit : sw->Units()) {
+    if (unit.server == "s9") {
+      EXPECT_EQ(spw_unit_server(unit.id), 3u) << "s3 had 2";
+    }
+  }
+}
+
+TEST_F(Crash, ASecondSpillwaydOnTheSamePinsIsRefusedWhateverItsRunDirectory) {
+  auto sw = Start(bed_.PoolOf({1, 2}));
+  ASSERT_TRUE(sw) << error_;
+  Options elsewhere = bed_.OptionsOf("one");
+  elsewhere.run_dir = bed_.folder() + "/elsewhere";
+  const auto second = Switch::Start(bed_.PoolOf({1}), elsewhere);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kConflict);
+  EXPECT_THAT(second.error().message, HasSubstr("instance one is already run by another spillwayd"));
+  EXPECT_FALSE(Switch::RemoveLeftovers(elsewhere));
+  EXPECT_TRUE(Attached().found());
+  sw.reset();
+  sw = nullptr;
+  const auto now = Switch::Start(bed_.PoolOf({1}), elsewhere);
+  EXPECT_TRUE(now) << now.error().message;
+}
+
+// A scrape of /metrics holds the mutex that the watchdog's tick needs: it reads no slots.
+TEST_F(Crash, ViewsTellOfRingsAsOfTheLastTickWithoutReadingThem) {
+  auto sw = Start(bed_.PoolOf({1, 2}));
+  ASSERT_TRUE(sw) << error_;
+  double sum = 0;
+  for (const UnitView& unit : sw->Units()) sum += unit.ring_share;
+  EXPECT_NEAR(sum, 1, 1e-9);
+  const uint32_t slots = sw->Services()[0].ring_slots;
+
+  const int fd = bpf_obj_get((PinFolder(bed_.OptionsOf("one")) + "/ring_slots").c_str());
+  ASSERT_GE(fd, 0);
+  const spw_ring_slot moved{0, 1, spw_slot_tick(NowTick()), 0};
+  for (uint32_t i = 0; i < slots; i++) ASSERT_EQ(bpf_map_update_elem(fd, &i, &moved, BPF_ANY), 0);
+  close(fd);
+  EXPECT_EQ(sw->Services()[0].slots_moved, 0u) << "read for the view";
+  sw->Tick();
+  EXPECT_EQ(sw->Services()[0].slots_moved, slots);
+}
+
+}  // namespace
+}  // namespace spillway::switching

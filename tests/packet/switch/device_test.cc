@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Interfaces that do to packets what the switch does not expect: found at the start, counted afterwards.
+#include <fmt/format.h>
+#include <linux/bpf.h>
+
+#include <cstdlib>
+
+#include "live_bed.h"
+#include "switch/device_check.h"
+
+namespace spillway::switching {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class Devices : public LiveSwitchTest {
+ protected:
+  Devices() {
+    Shell(
+        "ip link add swt type veth peer name swtx && ip link set swt up && ip link set swtx up &&"
+        "ip link add swd type veth peer name swdx && ip link set swd up && ip link set swdx up &&"
+        "ip addr add 10.1.255.254/16 dev swd &&"
+        "ip neigh add 10.1.0.1 lladdr 02:cc:00:01:00:01 dev swd nud permanent &&"
+        "ethtool -K swtx tx off >/dev/null");
+  }
+  ~Devices() override { Shell("ip link del swt && ip link del swd && ethtool -K swax tx off >/dev/null"); }
+};
+
+TEST_F(Devices, APeerThatLeavesChecksumsToTheDeviceIsFound) {
+  auto device = ReadDevice("swt");
+  ASSERT_TRUE(device) << device.error().message;
+  EXPECT_EQ(device->driver, "veth");
+  EXPECT_EQ(device->peer, "swtx");
+  EXPECT_THAT(IngressProblems(*device), IsEmpty());
+  Shell("ethtool -K swtx tx on >/dev/null");
+  device = ReadDevice("swt");
+  ASSERT_TRUE(device);
+  EXPECT_THAT(IngressProblems(*device),
+              ElementsAre(AllOf(HasSubstr("swt: its veth peer swtx leaves checksums"),
+                                HasSubstr("ethtool -K swtx tx off"))));
+}
+
+TEST_F(Devices, TheStartWarnsOfThem) {
+  auto sw = Start(bed_.PoolOf({1}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_THAT(sw->StartWarnings(), IsEmpty());
+  ASSERT_TRUE(sw->Remove());
+  sw.reset();
+  Shell("ethtool -K swax tx on >/dev/null");
+  sw = Start(bed_.PoolOf({1}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_THAT(sw->StartWarnings(), ElementsAre(HasSubstr("ethtool -K swax tx off")));
+}
+
+TEST_F(Devices, OffloadsAndDriversAreJudgedByWhatTheyDo) {
+  Device device;
+  device.name = "eth0";
+  device.driver = "some";
+  device.strips_vlans = true;
+  EXPECT_THAT(IngressProblems(device), IsEmpty()) << "nobody uses tags";
+  device.has_vlans = true;
+  EXPECT_THAT(IngressProblems(device), ElementsAre(HasSubstr("ethtool -K eth0 rxvlan off")));
+  device = {.name = "eth0", .merges = true};
+  EXPECT_THAT(IngressProblems(device), ElementsAre(HasSubstr("ethtool -K eth0 lro off")));
+  device = {.name = "eth0", .driver = "some", .xdp_features = kXdpBasic};
+  EXPECT_THAT(IngressProblems(device),
+              ElementsAre(HasSubstr("eth0: its driver (some) says that it does not redirect")));
+  EXPECT_THAT(EgressProblems(device), ElementsAre(HasSubstr("takes no packets redirected by XDP")));
+  device.xdp_features = kXdpBasic | kXdpRedirect | kXdpTransmit;
+  EXPECT_THAT(IngressProblems(device), IsEmpty());
+  EXPECT_THAT(EgressProblems(device), IsEmpty());
+  EXPECT_THAT(EgressProblems({.name = "eth0"}), IsEmpty()) << "a kernel that does not say";
+  EXPECT_FALSE(ReadDevice("nowhere"));
+}
+
+TEST_F(Devices, VlanInterfacesOnTopAreSeen) {
+  EXPECT_FALSE(ReadDevice("swt")->has_vlans);
+  if (std::system("ip link add link swt name swt.7 type vlan id 7 2>/dev/null") != 0)
+    GTEST_SKIP() << "this kernel has no VLAN interfaces";
+  EXPECT_TRUE(ReadDevice("swt")->has_vlans);
+  EXPECT_FALSE(ReadDevice("swtx")->has_vlans);
+}
+
+// A veth takes no packets from XDP while its peer has neither a program nor GRO: the verdict is "redirect",
+// and the packet is lost.
+TEST_F(Devices, PacketsThatADriverLosesAreCounted) {
+  model::Config config = bed_.PoolOf({1});
+  config.pools[0].servers[0].units.resize(1);
+  config.pools[0].servers[0].units[0].address = *model::Address::Parse("10.1.0.1");
+  auto sw = Start(config);
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_THAT(sw->StartWarnings(), Not(Contains(HasSubstr("are not counted"))));
+  if (ReadDevice("swd")->xdp_features) {
+    EXPECT_THAT(sw->StartWarnings(),
+                Contains(HasSubstr("swd: its driver (veth) takes no packets redirected by XDP")));
+  }
+  const Bytes packet = Eth().Ip4("198.51.100.7", "203.0.113.10").Tcp(40000, 80);
+  ASSERT_EQ(Attached().Run(packet), XDP_REDIRECT);
+  EXPECT_EQ(sw->Counters().redirect_failed, 0u) << "only asked what it would do";
+  ASSERT_EQ(Attached().RunLive(packet), 0);
+  EXPECT_EQ(sw->Counters().redirect_failed, 1u);
+  EXPECT_EQ(sw->Counters().packets_forwarded, 2u);
+}
+
+}  // namespace
+}  // namespace spillway::switching

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// What makes a switch the same switch: across stops, reboots, layouts and beside others of its group.
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "live_bed.h"
+#include "model/seed_file.h"
+#include "switch/data_plane.h"
+
+namespace spillway::switching {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// ACKs of flows that no switch has seen: the ring alone says where they are.
+class Flows {
+ public:
+  explicit Flows(uint64_t seed)
+      : random_(seed), packet_(Eth().Ip4("198.51.100.7", "203.0.113.10").Tcp(40000, 80)) {}
+  // The next flow's ACK: the same frame with another source. Checksums are not looked at on the way in.
+  const Bytes& Next() {
+    const uint64_t draw = random_();
+    std::memcpy(&packet_[14 + 12], &draw, 4);
+    std::memcpy(&packet_[14 + 20], reinterpret_cast<const uint8_t*>(&draw) + 4, 2);
+    return packet_;
+  }
+
+ private:
+  std::mt19937_64 random_;
+  Bytes packet_;
+};
+
+class Identity : public LiveSwitchTest {
+ protected:
+  void SettleRings(Switch& sw) {
+    // A slot that moved while it had an owner keeps it for an idle time, of two ticks of about a second.
+    for (int i = 0; i < 1500 && sw.Services()[0].slots_moved != 0; i++, usleep(10'000)) sw.Tick();
+    ASSERT_EQ(sw.Services()[0].slots_moved, 0u);
+  }
+  std::vector<std::string> Placements(int flows) {
+    std::vector<std::string> units;
+    AttachedProgram program = Attached();
+    Flows source(7);
+    for (int i = 0; i < flows; i++) units.push_back(program.UnitOf(source.Next()));
+    return units;
+  }
+};
+
+TEST_F(Identity, SwitchesOfOneSeedFileAndOnePoolFileAgreeWhateverTheirHistory) {
+  model::Config one = bed_.PoolOf({1, 2, 3, 4, 5}), two = bed_.PoolOf({1, 2, 3, 4, 5}, "swb");
+  one.data_plane.seed_file = two.data_plane.seed_file = bed_.folder() + "/group.seed";
+  one.services[0].idle_s = two.services[0].idle_s = 1;
+  auto first = Start(one, "one");
+  ASSERT_TRUE(first) << error_;
+
+  // The second began with others, and in another order.
+  model::Config past = bed_.PoolOf({9, 5, 3, 8, 1}, "swb");
+  past.data_plane.seed_file = two.data_plane.seed_file;
+  past.services[0].idle_s = 1;
+  auto second = Start(past, "two");
+  ASSERT_TRUE(second) << error_;
+  for (const std::vector<int>& servers : {std::vector<int>{9, 4, 3, 1}, {7, 1, 4, 5}, {5, 4, 2, 1}}) {
+    model::Config next = past;
+    next.pools = bed_.PoolOf(servers).pools;
+    ASSERT_TRUE(second->Apply(next));
+  }
+  ASSERT_TRUE(second->Apply(two));
+  SettleRings(*second);
+
+  AttachedProgram at_first = Attached("one", "swa"), at_second = Attached("two", "swb");
+  ASSERT_TRUE(at_first.found() && at_second.found());
+  Flows flows(1);
+  constexpr int kFlows = 1'000'000;
+  int differ = 0, unplaced = 0;
+  std::map<std::string, int> units;
+  for (int i = 0; i < kFlows; i++) {
+    const Bytes& ack = flows.Next();
+    const std::string here = at_first.UnitOf(ack), there = at_second.UnitOf(ack);
+    differ += here != there;
+    unplaced += here.empty();
+    units[here]++;
+  }
+  EXPECT_EQ(differ, 0) << "of " << kFlows;
+  EXPECT_EQ(unplaced, 0);
+  EXPECT_EQ(units.size(), 10u) << "units that flows were on";
+  std::filesystem::remove(bed_.folder() + "/group.seed");
+}
+
+TEST_F(Identity, FlowsStayWhereTheyWereAfterAStopThatRemovesAll) {
+  auto sw = Start(bed_.PoolOf({1, 2, 3}));
+  ASSERT_TRUE(sw) << error_;
+  const auto before = Placements(1000);
+  ASSERT_TRUE(sw->Remove());
+  sw.reset();
+  std::filesystem::remove_all(bed_.folder() + "/run");  // as a reboot does
+  sw = Start(bed_.PoolOf({3, 1, 2}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_FALSE(sw->adopted());
+  EXPECT_EQ(Placements(1000), before);
+}
+
+// Pins of a build before this one, which knew no seed file; its ledger means nothing to us.
+TEST_F(Identity, TheSeedOfAnotherLayoutIsKept) {
+  auto sw = Start(bed_.PoolOf({1, 2, 3}));
+  ASSERT_TRUE(sw) << error_;
+  const auto before = Placements(1000);
+  Kill(sw);
+  const int meta = bpf_obj_get((PinFolder(bed_.OptionsOf("one")) + "/meta").c_str());
+  ASSERT_GE(meta, 0);
+  spw_meta value{};
+  uint32_t zero = 0;
+  ASSERT_EQ(bpf_map_lookup_elem(meta, &zero, &value), 0);
+  value.layout--;
+  ASSERT_EQ(bpf_map_update_elem(meta, &zero, &value, BPF_ANY), 0);
+  close(meta);
+  std::filesystem::remove_all(bed_.folder() + "/run");
+  std::filesystem::remove_all(bed_.folder() + "/state");
+  sw = Start(bed_.PoolOf({1, 2, 3}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_FALSE(sw->adopted());
+  EXPECT_EQ(Placements(1000), before);
+}
+
+TEST_F(Identity, AnotherSeedNeverMovesFlowsOfARunningSwitch) {
+  model::Config config = bed_.PoolOf({1, 2, 3});
+  auto sw = Start(config);
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_THAT(sw->StartWarnings(), IsEmpty());
+  const auto before = Placements(1000);
+
+  model::Config other = config;
+  other.data_plane.seed_file = bed_.folder() + "/other.seed";
+  const auto absent = sw->Check(other);
+  ASSERT_FALSE(absent);
+  EXPECT_THAT(absent.error().message, HasSubstr("other.seed which does not exist"));
+  ASSERT_TRUE(model::ReadOrMakeSeedFile(other.data_plane.seed_file, std::nullopt));
+  const auto applied = sw->Apply(other);
+  ASSERT_FALSE(applied);
+  EXPECT_EQ(applied.error().code, ErrorCode::kBadInput);
+  EXPECT_THAT(applied.error().message, HasSubstr("switch.seed_file: expected a file with the seed in use"));
+
+  Kill(sw);
+  sw = Start(other);
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_TRUE(sw->adopted());
+  EXPECT_THAT(sw->StartWarnings(),
+              ElementsAre(HasSubstr("other.seed holds another seed than the data plane")));
+  EXPECT_EQ(Placements(1000), before);
+  std::filesystem::remove(other.data_plane.seed_file);
+}
+
+TEST_F(Identity, ASeedFileThatHoldsNoSeedIsAnErrorBeforeAnythingIsTouched) {
+  model::Config config = bed_.PoolOf({1});
+  config.data_plane.seed_file = bed_.folder() + "/bad.seed";
+  std::ofstream(config.data_plane.seed_file) << "42";
+  EXPECT_FALSE(Start(config));
+  EXPECT_THAT(error_,
+              HasSubstr("switch.seed_file: " + config.data_plane.seed_file + " holds something else"));
+  EXPECT_FALSE(Attached().found());
+}
+
+class Replay : public LiveSwitchTest {
+ protected:
+  // A recorded report of unit 0 of server s1.
+  static Bytes Recorded(uint64_t boot_id, uint32_t sequence) {
+    spw_report report{};
+    report.boot_id = boot_id;
+    report.sequence = sequence;
+    uint8_t key[16];
+    std::memset(key, 1, sizeof(key));
+    const spw_siphash_key secret = spw_siphash_key_of(key);
+    spw_report_wire wire{};
+    spw_report_encode(&wire, &report, &secret);
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&wire);
+    return Eth().Ip4("10.0.1.1", "192.0.2.1").Udp(5000, 9870).Payload(Bytes(bytes, bytes + sizeof(wire)));
+  }
+  bool IsAccepted(Switch& sw, const Bytes& report) {
+    const spw_counters before = sw.Counters();
+    Attached().Run(report);
+    const spw_counters after = sw.Counters();
+    EXPECT_EQ(after.reports_accepted - before.reports_accepted + after.reports_stale - before.reports_stale,
+              1u);
+    return after.reports_accepted > before.reports_accepted;
+  }
+};
+
+TEST_F(Replay, OfWhatWasHeardBeforeTheDataPlaneWasRemovedIsStale) {
+  auto sw = Start(bed_.PoolOf({1, 2}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(1000, 7)));
+  EXPECT_FALSE(IsAccepted(*sw, Recorded(1000, 7)));
+  ASSERT_TRUE(sw->Remove());
+  sw.reset();
+  std::filesystem::remove_all(bed_.folder() + "/run");
+  sw = Start(bed_.PoolOf({1, 2}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_FALSE(sw->adopted());
+  EXPECT_FALSE(IsAccepted(*sw, Recorded(1000, 7)));
+  EXPECT_FALSE(IsAccepted(*sw, Recorded(999, 100)));
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(1000, 8))) << "the agent itself is heard at once";
+}
+
+TEST_F(Replay, OfAServerThatWentAndCameAgainIsStale) {
+  auto sw = Start(bed_.PoolOf({1, 2}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(1000, 7)));
+  ASSERT_TRUE(sw->Apply(bed_.PoolOf({2})));
+  model::Config again = bed_.PoolOf({1, 2});
+  again.pools[0].servers[0].code = 0;  // what the recording says
+  ASSERT_TRUE(sw->Apply(again));
+  EXPECT_FALSE(IsAccepted(*sw, Recorded(1000, 7)));
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(1001, 1)));
+}
+
+TEST_F(Replay, IsTakenAgainOnceAnOperatorSaysForget) {
+  auto sw = Start(bed_.PoolOf({1}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(1000, 7)));
+  ASSERT_TRUE(sw->ForgetReports("p", "s1", "cpu"));
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(10, 1)));
+  ASSERT_TRUE(sw->ForgetReports("p", "s1", "cpu"));
+  ASSERT_TRUE(sw->Remove());
+  sw.reset();
+  sw = Start(bed_.PoolOf({1}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(10, 1)));
+}
+
+}  // namespace
+}  // namespace spillway::switching
