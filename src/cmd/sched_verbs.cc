@@ -71,6 +71,11 @@ Result<Loaded> Load(const Lists& lists, bool need_nodes) {
   return loaded;
 }
 
+std::vector<std::string> PolicyNames(std::vector<std::string> names = {}) {
+  for (const scheduler::Policy policy : scheduler::kPolicies) names.emplace_back(ToString(policy));
+  return names;
+}
+
 void AddLists(CLI::App& verb, Lists& lists) {
   verb.add_option("--list", lists.list,
                   "Jobs: the name of an openb list (default, gpushare100, ...) or a CSV file")
@@ -95,8 +100,7 @@ int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) 
   scheduler::PlacementOptions options;
   options.seeds = o.seeds;
   options.objective = *scheduler::ObjectiveByName(o.objective);
-  using scheduler::Policy;
-  options.policies = {Policy::kSpillway, Policy::kFgd, Policy::kBestFit, Policy::kFirstFit, Policy::kRandom};
+  options.policies.assign(std::begin(scheduler::kPolicies), std::end(scheduler::kPolicies));
   if (o.policies != "all") options.policies = {*scheduler::PolicyByName(o.policies)};
   const size_t total = options.policies.size() * static_cast<size_t>(o.seeds);
   report::Progress progress("sched placement " + loaded.name, kNoBarBefore);
@@ -175,7 +179,7 @@ void AddReplay(CLI::App& sched, Context& context) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   verb->add_option("--policy", o->policies, "placement: one policy instead of all")
-      ->check(CLI::IsMember({"all", "spillway", "fgd", "best-fit", "first-fit", "random"}));
+      ->check(CLI::IsMember(PolicyNames({"all"})));
   verb->add_option("--objective", o->objective, "placement: what comes before the policy's score")
       ->check(CLI::IsMember({"fragmentation", "fewest-gpus", "earliest"}))
       ->capture_default_str();
@@ -252,7 +256,7 @@ void AddPlace(CLI::App& sched, Context& context) {
   verb->add_option("--model", o->models, "GPU models that will do, separated by |; default: any");
   verb->add_option("--tenant", o->tenant_of, "Whose job it is; matters under isolation gpu");
   verb->add_option("--policy", o->policy, "How nodes are compared")
-      ->check(CLI::IsMember({"spillway", "fgd", "best-fit", "first-fit", "random"}))
+      ->check(CLI::IsMember(PolicyNames()))
       ->capture_default_str();
   verb->add_option("--objective", o->objective, "What comes first")
       ->check(CLI::IsMember({"fragmentation", "fewest-gpus", "earliest"}))

@@ -11,6 +11,10 @@ class Dice {
  public:
   explicit Dice(uint64_t seed) : state_(spw_mix64(seed * 0x9e3779b97f4a7c15ULL + 1)) {}
   size_t Below(size_t bound) { return spw_mix64(state_ += 0x9e3779b97f4a7c15ULL) % bound; }
+  template <class T>
+  void Shuffle(std::vector<T>& list) {
+    for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[Below(i)]);
+  }
 
  private:
   uint64_t state_;
@@ -18,7 +22,7 @@ class Dice {
 
 PlacementRun RunOne(const NodeList& nodes, const std::vector<Job>& jobs, const JobMix& mix,
                     PlacerOptions options) {
-  Cluster cluster(nodes.nodes, nodes.models);
+  Cluster cluster(ShuffleNodes(nodes.nodes, options.seed), nodes.models);
   Placer placer(cluster, mix, options);
   const int64_t all = int64_t{cluster.gpus()} * kWholeGpu;
   PlacementRun run;
@@ -57,10 +61,17 @@ std::vector<Job> DrawJobs(const JobList& list, int64_t milli, uint64_t seed) {
     asked += job.TotalMilli();
   };
   for (const TraceJob& one : list.jobs) add(one.job);
+  dice.Shuffle(jobs);
   if (asked > 0)
     while (asked * 100 < milli * kDemandPct) add(list.jobs[dice.Below(list.jobs.size())].job);
-  for (size_t i = jobs.size(); i > 1; --i) std::swap(jobs[i - 1], jobs[dice.Below(i)]);
   return jobs;
+}
+
+std::vector<Node> ShuffleNodes(std::vector<Node> nodes, uint64_t seed) {
+  // Apart from the dice of DrawJobs, so that the order of jobs does not depend on how many nodes there are.
+  Dice dice(~seed);
+  dice.Shuffle(nodes);
+  return nodes;
 }
 
 std::vector<PlacementRun> RunPlacement(const NodeList& nodes, const JobList& jobs,

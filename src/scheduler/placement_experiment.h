@@ -34,8 +34,13 @@ inline constexpr int kDemandPct = 130;
                                                      const std::function<void(size_t, size_t)>& tell,
                                                      const std::function<bool()>& stop);
 
-// The jobs in the order in which they come under that seed: the list, extended by jobs drawn uniformly from
-// it until they ask for kDemandPct of `milli`, and shuffled.
+// The jobs in the order in which they come under that seed: the list, shuffled, then jobs drawn uniformly
+// from it until all ask for kDemandPct of `milli`.
 [[nodiscard]] std::vector<Job> DrawJobs(const JobList& jobs, int64_t milli, uint64_t seed);
+
+// The nodes in the order in which ties between them are broken under that seed. The published runs name the
+// nodes by a random permutation per seed and break ties by name; in the file's order, where equal nodes stand
+// together, FGD and its peers do up to 0.4 points worse or better.
+[[nodiscard]] std::vector<Node> ShuffleNodes(std::vector<Node> nodes, uint64_t seed);
 
 }  // namespace spillway::scheduler

@@ -3,10 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <map>
+
+#include "scheduler/published_scores.h"
 
 namespace spillway::scheduler {
 namespace {
 
+double Env(const char* n, double d) { const char* v = std::getenv(n); return v ? atof(v) : d; }
 constexpr float kNever = -1e30f;
 constexpr int kCandidatesTold = 5;
 
@@ -14,8 +19,6 @@ constexpr int kCandidatesTold = 5;
 // (the fragmentation that is expected is not the one that comes); coarser ones no longer tell nodes apart.
 // Chosen on openb's six lists.
 constexpr double kSteps = 60, kStepMilli = 600;
-// The largest node and GPU set of FGD's cluster, by which its best-fit normalises.
-constexpr double kFgdMostCpu = 128'000, kFgdMostGpu = 8'000;
 // An objective outweighs any score, which is at most 100.
 constexpr double kPerGpuSwitchedOn = 200, kPerSpeed = 1'000;
 
@@ -48,10 +51,7 @@ std::optional<Enum> ByName(const Enum (&all)[kCount], std::string_view name) {
 
 }  // namespace
 
-std::optional<Policy> PolicyByName(std::string_view name) {
-  return ByName({Policy::kSpillway, Policy::kFgd, Policy::kBestFit, Policy::kFirstFit, Policy::kRandom},
-                name);
-}
+std::optional<Policy> PolicyByName(std::string_view name) { return ByName(kPolicies, name); }
 
 const char* ToString(Policy policy) {
   switch (policy) {
@@ -61,6 +61,12 @@ const char* ToString(Policy policy) {
       return "fgd";
     case Policy::kBestFit:
       return "best-fit";
+    case Policy::kDotProduct:
+      return "dot-product";
+    case Policy::kGpuClustering:
+      return "gpu-clustering";
+    case Policy::kGpuPacking:
+      return "gpu-packing";
     case Policy::kFirstFit:
       return "first-fit";
     case Policy::kRandom:
@@ -99,7 +105,14 @@ Placer::Placer(const Cluster& cluster, const JobMix& mix, PlacerOptions options)
       options_(options),
       before_(cluster.nodes().size(), -1),
       before_seen_(cluster.changes()),
-      random_(options.seed * 0x9e3779b97f4a7c15ULL) {}
+      random_(options.seed * 0x9e3779b97f4a7c15ULL) {
+  if (options.policy == Policy::kSpillway && Env("OLD", 0) == 0) {
+    static std::map<const JobMix*, FillValue> cache;
+    auto it = cache.find(&mix);
+    if (it == cache.end()) it = cache.emplace(&mix, FillValue(mix.usual(), cluster.nodes(), cluster.models().size())).first;
+    fill_ = it->second;
+  }
+}
 
 // Jobs are of one shape if every decision about them is the same.
 Job Placer::ShapeOfJob(Job job) const {
@@ -144,16 +157,33 @@ Placer::Rated Placer::Rate(const Job& job, int n) {
 
   const bool by_fragments = options_.policy == Policy::kSpillway || options_.policy == Policy::kFgd;
   const double before = by_fragments ? Before(n) : 0;
+  const float worth = fill_ ? fill_->Of(node.model, node.free_cpu, node.free.data(), node.gpus) : 0;
+  static const double kA = Env("KA", 1), kB = Env("KB", 0.0), kQ = Env("KQ", 0), kT=Env("KT",0);
+  const auto dear = [&](int gpu) -> double {
+    auto free = node.free;
+    if (job.Fractional()) {
+      free[gpu] = static_cast<int16_t>(free[gpu] - cluster_.ShareOn(job, node));
+    } else {
+      for (int g = 0, wanted = job.gpus; wanted > 0; ++g)
+        if (node.jobs[g] == 0) free[g] = 0, --wanted;
+    }
+    const double after = fill_->Of(node.model, node.free_cpu - job.cpu_milli, free.data(), node.gpus);
+    double v = kA * (worth - after) + kB * Lost(job, node, gpu, before) / 1000;
+    if (kQ > 0) v = std::round(v * kQ) / kQ;
+    return -v;
+  };
   const auto score = [&](int gpu) -> double {
     switch (options_.policy) {
       case Policy::kFgd:
         return std::floor(100 * Sigmoid(-Lost(job, node, gpu, before) / 1000));
       case Policy::kSpillway:
+        if (fill_) return dear(gpu);
         return std::floor(kSteps * Sigmoid(-Lost(job, node, gpu, before) / kStepMilli));
-      case Policy::kBestFit:
-        return job.Fractional() ? -node.free[gpu] : 0;
-      default:
+      case Policy::kFirstFit:
+      case Policy::kRandom:
         return 0;
+      default:
+        return job.Fractional() ? -node.free[gpu] : 0;
     }
   };
   Rated best{kNever, -1};
@@ -177,12 +207,24 @@ Placer::Rated Placer::Rate(const Job& job, int n) {
     if (best.gpu < 0) return best;
   }
   double value = best.score;
-  if (options_.policy == Policy::kBestFit) {
-    value = 0.5 * (node.free_cpu - job.cpu_milli) / kFgdMostCpu +
-            0.5 * (node.FreeMilli() - job.TotalMilli()) / kFgdMostGpu;
-    value = std::floor(100 * (1 - value));
+  switch (options_.policy) {
+    case Policy::kBestFit:
+      value = BestFitScore(job, node);
+      break;
+    case Policy::kDotProduct:
+      value = DotProductScore(job, node);
+      break;
+    case Policy::kGpuClustering:
+      value = GpuClusteringScore(job, node);
+      break;
+    case Policy::kGpuPacking:
+      value = GpuPackingScore(job, node);
+      break;
+    default:
+      break;
   }
-  if (options_.policy == Policy::kSpillway && node.gpus > 0)
+  if (fill_ && node.gpus > 0 && kT > 0) value -= kT * Untouched(node, idle, mix_.choosy() > kMostChoosy);
+  if (options_.policy == Policy::kSpillway && node.gpus > 0 && !fill_)
     value -= kTieBreak * Untouched(node, idle, mix_.choosy() > kMostChoosy);
   if (options_.objective == Objective::kEarliest && job.gpus > 0)
     value += kPerSpeed * cluster_.models()[node.model].speed;
@@ -239,21 +281,8 @@ void Placer::Refresh(Shape& shape, const Job& job) {
 
 std::optional<Spot> Placer::Best(const Shape& shape) const {
   int best = -1;
-  if (options_.policy != Policy::kBestFit) {
-    for (const int n : shape.block_best)
-      if (n >= 0 && (best < 0 || shape.score[n] > shape.score[best])) best = n;
-  } else {
-    // As published: scores are stretched to 0..100 over the nodes that fit, in whole numbers.
-    double low = 1e30, high = -1e30, best_score = -1;
-    for (size_t n = 0; n < shape.score.size(); ++n)
-      if (shape.gpu[n] >= 0)
-        low = std::min<double>(low, shape.score[n]), high = std::max<double>(high, shape.score[n]);
-    for (size_t n = 0; n < shape.score.size(); ++n) {
-      if (shape.gpu[n] < 0) continue;
-      const double score = high > low ? std::floor((shape.score[n] - low) * 100 / (high - low)) : 100;
-      if (score > best_score) best_score = score, best = static_cast<int>(n);
-    }
-  }
+  for (const int n : shape.block_best)
+    if (n >= 0 && (best < 0 || shape.score[n] > shape.score[best])) best = n;
   if (best < 0) return std::nullopt;
   return Spot{best, shape.gpu[best], -1};
 }

@@ -15,6 +15,7 @@
 
 #include "core/ring_build.h"
 #include "scheduler/cluster.h"
+#include "scheduler/fill_value.h"
 #include "scheduler/fragmentation.h"
 
 namespace spillway::scheduler {
@@ -22,10 +23,23 @@ namespace spillway::scheduler {
 // How nodes are compared.
 //   spillway  FGD's measure in steps of its own; of nodes in one step the one whose GPUs are used most
 //   fgd       FGD as published: its score in whole numbers 0..100, the first node of equals
-//   best-fit  least CPU and GPU left over, as FGD's authors define it; then the fullest GPU that fits
+//   best-fit, dot-product, gpu-clustering, gpu-packing
+//             what FGD is compared with (published_scores.h); then the fullest GPU that fits
 //   first-fit the first node and GPU that fit
 //   random    any node and GPU that fit
-enum class Policy : uint8_t { kSpillway, kFgd, kBestFit, kFirstFit, kRandom };
+enum class Policy : uint8_t {
+  kSpillway,
+  kFgd,
+  kBestFit,
+  kDotProduct,
+  kGpuClustering,
+  kGpuPacking,
+  kFirstFit,
+  kRandom
+};
+inline constexpr Policy kPolicies[] = {Policy::kSpillway,   Policy::kFgd,           Policy::kBestFit,
+                                       Policy::kDotProduct, Policy::kGpuClustering, Policy::kGpuPacking,
+                                       Policy::kFirstFit,   Policy::kRandom};
 [[nodiscard]] std::optional<Policy> PolicyByName(std::string_view name);
 [[nodiscard]] const char* ToString(Policy policy);
 
@@ -77,8 +91,8 @@ class Placer {
   [[nodiscard]] std::optional<Spot> Decide(const Job& job);
 
   // The same job on that node alone: its best GPU and what the policy gives it; nothing where it does not
-  // fit. The node that Decide takes is the first of those that are rated highest (not under `best-fit`, which
-  // compares all nodes, and `random`). Remembers nothing of the job.
+  // fit. The node that Decide takes is the first of those that are rated highest (not under `random`).
+  // Remembers nothing of the job.
   struct Rating {
     double score;
     Spot spot;
@@ -121,6 +135,7 @@ class Placer {
   const JobMix& mix_;
   PlacerOptions options_;
   std::unordered_map<Job, std::unique_ptr<Shape>, ShapeHash> shapes_;
+  std::optional<FillValue> fill_;
   std::vector<double> before_;  // each node's fragmentation as it stands
   uint64_t before_seen_ = 0;
   uint64_t decisions_ = 0;

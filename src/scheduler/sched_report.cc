@@ -265,6 +265,18 @@ std::string HowText(const PlacerOptions& how, bool part) {
       score = "0 to 100, by how little CPU and GPU is left over";
       gpu = "the fullest that fits";
       break;
+    case Policy::kDotProduct:
+      score = "0 to 100, the higher the smaller the product of what is asked for and what is left";
+      gpu = "the fullest that fits";
+      break;
+    case Policy::kGpuClustering:
+      score = "0 to 100, by whether jobs of the same kind run there, then by how much of its GPUs is taken";
+      gpu = "the fullest that fits";
+      break;
+    case Policy::kGpuPacking:
+      score = "0 to 100: used GPUs, then idle GPUs of used nodes, then idle nodes";
+      gpu = "the fullest that fits";
+      break;
     case Policy::kFirstFit:
       score = "none: the first node that fits";
       gpu = "the first that fits";
