@@ -8,6 +8,8 @@
 namespace spillway::scheduler {
 namespace {
 
+constexpr double kNearlyAll = 0.999;
+
 // Host memory is rarely what is short; FGD leaves it out, and so do we: fewer kinds, better known.
 std::vector<JobKind> UsualKinds(const std::vector<Job>& jobs, double coverage) {
   std::map<std::tuple<int, int, int, ModelSet>, int> counts;
@@ -38,6 +40,7 @@ std::vector<JobKind> UsualKinds(const std::vector<Job>& jobs, double coverage) {
 
 JobMix::JobMix(const std::vector<Job>& jobs, int models) {
   kinds_ = UsualKinds(jobs, kCoverage);
+  nearly_all_ = UsualKinds(jobs, kNearlyAll);
   const std::vector<JobKind>& kinds = kinds_;
   double with_gpus = 0, choosy = 0;
   for (const Job& job : jobs) {

@@ -31,7 +31,8 @@ class JobMix {
   [[nodiscard]] double Fragmentation(int model, int free_cpu, const int16_t* free, int gpus) const;
 
   [[nodiscard]] size_t kinds() const { return kinds_.size(); }
-  [[nodiscard]] const std::vector<JobKind>& usual() const { return kinds_; }  // the most frequent first
+  // As good as all kinds that come, the most frequent first.
+  [[nodiscard]] const std::vector<JobKind>& nearly_all() const { return nearly_all_; }
   // Of all jobs that ask for GPUs, the share that asks for certain models.
   [[nodiscard]] double choosy() const { return choosy_; }
 
@@ -46,7 +47,7 @@ class JobMix {
   };
   const Row& RowFor(int model, int free_cpu) const;
 
-  std::vector<JobKind> kinds_;
+  std::vector<JobKind> kinds_, nearly_all_;
   double choosy_ = 0;
   std::vector<int> cpu_steps_;                         // ascending
   std::array<uint16_t, kWholeGpu + 1> level_of_ = {};  // of free milli

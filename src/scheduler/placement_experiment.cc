@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/placement_experiment.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace spillway::scheduler {
@@ -21,9 +23,9 @@ class Dice {
 };
 
 PlacementRun RunOne(const NodeList& nodes, const std::vector<Job>& jobs, const JobMix& mix,
-                    PlacerOptions options) {
+                    const FillValue* fill, PlacerOptions options) {
   Cluster cluster(ShuffleNodes(nodes.nodes, options.seed), nodes.models);
-  Placer placer(cluster, mix, options);
+  Placer placer(cluster, mix, options, fill);
   const int64_t all = int64_t{cluster.gpus()} * kWholeGpu;
   PlacementRun run;
   run.policy = options.policy;
@@ -83,13 +85,18 @@ std::vector<PlacementRun> RunPlacement(const NodeList& nodes, const JobList& job
   std::vector<Job> all;
   for (const TraceJob& one : jobs.jobs) all.push_back(one.job);
   const JobMix mix(all, static_cast<int>(nodes.models.size()));
+  std::optional<FillValue> fill;
+  if (std::find(options.policies.begin(), options.policies.end(), Policy::kSpillway) !=
+      options.policies.end())
+    fill.emplace(mix.nearly_all(), nodes.nodes, nodes.models.size());
   std::vector<PlacementRun> runs;
   const size_t total = options.policies.size() * static_cast<size_t>(options.seeds);
   for (int seed = 1; seed <= options.seeds; ++seed) {
     const std::vector<Job> order = DrawJobs(jobs, milli, static_cast<uint64_t>(seed));
     for (const Policy policy : options.policies) {
       if (stop && stop()) return runs;
-      runs.push_back(RunOne(nodes, order, mix, {policy, options.objective, static_cast<uint64_t>(seed)}));
+      runs.push_back(RunOne(nodes, order, mix, fill ? &*fill : nullptr,
+                            {policy, options.objective, static_cast<uint64_t>(seed)}));
       if (tell) tell(runs.size(), total);
     }
   }
