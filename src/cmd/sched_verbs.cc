@@ -96,10 +96,26 @@ struct ReplayOptions {
   scheduler::MovePolicy moves;
 };
 
+// Of openb's nodes and the list alone: other nodes make other figures.
+Result<scheduler::PublishedByPolicy> PublishedFor(const ReplayOptions& o, const Loaded& loaded) {
+  scheduler::PublishedByPolicy published;
+  const auto folder = scheduler::FindDataFolder(o.lists.data);
+  if (!folder || !o.lists.nodes.empty()) return published;  // nothing is known then
+  const auto table = scheduler::LoadPublishedFigures(*folder);
+  if (!table) return tl::make_unexpected(table.error());
+  for (const auto& [key, figures] : *table)
+    if (key.first == loaded.jobs.name) published[key.second] = figures;
+  return published;
+}
+
 int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
+  auto known = PublishedFor(o, loaded);
+  if (!known) return Complain(known.error());
+  const scheduler::PublishedByPolicy& published = *known;
   scheduler::PlacementOptions options;
   options.seeds = o.seeds;
   options.objective = *scheduler::ObjectiveByName(o.objective);
+  options.bound = true;
   options.policies.assign(std::begin(scheduler::kPolicies), std::end(scheduler::kPolicies));
   if (o.policies != "all") options.policies = {*scheduler::PolicyByName(o.policies)};
   const size_t total = options.policies.size() * static_cast<size_t>(o.seeds);
@@ -112,7 +128,7 @@ int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) 
       },
       [] { return lab::Interrupted(); });
   runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
-  const report::Document document = scheduler::PlacementDocument(loaded.name, runs, o.seeds);
+  const report::Document document = scheduler::PlacementDocument(loaded.name, runs, o.seeds, published);
   fmt::print("{}", as_json ? document.Dump() : scheduler::PlacementText(document));
   if (auto written =
           WriteReport(o.folder, scheduler::PlacementPage(loaded.name, runs, document), document, !as_json);

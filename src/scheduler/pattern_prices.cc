@@ -9,10 +9,11 @@
 namespace spillway::scheduler {
 namespace {
 
-// Prices of CPU that are tried: 0, then from kLowest of what a GPU's share of the cluster's CPU would cost if
-// it were worth a GPU, in even ratios up to kRange times that, the price at which jobs for a whole GPU with a
-// seventeenth of that share would pay for CPU alone. Finer grids cost time and change nothing that shows.
-constexpr double kLowest = 0.215, kRange = 80;
+// Prices of CPU that are tried: 0, then even ratios from the lowest to the highest, as multiples of what a
+// GPU's usual share of the cluster's CPU would cost if it were worth a GPU. The highest is where jobs that
+// take a whole GPU and a seventeenth of that share pay for CPU alone.
+constexpr double kHighest = 17;
+constexpr double LowestOf(int cpu_prices) { return cpu_prices > 16 ? 0.02 : 0.2; }
 
 bool Welcome(const JobKind& kind, int model) { return kind.models == 0 || (kind.models >> model & 1) != 0; }
 
@@ -27,17 +28,19 @@ std::vector<NodeClass> ClassesOf(const std::vector<Node>& nodes) {
   return classes;
 }
 
-PatternPrices::PatternPrices(std::vector<JobKind> kinds, const std::vector<NodeClass>& classes, size_t models,
-                             int step)
+template <int kCpuPrices>
+PatternPricesOf<kCpuPrices>::PatternPricesOf(std::vector<JobKind> kinds,
+                                             const std::vector<NodeClass>& classes, size_t models, int step)
     : kinds_(std::move(kinds)), step_(step), steps_(kWholeGpu / step) {
   double cpu = 0, gpus = 0;
   for (const NodeClass& nodes : classes) {
     cpu += 1.0 * nodes.cpu_milli * nodes.count;
     gpus += 1.0 * nodes.gpus * nodes.count;
   }
-  const double usual = std::max(gpus, 1.0) / std::max(cpu, 1.0);
+  const double lowest = LowestOf(kCpuPrices), usual = std::max(gpus, 1.0) / std::max(cpu, 1.0);
   for (int c = 1; c < kCpuPrices; ++c)
-    cpu_price_[c] = static_cast<float>(kLowest * usual * std::pow(kRange, (c - 1.0) / (kCpuPrices - 2)));
+    cpu_price_[c] =
+        static_cast<float>(lowest * usual * std::pow(kHighest / lowest, (c - 1.0) / (kCpuPrices - 2)));
   std::map<std::vector<bool>, uint16_t> seen;
   for (size_t model = 0; model < models; ++model) {
     std::vector<bool> welcome;
@@ -52,7 +55,8 @@ PatternPrices::PatternPrices(std::vector<JobKind> kinds, const std::vector<NodeC
   }
 }
 
-void PatternPrices::SetPrices(const std::vector<double>& prices, bool with_sets) {
+template <int kCpuPrices>
+void PatternPricesOf<kCpuPrices>::SetPrices(const std::vector<double>& prices, bool with_sets) {
   prices_ = prices;
   double cpu_only = 0;
   cpu_kind_ = -1;
@@ -67,7 +71,8 @@ void PatternPrices::SetPrices(const std::vector<double>& prices, bool with_sets)
     if (table_of_[model] == next) Fill(static_cast<int>(model), tables_[next++], with_sets);
 }
 
-void PatternPrices::Fill(int model, Table& table, bool with_sets) const {
+template <int kCpuPrices>
+void PatternPricesOf<kCpuPrices>::Fill(int model, Table& table, bool with_sets) const {
   struct Item {
     int steps = 0, kind = -1;
     float price = 0;
@@ -113,10 +118,11 @@ void PatternPrices::Fill(int model, Table& table, bool with_sets) const {
   }
 }
 
-float PatternPrices::Worth(int model, int free_cpu, const int16_t* free, int gpus) const {
+template <int kCpuPrices>
+float PatternPricesOf<kCpuPrices>::Worth(int model, int free_cpu, const int16_t* free, int gpus) const {
   const Table& table = tables_[table_of_[model]];
   ByCpuPrice value;
-  for (int c = 0; c < kCpuPrices; ++c) value[c] = cpu_worth_[c] * static_cast<float>(free_cpu);
+  for (int c = 0; c < kCpuPrices; ++c) value[c] = cpu_price_[c] * static_cast<float>(free_cpu);
   int idle = 0;
   for (int gpu = 0; gpu < gpus; ++gpu) {
     if (free[gpu] == kWholeGpu) {
@@ -132,8 +138,9 @@ float PatternPrices::Worth(int model, int free_cpu, const int16_t* free, int gpu
   return least;
 }
 
-double PatternPrices::AddSet(const Table& table, int cpu_price, int gpus, double times,
-                             std::vector<double>& packed) const {
+template <int kCpuPrices>
+double PatternPricesOf<kCpuPrices>::AddSet(const Table& table, int cpu_price, int gpus, double times,
+                                           std::vector<double>& packed) const {
   double cpu = 0;
   const auto take = [&](int kind) {
     packed[kind] += times;
@@ -156,7 +163,9 @@ double PatternPrices::AddSet(const Table& table, int cpu_price, int gpus, double
   return cpu;
 }
 
-double PatternPrices::AddDearestSets(const NodeClass& nodes, std::vector<double>& packed) const {
+template <int kCpuPrices>
+double PatternPricesOf<kCpuPrices>::AddDearestSets(const NodeClass& nodes,
+                                                   std::vector<double>& packed) const {
   const Table& table = tables_[table_of_[nodes.model]];
   const auto worth = [&](int c) { return 1.0 * cpu_worth_[c] * nodes.cpu_milli + table.idle[nodes.gpus][c]; };
   int at = 0;
@@ -177,5 +186,8 @@ double PatternPrices::AddDearestSets(const NodeClass& nodes, std::vector<double>
   if (cpu_kind_ >= 0 && left > 0) packed[cpu_kind_] += nodes.count * left / kinds_[cpu_kind_].cpu_milli;
   return nodes.count * worth(at);
 }
+
+template class PatternPricesOf<16>;
+template class PatternPricesOf<48>;
 
 }  // namespace spillway::scheduler

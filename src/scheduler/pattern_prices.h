@@ -23,26 +23,27 @@ struct NodeClass {
 };
 [[nodiscard]] std::vector<NodeClass> ClassesOf(const std::vector<Node>& nodes);
 
-class PatternPrices {
+// More prices of CPU cost time and come nearer to the dearest set.
+template <int kCpuPrices>
+class PatternPricesOf {
  public:
   // `step`: milli of a GPU are counted in such steps, a job's rounded up. Exact where all are multiples of
   // it.
-  PatternPrices(std::vector<JobKind> kinds, const std::vector<NodeClass>& classes, size_t models, int step);
+  PatternPricesOf(std::vector<JobKind> kinds, const std::vector<NodeClass>& classes, size_t models, int step);
 
   [[nodiscard]] const std::vector<JobKind>& kinds() const { return kinds_; }
 
   // One price per kind, 0 or more. `with_sets`: AddDearestSets will be asked.
   void SetPrices(const std::vector<double>& prices, bool with_sets);
 
-  // What the dearest set is worth on a node with so much left. `free`: milli of each GPU; whole: idle.
+  // What the dearest set of jobs with GPUs is worth on a node with so much left. `free`: milli of each GPU.
   [[nodiscard]] float Worth(int model, int free_cpu, const int16_t* free, int gpus) const;
 
-  // The same for all nodes of the class, empty; adds to `packed` how many of each kind the sets hold. Where
-  // the best price of CPU lies between two, their sets are mixed so that the CPU is used up.
+  // The same with CPU-only jobs for all nodes of the class, empty; adds to `packed` how many of each kind the
+  // sets hold. Where the best price of CPU lies between two, their sets are mixed so that the CPU is used up.
   double AddDearestSets(const NodeClass& nodes, std::vector<double>& packed) const;
 
  private:
-  static constexpr int kCpuPrices = 16;
   using ByCpuPrice = std::array<float, kCpuPrices>;
   struct Table {
     std::vector<ByCpuPrice> part;                // of one GPU with so many steps free
@@ -65,5 +66,7 @@ class PatternPrices {
   std::vector<Table> tables_;  // models that all kinds treat alike share one
   std::vector<uint16_t> table_of_;
 };
+using PatternPrices = PatternPricesOf<16>;      // for decisions
+using FinePatternPrices = PatternPricesOf<48>;  // for bounds
 
 }  // namespace spillway::scheduler

@@ -90,13 +90,17 @@ std::vector<PlacementRun> RunPlacement(const NodeList& nodes, const JobList& job
       options.policies.end())
     fill.emplace(mix.nearly_all(), nodes.nodes, nodes.models.size());
   std::vector<PlacementRun> runs;
+  BoundFinder bounds(nodes.nodes, nodes.models.size());
   const size_t total = options.policies.size() * static_cast<size_t>(options.seeds);
   for (int seed = 1; seed <= options.seeds; ++seed) {
     const std::vector<Job> order = DrawJobs(jobs, milli, static_cast<uint64_t>(seed));
+    if (stop && stop()) return runs;
+    const PlacementBound bound = options.bound ? bounds.Find(order) : PlacementBound{};
     for (const Policy policy : options.policies) {
       if (stop && stop()) return runs;
       runs.push_back(RunOne(nodes, order, mix, fill ? &*fill : nullptr,
                             {policy, options.objective, static_cast<uint64_t>(seed)}));
+      runs.back().bound = bound;
       if (tell) tell(runs.size(), total);
     }
   }

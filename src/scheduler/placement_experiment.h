@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "scheduler/placement_bound.h"
 #include "scheduler/placer.h"
 #include "scheduler/trace_reader.h"
 
@@ -14,7 +15,8 @@ namespace spillway::scheduler {
 struct PlacementOptions {
   std::vector<Policy> policies;
   Objective objective = Objective::kFragmentation;
-  int seeds = 10;  // 1, 2, ...: each shuffles the jobs anew
+  int seeds = 10;      // 1, 2, ...: each shuffles the jobs anew
+  bool bound = false;  // find upper bounds too: seconds for the first seed, tenths for each other
 };
 
 struct PlacementRun {
@@ -24,6 +26,7 @@ struct PlacementRun {
   // Allocated % when the demand that came was 0, kCurveStep, 2 x kCurveStep, ... % of the cluster.
   std::vector<double> curve;
   int dropped = 0;
+  PlacementBound bound;  // of this seed's jobs, at 130 %; 100 where none was asked for
 };
 inline constexpr int kCurveStep = 5;
 inline constexpr int kDemandPct = 130;
