@@ -27,9 +27,9 @@ TEST(PatternPrices, TakeTheDearestSetThatFitsEachGpu) {
   PatternPrices prices({Kind(1, 600, 0, 1), Kind(1, 400, 0, 1), Kind(1, 300, 0, 1)},
                        ClassesOf(Nodes(1, 2, 1000)), 1, 10);
   prices.SetPrices({0.5, 0.4, 0.35}, false);
-  EXPECT_FLOAT_EQ(Worth(prices, 1000, {1000}), 1.05F) << "3 x 300, not 600 + 400";
+  EXPECT_FLOAT_EQ(Worth(prices, 1000, {1000}), 1.1F) << "300 + 300 + 400, not 600 + 400";
   EXPECT_FLOAT_EQ(Worth(prices, 1000, {590, 290}), 0.4F);
-  EXPECT_FLOAT_EQ(Worth(prices, 1000, {600, 300}), 0.5F + 0.35F);
+  EXPECT_FLOAT_EQ(Worth(prices, 1000, {600, 300}), 0.7F + 0.35F);
   EXPECT_FLOAT_EQ(Worth(prices, 1000, {0}), 0);
 }
 
