@@ -129,7 +129,7 @@ TEST(PublishedRuns, AreMetWhereTheListsAreAtHand) {
   if (published->empty()) GTEST_SKIP() << "no fgd_published.csv beside the openb lists";
   const auto nodes = LoadNodeList(*folder + "/openb_node_list_gpu_node.csv");
   ASSERT_TRUE(nodes) << nodes.error().message;
-  constexpr int kSeeds = 5;
+  constexpr int kSeeds = 10;
   std::map<std::string, std::vector<Policy>> lists;
   for (const auto& [key, figures] : *published) lists[key.first].push_back(key.second);
   for (const auto& [list, policies] : lists) {
