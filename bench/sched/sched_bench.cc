@@ -54,11 +54,12 @@ report::Document RunSchedBench(const scheduler::NodeList& nodes, const scheduler
   std::vector<Job> usual;
   for (const auto& one : list.jobs) usual.push_back(one.job);
   const scheduler::JobMix mix(usual, static_cast<int>(nodes.models.size()));
+  const scheduler::FillValue fill(mix.nearly_all(), nodes.nodes, nodes.models.size());
   scheduler::Cluster last(nodes.nodes, nodes.models);
   for (int round = 1; round <= options.rounds; ++round) {
     progress(static_cast<double>(round - 1) / options.rounds, "");
     scheduler::Cluster cluster(nodes.nodes, nodes.models);
-    scheduler::Placer placer(cluster, mix);
+    scheduler::Placer placer(cluster, mix, {}, &fill);
     const auto order = scheduler::DrawJobs(list, int64_t{cluster.gpus()} * scheduler::kWholeGpu,
                                            static_cast<uint64_t>(round));
     std::vector<JobId> there, unused;

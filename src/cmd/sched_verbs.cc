@@ -71,6 +71,11 @@ Result<Loaded> Load(const Lists& lists, bool need_nodes) {
   return loaded;
 }
 
+std::vector<std::string> PolicyNames(std::vector<std::string> names = {}) {
+  for (const scheduler::Policy policy : scheduler::kPolicies) names.emplace_back(ToString(policy));
+  return names;
+}
+
 void AddLists(CLI::App& verb, Lists& lists) {
   verb.add_option("--list", lists.list,
                   "Jobs: the name of an openb list (default, gpushare100, ...) or a CSV file")
@@ -91,12 +96,27 @@ struct ReplayOptions {
   scheduler::MovePolicy moves;
 };
 
+// Of openb's nodes and the list alone: other nodes make other figures.
+Result<scheduler::PublishedByPolicy> PublishedFor(const ReplayOptions& o, const Loaded& loaded) {
+  scheduler::PublishedByPolicy published;
+  const auto folder = scheduler::FindDataFolder(o.lists.data);
+  if (!folder || !o.lists.nodes.empty()) return published;  // nothing is known then
+  const auto table = scheduler::LoadPublishedFigures(*folder);
+  if (!table) return tl::make_unexpected(table.error());
+  for (const auto& [key, figures] : *table)
+    if (key.first == loaded.jobs.name) published[key.second] = figures;
+  return published;
+}
+
 int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
+  auto known = PublishedFor(o, loaded);
+  if (!known) return Complain(known.error());
+  const scheduler::PublishedByPolicy& published = *known;
   scheduler::PlacementOptions options;
   options.seeds = o.seeds;
   options.objective = *scheduler::ObjectiveByName(o.objective);
-  using scheduler::Policy;
-  options.policies = {Policy::kSpillway, Policy::kFgd, Policy::kBestFit, Policy::kFirstFit, Policy::kRandom};
+  options.bound = true;
+  options.policies.assign(std::begin(scheduler::kPolicies), std::end(scheduler::kPolicies));
   if (o.policies != "all") options.policies = {*scheduler::PolicyByName(o.policies)};
   const size_t total = options.policies.size() * static_cast<size_t>(o.seeds);
   report::Progress progress("sched placement " + loaded.name, kNoBarBefore);
@@ -108,7 +128,7 @@ int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) 
       },
       [] { return lab::Interrupted(); });
   runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
-  const report::Document document = scheduler::PlacementDocument(loaded.name, runs, o.seeds);
+  const report::Document document = scheduler::PlacementDocument(loaded.name, runs, o.seeds, published);
   fmt::print("{}", as_json ? document.Dump() : scheduler::PlacementText(document));
   if (auto written =
           WriteReport(o.folder, scheduler::PlacementPage(loaded.name, runs, document), document, !as_json);
@@ -175,7 +195,7 @@ void AddReplay(CLI::App& sched, Context& context) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   verb->add_option("--policy", o->policies, "placement: one policy instead of all")
-      ->check(CLI::IsMember({"all", "spillway", "fgd", "best-fit", "first-fit", "random"}));
+      ->check(CLI::IsMember(PolicyNames({"all"})));
   verb->add_option("--objective", o->objective, "placement: what comes before the policy's score")
       ->check(CLI::IsMember({"fragmentation", "fewest-gpus", "earliest"}))
       ->capture_default_str();
@@ -252,7 +272,7 @@ void AddPlace(CLI::App& sched, Context& context) {
   verb->add_option("--model", o->models, "GPU models that will do, separated by |; default: any");
   verb->add_option("--tenant", o->tenant_of, "Whose job it is; matters under isolation gpu");
   verb->add_option("--policy", o->policy, "How nodes are compared")
-      ->check(CLI::IsMember({"spillway", "fgd", "best-fit", "first-fit", "random"}))
+      ->check(CLI::IsMember(PolicyNames()))
       ->capture_default_str();
   verb->add_option("--objective", o->objective, "What comes first")
       ->check(CLI::IsMember({"fragmentation", "fewest-gpus", "earliest"}))

@@ -28,6 +28,7 @@ Cluster::Cluster(std::vector<Node> nodes, std::vector<GpuModel> models, Rules ru
     node.slices.fill(0);
     node.jobs.fill(0);
     node.tenant.fill(kNoTenant);
+    node.jobs_by_gpus.fill(0);
     first_gpu_.push_back(static_cast<size_t>(gpus_));
     gpus_ += node.gpus;
   }
@@ -131,6 +132,7 @@ void Cluster::Place(JobId id, const Job& job, Spot spot) {
   node.free_cpu -= job.cpu_milli;
   node.free_memory -= job.memory_mib;
   allocated_milli_ += job.TotalMilli();
+  if (job.gpus > 0) ++node.jobs_by_gpus[job.Fractional() ? 0 : job.gpus];
   const auto take = [&](int gpu, int milli) {
     gpus_on_ += node.jobs[gpu] == 0 ? 1 : 0;
     ++node.jobs[gpu];
@@ -166,6 +168,7 @@ void Cluster::Remove(JobId id) {
   node.free_cpu += job.cpu_milli;
   node.free_memory += job.memory_mib;
   allocated_milli_ -= job.TotalMilli();
+  if (job.gpus > 0) --node.jobs_by_gpus[job.Fractional() ? 0 : job.gpus];
   const auto give = [&](int gpu, int milli) {
     node.free[gpu] = static_cast<int16_t>(node.free[gpu] + milli);
     if (--node.jobs[gpu] != 0) return;

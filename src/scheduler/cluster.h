@@ -29,6 +29,8 @@ struct Node {
   std::array<SliceMask, kMostGpus> slices = {};  // taken, under isolation `fraction`
   std::array<uint16_t, kMostGpus> jobs = {};
   std::array<int, kMostGpus> tenant = {};  // of the jobs there; kNoTenant while none is
+  // Jobs on the node by how many whole GPUs they have; [0]: those with a part of one. Not the CPU-only ones.
+  std::array<uint16_t, kMostGpus + 1> jobs_by_gpus = {};
 
   int IdleGpus() const;
   int FreeMilli() const;

@@ -8,39 +8,40 @@
 namespace spillway::scheduler {
 namespace {
 
-// Host memory is rarely what is short; FGD leaves it out, and so do we: fewer kinds, better known.
-struct Kind {
-  int cpu_milli, gpus, milli;
-  ModelSet models;
-  double share = 0;
-};
+constexpr double kNearlyAll = 0.999;
 
-std::vector<Kind> UsualKinds(const std::vector<Job>& jobs, double coverage) {
+// Host memory is rarely what is short; FGD leaves it out, and so do we: fewer kinds, better known.
+std::vector<JobKind> UsualKinds(const std::vector<Job>& jobs, double coverage) {
   std::map<std::tuple<int, int, int, ModelSet>, int> counts;
   for (const Job& job : jobs)
     ++counts[{job.cpu_milli, job.gpus, job.gpus > 0 ? job.milli : 0, job.gpus > 0 ? job.models : 0}];
-  std::vector<Kind> kinds;
+  std::vector<JobKind> kinds;
   for (const auto& [key, count] : counts) {
     const auto& [cpu, gpus, milli, models] = key;
     kinds.push_back({cpu, gpus, milli, models, static_cast<double>(count)});
   }
   if (kinds.empty()) kinds.push_back({0, 1, kWholeGpu, 0, 1});
-  std::stable_sort(kinds.begin(), kinds.end(),
-                   [](const Kind& a, const Kind& b) { return a.share > b.share; });
+  // Of kinds that are equally frequent the larger first, as the published runs choose them. What stands at
+  // the edge of the coverage matters: the large kinds are what fragments hurt.
+  std::sort(kinds.begin(), kinds.end(), [](const JobKind& a, const JobKind& b) {
+    return std::tie(a.share, a.cpu_milli, a.milli, a.gpus, a.models) >
+           std::tie(b.share, b.cpu_milli, b.milli, b.gpus, b.models);
+  });
   double covered = 0;
   size_t kept = 0;
   const double all = std::max<double>(static_cast<double>(jobs.size()), 1);
   while (kept < kinds.size() && covered < coverage * all) covered += kinds[kept++].share;
   kinds.resize(kept);
-  for (Kind& kind : kinds) kind.share /= covered;
+  for (JobKind& kind : kinds) kind.share /= covered;
   return kinds;
 }
 
 }  // namespace
 
 JobMix::JobMix(const std::vector<Job>& jobs, int models) {
-  const std::vector<Kind> kinds = UsualKinds(jobs, kCoverage);
-  kinds_ = kinds.size();
+  kinds_ = UsualKinds(jobs, kCoverage);
+  nearly_all_ = UsualKinds(jobs, kNearlyAll);
+  const std::vector<JobKind>& kinds = kinds_;
   double with_gpus = 0, choosy = 0;
   for (const Job& job : jobs) {
     with_gpus += job.gpus > 0 ? 1 : 0;
@@ -48,7 +49,7 @@ JobMix::JobMix(const std::vector<Job>& jobs, int models) {
   }
   if (with_gpus > 0) choosy_ = choosy / with_gpus;
   std::vector<int> levels = {kWholeGpu};
-  for (const Kind& kind : kinds) {
+  for (const JobKind& kind : kinds) {
     cpu_steps_.push_back(kind.cpu_milli);
     if (kind.gpus == 1) levels.push_back(kind.milli);
   }
@@ -65,7 +66,7 @@ JobMix::JobMix(const std::vector<Job>& jobs, int models) {
       Row row;
       row.tail.resize(levels.size() + 1);
       const int free_cpu = step == 0 ? -1 : cpu_steps_[step - 1];
-      for (const Kind& kind : kinds) {
+      for (const JobKind& kind : kinds) {
         const bool welcome = kind.models == 0 || (kind.models >> model & 1) != 0;
         if (kind.gpus == 0 || kind.cpu_milli > free_cpu || !welcome) {
           row.useless += kind.share;

@@ -12,6 +12,13 @@
 
 namespace spillway::scheduler {
 
+// Jobs that ask for the same, but for host memory.
+struct JobKind {
+  int cpu_milli, gpus, milli;
+  ModelSet models;
+  double share = 0;  // of all jobs
+};
+
 // The kinds of jobs that usually come and how often, laid out so that one node costs a look-up per GPU.
 class JobMix {
  public:
@@ -23,7 +30,9 @@ class JobMix {
   // Expected milli of no use on a node of `model` with so much free CPU and these GPUs.
   [[nodiscard]] double Fragmentation(int model, int free_cpu, const int16_t* free, int gpus) const;
 
-  [[nodiscard]] size_t kinds() const { return kinds_; }
+  [[nodiscard]] size_t kinds() const { return kinds_.size(); }
+  // As good as all kinds that come, the most frequent first.
+  [[nodiscard]] const std::vector<JobKind>& nearly_all() const { return nearly_all_; }
   // Of all jobs that ask for GPUs, the share that asks for certain models.
   [[nodiscard]] double choosy() const { return choosy_; }
 
@@ -38,7 +47,7 @@ class JobMix {
   };
   const Row& RowFor(int model, int free_cpu) const;
 
-  size_t kinds_ = 0;
+  std::vector<JobKind> kinds_, nearly_all_;
   double choosy_ = 0;
   std::vector<int> cpu_steps_;                         // ascending
   std::array<uint16_t, kWholeGpu + 1> level_of_ = {};  // of free milli

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/placement_experiment.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace spillway::scheduler {
@@ -11,15 +13,19 @@ class Dice {
  public:
   explicit Dice(uint64_t seed) : state_(spw_mix64(seed * 0x9e3779b97f4a7c15ULL + 1)) {}
   size_t Below(size_t bound) { return spw_mix64(state_ += 0x9e3779b97f4a7c15ULL) % bound; }
+  template <class T>
+  void Shuffle(std::vector<T>& list) {
+    for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[Below(i)]);
+  }
 
  private:
   uint64_t state_;
 };
 
 PlacementRun RunOne(const NodeList& nodes, const std::vector<Job>& jobs, const JobMix& mix,
-                    PlacerOptions options) {
-  Cluster cluster(nodes.nodes, nodes.models);
-  Placer placer(cluster, mix, options);
+                    const FillValue* fill, PlacerOptions options) {
+  Cluster cluster(ShuffleNodes(nodes.nodes, options.seed), nodes.models);
+  Placer placer(cluster, mix, options, fill);
   const int64_t all = int64_t{cluster.gpus()} * kWholeGpu;
   PlacementRun run;
   run.policy = options.policy;
@@ -57,10 +63,17 @@ std::vector<Job> DrawJobs(const JobList& list, int64_t milli, uint64_t seed) {
     asked += job.TotalMilli();
   };
   for (const TraceJob& one : list.jobs) add(one.job);
+  dice.Shuffle(jobs);
   if (asked > 0)
     while (asked * 100 < milli * kDemandPct) add(list.jobs[dice.Below(list.jobs.size())].job);
-  for (size_t i = jobs.size(); i > 1; --i) std::swap(jobs[i - 1], jobs[dice.Below(i)]);
   return jobs;
+}
+
+std::vector<Node> ShuffleNodes(std::vector<Node> nodes, uint64_t seed) {
+  // Apart from the dice of DrawJobs, so that the order of jobs does not depend on how many nodes there are.
+  Dice dice(~seed);
+  dice.Shuffle(nodes);
+  return nodes;
 }
 
 std::vector<PlacementRun> RunPlacement(const NodeList& nodes, const JobList& jobs,
@@ -72,13 +85,22 @@ std::vector<PlacementRun> RunPlacement(const NodeList& nodes, const JobList& job
   std::vector<Job> all;
   for (const TraceJob& one : jobs.jobs) all.push_back(one.job);
   const JobMix mix(all, static_cast<int>(nodes.models.size()));
+  std::optional<FillValue> fill;
+  if (std::find(options.policies.begin(), options.policies.end(), Policy::kSpillway) !=
+      options.policies.end())
+    fill.emplace(mix.nearly_all(), nodes.nodes, nodes.models.size());
   std::vector<PlacementRun> runs;
+  BoundFinder bounds(nodes.nodes, nodes.models.size());
   const size_t total = options.policies.size() * static_cast<size_t>(options.seeds);
   for (int seed = 1; seed <= options.seeds; ++seed) {
     const std::vector<Job> order = DrawJobs(jobs, milli, static_cast<uint64_t>(seed));
+    if (stop && stop()) return runs;
+    const PlacementBound bound = options.bound ? bounds.Find(order) : PlacementBound{};
     for (const Policy policy : options.policies) {
       if (stop && stop()) return runs;
-      runs.push_back(RunOne(nodes, order, mix, {policy, options.objective, static_cast<uint64_t>(seed)}));
+      runs.push_back(RunOne(nodes, order, mix, fill ? &*fill : nullptr,
+                            {policy, options.objective, static_cast<uint64_t>(seed)}));
+      runs.back().bound = bound;
       if (tell) tell(runs.size(), total);
     }
   }

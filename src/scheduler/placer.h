@@ -15,17 +15,34 @@
 
 #include "core/ring_build.h"
 #include "scheduler/cluster.h"
+#include "scheduler/fill_value.h"
 #include "scheduler/fragmentation.h"
 
 namespace spillway::scheduler {
 
 // How nodes are compared.
-//   spillway  FGD's measure in steps of its own; of nodes in one step the one whose GPUs are used most
+//   spillway  with a look-ahead: the node whose free GPUs and CPU lose least of what they are worth to the
+//   jobs
+//             that are still to come (fill_value.h). Without: FGD's measure in steps of its own; of nodes in
+//             one step the one whose GPUs are used most
 //   fgd       FGD as published: its score in whole numbers 0..100, the first node of equals
-//   best-fit  least CPU and GPU left over, as FGD's authors define it; then the fullest GPU that fits
+//   best-fit, dot-product, gpu-clustering, gpu-packing
+//             what FGD is compared with (published_scores.h); then the fullest GPU that fits
 //   first-fit the first node and GPU that fit
 //   random    any node and GPU that fit
-enum class Policy : uint8_t { kSpillway, kFgd, kBestFit, kFirstFit, kRandom };
+enum class Policy : uint8_t {
+  kSpillway,
+  kFgd,
+  kBestFit,
+  kDotProduct,
+  kGpuClustering,
+  kGpuPacking,
+  kFirstFit,
+  kRandom
+};
+inline constexpr Policy kPolicies[] = {Policy::kSpillway,   Policy::kFgd,           Policy::kBestFit,
+                                       Policy::kDotProduct, Policy::kGpuClustering, Policy::kGpuPacking,
+                                       Policy::kFirstFit,   Policy::kRandom};
 [[nodiscard]] std::optional<Policy> PolicyByName(std::string_view name);
 [[nodiscard]] const char* ToString(Policy policy);
 
@@ -70,15 +87,17 @@ struct Explanation {
 
 class Placer {
  public:
-  // All must outlive it.
-  Placer(const Cluster& cluster, const JobMix& mix, PlacerOptions options = {});
+  // All must outlive it. `fill`: the look-ahead of policy `spillway`, under isolation `none`; without it that
+  // policy goes by the mix alone. Ignored under the others.
+  Placer(const Cluster& cluster, const JobMix& mix, PlacerOptions options = {},
+         const FillValue* fill = nullptr);
 
   // Where the job should go now; nothing where it fits nowhere. The caller places it. Remembers scores only.
   [[nodiscard]] std::optional<Spot> Decide(const Job& job);
 
   // The same job on that node alone: its best GPU and what the policy gives it; nothing where it does not
-  // fit. The node that Decide takes is the first of those that are rated highest (not under `best-fit`, which
-  // compares all nodes, and `random`). Remembers nothing of the job.
+  // fit. The node that Decide takes is the first of those that are rated highest (not under `random`).
+  // Remembers nothing of the job.
   struct Rating {
     double score;
     Spot spot;
@@ -111,7 +130,10 @@ class Placer {
   Shape& ShapeFor(const Job& job);
   void Refresh(Shape& shape, const Job& job);
   Rated Rate(const Job& job, int node);
+  double Fragmentation(const Node& node) const;
+  std::array<int16_t, kMostGpus> FreeAfter(const Job& job, const Node& node, int gpu) const;
   double Lost(const Job& job, const Node& node, int gpu, double before) const;
+  double WorthAfter(const Job& job, const Node& node, int gpu) const;
   double Before(int node);
   void BestOfBlock(Shape& shape, int block) const;
   std::optional<Spot> Best(const Shape& shape) const;
@@ -120,8 +142,9 @@ class Placer {
   const Cluster& cluster_;
   const JobMix& mix_;
   PlacerOptions options_;
+  const FillValue* fill_;
   std::unordered_map<Job, std::unique_ptr<Shape>, ShapeHash> shapes_;
-  std::vector<double> before_;  // each node's fragmentation as it stands
+  std::vector<double> before_;  // each node's fragmentation as it stands, or what it is worth
   uint64_t before_seen_ = 0;
   uint64_t decisions_ = 0;
   uint64_t random_;

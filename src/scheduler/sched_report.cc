@@ -43,28 +43,52 @@ std::string SavedKey(SharePolicy policy) {
 
 }  // namespace
 
-report::Document PlacementDocument(const std::string& list, const std::vector<PlacementRun>& runs,
-                                   int seeds) {
+report::Document PlacementDocument(const std::string& list, const std::vector<PlacementRun>& runs, int seeds,
+                                   const PublishedByPolicy& published) {
   report::Document document("sched.placement." + list);
   document.SetRounds(seeds);
   std::map<std::string, std::pair<double, double>> means;
+  std::pair<double, double> bounds = {100, 100};
   for (const auto& [policy, group] : ByPolicy(runs)) {
-    std::vector<double> at_100, at_130, dropped;
+    std::vector<double> at_100, at_130, dropped, bound, willing;
     for (const PlacementRun* run : group) {
+      bound.push_back(run->bound.any_pct);
+      willing.push_back(run->bound.willing_pct);
       at_100.push_back(run->at_100);
       at_130.push_back(run->at_130);
       dropped.push_back(run->dropped);
     }
     const report::Spread spread = report::SpreadOf(at_100);
+    const auto theirs = published.find(policy);
+    const bool known = theirs != published.end();
     document.AddRow({{"policy", ToString(policy)},
                      {"list", list},
                      {"seeds", group.size()},
                      {"alloc_pct_at_100", Rounded(Mean(at_100), 1000)},
                      {"alloc_pct_at_130", Rounded(Mean(at_130), 1000)},
+                     {"published_at_100", known ? ordered_json(theirs->second.at_100) : ordered_json()},
+                     {"published_at_130", known ? ordered_json(theirs->second.at_130) : ordered_json()},
+                     {"bound_pct", Rounded(Mean(bound), 1000)},
+                     {"bound_willing_pct", Rounded(Mean(willing), 1000)},
                      {"min_pct_at_100", Rounded(spread.min, 1000)},
                      {"max_pct_at_100", Rounded(spread.max, 1000)},
                      {"dropped", Rounded(Mean(dropped), 10)}});
     means[ToString(policy)] = {Mean(at_100), Mean(at_130)};
+    bounds = {Mean(bound), Mean(willing)};
+  }
+  const auto fgd = published.find(Policy::kFgd);
+  if (fgd != published.end()) means["published"] = {fgd->second.at_100, fgd->second.at_130};
+  if (means.contains("spillway") && means.contains("published"))
+    document.SetRatio("points_over_published_fgd_at_130",
+                      Rounded(means["spillway"].second - means["published"].second, 1000));
+  // The share of the gap from FGD, as published where that is known, to a bound that spillway closes at 130
+  // %.
+  const char* from = means.contains("published") ? "published" : "fgd";
+  if (means.contains("spillway") && means.contains(from)) {
+    const double low = means[from].second, ours = means["spillway"].second;
+    const auto closed = [&](double bound) { return Rounded(100 * (ours - low) / (bound - low), 10); };
+    if (bounds.first > low) document.SetRatio("gap_to_bound_closed_pct", closed(bounds.first));
+    if (bounds.second > low) document.SetRatio("gap_to_willing_bound_closed_pct", closed(bounds.second));
   }
   if (means.contains("spillway") && means.contains("fgd")) {
     document.SetRatio("points_over_fgd_at_100", Rounded(means["spillway"].first - means["fgd"].first, 1000));
@@ -77,8 +101,9 @@ report::Document PlacementDocument(const std::string& list, const std::vector<Pl
 std::string PlacementText(const report::Document& document) {
   return fmt::format(
       "{}\nMilli-GPUs allocated, % of the cluster's, when the demand that arrived was 100 % and 130 % of it; "
-      "means of "
-      "the seeds.\n",
+      "means of the seeds. published: FGD's authors. bound: no packing of these jobs allocates more at 130 "
+      "%; "
+      "bound_willing: no policy that refuses no job that fits.\n",
       report::Table::FromRows(document.rows()).Text());
 }
 
@@ -263,6 +288,18 @@ std::string HowText(const PlacerOptions& how, bool part) {
       break;
     case Policy::kBestFit:
       score = "0 to 100, by how little CPU and GPU is left over";
+      gpu = "the fullest that fits";
+      break;
+    case Policy::kDotProduct:
+      score = "0 to 100, the higher the smaller the product of what is asked for and what is left";
+      gpu = "the fullest that fits";
+      break;
+    case Policy::kGpuClustering:
+      score = "0 to 100, by whether jobs of the same kind run there, then by how much of its GPUs is taken";
+      gpu = "the fullest that fits";
+      break;
+    case Policy::kGpuPacking:
+      score = "0 to 100: used GPUs, then idle GPUs of used nodes, then idle nodes";
       gpu = "the fullest that fits";
       break;
     case Policy::kFirstFit:

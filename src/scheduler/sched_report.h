@@ -11,12 +11,16 @@
 #include "scheduler/gpu_hours_experiment.h"
 #include "scheduler/optimal_check.h"
 #include "scheduler/placement_experiment.h"
+#include "scheduler/published_figures.h"
 
 namespace spillway::scheduler {
 
 // A row per policy: policy, list, seeds, alloc_pct_at_100, alloc_pct_at_130, their spread, dropped.
+// What was published for the list, by policy; where FGD is in it, the gap to the bound begins there.
+using PublishedByPolicy = std::map<Policy, PublishedFigures>;
 [[nodiscard]] report::Document PlacementDocument(const std::string& list,
-                                                 const std::vector<PlacementRun>& runs, int seeds);
+                                                 const std::vector<PlacementRun>& runs, int seeds,
+                                                 const PublishedByPolicy& published = {});
 [[nodiscard]] std::string PlacementText(const report::Document& document);
 [[nodiscard]] report::HtmlPage PlacementPage(const std::string& list, const std::vector<PlacementRun>& runs,
                                              const report::Document& document);

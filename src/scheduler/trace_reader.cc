@@ -4,95 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
-#include <optional>
-#include <sstream>
 
 #include "model/documents.h"
-#include "model/problems.h"
+#include "scheduler/csv.h"
 
 namespace spillway::scheduler {
 namespace {
-
-std::vector<std::string_view> Split(std::string_view line, char mark) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const size_t at = line.find(mark);
-    parts.push_back(line.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    line.remove_prefix(at + 1);
-  }
-}
-
-// A file of lines, with the names of its columns in the first one.
-class Csv {
- public:
-  Csv(const std::string& text, std::string file_name) : lines_(text), file_name_(std::move(file_name)) {}
-
-  // Goes to the next line of data.
-  bool Next() {
-    while (std::getline(lines_, line_)) {
-      ++number_;
-      if (!line_.empty() && line_.back() == '\r') line_.pop_back();
-      if (line_.empty()) continue;
-      cells_ = Split(line_, ',');
-      if (cells_.size() != columns_.size())
-        Refuse("", fmt::format("expected {} columns, got {}", columns_.size(), cells_.size()));
-      return !error_;
-    }
-    return false;
-  }
-  // Whether every one of `names` is a column; tells if not.
-  void Need(std::initializer_list<std::string_view> names) {
-    for (const auto name : names)
-      if (!Has(name) && !error_) {
-        number_ = 1;
-        Refuse("", fmt::format("expected a column \"{}\" in the first line", name));
-      }
-  }
-  bool Has(std::string_view name) const {
-    return std::find(columns_.begin(), columns_.end(), name) != columns_.end();
-  }
-  std::string_view Text(std::string_view name) const {
-    const auto at = std::find(columns_.begin(), columns_.end(), name) - columns_.begin();
-    return static_cast<size_t>(at) < cells_.size() ? cells_[static_cast<size_t>(at)] : std::string_view();
-  }
-  int64_t Number(std::string_view name, int64_t low, int64_t high) {
-    const std::string_view text = Text(name);
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size() && value >= low && value <= high)
-      return value;
-    Refuse(name,
-           fmt::format("expected a whole number from {} to {}, got {}", low, high, model::Excerpt(text)));
-    return low;
-  }
-  void Refuse(std::string_view column, const std::string& text) {
-    if (error_) return;
-    error_ = Error{ErrorCode::kBadInput, fmt::format("{}:{}: {}{}{}", file_name_, std::max(number_, 1),
-                                                     column, column.empty() ? "" : ": ", text)};
-  }
-  // First of all.
-  void ReadHeader() {
-    std::string first;
-    while (columns_.empty() && std::getline(lines_, first)) {
-      ++number_;
-      if (!first.empty() && first.back() == '\r') first.pop_back();
-      if (first.empty()) continue;
-      for (const auto& cell : Split(first, ',')) columns_.emplace_back(cell);
-    }
-  }
-  const std::optional<Error>& error() const { return error_; }
-
- private:
-  std::istringstream lines_;
-  std::string file_name_, line_;
-  std::vector<std::string> columns_;
-  std::vector<std::string_view> cells_;
-  int number_ = 0;
-  std::optional<Error> error_;
-};
 
 constexpr int64_t kMostMilli = 100'000'000;
 constexpr int64_t kMostSeconds = 1'000'000'000'000;

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the free GPUs and CPU of a node are still worth to the jobs that usually come: the look-ahead of
+// policy `spillway`. Pure; thread-safe once built.
+//
+// Online packing by the prices of a linear program. The program asks how often the usual mix of jobs fits
+// into the whole cluster, all kinds in proportion; its dual gives each kind a price, in GPUs: near 1 for a
+// job that leaves nothing of use on its GPU (a 810 where nothing of 190 comes), little for one that fills
+// what others leave over, and for CPU where that is short. A node is worth the dearest set of jobs that fits
+// into what it has left, and a job should go where that falls least.
+#pragma once
+
+#include <vector>
+
+#include "scheduler/pattern_prices.h"
+
+namespace spillway::scheduler {
+
+class FillValue {
+ public:
+  // `kinds`: what usually comes. `nodes`: as they are when empty. Takes some tenths of a second for hundreds
+  // of kinds on a dozen classes of nodes.
+  FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models);
+
+  // In GPUs. `free`: milli of each GPU.
+  [[nodiscard]] float Of(int model, int free_cpu, const int16_t* free, int gpus) const {
+    return pricing_.Worth(model, free_cpu, free, gpus);
+  }
+
+  [[nodiscard]] const std::vector<double>& prices() const { return prices_; }  // of the kinds, in GPUs
+  // The share of the cluster's GPUs that is allocated when the mix has come as often as it can be packed at
+  // all: no policy places all jobs for longer, if they come in the usual proportions. Proven by the prices.
+  [[nodiscard]] double full_at() const { return full_at_; }
+
+ private:
+  std::vector<NodeClass> classes_;
+  PatternPrices pricing_;
+  std::vector<double> prices_;
+  double full_at_ = 1;
+};
+
+}  // namespace spillway::scheduler

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prices of jobs, what nodes are worth by them, and what they prove.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scheduler/fill_value.h"
+#include "scheduler/placement_bound.h"
+#include "scheduler/placement_experiment.h"
+
+namespace spillway::scheduler {
+namespace {
+
+JobKind Kind(int gpus, int milli, int cpu_milli, double share) { return {cpu_milli, gpus, milli, 0, share}; }
+
+std::vector<Node> Nodes(int count, int gpus, int cpu_milli) {
+  Node node;
+  node.gpus = gpus;
+  node.cpu_milli = cpu_milli;
+  return std::vector<Node>(static_cast<size_t>(count), node);
+}
+
+float Worth(const PatternPrices& prices, int cpu_milli, std::vector<int16_t> free) {
+  return prices.Worth(0, cpu_milli, free.data(), static_cast<int>(free.size()));
+}
+
+TEST(PatternPrices, TakeTheDearestSetThatFitsEachGpu) {
+  PatternPrices prices({Kind(1, 600, 0, 1), Kind(1, 400, 0, 1), Kind(1, 300, 0, 1)},
+                       ClassesOf(Nodes(1, 2, 1000)), 1, 10);
+  prices.SetPrices({0.5, 0.4, 0.35}, false);
+  EXPECT_FLOAT_EQ(Worth(prices, 1000, {1000}), 1.1F) << "300 + 300 + 400, not 600 + 400";
+  EXPECT_FLOAT_EQ(Worth(prices, 1000, {590, 290}), 0.4F);
+  EXPECT_FLOAT_EQ(Worth(prices, 1000, {600, 300}), 0.7F + 0.35F);
+  EXPECT_FLOAT_EQ(Worth(prices, 1000, {0}), 0);
+}
+
+TEST(PatternPrices, CountGpusBesideTooLittleCpuAsWorthless) {
+  PatternPrices prices({Kind(1, 1000, 10'000, 1)}, ClassesOf(Nodes(1, 4, 40'000)), 1, 10);
+  prices.SetPrices({1}, false);
+  EXPECT_NEAR(Worth(prices, 40'000, {1000, 1000, 1000, 1000}), 4, 1e-4);
+  // Fractions of jobs count, and prices of CPU come in steps: 2 at least, little more.
+  const float half = Worth(prices, 20'000, {1000, 1000, 1000, 1000});
+  EXPECT_GE(half, 2 - 1e-4);
+  EXPECT_LT(half, 2.4);
+  EXPECT_NEAR(Worth(prices, 0, {1000, 1000, 1000, 1000}), 0, 1e-4);
+}
+
+TEST(PatternPrices, JobsForSeveralGpusNeedThemIdle) {
+  PatternPrices prices({Kind(4, 1000, 0, 1), Kind(1, 500, 0, 1)}, ClassesOf(Nodes(1, 8, 1000)), 1, 10);
+  prices.SetPrices({6, 0.5}, false);
+  EXPECT_FLOAT_EQ(Worth(prices, 1000, {1000, 1000, 1000, 1000, 1000}), 6 + 1);
+  EXPECT_FLOAT_EQ(Worth(prices, 1000, {1000, 1000, 1000, 500}), 3 + 0.5F);
+}
+
+TEST(FillValue, PricesAJobByWhatItLeavesOfNoUse) {
+  // 600 and 400 come in pairs and fill a GPU; 700 leaves 300 that nobody takes: it costs a GPU as the pair
+  // does.
+  const std::vector<JobKind> kinds = {Kind(1, 600, 0, 0.25), Kind(1, 400, 0, 0.25), Kind(1, 700, 0, 0.5)};
+  const FillValue fill(kinds, Nodes(10, 4, 1000), 1);
+  const std::vector<double>& prices = fill.prices();
+  EXPECT_NEAR(prices[0] + prices[1], prices[2], 0.05 * prices[2]);
+  // Of three GPUs one holds a pair and two a 700 each: (1 + 2 x 0.7) / 3.
+  EXPECT_GE(fill.full_at(), 0.8 - 1e-6) << "a bound that a packing exceeds";
+  EXPECT_NEAR(fill.full_at(), 0.8, 0.02);
+}
+
+TEST(Placer, WithALookAheadKeepsCpuForTheJobsThatNeedIt) {
+  // Jobs with much and with little CPU come alike, one GPU each. The second node has CPU for the former.
+  std::vector<Node> nodes = Nodes(2, 2, 4'000);
+  nodes[1].cpu_milli = 40'000;
+  Job light, heavy;
+  light.cpu_milli = 2'000;
+  heavy.cpu_milli = 20'000;
+  Cluster cluster(nodes, {{"T4", 1, false, 0}});
+  const JobMix mix({light, heavy}, 1);
+  const FillValue fill(mix.nearly_all(), nodes, 1);
+  Placer placer(cluster, mix, {}, &fill);
+  EXPECT_EQ(placer.Decide(light)->node, 0);
+  EXPECT_EQ(placer.Decide(heavy)->node, 1);
+  std::swap(nodes[0], nodes[1]);
+  Cluster other(nodes, {{"T4", 1, false, 0}});
+  EXPECT_EQ(Placer(other, mix, {}, &fill).Decide(light)->node, 1);
+}
+
+TEST(PlacementBound, IsExactWhereThePackingIsPlain) {
+  // Ten GPUs, fifteen jobs of 700: each leaves 300.
+  Job job;
+  job.milli = 700;
+  const PlacementBound bound = BoundFinder(Nodes(5, 2, 1000), 1).Find(std::vector<Job>(15, job));
+  EXPECT_NEAR(bound.any_pct, 70, 0.5);
+  EXPECT_NEAR(bound.willing_pct, 70, 0.5);
+}
+
+TEST(PlacementBound, OfPoliciesThatRefuseNothingIsLower) {
+  // Four GPUs; 700 and 1000 in turn. In hindsight four of 1000 fill all; but a 700 fits wherever a 1000 does,
+  // so who takes the last 1000 has taken all the 700 before it.
+  std::vector<Job> order;
+  for (int i = 0; i < 6; ++i) {
+    Job job;
+    job.milli = i % 2 == 0 ? 700 : 1000;
+    order.push_back(job);
+  }
+  const PlacementBound bound = BoundFinder(Nodes(2, 2, 1000), 1).Find(order);
+  EXPECT_NEAR(bound.any_pct, 100 * (3 + 0.7) / 4, 1) << "there are but three of 1000";
+  EXPECT_LT(bound.willing_pct, bound.any_pct + 1e-9);
+  // 700, 1000, 700, 1000 is what such a policy places.
+  EXPECT_GE(bound.willing_pct, 100 * 3.4 / 4 - 1e-6);
+}
+
+TEST(PlacementBound, IsAboveWhateverAPolicyAllocates) {
+  uint64_t state = 7;
+  const auto draw = [&state](uint64_t below) { return static_cast<int>(spw_mix64(++state) % below); };
+  for (int trial = 0; trial < 20; ++trial) {
+    JobList list;
+    for (int i = 0; i < 40; ++i) {
+      TraceJob one;
+      one.job.gpus = draw(8) == 0 ? 2 : draw(6) == 0 ? 0 : 1;
+      one.job.milli = one.job.gpus == 1 ? 100 * (1 + draw(10)) : one.job.gpus == 0 ? 0 : kWholeGpu;
+      one.job.cpu_milli = 1000 * draw(12);
+      one.job.memory_mib = 1000 * draw(4);
+      list.jobs.push_back(one);
+    }
+    NodeList nodes;
+    nodes.models = {{"T4", 1, false, 0}};
+    nodes.nodes = Nodes(4, 4, 20'000 + 1000 * draw(20));
+    for (Node& node : nodes.nodes) node.memory_mib = 12'000;
+    PlacementOptions options;
+    options.policies.assign(std::begin(kPolicies), std::end(kPolicies));
+    options.seeds = 1;
+    options.bound = true;
+    for (const PlacementRun& run : RunPlacement(nodes, list, options, {}, {})) {
+      EXPECT_LE(run.at_130, run.bound.willing_pct + 1e-6) << ToString(run.policy) << " trial " << trial;
+      EXPECT_LE(run.bound.willing_pct, run.bound.any_pct);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spillway::scheduler

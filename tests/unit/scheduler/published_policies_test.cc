@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "scheduler/data_folder.h"
+#include "scheduler/placement_experiment.h"
+#include "scheduler/published_figures.h"
+#include "scheduler/published_scores.h"
+
+namespace spillway::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+
+Node FreeNode(int gpus, int cpu_milli = 96'000) {
+  Node node;
+  node.gpus = gpus;
+  node.cpu_milli = cpu_milli;
+  return Cluster({node}, {{"T4", 1, false, 0}}).nodes()[0];
+}
+
+Job Asking(int gpus, int milli, int cpu_milli) {
+  Job job;
+  job.gpus = gpus;
+  job.milli = milli;
+  job.cpu_milli = cpu_milli;
+  return job;
+}
+
+TEST(PublishedScores, BestFitCountsWhatIsLeftOfCpuAndGpuAlike) {
+  // (96 - 32) / 128 / 2 + (8 - 4) / 8 / 2 = 0.5 is left.
+  EXPECT_EQ(BestFitScore(Asking(4, 1000, 32'000), FreeNode(8)), 50);
+  // 96 / 128 / 2 + 8 / 8 / 2 = 0.875 is left: cut, not rounded.
+  EXPECT_EQ(BestFitScore(Asking(0, 0, 0), FreeNode(8)), 12);
+}
+
+TEST(PublishedScores, DotProductPrefersNodesWithLittleOfWhatIsAsked) {
+  // (96/128 x 64/128 + 8/8 x 4/8) / 2 = 0.4375.
+  EXPECT_EQ(DotProductScore(Asking(4, 1000, 64'000), FreeNode(8)), 56);
+  EXPECT_EQ(DotProductScore(Asking(4, 1000, 64'000), FreeNode(4)), 68);
+}
+
+TEST(PublishedScores, ClusteringPutsJobsBesideTheirKind) {
+  const Job part = Asking(1, 500, 0), one = Asking(1, 1000, 0);
+  Node parts = FreeNode(8), mixed = FreeNode(8), ones = FreeNode(8);
+  parts.jobs_by_gpus[0] = 2;
+  mixed.jobs_by_gpus[0] = mixed.jobs_by_gpus[1] = 1;
+  ones.jobs_by_gpus[1] = 1;
+  EXPECT_EQ(GpuClusteringScore(part, parts), 75);
+  EXPECT_EQ(GpuClusteringScore(part, mixed), 50);
+  EXPECT_EQ(GpuClusteringScore(part, FreeNode(8)), 25);
+  EXPECT_EQ(GpuClusteringScore(part, ones), 0);
+  EXPECT_EQ(GpuClusteringScore(one, ones), 75);
+  EXPECT_EQ(GpuClusteringScore(part, FreeNode(2)), 25 * 6 / 8 + 25) << "smaller nodes first";
+  EXPECT_EQ(GpuClusteringScore(Asking(0, 0, 1000), parts), 0);
+}
+
+TEST(PublishedScores, PackingTakesUsedGpusThenUsedNodes) {
+  Node used = FreeNode(4);
+  used.free[0] = 400;
+  used.jobs[0] = 1;
+  EXPECT_EQ(GpuPackingScore(Asking(1, 300, 0), used), 100 - 4);
+  EXPECT_EQ(GpuPackingScore(Asking(1, 500, 0), used), 50 - 1) << "needs an idle GPU";
+  EXPECT_EQ(GpuPackingScore(Asking(2, 1000, 0), used), 50 - 2);
+  EXPECT_EQ(GpuPackingScore(Asking(1, 300, 0), FreeNode(4)), 33 - 4);
+  EXPECT_EQ(GpuPackingScore(Asking(0, 0, 1000), used), 0);
+}
+
+TEST(PublishedFigures, AreReadByNameAndCheckedByLine) {
+  const std::string head =
+      "workload,policy,n_seeds,alloc_mean_at_100,alloc_mean_at_130,alloc_sd_at_100,alloc_sd_at_130\n";
+  const auto table =
+      ParsePublishedFigures(head + "mix,06-FGD,10,90.5,91.5,0.1,0.2\nmix,07-New,1,1,1,1,1\n", "f");
+  ASSERT_TRUE(table);
+  ASSERT_EQ(table->size(), 1u);
+  EXPECT_DOUBLE_EQ(table->at({"mix", Policy::kFgd}).at_130, 91.5);
+  const auto bad = ParsePublishedFigures(head + "mix,06-FGD,10,x,91.5,0.1,0.2\n", "f");
+  ASSERT_FALSE(bad);
+  EXPECT_THAT(bad.error().message, HasSubstr("f:2: alloc_mean_at_100: expected a number from 0 to 100"));
+}
+
+TEST(PlacementOrder, NodesAreShuffledBySeedAndNothingElseDependsOnTheirNumber) {
+  std::vector<Node> nodes(50);
+  for (size_t i = 0; i < nodes.size(); ++i) nodes[i].name = std::to_string(i);
+  const auto names = [](const std::vector<Node>& list) {
+    std::vector<std::string> all;
+    for (const Node& node : list) all.push_back(node.name);
+    return all;
+  };
+  EXPECT_EQ(names(ShuffleNodes(nodes, 1)), names(ShuffleNodes(nodes, 1)));
+  EXPECT_NE(names(ShuffleNodes(nodes, 1)), names(ShuffleNodes(nodes, 2)));
+  EXPECT_THAT(names(ShuffleNodes(nodes, 1)), testing::UnorderedElementsAreArray(names(nodes)));
+}
+
+TEST(PlacementOrder, TheListComesFirstAndOnlyThenItsRepetitions) {
+  JobList list;
+  for (int i = 0; i < 20; ++i) {
+    TraceJob one;
+    one.job.milli = 500;
+    one.job.cpu_milli = i;
+    list.jobs.push_back(one);
+  }
+  std::vector<Job> jobs = DrawJobs(list, 20'000, 1);
+  ASSERT_GT(jobs.size(), 20u);
+  std::set<int> first;
+  for (size_t i = 0; i < 20; ++i) first.insert(jobs[i].cpu_milli);
+  EXPECT_EQ(first.size(), 20u);
+}
+
+// Within 0.1 points, or three standard errors of the difference of the means.
+void ExpectMet(const std::vector<double>& ours, double mean, double sd, int seeds, const std::string& what) {
+  const auto count = static_cast<double>(ours.size());
+  double sum = 0, squares = 0;
+  for (const double one : ours) sum += one, squares += one * one;
+  const double variance = std::max(0.0, (squares - sum * sum / count) / (count - 1));
+  EXPECT_NEAR(sum / count, mean, std::max(0.1, 3 * std::sqrt(variance / count + sd * sd / seeds))) << what;
+}
+
+// Where the public lists and the published figures are at hand, our builds of the published policies meet
+// them.
+TEST(PublishedRuns, AreMetWhereTheListsAreAtHand) {
+  const auto folder = FindDataFolder("");
+  if (!folder) GTEST_SKIP() << "no openb lists: " << folder.error().message;
+  const auto published = LoadPublishedFigures(*folder);
+  ASSERT_TRUE(published) << published.error().message;
+  if (published->empty()) GTEST_SKIP() << "no fgd_published.csv beside the openb lists";
+  const auto nodes = LoadNodeList(*folder + "/openb_node_list_gpu_node.csv");
+  ASSERT_TRUE(nodes) << nodes.error().message;
+  constexpr int kSeeds = 10;
+  std::map<std::string, std::vector<Policy>> lists;
+  for (const auto& [key, figures] : *published) lists[key.first].push_back(key.second);
+  for (const auto& [list, policies] : lists) {
+    const auto jobs = LoadJobList(*folder + "/" + list + ".csv", nodes->models);
+    ASSERT_TRUE(jobs) << jobs.error().message;
+    const auto runs = RunPlacement(*nodes, *jobs, {policies, Objective::kFragmentation, kSeeds}, {}, {});
+    for (const Policy policy : policies) {
+      std::vector<double> at_100, at_130;
+      for (const PlacementRun& run : runs)
+        if (run.policy == policy) at_100.push_back(run.at_100), at_130.push_back(run.at_130);
+      const PublishedFigures& theirs = published->at({list, policy});
+      ExpectMet(at_100, theirs.at_100, theirs.sd_at_100, theirs.seeds,
+                list + " " + ToString(policy) + " at 100");
+      ExpectMet(at_130, theirs.at_130, theirs.sd_at_130, theirs.seeds,
+                list + " " + ToString(policy) + " at 130");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spillway::scheduler
