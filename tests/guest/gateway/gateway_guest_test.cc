@@ -36,7 +36,9 @@ std::vector<std::byte> Pattern(size_t bytes, uint64_t seed = 0) {
 
 Result<ProgramSlice> Join(const GatewayDoor& door, const std::string& name, uint32_t cells = 2,
                           const ModelCard& model = ProgramModel()) {
-  return ProgramSlice::Join({door, name, model, 1, cells});
+  ProgramSlice::Options options{door, name, model};
+  options.cells = cells;
+  return ProgramSlice::Join(options);
 }
 
 // A program on the far side that takes one request and dies with it.
