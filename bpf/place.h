@@ -5,7 +5,7 @@
  *
  *   TCP SYN       flow's live entry, else the handshake that it repeats, else the policies
  *   TCP other     flow's entry, else owner; a half-open entry only for what proves its handshake
- *   UDP affinity  flow's entry, else the policies, and an entry; with a policy that the ring decides, owner
+ *   UDP affinity  flow's entry, else the policies, and an entry; owner if it was refused one
  *   UDP none      the policies, every packet
  *
  * What the policies choose is the owner, or must be remembered: a *deviation*. It is a privilege: where
@@ -272,13 +272,6 @@ SPW_INLINE __u16 place_established(struct placement *at, const struct tcp_bits *
 	return unit;
 }
 
-/* The policies choose what the ring names, always: the ring remembers for them. */
-SPW_INLINE int ring_decides(const struct spw_endpoint *service)
-{
-	return service->server_policy != SPW_SERVER_P2C &&
-	       (service->unit_policy == SPW_UNIT_ECMP || service->unit_policy == SPW_UNIT_HOST_ONLY);
-}
-
 SPW_INLINE __u16 *refused_mark(__u64 hash)
 {
 	__u32 index = (__u32)(hash >> 13);
@@ -301,30 +294,13 @@ SPW_CALL void mark_refused(struct placement *at)
 	*refused_mark(at->hash) = spw_slot_tick(spw_ticks(placement_now(at)));
 }
 
-/* Whether a datagram without an entry may be of an established flow: one that was refused an entry; one of a
- * policy that the ring decides, from before the slot moved, or from before the service got another policy. */
-SPW_INLINE int datagram_may_be_old(struct placement *at)
-{
-	if (is_within_idle(at, *refused_mark(at->hash)))
-		return 1;
-	return ring_decides(at->service) == slot_is_moved(at) && is_within_idle(at, at->slot->entryless_tick);
-}
-
 SPW_CALL __u16 place_first_datagram(struct placement *at)
 {
 	__u16 home = home_of(at), unit;
 
-	if (ring_decides(at->service) && !slot_is_moved(at) && unit_answers(at, home)) {
-		__u16 tick = spw_slot_tick(spw_ticks(placement_now(at)));
-
-		if (at->slot->entryless_tick != tick)
-			at->slot->entryless_tick = tick;
+	if (is_within_idle(at, *refused_mark(at->hash))) { /* it may be of an established flow */
 		at->count->placed_on_ring++;
-		return home;
-	}
-	if (datagram_may_be_old(at)) {
-		at->count->placed_on_ring++;
-		if (slot_is_moved(at) && home == at->slot->owner)
+		if (slot_is_moved(at))
 			stay_on_owner(at, home, SPW_FLOW_DATAGRAM);
 		else if (!insert_flow(at, home, SPW_FLOW_DATAGRAM))
 			mark_refused(at);

@@ -12,8 +12,6 @@
  * packet that found no place for its entry, or since the move (spillwayd then settles the slot: owner =
  * next), or until it dies (at once). So established flows never meet another unit, and packets that belong to
  * none do not keep the slot from settling.
- *
- * While it is not moved, entryless_tick is of datagrams that the ring decides about (bpf/place.h).
  */
 #pragma once
 
@@ -23,7 +21,7 @@
 struct spw_ring_slot {
 	__u16 owner;
 	__u16 next;
-	__u16 entryless_tick; /* last packet of a flow that has no entry and may need one; 0: none */
+	__u16 entryless_tick; /* last packet of a flow without entry, kept only while moved; 0: none */
 	__u16 deviating_tick; /* last sight of a flow of this slot that has an entry; 0: none live */
 };
 SPW_ASSERT_SIZE(struct spw_ring_slot, 8);
