@@ -64,12 +64,14 @@ uint32_t Broker::NumberOf(const ModelCard& card) {
 // Nobody serves it, and another card takes its name.
 void Broker::Replace(uint32_t model) {
   models_[model].replaced = true;
-  for (RequestQueue& queue : queues_)
-    for (const uint64_t id : queue.TakeModel(model)) {
+  for (uint32_t tenant = 0; tenant < queues_.size(); tenant++) {
+    for (const uint64_t id : queues_[tenant].TakeModel(model)) {
       AnswerJob(jobs_.at(id),
                 {.status = Status::kNoModel, .message = "the model was replaced by one with other tensors"});
       Erase(id);
     }
+    if (queues_[tenant].empty()) BreakPromises(tenant);
+  }
 }
 
 Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now) {
@@ -348,7 +350,7 @@ bool Broker::DeliverTo(uint32_t number, uint64_t id, Job& job, Time done_at, Tim
   slice.requests++;
   state.cells_free--;
   state.tenant = tenant;
-  if (state.promised_to == tenant) state.promised_to = kNobody;
+  BreakPromises(tenant);  // whatever else of it still waits is promised a slice anew
   state.free_at = done_at;
   job.state = State::kDelivered;
   job.slice = number;
@@ -447,8 +449,15 @@ void Broker::Cancel(uint64_t id, Time now) {
   AnswerJob(job, {.status = Status::kCancelled, .message = "cancelled by its client"});
   if (job.state == State::kDelivered) return port_.GiveUp(job.slice, job.cell, id);
   queues_[job.request.tenant].Erase({job.request.model, id});
+  if (queues_[job.request.tenant].empty()) BreakPromises(job.request.tenant);
   Erase(id);
   Place(now);
+}
+
+// A promise that nobody waits for any more keeps others out for nothing.
+void Broker::BreakPromises(uint32_t tenant) {
+  for (auto& state : states_)
+    if (state.promised_to == tenant) state.promised_to = kNobody;
 }
 
 void Broker::Tick(Time now) {
@@ -478,10 +487,7 @@ void Broker::Tick(Time now) {
                              (placement.slice >= 0 ? std::string("others were first") : placement.Reason());
     AnswerJob(job, {.status = Status::kNoSlice, .message = text, .retry_after = milliseconds(1000)});
     queues_[job.request.tenant].Erase({job.request.model, id});
-    // A promise that nobody waits for any more keeps others out for nothing.
-    if (queues_[job.request.tenant].empty())
-      for (auto& state : states_)
-        if (state.promised_to == job.request.tenant) state.promised_to = kNobody;
+    if (queues_[job.request.tenant].empty()) BreakPromises(job.request.tenant);
     Erase(id);
     place_again_ = true;
   }

@@ -252,6 +252,7 @@ class Broker {
   void AnswerJob(Job& job, const Answer& answer);
   void Refuse(const Request& request, Status status, const std::string& message,
               std::chrono::milliseconds retry_after = {});
+  void BreakPromises(uint32_t tenant);
   void Erase(uint64_t id);
   void Place(Time now);
   bool PlaceOne(uint64_t id, Job& job, Time now);

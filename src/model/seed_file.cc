@@ -80,15 +80,19 @@ Result<std::optional<spw_seed>> ReadSeedFile(const std::string& path) {
   return seed;
 }
 
+Result<spw_seed> RandomSeed() {
+  spw_seed seed{};
+  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) return FailSystem("getrandom for", "a seed");
+  return seed;
+}
+
 Result<spw_seed> ReadOrMakeSeedFile(const std::string& path, const std::optional<spw_seed>& running) {
   auto found = ReadSeedFile(path);
   if (!found) return tl::make_unexpected(found.error());
   if (*found) return **found;
-  spw_seed seed{};
-  if (running)
-    seed = *running;
-  else if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
-    return FailSystem("getrandom for", path);
+  const auto wanted = running ? Result<spw_seed>(*running) : RandomSeed();
+  if (!wanted) return tl::make_unexpected(wanted.error());
+  const spw_seed seed = *wanted;
   auto temporary = WriteBeside(path, SeedText(seed));
   if (!temporary) return tl::make_unexpected(temporary.error());
   // A link, unlike a rename, never replaces what another has made meanwhile.

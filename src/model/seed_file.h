@@ -22,6 +22,8 @@ std::string SeedText(const spw_seed& seed);
 // names the file and never shows what it holds.
 [[nodiscard]] Result<std::optional<spw_seed>> ReadSeedFile(const std::string& path);
 
+[[nodiscard]] Result<spw_seed> RandomSeed();
+
 // The file's seed. Where there is no file it is made, mode 0600, with `running` or, without one, a random
 // seed; of several that make it at once one wins and all return its seed. Errors: kBadInput, kSystem.
 [[nodiscard]] Result<spw_seed> ReadOrMakeSeedFile(const std::string& path,

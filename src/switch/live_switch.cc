@@ -138,8 +138,16 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
   // Pins of a time without the file, or of another layout, hand their seed on.
   const std::string seed_path = SeedPath(config, options);
   const std::optional<spw_meta> pinned = PinnedMeta(options);
-  const Result<spw_seed> seed =
+  Result<spw_seed> seed =
       model::ReadOrMakeSeedFile(seed_path, pinned ? std::optional(pinned->seed) : std::nullopt);
+  if (!seed && seed.error().code == ErrorCode::kSystem && config.data_plane.seed_file.empty()) {
+    // Nobody asked for the file: a machine without a place for it is balanced all the same.
+    self->start_warnings_.push_back(
+        seed.error().message +
+        ": the seed of the flow hash is not kept. After a reboot flows without an "
+        "entry go elsewhere (spillwayd --state-dir)");
+    seed = pinned ? Result<spw_seed>(pinned->seed) : model::RandomSeed();
+  }
   if (!seed) return tl::make_unexpected(SeedError(seed.error()));
 
   std::optional<Ledger> ledger = LoadLedger(LedgerPath(options));

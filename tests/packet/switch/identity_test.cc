@@ -168,6 +168,16 @@ TEST_F(Identity, ASeedFileThatHoldsNoSeedIsAnErrorBeforeAnythingIsTouched) {
   EXPECT_FALSE(Attached().found());
 }
 
+TEST_F(Identity, AMachineWithoutAPlaceForTheSeedStartsAndSaysSo) {
+  std::filesystem::remove_all(bed_.folder() + "/state");
+  std::ofstream(bed_.folder() + "/state") << "a file where a folder is wanted";
+  auto sw = Start(bed_.PoolOf({1}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_THAT(sw->StartWarnings(), ElementsAre(HasSubstr("the seed of the flow hash is not kept")));
+  Kill(sw);
+  std::filesystem::remove(bed_.folder() + "/state");
+}
+
 class Replay : public LiveSwitchTest {
  protected:
   // A recorded report of unit 0 of server s1.

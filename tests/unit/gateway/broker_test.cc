@@ -172,6 +172,32 @@ TEST(Broker, TenantsTakeTurnsInASliceThatOneOfThemNeverLeaves) {
   EXPECT_TRUE(bed.delivered[3].scrub);
 }
 
+TEST(Broker, AClientThatLeavesWhileItWaitsKeepsNobodyOut) {
+  BrokerBed bed;
+  bed.Join("host", 1, 2);
+  bed.Ask(kAlice);
+  const auto waiting = bed.Ask(kBob);
+  bed.broker.Cancel(waiting, bed.now);
+  bed.Ask(kAlice);
+  EXPECT_EQ(bed.delivered.size(), 2u);
+}
+
+TEST(Broker, ATenantThatOneSliceServesIsPromisedNoOther) {
+  for (size_t first_done : {0, 1}) {
+    BrokerBed bed;
+    bed.Join("one");
+    bed.Join("two");
+    bed.Ask(kAlice);
+    bed.Ask(kAlice);
+    bed.Ask(kBob);
+    ASSERT_EQ(bed.delivered.size(), 2u);
+    bed.Done(first_done);
+    ASSERT_EQ(bed.delivered.size(), 3u);
+    bed.Ask(kAlice);
+    EXPECT_EQ(bed.delivered.size(), 4u) << "into the slice that she is in";
+  }
+}
+
 TEST(Broker, ASliceOfTheSameTenantIsNotScrubbed) {
   BrokerBed bed;
   bed.Join("host", 1, 1);
