@@ -32,7 +32,7 @@ class Daemon : public testing::Test {
 
   // The testbed's spillwayd command with another ending; killed should it not end by itself.
   Ran Spillwayd(const std::vector<std::string>& words) {
-    std::vector<std::string> argv{"timeout", "-s", "KILL", "20", bed_->plan().daemon.argv[0]};
+    std::vector<std::string> argv{"timeout", "-s", "KILL", "120", bed_->plan().daemon.argv[0]};
     argv.insert(argv.end(), words.begin(), words.end());
     return bed_->Run(argv, bed_->plan().switch_netns);
   }
