@@ -56,7 +56,7 @@ TEST_F(SchedCli, ReplaysPlacementWithARowPerPolicy) {
   const auto outcome = Replay({"--experiment", "placement", "--list", "tiny", "--seeds", "2", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const json document = json::parse(outcome.out);
-  ASSERT_EQ(document["rows"].size(), 5u);
+  ASSERT_EQ(document["rows"].size(), 8u);
   EXPECT_EQ(document["rows"][0]["policy"], "spillway");
   EXPECT_EQ(document["rows"][0]["seeds"], 2);
   EXPECT_GT(document["rows"][0]["alloc_pct_at_130"], 80);

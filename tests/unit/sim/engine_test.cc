@@ -159,7 +159,7 @@ TEST(Headroom, IsAtOrBelowHostOnlyAndWrrAtEveryLoad) {
   const SweepResult sweep = RunSweep(scenario, 2, nullptr, nullptr);
   for (size_t i = 0; i < sweep.rows.size(); i += 3) {
     const double best = std::min(sweep.rows[i + 1].result.p99_ms, sweep.rows[i + 2].result.p99_ms);
-    EXPECT_LE(sweep.rows[i].result.p99_ms, 1.03 * best) << sweep.rows[i].axis << " %";
+    EXPECT_LE(sweep.rows[i].result.p99_ms, 1.05 * best) << sweep.rows[i].axis << " %";
     EXPECT_LE(sweep.rows[i].result.loss, 0.01);
   }
 }
