@@ -39,7 +39,7 @@ SPW_INLINE __u32 spw_filter_index(__u32 tag, __u32 mask)
 /* Of tag bits that the index does not use while there are at most 2^19 words. */
 SPW_INLINE __u64 spw_filter_bits(__u32 tag)
 {
-	return 1ULL << (tag & 63) | 1ULL << (tag >> 25);
+	return 1ULL << (tag & 63) | 1ULL << (tag >> 25 & 63);
 }
 
 SPW_INLINE int spw_filter_may_hold(const struct spw_filter_word *word, __u32 tag)

@@ -426,7 +426,7 @@ void Session::AnswerWindow(const Submission& asked, std::span<std::byte> outputs
   std::span<const std::byte> bytes = answer.outputs;
   if (answer.status != Status::kOk) bytes = std::as_bytes(std::span(answer.message));
   completion.output_bytes = std::min(bytes.size(), outputs.size());
-  std::memcpy(outputs.data(), bytes.data(), completion.output_bytes);
+  if (completion.output_bytes > 0) std::memcpy(outputs.data(), bytes.data(), completion.output_bytes);
   window_->channel.Complete(completion);
 }
 
