@@ -14,7 +14,7 @@ uint32_t TicksSince(uint16_t then, uint32_t tick) {
 
 void Settle(spw_ring_slot& slot) {
   Store(slot.owner, slot.next);
-  Store(slot.entryless_tick, uint16_t{0});  // whoever comes without an entry from now on is new
+  Store(slot.entryless_tick, uint16_t{0});  // kept only while moved
 }
 
 }  // namespace
