@@ -34,7 +34,6 @@ struct Row {
       running_p99_us, running_p999_us, interrupted_pct, light_p50_us, light_p99_us, light_running_p99_us,
       achieved, joules;
   bool dead = false;  // the machine lacks the engine
-  std::unique_ptr<Rig> rig;
 };
 
 std::vector<Row> EngineRows() {
@@ -79,15 +78,13 @@ std::vector<Row> GuidelineRows() {
 
 Result<void> MeasureRow(Row& row, const DispatchBenchOptions& options) {
   if (row.dead) return {};
-  if (!row.rig) {
-    auto rig = row.domain ? MakeDomainRig(row.engine, *row.domain) : MakeRig({row.engine, row.kind});
-    if (!rig) {
-      row.dead = rig.error().code == ErrorCode::kUnavailable;
-      return row.dead ? Result<void>() : tl::make_unexpected(rig.error());
-    }
-    row.rig = std::move(*rig);
+  // One at a time: all at once do not fit into DPDK's memory.
+  const auto made = row.domain ? MakeDomainRig(row.engine, *row.domain) : MakeRig({row.engine, row.kind});
+  if (!made) {
+    row.dead = made.error().code == ErrorCode::kUnavailable;
+    return row.dead ? Result<void>() : tl::make_unexpected(made.error());
   }
-  Rig& rig = *row.rig;
+  Rig& rig = **made;
   auto wrong = [&](const Error& error) {
     return Fail(error.code,
                 fmt::format("{} {}, burst {}: {}", row.engine, row.kind, row.burst, error.message));
@@ -235,9 +232,6 @@ Result<report::Document> RunDispatchBench(const DispatchBenchOptions& asked,
       on_progress(done++ / steps, fmt::format("round {}: {} {}", round + 1, row.engine, row.kind));
       if (const auto measured = MeasureRow(row, options); !measured)
         return tl::make_unexpected(measured.error());
-      // All at once do not fit into DPDK's memory; but event_sw can be opened 64 times only
-      // (eventdev_domain.cc).
-      if (row.engine != "event_sw") row.rig.reset();
     }
     for (ScalingRow& row : scaling) {
       on_progress(done++ / steps, fmt::format("round {}: {} {}, {} workers", round + 1, row.kind.engine,

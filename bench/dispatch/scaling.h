@@ -20,7 +20,6 @@ struct ScalingRow {
 
   std::vector<double> mevents_per_s;  // of each round
   bool dead = false;                  // the machine lacks the engine
-  std::optional<Crowd> crowd;         // of event_sw, kept from round to round
 };
 
 // For a machine of so many CPUs: a thread has one of its own, and one is left. Empty below four.

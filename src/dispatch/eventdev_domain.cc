@@ -15,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <sstream>
 
 #include "dispatch/relax.h"
@@ -44,12 +45,39 @@ struct Device {
   uint8_t id;
 };
 
-// DPDK's software scheduler keeps its service for the life of the process, and there are 64 of them: so many
-// event_sw domains can be opened, one after the other or at once.
+// Of 16 event devices and 64 services that DPDK has for a process, an event_sw that is taken away gives back
+// only the first: those that nobody uses any more are kept, and the next domain takes one of them.
+class IdleDevices {
+ public:
+  std::optional<Device> Take() {
+    std::lock_guard lock(mutex_);
+    if (idle_.empty()) return std::nullopt;
+    Device device = std::move(idle_.back());
+    idle_.pop_back();
+    return device;
+  }
+  void Put(Device device) {
+    std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(device));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Device> idle_;
+};
+
+IdleDevices& IdleSoftwareSchedulers() {
+  static IdleDevices devices;
+  return devices;
+}
+
 Result<Device> FindDevice(std::string_view engine) {
   static std::atomic<int> instances{0};
   std::string name(engine);
   int id = -1;
+  if (engine == "event_sw") {
+    if (auto idle = IdleSoftwareSchedulers().Take()) return *std::move(idle);
+  }
   if (engine == "event_dlb2") {
     id = rte_event_dev_get_dev_id(name.c_str());  // found by DPDK on the bus, if there is one
   } else {
@@ -57,7 +85,10 @@ Result<Device> FindDevice(std::string_view engine) {
     if (rte_vdev_init(name.c_str(), nullptr) == 0) id = rte_event_dev_get_dev_id(name.c_str());
   }
   if (id < 0)
-    return Fail(ErrorCode::kUnavailable, fmt::format("{}: DPDK has no such event device here", engine));
+    return Fail(
+        ErrorCode::kUnavailable,
+        fmt::format("{}: DPDK has no such event device here, or no more of them (at most {} at a time)",
+                    engine, RTE_EVENT_MAX_DEVS));
   return Device{name, static_cast<uint8_t>(id)};
 }
 
@@ -91,6 +122,10 @@ class EventdevDomain final : public Domain {
       : device_(std::move(device)), id_(id), info_(info), options_(options) {}
   ~EventdevDomain() override {
     if (started_) rte_event_dev_stop(id_);
+    if (device_.starts_with("event_sw")) {
+      IdleSoftwareSchedulers().Put(Device{device_, id_});
+      return;
+    }
     rte_event_dev_close(id_);
     rte_vdev_uninit(device_.c_str());
   }
@@ -336,7 +371,7 @@ Result<void> StartDpdk() {
     std::vector<std::string> words = {"spillway"};
     const char* own = getenv("SPILLWAY_EAL");
     std::istringstream text(own != nullptr ? own
-                                           : "--no-huge --no-pci -m 512 --no-telemetry --log-level=error");
+                                           : "--no-huge --no-pci -m 2048 --no-telemetry --log-level=error");
     for (std::string word; text >> word;) words.push_back(word);
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());

@@ -66,6 +66,21 @@ TEST_F(Eventdev, SwForwardsWhatIsOrderedInTheOrderInWhichItWasHandedOut) {
   EXPECT_EQ(users, UpTo(kCount));
 }
 
+// DPDK has 16 event devices for a process, and 64 services.
+TEST_F(Eventdev, SwCanBeOpenedManyTimesAndBeginsEmpty) {
+  for (int turn = 0; turn < 80; turn++) {
+    ASSERT_NO_FATAL_FAILURE(Open({}, "event_sw"));
+    const uint16_t queue = AddQueue(turn % 2 == 0 ? Kind::kAtomic : Kind::kUnordered);
+    auto producer = AddPort(), worker = AddPort({queue}, true);
+    EXPECT_EQ(Through(*producer, *worker, queue, 100, 7), UpTo(100)) << turn;
+    // Some stay behind.
+    EXPECT_EQ(Put(*producer, queue, 1, 1'000), 1u);
+    producer.reset();
+    worker.reset();
+    domain_.reset();
+  }
+}
+
 TEST_F(Eventdev, DswDeliversAllAndSaysThatItHasNoOrderedQueues) {
   ASSERT_NO_FATAL_FAILURE(Open({}, "event_dsw"));
   QueueOptions ordered;
