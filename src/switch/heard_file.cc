@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "heard_file.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "base/file.h"
 
 namespace spillway::switching {
 
@@ -14,14 +13,8 @@ using nlohmann::json;
 Result<void> SaveHeard(const HeardReports& heard, const std::string& path) {
   json saved = json::object();
   for (const auto& [unit, seen] : heard) saved[unit] = {uint64_t{seen.boot_id}, uint32_t{seen.sequence}};
-  const std::string fresh = path + ".new";
-  std::ofstream out(fresh);
-  out << saved.dump(0) << "\n";
-  out.close();
-  if (!out) return Fail(ErrorCode::kSystem, "writing " + fresh + ": " + std::strerror(errno));
-  if (std::rename(fresh.c_str(), path.c_str()) != 0)
-    return Fail(ErrorCode::kSystem, "renaming " + fresh + ": " + std::strerror(errno));
-  return {};
+  // Its owner's alone: the numbers say what an attacker's next report would need.
+  return base::WriteFile(path, saved.dump(0) + "\n", {.mode = 0600});
 }
 
 HeardReports LoadHeard(const std::string& path) {

@@ -13,7 +13,7 @@ namespace spillway::switching {
 
 using HeardReports = std::map<std::string, spw_report_seen>;  // by UnitName
 
-// Errors: kSystem.
+// On disk, mode 0600, before it returns. Errors: kSystem, kConflict.
 [[nodiscard]] Result<void> SaveHeard(const HeardReports& heard, const std::string& path);
 
 // Empty if the file is not there or holds something else.
