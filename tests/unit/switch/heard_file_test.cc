@@ -22,14 +22,17 @@ class HeardFile : public testing::Test {
 };
 
 TEST_F(HeardFile, GivesBackWhatWasSaved) {
-  spw_report_seen seen{};
-  seen.boot_id = 1'700'000'000'000'000;
-  seen.sequence = 0xffffffff;
-  ASSERT_TRUE(SaveHeard({{"p/s1/cpu", seen}}, path_));
+  HeardReport report;
+  report.key_tag = KeyTag({1, 2, 3});
+  report.last.boot_id = 1'700'000'000'000'000;
+  report.last.sequence = 0xffffffff;
+  ASSERT_TRUE(SaveHeard({{"p/s1/cpu", report}}, path_));
   const HeardReports heard = LoadHeard(path_);
   ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard.at("p/s1/cpu").boot_id, seen.boot_id);
-  EXPECT_EQ(heard.at("p/s1/cpu").sequence, seen.sequence);
+  EXPECT_EQ(heard.at("p/s1/cpu").last.boot_id, report.last.boot_id);
+  EXPECT_EQ(heard.at("p/s1/cpu").last.sequence, report.last.sequence);
+  EXPECT_EQ(heard.at("p/s1/cpu").key_tag, report.key_tag);
+  EXPECT_NE(KeyTag({1, 2, 3}), KeyTag({1, 2, 4}));
   EXPECT_TRUE(LoadHeard(folder_ + "/none").empty());
   std::ofstream(path_) << "[1, 2";
   EXPECT_TRUE(LoadHeard(path_).empty());
