@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/boot_id.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
+
+#include "base/file.h"
 
 namespace spillway::agent {
 namespace {
@@ -27,19 +24,6 @@ std::optional<uint64_t> ReadLast(const std::string& path) {
   return last;
 }
 
-// On disk before it is used: a power cut must not take it back.
-bool WriteWhole(const std::string& path, const std::string& text) {
-  const std::string fresh = path + ".new";
-  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0) return false;
-  const bool written =
-      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
-  const int error = errno;
-  close(fd);
-  errno = error;
-  return written && std::rename(fresh.c_str(), path.c_str()) == 0;
-}
-
 }  // namespace
 
 uint64_t NextBootId(std::optional<uint64_t> last, uint64_t now_us) {
@@ -50,9 +34,8 @@ Result<uint64_t> TakeBootId(const std::string& path, uint64_t now_us) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   const uint64_t next = NextBootId(ReadLast(path), now_us);
-  if (!WriteWhole(path, fmt::format("{}\n", next)))
-    return Fail(ErrorCode::kSystem, fmt::format("writing {}: {}", path, std::strerror(errno)));
-  return next;
+  // On disk before it is used: a power cut must not take it back.
+  return base::WriteFile(path, fmt::format("{}\n", next), {.mode = 0600}).map([&] { return next; });
 }
 
 uint64_t TakeBootId(const std::string& path) {

@@ -10,7 +10,7 @@ namespace {
 class BpfMeter final : public LatencyMeter {
  public:
   BpfMeter(const AgentConfig& config, int ifindex, InterfaceLock lock, std::unique_ptr<BpfProgram> program)
-      : LatencyMeter(config.meter.window, config.learn.workers),
+      : LatencyMeter(config.meter.window, config.learn.workers, config.meter.timeout),
         lock_(std::move(lock)),
         program_(std::move(program)),
         hook_(config.interface, ifindex) {
@@ -31,7 +31,7 @@ class BpfMeter final : public LatencyMeter {
 }  // namespace
 
 Result<std::unique_ptr<LatencyMeter>> OpenBpfMeter(const AgentConfig& config, int ifindex) {
-  auto lock = InterfaceLock::Take(config.interface);
+  auto lock = InterfaceLock::Take(config.interface, ifindex);
   if (!lock) return tl::make_unexpected(lock.error());
   auto program = BpfProgram::Load(config, RandomSeed());
   if (!program) return tl::make_unexpected(program.error());

@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace spillway::agent {
 namespace {
@@ -13,11 +14,12 @@ namespace {
 // Of the search for requests that timed out.
 constexpr Duration kSweepPeriod = std::chrono::milliseconds(250);
 
-// A request that waits for so many times the latency of those that are answered meanwhile is taken for one
-// that no answer will come to, such as what a scanner sends: it is not in the unit's queue. Less: the slow
-// requests of a mixed load are left out. More: each such packet counts for longer.
-constexpr int kOverdueLatencies = 32;
-constexpr Duration kMinPatience = std::chrono::milliseconds(50);
+// A request that waits for no more than so many times the latency of those that are answered meanwhile is in
+// the unit's queue, and so is any that is younger than AnswerOdds::kYoungest. Of those that wait for longer,
+// the part that by experience is answered in the end is; the others are taken for such as no answer will come
+// to. Less: when a unit becomes slow its queue is underrated until the first slow answers have left. More:
+// what a scanner sends counts for longer.
+constexpr int kUsualLatencies = 32;
 constexpr Duration kStillAnswers = std::chrono::seconds(1);  // after its last answer
 
 }  // namespace
@@ -28,13 +30,12 @@ Result<Reading> LatencyMeter::Read(Time now) {
   // A unit that answered since the last look does not stall, so its oldest request needs no search.
   const bool answers = totals_.counts.completed != answered;
   if (now - swept_ >= kSweepPeriod || (totals_.pending > 0 && !answers)) {
-    Sweep(memory_, now, std::max<Duration>(kMinPatience, latency_ * kOverdueLatencies), &totals_);
-    swept_ = now;
-    if (answers) overdue_ = totals_.overdue;
+    Search(now);
+    if (answers) lost_ = Lost();
   }
-  if (now - answered_ >= kStillAnswers) overdue_ = 0;  // then all that wait count
+  if (now - answered_ >= kStillAnswers) lost_ = 0;  // then all that wait count
   if (answers) answered_ = now;
-  totals_.pending -= std::min(totals_.pending, overdue_);
+  totals_.pending -= std::min(totals_.pending, lost_);
   Reading reading = window_.Update(now, totals_);
   latency_ = std::chrono::microseconds(reading.latency_us);
   learner_.Look(now, totals_.pending, totals_.counts, totals_.cpus, *memory_.clocks);
@@ -43,6 +44,36 @@ Result<Reading> LatencyMeter::Read(Time now) {
   if (memory_.config->sample_mask != mask)
     __atomic_store_n(&memory_.config->sample_mask, mask, __ATOMIC_RELAXED);
   return reading;
+}
+
+void LatencyMeter::Search(Time now) {
+  long_waits_.clear();
+  Sweep(memory_, now, &totals_, AnswerOdds::kYoungest, &long_waits_);
+  const Duration elapsed = now - swept_;
+  const bool is_first = swept_ == Time{0};
+  swept_ = now;
+  const spw_meter_counts before = std::exchange(swept_counts_, totals_.counts);
+  if (is_first) return;  // what an earlier agent's program counted is not news
+  odds_.Fade(elapsed);
+  // Not all requests are timed; the others fare likewise.
+  const uint64_t timed = totals_.counts.timed - before.timed;
+  const double each = timed == 0 ? 0
+                                 : static_cast<double>(totals_.counts.completed - before.completed) /
+                                       static_cast<double>(timed);
+  for (uint32_t i = 0; i < SPW_METER_HISTOGRAM; i++)
+    if (const uint64_t more = totals_.counts.histogram[i] - before.histogram[i]; more != 0)
+      odds_.Answered(Duration(static_cast<int64_t>(spw_meter_histogram_floor(i)) << SPW_METER_STEP_SHIFT),
+                     each * static_cast<double>(more));
+  for (const Duration age : long_waits_) odds_.Waits(age, elapsed);
+  odds_.GivenUp(static_cast<double>(totals_.given_up) +
+                static_cast<double>(totals_.counts.timed_out - before.timed_out));
+}
+
+uint32_t LatencyMeter::Lost() const {
+  double lost = 0;
+  for (const Duration age : long_waits_)
+    if (age > latency_ * kUsualLatencies) lost += 1 - odds_.Of(age);
+  return static_cast<uint32_t>(lost + 0.5);
 }
 
 void LatencyMeter::Watch(bool busy) {

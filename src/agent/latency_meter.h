@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "agent/answer_odds.h"
 #include "agent/config.h"
 #include "agent/latency_window.h"
 #include "agent/meter_memory.h"
@@ -15,7 +16,8 @@ namespace spillway::agent {
 
 class LatencyMeter : public Meter {
  public:
-  LatencyMeter(Duration window, uint32_t workers) : window_(window), learner_(workers) {}
+  LatencyMeter(Duration window, uint32_t workers, Duration timeout)
+      : window_(window), learner_(workers), odds_(timeout) {}
 
   Result<Reading> Read(Time now) override;
   void Watch(bool busy) override;
@@ -29,12 +31,18 @@ class LatencyMeter : public Meter {
   MeterMemory memory_;
 
  private:
+  void Search(Time now);  // for requests that timed out, and for those that wait for long
+  [[nodiscard]] uint32_t Lost() const;
+
   LatencyWindow window_;
   OutcomeLearner learner_;
   MeterTotals totals_;
   Time swept_{0}, answered_{0};
-  Duration latency_{0};   // of the last reading
-  uint32_t overdue_ = 0;  // as of the last sweep while the unit answered
+  Duration latency_{0};  // of the last reading
+  AnswerOdds odds_;
+  spw_meter_counts swept_counts_{};  // as of the last sweep
+  std::vector<Duration> long_waits_;
+  uint32_t lost_ = 0;  // of those that wait, as of the last sweep while the unit answered
 };
 
 // Attaches the source that the configuration asks for. `auto`: BPF, else AF_PACKET with a warning.

@@ -73,7 +73,8 @@ MeterTotals Sum(const MeterMemory& memory) {
   return totals;
 }
 
-void Sweep(const MeterMemory& memory, Time now, Duration patience, MeterTotals* totals) {
+void Sweep(const MeterMemory& memory, Time now, MeterTotals* totals, Duration patience,
+           std::vector<Duration>* long_waits) {
   const uint32_t patience_steps = Steps(static_cast<double>(patience.count()));
   const uint32_t step = spw_meter_step(static_cast<uint64_t>(now.count()));
   uint32_t oldest = 0;
@@ -84,7 +85,8 @@ void Sweep(const MeterMemory& memory, Time now, Duration patience, MeterTotals* 
       const uint32_t age = spw_meter_age(entry, step);
       if (age <= memory.config->timeout_steps) {
         oldest = std::max(oldest, age);
-        totals->overdue += age > patience_steps;
+        if (long_waits && age >= patience_steps)
+          long_waits->push_back(Duration(static_cast<int64_t>(age) << SPW_METER_STEP_SHIFT));
       } else if (__sync_bool_compare_and_swap(&slot, entry, 0)) {
         if (memory.config->gauge) __sync_fetch_and_sub(&memory.shared->pending, 1);
         memory.shared->given_up++;
@@ -98,7 +100,7 @@ void Sweep(const MeterMemory& memory, Time now, Duration patience, MeterTotals* 
 
 MeterTotals Collect(const MeterMemory& memory, Time now) {
   MeterTotals totals = Sum(memory);
-  Sweep(memory, now, Duration::max(), &totals);
+  Sweep(memory, now, &totals);
   return totals;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "agent/config.h"
 #include "agent/reading.h"
@@ -31,15 +32,15 @@ struct MeterTotals {
   uint32_t pending = 0;
   std::chrono::nanoseconds oldest{0};  // age of the oldest pending request, if swept
   uint32_t given_up = 0;               // freed by the sweep: unanswered for longer than the time-out
-  uint32_t overdue = 0;                // found by the sweep: pending for longer than `patience`
   double cpus = 1;                     // that answers leave on, as many as if each had an equal share
 };
 
 // Sums the counters.
 MeterTotals Sum(const MeterMemory& memory);
-// Frees the requests that timed out, and finds the oldest of the rest and those pending for longer than
-// `patience`: reads the whole pending table.
-void Sweep(const MeterMemory& memory, Time now, Duration patience, MeterTotals* totals);
+// Frees the requests that timed out, and finds the oldest of the rest; `long_waits`, if not null: the ages of
+// those that are `patience` old or more are added. Reads the whole pending table.
+void Sweep(const MeterMemory& memory, Time now, MeterTotals* totals, Duration patience = Duration::max(),
+           std::vector<Duration>* long_waits = nullptr);
 // Both.
 MeterTotals Collect(const MeterMemory& memory, Time now);
 

@@ -34,7 +34,9 @@ Time Clock(clockid_t id) {
 class PacketMeter final : public LatencyMeter {
  public:
   PacketMeter(const AgentConfig& config, int fd)
-      : LatencyMeter(config.meter.window, config.learn.workers), accounting_(config, RandomSeed()), fd_(fd) {
+      : LatencyMeter(config.meter.window, config.learn.workers, config.meter.timeout),
+        accounting_(config, RandomSeed()),
+        fd_(fd) {
     memory_ = accounting_.memory();
     for (size_t i = 0; i < kBatch; i++) {
       vectors_[i] = {buffers_[i].data() + 2, kHead};  // so that IP headers are aligned

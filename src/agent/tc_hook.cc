@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/tc_hook.h"
 
+#include <arpa/inet.h>
 #include <bpf/libbpf.h>
-#include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/filter.h>
+#include <linux/if_packet.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
-#include <sys/file.h>
+#include <net/ethernet.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -21,6 +21,9 @@ namespace {
 constexpr uint32_t kPriority = 0x5350;
 constexpr uint32_t kHandle = 0x5350;
 constexpr bpf_tc_attach_point kPoints[] = {BPF_TC_INGRESS, BPF_TC_EGRESS};
+
+constexpr uint16_t kLockProtocol = ETH_P_802_EX1;  // for local experiments
+constexpr int kLockGroup = 0x5350;
 
 bpf_tc_hook Hook(int ifindex, int point) {
   bpf_tc_hook hook{};
@@ -79,57 +82,50 @@ class QuietLibbpf {
 
 }  // namespace
 
-Result<InterfaceLock> InterfaceLock::Take(const std::string& interface, const std::string& folder) {
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+Result<InterfaceLock> InterfaceLock::Take(const std::string& interface, int ifindex) {
+  const auto fail = [&](const char* what) {
+    return Fail(errno == EPERM ? ErrorCode::kUnavailable : ErrorCode::kSystem,
+                fmt::format("interface {}: lock: {}: {}{}", interface, what, strerror(errno),
+                            errno == EPERM ? " (needs CAP_NET_RAW)" : ""));
+  };
+  // Protocol 0: it takes no packet before it is filtered.
+  base::Fd socket(::socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket) return fail("AF_PACKET socket");
+  sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+  const sock_fprog filter{1, nothing};
+  if (setsockopt(socket.get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) != 0)
+    return fail("SO_ATTACH_FILTER");
+  // Only a bound socket may join a group. On no interface, as one that is down would not do; of a protocol
+  // that nobody speaks, so that no packet comes this way.
+  sockaddr_ll address{};
+  address.sll_family = AF_PACKET;
+  address.sll_protocol = htons(kLockProtocol);
+  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    return fail("bind");
+  // Its number is all that a group has; two interfaces share one if their indices are 65,536 apart.
+  fanout_args group{};
+  group.id = static_cast<uint16_t>(kLockGroup + ifindex);
+  group.type_flags = PACKET_FANOUT_HASH;
+  group.max_num_members = 1;
+  if (setsockopt(socket.get(), SOL_PACKET, PACKET_FANOUT, &group, sizeof(group)) == 0)
+    return InterfaceLock(std::move(socket));
+  if (errno == ENOSPC)
+    return Fail(ErrorCode::kConflict, fmt::format("interface {}: another agent meters it", interface));
+  if (errno == EINVAL)
     return Fail(ErrorCode::kSystem,
-                fmt::format("interface {}: lock: {}: {}", interface, folder, strerror(errno)));
-  struct stat owner {
-  }, space{};
-  if (stat(folder.c_str(), &owner) != 0 || (owner.st_uid != geteuid() && owner.st_uid != 0) ||
-      (owner.st_mode & S_IWOTH) != 0)
-    return Fail(ErrorCode::kSystem,
-                fmt::format("interface {}: lock: {}: expected a folder that no other user may write to",
-                            interface, folder));
-  // Interfaces' names are the namespace's own.
-  if (stat("/proc/self/ns/net", &space) != 0)
-    return Fail(ErrorCode::kSystem, fmt::format("/proc/self/ns/net: {}", strerror(errno)));
-  const std::string path = fmt::format("{}/{}-{}.lock", folder, space.st_ino, interface);
-  for (;;) {
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-      return Fail(ErrorCode::kSystem,
-                  fmt::format("interface {}: lock: {}: {}", interface, path, strerror(errno)));
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      const int error = errno;
-      close(fd);
-      if (error == EWOULDBLOCK)
-        return Fail(ErrorCode::kConflict, fmt::format("interface {}: another agent meters it", interface));
-      return Fail(ErrorCode::kSystem, fmt::format("interface {}: lock: {}", interface, strerror(error)));
-    }
-    // The last holder may have removed it between our opening and locking it.
-    struct stat held {
-    }, named{};
-    if (fstat(fd, &held) == 0 && stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino)
-      return InterfaceLock(path, fd);
-    close(fd);
-  }
-}
-
-InterfaceLock::~InterfaceLock() {
-  if (fd_ < 0) return;
-  unlink(path_.c_str());  // while it is held, so that nobody else's is removed
-  close(fd_);
+                fmt::format("interface {}: lock: another program's AF_PACKET fanout group has the number {}",
+                            interface, uint16_t{group.id}));
+  return fail("PACKET_FANOUT");
 }
 
 Result<bool> HasTcFilters(int ifindex) {
-  const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-  if (fd < 0) return Fail(ErrorCode::kSystem, fmt::format("netlink: socket: {}", strerror(errno)));
+  const base::Fd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  if (!fd) return Fail(ErrorCode::kSystem, fmt::format("netlink: socket: {}", strerror(errno)));
   Result<bool> any = false;
   for (uint32_t minor : {TC_H_MIN_INGRESS, TC_H_MIN_EGRESS}) {
-    any = HasFiltersAt(fd, ifindex, TC_H_MAKE(TC_H_CLSACT, minor));
+    any = HasFiltersAt(fd.get(), ifindex, TC_H_MAKE(TC_H_CLSACT, minor));
     if (!any || *any) break;
   }
-  close(fd);
   return any;
 }
 

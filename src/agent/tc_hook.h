@@ -5,28 +5,23 @@
 
 #include <string>
 
-#include "model/error.h"
+#include "base/error.h"
+#include "base/fd.h"
 
 namespace spillway::agent {
 
-// Holds the interface for one agent per network namespace, by a locked file in a folder that is its owner's
-// alone: the kernel lets go of it however the process ends, and no other user can take it.
+// Holds the interface for one agent per network namespace, whatever else the agents share: containers of a
+// pod have one network and a /run each. It is an AF_PACKET fanout group that takes one member. Such groups
+// are the network namespace's own, need CAP_NET_RAW over it, so that no other user can be in the way (as with
+// a name of an abstract socket), and are left when the kernel closes the socket, however the process ends.
 class InterfaceLock {
  public:
-  static constexpr char kFolder[] = "/run/spillway-agent";
-
-  [[nodiscard]] static Result<InterfaceLock> Take(const std::string& interface,
-                                                  const std::string& folder = kFolder);
-  InterfaceLock(InterfaceLock&& other) noexcept : path_(std::move(other.path_)), fd_(other.fd_) {
-    other.fd_ = -1;
-  }
-  InterfaceLock& operator=(InterfaceLock&&) = delete;
-  ~InterfaceLock();
+  // Errors: kConflict: another agent has it; kUnavailable: no CAP_NET_RAW; kSystem.
+  [[nodiscard]] static Result<InterfaceLock> Take(const std::string& interface, int ifindex);
 
  private:
-  InterfaceLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  std::string path_;
-  int fd_;
+  explicit InterfaceLock(base::Fd socket) : socket_(std::move(socket)) {}
+  base::Fd socket_;
 };
 
 class TcHook {

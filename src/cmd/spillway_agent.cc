@@ -5,11 +5,11 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
-#include <fstream>
 #include <string>
 
 #include "agent/agent.h"
 #include "agent/config.h"
+#include "base/file.h"
 #include "cmd/program.h"
 #include "model/key_file.h"
 
@@ -25,12 +25,9 @@ void WriteStats(const std::string& path, const std::string& json) {
     std::fflush(stdout);
     return;
   }
-  const std::string fresh = path + ".new";
-  std::ofstream out(fresh);
-  out << json << '\n';
-  out.close();
-  if (!out || std::rename(fresh.c_str(), path.c_str()) != 0)
-    spdlog::warn("{}: statistics cannot be written", path);
+  // Each second, between two reports: not worth waiting for the disk.
+  if (const auto written = base::WriteFile(path, json + '\n', {.is_durable = false}); !written)
+    spdlog::warn("--stats-json: {}", written.error().message);
 }
 
 void PrintOnce(const std::string& text, bool as_json) {

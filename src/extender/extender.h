@@ -83,13 +83,16 @@ class Extender {
   // Waits until then; true: it is to end.
   bool StopsBefore(std::chrono::steady_clock::time_point time);
   Result<void> InStep();
+  // nullopt: it is gone, or another pod has its name.
+  Result<std::optional<nlohmann::json>> FetchPod(const std::string& space, const std::string& name,
+                                                 const std::string& uid);
   Result<scheduler::PodAsk> AskOf(const scheduler::BindingArgs& args);
   enum class Fate { kBound, kNotBound, kUnknown };
   // `elsewhere`: where kNotBound means that it is bound, but not as we would have it.
   Fate FateOf(const scheduler::BindingArgs& args, const scheduler::Books::Place& place, bool refused,
               std::optional<scheduler::BoundPod>& elsewhere);
   void Remember(const scheduler::PodAsk& ask);
-  // Of the pod that a claim names: nullopt: it is gone, or another by that name.
+  // Of the pod that a claim names: nullopt: it is gone, another by that name, or finished.
   Result<std::optional<scheduler::BoundPod>> PodOf(const std::string& uid, const scheduler::Claim& claim);
   // Claims the reserved place at the node, after a look at others' claims there. What they show goes into the
   // books, and the place is chosen anew.

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "seed_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 
+#include "base/file.h"
 #include "key_file.h"
 
 namespace spillway::model {
@@ -25,27 +24,6 @@ template <class Word>
 bool ParseWord(std::string_view digits, Word& word) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), word, 16);
   return error == std::errc() && end == digits.data() + digits.size();
-}
-
-tl::unexpected<Error> FailSystem(const std::string& operation, const std::string& path) {
-  return Fail(ErrorCode::kSystem, fmt::format("{} {}: {}", operation, path, std::strerror(errno)));
-}
-
-// A file of its own beside `path`, complete on disk, to be linked there.
-Result<std::string> WriteBeside(const std::string& path, const std::string& text) {
-  std::string temporary = path + ".XXXXXX";
-  const int fd = mkostemp(temporary.data(), O_CLOEXEC);  // mode 0600
-  if (fd < 0) return FailSystem("creating", temporary);
-  const bool written =
-      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
-  if (!written) {
-    auto failed = FailSystem("writing", temporary);
-    close(fd);
-    unlink(temporary.c_str());
-    return failed;
-  }
-  close(fd);
-  return temporary;
 }
 
 }  // namespace
@@ -82,7 +60,8 @@ Result<std::optional<spw_seed>> ReadSeedFile(const std::string& path) {
 
 Result<spw_seed> RandomSeed() {
   spw_seed seed{};
-  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) return FailSystem("getrandom for", "a seed");
+  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+    return Fail(ErrorCode::kSystem, fmt::format("getrandom: {}", std::strerror(errno)));
   return seed;
 }
 
@@ -93,14 +72,9 @@ Result<spw_seed> ReadOrMakeSeedFile(const std::string& path, const std::optional
   const auto wanted = running ? Result<spw_seed>(*running) : RandomSeed();
   if (!wanted) return tl::make_unexpected(wanted.error());
   const spw_seed seed = *wanted;
-  auto temporary = WriteBeside(path, SeedText(seed));
-  if (!temporary) return tl::make_unexpected(temporary.error());
-  // A link, unlike a rename, never replaces what another has made meanwhile.
-  const int linked = link(temporary->c_str(), path.c_str()), error = errno;
-  unlink(temporary->c_str());
-  if (linked == 0) return seed;
-  errno = error;
-  if (error != EEXIST) return FailSystem("creating", path);
+  const auto made = base::CreateFile(path, SeedText(seed), {.mode = 0600});
+  if (!made) return tl::make_unexpected(made.error());
+  if (*made) return seed;
   found = ReadSeedFile(path);
   if (!found) return tl::make_unexpected(found.error());
   if (!*found) return Fail(ErrorCode::kSystem, fmt::format("{} was removed while it was read", path));

@@ -25,7 +25,8 @@ std::string SeedText(const spw_seed& seed);
 [[nodiscard]] Result<spw_seed> RandomSeed();
 
 // The file's seed. Where there is no file it is made, mode 0600, with `running` or, without one, a random
-// seed; of several that make it at once one wins and all return its seed. Errors: kBadInput, kSystem.
+// seed; of several that make it at once one wins and all return its seed. Errors: kBadInput, kSystem,
+// kConflict.
 [[nodiscard]] Result<spw_seed> ReadOrMakeSeedFile(const std::string& path,
                                                   const std::optional<spw_seed>& running);
 

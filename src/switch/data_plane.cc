@@ -367,14 +367,15 @@ Result<void> DataPlane::WriteKey(uint32_t server, const std::optional<model::Key
   spw_siphash_key wanted{};
   if (key.has_value()) wanted = spw_siphash_key_of(key->data());
   uint8_t configured = key.has_value() ? units : uint8_t{0};
-  bool changed =
-      entry.key.k0 != wanted.k0 || entry.key.k1 != wanted.k1 || entry.configured != configured || forget != 0;
+  // What was heard under another key says nothing of this one's agents.
+  const bool is_rotated = entry.key.k0 != wanted.k0 || entry.key.k1 != wanted.k1;
+  if (is_rotated) forget = 0xff;
+  bool changed = entry.configured != configured || forget != 0;
   entry.key = wanted;
   entry.configured = configured;
   for (size_t u = 0; u < SPW_UNITS_PER_SERVER; u++) {
-    if ((forget >> u & 1) != 0 || (configured >> u & 1) == 0) {
-      entry.seen[u] = {};
-    } else if (IsLater(heard[u], entry.seen[u])) {
+    if ((forget >> u & 1) != 0 || (configured >> u & 1) == 0) entry.seen[u] = {};
+    if ((configured >> u & 1) != 0 && IsLater(heard[u], entry.seen[u])) {
       entry.seen[u] = heard[u];
       changed = true;
     }

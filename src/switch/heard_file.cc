@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "heard_file.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "base/file.h"
 
 namespace spillway::switching {
 
 using nlohmann::json;
 
+uint64_t KeyTag(const model::Key& key) {
+  const spw_siphash_key words = spw_siphash_key_of(key.data());
+  const __u64 text[] = {0x5350572d4b455931};  // a report's tag is over eight words
+  return spw_siphash24(&words, text, 1);
+}
+
 Result<void> SaveHeard(const HeardReports& heard, const std::string& path) {
   json saved = json::object();
-  for (const auto& [unit, seen] : heard) saved[unit] = {uint64_t{seen.boot_id}, uint32_t{seen.sequence}};
-  const std::string fresh = path + ".new";
-  std::ofstream out(fresh);
-  out << saved.dump(0) << "\n";
-  out.close();
-  if (!out) return Fail(ErrorCode::kSystem, "writing " + fresh + ": " + std::strerror(errno));
-  if (std::rename(fresh.c_str(), path.c_str()) != 0)
-    return Fail(ErrorCode::kSystem, "renaming " + fresh + ": " + std::strerror(errno));
-  return {};
+  for (const auto& [unit, report] : heard)
+    saved[unit] = {uint64_t{report.last.boot_id}, uint32_t{report.last.sequence}, report.key_tag};
+  // Its owner's alone: the numbers say what an attacker's next report would need.
+  return base::WriteFile(path, saved.dump(0) + "\n", {.mode = 0600});
 }
 
 HeardReports LoadHeard(const std::string& path) {
@@ -30,13 +31,13 @@ HeardReports LoadHeard(const std::string& path) {
   HeardReports heard;
   if (!saved.is_object()) return heard;
   for (const auto& [unit, last] : saved.items()) {
-    if (!last.is_array() || last.size() != 2 || !last[0].is_number_unsigned() ||
-        !last[1].is_number_unsigned())
+    if (!last.is_array() || last.size() != 3 ||
+        !std::all_of(last.begin(), last.end(), [](const json& n) { return n.is_number_unsigned(); }))
       continue;
-    spw_report_seen seen{};
-    seen.boot_id = last[0].get<uint64_t>();
-    seen.sequence = last[1].get<uint32_t>();
-    heard[unit] = seen;
+    HeardReport& report = heard[unit];
+    report.last.boot_id = last[0].get<uint64_t>();
+    report.last.sequence = last[1].get<uint32_t>();
+    report.key_tag = last[2].get<uint64_t>();
   }
   return heard;
 }

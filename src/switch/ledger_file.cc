@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ledger_file.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+
+#include "base/file.h"
 
 namespace spillway::switching {
 namespace {
@@ -35,16 +34,7 @@ Result<void> SaveLedger(const Ledger& ledger, const std::string& path) {
   for (const auto& [name, piece] : ledger.rings) saved["rings"][name] = {piece.offset, piece.slots};
   saved["status"] = json::object();
   for (const auto& [name, status] : ledger.status) saved["status"][name] = static_cast<int>(status);
-  std::string temporary = path + ".new";
-  {
-    std::ofstream out(temporary);
-    out << saved.dump(1) << "\n";
-    if (!out.flush()) return Fail(ErrorCode::kSystem, "writing " + temporary + ": " + std::strerror(errno));
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    return Fail(ErrorCode::kSystem, "renaming " + temporary + ": " + std::strerror(errno));
-  }
-  return {};
+  return base::WriteFile(path, saved.dump(1) + "\n");
 }
 
 std::optional<Ledger> LoadLedger(const std::string& path) {

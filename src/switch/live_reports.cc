@@ -26,22 +26,29 @@ Result<void> LiveSwitch::WriteKeyOf(const Plan& plan, const PlannedServer& serve
     const uint32_t index = spw_unit_index(unit.id);
     const std::string name = UnitName(unit.pool, unit.server, unit.unit);
     if ((forget >> index & 1) != 0) heard_.erase(name);
-    if (const auto last = heard_.find(name); last != heard_.end()) heard[index] = last->second;
+    if (const auto found = heard_.find(name);
+        found != heard_.end() && server.key && found->second.key_tag == KeyTag(*server.key))
+      heard[index] = found->second.last;
   }
   return plane_->WriteKey(server.code, server.key, server.units_mask, forget, heard);
 }
 
 void LiveSwitch::NoteHeard() {
-  std::map<uint32_t, DataPlane::Seen> servers;
+  struct Heard {
+    uint64_t key_tag;
+    DataPlane::Seen seen;
+  };
+  std::map<uint32_t, Heard> servers;
   for (const PlannedServer& server : plan_.servers)
-    if (server.key) servers[server.code] = plane_->ReadSeen(server.code);
+    if (server.key) servers[server.code] = {KeyTag(*server.key), plane_->ReadSeen(server.code)};
   for (const PlannedUnit& unit : plan_.units) {
-    const auto seen = servers.find(spw_unit_server(unit.id));
-    if (seen == servers.end()) continue;
-    const spw_report_seen& last = seen->second[spw_unit_index(unit.id)];
+    const auto found = servers.find(spw_unit_server(unit.id));
+    if (found == servers.end()) continue;
+    const auto& [key_tag, seen] = found->second;
+    const spw_report_seen& last = seen[spw_unit_index(unit.id)];
     if (last.boot_id == 0 && last.sequence == 0) continue;
-    spw_report_seen& kept = heard_[UnitName(unit.pool, unit.server, unit.unit)];
-    if (IsLater(last, kept)) kept = last;
+    HeardReport& kept = heard_[UnitName(unit.pool, unit.server, unit.unit)];
+    if (kept.key_tag != key_tag || IsLater(last, kept.last)) kept = {key_tag, last};
   }
   if (heard_.size() <= kMaxHeard) return;
   std::set<std::string> named;

@@ -280,12 +280,12 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
     if (!plan_.services.empty()) plane_->SetFlowLimits(plan_.flow_limits);
     return tl::make_unexpected(attached.error());
   }
+  NoteHeard();  // before a code or a key of now becomes another's
   for (const PlannedServer& server : plan.servers) {
     if (Result<void> written = WriteKeyOf(plan, server, 0); !written) {
       return tl::make_unexpected(written.error());
     }
   }
-  NoteHeard();  // of those that this plan does not name any more
   ApplyReport report;
   report.changes = model::Diff(plan_.config, plan.config);
   report.notes = NotesOf(plan, ledger);

@@ -24,6 +24,11 @@ struct Claim {
 };
 using Claims = std::map<std::string, Claim>;  // by the pods' uids
 
+// Whether it is nobody's bind any more, where its pod is on no node; `now`: seconds since 1970.
+[[nodiscard]] inline bool IsOver(const Claim& claim, int64_t now) {
+  return now - claim.at > kClaimLasts.count();
+}
+
 // Of a node; what is no claim is left out.
 [[nodiscard]] Claims ReadClaims(const nlohmann::json& node);
 // A merge patch that writes them, if nobody has changed the node since it was read.

@@ -5,11 +5,13 @@
 #include <arpa/inet.h>
 #include <bpf/libbpf.h>
 #include <gmock/gmock.h>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
+#include <sys/mount.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -92,8 +94,61 @@ TEST_F(LoopbackTest, ReplacesAndRemovesWhatAKilledAgentLeft) {
   EXPECT_FALSE(HasClsact());
 }
 
+// Containers of a pod: one network, a file system each, which may be read-only.
+TEST_F(LoopbackTest, HoldsTheInterfaceAgainstAgentsOfOtherFileSystems) {
+  const auto in_container = [&] {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+          mount("none", "/run", "tmpfs", MS_RDONLY, nullptr) != 0)
+        _exit(3);
+      const auto meter = OpenBpfMeter(config_, ifindex_);
+      _exit(meter ? 0 : meter.error().code == ErrorCode::kConflict ? 1 : 2);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  {
+    const auto meter = OpenBpfMeter(config_, ifindex_);
+    ASSERT_TRUE(meter) << meter.error().message;
+    EXPECT_EQ(in_container(), 1) << "refused";
+  }
+  EXPECT_EQ(in_container(), 0) << "the last one let go of it";
+}
+
+// Until the kernel has closed what a killed agent held, and not a moment longer.
+TEST_F(LoopbackTest, AKilledAgentHoldsNothing) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto meter = OpenBpfMeter(config_, ifindex_);
+    (void)!write(ready[1], meter ? "y" : "n", 1);
+    pause();
+  }
+  char is_held = 0;
+  ASSERT_EQ(read(ready[0], &is_held, 1), 1);
+  ASSERT_EQ(is_held, 'y');
+  EXPECT_FALSE(OpenBpfMeter(config_, ifindex_));
+  kill(child, SIGKILL);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(OpenBpfMeter(config_, ifindex_));
+  for (int fd : ready) close(fd);
+}
+
 // Whoever may open a socket in the namespace could once keep the agent out of it by a name.
 TEST_F(LoopbackTest, NoOtherUserCanHoldTheInterface) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgroups(0, nullptr) != 0 || setresgid(65534, 65534, 65534) != 0 ||
+        setresuid(65534, 65534, 65534) != 0)
+      _exit(2);
+    _exit(InterfaceLock::Take("lo", ifindex_) ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
   const int squatter = socket(AF_UNIX, SOCK_DGRAM, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -102,19 +157,16 @@ TEST_F(LoopbackTest, NoOtherUserCanHoldTheInterface) {
   ASSERT_EQ(bind(squatter, reinterpret_cast<sockaddr*>(&address),
                  offsetof(sockaddr_un, sun_path) + 1 + sizeof(kName) - 1),
             0);
-  {
-    const auto meter = OpenBpfMeter(config_, ifindex_);
-    EXPECT_TRUE(meter) << meter.error().message;
-    struct stat folder {};
-    ASSERT_EQ(stat(InterfaceLock::kFolder, &folder), 0);
-    EXPECT_EQ(folder.st_mode & (S_IWGRP | S_IWOTH), 0u);
-  }
+  const auto meter = OpenBpfMeter(config_, ifindex_);
+  EXPECT_TRUE(meter) << meter.error().message;
   close(squatter);
-  char name[] = "/tmp/spillway-locks-XXXXXX";
-  const std::string open_to_all = mkdtemp(name);
-  ASSERT_EQ(chmod(name, 01777), 0);
-  EXPECT_FALSE(InterfaceLock::Take("lo", open_to_all)) << "any user could hold it";
-  rmdir(name);
+}
+
+TEST_F(LoopbackTest, EachInterfaceIsHeldByItselfAlsoWhileItIsDown) {
+  const auto held = InterfaceLock::Take("lo", ifindex_), other = InterfaceLock::Take("eth0", ifindex_ + 1);
+  EXPECT_TRUE(held) << held.error().message;
+  EXPECT_TRUE(other) << other.error().message;
+  EXPECT_EQ(InterfaceLock::Take("lo", ifindex_).error().code, ErrorCode::kConflict);
 }
 
 TEST_F(LoopbackTest, LeavesOthersFiltersAlone) {

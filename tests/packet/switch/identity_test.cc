@@ -180,18 +180,23 @@ TEST_F(Identity, AMachineWithoutAPlaceForTheSeedStartsAndSaysSo) {
 
 class Replay : public LiveSwitchTest {
  protected:
-  // A recorded report of unit 0 of server s1.
-  static Bytes Recorded(uint64_t boot_id, uint32_t sequence) {
+  // A recorded report of unit 0 of the server of code 0, which is s1, whose key is 1 unless it was changed.
+  static Bytes Recorded(uint64_t boot_id, uint32_t sequence, uint8_t key_byte = 1) {
     spw_report report{};
     report.boot_id = boot_id;
     report.sequence = sequence;
     uint8_t key[16];
-    std::memset(key, 1, sizeof(key));
+    std::memset(key, key_byte, sizeof(key));
     const spw_siphash_key secret = spw_siphash_key_of(key);
     spw_report_wire wire{};
     spw_report_encode(&wire, &report, &secret);
     const auto* bytes = reinterpret_cast<const uint8_t*>(&wire);
     return Eth().Ip4("10.0.1.1", "192.0.2.1").Udp(5000, 9870).Payload(Bytes(bytes, bytes + sizeof(wire)));
+  }
+  model::Config WithKey(uint8_t key_byte) const {
+    model::Config config = bed_.PoolOf({1, 2});
+    config.pools[0].servers[0].key->fill(key_byte);
+    return config;
   }
   bool IsAccepted(Switch& sw, const Bytes& report) {
     const spw_counters before = sw.Counters();
@@ -243,6 +248,41 @@ TEST_F(Replay, IsTakenAgainOnceAnOperatorSaysForget) {
   sw = Start(bed_.PoolOf({1}));
   ASSERT_TRUE(sw) << error_;
   EXPECT_TRUE(IsAccepted(*sw, Recorded(10, 1)));
+}
+
+// Whoever stole a key can say the highest numbers there are: a new key must end that.
+TEST_F(Replay, OfAnotherKeysReportsDoesNotSilenceTheAgentThatHasTheNewKey) {
+  auto sw = Start(WithKey(1));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(UINT64_MAX, 7)));
+  ASSERT_TRUE(sw->Apply(WithKey(9)));
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(1000, 1, 9)));
+  EXPECT_FALSE(IsAccepted(*sw, Recorded(1000, 1, 9)));
+
+  // Likewise where the key changes while spillwayd is away, with the maps kept and without.
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(UINT64_MAX, 7, 9)));
+  Kill(sw);
+  sw = Start(WithKey(8));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_TRUE(sw->adopted());
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(1000, 1, 8)));
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(UINT64_MAX, 7, 8)));
+  ASSERT_TRUE(sw->Remove());
+  sw.reset();
+  sw = Start(WithKey(7));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_FALSE(sw->adopted());
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(1000, 1, 7)));
+}
+
+TEST_F(Replay, OfAKeyThatComesBackIsStale) {
+  auto sw = Start(WithKey(1));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(1000, 7)));
+  ASSERT_TRUE(sw->Apply(WithKey(9)));
+  ASSERT_TRUE(sw->Apply(WithKey(1)));
+  EXPECT_FALSE(IsAccepted(*sw, Recorded(1000, 7)));
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(1000, 8)));
 }
 
 }  // namespace

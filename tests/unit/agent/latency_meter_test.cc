@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 // A meter over memory of the test's own, fed request by request.
 class FedMeter : public LatencyMeter {
  public:
-  FedMeter() : LatencyMeter(100ms, 0), buckets_(2048) {
+  FedMeter() : LatencyMeter(100ms, 0, 10s), buckets_(2048) {
     AgentConfig agent;
     agent.trigger.threshold = 1e9;
     Configure(agent, spw_seed{}, static_cast<uint32_t>(buckets_.size()), &config_);
@@ -50,7 +50,7 @@ class FedMeter : public LatencyMeter {
   std::vector<spw_meter_bucket> buckets_;
 };
 
-constexpr uint64_t kJunk = 1u << 30;
+constexpr uint64_t kJunk = 1u << 30, kSlow = 1u << 29;
 
 TEST(LatencyMeter, JunkThatIsNeverAnsweredLeavesTheQueueWhileTheUnitAnswers) {
   FedMeter meter;
@@ -98,6 +98,66 @@ TEST(LatencyMeter, ALongQueueThatMovesIsCounted) {
     }
   }
   EXPECT_EQ(*meter.Read(1h + 5000ms)->queue, 800u);
+}
+
+// 1,000 quick requests a second and 20 that take two seconds each: 40 slow ones are in progress at any time,
+// whatever the mean says. `junk`: a second, that are never answered.
+uint32_t QueueOfAMix(int seconds, int junk) {
+  FedMeter meter;
+  uint64_t sum = 0;
+  uint32_t looks = 0;
+  for (int ms = 0; ms < seconds * 1000; ms++) {
+    const Time now = 1h + std::chrono::milliseconds(ms);
+    const auto number = static_cast<uint64_t>(ms);
+    if (ms > 0) meter.Answer(number - 1, now);
+    meter.Request(number, now);
+    if (ms % 50 == 0) {
+      if (ms >= 2000) meter.Answer(kSlow + number - 2000, now);
+      meter.Request(kSlow + number, now);
+    }
+    if (junk > 0 && ms % (1000 / junk) == 0) meter.Request(kJunk + number, now);
+    if (ms % 20 != 0) continue;
+    const auto reading = meter.Read(now);
+    if (ms < (seconds - 5) * 1000) continue;
+    sum += *reading->queue;
+    looks++;
+  }
+  return static_cast<uint32_t>(sum / looks);
+}
+
+TEST(LatencyMeter, SlowRequestsOfAMixedLoadAreInTheQueue) {
+  const uint32_t queue = QueueOfAMix(20, 0);
+  EXPECT_GE(queue, 36u);
+  EXPECT_LE(queue, 42u);
+}
+
+TEST(LatencyMeter, JunkBesideSlowRequestsIsForgottenAndTheyAreNot) {
+  // 20 a second for ten seconds each are 200. Below 32 times the mean (1.3 s) all 26 count; up to the age of
+  // the slow ones' answers and to the end of that octave (3.2 s) they are told apart by number alone: half of
+  // both.
+  const uint32_t queue = QueueOfAMix(40, 20);
+  EXPECT_GE(queue, 36u);
+  EXPECT_LE(queue, 90u) << "of 240";
+}
+
+TEST(LatencyMeter, RequestsThatAUnitBeginsToLoseAreForgotten) {
+  FedMeter meter;
+  // Slow requests were all answered; from 30 s on none is.
+  for (int ms = 0; ms < 90'000; ms++) {
+    const Time now = 1h + std::chrono::milliseconds(ms);
+    const auto number = static_cast<uint64_t>(ms);
+    if (ms > 0) meter.Answer(number - 1, now);
+    meter.Request(number, now);
+    if (ms % 50 == 0) {
+      if (ms >= 2000 && ms < 32'000) meter.Answer(kSlow + number - 2000, now);
+      meter.Request(kSlow + number, now);
+    }
+    if (ms % 20 == 0) {
+      ASSERT_TRUE(meter.Read(now));
+    }
+  }
+  // All that wait, up to the time-out of 10 s, would be 200; what is believed yet is what its age says.
+  EXPECT_LE(*meter.Read(1h + 90'000ms)->queue, 70u);
 }
 
 }  // namespace

@@ -335,6 +335,24 @@ TEST_F(ExtenderTest, ARefusedBindsClaimIsTakenBackAndGonePodsClaimsGo) {
   EXPECT_THAT(server_.ClaimsAt("a"), ::testing::Not(HasSubstr("uid-p")));
 }
 
+// Whoever may make pods can give one the name that a claim bears, and ask in it for what nobody understands.
+TEST_F(ExtenderTest, AnUnreadablePodOfAClaimsNameKeepsNobodyFromTheNode) {
+  Start();
+  const json pod = PodOf("p", "600");
+  server_.Put(pod);
+  ASSERT_EQ(Bind(pod, "a"), "");
+  json unreadable = PodOf("p", "1500");
+  unreadable["metadata"]["uid"] = "uid-of-another";
+  server_.Put(unreadable);
+  extender_.reset();
+  Start();
+  const json next = PodOf("q", "1000");
+  server_.Put(next);
+  EXPECT_EQ(Bind(next, "a"), "");
+  EXPECT_THAT(server_.ClaimsAt("a"), ::testing::Not(HasSubstr("uid-p")));
+  EXPECT_THAT(Bind(pod, "b"), HasSubstr("ml/p is gone, or another pod by now"));
+}
+
 TEST_F(ExtenderTest, AfterARestartAClaimHoldsAndNotAnEditedAnnotation) {
   Start();
   const json pod = PodOf("p", "600");

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole files. A write is whole or not at all: readers, and whoever looks after a crash, find the old content
+// or the new one. The new content is written to PATH.new, which replaces PATH by a rename. Of several
+// writers, in this process or others, the last one wins: they take turns by a lock on PATH.new, which the
+// kernel releases when its holder dies, so that a killed writer leaves at most that one file, and the next
+// write replaces it. Thread-safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace spillway::base {
+
+// Errors (kSystem): "PATH: reason".
+[[nodiscard]] Result<std::string> ReadFile(const std::string& path);
+
+struct WriteOptions {
+  mode_t mode = 0644;  // of the file, less the process's umask; 0600 for what is secret
+  // On disk, the folder's entry included, before the call returns: a power cut takes nothing back. Costs a
+  // wait for the disk; without it a crash of the process is survived all the same.
+  bool is_durable = true;
+};
+
+// Replaces or makes the file; its folder exists. A link of that name is replaced, not followed.
+// Errors: kSystem, "operation PATH: reason"; kConflict: somebody has held PATH.new for seconds.
+[[nodiscard]] Result<void> WriteFile(const std::string& path, std::string_view text,
+                                     const WriteOptions& options = {});
+
+// Makes the file if there is none by that name. False: there is one, which is left as it is. Of several that
+// make it at once one gets true, also on file systems without hard links; there those of other hosts take
+// turns only as far as the file system carries locks between hosts. Errors: as WriteFile's.
+[[nodiscard]] Result<bool> CreateFile(const std::string& path, std::string_view text,
+                                      const WriteOptions& options = {});
+
+}  // namespace spillway::base

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What it shows of itself: bookings and metrics.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "extender/extender.h"
+#include "extender/replies.h"
+
+namespace spillway::extender {
+namespace {
+
+using api::Response;
+using scheduler::Books;
+using std::chrono::duration;
+using std::chrono::steady_clock;
+
+}  // namespace
+
+Response Extender::Bookings() const {
+  nlohmann::json list = nlohmann::json::array();
+  {
+    const std::lock_guard lock(books_mutex_);
+    for (const Books::View& view : books_.Bookings())
+      list.push_back({{"pod", view.pod},
+                      {"uid", view.uid},
+                      {"node", view.node},
+                      {"gpu", view.place.gpu},
+                      {"slice", view.place.slice},
+                      {"milli", view.milli},
+                      {"state", ToString(view.state)},
+                      {"placed", view.placed}});
+  }
+  return Json(list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+std::string Extender::MetricsText() const {
+  const std::lock_guard lock(books_mutex_);
+  std::string text;
+  const auto head = [&](const char* name, const char* type, const char* help) {
+    text +=
+        fmt::format("# HELP spillway_extender_{0} {1}\n# TYPE spillway_extender_{0} {2}\n", name, help, type);
+  };
+  const auto one = [&](const char* name, const char* type, const char* help, double value) {
+    head(name, type, help);
+    text += fmt::format("spillway_extender_{} {}\n", name, value);
+  };
+  head("requests_total", "counter", "Requests of the scheduler, by verb and how they ended");
+  for (const auto& [name, verb] : verbs_)
+    for (const bool ok : {true, false})
+      text += fmt::format("spillway_extender_requests_total{{verb=\"{}\",result=\"{}\"}} {}\n", name,
+                          ok ? "ok" : "failed", ok ? verb.ok : verb.failed);
+  head("request_seconds_total", "counter", "Time spent on them");
+  for (const auto& [name, verb] : verbs_)
+    text += fmt::format("spillway_extender_request_seconds_total{{verb=\"{}\"}} {}\n", name, verb.seconds);
+  head("refused_nodes_total", "counter", "Nodes that filter refused: busy now, or unfit for good");
+  for (const auto& [reason, count] : refused_nodes_)
+    text += fmt::format("spillway_extender_refused_nodes_total{{reason=\"{}\"}} {}\n", reason, count);
+  std::map<std::string, int> states = {{"fixed", 0}, {"reserved", 0}, {"confirmed", 0}, {"doubtful", 0}};
+  int unplaced = 0;
+  for (const Books::View& view : books_.Bookings()) {
+    ++states[ToString(view.state)];
+    unplaced += view.placed ? 0 : 1;
+  }
+  head("bookings", "gauge", "Jobs in the books, by state");
+  for (const auto& [state, count] : states)
+    text += fmt::format("spillway_extender_bookings{{state=\"{}\"}} {}\n", state, count);
+  one("unplaced_bookings", "gauge", "Jobs that run where by the rules they do not fit", unplaced);
+  one("given_back_total", "counter", "Reservations given back as the API server refused",
+      static_cast<double>(given_back_));
+  one("gpus", "gauge", "GPUs known", books_.cluster().gpus());
+  one("gpus_on", "gauge", "GPUs on which a job is", books_.cluster().gpus_on());
+  one("allocated_milli", "gauge", "Thousandths of GPUs booked",
+      static_cast<double>(books_.cluster().allocated_milli()));
+  one("in_step", "gauge", "1: the books have been compared with the API server", in_step_ ? 1 : 0);
+  one("sync_age_seconds", "gauge", "Time since that was last done",
+      in_step_ && !config_.api_server.empty() ? duration<double>(steady_clock::now() - synced_).count() : 0);
+  one("sync_seconds", "gauge", "What the last one that succeeded took", duration<double>(sync_took_).count());
+  one("sync_failures_total", "counter", "Attempts at it that failed", static_cast<double>(sync_failures_));
+  one("watch_events_total", "counter", "What the watch of pods has told",
+      static_cast<double>(watched_events_));
+  one("unreadable_pods", "gauge", "Pods on nodes whose request for GPUs is not understood",
+      static_cast<double>(unreadable_pods_));
+  return text;
+}
+
+}  // namespace spillway::extender

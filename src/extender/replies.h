@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers to the scheduler.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "api/http.h"
+#include "scheduler/extender/wire.h"
+
+namespace spillway::extender {
+
+inline api::Response Json(std::string body) { return {.body = std::move(body)}; }
+
+// An answer of the extender's protocol that says what failed; `failed` becomes true.
+inline api::Response Failed(bool& failed, const std::string& message) {
+  failed = true;
+  return Json(scheduler::ErrorReply("spillway: " + message));
+}
+
+}  // namespace spillway::extender

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+namespace spillway::base {
+namespace {
+
+using testing::HasSubstr;
+
+// From here on this process's calls of `number` fail with `error`, as on a file system that lacks them.
+void Forbid(std::initializer_list<std::pair<long, int>> calls) {
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  for (const auto& [number, error] : calls) {
+    sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{std::size(code), code};
+    ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+  }
+}
+
+class FileTest : public testing::Test {
+ protected:
+  FileTest() {
+    std::string name = testing::TempDir() + "/spillway-file-XXXXXX";
+    folder_ = mkdtemp(name.data());
+    path_ = folder_ + "/state";
+  }
+  ~FileTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Text() const { return ReadFile(path_).value_or("unreadable"); }
+  static mode_t ModeOf(const std::string& path) {
+    struct stat status {};
+    return stat(path.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
+  }
+  size_t Files() const {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+  }
+
+  std::string folder_, path_;
+};
+
+TEST_F(FileTest, IsReadAsItWasWritten) {
+  std::string text(100'000, 'x');
+  text[50'000] = '\0';
+  ASSERT_TRUE(WriteFile(path_, text));
+  EXPECT_EQ(Text(), text);
+  ASSERT_TRUE(WriteFile(path_, ""));
+  EXPECT_EQ(Text(), "");
+  EXPECT_EQ(Files(), 1u);
+  const auto missing = ReadFile(folder_ + "/none");
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("/none: No such file"));
+  EXPECT_FALSE(ReadFile(folder_));
+}
+
+TEST_F(FileTest, HasTheModeThatWasAskedForWhateverStoodThereBefore) {
+  std::ofstream(path_) << "old";
+  std::ofstream(path_ + ".new") << "left by a writer that was killed";
+  chmod(path_.c_str(), 0666);
+  chmod((path_ + ".new").c_str(), 0666);
+  ASSERT_TRUE(WriteFile(path_, "secret", {.mode = 0600}));
+  EXPECT_EQ(ModeOf(path_), 0600u);
+  EXPECT_EQ(Text(), "secret");
+  EXPECT_EQ(Files(), 1u);
+  const mode_t before = umask(077);
+  EXPECT_TRUE(WriteFile(path_, "mine"));
+  umask(before);
+  EXPECT_EQ(ModeOf(path_), 0600u);
+}
+
+TEST_F(FileTest, AnotherUsersLinkIsNotWrittenThrough) {
+  const std::string other = folder_ + "/other";
+  std::ofstream(other) << "other";
+  ASSERT_EQ(symlink(other.c_str(), (path_ + ".new").c_str()), 0);
+  ASSERT_TRUE(WriteFile(path_, "text"));
+  EXPECT_EQ(*ReadFile(other), "other");
+  EXPECT_EQ(Text(), "text");
+}
+
+TEST_F(FileTest, OfWritersAtOnceOneWinsAndNoneIsMixed) {
+  std::vector<std::thread> writers;
+  for (int w = 0; w < 4; w++)
+    writers.emplace_back([&, w] {
+      for (int i = 0; i < 50; i++) {
+        const auto written =
+            WriteFile(path_, std::string(static_cast<size_t>(5000 + w), 'a' + w), {0644, false});
+        EXPECT_TRUE(written) << written.error().message;
+      }
+    });
+  std::atomic<bool> done = false;
+  std::thread reader([&] {
+    while (!done) {
+      const auto text = ReadFile(path_);
+      if (!text) continue;
+      ASSERT_EQ(text->size(), static_cast<size_t>(5000 + text->at(0) - 'a'));
+      ASSERT_EQ(text->find_first_not_of(text->at(0)), std::string::npos);
+    }
+  });
+  for (std::thread& writer : writers) writer.join();
+  done = true;
+  reader.join();
+  EXPECT_EQ(Files(), 1u);
+}
+
+// Whoever can open the file that is being written can hold its lock.
+TEST_F(FileTest, AStrangersLockEndsInAnErrorNotInWaitingForEver) {
+  std::ofstream(path_ + ".new") << "x";
+  const int held = open((path_ + ".new").c_str(), O_RDONLY);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  const auto written = WriteFile(path_, "text");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, ErrorCode::kConflict);
+  EXPECT_THAT(written.error().message, HasSubstr(path_ + ".new"));
+  close(held);
+  EXPECT_TRUE(WriteFile(path_, "text"));
+}
+
+TEST_F(FileTest, ErrorsNameOperationPathAndReason) {
+  const auto nowhere = WriteFile(folder_ + "/none/state", "text");
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().message, "creating " + folder_ + "/none/state.new: No such file or directory");
+  ASSERT_EQ(mkdir(path_.c_str(), 0700), 0);
+  const auto folder = WriteFile(path_, "text");
+  ASSERT_FALSE(folder);
+  EXPECT_THAT(folder.error().message, HasSubstr("replacing " + path_));
+  EXPECT_EQ(Files(), 1u) << "nothing is left of what failed";
+}
+
+TEST_F(FileTest, IsCreatedOnce) {
+  EXPECT_EQ(CreateFile(path_, "first", {.mode = 0600}), true);
+  EXPECT_EQ(CreateFile(path_, "second"), false);
+  EXPECT_EQ(Text(), "first");
+  EXPECT_EQ(ModeOf(path_), 0600u);
+  EXPECT_EQ(Files(), 1u);
+}
+
+// Such as FAT, and what containers mount by FUSE or 9p.
+TEST_F(FileTest, IsCreatedOnceWithoutHardLinksToo) {
+  const std::vector<std::vector<std::pair<long, int>>> lacking = {
+      {{SYS_linkat, EPERM}},
+      {{SYS_linkat, EOPNOTSUPP}, {SYS_renameat2, EINVAL}},
+  };
+  for (const auto& calls : lacking) {
+    std::filesystem::remove(path_);
+    const pid_t child = fork();
+    if (child == 0) {
+      for (const auto& call : calls) Forbid({call});
+#ifdef SYS_link
+      Forbid({{SYS_link, EPERM}});
+#endif
+      const auto first = CreateFile(path_, "first"), second = CreateFile(path_, "second");
+      _exit(!first || !second ? 1 : !*first || *second ? 2 : 0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(Text(), "first");
+    EXPECT_EQ(Files(), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace spillway::base
