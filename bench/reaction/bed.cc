@@ -10,8 +10,8 @@
 #include <iterator>
 #include <tuple>
 
+#include "base/interrupt.h"
 #include "bench/reaction/question_stream.h"
-#include "lab/testbed/interrupt.h"
 #include "lab/testbed/netns.h"
 #include "report/file.h"
 
@@ -133,7 +133,7 @@ bool ReactionBed::IsWell() {
 Result<void> ReactionBed::AwaitWell() {
   for (const Moment end = Now() + kLimit; Now() < end;) {
     if (IsWell()) return {};
-    if (!lab::SleepUnlessInterrupted(kPoll)) return Fail(ErrorCode::kSystem, "interrupted");
+    if (!base::SleepUnlessInterrupted(kPoll)) return Fail(ErrorCode::kSystem, "interrupted");
   }
   return Fail(ErrorCode::kSystem,
               fmt::format("{} by {}: the switch did not show all units as well within {} s: {}",
@@ -185,7 +185,7 @@ Result<void> ReactionBed::StartAgain(const lab::ProcessPlan& process) {
   if (!id) return tl::make_unexpected(id.error());
   for (const model::ServicePort& port : process.ready.ports)
     while (!lab::PortBound(id->pid, port))
-      if (!lab::IsAlive(*id) || !lab::SleepUnlessInterrupted(1ms))
+      if (!lab::IsAlive(*id) || !base::SleepUnlessInterrupted(1ms))
         return Fail(ErrorCode::kSystem, process.label + " did not start again");
   return {};
 }

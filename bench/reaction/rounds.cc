@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/reaction/rounds.h"
 
+#include "base/interrupt.h"
 #include "bench/reaction/question_stream.h"
-#include "lab/testbed/interrupt.h"
 #include "report/percentile.h"
 
 namespace spillway::bench {
@@ -38,13 +38,13 @@ Result<std::optional<Round>> RunRound(ReactionBed& bed, Fault fault, uint32_t qu
   if (auto well = bed.AwaitWell(); !well) return tl::make_unexpected(well.error());
   QuestionStream stream(bed.plan().client_netns, bed.MakeAsker(), questions_per_s);
   const std::vector<uint64_t> packets = bed.Packets();
-  if (!lab::SleepUnlessInterrupted(kBefore)) return FailInterrupted();
+  if (!base::SleepUnlessInterrupted(kBefore)) return FailInterrupted();
   if (bed.spec().one_server)
     if (auto aimed = bed.AimAtBusiest(packets); !aimed) return tl::make_unexpected(aimed.error());
   Breakage breakage(bed, fault);
   auto hit = breakage.Begin();
   if (!hit) return tl::make_unexpected(hit.error());
-  if (!lab::SleepUnlessInterrupted(FaultLasts(bed.spec().health, fault))) return FailInterrupted();
+  if (!base::SleepUnlessInterrupted(FaultLasts(bed.spec().health, fault))) return FailInterrupted();
   const bool was_out = !bed.IsWell();
   const Moment mending = Now();
   if (auto mended = breakage.Mend(); !mended) return tl::make_unexpected(mended.error());

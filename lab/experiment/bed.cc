@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "lab/testbed/interrupt.h"
+#include "base/interrupt.h"
 
 namespace spillway::lab {
 namespace {
@@ -53,7 +53,7 @@ Result<void> Bed::Settle() const {
   // A unit that computes works on at what the client has given up.
   for (int i = 0; i < kMaxSettles; i++) {
     const auto before = ComputingTime(testbed_);
-    if (!SleepUnlessInterrupted(kSettle)) return Fail(ErrorCode::kSystem, "interrupted");
+    if (!base::SleepUnlessInterrupted(kSettle)) return Fail(ErrorCode::kSystem, "interrupted");
     if (ComputingTime(testbed_) - before <= kIdle * kSettle) break;
   }
   const auto dead = testbed_.Dead();

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/program_folder.h"
 #include "report/percentile.h"
 
 namespace spillway::lab {
@@ -76,7 +77,7 @@ std::vector<std::string> SpillwayLoadCommand(const ExperimentSpec& spec, const L
                                              const std::string& samples) {
   std::string host = run.target.ToString();
   if (host.find(':') != std::string::npos) host = "[" + host + "]";
-  std::vector<std::string> argv = {ProgramFolder() + "/spillway-load",
+  std::vector<std::string> argv = {base::ProgramFolder() + "/spillway-load",
                                    "--target",
                                    fmt::format("{}:{}", host, run.port.port),
                                    "--protocol",

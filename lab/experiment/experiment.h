@@ -20,8 +20,8 @@ struct ExperimentOutput {
 };
 
 // `name`: of the report. Shows its progress on stderr. With `out_folder`, writes report.html and
-// report.json there. Call inside an InterruptGuard; interrupted, it takes the testbed down and fails with
-// "interrupted".
+// report.json there. Call inside a base::InterruptGuard; interrupted, it takes the testbed down and fails
+// with "interrupted".
 [[nodiscard]] Result<ExperimentOutput> RunExperiments(const std::string& name,
                                                       const std::vector<ExperimentSpec>& specs,
                                                       const std::string& out_folder);

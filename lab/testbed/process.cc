@@ -17,7 +17,7 @@
 #include <sstream>
 #include <thread>
 
-#include "interrupt.h"
+#include "base/interrupt.h"
 
 namespace spillway::lab {
 namespace {
@@ -163,7 +163,7 @@ Result<int> Wait(const ProcessId& id, bool heed_interrupt) {
     if (done == id.pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (done < 0 && errno != EINTR)
       return Fail(ErrorCode::kSystem, fmt::format("wait for process {}: {}", id.pid, strerror(errno)));
-    if (heed_interrupt && Interrupted()) {
+    if (heed_interrupt && base::Interrupted()) {
       Stop({id}, milliseconds(500));
       return Fail(ErrorCode::kSystem, "interrupted");
     }

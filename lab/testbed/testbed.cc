@@ -13,8 +13,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/interrupt.h"
+#include "base/program_folder.h"
 #include "cgroup.h"
-#include "interrupt.h"
 #include "netns.h"
 #include "report/file.h"
 
@@ -87,11 +88,6 @@ void Remove(const State& state) {
 
 }  // namespace
 
-std::string ProgramFolder() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
-}
-
 Testbed::Testbed(TestbedSpec spec, Plan plan, UpOptions options)
     : spec_(std::move(spec)), plan_(std::move(plan)), options_(options) {
   state_.name = spec_.name;
@@ -112,12 +108,12 @@ Result<std::unique_ptr<Testbed>> Testbed::Up(const TestbedSpec& spec, const UpOp
   std::error_code ignored;
   fs::remove_all(TestbedFolder(spec.name), ignored);
   std::unique_ptr<Testbed> testbed(
-      new Testbed(spec, MakePlan(spec, {TestbedFolder(spec.name), ProgramFolder()}), options));
+      new Testbed(spec, MakePlan(spec, {TestbedFolder(spec.name), base::ProgramFolder()}), options));
   Result<void> made = testbed->MakeNamespaces();
   if (made) made = testbed->WriteFiles();
   if (made) made = Connect(testbed->plan_);
   if (made) made = testbed->StartAll();
-  if (made && Interrupted()) made = Fail(ErrorCode::kSystem, "interrupted");
+  if (made && base::Interrupted()) made = Fail(ErrorCode::kSystem, "interrupted");
   if (!made) return tl::make_unexpected(made.error());
   return testbed;
 }
@@ -242,7 +238,7 @@ Result<void> Testbed::AwaitReady(const std::vector<const ProcessPlan*>& processe
         return Fail(ErrorCode::kSystem,
                     fmt::format("{} {}: {}", process->label, dead ? "ended" : "did not get ready in time",
                                 LastLine(LogFile(plan_, process->label))));
-      if (!SleepUnlessInterrupted(milliseconds(10))) return Fail(ErrorCode::kSystem, "interrupted");
+      if (!base::SleepUnlessInterrupted(milliseconds(10))) return Fail(ErrorCode::kSystem, "interrupted");
     }
   }
   return {};
@@ -257,14 +253,14 @@ std::vector<std::string> Testbed::Dead() const {
 
 // To the running switch.
 Result<void> Testbed::Tell(std::vector<std::string> words) const {
-  words.insert(words.begin(), {ProgramFolder() + "/spillway", "--api", plan_.api_socket});
+  words.insert(words.begin(), {base::ProgramFolder() + "/spillway", "--api", plan_.api_socket});
   return Run(words);
 }
 
 Result<bool> Testbed::UseAgents(const AgentSpec& agent) {
   if (agent == spec_.agent || !options_.with_switch) return false;
   spec_.agent = agent;
-  const Plan plan = MakePlan(spec_, {plan_.folder, ProgramFolder()});
+  const Plan plan = MakePlan(spec_, {plan_.folder, base::ProgramFolder()});
   std::vector<const ProcessPlan*> started;
   for (size_t i = 0; i < plan_.units.size(); i++) {
     const auto& old = plan_.units[i].agent;

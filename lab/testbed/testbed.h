@@ -67,9 +67,6 @@ class Testbed {
   bool released_ = false;
 };
 
-// The folder of the running program, where its siblings are.
-std::string ProgramFolder();
-
 // Stops the processes, removes namespaces, control groups, pins and files. False: there is no such
 // testbed.
 bool TakeDown(const std::string& name);

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "commit.h"
+#include "base/version.h"
 #include "machine.h"
 #include "model/error.h"
 
@@ -17,7 +17,7 @@ namespace spillway::report {
 
 class Document {
  public:
-  explicit Document(std::string bench) : Document(std::move(bench), ReadMachine(), BuildCommit()) {}
+  explicit Document(std::string bench) : Document(std::move(bench), ReadMachine(), base::BuildCommit()) {}
   Document(std::string bench, Machine machine, std::string_view commit);
 
   void SetRounds(int rounds) { rounds_ = rounds; }

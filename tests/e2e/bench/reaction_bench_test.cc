@@ -13,6 +13,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/program_folder.h"
 #include "lab/testbed/process.h"
 #include "lab/testbed/state.h"
 #include "lab/testbed/testbed.h"
@@ -47,7 +48,7 @@ class ReactionBench : public testing::Test {
 
   ProcessId StartBench(const std::vector<std::string>& words) {
     StartOptions o;
-    o.argv = {ProgramFolder() + "/spillway",
+    o.argv = {base::ProgramFolder() + "/spillway",
               "bench",
               "reaction",
               "--json",

@@ -235,7 +235,7 @@ executor=
 
 # The benchmark checks every answer itself; here, that its document has every mode at both loads.
 if [ "$(nproc)" -ge 2 ]; then
-  "$bin/spillway-executor" bench --quick --ms 30 --variants --json > "$work/bench.json" 2> "$work/bench.log" || fail "bench gateway"
+  "$bin/spillway-bench" gateway --quick --ms 30 --variants --json > "$work/bench.json" 2> "$work/bench.log" || fail "bench gateway"
   python3 - "$work/bench.json" <<'EOF' || fail "bench gateway: its document"
 import json, sys
 document = json.load(open(sys.argv[1]))
@@ -250,7 +250,7 @@ assert all((row["nic_cpu_us"] > 0) == (mode in gateways) for (mode, _), row in r
 EOF
   # One that is interrupted leaves no folder behind. The gateway of its first round is long there.
   mkdir "$work/tmp"
-  TMPDIR="$work/tmp" "$bin/spillway-executor" bench --ms 200 2> "$work/cut.log" > /dev/null & second=$!
+  TMPDIR="$work/tmp" "$bin/spillway-bench" gateway --ms 200 2> "$work/cut.log" > /dev/null & second=$!
   until_true 60 grep -q "tcp-host at 80" "$work/cut.log"
   kill -TERM $second; wait $second 2>/dev/null && fail "bench gateway did not end" || true
   second=

@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "base/program_folder.h"
 #include "lab/testbed/process.h"
 #include "lab/testbed/state.h"
 #include "lab/testbed/testbed.h"
@@ -43,7 +44,8 @@ class LabRun : public testing::Test {
 
   ProcessId StartRun() {
     StartOptions o;
-    o.argv = {ProgramFolder() + "/spillway", "lab", "run", folder_ + "/lab.yaml", "--out", folder_ + "/out"};
+    o.argv = {
+        base::ProgramFolder() + "/spillway", "lab", "run", folder_ + "/lab.yaml", "--out", folder_ + "/out"};
     o.stdout_file = o.stderr_file = folder_ + "/log";
     auto id = Start(o);
     EXPECT_TRUE(id) << id.error().message;
@@ -100,7 +102,7 @@ TEST_F(LabRun, WritesItsReportAndLeavesNothing) {
 TEST_F(LabRun, LargerRequestsMeetATestbedOfTheirOwnAtTheFirstLevelsRate) {
   std::ofstream(folder_ + "/lab.yaml", std::ios::app) << "  grow: work\n  quick: {load_pct: [10, 40]}\n";
   StartOptions o;
-  o.argv = {ProgramFolder() + "/spillway",
+  o.argv = {base::ProgramFolder() + "/spillway",
             "lab",
             "run",
             folder_ + "/lab.yaml",
@@ -124,7 +126,7 @@ TEST_F(LabRun, LargerRequestsMeetATestbedOfTheirOwnAtTheFirstLevelsRate) {
 
 TEST_F(LabRun, ComparePlaysThePoliciesAskedForInAnOrderThatTheSeedRepeats) {
   StartOptions o;
-  o.argv = {ProgramFolder() + "/spillway",
+  o.argv = {base::ProgramFolder() + "/spillway",
             "lab",
             "compare",
             folder_ + "/lab.yaml",

@@ -14,7 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "lab/testbed/interrupt.h"
+#include "base/interrupt.h"
+#include "base/program_folder.h"
 #include "lab/testbed/netns.h"
 #include "lab/testbed/testbed.h"
 
@@ -56,7 +57,7 @@ class NicBalanced : public testing::TestWithParam<int> {
   nlohmann::json Load() {
     const model::Address& vip = testbed_->plan().config.services[0].vip;
     StartOptions o;
-    o.argv = {ProgramFolder() + "/spillway-load",
+    o.argv = {base::ProgramFolder() + "/spillway-load",
               "--target",
               GetParam() == 4 ? vip.ToString() + ":7000" : "[" + vip.ToString() + "]:7000",
               "--rate",
@@ -106,7 +107,7 @@ class NicBalanced : public testing::TestWithParam<int> {
     return nlohmann::json::parse(last, nullptr, false);
   }
 
-  InterruptGuard guard_;
+  base::InterruptGuard guard_;
   std::unique_ptr<Testbed> testbed_;
 };
 

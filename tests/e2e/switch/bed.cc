@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/program_folder.h"
 #include "cases.h"
 #include "lab/testbed/netns.h"
 #include "model/yaml.h"
@@ -100,7 +101,7 @@ std::string Bed::Url(const std::string& service, uint16_t port) const {
 Result<void> Bed::StartEchoes(const std::vector<std::string>& more) {
   if (has_echoes_) return {};
   for (const lab::UnitPlan& unit : plan().units) {
-    std::vector<std::string> argv{lab::ProgramFolder() + "/spillway-unit", "--name", unit.label, "--service",
+    std::vector<std::string> argv{base::ProgramFolder() + "/spillway-unit", "--name", unit.label, "--service",
                                   "1us"};
     std::vector<std::string> addresses{unit.address.ToString()};
     addresses.insert(addresses.end(), plan().dsr_vips.begin(), plan().dsr_vips.end());
@@ -144,7 +145,7 @@ Ran Bed::Run(const std::vector<std::string>& argv, const std::string& netns) {
 }
 
 Ran Bed::Cli(std::vector<std::string> words) {
-  words.insert(words.begin(), {lab::ProgramFolder() + "/spillway", "--api", plan().api_socket});
+  words.insert(words.begin(), {base::ProgramFolder() + "/spillway", "--api", plan().api_socket});
   return Run(words);
 }
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "lab/testbed/interrupt.h"
+#include "base/interrupt.h"
 
 namespace spillway::e2e {
 namespace {
@@ -24,13 +24,13 @@ bool Eventually(const std::function<bool()>& condition, std::chrono::seconds lim
   const auto end = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;
-    if (!lab::SleepUnlessInterrupted(std::chrono::milliseconds(10))) return false;
+    if (!base::SleepUnlessInterrupted(std::chrono::milliseconds(10))) return false;
   }
   return true;
 }
 
 std::string WhyNot(const std::vector<std::string>& programs) {
-  if (lab::Interrupted()) return "interrupted";
+  if (base::Interrupted()) return "interrupted";
   if (geteuid() != 0) return "needs root: it makes network namespaces and loads BPF programs";
   if (!IsInPath("ip")) return "needs ip (package iproute2)";
   for (const std::string& program : programs)

@@ -2,11 +2,11 @@
 // Ctrl-C lets the running test take its testbed down; the rest are skipped.
 #include <gtest/gtest.h>
 
-#include "lab/testbed/interrupt.h"
+#include "base/interrupt.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  const spillway::lab::InterruptGuard guard;
+  const spillway::base::InterruptGuard guard;
   const int failed = RUN_ALL_TESTS();
-  return spillway::lab::Interrupted() ? 1 : failed;
+  return spillway::base::Interrupted() ? 1 : failed;
 }

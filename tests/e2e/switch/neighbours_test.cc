@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "lab/testbed/interrupt.h"
+#include "base/interrupt.h"
 #include "lab/testbed/netns.h"
 #include "lab/testbed/process.h"
 
@@ -66,7 +66,7 @@ TEST_F(NeighboursTest, WhatIsVerifiedAndDoesNotAnswerIsLost) {
         if (hop->mac.has_value() == known) return true;
         if (!known) continue;
         (*neighbours)->Probe(*hop);
-        if (!lab::SleepUnlessInterrupted(std::chrono::milliseconds(1))) break;
+        if (!base::SleepUnlessInterrupted(std::chrono::milliseconds(1))) break;
       }
       return false;
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The HTTP front over TCP, with a gateway and an executor in this process: what its requests and answers cost
 // of the gateway's memory.
-#include "cmd/inference_front.h"
+#include "gateway/http/inference_front.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 #include "gateway_bed.h"
 #include "model_specs.h"
 
-namespace spillway::cmd {
+namespace spillway::command {
 namespace {
 
 using gateway::Echo;
@@ -238,4 +238,4 @@ TEST(InferenceFront, WhatCanNeverFitIsNotToldToComeAgain) {
 }
 
 }  // namespace
-}  // namespace spillway::cmd
+}  // namespace spillway::command

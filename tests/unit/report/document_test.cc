@@ -83,8 +83,8 @@ TEST(Machine, IsKnownHere) {
 }
 
 TEST(BuildCommit, IsOneWord) {
-  EXPECT_FALSE(BuildCommit().empty());
-  EXPECT_EQ(BuildCommit().find_first_of("/ \n"), std::string_view::npos);
+  EXPECT_FALSE(base::BuildCommit().empty());
+  EXPECT_EQ(base::BuildCommit().find_first_of("/ \n"), std::string_view::npos);
 }
 
 }  // namespace

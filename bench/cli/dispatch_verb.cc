@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch_verb.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "bench/dispatch/dispatch_bench.h"
+#include "command/exit_code.h"
+#include "command/output.h"
+#include "report/progress.h"
+
+namespace spillway::command {
+namespace {
+
+int BenchDispatch(const bench::DispatchBenchOptions& options, bool as_json) {
+  report::Progress progress("bench dispatch");
+  const auto document = bench::RunDispatchBench(
+      options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
+  if (!document) return Complain(document.error());
+  progress.Finish("done");
+  fmt::print("{}", as_json ? document->Dump() : bench::DispatchText(*document));
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddDispatchVerb(CLI::App& bench, Context& context) {
+  auto options = std::make_shared<bench::DispatchBenchOptions>();
+  CLI::App* verb =
+      bench.add_subcommand("dispatch", "Events a second through the dispatcher, its latency, its peers");
+  verb->add_option("--rounds", options->rounds, "Rounds over all rows")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option_function<int>(
+          "--ms", [options](int ms) { options->duration = std::chrono::milliseconds(ms); },
+          "Length of one measurement in milliseconds (100)")
+      ->check(CLI::Range(5, 100'000));
+  verb->add_flag("--quick", options->quick, "At most two rounds, a tenth of the time");
+  verb->add_option("--only", options->only,
+                   "Rows that begin so: native,event_dsw,\"rte_ring spsc\",burst,scaling")
+      ->delimiter(',');
+  const auto power = [verb](const char* name, double& value, const char* help) {
+    verb->add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
+  };
+  power("--host-watts", options->power.host_watts, "The energy row's host");
+  power("--host-cores", options->power.host_cores, "Its cores");
+  power("--nic-watts", options->power.nic_watts, "The energy row's SmartNIC");
+  power("--nic-throughput", options->power.nic_throughput, "What all its cores do, the host's doing 1");
+  verb->callback([options, &context] {
+    context.action = [options, &context] { return BenchDispatch(*options, context.json); };
+  });
+}
+
+}  // namespace spillway::command

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway_verb.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+#include "bench/gateway/gateway_bench.h"
+#include "command/exit_code.h"
+#include "command/output.h"
+#include "report/progress.h"
+
+namespace spillway::command {
+namespace {
+
+int BenchGateway(const bench::GatewayBenchOptions& options, bool as_json) {
+  spdlog::set_level(spdlog::level::err);
+  report::Progress progress("bench gateway");
+  const auto document = bench::RunGatewayBench(
+      options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
+  if (!document) return Complain(document.error());
+  progress.Finish("done");
+  fmt::print("{}", as_json ? document->Dump() : bench::GatewayText(*document));
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddGatewayVerb(CLI::App& bench, Context& context) {
+  auto options = std::make_shared<bench::GatewayBenchOptions>();
+  CLI::App* verb =
+      bench.add_subcommand("gateway", "Requests through the four designs, with an idle and a busy host");
+  verb->add_option("--rounds", options->rounds, "Rounds over all rows")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option_function<int>(
+          "--ms", [options](int ms) { options->duration = std::chrono::milliseconds(ms); },
+          "Length of one measurement in milliseconds (300)")
+      ->check(CLI::Range(5, 100'000));
+  verb->add_option_function<size_t>(
+          "--bytes", [options](size_t bytes) { options->bytes = bytes & ~size_t{3}; },
+          "Bytes of a request's input (65536)")
+      ->check(CLI::Range(size_t{64}, size_t{16} << 20));
+  verb->add_option("--kernel-us", options->kernel_us, "Microseconds that a slice takes for it")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  verb->add_option_function<int>(
+          "--spin-us", [options](int us) { options->spin = std::chrono::microseconds(us); },
+          "Microseconds that the gateway stays awake for a slice's answer (200)")
+      ->check(CLI::Range(0, 10'000));
+  verb->add_option_function<std::string>(
+          "--engine", [options](const std::string& engine) { options->cuda = engine == "cuda"; },
+          "Slices: emulated, or cuda, on the first GPU (emulated)")
+      ->check(CLI::IsMember({"emulated", "cuda"}));
+  verb->add_flag("--variants", options->variants,
+                 "Also a gateway that sleeps while slices work, and data over TCP: by epoll, by io_uring");
+  verb->add_flag("--quick", options->quick, "At most two rounds, a third of the time");
+  verb->callback([options, &context] {
+    context.action = [options, &context] { return BenchGateway(*options, context.json); };
+  });
+}
+
+}  // namespace spillway::command

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab_verbs.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/interrupt.h"
+#include "base/program_folder.h"
+#include "command/exit_code.h"
+#include "command/output.h"
+#include "lab/cli/kvs_verb.h"
+#include "lab/cli/paper_verb.h"
+#include "lab/experiment/experiment.h"
+#include "lab/experiment/named.h"
+#include "lab/testbed/spec_reader.h"
+#include "lab/testbed/testbed.h"
+#include "report/file.h"
+#include "report/table.h"
+
+namespace spillway::command {
+namespace {
+
+using nlohmann::json;
+
+int Up(const Context& context, const std::string& file, bool no_switch) {
+  const auto spec = lab::LoadTestbed(file);
+  if (!spec) return Complain(spec.error());
+  base::InterruptGuard guard;
+  auto testbed = lab::Testbed::Up(*spec, {.tied = false, .with_switch = !no_switch});
+  if (!testbed) return Complain(testbed.error());
+  (*testbed)->Release();
+  const lab::Plan& plan = (*testbed)->plan();
+  json units = json::array();
+  for (const lab::UnitPlan& unit : plan.units)
+    units.push_back({{"unit", unit.label}, {"address", unit.address.ToString()}});
+  json services = json::array();
+  for (const model::Service& service : plan.config.services)
+    services.push_back({{"service", service.name}, {"vip", service.vip.ToString()}});
+  if (context.json) {
+    PrintJson(json{{"name", spec->name},
+                   {"api", plan.api_socket},
+                   {"folder", plan.folder},
+                   {"units", units},
+                   {"services", services}});
+    return kExitOk;
+  }
+  for (const json& s : services)
+    fmt::print("service {} at {}\n", s["service"].get<std::string>(), s["vip"].get<std::string>());
+  for (const json& u : units)
+    fmt::print("unit {} at {}\n", u["unit"].get<std::string>(), u["address"].get<std::string>());
+  fmt::print("api {}\nlogs {}/*.log\n", plan.api_socket, plan.folder);
+  return kExitOk;
+}
+
+int Down(const std::string& name, bool all) {
+  if (name.empty() != all) {
+    fmt::print(stderr, "spillway lab down: expected a testbed's name, or --all\n");
+    return kExitBadInput;
+  }
+  base::InterruptGuard guard;  // half a clean-up helps nobody
+  if (all) {
+    for (const std::string& each : lab::StateNames()) lab::TakeDown(each);
+    return kExitOk;
+  }
+  if (lab::TakeDown(name)) return kExitOk;
+  fmt::print(stderr, "spillway lab down: no testbed {} stands here\n", name);
+  return kExitFailed;
+}
+
+int List(const Context& context) {
+  report::Table table({{"name", "TESTBED"}, {"state", "STATE"}, {"parts", "PARTS"}, {"dead", "ENDED"}});
+  for (const std::string& name : lab::StateNames()) {
+    const auto state = lab::LoadState(name);
+    if (!state) continue;
+    std::vector<std::string> dead;
+    for (const auto& p : state->processes)
+      if (!lab::IsAlive(p.id)) dead.push_back(p.label);
+    table.AddRow({name, std::string(lab::IsLeftover(*state) ? "leftover" : "up"),
+                  static_cast<int64_t>(state->processes.size()), fmt::format("{}", fmt::join(dead, " "))});
+  }
+  if (context.json)
+    PrintJson(table.JsonRows());
+  else
+    fmt::print("{}", table.Text());
+  return kExitOk;
+}
+
+// In the namespace, but with this mount namespace: /sys stays the machine's, with its BPF file system.
+int Exec(const std::string& name, const std::string& label, const std::vector<std::string>& words) {
+  const std::string path = "/run/netns/" + lab::NetnsName(name, label);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) {
+    fmt::print(stderr,
+               "spillway lab exec: no {} in a testbed {}; `spillway lab list` has the testbeds, and "
+               "places are client, switch and SERVER-UNIT\n",
+               label, name);
+    return kExitFailed;
+  }
+  if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
+    fmt::print(stderr, "spillway lab exec: {}: {}\n", path, strerror(errno));
+    return kExitFailed;
+  }
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  fmt::print(stderr, "spillway lab exec: {}: {}\n", words[0], strerror(errno));
+  return kExitFailed;
+}
+
+uint64_t SeedOf(const lab::Overrides& overrides) {
+  return overrides.seed ? *overrides.seed : std::random_device()();
+}
+
+// Runs them and prints what came out.
+int RunSpecs(const Context& context, const std::string& name, const std::vector<lab::ExperimentSpec>& specs,
+             const std::string& out) {
+  // Before the minutes that the run takes.
+  if (auto made = out.empty() ? Result<void>() : report::MakeFolder(out); !made)
+    return Complain(made.error());
+  base::InterruptGuard guard;
+  auto outcome = lab::RunExperiments(name, specs, out);
+  if (!outcome) return Complain(outcome.error());
+  fmt::print("{}", context.json ? outcome->document : outcome->text);
+  return kExitOk;
+}
+
+int ComparePolicies(const Context& context, const std::string& bed, lab::Overrides overrides,
+                    const std::string& out, bool quick) {
+  const auto path = lab::FindBed(bed, lab::LabFolder(base::ProgramFolder()));
+  if (!path) return Complain(path.error());
+  auto spec = lab::LoadExperiment(*path, quick);
+  if (!spec) return Complain(spec.error());
+  overrides.seed = SeedOf(overrides);
+  if (auto good = lab::Override(overrides, *spec); !good) return Complain(good.error());
+  return RunSpecs(context, "compare." + spec->name, {*spec}, out);
+}
+
+int ListBeds(const Context& context) {
+  report::Table table({{"name", "BED"}, {"policies", "POLICIES"}, {"loads", "LOADS"}});
+  for (const lab::NamedFile& bed : lab::Beds(lab::LabFolder(base::ProgramFolder()))) {
+    const auto spec = lab::LoadExperiment(bed.path, false);
+    if (!spec) return Complain(spec.error());
+    std::vector<std::string> policies;
+    for (const lab::PolicyRun& policy : spec->policies) policies.push_back(policy.name);
+    table.AddRow({bed.app, fmt::format("{}", fmt::join(policies, ",")),
+                  fmt::format("{:g}", fmt::join(spec->load_pct, ","))});
+  }
+  if (context.json)
+    PrintJson(table.JsonRows());
+  else
+    fmt::print("{}", table.Text());
+  return kExitOk;
+}
+
+int RunExperiments(const Context& context, const lab::Wanted& wanted, const lab::Overrides& overrides,
+                   const std::string& out, bool quick) {
+  const auto files = lab::FindExperiment(wanted, lab::LabFolder(base::ProgramFolder()));
+  if (!files) return Complain(files.error());
+  const uint64_t seed = SeedOf(overrides);
+  std::vector<lab::ExperimentSpec> specs;
+  for (const lab::NamedFile& file : *files) {
+    auto spec = lab::LoadExperiment(file.path, quick);
+    if (!spec) return Complain(spec.error());
+    spec->app = file.app;
+    spec->seed = seed;
+    specs.push_back(std::move(*spec));
+  }
+  return RunSpecs(context, specs.front().app.empty() ? specs.front().name : wanted.experiment, specs, out);
+}
+
+}  // namespace
+
+void AddLabVerbs(CLI::App& app, Context& context) {
+  struct Options {
+    std::string file, name, label, out;
+    std::vector<std::string> words;
+    lab::Wanted wanted;
+    lab::Overrides overrides;
+    bool all = false, no_switch = false, quick = false;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* lab = app.add_subcommand("lab", "Testbeds in network namespaces, and experiments on them");
+  lab->require_subcommand(1);
+  lab->fallthrough();
+
+  CLI::App* up = lab->add_subcommand("up", "Put a testbed up and leave it standing");
+  up->add_option("FILE", o->file, "Lab file (YAML)")->required();
+  up->add_flag("--no-switch", o->no_switch,
+               "Without spillwayd and agents: units by their own addresses only");
+  up->callback(
+      [o, &context] { context.action = [o, &context] { return Up(context, o->file, o->no_switch); }; });
+
+  CLI::App* down = lab->add_subcommand("down", "Take a testbed down, or what a killed run left of it");
+  down->add_option("NAME", o->name, "The testbed");
+  down->add_flag("--all", o->all, "Every testbed");
+  down->callback([o, &context] { context.action = [o] { return Down(o->name, o->all); }; });
+
+  CLI::App* list = lab->add_subcommand("list", "The testbeds of this machine");
+  list->callback([&context] { context.action = [&context] { return List(context); }; });
+
+  CLI::App* exec = lab->add_subcommand("exec", "Run a command in one of a testbed's namespaces");
+  exec->add_option("NAME", o->name, "The testbed")->required();
+  exec->add_option("WHERE", o->label, "client, switch, or SERVER-UNIT such as s1-cpu")->required();
+  exec->add_option("COMMAND", o->words, "After --: the command and its words")->required();
+  exec->fallthrough(false);
+  exec->callback([o, &context] { context.action = [o] { return Exec(o->name, o->label, o->words); }; });
+
+  CLI::App* run = lab->add_subcommand("run", "Put the testbed up, sweep policies over load, take it down");
+  run->add_option("EXPERIMENT", o->wanted.experiment,
+                  "Lab file with an experiment (YAML), or one that comes with Spillway: fig4a, fig4b, fig5, "
+                  "fig6, demo ...")
+      ->required();
+  run->add_option("--apps", o->wanted.apps, "Of fig5: which of dns, vgg16, knn, separated by commas")
+      ->delimiter(',')
+      ->type_name("APP,...");
+  run->add_flag("--emulated", o->wanted.emulated, "On emulated units, which burn no CPU");
+  run->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");
+  run->add_flag("--quick", o->quick, "The file's short form");
+  const auto add_seed = [o](CLI::App* verb) {
+    verb->add_option(
+            "--seed", o->overrides.seed,
+            "Of the order of policies and of arrivals; as printed by an earlier run, for the same again")
+        ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 53));
+  };
+  add_seed(run);
+  run->callback([o, &context] {
+    context.action = [o, &context] {
+      return RunExperiments(context, o->wanted, o->overrides, o->out, o->quick);
+    };
+  });
+
+  CLI::App* compare = lab->add_subcommand(
+      "compare", "Compare policies on a bed: short slices in random order, verdicts by intervals");
+  compare->add_option("BED", o->name, "Lab file with an experiment (YAML), or a name: `spillway lab beds`")
+      ->required();
+  compare->add_option("--policies", o->overrides.policies, "Unit policies, or SERVER_POLICY+UNIT_POLICY")
+      ->delimiter(',')
+      ->type_name("POLICY,...");
+  compare->add_option("--loads", o->overrides.load_pct, "In percent of what the bed sustains under wrr")
+      ->delimiter(',')
+      ->check(CLI::Range(0.1, 300.0))
+      ->type_name("PCT,...");
+  compare->add_option("--slices", o->overrides.rounds, "Of each policy at each load; the file's, or 8")
+      ->check(CLI::Range(1, 1000));
+  compare->add_option("--seconds", o->overrides.seconds, "Of load per slice; the file's, or 1.5")
+      ->check(CLI::Range(0.2, 3600.0));
+  compare
+      ->add_option("--baseline", o->overrides.baseline,
+                   "The policy that the others are compared with; the first")
+      ->type_name("NAME");
+  compare->add_flag("--predict", o->overrides.predict,
+                    "The simulator's p50, p99 and loss beside the measured ones, and how well they agree");
+  add_seed(compare);
+  compare->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");
+  compare->add_flag("--quick", o->quick, "The file's short form");
+  compare->callback([o, &context] {
+    context.action = [o, &context] {
+      return ComparePolicies(context, o->name, o->overrides, o->out, o->quick);
+    };
+  });
+
+  AddPaperVerb(*lab, context);
+
+  CLI::App* beds = lab->add_subcommand("beds", "The beds that come with Spillway");
+  beds->callback([&context] { context.action = [&context] { return ListBeds(context); }; });
+
+  AddKvsVerb(*lab, context);
+}
+
+}  // namespace spillway::command

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spillway lab paper`: P4Mite's claims beside what the simulator and the lab find.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "command/context.h"
+
+namespace spillway::command {
+
+// As a verb of `lab`.
+void AddPaperVerb(CLI::App& lab, Context& context);
+
+}  // namespace spillway::command

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway-agent: meters one processing unit and reports its load to the switches. Exit code: 0 ok,
+// 1 failed, 2 bad usage or input.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <string>
+
+#include "agent/agent.h"
+#include "agent/config.h"
+#include "base/file.h"
+#include "command/program.h"
+#include "model/key_file.h"
+
+namespace spillway::command {
+namespace {
+
+int Exit(const Error& error) { return Report("spillway-agent", error); }
+
+// The whole file at once, so that a reader never sees half a document.
+void WriteStats(const std::string& path, const std::string& json) {
+  if (path == "-") {
+    fmt::print("{}\n", json);
+    std::fflush(stdout);
+    return;
+  }
+  // Each second, between two reports: not worth waiting for the disk.
+  if (const auto written = base::WriteFile(path, json + '\n', {.is_durable = false}); !written)
+    spdlog::warn("--stats-json: {}", written.error().message);
+}
+
+void PrintOnce(const std::string& text, bool as_json) {
+  if (as_json) {
+    fmt::print("{}\n", text);
+    return;
+  }
+  // The document is flat: one line per key.
+  std::string line;
+  for (char c : text.substr(1, text.size() - 2)) {
+    if (c == ',') {
+      fmt::print("{}\n", line);
+      line.clear();
+    } else if (c != '"') {
+      line += c;
+      if (c == ':') line += ' ';
+    }
+  }
+  fmt::print("{}\n", line);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Meters one processing unit and reports its load to the switches.", "spillway-agent");
+  std::string config_file, stats_file;
+  bool check = false, once = false, json = false;
+  app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
+  app.add_flag("--check", check, "Check the configuration and exit");
+  auto* once_flag = app.add_flag("--once", once, "Meter for one second, print what was seen, send nothing");
+  app.add_flag("--json", json, "With --once: print JSON")->needs(once_flag);
+  app.add_option("--stats-json", stats_file, "Write one JSON document each second; '-': standard output")
+      ->type_name("FILE");
+  if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
+  LogToStderr("spillway-agent");
+
+  auto config = agent::LoadAgentConfig(config_file);
+  if (!config) return Exit(config.error());
+  if (check) {
+    fmt::print("{}: ok\n", config_file);
+    return 0;
+  }
+  if (const auto warning = model::SecretFileWarning(config->key_file)) spdlog::warn("{}", *warning);
+  // Before anything is attached: from here a signal ends the agent only by way of its destructors.
+  HoldSignals();
+
+  auto agent = agent::Agent::Start(*config);
+  if (!agent) return Exit(agent.error());
+  if (once) {
+    auto text = (*agent)->Once();
+    if (!text) return Exit(text.error());
+    PrintOnce(*text, json);
+    return 0;
+  }
+  std::function<void(const std::string&)> on_stats;
+  if (!stats_file.empty()) on_stats = [&](const std::string& text) { WriteStats(stats_file, text); };
+  auto ran = (*agent)->Run(on_stats);
+  if (!ran) return Exit(ran.error());
+  return 0;
+}
+
+}  // namespace
+}  // namespace spillway::command
+
+int main(int argc, char** argv) { return spillway::command::Main(argc, argv); }

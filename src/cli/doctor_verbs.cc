@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doctor_verbs.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/client_output.h"
+#include "cli/doctor.h"
+#include "command/exit_code.h"
+#include "report/table.h"
+
+namespace spillway::command {
+namespace {
+
+const char* Verdict(const Finding& finding) {
+  if (finding.present) return "ok";
+  return finding.need == Need::kRequired ? "MISSING" : "absent";
+}
+
+int Doctor(const Context& context, const std::string& bpffs, const std::vector<std::string>& interfaces) {
+  const std::vector<Finding> findings = Examine(bpffs, interfaces);
+  report::Table table(
+      {{"feature", "FEATURE"}, {"verdict", ""}, {"needed_by", "NEEDED BY"}, {"detail", "DETAIL"}});
+  bool good = true;
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Finding& f : findings) {
+    good = good && (f.present || f.need != Need::kRequired);
+    table.AddRow({f.feature, std::string(Verdict(f)), f.needed_by, f.detail});
+    rows.push_back({{"feature", f.feature},
+                    {"present", f.present},
+                    {"required", f.need == Need::kRequired},
+                    {"needed_by", f.needed_by},
+                    {"detail", f.detail}});
+  }
+  if (context.json)
+    PrintJson({{"ok", good}, {"findings", rows}});
+  else
+    fmt::print("{}", table.Text());
+  if (!good) fmt::print(stderr, "spillway: something required is missing here\n");
+  return good ? kExitOk : kExitFailed;
+}
+
+}  // namespace
+
+void AddDoctorVerbs(CLI::App& app, Context& context) {
+  auto bpffs = std::make_shared<std::string>("/sys/fs/bpf");
+  CLI::App* doctor = app.add_subcommand("doctor", "What this machine has of what Spillway needs");
+  doctor->add_option("--bpffs", *bpffs, "BPF file system to look at")->capture_default_str();
+  auto interfaces = std::make_shared<std::vector<std::string>>();
+  doctor->add_option("INTERFACE", *interfaces, "Interfaces of the switch, whose offloads to look at");
+  doctor->callback([bpffs, interfaces, &context] {
+    context.action = [bpffs, interfaces, &context] { return Doctor(context, *bpffs, *interfaces); };
+  });
+}
+
+}  // namespace spillway::command

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway doctor: what this machine has of what Spillway needs.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "command/context.h"
+
+namespace spillway::command {
+
+void AddDoctorVerbs(CLI::App& app, Context& context);
+
+}  // namespace spillway::command

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exit codes of every program: 0 ok, 1 failed, 2 bad usage or input.
+#pragma once
+
+#include "model/error.h"
+
+namespace spillway::command {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitBadInput = 2;
+// The last line of every --help.
+inline constexpr const char* kExitCodes = "Exit codes: 0 ok, 1 failed, 2 bad usage or input.";
+
+inline int ExitCode(const Error& error) {
+  return error.code == ErrorCode::kBadInput ? kExitBadInput : kExitFailed;
+}
+
+}  // namespace spillway::command

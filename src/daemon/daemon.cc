@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "api/control.h"
+#include "api/http.h"
+#include "api/listen.h"
+#include "api/routes.h"
+#include "base/version.h"
+#include "command/exit_code.h"
+#include "command/output.h"
+#include "daemon/event_loop.h"
+#include "extender/extender_check.h"
+#include "daemon/no_switch.h"
+#include "extender/extender.h"
+#include "model/key_file.h"
+#include "model/parse.h"
+
+namespace spillway::command {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTickPeriod = 1s;
+
+void StartLog(const std::string& level) {
+  auto logger = spdlog::stderr_color_mt("spillwayd");
+  // The journal stamps lines itself.
+  logger->set_pattern(std::getenv("JOURNAL_STREAM") ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %^%l%$: %v");
+  logger->set_level(spdlog::level::from_str(level));
+  logger->flush_on(spdlog::level::debug);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+int Failed(const Error& error) { return Complain(error, "spillwayd"); }
+
+size_t CountUnits(const model::Config& config) {
+  size_t units = 0;
+  for (const model::Pool& pool : config.pools)
+    for (const model::Server& server : pool.servers) units += server.units.size();
+  return units;
+}
+
+switching::Options SwitchOptions(const DaemonOptions& options) {
+  return {.instance = options.instance,
+          .bpffs = options.bpffs,
+          .run_dir = options.run_dir,
+          .state_dir = options.state_dir};
+}
+
+void LogStart(const switching::Switch& sw, const DaemonOptions& options) {
+  const model::Config& config = sw.config();
+  if (!config.HasSwitch()) {
+    spdlog::info("{}, instance {}: {} has no switch, the extender runs alone", base::VersionLine("spillwayd"),
+                 options.instance, options.config);
+    return;
+  }
+  spdlog::info("{}, instance {}: {} services, {} units; data plane {}", base::VersionLine("spillwayd"),
+               options.instance, config.services.size(), CountUnits(config),
+               sw.adopted() ? "adopted, flows and counters go on" : "loaded");
+  for (const switching::InterfaceView& interface : sw.Interfaces()) {
+    if (interface.native)
+      spdlog::info("{}: XDP in native mode", interface.name);
+    else
+      spdlog::warn("{}: XDP in generic mode, several times slower than native: {}", interface.name,
+                   interface.why_generic.empty() ? "no reason known" : interface.why_generic);
+  }
+  for (const std::string& warning : sw.StartWarnings()) spdlog::warn("{}", warning);
+  for (const std::string& warning : model::SecretWarnings(config)) spdlog::warn("{}", warning);
+}
+
+// The API's socket and its thread, and the metrics' where wanted.
+struct Servers {
+  std::unique_ptr<api::HttpServer> api, metrics;
+  api::SocketFile socket_file;  // last, so that it goes first
+};
+
+// What the extender counts stands behind what the switch does.
+api::Response WithExtender(api::Response response, const api::Request& request,
+                           const extender::Extender* extender) {
+  if (extender != nullptr && request.path == "/metrics" && response.status == 200)
+    response.body += extender->MetricsText();
+  return response;
+}
+
+Result<std::unique_ptr<api::HttpServer>> ServeMetrics(api::Control& control, const std::string& endpoint,
+                                                      const extender::Extender* extender) {
+  if (endpoint.empty()) return nullptr;
+  return api::ListenTcp(endpoint).and_then([&control, extender](int fd) {
+    return api::HttpServer::Start(fd, [&control, extender](const api::Request& request) {
+      return WithExtender(api::RouteMetrics(control, request), request, extender);
+    });
+  });
+}
+
+Result<Servers> StartServers(api::Control& control, const DaemonOptions& options,
+                             const extender::Extender* extender) {
+  Servers servers;
+  auto listener = api::ListenUnix(options.api);
+  if (!listener) return tl::make_unexpected(listener.error());
+  servers.socket_file = std::move(listener->file);
+  auto http = api::HttpServer::Start(listener->fd, [&control, extender](const api::Request& request) {
+    return WithExtender(api::Route(control, request), request, extender);
+  });
+  if (!http) return tl::make_unexpected(http.error());
+  servers.api = std::move(*http);
+  auto metrics = ServeMetrics(control, options.metrics, extender);
+  if (!metrics) return tl::make_unexpected(metrics.error());
+  servers.metrics = std::move(*metrics);
+  return servers;
+}
+
+void OnReload(api::Control& control) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld", now.tv_sec * 1000000LL + now.tv_nsec / 1000);
+  const bool taken = control.Reload().has_value();  // logs either way
+  sd_notifyf(0, "READY=1\nSTATUS=%s",
+             taken ? "running" : "running; the last reload was refused, see the log");
+}
+
+// Everything between a running switch and the wish to end. `ready` tells whether it came to serve.
+Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const Fd& signals, bool& ready) {
+  api::Control control(
+      sw, {.version = std::string(base::Version()),
+           .instance = options.instance,
+           .config_path = options.config,
+           .last_good_path = fmt::format("{}/{}.last-good.yaml", options.run_dir, options.instance)});
+  std::unique_ptr<extender::Extender> extender;
+  if (const auto& wanted = sw.config().extender) {
+    auto started = extender::Extender::Start(*wanted);
+    if (!started) return tl::make_unexpected(started.error());
+    extender = std::move(*started);
+    spdlog::info("extender on {}, port {}", wanted->listen, extender->port());
+  }
+  if (const auto started = control.StartChecks(); !started) return started;
+  auto servers = StartServers(control, options, extender.get());
+  if (!servers) return tl::make_unexpected(servers.error());
+  auto timer = OpenTimer(kTickPeriod);
+  if (!timer) return tl::make_unexpected(timer.error());
+  auto loop = EventLoop::Create();
+  if (!loop) return tl::make_unexpected(loop.error());
+
+  const bool watchdog = sd_watchdog_enabled(0, nullptr) > 0;
+  const auto on_signal = [&] {
+    const int signal = ReadSignal(signals);
+    if (signal == SIGHUP) OnReload(control);
+    if (signal == SIGTERM || signal == SIGINT) {
+      spdlog::info("{}: going", signal == SIGTERM ? "SIGTERM" : "SIGINT");
+      loop->Stop();
+    }
+  };
+  const auto on_timer = [&] {
+    ReadTimer(*timer);
+    control.Tick();
+    if (watchdog) sd_notify(0, "WATCHDOG=1");
+  };
+  auto watched =
+      loop->Watch(signals.get(), on_signal).and_then([&] { return loop->Watch(timer->get(), on_timer); });
+  if (watched && sw.netlink_fd() >= 0)
+    watched = loop->Watch(sw.netlink_fd(), [&control] { control.OnNetlink(); });
+  if (!watched) return watched;
+
+  ready = true;
+  sd_notify(0, "READY=1\nSTATUS=running");
+  spdlog::info("API on {}{}", options.api, options.metrics.empty() ? "" : ", metrics on " + options.metrics);
+  const auto ran = loop->Run();
+  sd_notify(0, "STOPPING=1");
+  return ran;
+}
+
+int Run(const DaemonOptions& options, const SwitchSource& source) {
+  // First of all: a signal during the start waits for the loop, which then ends in order.
+  const auto signals = OpenSignals({SIGHUP, SIGTERM, SIGINT});
+  if (!signals) return Failed(signals.error());
+  signal(SIGPIPE, SIG_IGN);
+
+  const auto config = model::LoadConfig(options.config);
+  if (!config) return Failed(config.error());
+  // Before anything is touched.
+  if (const auto good = extender::CheckExtender(options.config, *config); !good) return Failed(good.error());
+  Result<std::unique_ptr<switching::Switch>> started =
+      config->HasSwitch() ? source.start(*config, SwitchOptions(options)) : MakeNoSwitch(*config);
+  if (!started) return Failed(started.error());
+  const std::unique_ptr<switching::Switch> sw = std::move(*started);
+  LogStart(*sw, options);
+
+  bool ready = false;
+  int exit_code = kExitOk;
+  if (const auto served = Serve(*sw, options, *signals, ready); !served) exit_code = Failed(served.error());
+
+  // A start that failed leaves things as it found them: an adopted data plane goes on.
+  if (!sw->config().HasSwitch()) return exit_code;
+  if (options.keep || (!ready && sw->adopted())) {
+    spdlog::info("the data plane stays in place and forwards");
+    return exit_code;
+  }
+  if (const auto removed = sw->Remove(); !removed) return Failed(removed.error());
+  spdlog::info("the data plane is removed");
+  return exit_code;
+}
+
+}  // namespace
+
+int RunSpillwayd(int argc, char** argv, const SwitchSource& source) {
+  const auto parsed = ParseDaemonOptions(argc, argv);
+  if (const int* code = std::get_if<int>(&parsed)) return *code;
+  const auto& options = std::get<DaemonOptions>(parsed);
+  if (options.check) {
+    const auto config = model::LoadConfig(options.config);
+    if (!config) return Failed(config.error());
+    if (const auto good = extender::CheckExtender(options.config, *config); !good) return Failed(good.error());
+    fmt::print("{}: ok, {} services, {} units\n", options.config, config->services.size(),
+               CountUnits(*config));
+    return kExitOk;
+  }
+  StartLog(options.log_level);
+  if (options.remove) {
+    const auto removed = source.remove_leftovers(SwitchOptions(options));
+    return removed ? kExitOk : Failed(removed.error());
+  }
+  return Run(options, source);
+}
+
+}  // namespace spillway::command

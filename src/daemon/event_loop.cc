@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "event_loop.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace spillway::command {
+namespace {
+
+tl::unexpected<Error> SystemError(const char* what) {
+  return Fail(ErrorCode::kSystem, fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+}  // namespace
+
+Fd::~Fd() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<Fd> OpenSignals(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  if (pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0) return SystemError("pthread_sigmask");
+  const int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (fd < 0) return SystemError("signalfd");
+  return Fd(fd);
+}
+
+int ReadSignal(const Fd& signals) {
+  signalfd_siginfo info;
+  return read(signals.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+Result<Fd> OpenTimer(std::chrono::milliseconds period) {
+  const int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  if (fd < 0) return SystemError("timerfd_create");
+  const timespec each{.tv_sec = period.count() / 1000, .tv_nsec = period.count() % 1000 * 1000000};
+  const itimerspec when{.it_interval = each, .it_value = each};
+  Fd timer(fd);
+  if (timerfd_settime(fd, 0, &when, nullptr) != 0) return SystemError("timerfd_settime");
+  return timer;
+}
+
+void ReadTimer(const Fd& timer) {
+  uint64_t expirations;
+  [[maybe_unused]] const ssize_t bytes = read(timer.get(), &expirations, sizeof(expirations));
+}
+
+Result<EventLoop> EventLoop::Create() {
+  const int fd = epoll_create1(EPOLL_CLOEXEC);
+  if (fd < 0) return SystemError("epoll_create1");
+  return EventLoop(Fd(fd));
+}
+
+Result<void> EventLoop::Watch(int fd, std::function<void()> ready) {
+  epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return SystemError("epoll_ctl");
+  ready_[fd] = std::move(ready);
+  return {};
+}
+
+Result<void> EventLoop::Run() {
+  running_ = true;
+  while (running_) {
+    epoll_event event;
+    const int count = epoll_wait(epoll_.get(), &event, 1, -1);
+    if (count < 0 && errno != EINTR) return SystemError("epoll_wait");
+    if (count == 1) ready_.at(event.data.fd)();
+  }
+  return {};
+}
+
+}  // namespace spillway::command

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/http/gateway_report.h"
+
+#include <future>
+#include <memory>
+
+#include "agent/boot_id.h"
+#include "agent/reporter.h"
+#include "agent/trigger.h"
+
+namespace spillway::command {
+
+GatewayLoad LoadOf(const gateway::Broker& broker) {
+  GatewayLoad load;
+  uint64_t busy = 0, cells = 0;
+  for (const auto& slice : broker.Slices()) {
+    if (!slice.alive) continue;
+    busy += slice.busy_cells;
+    cells += slice.cells;
+  }
+  if (cells > 0) load.share = static_cast<double>(busy) / static_cast<double>(cells);
+  load.queue = static_cast<uint32_t>(broker.queued() + broker.running());
+  for (const auto& answers : broker.counts().answers)
+    load.completed += answers[static_cast<size_t>(gateway::Status::kOk)];
+  return load;
+}
+
+GatewayReport::GatewayReport(gateway::Server& server, const agent::AgentConfig& config)
+    : server_(server), thread_([this, config] { Loop(config); }) {}
+
+GatewayReport::~GatewayReport() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void GatewayReport::Loop(agent::AgentConfig config) {
+  agent::Reporter reporter(config, agent::TakeBootId(config.state_file));
+  agent::Trigger trigger(config.trigger, config.meter.kind);
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      if (changed_.wait_for(lock, config.report.period, [this] { return stop_; })) return;
+    }
+    // Shared: the server may come to it after nobody waits any more.
+    auto told = std::make_shared<std::promise<GatewayLoad>>();
+    auto heard = told->get_future();
+    server_.Post([this, told] { told->set_value(LoadOf(server_.broker())); });
+    while (heard.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+      const std::lock_guard lock(mutex_);
+      if (stop_) return;
+    }
+    const GatewayLoad load = heard.get();
+    const agent::Time now = std::chrono::steady_clock::now().time_since_epoch();
+    agent::Reading reading;
+    reading.at = now;
+    reading.measure = load.share;
+    reading.queue = load.queue;
+    reading.completed = load.completed;
+    reporter.Send(now, trigger.Update(now, reading), reading);
+  }
+}
+
+}  // namespace spillway::command

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/http/inference_front.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/version.h"
+#include "gateway/metrics.h"
+#include "gateway/v2.h"
+#include "model/problems.h"
+
+namespace spillway::command {
+namespace {
+
+using api::Request;
+using api::Responder;
+using api::Response;
+using gateway::Answer;
+using gateway::Broker;
+using gateway::FactsOf;
+using gateway::ModelCard;
+using gateway::Status;
+
+constexpr uint64_t kMostOtherBody = 4096;  // of what has no use for one
+
+std::vector<std::string> PartsOf(const std::string& path) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at < path.size();) {
+    const size_t next = std::min(path.find('/', at + 1), path.size());
+    parts.push_back(path.substr(at + 1, next - at - 1));
+    at = next;
+  }
+  return parts;
+}
+
+void Respond(const Responder& respond, Response response) {
+  respond([response = std::move(response)] { return response; });
+}
+
+void Respond(const Responder& respond, const nlohmann::json& json, int status = 200) {
+  Respond(respond, Response{.status = status, .body = json.dump()});
+}
+
+Response ErrorOf(Status status, std::string_view message, std::chrono::milliseconds retry_after = {}) {
+  Response response{.status = FactsOf(status).http, .body = gateway::V2Error(message)};
+  // 499 is nginx's word for a client that went; nobody is there to read it.
+  if (response.status == 503) {
+    const auto seconds = std::max<int64_t>(1, (retry_after.count() + 999) / 1000);
+    response.headers.emplace_back("Retry-After", std::to_string(seconds));
+  }
+  if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+// A line for each request that is refused, but few a second: a client that is wrong is so again and again,
+// and must not fill the log. For HTTP's one thread.
+class RefusalLog {
+ public:
+  void Tell(const Request& request, std::string_view message) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - began_ >= std::chrono::seconds(1)) {
+      if (kept_back_ > 0) spdlog::info("http: {} more requests were refused", kept_back_);
+      began_ = now;
+      told_ = kept_back_ = 0;
+    }
+    if (told_ == kLinesPerSecond) {
+      ++kept_back_;
+      return;
+    }
+    ++told_;
+    spdlog::info("http: {} {}: {}", request.method, model::Excerpt(request.path), message);
+  }
+
+ private:
+  static constexpr uint64_t kLinesPerSecond = 10;
+  std::chrono::steady_clock::time_point began_;
+  uint64_t told_ = 0, kept_back_ = 0;
+};
+
+std::optional<uint32_t> TenantOf(const gateway::GatewayConfig& config, const Request& request) {
+  const auto found = request.headers.find("authorization");
+  if (found == request.headers.end()) return AuthenticateByToken(config, "");
+  // The scheme's case says nothing (RFC 9110, 11.1).
+  constexpr std::string_view kBearer = "bearer ";
+  std::string scheme = found->second.substr(0, kBearer.size());
+  for (char& c : scheme)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const size_t begin = found->second.find_first_not_of(' ', kBearer.size());
+  if (scheme != kBearer || begin == std::string::npos) return std::nullopt;
+  return AuthenticateByToken(config, found->second.substr(begin));
+}
+
+// Bytes of an answer, counted as the broker counts what it holds, from the answer until all of it is sent.
+// Made on the gateway's thread; goes on any.
+class HeldBytes {
+ public:
+  HeldBytes(gateway::Server& server, uint64_t bytes, uint32_t tenant)
+      : server_(server), bytes_(bytes), account_{tenant, gateway::Front::kHttp} {
+    server_.broker().Hold(bytes, account_);
+  }
+  ~HeldBytes() {
+    server_.Post(
+        [&server = server_, bytes = bytes_, account = account_] { server.broker().Release(bytes, account); });
+  }
+  HeldBytes(const HeldBytes&) = delete;
+  HeldBytes& operator=(const HeldBytes&) = delete;
+  // The body that was made of them stays instead. Not from two threads at a time. What little text stands
+  // around binary outputs is not worth waking the gateway for.
+  void Become(uint64_t bytes) {
+    if (bytes <= bytes_ + kMostUncounted) return;
+    server_.Post([&server = server_, old = bytes_, bytes, account = account_] {
+      server.broker().Hold(bytes, account);
+      server.broker().Release(old, account);
+    });
+    bytes_ = bytes;
+  }
+
+ private:
+  static constexpr uint64_t kMostUncounted = 4096;  // of one answer; there is one at a time on a connection
+  gateway::Server& server_;
+  uint64_t bytes_;
+  const gateway::Account account_;
+};
+
+class Front {
+ public:
+  explicit Front(gateway::Server& server, bool only_health = false)
+      : server_(server), only_health_(only_health) {}
+
+  void Handle(Request request, Responder respond) {
+    const auto parts = PartsOf(request.path);
+    const bool get = request.method == "GET", post = request.method == "POST";
+    const auto is = [&](std::initializer_list<std::string_view> path) {
+      return std::equal(parts.begin(), parts.end(), path.begin(), path.end());
+    };
+    if (is({"metrics"}) || is({"v2"}) || is({"v2", "health", "live"}) || is({"v2", "health", "ready"})) {
+      if (!get) return NotAllowed(respond, "GET");
+      if (parts[0] == "metrics") return Metrics(respond);
+      if (parts.size() == 1) return Respond(respond, gateway::V2ServerMetadata(std::string(base::Version())));
+      return parts[2] == "live" ? Respond(respond, {{"live", true}}) : Ready(respond);
+    }
+    // /v2/models/NAME[/versions/VERSION][/ready|/infer]
+    if (only_health_ || parts.size() < 3 || parts[0] != "v2" || parts[1] != "models")
+      return NotFound(request, respond);
+    size_t next = 3;
+    std::string version;
+    if (parts.size() > 4 && parts[3] == "versions") {
+      version = parts[4];
+      next = 5;
+    }
+    const std::string verb = parts.size() > next ? parts[next] : "";
+    if (parts.size() > next + 1 || (!verb.empty() && verb != "ready" && verb != "infer"))
+      return NotFound(request, respond);
+    const auto models = server_.Models();
+    const auto found = std::find_if(models->begin(), models->end(),
+                                    [&](const auto& model) { return model.card->name == parts[2]; });
+    // After a start: which models there are is not known yet, and who asks should ask again.
+    if (models->empty() && verb == "infer")
+      return Refuse(request, respond, Status::kNoSlice, "no executor has come yet");
+    if (found == models->end() || (!version.empty() && version != found->card->version))
+      return Refuse(request, respond, Status::kNoModel,
+                    fmt::format("there is no model {}{}", model::Excerpt(parts[2]),
+                                version.empty() ? "" : " of version " + model::Excerpt(version)));
+    if (verb == "infer") {
+      if (!post) return NotAllowed(respond, "POST");
+      return Infer(std::move(request), std::move(respond), *found);
+    }
+    if (!get) return NotAllowed(respond, "GET");
+    if (verb == "ready") return ModelReady(respond, found->index);
+    Respond(respond, gateway::V2ModelMetadata(*found->card));
+  }
+
+ private:
+  void Refuse(const Request& request, const Responder& respond, Status status, const std::string& message) {
+    log_.Tell(request, message);
+    Respond(respond, ErrorOf(status, message));
+  }
+  void NotFound(const Request& request, const Responder& respond) {
+    log_.Tell(request, "no such path");
+    Respond(respond, {{"error", "there is no such path"}}, 404);
+  }
+  void NotAllowed(const Responder& respond, const char* allow) {
+    Response response{.status = 405, .body = gateway::V2Error(std::string("expected ") + allow)};
+    response.allow = allow;
+    Respond(respond, std::move(response));
+  }
+
+  void NotSpoken(const Request& request, const Responder& respond, const std::string& coding) {
+    const std::string message =
+        fmt::format("Content-Encoding: expected none, got {}", model::Excerpt(coding));
+    log_.Tell(request, message);
+    Response response{.status = 415, .body = gateway::V2Error(message)};
+    response.headers.emplace_back("Accept-Encoding", "identity");
+    Respond(respond, std::move(response));
+  }
+
+  void Metrics(const Responder& respond) {
+    server_.Post([this, respond] {
+      Response response;
+      response.body = gateway::MetricsText(server_.broker(), server_.counts());
+      response.content_type = "text/plain; version=0.0.4";
+      Respond(respond, std::move(response));
+    });
+  }
+
+  void Ready(const Responder& respond) {
+    server_.Post([this, respond] {
+      const bool ready = server_.IsReady();
+      Respond(respond, {{"ready", ready}}, ready ? 200 : 503);
+    });
+  }
+
+  void ModelReady(const Responder& respond, uint32_t index) {
+    server_.Post([this, respond, index] {
+      const bool ready = server_.broker().ModelReady(index);
+      Respond(respond, {{"name", server_.broker().model(index).name}, {"ready", ready}}, ready ? 200 : 503);
+    });
+  }
+
+  void Infer(Request request, Responder respond, const Broker::NumberedCard& model) {
+    if (const auto coding = request.headers.find("content-encoding");
+        coding != request.headers.end() && coding->second != "identity")
+      return NotSpoken(request, respond, coding->second);
+    const auto tenant = TenantOf(server_.config(), request);
+    if (!tenant) return Refuse(request, respond, Status::kDenied, "expected a tenant's token");
+    std::optional<uint64_t> json_bytes;
+    if (const auto header = request.headers.find("inference-header-content-length");
+        header != request.headers.end()) {
+      uint64_t value = 0;
+      const char* end = header->second.data() + header->second.size();
+      const auto [rest, error] = std::from_chars(header->second.data(), end, value);
+      if (error != std::errc() || rest != end)
+        return Refuse(request, respond, Status::kBadRequest,
+                      "Inference-Header-Content-Length: expected a number of bytes");
+      json_bytes = value;
+    }
+    const uint64_t most = server_.config().most_request;
+    auto parsed = gateway::ParseV2Request(*model.card, request.body, json_bytes, most);
+    if (!parsed) return Refuse(request, respond, Status::kBadRequest, parsed.error().message);
+    if (parsed->input_bytes > most)
+      return Refuse(request, respond, Status::kTooLarge,
+                    fmt::format("the inputs are {} bytes, larger than limits.request, {} bytes",
+                                parsed->input_bytes, most));
+    auto kept = std::make_shared<gateway::V2Request>(std::move(*parsed));
+    server_.Post([this, tenant = *tenant, model, kept, respond] {
+      gateway::Request asked;
+      asked.tenant = tenant;
+      asked.front = gateway::Front::kHttp;
+      asked.model = model.index;
+      asked.rows = kept->rows;
+      asked.inputs = kept->inputs;
+      asked.keeper = kept;
+      asked.held_bytes = kept->inputs.size() + model.card->OutputBytes(kept->rows);
+      asked.deadline = kept->timeout;
+      asked.reply = [this, tenant, card = model.card, kept, respond](const Answer& answer) {
+        if (answer.status != Status::kOk)
+          return Respond(respond, ErrorOf(answer.status, answer.message, answer.retry_after));
+        // Bytes are copied here, where the gateway waits; text is made of them on HTTP's thread.
+        // The number of a model stands for one card: what the request was read by, the answer was made by.
+        respond([card, kept, held = std::make_shared<HeldBytes>(server_, answer.outputs.size(), tenant),
+                 outputs = std::vector<std::byte>(answer.outputs.begin(), answer.outputs.end())] {
+          auto made = gateway::MakeV2Response(*card, *kept, outputs);
+          if (!made) return ErrorOf(Status::kFailed, made.error().message);
+          held->Become(made->body.size());
+          Response response;
+          response.keeper = held;
+          response.body = std::move(made->body);
+          if (made->json_bytes) {
+            response.content_type = "application/octet-stream";
+            response.headers.emplace_back("Inference-Header-Content-Length",
+                                          std::to_string(*made->json_bytes));
+          }
+          return response;
+        });
+      };
+      server_.broker().Submit(std::move(asked), gateway::Server::Now());
+    });
+  }
+
+  gateway::Server& server_;
+  const bool only_health_;
+  RefusalLog log_;
+};
+
+// Of what a request's head shows: whether its body may come.
+std::optional<Response> Admit(const gateway::GatewayConfig& config, const Request& head, uint64_t announced) {
+  const auto parts = PartsOf(head.path);
+  if (head.method == "POST" && parts.size() > 3 && parts[0] == "v2" && parts.back() == "infer") {
+    if (TenantOf(config, head)) return std::nullopt;
+    return ErrorOf(Status::kDenied, "expected a tenant's token");
+  }
+  if (announced > kMostOtherBody || head.headers.contains("transfer-encoding"))
+    return ErrorOf(Status::kTooLarge, "expected no body");
+  return std::nullopt;
+}
+
+}  // namespace
+
+api::AsyncHandler InferenceFront(gateway::Server& server) {
+  auto front = std::make_shared<Front>(server);
+  return
+      [front](Request request, Responder respond) { front->Handle(std::move(request), std::move(respond)); };
+}
+
+api::HttpLimits InferenceLimits(const gateway::GatewayConfig& config) {
+  api::HttpLimits limits;
+  // JSON spends up to about ten characters on a number of four bytes.
+  limits.body = 4 * config.most_request + (64 << 10);
+  limits.all_bodies = std::max<size_t>(config.broker.memory, limits.body);
+  limits.connections = config.connections;
+  limits.whole = std::chrono::ceil<std::chrono::milliseconds>(config.receive);
+  limits.admit = [&config, log = std::make_shared<RefusalLog>()](const Request& head, uint64_t announced) {
+    auto refusal = Admit(config, head, announced);
+    if (refusal) log->Tell(head, fmt::format("refused with {}", refusal->status));
+    return refusal;
+  };
+  limits.error = [](int status, const std::string&, const std::string& message) {
+    return Response{.status = status, .body = gateway::V2Error(message)};
+  };
+  limits.idle_seconds = static_cast<unsigned>(
+      std::max<int64_t>(1, std::chrono::duration_cast<std::chrono::seconds>(config.idle).count()));
+  return limits;
+}
+
+api::AsyncHandler HealthFront(gateway::Server& server) {
+  auto front = std::make_shared<Front>(server, true);
+  return
+      [front](Request request, Responder respond) { front->Handle(std::move(request), std::move(respond)); };
+}
+
+api::HttpLimits HealthLimits() {
+  api::HttpLimits limits;
+  limits.body = kMostOtherBody;
+  limits.whole = std::chrono::seconds(5);
+  return limits;
+}
+
+}  // namespace spillway::command

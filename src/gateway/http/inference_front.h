@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gateway's HTTP front: the Open Inference Protocol v2, and /metrics. Parses on HTTP's thread, asks on
+// the gateway's, formats on HTTP's again. docs/gateway.md lists the paths.
+#pragma once
+
+#include "api/http.h"
+#include "gateway/server.h"
+
+namespace spillway::command {
+
+// The handler refers to `server`, which outlives it.
+api::AsyncHandler InferenceFront(gateway::Server& server);
+
+// Its limits, by the gateway's; `config` outlives the server. Who sends no tenant's token, or a body where
+// none belongs, is refused before it is read.
+api::HttpLimits InferenceLimits(const gateway::GatewayConfig& config);
+
+// Health and metrics alone, for a listener of their own that requests cannot fill.
+api::AsyncHandler HealthFront(gateway::Server& server);
+api::HttpLimits HealthLimits();
+
+}  // namespace spillway::command

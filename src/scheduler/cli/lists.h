@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lists of nodes and jobs that verbs of the scheduler take.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "scheduler/trace_reader.h"
+
+namespace spillway::command {
+
+inline constexpr const char* kDataHelp =
+    "Folder of the openb lists; default: $SPILLWAY_OPENB, ./data/openb, ./shared/data/openb, "
+    "../shared/data/openb";
+
+// As the user named them.
+struct Lists {
+  std::string list = "default", data, nodes;
+};
+
+struct Loaded {
+  scheduler::NodeList nodes;
+  scheduler::JobList jobs;
+  std::string name;  // of the list, as it was given
+};
+
+// --list, --data, --nodes.
+void AddLists(CLI::App& verb, Lists& lists);
+
+// Says on stderr what jobs ask for and no node has. Errors: kBadInput.
+[[nodiscard]] Result<Loaded> Load(const Lists& lists, bool need_nodes);
+
+}  // namespace spillway::command

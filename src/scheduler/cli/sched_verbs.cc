@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched_verbs.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "base/interrupt.h"
+#include "command/exit_code.h"
+#include "command/output.h"
+#include "command/report_files.h"
+#include "model/problems.h"
+#include "report/file.h"
+#include "report/progress.h"
+#include "scheduler/cbc.h"
+#include "scheduler/cli/lists.h"
+#include "scheduler/cluster_reader.h"
+#include "scheduler/data_folder.h"
+#include "scheduler/milp.h"
+#include "scheduler/sched_report.h"
+
+namespace spillway::command {
+namespace {
+
+// What ends sooner needs no bar.
+constexpr std::chrono::seconds kNoBarBefore{2};
+constexpr int kSolverSeconds = 120;
+
+int Interrupted(const char* what, size_t done) {
+  fmt::print(stderr, "spillway: interrupted: these are the {} {} that were done\n", done, what);
+  return kExitFailed;
+}
+
+std::vector<std::string> PolicyNames(std::vector<std::string> names = {}) {
+  for (const scheduler::Policy policy : scheduler::kPolicies) names.emplace_back(ToString(policy));
+  return names;
+}
+
+// ---- replay
+
+struct ReplayOptions {
+  Lists lists;
+  std::string trace, experiment = "placement", policies = "all", shares = "all", objective = "fragmentation",
+                     folder;
+  int seeds = 10, busy = 1;
+  scheduler::MovePolicy moves;
+};
+
+// Of openb's nodes and the list alone: other nodes make other figures.
+Result<scheduler::PublishedByPolicy> PublishedFor(const ReplayOptions& o, const Loaded& loaded) {
+  scheduler::PublishedByPolicy published;
+  const auto folder = scheduler::FindDataFolder(o.lists.data);
+  if (!folder || !o.lists.nodes.empty()) return published;  // nothing is known then
+  const auto table = scheduler::LoadPublishedFigures(*folder);
+  if (!table) return tl::make_unexpected(table.error());
+  for (const auto& [key, figures] : *table)
+    if (key.first == loaded.jobs.name) published[key.second] = figures;
+  return published;
+}
+
+int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
+  auto known = PublishedFor(o, loaded);
+  if (!known) return Complain(known.error());
+  const scheduler::PublishedByPolicy& published = *known;
+  scheduler::PlacementOptions options;
+  options.seeds = o.seeds;
+  options.objective = *scheduler::ObjectiveByName(o.objective);
+  options.bound = true;
+  options.policies.assign(std::begin(scheduler::kPolicies), std::end(scheduler::kPolicies));
+  if (o.policies != "all") options.policies = {*scheduler::PolicyByName(o.policies)};
+  const size_t total = options.policies.size() * static_cast<size_t>(o.seeds);
+  report::Progress progress("sched placement " + loaded.name, kNoBarBefore);
+  base::InterruptGuard guard;
+  const auto runs = scheduler::RunPlacement(
+      loaded.nodes, loaded.jobs, options,
+      [&](size_t done, size_t all) {
+        progress.Update(static_cast<double>(done) / static_cast<double>(all), "");
+      },
+      [] { return base::Interrupted(); });
+  runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
+  const report::Document document = scheduler::PlacementDocument(loaded.name, runs, o.seeds, published);
+  fmt::print("{}", as_json ? document.Dump() : scheduler::PlacementText(document));
+  if (auto written =
+          WriteReport(o.folder, scheduler::PlacementPage(loaded.name, runs, document), document, !as_json);
+      !written)
+    return Complain(written.error());
+  return runs.size() < total ? Interrupted("runs", runs.size()) : kExitOk;
+}
+
+int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
+  if (!loaded.jobs.timed)
+    return Complain({ErrorCode::kBadInput,
+                     fmt::format("--list {}: expected columns creation_time and deletion_time, which "
+                                 "--experiment gpu-hours needs",
+                                 o.lists.list)});
+  using scheduler::ShareRule;
+  std::vector<ShareRule> rules = {ShareRule::kExact, ShareRule::kCompute, ShareRule::kMemory};
+  if (o.shares != "all") rules = {*scheduler::ShareRuleByName(o.shares)};
+  scheduler::GpuHoursOptions options;
+  options.busy = o.busy;
+  options.moves = o.moves;
+  report::Progress progress("sched gpu-hours " + loaded.name, kNoBarBefore);
+  base::InterruptGuard guard;
+  std::vector<scheduler::GpuHoursRun> runs;
+  const size_t total = rules.size() * std::size(scheduler::kSharePolicies);
+  for (const ShareRule rule : rules)
+    for (const scheduler::SharePolicy policy : scheduler::kSharePolicies) {
+      if (base::Interrupted()) break;
+      options.rule = rule;
+      progress.Update(static_cast<double>(runs.size()) / static_cast<double>(total), ToString(policy));
+      runs.push_back(scheduler::RunGpuHours(loaded.jobs, policy, options));
+    }
+  runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
+  const report::Document document = scheduler::GpuHoursDocument(loaded.name, runs, o.busy);
+  fmt::print("{}", as_json ? document.Dump() : scheduler::GpuHoursText(document));
+  if (auto written =
+          WriteReport(o.folder, scheduler::GpuHoursPage(loaded.name, runs, document), document, !as_json);
+      !written)
+    return Complain(written.error());
+  return runs.size() < total ? Interrupted("runs", runs.size()) : kExitOk;
+}
+
+int RunReplay(ReplayOptions o, bool as_json) {
+  if (!o.trace.empty()) o.lists.list = o.trace;
+  if (auto there = CheckParent("--out", o.folder); !there) return Complain(there.error());
+  if (auto made = o.folder.empty() ? Result<void>() : report::MakeFolder(o.folder); !made)
+    return Complain(made.error());
+  const bool placement = o.experiment == "placement";
+  const auto loaded = Load(o.lists, placement);
+  if (!loaded) return Complain(loaded.error());
+  return placement ? ReplayPlacement(o, *loaded, as_json) : ReplayGpuHours(o, *loaded, as_json);
+}
+
+void AddReplay(CLI::App& sched, Context& context) {
+  auto o = std::make_shared<ReplayOptions>();
+  CLI::App* verb =
+      sched.add_subcommand("replay", "Replay a list of jobs: how well is it placed, how many GPUs are on");
+  CLI::Option* trace = verb->add_option("TRACE", o->trace, "The same as --list");
+  AddLists(*verb, o->lists);
+  trace->excludes(verb->get_option("--list"));
+  verb->add_option("--experiment", o->experiment, "placement: jobs stay; gpu-hours: jobs come and go")
+      ->check(CLI::IsMember({"placement", "gpu-hours"}))
+      ->capture_default_str();
+  verb->add_option("--seeds", o->seeds, "placement: orders of the jobs")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--policy", o->policies, "placement: one policy instead of all")
+      ->check(CLI::IsMember(PolicyNames({"all"})));
+  verb->add_option("--objective", o->objective, "placement: what comes before the policy's score")
+      ->check(CLI::IsMember({"fragmentation", "fewest-gpus", "earliest"}))
+      ->capture_default_str();
+  verb->add_option("--shares", o->shares, "gpu-hours: exact milli, or MIG slices by compute or memory")
+      ->check(CLI::IsMember({"all", "exact", "compute", "memory"}))
+      ->capture_default_str();
+  verb->add_option("--busy", o->busy, "gpu-hours: arrivals so many times as close together")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  verb->add_option("--migrations", o->moves.budget, "gpu-hours: most migrations in all; default: no limit")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  verb->add_option("--move-price", o->moves.move_price,
+                   "gpu-hours: of a migration; a GPU switched off is worth 1")
+      ->check(CLI::Range(0.01, 100.0))
+      ->capture_default_str();
+  verb->add_option("--out", o->folder, "Folder for report.html and report.json")->type_name("DIR");
+  verb->callback([o, verb, &context] {
+    // What would do nothing is a mistake.
+    const bool placement = o->experiment == "placement";
+    for (const char* other :
+         placement ? std::vector<const char*>{"--shares", "--busy", "--migrations", "--move-price"}
+                   : std::vector<const char*>{"--seeds", "--policy", "--objective", "--nodes"})
+      if (verb->get_option(other)->count() > 0)
+        throw CLI::ValidationError(
+            other, fmt::format("is for --experiment {}", placement ? "gpu-hours" : "placement"));
+    context.action = [o, &context] { return RunReplay(*o, context.json); };
+  });
+}
+
+// ---- place
+
+struct PlaceOptions {
+  std::string file, models, policy = "spillway", objective = "fragmentation", tenant_of;
+  scheduler::Job job;
+  bool explain = false;
+};
+
+int RunPlace(PlaceOptions o, bool as_json) {
+  const auto file = scheduler::LoadClusterFile(o.file);
+  if (!file) return Complain(file.error());
+  const auto models = scheduler::ParseModels(o.models, file->cluster.models());
+  if (!models) return Complain(models.error());
+  o.job.models = *models;
+  if (o.job.gpus > 1 && o.job.milli != scheduler::kWholeGpu)
+    return Complain({ErrorCode::kBadInput,
+                     fmt::format("--milli {}: expected 1000 for a job of {} GPUs", o.job.milli, o.job.gpus)});
+  const auto tenant = file->TenantOf(o.tenant_of);
+  o.job.tenant = tenant;
+  std::vector<scheduler::Job> usual = file->jobs;
+  usual.push_back(o.job);
+  const scheduler::JobMix mix(usual, static_cast<int>(file->cluster.models().size()));
+  scheduler::Placer placer(file->cluster, mix,
+                           {*scheduler::PolicyByName(o.policy), *scheduler::ObjectiveByName(o.objective)});
+  const scheduler::Explanation why = placer.Explain(o.job);
+  fmt::print("{}", as_json ? scheduler::ExplanationDocument(file->cluster, o.job, why).Dump()
+                           : scheduler::ExplanationText(file->cluster, o.job, why, o.explain));
+  return why.chosen ? kExitOk : kExitFailed;
+}
+
+void AddPlace(CLI::App& sched, Context& context) {
+  auto o = std::make_shared<PlaceOptions>();
+  CLI::App* verb =
+      sched.add_subcommand("place", "Where one job should go, and why; exit code 1 if it fits nowhere");
+  verb->add_option("CLUSTER", o->file, "Cluster file (YAML), see docs/scheduler.md")->required();
+  verb->add_option("--gpus", o->job.gpus, "0, 1, or more whole GPUs")
+      ->check(CLI::Range(0, scheduler::kMostGpus))
+      ->capture_default_str();
+  verb->add_option("--milli", o->job.milli, "Thousandths of one GPU")
+      ->check(CLI::Range(1, scheduler::kWholeGpu))
+      ->capture_default_str();
+  verb->add_option("--cpu-milli", o->job.cpu_milli, "Thousandths of a core")
+      ->check(CLI::Range(0, 100'000'000));
+  verb->add_option("--memory-mib", o->job.memory_mib, "Of the host")->check(CLI::Range(0, 100'000'000));
+  verb->add_option("--model", o->models, "GPU models that will do, separated by |; default: any");
+  verb->add_option("--tenant", o->tenant_of, "Whose job it is; matters under isolation gpu");
+  verb->add_option("--policy", o->policy, "How nodes are compared")
+      ->check(CLI::IsMember(PolicyNames()))
+      ->capture_default_str();
+  verb->add_option("--objective", o->objective, "What comes first")
+      ->check(CLI::IsMember({"fragmentation", "fewest-gpus", "earliest"}))
+      ->capture_default_str();
+  verb->add_flag("--explain", o->explain, "What was weighed");
+  verb->callback([o, &context] { context.action = [o, &context] { return RunPlace(*o, context.json); }; });
+}
+
+// ---- optimal
+
+struct OptimalOptions {
+  bool check = false;
+  std::string isolation = "all", lp_file;
+  scheduler::CheckOptions check_options;
+};
+
+int RunOptimal(OptimalOptions o, bool as_json) {
+  scheduler::CheckOptions& options = o.check_options;
+  if (o.isolation != "all") options.levels = {*scheduler::IsolationByName(o.isolation)};
+  if (!o.check) options.snapshots = 1;
+  if (options.threads == 0) options.threads = std::max(1u, std::thread::hardware_concurrency());
+  if (auto there = CheckParent("--lp", o.lp_file); !there) return Complain(there.error());
+  if (!o.lp_file.empty()) {
+    const auto snapshot =
+        scheduler::DrawSnapshot(options.first_seed, options.levels.front(), options.most_jobs);
+    const auto written = report::WriteFile(o.lp_file, scheduler::WriteMilp(snapshot));
+    if (!written) return Complain(written.error());
+  }
+  const size_t total = options.levels.size() * static_cast<size_t>(options.snapshots);
+  report::Progress progress("sched optimal", kNoBarBefore);
+  base::InterruptGuard guard;
+  const auto checked = scheduler::CheckOptimal(
+      options, [](const std::string& lp) { return scheduler::SolveWithCbc(lp, kSolverSeconds); },
+      [&](size_t done, size_t all) {
+        progress.Update(static_cast<double>(done) / static_cast<double>(all), "");
+      },
+      [] { return base::Interrupted(); });
+  if (!checked) {
+    progress.Stop("failed");
+    return Complain(checked.error());
+  }
+  checked->size() < total ? progress.Stop("interrupted") : progress.Finish("done");
+  const report::Document document = scheduler::CheckDocument(*checked);
+  fmt::print("{}", as_json ? document.Dump() : scheduler::CheckText(*checked));
+  if (checked->size() < total) return Interrupted("snapshots", checked->size());
+  // The promise: 95 % the same, and no rule broken.
+  for (const auto& row : document.rows())
+    if (o.check && row["kind"] == "level" && (row["same_pct"] < 95.0 || row["faults"] != 0))
+      return kExitFailed;
+  return kExitOk;
+}
+
+void AddOptimal(CLI::App& sched, Context& context) {
+  auto o = std::make_shared<OptimalOptions>();
+  CLI::App* verb =
+      sched.add_subcommand("optimal", "The online heuristic beside the optimum (by cbc) on small cases");
+  CLI::Option* check = verb->add_flag("--check", o->check,
+                                      "Many snapshots; exit code 1 if under 95 % of a level are the same");
+  verb->add_option("--snapshots", o->check_options.snapshots, "Of each isolation level, with --check")
+      ->needs(check)
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  verb->add_option("--jobs", o->check_options.most_jobs, "Most jobs in a snapshot")
+      ->check(CLI::Range(2, 15))
+      ->capture_default_str();
+  verb->add_option("--isolation", o->isolation, "One level instead of all")
+      ->check(CLI::IsMember({"all", "none", "fraction", "gpu"}));
+  verb->add_option("--seed", o->check_options.first_seed, "The first snapshot")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const bool digits = !text.empty() && text.size() < 20 &&
+                                text.find_first_not_of("0123456789") == std::string::npos;
+            return digits ? std::string() : "expected a whole number from 0 on, got " + model::Excerpt(text);
+          },
+          ""))
+      ->capture_default_str();
+  o->check_options.threads = 0;
+  verb->add_option("--threads", o->check_options.threads, "Solvers at a time; default: one per CPU")
+      ->check(CLI::Range(1, 1024));
+  verb->add_option("--lp", o->lp_file, "Also write the first snapshot's program there, in LP format")
+      ->type_name("FILE");
+  verb->callback([o, &context] { context.action = [o, &context] { return RunOptimal(*o, context.json); }; });
+}
+
+// ---- mig
+
+struct MigOptions {
+  std::vector<std::string> taken;
+  std::string model = "A100-40";
+  bool double_memory = false;
+};
+
+Result<scheduler::SliceMask> ParseTaken(const std::vector<std::string>& words) {
+  scheduler::SliceMask taken = 0;
+  for (const std::string& word : words) {
+    const size_t at = word.find('@');
+    const auto profile = scheduler::ProfileByName(word.substr(0, at));
+    bool placed = false;
+    if (profile && at != std::string::npos)
+      for (const int start : scheduler::ShapeOf(*profile).starts)
+        if (word.substr(at + 1) == std::to_string(start) &&
+            (taken & scheduler::MaskOf(*profile, start)) == 0) {
+          taken |= scheduler::MaskOf(*profile, start);
+          placed = true;
+        }
+    if (!placed)
+      return Fail(
+          ErrorCode::kBadInput,
+          fmt::format("--taken {}: expected PROFILE@SLICE where that profile may begin and nothing lies yet, "
+                      "such as 3g@4",
+                      word));
+  }
+  return taken;
+}
+
+int RunMig(const MigOptions& o, bool as_json) {
+  const auto taken = ParseTaken(o.taken);
+  if (!taken) return Complain(taken.error());
+  const scheduler::GpuModel model = scheduler::ModelByName(o.model);
+  if (!model.mig)
+    return Complain(
+        {ErrorCode::kBadInput,
+         fmt::format("--model {}: expected one that MIG divides: A100-40, A100-80, H100-80, H200", o.model)});
+  fmt::print("{}", as_json ? scheduler::GeometryDocument(*taken, o.double_memory).Dump()
+                           : scheduler::GeometryText(*taken, o.double_memory, model));
+  return kExitOk;
+}
+
+void AddMig(CLI::App& sched, Context& context) {
+  auto o = std::make_shared<MigOptions>();
+  CLI::App* verb =
+      sched.add_subcommand("mig", "Into what slices a GPU can be divided, and what is left of one");
+  verb->add_option("--taken", o->taken, "Slices that are there: 3g@4,1g@0")->delimiter(',');
+  verb->add_option("--model", o->model, "For the slices' memory")->capture_default_str();
+  verb->add_flag("--double-memory", o->double_memory,
+                 "With the profile of one compute and two memory slices");
+  verb->callback([o, &context] { context.action = [o, &context] { return RunMig(*o, context.json); }; });
+}
+
+}  // namespace
+
+void AddSchedVerbs(CLI::App& app, Context& context) {
+  CLI::App* sched =
+      app.add_subcommand("sched", "The scheduler of GPU slices on its own; needs no daemon and no GPU");
+  sched->require_subcommand(1);
+  AddPlace(*sched, context);
+  AddReplay(*sched, context);
+  AddOptimal(*sched, context);
+  AddMig(*sched, context);
+}
+
+}  // namespace spillway::command

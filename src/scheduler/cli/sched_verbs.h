@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway sched: the scheduler of GPU slices on its own.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "command/context.h"
+
+namespace spillway::command {
+
+void AddSchedVerbs(CLI::App& app, Context& context);
+
+}  // namespace spillway::command

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim_verbs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "base/interrupt.h"
+#include "command/exit_code.h"
+#include "command/output.h"
+#include "report/file.h"
+#include "report/progress.h"
+#include "sim/scenario_reader.h"
+#include "sim/sim_report.h"
+
+namespace spillway::command {
+namespace {
+
+struct SimOptions {
+  std::string file, folder;
+  unsigned threads = 0;
+  uint64_t requests = 0;
+  bool quick = false;
+};
+
+// Runs of less are over before a bar would help.
+constexpr std::chrono::seconds kNoBarBefore{2};
+
+sim::SweepResult Sweep(const sim::Scenario& scenario, unsigned threads) {
+  report::Progress progress("sim " + scenario.name, kNoBarBefore);
+  base::InterruptGuard guard;
+  sim::SweepResult sweep = sim::RunSweep(
+      scenario, threads,
+      [&](size_t done, size_t total, const std::string&) {
+        progress.Update(static_cast<double>(done) / static_cast<double>(total), "");
+      },
+      [] { return base::Interrupted(); });
+  progress.Finish(sweep.interrupted ? "interrupted" : "done");
+  return sweep;
+}
+
+int RunSim(const SimOptions& options, bool as_json) {
+  auto scenario = sim::LoadScenario(options.file);
+  if (!scenario) return Complain(scenario.error());
+  if (options.requests > 0) sim::Resize(*scenario, options.requests);
+  if (options.quick) sim::Resize(*scenario, std::max<uint64_t>(scenario->requests / 10, 1));
+  // Before the time that the runs take.
+  if (auto made = options.folder.empty() ? Result<void>() : report::MakeFolder(options.folder); !made)
+    return Complain(made.error());
+  const sim::SweepResult sweep = Sweep(*scenario, options.threads);
+  const sim::Results results{*scenario, sweep, sim::Judge(*scenario, sweep.rows)};
+  const report::Document document = sim::ResultDocument(results);
+  fmt::print("{}", as_json ? document.Dump() : sim::ResultText(results));
+  if (!options.folder.empty()) {
+    const std::string page = options.folder + "/report.html";
+    if (auto written = document.Write(options.folder + "/report.json"); !written)
+      return Complain(written.error());
+    if (auto written = sim::ResultPage(results, document).Write(page); !written)
+      return Complain(written.error());
+    if (!as_json) fmt::print("{}\n", page);
+  }
+  if (!sweep.interrupted) return kExitOk;
+  fmt::print(stderr, "spillway: interrupted: these are the {} points that were done\n", sweep.rows.size());
+  return kExitFailed;
+}
+
+}  // namespace
+
+void AddSimVerbs(CLI::App& app, Context& context) {
+  auto o = std::make_shared<SimOptions>();
+  CLI::App* sim =
+      app.add_subcommand("sim", "Simulate policies on modelled units, with the data plane's own decisions");
+  sim->add_option("SCENARIO", o->file, "Scenario file (YAML), see docs/sim.md")->required();
+  sim->add_option("--out", o->folder, "Folder for report.html and report.json")->type_name("DIR");
+  sim->add_option("--threads", o->threads, "Runs at a time; default: one per CPU")
+      ->check(CLI::Range(1, 1024));
+  CLI::Option* requests =
+      sim->add_option("--requests", o->requests, "Measured requests per run, instead of the file's")
+          ->check(CLI::Range(uint64_t{100}, uint64_t{10'000'000'000}));
+  sim->add_flag("--quick", o->quick, "A tenth of the file's requests")->excludes(requests);
+  sim->callback([o, &context] { context.action = [o, &context] { return RunSim(*o, context.json); }; });
+}
+
+}  // namespace spillway::command
