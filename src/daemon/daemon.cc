@@ -19,9 +19,9 @@
 #include "command/exit_code.h"
 #include "command/output.h"
 #include "daemon/event_loop.h"
-#include "extender/extender_check.h"
 #include "daemon/no_switch.h"
 #include "extender/extender.h"
+#include "extender/extender_check.h"
 #include "model/key_file.h"
 #include "model/parse.h"
 
@@ -218,7 +218,8 @@ int RunSpillwayd(int argc, char** argv, const SwitchSource& source) {
   if (options.check) {
     const auto config = model::LoadConfig(options.config);
     if (!config) return Failed(config.error());
-    if (const auto good = extender::CheckExtender(options.config, *config); !good) return Failed(good.error());
+    if (const auto good = extender::CheckExtender(options.config, *config); !good)
+      return Failed(good.error());
     fmt::print("{}: ok, {} services, {} units\n", options.config, config->services.size(),
                CountUnits(*config));
     return kExitOk;
