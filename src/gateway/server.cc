@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 // Holders in the region table: sessions have their numbers, slices those from here on.
 constexpr uint64_t kSliceHolders = uint64_t{1} << 63;
 constexpr uint32_t kMostExecutors = 256;
-constexpr uint32_t kMostStrangers = 32;  // of other machines, without a token as yet
+constexpr uint32_t kMostStrangers = 32;  // of each listener, without a token as yet
 constexpr Duration kArrivalTime = 5s;    // an executor that has not said all by then is let go
 constexpr Duration kCleanUpEvery = 500ms;
 constexpr Duration kDrainLooksEvery = 10ms;  // whether all is sent
@@ -377,12 +377,13 @@ void Server::AcceptExecutors(SourceKind kind) {
     const int listener = is_remote ? listeners_.rdma->tcp() : listeners_.executors.get();
     Descriptor socket = AcceptNext(listener, Tag(static_cast<int>(kind), 0));
     if (!socket) return;
-    EndOldStrangers();
-    if (executors_.size() >= kMostExecutors + kMostStrangers) continue;
+    EndOldStrangers(is_remote);
+    if (executors_.size() >= kMostExecutors + 2 * kMostStrangers) continue;
     const uint64_t number = ++last_number_;
     if (!Watch(socket.get(), SourceKind::kExecutor, number)) continue;
     auto connection = std::make_unique<ExecutorConnection>();
     connection->socket = std::move(socket);
+    connection->is_remote = is_remote;
     if (is_remote) {
       const std::string peer = model::PeerOf(connection->socket.get());
       connection->name = "at " + peer;
@@ -398,11 +399,13 @@ void Server::AcceptExecutors(SourceKind kind) {
   }
 }
 
-// Who has not shown a token yet does not keep others out: the oldest go.
-void Server::EndOldStrangers() {
+// Who has not shown a token yet does not keep others out: the oldest go, of those that came by the same
+// listener, so that nobody of the network sends a local one away.
+void Server::EndOldStrangers(bool remote) {
   std::vector<uint64_t> strangers;
   for (const auto& [number, connection] : executors_)
-    if (!connection->link && !connection->arrival->IsTrusted()) strangers.push_back(number);
+    if (connection->is_remote == remote && !connection->link && !connection->arrival->IsTrusted())
+      strangers.push_back(number);
   if (strangers.size() < kMostStrangers) return;
   Refuse(*std::min_element(strangers.begin(), strangers.end()), "others came, and it has shown no token");
 }

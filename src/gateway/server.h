@@ -79,6 +79,7 @@ class Server : private SlicePort, private Reactor::Listener {
     uint32_t number = 0, first_slice = 0;
     std::string name = "without a name";
     std::string host;  // of another machine
+    bool is_remote = false;
     Time since{0};
   };
 
@@ -101,7 +102,7 @@ class Server : private SlicePort, private Reactor::Listener {
   Descriptor AcceptNext(int listener, uint64_t tag);
   void Accept(size_t index);
   void AcceptExecutors(SourceKind kind);
-  void EndOldStrangers();
+  void EndOldStrangers(bool remote);
   void HandleExecutor(uint64_t number);
   [[nodiscard]] Result<void> TakeArrival(ExecutorConnection& connection, uint64_t number);
   void EndSession(uint64_t number);

@@ -19,7 +19,8 @@ namespace spillway::gateway {
 
 class GatewayBed {
  public:
-  explicit GatewayBed(GatewayConfig config = Config()) {
+  // `rdma`: where a test has its own.
+  explicit GatewayBed(GatewayConfig config = Config(), std::unique_ptr<RdmaListener> rdma = nullptr) {
     static int number = 0;
     folder = std::filesystem::temp_directory_path() /
              ("spillway-gw-" + std::to_string(getpid()) + "-" + std::to_string(number++));
@@ -32,6 +33,7 @@ class GatewayBed {
     listeners.frames.push_back({Descriptor(frames->fd), true});
     listeners.frames.push_back({Descriptor(*tcp), false});
     listeners.executors = Descriptor(executors->fd);
+    listeners.rdma = std::move(rdma);
     if (!config.rdma.listen.empty()) {
       const int remote = api::ListenTcp(config.rdma.listen).value();
       const auto host = config.rdma.listen.substr(0, config.rdma.listen.rfind(':'));
