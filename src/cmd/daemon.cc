@@ -15,6 +15,7 @@
 #include "api/http.h"
 #include "api/listen.h"
 #include "api/routes.h"
+#include "base/fd.h"
 #include "cmd/client_output.h"
 #include "cmd/event_loop.h"
 #include "cmd/exit_code.h"
@@ -128,7 +129,8 @@ void OnReload(api::Control& control) {
 }
 
 // Everything between a running switch and the wish to end. `ready` tells whether it came to serve.
-Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const Fd& signals, bool& ready) {
+Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const base::Fd& signals,
+                   bool& ready) {
   api::Control control(
       sw, {.version = SPILLWAY_VERSION,
            .instance = options.instance,

@@ -15,8 +15,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/fd.h"
+#include "base/socket_address.h"
 #include "gateway/shm_arrival.h"
-#include "model/endpoint.h"
 
 namespace spillway::gateway {
 namespace {
@@ -315,9 +316,9 @@ void Server::CleanUp(Time now) {
 
 // The next that waits at a listener. Nobody: all are taken, or it is asked again when the time of cleaning up
 // comes, since nothing more is told of those who wait already.
-Descriptor Server::AcceptNext(int listener, uint64_t tag) {
+base::Fd Server::AcceptNext(int listener, uint64_t tag) {
   for (;;) {
-    Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    base::Fd socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) return socket;
     if (errno == ECONNABORTED || errno == EINTR) continue;
     if (errno == EAGAIN) {
@@ -336,7 +337,7 @@ Descriptor Server::AcceptNext(int listener, uint64_t tag) {
 void Server::Accept(size_t index) {
   const Listeners::Frames& listener = listeners_.frames[index];
   for (;;) {
-    Descriptor socket = AcceptNext(listener.fd.get(), Tag(static_cast<int>(SourceKind::kFrames), index));
+    base::Fd socket = AcceptNext(listener.fd.get(), Tag(static_cast<int>(SourceKind::kFrames), index));
     if (!socket) return;
     if (sessions_.size() >= config_.connections) {
       counts_.sessions_refused++;
@@ -371,11 +372,16 @@ void Server::EndSession(uint64_t number) {
 
 // ---- executors
 
+static std::string PeerOf(int socket) {
+  const base::SocketAddress peer = base::SocketAddress::OfPeer(socket);
+  return peer.length == 0 ? "an unknown address" : peer.Host();
+}
+
 void Server::AcceptExecutors(SourceKind kind) {
   const bool is_remote = kind == SourceKind::kRdmaExecutors;
   for (;;) {
     const int listener = is_remote ? listeners_.rdma->tcp() : listeners_.executors.get();
-    Descriptor socket = AcceptNext(listener, Tag(static_cast<int>(kind), 0));
+    base::Fd socket = AcceptNext(listener, Tag(static_cast<int>(kind), 0));
     if (!socket) return;
     EndOldStrangers(is_remote);
     if (executors_.size() >= kMostExecutors + 2 * kMostStrangers) continue;
@@ -385,7 +391,7 @@ void Server::AcceptExecutors(SourceKind kind) {
     connection->socket = std::move(socket);
     connection->is_remote = is_remote;
     if (is_remote) {
-      const std::string peer = model::PeerOf(connection->socket.get());
+      const std::string peer = PeerOf(connection->socket.get());
       connection->name = "at " + peer;
       connection->host = peer;
       connection->arrival = listeners_.rdma->Meet(connection->socket.get(), number);

@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/fd.h"
+
 namespace spillway::gateway {
 namespace {
 
@@ -17,7 +19,7 @@ std::optional<Duration> DeadlineOf(uint32_t us) {
 
 }  // namespace
 
-Session::Session(SessionHost& host, uint64_t number, Descriptor socket, bool is_unix)
+Session::Session(SessionHost& host, uint64_t number, base::Fd socket, bool is_unix)
     : host_(host),
       number_(number),
       socket_(std::move(socket)),

@@ -14,6 +14,7 @@
 
 #include "api/http.h"
 #include "api/listen.h"
+#include "base/fd.h"
 #include "gateway/executor/program_slice.h"
 #include "gateway_bed.h"
 #include "model_specs.h"
@@ -46,8 +47,8 @@ class FrontBed {
                                                    InferenceLimits(bed_.server->config())));
   }
 
-  gateway::Descriptor Connect() const {
-    gateway::Descriptor client(socket(AF_INET, SOCK_STREAM, 0));
+  base::Fd Connect() const {
+    base::Fd client(socket(AF_INET, SOCK_STREAM, 0));
     const int small = 4096;
     setsockopt(client.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
     sockaddr_in to{};
@@ -57,21 +58,21 @@ class FrontBed {
     EXPECT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
     return client;
   }
-  static void Send(const gateway::Descriptor& client, const std::string& text) {
+  static void Send(const base::Fd& client, const std::string& text) {
     for (size_t sent = 0; sent < text.size();) {
       const ssize_t now = send(client.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
       if (now <= 0) break;
       sent += static_cast<size_t>(now);
     }
   }
-  static bool IsAnsweredWithin(const gateway::Descriptor& client, std::chrono::milliseconds time) {
+  static bool IsAnsweredWithin(const base::Fd& client, std::chrono::milliseconds time) {
     pollfd readable{client.get(), POLLIN, 0};
     return poll(&readable, 1, static_cast<int>(time.count())) > 0;
   }
 
   // A client that has asked for kRows rows of zeros, and reads nothing yet. `text`: it wants JSON back.
-  gateway::Descriptor Ask(bool text = false) const {
-    gateway::Descriptor client = Connect();
+  base::Fd Ask(bool text = false) const {
+    base::Fd client = Connect();
     const std::string json = fmt::format(
         R"({{"inputs": [{{"name": "input", "datatype": "UINT8", "shape": [{}, {}],)"
         R"( "parameters": {{"binary_data_size": {}}}}}], "parameters": {{"binary_data_output": {}}}}})",
@@ -88,7 +89,7 @@ class FrontBed {
 
   auto Dial() { return bed_.Dial(); }
 
-  static std::string ReadAll(const gateway::Descriptor& client) {
+  static std::string ReadAll(const base::Fd& client) {
     std::string all;
     std::string piece(64 << 10, '\0');
     for (ssize_t got; (got = recv(client.get(), piece.data(), piece.size(), 0)) > 0;)
@@ -166,8 +167,8 @@ struct BareFront {
     http = std::move(*api::HttpServer::StartAsync(*fd, InferenceFront(*bed.server),
                                                   InferenceLimits(bed.server->config())));
   }
-  gateway::Descriptor Send(const std::string& head, const std::string& body = "") const {
-    gateway::Descriptor client(socket(AF_INET, SOCK_STREAM, 0));
+  base::Fd Send(const std::string& head, const std::string& body = "") const {
+    base::Fd client(socket(AF_INET, SOCK_STREAM, 0));
     // Who waits for an answer that never comes fails instead.
     const timeval patience{20, 0};
     setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
@@ -237,7 +238,7 @@ TEST(InferenceFront, OneTenantsHalfSentBodiesLeaveTheOthersRoom) {
   config.broker.memory = 8 << 20;
   config.broker.tenants[1].reserve = 2 << 20;  // Bob's
   FrontBed bed(std::move(config));
-  std::vector<gateway::Descriptor> half;
+  std::vector<base::Fd> half;
   const std::string piece(1 << 20, ' ');
   // Alice's, until she is refused.
   bool refused = false;
@@ -248,7 +249,7 @@ TEST(InferenceFront, OneTenantsHalfSentBodiesLeaveTheOthersRoom) {
     refused = bed.IsAnsweredWithin(half.back(), std::chrono::milliseconds(200));
   }
   ASSERT_TRUE(refused);
-  gateway::Descriptor bob = bed.Connect();
+  base::Fd bob = bed.Connect();
   const std::string body(3 << 19, ' ');
   bed.Send(bob, fmt::format("POST /v2/models/echo/infer HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
                             "Authorization: Bearer bobs-token\r\nContent-Length: {}\r\n\r\n",

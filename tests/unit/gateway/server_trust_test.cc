@@ -11,6 +11,7 @@
 #include <atomic>
 #include <future>
 
+#include "base/fd.h"
 #include "frames.h"
 #include "gateway/executor/program_slice.h"
 #include "served.h"
@@ -126,7 +127,7 @@ class SilentRdma : public RdmaListener {
     [[nodiscard]] Result<void> Answer(const std::string&) override { return {}; }
     ExecutorOffer offer_;
   };
-  Descriptor tcp_, quiet_{eventfd(0, 0)};
+  base::Fd tcp_, quiet_{eventfd(0, 0)};
 };
 
 TEST(Server, StrangersOfTheNetworkDoNotSendLocalExecutorsAway) {
@@ -138,12 +139,12 @@ TEST(Server, StrangersOfTheNetworkDoNotSendLocalExecutorsAway) {
   config.executor_trust.token = "executors-token";
   GatewayBed bed(config, std::move(rdma));
   // A local one that has connected and not shown its token yet.
-  Descriptor local(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+  base::Fd local(socket(AF_UNIX, SOCK_SEQPACKET, 0));
   sockaddr_un path{};
   path.sun_family = AF_UNIX;
   bed.executors_path().copy(path.sun_path, sizeof(path.sun_path) - 1);
   ASSERT_EQ(connect(local.get(), reinterpret_cast<const sockaddr*>(&path), sizeof(path)), 0);
-  std::vector<Descriptor> strangers;
+  std::vector<base::Fd> strangers;
   for (int i = 1; i <= 100; i++) {
     strangers.emplace_back(socket(AF_INET, SOCK_STREAM, 0));
     sockaddr_in to{};
