@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "api/listen.h"
+#include "base/fd.h"
 #include "bench/gateway/background_load.h"
 #include "bench/gateway/rig.h"
 #include "gateway/client.h"
@@ -45,14 +46,14 @@ class ConspiratorRig : public Rig {
     auto executors = api::ListenUnix((folder_ / "executors").string(), SOCK_SEQPACKET);
     if (!executors) return tl::make_unexpected(executors.error());
     gateway::Listeners listeners;
-    listeners.frames.push_back({gateway::Descriptor(frames->fd), true});
+    listeners.frames.push_back({base::Fd(frames->fd), true});
     const auto tcp = api::ListenTcp("127.0.0.1:0");
     if (!tcp) return tl::make_unexpected(tcp.error());
-    listeners.frames.push_back({gateway::Descriptor(*tcp), false});
+    listeners.frames.push_back({base::Fd(*tcp), false});
     sockaddr_in bound{};
     socklen_t length = sizeof(bound);
     getsockname(*tcp, reinterpret_cast<sockaddr*>(&bound), &length);
-    listeners.executors = gateway::Descriptor(executors->fd);
+    listeners.executors = base::Fd(executors->fd);
     gateway::GatewayConfig config;
     config.broker.tenants = {{"bench"}};
     config.tokens = {""};

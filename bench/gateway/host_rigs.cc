@@ -13,14 +13,15 @@
 #include <cstring>
 #include <thread>
 
+#include "base/fd.h"
 #include "bench/gateway/background_load.h"
 #include "bench/gateway/slice_bed.h"
 
 namespace spillway::bench {
 namespace {
 
+using base::Fd;
 using gateway::Channel;
-using gateway::Descriptor;
 
 class DirectRig : public Rig {
  public:
@@ -57,8 +58,8 @@ bool ReceiveAll(int socket, std::span<std::byte> bytes) {
 
 class TcpHostRig : public Rig {
  public:
-  TcpHostRig(const Work& work, const Layout& layout, std::unique_ptr<SliceBed> bed, Descriptor client,
-             Descriptor server)
+  TcpHostRig(const Work& work, const Layout& layout, std::unique_ptr<SliceBed> bed, base::Fd client,
+             base::Fd server)
       : bed_(std::move(bed)), client_(std::move(client)), server_(std::move(server)) {
     thread_ = std::thread([this, work, layout] {
       PinTo(layout.host_cpu);
@@ -87,7 +88,7 @@ class TcpHostRig : public Rig {
 
  private:
   std::unique_ptr<SliceBed> bed_;
-  Descriptor client_, server_;
+  base::Fd client_, server_;
   std::atomic<uint64_t> cpu_ns_{0};
   std::thread thread_;
 };
@@ -161,13 +162,13 @@ Result<std::unique_ptr<Rig>> MakeTcpHostRig(const Work& work, const Layout& layo
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof(address);
-  const Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  Descriptor client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const base::Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  base::Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (bind(listener.get(), generic, length) != 0 || listen(listener.get(), 1) != 0 ||
       getsockname(listener.get(), generic, &length) != 0 || connect(client.get(), generic, length) != 0)
     return Fail(ErrorCode::kSystem, "tcp-host: no connection on the loopback");
-  Descriptor server(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  base::Fd server(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   const int on = 1;
   for (const int fd : {client.get(), server.get()}) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   return std::make_unique<TcpHostRig>(work, layout, std::move(*bed), std::move(client), std::move(server));
@@ -178,11 +179,11 @@ Result<std::unique_ptr<Rig>> MakeHostMemoryRig(const Work& work, const Layout& l
   if (!bed) return tl::make_unexpected(bed.error());
   auto submissions = gateway::MakeEventFd(), completions = gateway::MakeEventFd();
   if (!submissions || !completions) return Fail(ErrorCode::kSystem, "eventfd");
-  const auto copy = [](const Descriptor& fd) { return Descriptor(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); };
+  const auto copy = [](const base::Fd& fd) { return base::Fd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); };
   Channel::Doorbells far_bells{copy(*submissions), copy(*completions)};
   auto near = Channel::Create(8, {std::move(*submissions), std::move(*completions)});
   if (!near) return tl::make_unexpected(near.error());
-  auto far = Channel::Map(Descriptor(fcntl(near->fd(), F_DUPFD_CLOEXEC, 0)), 8, std::move(far_bells));
+  auto far = Channel::Map(base::Fd(fcntl(near->fd(), F_DUPFD_CLOEXEC, 0)), 8, std::move(far_bells));
   if (!far) return tl::make_unexpected(far.error());
   auto memory =
       gateway::SharedMemory::Create("bench-host", gateway::Aligned(work.input_bytes) + work.output_bytes);

@@ -6,16 +6,17 @@
 
 #include <chrono>
 
+#include "base/fd.h"
 #include "gateway/shm_inlet.h"
 
 namespace spillway::bench {
 namespace {
 
+using base::Fd;
 using gateway::Channel;
-using gateway::Descriptor;
 using gateway::SharedSlice;
 
-Descriptor Copy(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
+base::Fd Copy(int fd) { return base::Fd(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <vector>
 
+#include "base/random.h"
 #include "report/percentile.h"
 #include "scheduler/placement_experiment.h"
 
@@ -76,10 +77,8 @@ report::Document RunSchedBench(const scheduler::NodeList& nodes, const scheduler
         unused.pop_back();
     };
     for (const Job& job : order) filling.Time([&] { arrive(job); });
-    uint64_t state = static_cast<uint64_t>(round);
-    const auto draw = [&state](size_t below) {
-      return static_cast<size_t>(spw_mix64(state += 0x9e3779b97f4a7c15ULL) % below);
-    };
+    base::SplitMix64 random(static_cast<uint64_t>(round));
+    const auto draw = [&random](size_t below) { return static_cast<size_t>(random.Below(below)); };
     for (int i = 0; i < options.decisions && !there.empty(); ++i) {
       const size_t gone = draw(there.size());
       cluster.Remove(there[gone]);

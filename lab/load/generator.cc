@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/fd.h"
 #include "http_links.h"
 #include "lab/unit/clock.h"
 #include "tcp_links.h"
@@ -30,16 +31,6 @@ constexpr int kBurst = 64;
 constexpr std::int64_t kTickNs = 5'000'000;  // of Expire, and of the wait for the last answers
 constexpr std::int64_t kProgressNs = 250'000'000;
 constexpr std::int64_t kLeadNs = 2'000'000;  // from now to the start, so that the first request is not late
-
-struct Fd {
-  int fd;
-  explicit Fd(int opened) : fd(opened) {}
-  ~Fd() {
-    if (fd >= 0) ::close(fd);
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-};
 
 tl::unexpected<Error> SystemFault(const char* operation) {
   return Fail(ErrorCode::kSystem, fmt::format("{}: {}", operation, std::strerror(errno)));
@@ -72,11 +63,11 @@ Result<Trial> Generate(const Settings& settings, int stop_fd, const OnProgress& 
     transport = std::make_unique<HttpLinks>(settings, ledger);
   }
 
-  const Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
-  const Fd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (epoll.fd < 0 || timer.fd < 0) return SystemFault("epoll_create1 or timerfd_create");
-  if (Result<void> opened = transport->Open(epoll.fd); !opened) return tl::make_unexpected(opened.error());
-  if (!Watch(epoll.fd, timer.fd, kTimerKey) || (stop_fd >= 0 && !Watch(epoll.fd, stop_fd, kStopKey)))
+  const base::Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  const base::Fd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (epoll.get() < 0 || timer.get() < 0) return SystemFault("epoll_create1 or timerfd_create");
+  if (Result<void> opened = transport->Open(epoll.get()); !opened) return tl::make_unexpected(opened.error());
+  if (!Watch(epoll.get(), timer.get(), kTimerKey) || (stop_fd >= 0 && !Watch(epoll.get(), stop_fd, kStopKey)))
     return SystemFault("epoll_ctl");
   run.flows = transport->flows();
 
@@ -109,16 +100,16 @@ Result<Trial> Generate(const Settings& settings, int stop_fd, const OnProgress& 
     if (!due) {
       const std::int64_t at = start + (sending ? std::min(next, std::max(expire_at, now)) : now + kTickNs);
       const itimerspec when{{}, {at / 1'000'000'000, at % 1'000'000'000}};
-      if (::timerfd_settime(timer.fd, TFD_TIMER_ABSTIME, &when, nullptr) != 0)
+      if (::timerfd_settime(timer.get(), TFD_TIMER_ABSTIME, &when, nullptr) != 0)
         return SystemFault("timerfd_settime");
     }
     std::array<epoll_event, 64> events{};
-    const int count = ::epoll_wait(epoll.fd, events.data(), static_cast<int>(events.size()), due ? 0 : -1);
+    const int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), due ? 0 : -1);
     if (count < 0 && errno != EINTR) return SystemFault("epoll_wait");
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       if (event.data.u64 == kTimerKey) {
-        Drain(timer.fd);
+        Drain(timer.get());
       } else if (event.data.u64 == kStopKey) {
         Drain(stop_fd);
         given_up = run.interrupted;

@@ -35,7 +35,7 @@ void CheckTogether(const Settings& s) {
   if (s.timeout.count() == 0) throw CLI::ValidationError("--timeout", "must be longer than 0");
   if (s.ExpectedRequests() > kMostRequests)
     throw CLI::ValidationError("--rate", "more than 200 million requests: lower --rate or --duration");
-  for (const unit::SocketAddress& source : s.sources) {
+  for (const base::SocketAddress& source : s.sources) {
     if (source.family() != s.target.family())
       throw CLI::ValidationError("--source", "not of the target's address family");
   }
@@ -69,7 +69,7 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option_function<std::string>(
          "--target",
          [&s](const std::string& text) {
-           const Result<unit::SocketAddress> address = unit::SocketAddress::Parse(text);
+           const Result<base::SocketAddress> address = base::SocketAddress::Parse(text);
            if (!address) throw CLI::ValidationError("--target", address.error().message);
            s.target = *address;
          },
@@ -114,7 +114,7 @@ void AddOptions(CLI::App& app, Options& options) {
          "--source",
          [&s](const std::vector<std::string>& texts) {
            for (const std::string& text : texts) {
-             const Result<unit::SocketAddress> address = unit::SocketAddress::ParseHost(text);
+             const Result<base::SocketAddress> address = base::SocketAddress::ParseHost(text);
              if (!address) throw CLI::ValidationError("--source", address.error().message);
              s.sources.push_back(*address);
            }

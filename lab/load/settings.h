@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "arrivals.h"
-#include "lab/unit/socket_address.h"
+#include "base/socket_address.h"
 
 namespace spillway::load {
 
@@ -20,7 +20,7 @@ struct PortRange {
 };
 
 struct Settings {
-  unit::SocketAddress target;
+  base::SocketAddress target;
   Protocol protocol = Protocol::kUdp;
   std::string path = "/";  // of http and https
   Process arrivals = Process::kPoisson;
@@ -33,7 +33,7 @@ struct Settings {
   // Each request from the next of a pool of UDP sockets, or over a TCP connection of its own.
   bool flow_per_request = false;
   std::size_t flows = 0;  // sockets or connections; 0: 64, or with flow_per_request as many as sensible
-  std::vector<unit::SocketAddress> sources;  // addresses to send from, in turn; none: the kernel's choice
+  std::vector<base::SocketAddress> sources;  // addresses to send from, in turn; none: the kernel's choice
   std::optional<PortRange> source_ports;     // none: the kernel's choice
   bool reset_close = false;  // TCP per request: end with RST, which leaves no TIME_WAIT behind
 

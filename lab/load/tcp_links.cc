@@ -60,7 +60,7 @@ std::uint32_t TcpLinks::FlowOf(std::uint32_t slot) const {
   return settings_.flow_per_request ? links_[slot].id : slot;
 }
 
-int TcpLinks::BeginConnect(const std::optional<unit::SocketAddress>& source) {
+int TcpLinks::BeginConnect(const std::optional<base::SocketAddress>& source) {
   const int fd = ::socket(settings_.target.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const int on = 1;
   if (fd >= 0) {

@@ -41,7 +41,7 @@ class TcpLinks : public Transport {
   };
 
   // A socket that is connecting; -1 with last_error_ set.
-  int BeginConnect(const std::optional<unit::SocketAddress>& source);
+  int BeginConnect(const std::optional<base::SocketAddress>& source);
   // Starts connecting. False: refused at once; counted.
   bool Connect(std::uint32_t slot);
   void Append(Link& link, std::uint32_t id);

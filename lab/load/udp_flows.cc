@@ -40,11 +40,11 @@ std::size_t FlowsWanted(const Settings& settings) {
   return static_cast<std::size_t>(std::min(requests, static_cast<double>(kPoolFlows)));
 }
 
-std::optional<unit::SocketAddress> SourceOf(const Settings& settings, std::size_t index) {
+std::optional<base::SocketAddress> SourceOf(const Settings& settings, std::size_t index) {
   if (settings.sources.empty() && !settings.source_ports) return std::nullopt;
-  unit::SocketAddress source;
+  base::SocketAddress source;
   if (settings.sources.empty()) {
-    source = *unit::SocketAddress::ParseHost(settings.target.family() == AF_INET ? "0.0.0.0" : "::");
+    source = *base::SocketAddress::ParseHost(settings.target.family() == AF_INET ? "0.0.0.0" : "::");
   } else {
     source = settings.sources[index % settings.sources.size()];
     index /= settings.sources.size();
@@ -68,7 +68,7 @@ Result<int> UdpFlows::OpenSocket(std::size_t index) {
     return Fail(ErrorCode::kSystem,
                 fmt::format("socket {} of {}: {}", index + 1, FlowsWanted(settings_), std::strerror(errno)));
   }
-  std::optional<unit::SocketAddress> source = SourceOf(settings_, index + skipped_ports_);
+  std::optional<base::SocketAddress> source = SourceOf(settings_, index + skipped_ports_);
   bool ok = true;
   if (source) {
     ok = ::bind(fd, source->get(), source->length) == 0;

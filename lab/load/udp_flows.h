@@ -42,6 +42,6 @@ class UdpFlows : public Transport {
 
 // The source that flow `index` is bound to: addresses in turn, then the next port. nullopt: the kernel's
 // choice. Past the last port it begins again.
-[[nodiscard]] std::optional<unit::SocketAddress> SourceOf(const Settings& settings, std::size_t index);
+[[nodiscard]] std::optional<base::SocketAddress> SourceOf(const Settings& settings, std::size_t index);
 
 }  // namespace spillway::load

@@ -10,17 +10,14 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/file.h"
+
 namespace spillway::lab {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string ReadAll(const std::string& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
+std::string ReadAll(const std::string& path) { return base::ReadFile(path).value_or(""); }
 
 bool HasWord(const std::string& text, char separator, const std::string& word) {
   std::istringstream in(text);

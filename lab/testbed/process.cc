@@ -17,6 +17,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/file.h"
 #include "base/interrupt.h"
 
 namespace spillway::lab {
@@ -25,12 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-std::string ReadAll(const std::string& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
+std::string ReadAll(const std::string& path) { return base::ReadFile(path).value_or(""); }
 
 // {state, start time} from /proc/PID/stat; the command name in it may hold spaces and parentheses.
 std::pair<char, uint64_t> ReadStat(pid_t pid) {

@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
+#include "base/file.h"
 #include "compute_reader.h"
 #include "model/scalars.h"
 #include "plan.h"
@@ -316,12 +315,10 @@ void CheckNicBalancers(Problems& problems, const Field& field, const TestbedSpec
 }
 
 Result<YAML::Node> LoadYaml(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", path, strerror(errno)));
-  std::stringstream text;
-  text << in.rdbuf();
+  const auto text = base::ReadFile(path);
+  if (!text) return Fail(ErrorCode::kBadInput, text.error().message);
   try {
-    return YAML::Load(text.str());
+    return YAML::Load(*text);
   } catch (const YAML::Exception& e) {
     return Fail(ErrorCode::kBadInput, fmt::format("{}:{}: expected YAML: {}", path, e.mark.line + 1, e.msg));
   }

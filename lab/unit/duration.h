@@ -9,7 +9,7 @@
 
 namespace spillway::unit {
 
-// "250ns", "500us", "1.5ms", "2s", "1m"; a bare number is seconds. Not negative, at most 365 days.
+// As base::ParseDuration reads it; a bare number is seconds. Not negative, at most 365 days.
 // Errors: kBadInput.
 [[nodiscard]] Result<std::chrono::nanoseconds> ParseDuration(std::string_view text);
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "socket_address.h"
+#include "base/socket_address.h"
 #include "wire.h"
 
 namespace spillway::unit {
@@ -16,7 +16,7 @@ namespace spillway::unit {
 // has gone takes its answers with it).
 struct ReturnPath {
   int udp_fd = -1;  // -1: TCP
-  SocketAddress peer;
+  base::SocketAddress peer;
   in6_pktinfo local6{};  // the address the request was sent to; used when the socket is bound to any
   in_pktinfo local4{};
   std::uint64_t connection = 0;

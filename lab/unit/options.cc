@@ -27,7 +27,7 @@ void AddServerOptions(CLI::App& app, ServerSettings& settings) {
          "--listen",
          [&settings](const std::vector<std::string>& texts) {
            for (const std::string& text : texts) {
-             const Result<SocketAddress> address = SocketAddress::Parse(text);
+             const Result<base::SocketAddress> address = base::SocketAddress::Parse(text);
              if (!address) throw CLI::ValidationError("--listen", address.error().message);
              settings.listen.push_back(*address);
            }

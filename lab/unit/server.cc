@@ -46,7 +46,7 @@ Result<std::unique_ptr<Server>> Server::Open(const ServerSettings& settings,
   if (const int fd = server->workers_->done_fd();
       fd >= 0 && ::epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
     return SystemFault("epoll_ctl");
-  for (const SocketAddress& address : settings.listen) {
+  for (const base::SocketAddress& address : settings.listen) {
     Result<void> listening = server->Listen(address);
     // A port the kernel gave for UDP may be taken for TCP: ask for another.
     for (int i = 0; !listening && address.port() == 0 && i < kPortAttempts &&
@@ -71,16 +71,16 @@ Server::~Server() {
   ::close(epoll_fd_);
 }
 
-Result<void> Server::Listen(SocketAddress address) {
+Result<void> Server::Listen(base::SocketAddress address) {
   std::optional<UdpListener> udp;
   if (settings_.udp) {
     Result<UdpListener> opened = UdpListener::Open(address);
     if (!opened) return tl::make_unexpected(opened.error());
     udp.emplace(std::move(*opened));
-    address = SocketAddress::OfSocket(udp->fd());
+    address = base::SocketAddress::OfSocket(udp->fd());
   }
   if (settings_.tcp) {
-    Result<SocketAddress> listening = tcp_.Listen(address);
+    Result<base::SocketAddress> listening = tcp_.Listen(address);
     if (!listening) return tl::make_unexpected(listening.error());
     address = *listening;
   }

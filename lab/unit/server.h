@@ -18,7 +18,8 @@
 namespace spillway::unit {
 
 struct ServerSettings {
-  std::vector<SocketAddress> listen;  // at least one; port 0: given by the kernel, the same for UDP and TCP
+  std::vector<base::SocketAddress>
+      listen;  // at least one; port 0: given by the kernel, the same for UDP and TCP
   bool udp = true, tcp = true;
   std::string name = "unit";  // goes into every answer; at most kNameBytes
 };
@@ -33,7 +34,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   // One per listen address, ports filled in.
-  [[nodiscard]] const std::vector<SocketAddress>& addresses() const { return addresses_; }
+  [[nodiscard]] const std::vector<base::SocketAddress>& addresses() const { return addresses_; }
 
   // Serves until on_wake, called whenever wake_fd is readable, returns false. Answers that still wait
   // are then forgotten. Errors: kSystem.
@@ -43,7 +44,7 @@ class Server {
 
  private:
   Server(const ServerSettings& settings, std::unique_ptr<Workers> workers, int epoll_fd, int timer_fd);
-  [[nodiscard]] Result<void> Listen(SocketAddress address);
+  [[nodiscard]] Result<void> Listen(base::SocketAddress address);
   void Admit(const Request& request, std::string_view payload, std::int64_t arrived_ns,
              const ReturnPath& path);
   void SendDone();
@@ -55,7 +56,7 @@ class Server {
   std::int64_t armed_ns_ = 0;
   const std::unique_ptr<Workers> workers_;
   Statistics statistics_;
-  std::vector<SocketAddress> addresses_;
+  std::vector<base::SocketAddress> addresses_;
   std::vector<UdpListener> udp_;
   TcpListener tcp_;
 };

@@ -32,7 +32,7 @@ TcpListener::~TcpListener() {
   ::close(spare_fd_);
 }
 
-Result<SocketAddress> TcpListener::Listen(const SocketAddress& address) {
+Result<base::SocketAddress> TcpListener::Listen(const base::SocketAddress& address) {
   const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const int on = 1;
   bool ok = fd >= 0 && ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0;
@@ -48,7 +48,7 @@ Result<SocketAddress> TcpListener::Listen(const SocketAddress& address) {
                 fmt::format("tcp {}: {}", address.Text(), std::strerror(error)));
   }
   listeners_.push_back(fd);
-  return SocketAddress::OfSocket(fd);
+  return base::SocketAddress::OfSocket(fd);
 }
 
 void TcpListener::OnEvent(std::uint64_t key, std::uint32_t events, Statistics& statistics,

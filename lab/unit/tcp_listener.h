@@ -25,7 +25,7 @@ class TcpListener {
   TcpListener& operator=(const TcpListener&) = delete;
 
   // Errors: kConflict when the address is taken, kSystem otherwise; both name the address.
-  [[nodiscard]] Result<SocketAddress> Listen(const SocketAddress& address);
+  [[nodiscard]] Result<base::SocketAddress> Listen(const base::SocketAddress& address);
 
   // An event of epoll data `key`, as this class registered it (keys from kFirstKey on are its own).
   static constexpr std::uint64_t kFirstKey = 1 << 20;

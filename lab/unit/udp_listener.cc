@@ -58,7 +58,7 @@ void ReadLocalAddress(msghdr& message, ReturnPath& path) {
 
 }  // namespace
 
-Result<UdpListener> UdpListener::Open(const SocketAddress& address) {
+Result<UdpListener> UdpListener::Open(const base::SocketAddress& address) {
   const int fd = ::socket(address.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const int on = 1;
   bool ok = fd >= 0;

@@ -19,7 +19,7 @@ using OnRequest = std::function<void(const Request& request, std::string_view pa
 class UdpListener {
  public:
   // Errors: kConflict when the address is taken, kSystem otherwise; both name the address.
-  [[nodiscard]] static Result<UdpListener> Open(const SocketAddress& address);
+  [[nodiscard]] static Result<UdpListener> Open(const base::SocketAddress& address);
   UdpListener(UdpListener&& other) noexcept;
   UdpListener& operator=(UdpListener&&) = delete;
   ~UdpListener();

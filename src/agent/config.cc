@@ -10,12 +10,11 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "agent/config_reader.h"
 #include "core/types.h"
+#include "model/documents.h"
 #include "model/key_file.h"
 
 namespace spillway::agent {
@@ -24,14 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr char kStateFolder[] = "/var/lib/spillway-agent";
-
-std::optional<std::string> ReadFile(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) return std::nullopt;
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 std::vector<Endpoint> ReadSwitches(const MapReader& top) {
   constexpr char kExpected[] = "a list of ADDRESS:PORT, such as [192.0.2.1:9870]";
@@ -258,9 +249,8 @@ Result<AgentConfig> ParseAgentConfig(std::string_view yaml, const std::string& f
 }
 
 Result<AgentConfig> LoadAgentConfig(const std::string& path, MeteredBy metered_by) {
-  const auto text = ReadFile(path);
-  if (!text)
-    return Fail(ErrorCode::kBadInput, fmt::format("{}: expected a readable file: {}", path, strerror(errno)));
+  const auto text = model::ReadInputFile(path);
+  if (!text) return tl::make_unexpected(text.error());
   return ParseAgentConfig(*text, path, metered_by);
 }
 

@@ -9,6 +9,8 @@
 #include <optional>
 #include <set>
 
+#include "base/duration.h"
+
 namespace spillway::agent {
 namespace {
 
@@ -25,28 +27,6 @@ std::optional<double> ParseNumber(std::string_view text) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
   return value;
-}
-
-std::optional<nanoseconds> ParseTime(std::string_view text) {
-  static constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
-  for (const auto& [unit, scale] : kUnits) {
-    if (!text.ends_with(unit)) continue;
-    const auto number = ParseNumber(text.substr(0, text.size() - unit.size()));
-    if (!number) continue;  // "ms" also ends with "s"
-    const double ns = *number * scale;
-    if (ns < 0 || ns > 9e18) return std::nullopt;
-    return nanoseconds(std::llround(ns));
-  }
-  return std::nullopt;
-}
-
-std::string FormatTime(nanoseconds time) {
-  const int64_t ns = time.count();
-  if (ns % 1'000'000'000 == 0) return fmt::format("{}s", ns / 1'000'000'000);
-  if (ns % 1'000'000 == 0) return fmt::format("{}ms", ns / 1'000'000);
-  if (ns % 1000 == 0) return fmt::format("{}us", ns / 1000);
-  return fmt::format("{}ns", ns);
 }
 
 }  // namespace
@@ -128,10 +108,10 @@ double MapReader::Number(std::string_view key, double fallback, double low, doub
 nanoseconds MapReader::Time(std::string_view key, nanoseconds fallback, nanoseconds low,
                             nanoseconds high) const {
   if (!Has(key)) return fallback;
-  const std::string expected =
-      fmt::format("a time with its unit, {}..{}, such as 20ms", FormatTime(low), FormatTime(high));
+  const std::string expected = fmt::format("a time with its unit, {}..{}, such as 20ms",
+                                           base::DurationText(low), base::DurationText(high));
   const std::string text = ScalarText(Find(key), Path(key), expected);
-  const auto value = ParseTime(text);
+  const auto value = base::ParseDuration(text);
   if (!value || *value < low || *value > high)
     FailAt(key, fmt::format("expected {}, not '{}'", expected, text));
   return *value;

@@ -9,9 +9,10 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <vector>
+
+#include "base/file.h"
 
 namespace spillway::agent {
 namespace {
@@ -20,14 +21,6 @@ namespace fs = std::filesystem;
 
 // /proc/stat counts in steps of 10 ms; a shorter look would see 0 % or 100 %.
 constexpr Duration kShortestLook = std::chrono::milliseconds(10);
-
-Result<std::string> ReadText(const std::string& path) {
-  std::ifstream in(path);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  if (!in || in.bad()) return Fail(ErrorCode::kSystem, fmt::format("{}: read: {}", path, strerror(errno)));
-  return text.str();
-}
 
 Error Unexpected(const std::string& path, const char* expected) {
   return {ErrorCode::kSystem, fmt::format("{}: expected {}", path, expected)};
@@ -75,7 +68,7 @@ class CpuMeter final : public Meter {
  private:
   Result<CpuUsage> Usage() const {
     if (cgroup_) return ReadCgroup(*cgroup_, cpus_);
-    return ReadText("/proc/stat").and_then([](const std::string& text) {
+    return base::ReadFile("/proc/stat").and_then([](const std::string& text) {
       return ParseProcStat(text, sysconf(_SC_CLK_TCK));
     });
   }
@@ -121,7 +114,7 @@ Result<CgroupFiles> FindCgroup(const std::string& group, const std::string& root
 
 Result<CpuUsage> ReadCgroup(const CgroupFiles& files, double machine_cpus) {
   CpuUsage usage{.used_ns = -1, .cpus = machine_cpus};
-  auto text = ReadText(files.usage);
+  auto text = base::ReadFile(files.usage);
   if (!text) return tl::make_unexpected(text.error());
   std::istringstream in(*text);
   if (files.v2) {
@@ -134,10 +127,10 @@ Result<CpuUsage> ReadCgroup(const CgroupFiles& files, double machine_cpus) {
   if (usage.used_ns < 0) return tl::make_unexpected(Unexpected(files.usage, "the CPU time used"));
   if (files.quota.empty()) return usage;
 
-  text = ReadText(files.quota);
+  text = base::ReadFile(files.quota);
   if (!text) return tl::make_unexpected(text.error());
   if (!files.v2) {
-    auto period = ReadText(files.period);
+    auto period = base::ReadFile(files.period);
     if (!period) return tl::make_unexpected(period.error());
     *text += " " + *period;
   }

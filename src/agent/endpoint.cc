@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/endpoint.h"
 
-#include <arpa/inet.h>
-
 #include <charconv>
-#include <cstring>
 
+#include "base/socket_address.h"
 #include "core/report.h"
 
 namespace spillway::agent {
@@ -36,25 +34,13 @@ std::optional<Endpoint> Endpoint::Parse(const std::string& text) {
     host = text.substr(0, colon);
     port = ParsePort(text.substr(colon + 1));
   }
-  if (!port) return std::nullopt;
-
+  auto address = base::SocketAddress::ParseHost(host);
+  if (!port || !address) return std::nullopt;
+  address->set_port(*port);
   Endpoint endpoint;
   endpoint.text = text;
-  sockaddr_in v4{};
-  sockaddr_in6 v6{};
-  if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(*port);
-    std::memcpy(&endpoint.address, &v4, sizeof(v4));
-    endpoint.length = sizeof(v4);
-  } else if (inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) == 1) {
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(*port);
-    std::memcpy(&endpoint.address, &v6, sizeof(v6));
-    endpoint.length = sizeof(v6);
-  } else {
-    return std::nullopt;
-  }
+  endpoint.address = address->storage;
+  endpoint.length = address->length;
   return endpoint;
 }
 

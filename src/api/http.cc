@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,20 @@ namespace spillway::api {
 namespace {
 
 using Core = HttpServer::Core;
+
+// Anybody's, first come first served.
+class CommonBodies : public BodyMemory {
+ public:
+  explicit CommonBodies(uint64_t most) : most_(most) {}
+  [[nodiscard]] uint32_t OwnerOf(const Request&) override { return 0; }
+  [[nodiscard]] bool HasRoom(uint32_t, uint64_t bytes) override { return held_ + bytes <= most_; }
+  void Hold(uint32_t, uint64_t bytes) override { held_ += bytes; }
+  void Release(uint32_t, uint64_t bytes) override { held_ -= bytes; }
+
+ private:
+  const uint64_t most_;
+  std::atomic<uint64_t> held_{0};
+};
 
 // What stays until a response is sent.
 struct Sending {
@@ -102,7 +117,8 @@ struct HttpServer::Exchange {
   std::string method, path;
   std::string body;
   size_t seen = 0;     // bytes, also those past the limit
-  size_t counted = 0;  // of core->bodies
+  uint32_t owner = 0;  // whose memory the body takes
+  size_t counted = 0;  // of it
   bool no_room = false;
   bool handled = false;
   std::mutex mutex;
@@ -110,7 +126,7 @@ struct HttpServer::Exchange {
   bool answered = false;
   std::function<Response()> make;
 
-  ~Exchange() { core->bodies -= counted; }
+  ~Exchange() { core->limits.bodies->Release(owner, counted); }
 };
 
 namespace {
@@ -183,20 +199,22 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
     const uint64_t announced = AnnouncedBytes(connection);
     const int socket = SocketOf(connection);
     if (core->times) core->times->Next(socket);
-    if (limits.admit) {
-      std::optional<Response> refusal;
-      try {
-        refusal = limits.admit(HeadOf(connection, method, url), announced);
-      } catch (const std::exception& e) {
-        refusal = Failed(*core, method, url, e);
-      }
-      if (refusal) return Queue(connection, std::move(*refusal));
+    uint32_t owner = 0;
+    std::optional<Response> refusal;
+    try {
+      const Request head = HeadOf(connection, method, url);
+      if (limits.admit) refusal = limits.admit(head, announced);
+      if (!refusal) owner = limits.bodies->OwnerOf(head);
+    } catch (const std::exception& e) {
+      refusal = Failed(*core, method, url, e);
     }
+    if (refusal) return Queue(connection, std::move(*refusal));
     if (announced > limits.body) return Queue(connection, TooLarge(*core));
-    if (core->bodies + announced > limits.all_bodies)
+    if (!limits.bodies->HasRoom(owner, announced))
       return Queue(connection, Busy(*core, "the memory for requests is full"));
     auto exchange = std::make_shared<Exchange>();
     exchange->core = core;
+    exchange->owner = owner;
     exchange->socket = socket;
     exchange->method = method;
     exchange->path = url;
@@ -207,11 +225,11 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
   if (exchange->handled) return QueueAnswer(connection, *exchange);
   if (*data_size != 0) {
     exchange->seen += *data_size;
-    if (core->bodies + *data_size > limits.all_bodies) exchange->no_room = true;
+    if (!limits.bodies->HasRoom(exchange->owner, *data_size)) exchange->no_room = true;
     if (exchange->seen <= limits.body && !exchange->no_room) {
       exchange->body.append(data, *data_size);
       exchange->counted += *data_size;
-      core->bodies += *data_size;
+      limits.bodies->Hold(exchange->owner, *data_size);
     }
     *data_size = 0;
     // A chunked body does not say how long it will be. A little past the limit is read, so that the
@@ -262,6 +280,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::StartAsync(int listen_fd, AsyncH
   server->core_ = std::make_shared<Core>();
   server->core_->handler = std::move(handler);
   server->core_->limits = limits;
+  if (limits.bodies == nullptr)
+    server->core_->limits.bodies = std::make_shared<CommonBodies>(limits.all_bodies);
   if (limits.whole.count() > 0) server->core_->times = std::make_unique<HttpTimes>(limits.whole);
   server->daemon_ = MHD_start_daemon(
       MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, Access, &server->core_,

@@ -8,7 +8,6 @@
 // is looked at before the body is.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -53,10 +52,23 @@ using AsyncHandler = std::function<void(Request, Responder)>;
 // {"error": message, "code": word}; words: bad_input, not_found, conflict, unavailable, system.
 Response ErrorResponse(int status, const std::string& code, const std::string& message);
 
+// Whose memory bodies take, where some of it is reserved: of requests that are read or not answered yet.
+class BodyMemory {
+ public:
+  virtual ~BodyMemory() = default;
+  // -- on the server's thread
+  [[nodiscard]] virtual uint32_t OwnerOf(const Request& head) = 0;
+  [[nodiscard]] virtual bool HasRoom(uint32_t owner, uint64_t bytes) = 0;
+  virtual void Hold(uint32_t owner, uint64_t bytes) = 0;
+  // -- on any
+  virtual void Release(uint32_t owner, uint64_t bytes) = 0;
+};
+
 struct HttpLimits {
   static constexpr size_t kBody = 1 << 20;
   size_t body = kBody;
-  size_t all_bodies = 64 << 20;  // of requests that are read or not answered yet
+  size_t all_bodies = 64 << 20;             // together
+  std::shared_ptr<BodyMemory> bodies = {};  // in place of all_bodies
   unsigned connections = 64;
   unsigned idle_seconds = 10;
   // A request's head, its body, and an answer each take no longer; 0: no limit. A connection's next request
@@ -92,7 +104,6 @@ class HttpServer {
     ~Core();
     AsyncHandler handler;
     HttpLimits limits;
-    std::atomic<size_t> bodies{0};
     std::mutex mutex;
     std::set<std::shared_ptr<Exchange>> suspended;  // under mutex
     std::unique_ptr<HttpTimes> times;               // none where there is no limit

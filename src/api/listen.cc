@@ -12,7 +12,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "model/endpoint.h"
+#include "base/socket_address.h"
 
 namespace spillway::api {
 namespace {
@@ -54,9 +54,9 @@ Result<void> RemoveStale(const std::string& path, const sockaddr_un& address, in
   return {};
 }
 
-Result<model::Endpoint> ParseEndpoint(const std::string& text) {
-  const auto endpoint = model::ParseEndpoint(text);
-  if (endpoint) return *endpoint;
+Result<base::SocketAddress> ParseEndpoint(const std::string& text) {
+  auto address = base::SocketAddress::Parse(text);
+  if (address) return address;
   return Fail(ErrorCode::kBadInput,
               fmt::format("{}: expected ADDRESS:PORT, such as 127.0.0.1:9100 or [::1]:9100", text));
 }
@@ -94,7 +94,7 @@ Result<UnixListener> ListenUnix(const std::string& path, int type, std::optional
 }
 
 Result<void> CheckEndpoint(const std::string& endpoint) {
-  return ParseEndpoint(endpoint).map([](const model::Endpoint&) {});
+  return ParseEndpoint(endpoint).map([](const base::SocketAddress&) {});
 }
 
 Result<int> ListenTcp(const std::string& endpoint) {
@@ -104,7 +104,7 @@ Result<int> ListenTcp(const std::string& endpoint) {
   if (fd < 0) return SystemError("socket", errno);
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd, address->address(), address->length) != 0 || listen(fd, kBacklog) != 0) {
+  if (bind(fd, address->get(), address->length) != 0 || listen(fd, kBacklog) != 0) {
     const int error = errno;
     close(fd);
     return SystemError(fmt::format("listen on {}", endpoint), error);

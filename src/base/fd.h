@@ -8,7 +8,8 @@ namespace spillway::base {
 
 class Fd {
  public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Fd& operator=(Fd&& other) noexcept {
     if (this != &other) Reset(std::exchange(other.fd_, -1));
@@ -25,7 +26,7 @@ class Fd {
   [[nodiscard]] int Release() { return std::exchange(fd_, -1); }
 
  private:
-  int fd_;
+  int fd_ = -1;
 };
 
 }  // namespace spillway::base

@@ -3,15 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <sstream>
 #include <vector>
 
 #include "command/exit_code.h"
+#include "model/documents.h"
 
 namespace spillway::command {
 namespace {
@@ -38,18 +36,12 @@ Result<nlohmann::json> PostJson(api::Client& client, const std::string& target, 
 }
 
 Result<std::string> ReadInput(const std::string& path) {
-  std::ostringstream text;
   if (path == "-") {
+    std::ostringstream text;
     text << std::cin.rdbuf();
     return text.str();
   }
-  errno = 0;
-  std::ifstream file(path);
-  if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
-  if (!file.is_open() || file.bad())
-    return Fail(ErrorCode::kBadInput,
-                fmt::format("{}: cannot be read: {}", path, std::strerror(errno ? errno : EIO)));
-  return text.str();
+  return model::ReadInputFile(path);
 }
 
 Result<std::string> UnitTarget(const std::string& name) {

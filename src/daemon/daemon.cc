@@ -15,6 +15,7 @@
 #include "api/http.h"
 #include "api/listen.h"
 #include "api/routes.h"
+#include "base/fd.h"
 #include "base/version.h"
 #include "command/exit_code.h"
 #include "command/output.h"
@@ -129,7 +130,8 @@ void OnReload(api::Control& control) {
 }
 
 // Everything between a running switch and the wish to end. `ready` tells whether it came to serve.
-Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const Fd& signals, bool& ready) {
+Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const base::Fd& signals,
+                   bool& ready) {
   api::Control control(
       sw, {.version = std::string(base::Version()),
            .instance = options.instance,

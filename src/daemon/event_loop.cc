@@ -20,36 +20,32 @@ tl::unexpected<Error> SystemError(const char* what) {
 
 }  // namespace
 
-Fd::~Fd() {
-  if (fd_ >= 0) close(fd_);
-}
-
-Result<Fd> OpenSignals(std::initializer_list<int> signals) {
+Result<base::Fd> OpenSignals(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : signals) sigaddset(&set, signal);
   if (pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0) return SystemError("pthread_sigmask");
   const int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
   if (fd < 0) return SystemError("signalfd");
-  return Fd(fd);
+  return base::Fd(fd);
 }
 
-int ReadSignal(const Fd& signals) {
+int ReadSignal(const base::Fd& signals) {
   signalfd_siginfo info;
   return read(signals.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
 }
 
-Result<Fd> OpenTimer(std::chrono::milliseconds period) {
+Result<base::Fd> OpenTimer(std::chrono::milliseconds period) {
   const int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
   if (fd < 0) return SystemError("timerfd_create");
   const timespec each{.tv_sec = period.count() / 1000, .tv_nsec = period.count() % 1000 * 1000000};
   const itimerspec when{.it_interval = each, .it_value = each};
-  Fd timer(fd);
+  base::Fd timer(fd);
   if (timerfd_settime(fd, 0, &when, nullptr) != 0) return SystemError("timerfd_settime");
   return timer;
 }
 
-void ReadTimer(const Fd& timer) {
+void ReadTimer(const base::Fd& timer) {
   uint64_t expirations;
   [[maybe_unused]] const ssize_t bytes = read(timer.get(), &expirations, sizeof(expirations));
 }
@@ -57,7 +53,7 @@ void ReadTimer(const Fd& timer) {
 Result<EventLoop> EventLoop::Create() {
   const int fd = epoll_create1(EPOLL_CLOEXEC);
   if (fd < 0) return SystemError("epoll_create1");
-  return EventLoop(Fd(fd));
+  return EventLoop(base::Fd(fd));
 }
 
 Result<void> EventLoop::Watch(int fd, std::function<void()> ready) {

@@ -9,31 +9,19 @@
 #include <initializer_list>
 #include <map>
 
-#include "model/error.h"
+#include "base/error.h"
+#include "base/fd.h"
 
 namespace spillway::command {
 
-// Closes at the end of its life.
-class Fd {
- public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  Fd& operator=(Fd&&) = delete;
-  ~Fd();
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 // Blocks `signals` in this thread and those it starts; they arrive at the descriptor instead.
-[[nodiscard]] Result<Fd> OpenSignals(std::initializer_list<int> signals);
+[[nodiscard]] Result<base::Fd> OpenSignals(std::initializer_list<int> signals);
 // The next signal waiting there, or 0.
-int ReadSignal(const Fd& signals);
+int ReadSignal(const base::Fd& signals);
 
-[[nodiscard]] Result<Fd> OpenTimer(std::chrono::milliseconds period);
+[[nodiscard]] Result<base::Fd> OpenTimer(std::chrono::milliseconds period);
 // Takes note of what has expired, so that the descriptor is quiet until the next period.
-void ReadTimer(const Fd& timer);
+void ReadTimer(const base::Fd& timer);
 
 class EventLoop {
  public:
@@ -45,9 +33,9 @@ class EventLoop {
   void Stop() { running_ = false; }
 
  private:
-  explicit EventLoop(Fd epoll) : epoll_(std::move(epoll)) {}
+  explicit EventLoop(base::Fd epoll) : epoll_(std::move(epoll)) {}
 
-  Fd epoll_;
+  base::Fd epoll_;
   std::map<int, std::function<void()>> ready_;
   bool running_ = false;
 };

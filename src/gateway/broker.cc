@@ -13,9 +13,6 @@ namespace {
 using scheduler::kNobody;
 using std::chrono::milliseconds;
 
-constexpr size_t kMostSlices = 65536;
-constexpr size_t kMostModels = 4096;  // and cards that were replaced
-
 // What a request takes by the model's card and the slice's word.
 Duration Estimated(const ModelCard& card, int64_t rows, double gflop_per_s) {
   return Duration(std::llround(card.GflopFor(rows) / gflop_per_s * 1e9));
@@ -32,158 +29,6 @@ Broker::Broker(BrokerOptions options, SlicePort& port)
   counts_.answers.resize(options_.tenants.size());
 }
 
-// ---- executors
-
-// Of the living slices' GPU of that key, or one that none of them has.
-uint32_t Broker::GpuNumber(const std::string& key) const {
-  std::vector<bool> taken(slices_.size() + 1);
-  for (size_t i = 0; i < slices_.size(); i++) {
-    if (!states_[i].alive) continue;
-    if (gpu_keys_[i] == key) return states_[i].gpu;
-    taken[states_[i].gpu] = true;
-  }
-  return static_cast<uint32_t>(std::find(taken.begin(), taken.end(), false) - taken.begin());
-}
-
-// The number of a card that is to be served: of the model that has its name, or a new one.
-uint32_t Broker::NumberOf(const ModelCard& card) {
-  if (const auto known = FindModel(card.name)) {
-    if (*models_[*known].card == card) return *known;
-    Replace(*known);
-  }
-  // One that comes back is what it was.
-  for (uint32_t i = 0; i < models_.size(); i++)
-    if (models_[i].replaced && *models_[i].card == card) {
-      models_[i].replaced = false;
-      return i;
-    }
-  models_.push_back({std::make_shared<const ModelCard>(card), false, {}, {}, {}});
-  return static_cast<uint32_t>(models_.size() - 1);
-}
-
-// Nobody serves it, and another card takes its name.
-void Broker::Replace(uint32_t model) {
-  models_[model].replaced = true;
-  for (uint32_t tenant = 0; tenant < queues_.size(); tenant++) {
-    for (const uint64_t id : queues_[tenant].TakeModel(model)) {
-      AnswerJob(jobs_.at(id),
-                {.status = Status::kNoModel, .message = "the model was replaced by one with other tensors"});
-      Erase(id);
-    }
-    if (queues_[tenant].empty()) BreakPromises(tenant);
-  }
-}
-
-Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now) {
-  for (const Executor& other : executors_)
-    if (other.alive && other.name == offer.name)
-      return Fail(ErrorCode::kConflict, fmt::format("an executor named {} is there already", offer.name));
-  for (const ModelCard& card : offer.models)
-    for (const SliceOffer& slice : offer.slices)
-      if (card.InputBytes(card.most_rows) > slice.input_bytes ||
-          card.OutputBytes(card.most_rows) > slice.output_bytes)
-        return Fail(ErrorCode::kBadInput, fmt::format("model {}: {} rows do not fit into a cell of slice {}",
-                                                      card.name, card.most_rows, slice.name));
-  for (const ModelCard& card : offer.models)
-    if (const auto fits = CanFit(card.InputBytes(1), card.OutputBytes(1)); !fits)
-      return Fail(ErrorCode::kBadInput,
-                  fmt::format("model {}: one row: {}", card.name, fits.error().message));
-  if (slices_.size() + offer.slices.size() > kMostSlices)
-    return Fail(ErrorCode::kConflict, "too many slices");
-  for (const ModelCard& card : offer.models)
-    if (const auto known = FindModel(card.name)) {
-      if (!(*models_[*known].card == card) && !models_[*known].slices.empty())
-        return Fail(
-            ErrorCode::kConflict,
-            fmt::format("model {}: another executor's of that name has other tensors or costs", card.name));
-    }
-  if (models_.size() + offer.models.size() > kMostModels)
-    return Fail(ErrorCode::kConflict, "too many models, or too many replaced ones");
-  // Numbers of one that left serve again: all its cells were emptied, and the port hears it no more.
-  uint32_t executor = 0;
-  while (executor < executors_.size() &&
-         (executors_[executor].alive || executors_[executor].slices != offer.slices.size()))
-    executor++;
-  if (executor == executors_.size()) {
-    executors_.push_back(
-        {"", false, static_cast<uint32_t>(slices_.size()), static_cast<uint32_t>(offer.slices.size())});
-    slices_.resize(slices_.size() + offer.slices.size());
-    states_.resize(slices_.size());
-    gpu_keys_.resize(slices_.size());
-    for (size_t i = slices_.size() - offer.slices.size(); i < slices_.size(); i++) states_[i].alive = false;
-  }
-  executors_[executor].name = offer.name;
-  executors_[executor].alive = true;
-  executors_[executor].beat = now;
-  const uint32_t first_slice = executors_[executor].first_slice;
-  for (uint32_t i = 0; i < offer.slices.size(); i++) {
-    const SliceOffer& slice = offer.slices[i];
-    slices_[first_slice + i] = {slice, executor, std::vector<uint64_t>(slice.cells, 0)};
-    const std::string key = slice.gpu_uuid.empty() ? offer.host + "/" + slice.gpu : slice.gpu_uuid;
-    const uint32_t gpu = GpuNumber(key);
-    gpu_keys_[first_slice + i] = key;
-    scheduler::SliceState& state = states_[first_slice + i] = {};
-    state.gpu = gpu;
-    state.executor = executor;
-    state.gflop_per_s = slice.gflop_per_s;
-    state.free_at = now;
-    state.cells_free = slice.cells;
-  }
-  for (uint32_t i = 0; i < offer.models.size(); i++) {
-    Model& model = models_[NumberOf(offer.models[i])];
-    model.executors.emplace_back(executor, i);
-    for (uint32_t slice = 0; slice < offer.slices.size(); slice++) {
-      model.slices.push_back(first_slice + slice);
-      model.took.emplace_back(0);
-    }
-  }
-  return Joined{executor, first_slice};
-}
-
-void Broker::RemoveExecutor(uint32_t number, Time now) {
-  Executor& executor = executors_[number];
-  if (!executor.alive) return;
-  executor.alive = false;
-  counts_.executors_lost++;
-  const auto gone = [&](uint32_t slice) {
-    return slice >= executor.first_slice && slice < executor.first_slice + executor.slices;
-  };
-  for (Model& model : models_) {
-    for (size_t i = model.slices.size(); i-- > 0;)
-      if (gone(model.slices[i])) {
-        model.slices.erase(model.slices.begin() + static_cast<std::ptrdiff_t>(i));
-        model.took.erase(model.took.begin() + static_cast<std::ptrdiff_t>(i));
-      }
-    std::erase_if(model.executors, [&](const auto& entry) { return entry.first == number; });
-  }
-  std::vector<uint64_t> orphans;
-  for (uint32_t i = executor.first_slice; i < executor.first_slice + executor.slices; i++) {
-    states_[i].alive = false;
-    for (uint64_t& id : slices_[i].cells)
-      if (id != 0) orphans.push_back(std::exchange(id, 0));
-  }
-  // The oldest come first again: what is put at the front last is placed first.
-  std::sort(orphans.rbegin(), orphans.rend());
-  for (const uint64_t id : orphans) {
-    Job& job = jobs_.at(id);
-    running_--;
-    if (job.answered) {
-      Erase(id);
-    } else if (--job.lives == 0) {
-      AnswerJob(job, {.status = Status::kExecutorLost, .message = "two executors died while they had it"});
-      Erase(id);
-    } else {
-      counts_.replaced++;
-      job.state = State::kQueued;
-      job.not_executor = number;
-      queues_[job.request.tenant].PushFront({job.request.model, id});
-    }
-  }
-  Place(now);
-}
-
-void Broker::Beat(uint32_t executor, Time now) { executors_[executor].beat = now; }
-
 // ---- requests
 
 void Broker::Refuse(const Request& request, Status status, const std::string& message,
@@ -197,13 +42,18 @@ void Broker::Refuse(const Request& request, Status status, const std::string& me
 }
 
 uint64_t Broker::Submit(Request request, Time now) {
-  const ModelCard& card = *models_[request.model].card;
+  KnownModel* const known = models_.Get(request.model);
+  if (known == nullptr) {
+    Refuse(request, Status::kNoModel, "no model has that number, or not any more: ask for it by name");
+    return 0;
+  }
+  const ModelCard& card = *known->card;
   const Account account{request.tenant, request.front};
   if (closed_) {
     Refuse(request, Status::kBusy, "the gateway is ending", milliseconds(1000));
     return 0;
   }
-  if (models_[request.model].replaced) {
+  if (known->replaced) {
     Refuse(request, Status::kNoModel, fmt::format("model {}: replaced by one with other tensors", card.name));
     return 0;
   }
@@ -244,6 +94,7 @@ uint64_t Broker::Submit(Request request, Time now) {
   const Duration wish = request.deadline.value_or(options_.default_deadline);
   job.deadline = now + std::min(wish, options_.longest_deadline);
   Hold(request.held_bytes, account);
+  known->requests++;
   const RequestQueue::Entry entry{request.model, id};
   RequestQueue& queue = queues_[request.tenant];
   job.request = std::move(request);
@@ -297,7 +148,7 @@ void Broker::Place(Time now) {
 }
 
 scheduler::RequestDemand Broker::DemandOf(const Job& job) const {
-  const Model& model = models_[job.request.model];
+  const KnownModel& model = models_[job.request.model];
   return {.tenant = job.request.tenant,
           .gflop = model.card->GflopFor(job.request.rows),
           .slices = model.slices,
@@ -326,7 +177,7 @@ bool Broker::PlaceOne(uint64_t id, Job& job, Time now) {
 bool Broker::DeliverTo(uint32_t number, uint64_t id, Job& job, Time done_at, Time now) {
   Slice& slice = slices_[number];
   scheduler::SliceState& state = states_[number];
-  const Model& model = models_[job.request.model];
+  const KnownModel& model = models_[job.request.model];
   const auto cell = static_cast<uint32_t>(std::find(slice.cells.begin(), slice.cells.end(), uint64_t{0}) -
                                           slice.cells.begin());
   const uint32_t tenant = job.request.tenant;
@@ -363,7 +214,7 @@ bool Broker::DeliverTo(uint32_t number, uint64_t id, Job& job, Time done_at, Tim
 
 // What the request takes on that slice, by what is known now.
 Duration Broker::Expected(const Job& job, uint32_t slice) const {
-  const Model& model = models_[job.request.model];
+  const KnownModel& model = models_[job.request.model];
   const auto at = std::find(model.slices.begin(), model.slices.end(), slice) - model.slices.begin();
   return std::max(model.took[static_cast<size_t>(at)],
                   Estimated(*model.card, job.request.rows, states_[slice].gflop_per_s));
@@ -401,7 +252,7 @@ bool Broker::Complete(uint32_t slice, uint64_t id, Status status, std::span<cons
       !states_[slice].alive)
     return false;
   Job& job = found->second;
-  Model& model = models_[job.request.model];
+  KnownModel& model = models_[job.request.model];
   const ModelCard& card = *model.card;
   // Whether or not anybody still wants it. What was given up took no time, and says nothing.
   if (status == Status::kOk) {
@@ -439,6 +290,7 @@ void Broker::Erase(uint64_t id) {
   const auto found = jobs_.find(id);
   const Request& request = found->second.request;
   Release(request.held_bytes, {request.tenant, request.front});
+  models_[request.model].requests--;
   jobs_.erase(found);
 }
 
@@ -500,46 +352,6 @@ void Broker::Tick(Time now) {
 std::optional<Time> Broker::NextTick() const {
   if (deadlines_.empty()) return std::nullopt;
   return deadlines_.front().first;
-}
-
-// ---- what is known
-
-std::optional<uint32_t> Broker::FindModel(std::string_view name) const {
-  for (uint32_t i = 0; i < models_.size(); i++)
-    if (!models_[i].replaced && models_[i].card->name == name) return i;
-  return std::nullopt;
-}
-
-bool Broker::ModelReady(uint32_t index) const { return !models_[index].slices.empty(); }
-
-std::vector<Broker::NumberedCard> Broker::Cards() const {
-  std::vector<NumberedCard> cards;
-  for (uint32_t i = 0; i < models_.size(); i++)
-    if (!models_[i].replaced) cards.push_back({i, models_[i].card});
-  return cards;
-}
-
-std::optional<uint32_t> Broker::FindTenant(std::string_view name) const {
-  for (uint32_t i = 0; i < options_.tenants.size(); i++)
-    if (options_.tenants[i].name == name) return i;
-  return std::nullopt;
-}
-
-size_t Broker::queued() const {
-  size_t all = 0;
-  for (const RequestQueue& queue : queues_) all += queue.size();
-  return all;
-}
-
-std::vector<Broker::SliceView> Broker::Slices() const {
-  std::vector<SliceView> views;
-  for (uint32_t i = 0; i < slices_.size(); i++) {
-    const Slice& slice = slices_[i];
-    views.push_back({executors_[slice.executor].name, slice.offer.gpu, slice.offer.name, states_[i].alive,
-                     static_cast<uint32_t>(slice.cells.size()) - states_[i].cells_free,
-                     static_cast<uint32_t>(slice.cells.size()), slice.requests});
-  }
-  return views;
 }
 
 }  // namespace spillway::gateway

@@ -7,10 +7,6 @@
 // queued or delivered -> answered by a deadline or a cancellation. It is answered exactly once: whatever a
 // slice says of it afterwards only frees its cell.
 //
-// A model's number stands for one card for ever: an executor that brings another card under the name, once
-// nobody serves the old one, gets another number, and who asked for the old one is told. So an answer's bytes
-// and the card that says what they are belong together.
-//
 // A cell is a slice's place for one request. It is taken from delivery to the slice's completion, even if the
 // request was answered before: the slice may still read and write it. It is then told that nobody wants the
 // request any more, so that it need not begin it.
@@ -31,6 +27,7 @@
 #include <vector>
 
 #include "gateway/memory_budget.h"
+#include "gateway/model_table.h"
 #include "gateway/request_queue.h"
 #include "gateway/status.h"
 #include "gateway/tensor.h"
@@ -51,10 +48,6 @@ struct Answer {
   int64_t rows = 1;
 };
 using Reply = std::function<void(const Answer&)>;
-
-// By which way requests come. Each has a reserve of the memory.
-enum class Front : uint8_t { kFrames, kHttp, kNone };
-inline constexpr size_t kFronts = 2;
 
 // Whose memory it is.
 struct Account {
@@ -174,10 +167,9 @@ class Broker {
 
   // -- what is known
   [[nodiscard]] std::optional<uint32_t> FindModel(std::string_view name) const;
-  [[nodiscard]] const ModelCard& model(uint32_t index) const { return *models_[index].card; }
+  // nullptr: no model has that number, or not any more (model_table.h).
+  [[nodiscard]] const ModelCard* model(uint32_t index) const;
   [[nodiscard]] size_t model_count() const { return models_.size(); }
-  // Another card has taken its name.
-  [[nodiscard]] bool IsReplaced(uint32_t index) const { return models_[index].replaced; }
   struct NumberedCard {
     uint32_t index;
     std::shared_ptr<const ModelCard> card;
@@ -214,13 +206,6 @@ class Broker {
   [[nodiscard]] std::vector<SliceView> Slices() const;
 
  private:
-  struct Model {
-    std::shared_ptr<const ModelCard> card;
-    bool replaced = false;
-    std::vector<uint32_t> slices;                          // living ones that hold it
-    std::vector<Duration> took;                            // by slice: the longest of late; 0: not known
-    std::vector<std::pair<uint32_t, uint32_t>> executors;  // and what they call it
-  };
   enum class State { kQueued, kDelivered };
   struct Job {
     Request request;
@@ -263,12 +248,13 @@ class Broker {
   [[nodiscard]] Time StuckAt(uint32_t slice) const;
   [[nodiscard]] uint32_t GpuNumber(const std::string& key) const;
   [[nodiscard]] scheduler::RequestDemand DemandOf(const Job& job) const;
-  uint32_t NumberOf(const ModelCard& card);
-  void Replace(uint32_t model);
+  // Who waits for a model that was replaced is told.
+  void RefuseWaiting(uint32_t model);
+  [[nodiscard]] MemoryBudget::Owner OwnerOf(const Account& account) const;
 
   BrokerOptions options_;
   SlicePort& port_;
-  std::vector<Model> models_;
+  ModelTable models_;
   std::vector<Executor> executors_;
   std::vector<Slice> slices_;
   std::vector<scheduler::SliceState> states_;

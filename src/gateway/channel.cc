@@ -9,6 +9,8 @@
 #include <cstring>
 #include <new>
 
+#include "base/fd.h"
+
 namespace spillway::gateway {
 
 struct ChannelWords {
@@ -31,7 +33,7 @@ Entry* RingOf(const SharedMemory& memory, uint64_t offset) {
   return reinterpret_cast<Entry*>(memory.bytes().data() + offset);
 }
 
-void Ring(const Descriptor& bell) {
+void Ring(const base::Fd& bell) {
   const uint64_t one = 1;
   // EAGAIN: the bell has rung 2^64 times and nobody came; it still rings.
   [[maybe_unused]] const ssize_t wrote = write(bell.get(), &one, sizeof(one));
@@ -40,11 +42,11 @@ void Ring(const Descriptor& bell) {
 // The writer's half of the handshake with a sleeper: its entry is out, now it looks whether anybody sleeps.
 // The sleeper announces itself, then looks for entries. One order of all four accesses (seq_cst) sees to it
 // that not both miss.
-void RingIfAsleep(std::atomic<uint32_t>& sleeper, const Descriptor& bell) {
+void RingIfAsleep(std::atomic<uint32_t>& sleeper, const base::Fd& bell) {
   if (sleeper.load(std::memory_order_seq_cst) != 0 && sleeper.exchange(0) != 0) Ring(bell);
 }
 
-void Sleep(const Descriptor& bell, int timeout_ms) {
+void Sleep(const base::Fd& bell, int timeout_ms) {
   pollfd wait{bell.get(), POLLIN, 0};
   poll(&wait, 1, timeout_ms);
   uint64_t count;
@@ -70,7 +72,7 @@ Result<Channel> Channel::Create(uint32_t slots, Doorbells bells) {
   return channel;
 }
 
-Result<Channel> Channel::Map(Descriptor fd, uint32_t slots, Doorbells bells) {
+Result<Channel> Channel::Map(base::Fd fd, uint32_t slots, Doorbells bells) {
   if (!std::has_single_bit(slots) || slots > kMostChannelSlots)
     return Fail(ErrorCode::kBadInput,
                 fmt::format("channel: {} slots, expected a power of two up to {}", slots, kMostChannelSlots));

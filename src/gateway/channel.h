@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/fd.h"
 #include "gateway/shared_memory.h"
 #include "model/error.h"
 
@@ -71,13 +72,13 @@ class Channel {
   Channel() = default;  // of nothing: to be moved into
   // Doorbells: eventfds, rung when their sleeper's word says so.
   struct Doorbells {
-    Descriptor submissions, completions;
+    base::Fd submissions, completions;
   };
 
   // `slots`: a power of two, at most kMostChannelSlots.
   [[nodiscard]] static Result<Channel> Create(uint32_t slots, Doorbells bells);
   // Of what a peer has made. kBadInput if it is no such memory.
-  [[nodiscard]] static Result<Channel> Map(Descriptor fd, uint32_t slots, Doorbells bells);
+  [[nodiscard]] static Result<Channel> Map(base::Fd fd, uint32_t slots, Doorbells bells);
 
   // Wakes a sleeping taker of submissions before there is one: what it takes to wake, its submission's data
   // needs to get there. It finds nothing and sleeps again, at worst.

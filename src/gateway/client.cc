@@ -12,22 +12,23 @@
 #include <cerrno>
 #include <cstring>
 
-#include "model/endpoint.h"
+#include "base/fd.h"
+#include "base/socket_address.h"
 
 namespace spillway::gateway {
 namespace {
 
 using std::chrono::milliseconds;
 
-Result<Descriptor> Dial(const sockaddr* address, socklen_t length, const std::string& name) {
-  Descriptor socket(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+Result<base::Fd> Dial(const sockaddr* address, socklen_t length, const std::string& name) {
+  base::Fd socket(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", std::strerror(errno)));
   if (connect(socket.get(), address, length) != 0)
     return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", name, std::strerror(errno)));
   return socket;
 }
 
-Result<Descriptor> DialAddress(const std::string& address) {
+Result<base::Fd> DialAddress(const std::string& address) {
   if (address.starts_with("unix:")) {
     sockaddr_un unix_address{};
     unix_address.sun_family = AF_UNIX;
@@ -37,10 +38,10 @@ Result<Descriptor> DialAddress(const std::string& address) {
     std::memcpy(unix_address.sun_path, path.data(), path.size());
     return Dial(reinterpret_cast<const sockaddr*>(&unix_address), sizeof(unix_address), address);
   }
-  const auto endpoint = model::ParseEndpoint(address);
-  if (!endpoint || endpoint->port == 0)
+  const auto endpoint = base::SocketAddress::Parse(address);
+  if (!endpoint || endpoint->port() == 0)
     return Fail(ErrorCode::kBadInput, fmt::format("{}: expected unix:PATH or ADDRESS:PORT", address));
-  auto socket = Dial(endpoint->address(), endpoint->length, address);
+  auto socket = Dial(endpoint->get(), endpoint->length, address);
   const int on = 1;
   if (socket) setsockopt(socket->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   return socket;
@@ -90,14 +91,14 @@ Result<void> Client::Send(FrameType type, uint64_t id, std::string_view meta,
   return {};
 }
 
-Result<void> Client::ReceiveAll(std::span<std::byte> into, std::vector<Descriptor>* fds) {
+Result<void> Client::ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>* fds) {
   while (!into.empty()) {
     auto got = ReceiveWithDescriptors(socket_.get(), into);
     if (!got) return tl::make_unexpected(got.error());
     if (got->would_block) continue;
     if (got->bytes == 0) return Fail(ErrorCode::kUnavailable, "the gateway has closed the connection");
     if (fds != nullptr)
-      for (Descriptor& fd : got->fds) fds->push_back(std::move(fd));
+      for (base::Fd& fd : got->fds) fds->push_back(std::move(fd));
     into = into.subspan(got->bytes);
   }
   return {};

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "gateway/channel.h"
 #include "gateway/frame.h"
 #include "gateway/tensor.h"
@@ -70,15 +71,15 @@ class Client {
     FrameHeader header;
     std::string meta;
     std::vector<std::byte> data;
-    std::vector<Descriptor> fds;
+    std::vector<base::Fd> fds;
   };
   [[nodiscard]] Result<void> Send(FrameType type, uint64_t id, std::string_view meta,
                                   std::span<const std::byte> data = {});
   [[nodiscard]] Result<Frame> Receive();
-  [[nodiscard]] Result<void> ReceiveAll(std::span<std::byte> into, std::vector<Descriptor>* fds);
+  [[nodiscard]] Result<void> ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>* fds);
   [[nodiscard]] bool Gone() const;
 
-  Descriptor socket_;
+  base::Fd socket_;
   uint64_t last_id_ = 0;
   Channel channel_;
   SharedMemory memory_;

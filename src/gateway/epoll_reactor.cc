@@ -8,6 +8,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "base/fd.h"
 #include "gateway/reactor.h"
 #include "gateway/shared_memory.h"
 
@@ -18,7 +19,7 @@ constexpr int kReadsPerTurn = 16;  // of a stream; then others have a turn
 
 class EpollReactor : public Reactor {
  public:
-  explicit EpollReactor(Descriptor epoll) : epoll_(std::move(epoll)) {}
+  explicit EpollReactor(base::Fd epoll) : epoll_(std::move(epoll)) {}
 
   bool Watch(int fd, uint64_t tag) override { return Control(EPOLL_CTL_ADD, fd, tag, EPOLLIN | EPOLLET); }
   void Unwatch(int fd, uint64_t) override { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
@@ -116,14 +117,14 @@ class EpollReactor : public Reactor {
     }
   }
 
-  Descriptor epoll_;
+  base::Fd epoll_;
   std::unordered_map<uint64_t, Watched> streams_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Reactor>> MakeEpollReactor() {
-  Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+  base::Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return Fail(ErrorCode::kSystem, fmt::format("epoll_create1: {}", std::strerror(errno)));
   return std::make_unique<EpollReactor>(std::move(epoll));
 }

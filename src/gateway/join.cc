@@ -18,14 +18,14 @@ namespace {
 
 std::span<const std::byte> BytesOf(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-Result<Descriptor> Connect(const std::string& path) {
+Result<base::Fd> Connect(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path))
     return Fail(ErrorCode::kBadInput,
                 fmt::format("expected a path of less than {} bytes", sizeof(address.sun_path)));
   std::memcpy(address.sun_path, path.c_str(), path.size());
-  Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  base::Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", std::strerror(errno)));
   // A gateway that hangs must not hang us, who would hear no signal meanwhile.
   const timeval patience{kGatewayPatience.count(), 0};

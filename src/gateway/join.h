@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "gateway/executor_offer.h"
 #include "gateway/slice_inlet.h"
 
@@ -25,7 +26,7 @@ inline constexpr std::chrono::seconds kGatewayPatience{10};  // for its answers
 
 struct Joined {
   // Says, by closing, that a side is gone; see Beat. Outlives the slices.
-  Descriptor socket;
+  base::Fd socket;
   std::vector<std::unique_ptr<SliceInlet>> slices;
 };
 // kUnavailable: nobody listens there, or RDMA is not to be had here. kConflict, kBadInput: the gateway's

@@ -13,6 +13,7 @@
 #include "agent/config.h"
 #include "api/http.h"
 #include "api/listen.h"
+#include "base/fd.h"
 #include "command/program.h"
 #include "gateway/http/gateway_report.h"
 #include "gateway/http/inference_front.h"
@@ -45,26 +46,26 @@ Result<Sockets> Listen(const gateway::GatewayConfig& config) {
     if (address.starts_with("unix:")) {
       auto unix_socket = ListenUnix(address.substr(5), SOCK_STREAM);
       if (!unix_socket) return tl::make_unexpected(unix_socket.error());
-      sockets.listeners.frames.push_back({gateway::Descriptor(unix_socket->fd), true});
+      sockets.listeners.frames.push_back({base::Fd(unix_socket->fd), true});
       sockets.files.push_back(std::move(unix_socket->file));
       continue;
     }
     auto tcp = api::ListenTcp(address);
     if (!tcp) return tl::make_unexpected(tcp.error());
     spdlog::info("frames on {}, port {}", address, api::PortOf(*tcp));
-    sockets.listeners.frames.push_back({gateway::Descriptor(*tcp), false});
+    sockets.listeners.frames.push_back({base::Fd(*tcp), false});
   }
   if (!config.executors.empty()) {
     auto executors = ListenUnix(config.executors, SOCK_SEQPACKET, config.executor_trust.group);
     if (!executors) return tl::make_unexpected(executors.error());
-    sockets.listeners.executors = gateway::Descriptor(executors->fd);
+    sockets.listeners.executors = base::Fd(executors->fd);
     sockets.files.push_back(std::move(executors->file));
   }
   if (config.rdma.listen.empty()) return sockets;
   const auto tcp = api::ListenTcp(config.rdma.listen);
   if (!tcp) return tl::make_unexpected(tcp.error());
   const int port = api::PortOf(*tcp);
-  auto rdma = gateway::RdmaListener::Listen(gateway::Descriptor(*tcp), config.rdma.token, config.rdma.memory);
+  auto rdma = gateway::RdmaListener::Listen(base::Fd(*tcp), config.rdma.token, config.rdma.memory);
   if (!rdma)
     return Fail(rdma.error().code,
                 fmt::format("rdma.listen {}: {}", config.rdma.listen, rdma.error().message));

@@ -15,8 +15,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/fd.h"
+#include "base/socket_address.h"
 #include "gateway/shm_arrival.h"
-#include "model/endpoint.h"
 
 namespace spillway::gateway {
 namespace {
@@ -26,7 +27,7 @@ using namespace std::chrono_literals;
 // Holders in the region table: sessions have their numbers, slices those from here on.
 constexpr uint64_t kSliceHolders = uint64_t{1} << 63;
 constexpr uint32_t kMostExecutors = 256;
-constexpr uint32_t kMostStrangers = 32;  // of other machines, without a token as yet
+constexpr uint32_t kMostStrangers = 32;  // of each listener, without a token as yet
 constexpr Duration kArrivalTime = 5s;    // an executor that has not said all by then is let go
 constexpr Duration kCleanUpEvery = 500ms;
 constexpr Duration kDrainLooksEvery = 10ms;  // whether all is sent
@@ -315,9 +316,9 @@ void Server::CleanUp(Time now) {
 
 // The next that waits at a listener. Nobody: all are taken, or it is asked again when the time of cleaning up
 // comes, since nothing more is told of those who wait already.
-Descriptor Server::AcceptNext(int listener, uint64_t tag) {
+base::Fd Server::AcceptNext(int listener, uint64_t tag) {
   for (;;) {
-    Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    base::Fd socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) return socket;
     if (errno == ECONNABORTED || errno == EINTR) continue;
     if (errno == EAGAIN) {
@@ -336,7 +337,7 @@ Descriptor Server::AcceptNext(int listener, uint64_t tag) {
 void Server::Accept(size_t index) {
   const Listeners::Frames& listener = listeners_.frames[index];
   for (;;) {
-    Descriptor socket = AcceptNext(listener.fd.get(), Tag(static_cast<int>(SourceKind::kFrames), index));
+    base::Fd socket = AcceptNext(listener.fd.get(), Tag(static_cast<int>(SourceKind::kFrames), index));
     if (!socket) return;
     if (sessions_.size() >= config_.connections) {
       counts_.sessions_refused++;
@@ -371,20 +372,26 @@ void Server::EndSession(uint64_t number) {
 
 // ---- executors
 
+static std::string PeerOf(int socket) {
+  const base::SocketAddress peer = base::SocketAddress::OfPeer(socket);
+  return peer.length == 0 ? "an unknown address" : peer.Host();
+}
+
 void Server::AcceptExecutors(SourceKind kind) {
   const bool is_remote = kind == SourceKind::kRdmaExecutors;
   for (;;) {
     const int listener = is_remote ? listeners_.rdma->tcp() : listeners_.executors.get();
-    Descriptor socket = AcceptNext(listener, Tag(static_cast<int>(kind), 0));
+    base::Fd socket = AcceptNext(listener, Tag(static_cast<int>(kind), 0));
     if (!socket) return;
-    EndOldStrangers();
-    if (executors_.size() >= kMostExecutors + kMostStrangers) continue;
+    EndOldStrangers(is_remote);
+    if (executors_.size() >= kMostExecutors + 2 * kMostStrangers) continue;
     const uint64_t number = ++last_number_;
     if (!Watch(socket.get(), SourceKind::kExecutor, number)) continue;
     auto connection = std::make_unique<ExecutorConnection>();
     connection->socket = std::move(socket);
+    connection->is_remote = is_remote;
     if (is_remote) {
-      const std::string peer = model::PeerOf(connection->socket.get());
+      const std::string peer = PeerOf(connection->socket.get());
       connection->name = "at " + peer;
       connection->host = peer;
       connection->arrival = listeners_.rdma->Meet(connection->socket.get(), number);
@@ -398,11 +405,13 @@ void Server::AcceptExecutors(SourceKind kind) {
   }
 }
 
-// Who has not shown a token yet does not keep others out: the oldest go.
-void Server::EndOldStrangers() {
+// Who has not shown a token yet does not keep others out: the oldest go, of those that came by the same
+// listener, so that nobody of the network sends a local one away.
+void Server::EndOldStrangers(bool remote) {
   std::vector<uint64_t> strangers;
   for (const auto& [number, connection] : executors_)
-    if (!connection->link && !connection->arrival->IsTrusted()) strangers.push_back(number);
+    if (connection->is_remote == remote && !connection->link && !connection->arrival->IsTrusted())
+      strangers.push_back(number);
   if (strangers.size() < kMostStrangers) return;
   Refuse(*std::min_element(strangers.begin(), strangers.end()), "others came, and it has shown no token");
 }

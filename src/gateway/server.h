@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/fd.h"
 #include "gateway/broker.h"
 #include "gateway/config.h"
 #include "gateway/executor_arrival.h"
@@ -22,11 +23,11 @@ namespace spillway::gateway {
 // Listening sockets, non-blocking; the server owns them.
 struct Listeners {
   struct Frames {
-    Descriptor fd;
+    base::Fd fd;
     bool is_unix = false;
   };
   std::vector<Frames> frames;
-  Descriptor executors;                // SOCK_SEQPACKET; may be none
+  base::Fd executors;                  // SOCK_SEQPACKET; may be none
   std::unique_ptr<RdmaListener> rdma;  // may be none
 };
 
@@ -73,12 +74,13 @@ class Server : private SlicePort, private Reactor::Listener {
  private:
   enum class SourceKind { kFrames, kExecutors, kRdmaExecutors, kRdma, kPosts, kSession, kExecutor, kBell };
   struct ExecutorConnection {
-    Descriptor socket;
+    base::Fd socket;
     std::unique_ptr<ExecutorArrival> arrival;
     std::unique_ptr<ExecutorLink> link;  // once it has joined
     uint32_t number = 0, first_slice = 0;
     std::string name = "without a name";
     std::string host;  // of another machine
+    bool is_remote = false;
     Time since{0};
   };
 
@@ -98,10 +100,10 @@ class Server : private SlicePort, private Reactor::Listener {
   void GiveUp(uint32_t slice, uint32_t cell, uint64_t id) override;
 
   void HandleEvents(int timeout_ms);
-  Descriptor AcceptNext(int listener, uint64_t tag);
+  base::Fd AcceptNext(int listener, uint64_t tag);
   void Accept(size_t index);
   void AcceptExecutors(SourceKind kind);
-  void EndOldStrangers();
+  void EndOldStrangers(bool remote);
   void HandleExecutor(uint64_t number);
   [[nodiscard]] Result<void> TakeArrival(ExecutorConnection& connection, uint64_t number);
   void EndSession(uint64_t number);
@@ -122,7 +124,7 @@ class Server : private SlicePort, private Reactor::Listener {
   RegionTable regions_;
   Broker broker_;
   SessionHost host_;
-  Descriptor posts_;
+  base::Fd posts_;
   std::unique_ptr<Reactor> reactor_;
   std::unordered_map<uint64_t, ClientConnection> sessions_;
   std::unordered_map<uint64_t, std::unique_ptr<ExecutorConnection>> executors_;

@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/fd.h"
+
 namespace spillway::gateway {
 namespace {
 
@@ -17,7 +19,7 @@ std::optional<Duration> DeadlineOf(uint32_t us) {
 
 }  // namespace
 
-Session::Session(SessionHost& host, uint64_t number, Descriptor socket, bool is_unix)
+Session::Session(SessionHost& host, uint64_t number, base::Fd socket, bool is_unix)
     : host_(host),
       number_(number),
       socket_(std::move(socket)),
@@ -259,7 +261,7 @@ void Session::HandleDescribe() {
                                    : std::string("that is no model's name"));
     return;
   }
-  nlohmann::json json = ToJson(host_.broker.model(*model));
+  nlohmann::json json = ToJson(*host_.broker.model(*model));
   json["index"] = *model;
   json["ready"] = host_.broker.ModelReady(*model);
   SendFrame(FrameType::kModel, header_.id, json.dump());
@@ -269,10 +271,11 @@ void Session::HandleDescribe() {
 uint64_t Session::OutputBytes() const {
   InferMeta infer;
   if (header_.type != static_cast<uint8_t>(FrameType::kInfer) ||
-      !ReadMeta(std::as_bytes(std::span(*meta_)), infer) || infer.model >= host_.broker.model_count())
+      !ReadMeta(std::as_bytes(std::span(*meta_)), infer))
     return 0;
-  const ModelCard& card = host_.broker.model(infer.model);
-  return infer.rows >= 1 && infer.rows <= card.most_rows ? card.OutputBytes(infer.rows) : 0;
+  const ModelCard* card = host_.broker.model(infer.model);
+  return card != nullptr && infer.rows >= 1 && infer.rows <= card->most_rows ? card->OutputBytes(infer.rows)
+                                                                             : 0;
 }
 
 void Session::HandleInfer() {
@@ -280,7 +283,7 @@ void Session::HandleInfer() {
   if (!ReadMeta(std::as_bytes(std::span(*meta_)), infer))
     return SendError(header_.id, Status::kBadRequest,
                      fmt::format("{} bytes of meta, expected {}", meta_->size(), sizeof(infer)));
-  if (infer.model >= host_.broker.model_count())
+  if (host_.broker.model(infer.model) == nullptr)
     return SendError(header_.id, Status::kNoModel, fmt::format("there is no model number {}", infer.model));
   if (asked_.contains(header_.id))
     return SendError(header_.id, Status::kBadRequest, "a request of that id is not answered yet");
@@ -395,7 +398,7 @@ void Session::SubmitFromWindow(const Submission& asked) {
   const auto inputs = host_.regions.Find(number_, asked.key, asked.input_offset, asked.input_bytes);
   if (!inputs) return refuse(Status::kDenied, inputs.error().message);
   if (!outputs) return refuse(Status::kDenied, outputs.error().message);
-  if (asked.model >= host_.broker.model_count())
+  if (host_.broker.model(asked.model) == nullptr)
     return refuse(Status::kNoModel, "there is no model of that number");
   if (window_ids_.contains(asked.id))
     return refuse(Status::kBadRequest, "a request of that id is not answered yet");

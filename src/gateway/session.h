@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/fd.h"
 #include "gateway/broker.h"
 #include "gateway/channel.h"
 #include "gateway/config.h"
@@ -34,7 +35,7 @@ struct SessionHost {
 
 class Session : public Stream {
  public:
-  Session(SessionHost& host, uint64_t number, Descriptor socket, bool is_unix);
+  Session(SessionHost& host, uint64_t number, base::Fd socket, bool is_unix);
   ~Session() override;
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -97,7 +98,7 @@ class Session : public Stream {
 
   SessionHost& host_;
   const uint64_t number_;
-  Descriptor socket_;
+  base::Fd socket_;
   const bool is_unix_;
   std::optional<uint32_t> tenant_;
 

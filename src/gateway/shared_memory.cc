@@ -26,23 +26,19 @@ tl::unexpected<Error> SystemError(const char* what) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
 SharedMemory::~SharedMemory() {
   if (bytes_.data() != nullptr) munmap(bytes_.data(), bytes_.size());
 }
 
 Result<SharedMemory> SharedMemory::Create(const char* name, uint64_t bytes) {
-  Descriptor fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  base::Fd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return SystemError("memfd_create");
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 || fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0)
     return SystemError("shared memory");
   return Map(std::move(fd), bytes);
 }
 
-Result<SharedMemory> SharedMemory::Map(Descriptor fd, uint64_t bytes) {
+Result<SharedMemory> SharedMemory::Map(base::Fd fd, uint64_t bytes) {
   struct stat status {};
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &status) != 0 ||
@@ -118,8 +114,8 @@ Result<Received> ReceiveWithDescriptors(int socket, std::span<std::byte> into) {
   return received;
 }
 
-Result<Descriptor> MakeEventFd() {
-  Descriptor fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+Result<base::Fd> MakeEventFd() {
+  base::Fd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!fd) return SystemError("eventfd");
   return fd;
 }

@@ -10,28 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
+#include "base/fd.h"
 
 namespace spillway::gateway {
-
-// Owns a file descriptor.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-
-  [[nodiscard]] int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 class SharedMemory {
  public:
@@ -47,13 +29,13 @@ class SharedMemory {
   // Zeroed. `name` shows in /proc only.
   [[nodiscard]] static Result<SharedMemory> Create(const char* name, uint64_t bytes);
   // Maps a peer's. kBadInput unless it is sealed and of exactly `bytes` bytes.
-  [[nodiscard]] static Result<SharedMemory> Map(Descriptor fd, uint64_t bytes);
+  [[nodiscard]] static Result<SharedMemory> Map(base::Fd fd, uint64_t bytes);
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
 
  private:
-  Descriptor fd_;
+  base::Fd fd_;
   std::span<std::byte> bytes_;
 };
 
@@ -63,14 +45,14 @@ class SharedMemory {
 
 struct Received {
   size_t bytes = 0;  // 0: the peer has closed
-  std::vector<Descriptor> fds;
+  std::vector<base::Fd> fds;
   bool would_block = false;
 };
 // kBadInput for a message longer than `into` (SOCK_SEQPACKET only) or with too many descriptors.
 [[nodiscard]] Result<Received> ReceiveWithDescriptors(int socket, std::span<std::byte> into);
 
 // An eventfd, non-blocking.
-[[nodiscard]] Result<Descriptor> MakeEventFd();
+[[nodiscard]] Result<base::Fd> MakeEventFd();
 
 // A number that others cannot guess.
 uint64_t RandomKey();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/fd.h"
 #include "gateway/shm_inlet.h"
 #include "gateway/token.h"
 
@@ -52,7 +53,7 @@ Result<ExecutorArrival::Step> ShmArrival::Read() {
   }
 }
 
-Result<bool> ShmArrival::Take(std::span<const std::byte> message, std::vector<Descriptor> fds) {
+Result<bool> ShmArrival::Take(std::span<const std::byte> message, std::vector<base::Fd> fds) {
   const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
   const auto stranger = [&] {
     return Fail(ErrorCode::kBadInput,
@@ -75,7 +76,7 @@ Result<bool> ShmArrival::Take(std::span<const std::byte> message, std::vector<De
   return false;
 }
 
-Result<bool> ShmArrival::TakeSlice(const json& message, std::vector<Descriptor> fds) {
+Result<bool> ShmArrival::TakeSlice(const json& message, std::vector<base::Fd> fds) {
   const auto& offered = offer_.offer.slices;
   if (slices_.size() == offered.size() || !message.contains("slice") ||
       message["slice"] != json(slices_.size()) || fds.size() != 3)

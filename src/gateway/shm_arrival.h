@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "base/fd.h"
 #include "gateway/config.h"
 #include "gateway/executor_arrival.h"
 #include "gateway/executor_offer.h"
@@ -27,10 +28,10 @@ class ShmArrival : public ExecutorArrival {
   [[nodiscard]] Result<void> Answer(const std::string& refusal) override;
 
   // One message of the socket. True: the offer is complete.
-  [[nodiscard]] Result<bool> Take(std::span<const std::byte> message, std::vector<Descriptor> fds);
+  [[nodiscard]] Result<bool> Take(std::span<const std::byte> message, std::vector<base::Fd> fds);
 
  private:
-  [[nodiscard]] Result<bool> TakeSlice(const nlohmann::json& json, std::vector<Descriptor> fds);
+  [[nodiscard]] Result<bool> TakeSlice(const nlohmann::json& json, std::vector<base::Fd> fds);
 
   [[nodiscard]] Result<void> TakeToken(const nlohmann::json& message);
 
@@ -41,7 +42,7 @@ class ShmArrival : public ExecutorArrival {
   uint32_t user_ = UINT32_MAX;  // the peer's
   bool is_trusted_ = false, has_shown_ = false;
   KeyedOffer offer_;  // without slices: it has not come yet
-  Descriptor completions_;
+  base::Fd completions_;
   std::vector<SharedSlice> slices_;
 };
 

@@ -7,15 +7,17 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/fd.h"
+
 namespace spillway::gateway {
 
-Descriptor CopyOf(const Descriptor& fd) { return Descriptor(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); }
+base::Fd CopyOf(const base::Fd& fd) { return base::Fd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); }
 
 uint32_t ChannelSlots(uint32_t cells) { return std::bit_ceil(std::max(cells, 8U)); }
 
 ShmInlet::ShmInlet(SharedSlice slice) : SliceInlet(slice.offer, slice.key), slice_(std::move(slice)) {}
 
-Result<std::unique_ptr<ShmInlet>> ShmInlet::Make(const SliceOffer& offer, const Descriptor& completions) {
+Result<std::unique_ptr<ShmInlet>> ShmInlet::Make(const SliceOffer& offer, const base::Fd& completions) {
   SharedSlice slice;
   slice.offer = offer;
   slice.key = RandomKey();

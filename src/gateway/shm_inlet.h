@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 
+#include "base/fd.h"
 #include "gateway/shm_link.h"
 #include "gateway/slice_inlet.h"
 
@@ -17,7 +18,7 @@ class ShmInlet : public SliceInlet {
   // New memory, a new channel, and a key that others cannot guess. `completions` is the doorbell of all
   // slices of the executor; a copy of it is kept.
   [[nodiscard]] static Result<std::unique_ptr<ShmInlet>> Make(const SliceOffer& offer,
-                                                              const Descriptor& completions);
+                                                              const base::Fd& completions);
 
   [[nodiscard]] std::span<std::byte> memory() const override { return slice_.memory.bytes(); }
   bool TakeSubmission(Submission& into) override { return slice_.channel.TakeSubmission(into); }
@@ -37,7 +38,7 @@ class ShmInlet : public SliceInlet {
 };
 
 // A copy of the descriptor, for a second owner.
-[[nodiscard]] Descriptor CopyOf(const Descriptor& fd);
+[[nodiscard]] base::Fd CopyOf(const base::Fd& fd);
 
 // Slots of a slice's channel: more than it has cells, so that it never fills.
 uint32_t ChannelSlots(uint32_t cells);

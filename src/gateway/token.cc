@@ -27,11 +27,13 @@ std::string ReadToken(model::Problems& problems, const model::Field& field, cons
   if (path.is_relative()) path = std::filesystem::path(file_name).parent_path() / path;
   const auto text = model::ReadInputFile(path.string());
   struct stat status {};
-  if (text && stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+  if (text && stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IWGRP | S_IRWXO)) != 0) {
     problems.Add(
         field.line, field.path,
-        fmt::format("expected a file that only its owner may read, such as mode 0600, got mode {:04o}",
-                    status.st_mode & 07777));
+        fmt::format(
+            "expected a file that others may not read and its group may not write, such as mode 0640 or "
+            "0600, got mode {:04o}",
+            status.st_mode & 07777));
     return "";
   }
   if (!text) {

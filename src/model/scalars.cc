@@ -5,9 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
+
+#include "base/duration.h"
 
 namespace spillway::model {
 
@@ -15,8 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
-
-constexpr milliseconds kHundredYears = std::chrono::hours(24 * 365 * 100);
 
 // The whole text as a number; from_chars knows no signs, spaces or locale.
 template <class Number>
@@ -50,56 +49,19 @@ bool BelongsToAHost(const Address& address) {
   return !multicast && !broadcast && !unspecified;
 }
 
-std::string SpellDuration(milliseconds duration) {
-  constexpr std::array<std::pair<int64_t, const char*>, 3> kUnits{
-      {{3600000, "h"}, {60000, "m"}, {1000, "s"}}};
-  for (const auto& [unit_ms, unit] : kUnits)
-    if (duration.count() % unit_ms == 0) return fmt::format("{}{}", duration.count() / unit_ms, unit);
-  return fmt::format("{}ms", duration.count());
-}
-
 std::optional<double> ParseFinite(std::string_view text) {
   auto value = ParseNumber<double>(text);
   return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
-std::optional<nanoseconds> ParseTime(std::string_view text) {
-  if (text == "0") return nanoseconds(0);
-  constexpr std::array<std::pair<std::string_view, double>, 6> kUnits{
-      {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 6e10}, {"h", 3.6e12}}};
-  for (const auto& [unit, unit_ns] : kUnits) {
-    if (!text.ends_with(unit)) continue;
-    auto number = ParseFinite(text.substr(0, text.size() - unit.size()));
-    if (number && *number >= 0 && *number * unit_ns < 1e18)
-      return nanoseconds(std::llround(*number * unit_ns));
-  }
-  return std::nullopt;
-}
-
-std::string Spell(nanoseconds time) {
-  constexpr std::array<std::pair<int64_t, const char*>, 5> kUnits{{{3'600'000'000'000, "h"},
-                                                                   {60'000'000'000, "m"},
-                                                                   {1'000'000'000, "s"},
-                                                                   {1'000'000, "ms"},
-                                                                   {1000, "us"}}};
-  for (const auto& [unit_ns, unit] : kUnits)
-    if (time.count() > 0 && time.count() % unit_ns == 0)
-      return fmt::format("{}{}", time.count() / unit_ns, unit);
-  return time.count() == 0 ? "0s" : fmt::format("{}ns", time.count());
-}
-
 }  // namespace
 
+// Whole numbers of milliseconds and more, written without a point.
 std::optional<milliseconds> ParseDuration(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, int64_t>, 4> kUnits{
-      {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}}};
-  size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  auto count = ParseNumber<int64_t>(text.substr(0, digits));
-  if (!count) return std::nullopt;
-  for (const auto& [unit, unit_ms] : kUnits)
-    if (text.substr(digits) == unit && *count <= kHundredYears.count() / unit_ms)
-      return milliseconds(*count * unit_ms);
-  return std::nullopt;
+  if (text.find_first_of(".e") != text.npos) return std::nullopt;
+  const auto time = base::ParseDuration(text);
+  if (!time || *time % milliseconds(1) != nanoseconds(0)) return std::nullopt;
+  return std::chrono::duration_cast<milliseconds>(*time);
 }
 
 std::optional<ServicePort> ParseServicePort(std::string_view text) {
@@ -159,18 +121,20 @@ std::optional<milliseconds> ReadDuration(Problems& problems, const Field& field,
   if (field.node.IsScalar()) value = ParseDuration(field.node.Scalar());
   if (!value || *value < least || *value > most)
     return Refuse(problems, field,
-                  fmt::format("a duration such as 3s or 300ms, from {} to {}", SpellDuration(least),
-                              SpellDuration(most)));
+                  fmt::format("a duration such as 3s or 300ms, from {} to {}", base::DurationText(least),
+                              base::DurationText(most)));
   return value;
 }
 
 std::optional<nanoseconds> ReadTime(Problems& problems, const Field& field, nanoseconds least,
                                     nanoseconds most) {
   std::optional<nanoseconds> value;
-  if (field.node.IsScalar()) value = ParseTime(field.node.Scalar());
+  if (field.node.IsScalar())
+    value = field.node.Scalar() == "0" ? nanoseconds(0) : base::ParseDuration(field.node.Scalar());
   if (!value || *value < least || *value > most)
     return Refuse(problems, field,
-                  fmt::format("a time from {} to {}, such as 1ms", Spell(least), Spell(most)));
+                  fmt::format("a time from {} to {}, such as 1ms", base::DurationText(least),
+                              base::DurationText(most)));
   return value;
 }
 

@@ -6,8 +6,8 @@
 
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <sstream>
+
+#include "base/file.h"
 
 namespace spillway::report {
 
@@ -32,11 +32,7 @@ std::string_view Field(std::string_view text, std::string_view key) {
   return {};
 }
 
-std::string Slurp(const char* path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
+std::string Slurp(const char* path) { return base::ReadFile(path).value_or(""); }
 
 }  // namespace
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers that are the same on every machine: a counter through a mixer (SplitMix64: Steele, Lea,
-// Flood, OOPSLA 2014). A stream of its own for each purpose, so that policies meet the same workload.
+// Random numbers that are the same on every machine (base/random.h). A stream of its own for each purpose, so
+// that policies meet the same workload.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <numbers>
 
-#include "core/ring_build.h"
+#include "base/random.h"
 
 namespace spillway::sim {
 
 class Random {
  public:
-  explicit Random(uint64_t seed) : state_(spw_mix64(seed * 0x9e3779b97f4a7c15ULL + 0x632be59bd9b4e019ULL)) {}
+  explicit Random(uint64_t seed) : bits_(spw_mix64(seed * base::SplitMix64::kStep + 0x632be59bd9b4e019ULL)) {}
 
-  uint64_t Bits() { return spw_mix64(state_ += 0x9e3779b97f4a7c15ULL); }
+  uint64_t Bits() { return bits_.Bits(); }
   // In (0, 1].
   double Uniform() { return static_cast<double>((Bits() >> 11) + 1) * 0x1p-53; }
   double Exponential() { return -std::log(Uniform()); }
@@ -32,7 +32,7 @@ class Random {
   }
 
  private:
-  uint64_t state_;
+  base::SplitMix64 bits_;
   double spare_ = 0;
   bool has_spare_ = false;
 };

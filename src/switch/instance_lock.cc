@@ -40,13 +40,29 @@ bool IsAt(int fd, const std::string& path) {
          held.st_dev == named.st_dev;
 }
 
+// Whoever can open a folder can lock it: nobody else comes into the parent, also of an earlier version's.
+// False, with errno: it cannot be made, or is another user's.
+bool MakePrivate(const std::string& parent) {
+  if (mkdir(parent.c_str(), 0700) == 0) return true;
+  if (errno != EEXIST) return false;
+  struct stat status {};
+  if (lstat(parent.c_str(), &status) != 0)
+    return errno == ENOENT;  // removed meanwhile: the next turn makes it
+  if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid()) {
+    errno = EPERM;
+    return false;
+  }
+  return (status.st_mode & 077) == 0 || chmod(parent.c_str(), 0700) == 0;
+}
+
 // -1 with errno EWOULDBLOCK: another has it.
 int LockFolder(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path();
   for (;;) {
-    std::error_code ignored;
-    fs::create_directories(path, ignored);
-    const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT && !ignored) continue;
+    if (!MakePrivate(parent)) return -1;
+    const bool is_made = mkdir(path.c_str(), 0700) == 0 || errno == EEXIST || errno == ENOENT;
+    const int fd = is_made ? open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0 && is_made && errno == ENOENT) continue;
     if (fd < 0) return -1;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
       const int error = errno;

@@ -30,7 +30,7 @@ void Executor::Leave() {
   slices_.clear();
   ended.set_value();
   if (watch.joinable()) watch.join();
-  socket_ = Descriptor();
+  socket_ = base::Fd();
 }
 
 Result<void> Executor::Join() {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "gateway/executor/engine.h"
 #include "gateway/executor/slice_thread.h"
 #include "gateway/join.h"
@@ -55,8 +56,8 @@ class Executor {
   Engine& engine_;
   void Lost(const Error& error);  // on a slice's thread
 
-  Descriptor socket_;
-  Descriptor lost_bell_;
+  base::Fd socket_;
+  base::Fd lost_bell_;
   std::mutex mutex_;
   std::optional<Error> lost_;  // under mutex_: the first slice's
   std::vector<std::unique_ptr<SliceThread>> slices_;

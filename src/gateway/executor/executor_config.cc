@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "base/socket_address.h"
 #include "gateway/document.h"
 #include "gateway/token.h"
-#include "model/endpoint.h"
 
 namespace spillway::gateway {
 namespace {
@@ -87,8 +87,8 @@ void ReadDoor(Problems& problems, const MapReader& top, const std::string& file_
     return;
   }
   door.address = *text;
-  const auto endpoint = model::ParseEndpoint(std::string_view(*text).substr(kRdmaPrefix.size()));
-  if (!endpoint || endpoint->port == 0)
+  const auto endpoint = base::SocketAddress::Parse(std::string_view(*text).substr(kRdmaPrefix.size()));
+  if (!endpoint || endpoint->port() == 0)
     problems.Add(gateway->line, gateway->path,
                  fmt::format("expected {}, got {}", kForms, model::Describe(gateway->node)));
   if (token == nullptr)

@@ -5,6 +5,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "command/program.h"
 #include "gateway/executor/executor.h"
 #include "gateway/executor/executor_config.h"
@@ -55,7 +56,7 @@ int Serve(const std::string& config_file, const gateway::ExecutorConfig& config)
   const sigset_t signals = HoldSignals();  // CUDA's threads, too, leave them to us
   auto engine = MakeEngine(config);
   if (!engine) return Exit(config_file, engine.error());
-  const gateway::Descriptor stop(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  const base::Fd stop(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   gateway::ExecutorOptions options = config.options;
   // Not by exit: what CUDA would tidy up waits for the same device.
   options.on_stuck = [](const Error& error) {

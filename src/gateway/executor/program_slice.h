@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/fd.h"
 #include "gateway/join.h"
 
 namespace spillway::gateway {
@@ -48,7 +49,7 @@ class ProgramSlice {
 
   void Complete(uint32_t status, uint64_t output_bytes);
 
-  Descriptor socket_;
+  base::Fd socket_;
   std::shared_ptr<Pulse> pulse_;
   std::unique_ptr<SliceInlet> inlet_;
   ModelCard model_;

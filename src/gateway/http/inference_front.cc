@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -171,7 +172,7 @@ class Front {
       return Infer(std::move(request), std::move(respond), *found);
     }
     if (!get) return NotAllowed(respond, "GET");
-    if (verb == "ready") return ModelReady(respond, found->index);
+    if (verb == "ready") return ModelReady(respond, *found);
     Respond(respond, gateway::V2ModelMetadata(*found->card));
   }
 
@@ -215,10 +216,10 @@ class Front {
     });
   }
 
-  void ModelReady(const Responder& respond, uint32_t index) {
-    server_.Post([this, respond, index] {
-      const bool ready = server_.broker().ModelReady(index);
-      Respond(respond, {{"name", server_.broker().model(index).name}, {"ready", ready}}, ready ? 200 : 503);
+  void ModelReady(const Responder& respond, const Broker::NumberedCard& model) {
+    server_.Post([this, respond, model] {
+      const bool ready = server_.broker().ModelReady(model.index);
+      Respond(respond, {{"name", model.card->name}, {"ready", ready}}, ready ? 200 : 503);
     });
   }
 
@@ -287,6 +288,45 @@ class Front {
   RefusalLog log_;
 };
 
+// Bodies are tenants' as requests are: each has its reserve of the memory for them, too.
+class TenantsBodies : public api::BodyMemory {
+ public:
+  // `most`: bytes of one body, which has room where nobody else's is.
+  TenantsBodies(const gateway::GatewayConfig& config, uint64_t most)
+      : config_(config), budget_(BudgetOf(config, most)) {}
+
+  [[nodiscard]] uint32_t OwnerOf(const Request& head) override {
+    return TenantOf(config_, head).value_or(static_cast<uint32_t>(config_.broker.tenants.size()));
+  }
+  [[nodiscard]] bool HasRoom(uint32_t owner, uint64_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    return budget_.HasRoom(bytes, {owner});
+  }
+  void Hold(uint32_t owner, uint64_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    budget_.Hold(bytes, {owner});
+  }
+  void Release(uint32_t owner, uint64_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    budget_.Release(bytes, {owner});
+  }
+
+ private:
+  static gateway::MemoryBudget BudgetOf(const gateway::GatewayConfig& config, uint64_t most) {
+    std::vector<uint64_t> reserves;
+    uint64_t reserved = 0;
+    for (const gateway::TenantLimits& tenant : config.broker.tenants) {
+      reserves.push_back(tenant.reserve);
+      reserved += tenant.reserve;
+    }
+    return {std::max(config.broker.memory, reserved + most), reserves};
+  }
+
+  const gateway::GatewayConfig& config_;
+  std::mutex mutex_;
+  gateway::MemoryBudget budget_;  // under mutex_
+};
+
 // Of what a request's head shows: whether its body may come.
 std::optional<Response> Admit(const gateway::GatewayConfig& config, const Request& head, uint64_t announced) {
   const auto parts = PartsOf(head.path);
@@ -311,7 +351,7 @@ api::HttpLimits InferenceLimits(const gateway::GatewayConfig& config) {
   api::HttpLimits limits;
   // JSON spends up to about ten characters on a number of four bytes.
   limits.body = 4 * config.most_request + (64 << 10);
-  limits.all_bodies = std::max<size_t>(config.broker.memory, limits.body);
+  limits.bodies = std::make_shared<TenantsBodies>(config, limits.body);
   limits.connections = config.connections;
   limits.whole = std::chrono::ceil<std::chrono::milliseconds>(config.receive);
   limits.admit = [&config, log = std::make_shared<RefusalLog>()](const Request& head, uint64_t announced) {

@@ -3,6 +3,8 @@
 #include "gateway/rdma/join.h"
 #include "gateway/rdma/listener.h"
 
+#include "base/fd.h"
+
 namespace spillway::gateway {
 namespace {
 
@@ -14,7 +16,7 @@ tl::unexpected<Error> Absent() {
 
 Result<Joined> JoinOverRdma(const std::string&, const std::string&, const ExecutorOffer&) { return Absent(); }
 
-Result<std::unique_ptr<RdmaListener>> RdmaListener::Listen(Descriptor, const std::string&, uint64_t) {
+Result<std::unique_ptr<RdmaListener>> RdmaListener::Listen(base::Fd, const std::string&, uint64_t) {
   return Absent();
 }
 

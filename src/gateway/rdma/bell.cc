@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/fd.h"
+
 namespace spillway::gateway {
 
 Result<Bell> Bell::Make(int other) {
@@ -15,7 +17,7 @@ Result<Bell> Bell::Make(int other) {
   auto ring = MakeEventFd();
   if (!ring) return tl::make_unexpected(ring.error());
   bell.ring_ = std::move(*ring);
-  bell.both_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  bell.both_ = base::Fd(epoll_create1(EPOLL_CLOEXEC));
   epoll_event readable{};
   readable.events = EPOLLIN;
   if (!bell.both_ || epoll_ctl(bell.fd(), EPOLL_CTL_ADD, bell.ring_.get(), &readable) != 0 ||

@@ -2,6 +2,7 @@
 // One descriptor to sleep on for two things: another descriptor's news, and our own ring.
 #pragma once
 
+#include "base/fd.h"
 #include "gateway/shared_memory.h"
 
 namespace spillway::gateway {
@@ -17,7 +18,7 @@ class Bell {
   void Hush() const;
 
  private:
-  Descriptor ring_, both_;
+  base::Fd ring_, both_;
 };
 
 }  // namespace spillway::gateway

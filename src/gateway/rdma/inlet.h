@@ -12,7 +12,6 @@
 #include "gateway/rdma/completions.h"
 #include "gateway/rdma/pinned_memory.h"
 #include "gateway/slice_inlet.h"
-#include "model/endpoint.h"
 
 namespace spillway::gateway {
 

@@ -9,28 +9,29 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/fd.h"
+#include "base/socket_address.h"
 #include "gateway/rdma/inlet.h"
 #include "gateway/rdma/messages.h"
-#include "model/endpoint.h"
 
 namespace spillway::gateway {
 namespace {
 
 using nlohmann::json;
 
-Result<Descriptor> Dial(const model::Endpoint& endpoint) {
-  Descriptor socket(::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+Result<base::Fd> Dial(const base::SocketAddress& endpoint) {
+  base::Fd socket(::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", std::strerror(errno)));
   const timeval patience{kGatewayPatience.count(), 0};
   setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-  if (connect(socket.get(), endpoint.address(), endpoint.length) != 0)
+  if (connect(socket.get(), endpoint.get(), endpoint.length) != 0)
     return Fail(ErrorCode::kUnavailable, std::strerror(errno == EINPROGRESS ? ETIMEDOUT : errno));
   KeepAlive(socket.get());
   return socket;
 }
 
 // Where the gateway listens for queue pairs, and the ticket to be shown there.
-Result<RdmaInlet::Place> ParsePlace(const std::string& text, const model::Endpoint& endpoint) {
+Result<RdmaInlet::Place> ParsePlace(const std::string& text, const base::SocketAddress& endpoint) {
   const json word = json::parse(text, nullptr, false);
   const bool is_place = word.is_object() && word.contains("ticket") && word["ticket"].is_number_unsigned() &&
                         word.contains("rdma_port") && word["rdma_port"].is_number_unsigned() &&
@@ -53,8 +54,8 @@ Result<RdmaInlet::Place> ParsePlace(const std::string& text, const model::Endpoi
 
 Result<Joined> JoinOverRdma(const std::string& address, const std::string& token,
                             const ExecutorOffer& offer) {
-  const auto endpoint = model::ParseEndpoint(address);
-  if (!endpoint || endpoint->port == 0)
+  const auto endpoint = base::SocketAddress::Parse(address);
+  if (!endpoint || endpoint->port() == 0)
     return Fail(ErrorCode::kBadInput, "expected rdma:ADDRESS:PORT, numeric");
   auto socket = Dial(*endpoint);
   if (!socket) return tl::make_unexpected(socket.error());

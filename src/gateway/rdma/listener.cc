@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/fd.h"
 #include "gateway/rdma/bell.h"
 #include "gateway/rdma/link.h"
 #include "gateway/rdma/messages.h"
@@ -68,7 +69,7 @@ class Arrival : public ExecutorArrival {
 
 class Listener : public RdmaListener {
  public:
-  Listener(Descriptor tcp, std::string token, uint64_t most_memory, rdma::Owned<rdma_event_channel> channel,
+  Listener(base::Fd tcp, std::string token, uint64_t most_memory, rdma::Owned<rdma_event_channel> channel,
            rdma::Owned<rdma_cm_id> id, Bell bell)
       : tcp_(std::move(tcp)),
         token_(std::move(token)),
@@ -102,7 +103,7 @@ class Listener : public RdmaListener {
   void Handle(const rdma::Event& event, std::vector<uint64_t>& news);
   void Admit(rdma::Owned<rdma_cm_id> id, const SliceHello& hello, std::vector<uint64_t>& news);
 
-  Descriptor tcp_;
+  base::Fd tcp_;
   std::string token_;
   uint64_t most_memory_, memory_ = 0;
   rdma::Owned<rdma_event_channel> channel_;
@@ -246,7 +247,7 @@ Result<void> Arrival::Take(const std::string& message) {
 
 }  // namespace
 
-Result<std::unique_ptr<RdmaListener>> RdmaListener::Listen(Descriptor tcp, const std::string& token,
+Result<std::unique_ptr<RdmaListener>> RdmaListener::Listen(base::Fd tcp, const std::string& token,
                                                            uint64_t most_memory) {
   sockaddr_storage where{};
   socklen_t length = sizeof(where);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "gateway/executor_arrival.h"
 #include "gateway/shared_memory.h"
 
@@ -17,7 +18,7 @@ class RdmaListener {
   // `tcp`: a listening socket; queue pairs are listened for at its address, on a port of their own, that the
   // executor is told. Who knows the token may offer slices. `most_memory`: bytes of buffers for all
   // executors. Errors: kUnavailable on a machine or of a build without RDMA, kSystem.
-  [[nodiscard]] static Result<std::unique_ptr<RdmaListener>> Listen(Descriptor tcp, const std::string& token,
+  [[nodiscard]] static Result<std::unique_ptr<RdmaListener>> Listen(base::Fd tcp, const std::string& token,
                                                                     uint64_t most_memory);
   virtual ~RdmaListener() = default;
 

@@ -6,27 +6,16 @@
 #include <bit>
 #include <cmath>
 
+#include "base/random.h"
+
 namespace spillway::planner {
 namespace {
 
 constexpr double kRows = 1'000'000;  // at scale 1
 constexpr double kElements = 4'000'000;
 
-// SplitMix64: fast, and good enough to keep caches and branches guessing.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t Bits() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  uint64_t Below(uint64_t bound) { return Bits() % bound; }
-
- private:
-  uint64_t state_;
-};
+// Fast, and good enough to keep caches and branches guessing.
+using Random = base::SplitMix64;
 
 size_t Scaled(double count, double scale) {
   return std::max<size_t>(1024, static_cast<size_t>(count * scale));
@@ -84,7 +73,7 @@ class HashJoin : public Kernel {
   struct Slot {
     uint64_t key = 0, payload = 0;
   };
-  uint64_t Hash(uint64_t key) const { return (key * 0x9e3779b97f4a7c15 >> 20) & mask_; }
+  uint64_t Hash(uint64_t key) const { return (key * Random::kStep >> 20) & mask_; }
 
   size_t rows_;
   uint64_t mask_;

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/fd.h"
+
 namespace spillway::planner {
 namespace {
 
@@ -18,23 +20,9 @@ constexpr size_t kPass = 16'000'000;
 // At most so much is under way: it must fit the socket's buffers, or the one thread would wait for itself.
 constexpr size_t kChunk = 64 * 1024;
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 class Loopback : public Kernel {
  public:
-  Loopback(Descriptor to, Descriptor from)
+  Loopback(base::Fd to, base::Fd from)
       : to_(std::move(to)), from_(std::move(from)), out_(kChunk), in_(kChunk) {}
   double Pass() override {
     bytes_ = 0;
@@ -66,7 +54,7 @@ class Loopback : public Kernel {
     return true;
   }
 
-  Descriptor to_, from_;
+  base::Fd to_, from_;
   std::vector<char> out_, in_;
   size_t bytes_ = 0;
   bool sound_ = true;
@@ -79,7 +67,7 @@ tl::unexpected<Error> Failed(const char* operation) {
 }  // namespace
 
 Result<std::unique_ptr<Kernel>> MakeLoopback() {
-  const Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const base::Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (listener.get() < 0) return Failed("socket");
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -89,14 +77,14 @@ Result<std::unique_ptr<Kernel>> MakeLoopback() {
   if (::bind(listener.get(), any, length) != 0 || ::listen(listener.get(), 1) != 0 ||
       ::getsockname(listener.get(), any, &length) != 0)
     return Failed("listen");
-  Descriptor to(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  base::Fd to(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (to.get() < 0) return Failed("socket");
   // Room for a whole chunk on the way, before the connection's window is agreed.
   const int room = 4 * kChunk;
   ::setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
   ::setsockopt(to.get(), SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
   if (::connect(to.get(), any, length) != 0) return Failed("connect");
-  Descriptor from(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  base::Fd from(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (from.get() < 0) return Failed("accept");
   return std::make_unique<Loopback>(std::move(to), std::move(from));
 }

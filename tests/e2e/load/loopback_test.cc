@@ -16,7 +16,6 @@ namespace spillway::load {
 namespace {
 
 using std::chrono::milliseconds;
-using unit::SocketAddress;
 
 Result<std::unique_ptr<unit::Server>> Open(const unit::Settings& settings) {
   return unit::Server::Open(settings, std::make_unique<unit::EmulatedWorkers>(settings));
@@ -38,7 +37,7 @@ class Unit {
     Stop();
     ::close(wake_);
   }
-  SocketAddress address() const { return server_->addresses()[0]; }
+  base::SocketAddress address() const { return server_->addresses()[0]; }
   // Its statistics.
   nlohmann::ordered_json Stop() {
     if (thread_.joinable()) {
@@ -56,13 +55,13 @@ class Unit {
 
 unit::Settings At(const char* address) {
   unit::Settings settings;
-  settings.listen = {*SocketAddress::Parse(address)};
+  settings.listen = {*base::SocketAddress::Parse(address)};
   settings.service = std::chrono::microseconds(20);
   settings.name = "u1";
   return settings;
 }
 
-Settings To(const SocketAddress& target, Protocol protocol) {
+Settings To(const base::SocketAddress& target, Protocol protocol) {
   Settings settings;
   settings.target = target;
   settings.protocol = protocol;
@@ -81,7 +80,7 @@ Trial MustRun(const Settings& settings) {
   return std::move(*run);
 }
 
-bool HasIpv6() { return unit::UdpListener::Open(*SocketAddress::Parse("[::1]:0")).has_value(); }
+bool HasIpv6() { return unit::UdpListener::Open(*base::SocketAddress::Parse("[::1]:0")).has_value(); }
 
 class EveryWay : public testing::TestWithParam<std::tuple<const char*, Protocol, bool>> {};
 
@@ -89,11 +88,11 @@ TEST_P(EveryWay, EveryRequestIsAnsweredOnceAndBothEndsAgree) {
   const auto [address, protocol, flow_per_request] = GetParam();
   if (address[1] == ':' && !HasIpv6()) GTEST_SKIP() << "no IPv6 here";
   Unit unit(At(address));
-  SocketAddress target = unit.address();
+  base::SocketAddress target = unit.address();
   if (target.IsWildcard()) {
     const std::uint16_t port = target.port();
-    target =
-        *SocketAddress::ParseHost("127.0.0.9");  // the answer must come from it, too: flows are connected
+    target = *base::SocketAddress::ParseHost(
+        "127.0.0.9");  // the answer must come from it, too: flows are connected
     target.set_port(port);
   }
   Settings settings = To(target, protocol);
@@ -164,14 +163,14 @@ void ServeOneConnection(int listener, const std::vector<std::string>& names) {
 
 TEST(Load, NoticesAConnectionThatChangesItsUnitAndOneThatBreaks) {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  SocketAddress any = *SocketAddress::Parse("127.0.0.1:0");
+  base::SocketAddress any = *base::SocketAddress::Parse("127.0.0.1:0");
   ASSERT_EQ(::bind(listener, any.get(), any.length), 0);
   ASSERT_EQ(::listen(listener, 8), 0);
   std::thread server([listener] {
     ServeOneConnection(listener, {"a", "a", "b", "b", "b"});
     ServeOneConnection(listener, std::vector<std::string>(100'000, "c"));
   });
-  Settings settings = To(SocketAddress::OfSocket(listener), Protocol::kTcp);
+  Settings settings = To(base::SocketAddress::OfSocket(listener), Protocol::kTcp);
   settings.flows = 1;
   settings.duration = std::chrono::seconds(2);
   settings.timeout = milliseconds(1500);
@@ -185,7 +184,7 @@ TEST(Load, NoticesAConnectionThatChangesItsUnitAndOneThatBreaks) {
 }
 
 TEST(Load, SaysThatNobodyListens) {
-  SocketAddress target;
+  base::SocketAddress target;
   {
     Unit unit(At("127.0.0.1:0"));
     target = unit.address();

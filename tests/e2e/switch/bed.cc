@@ -182,10 +182,15 @@ int Bed::AwaitExit() {
   return exit ? *exit : -1;
 }
 
-Result<void> Bed::StartDaemon() {
+Result<void> Bed::LaunchDaemon() {
   const auto id = StartIn(plan().daemon.netns, plan().daemon.argv, "spillwayd.again");
   if (!id) return tl::make_unexpected(id.error());
   daemon_ = *id;
+  return {};
+}
+
+Result<void> Bed::StartDaemon() {
+  if (auto launched = LaunchDaemon(); !launched) return launched;
   if (!Eventually([&] { return ApiAnswers() || !lab::IsAlive(daemon_); }) || !lab::IsAlive(daemon_))
     return Fail(ErrorCode::kSystem, "spillwayd did not start again: " + DaemonLog());
   return {};

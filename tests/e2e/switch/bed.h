@@ -53,8 +53,9 @@ class Bed {
 
   lab::ProcessId daemon() const { return daemon_; }
   void Signal(int signal) const;
-  [[nodiscard]] int AwaitExit();  // of spillwayd; 128 + signal if killed
-  [[nodiscard]] Result<void> StartDaemon();
+  [[nodiscard]] int AwaitExit();              // of spillwayd; 128 + signal if killed
+  [[nodiscard]] Result<void> StartDaemon();   // until it answers
+  [[nodiscard]] Result<void> LaunchDaemon();  // not waited for
   std::string DaemonLog() const;
   bool ApiAnswers() { return !Show("status").is_null(); }
 

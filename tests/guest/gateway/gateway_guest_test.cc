@@ -15,9 +15,10 @@
 #include <future>
 #include <random>
 
+#include "base/fd.h"
+#include "base/socket_address.h"
 #include "gateway/rdma/inlet.h"
 #include "gateway/rdma/messages.h"
-#include "model/endpoint.h"
 #include "remote_bed.h"
 #include "tests/unit/gateway/model_specs.h"
 
@@ -73,7 +74,7 @@ class EchoExecutor {
 
  private:
   std::unique_ptr<Engine> engine_;
-  Descriptor stop_;
+  base::Fd stop_;
   std::optional<Executor> executor_;
   std::thread thread_;
 };
@@ -253,11 +254,11 @@ TEST(RemoteExecutor, OneThatIsStoppedAnswersWhatItHasInHand) {
 
 TEST(RemoteExecutor, ComesInPastManyWhoHaveNoToken) {
   GatewayBed bed(RemoteConfig());
-  const auto endpoint = model::ParseEndpoint(bed.rdma_address);
-  std::vector<Descriptor> strangers;
+  const auto endpoint = base::SocketAddress::Parse(bed.rdma_address);
+  std::vector<base::Fd> strangers;
   for (int i = 0; i < 80; i++) {
     strangers.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
-    ASSERT_EQ(connect(strangers.back().get(), endpoint->address(), endpoint->length), 0);
+    ASSERT_EQ(connect(strangers.back().get(), endpoint->get(), endpoint->length), 0);
     // Half a message, of half of them.
     if (i % 2 == 0) {
       EXPECT_EQ(send(strangers.back().get(), "\x20\0\0\0abc", 7, 0), 7);
@@ -323,9 +324,9 @@ TEST(RemoteExecutor, AConnectionWithoutATicketIsRefused) {
   const SliceOffer offer{"s", "g", 1, 2, 64, 64};
   // The queue pairs' port is told to those with a token only; here it is asked for honestly.
   MessageReader reader;
-  const auto endpoint = model::ParseEndpoint(bed.rdma_address);
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
-  ASSERT_EQ(connect(socket.get(), endpoint->address(), endpoint->length), 0);
+  const auto endpoint = base::SocketAddress::Parse(bed.rdma_address);
+  const base::Fd socket(::socket(AF_INET, SOCK_STREAM, 0));
+  ASSERT_EQ(connect(socket.get(), endpoint->get(), endpoint->length), 0);
   ASSERT_TRUE(SendMessage(socket.get(), kToken));
   ASSERT_TRUE(SendMessage(socket.get(), ToJson(KeyedOffer{{"far", {ProgramModel()}, {offer}}, {7}}).dump()));
   const auto answer = AwaitMessage(socket.get(), reader, std::chrono::steady_clock::now() + 30s);
@@ -349,11 +350,11 @@ TEST(RemoteExecutor, RubbishCostsItsSenderAlone) {
   const EchoExecutor good(DoorOf(bed), 1, 2, 64 << 10, 64);
   AwaitExecutors(bed, 1);
   const auto end = std::chrono::steady_clock::now() + 30s;
-  const auto endpoint = model::ParseEndpoint(bed.rdma_address);
+  const auto endpoint = base::SocketAddress::Parse(bed.rdma_address);
   for (const std::string& rubbish : {std::string("GET / HTTP/1.1\r\nHost: gateway\r\n\r\n"),
                                      std::string(8, '\xff'), std::string(4, '\0')}) {
-    const Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
-    ASSERT_EQ(connect(socket.get(), endpoint->address(), endpoint->length), 0);
+    const base::Fd socket(::socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_EQ(connect(socket.get(), endpoint->get(), endpoint->length), 0);
     ASSERT_EQ(send(socket.get(), rubbish.data(), rubbish.size(), 0), static_cast<ssize_t>(rubbish.size()));
     MessageReader reader;
     const auto answer = AwaitMessage(socket.get(), reader, end);

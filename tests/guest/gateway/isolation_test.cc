@@ -8,9 +8,9 @@
 
 #include <future>
 
+#include "base/socket_address.h"
 #include "gateway/rdma/hello.h"
 #include "gateway/rdma/inlet.h"
-#include "model/endpoint.h"
 #include "remote_bed.h"
 
 namespace spillway::gateway {

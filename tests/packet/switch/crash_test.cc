@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillwayd killed in the middle of a change, and two of them on one instance.
 #include <bpf/bpf.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <grp.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -158,6 +161,24 @@ TEST_F(Crash, ASecondSpillwaydOnTheSamePinsIsRefusedWhateverItsRunDirectory) {
   sw = nullptr;
   const auto now = Switch::Start(bed_.PoolOf({1}), elsewhere);
   EXPECT_TRUE(now) << now.error().message;
+}
+
+// Whoever can open the folder that is locked can lock it.
+TEST_F(Crash, NoOtherUserCanKeepSpillwaydFromStarting) {
+  const std::string parent = bed_.OptionsOf("one").bpffs + "/spillway-lock", folder = parent + "/one";
+  ASSERT_EQ(chmod(bed_.OptionsOf("one").bpffs.c_str(), 01777), 0);
+  ASSERT_EQ(mkdir(parent.c_str(), 0755), 0) << "as an earlier version made it";
+  auto sw = Start(bed_.PoolOf({1}));
+  ASSERT_TRUE(sw) << error_;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgroups(0, nullptr) != 0 || setresuid(65534, 65534, 65534) != 0) _exit(2);
+    _exit(open(folder.c_str(), O_RDONLY | O_DIRECTORY) < 0 && errno == EACCES ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  sw.reset();
 }
 
 // A scrape of /metrics holds the mutex that the watchdog's tick needs: it reads no slots.

@@ -185,7 +185,7 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
   ExpectError(8, "report: {mode: x}", ":8: report.mode: expected periodic or on-threshold");
   ExpectError(9, "learn: {workers: 0}", ":9: learn.workers: expected an integer, 1..65535");
   ExpectError(9, "learn: {slot: 1ms}", ":9: learn.slot: unknown key; expected one of workers");
-  ExpectError(9, "failing: {after: 0ms}", ":9: failing.after: expected a time with its unit, 1ms..600s");
+  ExpectError(9, "failing: {after: 0ms}", ":9: failing.after: expected a time with its unit, 1ms..10m");
   ExpectError(9, "failing: {detect: maybe}", ":9: failing.detect: expected true or false");
   ExpectError(9, "failing: {refused_share: 2}", ":9: failing.refused_share: expected a number, 0.01..1");
   ExpectError(8, "unit: 2", ":8: unit: expected once, found twice");

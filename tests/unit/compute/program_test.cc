@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/socket_address.h"
 #include "lab/compute/synthetic.h"
-#include "lab/unit/socket_address.h"
 #include "lab/unit/wire.h"
 
 namespace spillway::compute {
@@ -80,7 +80,7 @@ TEST(Program, SaysWhereItAnswersAndAnswersWithWhatItComputed) {
   const std::string ready = program.Complaint();
   ASSERT_THAT(ready, HasSubstr("spillway-compute: s1-nic answers at 127.0.0.1:"));
   const auto target =
-      *unit::SocketAddress::Parse(ready.substr(ready.rfind(' ') + 1, ready.size() - ready.rfind(' ') - 2));
+      *base::SocketAddress::Parse(ready.substr(ready.rfind(' ') + 1, ready.size() - ready.rfind(' ') - 2));
 
   for (const int type : {SOCK_DGRAM, SOCK_STREAM}) {
     const int fd = ::socket(AF_INET, type | SOCK_CLOEXEC, 0);
@@ -109,7 +109,7 @@ TEST(Program, EndsAtOnceThoughItWorks) {
   Program program({"--listen", "127.0.0.1:0", "--protocol", "tcp", "synthetic", "--gflop", "1000000"});
   const std::string ready = program.Complaint();
   const auto target =
-      *unit::SocketAddress::Parse(ready.substr(ready.rfind(' ') + 1, ready.size() - ready.rfind(' ') - 2));
+      *base::SocketAddress::Parse(ready.substr(ready.rfind(' ') + 1, ready.size() - ready.rfind(' ') - 2));
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_EQ(::connect(fd, target.get(), target.length), 0);
   char request[unit::kRequestBytes];

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include <tuple>
 
 #include "broker_bed.h"
@@ -423,6 +425,122 @@ TEST(Broker, OneFrontDoesNotUseUpTheOthersReserve) {
   EXPECT_TRUE(bed.broker.Full(frames, 1));
   EXPECT_FALSE(bed.broker.Full(http, 20));
   EXPECT_TRUE(bed.broker.Full(http, 21));
+}
+
+// A byte that came by a front whose reserve it used, and was a tenant's who has one, once counted against
+// both: what others took meanwhile was missing when both were free again.
+TEST(Broker, ReservesHoldWhateverWasHeldAndReleasedBefore) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.memory = 100;
+  options.tenants[kBob].reserve = 30;
+  options.front_reserves = {20, 20};
+  BrokerBed bed(options);
+  const Account alice{kAlice, Front::kFrames}, bob{kBob, Front::kHttp};
+  bed.broker.Hold(20, bob);
+  while (!bed.broker.Full(alice, 1)) bed.broker.Hold(1, alice);
+  bed.broker.Release(20, bob);
+  EXPECT_FALSE(bed.broker.Full(bob, 30));
+  EXPECT_FALSE(bed.broker.Full({kBob, Front::kFrames}, 30));
+  EXPECT_FALSE(bed.broker.Full({kAlice, Front::kHttp}, 20));
+}
+
+// Whoever comes and goes: as long as nothing is held that was refused, whoever has not used up his reserve
+// has room for the rest of it.
+TEST(Broker, EveryReserveHasRoomAtEveryMoment) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.memory = 100;
+  options.tenants[kAlice].reserve = 15;
+  options.tenants[kBob].reserve = 30;
+  options.front_reserves = {20, 25};
+  BrokerBed bed(options);
+  std::mt19937 random(1);
+  uint64_t held[2][2] = {};  // by tenant and front
+  for (int step = 0; step < 20'000; step++) {
+    const uint32_t tenant = random() % 2, front = random() % 2;
+    const Account account{tenant, static_cast<Front>(front)};
+    uint64_t& own = held[tenant][front];
+    if (random() % 2 == 0) {
+      const uint64_t bytes = 1 + random() % 40;
+      if (bed.broker.Full(account, bytes)) continue;
+      bed.broker.Hold(bytes, account);
+      own += bytes;
+    } else if (own > 0) {
+      const uint64_t bytes = 1 + random() % own;
+      bed.broker.Release(bytes, account);
+      own -= bytes;
+    }
+    for (uint32_t t = 0; t < 2; t++)
+      for (uint32_t f = 0; f < 2; f++) {
+        const uint64_t of_tenant = held[t][0] + held[t][1], of_front = held[0][f] + held[1][f];
+        const uint64_t reserve = options.tenants[t].reserve, front_reserve = options.front_reserves[f];
+        if (of_tenant < reserve) {
+          ASSERT_FALSE(bed.broker.Full({t, static_cast<Front>(f)}, reserve - of_tenant)) << "step " << step;
+        }
+        if (of_front < front_reserve) {
+          ASSERT_FALSE(bed.broker.Full({t, static_cast<Front>(f)}, front_reserve - of_front))
+              << "step " << step;
+        }
+      }
+  }
+}
+
+TEST(Broker, ModelsThatNobodyServesMakeRoomForOthers) {
+  BrokerBed bed;
+  const auto join = [&](const std::string& prefix, int models) {
+    ExecutorOffer offer = SmallOffer("host");
+    offer.models.clear();
+    for (int i = 0; i < models; i++) offer.models.push_back(SmallModel(prefix + std::to_string(i)));
+    return bed.broker.AddExecutor(offer, bed.now);
+  };
+  // An executor whose models bear a version in their name, deployed again and again.
+  for (int version = 0; version < 12; version++) {
+    const auto joined = join("v" + std::to_string(version) + "-", 1000);
+    ASSERT_TRUE(joined) << "version " << version << ": " << joined.error().message;
+    bed.broker.RemoveExecutor(joined->executor, bed.now);
+  }
+  EXPECT_FALSE(bed.broker.FindModel("v0-0"));
+  EXPECT_TRUE(bed.broker.FindModel("v11-0"));
+  // Known ones take no second place.
+  ASSERT_TRUE(join("big-", 4000));
+  ExecutorOffer same = SmallOffer("same");
+  same.models.clear();
+  for (int i = 0; i < 4000; i++) same.models.push_back(SmallModel("big-" + std::to_string(i)));
+  EXPECT_TRUE(bed.broker.AddExecutor(same, bed.now));
+  ExecutorOffer other = SmallOffer("other");
+  other.models.clear();
+  for (int i = 0; i < 97; i++) other.models.push_back(SmallModel("more-" + std::to_string(i)));
+  const auto refused = bed.broker.AddExecutor(other, bed.now);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("4096 models"));
+}
+
+TEST(Broker, AForgottenModelsNumberIsNobodyElsesAndARequestKeepsItsModelKnown) {
+  BrokerBed bed;
+  const uint32_t executor = bed.Join("host");
+  const uint32_t number = *bed.broker.FindModel("m");
+  bed.broker.RemoveExecutor(executor, bed.now);
+  bed.Ask();  // waits for it to come back
+  const auto crowd = [&](const std::string& prefix) {
+    ExecutorOffer offer = SmallOffer("crowd");
+    offer.models.clear();
+    for (int i = 0; i < 4095; i++) offer.models.push_back(SmallModel(prefix + std::to_string(i)));
+    const auto joined = bed.broker.AddExecutor(offer, bed.now);
+    ASSERT_TRUE(joined) << joined.error().message;
+    bed.broker.RemoveExecutor(joined->executor, bed.now);
+  };
+  crowd("a");
+  crowd("b");
+  EXPECT_TRUE(bed.answers[0].empty());
+  EXPECT_EQ(bed.broker.FindModel("m"), number);
+  bed.broker.Tick(bed.now += std::chrono::seconds(10));
+  EXPECT_THAT(bed.answers[0], ElementsAre(Status::kNoSlice));
+  crowd("c");
+  crowd("d");
+  EXPECT_FALSE(bed.broker.FindModel("m"));
+  bed.Ask();  // by its number of then, which is 0
+  EXPECT_THAT(bed.answers[1], ElementsAre(Status::kNoModel));
+  bed.Join("again");
+  EXPECT_NE(bed.broker.FindModel("m"), number);
 }
 
 TEST(Broker, WindowsHaveMemoryOfTheirOwnAndATenantPartOfIt) {

@@ -8,6 +8,7 @@
 
 #include <thread>
 
+#include "base/fd.h"
 #include "gateway/region_table.h"
 
 namespace spillway::gateway {
@@ -15,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Descriptor Copy(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
+base::Fd Copy(int fd) { return base::Fd(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
 // Both ends of one channel, each with its own mapping, as in two processes.
 struct Pair {
@@ -94,7 +95,7 @@ TEST(Channel, MapsOnlyWhatIsAChannelOfThatSize) {
   EXPECT_FALSE(Channel::Map(Copy(zeros->fd()), 8, bells()));
   EXPECT_FALSE(Channel::Map(Copy(zeros->fd()), 16, bells()));
   EXPECT_FALSE(Channel::Map(Copy(zeros->fd()), 3, bells()));
-  EXPECT_FALSE(Channel::Map(Descriptor(memfd_create("unsealed", MFD_CLOEXEC)), 8, bells()));
+  EXPECT_FALSE(Channel::Map(base::Fd(memfd_create("unsealed", MFD_CLOEXEC)), 8, bells()));
 }
 
 TEST(SharedMemory, CannotBeCutShortByAPeer) {

@@ -162,16 +162,20 @@ TEST_F(TokenFiles, AnExecutorOfAnotherMachineNamesAddressAndToken) {
         << wrong;
 }
 
-TEST_F(TokenFiles, AreReadableForTheirOwnerOnly) {
+// Secrets of Kubernetes are 0640 or 0440, of root and the pod's group; credentials of systemd are 0440.
+TEST_F(TokenFiles, MayBeReadByTheirGroupButNotByOthers) {
   using std::filesystem::perms;
   const std::string yaml = "executors: /e\nhttp: a:1\ntenants: [{name: a, token_file: good}]";
-  for (const perms wrong : {perms::group_read, perms::others_read, perms::group_write}) {
+  for (const perms wrong : {perms::others_read, perms::others_write, perms::group_write}) {
     std::filesystem::permissions(folder_ / "good", perms::owner_read | perms::owner_write | wrong);
     EXPECT_THAT(Gateway(yaml),
-                HasSubstr("tenants[a].token_file: expected a file that only its owner may read"));
+                HasSubstr("tenants[a].token_file: expected a file that others may not read and its group may "
+                          "not write, such as mode 0640 or 0600, got mode 06"));
   }
-  std::filesystem::permissions(folder_ / "good", perms::owner_read);
-  EXPECT_EQ(Gateway(yaml), "");
+  for (const int right : {0400, 0440, 0600, 0640}) {
+    std::filesystem::permissions(folder_ / "good", perms(right));
+    EXPECT_EQ(Gateway(yaml), "") << right;
+  }
 }
 
 TEST_F(TokenFiles, TenantsTokensLieBesideTheFile) {

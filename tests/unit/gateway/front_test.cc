@@ -7,12 +7,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <string>
 
 #include "api/http.h"
 #include "api/listen.h"
+#include "base/fd.h"
 #include "gateway/executor/program_slice.h"
 #include "gateway_bed.h"
 #include "model_specs.h"
@@ -29,7 +31,9 @@ constexpr uint64_t kRowBytes = 64, kRows = 2048, kBytes = kRowBytes * kRows;
 
 class FrontBed {
  public:
-  explicit FrontBed(uint64_t memory) : bed_(Config(memory)), executor_(bed_.Executor("host"), *engine_) {
+  explicit FrontBed(uint64_t memory) : FrontBed(Config(memory)) {}
+  explicit FrontBed(gateway::GatewayConfig config)
+      : bed_(std::move(config)), executor_(bed_.Executor("host"), *engine_) {
     const auto joined = executor_.Join();
     EXPECT_TRUE(joined) << joined.error().message;
     // The executor is told first, HTTP's thread a moment later.
@@ -43,9 +47,8 @@ class FrontBed {
                                                    InferenceLimits(bed_.server->config())));
   }
 
-  // A client that has asked for kRows rows of zeros, and reads nothing yet. `text`: it wants JSON back.
-  gateway::Descriptor Ask(bool text = false) const {
-    gateway::Descriptor client(socket(AF_INET, SOCK_STREAM, 0));
+  base::Fd Connect() const {
+    base::Fd client(socket(AF_INET, SOCK_STREAM, 0));
     const int small = 4096;
     setsockopt(client.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
     sockaddr_in to{};
@@ -53,6 +56,23 @@ class FrontBed {
     to.sin_port = htons(static_cast<uint16_t>(port_));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+    return client;
+  }
+  static void Send(const base::Fd& client, const std::string& text) {
+    for (size_t sent = 0; sent < text.size();) {
+      const ssize_t now = send(client.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+      if (now <= 0) break;
+      sent += static_cast<size_t>(now);
+    }
+  }
+  static bool IsAnsweredWithin(const base::Fd& client, std::chrono::milliseconds time) {
+    pollfd readable{client.get(), POLLIN, 0};
+    return poll(&readable, 1, static_cast<int>(time.count())) > 0;
+  }
+
+  // A client that has asked for kRows rows of zeros, and reads nothing yet. `text`: it wants JSON back.
+  base::Fd Ask(bool text = false) const {
+    base::Fd client = Connect();
     const std::string json = fmt::format(
         R"({{"inputs": [{{"name": "input", "datatype": "UINT8", "shape": [{}, {}],)"
         R"( "parameters": {{"binary_data_size": {}}}}}], "parameters": {{"binary_data_output": {}}}}})",
@@ -63,17 +83,13 @@ class FrontBed {
             "Inference-Header-Content-Length: {}\r\n\r\n{}",
             json.size() + kBytes, json.size(), json) +
         std::string(kBytes, '\0');
-    for (size_t sent = 0; sent < request.size();) {
-      const ssize_t now = send(client.get(), request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
-      if (now <= 0) break;
-      sent += static_cast<size_t>(now);
-    }
+    Send(client, request);
     return client;
   }
 
   auto Dial() { return bed_.Dial(); }
 
-  static std::string ReadAll(const gateway::Descriptor& client) {
+  static std::string ReadAll(const base::Fd& client) {
     std::string all;
     std::string piece(64 << 10, '\0');
     for (ssize_t got; (got = recv(client.get(), piece.data(), piece.size(), 0)) > 0;)
@@ -151,8 +167,8 @@ struct BareFront {
     http = std::move(*api::HttpServer::StartAsync(*fd, InferenceFront(*bed.server),
                                                   InferenceLimits(bed.server->config())));
   }
-  gateway::Descriptor Send(const std::string& head, const std::string& body = "") const {
-    gateway::Descriptor client(socket(AF_INET, SOCK_STREAM, 0));
+  base::Fd Send(const std::string& head, const std::string& body = "") const {
+    base::Fd client(socket(AF_INET, SOCK_STREAM, 0));
     // Who waits for an answer that never comes fails instead.
     const timeval patience{20, 0};
     setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
@@ -214,6 +230,32 @@ TEST(InferenceFront, WindowsDoNotUseUpTheMemoryForRequests) {
   }
   EXPECT_GE(clients.size(), 1u);
   EXPECT_EQ(StatusOf(FrontBed::ReadAll(bed.Ask())), "200");
+}
+
+// Bodies that have begun and do not end use up the memory for bodies: of it, too, a part is each tenant's.
+TEST(InferenceFront, OneTenantsHalfSentBodiesLeaveTheOthersRoom) {
+  gateway::GatewayConfig config = GatewayBed::Config();
+  config.broker.memory = 8 << 20;
+  config.broker.tenants[1].reserve = 2 << 20;  // Bob's
+  FrontBed bed(std::move(config));
+  std::vector<base::Fd> half;
+  const std::string piece(1 << 20, ' ');
+  // Alice's, until she is refused.
+  bool refused = false;
+  for (int i = 0; i < 40 && !refused; i++) {
+    half.push_back(bed.Connect());
+    bed.Send(half.back(),
+             "POST /v2/models/echo/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n" + piece);
+    refused = bed.IsAnsweredWithin(half.back(), std::chrono::milliseconds(200));
+  }
+  ASSERT_TRUE(refused);
+  base::Fd bob = bed.Connect();
+  const std::string body(3 << 19, ' ');
+  bed.Send(bob, fmt::format("POST /v2/models/echo/infer HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                            "Authorization: Bearer bobs-token\r\nContent-Length: {}\r\n\r\n",
+                            body.size()) +
+                    body);
+  EXPECT_THAT(FrontBed::ReadAll(bob), HasSubstr("HTTP/1.1 400")) << "read, and no JSON";
 }
 
 TEST(InferenceFront, AWrongTokenIsRefusedBeforeTheBodyIsRead) {

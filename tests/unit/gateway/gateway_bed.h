@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "api/listen.h"
+#include "base/fd.h"
 #include "gateway/client.h"
 #include "gateway/executor/executor.h"
 #include "gateway/server.h"
@@ -19,7 +20,8 @@ namespace spillway::gateway {
 
 class GatewayBed {
  public:
-  explicit GatewayBed(GatewayConfig config = Config()) {
+  // `rdma`: where a test has its own.
+  explicit GatewayBed(GatewayConfig config = Config(), std::unique_ptr<RdmaListener> rdma = nullptr) {
     static int number = 0;
     folder = std::filesystem::temp_directory_path() /
              ("spillway-gw-" + std::to_string(getpid()) + "-" + std::to_string(number++));
@@ -29,15 +31,15 @@ class GatewayBed {
     auto tcp = api::ListenTcp("127.0.0.1:0");
     tcp_address = "127.0.0.1:" + std::to_string(api::PortOf(*tcp));
     Listeners listeners;
-    listeners.frames.push_back({Descriptor(frames->fd), true});
-    listeners.frames.push_back({Descriptor(*tcp), false});
-    listeners.executors = Descriptor(executors->fd);
+    listeners.frames.push_back({base::Fd(frames->fd), true});
+    listeners.frames.push_back({base::Fd(*tcp), false});
+    listeners.executors = base::Fd(executors->fd);
+    listeners.rdma = std::move(rdma);
     if (!config.rdma.listen.empty()) {
       const int remote = api::ListenTcp(config.rdma.listen).value();
       const auto host = config.rdma.listen.substr(0, config.rdma.listen.rfind(':'));
       rdma_address = host + ":" + std::to_string(api::PortOf(remote));
-      listeners.rdma =
-          RdmaListener::Listen(Descriptor(remote), config.rdma.token, config.rdma.memory).value();
+      listeners.rdma = RdmaListener::Listen(base::Fd(remote), config.rdma.token, config.rdma.memory).value();
     }
     server = std::move(*Server::Create(std::move(config), std::move(listeners)));
     files_.push_back(std::move(frames->file));

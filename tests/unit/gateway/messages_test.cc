@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include "base/fd.h"
 #include "gateway/executor_offer.h"
 
 namespace spillway::gateway {
@@ -18,13 +19,13 @@ class Messages : public testing::Test {
   void SetUp() override {
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    near_ = Descriptor(ends[0]);
-    far_ = Descriptor(ends[1]);
+    near_ = base::Fd(ends[0]);
+    far_ = base::Fd(ends[1]);
   }
   void Send(std::string_view bytes) {
     ASSERT_EQ(send(far_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
-  Descriptor near_, far_;
+  base::Fd near_, far_;
   MessageReader reader_;
 };
 
@@ -45,7 +46,7 @@ TEST_F(Messages, ComeWholeHoweverTheyAreCut) {
 
 TEST_F(Messages, AreHeardThoughTheOtherSideHasGone) {
   ASSERT_TRUE(SendMessage(far_.get(), "farewell"));
-  far_ = Descriptor();
+  far_ = base::Fd();
   EXPECT_EQ(AwaitMessage(near_.get(), reader_, std::chrono::steady_clock::now() + 60s).value(), "farewell");
 }
 

@@ -2,10 +2,16 @@
 // Who may offer slices, how long a client or a program may take, and how a gateway goes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 
+#include <atomic>
 #include <future>
 
+#include "base/fd.h"
 #include "frames.h"
 #include "gateway/executor/program_slice.h"
 #include "served.h"
@@ -94,6 +100,68 @@ TEST(Server, DrainsBeforeItStops) {
     return heard.wait_for(1s) == std::future_status::ready;
   };
   while (runs()) std::this_thread::yield();
+}
+
+// RDMA without a device: who connects is met, and shows nothing.
+class SilentRdma : public RdmaListener {
+ public:
+  explicit SilentRdma(int listener) : tcp_(listener) {}
+  [[nodiscard]] int tcp() const override { return tcp_.get(); }
+  [[nodiscard]] int events() const override { return quiet_.get(); }
+  [[nodiscard]] std::vector<uint64_t> Serve() override { return {}; }
+  [[nodiscard]] std::unique_ptr<ExecutorArrival> Meet(int, uint64_t) override {
+    met++;
+    return std::make_unique<Stranger>();
+  }
+
+  std::atomic<int> met{0};
+
+ private:
+  struct Stranger : public ExecutorArrival {
+    [[nodiscard]] Result<Step> Read() override { return Step::kMore; }
+    [[nodiscard]] bool IsTrusted() const override { return false; }
+    [[nodiscard]] const ExecutorOffer& offer() const override { return offer_; }
+    [[nodiscard]] Result<std::unique_ptr<ExecutorLink>> TakeLink() override {
+      return Fail(ErrorCode::kBadInput, "");
+    }
+    [[nodiscard]] Result<void> Answer(const std::string&) override { return {}; }
+    ExecutorOffer offer_;
+  };
+  base::Fd tcp_, quiet_{eventfd(0, 0)};
+};
+
+TEST(Server, StrangersOfTheNetworkDoNotSendLocalExecutorsAway) {
+  auto rdma = std::make_unique<SilentRdma>(api::ListenTcp("127.0.0.1:0").value());
+  SilentRdma& silent = *rdma;
+  const int port = api::PortOf(silent.tcp());
+  GatewayConfig config = GatewayBed::Config();
+  config.executor_trust.users = {};
+  config.executor_trust.token = "executors-token";
+  GatewayBed bed(config, std::move(rdma));
+  // A local one that has connected and not shown its token yet.
+  base::Fd local(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+  sockaddr_un path{};
+  path.sun_family = AF_UNIX;
+  bed.executors_path().copy(path.sun_path, sizeof(path.sun_path) - 1);
+  ASSERT_EQ(connect(local.get(), reinterpret_cast<const sockaddr*>(&path), sizeof(path)), 0);
+  std::vector<base::Fd> strangers;
+  for (int i = 1; i <= 100; i++) {
+    strangers.emplace_back(socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(strangers.back().get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+    bed.Until([&](Server&) { return silent.met == i; });
+  }
+  char end = 0;
+  EXPECT_EQ(recv(local.get(), &end, 1, MSG_DONTWAIT), -1) << "it was told to go";
+  EXPECT_EQ(errno, EAGAIN);
+  auto engine = EchoEngine();
+  ExecutorOptions options = bed.Executor("host");
+  options.gateway.token = "executors-token";
+  Executor executor(options, *engine);
+  EXPECT_TRUE(executor.Join()) << "and others may come";
 }
 
 // As a tenant's program that may open the socket, but is not an executor's user. Needs root, to be another

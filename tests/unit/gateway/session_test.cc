@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/fd.h"
 #include "broker_bed.h"
 #include "frames.h"
 
@@ -60,7 +61,7 @@ class SessionBed {
   GatewayConfig config;
   RegionTable regions;
   SessionHost host{config, bed.broker, regions, [this] { return bed.now; }, [](uint64_t) {}};
-  Session session{host, 1, Descriptor(), false};
+  Session session{host, 1, base::Fd(), false};
 
  private:
   static BrokerOptions Options(uint64_t memory) {
@@ -111,8 +112,8 @@ TEST(Session, TakesNoMoreThanItsShareOfATurnFromAWindow) {
   SessionHost host{config, bed.broker, regions, [&] { return bed.now; }, [](uint64_t) {}};
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  const Descriptor client(ends[1]);
-  Session session{host, 1, Descriptor(ends[0]), true};
+  const base::Fd client(ends[1]);
+  Session session{host, 1, base::Fd(ends[0]), true};
   const auto receive = [&](const std::string& bytes) {
     const Stream::Piece into = session.NextRead();
     std::memcpy(into.bytes.data(), bytes.data(), bytes.size());

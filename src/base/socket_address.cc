@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "socket_address.h"
+#include "base/socket_address.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <charconv>
 
-namespace spillway::unit {
+namespace spillway::base {
 
 namespace {
 
@@ -59,6 +59,13 @@ SocketAddress SocketAddress::OfSocket(int fd) {
   return address;
 }
 
+SocketAddress SocketAddress::OfPeer(int fd) {
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  if (::getpeername(fd, address.get(), &address.length) != 0) address.length = 0;
+  return address;
+}
+
 std::uint16_t SocketAddress::port() const {
   return ntohs(family() == AF_INET ? V4(storage).sin_port : V6(storage).sin6_port);
 }
@@ -72,14 +79,17 @@ bool SocketAddress::IsWildcard() const {
   return IN6_IS_ADDR_UNSPECIFIED(&V6(storage).sin6_addr);
 }
 
-std::string SocketAddress::Text() const {
+std::string SocketAddress::Host() const {
   char host[INET6_ADDRSTRLEN] = {};
-  if (family() == AF_INET) {
+  if (family() == AF_INET)
     ::inet_ntop(AF_INET, &V4(storage).sin_addr, host, sizeof host);
-    return fmt::format("{}:{}", host, port());
-  }
-  ::inet_ntop(AF_INET6, &V6(storage).sin6_addr, host, sizeof host);
-  return fmt::format("[{}]:{}", host, port());
+  else
+    ::inet_ntop(AF_INET6, &V6(storage).sin6_addr, host, sizeof host);
+  return host;
 }
 
-}  // namespace spillway::unit
+std::string SocketAddress::Text() const {
+  return fmt::format(fmt::runtime(family() == AF_INET ? "{}:{}" : "[{}]:{}"), Host(), port());
+}
+
+}  // namespace spillway::base

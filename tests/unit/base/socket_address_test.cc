@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/unit/socket_address.h"
+#include "base/socket_address.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
-#include "lab/unit/duration.h"
+#include "base/fd.h"
 
-namespace spillway::unit {
+namespace spillway::base {
 namespace {
 
 TEST(SocketAddress, ReadsBothFamiliesAndWritesThemBack) {
@@ -31,19 +32,17 @@ TEST(SocketAddress, KnowsTheWildcards) {
   EXPECT_FALSE(SocketAddress::Parse("127.0.0.1:1")->IsWildcard());
 }
 
-TEST(Duration, ReadsUnits) {
-  using std::chrono::nanoseconds;
-  EXPECT_EQ(ParseDuration("500us"), nanoseconds(500'000));
-  EXPECT_EQ(ParseDuration("1.5ms"), nanoseconds(1'500'000));
-  EXPECT_EQ(ParseDuration("2"), nanoseconds(2'000'000'000));
-  EXPECT_EQ(ParseDuration("1m"), nanoseconds(60'000'000'000));
-  EXPECT_EQ(ParseDuration("0"), nanoseconds(0));
-}
-
-TEST(Duration, RefusesNonsense) {
-  for (const char* text : {"", "ms", "5 ms", "-1s", "1h", "nan", "inf", "1e300s", "5msx"})
-    EXPECT_FALSE(ParseDuration(text).has_value()) << text;
+TEST(SocketAddress, OfASocketIsKnownOnBothSides) {
+  const Fd listener(socket(AF_INET, SOCK_STREAM, 0)), caller(socket(AF_INET, SOCK_STREAM, 0));
+  const auto any = SocketAddress::Parse("127.0.0.1:0");
+  ASSERT_EQ(bind(listener.get(), any->get(), any->length), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  const SocketAddress here = SocketAddress::OfSocket(listener.get());
+  ASSERT_EQ(connect(caller.get(), here.get(), here.length), 0);
+  EXPECT_EQ(SocketAddress::OfPeer(caller.get()).Text(), here.Text());
+  EXPECT_EQ(SocketAddress::OfPeer(caller.get()).Host(), "127.0.0.1");
+  EXPECT_EQ(SocketAddress::OfPeer(listener.get()).length, 0u);
 }
 
 }  // namespace
-}  // namespace spillway::unit
+}  // namespace spillway::base
