@@ -52,8 +52,8 @@ SPW_INLINE struct spw_filter_word *filter_word(__u64 hash)
 	return bpf_map_lookup_elem(&flow_filter, &index);
 }
 
-/* Of a TCP flow. Two questions before the table's line is fetched: its slot has flows with entries, and it may
- * be one of them. */
+/* Of a TCP flow. Two questions before the table's line is fetched: its slot has flows with entries, and it
+ * may be one of them. */
 SPW_INLINE int may_have_entry(struct placement *at)
 {
 	struct spw_filter_word *word;
@@ -129,8 +129,8 @@ SPW_CALL int insert_flow(struct placement *at, __u16 unit, enum spw_flow_state s
 		return 0;
 	/* By the service's own limit, by which place_datagram judges; it may be shorter than the table's. */
 	entry = spw_flow_entry(tag, unit, state,
-			       state == SPW_FLOW_DATAGRAM ? spw_flow_probation(tick, at->service->idle_ticks) :
-							    tick);
+			       state == SPW_FLOW_DATAGRAM ? spw_flow_probation(tick, at->service->idle_ticks)
+							  : tick);
 	/* Before the entry: whoever sees the entry must also look for it. */
 	mark_deviating(at);
 	if (state != SPW_FLOW_DATAGRAM)
@@ -159,8 +159,7 @@ SPW_CALL int insert_flow(struct placement *at, __u16 unit, enum spw_flow_state s
 SPW_CALL int prepare_flow(struct placement *at, __u16 unit, int holds)
 {
 	announce_flow(at);
-	return holds || !places_are_few(at) ||
-	       insert_flow(at, unit, SPW_FLOW_HALF_OPEN, SPW_BUCKET_ENTRIES);
+	return holds || !places_are_few(at) || insert_flow(at, unit, SPW_FLOW_HALF_OPEN, SPW_BUCKET_ENTRIES);
 }
 
 /* Of a flow whose handshake was just completed: as spw_flow_insert would. */
@@ -169,9 +168,9 @@ SPW_CALL enum spw_flow_state settled_state(struct placement *at)
 	__u32 primary = spw_flow_primary(at->hash, flow_bucket_mask);
 	struct spw_bucket *bucket = bpf_map_lookup_elem(&flow_table, &primary);
 
-	return bucket && count_live(bucket, placement_tick(at), flow_limits) <= SPW_BUCKET_TRUSTING ?
-		   SPW_FLOW_OPEN :
-		   SPW_FLOW_UNPROVEN;
+	return bucket && count_live(bucket, placement_tick(at), flow_limits) <= SPW_BUCKET_TRUSTING
+		   ? SPW_FLOW_OPEN
+		   : SPW_FLOW_UNPROVEN;
 }
 
 /* Frees an entry; a change by another CPU in between wins. */

@@ -94,7 +94,8 @@ SPW_INLINE int recall_fragment(const struct spw_fragment_bucket *bucket, __u64 h
 	for (__u32 i = 0; i < SPW_FRAGMENT_ENTRIES; i++) {
 		__u64 entry = *(const volatile __u64 *)&bucket->entry[i];
 
-		if ((entry ^ hash) >> 32 == 0 && entry != 0 && fragment_age(entry, now) <= SPW_FRAGMENT_STAMPS)
+		if ((entry ^ hash) >> 32 == 0 && entry != 0 &&
+		    fragment_age(entry, now) <= SPW_FRAGMENT_STAMPS)
 			sport = (__u16)entry;
 	}
 	return sport;

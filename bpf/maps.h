@@ -128,7 +128,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, SPW_MAX_SERVICES * SPW_REFUSED_LINES);
+	__uint(max_entries, SPW_MAX_SERVICES *SPW_REFUSED_LINES);
 	__type(key, __u32);
 	__type(value, struct spw_refused);
 } refused SEC(".maps");

@@ -12,11 +12,12 @@
  * remembering would cost others (the flow's half-open bucket is young, its buckets of the flow table are
  * full, entries are written too fast) a new flow stays on its slot's owner, which needs no memory. So under
  * any flood no established flow moves, and new TCP flows connect as with a stateless ring (ARCHITECTURE.md).
- * A SYN moves nothing: its unit is remembered in the half-open table, for packets that go on from its sequence
- * number. The first of them writes the entry.
+ * A SYN moves nothing: its unit is remembered in the half-open table, for packets that go on from its
+ * sequence number. The first of them writes the entry.
  *
  * An entry holds against SYNs as long as its unit takes new flows, and it is not closed: by a FIN or RST that
- * knew the connection's numbers, or by any, a closing time ago. Then a handshake that is completed takes it over.
+ * knew the connection's numbers, or by any, a closing time ago. Then a handshake that is completed takes it
+ * over.
  *
  * A server whose units are all failing, draining or down passes its new flows on: to the flow's other
  * slots, then to its deputy, and if all of these are failing, too, they are sent as if none were. An owner
@@ -148,8 +149,8 @@ SPW_CALL __u16 keep_handshake(struct placement *at, struct spw_half_open *bucket
 	return unit;
 }
 
-/* Of a flow without an entry, or with one that gives way, whose unit is `before`. holds: an entry holds a place
- * for it. */
+/* Of a flow without an entry, or with one that gives way, whose unit is `before`. holds: an entry holds a
+ * place for it. */
 SPW_CALL __u16 place_handshake(struct placement *at, struct spw_half_open *bucket, __u16 before, __u32 isn,
 			       int holds)
 {
@@ -236,8 +237,8 @@ SPW_INLINE __u16 place_syn(struct placement *at, __u32 isn)
 	return unit;
 }
 
-/* Index of the word of the handshake that the packet goes on from, or -1; *unit: where that is. By index, not by
- * pointer: the verifier of Linux 6.1 would take it for null where it is not. */
+/* Index of the word of the handshake that the packet goes on from, or -1; *unit: where that is. By index, not
+ * by pointer: the verifier of Linux 6.1 would take it for null where it is not. */
 SPW_CALL int handshake_of(struct placement *at, struct spw_half_open *bucket, __u32 sequence, __u16 *unit)
 {
 	int found = spw_half_open_proof(bucket, at->hash, sequence);
@@ -263,8 +264,8 @@ SPW_INLINE void forget_handshake(struct spw_half_open *bucket, int found)
 	spw_half_open_replace(half_open_word(bucket, found), word, 0);
 }
 
-/* FIN or RST. It closes the connection for whoever comes next only if it shows that it knows it: by the number
- * of its handshake, as long as that is remembered. */
+/* FIN or RST. It closes the connection for whoever comes next only if it shows that it knows it: by the
+ * number of its handshake, as long as that is remembered. */
 SPW_CALL void close_entry(struct placement *at, __u64 *entry, __u64 seen, __u32 sequence)
 {
 	struct spw_half_open *bucket = half_open_bucket(at->hash);
@@ -283,9 +284,10 @@ SPW_CALL void settle_entry(struct placement *at, __u64 *entry, __u64 seen, __u16
 	if (unit == home_of(at) && !slot_is_moved(at))
 		free_entry(entry, seen);
 	else
-		change_entry(at, entry, seen,
-			     spw_flow_entry(spw_entry_tag(seen), unit, settled_state(at), placement_tick(at)) |
-				 (seen & SPW_FLOW_OVERFLOW));
+		change_entry(
+		    at, entry, seen,
+		    spw_flow_entry(spw_entry_tag(seen), unit, settled_state(at), placement_tick(at)) |
+			(seen & SPW_FLOW_OVERFLOW));
 }
 
 /* By an entry that is not open. */
@@ -305,8 +307,8 @@ SPW_CALL __u16 place_unsettled(struct placement *at, __u64 *entry, __u64 seen, c
 			proven = unit;
 	}
 	if (state == SPW_FLOW_HALF_OPEN && found < 0) {
-		/* Of another connection, which may be established on the owner. While the slot moves, it needs the
-		 * entry; the handshake has its word. */
+		/* Of another connection, which may be established on the owner. While the slot moves, it
+		 * needs the entry; the handshake has its word. */
 		if (tcp->ends || !slot_is_moved(at))
 			return ring_unit(at, 1);
 		at->count->placed_on_ring++;
@@ -381,8 +383,8 @@ SPW_INLINE __u16 place_established(struct placement *at, const struct tcp_bits *
 
 SPW_INLINE __u16 *refused_mark(const struct placement *at)
 {
-	__u32 line = at->service->service * SPW_REFUSED_LINES +
-		     ((__u32)(at->hash >> 13) & (SPW_REFUSED_LINES - 1));
+	__u32 line =
+	    at->service->service * SPW_REFUSED_LINES + ((__u32)(at->hash >> 13) & (SPW_REFUSED_LINES - 1));
 	__u32 mark = (__u32)(at->hash >> 16) & (SPW_REFUSED_MARKS - 1);
 	struct spw_refused *marks = bpf_map_lookup_elem(&refused, &line);
 
@@ -417,9 +419,9 @@ SPW_CALL __u16 place_first_datagram(struct placement *at)
 
 	if (may_be_refused(at) && unit_answers(at, home)) { /* it may be of an established flow */
 		at->count->placed_on_ring++;
-		if (!(slot_is_moved(at) ? stay_on_owner(at, home, SPW_FLOW_DATAGRAM) :
-					  rate_allows(at) && insert_flow(at, home, SPW_FLOW_DATAGRAM,
-									 SPW_BUCKET_DATAGRAM)))
+		if (!(slot_is_moved(at)
+			  ? stay_on_owner(at, home, SPW_FLOW_DATAGRAM)
+			  : rate_allows(at) && insert_flow(at, home, SPW_FLOW_DATAGRAM, SPW_BUCKET_DATAGRAM)))
 			mark_refused(at);
 		return home;
 	}

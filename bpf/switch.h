@@ -75,8 +75,8 @@ struct spw_server_key {
 SPW_ASSERT_SIZE(struct spw_server_key, 192);
 
 /*
- * Where datagrams were placed on the ring as there was no place for them: the slot tick of the last, by bits of
- * the flow's hash. For the idle time after, a datagram without an entry may be of such a flow. Lines of a
+ * Where datagrams were placed on the ring as there was no place for them: the slot tick of the last, by bits
+ * of the flow's hash. For the idle time after, a datagram without an entry may be of such a flow. Lines of a
  * service lie together, so that a flood at one costs the flows of no other their choice.
  */
 #define SPW_REFUSED_LINES 8

@@ -17,8 +17,8 @@
  * An entry is nobody else's until it has expired: what finds no place is not remembered, and then must
  * not leave the ring. So no flood, and no surge of new flows either, costs an established flow its unit.
  * The exception is an unproven entry: of a flow that showed a single packet since it was written, in a bucket
- * that was half full by then. When it has been silent for a minute, and both buckets are full, a newcomer takes
- * its place. So who fills the table must send each flow's packets again, or every minute new ones.
+ * that was half full by then. When it has been silent for a minute, and both buckets are full, a newcomer
+ * takes its place. So who fills the table must send each flow's packets again, or every minute new ones.
  */
 #pragma once
 
@@ -29,13 +29,13 @@
  * 13 % of the flows one cache line further away and has a place for all; 8 (fill up first) for all but
  * 14,291. */
 #define SPW_BUCKET_HOME 5
-/* Places of a bucket for datagram flows, which end sooner but yield to nobody: a flood of them leaves a quarter
- * of the table to TCP. */
+/* Places of a bucket for datagram flows, which end sooner but yield to nobody: a flood of them leaves a
+ * quarter of the table to TCP. */
 #define SPW_BUCKET_DATAGRAM 6
 /* Live entries of the primary bucket below which a flow needs no further proof: half of the table. */
 #define SPW_BUCKET_TRUSTING 4
-/* Live entries of the emptier bucket from which on a flow's place is taken with its SYN, for fear that there is
- * none with its ACK: one insert in a million meets that many at 20 % of the table. */
+/* Live entries of the emptier bucket from which on a flow's place is taken with its SYN, for fear that there
+ * is none with its ACK: one insert in a million meets that many at 20 % of the table. */
 #define SPW_BUCKET_PRESSED 7
 #define SPW_FLOW_PROBATION_TICKS 60
 
@@ -52,8 +52,8 @@ SPW_ASSERT_SIZE(struct spw_bucket, 64);
  * CLOSED      after one that fitted the connection's numbers: the ports may be used again
  * Numbers are in pinned maps; those that are equal modulo 4 share a limit.
  * Allowed moves: free -> half-open | unproven | open | datagram; half-open, unproven -> open;
- * open, unproven, closing -> closing | closed; closing, closed -> open; open, closing, closed -> unproven (SYN);
- * any -> free (sweep); expired -> reused.
+ * open, unproven, closing -> closing | closed; closing, closed -> open; open, closing, closed -> unproven
+ * (SYN); any -> free (sweep); expired -> reused.
  */
 enum spw_flow_state {
 	SPW_FLOW_FREE = 0,
@@ -166,8 +166,8 @@ SPW_INLINE int spw_flow_find(const struct spw_bucket *bucket, __u32 tag)
 #define SPW_PLACE_EXPIRED 0x8000u
 #define SPW_PLACE_UNPROVEN 0x4000u /* live, but silent for so long that it gives way where all are live */
 
-/* How readily an entry's place is taken; the low 14 bits are its idle time. Neither of the first two bits: it is
- * live. */
+/* How readily an entry's place is taken; the low 14 bits are its idle time. Neither of the first two bits: it
+ * is live. */
 SPW_INLINE __u64 spw_place_score(__u64 entry, __u32 tick, spw_flow_limits limits)
 {
 	__u64 state = spw_entry_state(entry);
@@ -226,8 +226,8 @@ SPW_INLINE __u32 spw_flow_probation(__u32 tick, __u32 limit)
 
 /* The primary bucket while it has fewer than SPW_BUCKET_HOME live entries, so that most look-ups cost
  * one line; then the emptier of the two, so that a table 60 % full has a place for everybody. Ties stay home,
- * unless only the other has a place to give. An unproven entry becomes an open one where there is room enough.
- * places: live entries of a bucket that is full for this flow; at most SPW_BUCKET_ENTRIES. */
+ * unless only the other has a place to give. An unproven entry becomes an open one where there is room
+ * enough. places: live entries of a bucket that is full for this flow; at most SPW_BUCKET_ENTRIES. */
 SPW_INLINE enum spw_flow_insert spw_flow_insert(struct spw_bucket *primary, struct spw_bucket *secondary,
 						__u64 entry, __u32 tick, spw_flow_limits limits, __u32 places)
 {

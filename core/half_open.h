@@ -9,8 +9,8 @@
  *           overwritten: where all of them are, the next SYN stays on the ring. So a flood makes no handshake
  *           fail whose ACK comes within 1.9 s; it costs newcomers the policy's choice, not their connection.
  *   passing handshakes on the ring, newest first, so that a SYN that comes again meets the same unit though
- *           the policy would by now choose another; and those that were completed, by which a FIN or RST shows
- *           that it knows its connection. Overwritten at will; a packet that finds none is on the ring, where
+ *           the policy would by now choose another; and those that were completed, by which a FIN or RST
+ * shows that it knows its connection. Overwritten at will; a packet that finds none is on the ring, where
  *           they are, or has an entry.
  *
  * One entry is one word: tag 24 | number 16 | unit 15 | stamp 9. All-zero: empty. The number is the upper
@@ -18,9 +18,9 @@
  * Forged without knowledge of it: one packet in 2^15. Tag, number and bucket tell handshakes apart by 54
  * bits. Words that are kept change by compare-and-swap.
  *
- * How many SYNs a second leave all newcomers their choice: at 16,000 of nobody's, 98 % find a place, at 30,000
- * 83 %; beyond, whoever comes first in 1.9 s, some 47,000 a second. Nothing tells a forged SYN from a
- * client's, so no fairness between sources helps: the forger has them all.
+ * Beside 16,000 SYNs a second that are never completed, 98 % of the newcomers find a place, beside 30,000 87
+ * % (Erlang's loss formula: six places a bucket, 2.3 s each); beyond, whoever comes first, 43,000 a second.
+ * Nothing tells a forged SYN from a client's, so no fairness between sources helps: the forger has them all.
  */
 #pragma once
 
@@ -128,8 +128,8 @@ SPW_INLINE int spw_half_open_sibling(const struct spw_half_open *bucket, __u64 h
 	return -1;
 }
 
-/* Writes another word of the same handshake, or none (0), over its own; not over another's that took the place
- * since. 1: done. */
+/* Writes another word of the same handshake, or none (0), over its own; not over another's that took the
+ * place since. 1: done. */
 SPW_INLINE int spw_half_open_replace(__u64 *place, __u64 own, __u64 word)
 {
 	__u64 old = *place;

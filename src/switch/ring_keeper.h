@@ -45,8 +45,9 @@ RingTally MoveRing(spw_ring_slot* slots, uint32_t count, const std::vector<uint1
                    const IsAlive& is_alive);
 
 // Gives moved slots to their next owner when for idle_ticks no entry-less packet came and no flow lost its
-// entry, when they have been moved for twice that time whatever came, so that no flood keeps a drain from ending,
-// or when the owner died. Clears the mark of flows with entries when none was seen for entry_idle_ticks.
+// entry, when they have been moved for twice that time whatever came, so that no flood keeps a drain from
+// ending, or when the owner died. Clears the mark of flows with entries when none was seen for
+// entry_idle_ticks.
 RingTally SettleRing(spw_ring_slot* slots, uint32_t count, RingMoves& moves, uint32_t tick,
                      const SettleTimes& times, const IsAlive& is_alive);
 

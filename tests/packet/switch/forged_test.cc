@@ -108,7 +108,8 @@ TEST_F(ForgedTest, APortUsedAgainIsANewFlow) {
   EXPECT_EQ(Ack(5000, 0x11110500), third);
 }
 
-// Without knowledge of the flow's sequence numbers nobody closes it, so the SYN that comes then is not believed.
+// Without knowledge of the flow's sequence numbers nobody closes it, so the SYN that comes then is not
+// believed.
 TEST_F(ForgedTest, RstSynAndAckDoNotMoveAFlowThatHasAnEntry) {
   for (uint8_t flags : {kFin | kAck, kRst + 0}) {
     const auto port = static_cast<uint16_t>(5000 + flags);

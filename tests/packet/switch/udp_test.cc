@@ -84,8 +84,8 @@ TEST_F(UdpTest, ADrainingUnitKeepsItsFlows) {
   for (uint16_t port = 2000; port < 2300; port++) ASSERT_NE(Datagram(port), unit);
 }
 
-// Where there was no place for a flow's entry, flows beside it that have none stay on their owner, too, as they
-// may be established: but not while the owner does not answer, and only those of the same service.
+// Where there was no place for a flow's entry, flows beside it that have none stay on their owner, too, as
+// they may be established: but not while the owner does not answer, and only those of the same service.
 class RefusedDatagrams : public UdpTest {
  protected:
   static constexpr const char* kOther = "203.0.113.20";
@@ -131,8 +131,7 @@ TEST_F(RefusedDatagrams, AreOfOneServiceAlone) {
   Refuse();
   AllCpusBusy(true);
   int off_the_ring = 0;
-  for (uint16_t port = 1000; port < 1200; port++)
-    off_the_ring += spw_unit_index(To(kOther, port, 443)) == 1;
+  for (uint16_t port = 1000; port < 1200; port++) off_the_ring += spw_unit_index(To(kOther, port, 443)) == 1;
   EXPECT_EQ(off_the_ring, 200);
 }
 
