@@ -62,8 +62,9 @@ struct placement {
 	__u64 hash;
 	__u64 now_ns; /* 0: not read yet */
 	__u8 is_new;  /* a new flow, placed now */
-	/* Of a SYN, in its half-open bucket: the index of its own word, and of a place to keep one; -1: none.
-	 */
+	/* Of a SYN, in its half-open bucket: the index of its own word or else of its flow's, of its own
+	 * word, and of a place to keep one; -1: none. */
+	__s8 word_known;
 	__s8 word_found;
 	__s8 word_room;
 };

@@ -56,37 +56,48 @@ SPW_INLINE __u64 fragment_hash(const struct packet *p, const struct fragment *f)
 	return spw_hash_v6(seed, p->src, p->dst, f->id, f->proto);
 }
 
-SPW_INLINE void remember_fragment(struct spw_fragment_bucket *bucket, __u64 tag, __u16 sport, __u32 now)
+SPW_INLINE __u64 fragment_entry(__u64 hash, __u16 stamp, __u16 sport)
+{
+	return (hash & 0xffffffff00000000ULL) | (__u64)stamp << 16 | sport;
+}
+
+SPW_INLINE __u16 fragment_age(__u64 entry, __u16 now)
+{
+	return (__u16)(now - (__u16)(entry >> 16));
+}
+
+SPW_INLINE void remember_fragment(struct spw_fragment_bucket *bucket, __u64 hash, __u16 sport, __u16 now)
 {
 	__u32 victim = 0, oldest = 0;
 
 #pragma unroll
 	for (__u32 i = 0; i < SPW_FRAGMENT_ENTRIES; i++) {
-		__u64 found = bucket->entry[i].tag;
-		__u32 age = now - bucket->entry[i].stamp;
-		__u32 score = (__u32)spw_select(spw_is_zero(found) | spw_is_zero(found ^ tag), ~0u, age);
+		__u64 entry = bucket->entry[i];
+		__u64 own = spw_is_zero(entry >> 1) | spw_is_zero((entry ^ hash) >> 32);
+		__u32 score = (__u32)spw_select(own, 1 << 16, fragment_age(entry, now));
 		__u64 more = spw_less(oldest, score);
 
 		victim = (__u32)spw_select(more, i, victim);
 		oldest = (__u32)spw_select(more, score, oldest);
 	}
 	SPW_OPAQUE(victim);
-	victim &= SPW_FRAGMENT_ENTRIES - 1;
-	bucket->entry[victim].tag = 0; /* so that nobody meets it with another's port */
-	bucket->entry[victim].sport = sport;
-	bucket->entry[victim].stamp = now;
-	bucket->entry[victim].tag = tag;
+	*(volatile __u64 *)&bucket->entry[victim & (SPW_FRAGMENT_ENTRIES - 1)] =
+	    fragment_entry(hash, now, sport);
 }
 
 /* The source port, or -1. */
-SPW_INLINE int recall_fragment(const struct spw_fragment_bucket *bucket, __u64 tag, __u32 now)
+SPW_INLINE int recall_fragment(const struct spw_fragment_bucket *bucket, __u64 hash, __u16 now)
 {
 	int sport = -1;
 
 #pragma unroll
-	for (__u32 i = 0; i < SPW_FRAGMENT_ENTRIES; i++)
-		if (bucket->entry[i].tag == tag && now - bucket->entry[i].stamp <= SPW_FRAGMENT_STAMPS)
-			sport = bucket->entry[i].sport;
+	for (__u32 i = 0; i < SPW_FRAGMENT_ENTRIES; i++) {
+		__u64 entry = *(const volatile __u64 *)&bucket->entry[i];
+
+		if ((entry ^ hash) >> 32 == 0 && entry != 0 &&
+		    fragment_age(entry, now) <= SPW_FRAGMENT_STAMPS)
+			sport = (__u16)entry;
+	}
 	return sport;
 }
 
@@ -96,19 +107,19 @@ SPW_CALL int handle_fragment(struct xdp_md *ctx, struct packet *p, struct spw_co
 	struct spw_fragment_bucket *bucket;
 	struct spw_endpoint *reply;
 	struct fragment f = {};
-	__u32 index, now;
-	__u64 tag;
+	__u64 hash;
+	__u32 index;
+	__u16 now;
 	int sport;
 
 	if (!read_fragment(p, family, &f) || !find_reply(p->src, 0, f.proto | SPW_ENDPOINT_FRAGMENTS, family))
 		return -1;
-	tag = fragment_hash(p, &f);
-	index = (__u32)tag & (SPW_FRAGMENT_BUCKETS - 1);
-	tag = tag >> 1 | 1; /* not 0, and below 2^63, as spw_is_zero asks */
+	hash = fragment_hash(p, &f);
+	index = (__u32)hash & (SPW_FRAGMENT_BUCKETS - 1);
 	bucket = bpf_map_lookup_elem(&fragments, &index);
 	if (!bucket)
 		return -1;
-	now = (__u32)(bpf_ktime_get_coarse_ns() >> SPW_FRAGMENT_STAMP_SHIFT);
+	now = (__u16)(bpf_ktime_get_coarse_ns() >> SPW_FRAGMENT_STAMP_SHIFT);
 	if (f.is_first) {
 		/* A TCP header whole, as its checksum stands at its end. */
 		__u32 needed = f.proto == IPPROTO_TCP ? sizeof(struct tcphdr) : sizeof(struct udphdr);
@@ -118,11 +129,11 @@ SPW_CALL int handle_fragment(struct xdp_md *ctx, struct packet *p, struct spw_co
 			return XDP_DROP;
 		}
 		sport = *(__u16 *)f.transport;
-		remember_fragment(bucket, tag, (__u16)sport, now);
+		remember_fragment(bucket, hash, (__u16)sport, now);
 		p->l4 = f.transport;
 	} else {
 		p->l4 = NULL;
-		sport = recall_fragment(bucket, tag, now);
+		sport = recall_fragment(bucket, hash, now);
 		if (sport < 0) {
 			count->dropped_fragment++;
 			return XDP_DROP;

@@ -33,12 +33,11 @@ struct {
 	__u32 inserted;
 } insert_rate;
 
-/*
- * Where datagrams were placed on the ring as there was no place for them: the slot tick of the last, by
- * bits of the flow's hash. For the idle time after, a datagram without an entry may be of such a flow.
- */
-#define REFUSED_MARKS 4096
-__u16 refused_tick[REFUSED_MARKS];
+/* How full the flow table is, as inserts find it. */
+struct {
+	__u32 pressed_tick;   /* last that met few places or none; spillwayd begins with now */
+	__u32 displaced_tick; /* last that took an unproven flow's place; 0: none. Reader: spillwayd */
+} pressure;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -125,6 +124,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct spw_half_open);
 } half_open SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SPW_MAX_SERVICES *SPW_REFUSED_LINES);
+	__type(key, __u32);
+	__type(value, struct spw_refused);
+} refused SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

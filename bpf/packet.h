@@ -31,9 +31,12 @@ enum parsed {
 	PARSED_FOREIGN,	  /* not for us to understand */
 };
 
+#define TCP_FIN 1
+#define TCP_RST 2
+
 struct tcp_bits {
 	__u32 sequence; /* host order */
-	__u8 fin_rst;	/* FIN or RST is set */
+	__u8 ends;	/* TCP_FIN | TCP_RST, those that are set */
 	__u8 syn;	/* SYN without ACK */
 	__u8 data;	/* it carries some */
 };
@@ -111,7 +114,7 @@ SPW_INLINE enum parsed parse_transport(struct packet *p, __s32 bytes, __u8 icmp)
 			return PARSED_MALFORMED;
 		p->ports = *(__u32 *)tcp;
 		p->tcp.syn = tcp->syn && !tcp->ack;
-		p->tcp.fin_rst = tcp->fin || tcp->rst;
+		p->tcp.ends = tcp->fin | tcp->rst << 1;
 		p->tcp.sequence = bpf_ntohl(tcp->seq);
 		p->tcp.data = bytes > tcp->doff * 4;
 		return PARSED_FLOW;

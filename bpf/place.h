@@ -4,7 +4,7 @@
  * around it.
  *
  *   TCP SYN       flow's live entry, else the handshake that it repeats, else the policies
- *   TCP other     flow's entry, else owner; a half-open entry only for what proves its handshake
+ *   TCP other     flow's entry, else the handshake that it goes on from, else owner
  *   UDP affinity  flow's entry, else the policies, and an entry; owner if it was refused one
  *   UDP none      the policies, every packet
  *
@@ -12,8 +12,12 @@
  * remembering would cost others (the flow's half-open bucket is young, its buckets of the flow table are
  * full, entries are written too fast) a new flow stays on its slot's owner, which needs no memory. So under
  * any flood no established flow moves, and new TCP flows connect as with a stateless ring (ARCHITECTURE.md).
- * A SYN moves nothing: what it reserves (a half-open entry) holds for packets that go on from its sequence
- * number.
+ * A SYN moves nothing: its unit is remembered in the half-open table, for packets that go on from its
+ * sequence number. The first of them writes the entry.
+ *
+ * An entry holds against SYNs as long as its unit takes new flows, and it is not closed: by a FIN or RST that
+ * knew the connection's numbers, or by any, a closing time ago. Then a handshake that is completed takes it
+ * over.
  *
  * A server whose units are all failing, draining or down passes its new flows on: to the flow's other
  * slots, then to its deputy, and if all of these are failing, too, they are sent as if none were. An owner
@@ -29,12 +33,30 @@
 #include "maps.h"
 #include "packet.h"
 
-/* A flow that is on a slot's owner while the slot moves gets an entry, so that the slot need not wait for it.
- * Without a place, the slot waits. */
-SPW_CALL void stay_on_owner(struct placement *at, __u16 owner, enum spw_flow_state state)
+/* After which a handshake has been given up: SPW_HALF_OPEN_AGE. */
+#define HANDSHAKE_TICKS 64
+
+/* Packets of flows without an entry keep the slot from settling, for `ticks`, or for the idle time if that is
+ * shorter. */
+SPW_INLINE void keep_moved(struct placement *at, __u32 ticks)
 {
-	if (!insert_flow(at, owner, state))
-		at->slot->entryless_tick = spw_slot_tick(spw_ticks(placement_now(at)));
+	__u32 idle = at->service->idle_ticks, waits = ticks < idle ? ticks : idle;
+	__u16 tick = spw_slot_tick(placement_tick(at) - idle + waits);
+
+	if ((__s16)(tick - at->slot->entryless_tick) > 0 || waits == idle)
+		at->slot->entryless_tick = tick;
+}
+
+/* A flow that is on a slot's owner while the slot moves gets an entry, so that the slot need not wait for it.
+ * Without a place, the slot waits. 1: it has one. */
+SPW_CALL int stay_on_owner(struct placement *at, __u16 owner, enum spw_flow_state state)
+{
+	__u32 places = state == SPW_FLOW_DATAGRAM ? SPW_BUCKET_DATAGRAM : SPW_BUCKET_ENTRIES;
+
+	if (rate_allows(at) && insert_flow(at, owner, state, places))
+		return 1;
+	keep_moved(at, ~0u);
+	return 0;
 }
 
 /* Where flows of this slot without an entry are: the owner; when it died, whoever follows it. ends: the
@@ -48,7 +70,7 @@ SPW_INLINE __u16 ring_unit(struct placement *at, int ends)
 		return owner;
 	if (unit_is_alive(owner)) {
 		if (!ends)
-			stay_on_owner(at, owner, SPW_FLOW_OPEN);
+			stay_on_owner(at, owner, SPW_FLOW_UNPROVEN);
 		return owner;
 	}
 	at->count->flows_replaced++;
@@ -74,26 +96,29 @@ SPW_INLINE __u16 half_open_stamp(struct placement *at)
 	return spw_half_open_stamp(placement_now(at));
 }
 
-/* Fills at->word_found and at->word_room for the handshake with this number. */
+/* Fills in at->word_known, word_found and word_room for the handshake with this number. */
 SPW_CALL void look_up_handshake(struct placement *at, struct spw_half_open *bucket, __u32 isn)
 {
+	__u16 stamp = half_open_stamp(at);
 	int found = spw_half_open_find(bucket, at->hash, isn), room = found;
 
 	if (found < 0 || found >= SPW_HALF_OPEN_KEPT_WAYS) {
-		room = spw_half_open_room(bucket, half_open_stamp(at));
+		room = spw_half_open_room(bucket, stamp);
 		if (room < 0 && ignores_pressure)
 			room = 0;
 	}
 	at->word_found = found;
 	at->word_room = room;
+	at->word_known = found < 0 ? spw_half_open_sibling(bucket, at->hash, stamp) : found;
 }
 
-/* Unit in the handshake's own word, or SPW_NO_UNIT. */
+/* Unit of the handshake, or of another of the flow that has just begun: the client tries again, or one of the
+ * two is forged. Else SPW_NO_UNIT. */
 SPW_INLINE __u16 handshake_unit(struct placement *at, struct spw_half_open *bucket)
 {
-	if (at->word_found < 0)
+	if (at->word_known < 0)
 		return SPW_NO_UNIT;
-	return spw_half_open_unit(*half_open_word(bucket, at->word_found), half_open_stamp(at));
+	return spw_half_open_unit(*half_open_word(bucket, at->word_known), half_open_stamp(at));
 }
 
 /* After look_up_handshake. keeps: in the room that was found, if there is one. */
@@ -105,11 +130,11 @@ SPW_CALL void remember_handshake(struct placement *at, struct spw_half_open *buc
 	int found = at->word_found, room = keeps ? at->word_room : -1;
 
 	if (found >= 0 && (room < 0 || found == room)) {
-		*half_open_word(bucket, found) = fresh;
-		return;
+		if (spw_half_open_replace(half_open_word(bucket, found), fresh, fresh))
+			return;
+	} else if (found >= 0) {
+		spw_half_open_replace(half_open_word(bucket, found), fresh, 0);
 	}
-	if (found >= 0)
-		*half_open_word(bucket, found) = 0;
 	if (room < 0 || !spw_half_open_keep(half_open_word(bucket, room), fresh, stamp))
 		spw_half_open_push(bucket, fresh);
 }
@@ -119,190 +144,284 @@ SPW_CALL __u16 keep_handshake(struct placement *at, struct spw_half_open *bucket
 {
 	keep_on_ring(at, unit);
 	if (slot_is_moved(at) && unit == at->slot->owner)
-		at->slot->entryless_tick = spw_slot_tick(spw_ticks(placement_now(at)));
+		keep_moved(at, HANDSHAKE_TICKS); /* its ACK will ask for an entry */
 	remember_handshake(at, bucket, unit, isn, 0);
 	return unit;
 }
 
-/* Of a flow without a settled entry, or with one that is closing, on `before`; else SPW_NO_UNIT. */
-SPW_CALL __u16 place_handshake(struct placement *at, struct spw_half_open *bucket, __u16 before, __u32 isn)
+/* Of a flow without an entry, or with one that gives way, whose unit is `before`. holds: an entry holds a
+ * place for it. */
+SPW_CALL __u16 place_handshake(struct placement *at, struct spw_half_open *bucket, __u16 before, __u32 isn,
+			       int holds)
 {
 	__u16 stay = before == SPW_NO_UNIT ? home_of(at) : before, unit;
-	int keeps = 1;
+	int known, deviates;
 
 	look_up_handshake(at, bucket, isn);
 	unit = handshake_unit(at, bucket);
-	/* Elsewhere than on the ring its packets would not follow, without an entry. */
-	if (unit != SPW_NO_UNIT && (unit == stay || before != SPW_NO_UNIT) && takes_new_flows(at, unit)) {
-		at->count->syn_repeated++;
-		return unit;
+	known = unit != SPW_NO_UNIT && takes_new_flows(at, unit);
+	if (!known || (unit != stay && at->word_room < 0)) {
+		if ((at->word_room < 0 || !rate_allows(at)) && takes_new_flows(at, stay))
+			return keep_handshake(at, bucket, stay, isn);
 	}
-	if ((at->word_room < 0 || !rate_allows(at)) && takes_new_flows(at, stay))
-		return keep_handshake(at, bucket, stay, isn);
-	unit = choose(at);
+	if (known)
+		at->count->syn_repeated++;
+	else
+		unit = choose(at);
 	if (unit == SPW_NO_UNIT)
 		return unit;
-	if (unit == stay && (before != SPW_NO_UNIT || !slot_is_moved(at)))
-		keeps = 0; /* on the ring */
-	else if (before == SPW_NO_UNIT && !insert_flow(at, unit, SPW_FLOW_HALF_OPEN))
+	deviates = unit != stay || (before == SPW_NO_UNIT && slot_is_moved(at));
+	/* Without a place for its entry it would be followed for its first 128 KiB alone. */
+	if (deviates && before == SPW_NO_UNIT && !prepare_flow(at, unit, holds) && takes_new_flows(at, stay))
 		return keep_handshake(at, bucket, stay, isn);
-	remember_handshake(at, bucket, unit, isn, keeps);
+	remember_handshake(at, bucket, unit, isn, deviates);
 	return unit;
-}
-
-/* A SYN of a flow whose half-open entry says `unit`. Its number may be another: the client tries again, or
- * one of the two is forged. Then each has a word, or the newer one stays on the ring. */
-SPW_CALL __u16 go_on_handshake(struct placement *at, struct spw_half_open *bucket, __u16 unit, __u32 isn)
-{
-	__u16 home = home_of(at), known;
-	int on_ring;
-
-	look_up_handshake(at, bucket, isn);
-	known = handshake_unit(at, bucket);
-	on_ring = known == home || (known != unit && at->word_room < 0);
-	if (on_ring && home != unit && takes_new_flows(at, home))
-		unit = home;
-	at->count->syn_repeated++;
-	remember_handshake(at, bucket, unit, isn, unit != home || !on_ring);
-	return unit;
-}
-
-SPW_INLINE __u16 place_syn(struct placement *at, __u32 isn)
-{
-	struct spw_half_open *bucket = half_open_bucket(at->hash);
-	__u64 *entry = tcp_flow_entry(at);
-	__u16 before = SPW_NO_UNIT;
-
-	if (!bucket)
-		return SPW_NO_UNIT;
-	if (entry) {
-		__u64 seen = *entry;
-		__u16 unit = spw_entry_unit(seen);
-		enum spw_flow_state state = spw_entry_state(seen);
-
-		if (!unit_is_alive(unit)) {
-			free_entry(entry, seen);
-		} else if (state == SPW_FLOW_CLOSING) {
-			before = unit;
-		} else if (state != SPW_FLOW_HALF_OPEN) {
-			at->count->syn_repeated++; /* late; or forged, and must move nothing */
-			return unit;
-		} else if (takes_new_flows(at, unit)) {
-			touch_entry(at, entry, seen);
-			return go_on_handshake(at, bucket, unit, isn);
-		} else {
-			free_entry(entry, seen);
-		}
-	}
-	return place_handshake(at, bucket, before, isn);
 }
 
 /* A pure ACK this many ticks after FIN or RST shows that the flow goes on; sooner it may be the close's last.
  */
 #define REOPEN_TICKS 2
 
-/* By an entry that is half-open or closing. */
+/* 1 if a SYN of the flow with this entry goes to the entry's unit, whatever the policy. */
+SPW_CALL int entry_holds(struct placement *at, __u64 seen)
+{
+	__u32 idle = spw_entry_idle(seen, placement_tick(at));
+	int takes = takes_new_flows(at, spw_entry_unit(seen));
+
+	switch (spw_entry_state(seen)) {
+	case SPW_FLOW_CLOSED:
+		return 0;
+	case SPW_FLOW_CLOSING:
+		return takes && idle <= at->service->closing_ticks;
+	default: /* a flow that was seen just now goes on, and its SYN is late or forged */
+		return takes || idle < REOPEN_TICKS;
+	}
+}
+
+SPW_INLINE __u16 place_syn(struct placement *at, __u32 isn)
+{
+	struct spw_half_open *bucket = half_open_bucket(at->hash);
+	__u64 *entry = may_have_entry(at) ? flow_entry(at->hash) : NULL, seen, fresh;
+	__u16 before, unit;
+
+	if (!bucket)
+		return SPW_NO_UNIT;
+	if (!entry)
+		return place_handshake(at, bucket, SPW_NO_UNIT, isn, 0);
+	seen = *entry;
+	before = spw_entry_unit(seen);
+	if (!unit_is_alive(before)) {
+		free_entry(entry, seen);
+		return place_handshake(at, bucket, SPW_NO_UNIT, isn, 0);
+	}
+	if (spw_entry_state(seen) == SPW_FLOW_HALF_OPEN) {
+		touch_entry(at, entry, seen);
+		return place_handshake(at, bucket, SPW_NO_UNIT, isn, 1);
+	}
+	if (entry_holds(at, seen)) {
+		at->count->syn_repeated++;
+		unit = before;
+	} else {
+		unit = place_handshake(at, bucket, before, isn, 0);
+	}
+	fresh = spw_entry_in_state(seen, SPW_FLOW_UNPROVEN);
+	if (spw_entry_state(seen) == SPW_FLOW_OPEN) {
+		/* From now on packets that go on from this SYN are told from those of the flow. */
+		if (unit != before)
+			change_entry(at, entry, seen, fresh);
+	} else if (unit == before) {
+		change_entry(at, entry, seen, spw_entry_seen(fresh, placement_tick(at)));
+	} else if (spw_entry_state(seen) == SPW_FLOW_CLOSING) {
+		change_entry(at, entry, seen, spw_entry_in_state(seen, SPW_FLOW_CLOSED));
+	}
+	return unit;
+}
+
+/* Index of the word of the handshake that the packet goes on from, or -1; *unit: where that is. By index, not
+ * by pointer: the verifier of Linux 6.1 would take it for null where it is not. */
+SPW_CALL int handshake_of(struct placement *at, struct spw_half_open *bucket, __u32 sequence, __u16 *unit)
+{
+	int found = spw_half_open_proof(bucket, at->hash, sequence);
+
+	if (found < 0)
+		return -1;
+	*unit = spw_half_open_unit(*half_open_word(bucket, found), half_open_stamp(at));
+	return unit_is_alive(*unit) ? found : -1;
+}
+
+__attribute__((noinline)) int complete_handshake(struct spw_half_open *bucket, __u32 index)
+{
+	if (!bucket)
+		return 0;
+	spw_half_open_complete(bucket, bucket->word[index & (SPW_HALF_OPEN_WAYS - 1)]);
+	return 0;
+}
+
+SPW_INLINE void forget_handshake(struct spw_half_open *bucket, int found)
+{
+	__u64 word = *half_open_word(bucket, found);
+
+	spw_half_open_replace(half_open_word(bucket, found), word, 0);
+}
+
+/* FIN or RST. It closes the connection for whoever comes next only if it shows that it knows it: by the
+ * number of its handshake, as long as that is remembered. */
+SPW_CALL void close_entry(struct placement *at, __u64 *entry, __u64 seen, __u32 sequence)
+{
+	struct spw_half_open *bucket = half_open_bucket(at->hash);
+	enum spw_flow_state then = SPW_FLOW_CLOSING;
+	__u16 unit = SPW_NO_UNIT;
+
+	if (spw_entry_state(seen) == SPW_FLOW_CLOSED ||
+	    (bucket && handshake_of(at, bucket, sequence, &unit) >= 0 && unit == spw_entry_unit(seen)))
+		then = SPW_FLOW_CLOSED;
+	change_entry(at, entry, seen, spw_entry_seen(spw_entry_in_state(seen, then), placement_tick(at)));
+}
+
+/* The entry of a handshake that was completed, whatever it was before. */
+SPW_CALL void settle_entry(struct placement *at, __u64 *entry, __u64 seen, __u16 unit)
+{
+	if (unit == home_of(at) && !slot_is_moved(at))
+		free_entry(entry, seen);
+	else
+		change_entry(
+		    at, entry, seen,
+		    spw_flow_entry(spw_entry_tag(seen), unit, settled_state(at), placement_tick(at)) |
+			(seen & SPW_FLOW_OVERFLOW));
+}
+
+/* By an entry that is not open. */
 SPW_CALL __u16 place_unsettled(struct placement *at, __u64 *entry, __u64 seen, const struct tcp_bits *tcp)
 {
 	struct spw_half_open *bucket = half_open_bucket(at->hash);
-	enum spw_flow_state then = tcp->fin_rst ? SPW_FLOW_CLOSING : SPW_FLOW_OPEN;
-	__u32 tick = spw_ticks(placement_now(at));
-	__u16 unit = spw_entry_unit(seen), proven = SPW_NO_UNIT;
-	int found;
+	enum spw_flow_state state = spw_entry_state(seen);
+	__u16 unit = spw_entry_unit(seen), proven = unit;
+	__u32 tick = placement_tick(at);
+	int found = -1;
 
 	if (!bucket)
 		return ring_unit(at, 1);
-	/* By index below, not by pointer: the verifier of Linux 6.1 does not see that who is proven has a
-	 * word. */
-	found = spw_half_open_proof(bucket, at->hash, tcp->sequence);
-	if (found >= 0)
-		proven = spw_half_open_unit(*half_open_word(bucket, found), half_open_stamp(at));
-	if (spw_entry_state(seen) == SPW_FLOW_HALF_OPEN) {
-		if (proven != unit) {
-			/* Of another connection, which may be established on the owner: the slot waits for
-			 * it. */
-			if (!tcp->fin_rst && slot_is_moved(at))
-				at->slot->entryless_tick = spw_slot_tick(tick);
+	if (state != SPW_FLOW_CLOSING) {
+		found = handshake_of(at, bucket, tcp->sequence, &proven);
+		if (found < 0)
+			proven = unit;
+	}
+	if (state == SPW_FLOW_HALF_OPEN && found < 0) {
+		/* Of another connection, which may be established on the owner. While the slot moves, it
+		 * needs the entry; the handshake has its word. */
+		if (tcp->ends || !slot_is_moved(at))
 			return ring_unit(at, 1);
-		}
-		change_entry(at, entry, seen, spw_entry_seen(spw_entry_in_state(seen, then), tick));
-		*half_open_word(bucket, found) = 0;
-	} else if (proven != SPW_NO_UNIT && proven != unit && unit_is_alive(proven)) {
-		/* The ports are used again, and the next connection is elsewhere. */
-		*half_open_word(bucket, found) = 0;
-		if (proven == home_of(at) && !slot_is_moved(at))
-			free_entry(entry, seen);
-		else
-			change_entry(at, entry, seen,
-				     spw_flow_entry(spw_entry_tag(seen), proven, then, tick) |
-					 (seen & SPW_FLOW_OVERFLOW));
-		unit = proven;
-	} else if (tcp->fin_rst) {
-		touch_entry(at, entry, seen);
-	} else if (tcp->data || proven == unit || spw_entry_idle(seen, tick) >= REOPEN_TICKS) {
-		change_entry(at, entry, seen, spw_entry_seen(spw_entry_in_state(seen, SPW_FLOW_OPEN), tick));
+		at->count->placed_on_ring++;
+		unit = home_of(at);
+		change_entry(at, entry, seen,
+			     spw_flow_entry(spw_entry_tag(seen), unit, SPW_FLOW_UNPROVEN, tick) |
+				 (seen & SPW_FLOW_OVERFLOW));
+		return unit;
 	}
 	at->count->placed_by_entry++;
+	if (state == SPW_FLOW_HALF_OPEN || proven != unit) {
+		if (!tcp->ends) {
+			settle_entry(at, entry, seen, proven);
+			complete_handshake(bucket, found);
+		} else if (tcp->ends & TCP_RST) {
+			forget_handshake(bucket, found);
+			if (state == SPW_FLOW_HALF_OPEN)
+				free_entry(entry, seen);
+		}
+		return proven;
+	}
+	if (tcp->ends)
+		close_entry(at, entry, seen, tcp->sequence);
+	else if (state == SPW_FLOW_UNPROVEN || tcp->data || spw_entry_idle(seen, tick) >= REOPEN_TICKS)
+		change_entry(at, entry, seen, spw_entry_seen(spw_entry_in_state(seen, SPW_FLOW_OPEN), tick));
+	return unit;
+}
+
+/* Of a flow that has no entry, and may have begun off the ring. */
+SPW_CALL __u16 place_without_entry(struct placement *at, const struct tcp_bits *tcp)
+{
+	struct spw_half_open *bucket = half_open_bucket(at->hash);
+	__u16 unit = SPW_NO_UNIT;
+	int found = bucket ? handshake_of(at, bucket, tcp->sequence, &unit) : -1;
+
+	if (!bucket || found < 0 || (unit == home_of(at) && !slot_is_moved(at)))
+		return ring_unit(at, tcp->ends);
+	at->count->placed_by_entry++;
+	if (tcp->ends & TCP_RST)
+		forget_handshake(bucket, found);
+	else if (!tcp->ends && insert_flow(at, unit, SPW_FLOW_UNPROVEN, SPW_BUCKET_ENTRIES))
+		complete_handshake(bucket, found);
 	return unit;
 }
 
 SPW_INLINE __u16 place_established(struct placement *at, const struct tcp_bits *tcp)
 {
-	__u64 *entry = tcp_flow_entry(at), seen;
+	__u64 *entry, seen;
 	__u16 unit;
 
+	if (!may_have_entry(at))
+		return ring_unit(at, tcp->ends);
+	entry = flow_entry(at->hash);
 	if (!entry)
-		return ring_unit(at, tcp->fin_rst);
+		return place_without_entry(at, tcp);
 	seen = *entry;
 	unit = spw_entry_unit(seen);
 	if (!unit_is_alive(unit)) {
 		free_entry(entry, seen);
 		at->count->flows_replaced++;
-		return ring_unit(at, tcp->fin_rst);
+		return ring_unit(at, tcp->ends);
 	}
 	if (spw_entry_state(seen) != SPW_FLOW_OPEN)
 		return place_unsettled(at, entry, seen, tcp);
-	if (tcp->fin_rst)
-		change_entry(
-		    at, entry, seen,
-		    spw_entry_seen(spw_entry_in_state(seen, SPW_FLOW_CLOSING), spw_ticks(placement_now(at))));
+	if (tcp->ends)
+		close_entry(at, entry, seen, tcp->sequence);
 	else
 		touch_entry(at, entry, seen);
 	at->count->placed_by_entry++;
 	return unit;
 }
 
-SPW_INLINE __u16 *refused_mark(__u64 hash)
+SPW_INLINE __u16 *refused_mark(const struct placement *at)
 {
-	__u32 index = (__u32)(hash >> 13);
+	__u32 line =
+	    at->service->service * SPW_REFUSED_LINES + ((__u32)(at->hash >> 13) & (SPW_REFUSED_LINES - 1));
+	__u32 mark = (__u32)(at->hash >> 16) & (SPW_REFUSED_MARKS - 1);
+	struct spw_refused *marks = bpf_map_lookup_elem(&refused, &line);
 
-	SPW_OPAQUE(index);
-	return &refused_tick[index & (REFUSED_MARKS - 1)];
-}
-
-/* 1 if `then`, a slot tick, is not longer ago than a flow of the service may be silent. */
-SPW_INLINE int is_within_idle(struct placement *at, __u16 then)
-{
-	__u16 age = (__u16)(spw_slot_tick(spw_ticks(placement_now(at))) - then);
-
-	return then != 0 && (age <= at->service->idle_ticks || age > 0xfff0);
+	SPW_OPAQUE(mark);
+	return marks ? &marks->tick[mark & (SPW_REFUSED_MARKS - 1)] : NULL;
 }
 
 /* A datagram's flow goes on without an entry. */
 SPW_CALL void mark_refused(struct placement *at)
 {
-	*refused_mark(at->hash) = spw_slot_tick(spw_ticks(placement_now(at)));
+	__u16 *mark = refused_mark(at);
+
+	if (mark)
+		*mark = spw_slot_tick(placement_tick(at));
+}
+
+/* 1 if it may be of a flow that goes on without an entry. */
+SPW_CALL int may_be_refused(struct placement *at)
+{
+	__u16 *mark = refused_mark(at);
+	__u16 age;
+
+	if (!mark || *mark == 0)
+		return 0;
+	age = (__u16)(spw_slot_tick(placement_tick(at)) - *mark);
+	return age <= at->service->idle_ticks || age > 0xfff0;
 }
 
 SPW_CALL __u16 place_first_datagram(struct placement *at)
 {
 	__u16 home = home_of(at), unit;
 
-	if (is_within_idle(at, *refused_mark(at->hash))) { /* it may be of an established flow */
+	if (may_be_refused(at) && unit_answers(at, home)) { /* it may be of an established flow */
 		at->count->placed_on_ring++;
-		if (slot_is_moved(at))
-			stay_on_owner(at, home, SPW_FLOW_DATAGRAM);
-		else if (!insert_flow(at, home, SPW_FLOW_DATAGRAM))
+		if (!(slot_is_moved(at)
+			  ? stay_on_owner(at, home, SPW_FLOW_DATAGRAM)
+			  : rate_allows(at) && insert_flow(at, home, SPW_FLOW_DATAGRAM, SPW_BUCKET_DATAGRAM)))
 			mark_refused(at);
 		return home;
 	}
@@ -312,7 +431,8 @@ SPW_CALL __u16 place_first_datagram(struct placement *at)
 		return home;
 	}
 	unit = choose(at);
-	if (unit == SPW_NO_UNIT || insert_flow(at, unit, SPW_FLOW_DATAGRAM) || !takes_new_flows(at, home))
+	if (unit == SPW_NO_UNIT || insert_flow(at, unit, SPW_FLOW_DATAGRAM, SPW_BUCKET_DATAGRAM) ||
+	    !takes_new_flows(at, home))
 		return unit;
 	keep_on_ring(at, home);
 	mark_refused(at);
@@ -327,7 +447,7 @@ SPW_INLINE __u16 place_datagram(struct placement *at)
 	if (entry) {
 		__u64 seen = *entry;
 		__u16 unit = spw_entry_unit(seen);
-		__u32 idle = spw_entry_idle(seen, spw_ticks(placement_now(at)));
+		__u32 idle = spw_entry_idle(seen, placement_tick(at));
 
 		if (idle <= at->service->idle_ticks && unit_is_alive(unit)) {
 			touch_entry(at, entry, seen);

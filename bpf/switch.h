@@ -21,6 +21,7 @@
  *   flow_filter struct spw_filter_word data plane, spillwayd     data plane
  *                                     (sweep)
  *   half_open   struct spw_half_open  data plane                 data plane
+ *   refused     struct spw_refused    data plane                 data plane
  *   fragments   struct spw_fragment_bucket data plane            data plane; not pinned
  *   counters    struct spw_counters   data plane, per CPU        spillwayd
  *   unit_traffic, service_traffic
@@ -38,7 +39,7 @@
 #include "core/ring.h"
 #include "core/server.h"
 
-#define SPW_LAYOUT 7
+#define SPW_LAYOUT 8
 
 #define SPW_SERVICE_LINES 8192 /* 1,024 services and their VIPs at a quarter full */
 
@@ -74,24 +75,35 @@ struct spw_server_key {
 SPW_ASSERT_SIZE(struct spw_server_key, 192);
 
 /*
+ * Where datagrams were placed on the ring as there was no place for them: the slot tick of the last, by bits
+ * of the flow's hash. For the idle time after, a datagram without an entry may be of such a flow. Lines of a
+ * service lie together, so that a flood at one costs the flows of no other their choice.
+ */
+#define SPW_REFUSED_LINES 8
+#define SPW_REFUSED_MARKS 32
+
+struct spw_refused {
+	__u16 tick[SPW_REFUSED_MARKS]; /* 0: none */
+};
+SPW_ASSERT_SIZE(struct spw_refused, 64);
+
+/*
  * Replies in fragments: only the first has ports, so it leaves its source port for those that follow, which
  * are of the same (source, destination, protocol, id). One cache line; a datagram whose entry was taken by
- * others meanwhile is lost, and counted.
+ * others meanwhile is lost, and counted. An entry is one word, so that no reader meets half of it:
+ *
+ *   tag 32 | stamp 16 | source port 16
+ *
+ *   tag    of the above, beside the bucket's ten bits: another datagram's is met once in 2^39
+ *   stamp  of about 4 ms; wraps after 275 s
  */
 #define SPW_FRAGMENT_BUCKETS 1024
-#define SPW_FRAGMENT_ENTRIES 4
-#define SPW_FRAGMENT_STAMP_SHIFT 20 /* ns to stamps of about a millisecond */
-#define SPW_FRAGMENT_STAMPS 30000   /* hosts wait about as long for the rest of a datagram */
-
-struct spw_fragment {
-	__u64 tag; /* hash of the above; 0: free */
-	__u32 stamp;
-	__u16 sport; /* network order */
-	__u16 pad;
-};
+#define SPW_FRAGMENT_ENTRIES 8
+#define SPW_FRAGMENT_STAMP_SHIFT 22
+#define SPW_FRAGMENT_STAMPS 7500 /* 31 s: hosts wait about as long for the rest of a datagram */
 
 struct spw_fragment_bucket {
-	struct spw_fragment entry[SPW_FRAGMENT_ENTRIES];
+	__u64 entry[SPW_FRAGMENT_ENTRIES]; /* 0: free */
 };
 SPW_ASSERT_SIZE(struct spw_fragment_bucket, 64);
 

@@ -16,6 +16,9 @@
  *
  * An entry is nobody else's until it has expired: what finds no place is not remembered, and then must
  * not leave the ring. So no flood, and no surge of new flows either, costs an established flow its unit.
+ * The exception is an unproven entry: of a flow that showed a single packet since it was written, in a bucket
+ * that was half full by then. When it has been silent for a minute, and both buckets are full, a newcomer
+ * takes its place. So who fills the table must send each flow's packets again, or every minute new ones.
  */
 #pragma once
 
@@ -26,9 +29,14 @@
  * 13 % of the flows one cache line further away and has a place for all; 8 (fill up first) for all but
  * 14,291. */
 #define SPW_BUCKET_HOME 5
-/* Places of a bucket for flows that did not prove themselves by a handshake: a flood of datagrams leaves a
+/* Places of a bucket for datagram flows, which end sooner but yield to nobody: a flood of them leaves a
  * quarter of the table to TCP. */
-#define SPW_BUCKET_UNPROVEN 6
+#define SPW_BUCKET_DATAGRAM 6
+/* Live entries of the primary bucket below which a flow needs no further proof: half of the table. */
+#define SPW_BUCKET_TRUSTING 4
+/* Live entries of the emptier bucket from which on a flow's place is taken with its SYN, for fear that there
+ * is none with its ACK: one insert in a million meets that many at 20 % of the table. */
+#define SPW_BUCKET_PRESSED 7
 #define SPW_FLOW_PROBATION_TICKS 60
 
 struct spw_bucket {
@@ -37,10 +45,15 @@ struct spw_bucket {
 SPW_ASSERT_SIZE(struct spw_bucket, 64);
 
 /*
- * HALF_OPEN holds a place for a TCP handshake: the flow is on the unit for packets that the half-open table
- * proves (core/half_open.h), and for no others. Numbers are in pinned maps.
- * Allowed moves: free -> half-open | open | datagram; half-open -> open | closing; open <-> closing;
- * any -> free (sweep); expired -> reused.
+ * HALF_OPEN   holds a place for a TCP handshake, whose unit the half-open table knows (core/half_open.h); for
+ *             other packets of the flow there is no entry
+ * UNPROVEN    open, but see above
+ * CLOSING     after a FIN or RST that anybody may have forged
+ * CLOSED      after one that fitted the connection's numbers: the ports may be used again
+ * Numbers are in pinned maps; those that are equal modulo 4 share a limit.
+ * Allowed moves: free -> half-open | unproven | open | datagram; half-open, unproven -> open;
+ * open, unproven, closing -> closing | closed; closing, closed -> open; open, closing, closed -> unproven
+ * (SYN); any -> free (sweep); expired -> reused.
  */
 enum spw_flow_state {
 	SPW_FLOW_FREE = 0,
@@ -48,6 +61,8 @@ enum spw_flow_state {
 	SPW_FLOW_DATAGRAM,
 	SPW_FLOW_CLOSING,
 	SPW_FLOW_HALF_OPEN,
+	SPW_FLOW_UNPROVEN,
+	SPW_FLOW_CLOSED = 7,
 };
 
 /* Ticks without a packet after which a flow in each state has ended: 16 bits a state, by its value modulo 4
@@ -149,16 +164,20 @@ SPW_INLINE int spw_flow_find(const struct spw_bucket *bucket, __u32 tag)
 
 #define SPW_PLACE_FREE 0x10000u
 #define SPW_PLACE_EXPIRED 0x8000u
+#define SPW_PLACE_UNPROVEN 0x4000u /* live, but silent for so long that it gives way where all are live */
 
-/* How readily an entry's place is taken; the low 14 bits are its idle time. Neither bit: it is live. */
+/* How readily an entry's place is taken; the low 14 bits are its idle time. Neither of the first two bits: it
+ * is live. */
 SPW_INLINE __u64 spw_place_score(__u64 entry, __u32 tick, spw_flow_limits limits)
 {
 	__u64 state = spw_entry_state(entry);
 	__u64 idle = spw_entry_idle(entry, tick);
 	__u64 limit = (limits >> ((state & 3) * 16)) & 0xffff;
 
+	__u64 yields = spw_is_zero(state ^ SPW_FLOW_UNPROVEN) & spw_less(SPW_FLOW_PROBATION_TICKS, idle);
+
 	return spw_select(spw_is_zero(state), SPW_PLACE_FREE,
-			  idle | spw_less(limit, idle) * SPW_PLACE_EXPIRED);
+			  idle | yields * SPW_PLACE_UNPROVEN | spw_less(limit, idle) * SPW_PLACE_EXPIRED);
 }
 
 /* What an insert needs to know of a bucket. */
@@ -188,9 +207,16 @@ SPW_INLINE struct spw_bucket_view spw_bucket_view(const struct spw_bucket *bucke
 
 enum spw_flow_insert {
 	SPW_INSERTED = 0,
-	SPW_INSERT_FULL,  /* no place: the flow is not remembered */
-	SPW_INSERT_RACED, /* another CPU took the place first */
+	SPW_INSERTED_PRESSED,	/* as before, but places become few */
+	SPW_INSERTED_DISPLACED, /* an unproven flow lost its entry for it */
+	SPW_INSERT_FULL,	/* no place: the flow is not remembered */
+	SPW_INSERT_RACED,	/* another CPU took the place first */
 };
+
+SPW_INLINE int spw_is_inserted(enum spw_flow_insert result)
+{
+	return result < SPW_INSERT_FULL;
+}
 
 /* The tick to stamp a new entry with: in the past, so that it ends early unless a packet confirms it. */
 SPW_INLINE __u32 spw_flow_probation(__u32 tick, __u32 limit)
@@ -199,8 +225,9 @@ SPW_INLINE __u32 spw_flow_probation(__u32 tick, __u32 limit)
 }
 
 /* The primary bucket while it has fewer than SPW_BUCKET_HOME live entries, so that most look-ups cost
- * one line; then the emptier of the two, so that a table 60 % full has a place for everybody. Ties stay home.
- * places: live entries of a bucket that is full for this flow; at most SPW_BUCKET_ENTRIES. */
+ * one line; then the emptier of the two, so that a table 60 % full has a place for everybody. Ties stay home,
+ * unless only the other has a place to give. An unproven entry becomes an open one where there is room
+ * enough. places: live entries of a bucket that is full for this flow; at most SPW_BUCKET_ENTRIES. */
 SPW_INLINE enum spw_flow_insert spw_flow_insert(struct spw_bucket *primary, struct spw_bucket *secondary,
 						__u64 entry, __u32 tick, spw_flow_limits limits, __u32 places)
 {
@@ -208,15 +235,18 @@ SPW_INLINE enum spw_flow_insert spw_flow_insert(struct spw_bucket *primary, stru
 	struct spw_bucket *bucket = primary;
 	__u64 old;
 
+	if (view.live < SPW_BUCKET_TRUSTING && spw_entry_state(entry) == SPW_FLOW_UNPROVEN)
+		entry = spw_entry_in_state(entry, SPW_FLOW_OPEN);
 	if (view.live >= SPW_BUCKET_HOME) {
 		struct spw_bucket_view other = spw_bucket_view(secondary, tick, limits);
 
-		if (other.live < view.live) {
+		if (other.live < view.live ||
+		    (other.live == view.live && view.live >= places && other.score > view.score)) {
 			view = other;
 			bucket = secondary;
 		}
 	}
-	if (view.live >= places)
+	if (view.live >= places && !(view.score & SPW_PLACE_UNPROVEN))
 		return SPW_INSERT_FULL;
 	if (bucket != primary && !(primary->entry[0] & SPW_FLOW_OVERFLOW))
 		__sync_fetch_and_or(&primary->entry[0], SPW_FLOW_OVERFLOW);
@@ -227,5 +257,7 @@ SPW_INLINE enum spw_flow_insert spw_flow_insert(struct spw_bucket *primary, stru
 	if (__sync_val_compare_and_swap(&bucket->entry[view.index & (SPW_BUCKET_ENTRIES - 1)], old,
 					entry | (old & SPW_FLOW_OVERFLOW)) != old)
 		return SPW_INSERT_RACED;
-	return SPW_INSERTED;
+	if (view.score < SPW_PLACE_EXPIRED)
+		return SPW_INSERTED_DISPLACED;
+	return view.live >= SPW_BUCKET_PRESSED ? SPW_INSERTED_PRESSED : SPW_INSERTED;
 }

@@ -210,12 +210,13 @@ Result<void> Bed::MakeReports() {
   return {};
 }
 
-void Bed::RefreshReports() {
+void Bed::RefreshReports(bool cpus_busy) {
   const uint32_t beat = std::max(1u, spw_beats(CoarseNow()));
   for (const switching::PlannedUnit& unit : plan_.units) {
     spw_unit_load& load = servers_[spw_unit_server(unit.id)].load[spw_unit_index(unit.id)];
     load.report_beat = beat;
     load.assigned = 0;
+    load.flags = cpus_busy && spw_unit_index(unit.id) == 1 ? SPW_REPORT_BUSY : 0;
     // Known to `headroom`: P4Mite's DNS (ICNP 2022), unloaded latency and time per answer.
     load.base_us = 3000;
     load.slot_ns = spw_unit_index(unit.id) == 0 ? 2'182'000 : 436'000;
@@ -240,7 +241,7 @@ const spw_endpoint& Bed::EndpointOf(const Row& row) const {
 
 // A deviating flow is on the server's other unit.
 uint16_t Bed::EntryUnit(Class row_class, uint16_t owner) const {
-  return row_class == Class::kTcpDeviating ? owner ^ 1 : owner;
+  return row_class == Class::kTcpDeviating || row_class == Class::kFirstAck ? owner ^ 1 : owner;
 }
 
 uint16_t Bed::ExpectedUnit(const Row& row, uint32_t flow) const {
@@ -279,11 +280,21 @@ void Bed::Remember(Class row_class, Packet packet, uint32_t count) {
   }
 }
 
-void Bed::Aim(const Row& row, const spw_bench_walk& walk) {
+void Bed::AimFrames(const Row& row, TcpKind kind, const spw_bench_walk& walk) {
   aimed_ = row.packet;
-  wrapper_->bss->frame = MakeFrame(row.packet, EndpointOf(row), row.row_class == Class::kNew);
+  wrapper_->bss->frame = MakeFrame(row.packet, EndpointOf(row), kind);
   wrapper_->bss->walk = walk;
 }
+
+void Bed::Aim(const Row& row, const spw_bench_walk& walk) {
+  AimFrames(row,
+            row.row_class == Class::kNew        ? TcpKind::kSyn
+            : row.row_class == Class::kFirstAck ? TcpKind::kFirstAck
+                                                : TcpKind::kAck,
+            walk);
+}
+
+void Bed::AimSyns(const Row& row, const spw_bench_walk& walk) { AimFrames(row, TcpKind::kSyn, walk); }
 
 spw_bench_walk Bed::Walk() const { return wrapper_->bss->walk; }
 

@@ -49,6 +49,8 @@ class Bed {
 
   // Sets the frames to those of `row`, going on where `walk` stands.
   void Aim(const Row& row, const spw_bench_walk& walk);
+  // The same with SYNs, for the ACKs of kFirstAck.
+  void AimSyns(const Row& row, const spw_bench_walk& walk);
   spw_bench_walk Walk() const;
   [[nodiscard]] Result<RunResult> Run(Target target, uint32_t packets);
 
@@ -59,8 +61,8 @@ class Bed {
   spw_counters Counters() const;
   std::vector<uint64_t> UnitPackets() const;  // by unit id
 
-  // Every unit has just reported: idle, not busy.
-  void RefreshReports();
+  // Every unit has just reported: idle; CPUs busy, so that p4mite leaves the ring, or not.
+  void RefreshReports(bool cpus_busy = false);
   uint32_t reporting_units() const { return reporting_units_; }
 
  private:
@@ -72,6 +74,7 @@ class Bed {
   spw_ring_slot& SlotOf(const spw_endpoint& service, uint64_t hash) {
     return ring_slots_[service.ring_offset + spw_ring_index(hash, service.ring_slots)];
   }
+  void AimFrames(const Row& row, TcpKind kind, const spw_bench_walk& walk);
   uint16_t EntryUnit(Class row_class, uint16_t owner) const;
 
   switch_bpf* switch_ = nullptr;

@@ -46,7 +46,7 @@ size_t FrameBytes(Packet packet) {
   return std::max(bytes, kSmallestFrame);
 }
 
-spw_bench_frame MakeFrame(Packet packet, const spw_endpoint& to, bool tcp_syn) {
+spw_bench_frame MakeFrame(Packet packet, const spw_endpoint& to, TcpKind kind) {
   std::array<uint8_t, kEthernetBytes + 4 * SPW_BENCH_WORDS> bytes{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2};
   const auto client = ClientWords(packet, 0);
   uint8_t* l3 = &bytes[kEthernetBytes];
@@ -71,7 +71,8 @@ spw_bench_frame MakeFrame(Packet packet, const spw_endpoint& to, bool tcp_syn) {
   std::memcpy(&l4[2], &to.port, 2);
   if (IsTcp(packet)) {
     l4[12] = 0x50;
-    l4[13] = tcp_syn ? kTcpSyn : kTcpAck;
+    l4[7] = kind == TcpKind::kFirstAck;  // of the sequence number
+    l4[13] = kind == TcpKind::kSyn ? kTcpSyn : kTcpAck;
     Put16(&l4[16], 0x5678);
   } else {
     Put16(&l4[4], TransportBytes(packet));

@@ -15,6 +15,7 @@
 
 namespace spillway::bench {
 
+enum class TcpKind : uint8_t { kSyn, kFirstAck, kAck };  // kFirstAck: goes on from the SYN's number
 enum class Packet : uint8_t { kV4Tcp, kV6Tcp, kV4Udp, kReport };
 
 // "v4tcp", "v6tcp", "v4udp"; a report is a v4udp packet.
@@ -26,8 +27,8 @@ inline size_t AddressOffset(Packet packet) { return packet == Packet::kV6Tcp ? 3
 inline size_t AddressBytes(Packet packet) { return packet == Packet::kV6Tcp ? 16 : 4; }
 
 // The headers of a packet to `to`, as the wrapper restores them. Checksums are not those of the flow:
-// the switch adjusts them without looking at their value. tcp_syn: SYN, else ACK.
-spw_bench_frame MakeFrame(Packet packet, const spw_endpoint& to, bool tcp_syn);
+// the switch adjusts them without looking at their value.
+spw_bench_frame MakeFrame(Packet packet, const spw_endpoint& to, TcpKind kind);
 
 // The hash by which the data plane knows the flow.
 uint64_t FlowHash(const spw_seed& seed, Packet packet, const spw_endpoint& to, uint32_t flow);

@@ -19,12 +19,13 @@ using nlohmann::ordered_json;
 
 std::string TimeKey(Class row_class) {
   if (row_class == Class::kNew) return "new_flow_ns";
+  if (row_class == Class::kFirstAck) return "first_ack_ns";
   return row_class == Class::kReport ? "report_ns" : "established_ns";
 }
 
 bool HasEntry(const Row& row) {
   return row.row_class == Class::kTcpDeviating || row.row_class == Class::kUdpAffinity ||
-         (row.row_class == Class::kNew && row.packet == Packet::kV4Udp);
+         row.row_class == Class::kFirstAck || (row.row_class == Class::kNew && row.packet == Packet::kV4Udp);
 }
 
 ordered_json MakeRow(const RowResult& result) {
@@ -33,7 +34,8 @@ ordered_json MakeRow(const RowResult& result) {
   ordered_json json;
   json["class"] = ToString(row.row_class);
   json["packet"] = ToString(row.packet);
-  json["flows"] = row.row_class == Class::kNew ? ordered_json() : ordered_json(row.flows);
+  json["flows"] = row.row_class == Class::kNew || row.row_class == Class::kFirstAck ? ordered_json()
+                                                                                    : ordered_json(row.flows);
   json["entries"] = row.entries;
   json["evicted"] = result.evicted;
   json["mode"] = row.row_class == Class::kReport ? ordered_json() : ordered_json(model::ToString(row.mode));
@@ -58,7 +60,8 @@ void AddRatios(report::Document& document, const std::vector<RowResult>& results
   std::map<std::string, std::pair<double, double>> range;
   for (const RowResult& result : results) {
     const Row& row = result.row;
-    if (row.row_class == Class::kNew || row.row_class == Class::kReport) continue;
+    if (row.row_class == Class::kNew || row.row_class == Class::kFirstAck || row.row_class == Class::kReport)
+      continue;
     if (row.row_class == Class::kTcpDefault && row.entries != 0) continue;
     const double above = report::SpreadOf(result.total_ns).min - report::SpreadOf(result.floor_ns).min;
     const std::string name =

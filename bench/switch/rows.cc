@@ -34,6 +34,7 @@ void AddNew(std::vector<Row>& rows) {
     rows.push_back({.row_class = Class::kNew, .flows = 0, .policy = policy, .aim_ns = 180});
   }
   rows.push_back({.row_class = Class::kNew, .packet = Packet::kV6Tcp, .flows = 0, .aim_ns = 180});
+  rows.push_back({.row_class = Class::kFirstAck, .flows = 0, .aim_ns = {}});
 }
 
 void AddRemembered(std::vector<Row>& rows, Class row_class, Packet packet,
@@ -63,6 +64,8 @@ std::string ToString(Class row_class) {
       return "udp-affinity";
     case Class::kNew:
       return "new";
+    case Class::kFirstAck:
+      return "first-ack";
     case Class::kReport:
       return "report";
   }

@@ -17,6 +17,7 @@ enum class Class : uint8_t {
   kTcpDeviating,  // established TCP, every flow has an entry
   kUdpAffinity,   // UDP, every flow has an entry
   kNew,           // the first packet of a flow never seen
+  kFirstAck,      // what completes a handshake that left the ring: it writes the flow's entry
   kReport,        // authentic load reports, each newer than the last
 };
 
@@ -25,7 +26,7 @@ std::string ToString(Class row_class);  // "tcp-default", ...
 struct Row {
   Class row_class = Class::kTcpDefault;
   Packet packet = Packet::kV4Tcp;
-  uint32_t flows = 1;    // distinct flows walked; of kNew: never ends (0); of kReport: units reporting
+  uint32_t flows = 1;    // distinct flows walked; of kNew, kFirstAck: never ends (0); of kReport: units
   uint32_t entries = 0;  // flows in the flow table meanwhile
   spw_mode mode = SPW_MODE_NAT;
   spw_unit_policy policy = SPW_UNIT_P4MITE;

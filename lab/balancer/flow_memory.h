@@ -38,8 +38,8 @@ class FlowMemory {
     const uint32_t tag = spw_flow_tag(hash), primary = spw_flow_primary(hash, mask_);
     const uint64_t entry =
         spw_flow_entry(tag, unit, SPW_FLOW_DATAGRAM, spw_flow_probation(tick, idle_ticks_));
-    return spw_flow_insert(&table_[primary], &table_[spw_flow_other(primary, tag, mask_)], entry, tick,
-                           limits_, SPW_BUCKET_ENTRIES) == SPW_INSERTED;
+    return spw_is_inserted(spw_flow_insert(&table_[primary], &table_[spw_flow_other(primary, tag, mask_)],
+                                           entry, tick, limits_, SPW_BUCKET_ENTRIES));
   }
 
  private:

@@ -20,6 +20,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "clock.h"
 #include "heard_file.h"
 #include "switch.skel.h"
 
@@ -50,11 +51,11 @@ bool IsBpfFs(const std::string& path) {
 
 // Pin names are the map names; .data/.rodata belong to one program and are not pinned.
 std::vector<bpf_map*> PinnedMaps(const switch_bpf* skeleton) {
-  return {skeleton->maps.meta,         skeleton->maps.services,       skeleton->maps.replies,
-          skeleton->maps.ring_slots,   skeleton->maps.units,          skeleton->maps.servers,
-          skeleton->maps.pools,        skeleton->maps.server_keys,    skeleton->maps.flow_table,
-          skeleton->maps.flow_filter,  skeleton->maps.half_open,      skeleton->maps.counters,
-          skeleton->maps.unit_traffic, skeleton->maps.service_traffic};
+  return {skeleton->maps.meta,        skeleton->maps.services,     skeleton->maps.replies,
+          skeleton->maps.ring_slots,  skeleton->maps.units,        skeleton->maps.servers,
+          skeleton->maps.pools,       skeleton->maps.server_keys,  skeleton->maps.flow_table,
+          skeleton->maps.flow_filter, skeleton->maps.half_open,    skeleton->maps.refused,
+          skeleton->maps.counters,    skeleton->maps.unit_traffic, skeleton->maps.service_traffic};
 }
 
 // libbpf's own words are for developers; our errors name operation, object and errno.
@@ -192,6 +193,7 @@ Result<void> DataPlane::Load() {
     return FailSystem("loading the BPF program (needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.1)",
                       -error);
   }
+  skeleton_->bss->pressure.pressed_tick = NowTick();  // adopted tables may be full
   unit_traffic_fd_ = bpf_map__fd(skeleton_->maps.unit_traffic);
   service_traffic_fd_ = bpf_map__fd(skeleton_->maps.service_traffic);
   return {};
@@ -395,6 +397,10 @@ DataPlane::Seen DataPlane::ReadSeen(uint32_t server) const {
 }
 
 void DataPlane::SetFlowLimits(spw_flow_limits limits) { Store(skeleton_->bss->flow_limits, limits); }
+
+uint32_t DataPlane::displaced_tick() const {
+  return switching::Load(skeleton_->bss->pressure.displaced_tick);
+}
 
 spw_counters DataPlane::ReadCounters() const {
   spw_counters sum{};

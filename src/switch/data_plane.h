@@ -79,6 +79,8 @@ class DataPlane {
   const std::string& uncounted() const { return uncounted_; }
 
   void SetFlowLimits(spw_flow_limits limits);
+  // Last tick in which an unproven flow lost its entry to another; 0: never, since the program was loaded.
+  uint32_t displaced_tick() const;
 
   spw_counters ReadCounters() const;
   spw_traffic ReadUnitTraffic(uint16_t unit) const { return ReadTraffic(unit_traffic_fd_, unit); }

@@ -24,16 +24,19 @@ spw_flow_limits ForFill(spw_flow_limits limits, uint64_t used, uint64_t entries)
 
 }  // namespace
 
-void FlowSweeper::BeginRound(const SweptTables& tables) const {
-  if (rounds_ == 0) return;
-  for (uint32_t i = 0; i < tables.filter_words; i++) Store(tables.filter[i].side[side()], __u64{0});
+void FlowSweeper::BeginRound(const SweptTables& tables, uint32_t tick) {
+  if (rounds_ == 0) renewed_tick_ = tick;
+  if (rounds_ == 0 || tick - renewed_tick_ < filter_ticks_) return;
+  renewed_tick_ = tick;
+  side_ = 1 - side_;
+  for (uint32_t i = 0; i < tables.filter_words; i++) Store(tables.filter[i].side[side_], __u64{0});
   // The entries read from here on are at least as new as the cleared side.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void FlowSweeper::Sweep(const SweptTables& tables, uint32_t buckets, uint32_t tick, spw_flow_limits limits,
                         const std::function<bool(uint16_t)>& is_alive) {
-  if (at_ == 0) BeginRound(tables);
+  if (at_ == 0) BeginRound(tables, tick);
   limits = ForFill(limits, used_, uint64_t{tables.bucket_count} * SPW_BUCKET_ENTRIES);
   uint32_t end = std::min(tables.bucket_count, at_ + buckets);
   for (; at_ < end; at_++) {

@@ -24,6 +24,10 @@ struct SweptTables {
 
 class FlowSweeper {
  public:
+  // filter_ticks: between two renewals of the filter, at least. A TCP handshake that leaves the ring is in it
+  // before it has an entry, so it must be found there for as long as handshakes take.
+  explicit FlowSweeper(uint32_t filter_ticks = 64) : filter_ticks_(filter_ticks) {}
+
   // Sweeps `buckets` of the table from where the last call ended.
   void Sweep(const SweptTables& tables, uint32_t buckets, uint32_t tick, spw_flow_limits limits,
              const std::function<bool(uint16_t)>& is_alive);
@@ -32,9 +36,10 @@ class FlowSweeper {
   uint64_t rounds() const { return rounds_; }
 
  private:
-  void BeginRound(const SweptTables& tables) const;
-  int side() const { return static_cast<int>(rounds_ % 2); }  // the one that this round renews
+  void BeginRound(const SweptTables& tables, uint32_t tick);
 
+  uint32_t filter_ticks_, renewed_tick_ = 0;
+  int side_ = 0;  // the one that was renewed last
   uint32_t at_ = 0;
   uint64_t counting_ = 0, used_ = 0, rounds_ = 0;
 };

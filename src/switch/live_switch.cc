@@ -404,8 +404,9 @@ void LiveSwitch::Tick() {
   uint32_t entry_idle = spw_flow_limit(plan_.flow_limits, SPW_FLOW_OPEN);
   entry_idle = std::max(entry_idle, spw_flow_limit(plan_.flow_limits, SPW_FLOW_DATAGRAM));
   for (const PlannedRing& ring : plan_.rings) {
-    const RingTally tally = SettleRing(&plane_->ring_slots[ring.piece.offset], ring.piece.slots, tick,
-                                       ring.idle_ticks, entry_idle, is_alive);
+    const RingTally tally =
+        SettleRing(&plane_->ring_slots[ring.piece.offset], ring.piece.slots, ring_moves_[ring.service], tick,
+                   {ring.idle_ticks, entry_idle, plane_->displaced_tick()}, is_alive);
     slots_moved_[ring.service] = tally.moved;
   }
   uint32_t buckets = plane_->flow_table.size();

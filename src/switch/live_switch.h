@@ -110,6 +110,7 @@ class LiveSwitch : public Switch {
   std::chrono::steady_clock::time_point relay_from_;
   std::map<uint16_t, double> ring_shares_;       // by unit id
   std::map<std::string, uint32_t> slots_moved_;  // by service
+  std::map<std::string, RingMoves> ring_moves_;  // by service
   FlowSweeper sweeper_;
   HealthKeeper health_;
   std::chrono::steady_clock::time_point last_round_ = std::chrono::steady_clock::now();

@@ -41,22 +41,38 @@ RingTally MoveRing(spw_ring_slot* slots, uint32_t count, const std::vector<uint1
   return tally;
 }
 
-RingTally SettleRing(spw_ring_slot* slots, uint32_t count, uint32_t tick, uint32_t idle_ticks,
-                     uint32_t entry_idle_ticks, const IsAlive& is_alive) {
+uint32_t RingMoves::Since(uint32_t slot, uint32_t tick) {
+  if (slot >= since_.size()) since_.resize(slot + 1);
+  if (since_[slot] == 0) since_[slot] = spw_slot_tick(tick);
+  return TicksSince(since_[slot], tick);
+}
+
+void RingMoves::End(uint32_t slot) {
+  if (slot < since_.size()) since_[slot] = 0;
+}
+
+RingTally SettleRing(spw_ring_slot* slots, uint32_t count, RingMoves& moves, uint32_t tick,
+                     const SettleTimes& times, const IsAlive& is_alive) {
   RingTally tally;
+  const bool displaced = times.displaced_tick != 0 && tick - times.displaced_tick <= times.idle_ticks;
   for (uint32_t i = 0; i < count; i++) {
     spw_ring_slot& slot = slots[i];
     if (slot.owner != slot.next) {
-      if (TicksSince(Load(slot.entryless_tick), tick) > idle_ticks || !is_alive(slot.owner)) {
+      const bool waits = displaced || TicksSince(Load(slot.entryless_tick), tick) <= times.idle_ticks;
+      const bool is_overdue = moves.Since(i, tick) > 2 * times.idle_ticks;
+      if (!waits || is_overdue || !is_alive(slot.owner)) {
         Settle(slot);
+        moves.End(i);
         tally.changed++;
       } else {
         tally.moved++;
       }
+    } else {
+      moves.End(i);
     }
     uint16_t seen = Load(slot.deviating_tick);
     // The data plane marks a slot before it writes the entry, so a mark that is old has no live entry.
-    if (seen != 0 && TicksSince(seen, tick) > entry_idle_ticks)
+    if (seen != 0 && TicksSince(seen, tick) > times.entry_idle_ticks)
       Replace(slot.deviating_tick, seen, uint16_t{0});
   }
   return tally;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guarantee of ARCHITECTURE.md, "Under a flood": no established flow moves, and new TCP flows
-// connect as with a stateless ring. Each kind of flood, ten times the flow table and more than ten times
-// the half-open table, beside connections that open while it lasts, live ones and idle ones.
+// connect as with a stateless ring. Each kind of flood, ten times the flow table, that of SYNs ten times the
+// half-open table, beside connections that open while it lasts, live ones and idle ones.
 #include <linux/bpf.h>
 
 #include <cstdlib>
@@ -39,8 +39,10 @@ class FloodTest : public SwitchTest, public testing::WithParamInterface<Kind> {
     SwitchTest::SetUp();
     Advance(10'000'000'000);                                  // what other tests inserted is of another tick
     const char* given = std::getenv("SPILLWAY_FLOOD_TIMES");  // fewer where the processor is emulated
-    packets_ = static_cast<uint32_t>(given != nullptr ? std::atoi(given) : 10) * program_.flow_buckets() *
-               SPW_BUCKET_ENTRIES;
+    const uint32_t entries = program_.flow_buckets() * SPW_BUCKET_ENTRIES;
+    constexpr uint32_t kHandshakes = SPW_HALF_OPEN_BUCKETS * SPW_HALF_OPEN_WAYS;
+    packets_ = static_cast<uint32_t>(given != nullptr ? std::atoi(given) : 10) *
+               (GetParam() == Kind::kSyns ? std::max(entries, kHandshakes) : entries);
   }
 
   void Advance(uint64_t ns) { program_.SetClock(program_.given_now_ns() + ns); }

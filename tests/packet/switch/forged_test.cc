@@ -108,6 +108,65 @@ TEST_F(ForgedTest, APortUsedAgainIsANewFlow) {
   EXPECT_EQ(Ack(5000, 0x11110500), third);
 }
 
+// Without knowledge of the flow's sequence numbers nobody closes it, so the SYN that comes then is not
+// believed.
+TEST_F(ForgedTest, RstSynAndAckDoNotMoveAFlowThatHasAnEntry) {
+  for (uint8_t flags : {kFin | kAck, kRst + 0}) {
+    const auto port = static_cast<uint16_t>(5000 + flags);
+    const uint16_t unit = Deviating(port);
+    for (uint32_t i = 0; i < 50; i++) {
+      const uint32_t isn = kForgedIsn + (i << 20);
+      Tcp(port, flags, isn + 7);
+      EXPECT_EQ(Syn(port, isn), unit);
+      Ack(port, isn + 1), Tcp(port, kAck, isn + 1, 100);
+      Tcp(port, flags, isn + 101);  // which closes, as far as anybody can see, what was just opened
+    }
+    EXPECT_EQ(Ack(port, kIsn + 9), unit);
+    EXPECT_EQ(Tcp(port, kAck, kIsn + 9, 100), unit);
+  }
+}
+
+TEST_F(ForgedTest, ASynBeforeTheHandshakeDoesNotMoveAFlowLater) {
+  for (uint8_t flags : {kFin | kAck, kRst + 0}) {
+    const auto port = static_cast<uint16_t>(5000 + flags);
+    AllCpusBusy(false);
+    Syn(port, kForgedIsn);
+    const uint16_t unit = Deviating(port);
+    Tcp(port, flags, kForgedIsn + 1);
+    Ack(port, kForgedIsn + 1);
+    EXPECT_EQ(Ack(port, kIsn + 9), unit);
+  }
+}
+
+// Nobody can tell how the connection before ended: for the closing time its unit gets the SYN, and only then
+// the policy decides.
+TEST_F(ForgedTest, APortUsedAgainAfterADoubtfulCloseWaitsForTheClosingTime) {
+  const uint16_t unit = Deviating(5000);
+  Tcp(5000, kRst, kForgedIsn);
+  AgeFlows(50);
+  EXPECT_EQ(Syn(5000, 0x11110000), unit);
+  EXPECT_EQ(Ack(5000, 0x11110001), unit);
+  Tcp(5000, kRst, kForgedIsn);
+  AgeFlows(60);
+  const uint16_t again = Syn(5000, 0x22220000);
+  EXPECT_NE(again, unit);
+  EXPECT_EQ(Ack(5000, 0x22220001), again);
+  EXPECT_EQ(Ack(5000, 0x22220500), again);
+}
+
+// A connection that is opened where the one before was closed may be silent for as long as any other.
+TEST_F(ForgedTest, APortUsedAgainIsAFlowOfItsOwnRight) {
+  Deviating(5000);
+  Tcp(5000, kFin | kAck, kIsn + 1);
+  AllCpusBusy(true);
+  const uint16_t unit = Syn(5000, kForgedIsn);
+  EXPECT_EQ(Ack(5000, kForgedIsn + 1), unit);
+  for (uint16_t port = 1000; port < 1600; port++) Deviating(port);  // closing entries end now
+  AgeFlows(100);
+  Sweep(), Sweep();
+  EXPECT_EQ(Ack(5000, kForgedIsn + 1), unit);
+}
+
 TEST_F(ForgedTest, AClientThatTriesAgainWithAnotherNumberConnects) {
   AllCpusBusy(true);
   const uint16_t unit = Syn(5000);  // refused by the unit
@@ -154,7 +213,8 @@ TEST_F(ForgedTest, StrayPacketsDoNotKeepAMovedSlotFromSettling) {
   Ack(5000, kForgedIsn);
   // Until its owner has been given up, and a little longer.
   const auto settle = [&](uint32_t tick) {
-    SettleRing(&slot, 1, tick, kIdle, 3600, [](uint16_t) { return true; });
+    RingMoves moves;
+    SettleRing(&slot, 1, moves, tick, {kIdle, 3600, 0}, [](uint16_t) { return true; });
   };
   settle(begun + kIdle);
   EXPECT_EQ(slot.owner, owner);
@@ -190,6 +250,36 @@ TEST_F(ForgedTest, ARepeatedSynLeavesAUnitThatTakesNoNewFlows) {
       EXPECT_EQ(Ack(5000, kIsn + 500), again) << how;
     }
   }
+}
+
+// A port is used again while the entry of the connection before lives, whose unit takes no new flows.
+TEST_F(ForgedTest, ASynLeavesAnEntryWhoseUnitTakesNoNewFlows) {
+  for (int how = 0; how < 4; how++) {
+    SwitchTest::SetUp();
+    const uint16_t unit = Deviating(5000);
+    AgeFlows(3);
+    if (how == 0) SetStatus(unit, SPW_UNIT_DRAINING);  // ejected, or without a way to it
+    if (how == 1) TakeOut(unit);
+    if (how == 2) program_.units[unit].resolved = 0;
+    if (how == 3) Tcp(5000, kRst, kForgedIsn), SetStatus(unit, SPW_UNIT_DRAINING);
+    if (how < 2) {
+      EXPECT_NE(Syn(5000, kForgedIsn), unit) << how;
+      EXPECT_EQ(Tcp(5000, kAck, kIsn + 9, 10), unit) << "the SYN alone moves nothing";
+      AgeFlows(3);
+    }
+    const uint16_t again = Syn(5000, 0x11110000);
+    EXPECT_NE(again, unit) << how;
+    EXPECT_EQ(Ack(5000, 0x11110001), again) << how;
+    EXPECT_EQ(Ack(5000, 0x11110500), again) << how;
+  }
+}
+
+TEST_F(ForgedTest, ASynDoesNotLeaveALivelyFlowOfADrainingUnit) {
+  const uint16_t unit = Deviating(5000);
+  SetStatus(unit, SPW_UNIT_DRAINING);
+  EXPECT_EQ(Syn(5000, kForgedIsn), unit);
+  Ack(5000, kForgedIsn + 1);
+  EXPECT_EQ(Ack(5000, kIsn + 9), unit);
 }
 
 // The table filled by somebody's datagrams: new flows go to their slot's owner and stay there.

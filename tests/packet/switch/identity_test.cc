@@ -95,6 +95,27 @@ TEST_F(Identity, SwitchesOfOneSeedFileAndOnePoolFileAgreeWhateverTheirHistory) {
   std::filesystem::remove(bed_.folder() + "/group.seed");
 }
 
+// A datagram flow that was refused an entry is on the ring for as long as the mark says so.
+TEST_F(Identity, MarksOfRefusedDatagramsOutliveTheDaemon) {
+  auto sw = Start(bed_.PoolOf({1, 2, 3}));
+  ASSERT_TRUE(sw) << error_;
+  const std::string pin = PinFolder(bed_.OptionsOf("one")) + "/refused";
+  const int fd = bpf_obj_get(pin.c_str());
+  ASSERT_GE(fd, 0) << pin;
+  const uint32_t line = 3;
+  spw_refused written{}, read{};
+  written.tick[7] = 4711;
+  ASSERT_EQ(bpf_map_update_elem(fd, &line, &written, BPF_ANY), 0);
+  Kill(sw);
+  sw = Start(bed_.PoolOf({1, 2, 3}));
+  ASSERT_TRUE(sw) << error_;
+  ASSERT_TRUE(sw->adopted());
+  const int again = bpf_obj_get(pin.c_str());
+  ASSERT_EQ(bpf_map_lookup_elem(again, &line, &read), 0);
+  EXPECT_EQ(read.tick[7], 4711);
+  close(fd), close(again);
+}
+
 TEST_F(Identity, FlowsStayWhereTheyWereAfterAStopThatRemovesAll) {
   auto sw = Start(bed_.PoolOf({1, 2, 3}));
   ASSERT_TRUE(sw) << error_;

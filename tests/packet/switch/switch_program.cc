@@ -132,15 +132,16 @@ SwitchProgram::SwitchProgram(uint64_t given_now_ns) : given_now_ns_(given_now_ns
   MapOne(flow_table, skeleton_->maps.flow_table);
   MapOne(flow_filter, skeleton_->maps.flow_filter);
   MapOne(half_open, skeleton_->maps.half_open);
+  MapOne(refused, skeleton_->maps.refused);
 }
 
 uint32_t SwitchProgram::flow_buckets() const { return kFlowBuckets; }
 
 void SwitchProgram::Reset() {
   Clear(services), Clear(replies), Clear(ring_slots), Clear(units), Clear(servers), Clear(pools);
-  Clear(flow_table), Clear(flow_filter), Clear(half_open);
-  std::memset(skeleton_->bss->refused_tick, 0, sizeof(skeleton_->bss->refused_tick));
+  Clear(flow_table), Clear(flow_filter), Clear(half_open), Clear(refused);
   skeleton_->bss->insert_rate.inserted = 0;
+  skeleton_->bss->pressure = {};
   spw_server_key none{};
   for (uint32_t code = 0; code < 64; code++) WriteKey(code, none);
   ledger_ = Ledger{};
@@ -157,7 +158,7 @@ void SwitchProgram::Apply(const model::Config& config) {
     WriteLines(*table, *writes);
   }
   for (const PlannedRing& ring : plan_.rings) FillRing(&ring_slots[ring.piece.offset], ring.next);
-  uint32_t beat = NowBeat();
+  const uint32_t beat = Beat();
   for (const PlannedUnit& unit : plan_.units) {
     spw_unit& entry = units[unit.id];
     const uint8_t mac[6] = {
@@ -188,6 +189,12 @@ void SwitchProgram::Apply(const model::Config& config) {
   }
   skeleton_->bss->flow_limits = plan_.flow_limits;
 }
+
+uint32_t SwitchProgram::Beat() const {
+  return spw_beats(given_now_ns_ != 0 ? given_now_ns_ : Now(CLOCK_MONOTONIC));
+}
+
+uint32_t SwitchProgram::displaced_tick() const { return skeleton_->bss->pressure.displaced_tick; }
 
 void SwitchProgram::SetClock(uint64_t now_ns) {
   given_now_ns_ = now_ns;
@@ -319,14 +326,14 @@ void SwitchTest::Report(uint16_t id, bool busy, uint16_t queue) {
   load.flags = busy ? SPW_REPORT_BUSY : 0;
   load.queue = queue;
   load.assigned = 0;
-  load.report_beat = NowBeat();
+  load.report_beat = program_.Beat();
 }
 
 void SwitchTest::TakeOut(uint16_t id) {
   Report(id, false);
   spw_server& server = program_.servers[spw_unit_server(id)];
   server.load[spw_unit_index(id)].flags = SPW_REPORT_FAILING;
-  server.health[spw_unit_index(id)] = {NowBeat(), NowBeat()};
+  server.health[spw_unit_index(id)] = {program_.Beat(), program_.Beat()};
   server.failing |= 1u << spw_unit_index(id);
 }
 
@@ -377,6 +384,14 @@ void SwitchTest::AgeFlows(uint32_t ticks) {
     for (__u64& entry : program_.flow_table[b].entry) {
       if (spw_entry_state(entry) != SPW_FLOW_FREE)
         entry = spw_entry_seen(entry, static_cast<uint32_t>(entry) - ticks);
+    }
+  }
+}
+
+void SwitchTest::AgeRefusedMarks(uint32_t ticks) {
+  for (uint32_t i = 0; i < program_.refused.size(); i++) {
+    for (__u16& tick : program_.refused[i].tick) {
+      if (tick != 0) tick = static_cast<__u16>(tick - ticks);
     }
   }
 }

@@ -55,6 +55,8 @@ class SwitchProgram {
   const spw_seed& seed() const { return seed_; }
   uint64_t given_now_ns() const { return given_now_ns_; }
   void SetClock(uint64_t now_ns);
+  uint32_t Beat() const;  // now, by the program's clock
+  uint32_t displaced_tick() const;
   uint32_t flow_buckets() const;
   const Plan& plan() const { return plan_; }
 
@@ -66,6 +68,7 @@ class SwitchProgram {
   MappedArray<spw_bucket> flow_table;
   MappedArray<spw_filter_word> flow_filter;
   MappedArray<spw_half_open> half_open;
+  MappedArray<spw_refused> refused;
 
  private:
   explicit SwitchProgram(uint64_t given_now_ns);
@@ -113,6 +116,7 @@ class SwitchTest : public testing::Test {
   const __u64* FlowEntry(uint64_t hash) const;
   void AgeFlows(uint32_t ticks);  // as if no packet had come for so long
   void AgeHalfOpen(uint32_t stamps);
+  void AgeRefusedMarks(uint32_t ticks);
 
   SwitchProgram& program_;
 };

@@ -84,6 +84,71 @@ TEST_F(UdpTest, ADrainingUnitKeepsItsFlows) {
   for (uint16_t port = 2000; port < 2300; port++) ASSERT_NE(Datagram(port), unit);
 }
 
+// Where there was no place for a flow's entry, flows beside it that have none stay on their owner, too, as
+// they may be established: but not while the owner does not answer, and only those of the same service.
+class RefusedDatagrams : public UdpTest {
+ protected:
+  static constexpr const char* kOther = "203.0.113.20";
+  uint16_t To(const char* vip, uint16_t port, uint16_t service_port) {
+    return Sent(Eth().Ip4(kClient, vip).Udp(port, service_port).Payload(4));
+  }
+  void FillTable() {
+    const auto tick = NowTick();
+    for (uint32_t b = 0; b < program_.flow_table.size(); b++)
+      for (uint32_t i = 0; i < SPW_BUCKET_ENTRIES; i++)
+        program_.flow_table[b].entry[i] = spw_flow_entry(0x7fff0000u + b * 8 + i, 1, SPW_FLOW_OPEN, tick);
+  }
+  void EmptyTable() {
+    for (uint32_t b = 0; b < program_.flow_table.size(); b++) program_.flow_table[b] = {};
+  }
+  spw_ring_slot& Slot(uint16_t port) {
+    return SlotOf(Service("203.0.113.10", 80, 17), Hash(kClient, "203.0.113.10", port, 80, 17));
+  }
+  // All of the service's marks are fresh.
+  void Refuse() {
+    FillTable();
+    for (uint16_t port = 10'000; port < 60'000; port++) Datagram(port);
+    EmptyTable();
+    Counted();
+  }
+};
+
+TEST_F(RefusedDatagrams, StayOnTheirOwner) {
+  Refuse();
+  AllCpusBusy(true);
+  for (uint16_t port = 1000; port < 1200; port++) ASSERT_EQ(Datagram(port), Slot(port).owner);
+}
+
+TEST_F(RefusedDatagrams, LeaveAnOwnerThatDoesNotAnswer) {
+  Refuse();
+  const uint16_t s1 = Id("four", "s1", "cpu");
+  TakeOut(s1), TakeOut(Id("four", "s1", "nic"));
+  for (uint16_t port = 1000; port < 1200; port++)
+    ASSERT_NE(spw_unit_server(Datagram(port)), spw_unit_server(s1)) << port;
+}
+
+TEST_F(RefusedDatagrams, AreOfOneServiceAlone) {
+  Refuse();
+  AllCpusBusy(true);
+  int off_the_ring = 0;
+  for (uint16_t port = 1000; port < 1200; port++) off_the_ring += spw_unit_index(To(kOther, port, 443)) == 1;
+  EXPECT_EQ(off_the_ring, 200);
+}
+
+TEST_F(RefusedDatagrams, StayOnAMovedSlotWhileTheyGoOn) {
+  FillTable();
+  const uint16_t owner = Datagram(1000);
+  spw_ring_slot& slot = Slot(1000);
+  slot.next = spw_unit_id(spw_unit_server(owner), 1);
+  for (int step = 0; step < 6; step++) {  // of half an idle time
+    AgeRefusedMarks(30);
+    ASSERT_EQ(Datagram(1000), owner) << step;
+  }
+  EmptyTable();
+  AgeRefusedMarks(30);
+  EXPECT_EQ(Datagram(1000), owner);
+}
+
 TEST_F(UdpTest, WithoutAffinityEachPacketDecidesAndNothingIsKept) {
   AllCpusBusy(false);
   uint16_t cpu = Query(1000);

@@ -56,7 +56,7 @@ TEST(FlowTableThreads, NoEntryIsLost) {
                                         spw_flow_entry(tag, static_cast<uint16_t>(t), SPW_FLOW_OPEN, 7), 7,
                                         kLimits, SPW_BUCKET_ENTRIES);
           Outcome& mine = outcomes[static_cast<size_t>(t)];
-          if (result == SPW_INSERTED)
+          if (spw_is_inserted(result))
             mine.placed.push_back(hash);
           else
             mine.refused++;

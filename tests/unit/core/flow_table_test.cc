@@ -39,7 +39,7 @@ TEST(FlowEntry, EveryFieldSurvivesPacking) {
   for (int i = 0; i < 5000; i++) {
     uint32_t tag = RandomTag(random), tick = static_cast<uint32_t>(random());
     uint16_t unit = static_cast<uint16_t>(random() % SPW_MAX_UNITS);
-    auto state = static_cast<spw_flow_state>(random() % 5);
+    auto state = static_cast<spw_flow_state>(random() % 8);
     uint64_t entry = spw_flow_entry(tag, unit, state, tick);
     ASSERT_EQ(spw_entry_tag(entry), tag);
     ASSERT_EQ(spw_entry_unit(entry), unit);
@@ -68,10 +68,9 @@ TEST(FlowEntry, ExpiresByTheLimitOfItsOwnState) {
   struct {
     spw_flow_state state;
     uint32_t limit;
-  } cases[] = {{SPW_FLOW_OPEN, 1000},
-               {SPW_FLOW_DATAGRAM, 500},
-               {SPW_FLOW_CLOSING, 100},
-               {SPW_FLOW_HALF_OPEN, SPW_FLOW_PROBATION_TICKS}};
+  } cases[] = {{SPW_FLOW_OPEN, 1000},     {SPW_FLOW_DATAGRAM, 500},
+               {SPW_FLOW_CLOSING, 100},   {SPW_FLOW_CLOSED, 100},
+               {SPW_FLOW_UNPROVEN, 1000}, {SPW_FLOW_HALF_OPEN, SPW_FLOW_PROBATION_TICKS}};
   for (auto [state, limit] : cases) {
     EXPECT_FALSE(spw_entry_expired(Entry(1, 1, state, limit), kTick, kLimits));
     EXPECT_TRUE(spw_entry_expired(Entry(1, 1, state, limit + 1), kTick, kLimits));
@@ -105,7 +104,7 @@ TEST(FlowTable, TakesFreeAndExpiredPlacesAndNoLiveOnes) {
   p.secondary.entry[3] = Entry(203, 1, SPW_FLOW_DATAGRAM, 500);
   p.secondary.entry[4] = Entry(204, 1, SPW_FLOW_HALF_OPEN, SPW_FLOW_PROBATION_TICKS);
   for (uint32_t at : {2, 5, 3}) {
-    EXPECT_EQ(p.Insert(at), SPW_INSERTED);
+    EXPECT_TRUE(spw_is_inserted(p.Insert(at)));
     EXPECT_EQ(spw_entry_tag(p.primary.entry[at]), at);
   }
   EXPECT_FALSE(p.primary.entry[0] & SPW_FLOW_OVERFLOW);
@@ -113,18 +112,60 @@ TEST(FlowTable, TakesFreeAndExpiredPlacesAndNoLiveOnes) {
   EXPECT_EQ(p.Insert(9), SPW_INSERT_FULL);
   EXPECT_EQ(std::memcmp(&before, &p, sizeof(p)), 0);
   p.secondary.entry[4] = Entry(204, 1, SPW_FLOW_HALF_OPEN, SPW_FLOW_PROBATION_TICKS + 1);
-  EXPECT_EQ(p.Insert(9), SPW_INSERTED);
+  EXPECT_TRUE(spw_is_inserted(p.Insert(9)));
   EXPECT_EQ(spw_entry_tag(p.secondary.entry[4]), 9u);
   EXPECT_TRUE(p.primary.entry[0] & SPW_FLOW_OVERFLOW);
 }
 
-TEST(FlowTable, WhoHasProvenNothingLeavesPlacesToOthers) {
+// An unproven flow gives way where all places are taken, the longest silent first, and not before a minute.
+TEST(FlowTable, UnprovenFlowsYieldWhereBothBucketsAreFull) {
   Pair p;
-  for (uint32_t i = 0; i < 2 * SPW_BUCKET_UNPROVEN; i++)
-    EXPECT_EQ(p.Insert(100 + i, SPW_BUCKET_UNPROVEN), SPW_INSERTED) << i;
-  EXPECT_EQ(p.Insert(200, SPW_BUCKET_UNPROVEN), SPW_INSERT_FULL);
-  for (uint32_t i = 0; i < 2 * (SPW_BUCKET_ENTRIES - SPW_BUCKET_UNPROVEN); i++)
-    EXPECT_EQ(p.Insert(300 + i), SPW_INSERTED) << i;
+  const auto fill = [&](uint32_t idle) {
+    for (uint32_t i = 0; i < 8; i++) {
+      p.primary.entry[i] = Entry(100 + i, 1, SPW_FLOW_OPEN, 900);
+      p.secondary.entry[i] = Entry(200 + i, 1, SPW_FLOW_OPEN, 900);
+    }
+    p.secondary.entry[2] = Entry(202, 1, SPW_FLOW_UNPROVEN, idle);
+    p.secondary.entry[5] = Entry(205, 1, SPW_FLOW_UNPROVEN, idle + 1);
+  };
+  fill(SPW_FLOW_PROBATION_TICKS - 1);
+  EXPECT_EQ(p.Insert(1), SPW_INSERT_FULL);
+  fill(SPW_FLOW_PROBATION_TICKS);
+  EXPECT_EQ(p.Insert(1), SPW_INSERTED_DISPLACED);
+  EXPECT_EQ(spw_entry_tag(p.secondary.entry[5]), 1u);
+  fill(900);
+  p.primary.entry[7] = 0;
+  EXPECT_EQ(p.Insert(1), SPW_INSERTED_PRESSED) << "a free place first";
+  EXPECT_EQ(p.Insert(2, SPW_BUCKET_DATAGRAM), SPW_INSERTED_DISPLACED);
+}
+
+TEST(FlowTable, AFlowNeedsNoFurtherProofWhereThereIsRoom) {
+  Pair p;
+  for (uint32_t i = 0; i < 8; i++) {
+    const auto result =
+        spw_flow_insert(&p.primary, &p.secondary, spw_flow_entry(1 + i, 1, SPW_FLOW_UNPROVEN, kTick), kTick,
+                        kLimits, SPW_BUCKET_ENTRIES);
+    EXPECT_EQ(result, SPW_INSERTED);
+    int open = 0;
+    for (__u64 entry : p.primary.entry) open += spw_entry_state(entry) == SPW_FLOW_OPEN;
+    for (__u64 entry : p.secondary.entry) open += spw_entry_state(entry) == SPW_FLOW_OPEN;
+    EXPECT_EQ(open, std::min<int>(static_cast<int>(i) + 1, SPW_BUCKET_TRUSTING));
+  }
+}
+
+TEST(FlowTable, SaysWhenPlacesAreFew) {
+  Pair p;
+  for (uint32_t i = 0; i < 16; i++)
+    EXPECT_EQ(p.Insert(1 + i), i < 14 ? SPW_INSERTED : SPW_INSERTED_PRESSED) << i;
+}
+
+TEST(FlowTable, DatagramsLeavePlacesToOthers) {
+  Pair p;
+  for (uint32_t i = 0; i < 2 * SPW_BUCKET_DATAGRAM; i++)
+    EXPECT_TRUE(spw_is_inserted(p.Insert(100 + i, SPW_BUCKET_DATAGRAM))) << i;
+  EXPECT_EQ(p.Insert(200, SPW_BUCKET_DATAGRAM), SPW_INSERT_FULL);
+  for (uint32_t i = 0; i < 2 * (SPW_BUCKET_ENTRIES - SPW_BUCKET_DATAGRAM); i++)
+    EXPECT_TRUE(spw_is_inserted(p.Insert(300 + i))) << i;
   EXPECT_EQ(p.Insert(400), SPW_INSERT_FULL);
 }
 
@@ -135,7 +176,7 @@ TEST(FlowTable, AnExpiredEntryAnywhereSparesALiveOne) {
     p.secondary.entry[i] = Entry(200 + i, 1, SPW_FLOW_OPEN, 1);
   }
   p.secondary.entry[7] = Entry(207, 1, SPW_FLOW_CLOSING, 101);
-  EXPECT_EQ(p.Insert(1), SPW_INSERTED);
+  EXPECT_TRUE(spw_is_inserted(p.Insert(1)));
   EXPECT_EQ(spw_entry_tag(p.secondary.entry[7]), 1u);
 }
 
@@ -147,12 +188,12 @@ TEST(FlowTable, AnEntryInTheSecondaryBucketIsAlwaysFound) {
     while (tags.size() < 16) {
       uint32_t tag = RandomTag(random);
       if (!tags.insert(tag).second) continue;
-      ASSERT_EQ(p.Insert(tag), SPW_INSERTED);
+      ASSERT_TRUE(spw_is_inserted(p.Insert(tag)));
       for (uint32_t t : tags) ASSERT_TRUE(p.Has(t));
     }
     // Whatever becomes of the first entry, the bit stays and the eight over there are found.
     p.primary.entry[0] &= SPW_FLOW_OVERFLOW;
-    ASSERT_EQ(p.Insert(7), SPW_INSERTED);
+    ASSERT_TRUE(spw_is_inserted(p.Insert(7)));
     ASSERT_TRUE(p.primary.entry[0] & SPW_FLOW_OVERFLOW);
     p.primary.entry[0] = spw_entry_in_state(spw_entry_seen(p.primary.entry[0], kTick + 3), SPW_FLOW_CLOSING);
     uint32_t found = 0;

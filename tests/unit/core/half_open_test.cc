@@ -153,6 +153,45 @@ TEST(HalfOpen, AYoungWordThatIsKeptIsNotOverwritten) {
   }
 }
 
+// Of a handshake of the same flow with another number, as long as nobody may take its place.
+TEST(HalfOpen, ASiblingIsFoundWhileItIsKeptAndYoung) {
+  spw_half_open bucket{};
+  const uint16_t now = 100;
+  bucket.word[2] = spw_half_open_word(kHash, kIsn, 9, now);
+  EXPECT_EQ(spw_half_open_find(&bucket, kHash, kIsn + (1 << 20)), -1);
+  EXPECT_EQ(spw_half_open_sibling(&bucket, kHash, now), 2);
+  EXPECT_EQ(spw_half_open_sibling(&bucket, kHash, now + SPW_HALF_OPEN_KEPT), 2);
+  EXPECT_EQ(spw_half_open_sibling(&bucket, kHash, now + SPW_HALF_OPEN_KEPT + 1), -1);
+  EXPECT_EQ(spw_half_open_sibling(&bucket, kHash ^ 1ULL << 40, now), -1);
+  bucket = {};
+  bucket.word[SPW_HALF_OPEN_KEPT_WAYS] = spw_half_open_word(kHash, kIsn, 9, now);
+  EXPECT_EQ(spw_half_open_sibling(&bucket, kHash, now), -1) << "passing: it is on the ring, or over";
+}
+
+TEST(HalfOpen, AWordIsReplacedByItsOwnAlone) {
+  const uint64_t own = spw_half_open_word(kHash, kIsn, 9, 100);
+  const uint64_t later = spw_half_open_word(kHash, kIsn, 8, 110);
+  __u64 place = own;
+  EXPECT_TRUE(spw_half_open_replace(&place, later, later));
+  EXPECT_EQ(place, later);
+  const uint64_t other = spw_half_open_word(Hash(3), kIsn, 9, 110);
+  EXPECT_FALSE(spw_half_open_replace(&place, other, 0)) << "another handshake has the place by now";
+  EXPECT_EQ(place, later);
+}
+
+TEST(HalfOpen, ACompletedHandshakePassesAndIsTheOnlyOneOfItsFlow) {
+  spw_half_open bucket{};
+  const auto word = [](uint64_t hash, uint32_t isn) { return spw_half_open_word(hash, isn, 9, 100); };
+  for (uint32_t i = 0; i < 3; i++) bucket.word[i] = word(kHash, kIsn + (i << 20));
+  bucket.word[3] = word(Hash(3), kIsn);
+  spw_half_open_push(&bucket, word(kHash, kIsn + (7 << 20)));
+  spw_half_open_complete(&bucket, bucket.word[1]);
+  for (int i : {0, 1, 2}) EXPECT_EQ(bucket.word[i], 0u) << i;
+  EXPECT_EQ(bucket.word[3], word(Hash(3), kIsn));
+  EXPECT_EQ(spw_half_open_find(&bucket, kHash, kIsn + (1 << 20)), SPW_HALF_OPEN_KEPT_WAYS);
+  EXPECT_EQ(spw_half_open_find(&bucket, kHash, kIsn + (7 << 20)), -1);
+}
+
 // The SYN that comes again after a second, the first time-out of every TCP, must find its word.
 TEST(HalfOpen, KeepsAWordBeyondTheFirstRetry) {
   EXPECT_GE((uint64_t{SPW_HALF_OPEN_KEPT - 1} << SPW_HALF_OPEN_STAMP_SHIFT), 1'800'000'000ULL);

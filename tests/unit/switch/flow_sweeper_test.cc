@@ -83,7 +83,7 @@ class FilterRenewal : public testing::Test {
   static constexpr uint32_t kTag = 0x123, kEnded = 0x777;
   std::vector<spw_bucket> table_ = std::vector<spw_bucket>(4);
   std::vector<spw_filter_word> filter_ = std::vector<spw_filter_word>(64);
-  FlowSweeper sweeper_;
+  FlowSweeper sweeper_{0};  // renews in each round
 };
 
 TEST_F(FilterRenewal, WhatHasAnEntryStaysAndWhatEndedGoesWithinThreeRounds) {
@@ -103,6 +103,20 @@ TEST_F(FilterRenewal, TheFirstRoundClearsNothing) {
   Round();
   filter_[spw_filter_index(kTag, 63)].side[1] = 0;
   EXPECT_TRUE(MayHold(kTag)) << "both sides hold it";
+}
+
+// A handshake off the ring is in the filter before its entry is in the table.
+TEST(FlowSweeper, WhatWasAddedStaysForTheLengthOfAHandshake) {
+  std::vector<spw_bucket> table(4);
+  for (uint32_t begun = 1000; begun < 1064; begun += 9) {
+    std::vector<spw_filter_word> filter(64);
+    FlowSweeper sweeper;
+    for (uint32_t tick = 1000; tick < begun + 64; tick++) {
+      if (tick == begun) spw_filter_add(&filter[spw_filter_index(0x777, 63)], 0x777);
+      sweeper.Sweep({table.data(), 4, filter.data(), 64}, 4, tick, kLimits, [](uint16_t) { return true; });
+      ASSERT_TRUE(tick < begun || spw_filter_may_hold(&filter[spw_filter_index(0x777, 63)], 0x777)) << tick;
+    }
+  }
 }
 
 TEST_F(FilterRenewal, DatagramsAreNotInIt) {

@@ -17,7 +17,8 @@ class RingKeeperTest : public testing::Test {
     return MoveRing(slots_.data(), static_cast<uint32_t>(slots_.size()), next, tick, alive_);
   }
   RingTally Settle(uint32_t tick) {
-    return SettleRing(slots_.data(), static_cast<uint32_t>(slots_.size()), tick, kIdle, kEntryIdle, alive_);
+    return SettleRing(slots_.data(), static_cast<uint32_t>(slots_.size()), moves_, tick,
+                      {kIdle, kEntryIdle, displaced_tick_}, alive_);
   }
   void Fill(const std::vector<uint16_t>& next) {
     slots_.assign(next.size(), {9, 9, 9, 9});
@@ -25,6 +26,8 @@ class RingKeeperTest : public testing::Test {
   }
 
   std::vector<spw_ring_slot> slots_;
+  RingMoves moves_;
+  uint32_t displaced_tick_ = 0;
   std::set<uint16_t> dead_;
   IsAlive alive_ = [this](uint16_t unit) { return !dead_.contains(unit); };
 };
@@ -94,6 +97,35 @@ TEST_F(RingKeeperTest, AMovedSlotSettlesOnlyAfterTheIdleTimeWithoutEntrylessPack
   EXPECT_EQ(slots_[0].owner, 2);
   EXPECT_EQ(tally.changed, 1u);
   EXPECT_EQ(tally.moved, 0u);
+}
+
+TEST_F(RingKeeperTest, AMovedSlotWaitsForFlowsThatLostTheirEntries) {
+  Fill({1});
+  Move({2}, 1000);
+  displaced_tick_ = 1050;
+  Settle(1050 + kIdle);
+  EXPECT_EQ(slots_[0].owner, 1);
+  Settle(1050 + kIdle + 1);
+  EXPECT_EQ(slots_[0].owner, 2);
+}
+
+TEST_F(RingKeeperTest, AMoveEndsAfterTwoIdleTimesWhateverComes) {
+  Fill({1, 1});
+  Move({2, 1}, 1000);
+  for (uint32_t tick = 1000; tick <= 1000 + 2 * kIdle; tick++) {
+    slots_[0].entryless_tick = spw_slot_tick(tick);
+    if (tick == 1100) Move({2, 3}, tick);
+    Settle(tick);
+    ASSERT_EQ(slots_[0].owner, 1) << tick;
+  }
+  slots_[1].entryless_tick = slots_[0].entryless_tick;
+  Settle(1000 + 2 * kIdle + 1);
+  EXPECT_EQ(slots_[0].owner, 2);
+  EXPECT_EQ(slots_[1].owner, 1) << "moved later";
+  Move({5, 3}, 1300);
+  slots_[0].entryless_tick = 1300;
+  Settle(1300);
+  EXPECT_EQ(slots_[0].owner, 2) << "a move of its own";
 }
 
 TEST_F(RingKeeperTest, AnOwnerThatDiesWhileMovedSettlesAtOnce) {
