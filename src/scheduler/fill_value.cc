@@ -15,11 +15,15 @@ constexpr double kFirstStep = 0.1;
 // What a GPU's usual share of CPU costs at the beginning, in GPUs. Forgotten in a few dozen rounds.
 constexpr double kFirstCpuPrice = 0.2;
 
+// By so much dearer is a kind of which all wait. 1 to 3 do alike.
+constexpr double kWaitingPremium = 1;
+
 double GpusOf(const JobKind& kind) { return kind.gpus == 1 ? 1.0 * kind.milli / kWholeGpu : kind.gpus; }
 
 }  // namespace
 
-FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models)
+FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models,
+                     const std::vector<double>& waiting)
     : classes_(ClassesOf(nodes)), pricing_(kinds, classes_, models, kStep) {
   double gpus = 0, cpu = 0, mean = 0;
   for (const NodeClass& one : classes_) {
@@ -60,6 +64,9 @@ FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>&
   }
   prices_ = sum;
   scale();
+  // The program takes jobs to be packed anew at will, so that eight idle GPUs are worth the same on one node
+  // as on eight. Where jobs leave one by one that is wrong, and those who wait show by how much.
+  for (size_t k = 0; k < waiting.size(); ++k) prices_[k] *= 1 + kWaitingPremium * waiting[k];
   pricing_.SetPrices(prices_, false);
   full_at_ = std::min(1.0, least / gpus);
 }

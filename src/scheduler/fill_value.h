@@ -19,7 +19,9 @@ class FillValue {
  public:
   // `kinds`: what usually comes. `nodes`: as they are when empty. Takes some tenths of a second for hundreds
   // of kinds on a dozen classes of nodes.
-  FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models);
+  // `waiting`: of the jobs of each kind that are there now, the share that waits; none: nobody does.
+  FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models,
+            const std::vector<double>& waiting = {});
 
   // In GPUs. `free`: milli of each GPU.
   [[nodiscard]] float Of(int model, int free_cpu, const int16_t* free, int gpus) const {

@@ -102,12 +102,19 @@ size_t Placer::ShapeHash::operator()(const Job& job) const {
 
 Placer::Placer(const Cluster& cluster, const JobMix& mix, PlacerOptions options, const FillValue* fill)
     : cluster_(cluster),
-      mix_(mix),
+      mix_(&mix),
       options_(options),
       fill_(options.policy == Policy::kSpillway ? fill : nullptr),
       before_(cluster.nodes().size(), -1),
       before_seen_(cluster.changes()),
       random_(options.seed * 0x9e3779b97f4a7c15ULL) {}
+
+void Placer::Learn(const JobMix& mix, const FillValue* fill) {
+  mix_ = &mix;
+  fill_ = options_.policy == Policy::kSpillway ? fill : nullptr;
+  std::fill(before_.begin(), before_.end(), -1);
+  for (auto& [job, shape] : shapes_) shape->fresh = true;
+}
 
 // Jobs are of one shape if every decision about them is the same.
 Job Placer::ShapeOfJob(Job job) const {
@@ -134,7 +141,7 @@ double Placer::Before(int n) {
 }
 
 double Placer::Fragmentation(const Node& node) const {
-  return mix_.Fragmentation(node.model, node.free_cpu, node.free.data(), node.gpus);
+  return mix_->Fragmentation(node.model, node.free_cpu, node.free.data(), node.gpus);
 }
 
 // The node's free milli once the job has taken that GPU, or the first idle ones.
@@ -152,7 +159,7 @@ std::array<int16_t, kMostGpus> Placer::FreeAfter(const Job& job, const Node& nod
 // Milli that become useless if the job takes that GPU.
 double Placer::Lost(const Job& job, const Node& node, int gpu, double before) const {
   const auto free = FreeAfter(job, node, gpu);
-  return mix_.Fragmentation(node.model, node.free_cpu - job.cpu_milli, free.data(), node.gpus) - before;
+  return mix_->Fragmentation(node.model, node.free_cpu - job.cpu_milli, free.data(), node.gpus) - before;
 }
 
 double Placer::WorthAfter(const Job& job, const Node& node, int gpu) const {
@@ -220,7 +227,7 @@ Placer::Rated Placer::Rate(const Job& job, int n) {
       break;
   }
   if (options_.policy == Policy::kSpillway && node.gpus > 0 && fill_ == nullptr)
-    value -= kTieBreak * Untouched(node, idle, mix_.choosy() > kMostChoosy);
+    value -= kTieBreak * Untouched(node, idle, mix_->choosy() > kMostChoosy);
   if (options_.objective == Objective::kEarliest && job.gpus > 0)
     value += kPerSpeed * cluster_.models()[node.model].speed;
   return {static_cast<float>(value), best.gpu};

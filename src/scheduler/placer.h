@@ -92,6 +92,10 @@ class Placer {
   Placer(const Cluster& cluster, const JobMix& mix, PlacerOptions options = {},
          const FillValue* fill = nullptr);
 
+  // From now on by these, which must outlive it. All nodes are rated anew, shape by shape, when they are
+  // next asked about.
+  void Learn(const JobMix& mix, const FillValue* fill);
+
   // Where the job should go now; nothing where it fits nowhere. The caller places it. Remembers scores only.
   [[nodiscard]] std::optional<Spot> Decide(const Job& job);
 
@@ -140,7 +144,7 @@ class Placer {
   std::optional<Spot> AnyOf(const Shape& shape, const Job& job);
 
   const Cluster& cluster_;
-  const JobMix& mix_;
+  const JobMix* mix_;
   PlacerOptions options_;
   const FillValue* fill_;
   std::unordered_map<Job, std::unique_ptr<Shape>, ShapeHash> shapes_;
