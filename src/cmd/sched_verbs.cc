@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "bench/sched/sched_bench.h"
@@ -21,6 +22,7 @@
 #include "scheduler/cbc.h"
 #include "scheduler/cluster_reader.h"
 #include "scheduler/data_folder.h"
+#include "scheduler/look_ahead.h"
 #include "scheduler/milp.h"
 #include "scheduler/sched_report.h"
 
@@ -334,9 +336,16 @@ int RunPlace(PlaceOptions o, bool as_json) {
   o.job.tenant = tenant;
   std::vector<scheduler::Job> usual = file->jobs;
   usual.push_back(o.job);
-  const scheduler::JobMix mix(usual, static_cast<int>(file->cluster.models().size()));
-  scheduler::Placer placer(file->cluster, mix,
-                           {*scheduler::PolicyByName(o.policy), *scheduler::ObjectiveByName(o.objective)});
+  const scheduler::PlacerOptions how{*scheduler::PolicyByName(o.policy),
+                                     *scheduler::ObjectiveByName(o.objective)};
+  const size_t model_count = file->cluster.models().size();
+  const scheduler::JobMix mix(usual, static_cast<int>(model_count));
+  std::optional<scheduler::LookAhead> look_ahead;
+  if (how.policy == scheduler::Policy::kSpillway &&
+      file->cluster.rules().isolation == scheduler::Isolation::kNone)
+    look_ahead.emplace(usual, std::vector<scheduler::Job>{}, file->cluster.nodes(), model_count);
+  scheduler::Placer placer(file->cluster, look_ahead ? look_ahead->mix() : mix, how,
+                           look_ahead ? &look_ahead->fill() : nullptr);
   const scheduler::Explanation why = placer.Explain(o.job);
   fmt::print("{}", as_json ? scheduler::ExplanationDocument(file->cluster, o.job, why).Dump()
                            : scheduler::ExplanationText(file->cluster, o.job, why, o.explain));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -27,8 +28,9 @@ constexpr int kBinders = 4;
 constexpr size_t kMostWaiting = 256;  // in each lane
 constexpr size_t kMostAsks = 20'000;
 constexpr std::chrono::seconds kRetry{1};
-constexpr int kClaimAttempts = 8;           // others may write the node's claims in between
-constexpr size_t kMostLooksAtClaims = 256;  // of a look at everything
+constexpr std::chrono::seconds kLearnPause{1};  // between two looks whether there is something to learn
+constexpr int kClaimAttempts = 8;               // others may write the node's claims in between
+constexpr size_t kMostLooksAtClaims = 256;      // of a look at everything
 // A refusal is not given on news older than this, where asking anew is quick.
 constexpr std::chrono::milliseconds kFreshEnough{500}, kQuick{500};
 
@@ -98,6 +100,7 @@ Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& c
         [self = extender.get(), i] { self->Work(i < kAnswerers ? self->answers_ : self->binds_); });
   if (!config.api_server.empty())
     extender->threads_.emplace_back([self = extender.get()] { self->KeepInStep(); });
+  extender->threads_.emplace_back([self = extender.get()] { self->KeepLearning(); });
   return extender;
 }
 
@@ -233,6 +236,9 @@ Response Extender::Filter(const std::string& body, bool& failed) {
   }
   {
     const std::lock_guard lock(books_mutex_);
+    if (!verdicts.empty() && std::all_of(verdicts.begin(), verdicts.end(),
+                                         [](const auto& verdict) { return !verdict.why.empty(); }))
+      books_.Waits(*ask);
     for (const auto& verdict : verdicts)
       if (!verdict.why.empty()) ++refused_nodes_[verdict.for_good ? "unfit" : "busy"];
   }
@@ -614,6 +620,22 @@ void Extender::KeepInStep() {
   }
 }
 
+// Prices are learnt from a copy, without the books' mutex: decisions go on by the old ones.
+void Extender::KeepLearning() {
+  do {
+    std::optional<Books::Demand> demand;
+    {
+      const std::lock_guard lock(books_mutex_);
+      if (in_step_) demand = books_.DemandIfOld();
+    }
+    if (!demand) continue;
+    auto look_ahead = std::make_shared<const scheduler::LookAhead>(demand->running, demand->waiting,
+                                                                   demand->nodes, demand->models);
+    const std::lock_guard lock(books_mutex_);
+    books_.Use(std::move(look_ahead), *demand);
+  } while (!StopsBefore(steady_clock::now() + kLearnPause));
+}
+
 bool Extender::StopsBefore(steady_clock::time_point time) {
   std::unique_lock lock(mutex_);
   return stop_.wait_until(lock, time, [this] { return stopping_; });
@@ -674,6 +696,8 @@ std::string Extender::MetricsText() const {
   one("gpus_on", "gauge", "GPUs on which a job is", books_.cluster().gpus_on());
   one("allocated_milli", "gauge", "Thousandths of GPUs booked",
       static_cast<double>(books_.cluster().allocated_milli()));
+  one("learnt_total", "counter", "How often the expected jobs were learnt anew",
+      static_cast<double>(books_.learnt()));
   one("in_step", "gauge", "1: the books have been compared with the API server", in_step_ ? 1 : 0);
   one("sync_age_seconds", "gauge", "Time since that was last done",
       in_step_ && !config_.api_server.empty() ? duration<double>(steady_clock::now() - synced_).count() : 0);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/look_ahead.h"
 
+#include "scheduler/rehearsal.h"
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -63,7 +65,12 @@ std::vector<double> WaitingShares(const std::vector<JobKind>& kinds, const std::
 
 LookAhead::LookAhead(const std::vector<Job>& running, const std::vector<Job>& waiting,
                      const std::vector<Node>& nodes, size_t models)
-    : mix_(WithUsualSizes(Together(running, waiting), nodes), static_cast<int>(models)),
-      fill_(mix_.nearly_all(), nodes, models, WaitingShares(mix_.nearly_all(), running, waiting)) {}
+    : LookAhead(WithUsualSizes(Together(running, waiting), nodes), running, waiting, nodes, models) {}
+
+LookAhead::LookAhead(const std::vector<Job>& expected, const std::vector<Job>& running,
+                     const std::vector<Job>& waiting, const std::vector<Node>& nodes, size_t models)
+    : mix_(expected, static_cast<int>(models)),
+      fill_(
+          BestFillValue(expected, mix_, nodes, models, WaitingShares(mix_.nearly_all(), running, waiting))) {}
 
 }  // namespace spillway::scheduler

@@ -30,6 +30,9 @@ class LookAhead {
   [[nodiscard]] static size_t GoodFor(size_t present) { return 64 + present / 2; }
 
  private:
+  LookAhead(const std::vector<Job>& expected, const std::vector<Job>& running,
+            const std::vector<Job>& waiting, const std::vector<Node>& nodes, size_t models);
+
   JobMix mix_;
   FillValue fill_;
 };

@@ -20,8 +20,8 @@ constexpr double kSteps = 60, kStepMilli = 600;
 // that nodes are filled one after another. 20 to 50 do as well; without steps, a sixth of the gain is lost to
 // noise.
 constexpr double kWorthSteps = 30;
-// An objective outweighs any score, which is at most 100.
-constexpr double kPerGpuSwitchedOn = 200, kPerSpeed = 1'000;
+// An objective outweighs any score, which is at most 100, or 30 times what all GPUs of a node are worth.
+constexpr double kPerGpuSwitchedOn = 1'000, kPerSpeed = 10'000;
 
 // Of nodes in one step the most used one is taken: that with the least share of idle GPUs and, in whole GPUs,
 // the least free. The latter fills small nodes first. That is good where any model will do; where many jobs
@@ -323,6 +323,7 @@ Explanation Placer::Explain(const Job& asked) {
   Refresh(shape, job);
   Explanation why;
   why.how = options_;
+  why.looks_ahead = fill_ != nullptr;
   why.chosen = options_.policy == Policy::kRandom ? AnyOf(shape, job) : Best(shape);
   why.nodes = static_cast<int>(cluster_.nodes().size());
   std::vector<int> order;

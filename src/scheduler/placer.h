@@ -79,6 +79,7 @@ struct Explanation {
   std::vector<Candidate> best;  // the chosen first, a few more
   std::vector<GpuChoice> gpus;  // of the chosen node
   PlacerOptions how;
+  bool looks_ahead = false;  // the score is by prices (fill_value.h)
   int nodes = 0, fitting = 0;
   struct {
     int model = 0, cpu = 0, memory = 0, gpu = 0, tenant = 0;
