@@ -60,6 +60,7 @@ void BorrowDurations(JobList& list, const JobList& from);
 struct TimedJob {
   Job job;
   double arrives = 0, lasts = 0;
+  bool operator==(const TimedJob&) const = default;
 };
 struct ArrivalsOrder {
   std::vector<TimedJob> first;  // there at the beginning

@@ -12,7 +12,6 @@ constexpr int kStep = 10;
 constexpr int kRounds = 500;
 // Of the logarithm of a price, in the first round. Larger steps learn faster and end less sure.
 constexpr double kFirstStep = 0.1;
-constexpr double kMaxSwing = 20;  // a kind that a set holds so often too much is no wiser at more
 constexpr double kFairCpuWeight = 0.5, kFairerToGpusPower = 2;
 // What a GPU's usual share of CPU costs at the beginning, in GPUs. Forgotten in a few dozen rounds.
 constexpr double kFirstCpuPrice = 0.2;
@@ -75,7 +74,7 @@ FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>&
     want();
     for (size_t k = 0; k < kinds.size(); ++k) {
       if (round > kRounds / 2) sum[k] += prices_[k];
-      const double swing = std::min(packed[k] / (wanted[k] * worth / wanted_worth) - 1, kMaxSwing);
+      const double swing = packed[k] / (wanted[k] * worth / wanted_worth) - 1;
       swings[k] += swing * swing;
       prices_[k] = std::max(prices_[k] * std::exp(-kFirstStep * swing / std::sqrt(swings[k])), 1e-5);
     }

@@ -19,6 +19,6 @@ namespace spillway::scheduler {
                                       const std::vector<Node>& nodes, size_t models,
                                       const std::vector<double>& waiting = {});
 inline constexpr int kRehearsedPct = 130;
-inline constexpr double kClearly = 0.1;
+inline constexpr double kClearly = 0.25;
 
 }  // namespace spillway::scheduler
