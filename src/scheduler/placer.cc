@@ -20,6 +20,9 @@ constexpr double kSteps = 60, kStepMilli = 600;
 // that nodes are filled one after another. 20 to 50 do as well; without steps, a sixth of the gain is lost to
 // noise.
 constexpr double kWorthSteps = 30;
+// Where sizes divide a GPU evenly, half of one is worth half of it, idle or not; but a job for all of it fits
+// but one of them.
+constexpr double kIdleTieBreak = 0.5;  // of a step
 // An objective outweighs any score, which is at most 100, or 30 times what all GPUs of a node are worth.
 constexpr double kPerGpuSwitchedOn = 1'000, kPerSpeed = 10'000;
 
@@ -180,7 +183,9 @@ Placer::Rated Placer::Rate(const Job& job, int n) {
       case Policy::kFgd:
         return std::floor(100 * Sigmoid(-Lost(job, node, gpu, before) / 1000));
       case Policy::kSpillway:
-        if (fill_ != nullptr) return -std::round(kWorthSteps * (before - WorthAfter(job, node, gpu)));
+        if (fill_ != nullptr)
+          return -std::round(kWorthSteps * (before - WorthAfter(job, node, gpu))) -
+                 (job.Fractional() && node.jobs[gpu] == 0 ? kIdleTieBreak : 0);
         return std::floor(kSteps * Sigmoid(-Lost(job, node, gpu, before) / kStepMilli));
       case Policy::kFirstFit:
       case Policy::kRandom:

@@ -284,7 +284,9 @@ std::string HowText(const PlacerOptions& how, bool looks_ahead, bool part) {
       if (looks_ahead) {
         score =
             "0 or less: what the node loses of its worth to the jobs that are expected (those that run, and "
-            "common sizes), in thirtieths of a GPU; of equals the first node";
+            "common sizes), in thirtieths of a GPU; half a thirtieth more where an idle GPU would be shared; "
+            "of equals the first "
+            "node";
         gpu = "the one where the node loses least; of equals the first";
       }
       break;

@@ -68,7 +68,7 @@ TEST(Arrivals, WhoStillWaitsAtTheEndCountsWithItsWait) {
 TEST(Arrivals, AMoveMakesRoomWithinTheBudget) {
   // Two GPUs with half a job each; the whole one would wait for 98 s.
   const std::vector<TimedJob> jobs = {
-      {Part(500), 0, 100}, {Part(600), 0, 1}, {Part(500), 0.5, 100}, {Whole(1), 2, 50}, {Part(100), 60, 1}};
+      {Part(500), 0, 100}, {Part(400), 0, 1}, {Part(500), 0.5, 100}, {Whole(1), 2, 50}, {Part(100), 60, 1}};
   const ArrivalsRun stays = Run(Nodes(2, 1), jobs);
   const ArrivalsRun moves = Run(Nodes(2, 1), jobs, 100);
   EXPECT_GE(stays.delay_mean_s, 58.0 / 4);
