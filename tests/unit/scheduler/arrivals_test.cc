@@ -36,7 +36,7 @@ NodeList Nodes(int count, int gpus, int cpu_milli = 64'000) {
   return list;
 }
 
-ArrivalsRun Run(const NodeList& nodes, std::vector<TimedJob> jobs, int moves_per_100 = 0) {
+ArrivalsRun Replayed(const NodeList& nodes, std::vector<TimedJob> jobs, int moves_per_100 = 0) {
   ArrivalsOptions options;
   JobList list;
   for (const TimedJob& one : jobs) list.jobs.push_back({one.job, 0, 1});
@@ -46,9 +46,9 @@ ArrivalsRun Run(const NodeList& nodes, std::vector<TimedJob> jobs, int moves_per
 TEST(Arrivals, AJobWaitsUntilItFitsAndOthersPassIt) {
   // One GPU, so nothing of the first fifth is left out but the job at 0: it holds all until 10. The whole one
   // waits from 1 on; the part that leaves at 10 frees it.
-  const ArrivalsRun run =
-      Run(Nodes(1, 1),
-          {{Part(600), 0, 10}, {Whole(1), 1, 5}, {Part(400), 2, 4}, {Part(400), 7, 1}, {Part(100), 20, 1}});
+  const ArrivalsRun run = Replayed(
+      Nodes(1, 1),
+      {{Part(600), 0, 10}, {Whole(1), 1, 5}, {Part(400), 2, 4}, {Part(400), 7, 1}, {Part(100), 20, 1}});
   // Delays of those after the first: 9 (1 to 10), 0, 0 and 0.
   EXPECT_DOUBLE_EQ(run.delay_mean_s, 9.0 / 4);
   EXPECT_DOUBLE_EQ(run.delayed_pct, 25);
@@ -59,8 +59,8 @@ TEST(Arrivals, AJobWaitsUntilItFitsAndOthersPassIt) {
 
 TEST(Arrivals, WhoStillWaitsAtTheEndCountsWithItsWait) {
   const ArrivalsRun run =
-      Run(Nodes(1, 1),
-          {{Whole(1), 0, 100}, {Whole(1), 1, 5}, {Whole(1), 1, 5}, {Whole(1), 2, 5}, {Whole(1), 11, 5}});
+      Replayed(Nodes(1, 1),
+               {{Whole(1), 0, 100}, {Whole(1), 1, 5}, {Whole(1), 1, 5}, {Whole(1), 2, 5}, {Whole(1), 11, 5}});
   EXPECT_DOUBLE_EQ(run.delay_mean_s, (10.0 + 10 + 9 + 0) / 4);
   EXPECT_DOUBLE_EQ(run.allocated_pct, 100);
 }
@@ -69,12 +69,12 @@ TEST(Arrivals, AMoveMakesRoomWithinTheBudget) {
   // Two GPUs with half a job each; the whole one would wait for 98 s.
   const std::vector<TimedJob> jobs = {
       {Part(500), 0, 100}, {Part(400), 0, 1}, {Part(500), 0.5, 100}, {Whole(1), 2, 50}, {Part(100), 60, 1}};
-  const ArrivalsRun stays = Run(Nodes(2, 1), jobs);
-  const ArrivalsRun moves = Run(Nodes(2, 1), jobs, 100);
+  const ArrivalsRun stays = Replayed(Nodes(2, 1), jobs);
+  const ArrivalsRun moves = Replayed(Nodes(2, 1), jobs, 100);
   EXPECT_GE(stays.delay_mean_s, 58.0 / 4);
   EXPECT_DOUBLE_EQ(moves.delay_mean_s, 0);
   EXPECT_DOUBLE_EQ(moves.moves, 20) << "one, of five jobs that came";
-  EXPECT_DOUBLE_EQ(Run(Nodes(2, 1), jobs, 10).moves, 0) << "a tenth of a move per job: none yet";
+  EXPECT_DOUBLE_EQ(Replayed(Nodes(2, 1), jobs, 10).moves, 0) << "a tenth of a move per job: none yet";
 }
 
 TEST(Arrivals, JobsAskForTheLoadAndBeginInTheSteadyState) {
