@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "report/percentile.h"
 #include "scheduler/placement_experiment.h"
+#include "scheduler/rehearsal.h"
 
 namespace spillway::bench {
 namespace {
@@ -55,7 +56,7 @@ report::Document RunSchedBench(const scheduler::NodeList& nodes, const scheduler
   std::vector<Job> usual;
   for (const auto& one : list.jobs) usual.push_back(one.job);
   const scheduler::JobMix mix(usual, static_cast<int>(nodes.models.size()));
-  const scheduler::FillValue fill(mix.nearly_all(), nodes.nodes, nodes.models.size());
+  const scheduler::FillValue fill = scheduler::BestFillValue(usual, mix, nodes.nodes, nodes.models.size());
   scheduler::Cluster last(nodes.nodes, nodes.models);
   for (int round = 1; round <= options.rounds; ++round) {
     progress(static_cast<double>(round - 1) / options.rounds, "");

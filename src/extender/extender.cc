@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -69,6 +70,7 @@ Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& c
         [self = extender.get(), i] { self->Work(i < kAnswerers ? self->answers_ : self->binds_); });
   if (!config.api_server.empty())
     extender->threads_.emplace_back([self = extender.get()] { self->KeepInStep(); });
+  extender->threads_.emplace_back([self = extender.get()] { self->KeepLearning(); });
   return extender;
 }
 
@@ -204,6 +206,9 @@ Response Extender::Filter(const std::string& body, bool& failed) {
   }
   {
     const std::lock_guard lock(books_mutex_);
+    if (!verdicts.empty() && std::all_of(verdicts.begin(), verdicts.end(),
+                                         [](const auto& verdict) { return !verdict.why.empty(); }))
+      books_.Waits(*ask);
     for (const auto& verdict : verdicts)
       if (!verdict.why.empty()) ++refused_nodes_[verdict.for_good ? "unfit" : "busy"];
   }

@@ -2,7 +2,8 @@
 // The Kubernetes scheduler extender: POST /filter, /prioritize and /bind over the scheduler's books, which
 // are kept in step with the API server. docs/kubernetes.md describes it.
 //
-// Threading: HTTP's thread takes requests, a few workers answer them, others bind, one thread keeps in step.
+// Threading: HTTP's thread takes requests, a few workers answer them, others bind, one thread keeps in step,
+// and one learns what jobs are expected.
 // What is bound is claimed before, at the node, by compare-and-swap (scheduler/extender/claims.h), so that
 // two extenders, such as one and its stand-by, do not give one GPU twice.
 //
@@ -68,6 +69,7 @@ class Extender {
   void Accept(api::Request request, api::Responder respond);
   void Work(Lane& lane);
   void KeepInStep();
+  void KeepLearning();
   api::Response Answer(const api::Request& request, bool& failed);
   api::Response Filter(const std::string& body, bool& failed);
   api::Response Prioritize(const std::string& body, bool& failed);

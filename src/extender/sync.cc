@@ -14,6 +14,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRetry{1};
+constexpr std::chrono::seconds kLearnPause{1};  // between two looks whether there is something to learn
 constexpr size_t kMostLooksAtClaims = 256;  // of a look at everything
 
 }  // namespace
@@ -188,6 +189,22 @@ void Extender::KeepInStep() {
     }
     if (StopsBefore(next)) return;
   }
+}
+
+// Prices are learnt from a copy, without the books' mutex: decisions go on by the old ones.
+void Extender::KeepLearning() {
+  do {
+    std::optional<Books::Demand> demand;
+    {
+      const std::lock_guard lock(books_mutex_);
+      if (in_step_) demand = books_.DemandIfOld();
+    }
+    if (!demand) continue;
+    auto look_ahead = std::make_shared<const scheduler::LookAhead>(demand->running, demand->waiting,
+                                                                   demand->nodes, demand->models);
+    const std::lock_guard lock(books_mutex_);
+    books_.Use(std::move(look_ahead), *demand);
+  } while (!StopsBefore(steady_clock::now() + kLearnPause));
 }
 
 bool Extender::StopsBefore(steady_clock::time_point time) {

@@ -33,6 +33,7 @@ Cluster::Cluster(std::vector<Node> nodes, std::vector<GpuModel> models, Rules ru
     gpus_ += node.gpus;
   }
   sharers_.resize(static_cast<size_t>(gpus_));
+  jobs_on_.resize(nodes_.size());
 }
 
 int Cluster::ShareOn(const Job& job, const Node& node) const {
@@ -131,6 +132,7 @@ void Cluster::Place(JobId id, const Job& job, Spot spot) {
   Node& node = nodes_[spot.node];
   node.free_cpu -= job.cpu_milli;
   node.free_memory -= job.memory_mib;
+  jobs_on_[spot.node].push_back(id);
   allocated_milli_ += job.TotalMilli();
   if (job.gpus > 0) ++node.jobs_by_gpus[job.Fractional() ? 0 : job.gpus];
   const auto take = [&](int gpu, int milli) {
@@ -167,6 +169,7 @@ void Cluster::Remove(JobId id) {
   Node& node = nodes_[spot.node];
   node.free_cpu += job.cpu_milli;
   node.free_memory += job.memory_mib;
+  std::erase(jobs_on_[spot.node], id);
   allocated_milli_ -= job.TotalMilli();
   if (job.gpus > 0) --node.jobs_by_gpus[job.Fractional() ? 0 : job.gpus];
   const auto give = [&](int gpu, int milli) {

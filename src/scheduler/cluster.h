@@ -77,6 +77,9 @@ class Cluster {
     return sharers_[first_gpu_[node] + gpu];
   }
 
+  // All jobs of a node, those without GPUs, too, in no order.
+  [[nodiscard]] const std::vector<JobId>& JobsOn(int node) const { return jobs_on_[node]; }
+
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   [[nodiscard]] const std::vector<GpuModel>& models() const { return models_; }
   [[nodiscard]] const Rules& rules() const { return rules_; }
@@ -108,6 +111,7 @@ class Cluster {
   std::vector<PlacedJob> placed_;
   std::vector<size_t> first_gpu_;
   std::vector<std::vector<JobId>> sharers_;
+  std::vector<std::vector<JobId>> jobs_on_;
   int gpus_ = 0, gpus_on_ = 0;
   int64_t allocated_milli_ = 0;
   uint64_t changes_ = 0;

@@ -12,19 +12,24 @@ constexpr int kStep = 10;
 constexpr int kRounds = 500;
 // Of the logarithm of a price, in the first round. Larger steps learn faster and end less sure.
 constexpr double kFirstStep = 0.1;
+constexpr double kFairCpuWeight = 0.5, kFairerToGpusPower = 2;
 // What a GPU's usual share of CPU costs at the beginning, in GPUs. Forgotten in a few dozen rounds.
 constexpr double kFirstCpuPrice = 0.2;
+
+// By so much dearer is a kind of which all wait. 1 to 3 do alike.
+constexpr double kWaitingPremium = 1;
 
 double GpusOf(const JobKind& kind) { return kind.gpus == 1 ? 1.0 * kind.milli / kWholeGpu : kind.gpus; }
 
 }  // namespace
 
-FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models)
+FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models,
+                     const std::vector<double>& waiting, PriceRule rule)
     : classes_(ClassesOf(nodes)), pricing_(kinds, classes_, models, kStep) {
   double gpus = 0, cpu = 0, mean = 0;
   for (const NodeClass& one : classes_) {
     gpus += 1.0 * one.gpus * one.count;
-    cpu += 1.0 * one.cpu_milli * one.count;
+    if (one.cpu_milli < kUnlimited / 2) cpu += 1.0 * one.cpu_milli * one.count;
   }
   for (const JobKind& kind : kinds) mean += kind.share * GpusOf(kind);
   for (const JobKind& kind : kinds)
@@ -43,6 +48,21 @@ FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>&
     return;
   }
   std::vector<double> swings(kinds.size(), 1), sum(kinds.size(), 0), packed(kinds.size());
+  std::vector<double> wanted(kinds.size());  // of each kind, up to a factor
+  double wanted_worth = 0;
+  const auto want = [&] {
+    wanted_worth = 0;
+    for (size_t k = 0; k < kinds.size(); ++k) {
+      wanted[k] = kinds[k].share;
+      if (rule != PriceRule::kInProportion) {
+        const double weight =
+            GpusOf(kinds[k]) + kFairCpuWeight * kinds[k].cpu_milli * gpus / std::max(cpu, 1.0);
+        wanted[k] *=
+            std::pow(std::max(weight, 1e-6) / prices_[k], rule == PriceRule::kFair ? 1 : kFairerToGpusPower);
+      }
+      wanted_worth += wanted[k] * prices_[k];
+    }
+  };
   double least = -1;
   for (int round = 1; round <= kRounds; ++round) {
     scale();
@@ -51,15 +71,19 @@ FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>&
     double worth = 0;
     for (const NodeClass& one : classes_) worth += pricing_.AddDearestSets(one, packed);
     if (least < 0 || worth < least) least = worth;
+    want();
     for (size_t k = 0; k < kinds.size(); ++k) {
       if (round > kRounds / 2) sum[k] += prices_[k];
-      const double swing = packed[k] / (kinds[k].share * worth / mean) - 1;
+      const double swing = packed[k] / (wanted[k] * worth / wanted_worth) - 1;
       swings[k] += swing * swing;
       prices_[k] = std::max(prices_[k] * std::exp(-kFirstStep * swing / std::sqrt(swings[k])), 1e-5);
     }
   }
   prices_ = sum;
   scale();
+  // The program takes jobs to be packed anew at will, so that eight idle GPUs are worth the same on one node
+  // as on eight. Where jobs leave one by one that is wrong, and those who wait show by how much.
+  for (size_t k = 0; k < waiting.size(); ++k) prices_[k] *= 1 + kWaitingPremium * waiting[k];
   pricing_.SetPrices(prices_, false);
   full_at_ = std::min(1.0, least / gpus);
 }

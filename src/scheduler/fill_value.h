@@ -15,11 +15,22 @@
 
 namespace spillway::scheduler {
 
+// For what share of each kind prices are made.
+//   in-proportion  the mix as often as it fits. Right where the cluster is full by then
+//   fair, fairer to GPUs
+//                  where CPU (or a model) runs out long before, jobs with little of it go on to fit, and the
+//                  kinds that cost much of it are soon refused: each kind as often as evens out
+//                  (weight / price)^(1 / steepness), the weight being its GPUs and half its share of the CPU.
+//                  (Proportional fairness, and a step further from keeping proportions.)
+enum class PriceRule : uint8_t { kInProportion, kFair, kFairerToGpus };
+
 class FillValue {
  public:
   // `kinds`: what usually comes. `nodes`: as they are when empty. Takes some tenths of a second for hundreds
   // of kinds on a dozen classes of nodes.
-  FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models);
+  // `waiting`: of the jobs of each kind that are there now, the share that waits; none: nobody does.
+  FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models,
+            const std::vector<double>& waiting = {}, PriceRule rule = PriceRule::kInProportion);
 
   // In GPUs. `free`: milli of each GPU.
   [[nodiscard]] float Of(int model, int free_cpu, const int16_t* free, int gpus) const {
@@ -28,7 +39,8 @@ class FillValue {
 
   [[nodiscard]] const std::vector<double>& prices() const { return prices_; }  // of the kinds, in GPUs
   // The share of the cluster's GPUs that is allocated when the mix has come as often as it can be packed at
-  // all: no policy places all jobs for longer, if they come in the usual proportions. Proven by the prices.
+  // all: no policy places all jobs for longer, if they come in the usual proportions. Proven by the prices;
+  // of rule in-proportion alone.
   [[nodiscard]] double full_at() const { return full_at_; }
 
  private:

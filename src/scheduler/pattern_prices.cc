@@ -34,6 +34,7 @@ PatternPricesOf<kCpuPrices>::PatternPricesOf(std::vector<JobKind> kinds,
     : kinds_(std::move(kinds)), step_(step), steps_(kWholeGpu / step) {
   double cpu = 0, gpus = 0;
   for (const NodeClass& nodes : classes) {
+    if (nodes.cpu_milli >= kUnlimited / 2) continue;
     cpu += 1.0 * nodes.cpu_milli * nodes.count;
     gpus += 1.0 * nodes.gpus * nodes.count;
   }

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "scheduler/rehearsal.h"
+
 namespace spillway::scheduler {
 namespace {
 
@@ -88,7 +90,7 @@ std::vector<PlacementRun> RunPlacement(const NodeList& nodes, const JobList& job
   std::optional<FillValue> fill;
   if (std::find(options.policies.begin(), options.policies.end(), Policy::kSpillway) !=
       options.policies.end())
-    fill.emplace(mix.nearly_all(), nodes.nodes, nodes.models.size());
+    fill.emplace(BestFillValue(all, mix, nodes.nodes, nodes.models.size()));
   std::vector<PlacementRun> runs;
   BoundFinder bounds(nodes.nodes, nodes.models.size());
   const size_t total = options.policies.size() * static_cast<size_t>(options.seeds);

@@ -20,8 +20,11 @@ constexpr double kSteps = 60, kStepMilli = 600;
 // that nodes are filled one after another. 20 to 50 do as well; without steps, a sixth of the gain is lost to
 // noise.
 constexpr double kWorthSteps = 30;
-// An objective outweighs any score, which is at most 100.
-constexpr double kPerGpuSwitchedOn = 200, kPerSpeed = 1'000;
+// Where sizes divide a GPU evenly, half of one is worth half of it, idle or not; but a job for all of it fits
+// but one of them.
+constexpr double kIdleTieBreak = 0.5;  // of a step
+// An objective outweighs any score, which is at most 100, or 30 times what all GPUs of a node are worth.
+constexpr double kPerGpuSwitchedOn = 1'000, kPerSpeed = 10'000;
 
 // Of nodes in one step the most used one is taken: that with the least share of idle GPUs and, in whole GPUs,
 // the least free. The latter fills small nodes first. That is good where any model will do; where many jobs
@@ -102,12 +105,19 @@ size_t Placer::ShapeHash::operator()(const Job& job) const {
 
 Placer::Placer(const Cluster& cluster, const JobMix& mix, PlacerOptions options, const FillValue* fill)
     : cluster_(cluster),
-      mix_(mix),
+      mix_(&mix),
       options_(options),
       fill_(options.policy == Policy::kSpillway ? fill : nullptr),
       before_(cluster.nodes().size(), -1),
       before_seen_(cluster.changes()),
       random_(options.seed * 0x9e3779b97f4a7c15ULL) {}
+
+void Placer::Learn(const JobMix& mix, const FillValue* fill) {
+  mix_ = &mix;
+  fill_ = options_.policy == Policy::kSpillway ? fill : nullptr;
+  std::fill(before_.begin(), before_.end(), -1);
+  for (auto& [job, shape] : shapes_) shape->fresh = true;
+}
 
 // Jobs are of one shape if every decision about them is the same.
 Job Placer::ShapeOfJob(Job job) const {
@@ -134,7 +144,7 @@ double Placer::Before(int n) {
 }
 
 double Placer::Fragmentation(const Node& node) const {
-  return mix_.Fragmentation(node.model, node.free_cpu, node.free.data(), node.gpus);
+  return mix_->Fragmentation(node.model, node.free_cpu, node.free.data(), node.gpus);
 }
 
 // The node's free milli once the job has taken that GPU, or the first idle ones.
@@ -152,7 +162,7 @@ std::array<int16_t, kMostGpus> Placer::FreeAfter(const Job& job, const Node& nod
 // Milli that become useless if the job takes that GPU.
 double Placer::Lost(const Job& job, const Node& node, int gpu, double before) const {
   const auto free = FreeAfter(job, node, gpu);
-  return mix_.Fragmentation(node.model, node.free_cpu - job.cpu_milli, free.data(), node.gpus) - before;
+  return mix_->Fragmentation(node.model, node.free_cpu - job.cpu_milli, free.data(), node.gpus) - before;
 }
 
 double Placer::WorthAfter(const Job& job, const Node& node, int gpu) const {
@@ -173,7 +183,9 @@ Placer::Rated Placer::Rate(const Job& job, int n) {
       case Policy::kFgd:
         return std::floor(100 * Sigmoid(-Lost(job, node, gpu, before) / 1000));
       case Policy::kSpillway:
-        if (fill_ != nullptr) return -std::round(kWorthSteps * (before - WorthAfter(job, node, gpu)));
+        if (fill_ != nullptr)
+          return -std::round(kWorthSteps * (before - WorthAfter(job, node, gpu))) -
+                 (job.Fractional() && node.jobs[gpu] == 0 ? kIdleTieBreak : 0);
         return std::floor(kSteps * Sigmoid(-Lost(job, node, gpu, before) / kStepMilli));
       case Policy::kFirstFit:
       case Policy::kRandom:
@@ -220,7 +232,7 @@ Placer::Rated Placer::Rate(const Job& job, int n) {
       break;
   }
   if (options_.policy == Policy::kSpillway && node.gpus > 0 && fill_ == nullptr)
-    value -= kTieBreak * Untouched(node, idle, mix_.choosy() > kMostChoosy);
+    value -= kTieBreak * Untouched(node, idle, mix_->choosy() > kMostChoosy);
   if (options_.objective == Objective::kEarliest && job.gpus > 0)
     value += kPerSpeed * cluster_.models()[node.model].speed;
   return {static_cast<float>(value), best.gpu};
@@ -316,6 +328,7 @@ Explanation Placer::Explain(const Job& asked) {
   Refresh(shape, job);
   Explanation why;
   why.how = options_;
+  why.looks_ahead = fill_ != nullptr;
   why.chosen = options_.policy == Policy::kRandom ? AnyOf(shape, job) : Best(shape);
   why.nodes = static_cast<int>(cluster_.nodes().size());
   std::vector<int> order;

@@ -79,6 +79,7 @@ struct Explanation {
   std::vector<Candidate> best;  // the chosen first, a few more
   std::vector<GpuChoice> gpus;  // of the chosen node
   PlacerOptions how;
+  bool looks_ahead = false;  // the score is by prices (fill_value.h)
   int nodes = 0, fitting = 0;
   struct {
     int model = 0, cpu = 0, memory = 0, gpu = 0, tenant = 0;
@@ -91,6 +92,10 @@ class Placer {
   // policy goes by the mix alone. Ignored under the others.
   Placer(const Cluster& cluster, const JobMix& mix, PlacerOptions options = {},
          const FillValue* fill = nullptr);
+
+  // From now on by these, which must outlive it. All nodes are rated anew, shape by shape, when they are
+  // next asked about.
+  void Learn(const JobMix& mix, const FillValue* fill);
 
   // Where the job should go now; nothing where it fits nowhere. The caller places it. Remembers scores only.
   [[nodiscard]] std::optional<Spot> Decide(const Job& job);
@@ -140,7 +145,7 @@ class Placer {
   std::optional<Spot> AnyOf(const Shape& shape, const Job& job);
 
   const Cluster& cluster_;
-  const JobMix& mix_;
+  const JobMix* mix_;
   PlacerOptions options_;
   const FillValue* fill_;
   std::unordered_map<Job, std::unique_ptr<Shape>, ShapeHash> shapes_;

@@ -272,7 +272,7 @@ int StartThere(const Cluster& cluster, Profile profile, const Spot& spot) {
 }
 
 // What a score is, and which GPU of a node is taken.
-std::string HowText(const PlacerOptions& how, bool part) {
+std::string HowText(const PlacerOptions& how, bool looks_ahead, bool part) {
   std::string score, gpu;
   switch (how.policy) {
     case Policy::kSpillway:
@@ -281,6 +281,14 @@ std::string HowText(const PlacerOptions& how, bool part) {
           "share of "
           "idle GPUs, so that of nodes in one step the most used one is taken";
       gpu = "the one where least becomes useless, in the same steps; of equals the first";
+      if (looks_ahead) {
+        score =
+            "0 or less: what the node loses of its worth to the jobs that are expected (those that run, and "
+            "common sizes), in thirtieths of a GPU; half a thirtieth more where an idle GPU would be shared; "
+            "of equals the first "
+            "node";
+        gpu = "the one where the node loses least; of equals the first";
+      }
       break;
     case Policy::kFgd:
       score = "0 to 100, in whole numbers by how little becomes useless; of equals the first node";
@@ -312,10 +320,10 @@ std::string HowText(const PlacerOptions& how, bool part) {
       break;
   }
   if (how.objective == Objective::kFewestGpus) {
-    score += "; less 200 for each GPU that is switched on";
+    score += "; less 1000 for each GPU that is switched on";
     gpu = "one that is on; of those " + gpu;
   }
-  if (how.objective == Objective::kEarliest) score += "; more by 1000 times the model's speed";
+  if (how.objective == Objective::kEarliest) score += "; more by 10000 times the model's speed";
   std::string text =
       fmt::format("score ({}, objective {}): {}.\n", ToString(how.policy), ToString(how.objective), score);
   if (part) text += fmt::format("The GPU within a node: {}.\n", gpu);
@@ -412,7 +420,7 @@ std::string ExplanationText(const Cluster& cluster, const Job& job, const Explan
   if (why.chosen && !gpus.empty())
     text += fmt::format("\nThe GPUs of {}:\n{}", cluster.nodes()[static_cast<size_t>(why.chosen->node)].name,
                         report::Table::FromRows(gpus).Text());
-  return text + "\n" + HowText(why.how, job.Fractional()) +
+  return text + "\n" + HowText(why.how, why.looks_ahead, job.Fractional()) +
          "fragmentation_milli: what becomes useless by it to the jobs that usually come; less than 0: what "
          "becomes "
          "useful.\n";

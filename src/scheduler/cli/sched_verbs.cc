@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/interrupt.h"
@@ -14,10 +17,12 @@
 #include "model/problems.h"
 #include "report/file.h"
 #include "report/progress.h"
+#include "scheduler/arrivals_report.h"
 #include "scheduler/cbc.h"
 #include "scheduler/cli/lists.h"
 #include "scheduler/cluster_reader.h"
 #include "scheduler/data_folder.h"
+#include "scheduler/look_ahead.h"
 #include "scheduler/milp.h"
 #include "scheduler/sched_report.h"
 
@@ -46,7 +51,13 @@ struct ReplayOptions {
                      folder;
   int seeds = 10, busy = 1;
   scheduler::MovePolicy moves;
+  // arrivals
+  std::string durations, demand = "learnt";
+  int load_pct = 95, arrivals = 100'000, longest_h = 6, moves_per_100 = -1;
 };
+
+// For --experiment arrivals unless --seeds says otherwise: each is as long as ten of the others.
+constexpr int kArrivalsSeeds = 5;
 
 // Of openb's nodes and the list alone: other nodes make other figures.
 Result<scheduler::PublishedByPolicy> PublishedFor(const ReplayOptions& o, const Loaded& loaded) {
@@ -122,14 +133,60 @@ int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
   return runs.size() < total ? Interrupted("runs", runs.size()) : kExitOk;
 }
 
+int ReplayArrivals(const ReplayOptions& o, Loaded loaded, bool as_json) {
+  if (!o.durations.empty()) {
+    const auto path = scheduler::ListFile(o.durations, o.lists.data);
+    if (!path) return Complain(path.error());
+    const auto other = scheduler::LoadJobList(*path, loaded.nodes.models);
+    if (!other) return Complain(other.error());
+    if (!other->timed)
+      return Complain(
+          {ErrorCode::kBadInput,
+           fmt::format("--durations {}: expected columns creation_time and deletion_time", o.durations)});
+    scheduler::BorrowDurations(loaded.jobs, *other);
+  }
+  if (!loaded.jobs.timed)
+    return Complain({ErrorCode::kBadInput,
+                     fmt::format("--list {}: expected columns creation_time and deletion_time, which "
+                                 "--experiment arrivals needs; --durations takes them from another list",
+                                 o.lists.list)});
+  scheduler::ArrivalsOptions options;
+  options.seeds = o.seeds;
+  options.load_pct = o.load_pct;
+  options.arrivals = o.arrivals;
+  options.longest_s = int64_t{o.longest_h} * 3600;
+  options.learn = o.demand == "learnt";
+  if (o.moves_per_100 >= 0) options.moves_per_100 = {o.moves_per_100};
+  options.policies.assign(std::begin(scheduler::kPolicies), std::end(scheduler::kPolicies));
+  if (o.policies != "all") options.policies = {*scheduler::PolicyByName(o.policies)};
+  const size_t total = options.policies.size() * options.moves_per_100.size() * static_cast<size_t>(o.seeds);
+  report::Progress progress("sched arrivals " + loaded.name, kNoBarBefore);
+  base::InterruptGuard guard;
+  const auto runs = scheduler::RunArrivals(
+      loaded.nodes, loaded.jobs, options,
+      [&](size_t done, size_t all) {
+        progress.Update(static_cast<double>(done) / static_cast<double>(all), "");
+      },
+      [] { return base::Interrupted(); });
+  runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
+  const report::Document document = scheduler::ArrivalsDocument(loaded.name, runs, options);
+  fmt::print("{}", as_json ? document.Dump() : scheduler::ArrivalsText(document));
+  if (auto written =
+          WriteReport(o.folder, scheduler::ArrivalsPage(loaded.name, runs, document), document, !as_json);
+      !written)
+    return Complain(written.error());
+  return runs.size() < total ? Interrupted("runs", runs.size()) : kExitOk;
+}
+
 int RunReplay(ReplayOptions o, bool as_json) {
   if (!o.trace.empty()) o.lists.list = o.trace;
   if (auto there = CheckParent("--out", o.folder); !there) return Complain(there.error());
   if (auto made = o.folder.empty() ? Result<void>() : report::MakeFolder(o.folder); !made)
     return Complain(made.error());
   const bool placement = o.experiment == "placement";
-  const auto loaded = Load(o.lists, placement);
+  auto loaded = Load(o.lists, o.experiment != "gpu-hours");
   if (!loaded) return Complain(loaded.error());
+  if (o.experiment == "arrivals") return ReplayArrivals(o, std::move(*loaded), as_json);
   return placement ? ReplayPlacement(o, *loaded, as_json) : ReplayGpuHours(o, *loaded, as_json);
 }
 
@@ -140,13 +197,14 @@ void AddReplay(CLI::App& sched, Context& context) {
   CLI::Option* trace = verb->add_option("TRACE", o->trace, "The same as --list");
   AddLists(*verb, o->lists);
   trace->excludes(verb->get_option("--list"));
-  verb->add_option("--experiment", o->experiment, "placement: jobs stay; gpu-hours: jobs come and go")
-      ->check(CLI::IsMember({"placement", "gpu-hours"}))
+  verb->add_option("--experiment", o->experiment,
+                   "placement: jobs stay; arrivals: jobs come, wait and leave; gpu-hours: GPUs switched on")
+      ->check(CLI::IsMember({"placement", "arrivals", "gpu-hours"}))
       ->capture_default_str();
-  verb->add_option("--seeds", o->seeds, "placement: orders of the jobs")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  verb->add_option("--policy", o->policies, "placement: one policy instead of all")
+  verb->add_option("--seeds", o->seeds,
+                   "placement, arrivals: orders of the jobs; default: 10 for placement, 5 for arrivals")
+      ->check(CLI::Range(1, 1000));
+  verb->add_option("--policy", o->policies, "placement, arrivals: one policy instead of all")
       ->check(CLI::IsMember(PolicyNames({"all"})));
   verb->add_option("--objective", o->objective, "placement: what comes before the policy's score")
       ->check(CLI::IsMember({"fragmentation", "fewest-gpus", "earliest"}))
@@ -163,16 +221,48 @@ void AddReplay(CLI::App& sched, Context& context) {
                    "gpu-hours: of a migration; a GPU switched off is worth 1")
       ->check(CLI::Range(0.01, 100.0))
       ->capture_default_str();
+  verb->add_option("--load", o->load_pct, "arrivals: GPU time that the jobs ask for, % of the cluster's")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--arrivals", o->arrivals,
+                   "arrivals: jobs that come per run; the first fifth is not measured")
+      ->check(CLI::Range(100, 10'000'000))
+      ->capture_default_str();
+  verb->add_option("--longest", o->longest_h, "arrivals: hours to which longer durations are cut; 0: none is")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  verb->add_option("--moves", o->moves_per_100,
+                   "arrivals: running jobs that may be moved per 100 that came; default: 0 and 5, a row each")
+      ->check(CLI::Range(0, 1000));
+  verb->add_option(
+          "--demand", o->demand,
+          "arrivals: policy spillway learns what comes from the jobs that are there, or is given the list")
+      ->check(CLI::IsMember({"learnt", "list"}))
+      ->capture_default_str();
+  verb->add_option("--durations", o->durations, "arrivals: take durations from this list instead");
   verb->add_option("--out", o->folder, "Folder for report.html and report.json")->type_name("DIR");
   verb->callback([o, verb, &context] {
     // What would do nothing is a mistake.
-    const bool placement = o->experiment == "placement";
-    for (const char* other :
-         placement ? std::vector<const char*>{"--shares", "--busy", "--migrations", "--move-price"}
-                   : std::vector<const char*>{"--seeds", "--policy", "--objective", "--nodes"})
-      if (verb->get_option(other)->count() > 0)
-        throw CLI::ValidationError(
-            other, fmt::format("is for --experiment {}", placement ? "gpu-hours" : "placement"));
+    const std::map<std::string, std::vector<std::string>> of = {{"--seeds", {"placement", "arrivals"}},
+                                                                {"--policy", {"placement", "arrivals"}},
+                                                                {"--nodes", {"placement", "arrivals"}},
+                                                                {"--objective", {"placement"}},
+                                                                {"--shares", {"gpu-hours"}},
+                                                                {"--busy", {"gpu-hours"}},
+                                                                {"--migrations", {"gpu-hours"}},
+                                                                {"--move-price", {"gpu-hours"}},
+                                                                {"--load", {"arrivals"}},
+                                                                {"--arrivals", {"arrivals"}},
+                                                                {"--longest", {"arrivals"}},
+                                                                {"--moves", {"arrivals"}},
+                                                                {"--demand", {"arrivals"}},
+                                                                {"--durations", {"arrivals"}}};
+    for (const auto& [option, experiments] : of)
+      if (verb->get_option(option)->count() > 0 &&
+          std::find(experiments.begin(), experiments.end(), o->experiment) == experiments.end())
+        throw CLI::ValidationError(option,
+                                   fmt::format("is for --experiment {}", fmt::join(experiments, " or ")));
+    if (o->experiment == "arrivals" && verb->get_option("--seeds")->count() == 0) o->seeds = kArrivalsSeeds;
     context.action = [o, &context] { return RunReplay(*o, context.json); };
   });
 }
@@ -198,9 +288,16 @@ int RunPlace(PlaceOptions o, bool as_json) {
   o.job.tenant = tenant;
   std::vector<scheduler::Job> usual = file->jobs;
   usual.push_back(o.job);
-  const scheduler::JobMix mix(usual, static_cast<int>(file->cluster.models().size()));
-  scheduler::Placer placer(file->cluster, mix,
-                           {*scheduler::PolicyByName(o.policy), *scheduler::ObjectiveByName(o.objective)});
+  const scheduler::PlacerOptions how{*scheduler::PolicyByName(o.policy),
+                                     *scheduler::ObjectiveByName(o.objective)};
+  const size_t model_count = file->cluster.models().size();
+  const scheduler::JobMix mix(usual, static_cast<int>(model_count));
+  std::optional<scheduler::LookAhead> look_ahead;
+  if (how.policy == scheduler::Policy::kSpillway &&
+      file->cluster.rules().isolation == scheduler::Isolation::kNone)
+    look_ahead.emplace(usual, std::vector<scheduler::Job>{}, file->cluster.nodes(), model_count);
+  scheduler::Placer placer(file->cluster, look_ahead ? look_ahead->mix() : mix, how,
+                           look_ahead ? &look_ahead->fill() : nullptr);
   const scheduler::Explanation why = placer.Explain(o.job);
   fmt::print("{}", as_json ? scheduler::ExplanationDocument(file->cluster, o.job, why).Dump()
                            : scheduler::ExplanationText(file->cluster, o.job, why, o.explain));

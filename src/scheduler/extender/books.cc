@@ -118,6 +118,10 @@ void Books::Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>
     if (booking.id) booking.want = PlaceOf(booking);
     listed[uid] = std::move(booking);
   }
+  for (const auto& [uid, booking] : listed) {
+    waiting_.erase(uid);
+    if (!bookings_.contains(uid)) Changed();
+  }
   bookings_ = std::move(listed);
   Rebuild();
 }
@@ -182,6 +186,16 @@ void Books::Rebuild() {
   }
   givers_.assign(nodes.size(), {});
   unknown_.assign(nodes.size(), 0);
+  // Prices hold for these nodes and models; a list that comes back the same every few seconds changes
+  // nothing.
+  const auto alike = [](const Node& a, const Node& b) {
+    return a.name == b.name && a.gpus == b.gpus && a.model == b.model;
+  };
+  if (cluster_ == nullptr ||
+      !std::equal(nodes.begin(), nodes.end(), cluster_->nodes().begin(), cluster_->nodes().end(), alike)) {
+    ++layout_;
+    learn_at_ = 0;
+  }
   cluster_ = std::make_unique<Cluster>(std::move(nodes), std::move(models), rules_);
   next_id_ = 0;
   free_ids_.clear();
@@ -295,17 +309,57 @@ FilterVerdict Books::Judge(const PodAsk& ask, const std::string& name) const {
   return {fmt::format("the most that a GPU has left is {} milli, asked for: {}", most, job->milli), false};
 }
 
-// What usually comes: what runs, and this one.
-JobMix Books::MixWith(const PodAsk& ask) const {
+std::vector<Job> Books::Running() const {
   std::vector<Job> usual;
   usual.reserve(bookings_.size() + 1);
   for (const auto& [uid, booking] : bookings_) {
     usual.push_back(booking.id ? cluster_->JobOf(*booking.id) : booking.job);
     usual.back().cpu_milli = booking.job.cpu_milli;
   }
-  usual.push_back(ask.job);
   for (Job& job : usual) job.models &= (ModelSet{1} << cluster_->models().size()) - 1;
+  return usual;
+}
+
+// What usually comes: what runs, and this one.
+JobMix Books::MixWith(const PodAsk& ask) const {
+  std::vector<Job> usual = Running();
+  usual.push_back(ask.job);
   return {usual, static_cast<int>(cluster_->models().size())};
+}
+
+std::optional<Books::Demand> Books::DemandIfOld() const {
+  if (rules_.isolation != Isolation::kNone || cluster_->nodes().empty() || changes_ < learn_at_)
+    return std::nullopt;
+  Demand demand;
+  demand.running = Running();
+  for (const auto& [uid, job] : waiting_) demand.waiting.push_back(job);
+  demand.nodes = cluster_->nodes();
+  demand.models = cluster_->models().size();
+  demand.layout = layout_;
+  return demand;
+}
+
+void Books::Use(std::shared_ptr<const LookAhead> look_ahead, const Demand& demand) {
+  if (demand.layout != layout_) return;
+  look_ahead_ = std::move(look_ahead);
+  look_ahead_layout_ = layout_;
+  learn_at_ = changes_ + LookAhead::GoodFor(demand.running.size());
+  ++learnt_;
+}
+
+void Books::Waits(const PodAsk& ask) {
+  if (ask.giver == Giver::kNobody || ask.uid.empty()) return;
+  Job job = ask.job;
+  for (size_t i = 0; i < cluster_->models().size(); ++i)
+    if (std::find(ask.models.begin(), ask.models.end(), cluster_->models()[i].name) != ask.models.end())
+      job.models |= ModelSet{1} << i;
+  if (!waiting_.try_emplace(ask.uid, job).second) return;
+  Changed();
+  waiting_order_.push_back(ask.uid);
+  while (waiting_order_.size() > kMostWaiting) {
+    waiting_.erase(waiting_order_.front());
+    waiting_order_.pop_front();
+  }
 }
 
 std::vector<int> Books::Score(const PodAsk& ask, const std::vector<std::string>& names) const {
@@ -316,8 +370,9 @@ std::vector<int> Books::Score(const PodAsk& ask, const std::vector<std::string>&
       if (Judge(ask, names[i]).why.empty()) scores[i] = kMostPriority;
     return scores;
   }
-  const JobMix mix = MixWith(ask);
-  Placer placer(*cluster_, mix);
+  std::optional<JobMix> mix;
+  if (!LooksAhead()) mix.emplace(MixWith(ask));
+  Placer placer(*cluster_, mix ? *mix : look_ahead_->mix(), {}, mix ? nullptr : &look_ahead_->fill());
   struct Rated {
     size_t index;
     int node;
@@ -457,8 +512,11 @@ Result<Books::Reservation> Books::Reserve(const PodAsk& ask, const std::string& 
   const int n = *NodeAt(name);
   FilterVerdict unused;
   const Job job = *JobOn(ask, cluster_->nodes()[static_cast<size_t>(n)], unused);
-  const JobMix mix = MixWith(ask);
-  const auto rating = Placer(*cluster_, mix).RateOn(job, n);
+  std::optional<JobMix> mix;
+  if (!LooksAhead()) mix.emplace(MixWith(ask));
+  const auto rating =
+      Placer(*cluster_, mix ? *mix : look_ahead_->mix(), {}, mix ? nullptr : &look_ahead_->fill())
+          .RateOn(job, n);
   if (!rating) return Fail(ErrorCode::kConflict, fmt::format("{}: it does not fit", name));
   Booking booking;
   booking.pod = ask.space + "/" + ask.name;
@@ -470,6 +528,8 @@ Result<Books::Reservation> Books::Reserve(const PodAsk& ask, const std::string& 
   booking.id = free_ids_.empty() ? next_id_++ : free_ids_.back();
   if (!free_ids_.empty()) free_ids_.pop_back();
   cluster_->Place(*booking.id, job, rating->spot);
+  waiting_.erase(ask.uid);
+  Changed();
   Count(name, ask.giver, 1);
   booking.want = PlaceOf(booking);
   const Booking& kept = bookings_[ask.uid] = std::move(booking);
@@ -515,6 +575,8 @@ void Books::AddOnce(const BoundPod& pod, State state) {
   at->second = BookingOf(pod);
   at->second.state = state;
   at->second.since = ++mark_;
+  waiting_.erase(pod.ask.uid);
+  Changed();
   Count(pod.node, pod.ask.giver, 1);
   if (!Put(at->second)) CountUnknown(pod.node, pod.ask.giver, 1);
 }
@@ -535,6 +597,7 @@ void Books::See(const BoundPod& pod) {
 
 void Books::Forget(const std::string& uid) {
   if (uid.empty()) return;
+  waiting_.erase(uid);
   if (gone_.insert(uid).second) gone_order_.push_back(uid);
   while (gone_order_.size() > kMostGone) {
     gone_.erase(gone_order_.front());
@@ -545,6 +608,7 @@ void Books::Forget(const std::string& uid) {
     return;
   Take(at->second);
   bookings_.erase(at);
+  Changed();
 }
 
 bool Books::Knows(const std::string& uid, const std::string& node) const {

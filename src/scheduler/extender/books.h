@@ -26,6 +26,7 @@
 #include "scheduler/extender/node.h"
 #include "scheduler/extender/pod.h"
 #include "scheduler/extender/wire.h"
+#include "scheduler/look_ahead.h"
 #include "scheduler/placer.h"
 
 namespace spillway::scheduler {
@@ -52,6 +53,26 @@ class Books {
   // Nodes from a scheduler that sends whole ones.
   void Learn(const std::vector<KubeNode>& nodes);
   [[nodiscard]] uint64_t mark() const { return mark_; }
+
+  // What is expected is learnt from the jobs that are there, apart from the books, as it takes up to tenths
+  // of a second: DemandIfOld ──► LookAhead, on whatever thread ──► Use. Until then, and under isolations
+  // other than none, scores are by fragmentation alone.
+  struct Demand {
+    std::vector<Job> running, waiting;
+    std::vector<Node> nodes;
+    size_t models = 0;
+    uint64_t layout = 0;
+  };
+  // Nothing where what is in use is still good.
+  [[nodiscard]] std::optional<Demand> DemandIfOld() const;
+  // `demand`: what it was learnt from. Does nothing if the nodes have changed since.
+  void Use(std::shared_ptr<const LookAhead> look_ahead, const Demand& demand);
+  [[nodiscard]] uint64_t learnt() const { return learnt_; }  // how often
+
+  // A pod that was refused by every node: it counts among those that wait until it is booked or gone. Of
+  // kMostWaiting the oldest are forgotten.
+  void Waits(const PodAsk& ask);
+  static constexpr size_t kMostWaiting = 10'000;
 
   [[nodiscard]] FilterVerdict Judge(const PodAsk& ask, const std::string& node) const;
   // 0..10 for each node: 10 for the one that Placer would take, at most 9 for the others.
@@ -118,6 +139,9 @@ class Books {
   Booking* Held(const std::string& uid, uint64_t ticket);
   Place PlaceOf(const Booking& booking) const;
   JobMix MixWith(const PodAsk& ask) const;
+  [[nodiscard]] std::vector<Job> Running() const;
+  [[nodiscard]] bool LooksAhead() const { return look_ahead_ != nullptr && look_ahead_layout_ == layout_; }
+  void Changed() { ++changes_; }
   int TenantNumber(const std::string& name);
   [[nodiscard]] const std::string& TenantOf(const PodAsk& ask) const;
   void AddOnce(const BoundPod& pod, State state);
@@ -142,6 +166,13 @@ class Books {
   uint64_t mark_ = 1;
   std::set<std::string> gone_;          // uids
   std::deque<std::string> gone_order_;  // the oldest first
+
+  std::shared_ptr<const LookAhead> look_ahead_;
+  uint64_t layout_ = 0;                               // counts changes of nodes and models
+  uint64_t look_ahead_layout_ = 0;                    // for which look_ahead_ was learnt
+  uint64_t changes_ = 0, learn_at_ = 0, learnt_ = 0;  // changes_: of bookings, and of those that wait
+  std::map<std::string, Job> waiting_;                // by uid
+  std::deque<std::string> waiting_order_;             // the oldest first; some may be gone
 };
 
 [[nodiscard]] const char* ToString(Books::State state);

@@ -82,6 +82,21 @@ TEST_F(SchedCli, WritesAReport) {
   EXPECT_THAT(outcome.out, HasSubstr(folder + "/report.html"));
 }
 
+TEST_F(SchedCli, ReplaysArrivalsAndDepartures) {
+  const auto run = Replay({"--experiment", "arrivals", "--arrivals", "200", "--seeds", "2", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json rows = json::parse(run.out)["rows"];
+  ASSERT_EQ(rows.size(), 16u) << "eight policies, with and without moves";
+  EXPECT_EQ(rows[0]["policy"], "spillway");
+  for (const char* key : {"alloc_pct", "fragmented_pct", "waiting_pct", "delay_mean_s", "delay_p50_s",
+                          "delay_p99_s", "moves_per_100"})
+    EXPECT_TRUE(rows[0].contains(key)) << key;
+  const auto borrowed = Replay({"--experiment", "arrivals", "--list", folder_.File("untimed.csv"),
+                                "--durations", folder_.File("tiny.csv"), "--arrivals", "200", "--seeds", "1",
+                                "--policy", "fgd", "--moves", "0"});
+  EXPECT_EQ(borrowed.exit_code, 0) << borrowed.err;
+}
+
 TEST_F(SchedCli, RefusesListsItCannotUse) {
   ExpectRefused(Replay({"--list", "nope"}), "expected a file, or a list in ");
   ExpectRefused(Replay({"--list", "nope"}), ": tiny");
@@ -90,6 +105,9 @@ TEST_F(SchedCli, RefusesListsItCannotUse) {
   ExpectRefused(Run({"replay", "--data", "/nowhere"}), "--data /nowhere: expected a folder");
   ExpectRefused(Replay({"--experiment", "gpu-hours", "--list", folder_.File("untimed.csv")}),
                 "expected columns creation_time and deletion_time");
+  ExpectRefused(Replay({"--experiment", "arrivals", "--list", folder_.File("untimed.csv")}),
+                "--durations takes them from another list");
+  EXPECT_THAT(Replay({"--load", "90"}).err, HasSubstr("is for --experiment arrivals"));
   EXPECT_EQ(Replay({"--experiment", "nothing"}).exit_code, 2);
   EXPECT_EQ(Replay({"--seeds", "0"}).exit_code, 2);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The books: what they give is what Placer would, nothing is given twice, and what the API server says holds.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -331,6 +332,60 @@ TEST(Books, CountTheCpuThatPodsWithoutGpusTake) {
   EXPECT_EQ(cpu({}), 62'000);
   EXPECT_EQ(cpu({{"t", 60'000}, {"u", 1}}), 2'000);
   EXPECT_EQ(cpu({{"t", 5'000'000'000}}), 0);
+}
+
+// Learns as the extender does, at once.
+bool Learns(Books& books) {
+  const auto demand = books.DemandIfOld();
+  if (!demand) return false;
+  books.Use(
+      std::make_shared<const LookAhead>(demand->running, demand->waiting, demand->nodes, demand->models),
+      *demand);
+  return true;
+}
+
+TEST(Books, LearnWhatRunsAndWaitsAndDecideByIt) {
+  Books books = ThreeNodes();
+  ASSERT_TRUE(Learns(books));
+  EXPECT_EQ(books.learnt(), 1u);
+  EXPECT_FALSE(books.DemandIfOld()) << "nothing has changed since";
+  const PodAsk waits = Ask("w", kMilliResource, "2000", {{kModelsAnnotation, "A100-80"}});
+  books.Waits(waits);
+  books.Waits(waits);
+  for (int i = 0; i < 200; ++i) {
+    const PodAsk ask = Ask(fmt::format("p{}", i), kMilliResource, "500");
+    const auto reserved = books.Reserve(ask, "t");
+    ASSERT_TRUE(reserved);
+    books.Confirm(ask.uid, reserved->ticket);
+    if (i < 199) books.Forget(ask.uid);
+  }
+  const auto demand = books.DemandIfOld();
+  ASSERT_TRUE(demand) << "hundreds came and went";
+  EXPECT_EQ(demand->running.size(), 1u);
+  ASSERT_EQ(demand->waiting.size(), 1u);
+  EXPECT_EQ(demand->waiting[0].models, ModelSet{1} << 0) << "models are in the order of the nodes' names";
+  ASSERT_TRUE(Learns(books));
+  // Decided as Placer does with what was learnt: half a GPU beside the half that runs, not on an idle one.
+  const auto beside = books.Reserve(Ask("q", kMilliResource, "500"), "t");
+  ASSERT_TRUE(beside);
+  EXPECT_EQ(beside->gpu, books.Bookings()[0].place.gpu);
+  books.Forget(waits.uid);
+  books.Sync({kT4}, {}, books.mark());
+  ASSERT_TRUE(Learns(books)) << "other nodes: what was learnt holds no more";
+  EXPECT_TRUE(books.DemandIfOld() == std::nullopt);
+}
+
+TEST(Books, DropWhatWasLearntForOtherNodes) {
+  Books books = ThreeNodes();
+  const auto demand = books.DemandIfOld();
+  ASSERT_TRUE(demand);
+  books.Sync({kT4}, {}, books.mark());
+  books.Use(
+      std::make_shared<const LookAhead>(demand->running, demand->waiting, demand->nodes, demand->models),
+      *demand);
+  EXPECT_EQ(books.learnt(), 0u);
+  EXPECT_TRUE(books.DemandIfOld());
+  EXPECT_FALSE(ThreeNodes("fraction").DemandIfOld()) << "slices have no prices";
 }
 
 TEST(Books, AClusterFilesJobsStay) {
