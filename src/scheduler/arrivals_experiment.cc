@@ -137,11 +137,11 @@ class Run {
     ++run_.learnt;
   }
 
-  // Anew after as many arrivals as half the jobs that are there.
+  // Before the one that comes is among those that are there.
   void LearnIfOld() {
     if (!looks_ahead_ || !options_.learn || came_ < learn_at_) return;
     std::vector<Job> running, waiting;
-    for (JobId id = 0; id < came_; ++id) {
+    for (JobId id = 0; id + 1 < came_; ++id) {
       if (cluster_.Placed(id)) running.push_back(jobs_[id].job);
       if (started_[id] == kNever) waiting.push_back(jobs_[id].job);
     }

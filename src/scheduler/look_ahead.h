@@ -18,8 +18,8 @@ namespace spillway::scheduler {
 class LookAhead {
  public:
   // A few of every common size are added, so that a cluster with few jobs
-  // does not take them for all that ever comes; among thousands they do not matter. Takes some tenths of a
-  // second for thousands of jobs on a thousand nodes.
+  // does not take them for all that ever comes; among thousands they do not matter. Takes about a second for
+  // thousands of jobs on a thousand nodes.
   LookAhead(const std::vector<Job>& running, const std::vector<Job>& waiting, const std::vector<Node>& nodes,
             size_t models);
 
@@ -27,7 +27,7 @@ class LookAhead {
   [[nodiscard]] const FillValue& fill() const { return fill_; }
 
   // How many jobs may come or go before what was learnt from so many is out of date.
-  [[nodiscard]] static size_t GoodFor(size_t present) { return 64 + present / 2; }
+  [[nodiscard]] static size_t GoodFor(size_t present) { return 64 + 2 * present; }
 
  private:
   LookAhead(const std::vector<Job>& expected, const std::vector<Job>& running,

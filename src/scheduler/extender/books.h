@@ -54,8 +54,8 @@ class Books {
   void Learn(const std::vector<KubeNode>& nodes);
   [[nodiscard]] uint64_t mark() const { return mark_; }
 
-  // What is expected is learnt from the jobs that are there, apart from the books, as it takes up to tenths
-  // of a second: DemandIfOld ──► LookAhead, on whatever thread ──► Use. Until then, and under isolations
+  // What is expected is learnt from the jobs that are there, apart from the books, as it takes about a
+  // second: DemandIfOld ──► LookAhead, on whatever thread ──► Use. Until then, and under isolations
   // other than none, scores are by fragmentation alone.
   struct Demand {
     std::vector<Job> running, waiting;

@@ -207,7 +207,7 @@ TEST(LookAhead, AClusterOfFewJobsKeepsRoomForCommonSizes) {
 }
 
 TEST(Placer, ForgetsItsScoresWhenItLearns) {
-  auto nodes = Nodes(2, 1, 4'000).nodes;
+  auto nodes = Nodes(2, 2, 4'000).nodes;
   nodes[1].cpu_milli = 40'000;
   Job light = Whole(1), heavy = Whole(1);
   light.cpu_milli = 2'000;
