@@ -96,20 +96,42 @@ SPW_INLINE __u16 half_open_stamp(struct placement *at)
 	return spw_half_open_stamp(placement_now(at));
 }
 
+/* Searches as global functions: the verifier checks each once, and follows one path from there on, not one
+ * for each place that a word may be found at. */
+__attribute__((noinline)) int find_word(const struct spw_half_open *bucket, __u64 hash, __u32 isn)
+{
+	return bucket ? spw_half_open_find(bucket, hash, isn) : -1;
+}
+
+__attribute__((noinline)) int find_proof(const struct spw_half_open *bucket, __u64 hash, __u32 sequence)
+{
+	return bucket ? spw_half_open_proof(bucket, hash, sequence) : -1;
+}
+
+__attribute__((noinline)) int find_sibling(const struct spw_half_open *bucket, __u64 hash, __u32 stamp)
+{
+	return bucket ? spw_half_open_sibling(bucket, hash, (__u16)stamp) : -1;
+}
+
+__attribute__((noinline)) int find_room(const struct spw_half_open *bucket, __u32 stamp)
+{
+	return bucket ? spw_half_open_room(bucket, (__u16)stamp) : -1;
+}
+
 /* Fills in at->word_known, word_found and word_room for the handshake with this number. */
 SPW_CALL void look_up_handshake(struct placement *at, struct spw_half_open *bucket, __u32 isn)
 {
 	__u16 stamp = half_open_stamp(at);
-	int found = spw_half_open_find(bucket, at->hash, isn), room = found;
+	int found = find_word(bucket, at->hash, isn), room = found;
 
 	if (found < 0 || found >= SPW_HALF_OPEN_KEPT_WAYS) {
-		room = spw_half_open_room(bucket, stamp);
+		room = find_room(bucket, stamp);
 		if (room < 0 && ignores_pressure)
 			room = 0;
 	}
 	at->word_found = found;
 	at->word_room = room;
-	at->word_known = found < 0 ? spw_half_open_sibling(bucket, at->hash, stamp) : found;
+	at->word_known = found < 0 ? find_sibling(bucket, at->hash, stamp) : found;
 }
 
 /* Unit of the handshake, or of another of the flow that has just begun: the client tries again, or one of the
@@ -241,7 +263,7 @@ SPW_INLINE __u16 place_syn(struct placement *at, __u32 isn)
  * by pointer: the verifier of Linux 6.1 would take it for null where it is not. */
 SPW_CALL int handshake_of(struct placement *at, struct spw_half_open *bucket, __u32 sequence, __u16 *unit)
 {
-	int found = spw_half_open_proof(bucket, at->hash, sequence);
+	int found = find_proof(bucket, at->hash, sequence);
 
 	if (found < 0)
 		return -1;

@@ -78,7 +78,7 @@ class PressureTest : public SwitchTest {
     EXPECT_EQ(SendTcp(flow, kAck, flow.isn + 1), flow.unit);
     return flow;
   }
-  // As spillwayd does each second; here the whole table at once.
+  // As spillwayd does, the whole table at once.
   void Sweep() {
     sweeper_.Sweep({&program_.flow_table[0], program_.flow_table.size(), &program_.flow_filter[0],
                     program_.flow_filter.size()},
@@ -136,7 +136,7 @@ TEST_F(PressureTest, HandshakesThatShowNothingElseDoNotFillTheTable) {
       off_the_ring += spw_unit_index(flow.unit) == 1;
       live.push_back(flow);
     }
-    if (i % (pairs / 3600) == 0) Sweep();
+    if (i % (pairs / 360) == 0) Sweep();
     Advance(3500 * kSecond / pairs);
   }
   // Where none of a flow's sixteen places is given back within a minute, it stays on the ring.
@@ -161,7 +161,7 @@ TEST_F(PressureTest, StrayPacketsOnMovedSlotsDoNotFillTheTable) {
       opened++;
       off_the_ring += spw_unit_index(flow.unit) == 1;
     }
-    if (i % (packets / 3600) == 0) Sweep();
+    if (i % (packets / 360) == 0) Sweep();
     Advance(3500 * kSecond / packets);
   }
   // Where none of a flow's sixteen places is given back within a minute, it stays on the ring.
@@ -217,16 +217,16 @@ TEST_F(FailingOwnerTest, NewFlowsConnectWhileEntriesAreWrittenTooFast) {
 class MovedSlotTest : public PressureTest {
  protected:
   static constexpr uint32_t kIdle = 600;  // ticks
-  // Ticks until all slots have settled, with `junk` thirty times in each; 0: not within three idle times.
+  // Ticks until all slots have settled, with `junk` ten times in each; 0: not within three idle times.
   template <class Junk>
   uint32_t TicksToSettle(Junk junk) {
     spw_endpoint& service = Service(kVip, 80, 6);
     const uint32_t begun = Tick();
     RingMoves moves;
     for (uint32_t tick = begun; tick < begun + 3 * kIdle; tick++) {
-      for (int i = 0; i < 30; i++) {
+      for (int i = 0; i < 10; i++) {
         junk();
-        Advance((uint64_t{1} << SPW_TICK_SHIFT) / 30);
+        Advance((uint64_t{1} << SPW_TICK_SHIFT) / 10);
       }
       const RingTally tally =
           SettleRing(&program_.ring_slots[service.ring_offset], service.ring_slots, moves, Tick(),
