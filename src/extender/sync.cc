@@ -194,7 +194,7 @@ void Extender::KeepInStep() {
 // Prices are learnt from a copy, without the books' mutex: decisions go on by the old ones.
 void Extender::KeepLearning() {
   do {
-    std::optional<Books::Demand> demand;
+    std::optional<scheduler::Books::Demand> demand;
     {
       const std::lock_guard lock(books_mutex_);
       if (in_step_) demand = books_.DemandIfOld();
