@@ -66,7 +66,7 @@ SPW_INLINE __u16 fragment_age(__u64 entry, __u16 now)
 	return (__u16)(now - (__u16)(entry >> 16));
 }
 
-SPW_INLINE void remember_fragment(struct spw_fragment_bucket *bucket, __u64 hash, __u16 sport, __u16 now)
+SPW_CALL void remember_fragment(struct spw_fragment_bucket *bucket, __u64 hash, __u16 sport, __u16 now)
 {
 	__u32 victim = 0, oldest = 0;
 
@@ -86,7 +86,7 @@ SPW_INLINE void remember_fragment(struct spw_fragment_bucket *bucket, __u64 hash
 }
 
 /* The source port, or -1. */
-SPW_INLINE int recall_fragment(const struct spw_fragment_bucket *bucket, __u64 hash, __u16 now)
+SPW_CALL int recall_fragment(const struct spw_fragment_bucket *bucket, __u64 hash, __u16 now)
 {
 	int sport = -1;
 
