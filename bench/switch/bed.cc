@@ -154,6 +154,7 @@ Result<void> Bed::Fill() {
                                 .and_then([&] { return MapOne(servers_, switch_->maps.servers); })
                                 .and_then([&] { return MapOne(flow_table_, switch_->maps.flow_table); })
                                 .and_then([&] { return MapOne(flow_filter_, switch_->maps.flow_filter); })
+                                .and_then([&] { return MapOne(half_open_, switch_->maps.half_open); })
                                 .and_then([&] { return WriteTable(services_, plan_.services, "services"); })
                                 .and_then([&] { return WriteTable(replies_, plan_.replies, "replies"); });
       !mapped)
@@ -210,13 +211,13 @@ Result<void> Bed::MakeReports() {
   return {};
 }
 
-void Bed::RefreshReports(bool cpus_busy) {
+void Bed::RefreshReports(bool first_busy) {
   const uint32_t beat = std::max(1u, spw_beats(CoarseNow()));
   for (const switching::PlannedUnit& unit : plan_.units) {
     spw_unit_load& load = servers_[spw_unit_server(unit.id)].load[spw_unit_index(unit.id)];
     load.report_beat = beat;
     load.assigned = 0;
-    load.flags = cpus_busy && spw_unit_index(unit.id) == 1 ? SPW_REPORT_BUSY : 0;
+    load.flags = first_busy && spw_unit_index(unit.id) == 0 ? SPW_REPORT_BUSY : 0;
     // Known to `headroom`: P4Mite's DNS (ICNP 2022), unloaded latency and time per answer.
     load.base_us = 3000;
     load.slot_ns = spw_unit_index(unit.id) == 0 ? 2'182'000 : 436'000;
@@ -254,6 +255,7 @@ uint16_t Bed::ExpectedUnit(const Row& row, uint32_t flow) const {
 void Bed::ForgetAll() {
   std::memset(&flow_table_[0], 0, sizeof(spw_bucket) * flow_table_.size());
   std::memset(&flow_filter_[0], 0, sizeof(spw_filter_word) * flow_filter_.size());
+  std::memset(&half_open_[0], 0, sizeof(spw_half_open) * half_open_.size());
   for (uint32_t i = 0; i < ring_slots_.size(); i++) ring_slots_[i].deviating_tick = 0;
   remembered_ = evicted_ = 0;
 }

@@ -61,8 +61,8 @@ class Bed {
   spw_counters Counters() const;
   std::vector<uint64_t> UnitPackets() const;  // by unit id
 
-  // Every unit has just reported: idle; CPUs busy, so that p4mite leaves the ring, or not.
-  void RefreshReports(bool cpus_busy = false);
+  // Every unit has just reported: idle; each server's first busy, so that p4mite leaves the ring, or not.
+  void RefreshReports(bool first_busy = false);
   uint32_t reporting_units() const { return reporting_units_; }
 
  private:
@@ -87,6 +87,7 @@ class Bed {
   switching::MappedArray<spw_server> servers_;
   switching::MappedArray<spw_bucket> flow_table_;
   switching::MappedArray<spw_filter_word> flow_filter_;
+  switching::MappedArray<spw_half_open> half_open_;
   uint32_t reporting_units_ = 0;
   Class remembered_class_ = Class::kTcpDefault;
   Packet remembered_packet_ = Packet::kV4Tcp;

@@ -12,7 +12,7 @@ namespace spillway::bench {
 namespace {
 
 constexpr uint32_t kCheckedPackets = 4096;   // each traced to the unit it belongs to
-constexpr uint32_t kHandshakes = 8192;       // at a time: the half-open table has a place for each
+constexpr uint32_t kHandshakes = 4096;       // at a time: the half-open table has a place for each
 constexpr uint32_t kMostWarmUp = 2'000'000;  // packets; by then caches hold what they can
 
 struct CounterField {
