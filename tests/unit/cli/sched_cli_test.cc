@@ -83,7 +83,8 @@ TEST_F(SchedCli, WritesAReport) {
 }
 
 TEST_F(SchedCli, ReplaysArrivalsAndDepartures) {
-  const auto run = Replay({"--experiment", "arrivals", "--arrivals", "200", "--seeds", "2", "--json"});
+  const auto run =
+      Replay({"--experiment", "arrivals", "--list", "tiny", "--arrivals", "200", "--seeds", "2", "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const json rows = json::parse(run.out)["rows"];
   ASSERT_EQ(rows.size(), 16u) << "eight policies, with and without moves";

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# planted_test.sh ROOT PYTHON: the check of arrows sees one that is not allowed, and one that nobody uses.
+set -euo pipefail
+root=$1 python=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp -r "$root"/{core,bpf,src,lab,bench,ARCHITECTURE.md} "$work"
+check() { "$python" "$root/tests/unit/arrows/check_arrows" "$work"; }
+fail() { echo "$*" >&2; exit 1; }
+
+echo '#include "switch/switch.h"' >> "$work/src/base/fd.cc"
+! out=$(check) || fail "a planted include was not seen"
+grep -q 'src/base/fd.cc: includes switch/switch.h: no arrow base -> switch' <<< "$out" || fail "said: $out"
+
+cp "$root/src/base/fd.cc" "$work/src/base/fd.cc"
+sed -i 's/^base: /base: lab /' "$work/ARCHITECTURE.md"
+! out=$(check) || fail "an arrow that nobody uses was not seen"
+grep -q 'arrow base -> lab: nothing includes it' <<< "$out" || fail "said: $out"
