@@ -26,9 +26,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "dispatch/event.h"
 #include "dispatch/window.h"
-#include "model/error.h"
 
 namespace spillway::dispatch {
 

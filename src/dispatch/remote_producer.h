@@ -7,9 +7,9 @@
 #include <memory>
 #include <span>
 
+#include "base/error.h"
 #include "dispatch/event.h"
 #include "dispatch/window_layout.h"
-#include "model/error.h"
 
 namespace spillway::dispatch {
 

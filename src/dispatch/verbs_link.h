@@ -12,9 +12,9 @@
 #include <span>
 #include <string>
 
+#include "base/error.h"
 #include "dispatch/verbs_hello.h"
 #include "dispatch/window_layout.h"
-#include "model/error.h"
 #include "rdma/connection.h"
 
 namespace spillway::dispatch {

@@ -12,10 +12,10 @@
 #include <span>
 #include <string>
 
+#include "base/error.h"
 #include "dispatch/event.h"
 #include "dispatch/verbs_link.h"
 #include "dispatch/window_layout.h"
-#include "model/error.h"
 
 namespace spillway::dispatch {
 

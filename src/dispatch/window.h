@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "dispatch/event.h"
 #include "dispatch/window_layout.h"
-#include "model/error.h"
 
 namespace spillway::dispatch {
 

@@ -14,8 +14,9 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRetry{1};
+constexpr std::chrono::seconds kLearnPauseAfterError{60};
 constexpr std::chrono::seconds kLearnPause{1};  // between two looks whether there is something to learn
-constexpr size_t kMostLooksAtClaims = 256;  // of a look at everything
+constexpr size_t kMostLooksAtClaims = 256;      // of a look at everything
 
 }  // namespace
 
@@ -97,9 +98,10 @@ Result<void> Extender::SyncOnce() {
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
   std::vector<scheduler::BoundPod> others;
+  size_t looks = 0;
   for (const auto& [node, left] : claims)
     for (const auto& [uid, claim] : left) {
-      if (claim.by == id_ || IsOver(claim, now) || others.size() >= kMostLooksAtClaims) continue;
+      if (claim.by == id_ || IsOver(claim, now) || looks++ >= kMostLooksAtClaims) continue;
       auto pod = PodOf(uid, claim);
       if (!pod || !*pod || !(*pod)->node.empty()) continue;
       (*pod)->node = node;
@@ -194,16 +196,22 @@ void Extender::KeepInStep() {
 // Prices are learnt from a copy, without the books' mutex: decisions go on by the old ones.
 void Extender::KeepLearning() {
   do {
-    std::optional<scheduler::Books::Demand> demand;
-    {
+    try {
+      std::optional<scheduler::Books::Demand> demand;
+      {
+        const std::lock_guard lock(books_mutex_);
+        if (in_step_) demand = books_.DemandIfOld();
+      }
+      if (!demand) continue;
+      auto look_ahead = std::make_shared<const scheduler::LookAhead>(demand->running, demand->waiting,
+                                                                     demand->nodes, demand->models);
       const std::lock_guard lock(books_mutex_);
-      if (in_step_) demand = books_.DemandIfOld();
+      books_.Use(std::move(look_ahead), *demand);
+    } catch (const std::exception& error) {
+      // Decisions go on by the prices that there are.
+      spdlog::error("extender: learning what jobs are expected: {}", error.what());
+      if (StopsBefore(steady_clock::now() + kLearnPauseAfterError)) return;
     }
-    if (!demand) continue;
-    auto look_ahead = std::make_shared<const scheduler::LookAhead>(demand->running, demand->waiting,
-                                                                   demand->nodes, demand->models);
-    const std::lock_guard lock(books_mutex_);
-    books_.Use(std::move(look_ahead), *demand);
   } while (!StopsBefore(steady_clock::now() + kLearnPause));
 }
 

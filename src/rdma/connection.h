@@ -18,7 +18,7 @@
 #include <span>
 #include <string>
 
-#include "model/error.h"
+#include "base/error.h"
 
 struct ibv_comp_channel;
 struct ibv_cq;

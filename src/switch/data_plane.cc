@@ -193,7 +193,9 @@ Result<void> DataPlane::Load() {
     return FailSystem("loading the BPF program (needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.1)",
                       -error);
   }
-  skeleton_->bss->pressure.pressed_tick = NowTick();  // adopted tables may be full
+  // Adopted tables may be full, and what the program before this one displaced is not known.
+  skeleton_->bss->pressure.pressed_tick = NowTick();
+  if (adopted_) skeleton_->bss->pressure.displaced_tick = NowTick();
   unit_traffic_fd_ = bpf_map__fd(skeleton_->maps.unit_traffic);
   service_traffic_fd_ = bpf_map__fd(skeleton_->maps.service_traffic);
   return {};

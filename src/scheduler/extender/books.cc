@@ -10,6 +10,8 @@
 namespace spillway::scheduler {
 namespace {
 
+constexpr size_t kMaxModelsShown = 200;  // bytes, of what a pod asked for
+
 std::string WholeText(uint32_t gpus) {
   std::string text;
   for (int gpu = 0; gpu < kMostGpus; ++gpu)
@@ -243,7 +245,8 @@ std::optional<Job> Books::JobOn(const PodAsk& ask, const Node& node, FilterVerdi
   };
   if (!ask.models.empty()) {
     if (std::find(ask.models.begin(), ask.models.end(), model.name) == ask.models.end())
-      return never(fmt::format("its GPUs are {}, asked for: {}", model.name, fmt::join(ask.models, "|")));
+      return never(fmt::format("its GPUs are {}, asked for: {}", model.name,
+                               fmt::format("{}", fmt::join(ask.models, "|")).substr(0, kMaxModelsShown)));
     for (size_t i = 0; i < cluster_->models().size(); ++i)
       if (std::find(ask.models.begin(), ask.models.end(), cluster_->models()[i].name) != ask.models.end())
         job.models |= ModelSet{1} << i;
@@ -436,7 +439,10 @@ bool Books::Put(Booking& booking) {
     job->cpu_milli = std::min(job->cpu_milli, cluster_->nodes()[static_cast<size_t>(*n)].free_cpu);
     job->memory_mib = 0;
   } else {
-    job = JobOn(booking.ask, cluster_->nodes()[static_cast<size_t>(*n)], verdict);
+    // It is there, whatever models its annotation names by now.
+    PodAsk there = booking.ask;
+    there.models.clear();
+    job = JobOn(there, cluster_->nodes()[static_cast<size_t>(*n)], verdict);
   }
   if (!job) return false;
   std::optional<Spot> spot;

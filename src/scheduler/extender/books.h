@@ -72,7 +72,7 @@ class Books {
   // A pod that was refused by every node: it counts among those that wait until it is booked or gone. Of
   // kMostWaiting the oldest are forgotten.
   void Waits(const PodAsk& ask);
-  static constexpr size_t kMostWaiting = 10'000;
+  static constexpr size_t kMostWaiting = 256;  // also bounds the kinds of jobs, which learning takes time for
 
   [[nodiscard]] FilterVerdict Judge(const PodAsk& ask, const std::string& node) const;
   // 0..10 for each node: 10 for the one that Placer would take, at most 9 for the others.

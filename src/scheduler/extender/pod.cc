@@ -20,6 +20,7 @@ using nlohmann::json;
 constexpr const char* kPluginResource = "nvidia.com/gpu";
 constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
 constexpr double kMostMilli = 100'000'000;
+constexpr size_t kMaxModelsText = 4096;  // bytes; the API server takes 256 KiB
 
 using Amounts = std::map<std::string, double>;
 
@@ -176,7 +177,7 @@ Result<PodAsk> ReadAsk(const json& pod) {
   const json* notes = Find(*meta, "annotations");
   if (notes == nullptr) notes = &none;
   if (auto taken = TakeResources(OfPod(*spec), ask); !taken) return tl::make_unexpected(taken.error());
-  const std::string models = TextAt(*notes, kModelsAnnotation);
+  const std::string models = TextAt(*notes, kModelsAnnotation).substr(0, kMaxModelsText);
   for (size_t from = 0; from < models.size();) {
     const size_t end = std::min(models.find('|', from), models.size());
     if (end > from) ask.models.push_back(models.substr(from, end - from));
@@ -189,10 +190,14 @@ Result<PodAsk> ReadAsk(const json& pod) {
 
 Result<PodAsk> ReadPodAsk(const json& pod) {
   auto ask = ReadAsk(pod);
-  if (!ask || ask->giver != Giver::kNobody) return ask;
-  // kube-scheduler does not show such a pod to an extender with managedResources: it would run on a guess.
+  if (!ask) return ask;
   const json* notes = Find(*Find(pod, "metadata"), "annotations");
-  if (notes != nullptr && Find(*notes, kMilliResource) != nullptr)
+  if (notes == nullptr) return ask;
+  if (const size_t bytes = TextAt(*notes, kModelsAnnotation).size(); bytes > kMaxModelsText)
+    return Refuse(kModelsAnnotation, fmt::format("at most {} bytes", kMaxModelsText),
+                  fmt::format("{}", bytes));
+  // kube-scheduler does not show such a pod to an extender with managedResources: it would run on a guess.
+  if (ask->giver == Giver::kNobody && Find(*notes, kMilliResource) != nullptr)
     return Refuse(kMilliResource, "as a resource in limits", "an annotation");
   return ask;
 }

@@ -141,7 +141,8 @@ void SwitchProgram::Reset() {
   Clear(services), Clear(replies), Clear(ring_slots), Clear(units), Clear(servers), Clear(pools);
   Clear(flow_table), Clear(flow_filter), Clear(half_open), Clear(refused);
   skeleton_->bss->insert_rate.inserted = 0;
-  skeleton_->bss->pressure = {};
+  // Long ago, also on a machine that was started a minute ago.
+  skeleton_->bss->pressure = {.pressed_tick = spw_ticks(NowNs()) - 100'000, .displaced_tick = 0};
   spw_server_key none{};
   for (uint32_t code = 0; code < 64; code++) WriteKey(code, none);
   ledger_ = Ledger{};

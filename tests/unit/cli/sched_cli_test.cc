@@ -93,7 +93,7 @@ TEST_F(SchedCli, ReplaysArrivalsAndDepartures) {
                           "delay_p99_s", "moves_per_100"})
     EXPECT_TRUE(rows[0].contains(key)) << key;
   const auto borrowed = Replay({"--experiment", "arrivals", "--list", folder_.File("untimed.csv"),
-                                "--durations", folder_.File("tiny.csv"), "--arrivals", "200", "--seeds", "1",
+                                "--durations", "tiny", "--arrivals", "200", "--seeds", "1",
                                 "--policy", "fgd", "--moves", "0"});
   EXPECT_EQ(borrowed.exit_code, 0) << borrowed.err;
 }

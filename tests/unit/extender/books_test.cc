@@ -66,6 +66,16 @@ TEST(Books, RefuseWithAReasonAndSayWhetherItIsForGood) {
   EXPECT_EQ(why(Ask("p", "", ""), "bare"), "") << "a pod without GPUs goes anywhere";
 }
 
+// An annotation can be edited after the pod was bound.
+TEST(Books, APodIsWhereItIsWhateverModelsItNamesByNow) {
+  Books books = ThreeNodes();
+  const PodAsk edited = Ask("p", kMilliResource, "600", {{kModelsAnnotation, "nothing"}});
+  books.Sync({kT4, kA100}, {On(edited, "t", {"1", ""})}, books.mark());
+  const PodAsk other = Ask("q", kMilliResource, "1000");
+  EXPECT_EQ(books.Judge(other, "t").why, "") << "GPU 0 is free";
+  EXPECT_EQ(books.Reserve(other, "t")->gpu, "0");
+}
+
 TEST(Books, GiveASliceOfTheProfileThatWasAskedFor) {
   Books books = ThreeNodes("fraction");
   const auto three = books.Reserve(Ask("p", "nvidia.com/mig-3g.40gb", "1"), "a");

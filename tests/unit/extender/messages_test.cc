@@ -82,6 +82,19 @@ TEST(PodAsk, IsAPartOfAGpuWholeOnesOrASlice) {
   EXPECT_EQ(noted->models, (std::vector<std::string>{"T4", "A10"}));
 }
 
+TEST(PodAsk, NamesModelsInBoundedLength) {
+  std::string names;
+  while (names.size() < 100'000) names += "a|";
+  const json pod = KubePod("p", kMilliResource, "250", {{kModelsAnnotation, names}});
+  const auto refused = ReadPodAsk(pod);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, ::testing::HasSubstr("expected at most 4096 bytes, got 100000"));
+  // A pod that is bound is there all the same.
+  const auto bound = ReadBoundPod(pod);
+  ASSERT_TRUE(bound) << bound.error().message;
+  EXPECT_EQ(bound->ask.models.size(), 2048u);
+}
+
 TEST(PodAsk, SumsContainersAsKubernetesDoes) {
   json pod = KubePod("p", kMilliResource, "300");
   pod["spec"]["containers"].push_back({{"name", "d"}, {"resources", {{"limits", {{kMilliResource, 200}}}}}});
