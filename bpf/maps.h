@@ -96,6 +96,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* the daemon writes single fields: `seen` is not its own */
 	__uint(max_entries, SPW_MAX_SERVERS);
 	__type(key, __u32);
 	__type(value, struct spw_server_key);

@@ -100,8 +100,9 @@ static __always_inline void on_answer(const struct __sk_buff *skb, struct spw_me
 		mine->unmatched += !packet->tcp; /* TCP: the rest of a long answer */
 		return;
 	}
-	mine->completed++;
-	mine->errors += is_error(skb, packet);
+	event = spw_meter_answered(&meter_shared, mine, (int)is_error(skb, packet));
+	if (event)
+		tell(event, 0);
 	if (entry & SPW_METER_TIMED) {
 		event = spw_meter_measure(&meter_config, &meter_shared, mine, entry, marks,
 					  spw_meter_step(bpf_ktime_get_ns()), &latency_ns);

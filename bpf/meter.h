@@ -36,6 +36,9 @@ enum { SPW_METER_UDP = 0, SPW_METER_TCP, SPW_METER_PROTOCOLS };
  * then rests until the agent sets it again. */
 #define SPW_METER_WATCH_BUSY 1u	   /* over the threshold, or more than queue_high pending */
 #define SPW_METER_WATCH_DRAINED 2u /* no more than release_queue pending */
+#define SPW_METER_WATCH_ERRORS 4u  /* SPW_METER_ERROR_ROW answers in a row were errors */
+
+#define SPW_METER_ERROR_ROW 12
 
 struct spw_meter_config {
 	/* Bit per port, indexed by the port as it lies in the packet (network order). */
@@ -58,7 +61,8 @@ struct spw_meter_shared {
 	/* transfers of this line per request, so it is kept only where queue_high asks */
 	__u32 watch;
 	__u64 given_up; /* writer: agent's sweep; requests it freed as unanswered */
-	__u32 pad[12];
+	__u32 error_row; /* so many answers, the last ones, were errors; read with each, written with errors */
+	__u32 pad[11];
 };
 SPW_ASSERT_SIZE(struct spw_meter_shared, 64);
 
@@ -154,6 +158,7 @@ enum spw_meter_event {
 	SPW_METER_OVER_THRESHOLD,
 	SPW_METER_QUEUE_HIGH,
 	SPW_METER_DRAINED,
+	SPW_METER_ERRORS,
 };
 
 struct spw_meter_notice { /* in the ring buffer `notices` */

@@ -154,6 +154,24 @@ SPW_INLINE int spw_meter_note(const struct spw_meter_config *config, struct spw_
 	return packet->tcp && (!packet->payload_bytes || packet->syn);
 }
 
+/* A request was answered, by an error or not. Answers on several CPUs at once stand in whatever order: a good
+ * one among errors ends their row, mostly. */
+SPW_INLINE enum spw_meter_event spw_meter_answered(struct spw_meter_shared *shared,
+						   struct spw_meter_counts *counts, int is_error)
+{
+	counts->completed++;
+	if (!is_error) {
+		if (*(volatile __u32 *)&shared->error_row)
+			*(volatile __u32 *)&shared->error_row = 0;
+		return SPW_METER_NOTHING;
+	}
+	counts->errors++;
+	return __sync_fetch_and_add(&shared->error_row, 1) + 1 >= SPW_METER_ERROR_ROW &&
+			       spw_meter_claim(shared, SPW_METER_WATCH_ERRORS)
+		       ? SPW_METER_ERRORS
+		       : SPW_METER_NOTHING;
+}
+
 /* A timed request was answered at `now` (precise). Stores its latency. */
 SPW_INLINE enum spw_meter_event spw_meter_measure(const struct spw_meter_config *config,
 						  struct spw_meter_shared *shared,

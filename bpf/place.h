@@ -103,9 +103,9 @@ __attribute__((noinline)) int find_word(const struct spw_half_open *bucket, __u6
 	return bucket ? spw_half_open_find(bucket, hash, isn) : -1;
 }
 
-__attribute__((noinline)) int find_proof(const struct spw_half_open *bucket, __u64 hash, __u32 sequence)
+__attribute__((noinline)) __u64 find_proof(const struct spw_half_open *bucket, __u64 hash, __u32 sequence)
 {
-	return bucket ? spw_half_open_proof(bucket, hash, sequence) : -1;
+	return bucket ? spw_half_open_proof(bucket, hash, sequence) : 0;
 }
 
 __attribute__((noinline)) int find_sibling(const struct spw_half_open *bucket, __u64 hash, __u32 stamp)
@@ -138,9 +138,13 @@ SPW_CALL void look_up_handshake(struct placement *at, struct spw_half_open *buck
  * two is forged. Else SPW_NO_UNIT. */
 SPW_INLINE __u16 handshake_unit(struct placement *at, struct spw_half_open *bucket)
 {
+	__u64 word;
+
 	if (at->word_known < 0)
 		return SPW_NO_UNIT;
-	return spw_half_open_unit(*half_open_word(bucket, at->word_known), half_open_stamp(at));
+	word = *half_open_word(bucket, at->word_known);
+	/* Another CPU may have put another flow's there since. */
+	return (word ^ at->hash) >> 40 == 0 ? spw_half_open_unit(word, half_open_stamp(at)) : SPW_NO_UNIT;
 }
 
 /* After look_up_handshake. keeps: in the room that was found, if there is one. */
@@ -259,31 +263,29 @@ SPW_INLINE __u16 place_syn(struct placement *at, __u32 isn)
 	return unit;
 }
 
-/* Index of the word of the handshake that the packet goes on from, or -1; *unit: where that is. By index, not
- * by pointer: the verifier of Linux 6.1 would take it for null where it is not. */
-SPW_CALL int handshake_of(struct placement *at, struct spw_half_open *bucket, __u32 sequence, __u16 *unit)
+/* The word of the handshake that the packet goes on from, or 0; *unit: where that is. */
+SPW_CALL __u64 handshake_of(struct placement *at, struct spw_half_open *bucket, __u32 sequence, __u16 *unit)
 {
-	int found = find_proof(bucket, at->hash, sequence);
+	__u64 found = find_proof(bucket, at->hash, sequence);
 
-	if (found < 0)
-		return -1;
-	*unit = spw_half_open_unit(*half_open_word(bucket, found), half_open_stamp(at));
-	return unit_is_alive(*unit) ? found : -1;
+	if (!found)
+		return 0;
+	*unit = spw_half_open_unit(found, half_open_stamp(at));
+	return unit_is_alive(*unit) ? found : 0;
 }
 
-__attribute__((noinline)) int complete_handshake(struct spw_half_open *bucket, __u32 index)
+__attribute__((noinline)) int complete_handshake(struct spw_half_open *bucket, __u64 word)
 {
-	if (!bucket)
-		return 0;
-	spw_half_open_complete(bucket, bucket->word[index & (SPW_HALF_OPEN_WAYS - 1)]);
+	if (bucket)
+		spw_half_open_complete(bucket, word);
 	return 0;
 }
 
-SPW_INLINE void forget_handshake(struct spw_half_open *bucket, int found)
+__attribute__((noinline)) int forget_handshake(struct spw_half_open *bucket, __u64 word)
 {
-	__u64 word = *half_open_word(bucket, found);
-
-	spw_half_open_replace(half_open_word(bucket, found), word, 0);
+	if (bucket)
+		spw_half_open_forget(bucket, word);
+	return 0;
 }
 
 /* FIN or RST. It closes the connection for whoever comes next only if it shows that it knows it: by the
@@ -295,7 +297,7 @@ SPW_CALL void close_entry(struct placement *at, __u64 *entry, __u64 seen, __u32 
 	__u16 unit = SPW_NO_UNIT;
 
 	if (spw_entry_state(seen) == SPW_FLOW_CLOSED ||
-	    (bucket && handshake_of(at, bucket, sequence, &unit) >= 0 && unit == spw_entry_unit(seen)))
+	    (bucket && handshake_of(at, bucket, sequence, &unit) && unit == spw_entry_unit(seen)))
 		then = SPW_FLOW_CLOSED;
 	change_entry(at, entry, seen, spw_entry_seen(spw_entry_in_state(seen, then), placement_tick(at)));
 }
@@ -319,16 +321,16 @@ SPW_CALL __u16 place_unsettled(struct placement *at, __u64 *entry, __u64 seen, c
 	enum spw_flow_state state = spw_entry_state(seen);
 	__u16 unit = spw_entry_unit(seen), proven = unit;
 	__u32 tick = placement_tick(at);
-	int found = -1;
+	__u64 found = 0;
 
 	if (!bucket)
 		return ring_unit(at, 1);
 	if (state != SPW_FLOW_CLOSING) {
 		found = handshake_of(at, bucket, tcp->sequence, &proven);
-		if (found < 0)
+		if (!found)
 			proven = unit;
 	}
-	if (state == SPW_FLOW_HALF_OPEN && found < 0) {
+	if (state == SPW_FLOW_HALF_OPEN && !found) {
 		/* Of another connection, which may be established on the owner. While the slot moves, it
 		 * needs the entry; the handshake has its word. */
 		if (tcp->ends || !slot_is_moved(at))
@@ -364,9 +366,9 @@ SPW_CALL __u16 place_without_entry(struct placement *at, const struct tcp_bits *
 {
 	struct spw_half_open *bucket = half_open_bucket(at->hash);
 	__u16 unit = SPW_NO_UNIT;
-	int found = bucket ? handshake_of(at, bucket, tcp->sequence, &unit) : -1;
+	__u64 found = bucket ? handshake_of(at, bucket, tcp->sequence, &unit) : 0;
 
-	if (!bucket || found < 0 || (unit == home_of(at) && !slot_is_moved(at)))
+	if (!bucket || !found || (unit == home_of(at) && !slot_is_moved(at)))
 		return ring_unit(at, tcp->ends);
 	at->count->placed_by_entry++;
 	if (tcp->ends & TCP_RST)

@@ -39,7 +39,7 @@
 #include "core/ring.h"
 #include "core/server.h"
 
-#define SPW_LAYOUT 8
+#define SPW_LAYOUT 9
 
 #define SPW_SERVICE_LINES 8192 /* 1,024 services and their VIPs at a quarter full */
 

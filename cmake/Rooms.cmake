@@ -1,24 +1,59 @@
 include(Precompiled)
 
+# The target header_checks compiles each header on its own, without precompiled ones: what it uses, it includes.
+add_custom_target(header_checks)
+
+# spillway_check_headers(NAME TARGET): the headers of this folder and of those below it that have no CMakeLists.txt, in
+# the way in which TARGET is compiled. Those of <NAME>_UNCHECKED need what this build does not have.
+function(spillway_check_headers name target)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.h)
+  foreach(header ${headers})
+    set(below ${header})
+    while(below MATCHES "/")
+      get_filename_component(below ${below} DIRECTORY)
+      if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${below}/CMakeLists.txt)
+        set(header "")  # checked there
+        break()
+      endif()
+    endwhile()
+    if(header)
+      set_property(GLOBAL APPEND PROPERTY SPILLWAY_CHECKED_HEADERS ${CMAKE_CURRENT_SOURCE_DIR}/${header})
+    endif()
+    if(header AND NOT header IN_LIST ${name}_UNCHECKED)
+      string(MAKE_C_IDENTIFIER ${header} stem)
+      set(probe ${CMAKE_CURRENT_BINARY_DIR}/headers/${stem}.cc)
+      file(GENERATE OUTPUT ${probe} CONTENT "#include \"${CMAKE_CURRENT_SOURCE_DIR}/${header}\"\n")
+      list(APPEND probes ${probe})
+    endif()
+  endforeach()
+  if(probes)
+    add_library(spillway_${name}_headers OBJECT EXCLUDE_FROM_ALL ${probes})
+    target_link_libraries(spillway_${name}_headers PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES>)
+    target_include_directories(spillway_${name}_headers PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+    target_compile_options(spillway_${name}_headers PRIVATE -O0 -g0)
+    add_dependencies(header_checks spillway_${name}_headers)
+  endif()
+endfunction()
+
+# Called last: a header that no check above knows is one too many.
+function(spillway_all_headers_checked)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*.h ${CMAKE_SOURCE_DIR}/lab/*.h
+       ${CMAKE_SOURCE_DIR}/bench/*.h)
+  get_property(checked GLOBAL PROPERTY SPILLWAY_CHECKED_HEADERS)
+  list(REMOVE_ITEM headers ${checked})
+  if(headers)
+    message(FATAL_ERROR "no spillway_room or spillway_check_headers for: ${headers}")
+  endif()
+endfunction()
+
 # spillway_room(NAME SOURCES a.cc b.cc [LINK targets...])
-# One room of the house: a static library spillway_<NAME>, and a check that each of its headers
-# compiles on its own.
+# One room of the house: a static library spillway_<NAME>, and a check of its headers.
 function(spillway_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;LINK" ${ARGN})
   add_library(spillway_${name} STATIC ${ROOM_SOURCES})
   target_link_libraries(spillway_${name} PUBLIC spillway_core fmt::fmt ${ROOM_LINK})
   spillway_precompile(spillway_${name} rooms)
-  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
-  foreach(header ${headers})
-    get_filename_component(stem ${header} NAME_WE)
-    set(probe ${CMAKE_CURRENT_BINARY_DIR}/headers/${stem}.cc)
-    file(GENERATE OUTPUT ${probe} CONTENT "#include \"${header}\"\n")
-    list(APPEND probes ${probe})
-  endforeach()
-  if(probes)
-    add_library(spillway_${name}_headers OBJECT EXCLUDE_FROM_ALL ${probes})
-    target_link_libraries(spillway_${name}_headers PRIVATE spillway_${name})
-  endif()
+  spillway_check_headers(${name} spillway_${name})
 endfunction()
 
 # spillway_fastest(TARGET): where nanoseconds are counted, whatever the build's own level; a debug build's stays.

@@ -73,8 +73,9 @@ SPW_INLINE int spw_half_open_find(const struct spw_half_open *bucket, __u64 hash
 	return -1;
 }
 
-/* Index of the word of the handshake that a packet with this sequence number goes on from, or -1. */
-SPW_INLINE int spw_half_open_proof(const struct spw_half_open *bucket, __u64 hash, __u32 sequence)
+/* The word of the handshake that a packet with this sequence number goes on from, or 0. Itself, not where it
+ * is: another CPU may put another flow's there. */
+SPW_INLINE __u64 spw_half_open_proof(const struct spw_half_open *bucket, __u64 hash, __u32 sequence)
 {
 	__u32 number = (sequence - 1) >> 16;
 
@@ -83,9 +84,9 @@ SPW_INLINE int spw_half_open_proof(const struct spw_half_open *bucket, __u64 has
 		__u64 word = bucket->word[i];
 
 		if ((word ^ hash) >> 40 == 0 && ((number - (__u32)(word >> 24)) & 0xffff) <= 1 && word != 0)
-			return i;
+			return word;
 	}
-	return -1;
+	return 0;
 }
 
 SPW_INLINE __u32 spw_half_open_age(__u64 word, __u16 stamp)
@@ -163,6 +164,16 @@ SPW_INLINE void spw_half_open_push(struct spw_half_open *bucket, __u64 word)
 		bucket->word[i] = spw_select(spw_less((__u64)(i - SPW_HALF_OPEN_KEPT_WAYS), moved + 1),
 					     bucket->word[i - 1], bucket->word[i]);
 	bucket->word[SPW_HALF_OPEN_KEPT_WAYS] = word;
+}
+
+/* The handshake whose word this is has been given up. Nothing if it is there no more. */
+SPW_INLINE void spw_half_open_forget(struct spw_half_open *bucket, __u64 own)
+{
+#pragma GCC unroll 1
+	for (int i = 0; i < SPW_HALF_OPEN_WAYS; i++) {
+		if (bucket->word[i] == own)
+			__sync_val_compare_and_swap(&bucket->word[i], own, 0);
+	}
 }
 
 /* The handshake whose word this is has been completed: no other of the flow counts any more. */

@@ -9,6 +9,7 @@
 
 #include "base/interrupt.h"
 #include "bench/cli/dispatch_verb.h"
+#include "bench/cli/flood_verb.h"
 #include "bench/cli/gateway_verb.h"
 #include "bench/cli/sched_verb.h"
 #include "bench/health/health_bench.h"
@@ -69,7 +70,7 @@ int BenchSim(const bench::SimBenchOptions& options, bool as_json) {
 struct ReactionBench {
   bench::ReactionOptions options;
   std::string bed = "both";
-  std::vector<std::string> health = {"agents", "active"}, faults, policies;
+  std::vector<std::string> health = {"passive", "active"}, faults, policies;
   bool quick = false;
 };
 
@@ -78,7 +79,7 @@ bench::ReactionOptions OptionsOf(const ReactionBench& words) {
   if (words.bed != "both")
     options.beds = {words.bed == "knot" ? lab::Workload::kKnot : lab::Workload::kNginx};
   options.health.clear();
-  for (const bench::Health health : {bench::Health::kAgents, bench::Health::kActive, bench::Health::kBoth})
+  for (const bench::Health health : {bench::Health::kPassive, bench::Health::kActive, bench::Health::kBoth})
     if (std::find(words.health.begin(), words.health.end(), bench::Word(health)) != words.health.end())
       options.health.push_back(health);
   if (!words.faults.empty()) options.faults.clear();
@@ -113,12 +114,13 @@ void AddBenchReaction(CLI::App* bench, Context& context) {
   verb->add_option("--bed", words->bed, "Servers")
       ->check(CLI::IsMember({"knot", "nginx", "both"}))
       ->capture_default_str();
-  verb->add_option("--health", words->health, "Who notices: agents, active checks, or both together")
+  verb->add_option("--health", words->health,
+                   "Who notices: agents (passive), active checks, or both together")
       ->delimiter(',')
-      ->check(CLI::IsMember({"agents", "active", "both"}))
+      ->check(CLI::IsMember({"passive", "active", "both"}))
       ->capture_default_str();
   verb->add_option("--faults", words->faults, "By default all")->delimiter(',')->check(CLI::IsMember(faults));
-  verb->add_option("--policies", words->policies, "Unit policies, where agents alone notice; by default all")
+  verb->add_option("--policies", words->policies, "Unit policies; by default all")
       ->delimiter(',')
       ->check(CLI::IsMember(policies));
   verb->add_option("--rounds", words->options.rounds, "Each row so often")
@@ -184,6 +186,7 @@ void AddBenchVerbs(CLI::App& app, Context& context) {
   CLI::App* bench = app.add_subcommand("bench", "Measure on this machine; needs no daemon");
   bench->require_subcommand(1);
 
+  AddFloodVerb(*bench, context);
   AddBenchHealth(bench, context);
   AddBenchReaction(bench, context);
   AddBenchSim(bench, context);

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 
 #include "bench/sched/sched_bench.h"
@@ -16,9 +15,6 @@
 namespace spillway::command {
 namespace {
 
-// What ends sooner needs no bar.
-constexpr std::chrono::seconds kNoBarBefore{2};
-
 struct BenchOptions {
   Lists lists;
   bench::SchedBenchOptions bench;
@@ -27,7 +23,7 @@ struct BenchOptions {
 int BenchSched(const BenchOptions& o, bool as_json) {
   const auto loaded = Load(o.lists, true);
   if (!loaded) return Complain(loaded.error());
-  report::Progress progress("bench sched", kNoBarBefore);
+  report::Progress progress("bench sched", report::kQuietStart);
   const report::Document document = bench::RunSchedBench(
       loaded->nodes, loaded->jobs, o.bench,
       [&](double share, const std::string& message) { progress.Update(share, message); });

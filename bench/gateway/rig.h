@@ -9,10 +9,10 @@
 #include <span>
 #include <string>
 
+#include "base/error.h"
 #include "gateway/executor/engine.h"
 #include "gateway/executor/slice_thread.h"
 #include "gateway/reactor.h"
-#include "model/error.h"
 
 namespace spillway::bench {
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "model/pool.h"
 
 namespace spillway::bench {

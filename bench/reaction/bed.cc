@@ -58,12 +58,12 @@ lab::TestbedSpec Spec(const BedSpec& bed) {
   spec.name = fmt::format("reaction{}", getpid());
   lab::ServiceSpec service;
   service.name = kService;
-  service.ports = {is_dns ? model::ServicePort{model::Protocol::kUdp, 53}
-                          : model::ServicePort{model::Protocol::kTcp, 80}};
+  service.ports = {{model::Protocol::kTcp, static_cast<uint16_t>(is_dns ? 53 : 80)}};
+  if (is_dns) service.ports.push_back({model::Protocol::kUdp, 53});
   service.mode = SPW_MODE_DSR_L2;
   service.affinity = is_dns ? SPW_AFFINITY_NONE : SPW_AFFINITY_CONNECTION;
   service.unit_policy = SPW_UNIT_WRR;  // the others need agents
-  if (bed.health != Health::kAgents) service.health = Check(bed.server);
+  if (bed.health != Health::kPassive) service.health = Check(bed.server);
   spec.services.push_back(service);
   lab::UnitSpec unit;
   unit.name = "cpu";
@@ -76,6 +76,7 @@ lab::TestbedSpec Spec(const BedSpec& bed) {
   }
   spec.agent.run = bed.health != Health::kActive;
   spec.agent.period = std::chrono::milliseconds(bed.period_ms);
+  spec.agent.threshold = std::chrono::milliseconds(bed.threshold_ms);
   return spec;
 }
 
@@ -85,8 +86,8 @@ const char* Word(lab::Workload server) { return server == lab::Workload::kKnot ?
 
 const char* Word(Health health) {
   switch (health) {
-    case Health::kAgents:
-      return "agents";
+    case Health::kPassive:
+      return "passive";
     case Health::kActive:
       return "active";
     default:
@@ -100,7 +101,12 @@ ReactionBed::ReactionBed(const BedSpec& spec, std::unique_ptr<lab::Testbed> test
 Result<std::unique_ptr<ReactionBed>> ReactionBed::Up(const BedSpec& spec) {
   auto testbed = lab::Testbed::Up(Spec(spec), {});
   if (!testbed) return tl::make_unexpected(testbed.error());
-  return std::unique_ptr<ReactionBed>(new ReactionBed(spec, std::move(*testbed)));
+  std::unique_ptr<ReactionBed> bed(new ReactionBed(spec, std::move(*testbed)));
+  if (spec.server == lab::Workload::kNginx)
+    for (bed->aim_ = bed->plan().units.size(); bed->aim_-- > 0;)
+      if (auto prepared = bed->PrepareToFail(); !prepared) return tl::make_unexpected(prepared.error());
+  bed->aim_ = 0;
+  return bed;
 }
 
 std::unique_ptr<Asker> ReactionBed::MakeAsker() const {
@@ -125,8 +131,9 @@ bool ReactionBed::IsWell() {
     if (unit.at("resolved") == false) return false;
     if (spec_.health != Health::kActive && (!unit.at("failing").is_null() || unit.at("silent") == true))
       return false;
-    return spec_.health == Health::kAgents || (unit.at("ejected") == false && unit.at("health").is_object() &&
-                                               unit.at("health").at("state") == "up");
+    return spec_.health == Health::kPassive ||
+           (unit.at("ejected") == false && unit.at("health").is_object() &&
+            unit.at("health").at("state") == "up");
   });
 }
 
@@ -190,32 +197,46 @@ Result<void> ReactionBed::StartAgain(const lab::ProcessPlan& process) {
   return {};
 }
 
-std::string ReactionBed::ConfigurationFile() const {
-  return fmt::format("{}/{}.conf", plan().folder, unit().label);
-}
-
-const std::string& ReactionBed::Configuration() const { return plan().files.at(ConfigurationFile()); }
-
-Result<std::string> ReactionBed::FailingConfiguration() const {
-  std::string text = Configuration();
-  if (spec_.server == lab::Workload::kKnot) {
-    // Without its zone it refuses.
-    const size_t zone = text.find("\nzone:\n");
-    if (zone != std::string::npos) return text.substr(0, zone + 1);
-  } else {
-    constexpr std::string_view kServer = "  server {\n";
-    const size_t server = text.find(kServer);
-    if (server != std::string::npos) return text.insert(server + kServer.size(), "    return 503;\n");
-  }
-  return Fail(ErrorCode::kSystem, ConfigurationFile() + ": not as the testbed is known to write it");
+std::string ReactionBed::FileOf(const char* what) const {
+  return fmt::format("{}/{}.{}", plan().folder, unit().label, what);
 }
 
 Result<void> ReactionBed::Reconfigure(const std::string& text) {
-  if (auto written = report::WriteFile(ConfigurationFile(), text); !written) return written;
+  if (auto written = report::WriteFile(FileOf("conf"), text); !written) return written;
   const auto processes = ServerProcesses();
   if (processes.empty()) return Fail(ErrorCode::kSystem, unit().label + " does not run");
   kill(processes.front().pid, SIGHUP);
   return {};
+}
+
+Result<void> ReactionBed::PrepareToFail() {
+  constexpr std::string_view kServer = "  server {\n";
+  std::string text = plan().files.at(FileOf("conf"));
+  const size_t server = text.find(kServer);
+  if (server == text.npos) return Fail(ErrorCode::kSystem, FileOf("conf") + ": not as the testbed writes it");
+  text.insert(server + kServer.size(), fmt::format("    if (-f {}) {{ return 503; }}\n", FileOf("fails")));
+  std::vector<lab::ProcessId> workers = ServerProcesses();
+  if (!workers.empty()) workers.erase(workers.begin());
+  if (auto read = Reconfigure(text); !read) return read;
+  // The old worker closes its connections when it ends.
+  for (const Moment end = Now() + kLimit; Now() < end;) {
+    if (std::none_of(workers.begin(), workers.end(), lab::IsAlive)) return {};
+    if (!base::SleepUnlessInterrupted(kPoll)) return Fail(ErrorCode::kSystem, "interrupted");
+  }
+  return Fail(ErrorCode::kSystem, unit().label + ": its old worker goes on");
+}
+
+Result<void> ReactionBed::AnswerErrors(bool errors) {
+  if (spec_.server != lab::Workload::kKnot) {
+    if (errors) return report::WriteFile(FileOf("fails"), "");
+    unlink(FileOf("fails").c_str());
+    return {};
+  }
+  std::string text = plan().files.at(FileOf("conf"));
+  const size_t zone = text.find("\nzone:\n");  // without which it refuses
+  if (zone == text.npos) return Fail(ErrorCode::kSystem, FileOf("conf") + ": not as the testbed writes it");
+  if (errors) text.resize(zone + 1);
+  return Reconfigure(text);
 }
 
 }  // namespace spillway::bench

@@ -17,17 +17,19 @@ namespace spillway::bench {
 
 // Who finds out that a unit is of no use.
 enum class Health {
-  kAgents,  // the agents beside the units; no active checks
-  kActive,  // spillwayd's checks, each second, three failures; no agents
+  kPassive,  // the agents beside the units; no active checks
+  kActive,   // spillwayd's checks, each second, three failures; no agents
   kBoth,
 };
 
 struct BedSpec {
   lab::Workload server = lab::Workload::kKnot;  // or kNginx
-  Health health = Health::kAgents;
+  Health health = Health::kPassive;
   // Two units of one server, between which the unit policy decides; else two servers of one unit each.
   bool one_server = false;
-  uint32_t period_ms = 20;  // of the agents
+  uint32_t period_ms = 20;      // of the agents
+  uint32_t threshold_ms = 100;  // of the agents: over it a unit is busy, which p4mite reads
+  bool operator==(const BedSpec&) const = default;
 };
 
 const char* Word(lab::Workload server);
@@ -60,16 +62,17 @@ class ReactionBed {
   std::vector<lab::ProcessId> AgentProcesses() const;
   // A fresh process of the unit; returns when its ports are bound.
   [[nodiscard]] Result<void> StartAgain(const lab::ProcessPlan& process);
-  // The unit's server takes this for its configuration, while it runs.
-  [[nodiscard]] Result<void> Reconfigure(const std::string& text);
-  // Its configuration, and the one with which it answers every question with an error.
-  const std::string& Configuration() const;
-  [[nodiscard]] Result<std::string> FailingConfiguration() const;
+  // The unit's server answers every question with an error from now on, or no more. knotd obeys once it has
+  // read its configuration again, nginx with the next question: a reload would leave its old worker beside
+  // the new one for 100 ms.
+  [[nodiscard]] Result<void> AnswerErrors(bool errors);
 
  private:
   ReactionBed(const BedSpec& spec, std::unique_ptr<lab::Testbed> testbed);
   std::vector<lab::ProcessId> Find(const std::string& program) const;
-  std::string ConfigurationFile() const;
+  std::string FileOf(const char* what) const;  // the unit's
+  Result<void> Reconfigure(const std::string& text);
+  Result<void> PrepareToFail();  // nginx
   nlohmann::json View();
 
   const BedSpec spec_;

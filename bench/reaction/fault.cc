@@ -49,10 +49,8 @@ Result<Moment> Breakage::Begin() {
   if (victims.empty())
     return Fail(ErrorCode::kSystem, fmt::format("{}: the process to be hit is not there", Word(fault_)));
   if (fault_ == Fault::kFailsFast) {
-    const auto failing = bed_.FailingConfiguration();
-    if (!failing) return tl::make_unexpected(failing.error());
     const Moment hit = Now();
-    return bed_.Reconfigure(*failing).map([hit] { return hit; });
+    return bed_.AnswerErrors(true).map([hit] { return hit; });
   }
   const Moment hit = Now();
   if (fault_ == Fault::kUnitSlow) {
@@ -75,7 +73,7 @@ Result<void> Breakage::Mend() {
     case Fault::kAgentKilled:
       return bed_.StartAgain(*bed_.unit().agent);
     case Fault::kFailsFast:
-      return bed_.Reconfigure(bed_.Configuration());
+      return bed_.AnswerErrors(false);
     case Fault::kLinkDown:
       return lab::RestoreLink(bed_.plan(), bed_.unit());
     case Fault::kUnitSlow:

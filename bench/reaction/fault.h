@@ -16,7 +16,7 @@ namespace spillway::bench {
 enum class Fault {
   kProcessKilled,   // SIGKILL of all of the server's processes; it is started again
   kProcessStopped,  // SIGSTOP, SIGCONT
-  kFailsFast,       // every answer is REFUSED or a 503, by a configuration that it reads again
+  kFailsFast,       // every answer is REFUSED or a 503
   kLinkDown,        // the unit's network interface is set down, and up
   kUnitSlow,        // the server runs for 2 ms in every 20
   kAgentKilled,     // SIGKILL of the agent alone

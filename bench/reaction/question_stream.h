@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "bench/reaction/asker.h"
 #include "bench/reaction/outcome.h"
-#include "model/error.h"
 
 namespace spillway::bench {
 

@@ -33,7 +33,6 @@ std::vector<Stage> StagesOf(const ReactionOptions& options) {
           if ((fault == Fault::kUnitSlow) == one_server &&
               (fault != Fault::kAgentKilled || health != Health::kActive))
             stage.faults.push_back(fault);
-        if (health != Health::kAgents) stage.policies = {SPW_UNIT_WRR};
         if (!stage.faults.empty()) stages.push_back(std::move(stage));
       }
   return stages;
@@ -53,9 +52,10 @@ void AddRatios(const ReactionOptions& options, report::Document& document) {
   };
   for (const lab::Workload bed : options.beds)
     for (const Fault fault : options.faults) {
-      const double agents = median(bed, Health::kAgents, fault), active = median(bed, Health::kActive, fault);
-      if (agents > 0 && active > 0)
-        document.SetRatio(fmt::format("{}_{}_active_over_agents", Word(bed), Word(fault)), active / agents);
+      const double passive = median(bed, Health::kPassive, fault),
+                   active = median(bed, Health::kActive, fault);
+      if (passive > 0 && active > 0)
+        document.SetRatio(fmt::format("{}_{}_active_over_passive", Word(bed), Word(fault)), active / passive);
     }
 }
 

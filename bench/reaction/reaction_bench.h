@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "bench/reaction/fault.h"
 #include "core/policy.h"
-#include "model/error.h"
 #include "report/document.h"
 
 namespace spillway::bench {
@@ -21,12 +21,12 @@ struct ReactionOptions {
   uint32_t period_ms = 20;  // of the agents
   uint32_t questions_per_s = 1000;
   std::vector<lab::Workload> beds = {lab::Workload::kKnot, lab::Workload::kNginx};
-  std::vector<Health> health = {Health::kAgents, Health::kActive};
+  std::vector<Health> health = {Health::kPassive, Health::kActive};
   std::vector<Fault> faults{std::begin(kFaults), std::end(kFaults)};
-  std::vector<spw_unit_policy> policies;  // empty: all. Where there are checks, it is wrr alone
+  std::vector<spw_unit_policy> policies;  // empty: all
 };
 
-// Rows: docs/bench.md. Ratios: <bed>_<fault>_active_over_agents, of the median times until detection under
+// Rows: docs/bench.md. Ratios: <bed>_<fault>_active_over_passive, of the median times until detection under
 // wrr.
 [[nodiscard]] Result<report::Document> RunReactionBench(
     const ReactionOptions& options,

@@ -27,7 +27,7 @@ constexpr int kMoreAgain = 3;
 double Ms(Moment time) { return std::chrono::duration<double, std::milli>(time).count(); }
 
 std::chrono::milliseconds FaultLasts(Health health, Fault fault) {
-  if (health != Health::kAgents) return kFaultLastsForChecks;
+  if (health != Health::kPassive) return kFaultLastsForChecks;
   return fault == Fault::kAgentKilled ? kAgentIsDead : kFaultLasts;
 }
 

@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
+#include "base/error.h"
 #include "bench/switch/rows.h"
 #include "bpf/switch.h"
-#include "model/error.h"
 #include "switch/mapped_array.h"
 #include "switch/plan.h"
 

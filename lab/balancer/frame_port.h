@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "request_packet.h"
 
 namespace spillway::balancer {

@@ -10,6 +10,7 @@
 
 #include <cstdio>
 
+#include "command/program.h"
 #include "loop.h"
 #include "model/parse.h"
 #include "options.h"
@@ -65,10 +66,6 @@ int main(int argc, char** argv) {
                "spillway-nic-balancer");
   balancer::Options options;
   balancer::AddOptions(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto ended = command::ParseCommandLine(app, argc, argv)) return *ended;
   return Balance(options);
 }

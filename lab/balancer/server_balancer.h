@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "core/hash.h"
 #include "core/load.h"
 #include "core/policy.h"
 #include "flow_memory.h"
-#include "model/error.h"
 #include "request_packet.h"
 
 namespace spillway::balancer {

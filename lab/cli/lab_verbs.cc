@@ -60,19 +60,33 @@ int Up(const Context& context, const std::string& file, bool no_switch) {
   return kExitOk;
 }
 
-int Down(const std::string& name, bool all) {
-  if (name.empty() != all) {
-    fmt::print(stderr, "spillway lab down: expected a testbed's name, or --all\n");
-    return kExitBadInput;
-  }
+std::string NoTestbed(const std::string& name) {
+  const std::vector<std::string> names = lab::StateNames();
+  return fmt::format(
+      "no testbed {} on this machine, which has {}", name,
+      names.empty() ? "none: `spillway lab up FILE` puts one up" : fmt::format("{}", fmt::join(names, ", ")));
+}
+
+// The places of a testbed, by its namespaces' names.
+std::string Places(const lab::State& state) {
+  const std::string prefix = lab::NetnsName(state.name, "");
+  std::vector<std::string> places;
+  for (const std::string& netns : state.namespaces)
+    places.push_back(netns.starts_with(prefix) ? netns.substr(prefix.size()) : netns);
+  return fmt::format("{}", fmt::join(places, ", "));
+}
+
+int Down(const Context& context, const std::string& name, bool all) {
+  if (name.empty() != all)
+    return Complain({ErrorCode::kBadInput, "lab down: expected a testbed's name, or --all"});
   base::InterruptGuard guard;  // half a clean-up helps nobody
-  if (all) {
-    for (const std::string& each : lab::StateNames()) lab::TakeDown(each);
-    return kExitOk;
-  }
-  if (lab::TakeDown(name)) return kExitOk;
-  fmt::print(stderr, "spillway lab down: no testbed {} stands here\n", name);
-  return kExitFailed;
+  const std::vector<std::string> names = all ? lab::StateNames() : std::vector<std::string>{name};
+  json down = json::array();
+  for (const std::string& each : names)
+    if (lab::TakeDown(each)) down.push_back(each);
+  if (!all && down.empty()) return Complain({ErrorCode::kSystem, "lab down: " + NoTestbed(name)});
+  if (context.json) PrintJson({{"down", down}});
+  return kExitOk;
 }
 
 int List(const Context& context) {
@@ -95,25 +109,21 @@ int List(const Context& context) {
 
 // In the namespace, but with this mount namespace: /sys stays the machine's, with its BPF file system.
 int Exec(const std::string& name, const std::string& label, const std::vector<std::string>& words) {
+  const auto failed = [](const std::string& what) {
+    return Complain({ErrorCode::kSystem, "lab exec: " + what});
+  };
+  const auto state = lab::LoadState(name);
+  if (!state) return failed(NoTestbed(name));
   const std::string path = "/run/netns/" + lab::NetnsName(name, label);
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT) {
-    fmt::print(stderr,
-               "spillway lab exec: no {} in a testbed {}; `spillway lab list` has the testbeds, and "
-               "places are client, switch and SERVER-UNIT\n",
-               label, name);
-    return kExitFailed;
-  }
-  if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
-    fmt::print(stderr, "spillway lab exec: {}: {}\n", path, strerror(errno));
-    return kExitFailed;
-  }
+  if (fd < 0 && errno == ENOENT)
+    return failed(fmt::format("no {} in testbed {}, which has {}", label, name, Places(*state)));
+  if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) return failed(fmt::format("{}: {}", path, strerror(errno)));
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   execvp(argv[0], argv.data());
-  fmt::print(stderr, "spillway lab exec: {}: {}\n", words[0], strerror(errno));
-  return kExitFailed;
+  return failed(fmt::format("{}: {}", words[0], strerror(errno)));
 }
 
 uint64_t SeedOf(const lab::Overrides& overrides) {
@@ -128,9 +138,9 @@ int RunSpecs(const Context& context, const std::string& name, const std::vector<
     return Complain(made.error());
   base::InterruptGuard guard;
   auto outcome = lab::RunExperiments(name, specs, out);
-  if (!outcome) return Complain(outcome.error());
+  if (!outcome) return base::Interrupted() ? Interrupted() : Complain(outcome.error());
   fmt::print("{}", context.json ? outcome->document : outcome->text);
-  return kExitOk;
+  return outcome->interrupted ? Interrupted("these are the rounds that were finished") : kExitOk;
 }
 
 int ComparePolicies(const Context& context, const std::string& bed, lab::Overrides overrides,
@@ -202,7 +212,8 @@ void AddLabVerbs(CLI::App& app, Context& context) {
   CLI::App* down = lab->add_subcommand("down", "Take a testbed down, or what a killed run left of it");
   down->add_option("NAME", o->name, "The testbed");
   down->add_flag("--all", o->all, "Every testbed");
-  down->callback([o, &context] { context.action = [o] { return Down(o->name, o->all); }; });
+  down->callback(
+      [o, &context] { context.action = [o, &context] { return Down(context, o->name, o->all); }; });
 
   CLI::App* list = lab->add_subcommand("list", "The testbeds of this machine");
   list->callback([&context] { context.action = [&context] { return List(context); }; });

@@ -67,27 +67,27 @@ Result<lab::PaperFigures> MeasureInLab(const PaperOptions& options, const std::s
       return tl::make_unexpected(made.error());
     const auto outcome = lab::RunExperiments(name, specs, out);
     if (!outcome) return tl::make_unexpected(outcome.error());
+    if (outcome->interrupted) return Fail(ErrorCode::kUnavailable, "interrupted");
     lab::AddLabDocument(name, nlohmann::json::parse(outcome->document), emulated, figures);
   }
   return figures;
 }
 
 int RunPaper(const Context& context, const PaperOptions& options) {
-  if (!options.sim_only && geteuid() != 0) {
-    fmt::print(stderr, "spillway lab paper: the lab's testbeds take root; --sim-only does without\n");
-    return kExitFailed;
-  }
+  if (!options.sim_only && geteuid() != 0)
+    return Complain(
+        {ErrorCode::kUnavailable, "lab paper: the lab's testbeds need root; --sim-only does without"});
   if (auto made = options.out.empty() ? Result<void>() : report::MakeFolder(options.out); !made)
     return Complain(made.error());
   base::InterruptGuard guard;
   const std::string lab_folder = lab::LabFolder(base::ProgramFolder());
   const int repeats = options.quick ? kQuickRepeats : kRepeats;
   const auto simulated = Simulate(lab_folder + "/../sim", repeats);
-  if (!simulated) return Complain(simulated.error());
+  if (!simulated) return base::Interrupted() ? Interrupted() : Complain(simulated.error());
   std::optional<lab::PaperFigures> measured;
   if (!options.sim_only) {
     auto figures = MeasureInLab(options, lab_folder);
-    if (!figures) return Complain(figures.error());
+    if (!figures) return base::Interrupted() ? Interrupted() : Complain(figures.error());
     measured = std::move(*figures);
   }
   const auto rows = lab::JudgePaper(*simulated, measured ? &*measured : nullptr);

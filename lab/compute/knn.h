@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/error.h"
 #include "computation.h"
-#include "model/error.h"
 
 namespace faiss {
 struct IndexFlatL2;

@@ -3,6 +3,7 @@
 // SIGUSR1 and at the end; SIGINT and SIGTERM end it.
 #include <fmt/format.h>
 
+#include "command/program.h"
 #include "lab/unit/program.h"
 #include "options.h"
 
@@ -37,11 +38,7 @@ int main(int argc, char** argv) {
   CLI::App app("A processing unit that works for its answers: k threads and one queue.", "spillway-compute");
   compute::Settings settings;
   compute::AddOptions(app, settings);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto ended = command::ParseCommandLine(app, argc, argv)) return *ended;
   const int signal_fd = unit::TakeSignals();
   auto pool = std::visit(compute::Maker{settings}, settings.what)
                   .and_then([&](std::unique_ptr<compute::Computation> computation) {

@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "computation.h"
 #include "lab/unit/workers.h"
-#include "model/error.h"
 
 namespace spillway::compute {
 

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::lab {
 

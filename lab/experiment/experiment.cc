@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "base/interrupt.h"
 #include "experiment_report.h"
 #include "prediction.h"
 #include "report/progress.h"
@@ -30,13 +31,17 @@ Result<Results> Measure(const ExperimentSpec& spec, const OnPart& on_part) {
   Results results;
   MachineWatch watch;
   int all_lost = 0;  // successive stages of larger requests
-  for (size_t i = 0; i < stages.size() && all_lost < kMaxLostStages; i++) {
+  for (size_t i = 0; i < stages.size() && all_lost < kMaxLostStages && !results.interrupted; i++) {
     const auto step = [&](double part, const std::string& what) {
       on_part((static_cast<double>(i) + part) / static_cast<double>(stages.size()), what);
     };
     step(0, "putting the testbed up");
     auto testbed = Testbed::Up(WithWork(spec.testbed, spec.WorkAt(stages[i].front())), {});
-    if (!testbed) return tl::make_unexpected(testbed.error());
+    if (!testbed) {
+      if (!base::Interrupted() || results.rows.empty()) return tl::make_unexpected(testbed.error());
+      results.interrupted = true;
+      break;
+    }
     Bed bed(spec, **testbed);
     if (i == 0) {
       auto calibration = Calibrate(bed, watch, [&](double part, const std::string& what) {
@@ -45,17 +50,20 @@ Result<Results> Measure(const ExperimentSpec& spec, const OnPart& on_part) {
       if (!calibration) return tl::make_unexpected(calibration.error());
       results.calibration = *calibration;
     }
-    auto rows = Sweep(bed, watch, stages[i], results.calibration, [&](double part, const std::string& what) {
+    auto swept = Sweep(bed, watch, stages[i], results.calibration, [&](double part, const std::string& what) {
       const double before = kUpShare + kCalibrateShare;
       step(before + part * (1 - before), what);
     });
-    if (!rows) return tl::make_unexpected(rows.error());
-    results.rows.insert(results.rows.end(), rows->begin(), rows->end());
-    if (grows) all_lost = AllLost(*rows, stages[i].front(), spec.tolerated_loss_pct) ? all_lost + 1 : 0;
+    if (!swept) return tl::make_unexpected(swept.error());
+    results.rows.insert(results.rows.end(), swept->rows.begin(), swept->rows.end());
+    results.interrupted = swept->interrupted;
+    if (grows) all_lost = AllLost(swept->rows, stages[i].front(), spec.tolerated_loss_pct) ? all_lost + 1 : 0;
     step(1, "taking the testbed down");
   }
   results.realtime_watch = watch.realtime();
-  if (spec.predict) AddPredictions(spec, results.calibration, CpusOf(spec.testbed), results.rows);
+  if (results.interrupted && results.rows.empty()) return Fail(ErrorCode::kUnavailable, "interrupted");
+  if (spec.predict && !results.interrupted)
+    AddPredictions(spec, results.calibration, CpusOf(spec.testbed), results.rows);
   results.findings = Judge(results.rows, spec.policies[spec.baseline].name, spec.tolerated_loss_pct);
   return results;
 }
@@ -66,17 +74,21 @@ Result<ExperimentOutput> RunExperiments(const std::string& name, const std::vect
                                         const std::string& out_folder) {
   report::Progress progress(name);
   std::vector<Part> parts;
+  bool interrupted = false;
   for (const ExperimentSpec& spec : specs) {
     auto results = Measure(spec, [&](double part, const std::string& what) {
       progress.Update((static_cast<double>(parts.size()) + part) / static_cast<double>(specs.size()),
                       spec.app.empty() ? what : spec.app + ": " + what);
     });
+    if (base::Interrupted()) interrupted = true;
+    if (!results && interrupted && !parts.empty()) break;
     if (!results) return tl::make_unexpected(results.error());
     parts.push_back({spec, std::move(*results)});
+    if (interrupted) break;
   }
-  progress.Finish("done");
+  interrupted ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = ResultDocument(name, parts);
-  ExperimentOutput output{ResultText(parts), document.Dump()};
+  ExperimentOutput output{ResultText(parts), document.Dump(), interrupted};
   if (out_folder.empty()) return output;
   const std::string page = out_folder + "/report.html";
   if (auto written = document.Write(out_folder + "/report.json"); !written)

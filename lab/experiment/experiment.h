@@ -17,11 +17,12 @@ namespace spillway::lab {
 struct ExperimentOutput {
   std::string text;      // table and findings, for a terminal
   std::string document;  // the JSON document
+  bool interrupted = false;
 };
 
 // `name`: of the report. Shows its progress on stderr. With `out_folder`, writes report.html and
-// report.json there. Call inside a base::InterruptGuard; interrupted, it takes the testbed down and fails
-// with "interrupted".
+// report.json there. Call inside a base::InterruptGuard; interrupted, it takes the testbed down and gives
+// what the rounds say that were finished by then; it fails with "interrupted" if there is none.
 [[nodiscard]] Result<ExperimentOutput> RunExperiments(const std::string& name,
                                                       const std::vector<ExperimentSpec>& specs,
                                                       const std::string& out_folder);

@@ -98,6 +98,7 @@ void AddRows(report::Document& document, const Part& part) {
                  {"slices_played_again", row.replays},
                  {"slices_disturbed", row.disturbed},
                  {"client_sent_pct", row.sent_pct}});
+    if (row.interrupted) json["interrupted"] = true;
     if (row.late_p99_ms) json["client_late_p99_ms"] = *row.late_p99_ms;
     AddAgainst(json, "baseline", row.baseline);
     AddAgainst(json, "best", row.best);
@@ -127,6 +128,7 @@ void AddRatios(report::Document& document, const Part& part) {
   }
   set("slices_played_again", replays);
   set("slices_disturbed", disturbed);
+  if (results.interrupted) set("interrupted", 1);
   if (const auto agreement = AgreementOf(results.rows)) {
     set("predicted_points", static_cast<double>(agreement->points));
     set("predicted_points_p99_within_1.5", static_cast<double>(agreement->within()));

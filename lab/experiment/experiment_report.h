@@ -20,6 +20,7 @@ struct Results {
   std::vector<Row> rows;
   std::vector<Finding> findings;
   bool realtime_watch = true;  // MachineWatch::realtime
+  bool interrupted = false;    // levels are missing, or rounds of the last
 };
 
 // An experiment and what it gave; of a figure with several apps, one of them.

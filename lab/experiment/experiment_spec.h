@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "lab/testbed/spec.h"
-#include "model/error.h"
 
 namespace spillway::lab {
 

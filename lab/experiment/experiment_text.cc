@@ -54,7 +54,12 @@ std::string MachineText(const ExperimentSpec& spec, const Results& results) {
     least_sent = std::min(least_sent, row.sent_pct);
     if (row.late_p99_ms) late = std::max(late.value_or(0), *row.late_p99_ms);
   }
-  std::string text = fmt::format(
+  std::string text =
+      results.interrupted
+          ? "Interrupted: only rounds that all policies finished count; loads are missing, or rounds of "
+            "the last.\n"
+          : "";
+  text += fmt::format(
       "Machine: {} slices; {} played again because it was disturbed (a CPU woke over {:g} ms late, or over "
       "{:g} % of CPU time was stolen), {} kept though disturbed.",
       slices, replays, Disturbance::kLateWakeMs, Disturbance::kMaxStolenPct, disturbed);

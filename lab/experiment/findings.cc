@@ -86,6 +86,13 @@ const Row* FindRow(const std::vector<Row>& rows, const std::string& policy, doub
   return found == rows.end() ? nullptr : &*found;
 }
 
+bool KeepWholeRounds(Level& level) {
+  size_t whole = SIZE_MAX;
+  for (const std::vector<Slice>& slices : level.slices) whole = std::min(whole, slices.size());
+  for (std::vector<Slice>& slices : level.slices) slices.resize(whole);
+  return whole > 0;
+}
+
 std::vector<Row> Summarise(const Level& level, size_t baseline, uint64_t seed) {
   std::vector<std::vector<SliceOutcome>> outcomes;
   for (const std::vector<Slice>& slices : level.slices) {

@@ -40,8 +40,9 @@ struct Row {
   double p50_ms = 0, p99_ms = 0, answered_pct = 0;
   std::optional<Interval> p99_interval;
   int slices = 0;
-  int replays = 0;    // of all slices together
-  int disturbed = 0;  // slices that were disturbed each time they were played
+  bool interrupted = false;  // fewer slices than were asked for: Ctrl-C came before
+  int replays = 0;           // of all slices together
+  int disturbed = 0;         // slices that were disturbed each time they were played
   // The client: what it sent of what it should have, and by how much it was late (p99 of the worst slice;
   // nullopt: it does not say).
   double sent_pct = 100;
@@ -57,6 +58,9 @@ struct Level {
   std::vector<std::string> policies;
   std::vector<std::vector<Slice>> slices;  // [policy][round]
 };
+
+// Of a level that was interrupted, the rounds that all policies finished stay. False: there is none.
+[[nodiscard]] bool KeepWholeRounds(Level& level);
 
 // One row per policy. `baseline`: index of the policy that the others are compared with.
 std::vector<Row> Summarise(const Level& level, size_t baseline, uint64_t seed);

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <random>
 
+#include "base/interrupt.h"
+
 namespace spillway::lab {
 namespace {
 
@@ -35,43 +37,52 @@ Result<Slice> PlaySlice(const Bed& bed, MachineWatch& watch, double rate, double
   }
 }
 
-Result<std::vector<Row>> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& levels_pct,
-                               const Calibration& calibration, const OnStep& on_step) {
+Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& levels_pct,
+                    const Calibration& calibration, const OnStep& on_step) {
   const ExperimentSpec& spec = bed.spec();
   std::mt19937_64 random(spec.seed);
-  std::vector<Row> rows;
+  Swept swept;
   const size_t policies = spec.policies.size();
   const double total = static_cast<double>(levels_pct.size() * policies) * spec.rounds;
   double played = 0;
   int all_lost = 0;  // successive levels
+  const auto play = [&](const PolicyRun& policy, double rate, uint64_t arrivals_seed) -> Result<Slice> {
+    const auto restarted = bed.Balance(policy);
+    if (!restarted) return tl::make_unexpected(restarted.error());
+    if (*restarted && policy.unit_policy == SPW_UNIT_HEADROOM) {
+      // By what its agents have learnt: an unmeasured slice to learn from.
+      auto learnt = PlaySlice(bed, watch, rate, spec.seconds, calibration.TimeoutS(), arrivals_seed + 1);
+      if (!learnt) return learnt;
+    }
+    return PlaySlice(bed, watch, rate, spec.seconds, calibration.TimeoutS(), arrivals_seed);
+  };
   for (double load_pct : levels_pct) {
     Level level{load_pct, calibration.limit_ms, calibration.TimeoutS(), {}, {}};
     for (const PolicyRun& policy : spec.policies) level.policies.push_back(policy.name);
     level.slices.resize(policies);
     const double rate = calibration.full_rps * spec.RatePctAt(load_pct) / 100;
-    for (int round = 0; round < spec.rounds; round++) {
+    for (int round = 0; round < spec.rounds && !swept.interrupted; round++) {
       const uint64_t arrivals_seed = random();
       for (size_t i : RandomOrder(policies, random)) {
         on_step(played++ / total, fmt::format("{} at {:.0f} % load, round {} of {}", spec.policies[i].name,
                                               load_pct, round + 1, spec.rounds));
-        const auto restarted = bed.Balance(spec.policies[i]);
-        if (!restarted) return tl::make_unexpected(restarted.error());
-        if (*restarted && spec.policies[i].unit_policy == SPW_UNIT_HEADROOM) {
-          // By what its agents have learnt: an unmeasured slice to learn from.
-          auto learnt = PlaySlice(bed, watch, rate, spec.seconds, calibration.TimeoutS(), arrivals_seed + 1);
-          if (!learnt) return tl::make_unexpected(learnt.error());
-        }
-        auto slice = PlaySlice(bed, watch, rate, spec.seconds, calibration.TimeoutS(), arrivals_seed);
+        auto slice = play(spec.policies[i], rate, arrivals_seed);
+        // Whatever came back: Ctrl-C reaches the client as well, which may have been cut short.
+        swept.interrupted = base::Interrupted();
+        if (swept.interrupted) break;
         if (!slice) return tl::make_unexpected(slice.error());
         level.slices[i].push_back(std::move(*slice));
       }
     }
-    const std::vector<Row> summary = Summarise(level, spec.baseline, spec.seed);
-    rows.insert(rows.end(), summary.begin(), summary.end());
-    all_lost = AllLost(rows, load_pct, spec.tolerated_loss_pct) ? all_lost + 1 : 0;
-    if (all_lost == kMaxLostLevels) break;
+    if (swept.interrupted && !KeepWholeRounds(level)) break;
+    for (Row& row : Summarise(level, spec.baseline, spec.seed)) {
+      row.interrupted = swept.interrupted;
+      swept.rows.push_back(std::move(row));
+    }
+    all_lost = AllLost(swept.rows, load_pct, spec.tolerated_loss_pct) ? all_lost + 1 : 0;
+    if (all_lost == kMaxLostLevels || swept.interrupted) break;
   }
-  return rows;
+  return swept;
 }
 
 }  // namespace spillway::lab

@@ -18,11 +18,15 @@ inline constexpr int kMaxReplays = 2;
 [[nodiscard]] Result<Slice> PlaySlice(const Bed& bed, MachineWatch& watch, double rate, double seconds,
                                       double timeout_s, uint64_t seed);
 
+struct Swept {
+  std::vector<Row> rows;
+  bool interrupted = false;  // by Ctrl-C: rows of the rounds that were finished, which may be none
+};
+
 // Load level by load level; at each, `spec.rounds` rounds of all policies, in an order drawn anew for each
 // round from `spec.seed`. All policies of a round meet the same arrivals. Ends early after two levels at
 // which every policy lost. The units are taken to do the work that the level wants.
-[[nodiscard]] Result<std::vector<Row>> Sweep(Bed& bed, MachineWatch& watch,
-                                             const std::vector<double>& levels_pct,
-                                             const Calibration& calibration, const OnStep& on_step);
+[[nodiscard]] Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& levels_pct,
+                                  const Calibration& calibration, const OnStep& on_step);
 
 }  // namespace spillway::lab

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/error.h"
 #include "lab/kvs/kv_network.h"
-#include "model/error.h"
 
 namespace spillway::lab {
 

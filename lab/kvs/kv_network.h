@@ -9,7 +9,7 @@
 #include <array>
 #include <cstdint>
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::lab {
 

@@ -11,11 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "dispatch/domain.h"
 #include "lab/kvs/kv_network.h"
 #include "lab/kvs/kv_wire.h"
 #include "lab/kvs/ordered_store.h"
-#include "model/error.h"
 
 namespace spillway::lab {
 

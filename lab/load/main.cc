@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillway-load: an open-loop client. The outcome as JSON on stdout, progress on stderr. SIGINT and SIGTERM
-// end it early: what was sent is reported and the exit code is 1.
+// end it early: what was sent is reported and the exit code is 130.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -9,6 +9,8 @@
 
 #include <optional>
 
+#include "command/exit_code.h"
+#include "command/program.h"
 #include "generator.h"
 #include "lab/unit/priority.h"
 #include "options.h"
@@ -22,11 +24,7 @@ int main(int argc, char** argv) {
                "spillway-load");
   spillway::load::Options options;
   spillway::load::AddOptions(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto ended = spillway::command::ParseCommandLine(app, argc, argv)) return *ended;
 
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -68,5 +66,5 @@ int main(int argc, char** argv) {
       return 1;
     }
   }
-  return run->interrupted ? 1 : 0;
+  return run->interrupted ? spillway::command::kExitInterrupted : 0;
 }

@@ -101,9 +101,9 @@ void AddOptions(CLI::App& app, Options& options) {
          "for 20 ms, then a pause of 20 ms)")
       ->check(CLI::IsMember({"poisson", "constant", "bursty"}))
       ->default_str("poisson");
-  unit::AddDuration(app, "--duration", s.duration, "Time measured", "10s");
-  unit::AddDuration(app, "--warmup", s.warmup, "Time before it, sent but not measured", "0");
-  unit::AddDuration(app, "--timeout", s.timeout, "A request without an answer for so long is lost", "1s");
+  unit::AddDuration(app, "--duration", s.duration, "Time measured");
+  unit::AddDuration(app, "--warmup", s.warmup, "Time before it, sent but not measured");
+  unit::AddDuration(app, "--timeout", s.timeout, "A request without an answer for so long is lost");
   app.add_option(
       "--flows", s.flows,
       "UDP sockets or TCP connections, used in turn; 0: 64, or with --flow-per-request up to 16384 "
@@ -132,8 +132,7 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--cost", s.cost_milli, "Service time asked for, in thousandths of the unit's own")
       ->check(CLI::Range(0u, 1'000'000u));
   app.add_option("--seed", s.seed, "Of the arrivals");
-  unit::AddDuration(app, "--interval", s.interval, "Also figures for each interval of this length; 0: none",
-                    "0");
+  unit::AddDuration(app, "--interval", s.interval, "Also figures for each interval of this length; 0: none");
   app.add_option("--samples", options.samples_path, "Write every request's record to this file")
       ->type_name("FILE");
   app.add_option_function<std::string>(

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "base/error.h"
 #include "ledger.h"
-#include "model/error.h"
 
 namespace spillway::load {
 

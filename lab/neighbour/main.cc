@@ -5,21 +5,20 @@
 
 #include <CLI/CLI.hpp>
 
+#include "command/program.h"
 #include "lab/unit/clock.h"
 #include "lab/unit/options.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Burns a CPU now and then, beside a unit that works.", "spillway-neighbour");
-  std::chrono::nanoseconds every{}, busy{};
-  spillway::unit::AddDuration(app, "--every", every, "From one busy time to the next", "5s");
-  spillway::unit::AddDuration(app, "--for", busy, "How long each lasts", "1s");
-  try {
-    app.parse(argc, argv);
+  std::chrono::nanoseconds every = std::chrono::seconds(5), busy = std::chrono::seconds(1);
+  spillway::unit::AddDuration(app, "--every", every, "From one busy time to the next");
+  spillway::unit::AddDuration(app, "--for", busy, "How long each lasts");
+  app.final_callback([&every, &busy] {
     if (every.count() <= 0 || busy > every)
       throw CLI::ValidationError("--for", "must not be longer than --every");
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  });
+  if (const auto ended = spillway::command::ParseCommandLine(app, argc, argv)) return *ended;
   for (std::int64_t start = spillway::unit::MonotonicNs();; start += every.count()) {
     while (spillway::unit::MonotonicNs() < start + busy.count()) {
     }

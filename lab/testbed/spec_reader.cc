@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <set>
 
-#include "base/file.h"
 #include "compute_reader.h"
+#include "model/documents.h"
 #include "model/scalars.h"
 #include "plan.h"
 
@@ -315,8 +315,8 @@ void CheckNicBalancers(Problems& problems, const Field& field, const TestbedSpec
 }
 
 Result<YAML::Node> LoadYaml(const std::string& path) {
-  const auto text = base::ReadFile(path);
-  if (!text) return Fail(ErrorCode::kBadInput, text.error().message);
+  const auto text = model::ReadInputFile(path);
+  if (!text) return tl::make_unexpected(text.error());
   try {
     return YAML::Load(*text);
   } catch (const YAML::Exception& e) {

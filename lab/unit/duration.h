@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string_view>
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::unit {
 

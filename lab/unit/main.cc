@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/prctl.h>
 
+#include "command/program.h"
 #include "options.h"
 #include "priority.h"
 #include "program.h"
@@ -13,11 +14,7 @@ int main(int argc, char** argv) {
                "spillway-unit");
   spillway::unit::Settings settings;
   spillway::unit::AddOptions(app, settings);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto ended = spillway::command::ParseCommandLine(app, argc, argv)) return *ended;
   (void)::prctl(PR_SET_TIMERSLACK, 1UL);
   const int signal_fd = spillway::unit::TakeSignals();
   if (settings.realtime && !spillway::unit::TakeRealtimePriority()) {

@@ -3,12 +3,13 @@
 
 #include <map>
 
+#include "base/duration.h"
 #include "duration.h"
 
 namespace spillway::unit {
 
 CLI::Option* AddDuration(CLI::App& app, const std::string& name, std::chrono::nanoseconds& value,
-                         const std::string& help, const std::string& shown_default) {
+                         const std::string& help) {
   return app
       .add_option_function<std::string>(
           name,
@@ -19,7 +20,7 @@ CLI::Option* AddDuration(CLI::App& app, const std::string& name, std::chrono::na
           },
           help)
       ->type_name("TIME")
-      ->default_str(shown_default);
+      ->default_str(base::DurationText(value));
 }
 
 void AddServerOptions(CLI::App& app, ServerSettings& settings) {
@@ -57,7 +58,7 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_option("--workers", settings.workers, "Requests served at a time")->check(CLI::Range(1, 65536));
   app.add_option("--queue", settings.queue_limit, "Requests that may wait; further ones are lost")
       ->check(CLI::Range(0, 10'000'000));
-  AddDuration(app, "--service", settings.service, "Mean time a request occupies a worker", "1ms");
+  AddDuration(app, "--service", settings.service, "Mean time a request occupies a worker");
   static const std::map<std::string, Distribution> kNames = {{"constant", Distribution::kConstant},
                                                              {"exponential", Distribution::kExponential},
                                                              {"lognormal", Distribution::kLognormal}};
@@ -70,7 +71,7 @@ void AddOptions(CLI::App& app, Settings& settings) {
       app.add_option("--cv", settings.cv, "Standard deviation over mean of lognormal service times")
           ->check(CLI::Range(0.0, 100.0));
   AddDuration(app, "--extra-latency", settings.extra_latency,
-              "Added to every answer, occupying no worker (a slower path, not a slower worker)", "0");
+              "Added to every answer, occupying no worker (a slower path, not a slower worker)");
   app.add_option("--seed", settings.seed, "Of the service times");
   app.add_flag("--realtime", settings.realtime,
                "Run at real-time priority, so that other programs do not delay answers (needs CAP_SYS_NICE)");

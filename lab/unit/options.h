@@ -11,9 +11,9 @@
 
 namespace spillway::unit {
 
-// Declares a time option ("500us") that fills `value`.
+// Declares a time option ("500us") that fills `value`. What it holds now is the default that the help shows.
 CLI::Option* AddDuration(CLI::App& app, const std::string& name, std::chrono::nanoseconds& value,
-                         const std::string& help, const std::string& shown_default);
+                         const std::string& help);
 
 // Declares what every unit's program takes: where it listens and what it is called.
 void AddServerOptions(CLI::App& app, ServerSettings& settings);

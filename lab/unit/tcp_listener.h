@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "udp_listener.h"
 
 namespace spillway::unit {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
+#include "base/error.h"
 #include "job.h"
-#include "model/error.h"
 #include "statistics.h"
 
 namespace spillway::unit {

@@ -109,7 +109,8 @@ Result<void> Agent::Look(Time now, bool report) {
   JudgeFailure(now);
   verdict_ = verdict;
   if (report) Report(now, verdict);
-  meter_->Watch(trigger_.busy());
+  // While it fails, by the agent's word, a row of errors is no news.
+  meter_->Watch(trigger_.busy(), config_.failing.detect && failure_.failure() == Failure::kNone);
   return {};
 }
 

@@ -13,7 +13,7 @@
 #include "agent/report_schedule.h"
 #include "agent/reporter.h"
 #include "agent/trigger.h"
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::agent {
 

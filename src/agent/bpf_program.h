@@ -8,7 +8,7 @@
 
 #include "agent/config.h"
 #include "agent/meter_memory.h"
-#include "model/error.h"
+#include "base/error.h"
 
 struct meter_bpf;
 struct ring_buffer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// agent.yaml in memory, and its parser. Errors are one line, "file:line: key: what was expected",
-// with ErrorCode::kBadInput; nothing is half-read. Plain values; no threads, no clock.
+// agent.yaml in memory, and its parser. Errors are kBadInput with a line per problem, "file:line: key: what
+// was expected". Plain values; no threads, no clock.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "agent/endpoint.h"
-#include "model/error.h"
+#include "base/error.h"
 #include "model/pool.h"
 
 namespace spillway::agent {
@@ -105,5 +105,15 @@ enum class MeteredBy { kAgent, kProgram };
                                                    MeteredBy metered_by = MeteredBy::kAgent);
 [[nodiscard]] Result<AgentConfig> LoadAgentConfig(const std::string& path,
                                                   MeteredBy metered_by = MeteredBy::kAgent);
+
+// A key as docs/agent.md lists it.
+struct KeyInfo {
+  std::string path;      // "meter.timeout"
+  std::string takes;     // "1ms..10m", "latency, cpu", "text"
+  std::string fallback;  // "10s", "required"
+};
+
+// Every key of the file, in the order in which it is read.
+std::vector<KeyInfo> AgentKeys();
 
 }  // namespace spillway::agent

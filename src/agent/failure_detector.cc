@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bpf/meter.h"
+
 namespace spillway::agent {
 namespace {
 
@@ -25,7 +27,16 @@ constexpr Duration kLatencyUnknown = 1s;
 constexpr Duration kRefusalCounts = 1s;  // Linux refuses each client once a second, after the first few
 constexpr double kShareMemory = 32;      // requests
 constexpr double kMinBadOfShare = 8;
-constexpr double kForgotten = 0.25;  // of a good answer: or a share of 1 would be out of reach for long
+// A burst of errors fills the last few dozen answers of a busy unit in a millisecond: their share must hold
+// for as long as this as well. Longer, and a unit of which a part has failed gets more.
+constexpr Duration kShareTime = 250ms;
+constexpr Duration kLongRow = 100ms;
+// Random errors at a share of 0.2 are in such a row once in 300 million answers.
+constexpr uint32_t kMinErrorRow = SPW_METER_ERROR_ROW;
+constexpr double kErrorRows = 2;         // as kPauses
+constexpr Duration kQuickRow = 250ms;    // a slower one is left to the share
+constexpr double kMaxShareOfRows = 0.5;  // whoever bears more errors bears longer rows
+constexpr double kForgotten = 0.25;      // of a good answer: or a share of 1 would be out of reach for long
 constexpr uint32_t kGoodAfterShare = 4;
 
 constexpr Duration kRelapse = 2s;
@@ -70,24 +81,56 @@ void FailureDetector::LearnPause(Duration pause) {
   if (pause <= kMaxPause) pause_ns_ = std::max(pause_ns_, static_cast<double>(pause.count()));
 }
 
+bool FailureDetector::IsErrorRow(Time now, const Reading& reading) const {
+  return reading.error_row >= kMinErrorRow && reading.error_row >= kErrorRows * row_ &&
+         now - row_since_ <= kQuickRow && config_.error_share <= kMaxShareOfRows;
+}
+
+// The time is not asked of one that answers nothing else for long: whoever has other clients would answer
+// them.
+bool FailureDetector::IsErrorShare(Time now) const {
+  if (errors_ < kMinBadOfShare || errors_ < config_.error_share * (no_errors_ + errors_)) return false;
+  uint64_t answers = 0, errors = 0;
+  for (const Look& look : looks_) answers += look.answers, errors += look.errors;
+  return static_cast<double>(errors) >= config_.error_share * static_cast<double>(answers) ||
+         (last_->error_row >= kMinErrorRow && now - row_since_ >= kLongRow);
+}
+
+// Of a failing unit. The row may have gone on since it was noticed.
+void FailureDetector::LearnRow(Time now, const News& news, uint32_t row) {
+  if (row_ended_ || news.answers == news.errors) return;
+  row_ended_ = true;
+  if (failure_ == Failure::kErrors && now - failed_at_ <= kQuickRow)
+    row_ = std::max(row_, static_cast<double>(row));
+}
+
 void FailureDetector::ForgetEvidence(const Reading& reading) {
   arrivals_at_answer_ = reading.arrivals;
   refused_in_row_ = 0;
   refused_at_.reset();
   good_ = bad_ = 0;
   no_errors_ = errors_ = 0;
+  looks_.clear();
 }
 
 void FailureDetector::Fail(Time now, const Reading& reading, Failure failure, uint32_t evidence_wanted) {
   failure_ = failure;
   mute_since_ = now - reading.stall;
+  failed_at_ = now;
+  row_ended_ = errs_while_out_ = false;
   const bool again = recovered_at_ && now - *recovered_at_ < kRelapse;
-  relapses_ = again ? std::min(relapses_ + 1, kMaxRelapses) : 0;
+  const bool is_burst = failure == Failure::kErrors && was_out_by_burst_;
+  relapses_ = !again ? 0 : is_burst ? relapses_ : std::min(relapses_ + 1, kMaxRelapses);
   good_wanted_ = uint64_t{evidence_wanted} << relapses_;
   lead_ = 0;
 }
 
-void FailureDetector::AddAnswers(const News& news) {
+void FailureDetector::AddAnswers(Time now, const News& news) {
+  while (!looks_.empty() && now - looks_.front().at > kShareTime) looks_.pop_front();
+  // Few, however often a row of errors wakes the agent.
+  if (looks_.empty() || now - looks_.back().at > kShareTime / 32) looks_.push_back({now, 0, 0});
+  looks_.back().answers += news.answers;
+  looks_.back().errors += news.errors;
   const double keep = std::exp(-static_cast<double>(news.answers) / kShareMemory);
   no_errors_ = no_errors_ * keep + static_cast<double>(news.answers - news.errors);
   errors_ = errors_ * keep + static_cast<double>(news.errors);
@@ -103,7 +146,7 @@ Failure FailureDetector::Judge(Time now, const Reading& reading, const News& new
   const double keep = std::exp(-static_cast<double>(good + news.refused) / kShareMemory);
   good_ = good_ * keep + static_cast<double>(good);
   bad_ = bad_ * keep + static_cast<double>(news.refused);
-  AddAnswers(news);
+  AddAnswers(now, news);
 
   const bool owes = reading.arrivals - arrivals_at_answer_ >= kMinRequests;
   const bool was_refused = refused_at_ && now - *refused_at_ < kRefusalCounts;
@@ -112,8 +155,7 @@ Failure FailureDetector::Judge(Time now, const Reading& reading, const News& new
     Fail(now, reading, Failure::kRefused, 1);
   } else if (news.refused > 0 && bad_ >= kMinBadOfShare && bad_ >= config_.refused_share * (good_ + bad_)) {
     Fail(now, reading, Failure::kRefused, kGoodAfterShare);
-  } else if (news.errors > 0 && errors_ >= kMinBadOfShare &&
-             errors_ >= config_.error_share * (no_errors_ + errors_)) {
+  } else if (news.errors > 0 && (IsErrorRow(now, reading) || IsErrorShare(now))) {
     Fail(now, reading, Failure::kErrors, kGoodAfterShare);
   } else if (owes && reading.stall > Patience(reading)) {
     Fail(now, reading, Failure::kUnanswered, 1);
@@ -121,7 +163,8 @@ Failure FailureDetector::Judge(Time now, const Reading& reading, const News& new
   return failure_;
 }
 
-bool FailureDetector::Recovers(const News& news) {
+bool FailureDetector::Recovers(Time now, const News& news) {
+  errs_while_out_ |= news.errors > 0 && now - failed_at_ > kQuickRow;
   if (news.errors > 0 && news.errors == news.answers) failure_ = Failure::kErrors;
   // The kernel accepts connections for a program that hangs, and so do programs that answer errors.
   const uint64_t good = news.answers - news.errors + (failure_ == Failure::kRefused ? news.accepted : 0);
@@ -142,9 +185,15 @@ Failure FailureDetector::Update(Time now, const Reading& reading) {
     looked_ = now;
     return failure_;
   }
-  pause_ns_ *= std::exp(-static_cast<double>((now - looked_).count()) / kPauseMemoryNs);
+  const double kept = std::exp(-static_cast<double>((now - looked_).count()) / kPauseMemoryNs);
+  pause_ns_ *= kept;
+  row_ *= kept;
+  if (reading.error_row < last_->error_row && failure_ == Failure::kNone)
+    row_ = std::max(row_, static_cast<double>(last_->error_row));
+  if (last_->error_row == 0 || reading.error_row < last_->error_row) row_since_ = looked_;
   looked_ = now;
   const Duration mute = last_->stall;
+  const uint32_t row = last_->error_row;
   News news{reading.completed - last_->completed, reading.errors - last_->errors,
             reading.accepted - last_->accepted, reading.refused - last_->refused};
   last_ = reading;
@@ -157,8 +206,10 @@ Failure FailureDetector::Update(Time now, const Reading& reading) {
     if (news.answers > 0) LearnPause(mute);
     return Judge(now, reading, news);
   }
-  if (Recovers(news)) {
+  LearnRow(now, news, row);
+  if (Recovers(now, news)) {
     if (failure_ == Failure::kUnanswered) LearnPause(now - mute_since_);
+    was_out_by_burst_ = failure_ == Failure::kErrors && !errs_while_out_;
     failure_ = Failure::kNone;
     recovered_at_ = now;
     ForgetEvidence(reading);

@@ -10,7 +10,9 @@
 //                         short to tell (hosts limit how often they send ICMP, so that of many refused
 //                         requests few are seen); or refused_share of the last few dozen
 //   none ──► errors       error_share of the last few dozen answers say that the server failed, and at least
-//                         kMinBadOfShare of them
+//                         kMinBadOfShare of them, and error_share of those of the last kShareTime, or nothing
+//                         but errors for kLongRow; or kMinErrorRow in a row within kQuickRow,
+//                         or twice the longest such row of late that ended without an outage
 //   unanswered ──► errors, refused ──► errors
 //                         it answers again, but errors alone
 //   unanswered ──► none, refused ──► none
@@ -19,14 +21,18 @@
 //   errors ──► none       answers without error, 4 more than error_share allows for its errors, and no
 //                         refusal between; or 1 more, if it was unanswered or refused before
 //
-// Twice as many are wanted each time that it fails again within 2 s, up to 8 times.
+// Twice as many are wanted each time that it fails again within 2 s, up to 8 times; but not of one that was
+// out by errors and answered none meanwhile: those came in a burst.
 // A pause is a time without an answer that ended in one. One of less than 250 ms in which the unit was called
 // failing was a pause, too, and is learnt; a longer one was an outage, and teaches nothing.
-// An error is an answer: it ends a pause, and a row of refusals.
+// An error is an answer: it ends a pause, and a row of refusals. A row of errors is such as a client may
+// cause that asks a dozen times for what is broken: the first of them may be taken for a failure, the next is
+// not. It is told from an outage by the good answers that follow it at once, however long the unit is out.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <optional>
 
 #include "agent/config.h"
@@ -55,9 +61,12 @@ class FailureDetector {
   Duration Patience(const Reading& reading) const;
   Duration PatienceOnceRefused(const Reading& reading) const;
   void LearnPause(Duration pause);
-  void AddAnswers(const News& news);
+  bool IsErrorRow(Time now, const Reading& reading) const;
+  bool IsErrorShare(Time now) const;
+  void LearnRow(Time now, const News& news, uint32_t row);
+  void AddAnswers(Time now, const News& news);
   Failure Judge(Time now, const Reading& reading, const News& news);
-  bool Recovers(const News& news);
+  bool Recovers(Time now, const News& news);
   void Fail(Time now, const Reading& reading, Failure failure, uint32_t evidence_wanted);
   void ForgetEvidence(const Reading& reading);
 
@@ -66,7 +75,18 @@ class FailureDetector {
   std::optional<Reading> last_;
   Time looked_{0};
   double pause_ns_ = 0;  // the longest of late; fades
+  double row_ = 0;       // of errors, that ended: the longest of late; fades
+  Time row_since_{0};    // the look before the present one began
   Time mute_since_{0};   // of a failing unit
+  Time failed_at_{0};
+  bool row_ended_ = false;         // of a failing unit: it has answered without error
+  bool errs_while_out_ = false;    // later than a burst
+  bool was_out_by_burst_ = false;  // the last time
+  struct Look {                    // one, or a few that followed each other closely: what was new then
+    Time at;
+    uint64_t answers, errors;
+  };
+  std::deque<Look> looks_;  // within kShareTime
   uint64_t arrivals_at_answer_ = 0;
   uint64_t refused_in_row_ = 0;
   std::optional<Time> refused_at_;

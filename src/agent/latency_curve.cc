@@ -20,6 +20,8 @@ constexpr double kFitsAlike = 0.98;  // of knees that fit alike the lowest: soon
 // Tried, in slots: the ends of what was seen, and these between.
 constexpr std::array<double, 14> kKnees = {1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128};
 
+double Square(double value) { return value * value; }
+
 double Ns(uint64_t steps) { return static_cast<double>(steps) * (1 << SPW_METER_STEP_SHIFT); }
 
 }  // namespace
@@ -94,14 +96,15 @@ void LatencyCurve::TryKnee(double knee_slots, double quickest_ns, double& least_
   double weight = kQuickWeight, sum = kQuickWeight * quickest_ns, missed = 0;
   for (const Bin& bin : bins_) {
     if (bin.answers < 0.5) continue;
-    weight += bin.answers;
-    sum += bin.answers * (bin.Mean() - Wait(bin, knee));
+    const double sure = bin.answers / Square(bin.Slots() + 1);
+    weight += sure;
+    sum += sure * (bin.Mean() - Wait(bin, knee));
   }
   const double base = std::max(sum / weight, 1.0);
   for (const Bin& bin : bins_) {
     if (bin.answers < 0.5) continue;
     const double off = bin.Mean() - base - Wait(bin, knee);
-    missed += std::min(bin.answers, kMaxWeight) * off * off;
+    missed += std::min(bin.answers, kMaxWeight) * Square(off / (bin.Slots() + 1));
   }
   if (missed >= least_missed * kFitsAlike) return;
   least_missed = missed;

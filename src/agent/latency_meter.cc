@@ -76,8 +76,9 @@ uint32_t LatencyMeter::Lost() const {
   return static_cast<uint32_t>(lost + 0.5);
 }
 
-void LatencyMeter::Watch(bool busy) {
-  const uint32_t watch = busy ? SPW_METER_WATCH_DRAINED : SPW_METER_WATCH_BUSY;
+void LatencyMeter::Watch(bool busy, bool errors) {
+  const uint32_t watch =
+      (busy ? SPW_METER_WATCH_DRAINED : SPW_METER_WATCH_BUSY) | (errors ? SPW_METER_WATCH_ERRORS : 0);
   if (__atomic_load_n(&memory_.shared->watch, __ATOMIC_RELAXED) != watch)
     __atomic_store_n(&memory_.shared->watch, watch, __ATOMIC_RELEASE);
 }

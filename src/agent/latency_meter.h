@@ -20,7 +20,7 @@ class LatencyMeter : public Meter {
       : window_(window), learner_(workers), odds_(timeout) {}
 
   Result<Reading> Read(Time now) override;
-  void Watch(bool busy) override;
+  void Watch(bool busy, bool errors) override;
   const MeterTotals& totals() const { return totals_; }
   uint64_t given_up() const { return window_.given_up(); }
   uint32_t sample_one_in() const { return memory_.config->sample_mask + 1; }

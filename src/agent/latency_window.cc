@@ -44,6 +44,7 @@ Reading LatencyWindow::Update(Time now, const MeterTotals& totals) {
   reading.arrivals = counts.arrivals;
   reading.completed = counts.completed;
   reading.errors = counts.errors;
+  reading.error_row = totals.error_row;
   reading.accepted = counts.accepted;
   reading.refused = counts.refused;
   reading.timed = counts.timed;

@@ -10,13 +10,14 @@
 #include "agent/agent.h"
 #include "agent/config.h"
 #include "base/file.h"
+#include "command/output.h"
 #include "command/program.h"
 #include "model/key_file.h"
 
 namespace spillway::command {
 namespace {
 
-int Exit(const Error& error) { return Report("spillway-agent", error); }
+int Exit(const Error& error) { return Complain(error, "spillway-agent"); }
 
 // The whole file at once, so that a reader never sees half a document.
 void WriteStats(const std::string& path, const std::string& json) {

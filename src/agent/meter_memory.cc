@@ -70,6 +70,7 @@ MeterTotals Sum(const MeterMemory& memory) {
   const spw_meter_counts& c = totals.counts;
   const uint64_t gone = c.timed_out + c.overwritten + c.completed + c.abandoned + memory.shared->given_up;
   totals.pending = static_cast<uint32_t>(c.arrivals > gone ? c.arrivals - gone : 0);
+  totals.error_row = __atomic_load_n(&memory.shared->error_row, __ATOMIC_RELAXED);
   return totals;
 }
 

@@ -30,6 +30,7 @@ spw_seed RandomSeed();
 struct MeterTotals {
   spw_meter_counts counts{};  // summed over CPUs
   uint32_t pending = 0;
+  uint32_t error_row = 0;
   std::chrono::nanoseconds oldest{0};  // age of the oldest pending request, if swept
   uint32_t given_up = 0;               // freed by the sweep: unanswered for longer than the time-out
   double cpus = 1;                     // that answers leave on, as many as if each had an equal share

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace spillway::agent {
 namespace {
@@ -16,6 +17,7 @@ constexpr double kMemoryNs = 10e9;     // of what is not tried: longer explores 
 constexpr double kErrorMemory = 1000;  // answers: decides which clock is best
 // Of the mean square error: closer, and clocks would take turns by chance.
 constexpr double kBetterClock = 0.9;
+constexpr double kApart = 1.05;  // of slots: closer, and the throughput bounds both
 constexpr double kJudged = 100;  // answers before another clock may be chosen
 
 // Answers by which an overload is judged to be over, the factor that chance hardly reaches with so many, and
@@ -23,8 +25,8 @@ constexpr double kJudged = 100;  // answers before another clock may be chosen
 constexpr double kChangeAnswers = 48, kChanged = 2, kKeptAfterChange = 1.0 / 32;
 
 constexpr double kQuickQuantile = 0.1, kQuickMemory = 2048;
-constexpr double kScatterShare = 0.5;  // of a standard deviation on top of base
-constexpr double kMaxDebt = 32;        // slots of backlog that a unit without requests may have
+constexpr double kScatterShare = 0.75;  // of a standard deviation on top of base
+constexpr double kMaxDebt = 32;         // slots of backlog that a unit without requests may have
 
 constexpr double kRefit = 16;                   // answers between two fits
 constexpr std::chrono::seconds kRefitAfter{1};  // without so many: what is not tried fades, too
@@ -45,7 +47,7 @@ void OutcomeLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
   if (now <= at_) return;  // the next look sees both
   const auto elapsed_ns = static_cast<double>((now - at_).count());
   const double keep = std::exp(-elapsed_ns / kMemoryNs);
-  tail_.Learn(*last_, totals, elapsed_ns, learnt_.slot_ns);
+  tail_.Learn(*last_, totals, elapsed_ns, queue, learnt_.slot_ns);
   if (totals.timed > last_->timed) {
     LearnLatencies(totals, static_cast<double>(totals.timed - last_->timed));
     LearnOutcomes(totals);
@@ -102,8 +104,9 @@ void OutcomeLearner::ForgetOverload() {
 // clock.
 void OutcomeLearner::MoveClocks(spw_meter_clocks& clocks) {
   constexpr size_t kLast = SPW_METER_CLOCKS - 1;
-  const bool slower = best_ == kLast && first_ * (2 << kLast) <= kLongestSlot,
-             faster = best_ == 0 && first_ > 1;
+  const bool apart = clocks_[1].curve.slot_ns() > clocks_[0].curve.slot_ns(),
+             slower = best_ == kLast && apart && first_ * (2 << kLast) <= kLongestSlot,
+             faster = first_ > 1 && (best_ == 0 || !apart);
   if (judged_ < kJudged || !(slower || faster)) return;
   Clock fresh;  // what it says is scaled to its own slot by the caller
   if (slower) {
@@ -119,10 +122,20 @@ void OutcomeLearner::MoveClocks(spw_meter_clocks& clocks) {
     std::shift_right(std::begin(clocks.drained_ns), std::end(clocks.drained_ns), 1);
     clocks_[0] = fresh;
     clocks.drained_ns[0] = clocks.drained_ns[1];
-    best_++;
+    best_ = std::min(best_ + 1, kLast);
   }
   first_ = slower ? first_ * 2 : first_ / 2;
   judged_ = 0;
+}
+
+// The pace that was learnt has changed, because a queue was seen for the first time, say: what that tells of
+// the long run is less than what the outcomes told, so the clocks' slots stay as they are to a factor of 1.4.
+void OutcomeLearner::FollowPace(double pace_ns) {
+  const double slot = clocks_[0].curve.slot_ns();
+  if (slot <= 0 || pace_ns == followed_ns_) return;
+  followed_ns_ = pace_ns;
+  while (first_ > 1 && pace_ns * first_ > slot * std::numbers::sqrt2) first_ /= 2;
+  while (first_ < kLongestSlot / 4 && pace_ns * first_ * std::numbers::sqrt2 < slot) first_ *= 2;
 }
 
 void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks) {
@@ -137,6 +150,7 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
     learnt_.tail_us = Micros(tail_.Ns());
   }
   learnt_.slot_guessed = pace.guessed;
+  FollowPace(pace.ns);
   MoveClocks(clocks);
   for (size_t c = 0; c < clocks_.size(); c++) {
     Clock& clock = clocks_[c];
@@ -154,6 +168,7 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
     if (fit) clock.curve.Fit(quickest_ns_, mean_ns_);
     if (judged_ >= kJudged && clock.error < kBetterClock * clocks_[best_].error) best_ = c;
   }
+  while (best_ > 0 && clocks_[best_].curve.slot_ns() < kApart * clocks_[best_ - 1].curve.slot_ns()) best_--;
   const LatencyCurve& curve = clocks_[best_].curve;
   learnt_.base_us = Micros(curve.base_ns() + kScatterShare * curve.Scatter());
   learnt_.slot_ns = static_cast<uint32_t>(curve.slot_ns());

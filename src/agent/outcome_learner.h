@@ -7,8 +7,11 @@
 //        slower in the long run than while requests wait: the clocks' slots are 2^n, 2^(n+1) and 2^(n+2)
 //        times the pace, and the clock whose curve foretold latencies best gives the slot. Where that is the
 //        slowest or the fastest of them, n moves.
-// base   and knee are those of that clock's curve (agent/latency_curve.h). To base, half a standard deviation
-//        of the unqueued latencies is added: a unit that scatters is more likely to answer late.
+//        Clocks that the throughput bounds to about the same slot tell nothing apart: then the fastest
+//        counts.
+// base   and knee are those of that clock's curve (agent/latency_curve.h). To base, three quarters of
+//        a standard deviation of the unqueued latencies are added: a unit that scatters is more likely to
+//        answer late.
 // tail   is the latency that 98 of 100 answers stay below at the present load (agent/tail_latency.h).
 //
 // A unit whose last answers took less than half of what was foretold is quicker than it was, or what was
@@ -67,6 +70,7 @@ class OutcomeLearner {
   void LearnLatencies(const spw_meter_counts& totals, double timed);
   void LearnOutcomes(const spw_meter_counts& totals);
   void ForgetOverload();
+  void FollowPace(double pace_ns);
   void MoveClocks(spw_meter_clocks& clocks);
   void Correct(Time now, uint32_t queue, spw_meter_clocks& clocks);
 
@@ -86,8 +90,9 @@ class OutcomeLearner {
   double judged_ = 0;  // answers that the clocks' errors rest on
   // Of the last answers: what the best clock foretold them to take in all, and what they took.
   double foretold_answers_ = 0, foretold_ns_ = 0, took_ns_ = 0;
-  size_t best_ = 0;     // clock
-  uint32_t first_ = 1;  // slot of the first clock, in paces; each next one is twice as slow
+  size_t best_ = 0;         // clock
+  uint32_t first_ = 1;      // slot of the first clock, in paces; each next one is twice as slow
+  double followed_ns_ = 0;  // the pace that first_ was last fitted to
   Learnt learnt_;
 };
 

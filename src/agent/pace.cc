@@ -48,6 +48,8 @@ void Pace::LearnWaits(const spw_meter_counts& before, const spw_meter_counts& af
     waited_[b].busy_ns =
         waited_[b].busy_ns * keep + Ns(after.pace[b].busy_steps - before.pace[b].busy_steps) / cpus;
   }
+  const auto [answers, busy_ns] = Longest();
+  if (answers >= kEnoughAnswers) known_ns_ = std::max(busy_ns / answers, 1.0);
 }
 
 void Pace::LearnThroughput(Time now, double answers) {
@@ -59,13 +61,18 @@ void Pace::LearnThroughput(Time now, double answers) {
   window_began_ = now;
 }
 
-Pace::Slot Pace::Now(double alone_ns) const {
-  double answers = 0, busy_ns = 0;
-  for (size_t b = waited_.size(); b-- > 0 && answers < kEnoughAnswers;) {
-    answers += waited_[b].answers;
-    busy_ns += waited_[b].busy_ns;
+Pace::Waited Pace::Longest() const {
+  Waited longest;
+  for (size_t b = waited_.size(); b-- > 0 && longest.answers < kEnoughAnswers;) {
+    longest.answers += waited_[b].answers;
+    longest.busy_ns += waited_[b].busy_ns;
   }
-  if (answers >= kEnoughAnswers) return {std::max(busy_ns / answers, 1.0), false};
+  return longest;
+}
+
+Pace::Slot Pace::Now(double alone_ns) const {
+  if (known_ns_ > 0) return {known_ns_, false};
+  const auto [answers, busy_ns] = Longest();
   const double carried = (busy_ns + alone_ns * kGuessAnswers) / (answers + kGuessAnswers);
   return {std::max(std::min(alone_ns, carried), 1.0), true};
 }

@@ -53,14 +53,13 @@ spw_meter_event PacketAccounting::OnFrame(std::span<const uint8_t> head, uint32_
     counts_.unmatched += !packet.tcp;
     return SPW_METER_NOTHING;
   }
-  counts_.completed++;
-  counts_.errors += IsError(config_, packet, head);
+  const spw_meter_event errors = spw_meter_answered(&shared_, &counts_, IsError(config_, packet, head));
   spw_meter_event event = SPW_METER_NOTHING;
   if (__u64 latency_ns; entry & SPW_METER_TIMED)
     event =
         spw_meter_measure(&config_, &shared_, &counts_, entry, marks, spw_meter_step(now_ns), &latency_ns);
   const spw_meter_event drained = spw_meter_drained(&config_, &shared_);
-  return event ? event : drained;
+  return event ? event : drained ? drained : errors;
 }
 
 }  // namespace spillway::agent

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "agent/outcome_learner.h"
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::agent {
 
@@ -28,6 +28,7 @@ struct Reading {
   uint64_t arrivals = 0;          // cumulative
   uint64_t completed = 0;         // cumulative
   uint64_t errors = 0;            // of completed, those that say that the server failed; cumulative
+  uint32_t error_row = 0;         // so many answers, the last ones, were such
   uint64_t accepted = 0;          // TCP connections; cumulative
   uint64_t refused = 0;           // requests and connections; cumulative
   uint64_t timed = 0;             // of completed, those with a measured latency; cumulative
@@ -47,8 +48,9 @@ class Meter {
   // Readable when Drain should be called; -1: never.
   virtual int fd() const { return -1; }
   virtual Notice Drain() { return Notice::kNone; }
-  // Tells the meter which change it should give notice of: the next trip, or the next release.
-  virtual void Watch(bool busy) { (void)busy; }
+  // Tells the meter which changes it should give notice of: the next trip, or the next release; and the next
+  // row of errors, if wanted.
+  virtual void Watch(bool busy, bool errors) { (void)busy, (void)errors; }
   virtual const char* name() const = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "agent/latency_sample.h"
 #include "bpf/meter.h"
@@ -15,9 +16,9 @@ namespace spillway::agent {
 
 class TailLatency {
  public:
-  // What came between two states of the cumulative counters, elapsed_ns apart. slot_ns: time between answers
-  // of the unit at its limit; 0: not known.
-  void Learn(const spw_meter_counts& before, const spw_meter_counts& after, double elapsed_ns,
+  // What came between two states of the cumulative counters, elapsed_ns apart. queue: requests in the unit at
+  // the end. slot_ns: time between answers of the unit at its limit; 0: not known.
+  void Learn(const spw_meter_counts& before, const spw_meter_counts& after, double elapsed_ns, uint32_t queue,
              double slot_ns);
   double Ns() const;  // 0 without latencies
 
@@ -25,10 +26,16 @@ class TailLatency {
   static constexpr size_t kLevels = 4;  // quarters of the unit's time
   static size_t LevelOf(double load) { return static_cast<size_t>(std::min(load, 0.999) * kLevels); }
 
-  // Parts of the unit's time, moving averages: the second rises sooner. Answers count for the level of the
-  // second, as what waits in a burst, or when the load rises, does so for the higher load.
+  // Parts of the unit's time, moving averages: the second rises sooner and falls later. Answers count for the
+  // level of the second, as what waits in a burst, when the load rises or after it fell, does so for the
+  // higher load.
   double load_ = 0, burst_load_ = 0;
-  std::array<LatencySample, kLevels> answers_;
+  struct Level {
+    LatencySample latest, before;  // at most so many answers each; then the latest are those before
+  };
+  LatencySample Answers(size_t level) const;
+
+  std::array<Level, kLevels> levels_;
 };
 
 }  // namespace spillway::agent

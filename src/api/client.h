@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::api {
 

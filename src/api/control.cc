@@ -77,7 +77,11 @@ void Control::OnChecks(const std::vector<health::CheckChange>& changes,
                        const std::vector<health::FailingUnit>& failing) {
   for (const health::CheckChange& change : changes) {
     const std::string unit = fmt::format("{}/{}/{}", change.pool, change.server, change.unit);
-    if (change.state == health::CheckState::kFailing)
+    if (change.skipped > 0)
+      spdlog::warn(
+          "health: {} checks could not be made here and say nothing of their units; of {}, service {}: {}",
+          change.skipped, unit, change.service, change.reason);
+    else if (change.state == health::CheckState::kFailing)
       spdlog::warn("health of {}, service {}: failing, {}", unit, change.service, change.reason);
     else
       spdlog::info("health of {}, service {}: up, after {:.1f} s", unit, change.service, change.before_s);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "api/changes.h"
 #include "api/metrics.h"
 #include "health/checker.h"
 #include "switch/switch.h"
@@ -25,19 +26,6 @@ struct DaemonInfo {
   std::string instance;
   std::string config_path;
   std::string last_good_path;  // empty: accepted configurations are not saved
-};
-
-// What one request asks of a unit; absent: leave as it is.
-struct UnitChange {
-  std::optional<spw_unit_status> status;
-  std::optional<double> capacity;
-  bool forget_reports = false;
-};
-
-struct ServiceChange {
-  std::optional<spw_unit_policy> unit_policy;
-  std::optional<spw_server_policy> server_policy;
-  std::optional<uint32_t> idle_s;
 };
 
 class Control {

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
 
 struct MHD_Daemon;
 

@@ -101,7 +101,7 @@ json ToJson(const health::CheckView& check) {
               {"unit", check.unit},       {"check", check.what},    {"state", ToString(check.state)},
               {"state_s", check.state_s}, {"held_s", check.held_s}, {"reason", check.reason},
               {"passed", check.passed},   {"failed", check.failed}, {"skipped", check.skipped},
-              {"changes", check.changes}, {"last_ms", nullptr}};
+              {"changes", check.changes}, {"last_ms", nullptr},     {"skip_reason", check.skip_reason}};
   if (check.last_ms) out["last_ms"] = *check.last_ms;
   return out;
 }

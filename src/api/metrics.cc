@@ -108,7 +108,7 @@ void AddUnits(std::vector<MetricFamily>& out, const Snapshot& s) {
   add("spillway_unit_taken_out",
       "1: the unit gets probes only, as it fails; 0 while it fails: half of its pool is out already", kGauge,
       [](const View& u) { return u.health.taken_out; });
-  add("spillway_unit_resolved", "1: the next hop towards the unit is known", kGauge,
+  add("spillway_unit_resolved", "1: the unit can be reached", kGauge,
       [](const View& u) { return u.resolved; });
   add("spillway_unit_capacity", "relative service rate, as configured", kGauge,
       [](const View& u) { return u.capacity; });
@@ -120,13 +120,16 @@ void AddUnits(std::vector<MetricFamily>& out, const Snapshot& s) {
       [](const View& u) { return u.assigned; });
   add("spillway_unit_latency_seconds", "smoothed request latency at its last report", kGauge,
       [](const View& u) { return u.latency_us / 1e6; });
-  add("spillway_unit_base_seconds", "latency of a request that does not wait, as learnt; absent: not yet",
-      kGauge, [](const View& u) -> std::optional<double> {
+  add("spillway_unit_base_seconds",
+      "latency of a request that does not wait, as its agent has learnt; absent: not yet", kGauge,
+      [](const View& u) -> std::optional<double> {
         if (u.base_us == 0) return std::nullopt;
         return u.base_us / 1e6;
       });
-  add("spillway_unit_slot_seconds", "time per answer of the full unit, as learnt; absent: not yet", kGauge,
-      [](const View& u) -> std::optional<double> {
+  add("spillway_unit_slot_seconds",
+      "work that a request brings: time per answer of the full unit, as its agent has learnt; absent: not "
+      "yet",
+      kGauge, [](const View& u) -> std::optional<double> {
         if (u.slot_ns == 0) return std::nullopt;
         return u.slot_ns / 1e9;
       });
@@ -209,7 +212,8 @@ void AddServices(std::vector<MetricFamily>& out, const Snapshot& s) {
       [](const View& v) { return v.slots_moved; });
   add("spillway_service_failing_checks", "units that fail their health checks", MetricType::Gauge,
       [](const View& v) { return v.failing; });
-  add("spillway_service_ejected_units", "units of these that get no new flows; at most half of the pool",
+  add("spillway_service_ejected_units",
+      "units that fail them and get no new flows: at most half of those that the service may use",
       MetricType::Gauge, [](const View& v) { return v.ejected; });
   add("spillway_service_fail_open", "1: every unit fails or cannot be reached, so none is ejected",
       MetricType::Gauge, [](const View& v) { return v.fail_open; });

@@ -21,6 +21,21 @@ struct Error {
   std::string message;  // one line, no trailing period or newline; of a bad file, a line per problem
 };
 
+// As the API and `--json` write it.
+inline const char* CodeWord(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kBadInput:
+      return "bad_input";
+    case ErrorCode::kUnavailable:
+      return "unavailable";
+    case ErrorCode::kConflict:
+      return "conflict";
+    case ErrorCode::kSystem:
+      break;
+  }
+  return "system";
+}
+
 template <class T>
 using Result = tl::expected<T, Error>;
 

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "base/fd.h"
@@ -29,7 +30,9 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Whoever can open the file can lock it: so nobody is waited for without an end.
+// Whoever can open the file can lock it: so it is its owner's alone until it is whole, and nobody is waited
+// for without an end.
+constexpr mode_t kWhileWritten = 0600;
 constexpr std::chrono::seconds kMaxWait{2};
 constexpr std::chrono::milliseconds kLookAgain{2};
 
@@ -46,8 +49,9 @@ bool IsNamed(int fd, const std::string& path) {
 // Removes what has that name, unless somebody writes to it: false.
 Result<bool> RemoveLeftover(const std::string& path) {
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  // ELOOP: a link, which no writer makes.
+  // ELOOP: a link, which no writer makes. EACCES: another user's, who may be writing it.
   if (!fd && errno == ENOENT) return true;
+  if (!fd && errno == EACCES) return false;
   if (!fd && errno != ELOOP) return FailSystem("opening", path);
   if (fd && !TryLock(fd.get())) return false;
   if (fd && !IsNamed(fd.get(), path)) return true;
@@ -56,10 +60,10 @@ Result<bool> RemoveLeftover(const std::string& path) {
 }
 
 // An empty file of that name which nobody else writes to while it is open.
-Result<Fd> OpenNew(const std::string& path, mode_t mode) {
+Result<Fd> OpenNew(const std::string& path, bool may_wait) {
   const auto give_up = std::chrono::steady_clock::now() + kMaxWait;
   while (std::chrono::steady_clock::now() < give_up) {
-    Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+    Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kWhileWritten));
     if (!fd && errno != EEXIST) return FailSystem("creating", path);
     if (fd) {
       // Another may have taken it for a leftover before it was locked.
@@ -68,9 +72,32 @@ Result<Fd> OpenNew(const std::string& path, mode_t mode) {
     }
     const auto removed = RemoveLeftover(path);
     if (!removed) return tl::make_unexpected(removed.error());
-    if (!*removed) std::this_thread::sleep_for(kLookAgain);
+    if (*removed) continue;
+    if (!may_wait) break;
+    std::this_thread::sleep_for(kLookAgain);
   }
   return Fail(ErrorCode::kConflict, fmt::format("writing {}: another process holds it", path));
+}
+
+// What open(2) would make of it. umask(2) tells the mask only by setting another, for all threads; where
+// /proc does not tell it, the file stays its owner's alone.
+mode_t LessUmask(mode_t mode) {
+  if ((mode & ~kWhileWritten) == 0) return mode;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("Umask:"))
+      return mode & ~static_cast<mode_t>(std::stoul(line.substr(6), nullptr, 8));
+  return mode & kWhileWritten;
+}
+
+// 0, or an errno. Some file systems have no modes of their own: one that lets nobody in beside those wanted
+// will do there.
+int SetMode(int fd, mode_t wanted) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0) return errno;
+  const mode_t present = status.st_mode & 07777;
+  if (present == wanted || fchmod(fd, wanted) == 0) return 0;
+  return errno == EPERM && (present & ~wanted) == 0 ? 0 : errno;
 }
 
 Result<void> WriteAll(int fd, const std::string& path, std::string_view text, bool is_durable) {
@@ -109,11 +136,15 @@ int MoveUnlessThere(const std::string& fresh, const std::string& path) {
 Result<bool> WriteWhole(const std::string& path, std::string_view text, const WriteOptions& options,
                         bool may_replace) {
   const std::string fresh = path + ".new";
-  auto fd = OpenNew(fresh, options.mode);
+  auto fd = OpenNew(fresh, options.is_durable);
   if (!fd) return tl::make_unexpected(fd.error());
   if (auto written = WriteAll(fd->get(), fresh, text, options.is_durable); !written) {
     unlink(fresh.c_str());
     return tl::make_unexpected(written.error());
+  }
+  if (const int error = SetMode(fd->get(), LessUmask(options.mode)); error != 0) {
+    unlink(fresh.c_str());
+    return FailSystem("setting the mode of", fresh, error);
   }
   const int error = !may_replace                                    ? MoveUnlessThere(fresh, path)
                     : std::rename(fresh.c_str(), path.c_str()) == 0 ? 0

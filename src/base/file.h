@@ -3,7 +3,10 @@
 // or the new one. The new content is written to PATH.new, which replaces PATH by a rename. Of several
 // writers, in this process or others, the last one wins: they take turns by a lock on PATH.new, which the
 // kernel releases when its holder dies, so that a killed writer leaves at most that one file, and the next
-// write replaces it. Thread-safe.
+// write replaces it. Until it is whole no other user can open that file, and so none can keep writers
+// waiting; what another user's killed writer left is root's to remove. That is for folders that only the
+// writers' user can write to. In others (/tmp) anybody may make PATH.new and keep it locked: nothing of
+// theirs is written to or followed, but writes fail until it is gone. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -19,14 +22,18 @@ namespace spillway::base {
 [[nodiscard]] Result<std::string> ReadFile(const std::string& path);
 
 struct WriteOptions {
-  mode_t mode = 0644;  // of the file, less the process's umask; 0600 for what is secret
+  // Of the file, less the process's umask; 0600 for what is secret. Where the file system allows no change
+  // of modes, it may be a narrower one.
+  mode_t mode = 0644;
   // On disk, the folder's entry included, before the call returns: a power cut takes nothing back. Costs a
-  // wait for the disk; without it a crash of the process is survived all the same.
+  // wait for the disk; without it a crash of the process is survived all the same. Without it, nobody else's
+  // write is waited for either: kConflict at once.
   bool is_durable = true;
 };
 
 // Replaces or makes the file; its folder exists. A link of that name is replaced, not followed.
-// Errors: kSystem, "operation PATH: reason"; kConflict: somebody has held PATH.new for seconds.
+// Errors: kSystem, "operation PATH: reason"; kConflict: somebody holds PATH.new, and has for
+// seconds if the write is durable.
 [[nodiscard]] Result<void> WriteFile(const std::string& path, std::string_view text,
                                      const WriteOptions& options = {});
 

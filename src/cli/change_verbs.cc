@@ -9,8 +9,10 @@
 #include <memory>
 #include <vector>
 
+#include "api/changes.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
+#include "model/parse.h"
 
 namespace spillway::command {
 namespace {
@@ -22,12 +24,12 @@ void PrintChanges(const json& answer, bool dry_run) {
   for (const auto& change : changes) fmt::print("{}\n", change.get<std::string>());
   for (const auto& note : answer.value("notes", json::array()))
     fmt::print("note: {}\n", note.get<std::string>());
-  const char* plural = changes.size() == 1 ? "" : "s";
+  const std::string count = Counted(changes.size(), "change");
   if (dry_run)
-    fmt::print("{} change{}, not applied\n", changes.size(), plural);
+    fmt::print("{}, not applied\n", count);
   else
-    fmt::print("{} change{} applied, {} of {} ring slots moved\n", changes.size(), plural,
-               answer.at("slots_moved").get<uint64_t>(), answer.at("slots_total").get<uint64_t>());
+    fmt::print("{} applied, {} of {} ring slots moved\n", count, answer.at("slots_moved").get<uint64_t>(),
+               answer.at("slots_total").get<uint64_t>());
 }
 
 int Apply(const std::string& path, bool dry_run, const Context& context) {
@@ -41,7 +43,13 @@ int Apply(const std::string& path, bool dry_run, const Context& context) {
   const auto answer = PostJson(
       client, fmt::format("/v1/apply?name={}{}", api::Client::Encode(name), dry_run ? "&dry_run=1" : ""),
       *text);
-  if (!answer) return Complain(answer.error());
+  if (!answer) {
+    // Nobody there to judge the file: what is wrong with it is known all the same. (With a daemon its word
+    // counts, as it may read key files that this user may not.)
+    if (answer.error().code == ErrorCode::kUnavailable)
+      if (const auto config = model::ParseConfig(*text, name); !config) return Complain(config.error());
+    return Complain(answer.error());
+  }
   if (context.json)
     PrintJson(*answer);
   else
@@ -63,7 +71,7 @@ bool IsDigits(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-// key=value words -> the JSON body of a change. The daemon knows which keys and values are right.
+// key=value words -> the JSON body of a change.
 Result<json> ParseAssignments(const std::vector<std::string>& words) {
   json body = json::object();
   for (const std::string& word : words) {
@@ -98,6 +106,7 @@ int ChangeUnit(const std::string& name, const Result<json>& body, const Context&
   const auto target = UnitTarget(name);
   if (!target) return Complain(target.error());
   if (!body) return Complain(body.error());
+  if (const auto good = api::ParseUnitChange(body->dump()); !good) return Complain(good.error());
   api::Client client(context.api);
   const auto answer = PostJson(client, *target, body->dump());
   if (!answer) return Complain(answer.error());
@@ -110,6 +119,7 @@ int ChangeUnit(const std::string& name, const Result<json>& body, const Context&
 
 int ChangeService(const std::string& name, const Result<json>& body, const Context& context) {
   if (!body) return Complain(body.error());
+  if (const auto good = api::ParseServiceChange(body->dump()); !good) return Complain(good.error());
   api::Client client(context.api);
   const auto answer = PostJson(client, "/v1/services/" + api::Client::Encode(name), body->dump());
   if (!answer) return Complain(answer.error());

@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "cli/client_output.h"
 #include "command/exit_code.h"
@@ -14,7 +17,9 @@
 namespace spillway::command {
 namespace {
 
-int Check(const std::string& path, bool as_json) {
+// What one file's check found: its document, and its lines on stderr, with a text on stdout where that is
+// wanted.
+int CheckFile(const std::string& path, bool as_json, nlohmann::json& document) {
   const std::string name = path == "-" ? "stdin" : path;
   const auto config = ReadInput(path)
                           .and_then([&](const std::string& text) { return model::ParseConfig(text, name); })
@@ -22,38 +27,54 @@ int Check(const std::string& path, bool as_json) {
                             return extender::CheckExtender(name, read).map([&] { return std::move(read); });
                           });
   if (!config) {
-    if (as_json) PrintJson({{"file", path}, {"valid", false}, {"error", config.error().message}});
-    return Complain(config.error());
+    document = {{"file", path},
+                {"valid", false},
+                {"error", config.error().message},
+                {"code", CodeWord(config.error().code)}};
+    return ComplainAfterData(config.error());
   }
   for (const std::string& warning : model::SecretWarnings(*config))
-    fmt::print(stderr, "{}: warning: {}\n", path, warning);
+    fmt::print(stderr, "spillway: {}: warning: {}\n", path, warning);
   size_t servers = 0, units = 0;
   for (const model::Pool& pool : config->pools) {
     servers += pool.servers.size();
     for (const model::Server& server : pool.servers) units += server.units.size();
   }
-  if (as_json)
-    PrintJson({{"file", path},
-               {"valid", true},
-               {"services", config->services.size()},
-               {"pools", config->pools.size()},
-               {"servers", servers},
-               {"units", units},
-               {"extender", config->extender.has_value()}});
-  else
-    fmt::print("{}: ok ({} services, {} pools, {} servers, {} units{})\n", path, config->services.size(),
-               config->pools.size(), servers, units, config->extender ? ", an extender" : "");
+  document = {{"file", path},
+              {"valid", true},
+              {"services", config->services.size()},
+              {"pools", config->pools.size()},
+              {"servers", servers},
+              {"units", units},
+              {"extender", config->extender.has_value()}};
+  if (!as_json)
+    fmt::print("{}: ok ({}, {}, {}, {}{})\n", path, Counted(config->services.size(), "service"),
+               Counted(config->pools.size(), "pool"), Counted(servers, "server"), Counted(units, "unit"),
+               config->extender ? ", an extender" : "");
   return kExitOk;
+}
+
+// All files, whatever is wrong with the first. Of one, its document is the answer; of several, a list of
+// them.
+int Check(const std::vector<std::string>& paths, bool as_json) {
+  int worst = kExitOk;
+  nlohmann::json documents = nlohmann::json::array();
+  for (const std::string& path : paths) {
+    documents.emplace_back();
+    worst = std::max(worst, CheckFile(path, as_json, documents.back()));
+  }
+  if (as_json) PrintJson(documents.size() == 1 ? documents[0] : documents);
+  return worst;
 }
 
 }  // namespace
 
 void AddCheckVerbs(CLI::App& app, Context& context) {
-  auto path = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("check", "Say what is wrong with a pool file; needs no daemon");
-  verb->add_option("FILE", *path, "Pool file, - for stdin")->required();
+  auto paths = std::make_shared<std::vector<std::string>>();
+  CLI::App* verb = app.add_subcommand("check", "Say what is wrong with pool files; needs no daemon");
+  verb->add_option("FILE", *paths, "Pool files, - for stdin")->required();
   verb->callback(
-      [path, &context] { context.action = [path, &context] { return Check(*path, context.json); }; });
+      [paths, &context] { context.action = [paths, &context] { return Check(*paths, context.json); }; });
 }
 
 }  // namespace spillway::command

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "api/client.h"
+#include "base/error.h"
 #include "command/context.h"
 #include "command/output.h"
-#include "model/error.h"
 
 namespace spillway::command {
 

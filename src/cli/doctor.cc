@@ -131,6 +131,12 @@ Finding Offloads(const std::string& interface) {
     finding.detail = device.error().message;
     return finding;
   }
+  if (device->is_loopback) {
+    finding.detail =
+        "the loopback: no packet of another machine comes in here; name an interface that clients' "
+        "packets come in by";
+    return finding;
+  }
   std::vector<std::string> problems = switching::IngressProblems(*device);
   for (std::string& problem : switching::EgressProblems(*device)) problems.push_back(std::move(problem));
   for (const std::string& problem : problems)
@@ -139,7 +145,7 @@ Finding Offloads(const std::string& interface) {
   if (!problems.empty()) return finding;
   finding.detail = fmt::format(
       "driver {}, xdp_features {}", device->driver.empty() ? "unknown" : device->driver,
-      device->xdp_features ? fmt::format("{:#x}", *device->xdp_features) : "not told by this kernel");
+      device->xdp_features ? fmt::format("{:#x}", *device->xdp_features) : "not reported by this kernel");
   if (device->driver == "veth" && device->peer.empty())
     finding.detail += "; its peer is in another namespace: there, ethtool -K PEER tx off";
   return finding;

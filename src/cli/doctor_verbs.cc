@@ -15,17 +15,18 @@ namespace {
 
 const char* Verdict(const Finding& finding) {
   if (finding.present) return "ok";
-  return finding.need == Need::kRequired ? "MISSING" : "absent";
+  if (finding.need == Need::kRequired) return "MISSING";
+  return finding.feature.starts_with("interface ") ? "unfit" : "absent";
 }
 
 int Doctor(const Context& context, const std::string& bpffs, const std::vector<std::string>& interfaces) {
   const std::vector<Finding> findings = Examine(bpffs, interfaces);
   report::Table table(
       {{"feature", "FEATURE"}, {"verdict", ""}, {"needed_by", "NEEDED BY"}, {"detail", "DETAIL"}});
-  bool good = true;
+  std::string missing;
   nlohmann::json rows = nlohmann::json::array();
   for (const Finding& f : findings) {
-    good = good && (f.present || f.need != Need::kRequired);
+    if (!f.present && f.need == Need::kRequired) missing += (missing.empty() ? "" : ", ") + f.feature;
     table.AddRow({f.feature, std::string(Verdict(f)), f.needed_by, f.detail});
     rows.push_back({{"feature", f.feature},
                     {"present", f.present},
@@ -33,11 +34,12 @@ int Doctor(const Context& context, const std::string& bpffs, const std::vector<s
                     {"needed_by", f.needed_by},
                     {"detail", f.detail}});
   }
+  const bool good = missing.empty();
   if (context.json)
     PrintJson({{"ok", good}, {"findings", rows}});
   else
     fmt::print("{}", table.Text());
-  if (!good) fmt::print(stderr, "spillway: something required is missing here\n");
+  if (!good) fmt::print(stderr, "spillway: required and missing: {}\n", missing);
   return good ? kExitOk : kExitFailed;
 }
 
@@ -45,10 +47,11 @@ int Doctor(const Context& context, const std::string& bpffs, const std::vector<s
 
 void AddDoctorVerbs(CLI::App& app, Context& context) {
   auto bpffs = std::make_shared<std::string>("/sys/fs/bpf");
-  CLI::App* doctor = app.add_subcommand("doctor", "What this machine has of what Spillway needs");
+  CLI::App* doctor = app.add_subcommand("doctor", "Check this machine: kernel, privileges, interfaces");
   doctor->add_option("--bpffs", *bpffs, "BPF file system to look at")->capture_default_str();
   auto interfaces = std::make_shared<std::vector<std::string>>();
-  doctor->add_option("INTERFACE", *interfaces, "Interfaces of the switch, whose offloads to look at");
+  doctor->add_option("INTERFACE", *interfaces,
+                     "Interfaces of the switch: are their offloads and drivers fit for XDP?");
   doctor->callback([bpffs, interfaces, &context] {
     context.action = [bpffs, interfaces, &context] { return Doctor(context, *bpffs, *interfaces); };
   });

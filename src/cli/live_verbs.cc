@@ -123,7 +123,7 @@ void AddLiveOptions(CLI::App& verb, Live& live) {
 void AddLiveVerbs(CLI::App& app, Context& context) {
   auto live = std::make_shared<Live>();
   CLI::App* stats = app.add_subcommand("stats", "The data plane's counters");
-  stats->add_flag("--watch", live->watch, "Again and again, with rates");
+  stats->add_flag("--watch", live->watch, "Refresh continuously, with rates");
   stats->add_flag("--all", live->all, "Counters that are 0 too");
   AddLiveOptions(*stats, *live);
   stats->callback([live, &context] { context.action = [live, &context] { return Stats(context, *live); }; });

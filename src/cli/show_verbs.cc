@@ -90,7 +90,8 @@ std::string HealthText(const json& checks) {
                {"skipped", "SKIPPED"},
                {"changes", "CHANGES"},
                {"last_ms", "LAST [ms]", 3},
-               {"reason", "LAST FAILURE"}});
+               {"reason", "LAST FAILURE"},
+               {"skip_reason", "LAST SKIPPED"}});
   for (const auto& c : checks)
     table.AddRow({c.at("service").get<std::string>(),
                   fmt::format("{}/{}/{}", c.at("pool").get<std::string>(), c.at("server").get<std::string>(),
@@ -100,7 +101,7 @@ std::string HealthText(const json& checks) {
                   c.at("failed").get<int64_t>(), c.at("skipped").get<int64_t>(),
                   c.at("changes").get<int64_t>(),
                   c.at("last_ms").is_null() ? report::Cell() : report::Cell(c.at("last_ms").get<double>()),
-                  c.at("reason").get<std::string>()});
+                  c.at("reason").get<std::string>(), c.at("skip_reason").get<std::string>()});
   return table.Text();
 }
 

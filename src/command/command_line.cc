@@ -2,6 +2,7 @@
 #include "command_line.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,15 +10,60 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/near_word.h"
 #include "base/program_folder.h"
 #include "base/version.h"
 #include "command/exit_code.h"
 #include "command/json_flag.h"
+#include "command/output.h"
 #include "command/parse_arguments.h"
 
 namespace spillway::command {
+namespace {
+
+// The verb that the words chose, and its name, "lab up: "; the program itself, and nothing, where they chose
+// none.
+std::pair<const CLI::App*, std::string> ChosenVerb(const CLI::App& app) {
+  const CLI::App* at = &app;
+  std::string name;
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().back();
+    name += (name.empty() ? "" : " ") + at->get_name();
+  }
+  return {at, name.empty() ? "" : name + ": "};
+}
+
+int BadUsage(const CLI::App& app, const CLI::ParseError& thrown) {
+  Error error = UsageError(thrown);
+  error.message.insert(0, ChosenVerb(app).second);
+  return Complain(error);
+}
+
+// " (did you mean show?)", or nothing.
+std::string Meant(const std::string& word, const std::vector<std::string>& verbs) {
+  const std::string_view near = base::NearWord(word, {verbs.begin(), verbs.end()});
+  return near.empty() ? "" : fmt::format(" (did you mean {}?)", near);
+}
+
+// CLI11 says that a verb is missing, not that it does not know the one it was given.
+std::optional<int> VerbMissing(CLI::App& app) {
+  const auto [at, name] = ChosenVerb(app);
+  if (at->get_require_subcommand_min() == 0) return std::nullopt;
+  const auto words = app.remaining(true);
+  if (!words.empty() && words[0].starts_with('-'))
+    return Complain({ErrorCode::kBadInput, fmt::format("unknown option {}", words[0])});
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : at->get_subcommands([](const CLI::App*) { return true; }))
+    verbs.push_back(verb->get_name());
+  return Complain(
+      {ErrorCode::kBadInput, fmt::format("{}expected a verb ({}), got {}", name, fmt::join(verbs, ", "),
+                                         words.empty() ? "none" : words[0] + Meant(words[0], verbs))});
+}
+
+}  // namespace
 
 int RunCommandLine(int argc, char** argv, const AddVerbs& add, const CheckOptions& check) {
   Context context;
@@ -30,32 +76,17 @@ int RunCommandLine(int argc, char** argv, const AddVerbs& add, const CheckOption
   app.require_subcommand(1);
   app.fallthrough();  // --json and --api may follow the verb
   app.footer(kExitCodes);
-  app.failure_message([](const CLI::App*, const CLI::Error& e) { return UsageError("spillway", e.what()); });
   add(app, context);
 
   ShowJsonFlag(app, context.json);
+  PrintErrorsAsJson(AsksForJson(argc, argv));
   try {
     ParseArguments(app, argc, argv);
   } catch (const CLI::RequiredError& e) {
-    // CLI11 says that a verb is missing, not that it does not know the one it was given.
-    const CLI::App* at = &app;
-    std::string path = "spillway";
-    while (!at->get_subcommands().empty()) {
-      at = at->get_subcommands().back();
-      path += " " + at->get_name();
-    }
-    if (at->get_require_subcommand_min() > 0) {
-      const auto words = app.remaining(true);
-      if (words.empty())
-        fmt::print(stderr, "spillway: {}: expected a verb; `{} --help` lists them\n", path, path);
-      else
-        fmt::print(stderr, "spillway: unknown {} {}; `{} --help` lists them\n",
-                   words[0].starts_with('-') ? "option" : "verb", words[0], path);
-      return kExitBadInput;
-    }
-    return app.exit(e) == 0 ? kExitOk : kExitBadInput;
+    const auto ended = VerbMissing(app);
+    return ended ? *ended : BadUsage(app, e);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kExitOk : kExitBadInput;
+    return e.get_exit_code() == 0 ? app.exit(e) : BadUsage(app, e);
   }
   if (check) {
     if (const auto ended = check(context)) return *ended;
@@ -80,10 +111,12 @@ int BecomeVerbProgram(const std::string& verb, int argc, char** argv) {
   words.push_back(nullptr);
   execv(path.c_str(), words.data());
   const int error = errno;
-  fmt::print(
-      stderr, "spillway: cannot start {}: {}{}\n", path, std::strerror(error),
-      error == ENOENT ? fmt::format("; it comes with the build target or package spillway-{}", verb) : "");
-  return kExitFailed;
+  return Complain(
+      {ErrorCode::kUnavailable,
+       fmt::format("cannot start {}: {}{}", path, std::strerror(error),
+                   error == ENOENT
+                       ? fmt::format("; it comes with the build target or package spillway-{}", verb)
+                       : "")});
 }
 
 }  // namespace spillway::command

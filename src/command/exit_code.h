@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exit codes of every program: 0 ok, 1 failed, 2 bad usage or input.
+// Exit codes of every program: 0 ok, 1 failed, 2 bad usage or input; 130, as shells have it, where Ctrl-C
+// ended what would have gone on to an end of its own.
 #pragma once
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::command {
 
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitBadInput = 2;
+inline constexpr int kExitInterrupted = 130;
 // The last line of every --help.
-inline constexpr const char* kExitCodes = "Exit codes: 0 ok, 1 failed, 2 bad usage or input.";
+inline constexpr const char* kExitCodes =
+    "Exit codes: 0 ok, 1 failed, 2 bad usage or input, 130 interrupted.";
 
 inline int ExitCode(const Error& error) {
   return error.code == ErrorCode::kBadInput ? kExitBadInput : kExitFailed;

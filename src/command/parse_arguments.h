@@ -4,7 +4,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
+#include <string_view>
+
+#include "base/error.h"
 
 namespace spillway::command {
 
@@ -30,11 +34,19 @@ inline void ParseArguments(CLI::App& app, int argc, char** argv) {
   }
 }
 
-// One line, with the program before it, whatever CLI11 says.
-inline std::string UsageError(const std::string& program, std::string what) {
-  for (char& c : what)
-    if (c == '\n') c = ' ';
-  return program + ": " + what + "\n";
+// One line, whatever CLI11 says.
+inline Error UsageError(const CLI::ParseError& error) {
+  std::string what = error.what();
+  std::replace(what.begin(), what.end(), '\n', ' ');
+  return {ErrorCode::kBadInput, what};
+}
+
+// Whether --json is among the words, for errors of usage, which come before it is parsed. What follows `--`
+// is another program's.
+inline bool AsksForJson(int argc, char** argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; i++)
+    if (std::string_view(argv[i]) == "--json") return true;
+  return false;
 }
 
 }  // namespace spillway::command

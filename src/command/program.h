@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the mains of programs that stay (agent, gateway, executor) have in common: how they read the command
-// line, log, say what failed, and end.
+// line, log, and end.
 #pragma once
 
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
-#include <initializer_list>
 #include <optional>
 #include <string>
-
-#include "model/error.h"
 
 namespace spillway::command {
 
 // Adds --version and the exit codes to `app`, whose name is the program's, and parses. The exit code where
-// the command line ends the program: --help, --version, bad usage, which is told in one line.
+// the command line ends the program: --help, --version, bad usage, which takes one line.
 [[nodiscard]] std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv);
 
 // From here on spdlog writes to stderr, a line with time and level each.
 void LogToStderr(const std::string& program);
-
-// Says what failed, and its exit code.
-int Report(const std::string& program, const Error& error);
 
 // Blocks SIGTERM and SIGINT in this thread and those it starts, who then wait for them; a peer that is gone
 // is an error of write, no SIGPIPE. Before any thread.

@@ -65,8 +65,8 @@ void LogStart(const switching::Switch& sw, const DaemonOptions& options) {
                  options.instance, options.config);
     return;
   }
-  spdlog::info("{}, instance {}: {} services, {} units; data plane {}", base::VersionLine("spillwayd"),
-               options.instance, config.services.size(), CountUnits(config),
+  spdlog::info("{}, instance {}: {}, {}; data plane {}", base::VersionLine("spillwayd"), options.instance,
+               Counted(config.services.size(), "service"), Counted(CountUnits(config), "unit"),
                sw.adopted() ? "adopted, flows and counters go on" : "loaded");
   for (const switching::InterfaceView& interface : sw.Interfaces()) {
     if (interface.native)
@@ -185,6 +185,7 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
   const auto signals = OpenSignals({SIGHUP, SIGTERM, SIGINT});
   if (!signals) return Failed(signals.error());
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGCHLD, SIG_DFL);  // whoever started this may ignore it: the end of checks' commands would be lost
 
   const auto config = model::LoadConfig(options.config);
   if (!config) return Failed(config.error());
@@ -222,8 +223,8 @@ int RunSpillwayd(int argc, char** argv, const SwitchSource& source) {
     if (!config) return Failed(config.error());
     if (const auto good = extender::CheckExtender(options.config, *config); !good)
       return Failed(good.error());
-    fmt::print("{}: ok, {} services, {} units\n", options.config, config->services.size(),
-               CountUnits(*config));
+    fmt::print("{}: ok, {}, {}\n", options.config, Counted(config->services.size(), "service"),
+               Counted(CountUnits(*config), "unit"));
     return kExitOk;
   }
   StartLog(options.log_level);

@@ -7,6 +7,7 @@
 #include "api/listen.h"
 #include "base/version.h"
 #include "command/exit_code.h"
+#include "command/output.h"
 #include "command/parse_arguments.h"
 
 namespace spillway::command {
@@ -79,13 +80,12 @@ std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
   app.footer(
       "SIGHUP re-reads FILE, all or nothing. SIGTERM and SIGINT remove the data plane unless --keep.\n"
       "Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
-  app.failure_message([](const CLI::App*, const CLI::Error& e) { return UsageError("spillwayd", e.what()); });
   try {
     app.parse(argc, argv);
     if (o.config.empty() && !o.remove) throw CLI::RequiredError("-c FILE");
     if (!o.api.empty()) o.api = *api::ParseApiOption(o.api);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kExitOk : kExitBadInput;
+    return e.get_exit_code() == 0 ? app.exit(e) : Complain(UsageError(e), "spillwayd");
   }
   if (o.api.empty()) o.api = DefaultApi(o);
   if (o.state_dir.empty()) o.state_dir = DefaultStateDir(o);

@@ -89,6 +89,7 @@ Extender::~Extender() {
   }
   for (Lane* lane : {&answers_, &binds_}) lane->work.notify_all();
   stop_.notify_all();
+  learning_.request_stop();
   http_.reset();
   for (std::thread& thread : threads_) thread.join();
 }

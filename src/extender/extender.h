@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -129,6 +130,7 @@ class Extender {
   std::condition_variable stop_;
   Lane answers_, binds_;   // a bind waits for the API server: nothing else stands behind one
   bool stopping_ = false;  // under mutex_
+  std::stop_source learning_;
 
   std::vector<std::thread> threads_;
   std::unique_ptr<api::HttpServer> http_;  // last: it goes first

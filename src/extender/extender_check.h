@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "model/pool.h"
 
 namespace spillway::extender {

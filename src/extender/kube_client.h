@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "api/client.h"
-#include "model/error.h"
+#include "base/error.h"
 #include "model/pool.h"
 
 struct curl_slist;

@@ -72,6 +72,8 @@ std::string Extender::MetricsText() const {
   one("gpus_on", "gauge", "GPUs on which a job is", books_.cluster().gpus_on());
   one("allocated_milli", "gauge", "Thousandths of GPUs booked",
       static_cast<double>(books_.cluster().allocated_milli()));
+  one("waiting_pods", "gauge", "Pods that every node refused, and that count among the expected",
+      static_cast<double>(books_.waiting()));
   one("learnt_total", "counter", "How often the expected jobs were learnt anew",
       static_cast<double>(books_.learnt()));
   one("in_step", "gauge", "1: the books have been compared with the API server", in_step_ ? 1 : 0);

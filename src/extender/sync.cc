@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "extender/extender.h"
 #include "scheduler/extender/kube_json.h"
@@ -42,9 +43,11 @@ Result<void> Extender::Sync() {
 
 Result<void> Extender::SyncOnce() {
   uint64_t started = 0;
+  bool some_wait = false;
   {
     const std::lock_guard lock(books_mutex_);
     started = books_.mark();
+    some_wait = books_.waiting() > 0;
   }
   // Whoever may make pods in a namespace need not be allowed to say whose it is.
   std::map<std::string, std::string> tenants;
@@ -83,6 +86,18 @@ Result<void> Extender::SyncOnce() {
                       other_cpu[read->node] += read->ask.job.cpu_milli;
                   });
   if (!all_pods) return tl::make_unexpected(all_pods.error());
+  // Of pods that wait for a node a watch of those that are on one does not tell: neither that they went.
+  std::optional<std::set<std::string>> pending;
+  if (some_wait) {
+    pending.emplace();
+    const auto all_pending = kube_->List(
+        "/api/v1/pods?fieldSelector=" + api::Client::Encode("spec.nodeName=,status.phase=Pending"),
+        [&](const nlohmann::json& pod) {
+          if (const nlohmann::json* meta = scheduler::Find(pod, "metadata"); meta != nullptr)
+            pending->insert(scheduler::TextAt(*meta, "uid"));
+        });
+    if (!all_pending) return tl::make_unexpected(all_pending.error());
+  }
   // What was claimed for a pod is what it has, whatever its annotations say by now.
   for (scheduler::BoundPod& pod : pods) {
     const auto at = claims.find(pod.node);
@@ -112,6 +127,7 @@ Result<void> Extender::SyncOnce() {
   const std::lock_guard lock(books_mutex_);
   books_.SetTenants(std::move(tenants));
   books_.Sync(nodes, pods, started, unclear, std::move(other_cpu));
+  if (pending) books_.KeepWaiting(*pending, started);
   for (const scheduler::BoundPod& other : others) books_.Suppose(other);
   unreadable_pods_ = unclear.size();
   pods_version_ = *all_pods;
@@ -203,8 +219,9 @@ void Extender::KeepLearning() {
         if (in_step_) demand = books_.DemandIfOld();
       }
       if (!demand) continue;
-      auto look_ahead = std::make_shared<const scheduler::LookAhead>(demand->running, demand->waiting,
-                                                                     demand->nodes, demand->models);
+      auto look_ahead = std::make_shared<const scheduler::LookAhead>(
+          demand->running, demand->waiting, demand->nodes, demand->models, learning_.get_token());
+      if (learning_.stop_requested()) return;
       const std::lock_guard lock(books_mutex_);
       books_.Use(std::move(look_ahead), *demand);
     } catch (const std::exception& error) {

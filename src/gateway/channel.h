@@ -20,9 +20,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/error.h"
 #include "base/fd.h"
 #include "gateway/shared_memory.h"
-#include "model/error.h"
 
 namespace spillway::gateway {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "model/documents.h"
-#include "model/error.h"
 #include "model/problems.h"
 #include "model/reader.h"
 #include "model/scalars.h"

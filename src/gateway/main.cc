@@ -14,6 +14,7 @@
 #include "api/http.h"
 #include "api/listen.h"
 #include "base/fd.h"
+#include "command/output.h"
 #include "command/program.h"
 #include "gateway/http/gateway_report.h"
 #include "gateway/http/inference_front.h"
@@ -22,7 +23,7 @@
 namespace spillway::command {
 namespace {
 
-int Exit(const Error& error) { return Report("spillway-gateway", error); }
+int Exit(const Error& error) { return Complain(error, "spillway-gateway"); }
 
 struct Sockets {
   gateway::Listeners listeners;

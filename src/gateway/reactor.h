@@ -9,7 +9,7 @@
 #include <memory>
 #include <span>
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::gateway {
 

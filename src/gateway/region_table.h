@@ -8,7 +8,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::gateway {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::gateway {
 

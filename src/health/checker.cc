@@ -25,6 +25,8 @@ constexpr milliseconds kLongestWait{1000};
 // When many units change at once, as in a fault of the network, changes are reported together: a call of
 // on_change is followed by a pause of so many times what it took.
 constexpr int kReportShare = 4;
+// While checks are skipped, that is reported so often.
+constexpr std::chrono::seconds kReportSkips{10};
 // A longer time without a look at events is a stall of this thread. Shorter ones are its usual work.
 constexpr milliseconds kStall{100};
 // Timers that are run until events are looked at again, so that many at once are no stall.
@@ -86,6 +88,7 @@ struct Checker::Target {
   TimePoint started;
   steady_clock::duration stalled{};  // of the checker, in all, when it started
   uint64_t passed = 0, failed = 0, skipped = 0, changes = 0;
+  std::string skip_reason;
   std::optional<double> last_ms;
 };
 
@@ -253,12 +256,11 @@ void Checker::StartCheck(Target& target) {
 
 void Checker::OnTimeOut(Target& target) {
   const milliseconds timeout(target.check.timeout_ms);
-  const std::string missing = target.probe->Stop();
+  Outcome outcome = target.probe->Stop();
+  outcome.reason += fmt::format(" within {} ms", target.check.timeout_ms);
   if (stalled_ - target.stalled > timeout)
-    OnOutcome(target, {Outcome::Kind::kSkipped, "spillwayd itself stood still"});
-  else
-    OnOutcome(target,
-              {Outcome::Kind::kFailed, fmt::format("{} within {} ms", missing, target.check.timeout_ms)});
+    outcome = {Outcome::Kind::kSkipped, "spillwayd itself stood still"};
+  OnOutcome(target, outcome);
 }
 
 void Checker::OnOutcome(Target& target, const Outcome& outcome) {
@@ -272,6 +274,15 @@ void Checker::OnOutcome(Target& target, const Outcome& outcome) {
   target.last_ms = Seconds(now - target.started) * 1e3;
   if (outcome.kind == Outcome::Kind::kSkipped) {
     target.skipped++;
+    target.skip_reason = outcome.reason;
+    skipped_++;
+    if (now < report_skips_from_) return;
+    report_skips_from_ = now + kReportSkips;
+    const Subject& s = target.subject;
+    changes_.push_back({s.service, s.pool, s.server, s.unit, target.track.state(),
+                        fmt::format("{}: {}", Describe(target.check, s.address), outcome.reason), 0,
+                        std::exchange(skipped_, 0)});
+    changed_ = true;
     return;
   }
   const bool passed = outcome.kind == Outcome::Kind::kPassed;
@@ -286,7 +297,7 @@ void Checker::OnOutcome(Target& target, const Outcome& outcome) {
   changes_.push_back(
       {s.service, s.pool, s.server, s.unit, target.track.state(),
        passed ? std::string() : fmt::format("{}: {}", Describe(target.check, s.address), outcome.reason),
-       Seconds(now - since)});
+       Seconds(now - since), 0});
 }
 
 std::vector<FailingUnit> Checker::Failing() const {
@@ -327,6 +338,7 @@ std::vector<CheckView> Checker::Views() const {
     view.passed = target->passed;
     view.failed = target->failed;
     view.skipped = target->skipped;
+    view.skip_reason = target->skip_reason;
     view.changes = target->changes;
     view.last_ms = target->last_ms;
     views.push_back(std::move(view));

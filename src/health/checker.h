@@ -38,17 +38,20 @@ struct CheckView {
   double held_s = 0;                // failing: not back before, by dampening
   std::string reason;               // of the last failure
   uint64_t passed = 0, failed = 0;  // checks
-  uint64_t skipped = 0;             // for want of this machine's own resources
+  uint64_t skipped = 0;             // which this machine could not make
+  std::string skip_reason;          // of the last one skipped
   uint64_t changes = 0;             // of state
   std::optional<double> last_ms;    // how long the last one took; nullopt: none yet
 };
 
-// A unit that became failing, or came back.
+// A unit that became failing, or came back. Or, once in a while, that checks were skipped.
 struct CheckChange {
   std::string service, pool, server, unit;
   CheckState state = CheckState::kUnknown;
-  std::string reason;   // of a failing one
+  std::string reason;   // of a failing one; of a check that was skipped
   double before_s = 0;  // time in the state before
+  uint64_t skipped =
+      0;  // > 0: no change, but so many checks, of this unit and others, since the last such word
 };
 
 // A unit that one of its checks finds failing.
@@ -113,9 +116,11 @@ class Checker {
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::vector<std::unique_ptr<Probe>> retired_;  // not settled yet
   std::vector<CheckChange> changes_;
-  bool changed_ = false;     // what is failing, perhaps
-  TimePoint report_from_{};  // on_change is not called before
-  TimePoint fetched_;        // when events were last fetched
+  bool changed_ = false;           // what is failing, perhaps
+  uint64_t skipped_ = 0;           // since skips were last reported,
+  TimePoint report_skips_from_{};  // which they are not before
+  TimePoint report_from_{};        // on_change is not called before
+  TimePoint fetched_;              // when events were last fetched
   // In all: long times without a look at events.
   std::chrono::steady_clock::duration stalled_{0};
 

@@ -43,7 +43,7 @@ std::optional<uint8_t> DnsRcode(std::string_view query, std::string_view message
   const auto rcode = static_cast<uint8_t>(static_cast<unsigned char>(message[3]) & kRcodeMask);
   const std::string_view question = query.substr(kHeader);
   // A server that cannot read a question (FORMERR) need not repeat it.
-  if (message[4] == 0 && message[5] == 0) return rcode;
+  if (message[4] == 0 && message[5] == 0) return rcode != 0 ? std::optional(rcode) : std::nullopt;
   if (message.size() < query.size()) return std::nullopt;
   const bool same =
       std::equal(question.begin(), question.end(), message.begin() + kHeader,

@@ -13,7 +13,7 @@ namespace spillway::health {
 std::string DnsQuery(uint16_t id, const std::string& name, uint16_t type);
 
 // The RCODE of `message`, if it answers `query`: same id, a response, same question but for the case of its
-// letters. nullopt: it is something else, such as the answer to an earlier query.
+// letters, or an error without a question. nullopt: it is something else, such as the answer to an earlier query.
 std::optional<uint8_t> DnsRcode(std::string_view query, std::string_view message);
 
 }  // namespace spillway::health

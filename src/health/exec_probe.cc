@@ -1,54 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec_probe.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
+
+#include "launch.h"
 
 extern char** environ;
 
 namespace spillway::health {
 namespace {
-
-std::vector<char*> Pointers(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// In a group of its own, without our signals' masks, with no descriptor but three of /dev/null.
-int Spawn(std::vector<std::string> argv, std::vector<std::string> environment, pid_t* pid) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDWR, 0);
-  posix_spawn_file_actions_adddup2(&files, 0, 1);
-  posix_spawn_file_actions_adddup2(&files, 0, 2);
-  posix_spawn_file_actions_addclosefrom_np(&files, 3);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  for (char** entry = environ; *entry != nullptr; entry++) environment.emplace_back(*entry);
-  const int error = posix_spawn(pid, argv[0].c_str(), &files, &attributes, Pointers(argv).data(),
-                                Pointers(environment).data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  return error;
-}
 
 class ExecProbe : public Probe, private EventHandler {
  public:
@@ -63,72 +31,123 @@ class ExecProbe : public Probe, private EventHandler {
                      "SPILLWAY_SERVER=" + subject.server,
                      "SPILLWAY_UNIT=" + subject.unit,
                      "SPILLWAY_ADDRESS=" + subject.address.ToString(),
-                     fmt::format("SPILLWAY_PORT={}", check.port)} {}
+                     fmt::format("SPILLWAY_PORT={}", check.port)} {
+    for (char** entry = environ; *entry != nullptr; entry++) environment_.emplace_back(*entry);
+  }
   ~ExecProbe() override {
+    if (launch_) reactor_.Forget(launch_->fd());
     if (pid_ <= 0) return;
     kill(-pid_, SIGKILL);
-    Reap(WNOHANG);
+    waitpid(pid_, nullptr, WNOHANG);
+    Unwatch();
   }
 
   void Start() override {
-    if (pid_ > 0) return Fail("the command that was killed has not ended yet");
-    if (const int error = Spawn(argv_, environment_, &pid_); error != 0) {
-      pid_ = 0;
-      const std::string reason = fmt::format("{}: {}", argv_[0], std::strerror(error));
-      return error == EAGAIN || error == ENOMEM ? Skip(reason) : Fail(reason);
+    if (!settled()) {
+      Kill();
+      // What outlives SIGKILL waits for something of this host.
+      return Skip(launch_ || is_late_ ? kNotStarted : "the command that was killed has not ended yet");
     }
+    auto launch = Launch::Begin(argv_, environment_);
+    if (!launch) return Skip(launch.error().message);
+    if (const int error = reactor_.Add((*launch)->fd(), EPOLLIN, this); error != 0)
+      return Skip(fmt::format("epoll_ctl: {}", std::strerror(error)));
+    launch_ = std::move(*launch);
     running_ = true;
-    pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
-    if (pidfd_ >= 0) (void)fcntl(pidfd_, F_SETFD, FD_CLOEXEC);
-    if (pidfd_ < 0 || reactor_.Add(pidfd_, EPOLLIN, this) != 0) {
-      const std::string reason = fmt::format("pidfd_open: {}", std::strerror(errno));
-      kill(-pid_, SIGKILL);
-      Reap(0);
-      running_ = false;
-      Skip(reason);
-    }
   }
 
   // The group is killed; that it has ended is seen later.
-  std::string Stop() override {
+  Outcome Stop() override {
     running_ = false;
-    kill(-pid_, SIGKILL);
-    return "no end of the command";
+    Kill();
+    if (launch_) return {Outcome::Kind::kSkipped, kNotStarted};
+    return {Outcome::Kind::kFailed, "no end of the command"};
   }
 
-  bool settled() const override { return pid_ == 0; }
+  bool settled() override {
+    if (pid_ > 0 && pidfd_ < 0) Reap();
+    return !launch_ && pid_ == 0;
+  }
 
  private:
-  void OnEvents(int, uint32_t) override {
-    // What it left running goes as well. The leader, not reaped yet, still holds the group's number.
-    kill(-pid_, SIGKILL);
-    const int status = Reap(WNOHANG);
-    if (!std::exchange(running_, false)) return;
-    if (WIFSIGNALED(status)) return Fail(fmt::format("the command ended by signal {}", WTERMSIG(status)));
-    if (WEXITSTATUS(status) == exit_status_) return Pass();
-    Fail(fmt::format("exit status {}", WEXITSTATUS(status)));
+  static constexpr const char* kNotStarted = "the command's program could not be read";
+
+  void OnEvents(int fd, uint32_t) override {
+    if (launch_ && fd == launch_->fd())
+      OnLaunched();
+    else
+      OnEnd();
   }
 
-  int Reap(int options) {
-    int status = 0;
-    while (waitpid(pid_, &status, options) < 0 && errno == EINTR) {
+  void OnLaunched() {
+    reactor_.Forget(launch_->fd());
+    const Launch::Ended launched = launch_->Take();
+    launch_.reset();
+    if (launched.error != 0) {
+      if (std::exchange(running_, false))
+        Skip(fmt::format("{}: {}", argv_[0], std::strerror(launched.error)));
+      return;
     }
+    pid_ = launched.pid;
+    pidfd_ = launched.pidfd;
+    is_late_ = !running_;
+    if (is_late_) Kill();
+    const int error = reactor_.Add(pidfd_, EPOLLIN, this);
+    if (error == 0) return;
+    close(std::exchange(pidfd_, -1));
+    Kill();
+    if (std::exchange(running_, false)) Skip(fmt::format("epoll_ctl: {}", std::strerror(error)));
+  }
+
+  void OnEnd() {
+    siginfo_t info{};
+    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+      // Where SIGCHLD is ignored the kernel reaps: how it ended is lost, and its number may be another's now.
+      if (errno != ECHILD) return;
+      Forgo();
+      if (std::exchange(running_, false)) Skip("waitid: the command's exit status was lost");
+      return;
+    }
+    if (info.si_pid == 0) return;
+    // What it left running goes as well. The leader, not reaped yet, still holds the group's number.
+    kill(-pid_, SIGKILL);
+    Reap();
+    if (!std::exchange(running_, false)) return;
+    if (info.si_code != CLD_EXITED)
+      return Fail(fmt::format("the command ended by signal {}", info.si_status));
+    if (info.si_status == exit_status_) return Pass();
+    Fail(fmt::format("exit status {}", info.si_status));
+  }
+
+  void Kill() {
+    if (launch_) launch_->GiveUp();
+    if (pid_ > 0) kill(-pid_, SIGKILL);
+  }
+
+  // If it has ended.
+  void Reap() {
+    const pid_t reaped = waitpid(pid_, nullptr, WNOHANG);
+    if (reaped == pid_ || (reaped < 0 && errno == ECHILD)) Forgo();
+  }
+  void Forgo() {
     pid_ = 0;
-    if (pidfd_ >= 0) {
-      reactor_.Forget(pidfd_);
-      close(pidfd_);
-    }
-    pidfd_ = -1;
-    return status;
+    Unwatch();
+  }
+  void Unwatch() {
+    if (pidfd_ < 0) return;
+    reactor_.Forget(pidfd_);
+    close(std::exchange(pidfd_, -1));
   }
 
   Reactor& reactor_;
   const std::vector<std::string> argv_;
   const int exit_status_;
-  const std::vector<std::string> environment_;
-  pid_t pid_ = 0;  // until it is reaped
-  int pidfd_ = -1;
-  bool running_ = false;  // and its end is awaited
+  std::vector<std::string> environment_;
+  std::unique_ptr<Launch> launch_;  // until the program runs
+  pid_t pid_ = 0;                   // from then until it is reaped
+  int pidfd_ = -1;                  // of pid_; -1: could not be watched
+  bool is_late_ = false;            // its time was over before it ran
+  bool running_ = false;            // a check, whose end is awaited
 };
 
 }  // namespace

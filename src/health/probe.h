@@ -17,7 +17,8 @@
 
 namespace spillway::health {
 
-// A check is skipped where this machine was at fault (no descriptors, ports or memory): no word on the unit.
+// A check is skipped where this machine was at fault (no descriptors, ports or memory, a file of its own that
+// cannot be read): no word on the unit.
 struct Outcome {
   enum class Kind : uint8_t { kPassed, kFailed, kSkipped } kind = Kind::kPassed;
   std::string reason;  // empty when it passed
@@ -38,11 +39,12 @@ class Probe {
 
   // The outcome may come before this returns. Not while a check runs.
   virtual void Start() = 0;
-  // Ends the running check without an outcome: its time is over, or nobody asks any more. What it waited for.
-  virtual std::string Stop() = 0;
+  // Ends the running check, unheard: its time is over, or nobody asks any more. What it is worth if its time
+  // is over, and what it waited for.
+  virtual Outcome Stop() = 0;
   // False: what Stop ended is still on its way out. A probe may be destroyed all the same, but then leaves it
   // to the end of this process.
-  virtual bool settled() const { return true; }
+  virtual bool settled() { return true; }
 
  protected:
   void Pass() const { finish_({Outcome::Kind::kPassed, {}}); }

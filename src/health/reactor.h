@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::health {
 

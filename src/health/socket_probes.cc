@@ -71,9 +71,9 @@ class TcpProbe : public SocketProbe {
     (void)Watch(EPOLLOUT);
   }
 
-  std::string Stop() override {
+  Outcome Stop() override {
     Close();
-    return "no connection";
+    return {Outcome::Kind::kFailed, "no connection"};
   }
 
  private:
@@ -113,9 +113,9 @@ class DatagramProbe : public SocketProbe {
     running_ = true;
   }
 
-  std::string Stop() override {
+  Outcome Stop() override {
     Drop();
-    return "no answer";
+    return {Outcome::Kind::kFailed, "no answer"};
   }
 
  private:

@@ -70,15 +70,16 @@ class WebProbe : public Probe, private WebTransfer {
     sessions_.Run(easy_, this);
   }
 
-  std::string Stop() override {
+  Outcome Stop() override {
     // Told apart, as they have different causes: a host that is gone, and a server that hangs. Of TLS,
     // libcurl counts the handshake to the connection.
     double connected = 0;
     curl_easy_getinfo(easy_, CURLINFO_CONNECT_TIME, &connected);
     GiveBack();
     body_ = std::string();
-    if (connected != 0) return "connected, but no whole answer";
-    return check_.kind == model::CheckKind::kHttp ? "no connection" : "no TLS handshake";
+    if (connected != 0) return {Outcome::Kind::kFailed, "connected, but no whole answer"};
+    return {Outcome::Kind::kFailed,
+            check_.kind == model::CheckKind::kHttp ? "no connection" : "no TLS handshake"};
   }
 
  private:
@@ -98,9 +99,26 @@ class WebProbe : public Probe, private WebTransfer {
     return fd < 0 ? CURL_SOCKET_BAD : fd;
   }
 
-  bool OwnShortage(CURLcode code) const {
-    if (code == CURLE_OUT_OF_MEMORY || code == CURLE_ABORTED_BY_CALLBACK) return true;
-    if (code != CURLE_COULDNT_CONNECT) return false;
+  bool HasAnswered() const {
+    curl_off_t first_byte_us = 0;
+    curl_easy_getinfo(easy_, CURLINFO_STARTTRANSFER_TIME_T, &first_byte_us);
+    return first_byte_us != 0;
+  }
+
+  bool IsOwnFault(CURLcode code) const {
+    switch (code) {
+      case CURLE_OUT_OF_MEMORY:
+        return !HasAnswered();  // after that it may be a line of the unit's that is too long for libcurl
+      case CURLE_ABORTED_BY_CALLBACK:
+      case CURLE_FAILED_INIT:
+      case CURLE_SSL_CACERT_BADFILE:  // cannot be read; that it does not fit the unit's is another one
+      case CURLE_SSL_CERTPROBLEM:
+        return true;
+      case CURLE_COULDNT_CONNECT:
+        break;
+      default:
+        return false;
+    }
     long error = socket_error_;
     if (error == 0) curl_easy_getinfo(easy_, CURLINFO_OS_ERRNO, &error);
     return IsOwnShortage(static_cast<int>(error));
@@ -110,7 +128,7 @@ class WebProbe : public Probe, private WebTransfer {
     long status = 0;
     curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
     const bool cut = code == CURLE_WRITE_ERROR && seen_ >= kLongestBody;
-    const bool own = OwnShortage(code);
+    const bool own = IsOwnFault(code);
     const std::string error = *error_ != 0 ? error_ : curl_easy_strerror(code);
     // Not kept until the next check: there may be many units.
     const std::string body = std::exchange(body_, std::string());

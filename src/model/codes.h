@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "error.h"
+#include "base/error.h"
 #include "pool.h"
 
 namespace spillway::model {

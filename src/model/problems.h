@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "error.h"
+#include "base/error.h"
 
 namespace spillway::model {
 

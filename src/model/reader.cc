@@ -5,8 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 
+#include "base/near_word.h"
 #include "scalars.h"
 
 namespace spillway::model {
@@ -18,22 +18,6 @@ int LineOf(const YAML::Node& node, int fallback) {
   if (!node.IsDefined() || node.IsNull()) return fallback;
   YAML::Mark mark = node.Mark();
   return mark.is_null() ? fallback : mark.line + 1;
-}
-
-// Levenshtein distance: insertions, deletions and replacements from a to b.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); i++) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); j++) {
-      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row.back();
 }
 
 // What the entry calls itself, if that is a name.
@@ -59,17 +43,7 @@ std::string Describe(const YAML::Node& node) {
 }
 
 std::string Suggest(const std::string& word, const std::vector<std::string_view>& known) {
-  constexpr size_t kLongest = 64;  // beyond, nothing is near
-  std::string_view nearest;
-  size_t best = std::max<size_t>(2, word.size() / 2) + 1;
-  for (std::string_view candidate : known) {
-    if (word.size() > kLongest) break;
-    size_t distance = EditDistance(word, candidate);
-    if (distance < best && distance < candidate.size()) {
-      best = distance;
-      nearest = candidate;
-    }
-  }
+  const std::string_view nearest = base::NearWord(word, known);
   if (!nearest.empty()) return fmt::format("did you mean {}?", nearest);
   return fmt::format("known are {}", fmt::join(known, ", "));
 }

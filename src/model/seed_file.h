@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "core/hash.h"
-#include "error.h"
 
 namespace spillway::model {
 

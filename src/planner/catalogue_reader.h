@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "planner/catalogue.h"
 
 namespace spillway::planner {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "model/reader.h"
 #include "model/scalars.h"
 

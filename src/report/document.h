@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/version.h"
 #include "machine.h"
-#include "model/error.h"
 
 namespace spillway::report {
 

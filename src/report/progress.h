@@ -17,6 +17,9 @@ namespace spillway::report {
 [[nodiscard]] std::string ProgressLine(std::string_view label, double fraction, std::chrono::seconds elapsed,
                                        std::string_view message, int width, bool over = false);
 
+// Silent start of commands that mostly end soon.
+inline constexpr std::chrono::seconds kQuietStart{2};
+
 class Progress {
  public:
   struct Terminal {

@@ -11,6 +11,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "base/random.h"
 #include "scheduler/look_ahead.h"
 #include "scheduler/make_room.h"
 #include "scheduler/placement_experiment.h"
@@ -24,13 +25,12 @@ constexpr int kHeadsPerNode = 4;  // of those that wait: for which room is made 
 
 class Dice {
  public:
-  explicit Dice(uint64_t seed) : state_(spw_mix64(seed * 0x9e3779b97f4a7c15ULL + 2)) {}
-  double Unit() { return (static_cast<double>(Next() >> 11) + 0.5) * 0x1p-53; }  // (0, 1)
-  size_t Below(size_t bound) { return Next() % bound; }
+  explicit Dice(uint64_t seed) : bits_(spw_mix64(seed * base::SplitMix64::kStep + 2)) {}
+  double Unit() { return (static_cast<double>(bits_.Bits() >> 11) + 0.5) * 0x1p-53; }  // (0, 1)
+  size_t Below(size_t bound) { return bits_.Below(bound); }
 
  private:
-  uint64_t Next() { return spw_mix64(state_ += 0x9e3779b97f4a7c15ULL); }
-  uint64_t state_;
+  base::SplitMix64 bits_;
 };
 
 double MilliOf(const Job& job) { return job.TotalMilli(); }
@@ -276,7 +276,7 @@ class Run {
     size_t operator()(const Job& job) const {
       uint64_t hash = job.models;
       for (const int part : {job.cpu_milli, job.memory_mib, job.gpus, job.milli})
-        hash = spw_mix64(hash * 0x9e3779b97f4a7c15ULL + static_cast<uint32_t>(part));
+        hash = spw_mix64(hash * base::SplitMix64::kStep + static_cast<uint32_t>(part));
       return hash;
     }
   };

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/random.h"
 #include "core/ring_build.h"
 
 namespace spillway::scheduler {
@@ -36,7 +37,7 @@ uint64_t Consolidator::KindOf(const GpuRef& ref) const {
                   static_cast<uint64_t>(static_cast<uint32_t>(node.tenant[ref.gpu])) << 24;
   // Where the host is what may be short, every node is a kind of its own.
   if (node.cpu_milli != kUnlimited || node.memory_mib != kUnlimited)
-    kind = spw_mix64(kind + static_cast<uint64_t>(ref.node + 1) * 0x9e3779b97f4a7c15ULL);
+    kind = spw_mix64(kind + static_cast<uint64_t>(ref.node + 1) * base::SplitMix64::kStep);
   return kind;
 }
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "model/problems.h"
 
 namespace spillway::scheduler {

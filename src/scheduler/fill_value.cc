@@ -24,7 +24,7 @@ double GpusOf(const JobKind& kind) { return kind.gpus == 1 ? 1.0 * kind.milli / 
 }  // namespace
 
 FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models,
-                     const std::vector<double>& waiting, PriceRule rule)
+                     const std::vector<double>& waiting, PriceRule rule, const std::stop_token& stop)
     : classes_(ClassesOf(nodes)), pricing_(kinds, classes_, models, kStep) {
   double gpus = 0, cpu = 0, mean = 0;
   for (const NodeClass& one : classes_) {
@@ -64,7 +64,7 @@ FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>&
     }
   };
   double least = -1;
-  for (int round = 1; round <= kRounds; ++round) {
+  for (int round = 1; round <= kRounds && !stop.stop_requested(); ++round) {
     scale();
     pricing_.SetPrices(prices_, true);
     std::fill(packed.begin(), packed.end(), 0);

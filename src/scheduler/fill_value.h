@@ -9,6 +9,7 @@
 // into what it has left, and a job should go where that falls least.
 #pragma once
 
+#include <stop_token>
 #include <vector>
 
 #include "scheduler/pattern_prices.h"
@@ -29,8 +30,10 @@ class FillValue {
   // `kinds`: what usually comes. `nodes`: as they are when empty. Takes some tenths of a second for hundreds
   // of kinds on a dozen classes of nodes.
   // `waiting`: of the jobs of each kind that are there now, the share that waits; none: nobody does.
+  // Once `stop` is asked for, it ends soon, with prices that are of no use.
   FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models,
-            const std::vector<double>& waiting = {}, PriceRule rule = PriceRule::kInProportion);
+            const std::vector<double>& waiting = {}, PriceRule rule = PriceRule::kInProportion,
+            const std::stop_token& stop = {});
 
   // In GPUs. `free`: milli of each GPU.
   [[nodiscard]] float Of(int model, int free_cpu, const int16_t* free, int gpus) const {

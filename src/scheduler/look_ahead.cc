@@ -64,13 +64,14 @@ std::vector<double> WaitingShares(const std::vector<JobKind>& kinds, const std::
 }  // namespace
 
 LookAhead::LookAhead(const std::vector<Job>& running, const std::vector<Job>& waiting,
-                     const std::vector<Node>& nodes, size_t models)
-    : LookAhead(WithUsualSizes(Together(running, waiting), nodes), running, waiting, nodes, models) {}
+                     const std::vector<Node>& nodes, size_t models, const std::stop_token& stop)
+    : LookAhead(WithUsualSizes(Together(running, waiting), nodes), running, waiting, nodes, models, stop) {}
 
 LookAhead::LookAhead(const std::vector<Job>& expected, const std::vector<Job>& running,
-                     const std::vector<Job>& waiting, const std::vector<Node>& nodes, size_t models)
+                     const std::vector<Job>& waiting, const std::vector<Node>& nodes, size_t models,
+                     const std::stop_token& stop)
     : mix_(expected, static_cast<int>(models)),
-      fill_(
-          BestFillValue(expected, mix_, nodes, models, WaitingShares(mix_.nearly_all(), running, waiting))) {}
+      fill_(BestFillValue(expected, mix_, nodes, models, WaitingShares(mix_.nearly_all(), running, waiting),
+                          stop)) {}
 
 }  // namespace spillway::scheduler

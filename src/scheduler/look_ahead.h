@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "scheduler/fill_value.h"
@@ -19,9 +20,9 @@ class LookAhead {
  public:
   // A few of every common size are added, so that a cluster with few jobs
   // does not take them for all that ever comes; among thousands they do not matter. Takes about a second for
-  // thousands of jobs on a thousand nodes.
+  // thousands of jobs on a thousand nodes; once `stop` is asked for, it ends soon, and is of no use.
   LookAhead(const std::vector<Job>& running, const std::vector<Job>& waiting, const std::vector<Node>& nodes,
-            size_t models);
+            size_t models, const std::stop_token& stop = {});
 
   [[nodiscard]] const JobMix& mix() const { return mix_; }
   [[nodiscard]] const FillValue& fill() const { return fill_; }
@@ -31,7 +32,8 @@ class LookAhead {
 
  private:
   LookAhead(const std::vector<Job>& expected, const std::vector<Job>& running,
-            const std::vector<Job>& waiting, const std::vector<Node>& nodes, size_t models);
+            const std::vector<Job>& waiting, const std::vector<Node>& nodes, size_t models,
+            const std::stop_token& stop);
 
   JobMix mix_;
   FillValue fill_;

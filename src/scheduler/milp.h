@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "scheduler/snapshot.h"
 
 namespace spillway::scheduler {

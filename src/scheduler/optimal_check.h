@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "scheduler/cbc.h"
 #include "scheduler/snapshot.h"
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/random.h"
 #include "scheduler/rehearsal.h"
 
 namespace spillway::scheduler {
@@ -13,15 +14,15 @@ namespace {
 // The same on every machine.
 class Dice {
  public:
-  explicit Dice(uint64_t seed) : state_(spw_mix64(seed * 0x9e3779b97f4a7c15ULL + 1)) {}
-  size_t Below(size_t bound) { return spw_mix64(state_ += 0x9e3779b97f4a7c15ULL) % bound; }
+  explicit Dice(uint64_t seed) : bits_(spw_mix64(seed * base::SplitMix64::kStep + 1)) {}
+  size_t Below(size_t bound) { return bits_.Below(bound); }
   template <class T>
   void Shuffle(std::vector<T>& list) {
     for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[Below(i)]);
   }
 
  private:
-  uint64_t state_;
+  base::SplitMix64 bits_;
 };
 
 PlacementRun RunOne(const NodeList& nodes, const std::vector<Job>& jobs, const JobMix& mix,

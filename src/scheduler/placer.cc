@@ -99,7 +99,7 @@ size_t Placer::ShapeHash::operator()(const Job& job) const {
   uint64_t hash = 0;
   for (const int part : {job.cpu_milli, job.memory_mib, job.gpus, job.milli, static_cast<int>(job.models),
                          job.tenant, job.profile ? static_cast<int>(*job.profile) : -1})
-    hash = spw_mix64(hash * 0x9e3779b97f4a7c15ULL + static_cast<uint32_t>(part));
+    hash = spw_mix64(hash * base::SplitMix64::kStep + static_cast<uint32_t>(part));
   return hash;
 }
 
@@ -110,7 +110,7 @@ Placer::Placer(const Cluster& cluster, const JobMix& mix, PlacerOptions options,
       fill_(options.policy == Policy::kSpillway ? fill : nullptr),
       before_(cluster.nodes().size(), -1),
       before_seen_(cluster.changes()),
-      random_(options.seed * 0x9e3779b97f4a7c15ULL) {}
+      random_(options.seed * base::SplitMix64::kStep) {}
 
 void Placer::Learn(const JobMix& mix, const FillValue* fill) {
   mix_ = &mix;
@@ -295,9 +295,7 @@ std::optional<Spot> Placer::Best(const Shape& shape) const {
 }
 
 std::optional<Spot> Placer::AnyOf(const Shape& shape, const Job& job) {
-  const auto draw = [this](size_t below) {
-    return static_cast<size_t>(spw_mix64(random_ += 0x9e3779b97f4a7c15ULL) % below);
-  };
+  const auto draw = [this](size_t below) { return static_cast<size_t>(random_.Below(below)); };
   std::vector<int> nodes, gpus;
   for (size_t n = 0; n < shape.gpu.size(); ++n)
     if (shape.gpu[n] >= 0) nodes.push_back(static_cast<int>(n));

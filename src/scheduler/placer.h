@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/random.h"
 #include "core/ring_build.h"
 #include "scheduler/cluster.h"
 #include "scheduler/fill_value.h"
@@ -152,7 +153,7 @@ class Placer {
   std::vector<double> before_;  // each node's fragmentation as it stands, or what it is worth
   uint64_t before_seen_ = 0;
   uint64_t decisions_ = 0;
-  uint64_t random_;
+  base::SplitMix64 random_;
 };
 
 }  // namespace spillway::scheduler

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "scheduler/placer.h"
 
 namespace spillway::scheduler {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/random.h"
 #include "core/ring_build.h"
 
 namespace spillway::scheduler {
@@ -26,10 +27,8 @@ Job DrawJob(const std::function<int(int)>& below, int tenants) {
 }  // namespace
 
 Snapshot DrawSnapshot(uint64_t seed, Isolation isolation, int most_jobs) {
-  uint64_t state = spw_mix64(seed * 0x9e3779b97f4a7c15ULL + 77);
-  const auto below = [&](int bound) {
-    return static_cast<int>(spw_mix64(state += 0x9e3779b97f4a7c15ULL) % static_cast<uint64_t>(bound));
-  };
+  base::SplitMix64 random(spw_mix64(seed * base::SplitMix64::kStep + 77));
+  const auto below = [&](int bound) { return static_cast<int>(random.Below(static_cast<uint64_t>(bound))); };
   Snapshot snapshot;
   snapshot.gpus = most_jobs;
   snapshot.rules.isolation = isolation;

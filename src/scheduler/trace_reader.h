@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "scheduler/cluster.h"
 
 namespace spillway::scheduler {

@@ -32,6 +32,9 @@ int64_t ArrivalTimes::Next() {
     case ArrivalKind::kJump:
       now_ = Jump();
       break;
+    case ArrivalKind::kOverload:
+      now_ += now_ < static_cast<double>(arrivals_.every.count()) ? gap_ns_ / arrivals_.times : gap_ns_;
+      break;
   }
   return static_cast<int64_t>(now_);
 }

@@ -114,7 +114,7 @@ struct Failure {
   bool operator==(const Failure&) const = default;
 };
 
-enum class ArrivalKind { kPoisson, kConstant, kTrace, kOnOff, kJump };
+enum class ArrivalKind { kPoisson, kConstant, kTrace, kOnOff, kJump, kOverload };
 
 struct Arrivals {
   ArrivalKind kind = ArrivalKind::kPoisson;
@@ -122,7 +122,8 @@ struct Arrivals {
   std::vector<double> at;  // trace: seconds, ascending; repeated, and scaled to the wanted rate
   Duration on{0}, off{0};  // on-off: Poisson while on, faster, so that the mean is the wanted rate
   double low = 1;          // jump: Poisson at low * rate and at rate in turns, the former first,
-  Duration every{0};       // ... each for so long
+  double times = 1;        // overload: evenly, at first at times * rate, then at rate
+  Duration every{0};       // jump: each for so long; overload: the first
   bool operator==(const Arrivals&) const = default;
 };
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "sim/scenario.h"
 
 namespace spillway::sim {

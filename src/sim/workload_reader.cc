@@ -55,6 +55,16 @@ void ReadJump(Problems& problems, const Field& field, Arrivals& arrivals) {
   arrivals.name = fmt::format("jump-{}-{}", arrivals.low, Milliseconds(arrivals.every));
 }
 
+void ReadOverload(Problems& problems, const Field& field, Arrivals& arrivals) {
+  MapReader map(problems, field, {"times", "lasts"});
+  arrivals.kind = ArrivalKind::kOverload;
+  Take(arrivals.times, map.Need("times", "how many times the rate comes at first, such as 4"),
+       [&](const Field& f) { return model::ReadNumber(problems, f, 1, 1000); });
+  Take(arrivals.every, map.Need("lasts", "for how long, such as 500ms"),
+       [&](const Field& f) { return model::ReadTime(problems, f, Duration(1'000'000), kLongest); });
+  arrivals.name = fmt::format("overload-{}-{}", arrivals.times, Milliseconds(arrivals.every));
+}
+
 Arrivals ReadArrival(Problems& problems, const Field& field, const std::string& folder) {
   Arrivals arrivals;
   if (!field.node.IsMap()) {
@@ -64,17 +74,21 @@ Arrivals ReadArrival(Problems& problems, const Field& field, const std::string& 
     }
     return arrivals;
   }
-  MapReader map(problems, field, {"trace", "onoff", "jump"});
-  const Field *trace = map.Find("trace"), *onoff = map.Find("onoff"), *jump = map.Find("jump");
-  const int given = (trace != nullptr) + (onoff != nullptr) + (jump != nullptr);
+  MapReader map(problems, field, {"trace", "onoff", "jump", "overload"});
+  const Field *trace = map.Find("trace"), *onoff = map.Find("onoff"), *jump = map.Find("jump"),
+              *overload = map.Find("overload");
+  const int given = (trace != nullptr) + (onoff != nullptr) + (jump != nullptr) + (overload != nullptr);
   if (given != 1) {
-    problems.Add(field.line, field.path, fmt::format("expected one of trace, onoff and jump, got {}", given));
+    problems.Add(field.line, field.path,
+                 fmt::format("expected one of trace, onoff, jump and overload, got {}", given));
   } else if (trace != nullptr) {
     ReadTrace(problems, *trace, folder, arrivals);
   } else if (onoff != nullptr) {
     ReadOnOff(problems, *onoff, arrivals);
-  } else {
+  } else if (jump != nullptr) {
     ReadJump(problems, *jump, arrivals);
+  } else {
+    ReadOverload(problems, *overload, arrivals);
   }
   return arrivals;
 }
@@ -110,7 +124,8 @@ Reports ReadOneReports(Problems& problems, const Field& field) {
 std::vector<Arrivals> ReadArrivals(Problems& problems, const Field& field, const std::string& folder) {
   std::vector<Arrivals> all;
   std::set<std::string> names;
-  const char* expected = "a list of poisson, constant, {trace: FILE}, {onoff: ...} or {jump: ...}";
+  const char* expected =
+      "a list of poisson, constant, {trace: FILE}, {onoff: ...}, {jump: ...} or {overload: ...}";
   const auto entries = model::ReadList(problems, field, expected);
   if (field.node.IsSequence() && entries.empty())
     problems.Add(field.line, field.path, fmt::format("expected {}, got an empty list", expected));

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -157,6 +158,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const
     }
   }
   if (Result<void> mapped = plane->MapArrays(); !mapped) return tl::make_unexpected(mapped.error());
+  if (Result<void> made = plane->MakeBarrier(); !made) return tl::make_unexpected(made.error());
   auto redirects = RedirectWatch::Open(bpf_map__fd(plane->skeleton_->maps.counters), plane->program_fd());
   if (redirects)
     plane->redirects_ = std::move(*redirects);
@@ -235,7 +237,8 @@ Result<void> DataPlane::MapArrays() {
       .and_then([&] { return map_one(servers, skeleton_->maps.servers); })
       .and_then([&] { return map_one(pools, skeleton_->maps.pools); })
       .and_then([&] { return map_one(flow_table, skeleton_->maps.flow_table); })
-      .and_then([&] { return map_one(flow_filter, skeleton_->maps.flow_filter); });
+      .and_then([&] { return map_one(flow_filter, skeleton_->maps.flow_filter); })
+      .and_then([&] { return map_one(server_keys, skeleton_->maps.server_keys); });
 }
 
 // Whether the attachment is a new one, not adopted.
@@ -363,39 +366,66 @@ Result<void> DataPlane::Detach(const std::string& interface) {
   return {};
 }
 
-Result<void> DataPlane::WriteKey(uint32_t server, const std::optional<model::Key>& key, uint8_t units,
-                                 uint8_t forget, const Seen& heard) {
-  int fd = bpf_map__fd(skeleton_->maps.server_keys);
-  spw_server_key entry{};
-  if (bpf_map_lookup_elem(fd, &server, &entry) != 0) return FailSystem("reading map server_keys", errno);
-  spw_siphash_key wanted{};
-  if (key.has_value()) wanted = spw_siphash_key_of(key->data());
-  uint8_t configured = key.has_value() ? units : uint8_t{0};
-  // What was heard under another key says nothing of this one's agents.
-  const bool is_rotated = entry.key.k0 != wanted.k0 || entry.key.k1 != wanted.k1;
-  if (is_rotated) forget = 0xff;
-  bool changed = entry.configured != configured || forget != 0;
-  entry.key = wanted;
-  entry.configured = configured;
-  for (size_t u = 0; u < SPW_UNITS_PER_SERVER; u++) {
-    if ((forget >> u & 1) != 0 || (configured >> u & 1) == 0) entry.seen[u] = {};
-    if ((configured >> u & 1) != 0 && IsLater(heard[u], entry.seen[u])) {
-      entry.seen[u] = heard[u];
-      changed = true;
-    }
-  }
-  // Not written for nothing: between reading and writing the data plane may have taken a report.
-  if (changed && bpf_map_update_elem(fd, &server, &entry, BPF_ANY) != 0)
-    return FailSystem("writing map server_keys", errno);
+Result<void> DataPlane::MakeBarrier() {
+  LIBBPF_OPTS(bpf_map_create_opts, options);
+  barrier_slot_.Reset(bpf_map_create(BPF_MAP_TYPE_ARRAY, "spw_barrier_in", 4, 4, 1, nullptr));
+  if (!barrier_slot_) return FailSystem("creating map spw_barrier_in", errno);
+  options.inner_map_fd = static_cast<uint32_t>(barrier_slot_.get());
+  barrier_.Reset(bpf_map_create(BPF_MAP_TYPE_ARRAY_OF_MAPS, "spw_barrier", 4, 4, 1, &options));
+  if (!barrier_) return FailSystem("creating map spw_barrier", errno);
   return {};
 }
 
-DataPlane::Seen DataPlane::ReadSeen(uint32_t server) const {
-  Seen seen{};
-  spw_server_key entry{};
-  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.server_keys), &server, &entry) == 0)
-    std::copy(std::begin(entry.seen), std::end(entry.seen), seen.begin());
-  return seen;
+// An update of a map of maps returns when no program runs any more that may have met the value before
+// (maybe_wait_bpf_programs of kernel/bpf/syscall.c, since Linux 4.20). membarrier(2) waits likewise, but not
+// on kernels with tickless CPUs.
+Result<void> DataPlane::AwaitPrograms() {
+  const uint32_t zero = 0;
+  const int slot = barrier_slot_.get();
+  if (bpf_map_update_elem(barrier_.get(), &zero, &slot, BPF_ANY) != 0)
+    return FailSystem("writing map spw_barrier", errno);
+  return {};
+}
+
+namespace {
+
+spw_siphash_key WordsOf(const std::optional<model::Key>& key) {
+  return key ? spw_siphash_key_of(key->data()) : spw_siphash_key{};
+}
+
+bool SameKey(const spw_siphash_key& a, const spw_siphash_key& b) { return a.k0 == b.k0 && a.k1 == b.k1; }
+
+}  // namespace
+
+bool DataPlane::Mute(uint32_t server, const std::optional<model::Key>& key, uint8_t units) {
+  spw_server_key& entry = server_keys[server];
+  const __u8 may = switching::Load(entry.configured);
+  const __u8 keep = key && SameKey(entry.key, WordsOf(key)) ? may & units : __u8{0};
+  if (keep != may) Store(entry.configured, keep);
+  return keep != may;
+}
+
+void DataPlane::WriteKey(uint32_t server, const std::optional<model::Key>& key, uint8_t units,
+                         const Seen& heard) {
+  spw_server_key& entry = server_keys[server];
+  const __u8 wanted = key ? units : __u8{0}, may = switching::Load(entry.configured);
+  if (may == 0 && !SameKey(entry.key, WordsOf(key))) {
+    // In this order: whoever is killed here leaves no number of the old key beside the new one.
+    std::memset(entry.seen, 0, sizeof(entry.seen));
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    entry.key = WordsOf(key);
+  }
+  // What a unit that may report was heard with is the program's to write.
+  for (size_t u = 0; u < SPW_UNITS_PER_SERVER; u++)
+    if ((may >> u & 1) == 0) entry.seen[u] = (wanted >> u & 1) != 0 ? heard[u] : spw_report_seen{};
+  Store(entry.configured, wanted);
+}
+
+DataPlane::Heard DataPlane::ReadHeard(uint32_t server) const {
+  const spw_server_key& entry = server_keys[server];
+  Heard heard{KeyTag(entry.key), {}};
+  std::copy(std::begin(entry.seen), std::end(entry.seen), heard.seen.begin());
+  return heard;
 }
 
 void DataPlane::SetFlowLimits(spw_flow_limits limits) { Store(skeleton_->bss->flow_limits, limits); }

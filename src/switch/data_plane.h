@@ -11,9 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "base/fd.h"
 #include "bpf/switch.h"
 #include "mapped_array.h"
-#include "model/error.h"
 #include "model/pool.h"
 #include "redirect_watch.h"
 #include "switch.h"
@@ -69,12 +70,24 @@ class DataPlane {
   [[nodiscard]] Result<void> Detach(const std::string& interface);
   const std::vector<InterfaceView>& interfaces() const { return interfaces_; }
 
-  // Key and replay state of a server; seen states survive unless `forget` has the unit's bit, and are no less
-  // than `heard`.
+  // Keys of servers and what was heard of their units. What a unit may report under is changed in three
+  // steps, so that a report which the program is accepting at that moment counts for the key that sealed it:
+  //
+  //   Mute the units ──► AwaitPrograms ──► (ReadHeard) ──► WriteKey
+  //
+  // Takes the right to report from those units that have it and shall not have it further with this key.
+  // True: some had.
+  bool Mute(uint32_t server, const std::optional<model::Key>& key, uint8_t units);
+  // Until every packet that the program met before this call is done. Errors: kSystem.
+  [[nodiscard]] Result<void> AwaitPrograms();
   using Seen = std::array<spw_report_seen, SPW_UNITS_PER_SERVER>;
-  [[nodiscard]] Result<void> WriteKey(uint32_t server, const std::optional<model::Key>& key, uint8_t units,
-                                      uint8_t forget, const Seen& heard);
-  Seen ReadSeen(uint32_t server) const;
+  // Lets these units report; those that could not before go on from `heard`.
+  void WriteKey(uint32_t server, const std::optional<model::Key>& key, uint8_t units, const Seen& heard);
+  struct Heard {
+    uint64_t key_tag = 0;  // of the key under which it was heard
+    Seen seen{};
+  };
+  Heard ReadHeard(uint32_t server) const;
   // Why packets that drivers lose are not counted; empty: they are.
   const std::string& uncounted() const { return uncounted_; }
 
@@ -93,6 +106,7 @@ class DataPlane {
   MappedArray<spw_pool> pools;
   MappedArray<spw_bucket> flow_table;
   MappedArray<spw_filter_word> flow_filter;
+  MappedArray<spw_server_key> server_keys;
 
  private:
   DataPlane(Options options) : options_(std::move(options)) {}
@@ -105,6 +119,7 @@ class DataPlane {
   [[nodiscard]] Result<bool> Attach(const std::string& interface, model::AttachMode mode);
   [[nodiscard]] Result<void> DetachFromOthers(const std::vector<std::string>& interfaces);
   void WatchRedirects();
+  [[nodiscard]] Result<void> MakeBarrier();
   struct Attachment {
     std::string interface;
     int link_fd = -1;
@@ -115,6 +130,7 @@ class DataPlane {
   spw_meta meta_{};
   bool adopted_ = false;
   int unit_traffic_fd_ = -1, service_traffic_fd_ = -1;
+  base::Fd barrier_, barrier_slot_;  // AwaitPrograms
   std::vector<InterfaceView> interfaces_;
   std::vector<Attachment> attachments_;
   std::unique_ptr<RedirectWatch> redirects_;

@@ -62,6 +62,12 @@ std::string Driver(int fd, const std::string& interface) {
   return ioctl(fd, SIOCETHTOOL, &request) == 0 ? info.driver : "";
 }
 
+bool IsLoopback(int fd, const std::string& interface) {
+  ifreq request{};
+  interface.copy(request.ifr_name, IFNAMSIZ - 1);
+  return ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_LOOPBACK) != 0;
+}
+
 void ForEachAttribute(const void* first, size_t bytes, const std::function<void(const rtattr&)>& visit) {
   auto* at = static_cast<const rtattr*>(first);
   for (int left = static_cast<int>(bytes); RTA_OK(at, left); at = RTA_NEXT(at, left)) visit(*at);
@@ -183,6 +189,7 @@ Result<Device> ReadDevice(const std::string& interface) {
   Device device;
   device.name = interface;
   device.driver = Driver(any.fd(), interface);
+  device.is_loopback = IsLoopback(any.fd(), interface);
   device.tx_checksum = EthtoolValue(any.fd(), interface, ETHTOOL_GTXCSUM) != 0;
   const uint32_t flags = EthtoolValue(any.fd(), interface, ETHTOOL_GFLAGS);
   device.strips_vlans = (flags & ETH_FLAG_RXVLAN) != 0;
@@ -214,9 +221,9 @@ std::vector<std::string> IngressProblems(const Device& device) {
   if (device.xdp_features &&
       (*device.xdp_features & (kXdpBasic | kXdpRedirect)) != (kXdpBasic | kXdpRedirect))
     problems.push_back(
-        fmt::format("{}: its driver ({}) says that it does not redirect packets from XDP to other "
+        fmt::format("{}: its driver ({}) reports that it does not redirect packets from XDP to other "
                     "interfaces (xdp_features {:#x})",
-                    device.name, device.driver, *device.xdp_features));
+                    device.name, device.driver.empty() ? "no name" : device.driver, *device.xdp_features));
   return problems;
 }
 
@@ -225,7 +232,7 @@ std::vector<std::string> EgressProblems(const Device& device) {
   return {fmt::format(
       "{}: its driver ({}) takes no packets redirected by XDP (xdp_features {:#x}), so those that "
       "come in elsewhere and leave there are lost; redirect_failed counts them{}",
-      device.name, device.driver, *device.xdp_features,
+      device.name, device.driver.empty() ? "no name" : device.driver, *device.xdp_features,
       device.driver == "veth" ? ": it does once its peer has an XDP program or GRO "
                                 "(ethtool -K PEER gro on)"
                               : "")};

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::switching {
 
@@ -16,7 +16,8 @@ namespace spillway::switching {
 inline constexpr uint64_t kXdpBasic = 1, kXdpRedirect = 2, kXdpTransmit = 4;
 
 struct Device {
-  std::string name, driver;
+  std::string name, driver;  // driver empty: it gives no name
+  bool is_loopback = false;
   bool tx_checksum = false;              // checksums of packets sent are left to the device
   bool strips_vlans = false;             // VLAN tags are taken off before the program runs
   bool merges = false;                   // LRO

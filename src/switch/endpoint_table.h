@@ -6,9 +6,9 @@
 
 #include <vector>
 
+#include "base/error.h"
 #include "core/endpoint.h"
 #include "mapped_array.h"
-#include "model/error.h"
 
 namespace spillway::switching {
 

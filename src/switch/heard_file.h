@@ -2,11 +2,17 @@
 // The last load report heard of each unit, by name, kept where it outlives the maps: a report recorded before
 // a reboot, or before the data plane was removed, is then as stale afterwards as it was before. It holds for
 // the key under which it was heard: a recording under another key is refused by its tag anyway, and whoever
-// stole a key could otherwise silence an agent for good by a report of the highest numbers.
+// stole a key could otherwise silence an agent for good by a report of the highest numbers. The last few
+// keys' are kept, so that a key which comes back finds its recordings stale.
+//
+//   {"POOL/SERVER/UNIT": [[boot id, sequence, key tag], ...]}   the key in use first
+//
+// Earlier versions wrote one key's alone, or (boot id, sequence) without saying which key's: both are read.
 #pragma once
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "core/report.h"
@@ -14,14 +20,34 @@
 
 namespace spillway::switching {
 
+// Tells keys apart without holding one: the SipHash of a fixed text that is no report's.
+uint64_t KeyTag(const spw_siphash_key& key);
+
+constexpr uint64_t kUnknownKey = 0;  // a tag in files of versions that kept none
+constexpr size_t kHeardKeys = 4;     // of each unit; those of the keys before are forgotten
+
 struct HeardReport {
-  uint64_t key_tag = 0;  // KeyTag of the server's key then
+  uint64_t key_tag = kUnknownKey;  // KeyTag of the server's key then
   spw_report_seen last{};
 };
-using HeardReports = std::map<std::string, HeardReport>;  // by UnitName
 
-// Tells keys apart without holding one: the SipHash of a fixed text that is no report's.
-uint64_t KeyTag(const model::Key& key);
+// Of one unit, by key; the one heard last comes first.
+class HeardUnit {
+ public:
+  // Unless it is older than what is kept of that key. A tag other than kUnknownKey.
+  void Note(const HeardReport& report);
+  // Nothing heard under this key: zeros. What was heard under an unknown one is taken for this one's.
+  spw_report_seen LastUnder(uint64_t key_tag);
+  void Forget(uint64_t key_tag);
+
+  const std::vector<HeardReport>& reports() const { return reports_; }
+  // As read; beyond kHeardKeys they are dropped.
+  void Append(const HeardReport& report);
+
+ private:
+  std::vector<HeardReport> reports_;
+};
+using HeardReports = std::map<std::string, HeardUnit>;  // by UnitName
 
 // On disk, mode 0600, before it returns. Errors: kSystem, kConflict.
 [[nodiscard]] Result<void> SaveHeard(const HeardReports& heard, const std::string& path);

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "switch.h"
 
 namespace spillway::switching {

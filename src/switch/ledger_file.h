@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "plan.h"
 
 namespace spillway::switching {

@@ -19,45 +19,52 @@ std::string HeardPath(const Options& options) {
 
 void LiveSwitch::LoadHeardReports() { heard_ = LoadHeard(HeardPath(options_)); }
 
-Result<void> LiveSwitch::WriteKeyOf(const Plan& plan, const PlannedServer& server, uint8_t forget) {
-  DataPlane::Seen heard{};
-  for (const PlannedUnit& unit : plan.units) {
-    if (spw_unit_server(unit.id) != server.code) continue;
-    const uint32_t index = spw_unit_index(unit.id);
-    const std::string name = UnitName(unit.pool, unit.server, unit.unit);
-    if ((forget >> index & 1) != 0) heard_.erase(name);
-    if (const auto found = heard_.find(name);
-        found != heard_.end() && server.key && found->second.key_tag == KeyTag(*server.key))
-      heard[index] = found->second.last;
+Result<bool> LiveSwitch::MuteForChange(const Plan& plan) {
+  std::map<uint32_t, const PlannedServer*> wanted;
+  for (const PlannedServer& server : plan.servers) wanted[server.code] = &server;
+  bool waits = false;
+  for (uint32_t code = 0; code < plane_->server_keys.size(); code++) {
+    const auto found = wanted.find(code);
+    waits |= found == wanted.end() ? plane_->Mute(code, std::nullopt, 0)
+                                   : plane_->Mute(code, found->second->key, found->second->units_mask);
   }
-  return plane_->WriteKey(server.code, server.key, server.units_mask, forget, heard);
+  if (!waits) return false;
+  return plane_->AwaitPrograms().map([] { return true; });
 }
 
-void LiveSwitch::NoteHeard() {
-  struct Heard {
-    uint64_t key_tag;
-    DataPlane::Seen seen;
-  };
-  std::map<uint32_t, Heard> servers;
-  for (const PlannedServer& server : plan_.servers)
-    if (server.key) servers[server.code] = {KeyTag(*server.key), plane_->ReadSeen(server.code)};
-  for (const PlannedUnit& unit : plan_.units) {
+void LiveSwitch::WriteKeyOf(const Plan& plan, const PlannedServer& server) {
+  DataPlane::Seen heard{};
+  for (const PlannedUnit& unit : plan.units) {
+    if (spw_unit_server(unit.id) != server.code || !server.key) continue;
+    if (const auto found = heard_.find(UnitName(unit.pool, unit.server, unit.unit)); found != heard_.end())
+      heard[spw_unit_index(unit.id)] =
+          found->second.LastUnder(KeyTag(spw_siphash_key_of(server.key->data())));
+  }
+  plane_->WriteKey(server.code, server.key, server.units_mask, heard);
+}
+
+void LiveSwitch::NoteHeard(const Plan& plan) {
+  std::map<uint32_t, DataPlane::Heard> servers;
+  for (const PlannedServer& server : plan.servers) servers[server.code] = plane_->ReadHeard(server.code);
+  for (const PlannedUnit& unit : plan.units) {
     const auto found = servers.find(spw_unit_server(unit.id));
     if (found == servers.end()) continue;
-    const auto& [key_tag, seen] = found->second;
-    const spw_report_seen& last = seen[spw_unit_index(unit.id)];
+    const spw_report_seen& last = found->second.seen[spw_unit_index(unit.id)];
     if (last.boot_id == 0 && last.sequence == 0) continue;
-    HeardReport& kept = heard_[UnitName(unit.pool, unit.server, unit.unit)];
-    if (kept.key_tag != key_tag || IsLater(last, kept.last)) kept = {key_tag, last};
+    heard_[UnitName(unit.pool, unit.server, unit.unit)].Note({found->second.key_tag, last});
   }
   if (heard_.size() <= kMaxHeard) return;
   std::set<std::string> named;
-  for (const PlannedUnit& unit : plan_.units) named.insert(UnitName(unit.pool, unit.server, unit.unit));
+  for (const PlannedUnit& unit : plan.units) named.insert(UnitName(unit.pool, unit.server, unit.unit));
   std::erase_if(heard_, [&](const auto& entry) { return !named.contains(entry.first); });
 }
 
 void LiveSwitch::SaveHeardReports() {
-  NoteHeard();
+  NoteHeard(plan_);
+  WriteHeardReports();
+}
+
+void LiveSwitch::WriteHeardReports() {
   const Result<void> saved = SaveHeard(heard_, HeardPath(options_));
   if (!saved && !heard_fails_)
     check_news_.push_back(

@@ -280,12 +280,16 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
     if (!plan_.services.empty()) plane_->SetFlowLimits(plan_.flow_limits);
     return tl::make_unexpected(attached.error());
   }
-  NoteHeard();  // before a code or a key of now becomes another's
-  for (const PlannedServer& server : plan.servers) {
-    if (Result<void> written = WriteKeyOf(plan, server, 0); !written) {
-      return tl::make_unexpected(written.error());
-    }
+  // Before a code or a key of now becomes another's. In maps that were found running names have their codes.
+  const Result<bool> muted = MuteForChange(plan);
+  NoteHeard(plan_.servers.empty() ? plan : plan_);
+  if (!muted) {
+    for (const PlannedServer& server : plan_.servers) WriteKeyOf(plan_, server);
+    return tl::make_unexpected(muted.error());
   }
+  // The maps may forget it now: whoever is killed before the next save would take old reports again.
+  if (*muted) WriteHeardReports();
+  for (const PlannedServer& server : plan.servers) WriteKeyOf(plan, server);
   ApplyReport report;
   report.changes = model::Diff(plan_.config, plan.config);
   report.notes = NotesOf(plan, ledger);
@@ -385,7 +389,7 @@ void LiveSwitch::RetireUnits(const Plan& plan) {
       __atomic_fetch_and(&server.failing, ~(1u << u), __ATOMIC_RELAXED);
       hops_.erase(spw_unit_id(code, u));
       reach_.erase(spw_unit_id(code, u));
-      if (gone) (void)plane_->WriteKey(code, std::nullopt, 0, 0xff, {});
+      if (gone) plane_->WriteKey(code, std::nullopt, 0, {});
     }
   }
   // The rings may still have named a retired unit as owner while it lived.
@@ -457,11 +461,18 @@ Result<void> LiveSwitch::ForgetReports(const std::string& pool, const std::strin
   if (found == nullptr) return Fail(ErrorCode::kBadInput, "no unit " + UnitName(pool, server, unit));
   uint32_t code = spw_unit_server(found->id);
   for (const PlannedServer& planned : plan_.servers) {
-    if (planned.code != code) continue;
-    const Result<void> written =
-        WriteKeyOf(plan_, planned, static_cast<uint8_t>(1u << spw_unit_index(found->id)));
-    if (written) SaveHeardReports();
-    return written;
+    if (planned.code != code || !planned.key) continue;
+    const auto others = static_cast<uint8_t>(planned.units_mask & ~(1u << spw_unit_index(found->id)));
+    if (plane_->Mute(code, planned.key, others)) {
+      if (Result<void> ended = plane_->AwaitPrograms(); !ended) {
+        NoteHeard(plan_);
+        WriteKeyOf(plan_, planned);
+        return ended;
+      }
+    }
+    heard_[UnitName(pool, server, unit)].Forget(KeyTag(spw_siphash_key_of(planned.key->data())));
+    WriteKeyOf(plan_, planned);
+    SaveHeardReports();
   }
   return {};
 }

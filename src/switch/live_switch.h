@@ -82,10 +82,13 @@ class LiveSwitch : public Switch {
   void CheckDevices();  // what the host's settings will do to packets: into start_warnings_
   bool IsAlive(uint16_t unit) const;
   // The last report heard of each unit: known to the data plane, and kept where it outlives it.
-  [[nodiscard]] Result<void> WriteKeyOf(const Plan& plan, const PlannedServer& server, uint8_t forget);
-  void NoteHeard();  // what the data plane has heard of the plan's units
+  // Ends reports under keys, or of units, that this plan does not have: what they said is then known.
+  [[nodiscard]] Result<bool> MuteForChange(const Plan& plan);  // true: some units may not report any more
+  void WriteKeyOf(const Plan& plan, const PlannedServer& server);
+  void NoteHeard(const Plan& plan);  // what the data plane has heard of the plan's units
   void LoadHeardReports();
-  void SaveHeardReports();
+  void SaveHeardReports();  // NoteHeard of the running plan, and
+  void WriteHeardReports();
   const PlannedUnit* FindUnit(const std::string& pool, const std::string& server,
                               const std::string& unit) const;
   // What views tell of the rings, whose slots are many: counted with each change and each tick, never for a

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::switching {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <set>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "model/pool.h"
 
 namespace spillway::switching {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "bpf/switch.h"
 #include "model/codes.h"
-#include "model/error.h"
 #include "model/pool.h"
 
 namespace spillway::switching {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
 
 struct redirects_bpf;
 

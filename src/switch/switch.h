@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "bpf/switch.h"
-#include "model/error.h"
 #include "model/pool.h"
 
 namespace spillway::switching {

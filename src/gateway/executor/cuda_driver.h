@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::gateway {
 

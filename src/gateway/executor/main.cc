@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "command/output.h"
 #include "command/program.h"
 #include "gateway/executor/executor.h"
 #include "gateway/executor/executor_config.h"
@@ -16,7 +17,7 @@ namespace {
 
 constexpr const char* kProgram = "spillway-executor";
 
-int Exit(const Error& error) { return Report(kProgram, error); }
+int Exit(const Error& error) { return Complain(error, kProgram); }
 
 // Of what this machine lacks, or the file says wrongly of it.
 int Exit(const std::string& config_file, const Error& error) {

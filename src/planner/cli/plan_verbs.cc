@@ -25,8 +25,6 @@
 namespace spillway::command {
 namespace {
 
-// What ends sooner needs no bar.
-constexpr std::chrono::seconds kNoBarBefore{2};
 constexpr int kMostPhi = 8;
 
 int RunCompare(const PlanOptions& o, bool as_json) {
@@ -39,7 +37,7 @@ int RunCompare(const PlanOptions& o, bool as_json) {
   fmt::print("{}", as_json ? document.Dump() : planner::CompareText(*input, comparisons));
   const auto written =
       WriteReport(o.folder, planner::ComparePage(*input, comparisons, document), document, !as_json);
-  return written ? kExitOk : Complain(written.error());
+  return written ? kExitOk : ComplainAfterData(written.error());
 }
 
 // The answer and all that explains it.
@@ -70,17 +68,17 @@ int RunSearch(const PlanOptions& o, bool as_json) {
   const auto input = ReadPlanInput(o);
   if (!input) return Complain(input.error());
   const planner::ClusterModel model(*input);
-  report::Progress progress("plan " + input->workload.name, kNoBarBefore);
+  report::Progress progress("plan " + input->workload.name, report::kQuietStart);
   base::InterruptGuard guard;
   const planner::Found found =
       Ask(model, o, {[&](double share) { progress.Update(share, ""); }, [] { return base::Interrupted(); }});
   progress.Finish(base::Interrupted() ? "interrupted" : "done");
-  if (base::Interrupted()) return Complain({ErrorCode::kUnavailable, "interrupted"});
+  if (base::Interrupted()) return Interrupted();
   const report::Document document = planner::SearchDocument(found);
   fmt::print("{}", as_json ? document.Dump() : planner::SearchText(found));
   if (const auto written = WriteReport(o.folder, planner::SearchPage(found, document), document, !as_json);
       !written)
-    return Complain(written.error());
+    return ComplainAfterData(written.error());
   return found.answer.best ? kExitOk : kExitFailed;
 }
 
@@ -106,7 +104,7 @@ int RunSimulate(const PlanOptions& o, bool as_json) {
   const planner::ClusterModel model(*input);
   const auto mix = ChooseMix(model, o);
   if (!mix) return Complain(mix.error());
-  report::Progress progress("plan simulate " + input->workload.name, kNoBarBefore);
+  report::Progress progress("plan simulate " + input->workload.name, report::kQuietStart);
   base::InterruptGuard guard;
   const planner::Rehearsal rehearsal = planner::Rehearse(
       model, *mix, o.requests, o.threads,
@@ -115,7 +113,7 @@ int RunSimulate(const PlanOptions& o, bool as_json) {
       },
       [] { return base::Interrupted(); });
   progress.Finish(rehearsal.interrupted ? "interrupted" : "done");
-  if (rehearsal.interrupted) return Complain({ErrorCode::kUnavailable, "interrupted"});
+  if (rehearsal.interrupted) return Interrupted();
   fmt::print("{}", as_json ? planner::RehearsalDocument(*input, rehearsal).Dump()
                            : planner::RehearsalText(*input, *mix, rehearsal));
   return kExitOk;
@@ -147,7 +145,7 @@ int RunProbe(ProbeOptions o, bool as_json) {
   o.machine.memory_gb = here.memory_gib * kGbPerGib;
   o.machine.platform = o.smartnic ? planner::Platform::kSmartNic : planner::Platform::kServer;
 
-  report::Progress progress("plan probe", kNoBarBefore);
+  report::Progress progress("plan probe", report::kQuietStart);
   base::InterruptGuard guard;
   const auto points = planner::Probe(
       setup, [&](double share, const std::string& kernel) { progress.Update(share, kernel); },

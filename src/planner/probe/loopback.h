@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "planner/probe/kernel.h"
 
 namespace spillway::planner {

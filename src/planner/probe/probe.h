@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "planner/probe/kernel.h"
 
 namespace spillway::planner {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,13 +28,10 @@
 namespace spillway::command {
 namespace {
 
-// What ends sooner needs no bar.
-constexpr std::chrono::seconds kNoBarBefore{2};
 constexpr int kSolverSeconds = 120;
 
-int Interrupted(const char* what, size_t done) {
-  fmt::print(stderr, "spillway: interrupted: these are the {} {} that were done\n", done, what);
-  return kExitFailed;
+int InterruptedAfter(size_t done, const char* what) {
+  return Interrupted(fmt::format("these are the {} {} that were done", done, what));
 }
 
 std::vector<std::string> PolicyNames(std::vector<std::string> names = {}) {
@@ -82,7 +78,7 @@ int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) 
   options.policies.assign(std::begin(scheduler::kPolicies), std::end(scheduler::kPolicies));
   if (o.policies != "all") options.policies = {*scheduler::PolicyByName(o.policies)};
   const size_t total = options.policies.size() * static_cast<size_t>(o.seeds);
-  report::Progress progress("sched placement " + loaded.name, kNoBarBefore);
+  report::Progress progress("sched placement " + loaded.name, report::kQuietStart);
   base::InterruptGuard guard;
   const auto runs = scheduler::RunPlacement(
       loaded.nodes, loaded.jobs, options,
@@ -96,8 +92,8 @@ int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) 
   if (auto written =
           WriteReport(o.folder, scheduler::PlacementPage(loaded.name, runs, document), document, !as_json);
       !written)
-    return Complain(written.error());
-  return runs.size() < total ? Interrupted("runs", runs.size()) : kExitOk;
+    return ComplainAfterData(written.error());
+  return runs.size() < total ? InterruptedAfter(runs.size(), "runs") : kExitOk;
 }
 
 int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
@@ -112,7 +108,7 @@ int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
   scheduler::GpuHoursOptions options;
   options.busy = o.busy;
   options.moves = o.moves;
-  report::Progress progress("sched gpu-hours " + loaded.name, kNoBarBefore);
+  report::Progress progress("sched gpu-hours " + loaded.name, report::kQuietStart);
   base::InterruptGuard guard;
   std::vector<scheduler::GpuHoursRun> runs;
   const size_t total = rules.size() * std::size(scheduler::kSharePolicies);
@@ -129,8 +125,8 @@ int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
   if (auto written =
           WriteReport(o.folder, scheduler::GpuHoursPage(loaded.name, runs, document), document, !as_json);
       !written)
-    return Complain(written.error());
-  return runs.size() < total ? Interrupted("runs", runs.size()) : kExitOk;
+    return ComplainAfterData(written.error());
+  return runs.size() < total ? InterruptedAfter(runs.size(), "runs") : kExitOk;
 }
 
 int ReplayArrivals(const ReplayOptions& o, Loaded loaded, bool as_json) {
@@ -160,7 +156,7 @@ int ReplayArrivals(const ReplayOptions& o, Loaded loaded, bool as_json) {
   options.policies.assign(std::begin(scheduler::kPolicies), std::end(scheduler::kPolicies));
   if (o.policies != "all") options.policies = {*scheduler::PolicyByName(o.policies)};
   const size_t total = options.policies.size() * options.moves_per_100.size() * static_cast<size_t>(o.seeds);
-  report::Progress progress("sched arrivals " + loaded.name, kNoBarBefore);
+  report::Progress progress("sched arrivals " + loaded.name, report::kQuietStart);
   base::InterruptGuard guard;
   const auto runs = scheduler::RunArrivals(
       loaded.nodes, loaded.jobs, options,
@@ -174,8 +170,8 @@ int ReplayArrivals(const ReplayOptions& o, Loaded loaded, bool as_json) {
   if (auto written =
           WriteReport(o.folder, scheduler::ArrivalsPage(loaded.name, runs, document), document, !as_json);
       !written)
-    return Complain(written.error());
-  return runs.size() < total ? Interrupted("runs", runs.size()) : kExitOk;
+    return ComplainAfterData(written.error());
+  return runs.size() < total ? InterruptedAfter(runs.size(), "runs") : kExitOk;
 }
 
 int RunReplay(ReplayOptions o, bool as_json) {
@@ -351,7 +347,7 @@ int RunOptimal(OptimalOptions o, bool as_json) {
     if (!written) return Complain(written.error());
   }
   const size_t total = options.levels.size() * static_cast<size_t>(options.snapshots);
-  report::Progress progress("sched optimal", kNoBarBefore);
+  report::Progress progress("sched optimal", report::kQuietStart);
   base::InterruptGuard guard;
   const auto checked = scheduler::CheckOptimal(
       options, [](const std::string& lp) { return scheduler::SolveWithCbc(lp, kSolverSeconds); },
@@ -366,7 +362,7 @@ int RunOptimal(OptimalOptions o, bool as_json) {
   checked->size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::CheckDocument(*checked);
   fmt::print("{}", as_json ? document.Dump() : scheduler::CheckText(*checked));
-  if (checked->size() < total) return Interrupted("snapshots", checked->size());
+  if (checked->size() < total) return InterruptedAfter(checked->size(), "snapshots");
   // The promise: 95 % the same, and no rule broken.
   for (const auto& row : document.rows())
     if (o.check && row["kind"] == "level" && (row["same_pct"] < 95.0 || row["faults"] != 0))

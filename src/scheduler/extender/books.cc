@@ -335,7 +335,7 @@ std::optional<Books::Demand> Books::DemandIfOld() const {
     return std::nullopt;
   Demand demand;
   demand.running = Running();
-  for (const auto& [uid, job] : waiting_) demand.waiting.push_back(job);
+  for (const auto& [uid, one] : waiting_) demand.waiting.push_back(one.job);
   demand.nodes = cluster_->nodes();
   demand.models = cluster_->models().size();
   demand.layout = layout_;
@@ -356,13 +356,26 @@ void Books::Waits(const PodAsk& ask) {
   for (size_t i = 0; i < cluster_->models().size(); ++i)
     if (std::find(ask.models.begin(), ask.models.end(), cluster_->models()[i].name) != ask.models.end())
       job.models |= ModelSet{1} << i;
-  if (!waiting_.try_emplace(ask.uid, job).second) return;
+  const auto [at, fresh] = waiting_.try_emplace(ask.uid, Waiting{job, ask.space, 0});
+  at->second.since = ++mark_;
+  if (!fresh) return;
   Changed();
-  waiting_order_.push_back(ask.uid);
-  while (waiting_order_.size() > kMostWaiting) {
-    waiting_.erase(waiting_order_.front());
-    waiting_order_.pop_front();
-  }
+  std::map<std::string, size_t> of_space;
+  for (const auto& [uid, one] : waiting_) ++of_space[one.space];
+  const auto most = std::ranges::max_element(of_space, {}, [](const auto& space) { return space.second; });
+  if (waiting_.size() <= kMostWaiting && most->second <= kMostWaitingOfSpace) return;
+  auto oldest = waiting_.end();
+  for (auto one = waiting_.begin(); one != waiting_.end(); ++one)
+    if (one->second.space == most->first &&
+        (oldest == waiting_.end() || one->second.since < oldest->second.since))
+      oldest = one;
+  waiting_.erase(oldest);
+}
+
+void Books::KeepWaiting(const std::set<std::string>& pending, uint64_t started) {
+  const size_t gone = std::erase_if(
+      waiting_, [&](const auto& one) { return one.second.since <= started && !pending.contains(one.first); });
+  for (size_t i = 0; i < gone; ++i) Changed();
 }
 
 std::vector<int> Books::Score(const PodAsk& ask, const std::vector<std::string>& names) const {

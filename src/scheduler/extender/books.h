@@ -69,10 +69,16 @@ class Books {
   void Use(std::shared_ptr<const LookAhead> look_ahead, const Demand& demand);
   [[nodiscard]] uint64_t learnt() const { return learnt_; }  // how often
 
-  // A pod that was refused by every node: it counts among those that wait until it is booked or gone. Of
-  // kMostWaiting the oldest are forgotten.
+  // A pod that was refused by every node: it counts among those that wait until it is booked or gone. Where a
+  // namespace has more than kMostWaitingOfSpace, or all have more than kMostWaiting, the oldest of the
+  // namespace with most is forgotten: none crowds the others out, nor makes what is expected of its pods
+  // alone.
   void Waits(const PodAsk& ask);
   static constexpr size_t kMostWaiting = 256;  // also bounds the kinds of jobs, which learning takes time for
+  static constexpr size_t kMostWaitingOfSpace = kMostWaiting / 2;
+  // Forgets those that waited when mark() was `started` and are not among these uids.
+  void KeepWaiting(const std::set<std::string>& pending, uint64_t started);
+  [[nodiscard]] size_t waiting() const { return waiting_.size(); }
 
   [[nodiscard]] FilterVerdict Judge(const PodAsk& ask, const std::string& node) const;
   // 0..10 for each node: 10 for the one that Placer would take, at most 9 for the others.
@@ -171,8 +177,12 @@ class Books {
   uint64_t layout_ = 0;                               // counts changes of nodes and models
   uint64_t look_ahead_layout_ = 0;                    // for which look_ahead_ was learnt
   uint64_t changes_ = 0, learn_at_ = 0, learnt_ = 0;  // changes_: of bookings, and of those that wait
-  std::map<std::string, Job> waiting_;                // by uid
-  std::deque<std::string> waiting_order_;             // the oldest first; some may be gone
+  struct Waiting {
+    Job job;
+    std::string space;
+    uint64_t since = 0;  // by mark_
+  };
+  std::map<std::string, Waiting> waiting_;  // by uid
 };
 
 [[nodiscard]] const char* ToString(Books::State state);

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/error.h"
+#include "base/error.h"
 
 namespace spillway::scheduler {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/error.h"
+#include "base/error.h"
 #include "scheduler/cluster.h"
 
 namespace spillway::scheduler {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 
 #include "base/interrupt.h"
@@ -25,11 +24,8 @@ struct SimOptions {
   bool quick = false;
 };
 
-// Runs of less are over before a bar would help.
-constexpr std::chrono::seconds kNoBarBefore{2};
-
 sim::SweepResult Sweep(const sim::Scenario& scenario, unsigned threads) {
-  report::Progress progress("sim " + scenario.name, kNoBarBefore);
+  report::Progress progress("sim " + scenario.name, report::kQuietStart);
   base::InterruptGuard guard;
   sim::SweepResult sweep = sim::RunSweep(
       scenario, threads,
@@ -56,14 +52,13 @@ int RunSim(const SimOptions& options, bool as_json) {
   if (!options.folder.empty()) {
     const std::string page = options.folder + "/report.html";
     if (auto written = document.Write(options.folder + "/report.json"); !written)
-      return Complain(written.error());
+      return ComplainAfterData(written.error());
     if (auto written = sim::ResultPage(results, document).Write(page); !written)
-      return Complain(written.error());
+      return ComplainAfterData(written.error());
     if (!as_json) fmt::print("{}\n", page);
   }
   if (!sweep.interrupted) return kExitOk;
-  fmt::print(stderr, "spillway: interrupted: these are the {} points that were done\n", sweep.rows.size());
-  return kExitFailed;
+  return Interrupted(fmt::format("these are the {} points that were done", sweep.rows.size()));
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ class ReactionBench : public testing::Test {
 
 TEST_F(ReactionBench, EachFaultIsUndoneSoThatTheNextRoundFindsAllWell) {
   const ProcessId bench =
-      StartBench({"--health", "agents", "--faults", "process-killed,link-down,fails-fast,unit-slow"});
+      StartBench({"--health", "passive", "--faults", "process-killed,link-down,fails-fast,unit-slow"});
   const auto status = Wait(bench);
   ASSERT_TRUE(status) << status.error().message;
   ASSERT_EQ(*status, 0) << Log();
@@ -121,7 +121,7 @@ TEST_F(ReactionBench, EachFaultIsUndoneSoThatTheNextRoundFindsAllWell) {
 
 TEST_F(ReactionBench, AnInterruptLeavesNoStoppedProcessAndNoTestbed) {
   for (const char* fault : {"process-stopped", "unit-slow"}) {
-    const ProcessId bench = StartBench({"--health", "agents", "--faults", fault});
+    const ProcessId bench = StartBench({"--health", "passive", "--faults", fault});
     std::vector<ProcessId> stopped;
     while ((stopped = Stopped(bench)).empty() && IsAlive(bench)) std::this_thread::yield();
     ASSERT_FALSE(stopped.empty()) << Log();

@@ -170,8 +170,47 @@ TEST_F(LabRun, AnInterruptTakesTheTestbedDown) {
   kill(run.pid, SIGINT);
   auto status = Wait(run);
   ASSERT_TRUE(status) << status.error().message;
-  EXPECT_NE(*status, 0);
+  EXPECT_EQ(*status, 130);
   EXPECT_THAT(Log(), HasSubstr("interrupted"));
+  EXPECT_THAT(Standing(), testing::IsEmpty());
+}
+
+TEST_F(LabRun, AnInterruptedComparisonGivesTheRoundsThatWereFinished) {
+  StartOptions o;
+  o.argv = {base::ProgramFolder() + "/spillway",
+            "lab",
+            "compare",
+            folder_ + "/lab.yaml",
+            "--policies",
+            "wrr,p2c+least-loaded",
+            "--loads",
+            "40,60",
+            "--slices",
+            "1000",
+            "--seconds",
+            "0.3",
+            "--json"};
+  o.stdout_file = folder_ + "/report.json";
+  o.stderr_file = folder_ + "/log";
+  const auto run = Start(o);
+  ASSERT_TRUE(run) << run.error().message;
+  while (IsAlive(*run) && Log().find("round 3 of 1000") == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  kill(run->pid, SIGINT);
+  const auto status = Wait(*run);
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(*status, 130) << Log();
+  EXPECT_THAT(Log(), HasSubstr("spillway: interrupted: these are the rounds that were finished"));
+  std::ifstream in(folder_ + "/report.json");
+  const auto report = nlohmann::json::parse(in);
+  ASSERT_EQ(report["rows"].size(), 2u) << "of the load at which it was interrupted";
+  for (const auto& row : report["rows"]) {
+    EXPECT_EQ(row["slices"], report["rows"][0]["slices"]);
+    EXPECT_GE(row["slices"], 2);
+    EXPECT_LT(row["slices"], 1000);
+    EXPECT_EQ(row["interrupted"], true);
+  }
+  EXPECT_EQ(report["ratios"]["interrupted"], 1);
   EXPECT_THAT(Standing(), testing::IsEmpty());
 }
 

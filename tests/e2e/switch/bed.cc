@@ -191,7 +191,9 @@ Result<void> Bed::LaunchDaemon() {
 
 Result<void> Bed::StartDaemon() {
   if (auto launched = LaunchDaemon(); !launched) return launched;
-  if (!Eventually([&] { return ApiAnswers() || !lab::IsAlive(daemon_); }) || !lab::IsAlive(daemon_))
+  // An emulated guest on a busy machine takes its time to verify the programs.
+  const std::chrono::minutes limit(3);
+  if (!Eventually([&] { return ApiAnswers() || !lab::IsAlive(daemon_); }, limit) || !lab::IsAlive(daemon_))
     return Fail(ErrorCode::kSystem, "spillwayd did not start again: " + DaemonLog());
   return {};
 }

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "base/error.h"
 #include "core/report.h"
 #include "lab/testbed/plan.h"
-#include "model/error.h"
 #include "model/pool.h"
 
 namespace spillway::e2e {

@@ -2,8 +2,8 @@
 // First packets of connections that nobody means to go on with, each from another address and port.
 #pragma once
 
+#include "base/error.h"
 #include "lab/testbed/plan.h"
-#include "model/error.h"
 
 namespace spillway::e2e {
 

@@ -156,6 +156,26 @@ TEST_P(MeterTest, PaddingIsNoStatus) {
   EXPECT_EQ(Counts().errors, 0u);
 }
 
+TEST_P(MeterTest, ARowOfErrorsIsToldOnceAndEndsWithAGoodAnswer) {
+  const auto answer = [this](uint8_t rcode) {
+    Query(40000, 7);
+    Answer(40000, 7, rcode);
+  };
+  spw_meter_shared& shared = *subject_->memory().shared;
+  shared.watch = SPW_METER_WATCH_BUSY | SPW_METER_WATCH_ERRORS;
+  for (uint32_t i = 1; i < SPW_METER_ERROR_ROW; i++) answer(2);
+  EXPECT_EQ(Totals().error_row, SPW_METER_ERROR_ROW - 1u);
+  answer(0);
+  EXPECT_EQ(Totals().error_row, 0u);
+  for (uint32_t i = 1; i < SPW_METER_ERROR_ROW; i++) answer(2);
+  EXPECT_EQ(shared.watch, SPW_METER_WATCH_BUSY | SPW_METER_WATCH_ERRORS);
+  answer(5);
+  EXPECT_EQ(shared.watch, SPW_METER_WATCH_BUSY) << "told, and not again";
+  answer(5);
+  EXPECT_EQ(Totals().error_row, SPW_METER_ERROR_ROW + 1u);
+  EXPECT_EQ(Counts().errors, 2u * SPW_METER_ERROR_ROW);
+}
+
 TEST_P(MeterTest, WhichAnswersAreErrorsIsTheConfigurationsToSay) {
   const auto errors = [this](ErrorAnswers counted, bool dns) {
     AgentConfig config = Dns();

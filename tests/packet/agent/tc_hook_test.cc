@@ -304,7 +304,7 @@ TEST_P(LiveTest, NoticeWakesTheAgentAtTheFirstSlowAnswer) {
   auto meter = OpenLatencyMeter(config_);
   ASSERT_TRUE(meter) << meter.error().message;
   ASSERT_TRUE((*meter)->Read(Now()));
-  (*meter)->Watch(false);
+  (*meter)->Watch(false, false);
   const int server = Socket(SOCK_DGRAM, true), client = Socket(SOCK_DGRAM, false);
   char data[16] = "x";
   sockaddr_in from{};

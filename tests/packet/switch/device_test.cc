@@ -69,7 +69,7 @@ TEST_F(Devices, OffloadsAndDriversAreJudgedByWhatTheyDo) {
   EXPECT_THAT(IngressProblems(device), ElementsAre(HasSubstr("ethtool -K eth0 lro off")));
   device = {.name = "eth0", .driver = "some", .xdp_features = kXdpBasic};
   EXPECT_THAT(IngressProblems(device),
-              ElementsAre(HasSubstr("eth0: its driver (some) says that it does not redirect")));
+              ElementsAre(HasSubstr("eth0: its driver (some) reports that it does not redirect")));
   EXPECT_THAT(EgressProblems(device), ElementsAre(HasSubstr("takes no packets redirected by XDP")));
   device.xdp_features = kXdpBasic | kXdpRedirect | kXdpTransmit;
   EXPECT_THAT(IngressProblems(device), IsEmpty());

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/config.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 namespace spillway::agent {
 namespace {
@@ -50,8 +52,9 @@ class ConfigTest : public ::testing::Test {
     ASSERT_FALSE(config) << text;
     EXPECT_EQ(config.error().code, ErrorCode::kBadInput);
     EXPECT_THAT(config.error().message, HasSubstr(says)) << text;
-    EXPECT_THAT(config.error().message, StartsWith((folder_ / "agent.yaml:").string()));
-    EXPECT_EQ(config.error().message.find('\n'), std::string::npos);
+    std::istringstream lines(config.error().message);
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_THAT(line, StartsWith((folder_ / "agent.yaml:").string()));
   }
   fs::path folder_;
 };
@@ -118,10 +121,10 @@ TEST_F(ConfigTest, TheFileSaysWhichAnswersAreErrors) {
   EXPECT_EQ(errors("[servfail]"), (ErrorAnswers{true, false, false}));
   EXPECT_EQ(errors("[http-5xx, refused]"), (ErrorAnswers{false, true, true}));
   ExpectError(9, "failing: {errors: none}",
-              ":9: failing.errors: expected a list of servfail, refused and http-5xx, or []");
-  ExpectError(9, "failing: {errors: [nxdomain]}", ":9: failing.errors: expected a list of servfail");
-  ExpectError(9, "failing: {errors: [[servfail]]}", ":9: failing.errors: expected a list of servfail");
-  ExpectError(9, "failing: {error_share: 0}", ":9: failing.error_share: expected a number, 0.01..1");
+              ":9: failing.errors: expected a list of servfail, refused, http-5xx, got \"none\"");
+  ExpectError(9, "failing: {errors: [nxdomain]}", ":9: failing.errors[#1]: expected a list of servfail");
+  ExpectError(9, "failing: {errors: [[servfail]]}", ":9: failing.errors[#1]: expected a list of servfail");
+  ExpectError(9, "failing: {error_share: 0}", ":9: failing.error_share: expected a number from 0.01 to 1");
   // A DNS server's agent that was not told so would never count one.
   const std::string web =
       "switches: [10.0.0.1]\nserver: {code: 0, key_file: good.key}\nunit: 0\ninterface: eth0\n"
@@ -130,7 +133,7 @@ TEST_F(ConfigTest, TheFileSaysWhichAnswersAreErrors) {
   const auto no_dns = Parse(web + "[http-5xx, refused]}\n");
   ASSERT_FALSE(no_dns);
   EXPECT_THAT(no_dns.error().message,
-              HasSubstr(":7: failing.errors: expected meter.protocol: dns with refused"));
+              HasSubstr(":7: failing.errors[#2]: expected meter.protocol: dns with refused"));
 }
 
 TEST_F(ConfigTest, OfAProgramThatIsItsOwnMeterOnlyTheKindIsSaid) {
@@ -154,27 +157,29 @@ TEST_F(ConfigTest, OfAProgramThatIsItsOwnMeterOnlyTheKindIsSaid) {
 }
 
 TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
-  ExpectError(1, "switches: []", ":1: switches: expected a list of ADDRESS:PORT");
-  ExpectError(1, "switches: [192.0.2.1:0]", ":1: switches: expected ADDRESS:PORT");
-  ExpectError(1, "switches: [example.org:1]", ":1: switches: expected ADDRESS:PORT");
-  ExpectError(2, "server: {code: 4096, key_file: good.key}", ":2: server.code: expected an integer, 0..4095");
-  ExpectError(2, "server: {code: 4}", ":2: server.key_file: missing");
+  ExpectError(1, "switches: []", ":1: switches: expected a list of ADDRESS:PORT, got an empty one");
+  ExpectError(1, "switches: [192.0.2.1:0]", ":1: switches[#1]: expected ADDRESS:PORT");
+  ExpectError(1, "switches: [example.org:1]", ":1: switches[#1]: expected ADDRESS:PORT");
+  ExpectError(2, "server: {code: 4096, key_file: good.key}",
+              ":2: server.code: expected a whole number from 0 to 4095, got \"4096\"");
+  ExpectError(2, "server: {code: 4}", ":2: server.key_file: expected a file of 32 hex digits, got nothing");
   ExpectError(2, "server: {code: 4, key_file: short.key}",
-              ":2: server.key_file: expected a file with 32 hex digits: ");
-  ExpectError(2, "server: {code: 4, key_file: none.key}",
-              ":2: server.key_file: expected a file with 32 hex digits: cannot open");
-  ExpectError(3, "unit: 8", ":3: unit: expected an integer, 0..7");
-  ExpectError(3, "unti: 1", ":3: unti: unknown key; expected one of switches");
-  ExpectError(3, "", "unit: missing");
+              ":2: server.key_file: expected a file with 32 hex digits, made by ");
+  ExpectError(2, "server: {code: 4, key_file: none.key}", "none.key: No such file");
+  ExpectError(3, "unit: 8", ":3: unit: expected a whole number from 0 to 7");
+  ExpectError(3, "unti: 1", ":3: unknown key \"unti\", did you mean unit?");
+  ExpectError(3, "", "unit: expected a whole number from 0 to 7, got nothing");
   ExpectError(4, "interface: a-name-much-too-long", ":4: interface: expected");
-  ExpectError(5, "services: [sctp/53]", ":5: services: expected udp/PORT");
-  ExpectError(5, "services: [udp/53, udp/53]", ":5: services: expected each service once");
-  ExpectError(5, "services: [udp/65536]", ":5: services: expected udp/PORT");
-  ExpectError(6, "meter: {source: pcap}", ":6: meter.source: expected auto or bpf or af_packet");
+  ExpectError(5, "services: [sctp/53]", ":5: services[#1]: expected tcp/PORT or udp/PORT");
+  ExpectError(5, "services: [udp/53, udp/53]", ":5: services[#2]: expected each service once");
+  ExpectError(5, "services: [udp/65536]", ":5: services[#1]: expected tcp/PORT or udp/PORT");
+  ExpectError(6, "meter: {source: pcap}",
+              ":6: meter.source: expected one of auto, bpf, af_packet, got \"pcap\"");
   ExpectError(6, "meter: {pending: 1000}", ":6: meter.pending: expected a power of two");
   ExpectError(6, "meter: {cgroup: /a}", ":6: meter.cgroup: expected only with kind: cpu");
-  ExpectError(6, "meter: latency", ":6: meter: expected a mapping");
-  ExpectError(7, "trigger: {threshold: 100}", ":7: trigger.threshold: expected a time with its unit");
+  ExpectError(6, "meter: latency", ":6: meter: expected a map, got \"latency\"");
+  ExpectError(7, "trigger: {threshold: 100}",
+              ":7: trigger.threshold: expected a time from 2us to 10m, such as 1ms, got \"100\"");
   ExpectError(7, "trigger: {threshold: 80%}", ":7: trigger.threshold: expected a time");
   ExpectError(7, "trigger: {threshold: 20s}", ":7: trigger.threshold: expected less than meter.timeout");
   ExpectError(7, "trigger: {threshold: 1s, release_ratio: 2}",
@@ -182,25 +187,53 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
   ExpectError(7, "trigger: {threshold: 1s, release_queue: 5, queue_high: 5}",
               ":7: trigger.queue_high: expected");
   ExpectError(8, "report: {period: 2s}", ":8: report.period: expected heartbeat >= period");
-  ExpectError(8, "report: {mode: x}", ":8: report.mode: expected periodic or on-threshold");
-  ExpectError(9, "learn: {workers: 0}", ":9: learn.workers: expected an integer, 1..65535");
-  ExpectError(9, "learn: {slot: 1ms}", ":9: learn.slot: unknown key; expected one of workers");
-  ExpectError(9, "failing: {after: 0ms}", ":9: failing.after: expected a time with its unit, 1ms..10m");
-  ExpectError(9, "failing: {detect: maybe}", ":9: failing.detect: expected true or false");
-  ExpectError(9, "failing: {refused_share: 2}", ":9: failing.refused_share: expected a number, 0.01..1");
-  ExpectError(8, "unit: 2", ":8: unit: expected once, found twice");
+  ExpectError(8, "report: {mode: x}", ":8: report.mode: expected one of periodic, on-threshold");
+  ExpectError(9, "learn: {workers: 0}", ":9: learn.workers: expected a whole number from 1 to 65535");
+  ExpectError(9, "learn: {slot: 1ms}", ":9: learn: unknown key \"slot\", known are workers");
+  ExpectError(9, "failing: {after: 0ms}", ":9: failing.after: expected a time from 1ms to 10m");
+  ExpectError(9, "failing: {detect: maybe}", ":9: failing.detect: expected one of true, false");
+  ExpectError(9, "failing: {refused_share: 2}",
+              ":9: failing.refused_share: expected a number from 0.01 to 1");
+  ExpectError(8, "unit: 2", ":8: unit: expected once, got it again after line 3");
   ExpectError(8, "report: {", ": expected YAML");
+}
+
+TEST_F(ConfigTest, AllProblemsAreReportedInTheOrderOfLines) {
+  const auto config = Parse(
+      "switches: [nowhere, 10.0.0.1]\nserver: {code: 5000, key_file: good.key}\ninterface: eth0\n"
+      "services: [tcp/80, tcp/0]\nmeter: {window: 1h}\ntrigger: {threshold: 1s}\nreport: {mode: x, period: "
+      "1m}\n");
+  ASSERT_FALSE(config);
+  std::vector<std::string> places;
+  std::istringstream lines(config.error().message);
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(0, (folder_ / "agent.yaml:").string().size());
+    places.push_back(line.substr(0, line.find(": expected")));
+  }
+  EXPECT_THAT(places,
+              ::testing::ElementsAre("1: switches[#1]", "1: unit", "2: server.code", "4: services[#2]",
+                                     "5: meter.window", "7: report.mode", "7: report.period"));
+}
+
+// docs/agent.md lists key, value and default as the code has them; the meaning is its own.
+TEST_F(ConfigTest, ThePageListsEveryKeyAsItIsRead) {
+  std::ifstream in(SPILLWAY_SOURCE "/docs/agent.md");
+  std::vector<std::string> listed, read;
+  for (std::string line; std::getline(in, line) && line != "## What is a request";) {
+    if (!line.starts_with("| `")) continue;
+    size_t end = 0;
+    for (int cell = 0; cell < 3; cell++) end = line.find(" | ", end + 1);
+    listed.push_back(line.substr(0, end));
+  }
+  for (const KeyInfo& key : AgentKeys())
+    read.push_back(fmt::format("| `{}` | {} | {}", key.path, key.takes, key.fallback));
+  EXPECT_THAT(listed, ::testing::UnorderedElementsAreArray(read));
 }
 
 TEST_F(ConfigTest, ExamplesAreValid) {
   int count = 0;
-  for (const auto& entry : fs::directory_iterator(SPILLWAY_EXAMPLES)) {
-    std::ifstream in(entry.path());
-    std::string yaml(std::istreambuf_iterator<char>(in), {});
-    const size_t at = yaml.find("/etc/spillway/");
-    ASSERT_NE(at, std::string::npos) << entry.path();
-    yaml.replace(at, yaml.find('}', at) - at, "good.key");
-    const auto config = Parse(yaml);
+  for (const auto& entry : fs::directory_iterator(SPILLWAY_SOURCE "/examples/agent")) {
+    const auto config = LoadAgentConfig(entry.path());
     EXPECT_TRUE(config) << entry.path() << ": " << config.error().message;
     count++;
   }

@@ -29,11 +29,14 @@ class FailureTest : public ::testing::Test {
   }
   FailureTest& Answered(uint64_t requests) {
     reading_.completed += requests;
+    if (requests > 0) reading_.error_row = 0;
     return *this;
   }
   FailureTest& Errors(uint64_t answers) {
     reading_.errors += answers;
-    return Answered(answers);
+    reading_.completed += answers;
+    reading_.error_row += static_cast<uint32_t>(answers);
+    return *this;
   }
   FailureTest& Accepted(uint64_t connections) {
     reading_.accepted += connections;
@@ -194,6 +197,48 @@ TEST_F(FailureTest, AUnitWhoseAnswersAreErrorsFailsWithinADozenAndIsBackAfterFou
   EXPECT_EQ(Errors(1).Look(), Failure::kErrors);
   EXPECT_EQ(Answered(3).Look(), Failure::kErrors);
   EXPECT_EQ(Answered(1).Look(), Failure::kNone);
+}
+
+TEST_F(FailureTest, ADozenErrorsInAQuickRowAreEnoughWhateverCameBefore) {
+  Serve(50);
+  EXPECT_EQ(Asked(30).Answered(5).Errors(11).Look(), Failure::kNone);
+  EXPECT_EQ(Errors(1).Look(2ms), Failure::kErrors);
+  EXPECT_EQ(Answered(3).Look(), Failure::kErrors);
+  EXPECT_EQ(Answered(1).Look(), Failure::kNone);
+}
+
+TEST_F(FailureTest, ASlowRowOfErrorsIsLeftToTheirShare) {
+  Serve(50);
+  for (int i = 0; i < 20; i++) ASSERT_EQ(Asked(1).Errors(1).Look(50ms), Failure::kNone) << i;
+  EXPECT_EQ(Asked(30).Errors(30).Look(), Failure::kErrors);
+}
+
+TEST_F(FailureTest, AClientThatCausesRowsOfErrorsIsTakenForAFailureOnceAtMost) {
+  Serve(50);
+  ASSERT_EQ(Asked(12).Errors(12).Look(), Failure::kErrors);
+  ASSERT_EQ(Answered(4).Look(), Failure::kNone) << "no outage: it was over at once";
+  Serve(150);
+  for (int i = 0; i < 10; i++) {
+    EXPECT_EQ(Asked(12).Errors(15).Look(), Failure::kNone) << i;
+    Serve(20);
+  }
+  EXPECT_EQ(Asked(30).Errors(30).Look(), Failure::kErrors);
+}
+
+TEST_F(FailureTest, AnOutageTeachesNoLongerRows) {
+  Serve(50);
+  ASSERT_EQ(Asked(12).Errors(12).Look(), Failure::kErrors);
+  ASSERT_EQ(Look(2s), Failure::kErrors);
+  ASSERT_EQ(Answered(4).Look(), Failure::kNone);
+  Serve(150);
+  EXPECT_EQ(Asked(12).Errors(12).Look(), Failure::kErrors);
+}
+
+TEST_F(FailureTest, ARowThatWasThereBeforeTheAgentIsNoNews) {
+  reading_.error_row = reading_.errors = reading_.completed = 100;
+  detector_ = FailureDetector(config_);
+  Look();
+  EXPECT_EQ(Look(), Failure::kNone);
 }
 
 TEST_F(FailureTest, ErrorsAmongGoodAnswersAreBorneBelowTheirShare) {
@@ -376,6 +421,134 @@ TEST(FailureProperty, ALivingUnitNeverFailsHoweverItIsLoaded) {
           << "seed " << seed << " service " << service << " ms, look " << i;
     }
   }
+}
+
+// Answers one at a time, of which the agent is told at once when they make a row of errors.
+class AnswerByAnswer {
+ public:
+  explicit AnswerByAnswer(uint64_t seed) : random_(seed) { reading_.learnt.base_us = 1000; }
+  double Uniform(double low, double high) { return std::uniform_real_distribution(low, high)(random_); }
+  double now_ms() const { return now_ms_; }
+  Failure failure() const { return detector_.failure(); }
+  // So much later.
+  Failure Answer(bool is_error, double gap_ms) {
+    now_ms_ += gap_ms;
+    for (; next_look_ms_ <= now_ms_ - 20; next_look_ms_ += 20) Look(next_look_ms_);
+    reading_.arrivals++;
+    reading_.completed++;
+    reading_.errors += is_error;
+    reading_.error_row = is_error ? reading_.error_row + 1 : 0;
+    const bool told = is_error && reading_.error_row >= SPW_METER_ERROR_ROW;
+    if (!told && now_ms_ < next_look_ms_) return detector_.failure();
+    if (now_ms_ >= next_look_ms_) next_look_ms_ = now_ms_ + 20;
+    return Look(now_ms_);
+  }
+
+ private:
+  Failure Look(double at_ms) {
+    reading_.at = Time(static_cast<int64_t>(at_ms * 1e6));
+    return detector_.Update(reading_.at, reading_);
+  }
+
+  std::mt19937_64 random_;
+  double now_ms_ = 1000, next_look_ms_ = 1000;
+  Reading reading_;
+  FailureDetector detector_{FailingConfig{}};
+};
+
+TEST(FailureProperty, AUnitThatAnswersErrorsNowAndThenOrInShortBurstsDoesNotFail) {
+  for (uint64_t seed = 1; seed <= 40; seed++) {
+    AnswerByAnswer unit(seed);
+    const double share = unit.Uniform(0, 0.1), gap = std::exp(unit.Uniform(std::log(0.02), std::log(20)));
+    int burst = 0, next = 200;
+    for (int i = 0; i < 30'000; i++) {
+      // Beside random ones, rows of up to eleven, with a good answer before and after.
+      bool is_error = share > unit.Uniform(0, 1);
+      if (burst > 0) {
+        is_error = --burst > 0;
+      } else if (i >= next) {
+        is_error = false;
+        next = i + static_cast<int>(unit.Uniform(150, 500));
+        burst = static_cast<int>(unit.Uniform(2, 13));
+      }
+      ASSERT_EQ(unit.Answer(is_error, gap * unit.Uniform(0.1, 1.9)), Failure::kNone)
+          << "seed " << seed << ", answer " << i << ", share " << share;
+    }
+  }
+}
+
+// Bursts, a few a second, of requests that get errors, among many more that get none. While the unit is out
+// no more bursts reach it, and of the others what is under way and then probes.
+TEST(FailureProperty, AFewPercentOfBurstsDoNotKeepAUnitOut) {
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    AnswerByAnswer unit(seed);
+    const double gap = unit.Uniform(0.2, 0.5), good_in_burst = seed % 2 == 0 ? 0 : unit.Uniform(0, 0.3);
+    const double begun = unit.now_ms(), end = begun + 60'000;
+    double out_ms = 0, next_burst = begun + 2000;
+    int answers = 0, errors = 0;
+    while (unit.now_ms() < end) {
+      unit.Answer(false, gap * unit.Uniform(0.1, 1.9));
+      answers++;
+      if (unit.now_ms() >= next_burst) {
+        next_burst = unit.now_ms() + unit.Uniform(200, 600);
+        for (int i = static_cast<int>(unit.Uniform(30, 41)); i > 0; i--, answers++) {
+          const bool is_error = unit.Uniform(0, 1) >= good_in_burst;
+          errors += is_error;
+          unit.Answer(is_error, 0.02);
+        }
+      }
+      const double out_since = unit.now_ms();
+      for (int under_way = 3; unit.failure() != Failure::kNone && unit.now_ms() < end; under_way--)
+        unit.Answer(false, under_way > 0 ? gap : 200);
+      out_ms += unit.now_ms() - out_since;
+    }
+    EXPECT_LT(out_ms, 0.05 * (end - begun))
+        << "seed " << seed << ", errors " << 100.0 * errors / answers << " %";
+  }
+}
+
+TEST(FailureProperty, AUnitThatAnswersNothingButErrorsFailsWithTheTwelfth) {
+  for (uint64_t seed = 1; seed <= 60; seed++) {
+    AnswerByAnswer unit(seed);
+    const double share = unit.Uniform(0, 0.1), gap = std::exp(unit.Uniform(std::log(0.02), std::log(10)));
+    for (int i = 0; i < 500; i++)
+      ASSERT_EQ(unit.Answer(i % 5 != 0 && share > unit.Uniform(0, 1), gap), Failure::kNone) << seed;
+    Failure failure = unit.Answer(false, gap);
+    int errors = 0;
+    for (; failure == Failure::kNone && errors < 100; errors++)
+      failure = unit.Answer(true, gap * unit.Uniform(0.1, 1.9));
+    EXPECT_EQ(failure, Failure::kErrors) << seed;
+    EXPECT_EQ(errors, SPW_METER_ERROR_ROW) << seed;
+  }
+}
+
+// With the latency that was learnt before: how slow it has become is yet to be learnt.
+TEST(FailureProperty, AUnitThatBecomesTenTimesSlowerIsCalledFailingForOnePauseAtMost) {
+  int pauses = 0;
+  for (uint64_t seed = 1; seed <= 60; seed++) {
+    SimulatedUnit unit(seed);
+    FailureDetector detector{FailingConfig{}};
+    const double service = std::exp(unit.Uniform(std::log(0.05), std::log(10)));
+    const double gap = service / unit.Uniform(0.05, 0.9), look = unit.Uniform(1, 25);
+    unit.SetUp(service, gap);
+    const auto advance = [&] {
+      Reading reading = unit.Advance(look);
+      reading.learnt.base_us = static_cast<uint32_t>(service * 1000);
+      return detector.Update(reading.at, reading);
+    };
+    for (int i = 0; i < 100; i++) ASSERT_EQ(advance(), Failure::kNone) << seed;
+    unit.SetUp(10 * service, gap);
+    int times = 0;
+    for (Failure last = Failure::kNone; unit.now_ms() < 20'000;) {
+      const Failure failure = advance();
+      ASSERT_NE(failure, Failure::kRefused);
+      times += failure != Failure::kNone && last == Failure::kNone;
+      last = failure;
+    }
+    EXPECT_LE(times, service < 1.3 ? 0 : 1) << "seed " << seed << " service " << service << " ms";
+    pauses += times;
+  }
+  EXPECT_GT(pauses, 0) << "some have a pause that is longer than anything known";
 }
 
 TEST(FailureProperty, ADeadOneFailsInTimeAndComesBackWithItsAnswers) {

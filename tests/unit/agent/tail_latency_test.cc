@@ -15,10 +15,10 @@ class TailLatencyTest : public ::testing::Test {
   void Second(int per_look, double usual_ms, double late_ms) {
     for (int look = 0; look < 100; look++) Look(per_look, usual_ms, late_ms);
   }
-  void Look(int answers, double usual_ms, double late_ms) {
+  void Look(int answers, double usual_ms, double late_ms, uint32_t queue = 0) {
     const spw_meter_counts before = counts_;
     for (int i = 0; i < answers; i++) Answer(answers_++ % 20 == 0 ? late_ms : usual_ms);
-    tail_.Learn(before, counts_, 10e6, kSlotNs);
+    tail_.Learn(before, counts_, 10e6, queue, kSlotNs);
   }
   double TailMs() const { return tail_.Ns() / 1e6; }
 
@@ -53,8 +53,24 @@ TEST_F(TailLatencyTest, WhatAnOverloadMadeOfItDoesNotOutlastTheOverload) {
 TEST_F(TailLatencyTest, WhatAnOverloadTaughtIsKnownWhenTheNextBegins) {
   Second(10, 30, 100);
   Second(3, 1, 2);
-  for (int look = 0; look < 30; look++) Look(10, 1, 1);  // requests come, but have not waited long yet
+  for (int look = 0; look < 15; look++) Look(10, 1, 1);  // requests come, but have not waited long yet
   EXPECT_GT(TailMs(), 50);
+}
+
+TEST_F(TailLatencyTest, AQueueTellsAnOverloadBeforeTheSlotIsKnown) {
+  Second(3, 1, 2);
+  for (int look = 0; look < 100; look++) Look(3, 30, 100, 90);  // answers as rare as at a third of the load
+  for (int look = 0; look < 50; look++) Look(0, 1, 1);
+  Second(3, 1, 2);
+  EXPECT_LT(TailMs(), 2.5);
+}
+
+TEST_F(TailLatencyTest, AnswersThatAreStillLateWhenTheLoadFellAreTheOverloads) {
+  Second(3, 1, 2);
+  Second(10, 30, 100);
+  for (int look = 0; look < 20; look++) Look(4, 30, 100);
+  Second(3, 1, 2);
+  EXPECT_LT(TailMs(), 2.5);
 }
 
 TEST_F(TailLatencyTest, ALevelWithFewAnswersGoesByTheNext) {

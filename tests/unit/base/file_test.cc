@@ -24,19 +24,22 @@ namespace {
 
 using testing::HasSubstr;
 
-// From here on this process's calls of `number` fail with `error`, as on a file system that lacks them.
-void Forbid(std::initializer_list<std::pair<long, int>> calls) {
+// From here on this process's calls of `number` end like this.
+void Meet(long number, uint32_t action) {
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  for (const auto& [number, error] : calls) {
-    sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const sock_fprog program{std::size(code), code};
-    ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-  }
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, action),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{std::size(code), code};
+  ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+// They fail with `error`, as on a file system that lacks them.
+void Forbid(std::initializer_list<std::pair<long, int>> calls) {
+  for (const auto& [number, error] : calls) Meet(number, SECCOMP_RET_ERRNO | static_cast<uint32_t>(error));
 }
 
 class FileTest : public testing::Test {
@@ -89,6 +92,30 @@ TEST_F(FileTest, HasTheModeThatWasAskedForWhateverStoodThereBefore) {
   EXPECT_EQ(ModeOf(path_), 0600u);
 }
 
+// FAT and some network file systems have no modes of their own.
+TEST_F(FileTest, WhereModesCannotBeSetOneThatIsNarrowEnoughWillDo) {
+  const auto write = [&](mode_t mode, bool may_ask) {
+    std::filesystem::remove(path_);
+    const pid_t child = fork();
+    if (child == 0) {
+      umask(0);
+      if (may_ask)
+        Forbid({{SYS_fchmod, EPERM}});
+      else
+        Meet(SYS_fchmod, SECCOMP_RET_KILL_PROCESS);
+      _exit(WriteFile(path_, "text", {.mode = mode}) ? 0 : 1);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return status;
+  };
+  EXPECT_EQ(write(0600, false), 0) << "it has that mode";
+  EXPECT_EQ(write(0644, true), 0);
+  EXPECT_EQ(Text(), "text");
+  EXPECT_NE(write(0400, true), 0) << "0600 is wider";
+  EXPECT_EQ(Files(), 0u);
+}
+
 TEST_F(FileTest, AnotherUsersLinkIsNotWrittenThrough) {
   const std::string other = folder_ + "/other";
   std::ofstream(other) << "other";
@@ -104,8 +131,10 @@ TEST_F(FileTest, OfWritersAtOnceOneWinsAndNoneIsMixed) {
     writers.emplace_back([&, w] {
       for (int i = 0; i < 50; i++) {
         const auto written =
-            WriteFile(path_, std::string(static_cast<size_t>(5000 + w), 'a' + w), {0644, false});
-        EXPECT_TRUE(written) << written.error().message;
+            WriteFile(path_, std::string(static_cast<size_t>(5000 + w), 'a' + w), {0644, w > 0});
+        // The first does not wait for its turn.
+        EXPECT_TRUE(written || (w == 0 && written.error().code == ErrorCode::kConflict))
+            << written.error().message;
       }
     });
   std::atomic<bool> done = false;
@@ -132,8 +161,61 @@ TEST_F(FileTest, AStrangersLockEndsInAnErrorNotInWaitingForEver) {
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, ErrorCode::kConflict);
   EXPECT_THAT(written.error().message, HasSubstr(path_ + ".new"));
+  // What is not worth the disk's time is not worth a stranger's: it never sleeps.
+  const pid_t child = fork();
+  if (child == 0) {
+    Meet(SYS_clock_nanosleep, SECCOMP_RET_KILL_PROCESS);
+    const auto unwaited = WriteFile(path_, "text", {.is_durable = false});
+    _exit(!unwaited && unwaited.error().code == ErrorCode::kConflict ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
   close(held);
   EXPECT_TRUE(WriteFile(path_, "text"));
+}
+
+TEST_F(FileTest, NoOtherUserCanOpenItAndSoLockItBeforeItIsWhole) {
+  // Killed before it is locked, and before the last of it is on disk.
+  for (const long call : {SYS_flock, SYS_fsync}) {
+    std::filesystem::remove(path_ + ".new");
+    const pid_t child = fork();
+    if (child == 0) {
+      umask(0);
+      Meet(call, SECCOMP_RET_KILL_PROCESS);
+      (void)WriteFile(path_, "text", {.mode = 0666});
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(ModeOf(path_ + ".new"), 0600u);
+  }
+  const mode_t before = umask(026);
+  EXPECT_TRUE(WriteFile(path_, "text", {.mode = 0666}));
+  EXPECT_EQ(ModeOf(path_), 0640u);
+  std::filesystem::remove(path_);
+  EXPECT_TRUE(CreateFile(path_, "text", {.mode = 0666}));
+  EXPECT_EQ(ModeOf(path_), 0640u);
+  umask(before);
+}
+
+// Who cannot open it cannot know whether it is being written.
+TEST_F(FileTest, WhatAnotherUserIsWritingIsWaitedForAndThenAConflict) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  std::ofstream(path_ + ".new") << "x";
+  ASSERT_EQ(chmod((path_ + ".new").c_str(), 0600), 0);
+  ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setresuid(65534, 65534, 65534) != 0) _exit(2);
+    const auto written = WriteFile(path_, "text");
+    _exit(!written && written.error().code == ErrorCode::kConflict ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
 TEST_F(FileTest, ErrorsNameOperationPathAndReason) {

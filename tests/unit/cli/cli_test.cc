@@ -90,7 +90,7 @@ TEST_F(Cli, TheDispatchersVerbsHandTheirWordsOn) {
 TEST_F(Cli, CheckAcceptsAGoodFile) {
   const Outcome outcome = Run({"check", folder_.File("pool.yaml")});
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.out, HasSubstr("pool.yaml: ok (1 services, 1 pools, 1 servers, 2 units)"));
+  EXPECT_THAT(outcome.out, HasSubstr("pool.yaml: ok (1 service, 1 pool, 1 server, 2 units)"));
   EXPECT_THAT(outcome.err, IsEmpty());
 }
 
@@ -121,6 +121,97 @@ TEST_F(Cli, CheckTellsFaultsAsJsonToo) {
   const json told = json::parse(outcome.out);
   EXPECT_EQ(told["valid"], false);
   EXPECT_THAT(told["error"].get<std::string>(), HasSubstr("pool.yaml:13"));
+}
+
+TEST_F(Cli, CheckGoesThroughAllFiles) {
+  const std::string good = folder_.File("good.yaml"), pool = folder_.File("pool.yaml");
+  folder_.Write("good.yaml", testing::PoolYaml());
+  Edit("capacity: 6", "capacity: 0");
+  const Outcome outcome = Run({"check", pool, folder_.File("missing.yaml"), good});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, StartsWith(good + ": ok (1 service, "));
+  EXPECT_THAT(outcome.err, HasSubstr(pool + ":13"));
+  EXPECT_THAT(outcome.err, HasSubstr("missing.yaml: expected a readable file"));
+  const json documents = json::parse(Run({"check", pool, good, "--json"}).out);
+  ASSERT_EQ(documents.size(), 2u);
+  EXPECT_EQ(documents[0]["valid"], false);
+  EXPECT_EQ(documents[1], json::parse(Run({"check", good, "--json"}).out));
+}
+
+TEST_F(Cli, WithJsonAnErrorIsADocument) {
+  const std::tuple<std::vector<std::string>, const char*, int> kCases[] = {
+      {{"show"}, "unavailable", 1},
+      {{"show", "everything"}, "bad_input", 2},
+      {{"frobnicate"}, "bad_input", 2},
+      {{"set", "unit", "a/b/c", "status=gone"}, "bad_input", 2},
+      {{"apply", "nosuch.yaml"}, "bad_input", 2},
+      {{"check", "nosuch.yaml"}, "bad_input", 2},
+      {{"top", "--count", "1", "--interval", "0.05"}, "unavailable", 1},
+      {{"lab", "exec", "nosuch", "client", "--", "true"}, "system", 1},
+      {{"lab", "down", "nosuch"}, "system", 1},
+      {{"lab", "up", "nosuch.yaml"}, "bad_input", 2},
+      {{"sim", "nosuch.yaml"}, "bad_input", 2},
+      {{"sched", "place", "nosuch.yaml", "--milli", "470"}, "bad_input", 2},
+      {{"plan", "search", "nosuch.yaml"}, "bad_input", 2},
+      {{"bench", "nosuch"}, "bad_input", 2}};
+  for (auto [words, code, exit_code] : kCases) {
+    words.insert(words.begin(), "--json");
+    const Outcome outcome = Run(words);
+    EXPECT_EQ(outcome.exit_code, exit_code) << words[1];
+    const json document = json::parse(outcome.out, nullptr, false);
+    ASSERT_TRUE(document.is_object()) << words[1] << ": " << outcome.out;
+    EXPECT_EQ(document.value("code", ""), code) << words[1];
+    EXPECT_EQ(outcome.err, "spillway: " + document.value("error", "") + "\n");
+  }
+}
+
+TEST_F(Cli, AVerbThatWasMistypedIsAnsweredWithTheOneThatWasMeant) {
+  EXPECT_THAT(Run({"shw"}).err, ::testing::EndsWith("got shw (did you mean show?)\n"));
+  EXPECT_THAT(Run({"set", "untis"}).err, ::testing::EndsWith("got untis (did you mean unit?)\n"));
+  EXPECT_THAT(Run({"frobnicate"}).err, ::testing::EndsWith("got frobnicate\n"));
+}
+
+TEST_F(Cli, TheProgramIsNamedOnceInErrors) {
+  const std::pair<std::vector<std::string>, const char*> kCases[] = {
+      {{}, "spillway: expected a verb (check, show, "},
+      {{"frob"}, "spillway: expected a verb (check, show, "},
+      {{"set"}, "spillway: set: expected a verb (unit, service), got none"},
+      {{"set", "frob"}, "spillway: set: expected a verb (unit, service), got frob"},
+      {{"lab"}, "spillway: lab: expected a verb (up, "},
+      {{"lab", "up", "nosuch.yaml"}, "spillway: nosuch.yaml: expected a readable file"},
+      {{"lab", "up"}, "spillway: lab up: FILE is required"},
+      {{"lab", "exec", "nosuch", "client", "true"},
+       "spillway: lab exec: no testbed nosuch on this machine, which has "},
+      {{"lab", "down"}, "spillway: lab down: expected a testbed's name, or --all"}};
+  for (const auto& [words, expected] : kCases) EXPECT_THAT(Run(words).err, StartsWith(expected));
+}
+
+TEST_F(Cli, BadValuesAreReportedWithoutADaemon) {
+  Edit("capacity: 6", "capacity: 0");
+  const std::pair<std::vector<std::string>, const char*> kCases[] = {
+      {{"set", "unit", "a/b/c", "status=gone"}, "status: expected up, draining or down"},
+      {{"set", "unit", "a/b/c", "capacity=0"}, "capacity: expected a number above 0"},
+      {{"set", "unit", "a/b/c", "colour=red"}, "colour: unknown key"},
+      {{"set", "service", "dns", "unit_policy=fair"}, "unit_policy: expected "},
+      {{"set", "service", "dns", "idle=soon"}, "idle: expected whole seconds"},
+      {{"apply", folder_.File("pool.yaml")}, "pool.yaml:13: "}};
+  for (const auto& [words, expected] : kCases) {
+    const Outcome outcome = Run(words);
+    EXPECT_EQ(outcome.exit_code, 2) << words.back();
+    EXPECT_THAT(outcome.err, HasSubstr(expected));
+    EXPECT_THAT(outcome.err, Not(HasSubstr("no spillwayd answers")));
+  }
+}
+
+TEST_F(Cli, DoctorSaysThatTheLoopbackIsNoPlaceForASwitch) {
+  EXPECT_THAT(Run({"doctor", "lo"}).out,
+              ::testing::ContainsRegex("interface lo +unfit .* the loopback: no packet of another machine"));
+}
+
+TEST_F(Cli, DoctorNamesOnItsLastLineWhatIsMissing) {
+  const Outcome outcome = Run({"doctor", "absent0"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, ::testing::EndsWith("interface absent0\n"));
 }
 
 TEST_F(Cli, CheckOfWhatCannotBeReadIsBadInput) {

@@ -149,7 +149,7 @@ TEST_F(Daemon, KicksTheWatchdogWhenThereIsOne) {
 TEST_F(Daemon, CheckNeedsNoSwitch) {
   const Outcome good = RunProgram(Command({"--check"}));
   EXPECT_EQ(good.exit_code, 0);
-  EXPECT_THAT(good.out, HasSubstr("ok, 1 services, 2 units"));
+  EXPECT_THAT(good.out, HasSubstr("ok, 1 service, 2 units"));
   EXPECT_FALSE(pinned());
   Edit("capacity: 6", "capacity: 0");
   const Outcome bad = RunProgram(Command({"--check"}));

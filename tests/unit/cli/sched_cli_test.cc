@@ -92,9 +92,9 @@ TEST_F(SchedCli, ReplaysArrivalsAndDepartures) {
   for (const char* key : {"alloc_pct", "fragmented_pct", "waiting_pct", "delay_mean_s", "delay_p50_s",
                           "delay_p99_s", "moves_per_100"})
     EXPECT_TRUE(rows[0].contains(key)) << key;
-  const auto borrowed = Replay({"--experiment", "arrivals", "--list", folder_.File("untimed.csv"),
-                                "--durations", "tiny", "--arrivals", "200", "--seeds", "1",
-                                "--policy", "fgd", "--moves", "0"});
+  const auto borrowed =
+      Replay({"--experiment", "arrivals", "--list", folder_.File("untimed.csv"), "--durations", "tiny",
+              "--arrivals", "200", "--seeds", "1", "--policy", "fgd", "--moves", "0"});
   EXPECT_EQ(borrowed.exit_code, 0) << borrowed.err;
 }
 
@@ -177,9 +177,9 @@ TEST_F(SchedCli, RefusesWhatWouldDoNothing) {
   one_line({"replay", "--experiment", "gpu-hours", "--seeds", "3"}, "--seeds: is for --experiment placement");
   one_line({"optimal", "--seed", "-1"}, "--seed: expected a whole number from 0 on");
   one_line({"optimal", "--snapshots", "3"}, "--check");
-  one_line({"optimal", "--lp", folder_.File("typo/x.lp")}, "expected a path in a folder that there is");
+  one_line({"optimal", "--lp", folder_.File("typo/x.lp")}, "x.lp: parent directory ");
   one_line({"replay", "--data", folder_.File(""), "--out", folder_.File("typo/out")}, "--out ");
-  one_line({"plaec"}, "unknown verb plaec; `spillway sched --help` lists them");
+  one_line({"plaec"}, "sched: expected a verb (place, replay, optimal, mig), got plaec");
   one_line({}, "sched: expected a verb");
   one_line({"place", folder_.File("c.yaml"), "--nonsense"}, "--nonsense");
 }

@@ -147,7 +147,7 @@ TEST_F(SimCli, CtrlCEndsItWithThePointsThatAreWhole) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   sim.Signal(SIGINT);
-  EXPECT_EQ(sim.Wait(), 1);
+  EXPECT_EQ(sim.Wait(), 130);
   EXPECT_THAT(folder_.Read("log"), HasSubstr("spillway: interrupted: these are the "));
   const json document = json::parse(folder_.Read("out/report.json"));
   EXPECT_GT(document["ratios"]["rows_missing"], 0);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
 namespace spillway {
@@ -40,7 +41,7 @@ TEST(HalfOpen, AnEmptyWordIsNobodys) {
   spw_half_open bucket{};
   EXPECT_EQ(spw_half_open_find(&bucket, 0, 0), -1);
   EXPECT_EQ(spw_half_open_find(&bucket, kHash, kIsn), -1);
-  EXPECT_EQ(spw_half_open_proof(&bucket, 0, 1), -1);
+  EXPECT_EQ(spw_half_open_proof(&bucket, 0, 1), 0u);
 }
 
 TEST(HalfOpen, AnotherTagOrNumberIsAnotherHandshake) {
@@ -48,7 +49,7 @@ TEST(HalfOpen, AnotherTagOrNumberIsAnotherHandshake) {
   Pass(bucket, kHash, 9, 100);
   for (int bit = 40; bit < 64; bit++) {
     EXPECT_EQ(spw_half_open_find(&bucket, kHash ^ 1ULL << bit, kIsn), -1);
-    EXPECT_EQ(spw_half_open_proof(&bucket, kHash ^ 1ULL << bit, kIsn + 1), -1);
+    EXPECT_EQ(spw_half_open_proof(&bucket, kHash ^ 1ULL << bit, kIsn + 1), 0u);
   }
   for (int bit = 16; bit < 32; bit++) EXPECT_EQ(spw_half_open_find(&bucket, kHash, kIsn ^ 1u << bit), -1);
 }
@@ -57,18 +58,19 @@ TEST(HalfOpen, AnotherTagOrNumberIsAnotherHandshake) {
 TEST(HalfOpen, APacketProvesItselfByItsSequenceNumber) {
   for (uint32_t isn : {0u, 0x0000ffffu, 0x7fff0000u, 0xfffffff0u, 0xffffffffu}) {
     spw_half_open bucket{};
-    spw_half_open_push(&bucket, spw_half_open_word(kHash, isn, 9, 100));
+    const uint64_t word = spw_half_open_word(kHash, isn, 9, 100);
+    spw_half_open_push(&bucket, word);
     for (uint32_t sent : {0u, 1u, 1460u, 14'600u, 65'535u})
-      EXPECT_EQ(spw_half_open_proof(&bucket, kHash, isn + 1 + sent), SPW_HALF_OPEN_KEPT_WAYS) << isn << sent;
+      EXPECT_EQ(spw_half_open_proof(&bucket, kHash, isn + 1 + sent), word) << isn << " " << sent;
     for (uint32_t off : {131'072u, 1u << 20, 1u << 31, 0u - 65'537u})
-      EXPECT_EQ(spw_half_open_proof(&bucket, kHash, isn + 1 + off), -1) << isn << " " << off;
+      EXPECT_EQ(spw_half_open_proof(&bucket, kHash, isn + 1 + off), 0u) << isn << " " << off;
   }
   std::mt19937_64 random(36);
   spw_half_open bucket{};
   spw_half_open_push(&bucket, spw_half_open_word(kHash, kIsn, 9, 100));
   int guessed = 0;
   for (int i = 0; i < 1'000'000; i++)
-    guessed += spw_half_open_proof(&bucket, kHash, static_cast<uint32_t>(random())) >= 0;
+    guessed += spw_half_open_proof(&bucket, kHash, static_cast<uint32_t>(random())) != 0;
   EXPECT_NEAR(guessed, 30.5, 6 * 5.5) << "one in 2^15";
 }
 
@@ -190,6 +192,32 @@ TEST(HalfOpen, ACompletedHandshakePassesAndIsTheOnlyOneOfItsFlow) {
   EXPECT_EQ(bucket.word[3], word(Hash(3), kIsn));
   EXPECT_EQ(spw_half_open_find(&bucket, kHash, kIsn + (1 << 20)), SPW_HALF_OPEN_KEPT_WAYS);
   EXPECT_EQ(spw_half_open_find(&bucket, kHash, kIsn + (7 << 20)), -1);
+}
+
+// Between the look for a flow's word and what is done with it, other CPUs may fill its place.
+TEST(HalfOpen, AWordThatWasOverwrittenSinceItWasFoundTakesNoOther) {
+  spw_half_open bucket{};
+  spw_half_open_push(&bucket, spw_half_open_word(kHash, kIsn, 9, 100));
+  const uint64_t found = spw_half_open_proof(&bucket, kHash, kIsn + 1);
+  ASSERT_NE(found, 0u);
+  for (uint64_t i = 0; i < SPW_HALF_OPEN_WAYS; i++)
+    bucket.word[i] = spw_half_open_word(Hash(i), kIsn, static_cast<uint16_t>(i), 100);
+  const spw_half_open others = bucket;
+  spw_half_open_forget(&bucket, found);
+  EXPECT_EQ(std::memcmp(&bucket, &others, sizeof(bucket)), 0);
+
+  // Another handshake of the same flow, or a later SYN of the same one, is not the one that was given up.
+  bucket.word[3] = spw_half_open_word(kHash, kIsn, 9, 101);
+  spw_half_open_forget(&bucket, found);
+  EXPECT_NE(bucket.word[3], 0u);
+  bucket.word[3] = found;
+  spw_half_open_forget(&bucket, found);
+  EXPECT_EQ(bucket.word[3], 0u);
+
+  bucket = others;
+  spw_half_open_complete(&bucket, found);
+  for (int i = 0; i < SPW_HALF_OPEN_KEPT_WAYS; i++) EXPECT_EQ(bucket.word[i], others.word[i]) << i;
+  EXPECT_EQ(bucket.word[SPW_HALF_OPEN_KEPT_WAYS], found) << "it is the one that was proven";
 }
 
 // The SYN that comes again after a second, the first time-out of every TCP, must find its word.

@@ -140,7 +140,11 @@ class FakeApiServer {
       return answer(200, node);
     }
     if (request.path == "/api/v1/pods") {
-      EXPECT_THAT(request.query.at("fieldSelector"), ::testing::HasSubstr("spec.nodeName!="));
+      const std::string wanted = request.query.at("fieldSelector");
+      const bool pending = wanted == "spec.nodeName=,status.phase=Pending";
+      if (!pending) {
+        EXPECT_THAT(wanted, ::testing::HasSubstr("spec.nodeName!="));
+      }
       if (request.query.contains("watch")) {
         if (watches_fail) return answer(403, {{"kind", "Status"}, {"message", "pods is forbidden"}});
         // One event, then it ends; until there is one it stays open.
@@ -152,7 +156,7 @@ class FakeApiServer {
       }
       nlohmann::json items = nlohmann::json::array();
       for (const auto& [name, pod] : pods_)
-        if (pod["spec"].contains("nodeName")) items.push_back(pod);
+        if (pod["spec"].contains("nodeName") != pending) items.push_back(pod);
       return answer(200, {{"metadata", {{"resourceVersion", "1"}}}, {"items", items}});
     }
     constexpr std::string_view kPods = "/api/v1/namespaces/ml/pods/";

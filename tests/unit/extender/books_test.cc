@@ -385,6 +385,41 @@ TEST(Books, LearnWhatRunsAndWaitsAndDecideByIt) {
   EXPECT_TRUE(books.DemandIfOld() == std::nullopt);
 }
 
+TEST(Books, ForgetThoseThatWaitedAndAreGone) {
+  Books books = ThreeNodes();
+  const auto waits = [&](const std::string& name) { books.Waits(Ask(name, kMilliResource, "2000")); };
+  waits("stays"), waits("goes"), waits("asks-again");
+  const uint64_t started = books.mark();
+  waits("comes-meanwhile"), waits("asks-again");
+  books.KeepWaiting({Ask("stays", kMilliResource, "2000").uid}, started);
+  EXPECT_EQ(books.waiting(), 3u) << "what waits since is not judged by an older list";
+  books.KeepWaiting({}, books.mark());
+  EXPECT_EQ(books.waiting(), 0u);
+}
+
+TEST(Books, OfThoseThatWaitNoNamespaceCrowdsTheOthersOut) {
+  Books books = ThreeNodes();
+  const auto wait = [&](const std::string& space, size_t count, const char* milli) {
+    for (size_t i = 0; i < count; ++i) {
+      PodAsk ask = From(space, Ask(fmt::format("{}-{}", space, i), kMilliResource, milli));
+      books.Waits(ask);
+    }
+  };
+  const auto waiting = [&](int milli) {
+    size_t found = 0;
+    for (const Job& job : books.DemandIfOld()->waiting) found += job.TotalMilli() == milli;
+    return found;
+  };
+  wait("few", 10, "100");
+  wait("many", 1000, "200");
+  EXPECT_EQ(books.waiting(), 10 + Books::kMostWaitingOfSpace);
+  wait("more", 1000, "300");
+  wait("most", 1000, "400");
+  EXPECT_EQ(books.waiting(), Books::kMostWaiting);
+  EXPECT_EQ(waiting(100), 10u) << "the oldest, and of the namespace with fewest";
+  for (const int milli : {200, 300, 400}) EXPECT_GE(waiting(milli), (Books::kMostWaiting - 10) / 3) << milli;
+}
+
 TEST(Books, DropWhatWasLearntForOtherNodes) {
   Books books = ThreeNodes();
   const auto demand = books.DemandIfOld();

@@ -394,6 +394,23 @@ TEST_F(ExtenderTest, WhereWatchesAreRefusedItLooksNowAndThen) {
   EXPECT_TRUE(Eventually([&] { return Bookings().size() == 1; }));
 }
 
+TEST_F(ExtenderTest, APodThatWaitedAndWasDeletedIsForgotten) {
+  server_.watches_fail = true;
+  Start(5000, 100);
+  for (const char* name : {"p", "q"}) Filter(PodOf(name, "1000"));
+  EXPECT_EQ(Metric("waiting_pods"), 0);
+  for (const char* name : {"p", "q"})
+    EXPECT_EQ(Bind(server_.Get(name), name == std::string("p") ? "a" : "b"), "");
+  for (const char* name : {"r", "s"}) EXPECT_EQ(Filter(PodOf(name, "1000"))["NodeNames"], json::array());
+  EXPECT_EQ(Metric("waiting_pods"), 2);
+  server_.Delete("r");
+  EXPECT_TRUE(Eventually([&] { return Metric("waiting_pods") == 1; }));
+  // The other one goes on to wait, also after a look that began later.
+  server_.Delete("p");
+  EXPECT_TRUE(Eventually([&] { return Bookings().size() == 1; }));
+  EXPECT_EQ(Metric("waiting_pods"), 1);
+}
+
 TEST_F(ExtenderTest, APodWithoutGpusIsBoundAsItIs) {
   Start();
   const json pod = KubePod("p", "", "");

@@ -108,25 +108,80 @@ TEST_F(OverloadTest, AFloodAfterAGoodAnswerIsReadNoFurther) {
   EXPECT_EQ(View().state, CheckState::kUp);
 }
 
-// As on storage that hangs: here a lease on the program's file, which exec waits for.
+// A program on storage that hangs: here a lease on its file, which exec waits for.
+class HungProgram {
+ public:
+  HungProgram() {
+    signal(SIGIO, SIG_IGN);  // says that somebody waits for the lease
+    std::ofstream(file_) << "#!/bin/sh\n";
+    chmod(file_.c_str(), 0755);
+  }
+  ~HungProgram() {
+    Release();
+    std::filesystem::remove(file_);
+  }
+  // False: somebody reads it, or there are no file leases here.
+  bool Hang() {
+    if (fd_ < 0) fd_ = open(file_.c_str(), O_RDONLY | O_CLOEXEC);
+    return fcntl(fd_, F_SETLEASE, F_WRLCK) == 0;
+  }
+  bool IsWaitedFor() const { return fcntl(fd_, F_GETLEASE) != F_WRLCK; }
+  void Release() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+  model::HealthCheck Check(uint32_t timeout_ms) const {
+    auto check = QuickCheck(model::CheckKind::kExec, 1);
+    check.command = {file_};
+    check.timeout_ms = timeout_ms;
+    return check;
+  }
+
+ private:
+  const std::string file_ = ::testing::TempDir() + "/spillway-leased-" + std::to_string(getpid());
+  int fd_ = -1;
+};
+
 TEST_F(OverloadTest, ViewsAreThereWhileACommandCannotBeStarted) {
-  signal(SIGIO, SIG_IGN);  // says that somebody waits for the lease
-  const std::string file = ::testing::TempDir() + "/spillway-leased-" + std::to_string(getpid());
-  std::ofstream(file) << "#!/bin/sh\n";
-  chmod(file.c_str(), 0755);
-  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0) GTEST_SKIP() << "no file leases here: " << std::strerror(errno);
-  auto check = QuickCheck(model::CheckKind::kExec, 1);
-  check.command = {file};
-  check.timeout_ms = 20'000;
-  Check({check});
-  EXPECT_TRUE(Eventually([&] { return fcntl(fd, F_GETLEASE) != F_WRLCK; })) << "exec does not wait";
+  HungProgram program;
+  if (!program.Hang()) GTEST_SKIP() << "no file leases here: " << std::strerror(errno);
+  Check({program.Check(20'000)});
+  EXPECT_TRUE(Eventually([&] { return program.IsWaitedFor(); })) << "exec does not wait";
   auto views = std::async(std::launch::async, [&] { return checker_->Views(); });
   const bool came = views.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
-  close(fd);
+  program.Release();
   EXPECT_TRUE(came);
   EXPECT_TRUE(Becomes(CheckState::kUp));
-  std::filesystem::remove(file);
+}
+
+TEST_F(OverloadTest, ACommandThatCannotBeStartedHoldsUpNoOtherCheckAndFailsNoUnit) {
+  Socket listening(SOCK_STREAM);
+  listening.Listen();
+  HungProgram program;
+  Check({program.Check(100), QuickCheck(model::CheckKind::kTcp, listening.port())});
+  ASSERT_TRUE(Becomes(CheckState::kUp, 0));
+  if (!Eventually([&] { return program.Hang(); })) GTEST_SKIP() << "no file leases here";
+  ASSERT_TRUE(Eventually([&] { return View(0).skipped > 3; })) << "its time is never over";
+  const uint64_t passed = View(1).passed;
+  EXPECT_TRUE(Eventually([&] { return View(1).passed > passed + 10; })) << "the others wait for it";
+  EXPECT_TRUE(program.IsWaitedFor());
+  EXPECT_EQ(View(0).state, CheckState::kUp);
+  EXPECT_EQ(View(0).failed, 0u) << View(0).reason;
+  EXPECT_THAT(View(0).skip_reason, HasSubstr("could not be read"));
+  const uint64_t before = View(0).passed;
+  program.Release();
+  EXPECT_TRUE(Eventually([&] { return View(0).passed > before + 3; })) << "it is there again";
+}
+
+TEST_F(OverloadTest, TheCheckerEndsWhileACommandCannotBeStarted) {
+  HungProgram program;
+  if (!program.Hang()) GTEST_SKIP() << "no file leases here: " << std::strerror(errno);
+  Check({program.Check(20'000)});
+  EXPECT_TRUE(Eventually([&] { return program.IsWaitedFor(); })) << "exec does not wait";
+  auto ended = std::async(std::launch::async, [&] { checker_.reset(); });
+  const bool came = ended.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+  program.Release();
+  EXPECT_TRUE(came);
 }
 
 TEST_F(OverloadTest, AnswersThatCameDuringAStallCount) {
@@ -184,23 +239,68 @@ TEST_F(OverloadTest, AStallIsNotHeldAgainstTheUnitsThatWereAsked) {
   EXPECT_TRUE(Becomes(CheckState::kFailing)) << "without a stall it fails";
 }
 
+// So many more descriptors can be opened, and no more; until it ends.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int more) {
+    const int next = dup(0);
+    close(next);
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few{.rlim_cur = static_cast<rlim_t>(next + more), .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
 // More checks than descriptors: this machine's shortage is held against nobody.
 TEST_F(OverloadTest, WithoutDescriptorsChecksAreSkippedNotFailed) {
   Socket listening(SOCK_STREAM);
   listening.Listen();
+  auto exec = QuickCheck(model::CheckKind::kExec, 1);
+  exec.command = {"/bin/true"};
   Check({});
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  const rlimit none{.rlim_cur = 3, .rlim_max = limit.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &none);
+  const FewDescriptors none(0);
   checker_->SetConfig(ConfigOf({QuickCheck(model::CheckKind::kTcp, listening.port()),
                                 QuickCheck(model::CheckKind::kHttp, listening.port()),
-                                QuickCheck(model::CheckKind::kUdp, listening.port())}));
-  for (const size_t index : {0u, 1u, 2u}) {
+                                QuickCheck(model::CheckKind::kUdp, listening.port()), exec}));
+  for (const size_t index : {0u, 1u, 2u, 3u}) {
     EXPECT_TRUE(Eventually([&] { return View(index).skipped + View(index).failed > 3; }));
     EXPECT_EQ(View(index).failed, 0u) << View(index).reason;
   }
-  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+TEST_F(OverloadTest, ACertificateFileThatCannotBeReadHereFailsNoUnit) {
+  Socket listening(SOCK_STREAM);
+  listening.Listen();
+  const std::string readable = ::testing::TempDir() + "/spillway-ca-" + std::to_string(getpid());
+  std::ofstream(readable) << "-----BEGIN CERTIFICATE-----\n";
+  Check({});
+  for (const auto& [file, descriptors] : {std::pair(readable, 1), std::pair(readable + ".gone", 100)}) {
+    auto tls = QuickCheck(model::CheckKind::kTls, listening.port());
+    tls.ca_file = file;
+    const FewDescriptors one(descriptors);  // for the connection
+    checker_->SetConfig(ConfigOf({tls}));
+    EXPECT_TRUE(Eventually([&] { return View().skipped + View().failed > 3; })) << file;
+    EXPECT_EQ(View().failed, 0u) << View().reason;
+    EXPECT_EQ(View().state, CheckState::kUnknown);
+    EXPECT_THAT(View().skip_reason, HasSubstr("certificate"));
+  }
+  std::filesystem::remove(readable);
+}
+
+TEST_F(OverloadTest, SkippedChecksAreReportedOnceInAWhile) {
+  auto exec = QuickCheck(model::CheckKind::kExec, 1);
+  exec.command = {"/nonexistent/check"};
+  Check({exec});
+  ASSERT_TRUE(Eventually([&] { return View().skipped > 5; }));
+  const std::lock_guard lock(mutex_);
+  ASSERT_EQ(changes_.size(), 1u);
+  EXPECT_EQ(changes_[0].skipped, 1u);
+  EXPECT_THAT(changes_[0].reason, HasSubstr("/nonexistent/check: No such file or directory"));
+  EXPECT_TRUE(failing_.empty());
 }
 
 TEST_F(OverloadTest, WithoutLocalPortsChecksAreSkippedNotFailed) {

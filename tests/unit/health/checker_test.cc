@@ -170,6 +170,33 @@ TEST_F(HttpCheck, ABodyWithoutEndIsReadNoFurtherThanNeeded) {
   EXPECT_THAT(View(1).reason, HasSubstr("first 64 KiB"));
 }
 
+// libcurl reports both as if this host were out of memory.
+TEST_F(CheckerTest, AHeaderWithoutEndIsTheUnitsFault) {
+  const std::string endless(300'000, 'x');
+  for (const std::string& answer : {"HTTP/1.1 200 OK\r\nX: " + endless, "HTTP/1.1 200 " + endless}) {
+    Socket listening(SOCK_STREAM);
+    listening.Listen();
+    std::atomic<bool> stop = false;
+    std::thread server([&] {
+      while (!stop) {
+        pollfd waiting{listening.fd(), POLLIN, 0};
+        if (poll(&waiting, 1, 20) <= 0) continue;
+        const int fd = accept4(listening.fd(), nullptr, nullptr, SOCK_CLOEXEC);
+        char request[1000];
+        (void)!recv(fd, request, sizeof(request), 0);
+        (void)!send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
+        close(fd);
+      }
+    });
+    Check({QuickCheck(model::CheckKind::kHttp, listening.port())});
+    EXPECT_TRUE(Becomes(CheckState::kFailing)) << View().skip_reason;
+    EXPECT_EQ(View().skipped, 0u) << View().skip_reason;
+    checker_.reset();
+    stop = true;
+    server.join();
+  }
+}
+
 // The units may be many, and their bodies are read every interval.
 TEST_F(HttpCheck, NothingIsKeptOfABodyOnceItWasJudged) {
   Answer(200, std::string(60'000, 'x'));
@@ -225,10 +252,21 @@ TEST_F(ExecCheck, TheExitStatusDecides) {
   EXPECT_TRUE(Becomes(CheckState::kFailing, 1));
   EXPECT_TRUE(Becomes(CheckState::kUp, 2));
   EXPECT_TRUE(Becomes(CheckState::kFailing, 3));
-  EXPECT_TRUE(Becomes(CheckState::kFailing, 4));
+  EXPECT_TRUE(Eventually([&] { return View(4).skipped > 1; }));
   EXPECT_EQ(View(1).reason, "exit status 3");
   EXPECT_EQ(View(3).reason, "the command ended by signal 9");
-  EXPECT_EQ(View(4).reason, "/nonexistent/check: No such file or directory");
+  EXPECT_EQ(View(4).state, CheckState::kUnknown) << "what is missing here says nothing of the unit";
+  EXPECT_EQ(View(4).skip_reason, "/nonexistent/check: No such file or directory");
+}
+
+// As where the parent ignores it.
+TEST_F(ExecCheck, WhereEndsAreLostToAnIgnoredSignalItIsSkipped) {
+  const auto before = signal(SIGCHLD, SIG_IGN);
+  Check({Shell("sleep 0.1")});  // long enough to be watched
+  EXPECT_TRUE(Eventually([&] { return View(0).skipped > 1; }));
+  EXPECT_EQ(View(0).state, CheckState::kUnknown) << View(0).reason;
+  EXPECT_EQ(View(0).skip_reason, "waitid: the command's exit status was lost");
+  signal(SIGCHLD, before);
 }
 
 TEST_F(ExecCheck, TheCommandIsToldWhatItChecks) {
@@ -257,6 +295,20 @@ TEST_F(ExecCheck, OneThatNeverEndsIsKilledWithAllThatItStarted) {
   EXPECT_TRUE(Eventually([&] { return bool(std::ifstream(file) >> group); }));
   EXPECT_TRUE(Eventually([&] { return kill(-group, 0) != 0 && errno == ESRCH; })) << "group " << group;
   std::filesystem::remove_all(folder);
+}
+
+TEST_F(ExecCheck, OneThatEndsHasEndedWhateverItLeavesBehindAndThatIsKilled) {
+  const auto file =
+      std::filesystem::path(::testing::TempDir()) / ("spillway-left-" + std::to_string(getpid()));
+  auto check = Shell("sleep 1000 & echo $! > " + file.string() + ".new; mv " + file.string() + ".new " +
+                     file.string());
+  check.interval_ms = 60'000;
+  Check({check});
+  EXPECT_TRUE(Becomes(CheckState::kUp));
+  pid_t left = 0;
+  ASSERT_TRUE(bool(std::ifstream(file) >> left));
+  EXPECT_TRUE(Eventually([&] { return kill(left, 0) != 0 && errno == ESRCH; })) << left;
+  std::filesystem::remove(file);
 }
 
 TEST_F(CheckerTest, AReloadKeepsWhatIsKnownOfChecksThatDidNotChange) {

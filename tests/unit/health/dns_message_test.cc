@@ -53,6 +53,8 @@ TEST(DnsMessage, AServerThatCannotReadTheQuestionNeedNotRepeatIt) {
   std::string answer = Answer(1).substr(0, 12);
   answer[5] = 0;
   EXPECT_EQ(DnsRcode(kQuery, answer), 1);
+  answer[3] = '\0';
+  EXPECT_EQ(DnsRcode(kQuery, answer), std::nullopt) << "of whatever question, it is not ours that went well";
 }
 
 }  // namespace

@@ -58,6 +58,16 @@ TEST(Rows, ARequestWithoutAnAnswerStandsForTheTimeOut) {
 
 TEST(Rows, ALateAnswerIsNotOneInTime) { EXPECT_EQ(RowsAt(60, {"a"}, {Rounds(51)}).front().answered_pct, 0); }
 
+TEST(Rows, OfAnInterruptedLevelTheRoundsThatAllFinishedCount) {
+  Level level{60, 50, 1, {"a", "b"}, {Rounds(2), Rounds(3)}};
+  level.slices[0].resize(4);
+  level.slices[1].resize(3);
+  ASSERT_TRUE(KeepWholeRounds(level));
+  for (const Row& row : Summarise(level, 0, 1)) EXPECT_EQ(row.slices, 3);
+  level.slices[1].clear();
+  EXPECT_FALSE(KeepWholeRounds(level));
+}
+
 TEST(Rows, EachIsComparedWithTheBaselineAndTheBestOfTheOthers) {
   const auto rows = RowsAt(60, {"a", "b", "c"}, {Rounds(4), Rounds(2), Rounds(3)});
   EXPECT_EQ(rows[0].best->policy, "b");

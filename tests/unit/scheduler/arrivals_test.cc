@@ -194,6 +194,21 @@ TEST(LookAhead, AKindThatWaitsBecomesDearer) {
   EXPECT_NEAR(price(LookAhead(running, waiting, nodes, 1)), 8, 0.8);
 }
 
+// A cluster's worth of learning takes a second, for which nobody waits who is to end.
+TEST(LookAhead, LearnsNothingMoreOnceItIsToldToStop) {
+  std::stop_source stop;
+  const std::vector<Job> running(40, Whole(1));
+  const auto nodes = Nodes(20, 4).nodes;
+  const auto sum = [](const LookAhead& look_ahead) {
+    double sum = 0;
+    for (const double price : look_ahead.fill().prices()) sum += price;
+    return sum;
+  };
+  EXPECT_GT(sum(LookAhead(running, {}, nodes, 1, stop.get_token())), 0);
+  stop.request_stop();
+  EXPECT_EQ(sum(LookAhead(running, {}, nodes, 1, stop.get_token())), 0) << "prices of no round";
+}
+
 TEST(LookAhead, AClusterOfFewJobsKeepsRoomForCommonSizes) {
   // Only halves came so far. On the first node one GPU is half taken, on the second none.
   const auto nodes = Nodes(2, 2).nodes;

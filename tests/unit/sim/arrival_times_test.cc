@@ -25,6 +25,16 @@ TEST(ArrivalTimes, OnOffKeepsTheMeanAndIsSilentWhileOff) {
   EXPECT_NEAR(n / (static_cast<double>(last) / 1e9), 1000, 15);
 }
 
+TEST(ArrivalTimes, AnOverloadComesFirstAndThenTheWantedRate) {
+  Arrivals arrivals;
+  arrivals.kind = ArrivalKind::kOverload;
+  arrivals.times = 4;
+  arrivals.every = 500ms;
+  ArrivalTimes times(arrivals, 1000, 1);
+  for (int i = 1; i <= 2000; i++) ASSERT_EQ(times.Next(), i * 250'000);
+  for (int i = 1; i <= 1000; i++) ASSERT_EQ(times.Next(), 500'000'000 + i * 1'000'000);
+}
+
 TEST(ArrivalTimes, JumpsAlternateBetweenTwoRates) {
   Arrivals arrivals;
   arrivals.kind = ArrivalKind::kJump;

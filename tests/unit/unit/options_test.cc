@@ -33,6 +33,15 @@ TEST(Options, FillEverySetting) {
   EXPECT_EQ(s.seed, 3u);
 }
 
+TEST(Options, ShowTheDefaultThatATimeHas) {
+  CLI::App app;
+  std::chrono::nanoseconds time = std::chrono::milliseconds(7);
+  AddDuration(app, "--pause", time, "Between two");
+  EXPECT_NE(app.help().find("--pause TIME=7ms"), std::string::npos) << app.help();
+  app.parse("");
+  EXPECT_EQ(time, std::chrono::milliseconds(7));
+}
+
 TEST(Options, LeaveWorkingDefaults) {
   const Settings s = Parse("--listen 127.0.0.1:53");
   EXPECT_TRUE(s.udp && s.tcp);
