@@ -18,7 +18,7 @@
  *   ahead   backlog now
  *   wait    ahead + slot - knee, at least 0
  *   lead    by how much the unit has lately had more than its share of the requests, in ns of slots
- *   cost    base + gamma * wait + beta * (ahead + slot) + min(lead / 2, max(tail - base, base / 4)); least
+ *   cost    base + gamma * wait + beta * (ahead + slot) + min(lead / 4, max(tail - base, base / 4)); least
  *           cost wins, ties by priority
  *
  * gamma weighs this request's waiting above its service, beta the waiting it causes for those that
@@ -98,7 +98,7 @@ SPW_INLINE __u64 spw_headroom_wait(const struct spw_unit_load *load, __u64 ahead
 /* What the unit's lead adds to its cost. */
 SPW_INLINE __u64 spw_headroom_lead(const struct spw_server *server, const struct spw_unit_load *load)
 {
-	__u64 lead = spw_headroom_beyond(load->share_ns, server->share_ns) / 2;
+	__u64 lead = spw_headroom_beyond(load->share_ns, server->share_ns) / 4;
 	__u64 waits = spw_headroom_beyond(load->tail_us, load->base_us);
 
 	waits = spw_headroom_max(waits, load->base_us >> SPW_ALIKE_SHIFT) * 1000;

