@@ -176,11 +176,11 @@ std::string FindingsText(const ExperimentSpec& spec, const Results& results) {
   if (const auto agreement = AgreementOf(results.rows)) text += AgreementText(*agreement);
   text += fmt::format(
       "{}. answered_pct: answered within {:.0f} ms, of all that was sent; sustained: at least {:g} %.\n"
-      "Verdicts: by the {:.0f} % interval of the ratio of p99 over {} slices of {:g} s (seed {}); harmful: "
-      "all of "
-      "it above {:g}.\n",
+      "Verdicts: by the interval of the ratio of p99 over {} slices of {:g} s (seed {}), {:.0f} % sure for "
+      "all "
+      "loads together; harmful: all of it above {:g}.\n",
       FullLoad(spec, results.calibration), results.calibration.limit_ms, 100 - spec.tolerated_loss_pct,
-      100 * kConfidence, spec.rounds, spec.seconds, spec.seed, kHarmfulRatio);
+      spec.rounds, spec.seconds, spec.seed, 100 * kConfidence, kHarmfulRatio);
   return text + MachineText(spec, results);
 }
 

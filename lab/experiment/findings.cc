@@ -93,14 +93,14 @@ bool KeepWholeRounds(Level& level) {
   return whole > 0;
 }
 
-std::vector<Row> Summarise(const Level& level, size_t baseline, uint64_t seed) {
+std::vector<Row> Summarise(const Level& level, size_t baseline, uint64_t seed, size_t loads) {
   std::vector<std::vector<SliceOutcome>> outcomes;
   for (const std::vector<Slice>& slices : level.slices) {
     outcomes.emplace_back();
     for (const Slice& slice : slices)
       outcomes.back().push_back(OutcomeOf(slice.sample, level.limit_ms, level.timeout_s));
   }
-  const PairedBootstrap bootstrap(outcomes, seed);
+  const PairedBootstrap bootstrap(outcomes, seed, loads);
   std::vector<Row> rows;
   for (size_t i = 0; i < level.policies.size(); i++) {
     Row row = RowOf(level.policies[i], level.load_pct, level.slices[i]);

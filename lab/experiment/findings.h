@@ -62,8 +62,9 @@ struct Level {
 // Of a level that was interrupted, the rounds that all policies finished stay. False: there is none.
 [[nodiscard]] bool KeepWholeRounds(Level& level);
 
-// One row per policy. `baseline`: index of the policy that the others are compared with.
-std::vector<Row> Summarise(const Level& level, size_t baseline, uint64_t seed);
+// One row per policy. `baseline`: index of the policy that the others are compared with. loads: levels of the
+// sweep, whose verdicts hold together (paired_bootstrap.h).
+std::vector<Row> Summarise(const Level& level, size_t baseline, uint64_t seed, size_t loads = 1);
 
 // Whether every policy lost more than that at this level.
 bool AllLost(const std::vector<Row>& rows, double load_pct, double tolerated_loss_pct);

@@ -2,41 +2,74 @@
 #include "paired_bootstrap.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 
 namespace spillway::lab {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kZ = 1.6448536269514722;  // of the normal distribution, for kConfidence
 
-// Student's t for kConfidence, by the Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5): to 1 % from
-// three degrees of freedom on.
-double StudentT(double freedom) {
-  const double z2 = kZ * kZ;
-  const double g1 = kZ * (z2 + 1) / 4;
-  const double g2 = kZ * ((5 * z2 + 16) * z2 + 3) / 96;
-  const double g3 = kZ * (((3 * z2 + 19) * z2 + 17) * z2 - 15) / 384;
-  return kZ + (g1 + (g2 + g3 / freedom) / freedom) / freedom;
+double NormalTail(double z) { return 0.5 * std::erfc(z / std::sqrt(2.0)); }
+
+// The z that so much of the normal distribution lies beyond. Bisection: to 1e-12.
+double NormalQuantile(double tail) {
+  double low = 0, high = 40;
+  for (int i = 0; i < 50; i++) {
+    const double middle = (low + high) / 2;
+    (NormalTail(middle) > tail ? low : high) = middle;
+  }
+  return low;
+}
+
+// Student's t that so much lies beyond, by the Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5): for
+// 5 % to 1 % from three degrees of freedom on, for 1 % to 4 %.
+double StudentT(double tail, double freedom) {
+  const double z = NormalQuantile(tail), z2 = z * z;
+  const double g1 = z * (z2 + 1) / 4;
+  const double g2 = z * ((5 * z2 + 16) * z2 + 3) / 96;
+  const double g3 = z * (((3 * z2 + 19) * z2 + 17) * z2 - 15) / 384;
+  return z + (g1 + (g2 + g3 / freedom) / freedom) / freedom;
 }
 
 // The share of resamples that lies outside, on each side.
-double TailOf(size_t rounds) {
+double TailOf(size_t rounds, double confidence) {
   const auto n = static_cast<double>(rounds);
-  const double z = std::sqrt(n / (n - 1)) * StudentT(n - 1);
-  return 0.5 * std::erfc(z / std::sqrt(2.0));
+  return NormalTail(std::sqrt(n / (n - 1)) * StudentT((1 - confidence) / 2, n - 1));
 }
 
 // Nothing over nothing is 1: neither lost a request.
 double RatioOf(double mine, double theirs) { return mine == theirs ? 1 : mine / theirs; }
 
-P99Verdict VerdictOf(const std::optional<Interval>& ratio) {
-  if (!ratio) return P99Verdict::kNoDifference;
-  if (ratio->high < 1) return P99Verdict::kBetter;
-  if (ratio->low > kHarmfulRatio) return P99Verdict::kHarmful;
-  if (ratio->low > 1) return P99Verdict::kWorse;
+// All inversions are tried of up to so many rounds; of more, so many drawn at random.
+constexpr size_t kAllInvertedRounds = 12;
+
+// The share of inversions whose sum is at least that of `differences`.
+double ChanceOf(const std::vector<double>& differences, uint64_t seed) {
+  const bool all = differences.size() <= kAllInvertedRounds;
+  const uint64_t tries = uint64_t{1} << std::min(differences.size(), kAllInvertedRounds);
+  const double measured = std::accumulate(differences.begin(), differences.end(), 0.0);
+  std::mt19937_64 random(seed);
+  uint64_t as_far = 0;
+  for (uint64_t i = 0; i < tries; i++) {
+    uint64_t inverted = all ? i : random();
+    double sum = 0;
+    for (double difference : differences) {
+      sum += (inverted & 1) != 0 ? -difference : difference;
+      inverted = std::rotr(inverted, 1);
+    }
+    as_far += sum >= measured - 1e-12;
+  }
+  return static_cast<double>(as_far) / static_cast<double>(tries);
+}
+
+P99Verdict VerdictOf(const Interval& ratio) {
+  if (ratio.high < 1) return P99Verdict::kBetter;
+  if (ratio.low > kHarmfulRatio) return P99Verdict::kHarmful;
+  if (ratio.low > 1) return P99Verdict::kWorse;
   return P99Verdict::kNoDifference;
 }
 
@@ -57,8 +90,11 @@ std::string_view ToString(P99Verdict verdict) {
 }
 
 PairedBootstrap::PairedBootstrap(const std::vector<std::vector<SliceOutcome>>& policies, uint64_t seed,
-                                 int resamples)
-    : rounds_(policies.front().size()), all_(rounds_, 1) {
+                                 size_t loads, int resamples)
+    : rounds_(policies.front().size()),
+      ratio_confidence_(1 - (1 - kConfidence) / static_cast<double>(loads)),
+      seed_(seed),
+      all_(rounds_, 1) {
   for (const std::vector<SliceOutcome>& slices : policies) {
     Policy policy;
     for (uint32_t round = 0; round < rounds_; round++) {
@@ -112,12 +148,26 @@ double PairedBootstrap::Lost(const Policy& policy, const std::vector<uint32_t>& 
   return requests == 0 ? kNaN : 1 - static_cast<double>(in_time) / static_cast<double>(requests);
 }
 
-std::optional<Interval> PairedBootstrap::IntervalOf(std::vector<double> values) const {
+std::vector<double> PairedBootstrap::Differences(const Policy& mine, const Policy& theirs,
+                                                 bool by_loss) const {
+  std::vector<double> differences;
+  for (size_t round = 0; round < rounds_; round++) {
+    std::vector<uint32_t> only(rounds_, 0);
+    only[round] = 1;
+    const double difference =
+        by_loss ? Lost(mine, only) - Lost(theirs, only)
+                : std::log(RatioOf(Percentile(mine, 99, only), Percentile(theirs, 99, only)));
+    differences.push_back(std::isfinite(difference) ? difference : 0);
+  }
+  return differences;
+}
+
+std::optional<Interval> PairedBootstrap::IntervalOf(std::vector<double> values, double confidence) const {
   std::erase_if(values, [](double value) { return std::isnan(value); });
   if (rounds_ < kMinRounds || values.empty()) return std::nullopt;
   std::sort(values.begin(), values.end());
   const auto last = static_cast<double>(values.size() - 1);
-  const auto below = static_cast<size_t>(std::floor(TailOf(rounds_) * last));
+  const auto below = static_cast<size_t>(std::floor(TailOf(rounds_, confidence) * last));
   return Interval{values[below], values[values.size() - 1 - below]};
 }
 
@@ -128,7 +178,7 @@ double PairedBootstrap::PercentileMs(size_t policy, double percent) const {
 double PairedBootstrap::AnsweredPct(size_t policy) const { return 100 * (1 - Lost(policies_[policy], all_)); }
 
 std::optional<Interval> PairedBootstrap::P99Interval(size_t policy) const {
-  return IntervalOf(policies_[policy].p99s_ms);
+  return IntervalOf(policies_[policy].p99s_ms, kConfidence);
 }
 
 P99Comparison PairedBootstrap::Compare(size_t policy, size_t other) const {
@@ -141,8 +191,13 @@ P99Comparison PairedBootstrap::Compare(size_t policy, size_t other) const {
   P99Comparison comparison;
   comparison.ratio =
       by_loss ? RatioOf(Lost(mine, all_), Lost(theirs, all_)) : RatioOf(mine.p99_ms, theirs.p99_ms);
-  comparison.interval = IntervalOf(std::move(ratios));
-  comparison.verdict = VerdictOf(comparison.interval);
+  comparison.interval = IntervalOf(std::move(ratios), ratio_confidence_);
+  if (!comparison.interval) return comparison;
+  const P99Verdict by_interval = VerdictOf(*comparison.interval);
+  const bool better = by_interval == P99Verdict::kBetter;
+  const double chance =
+      ChanceOf(better ? Differences(theirs, mine, by_loss) : Differences(mine, theirs, by_loss), seed_);
+  if (chance <= (1 - ratio_confidence_) / 2 + 1e-12) comparison.verdict = by_interval;
   return comparison;
 }
 

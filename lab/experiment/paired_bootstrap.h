@@ -7,6 +7,18 @@
 // percentile interval, with its tails corrected for the small number of rounds (the expanded percentile
 // interval: Hesterberg, The American Statistician 69, 2015, section 4.2): without that, eight rounds would
 // give an interval of 90 % that holds the truth in some 83 % of cases.
+//
+// A sweep compares two policies at each of its loads, and a reader asks whether one is worse anywhere: with
+// twelve intervals of 90 %, a policy would be found worse than itself at some load in nearly every second
+// sweep. So a ratio's interval is of 1 - 0.1 / loads (Bonferroni): all of them together hold in 90 % of
+// sweeps.
+//
+// Where a few slices make p99 and the others have nothing of it (a CPU quota used up), five to eight rounds
+// do not tell a bootstrap how rare they are, and its intervals are too short. So a verdict also needs the
+// randomization test by the rounds' ratios of p99 (the mean of their logarithms), which is exact for any
+// distribution: policies play in random order within a round, so if they are alike, a round's ratio might as
+// well be its inverse; a difference is shown if at most 0.05 / loads of all such inversions lie as far
+// from 1.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +42,10 @@ struct Interval {
 
 // Of one policy's p99 against another's.
 enum class P99Verdict {
-  kBetter,        // the interval lies below 1
-  kNoDifference,  // it holds 1, or there are too few rounds for one
-  kWorse,         // it lies above 1
-  kHarmful,       // it lies above kHarmfulRatio
+  kBetter,        // the interval lies below 1, and the randomization test shows a difference
+  kNoDifference,  // neither, or there are too few rounds
+  kWorse,         // above 1
+  kHarmful,       // above kHarmfulRatio
 };
 inline constexpr double kHarmfulRatio = 1.15;
 [[nodiscard]] std::string_view ToString(P99Verdict verdict);  // "better", "no difference shown", ...
@@ -44,15 +56,16 @@ struct P99Comparison {
   P99Verdict verdict = P99Verdict::kNoDifference;
 };
 
-inline constexpr int kResamples = 2000;
-inline constexpr double kConfidence = 0.9;
+inline constexpr int kResamples = 10'000;
+inline constexpr double kConfidence = 0.9;  // of a percentile's interval; of all ratios' together
 // With fewer there is no interval, and no difference is shown.
 inline constexpr size_t kMinRounds = 4;
 
 class PairedBootstrap {
  public:
-  // policies[p][r]: policy p in round r; all have the same rounds, at least one.
-  PairedBootstrap(const std::vector<std::vector<SliceOutcome>>& policies, uint64_t seed,
+  // policies[p][r]: policy p in round r; all have the same rounds, at least one. loads: at so many two
+  // policies are compared, at least 1.
+  PairedBootstrap(const std::vector<std::vector<SliceOutcome>>& policies, uint64_t seed, size_t loads = 1,
                   int resamples = kResamples);
 
   // Over all slices of the policy. NaN without requests.
@@ -76,9 +89,13 @@ class PairedBootstrap {
   };
   static double Percentile(const Policy& policy, double percent, const std::vector<uint32_t>& weights);
   static double Lost(const Policy& policy, const std::vector<uint32_t>& weights);
-  [[nodiscard]] std::optional<Interval> IntervalOf(std::vector<double> values) const;
+  // Of each round: the logarithm of the ratio of p99; or by how much the first lost more.
+  [[nodiscard]] std::vector<double> Differences(const Policy& mine, const Policy& theirs, bool by_loss) const;
+  [[nodiscard]] std::optional<Interval> IntervalOf(std::vector<double> values, double confidence) const;
 
   size_t rounds_;
+  double ratio_confidence_;
+  uint64_t seed_;
   double longest_ms_ = 0;
   std::vector<uint32_t> all_;  // each round once
   std::vector<Policy> policies_;

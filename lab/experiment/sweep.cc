@@ -75,7 +75,7 @@ Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& le
       }
     }
     if (swept.interrupted && !KeepWholeRounds(level)) break;
-    for (Row& row : Summarise(level, spec.baseline, spec.seed)) {
+    for (Row& row : Summarise(level, spec.baseline, spec.seed, spec.load_pct.size())) {
       row.interrupted = swept.interrupted;
       swept.rows.push_back(std::move(row));
     }
