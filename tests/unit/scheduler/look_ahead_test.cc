@@ -106,6 +106,30 @@ TEST(PlacementBound, OfPoliciesThatRefuseNothingIsLower) {
   EXPECT_GE(bound.willing_pct, 100 * 3.4 / 4 - 1e-6);
 }
 
+TEST(PlacementBound, OfManyKindsIsNearWhatAPolicyAllocates) {
+  // Sizes of which few fill a GPU together, half of them with CPU of their own: hundreds of sets are as dear
+  // as the dearest, so that a descent that is stopped early stands far above the least bound.
+  NodeList nodes;
+  nodes.models = {{"T4", 1, false, 0}};
+  nodes.nodes = Nodes(40, 8, 1'000'000);
+  JobList list;
+  const auto add = [&list](int times, int milli, int cpu_milli) {
+    TraceJob one;
+    one.job.milli = milli;
+    one.job.cpu_milli = cpu_milli;
+    list.jobs.insert(list.jobs.end(), static_cast<size_t>(times), one);
+  };
+  for (int i = 0; i < 10; ++i) add(30, 1000, 4000 + 800 * i);
+  add(140, 810, 3000);
+  for (int i = 0; i < 2; ++i)
+    add(48, 470, 8000 + 4000 * i), add(18, 650, 8000 + 4000 * i), add(20, 320, 4000 + 4000 * i);
+  add(18, 460, 8000), add(11, 590, 8000), add(10, 550, 8000), add(16, 230, 4000), add(8, 220, 6000);
+  PlacementOptions options{{Policy::kSpillway}, Objective::kFragmentation, 1, true};
+  const PlacementRun run = RunPlacement(nodes, list, options, {}, {}).front();
+  EXPECT_LE(run.at_130, run.bound.willing_pct + 1e-6);
+  EXPECT_LT(run.bound.willing_pct, run.at_130 + 0.8);
+}
+
 TEST(PlacementBound, IsAboveWhateverAPolicyAllocates) {
   uint64_t state = 7;
   const auto draw = [&state](uint64_t below) { return static_cast<int>(spw_mix64(++state) % below); };
