@@ -16,6 +16,7 @@
 #include "maps.h"
 #include "packet.h"
 #include "place.h"
+#include "place_datagram.h"
 #include "reports.h"
 #include "rewrite.h"
 #include "forward.h"

@@ -222,10 +222,11 @@ class Kvs {
 };
 
 void RunModel(const KvsOptions& options, report::Document& document, const OnKvsProgress& on_progress) {
-  using sim::FrontEnd;
-  constexpr FrontEnd kAll[] = {FrontEnd::kRss, FrontEnd::kSteal, FrontEnd::kDispatch, FrontEnd::kIdeal};
+  using sim::CoreFrontEnd;
+  constexpr CoreFrontEnd kAll[] = {CoreFrontEnd::kRss, CoreFrontEnd::kSteal, CoreFrontEnd::kDispatch,
+                                   CoreFrontEnd::kIdeal};
   const std::vector<double> variances = {0, 0.25, 0.5, 1, 2, 4, 8, 16};
-  auto sustained = [&](FrontEnd front_end, uint32_t cores, const sim::CoreService& service) {
+  auto sustained = [&](CoreFrontEnd front_end, uint32_t cores, const sim::CoreService& service) {
     sim::CoreSetup setup;
     setup.front_end = front_end;
     setup.cores = cores;
@@ -238,8 +239,8 @@ void RunModel(const KvsOptions& options, report::Document& document, const OnKvs
   double done = 0;
   auto report_case = [&](uint32_t cores, const sim::CoreService& service, const std::string& mix) {
     on_progress(done++ / kCases, fmt::format("model: {} cores", cores));
-    std::map<FrontEnd, double> loads;
-    for (FrontEnd front_end : kAll) {
+    std::map<CoreFrontEnd, double> loads;
+    for (CoreFrontEnd front_end : kAll) {
       loads[front_end] = sustained(front_end, cores, service);
       ordered_json row;
       row["part"] = "model";
@@ -248,7 +249,7 @@ void RunModel(const KvsOptions& options, report::Document& document, const OnKvs
       row["service_us"] = service.mean_us;
       row["front_end"] = ToString(front_end);
       row["sustained_load"] = loads[front_end];
-      row["over_rss"] = loads[FrontEnd::kRss] > 0 ? loads[front_end] / loads[FrontEnd::kRss] : 0;
+      row["over_rss"] = loads[CoreFrontEnd::kRss] > 0 ? loads[front_end] / loads[CoreFrontEnd::kRss] : 0;
       document.AddRow(std::move(row));
     }
     return loads;
@@ -263,9 +264,9 @@ void RunModel(const KvsOptions& options, report::Document& document, const OnKvs
         service.mean_us = service_us;
         service.scv = scv;
         const auto loads = report_case(cores, service, fmt::format("scv {}", scv));
-        const bool ahead = loads.at(FrontEnd::kDispatch) > loads.at(FrontEnd::kRss);
+        const bool ahead = loads.at(CoreFrontEnd::kDispatch) > loads.at(CoreFrontEnd::kRss);
         ahead_somewhere |= ahead;
-        if (!ahead && loads.at(FrontEnd::kRss) > 0) crossover = scv;
+        if (!ahead && loads.at(CoreFrontEnd::kRss) > 0) crossover = scv;
       }
       document.SetRatio(fmt::format("model_crossover_scv_{}_cores_{}_us", cores, service_us),
                         ahead_somewhere ? crossover : -1);

@@ -27,7 +27,7 @@ std::optional<BalancerPlace> ReadBalancerPlace(model::Problems& problems, const 
 // A `testbed:` that is a text is the path of another lab file, relative to this one.
 [[nodiscard]] Result<TestbedSpec> LoadTestbed(const std::string& path);
 
-// The top of a lab file: its two keys, either may be absent. Keys other than these are told of.
+// The top of a lab file: its two keys, either may be absent. Keys other than these are reported.
 struct LabFile {
   std::optional<model::Field> testbed, experiment;
 };

@@ -200,7 +200,7 @@ Result<switching::ApplyReport> Control::Take(const Result<model::Config>& config
   });
   if (!report) {
     spdlog::error("configuration refused, the running one is kept");
-    std::istringstream lines(report.error().message);  // a file's problems are told together
+    std::istringstream lines(report.error().message);  // a file's problems come together
     for (std::string line; std::getline(lines, line);) spdlog::error("configuration: {}", line);
     return report;
   }

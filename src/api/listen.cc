@@ -13,16 +13,12 @@
 #include <filesystem>
 
 #include "base/socket_address.h"
+#include "base/system_error.h"
 
 namespace spillway::api {
 namespace {
 
 constexpr int kBacklog = 64;
-
-tl::unexpected<Error> SystemError(const std::string& what, int error) {
-  return Fail(error == EACCES || error == EPERM ? ErrorCode::kUnavailable : ErrorCode::kSystem,
-              fmt::format("{}: {}", what, std::strerror(error)));
-}
 
 Result<sockaddr_un> UnixAddress(const std::string& path) {
   sockaddr_un address{};
@@ -39,18 +35,18 @@ Result<void> RemoveStale(const std::string& path, const sockaddr_un& address, in
   struct stat status;
   if (lstat(path.c_str(), &status) != 0) {
     if (errno == ENOENT) return {};
-    return SystemError(path, errno);
+    return FailSystem(path, errno);
   }
   if (!S_ISSOCK(status.st_mode))
     return Fail(ErrorCode::kConflict, fmt::format("{}: exists and is not a socket", path));
   const int probe = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (probe < 0) return SystemError("socket", errno);
+  if (probe < 0) return FailSystem("socket", errno);
   const int error =
       connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
   close(probe);
   if (error != ECONNREFUSED)
     return Fail(ErrorCode::kConflict, fmt::format("{}: another program answers on it", path));
-  if (unlink(path.c_str()) != 0) return SystemError(fmt::format("remove {}", path), errno);
+  if (unlink(path.c_str()) != 0) return FailSystem(fmt::format("remove {}", path), errno);
   return {};
 }
 
@@ -76,11 +72,11 @@ Result<UnixListener> ListenUnix(const std::string& path, int type, std::optional
   std::error_code made;
   const auto folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, made);
-  if (made) return SystemError(fmt::format("make {}", folder.string()), made.value());
+  if (made) return FailSystem(fmt::format("make {}", folder.string()), made.value());
   if (const auto room = RemoveStale(path, *address, type); !room) return tl::make_unexpected(room.error());
 
   const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return SystemError("socket", errno);
+  if (fd < 0) return FailSystem("socket", errno);
   struct stat status;
   // Nobody can connect before listen(), so the mode is right by the time it matters.
   if (bind(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0 ||
@@ -88,7 +84,7 @@ Result<UnixListener> ListenUnix(const std::string& path, int type, std::optional
       lstat(path.c_str(), &status) != 0 || listen(fd, kBacklog) != 0) {
     const int error = errno;
     close(fd);
-    return SystemError(fmt::format("listen on {}", path), error);
+    return FailSystem(fmt::format("listen on {}", path), error);
   }
   return UnixListener{fd, SocketFile(path, status.st_dev, status.st_ino)};
 }
@@ -101,13 +97,13 @@ Result<int> ListenTcp(const std::string& endpoint) {
   const auto address = ParseEndpoint(endpoint);
   if (!address) return tl::make_unexpected(address.error());
   const int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return SystemError("socket", errno);
+  if (fd < 0) return FailSystem("socket", errno);
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (bind(fd, address->get(), address->length) != 0 || listen(fd, kBacklog) != 0) {
     const int error = errno;
     close(fd);
-    return SystemError(fmt::format("listen on {}", endpoint), error);
+    return FailSystem(fmt::format("listen on {}", endpoint), error);
   }
   return fd;
 }

@@ -22,7 +22,6 @@ constexpr const char* kYamlType = "application/yaml";
 
 Response Json(const json& body) { return {.body = Dump(body)}; }
 
-Response BadInput(const std::string& message) { return ErrorResponse(400, "bad_input", message); }
 Response NotFound(const std::string& message) { return ErrorResponse(404, "not_found", message); }
 
 Response FromError(const Error& error) {

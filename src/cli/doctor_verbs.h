@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spillway doctor: what this machine has of what Spillway needs.
+// spillway doctor: checks the requirements of this machine.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -26,7 +26,7 @@ constexpr const char* kStageNames[] = {"make a network namespace", "open a netli
                                        "make a veth pair",         "load an XDP program",
                                        "attach in generic mode",   "attach in native mode"};
 
-struct Told {
+struct StageErrors {
   int error[kStages];  // 0: done; -1: not tried
 };
 
@@ -94,18 +94,18 @@ int Attach(int ifindex, int program, uint32_t mode) {
 }
 
 // In the child: everything made here ends with it, since its namespace does.
-void Try(Told& told) {
-  for (int& error : told.error) error = -1;
+void Try(StageErrors& stages) {
+  for (int& error : stages.error) error = -1;
   libbpf_set_print(nullptr);
-  if ((told.error[kNamespace] = unshare(CLONE_NEWNET) == 0 ? 0 : errno) != 0) return;
+  if ((stages.error[kNamespace] = unshare(CLONE_NEWNET) == 0 ? 0 : errno) != 0) return;
   const int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-  if ((told.error[kSocket] = netlink >= 0 ? 0 : errno) != 0) return;
-  if ((told.error[kVeth] = MakeVeth(netlink)) != 0) return;
+  if ((stages.error[kSocket] = netlink >= 0 ? 0 : errno) != 0) return;
+  if ((stages.error[kVeth] = MakeVeth(netlink)) != 0) return;
   const int program = LoadPass();
-  if ((told.error[kProgram] = program >= 0 ? 0 : -program) != 0) return;
+  if ((stages.error[kProgram] = program >= 0 ? 0 : -program) != 0) return;
   const int ifindex = static_cast<int>(if_nametoindex("spw0"));
-  told.error[kGeneric] = Attach(ifindex, program, XDP_FLAGS_SKB_MODE);
-  told.error[kNative] = Attach(ifindex, program, XDP_FLAGS_DRV_MODE);
+  stages.error[kGeneric] = Attach(ifindex, program, XDP_FLAGS_SKB_MODE);
+  stages.error[kNative] = Attach(ifindex, program, XDP_FLAGS_DRV_MODE);
 }
 
 }  // namespace
@@ -120,24 +120,24 @@ XdpProbe ProbeXdpOnVeth() {
     return {.detail = std::strerror(errno)};
   }
   if (child == 0) {
-    Told told;
-    Try(told);
-    _exit(write(ends[1], &told, sizeof(told)) == sizeof(told) ? 0 : 1);
+    StageErrors stages;
+    Try(stages);
+    _exit(write(ends[1], &stages, sizeof(stages)) == sizeof(stages) ? 0 : 1);
   }
   close(ends[1]);
-  Told told;
-  const bool heard = read(ends[0], &told, sizeof(told)) == sizeof(told);
+  StageErrors stages;
+  const bool heard = read(ends[0], &stages, sizeof(stages)) == sizeof(stages);
   close(ends[0]);
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
   if (!heard) return {.detail = "the probe's process ended early"};
-  XdpProbe probe{.namespaces = told.error[kNamespace] == 0,
-                 .native = told.error[kNative] == 0,
-                 .generic = told.error[kGeneric] == 0,
+  XdpProbe probe{.namespaces = stages.error[kNamespace] == 0,
+                 .native = stages.error[kNative] == 0,
+                 .generic = stages.error[kGeneric] == 0,
                  .detail = ""};
   for (int stage = 0; stage < kStages; stage++)
-    if (told.error[stage] > 0 && probe.detail.empty())
-      probe.detail = fmt::format("{}: {}", kStageNames[stage], std::strerror(told.error[stage]));
+    if (stages.error[stage] > 0 && probe.detail.empty())
+      probe.detail = fmt::format("{}: {}", kStageNames[stage], std::strerror(stages.error[stage]));
   return probe;
 }
 

@@ -157,7 +157,7 @@ Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const ba
     const int signal = ReadSignal(signals);
     if (signal == SIGHUP) OnReload(control);
     if (signal == SIGTERM || signal == SIGINT) {
-      spdlog::info("{}: going", signal == SIGTERM ? "SIGTERM" : "SIGINT");
+      spdlog::info("received {}, shutting down", signal == SIGTERM ? "SIGTERM" : "SIGINT");
       loop->Stop();
     }
   };

@@ -15,7 +15,7 @@ namespace {
 
 using api::Response;
 using nlohmann::json;
-using scheduler::Books;
+using scheduler::AllocationCache;
 
 constexpr int kClaimAttempts = 8;  // others may write the node's claims in between
 
@@ -59,7 +59,7 @@ Result<std::optional<json>> Extender::FetchPod(const std::string& space, const s
 
 Result<scheduler::PodAsk> Extender::AskOf(const scheduler::BindingArgs& args) {
   {
-    const std::lock_guard lock(books_mutex_);
+    const std::lock_guard lock(cache_mutex_);
     if (const auto known = asks_.find(args.uid); known != asks_.end()) return known->second;
   }
   const auto pod = FetchPod(args.space, args.pod, args.uid);
@@ -72,8 +72,8 @@ Result<scheduler::PodAsk> Extender::AskOf(const scheduler::BindingArgs& args) {
 
 // What became of a binding whose answer says it did not, or that had none; `refused`: the answer was a word
 // of the API server that it will not be done later either.
-Extender::Fate Extender::FateOf(const scheduler::BindingArgs& args, const Books::Place& place, bool refused,
-                                std::optional<scheduler::BoundPod>& elsewhere) {
+Extender::Fate Extender::FateOf(const scheduler::BindingArgs& args, const AllocationCache::Place& place,
+                                bool refused, std::optional<scheduler::BoundPod>& elsewhere) {
   const auto pod = FetchPod(args.space, args.pod, args.uid);
   if (!pod) return Fate::kUnknown;
   if (!*pod) return Fate::kNotBound;
@@ -98,7 +98,7 @@ Result<std::optional<scheduler::BoundPod>> Extender::PodOf(const std::string& ui
 }
 
 Result<void> Extender::Claim(const scheduler::BindingArgs& args, const scheduler::PodAsk& ask,
-                             Books::Reservation& place, uint64_t& ticket) {
+                             AllocationCache::Reservation& place, uint64_t& ticket) {
   for (int attempt = 0; attempt < kClaimAttempts; ++attempt) {
     const auto reply = kube_->Get(NodeTarget(args.node));
     if (!reply) return tl::make_unexpected(reply.error());
@@ -110,14 +110,14 @@ Result<void> Extender::Claim(const scheduler::BindingArgs& args, const scheduler
     for (auto at = claims.begin(); at != claims.end();) {
       bool known = at->first == args.uid;
       if (!known) {
-        const std::lock_guard lock(books_mutex_);
-        known = books_.Knows(at->first, args.node);
+        const std::lock_guard lock(cache_mutex_);
+        known = cache_.Knows(at->first, args.node);
       }
       if (known) {
         ++at;
         continue;
       }
-      // What our own books have dropped is nobody's.
+      // What our own cache has dropped is nobody's.
       if (at->second.by == id_) {
         at = claims.erase(at);
         continue;
@@ -135,13 +135,13 @@ Result<void> Extender::Claim(const scheduler::BindingArgs& args, const scheduler
       ++at;
     }
     if (!others.empty()) {
-      const std::lock_guard lock(books_mutex_);
-      books_.GiveBack(args.uid, ticket);
+      const std::lock_guard lock(cache_mutex_);
+      cache_.GiveBack(args.uid, ticket);
       for (scheduler::BoundPod& other : others) {
         const bool is_bound = !std::exchange(other.node, args.node).empty();
-        is_bound ? books_.Adopt(other) : books_.Suppose(other);
+        is_bound ? cache_.Adopt(other) : cache_.Suppose(other);
       }
-      auto again = books_.Reserve(ask, args.node);
+      auto again = cache_.Reserve(ask, args.node);
       if (!again) return tl::make_unexpected(again.error());
       place = std::move(*again);
       ticket = place.ticket;
@@ -183,26 +183,26 @@ Response Extender::Bind(const std::string& body, bool& failed) {
   // However this ends, the reservation does not stay as one that is under way.
   struct Doubtful {
     ~Doubtful() {
-      const std::lock_guard lock(self.books_mutex_);
-      self.books_.Doubt(uid, ticket);  // nothing, where it was decided below
+      const std::lock_guard lock(self.cache_mutex_);
+      self.cache_.Doubt(uid, ticket);  // nothing, where it was decided below
     }
     Extender& self;
     const std::string& uid;
     uint64_t ticket = 0;
   } otherwise{*this, args->uid};
-  Result<Books::Reservation> place = Books::Reservation{};
+  Result<AllocationCache::Reservation> place = AllocationCache::Reservation{};
   {
-    const std::lock_guard lock(books_mutex_);
-    place = books_.Reserve(*ask, args->node);
+    const std::lock_guard lock(cache_mutex_);
+    place = cache_.Reserve(*ask, args->node);
     if (place) otherwise.ticket = place->ticket;
   }
   if (!place) return undone(place.error().message);
-  // The device plugin chooses itself, and keeps its own books.
+  // The device plugin chooses itself, and keeps its own records.
   const bool claims = ask->giver == scheduler::Giver::kSpillway && place->ticket != 0;
   if (claims)
     if (const auto claimed = Claim(*args, *ask, *place, otherwise.ticket); !claimed) {
-      const std::lock_guard lock(books_mutex_);
-      if (books_.GiveBack(args->uid, otherwise.ticket)) ++given_back_;
+      const std::lock_guard lock(cache_mutex_);
+      if (cache_.GiveBack(args->uid, otherwise.ticket)) ++given_back_;
       return undone(claimed.error().message);
     }
   std::vector<std::pair<std::string, std::string>> notes;
@@ -226,14 +226,14 @@ Response Extender::Bind(const std::string& body, bool& failed) {
     fate = ask_again ? FateOf(*args, *place, conflict, elsewhere) : Fate::kNotBound;
   }
   if (claims && fate == Fate::kNotBound) Unclaim(*args);
-  const std::lock_guard lock(books_mutex_);
+  const std::lock_guard lock(cache_mutex_);
   if (fate == Fate::kBound) {
-    books_.Confirm(args->uid, place->ticket);
+    cache_.Confirm(args->uid, place->ticket);
     return Json(scheduler::ErrorReply(""));
   }
   if (fate == Fate::kNotBound) {
-    if (books_.GiveBack(args->uid, place->ticket)) ++given_back_;
-    if (elsewhere) books_.Adopt(*elsewhere);
+    if (cache_.GiveBack(args->uid, place->ticket)) ++given_back_;
+    if (elsewhere) cache_.Adopt(*elsewhere);
   }
   return undone(why);
 }

@@ -20,7 +20,7 @@ namespace {
 using api::Request;
 using api::Responder;
 using api::Response;
-using scheduler::Books;
+using scheduler::AllocationCache;
 using std::chrono::duration;
 using std::chrono::steady_clock;
 
@@ -69,7 +69,7 @@ Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& c
     extender->threads_.emplace_back(
         [self = extender.get(), i] { self->Work(i < kAnswerers ? self->answers_ : self->binds_); });
   if (!config.api_server.empty())
-    extender->threads_.emplace_back([self = extender.get()] { self->KeepInStep(); });
+    extender->threads_.emplace_back([self = extender.get()] { self->ResyncLoop(); });
   extender->threads_.emplace_back([self = extender.get()] { self->KeepLearning(); });
   return extender;
 }
@@ -79,7 +79,7 @@ Extender::Extender(const model::ExtenderConfig& config, const scheduler::Cluster
     : config_(config),
       id_(NewId()),
       kube_(std::move(kube)),
-      books_(file),
+      cache_(file),
       in_step_(config.api_server.empty()) {}
 
 Extender::~Extender() {
@@ -137,7 +137,7 @@ void Extender::Work(Lane& lane) {
       response = api::ErrorResponse(500, "system", e.what());
     }
     if (task.request.method == "POST") {
-      const std::lock_guard lock(books_mutex_);
+      const std::lock_guard lock(cache_mutex_);
       Verb& verb = verbs_[task.request.path.substr(1)];
       ++(failed ? verb.failed : verb.ok);
       verb.seconds += duration<double>(steady_clock::now() - began).count();
@@ -158,7 +158,7 @@ Response Extender::Answer(const Request& request, bool& failed) {
 }
 
 Result<void> Extender::InStep() {
-  const std::lock_guard lock(books_mutex_);
+  const std::lock_guard lock(cache_mutex_);
   if (in_step_) return {};
   return Fail(ErrorCode::kUnavailable, fmt::format("not in step with the API server: {}", sync_error_));
 }
@@ -186,18 +186,18 @@ Response Extender::Filter(const std::string& body, bool& failed) {
 
   std::vector<scheduler::FilterVerdict> verdicts;
   const auto judge = [&] {
-    const std::lock_guard lock(books_mutex_);
+    const std::lock_guard lock(cache_mutex_);
     Remember(*ask);
-    books_.Learn(nodes);
+    cache_.Learn(nodes);
     verdicts.clear();
     bool busy = false;
     for (const std::string& name : args->names) {
-      verdicts.push_back(books_.Judge(*ask, name));
+      verdicts.push_back(cache_.Judge(*ask, name));
       busy |= !verdicts.back().why.empty() && !verdicts.back().for_good;
     }
     const auto now = steady_clock::now();
     // Where a bind of this pod was left in doubt, the last look is older than that: it would be decided.
-    const bool stale = now - synced_ > kFreshEnough || books_.InDoubt(ask->uid);
+    const bool stale = now - synced_ > kFreshEnough || cache_.InDoubt(ask->uid);
     return busy && !config_.api_server.empty() && sync_error_.empty() && stale && sync_took_ < kQuick;
   };
   // A pod that just went is why the scheduler tries again: it would try in vain until our next look.
@@ -206,10 +206,10 @@ Response Extender::Filter(const std::string& body, bool& failed) {
     if (const std::unique_lock lock(sync_mutex_, std::try_to_lock); lock && Sync()) judge();
   }
   {
-    const std::lock_guard lock(books_mutex_);
+    const std::lock_guard lock(cache_mutex_);
     if (!verdicts.empty() && std::all_of(verdicts.begin(), verdicts.end(),
                                          [](const auto& verdict) { return !verdict.why.empty(); }))
-      books_.Waits(*ask);
+      cache_.Waits(*ask);
     for (const auto& verdict : verdicts)
       if (!verdict.why.empty()) ++refused_nodes_[verdict.for_good ? "unfit" : "busy"];
   }
@@ -224,9 +224,9 @@ Response Extender::Prioritize(const std::string& body, bool& failed) {
     failed = true;
     return api::ErrorResponse(400, "bad_input", ask.error().message);
   }
-  const std::lock_guard lock(books_mutex_);
+  const std::lock_guard lock(cache_mutex_);
   Remember(*ask);
-  return Json(scheduler::PriorityReply(args->names, books_.Score(*ask, args->names)));
+  return Json(scheduler::PriorityReply(args->names, cache_.Score(*ask, args->names)));
 }
 
 }  // namespace spillway::extender

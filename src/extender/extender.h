@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Kubernetes scheduler extender: POST /filter, /prioritize and /bind over the scheduler's books, which
-// are kept in step with the API server. docs/kubernetes.md describes it.
+// The Kubernetes scheduler extender: POST /filter, /prioritize and /bind over the scheduler's allocation
+// cache, which are kept in step with the API server. docs/kubernetes.md describes it.
 //
 // Threading: HTTP's thread takes requests, a few workers answer them, others bind, one thread keeps in step,
 // and one learns what jobs are expected.
 // What is bound is claimed before, at the node, by compare-and-swap (scheduler/extender/claims.h), so that
 // two extenders, such as one and its stand-by, do not give one GPU twice.
 //
-// The books are under one mutex, which nobody holds while he waits for the API server: whatever becomes of
+// The cache is under one mutex, which nobody holds while he waits for the API server: whatever becomes of
 // that one, filter and prioritize go on, and nothing here is ever waited for by the rest of the process.
 #pragma once
 
@@ -28,7 +28,7 @@
 #include "api/http.h"
 #include "extender/kube_client.h"
 #include "model/pool.h"
-#include "scheduler/extender/books.h"
+#include "scheduler/extender/allocation_cache.h"
 #include "scheduler/extender/claims.h"
 
 namespace spillway::extender {
@@ -69,7 +69,7 @@ class Extender {
            std::unique_ptr<KubeClient> kube);
   void Accept(api::Request request, api::Responder respond);
   void Work(Lane& lane);
-  void KeepInStep();
+  void ResyncLoop();
   void KeepLearning();
   api::Response Answer(const api::Request& request, bool& failed);
   api::Response Filter(const std::string& body, bool& failed);
@@ -80,6 +80,8 @@ class Extender {
   // Asks the API server and takes over what it says. The caller has sync_mutex_.
   Result<void> Sync();
   Result<void> SyncOnce();
+  // By node. Asks the API server for the pods.
+  std::vector<scheduler::BoundPod> ClaimedByOthers(const std::map<std::string, scheduler::Claims>& claims);
   // What happens to pods from the last look on, until the next is due, the watch fails, or this ends.
   Result<void> Watch(std::chrono::steady_clock::time_point until);
   bool Take(const nlohmann::json& event);
@@ -92,15 +94,15 @@ class Extender {
   Result<scheduler::PodAsk> AskOf(const scheduler::BindingArgs& args);
   enum class Fate { kBound, kNotBound, kUnknown };
   // `elsewhere`: where kNotBound means that it is bound, but not as we would have it.
-  Fate FateOf(const scheduler::BindingArgs& args, const scheduler::Books::Place& place, bool refused,
-              std::optional<scheduler::BoundPod>& elsewhere);
+  Fate FateOf(const scheduler::BindingArgs& args, const scheduler::AllocationCache::Place& place,
+              bool refused, std::optional<scheduler::BoundPod>& elsewhere);
   void Remember(const scheduler::PodAsk& ask);
   // Of the pod that a claim names: nullopt: it is gone, another by that name, or finished.
   Result<std::optional<scheduler::BoundPod>> PodOf(const std::string& uid, const scheduler::Claim& claim);
   // Claims the reserved place at the node, after a look at others' claims there. What they show goes into the
-  // books, and the place is chosen anew.
+  // cache, and the place is chosen anew.
   Result<void> Claim(const scheduler::BindingArgs& args, const scheduler::PodAsk& ask,
-                     scheduler::Books::Reservation& place, uint64_t& ticket);
+                     scheduler::AllocationCache::Reservation& place, uint64_t& ticket);
   // Takes it back, if it can.
   void Unclaim(const scheduler::BindingArgs& args);
 
@@ -109,8 +111,8 @@ class Extender {
   const std::unique_ptr<KubeClient> kube_;
   int port_ = 0;
 
-  mutable std::mutex books_mutex_;
-  scheduler::Books books_;                         // under books_mutex_, as all to the next gap
+  mutable std::mutex cache_mutex_;
+  scheduler::AllocationCache cache_;               // under cache_mutex_, as all to the next gap
   std::map<std::string, scheduler::PodAsk> asks_;  // by uid: what pods asked for that may be bound next
   std::deque<std::string> asks_order_;
   std::map<std::string, Verb> verbs_;

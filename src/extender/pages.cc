@@ -11,7 +11,7 @@ namespace spillway::extender {
 namespace {
 
 using api::Response;
-using scheduler::Books;
+using scheduler::AllocationCache;
 using std::chrono::duration;
 using std::chrono::steady_clock;
 
@@ -20,8 +20,8 @@ using std::chrono::steady_clock;
 Response Extender::Bookings() const {
   nlohmann::json list = nlohmann::json::array();
   {
-    const std::lock_guard lock(books_mutex_);
-    for (const Books::View& view : books_.Bookings())
+    const std::lock_guard lock(cache_mutex_);
+    for (const AllocationCache::View& view : cache_.Bookings())
       list.push_back({{"pod", view.pod},
                       {"uid", view.uid},
                       {"node", view.node},
@@ -35,7 +35,7 @@ Response Extender::Bookings() const {
 }
 
 std::string Extender::MetricsText() const {
-  const std::lock_guard lock(books_mutex_);
+  const std::lock_guard lock(cache_mutex_);
   std::string text;
   const auto head = [&](const char* name, const char* type, const char* help) {
     text +=
@@ -58,30 +58,30 @@ std::string Extender::MetricsText() const {
     text += fmt::format("spillway_extender_refused_nodes_total{{reason=\"{}\"}} {}\n", reason, count);
   std::map<std::string, int> states = {{"fixed", 0}, {"reserved", 0}, {"confirmed", 0}, {"doubtful", 0}};
   int unplaced = 0;
-  for (const Books::View& view : books_.Bookings()) {
+  for (const AllocationCache::View& view : cache_.Bookings()) {
     ++states[ToString(view.state)];
     unplaced += view.placed ? 0 : 1;
   }
-  head("bookings", "gauge", "Jobs in the books, by state");
+  head("bookings", "gauge", "Jobs in the allocation cache, by state");
   for (const auto& [state, count] : states)
     text += fmt::format("spillway_extender_bookings{{state=\"{}\"}} {}\n", state, count);
   one("unplaced_bookings", "gauge", "Jobs that run where by the rules they do not fit", unplaced);
   one("given_back_total", "counter", "Reservations given back as the API server refused",
       static_cast<double>(given_back_));
-  one("gpus", "gauge", "GPUs known", books_.cluster().gpus());
-  one("gpus_on", "gauge", "GPUs on which a job is", books_.cluster().gpus_on());
+  one("gpus", "gauge", "GPUs known", cache_.cluster().gpus());
+  one("gpus_on", "gauge", "GPUs on which a job is", cache_.cluster().gpus_on());
   one("allocated_milli", "gauge", "Thousandths of GPUs booked",
-      static_cast<double>(books_.cluster().allocated_milli()));
+      static_cast<double>(cache_.cluster().allocated_milli()));
   one("waiting_pods", "gauge", "Pods that every node refused, and that count among the expected",
-      static_cast<double>(books_.waiting()));
+      static_cast<double>(cache_.waiting()));
   one("learnt_total", "counter", "How often the expected jobs were learnt anew",
-      static_cast<double>(books_.learnt()));
-  one("in_step", "gauge", "1: the books have been compared with the API server", in_step_ ? 1 : 0);
+      static_cast<double>(cache_.learnt()));
+  one("in_step", "gauge", "1: the allocation cache has been compared with the API server", in_step_ ? 1 : 0);
   one("sync_age_seconds", "gauge", "Time since that was last done",
       in_step_ && !config_.api_server.empty() ? duration<double>(steady_clock::now() - synced_).count() : 0);
   one("sync_seconds", "gauge", "What the last one that succeeded took", duration<double>(sync_took_).count());
   one("sync_failures_total", "counter", "Attempts at it that failed", static_cast<double>(sync_failures_));
-  one("watch_events_total", "counter", "What the watch of pods has told",
+  one("watch_events_total", "counter", "Events that the watch of pods has received",
       static_cast<double>(watched_events_));
   one("unreadable_pods", "gauge", "Pods on nodes whose request for GPUs is not understood",
       static_cast<double>(unreadable_pods_));

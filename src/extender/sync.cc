@@ -24,11 +24,11 @@ constexpr size_t kMostLooksAtClaims = 256;      // of a look at everything
 Result<void> Extender::Sync() {
   const auto began = steady_clock::now();
   const auto done = SyncOnce();
-  const std::lock_guard books(books_mutex_);
+  const std::lock_guard cache(cache_mutex_);
   if (done) {
     if (!in_step_)
       spdlog::info("extender: in step with {}: {} GPUs, {} bookings", config_.api_server,
-                   books_.cluster().gpus(), books_.Bookings().size());
+                   cache_.cluster().gpus(), cache_.Bookings().size());
     in_step_ = true;
     sync_error_.clear();
     synced_ = steady_clock::now();
@@ -41,13 +41,35 @@ Result<void> Extender::Sync() {
   return done;
 }
 
+// Of claims that no pod on the node accounts for: pods that went, or that another extender is about to bind.
+// These.
+std::vector<scheduler::BoundPod> Extender::ClaimedByOthers(
+    const std::map<std::string, scheduler::Claims>& claims) {
+  const int64_t now =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  std::vector<scheduler::BoundPod> others;
+  size_t looks = 0;
+  for (const auto& [node, left] : claims)
+    for (const auto& [uid, claim] : left) {
+      if (claim.by == id_ || IsOver(claim, now) || looks++ >= kMostLooksAtClaims) continue;
+      auto pod = PodOf(uid, claim);
+      if (!pod || !*pod || !(*pod)->node.empty()) continue;
+      (*pod)->node = node;
+      (*pod)->gpu = claim.gpu;
+      (*pod)->slice = claim.slice;
+      others.push_back(std::move(**pod));
+    }
+  return others;
+}
+
 Result<void> Extender::SyncOnce() {
   uint64_t started = 0;
   bool some_wait = false;
   {
-    const std::lock_guard lock(books_mutex_);
-    started = books_.mark();
-    some_wait = books_.waiting() > 0;
+    const std::lock_guard lock(cache_mutex_);
+    started = cache_.mark();
+    some_wait = cache_.waiting() > 0;
   }
   // Whoever may make pods in a namespace need not be allowed to say whose it is.
   std::map<std::string, std::string> tenants;
@@ -108,27 +130,12 @@ Result<void> Extender::SyncOnce() {
       at->second.erase(own);
     }
   }
-  // The rest is of pods that went, or that another extender is about to bind.
-  const int64_t now =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count();
-  std::vector<scheduler::BoundPod> others;
-  size_t looks = 0;
-  for (const auto& [node, left] : claims)
-    for (const auto& [uid, claim] : left) {
-      if (claim.by == id_ || IsOver(claim, now) || looks++ >= kMostLooksAtClaims) continue;
-      auto pod = PodOf(uid, claim);
-      if (!pod || !*pod || !(*pod)->node.empty()) continue;
-      (*pod)->node = node;
-      (*pod)->gpu = claim.gpu;
-      (*pod)->slice = claim.slice;
-      others.push_back(std::move(**pod));
-    }
-  const std::lock_guard lock(books_mutex_);
-  books_.SetTenants(std::move(tenants));
-  books_.Sync(nodes, pods, started, unclear, std::move(other_cpu));
-  if (pending) books_.KeepWaiting(*pending, started);
-  for (const scheduler::BoundPod& other : others) books_.Suppose(other);
+  const std::vector<scheduler::BoundPod> others = ClaimedByOthers(claims);
+  const std::lock_guard lock(cache_mutex_);
+  cache_.SetTenants(std::move(tenants));
+  cache_.Sync(nodes, pods, started, unclear, std::move(other_cpu));
+  if (pending) cache_.KeepWaiting(*pending, started);
+  for (const scheduler::BoundPod& other : others) cache_.Suppose(other);
   unreadable_pods_ = unclear.size();
   pods_version_ = *all_pods;
   return {};
@@ -141,15 +148,15 @@ bool Extender::Take(const nlohmann::json& event) {
   const nlohmann::json* meta = pod == nullptr ? nullptr : scheduler::Find(*pod, "metadata");
   if (type == "ERROR" || meta == nullptr) return false;
   const auto bound = scheduler::ReadBoundPod(*pod);
-  const std::lock_guard lock(books_mutex_);
+  const std::lock_guard lock(cache_mutex_);
   ++watched_events_;
   if (const std::string version = scheduler::TextAt(*meta, "resourceVersion"); !version.empty())
     pods_version_ = version;
   if (type == "BOOKMARK") return true;
   if (type == "DELETED")
-    books_.Forget(scheduler::TextAt(*meta, "uid"));
+    cache_.Forget(scheduler::TextAt(*meta, "uid"));
   else if (bound)
-    books_.See(*bound);
+    cache_.See(*bound);
   // What is not understood is for the next look.
   return true;
 }
@@ -161,7 +168,7 @@ Result<void> Extender::Watch(steady_clock::time_point until) {
     const auto began = steady_clock::now();
     std::string version;
     {
-      const std::lock_guard lock(books_mutex_);
+      const std::lock_guard lock(cache_mutex_);
       version = pods_version_;
     }
     if (version.empty()) return Fail(ErrorCode::kUnavailable, "the list of pods has no resourceVersion");
@@ -179,7 +186,7 @@ Result<void> Extender::Watch(steady_clock::time_point until) {
   return {};
 }
 
-void Extender::KeepInStep() {
+void Extender::ResyncLoop() {
   std::string watch_error;
   while (true) {
     bool good = false;
@@ -209,21 +216,21 @@ void Extender::KeepInStep() {
   }
 }
 
-// Prices are learnt from a copy, without the books' mutex: decisions go on by the old ones.
+// Prices are learnt from a copy, without the cache's mutex: decisions go on by the old ones.
 void Extender::KeepLearning() {
   do {
     try {
-      std::optional<scheduler::Books::Demand> demand;
+      std::optional<scheduler::AllocationCache::Demand> demand;
       {
-        const std::lock_guard lock(books_mutex_);
-        if (in_step_) demand = books_.DemandIfOld();
+        const std::lock_guard lock(cache_mutex_);
+        if (in_step_) demand = cache_.DemandIfOld();
       }
       if (!demand) continue;
       auto look_ahead = std::make_shared<const scheduler::LookAhead>(
           demand->running, demand->waiting, demand->nodes, demand->models, learning_.get_token());
       if (learning_.stop_requested()) return;
-      const std::lock_guard lock(books_mutex_);
-      books_.Use(std::move(look_ahead), *demand);
+      const std::lock_guard lock(cache_mutex_);
+      cache_.Use(std::move(look_ahead), *demand);
     } catch (const std::exception& error) {
       // Decisions go on by the prices that there are.
       spdlog::error("extender: learning what jobs are expected: {}", error.what());

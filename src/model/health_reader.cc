@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/hex.h"
 #include "scalars.h"
 
 namespace spillway::model {
@@ -47,24 +48,10 @@ bool IsDomain(const std::string& text) {
   return !name.ends_with('.') && IsPrintable(name) && name.find(' ') == name.npos;
 }
 
-int HexDigit(char c) {
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
-
 // Text as it is, or bytes as "hex:00ff".
 std::optional<std::string> ParseBytes(const std::string& text) {
   if (!text.starts_with("hex:")) return IsPrintable(text) ? std::optional(text) : std::nullopt;
-  std::string bytes;
-  if (text.size() % 2 != 0) return std::nullopt;
-  for (size_t i = 4; i < text.size(); i += 2) {
-    const int high = HexDigit(text[i]), low = HexDigit(text[i + 1]);
-    if (high < 0 || low < 0) return std::nullopt;
-    bytes += static_cast<char>(high << 4 | low);
-  }
-  return bytes;
+  return base::ParseHex(std::string_view(text).substr(4));
 }
 
 // "200" or "200-299".

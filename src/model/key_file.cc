@@ -10,6 +10,8 @@
 #include <fstream>
 #include <set>
 
+#include "base/hex.h"
+
 namespace spillway::model {
 
 namespace {
@@ -17,26 +19,16 @@ namespace {
 constexpr std::string_view kSpace = " \t\r\n";
 constexpr size_t kReadBytes = 256;  // more than a key and its white space: the rest decides nothing
 
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 }  // namespace
 
 std::optional<Key> ParseKey(std::string_view text) {
   auto first = text.find_first_not_of(kSpace);
   if (first == text.npos) return std::nullopt;
   text = text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+  const std::optional<std::string> bytes = base::ParseHex(text);
   Key key;
-  if (text.size() != 2 * key.size()) return std::nullopt;
-  for (size_t i = 0; i < key.size(); i++) {
-    int high = HexDigit(text[2 * i]), low = HexDigit(text[2 * i + 1]);
-    if (high < 0 || low < 0) return std::nullopt;
-    key[i] = static_cast<uint8_t>(high << 4 | low);
-  }
+  if (!bytes || bytes->size() != key.size()) return std::nullopt;
+  std::copy(bytes->begin(), bytes->end(), key.begin());
   return key;
 }
 

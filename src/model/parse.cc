@@ -241,8 +241,7 @@ class Parser {
     auto name = ReadName(problems_, *field);
     if (!name) return std::nullopt;
     if (!taken.insert(*name).second) {
-      problems_.Add(field->line, field->path,
-                    fmt::format("expected a name of its own, got \"{}\" again", *name));
+      problems_.Add(field->line, field->path, fmt::format("duplicate name \"{}\"", *name));
       return std::nullopt;
     }
     return name;
@@ -332,8 +331,7 @@ class Parser {
       if (pool_names_.insert(name).second)
         config_.pools.push_back(std::move(pool));
       else
-        problems_.Add(line, pool_field.path,
-                      fmt::format("expected a name of its own, got \"{}\" again", name));
+        problems_.Add(line, pool_field.path, fmt::format("duplicate name \"{}\"", name));
     }
   }
 

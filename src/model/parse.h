@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pool file: text -> Config, checked whole; nothing is half-read. An error holds everything that is
-// wrong with the file (the first kProblemsTold), one line each in the order of the file's lines,
+// wrong with the file (the first kMaxProblems), one line each in the order of the file's lines,
 // "file:line: key.path: expected what, got what", with ErrorCode::kBadInput. docs/pool-file.md describes
 // every key. Threading: none keeps state.
 #pragma once

@@ -41,12 +41,12 @@ int Problems::LineOf(std::string path) const {
 
 Error Problems::ToError() const {
   std::string message;
-  size_t told = 0;
+  size_t shown = 0;
   for (const auto& [line, text] : told_) {
-    if (told++ > 0) message += '\n';
-    if (told > kProblemsTold) {
+    if (shown++ > 0) message += '\n';
+    if (shown > kMaxProblems) {
       message +=
-          fmt::format("{}:{}: and {} more problems from here on", file_name_, line, count_ - kProblemsTold);
+          fmt::format("{}:{}: and {} more problems from here on", file_name_, line, count_ - kMaxProblems);
       break;
     }
     message += fmt::format("{}:{}: {}", file_name_, line, text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is wrong with a file, and where each key of it stands: collected while it is read, so that all
-// problems are told at once, in the order of the file's lines. One file, one thread.
+// problems are reported together, in the order of the file's lines. One file, one thread.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@
 
 namespace spillway::model {
 
-// At most so many problems are told: beyond, one cause probably repeats.
-inline constexpr size_t kProblemsTold = 20;
+// At most so many problems are reported: beyond, one cause probably repeats.
+inline constexpr size_t kMaxProblems = 20;
 
 // Text of the file for use in a message: quoted, short, printable ASCII whatever it held.
 std::string Excerpt(std::string_view text);

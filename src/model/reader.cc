@@ -21,7 +21,7 @@ int LineOf(const YAML::Node& node, int fallback) {
 }
 
 // What the entry calls itself, if that is a name.
-std::string NameOf(const YAML::Node& entry) {
+std::string EntryName(const YAML::Node& entry) {
   if (!entry.IsMap()) return {};
   for (const auto& key : entry)
     if (key.first.IsScalar() && key.first.Scalar() == "name")
@@ -94,7 +94,7 @@ std::vector<Field> ReadList(Problems& problems, const Field& field, std::string_
     return entries;
   }
   for (const auto& entry : field.node) {
-    std::string name = NameOf(entry);
+    std::string name = EntryName(entry);
     std::string path = name.empty() ? fmt::format("{}[#{}]", field.path, entries.size() + 1)
                                     : fmt::format("{}[{}]", field.path, name);
     entries.push_back({path, LineOf(entry, field.line), entry});

@@ -29,7 +29,7 @@ std::string Describe(const YAML::Node& node);
 
 class MapReader {
  public:
-  // Tells of everything but the values of the known keys. `field` that is no map is told of too; then
+  // Reports everything but the values of the known keys. `field` that is no map is reported, too; then
   // every key is absent, and Need() stays silent.
   MapReader(Problems& problems, const Field& field, std::initializer_list<std::string_view> known);
 

@@ -46,8 +46,8 @@ class Checker {
     std::string path = PathOf(pool, server);
     auto [other, fresh] = codes_.try_emplace(*server.code, path);
     if (!fresh)
-      problems_.Add(path + ".code", fmt::format("expected a code of its own, got \"{}\", the code of {}",
-                                                *server.code, other->second));
+      problems_.Add(path + ".code",
+                    fmt::format("duplicate code {}, already that of {}", *server.code, other->second));
   }
 
   void CheckUnitAddress(const Pool& pool, const Server& server, const Unit& unit) {
@@ -55,9 +55,8 @@ class Checker {
     if (!problems_.Sound(path + ".address")) return;
     auto [other, fresh] = units_.try_emplace(unit.address, path);
     if (!fresh)
-      problems_.Add(path + ".address",
-                    fmt::format("expected an address of its own, got \"{}\", the address of {}",
-                                unit.address.ToString(), other->second));
+      problems_.Add(path + ".address", fmt::format("duplicate address {}, already that of {}",
+                                                   unit.address.ToString(), other->second));
   }
 
   void CheckCapacities(const Pool& pool) {

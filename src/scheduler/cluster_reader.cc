@@ -119,7 +119,7 @@ class Reader {
       if (count > 1) node.name = fmt::format("{}-{}", name, i);
       if (!node_at_.emplace(node.name, static_cast<int>(nodes_.size())).second)
         problems_.Add(field.line, field.path + ".name",
-                      fmt::format("expected a name of its own, got {} again", model::Excerpt(node.name)));
+                      fmt::format("duplicate name {}", model::Excerpt(node.name)));
       nodes_.push_back(node);
       sound_.push_back(problems_.count() == problems);
     }
@@ -134,8 +134,7 @@ class Reader {
     const size_t problems = problems_.count();
     Take(name, map.Find("name"), [&](const Field& f) { return model::ReadName(problems_, f); });
     if (!name.empty() && !job_names_.insert(name).second)
-      problems_.Add(field.line, field.path + ".name",
-                    fmt::format("expected a name of its own, got {} again", model::Excerpt(name)));
+      problems_.Add(field.line, field.path + ".name", fmt::format("duplicate name {}", model::Excerpt(name)));
     Take(node, map.Need("node", "a node's name"),
          [&](const Field& f) { return model::ReadName(problems_, f); });
     Take(tenant, map.Find("tenant"), [&](const Field& f) { return model::ReadName(problems_, f); });

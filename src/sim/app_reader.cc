@@ -22,7 +22,6 @@ using model::Problems;
 
 constexpr uint32_t kMostServers = 10'000;
 constexpr double kMostCapacityRatio = 10'000;  // of the greatest to the least: the switch's weights are whole
-constexpr Duration kLongest = std::chrono::hours(1);
 
 std::vector<ServerGroup> ReadGroups(Problems& problems, const Field& field) {
   std::vector<ServerGroup> groups;
@@ -123,7 +122,7 @@ std::optional<uint32_t> FindUnit(Problems& problems, const Field& field, const A
 void ReadFailure(Problems& problems, const Field& field, App& app, const std::vector<std::string>& names) {
   MapReader map(problems, field, {"server", "unit", "at", "until", "noticed_after"});
   Failure failure;
-  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(0), kLongest); };
+  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(0), kMaxTime); };
   const Field* server = map.Need("server", "a server's number");
   const Field* unit = map.Need("unit", "a unit's name");
   Take(failure.at, map.Need("at", "a time of the run"), time);
@@ -132,7 +131,7 @@ void ReadFailure(Problems& problems, const Field& field, App& app, const std::ve
   if (until != nullptr && problems.Sound(until->path) && failure.until <= failure.at)
     problems.Add(until->line, until->path, "expected a time after at, got " + model::Describe(until->node));
   if (const Field* f = map.Find("noticed_after"))
-    failure.noticed = model::ReadTime(problems, *f, Duration(0), kLongest);
+    failure.noticed = model::ReadTime(problems, *f, Duration(0), kMaxTime);
   if (server != nullptr) {
     if (auto s = FindServer(problems, *server, app, names)) {
       failure.server = *s;
@@ -147,7 +146,7 @@ void ReadWorkload(Problems& problems, const MapReader& map, App& app) {
   Take(app.joint_rps, map.Find("joint_rps"),
        [&](const Field& f) { return model::ReadNumber(problems, f, 0.001, 1e12); });
   Take(app.threshold, map.Find("threshold"),
-       [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kLongest); });
+       [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kMaxTime); });
   if (const Field* f = map.Find("spread"))
     if (auto word = ReadChoice(problems, *f, {"lognormal", "exponential", "bimodal"}))
       app.spread = static_cast<Spread>(*word);

@@ -17,8 +17,6 @@ using model::Field;
 using model::MapReader;
 using model::Problems;
 
-constexpr Duration kLongest = std::chrono::hours(1);
-
 // `from: pool`: the policies that the pool files' services name, which must be the same everywhere.
 void ReadFrom(Problems& problems, const Field& field, const std::vector<AppEntry>& apps,
               PolicyChoice& policy) {
@@ -44,7 +42,7 @@ void ReadFrom(Problems& problems, const Field& field, const std::vector<AppEntry
 }
 
 void ReadTrigger(Problems& problems, const MapReader& map, BusyTrigger& trigger) {
-  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kLongest); };
+  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kMaxTime); };
   if (const Field* f = map.Find("threshold")) trigger.threshold = time(*f);
   Take(trigger.second_report, map.Find("second_report"), time);
   Take(trigger.of_unloaded, map.Find("of_unloaded"),
@@ -128,7 +126,7 @@ void ReadSwitch(Problems& problems, const MapReader& map, const std::vector<AppE
   if (const Field* front = map.Find("front")) {
     MapReader front_map(problems, *front, {"service"});
     Take(policy.front.service, front_map.Need("service", "the time that a request takes there"),
-         [&](const Field& f) { return model::ReadTime(problems, f, Duration(1), kLongest); });
+         [&](const Field& f) { return model::ReadTime(problems, f, Duration(1), kMaxTime); });
   }
 }
 
@@ -151,7 +149,7 @@ void ReadBaseline(Problems& problems, const MapReader& map, const std::vector<Ap
   Take(baseline.quantile, map.Find("quantile"),
        [&](const Field& f) { return model::ReadNumber(problems, f, 0, 1); });
   Take(baseline.decay, map.Find("decay"),
-       [&](const Field& f) { return model::ReadTime(problems, f, std::chrono::milliseconds(1), kLongest); });
+       [&](const Field& f) { return model::ReadTime(problems, f, std::chrono::milliseconds(1), kMaxTime); });
   Take(baseline.bias, map.Find("bias"),
        [&](const Field& f) { return model::ReadNumber(problems, f, 0, 100); });
   const Field* probes = map.Find("probes");

@@ -68,7 +68,7 @@ class Profiles {
     for (const auto& entry : field.node) Add(entry.first, entry.second);
   }
 
-  // The unit as `name` and `kind` say, with its speed; nullptr was told of.
+  // The unit as `name` and `kind` say, with its speed; nullptr: it was reported.
   const UnitProfile* Find(const std::string& unit, spw_unit_kind kind) {
     if (auto found = by_unit_.find(unit); found != by_unit_.end()) {
       unused_.erase(unit);

@@ -20,8 +20,6 @@ using model::Field;
 using model::MapReader;
 using model::Problems;
 
-constexpr Duration kLongest = std::chrono::hours(1);
-
 void ReadWork(Problems& problems, const Field& field, Axis& axis) {
   MapReader map(problems, field, {"rps", "factors"});
   axis.kind = AxisKind::kWork;
@@ -94,7 +92,7 @@ Scenario ReadScenario(Problems& problems, const Field& field, const std::string&
   Take(scenario.loss_over_unloaded, map.Find("loss_over_unloaded"),
        [&](const Field& f) { return model::ReadNumber(problems, f, 1, 1e6); });
   Take(scenario.silent_after, map.Find("silent_after"),
-       [&](const Field& f) { return model::ReadTime(problems, f, std::chrono::milliseconds(10), kLongest); });
+       [&](const Field& f) { return model::ReadTime(problems, f, std::chrono::milliseconds(10), kMaxTime); });
   return scenario;
 }
 

@@ -36,7 +36,7 @@ std::optional<std::vector<double>> ReadNumbers(Problems& problems, const Field& 
 void CheckOwnName(Problems& problems, const Field& field, const std::string& name,
                   std::set<std::string>& taken) {
   if (!taken.insert(name).second)
-    problems.Add(field.line, field.path, fmt::format("expected a name of its own, got \"{}\" again", name));
+    problems.Add(field.line, field.path, fmt::format("duplicate name \"{}\"", name));
 }
 
 void RefuseKeys(Problems& problems, const model::MapReader& map, std::initializer_list<std::string_view> keys,

@@ -16,8 +16,6 @@ using model::Field;
 using model::MapReader;
 using model::Problems;
 
-constexpr Duration kLongest = std::chrono::hours(1);
-
 // Reads a map of times and numbers, all of which it must have but the optional ones.
 class Parts {
  public:
@@ -25,7 +23,7 @@ class Parts {
       : problems_(problems), map_(problems, field, keys) {}
   void Time(const char* key, Duration least, Duration& into) {
     Take(into, map_.Need(key, "a time, such as 10ms"),
-         [&](const Field& f) { return model::ReadTime(problems_, f, least, kLongest); });
+         [&](const Field& f) { return model::ReadTime(problems_, f, least, kMaxTime); });
   }
   void Number(const char* key, double least, double most, double& into) {
     Take(into, map_.Need(key, "a number"),
@@ -95,9 +93,9 @@ void ReadSpeedKeys(Problems& problems, const MapReader& map, UnitProfile& unit) 
     if (auto n = model::ReadInteger(problems, *f, 1, 65535)) unit.workers = static_cast<uint32_t>(*n);
   const Field* service = map.Need("service", "the mean service time, such as 436us");
   Take(unit.service, service,
-       [&](const Field& f) { return model::ReadTime(problems, f, Duration(100), kLongest); });
+       [&](const Field& f) { return model::ReadTime(problems, f, Duration(100), kMaxTime); });
   if (const Field* f = map.Find("unloaded"))
-    if (auto whole = model::ReadTime(problems, *f, Duration(100), kLongest)) {
+    if (auto whole = model::ReadTime(problems, *f, Duration(100), kMaxTime)) {
       if (*whole < unit.service)
         problems.Add(f->line, f->path,
                      fmt::format("expected the service time or more, got {}", model::Describe(f->node)));

@@ -106,15 +106,15 @@ class StealingCores {
 
 }  // namespace
 
-std::string_view ToString(FrontEnd front_end) {
+std::string_view ToString(CoreFrontEnd front_end) {
   switch (front_end) {
-    case FrontEnd::kRss:
+    case CoreFrontEnd::kRss:
       return "rss";
-    case FrontEnd::kSteal:
+    case CoreFrontEnd::kSteal:
       return "steal";
-    case FrontEnd::kDispatch:
+    case CoreFrontEnd::kDispatch:
       return "dispatch";
-    case FrontEnd::kIdeal:
+    case CoreFrontEnd::kIdeal:
       return "ideal";
   }
   return "unknown";
@@ -139,18 +139,18 @@ CoreResult SimulateCores(const CoreSetup& setup) {
     const double service = draw(services);
     const auto core = static_cast<uint32_t>(hashes.Bits() % setup.cores);
     switch (setup.front_end) {
-      case FrontEnd::kRss: {
+      case CoreFrontEnd::kRss: {
         double& free = free_at[core];
         free = std::max(free, now) + service;
         latencies.push_back(free - now);
         break;
       }
-      case FrontEnd::kSteal:
+      case CoreFrontEnd::kSteal:
         stealing.Arrive({now, service}, core, victims);
         break;
-      case FrontEnd::kDispatch:
-      case FrontEnd::kIdeal: {
-        const double cost = setup.front_end == FrontEnd::kDispatch ? setup.costs.dispatch_us : 0;
+      case CoreFrontEnd::kDispatch:
+      case CoreFrontEnd::kIdeal: {
+        const double cost = setup.front_end == CoreFrontEnd::kDispatch ? setup.costs.dispatch_us : 0;
         std::pop_heap(free_at.begin(), free_at.end(), std::greater<>());
         double& free = free_at.back();
         free = std::max(free, now) + cost + service;

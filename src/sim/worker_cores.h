@@ -9,13 +9,13 @@
 
 namespace spillway::sim {
 
-enum class FrontEnd : uint8_t {
+enum class CoreFrontEnd : uint8_t {
   kRss,       // a hash picks the core, whatever it does
   kSteal,     // likewise, but a core without work takes the oldest request of another core's queue
   kDispatch,  // one queue; every request pays for passing through it
   kIdeal,     // one queue, free of charge: no front end that serves to the end does better
 };
-[[nodiscard]] std::string_view ToString(FrontEnd front_end);
+[[nodiscard]] std::string_view ToString(CoreFrontEnd front_end);
 
 struct CoreCosts {         // of a core's time, per request
   double dispatch_us = 0;  // enqueue and hand-over
@@ -32,7 +32,7 @@ struct CoreService {
 };
 
 struct CoreSetup {
-  FrontEnd front_end = FrontEnd::kIdeal;
+  CoreFrontEnd front_end = CoreFrontEnd::kIdeal;
   uint32_t cores = 8;
   double load = 0.8;  // of the cores' capacity without a front end's costs; 0 .. 1
   CoreService service;

@@ -16,7 +16,6 @@ using model::Field;
 using model::MapReader;
 using model::Problems;
 
-constexpr Duration kLongest = std::chrono::hours(1);
 // From an answer to the moment when the switch has the report: as P4Mite's were calibrated.
 constexpr Duration kReportDelay = std::chrono::microseconds(1100);
 
@@ -39,7 +38,7 @@ void ReadTrace(Problems& problems, const Field& field, const std::string& folder
 void ReadOnOff(Problems& problems, const Field& field, Arrivals& arrivals) {
   MapReader map(problems, field, {"on", "off"});
   arrivals.kind = ArrivalKind::kOnOff;
-  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kLongest); };
+  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kMaxTime); };
   Take(arrivals.on, map.Need("on", "how long requests come, such as 20ms"), time);
   Take(arrivals.off, map.Need("off", "how long none come, such as 20ms"), time);
   arrivals.name = fmt::format("onoff-{}-{}", Milliseconds(arrivals.on), Milliseconds(arrivals.off));
@@ -51,7 +50,7 @@ void ReadJump(Problems& problems, const Field& field, Arrivals& arrivals) {
   Take(arrivals.low, map.Need("low", "the low load's share of the rate, such as 0.3"),
        [&](const Field& f) { return model::ReadNumber(problems, f, 0.001, 1); });
   Take(arrivals.every, map.Need("every", "how long each load lasts, such as 3s"),
-       [&](const Field& f) { return model::ReadTime(problems, f, Duration(1'000'000), kLongest); });
+       [&](const Field& f) { return model::ReadTime(problems, f, Duration(1'000'000), kMaxTime); });
   arrivals.name = fmt::format("jump-{}-{}", arrivals.low, Milliseconds(arrivals.every));
 }
 
@@ -61,7 +60,7 @@ void ReadOverload(Problems& problems, const Field& field, Arrivals& arrivals) {
   Take(arrivals.times, map.Need("times", "how many times the rate comes at first, such as 4"),
        [&](const Field& f) { return model::ReadNumber(problems, f, 1, 1000); });
   Take(arrivals.every, map.Need("lasts", "for how long, such as 500ms"),
-       [&](const Field& f) { return model::ReadTime(problems, f, Duration(1'000'000), kLongest); });
+       [&](const Field& f) { return model::ReadTime(problems, f, Duration(1'000'000), kMaxTime); });
   arrivals.name = fmt::format("overload-{}-{}", arrivals.times, Milliseconds(arrivals.every));
 }
 
@@ -107,7 +106,7 @@ Reports ReadOneReports(Problems& problems, const Field& field) {
   MapReader map(problems, field, {"name", "period", "delay", "jitter", "loss_pct", "learned"});
   Reports reports;
   reports.delay = kReportDelay;
-  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(0), kLongest); };
+  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(0), kMaxTime); };
   Take(reports.period, map.Find("period"), time);
   Take(reports.delay, map.Find("delay"), time);
   Take(reports.jitter, map.Find("jitter"), time);

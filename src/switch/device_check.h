@@ -16,15 +16,15 @@ namespace spillway::switching {
 inline constexpr uint64_t kXdpBasic = 1, kXdpRedirect = 2, kXdpTransmit = 4;
 
 struct Device {
-  std::string name, driver;  // driver empty: it gives no name
+  std::string name = {}, driver = {};  // driver empty: it gives no name
   bool is_loopback = false;
-  bool tx_checksum = false;              // checksums of packets sent are left to the device
-  bool strips_vlans = false;             // VLAN tags are taken off before the program runs
-  bool merges = false;                   // LRO
-  bool has_vlans = false;                // VLAN interfaces are on top of it, so tags are in use
-  std::optional<uint64_t> xdp_features;  // nullopt: the kernel (before 6.3) does not say
+  bool tx_checksum = false;                   // checksums of packets sent are left to the device
+  bool strips_vlans = false;                  // VLAN tags are taken off before the program runs
+  bool merges = false;                        // LRO
+  bool has_vlans = false;                     // VLAN interfaces are on top of it, so tags are in use
+  std::optional<uint64_t> xdp_features = {};  // nullopt: the kernel (before 6.3) does not say
   // Of a veth: its other end, if that is in this namespace.
-  std::string peer;
+  std::string peer = {};
   bool peer_tx_checksum = false;
 };
 

@@ -21,7 +21,7 @@ class HealthKeeper {
  public:
   // servers, pools: by server code, and by PlannedServer::pool. Recounts the pools.
   void Look(const Plan& plan, spw_server* servers, spw_pool* pools, uint32_t beat);
-  // Units whose state is another than when last asked. One that changed and changed back is not told.
+  // Units whose state is another than when last asked. One that changed and changed back is not reported.
   std::vector<HealthNews> TakeNews(const Plan& plan, const spw_server* servers, uint32_t beat);
 
  private:

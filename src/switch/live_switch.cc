@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "live_switch.h"
 
-#include <bpf/bpf.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <net/if.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -312,94 +307,6 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
   return report;
 }
 
-void LiveSwitch::WriteServers(const Plan& plan) {
-  for (const PlannedServer& server : plan.servers) {
-    spw_server& entry = plane_->servers[server.code];
-    // A code that comes into use again must not show its predecessor's load.
-    bool is_new = std::none_of(plan_.servers.begin(), plan_.servers.end(),
-                               [&](const PlannedServer& old) { return old.code == server.code; });
-    const bool found_running = adopted() && plan_.servers.empty();
-    if (is_new && !found_running) std::memset(&entry, 0, sizeof(entry));
-    Store(entry.silent_beats, plan.silent_beats);
-    Store(entry.pool, __u32{server.pool});
-  }
-}
-
-void LiveSwitch::WriteUnits(const Plan& plan) {
-  for (const PlannedUnit& unit : plan.units) {
-    spw_unit& entry = plane_->units[unit.id];
-    auto words = unit.address.Words();
-    if (!std::equal(words.begin(), words.end(), entry.addr)) {
-      Store(entry.resolved, __u8{0});
-      reach_.erase(unit.id);
-      std::copy(words.begin(), words.end(), entry.addr);
-      entry.family = static_cast<__u8>(unit.address.family);
-    }
-    Store(entry.alive, static_cast<__u8>(unit.KeepsFlows()));
-    Resolve(unit);
-    WriteStatus(unit);
-  }
-}
-
-bool LiveSwitch::IsKnownRing(const PlannedRing& ring) const {
-  const auto known = ledger_.rings.find(ring.service);
-  return known != ledger_.rings.end() && known->second.offset == ring.piece.offset;
-}
-
-// No endpoint names these slots yet.
-void LiveSwitch::FillNewRings(const Plan& plan) {
-  for (const PlannedRing& ring : plan.rings) {
-    if (IsKnownRing(ring)) continue;
-    std::vector<uint16_t> next = ring.next;
-    next.resize(ring.piece.slots, SPW_NO_UNIT);
-    FillRing(&plane_->ring_slots[ring.piece.offset], next);
-  }
-}
-
-RingTally LiveSwitch::MoveKnownRings(const Plan& plan) {
-  RingTally sum;
-  uint32_t tick = NowTick();
-  for (const PlannedRing& ring : plan.rings) {
-    if (!IsKnownRing(ring)) continue;
-    RingTally tally = MoveRing(&plane_->ring_slots[ring.piece.offset], ring.piece.slots, ring.next, tick,
-                               [this](uint16_t unit) { return IsAlive(unit); });
-    sum.changed += tally.changed;
-    sum.moved += tally.moved;
-  }
-  return sum;
-}
-
-// Units of the last plan that this one does not name: their flows are placed anew from now on.
-void LiveSwitch::RetireUnits(const Plan& plan) {
-  std::set<uint16_t> named;
-  std::set<uint32_t> servers;
-  for (const PlannedUnit& unit : plan.units) named.insert(unit.id);
-  for (const PlannedServer& server : plan.servers) servers.insert(server.code);
-  for (uint32_t id = 0; id < plane_->units.size(); id++) {
-    if (plane_->units[id].alive == 0 || named.contains(static_cast<uint16_t>(id))) continue;
-    Store(plane_->units[id].alive, __u8{0});
-  }
-  for (uint32_t code = 0; code < plane_->servers.size(); code++) {
-    spw_server& server = plane_->servers[code];
-    bool gone = !servers.contains(code);
-    for (uint32_t u = 0; u < SPW_UNITS_PER_SERVER; u++) {
-      if (server.unit[u].status == SPW_UNIT_ABSENT || named.contains(spw_unit_id(code, u))) continue;
-      StoreConfig(server.unit[u], {});
-      std::memset(&server.load[u], 0, sizeof(server.load[u]));
-      __atomic_fetch_and(&server.failing, ~(1u << u), __ATOMIC_RELAXED);
-      hops_.erase(spw_unit_id(code, u));
-      reach_.erase(spw_unit_id(code, u));
-      if (gone) plane_->WriteKey(code, std::nullopt, 0, {});
-    }
-  }
-  // The rings may still have named a retired unit as owner while it lived.
-  uint32_t tick = NowTick();
-  for (const PlannedRing& ring : plan.rings) {
-    MoveRing(&plane_->ring_slots[ring.piece.offset], ring.piece.slots, ring.next, tick,
-             [this](uint16_t unit) { return IsAlive(unit); });
-  }
-}
-
 void LiveSwitch::Tick() {
   tick_count_++;
   health_.Look(plan_, &plane_->servers[0], &plane_->pools[0], NowBeat());
@@ -475,106 +382,6 @@ Result<void> LiveSwitch::ForgetReports(const std::string& pool, const std::strin
     SaveHeardReports();
   }
   return {};
-}
-
-// Shares: mean, over the rings of each pool's services, of the part of slots that name a unit.
-void LiveSwitch::CountRings() {
-  std::map<std::string, int> rings_of;
-  std::map<std::string, std::string> pool_of;
-  for (const auto& service : plan_.config.services) {
-    rings_of[service.pool]++;
-    pool_of[service.name] = service.pool;
-  }
-  ring_shares_.clear();
-  slots_moved_.clear();
-  std::vector<uint32_t> named(SPW_MAX_UNITS);  // beyond: no unit
-  for (const PlannedRing& ring : plan_.rings) {
-    std::fill(named.begin(), named.end(), 0);
-    uint32_t& moved = slots_moved_[ring.service];
-    for (uint32_t i = 0; i < ring.piece.slots; i++) {
-      const spw_ring_slot& slot = plane_->ring_slots[ring.piece.offset + i];
-      moved += slot.owner != slot.next;
-      if (slot.next < named.size()) named[slot.next]++;
-    }
-    const double part = 1.0 / ring.piece.slots / rings_of[pool_of[ring.service]];
-    for (const PlannedUnit& unit : plan_.units)
-      if (named[unit.id] != 0) ring_shares_[unit.id] += part * named[unit.id];
-  }
-}
-
-std::vector<UnitView> LiveSwitch::Units() const {
-  std::vector<UnitView> views;
-  uint32_t beat = NowBeat();
-  for (const PlannedUnit& unit : plan_.units) {
-    const spw_server& server = plane_->servers[spw_unit_server(unit.id)];
-    uint32_t index = spw_unit_index(unit.id);
-    spw_unit_load load = server.load[index];
-    spw_traffic traffic = plane_->ReadUnitTraffic(unit.id);
-    UnitView view;
-    view.pool = unit.pool;
-    view.server = unit.server;
-    view.unit = unit.unit;
-    view.id = unit.id;
-    view.kind = unit.kind;
-    view.address = unit.address;
-    view.capacity = unit.capacity;
-    view.status = unit.status;
-    view.ejected = unit.ejected;
-    view.resolved = IsReachable(unit.id);
-    view.silent = spw_unit_is_silent(&server, index, beat) != 0;
-    view.busy = (load.flags & SPW_REPORT_BUSY) != 0;
-    view.health = HealthOf(server, index, beat);
-    view.level = load.level;
-    view.queue = load.queue;
-    view.assigned = load.assigned;
-    view.latency_us = load.latency_us;
-    view.base_us = load.base_us;
-    view.knee_us = load.knee_us;
-    view.tail_us = load.tail_us;
-    view.slot_ns = load.slot_ns;
-    if (load.report_beat != 0) {
-      view.report_age_ms = static_cast<double>(spw_report_age(&load, beat)) * (1 << SPW_BEAT_SHIFT) / 1e6;
-    }
-    view.packets = traffic.packets;
-    view.bytes = traffic.bytes;
-    view.new_flows = traffic.new_flows;
-    auto share = ring_shares_.find(unit.id);
-    view.ring_share = share == ring_shares_.end() ? 0 : share->second;
-    views.push_back(std::move(view));
-  }
-  return views;
-}
-
-std::vector<ServiceView> LiveSwitch::Services() const {
-  std::vector<ServiceView> views;
-  for (const model::Service& service : plan_.config.services) {
-    ServiceView view{service};
-    const Ledger::RingPiece& piece = ledger_.rings.at(service.name);
-    view.ring_slots = piece.slots;
-    if (const auto moved = slots_moved_.find(service.name); moved != slots_moved_.end())
-      view.slots_moved = moved->second;
-    spw_traffic traffic = plane_->ReadServiceTraffic(*ledger_.services.Find(service.name));
-    view.packets = traffic.packets;
-    view.bytes = traffic.bytes;
-    view.new_flows = traffic.new_flows;
-    if (const auto found = ejection_.services.find(service.name); found != ejection_.services.end()) {
-      view.failing = found->second.failing;
-      view.ejected = found->second.ejected;
-      view.fail_open = found->second.fail_open;
-    }
-    if (const auto times = fail_opened_.find(service.name); times != fail_opened_.end())
-      view.fail_opened = times->second;
-    views.push_back(std::move(view));
-  }
-  return views;
-}
-
-FlowTableView LiveSwitch::FlowTable() const {
-  FlowTableView view;
-  view.capacity = uint64_t{plane_->flow_table.size()} * SPW_BUCKET_ENTRIES;
-  view.used = sweeper_.used();
-  view.sweep_age_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - last_round_).count();
-  return view;
 }
 
 LiveSwitch::~LiveSwitch() {

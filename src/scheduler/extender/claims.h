@@ -19,7 +19,7 @@ struct Claim {
   std::string space, pod;  // its namespace and name
   std::string gpu, slice;  // as the pod's annotations
   int64_t at = 0;          // seconds since 1970
-  std::string by = {};     // which extender wrote it: its own books know better
+  std::string by = {};     // which extender wrote it: its own cache knows better
   bool operator==(const Claim&) const = default;
 };
 using Claims = std::map<std::string, Claim>;  // by the pods' uids

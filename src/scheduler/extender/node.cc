@@ -8,13 +8,12 @@
 
 #include "model/problems.h"
 #include "scheduler/extender/kube_json.h"
+#include "scheduler/extender/pod.h"
 
 namespace spillway::scheduler {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kPluginResource = "nvidia.com/gpu";
 
 // Labels are text; a number in one.
 double NumberOf(const json& labels, const char* key) {

@@ -17,7 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kPluginResource = "nvidia.com/gpu";
 constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
 constexpr double kMostMilli = 100'000'000;
 constexpr size_t kMaxModelsText = 4096;  // bytes; the API server takes 256 KiB

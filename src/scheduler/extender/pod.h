@@ -12,6 +12,7 @@
 
 namespace spillway::scheduler {
 
+inline constexpr const char* kPluginResource = "nvidia.com/gpu";  // the device plugin's: whole GPUs
 inline constexpr const char* kMilliResource = "spillway.io/gpu-milli";
 inline constexpr const char* kModelsAnnotation = "spillway.io/gpu-models";
 inline constexpr const char* kTenantLabel = "spillway.io/tenant";     // of a namespace

@@ -6,7 +6,7 @@
 namespace spillway::sim {
 namespace {
 
-constexpr double kNewest = 0.9;  // weight of the newest answer in the averages
+constexpr double kNewestAnswer = 0.9;  // weight of the newest answer in the averages
 
 class C3 final : public Decider {
  public:
@@ -21,7 +21,7 @@ class C3 final : public Decider {
     if (answer.lost) return;
     const auto service = static_cast<double>(answer.service), queue = static_cast<double>(answer.queue);
     const double network = static_cast<double>(answer.latency - answer.waited) - service;
-    const double weight = replica.known ? kNewest : 1;
+    const double weight = replica.known ? kNewestAnswer : 1;
     replica.network += weight * (network - replica.network);
     replica.service += weight * (service - replica.service);
     replica.queue += weight * (queue - replica.queue);

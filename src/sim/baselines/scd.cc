@@ -48,7 +48,7 @@ std::vector<double> ScdShares(std::span<const ScdQueue> queues, double arrivals)
 
 namespace {
 
-constexpr double kNewest = 1.0 / 16;  // weight of the newest in smoothed gaps and spans
+constexpr double kNewestGap = 1.0 / 16;  // weight of the newest in smoothed gaps and spans
 
 class Scd final : public Decider {
  public:
@@ -62,7 +62,7 @@ class Scd final : public Decider {
     Reported& unit = reported_[load.unit];
     // From when a report was true to when the next replaces it, what others place is unseen.
     const auto span = static_cast<double>(load.at - unit.made);
-    span_ += kNewest * (span - span_);
+    span_ += kNewestGap * (span - span_);
     unit = {load.rif, load.made};
     unreported_.Report(load.unit, load.made);
   }
@@ -75,7 +75,7 @@ class Scd final : public Decider {
 
   uint32_t Pick(Time now) override {
     const auto gap = static_cast<double>(now - last_);
-    gap_ = gap_ == 0 ? gap : gap_ + kNewest * (gap - gap_);
+    gap_ = gap_ == 0 ? gap : gap_ + kNewestGap * (gap - gap_);
     last_ = now;
 
     const std::span<const uint32_t> seen = units_.See(random_);

@@ -75,7 +75,8 @@ class Kills : public testing::Test {
 
   void KillWithin(Clock::duration most) {
     const auto at = std::chrono::nanoseconds(most) * (random_() % 1000) / 1000;
-    const timespec wait{at.count() / 1'000'000'000, at.count() % 1'000'000'000};
+    const timespec wait{static_cast<time_t>(at.count() / 1'000'000'000),
+                        static_cast<long>(at.count() % 1'000'000'000)};
     nanosleep(&wait, nullptr);
     ASSERT_TRUE(lab::IsAlive(bed_->daemon())) << "it ended by itself: " << bed_->DaemonLog();
     bed_->Signal(SIGKILL);

@@ -53,8 +53,8 @@ class ConfigTest : public ::testing::Test {
     EXPECT_EQ(config.error().code, ErrorCode::kBadInput);
     EXPECT_THAT(config.error().message, HasSubstr(says)) << text;
     std::istringstream lines(config.error().message);
-    for (std::string line; std::getline(lines, line);)
-      EXPECT_THAT(line, StartsWith((folder_ / "agent.yaml:").string()));
+    for (std::string problem; std::getline(lines, problem);)
+      EXPECT_THAT(problem, StartsWith((folder_ / "agent.yaml:").string()));
   }
   fs::path folder_;
 };

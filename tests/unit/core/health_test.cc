@@ -42,7 +42,7 @@ class Health : public testing::Test {
   void Place(uint32_t unit, uint32_t beat) { spw_place_on(&server_, SPW_UNIT_WRR, unit, At(beat)); }
 
   spw_server server_{};
-  spw_pool pool_{.units = 8, .out = 0, .excused = 0};
+  spw_pool pool_{.units = 8, .out = 0, .excused = 0, .pad = 0};
   uint32_t count_ = 0;
 };
 
@@ -154,7 +154,7 @@ TEST_F(Health, NoMoreThanHalfOfAPoolIsOut) {
   for (auto& unit : server_.unit) unit.status = SPW_UNIT_UP;
   for (uint32_t units : {0u, 1u, 2u, 3u, 4u, 7u, 8u}) {
     server_.failing = 0;
-    pool_ = {.units = units, .out = 0};
+    pool_ = {.units = units, .out = 0, .excused = 0, .pad = 0};
     uint32_t out = 0;
     for (uint32_t u = 0; u < 8; u++) out += Says(u, true) == SPW_HEALTH_OUT;
     EXPECT_EQ(out, units / 2) << units;

@@ -281,7 +281,7 @@ TEST_F(ExtenderTest, IsRebuiltFromTheApiServerWhenItStartsAgain) {
   EXPECT_EQ(server_.Get("o")["metadata"]["annotations"]["spillway.io/gpu"], "0");
 }
 
-// A stand-by that takes over, or a second one by mistake: what the books know of the other's binds is old.
+// A stand-by that takes over, or a second one by mistake: what the cache knows of the other's binds is old.
 TEST_F(ExtenderTest, TwoOfThemDoNotGiveOneGpuTwice) {
   Start();
   auto other = Extender::Start(Config());

@@ -164,8 +164,12 @@ TEST(PaperScenarios, DrawEachFigureWithThePapersPoliciesOnly) {
     EXPECT_EQ(curves.reading, one.reading);
     EXPECT_GE(curves.points.size(), 2u) << one.file << " " << one.app;
     EXPECT_TRUE(curves.Of("headroom").empty());
-    if (one.figure == "4a") EXPECT_EQ(curves.Of("p4mite-1000").size(), 1u);
-    if (one.figure == "5b") EXPECT_EQ(curves.Of("p4mite").size(), 1u) << "with its second report only";
+    if (one.figure == "4a") {
+      EXPECT_EQ(curves.Of("p4mite-1000").size(), 1u);
+    }
+    if (one.figure == "5b") {
+      EXPECT_EQ(curves.Of("p4mite").size(), 1u) << "with its second report only";
+    }
   }
 }
 

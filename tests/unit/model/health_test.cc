@@ -154,13 +154,13 @@ TEST(Health, ChangesAreNamed) {
   EXPECT_THAT(Diff(*to, *to), ElementsAre());
 }
 
-struct Bad {
+struct BadBlock {
   const char *block, *says;
 };
 
-void PrintTo(const Bad& bad, std::ostream* out) { *out << bad.block; }
+void PrintTo(const BadBlock& bad, std::ostream* out) { *out << bad.block; }
 
-class BadHealth : public testing::TestWithParam<Bad> {};
+class BadHealth : public testing::TestWithParam<BadBlock> {};
 
 TEST_P(BadHealth, IsRefusedInOneLine) {
   const std::string problem = Problem(WithHealth(GetParam().block));
@@ -172,50 +172,50 @@ TEST_P(BadHealth, IsRefusedInOneLine) {
 INSTANTIATE_TEST_SUITE_P(
     Values, BadHealth,
     testing::Values(
-        Bad{"tcp", "health: expected a map, got \"tcp\""},
-        Bad{"{check: ping}",
-            "health.check: expected one of none, tcp, tls, http, https, dns, udp, exec, got \"ping\""},
-        Bad{"{interval: 1s, path: /}", "health.check: expected the kind of the check"},
-        Bad{"{check: tcp, chekc: tcp}", "unknown key \"chekc\", did you mean check?"},
-        Bad{"{check: tcp, port: 0}", "health.port: expected a whole number from 1 to 65535"},
-        Bad{"{check: tcp, interval: 9ms}",
-            "health.interval: expected a duration such as 3s or 300ms, from 10ms to 1h"},
-        Bad{"{check: tcp, timeout: 0ms}", "health.timeout: expected a duration"},
-        Bad{"{check: tcp, timeout: 61s}", "from 1ms to 1m"},
-        Bad{"{check: tcp, rise: 0}", "health.rise: expected"},
-        Bad{"{check: tcp, fall: 101}", "health.fall: expected a whole number from 1 to 100"},
-        Bad{"{check: tcp, jitter: 0.6}", "health.jitter: expected a number from 0 to 0.5"},
-        Bad{"{check: tcp, dampening: 2h}", "health.dampening: expected a duration"},
-        Bad{"{check: tcp, dampening: 10s, dampening_limit: 5s}",
-            "expected at least the dampening (10000 ms)"},
-        Bad{"{check: tcp, on_fail: kill}", "health.on_fail: expected one of keep, move"},
-        Bad{"{check: tcp, path: /}",
-            "health.path: expected in a check of kind http or https, got it in one of kind tcp"},
-        Bad{"{check: none, path: /}", "got it in one of none"},
-        Bad{"{check: http, ca_file: /etc/passwd}", "expected in a check of kind tls or https"},
-        Bad{"{check: http, path: up}", "health.path: expected a path that begins with '/'"},
-        Bad{"{check: http, path: '/a b'}", "without spaces"},
-        Bad{"{check: http, status: 600}", "health.status: expected a status or a range of them"},
-        Bad{"{check: http, status: 300-200}", "expected a status or a range"},
-        Bad{"{check: http, status: []}", "expected at least one status"},
-        Bad{"{check: http, host: 'a b'}", "(it is sent, never resolved)"},
-        Bad{"{check: http, body: ''}", "health.body: expected 1 to 1024 bytes"},
-        Bad{"{check: https, ca_file: /nonexistent}",
-            "expected a readable file of certificates, got \"/nonexistent\": no such file"},
-        Bad{"{check: dns}", "health.query: expected the domain name to ask for, got nothing"},
-        Bad{"{check: dns, query: a..b}", "expected a domain name"},
-        Bad{"{check: dns, query: x, type: ANY}", "health.type: expected one of A, NS"},
-        Bad{"{check: dns, query: x, rcode: ok}", "health.rcode: expected one of noerror"},
-        Bad{"{check: udp}", "health.payload: expected the bytes to send, got nothing"},
-        Bad{"{check: udp, payload: 'hex:0'}",
-            "health.payload: expected 1 to 1024 bytes, as printable text or as hex:0a0b"},
-        Bad{"{check: exec}", "health.command: expected a list"},
-        Bad{"{check: exec, command: []}", "expected 1 to 64 words, got 0"},
-        Bad{"{check: exec, command: [/nonexistent]}",
-            "expected an executable file, got \"/nonexistent\": no such file"},
-        Bad{"{check: exec, command: [/etc/passwd]}", "Permission denied"},
-        Bad{"{check: exec, command: [/bin/true], exit_status: 256}",
-            "health.exit_status: expected a whole number"}));
+        BadBlock{"tcp", "health: expected a map, got \"tcp\""},
+        BadBlock{"{check: ping}",
+                 "health.check: expected one of none, tcp, tls, http, https, dns, udp, exec, got \"ping\""},
+        BadBlock{"{interval: 1s, path: /}", "health.check: expected the kind of the check"},
+        BadBlock{"{check: tcp, chekc: tcp}", "unknown key \"chekc\", did you mean check?"},
+        BadBlock{"{check: tcp, port: 0}", "health.port: expected a whole number from 1 to 65535"},
+        BadBlock{"{check: tcp, interval: 9ms}",
+                 "health.interval: expected a duration such as 3s or 300ms, from 10ms to 1h"},
+        BadBlock{"{check: tcp, timeout: 0ms}", "health.timeout: expected a duration"},
+        BadBlock{"{check: tcp, timeout: 61s}", "from 1ms to 1m"},
+        BadBlock{"{check: tcp, rise: 0}", "health.rise: expected"},
+        BadBlock{"{check: tcp, fall: 101}", "health.fall: expected a whole number from 1 to 100"},
+        BadBlock{"{check: tcp, jitter: 0.6}", "health.jitter: expected a number from 0 to 0.5"},
+        BadBlock{"{check: tcp, dampening: 2h}", "health.dampening: expected a duration"},
+        BadBlock{"{check: tcp, dampening: 10s, dampening_limit: 5s}",
+                 "expected at least the dampening (10000 ms)"},
+        BadBlock{"{check: tcp, on_fail: kill}", "health.on_fail: expected one of keep, move"},
+        BadBlock{"{check: tcp, path: /}",
+                 "health.path: expected in a check of kind http or https, got it in one of kind tcp"},
+        BadBlock{"{check: none, path: /}", "got it in one of none"},
+        BadBlock{"{check: http, ca_file: /etc/passwd}", "expected in a check of kind tls or https"},
+        BadBlock{"{check: http, path: up}", "health.path: expected a path that begins with '/'"},
+        BadBlock{"{check: http, path: '/a b'}", "without spaces"},
+        BadBlock{"{check: http, status: 600}", "health.status: expected a status or a range of them"},
+        BadBlock{"{check: http, status: 300-200}", "expected a status or a range"},
+        BadBlock{"{check: http, status: []}", "expected at least one status"},
+        BadBlock{"{check: http, host: 'a b'}", "(it is sent, never resolved)"},
+        BadBlock{"{check: http, body: ''}", "health.body: expected 1 to 1024 bytes"},
+        BadBlock{"{check: https, ca_file: /nonexistent}",
+                 "expected a readable file of certificates, got \"/nonexistent\": no such file"},
+        BadBlock{"{check: dns}", "health.query: expected the domain name to ask for, got nothing"},
+        BadBlock{"{check: dns, query: a..b}", "expected a domain name"},
+        BadBlock{"{check: dns, query: x, type: ANY}", "health.type: expected one of A, NS"},
+        BadBlock{"{check: dns, query: x, rcode: ok}", "health.rcode: expected one of noerror"},
+        BadBlock{"{check: udp}", "health.payload: expected the bytes to send, got nothing"},
+        BadBlock{"{check: udp, payload: 'hex:0'}",
+                 "health.payload: expected 1 to 1024 bytes, as printable text or as hex:0a0b"},
+        BadBlock{"{check: exec}", "health.command: expected a list"},
+        BadBlock{"{check: exec, command: []}", "expected 1 to 64 words, got 0"},
+        BadBlock{"{check: exec, command: [/nonexistent]}",
+                 "expected an executable file, got \"/nonexistent\": no such file"},
+        BadBlock{"{check: exec, command: [/etc/passwd]}", "Permission denied"},
+        BadBlock{"{check: exec, command: [/bin/true], exit_status: 256}",
+                 "health.exit_status: expected a whole number"}));
 
 TEST(Health, ACheckThatFitsNoPortOfItsServiceIsRefused) {
   const std::string udp = With(kText, "[udp/53, tcp/53]", "[udp/53]");

@@ -40,7 +40,7 @@ TEST(Refusal, RepeatedKeys) {
             "pool.yaml:5: services[dns].pool: expected once, got it again after line 5");
   EXPECT_EQ(Problem(kText +
                     "  rack1:\n    servers: [{name: x, units: [{name: u, kind: cpu, address: 10.9.9.9}]}]\n"),
-            "pool.yaml:13: pools.rack1: expected a name of its own, got \"rack1\" again");
+            "pool.yaml:13: pools.rack1: duplicate name \"rack1\"");
   EXPECT_EQ(Problem(kText + "---\n" + kSwitchText),
             "pool.yaml:14: switch: expected in one document of the file, got it again");
 }
@@ -151,9 +151,9 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Combinations, BadValue,
     testing::Values(
-        Bad{"name: nic", "name: cpu", "servers[s1].units[cpu].name: expected a name of its own"},
+        Bad{"name: nic", "name: cpu", "servers[s1].units[cpu].name: duplicate name \"cpu\""},
         Bad{"10.0.1.2", "10.0.1.1",
-            "units[nic].address: expected an address of its own, got \"10.0.1.1\", the address of "
+            "units[nic].address: duplicate address 10.0.1.1, already that of "
             "pools.rack1.servers[s1].units[cpu]"},
         Bad{"203.0.113.53", "10.0.1.2", "services[dns].vip: expected an address that no unit has"},
         Bad{"192.0.2.1", "10.0.1.2", "switch.report.address: expected an address of the switch"},
@@ -184,7 +184,7 @@ TEST(Refusal, OverlappingServices) {
             "\"tcp/53\", which "
             "dns has at 203.0.113.53");
   EXPECT_EQ(Problem(WithService("name: dns, vip: 203.0.113.54, ports: [udp/54], pool: rack1")),
-            "pool.yaml:6: services[dns].name: expected a name of its own, got \"dns\" again");
+            "pool.yaml:6: services[dns].name: duplicate name \"dns\"");
 }
 
 TEST(Refusal, NatServicesWhoseRepliesCouldNotBeToldApart) {
@@ -214,7 +214,7 @@ TEST(Refusal, ServersAndUnitsThatAreNone) {
   EXPECT_EQ(Problem(kText + "  rack2: {servers: []}\n"),
             "pool.yaml:13: pools.rack2.servers: expected at least one server, got an empty list");
   EXPECT_EQ(Problem(WithServer("name: s1, units: [{name: u, kind: cpu, address: 10.0.2.1}]")),
-            "pool.yaml:13: pools.rack1.servers[s1].name: expected a name of its own, got \"s1\" again");
+            "pool.yaml:13: pools.rack1.servers[s1].name: duplicate name \"s1\"");
 }
 
 TEST(Refusal, ServerCodesGivenTwice) {
@@ -223,14 +223,15 @@ TEST(Refusal, ServerCodesGivenTwice) {
       Problem(
           text +
           "  rack2: {servers: [{name: s1, code: 7, units: [{name: u, kind: cpu, address: 10.0.2.1}]}]}\n"),
-      "pool.yaml:14: pools.rack2.servers[s1].code: expected a code of its own, got \"7\", the code of "
+      "pool.yaml:14: pools.rack2.servers[s1].code: duplicate code 7, already that of "
       "pools.rack1.servers[s1]");
 }
 
 TEST(Refusal, UnitAddressesAreUniqueAcrossPools) {
   EXPECT_THAT(
       Problem(kText + "  rack2: {servers: [{name: s1, units: [{name: u, kind: cpu, address: 10.0.1.1}]}]}\n"),
-      StartsWith("pool.yaml:13: pools.rack2.servers[s1].units[u].address: expected an address of its own"));
+      StartsWith("pool.yaml:13: pools.rack2.servers[s1].units[u].address: duplicate address 10.0.1.1, "
+                 "already that of pools.rack1.servers[s1].units[cpu]"));
 }
 
 TEST(Refusal, RingsWithFewerSlotsThanUnits) {
@@ -271,7 +272,7 @@ TEST(Refusal, ManyProblemsAreCounted) {
   std::string text = kSwitchText + "services:\n";
   for (int s = 0; s < 30; s++) text += "  - {}\n";  // four keys missing in each
   std::string problem = Problem(text);
-  EXPECT_EQ(std::count(problem.begin(), problem.end(), '\n'), static_cast<long>(kProblemsTold));
+  EXPECT_EQ(std::count(problem.begin(), problem.end(), '\n'), static_cast<long>(kMaxProblems));
   EXPECT_THAT(problem, HasSubstr("\npool.yaml:10: and 100 more problems from here on"));
 }
 

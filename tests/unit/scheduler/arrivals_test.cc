@@ -199,14 +199,14 @@ TEST(LookAhead, LearnsNothingMoreOnceItIsToldToStop) {
   std::stop_source stop;
   const std::vector<Job> running(40, Whole(1));
   const auto nodes = Nodes(20, 4).nodes;
-  const auto sum = [](const LookAhead& look_ahead) {
+  const auto total = [](const LookAhead& look_ahead) {
     double sum = 0;
     for (const double price : look_ahead.fill().prices()) sum += price;
     return sum;
   };
-  EXPECT_GT(sum(LookAhead(running, {}, nodes, 1, stop.get_token())), 0);
+  EXPECT_GT(total(LookAhead(running, {}, nodes, 1, stop.get_token())), 0);
   stop.request_stop();
-  EXPECT_EQ(sum(LookAhead(running, {}, nodes, 1, stop.get_token())), 0) << "prices of no round";
+  EXPECT_EQ(total(LookAhead(running, {}, nodes, 1, stop.get_token())), 0) << "prices of no round";
 }
 
 TEST(LookAhead, AClusterOfFewJobsKeepsRoomForCommonSizes) {

@@ -134,8 +134,7 @@ TEST(ClusterFile, ErrorsNameFileLineKeyAndWhatWasExpected) {
               HasSubstr("it has 2 GPUs, the first is 0"));
   EXPECT_THAT(ClusterError(Replaced(kCluster, "milli: 400", "milli: 400, cpu_milli: 9000")),
               HasSubstr("it has 8000 cpu_milli left, asked for: 9000"));
-  EXPECT_THAT(ClusterError(Replaced(kCluster, "name: b", "name: a-1")),
-              HasSubstr("expected a name of its own"));
+  EXPECT_THAT(ClusterError(Replaced(kCluster, "name: b", "name: a-1")), HasSubstr("duplicate name"));
   EXPECT_THAT(ClusterError(kCluster + "    - {name: k, node: a-2, gpu: 1, start: 4, milli: 400}\n"),
               HasSubstr("c.yaml:10: "));
   EXPECT_THAT(ClusterError("cluster: [\n"), HasSubstr("expected YAML"));
@@ -177,7 +176,7 @@ TEST(ClusterFile, TellsAllProblemsAtOnceAndOfNoneTwice) {
   for (const char* line :
        {"c.yaml:2: cluster.isolation", "c.yaml:5: cluster.models[G2].name: expected each model once",
         "c.yaml:7: cluster.nodes[a].gpus", "c.yaml:9: cluster.nodes[b].name",
-        "c.yaml:12: cluster.jobs[j].name: expected a name of its own", "c.yaml:12: cluster.jobs[j].milli",
+        "c.yaml:12: cluster.jobs[j].name: duplicate name", "c.yaml:12: cluster.jobs[j].milli",
         "c.yaml:13: cluster.jobs[k]: expected a job that fits b beside those above it: "
         "1 of its 1 GPUs are idle, asked for: 3",
         "c.yaml:14: cluster.jobs[l].node"})

@@ -10,14 +10,13 @@
 #include "sim/baselines/decider.h"
 #include "sim/baselines/scd.h"
 #include "sim/baselines/unit_history.h"
+#include "terms.h"
 
 namespace spillway::sim {
 namespace {
 
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
-
-constexpr Time kMs = 1'000'000;
 
 DeciderSetup Units(std::vector<double> capacities) {
   DeciderSetup setup;

@@ -9,6 +9,7 @@
 #include "sim/latencies.h"
 #include "sim/service_times.h"
 #include "sim/sweep.h"
+#include "terms.h"
 
 namespace spillway::sim {
 namespace {
@@ -113,18 +114,11 @@ Scenario Dns(std::vector<double> loads) {
   return scenario;
 }
 
-PolicyChoice Policy(const char* name, spw_unit_policy policy) {
-  PolicyChoice choice;
-  choice.name = name;
-  choice.unit_policy = policy;
-  return choice;
-}
-
 RunResult Only(const Scenario& scenario) { return RunSweep(scenario, 1, nullptr, nullptr).rows.at(0).result; }
 
 TEST(Sweep, GivesTheSameRowsWithAnyNumberOfThreads) {
   Scenario scenario = Dns({30, 70, 90});
-  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM), Policy("wrr", SPW_UNIT_WRR)};
+  scenario.policies = {UnitPolicy("headroom", SPW_UNIT_HEADROOM), UnitPolicy("wrr", SPW_UNIT_WRR)};
   const SweepResult one = RunSweep(scenario, 1, nullptr, nullptr),
                     four = RunSweep(scenario, 4, nullptr, nullptr);
   ASSERT_EQ(one.rows.size(), 6u);
@@ -140,7 +134,7 @@ TEST(Sweep, GivesTheSameRowsWithAnyNumberOfThreads) {
 
 TEST(Sweep, StopsWhenAskedAndKeepsWholeRowsOnly) {
   Scenario scenario = Dns({30, 70, 90});
-  scenario.policies = {Policy("wrr", SPW_UNIT_WRR)};
+  scenario.policies = {UnitPolicy("wrr", SPW_UNIT_WRR)};
   size_t done = 0, planned = 0;
   auto progress = [&](size_t finished, size_t total, const std::string&) {
     done = finished, planned = total;
@@ -154,8 +148,8 @@ TEST(Sweep, StopsWhenAskedAndKeepsWholeRowsOnly) {
 // What the policy is for: at each load no worse than the better of the two that know nothing of load.
 TEST(Headroom, IsAtOrBelowHostOnlyAndWrrAtEveryLoad) {
   Scenario scenario = Dns({10, 50, 70, 80, 90, 95});
-  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM), Policy("host-only", SPW_UNIT_HOST_ONLY),
-                       Policy("wrr", SPW_UNIT_WRR)};
+  scenario.policies = {UnitPolicy("headroom", SPW_UNIT_HEADROOM), UnitPolicy("host-only", SPW_UNIT_HOST_ONLY),
+                       UnitPolicy("wrr", SPW_UNIT_WRR)};
   const SweepResult sweep = RunSweep(scenario, 2, nullptr, nullptr);
   for (size_t i = 0; i < sweep.rows.size(); i += 3) {
     const double best = std::min(sweep.rows[i + 1].result.p99_ms, sweep.rows[i + 2].result.p99_ms);
@@ -166,7 +160,7 @@ TEST(Headroom, IsAtOrBelowHostOnlyAndWrrAtEveryLoad) {
 
 TEST(Reports, LostAndLateOnesCostHeadroomLittle) {
   Scenario scenario = Dns({80});
-  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM)};
+  scenario.policies = {UnitPolicy("headroom", SPW_UNIT_HEADROOM)};
   const double fresh = Only(scenario).p99_ms;
   scenario.reports[0].loss = 0.2;
   const RunResult lossy = Only(scenario);
@@ -182,7 +176,7 @@ TEST(Reports, LostAndLateOnesCostHeadroomLittle) {
 TEST(Reports, OfLearningAgentsDoAboutAsWellAsOfThoseThatKnow) {
   for (const Duration period : {Duration(0), Duration(20ms)}) {
     Scenario scenario = Dns({20, 60, 80, 90});
-    scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM)};
+    scenario.policies = {UnitPolicy("headroom", SPW_UNIT_HEADROOM)};
     scenario.reports[0].period = period;
     scenario.reports.push_back(scenario.reports[0]);
     scenario.reports[1].learned = true;
@@ -199,14 +193,14 @@ TEST(Reports, OfLearningAgentsDoAboutAsWellAsOfThoseThatKnow) {
 
 TEST(Reports, AnAgentThatIsNeverHeardLeavesSharesByCapacity) {
   Scenario scenario = Dns({50});
-  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM)};
+  scenario.policies = {UnitPolicy("headroom", SPW_UNIT_HEADROOM)};
   scenario.reports[0].loss = 1;
   EXPECT_NEAR(Only(scenario).share.at(1), 1.0 / 6, 0.01);
 }
 
 TEST(Failures, ANoticedUnitLosesOnlyWhatItHeld) {
   Scenario scenario = Dns({60});
-  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM)};
+  scenario.policies = {UnitPolicy("headroom", SPW_UNIT_HEADROOM)};
   Failure failure;
   failure.unit = 1;
   failure.at = 5s;
@@ -223,7 +217,7 @@ TEST(Failures, ANoticedUnitLosesOnlyWhatItHeld) {
 TEST(Layout, MoreServersThanASwitchHoldsAreSeveralPools) {
   Scenario scenario = Dns({50});
   scenario.apps[0].groups[0].count = 10'000;
-  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM)};
+  scenario.policies = {UnitPolicy("headroom", SPW_UNIT_HEADROOM)};
   scenario.requests = 50'000;
   const RunResult result = Only(scenario);
   EXPECT_EQ(result.dropped, 0u);
@@ -232,7 +226,7 @@ TEST(Layout, MoreServersThanASwitchHoldsAreSeveralPools) {
 
 TEST(Layout, UnitsAsServersKeepTheirColumns) {
   Scenario scenario = Dns({50});
-  PolicyChoice wcmp = Policy("wcmp", SPW_UNIT_WRR);
+  PolicyChoice wcmp = UnitPolicy("wcmp", SPW_UNIT_WRR);
   wcmp.server_policy = SPW_SERVER_WCMP;
   wcmp.units_as_servers = true;
   scenario.policies = {wcmp};
@@ -242,7 +236,7 @@ TEST(Layout, UnitsAsServersKeepTheirColumns) {
 TEST(Axis, WorkScalesServiceAtAFixedRate) {
   Scenario scenario = Dns({1, 2});
   scenario.axis = {AxisKind::kWork, "work", {1, 2}, 100};
-  scenario.policies = {Policy("host-only", SPW_UNIT_HOST_ONLY)};
+  scenario.policies = {UnitPolicy("host-only", SPW_UNIT_HOST_ONLY)};
   const SweepResult sweep = RunSweep(scenario, 1, nullptr, nullptr);
   EXPECT_NEAR(sweep.rows[1].result.p50_ms - sweep.rows[0].result.p50_ms, 0.436, 0.03);
   EXPECT_EQ(sweep.rows[1].rate_rps, 100);
@@ -250,7 +244,7 @@ TEST(Axis, WorkScalesServiceAtAFixedRate) {
 
 TEST(Flows, OfWhichThereIsOneGoAllToOneServer) {
   Scenario scenario = Dns({40});
-  PolicyChoice wcmp = Policy("wcmp", SPW_UNIT_WRR);
+  PolicyChoice wcmp = UnitPolicy("wcmp", SPW_UNIT_WRR);
   wcmp.server_policy = SPW_SERVER_WCMP;
   wcmp.units_as_servers = true;
   scenario.policies = {wcmp};
@@ -266,7 +260,7 @@ TEST(Flows, OfWhichThereIsOneGoAllToOneServer) {
 
 TEST(Apps, HaveSettingsOfTheirOwn) {
   Scenario scenario = Dns({40, 80});
-  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM), Policy("jsq", SPW_UNIT_JSQ)};
+  scenario.policies = {UnitPolicy("headroom", SPW_UNIT_HEADROOM), UnitPolicy("jsq", SPW_UNIT_JSQ)};
   scenario.apps.push_back(scenario.apps[0]);
   App& own = scenario.apps[1];
   own.name = "own";
@@ -296,7 +290,7 @@ TEST(Apps, TheirServerPolicyHoldsForPoliciesThatNameNone) {
   Scenario scenario = Dns({95});
   scenario.apps[0].groups[0].count = 8;
   scenario.apps[0].joint_rps = 0;
-  PolicyChoice none = Policy("none", SPW_UNIT_LEAST_LOADED), named = none, p2c = none;
+  PolicyChoice none = UnitPolicy("none", SPW_UNIT_LEAST_LOADED), named = none, p2c = none;
   named.name = "named";
   named.server_policy_named = true;
   p2c.name = "p2c";
@@ -312,7 +306,7 @@ TEST(Apps, TheirServerPolicyHoldsForPoliciesThatNameNone) {
 TEST(Trace, IsRepeatedAndScaledToTheWantedRate) {
   Scenario scenario = Dns({40});
   scenario.arrivals = {{ArrivalKind::kTrace, "trace", {0, 0.001, 0.010, 0.012, 0.030}}};
-  scenario.policies = {Policy("wrr", SPW_UNIT_WRR)};
+  scenario.policies = {UnitPolicy("wrr", SPW_UNIT_WRR)};
   const RunResult result = Only(scenario);
   EXPECT_NEAR(static_cast<double>(result.requests) / result.simulated_s, 0.4 * 2750, 11);
 }

@@ -7,13 +7,12 @@
 #include <algorithm>
 
 #include "sim/station.h"
+#include "terms.h"
 
 namespace spillway::sim {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr Time kMs = 1'000'000;
 
 UnitProfile OneMillisecond() {
   UnitProfile unit;

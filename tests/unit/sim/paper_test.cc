@@ -6,6 +6,7 @@
 #include <map>
 
 #include "sim/sweep.h"
+#include "terms.h"
 
 namespace spillway::sim {
 namespace {
@@ -21,13 +22,6 @@ UnitProfile Unit(spw_unit_kind kind, double capacity, uint32_t workers, double s
   unit.service = Duration(static_cast<int64_t>(service_ms * 1e6));
   unit.fixed = Duration(static_cast<int64_t>((unloaded_ms - service_ms) * 1e6));
   return unit;
-}
-
-PolicyChoice Policy(const char* name, spw_unit_policy policy) {
-  PolicyChoice choice;
-  choice.name = name;
-  choice.unit_policy = policy;
-  return choice;
 }
 
 Scenario Of(const UnitProfile& cpu, const UnitProfile& nic, double joint_rps, double cv) {
@@ -58,9 +52,10 @@ Figure Draw(const Scenario& scenario) {
 Scenario Synthetic() {
   Scenario scenario =
       Of(Unit(SPW_KIND_CPU, 5.2, 10, 219.8, 220.8), Unit(SPW_KIND_SMARTNIC, 1, 16, 1818, 1819), 54.3, 0);
-  scenario.policies = {Policy("host-only", SPW_UNIT_HOST_ONLY), Policy("headroom", SPW_UNIT_HEADROOM)};
+  scenario.policies = {UnitPolicy("host-only", SPW_UNIT_HOST_ONLY),
+                       UnitPolicy("headroom", SPW_UNIT_HEADROOM)};
   for (int ms : {300, 1000, 2000}) {
-    PolicyChoice p4mite = Policy("", SPW_UNIT_P4MITE);
+    PolicyChoice p4mite = UnitPolicy("", SPW_UNIT_P4MITE);
     p4mite.name = "p4mite-" + std::to_string(ms);
     p4mite.trigger.threshold = std::chrono::milliseconds(ms);
     scenario.policies.push_back(p4mite);
@@ -135,8 +130,8 @@ Figure Figure5(const UnitProfile& cpu, const UnitProfile& nic, double joint_rps)
   scenario.axis.values = {20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 95};
   scenario.requests = 60'000;
   scenario.warm_up = 3000;
-  scenario.policies = {Policy("headroom", SPW_UNIT_HEADROOM), Policy("host-only", SPW_UNIT_HOST_ONLY),
-                       Policy("ecmp", SPW_UNIT_ECMP), Policy("wrr", SPW_UNIT_WRR)};
+  scenario.policies = {UnitPolicy("headroom", SPW_UNIT_HEADROOM), UnitPolicy("host-only", SPW_UNIT_HOST_ONLY),
+                       UnitPolicy("ecmp", SPW_UNIT_ECMP), UnitPolicy("wrr", SPW_UNIT_WRR)};
   return Draw(scenario);
 }
 
@@ -177,9 +172,9 @@ TEST(Figure6, ABalancerOnTheSmartNicIsTheBottleneck) {
   scenario.axis = {AxisKind::kRate, "rps", {200, 400, 600, 800, 2000, 4000, 8000}, 0};
   scenario.requests = 20'000;
   scenario.warm_up = 0;
-  PolicyChoice on_nic = Policy("nic", SPW_UNIT_HEADROOM);
+  PolicyChoice on_nic = UnitPolicy("nic", SPW_UNIT_HEADROOM);
   on_nic.front.service = 1430us;
-  scenario.policies = {Policy("switch", SPW_UNIT_HEADROOM), on_nic};
+  scenario.policies = {UnitPolicy("switch", SPW_UNIT_HEADROOM), on_nic};
   Figure figure = Draw(scenario);
   EXPECT_EQ(Sustained(figure["nic"]), 600);
   EXPECT_GE(Sustained(figure["switch"]), 10 * Sustained(figure["nic"]));

@@ -6,13 +6,12 @@
 
 #include "sim/run.h"
 #include "sim/station.h"
+#include "terms.h"
 
 namespace spillway::sim {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr Time kMs = 1'000'000;
 
 UnitProfile Unit(Duration service) {
   UnitProfile unit;

@@ -33,10 +33,10 @@ namespace spillway::scheduler {
 
 inline constexpr size_t kMostNodes = 20'000;
 
-class Books {
+class AllocationCache {
  public:
   // Rules, models, nodes and jobs of a cluster file: its nodes go before labels, its jobs stay for good.
-  explicit Books(const ClusterFile& file);
+  explicit AllocationCache(const ClusterFile& file);
 
   // All nodes there are (kMostNodes of them are kept), and all pods that are on one; `unclear`: of these
   // those whose request is not understood; `other_cpu`: thousandths of a CPU that pods which are not among
@@ -54,7 +54,7 @@ class Books {
   void Learn(const std::vector<KubeNode>& nodes);
   [[nodiscard]] uint64_t mark() const { return mark_; }
 
-  // What is expected is learnt from the jobs that are there, apart from the books, as it takes about a
+  // What is expected is learnt from the jobs that are there, apart from the cache, as it takes about a
   // second: DemandIfOld ──► LookAhead, on whatever thread ──► Use. Until then, and under isolations
   // other than none, scores are by fragmentation alone.
   struct Demand {
@@ -185,6 +185,6 @@ class Books {
   std::map<std::string, Waiting> waiting_;  // by uid
 };
 
-[[nodiscard]] const char* ToString(Books::State state);
+[[nodiscard]] const char* ToString(AllocationCache::State state);
 
 }  // namespace spillway::scheduler
