@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 #include "scheduler/gpu_model.h"
+#include "scheduler/isolation.h"
 #include "scheduler/slice_geometry.h"
 
 namespace spillway::scheduler {
@@ -34,14 +34,6 @@ struct Job {
 [[nodiscard]] inline Profile SliceOf(const Job& job, SliceRule rule) {
   return job.profile ? *job.profile : ProfileFor(job.milli, rule);
 }
-
-// How far jobs are kept apart.
-//   none      jobs of all tenants share a GPU's compute and memory
-//   fraction  every job has a slice of the GPU to itself, as MIG divides it
-//   gpu       jobs share a GPU's compute and memory with those of the same tenant only
-enum class Isolation : uint8_t { kNone, kFraction, kGpu };
-[[nodiscard]] std::optional<Isolation> IsolationByName(std::string_view name);
-[[nodiscard]] const char* ToString(Isolation isolation);
 
 // A place for a job: `gpu` of `node` for a part of one, with the first memory slice where it has a slice to
 // itself. Of whole GPUs the node's first idle ones are taken, unless `whole` says which (bits).

@@ -37,18 +37,6 @@ bool PromisedToOthers(uint32_t tenant, uint32_t slice, std::span<const SliceStat
 
 }  // namespace
 
-std::string ToString(Isolation isolation) {
-  switch (isolation) {
-    case Isolation::kNone:
-      return "none";
-    case Isolation::kFraction:
-      return "fraction";
-    case Isolation::kGpu:
-      return "gpu";
-  }
-  return "?";
-}
-
 std::string RequestPlacement::Reason() const {
   std::string text;
   const auto add = [&](uint32_t count, const char* one, const char* many) {

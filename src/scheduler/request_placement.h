@@ -9,11 +9,9 @@
 #include <span>
 #include <string>
 
-namespace spillway::scheduler {
+#include "scheduler/isolation.h"
 
-// What tenants may share. none: everything. fraction: a slice has one tenant at a time. gpu: so has a GPU.
-enum class Isolation { kNone, kFraction, kGpu };
-std::string ToString(Isolation isolation);
+namespace spillway::scheduler {
 
 inline constexpr uint32_t kNobody = std::numeric_limits<uint32_t>::max();
 

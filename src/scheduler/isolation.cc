@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/job.h"
+#include "scheduler/isolation.h"
 
 namespace spillway::scheduler {
 

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/controller/controller.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace spillway::scheduler {
+namespace {
+
+constexpr Millis kHour = 3'600'000;
+// Instances that were ready for so long have got over what was wrong before.
+constexpr Millis kSteady = 10'000;
+
+}  // namespace
+
+Controller::Controller(ControllerOptions options, Fleet fleet) : options_(options), fleet_(std::move(fleet)) {
+  if (fleet_.revision == 0) {
+    fleet_.revision = 1;
+    fleet_.moves_left = options_.moves_per_hour;
+  }
+}
+
+// -- operators
+
+Result<void> Controller::AddModel(const ServedModel& model, Millis now) {
+  if (model.name.empty() || model.replicas < 0 || model.milli < 1 || model.milli > kWholeGpu ||
+      model.memory_mib < 0)
+    return Fail(ErrorCode::kBadInput,
+                "expected a name, replicas from 0, a share of 1 to 1000 and a memory from 0");
+  Begin(now);
+  const auto there = fleet_.models.find(model.name);
+  if (there != fleet_.models.end() && !IsSameService(there->second, model))
+    return Fail(ErrorCode::kConflict,
+                fmt::format("model {}: there is another of that name: remove it first", model.name));
+  if (there == fleet_.models.end() || !(there->second == model)) {
+    fleet_.models[model.name] = model;
+    fleet_.model_troubles.erase(model.name);
+    fleet_.changed = fleet_.now;
+  }
+  Reconcile();
+  return {};
+}
+
+Result<void> Controller::RemoveModel(const std::string& name, Millis now) {
+  Begin(now);
+  if (fleet_.models.erase(name) == 0)
+    return Fail(ErrorCode::kBadInput, fmt::format("model {}: there is none of that name", name));
+  fleet_.model_troubles.erase(name);
+  fleet_.downtime_ms.erase(name);
+  fleet_.changed = fleet_.now;
+  Reconcile();
+  return {};
+}
+
+// -- hosts
+
+void Controller::HostSays(const std::string& name, const std::vector<Gpu>& gpus,
+                          const std::vector<Held>& held, uint64_t revision, Millis now) {
+  Begin(now);
+  GpuHost& host = fleet_.hosts[name];
+  if (!host.is_up || !(host.gpus == gpus)) {
+    host = {gpus, true, fleet_.now};
+    fleet_.changed = fleet_.now;
+  }
+  std::map<uint64_t, const Held*> by_id;
+  for (const Held& one : held) by_id[one.instance] = &one;
+  std::vector<uint64_t> ids;
+  for (const auto& [id, one] : fleet_.instances)
+    if (one.place.host == name) ids.push_back(id);
+  for (const uint64_t id : ids) {
+    Instance& one = *Find(id);
+    const auto at = by_id.find(id);
+    if (one.phase == Phase::kStopping) {
+      if (at == by_id.end() && revision >= one.dropped) Gone(id);
+      continue;
+    }
+    if (at != by_id.end() && at->second->has_failed) {
+      if (at->second->slice_refused)
+        CountFailure(fleet_.gpu_troubles[GpuKey(name, one.place.gpu)], at->second->why);
+      GiveUp(one, at->second->why);
+    } else if (std::none_of(gpus.begin(), gpus.end(),
+                            [&](const Gpu& gpu) { return gpu.id == one.place.gpu; })) {
+      GiveUp(one, fmt::format("GPU {} of {} is gone", one.place.gpu, name));
+    }
+  }
+  Reconcile();
+}
+
+// Executors may live on without the one who started them: those that are ready stay so until they leave.
+void Controller::HostLost(const std::string& name, Millis now) {
+  Begin(now);
+  const auto host = fleet_.hosts.find(name);
+  if (host != fleet_.hosts.end() && host->second.is_up) {
+    host->second.is_up = false;
+    host->second.since = fleet_.now;
+    fleet_.changed = fleet_.now;
+    for (auto& [id, one] : fleet_.instances)
+      if (one.place.host == name && one.phase == Phase::kStarting)
+        GiveUp(one, fmt::format("host {} was lost while it started", name));
+  }
+  Reconcile();
+}
+
+// -- executors
+
+void Controller::Joined(uint64_t id, Millis now) {
+  Begin(now);
+  if (Instance* one = Find(id)) {
+    one->is_unseen = false;
+    if (one->phase == Phase::kStarting) To(*one, Phase::kReady);
+  }
+  Reconcile();
+}
+
+void Controller::Left(uint64_t id, Millis now) {
+  Begin(now);
+  if (Instance* one = Find(id)) {
+    if (one->phase == Phase::kReady) GiveUp(*one, "its executor left");
+    if (one->phase == Phase::kDraining) EndDraining(*one);
+  }
+  Reconcile();
+}
+
+void Controller::Idle(uint64_t id, Millis now) {
+  Begin(now);
+  if (Instance* one = Find(id); one != nullptr && one->phase == Phase::kDraining) EndDraining(*one);
+  Reconcile();
+}
+
+// The mean of late: one outlier is half forgotten with the next.
+void Controller::Measured(const std::string& model, Millis downtime_ms, Millis now) {
+  Begin(now);
+  if (fleet_.models.count(model) != 0) {
+    const auto [at, is_first] = fleet_.downtime_ms.emplace(model, downtime_ms);
+    if (!is_first) at->second = (at->second + downtime_ms) / 2;
+  }
+  Reconcile();
+}
+
+void Controller::Tick(Millis now) {
+  Begin(now);
+  Reconcile();
+}
+
+void Controller::Restarted(Millis now) {
+  Begin(now);
+  for (auto& [id, one] : fleet_.instances) {
+    one.since = fleet_.now;
+    if (one.phase == Phase::kReady) one.is_unseen = true;
+  }
+  Reconcile();
+}
+
+// -- what follows
+
+void Controller::Begin(Millis now) {
+  const Millis passed = std::max<Millis>(0, now - fleet_.now);
+  fleet_.gpu_ms += passed * static_cast<Millis>(GpusOn());
+  fleet_.moves_left =
+      std::min(options_.moves_per_hour,
+               fleet_.moves_left + options_.moves_per_hour * static_cast<double>(passed) / kHour);
+  fleet_.now += passed;
+}
+
+void Controller::Reconcile() {
+  EndLate();
+  // Who is ready takes over from the one that it replaces.
+  for (auto& [id, one] : fleet_.instances)
+    if (one.replaces != 0 && one.phase == Phase::kReady && !one.is_unseen)
+      if (Instance* old = Find(one.replaces); old != nullptr && old->phase == Phase::kReady)
+        To(*old, Phase::kDraining);
+  TrimReplicas();
+  ForgetTroubles();
+  AddReplicas();
+  StartPlanned();
+  PlanMoves();
+}
+
+void Controller::EndLate() {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, one] : fleet_.instances) ids.push_back(id);
+  for (const uint64_t id : ids) {
+    Instance& one = *Find(id);
+    const Millis waits = fleet_.now - one.since;
+    if (one.phase == Phase::kStarting && waits > options_.start_limit)
+      GiveUp(one, fmt::format("it was not ready within {} ms", options_.start_limit));
+    else if (one.phase == Phase::kReady && one.is_unseen && waits > options_.start_limit)
+      GiveUp(one, "its executor did not come back");
+    else if (one.phase == Phase::kDraining && waits > options_.drain_limit)
+      EndDraining(one);
+  }
+}
+
+void Controller::ForgetTroubles() {
+  std::erase_if(fleet_.model_troubles, [&](const auto& entry) {
+    const auto model = fleet_.models.find(entry.first);
+    if (model == fleet_.models.end()) return true;
+    int steady = 0;
+    for (const auto& [id, one] : fleet_.instances)
+      if (one.model.name == entry.first && one.phase == Phase::kReady && fleet_.now - one.since >= kSteady)
+        ++steady;
+    return steady >= model->second.replicas && entry.second.not_before <= fleet_.now;
+  });
+  std::erase_if(fleet_.gpu_troubles, [&](const auto& entry) {
+    return entry.second.not_before + options_.longest_back_off <= fleet_.now;
+  });
+}
+
+// Ends those whose model is gone, or is another by now, and those that are too many: the youngest first.
+void Controller::TrimReplicas() {
+  std::map<std::string, int> there;
+  for (auto& [id, one] : fleet_.instances) {
+    if (one.phase == Phase::kDraining || one.phase == Phase::kStopping) continue;
+    const auto model = fleet_.models.find(one.model.name);
+    bool stays = model != fleet_.models.end() && IsSameService(one.model, model->second);
+    if (stays) one.model = model->second;
+    if (stays && !(one.replaces != 0 && one.phase == Phase::kStarting))
+      stays = ++there[one.model.name] <= model->second.replicas;
+    if (stays) continue;
+    if (one.phase == Phase::kReady && !one.is_unseen)
+      To(one, Phase::kDraining);
+    else
+      Stop(one);
+  }
+}
+
+void Controller::AddReplicas() {
+  for (const auto& [name, model] : fleet_.models)
+    for (int n = Replicas(name); n < model.replicas; ++n) {
+      if (Instance* spare = SpareOf(model)) {
+        To(*spare, Phase::kReady);
+        continue;
+      }
+      const auto trouble = fleet_.model_troubles.find(name);
+      if (trouble != fleet_.model_troubles.end() && trouble->second.not_before > fleet_.now) break;
+      AddOne(model);
+    }
+}
+
+// -- steps
+
+FleetView Controller::Look(const std::string& avoid) const {
+  return FleetView(fleet_, options_.rules, avoid);
+}
+
+Instance* Controller::Find(uint64_t id) {
+  const auto at = fleet_.instances.find(id);
+  return at == fleet_.instances.end() ? nullptr : &at->second;
+}
+
+Instance* Controller::ReplacementOf(uint64_t id) {
+  for (auto& [other, one] : fleet_.instances)
+    if (one.replaces == id && one.phase != Phase::kStopping) return &one;
+  return nullptr;
+}
+
+// One that drains though nobody takes its place.
+Instance* Controller::SpareOf(const ServedModel& model) {
+  for (auto& [id, one] : fleet_.instances)
+    if (one.phase == Phase::kDraining && IsSameService(one.model, model) && ReplacementOf(id) == nullptr)
+      return &one;
+  return nullptr;
+}
+
+bool Controller::IsMoving() const {
+  return std::any_of(fleet_.instances.begin(), fleet_.instances.end(),
+                     [](const auto& entry) { return entry.second.replaces != 0; });
+}
+
+int Controller::Replicas(const std::string& model) const {
+  return static_cast<int>(
+      std::count_if(fleet_.instances.begin(), fleet_.instances.end(), [&](const auto& entry) {
+        const Instance& one = entry.second;
+        return one.model.name == model &&
+               (one.phase == Phase::kReady || (one.phase == Phase::kStarting && one.replaces == 0));
+      }));
+}
+
+size_t Controller::GpusOn() const {
+  std::set<std::string> gpus;
+  for (const auto& [id, one] : fleet_.instances) gpus.insert(GpuKey(one.place.host, one.place.gpu));
+  return gpus.size();
+}
+
+std::vector<WantedInstance> Controller::Wanted(const std::string& host) const {
+  std::vector<WantedInstance> wanted;
+  for (const auto& [id, one] : fleet_.instances)
+    if (one.place.host == host && one.phase != Phase::kStopping) wanted.push_back({id, one.model, one.place});
+  return wanted;
+}
+
+void Controller::To(Instance& one, Phase phase) {
+  one.phase = phase;
+  one.since = fleet_.now;
+  fleet_.changed = fleet_.now;
+}
+
+void Controller::Start(const ServedModel& model, const SlicePlace& place, uint64_t replaces) {
+  Instance one;
+  one.id = ++fleet_.last_id;
+  one.model = model;
+  one.place = place;
+  one.replaces = replaces;
+  To(one, Phase::kStarting);
+  fleet_.instances[one.id] = one;
+  ++fleet_.revision;
+}
+
+// Whoever is to take its place must be there for certain.
+void Controller::EndDraining(Instance& one) {
+  const Instance* next = ReplacementOf(one.id);
+  if (next != nullptr && next->is_unseen) return;
+  Stop(one);
+}
+
+void Controller::Stop(Instance& one) {
+  if (Instance* next = ReplacementOf(one.id)) {
+    next->replaces = 0;
+    if (one.phase == Phase::kDraining) ++fleet_.moves_done;
+  }
+  if (one.replaces != 0) ++fleet_.moves_failed;  // AddReplicas gives the old one its requests back
+  one.replaces = 0;
+  one.is_unseen = false;
+  one.dropped = ++fleet_.revision;
+  To(one, Phase::kStopping);
+}
+
+void Controller::GiveUp(Instance& one, const std::string& why) {
+  if (fleet_.models.count(one.model.name) != 0) {
+    Trouble& trouble = fleet_.model_troubles[one.model.name];
+    CountFailure(trouble, why);
+    trouble.where = GpuKey(one.place.host, one.place.gpu);
+  }
+  fleet_.planned.clear();
+  Stop(one);
+}
+
+void Controller::CountFailure(Trouble& trouble, const std::string& why) const {
+  const int doublings = std::min(trouble.failures++, 20);
+  trouble.not_before = fleet_.now + std::min(options_.longest_back_off, options_.back_off << doublings);
+  trouble.why = why;
+}
+
+void Controller::Gone(uint64_t id) {
+  fleet_.instances.erase(id);
+  fleet_.changed = fleet_.now;
+}
+
+}  // namespace spillway::scheduler

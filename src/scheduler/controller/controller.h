@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which model is served on which GPU: decides what each host is to have from what hosts and executors say. A
+// reconciler: an event changes the fleet, and afterwards `Wanted` says, for each host, all that it is to
+// have; node_plan.h says what a host does about it. So a lost or repeated message loses and doubles nothing.
+// No sockets, no clock, no files: time comes in. One thread.
+//
+// What it promises, whatever comes in whatever order:
+//   - a place is given again only after its host said that nothing is left there: no slice over its GPU, and
+//     under isolation `gpu` no two tenants on one
+//   - a move begins the new instance, waits until it is ready, drains the old one and ends it last; whatever
+//     fails on the way, the model goes on where it ran
+//   - the whole state is the Fleet: a controller that is made of a saved one goes on where that one was
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scheduler/consolidation.h"
+#include "scheduler/controller/fleet.h"
+#include "scheduler/controller/fleet_view.h"
+#include "scheduler/placer.h"
+
+namespace spillway::scheduler {
+
+struct ControllerOptions {
+  FleetRules rules;
+  Policy policy = Policy::kSpillway;
+  bool is_moving = true;        // false: nothing moves but at an operator's word
+  double move_price = 0.3;      // of one, where a GPU that is switched off is worth 1
+  double moves_per_hour = 60;   // the budget; as many may come at once
+  Millis start_limit = 60'000;  // within which an executor is to be ready
+  Millis drain_limit = 60'000;  // after which an instance ends though requests are in hand
+  Millis settle = 2'000;        // nothing came or went for so long before jobs are moved to free a GPU
+  Millis back_off = 500;        // after a failure, doubled with each further one,
+  Millis longest_back_off = 60'000;
+};
+
+// What a host says it has of an instance. One that is absent is gone, slice and all.
+struct Held {
+  uint64_t instance = 0;
+  bool has_failed = false;
+  bool slice_refused = false;  // has_failed: the GPU did not give the slice
+  std::string why = {};        // has_failed
+};
+
+// What a host is to have of one.
+struct WantedInstance {
+  uint64_t instance = 0;
+  ServedModel model;
+  SlicePlace place;
+  bool operator==(const WantedInstance&) const = default;
+};
+
+class Controller {
+ public:
+  explicit Controller(ControllerOptions options, Fleet fleet = {});
+
+  // -- operators. kConflict: another model of that name; kBadInput: no such model, or no such place.
+  [[nodiscard]] Result<void> AddModel(const ServedModel& model, Millis now);
+  [[nodiscard]] Result<void> RemoveModel(const std::string& name, Millis now);
+  // One of its instances goes to another GPU: `gpu` (HOST/GPU), or where the placer puts it. kConflict: no
+  // room, or a move is under way. Needs no budget.
+  [[nodiscard]] Result<void> MoveModel(const std::string& name, const std::string& gpu, Millis now);
+
+  // -- hosts. `revision`: the last one that the host has acted on.
+  void HostSays(const std::string& host, const std::vector<Gpu>& gpus, const std::vector<Held>& held,
+                uint64_t revision, Millis now);
+  void HostLost(const std::string& host, Millis now);
+
+  // -- executors, as the gateway sees them
+  void Joined(uint64_t instance, Millis now);
+  void Left(uint64_t instance, Millis now);
+  void Idle(uint64_t instance, Millis now);  // draining, and nothing is in hand any more
+  // What a move of the model cost its requests.
+  void Measured(const std::string& model, Millis downtime_ms, Millis now);
+
+  void Tick(Millis now);
+  // The program was away. Who was ready has start_limit to be so again.
+  void Restarted(Millis now);
+
+  [[nodiscard]] std::vector<WantedInstance> Wanted(const std::string& host) const;
+  [[nodiscard]] const Fleet& fleet() const { return fleet_; }
+  [[nodiscard]] const ControllerOptions& options() const { return options_; }
+  // GPUs on which an instance is.
+  [[nodiscard]] size_t GpusOn() const;
+
+ private:
+  void Begin(Millis now);  // of every event
+  void Reconcile();        // and its end
+  void EndLate();
+  void ForgetTroubles();
+  void TrimReplicas();
+  void AddReplicas();
+  void AddOne(const ServedModel& model);
+  bool PlanRoom(const ServedModel& model);
+  void PlanMoves();
+  void StartPlanned();
+
+  [[nodiscard]] FleetView Look(const std::string& avoid = {}) const;
+  Instance* Find(uint64_t id);
+  void To(Instance& one, Phase phase);
+  void Start(const ServedModel& model, const SlicePlace& place, uint64_t replaces);
+  void EndDraining(Instance& one);
+  void Stop(Instance& one);
+  void GiveUp(Instance& one, const std::string& why);
+  void CountFailure(Trouble& trouble, const std::string& why) const;
+  void Gone(uint64_t id);
+  [[nodiscard]] Instance* ReplacementOf(uint64_t id);
+  [[nodiscard]] Instance* SpareOf(const ServedModel& model);
+  [[nodiscard]] bool IsMoving() const;
+  [[nodiscard]] int Replicas(const std::string& model) const;
+
+  ControllerOptions options_;
+  Fleet fleet_;
+};
+
+}  // namespace spillway::scheduler

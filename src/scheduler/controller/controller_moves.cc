@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where instances go, and which move.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scheduler/controller/controller.h"
+#include "scheduler/make_room.h"
+
+namespace spillway::scheduler {
+namespace {
+
+// Others moved so that one finds room.
+constexpr int kMostPushed = 2;
+
+JobMix MixOf(const Fleet& fleet, const FleetView& view, const Cluster& cluster) {
+  std::vector<Job> jobs;
+  for (const auto& [name, model] : fleet.models) jobs.insert(jobs.end(), model.replicas, view.JobOf(model));
+  return JobMix(jobs, static_cast<int>(cluster.models().size()));
+}
+
+}  // namespace
+
+Result<void> Controller::MoveModel(const std::string& name, const std::string& gpu, Millis now) {
+  Begin(now);
+  Reconcile();
+  const auto model = fleet_.models.find(name);
+  if (model == fleet_.models.end())
+    return Fail(ErrorCode::kBadInput, fmt::format("model {}: there is none of that name", name));
+  const Instance* mover = nullptr;
+  for (const auto& [id, one] : fleet_.instances) {
+    if (!IsSameService(one.model, model->second)) continue;
+    if (one.replaces != 0)
+      return Fail(ErrorCode::kConflict, fmt::format("model {}: it is moving already", name));
+    if (mover == nullptr && one.phase == Phase::kReady && !one.is_unseen &&
+        GpuKey(one.place.host, one.place.gpu) != gpu)
+      mover = &one;
+  }
+  if (mover == nullptr)
+    return Fail(ErrorCode::kConflict, fmt::format("model {}: no instance is ready to move", name));
+  FleetView view = Look(GpuKey(mover->place.host, mover->place.gpu));
+  const Job job = view.JobOf(model->second);
+  const JobMix mix = MixOf(fleet_, view, view.cluster());
+  Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
+  std::optional<Spot> spot;
+  if (gpu.empty()) {
+    spot = placer.Decide(job);
+  } else if (const int node = view.NodeOf(gpu); node < 0) {
+    return Fail(ErrorCode::kBadInput, fmt::format("no GPU {} can be used now", gpu));
+  } else if (const auto rating = placer.RateOn(job, node)) {
+    spot = rating->spot;
+  }
+  if (!spot)
+    return Fail(ErrorCode::kConflict, fmt::format("model {}: {} has room for it", name,
+                                                  gpu.empty() ? "no other GPU" : gpu + " no more"));
+  Start(model->second, view.PlaceOf(job, *spot), mover->id);
+  return {};
+}
+
+void Controller::AddOne(const ServedModel& model) {
+  const auto trouble = fleet_.model_troubles.find(model.name);
+  // Where it failed last it goes only if there is nothing else.
+  std::vector<std::string> avoids;
+  if (trouble != fleet_.model_troubles.end() && !trouble->second.where.empty())
+    avoids.push_back(trouble->second.where);
+  avoids.emplace_back();
+  for (const std::string& avoid : avoids) {
+    FleetView view = Look(avoid);
+    const Job job = view.JobOf(model);
+    const JobMix mix = MixOf(fleet_, view, view.cluster());
+    Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
+    const auto spot = placer.Decide(job);
+    if (!spot) continue;
+    Start(model, view.PlaceOf(job, *spot), 0);
+    return;
+  }
+  if (PlanRoom(model)) return;
+  Trouble& waits = fleet_.model_troubles[model.name];
+  if (waits.failures == 0) waits.why = "no GPU has room for it";
+}
+
+// Moves others so that it finds room, where the budget allows it.
+bool Controller::PlanRoom(const ServedModel& model) {
+  if (!fleet_.planned.empty() || IsMoving()) return true;
+  if (!options_.is_moving || fleet_.moves_left < 1) return false;
+  FleetView view = Look();
+  const Job job = view.JobOf(model);
+  if (!job.Fractional()) return false;
+  const JobMix mix = MixOf(fleet_, view, view.cluster());
+  Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
+  const int most = static_cast<int>(std::min<double>(kMostPushed, fleet_.moves_left));
+  const std::vector<Move> moves = MakeRoom(view.cluster(), placer, view.next_job(), job, most);
+  for (const Move& move : moves)
+    if (!view.MayMove(move.job)) return false;
+  for (const Move& move : moves)
+    fleet_.planned.push_back(
+        {view.InstanceOf(move.job), view.PlaceOf(view.cluster().JobOf(move.job), move.to)});
+  return !moves.empty();
+}
+
+void Controller::PlanMoves() {
+  if (!options_.is_moving || !fleet_.planned.empty() || IsMoving() || fleet_.moves_left < 1 ||
+      fleet_.now - std::max(fleet_.changed, fleet_.considered) < options_.settle)
+    return;
+  for (const auto& [name, model] : fleet_.models)
+    if (Replicas(name) < model.replicas) return;
+  for (const auto& [id, one] : fleet_.instances)
+    if (one.phase != Phase::kReady) return;
+  fleet_.considered = fleet_.now;
+  FleetView view = Look();
+  MovePolicy policy;
+  policy.move_price = options_.move_price;
+  policy.budget = static_cast<int64_t>(fleet_.moves_left);
+  std::map<JobId, Spot> homes, ends;
+  for (JobId job = 0; job < view.next_job(); ++job) homes[job] = view.cluster().SpotOf(job);
+  Consolidator consolidator(view.cluster(), policy);
+  for (const Move& move : consolidator.Consolidate()) ends[move.job] = move.to;
+  for (const auto& [job, spot] : ends)
+    if (!(spot == homes[job]) && view.MayMove(job))
+      fleet_.planned.push_back({view.InstanceOf(job), view.PlaceOf(view.cluster().JobOf(job), spot)});
+  StartPlanned();
+}
+
+// Those that fit now; the others wait for what must leave first.
+void Controller::StartPlanned() {
+  std::vector<PlannedMove> rest;
+  for (const PlannedMove& move : fleet_.planned) {
+    const Instance* one = Find(move.instance);
+    const FleetView view = Look();
+    if (one == nullptr || one->phase != Phase::kReady || one->is_unseen ||
+        ReplacementOf(one->id) != nullptr || view.NodeOf(GpuKey(move.to.host, move.to.gpu)) < 0) {
+      fleet_.planned.clear();
+      return;
+    }
+    if (!view.WhyNot(one->model, move.to).empty()) {
+      rest.push_back(move);
+      continue;
+    }
+    Start(one->model, move.to, one->id);
+    fleet_.moves_left -= 1;
+  }
+  bool waits = false;
+  for (const auto& [id, one] : fleet_.instances)
+    waits = waits || one.replaces != 0 || one.phase == Phase::kDraining ||
+            (one.phase == Phase::kStopping && fleet_.hosts[one.place.host].is_up);
+  fleet_.planned = waits ? rest : std::vector<PlannedMove>();
+}
+
+}  // namespace spillway::scheduler

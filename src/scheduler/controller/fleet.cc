@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/controller/fleet.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace spillway::scheduler {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kVersion = 1;
+constexpr Phase kPhases[] = {Phase::kStarting, Phase::kReady, Phase::kDraining, Phase::kStopping};
+
+json Of(const ServedModel& model) {
+  return {{"name", model.name},      {"tenant", model.tenant},         {"replicas", model.replicas},
+          {"milli", model.milli},    {"memory_mib", model.memory_mib}, {"slo_ms", model.slo_ms},
+          {"program", model.program}};
+}
+
+ServedModel ModelOf(const json& text) {
+  ServedModel model;
+  model.name = text.at("name");
+  model.tenant = text.at("tenant");
+  model.replicas = text.at("replicas");
+  model.milli = text.at("milli");
+  model.memory_mib = text.at("memory_mib");
+  model.slo_ms = text.at("slo_ms");
+  model.program = text.at("program");
+  return model;
+}
+
+json Of(const SlicePlace& place) {
+  json text{{"host", place.host}, {"gpu", place.gpu}, {"milli", place.milli}, {"start", place.start}};
+  if (place.profile) text["profile"] = ShapeOf(*place.profile).name;
+  return text;
+}
+
+SlicePlace PlaceOf(const json& text) {
+  SlicePlace place{text.at("host"), text.at("gpu"), text.at("milli"), std::nullopt, text.at("start")};
+  if (text.contains("profile")) {
+    place.profile = ProfileByName(text["profile"].get<std::string>());
+    if (!place.profile) throw std::invalid_argument("profile: expected a MIG profile's name");
+  }
+  return place;
+}
+
+json Of(const Instance& one) {
+  return {{"id", one.id},           {"model", Of(one.model)},
+          {"place", Of(one.place)}, {"phase", ToString(one.phase)},
+          {"since", one.since},     {"replaces", one.replaces},
+          {"dropped", one.dropped}, {"is_unseen", one.is_unseen}};
+}
+
+Instance InstanceOf(const json& text) {
+  Instance one;
+  one.id = text.at("id");
+  one.model = ModelOf(text.at("model"));
+  one.place = PlaceOf(text.at("place"));
+  const std::string word = text.at("phase");
+  bool known = false;
+  for (const Phase phase : kPhases)
+    if (word == ToString(phase)) one.phase = phase, known = true;
+  if (!known) throw std::invalid_argument("phase: expected starting, ready, draining or stopping");
+  one.since = text.at("since");
+  one.replaces = text.at("replaces");
+  one.dropped = text.at("dropped");
+  one.is_unseen = text.at("is_unseen");
+  return one;
+}
+
+json Of(const std::map<std::string, Trouble>& troubles) {
+  json text = json::object();
+  for (const auto& [name, trouble] : troubles)
+    text[name] = {{"failures", trouble.failures},
+                  {"not_before", trouble.not_before},
+                  {"why", trouble.why},
+                  {"where", trouble.where}};
+  return text;
+}
+
+std::map<std::string, Trouble> TroublesOf(const json& text) {
+  std::map<std::string, Trouble> troubles;
+  for (const auto& [name, entry] : text.items())
+    troubles[name] = {entry.at("failures"), entry.at("not_before"), entry.at("why"), entry.at("where")};
+  return troubles;
+}
+
+json Of(const GpuHost& host) {
+  json gpus = json::array();
+  for (const Gpu& gpu : host.gpus)
+    gpus.push_back({{"id", gpu.id},
+                    {"model", gpu.model},
+                    {"memory_mib", gpu.memory_mib},
+                    {"can_divide", gpu.can_divide}});
+  return {{"gpus", gpus}, {"is_up", host.is_up}, {"since", host.since}};
+}
+
+GpuHost HostOf(const json& text) {
+  GpuHost host;
+  for (const json& gpu : text.at("gpus"))
+    host.gpus.push_back({gpu.at("id"), gpu.at("model"), gpu.at("memory_mib"), gpu.at("can_divide")});
+  host.is_up = text.at("is_up");
+  host.since = text.at("since");
+  return host;
+}
+
+Fleet FleetOf(const json& text) {
+  Fleet fleet;
+  if (text.at("spillway_fleet") != kVersion)
+    throw std::invalid_argument(fmt::format("spillway_fleet: expected {}", kVersion));
+  fleet.revision = text.at("revision");
+  fleet.last_id = text.at("last_id");
+  for (const json& entry : text.at("models")) {
+    ServedModel model = ModelOf(entry);
+    fleet.models.emplace(model.name, model);
+  }
+  for (const auto& [name, entry] : text.at("hosts").items()) fleet.hosts[name] = HostOf(entry);
+  for (const json& entry : text.at("instances")) {
+    const Instance one = InstanceOf(entry);
+    fleet.instances[one.id] = one;
+  }
+  for (const json& entry : text.at("planned"))
+    fleet.planned.push_back({entry.at("instance"), PlaceOf(entry.at("to"))});
+  fleet.model_troubles = TroublesOf(text.at("model_troubles"));
+  fleet.gpu_troubles = TroublesOf(text.at("gpu_troubles"));
+  fleet.downtime_ms = text.at("downtime_ms").get<std::map<std::string, Millis>>();
+  fleet.moves_left = text.at("moves_left");
+  fleet.moves_done = text.at("moves_done");
+  fleet.moves_failed = text.at("moves_failed");
+  fleet.gpu_ms = text.at("gpu_ms");
+  fleet.now = text.at("now");
+  fleet.changed = text.at("changed");
+  fleet.considered = text.at("considered");
+  return fleet;
+}
+
+}  // namespace
+
+bool IsSameService(ServedModel a, const ServedModel& b) {
+  a.replicas = b.replicas;
+  a.slo_ms = b.slo_ms;
+  return a == b;
+}
+
+const char* ToString(Phase phase) {
+  switch (phase) {
+    case Phase::kStarting:
+      return "starting";
+    case Phase::kReady:
+      return "ready";
+    case Phase::kDraining:
+      return "draining";
+    case Phase::kStopping:
+      break;
+  }
+  return "stopping";
+}
+
+std::string ToText(const Fleet& fleet) {
+  json models = json::array(), hosts = json::object(), instances = json::array(), planned = json::array();
+  for (const auto& [name, model] : fleet.models) models.push_back(Of(model));
+  for (const auto& [name, host] : fleet.hosts) hosts[name] = Of(host);
+  for (const auto& [id, one] : fleet.instances) instances.push_back(Of(one));
+  for (const PlannedMove& move : fleet.planned)
+    planned.push_back({{"instance", move.instance}, {"to", Of(move.to)}});
+  const json text{{"spillway_fleet", kVersion},
+                  {"revision", fleet.revision},
+                  {"last_id", fleet.last_id},
+                  {"models", models},
+                  {"hosts", hosts},
+                  {"instances", instances},
+                  {"planned", planned},
+                  {"model_troubles", Of(fleet.model_troubles)},
+                  {"gpu_troubles", Of(fleet.gpu_troubles)},
+                  {"downtime_ms", fleet.downtime_ms},
+                  {"moves_left", fleet.moves_left},
+                  {"moves_done", fleet.moves_done},
+                  {"moves_failed", fleet.moves_failed},
+                  {"gpu_ms", fleet.gpu_ms},
+                  {"now", fleet.now},
+                  {"changed", fleet.changed},
+                  {"considered", fleet.considered}};
+  return text.dump(1) + "\n";
+}
+
+Result<Fleet> ParseFleet(std::string_view text) {
+  const json read = json::parse(text, nullptr, false);
+  if (!read.is_object()) return Fail(ErrorCode::kBadInput, "expected a JSON object");
+  try {
+    return FleetOf(read);
+  } catch (const std::exception& error) {
+    return Fail(ErrorCode::kBadInput, error.what());
+  }
+}
+
+}  // namespace spillway::scheduler

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/controller/fleet_view.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace spillway::scheduler {
+namespace {
+
+// Never worth a GPU.
+constexpr double kImmovable = 1e6;
+// What a move's cost is measured by where the model has no SLO of its own.
+constexpr Millis kUsualSloMs = 1000;
+
+constexpr Profile kByMemory[] = {Profile::k1g, Profile::k1gMem, Profile::k2g,
+                                 Profile::k3g, Profile::k4g,    Profile::k7g};
+
+int RoundedUp(int64_t part, int64_t whole) { return static_cast<int>((part + whole - 1) / whole); }
+
+// The smallest that has enough of both.
+Profile ProfileWith(int milli, int eighths) {
+  for (const Profile profile : kByMemory) {
+    const ProfileShape& shape = ShapeOf(profile);
+    if (shape.compute >= RoundedUp(milli * 7, kWholeGpu) && shape.memory >= eighths) return profile;
+  }
+  return Profile::k7g;
+}
+
+Spot SpotAt(const Job& job, int node, int start) {
+  Spot spot{node, 0, start};
+  if (!job.Fractional()) spot.whole = 1;
+  return spot;
+}
+
+}  // namespace
+
+std::string GpuKey(const std::string& host, const std::string& gpu) { return host + "/" + gpu; }
+
+FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::string& avoid)
+    : rules_(rules), cluster_({}, {}) {
+  std::set<std::string> names;
+  for (const auto& [name, model] : fleet.models) names.insert(model.tenant);
+  for (const auto& [id, one] : fleet.instances) names.insert(one.model.tenant);
+  for (const std::string& name : names) tenants_.emplace(name, static_cast<int>(tenants_.size()));
+  std::set<std::string> blocked{avoid};
+  std::string another;
+  do {
+    blocked.insert(another);
+    std::vector<Node> nodes;
+    std::vector<GpuModel> models;
+    gpus_.clear();
+    node_of_.clear();
+    memory_of_model_.clear();
+    std::vector<std::tuple<std::string, bool, int>> kinds;
+    for (const auto& [name, host] : fleet.hosts)
+      for (const Gpu& gpu : host.gpus) {
+        const std::string key = GpuKey(name, gpu.id);
+        const auto trouble = fleet.gpu_troubles.find(key);
+        if (!host.is_up || blocked.count(key) != 0 ||
+            (trouble != fleet.gpu_troubles.end() && trouble->second.not_before > fleet.now))
+          continue;
+        const std::tuple kind(gpu.model, gpu.can_divide, gpu.memory_mib);
+        auto at = std::find(kinds.begin(), kinds.end(), kind);
+        if (at == kinds.end()) {
+          if (kinds.size() == kMostModels) continue;  // more kinds than a job can choose among
+          at = kinds.insert(kinds.end(), kind);
+          models.push_back(ModelByName(gpu.model));
+          models.back().mig = gpu.can_divide;
+          memory_of_model_.push_back(gpu.memory_mib);
+        }
+        Node node;
+        node.name = key;
+        node.model = static_cast<int>(at - kinds.begin());
+        node_of_[key] = static_cast<int>(nodes.size());
+        gpus_.emplace_back(name, gpu.id);
+        nodes.push_back(node);
+      }
+    cluster_ = Cluster(std::move(nodes), std::move(models), {rules_.isolation, SliceRule::kCompute});
+    another.clear();
+  } while (!PlaceAll(fleet, another));
+}
+
+bool FleetView::PlaceAll(const Fleet& fleet, std::string& blocked) {
+  instances_.clear();
+  may_move_.clear();
+  for (const auto& [id, one] : fleet.instances) {
+    const std::string key = GpuKey(one.place.host, one.place.gpu);
+    const int node = NodeOf(key);
+    if (node < 0) continue;
+    bool may_move = false;
+    const Job job = JobAt(fleet, one, node, may_move);
+    const Spot spot = SpotAt(job, node, one.place.start);
+    if (!cluster_.WhyNot(job, spot).empty()) {
+      blocked = key;
+      return false;
+    }
+    cluster_.Place(next_job(), job, spot);
+    instances_.push_back(id);
+    may_move_.push_back(may_move);
+  }
+  return true;
+}
+
+Job FleetView::JobAt(const Fleet& fleet, const Instance& one, int node, bool& may_move) const {
+  Job job = JobOf(one.model);
+  may_move = one.phase == Phase::kReady && !one.is_unseen && one.replaces == 0;
+  for (const auto& [id, other] : fleet.instances) may_move = may_move && other.replaces != one.id;
+  const auto trouble = fleet.model_troubles.find(one.model.name);
+  if (trouble != fleet.model_troubles.end() && trouble->second.not_before > fleet.now) may_move = false;
+  // What it asks for may have changed since it was placed, as GPUs of another kind came.
+  const bool as_placed = PlaceOf(job, SpotAt(job, node, one.place.start)) == one.place &&
+                         job.Accepts(cluster_.nodes()[node].model);
+  if (!as_placed) {
+    may_move = false;
+    job.milli = one.place.milli;
+    job.models = 0;
+    job.profile = one.place.profile;
+  }
+  const auto downtime = fleet.downtime_ms.find(one.model.name);
+  const double slo = static_cast<double>(one.model.slo_ms > 0 ? one.model.slo_ms : kUsualSloMs);
+  job.move_cost = 1 + (downtime == fleet.downtime_ms.end() ? 0 : static_cast<double>(downtime->second) / slo);
+  if (!may_move) job.move_cost = kImmovable;
+  return job;
+}
+
+Job FleetView::JobOf(const ServedModel& model) const {
+  Job job;
+  job.tenant = tenants_.at(model.tenant);
+  job.milli = rules_.is_sharing ? model.milli : kWholeGpu;
+  if (model.memory_mib == 0) return job;
+  int least = 0;
+  for (size_t i = 0; i < memory_of_model_.size(); ++i) {
+    const int has = memory_of_model_[i];
+    if (has != 0 && has < model.memory_mib) continue;
+    job.models |= ModelSet{1} << i;
+    if (has != 0 && (least == 0 || has < least)) least = has;
+  }
+  if (job.models == 0) job.models = kAbsentModel;
+  if (least == 0 || !job.Fractional()) return job;
+  if (rules_.isolation != Isolation::kFraction) {
+    job.milli = std::max(job.milli, RoundedUp(int64_t{model.memory_mib} * kWholeGpu, least));
+    return job;
+  }
+  const int eighths = RoundedUp(int64_t{model.memory_mib} * kSlices, least);
+  if (ShapeOf(ProfileFor(job.milli, SliceRule::kCompute)).memory < eighths)
+    job.profile = ProfileWith(job.milli, eighths);
+  return job;
+}
+
+SlicePlace FleetView::PlaceOf(const Job& job, const Spot& spot) const {
+  SlicePlace place{gpus_[spot.node].first, gpus_[spot.node].second, job.milli};
+  const bool has_slice = rules_.isolation == Isolation::kFraction && job.Fractional() &&
+                         cluster_.models()[cluster_.nodes()[spot.node].model].mig;
+  if (!has_slice) return place;
+  place.profile = SliceOf(job, SliceRule::kCompute);
+  place.start =
+      spot.start >= 0 ? spot.start : BestStart(*place.profile, cluster_.nodes()[spot.node].slices[0]);
+  return place;
+}
+
+std::string FleetView::WhyNot(const ServedModel& model, const SlicePlace& place) const {
+  const std::string key = GpuKey(place.host, place.gpu);
+  const int node = NodeOf(key);
+  if (node < 0) return "no GPU " + key + " can be used now";
+  Job job = JobOf(model);
+  if (!(PlaceOf(job, SpotAt(job, node, place.start)) == place))
+    return "it asks for another share there by now";
+  return cluster_.WhyNot(job, SpotAt(job, node, place.start));
+}
+
+int FleetView::NodeOf(const std::string& gpu_key) const {
+  const auto at = node_of_.find(gpu_key);
+  return at == node_of_.end() ? -1 : at->second;
+}
+
+bool FleetView::MayMove(JobId job) const { return job < may_move_.size() && may_move_[job]; }
+
+}  // namespace spillway::scheduler

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fleet as the scheduler's cluster: a node per GPU that can be used now, and a job per instance that has a
+// place there, be it starting, draining or ending. What a model asks of a GPU becomes a job here. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scheduler/cluster.h"
+#include "scheduler/controller/fleet.h"
+
+namespace spillway::scheduler {
+
+struct FleetRules {
+  Isolation isolation = Isolation::kFraction;
+  bool is_sharing = true;  // false: every instance has a GPU to itself
+};
+
+// HOST/GPU
+[[nodiscard]] std::string GpuKey(const std::string& host, const std::string& gpu);
+
+class FleetView {
+ public:
+  // Left out: GPUs of hosts that are not up, GPUs that are in trouble (Fleet::gpu_troubles), `avoid`
+  // (HOST/GPU), and those that something is on that the rules do not allow any more.
+  FleetView(const Fleet& fleet, const FleetRules& rules, const std::string& avoid = {});
+
+  [[nodiscard]] Cluster& cluster() { return cluster_; }
+  // As a new instance of it would be. Where GPUs differ in memory, it asks for the share that is enough on
+  // each that it accepts.
+  [[nodiscard]] Job JobOf(const ServedModel& model) const;
+  [[nodiscard]] SlicePlace PlaceOf(const Job& job, const Spot& spot) const;
+  // Why that place cannot be had now; empty: it can.
+  [[nodiscard]] std::string WhyNot(const ServedModel& model, const SlicePlace& place) const;
+  [[nodiscard]] int NodeOf(const std::string& gpu_key) const;  // -1: not to be used now
+  [[nodiscard]] uint64_t InstanceOf(JobId job) const { return instances_[job]; }
+  [[nodiscard]] JobId next_job() const { return static_cast<JobId>(instances_.size()); }
+  // Only those that are ready, known to live and not moving already may be moved.
+  [[nodiscard]] bool MayMove(JobId job) const;
+
+ private:
+  [[nodiscard]] bool PlaceAll(const Fleet& fleet, std::string& blocked);
+  [[nodiscard]] Job JobAt(const Fleet& fleet, const Instance& one, int node, bool& may_move) const;
+
+  FleetRules rules_;
+  std::vector<std::pair<std::string, std::string>> gpus_;  // by node: host, GPU
+  std::map<std::string, int> node_of_;                     // by HOST/GPU
+  std::vector<int> memory_of_model_;                       // MiB; 0: not known
+  std::map<std::string, int> tenants_;
+  std::vector<uint64_t> instances_;  // by job
+  std::vector<bool> may_move_;       // by job
+  Cluster cluster_;
+};
+
+}  // namespace spillway::scheduler

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/controller/controller.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "scheduler/controller/node_plan.h"
+
+namespace spillway::scheduler {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+ServedModel Model(const std::string& name, int milli, const std::string& tenant = "red") {
+  ServedModel model;
+  model.name = name;
+  model.tenant = tenant;
+  model.milli = milli;
+  return model;
+}
+
+class ControllerTest : public testing::Test {
+ protected:
+  ControllerTest() {
+    options_.rules.isolation = Isolation::kNone;
+    options_.settle = 100;
+    options_.start_limit = 1000;
+    options_.drain_limit = 1000;
+    Make();
+  }
+  void Make(Fleet fleet = {}) { controller_.emplace(options_, std::move(fleet)); }
+
+  // One host of GPUs g0, g1, ...
+  void Host(int gpus, int memory_mib = 0) {
+    gpus_.clear();
+    for (int g = 0; g < gpus; ++g) gpus_.push_back({fmt::format("g{}", g), "A100-40", memory_mib, true});
+    Say({});
+  }
+  void Say(const std::vector<Held>& held) {
+    controller_->HostSays("h", gpus_, held, controller_->fleet().revision, now_);
+  }
+  // Hosts and executors do what is wanted, and nothing goes wrong.
+  void Obey() {
+    for (int round = 0; round < 4; ++round) {
+      std::vector<Held> held;
+      for (const WantedInstance& one : controller_->Wanted("h")) {
+        controller_->Joined(one.instance, now_);
+        controller_->Idle(one.instance, now_);
+      }
+      for (const WantedInstance& one : controller_->Wanted("h")) held.push_back({one.instance});
+      Say(held);
+    }
+  }
+  void Pass(Millis time) { controller_->Tick(now_ += time); }
+  void Add(const ServedModel& model) { ASSERT_TRUE(controller_->AddModel(model, now_)); }
+
+  // Two models that would fit on one GPU are on two, at an operator's word.
+  void Spread() {
+    for (const char* name : {"a", "b"}) {
+      Add(Model(name, 400));
+      Obey();
+    }
+    ASSERT_TRUE(controller_->MoveModel("b", "h/g1", now_));
+    Obey();
+    ASSERT_EQ(controller_->GpusOn(), 2u);
+  }
+
+  const Instance* Of(const std::string& model, Phase phase) const {
+    for (const auto& [id, one] : controller_->fleet().instances)
+      if (one.model.name == model && one.phase == phase) return &one;
+    return nullptr;
+  }
+  size_t instances() const { return controller_->fleet().instances.size(); }
+
+  ControllerOptions options_;
+  std::vector<Gpu> gpus_;
+  std::optional<Controller> controller_;
+  Millis now_ = 0;
+};
+
+TEST_F(ControllerTest, AModelIsPlacedWhenAHostComesAndGoesWithItsSlice) {
+  Add(Model("a", 500));
+  EXPECT_EQ(instances(), 0u);
+  EXPECT_THAT(controller_->fleet().model_troubles.at("a").why, HasSubstr("no GPU has room"));
+  Host(1);
+  ASSERT_NE(Of("a", Phase::kStarting), nullptr);
+  Obey();
+  ASSERT_NE(Of("a", Phase::kReady), nullptr);
+  ASSERT_TRUE(controller_->RemoveModel("a", now_));
+  ASSERT_NE(Of("a", Phase::kDraining), nullptr);
+  EXPECT_EQ(controller_->GpusOn(), 1u);
+  Obey();
+  EXPECT_EQ(instances(), 0u);
+  EXPECT_EQ(controller_->GpusOn(), 0u);
+}
+
+TEST_F(ControllerTest, AGpuIsFreedByAMoveThatBeginsTheNewOneFirst) {
+  Host(2);
+  Spread();
+  Pass(options_.settle);
+  const Fleet& fleet = controller_->fleet();
+  const auto mover = std::find_if(fleet.instances.begin(), fleet.instances.end(),
+                                  [](const auto& entry) { return entry.second.replaces != 0; });
+  ASSERT_NE(mover, fleet.instances.end());
+  const uint64_t old = mover->second.replaces, next = mover->first;
+  Pass(1);
+  EXPECT_EQ(fleet.instances.at(old).phase, Phase::kReady);
+  controller_->Joined(next, now_);
+  EXPECT_EQ(fleet.instances.at(old).phase, Phase::kDraining);
+  EXPECT_EQ(fleet.moves_done, 1u);  // the operator's
+  controller_->Idle(old, now_);
+  EXPECT_EQ(fleet.instances.at(old).phase, Phase::kStopping);
+  EXPECT_EQ(fleet.moves_done, 2u);
+  Obey();
+  EXPECT_EQ(controller_->GpusOn(), 1u);
+}
+
+TEST_F(ControllerTest, AMoveWaitsUntilTheOneInItsWayHasLeft) {
+  Host(3);
+  for (const auto& [name, milli] : {std::pair("y", 500), {"s", 300}, {"z", 700}, {"x", 500}}) {
+    Add(Model(name, milli));
+    Obey();
+  }
+  ASSERT_EQ(controller_->GpusOn(), 3u);
+  // x has room beside y once s is beside z.
+  Pass(options_.settle);
+  EXPECT_NE(Of("s", Phase::kStarting), nullptr);
+  EXPECT_EQ(Of("x", Phase::kStarting), nullptr);
+  EXPECT_EQ(controller_->fleet().planned.size(), 1u);
+  Obey();
+  Obey();
+  EXPECT_EQ(controller_->GpusOn(), 2u);
+  EXPECT_EQ(controller_->fleet().moves_done, 2u);
+}
+
+TEST_F(ControllerTest, AModelThatFitsNowhereFindsRoomByAnothersMove) {
+  Host(2);
+  for (const auto& [name, milli] : {std::pair("a", 300), {"b", 300}, {"c", 400}}) {
+    Add(Model(name, milli));
+    Obey();
+  }
+  ASSERT_TRUE(controller_->MoveModel("c", "h/g1", now_));
+  Obey();
+  Add(Model("d", 700));
+  EXPECT_EQ(Of("d", Phase::kStarting), nullptr);
+  Obey();
+  Obey();
+  ASSERT_NE(Of("d", Phase::kReady), nullptr);
+  EXPECT_EQ(instances(), 4u);
+  for (const char* name : {"a", "b", "c"}) EXPECT_NE(Of(name, Phase::kReady), nullptr) << name;
+}
+
+TEST_F(ControllerTest, ModelsWhoseMovesCostTimeStayWhereTheyAre) {
+  for (const Millis downtime : {0, 5000}) {
+    Make();
+    Host(2);
+    Spread();
+    for (const char* name : {"a", "b"}) controller_->Measured(name, downtime, now_);
+    Pass(options_.settle);
+    EXPECT_EQ(instances(), downtime == 0 ? 3u : 2u) << downtime;
+  }
+}
+
+TEST_F(ControllerTest, AMoveWhoseNewInstanceNeverBecomesReadyLeavesTheOldOneInService) {
+  Host(2);
+  Add(Model("a", 500));
+  Obey();
+  ASSERT_TRUE(controller_->MoveModel("a", "", now_));
+  ASSERT_NE(Of("a", Phase::kStarting), nullptr);
+  Pass(options_.start_limit + 1);
+  ASSERT_NE(Of("a", Phase::kReady), nullptr);
+  ASSERT_NE(Of("a", Phase::kStopping), nullptr);
+  EXPECT_EQ(controller_->fleet().moves_failed, 1u);
+  EXPECT_THAT(controller_->fleet().model_troubles.at("a").why, HasSubstr("not ready within"));
+  Obey();
+  EXPECT_EQ(instances(), 1u);
+}
+
+TEST_F(ControllerTest, ANewInstanceThatDiesWhileTheOldOneDrainsGivesTheOldOneItsRequestsBack) {
+  Host(2);
+  Add(Model("a", 500));
+  Obey();
+  ASSERT_TRUE(controller_->MoveModel("a", "", now_));
+  const uint64_t next = Of("a", Phase::kStarting)->id;
+  controller_->Joined(next, now_);
+  ASSERT_NE(Of("a", Phase::kDraining), nullptr);
+  controller_->Left(next, now_);
+  ASSERT_NE(Of("a", Phase::kReady), nullptr);
+  EXPECT_EQ(Of("a", Phase::kDraining), nullptr);
+}
+
+TEST_F(ControllerTest, AModelThatIsAddedAgainWhileItDrainsIsNotBegunAnew) {
+  Host(2);
+  Add(Model("a", 500));
+  Obey();
+  const uint64_t old = Of("a", Phase::kReady)->id;
+  ASSERT_TRUE(controller_->RemoveModel("a", now_));
+  Add(Model("a", 500));
+  ASSERT_EQ(instances(), 1u);
+  EXPECT_EQ(Of("a", Phase::kReady)->id, old);
+}
+
+TEST_F(ControllerTest, AHostThatIsLostInMidMoveEndsTheMoveAndNotTheModel) {
+  Host(1);
+  Add(Model("a", 500));
+  Obey();
+  controller_->HostSays("other", {{"g0", "A100-40", 0, true}}, {}, 1, now_);
+  ASSERT_TRUE(controller_->MoveModel("a", "other/g0", now_));
+  controller_->HostLost("other", now_);
+  ASSERT_NE(Of("a", Phase::kReady), nullptr);
+  EXPECT_THAT(controller_->Wanted("other"), IsEmpty());
+  EXPECT_THAT(controller_->MoveModel("a", "other/g0", now_).error().message, HasSubstr("other/g0"));
+}
+
+TEST_F(ControllerTest, ExecutorsOfALostHostServeOnUntilTheyLeave) {
+  Host(1);
+  Add(Model("a", 500));
+  Obey();
+  controller_->HostLost("h", now_);
+  Pass(60'000);
+  ASSERT_NE(Of("a", Phase::kReady), nullptr);
+  controller_->HostSays("other", {{"g0", "A100-40", 0, true}}, {}, 1, now_);
+  controller_->Left(Of("a", Phase::kReady)->id, now_);
+  Pass(60'000);
+  EXPECT_EQ(controller_->Wanted("other").size(), 1u);
+}
+
+TEST_F(ControllerTest, AGpuThatRefusesASliceIsLeftAloneForAWhile) {
+  Host(2);
+  Add(Model("a", 500));
+  const Instance first = *Of("a", Phase::kStarting);
+  Say({{first.id, true, true, "MIG: in use by another client"}});
+  EXPECT_EQ(Of("a", Phase::kStarting), nullptr);
+  Pass(options_.back_off);
+  ASSERT_NE(Of("a", Phase::kStarting), nullptr);
+  EXPECT_NE(Of("a", Phase::kStarting)->place.gpu, first.place.gpu);
+  EXPECT_THAT(controller_->fleet().model_troubles.at("a").why, HasSubstr("in use by another client"));
+}
+
+TEST_F(ControllerTest, AModelThatFailsAgainAndAgainIsTriedEverMoreSeldom) {
+  Host(2);
+  Add(Model("a", 500));
+  int starts = 0;
+  for (int second = 0; second < 600; ++second) {
+    if (const Instance* one = Of("a", Phase::kStarting)) {
+      ++starts;
+      Say({{one->id, true, false, "exit code 1"}});
+      Say({});
+    }
+    Pass(1000);
+  }
+  EXPECT_GT(starts, 8);
+  EXPECT_LT(starts, 20);
+}
+
+TEST_F(ControllerTest, APlaceIsGivenAgainOnlyWhenItsHostSaysThatNothingIsLeft) {
+  Host(1);
+  Add(Model("a", 1000));
+  Obey();
+  const uint64_t old = Of("a", Phase::kReady)->id;
+  const uint64_t before = controller_->fleet().revision;
+  ASSERT_TRUE(controller_->RemoveModel("a", now_));
+  controller_->Idle(old, now_);
+  Add(Model("b", 1000));
+  // An old word, of before the host heard that it is to end: it may have to begin it yet.
+  controller_->HostSays("h", gpus_, {}, before, now_);
+  EXPECT_EQ(Of("b", Phase::kStarting), nullptr);
+  Say({{old}});
+  EXPECT_EQ(Of("b", Phase::kStarting), nullptr);
+  Say({});
+  EXPECT_NE(Of("b", Phase::kStarting), nullptr);
+}
+
+TEST_F(ControllerTest, MovesEndWhenTheBudgetIsSpentAndGoOnWhenItGrows) {
+  options_.moves_per_hour = 1;
+  Make();
+  Host(3);
+  Spread();  // at an operator's word, which needs no budget
+  Pass(options_.settle);
+  Obey();
+  ASSERT_EQ(controller_->GpusOn(), 1u);
+  ASSERT_TRUE(controller_->MoveModel("b", "h/g2", now_));
+  Obey();
+  Pass(options_.settle);
+  Obey();
+  EXPECT_EQ(controller_->GpusOn(), 2u);
+  Pass(3'600'000);
+  Obey();
+  EXPECT_EQ(controller_->GpusOn(), 1u);
+}
+
+TEST_F(ControllerTest, MemoryCountsWhereItIsMoreThanTheComputeAskedFor) {
+  Host(1, 40'000);
+  ServedModel model = Model("a", 100);
+  model.memory_mib = 15'000;
+  model.replicas = 3;
+  Add(model);
+  EXPECT_EQ(controller_->Wanted("h").size(), 2u);  // 3 * 15,000 MiB are more than it has
+  options_.rules.isolation = Isolation::kFraction;
+  Make();
+  Host(1, 40'000);
+  model.replicas = 1;
+  Add(model);
+  ASSERT_EQ(controller_->Wanted("h").size(), 1u);
+  EXPECT_EQ(controller_->Wanted("h")[0].place.profile, Profile::k3g);  // half of the memory
+}
+
+TEST_F(ControllerTest, TwoTenantsAreNeverOnOneGpuWhereThatIsTheRule) {
+  options_.rules.isolation = Isolation::kGpu;
+  Make();
+  Host(1);
+  Add(Model("a", 300, "red"));
+  Add(Model("b", 300, "blue"));
+  ASSERT_EQ(controller_->Wanted("h").size(), 1u);
+  ASSERT_TRUE(controller_->RemoveModel("a", now_));
+  EXPECT_EQ(Of("b", Phase::kStarting), nullptr);  // a's slice is not given back yet
+  Obey();
+  EXPECT_NE(Of("b", Phase::kReady), nullptr);
+}
+
+TEST_F(ControllerTest, AfterARestartWhoDoesNotComeBackIsReplaced) {
+  Host(2);
+  Add(Model("a", 500));
+  Obey();
+  const auto saved = ParseFleet(ToText(controller_->fleet()));
+  ASSERT_TRUE(saved);
+  Make(*saved);
+  controller_->Restarted(now_);
+  const uint64_t old = Of("a", Phase::kReady)->id;
+  Pass(options_.start_limit + 1);
+  EXPECT_EQ(controller_->fleet().instances.at(old).phase, Phase::kStopping);
+  Pass(options_.back_off);
+  EXPECT_NE(Of("a", Phase::kStarting), nullptr);
+}
+
+TEST_F(ControllerTest, AfterARestartNobodyEndsBeforeItsReplacementIsSeenAgain) {
+  Host(2);
+  Add(Model("a", 500));
+  Obey();
+  ASSERT_TRUE(controller_->MoveModel("a", "", now_));
+  controller_->Joined(Of("a", Phase::kStarting)->id, now_);
+  const uint64_t old = Of("a", Phase::kDraining)->id;
+  const auto saved = ParseFleet(ToText(controller_->fleet()));
+  ASSERT_TRUE(saved);
+  Make(*saved);
+  controller_->Restarted(now_);
+  controller_->Idle(old, now_);
+  EXPECT_EQ(controller_->fleet().instances.at(old).phase, Phase::kDraining);
+  Pass(options_.start_limit + 1);  // it does not come back
+  EXPECT_EQ(controller_->fleet().instances.at(old).phase, Phase::kReady);
+}
+
+TEST_F(ControllerTest, WhatIsNoFleetIsRefusedInALine) {
+  for (const char* text : {"", "[]", "{}", "{\"spillway_fleet\": 9}", "{\"spillway_fleet\": \"1\"}"}) {
+    const auto read = ParseFleet(text);
+    ASSERT_FALSE(read) << text;
+    EXPECT_EQ(read.error().code, ErrorCode::kBadInput);
+    EXPECT_EQ(read.error().message.find('\n'), std::string::npos);
+  }
+  std::string text = ToText(controller_->fleet());
+  text.replace(text.find("\"revision\": 1"), 13, "\"revision\": \"x\"");
+  EXPECT_FALSE(ParseFleet(text));
+}
+
+TEST_F(ControllerTest, OperatorsAreToldWhatIsWrong) {
+  Add(Model("a", 500));
+  EXPECT_TRUE(controller_->AddModel(Model("a", 500), now_));
+  EXPECT_EQ(controller_->AddModel(Model("a", 600), now_).error().code, ErrorCode::kConflict);
+  EXPECT_EQ(controller_->AddModel(Model("b", 0), now_).error().code, ErrorCode::kBadInput);
+  EXPECT_EQ(controller_->RemoveModel("b", now_).error().message, "model b: there is none of that name");
+  EXPECT_EQ(controller_->MoveModel("a", "", now_).error().message, "model a: no instance is ready to move");
+}
+
+WantedInstance On(const std::string& gpu, uint64_t id) {
+  WantedInstance one;
+  one.instance = id;
+  one.place.gpu = gpu;
+  return one;
+}
+
+TEST(NodePlan, NothingIsMadeOnAGpuWhileSomethingEndsThere) {
+  const std::vector<WantedInstance> wanted = {On("g0", 2), On("g1", 3)};
+  std::vector<HostInstance> has = {{On("g0", 1), HostPhase::kRunning}};
+  auto steps = Steps(wanted, has);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].kind, Step::Kind::kEnd);
+  EXPECT_EQ(steps[1].instance.instance, 3u);
+  has[0].phase = HostPhase::kEnding;
+  EXPECT_EQ(Steps(wanted, has).size(), 1u);
+  has[0].phase = HostPhase::kSlice;
+  EXPECT_EQ(Steps(wanted, has)[0].kind, Step::Kind::kDropSlice);
+  EXPECT_EQ(Steps(wanted, {}).size(), 2u);
+}
+
+TEST(NodePlan, WhatIsThereIsNotMadeAgainAndWhatFailedWaitsForTheController) {
+  const std::vector<WantedInstance> wanted = {On("g0", 1)};
+  EXPECT_EQ(Steps(wanted, {{On("g0", 1), HostPhase::kSlice}})[0].kind, Step::Kind::kStart);
+  EXPECT_THAT(Steps(wanted, {{On("g0", 1), HostPhase::kRunning}}), IsEmpty());
+  EXPECT_THAT(Steps(wanted, {{On("g0", 1), HostPhase::kFailed}}), IsEmpty());
+  EXPECT_EQ(Steps({}, {{On("g0", 1), HostPhase::kFailed}})[0].kind, Step::Kind::kDropSlice);
+}
+
+}  // namespace
+}  // namespace spillway::scheduler
