@@ -68,12 +68,11 @@ class Program {
  public:
   Program(const std::string& gateway, const std::string& token, const std::string& name,
           const std::string& model, const std::string& type, std::vector<int64_t> shape,
-          const std::string& output_type, std::vector<int64_t> output_shape, double gflop_per_s,
-          const std::string& gpu, uint32_t ordinal, uint32_t most_batch) {
+          const std::string& output_type, std::vector<int64_t> output_shape, const std::string& gpu,
+          uint32_t ordinal, uint32_t most_batch) {
     gw::ProgramSlice::Options options;
     options.gateway = {gateway, token};
     options.name = name;
-    options.gflop_per_s = gflop_per_s;
     options.gpu_uuid = GpuOf(gpu, ordinal);
     options.cells = 2 * most_batch;  // the next batch's data comes while this one's is worked on
     options.model.name = model;
@@ -189,7 +188,7 @@ PYBIND11_MODULE(_spillway, module) {
   py::class_<Program>(module, "Program")
       .def(py::init<const std::string&, const std::string&, const std::string&, const std::string&,
                     const std::string&, std::vector<int64_t>, const std::string&, std::vector<int64_t>,
-                    double, const std::string&, uint32_t, uint32_t>())
+                    const std::string&, uint32_t, uint32_t>())
       .def("take", &Program::Take)
       .def("in_hand", &Program::InHand)
       .def("answer", &Program::Answer)

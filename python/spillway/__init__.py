@@ -152,7 +152,7 @@ def _token(path):
 
 
 def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, model=None, gateway=None,
-           token_file=None, gflop_per_s=1.0, gpu=None, device=None, max_batch=1, max_delay=0.0):
+           token_file=None, gpu=None, device=None, max_batch=1, max_delay=0.0):
     """Waits for the next request, and returns its input where the gateway delivered it, without a copy.
 
     The first call offers the model to the gateway; later ones name the same.
@@ -169,7 +169,6 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
         A program with "rdma:..." must not fork afterwards (multiprocessing: start method "spawn").
     token_file: a file, readable by its owner only, with the gateway's token for executors; $SPILLWAY_TOKEN_FILE where
         not given. "rdma:..." needs one; a socket does where the gateway's executors.users has not this user.
-    gflop_per_s: the program's speed in GFLOP/s, from which the gateway foresees when it is done, until it has seen it.
     gpu: the GPU that the program uses, by which the gateway keeps tenants apart under `isolation: gpu`: an index as in
         nvidia-smi, "GPU-UUID", "MIG-UUID", or "none"; $SPILLWAY_GPU where not given, and where neither is, the one of
         `device`, or the first that CUDA shows the program.
@@ -201,7 +200,7 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
         own = os.path.splitext(os.path.basename(sys.argv[0] or "program"))[0] or "program"
         name = model or own
         _Serving.program = _spillway.Program(path, token, f"{name}-{os.getpid()}", name, word, list(shape),
-                                             out_word, list(out_shape), gflop_per_s, named, place.number,
+                                             out_word, list(out_shape), named, place.number,
                                              max_batch)
         _Serving.asked = asked
         _Serving.output = (out_shape, out_word)
