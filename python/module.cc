@@ -15,6 +15,7 @@ namespace gw = spillway::gateway;
 
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // Where Python looks whether somebody pressed Ctrl-C, between waits.
@@ -50,8 +51,9 @@ std::span<const std::byte> BytesOf(const py::buffer_info& info) {
 }
 
 // Of this process.
-std::string GpuOf(const std::string& named) {
+std::string GpuOf(const std::string& named, uint32_t ordinal) {
   gw::GpuWishes wishes{named};
+  wishes.ordinal = ordinal;
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) wishes.visible = visible;
   if (const char* order = std::getenv("CUDA_DEVICE_ORDER"))
     wishes.by_bus = std::string_view(order) == "PCI_BUS_ID";
@@ -66,13 +68,13 @@ class Program {
  public:
   Program(const std::string& gateway, const std::string& token, const std::string& name,
           const std::string& model, const std::string& type, std::vector<int64_t> shape,
-          const std::string& output_type, std::vector<int64_t> output_shape, double gflop_per_s,
-          const std::string& gpu) {
+          const std::string& output_type, std::vector<int64_t> output_shape, const std::string& gpu,
+          uint32_t ordinal, uint32_t most_batch) {
     gw::ProgramSlice::Options options;
     options.gateway = {gateway, token};
     options.name = name;
-    options.gflop_per_s = gflop_per_s;
-    options.gpu_uuid = GpuOf(gpu);
+    options.gpu_uuid = GpuOf(gpu, ordinal);
+    options.cells = 2 * most_batch;  // the next batch's data comes while this one's is worked on
     options.model.name = model;
     options.model.platform = "python";
     options.model.inputs = {Card("input", type, std::move(shape))};
@@ -83,24 +85,37 @@ class Program {
     auto joined = gw::ProgramSlice::Join(options);
     if (!joined) Raise(joined.error());
     slice_.emplace(std::move(*joined));
+    most_batch_ = most_batch;
   }
 
-  // The next request's inputs, writable, where the gateway has put them.
-  py::memoryview Take() {
-    for (;;) {
+  // The next requests' inputs, writable, where the gateway has put them: the first, and what comes within
+  // `delay_us` after it.
+  py::list Take(int64_t delay_us) {
+    py::list batch;
+    const auto take = [&](auto call) {
       spillway::Result<std::optional<gw::ProgramSlice::Taken>> taken =
           std::optional<gw::ProgramSlice::Taken>();
       {
         const py::gil_scoped_release others;
-        taken = slice_->Take(kWait);
+        taken = call();
       }
       if (!taken) Raise(taken.error());
       if (*taken)
-        return py::memoryview::from_memory((*taken)->inputs.data(),
-                                           static_cast<py::ssize_t>((*taken)->inputs.size()));
+        batch.append(py::memoryview::from_memory((*taken)->inputs.data(),
+                                                 static_cast<py::ssize_t>((*taken)->inputs.size())));
+      return taken->has_value();
+    };
+    while (!take([&] { return slice_->Take(kWait); }))
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    const auto end = std::chrono::steady_clock::now() + microseconds(delay_us);
+    const auto left = [&] {
+      return std::chrono::duration_cast<microseconds>(end - std::chrono::steady_clock::now());
+    };
+    while (batch.size() < most_batch_ && take([&] { return slice_->TakeAnother(left()); })) {
     }
+    return batch;
   }
+  size_t InHand() const { return slice_->in_hand(); }
   void Answer(const py::buffer& outputs) {
     const py::buffer_info info = outputs.request();
     if (auto answered = slice_->Answer(BytesOf(info)); !answered) Raise(answered.error());
@@ -109,6 +124,7 @@ class Program {
 
  private:
   std::optional<gw::ProgramSlice> slice_;
+  size_t most_batch_ = 1;
 };
 
 class PyClient {
@@ -172,8 +188,9 @@ PYBIND11_MODULE(_spillway, module) {
   py::class_<Program>(module, "Program")
       .def(py::init<const std::string&, const std::string&, const std::string&, const std::string&,
                     const std::string&, std::vector<int64_t>, const std::string&, std::vector<int64_t>,
-                    double, const std::string&>())
+                    const std::string&, uint32_t, uint32_t>())
       .def("take", &Program::Take)
+      .def("in_hand", &Program::InHand)
       .def("answer", &Program::Answer)
       .def("refuse", &Program::Refuse);
   py::class_<PyClient>(module, "Client")

@@ -5,8 +5,10 @@
 #include <spdlog/spdlog.h>
 
 #include <memory>
+#include <vector>
 
 #include "bench/gateway/gateway_bench.h"
+#include "bench/gateway/present.h"
 #include "command/exit_code.h"
 #include "command/output.h"
 #include "report/progress.h"
@@ -21,6 +23,9 @@ int BenchGateway(const bench::GatewayBenchOptions& options, bool as_json) {
       options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
   if (!document) return Complain(document.error());
   progress.Finish("done");
+  if (!options.folder.empty())
+    if (const auto written = bench::WriteGatewayPage(*document, options.folder); !written)
+      return Complain(written.error());
   fmt::print("{}", as_json ? document->Dump() : bench::GatewayText(*document));
   return kExitOk;
 }
@@ -38,17 +43,41 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
           "--ms", [options](int ms) { options->duration = std::chrono::milliseconds(ms); },
           "Length of one measurement in milliseconds (300)")
       ->check(CLI::Range(5, 100'000));
-  verb->add_option_function<size_t>(
-          "--bytes", [options](size_t bytes) { options->bytes = bytes & ~size_t{3}; },
-          "Bytes of a request's input (65536)")
+  verb->add_option_function<std::vector<size_t>>(
+          "--bytes",
+          [options](const std::vector<size_t>& bytes) {
+            options->bytes = bytes;
+            for (size_t& one : options->bytes) one &= ~size_t{3};
+          },
+          "Bytes of a request's input, one or a list with commas (602112, an image of 224 x 224)")
+      ->delimiter(',')
       ->check(CLI::Range(size_t{64}, size_t{16} << 20));
-  verb->add_option("--kernel-us", options->kernel_us, "Microseconds that a slice takes for it")
+  verb->add_option("--kernel-us", options->kernel_us, "Microseconds that a slice takes for it, or a list")
+      ->delimiter(',')
       ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  verb->add_option("--concurrency", options->concurrency,
+                   "Clients, each with one request at a time, or a list")
+      ->delimiter(',')
+      ->check(CLI::Range(1U, 64U))
+      ->capture_default_str();
+  verb->add_option("--loads", options->loads, "Percent of the host's CPU that others take, a list")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 90))
       ->capture_default_str();
   verb->add_option_function<int>(
           "--spin-us", [options](int us) { options->spin = std::chrono::microseconds(us); },
-          "Microseconds that the gateway stays awake for a slice's answer (200)")
+          "Microseconds that who is awake waits before it sleeps (200)")
       ->check(CLI::Range(0, 10'000));
+  verb->add_option_function<std::string>(
+          "--awake",
+          [options](const std::string& who) {
+            options->awake = who == "all"   ? bench::Awake::kAll
+                             : who == "nic" ? bench::Awake::kNic
+                                            : bench::Awake::kNone;
+          },
+          "Who stays awake: the gateway and the deciders on the host, the gateway alone, nobody (all)")
+      ->check(CLI::IsMember({"all", "nic", "none"}));
   verb->add_option_function<std::string>(
           "--engine", [options](const std::string& engine) { options->cuda = engine == "cuda"; },
           "Slices: emulated, or cuda, on the first GPU (emulated)")
@@ -56,6 +85,8 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
   verb->add_flag("--variants", options->variants,
                  "Also a gateway that sleeps while slices work, and data over TCP: by epoll, by io_uring");
   verb->add_flag("--quick", options->quick, "At most two rounds, a third of the time");
+  verb->add_option("--out", options->folder, "Also write gateway.json, gateway.html and gateway.svg there")
+      ->type_name("DIR");
   verb->callback([options, &context] {
     context.action = [options, &context] { return BenchGateway(*options, context.json); };
   });

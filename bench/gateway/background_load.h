@@ -3,7 +3,10 @@
 // together they take a share of it. Starts with the constructor, ends with the destructor.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -14,6 +17,14 @@ namespace spillway::bench {
 void PinTo(int cpu);
 // CPU time of the calling thread so far, ns.
 uint64_t ThreadCpuNs();
+
+// Stays awake until `ready` says so, or so long; others who want the CPU have it at every turn.
+template <class Ready>
+void SpinFor(std::chrono::microseconds spin, Ready ready) {
+  if (spin.count() == 0) return;
+  const auto end = std::chrono::steady_clock::now() + spin;
+  while (!ready() && std::chrono::steady_clock::now() < end) sched_yield();
+}
 
 class BackgroundLoad {
  public:

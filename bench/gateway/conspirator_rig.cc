@@ -26,7 +26,7 @@ namespace {
 class ConspiratorRig : public Rig {
  public:
   ~ConspiratorRig() override {
-    client_.reset();
+    clients_.clear();
     if (thread_.joinable()) {
       server_->Stop();
       thread_.join();
@@ -80,42 +80,50 @@ class ConspiratorRig : public Rig {
     options.gateway.address = (folder_ / "executors").string();
     options.name = "bench";
     for (uint32_t i = 0; i < work.slices; i++) {
-      options.slices.push_back({BenchSlice(i), kBenchGpu, work.gflop_per_s, 2, work.input_bytes,
+      options.slices.push_back({BenchSlice(i), kBenchGpu, work.gflop_per_s, work.cells(), work.input_bytes,
                                 std::max<uint64_t>(work.output_bytes, gateway::kMostMessage)});
       options.cpus.push_back(layout.host_cpu);
     }
     executor_ = std::make_unique<gateway::Executor>(options, *work.engine);
     if (auto joined = executor_->Join(); !joined) return joined;
-    auto client = gateway::Client::Connect(use.frames ? fmt::format("127.0.0.1:{}", ntohs(bound.sin_port))
-                                                      : "unix:" + (folder_ / "frames").string(),
-                                           {"bench", ""});
-    if (!client) return tl::make_unexpected(client.error());
-    client_ = std::make_unique<gateway::Client>(std::move(*client));
+    const std::string address = use.frames ? fmt::format("127.0.0.1:{}", ntohs(bound.sin_port))
+                                           : "unix:" + (folder_ / "frames").string();
+    for (uint32_t i = 0; i < work.clients; i++) {
+      auto client = gateway::Client::Connect(address, {"bench", ""});
+      if (!client) return tl::make_unexpected(client.error());
+      clients_.push_back(std::move(*client));
+    }
     // Whoever had to come is there: a run that is killed leaves nothing in the folder for temporary files.
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
-    const auto model = client_->Describe(work.model);
-    if (!model) return tl::make_unexpected(model.error());
-    model_ = model->index;
-    if (use.frames) return {};
     output_at_ = gateway::Aligned(work.input_bytes);
-    return client_->OpenWindow(output_at_ + std::max<uint64_t>(work.output_bytes, gateway::kMostMessage), 8);
-  }
-
-  Result<void> Ask(std::span<const std::byte> input, std::span<std::byte> output) override {
-    if (!window_) return AskByFrame(input, output);
-    std::memcpy(client_->window().data(), input.data(), input.size());
-    const auto result = client_->InferInWindow(model_, 1, 0, input.size(), output_at_,
-                                               std::max<uint64_t>(output.size(), gateway::kMostMessage));
-    if (!result) return tl::make_unexpected(result.error());
-    if (result->status != gateway::Status::kOk)
-      return Fail(ErrorCode::kSystem, "conspirator: " + result->message);
-    std::memcpy(output.data(), client_->window().data() + output_at_, output.size());
+    for (gateway::Client& client : clients_) {
+      const auto model = client.Describe(work.model);
+      if (!model) return tl::make_unexpected(model.error());
+      model_ = model->index;
+      if (use.frames) continue;
+      const uint64_t bytes = output_at_ + std::max<uint64_t>(work.output_bytes, gateway::kMostMessage);
+      if (auto opened = client.OpenWindow(bytes, 8); !opened) return opened;
+    }
     return {};
   }
 
-  Result<void> AskByFrame(std::span<const std::byte> input, std::span<std::byte> output) {
-    const auto result = client_->Infer(model_, 1, input);
+  Result<void> Ask(uint32_t number, std::span<const std::byte> input, std::span<std::byte> output) override {
+    gateway::Client& client = clients_[number];
+    if (!window_) return AskByFrame(client, input, output);
+    std::memcpy(client.window().data(), input.data(), input.size());
+    const auto result = client.InferInWindow(model_, 1, 0, input.size(), output_at_,
+                                             std::max<uint64_t>(output.size(), gateway::kMostMessage));
+    if (!result) return tl::make_unexpected(result.error());
+    if (result->status != gateway::Status::kOk)
+      return Fail(ErrorCode::kSystem, "conspirator: " + result->message);
+    std::memcpy(output.data(), client.window().data() + output_at_, output.size());
+    return {};
+  }
+
+  Result<void> AskByFrame(gateway::Client& client, std::span<const std::byte> input,
+                          std::span<std::byte> output) const {
+    const auto result = client.Infer(model_, 1, input);
     if (!result) return tl::make_unexpected(result.error());
     if (result->status != gateway::Status::kOk || result->outputs.size() != output.size())
       return Fail(ErrorCode::kSystem, "frames: " + result->message);
@@ -141,7 +149,7 @@ class ConspiratorRig : public Rig {
   std::unique_ptr<gateway::Server> server_;
   Work work_;
   std::unique_ptr<gateway::Executor> executor_;
-  std::unique_ptr<gateway::Client> client_;
+  std::vector<gateway::Client> clients_;
   bool window_ = true;
   uint32_t model_ = 0;
   uint64_t output_at_ = 0;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "bench/gateway/background_load.h"
@@ -24,7 +25,7 @@ using nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kOutputs = 4;
-constexpr int kLoads[] = {0, 80};
+constexpr uint32_t kWarmUp = 20;  // requests before each measurement, of all clients together
 
 struct Mode {
   const char* name;
@@ -45,8 +46,15 @@ std::vector<Mode> Modes(std::chrono::microseconds spin) {
           {"frames-uring", gateway({spin, true, gateway::Io::kUring})}};
 }
 
+// What a table of modes and loads is measured for.
+struct Point {
+  size_t bytes = 0;
+  double kernel_us = 0;
+  uint32_t clients = 1;
+};
+
 struct Row {
-  std::vector<double> p50, p99, host_us, nic_us, gateway_p50, gateway_p99;
+  std::vector<double> p50, p99, per_s, host_us, nic_us, gateway_p50, gateway_p99;
   uint64_t requests = 0;
 };
 
@@ -110,12 +118,12 @@ Result<std::unique_ptr<gateway::Engine>> MakeCudaEngineOf(const gateway::ModelSp
 }
 
 // On a GPU a model takes what it takes: layers are added until it is about kernel_us.
-Result<std::unique_ptr<gateway::Engine>> MakeCudaEngineThatTakes(const GatewayBenchOptions& options,
+Result<std::unique_ptr<gateway::Engine>> MakeCudaEngineThatTakes(double kernel_us,
                                                                  std::span<const std::byte> input) {
   constexpr int64_t kHidden = 4096;  // 64 MiB of weights a layer: more than a GPU's caches hold
   constexpr int64_t kTried = 4, kMostLayers = 256;
   constexpr int kTimes = 200;
-  const auto width = static_cast<int64_t>(options.bytes / 4);
+  const auto width = static_cast<int64_t>(input.size() / 4);
   const auto with = [&](int64_t hidden) {
     std::vector<int64_t> layers = {width, kOutputs};
     layers.insert(layers.end(), static_cast<size_t>(hidden), kHidden);
@@ -131,15 +139,16 @@ Result<std::unique_ptr<gateway::Engine>> MakeCudaEngineThatTakes(const GatewayBe
     us[i] = trial->us;
   }
   const double layer_us = std::max((us[1] - us[0]) / kTried, 1.0);
-  const double missing = 1 + (options.kernel_us - us[0]) / layer_us;
+  const double missing = 1 + (kernel_us - us[0]) / layer_us;
   return with(std::clamp(std::llround(missing), 0LL, static_cast<long long>(kMostLayers)));
 }
 
-Result<Bed> MakeBed(const GatewayBenchOptions& options, std::span<const std::byte> input) {
+Result<Bed> MakeBed(const GatewayBenchOptions& options, const Point& point,
+                    std::span<const std::byte> input) {
   auto engine =
       options.cuda
-          ? MakeCudaEngineThatTakes(options, input)
-          : gateway::MakeEmulatedEngine({ModelOf({static_cast<int64_t>(options.bytes / 4), kOutputs})});
+          ? MakeCudaEngineThatTakes(point.kernel_us, input)
+          : gateway::MakeEmulatedEngine({ModelOf({static_cast<int64_t>(point.bytes / 4), kOutputs})});
   if (!engine) return tl::make_unexpected(engine.error());
   Bed bed;
   bed.engine = std::move(*engine);
@@ -147,9 +156,11 @@ Result<Bed> MakeBed(const GatewayBenchOptions& options, std::span<const std::byt
   bed.work.emulated = !options.cuda;
   const gateway::ModelCard& card = bed.engine->models()[0];
   bed.work.model = card.name;
-  bed.work.input_bytes = options.bytes;
+  bed.work.input_bytes = point.bytes;
   bed.work.output_bytes = kOutputs * sizeof(float);
-  bed.work.gflop_per_s = card.GflopFor(1) / (options.kernel_us * 1e-6);
+  bed.work.gflop_per_s = card.GflopFor(1) / (point.kernel_us * 1e-6);
+  bed.work.clients = point.clients;
+  if (options.awake == Awake::kAll) bed.work.host_spin = options.spin;
   // An engine says the same of the same input, to the bit.
   auto trial = Try(*bed.engine, input, options.cuda ? 200 : 1);
   if (!trial) return tl::make_unexpected(trial.error());
@@ -158,30 +169,73 @@ Result<Bed> MakeBed(const GatewayBenchOptions& options, std::span<const std::byt
   return bed;
 }
 
-Result<void> Measure(Rig& rig, const std::vector<std::byte>& input, const std::vector<std::byte>& expected,
-                     std::chrono::milliseconds duration, Row& row) {
+// What one client saw.
+struct Seen {
   std::vector<double> us;
-  std::vector<std::byte> output(expected.size());
-  for (int i = 0; i < 20; i++)
-    if (auto asked = rig.Ask(input, output); !asked) return asked;
-  rig.TakeGatewayTimes();
-  const RigCosts before = rig.Costs();
-  const auto end = Clock::now() + duration;
-  for (auto now = Clock::now(); now < end;) {
+  std::optional<Error> error;
+};
+
+Seen AskUntil(Rig& rig, const Bed& bed, std::span<const std::byte> input, uint32_t client, size_t most,
+              Clock::time_point end) {
+  Seen seen;
+  std::vector<std::byte> output(bed.expected.size());
+  auto now = Clock::now();
+  do {
     std::fill(output.begin(), output.end(), std::byte{0xFF});
     const auto begun = Clock::now();
-    if (auto asked = rig.Ask(input, output); !asked) return asked;
+    if (auto asked = rig.Ask(client, input, output); !asked) {
+      seen.error = asked.error();
+      return seen;
+    }
     now = Clock::now();
-    us.push_back(std::chrono::duration<double, std::micro>(now - begun).count());
-    if (output != expected) return Fail(ErrorCode::kSystem, "an answer was wrong");
+    seen.us.push_back(std::chrono::duration<double, std::micro>(now - begun).count());
+    if (output != bed.expected) {
+      seen.error = Error{ErrorCode::kSystem, "an answer was wrong"};
+      return seen;
+    }
+  } while (now < end && seen.us.size() < most);
+  return seen;
+}
+
+// All clients at a time, on the CPU that they share; each asks once at least, then until `end`, `most` times.
+Result<std::vector<double>> AskAtOnce(Rig& rig, const Bed& bed, std::span<const std::byte> input, int cpu,
+                                      size_t most, Clock::time_point end) {
+  std::vector<Seen> seen(bed.work.clients);
+  std::vector<std::thread> others;
+  for (uint32_t i = 1; i < bed.work.clients; i++)
+    others.emplace_back([&, i] {
+      PinTo(cpu);
+      seen[i] = AskUntil(rig, bed, input, i, most, end);
+    });
+  seen[0] = AskUntil(rig, bed, input, 0, most, end);
+  for (std::thread& other : others) other.join();
+  std::vector<double> us;
+  for (const Seen& one : seen) {
+    if (one.error) return tl::make_unexpected(*one.error);
+    us.insert(us.end(), one.us.begin(), one.us.end());
   }
+  return us;
+}
+
+Result<void> Measure(Rig& rig, const Bed& bed, std::span<const std::byte> input, int cpu,
+                     std::chrono::milliseconds duration, Row& row) {
+  const size_t warm_up = kWarmUp / bed.work.clients + 1;
+  if (auto asked = AskAtOnce(rig, bed, input, cpu, warm_up, Clock::time_point::max()); !asked)
+    return tl::make_unexpected(asked.error());
+  rig.TakeGatewayTimes();
+  const RigCosts before = rig.Costs();
+  const auto begun = Clock::now();
+  auto us = AskAtOnce(rig, bed, input, cpu, SIZE_MAX, begun + duration);
+  const std::chrono::duration<double> took = Clock::now() - begun;
+  if (!us) return tl::make_unexpected(us.error());
   const RigCosts after = rig.Costs();
-  const auto count = static_cast<double>(us.size());
-  row.requests += us.size();
+  const auto count = static_cast<double>(us->size());
+  row.requests += us->size();
+  row.per_s.push_back(count / took.count());
   row.host_us.push_back(static_cast<double>(after.host_ns - before.host_ns) / 1e3 / count);
   row.nic_us.push_back(static_cast<double>(after.nic_ns - before.nic_ns) / 1e3 / count);
-  row.p50.push_back(report::PercentileOf(us, 50));
-  row.p99.push_back(report::PercentileOf(std::move(us), 99));
+  row.p50.push_back(report::PercentileOf(*us, 50));
+  row.p99.push_back(report::PercentileOf(std::move(*us), 99));
   if (const auto times = rig.TakeGatewayTimes(); !times.empty()) {
     row.gateway_p50.push_back(report::PercentileOf(times, 50));
     row.gateway_p99.push_back(report::PercentileOf(times, 99));
@@ -189,11 +243,30 @@ Result<void> Measure(Rig& rig, const std::vector<std::byte>& input, const std::v
   return {};
 }
 
-ordered_json ToJson(const char* mode, int load, const Row& row) {
+const char* WordOf(Awake awake) {
+  switch (awake) {
+    case Awake::kAll:
+      return "all";
+    case Awake::kNic:
+      return "nic";
+    case Awake::kNone:
+      return "none";
+  }
+  return "?";
+}
+
+ordered_json ToJson(const GatewayBenchOptions& options, const Point& point, const char* mode, int load,
+                    const Row& row) {
   ordered_json json;
   json["mode"] = mode;
+  json["bytes"] = point.bytes;
+  json["kernel_us"] = point.kernel_us;
+  json["concurrency"] = point.clients;
   json["load_pct"] = load;
+  json["awake"] = WordOf(options.awake);
+  json["network"] = "loopback";
   json["requests"] = row.requests;
+  json["requests_per_s"] = report::Median(row.per_s);
   const auto spread = [&](const std::string& name, const std::vector<double>& samples) {
     const report::Spread s = report::SpreadOf(samples);
     json[name + "_us"] = s.median;
@@ -211,6 +284,81 @@ ordered_json ToJson(const char* mode, int load, const Row& row) {
   return json;
 }
 
+using Rows = std::map<std::pair<size_t, int>, Row>;  // by mode and load
+
+void AddRatios(report::Document& document, const std::vector<Mode>& modes, const std::vector<int>& loads,
+               Rows& rows, const std::string& suffix) {
+  const auto ratios = [&](const char* percentile, std::vector<double> Row::*samples) {
+    const auto at = [&](size_t mode, int load) { return report::Median(rows[{mode, load}].*samples); };
+    const auto set = [&](const std::string& name, double value) { document.SetRatio(name + suffix, value); };
+    for (const int load : loads) {
+      for (size_t i = 0; i < kConspirator; i++) {
+        std::string name = modes[i].name;
+        std::replace(name.begin(), name.end(), '-', '_');
+        set(fmt::format("conspirator_over_{}_{}_{}", name, percentile, load),
+            at(kConspirator, load) / at(i, load));
+      }
+      set(fmt::format("host_memory_minus_conspirator_{}_us_{}", percentile, load),
+          at(kHostMemory, load) - at(kConspirator, load));
+      if (modes.size() > kFramesUring)
+        set(fmt::format("uring_over_epoll_{}_{}", percentile, load),
+            at(kFramesUring, load) / at(kFramesEpoll, load));
+    }
+    const auto gap = [&](int load) { return at(kHostMemory, load) - at(kConspirator, load); };
+    if (loads.size() > 1 && gap(loads.front()) > 0 && gap(loads.back()) > 0)
+      set(fmt::format("gap_growth_{}", percentile), gap(loads.back()) / gap(loads.front()));
+  };
+  ratios("p50", &Row::p50);
+  ratios("p99", &Row::p99);
+}
+
+// A table of modes and loads, rounds over all of it.
+Result<void> RunPoint(const GatewayBenchOptions& options, const Layout& layout, const Point& point,
+                      const std::string& suffix, const OnGatewayProgress& on_progress,
+                      report::Document& document) {
+  std::vector<float> numbers(point.bytes / 4);
+  for (size_t i = 0; i < numbers.size(); i++) numbers[i] = static_cast<float>(i % 17) - 8;
+  std::vector<std::byte> input(point.bytes);
+  std::memcpy(input.data(), numbers.data(), input.size());
+  const auto bed = MakeBed(options, point, input);
+  if (!bed) return tl::make_unexpected(bed.error());
+  std::vector<std::unique_ptr<Rig>> rigs;
+  std::vector<Mode> modes =
+      Modes(options.awake == Awake::kNone ? std::chrono::microseconds(0) : options.spin);
+  if (!options.variants) modes.resize(kConspirator + 1);
+  for (const Mode& mode : modes) {
+    auto rig = mode.make(bed->work, layout);
+    if (!rig && rigs.size() == kFramesUring && rig.error().code == ErrorCode::kUnavailable) break;
+    if (!rig) return Fail(rig.error().code, fmt::format("{}: {}", mode.name, rig.error().message));
+    rigs.push_back(std::move(*rig));
+  }
+  modes.resize(rigs.size());
+  // What the rigs have started may run elsewhere; the clients may not.
+  PinTo(layout.nic_cpu);
+  Rows rows;
+  const double steps = static_cast<double>(options.rounds) * options.loads.size() * modes.size();
+  double step = 0;
+  for (int round = 0; round < options.rounds; round++) {
+    for (const int load : options.loads) {
+      const BackgroundLoad background(layout.host_cpu, load / 100.0);
+      // Another is first each round: what others do to the host repeats.
+      for (size_t k = 0; k < modes.size(); k++) {
+        const size_t i = (k + static_cast<size_t>(round)) % modes.size();
+        on_progress(step++ / steps, fmt::format("{} at {} %", modes[i].name, load));
+        if (auto measured = Measure(*rigs[i], *bed, input, layout.nic_cpu, options.duration, rows[{i, load}]);
+            !measured)
+          return Fail(measured.error().code, fmt::format("{}: {}", modes[i].name, measured.error().message));
+      }
+    }
+  }
+  for (size_t i = 0; i < modes.size(); i++)
+    for (const int load : options.loads)
+      document.AddRow(ToJson(options, point, modes[i].name, load, rows[{i, load}]));
+  AddRatios(document, modes, options.loads, rows, suffix);
+  if (bed->cuda_slice_us) document.SetRatio("cuda_slice_us" + suffix, *bed->cuda_slice_us);
+  return {};
+}
+
 }  // namespace
 
 Result<report::Document> RunGatewayBench(const GatewayBenchOptions& asked,
@@ -222,86 +370,30 @@ Result<report::Document> RunGatewayBench(const GatewayBenchOptions& asked,
   }
   const auto layout = FindLayout();
   if (!layout) return tl::make_unexpected(layout.error());
-  std::vector<float> numbers(options.bytes / 4);
-  for (size_t i = 0; i < numbers.size(); i++) numbers[i] = static_cast<float>(i % 17) - 8;
-  std::vector<std::byte> input(options.bytes);
-  std::memcpy(input.data(), numbers.data(), input.size());
-
-  // The client is this thread; where it may run is given back at the end.
+  // A client is this thread; where it may run is given back at the end.
   struct Affinity {
     cpu_set_t cpus;
     Affinity() { sched_getaffinity(0, sizeof(cpus), &cpus); }
     ~Affinity() { sched_setaffinity(0, sizeof(cpus), &cpus); }
   } affinity;
-  const auto bed = MakeBed(options, input);
-  if (!bed) return tl::make_unexpected(bed.error());
-  const Work& work = bed->work;
-  std::vector<std::unique_ptr<Rig>> rigs;
-  std::vector<Mode> modes = Modes(options.spin);
-  if (!options.variants) modes.resize(kConspirator + 1);
-  for (const Mode& mode : modes) {
-    auto rig = mode.make(work, *layout);
-    if (!rig && rigs.size() == kFramesUring && rig.error().code == ErrorCode::kUnavailable) break;
-    if (!rig) return Fail(rig.error().code, fmt::format("{}: {}", mode.name, rig.error().message));
-    rigs.push_back(std::move(*rig));
-  }
-  modes.resize(rigs.size());
-  PinTo(layout->nic_cpu);
-  std::map<std::pair<size_t, int>, Row> rows;
-  const double steps = static_cast<double>(options.rounds) * std::size(kLoads) * modes.size();
-  double step = 0;
-  for (int round = 0; round < options.rounds; round++) {
-    for (const int load : kLoads) {
-      const BackgroundLoad background(layout->host_cpu, load / 100.0);
-      // Another is first each round: what others do to the host repeats.
-      for (size_t k = 0; k < modes.size(); k++) {
-        const size_t i = (k + static_cast<size_t>(round)) % modes.size();
-        on_progress(step++ / steps, fmt::format("{} at {} %", modes[i].name, load));
-        if (auto measured = Measure(*rigs[i], input, bed->expected, options.duration, rows[{i, load}]);
-            !measured)
-          return Fail(measured.error().code, fmt::format("{}: {}", modes[i].name, measured.error().message));
-      }
-    }
-  }
+  std::vector<Point> points;
+  for (const size_t bytes : options.bytes)
+    for (const double kernel_us : options.kernel_us)
+      for (const uint32_t clients : options.concurrency) points.push_back({bytes, kernel_us, clients});
   report::Document document("gateway");
   document.SetRounds(options.rounds);
-  for (size_t i = 0; i < modes.size(); i++)
-    for (const int load : kLoads) document.AddRow(ToJson(modes[i].name, load, rows[{i, load}]));
-  for (const int load : kLoads) {
-    const auto p50 = [&](size_t mode) { return report::Median(rows[{mode, load}].p50); };
-    const auto p99 = [&](size_t mode) { return report::Median(rows[{mode, load}].p99); };
-    for (size_t i = 0; i < kConspirator; i++) {
-      std::string name = modes[i].name;
-      std::replace(name.begin(), name.end(), '-', '_');
-      document.SetRatio(fmt::format("conspirator_over_{}_p50_{}", name, load), p50(kConspirator) / p50(i));
-      document.SetRatio(fmt::format("conspirator_over_{}_p99_{}", name, load), p99(kConspirator) / p99(i));
-    }
-    document.SetRatio(fmt::format("host_memory_minus_conspirator_p50_us_{}", load),
-                      p50(kHostMemory) - p50(kConspirator));
-    if (modes.size() > kFramesUring) {
-      document.SetRatio(fmt::format("uring_over_epoll_p50_{}", load), p50(kFramesUring) / p50(kFramesEpoll));
-      document.SetRatio(fmt::format("uring_over_epoll_p99_{}", load), p99(kFramesUring) / p99(kFramesEpoll));
-    }
-    document.SetRatio(fmt::format("host_memory_minus_conspirator_p99_us_{}", load),
-                      p99(kHostMemory) - p99(kConspirator));
+  for (size_t i = 0; i < points.size(); i++) {
+    const Point& point = points[i];
+    const std::string suffix =
+        points.size() == 1 ? "" : fmt::format("_{}_{:g}_{}", point.bytes, point.kernel_us, point.clients);
+    const auto progress = [&](double fraction, const std::string& message) {
+      on_progress((static_cast<double>(i) + fraction) / static_cast<double>(points.size()), message);
+    };
+    auto ran = RunPoint(options, *layout, point, suffix, progress, document);
+    sched_setaffinity(0, sizeof(affinity.cpus), &affinity.cpus);  // what the next rigs start goes anywhere
+    if (!ran) return tl::make_unexpected(ran.error());
   }
-  if (bed->cuda_slice_us) document.SetRatio("cuda_slice_us", *bed->cuda_slice_us);
   return document;
-}
-
-std::string GatewayText(const report::Document& document) {
-  std::string text = fmt::format("{:<18} {:>5} {:>9} {:>9} {:>9} {:>9} {:>12}\n", "mode", "load", "p50 us",
-                                 "p99 us", "host us", "NIC us", "gateway us");
-  for (const auto& row : document.rows())
-    text += fmt::format(
-        "{:<18} {:>4}% {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>12}\n", row["mode"].get<std::string>(),
-        row["load_pct"].get<int>(), row["p50_us"].get<double>(), row["p99_us"].get<double>(),
-        row["host_cpu_us"].get<double>(), row["nic_cpu_us"].get<double>(),
-        row.contains("gateway_p50_us") ? fmt::format("{:.1f}", row["gateway_p50_us"].get<double>()) : "");
-  if (const auto& ratios = document.Json()["ratios"]; ratios.contains("cuda_slice_us"))
-    text += fmt::format("a slice on the GPU alone takes {:.0f} us a request\n",
-                        ratios["cuda_slice_us"].get<double>());
-  return text;
 }
 
 }  // namespace spillway::bench

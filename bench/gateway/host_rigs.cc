@@ -6,12 +6,14 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "base/fd.h"
 #include "bench/gateway/background_load.h"
@@ -23,12 +25,16 @@ namespace {
 using base::Fd;
 using gateway::Channel;
 
+// Each client has a cell of its own.
 class DirectRig : public Rig {
  public:
-  explicit DirectRig(std::unique_ptr<SliceBed> bed) : bed_(std::move(bed)) {}
-  Result<void> Ask(std::span<const std::byte> input, std::span<std::byte> output) override {
-    std::memcpy(bed_->Input(0).data(), input.data(), input.size());
-    const auto outputs = bed_->Run(0);
+  DirectRig(std::unique_ptr<SliceBed> bed, uint32_t clients) : bed_(std::move(bed)) {
+    for (uint32_t i = 0; i < clients; i++) cells_.push_back(bed_->Place());
+  }
+  Result<void> Ask(uint32_t client, std::span<const std::byte> input, std::span<std::byte> output) override {
+    const SliceBed::Cell& cell = cells_[client];
+    std::memcpy(bed_->Input(cell).data(), input.data(), input.size());
+    const auto outputs = bed_->Run(cell);
     if (!outputs) return tl::make_unexpected(outputs.error());
     std::memcpy(output.data(), outputs->data(), output.size());
     return {};
@@ -37,7 +43,20 @@ class DirectRig : public Rig {
 
  private:
   std::unique_ptr<SliceBed> bed_;
+  std::vector<SliceBed::Cell> cells_;
 };
+
+// On the host, for one client at a time: decides, has `fill` put the inputs into the slice's memory, runs it
+// and hands its outputs to `take`.
+template <class Fill, class Take>
+Result<void> RunOnHost(SliceBed& bed, Fill fill, Take take) {
+  const SliceBed::Cell cell = bed.Place();
+  fill(bed.Input(cell));
+  const auto outputs = bed.Run(cell);
+  if (outputs) take(*outputs);
+  bed.Free(cell);
+  return outputs ? Result<void>() : tl::make_unexpected(outputs.error());
+}
 
 bool SendAll(int socket, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -56,95 +75,145 @@ bool ReceiveAll(int socket, std::span<std::byte> bytes) {
   return true;
 }
 
+// A connection and a thread of the host for each client.
 class TcpHostRig : public Rig {
  public:
-  TcpHostRig(const Work& work, const Layout& layout, std::unique_ptr<SliceBed> bed, base::Fd client,
-             base::Fd server)
-      : bed_(std::move(bed)), client_(std::move(client)), server_(std::move(server)) {
-    thread_ = std::thread([this, work, layout] {
-      PinTo(layout.host_cpu);
-      std::vector<std::byte> buffer(work.input_bytes);
-      while (ReceiveAll(server_.get(), buffer)) {
-        const uint32_t slice = bed_->Place();
-        std::memcpy(bed_->Input(slice).data(), buffer.data(), buffer.size());
-        const auto outputs = bed_->Run(slice);
-        if (!outputs) break;
-        cpu_ns_.store(ThreadCpuNs(), std::memory_order_relaxed);
-        if (!SendAll(server_.get(), *outputs)) break;
-      }
-      shutdown(server_.get(), SHUT_RDWR);
-    });
-  }
+  explicit TcpHostRig(std::unique_ptr<SliceBed> bed) : bed_(std::move(bed)) {}
   ~TcpHostRig() override {
-    shutdown(client_.get(), SHUT_RDWR);
-    thread_.join();
+    for (const auto& client : clients_) shutdown(client->near.get(), SHUT_RDWR);
+    for (const auto& client : clients_) client->thread.join();
   }
-  Result<void> Ask(std::span<const std::byte> input, std::span<std::byte> output) override {
-    if (!SendAll(client_.get(), input) || !ReceiveAll(client_.get(), output))
+  void Add(const Work& work, const Layout& layout, base::Fd near, base::Fd far) {
+    clients_.push_back(std::make_unique<Client>());
+    Client& client = *clients_.back();
+    client.near = std::move(near);
+    client.far = std::move(far);
+    client.thread = std::thread([this, work, layout, &client] { Serve(work, layout, client); });
+  }
+  Result<void> Ask(uint32_t number, std::span<const std::byte> input, std::span<std::byte> output) override {
+    const int socket = clients_[number]->near.get();
+    if (!SendAll(socket, input) || !ReceiveAll(socket, output))
       return Fail(ErrorCode::kSystem, "tcp-host: the connection broke");
     return {};
   }
-  RigCosts Costs() const override { return {cpu_ns_.load() + bed_->HostNs(), 0}; }
+  RigCosts Costs() const override {
+    RigCosts costs{bed_->HostNs(), 0};
+    for (const auto& client : clients_) costs.host_ns += client->cpu_ns.load();
+    return costs;
+  }
 
  private:
+  struct Client {
+    base::Fd near, far;
+    std::atomic<uint64_t> cpu_ns{0};
+    std::thread thread;
+  };
+
+  void Serve(const Work& work, const Layout& layout, Client& client) {
+    PinTo(layout.host_cpu);
+    std::vector<std::byte> buffer(work.input_bytes), answer(work.output_bytes);
+    for (;;) {
+      pollfd wait{client.far.get(), POLLIN, 0};
+      SpinFor(work.host_spin, [&] { return poll(&wait, 1, 0) > 0; });
+      if (!ReceiveAll(client.far.get(), buffer)) break;
+      const auto ran = RunOnHost(
+          *bed_, [&](std::span<std::byte> to) { std::memcpy(to.data(), buffer.data(), buffer.size()); },
+          [&](std::span<const std::byte> from) { std::memcpy(answer.data(), from.data(), from.size()); });
+      if (!ran) break;
+      client.cpu_ns.store(ThreadCpuNs(), std::memory_order_relaxed);
+      if (!SendAll(client.far.get(), answer)) break;
+    }
+    shutdown(client.far.get(), SHUT_RDWR);
+  }
+
   std::unique_ptr<SliceBed> bed_;
-  base::Fd client_, server_;
-  std::atomic<uint64_t> cpu_ns_{0};
-  std::thread thread_;
+  std::vector<std::unique_ptr<Client>> clients_;
 };
 
+// Memory of the host, a channel and a thread of the host for each client.
 class HostMemoryRig : public Rig {
  public:
-  HostMemoryRig(const Work& work, const Layout& layout, std::unique_ptr<SliceBed> bed, Channel near,
-                Channel far, gateway::SharedMemory memory)
-      : bed_(std::move(bed)), near_(std::move(near)), far_(std::move(far)), memory_(std::move(memory)) {
-    output_at_ = gateway::Aligned(work.input_bytes);
-    thread_ = std::thread([this, work, layout] {
-      PinTo(layout.host_cpu);
-      while (!stop_.load()) {
-        gateway::Submission asked;
-        if (!far_.TakeSubmission(asked)) {
-          far_.WaitForSubmissions(-1);
-          continue;
-        }
-        const uint32_t slice = bed_->Place();
-        std::memcpy(bed_->Input(slice).data(), memory_.bytes().data(), work.input_bytes);
-        const auto outputs = bed_->Run(slice);
-        gateway::Completion done;
-        done.id = asked.id;
-        done.status = outputs ? 0 : 1;
-        if (outputs) std::memcpy(memory_.bytes().data() + output_at_, outputs->data(), outputs->size());
-        cpu_ns_.store(ThreadCpuNs(), std::memory_order_relaxed);
-        far_.Complete(done);
-      }
-    });
-  }
+  explicit HostMemoryRig(std::unique_ptr<SliceBed> bed) : bed_(std::move(bed)) {}
   ~HostMemoryRig() override {
     stop_.store(true);
-    near_.RingSubmissions();
-    thread_.join();
+    for (const auto& client : clients_) client->near.RingSubmissions();
+    for (const auto& client : clients_) client->thread.join();
   }
-  Result<void> Ask(std::span<const std::byte> input, std::span<std::byte> output) override {
-    std::memcpy(memory_.bytes().data(), input.data(), input.size());
-    gateway::Submission asked;
-    asked.id = ++last_id_;
-    near_.Submit(asked);
-    gateway::Completion done;
-    while (!near_.TakeCompletion(done)) near_.WaitForCompletions(-1);
-    if (done.id != last_id_ || done.status != 0) return Fail(ErrorCode::kSystem, "host-memory: it failed");
-    std::memcpy(output.data(), memory_.bytes().data() + output_at_, output.size());
+  Result<void> Add(const Work& work, const Layout& layout) {
+    auto client = std::make_unique<Client>();
+    auto submissions = gateway::MakeEventFd(), completions = gateway::MakeEventFd();
+    if (!submissions || !completions) return Fail(ErrorCode::kSystem, "eventfd");
+    const auto copy = [](const base::Fd& fd) { return base::Fd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); };
+    Channel::Doorbells far_bells{copy(*submissions), copy(*completions)};
+    auto near = Channel::Create(8, {std::move(*submissions), std::move(*completions)});
+    if (!near) return tl::make_unexpected(near.error());
+    auto far = Channel::Map(base::Fd(fcntl(near->fd(), F_DUPFD_CLOEXEC, 0)), 8, std::move(far_bells));
+    if (!far) return tl::make_unexpected(far.error());
+    output_at_ = gateway::Aligned(work.input_bytes);
+    auto memory = gateway::SharedMemory::Create("bench-host", output_at_ + work.output_bytes);
+    if (!memory) return tl::make_unexpected(memory.error());
+    client->near = std::move(*near);
+    client->far = std::move(*far);
+    client->memory = std::move(*memory);
+    client->thread = std::thread([this, work, layout, &client = *client] { Serve(work, layout, client); });
+    clients_.push_back(std::move(client));
     return {};
   }
-  RigCosts Costs() const override { return {cpu_ns_.load() + bed_->HostNs(), 0}; }
+  Result<void> Ask(uint32_t number, std::span<const std::byte> input, std::span<std::byte> output) override {
+    Client& client = *clients_[number];
+    std::memcpy(client.memory.bytes().data(), input.data(), input.size());
+    gateway::Submission asked;
+    asked.id = ++client.last_id;
+    client.near.Submit(asked);
+    gateway::Completion done;
+    while (!client.near.TakeCompletion(done)) client.near.WaitForCompletions(-1);
+    if (done.id != client.last_id || done.status != 0)
+      return Fail(ErrorCode::kSystem, "host-memory: it failed");
+    std::memcpy(output.data(), client.memory.bytes().data() + output_at_, output.size());
+    return {};
+  }
+  RigCosts Costs() const override {
+    RigCosts costs{bed_->HostNs(), 0};
+    for (const auto& client : clients_) costs.host_ns += client->cpu_ns.load();
+    return costs;
+  }
 
  private:
+  struct Client {
+    Channel near, far;
+    gateway::SharedMemory memory;
+    uint64_t last_id = 0;  // the client's
+    std::atomic<uint64_t> cpu_ns{0};
+    std::thread thread;
+  };
+
+  void Serve(const Work& work, const Layout& layout, Client& client) {
+    PinTo(layout.host_cpu);
+    std::byte* const memory = client.memory.bytes().data();
+    while (!stop_.load()) {
+      gateway::Submission asked;
+      if (!client.far.TakeSubmission(asked)) {
+        SpinFor(work.host_spin, [&] { return client.far.HasSubmission() || stop_.load(); });
+        if (!client.far.HasSubmission()) client.far.WaitForSubmissions(-1);
+        continue;
+      }
+      const auto ran = RunOnHost(
+          *bed_, [&](std::span<std::byte> to) { std::memcpy(to.data(), memory, work.input_bytes); },
+          [&](std::span<const std::byte> from) {
+            std::memcpy(memory + output_at_, from.data(), from.size());
+          });
+      gateway::Completion done;
+      done.id = asked.id;
+      done.status = ran ? 0 : 1;
+      client.cpu_ns.store(ThreadCpuNs(), std::memory_order_relaxed);
+      client.far.Complete(done);
+    }
+  }
+
   std::unique_ptr<SliceBed> bed_;
-  Channel near_, far_;
-  gateway::SharedMemory memory_;
-  uint64_t output_at_ = 0, last_id_ = 0;
+  uint64_t output_at_ = 0;
   std::atomic<bool> stop_{false};
-  std::atomic<uint64_t> cpu_ns_{0};
-  std::thread thread_;
+  std::vector<std::unique_ptr<Client>> clients_;
 };
 
 }  // namespace
@@ -152,44 +221,42 @@ class HostMemoryRig : public Rig {
 Result<std::unique_ptr<Rig>> MakeDirectRig(const Work& work, const Layout& layout) {
   auto bed = SliceBed::Make(work, layout);
   if (!bed) return tl::make_unexpected(bed.error());
-  return std::make_unique<DirectRig>(std::move(*bed));
+  return std::make_unique<DirectRig>(std::move(*bed), work.clients);
 }
 
 Result<std::unique_ptr<Rig>> MakeTcpHostRig(const Work& work, const Layout& layout) {
   auto bed = SliceBed::Make(work, layout);
   if (!bed) return tl::make_unexpected(bed.error());
+  auto rig = std::make_unique<TcpHostRig>(std::move(*bed));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof(address);
-  const base::Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  base::Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   auto* generic = reinterpret_cast<sockaddr*>(&address);
+  const auto broken = [] { return Fail(ErrorCode::kSystem, "tcp-host: no connection on the loopback"); };
+  const base::Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (bind(listener.get(), generic, length) != 0 || listen(listener.get(), 1) != 0 ||
-      getsockname(listener.get(), generic, &length) != 0 || connect(client.get(), generic, length) != 0)
-    return Fail(ErrorCode::kSystem, "tcp-host: no connection on the loopback");
-  base::Fd server(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  const int on = 1;
-  for (const int fd : {client.get(), server.get()}) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  return std::make_unique<TcpHostRig>(work, layout, std::move(*bed), std::move(client), std::move(server));
+      getsockname(listener.get(), generic, &length) != 0)
+    return broken();
+  for (uint32_t i = 0; i < work.clients; i++) {
+    base::Fd near(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (connect(near.get(), generic, length) != 0) return broken();
+    base::Fd far(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!far) return broken();
+    const int on = 1;
+    for (const int fd : {near.get(), far.get()}) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    rig->Add(work, layout, std::move(near), std::move(far));
+  }
+  return rig;
 }
 
 Result<std::unique_ptr<Rig>> MakeHostMemoryRig(const Work& work, const Layout& layout) {
   auto bed = SliceBed::Make(work, layout);
   if (!bed) return tl::make_unexpected(bed.error());
-  auto submissions = gateway::MakeEventFd(), completions = gateway::MakeEventFd();
-  if (!submissions || !completions) return Fail(ErrorCode::kSystem, "eventfd");
-  const auto copy = [](const base::Fd& fd) { return base::Fd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); };
-  Channel::Doorbells far_bells{copy(*submissions), copy(*completions)};
-  auto near = Channel::Create(8, {std::move(*submissions), std::move(*completions)});
-  if (!near) return tl::make_unexpected(near.error());
-  auto far = Channel::Map(base::Fd(fcntl(near->fd(), F_DUPFD_CLOEXEC, 0)), 8, std::move(far_bells));
-  if (!far) return tl::make_unexpected(far.error());
-  auto memory =
-      gateway::SharedMemory::Create("bench-host", gateway::Aligned(work.input_bytes) + work.output_bytes);
-  if (!memory) return tl::make_unexpected(memory.error());
-  return std::make_unique<HostMemoryRig>(work, layout, std::move(*bed), std::move(*near), std::move(*far),
-                                         std::move(*memory));
+  auto rig = std::make_unique<HostMemoryRig>(std::move(*bed));
+  for (uint32_t i = 0; i < work.clients; i++)
+    if (auto added = rig->Add(work, layout); !added) return tl::make_unexpected(added.error());
+  return rig;
 }
 
 }  // namespace spillway::bench

@@ -34,6 +34,12 @@ struct Work {
   size_t input_bytes = 0, output_bytes = 0;
   double gflop_per_s = 1;
   uint32_t slices = 2;
+  uint32_t clients = 1;  // that ask at a time, one request each
+  // Who waits on the host for a client or a slice stays awake for so long before it sleeps.
+  std::chrono::microseconds host_spin{0};
+
+  // Of a slice: none of the clients' requests waits for one, and the next one's data comes meanwhile.
+  [[nodiscard]] uint32_t cells() const { return clients < 2 ? 2 : clients; }
 };
 
 inline uint64_t HostNsOf(const Work& work, const gateway::SliceCosts& costs) {
@@ -48,8 +54,9 @@ struct RigCosts {
 class Rig {
  public:
   virtual ~Rig() = default;
-  // Has `input` run and waits for its outputs. On the client's thread.
-  [[nodiscard]] virtual Result<void> Ask(std::span<const std::byte> input, std::span<std::byte> output) = 0;
+  // Has `input` run for that client and waits for its outputs. On the client's thread.
+  [[nodiscard]] virtual Result<void> Ask(uint32_t client, std::span<const std::byte> input,
+                                         std::span<std::byte> output) = 0;
   // Settled only while nothing runs.
   [[nodiscard]] virtual RigCosts Costs() const = 0;
   // Of the requests since the last call, in us: what the gateway itself took. Empty for other designs.

@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <chrono>
 
 #include "base/fd.h"
+#include "bench/gateway/background_load.h"
 #include "gateway/shm_inlet.h"
 
 namespace spillway::bench {
@@ -27,12 +30,13 @@ Result<std::unique_ptr<SliceBed>> SliceBed::Make(const Work& work, const Layout&
   for (uint32_t i = 0; i < work.slices; i++) {
     SharedSlice near;
     near.offer = {BenchSlice(i),    kBenchGpu,
-                  work.gflop_per_s, 2,
+                  work.gflop_per_s, work.cells(),
                   work.input_bytes, std::max<uint64_t>(work.output_bytes, gateway::kMostMessage)};
     near.key = gateway::RandomKey();
     auto submissions = gateway::MakeEventFd(), completions = gateway::MakeEventFd();
     if (!submissions || !completions) return Fail(ErrorCode::kSystem, "eventfd");
-    auto channel = Channel::Create(8, {std::move(*submissions), std::move(*completions)});
+    const uint32_t slots = std::bit_ceil(std::max(8U, work.cells()));
+    auto channel = Channel::Create(slots, {std::move(*submissions), std::move(*completions)});
     if (!channel) return tl::make_unexpected(channel.error());
     auto memory = gateway::SharedMemory::Create("bench-slice", gateway::CellLayout(near.offer).Bytes());
     if (!memory) return tl::make_unexpected(memory.error());
@@ -42,55 +46,98 @@ Result<std::unique_ptr<SliceBed>> SliceBed::Make(const Work& work, const Layout&
     far.offer = near.offer;
     far.key = near.key;
     auto mapped = Channel::Map(
-        Copy(near.channel.fd()), 8,
+        Copy(near.channel.fd()), slots,
         {Copy(near.channel.bells().submissions.get()), Copy(near.channel.bells().completions.get())});
     if (!mapped) return tl::make_unexpected(mapped.error());
     auto far_memory = gateway::SharedMemory::Map(Copy(near.memory.fd()), near.memory.bytes().size());
     if (!far_memory) return tl::make_unexpected(far_memory.error());
     far.channel = std::move(*mapped);
     far.memory = std::move(*far_memory);
-    bed->near_.push_back(std::move(near));
+    bed->lines_.push_back(std::make_unique<Line>());
+    bed->lines_.back()->near = std::move(near);
     bed->threads_.push_back(std::make_unique<gateway::SliceThread>(
         std::make_unique<gateway::ShmInlet>(std::move(far)), *work.engine, layout.host_cpu));
     scheduler::SliceState state;
     state.gpu = i;
     state.gflop_per_s = work.gflop_per_s;
-    state.cells_free = 2;
+    state.cells_free = work.cells();
     bed->states_.push_back(state);
     bed->all_.push_back(i);
+    bed->taken_.emplace_back(work.cells(), false);
   }
   return bed;
 }
 
-std::span<std::byte> SliceBed::Input(uint32_t slice) {
-  return near_[slice].memory.bytes().subspan(gateway::CellLayout(near_[slice].offer).Input(0),
-                                             work_.input_bytes);
-}
-
-Result<std::span<const std::byte>> SliceBed::Run(uint32_t slice) {
-  SharedSlice& line = near_[slice];
-  const gateway::CellLayout layout(line.offer);
-  gateway::Submission submission;
-  submission.id = ++last_id_;
-  submission.key = line.key;
-  submission.input_offset = layout.Input(0);
-  submission.input_bytes = work_.input_bytes;
-  submission.output_offset = layout.Output(0);
-  submission.output_bytes = work_.output_bytes;
-  if (!line.channel.Submit(submission)) return Fail(ErrorCode::kSystem, "the slice's ring is full");
-  gateway::Completion completion;
-  while (!line.channel.TakeCompletion(completion)) line.channel.WaitForCompletions(-1);
-  if (completion.id != submission.id || completion.status != 0)
-    return Fail(ErrorCode::kSystem, "the slice failed");
-  return std::span<const std::byte>(line.memory.bytes().subspan(layout.Output(0), work_.output_bytes));
-}
-
-uint32_t SliceBed::Place() {
+SliceBed::Cell SliceBed::Place() {
+  const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   const auto placement = scheduler::PlaceRequest({0, gflop_, all_, scheduler::kNobody}, states_,
                                                  scheduler::Isolation::kFraction, now);
-  states_[static_cast<size_t>(placement.slice)].free_at = placement.done_at;
-  return static_cast<uint32_t>(placement.slice);
+  const auto slice = static_cast<uint32_t>(placement.slice);
+  std::vector<bool>& cells = taken_[slice];
+  const auto cell = std::find(cells.begin(), cells.end(), false);
+  *cell = true;
+  states_[slice].free_at = placement.done_at;
+  states_[slice].cells_free--;
+  states_[slice].in_hand++;
+  return {slice, static_cast<uint32_t>(cell - cells.begin())};
+}
+
+void SliceBed::Free(const Cell& cell) {
+  const std::lock_guard lock(mutex_);
+  taken_[cell.slice][cell.cell] = false;
+  scheduler::SliceState& state = states_[cell.slice];
+  state.cells_free++;
+  // Whatever was expected, it is idle.
+  if (--state.in_hand == 0) state.free_at = std::chrono::steady_clock::now().time_since_epoch();
+}
+
+std::span<std::byte> SliceBed::Input(const Cell& cell) {
+  gateway::SharedSlice& near = lines_[cell.slice]->near;
+  return near.memory.bytes().subspan(gateway::CellLayout(near.offer).Input(cell.cell), work_.input_bytes);
+}
+
+gateway::Completion SliceBed::Await(Line& line, uint64_t id) {
+  Channel& channel = line.near.channel;
+  std::unique_lock lock(line.mutex);
+  for (;;) {
+    if (const auto done = line.done.extract(id)) return done.mapped();
+    if (line.is_collected) {
+      line.changed.wait(lock);
+      continue;
+    }
+    line.is_collected = true;
+    lock.unlock();
+    gateway::Completion completion;
+    while (!channel.TakeCompletion(completion)) {
+      SpinFor(work_.host_spin, [&] { return channel.HasCompletion(); });
+      if (!channel.HasCompletion()) channel.WaitForCompletions(-1);
+    }
+    lock.lock();
+    line.is_collected = false;
+    line.done[completion.id] = completion;
+    line.changed.notify_all();
+  }
+}
+
+Result<std::span<const std::byte>> SliceBed::Run(const Cell& cell) {
+  Line& line = *lines_[cell.slice];
+  const gateway::CellLayout layout(line.near.offer);
+  gateway::Submission submission;
+  submission.key = line.near.key;
+  submission.input_offset = layout.Input(cell.cell);
+  submission.input_bytes = work_.input_bytes;
+  submission.output_offset = layout.Output(cell.cell);
+  submission.output_bytes = work_.output_bytes;
+  {
+    const std::lock_guard lock(line.mutex);
+    submission.id = ++line.last_id;
+    if (!line.near.channel.Submit(submission)) return Fail(ErrorCode::kSystem, "the slice's ring is full");
+  }
+  const gateway::Completion completion = Await(line, submission.id);
+  if (completion.status != 0) return Fail(ErrorCode::kSystem, "the slice failed");
+  return std::span<const std::byte>(
+      line.near.memory.bytes().subspan(layout.Output(cell.cell), work_.output_bytes));
 }
 
 uint64_t SliceBed::HostNs() const {

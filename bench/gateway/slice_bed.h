@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slices without a gateway: their threads, and the other ends of their channels. For the designs that go
-// without one.
+// without one. Thread-safe.
 #pragma once
 
+#include <condition_variable>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "bench/gateway/rig.h"
@@ -16,22 +19,39 @@ class SliceBed {
  public:
   [[nodiscard]] static Result<std::unique_ptr<SliceBed>> Make(const Work& work, const Layout& layout);
 
-  // Where an input for `slice` goes.
-  [[nodiscard]] std::span<std::byte> Input(uint32_t slice);
-  // Rings `slice` for what lies there and waits; its outputs.
-  [[nodiscard]] Result<std::span<const std::byte>> Run(uint32_t slice);
-  // The same decision as the gateway's.
-  [[nodiscard]] uint32_t Place();
+  // A slice's place for one request.
+  struct Cell {
+    uint32_t slice = 0, cell = 0;
+  };
+  // By the same decision as the gateway's. There is always one.
+  [[nodiscard]] Cell Place();
+  void Free(const Cell& cell);
+  // Where its input goes.
+  [[nodiscard]] std::span<std::byte> Input(const Cell& cell);
+  // Rings the slice for what lies there and waits; the outputs.
+  [[nodiscard]] Result<std::span<const std::byte>> Run(const Cell& cell);
   [[nodiscard]] uint64_t HostNs() const;
 
  private:
+  // One slice's near end. Of those who wait for it one collects for all.
+  struct Line {
+    gateway::SharedSlice near;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<uint64_t, gateway::Completion> done;  // by request; under mutex, like what follows
+    bool is_collected = false;
+    uint64_t last_id = 0;
+  };
+  [[nodiscard]] gateway::Completion Await(Line& line, uint64_t id);
+
   Work work_;
   double gflop_ = 0;
-  std::vector<gateway::SharedSlice> near_;
-  std::vector<scheduler::SliceState> states_;
   std::vector<uint32_t> all_;
+  std::mutex mutex_;
+  std::vector<scheduler::SliceState> states_;  // under mutex_
+  std::vector<std::vector<bool>> taken_;       // by slice and cell; under mutex_
+  std::vector<std::unique_ptr<Line>> lines_;
   std::vector<std::unique_ptr<gateway::SliceThread>> threads_;
-  uint64_t last_id_ = 0;
 };
 
 }  // namespace spillway::bench

@@ -6,7 +6,13 @@ The one line: where a program that serves a model made its input tensor, it says
     x = spillway.tensor((1, 784), "float32")
 
 and x is the next request's data, in the memory into which the gateway delivered it. The program goes on as
-before; `spillway.answer(y)` sends y back through the gateway, unless the program answers in its own way.
+before; `spillway.answer(y)` sends y back through the gateway. A request that is left without an answer is an error, which
+names the line that took it. Where there is nothing between the model and its answer,
+
+    spillway.serve(model, (1, 784), "float32", output_shape=(1, 10), max_batch=8, max_delay=0.002)
+
+answers every request with what the model returns, and `with spillway.request((1, 784)) as x:` sees to it that the block
+answers.
 
 A client on the gateway's host writes its requests where the gateway reads them:
 
@@ -16,18 +22,22 @@ A client on the gateway's host writes its requests where the gateway reads them:
     y = client.infer("digits", x)
 
 Tensors are row-major. dtypes are bool, (u)int8 to (u)int64, float16, float32 and float64, by NumPy's names or as
-torch.float32 and its like. Errors are spillway.Error's subclasses: BadArgument, GatewayGone, WindowFull, Refused.
+torch.float32 and its like. Errors are spillway.Error's subclasses: BadArgument, Unanswered, GatewayGone, WindowFull,
+Refused.
 Neither the functions nor a Client may be used by two threads at a time.
 """
+import atexit
 import os
+import re
 import sys
 
 import numpy
 
 from . import _spillway
-from .errors import BadArgument, Error, GatewayGone, Refused, WindowFull
+from .errors import BadArgument, Error, GatewayGone, Refused, Unanswered, WindowFull
 
-__all__ = ["BadArgument", "Client", "Error", "GatewayGone", "Refused", "WindowFull", "answer", "refuse", "tensor"]
+__all__ = ["BadArgument", "Client", "Error", "GatewayGone", "Refused", "Unanswered", "WindowFull", "answer", "refuse",
+           "request", "serve", "tensor"]
 
 _TYPES = {"bool": "BOOL", "uint8": "UINT8", "uint16": "UINT16", "uint32": "UINT32", "uint64": "UINT64",
           "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "float16": "FP16",
@@ -66,12 +76,43 @@ def _wants_torch(dtype):
     return str(dtype).startswith("torch.")
 
 
-def _view(memory, shape, word, as_torch):
-    array = numpy.frombuffer(memory, dtype=_NUMPY[word], count=int(numpy.prod(shape))).reshape(shape)
-    if not as_torch:
-        return array
-    import torch
-    return torch.from_numpy(array)
+def _view(memory, shape, word):
+    return numpy.frombuffer(memory, dtype=_NUMPY[word], count=int(numpy.prod(shape))).reshape(shape)
+
+
+def _line(frame=None):
+    """Where the program called this package: "FILE:LINE"."""
+    frame = frame or sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+class _Device:
+    """Where a tensor goes: `torch` is None for the host's memory, `number` counts what CUDA shows the program."""
+
+    def __init__(self, device):
+        self.torch, self.name, self.number = None, str(device), 0
+        if device is None or self.name == "cpu":
+            return
+        what = f'{_line()}: device="{self.name}":'
+        parsed = re.fullmatch(r"cuda(?::([0-9]{1,3}))?", self.name)
+        if parsed is None:
+            raise BadArgument(f'{_line()}: device: expected "cpu", "cuda" or "cuda:NUMBER", got {device!r}')
+        self.number = int(parsed[1] or 0)
+        try:
+            import torch
+        except ImportError:
+            raise BadArgument(f"{what} expected PyTorch, which puts the tensor into the GPU's memory; {sys.executable} "
+                              "has none") from None
+        if not torch.cuda.is_available():
+            raise BadArgument(f"{what} expected a GPU; PyTorch finds none that it can use (torch.cuda.is_available())")
+        if self.number >= torch.cuda.device_count():
+            raise BadArgument(f"{what} expected a GPU of that number; PyTorch finds {torch.cuda.device_count()}")
+        self.torch = torch
+
+    def place(self, array):
+        return array if self.torch is None else self.torch.from_numpy(array).to(self.name)
 
 
 class _Serving:
@@ -79,6 +120,21 @@ class _Serving:
     program = None
     asked = None
     output = None
+    line = None  # that took the requests in hand
+    batch = 0    # how many those are
+
+
+def _leave_unanswered(why):
+    text = f"{_Serving.line}: {why}"
+    _Serving.program.refuse(text)
+    return Unanswered(text)
+
+
+# Of a program that fails, the gateway gives what it has in hand to another, if there is one.
+@atexit.register
+def _at_end():
+    if _Serving.program is not None and _Serving.program.in_hand() and not hasattr(sys, "last_type"):
+        _leave_unanswered("the program ended without answering this request: expected spillway.answer(y)")
 
 
 def _token(path):
@@ -96,35 +152,42 @@ def _token(path):
 
 
 def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, model=None, gateway=None,
-           token_file=None, gflop_per_s=1.0, gpu=None):
+           token_file=None, gpu=None, device=None, max_batch=1, max_delay=0.0):
     """Waits for the next request, and returns its input where the gateway delivered it, without a copy.
 
-    The first call offers the model to the gateway; later ones name the same. A request that was not answered by
-    then is answered with zeros.
+    The first call offers the model to the gateway; later ones name the same.
 
     shape, dtype: of the input, such as (1, 784) and "float32". The extents are fixed: a request has them all.
     output_shape, output_dtype: of what answer() sends; the input's where not given.
+    device: "cpu", or "cuda" or "cuda:NUMBER": the tensor is a torch.Tensor in that GPU's memory, a copy. Needs PyTorch.
+    max_batch: requests that are taken together, 1 to 128. The tensor's first extent is then shape's times as many as came,
+        and the answer's output_shape's times as many. Where more than one came it is a copy.
+    max_delay: seconds, 0 to 60, for which more are waited for once there is one.
     model: the name under which clients ask; the program's file name, without .py, where not given.
     gateway: the path of the gateway's socket for executors, or, of a gateway on another machine such as the
         SmartNIC, "rdma:ADDRESS:PORT"; $SPILLWAY_GATEWAY where not given.
         A program with "rdma:..." must not fork afterwards (multiprocessing: start method "spawn").
     token_file: a file, readable by its owner only, with the gateway's token for executors; $SPILLWAY_TOKEN_FILE where
         not given. "rdma:..." needs one; a socket does where the gateway's executors.users has not this user.
-    gflop_per_s: the program's speed in GFLOP/s, from which the gateway foresees when it is done, until it has seen it.
     gpu: the GPU that the program uses, by which the gateway keeps tenants apart under `isolation: gpu`: an index as in
-        nvidia-smi, "GPU-UUID", "MIG-UUID", or "none"; $SPILLWAY_GPU where not given, and the first that CUDA shows
-        the program where neither is.
+        nvidia-smi, "GPU-UUID", "MIG-UUID", or "none"; $SPILLWAY_GPU where not given, and where neither is, the one of
+        `device`, or the first that CUDA shows the program.
 
-    Returns a NumPy array of that shape, or a torch.Tensor for a torch dtype. It is valid, and writable, until
-    the next call.
-    Raises BadArgument (an argument, or another tensor than in the first call), GatewayGone (it is not there, or
-    ended while this waited), Refused (it did not take the offer).
+    Returns a NumPy array of that shape, or a torch.Tensor for a torch dtype or a device of CUDA's. It is valid, and
+    writable, until the next call.
+    Raises BadArgument (an argument, or another tensor than in the first call), Unanswered (the request before it was not
+    answered), GatewayGone (it is not there, or ended while this waited), Refused (it did not take the offer).
     """
+    place = _Device(device)
     shape = _shape(shape)
     word = _word(dtype)
     out_shape = _shape(output_shape, "output_shape") if output_shape is not None else shape
     out_word = _word(output_dtype) if output_dtype is not None else word
-    asked = (shape, word, out_shape, out_word, model, gateway, token_file, gpu)
+    if not isinstance(max_batch, int) or not 1 <= max_batch <= 128:
+        raise BadArgument(f"max_batch: expected a whole number from 1 to 128, got {max_batch!r}")
+    if not isinstance(max_delay, (int, float)) or not 0 <= max_delay <= 60:
+        raise BadArgument(f"max_delay: expected seconds from 0 to 60, got {max_delay!r}")
+    asked = (shape, word, out_shape, out_word, model, gateway, token_file, gpu, place.name, max_batch)
     if _Serving.program is None:
         path = gateway or os.environ.get("SPILLWAY_GATEWAY")
         if not path:
@@ -133,24 +196,34 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
         if path.startswith("rdma:") and not token:
             raise BadArgument("token_file: expected it, or $SPILLWAY_TOKEN_FILE: a file with the gateway's token for "
                               "executors")
-        device = str(gpu if gpu is not None else os.environ.get("SPILLWAY_GPU", ""))
+        named = str(gpu if gpu is not None else os.environ.get("SPILLWAY_GPU", ""))
         own = os.path.splitext(os.path.basename(sys.argv[0] or "program"))[0] or "program"
         name = model or own
         _Serving.program = _spillway.Program(path, token, f"{name}-{os.getpid()}", name, word, list(shape),
-                                             out_word, list(out_shape), gflop_per_s, device)
+                                             out_word, list(out_shape), named, place.number,
+                                             max_batch)
         _Serving.asked = asked
         _Serving.output = (out_shape, out_word)
     elif _Serving.asked != asked:
         raise BadArgument(f"tensor: expected the same arguments as before, {_Serving.asked}, got {asked}: a program "
                           "serves one model")
-    return _view(_Serving.program.take(), shape, word, _wants_torch(dtype))
+    if _Serving.program.in_hand():
+        raise _leave_unanswered("the program took the next request without answering this one: expected spillway.answer(y)")
+    taken = _Serving.program.take(round(max_delay * 1e6))
+    _Serving.line, _Serving.batch = _line(), len(taken)
+    arrays = [_view(memory, shape, word) for memory in taken]
+    array = arrays[0] if len(arrays) == 1 else numpy.concatenate(arrays)
+    if place.torch is None and _wants_torch(dtype):
+        import torch
+        return torch.from_numpy(array)
+    return place.place(array)
 
 
 def answer(output):
-    """Sends `output` to whom the request in hand is from.
+    """Sends `output` to whom the request in hand is from; of several, each its part.
 
-    output: an array or torch.Tensor (on any device) of tensor()'s output_shape; other dtypes are converted to
-    output_dtype.
+    output: an array or torch.Tensor (on any device) of tensor()'s output_shape, whose first extent is times as many as
+    there are requests in hand; other dtypes are converted to output_dtype.
     Raises BadArgument: another shape, no tensor() before, or the request was answered already.
     """
     if _Serving.program is None:
@@ -158,10 +231,66 @@ def answer(output):
     if hasattr(output, "detach"):
         output = output.detach().cpu().numpy()
     shape, word = _Serving.output
+    shape = (shape[0] * max(_Serving.batch, 1), *shape[1:])
     output = numpy.ascontiguousarray(output, dtype=_NUMPY[word])
     if output.shape != shape:
         raise BadArgument(f"answer: expected shape {shape}, got {output.shape}")
     _Serving.program.answer(output.view(numpy.uint8).reshape(-1))
+
+
+class request:
+    """The next request for the length of a block, which is to answer it:
+
+        with spillway.request((1, 784), output_shape=(1, 10)) as x:
+            spillway.answer(model(x))
+
+    Takes what tensor() takes. A block that ends without answer() or refuse() raises Unanswered; one that ends by an
+    exception sends its text to who asked (`failed`), and raises it.
+    """
+
+    def __init__(self, shape, dtype="float32", **options):
+        self._asked = (shape, dtype, options)
+
+    def __enter__(self):
+        shape, dtype, options = self._asked
+        return tensor(shape, dtype, **options)
+
+    def __exit__(self, kind, error, trace):
+        if _Serving.program is None or not _Serving.program.in_hand():
+            return False
+        if error is None:
+            raise _leave_unanswered("the block ended without answering this request: expected spillway.answer(y)")
+        if isinstance(error, Exception):
+            refuse(_told(error))
+        return False
+
+
+def _told(error):
+    """Of an exception, its line of the program and its first line of text."""
+    trace, where = error.__traceback__, ""
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") != __name__:
+            where = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}: "
+        trace = trace.tb_next
+    return f"{where}{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
+def serve(model, shape, dtype="float32", **options):
+    """Answers every request with what `model` returns for it, for ever. Takes what tensor() takes.
+
+    An exception of the model is the answer to the requests it was called for (`failed`), and a line on stderr; the next are
+    served. What it returns must have the shape that answer() expects: BadArgument ends it, as all else does.
+    """
+    while True:
+        with request(shape, dtype, **options) as x:
+            try:
+                y = model(x)
+            except Exception as error:  # of this request alone, as far as can be told
+                text = _told(error)
+                print(text, file=sys.stderr, flush=True)
+                refuse(text)
+                continue
+            answer(y)
 
 
 def refuse(text):
@@ -201,7 +330,7 @@ class Client:
         word = _word(dtype)
         bytes_ = int(numpy.prod(shape, dtype=object)) * _NUMPY[word].itemsize
         offset, memory = self._client.allocate(bytes_)
-        view = _view(memory, shape, word, False)
+        view = _view(memory, shape, word)
         self._pieces[view.__array_interface__["data"][0]] = (offset, bytes_)
         if _wants_torch(dtype):
             import torch

@@ -11,6 +11,11 @@ class BadArgument(Error, ValueError):
     was expected and what came."""
 
 
+class Unanswered(Error, RuntimeError):
+    """The program left a request without an answer; the text names the line that took it. Who asked got it as an error
+    (`failed`), too."""
+
+
 class GatewayGone(Error, ConnectionError):
     """No gateway answers, or it has gone. A new Client, or a restarted program, finds the next one."""
 

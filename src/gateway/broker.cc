@@ -23,6 +23,7 @@ Duration Estimated(const ModelCard& card, int64_t rows, double gflop_per_s) {
 Broker::Broker(BrokerOptions options, SlicePort& port)
     : options_(std::move(options)),
       port_(port),
+      gpus_(options_.tenants.size()),
       queues_(options_.tenants.size()),
       memory_(MemoryOf(options_)),
       windows_(WindowsOf(options_)) {
@@ -147,13 +148,16 @@ void Broker::Place(Time now) {
   placing_ = false;
 }
 
-scheduler::RequestDemand Broker::DemandOf(const Job& job) const {
+scheduler::RequestDemand Broker::DemandOf(const Job& job) {
   const KnownModel& model = models_[job.request.model];
+  learnt_.clear();
+  for (const ServiceTime& time : model.times)
+    learnt_.push_back(time.Expect(job.request.rows, model.work).value_or(Duration(0)));
   return {.tenant = job.request.tenant,
           .gflop = model.card->GflopFor(job.request.rows),
           .slices = model.slices,
           .not_executor = job.not_executor,
-          .took = model.took};
+          .learnt = learnt_};
 }
 
 bool Broker::PlaceOne(uint64_t id, Job& job, Time now) {
@@ -200,6 +204,9 @@ bool Broker::DeliverTo(uint32_t number, uint64_t id, Job& job, Time done_at, Tim
   slice.last_tenant = tenant;
   slice.requests++;
   state.cells_free--;
+  state.in_hand++;
+  job.expected = done_at - std::max(now, state.free_at);
+  slice.expected += job.expected;
   state.tenant = tenant;
   BreakPromises(tenant);  // whatever else of it still waits is promised a slice anew
   state.free_at = done_at;
@@ -216,7 +223,7 @@ bool Broker::DeliverTo(uint32_t number, uint64_t id, Job& job, Time done_at, Tim
 Duration Broker::Expected(const Job& job, uint32_t slice) const {
   const KnownModel& model = models_[job.request.model];
   const auto at = std::find(model.slices.begin(), model.slices.end(), slice) - model.slices.begin();
-  return std::max(model.took[static_cast<size_t>(at)],
+  return std::max(model.times[static_cast<size_t>(at)].Longest(),
                   Estimated(*model.card, job.request.rows, states_[slice].gflop_per_s));
 }
 
@@ -239,10 +246,10 @@ void Broker::FreeCell(uint32_t number, uint64_t id, Time now) {
   *cell = 0;
   running_--;
   slice.since = now;
-  if (++state.cells_free == slice.cells.size()) {
-    state.tenant = kNobody;
-    state.free_at = now;  // whatever was expected, it is idle
-  }
+  slice.expected -= jobs_.at(id).expected;
+  state.free_at = now + slice.expected;  // whatever was expected of what it has done
+  state.in_hand--;
+  if (++state.cells_free == slice.cells.size()) state.tenant = kNobody;
 }
 
 bool Broker::Complete(uint32_t slice, uint64_t id, Status status, std::span<const std::byte> outputs,
@@ -254,11 +261,13 @@ bool Broker::Complete(uint32_t slice, uint64_t id, Status status, std::span<cons
   Job& job = found->second;
   KnownModel& model = models_[job.request.model];
   const ModelCard& card = *model.card;
+  const Duration worked = now - slices_[slice].since;
+  gpus_.Charge(states_[slice].gpu, job.request.tenant, worked);
   // Whether or not anybody still wants it. What was given up took no time, and says nothing.
   if (status == Status::kOk) {
     const auto at = std::find(model.slices.begin(), model.slices.end(), slice) - model.slices.begin();
-    Duration& took = model.took[static_cast<size_t>(at)];
-    took = std::max(now - slices_[slice].since, took - took / 8);
+    model.work += worked;
+    model.times[static_cast<size_t>(at)].Learn(job.request.rows, busy, worked, model.work);
   }
   if (job.answered) {
     counts_.late_completions++;

@@ -12,7 +12,7 @@
 // request any more, so that it need not begin it.
 //
 // A slice works on one request after the other. How long one may take counts from when the slice could begin
-// it, and by what such requests took there before.
+// it, and by what such requests took there before (service_time.h).
 #pragma once
 
 #include <array>
@@ -26,6 +26,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gateway/gpu_table.h"
 #include "gateway/memory_budget.h"
 #include "gateway/model_table.h"
 #include "gateway/request_queue.h"
@@ -116,8 +117,7 @@ struct SliceOffer {
   double gflop_per_s = 1;
   uint32_t cells = 1;
   uint64_t input_bytes = 0, output_bytes = 0;  // of a cell
-  // The GPU's UUID, a MIG instance's parent's; empty: not known. Slices are on one GPU if they say one UUID,
-  // or, without, one name on one host.
+  // The GPU's UUID, a MIG instance's parent's; empty: not known (GpuTable::IdentityOf).
   std::string gpu_uuid = {};
 };
 
@@ -125,7 +125,9 @@ struct ExecutorOffer {
   std::string name;
   std::vector<ModelCard> models;
   std::vector<SliceOffer> slices;
-  std::string host = {};  // as the gateway sees it; empty: the gateway's own
+  // Equal for all executors of one host: what they say, else their address as the gateway sees it; empty: the
+  // gateway's own.
+  std::string host = {};
 };
 
 struct BrokerCounts {
@@ -198,12 +200,13 @@ class Broker {
   void ReleaseWindow(uint64_t bytes, uint32_t tenant);
   // Slices by name, for metrics and tests.
   struct SliceView {
-    std::string executor, gpu, name;
+    std::string executor, gpu, gpu_id, name;  // the GPU as the executor calls it, and its identity
     bool alive;
     uint32_t busy_cells, cells;
     uint64_t requests;
   };
   [[nodiscard]] std::vector<SliceView> Slices() const;
+  [[nodiscard]] const std::vector<GpuTable::Gpu>& gpus() const { return gpus_.gpus(); }
 
  private:
   enum class State { kQueued, kDelivered };
@@ -215,6 +218,7 @@ class Broker {
     uint32_t lives = 2;  // executors that may die with it
     uint32_t not_executor = scheduler::kNobody;
     uint32_t slice = 0, cell = 0;  // while delivered
+    Duration expected{0};          // that it takes there
     Time look_at{0};               // whether its slice is stuck
   };
   struct Slice {
@@ -223,7 +227,8 @@ class Broker {
     std::vector<uint64_t> cells;  // request in it; 0: free
     uint32_t last_tenant = scheduler::kNobody;
     uint64_t requests = 0;
-    Time since{0};  // it has had the request that it works on for so long, at most
+    Time since{0};         // it has had the request that it works on for so long, at most
+    Duration expected{0};  // of all that it has in hand
   };
   struct Executor {
     std::string name;
@@ -246,8 +251,8 @@ class Broker {
   void KeepDeadline(Time at, uint64_t id);
   [[nodiscard]] Duration Expected(const Job& job, uint32_t slice) const;
   [[nodiscard]] Time StuckAt(uint32_t slice) const;
-  [[nodiscard]] uint32_t GpuNumber(const std::string& key) const;
-  [[nodiscard]] scheduler::RequestDemand DemandOf(const Job& job) const;
+  // Valid until the next one.
+  [[nodiscard]] scheduler::RequestDemand DemandOf(const Job& job);
   // Who waits for a model that was replaced is told.
   void RefuseWaiting(uint32_t model);
   [[nodiscard]] MemoryBudget::Owner OwnerOf(const Account& account) const;
@@ -258,14 +263,15 @@ class Broker {
   std::vector<Executor> executors_;
   std::vector<Slice> slices_;
   std::vector<scheduler::SliceState> states_;
-  std::vector<std::string> gpu_keys_;  // by slice: which GPU it is on
-  std::vector<RequestQueue> queues_;   // by tenant
+  GpuTable gpus_;
+  std::vector<RequestQueue> queues_;  // by tenant
   std::unordered_map<uint64_t, Job> jobs_;
   std::vector<std::pair<Time, uint64_t>> deadlines_;  // a heap; entries of requests that are gone stay in it
   uint64_t last_id_ = 0;
   uint32_t next_tenant_ = 0;
   size_t running_ = 0;
   MemoryBudget memory_, windows_;
+  std::vector<Duration> learnt_;  // DemandOf's
   bool placing_ = false, place_again_ = false, closed_ = false;
   BrokerCounts counts_;
 };

@@ -13,17 +13,6 @@ constexpr size_t kMostSlices = 65536;
 
 }  // namespace
 
-// Of the living slices' GPU of that key, or one that none of them has.
-uint32_t Broker::GpuNumber(const std::string& key) const {
-  std::vector<bool> taken(slices_.size() + 1);
-  for (size_t i = 0; i < slices_.size(); i++) {
-    if (!states_[i].alive) continue;
-    if (gpu_keys_[i] == key) return states_[i].gpu;
-    taken[states_[i].gpu] = true;
-  }
-  return static_cast<uint32_t>(std::find(taken.begin(), taken.end(), false) - taken.begin());
-}
-
 void Broker::RefuseWaiting(uint32_t model) {
   for (uint32_t tenant = 0; tenant < queues_.size(); tenant++) {
     for (const uint64_t id : queues_[tenant].TakeModel(model)) {
@@ -69,7 +58,6 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
         {"", false, static_cast<uint32_t>(slices_.size()), static_cast<uint32_t>(offer.slices.size())});
     slices_.resize(slices_.size() + offer.slices.size());
     states_.resize(slices_.size());
-    gpu_keys_.resize(slices_.size());
     for (size_t i = slices_.size() - offer.slices.size(); i < slices_.size(); i++) states_[i].alive = false;
   }
   executors_[executor].name = offer.name;
@@ -79,11 +67,8 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
   for (uint32_t i = 0; i < offer.slices.size(); i++) {
     const SliceOffer& slice = offer.slices[i];
     slices_[first_slice + i] = {slice, executor, std::vector<uint64_t>(slice.cells, 0)};
-    const std::string key = slice.gpu_uuid.empty() ? offer.host + "/" + slice.gpu : slice.gpu_uuid;
-    const uint32_t gpu = GpuNumber(key);
-    gpu_keys_[first_slice + i] = key;
     scheduler::SliceState& state = states_[first_slice + i] = {};
-    state.gpu = gpu;
+    state.gpu = gpus_.Join(GpuTable::IdentityOf(offer.host, slice.gpu, slice.gpu_uuid));
     state.executor = executor;
     state.gflop_per_s = slice.gflop_per_s;
     state.free_at = now;
@@ -96,7 +81,7 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
     model.executors.emplace_back(executor, i);
     for (uint32_t slice = 0; slice < offer.slices.size(); slice++) {
       model.slices.push_back(first_slice + slice);
-      model.took.emplace_back(0);
+      model.times.emplace_back();
     }
   }
   return Joined{executor, first_slice};
@@ -111,6 +96,7 @@ void Broker::RemoveExecutor(uint32_t number, Time now) {
   std::vector<uint64_t> orphans;
   for (uint32_t i = executor.first_slice; i < executor.first_slice + executor.slices; i++) {
     states_[i].alive = false;
+    gpus_.Leave(states_[i].gpu);
     for (uint64_t& id : slices_[i].cells)
       if (id != 0) orphans.push_back(std::exchange(id, 0));
   }
@@ -171,7 +157,8 @@ std::vector<Broker::SliceView> Broker::Slices() const {
   std::vector<SliceView> views;
   for (uint32_t i = 0; i < slices_.size(); i++) {
     const Slice& slice = slices_[i];
-    views.push_back({executors_[slice.executor].name, slice.offer.gpu, slice.offer.name, states_[i].alive,
+    views.push_back({executors_[slice.executor].name, slice.offer.gpu, gpus()[states_[i].gpu].identity,
+                     slice.offer.name, states_[i].alive,
                      static_cast<uint32_t>(slice.cells.size()) - states_[i].cells_free,
                      static_cast<uint32_t>(slice.cells.size()), slice.requests});
   }

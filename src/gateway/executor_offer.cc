@@ -39,6 +39,7 @@ bool TakeName(const json& from, const char* key, std::string& into) {
 
 json ToJson(const KeyedOffer& offer) {
   json hello = {{"spillway_executor", kOfferVersion}, {"name", offer.offer.name}};
+  if (!offer.offer.host.empty()) hello["host"] = offer.offer.host;
   for (const ModelCard& card : offer.offer.models) hello["models"].push_back(ToJson(card));
   for (size_t i = 0; i < offer.offer.slices.size(); i++) {
     const SliceOffer& slice = offer.offer.slices[i];
@@ -63,6 +64,8 @@ Result<KeyedOffer> ParseOffer(const json& hello) {
   if (!TakeNumber(hello, "spillway_executor", 0U, 1000U, version) || version != kOfferVersion)
     return wrong(fmt::format("expected spillway_executor: {}", kOfferVersion));
   if (!TakeName(hello, "name", offer.name)) return wrong("expected a name");
+  if (hello.contains("host") && !TakeName(hello, "host", offer.host))
+    return wrong("expected of host a name that all executors of the host say");
   if (!hello.contains("models") || !hello["models"].is_array() || hello["models"].size() > 256)
     return wrong("expected a list of up to 256 models");
   for (const json& entry : hello["models"]) {

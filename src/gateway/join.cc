@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "gateway/rdma/join.h"
@@ -80,7 +81,17 @@ Result<Joined> JoinHere(const std::string& path, const std::string& token, const
 
 }  // namespace
 
-Result<Joined> JoinGateway(const GatewayDoor& door, const ExecutorOffer& offer) {
+// The kernel's, so that containers of one host, which share its GPUs, say the same, whatever they call
+// themselves and by whichever address they come.
+std::string HostIdentity() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
+Result<Joined> JoinGateway(const GatewayDoor& door, const ExecutorOffer& asked) {
+  ExecutorOffer offer = asked;
+  if (offer.host.empty()) offer.host = HostIdentity();
   const bool is_rdma = door.address.starts_with(kRdmaPrefix);
   auto joined = is_rdma ? JoinOverRdma(door.address.substr(kRdmaPrefix.size()), door.token, offer)
                         : JoinHere(door.address, door.token, offer);

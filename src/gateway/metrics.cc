@@ -80,7 +80,8 @@ std::string MetricsText(const Broker& broker, const ServerCounts& counts) {
   counter("spillway_gateway_session_faults_total", "clients let go for what they sent", counts.faults);
   const auto slices = broker.Slices();
   const auto labels = [](const Broker::SliceView& slice) {
-    return Labels{{"executor", slice.executor}, {"gpu", slice.gpu}, {"slice", slice.name}};
+    return Labels{
+        {"executor", slice.executor}, {"gpu", slice.gpu}, {"gpu_id", slice.gpu_id}, {"slice", slice.name}};
   };
   for (const auto& slice : slices)
     if (slice.alive)
@@ -90,6 +91,17 @@ std::string MetricsText(const Broker& broker, const ServerCounts& counts) {
     if (slice.alive)
       out.Add("spillway_gateway_slice_busy_cells", "cells of a slice that are in use", MetricType::Gauge,
               slice.busy_cells, labels(slice));
+  for (const GpuTable::Gpu& gpu : broker.gpus()) {
+    if (gpu.slices > 0)
+      out.Add("spillway_gateway_gpu_slices", "slices that are on a GPU, whoever offers them",
+              MetricType::Gauge, gpu.slices, {{"gpu_id", gpu.identity}});
+  }
+  for (const GpuTable::Gpu& gpu : broker.gpus())
+    for (uint32_t i = 0; gpu.slices > 0 && i < tenants.size(); i++)
+      out.Add("spillway_gateway_gpu_slice_seconds_total",
+              "time that slices of a GPU worked on a tenant's requests", MetricType::Counter,
+              std::chrono::duration<double>(gpu.uses[i].time).count(),
+              {{"gpu_id", gpu.identity}, {"tenant", tenants[i].name}});
   return out.Text();
 }
 

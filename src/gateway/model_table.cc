@@ -81,7 +81,7 @@ void ModelTable::RemoveSlices(uint32_t executor, uint32_t first, uint32_t count)
     for (size_t i = model.slices.size(); i-- > 0;)
       if (model.slices[i] >= first && model.slices[i] < first + count) {
         model.slices.erase(model.slices.begin() + static_cast<std::ptrdiff_t>(i));
-        model.took.erase(model.took.begin() + static_cast<std::ptrdiff_t>(i));
+        model.times.erase(model.times.begin() + static_cast<std::ptrdiff_t>(i));
       }
     std::erase_if(model.executors, [&](const auto& entry) { return entry.first == executor; });
     if (was_served && model.slices.empty()) model.left = ++departures_;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "gateway/service_time.h"
 #include "gateway/tensor.h"
 
 namespace spillway::gateway {
@@ -27,7 +28,8 @@ struct KnownModel {
   std::shared_ptr<const ModelCard> card;
   bool replaced = false;                                 // another card has taken its name
   std::vector<uint32_t> slices;                          // living ones that hold it
-  std::vector<std::chrono::nanoseconds> took;            // by slice: the longest of late; 0: not known
+  std::vector<ServiceTime> times;                        // by slice of `slices`: what was learnt there
+  std::chrono::nanoseconds work{0};                      // that its requests took on all slices, ever
   std::vector<std::pair<uint32_t, uint32_t>> executors;  // and what they call it
   uint32_t requests = 0;                                 // that wait or run
   uint64_t left = 0;                                     // which of all departures was its last slice's

@@ -460,7 +460,7 @@ void Server::Refuse(uint64_t number, const std::string& why) {
 
 Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number) {
   ExecutorOffer offer = connection.arrival->offer();
-  offer.host = connection.host;
+  if (offer.host.empty()) offer.host = connection.host;
   connection.name = offer.name;
   auto link = connection.arrival->TakeLink();
   if (!link) return tl::make_unexpected(link.error());

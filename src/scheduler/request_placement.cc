@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace spillway::scheduler {
 namespace {
@@ -35,6 +36,25 @@ bool PromisedToOthers(uint32_t tenant, uint32_t slice, std::span<const SliceStat
          });
 }
 
+// What the request takes at the i-th of its slices; 0: not known.
+nanoseconds Known(const RequestDemand& demand, std::span<const SliceState> states, size_t i) {
+  if (i < demand.learnt.size() && demand.learnt[i] > nanoseconds(0)) return demand.learnt[i];
+  return nanoseconds(std::llround(demand.gflop / states[demand.slices[i]].gflop_per_s * 1e9));
+}
+
+// Where it is known: the mean; 0 where it is known of no living slice.
+nanoseconds Typical(const RequestDemand& demand, std::span<const SliceState> states) {
+  nanoseconds all{0};
+  int64_t count = 0;
+  for (size_t i = 0; i < demand.slices.size(); i++) {
+    const nanoseconds known = Known(demand, states, i);
+    if (!states[demand.slices[i]].alive || known <= nanoseconds(0)) continue;
+    all += known;
+    count++;
+  }
+  return count == 0 ? all : all / count;
+}
+
 }  // namespace
 
 std::string RequestPlacement::Reason() const {
@@ -53,6 +73,7 @@ RequestPlacement PlaceRequest(const RequestDemand& demand, std::span<const Slice
                               Isolation isolation, nanoseconds now) {
   RequestPlacement best;
   bool best_is_second_choice = false;
+  std::optional<nanoseconds> typical;
   for (size_t i = 0; i < demand.slices.size(); i++) {
     const uint32_t slice = demand.slices[i];
     const SliceState& state = states[slice];
@@ -72,12 +93,19 @@ RequestPlacement PlaceRequest(const RequestDemand& demand, std::span<const Slice
       best.full++;
       continue;
     }
-    const nanoseconds by_gflop(std::llround(demand.gflop / state.gflop_per_s * 1e9));
-    const nanoseconds took = i < demand.took.size() ? demand.took[i] : nanoseconds(0);
-    const nanoseconds done = std::max(now, state.free_at) + std::max(by_gflop, took);
+    nanoseconds expected = Known(demand, states, i);
+    if (expected <= nanoseconds(0) && state.in_hand > 0) {
+      if (!typical) typical = Typical(demand, states);
+      expected = *typical * state.in_hand;
+    }
+    const nanoseconds done = std::max(now, state.free_at) + expected;
     const bool second_choice = state.executor == demand.not_executor;
+    const auto earlier = [&] {
+      if (done != best.done_at) return done < best.done_at;
+      return state.in_hand < states[static_cast<size_t>(best.slice)].in_hand;
+    };
     if (best.slice < 0 || (best_is_second_choice && !second_choice) ||
-        (best_is_second_choice == second_choice && done < best.done_at)) {
+        (best_is_second_choice == second_choice && earlier())) {
       best.slice = static_cast<int32_t>(slice);
       best.done_at = done;
       best_is_second_choice = second_choice;

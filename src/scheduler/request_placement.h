@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which slice of which GPU runs one request: the one that will have finished it first, among those that hold
-// its model, have a free cell and may be shared with its tenant. Pure; time comes in. Thread-safe.
+// its model, have a free cell and may be shared with its tenant. A slice of which nobody knows how long it
+// takes is tried when it is idle; with requests in hand it is taken to be as quick as the others are on
+// average, and where nothing is known of any, the one with the fewest in hand gets it. Pure; time comes in.
+// Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -22,6 +25,7 @@ struct SliceState {
   double gflop_per_s = 1;
   std::chrono::nanoseconds free_at{0};  // when what it was given so far will be done
   uint32_t cells_free = 0;              // requests that it can still take
+  uint32_t in_hand = 0;                 // that it has
   uint32_t tenant = kNobody;            // whose requests it holds
   uint32_t promised_to = kNobody;       // only this tenant's requests come next
   bool alive = true;
@@ -29,12 +33,12 @@ struct SliceState {
 
 struct RequestDemand {
   uint32_t tenant = 0;
-  double gflop = 0;
+  double gflop = 0;                  // 0: not known
   std::span<const uint32_t> slices;  // that hold the model
   uint32_t not_executor = kNobody;   // one that died with this request: only if there is no other
-  // By slice of `slices`, or none: what such requests took there of late, which counts where it is longer
-  // than gflop / gflop_per_s.
-  std::span<const std::chrono::nanoseconds> took = {};
+  // By slice of `slices`, or none: what such a request takes there, as was learnt; 0: nothing was, and
+  // gflop / gflop_per_s counts, if it is known.
+  std::span<const std::chrono::nanoseconds> learnt = {};
 };
 
 struct RequestPlacement {
@@ -47,7 +51,8 @@ struct RequestPlacement {
   [[nodiscard]] std::string Reason() const;
 };
 
-// The earliest completion; of equals the first slice. `states` is indexed by the entries of demand.slices.
+// The earliest completion; of equals the fewest in hand, then the first slice. `states` is indexed by the
+// entries of demand.slices.
 [[nodiscard]] RequestPlacement PlaceRequest(const RequestDemand& demand, std::span<const SliceState> states,
                                             Isolation isolation, std::chrono::nanoseconds now);
 

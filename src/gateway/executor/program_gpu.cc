@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string_view>
 
 namespace spillway::gateway {
 namespace {
@@ -14,6 +15,16 @@ std::optional<uint32_t> IndexOf(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, index);
   return error == std::errc() && rest == end ? std::optional(index) : std::nullopt;
+}
+
+// Of a list with commas; empty: it has fewer.
+std::string EntryOf(std::string_view list, uint32_t number) {
+  for (; number > 0; number--) {
+    const size_t comma = list.find(',');
+    if (comma == std::string_view::npos) return {};
+    list.remove_prefix(comma + 1);
+  }
+  return std::string(list.substr(0, list.find(',')));
 }
 
 // CUDA puts the fastest first, where it is not told otherwise: an index says which GPU only if all are alike.
@@ -36,8 +47,7 @@ Result<std::string> ProgramGpu(const GpuWishes& wishes, const std::vector<CudaDe
   if (devices.empty() && !named) return std::string();
   std::string device = wishes.named;
   if (!named) {
-    device = wishes.visible.value_or("0");
-    device = device.substr(0, device.find(','));
+    device = wishes.visible ? EntryOf(*wishes.visible, wishes.ordinal) : std::to_string(wishes.ordinal);
     // As CUDA reads it: nothing, or what is no device, hides all.
     if (device.empty() || device == "-1") return std::string();
   }

@@ -58,7 +58,6 @@ ProgramSlice& ProgramSlice::operator=(ProgramSlice&& other) noexcept {
   std::swap(inlet_, other.inlet_);
   std::swap(model_, other.model_);
   std::swap(in_hand_, other.in_hand_);
-  std::swap(taken_at_, other.taken_at_);
   return *this;
 }
 
@@ -82,71 +81,82 @@ Result<ProgramSlice> ProgramSlice::Join(const Options& options) {
   return program;
 }
 
-void ProgramSlice::Complete(uint32_t status, uint64_t output_bytes) {
+void ProgramSlice::Complete(const InHand& request, uint32_t status, uint64_t output_bytes) {
   Completion completion;
-  completion.id = in_hand_->id;
+  completion.id = request.submission.id;
   completion.status = status;
   completion.output_bytes = output_bytes;
-  completion.busy_ns = static_cast<uint64_t>((std::chrono::steady_clock::now() - taken_at_).count());
-  inlet_->Complete(completion, in_hand_->output_offset);
-  in_hand_.reset();
-  pulse_->is_busy = false;
+  completion.busy_ns = static_cast<uint64_t>((std::chrono::steady_clock::now() - request.taken_at).count());
+  inlet_->Complete(completion, request.submission.output_offset);
 }
 
-Result<std::optional<ProgramSlice::Taken>> ProgramSlice::Take(std::chrono::milliseconds patience) {
-  if (in_hand_) {
-    std::memset(inlet_->memory().data() + in_hand_->output_offset, 0, in_hand_->output_bytes);
-    Complete(static_cast<uint32_t>(Status::kOk), in_hand_->output_bytes);
-  }
+Result<std::optional<ProgramSlice::Taken>> ProgramSlice::Take(std::chrono::microseconds patience) {
+  Refuse("the program took the next request without answering this one");
+  return TakeAnother(patience);
+}
+
+Result<std::optional<ProgramSlice::Taken>> ProgramSlice::TakeAnother(std::chrono::microseconds patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
   for (bool gone = false;;) {
     Submission submission;
     if (inlet_->TakeSubmission(submission)) {
-      taken_at_ = std::chrono::steady_clock::now();
-      in_hand_ = submission;
+      const InHand request{submission, std::chrono::steady_clock::now()};
       const auto cell =
           CheckSubmission(inlet_->offer(), inlet_->key(), inlet_->memory(), {model_}, submission);
       if (!cell) {
-        Complete(static_cast<uint32_t>(Status::kFailed), 0);
+        Complete(request, static_cast<uint32_t>(Status::kFailed), 0);
         continue;
       }
       if (IsGivenUp(inlet_->offer(), inlet_->memory(), submission)) {
-        Complete(static_cast<uint32_t>(Status::kCancelled), 0);
+        Complete(request, static_cast<uint32_t>(Status::kCancelled), 0);
         continue;
       }
+      in_hand_.push_back(request);
       pulse_->is_busy = true;
       return Taken{inlet_->memory().subspan(submission.input_offset, submission.input_bytes),
                    submission.rows};
     }
     if (gone) return Fail(ErrorCode::kUnavailable, "the gateway has gone");
     const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() < 0) return std::optional<Taken>();
+        std::chrono::duration_cast<std::chrono::microseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return std::optional<Taken>();
     if (!inlet_->PrepareToWait()) continue;
     pollfd waits[] = {{inlet_->bell(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
-    // A millisecond more: `left` was rounded down.
-    poll(waits, 2, static_cast<int>(std::min<int64_t>(left.count() + 1, INT32_MAX)));
+    const timespec wait{left.count() / 1'000'000, left.count() % 1'000'000 * 1000};
+    ppoll(waits, 2, &wait, nullptr);
     inlet_->DoneWaiting();
     gone = waits[1].revents != 0;  // what came before is served
   }
 }
 
 Result<void> ProgramSlice::Answer(std::span<const std::byte> outputs) {
-  if (!in_hand_) return Fail(ErrorCode::kBadInput, "no request is in hand: it was answered already");
-  if (outputs.size() != in_hand_->output_bytes)
+  if (in_hand_.empty()) return Fail(ErrorCode::kBadInput, "no request is in hand: it was answered already");
+  uint64_t expected = 0;
+  for (const InHand& request : in_hand_) expected += request.submission.output_bytes;
+  if (outputs.size() != expected)
     return Fail(ErrorCode::kBadInput,
-                fmt::format("{} bytes of outputs, expected {}", outputs.size(), in_hand_->output_bytes));
-  std::memcpy(inlet_->memory().data() + in_hand_->output_offset, outputs.data(), outputs.size());
-  Complete(static_cast<uint32_t>(Status::kOk), outputs.size());
+                fmt::format("{} bytes of outputs, expected {}", outputs.size(), expected));
+  for (const InHand& request : in_hand_) {
+    const uint64_t bytes = request.submission.output_bytes;
+    std::memcpy(inlet_->memory().data() + request.submission.output_offset, outputs.data(), bytes);
+    outputs = outputs.subspan(bytes);
+    Complete(request, static_cast<uint32_t>(Status::kOk), bytes);
+  }
+  in_hand_.clear();
+  pulse_->is_busy = false;
   return {};
 }
 
 void ProgramSlice::Refuse(const std::string& text) {
-  if (!in_hand_) return;
+  if (in_hand_.empty()) return;
   const uint64_t bytes =
       std::min<uint64_t>(text.size(), std::min(kMostMessage, inlet_->offer().output_bytes));
-  std::memcpy(inlet_->memory().data() + in_hand_->output_offset, text.data(), bytes);
-  Complete(static_cast<uint32_t>(Status::kFailed), bytes);
+  for (const InHand& request : in_hand_) {
+    std::memcpy(inlet_->memory().data() + request.submission.output_offset, text.data(), bytes);
+    Complete(request, static_cast<uint32_t>(Status::kFailed), bytes);
+  }
+  in_hand_.clear();
+  pulse_->is_busy = false;
 }
 
 }  // namespace spillway::gateway

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that is its own slice: it joins the gateway with one model of its own, takes requests where the
-// gateway has put them, without a copy, and answers them. What python/ is made of. One thread;
-// another one of its own tells the gateway, while a request is in hand, that the program lives.
+// gateway has put them, without a copy, one or several at a time, and answers them. What python/ is made of.
+// One thread; another one of its own tells the gateway, while a request is in hand, that the program lives.
 #pragma once
 
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "gateway/join.h"
@@ -32,29 +33,36 @@ class ProgramSlice {
   ~ProgramSlice();
 
   struct Taken {
-    std::span<std::byte> inputs;  // in the slice's memory; until Answer or the next Take
+    std::span<std::byte> inputs;  // in the slice's memory; until Answer, Refuse or the next Take
     int64_t rows = 1;
   };
-  // The next request; answers the one before, if nobody did, with zeros. nullopt: none within `patience`.
+  // The next request; those before that nobody answered are refused. nullopt: none within `patience`.
   // kUnavailable: the gateway has gone.
-  [[nodiscard]] Result<std::optional<Taken>> Take(std::chrono::milliseconds patience);
-  // kBadInput unless a request is in hand and `outputs` has the model's size for its rows.
+  [[nodiscard]] Result<std::optional<Taken>> Take(std::chrono::microseconds patience);
+  // One more, to be answered together with those in hand. Nothing is taken where options.cells are in hand.
+  [[nodiscard]] Result<std::optional<Taken>> TakeAnother(std::chrono::microseconds patience);
+  [[nodiscard]] size_t in_hand() const { return in_hand_.size(); }
+  // Of all requests in hand, one behind the other, in the order in which they were taken. kBadInput unless
+  // there are any and `outputs` has the model's size for their rows.
   [[nodiscard]] Result<void> Answer(std::span<const std::byte> outputs);
-  // The request in hand goes back with this text as its error.
+  // The requests in hand go back with this text as their error.
   void Refuse(const std::string& text);
   [[nodiscard]] const ModelCard& model() const { return model_; }
 
  private:
   class Pulse;
 
-  void Complete(uint32_t status, uint64_t output_bytes);
+  struct InHand {
+    Submission submission;
+    std::chrono::steady_clock::time_point taken_at;
+  };
+  void Complete(const InHand& request, uint32_t status, uint64_t output_bytes);
 
   base::Fd socket_;
   std::shared_ptr<Pulse> pulse_;
   std::unique_ptr<SliceInlet> inlet_;
   ModelCard model_;
-  std::optional<Submission> in_hand_;
-  std::chrono::steady_clock::time_point taken_at_;
+  std::vector<InHand> in_hand_;
 };
 
 }  // namespace spillway::gateway

@@ -233,7 +233,7 @@ gateway=
 kill -TERM $executor; wait $executor || fail "executor: exit code $? on SIGTERM"
 executor=
 
-# The benchmark checks every answer itself; here, that its document has every mode at both loads.
+# The benchmark checks every answer itself; here, that its document has every mode at every load, and of lists every point.
 if [ "$(nproc)" -ge 2 ]; then
   "$bin/spillway-bench" gateway --quick --ms 30 --variants --json > "$work/bench.json" 2> "$work/bench.log" || fail "bench gateway"
   python3 - "$work/bench.json" <<'EOF' || fail "bench gateway: its document"
@@ -247,7 +247,22 @@ assert modes == {"tcp-host", "direct", "host-memory"} | gateways - {"frames-urin
 assert set(rows) == {(mode, load) for mode, _ in rows for load in (0, 80)}, rows
 assert all(row["requests"] > 0 and 0 < row["p50_us"] <= row["p99_us"] for row in rows.values()), rows
 assert all((row["nic_cpu_us"] > 0) == (mode in gateways) for (mode, _), row in rows.items()), rows
+assert {(row["bytes"], row["kernel_us"], row["concurrency"]) for row in rows.values()} == {(588 * 1024, 500, 1)}, rows
 EOF
+  "$bin/spillway-bench" gateway --quick --ms 30 --bytes 4096,65536 --kernel-us 50 --concurrency 1,5 --loads 0,40,90 \
+    --awake none --out "$work" --json > "$work/sweep.json" 2> "$work/bench.log" || fail "bench gateway with lists"
+  python3 - "$work/sweep.json" <<'EOF' || fail "bench gateway: its document of lists"
+import itertools, json, sys
+document = json.load(open(sys.argv[1]))
+points = [(row["mode"], row["bytes"], row["kernel_us"], row["concurrency"], row["load_pct"]) for row in document["rows"]]
+modes = "tcp-host", "direct", "host-memory", "conspirator"
+assert sorted(points) == sorted(itertools.product(modes, (4096, 65536), (50,), (1, 5), (0, 40, 90))), points
+for row in document["rows"]:
+    assert row["requests"] >= row["concurrency"] and row["requests_per_s"] > 0, row
+    assert row["awake"] == "none" and row["network"] == "loopback", row
+assert "conspirator_over_host_memory_p99_90_65536_50_5" in document["ratios"], document["ratios"].keys()
+EOF
+  for file in gateway.json gateway.html gateway.svg; do [ -s "$work/$file" ] || fail "bench gateway --out: no $file"; done
   # One that is interrupted leaves no folder behind. The gateway of its first round is long there.
   mkdir "$work/tmp"
   TMPDIR="$work/tmp" "$bin/spillway-bench" gateway --ms 200 2> "$work/cut.log" > /dev/null & second=$!

@@ -396,6 +396,91 @@ TEST(Broker, ByUuidAGpuIsOneWhateverItIsCalledAndNamesAreOfOneHost) {
   EXPECT_TRUE(side_by_side([](auto&, auto& two) { two.host = "192.0.2.7"; }));
 }
 
+TEST(Broker, AGpusTimeIsItsTenantsWhicheverExecutorTheyHadItBy) {
+  BrokerBed bed;
+  ExecutorOffer one = SmallOffer("one"), two = SmallOffer("two");
+  one.slices[0].gpu_uuid = two.slices[0].gpu_uuid = "GPU-1";
+  ASSERT_TRUE(bed.broker.AddExecutor(one, bed.now));
+  ASSERT_TRUE(bed.broker.AddExecutor(two, bed.now));
+  bed.Ask(kAlice);
+  bed.Ask(kBob);
+  ASSERT_EQ(bed.delivered.size(), 2u);
+  bed.now += 3s;
+  bed.Done(0);
+  bed.now += 2s;
+  bed.Done(1);
+  ASSERT_EQ(bed.broker.gpus().size(), 1u);
+  const GpuTable::Gpu& gpu = bed.broker.gpus()[0];
+  EXPECT_EQ(gpu.identity, "GPU-1");
+  EXPECT_EQ(gpu.slices, 2u);
+  EXPECT_EQ(gpu.uses[kAlice].time, 3s);
+  EXPECT_EQ(gpu.uses[kBob].time, 5s);
+}
+
+// Programs say nothing of their speed: it is learnt.
+TEST(Broker, OfTwoProgramsNearlyAllRequestsGoToTheOneThatIsTenTimesAsQuick) {
+  BrokerBed bed;
+  const auto program = [](const std::string& name) {
+    ExecutorOffer offer = SmallOffer(name);
+    offer.models[0].gflop = offer.models[0].gflop_per_row = 0;
+    offer.slices[0].gpu = name;
+    return offer;
+  };
+  const auto slow = bed.broker.AddExecutor(program("slow"), bed.now);
+  ASSERT_TRUE(bed.broker.AddExecutor(program("quick"), bed.now));
+  int asked_slow = 0;
+  for (size_t i = 0; i < 2000; i++) {  // one at a time
+    bed.Ask(kAlice);
+    ASSERT_EQ(bed.delivered.size(), i + 1);
+    const bool is_slow = bed.delivered[i].slice == slow->first_slice;
+    const Duration took = is_slow ? 200ms : 20ms;
+    asked_slow += is_slow;
+    bed.now += took;
+    ASSERT_TRUE(bed.broker.Complete(bed.delivered[i].slice, bed.delivered[i].id, Status::kOk,
+                                    BrokerBed::kOutputs, took, bed.now));
+  }
+  EXPECT_GE(asked_slow, 2) << "it might have become quicker";
+  EXPECT_LE(asked_slow, 6);  // one to learn, and one for each 64 * 180 ms of the others' work
+}
+
+TEST(Broker, AnExecutorThatCallsItselfQuickIsLeftOnceItIsKnown) {
+  BrokerBed bed;
+  ExecutorOffer liar = SmallOffer("liar"), honest = SmallOffer("honest");
+  liar.slices[0].gflop_per_s = 1e9;
+  honest.slices[0].gpu = "gpu1";
+  const auto lies = bed.broker.AddExecutor(liar, bed.now);
+  ASSERT_TRUE(bed.broker.AddExecutor(honest, bed.now));
+  int asked_liar = 0;
+  for (size_t i = 0; i < 500; i++) {
+    bed.Ask(kAlice);
+    const bool to_liar = bed.delivered[i].slice == lies->first_slice;
+    asked_liar += to_liar;
+    bed.now += to_liar ? 100ms : 10ms;
+    bed.broker.Complete(bed.delivered[i].slice, bed.delivered[i].id, Status::kOk, BrokerBed::kOutputs,
+                        Duration(to_liar ? 0 : 10'000'000), bed.now);
+  }
+  EXPECT_LE(asked_liar, 5);
+}
+
+TEST(Broker, WhatASliceHasInHandCountsUntilItIsDone) {
+  BrokerBed bed;
+  ExecutorOffer wrong = SmallOffer("wrong", 1, 4), right = SmallOffer("right", 1, 4);
+  wrong.slices[0].gflop_per_s = 0.0011;  // nearly a second a request, it says
+  right.slices[0].gflop_per_s = 0.001;
+  ASSERT_TRUE(bed.broker.AddExecutor(wrong, bed.now));
+  ASSERT_TRUE(bed.broker.AddExecutor(right, bed.now));
+  bed.Ask(kAlice);
+  bed.Ask(kAlice);
+  bed.Ask(kAlice);
+  ASSERT_EQ(bed.delivered.size(), 3u);  // wrong, right, wrong
+  ASSERT_EQ(bed.delivered[2].slice, bed.delivered[0].slice);
+  bed.now += 1ms;
+  bed.Done(0);
+  // A second less than it was given is expected of it, so that it is done before the other one.
+  bed.Ask(kAlice);
+  EXPECT_EQ(bed.delivered[3].slice, bed.delivered[0].slice);
+}
+
 TEST(Broker, AReserveOfTheMemoryIsItsOwnersAlone) {
   BrokerOptions options = BrokerBed::TwoTenants();
   options.memory = 100;

@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <future>
+#include <map>
 #include <semaphore>
 
 #include "gateway/executor/mlp.h"
@@ -201,6 +203,37 @@ TEST(Executor, DoesNotRunWhatWasGivenUpMeanwhile) {
   engine.steps.release(2);
   EXPECT_EQ(third.get()->status, Status::kOk);
   EXPECT_EQ(engine.ran, 2) << "what nobody wants was run";
+}
+
+TEST(Executor, SaysTheHostsNameThatContainersOfItShare) {
+  GatewayBed bed;
+  StepEngine engine;
+  Executor executor(bed.Executor("one"), engine);
+  ASSERT_TRUE(executor.Join());
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  ASSERT_FALSE(boot.empty());
+  EXPECT_EQ(bed.Ask([](Server& server) { return server.broker().gpus().at(0).identity; }), boot + "/gpu0");
+}
+
+// Of two hosts as they say themselves, at one address.
+TEST(Executor, OfAnotherHostHasAnotherGpuThoughItIsNamedAlike) {
+  GatewayConfig config = GatewayBed::Config();
+  config.broker.isolation = scheduler::Isolation::kGpu;
+  GatewayBed bed(config);
+  const auto join = [&](const std::string& name, const std::string& host) {
+    ExecutorOffer offer{name, {CardOf(Mlp({7, 5, 3}, 9, 4))}, bed.Executor(name).slices};
+    offer.host = host;
+    return JoinGateway({bed.executors_path()}, offer);
+  };
+  const auto one = join("one", "here"), two = join("two", "there"), three = join("three", "there");
+  ASSERT_TRUE(one && two && three);
+  const auto slices = bed.Ask([](Server& server) {
+    std::map<std::string, uint32_t> by_gpu;
+    for (const auto& gpu : server.broker().gpus()) by_gpu[gpu.identity] = gpu.slices;
+    return by_gpu;
+  });
+  EXPECT_EQ(slices, (std::map<std::string, uint32_t>{{"here/gpu0", 1}, {"there/gpu0", 2}}));
 }
 
 // G8's experiment: as MIG needs it, two executors have slices of one GPU.

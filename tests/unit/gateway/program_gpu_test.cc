@@ -29,6 +29,14 @@ TEST(ProgramGpu, IsWhatTheProgramNamesOrTheFirstThatCudaShows) {
   EXPECT_EQ(Gpu({}, {}), "") << "no driver, no GPU";
 }
 
+TEST(ProgramGpu, IsTheOneOfItsNumberAmongThoseThatCudaShows) {
+  EXPECT_EQ(Gpu({.ordinal = 1}), "GPU-b2");
+  EXPECT_EQ(Gpu({.visible = "1,0", .ordinal = 1}), "GPU-a1");
+  EXPECT_EQ(Gpu({.visible = "1,MIG-c3", .ordinal = 1}), "GPU-b2");
+  EXPECT_EQ(Gpu({.visible = "1", .ordinal = 1}), "") << "CUDA shows it no such device";
+  EXPECT_EQ(Gpu({.named = "0", .ordinal = 1}), "GPU-a1") << "what is named goes first";
+}
+
 TEST(ProgramGpu, OfAnInstanceIsItsGpu) {
   EXPECT_EQ(Gpu({.named = "MIG-c3"}), "GPU-b2");
   EXPECT_EQ(Gpu({.visible = "MIG-c3"}), "GPU-b2");

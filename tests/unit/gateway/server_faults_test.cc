@@ -199,6 +199,37 @@ TEST_P(ServerOver, ASecondDeathIsToldAndAnExecutorsErrorPassedOn) {
   EXPECT_EQ(result->message, "out of paper");
 }
 
+TEST_P(ServerOver, AProgramAnswersSeveralRequestsAtOnceAndLeavesNoneWithoutAnError) {
+  GatewayBed bed;
+  ProgramSlice::Options options{{bed.executors_path()}, "program", ProgramModel()};
+  options.cells = 2;
+  auto program = ProgramSlice::Join(options);
+  auto first = bed.Dial(), second = bed.Dial();
+  ASSERT_TRUE(program && first && second);
+  const auto model = first->Describe("program");
+  const auto ask = [&](Result<Client>& client, uint8_t seed) {
+    return std::async(std::launch::async,
+                      [&, seed] { return client->Infer(model->index, 1, Pattern(8, seed)); });
+  };
+  auto one = ask(first, 1), two = ask(second, 2);
+  const auto taken = program->Take(60s), another = program->TakeAnother(60s);
+  ASSERT_TRUE(taken && *taken && another && *another);
+  EXPECT_EQ(program->in_hand(), 2u);
+  // Each its own inputs, in the order in which they were taken.
+  std::vector<std::byte> outputs((*taken)->inputs.begin(), (*taken)->inputs.end());
+  outputs.insert(outputs.end(), (*another)->inputs.begin(), (*another)->inputs.end());
+  EXPECT_FALSE(program->Answer(std::span(outputs).first(8))) << "half of them";
+  ASSERT_TRUE(program->Answer(outputs));
+  EXPECT_EQ(one.get()->outputs, Pattern(8, 1));
+  EXPECT_EQ(two.get()->outputs, Pattern(8, 2));
+  one = ask(first, 3);
+  ASSERT_TRUE(*program->Take(60s));
+  ASSERT_TRUE(program->Take(0ms));
+  const auto left = one.get();
+  EXPECT_EQ(left->status, Status::kFailed) << "zeros, as if they were an answer";
+  EXPECT_THAT(left->message, HasSubstr("without answering this one"));
+}
+
 TEST_P(ServerOver, OneTenantsDataIsGoneFromASliceBeforeAnothersComes) {
   GatewayBed bed;
   ProgramSlice::Options options{{bed.executors_path()}, "program", ProgramModel()};

@@ -50,6 +50,43 @@ TEST(RequestPlacement, OfEqualsTheFirst) {
   EXPECT_EQ(bed.Place(kAlice, 1).slice, 0);
 }
 
+TEST(RequestPlacement, WhatWasLearntCountsWhateverTheExecutorsWordIs) {
+  Bed bed;
+  bed.Add(0, 1000);
+  bed.Add(1, 1);
+  const std::vector<std::chrono::nanoseconds> learnt = {200ms, 20ms};
+  RequestDemand demand{kAlice, 1, bed.with_model};
+  demand.learnt = learnt;
+  const auto placement = PlaceRequest(demand, bed.slices, Isolation::kFraction, 1000ns);
+  EXPECT_EQ(placement.slice, 1);
+  EXPECT_EQ(placement.done_at, 1000ns + 20ms);
+}
+
+TEST(RequestPlacement, WhereNothingIsKnownTheFewestInHandDecide) {
+  Bed bed;
+  bed.slices.reserve(3);
+  bed.Add(0, 1).in_hand = 2;
+  bed.Add(1, 1000).in_hand = 1;
+  bed.Add(2, 1).in_hand = 1;
+  EXPECT_EQ(bed.Place(kAlice, 0).slice, 1);
+  bed.slices[2].in_hand = 0;
+  EXPECT_EQ(bed.Place(kAlice, 0).slice, 2);
+}
+
+TEST(RequestPlacement, ASliceThatNobodyKnowsIsTriedWhenItIsIdleAndNotFloodedUntilItIsKnown) {
+  Bed bed;
+  bed.slices.reserve(2);
+  bed.Add(0, 1);
+  SliceState& unknown = bed.Add(1, 1);
+  const std::vector<std::chrono::nanoseconds> learnt = {20ms, 0ns};
+  RequestDemand demand{kAlice, 0, bed.with_model};
+  demand.learnt = learnt;
+  const auto place = [&] { return PlaceRequest(demand, bed.slices, Isolation::kFraction, 1000ns).slice; };
+  EXPECT_EQ(place(), 1);
+  unknown.in_hand = 2;
+  EXPECT_EQ(place(), 0);
+}
+
 TEST(RequestPlacement, AnotherTenantsSliceOrGpuIsNotShared) {
   Bed bed;
   bed.slices.reserve(2);

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""Python programs that serve models, as their authors run them, right and wrong: what the program is told and what its
+clients are. Argument: the build folder. Starts a gateway of its own; needs no privileges."""
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+import urllib.request
+
+try:
+    import numpy
+except ImportError:
+    print("skipped: this Python has no NumPy")
+    sys.exit(0)
+build = pathlib.Path(sys.argv[1]).resolve()
+sys.path.insert(0, str(build / "python"))
+import spillway
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples" / "python"
+PATIENCE = 100  # seconds until this test gives up on something
+# As far as the module asks of it: tensors in "device memory" that know where they are.
+TORCH = '''
+import os, numpy
+float32 = "torch.float32"
+class cuda:
+    is_available = staticmethod(lambda: device_count() > 0)
+    device_count = staticmethod(lambda: device_count())
+def device_count(): return int(os.environ.get("DOUBLE_GPUS", "0"))
+class Tensor:
+    def __init__(self, array, device): self.array, self.device = array, device
+    def to(self, device): return Tensor(self.array.copy(), device)
+    def detach(self): return self
+    def cpu(self): return Tensor(self.array, "cpu")
+    def numpy(self):
+        assert self.device == "cpu", "the host cannot read a GPU's memory"
+        return self.array
+def from_numpy(array): return Tensor(array, "cpu")
+'''
+
+
+class Bed:
+    def __init__(self, work):
+        self.work = pathlib.Path(work)
+        (self.work / "double").mkdir()
+        (self.work / "double" / "torch.py").write_text(TORCH)
+        (self.work / "hidden").mkdir()
+        (self.work / "hidden" / "torch.py").write_text("raise ImportError('none here')\n")
+        config = self.work / "gateway.yaml"
+        config.write_text(f'http: 127.0.0.1:0\nframes: ["unix:{self.work}/frames"]\nexecutors: {self.work}/executors\n')
+        self.gateway = subprocess.Popen([build / "bin" / "spillway-gateway", "-c", config], stderr=subprocess.PIPE, text=True)
+        for line in self.gateway.stderr:
+            if "http on" in line:
+                self.http = f"127.0.0.1:{line.rsplit(' ', 1)[1].strip()}"
+            if "ready" in line:
+                break
+        self.programs = []
+
+    def end(self):
+        for program in self.programs + [self.gateway]:
+            program.kill()
+            program.wait()
+
+    def write(self, name, text):
+        path = self.work / f"{name}.py"
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def start(self, program, *arguments, torch="hidden", **environment):
+        """A program; joined, or ended, when this returns."""
+        environment = {**os.environ, "PYTHONPATH": f"{build / 'python'}:{self.work / torch}", "PYTHONDONTWRITEBYTECODE": "1",
+                       "SPILLWAY_GATEWAY": f"{self.work}/executors", "OPENBLAS_NUM_THREADS": "1", **environment}
+        running = subprocess.Popen([sys.executable, program, *arguments], env=environment, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.programs.append(running)
+        return running
+
+    def await_join(self, name):
+        for line in self.gateway.stderr:
+            if f"executor {name}-" in line and "joined" in line:
+                return
+
+    def client(self):
+        return spillway.Client(f"unix:{self.work}/frames", window=16 << 20)
+
+    def ask(self, model, x):
+        return self.client().infer(model, x, deadline_s=PATIENCE / 2)
+
+    def refused(self, model, x=None):
+        try:
+            answer = self.ask(model, numpy.ones((1, 4), "float32") if x is None else x)
+        except spillway.Refused as error:
+            return f"{error.status} {error}"
+        raise SystemExit(f"{model}: expected an error, got {answer}")
+
+    def metric(self, name):
+        text = urllib.request.urlopen(f"http://{self.http}/metrics", timeout=PATIENCE).read().decode()
+        return float(next(line for line in text.splitlines() if line.startswith(f"spillway_gateway_{name} ")).split()[1])
+
+
+def expect(condition, what):
+    if not condition:
+        raise SystemExit(what)
+
+
+def test_a_program_of_one_line_is_told_of_the_request_that_it_left(bed):
+    program = bed.start(bed.write("one_line", '''
+        import spillway
+        x = spillway.tensor((1, 4), "float32")
+        print(x.sum())
+        '''))
+    bed.await_join("one_line")
+    told = bed.refused("one_line")
+    expect(told.startswith("failed ") and "one_line.py:3: the program ended without answering" in told, told)
+    program.communicate(timeout=PATIENCE)
+
+
+def test_a_program_that_takes_the_next_request_without_answering_ends_with_its_line(bed):
+    program = bed.start(bed.write("never", '''
+        import spillway
+        while True:
+            x = spillway.tensor((1, 4), "float32")
+        '''))
+    bed.await_join("never")
+    told = bed.refused("never")
+    expect("never.py:4: the program took the next request without answering this one" in told, told)
+    _, errors = program.communicate(timeout=PATIENCE)
+    expect(program.returncode == 1, program.returncode)
+    expect("Unanswered: never.py:4: the program took the next request without answering" in errors, errors)
+
+
+def test_a_block_answers_or_is_told_its_line(bed):
+    program = bed.start(bed.write("block", '''
+        import spillway
+        for turn in range(2):
+            with spillway.request((1, 4), "float32") as x:
+                if turn == 0: spillway.answer(x + 1)
+        '''))
+    bed.await_join("block")
+    expect((bed.ask("block", numpy.ones((1, 4), "float32")) == 2).all(), "the block's answer")
+    told = bed.refused("block")
+    expect("block.py:4: the block ended without answering this request" in told, told)
+    _, errors = program.communicate(timeout=PATIENCE)
+    expect("Unanswered: block.py:4: " in errors, errors)
+
+
+def test_an_exception_in_a_block_reaches_who_asked_with_its_line(bed):
+    program = bed.start(bed.write("raises", '''
+        import spillway
+        with spillway.request((1, 4), "float32") as x:
+            raise ValueError("no cat in it")
+        '''))
+    bed.await_join("raises")
+    told = bed.refused("raises")
+    expect("raises.py:4: ValueError: no cat in it" in told, told)
+    _, errors = program.communicate(timeout=PATIENCE)
+    expect("ValueError: no cat in it" in errors, errors)
+
+
+def test_serve_answers_with_the_models_output_and_outlives_its_exceptions(bed):
+    bed.start(bed.write("served", '''
+        import spillway
+        def model(x):
+            if x.min() < 0:
+                raise ValueError("negative")
+            return x.sum(axis=1, keepdims=True)
+        spillway.serve(model, (1, 4), "float32", output_shape=(1, 1))
+        '''))
+    bed.await_join("served")
+    x = numpy.ones((1, 4), "float32")
+    expect(bed.ask("served", x) == 4, "its answer")
+    told = bed.refused("served", -x)
+    expect("served.py:5: ValueError: negative" in told, told)
+    expect(bed.ask("served", x) == 4, "its answer after an exception")
+
+
+def test_requests_that_wait_come_as_one_batch_and_each_gets_its_own_answer(bed):
+    program = bed.start(bed.write("batched", '''
+        import sys, numpy, spillway
+        def model(x):
+            sys.stdin.readline()
+            return numpy.concatenate([x * 2, numpy.full((len(x), 1), len(x), "float32")], axis=1)
+        spillway.serve(model, (1, 4), "float32", output_shape=(1, 5), max_batch=4)
+        '''))
+    bed.await_join("batched")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        inputs = [numpy.full((1, 4), i, "float32") for i in range(8)]
+        asked = [pool.submit(bed.ask, "batched", x) for x in inputs]
+        while bed.metric("running_requests") < 8:
+            pass
+        program.stdin.write("\n" * 8)
+        program.stdin.flush()
+        answers = [one.result(PATIENCE) for one in asked]
+    for x, y in zip(inputs, answers):
+        expect((y[0, :4] == 2 * x[0]).all(), f"another's answer: {x}, {y}")
+    sizes = [int(y[0, 4]) for y in answers]
+    expect(max(sizes) == 4 and sizes.count(4) >= 4, f"batches of {sizes}")
+
+
+def test_device_cuda_says_what_is_missing_and_where(bed):
+    path = bed.write("on_card", '''
+        import spillway
+        x = spillway.tensor((1, 4), "float32", device="cuda:1")
+        assert x.device == "cuda:1", x.device
+        spillway.answer(x)
+        ''')
+    for torch, gpus, text in (("hidden", 0, "expected PyTorch, which puts the tensor into the GPU's memory"),
+                              ("double", 0, "expected a GPU; PyTorch finds none"),
+                              ("double", 1, "expected a GPU of that number; PyTorch finds 1")):
+        _, errors = bed.start(path, torch=torch, DOUBLE_GPUS=str(gpus)).communicate(timeout=PATIENCE)
+        last = errors.splitlines()[-1]
+        expect(last.startswith("spillway.errors.BadArgument: on_card.py:3: device=\"cuda:1\": ") and text in last, errors)
+    program = bed.start(path, torch="double", DOUBLE_GPUS="2", CUDA_VISIBLE_DEVICES="")
+    bed.await_join("on_card")
+    x = numpy.arange(4, dtype="float32").reshape(1, 4)
+    expect((bed.ask("on_card", x) == x).all(), "from a GPU's memory and back")
+    _, errors = program.communicate(timeout=PATIENCE)
+    expect(program.returncode == 0, errors)
+
+
+def test_wrong_arguments_are_named(bed):
+    for asked, text in (('device="tpu"', 'device: expected "cpu", "cuda" or "cuda:NUMBER", got \'tpu\''),
+                        ("max_batch=0", "max_batch: expected a whole number from 1 to 128, got 0"),
+                        ("max_delay=-1", "max_delay: expected seconds from 0 to 60, got -1")):
+        path = bed.write("wrong", f'import spillway\nspillway.tensor((1, 4), {asked})\n')
+        _, errors = bed.start(path).communicate(timeout=PATIENCE)
+        expect(text in errors.splitlines()[-1], errors)
+
+
+def test_the_example_of_resnet50s_shape_in_numpy(bed):
+    bed.start(EXAMPLES / "serve_resnet50_numpy.py", "4")
+    bed.await_join("serve_resnet50_numpy")
+    sys.path.insert(0, str(EXAMPLES))
+    import serve_resnet50_numpy
+    model = serve_resnet50_numpy.ResNet50(4)
+    images = [numpy.random.default_rng(i).standard_normal((1, 3, 224, 224), "float32") for i in range(3)]
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda image: bed.ask("serve_resnet50_numpy", image), images))
+    for image, answer in zip(images, answers):
+        expect(answer.shape == (1, 1000) and answer.std() > 0, "its scores")
+        expect(numpy.allclose(answer, model(image), rtol=1e-3, atol=1e-4), "other scores than the model's")
+
+
+def test_the_example_of_resnet50s_shape_in_pytorch(bed):
+    if subprocess.run([sys.executable, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode != 0:
+        print("  skipped: this Python has no PyTorch")
+        return
+    bed.start(EXAMPLES / "serve_resnet50_torch.py", torch="none")
+    bed.await_join("serve_resnet50_torch")
+    expect(bed.ask("serve_resnet50_torch", numpy.ones((1, 3, 224, 224), "float32")).shape == (1, 1000), "its scores")
+
+
+for name, test in [entry for entry in globals().items() if entry[0].startswith("test_")]:
+    print(name, flush=True)
+    with tempfile.TemporaryDirectory() as work:
+        bed = Bed(work)
+        try:
+            test(bed)
+        finally:
+            bed.end()
+print("passed")
