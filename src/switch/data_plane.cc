@@ -22,6 +22,7 @@
 #include "base/system_error.h"
 #include "clock.h"
 #include "heard_file.h"
+#include "link_detach.h"
 #include "switch.skel.h"
 
 namespace spillway::switching {
@@ -85,6 +86,8 @@ Result<void> EnsureBpfFs(const Options& options) {
 
 Result<void> RemovePins(const Options& options) {
   std::error_code error;
+  for (const auto& pin : fs::directory_iterator(PinFolder(options), error))
+    if (pin.path().filename().string().starts_with(kLinkPin)) DetachPinnedLink(pin.path().c_str());
   fs::remove_all(PinFolder(options), error);
   if (error) return FailSystem("removal of " + PinFolder(options), error.value());
   fs::remove(options.bpffs + "/spillway", error);  // only if no other instance is there
@@ -136,7 +139,9 @@ Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const
     }
   }
   if (Result<void> mapped = plane->MapArrays(); !mapped) return tl::make_unexpected(mapped.error());
-  if (Result<void> made = plane->MakeBarrier(); !made) return tl::make_unexpected(made.error());
+  auto barrier = ProgramBarrier::Make();
+  if (!barrier) return tl::make_unexpected(barrier.error());
+  plane->barrier_ = std::move(*barrier);
   auto redirects = RedirectWatch::Open(bpf_map__fd(plane->skeleton_->maps.counters), plane->program_fd());
   if (redirects)
     plane->redirects_ = std::move(*redirects);
@@ -219,26 +224,7 @@ Result<void> DataPlane::MapArrays() {
       .and_then([&] { return map_one(server_keys, skeleton_->maps.server_keys); });
 }
 
-Result<void> DataPlane::MakeBarrier() {
-  LIBBPF_OPTS(bpf_map_create_opts, options);
-  barrier_slot_.Reset(bpf_map_create(BPF_MAP_TYPE_ARRAY, "spw_barrier_in", 4, 4, 1, nullptr));
-  if (!barrier_slot_) return FailSystem("creating map spw_barrier_in", errno);
-  options.inner_map_fd = static_cast<uint32_t>(barrier_slot_.get());
-  barrier_.Reset(bpf_map_create(BPF_MAP_TYPE_ARRAY_OF_MAPS, "spw_barrier", 4, 4, 1, &options));
-  if (!barrier_) return FailSystem("creating map spw_barrier", errno);
-  return {};
-}
-
-// An update of a map of maps returns when no program runs any more that may have met the value before
-// (maybe_wait_bpf_programs of kernel/bpf/syscall.c, since Linux 4.20). membarrier(2) waits likewise, but not
-// on kernels with tickless CPUs.
-Result<void> DataPlane::AwaitPrograms() {
-  const uint32_t zero = 0;
-  const int slot = barrier_slot_.get();
-  if (bpf_map_update_elem(barrier_.get(), &zero, &slot, BPF_ANY) != 0)
-    return FailSystem("writing map spw_barrier", errno);
-  return {};
-}
+Result<void> DataPlane::AwaitPrograms() { return barrier_->Await(); }
 
 namespace {
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/fd.h"
 #include "bpf/switch.h"
 #include "mapped_array.h"
 #include "model/pool.h"
+#include "program_barrier.h"
 #include "redirect_watch.h"
 #include "switch.h"
 
@@ -35,8 +35,9 @@ void SetSizes(switch_bpf* skeleton, const Sizes& sizes, const spw_seed& seed);
 // Errors: kBadInput, no such interface.
 [[nodiscard]] Result<unsigned> InterfaceIndex(const std::string& interface);
 
-// Pin folder of an instance.
+// Pin folder of an instance. Links' pins begin with kLinkPin, the interface's name follows.
 std::string PinFolder(const Options& options);
+inline constexpr char kLinkPin[] = "link-";
 
 // Mounts the BPF file system at options.bpffs, a folder that exists, unless it is there. Errors:
 // kBadInput, kSystem.
@@ -119,7 +120,6 @@ class DataPlane {
   [[nodiscard]] Result<bool> Attach(const std::string& interface, model::AttachMode mode);
   [[nodiscard]] Result<void> DetachFromOthers(const std::vector<std::string>& interfaces);
   void WatchRedirects();
-  [[nodiscard]] Result<void> MakeBarrier();
   struct Attachment {
     std::string interface;
     int link_fd = -1;
@@ -130,7 +130,7 @@ class DataPlane {
   spw_meta meta_{};
   bool adopted_ = false;
   int unit_traffic_fd_ = -1, service_traffic_fd_ = -1;
-  base::Fd barrier_, barrier_slot_;  // AwaitPrograms
+  std::optional<ProgramBarrier> barrier_;
   std::vector<InterfaceView> interfaces_;
   std::vector<Attachment> attachments_;
   std::unique_ptr<RedirectWatch> redirects_;

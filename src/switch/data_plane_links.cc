@@ -15,13 +15,12 @@
 
 #include "base/system_error.h"
 #include "data_plane.h"
+#include "link_detach.h"
 
 namespace spillway::switching {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kLinkPin[] = "link-";
 
 std::string LinkPin(const Options& options, const std::string& interface) {
   return PinFolder(options) + "/" + kLinkPin + interface;
@@ -76,6 +75,7 @@ Result<bool> DataPlane::Attach(const std::string& interface, model::AttachMode m
   view.native = view.why_generic.empty();
   if (bpf_obj_pin(fd, pin.c_str()) != 0) {
     int error = errno;
+    DetachLink(fd);
     close(fd);
     return FailSystem("pinning " + pin, error);
   }
@@ -118,10 +118,7 @@ Result<void> DataPlane::DetachFromOthers(const std::vector<std::string>& interfa
   }
   for (const std::string& name : others) {
     if (std::ranges::find(interfaces, name) != interfaces.end()) continue;
-    if (const int fd = bpf_obj_get(LinkPin(options_, name).c_str()); fd >= 0) {
-      bpf_link_detach(fd);
-      close(fd);
-    }
+    DetachPinnedLink(LinkPin(options_, name).c_str());
     if (Result<void> detached = Detach(name); !detached) return detached;
   }
   return {};
@@ -149,7 +146,7 @@ std::vector<std::string> DataPlane::FollowInterfaces(model::AttachMode mode) {
 Result<void> DataPlane::Detach(const std::string& interface) {
   std::erase_if(attachments_, [&](const Attachment& attachment) {
     if (attachment.interface != interface) return false;
-    bpf_link_detach(attachment.link_fd);
+    DetachLink(attachment.link_fd);
     close(attachment.link_fd);
     return true;
   });
