@@ -15,7 +15,7 @@ Result<std::unique_ptr<Reactor>> Reactor::Create() {
   if (epoll < 0) return Fail(ErrorCode::kSystem, std::string("epoll_create1: ") + std::strerror(errno));
   const int wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   std::unique_ptr<Reactor> reactor(new Reactor(epoll, wake));
-  epoll_event event{.events = EPOLLIN, .data = {.fd = wake}};
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = kWakeTag}};
   if (wake < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, wake, &event) != 0)
     return Fail(ErrorCode::kSystem, std::string("eventfd: ") + std::strerror(errno));
   return reactor;
@@ -27,15 +27,18 @@ Reactor::~Reactor() {
 }
 
 int Reactor::Add(int fd, uint32_t events, EventHandler* handler) {
-  epoll_event event{.events = events, .data = {.fd = fd}};
+  const auto index = static_cast<size_t>(fd);
+  if (handlers_.size() <= index) handlers_.resize(index * 2 + 64);
+  Registration& registration = handlers_[index];
+  ++registration.number;
+  epoll_event event{.events = events, .data = {.u64 = TagOf(fd)}};
   if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) return errno;
-  if (handlers_.size() <= static_cast<size_t>(fd)) handlers_.resize(static_cast<size_t>(fd) * 2 + 64);
-  handlers_[static_cast<size_t>(fd)] = handler;
+  registration.handler = handler;
   return 0;
 }
 
 int Reactor::Change(int fd, uint32_t events) {
-  epoll_event event{.events = events, .data = {.fd = fd}};
+  epoll_event event{.events = events, .data = {.u64 = TagOf(fd)}};
   return epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : errno;
 }
 
@@ -45,7 +48,11 @@ void Reactor::Remove(int fd) {
 }
 
 void Reactor::Forget(int fd) {
-  if (static_cast<size_t>(fd) < handlers_.size()) handlers_[static_cast<size_t>(fd)] = nullptr;
+  if (static_cast<size_t>(fd) < handlers_.size()) handlers_[static_cast<size_t>(fd)].handler = nullptr;
+}
+
+uint64_t Reactor::TagOf(int fd) const {
+  return uint64_t{handlers_[static_cast<size_t>(fd)].number} << 32U | static_cast<uint32_t>(fd);
 }
 
 bool Reactor::Wait(std::chrono::milliseconds timeout) {
@@ -58,12 +65,14 @@ bool Reactor::Wait(std::chrono::milliseconds timeout) {
 
 void Reactor::Dispatch() {
   for (const epoll_event& event : events_) {
-    if (event.data.fd == wake_) {
+    const int fd = static_cast<int>(static_cast<uint32_t>(event.data.u64));
+    if (event.data.u64 == kWakeTag) {
       uint64_t wakes;
       [[maybe_unused]] const ssize_t bytes = read(wake_, &wakes, sizeof(wakes));
-    } else if (EventHandler* handler = handlers_[static_cast<size_t>(event.data.fd)]) {
-      handler->OnEvents(event.data.fd, event.events);
+      continue;
     }
+    EventHandler* const handler = handlers_[static_cast<size_t>(fd)].handler;
+    if (handler != nullptr && TagOf(fd) == event.data.u64) handler->OnEvents(fd, event.events);
   }
   events_.clear();
 }

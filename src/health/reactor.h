@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // epoll over many descriptors, each with its handler. One thread, but for Wake().
 //
-// An event that was fetched belongs to its descriptor's handler as of that moment: whoever closes a
-// descriptor while events are handed out calls Forget first, and opens none before the round is over. Else a
-// number that is given again would carry the old one's event.
+// A descriptor's number is given again as soon as it is closed, and the kernel may report the old one's
+// events still: those that were fetched already, and all while a child that was just started has a copy of
+// it. So each registration has a number of its own, and what bears another one is dropped.
 #pragma once
 
 #include <sys/epoll.h>
@@ -36,7 +36,7 @@ class Reactor {
   [[nodiscard]] int Add(int fd, uint32_t events, EventHandler* handler);
   [[nodiscard]] int Change(int fd, uint32_t events);
   void Remove(int fd);
-  // The same for a descriptor that is closed right after, from which the kernel takes it out by itself.
+  // The same for a descriptor that is closed right after: the kernel takes it out by itself.
   void Forget(int fd);
 
   static constexpr size_t kMaxEventsAtOnce = 512;
@@ -48,10 +48,18 @@ class Reactor {
   void Wake();
 
  private:
+  struct Registration {
+    EventHandler* handler = nullptr;
+    uint32_t number = 0;  // counts this descriptor's registrations, from 1
+  };
+  static constexpr uint64_t kWakeTag = 0;  // no registration's
+
   Reactor(int epoll, int wake) : epoll_(epoll), wake_(wake) {}
+  // What epoll reports of a descriptor's current registration.
+  [[nodiscard]] uint64_t TagOf(int fd) const;
 
   const int epoll_, wake_;
-  std::vector<EventHandler*> handlers_;  // by descriptor
+  std::vector<Registration> handlers_;  // by descriptor
   std::vector<epoll_event> events_;
 };
 
