@@ -1,5 +1,6 @@
 """A stand-in for the API server of Kubernetes: two GPU nodes, the pods that were bound, the binding subresource.
-Prints its port. Refuses the bindings of pods whose name begins with "refused"."""
+Prints its port. Refuses the bindings of pods whose name begins with "refused". /calls: the verbs and resources that
+it was asked for, as roles name them."""
 import http.server
 import json
 
@@ -11,6 +12,18 @@ nodes = [
     {"metadata": {"name": "cpu-1"}, "status": {"allocatable": {"cpu": "16"}}},
 ]
 pods = {}
+calls = set()
+
+
+def call_of(method, path, query):
+    """Verb and resource of /api/v1/[namespaces/NAMESPACE/]RESOURCE[/NAME[/SUBRESOURCE]]."""
+    parts = path.split("/")[3:]
+    if parts[0] == "namespaces" and len(parts) > 2:
+        parts = parts[2:]
+    resource = "/".join(parts[:1] + parts[2:3])
+    if method == "GET" and len(parts) == 1:
+        return "watch" if "watch=1" in query else "list", resource
+    return {"GET": "get", "POST": "create", "PATCH": "patch"}[method], resource
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -28,12 +41,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def allowed(self):
+        path, _, query = self.path.partition("?")
+        calls.add(call_of(self.command, path, query))
         if self.headers.get("Authorization") == "Bearer the-token":
             return True
         self.answer(401, {"kind": "Status", "message": "Unauthorized"})
         return False
 
     def do_GET(self):
+        if self.path == "/calls":
+            return self.answer(200, sorted(calls))
         if not self.allowed():
             return
         path = self.path.split("?")[0]
@@ -46,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/api/v1/pods" and "watch=1" in self.path:
             self.answer(403, {"kind": "Status", "message": "pods is forbidden: watch"})
         elif path == "/api/v1/pods":
-            self.answer(200, {"kind": "PodList", "metadata": {}, "items": list(pods.values())})
+            self.answer(200, {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": list(pods.values())})
         else:
             name = path.rsplit("/", 1)[1]
             self.answer(*((200, pods[name]) if name in pods else (404, {"message": "not found"})))

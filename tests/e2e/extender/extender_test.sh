@@ -88,6 +88,9 @@ sed -e s/bert-0/refused-0/ -e s/0001/0009/ "$requests/filter_by_name.json" > "$w
 ask filter "$work/refused_filter.json" > /dev/null
 expect '"403: pods/binding is forbidden" in r["Error"]' bind "$work/refused.json"
 [ "$(curl -sS "$url/bookings" | grep -o '"pod"' | wc -l)" = 1 ] || fail "the refused one is still booked"
+# A bind that no filter came before: the API server says what pod that is.
+sed -e s/bert-0/nobody-0/ -e s/0001/0008/ "$requests/bind.json" > "$work/unknown.json"
+expect '"bind ml/nobody-0 to gpu-b: " in r["Error"]' bind "$work/unknown.json"
 echo '{"Pod": ' > "$work/cut.json"
 expect '"expected a JSON object" in r["Error"]' filter "$work/cut.json"
 
@@ -99,6 +102,13 @@ grep -q '^spillway_build_info' "$work/metrics" || fail "the switch's metrics are
 kill -9 "$daemon"; wait "$daemon" 2> /dev/null || true
 start
 curl -sS "$url/bookings" | grep -q '"gpu":"0".*"node":"gpu-b"' || fail "after a restart: $(curl -sS "$url/bookings")"
+# What it asked for is what its role in the examples allows.
+until_true 20 sh -c "curl -sSf $api/calls | grep -q watch"
+curl -sSf "$api/calls" > "$work/calls.json"
+with_yaml=python3
+python3 -c 'import yaml' 2> /dev/null || with_yaml=/usr/bin/python3
+role=0; "$with_yaml" "$here/manifests_test.py" "$repository/examples/kubernetes" "$work/calls.json" 2> "$work/manifests.log" || role=$?
+[ $role = 0 ] || [ $role = 77 ] || fail "examples/kubernetes; the extender's calls: $(cat "$work/calls.json")"
 # A pod that goes frees its GPU; a file with a switch is refused while running.
 curl -sS -X DELETE "$api/bert-0" > /dev/null
 until_true 20 sh -c "curl -sS $url/bookings | grep -qx '\[\]'"
@@ -109,4 +119,5 @@ until_true 20 grep -q "expected a file without one" "$work/spillwayd.log"
 kill -TERM "$daemon"
 code=0; wait "$daemon" || code=$?; daemon=
 [ $code = 0 ] || fail "SIGTERM: exit code $code"
+[ $role = 0 ] || { echo "skipped: whether the manifests are right; the rest passed"; exit $role; }
 echo "extender_test: ok"
