@@ -19,6 +19,7 @@
 #include "gateway/http/gateway_report.h"
 #include "gateway/http/inference_front.h"
 #include "gateway/server.h"
+#include "model/key_file.h"
 
 namespace spillway::command {
 namespace {
@@ -174,6 +175,8 @@ int Main(int argc, char** argv) {
     fmt::print("{}: ok\n", config_file);
     return 0;
   }
+  if (report)
+    if (const auto warning = model::SecretFileWarning(report->key_file)) spdlog::warn("{}", *warning);
   return Serve(std::move(*config), report);
 }
 

@@ -31,7 +31,8 @@ http: 127.0.0.1:0
 health: 127.0.0.1:0
 frames: ["unix:$work/frames.sock"]
 executors: $work/executors.sock
-limits: {request: 96KiB, memory: 1MiB, deadline: 10s}
+limits: {request: 96KiB, memory: 1MiB, deadline: 10s, stuck_after: 1m}
+drain: {finish: 1m}
 tenants:
   - {name: alice, token_file: alice.token}
   - {name: everybody, queue: 2}
@@ -89,8 +90,21 @@ if ! ls /dev/nvidia0 > /dev/null 2>&1; then
   [ $code = 1 ] && grep -q "no NVIDIA driver" "$work/cuda.err" || fail "no GPU: exit code $code, $(cat "$work/cuda.err")"
 fi
 
+# Who may ask is one group, who may offer slices another.
+group=$(id -G | tr ' ' '\n' | grep -vx "$(id -g)" | head -1 || true)
+[ "$(id -u)" != 0 ] || group=65534
+if [ -n "$group" ]; then
+  printf 'frames: ["unix:%s/f.sock"]\nexecutors: {socket: %s/e.sock, group: %s}\n' "$work" "$work" "$group" > "$work/groups.yaml"
+  "$bin/spillway-gateway" -c "$work/groups.yaml" 2> "$work/groups.log" & gateway=$!
+  until_true 20 grep -q ready "$work/groups.log"
+  [ "$(stat -c '%g %a' "$work/e.sock")" = "$group 660" ] || fail "executors.group: $group, got $(stat -c '%g %a' "$work/e.sock")"
+  [ "$(stat -c '%g %a' "$work/f.sock")" = "$(id -g) 660" ] || fail "frames: $(stat -c '%g %a' "$work/f.sock")"
+  kill -TERM $gateway; wait $gateway || fail "gateway: exit code $? on SIGTERM"
+fi
+
 # Its load goes to a switch as an agent's does; the switch is a socket here.
 echo 000102030405060708090a0b0c0d0e0f > "$work/server.key"
+chmod 644 "$work/server.key"
 python3 -c '
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 0))
@@ -106,6 +120,7 @@ trigger: {threshold: 50%}
 EOF
 "$bin/spillway-gateway" -c "$work/gateway.yaml" --report "$work/agent.yaml" 2> "$work/gateway.log" & gateway=$!
 until_true 20 grep -q ready "$work/gateway.log"
+grep -q "server.key holds a secret and any user may read it" "$work/gateway.log" || fail "no warning of a key that anybody may read"
 url=http://127.0.0.1:$(sed -n 's/.*http on .*port \([0-9]*\)$/\1/p' "$work/gateway.log")
 ask() { curl -sS --max-time 30 "$@"; }
 status() { ask -o "$work/body" -D "$work/headers" -w '%{http_code}' "$@"; }
@@ -226,8 +241,26 @@ sed -i "s|^http: 127.0.0.1:0|http: ${url#http://}|" "$work/gateway.yaml"
 until_true 30 grep -q "executor fast: joined" "$work/gateway2.log"
 expect 200 '"data":[4.0,5.0,10.0,11.0]' -d "@$here/requests/product.json" "$infer"
 
-# Both end when told to.
-kill -TERM $gateway; wait $gateway || fail "gateway: exit code $? on SIGTERM"
+# Told to end, it is not ready any more, takes no new requests and answers the one that it has; its slice stands still
+# until that was seen.
+health=http://127.0.0.1:$(sed -n 's/.*health on .*port \([0-9]*\)$/\1/p' "$work/gateway2.log")
+kill -STOP $executor
+sed 's/^{/{"parameters": {"timeout": 60000000}, /' "$here/requests/product.json" > "$work/patient.json"
+ask -d "@$work/patient.json" -o "$work/answer" -w '%{http_code}' "$infer" > "$work/code" & asked=$!
+until_true 20 metric_is spillway_gateway_running_requests 1
+expect 200 true "$health/v2/health/ready"
+kill -TERM $gateway
+is_not_ready() { [ "$(ask -o "$work/body" -w '%{http_code}' "$health/v2/health/ready")" = 503 ]; }
+until_true 20 is_not_ready
+expect 503 "" "$url/v2/health/ready"
+expect 200 live "$url/v2/health/live"
+is_refused() { ask -d "@$here/requests/product.json" "$infer" | grep -qF "the gateway is ending"; }
+until_true 20 is_refused
+expect 503 "the gateway is ending" -d "@$here/requests/product.json" "$infer"
+kill -CONT $executor
+wait $asked || fail "the request in hand: exit code $?"
+[ "$(cat "$work/code")" = 200 ] && grep -qF '"data":[4.0,5.0,10.0,11.0]' "$work/answer" || fail "the request in hand: $(cat "$work/code") $(cat "$work/answer")"
+wait $gateway || fail "gateway: exit code $? on SIGTERM"
 gateway=
 [ ! -e "$work/frames.sock" ] || fail "a socket was left behind"
 kill -TERM $executor; wait $executor || fail "executor: exit code $? on SIGTERM"

@@ -9,7 +9,7 @@ programs=() gateway=
 trap 'for pid in $gateway ${programs[@]+"${programs[@]}"}; do kill -9 "$pid" 2>/dev/null || true; done; rm -rf "$work"' EXIT
 fail() { echo "python_gpu_test: $*" >&2; cat "$work"/*.log >&2; exit 1; }
 export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1
-"$python" -c 'import numpy' 2> /dev/null || { echo "skipped: this Python has no NumPy"; exit 0; }
+"$python" -c 'import numpy' 2> /dev/null || { echo "skipped: this Python has no NumPy"; exit 77; }
 mkdir "$work/lib"
 ln -s "$nvml" "$work/lib/libnvidia-ml.so.1"
 

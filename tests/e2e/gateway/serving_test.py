@@ -14,7 +14,7 @@ try:
     import numpy
 except ImportError:
     print("skipped: this Python has no NumPy")
-    sys.exit(0)
+    sys.exit(77)
 build = pathlib.Path(sys.argv[1]).resolve()
 sys.path.insert(0, str(build / "python"))
 import spillway

@@ -270,6 +270,22 @@ TEST(InferenceFront, AWrongTokenIsRefusedBeforeTheBodyIsRead) {
   EXPECT_EQ(StatusOf(FrontBed::ReadAll(client)), "401");
 }
 
+// libmicrohttpd's time-out of silence begins anew with each byte; limits.receive does not.
+TEST(InferenceFront, ARequestThatTricklesInIsCut) {
+  gateway::GatewayConfig config = GatewayBed::Config();
+  config.receive = std::chrono::milliseconds(300);
+  const BareFront front(std::move(config));
+  const auto client = front.Send("POST /v2/models/program/infer HTTP/1.1\r\nContent-Length: 60000\r\n");
+  bool cut = false;
+  for (int sent = 0; sent < 1000 && !cut; sent++) {
+    cut = send(client.get(), " ", 1, MSG_NOSIGNAL) <= 0;
+    char byte;
+    if (FrontBed::IsAnsweredWithin(client, std::chrono::milliseconds(20)))
+      cut = recv(client.get(), &byte, 1, 0) <= 0;
+  }
+  EXPECT_TRUE(cut);
+}
+
 TEST(InferenceFront, WhatCanNeverFitIsNotToldToComeAgain) {
   FrontBed bed(2 * kBytes - 1);
   const std::string refused = FrontBed::ReadAll(bed.Ask());
