@@ -110,6 +110,10 @@ Result<std::shared_ptr<Window>> NativeDomain::OpenWindow(const WindowOptions& op
     return Fail(ErrorCode::kBadInput, fmt::format("window: queue {} has several shards", options.queue));
   return Window::Create(options).map([&](std::shared_ptr<Window> window) {
     target->shard(0).AttachWindow(window);
+    // Who sleeps already would not hear of what comes by it.
+    uint64_t asleep = sleepers_.Asleep(target->linked.load(std::memory_order_relaxed));
+    for (; asleep != 0; asleep &= asleep - 1)
+      sleepers_.Wake(static_cast<uint32_t>(std::countr_zero(asleep)) + 1);
     return window;
   });
 }

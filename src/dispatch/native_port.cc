@@ -275,6 +275,15 @@ bool NativePort::AnythingReadyForMe() {
   return false;
 }
 
+bool NativePort::HasWindows() const {
+  for (NativeQueue* queue : queues_) {
+    for (size_t i = 0; i < queue->shards(); i++) {
+      if (queue->shard(i).HasWindows()) return true;
+    }
+  }
+  return false;
+}
+
 size_t NativePort::Dequeue(std::span<Event> into, std::chrono::nanoseconds patience) {
   if (taker_.worker == 0) return 0;
   Clock::time_point give_up{}, sleepy{};
@@ -306,7 +315,7 @@ size_t NativePort::Dequeue(std::span<Event> into, std::chrono::nanoseconds patie
       sleepy = now + kLookBeforeSleep;
     }
     if (now >= give_up) return 0;
-    if (wait_ == Wait::kSleep && now >= sleepy && !busy_lock_) {
+    if (wait_ == Wait::kSleep && now >= sleepy && !busy_lock_ && !HasWindows()) {
       Sleepers& sleepers = domain_.sleepers();
       sleepers.Announce(taker_.worker);
       if (!AnythingReadyForMe()) {
@@ -328,6 +337,7 @@ bool NativePort::Arm() {
   if (event_fd_ < 0) return false;
   uint64_t drained;
   (void)!read(event_fd_, &drained, sizeof(drained));
+  if (HasWindows()) return false;
   domain_.sleepers().Announce(taker_.worker);
   if (!AnythingReadyForMe()) return true;
   domain_.sleepers().Withdraw(taker_.worker);

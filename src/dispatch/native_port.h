@@ -97,6 +97,7 @@ class NativePort final : public Port {
   size_t FirstShard(const NativeQueue& queue, uint64_t linked, uint32_t workers);
   bool AnythingReady() const;
   bool AnythingReadyForMe();
+  bool HasWindows() const;
   void WakeOwners(uint64_t owners);
   void WakeForRest() {
     if (domain_.sleepers().Asleep(~0ULL) != 0) [[unlikely]]

@@ -28,14 +28,13 @@ void NativeShard::Open(uint8_t priority) {
 
 bool NativeShard::Ready() const {
   // Who may look into a window is who has the lock, so with windows every look is a try.
-  return AnyRingReady() || aside_.load(std::memory_order_relaxed) != 0 ||
-         window_count_.load(std::memory_order_relaxed) != 0;
+  return AnyRingReady() || aside_.load(std::memory_order_relaxed) != 0 || HasWindows();
 }
 
 // ReadyFor and ReadyForOthers: of a worker that looks and then sleeps, and one that ends its events and then
 // looks who sleeps, one sees the other. Their fences order what they see of a third one, that set aside.
 bool NativeShard::ReadyFor(uint32_t worker) {
-  if (AnyRingReady() || window_count_.load(std::memory_order_relaxed) != 0) return true;
+  if (AnyRingReady() || HasWindows()) return true;
   if (!owners_) return aside_.load(std::memory_order_relaxed) != 0;
   // Not aside_ alone: who holds the lock may be about to set something aside.
   if (!lock_.Try()) return true;

@@ -65,6 +65,8 @@ class NativeShard {
   // it with none.
   void HandBack(uint32_t worker, const std::vector<Event>& events, const std::vector<uint64_t>& tickets);
 
+  // One-sided writes wake nobody: while it has windows, its workers poll.
+  bool HasWindows() const { return window_count_.load(std::memory_order_relaxed) != 0; }
   void AttachWindow(std::shared_ptr<Window> window);
   void DetachWindow(const Window& window);
 
