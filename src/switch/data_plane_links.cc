@@ -53,7 +53,9 @@ Result<bool> DataPlane::Attach(const std::string& interface, model::AttachMode m
       interfaces_.push_back(view);
       return false;
     }
-    close(fd);  // its interface has gone and another has the name
+    // Another interface has the name; its own has gone, or is called otherwise.
+    DetachLink(fd);
+    close(fd);
     unlink(pin.c_str());
   }
   LIBBPF_OPTS(bpf_link_create_opts, options);

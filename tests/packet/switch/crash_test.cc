@@ -2,6 +2,7 @@
 // spillwayd killed in the middle of a change, and two of them on one instance.
 #include <bpf/bpf.h>
 #include <fmt/format.h>
+#include <linux/bpf.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
@@ -9,9 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
+#include <vector>
 
+#include "core/flow_table.h"
 #include "live_bed.h"
 #include "switch/clock.h"
 #include "switch/data_plane.h"
@@ -23,16 +27,22 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-bool IsRename(uint64_t call) {
+using IsCall = std::function<bool(const __ptrace_syscall_info& entry)>;
+
+bool IsRename(const __ptrace_syscall_info& entry) {
 #ifdef SYS_rename
-  if (call == SYS_rename) return true;
+  if (entry.entry.nr == SYS_rename) return true;
 #endif
-  return call == SYS_renameat || call == SYS_renameat2;
+  return entry.entry.nr == SYS_renameat || entry.entry.nr == SYS_renameat2;
 }
 
-// Runs `work` in a child that is killed when its `count`th rename is done: files are replaced by renames, so
-// these are the moments between which the state on disk differs. False: it ended before.
-bool KilledAfterRename(int count, const std::function<void()>& work) {
+// The program of an adopted attachment gives way to this build's.
+bool IsSwapOfPrograms(const __ptrace_syscall_info& entry) {
+  return entry.entry.nr == SYS_bpf && entry.entry.args[0] == BPF_LINK_UPDATE;
+}
+
+// Runs `work` in a child that is killed when the `count`th of such calls is done. False: it ended before.
+bool KilledAfter(const IsCall& is_call, int count, const std::function<void()>& work) {
   const pid_t child = fork();
   if (child == 0) {
     ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
@@ -40,23 +50,65 @@ bool KilledAfterRename(int count, const std::function<void()>& work) {
     work();
     _exit(0);
   }
-  int status = 0, renames = 0;
+  int status = 0, calls = 0;
   waitpid(child, &status, 0);
   ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
-  bool in_rename = false;
+  bool in_call = false;
   for (;;) {
     ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
     if (waitpid(child, &status, 0) < 0 || WIFEXITED(status) || WIFSIGNALED(status)) return false;
     if (!WIFSTOPPED(status) || WSTOPSIG(status) != (SIGTRAP | 0x80)) continue;
     __ptrace_syscall_info info{};
     ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info);
-    if (info.op == PTRACE_SYSCALL_INFO_ENTRY) in_rename = IsRename(info.entry.nr);
-    if (info.op != PTRACE_SYSCALL_INFO_EXIT || !in_rename || ++renames < count) continue;
+    if (info.op == PTRACE_SYSCALL_INFO_ENTRY) in_call = is_call(info);
+    if (info.op != PTRACE_SYSCALL_INFO_EXIT || !in_call || ++calls < count) continue;
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
     return true;
   }
 }
+
+// Files are replaced by renames, so these are the moments between which the state on disk differs.
+bool KilledAfterRename(int count, const std::function<void()>& work) {
+  return KilledAfter(IsRename, count, work);
+}
+
+// A pinned map of buckets, read and written whole.
+class PinnedFlowTable {
+ public:
+  explicit PinnedFlowTable(const Options& options)
+      : fd_(bpf_obj_get((PinFolder(options) + "/flow_table").c_str())) {
+    bpf_map_info info{};
+    uint32_t size = sizeof(info);
+    if (bpf_obj_get_info_by_fd(fd_, &info, &size) == 0) buckets_.resize(info.max_entries);
+  }
+  ~PinnedFlowTable() {
+    if (fd_ >= 0) close(fd_);
+  }
+  PinnedFlowTable(const PinnedFlowTable&) = delete;
+  PinnedFlowTable& operator=(const PinnedFlowTable&) = delete;
+
+  bool found() const { return !buckets_.empty(); }
+  void Fill(uint64_t entry) {
+    for (uint32_t i = 0; i < buckets_.size(); i++) {
+      std::ranges::fill(buckets_[i].entry, entry);
+      EXPECT_EQ(bpf_map_update_elem(fd_, &i, &buckets_[i], BPF_ANY), 0);
+    }
+  }
+  size_t CountOthersThan(uint64_t entry) {
+    size_t others = 0;
+    for (uint32_t i = 0; i < buckets_.size(); i++) {
+      EXPECT_EQ(bpf_map_lookup_elem(fd_, &i, &buckets_[i]), 0);
+      others += static_cast<size_t>(
+          std::ranges::count_if(buckets_[i].entry, [&](uint64_t now) { return now != entry; }));
+    }
+    return others;
+  }
+
+ private:
+  int fd_;
+  std::vector<spw_bucket> buckets_;
+};
 
 class Crash : public LiveSwitchTest {
  protected:
@@ -126,6 +178,35 @@ TEST_F(Crash, InAFirstStartLeavesNothingThatIsTakenForGood) {
     }
     sw.reset();
   }
+}
+
+// The program that takes over is in force before the change is whole: what it reads must be there by then.
+TEST_F(Crash, AProgramThatTakesOverLeavesTheEntriesOfLiveFlowsAlone) {
+  const model::Config config = bed_.PoolOf({1, 2});
+  auto sw = Start(config);
+  ASSERT_TRUE(sw) << error_;
+  sw.reset();
+  // Datagrams are remembered wherever there is a place.
+  const auto send_new_flows = [this](uint16_t port) {
+    const AttachedProgram program = Attached();
+    for (int flow = 0; flow < 500; flow++)
+      ASSERT_NE(
+          program.UnitOf(Eth()
+                             .Ip4(fmt::format("198.51.{}.{}", flow / 250, flow % 250 + 1), "203.0.113.10")
+                             .Udp(port, 80)),
+          "");
+  };
+  PinnedFlowTable table(bed_.OptionsOf("one"));
+  ASSERT_TRUE(table.found());
+  send_new_flows(40000);
+  ASSERT_GT(table.CountOthersThan(0), 400u) << "with places, entries are written";
+
+  const uint64_t live = spw_flow_entry(0x1234567, 0, SPW_FLOW_OPEN, NowTick() - 10);
+  table.Fill(live);
+  ASSERT_TRUE(KilledAfter(IsSwapOfPrograms, 1, [&] { (void)Switch::Start(config, bed_.OptionsOf("one")); }));
+  ASSERT_TRUE(Attached().found());
+  send_new_flows(50000);
+  EXPECT_EQ(table.CountOthersThan(live), 0u) << "entries of flows that were seen ten ticks ago";
 }
 
 // As after `stop --keep`, or in a change that was killed: flows of the server that went still have entries.

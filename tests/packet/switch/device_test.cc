@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <linux/bpf.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "live_bed.h"
 #include "switch/device_check.h"
@@ -29,6 +31,25 @@ class Devices : public LiveSwitchTest {
         "ethtool -K swtx tx off >/dev/null");
   }
   ~Devices() override { Shell("ip link del swt && ip link del swd && ethtool -K swax tx off >/dev/null"); }
+
+  // What `spillway doctor` finds of the interface.
+  static nlohmann::json Doctor(const std::string& interface) {
+    FILE* const out = popen((SPILLWAY " doctor --json " + interface).c_str(), "r");
+    std::string text;
+    for (char piece[4096]; size_t got = fread(piece, 1, sizeof(piece), out);) text.append(piece, got);
+    pclose(out);  // other findings may be bad ones
+    for (const nlohmann::json& finding : nlohmann::json::parse(text)["findings"])
+      if (finding["feature"] == "interface " + interface) return finding;
+    ADD_FAILURE() << text;
+    return {};
+  }
+  // Sets the offload, which ethtool prints as `name`; false: this kernel's driver has it fixed.
+  static bool Set(const std::string& interface, const std::string& key, const std::string& name, bool on) {
+    return std::system(
+               fmt::format("ethtool -K {0} {1} {2} >/dev/null 2>&1 && ethtool -k {0} | grep -q '^{3}: {2}$'",
+                           interface, key, on ? "on" : "off", name)
+                   .c_str()) == 0;
+  }
 };
 
 TEST_F(Devices, APeerThatLeavesChecksumsToTheDeviceIsFound) {
@@ -43,6 +64,37 @@ TEST_F(Devices, APeerThatLeavesChecksumsToTheDeviceIsFound) {
   EXPECT_THAT(IngressProblems(*device),
               ElementsAre(AllOf(HasSubstr("swt: its veth peer swtx leaves checksums"),
                                 HasSubstr("ethtool -K swtx tx off"))));
+}
+
+TEST_F(Devices, DoctorSaysWhatToDoAboutThem) {
+  // Else it is found that the driver takes no redirected packets.
+  Shell("ethtool -K swtx gro on >/dev/null");
+  nlohmann::json finding = Doctor("swt");
+  EXPECT_EQ(finding["present"], true) << finding;
+  EXPECT_THAT(finding["detail"].get<std::string>(), HasSubstr("driver veth"));
+  Shell("ethtool -K swtx tx on >/dev/null");
+  finding = Doctor("swt");
+  EXPECT_EQ(finding["present"], false) << finding;
+  EXPECT_THAT(finding["detail"].get<std::string>(), HasSubstr("ethtool -K swtx tx off"));
+}
+
+TEST_F(Devices, WhetherTheDeviceTakesOffVlanTagsIsTheKernelsWord) {
+  for (const bool on : {false, true, false}) {
+    if (!Set("swt", "rxvlan", "rx-vlan-offload", on)) GTEST_SKIP() << "this kernel's veth has rxvlan fixed";
+    EXPECT_EQ(ReadDevice("swt")->strips_vlans, on);
+  }
+}
+
+TEST_F(Devices, WhetherTheDeviceMergesPacketsIsTheKernelsWord) {
+  if (std::system("ip link add swl type bond 2>/dev/null") != 0) GTEST_SKIP() << "this kernel has no bonds";
+  for (const bool on : {false, true, false}) {
+    if (!Set("swl", "lro", "large-receive-offload", on)) {
+      Shell("ip link del swl");
+      GTEST_SKIP() << "this kernel's bond has lro fixed";
+    }
+    EXPECT_EQ(ReadDevice("swl")->merges, on);
+  }
+  Shell("ip link del swl");
 }
 
 TEST_F(Devices, TheStartWarnsOfThem) {

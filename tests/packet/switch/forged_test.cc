@@ -59,6 +59,27 @@ TEST_F(ForgedTest, ASynDoesNotMoveAnEstablishedFlowWithoutAnEntry) {
   EXPECT_EQ(Ack(5000, kIsn + 70'001), unit);
 }
 
+// As SYNs that the network holds up and delivers twice.
+TEST_F(ForgedTest, ASynWithTheFlowsOwnNumberDoesNotMoveItWhileItsHandshakeIsKnown) {
+  const uint16_t unit = Syn(5000);
+  EXPECT_EQ(Ack(5000), unit);
+  AllCpusBusy(true);
+  EXPECT_EQ(Syn(5000), unit);
+  EXPECT_EQ(Ack(5000, kIsn + 500), unit);
+}
+
+// The documented limit (ARCHITECTURE, "What is not guaranteed"): by then it may as well be a new connection.
+TEST_F(ForgedTest, ASynWithTheFlowsOwnNumberMayMoveItsFirst128KiBOnceItsHandshakeIsForgotten) {
+  const uint16_t unit = Syn(5000);
+  EXPECT_EQ(Ack(5000), unit);
+  AgeHalfOpen(SPW_HALF_OPEN_AGE + 1);
+  AllCpusBusy(true);
+  const uint16_t other = Syn(5000);
+  EXPECT_NE(other, unit);
+  EXPECT_EQ(Ack(5000, kIsn + 200'000), unit) << "a packet of the flow, which is further on";
+  EXPECT_EQ(Ack(5000, kIsn + 500), other);
+}
+
 TEST_F(ForgedTest, ASynDoesNotMoveAFlowOfAFailingUnit) {
   const uint16_t unit = Syn(5000);
   EXPECT_EQ(Ack(5000), unit);
@@ -182,6 +203,25 @@ TEST_F(ForgedTest, FinOrRstDoesNotEndAnIdleFlow) {
     AgeFlows(62);
     Sweep(), Sweep();
     EXPECT_EQ(Ack(port), unit);
+  }
+}
+
+// The documented limit (ARCHITECTURE, "What is not guaranteed"): where more than a 64th of the table is in
+// use, a flow that was closed, by whomever, and is then silent for a minute gives its place back.
+TEST_F(ForgedTest, FinOrRstEndsAFlowThatIsThenSilentWhereTheTableIsInUse) {
+  uint32_t others = program_.flow_buckets() * SPW_BUCKET_ENTRIES / 32;
+  for (uint32_t i = 0; i < others; i++)
+    program_.flow_table[i * program_.flow_buckets() / others].entry[SPW_BUCKET_ENTRIES - 1] =
+        spw_flow_entry(0x1000000 + i, 0, SPW_FLOW_OPEN, NowTick());
+  for (uint8_t flags : {kFin | kAck, kRst + 0}) {
+    const auto silent = static_cast<uint16_t>(5000 + flags), goes_on = static_cast<uint16_t>(6000 + flags);
+    Deviating(silent), Deviating(goes_on);
+    Tcp(silent, flags, kForgedIsn), Tcp(goes_on, flags, kForgedIsn);
+    Tcp(goes_on, kAck, kIsn + 1, 100);
+    AgeFlows(62);
+    Sweep(), Sweep();
+    EXPECT_EQ(FlowEntry(FlowHash(silent)), nullptr);
+    EXPECT_NE(FlowEntry(FlowHash(goes_on)), nullptr);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -67,6 +68,14 @@ TEST_F(Daemon, EndsCleanlyAndRemovesTheDataPlane) {
     EXPECT_FALSE(pinned());
     EXPECT_FALSE(std::filesystem::exists(socket()));
   }
+}
+
+TEST_F(Daemon, WarnsOfAKeyThatAnyUserMayRead) {
+  folder_.Write("s1.key", "000102030405060708090a0b0c0d0e0f\n");
+  ASSERT_EQ(chmod(folder_.File("s1.key").c_str(), 0644), 0);
+  Edit("- name: s1\n", "- name: s1\n        key_file: s1.key\n");
+  Start();
+  EXPECT_THAT(log(), HasSubstr("s1.key holds a secret and any user may read it: chmod 600"));
 }
 
 TEST_F(Daemon, KeepLeavesTheDataPlaneForTheNext) {
