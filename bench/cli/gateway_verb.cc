@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <memory>
 #include <vector>
@@ -34,6 +35,7 @@ int BenchGateway(const bench::GatewayBenchOptions& options, bool as_json) {
 
 void AddGatewayVerb(CLI::App& bench, Context& context) {
   auto options = std::make_shared<bench::GatewayBenchOptions>();
+  options->namespaces = geteuid() == 0;
   CLI::App* verb =
       bench.add_subcommand("gateway", "Requests through the four designs, with an idle and a busy host");
   verb->add_option("--rounds", options->rounds, "Rounds over all rows")
@@ -84,6 +86,9 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
       ->check(CLI::IsMember({"emulated", "cuda"}));
   verb->add_flag("--variants", options->variants,
                  "Also a gateway that sleeps while slices work, and data over TCP: by epoll, by io_uring");
+  verb->add_flag_callback(
+      "--loopback", [options] { options->namespaces = false; },
+      "All on loopback; as root, client, NIC and host else have a network namespace each");
   verb->add_flag("--quick", options->quick, "At most two rounds, a third of the time");
   verb->add_option("--out", options->folder, "Also write gateway.json, gateway.html and gateway.svg there")
       ->type_name("DIR");

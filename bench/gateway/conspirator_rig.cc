@@ -3,7 +3,6 @@
 // NIC's CPU, decides and puts the data into the slice's memory; the host's CPU launches. The gateway and the
 // executor are those that users run, in this process.
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -47,12 +46,17 @@ class ConspiratorRig : public Rig {
     if (!executors) return tl::make_unexpected(executors.error());
     gateway::Listeners listeners;
     listeners.frames.push_back({base::Fd(frames->fd), true});
-    const auto tcp = api::ListenTcp("127.0.0.1:0");
-    if (!tcp) return tl::make_unexpected(tcp.error());
-    listeners.frames.push_back({base::Fd(*tcp), false});
-    sockaddr_in bound{};
-    socklen_t length = sizeof(bound);
-    getsockname(*tcp, reinterpret_cast<sockaddr*>(&bound), &length);
+    const std::string nic = layout.network->AddressText(lab::HostNetwork::Place::kNic);
+    base::Fd tcp;
+    const auto listened = layout.network->At(lab::HostNetwork::Place::kNic, [&]() -> Result<void> {
+      const auto listener = api::ListenTcp(nic + ":0");
+      if (!listener) return tl::make_unexpected(listener.error());
+      tcp = base::Fd(*listener);
+      return {};
+    });
+    if (!listened) return listened;
+    const std::string tcp_address = fmt::format("{}:{}", nic, api::PortOf(tcp.get()));
+    listeners.frames.push_back({std::move(tcp), false});
     listeners.executors = base::Fd(executors->fd);
     gateway::GatewayConfig config;
     config.broker.tenants = {{"bench"}};
@@ -86,13 +90,16 @@ class ConspiratorRig : public Rig {
     }
     executor_ = std::make_unique<gateway::Executor>(options, *work.engine);
     if (auto joined = executor_->Join(); !joined) return joined;
-    const std::string address = use.frames ? fmt::format("127.0.0.1:{}", ntohs(bound.sin_port))
-                                           : "unix:" + (folder_ / "frames").string();
-    for (uint32_t i = 0; i < work.clients; i++) {
-      auto client = gateway::Client::Connect(address, {"bench", ""});
-      if (!client) return tl::make_unexpected(client.error());
-      clients_.push_back(std::move(*client));
-    }
+    const std::string address = use.frames ? tcp_address : "unix:" + (folder_ / "frames").string();
+    const auto connected = layout.network->At(lab::HostNetwork::Place::kClient, [&]() -> Result<void> {
+      for (uint32_t i = 0; i < work.clients; i++) {
+        auto client = gateway::Client::Connect(address, {"bench", ""});
+        if (!client) return tl::make_unexpected(client.error());
+        clients_.push_back(std::move(*client));
+      }
+      return {};
+    });
+    if (!connected) return connected;
     // Whoever had to come is there: a run that is killed leaves nothing in the folder for temporary files.
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);

@@ -68,7 +68,15 @@ Result<Layout> FindLayout() {
   if (usable.size() < 2)
     return Fail(ErrorCode::kUnavailable,
                 "bench gateway: needs two CPUs, one for the host and one for the NIC");
-  return Layout{usable[0], usable[1]};
+  return Layout{usable[0], usable[1], nullptr};
+}
+
+lab::HostNetwork NetworkFor(const GatewayBenchOptions& options, const OnGatewayProgress& on_progress) {
+  if (!options.namespaces) return lab::HostNetwork::Loopback();
+  auto network = lab::HostNetwork::Namespaces();
+  if (network) return std::move(*network);
+  on_progress(0, fmt::format("on loopback: {}", network.error().message));
+  return lab::HostNetwork::Loopback();
 }
 
 // The engine that all rigs share, so that a model's weights are made once.
@@ -255,8 +263,8 @@ const char* WordOf(Awake awake) {
   return "?";
 }
 
-ordered_json ToJson(const GatewayBenchOptions& options, const Point& point, const char* mode, int load,
-                    const Row& row) {
+ordered_json ToJson(const GatewayBenchOptions& options, const Point& point, const char* network,
+                    const char* mode, int load, const Row& row) {
   ordered_json json;
   json["mode"] = mode;
   json["bytes"] = point.bytes;
@@ -264,7 +272,7 @@ ordered_json ToJson(const GatewayBenchOptions& options, const Point& point, cons
   json["concurrency"] = point.clients;
   json["load_pct"] = load;
   json["awake"] = WordOf(options.awake);
-  json["network"] = "loopback";
+  json["network"] = network;
   json["requests"] = row.requests;
   json["requests_per_s"] = report::Median(row.per_s);
   const auto spread = [&](const std::string& name, const std::vector<double>& samples) {
@@ -353,7 +361,7 @@ Result<void> RunPoint(const GatewayBenchOptions& options, const Layout& layout, 
   }
   for (size_t i = 0; i < modes.size(); i++)
     for (const int load : options.loads)
-      document.AddRow(ToJson(options, point, modes[i].name, load, rows[{i, load}]));
+      document.AddRow(ToJson(options, point, layout.network->word(), modes[i].name, load, rows[{i, load}]));
   AddRatios(document, modes, options.loads, rows, suffix);
   if (bed->cuda_slice_us) document.SetRatio("cuda_slice_us" + suffix, *bed->cuda_slice_us);
   return {};
@@ -368,8 +376,10 @@ Result<report::Document> RunGatewayBench(const GatewayBenchOptions& asked,
     options.rounds = std::min(options.rounds, 2);
     options.duration /= 3;
   }
-  const auto layout = FindLayout();
+  auto layout = FindLayout();
   if (!layout) return tl::make_unexpected(layout.error());
+  const lab::HostNetwork network = NetworkFor(options, on_progress);
+  layout->network = &network;
   // A client is this thread; where it may run is given back at the end.
   struct Affinity {
     cpu_set_t cpus;

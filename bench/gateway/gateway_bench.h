@@ -28,15 +28,17 @@ struct GatewayBenchOptions {
   Awake awake = Awake::kAll;
   bool cuda = false;      // slices on the first GPU; else emulated
   bool variants = false;  // of the gateway, as well
-  bool quick = false;     // two rounds of a third of the time
-  std::string folder;     // where gateway.json, .html and .svg go; empty: nowhere
+  // Client, NIC and host in one network namespace each, if this process may make them; else on loopback.
+  bool namespaces = false;
+  bool quick = false;  // two rounds of a third of the time
+  std::string folder;  // where gateway.json, .html and .svg go; empty: nowhere
 };
 
 using OnGatewayProgress = std::function<void(double fraction, const std::string& message)>;
 
 // Rows: mode (tcp-host, direct, host-memory, conspirator; conspirator-asleep, whose gateway sleeps while
 // slices work; frames-epoll and frames-uring, whose client sends its data over TCP), bytes, kernel_us,
-// concurrency, load_pct, awake, network (loopback: all parties are in one network namespace), requests,
+// concurrency, load_pct, awake, network (namespaces: client, NIC and host have one each; loopback), requests,
 // requests_per_s, p50_us and p99_us (median of the rounds; also _min and _max), host_cpu_us and nic_cpu_us
 // (CPU time per request, without the client's and without what stands for the GPU), and for conspirator
 // gateway_p50_us and gateway_p99_us, which the gateway itself took. Ratios:

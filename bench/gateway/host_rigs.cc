@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/system_error.h"
 #include "bench/gateway/background_load.h"
 #include "bench/gateway/slice_bed.h"
 
@@ -230,16 +231,24 @@ Result<std::unique_ptr<Rig>> MakeTcpHostRig(const Work& work, const Layout& layo
   auto rig = std::make_unique<TcpHostRig>(std::move(*bed));
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_addr.s_addr = layout.network->AddressOf(lab::HostNetwork::Place::kHost);
   socklen_t length = sizeof(address);
   auto* generic = reinterpret_cast<sockaddr*>(&address);
-  const auto broken = [] { return Fail(ErrorCode::kSystem, "tcp-host: no connection on the loopback"); };
-  const base::Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto broken = [] { return FailSystem("tcp-host: connect client and host"); };
+  const auto tcp_socket = [&](lab::HostNetwork::Place place) {
+    base::Fd made;
+    const auto at = layout.network->At(place, [&]() -> Result<void> {
+      made = base::Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      return {};
+    });
+    return at ? std::move(made) : base::Fd();
+  };
+  const base::Fd listener = tcp_socket(lab::HostNetwork::Place::kHost);
   if (bind(listener.get(), generic, length) != 0 || listen(listener.get(), 1) != 0 ||
       getsockname(listener.get(), generic, &length) != 0)
     return broken();
   for (uint32_t i = 0; i < work.clients; i++) {
-    base::Fd near(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    base::Fd near = tcp_socket(lab::HostNetwork::Place::kClient);
     if (connect(near.get(), generic, length) != 0) return broken();
     base::Fd far(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!far) return broken();

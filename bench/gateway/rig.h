@@ -13,12 +13,15 @@
 #include "gateway/executor/engine.h"
 #include "gateway/executor/slice_thread.h"
 #include "gateway/reactor.h"
+#include "lab/testbed/host_network.h"
 
 namespace spillway::bench {
 
 // Who runs where. With two CPUs the client shares the NIC's, as if it were on the other end of the wire.
 struct Layout {
   int host_cpu = 0, nic_cpu = 1;
+  // Where TCP comes from and goes to. What is written one-sidedly is shared memory here, of no network.
+  const lab::HostNetwork* network = nullptr;
 };
 
 // Where the slices of all rigs lie: a GPU that the engine calls so.

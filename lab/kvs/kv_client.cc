@@ -32,7 +32,8 @@ struct Sent {
 
 class Client {
  public:
-  Client(const KvLoad& load, const KvNetwork& network) : load_(load), network_(network), random_(load.seed) {}
+  Client(const KvLoad& load, const HostNetwork& network)
+      : load_(load), network_(network), random_(load.seed) {}
   ~Client() {
     for (int socket : sockets_) close(socket);
     if (epoll_ >= 0) close(epoll_);
@@ -41,7 +42,7 @@ class Client {
   Result<void> Open() {
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     for (int i = 0; i < load_.flows; i++) {
-      const auto opened = network_.UdpSocket(KvNetwork::Place::kClient);
+      const auto opened = network_.UdpSocket(HostNetwork::Place::kClient);
       if (!opened) return tl::make_unexpected(opened.error());
       const int made = *opened;
       sockets_.push_back(made);
@@ -126,7 +127,7 @@ class Client {
   }
 
   const KvLoad load_;
-  const KvNetwork& network_;
+  const HostNetwork& network_;
   sim::Random random_;
   int epoll_ = -1;
   std::vector<int> sockets_;
@@ -137,7 +138,7 @@ class Client {
 
 }  // namespace
 
-Result<KvOutcome> RunKvLoad(const KvLoad& load, const KvNetwork& network) {
+Result<KvOutcome> RunKvLoad(const KvLoad& load, const HostNetwork& network) {
   Client client(load, network);
   return client.Open().map([&] { return client.Run(); });
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "lab/kvs/kv_network.h"
+#include "lab/testbed/host_network.h"
 
 namespace spillway::lab {
 
@@ -32,6 +32,6 @@ struct KvOutcome {
 };
 
 // From the network's client. Errors: kSystem.
-[[nodiscard]] Result<KvOutcome> RunKvLoad(const KvLoad& load, const KvNetwork& network);
+[[nodiscard]] Result<KvOutcome> RunKvLoad(const KvLoad& load, const HostNetwork& network);
 
 }  // namespace spillway::lab

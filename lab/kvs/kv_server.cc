@@ -59,7 +59,7 @@ std::string_view ToString(KvFrontEnd front_end) {
 KvServer::KvServer(const KvServerSetup& setup, OrderedStore& store)
     : setup_(setup),
       network_(setup.network != nullptr ? *setup.network : loopback_),
-      place_(setup.front_end == KvFrontEnd::kRemote ? KvNetwork::Place::kNic : KvNetwork::Place::kHost),
+      place_(setup.front_end == KvFrontEnd::kRemote ? HostNetwork::Place::kNic : HostNetwork::Place::kHost),
       store_(store) {}
 
 Result<std::unique_ptr<KvServer>> KvServer::Start(const KvServerSetup& setup, OrderedStore& store) {
@@ -156,7 +156,7 @@ Result<void> KvServer::StartNic() {
 void KvServer::RunNic(int window_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   auto producer = dispatch::RemoteProducer::Map(window_fd, 0);
-  if (!producer || !network_.Enter(KvNetwork::Place::kNic)) _exit(1);
+  if (!producer || !network_.Enter(HostNetwork::Place::kNic)) _exit(1);
   pollfd waits = {sockets_[0], POLLIN, 0};
   for (;;) {
     const uint64_t at = slots_->next.fetch_add(1, std::memory_order_relaxed) % kSlots;

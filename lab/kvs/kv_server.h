@@ -13,9 +13,9 @@
 
 #include "base/error.h"
 #include "dispatch/domain.h"
-#include "lab/kvs/kv_network.h"
 #include "lab/kvs/kv_wire.h"
 #include "lab/kvs/ordered_store.h"
+#include "lab/testbed/host_network.h"
 
 namespace spillway::lab {
 
@@ -30,7 +30,7 @@ struct KvServerSetup {
   // Workers have only what the client and the process in the NIC's place leave of their cores: where there
   // are no more cores than workers, those two would else wait for a worker's time slice to end, milliseconds.
   bool workers_yield = false;
-  const KvNetwork* network = nullptr;  // loopback
+  const HostNetwork* network = nullptr;  // loopback
 };
 
 class KvServer {
@@ -74,9 +74,9 @@ class KvServer {
   [[noreturn]] void RunNic(int window_fd);
 
   const KvServerSetup setup_;
-  const KvNetwork loopback_ = KvNetwork::Loopback();
-  const KvNetwork& network_;
-  const KvNetwork::Place place_;  // where requests arrive
+  const HostNetwork loopback_ = HostNetwork::Loopback();
+  const HostNetwork& network_;
+  const HostNetwork::Place place_;  // where requests arrive
   OrderedStore& store_;
   std::vector<int> sockets_;
   uint16_t port_ = 0;

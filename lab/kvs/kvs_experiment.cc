@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "lab/kvs/kv_client.h"
-#include "lab/kvs/kv_network.h"
 #include "lab/kvs/kv_server.h"
+#include "lab/testbed/host_network.h"
 #include "report/percentile.h"
 #include "report/table.h"
 #include "sim/worker_cores.h"
@@ -72,7 +72,7 @@ struct Cell {
 
 class Kvs {
  public:
-  Kvs(const KvsOptions& options, const KvNetwork& network, const OnKvsProgress& on_progress,
+  Kvs(const KvsOptions& options, const HostNetwork& network, const OnKvsProgress& on_progress,
       report::Document& document)
       : options_(options), network_(network), on_progress_(on_progress), document_(document), store_(kKeys) {}
 
@@ -189,7 +189,7 @@ class Kvs {
       row["part"] = "kvs";
       row["scan_pct"] = scan_pct;
       row["front_end"] = ToString(cell.front_end);
-      row["network"] = network_.separate() ? "namespaces" : "loopback";
+      row["network"] = network_.word();
       row["load_pct"] = cell.load_pct;
       row["rate_rps"] = cell.rate_rps;
       row["mean_service_us"] = mean_us;
@@ -213,7 +213,7 @@ class Kvs {
   }
 
   const KvsOptions& options_;
-  const KvNetwork& network_;
+  const HostNetwork& network_;
   const OnKvsProgress& on_progress_;
   report::Document& document_;
   OrderedStore store_;
@@ -301,7 +301,7 @@ Result<report::Document> RunKvs(const KvsOptions& asked, const OnKvsProgress& on
     };
   };
   if (options.measure) {
-    auto network = options.namespaces ? KvNetwork::Namespaces() : KvNetwork::Loopback();
+    auto network = options.namespaces ? HostNetwork::Namespaces() : HostNetwork::Loopback();
     if (!network) return tl::make_unexpected(network.error());
     const OnKvsProgress progress = part(0, measured);
     if (const auto ran = Kvs(options, *network, progress, document).Run(); !ran)

@@ -275,8 +275,9 @@ def _told(error):
     return f"{where}{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
-def serve(model, shape, dtype="float32", **options):
-    """Answers every request with what `model` returns for it, for ever. Takes what tensor() takes.
+def serve(model, /, shape, dtype="float32", **options):
+    """Answers every request with what `model` returns for it, for ever. Takes what tensor() takes (`model="NAME"` is the
+    name under which clients ask).
 
     An exception of the model is the answer to the requests it was called for (`failed`), and a line on stderr; the next are
     served. What it returns must have the shape that answer() expects: BadArgument ends it, as all else does.

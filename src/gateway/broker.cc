@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 namespace spillway::gateway {
@@ -12,11 +11,6 @@ namespace {
 
 using scheduler::kNobody;
 using std::chrono::milliseconds;
-
-// What a request takes by the model's card and the slice's word.
-Duration Estimated(const ModelCard& card, int64_t rows, double gflop_per_s) {
-  return Duration(std::llround(card.GflopFor(rows) / gflop_per_s * 1e9));
-}
 
 }  // namespace
 
@@ -223,8 +217,9 @@ bool Broker::DeliverTo(uint32_t number, uint64_t id, Job& job, Time done_at, Tim
 Duration Broker::Expected(const Job& job, uint32_t slice) const {
   const KnownModel& model = models_[job.request.model];
   const auto at = std::find(model.slices.begin(), model.slices.end(), slice) - model.slices.begin();
-  return std::max(model.times[static_cast<size_t>(at)].Longest(),
-                  Estimated(*model.card, job.request.rows, states_[slice].gflop_per_s));
+  return std::max(
+      model.times[static_cast<size_t>(at)].Longest(),
+      scheduler::TimeByFigures(model.card->GflopFor(job.request.rows), states_[slice].gflop_per_s));
 }
 
 // When a slice that has done nothing since then has died, as far as can be told. It works on one of what it

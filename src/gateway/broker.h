@@ -119,6 +119,9 @@ struct SliceOffer {
   uint64_t input_bytes = 0, output_bytes = 0;  // of a cell
   // The GPU's UUID, a MIG instance's parent's; empty: not known (GpuTable::IdentityOf).
   std::string gpu_uuid = {};
+  // What inputs are delivered into: "host" (from where they may be copied once more), or "pinned-host", from
+  // where the GPU copies by itself. For people alone.
+  std::string memory = "host";
 };
 
 struct ExecutorOffer {
@@ -201,11 +204,19 @@ class Broker {
   // Slices by name, for metrics and tests.
   struct SliceView {
     std::string executor, gpu, gpu_id, name;  // the GPU as the executor calls it, and its identity
+    std::string memory;                       // SliceOffer's
     bool alive;
     uint32_t busy_cells, cells;
     uint64_t requests;
   };
   [[nodiscard]] std::vector<SliceView> Slices() const;
+  // What a request of one row is expected to take, of each model and slice of which something was learnt.
+  struct ServiceView {
+    std::string model;
+    uint32_t slice;  // of Slices()
+    Duration expected;
+  };
+  [[nodiscard]] std::vector<ServiceView> ServiceTimes() const;
   [[nodiscard]] const std::vector<GpuTable::Gpu>& gpus() const { return gpus_.gpus(); }
 
  private:

@@ -158,9 +158,20 @@ std::vector<Broker::SliceView> Broker::Slices() const {
   for (uint32_t i = 0; i < slices_.size(); i++) {
     const Slice& slice = slices_[i];
     views.push_back({executors_[slice.executor].name, slice.offer.gpu, gpus()[states_[i].gpu].identity,
-                     slice.offer.name, states_[i].alive,
+                     slice.offer.name, slice.offer.memory, states_[i].alive,
                      static_cast<uint32_t>(slice.cells.size()) - states_[i].cells_free,
                      static_cast<uint32_t>(slice.cells.size()), slice.requests});
+  }
+  return views;
+}
+
+std::vector<Broker::ServiceView> Broker::ServiceTimes() const {
+  std::vector<ServiceView> views;
+  for (const auto& [number, model] : models_) {
+    if (model.replaced) continue;
+    for (size_t i = 0; i < model.slices.size(); i++)
+      if (const auto expected = model.times[i].Expect(1, model.work))
+        views.push_back({model.card->name, model.slices[i], *expected});
   }
   return views;
 }

@@ -49,6 +49,7 @@ json ToJson(const KeyedOffer& offer) {
                                {"cells", slice.cells},
                                {"input_bytes", slice.input_bytes},
                                {"output_bytes", slice.output_bytes},
+                               {"memory", slice.memory},
                                {"key", offer.keys[i]}});
     if (!slice.gpu_uuid.empty()) hello["slices"].back()["gpu_uuid"] = slice.gpu_uuid;
   }
@@ -90,6 +91,8 @@ Result<KeyedOffer> ParseOffer(const json& hello) {
       return wrong("expected of a slice name, gpu, gflop_per_s, cells, input_bytes, output_bytes and key");
     if (entry.contains("gpu_uuid") && !TakeName(entry, "gpu_uuid", slice.gpu_uuid))
       return wrong("expected of a slice's gpu_uuid the UUID of a GPU");
+    if (entry.contains("memory") && !TakeName(entry, "memory", slice.memory))
+      return wrong("expected of a slice's memory its kind, such as host or pinned-host");
     offer.slices.push_back(std::move(slice));
     keyed.keys.push_back(key);
   }

@@ -91,6 +91,20 @@ std::string MetricsText(const Broker& broker, const ServerCounts& counts) {
     if (slice.alive)
       out.Add("spillway_gateway_slice_busy_cells", "cells of a slice that are in use", MetricType::Gauge,
               slice.busy_cells, labels(slice));
+  for (const auto& slice : slices) {
+    if (!slice.alive) continue;
+    Labels with_memory = labels(slice);
+    with_memory.push_back({"memory", slice.memory});
+    out.Add("spillway_gateway_slice_info", "what inputs are delivered into: memory", MetricType::Gauge, 1,
+            std::move(with_memory));
+  }
+  for (const auto& service : broker.ServiceTimes()) {
+    Labels of_model = labels(slices[service.slice]);
+    of_model.push_back({"model", service.model});
+    out.Add("spillway_gateway_slice_service_seconds",
+            "that a request of one row is expected to take, by what was learnt", MetricType::Gauge,
+            std::chrono::duration<double>(service.expected).count(), std::move(of_model));
+  }
   for (const GpuTable::Gpu& gpu : broker.gpus()) {
     if (gpu.slices > 0)
       out.Add("spillway_gateway_gpu_slices", "slices that are on a GPU, whoever offers them",

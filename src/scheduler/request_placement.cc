@@ -38,8 +38,9 @@ bool PromisedToOthers(uint32_t tenant, uint32_t slice, std::span<const SliceStat
 
 // What the request takes at the i-th of its slices; 0: not known.
 nanoseconds Known(const RequestDemand& demand, std::span<const SliceState> states, size_t i) {
-  if (i < demand.learnt.size() && demand.learnt[i] > nanoseconds(0)) return demand.learnt[i];
-  return nanoseconds(std::llround(demand.gflop / states[demand.slices[i]].gflop_per_s * 1e9));
+  if (i < demand.learnt.size() && demand.learnt[i] > nanoseconds(0))
+    return std::min<nanoseconds>(demand.learnt[i], kMaxExpected);
+  return TimeByFigures(demand.gflop, states[demand.slices[i]].gflop_per_s);
 }
 
 // Where it is known: the mean; 0 where it is known of no living slice.
@@ -56,6 +57,11 @@ nanoseconds Typical(const RequestDemand& demand, std::span<const SliceState> sta
 }
 
 }  // namespace
+
+nanoseconds TimeByFigures(double gflop, double gflop_per_s) {
+  constexpr auto kMost = static_cast<double>(nanoseconds(kMaxExpected).count());
+  return nanoseconds(std::llround(std::min(gflop / gflop_per_s * 1e9, kMost)));
+}
 
 std::string RequestPlacement::Reason() const {
   std::string text;

@@ -18,6 +18,12 @@ namespace spillway::scheduler {
 
 inline constexpr uint32_t kNobody = std::numeric_limits<uint32_t>::max();
 
+// More is expected of no request, whatever figures say: sums over all requests in hand stay far from
+// what 64 bits hold, and nobody waits for one so long.
+inline constexpr std::chrono::hours kMaxExpected{1};
+// What a request takes by its model's and its slice's figures; 0: not known.
+[[nodiscard]] std::chrono::nanoseconds TimeByFigures(double gflop, double gflop_per_s);
+
 // A slice as the decision sees it.
 struct SliceState {
   uint32_t gpu = 0;       // slices of one GPU have equal numbers

@@ -154,6 +154,9 @@ class CudaEngine : public Engine {
     return device.is_instance() ? device.gpu : device.uuid;
   }
 
+  // A slice whose memory cannot be pinned is none.
+  std::string MemoryOf(const SliceOffer&) const override { return "pinned-host"; }
+
   Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer& offer,
                                                  std::span<std::byte> memory) override {
     const auto place = PlaceOf(offer);

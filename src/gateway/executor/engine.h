@@ -42,6 +42,8 @@ class Engine {
   [[nodiscard]] virtual const std::vector<ModelCard>& models() const = 0;
   // The UUID of the GPU that the slice is on, of an instance its GPU's; empty: it is on none, or not known.
   [[nodiscard]] virtual std::string GpuOf(const SliceOffer&) const { return {}; }
+  // SliceOffer's `memory` of such a slice.
+  [[nodiscard]] virtual std::string MemoryOf(const SliceOffer&) const { return "host"; }
   // For a slice with this memory, which outlives it. Called on the slice's thread.
   [[nodiscard]] virtual Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer& offer,
                                                                        std::span<std::byte> memory) = 0;

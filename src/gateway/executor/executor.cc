@@ -35,8 +35,10 @@ void Executor::Leave() {
 
 Result<void> Executor::Join() {
   ExecutorOffer offer{options_.name, engine_.models(), options_.slices};
-  for (SliceOffer& slice : offer.slices)
+  for (SliceOffer& slice : offer.slices) {
     if (slice.gpu_uuid.empty()) slice.gpu_uuid = engine_.GpuOf(slice);
+    slice.memory = engine_.MemoryOf(slice);
+  }
   auto bell = MakeEventFd();
   if (!bell) return tl::make_unexpected(bell.error());
   lost_bell_ = std::move(*bell);
@@ -75,7 +77,8 @@ Result<void> Executor::Run(int stop_fd) {
   for (;;) {
     const auto joined = Join();
     if (joined) {
-      spdlog::info("{}: joined with {} slices", options_.gateway.address, options_.slices.size());
+      spdlog::info("{}: joined with {} slices; inputs are delivered into memory {}", options_.gateway.address,
+                   options_.slices.size(), engine_.MemoryOf(options_.slices.at(0)));
       pause = options_.retry;
       refused_for = milliseconds(0);
       said.clear();

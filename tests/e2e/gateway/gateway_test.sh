@@ -268,7 +268,7 @@ executor=
 
 # The benchmark checks every answer itself; here, that its document has every mode at every load, and of lists every point.
 if [ "$(nproc)" -ge 2 ]; then
-  "$bin/spillway-bench" gateway --quick --ms 30 --variants --json > "$work/bench.json" 2> "$work/bench.log" || fail "bench gateway"
+  "$bin/spillway-bench" gateway --loopback --quick --ms 30 --variants --json > "$work/bench.json" 2> "$work/bench.log" || fail "bench gateway"
   python3 - "$work/bench.json" <<'EOF' || fail "bench gateway: its document"
 import json, sys
 document = json.load(open(sys.argv[1]))
@@ -282,7 +282,7 @@ assert all(row["requests"] > 0 and 0 < row["p50_us"] <= row["p99_us"] for row in
 assert all((row["nic_cpu_us"] > 0) == (mode in gateways) for (mode, _), row in rows.items()), rows
 assert {(row["bytes"], row["kernel_us"], row["concurrency"]) for row in rows.values()} == {(588 * 1024, 500, 1)}, rows
 EOF
-  "$bin/spillway-bench" gateway --quick --ms 30 --bytes 4096,65536 --kernel-us 50 --concurrency 1,5 --loads 0,40,90 \
+  "$bin/spillway-bench" gateway --loopback --quick --ms 30 --bytes 4096,65536 --kernel-us 50 --concurrency 1,5 --loads 0,40,90 \
     --awake none --out "$work" --json > "$work/sweep.json" 2> "$work/bench.log" || fail "bench gateway with lists"
   python3 - "$work/sweep.json" <<'EOF' || fail "bench gateway: its document of lists"
 import itertools, json, sys
@@ -298,7 +298,7 @@ EOF
   for file in gateway.json gateway.html gateway.svg; do [ -s "$work/$file" ] || fail "bench gateway --out: no $file"; done
   # One that is interrupted leaves no folder behind. The gateway of its first round is long there.
   mkdir "$work/tmp"
-  TMPDIR="$work/tmp" "$bin/spillway-bench" gateway --ms 200 2> "$work/cut.log" > /dev/null & second=$!
+  TMPDIR="$work/tmp" "$bin/spillway-bench" gateway --loopback --ms 200 2> "$work/cut.log" > /dev/null & second=$!
   until_true 60 grep -q "tcp-host at 80" "$work/cut.log"
   kill -TERM $second; wait $second 2>/dev/null && fail "bench gateway did not end" || true
   second=

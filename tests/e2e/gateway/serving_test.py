@@ -4,10 +4,12 @@ clients are. Argument: the build folder. Starts a gateway of its own; needs no p
 import concurrent.futures
 import os
 import pathlib
+import queue
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import urllib.request
 
 try:
@@ -51,12 +53,11 @@ class Bed:
         config = self.work / "gateway.yaml"
         config.write_text(f'http: 127.0.0.1:0\nframes: ["unix:{self.work}/frames"]\nexecutors: {self.work}/executors\n')
         self.gateway = subprocess.Popen([build / "bin" / "spillway-gateway", "-c", config], stderr=subprocess.PIPE, text=True)
-        for line in self.gateway.stderr:
-            if "http on" in line:
-                self.http = f"127.0.0.1:{line.rsplit(' ', 1)[1].strip()}"
-            if "ready" in line:
-                break
         self.programs = []
+        self.log = queue.Queue()
+        threading.Thread(target=lambda: [self.log.put(line) for line in self.gateway.stderr], daemon=True).start()
+        self.http = "127.0.0.1:" + self.await_line("http on").rsplit(" ", 1)[1].strip()
+        self.await_line("ready")
 
     def end(self):
         for program in self.programs + [self.gateway]:
@@ -77,10 +78,22 @@ class Bed:
         self.programs.append(running)
         return running
 
+    def await_line(self, *words):
+        """Of the gateway's log, from where it was last read. Fails when the gateway, or the last program, has ended."""
+        while True:
+            try:
+                line = self.log.get(timeout=1)
+            except queue.Empty:
+                for one in self.programs[-1:] + [self.gateway]:
+                    if one.poll():  # with an error
+                        said = one.stderr.read() if one is not self.gateway else ""
+                        raise SystemExit(f"{one.args} ended with {one.returncode}: {said}") from None
+                continue
+            if all(word in line for word in words):
+                return line
+
     def await_join(self, name):
-        for line in self.gateway.stderr:
-            if f"executor {name}-" in line and "joined" in line:
-                return
+        self.await_line(f"executor {name}-", "joined")
 
     def client(self):
         return spillway.Client(f"unix:{self.work}/frames", window=16 << 20)
@@ -197,6 +210,22 @@ def test_requests_that_wait_come_as_one_batch_and_each_gets_its_own_answer(bed):
         expect((y[0, :4] == 2 * x[0]).all(), f"another's answer: {x}, {y}")
     sizes = [int(y[0, 4]) for y in answers]
     expect(max(sizes) == 4 and sizes.count(4) >= 4, f"batches of {sizes}")
+
+
+def test_of_two_programs_nearly_all_requests_go_to_the_quicker_one(bed):
+    for name, seconds in (("slow", 0.2), ("quick", 0.02)):  # the slow one is there first
+        bed.start(bed.write(name, f'''
+            import time, spillway
+            def model(x):
+                time.sleep({seconds})
+                return x * 0 + {seconds}
+            spillway.serve(model, (1, 1), "float32", model="either")
+            '''))
+        bed.await_join("either")
+    client = bed.client()
+    answers = [client.infer("either", numpy.zeros((1, 1), "float32"), deadline_s=PATIENCE / 2)[0, 0] for _ in range(60)]
+    slow = sum(answer > 0.1 for answer in answers)
+    expect(1 <= slow <= 6, f"{slow} of 60 went to the slow one")
 
 
 def test_device_cuda_says_what_is_missing_and_where(bed):

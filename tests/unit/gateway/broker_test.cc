@@ -340,6 +340,24 @@ TEST(Broker, WhatWaitsInASliceCountsAsStuckFromItsOwnStartOn) {
   EXPECT_THAT(bed.abandoned, ElementsAre(executor));
 }
 
+// By its figures a request takes longer than any clock counts.
+TEST(Broker, AnExecutorWithFiguresBeyondAllMeasureIsNotKeptForEver) {
+  BrokerBed bed;
+  ExecutorOffer offer = SmallOffer("liar");
+  offer.models[0].gflop_per_row = 1e12;
+  offer.slices[0].gflop_per_s = 1e-6;
+  const auto joined = bed.broker.AddExecutor(offer, bed.now);
+  ASSERT_TRUE(joined);
+  bed.Ask(kAlice, 1s);
+  ASSERT_EQ(bed.delivered.size(), 1u);
+  bed.now += 59min;
+  bed.broker.Tick(bed.now);
+  EXPECT_TRUE(bed.abandoned.empty());
+  bed.now += 2min;
+  bed.broker.Tick(bed.now);
+  EXPECT_THAT(bed.abandoned, ElementsAre(joined->executor));
+}
+
 TEST(Broker, AHeartbeatKeepsALongRunAliveButNotBeyondWhatAnybodyWants) {
   BrokerOptions options = BrokerBed::TwoTenants();
   options.stuck_after = 10s;

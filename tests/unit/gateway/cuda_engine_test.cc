@@ -95,9 +95,10 @@ TEST_F(CudaEngineTest, AnswersAsTheEmulatedEngineDoes) {
     }
 }
 
-TEST_F(CudaEngineTest, SaysWhichGpuASliceIsOnAndOfAnInstanceItsGpus) {
+TEST_F(CudaEngineTest, SaysWhichGpuASliceIsOnAndOfAnInstanceItsGpusAndWhatItsMemoryIs) {
   ASSERT_TRUE(MakeSlice());
   EXPECT_EQ(engine_->GpuOf(Offer()), kWhole);
+  EXPECT_EQ(engine_->MemoryOf(Offer()), "pinned-host");
   FakeCard cut;
   cut.devices = {{kCut, "Big GPU", 0, "", true, 1 << 30}, {kPart1, "Part", 0, kCut, false, 1 << 30}};
   auto parts = MakeCudaEngine(Specs(), {{"g", "s", kPart1, 100}}, std::make_unique<FakeCuda>(cut));

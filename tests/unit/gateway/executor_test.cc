@@ -216,6 +216,23 @@ TEST(Executor, SaysTheHostsNameThatContainersOfItShare) {
   EXPECT_EQ(bed.Ask([](Server& server) { return server.broker().gpus().at(0).identity; }), boot + "/gpu0");
 }
 
+TEST(Executor, SaysWhatMemoryItsEngineHasInputsDeliveredTo) {
+  struct Pinning : StepEngine {
+    std::string MemoryOf(const SliceOffer&) const override { return "pinned-host"; }
+  };
+  GatewayBed bed;
+  StepEngine engine;
+  Pinning pinning;
+  Executor one(bed.Executor("one"), engine), two(bed.Executor("two"), pinning);
+  ASSERT_TRUE(one.Join() && two.Join());
+  const auto memories = bed.Ask([](Server& server) {
+    std::map<std::string, std::string> by_executor;
+    for (const auto& slice : server.broker().Slices()) by_executor[slice.executor] = slice.memory;
+    return by_executor;
+  });
+  EXPECT_EQ(memories, (std::map<std::string, std::string>{{"one", "host"}, {"two", "pinned-host"}}));
+}
+
 // Of two hosts as they say themselves, at one address.
 TEST(Executor, OfAnotherHostHasAnotherGpuThoughItIsNamedAlike) {
   GatewayConfig config = GatewayBed::Config();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Client, host and NIC in a network namespace each: requests get from one to the other and nowhere else.
-#include "lab/kvs/kv_network.h"
+#include "lab/testbed/host_network.h"
 
 #include <gtest/gtest.h>
 #include <net/if.h>
@@ -14,7 +14,7 @@ namespace {
 class SeparateFrontEnds : public testing::TestWithParam<KvFrontEnd> {};
 
 TEST_P(SeparateFrontEnds, AnswerTheClientAcrossNamespaces) {
-  auto network = KvNetwork::Namespaces();
+  auto network = HostNetwork::Namespaces();
   ASSERT_TRUE(network) << network.error().message;
   OrderedStore store(100);
   KvServerSetup setup;
@@ -35,7 +35,7 @@ TEST_P(SeparateFrontEnds, AnswerTheClientAcrossNamespaces) {
   EXPECT_EQ(if_nametoindex("net1"), 0u) << "a link of the experiment is in this process's own namespace";
 
   // The same address and port from here: nobody.
-  const auto elsewhere = RunKvLoad(load, KvNetwork::Loopback());
+  const auto elsewhere = RunKvLoad(load, HostNetwork::Loopback());
   EXPECT_TRUE(!elsewhere || elsewhere->answered == 0);
 }
 
