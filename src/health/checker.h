@@ -97,6 +97,8 @@ class Checker {
   void TakeConfig(TimePoint now);
   void SetTurn();
   void Turn(TimePoint now);
+  template <class Do>
+  void ForEachInBatch(Do act);
   void RunTimers(TimePoint now);
   void StartCheck(Target& target);
   void OnTimeOut(Target& target);
@@ -123,6 +125,7 @@ class Checker {
   std::chrono::milliseconds turn_{};
   TimePoint next_turn_{};
   std::deque<Timer> looks_;                      // due a turn after their checks began
+  std::vector<Timer> batch_;                     // what a turn takes out of those
   std::vector<std::unique_ptr<Probe>> retired_;  // not settled yet
   std::vector<CheckChange> changes_;
   bool changed_ = false;           // what is failing, perhaps
