@@ -138,13 +138,10 @@ SPW_CALL void look_up_handshake(struct placement *at, struct spw_half_open *buck
  * two is forged. Else SPW_NO_UNIT. */
 SPW_INLINE __u16 handshake_unit(struct placement *at, struct spw_half_open *bucket)
 {
-	__u64 word;
-
 	if (at->word_known < 0)
 		return SPW_NO_UNIT;
-	word = *half_open_word(bucket, at->word_known);
-	/* Another CPU may have put another flow's there since. */
-	return (word ^ at->hash) >> 40 == 0 ? spw_half_open_unit(word, half_open_stamp(at)) : SPW_NO_UNIT;
+	/* Another CPU may have put another flow's there since, or emptied it. */
+	return spw_half_open_unit_of(*half_open_word(bucket, at->word_known), at->hash, half_open_stamp(at));
 }
 
 /* After look_up_handshake. keeps: in the room that was found, if there is one. */

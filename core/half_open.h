@@ -13,10 +13,11 @@
  * shows that it knows its connection. Overwritten at will; a packet that finds none is on the ring, where
  *           they are, or has an entry.
  *
- * One entry is one word: tag 24 | number 16 | unit 15 | stamp 9. All-zero: empty. The number is the upper
- * half of the SYN's sequence number; an ACK proves itself by a sequence number from there on, within 128 KiB.
- * Forged without knowledge of it: one packet in 2^15. Tag, number and bucket tell handshakes apart by 53
- * bits. Words that are kept change by compare-and-swap.
+ * One entry is one word: tag 24 | number 16 | unit 15 | stamp 9. All-zero: empty; the one handshake whose
+ * word would be that has the stamp before. The number is the upper half of the SYN's sequence number; an ACK
+ * proves itself by a sequence number from there on, within 128 KiB. Forged without knowledge of it: one
+ * packet in 2^15. Tag, number and bucket tell handshakes apart by 53 bits. Words that are kept change by
+ * compare-and-swap.
  *
  * Beside 8,000 SYNs a second that are never completed, 98 % of the newcomers find a place, beside 16,000 85 %
  * (Erlang's loss formula: six places a bucket, 2.3 s each); beyond, whoever comes first, 21,000 a second.
@@ -54,8 +55,10 @@ SPW_INLINE __u16 spw_half_open_stamp(__u64 now_ns)
 /* isn: the SYN's sequence number, host order. */
 SPW_INLINE __u64 spw_half_open_word(__u64 hash, __u32 isn, __u16 unit, __u16 stamp)
 {
-	return (hash & 0xffffff0000000000ULL) | (__u64)(isn >> 16) << 24 | (__u64)(unit & 0x7fff) << 9 |
-	       (stamp & SPW_HALF_OPEN_STAMP_MASK);
+	__u64 word = (hash & 0xffffff0000000000ULL) | (__u64)(isn >> 16) << 24 | (__u64)(unit & 0x7fff) << 9 |
+		     (stamp & SPW_HALF_OPEN_STAMP_MASK);
+
+	return word ? word : SPW_HALF_OPEN_STAMP_MASK;
 }
 
 /* Index of the word of the handshake that this SYN began, fresh or not, or -1. */
@@ -100,6 +103,14 @@ SPW_INLINE __u16 spw_half_open_unit(__u64 word, __u16 stamp)
 	if (spw_half_open_age(word, stamp) > SPW_HALF_OPEN_AGE)
 		return SPW_NO_UNIT;
 	return (__u16)(word >> 9) & 0x7fff;
+}
+
+/* The same of a word that may since have become another flow's, or none's. */
+SPW_INLINE __u16 spw_half_open_unit_of(__u64 word, __u64 hash, __u16 stamp)
+{
+	if (word == 0 || (word ^ hash) >> 40 != 0)
+		return SPW_NO_UNIT;
+	return spw_half_open_unit(word, stamp);
 }
 
 /* Index of a place for a word to be kept, or -1 where all are young. */

@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include <map>
 #include <thread>
 
+#include "floor.h"
 #include "health/checker.h"
 
 namespace spillway::bench {
@@ -121,15 +121,6 @@ model::Config ConfigOf(uint32_t units, const model::HealthCheck& check) {
   return config;
 }
 
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + time.tv_usec / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 struct Count {
   uint64_t passed = 0, failed = 0, skipped = 0;
   size_t up = 0;
@@ -148,7 +139,24 @@ Count CountChecks(const health::Checker& checker) {
 
 struct Figures {
   double checks_per_s = 0, cpu_pct = 0, us_per_check = 0;
+  double floor_us = 0;  // of one check, by MeasureFloor
 };
+
+// Right after the checks' own window, so that both have the same of whatever else the machine does.
+Result<double> FloorUs(uint32_t units, const model::HealthCheck& check, std::chrono::seconds window) {
+  FloorLoad load{check.kind, {}, milliseconds(check.interval_ms), window};
+  const model::Config config = ConfigOf(units, check);
+  for (const auto& server : config.pools.front().servers)
+    for (const auto& unit : server.units) {
+      sockaddr_in to{};
+      to.sin_family = AF_INET;
+      to.sin_port = htons(check.port);
+      std::memcpy(&to.sin_addr, unit.address.bytes.data(), sizeof(to.sin_addr));
+      std::memcpy(&load.units.emplace_back(), &to, sizeof(to));
+    }
+  return MeasureFloor(load).map(
+      [](const Floor& floor) { return 1e6 * (floor.cpu_pct / 100) / floor.packets_per_s; });
+}
 
 Result<Figures> Measure(uint32_t units, const model::HealthCheck& check, std::chrono::seconds window) {
   auto checker = health::Checker::Start(ConfigOf(units, check), [](const auto&, const auto&) {});
@@ -169,7 +177,12 @@ Result<Figures> Measure(uint32_t units, const model::HealthCheck& check, std::ch
     return Fail(ErrorCode::kSystem,
                 fmt::format("{} checks failed and {} were skipped", after.failed, after.skipped));
   const double checks = double(after.passed - before.passed);
-  return Figures{checks / wall_s, 100 * cpu_s / wall_s, 1e6 * cpu_s / checks};
+  Figures figures{checks / wall_s, 100 * cpu_s / wall_s, 1e6 * cpu_s / checks};
+  checker->reset();  // its descriptors and ports are the floor's now
+  const auto floor = FloorUs(units, check, window);
+  if (!floor) return tl::make_unexpected(floor.error());
+  figures.floor_us = *floor;
+  return figures;
 }
 
 }  // namespace
@@ -223,9 +236,11 @@ Result<report::Document> RunHealthBench(const HealthBenchOptions& options,
                      {"interval_ms", options.interval_ms},
                      {"checks_per_s", median.checks_per_s},
                      {"cpu_pct", median.cpu_pct},
+                     {"floor_cpu_pct", median.floor_us * median.checks_per_s / 1e4},
                      {"check_us", median.us_per_check},
                      {"check_us_min", row.rounds.front().us_per_check},
-                     {"check_us_max", row.rounds.back().us_per_check}});
+                     {"check_us_max", row.rounds.back().us_per_check},
+                     {"floor_us", median.floor_us}});
   }
   return document;
 }
@@ -235,14 +250,15 @@ report::Table MakeHealthTable(const report::Document& document) {
                        {"units", "UNITS"},
                        {"checks_per_s", "CHECKS/s", 0},
                        {"cpu_pct", "CPU [% of a core]", 1},
+                       {"floor_cpu_pct", "KERNEL ALONE [%]", 1},
                        {"check_us", "PER CHECK [us]", 2},
                        {"check_us_min", "LEAST", 2},
                        {"check_us_max", "MOST", 2}});
   for (const auto& row : document.rows())
     table.AddRow({row.at("check").get<std::string>(), row.at("units").get<int64_t>(),
                   row.at("checks_per_s").get<double>(), row.at("cpu_pct").get<double>(),
-                  row.at("check_us").get<double>(), row.at("check_us_min").get<double>(),
-                  row.at("check_us_max").get<double>()});
+                  row.at("floor_cpu_pct").get<double>(), row.at("check_us").get<double>(),
+                  row.at("check_us_min").get<double>(), row.at("check_us_max").get<double>()});
   return table;
 }
 

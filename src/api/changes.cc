@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
+#include "model/problems.h"
 #include "model/scalars.h"
 
 namespace spillway::api {
@@ -25,7 +26,8 @@ Result<json> ParseObject(const std::string& body, std::initializer_list<const ch
     return Fail(ErrorCode::kBadInput, fmt::format("expected a JSON object with any of {}", keys));
   for (const auto& item : object.items())
     if (std::find(known.begin(), known.end(), item.key()) == known.end())
-      return Fail(ErrorCode::kBadInput, fmt::format("{}: unknown key, expected any of {}", item.key(), keys));
+      return Fail(ErrorCode::kBadInput,
+                  fmt::format("unknown key {}, expected any of {}", model::Excerpt(item.key()), keys));
   return object;
 }
 

@@ -50,8 +50,9 @@ static_assert(std::endian::native == std::endian::little,
 inline uint32_t KeyOf(const Event& event) {
   const uint32_t queue = __atomic_load_n(&event.queue, __ATOMIC_RELAXED);
   const uint32_t priority = __atomic_load_n(&event.priority, __ATOMIC_RELAXED);
-  const auto op = static_cast<uint32_t>(__atomic_load_n(&event.op, __ATOMIC_RELAXED));
-  return queue | priority << 16 | op << 24;
+  Op op;
+  __atomic_load(&event.op, &op, __ATOMIC_RELAXED);
+  return queue | priority << 16 | static_cast<uint32_t>(op) << 24;
 }
 
 // The word that says "filled" is the last in memory: what writes a slot from afar does so in order of

@@ -5,6 +5,7 @@
 // VerbsRefusal, each as the connection manager's private data, little endian.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "dispatch/window_layout.h"
@@ -31,6 +32,20 @@ struct VerbsWelcome {
 };
 // What the connection manager carries: 56 bytes in a request, 196 in an acceptance.
 static_assert(sizeof(VerbsHello) == 16 && sizeof(VerbsWelcome) == 48);
+
+constexpr bool IsUnderstood(const VerbsHello& hello) {
+  return hello.magic == kWindowMagic && hello.version == kWindowVersion;
+}
+constexpr bool IsUnderstood(const VerbsWelcome& welcome) {
+  return welcome.magic == kWindowMagic && welcome.version == kWindowVersion;
+}
+// Whether there can be such a window: its size says how much memory the producer takes for its copy, and
+// every byte of it has an address.
+inline bool IsWindow(const VerbsWelcome& welcome) {
+  return welcome.rings == 1 && welcome.ring == 0 && std::has_single_bit(welcome.slots) &&
+         welcome.slots >= 64 && welcome.slots <= 65536 &&
+         welcome.address <= UINT64_MAX - WindowBytes(welcome.rings, welcome.slots);
+}
 
 // The part of a window that producers may read: up to the words of its only ring.
 inline constexpr uint32_t kWindowWordsBytes = offsetof(WindowWords, rings) + sizeof(RingWords);

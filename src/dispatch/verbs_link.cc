@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -99,12 +98,12 @@ Result<void> VerbsLink::Open(const sockaddr_storage& address, std::chrono::milli
 
 // Of what the host said.
 Result<void> VerbsLink::Check() const {
-  if (welcome_.magic != kWindowMagic || welcome_.version != kWindowVersion)
+  if (!IsUnderstood(welcome_))
     return Fail(ErrorCode::kBadInput, fmt::format("answers without a window of version {}", kWindowVersion));
-  if (welcome_.rings != 1 || welcome_.ring != 0 || !std::has_single_bit(welcome_.slots) ||
-      welcome_.slots < 64 || welcome_.slots > 65536)
-    return Fail(ErrorCode::kBadInput, fmt::format("ring {} of {} rings of {} slots is none", welcome_.ring,
-                                                  welcome_.rings, welcome_.slots));
+  if (!IsWindow(welcome_))
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("ring {} of {} rings of {} slots at address {:#x} is none", welcome_.ring,
+                            welcome_.rings, welcome_.slots, welcome_.address));
   return {};
 }
 

@@ -113,7 +113,7 @@ void VerbsHost::Admit(rdma::Owned<rdma_cm_id> id, const VerbsHello& hello) {
     ended_.refused++;
     rdma_reject(id.get(), &why, sizeof(why));
   };
-  if (hello.magic != kWindowMagic || hello.version != kWindowVersion) return refuse(VerbsRefusal::kVersion);
+  if (!IsUnderstood(hello)) return refuse(VerbsRefusal::kVersion);
   const auto connected = std::count_if(producers_.begin(), producers_.end(),
                                        [](const Producer& producer) { return producer.id != nullptr; });
   // Those that come and go fast leave windows that are not empty yet: some, not any number.

@@ -29,8 +29,12 @@ constexpr int kReportShare = 4;
 constexpr std::chrono::seconds kReportSkips{10};
 // A longer time without a look at events is a stall of this thread. Shorter ones are its usual work.
 constexpr milliseconds kStall{100};
+// A turn is this part of the shortest interval or timeout: what it adds to either is of no weight. Longer
+// ones spare little more.
+constexpr uint32_t kTurnShare = 50;
+constexpr milliseconds kMinTurn{1}, kMaxTurn{10};
 // Timers that are run until events are looked at again, so that many at once are no stall.
-constexpr int kMaxTimersAtOnce = 512;
+constexpr size_t kMaxTimersAtOnce = 512;
 
 double Seconds(steady_clock::duration d) { return duration<double>(d).count(); }
 
@@ -57,51 +61,56 @@ std::string Describe(const model::HealthCheck& check, const model::Address& addr
   return text;
 }
 
-std::unique_ptr<Probe> MakeProbe(const Subject& subject, const model::HealthCheck& check, Reactor& reactor,
-                                 WebSessions& web, std::function<void(Outcome)> finish) {
+std::unique_ptr<Probe> MakeProbe(const Subject& subject, const model::HealthCheck& check,
+                                 const ProbePlaces& places, std::function<void(Outcome)> finish) {
   switch (check.kind) {
     case model::CheckKind::kTcp:
-      return MakeTcpProbe(subject, check, reactor, std::move(finish));
+      return MakeTcpProbe(subject, check, places.each_turn, std::move(finish));
     case model::CheckKind::kTls:
     case model::CheckKind::kHttp:
     case model::CheckKind::kHttps:
-      return MakeWebProbe(subject, check, web, std::move(finish));
+      return MakeWebProbe(subject, check, places.web, std::move(finish));
     case model::CheckKind::kDns:
     case model::CheckKind::kUdp:
-      return MakeDatagramProbe(subject, check, reactor, std::move(finish));
+      return MakeDatagramProbe(subject, check, places.each_turn, std::move(finish));
     case model::CheckKind::kExec:
-      return MakeExecProbe(subject, check, reactor, std::move(finish));
+      return MakeExecProbe(subject, check, places.at_once, std::move(finish));
   }
   return nullptr;
 }
 
+// There may be so many that most are found in memory, not in a cache: what each check needs comes first.
 struct Checker::Target {
-  Target(Subject of, const model::HealthCheck& how, TimePoint now)
-      : subject(std::move(of)), check(how), track(RulesOf(how), now) {}
+  Target(Subject of, std::shared_ptr<const model::HealthCheck> how, TimePoint now)
+      : check(std::move(how)), track(RulesOf(*check), now), subject(std::move(of)) {}
+  ~Target() { probe.reset(); }  // before what it refers to
 
-  Subject subject;
-  model::HealthCheck check;
-  CheckTrack track;
-  std::unique_ptr<Probe> probe;
   uint64_t round = 0;  // timers set so far
+  std::unique_ptr<Probe> probe;
   bool running = false;
   TimePoint started;
-  steady_clock::duration stalled{};  // of the checker, in all, when it started
-  uint64_t passed = 0, failed = 0, skipped = 0, changes = 0;
-  std::string skip_reason;
+  steady_clock::duration stalled{};                 // of the checker, in all, when it started
+  std::shared_ptr<const model::HealthCheck> check;  // its service's
   std::optional<double> last_ms;
+  uint64_t passed = 0;
+  CheckTrack track;
+  uint64_t failed = 0, skipped = 0, changes = 0;
+  std::string skip_reason;
+  Subject subject;
 };
 
-Checker::Checker(std::unique_ptr<Reactor> reactor, OnChange on_change)
-    : reactor_(std::move(reactor)), on_change_(std::move(on_change)) {
-  web_ = std::make_unique<WebSessions>(*reactor_);
+Checker::Checker(std::unique_ptr<Reactor> at_once, std::unique_ptr<Reactor> each_turn, OnChange on_change)
+    : at_once_(std::move(at_once)), each_turn_(std::move(each_turn)), on_change_(std::move(on_change)) {
+  web_ = std::make_unique<WebSessions>(*at_once_);
 }
 
 Result<std::unique_ptr<Checker>> Checker::Start(const model::Config& config, OnChange on_change) {
-  auto reactor = Reactor::Create();
-  if (!reactor) return tl::make_unexpected(reactor.error());
+  auto at_once = Reactor::Create(), each_turn = Reactor::Create();
+  for (const auto* reactor : {&at_once, &each_turn})
+    if (!*reactor) return tl::make_unexpected(reactor->error());
   RaiseDescriptorLimit();
-  std::unique_ptr<Checker> checker(new Checker(std::move(*reactor), std::move(on_change)));
+  std::unique_ptr<Checker> checker(
+      new Checker(std::move(*at_once), std::move(*each_turn), std::move(on_change)));
   checker->SetConfig(config);
   checker->thread_ = std::thread([self = checker.get()] { self->Loop(); });
   return checker;
@@ -109,11 +118,11 @@ Result<std::unique_ptr<Checker>> Checker::Start(const model::Config& config, OnC
 
 Checker::~Checker() {
   stop_ = true;
-  reactor_->Wake();
+  at_once_->Wake();
   if (thread_.joinable()) thread_.join();
   targets_.clear();
   retired_.clear();
-  web_.reset();  // before the reactor
+  web_.reset();  // before the reactors
 }
 
 void Checker::SetConfig(const model::Config& config) {
@@ -121,16 +130,16 @@ void Checker::SetConfig(const model::Config& config) {
     const std::lock_guard lock(wanted_mutex_);
     wanted_ = config;
   }
-  reactor_->Wake();
+  at_once_->Wake();
 }
 
 void Checker::Loop() {
   fetched_ = steady_clock::now();
   while (!stop_) {
-    HandOut(UntilNext(steady_clock::now()));
+    HandOut(*at_once_, UntilNext(steady_clock::now()));
     const TimePoint now = steady_clock::now();
     TakeConfig(now);
-    RunTimers(now);
+    if (now >= next_turn_) Turn(now);
     std::erase_if(retired_, [](const auto& probe) { return probe->settled(); });
     if (!changed_ || now < report_from_) continue;
     changed_ = false;
@@ -144,19 +153,19 @@ void Checker::Loop() {
 // All that has come by now, however much: a timer must not fail a check whose answer is here. It ends all the
 // same where units send without a pause: each has one socket, so after so many events all have had their
 // turn.
-void Checker::HandOut(milliseconds wait) {
-  bool more = Fetch(wait);
+void Checker::HandOut(Reactor& reactor, milliseconds wait) {
+  bool more = Fetch(reactor, wait);
   for (size_t events = 0; !stop_; events += Reactor::kMaxEventsAtOnce) {
-    reactor_->Dispatch();
-    web_->OnDeadline(steady_clock::now());
+    reactor.Dispatch();
+    if (&reactor == at_once_.get()) web_->OnDeadline(steady_clock::now());
     if (!more || events > targets_.size()) return;
-    more = Fetch(milliseconds(0));
+    more = Fetch(reactor, milliseconds(0));
   }
 }
 
-bool Checker::Fetch(milliseconds wait) {
+bool Checker::Fetch(Reactor& reactor, milliseconds wait) {
   const TimePoint before = steady_clock::now();
-  const bool more = reactor_->Wait(wait);
+  const bool more = reactor.Wait(wait);
   const TimePoint after = steady_clock::now();
   // The thread's own work, and what it slept longer than it wanted, as when the whole machine stood still.
   const auto stall = before - fetched_ + std::max<steady_clock::duration>(after - before - wait, {});
@@ -168,7 +177,8 @@ bool Checker::Fetch(milliseconds wait) {
 // Rounded up, so that what is due is due when the wait is over.
 milliseconds Checker::UntilNext(TimePoint now) const {
   TimePoint next = now + kLongestWait;
-  if (!timers_.empty()) next = std::min(next, timers_.top().due);
+  if (!timers_.empty()) next = std::min(next, std::max(timers_.top().due, next_turn_));
+  if (!looks_.empty()) next = std::min(next, std::max(looks_.front().due, next_turn_));
   if (const auto deadline = web_->deadline()) next = std::min(next, *deadline);
   if (changed_) next = std::min(next, report_from_);
   return next <= now ? milliseconds(0) : std::chrono::ceil<milliseconds>(next - now);
@@ -193,16 +203,17 @@ void Checker::TakeConfig(TimePoint now) {
   for (const model::Service& service : wanted->services) {
     const model::Pool* const pool = wanted->FindPool(service.pool);
     if (!service.health || pool == nullptr) continue;
+    const auto check = std::make_shared<const model::HealthCheck>(*service.health);
     for (const model::Server& server : pool->servers)
       for (const model::Unit& unit : server.units) {
         Subject subject{service.name, pool->name, server.name, unit.name, unit.address};
         std::unique_ptr<Target> target;
         if (const auto found = known.find(Key(subject.service, subject.pool, subject.server, subject.unit));
             found != known.end() && found->second && found->second->subject.address == unit.address &&
-            found->second->check == *service.health) {
+            *found->second->check == *check) {
           target = std::move(found->second);
         } else {
-          target = std::make_unique<Target>(std::move(subject), *service.health, now);
+          target = std::make_unique<Target>(std::move(subject), check, now);
           fresh.push_back(target.get());
         }
         targets_.push_back(std::move(target));
@@ -220,44 +231,82 @@ void Checker::TakeConfig(TimePoint now) {
     for (; !timers_.empty(); timers_.pop())
       if (!gone.contains(timers_.top().target)) kept.push_back(timers_.top());
     timers_ = decltype(timers_)(std::greater<>(), std::move(kept));
+    std::erase_if(looks_, [&](const Timer& look) { return gone.contains(look.target); });
   }
   for (Target* const target : fresh) {
-    target->probe = MakeProbe(target->subject, target->check, *reactor_, *web_,
+    target->probe = MakeProbe(target->subject, *target->check, {*at_once_, *each_turn_, *web_},
                               [this, target](const Outcome& outcome) { OnOutcome(*target, outcome); });
-    const auto within = std::min(kFirstWithin, milliseconds(target->check.interval_ms));
+    const auto within = std::min(kFirstWithin, milliseconds(target->check->interval_ms));
     std::uniform_real_distribution<double> spread(0, 1);
     Schedule(*target, now + std::chrono::duration_cast<steady_clock::duration>(within * spread(random_)));
   }
+  SetTurn();
   changed_ = true;
+}
+
+void Checker::SetTurn() {
+  turn_ = kMaxTurn;
+  for (const auto& target : targets_)
+    turn_ = std::min(
+        turn_, milliseconds(std::min(target->check->interval_ms, target->check->timeout_ms) / kTurnShare));
+  turn_ = std::max(turn_, kMinTurn);
+}
+
+// What has come is looked at before timers run: a timer must not fail a check whose answer is here.
+void Checker::Turn(TimePoint now) {
+  next_turn_ = now + turn_;
+  HandOut(*each_turn_, milliseconds(0));
+  batch_.clear();
+  for (; !looks_.empty() && looks_.front().due <= now; looks_.pop_front()) batch_.push_back(looks_.front());
+  ForEachInBatch([this](Target& target) {
+    if (!target.running) return;
+    target.probe->Look();
+    // Most are over by now, and never had a timer for it.
+    if (target.running) Schedule(target, target.started + milliseconds(target.check->timeout_ms));
+  });
+  RunTimers(now);
+}
+
+// With many units neither a target nor its probe is in a cache. Asked for in advance, they come side by side.
+template <class Do>
+void Checker::ForEachInBatch(Do act) {
+  constexpr size_t kAhead = 8;
+  const auto fetch = [](const void* object) {
+    for (size_t line = 0; line < 3; line++) __builtin_prefetch(static_cast<const char*>(object) + 64 * line);
+  };
+  for (size_t i = 0; i < batch_.size() + 2 * kAhead; i++) {
+    if (i < batch_.size()) fetch(batch_[i].target);
+    if (i >= kAhead && i - kAhead < batch_.size()) fetch(batch_[i - kAhead].target->probe.get());
+    if (i < 2 * kAhead) continue;
+    const Timer& timer = batch_[i - 2 * kAhead];
+    if (timer.target->round == timer.round) act(*timer.target);
+  }
 }
 
 void Checker::Schedule(Target& target, TimePoint due) { timers_.push({due, &target, ++target.round}); }
 
 void Checker::RunTimers(TimePoint now) {
-  for (int i = 0; i < kMaxTimersAtOnce && !timers_.empty() && timers_.top().due <= now; i++) {
-    const Timer timer = timers_.top();
+  batch_.clear();
+  while (batch_.size() < kMaxTimersAtOnce && !timers_.empty() && timers_.top().due <= now) {
+    batch_.push_back(timers_.top());
     timers_.pop();
-    Target& target = *timer.target;
-    if (target.round != timer.round) continue;
-    if (target.running)
-      OnTimeOut(target);
-    else
-      StartCheck(target);
   }
+  ForEachInBatch([this](Target& target) { target.running ? OnTimeOut(target) : StartCheck(target); });
+  if (!timers_.empty() && timers_.top().due <= now) next_turn_ = now;  // the rest, once events were looked at
 }
 
 void Checker::StartCheck(Target& target) {
   target.running = true;
   target.started = steady_clock::now();
   target.stalled = stalled_;
-  Schedule(target, target.started + milliseconds(target.check.timeout_ms));
+  looks_.push_back({target.started + turn_, &target, ++target.round});
   target.probe->Start();
 }
 
 void Checker::OnTimeOut(Target& target) {
-  const milliseconds timeout(target.check.timeout_ms);
+  const milliseconds timeout(target.check->timeout_ms);
   Outcome outcome = target.probe->Stop();
-  outcome.reason += fmt::format(" within {} ms", target.check.timeout_ms);
+  outcome.reason += fmt::format(" within {} ms", target.check->timeout_ms);
   if (stalled_ - target.stalled > timeout)
     outcome = {Outcome::Kind::kSkipped, "spillwayd itself stood still"};
   OnOutcome(target, outcome);
@@ -266,12 +315,14 @@ void Checker::OnTimeOut(Target& target) {
 void Checker::OnOutcome(Target& target, const Outcome& outcome) {
   const TimePoint now = steady_clock::now();
   target.running = false;
-  std::uniform_real_distribution<double> jitter(-target.check.jitter, target.check.jitter);
+  std::uniform_real_distribution<double> jitter(-target.check->jitter, target.check->jitter);
   const auto wait = std::chrono::duration_cast<steady_clock::duration>(
-      milliseconds(target.check.interval_ms) * (1 + jitter(random_)));
+      milliseconds(target.check->interval_ms) * (1 + jitter(random_)));
   Schedule(target, std::max(now, target.started + wait));
   const std::lock_guard lock(mutex_);
-  target.last_ms = Seconds(now - target.started) * 1e3;
+  target.last_ms = Seconds(std::min<steady_clock::duration>(
+                       outcome.took.value_or(steady_clock::duration::max()), now - target.started)) *
+                   1e3;
   if (outcome.kind == Outcome::Kind::kSkipped) {
     target.skipped++;
     target.skip_reason = outcome.reason;
@@ -280,7 +331,7 @@ void Checker::OnOutcome(Target& target, const Outcome& outcome) {
     report_skips_from_ = now + kReportSkips;
     const Subject& s = target.subject;
     changes_.push_back({s.service, s.pool, s.server, s.unit, target.track.state(),
-                        fmt::format("{}: {}", Describe(target.check, s.address), outcome.reason), 0,
+                        fmt::format("{}: {}", Describe(*target.check, s.address), outcome.reason), 0,
                         std::exchange(skipped_, 0)});
     changed_ = true;
     return;
@@ -296,7 +347,7 @@ void Checker::OnOutcome(Target& target, const Outcome& outcome) {
   const Subject& s = target.subject;
   changes_.push_back(
       {s.service, s.pool, s.server, s.unit, target.track.state(),
-       passed ? std::string() : fmt::format("{}: {}", Describe(target.check, s.address), outcome.reason),
+       passed ? std::string() : fmt::format("{}: {}", Describe(*target.check, s.address), outcome.reason),
        Seconds(now - since), 0});
 }
 
@@ -305,7 +356,7 @@ std::vector<FailingUnit> Checker::Failing() const {
   for (const auto& target : targets_) {
     if (target->track.state() != CheckState::kFailing) continue;
     const Subject& s = target->subject;
-    const bool move = target->check.on_fail == model::OnFail::kMove;
+    const bool move = target->check->on_fail == model::OnFail::kMove;
     const auto [found, fresh] =
         units.try_emplace(Key(s.pool, s.server, s.unit, ""),
                           FailingUnit{s.pool, s.server, s.unit, target->track.since(), move});
@@ -329,7 +380,7 @@ std::vector<CheckView> Checker::Views() const {
     view.pool = s.pool;
     view.server = s.server;
     view.unit = s.unit;
-    view.what = Describe(target->check, s.address);
+    view.what = Describe(*target->check, s.address);
     view.state = target->track.state();
     view.state_s = Seconds(now - target->track.since());
     if (view.state == CheckState::kFailing)

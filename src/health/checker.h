@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -88,12 +89,16 @@ class Checker {
   };
   using Key = std::tuple<std::string, std::string, std::string, std::string>;
 
-  Checker(std::unique_ptr<Reactor> reactor, OnChange on_change);
+  Checker(std::unique_ptr<Reactor> at_once, std::unique_ptr<Reactor> each_turn, OnChange on_change);
   void Loop();
   std::chrono::milliseconds UntilNext(TimePoint now) const;
-  void HandOut(std::chrono::milliseconds wait);
-  bool Fetch(std::chrono::milliseconds wait);
+  void HandOut(Reactor& reactor, std::chrono::milliseconds wait);
+  bool Fetch(Reactor& reactor, std::chrono::milliseconds wait);
   void TakeConfig(TimePoint now);
+  void SetTurn();
+  void Turn(TimePoint now);
+  template <class Do>
+  void ForEachInBatch(Do act);
   void RunTimers(TimePoint now);
   void StartCheck(Target& target);
   void OnTimeOut(Target& target);
@@ -101,7 +106,8 @@ class Checker {
   void Schedule(Target& target, TimePoint due);
   std::vector<FailingUnit> Failing() const;
 
-  const std::unique_ptr<Reactor> reactor_;
+  const std::unique_ptr<Reactor> at_once_;    // waited at
+  const std::unique_ptr<Reactor> each_turn_;  // looked at once a turn
   const OnChange on_change_;
   std::mt19937_64 random_{std::random_device{}()};  // jitter
 
@@ -114,6 +120,12 @@ class Checker {
   // The checker's thread alone, up to the empty line.
   std::unique_ptr<WebSessions> web_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  // Checks begin, are looked at and time out in turns, so that those of a turn share one way of the thread
+  // from its sleep and back, which costs more than a check does.
+  std::chrono::milliseconds turn_{};
+  TimePoint next_turn_{};
+  std::deque<Timer> looks_;                      // due a turn after their checks began
+  std::vector<Timer> batch_;                     // what a turn takes out of those
   std::vector<std::unique_ptr<Probe>> retired_;  // not settled yet
   std::vector<CheckChange> changes_;
   bool changed_ = false;           // what is failing, perhaps

@@ -18,6 +18,11 @@ void AddNumber(std::string& message, uint16_t value) {
 
 }  // namespace
 
+void SetDnsId(std::string& query, uint16_t id) {
+  query[0] = static_cast<char>(id >> 8);
+  query[1] = static_cast<char>(id & 0xff);
+}
+
 std::string DnsQuery(uint16_t id, const std::string& name, uint16_t type) {
   std::string message;
   AddNumber(message, id);

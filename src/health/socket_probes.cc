@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,21 +27,19 @@ class SocketProbe : public Probe, protected EventHandler {
  public:
   SocketProbe(const Subject& subject, const model::HealthCheck& check, Reactor& reactor,
               std::function<void(Outcome)> finish)
-      : Probe(std::move(finish)), reactor_(reactor), to_(subject.address, check.port) {}
+      : Probe(std::move(finish)), reactor_(reactor), subject_(subject), check_(check) {}
   ~SocketProbe() override { Close(); }
 
  protected:
   bool Open(int type, int protocol) {
-    fd_ = socket(to_.storage.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+    fd_ = socket(subject_.address.family == 4 ? AF_INET : AF_INET6, type | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                 protocol);
     if (fd_ < 0) Skip(fmt::format("socket: {}", std::strerror(errno)));
     return fd_ >= 0;
   }
-  bool Watch(uint32_t events) {
-    const int error = reactor_.Add(fd_, events, this);
-    if (error == 0) return true;
-    Close();
-    Skip(fmt::format("epoll_ctl: {}", std::strerror(error)));
-    return false;
+  int Connect() {
+    const SocketAddress to(subject_.address, check_.port);
+    return connect(fd_, to.get(), to.length) == 0 ? 0 : errno;
   }
   void Close() {
     if (fd_ < 0) return;
@@ -50,7 +49,8 @@ class SocketProbe : public Probe, protected EventHandler {
   }
 
   Reactor& reactor_;
-  const SocketAddress to_;
+  const Subject& subject_;
+  const model::HealthCheck& check_;
   int fd_ = -1;
 };
 
@@ -66,9 +66,18 @@ class TcpProbe : public SocketProbe {
     const int off = 0;
     (void)setsockopt(fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     (void)setsockopt(fd_, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
-    if (connect(fd_, to_.get(), to_.length) == 0) return End(0);
-    if (errno != EINPROGRESS) return End(errno);
-    (void)Watch(EPOLLOUT);
+    if (const int error = Connect(); error != EINPROGRESS) End(error);
+  }
+
+  void Look() override {
+    tcp_info info{};
+    socklen_t length = sizeof(info);
+    if (getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &length) == 0) {
+      if (info.tcpi_state == TCP_SYN_SENT) return Await();
+      // Of the handshake alone, as nothing else was sent.
+      if (info.tcpi_state == TCP_ESTABLISHED) return End(0, std::chrono::microseconds(info.tcpi_rtt));
+    }
+    OnEvents(fd_, 0);
   }
 
   Outcome Stop() override {
@@ -84,10 +93,17 @@ class TcpProbe : public SocketProbe {
     End(error);
   }
 
-  void End(int error) {
+  void Await() {
+    const int error = reactor_.Add(fd_, EPOLLOUT, this);
+    if (error == 0) return;
+    Close();
+    Skip(fmt::format("epoll_ctl: {}", std::strerror(error)));
+  }
+
+  void End(int error, std::optional<std::chrono::nanoseconds> took = std::nullopt) {
     Close();
     if (error == 0)
-      Pass();
+      Pass(took);
     else if (IsOwnShortage(error))
       Skip(fmt::format("connect: {}", std::strerror(error)));
     else
@@ -95,22 +111,34 @@ class TcpProbe : public SocketProbe {
   }
 };
 
-// Keeps its socket while checks pass: a check is then one datagram each way and two system calls. After a
-// failure it takes a new one, so that an answer that comes too late never meets the next question.
+// Keeps its socket while checks pass: a check is then one datagram each way and three system calls. After a
+// failure it takes a new one, so that an answer that comes too late never meets the next question. Each unit
+// has its own: connected, so that the kernel takes nothing from others and gives it ICMP errors, and with a
+// port that no other unit knows.
 class DatagramProbe : public SocketProbe {
  public:
   DatagramProbe(const Subject& subject, const model::HealthCheck& check, Reactor& reactor,
                 std::function<void(Outcome)> finish)
-      : SocketProbe(subject, check, reactor, std::move(finish)), check_(check) {}
+      : SocketProbe(subject, check, reactor, std::move(finish)) {
+    if (!IsDns()) return;
+    query_ = DnsQuery(0, check.query, *model::DnsTypeNumber(check.type));
+    good_rcode_ = model::DnsRcodeNumber(check.rcode);
+  }
 
   void Start() override {
-    if (fd_ < 0 && !Connect()) return;
+    if (fd_ >= 0) Discard();
+    if (fd_ < 0 && !OpenAnew()) return;
     read_ = 0;
-    if (check_.kind == model::CheckKind::kDns)
-      query_ = DnsQuery(static_cast<uint16_t>(random_()), check_.query, *model::DnsTypeNumber(check_.type));
-    const std::string& payload = check_.kind == model::CheckKind::kDns ? query_ : check_.payload;
-    if (send(fd_, payload.data(), payload.size(), MSG_NOSIGNAL) < 0) return EndWith("send", errno);
+    if (IsDns()) SetDnsId(query_, static_cast<uint16_t>(random_()));
+    const std::string& question = IsDns() ? query_ : check_.payload;
     running_ = true;
+    clock_gettime(CLOCK_REALTIME, &sent_);
+    if (send(fd_, question.data(), question.size(), MSG_NOSIGNAL) < 0) EndWith("send", errno);
+  }
+
+  void Look() override {
+    Read();
+    if (running_) Await();
   }
 
   Outcome Stop() override {
@@ -119,45 +147,88 @@ class DatagramProbe : public SocketProbe {
   }
 
  private:
-  bool Connect() {
+  bool IsDns() const { return check_.kind == model::CheckKind::kDns; }
+
+  bool OpenAnew() {
+    watched_ = false;
     if (!Open(SOCK_DGRAM, IPPROTO_UDP)) return false;
-    if (connect(fd_, to_.get(), to_.length) == 0) return Watch(EPOLLIN | EPOLLET);
-    EndWith("connect", errno);
-    return false;
+    const int on = 1;
+    (void)setsockopt(fd_, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
+    const int error = Connect();
+    if (error != 0) EndWith("connect", error);
+    return error == 0;
   }
 
-  // Edge-triggered, so all of it is read. While no check runs, what comes is late, and of no use.
+  // For one event: whoever answers by the first look costs none.
+  void Await() {
+    const uint32_t events = EPOLLIN | EPOLLONESHOT;
+    const int error = watched_ ? reactor_.Change(fd_, events) : reactor_.Add(fd_, events, this);
+    watched_ = true;
+    if (error == 0) return;
+    Drop();
+    Skip(fmt::format("epoll_ctl: {}", std::strerror(error)));
+  }
+
   void OnEvents(int, uint32_t) override {
+    if (!running_) return;
+    Read();
+    if (running_) Await();
+  }
+
+  // What came between checks is late, and of no use.
+  void Discard() {
+    char nothing;
+    for (int i = 0; i <= kMaxDatagrams; i++)
+      if (recv(fd_, &nothing, sizeof(nothing), 0) < 0) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+        break;  // an ICMP error
+      }
+    Close();
+  }
+
+  void Read() {
     static thread_local std::string buffer(kLongestDatagram, '\0');
-    while (fd_ >= 0) {
-      const ssize_t got = recv(fd_, buffer.data(), buffer.size(), 0);
+    while (running_) {
+      alignas(cmsghdr) char control[CMSG_SPACE(sizeof(timespec))];
+      iovec part{buffer.data(), buffer.size()};
+      msghdr message{};
+      message.msg_iov = &part;
+      message.msg_iovlen = 1;
+      message.msg_control = control;
+      message.msg_controllen = sizeof(control);
+      const ssize_t got = recvmsg(fd_, &message, 0);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-      if (got < 0) {  // an ICMP error has come
-        if (running_) return EndWith("answer", errno);
-        Close();
-        return;
-      }
-      if (++read_ > kMaxDatagrams) {
-        if (running_) return End(fmt::format("flooded: more than {} datagrams, no answer", kMaxDatagrams));
-        Close();
-        return;
-      }
-      if (running_) Judge(std::string_view(buffer.data(), static_cast<size_t>(got)));
+      if (got < 0) return EndWith("answer", errno);  // an ICMP error has come
+      if (++read_ > kMaxDatagrams)
+        return End(fmt::format("flooded: more than {} datagrams, no answer", kMaxDatagrams));
+      Judge(std::string_view(buffer.data(), static_cast<size_t>(got)), message);
     }
   }
 
-  void Judge(std::string_view answer) {
-    if (check_.kind == model::CheckKind::kDns) {
+  // From the send to the arrival. nullopt: the kernel says nothing, or its clock was set in between.
+  std::optional<std::chrono::nanoseconds> TimeTo(msghdr& arrived) const {
+    const cmsghdr* const note = CMSG_FIRSTHDR(&arrived);
+    if (note == nullptr || note->cmsg_level != SOL_SOCKET || note->cmsg_type != SCM_TIMESTAMPNS)
+      return std::nullopt;
+    timespec at;
+    std::memcpy(&at, CMSG_DATA(note), sizeof(at));
+    const auto took =
+        std::chrono::seconds(at.tv_sec - sent_.tv_sec) + std::chrono::nanoseconds(at.tv_nsec - sent_.tv_nsec);
+    return took.count() < 0 ? std::nullopt : std::optional(took);
+  }
+
+  void Judge(std::string_view answer, msghdr& message) {
+    if (IsDns()) {
       const auto rcode = DnsRcode(query_, answer);
       if (!rcode) return;  // not to this question
-      if (*rcode != model::DnsRcodeNumber(check_.rcode))
+      if (*rcode != good_rcode_)
         return End(fmt::format("rcode {}, expected {}", RcodeWord(*rcode), check_.rcode));
     } else if (answer.find(check_.expect) == answer.npos) {
       return End(fmt::format("an answer of {} bytes without what was expected", answer.size()));
     }
     running_ = false;
-    Pass();
+    Pass(TimeTo(message));
   }
 
   static std::string RcodeWord(uint8_t rcode) {
@@ -187,10 +258,12 @@ class DatagramProbe : public SocketProbe {
     Close();
   }
 
-  const model::HealthCheck check_;
+  // dns
   std::string query_;
+  std::optional<uint8_t> good_rcode_;
   std::minstd_rand random_{std::random_device{}()};  // ids; whoever must not guess them is not on the way
-  bool running_ = false;
+  bool running_ = false, watched_ = false;
+  timespec sent_{};
   int read_ = 0;  // datagrams since the last check began
 };
 

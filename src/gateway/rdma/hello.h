@@ -30,4 +30,14 @@ struct SliceWelcome {
 // What the connection manager carries: 56 bytes in a request, 196 in an acceptance.
 static_assert(sizeof(SliceHello) == 40 && sizeof(SliceWelcome) == 16);
 
+// Whether it comes from an executor of this version. What else it says is anybody's.
+constexpr bool IsUnderstood(const SliceHello& hello) {
+  return hello.magic == kSliceMagic && hello.version == kSliceVersion;
+}
+// Whether so many bytes from its address on are addresses at all. Whether they are the executor's is for its
+// device to say.
+constexpr bool HasRoomFor(const SliceHello& hello, uint64_t bytes) {
+  return hello.address <= UINT64_MAX - bytes;
+}
+
 }  // namespace spillway::gateway

@@ -104,7 +104,7 @@ Result<void> RdmaLink::Admit(rdma::Owned<rdma_cm_id>& id, const SliceHello& hell
   if (hello.slice >= slices_.size() || slices_[hello.slice].pages.bytes().empty())
     return Fail(ErrorCode::kBadInput, fmt::format("no slice {} is awaited", hello.slice));
   Slice& slice = slices_[hello.slice];
-  if (hello.address > UINT64_MAX - slice.cells.layout().Bytes())
+  if (!HasRoomFor(hello, slice.cells.layout().Bytes()))
     return Fail(ErrorCode::kBadInput, "its memory is nowhere");
   slice.address = hello.address;
   slice.key = hello.key;

@@ -194,8 +194,7 @@ void Listener::Handle(const rdma::Event& event, std::vector<uint64_t>& news) {
 }
 
 void Listener::Admit(rdma::Owned<rdma_cm_id> id, const SliceHello& hello, std::vector<uint64_t>& news) {
-  const bool is_known = hello.magic == kSliceMagic && hello.version == kSliceVersion;
-  const auto found = is_known ? parties_.find(hello.ticket) : parties_.end();
+  const auto found = IsUnderstood(hello) ? parties_.find(hello.ticket) : parties_.end();
   if (found == parties_.end()) {
     // Few lines, however many come.
     if (std::has_single_bit(++strangers_))

@@ -37,6 +37,27 @@ TEST(HalfOpen, TheFlowFindsItsUnit) {
   }
 }
 
+// Of the one handshake whose word would be that of an empty place: unit 0 is not none.
+TEST(HalfOpen, NoHandshakesWordIsThatOfAnEmptyPlace) {
+  const uint64_t word = spw_half_open_word(0, 0, 0, 0);
+  EXPECT_NE(word, 0u);
+  EXPECT_EQ(spw_half_open_unit(word, 0), 0);
+  EXPECT_LE(spw_half_open_age(word, 0), 1u);
+  spw_half_open bucket{};
+  spw_half_open_push(&bucket, word);
+  EXPECT_GE(spw_half_open_find(&bucket, 0, 0), 0);
+  EXPECT_EQ(spw_half_open_proof(&bucket, 0, 1), word);
+}
+
+TEST(HalfOpen, AnEmptyWordNamesNoUnit) {
+  EXPECT_EQ(spw_half_open_unit_of(0, 0, 0), SPW_NO_UNIT);
+  EXPECT_EQ(spw_half_open_unit_of(0, kHash, 0), SPW_NO_UNIT);
+  const uint64_t word = spw_half_open_word(kHash, kIsn, 9, 100);
+  EXPECT_EQ(spw_half_open_unit_of(word, kHash, 100), 9);
+  EXPECT_EQ(spw_half_open_unit_of(word, kHash ^ 1ULL << 40, 100), SPW_NO_UNIT);
+  EXPECT_EQ(spw_half_open_unit_of(word, kHash, (100 + SPW_HALF_OPEN_AGE + 1) & 511), SPW_NO_UNIT);
+}
+
 TEST(HalfOpen, AnEmptyWordIsNobodys) {
   spw_half_open bucket{};
   EXPECT_EQ(spw_half_open_find(&bucket, 0, 0), -1);

@@ -20,6 +20,7 @@ namespace {
 
 // What the next such system calls fail with; 0: they do their work.
 std::atomic<int> connect_error = 0, epoll_add_error = 0;
+std::atomic<int> epoll_adds = 0, epoll_waits = 0;
 
 }  // namespace
 
@@ -29,7 +30,12 @@ extern "C" int connect(int fd, const sockaddr* address, socklen_t length) {
   errno = connect_error;
   return -1;
 }
+extern "C" int epoll_wait(int epoll, epoll_event* events, int most, int timeout_ms) {
+  epoll_waits++;
+  return static_cast<int>(syscall(SYS_epoll_wait, epoll, events, most, timeout_ms));
+}
 extern "C" int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) noexcept {
+  epoll_adds += operation == EPOLL_CTL_ADD;
   if (operation != EPOLL_CTL_ADD || epoll_add_error == 0)
     return static_cast<int>(syscall(SYS_epoll_ctl, epoll, operation, fd, event));
   errno = epoll_add_error;
@@ -106,6 +112,90 @@ TEST_F(OverloadTest, AFloodAfterAGoodAnswerIsReadNoFurther) {
   }
   EXPECT_TRUE(fresh) << "the flooded socket is still read";
   EXPECT_EQ(View().state, CheckState::kUp);
+}
+
+// Each way of the thread from its sleep and back costs more than a check.
+TEST_F(OverloadTest, ChecksThatAreDueAtAboutTheSameTimeShareOneAwakening) {
+  Socket listening(SOCK_STREAM);
+  listening.Listen();
+  auto tcp = QuickCheck(model::CheckKind::kTcp, listening.port());
+  tcp.interval_ms = 500;
+  tcp.timeout_ms = 2000;
+  Check(std::vector<model::HealthCheck>(1000, tcp));
+  const auto passed = [&] {
+    uint64_t sum = 0;
+    for (const CheckView& view : checker_->Views()) sum += view.passed;
+    return sum;
+  };
+  ASSERT_TRUE(Eventually([&] { return passed() >= 1000; }));
+  const uint64_t passed_before = passed();
+  const int waits_before = epoll_waits;
+  ASSERT_TRUE(Eventually([&] { return passed() >= passed_before + 2000; }));
+  EXPECT_LT(epoll_waits - waits_before, 1000);
+}
+
+TEST_F(OverloadTest, AnAnswerThatIsThereAtTheFirstLookIsNotWaitedFor) {
+  Socket listening(SOCK_STREAM);
+  listening.Listen();
+  UdpServer answers([](const std::string&) { return "pong"; });
+  Check({});
+  epoll_adds = 0;
+  auto udp = QuickCheck(model::CheckKind::kUdp, answers.port());
+  Check({QuickCheck(model::CheckKind::kTcp, listening.port()), udp});
+  ASSERT_TRUE(Eventually([&] { return View(0).passed > 20 && View(1).passed > 20; }));
+  EXPECT_LT(epoll_adds, 10) << "where each check is watched there are more than twenty";
+}
+
+TEST_F(OverloadTest, AnAnswerAfterTheFirstLookPasses) {
+  Socket server(SOCK_DGRAM);
+  auto udp = QuickCheck(model::CheckKind::kUdp, server.port());
+  udp.timeout_ms = 20'000;
+  Check({});
+  epoll_adds = 0;
+  checker_->SetConfig(ConfigOf({udp}));
+  for (int i = 0; i < 3; i++) {
+    const auto question = Receive(server);
+    ASSERT_TRUE(question);
+    ASSERT_TRUE(Eventually([&] { return epoll_adds == 1; })) << "the look is over, and found nothing";
+    Send(server, *question, "pong");
+    EXPECT_TRUE(Eventually([&] { return View().passed == static_cast<uint64_t>(i) + 1; }));
+  }
+}
+
+TEST_F(OverloadTest, AnAnswerThatComesOftenPassesOneCheck) {
+  Socket server(SOCK_DGRAM);
+  auto udp = QuickCheck(model::CheckKind::kUdp, server.port());
+  udp.interval_ms = 500;  // all ten are there by the next one
+  udp.fall = 1;
+  Check({udp});
+  for (int i = 0; i < 2; i++) {
+    const auto question = Receive(server);
+    ASSERT_TRUE(question);
+    Send(server, *question, "pong", 10);
+  }
+  ASSERT_TRUE(Becomes(CheckState::kFailing));
+  EXPECT_EQ(View().passed, 2u);
+}
+
+// However long it takes until somebody looks.
+TEST_F(OverloadTest, ACheckTakesUntilItsAnswerIsHere) {
+  Socket server(SOCK_DGRAM), trigger(SOCK_STREAM);
+  auto udp = QuickCheck(model::CheckKind::kUdp, server.port());
+  udp.timeout_ms = 20'000;
+  auto tcp = QuickCheck(model::CheckKind::kTcp, trigger.port());
+  tcp.rise = 1;
+  const auto began = steady_clock::now();
+  Check({udp, tcp});
+  const auto question = Receive(server);
+  ASSERT_TRUE(question);
+  Stall(trigger);
+  Send(server, *question, "pong");
+  const auto answered = steady_clock::now();
+  std::this_thread::sleep_for(milliseconds(100));  // the stall
+  HoldReports(false);
+  ASSERT_TRUE(Eventually([&] { return View().passed == 1; }));
+  const std::chrono::duration<double, std::milli> most = answered - began;
+  EXPECT_LE(View().last_ms.value_or(1e9), most.count());
 }
 
 // A program on storage that hangs: here a lease on its file, which exec waits for.
