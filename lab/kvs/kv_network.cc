@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <thread>
 
+#include "base/system_error.h"
 #include "lab/testbed/process.h"
 
 namespace spillway::lab {
@@ -19,11 +19,7 @@ namespace {
 
 using Place = KvNetwork::Place;
 
-Error SystemError(const char* what) {
-  return {ErrorCode::kSystem, fmt::format("{}: {}", what, std::strerror(errno))};
-}
-
-// Entering a namespace is for good: a thread that does it does nothing else after.
+// Entering a namespace cannot be undone: a thread that does it does nothing else afterwards.
 template <typename Work>
 auto OnThread(Work&& work) {
   decltype(work()) result;
@@ -37,9 +33,9 @@ Result<KvNetwork> KvNetwork::Namespaces() {
   KvNetwork network;
   for (int& made : network.namespaces_) {
     const auto opened = OnThread([&]() -> Result<void> {
-      if (unshare(CLONE_NEWNET) != 0) return tl::make_unexpected(SystemError("make a network namespace"));
+      if (unshare(CLONE_NEWNET) != 0) return FailSystem("make a network namespace");
       made = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-      if (made < 0) return tl::make_unexpected(SystemError("/proc/thread-self/ns/net"));
+      if (made < 0) return FailSystem("/proc/thread-self/ns/net");
       return Run({"ip", "link", "set", "lo", "up"});
     });
     if (!opened) return tl::make_unexpected(opened.error());
@@ -80,7 +76,7 @@ uint32_t KvNetwork::AddressOf(Place place) const {
 Result<int> KvNetwork::UdpSocket(Place place) const {
   const auto make = [&]() -> Result<int> {
     const int made = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (made < 0) return tl::make_unexpected(SystemError("socket"));
+    if (made < 0) return FailSystem("socket");
     return made;
   };
   if (!separate()) return make();
@@ -90,7 +86,7 @@ Result<int> KvNetwork::UdpSocket(Place place) const {
 
 Result<void> KvNetwork::Enter(Place place) const {
   if (separate() && setns(namespaces_[static_cast<size_t>(place)], CLONE_NEWNET) != 0)
-    return tl::make_unexpected(SystemError("enter a network namespace"));
+    return FailSystem("enter a network namespace");
   return {};
 }
 

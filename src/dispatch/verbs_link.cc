@@ -20,9 +20,9 @@ std::string Reason(const rdma::Event& event) {
   const auto why = event.type == RDMA_CM_EVENT_REJECTED ? event.As<VerbsRefusal>() : std::nullopt;
   switch (why.value_or(VerbsRefusal{})) {
     case VerbsRefusal::kVersion:
-      return fmt::format("the host does not speak version {}", kWindowVersion);
+      return fmt::format("the host does not support version {}", kWindowVersion);
     case VerbsRefusal::kFull:
-      return "the host takes no more producers";
+      return "the host accepts no more producers";
     case VerbsRefusal::kFailed:
       return "the host could not make a window";
   }
@@ -103,8 +103,8 @@ Result<void> VerbsLink::Check() const {
     return Fail(ErrorCode::kBadInput, fmt::format("answers without a window of version {}", kWindowVersion));
   if (welcome_.rings != 1 || welcome_.ring != 0 || !std::has_single_bit(welcome_.slots) ||
       welcome_.slots < 64 || welcome_.slots > 65536)
-    return Fail(ErrorCode::kBadInput, fmt::format("ring {} of {} rings of {} slots is none", welcome_.ring,
-                                                  welcome_.rings, welcome_.slots));
+    return Fail(ErrorCode::kBadInput, fmt::format("there is no ring {} of {} rings of {} slots",
+                                                  welcome_.ring, welcome_.rings, welcome_.slots));
   return {};
 }
 
@@ -124,10 +124,10 @@ Result<void> VerbsLink::ReadHeader(Clock::time_point until) {
 }
 
 bool VerbsLink::Post(std::span<const Transfer> chain, uint64_t mark) {
-  if (!broken_.empty() || chain.empty() || chain.size() > kMostTransfers || chain.size() > Room())
+  if (!broken_.empty() || chain.empty() || chain.size() > kMaxTransfers || chain.size() > Room())
     return false;
-  std::array<ibv_send_wr, kMostTransfers> work{};
-  std::array<ibv_sge, kMostTransfers> local{};
+  std::array<ibv_send_wr, kMaxTransfers> work{};
+  std::array<ibv_sge, kMaxTransfers> local{};
   for (size_t i = 0; i < chain.size(); i++) {
     const Transfer& transfer = chain[i];
     local[i] = {reinterpret_cast<uint64_t>(memory_) + transfer.offset, transfer.bytes, registered_->lkey};
