@@ -38,7 +38,7 @@ __attribute__((noinline)) int place_on(struct spw_server *server, __u32 policy, 
 	return 0;
 }
 
-/* Not 0 in tests alone: the time is what they say, so that choices can be told beforehand, and floods last as
+/* Not 0 in tests only: they set the time, so that choices can be predicted, and floods last as
  * long as at the rate they stand for. */
 const volatile __u32 clock_is_given;
 __u64 given_now_ns;

@@ -32,7 +32,7 @@ enum { SPW_METER_UDP = 0, SPW_METER_TCP, SPW_METER_PROTOCOLS };
 #define SPW_METER_REFUSED (1u << 5)
 #define SPW_METER_HTTP_5XX (1u << 16)
 
-/* Bits of spw_meter_shared.watch: what the data plane should tell at once. Each is told once, and
+/* Bits of spw_meter_shared.watch: what the data plane should report at once. Each is reported once, and
  * then rests until the agent sets it again. */
 #define SPW_METER_WATCH_BUSY 1u	   /* over the threshold, or more than queue_high pending */
 #define SPW_METER_WATCH_DRAINED 2u /* no more than release_queue pending */
@@ -51,7 +51,7 @@ struct spw_meter_config {
 	__u32 queue_high; /* 0: no limit */
 	__u32 release_queue;
 	__u32 sample_mask; /* power of two - 1: one request in that many is timed precisely */
-	__u32 gauge;	   /* 1: the data plane keeps shared.pending and tells of queue_high and drained */
+	__u32 gauge;	   /* 1: the data plane keeps shared.pending and reports queue_high and drained */
 	__u32 errors;	   /* SPW_METER_SERVFAIL and the like */
 };
 
@@ -152,7 +152,7 @@ struct spw_meter_counts {
 };
 SPW_ASSERT_SIZE(struct spw_meter_counts, 3584); /* whole cache lines: neighbours are other CPUs */
 
-/* What the data plane tells at once. */
+/* What the data plane reports at once. */
 enum spw_meter_event {
 	SPW_METER_NOTHING = 0,
 	SPW_METER_OVER_THRESHOLD,

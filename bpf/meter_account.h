@@ -25,7 +25,7 @@ SPW_INLINE __u32 spw_meter_age(__u64 entry, __u32 now)
 	return age < 0 ? 0 : (__u32)age;
 }
 
-/* Takes the watch bit, if it is set: whoever gets it tells the agent. */
+/* Takes the watch bit, if it is set: whoever gets it notifies the agent. */
 SPW_INLINE int spw_meter_claim(struct spw_meter_shared *shared, __u32 bit)
 {
 	__u32 watch = *(volatile __u32 *)&shared->watch;

@@ -161,7 +161,7 @@ SPW_INLINE enum spw_meter_parsed spw_meter_parse_refusal(const struct spw_meter_
 	return SPW_METER_OURS;
 }
 
-/* frame_bytes: length of the whole frame, of which [data, end) is at hand. */
+/* frame_bytes: length of the whole frame, of which [data, end) is available. */
 SPW_INLINE enum spw_meter_parsed spw_meter_parse(const struct spw_meter_config *config, const __u8 *data,
 						 const __u8 *end, __u32 frame_bytes,
 						 enum spw_meter_direction direction,

@@ -31,6 +31,7 @@ function(spillway_check_headers name target)
     target_link_libraries(spillway_${name}_headers PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES>)
     target_include_directories(spillway_${name}_headers PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
     target_compile_options(spillway_${name}_headers PRIVATE -O0 -g0)
+    set_target_properties(spillway_${name}_headers PROPERTIES UNITY_BUILD OFF)
     add_dependencies(header_checks spillway_${name}_headers)
   endif()
 endfunction()
@@ -54,6 +55,12 @@ function(spillway_room name)
   target_link_libraries(spillway_${name} PUBLIC spillway_core fmt::fmt ${ROOM_LINK})
   spillway_precompile(spillway_${name} rooms)
   spillway_check_headers(${name} spillway_${name})
+endfunction()
+
+# spillway_compiled_apart(a.cc b.cc): sources of this folder whose names clash with those of others of their target, where
+# it is compiled as few files (CMAKE_UNITY_BUILD, presets `test`, `asan` and `tsan`). Better names are the better way.
+function(spillway_compiled_apart)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 # spillway_fastest(TARGET): where nanoseconds are counted, whatever the build's own level; a debug build's stays.
@@ -86,7 +93,7 @@ function(spillway_test name)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   elseif(TEST_LABELS)
     add_dependencies(privileged_tests ${name})
-    # Whole program at once: privileged fixtures are dear to set up.
+    # Whole program at once: privileged fixtures are expensive to set up.
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT 900)
     if(TEST_ALONE)

@@ -5,7 +5,7 @@
  * then seldom pays for a look-up, which is a line of main memory. Bits may be set for nothing, never
  * missing: a miss would send an established flow to its slot's owner.
  *
- * Bits cannot be taken back one by one, so there are two sides, and a reader heeds both. Spillwayd's
+ * Bits cannot be taken back one by one, so there are two sides, and a reader looks at both. Spillwayd's
  * sweep (src/switch/flow_sweeper.h) in turn clears one side and sets it anew from the entries that
  * live, while the other still holds them all. Whoever writes an entry adds its bits to both sides
  * before, so that a packet on another CPU finds the entry, and after: then either the sweep saw the

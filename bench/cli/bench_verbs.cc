@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 
 #include "base/interrupt.h"
@@ -12,6 +11,7 @@
 #include "bench/cli/flood_verb.h"
 #include "bench/cli/gateway_verb.h"
 #include "bench/cli/sched_verb.h"
+#include "bench/cli/verb_parts.h"
 #include "bench/health/health_bench.h"
 #include "bench/reaction/reaction_bench.h"
 #include "bench/sim/sim_bench.h"
@@ -58,12 +58,12 @@ int BenchSwitch(SwitchBench bench, bool as_json) {
 }
 
 int BenchSim(const bench::SimBenchOptions& options, bool as_json) {
-  report::Progress progress("bench sim");
-  const report::Document document = bench::RunSimBench(
-      options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
-  progress.Finish("done");
-  fmt::print("{}", as_json ? document.Dump() : bench::MakeSimTable(document).Text());
-  return kExitOk;
+  return RunAndPrint(
+      "sim", as_json,
+      [&](const OnBenchProgress& on_progress) -> Result<report::Document> {
+        return bench::RunSimBench(options, on_progress);
+      },
+      [](const report::Document& document) { return bench::MakeSimTable(document).Text(); });
 }
 
 // What the command line says of the reaction bench, in words.
@@ -93,14 +93,9 @@ bench::ReactionOptions OptionsOf(const ReactionBench& words) {
 
 int BenchReaction(const ReactionBench& words, bool as_json) {
   const base::InterruptGuard guard;
-  report::Progress progress("bench reaction");
-  const auto document = bench::RunReactionBench(
-      OptionsOf(words),
-      [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
-  if (!document) return Complain(document.error());
-  progress.Finish("done");
-  fmt::print("{}", as_json ? document->Dump() : report::Table::FromRows(document->rows()).Text());
-  return kExitOk;
+  return RunAndPrint("reaction", as_json, [&](const OnBenchProgress& on_progress) {
+    return bench::RunReactionBench(OptionsOf(words), on_progress);
+  });
 }
 
 void AddBenchReaction(CLI::App* bench, Context& context) {
@@ -110,26 +105,27 @@ void AddBenchReaction(CLI::App* bench, Context& context) {
   for (int p = 0; p < SPW_UNIT_POLICIES; p++)
     policies.push_back(model::ToString(static_cast<spw_unit_policy>(p)));
   CLI::App* verb = bench->add_subcommand(
-      "reaction", "How soon a dead server is noticed, and what is lost (root, knotd, nginx)");
+      "reaction", "How soon a failed server is detected, and what is lost (root, knotd, nginx)");
   verb->add_option("--bed", words->bed, "Servers")
       ->check(CLI::IsMember({"knot", "nginx", "both"}))
       ->capture_default_str();
   verb->add_option("--health", words->health,
-                   "Who notices: agents (passive), active checks, or both together")
+                   "What detects faults: agents (passive), active checks, or both together")
       ->delimiter(',')
       ->check(CLI::IsMember({"passive", "active", "both"}))
       ->capture_default_str();
-  verb->add_option("--faults", words->faults, "By default all")->delimiter(',')->check(CLI::IsMember(faults));
+  verb->add_option("--faults", words->faults, "Default: all")->delimiter(',')->check(CLI::IsMember(faults));
   verb->add_option("--policies", words->policies, "Unit policies; by default all")
       ->delimiter(',')
       ->check(CLI::IsMember(policies));
-  verb->add_option("--rounds", words->options.rounds, "Each row so often")
+  verb->add_option("--rounds", words->options.rounds, "Repetitions of each row")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  verb->add_option("--period", words->options.period_ms, "Milliseconds between two looks of an agent")
+  verb->add_option("--period", words->options.period_ms,
+                   "Milliseconds between two readings of an agent's meter")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  verb->add_option("--questions", words->options.questions_per_s, "Questions a second")
+  verb->add_option("--questions", words->options.questions_per_s, "Queries per second")
       ->check(CLI::Range(200, 3000))
       ->capture_default_str();
   verb->add_flag("--quick", words->quick, "At most two rounds; policies wrr and headroom");
@@ -140,7 +136,7 @@ void AddBenchReaction(CLI::App* bench, Context& context) {
 
 void AddBenchSim(CLI::App* bench, Context& context) {
   auto options = std::make_shared<bench::SimBenchOptions>();
-  CLI::App* verb = bench->add_subcommand("sim", "Requests a second that the simulator simulates, per core");
+  CLI::App* verb = bench->add_subcommand("sim", "Simulated requests per second, per core");
   verb->add_option("--rounds", options->rounds, "Rounds over all rows")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -153,13 +149,10 @@ void AddBenchSim(CLI::App* bench, Context& context) {
 }
 
 int BenchHealth(const bench::HealthBenchOptions& options, bool as_json) {
-  report::Progress progress("bench health");
-  const auto document = bench::RunHealthBench(
-      options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
-  if (!document) return Complain(document.error());
-  progress.Finish("done");
-  fmt::print("{}", as_json ? document->Dump() : bench::MakeHealthTable(*document).Text());
-  return kExitOk;
+  return RunAndPrint(
+      "health", as_json,
+      [&](const OnBenchProgress& on_progress) { return bench::RunHealthBench(options, on_progress); },
+      [](const report::Document& document) { return bench::MakeHealthTable(document).Text(); });
 }
 
 void AddBenchHealth(CLI::App* bench, Context& context) {
@@ -172,7 +165,7 @@ void AddBenchHealth(CLI::App* bench, Context& context) {
       ->delimiter(',')
       ->check(CLI::Range(1u, bench::kMaxHealthUnits))
       ->capture_default_str();
-  verb->add_option("--interval-ms", options->interval_ms, "Between two checks of a unit")
+  verb->add_option("--interval-ms", options->interval_ms, "Milliseconds between two checks of a unit")
       ->check(CLI::Range(10u, 60'000u))
       ->capture_default_str();
   verb->callback([options, &context] {
@@ -197,20 +190,12 @@ void AddBenchVerbs(CLI::App& app, Context& context) {
       ->capture_default_str();
   verb->add_option("--flows", options->rounds.flow_counts, "Numbers of distinct flows, separated by commas")
       ->delimiter(',')
-      ->check(CLI::Range(1u, bench::kMostFlows))
+      ->check(CLI::Range(1u, bench::kMaxFlows))
       ->capture_default_str();
   verb->add_option("--servers", options->rounds.bed.servers, "Servers of the pool, two units each")
       ->check(CLI::Range(2, 2000))
       ->capture_default_str();
-  verb->add_option("--table-entries", options->rounds.bed.flow_table_entries, "Flow table, a power of two")
-      ->check(CLI::Range(1u << 10, 1u << 28) & CLI::Validator(
-                                                   [](const std::string& text) {
-                                                     return std::has_single_bit(std::stoul(text))
-                                                                ? std::string()
-                                                                : text + " is no power of two";
-                                                   },
-                                                   ""))
-      ->capture_default_str();
+  AddTableEntries(*verb, options->rounds.bed.flow_table_entries, "Flow table, a power of two");
   verb->add_flag("--quick", options->quick, "At most two rounds and 1,000,000 flows");
   verb->add_option("--out", options->folder, "Also write switch.json, switch.html and switch.svg there")
       ->type_name("DIR");

@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dispatch_verb.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 
+#include "bench/cli/verb_parts.h"
 #include "bench/dispatch/dispatch_bench.h"
-#include "command/exit_code.h"
-#include "command/output.h"
-#include "report/progress.h"
 
 namespace spillway::command {
 namespace {
 
 int BenchDispatch(const bench::DispatchBenchOptions& options, bool as_json) {
-  report::Progress progress("bench dispatch");
-  const auto document = bench::RunDispatchBench(
-      options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
-  if (!document) return Complain(document.error());
-  progress.Finish("done");
-  fmt::print("{}", as_json ? document->Dump() : bench::DispatchText(*document));
-  return kExitOk;
+  return RunAndPrint(
+      "dispatch", as_json,
+      [&](const OnBenchProgress& on_progress) { return bench::RunDispatchBench(options, on_progress); },
+      bench::DispatchText);
 }
 
 }  // namespace
@@ -28,7 +21,7 @@ int BenchDispatch(const bench::DispatchBenchOptions& options, bool as_json) {
 void AddDispatchVerb(CLI::App& bench, Context& context) {
   auto options = std::make_shared<bench::DispatchBenchOptions>();
   CLI::App* verb =
-      bench.add_subcommand("dispatch", "Events a second through the dispatcher, its latency, its peers");
+      bench.add_subcommand("dispatch", "Events per second through the dispatcher, its latency, its peers");
   verb->add_option("--rounds", options->rounds, "Rounds over all rows")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -38,15 +31,16 @@ void AddDispatchVerb(CLI::App& bench, Context& context) {
       ->check(CLI::Range(5, 100'000));
   verb->add_flag("--quick", options->quick, "At most two rounds, a tenth of the time");
   verb->add_option("--only", options->only,
-                   "Rows that begin so: native,event_dsw,\"rte_ring spsc\",burst,scaling")
+                   "Rows whose names begin with: native,event_dsw,\"rte_ring spsc\",burst,scaling")
       ->delimiter(',');
   const auto power = [verb](const char* name, double& value, const char* help) {
     verb->add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
   };
-  power("--host-watts", options->power.host_watts, "The energy row's host");
+  power("--host-watts", options->power.host_watts, "Power of the host in the energy row");
   power("--host-cores", options->power.host_cores, "Its cores");
-  power("--nic-watts", options->power.nic_watts, "The energy row's SmartNIC");
-  power("--nic-throughput", options->power.nic_throughput, "What all its cores do, the host's doing 1");
+  power("--nic-watts", options->power.nic_watts, "Power of the SmartNIC in the energy row");
+  power("--nic-throughput", options->power.nic_throughput,
+        "Throughput of all its cores, relative to the host's");
   verb->callback([options, &context] {
     context.action = [options, &context] { return BenchDispatch(*options, context.json); };
   });

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flood_verb.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <bit>
 #include <memory>
 
 #include "base/interrupt.h"
+#include "bench/cli/verb_parts.h"
 #include "bench/flood/flood_bench.h"
-#include "command/exit_code.h"
-#include "command/output.h"
-#include "report/progress.h"
-#include "report/table.h"
 
 namespace spillway::command {
 namespace {
@@ -44,14 +38,9 @@ bench::FloodBenchOptions OptionsOf(const FloodWords& words) {
 
 int BenchFlood(const FloodWords& words, bool as_json) {
   const base::InterruptGuard guard;
-  report::Progress progress("bench flood");
-  const auto document = bench::RunFloodBench(
-      OptionsOf(words),
-      [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
-  if (!document) return Complain(document.error());
-  progress.Finish("done");
-  fmt::print("{}", as_json ? document->Dump() : report::Table::FromRows(document->rows()).Text());
-  return kExitOk;
+  return RunAndPrint("flood", as_json, [&](const OnBenchProgress& on_progress) {
+    return bench::RunFloodBench(OptionsOf(words), on_progress);
+  });
 }
 
 }  // namespace
@@ -66,40 +55,33 @@ void AddFloodVerb(CLI::App& bench, Context& context) {
   for (int p = 0; p < SPW_SERVER_POLICIES; p++)
     server_policies.push_back(model::ToString(static_cast<spw_server_policy>(p)));
   CLI::App* verb =
-      bench.add_subcommand("flood", "Connections that move or do not open beside a packet generator (root)");
+      bench.add_subcommand("flood", "Connections that move or fail to open during a packet flood (root)");
   verb->add_option("--bed", words->bed, "The data plane packet by packet, or real connections")
       ->check(CLI::IsMember({"packets", "connections", "both"}))
       ->capture_default_str();
-  verb->add_option("--attacks", words->attacks, "By default all")
+  verb->add_option("--attacks", words->attacks, "Default: all")
       ->delimiter(',')
       ->check(CLI::IsMember(attacks));
   verb->add_option("--policies", words->policies,
                    "Unit policies; by default all but host-only of packets, headroom of connections")
       ->delimiter(',')
       ->check(CLI::IsMember(policies));
-  verb->add_option("--server-policy", words->server_policy, "Of the flooded service")
+  verb->add_option("--server-policy", words->server_policy, "Server policy of the flooded service")
       ->check(CLI::IsMember(server_policies))
       ->capture_default_str();
-  verb->add_option("--table-times", words->options.table_times, "Length of a flood, in tables that it fills")
+  verb->add_option("--table-times", words->options.table_times,
+                   "Length of a flood, as a multiple of the flow table's entries")
       ->check(CLI::Range(1u, 1000u))
       ->capture_default_str();
-  verb->add_option("--table-entries", words->options.flow_table_entries,
-                   "Flow table of the data plane that is fed packet by packet, a power of two")
-      ->check(CLI::Range(1u << 10, 1u << 28) & CLI::Validator(
-                                                   [](const std::string& text) {
-                                                     return std::has_single_bit(std::stoul(text))
-                                                                ? std::string()
-                                                                : text + " is no power of two";
-                                                   },
-                                                   ""))
-      ->capture_default_str();
+  AddTableEntries(*verb, words->options.flow_table_entries,
+                  "Flow table of the data plane that is fed packet by packet, a power of two");
   verb->add_option("--packet-rates", words->options.packet_rates,
-                   "Packets a second of floods packet by packet, by a clock of their own")
+                   "Packets per second, on a simulated clock, where packets are fed one by one")
       ->delimiter(',')
       ->check(CLI::Range(100u, 10'000'000u))
       ->capture_default_str();
   verb->add_option("--rate", words->options.connection_rate,
-                   "Packets a second of a flood beside real connections, as far as the machine can")
+                   "Packets per second of a flood beside real connections, if the machine can send as many")
       ->check(CLI::Range(100u, 10'000'000u))
       ->capture_default_str();
   verb->add_flag("--quick", words->quick, "Two tables at most, policy headroom");

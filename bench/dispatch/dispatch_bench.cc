@@ -222,7 +222,8 @@ Result<report::Document> RunDispatchBench(const DispatchBenchOptions& asked,
     std::erase_if(scaling, [&](const ScalingRow& row) {
       return unwanted("scaling " + row.kind.engine + " " + row.kind.kind);
     });
-    if (rows.empty() && scaling.empty()) return Fail(ErrorCode::kBadInput, "--only: no row begins so");
+    if (rows.empty() && scaling.empty())
+      return Fail(ErrorCode::kBadInput, "--only: no row's name begins with that");
   }
   (void)CyclesPerMicrosecond();  // takes a moment the first time
   double done = 0;

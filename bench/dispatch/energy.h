@@ -32,7 +32,7 @@ struct EnqueueEnergy {
 [[nodiscard]] EnqueueEnergy EnergyOfEnqueueing(const PowerBaseline& power, double host_cpu_s,
                                                double nic_cpu_s, double mevents_per_s);
 
-// Joules of the CPU package since whenever (RAPL); none where the machine does not tell.
+// Joules of the CPU package so far (RAPL); none where the machine does not count them.
 class PackageEnergy {
  public:
   explicit PackageEnergy(std::string file = "/sys/class/powercap/intel-rapl:0/energy_uj");

@@ -22,8 +22,6 @@ using namespace std::chrono_literals;
 using dispatch::Event;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMostBurst = 64;
-
 double SecondsOf(const rusage& used) {
   auto seconds = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
@@ -140,7 +138,7 @@ Result<Throughput> MeasureThroughput(Rig& rig, size_t burst, bool in_order,
   const double cpu_before = CpuSeconds();
   std::thread producer([&] {
     BindTo(0);
-    Event events[kMostBurst];
+    Event events[kMaxBurst];
     rig.Prepare(events);
     uint32_t flows = 1;
     uint64_t next = 0;
@@ -165,7 +163,7 @@ Result<Throughput> MeasureThroughput(Rig& rig, size_t burst, bool in_order,
   uint64_t total = 0;
   std::thread consumer([&] {
     BindTo(1);
-    Event events[kMostBurst];
+    Event events[kMaxBurst];
     const auto warm = Clock::now() + duration / 5, end = warm + duration;
     uint64_t first = 0;
     Clock::time_point measured_from{};
@@ -224,7 +222,7 @@ Result<Latency> MeasureLatency(Rig& rig, size_t burst, double events_per_s,
   Interruptions at_producer(cycles_per_us), at_consumer(cycles_per_us);
   std::thread producer([&] {
     BindTo(0);
-    Event events[kMostBurst];
+    Event events[kMaxBurst];
     rig.Prepare(events);
     uint32_t flows = 1;
     const uint64_t start = __rdtsc();
@@ -265,7 +263,7 @@ Result<Latency> MeasureLatency(Rig& rig, size_t burst, double events_per_s,
   uint64_t disturbed = 0;
   std::thread consumer([&] {
     BindTo(1);
-    Event events[kMostBurst];
+    Event events[kMaxBurst];
     uint64_t total = 0;
     double patient_from = ThreadCpuSeconds();
     uint32_t idle = 0;

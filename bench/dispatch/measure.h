@@ -12,6 +12,8 @@
 
 namespace spillway::bench {
 
+inline constexpr size_t kMaxBurst = 64;  // events
+
 struct Throughput {
   double mevents_per_s = 0;
   double cpu_s_per_mevent = 0;  // of producer, consumer and what else the engine runs

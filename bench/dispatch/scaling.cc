@@ -17,7 +17,6 @@ namespace {
 using dispatch::Event;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMostBurst = 64;
 constexpr int kServiceNs = 500;
 constexpr size_t kServedBurst = 8;  // what a worker takes at once, others wait for
 constexpr uint32_t kFlows = 1024;
@@ -52,7 +51,7 @@ struct Ends {
 };
 
 void Produce(Rig& rig, size_t burst, uint32_t seed, Ends& ends, Count& count) {
-  Event events[kMostBurst];
+  Event events[kMaxBurst];
   rig.Prepare(events);
   uint32_t state = seed;
   while (!ends.no_more.load(std::memory_order_relaxed)) {
@@ -80,7 +79,7 @@ void Produce(Rig& rig, size_t burst, uint32_t seed, Ends& ends, Count& count) {
 }
 
 void Work(Rig& rig, size_t burst, uint64_t service_cycles, const Ends& ends, Count& count) {
-  Event events[kMostBurst];
+  Event events[kMaxBurst];
   while (!ends.all.load(std::memory_order_relaxed)) {
     const size_t got = rig.Get({events, burst});
     uint64_t sum = 0;
@@ -152,7 +151,7 @@ Result<void> MeasureScaling(ScalingRow& row, std::chrono::milliseconds duration)
   const Total received = TotalOf(got);
   if (!(sent == received))
     return Fail(ErrorCode::kSystem,
-                fmt::format("{} {}, {} producers, {} workers: {} events came of {}", row.kind.engine,
+                fmt::format("{} {}, {} producers, {} workers: {} events arrived of {}", row.kind.engine,
                             row.kind.kind, row.producers, row.workers, received.events, sent.events));
   row.mevents_per_s.push_back(static_cast<double>(last - first) / us);
   return {};

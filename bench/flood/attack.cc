@@ -5,7 +5,7 @@ namespace spillway::bench {
 namespace {
 
 constexpr uint32_t kFirstSource = 0xc6120000, kSources = 1u << 17;
-constexpr uint16_t kPorts = 50, kFirstPort = 1024;
+constexpr uint16_t kPortsOfSource = 50, kFirstForgedPort = 1024;
 constexpr uint64_t kVictimEvery = 8;
 
 }  // namespace
@@ -26,8 +26,8 @@ FloodPacket Flood::Next() {
   const uint64_t flow = attack_ == Attack::kSynAckTriples ? number / 3 : number;
   const uint64_t draw = random_();
   FloodPacket packet;
-  packet.source = kFirstSource + static_cast<uint32_t>(flow / kPorts % kSources);
-  packet.port = static_cast<uint16_t>(kFirstPort + flow % kPorts);
+  packet.source = kFirstSource + static_cast<uint32_t>(flow / kPortsOfSource % kSources);
+  packet.port = static_cast<uint16_t>(kFirstForgedPort + flow % kPortsOfSource);
   packet.sequence = static_cast<uint32_t>(draw);
   const bool aims = attack_ != Attack::kSynAckTriples && attack_ != Attack::kSpoofedUdp && !victims_.empty();
   if (aims && number % kVictimEvery == 0) {

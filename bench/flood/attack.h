@@ -11,7 +11,7 @@
 namespace spillway::bench {
 
 enum class Attack : uint8_t {
-  kForgedSyn,      // SYNs that nobody goes on with
+  kForgedSyn,      // SYNs that no handshake follows
   kSynAckTriples,  // SYN, ACK and another ACK, as of a connection that begins and is silent
   kSpoofedUdp,     // datagrams, one of each flow
   kStrayAck,       // ACKs of connections that do not exist

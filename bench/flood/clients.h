@@ -17,7 +17,7 @@ namespace spillway::bench {
 class Clients {
  public:
   using Clock = std::chrono::steady_clock;
-  // A question each 20 ms; one at the beginning and one when it is told to; one, and then it closes.
+  // A query each 20 ms; one at the start and one on request; one, and then it closes.
   enum class Habit : uint8_t { kLive, kIdle, kOnce };
 
   Clients(const model::Address& vip, uint16_t port);

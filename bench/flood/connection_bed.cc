@@ -23,9 +23,9 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr uint16_t kPort = 7000;
-constexpr size_t kLive = 100, kIdle = 100;
-constexpr auto kOpenEvery = 10ms;
+constexpr uint16_t kServicePort = 7000;
+constexpr size_t kLiveConnections = 100, kIdleConnections = 100;
+constexpr auto kOpenInterval = 10ms;
 constexpr auto kReadyWithin = 20s, kAnsweredWithin = 10s;
 
 lab::TestbedSpec Spec(const ConnectionCase& one) {
@@ -34,7 +34,7 @@ lab::TestbedSpec Spec(const ConnectionCase& one) {
   spec.flow_table_entries = one.flow_table_entries;
   lab::ServiceSpec service;
   service.name = "flooded";
-  service.ports = {{model::Protocol::kTcp, kPort}, {model::Protocol::kUdp, kPort}};
+  service.ports = {{model::Protocol::kTcp, kServicePort}, {model::Protocol::kUdp, kServicePort}};
   service.server_policy = one.flood.server_policy;
   service.unit_policy = one.flood.unit_policy;
   spec.services = {service};
@@ -78,8 +78,9 @@ Result<void> AwaitUnits(const std::string& socket) {
 Result<FloodOutcome> Play(const ConnectionCase& one, const lab::Plan& plan,
                           const std::function<bool(double)>& on_progress) {
   const model::Address& vip = plan.config.services.front().vip;
-  Clients clients(vip, kPort);
-  for (const auto& [habit, count] : {std::pair{Clients::Habit::kLive, kLive}, {Clients::Habit::kIdle, kIdle}})
+  Clients clients(vip, kServicePort);
+  for (const auto& [habit, count] :
+       {std::pair{Clients::Habit::kLive, kLiveConnections}, {Clients::Habit::kIdle, kIdleConnections}})
     for (size_t i = 0; i < count; i++) {
       if (auto opened = clients.Open(habit); !opened) return tl::make_unexpected(opened.error());
       clients.Turn();
@@ -96,13 +97,14 @@ Result<FloodOutcome> Play(const ConnectionCase& one, const lab::Plan& plan,
   Result<void> flooded;
   Flood flood(one.flood.attack, one.flood.seed, clients.Addresses());
   std::thread generator([&, flood = std::move(flood)]() mutable {  // of this thread's namespace
-    flooded = SendFlood(std::move(flood), outcome.packets, vip, kPort, one.flood.packets_per_s, stops, sent);
+    flooded =
+        SendFlood(std::move(flood), outcome.packets, vip, kServicePort, one.flood.packets_per_s, stops, sent);
     ended = true;
   });
   Result<void> opened;
   for (auto next = Clock::now(); !ended && opened;) {
     if (Clock::now() >= next) {
-      next = std::max(next + kOpenEvery, Clock::now() - kOpenEvery);
+      next = std::max(next + kOpenInterval, Clock::now() - kOpenInterval);
       opened = clients.Open(Clients::Habit::kOnce);
     }
     clients.Turn();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real connections beside a packet generator: a testbed in network namespaces, with spillwayd, agents, and a
-// server of two units behind each of two addresses; TCP clients that ask and are told which unit answers; and
+// server of two units behind each of two addresses; TCP clients that ask which unit answers; and
 // raw packets from the clients' namespace. Needs root. One thread, the program's main one.
 #pragma once
 

@@ -11,7 +11,7 @@
 
 namespace spillway::bench {
 
-// At this pace, or as fast as the machine can. Returns early once `stops`. `sent`: so far, for whoever looks
+// At this pace, or as fast as the machine can. Returns early once `stops`. `sent`: so far, for other threads
 // on. What a full queue does not take is not sent again. Errors: kUnavailable, kSystem.
 [[nodiscard]] Result<void> SendFlood(Flood flood, uint64_t packets, const model::Address& vip, uint16_t port,
                                      uint32_t packets_per_s, const std::atomic<bool>& stops,

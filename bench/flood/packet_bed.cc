@@ -12,9 +12,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/system_error.h"
+#include "bench/switch/planned_maps.h"
 #include "switch.skel.h"
 #include "switch/data_plane.h"
-#include "switch/endpoint_table.h"
 #include "switch/health_keeper.h"
 #include "switch/ring_keeper.h"
 
@@ -22,8 +23,7 @@ namespace spillway::bench {
 namespace {
 
 constexpr uint32_t kServers = 8, kReplyLines = 1024;
-constexpr uint32_t kLoopback = 1;  // where BPF_PROG_TEST_RUN says packets came in; out by the same: XDP_TX
-constexpr uint16_t kPort = 80;     // of the service
+constexpr uint16_t kPort = 80;                                                              // of the service
 constexpr uint32_t kVip = 0xcb00710a;                                                       // 203.0.113.10
 constexpr uint32_t kClient = 0xc6336401;                                                    // 198.51.100.1
 constexpr size_t kSource = 26, kDestination = 30, kSourcePort = 34, kDestinationPort = 36;  // in the frame
@@ -34,11 +34,6 @@ constexpr uint64_t kDatagramsEveryMs = 30'000;            // half of their idle 
 constexpr uint32_t kPorts = 50'000, kFirstPort = 10'000;  // of each client
 constexpr uint32_t kIdle = 600, kDatagrams = 200;
 constexpr uint64_t kOpenEvery = 2048, kGoOnEvery = 500, kReportEvery = 2048, kLookEvery = 65'536;  // packets
-
-tl::unexpected<Error> FailSystem(const std::string& operation, int error) {
-  const ErrorCode code = error == EPERM || error == EACCES ? ErrorCode::kUnavailable : ErrorCode::kSystem;
-  return Fail(code, fmt::format("{}: {}", operation, std::strerror(error)));
-}
 
 void Put(std::vector<uint8_t>& frame, size_t at, uint32_t value, size_t bytes) {
   for (size_t b = 0; b < bytes; b++) frame[at + b] = static_cast<uint8_t>(value >> 8 * (bytes - 1 - b));
@@ -93,28 +88,9 @@ model::Config MakeConfig(const FloodCase& one) {
 }
 
 template <class T>
-Result<void> MapOne(switching::MappedArray<T>& array, const bpf_map* map) {
-  auto mapped =
-      switching::MappedArray<T>::Map(bpf_map__fd(map), bpf_map__max_entries(map), bpf_map__name(map));
-  if (!mapped) return tl::make_unexpected(mapped.error());
-  array = std::move(*mapped);
-  return {};
-}
-
-template <class T>
 void Clear(switching::MappedArray<T>& array) {
   std::memset(static_cast<void*>(&array[0]), 0, array.size() * sizeof(T));
 }
-
-Result<void> WriteTable(switching::MappedArray<spw_endpoint>& table, const std::vector<spw_endpoint>& wanted,
-                        const char* name) {
-  auto writes = switching::PlanLines(table, wanted, name);
-  if (!writes) return tl::make_unexpected(writes.error());
-  switching::WriteLines(table, *writes);
-  return {};
-}
-
-int Silence(libbpf_print_level, const char*, va_list) { return 0; }
 
 }  // namespace
 
@@ -132,7 +108,7 @@ uint64_t PacketsOf(const FloodCase& one, uint32_t flow_table_entries) {
 
 Result<std::unique_ptr<PacketBed>> PacketBed::Open(uint32_t flow_table_entries) {
   std::unique_ptr<PacketBed> bed(new PacketBed);
-  libbpf_set_print(Silence);
+  SilenceLibbpf();
   return bed->Load(flow_table_entries).map([&] { return std::move(bed); });
 }
 
@@ -145,13 +121,12 @@ Result<void> PacketBed::Load(uint32_t flow_table_entries) {
   ring_capacity_ = static_cast<uint32_t>(switching::RingSlotsNeeded(MakeConfig({})));
   switch_ = switch_bpf__open();
   if (switch_ == nullptr) return FailSystem("opening the BPF object", errno);
-  // Of every run, so that runs can be compared: nobody attacks this hash.
+  // The same in every run, so that runs can be compared: nothing attacks this hash.
   for (uint32_t i = 0; i < std::size(seed_.key); i++) seed_.key[i] = 0x9e3779b1u * (i + 1);
   seed_.mix = 0x0123456789abcdefULL;
   switching::SetSizes(switch_, {entries_ / SPW_BUCKET_ENTRIES, ring_capacity_, kReplyLines}, seed_);
   const_cast<__u32&>(switch_->rodata->clock_is_given) = 1;
-  if (int error = switch_bpf__load(switch_); error != 0)
-    return FailSystem("loading the switch (needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.1)", -error);
+  if (int error = switch_bpf__load(switch_); error != 0) return FailSystem(kLoadingSwitch, -error);
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   // Long after the start: ticks of which none is before the clock's zero.
@@ -188,20 +163,7 @@ Result<void> PacketBed::Lay(const FloodCase& one) {
     if (!written) return written;
   for (const switching::PlannedRing& ring : plan_.rings)
     switching::FillRing(&ring_slots_[ring.piece.offset], ring.next);
-  for (const switching::PlannedUnit& planned : plan_.units) {
-    spw_unit& unit = units_[planned.id];
-    const uint8_t mac[6] = {
-        2, 1, 0, 0, static_cast<uint8_t>(planned.id >> 8), static_cast<uint8_t>(planned.id)};
-    std::memcpy(unit.mac, mac, sizeof(mac));
-    std::memcpy(unit.own_mac, "\x02\x00\x00\x00\x00\x01", 6);
-    unit.ifindex = kLoopback;
-    const auto words = planned.address.Words();
-    std::copy(words.begin(), words.end(), unit.addr);
-    unit.family = static_cast<__u8>(planned.address.family);
-    unit.alive = unit.resolved = 1;
-    servers_[spw_unit_server(planned.id)].unit[spw_unit_index(planned.id)] = {
-        static_cast<__u8>(planned.status), static_cast<__u8>(planned.kind), planned.weight};
-  }
+  WriteUnits(plan_, units_, servers_);
   for (const switching::PlannedServer& server : plan_.servers) {
     servers_[server.code].silent_beats = plan_.silent_beats;
     servers_[server.code].pool = server.pool;

@@ -12,10 +12,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <thread>
 
+#include "base/system_error.h"
 #include "floor.h"
 #include "health/checker.h"
 
@@ -28,10 +28,6 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPatience{30};  // until every unit has passed
 
-Error SystemError(const char* what) {
-  return {ErrorCode::kSystem, fmt::format("{}: {}", what, std::strerror(errno))};
-}
-
 // One socket for all addresses and its port.
 Result<std::pair<int, uint16_t>> OpenServer(int type) {
   const int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
@@ -41,8 +37,8 @@ Result<std::pair<int, uint16_t>> OpenServer(int type) {
   const int on = 1, buffer = 8 << 20;
   if (fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&at), &length) != 0)
-    return tl::make_unexpected(SystemError("socket"));
-  if (type == SOCK_STREAM && listen(fd, 4096) != 0) return tl::make_unexpected(SystemError("listen"));
+    return FailSystem("socket");
+  if (type == SOCK_STREAM && listen(fd, 4096) != 0) return FailSystem("listen");
   if (type == SOCK_DGRAM) {
     (void)setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on));
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
@@ -78,7 +74,7 @@ class Echo {
     auto server = OpenServer(SOCK_DGRAM);
     if (!server) return tl::make_unexpected(server.error());
     const pid_t parent = getpid(), child = fork();
-    if (child < 0) return tl::make_unexpected(SystemError("fork"));
+    if (child < 0) return FailSystem("fork");
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(1);

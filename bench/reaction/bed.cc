@@ -143,7 +143,7 @@ Result<void> ReactionBed::AwaitWell() {
     if (!base::SleepUnlessInterrupted(kPoll)) return Fail(ErrorCode::kSystem, "interrupted");
   }
   return Fail(ErrorCode::kSystem,
-              fmt::format("{} by {}: the switch did not show all units as well within {} s: {}",
+              fmt::format("{} by {}: the switch did not show all units as healthy within {} s: {}",
                           Word(spec_.server), Word(spec_.health), kLimit.count(), View().dump()));
 }
 
@@ -223,7 +223,7 @@ Result<void> ReactionBed::PrepareToFail() {
     if (std::none_of(workers.begin(), workers.end(), lab::IsAlive)) return {};
     if (!base::SleepUnlessInterrupted(kPoll)) return Fail(ErrorCode::kSystem, "interrupted");
   }
-  return Fail(ErrorCode::kSystem, unit().label + ": its old worker goes on");
+  return Fail(ErrorCode::kSystem, unit().label + ": its old worker is still running");
 }
 
 Result<void> ReactionBed::AnswerErrors(bool errors) {

@@ -46,7 +46,7 @@ class ReactionBed {
   std::unique_ptr<Asker> MakeAsker() const;
 
   [[nodiscard]] Result<void> Balance(spw_unit_policy policy);
-  // Whether the switch takes all units for good ones.
+  // Whether the switch takes all units for healthy.
   bool IsWell();
   // kSystem: not within 20 s, or interrupted.
   [[nodiscard]] Result<void> AwaitWell();

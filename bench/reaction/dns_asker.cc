@@ -28,7 +28,7 @@ class DnsAsker : public Asker {
   }
 
   Result<void> Open() override {
-    // Not connected: a refused question is no error of the next one's.
+    // Not connected: a refused query must not fail the next one.
     fd_ = socket(to_.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd_ < 0) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", strerror(errno)));
     return {};

@@ -47,7 +47,7 @@ Result<Moment> Breakage::Begin() {
   const std::vector<lab::ProcessId> victims =
       fault_ == Fault::kAgentKilled ? bed_.AgentProcesses() : bed_.ServerProcesses();
   if (victims.empty())
-    return Fail(ErrorCode::kSystem, fmt::format("{}: the process to be hit is not there", Word(fault_)));
+    return Fail(ErrorCode::kSystem, fmt::format("{}: the process to be hit is not running", Word(fault_)));
   if (fault_ == Fault::kFailsFast) {
     const Moment hit = Now();
     return bed_.AnswerErrors(true).map([hit] { return hit; });

@@ -41,7 +41,7 @@ Outcome Judge(const std::vector<Question>& questions, Moment fault, Moment mende
   outcome.late_before = count(0, begin, is_late);
   size_t detected = begin;
   for (; detected < end; detected++) {
-    if (questions[detected].sent + kWindow > mended) break;  // too late to tell
+    if (questions[detected].sent + kWindow > mended) break;  // too late to judge
     if (is_bad(questions[detected])) continue;
     if (count(detected, At(questions, questions[detected].sent + kWindow), is_bad) <= kProbesInWindow) {
       outcome.detect_ms = std::chrono::duration<double, std::milli>(questions[detected].sent - fault).count();

@@ -19,7 +19,7 @@ Moment Now();
 
 class QuestionStream {
  public:
-  // At most 65,536 questions in all: DNS tells no more apart.
+  // At most 65,536 questions in all: DNS has 16-bit ids.
   QuestionStream(std::string netns, std::unique_ptr<Asker> asker, uint32_t per_second);
   ~QuestionStream();
   QuestionStream(const QuestionStream&) = delete;

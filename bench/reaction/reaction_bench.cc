@@ -64,8 +64,7 @@ void AddRatios(const ReactionOptions& options, report::Document& document) {
 Result<report::Document> RunReactionBench(
     const ReactionOptions& options, const std::function<void(double, const std::string&)>& on_progress) {
   const std::vector<Stage> stages = StagesOf(options);
-  if (stages.empty())
-    return Fail(ErrorCode::kBadInput, "--faults: expected one that strikes where there are no agents");
+  if (stages.empty()) return Fail(ErrorCode::kBadInput, "--faults: expected one that needs no agents");
   double total_s = 0, done_s = 0;
   for (const Stage& stage : stages)
     for (const Fault fault : stage.faults)

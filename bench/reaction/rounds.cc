@@ -19,7 +19,7 @@ constexpr auto kFaultLasts = 1200ms, kFaultLastsForChecks = 6000ms;
 constexpr auto kAgentIsDead = 4000ms;
 // An answer is late that takes so many times the median of those before the fault.
 constexpr int kTimesLate = 10;
-// More than one question in so many late before the fault: the machine is too busy to tell.
+// More than one question in so many late before the fault: the machine is too busy to judge.
 constexpr size_t kOneInLate = 50;
 // A row plays so many disturbed rounds again, beside one for each that it wants; then it goes without.
 constexpr int kMoreAgain = 3;

@@ -20,7 +20,7 @@ struct Round {
 
 struct RowRounds {
   std::vector<Round> rounds;
-  int disturbed = 0;  // rounds that told nothing, and were played again
+  int disturbed = 0;  // rounds without a result, repeated
 };
 
 // How long a round takes but for what it waits for.

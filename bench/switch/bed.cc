@@ -12,11 +12,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/system_error.h"
+#include "bench/switch/planned_maps.h"
 #include "bench_wrapper.skel.h"
 #include "core/flow_table.h"
 #include "switch.skel.h"
 #include "switch/data_plane.h"
-#include "switch/endpoint_table.h"
 #include "switch/ring_keeper.h"
 
 namespace spillway::bench {
@@ -24,13 +25,7 @@ namespace {
 
 constexpr uint32_t kUnitsPerServer = 2;
 constexpr uint32_t kReplyLines = 8192;
-constexpr uint16_t kFirstPort = 1001;  // a service's port tells it from the others of its VIP
-constexpr uint32_t kLoopback = 1;  // where BPF_PROG_TEST_RUN says packets came in; out by the same: XDP_TX
-
-tl::unexpected<Error> FailSystem(const std::string& operation, int error) {
-  const ErrorCode code = error == EPERM || error == EACCES ? ErrorCode::kUnavailable : ErrorCode::kSystem;
-  return Fail(code, fmt::format("{}: {}", operation, std::strerror(error)));
-}
+constexpr uint16_t kFirstPort = 1001;  // services of one VIP differ by port
 
 uint64_t CoarseNow() {
   timespec now{};
@@ -88,31 +83,11 @@ model::Config MakeConfig(uint32_t servers) {
   return config;
 }
 
-template <class T>
-Result<void> MapOne(switching::MappedArray<T>& array, const bpf_map* map) {
-  auto mapped =
-      switching::MappedArray<T>::Map(bpf_map__fd(map), bpf_map__max_entries(map), bpf_map__name(map));
-  if (!mapped) return tl::make_unexpected(mapped.error());
-  array = std::move(*mapped);
-  return {};
-}
-
-Result<void> WriteTable(switching::MappedArray<spw_endpoint>& table, const std::vector<spw_endpoint>& wanted,
-                        const char* name) {
-  auto writes = switching::PlanLines(table, wanted, name);
-  if (!writes) return tl::make_unexpected(writes.error());
-  switching::WriteLines(table, *writes);
-  return {};
-}
-
-// libbpf's own words are for developers; our errors name operation, object and errno.
-int Silence(libbpf_print_level, const char*, va_list) { return 0; }
-
 }  // namespace
 
 Result<std::unique_ptr<Bed>> Bed::Open(const BedOptions& options) {
   std::unique_ptr<Bed> bed(new Bed);
-  libbpf_set_print(Silence);
+  SilenceLibbpf();
   return bed->Load(options)
       .and_then([&] { return bed->Fill(); })
       .and_then([&] { return bed->MakeReports(); })
@@ -139,8 +114,7 @@ Result<void> Bed::Load(const BedOptions& options) {
   const uint32_t buckets = options.flow_table_entries / SPW_BUCKET_ENTRIES;
   switching::SetSizes(switch_, {buckets, ring_capacity, kReplyLines}, seed_);
   const_cast<__u32&>(switch_->rodata->ignores_pressure) = 1;
-  if (int error = switch_bpf__load(switch_); error != 0)
-    return FailSystem("loading the switch (needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.1)", -error);
+  if (int error = switch_bpf__load(switch_); error != 0) return FailSystem(kLoadingSwitch, -error);
   if (int error = bench_wrapper_bpf__load(wrapper_); error != 0)
     return FailSystem("loading the benchmark's wrapper", -error);
   return {};
@@ -160,19 +134,7 @@ Result<void> Bed::Fill() {
       !mapped)
     return mapped;
   switch_->bss->flow_limits = plan_.flow_limits;
-  for (const switching::PlannedUnit& planned : plan_.units) {
-    spw_unit& unit = units_[planned.id];
-    const __u8 mac[6] = {2, 1, 0, 0, static_cast<__u8>(planned.id >> 8), static_cast<__u8>(planned.id)};
-    std::memcpy(unit.mac, mac, sizeof(mac));
-    std::memcpy(unit.own_mac, "\x02\x00\x00\x00\x00\x01", 6);
-    unit.ifindex = kLoopback;
-    const auto words = planned.address.Words();
-    std::copy(words.begin(), words.end(), unit.addr);
-    unit.family = static_cast<__u8>(planned.address.family);
-    unit.alive = unit.resolved = 1;
-    servers_[spw_unit_server(planned.id)].unit[spw_unit_index(planned.id)] = {
-        static_cast<__u8>(planned.status), static_cast<__u8>(planned.kind), planned.weight};
-  }
+  WriteUnits(plan_, units_, servers_);
   for (const switching::PlannedServer& server : plan_.servers)
     servers_[server.code].silent_beats = plan_.silent_beats;
   for (const switching::PlannedRing& ring : plan_.rings)

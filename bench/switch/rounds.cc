@@ -11,9 +11,9 @@
 namespace spillway::bench {
 namespace {
 
-constexpr uint32_t kCheckedPackets = 4096;   // each traced to the unit it belongs to
-constexpr uint32_t kHandshakes = 4096;       // at a time: the half-open table has a place for each
-constexpr uint32_t kMostWarmUp = 2'000'000;  // packets; by then caches hold what they can
+constexpr uint32_t kCheckedPackets = 4096;  // each traced to the unit it belongs to
+constexpr uint32_t kHandshakes = 4096;      // at a time: the half-open table has a place for each
+constexpr uint32_t kMaxWarmUp = 2'000'000;  // packets; by then caches hold what they can
 
 struct CounterField {
   const char* name;
@@ -173,7 +173,7 @@ class Runner {
 
   uint32_t WarmUp() const {
     if (row_.row_class == Class::kFirstAck) return ChunkPackets();
-    return std::clamp(row_.flows, options_.chunk_packets, std::max(kMostWarmUp, options_.chunk_packets));
+    return std::clamp(row_.flows, options_.chunk_packets, std::max(kMaxWarmUp, options_.chunk_packets));
   }
 
   Result<void> Measure(Target target, uint32_t packets, std::vector<double>* samples) {

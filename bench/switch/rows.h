@@ -41,9 +41,9 @@ inline constexpr uint32_t kFirstRemembered = 0;
 inline constexpr uint32_t kFirstDefault = 1u << 26;
 inline constexpr uint32_t kFirstNew = 1u << 28;
 inline constexpr uint32_t kNewFlows = 1u << 26;  // of one row; more than any run sends
-inline constexpr uint32_t kMostFlows = 10'000'000;
+inline constexpr uint32_t kMaxFlows = 10'000'000;
 
-// Rows for these flow counts (ascending, each in 1 .. kMostFlows).
+// Rows for these flow counts (ascending, each in 1 .. kMaxFlows).
 std::vector<Row> MakeRows(const std::vector<uint32_t>& flow_counts, uint32_t reporting_units);
 
 }  // namespace spillway::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The balancer at work: frames and load reports in, frames out, until told to stop. One thread.
+// The balancer at work: frames and load reports in, frames out, until stopped. One thread.
 #pragma once
 
 #include <cstdint>

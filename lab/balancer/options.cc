@@ -34,7 +34,7 @@ void AddOptions(CLI::App& app, Options& options) {
            if (!mac) throw CLI::ValidationError("--mac", mac.error().message);
            options.mac = *mac;
          },
-         "The front's MAC address; not the interface's own, so that the host's stack lets its frames be")
+         "The front's MAC address; not the interface's own, so that the host's stack ignores its frames")
       ->type_name("MAC")
       ->required();
   app.add_option_function<std::string>(

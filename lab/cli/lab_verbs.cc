@@ -64,7 +64,7 @@ std::string NoTestbed(const std::string& name) {
   const std::vector<std::string> names = lab::StateNames();
   return fmt::format(
       "no testbed {} on this machine, which has {}", name,
-      names.empty() ? "none: `spillway lab up FILE` puts one up" : fmt::format("{}", fmt::join(names, ", ")));
+      names.empty() ? "none: `spillway lab up FILE` creates one" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
 // The places of a testbed, by its namespaces' names.
@@ -187,68 +187,67 @@ int RunExperiments(const Context& context, const lab::Wanted& wanted, const lab:
   return RunSpecs(context, specs.front().app.empty() ? specs.front().name : wanted.experiment, specs, out);
 }
 
-}  // namespace
+// What the command line says of any of the verbs.
+struct LabWords {
+  std::string file, name, label, out;
+  std::vector<std::string> words;
+  lab::Wanted wanted;
+  lab::Overrides overrides;
+  bool all = false, no_switch = false, quick = false;
+};
 
-void AddLabVerbs(CLI::App& app, Context& context) {
-  struct Options {
-    std::string file, name, label, out;
-    std::vector<std::string> words;
-    lab::Wanted wanted;
-    lab::Overrides overrides;
-    bool all = false, no_switch = false, quick = false;
-  };
-  auto o = std::make_shared<Options>();
-  CLI::App* lab = app.add_subcommand("lab", "Testbeds in network namespaces, and experiments on them");
-  lab->require_subcommand(1);
-  lab->fallthrough();
-
-  CLI::App* up = lab->add_subcommand("up", "Put a testbed up and leave it standing");
+void AddTestbedVerbs(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& context) {
+  CLI::App* up = lab->add_subcommand("up", "Create a testbed and leave it running");
   up->add_option("FILE", o->file, "Lab file (YAML)")->required();
   up->add_flag("--no-switch", o->no_switch,
                "Without spillwayd and agents: units by their own addresses only");
   up->callback(
       [o, &context] { context.action = [o, &context] { return Up(context, o->file, o->no_switch); }; });
 
-  CLI::App* down = lab->add_subcommand("down", "Take a testbed down, or what a killed run left of it");
+  CLI::App* down = lab->add_subcommand("down", "Remove a testbed, or what a killed run left of it");
   down->add_option("NAME", o->name, "The testbed");
   down->add_flag("--all", o->all, "Every testbed");
   down->callback(
       [o, &context] { context.action = [o, &context] { return Down(context, o->name, o->all); }; });
 
-  CLI::App* list = lab->add_subcommand("list", "The testbeds of this machine");
+  CLI::App* list = lab->add_subcommand("list", "List the testbeds of this machine");
   list->callback([&context] { context.action = [&context] { return List(context); }; });
 
   CLI::App* exec = lab->add_subcommand("exec", "Run a command in one of a testbed's namespaces");
   exec->add_option("NAME", o->name, "The testbed")->required();
   exec->add_option("WHERE", o->label, "client, switch, or SERVER-UNIT such as s1-cpu")->required();
-  exec->add_option("COMMAND", o->words, "After --: the command and its words")->required();
+  exec->add_option("COMMAND", o->words, "After --: the command and its arguments")->required();
   exec->fallthrough(false);
   exec->callback([o, &context] { context.action = [o] { return Exec(o->name, o->label, o->words); }; });
+}
 
-  CLI::App* run = lab->add_subcommand("run", "Put the testbed up, sweep policies over load, take it down");
+void AddSeed(CLI::App* verb, const std::shared_ptr<LabWords>& o) {
+  verb->add_option("--seed", o->overrides.seed,
+                   "Seed of the order of policies and of arrivals; to repeat a run, the one that it printed")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 53));
+}
+
+void AddRunVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& context) {
+  CLI::App* run = lab->add_subcommand("run", "Create the testbed, sweep policies over load, remove it");
   run->add_option("EXPERIMENT", o->wanted.experiment,
                   "Lab file with an experiment (YAML), or one that comes with Spillway: fig4a, fig4b, fig5, "
                   "fig6, demo ...")
       ->required();
-  run->add_option("--apps", o->wanted.apps, "Of fig5: which of dns, vgg16, knn, separated by commas")
+  run->add_option("--apps", o->wanted.apps, "Applications of fig5: dns, vgg16, knn, separated by commas")
       ->delimiter(',')
       ->type_name("APP,...");
   run->add_flag("--emulated", o->wanted.emulated, "On emulated units, which burn no CPU");
   run->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");
-  run->add_flag("--quick", o->quick, "The file's short form");
-  const auto add_seed = [o](CLI::App* verb) {
-    verb->add_option(
-            "--seed", o->overrides.seed,
-            "Of the order of policies and of arrivals; as printed by an earlier run, for the same again")
-        ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 53));
-  };
-  add_seed(run);
+  run->add_flag("--quick", o->quick, "Use the file's short form");
+  AddSeed(run, o);
   run->callback([o, &context] {
     context.action = [o, &context] {
       return RunExperiments(context, o->wanted, o->overrides, o->out, o->quick);
     };
   });
+}
 
+void AddCompareVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& context) {
   CLI::App* compare = lab->add_subcommand(
       "compare", "Compare policies on a bed: short slices in random order, verdicts by intervals");
   compare->add_option("BED", o->name, "Lab file with an experiment (YAML), or a name: `spillway lab beds`")
@@ -256,32 +255,49 @@ void AddLabVerbs(CLI::App& app, Context& context) {
   compare->add_option("--policies", o->overrides.policies, "Unit policies, or SERVER_POLICY+UNIT_POLICY")
       ->delimiter(',')
       ->type_name("POLICY,...");
-  compare->add_option("--loads", o->overrides.load_pct, "In percent of what the bed sustains under wrr")
+  compare->add_option("--loads", o->overrides.load_pct, "Loads in percent of what the bed sustains under wrr")
       ->delimiter(',')
       ->check(CLI::Range(0.1, 300.0))
       ->type_name("PCT,...");
-  compare->add_option("--slices", o->overrides.rounds, "Of each policy at each load; the file's, or 8")
+  compare
+      ->add_option("--slices", o->overrides.rounds,
+                   "Slices of each policy at each load; default: the file's, or 8")
       ->check(CLI::Range(1, 1000));
-  compare->add_option("--seconds", o->overrides.seconds, "Of load per slice; the file's, or 1.5")
+  compare
+      ->add_option("--seconds", o->overrides.seconds,
+                   "Seconds of load per slice; default: the file's, or 1.5")
       ->check(CLI::Range(0.2, 3600.0));
   compare
       ->add_option("--baseline", o->overrides.baseline,
-                   "The policy that the others are compared with; the first")
+                   "The policy that the others are compared with; default: the first")
       ->type_name("NAME");
-  compare->add_flag("--predict", o->overrides.predict,
-                    "The simulator's p50, p99 and loss beside the measured ones, and how well they agree");
-  add_seed(compare);
+  compare->add_flag(
+      "--predict", o->overrides.predict,
+      "Show the simulator's p50, p99 and loss beside the measured ones, and how well they agree");
+  AddSeed(compare, o);
   compare->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");
-  compare->add_flag("--quick", o->quick, "The file's short form");
+  compare->add_flag("--quick", o->quick, "Use the file's short form");
   compare->callback([o, &context] {
     context.action = [o, &context] {
       return ComparePolicies(context, o->name, o->overrides, o->out, o->quick);
     };
   });
+}
 
+}  // namespace
+
+void AddLabVerbs(CLI::App& app, Context& context) {
+  auto o = std::make_shared<LabWords>();
+  CLI::App* lab = app.add_subcommand("lab", "Testbeds in network namespaces, and experiments on them");
+  lab->require_subcommand(1);
+  lab->fallthrough();
+
+  AddTestbedVerbs(lab, o, context);
+  AddRunVerb(lab, o, context);
+  AddCompareVerb(lab, o, context);
   AddPaperVerb(*lab, context);
 
-  CLI::App* beds = lab->add_subcommand("beds", "The beds that come with Spillway");
+  CLI::App* beds = lab->add_subcommand("beds", "List the beds that come with Spillway");
   beds->callback([&context] { context.action = [&context] { return ListBeds(context); }; });
 
   AddKvsVerb(*lab, context);

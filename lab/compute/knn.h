@@ -21,8 +21,8 @@ struct KnnSettings {
   std::uint32_t neighbours = 10;  // at most `vectors`
 };
 
-inline constexpr std::uint32_t kMostVectors = 100'000'000, kMostDimensions = 4096, kMostNeighbours = 1000;
-inline constexpr std::uint64_t kMostKnnNumbers = 1ull << 31;  // in all vectors: 8 GiB
+inline constexpr std::uint32_t kMaxVectors = 100'000'000, kMaxDimensions = 4096, kMaxNeighbours = 1000;
+inline constexpr std::uint64_t kMaxKnnNumbers = 1ull << 31;  // in all vectors: 8 GiB
 
 class Knn : public Computation {
  public:

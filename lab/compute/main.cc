@@ -35,7 +35,7 @@ struct Maker {
 
 int main(int argc, char** argv) {
   using namespace spillway;
-  CLI::App app("A processing unit that works for its answers: k threads and one queue.", "spillway-compute");
+  CLI::App app("A processing unit that computes its answers: k threads and one queue.", "spillway-compute");
   compute::Settings settings;
   compute::AddOptions(app, settings);
   if (const auto ended = command::ParseCommandLine(app, argc, argv)) return *ended;

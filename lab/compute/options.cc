@@ -27,7 +27,7 @@ void AddVgg16(CLI::App& app, Settings& settings) {
   auto [command, values] = AddComputation<Vgg16Settings>(
       app, settings, "vgg16", "Classifies an image by a network of VGG-16's shape (oneDNN)");
   command->add_option("--size", values->size, "Side of the image: a multiple of 32")
-      ->check(CLI::Range(std::int64_t{32}, kMostVgg16Size))
+      ->check(CLI::Range(std::int64_t{32}, kMaxVgg16Size))
       ->check([](const std::string& text) {
         return text.find_first_not_of("0123456789") == std::string::npos && std::stoll(text) % 32 == 0
                    ? ""
@@ -35,7 +35,7 @@ void AddVgg16(CLI::App& app, Settings& settings) {
       });
   static const std::map<std::string, Precision> kNames = {{"f32", Precision::kF32},
                                                           {"bf16", Precision::kBf16}};
-  command->add_option("--precision", values->precision, "Of weights and activations: f32 or bf16")
+  command->add_option("--precision", values->precision, "Weights and activations: f32 or bf16")
       ->transform(CLI::CheckedTransformer(kNames))
       ->default_str("f32");
 }
@@ -43,14 +43,16 @@ void AddVgg16(CLI::App& app, Settings& settings) {
 void AddKnn(CLI::App& app, Settings& settings) {
   auto [command, values] = AddComputation<KnnSettings>(app, settings, "knn",
                                                        "Finds a query's nearest neighbours, exactly (FAISS)");
-  command->add_option("--vectors", values->vectors, "To search in")->check(CLI::Range(1u, kMostVectors));
-  command->add_option("--dimensions", values->dimensions, "Of each vector")
-      ->check(CLI::Range(1u, kMostDimensions));
-  command->add_option("--neighbours", values->neighbours, "To find")->check(CLI::Range(1u, kMostNeighbours));
+  command->add_option("--vectors", values->vectors, "Vectors to search in")
+      ->check(CLI::Range(1u, kMaxVectors));
+  command->add_option("--dimensions", values->dimensions, "Numbers in each vector")
+      ->check(CLI::Range(1u, kMaxDimensions));
+  command->add_option("--neighbours", values->neighbours, "Neighbours to find")
+      ->check(CLI::Range(1u, kMaxNeighbours));
   command->final_callback([&settings, v = values] {
     if (v->neighbours > v->vectors)
       throw CLI::ValidationError("--neighbours", "expected no more than --vectors");
-    if (std::uint64_t{v->vectors} * v->dimensions > kMostKnnNumbers)
+    if (std::uint64_t{v->vectors} * v->dimensions > kMaxKnnNumbers)
       throw CLI::ValidationError("--vectors", "expected vectors of 8 GiB together at most");
     settings.what = *v;
   });
@@ -65,12 +67,11 @@ void AddOptions(CLI::App& app, Settings& settings) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--queue", settings.queue_limit, "Requests that may wait; further ones are lost")
       ->check(CLI::Range(0, 10'000'000));
-  app.add_option("--seed", settings.seed, "Of what is generated: weights, vectors, questions");
+  app.add_option("--seed", settings.seed, "Seed of what is generated: weights, vectors, queries");
   app.require_subcommand(1);
   auto [synthetic, values] =
       AddComputation<SyntheticSettings>(app, settings, "synthetic", "Computes with floating-point numbers");
-  synthetic->add_option("--gflop", values->gflop, "Per request, in thousand million operations")
-      ->check(CLI::Range(1e-6, 1e6));
+  synthetic->add_option("--gflop", values->gflop, "Work per request, in GFLOP")->check(CLI::Range(1e-6, 1e6));
   AddVgg16(app, settings);
   AddKnn(app, settings);
 }

@@ -14,11 +14,11 @@ namespace spillway::compute {
 enum class Precision { kF32, kBf16 };
 
 struct Vgg16Settings {
-  std::int64_t size = 224;  // side of the image: a multiple of 32 up to kMostVgg16Size
+  std::int64_t size = 224;  // side of the image: a multiple of 32 up to kMaxVgg16Size
   Precision precision = Precision::kF32;
 };
 
-inline constexpr std::int64_t kMostVgg16Size = 512;
+inline constexpr std::int64_t kMaxVgg16Size = 512;
 
 class Vgg16 : public Computation {
  public:

@@ -28,7 +28,7 @@ class WorkerPool : public unit::Workers {
   // Errors: kSystem.
   [[nodiscard]] static Result<std::unique_ptr<WorkerPool>> Start(const PoolSettings& settings,
                                                                  std::unique_ptr<Computation> computation);
-  // Jobs that wait or are done are forgotten, those in service told to stop and waited for.
+  // Jobs that wait or are done are dropped; those in service are stopped and waited for.
   ~WorkerPool() override;
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;

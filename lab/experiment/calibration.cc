@@ -31,7 +31,7 @@ Result<double> UpperBound(const Bed& bed, const UnitPlan& unit) {
   const double rps = static_cast<double>(sample->latencies_ms.size()) / sample->seconds;
   if (rps >= 1) return rps;
   return Fail(ErrorCode::kSystem,
-              fmt::format("{} answers nothing at {}", unit.label, unit.address.ToString()));
+              fmt::format("{} does not answer at {}", unit.label, unit.address.ToString()));
 }
 
 // The highest open-loop rate without loss, by halving the interval.

@@ -102,14 +102,6 @@ std::vector<std::string> SpillwayLoadCommand(const ExperimentSpec& spec, const L
   return argv;
 }
 
-std::string LastLine(const std::string& path) {
-  std::ifstream in(path);
-  std::string line, last;
-  while (std::getline(in, line))
-    if (!line.empty()) last = line;
-  return last;
-}
-
 }  // namespace
 
 Result<Sample> ParseDnsperf(std::istream& out) {
@@ -141,7 +133,7 @@ Result<Sample> ParseSamples(std::istream& csv) {
   std::vector<double> late_ms;
   std::string line;
   if (!std::getline(csv, line) || !line.starts_with("intended_ns,sent_ns,received_ns,"))
-    return Fail(ErrorCode::kSystem, "spillway-load: it left no samples");
+    return Fail(ErrorCode::kSystem, "spillway-load: it wrote no samples");
   while (std::getline(csv, line)) {
     std::vector<std::string> fields;
     std::istringstream in(line);

@@ -24,7 +24,7 @@ using LoadAt = std::function<Result<MeteredSample>(double rate, double seconds)>
 [[nodiscard]] Result<double> ComputeCapacity(const UnitSpec& unit, size_t cpus, double seconds,
                                              const LoadAt& load);
 
-// Open-loop rate and duration that tell a unit's unloaded latency: a tenth of what it can do, for at least
+// Open-loop rate and duration that show a unit's unloaded latency: a tenth of what it can do, for at least
 // some requests.
 struct Pace {
   double rate, seconds;

@@ -35,7 +35,7 @@ Result<Results> Measure(const ExperimentSpec& spec, const OnPart& on_part) {
     const auto step = [&](double part, const std::string& what) {
       on_part((static_cast<double>(i) + part) / static_cast<double>(stages.size()), what);
     };
-    step(0, "putting the testbed up");
+    step(0, "creating the testbed");
     auto testbed = Testbed::Up(WithWork(spec.testbed, spec.WorkAt(stages[i].front())), {});
     if (!testbed) {
       if (!base::Interrupted() || results.rows.empty()) return tl::make_unexpected(testbed.error());
@@ -58,7 +58,7 @@ Result<Results> Measure(const ExperimentSpec& spec, const OnPart& on_part) {
     results.rows.insert(results.rows.end(), swept->rows.begin(), swept->rows.end());
     results.interrupted = swept->interrupted;
     if (grows) all_lost = AllLost(swept->rows, stages[i].front(), spec.tolerated_loss_pct) ? all_lost + 1 : 0;
-    step(1, "taking the testbed down");
+    step(1, "removing the testbed");
   }
   results.realtime_watch = watch.realtime();
   if (results.interrupted && results.rows.empty()) return Fail(ErrorCode::kUnavailable, "interrupted");

@@ -61,7 +61,7 @@ void ReadPolicies(Problems& problems, const Field& field, const std::string& ser
       return model::ReadWord<spw_server_policy>(problems, f, model::ParseServerPolicy, SPW_SERVER_POLICIES);
     });
     if (const Field* f = map.Find("agent")) ReadAgentSettings(problems, *f, run.agent.emplace(testbed.agent));
-    if (!names.insert(run.name).second) problems.Add(entry.line, entry.path, "expected a name of its own");
+    if (!names.insert(run.name).second) problems.Add(entry.line, entry.path, "duplicate name");
     policies.push_back(run);
   }
   if (policies.empty()) problems.Add(field.line, field.path, "expected at least one policy");

@@ -11,7 +11,7 @@
 namespace spillway::lab {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
 double NormalTail(double z) { return 0.5 * std::erfc(z / std::sqrt(2.0)); }
 
@@ -127,7 +127,7 @@ double PairedBootstrap::Percentile(const Policy& policy, double percent,
                                    const std::vector<uint32_t>& weights) {
   uint64_t total = 0;
   for (size_t round = 0; round < weights.size(); round++) total += weights[round] * policy.requests[round];
-  if (total == 0) return kNaN;
+  if (total == 0) return kUndefined;
   const auto count = static_cast<double>(total);
   const double rank = std::clamp(std::ceil(percent / 100 * count - 1e-9 * count), 1.0, count);
   const uint64_t from_top = total - static_cast<uint64_t>(rank) + 1;
@@ -136,7 +136,7 @@ double PairedBootstrap::Percentile(const Policy& policy, double percent,
     seen += weights[latency.round];
     if (seen >= from_top) return latency.ms;
   }
-  return kNaN;
+  return kUndefined;
 }
 
 double PairedBootstrap::Lost(const Policy& policy, const std::vector<uint32_t>& weights) {
@@ -145,7 +145,7 @@ double PairedBootstrap::Lost(const Policy& policy, const std::vector<uint32_t>& 
     requests += weights[round] * policy.requests[round];
     in_time += weights[round] * policy.in_time[round];
   }
-  return requests == 0 ? kNaN : 1 - static_cast<double>(in_time) / static_cast<double>(requests);
+  return requests == 0 ? kUndefined : 1 - static_cast<double>(in_time) / static_cast<double>(requests);
 }
 
 std::vector<double> PairedBootstrap::Differences(const Policy& mine, const Policy& theirs,

@@ -13,8 +13,8 @@
 namespace spillway::lab {
 namespace {
 
-constexpr int kRepeats = 40;       // of a slice, each with requests of its own
-constexpr double kMostSpread = 1;  // coefficient of variation; beyond, it is not the service that scatters
+constexpr int kRepeats = 40;      // of a slice, each with requests of its own
+constexpr double kMaxSpread = 1;  // coefficient of variation; beyond, it is not the service that scatters
 constexpr double kIqrOfNormal = 1.349;                          // in standard deviations
 constexpr double kUnloadedShare = 0.1;                          // as the lab measures it
 constexpr sim::Duration kWire = std::chrono::microseconds(20);  // veth, and a switch in between
@@ -142,7 +142,7 @@ sim::App AppOf(const ExperimentSpec& spec, const Calibration& calibration, size_
       }
       AddNeighbour(unit, profile);
       if (profile.shares_cpus) working += profile.workers;
-      weighted += measured.rps * std::min(cv, kMostSpread);
+      weighted += measured.rps * std::min(cv, kMaxSpread);
       weights += measured.rps;
       group.units.push_back(std::move(profile));
     }

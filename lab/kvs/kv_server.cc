@@ -2,7 +2,6 @@
 #include "lab/kvs/kv_server.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,8 +14,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
+#include "base/system_error.h"
 #include "dispatch/remote_producer.h"
 
 namespace spillway::lab {
@@ -28,10 +27,6 @@ constexpr uint64_t kSlots = 1 << 14;
 constexpr uint32_t kCredits = 4096, kWindowSlots = 1024;
 static_assert(kSlots > kCredits + kWindowSlots + 64);
 constexpr int kIdleMs = 2;  // how long a worker with nothing to do sleeps, at most
-
-Error SystemError(const char* what) {
-  return {ErrorCode::kSystem, fmt::format("{}: {}", what, std::strerror(errno))};
-}
 
 uint32_t FlowOf(uint64_t key) { return static_cast<uint32_t>(key ^ key >> 32); }
 
@@ -114,7 +109,7 @@ Result<void> KvServer::OpenSockets() {
     address.sin_addr.s_addr = this->address();
     address.sin_port = htons(port_);
     if (bind(made, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
-      return tl::make_unexpected(SystemError("bind the server's port"));
+      return FailSystem("bind the server's port");
     socklen_t length = sizeof(address);
     getsockname(made, reinterpret_cast<sockaddr*>(&address), &length);
     port_ = ntohs(address.sin_port);
@@ -125,7 +120,7 @@ Result<void> KvServer::OpenSockets() {
 Result<void> KvServer::OpenDomain() {
   void* memory =
       mmap(nullptr, sizeof(PendingSlots), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return tl::make_unexpected(SystemError("mmap"));
+  if (memory == MAP_FAILED) return FailSystem("mmap");
   slots_ = static_cast<PendingSlots*>(memory);
   dispatch::DomainOptions options;
   options.credits = kCredits;
@@ -146,7 +141,7 @@ Result<void> KvServer::StartNic() {
   if (!window) return tl::make_unexpected(window.error());
   window_ = *window;
   nic_ = fork();
-  if (nic_ < 0) return tl::make_unexpected(SystemError("fork"));
+  if (nic_ < 0) return FailSystem("fork");
   if (nic_ == 0) RunNic(window_->Fd());
   return {};
 }

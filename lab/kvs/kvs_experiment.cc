@@ -24,8 +24,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kKeys = 100'000;
 constexpr double kTimesMean = 10;
-constexpr double kMostLost = 0.01;
-constexpr int kMostRepeats = 3;
+constexpr double kMaxLost = 0.01;
+constexpr int kMaxRepeats = 3;
 constexpr KvFrontEnd kFrontEnds[] = {KvFrontEnd::kRss, KvFrontEnd::kSteal, KvFrontEnd::kDispatch,
                                      KvFrontEnd::kRemote};
 
@@ -124,7 +124,7 @@ class Kvs {
   Result<void> Measure(Cell& cell, double mean_us) {
     Attempt best;
     best.outcome.behind_us = std::numeric_limits<double>::infinity();
-    for (int i = 0; i <= kMostRepeats && best.outcome.behind_us > mean_us; i++) {
+    for (int i = 0; i <= kMaxRepeats && best.outcome.behind_us > mean_us; i++) {
       const auto attempt = Try(cell);
       if (!attempt) return tl::make_unexpected(attempt.error());
       if (attempt->outcome.behind_us < best.outcome.behind_us) best = *attempt;
@@ -183,7 +183,7 @@ class Kvs {
     for (const Cell& cell : cells) {
       const double p99 = report::Median(cell.p99_us), answered = report::Median(cell.answered_pct);
       // What was not answered took longer than any limit.
-      const bool answers = answered >= 100 * (1 - kMostLost);
+      const bool answers = answered >= 100 * (1 - kMaxLost);
       levels[cell.front_end].emplace_back(cell.rate_rps, answers ? p99 : std::max(p99, 100 * limit_us));
       ordered_json row;
       row["part"] = "kvs";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generator.h"
 
-#include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -10,10 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <memory>
 
 #include "base/fd.h"
+#include "base/system_error.h"
 #include "http_links.h"
 #include "lab/unit/clock.h"
 #include "tcp_links.h"
@@ -31,10 +30,6 @@ constexpr int kBurst = 64;
 constexpr std::int64_t kTickNs = 5'000'000;  // of Expire, and of the wait for the last answers
 constexpr std::int64_t kProgressNs = 250'000'000;
 constexpr std::int64_t kLeadNs = 2'000'000;  // from now to the start, so that the first request is not late
-
-tl::unexpected<Error> SystemFault(const char* operation) {
-  return Fail(ErrorCode::kSystem, fmt::format("{}: {}", operation, std::strerror(errno)));
-}
 
 bool Watch(int epoll_fd, int fd, std::uint64_t key) {
   epoll_event event{EPOLLIN, {.u64 = key}};
@@ -65,10 +60,10 @@ Result<Trial> Generate(const Settings& settings, int stop_fd, const OnProgress& 
 
   const base::Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   const base::Fd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (epoll.get() < 0 || timer.get() < 0) return SystemFault("epoll_create1 or timerfd_create");
+  if (epoll.get() < 0 || timer.get() < 0) return FailSystem("epoll_create1 or timerfd_create");
   if (Result<void> opened = transport->Open(epoll.get()); !opened) return tl::make_unexpected(opened.error());
   if (!Watch(epoll.get(), timer.get(), kTimerKey) || (stop_fd >= 0 && !Watch(epoll.get(), stop_fd, kStopKey)))
-    return SystemFault("epoll_ctl");
+    return FailSystem("epoll_ctl");
   run.flows = transport->flows();
 
   Arrivals arrivals(settings.arrivals, settings.rate, settings.seed);
@@ -101,11 +96,11 @@ Result<Trial> Generate(const Settings& settings, int stop_fd, const OnProgress& 
       const std::int64_t at = start + (sending ? std::min(next, std::max(expire_at, now)) : now + kTickNs);
       const itimerspec when{{}, {at / 1'000'000'000, at % 1'000'000'000}};
       if (::timerfd_settime(timer.get(), TFD_TIMER_ABSTIME, &when, nullptr) != 0)
-        return SystemFault("timerfd_settime");
+        return FailSystem("timerfd_settime");
     }
     std::array<epoll_event, 64> events{};
     const int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), due ? 0 : -1);
-    if (count < 0 && errno != EINTR) return SystemFault("epoll_wait");
+    if (count < 0 && errno != EINTR) return FailSystem("epoll_wait");
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       if (event.data.u64 == kTimerKey) {

@@ -16,7 +16,7 @@ struct Trial {
   bool interrupted = false;  // not all requests were offered
 };
 
-// Tells how far the run is: a fraction in [0, 1]. Called a few times a second.
+// Reports the run's progress: a fraction in [0, 1]. Called a few times a second.
 using OnProgress = std::function<void(double fraction, const Ledger& ledger)>;
 
 // stop_fd: when it becomes readable, no more requests are sent and outstanding answers are awaited; at

@@ -13,7 +13,7 @@ namespace spillway::load {
 namespace {
 
 // Ids are 32 bits wide and records are kept in memory (32 bytes each).
-constexpr double kMostRequests = 200e6;
+constexpr double kMaxRequests = 200e6;
 
 PortRange ParsePorts(const std::string& text) {
   PortRange range;
@@ -33,7 +33,7 @@ PortRange ParsePorts(const std::string& text) {
 void CheckTogether(const Settings& s) {
   if (s.duration.count() == 0) throw CLI::ValidationError("--duration", "must be longer than 0");
   if (s.timeout.count() == 0) throw CLI::ValidationError("--timeout", "must be longer than 0");
-  if (s.ExpectedRequests() > kMostRequests)
+  if (s.ExpectedRequests() > kMaxRequests)
     throw CLI::ValidationError("--rate", "more than 200 million requests: lower --rate or --duration");
   for (const base::SocketAddress& source : s.sources) {
     if (source.family() != s.target.family())
@@ -61,11 +61,8 @@ void CheckTogether(const Settings& s) {
   }
 }
 
-}  // namespace
-
-void AddOptions(CLI::App& app, Options& options) {
-  Settings& s = options.settings;
-  app.option_defaults()->always_capture_default();
+// What is asked for, of whom, and when.
+void AddRequestOptions(CLI::App& app, Settings& s) {
   app.add_option_function<std::string>(
          "--target",
          [&s](const std::string& text) {
@@ -101,9 +98,10 @@ void AddOptions(CLI::App& app, Options& options) {
          "for 20 ms, then a pause of 20 ms)")
       ->check(CLI::IsMember({"poisson", "constant", "bursty"}))
       ->default_str("poisson");
-  unit::AddDuration(app, "--duration", s.duration, "Time measured");
-  unit::AddDuration(app, "--warmup", s.warmup, "Time before it, sent but not measured");
-  unit::AddDuration(app, "--timeout", s.timeout, "A request without an answer for so long is lost");
+}
+
+// Where requests come from.
+void AddFlowOptions(CLI::App& app, Settings& s) {
   app.add_option(
       "--flows", s.flows,
       "UDP sockets or TCP connections, used in turn; 0: 64, or with --flow-per-request up to 16384 "
@@ -127,11 +125,23 @@ void AddOptions(CLI::App& app, Options& options) {
       ->type_name("LOW-HIGH");
   app.add_flag("--reset-close", s.reset_close,
                "End a request's connection with RST: leaves no TIME_WAIT, but is not how clients end");
+}
+
+}  // namespace
+
+void AddOptions(CLI::App& app, Options& options) {
+  Settings& s = options.settings;
+  app.option_defaults()->always_capture_default();
+  AddRequestOptions(app, s);
+  unit::AddDuration(app, "--duration", s.duration, "Time measured");
+  unit::AddDuration(app, "--warmup", s.warmup, "Time before it, sent but not measured");
+  unit::AddDuration(app, "--timeout", s.timeout, "A request without an answer for so long is lost");
+  AddFlowOptions(app, s);
   app.add_option("--payload", s.payload_bytes, "Bytes behind the 16-byte request, echoed in the answer")
       ->check(CLI::Range(0u, unit::kMaxPayloadBytes));
   app.add_option("--cost", s.cost_milli, "Service time asked for, in thousandths of the unit's own")
       ->check(CLI::Range(0u, 1'000'000u));
-  app.add_option("--seed", s.seed, "Of the arrivals");
+  app.add_option("--seed", s.seed, "Seed of the arrivals");
   unit::AddDuration(app, "--interval", s.interval, "Also figures for each interval of this length; 0: none");
   app.add_option("--samples", options.samples_path, "Write every request's record to this file")
       ->type_name("FILE");

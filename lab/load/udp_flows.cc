@@ -132,7 +132,7 @@ void UdpFlows::Send(std::uint32_t id) {
 void UdpFlows::OnEvent(std::uint64_t key, std::uint32_t) {
   std::array<mmsghdr, kBatch> headers{};
   std::array<iovec, kBatch> pieces{};
-  // Only the head of an answer is read; the kernel tells the whole length.
+  // Only the head of an answer is read; the kernel returns the whole length.
   std::array<std::array<char, unit::kAnswerBytes>, kBatch> bytes;
   alignas(cmsghdr) std::array<std::array<char, unit::kControlBytes>, kBatch> control;
   for (std::size_t i = 0; i < kBatch; ++i) {

@@ -15,7 +15,7 @@ using model::Field;
 using model::MapReader;
 using model::Problems;
 
-constexpr uint32_t kMostWorkers = 1024;
+constexpr uint32_t kMaxWorkers = 1024;
 
 void ReadCount(Problems& problems, const Field* field, uint32_t most, uint32_t& into) {
   if (field == nullptr) return;
@@ -27,7 +27,7 @@ void ReadCount(Problems& problems, const Field* field, uint32_t most, uint32_t& 
 void ReadSynthetic(Problems& problems, const Field& field, UnitSpec& unit) {
   unit.runs = Workload::kSynthetic;
   MapReader map(problems, field, {"workers", "gflop"});
-  ReadCount(problems, map.Find("workers"), kMostWorkers, unit.synthetic.workers);
+  ReadCount(problems, map.Find("workers"), kMaxWorkers, unit.synthetic.workers);
   if (const Field* f = map.Need("gflop", "the work per request, in thousand million operations"))
     if (auto gflop = ReadNumber(problems, *f, 1e-6, 1e6)) unit.synthetic.gflop = *gflop;
 }
@@ -35,9 +35,9 @@ void ReadSynthetic(Problems& problems, const Field& field, UnitSpec& unit) {
 void ReadVgg16(Problems& problems, const Field& field, UnitSpec& unit) {
   unit.runs = Workload::kVgg16;
   MapReader map(problems, field, {"workers", "size", "precision"});
-  ReadCount(problems, map.Find("workers"), kMostWorkers, unit.vgg16.workers);
+  ReadCount(problems, map.Find("workers"), kMaxWorkers, unit.vgg16.workers);
   if (const Field* f = map.Find("size")) {
-    ReadCount(problems, f, compute::kMostVgg16Size, unit.vgg16.size);
+    ReadCount(problems, f, compute::kMaxVgg16Size, unit.vgg16.size);
     if (unit.vgg16.size % 32 != 0)
       problems.Add(f->line, f->path, "expected a multiple of 32, got " + model::Describe(f->node));
   }
@@ -52,14 +52,14 @@ void ReadKnn(Problems& problems, const Field& field, UnitSpec& unit) {
   unit.runs = Workload::kKnn;
   Knn& knn = unit.knn;
   MapReader map(problems, field, {"workers", "vectors", "dimensions", "neighbours"});
-  ReadCount(problems, map.Find("workers"), kMostWorkers, knn.workers);
-  ReadCount(problems, map.Find("vectors"), compute::kMostVectors, knn.vectors);
-  ReadCount(problems, map.Find("dimensions"), compute::kMostDimensions, knn.dimensions);
-  ReadCount(problems, map.Find("neighbours"), compute::kMostNeighbours, knn.neighbours);
+  ReadCount(problems, map.Find("workers"), kMaxWorkers, knn.workers);
+  ReadCount(problems, map.Find("vectors"), compute::kMaxVectors, knn.vectors);
+  ReadCount(problems, map.Find("dimensions"), compute::kMaxDimensions, knn.dimensions);
+  ReadCount(problems, map.Find("neighbours"), compute::kMaxNeighbours, knn.neighbours);
   if (knn.neighbours > knn.vectors)
     problems.Add(field.line, field.path + ".neighbours",
                  fmt::format("expected at most as many as vectors, {}", knn.vectors));
-  if (uint64_t{knn.vectors} * knn.dimensions > compute::kMostKnnNumbers)
+  if (uint64_t{knn.vectors} * knn.dimensions > compute::kMaxKnnNumbers)
     problems.Add(field.line, field.path + ".vectors", "expected vectors of 8 GiB together at most");
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using Place = HostNetwork::Place;
 
-// Entering a namespace is for good: a thread that does it does nothing else after.
+// Entering a namespace cannot be undone: a thread that does it does nothing else afterwards.
 Result<void> OnThread(const std::function<Result<void>()>& work) {
   Result<void> result;
   std::thread([&] { result = work(); }).join();

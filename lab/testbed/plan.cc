@@ -133,6 +133,57 @@ model::Config FrontsOnly(model::Config config) {
   return config;
 }
 
+// A server with its units, agents and, where the testbed has them, the balancer on its SmartNIC: what runs
+// for it goes into the plan.
+model::Server PlanServer(const TestbedSpec& spec, const ServerSpec& s, uint32_t code, const Paths& paths,
+                         Plan& plan) {
+  model::Server server;
+  server.name = s.name;
+  server.code = code;
+  server.key_file = fmt::format("{}/{}.key", paths.folder, s.name);
+  plan.key_files.push_back(server.key_file);
+  std::vector<model::Address> listeners{plan.config.data_plane.report->address};
+  const size_t first_link = plan.links.size();
+  if (spec.nic_balancers) {
+    const size_t nic = NicOf(s), number = first_link + nic;
+    const Link link = MakeLink(spec.name, s.name, number);
+    listeners.push_back(s.units[nic].address ? *s.units[nic].address
+                                             : Addr(spec.family == 4 ? link.peer_v4 : link.peer_v6));
+  }
+  for (const UnitSpec& u : s.units) {
+    const std::string label = s.name + "-" + u.name;
+    const Link link = MakeLink(spec.name, label, plan.links.size());
+    UnitPlan unit{label, link.netns, s.name, u, {}, {}, {}, {}};
+    unit.address = u.address ? *u.address : Addr(spec.family == 4 ? link.peer_v4 : link.peer_v6);
+    WorkloadPlan work = PlanWorkload(spec, plan.config, unit, paths);
+    plan.files.merge(work.files);
+    unit.server_process = std::move(work.process);
+    if (u.runs == Workload::kNginx && u.nginx.tls) plan.certificate = true;
+    if (u.neighbour) unit.neighbour = PlanNeighbour(spec, unit, paths);
+    if (spec.agent.run) {
+      const std::string file = AgentFile(paths.folder, label);
+      plan.files[file] = AgentYaml(spec, listeners, *server.code, server.units.size(), server.key_file,
+                                   fmt::format("{}/{}.boot", paths.folder, label));
+      unit.agent = ProcessPlan{label + ".agent",
+                               link.netns,
+                               {paths.programs + "/spillway-agent", "-c", file},
+                               spec.cpus.daemons,
+                               std::nullopt,
+                               {.logged = "reports to"},  // what spillway-agent logs once it meters
+                               {}};
+    }
+    server.units.push_back({u.name, u.kind, unit.address, u.capacity, false});
+    plan.config.data_plane.interfaces.push_back(label);
+    plan.links.push_back(link);
+    plan.units.push_back(std::move(unit));
+  }
+  if (spec.nic_balancers) {
+    plan.nic_balancers.push_back(PlanNicBalancer(spec, s, plan, first_link + NicOf(s), paths));
+    server.units.push_back({kFrontUnit, SPW_KIND_OTHER, plan.nic_balancers.back().front, 1, true});
+  }
+  return server;
+}
+
 }  // namespace
 
 std::string AgentFile(const std::string& folder, const std::string& label) {
@@ -160,53 +211,8 @@ Plan MakePlan(const TestbedSpec& spec, const Paths& paths) {
 
   model::Pool pool;
   pool.name = kPool;
-  for (const ServerSpec& s : spec.servers) {
-    model::Server server;
-    server.name = s.name;
-    server.code = static_cast<uint32_t>(pool.servers.size());
-    server.key_file = fmt::format("{}/{}.key", paths.folder, s.name);
-    plan.key_files.push_back(server.key_file);
-    std::vector<model::Address> listeners{plan.config.data_plane.report->address};
-    const size_t first_link = plan.links.size();
-    if (spec.nic_balancers) {
-      const size_t nic = NicOf(s), number = first_link + nic;
-      const Link link = MakeLink(spec.name, s.name, number);
-      listeners.push_back(s.units[nic].address ? *s.units[nic].address
-                                               : Addr(spec.family == 4 ? link.peer_v4 : link.peer_v6));
-    }
-    for (const UnitSpec& u : s.units) {
-      const std::string label = s.name + "-" + u.name;
-      const Link link = MakeLink(spec.name, label, plan.links.size());
-      UnitPlan unit{label, link.netns, s.name, u, {}, {}, {}, {}};
-      unit.address = u.address ? *u.address : Addr(spec.family == 4 ? link.peer_v4 : link.peer_v6);
-      WorkloadPlan work = PlanWorkload(spec, plan.config, unit, paths);
-      plan.files.merge(work.files);
-      unit.server_process = std::move(work.process);
-      if (u.runs == Workload::kNginx && u.nginx.tls) plan.certificate = true;
-      if (u.neighbour) unit.neighbour = PlanNeighbour(spec, unit, paths);
-      if (spec.agent.run) {
-        const std::string file = AgentFile(paths.folder, label);
-        plan.files[file] = AgentYaml(spec, listeners, *server.code, server.units.size(), server.key_file,
-                                     fmt::format("{}/{}.boot", paths.folder, label));
-        unit.agent = ProcessPlan{label + ".agent",
-                                 link.netns,
-                                 {paths.programs + "/spillway-agent", "-c", file},
-                                 spec.cpus.daemons,
-                                 std::nullopt,
-                                 {.logged = "reports to"},  // what spillway-agent logs once it meters
-                                 {}};
-      }
-      server.units.push_back({u.name, u.kind, unit.address, u.capacity, false});
-      plan.config.data_plane.interfaces.push_back(label);
-      plan.links.push_back(link);
-      plan.units.push_back(std::move(unit));
-    }
-    if (spec.nic_balancers) {
-      plan.nic_balancers.push_back(PlanNicBalancer(spec, s, plan, first_link + NicOf(s), paths));
-      server.units.push_back({kFrontUnit, SPW_KIND_OTHER, plan.nic_balancers.back().front, 1, true});
-    }
-    pool.servers.push_back(std::move(server));
-  }
+  for (const ServerSpec& s : spec.servers)
+    pool.servers.push_back(PlanServer(spec, s, static_cast<uint32_t>(pool.servers.size()), paths, plan));
   plan.config.pools.push_back(std::move(pool));
 
   plan.pool_file = paths.folder + "/pool.yaml";

@@ -26,11 +26,9 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-std::string ReadAll(const std::string& path) { return base::ReadFile(path).value_or(""); }
-
 // {state, start time} from /proc/PID/stat; the command name in it may hold spaces and parentheses.
 std::pair<char, uint64_t> ReadStat(pid_t pid) {
-  const std::string text = ReadAll(fmt::format("/proc/{}/stat", pid));
+  const std::string text = base::ReadFile(fmt::format("/proc/{}/stat", pid)).value_or("");
   const size_t end = text.rfind(')');
   if (end == std::string::npos) return {'?', 0};
   std::istringstream rest(text.substr(end + 1));
@@ -184,7 +182,7 @@ Result<void> Run(const std::vector<std::string>& argv, const std::string& input)
   Result<int> status = Fail(ErrorCode::kSystem, fmt::format("write {}", in_path));
   if (written == static_cast<ssize_t>(input.size()))
     status = Start(o).and_then([](const ProcessId& id) { return Wait(id, false); });
-  std::string complaint = ReadAll(err_path);
+  std::string complaint = base::ReadFile(err_path).value_or("");
   unlink(in_path);
   unlink(err_path);
   if (!status) return tl::make_unexpected(status.error());
@@ -193,6 +191,14 @@ Result<void> Run(const std::vector<std::string>& argv, const std::string& input)
   return Fail(ErrorCode::kSystem,
               fmt::format("{}: {}", fmt::format("{} {}", argv[0], argv.size() > 1 ? argv[1] : ""),
                           complaint.empty() ? fmt::format("exit {}", *status) : complaint));
+}
+
+std::string LastLine(const std::string& path) {
+  std::ifstream in(path);
+  std::string line, last;
+  while (std::getline(in, line))
+    if (!line.empty()) last = line;
+  return last;
 }
 
 std::chrono::nanoseconds CpuTime(const std::string& cgroup_procs) {

@@ -41,9 +41,12 @@ struct StartOptions {
 // With `heed_interrupt` false it waits on: for short work that a clean-up needs done.
 [[nodiscard]] Result<int> Wait(const ProcessId& id, bool heed_interrupt = true);
 
-// Runs to completion, heeding no interrupt; an exit other than 0 is kSystem, with the first line the
+// Runs to completion, ignoring interrupts; an exit other than 0 is kSystem, with the first line the
 // program complained. `input` is put into a file whose name replaces the word "-" of argv.
 [[nodiscard]] Result<void> Run(const std::vector<std::string>& argv, const std::string& input = "");
+
+// Of what a process wrote into a file, the last line that is not empty.
+std::string LastLine(const std::string& path);
 
 // CPU time of the processes of a control group (its cgroup.procs file) so far, all threads. 0: none there.
 std::chrono::nanoseconds CpuTime(const std::string& cgroup_procs);

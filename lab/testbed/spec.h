@@ -37,7 +37,7 @@ struct Emulated {
   uint32_t workers = 1;
   Micros service{1000};  // mean time a request occupies a worker
   double cv = 0.2;       // coefficient of variation of the service time
-  Micros latency{0};     // added to each request, occupying nobody
+  Micros latency{0};     // added to each request, occupying no worker
   bool operator==(const Emulated&) const = default;
 };
 

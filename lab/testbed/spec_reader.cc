@@ -21,7 +21,7 @@ using model::Problems;
 using model::Take;
 
 constexpr size_t kLongestInterface = 15;  // IFNAMSIZ - 1; the switch's end of a link is named "server-unit"
-constexpr size_t kMostUnits = 250;        // one link number each in 10.77.N.0/24
+constexpr size_t kMaxUnits = 250;         // one link number each in 10.77.N.0/24
 
 void ReadCpus(Problems& problems, const MapReader& map, std::string_view key, std::vector<int>& into) {
   const Field* field = map.Find(key);
@@ -160,8 +160,8 @@ void ReadServers(Problems& problems, const Field& field, TestbedSpec& spec) {
     spec.servers.push_back(std::move(server));
   }
   if (spec.servers.empty()) problems.Add(field.line, field.path, "expected at least one server");
-  if (links.size() > kMostUnits)
-    problems.Add(field.line, field.path, fmt::format("expected at most {} units in all", kMostUnits));
+  if (links.size() > kMaxUnits)
+    problems.Add(field.line, field.path, fmt::format("expected at most {} units in all", kMaxUnits));
 }
 
 ServiceSpec ReadService(Problems& problems, const Field& field, int family) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `testbed:` part of a lab file: YAML -> TestbedSpec, checked whole. All problems are told, one line
+// The `testbed:` part of a lab file: YAML -> TestbedSpec, checked whole. All problems are reported, one line
 // each, "file:line: key: what was expected". Pure.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace spillway::lab {
 
-// Tells `problems` of everything that does not fit; the value is usable only if there are none.
+// Adds to `problems` everything that does not fit; the value is usable only if there are none.
 TestbedSpec ReadTestbed(model::Problems& problems, const model::Field& field);
 
-// What a balancer on each server's SmartNIC needs of the testbed; tells `problems` of what is missing, at
+// What a balancer on each server's SmartNIC needs of the testbed; adds to `problems` what is missing, at
 // `field`.
 void CheckNicBalancers(model::Problems& problems, const model::Field& field, const TestbedSpec& spec);
 

@@ -38,14 +38,6 @@ bool SocketAnswers(const std::string& path) {
   return good;
 }
 
-std::string LastLine(const std::string& path) {
-  std::ifstream in(path);
-  std::string line, last;
-  while (std::getline(in, line))
-    if (!line.empty()) last = line;
-  return last;
-}
-
 bool Contains(const std::string& path, const std::string& words) {
   std::ifstream in(path);
   std::string line;
@@ -104,7 +96,7 @@ Result<std::unique_ptr<Testbed>> Testbed::Up(const TestbedSpec& spec, const UpOp
   TakeDownLeftovers();
   if (LoadState(spec.name))
     return Fail(ErrorCode::kConflict,
-                fmt::format("testbed {0} stands already; take it down by: spillway lab down {0}", spec.name));
+                fmt::format("testbed {0} already exists; remove it with: spillway lab down {0}", spec.name));
   std::error_code ignored;
   fs::remove_all(TestbedFolder(spec.name), ignored);
   std::unique_ptr<Testbed> testbed(
@@ -164,7 +156,7 @@ Result<void> Testbed::StartOne(const ProcessPlan& process) {
   if (process.argv[0].starts_with('/') && access(process.argv[0].c_str(), X_OK) != 0)
     return Fail(
         ErrorCode::kUnavailable,
-        fmt::format("{} is not there: build everything (cmake --build build/release)", process.argv[0]));
+        fmt::format("{} does not exist: build everything (cmake --build build/release)", process.argv[0]));
   StartOptions o;
   o.argv = process.argv;
   o.netns = process.netns;
@@ -236,7 +228,7 @@ Result<void> Testbed::AwaitReady(const std::vector<const ProcessPlan*>& processe
       const bool dead = !IsAlive(running->id);
       if (dead || std::chrono::steady_clock::now() > start + process->ready.patience)
         return Fail(ErrorCode::kSystem,
-                    fmt::format("{} {}: {}", process->label, dead ? "ended" : "did not get ready in time",
+                    fmt::format("{} {}: {}", process->label, dead ? "ended" : "was not ready in time",
                                 LastLine(LogFile(plan_, process->label))));
       if (!base::SleepUnlessInterrupted(milliseconds(10))) return Fail(ErrorCode::kSystem, "interrupted");
     }

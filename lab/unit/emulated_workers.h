@@ -18,7 +18,7 @@ struct EmulatedSettings {
   Distribution distribution = Distribution::kConstant;
   std::chrono::nanoseconds service{std::chrono::milliseconds(1)};  // mean per request, at cost 1
   double cv = 0;                                                   // of kLognormal
-  std::chrono::nanoseconds extra_latency{0};                       // added to every answer, occupying nobody
+  std::chrono::nanoseconds extra_latency{0};  // added to every answer, occupying no worker
   std::uint64_t seed = 1;
 };
 

@@ -64,7 +64,7 @@ void AddOptions(CLI::App& app, Settings& settings) {
                                                              {"lognormal", Distribution::kLognormal}};
   CLI::Option* distribution =
       app.add_option("--distribution", settings.distribution,
-                     "Of service times: constant, exponential, lognormal (the default when --cv is given)")
+                     "Service times: constant, exponential, lognormal (the default when --cv is given)")
           ->transform(CLI::CheckedTransformer(kNames))
           ->default_str("constant");
   CLI::Option* cv =
@@ -72,7 +72,7 @@ void AddOptions(CLI::App& app, Settings& settings) {
           ->check(CLI::Range(0.0, 100.0));
   AddDuration(app, "--extra-latency", settings.extra_latency,
               "Added to every answer, occupying no worker (a slower path, not a slower worker)");
-  app.add_option("--seed", settings.seed, "Of the service times");
+  app.add_option("--seed", settings.seed, "Seed of the service times");
   app.add_flag("--realtime", settings.realtime,
                "Run at real-time priority, so that other programs do not delay answers (needs CAP_SYS_NICE)");
   app.final_callback([&settings, cv, distribution] {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server.h"
 
-#include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -9,9 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
+#include "base/system_error.h"
 #include "clock.h"
 
 namespace spillway::unit {
@@ -24,28 +23,24 @@ constexpr std::uint64_t kWakeKey = TcpListener::kFirstKey - 2;
 constexpr std::uint64_t kDoneKey = TcpListener::kFirstKey - 3;
 constexpr int kPortAttempts = 20;
 
-tl::unexpected<Error> SystemFault(const char* operation) {
-  return Fail(ErrorCode::kSystem, fmt::format("{}: {}", operation, std::strerror(errno)));
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::Open(const ServerSettings& settings,
                                              std::unique_ptr<Workers> workers) {
   const int epoll_fd = ::epoll_create1(EPOLL_CLOEXEC);
-  if (epoll_fd < 0) return SystemFault("epoll_create1");
+  if (epoll_fd < 0) return FailSystem("epoll_create1");
   const int timer_fd = ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
   if (timer_fd < 0) {
     ::close(epoll_fd);
-    return SystemFault("timerfd_create");
+    return FailSystem("timerfd_create");
   }
   std::unique_ptr<Server> server(new Server(settings, std::move(workers), epoll_fd, timer_fd));
   epoll_event event{EPOLLIN, {.u64 = kTimerKey}};
-  if (::epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer_fd, &event) != 0) return SystemFault("epoll_ctl");
+  if (::epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer_fd, &event) != 0) return FailSystem("epoll_ctl");
   event.data.u64 = kDoneKey;
   if (const int fd = server->workers_->done_fd();
       fd >= 0 && ::epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
-    return SystemFault("epoll_ctl");
+    return FailSystem("epoll_ctl");
   for (const base::SocketAddress& address : settings.listen) {
     Result<void> listening = server->Listen(address);
     // A port the kernel gave for UDP may be taken for TCP: ask for another.
@@ -86,7 +81,7 @@ Result<void> Server::Listen(base::SocketAddress address) {
   }
   if (udp) {
     epoll_event event{EPOLLIN, {.u64 = udp_.size()}};
-    if (::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, udp->fd(), &event) != 0) return SystemFault("epoll_ctl");
+    if (::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, udp->fd(), &event) != 0) return FailSystem("epoll_ctl");
     udp_.push_back(std::move(*udp));
   }
   addresses_.push_back(address);
@@ -95,7 +90,7 @@ Result<void> Server::Listen(base::SocketAddress address) {
 
 Result<void> Server::Run(int wake_fd, const std::function<bool()>& on_wake) {
   epoll_event wake{EPOLLIN, {.u64 = kWakeKey}};
-  if (::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd, &wake) != 0) return SystemFault("epoll_ctl");
+  if (::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd, &wake) != 0) return FailSystem("epoll_ctl");
   const OnRequest admit = [this](const Request& request, std::string_view payload, std::int64_t arrived_ns,
                                  const ReturnPath& path) { Admit(request, payload, arrived_ns, path); };
   std::array<epoll_event, 64> events{};
@@ -103,7 +98,7 @@ Result<void> Server::Run(int wake_fd, const std::function<bool()>& on_wake) {
     SendDone();
     ArmTimer();
     const int count = ::epoll_wait(epoll_fd_, events.data(), static_cast<int>(events.size()), -1);
-    if (count < 0 && errno != EINTR) return SystemFault("epoll_wait");
+    if (count < 0 && errno != EINTR) return FailSystem("epoll_wait");
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       if (event.data.u64 == kWakeKey) {

@@ -16,7 +16,7 @@ namespace spillway::unit {
 
 namespace {
 
-constexpr std::uint64_t kMostListeners = 1024;
+constexpr std::uint64_t kMaxListeners = 1024;
 constexpr std::size_t kReadBytes = 256 << 10;
 
 }  // namespace
@@ -24,7 +24,7 @@ constexpr std::size_t kReadBytes = 256 << 10;
 TcpListener::TcpListener(int epoll_fd)
     : epoll_fd_(epoll_fd),
       spare_fd_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
-      next_key_(kFirstKey + kMostListeners) {}
+      next_key_(kFirstKey + kMaxListeners) {}
 
 TcpListener::~TcpListener() {
   for (auto& [key, connection] : connections_) ::close(connection.fd);
@@ -53,7 +53,7 @@ Result<base::SocketAddress> TcpListener::Listen(const base::SocketAddress& addre
 
 void TcpListener::OnEvent(std::uint64_t key, std::uint32_t events, Statistics& statistics,
                           const OnRequest& on_request) {
-  if (key < kFirstKey + kMostListeners) {
+  if (key < kFirstKey + kMaxListeners) {
     Accept(listeners_[key - kFirstKey], statistics);
     return;
   }

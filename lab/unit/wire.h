@@ -5,7 +5,7 @@
 //   answer:  magic 4 "SPAn" | id 4 | payload_bytes 4 | cost_milli 4 |
 //            service_us 4 | wait_us 4 | unit name 16, zero-padded | result 8 |
 //            payload, as it came
-// cost_milli scales what a request costs: 1000 is once, 0 occupies nobody for any time. result is a
+// cost_milli scales what a request costs: 1000 is once, 0 takes no time. result is a
 // checksum of what the unit computed, 0 where it only pretends to.
 #pragma once
 

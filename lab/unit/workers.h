@@ -24,7 +24,7 @@ class Workers {
   // A job whose answer is to leave by now_ns, in order of that time; the fields that workers fill in are.
   [[nodiscard]] virtual std::optional<Job> TakeDone(std::int64_t now_ns) = 0;
 
-  // When TakeDone will have the next; nullopt: there is none, or nobody knows, and done_fd tells.
+  // When TakeDone will have the next; nullopt: there is none, or it is not known, and done_fd signals it.
   [[nodiscard]] virtual std::optional<std::int64_t> NextDueNs() const = 0;
 
   // Readable once TakeDone has a job whose time could not be foretold; TakeDone makes it unreadable again

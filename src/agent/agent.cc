@@ -12,23 +12,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "agent/boot_id.h"
 #include "agent/cpu_meter.h"
+#include "agent/system_clock.h"
 
 namespace spillway::agent {
 namespace {
 
 constexpr Duration kStatsPeriod = std::chrono::seconds(1);
 
-Time Clock(clockid_t id) {
-  timespec now{};
-  clock_gettime(id, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-}
-Time Now() { return Clock(CLOCK_MONOTONIC); }
+Time Now() { return ReadClock(CLOCK_MONOTONIC); }
 
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 

@@ -44,7 +44,7 @@ uint64_t TakeBootId(const std::string& path) {
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
   const auto taken = TakeBootId(path, now_us);
   if (taken) return *taken;
-  spdlog::warn("state_file: {}; should this clock be set back, switches will refuse the next agent's reports",
+  spdlog::warn("state_file: {}; if this clock is set back, switches will refuse the next agent's reports",
                taken.error().message);
   return NextBootId(ReadLast(path), now_us);
 }

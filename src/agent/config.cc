@@ -55,8 +55,7 @@ std::vector<ServicePort> ReadServices(const Section& top, bool needed) {
     if (!port) continue;
     const ServicePort service{port->protocol == model::Protocol::kTcp, port->port};
     if (std::find(services.begin(), services.end(), service) != services.end())
-      top.problems().Add(item.line, item.path,
-                         fmt::format("expected each service once, got {} again", item.node.Scalar()));
+      top.problems().Add(item.line, item.path, fmt::format("duplicate service {}", item.node.Scalar()));
     services.push_back(service);
   }
   return services;
@@ -225,7 +224,7 @@ AgentConfig Read(model::Problems& problems, const Field& root, const std::string
   ReadServer(top, file_name, config);
   top.Integer("unit", config.unit, 0, SPW_UNITS_PER_SERVER - 1, "required");
   std::string state_file = fmt::format("{}/{}-{}.boot", kStateFolder, config.server_code, config.unit);
-  top.Text("state_file", state_file, std::string(kStateFolder) + "/CODE-UNIT.boot");
+  top.Text("state_file", state_file, fmt::format("{}/CODE-UNIT.boot", kStateFolder));
   config.state_file = BesideFile(file_name, state_file);
   config.meter = ReadMeter(top);
   if (metered_by == MeteredBy::kProgram && top.Sound("meter.kind")) RefuseMeterOf(top, config.meter.kind);

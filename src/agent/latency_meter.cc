@@ -86,8 +86,7 @@ void LatencyMeter::Watch(bool busy, bool errors) {
 Result<std::unique_ptr<LatencyMeter>> OpenLatencyMeter(const AgentConfig& config) {
   const int ifindex = static_cast<int>(if_nametoindex(config.interface.c_str()));
   if (ifindex == 0)
-    return Fail(ErrorCode::kSystem,
-                fmt::format("interface {}: there is no such interface", config.interface));
+    return Fail(ErrorCode::kSystem, fmt::format("interface {}: no such interface", config.interface));
   if (config.meter.source != MeterSource::kAfPacket) {
     auto meter = OpenBpfMeter(config, ifindex);
     if (meter || config.meter.source == MeterSource::kBpf || meter.error().code == ErrorCode::kConflict)

@@ -12,11 +12,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <vector>
 
 #include "agent/latency_meter.h"
 #include "agent/packet_accounting.h"
+#include "agent/system_clock.h"
 
 namespace spillway::agent {
 namespace {
@@ -24,12 +24,6 @@ namespace {
 constexpr size_t kBatch = 64;
 constexpr size_t kHead = 136;       // Ethernet, 2 tags, IPv6, the longest TCP header, "HTTP/1.1 503": 134
 constexpr size_t kMaxBatches = 64;  // per Drain, so that a flood does not starve the reports
-
-Time Clock(clockid_t id) {
-  timespec now{};
-  clock_gettime(id, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-}
 
 class PacketMeter final : public LatencyMeter {
  public:
@@ -62,7 +56,7 @@ class PacketMeter final : public LatencyMeter {
       const int count = recvmmsg(fd_, messages_.data(), kBatch, MSG_DONTWAIT, nullptr);
       if (count <= 0) break;
       // The kernel stamps packets in Unix time; the meter counts in monotonic time.
-      const Time offset = Clock(CLOCK_MONOTONIC) - Clock(CLOCK_REALTIME);
+      const Time offset = ReadClock(CLOCK_MONOTONIC) - ReadClock(CLOCK_REALTIME);
       for (int i = 0; i < count; i++)
         if (Account(i, offset) != SPW_METER_NOTHING) notice = Notice::kLook;
       if (static_cast<size_t>(count) < kBatch) break;
@@ -96,7 +90,7 @@ class PacketMeter final : public LatencyMeter {
         std::memcpy(&auxiliary, CMSG_DATA(c), sizeof(auxiliary));
     const Time when =
         stamp.tv_sec ? std::chrono::seconds(stamp.tv_sec) + std::chrono::nanoseconds(stamp.tv_nsec) + offset
-                     : Clock(CLOCK_MONOTONIC);
+                     : ReadClock(CLOCK_MONOTONIC);
     const size_t bytes = messages_[i].msg_len;
     return accounting_.OnFrame({buffers_[i].data() + 2, std::min(bytes, kHead)},
                                std::max(auxiliary.tp_len, static_cast<uint32_t>(bytes)),

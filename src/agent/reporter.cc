@@ -84,7 +84,7 @@ void Reporter::Send(Time now, const Verdict& verdict, const Reading& reading) {
       failed_++;
       peer.last_failure = now;
       if (error != peer.said)
-        spdlog::warn("switch {}: reports do not go out: {}", peer.endpoint.text, strerror(error));
+        spdlog::warn("switch {}: cannot send reports: {}", peer.endpoint.text, strerror(error));
       peer.said = error;
       if (error != ECONNREFUSED && error != EAGAIN && peer.fd >= 0) {
         close(peer.fd);
@@ -94,7 +94,7 @@ void Reporter::Send(Time now, const Verdict& verdict, const Reading& reading) {
     }
     sent_++;
     if (peer.said && now - peer.last_failure >= kWellAfter) {
-      spdlog::info("switch {}: reports go out again", peer.endpoint.text);
+      spdlog::info("switch {}: sending reports again", peer.endpoint.text);
       peer.said = 0;
     }
   }

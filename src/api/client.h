@@ -28,7 +28,7 @@ class Client {
   [[nodiscard]] Result<Reply> Get(const std::string& target);
   [[nodiscard]] Result<Reply> Post(const std::string& target, const std::string& body);
 
-  // The body of a 2xx answer, or the error it tells, with the cause it names.
+  // The body of a 2xx answer, or the error it reports, with the cause it names.
   [[nodiscard]] static Result<std::string> Accept(const Result<Reply>& reply);
   // One path segment or query value, percent-encoded.
   static std::string Encode(const std::string& text);

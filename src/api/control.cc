@@ -32,7 +32,7 @@ void LogAgentNews(const switching::HealthNews& news) {
   const std::string name = fmt::format("unit {}/{}/{}", news.pool, news.server, news.unit);
   if (!news.now.failing) {
     spdlog::info("{}: answers again, or its agent is silent{}", name,
-                 news.before.taken_out ? "; back in the choice" : "");
+                 news.before.taken_out ? "; chosen again" : "");
     return;
   }
   const auto reason = news.now.reason;
@@ -40,10 +40,10 @@ void LogAgentNews(const switching::HealthNews& news) {
                     : reason == switching::FailingReason::kRefused ? "it refuses requests"
                                                                    : "it answers no requests";
   if (news.now.taken_out)
-    spdlog::warn("{}: failing for {:.1f} s: {}; taken out of the choice but for probes", name,
+    spdlog::warn("{}: failing for {:.1f} s: {}; no longer chosen, except for probes", name,
                  news.now.out_ms / 1e3, why);
   else
-    spdlog::warn("{}: failing: {}; kept in the choice, as half of its pool is out already", name, why);
+    spdlog::warn("{}: failing: {}; still chosen, as half of its pool is out already", name, why);
 }
 
 model::Service* FindService(model::Config& config, const std::string& name) {
@@ -79,7 +79,7 @@ void Control::OnChecks(const std::vector<health::CheckChange>& changes,
     const std::string unit = fmt::format("{}/{}/{}", change.pool, change.server, change.unit);
     if (change.skipped > 0)
       spdlog::warn(
-          "health: {} checks could not be made here and say nothing of their units; of {}, service {}: {}",
+          "health: {} checks could not be run here and tell nothing about their units; of {}, service {}: {}",
           change.skipped, unit, change.service, change.reason);
     else if (change.state == health::CheckState::kFailing)
       spdlog::warn("health of {}, service {}: failing, {}", unit, change.service, change.reason);

@@ -42,7 +42,7 @@ class Control {
   // Re-reads the file spillwayd was started with.
   [[nodiscard]] Result<switching::ApplyReport> Reload();
 
-  // nullopt: there is no such unit or service.
+  // nullopt: no such unit or service.
   [[nodiscard]] std::optional<Result<void>> ChangeUnit(const std::string& pool, const std::string& server,
                                                        const std::string& unit, const UnitChange& change);
   [[nodiscard]] std::optional<Result<switching::ApplyReport>> ChangeService(const std::string& name,

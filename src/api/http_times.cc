@@ -9,7 +9,7 @@ namespace spillway::api {
 namespace {
 
 // A limit is kept to within a quarter of it, or this.
-constexpr std::chrono::milliseconds kLeastLook{10}, kMostLook{1000};
+constexpr std::chrono::milliseconds kLeastLook{10}, kMaxLook{1000};
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void HttpTimes::Forget(int socket) {
 }
 
 void HttpTimes::Run() {
-  const auto look = std::clamp(most_ / 4, kLeastLook, kMostLook);
+  const auto look = std::clamp(most_ / 4, kLeastLook, kMaxLook);
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, look, [this] { return stop_; })) {
     const auto now = Clock::now();

@@ -54,7 +54,7 @@ void AddSwitch(std::vector<MetricFamily>& out, const Snapshot& s) {
   out.push_back(Single("spillway_adopted", "1: the data plane of an earlier spillwayd was taken over",
                        MetricType::Gauge, s.adopted));
   out.push_back(Single("spillway_config_applied_time_seconds",
-                       "Unix time at which the running configuration was taken", MetricType::Gauge,
+                       "Unix time at which the running configuration was applied", MetricType::Gauge,
                        s.apply_time_s));
   out.push_back(Single("spillway_config_last_apply_successful",
                        "0: the last configuration offered was refused, the one before it runs",
@@ -167,8 +167,8 @@ void AddChecks(std::vector<MetricFamily>& out, const Snapshot& s) {
         if (!v.last_ms) return std::nullopt;
         return *v.last_ms / 1e3;
       });
-  add("spillway_check_changes_total", "times that the check's word on the unit changed", MetricType::Counter,
-      [](const View& v) { return double(v.changes); });
+  add("spillway_check_changes_total", "times that the check's result for the unit changed",
+      MetricType::Counter, [](const View& v) { return double(v.changes); });
   MetricFamily checks = Family("spillway_checks_total", "health checks made, by result", MetricType::Counter);
   for (const View& view : s.checks)
     for (const auto& [result, count] :

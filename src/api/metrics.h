@@ -12,7 +12,7 @@
 
 namespace spillway::api {
 
-// All that /metrics tells, as of one moment.
+// All that /metrics shows, as of one moment.
 struct Snapshot {
   std::string version;
   std::string instance;

@@ -123,7 +123,7 @@ Response ChangeUnit(Control& control, const std::vector<std::string>& parts, con
   const auto change = ParseUnitChange(body);
   if (!change) return FromError(change.error());
   const auto done = control.ChangeUnit(parts[2], parts[3], parts[4], *change);
-  if (!done) return NotFound(fmt::format("{}/{}/{}: there is no such unit", parts[2], parts[3], parts[4]));
+  if (!done) return NotFound(fmt::format("{}/{}/{}: no such unit", parts[2], parts[3], parts[4]));
   if (!*done) return FromError(done->error());
   const Snapshot s = control.Read();
   for (const auto& unit : s.units)
@@ -136,7 +136,7 @@ Response ChangeService(Control& control, const std::string& name, const std::str
   const auto change = ParseServiceChange(body);
   if (!change) return FromError(change.error());
   const auto done = control.ChangeService(name, *change);
-  if (!done) return NotFound(fmt::format("{}: there is no such service", name));
+  if (!done) return NotFound(fmt::format("{}: no such service", name));
   if (!*done) return FromError(done->error());
   return Json(ToJson(**done));
 }
@@ -158,7 +158,7 @@ Response Route(Control& control, const Request& request) {
   const std::vector<std::string> parts = Split(request.path);
   const bool get = request.method == "GET", post = request.method == "POST";
   if (request.path == "/metrics") return get ? Metrics(control) : NotAllowed("GET");
-  if (parts.size() < 2 || parts[0] != "v1") return NotFound(request.path + ": there is no such endpoint");
+  if (parts.size() < 2 || parts[0] != "v1") return NotFound(request.path + ": no such endpoint");
 
   const std::string& what = parts[1];
   if (parts.size() == 2) {
@@ -178,7 +178,7 @@ Response Route(Control& control, const Request& request) {
     return post ? ChangeUnit(control, parts, request.body) : NotAllowed("POST");
   if (what == "services" && parts.size() == 3)
     return post ? ChangeService(control, parts[2], request.body) : NotAllowed("POST");
-  return NotFound(request.path + ": there is no such endpoint");
+  return NotFound(request.path + ": no such endpoint");
 }
 
 }  // namespace spillway::api

@@ -138,9 +138,9 @@ struct Change {
 
 void AddApply(CLI::App& app, Context& context) {
   auto change = std::make_shared<Change>();
-  CLI::App* apply = app.add_subcommand("apply", "Make the daemon run this pool file: all of it or nothing");
+  CLI::App* apply = app.add_subcommand("apply", "Apply a pool file to the running daemon, all or nothing");
   apply->add_option("FILE", change->name, "Pool file, - for stdin")->required();
-  apply->add_flag("--dry-run", change->flag, "Only say what would change");
+  apply->add_flag("--dry-run", change->flag, "Print what would change, and change nothing");
   apply->callback([change, &context] {
     context.action = [change, &context] { return Apply(change->name, change->flag, context); };
   });
@@ -176,9 +176,9 @@ void AddSet(CLI::App& app, Context& context) {
 
 void AddDrain(CLI::App& app, Context& context) {
   auto change = std::make_shared<Change>();
-  CLI::App* drain = app.add_subcommand("drain", "No new flows for this unit; its flows stay");
+  CLI::App* drain = app.add_subcommand("drain", "Stop sending new flows to a unit; established flows stay");
   drain->add_option("UNIT", change->name, "POOL/SERVER/UNIT")->required();
-  drain->add_flag("--undo", change->flag, "Back to up");
+  drain->add_flag("--undo", change->flag, "Return the unit to service");
   drain->callback([change, &context] {
     context.action = [change, &context] {
       return ChangeUnit(change->name, json{{"status", change->flag ? "up" : "draining"}}, context);

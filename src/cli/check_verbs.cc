@@ -71,7 +71,7 @@ int Check(const std::vector<std::string>& paths, bool as_json) {
 
 void AddCheckVerbs(CLI::App& app, Context& context) {
   auto paths = std::make_shared<std::vector<std::string>>();
-  CLI::App* verb = app.add_subcommand("check", "Say what is wrong with pool files; needs no daemon");
+  CLI::App* verb = app.add_subcommand("check", "Check pool files for errors; needs no daemon");
   verb->add_option("FILE", *paths, "Pool files, - for stdin")->required();
   verb->callback(
       [paths, &context] { context.action = [paths, &context] { return Check(*paths, context.json); }; });

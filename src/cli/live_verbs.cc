@@ -110,10 +110,10 @@ int Top(const Context& context, const Live& live) {
 }
 
 void AddLiveOptions(CLI::App& verb, Live& live) {
-  verb.add_option("--interval", live.interval_s, "Seconds between screens")
+  verb.add_option("--interval", live.interval_s, "Seconds between refreshes")
       ->capture_default_str()
       ->check(CLI::Range(0.05, 3600.0));
-  verb.add_option("--count", live.count, "Screens, 0 until interrupted")
+  verb.add_option("--count", live.count, "Number of refreshes; 0: until interrupted")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
 }
@@ -122,13 +122,13 @@ void AddLiveOptions(CLI::App& verb, Live& live) {
 
 void AddLiveVerbs(CLI::App& app, Context& context) {
   auto live = std::make_shared<Live>();
-  CLI::App* stats = app.add_subcommand("stats", "The data plane's counters");
+  CLI::App* stats = app.add_subcommand("stats", "Print the data plane's counters");
   stats->add_flag("--watch", live->watch, "Refresh continuously, with rates");
-  stats->add_flag("--all", live->all, "Counters that are 0 too");
+  stats->add_flag("--all", live->all, "Include counters that are 0");
   AddLiveOptions(*stats, *live);
   stats->callback([live, &context] { context.action = [live, &context] { return Stats(context, *live); }; });
 
-  CLI::App* top = app.add_subcommand("top", "The units, live: state, load, rates");
+  CLI::App* top = app.add_subcommand("top", "Live view of the units: state, load, rates");
   AddLiveOptions(*top, *live);
   top->callback([live, &context] { context.action = [live, &context] { return Top(context, *live); }; });
 }

@@ -20,7 +20,7 @@
 namespace spillway::command {
 namespace {
 
-// What the child tells its parent.
+// What the child reports to its parent.
 enum Stage : uint8_t { kNamespace, kSocket, kVeth, kProgram, kGeneric, kNative, kStages };
 constexpr const char* kStageNames[] = {"make a network namespace", "open a netlink socket",
                                        "make a veth pair",         "load an XDP program",

@@ -168,13 +168,13 @@ int Metrics(const Context& context) {
 
 void AddShowVerbs(CLI::App& app, Context& context) {
   auto what = std::make_shared<std::string>("status");
-  CLI::App* show = app.add_subcommand("show", "What the daemon runs and how it is");
+  CLI::App* show = app.add_subcommand("show", "Show the daemon's configuration and state");
   show->add_option("WHAT", *what, "status, units, health, services, interfaces, config or flow-table")
       ->capture_default_str()
       ->check(CLI::IsMember({"status", "units", "health", "services", "interfaces", "config", "flow-table"}));
   show->callback([what, &context] { context.action = [what, &context] { return Show(*what, context); }; });
 
-  CLI::App* metrics = app.add_subcommand("metrics", "The daemon's metrics, as Prometheus text");
+  CLI::App* metrics = app.add_subcommand("metrics", "Print the daemon's metrics in Prometheus text format");
   metrics->callback([&context] { context.action = [&context] { return Metrics(context); }; });
 }
 

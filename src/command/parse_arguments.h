@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line, where an argument that nobody knows is said before what is missing: whoever mistyped an
+// The command line, where an unknown argument is reported before what is missing: whoever mistyped an
 // option learns more from that. CLI11 looks for what is missing first.
 #pragma once
 

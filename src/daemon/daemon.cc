@@ -129,7 +129,7 @@ void OnReload(api::Control& control) {
              taken ? "running" : "running; the last reload was refused, see the log");
 }
 
-// Everything between a running switch and the wish to end. `ready` tells whether it came to serve.
+// Everything between a running switch and the wish to end. `ready`: whether it got as far as serving.
 Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const base::Fd& signals,
                    bool& ready) {
   api::Control control(

@@ -44,7 +44,7 @@ std::string DefaultStateDir(const DaemonOptions& options) {
 std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
   DaemonOptions o;
   CLI::App app(
-      "Spillway's daemon: loads the switch into the kernel, keeps it configured and tells how it is.",
+      "Spillway's daemon: loads the switch into the kernel, keeps it configured and reports its state.",
       "spillwayd");
   app.set_version_flag("--version", base::VersionLine("spillwayd"));
   app.add_option("-c,--config", o.config, "Pool file (YAML)")->type_name("FILE");
@@ -65,9 +65,10 @@ std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
   app.add_option("--run-dir", o.run_dir, "Lock, saved state and sockets")
       ->type_name("PATH")
       ->capture_default_str();
-  app.add_option("--state-dir", o.state_dir,
-                 "Seed of the flow hash, reports heard: what outlives a reboot [/var/lib/spillway; with "
-                 "--run-dir PATH, there]")
+  app.add_option(
+         "--state-dir", o.state_dir,
+         "What survives a reboot: the flow hash's seed, the last reports received [/var/lib/spillway; with "
+         "--run-dir PATH, there]")
       ->type_name("PATH");
   app.add_option("--log-level", o.log_level, "What to log, to stderr")
       ->capture_default_str()
@@ -75,7 +76,7 @@ std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
   auto* keep = app.add_flag("--keep", o.keep,
                             "Leave the data plane in place at exit, to be adopted by the next start");
   auto* remove = app.add_flag("--remove", o.remove, "Remove what the instance left behind, then exit");
-  auto* check = app.add_flag("--check", o.check, "Read the pool file, say what is wrong, then exit");
+  auto* check = app.add_flag("--check", o.check, "Check the pool file, print what is wrong, then exit");
   remove->excludes(keep)->excludes(check);
   app.footer(
       "SIGHUP re-reads FILE, all or nothing. SIGTERM and SIGINT remove the data plane unless --keep.\n"

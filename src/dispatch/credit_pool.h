@@ -43,7 +43,7 @@ class CreditPurse {
   CreditPurse(const CreditPurse&) = delete;
   CreditPurse& operator=(const CreditPurse&) = delete;
 
-  // `need`, or fewer where the pool is out. `refilled` tells that the pool was asked.
+  // `need`, or fewer where the pool is out. `refilled`: whether the pool was asked.
   uint32_t Take(uint32_t need, bool& refilled) {
     if (held_ < need) {
       held_ += pool_.Take(std::max(need, quantum_) - held_);

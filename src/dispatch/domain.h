@@ -89,12 +89,12 @@ struct PortOptions {
   std::vector<uint16_t> queues;  // to dequeue from; empty: a producer port. At most 64 worker ports
   Wait wait = Wait::kPoll;
   // Dequeue first releases what the port still holds. Without, events are held until released or forwarded,
-  // at most kMostHeld of them.
+  // at most kMaxHeld of them.
   bool implicit_release = true;
   // Also signal Port::EventFd on a wake-up, for use in poll(2) and epoll(7).
   bool event_fd = false;
 };
-inline constexpr size_t kMostHeld = 4096;
+inline constexpr size_t kMaxHeld = 4096;
 
 struct PortStatistics {
   uint64_t enqueued = 0;  // new events taken
@@ -181,7 +181,7 @@ class Domain {
   [[nodiscard]] virtual Result<std::unique_ptr<Port>> AddPort(const PortOptions& options) = 0;
 
   // A window for remote producers (window.h), whose events go to its queue; that has one shard. Workers of
-  // the queue must poll: nothing tells a sleeping one. Errors: kBadInput, kUnavailable with event devices,
+  // the queue must poll: nothing wakes a sleeping one. Errors: kBadInput, kUnavailable with event devices,
   // kSystem.
   [[nodiscard]] virtual Result<std::shared_ptr<Window>> OpenWindow(const WindowOptions&) {
     return Fail(ErrorCode::kUnavailable, "windows need the engine native");

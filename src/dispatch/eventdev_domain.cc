@@ -136,7 +136,7 @@ class EventdevDomain final : public Domain {
     if (options.kind == Kind::kOrdered && device_.starts_with("event_dsw"))
       return Fail(ErrorCode::kUnavailable, "event_dsw has no ordered queues");
     if (options.on_occupancy)
-      return Fail(ErrorCode::kUnavailable, "event devices do not tell their occupancy");
+      return Fail(ErrorCode::kUnavailable, "event devices do not report their occupancy");
     if (queues_.size() == info_.max_event_queues)
       return Fail(ErrorCode::kUnavailable, fmt::format("{} has {} queues", device_, info_.max_event_queues));
     queues_.push_back(options);
@@ -148,7 +148,7 @@ class EventdevDomain final : public Domain {
     if (started_) return TooLate("port");
     for (uint16_t queue : options.queues) {
       if (queue >= queues_.size())
-        return Fail(ErrorCode::kBadInput, fmt::format("port {}: there is no queue {}", options.name, queue));
+        return Fail(ErrorCode::kBadInput, fmt::format("port {}: no such queue: {}", options.name, queue));
     }
     if (!options.implicit_release && !(info_.event_dev_cap & RTE_EVENT_DEV_CAP_IMPLICIT_RELEASE_DISABLE))
       return Fail(ErrorCode::kUnavailable, fmt::format("{} releases at every dequeue", device_));
@@ -381,7 +381,7 @@ Result<void> StartDpdk() {
     const int result = rte_eal_init(static_cast<int>(arguments.size()), arguments.data());
     sched_setaffinity(0, sizeof(before), &before);
     if (result < 0)
-      return Fail(ErrorCode::kUnavailable, fmt::format("DPDK does not start: {}", rte_strerror(rte_errno)));
+      return Fail(ErrorCode::kUnavailable, fmt::format("DPDK failed to start: {}", rte_strerror(rte_errno)));
     return {};
   }();
   return started;

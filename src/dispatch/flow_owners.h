@@ -28,13 +28,13 @@
 
 namespace spillway::dispatch {
 
-inline constexpr int kMostWorkers = 64;  // numbered 1 .. 64; 0 is nobody
+inline constexpr int kMaxWorkers = 64;  // numbered 1 .. 64; 0 is nobody
 
 // How far each worker is. One cache line each: the owner writes it once per burst.
 struct alignas(kCacheLine) Completed {
   std::atomic<uint64_t> count{0};
 };
-using CompletedTable = std::array<Completed, kMostWorkers + 1>;
+using CompletedTable = std::array<Completed, kMaxWorkers + 1>;
 
 class FlowOwners {
  public:
@@ -111,7 +111,7 @@ class FlowOwners {
   // Events set aside, each bucket's chain of nodes, and each owner's chain of buckets.
   std::vector<Chain> aside_;
   std::vector<uint32_t> next_bucket_;
-  std::array<Chain, kMostWorkers + 1> waiting_;
+  std::array<Chain, kMaxWorkers + 1> waiting_;
   uint64_t waiting_mask_ = 0, waiting_events_ = 0;
   std::vector<Node> nodes_;  // grows to at most the domain's credits
   uint32_t free_node_ = kNone;

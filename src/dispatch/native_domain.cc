@@ -43,8 +43,8 @@ Result<uint16_t> NativeDomain::AddQueue(const QueueOptions& options) {
     return Fail(ErrorCode::kBadInput, fmt::format("queue {}: occupancy low {} is not below high {}",
                                                   options.name, options.low, options.high));
   std::lock_guard lock(mutex_);
-  if (queue_owners_.size() == kMostQueues)
-    return Fail(ErrorCode::kBadInput, fmt::format("more than {} queues in a domain", kMostQueues));
+  if (queue_owners_.size() == kMaxQueues)
+    return Fail(ErrorCode::kBadInput, fmt::format("more than {} queues in a domain", kMaxQueues));
   const auto number = static_cast<uint16_t>(queue_owners_.size());
   queue_owners_.push_back(std::make_unique<NativeQueue>(number, options, completed_, options_.credits,
                                                         options_.starvation_guard));
@@ -65,19 +65,19 @@ Result<std::unique_ptr<Port>> NativeDomain::AddPort(const PortOptions& options) 
   for (uint16_t number : options.queues) {
     NativeQueue* const linked = queue(number);
     if (linked == nullptr)
-      return Fail(ErrorCode::kBadInput, fmt::format("port {}: there is no queue {}", options.name, number));
+      return Fail(ErrorCode::kBadInput, fmt::format("port {}: no such queue: {}", options.name, number));
     if (std::find(queues.begin(), queues.end(), linked) != queues.end())
       return Fail(ErrorCode::kBadInput, fmt::format("port {}: queue {} twice", options.name, number));
     if (linked->kind() == Kind::kDirected && linked->linked.load() != 0)
       return Fail(ErrorCode::kConflict,
-                  fmt::format("port {}: directed queue {} has its port already", options.name, number));
+                  fmt::format("port {}: directed queue {} already has a port", options.name, number));
     queues.push_back(linked);
   }
   uint32_t worker = 0;
   if (!queues.empty()) {
     if (~workers_ == 0)
       return Fail(ErrorCode::kBadInput,
-                  fmt::format("port {}: more than {} workers", options.name, kMostWorkers));
+                  fmt::format("port {}: more than {} workers", options.name, kMaxWorkers));
     worker = static_cast<uint32_t>(std::countr_one(workers_)) + 1;
     workers_ |= 1ULL << (worker - 1);
   }
@@ -105,7 +105,7 @@ void NativeDomain::Remove(NativePort& port) {
 Result<std::shared_ptr<Window>> NativeDomain::OpenWindow(const WindowOptions& options) {
   NativeQueue* const target = queue(options.queue);
   if (target == nullptr)
-    return Fail(ErrorCode::kBadInput, fmt::format("window: there is no queue {}", options.queue));
+    return Fail(ErrorCode::kBadInput, fmt::format("window: no such queue: {}", options.queue));
   if (target->shards() != 1)
     return Fail(ErrorCode::kBadInput, fmt::format("window: queue {} has several shards", options.queue));
   return Window::Create(options).map([&](std::shared_ptr<Window> window) {

@@ -18,7 +18,7 @@
 
 namespace spillway::dispatch {
 
-inline constexpr size_t kMostQueues = 1024;
+inline constexpr size_t kMaxQueues = 1024;
 
 class NativePort;
 
@@ -36,7 +36,7 @@ class NativeDomain final : public Domain {
 
   // For ports.
   NativeQueue* queue(uint16_t number) const {
-    return number < kMostQueues ? queues_[number].load(std::memory_order_acquire) : nullptr;
+    return number < kMaxQueues ? queues_[number].load(std::memory_order_acquire) : nullptr;
   }
   void WakeFor(const NativeQueue& queue) {
     if (const uint64_t asleep = sleepers_.Asleep(queue.linked.load(std::memory_order_relaxed))) [[unlikely]]
@@ -54,13 +54,13 @@ class NativeDomain final : public Domain {
   CreditPool credits_;
   CompletedTable completed_;
   Sleepers sleepers_;
-  std::array<std::atomic<NativeQueue*>, kMostQueues> queues_{};
+  std::array<std::atomic<NativeQueue*>, kMaxQueues> queues_{};
 
   mutable std::mutex mutex_;  // guards what follows; never taken by Enqueue or Dequeue
   std::vector<std::unique_ptr<NativeQueue>> queue_owners_;
   std::vector<NativePort*> ports_;
-  uint64_t workers_ = 0;                                // numbers in use, by bit
-  std::array<uint64_t, kMostWorkers + 1> sequences_{};  // where a number's next port goes on
+  uint64_t workers_ = 0;                               // numbers in use, by bit
+  std::array<uint64_t, kMaxWorkers + 1> sequences_{};  // where a number's next port goes on
   PortStatistics departed_;
   uint64_t workers_lost_ = 0, events_handed_on_ = 0;
   std::atomic<bool> any_watched_{false};

@@ -295,7 +295,7 @@ size_t NativePort::Dequeue(std::span<Event> into, std::chrono::nanoseconds patie
       if (lost_.load(std::memory_order_relaxed)) return 0;
       const bool ended = implicit_release_ && held_ > 0;
       if (ended) ReleaseNow(held_);
-      const size_t most = std::min(into.size(), kMostHeld - held_);
+      const size_t most = std::min(into.size(), kMaxHeld - held_);
       if (most > 0) got = Pass(into.data(), most);
       if (ended || got > 0) WakeForRest();
       if (got > 0) {

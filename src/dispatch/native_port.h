@@ -47,25 +47,25 @@ class NativePort final : public Port {
   class Runs {
    public:
     bool Empty() const { return first_ == last_; }
-    Run& Front() { return runs_[first_ % kMostHeld]; }
+    Run& Front() { return runs_[first_ % kMaxHeld]; }
     void PopFront() {
       if (++first_ == last_) Clear();
     }
     void Add(NativeShard* ordered, uint64_t ticket, size_t count) {
       if (!Empty()) {
-        Run& back = runs_[(last_ - 1) % kMostHeld];
+        Run& back = runs_[(last_ - 1) % kMaxHeld];
         if (back.ordered == ordered && (!ordered || back.ticket + back.count == ticket)) {
           back.count += count;
           return;
         }
       }
-      runs_[last_++ % kMostHeld] = {ordered, ticket, count};
+      runs_[last_++ % kMaxHeld] = {ordered, ticket, count};
     }
     void Clear() { first_ = last_ = 0; }  // start over where it is warm
 
    private:
     size_t first_ = 0, last_ = 0;
-    std::vector<Run> runs_ = std::vector<Run>(kMostHeld);
+    std::vector<Run> runs_ = std::vector<Run>(kMaxHeld);
   };
   struct Held1 {  // a copy, kept only with a deadline
     Event event;

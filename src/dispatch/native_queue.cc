@@ -90,7 +90,7 @@ int NativeShard::Take(Taker& taker, Pull& pull) {
 }
 
 // What waits, or `enough` where there is more. So that under load the producers' index, which they write all
-// the time, is left alone: one slot tells that there is enough.
+// the time, is left alone: one slot shows that there is enough.
 uint64_t NativeShard::WaitingAbout(unsigned used, uint64_t enough) const {
   if (used != 0 && rings_[std::countr_zero(used)].load(std::memory_order_relaxed)->HasWaiting(enough))
     return enough;

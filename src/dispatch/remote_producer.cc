@@ -28,7 +28,7 @@ Result<int> LockRing(int fd, uint32_t ring) {
   const int error = errno;
   close(own);
   if (error == EAGAIN || error == EACCES)
-    return Fail(ErrorCode::kConflict, fmt::format("window: ring {} has its producer", ring));
+    return Fail(ErrorCode::kConflict, fmt::format("window: ring {} already has a producer", ring));
   return Fail(ErrorCode::kSystem, fmt::format("window: locking ring {}: {}", ring, std::strerror(error)));
 }
 
@@ -40,7 +40,7 @@ Result<std::unique_ptr<RemoteProducer>> RemoteProducer::Map(int fd, uint32_t rin
     return Fail(ErrorCode::kSystem, fmt::format("window: {}", std::strerror(errno)));
   const auto bytes = static_cast<uint64_t>(status.st_size);
   if (bytes < kWindowRingsOffset)
-    return Fail(ErrorCode::kBadInput, fmt::format("{} bytes are no window", bytes));
+    return Fail(ErrorCode::kBadInput, fmt::format("{} bytes are not a window", bytes));
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return Fail(ErrorCode::kSystem, fmt::format("window: {}", std::strerror(errno)));
   WindowHeader header;
@@ -50,7 +50,7 @@ Result<std::unique_ptr<RemoteProducer>> RemoteProducer::Map(int fd, uint32_t rin
     wrong = "not a window";
   else if (header.version != kWindowVersion)
     wrong = fmt::format("window of version {}, expected {}", header.version, kWindowVersion);
-  else if (!std::has_single_bit(header.slots) || header.rings > kMostWindowRings ||
+  else if (!std::has_single_bit(header.slots) || header.rings > kMaxWindowRings ||
            WindowBytes(header.rings, header.slots) != bytes || header.bytes != bytes)
     wrong = fmt::format("a window of {} rings of {} slots does not have {} bytes", header.rings, header.slots,
                         bytes);

@@ -49,7 +49,7 @@ class Sleepers {
     std::atomic<int> event_fd{-1};
   };
   bool asymmetric_ = false;
-  std::array<Bed, kMostWorkers + 1> beds_;
+  std::array<Bed, kMaxWorkers + 1> beds_;
   alignas(kCacheLine) std::atomic<uint64_t> mask_{0};
 };
 

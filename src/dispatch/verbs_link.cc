@@ -19,9 +19,9 @@ std::string Reason(const rdma::Event& event) {
   const auto why = event.type == RDMA_CM_EVENT_REJECTED ? event.As<VerbsRefusal>() : std::nullopt;
   switch (why.value_or(VerbsRefusal{})) {
     case VerbsRefusal::kVersion:
-      return fmt::format("the host does not speak version {}", kWindowVersion);
+      return fmt::format("the host does not support version {}", kWindowVersion);
     case VerbsRefusal::kFull:
-      return "the host takes no more producers";
+      return "the host accepts no more producers";
     case VerbsRefusal::kFailed:
       return "the host could not make a window";
   }
@@ -102,7 +102,7 @@ Result<void> VerbsLink::Check() const {
     return Fail(ErrorCode::kBadInput, fmt::format("answers without a window of version {}", kWindowVersion));
   if (!IsWindow(welcome_))
     return Fail(ErrorCode::kBadInput,
-                fmt::format("ring {} of {} rings of {} slots at address {:#x} is none", welcome_.ring,
+                fmt::format("there is no ring {} of {} rings of {} slots at address {:#x}", welcome_.ring,
                             welcome_.rings, welcome_.slots, welcome_.address));
   return {};
 }
@@ -123,10 +123,10 @@ Result<void> VerbsLink::ReadHeader(Clock::time_point until) {
 }
 
 bool VerbsLink::Post(std::span<const Transfer> chain, uint64_t mark) {
-  if (!broken_.empty() || chain.empty() || chain.size() > kMostTransfers || chain.size() > Room())
+  if (!broken_.empty() || chain.empty() || chain.size() > kMaxTransfers || chain.size() > Room())
     return false;
-  std::array<ibv_send_wr, kMostTransfers> work{};
-  std::array<ibv_sge, kMostTransfers> local{};
+  std::array<ibv_send_wr, kMaxTransfers> work{};
+  std::array<ibv_sge, kMaxTransfers> local{};
   for (size_t i = 0; i < chain.size(); i++) {
     const Transfer& transfer = chain[i];
     local[i] = {reinterpret_cast<uint64_t>(memory_) + transfer.offset, transfer.bytes, registered_->lkey};

@@ -21,7 +21,7 @@ namespace spillway::dispatch {
 
 class VerbsLink {
  public:
-  // Errors: kBadInput for an address that is none and for a host that speaks something else, kUnavailable on
+  // Errors: kBadInput for a malformed address and for a host of another protocol, kUnavailable on
   // a machine without RDMA, kConflict when the host takes no more, kSystem when it does not answer.
   [[nodiscard]] static Result<std::unique_ptr<VerbsLink>> Connect(const std::string& address, uint16_t port,
                                                                   std::chrono::milliseconds patience);
@@ -44,8 +44,8 @@ class VerbsLink {
     uint64_t offset = 0;
     uint32_t bytes = 0;
   };
-  static constexpr size_t kMostTransfers = 4;  // in a chain
-  static constexpr size_t kDepth = 128;        // transfers on their way
+  static constexpr size_t kMaxTransfers = 4;  // in a chain
+  static constexpr size_t kDepth = 128;       // transfers on their way
 
   // How many transfers Post takes now.
   [[nodiscard]] size_t Room() const { return kDepth - posted_; }

@@ -13,14 +13,14 @@
 namespace spillway::dispatch {
 namespace {
 
-using Kind = VerbsLink::Kind;
+using TransferKind = VerbsLink::Kind;
 using Transfer = VerbsLink::Transfer;
 
 // Marks of chains: places in the ring, which are far below, or this.
 constexpr uint64_t kCredits = ~0ULL;
 
 // Of a burst: the part behind the wrap, the part before without its first, the first.
-constexpr size_t kMostWrites = 3;
+constexpr size_t kMaxWrites = 3;
 // Always left for credits: a read.
 constexpr size_t kForCredits = 1;
 
@@ -62,7 +62,7 @@ void VerbsProducer::ReadCredits() {
 }
 
 void VerbsProducer::AskForCredits() {
-  const Transfer read = {Kind::kRead, 0, kWindowWordsBytes};
+  const Transfer read = {TransferKind::kRead, 0, kWindowWordsBytes};
   asking_ = link_->Post({&read, 1}, kCredits);
 }
 
@@ -72,7 +72,7 @@ size_t VerbsProducer::Enqueue(std::span<const Event> events) {
   const uint64_t credits = granted_ - tail_;
   if (!asking_ && credits < std::max<uint64_t>(events.size(), slots_ / 4) && link_->Room() >= kForCredits)
     AskForCredits();
-  if (link_->Room() < kMostWrites + kForCredits) return 0;
+  if (link_->Room() < kMaxWrites + kForCredits) return 0;
   // A slot of our copy is needed until its event has arrived.
   const size_t count = std::min({uint64_t{events.size()}, credits, arrived_ + slots_ - tail_});
   if (count > 0) Write(events.first(count));
@@ -89,11 +89,11 @@ void VerbsProducer::Fill(uint64_t place, const Event& event) {
 
 void VerbsProducer::Write(std::span<const Event> events) {
   for (size_t i = 0; i < events.size(); i++) Fill(tail_ + i, events[i]);
-  std::array<Transfer, kMostWrites> chain;
+  std::array<Transfer, kMaxWrites> chain;
   size_t writes = 0;
   const auto write = [&](uint64_t place, size_t count) {
     if (count > 0)
-      chain[writes++] = {Kind::kWrite, ring_offset_ + (place & (slots_ - 1)) * sizeof(Slot),
+      chain[writes++] = {TransferKind::kWrite, ring_offset_ + (place & (slots_ - 1)) * sizeof(Slot),
                          static_cast<uint32_t>(count * sizeof(Slot))};
   };
   const size_t before_wrap = std::min<size_t>(events.size(), slots_ - (tail_ & (slots_ - 1)));
@@ -111,8 +111,7 @@ Result<void> VerbsProducer::Drain(std::chrono::milliseconds patience) {
     Reap();
     if (!link_->Broken().empty()) return Fail(ErrorCode::kSystem, fmt::format("RDMA: {}", link_->Broken()));
     if (arrived_ < tail_ && std::chrono::steady_clock::now() > until)
-      return Fail(ErrorCode::kSystem,
-                  fmt::format("RDMA: {} events are still on their way", tail_ - arrived_));
+      return Fail(ErrorCode::kSystem, fmt::format("RDMA: {} events are still in flight", tail_ - arrived_));
     sched_yield();
   }
   return {};

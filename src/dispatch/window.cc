@@ -18,9 +18,9 @@ Result<std::shared_ptr<Window>> Window::Create(const WindowOptions& options) {
   if (!std::has_single_bit(options.slots) || options.slots < 64 || options.slots > 65536)
     return Fail(ErrorCode::kBadInput,
                 fmt::format("window: {} slots, expected a power of two, 64 to 65536", options.slots));
-  if (options.rings < 1 || options.rings > kMostWindowRings)
+  if (options.rings < 1 || options.rings > kMaxWindowRings)
     return Fail(ErrorCode::kBadInput,
-                fmt::format("window: {} rings, expected 1 to {}", options.rings, kMostWindowRings));
+                fmt::format("window: {} rings, expected 1 to {}", options.rings, kMaxWindowRings));
   if (options.priorities < 1 || options.priorities > kPriorities)
     return Fail(ErrorCode::kBadInput,
                 fmt::format("window: {} priorities, expected 1 to {}", options.priorities, kPriorities));

@@ -31,13 +31,13 @@ namespace spillway::dispatch {
 
 inline constexpr uint64_t kWindowMagic = 0x57594C4C49505357;  // "WSPILLYW"
 inline constexpr uint32_t kWindowVersion = 2;
-inline constexpr uint32_t kMostWindowRings = 64;
+inline constexpr uint32_t kMaxWindowRings = 64;
 inline constexpr uint32_t kWindowRingsOffset = 8192;
 
 struct WindowHeader {
   uint64_t magic = kWindowMagic;
   uint32_t version = kWindowVersion;
-  uint32_t rings = 1;       // 1 .. kMostWindowRings
+  uint32_t rings = 1;       // 1 .. kMaxWindowRings
   uint32_t slots = 1024;    // of each ring, a power of two
   uint16_t queue = 0;       // the only queue that events may name
   uint16_t priorities = 1;  // events may have priorities below
@@ -53,7 +53,7 @@ struct alignas(64) RingWords {
 struct WindowWords {
   WindowHeader header;
   alignas(64) std::atomic<uint32_t> closed;
-  alignas(64) std::array<RingWords, kMostWindowRings> rings;
+  alignas(64) std::array<RingWords, kMaxWindowRings> rings;
 };
 static_assert(offsetof(WindowWords, closed) == 64 && offsetof(WindowWords, rings) == 128 &&
               sizeof(RingWords) == 64 && sizeof(WindowWords) <= kWindowRingsOffset);

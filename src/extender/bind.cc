@@ -66,7 +66,7 @@ Result<scheduler::PodAsk> Extender::AskOf(const scheduler::BindingArgs& args) {
   if (!pod) return tl::make_unexpected(pod.error());
   if (!*pod)
     return Fail(ErrorCode::kConflict,
-                fmt::format("{}/{} is gone, or another pod by now", args.space, args.pod));
+                fmt::format("{}/{} is gone, or replaced by another pod", args.space, args.pod));
   return scheduler::ReadPodAsk(**pod);
 }
 
@@ -153,7 +153,7 @@ Result<void> Extender::Claim(const scheduler::BindingArgs& args, const scheduler
     if (written->status != 409)
       return Fail(ErrorCode::kUnavailable, "the claim at the node: " + KubeClient::Explain(*written));
   }
-  return Fail(ErrorCode::kConflict, fmt::format("{}: others write its claims all the time", args.node));
+  return Fail(ErrorCode::kConflict, fmt::format("{}: its claims keep being changed by others", args.node));
 }
 
 void Extender::Unclaim(const scheduler::BindingArgs& args) {

@@ -27,7 +27,7 @@ using std::chrono::steady_clock;
 constexpr int kAnswerers = 3;  // of which one at most waits for the API server
 constexpr int kBinders = 4;
 constexpr size_t kMostWaiting = 256;  // in each lane
-constexpr size_t kMostAsks = 20'000;
+constexpr size_t kMaxAsks = 20'000;
 // A refusal is not given on news older than this, where asking anew is quick.
 constexpr std::chrono::milliseconds kFreshEnough{500}, kQuick{500};
 
@@ -108,7 +108,7 @@ void Extender::Accept(Request request, Responder respond) {
   if (!now) {
     const std::lock_guard lock(mutex_);
     if (lane.tasks.size() >= kMostWaiting)
-      now = api::ErrorResponse(503, "unavailable", "too many requests wait");
+      now = api::ErrorResponse(503, "unavailable", "too many requests waiting");
     else
       lane.tasks.push_back({std::move(request), respond});
   }
@@ -160,14 +160,14 @@ Response Extender::Answer(const Request& request, bool& failed) {
 Result<void> Extender::InStep() {
   const std::lock_guard lock(cache_mutex_);
   if (in_step_) return {};
-  return Fail(ErrorCode::kUnavailable, fmt::format("not in step with the API server: {}", sync_error_));
+  return Fail(ErrorCode::kUnavailable, fmt::format("not synchronized with the API server: {}", sync_error_));
 }
 
-// So that bind, which is told names only, knows what the pod asks for.
+// So that bind, which gets names only, knows what the pod asks for.
 void Extender::Remember(const scheduler::PodAsk& ask) {
   if (ask.uid.empty()) return;
   if (asks_.insert_or_assign(ask.uid, ask).second) asks_order_.push_back(ask.uid);
-  while (asks_order_.size() > kMostAsks) {
+  while (asks_order_.size() > kMaxAsks) {
     asks_.erase(asks_order_.front());
     asks_order_.pop_front();
   }
@@ -200,7 +200,7 @@ Response Extender::Filter(const std::string& body, bool& failed) {
     const bool stale = now - synced_ > kFreshEnough || cache_.InDoubt(ask->uid);
     return busy && !config_.api_server.empty() && sync_error_.empty() && stale && sync_took_ < kQuick;
   };
-  // A pod that just went is why the scheduler tries again: it would try in vain until our next look.
+  // A pod that just went is why the scheduler tries again: it would fail until our next poll.
   // Where somebody looks already, what is known has to do: a look that hangs holds up one request at most.
   if (judge()) {
     if (const std::unique_lock lock(sync_mutex_, std::try_to_lock); lock && Sync()) judge();

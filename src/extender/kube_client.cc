@@ -15,14 +15,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostBytes = 64 << 20;  // of one answer
+constexpr size_t kMaxBytes = 64 << 20;  // of one answer
 constexpr int kPage = 500;
-constexpr size_t kMostItems = 500'000;
-constexpr size_t kMostPages = kMostItems / kPage;
+constexpr size_t kMaxItems = 500'000;
+constexpr size_t kMaxPages = kMaxItems / kPage;
 
 size_t Collect(char* data, size_t size, size_t count, void* body) {
   auto& text = *static_cast<std::string*>(body);
-  if (text.size() + size * count > kMostBytes) return 0;
+  if (text.size() + size * count > kMaxBytes) return 0;
   text.append(data, size * count);
   return size * count;
 }
@@ -155,9 +155,9 @@ Result<std::string> KubeClient::List(const std::string& target,
     next = meta == nullptr ? "" : scheduler::TextAt(*meta, "continue");
     if (meta != nullptr) version = scheduler::TextAt(*meta, "resourceVersion");
     // Pages without items, too, would go on for as long as the other side says so.
-    if (items > kMostItems || (!next.empty() && ++pages >= kMostPages))
+    if (items > kMaxItems || (!next.empty() && ++pages >= kMaxPages))
       return Fail(ErrorCode::kUnavailable,
-                  fmt::format("{}: expected at most {} items in {} pages", where, kMostItems, kMostPages));
+                  fmt::format("{}: expected at most {} items in {} pages", where, kMaxItems, kMaxPages));
   } while (!next.empty());
   return version;
 }
@@ -176,7 +176,7 @@ struct WatchStream {
     for (size_t i = 0; i < bytes && !over; ++i) {
       if (data[i] != '\n') {
         line += data[i];
-        if (line.size() > kMostBytes) Stop("a line of it is too long");
+        if (line.size() > kMaxBytes) Stop("a line of it is too long");
         continue;
       }
       TakeLine();

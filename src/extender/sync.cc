@@ -17,7 +17,7 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kRetry{1};
 constexpr std::chrono::seconds kLearnPauseAfterError{60};
 constexpr std::chrono::seconds kLearnPause{1};  // between two looks whether there is something to learn
-constexpr size_t kMostLooksAtClaims = 256;      // of a look at everything
+constexpr size_t kMaxLooksAtClaims = 256;       // of a look at everything
 
 }  // namespace
 
@@ -27,7 +27,7 @@ Result<void> Extender::Sync() {
   const std::lock_guard cache(cache_mutex_);
   if (done) {
     if (!in_step_)
-      spdlog::info("extender: in step with {}: {} GPUs, {} bookings", config_.api_server,
+      spdlog::info("extender: synchronized with {}: {} GPUs, {} bookings", config_.api_server,
                    cache_.cluster().gpus(), cache_.Bookings().size());
     in_step_ = true;
     sync_error_.clear();
@@ -52,7 +52,7 @@ std::vector<scheduler::BoundPod> Extender::ClaimedByOthers(
   size_t looks = 0;
   for (const auto& [node, left] : claims)
     for (const auto& [uid, claim] : left) {
-      if (claim.by == id_ || IsOver(claim, now) || looks++ >= kMostLooksAtClaims) continue;
+      if (claim.by == id_ || IsOver(claim, now) || looks++ >= kMaxLooksAtClaims) continue;
       auto pod = PodOf(uid, claim);
       if (!pod || !*pod || !(*pod)->node.empty()) continue;
       (*pod)->node = node;
@@ -209,7 +209,7 @@ void Extender::ResyncLoop() {
         next = std::min(next, steady_clock::now() + kRetry);  // it has lost its place, or the time has come
       } else if (watch_error != watched.error().message) {
         watch_error = watched.error().message;
-        spdlog::warn("extender: watching pods: {}; looking every {} ms instead", watch_error, pause.count());
+        spdlog::warn("extender: watching pods: {}; polling every {} ms instead", watch_error, pause.count());
       }
     }
     if (StopsBefore(next)) return;

@@ -18,8 +18,6 @@ using nlohmann::json;
 constexpr size_t kMostId = 128;
 constexpr int64_t kMostTimeoutUs = 3'600'000'000;  // an hour
 
-tl::unexpected<Error> Wrong(const std::string& text) { return Fail(ErrorCode::kBadInput, text); }
-
 // `parameters` of the request or of a tensor, or nullptr without. `where`: "" or as "input a: ".
 Result<const json*> Parameters(const json& from, const std::string& where) {
   if (!from.contains("parameters")) return nullptr;

@@ -8,13 +8,10 @@
 #include "model/problems.h"
 
 namespace spillway::gateway {
-namespace {
 
 using nlohmann::json;
 
 tl::unexpected<Error> Wrong(const std::string& text) { return Fail(ErrorCode::kBadInput, text); }
-
-}  // namespace
 
 std::string Shown(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 

@@ -10,6 +10,9 @@
 
 namespace spillway::gateway {
 
+// Bad input: all errors of requests here are.
+tl::unexpected<Error> Wrong(const std::string& text);
+
 // What came, for the message that refuses it: short, whatever it is.
 std::string Shown(const nlohmann::json& value);
 std::string Shown(const std::vector<int64_t>& shape);
@@ -17,7 +20,7 @@ std::string Shown(const std::vector<int64_t>& shape);
 std::string Got(const nlohmann::json& from, const char* key);
 std::string NamesOf(const std::vector<TensorCard>& cards);
 
-// Which of the model's inputs the entry of `inputs` names. All errors here are kBadInput.
+// Which of the model's inputs the entry of `inputs` names.
 [[nodiscard]] Result<size_t> InputOf(const ModelCard& model, const nlohmann::json& entry);
 // The request's entry for each of the model's inputs, in the model's order.
 [[nodiscard]] Result<std::vector<const nlohmann::json*>> FindInputs(const ModelCard& model,

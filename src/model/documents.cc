@@ -21,7 +21,7 @@ constexpr size_t kMaxFileBytes = 64 << 20;  // the largest pool, written at leng
 class ProgressCheck : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (mark.pos == begin_) throw YAML::ParserException(mark, "a character out of place");
+    if (mark.pos == begin_) throw YAML::ParserException(mark, "an unexpected character");
     begin_ = mark.pos;
   }
   void OnDocumentEnd() override {}

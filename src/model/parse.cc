@@ -92,7 +92,7 @@ class Parser {
       if (!entry.first.IsScalar() || entry.first.Scalar() != "health") continue;
       const int line = entry.first.Mark().is_null() ? 1 : entry.first.Mark().line + 1;
       if (std::exchange(has_health_, true))
-        problems_.Add(line, "health", "expected in one document of the file, got it again");
+        problems_.Add(line, "health", "already in another document of the file");
       else
         health_ = ReadHealthForAll(problems_, {"health", line, entry.second}, Folder());
     }
@@ -105,7 +105,7 @@ class Parser {
     MapReader map(problems_, {"", line, document}, {"switch", "health", "services", "pools", "extender"});
     if (const Field* field = map.Find("switch")) {
       if (has_switch_)
-        problems_.Add(field->line, "switch", "expected in one document of the file, got it again");
+        problems_.Add(field->line, "switch", "already in another document of the file");
       else
         ReadSwitch(*field);
       has_switch_ = true;
@@ -119,8 +119,7 @@ class Parser {
     }
     if (const Field* field = map.Find("pools")) ReadPools(*field);
     if (const Field* field = map.Find("extender")) {
-      if (config_.extender)
-        problems_.Add(field->line, "extender", "expected in one document of the file, got it again");
+      if (config_.extender) problems_.Add(field->line, "extender", "already in another document of the file");
       config_.extender = ReadExtender(*field);
     }
   }
@@ -227,8 +226,7 @@ class Parser {
       if (!IsInterfaceName(*name))
         problems_.Add(entry.line, entry.path, "expected the name of an interface, got " + Excerpt(*name));
       else if (std::find(interfaces.begin(), interfaces.end(), *name) != interfaces.end())
-        problems_.Add(entry.line, entry.path,
-                      fmt::format("expected each interface once, got \"{}\" again", *name));
+        problems_.Add(entry.line, entry.path, fmt::format("duplicate interface \"{}\"", *name));
       else
         interfaces.push_back(*name);
     }
@@ -296,8 +294,7 @@ class Parser {
       auto port = ReadServicePort(problems_, entry);
       if (!port) continue;
       if (std::find(service.ports.begin(), service.ports.end(), *port) != service.ports.end()) {
-        problems_.Add(entry.line, entry.path,
-                      fmt::format("expected each port once, got \"{}\" again", ToString(*port)));
+        problems_.Add(entry.line, entry.path, fmt::format("duplicate port \"{}\"", ToString(*port)));
         continue;
       }
       if (++ports_ == SPW_MAX_SERVICES + 1)

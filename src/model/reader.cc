@@ -69,7 +69,7 @@ MapReader::MapReader(Problems& problems, const Field& field, std::initializer_li
     std::string path = Join(path_, key);
     auto [place, fresh] = fields_.try_emplace(key, Field{path, line, entry.second});
     if (!fresh)
-      problems_.Add(line, path, fmt::format("expected once, got it again after line {}", place->second.line));
+      problems_.Add(line, path, fmt::format("duplicate key, already on line {}", place->second.line));
     else
       problems_.Note(path, line);
   }

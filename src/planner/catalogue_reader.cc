@@ -17,9 +17,6 @@ using model::Field;
 using model::MapReader;
 using model::Problems;
 
-constexpr double kMost = 1e12;   // of prices, powers and rates: beyond, somebody slipped
-constexpr double kLeast = 1e-9;  // of what must be greater than 0
-
 // Every figure of an entry must say where it is from.
 Sources ReadSources(Problems& problems, const MapReader& map, const std::vector<std::string>& figures) {
   Sources sources;
@@ -41,7 +38,7 @@ Sources ReadSources(Problems& problems, const MapReader& map, const std::vector<
 // `least` 0 admits free things.
 void NeedNumber(Problems& problems, const MapReader& map, const char* key, const char* expected, double least,
                 double& into) {
-  TakeNumber(problems, into, map.Need(key, expected), least, kMost);
+  TakeNumber(problems, into, map.Need(key, expected), least, kMaxQuantity);
 }
 
 void ReadKinds(Problems& problems, const Field& field, Node& node) {
@@ -57,7 +54,7 @@ Dram ReadDram(Problems& problems, const Field& field) {
   MapReader map(problems, field, {"channels", "mega_transfers_per_s"});
   Dram dram;
   TakeInteger(problems, dram.channels, map.Need("channels", "how many memory channels"), 1, 1024);
-  NeedNumber(problems, map, "mega_transfers_per_s", "transfers of a channel", kLeast,
+  NeedNumber(problems, map, "mega_transfers_per_s", "transfers of a channel", kMinPositive,
              dram.mega_transfers_per_s);
   return dram;
 }
@@ -67,8 +64,8 @@ CoreRate ReadCoreRate(Problems& problems, const Field& field) {
   CoreRate rate;
   Take(rate.unit, map.Need("unit", "the rate's unit"),
        [&](const Field& f) { return model::ReadText(problems, f, "the rate's unit"); });
-  NeedNumber(problems, map, "alone", "a core's rate by itself", kLeast, rate.alone);
-  NeedNumber(problems, map, "loaded", "a core's rate with all cores busy", kLeast, rate.loaded);
+  NeedNumber(problems, map, "alone", "a core's rate by itself", kMinPositive, rate.alone);
+  NeedNumber(problems, map, "loaded", "a core's rate with all cores busy", kMinPositive, rate.loaded);
   return rate;
 }
 
@@ -83,16 +80,16 @@ Node ReadNode(Problems& problems, const Field& field) {
       node.platform = *word == 0 ? Platform::kServer : Platform::kSmartNic;
   if (const Field* f = map.Find("kinds")) ReadKinds(problems, *f, node);
   TakeInteger(problems, node.cores, map.Need("cores", "how many cores"), 1, 100'000);
-  NeedNumber(problems, map, "network_gbps", "Gb/s of its network", kLeast, node.network_gbps);
+  NeedNumber(problems, map, "network_gbps", "Gb/s of its network", kMinPositive, node.network_gbps);
   if (const Field* f = map.Need("dram", "a map of channels and mega_transfers_per_s"))
     node.dram = ReadDram(problems, *f);
-  NeedNumber(problems, map, "memory_gb", "GB of memory", kLeast, node.memory_gb);
+  NeedNumber(problems, map, "memory_gb", "GB of memory", kMinPositive, node.memory_gb);
   TakeInteger(problems, node.device_slots, map.Find("device_slots"), 0, 1024);
   NeedNumber(problems, map, "price_usd", "a price in USD", 0, node.price_usd);
   NeedNumber(problems, map, "power_w", "a power in W", 0, node.power_w);
   if (const Field* f = map.Need("throughput", "a map from yardsticks to rates"))
     for (const auto& [yardstick, entry] : ReadEntries(problems, *f, "a map from yardsticks to rates"))
-      TakeNumber(problems, node.throughput[yardstick], &entry, kLeast, kMost);
+      TakeNumber(problems, node.throughput[yardstick], &entry, kMinPositive, kMaxQuantity);
   if (const Field* f = map.Find("contention"))
     for (const auto& [kernel, entry] : ReadEntries(problems, *f, "a map from kernels to rates"))
       node.contention[kernel] = ReadCoreRate(problems, entry);
@@ -113,8 +110,8 @@ Device ReadDevice(Problems& problems, const Field& field) {
   NeedNumber(problems, map, "price_usd", "a price in USD", 0, device.price_usd);
   NeedNumber(problems, map, "power_w", "a power in W", 0, device.power_w);
   if (device.device_class == DeviceClass::kDrive) {
-    NeedNumber(problems, map, "capacity_tb", "TB that it holds", kLeast, device.capacity_tb);
-    NeedNumber(problems, map, "gb_per_s", "GB/s that it serves", kLeast, device.gb_per_s);
+    NeedNumber(problems, map, "capacity_tb", "TB that it holds", kMinPositive, device.capacity_tb);
+    NeedNumber(problems, map, "gb_per_s", "GB/s that it serves", kMinPositive, device.gb_per_s);
   }
   device.sources = ReadSources(problems, map, {"price_usd", "power_w", "capacity_tb", "gb_per_s"});
   return device;
@@ -138,8 +135,7 @@ template <class Entry>
 void AddEntry(Problems& problems, const Field& field, std::vector<Entry>& entries, Entry entry) {
   for (const Entry& other : entries)
     if (other.name == entry.name && !entry.name.empty())
-      problems.Add(field.line, field.path,
-                   fmt::format("expected a name of its own, got \"{}\" again", entry.name));
+      problems.Add(field.line, field.path, fmt::format("duplicate name \"{}\"", entry.name));
   entries.push_back(std::move(entry));
 }
 

@@ -13,7 +13,6 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 // Sums of equal parts may miss 1 by rounding; a limit is not broken by that.
-constexpr double kRounding = 1e-9;
 
 double YardstickOf(const Node& node, const std::string& yardstick) {
   const auto found = node.throughput.find(yardstick);

@@ -23,6 +23,9 @@ enum class Limit {
   kSlots,            // PCIe devices per node
   kStorageCapacity,
 };
+// Relative: sums in another order differ by less, and are to be the same.
+inline constexpr double kRounding = 1e-9;
+
 inline constexpr size_t kLimits = 8;
 inline constexpr size_t kFirstGroupLimit = static_cast<size_t>(Limit::kMemory);  // from here: of a group
 [[nodiscard]] std::string ToString(Limit limit);  // "slowdown", "memory bandwidth", ...

@@ -2,7 +2,6 @@
 #include "planner/diagnosis.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <span>
 
@@ -11,7 +10,6 @@
 namespace spillway::planner {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kRelaxed = 1.1;  // a tenth
 constexpr double kNotWorthIt = 1e-6;
 

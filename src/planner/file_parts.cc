@@ -33,7 +33,7 @@ std::vector<std::pair<std::string, Field>> ReadEntries(Problems& problems, const
     const std::string& key = entry.first.Scalar();
     const std::string path = field.path + "." + key;
     if (!seen.insert(key).second) {
-      problems.Add(line, path, "expected once, got it again");
+      problems.Add(line, path, "duplicate key");
       continue;
     }
     problems.Note(path, line);

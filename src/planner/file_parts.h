@@ -18,6 +18,11 @@ namespace spillway::planner {
 using model::ReadChoice;
 using model::Take;
 
+// Of prices, powers, sizes and rates: beyond, somebody slipped.
+inline constexpr double kMaxQuantity = 1e12;
+// Of what must be greater than 0.
+inline constexpr double kMinPositive = 1e-9;
+
 // The entries of a map whose keys are names that the file chooses. Tells of what is no map, of keys that
 // are no names, and of repeated ones.
 std::vector<std::pair<std::string, model::Field>> ReadEntries(model::Problems& problems,

@@ -17,7 +17,7 @@
 namespace spillway::planner {
 namespace {
 
-constexpr double kRounding = 1e-9;
+constexpr double kPrintedRounding = 1e-9;
 
 int DecimalsOf(const std::string& printed) {
   const size_t point = printed.find('.');
@@ -406,12 +406,13 @@ bool Matches(const std::string& printed, double value, Meaning meaning) {
     case Meaning::kAtMost:
       return value <= NumberOf(printed);
     case Meaning::kAtLeast:
-      return value >= NumberOf(printed) - kRounding;
+      return value >= NumberOf(printed) - kPrintedRounding;
     case Meaning::kEqual:
       break;
   }
   // A half that arithmetic missed by its last bit still rounds up.
-  return std::round(value * scale + std::copysign(kRounding, value)) == std::round(NumberOf(printed) * scale);
+  return std::round(value * scale + std::copysign(kPrintedRounding, value)) ==
+         std::round(NumberOf(printed) * scale);
 }
 
 double SimplestIn(double low, double high) {

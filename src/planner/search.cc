@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <span>
 #include <tuple>
@@ -14,8 +13,6 @@
 namespace spillway::planner {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kRounding = 1e-9;
 // Objectives that differ by less are one: energy hardly depends on how many equal nodes share the work, and
 // which of them is least would be for rounding to say.
 constexpr double kTie = 1e-10;

@@ -5,11 +5,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "planner/cluster_model.h"
 
 namespace spillway::planner {
+
+// Of what has no limit.
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The kinds that a mix must have: those of the baseline.
 [[nodiscard]] std::vector<NodeKind> KindsOf(const Workload& workload);

@@ -20,8 +20,6 @@ using model::Field;
 using model::MapReader;
 using model::Problems;
 
-constexpr double kMost = 1e12;
-constexpr double kLeast = 1e-9;
 constexpr int kMostNodes = 100'000;
 constexpr double kSumMayMissBy = 1e-6;
 
@@ -147,7 +145,7 @@ class Reader {
   void ReadFabric(const Field& field) {
     MapReader map(problems_, field, {"port_gbps", "oversubscription"});
     TakeNumber(problems_, w_.baseline.fabric.port_gbps, map.Need("port_gbps", "Gb/s of a node's port"),
-               kLeast, kMost);
+               kMinPositive, kMaxQuantity);
     TakeNumber(problems_, w_.baseline.fabric.oversubscription, map.Find("oversubscription"), 1, 1000);
   }
 
@@ -177,7 +175,7 @@ class Reader {
     bool sound = true;
     for (const auto& [yardstick, entry] : ReadEntries(problems_, field, "a map from yardsticks to shares")) {
       double share = 0;
-      TakeNumber(problems_, share, &entry, kLeast, 1);
+      TakeNumber(problems_, share, &entry, kMinPositive, 1);
       sound = sound && problems_.Sound(entry.path);
       w_.cpu[yardstick] = share;
       sum += share;
@@ -193,17 +191,17 @@ class Reader {
 
   void ReadMemory(const Field& field) {
     MapReader map(problems_, field, {"kernel_gb", "runtime_gb", "data_gb"});
-    TakeNumber(problems_, w_.memory.kernel_gb, map.Find("kernel_gb"), 0, kMost);
-    TakeNumber(problems_, w_.memory.runtime_gb, map.Find("runtime_gb"), 0, kMost);
-    TakeNumber(problems_, w_.memory.data_gb, map.Find("data_gb"), 0, kMost);
+    TakeNumber(problems_, w_.memory.kernel_gb, map.Find("kernel_gb"), 0, kMaxQuantity);
+    TakeNumber(problems_, w_.memory.runtime_gb, map.Find("runtime_gb"), 0, kMaxQuantity);
+    TakeNumber(problems_, w_.memory.data_gb, map.Find("data_gb"), 0, kMaxQuantity);
   }
 
   void ReadCheckpoint(const Field& field) {
     MapReader map(problems_, field, {"model_gb_per_accelerator", "copies", "chunk_gb", "streaming"});
     TakeNumber(problems_, w_.checkpoint.model_gb_per_accelerator, map.Find("model_gb_per_accelerator"), 0,
-               kMost);
+               kMaxQuantity);
     TakeNumber(problems_, w_.checkpoint.copies, map.Find("copies"), 0, 100);
-    TakeNumber(problems_, w_.checkpoint.chunk_gb, map.Find("chunk_gb"), kLeast, kMost);
+    TakeNumber(problems_, w_.checkpoint.chunk_gb, map.Find("chunk_gb"), kMinPositive, kMaxQuantity);
     Take(w_.checkpoint.streaming, map.Find("streaming"),
          [&](const Field& f) { return model::ReadBool(problems_, f); });
   }
@@ -212,7 +210,7 @@ class Reader {
     MapReader map(problems_, field, {"yardstick", "peak_per_accelerator"});
     Take(w_.host_yardstick, map.Need("yardstick", "a yardstick"),
          [&](const Field& f) { return model::ReadName(problems_, f); });
-    TakeNumber(problems_, w_.host_peak, map.Find("peak_per_accelerator"), 0, kMost);
+    TakeNumber(problems_, w_.host_peak, map.Find("peak_per_accelerator"), 0, kMaxQuantity);
   }
 
   void ReadModels(const Field& field) {
@@ -224,13 +222,13 @@ class Reader {
       Take(trained.name, map.Need("name", "a name"),
            [&](const Field& f) { return model::ReadName(problems_, f); });
       TakeNumber(problems_, trained.gb_per_accelerator,
-                 map.Need("gb_per_accelerator", "GB of the model that one accelerator holds"), kLeast, kMost);
+                 map.Need("gb_per_accelerator", "GB of the model that one accelerator holds"), kMinPositive,
+                 kMaxQuantity);
       TakeNumber(problems_, trained.runtime_gb, map.Need("runtime_gb", "GB of memory besides checkpoints"), 0,
-                 kMost);
-      TakeNumber(problems_, trained.host_peak, map.Find("host_peak_per_accelerator"), 0, kMost);
+                 kMaxQuantity);
+      TakeNumber(problems_, trained.host_peak, map.Find("host_peak_per_accelerator"), 0, kMaxQuantity);
       if (!names.insert(trained.name).second)
-        problems_.Add(entry.line, entry.path,
-                      "expected a name of its own, got \"" + trained.name + "\" again");
+        problems_.Add(entry.line, entry.path, "duplicate name \"" + trained.name + "\"");
       w_.models.push_back(std::move(trained));
     }
   }
@@ -256,12 +254,14 @@ class Reader {
   void ReadLimits(const Field& field) {
     MapReader map(problems_, field,
                   {"slowdown", "cost_usd", "power_w", "memory_share", "memory_over_network", "storage_tb"});
-    TakeNumber(problems_, w_.limits.slowdown, map.Find("slowdown"), kLeast, kMost);
-    const auto number = [&](const Field& f) { return model::ReadNumber(problems_, f, kLeast, kMost); };
+    TakeNumber(problems_, w_.limits.slowdown, map.Find("slowdown"), kMinPositive, kMaxQuantity);
+    const auto number = [&](const Field& f) {
+      return model::ReadNumber(problems_, f, kMinPositive, kMaxQuantity);
+    };
     Take(w_.limits.cost_usd, map.Find("cost_usd"), number);
     Take(w_.limits.power_w, map.Find("power_w"), number);
-    TakeNumber(problems_, w_.limits.memory_share, map.Find("memory_share"), kLeast, 1);
-    TakeNumber(problems_, w_.limits.memory_over_network, map.Find("memory_over_network"), 0, kMost);
+    TakeNumber(problems_, w_.limits.memory_share, map.Find("memory_share"), kMinPositive, 1);
+    TakeNumber(problems_, w_.limits.memory_over_network, map.Find("memory_over_network"), 0, kMaxQuantity);
     Take(w_.limits.storage_tb, map.Find("storage_tb"), number);
   }
 
@@ -289,7 +289,7 @@ class Reader {
     if (const Field* f = map.Find("drives_per_node"))
       space.drives_per_node = ReadAscending<int>(problems_, *f, 1, 1024);
     if (const Field* f = map.Find("ports_gbps"))
-      space.ports_gbps = ReadAscending<double>(problems_, *f, kLeast, kMost);
+      space.ports_gbps = ReadAscending<double>(problems_, *f, kMinPositive, kMaxQuantity);
     if (const Field* f = map.Find("oversubscriptions"))
       space.oversubscriptions = ReadAscending<double>(problems_, *f, 1, 1000);
   }
@@ -300,8 +300,7 @@ class Reader {
     for (const Field& entry : model::ReadList(problems_, field, "a list of nodes of the catalogue")) {
       const auto node = ReadNode(entry);
       if (!node) continue;
-      if (!taken.insert(*node).second)
-        problems_.Add(entry.line, entry.path, "expected each node once, got it again");
+      if (!taken.insert(*node).second) problems_.Add(entry.line, entry.path, "duplicate node");
       w_.space.nodes.push_back(*node);
     }
     if (field.node.IsSequence() && field.node.size() == 0)

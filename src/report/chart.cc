@@ -21,8 +21,8 @@ struct Colour {
 constexpr Colour kColours[] = {{"#0b5fa5", "#6cb4f5"}, {"#b8450f", "#ff9a6b"}, {"#14734f", "#57c79a"},
                                {"#7d3f98", "#d0a0ea"}, {"#7a5c00", "#e3c04d"}, {"#a3225f", "#f58ab8"},
                                {"#3f5b66", "#a9c1cc"}, {"#4b4b4b", "#cfcfcf"}};
-constexpr std::size_t kMostMarkedPoints = 60;  // beyond, marks would hide the line
-constexpr double kCharWidth = 6.7;             // generous mean at 12 px: labels must not collide
+constexpr std::size_t kMaxMarkedPoints = 60;  // beyond, marks would hide the line
+constexpr double kCharWidth = 6.7;            // generous mean at 12 px: labels must not collide
 constexpr double kLegendRow = 20;
 constexpr double kBleed = 2;  // lines along the plot's edge keep their whole width
 
@@ -292,7 +292,7 @@ class Drawing {
           out += fmt::format(
               "<path class=\"spw-open {}\" d=\"M{:.1f} {:.1f}l5 {}h-10z\"><title>{}</title></path>\n", colour,
               X(point.x), up > 1 ? top_ - 4 : bottom_ + 4, up > 1 ? 8 : -8, tip);
-        } else if (shown && series.points.size() <= kMostMarkedPoints) {
+        } else if (shown && series.points.size() <= kMaxMarkedPoints) {
           out += Mark(Look(i), X(point.x), Y(point.y), tip);
         }
       }

@@ -20,8 +20,8 @@ using model::Field;
 using model::MapReader;
 using model::Problems;
 
-constexpr uint32_t kMostServers = 10'000;
-constexpr double kMostCapacityRatio = 10'000;  // of the greatest to the least: the switch's weights are whole
+constexpr uint32_t kMaxServers = 10'000;
+constexpr double kMaxCapacityRatio = 10'000;  // of the greatest to the least: the switch's weights are whole
 
 std::vector<ServerGroup> ReadGroups(Problems& problems, const Field& field) {
   std::vector<ServerGroup> groups;
@@ -32,7 +32,7 @@ std::vector<ServerGroup> ReadGroups(Problems& problems, const Field& field) {
     MapReader map(problems, entry, {"count", "units"});
     ServerGroup group;
     if (const Field* f = map.Find("count"))
-      if (auto n = model::ReadInteger(problems, *f, 1, kMostServers)) group.count = static_cast<uint32_t>(*n);
+      if (auto n = model::ReadInteger(problems, *f, 1, kMaxServers)) group.count = static_cast<uint32_t>(*n);
     if (const Field* f = map.Need("units", "a list of units")) group.units = ReadUnits(problems, *f);
     groups.push_back(std::move(group));
   }
@@ -56,7 +56,7 @@ void ReadServers(Problems& problems, const Field& field, const MapReader& map, c
   if (units != nullptr) {
     ServerGroup group;
     if (const Field* f = map.Find("servers"))
-      if (auto n = model::ReadInteger(problems, *f, 1, kMostServers)) group.count = static_cast<uint32_t>(*n);
+      if (auto n = model::ReadInteger(problems, *f, 1, kMaxServers)) group.count = static_cast<uint32_t>(*n);
     group.units = ReadUnits(problems, *units);
     entry.app.groups.push_back(std::move(group));
   }
@@ -79,13 +79,13 @@ void CheckServers(Problems& problems, const Field& field, const App& app) {
       greatest = std::max(greatest, unit.capacity);
     }
   }
-  if (servers > kMostServers)
+  if (servers > kMaxServers)
     problems.Add(field.line, field.path,
-                 fmt::format("expected at most {} servers, got {}", kMostServers, servers));
-  if (greatest > kMostCapacityRatio * least)
+                 fmt::format("expected at most {} servers, got {}", kMaxServers, servers));
+  if (greatest > kMaxCapacityRatio * least)
     problems.Add(field.line, field.path,
                  fmt::format("expected capacities that differ by at most {} times, got {} to {}",
-                             kMostCapacityRatio, least, greatest));
+                             kMaxCapacityRatio, least, greatest));
 }
 
 // A server by its number, or by its name in the pool file.

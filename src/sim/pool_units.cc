@@ -97,7 +97,7 @@ class Profiles {
     }
     const std::string name = key.Scalar();
     if (!seen_.insert(name).second) {
-      problems_.Add(line, field_.path + "." + name, "expected once, got it again");
+      problems_.Add(line, field_.path + "." + name, "duplicate key");
       return;
     }
     const UnitProfile speed = ReadSpeed(problems_, Field{field_.path + "." + name, line, value});

@@ -2,7 +2,7 @@
 // The last load report heard of each unit, by name, kept where it outlives the maps: a report recorded before
 // a reboot, or before the data plane was removed, is then as stale afterwards as it was before. It holds for
 // the key under which it was heard: a recording under another key is refused by its tag anyway, and whoever
-// stole a key could otherwise silence an agent for good by a report of the highest numbers. The last few
+// stole a key could otherwise silence an agent permanently by a report of the highest numbers. The last few
 // keys' are kept, so that a key which comes back finds its recordings stale.
 //
 //   {"POOL/SERVER/UNIT": [[boot id, sequence, key tag], ...]}   the key in use first
@@ -20,7 +20,7 @@
 
 namespace spillway::switching {
 
-// Tells keys apart without holding one: the SipHash of a fixed text that is no report's.
+// Tells one key from another without holding either: the SipHash of a fixed text that is no report's.
 uint64_t KeyTag(const spw_siphash_key& key);
 
 constexpr uint64_t kUnknownKey = 0;  // a tag in files of versions that kept none

@@ -91,7 +91,7 @@ class LiveSwitch : public Switch {
   void WriteHeardReports();
   const PlannedUnit* FindUnit(const std::string& pool, const std::string& server,
                               const std::string& unit) const;
-  // What views tell of the rings, whose slots are many: counted with each change and each tick, never for a
+  // What views show of the rings, whose slots are many: counted with each change and each tick, never for a
   // view.
   void CountRings();
 

@@ -4,38 +4,22 @@
 #include <cstdlib>
 
 #include "gateway/v2.h"
+#include "tests/unit/gateway/v2_cards.h"
 
 using namespace spillway::gateway;
 
 namespace {
 
-constexpr uint64_t kMostBytes = 1 << 16;
-
-ModelCard Fixed() {
-  ModelCard card;
-  card.name = "fixed";
-  card.inputs = {{"input0", DataType::kU32, {2, 2}}, {"input1", DataType::kBool, {3}}};
-  card.outputs = {{"output0", DataType::kF32, {3, 2}}};
-  return card;
-}
-
-ModelCard Batched() {
-  ModelCard card;
-  card.name = "rows";
-  card.inputs = {{"input", DataType::kF32, {-1, 2}}};
-  card.outputs = {{"output", DataType::kI8, {-1, 1}}};
-  card.most_rows = 64;
-  return card;
-}
+constexpr uint64_t kMaxBytes = 1 << 16;
 
 void Read(const ModelCard& card, std::string_view body, std::optional<uint64_t> json_bytes) {
-  const auto request = ParseV2Request(card, body, json_bytes, kMostBytes);
+  const auto request = ParseV2Request(card, body, json_bytes, kMaxBytes);
   if (!request) {
     if (request.error().message.empty()) std::abort();
     return;
   }
   if (request->rows < 1 || request->rows > card.most_rows) std::abort();
-  if (request->input_bytes > kMostBytes) {
+  if (request->input_bytes > kMaxBytes) {
     if (!request->inputs.empty()) std::abort();
     return;
   }
@@ -51,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(bytes) + 1, size - 1);
   std::optional<uint64_t> json_bytes;
   if (bytes[0] != 0) json_bytes = body.size() * bytes[0] / 250;  // beyond the end, too
-  Read(Fixed(), body, json_bytes);
-  Read(Batched(), body, json_bytes);
+  Read(ProtocolCard(), body, json_bytes);
+  Read(BatchedCard(64), body, json_bytes);
   return 0;
 }

@@ -25,14 +25,14 @@
 namespace spillway::command {
 namespace {
 
-constexpr int kMostPhi = 8;
+constexpr int kMaxPhi = 8;
 
 int RunCompare(const PlanOptions& o, bool as_json) {
   const auto input = ReadPlanInput(o);
   if (!input) return Complain(input.error());
   if (const auto comparable = CheckComparable(*input, o); !comparable) return Complain(comparable.error());
   const planner::ClusterModel model(*input);
-  const auto comparisons = planner::Compare(model, kMostPhi);
+  const auto comparisons = planner::Compare(model, kMaxPhi);
   const report::Document document = planner::CompareDocument(*input, comparisons);
   fmt::print("{}", as_json ? document.Dump() : planner::CompareText(*input, comparisons));
   const auto written =
@@ -236,7 +236,8 @@ void AddPlanVerbs(CLI::App& app, Context& context) {
                              "The mix of nodes of least cost or energy that meets the limits", RunSearch);
   AddLimitOptions(*search, *searched);
   AddOut(*search, *searched);
-  search->add_flag("--no-sensitivity", searched->no_sensitivity, "Leave out what a tenth of each input does");
+  search->add_flag("--no-sensitivity", searched->no_sensitivity,
+                   "Skip the sensitivity analysis (each input changed by a tenth)");
 
   auto explained = std::make_shared<PlanOptions>();
   CLI::App* explain =

@@ -181,7 +181,7 @@ TEST_P(FailingServer, KilledItGetsProbesAloneAndIsBackWhenItAnswers) {
   }
   EXPECT_EQ(bed_->Counter("dropped_no_unit"), 0u);
   EXPECT_THAT(bed_->DaemonLog(), HasSubstr("unit lab/s1/cpu: failing for"));
-  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("back in the choice"));
+  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("chosen again"));
 }
 
 TEST_P(FailingServer, StoppedItGetsProbesAloneUntilItGoesOn) {

@@ -14,18 +14,9 @@
 namespace spillway::switching {
 namespace {
 
-constexpr const char* kClient = "198.51.100.7";
-constexpr const char* kVip = "203.0.113.10";
-constexpr size_t kSource = 26, kSourcePort = 34, kSequence = 38, kTcpFlags = 47;  // offsets in the frame
-
-void Put(Bytes& frame, size_t at, uint32_t value, int bytes) {
-  for (int b = 0; b < bytes; b++)
-    frame[at + static_cast<size_t>(b)] = static_cast<uint8_t>(value >> 8 * (bytes - 1 - b));
-}
-
 enum class Kind { kSyns, kHandshakes, kDatagrams, kAcks, kFins, kRsts };
 
-struct Flow {
+struct FloodedFlow {
   uint16_t port = 0;
   uint32_t isn = 0;
   uint16_t unit = SPW_NO_UNIT;
@@ -46,13 +37,13 @@ class FloodTest : public SwitchTest, public testing::WithParamInterface<Kind> {
   }
 
   void Advance(uint64_t ns) { program_.SetClock(program_.given_now_ns() + ns); }
-  uint16_t SendTcp(const Flow& flow, uint8_t flags, uint32_t sequence) {
+  uint16_t SendTcp(const FloodedFlow& flow, uint8_t flags, uint32_t sequence) {
     frame_ = tcp_;
     Put(frame_, kSourcePort, flow.port, 2), Put(frame_, kSequence, sequence, 4);
     frame_[kTcpFlags] = flags;
     return To(Run(frame_));
   }
-  uint16_t SendUdp(const Flow& flow) {
+  uint16_t SendUdp(const FloodedFlow& flow) {
     frame_ = udp_;
     Put(frame_, kSourcePort, flow.port, 2);
     return To(Run(frame_));
@@ -60,20 +51,20 @@ class FloodTest : public SwitchTest, public testing::WithParamInterface<Kind> {
   static uint16_t To(const Outcome& out) {
     return out.verdict == XDP_TX ? UnitByMac(out.bytes) : SPW_NO_UNIT;
   }
-  Flow Begin() {
-    Flow flow{next_port_++, static_cast<uint32_t>(random_())};
+  FloodedFlow Begin() {
+    FloodedFlow flow{next_port_++, static_cast<uint32_t>(random_())};
     flow.unit = SendTcp(flow, kSyn, flow.isn);
     return flow;
   }
-  Flow Connect() {
-    Flow flow = Begin();
+  FloodedFlow Connect() {
+    FloodedFlow flow = Begin();
     EXPECT_EQ(SendTcp(flow, kAck, flow.isn + 1), flow.unit);
     return flow;
   }
 
   // One packet of the flood, or the three of a handshake. Every eighth has a victim's address and ports, but
   // for handshakes: who knows these can forge one in full, with numbers of his own.
-  void Strike(Kind kind, uint32_t i, const std::vector<Flow>& victims) {
+  void Strike(Kind kind, uint32_t i, const std::vector<FloodedFlow>& victims) {
     const bool is_datagram = kind == Kind::kDatagrams;
     frame_ = is_datagram ? udp_ : tcp_;
     const uint32_t isn = static_cast<uint32_t>(random_());
@@ -112,7 +103,7 @@ class FloodTest : public SwitchTest, public testing::WithParamInterface<Kind> {
 };
 
 TEST_P(FloodTest, NoEstablishedFlowMovesAndNewOnesConnect) {
-  std::vector<Flow> established, datagrams;
+  std::vector<FloodedFlow> established, datagrams;
   for (int i = 0; i < 300; i++) {
     AllCpusBusy(i % 3 != 0);  // two of three deviate
     established.push_back(Connect());
@@ -121,7 +112,7 @@ TEST_P(FloodTest, NoEstablishedFlowMovesAndNewOnesConnect) {
   Advance(600'000'000'000);  // idle for ten minutes
   for (int i = 0; i < 100; i++) {
     AllCpusBusy(i % 2);
-    Flow flow{next_port_++};
+    FloodedFlow flow{next_port_++};
     flow.unit = SendUdp(flow);
     SendUdp(flow);
     datagrams.push_back(flow);
@@ -130,9 +121,9 @@ TEST_P(FloodTest, NoEstablishedFlowMovesAndNewOnesConnect) {
 
   // A million packets a second, beside round trips of 0, 50 and 200 ms.
   constexpr uint32_t kRtt[] = {0, 50'000, 200'000};
-  std::deque<Flow> opening[3];
+  std::deque<FloodedFlow> opening[3];
   size_t opened = 0, unconnected = 0, moved = 0;
-  std::vector<Flow> live;
+  std::vector<FloodedFlow> live;
   for (uint32_t i = 0; i < packets_; i++) {
     if (i % 2048 == 0) {
       AllCpusBusy(i / 2048 % 4 != 0);
@@ -144,7 +135,7 @@ TEST_P(FloodTest, NoEstablishedFlowMovesAndNewOnesConnect) {
     }
     for (auto& flows : opening) {
       for (; !flows.empty() && flows.front().due <= i; flows.pop_front()) {
-        const Flow& flow = flows.front();
+        const FloodedFlow& flow = flows.front();
         if (SendTcp(flow, kAck, flow.isn + 1) == flow.unit)
           live.push_back(flow);
         else
@@ -152,20 +143,20 @@ TEST_P(FloodTest, NoEstablishedFlowMovesAndNewOnesConnect) {
       }
     }
     if (i % 1000 == 999 && !live.empty()) {
-      const Flow& flow = live[random_() % live.size()];
+      const FloodedFlow& flow = live[random_() % live.size()];
       moved += SendTcp(flow, kAck | kPsh, flow.isn + 500) != flow.unit;
     }
     Advance(1000);
     ASSERT_NO_FATAL_FAILURE(Strike(GetParam(), i, established));
   }
   EXPECT_EQ(unconnected, 0u) << "of " << opened;
-  for (const Flow& flow : live) moved += SendTcp(flow, kAck, flow.isn + 2) != flow.unit;
+  for (const FloodedFlow& flow : live) moved += SendTcp(flow, kAck, flow.isn + 2) != flow.unit;
   EXPECT_EQ(moved, 0u) << "live, of " << live.size();
   moved = 0;
-  for (const Flow& flow : established) moved += SendTcp(flow, kAck, flow.isn + 1) != flow.unit;
+  for (const FloodedFlow& flow : established) moved += SendTcp(flow, kAck, flow.isn + 1) != flow.unit;
   EXPECT_EQ(moved, 0u) << "idle, of " << established.size();
   moved = 0;
-  for (const Flow& flow : datagrams) moved += SendUdp(flow) != flow.unit;
+  for (const FloodedFlow& flow : datagrams) moved += SendUdp(flow) != flow.unit;
   EXPECT_EQ(moved, 0u) << "datagram flows, of " << datagrams.size();
 }
 

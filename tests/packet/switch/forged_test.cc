@@ -12,8 +12,6 @@
 namespace spillway::switching {
 namespace {
 
-constexpr const char* kClient = "198.51.100.7";
-constexpr const char* kVip = "203.0.113.10";
 constexpr uint32_t kIsn = 0x3fffff00, kForgedIsn = 0x9abcdef0;
 
 class ForgedTest : public SwitchTest {

@@ -12,8 +12,6 @@
 namespace spillway::switching {
 namespace {
 
-constexpr const char* kClient = "198.51.100.7";
-
 constexpr uint32_t kLongAgo = 1 << 20;  // beats: probes are as rare as they get
 
 class HealthTest : public SwitchTest {

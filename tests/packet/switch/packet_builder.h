@@ -64,4 +64,12 @@ class Eth {
   Bytes payload_;
 };
 
+// For floods, which change a built frame instead of building each: offsets of IPv4 without tags or options.
+inline constexpr size_t kSource = 26, kSourcePort = 34, kSequence = 38, kTcpFlags = 47;
+
+inline void Put(Bytes& frame, size_t at, uint32_t value, int bytes) {
+  for (int b = 0; b < bytes; b++)
+    frame[at + static_cast<size_t>(b)] = static_cast<uint8_t>(value >> 8 * (bytes - 1 - b));
+}
+
 }  // namespace spillway::switching

@@ -14,15 +14,7 @@
 namespace spillway::switching {
 namespace {
 
-constexpr const char* kClient = "198.51.100.7";
-constexpr const char* kVip = "203.0.113.10";
-constexpr size_t kSource = 26, kSourcePort = 34, kSequence = 38, kTcpFlags = 47;  // offsets in the frame
 constexpr uint64_t kSecond = 1'000'000'000;
-
-void Put(Bytes& frame, size_t at, uint32_t value, int bytes) {
-  for (int b = 0; b < bytes; b++)
-    frame[at + static_cast<size_t>(b)] = static_cast<uint8_t>(value >> 8 * (bytes - 1 - b));
-}
 
 struct Flow {
   uint16_t port = 0;

@@ -89,6 +89,10 @@ uint32_t NowTick();
 uint32_t NowBeat();
 model::Config TestConfig();
 
+// A client, and one of TestConfig()'s services.
+inline constexpr const char* kClient = "198.51.100.7";
+inline constexpr const char* kVip = "203.0.113.10";
+
 // A test's view: verbs over the program, reset and configured before each.
 class SwitchTest : public testing::Test {
  protected:

@@ -11,9 +11,6 @@
 namespace spillway::switching {
 namespace {
 
-constexpr const char* kClient = "198.51.100.7";
-constexpr const char* kVip = "203.0.113.10";
-
 class TcpLifeTest : public SwitchTest {
  protected:
   Bytes Packet(uint16_t port, uint8_t flags) { return Eth().Ip4(kClient, kVip).Tcp(port, 80).Flags(flags); }

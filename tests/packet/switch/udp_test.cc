@@ -10,8 +10,6 @@
 namespace spillway::switching {
 namespace {
 
-constexpr const char* kClient = "198.51.100.7";
-
 class UdpTest : public SwitchTest {
  protected:
   uint16_t Datagram(uint16_t port) {

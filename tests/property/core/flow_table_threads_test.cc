@@ -22,7 +22,7 @@ constexpr bool kTakeTurns = false;
 namespace spillway {
 namespace {
 
-const spw_flow_limits kLimits = spw_make_flow_limits(300, 120, 40);
+const spw_flow_limits kThreadLimits = spw_make_flow_limits(300, 120, 40);
 
 struct Outcome {
   std::vector<uint64_t> placed;
@@ -54,7 +54,7 @@ TEST(FlowTableThreads, NoEntryIsLost) {
           if (kTakeTurns) lock.lock();
           auto result = spw_flow_insert(&table[primary], secondary,
                                         spw_flow_entry(tag, static_cast<uint16_t>(t), SPW_FLOW_OPEN, 7), 7,
-                                        kLimits, SPW_BUCKET_ENTRIES);
+                                        kThreadLimits, SPW_BUCKET_ENTRIES);
           Outcome& mine = outcomes[static_cast<size_t>(t)];
           if (spw_is_inserted(result))
             mine.placed.push_back(hash);

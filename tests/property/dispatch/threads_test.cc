@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, RemoteThreads,
                          testing::Values(Kind::kAtomic, Kind::kOrdered, Kind::kUnordered),
                          [](const auto& param) { return std::string(ToString(param.param)); });
 
-std::string NameOf(const testing::TestParamInfo<std::tuple<Kind, int, Wait>>& param) {
+std::string ThreadsName(const testing::TestParamInfo<std::tuple<Kind, int, Wait>>& param) {
   const auto [kind, shards, wait] = param.param;
   return std::string(ToString(kind)) + std::to_string(shards) +
          (wait == Wait::kPoll ? "Polling" : "Sleeping");
@@ -46,7 +46,7 @@ std::string NameOf(const testing::TestParamInfo<std::tuple<Kind, int, Wait>>& pa
 INSTANTIATE_TEST_SUITE_P(Kinds, Threads,
                          testing::Combine(testing::Values(Kind::kAtomic, Kind::kOrdered, Kind::kUnordered),
                                           testing::Values(1, 4), testing::Values(Wait::kPoll, Wait::kSleep)),
-                         NameOf);
+                         ThreadsName);
 
 }  // namespace
 }  // namespace spillway::dispatch

@@ -10,7 +10,7 @@
 namespace spillway::planner {
 namespace {
 
-constexpr double kClose = 1e-9;
+constexpr double kTolerance = 1e-9;
 constexpr Kinds kKinds[] = {
     {false, false, true}, {true, false, false}, {true, true, false}, {true, true, true}};
 
@@ -18,7 +18,7 @@ TEST(ClusterProperty, TheBaselineTakesItsOwnTime) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 200; i++) {
     const PlanInput input = RandomInput(random, kKinds[i % 4], true);
-    EXPECT_NEAR(ClusterModel(input).Evaluate(input.workload.baseline).slowdown, 1, kClose);
+    EXPECT_NEAR(ClusterModel(input).Evaluate(input.workload.baseline).slowdown, 1, kTolerance);
   }
 }
 
@@ -38,7 +38,7 @@ TEST(ClusterProperty, MoreNodesCostMoreAndAreNoSlower) {
       const Evaluation now = model.Evaluate(mix);
       EXPECT_GT(now.CostUsd(), before.CostUsd());
       EXPECT_GT(now.PowerW(), before.PowerW());
-      EXPECT_LE(now.slowdown, before.slowdown * (1 + kClose));
+      EXPECT_LE(now.slowdown, before.slowdown * (1 + kTolerance));
       before = now;
     }
   }
@@ -52,9 +52,9 @@ TEST(ClusterProperty, AFasterFabricIsNoSlowerAndAnOversubscribedOneNoFaster) {
     Mix mix = input.workload.baseline;
     const double before = model.Evaluate(mix).slowdown;
     mix.fabric = {200, 1};
-    EXPECT_LE(model.Evaluate(mix).slowdown, before * (1 + kClose));
+    EXPECT_LE(model.Evaluate(mix).slowdown, before * (1 + kTolerance));
     mix.fabric = {100, 3};
-    EXPECT_GE(model.Evaluate(mix).slowdown, before * (1 - kClose));
+    EXPECT_GE(model.Evaluate(mix).slowdown, before * (1 - kTolerance));
   }
 }
 

@@ -171,7 +171,7 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
   ExpectError(3, "", "unit: expected a whole number from 0 to 7, got nothing");
   ExpectError(4, "interface: a-name-much-too-long", ":4: interface: expected");
   ExpectError(5, "services: [sctp/53]", ":5: services[#1]: expected tcp/PORT or udp/PORT");
-  ExpectError(5, "services: [udp/53, udp/53]", ":5: services[#2]: expected each service once");
+  ExpectError(5, "services: [udp/53, udp/53]", ":5: services[#2]: duplicate service udp/53");
   ExpectError(5, "services: [udp/65536]", ":5: services[#1]: expected tcp/PORT or udp/PORT");
   ExpectError(6, "meter: {source: pcap}",
               ":6: meter.source: expected one of auto, bpf, af_packet, got \"pcap\"");
@@ -194,7 +194,7 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
   ExpectError(9, "failing: {detect: maybe}", ":9: failing.detect: expected one of true, false");
   ExpectError(9, "failing: {refused_share: 2}",
               ":9: failing.refused_share: expected a number from 0.01 to 1");
-  ExpectError(8, "unit: 2", ":8: unit: expected once, got it again after line 3");
+  ExpectError(8, "unit: 2", ":8: unit: duplicate key, already on line 3");
   ExpectError(8, "report: {", ": expected YAML");
 }
 

@@ -13,7 +13,7 @@ using switching::Bytes;
 using switching::Eth;
 using switching::WrongChecksums;
 
-constexpr Mac kOwn{2, 0, 0, 0, 0, 9};
+constexpr Mac kOwnMac{2, 0, 0, 0, 0, 9};
 
 Parsed ParsedAs(const Bytes& frame) {
   RequestPacket packet;
@@ -23,7 +23,7 @@ Parsed ParsedAs(const Bytes& frame) {
 Bytes Sent(Bytes frame, const char* to) {
   RequestPacket packet;
   EXPECT_EQ(Parse(frame, packet), Parsed::kRequest);
-  Readdress(frame, packet, *model::Address::Parse(to), kOwn);
+  Readdress(frame, packet, *model::Address::Parse(to), kOwnMac);
   return frame;
 }
 
@@ -86,7 +86,7 @@ TEST(RequestPacket, AReaddressedFrameIsWholeAndGoesBackWhereItCameFrom) {
   EXPECT_EQ(packet.destination.ToString(), "10.0.0.7");
   EXPECT_EQ(packet.source.ToString(), "198.51.100.1") << "the unit answers the client itself";
   EXPECT_TRUE(std::equal(after.begin(), after.begin() + 6, before.begin() + 6));
-  EXPECT_TRUE(std::equal(kOwn.begin(), kOwn.end(), after.begin() + 6));
+  EXPECT_TRUE(std::equal(kOwnMac.begin(), kOwnMac.end(), after.begin() + 6));
   EXPECT_TRUE(std::equal(after.begin() + 34, after.begin() + 40, before.begin() + 34)) << "ports, length";
 
   EXPECT_EQ(WrongChecksums(Sent(Eth().Ip6("2001:db8::1", "2001:db8::2").Udp(1, 2).Payload(8), "fd00::9")),

@@ -17,7 +17,7 @@ using switching::Eth;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr Mac kOwn{2, 0, 0, 0, 0, 9};
+constexpr Mac kBalancerMac{2, 0, 0, 0, 0, 9};
 constexpr uint64_t kNow = 5'000'000'000;
 constexpr const char* kFront = "10.0.1.3";
 const model::Key kKey{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
@@ -56,7 +56,7 @@ Result<ServerBalancer> Make(const model::Config& config, const std::string& serv
                             const std::string& server = "s1", const char* front = kFront) {
   spw_seed seed;
   std::memset(&seed, 0x5a, sizeof seed);
-  return ServerBalancer::Make(config, {service, server, Addr(front), {}}, kOwn, seed);
+  return ServerBalancer::Make(config, {service, server, Addr(front), {}}, kBalancerMac, seed);
 }
 
 class ServerBalancerTest : public testing::Test {

@@ -323,8 +323,8 @@ TEST_F(CliWithDaemon, SetsUnitsAndServices) {
 
 TEST_F(CliWithDaemon, RefusalsOfTheDaemonAreBadInput) {
   const std::pair<std::vector<std::string>, const char*> kCases[] = {
-      {{"drain", "rack1/s1/gpu"}, "rack1/s1/gpu: there is no such unit"},
-      {{"set", "service", "web", "idle=3"}, "web: there is no such service"},
+      {{"drain", "rack1/s1/gpu"}, "rack1/s1/gpu: no such unit"},
+      {{"set", "service", "web", "idle=3"}, "web: no such service"},
       {{"set", "unit", "rack1/s1/nic", "status=gone"}, "status: expected up, draining or down"},
       {{"set", "unit", "rack1/s1/nic", "colour=red"}, "colour: unknown key"}};
   for (const auto& [words, expected] : kCases) {

@@ -103,7 +103,7 @@ TEST_F(SimCli, ABadScenarioIsNamedByFileAndLine) {
   EXPECT_THAT(outcome.out, IsEmpty());
   EXPECT_EQ(outcome.err,
             "spillway: " + folder_.File("bad.yaml") +
-                ":14: sim.requests: expected once, got it again after line 13\n" +
+                ":14: sim.requests: duplicate key, already on line 13\n" +
                 "spillway: " + folder_.File("bad.yaml") +
                 ":15: sim: unknown key \"colour\", known are name, apps, arrivals, load_pct, rps, "
                 "work, reports, policies, wire, requests, warm_up, cold_start, flows, switches, seed, "

@@ -54,7 +54,7 @@ TEST_F(VerbsWithoutDevice, BadOptionsAreRefusedFirst) {
   EXPECT_EQ(refused(options), "address nowhere.example: expected a numeric IPv4 or IPv6 address");
   options = options_;
   options.window.queue = 77;
-  EXPECT_EQ(refused(options), "window: there is no queue 77");
+  EXPECT_EQ(refused(options), "window: no such queue: 77");
   EXPECT_EQ(VerbsProducer::Connect("nowhere.example", 1).error().code, ErrorCode::kBadInput);
 }
 

@@ -238,7 +238,7 @@ TEST_F(ExtenderTest, AClaimIsWrittenAgainWhereAnotherWroteBetween) {
   server_.claim_races = 1000;
   const json other = PodOf("q", "300");
   server_.Put(other);
-  EXPECT_THAT(Bind(other, "a"), HasSubstr("others write its claims all the time"));
+  EXPECT_THAT(Bind(other, "a"), HasSubstr("its claims keep being changed by others"));
   EXPECT_EQ(Bookings().size(), 1u);
 }
 
@@ -275,7 +275,7 @@ TEST_F(ExtenderTest, AnUnreadablePodOfAClaimsNameKeepsNobodyFromTheNode) {
   server_.Put(next);
   EXPECT_EQ(Bind(next, "a"), "");
   EXPECT_THAT(server_.ClaimsAt("a"), ::testing::Not(HasSubstr("uid-p")));
-  EXPECT_THAT(Bind(pod, "b"), HasSubstr("ml/p is gone, or another pod by now"));
+  EXPECT_THAT(Bind(pod, "b"), HasSubstr("ml/p is gone, or replaced by another pod"));
 }
 
 TEST_F(ExtenderTest, AfterARestartAClaimHoldsAndNotAnEditedAnnotation) {
@@ -348,7 +348,7 @@ TEST_F(ExtenderTest, AnswersNothingAboutGpusBeforeItIsInStep) {
   server_.lists_fail = true;
   StartOutOfStep(server_.Config());
   const json reply = Filter(PodOf("p", "600"));
-  EXPECT_THAT(reply["Error"].get<std::string>(), HasSubstr("not in step with the API server"));
+  EXPECT_THAT(reply["Error"].get<std::string>(), HasSubstr("not synchronized with the API server"));
   EXPECT_EQ(client_->Get("/healthz")->status, 503);
 }
 

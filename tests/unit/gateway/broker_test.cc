@@ -47,6 +47,21 @@ TEST(Broker, WhatNoSliceTakesWaitsAndIsRefusedAtItsDeadlineWithTheReason) {
   EXPECT_EQ(bed.messages[1], "no slice until its deadline: 1 slice is full");
 }
 
+TEST(Broker, NoRequestWaitsBeyondTheLongestDeadlineWhateverItAsksFor) {
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.longest_deadline = 20ms;
+  BrokerBed bed(options);
+  bed.Join("host", 1, 1);
+  bed.Ask();
+  bed.Ask(kAlice, 1h);
+  bed.now += 19ms;
+  bed.broker.Tick(bed.now);
+  EXPECT_THAT(bed.answers[1], IsEmpty());
+  bed.now += 1ms;
+  bed.broker.Tick(bed.now);
+  EXPECT_THAT(bed.answers[1], ElementsAre(Status::kNoSlice));
+}
+
 TEST(Broker, AWaitingRequestGoesWhenACellIsFree) {
   BrokerBed bed;
   bed.Join("host", 1, 1);
@@ -81,6 +96,23 @@ TEST(Broker, RequestsWaitForAnExecutorThatComesBack) {
   EXPECT_TRUE(bed.delivered.empty());
   bed.Join("host");
   EXPECT_EQ(bed.delivered.size(), 1u);
+}
+
+TEST(Broker, ARequestThatAnExecutorDiedWithGoesToABusierOneRatherThanBack) {
+  BrokerBed bed;
+  const uint32_t first = bed.Join("one", 1, 1);
+  bed.Ask();
+  bed.Join("two", 1, 2);
+  bed.Ask();
+  bed.Ask();
+  ASSERT_EQ(bed.delivered.size(), 3u);
+  bed.broker.RemoveExecutor(first, bed.now);
+  ASSERT_TRUE(bed.broker.AddExecutor(SmallOffer("one", 1, 1), bed.now));
+  ASSERT_EQ(bed.delivered.size(), 3u)
+      << "the other is full, and nothing is placed yet on the one that is back";
+  EXPECT_TRUE(bed.Done(1));
+  ASSERT_EQ(bed.delivered.size(), 4u);
+  EXPECT_EQ(bed.delivered[3].slice, bed.delivered[1].slice);
 }
 
 TEST(Broker, AnExecutorThatComesBackTakesItsOldNumbers) {

@@ -7,27 +7,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "v2_cards.h"
+
 namespace spillway::gateway {
 namespace {
 
 using testing::HasSubstr;
-
-// The example of the protocol's own text: two inputs, of which one is small integers.
-ModelCard Model() {
-  ModelCard card;
-  card.name = "mymodel";
-  card.inputs = {{"input0", DataType::kU32, {2, 2}}, {"input1", DataType::kBool, {3}}};
-  card.outputs = {{"output0", DataType::kF32, {3, 2}}};
-  return card;
-}
-ModelCard Batched() {
-  ModelCard card;
-  card.name = "rows";
-  card.inputs = {{"input", DataType::kF32, {-1, 2}}};
-  card.outputs = {{"output", DataType::kI8, {-1, 1}}};
-  card.most_rows = 3;
-  return card;
-}
 
 constexpr const char* kRequest = R"({"id": "42", "inputs": [
   {"name": "input0", "shape": [2, 2], "datatype": "UINT32", "data": [1, 2, 3, 4]},
@@ -42,7 +27,7 @@ std::string ErrorOf(const ModelCard& card, const std::string& body, std::optiona
 std::string With(const std::string& input) { return "{\"inputs\": [" + input + "]}"; }
 
 TEST(V2, ReadsTheProtocolsExample) {
-  const auto request = ParseV2Request(Model(), kRequest, {});
+  const auto request = ParseV2Request(ProtocolCard(), kRequest, {});
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_EQ(request->id, "42");
   ASSERT_EQ(request->inputs.size(), 64u + 3u);
@@ -55,10 +40,10 @@ TEST(V2, ReadsTheProtocolsExample) {
 
 // By another executor's card, or a broken executor's count: nothing behind what came is read.
 TEST(V2, OutputsOfAnotherSizeThanTheModelsAreAnErrorAndNotCut) {
-  const auto request = ParseV2Request(Model(), kRequest, {});
+  const auto request = ParseV2Request(ProtocolCard(), kRequest, {});
   ASSERT_TRUE(request);
   for (const size_t bytes : {size_t{0}, size_t{23}, size_t{25}}) {
-    const auto made = MakeV2Response(Model(), *request, std::vector<std::byte>(bytes));
+    const auto made = MakeV2Response(ProtocolCard(), *request, std::vector<std::byte>(bytes));
     ASSERT_FALSE(made) << bytes;
     EXPECT_THAT(made.error().message, HasSubstr("expected 24"));
   }
@@ -66,13 +51,13 @@ TEST(V2, OutputsOfAnotherSizeThanTheModelsAreAnErrorAndNotCut) {
 
 TEST(V2, NestedAndFlatDataAreTheSame) {
   const std::string entry = R"({"name": "input", "shape": [2, 2], "datatype": "FP32", "data": )";
-  const auto flat = ParseV2Request(Batched(), With(entry + "[1, 2, 3.5, 4]}"), {});
-  const auto nested = ParseV2Request(Batched(), With(entry + "[[1, 2], [3.5, 4]]}"), {});
+  const auto flat = ParseV2Request(BatchedCard(3), With(entry + "[1, 2, 3.5, 4]}"), {});
+  const auto nested = ParseV2Request(BatchedCard(3), With(entry + "[[1, 2], [3.5, 4]]}"), {});
   ASSERT_TRUE(flat && nested);
   EXPECT_EQ(flat->inputs, nested->inputs);
   for (const char* other :
        {"[[1, 2, 3.5, 4]]}", "[[1], [2], [3.5], [4]]}", "[[1, 2], 3.5, 4]}", "[1, [2, 3.5, 4]]}"})
-    EXPECT_THAT(ErrorOf(Batched(), With(entry + other)), testing::HasSubstr("not nested as its shape"));
+    EXPECT_THAT(ErrorOf(BatchedCard(3), With(entry + other)), testing::HasSubstr("not nested as its shape"));
   EXPECT_EQ(flat->rows, 2);
 }
 
@@ -81,14 +66,15 @@ TEST(V2, BinaryTensorsComeInTheRequestsOrder) {
     {"name": "input1", "shape": [3], "datatype": "BOOL", "parameters": {"binary_data_size": 3}},
     {"name": "input0", "shape": [2, 2], "datatype": "UINT32", "parameters": {"binary_data_size": 16}}]})";
   std::string body = json + std::string("\1\0\1", 3) + std::string(16, 'x');
-  const auto request = ParseV2Request(Model(), body, json.size());
+  const auto request = ParseV2Request(ProtocolCard(), body, json.size());
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_EQ(request->inputs[0], std::byte{'x'});
   EXPECT_EQ(request->inputs[64], std::byte{1});
-  EXPECT_THAT(ErrorOf(Model(), body + "y", json.size()), HasSubstr("1 bytes are left"));
+  EXPECT_THAT(ErrorOf(ProtocolCard(), body + "y", json.size()), HasSubstr("1 bytes are left"));
   body.pop_back();
-  EXPECT_THAT(ErrorOf(Model(), body, json.size()), HasSubstr("expected 16 bytes behind the JSON, got 15"));
-  EXPECT_THAT(ErrorOf(Model(), body, body.size() + 1), HasSubstr("Inference-Header-Content-Length"));
+  EXPECT_THAT(ErrorOf(ProtocolCard(), body, json.size()),
+              HasSubstr("expected 16 bytes behind the JSON, got 15"));
+  EXPECT_THAT(ErrorOf(ProtocolCard(), body, body.size() + 1), HasSubstr("Inference-Header-Content-Length"));
 }
 
 TEST(V2, EveryWrongThingHasItsName) {
@@ -96,20 +82,20 @@ TEST(V2, EveryWrongThingHasItsName) {
     return With(std::string(R"({"name": "input", "shape": )") + shape + R"(, "datatype": ")" + type +
                 R"(", "data": )" + data + "}");
   };
-  EXPECT_EQ(ErrorOf(Batched(), "{\"inputs\": ["),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), "{\"inputs\": ["),
             "expected a JSON object, got 12 bytes that are none from byte 13 on");
-  EXPECT_EQ(ErrorOf(Batched(), fp32("[1, 2]", "[1, 1e999]")),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), fp32("[1, 2]", "[1, 1e999]")),
             "expected a JSON object, got one with a number that no double holds");
-  EXPECT_EQ(ErrorOf(Batched(), "[]"), "expected a JSON object, got []");
-  EXPECT_EQ(ErrorOf(Batched(), "{}"), "inputs: expected a list of tensors, got nothing");
-  EXPECT_EQ(ErrorOf(Batched(), "{\"inputs\": []}"), "input input: missing, expected inputs input");
-  EXPECT_EQ(ErrorOf(Batched(), With("3")), "inputs: expected a tensor with a name, got 3");
-  EXPECT_THAT(ErrorOf(Batched(), With(R"({"name": "other"})")),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), "[]"), "expected a JSON object, got []");
+  EXPECT_EQ(ErrorOf(BatchedCard(3), "{}"), "inputs: expected a list of tensors, got nothing");
+  EXPECT_EQ(ErrorOf(BatchedCard(3), "{\"inputs\": []}"), "input input: missing, expected inputs input");
+  EXPECT_EQ(ErrorOf(BatchedCard(3), With("3")), "inputs: expected a tensor with a name, got 3");
+  EXPECT_THAT(ErrorOf(BatchedCard(3), With(R"({"name": "other"})")),
               HasSubstr("model rows has no input \"other\", expected input"));
-  EXPECT_THAT(ErrorOf(Batched(), fp32("[1, 2]", "[1, 2]", "INT8")),
+  EXPECT_THAT(ErrorOf(BatchedCard(3), fp32("[1, 2]", "[1, 2]", "INT8")),
               HasSubstr("input input: expected datatype FP32, got \"INT8\""));
   for (const char* shape : {"[1,3]", "[2]", "[0,2]", "[4,2]", "[1.5,2]", "\"[1, 2]\"", "[-1,2]"})
-    EXPECT_EQ(ErrorOf(Batched(), fp32(shape, "[1, 2]")),
+    EXPECT_EQ(ErrorOf(BatchedCard(3), fp32(shape, "[1, 2]")),
               std::string("input input: expected shape [-1,2] with 1 to 3 rows, got ") + shape);
   const std::pair<const char*, const char*> data[] = {
       {"[1]", "1"},
@@ -120,18 +106,18 @@ TEST(V2, EveryWrongThingHasItsName) {
       {"[[1, 1e99]]", "1e+99 as value 1"},
   };
   for (const auto& [given, got] : data)
-    EXPECT_EQ(ErrorOf(Batched(), fp32("[1, 2]", given)),
+    EXPECT_EQ(ErrorOf(BatchedCard(3), fp32("[1, 2]", given)),
               std::string("input input: expected 2 values of FP32, got ") + got);
-  EXPECT_EQ(ErrorOf(Batched(), fp32("[1, 2]", "7")), "input input: expected data, a list, got 7");
-  EXPECT_EQ(ErrorOf(Batched(), With(R"({"name": "input", "shape": [1, 2], "datatype": "FP32"})")),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), fp32("[1, 2]", "7")), "input input: expected data, a list, got 7");
+  EXPECT_EQ(ErrorOf(BatchedCard(3), With(R"({"name": "input", "shape": [1, 2], "datatype": "FP32"})")),
             "input input: expected data, a list, got nothing");
-  EXPECT_EQ(
-      ErrorOf(Batched(), With(R"({"name": "input", "shape": [1, 2], "datatype": "FP32", "parameters": []})")),
-      "input input: parameters: expected an object, got []");
+  EXPECT_EQ(ErrorOf(BatchedCard(3),
+                    With(R"({"name": "input", "shape": [1, 2], "datatype": "FP32", "parameters": []})")),
+            "input input: parameters: expected an object, got []");
 }
 
 TEST(V2, IntegersKeepTheirRange) {
-  ModelCard card = Batched();
+  ModelCard card = BatchedCard(3);
   card.inputs = {{"input", DataType::kI8, {2}}};
   const auto request = [](const char* data) {
     return With(std::string(R"({"name": "input", "shape": [2], "datatype": "INT8", "data": )") + data + "}");
@@ -144,9 +130,10 @@ TEST(V2, IntegersKeepTheirRange) {
 
 TEST(V2, DeepNestingIsRefusedNotFollowed) {
   const std::string deep = std::string(5000, '[') + std::string(5000, ']');
-  EXPECT_THAT(ErrorOf(Batched(), With(R"({"name": "input", "shape": [1, 2], "datatype": "FP32", "data": )" +
-                                      deep + "}")),
-              HasSubstr("not nested as its shape"));
+  EXPECT_THAT(
+      ErrorOf(BatchedCard(3),
+              With(R"({"name": "input", "shape": [1, 2], "datatype": "FP32", "data": )" + deep + "}")),
+      HasSubstr("not nested as its shape"));
 }
 
 std::string Many(size_t count, const std::string& what) {
@@ -160,44 +147,45 @@ std::string Filled(const std::string& shape, const std::string& data) {
 
 TEST(V2, DataThatIsTooLongIsRefusedBeforeItsEnd) {
   // The texts break off: who reads to their ends says so.
-  EXPECT_EQ(ErrorOf(Batched(), Filled("[1, 2]", "[" + std::string(100'000, '[')).substr(0, 50'000)),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), Filled("[1, 2]", "[" + std::string(100'000, '[')).substr(0, 50'000)),
             "input input: data is not nested as its shape [1,2] says");
-  EXPECT_EQ(ErrorOf(Batched(), Filled("[1, 2]", Many(5000, "1")).substr(0, 9000)),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), Filled("[1, 2]", Many(5000, "1")).substr(0, 9000)),
             "input input: expected 2 values of FP32, got more than 1002");
-  EXPECT_EQ(ErrorOf(Batched(), Filled("[1, 2]", Many(5000, "[1, 2]")).substr(0, 9000)),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), Filled("[1, 2]", Many(5000, "[1, 2]")).substr(0, 9000)),
             "input input: data is not nested as its shape [1,2] says");
-  EXPECT_EQ(ErrorOf(Batched(), Filled("[1, 2]", "[\"x\", ")),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), Filled("[1, 2]", "[\"x\", ")),
             "input input: expected 2 values of FP32, got \"x\" as value 0");
-  EXPECT_EQ(ErrorOf(Batched(), With("{\"data\": " + Many(5000, "1").substr(0, 9000))),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), With("{\"data\": " + Many(5000, "1").substr(0, 9000))),
             "inputs: expected at most 6 values as data of an input, got more than 1006");
 }
 
 TEST(V2, WhatIsNoDataIsBounded) {
-  EXPECT_EQ(ErrorOf(Batched(), std::string(1000, '[')),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), std::string(1000, '[')),
             "expected a JSON object nested at most 16 deep, got a deeper one");
-  EXPECT_EQ(ErrorOf(Batched(), With(R"({"name": "input", "shape": )" + std::string(1000, '['))),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), With(R"({"name": "input", "shape": )" + std::string(1000, '['))),
             "expected a JSON object nested at most 16 deep, got a deeper one");
-  EXPECT_EQ(ErrorOf(Batched(), "{\"inputs\": [{}, {}, {"),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), "{\"inputs\": [{}, {}, {"),
             "inputs: expected a tensor with a name, got name nothing");
   const std::string one = R"({"name": "input"})";
-  EXPECT_EQ(ErrorOf(Batched(), With(one + "," + one + "," + one).substr(0, 55)),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), With(one + "," + one + "," + one).substr(0, 55)),
             "input input: expected once, got it twice");
-  EXPECT_EQ(ErrorOf(Batched(), "{\"other\": " + Many(5000, "{}").substr(0, 14'900)),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), "{\"other\": " + Many(5000, "{}").substr(0, 14'900)),
             "expected a JSON object of at most 4096 values apart from data, got more");
-  EXPECT_EQ(
-      ErrorOf(Batched(), "{\"other\": " + Many(200, '"' + std::string(1000, 'x') + '"').substr(0, 150'000)),
-      "expected a JSON object of at most 65536 bytes of names and texts, got more");
+  EXPECT_EQ(ErrorOf(BatchedCard(3),
+                    "{\"other\": " + Many(200, '"' + std::string(1000, 'x') + '"').substr(0, 150'000)),
+            "expected a JSON object of at most 65536 bytes of names and texts, got more");
   for (const char* edge : {"\"", "", "\"\\\""})
     EXPECT_EQ(
-        ErrorOf(Batched(), "{\"other\": " + (edge + std::string(70'000, '1'))),
+        ErrorOf(BatchedCard(3), "{\"other\": " + (edge + std::string(70'000, '1'))),
         "expected a JSON object whose names, texts and numbers have at most 65536 bytes, got a longer one");
-  EXPECT_EQ(ErrorOf(Batched(), R"({"id": "a", "id": "b"})"), "expected each name once, got \"id\" twice");
+  EXPECT_EQ(ErrorOf(BatchedCard(3), R"({"id": "a", "id": "b"})"),
+            "expected each name once, got \"id\" twice");
 }
 
 TEST(V2, NamesMayComeInAnyOrder) {
   const char* parts[] = {R"("name": "input0")", R"("shape": [2, 2])", R"("datatype": "UINT32")",
                          R"("data": [[1, 2], [3, 4]])"};
-  const auto wanted = ParseV2Request(Model(), kRequest, {});
+  const auto wanted = ParseV2Request(ProtocolCard(), kRequest, {});
   ASSERT_TRUE(wanted);
   size_t order[] = {0, 1, 2, 3};
   do {
@@ -206,37 +194,37 @@ TEST(V2, NamesMayComeInAnyOrder) {
     const std::string body =
         R"({"inputs": [{"data": [true, false, true], "name": "input1", "datatype": "BOOL", "shape": [3]}, {)" +
         entry + "}]}";
-    const auto request = ParseV2Request(Model(), body, {});
+    const auto request = ParseV2Request(ProtocolCard(), body, {});
     ASSERT_TRUE(request) << request.error().message << " in " << body;
     EXPECT_EQ(request->inputs, wanted->inputs) << body;
   } while (std::next_permutation(std::begin(order), std::end(order)));
-  EXPECT_EQ(
-      ErrorOf(Batched(), With(R"({"data": [1, "2"], "name": "input", "datatype": "FP32", "shape": [1, 2]})")),
-      "input input: expected 2 values of FP32, got \"2\" as value 1");
+  EXPECT_EQ(ErrorOf(BatchedCard(3),
+                    With(R"({"data": [1, "2"], "name": "input", "datatype": "FP32", "shape": [1, 2]})")),
+            "input input: expected 2 values of FP32, got \"2\" as value 1");
 }
 
 TEST(V2, InputsThatAreTooLargeAreNotRead) {
   for (const char* data : {"[1, 2, 3, 4, 5, 6]", "[1, "}) {
-    const auto request = ParseV2Request(Batched(), Filled("[3, 2]", data), {}, 20);
+    const auto request = ParseV2Request(BatchedCard(3), Filled("[3, 2]", data), {}, 20);
     ASSERT_TRUE(request) << request.error().message;
     EXPECT_EQ(request->input_bytes, 24u);
     EXPECT_TRUE(request->inputs.empty());
   }
-  EXPECT_EQ(ParseV2Request(Batched(), Filled("[2, 2]", "[1, 2, 3, 4]"), {}, 20)->inputs.size(), 16u);
+  EXPECT_EQ(ParseV2Request(BatchedCard(3), Filled("[2, 2]", "[1, 2, 3, 4]"), {}, 20)->inputs.size(), 16u);
 }
 
 TEST(V2, AnswersAsJsonOrBinaryAsAsked) {
   const float values[] = {0.5f, 1, 2, 3, 4, 5};
   const auto outputs = std::as_bytes(std::span(values));
-  auto request = ParseV2Request(Model(), kRequest, {});
-  const V2Response json = MakeV2Response(Model(), *request, outputs).value();
+  auto request = ParseV2Request(ProtocolCard(), kRequest, {});
+  const V2Response json = MakeV2Response(ProtocolCard(), *request, outputs).value();
   EXPECT_FALSE(json.json_bytes);
   const auto parsed = nlohmann::json::parse(json.body);
   EXPECT_EQ(parsed["id"], "42");
   EXPECT_EQ(parsed["outputs"][0]["shape"], (std::vector<int>{3, 2}));
   EXPECT_EQ(parsed["outputs"][0]["data"], (std::vector<double>{0.5, 1, 2, 3, 4, 5}));
   request->outputs[0].binary = true;
-  const V2Response binary = MakeV2Response(Model(), *request, outputs).value();
+  const V2Response binary = MakeV2Response(ProtocolCard(), *request, outputs).value();
   ASSERT_TRUE(binary.json_bytes);
   EXPECT_EQ(nlohmann::json::parse(
                 binary.body.substr(0, *binary.json_bytes))["outputs"][0]["parameters"]["binary_data_size"],
@@ -249,34 +237,35 @@ TEST(V2, WhatJsonCannotSayIsToldAndComesAsBinary) {
                             std::numeric_limits<float>::quiet_NaN()}) {
     const float values[] = {0.5f, value, 2, 3, 4, 5};
     const auto outputs = std::as_bytes(std::span(values));
-    auto request = ParseV2Request(Model(), kRequest, {});
-    const auto json = MakeV2Response(Model(), *request, outputs);
+    auto request = ParseV2Request(ProtocolCard(), kRequest, {});
+    const auto json = MakeV2Response(ProtocolCard(), *request, outputs);
     ASSERT_FALSE(json);
     EXPECT_EQ(json.error().message,
               "output output0: value 1 is infinite or no number, which JSON cannot say; ask for binary_data");
     request->outputs[0].binary = true;
-    EXPECT_TRUE(MakeV2Response(Model(), *request, outputs));
+    EXPECT_TRUE(MakeV2Response(ProtocolCard(), *request, outputs));
   }
 }
 
 TEST(V2, OutputsAndTimeoutsAreChecked) {
   const std::string head =
       R"({"inputs": [{"name": "input", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}], )";
-  EXPECT_THAT(ErrorOf(Batched(), head + R"("outputs": [{"name": "x"}]})"),
+  EXPECT_THAT(ErrorOf(BatchedCard(3), head + R"("outputs": [{"name": "x"}]})"),
               HasSubstr("model rows has no output \"x\", expected output"));
   for (const char* timeout : {"-1", "\"5\"", "1.5", "3600000001", "18446744073709551615", "null"})
     EXPECT_EQ(
-        ErrorOf(Batched(), head + R"("parameters": {"timeout": )" + timeout + "}}"),
+        ErrorOf(BatchedCard(3), head + R"("parameters": {"timeout": )" + timeout + "}}"),
         std::string("parameters.timeout: expected a whole number of microseconds, 0 to 3600000000, got ") +
             timeout);
-  EXPECT_EQ(ErrorOf(Batched(), head + R"("parameters": [1]})"), "parameters: expected an object, got [1]");
-  EXPECT_EQ(ErrorOf(Batched(), head + R"("parameters": {"binary_data_output": 1}})"),
+  EXPECT_EQ(ErrorOf(BatchedCard(3), head + R"("parameters": [1]})"),
+            "parameters: expected an object, got [1]");
+  EXPECT_EQ(ErrorOf(BatchedCard(3), head + R"("parameters": {"binary_data_output": 1}})"),
             "parameters.binary_data_output: expected true or false, got 1");
-  EXPECT_EQ(
-      ErrorOf(Batched(), head + R"("outputs": [{"name": "output", "parameters": {"binary_data": "no"}}]})"),
-      "output output: parameters.binary_data: expected true or false, got \"no\"");
-  const auto good =
-      ParseV2Request(Batched(), head + R"("parameters": {"timeout": 1500, "binary_data_output": true}})", {});
+  EXPECT_EQ(ErrorOf(BatchedCard(3),
+                    head + R"("outputs": [{"name": "output", "parameters": {"binary_data": "no"}}]})"),
+            "output output: parameters.binary_data: expected true or false, got \"no\"");
+  const auto good = ParseV2Request(
+      BatchedCard(3), head + R"("parameters": {"timeout": 1500, "binary_data_output": true}})", {});
   ASSERT_TRUE(good) << good.error().message;
   EXPECT_EQ(good->timeout, std::chrono::microseconds(1500));
   EXPECT_TRUE(good->outputs[0].binary);

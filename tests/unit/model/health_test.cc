@@ -229,7 +229,7 @@ TEST(Health, ACheckThatFitsNoPortOfItsServiceIsRefused) {
 
 TEST(Health, TheBlockForAllStandsOnce) {
   EXPECT_EQ(Problem("health: {check: tcp}\n" + kText + "---\nhealth: {check: tcp}\n"),
-            "pool.yaml:15: health: expected in one document of the file, got it again");
+            "pool.yaml:15: health: already in another document of the file");
 }
 
 }  // namespace

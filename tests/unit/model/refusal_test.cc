@@ -37,12 +37,12 @@ TEST(Refusal, UnknownKeysNameTheNearest) {
 
 TEST(Refusal, RepeatedKeys) {
   EXPECT_EQ(Problem(With(kText, "pool: rack1}", "pool: rack1, pool: rack1}")),
-            "pool.yaml:5: services[dns].pool: expected once, got it again after line 5");
+            "pool.yaml:5: services[dns].pool: duplicate key, already on line 5");
   EXPECT_EQ(Problem(kText +
                     "  rack1:\n    servers: [{name: x, units: [{name: u, kind: cpu, address: 10.9.9.9}]}]\n"),
             "pool.yaml:13: pools.rack1: duplicate name \"rack1\"");
   EXPECT_EQ(Problem(kText + "---\n" + kSwitchText),
-            "pool.yaml:14: switch: expected in one document of the file, got it again");
+            "pool.yaml:14: switch: already in another document of the file");
 }
 
 TEST(Refusal, WrongTypes) {
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"udp/53", "udp/0", "services[dns].ports[#1]: expected tcp/PORT or udp/PORT"},
         Bad{"udp/53", "udp/65536", "expected tcp/PORT or udp/PORT"},
         Bad{"udp/53", "53", "expected tcp/PORT or udp/PORT"}, Bad{"udp/53", "sctp/53", "expected tcp/PORT"},
-        Bad{"udp/53", "udp/+53", "expected tcp/PORT"}, Bad{"udp/53", "tcp/53", "expected each port once"},
+        Bad{"udp/53", "udp/+53", "expected tcp/PORT"}, Bad{"udp/53", "tcp/53", "duplicate port"},
         Bad{"[udp/53, tcp/53]", "[]", "at least one port"},
         Bad{"pool: rack1}", "pool: rack2}", "services[dns].pool: expected the name of a pool, got \"rack2\""},
         Bad{"pool: rack1}", "pool: rack1, mode: ipip}", "expected one of nat, dsr-l2, got \"ipip\""},
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"192.0.2.1}", "192.0.2.1, port: 70000}",
             "switch.report.port: expected a whole number from 1 to 65535"},
         Bad{"192.0.2.1}", "192.0.2.1, silent_after: 1ms}", "from 10ms to 1h"},
-        Bad{"[eth0]", "[eth0, eth0]", "expected each interface once"},
+        Bad{"[eth0]", "[eth0, eth0]", "duplicate interface"},
         Bad{"[eth0]", "[a-name-too-long-for-linux]", "expected the name of an interface"},
         Bad{"[eth0]", "[eth0]\n  attach: offload", "expected one of auto, native, generic"},
         Bad{"[eth0]", "[eth0]\n  flow_table: {entries: 1000000}", "expected a power of two"},

@@ -60,47 +60,48 @@ TEST(CatalogueFile, TheShippedOneSaysWhereEveryFigureIsFrom) {
   EXPECT_NE(ShippedCatalogue().FindNode("n2d-milan"), nullptr);
 }
 
-struct Bad {
-  const char *from, *to, *says;
-};
-void PrintTo(const Bad& bad, std::ostream* out) { *out << bad.from << " -> " << bad.to; }
-class BadCatalogue : public testing::TestWithParam<Bad> {};
+class BadCatalogue : public testing::TestWithParam<BadValue> {};
 
 TEST_P(BadCatalogue, IsRefusedWithFileLineKeyAndExpectation) {
-  const Bad& bad = GetParam();
+  const BadValue& bad = GetParam();
   EXPECT_THAT(CatalogueProblem(With(kCatalogue, bad.from, bad.to)), HasSubstr(bad.says));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, BadCatalogue,
     testing::Values(
-        Bad{"price_usd: 4000", "price_usd: -1",
-            "c.yaml:11: catalogue.nodes[box].price_usd: expected a number from 0 to"},
-        Bad{"      price_usd: 4000\n", "",
-            "c.yaml:3: catalogue.nodes[box].price_usd: expected a price in USD, got nothing"},
-        Bad{"power_w: 300", "power_w: many", "c.yaml:12: catalogue.nodes[box].power_w: expected a number"},
-        Bad{"[storage, lite-compute]", "[storage, fancy]",
+        BadValue{"price_usd: 4000", "price_usd: -1",
+                 "c.yaml:11: catalogue.nodes[box].price_usd: expected a number from 0 to"},
+        BadValue{"      price_usd: 4000\n", "",
+                 "c.yaml:3: catalogue.nodes[box].price_usd: expected a price in USD, got nothing"},
+        BadValue{"power_w: 300", "power_w: many",
+                 "c.yaml:12: catalogue.nodes[box].power_w: expected a number"},
+        BadValue{
+            "[storage, lite-compute]", "[storage, fancy]",
             "c.yaml:5: catalogue.nodes[box].kinds[#2]: expected one of accelerator, storage, lite-compute, "
             "got \"fancy\""},
-        Bad{"platform: server", "platform: toaster",
-            "c.yaml:4: catalogue.nodes[box].platform: expected one of server, smartnic"},
-        Bad{"cores: 10", "cores: 0", "c.yaml:6: catalogue.nodes[box].cores: expected a whole number from 1"},
-        Bad{"{work: 4}", "{work: 0}", "c.yaml:13: catalogue.nodes[box].throughput.work: expected a number"},
-        Bad{"sources: {price_usd: invoice, rest: datasheet}", "sources: {price_usd: invoice}",
-            "c.yaml:14: catalogue.nodes[box].sources: expected where cores is from"},
-        Bad{"price_usd: invoice", "prize_usd: invoice",
+        BadValue{"platform: server", "platform: toaster",
+                 "c.yaml:4: catalogue.nodes[box].platform: expected one of server, smartnic"},
+        BadValue{"cores: 10", "cores: 0",
+                 "c.yaml:6: catalogue.nodes[box].cores: expected a whole number from 1"},
+        BadValue{"{work: 4}", "{work: 0}",
+                 "c.yaml:13: catalogue.nodes[box].throughput.work: expected a number"},
+        BadValue{"sources: {price_usd: invoice, rest: datasheet}", "sources: {price_usd: invoice}",
+                 "c.yaml:14: catalogue.nodes[box].sources: expected where cores is from"},
+        BadValue{
+            "price_usd: invoice", "prize_usd: invoice",
             "c.yaml:14: catalogue.nodes[box].sources.prize_usd: expected a figure of this entry, or rest"},
-        Bad{"      gb_per_s: 3\n", "",
-            "catalogue.devices[ssd].gb_per_s: expected GB/s that it serves, got nothing"},
-        Bad{"memory_gb", "memory_gib",
-            "c.yaml:9: catalogue.nodes[box]: unknown key \"memory_gib\", did you mean memory_gb?"},
-        Bad{"catalogue:\n", "catalog:\n", "c.yaml:1: unknown key \"catalog\""}));
+        BadValue{"      gb_per_s: 3\n", "",
+                 "catalogue.devices[ssd].gb_per_s: expected GB/s that it serves, got nothing"},
+        BadValue{"memory_gb", "memory_gib",
+                 "c.yaml:9: catalogue.nodes[box]: unknown key \"memory_gib\", did you mean memory_gb?"},
+        BadValue{"catalogue:\n", "catalog:\n", "c.yaml:1: unknown key \"catalog\""}));
 
 TEST(CatalogueFile, TwoNodesOfOneName) {
   const std::string node = kCatalogue.substr(
       kCatalogue.find("    - name: box"), kCatalogue.find("  devices:") - kCatalogue.find("    - name: box"));
   EXPECT_THAT(CatalogueProblem(With(kCatalogue, "  devices:", node + "  devices:")),
-              HasSubstr("c.yaml:15: catalogue.nodes[box]: expected a name of its own, got \"box\" again"));
+              HasSubstr("c.yaml:15: catalogue.nodes[box]: duplicate name \"box\""));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Small files for tests to change, and what reading them says. Lines are numbered from 1.
 #pragma once
 
+#include <ostream>
 #include <stdexcept>
 #include <string>
 
@@ -55,6 +56,12 @@ inline std::string With(std::string text, const std::string& from, const std::st
   if (at == text.npos) throw std::logic_error("not in the text: " + from);
   return text.replace(at, from.size(), to);
 }
+
+// A value of a text, another in its place, and what the message must say.
+struct BadValue {
+  const char *from, *to, *says;
+};
+inline void PrintTo(const BadValue& bad, std::ostream* out) { *out << bad.from << " -> " << bad.to; }
 
 // What is wrong with it; "accepted" if nothing is.
 inline std::string CatalogueProblem(const std::string& text) {

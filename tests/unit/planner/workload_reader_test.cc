@@ -52,57 +52,57 @@ TEST(WorkloadFile, GivenCataloguesAreAddedToTheShippedOne) {
   EXPECT_EQ(read->catalogue.nodes[read->workload.baseline.groups[0].node].name, "box");
 }
 
-struct Bad {
-  const char *from, *to, *says;
-};
-void PrintTo(const Bad& bad, std::ostream* out) { *out << bad.from << " -> " << bad.to; }
-class BadWorkload : public testing::TestWithParam<Bad> {};
+class BadWorkload : public testing::TestWithParam<BadValue> {};
 
 TEST_P(BadWorkload, IsRefusedWithFileLineKeyAndExpectation) {
-  const Bad& bad = GetParam();
+  const BadValue& bad = GetParam();
   EXPECT_THAT(WorkloadProblem(With(kWorkload, bad.from, bad.to)), HasSubstr(bad.says));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, BadWorkload,
     testing::Values(
-        Bad{"shuffle: 0.6", "shuffle: 0.5", "w.yaml:3: plan.time: expected shares that sum to 1, got 0.9"},
-        Bad{"shuffle: 0.6", "shuffle: -0.6",
-            "w.yaml:3: plan.time.shuffle: expected a number from 0 to 1, got \"-0.6\""},
-        Bad{"shuffle: 0.6", "stall: 0.6",
-            "w.yaml:3: plan.time: expected no accelerator or stall share without accelerator nodes"},
-        Bad{"ipu-e2000: 1", "ipu-e2000: 0.9", "w.yaml:4: plan.cpu: expected shares that sum to 1, got 0.9"},
-        Bad{"ipu-e2000: 1", "gflops: 1",
-            "w.yaml:4: plan.cpu.gflops: expected a yardstick of the baseline's n2d-milan"},
-        Bad{"  cpu: {ipu-e2000: 1}\n", "", "plan.cpu: expected the yardsticks of the cpu share, got nothing"},
-        Bad{"lite-compute: {", "lite-computer: {",
+        BadValue{"shuffle: 0.6", "shuffle: 0.5",
+                 "w.yaml:3: plan.time: expected shares that sum to 1, got 0.9"},
+        BadValue{"shuffle: 0.6", "shuffle: -0.6",
+                 "w.yaml:3: plan.time.shuffle: expected a number from 0 to 1, got \"-0.6\""},
+        BadValue{"shuffle: 0.6", "stall: 0.6",
+                 "w.yaml:3: plan.time: expected no accelerator or stall share without accelerator nodes"},
+        BadValue{"ipu-e2000: 1", "ipu-e2000: 0.9",
+                 "w.yaml:4: plan.cpu: expected shares that sum to 1, got 0.9"},
+        BadValue{"ipu-e2000: 1", "gflops: 1",
+                 "w.yaml:4: plan.cpu.gflops: expected a yardstick of the baseline's n2d-milan"},
+        BadValue{"  cpu: {ipu-e2000: 1}\n", "",
+                 "plan.cpu: expected the yardsticks of the cpu share, got nothing"},
+        BadValue{
+            "lite-compute: {", "lite-computer: {",
             "w.yaml:7: plan.baseline.lite-computer: expected fabric or a node kind (accelerator, storage, "
             "lite-compute)"},
-        Bad{"lite-compute: {", "storage: {",
-            "w.yaml:5: plan.baseline: expected lite-compute or accelerator nodes, got neither"},
-        Bad{"node: n2d-milan, nodes", "node: milan, nodes",
-            "expected a node of the catalogue, got \"milan\""},
-        Bad{"nodes: 2}", "nodes: 0}",
-            "w.yaml:7: plan.baseline.lite-compute.nodes: expected a whole number from 1"},
-        Bad{"port_gbps: 100", "port_gbps: 100, oversubscription: 0.5",
-            "w.yaml:6: plan.baseline.fabric.oversubscription: expected a number from 1"},
-        Bad{"slowdown: 1.5", "slowdown: 0", "w.yaml:9: plan.limits.slowdown: expected a number"},
-        Bad{"slowdown: 1.5", "slowdon: 1.5",
-            "w.yaml:9: plan.limits: unknown key \"slowdon\", did you mean slowdown?"},
-        Bad{"slowdown: 1.5", "slowdown: 1.5, storage_tb: 3",
-            "w.yaml:9: plan.limits: expected storage nodes in the baseline"},
-        Bad{"[n2d-milan, ipu-e2000]", "[n2d-milan, n2d-milan]",
-            "w.yaml:10: plan.search.nodes[#2]: expected each node once"},
-        Bad{"most_nodes: 16", "most_nodes: 16, ports_gbps: [200, 100]",
-            "expected more than the number before it"},
-        Bad{"most_nodes: 16", "most_nodes: 16, ports_gbps: []",
-            "expected at least one number, got an empty list"},
-        Bad{"  name: small\n", "  name: small\n  model: x\n",
-            "plan.model: expected one of models, got \"x\""},
-        Bad{"  name: small\n", "  name: small\n  catalogues: [nowhere.yaml]\n",
-            "w.yaml:3: plan.catalogues[#1]: expected a catalogue, got nowhere.yaml: expected a readable "
-            "file"},
-        Bad{"plan:\n", "plan: [\n", "expected YAML"}));
+        BadValue{"lite-compute: {", "storage: {",
+                 "w.yaml:5: plan.baseline: expected lite-compute or accelerator nodes, got neither"},
+        BadValue{"node: n2d-milan, nodes", "node: milan, nodes",
+                 "expected a node of the catalogue, got \"milan\""},
+        BadValue{"nodes: 2}", "nodes: 0}",
+                 "w.yaml:7: plan.baseline.lite-compute.nodes: expected a whole number from 1"},
+        BadValue{"port_gbps: 100", "port_gbps: 100, oversubscription: 0.5",
+                 "w.yaml:6: plan.baseline.fabric.oversubscription: expected a number from 1"},
+        BadValue{"slowdown: 1.5", "slowdown: 0", "w.yaml:9: plan.limits.slowdown: expected a number"},
+        BadValue{"slowdown: 1.5", "slowdon: 1.5",
+                 "w.yaml:9: plan.limits: unknown key \"slowdon\", did you mean slowdown?"},
+        BadValue{"slowdown: 1.5", "slowdown: 1.5, storage_tb: 3",
+                 "w.yaml:9: plan.limits: expected storage nodes in the baseline"},
+        BadValue{"[n2d-milan, ipu-e2000]", "[n2d-milan, n2d-milan]",
+                 "w.yaml:10: plan.search.nodes[#2]: duplicate node"},
+        BadValue{"most_nodes: 16", "most_nodes: 16, ports_gbps: [200, 100]",
+                 "expected more than the number before it"},
+        BadValue{"most_nodes: 16", "most_nodes: 16, ports_gbps: []",
+                 "expected at least one number, got an empty list"},
+        BadValue{"  name: small\n", "  name: small\n  model: x\n",
+                 "plan.model: expected one of models, got \"x\""},
+        BadValue{"  name: small\n", "  name: small\n  catalogues: [nowhere.yaml]\n",
+                 "w.yaml:3: plan.catalogues[#1]: expected a catalogue, got nowhere.yaml: expected a readable "
+                 "file"},
+        BadValue{"plan:\n", "plan: [\n", "expected YAML"}));
 
 TEST(WorkloadRefusal, AllProblemsAreToldAtOnceByLine) {
   std::string text = With(kWorkload, "name: small", "name: 'not a name'");

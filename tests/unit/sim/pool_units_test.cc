@@ -110,7 +110,7 @@ TEST_F(PoolUnits, WhatIsWrongIsSaid) {
               HasSubstr("expected a kind, or a unit of the service's pool, got \"smartnics\""));
   EXPECT_THAT(Said(With(kScenario, "{workers: 2, service: 2182us}", "{workers: 2}")),
               HasSubstr("s.yaml:8: sim.apps[dns].profiles.smartnic.service: expected the mean service time"));
-  EXPECT_THAT(Said(With(kScenario, "smartnic:", "cpu:")), HasSubstr("profiles.cpu: expected once"));
+  EXPECT_THAT(Said(With(kScenario, "smartnic:", "cpu:")), HasSubstr("profiles.cpu: duplicate key"));
 }
 
 TEST_F(PoolUnits, APoolWithMistakesIsNamedWithItsFirst) {

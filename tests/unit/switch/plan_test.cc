@@ -235,6 +235,19 @@ TEST(Plan, NoRoomForARingIsAnErrorThatNamesTheService) {
   EXPECT_TRUE(SameLedger(ledger, Ledger{}));
 }
 
+TEST(Plan, ARingFitsExactlyWhereOneOfItsSizeWas) {
+  Ledger ledger;
+  model::Config config = MakeConfig(2, 3);
+  const uint32_t capacity = 3 * DefaultRingSlots(4);
+  ASSERT_TRUE(MakePlan(config, ledger, capacity).has_value());
+  const uint32_t place = ledger.rings.at("v1").offset;
+  config.services.erase(config.services.begin() + 1);
+  ASSERT_TRUE(MakePlan(config, ledger, capacity).has_value());
+  config.services.push_back(MakeService("new", 9));
+  ASSERT_TRUE(MakePlan(config, ledger, capacity).has_value());
+  EXPECT_EQ(ledger.rings.at("new").offset, place);
+}
+
 TEST(Plan, TheOperatorsWordOverridesTheFileAndGoesWithTheUnit) {
   Ledger ledger;
   model::Config config = MakeConfig(2);
