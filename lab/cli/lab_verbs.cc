@@ -16,6 +16,7 @@
 #include "base/program_folder.h"
 #include "command/exit_code.h"
 #include "command/output.h"
+#include "lab/cli/gpus_verb.h"
 #include "lab/cli/kvs_verb.h"
 #include "lab/cli/paper_verb.h"
 #include "lab/experiment/experiment.h"
@@ -228,7 +229,7 @@ void AddLabVerbs(CLI::App& app, Context& context) {
   CLI::App* run = lab->add_subcommand("run", "Put the testbed up, sweep policies over load, take it down");
   run->add_option("EXPERIMENT", o->wanted.experiment,
                   "Lab file with an experiment (YAML), or one that comes with Spillway: fig4a, fig4b, fig5, "
-                  "fig6, demo ...")
+                  "fig6, gpus, demo ...")
       ->required();
   run->add_option("--apps", o->wanted.apps, "Of fig5: which of dns, vgg16, knn, separated by commas")
       ->delimiter(',')
@@ -245,6 +246,7 @@ void AddLabVerbs(CLI::App& app, Context& context) {
   add_seed(run);
   run->callback([o, &context] {
     context.action = [o, &context] {
+      if (o->wanted.experiment == "gpus") return RunGpus({"", o->out, "", o->quick}, context.json);
       return RunExperiments(context, o->wanted, o->overrides, o->out, o->quick);
     };
   });
@@ -284,6 +286,7 @@ void AddLabVerbs(CLI::App& app, Context& context) {
   CLI::App* beds = lab->add_subcommand("beds", "The beds that come with Spillway");
   beds->callback([&context] { context.action = [&context] { return ListBeds(context); }; });
 
+  AddGpusVerb(*lab, context);
   AddKvsVerb(*lab, context);
 }
 
