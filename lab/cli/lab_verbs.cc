@@ -16,6 +16,7 @@
 #include "base/program_folder.h"
 #include "command/exit_code.h"
 #include "command/output.h"
+#include "lab/cli/gpus_verb.h"
 #include "lab/cli/kvs_verb.h"
 #include "lab/cli/paper_verb.h"
 #include "lab/experiment/experiment.h"
@@ -231,7 +232,7 @@ void AddRunVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& cont
   CLI::App* run = lab->add_subcommand("run", "Create the testbed, sweep policies over load, remove it");
   run->add_option("EXPERIMENT", o->wanted.experiment,
                   "Lab file with an experiment (YAML), or one that comes with Spillway: fig4a, fig4b, fig5, "
-                  "fig6, demo ...")
+                  "fig6, gpus, demo ...")
       ->required();
   run->add_option("--apps", o->wanted.apps, "Applications of fig5: dns, vgg16, knn, separated by commas")
       ->delimiter(',')
@@ -242,6 +243,7 @@ void AddRunVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& cont
   AddSeed(run, o);
   run->callback([o, &context] {
     context.action = [o, &context] {
+      if (o->wanted.experiment == "gpus") return RunGpus({"", o->out, "", o->quick}, context.json);
       return RunExperiments(context, o->wanted, o->overrides, o->out, o->quick);
     };
   });
@@ -300,6 +302,7 @@ void AddLabVerbs(CLI::App& app, Context& context) {
   CLI::App* beds = lab->add_subcommand("beds", "List the beds that come with Spillway");
   beds->callback([&context] { context.action = [&context] { return ListBeds(context); }; });
 
+  AddGpusVerb(*lab, context);
   AddKvsVerb(*lab, context);
 }
 

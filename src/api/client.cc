@@ -11,7 +11,6 @@ namespace spillway::api {
 namespace {
 
 constexpr long kConnectSeconds = 5;
-constexpr long kTotalSeconds = 60;  // an apply of a large pool lays many rings
 
 size_t Collect(char* data, size_t size, size_t count, void* body) {
   static_cast<std::string*>(body)->append(data, size * count);
@@ -25,9 +24,11 @@ ErrorCode CodeOf(const std::string& word) {
   return ErrorCode::kSystem;
 }
 
-std::string NobodyAnswers(const std::string& socket_path) {
+std::string NobodyAnswers(const Service& service) {
+  if (service.is_tcp)
+    return fmt::format("{}: no {} answers; {}", service.address, service.program, service.hint);
   std::error_code error;
-  const auto status = std::filesystem::status(socket_path, error);
+  const auto status = std::filesystem::status(service.address, error);
   const char* why = "it refuses connections";
   if (status.type() == std::filesystem::file_type::not_found)
     why = "no such socket";
@@ -35,14 +36,14 @@ std::string NobodyAnswers(const std::string& socket_path) {
     why = "no permission";
   else if (status.type() != std::filesystem::file_type::socket)
     why = "not a socket";
-  return fmt::format(
-      "{}: no spillwayd answers: {}; --api names another (a testbed's: /run/spillway/lab/NAME/api.sock)",
-      socket_path, why);
+  return fmt::format("{}: no {} answers: {}; {}", service.address, service.program, why, service.hint);
 }
 
 }  // namespace
 
-Client::Client(std::string socket_path) : socket_path_(std::move(socket_path)), curl_(curl_easy_init()) {}
+Client::Client(Service service) : service_(std::move(service)), curl_(curl_easy_init()) {}
+
+Client::Client(std::string socket_path) : Client(Service{std::move(socket_path)}) {}
 
 Client::~Client() {
   if (curl_ != nullptr) curl_easy_cleanup(curl_);
@@ -58,45 +59,47 @@ Result<Reply> Client::Perform(const std::string& target, const std::string* body
   if (curl_ == nullptr) return Fail(ErrorCode::kSystem, "cannot start libcurl");
   Reply reply;
   char detail[CURL_ERROR_SIZE] = "";
-  const std::string url = "http://spillway" + target;
+  const std::string url = "http://" + (service_.is_tcp ? service_.address : "spillway") + target;
   curl_easy_reset(curl_);
-  curl_easy_setopt(curl_, CURLOPT_UNIX_SOCKET_PATH, socket_path_.c_str());
+  if (!service_.is_tcp) curl_easy_setopt(curl_, CURLOPT_UNIX_SOCKET_PATH, service_.address.c_str());
   curl_easy_setopt(curl_, CURLOPT_PROXY, "");  // whatever the environment says
   curl_easy_setopt(curl_, CURLOPT_URL, url.c_str());
   curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-  curl_easy_setopt(curl_, CURLOPT_TIMEOUT, kTotalSeconds);
+  curl_easy_setopt(curl_, CURLOPT_TIMEOUT, static_cast<long>(service_.patience.count()));
   curl_easy_setopt(curl_, CURLOPT_ERRORBUFFER, detail);
   curl_easy_setopt(curl_, CURLOPT_WRITEFUNCTION, Collect);
   curl_easy_setopt(curl_, CURLOPT_WRITEDATA, &reply.body);
   curl_slist* headers = nullptr;
+  if (!service_.token.empty())
+    headers = curl_slist_append(headers, ("Authorization: Bearer " + service_.token).c_str());
   if (body != nullptr) {
     headers = curl_slist_append(headers, "Content-Type: application/octet-stream");
     headers = curl_slist_append(headers, "Expect:");  // no round trip to ask first
-    curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(curl_, CURLOPT_POST, 1L);
     curl_easy_setopt(curl_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body->size()));
     curl_easy_setopt(curl_, CURLOPT_POSTFIELDS, body->data());
   }
+  curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, headers);
   const CURLcode code = curl_easy_perform(curl_);
   curl_slist_free_all(headers);
-  if (code == CURLE_COULDNT_CONNECT) return Fail(ErrorCode::kUnavailable, NobodyAnswers(socket_path_));
+  if (code == CURLE_COULDNT_CONNECT) return Fail(ErrorCode::kUnavailable, NobodyAnswers(service_));
   if (code != CURLE_OK)
     return Fail(ErrorCode::kSystem,
-                fmt::format("{}: {}", socket_path_, *detail ? detail : curl_easy_strerror(code)));
+                fmt::format("{}: {}", service_.address, *detail ? detail : curl_easy_strerror(code)));
   long status = 0;
   curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
   reply.status = static_cast<int>(status);
   return reply;
 }
 
-Result<std::string> Client::Accept(const Result<Reply>& reply) {
+Result<std::string> Client::Accept(const Result<Reply>& reply, const std::string& program) {
   if (!reply) return tl::make_unexpected(reply.error());
   if (reply->status >= 200 && reply->status < 300) return reply->body;
   const auto body = nlohmann::json::parse(reply->body, nullptr, false);
   if (body.is_object() && body.contains("error") && body["error"].is_string())
     return Fail(CodeOf(body.value("code", "")), body["error"].get<std::string>());
-  return Fail(ErrorCode::kSystem, fmt::format("spillwayd answered with status {}", reply->status));
+  return Fail(ErrorCode::kSystem, fmt::format("{} answered with status {}", program, reply->status));
 }
 
 std::string Client::Encode(const std::string& text) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The API's client side, over a UNIX socket.
+// The client side of the programs' APIs, over a UNIX socket or TCP.
 //
 // Threading: one thread at a time per Client.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -18,10 +19,25 @@ struct Reply {
   std::string body;
 };
 
+// Whom a client asks.
+struct Service {
+  std::string address;  // the path of a UNIX socket, or ADDRESS:PORT
+  bool is_tcp = false;
+  std::string token = {};  // shown with each request, if any
+  std::string program = "spillwayd";
+  // Where nobody answers: how to name another.
+  std::string hint = "--api names another (a testbed's: /run/spillway/lab/NAME/api.sock)";
+  std::chrono::seconds patience{60};  // an apply of a large pool lays many rings
+};
+
 class Client {
  public:
+  explicit Client(Service service);
+  // spillwayd's.
   explicit Client(std::string socket_path);
   ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
 
   // `target`: path and query, percent-encoded. An error is no answer at all (kUnavailable: nobody
   // listens); an answer of any status is a Reply.
@@ -29,14 +45,16 @@ class Client {
   [[nodiscard]] Result<Reply> Post(const std::string& target, const std::string& body);
 
   // The body of a 2xx answer, or the error it reports, with the cause it names.
-  [[nodiscard]] static Result<std::string> Accept(const Result<Reply>& reply);
+  [[nodiscard]] static Result<std::string> Accept(const Result<Reply>& reply,
+                                                  const std::string& program = "spillwayd");
+  [[nodiscard]] const std::string& program() const { return service_.program; }
   // One path segment or query value, percent-encoded.
   static std::string Encode(const std::string& text);
 
  private:
   Result<Reply> Perform(const std::string& target, const std::string* body);
 
-  const std::string socket_path_;
+  const Service service_;
   void* curl_;  // CURL*, kept over calls: one connection
 };
 

@@ -14,25 +14,25 @@
 namespace spillway::command {
 namespace {
 
-Result<nlohmann::json> ParseReply(const Result<std::string>& body) {
+Result<nlohmann::json> ParseReply(const Result<std::string>& body, const std::string& program) {
   if (!body) return tl::make_unexpected(body.error());
   auto json = nlohmann::json::parse(*body, nullptr, false);
-  if (json.is_discarded()) return Fail(ErrorCode::kSystem, "spillwayd's answer is not JSON");
+  if (json.is_discarded()) return Fail(ErrorCode::kSystem, program + "'s answer is not JSON");
   return json;
 }
 
 }  // namespace
 
 Result<std::string> GetText(api::Client& client, const std::string& target) {
-  return api::Client::Accept(client.Get(target));
+  return api::Client::Accept(client.Get(target), client.program());
 }
 
 Result<nlohmann::json> GetJson(api::Client& client, const std::string& target) {
-  return ParseReply(GetText(client, target));
+  return ParseReply(GetText(client, target), client.program());
 }
 
 Result<nlohmann::json> PostJson(api::Client& client, const std::string& target, const std::string& body) {
-  return ParseReply(api::Client::Accept(client.Post(target, body)));
+  return ParseReply(api::Client::Accept(client.Post(target, body), client.program()), client.program());
 }
 
 Result<std::string> ReadInput(const std::string& path) {

@@ -6,6 +6,7 @@
 #include "cli/check_verbs.h"
 #include "cli/doctor_verbs.h"
 #include "cli/live_verbs.h"
+#include "cli/model_verbs.h"
 #include "cli/show_verbs.h"
 #include "command/command_line.h"
 #include "command/output.h"
@@ -52,6 +53,7 @@ int Main(int argc, char** argv) {
     AddShowVerbs(app, context);
     AddChangeVerbs(app, context);
     AddLiveVerbs(app, context);
+    AddModelVerbs(app, context);
     AddDoctorVerbs(app, context);
     for (const Program& program : kPrograms) AddProgram(app, context, program, argc, argv);
   };

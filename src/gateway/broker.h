@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -153,6 +154,11 @@ class Broker {
   [[nodiscard]] Result<Joined> AddExecutor(const ExecutorOffer& offer, Time now);
   void Retry(Time now) { Place(now); }
   void RemoveExecutor(uint32_t executor, Time now);
+  // These get no requests any more, by name, here already or still to come, and no others: what they have in
+  // hand they finish.
+  void Drain(std::set<std::string, std::less<>> executors, Time now);
+  // Requests that the executor of that name has; 0 where there is none.
+  [[nodiscard]] size_t InHand(std::string_view executor) const;
   // The executor says that it is at work: what it has in hand may take until stuck_after from now, but no
   // longer than anybody could still want it.
   void Beat(uint32_t executor, Time now);
@@ -275,7 +281,8 @@ class Broker {
   std::vector<Slice> slices_;
   std::vector<scheduler::SliceState> states_;
   GpuTable gpus_;
-  std::vector<RequestQueue> queues_;  // by tenant
+  std::set<std::string, std::less<>> draining_;  // executors' names
+  std::vector<RequestQueue> queues_;             // by tenant
   std::unordered_map<uint64_t, Job> jobs_;
   std::vector<std::pair<Time, uint64_t>> deadlines_;  // a heap; entries of requests that are gone stay in it
   uint64_t last_id_ = 0;

@@ -73,6 +73,7 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
     state.gflop_per_s = slice.gflop_per_s;
     state.free_at = now;
     state.cells_free = slice.cells;
+    state.is_draining = draining_.contains(offer.name);
   }
   for (uint32_t i = 0; i < offer.models.size(); i++) {
     std::optional<uint32_t> replaced;
@@ -118,6 +119,22 @@ void Broker::RemoveExecutor(uint32_t number, Time now) {
     }
   }
   Place(now);
+}
+
+void Broker::Drain(std::set<std::string, std::less<>> executors, Time now) {
+  draining_ = std::move(executors);
+  for (uint32_t i = 0; i < states_.size(); i++) {
+    states_[i].is_draining = draining_.contains(executors_[slices_[i].executor].name);
+    if (states_[i].is_draining) states_[i].promised_to = scheduler::kNobody;
+  }
+  Place(now);
+}
+
+size_t Broker::InHand(std::string_view executor) const {
+  size_t all = 0;
+  for (uint32_t i = 0; i < states_.size(); i++)
+    if (states_[i].alive && executors_[slices_[i].executor].name == executor) all += states_[i].in_hand;
+  return all;
 }
 
 void Broker::Beat(uint32_t executor, Time now) { executors_[executor].beat = now; }

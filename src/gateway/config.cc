@@ -187,8 +187,8 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
   GatewayConfig config;
   const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root,
-                  {"http", "health", "frames", "executors", "rdma", "isolation", "limits", "drain", "tenants",
-                   "spin", "io"});
+                  {"http", "health", "frames", "executors", "rdma", "controller", "isolation", "limits",
+                   "drain", "tenants", "spin", "io"});
     for (auto [into, key] : {std::pair(&config.http, "http"), {&config.health, "health"}})
       Take(*into, top.Find(key), [&](const Field& f) {
         const auto text = model::ReadText(problems, f, "ADDRESS:PORT");
@@ -207,6 +207,10 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
     if (const Field* f = top.Find("isolation"))
       if (auto word = model::ReadChoice(problems, *f, {"none", "fraction", "gpu"}))
         config.broker.isolation = static_cast<scheduler::Isolation>(*word);
+    if (const Field* f = top.Find("controller")) {
+      config.controller = ReadController(problems, *f, file_name);
+      config.controller->options.rules.isolation = config.broker.isolation;
+    }
     Take(config.spin, top.Find("spin"),
          [&](const Field& f) { return model::ReadTime(problems, f, 0ns, 10ms); });
     if (const Field* f = top.Find("io"))

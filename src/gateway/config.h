@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gateway/broker.h"
+#include "gateway/controller_config.h"
 #include "gateway/reactor.h"
 
 namespace spillway::gateway {
@@ -35,6 +36,7 @@ struct GatewayConfig {
   std::string executors;            // path of the UNIX socket of this machine's executors; empty: none come
   ExecutorTrust executor_trust;
   RdmaOptions rdma;
+  std::optional<ControllerConfig> controller;
   BrokerOptions broker;
   std::vector<std::string> tokens;   // of each tenant; empty: the tenant needs none
   uint64_t most_request = 16 << 20;  // bytes of one request's inputs

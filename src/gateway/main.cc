@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "command/output.h"
 #include "command/program.h"
+#include "gateway/control/control.h"
 #include "gateway/http/gateway_report.h"
 #include "gateway/http/inference_front.h"
 #include "gateway/server.h"
@@ -89,6 +90,13 @@ Result<void> CheckAddresses(const std::string& file, const gateway::GatewayConfi
   if (!config.rdma.listen.empty())
     if (const auto good = api::CheckEndpoint(config.rdma.listen); !good)
       return bad("rdma.listen", good.error().message);
+  if (config.controller) {
+    if (!config.controller->listen.empty())
+      if (const auto good = api::CheckEndpoint(config.controller->listen); !good)
+        return bad("controller.listen", good.error().message);
+    if (config.controller->socket == config.executors)
+      return bad("controller.socket", "expected another path than executors");
+  }
   for (size_t i = 0; i < config.frames.size(); i++) {
     const std::string& address = config.frames[i];
     const std::string key = fmt::format("frames[{}]", i);
@@ -112,6 +120,32 @@ Result<std::unique_ptr<api::HttpServer>> StartHttp(const char* what, const std::
   return started;
 }
 
+// Operators and node agents.
+struct ControlDoors {
+  std::unique_ptr<gateway::Control> control;
+  std::unique_ptr<api::HttpServer> here, remote;
+  api::SocketFile file;
+};
+
+Result<ControlDoors> OpenControl(const gateway::ControllerConfig& config, gateway::Server& server) {
+  ControlDoors doors;
+  auto socket = ListenUnix(config.socket, SOCK_STREAM);
+  if (!socket) return tl::make_unexpected(socket.error());
+  base::Fd listener(socket->fd);
+  doors.file = std::move(socket->file);
+  auto control = gateway::Control::Open(config, server);
+  if (!control) return tl::make_unexpected(control.error());
+  doors.control = std::move(*control);
+  auto here = api::HttpServer::StartAsync(listener.Release(), doors.control->Front(), {});
+  if (!here) return tl::make_unexpected(here.error());
+  doors.here = std::move(*here);
+  if (config.listen.empty()) return doors;
+  auto remote = StartHttp("controller", config.listen, doors.control->Front(), doors.control->RemoteLimits());
+  if (!remote) return tl::make_unexpected(remote.error());
+  doors.remote = std::move(*remote);
+  return doors;
+}
+
 int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>& report) {
   const sigset_t signals = HoldSignals();
   auto sockets = Listen(config);
@@ -119,6 +153,12 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   const std::string http_address = config.http, health_address = config.health;
   auto server = gateway::Server::Create(std::move(config), std::move(sockets->listeners));
   if (!server) return Exit(server.error());
+  ControlDoors doors;
+  if (const auto& controller = (*server)->config().controller) {
+    auto opened = OpenControl(*controller, **server);
+    if (!opened) return Exit(opened.error());
+    doors = std::move(*opened);
+  }
   std::unique_ptr<api::HttpServer> http, health;
   if (!http_address.empty()) {
     auto started =

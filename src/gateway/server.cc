@@ -485,6 +485,7 @@ Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number
     const std::lock_guard lock(mutex_);
     models_ = std::move(models);
   }
+  if (on_executor_) on_executor_(connection.name, true);
   broker_.Retry(Now());
   return {};
 }
@@ -506,6 +507,7 @@ void Server::EndExecutor(uint64_t number, const std::string& why) {
         });
     spdlog::warn("executor {}: gone{}{}", connection->name, why.empty() ? "" : ": ", why);
     broker_.RemoveExecutor(connection->number, Now());
+    if (on_executor_) on_executor_(connection->name, false);
   }
 }
 

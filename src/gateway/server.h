@@ -68,6 +68,11 @@ class Server : private SlicePort, private Reactor::Listener {
   ServerCounts counts() const;
   static Time Now();
   [[nodiscard]] const char* io() const { return reactor_->name(); }
+  // Called with each executor's name when it has joined, and when it has gone: on the server's thread, from
+  // before Run on.
+  void OnExecutors(std::function<void(const std::string& name, bool is_here)> call) {
+    on_executor_ = std::move(call);
+  }
   // Every request's times from now on; for benchmarks.
   void Trace(std::function<void(const RequestTimes&)> on_request) { on_request_ = std::move(on_request); }
 
@@ -139,6 +144,7 @@ class Server : private SlicePort, private Reactor::Listener {
   ServerCounts counts_;
   uint64_t strangers_refused_ = 0;
   std::function<void(const RequestTimes&)> on_request_;
+  std::function<void(const std::string&, bool)> on_executor_;
   std::unordered_map<uint64_t, RequestTimes> times_;
 
   std::mutex mutex_;

@@ -9,21 +9,10 @@
 #include <vector>
 
 #include "gateway/executor_offer.h"
+#include "gateway/model_spec.h"
 #include "gateway/tensor.h"
 
 namespace spillway::gateway {
-
-// A model as executor.yaml describes it.
-struct ModelSpec {
-  enum class Kind { kEcho, kMlp, kProduct };
-  std::string name;
-  Kind kind = Kind::kMlp;
-  std::vector<int64_t> layers;  // mlp: widths, from the input's to the output's
-  int64_t m = 1, k = 1, n = 1;  // product: [m, k] x [k, n]; echo: k bytes a row
-  uint64_t seed = 1;            // of the mlp's weights
-  int64_t most_rows = 64;
-};
-ModelCard CardOf(const ModelSpec& spec);
 
 // One slice's engine. One thread, the slice's.
 class SliceEngine {

@@ -14,67 +14,6 @@ using model::Field;
 using model::MapReader;
 using model::Problems;
 
-constexpr int64_t kMostWidth = 1 << 20;
-constexpr int64_t kMostWeights = 1 << 28;  // of a layer: 1 GiB
-
-void TakeSize(Problems& problems, int64_t& into, const Field* field, int64_t most) {
-  Take(into, field,
-       [&](const Field& f) { return model::ReadInteger(problems, f, 1, static_cast<uint64_t>(most)); });
-}
-
-void ReadLayers(Problems& problems, const Field& field, ModelSpec& spec) {
-  for (const Field& entry : model::ReadList(problems, field, "a list of widths")) {
-    int64_t width = 1;
-    TakeSize(problems, width, &entry, kMostWidth);
-    spec.layers.push_back(width);
-  }
-  if (spec.layers.size() < 2 || spec.layers.size() > 64) {
-    problems.Add(field.line, field.path, "expected 2 to 64 widths, the input's first");
-    spec.layers = {1, 1};
-  }
-  for (size_t i = 0; i + 1 < spec.layers.size(); i++)
-    if (spec.layers[i] * spec.layers[i + 1] > kMostWeights)
-      problems.Add(field.line, field.path,
-                   fmt::format("expected layers of at most {} weights", kMostWeights));
-}
-
-ModelSpec ReadModel(Problems& problems, const Field& field) {
-  MapReader map(problems, field, {"name", "kind", "layers", "seed", "rows", "m", "k", "n", "row_bytes"});
-  ModelSpec spec;
-  Take(spec.name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
-  if (const Field* f = map.Need("kind", "one of echo, mlp, product"))
-    if (auto word = model::ReadChoice(problems, *f, {"echo", "mlp", "product"}))
-      spec.kind = static_cast<ModelSpec::Kind>(*word);
-  TakeSize(problems, spec.most_rows, map.Find("rows"), 1'000'000);
-  const auto only = [&](std::initializer_list<const char*> keys, ModelSpec::Kind kind, const char* word) {
-    for (const char* key : keys)
-      if (const Field* f = map.Find(key); f != nullptr && spec.kind != kind)
-        problems.Add(f->line, f->path, fmt::format("expected only with kind: {}", word));
-  };
-  only({"layers", "seed"}, ModelSpec::Kind::kMlp, "mlp");
-  only({"m", "k", "n"}, ModelSpec::Kind::kProduct, "product");
-  only({"row_bytes"}, ModelSpec::Kind::kEcho, "echo");
-  switch (spec.kind) {
-    case ModelSpec::Kind::kMlp:
-      if (const Field* f = map.Need("layers", "a list of widths, the input's first"))
-        ReadLayers(problems, *f, spec);
-      else
-        spec.layers = {1, 1};
-      Take(spec.seed, map.Find("seed"),
-           [&](const Field& f) { return model::ReadInteger(problems, f, 0, UINT32_MAX); });
-      break;
-    case ModelSpec::Kind::kProduct:
-      TakeSize(problems, spec.m, map.Need("m", "rows of a"), kMostWidth);
-      TakeSize(problems, spec.k, map.Need("k", "columns of a"), kMostWidth);
-      TakeSize(problems, spec.n, map.Need("n", "columns of b"), kMostWidth);
-      break;
-    case ModelSpec::Kind::kEcho:
-      TakeSize(problems, spec.k, map.Need("row_bytes", "bytes of a row"), 1 << 30);
-      break;
-  }
-  return spec;
-}
-
 void ReadDoor(Problems& problems, const MapReader& top, const std::string& file_name, GatewayDoor& door) {
   constexpr const char* kForms = "the path of the gateway's socket for executors, or rdma:ADDRESS:PORT";
   const Field* token = top.Find("token_file");
@@ -182,15 +121,9 @@ Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::s
     const Field* models = top.Need("models", "a list of models");
     if (models == nullptr) return;
     for (const Field& entry : model::ReadList(problems, *models, "a list of models")) {
-      const ModelSpec spec = ReadModel(problems, entry);
-      const ModelCard card = CardOf(spec);
-      if (card.InputBytes(card.most_rows) > cell.input_bytes ||
-          card.OutputBytes(card.most_rows) > cell.output_bytes)
-        problems.Add(entry.line, entry.path,
-                     fmt::format("expected {} rows to fit into a cell: {} of {} bytes of inputs, {} of {} of "
-                                 "outputs; fewer rows, or a larger cell",
-                                 card.most_rows, card.InputBytes(card.most_rows), cell.input_bytes,
-                                 card.OutputBytes(card.most_rows), cell.output_bytes));
+      const ModelSpec spec = ReadModelSpec(problems, entry);
+      if (const auto fits = CheckCell(CardOf(spec), cell.input_bytes, cell.output_bytes); !fits)
+        problems.Add(entry.line, entry.path, fits.error().message);
       for (const ModelSpec& other : config.models)
         if (other.name == spec.name && !spec.name.empty())
           problems.Add(entry.line, entry.path, "expected a name of its own");

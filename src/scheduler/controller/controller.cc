@@ -227,8 +227,9 @@ void Controller::TrimReplicas() {
 }
 
 void Controller::AddReplicas() {
+  std::map<std::string, int> there = Replicas();
   for (const auto& [name, model] : fleet_.models)
-    for (int n = Replicas(name); n < model.replicas; ++n) {
+    for (int n = there[name]; n < model.replicas; ++n) {
       if (Instance* spare = SpareOf(model)) {
         To(*spare, Phase::kReady);
         continue;
@@ -269,13 +270,12 @@ bool Controller::IsMoving() const {
                      [](const auto& entry) { return entry.second.replaces != 0; });
 }
 
-int Controller::Replicas(const std::string& model) const {
-  return static_cast<int>(
-      std::count_if(fleet_.instances.begin(), fleet_.instances.end(), [&](const auto& entry) {
-        const Instance& one = entry.second;
-        return one.model.name == model &&
-               (one.phase == Phase::kReady || (one.phase == Phase::kStarting && one.replaces == 0));
-      }));
+std::map<std::string, int> Controller::Replicas() const {
+  std::map<std::string, int> replicas;
+  for (const auto& [id, one] : fleet_.instances)
+    if (one.phase == Phase::kReady || (one.phase == Phase::kStarting && one.replaces == 0))
+      ++replicas[one.model.name];
+  return replicas;
 }
 
 size_t Controller::GpusOn() const {

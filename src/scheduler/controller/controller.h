@@ -12,6 +12,7 @@
 //   - the whole state is the Fleet: a controller that is made of a saved one goes on where that one was
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -108,7 +109,7 @@ class Controller {
   [[nodiscard]] Instance* ReplacementOf(uint64_t id);
   [[nodiscard]] Instance* SpareOf(const ServedModel& model);
   [[nodiscard]] bool IsMoving() const;
-  [[nodiscard]] int Replicas(const std::string& model) const;
+  [[nodiscard]] std::map<std::string, int> Replicas() const;  // by model: those that count
 
   ControllerOptions options_;
   Fleet fleet_;

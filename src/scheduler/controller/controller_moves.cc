@@ -102,8 +102,9 @@ void Controller::PlanMoves() {
   if (!options_.is_moving || !fleet_.planned.empty() || IsMoving() || fleet_.moves_left < 1 ||
       fleet_.now - std::max(fleet_.changed, fleet_.considered) < options_.settle)
     return;
+  std::map<std::string, int> there = Replicas();
   for (const auto& [name, model] : fleet_.models)
-    if (Replicas(name) < model.replicas) return;
+    if (there[name] < model.replicas) return;
   for (const auto& [id, one] : fleet_.instances)
     if (one.phase != Phase::kReady) return;
   fleet_.considered = fleet_.now;

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scheduler/controller/fleet_json.h"
+
 namespace spillway::scheduler {
 namespace {
 
@@ -13,44 +15,15 @@ using nlohmann::json;
 constexpr int kVersion = 1;
 constexpr Phase kPhases[] = {Phase::kStarting, Phase::kReady, Phase::kDraining, Phase::kStopping};
 
-json Of(const ServedModel& model) {
-  return {{"name", model.name},      {"tenant", model.tenant},         {"replicas", model.replicas},
-          {"milli", model.milli},    {"memory_mib", model.memory_mib}, {"slo_ms", model.slo_ms},
-          {"program", model.program}};
-}
-
-ServedModel ModelOf(const json& text) {
-  ServedModel model;
-  model.name = text.at("name");
-  model.tenant = text.at("tenant");
-  model.replicas = text.at("replicas");
-  model.milli = text.at("milli");
-  model.memory_mib = text.at("memory_mib");
-  model.slo_ms = text.at("slo_ms");
-  model.program = text.at("program");
-  return model;
-}
-
-json Of(const SlicePlace& place) {
-  json text{{"host", place.host}, {"gpu", place.gpu}, {"milli", place.milli}, {"start", place.start}};
-  if (place.profile) text["profile"] = ShapeOf(*place.profile).name;
-  return text;
-}
-
-SlicePlace PlaceOf(const json& text) {
-  SlicePlace place{text.at("host"), text.at("gpu"), text.at("milli"), std::nullopt, text.at("start")};
-  if (text.contains("profile")) {
-    place.profile = ProfileByName(text["profile"].get<std::string>());
-    if (!place.profile) throw std::invalid_argument("profile: expected a MIG profile's name");
-  }
-  return place;
-}
-
 json Of(const Instance& one) {
-  return {{"id", one.id},           {"model", Of(one.model)},
-          {"place", Of(one.place)}, {"phase", ToString(one.phase)},
-          {"since", one.since},     {"replaces", one.replaces},
-          {"dropped", one.dropped}, {"is_unseen", one.is_unseen}};
+  return {{"id", one.id},
+          {"model", ToJson(one.model)},
+          {"place", ToJson(one.place)},
+          {"phase", ToString(one.phase)},
+          {"since", one.since},
+          {"replaces", one.replaces},
+          {"dropped", one.dropped},
+          {"is_unseen", one.is_unseen}};
 }
 
 Instance InstanceOf(const json& text) {
@@ -89,18 +62,13 @@ std::map<std::string, Trouble> TroublesOf(const json& text) {
 
 json Of(const GpuHost& host) {
   json gpus = json::array();
-  for (const Gpu& gpu : host.gpus)
-    gpus.push_back({{"id", gpu.id},
-                    {"model", gpu.model},
-                    {"memory_mib", gpu.memory_mib},
-                    {"can_divide", gpu.can_divide}});
+  for (const Gpu& gpu : host.gpus) gpus.push_back(ToJson(gpu));
   return {{"gpus", gpus}, {"is_up", host.is_up}, {"since", host.since}};
 }
 
 GpuHost HostOf(const json& text) {
   GpuHost host;
-  for (const json& gpu : text.at("gpus"))
-    host.gpus.push_back({gpu.at("id"), gpu.at("model"), gpu.at("memory_mib"), gpu.at("can_divide")});
+  for (const json& gpu : text.at("gpus")) host.gpus.push_back(GpuOf(gpu));
   host.is_up = text.at("is_up");
   host.since = text.at("since");
   return host;
@@ -160,11 +128,11 @@ const char* ToString(Phase phase) {
 
 std::string ToText(const Fleet& fleet) {
   json models = json::array(), hosts = json::object(), instances = json::array(), planned = json::array();
-  for (const auto& [name, model] : fleet.models) models.push_back(Of(model));
+  for (const auto& [name, model] : fleet.models) models.push_back(ToJson(model));
   for (const auto& [name, host] : fleet.hosts) hosts[name] = Of(host);
   for (const auto& [id, one] : fleet.instances) instances.push_back(Of(one));
   for (const PlannedMove& move : fleet.planned)
-    planned.push_back({{"instance", move.instance}, {"to", Of(move.to)}});
+    planned.push_back({{"instance", move.instance}, {"to", ToJson(move.to)}});
   const json text{{"spillway_fleet", kVersion},
                   {"revision", fleet.revision},
                   {"last_id", fleet.last_id},

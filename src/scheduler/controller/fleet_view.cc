@@ -41,7 +41,10 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
     : rules_(rules), cluster_({}, {}) {
   std::set<std::string> names;
   for (const auto& [name, model] : fleet.models) names.insert(model.tenant);
-  for (const auto& [id, one] : fleet.instances) names.insert(one.model.tenant);
+  for (const auto& [id, one] : fleet.instances) {
+    names.insert(one.model.tenant);
+    if (one.replaces != 0) replaced_.insert(one.replaces);
+  }
   for (const std::string& name : names) tenants_.emplace(name, static_cast<int>(tenants_.size()));
   std::set<std::string> blocked{avoid};
   std::string another;
@@ -104,8 +107,8 @@ bool FleetView::PlaceAll(const Fleet& fleet, std::string& blocked) {
 
 Job FleetView::JobAt(const Fleet& fleet, const Instance& one, int node, bool& may_move) const {
   Job job = JobOf(one.model);
-  may_move = one.phase == Phase::kReady && !one.is_unseen && one.replaces == 0;
-  for (const auto& [id, other] : fleet.instances) may_move = may_move && other.replaces != one.id;
+  may_move =
+      one.phase == Phase::kReady && !one.is_unseen && one.replaces == 0 && replaced_.count(one.id) == 0;
   const auto trouble = fleet.model_troubles.find(one.model.name);
   if (trouble != fleet.model_troubles.end() && trouble->second.not_before > fleet.now) may_move = false;
   // What it asks for may have changed since it was placed, as GPUs of another kind came.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,7 @@ class FleetView {
   std::map<std::string, int> node_of_;                     // by HOST/GPU
   std::vector<int> memory_of_model_;                       // MiB; 0: not known
   std::map<std::string, int> tenants_;
+  std::set<uint64_t> replaced_;
   std::vector<uint64_t> instances_;  // by job
   std::vector<bool> may_move_;       // by job
   Cluster cluster_;

@@ -89,6 +89,43 @@ TEST(Broker, AnExecutorsDeathPlacesItsRequestsOnceMoreAndThenSaysSo) {
   EXPECT_EQ(bed.broker.running(), 0u);
 }
 
+TEST(Broker, ADrainingExecutorFinishesWhatItHasAndGetsNothingMore) {
+  BrokerBed bed;
+  bed.Join("old");
+  bed.Ask();
+  bed.broker.Drain({"old"}, bed.now);
+  EXPECT_EQ(bed.broker.InHand("old"), 1u);
+  bed.Ask(kAlice, 10ms);
+  EXPECT_EQ(bed.delivered.size(), 1u);
+  bed.Join("new");
+  bed.broker.Retry(bed.now);
+  ASSERT_EQ(bed.delivered.size(), 2u);
+  EXPECT_NE(bed.delivered[0].slice, bed.delivered[1].slice);
+  EXPECT_TRUE(bed.Done(0));
+  EXPECT_EQ(bed.broker.InHand("old"), 0u);
+  bed.Ask();
+  EXPECT_EQ(bed.delivered[2].slice, bed.delivered[1].slice);
+  EXPECT_THAT(bed.answers[0], ElementsAre(Status::kOk));
+}
+
+TEST(Broker, WhatWaitedGoesToAnExecutorThatDrainsNoMoreAndADrainIsKeptForOneThatComesBack) {
+  BrokerBed bed;
+  bed.broker.Drain({"host"}, bed.now);
+  const uint32_t host = bed.Join("host");
+  bed.Ask(kAlice, 10ms);
+  EXPECT_THAT(bed.delivered, IsEmpty());
+  bed.broker.RemoveExecutor(host, bed.now);
+  bed.Join("host");
+  bed.broker.Retry(bed.now);
+  EXPECT_THAT(bed.delivered, IsEmpty());
+  bed.now += 10ms;
+  bed.broker.Tick(bed.now);
+  EXPECT_EQ(bed.messages[0], "no slice until its deadline: 1 slice takes nothing more");
+  bed.Ask();
+  bed.broker.Drain({}, bed.now);
+  EXPECT_EQ(bed.delivered.size(), 1u);
+}
+
 TEST(Broker, RequestsWaitForAnExecutorThatComesBack) {
   BrokerBed bed;
   bed.broker.RemoveExecutor(bed.Join("host"), bed.now);

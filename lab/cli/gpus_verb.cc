@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpus_verb.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "base/interrupt.h"
+#include "base/program_folder.h"
+#include "command/exit_code.h"
+#include "command/output.h"
+#include "command/report_files.h"
+#include "lab/experiment/named.h"
+#include "lab/gpus/gpus_experiment.h"
+#include "report/progress.h"
+#include "report/table.h"
+
+namespace spillway::command {
+int RunGpus(const GpusOptions& options, bool as_json) {
+  const std::string programs = base::ProgramFolder();
+  const std::string file =
+      options.file.empty() ? lab::LabFolder(programs) + "/../models/jobs.yaml" : options.file;
+  if (const auto there = CheckParent("--out", options.out); !there) return Complain(there.error());
+  auto jobs = lab::LoadGpuJobs(file);
+  if (!jobs) return Complain(jobs.error());
+  if (options.quick) jobs->compress *= 4;
+  std::error_code ignored;
+  const std::string folder =
+      !options.folder.empty()
+          ? options.folder
+          : (std::filesystem::temp_directory_path(ignored) / fmt::format("spillway-lab-gpus-{}", geteuid()))
+                .string();
+  base::InterruptGuard guard;
+  report::Progress progress("lab gpus");
+  auto result = lab::RunGpus(*jobs, programs, folder, [&](double fraction, const std::string& message) {
+    progress.Update(fraction, message);
+  });
+  if (base::Interrupted()) return Interrupted();
+  if (!result) return Complain(result.error());
+  progress.Finish("done");
+  if (const auto wrote = WriteReport(options.out, result->page, result->document, !as_json); !wrote)
+    return ComplainAfterData(wrote.error());
+  fmt::print("{}",
+             as_json ? result->document.Dump() : report::Table::FromRows(result->document.rows()).Text());
+  return kExitOk;
+}
+
+void AddGpusVerb(CLI::App& lab_app, Context& context) {
+  auto options = std::make_shared<GpusOptions>();
+  CLI::App* verb = lab_app.add_subcommand(
+      "gpus", "Jobs on hosts of emulated GPUs under no-sharing, first-fit and spillway, asked all the while");
+  verb->add_option("FILE", options->file, "Hosts and jobs (YAML); default: models/jobs.yaml of the examples");
+  verb->add_option("--out", options->out, "Folder for report.html and report.json")->type_name("DIR");
+  verb->add_option("--folder", options->folder,
+                   "For sockets and logs; default: spillway-lab-gpus-UID in /tmp")
+      ->type_name("DIR");
+  verb->add_flag("--quick", options->quick, "Four times as quick as the file says");
+  verb->callback([options, &context] {
+    context.action = [options, &context] { return RunGpus(*options, context.json); };
+  });
+}
+
+}  // namespace spillway::command

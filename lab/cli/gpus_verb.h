@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway lab gpus: jobs on GPU hosts under three policies; needs no privileges.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+#include "command/context.h"
+
+namespace spillway::command {
+
+struct GpusOptions {
+  std::string file, out, folder;  // empty: the example's; none; one in /tmp
+  bool quick = false;
+};
+// The exit code. `lab run gpus` is the same.
+int RunGpus(const GpusOptions& options, bool as_json);
+void AddGpusVerb(CLI::App& lab, Context& context);
+
+}  // namespace spillway::command

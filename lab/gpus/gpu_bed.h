@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A gateway with a controller and the node agents of its GPU hosts, as processes of this machine that talk
+// over UNIX sockets. No privileges. One at a time in a folder; what a killed run left there is ended first.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/client.h"
+#include "base/fd.h"
+#include "lab/gpus/gpu_jobs.h"
+#include "lab/testbed/process.h"
+
+namespace spillway::lab {
+
+class GpuBed {
+ public:
+  // `controller`: further keys of `controller:` in gateway.yaml. Errors: kConflict, another run has the
+  // folder; kSystem, with the program's last words.
+  [[nodiscard]] static Result<std::unique_ptr<GpuBed>> Up(const std::string& folder,
+                                                          const std::string& programs, const GpuJobs& jobs,
+                                                          const std::string& controller);
+  // Ends all, and removes the folder's content.
+  ~GpuBed();
+  GpuBed(const GpuBed&) = delete;
+  GpuBed& operator=(const GpuBed&) = delete;
+
+  [[nodiscard]] std::string frames() const { return "unix:" + folder_ + "/frames.sock"; }
+  // What the controller says of the fleet (docs/models.md).
+  [[nodiscard]] Result<nlohmann::json> Fleet();
+  [[nodiscard]] Result<void> Add(const std::string& model, double share);
+  [[nodiscard]] Result<void> Remove(const std::string& model);
+
+ private:
+  GpuBed(std::string folder, base::Fd lock);
+  [[nodiscard]] Result<void> Start(const std::string& programs, const GpuJobs& jobs,
+                                   const std::string& controller);
+  void EndNodes(std::vector<ProcessId> nodes);
+
+  std::string folder_;
+  base::Fd lock_;
+  api::Client client_;
+  ProcessId gateway_;
+  std::vector<ProcessId> nodes_;
+};
+
+}  // namespace spillway::lab

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model_verbs.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "cli/client_output.h"
+#include "command/exit_code.h"
+
+namespace spillway::command {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+constexpr const char* kDefaultSocket = "/run/spillway-gateway/control.sock";
+constexpr auto kLookEvery = 50ms;
+
+struct Options {
+  std::string gateway = kDefaultSocket, name, to;
+  bool wait = false;
+  int limit_s = 60;
+};
+
+api::Service ServiceOf(const Options& options) {
+  return {.address = options.gateway,
+          .program = "spillway-gateway",
+          .hint = "--gateway names another, controller.socket in its gateway.yaml"};
+}
+
+// "2 of 2 ready on host1/gpu0, host2/gpu1"
+std::string StateOf(const json& model) {
+  std::string places;
+  for (const auto& one : model.at("instances")) {
+    const std::string phase = one.at("phase");
+    places += fmt::format("{}{}{}", places.empty() ? " on " : ", ", one.at("gpu").get<std::string>(),
+                          phase == "ready" ? "" : " (" + phase + ")");
+  }
+  return fmt::format("{} of {} ready{}{}", model.at("ready").get<int>(), model.at("replicas").get<int>(),
+                     places, model.contains("trouble") ? "; " + model["trouble"].get<std::string>() : "");
+}
+
+std::string LineOf(const json& model) {
+  return fmt::format("{}: {}\n", model.at("name").get<std::string>(), StateOf(model));
+}
+
+// All replicas serve, nothing of it moves, starts or ends.
+bool IsSettled(const json& model) {
+  for (const auto& one : model.at("instances"))
+    if (one.at("phase") != "ready") return false;
+  return !model.at("moving").get<bool>() && model.at("ready") == model.at("replicas");
+}
+
+// Looks until it is as it is to be. An error: it was not within the limit; names what is in the way.
+Result<json> AwaitModel(api::Client& client, const Options& options, const std::string& name) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(options.limit_s);
+  for (;;) {
+    const auto fleet = GetJson(client, "/v1/models");
+    if (!fleet) return fleet;
+    json found = {{"name", name}, {"removed", true}};
+    for (const auto& model : fleet->at("models"))
+      if (model.at("name") == name) found = model;
+    if (found.contains("removed") || IsSettled(found)) return found;
+    if (std::chrono::steady_clock::now() > end)
+      return Fail(ErrorCode::kUnavailable,
+                  fmt::format("model {}: not done within {} s: {}", name, options.limit_s, StateOf(found)));
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
+
+// Asks for a change; what came of it, at once or when it is done.
+int Change(const Options& options, const std::string& target, const std::string& body,
+           const Context& context) {
+  api::Client client(ServiceOf(options));
+  auto answer = PostJson(client, target, body);
+  if (answer && options.wait) answer = AwaitModel(client, options, answer->at("name"));
+  if (!answer) return Complain(answer.error());
+  if (context.json)
+    PrintJson(*answer);
+  else if (answer->contains("removed"))
+    fmt::print("{}: removed\n", answer->at("name").get<std::string>());
+  else
+    fmt::print("{}", LineOf(*answer));
+  return kExitOk;
+}
+
+int Add(const Options& options, const Context& context) {
+  const auto text = ReadInput(options.name);
+  if (!text) return Complain(text.error());
+  const std::string file = options.name == "-" ? "stdin" : options.name;
+  return Change(options, "/v1/models?name=" + api::Client::Encode(file), *text, context);
+}
+
+int Move(const Options& options, const Context& context) {
+  const std::string query = options.to.empty() ? "" : "?to=" + api::Client::Encode(options.to);
+  return Change(options, "/v1/models/" + api::Client::Encode(options.name) + "/move" + query, "", context);
+}
+
+int Remove(const Options& options, const Context& context) {
+  return Change(options, "/v1/models/" + api::Client::Encode(options.name) + "/remove", "", context);
+}
+
+int List(const Options& options, const Context& context) {
+  api::Client client(ServiceOf(options));
+  const auto fleet = GetJson(client, "/v1/models");
+  if (!fleet) return Complain(fleet.error());
+  if (context.json) {
+    PrintJson(*fleet);
+    return kExitOk;
+  }
+  for (const auto& model : fleet->at("models")) fmt::print("{}", LineOf(model));
+  for (const auto& host : fleet->at("hosts")) {
+    fmt::print("host {}{}:", host.at("name").get<std::string>(), host.at("up").get<bool>() ? "" : " (lost)");
+    for (const auto& gpu : host.at("gpus"))
+      fmt::print(" {} {:.0f} %{}", gpu.at("id").get<std::string>(), gpu.at("share_used").get<double>() * 100,
+                 gpu.contains("trouble") ? " (" + gpu["trouble"].get<std::string>() + ")" : "");
+    fmt::print("\n");
+  }
+  const auto& moves = fleet->at("moves");
+  fmt::print("{} on, {:.3f} GPU-hours, {} done, {} failed\n",
+             Counted(fleet->at("gpus_on").get<size_t>(), "GPU"), fleet->at("gpu_hours").get<double>(),
+             Counted(moves.at("done").get<size_t>(), "move"), moves.at("failed").get<int>());
+  return kExitOk;
+}
+
+using Action = int (*)(const Options&, const Context&);
+
+CLI::App* AddVerb(CLI::App& group, Context& context, const std::shared_ptr<Options>& options,
+                  const char* name, const char* about, Action action) {
+  CLI::App* verb = group.add_subcommand(name, about);
+  verb->add_option("--gateway", options->gateway, "The gateway's controller.socket")
+      ->type_name("PATH")
+      ->capture_default_str();
+  verb->callback([options, &context, action] {
+    context.action = [options, &context, action] { return action(*options, context); };
+  });
+  return verb;
+}
+
+void AddWait(CLI::App* verb, const std::shared_ptr<Options>& options) {
+  verb->add_flag("--wait", options->wait, "Until all is done");
+  verb->add_option("--limit", options->limit_s, "Seconds to wait at most")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void AddModelVerbs(CLI::App& app, Context& context) {
+  CLI::App* group =
+      app.add_subcommand("model", "Models that a gateway's controller places on GPU hosts; docs/models.md");
+  group->require_subcommand(1);
+  const auto options = std::make_shared<Options>();
+  CLI::App* add =
+      AddVerb(*group, context, options, "add", "Serve this model, or change how many serve it", Add);
+  add->add_option("FILE", options->name, "Model file, - for stdin")->required();
+  AddWait(add, options);
+  AddVerb(*group, context, options, "list", "Models, their instances, GPUs, GPU-hours", List);
+  CLI::App* move =
+      AddVerb(*group, context, options, "move", "Move one of its instances; requests go on", Move);
+  move->add_option("NAME", options->name, "The model")->required();
+  move->add_option("--to", options->to, "HOST/GPU; default: where it is placed best")->type_name("HOST/GPU");
+  AddWait(move, options);
+  CLI::App* remove = AddVerb(*group, context, options, "remove", "Serve it no more", Remove);
+  remove->add_option("NAME", options->name, "The model")->required();
+  AddWait(remove, options);
+}
+
+}  // namespace spillway::command

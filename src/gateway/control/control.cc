@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/control/control.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/system_error.h"
+#include "gateway/control/fleet_report.h"
+#include "gateway/control/model_file.h"
+#include "gateway/token.h"
+
+namespace spillway::gateway {
+namespace {
+
+using api::Response;
+using scheduler::Fleet;
+using scheduler::Millis;
+using scheduler::Phase;
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kTurnEvery = 100ms;
+constexpr auto kDrainTurnEvery = 5ms;  // while something drains: whether it is done
+constexpr Millis kSaveEvery = 10'000;  // though nothing but the clock and the books went on
+constexpr Millis kLongestWait = 2'000;
+constexpr std::string_view kExecutorPrefix = "instance-";
+
+std::string ExecutorOf(uint64_t instance) { return fmt::format("{}{}", kExecutorPrefix, instance); }
+
+Response Refusal(const Error& error) {
+  int status = 500;
+  if (error.code == ErrorCode::kBadInput) status = 400;
+  if (error.code == ErrorCode::kConflict) status = 409;
+  if (error.code == ErrorCode::kUnavailable) status = 503;
+  return api::ErrorResponse(status, CodeWord(error.code), error.message);
+}
+
+// What goes on by itself, as time passes, need not be written at once.
+Fleet WithoutClock(Fleet fleet) {
+  fleet.now = 0;
+  fleet.gpu_ms = 0;
+  fleet.moves_left = 0;
+  fleet.considered = 0;
+  return fleet;
+}
+
+// Of the first gateway that comes, for as long as it runs.
+Result<base::Fd> LockOf(const std::string& state) {
+  const std::string path = state + ".lock";
+  base::Fd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock) return FailSystem("open " + path, errno);
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+    return Fail(ErrorCode::kConflict, fmt::format("{}: another gateway controls with it", state));
+  return lock;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Control>> Control::Open(const ControllerConfig& config, Server& server) {
+  auto lock = LockOf(config.state);
+  if (!lock) return tl::make_unexpected(lock.error());
+  Fleet fleet;
+  bool is_new = false;
+  if (!std::filesystem::exists(config.state)) {
+    // Numbers that no fleet before had, whose executors may still run somewhere.
+    is_new = true;
+    fleet.revision = fleet.last_id = static_cast<uint64_t>(Now());
+    fleet.moves_left = config.options.moves_per_hour;
+    fleet.now = Now();
+  } else {
+    const auto text = base::ReadFile(config.state);
+    if (!text) return tl::make_unexpected(text.error());
+    auto read = scheduler::ParseFleet(*text);
+    if (!read) return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", config.state, read.error().message));
+    fleet = std::move(*read);
+  }
+  std::unique_ptr<Control> control(new Control(config, server, std::move(*lock), std::move(fleet)));
+  if (!is_new) control->controller_.Restarted(Now());
+  for (const auto& [name, host] : control->controller_.fleet().hosts)
+    control->hosts_.Expect(name, Clock::now());
+  server.OnExecutors([made = control.get()](const std::string& name, bool is_here) {
+    made->Post([made, name, is_here] { made->HearExecutor(name, is_here); });
+  });
+  control->Save();
+  if (!control->is_saved_) return Fail(ErrorCode::kSystem, config.state + ": cannot be written");
+  control->thread_ = std::thread([made = control.get()] { made->Loop(); });
+  return control;
+}
+
+Control::Control(const ControllerConfig& config, Server& server, base::Fd lock, Fleet fleet)
+    : config_(config),
+      server_(server),
+      lock_(std::move(lock)),
+      controller_(config.options, std::move(fleet)),
+      hosts_(config.silent_after) {}
+
+Control::~Control() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+Millis Control::Now() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+void Control::Post(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(work));
+  }
+  wake_.notify_one();
+}
+
+void Control::Loop() {
+  for (;;) {
+    std::vector<std::function<void()>> work;
+    {
+      std::unique_lock lock(mutex_);
+      const auto pause = draining_.empty() ? kTurnEvery : kDrainTurnEvery;
+      wake_.wait_for(lock, pause, [&] { return stop_ || !posted_.empty(); });
+      if (stop_) break;
+      work = std::exchange(posted_, {});
+    }
+    for (const auto& one : work) one();
+    Turn();
+  }
+  Save();
+}
+
+void Control::Turn() {
+  const auto now = Clock::now();
+  for (const std::string& host : hosts_.Silent(now)) {
+    const auto known = controller_.fleet().hosts.find(host);
+    if (known == controller_.fleet().hosts.end() || !known->second.is_up) continue;
+    spdlog::warn("host {}: its node agent is silent", host);
+    controller_.HostLost(host, Now());
+  }
+  controller_.Tick(Now());
+  for (const MoveTimes::Ended& move : move_times_.See(controller_.fleet(), here_, Now())) {
+    spdlog::info("model {}: moved, {} ms without service", move.model, move.downtime);
+    controller_.Measured(move.model, move.downtime, Now());
+  }
+  Save();
+  DrainExecutors();
+  for (const auto& answer : std::exchange(answers_, {})) answer();
+  if (!is_saved_) return;  // what is not written must not be acted on
+  hosts_.AnswerWith(
+      [&](const std::string& host) {
+        return scheduler::HostOrders{controller_.fleet().revision, controller_.Wanted(host)};
+      },
+      controller_.fleet().revision, now);
+}
+
+void Control::Save() {
+  const Fleet& fleet = controller_.fleet();
+  if (is_saved_ && fleet.now - saved_.now < kSaveEvery && WithoutClock(fleet) == WithoutClock(saved_)) return;
+  const auto written = base::WriteFile(config_.state, ToText(fleet), {.mode = 0600});
+  if (!written && is_saved_)
+    spdlog::error("{}; nothing is begun or ended until it can be", written.error().message);
+  if (!written && saved_.revision == 0) spdlog::error("{}", written.error().message);
+  is_saved_ = written.has_value();
+  if (is_saved_) saved_ = fleet;
+}
+
+// ---- executors
+
+void Control::HearExecutor(const std::string& name, bool is_here) {
+  if (!name.starts_with(kExecutorPrefix)) return;
+  uint64_t id = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + kExecutorPrefix.size(), end, id);
+  if (error != std::errc() || rest != end) return;
+  if (is_here) {
+    here_.insert(id);
+    controller_.Joined(id, Now());
+  } else {
+    here_.erase(id);
+    controller_.Left(id, Now());
+  }
+}
+
+void Control::DrainExecutors() {
+  std::set<std::string, std::less<>> names;
+  std::vector<uint64_t> draining;
+  for (const auto& [id, one] : controller_.fleet().instances) {
+    if (one.phase != Phase::kDraining && one.phase != Phase::kStopping) continue;
+    names.insert(ExecutorOf(id));
+    if (one.phase == Phase::kDraining) draining.push_back(id);
+  }
+  if (names != draining_) {
+    draining_ = names;
+    server_.Post([this, names] { server_.broker().Drain(names, Server::Now()); });
+  }
+  if (!draining.empty() && !is_asking_) AskWhoIsIdle(draining);
+}
+
+// Behind the order to drain, so that what is idle stays so.
+void Control::AskWhoIsIdle(const std::vector<uint64_t>& draining) {
+  is_asking_ = true;
+  server_.Post([this, draining] {
+    std::vector<uint64_t> idle;
+    for (const uint64_t id : draining)
+      if (server_.broker().InHand(ExecutorOf(id)) == 0) idle.push_back(id);
+    Post([this, idle] {
+      is_asking_ = false;
+      for (const uint64_t id : idle) controller_.Idle(id, Now());
+    });
+  });
+}
+
+// ---- the API
+
+api::AsyncHandler Control::Front() {
+  return [this](api::Request request, api::Responder respond) {
+    Post([this, request = std::move(request), respond = std::move(respond)] { Handle(request, respond); });
+  };
+}
+
+api::HttpLimits Control::RemoteLimits() const {
+  api::HttpLimits limits;
+  limits.whole = 30s;
+  limits.admit = [token = config_.token](const api::Request& head, uint64_t) -> std::optional<Response> {
+    const auto shown = head.headers.find("authorization");
+    constexpr std::string_view kScheme = "Bearer ";
+    if (shown != head.headers.end() && shown->second.starts_with(kScheme) &&
+        SameToken(token, std::string_view(shown->second).substr(kScheme.size())))
+      return std::nullopt;
+    return api::ErrorResponse(401, "bad_input", "expected the controller's token");
+  };
+  return limits;
+}
+
+void Control::Handle(const api::Request& request, const api::Responder& respond) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at < request.path.size();) {
+    const size_t end = std::min(request.path.find('/', at + 1), request.path.size());
+    parts.push_back(request.path.substr(at + 1, end - at - 1));
+    at = end;
+  }
+  const bool is_post = request.method == "POST";
+  const size_t depth = parts.size();
+  if (depth >= 2 && parts[0] == "v1" && parts[1] == "models" && !is_post && depth == 2)
+    return respond([body = ReportOf(controller_).dump()] { return Response{.body = body}; });
+  if (depth == 3 && parts[0] == "v1" && parts[1] == "hosts" && is_post)
+    return HearHost(request, parts[2], respond);
+  const bool is_change = depth == 2 || (depth == 4 && (parts[3] == "move" || parts[3] == "remove"));
+  if (depth < 2 || parts[0] != "v1" || parts[1] != "models" || !is_change)
+    return respond([] { return api::ErrorResponse(404, "not_found", "no such path"); });
+  if (!is_post)
+    return respond([] {
+      Response response = api::ErrorResponse(405, "bad_input", "expected POST");
+      response.allow = "POST";
+      return response;
+    });
+  const Response response = depth == 2 ? Change(request, "", "add") : Change(request, parts[2], parts[3]);
+  answers_.push_back([this, response, respond] {
+    if (is_saved_) return respond([response] { return response; });
+    respond([path = config_.state] {
+      return api::ErrorResponse(503, "unavailable",
+                                path + ": cannot be written, so that this may be forgotten");
+    });
+  });
+}
+
+Response Control::Change(const api::Request& request, const std::string& model, const std::string& verb) {
+  const auto word = [&](const char* key) {
+    const auto at = request.query.find(key);
+    return at == request.query.end() ? std::string() : at->second;
+  };
+  Result<void> done;
+  std::string name = model;
+  if (verb == "add") {
+    const auto read = ParseModelFile(request.body, word("name").empty() ? "model" : word("name"));
+    if (!read) return Refusal(read.error());
+    name = read->name;
+    done = controller_.AddModel(*read, Now());
+  } else if (verb == "move") {
+    done = controller_.MoveModel(name, word("to"), Now());
+  } else {
+    done = controller_.RemoveModel(name, Now());
+  }
+  if (!done) return Refusal(done.error());
+  const auto& models = controller_.fleet().models;
+  const auto at = models.find(name);
+  if (at == models.end()) return {.body = nlohmann::json{{"name", name}, {"removed", true}}.dump()};
+  return {.body = ReportOf(controller_.fleet(), at->second).dump()};
+}
+
+void Control::HearHost(const api::Request& request, const std::string& host, const api::Responder& respond) {
+  const auto refuse = [&](const Error& error) { respond([response = Refusal(error)] { return response; }); };
+  const auto report = scheduler::ParseHostReport(request.body);
+  if (!report) return refuse(report.error());
+  const auto now = Clock::now();
+  if (const auto heard = hosts_.Hear(host, report->agent, now); !heard) return refuse(heard.error());
+  controller_.HostSays(host, report->gpus, report->held, report->revision, Now());
+  const auto wait = std::chrono::milliseconds(std::clamp<Millis>(report->wait_ms, 0, kLongestWait));
+  hosts_.Wait(host, report->revision, now + wait, [respond](const Result<scheduler::HostOrders>& orders) {
+    respond([response = orders ? Response{.body = ToText(*orders)} : Refusal(orders.error())] {
+      return response;
+    });
+  });
+}
+
+}  // namespace spillway::gateway

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The controller at work: a thread that takes in what operators, node agents and the gateway's executors say,
+// writes the fleet to its file, and only then answers and acts. Operators and node agents come by HTTP, the
+// executors' comings and goings from the server's thread.
+//
+// An executor is an instance's if it is called instance-ID.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/http.h"
+#include "base/fd.h"
+#include "gateway/control/host_table.h"
+#include "gateway/control/move_times.h"
+#include "gateway/server.h"
+
+namespace spillway::gateway {
+
+class Control {
+ public:
+  // Reads the file, or begins a fleet. `server` outlives it, and does not run yet. kConflict: another gateway
+  // has the file; kBadInput: "FILE: KEY: what was expected".
+  [[nodiscard]] static Result<std::unique_ptr<Control>> Open(const ControllerConfig& config, Server& server);
+  ~Control();
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  // The API; its servers end before this does.
+  api::AsyncHandler Front();
+  // Whoever comes by TCP shows the token, before his body is read.
+  api::HttpLimits RemoteLimits() const;
+
+ private:
+  Control(const ControllerConfig& config, Server& server, base::Fd lock, scheduler::Fleet fleet);
+
+  void Post(std::function<void()> work);
+  void Loop();
+  // -- on its thread
+  void Turn();
+  void Handle(const api::Request& request, const api::Responder& respond);
+  [[nodiscard]] api::Response Change(const api::Request& request, const std::string& model,
+                                     const std::string& verb);
+  void HearHost(const api::Request& request, const std::string& host, const api::Responder& respond);
+  void HearExecutor(const std::string& name, bool is_here);
+  void Save();
+  void DrainExecutors();
+  void AskWhoIsIdle(const std::vector<uint64_t>& draining);
+  [[nodiscard]] static scheduler::Millis Now();
+
+  ControllerConfig config_;
+  Server& server_;
+  base::Fd lock_;  // of the state file
+  scheduler::Controller controller_;
+  HostTable hosts_;
+  MoveTimes move_times_;
+  std::set<uint64_t> here_;                     // instances whose executors are at the gateway
+  std::vector<std::function<void()>> answers_;  // once all is written
+  scheduler::Fleet saved_;
+  bool is_saved_ = false;
+  std::set<std::string, std::less<>> draining_;
+  bool is_asking_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::function<void()>> posted_;  // under mutex_
+  bool stop_ = false;                          // under mutex_
+  std::thread thread_;
+};
+
+}  // namespace spillway::gateway

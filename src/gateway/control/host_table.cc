@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/control/host_table.h"
+
+#include <fmt/format.h>
+
+namespace spillway::gateway {
+
+using scheduler::HostOrders;
+
+Result<void> HostTable::Hear(const std::string& name, const std::string& agent, Time now) {
+  const auto known = hosts_.find(name);
+  if (known != hosts_.end() && !known->second.agent.empty() && known->second.agent != agent &&
+      now - known->second.heard < silent_after_)
+    return Fail(ErrorCode::kConflict, fmt::format("host {}: another node agent speaks for it", name));
+  Host& host = hosts_[name];
+  host.agent = agent;
+  host.heard = now;
+  host.is_silent = false;
+  return {};
+}
+
+void HostTable::Wait(const std::string& name, uint64_t revision, Time until, Answer answer) {
+  Host& host = hosts_[name];
+  if (host.waiter)
+    host.waiter->answer(Fail(ErrorCode::kConflict, fmt::format("host {}: it asks again", name)));
+  host.waiter = Waiter{revision, until, std::move(answer)};
+}
+
+std::vector<std::string> HostTable::Silent(Time now) {
+  std::vector<std::string> silent;
+  for (auto& [name, host] : hosts_) {
+    if (host.waiter) host.heard = std::max(host.heard, std::min(now, host.waiter->until));
+    if (host.is_silent || now - host.heard < silent_after_) continue;
+    host.is_silent = true;
+    silent.push_back(name);
+  }
+  return silent;
+}
+
+void HostTable::AnswerWith(const std::function<HostOrders(const std::string&)>& orders, uint64_t revision,
+                           Time now) {
+  for (auto& [name, host] : hosts_) {
+    if (!host.waiter || (host.waiter->revision == revision && now < host.waiter->until)) continue;
+    const Waiter waiter = std::move(*host.waiter);
+    host.waiter.reset();
+    host.heard = now;
+    waiter.answer(orders(name));
+  }
+}
+
+}  // namespace spillway::gateway

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which node agent speaks for which host, and which of them wait for an answer. Pure but for what the answers
+// do; time comes in. One thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scheduler/controller/host_message.h"
+
+namespace spillway::gateway {
+
+class HostTable {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Answer = std::function<void(const Result<scheduler::HostOrders>&)>;
+
+  explicit HostTable(std::chrono::milliseconds silent_after) : silent_after_(silent_after) {}
+
+  // From where it was before the program's restart: so long may its agent take to be heard.
+  void Expect(const std::string& host, Time now) { hosts_[host].heard = now; }
+  // kConflict: another agent speaks for that host, and has of late.
+  [[nodiscard]] Result<void> Hear(const std::string& host, const std::string& agent, Time now);
+  // Answers it when there is something newer than `revision`, or when the time has come.
+  void Wait(const std::string& host, uint64_t revision, Time until, Answer answer);
+  // Those that have just been silent for too long.
+  [[nodiscard]] std::vector<std::string> Silent(Time now);
+  // Who is to be answered now, with the orders as they are.
+  void AnswerWith(const std::function<scheduler::HostOrders(const std::string& host)>& orders,
+                  uint64_t revision, Time now);
+
+ private:
+  struct Waiter {
+    uint64_t revision;
+    Time until;
+    Answer answer;
+  };
+  struct Host {
+    std::string agent;
+    Time heard;
+    bool is_silent = false;
+    std::optional<Waiter> waiter;
+  };
+  std::chrono::milliseconds silent_after_;
+  std::map<std::string, Host> hosts_;
+};
+
+}  // namespace spillway::gateway

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/control/model_file.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "gateway/channel.h"
+#include "gateway/document.h"
+#include "gateway/executor_offer.h"
+#include "gateway/model_spec.h"
+#include "scheduler/job.h"
+
+namespace spillway::gateway {
+
+using model::Field;
+using model::MapReader;
+using model::Problems;
+using nlohmann::json;
+using scheduler::ServedModel;
+using namespace std::chrono_literals;
+
+Result<ServedModel> ParseModelFile(const std::string& yaml, const std::string& file_name) {
+  ServedModel served;
+  const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
+    MapReader top(problems, root, {"model", "tenant", "replicas", "share", "memory", "slo", "cell", "cells"});
+    served.tenant = "default";
+    Take(served.tenant, top.Find("tenant"), [&](const Field& f) { return model::ReadName(problems, f); });
+    Take(served.replicas, top.Find("replicas"),
+         [&](const Field& f) { return model::ReadInteger(problems, f, 0, 1000); });
+    if (const Field* f = top.Find("share"))
+      if (const auto share = model::ReadNumber(problems, *f, 0.001, 1))
+        served.milli = static_cast<int>(std::lround(*share * scheduler::kWholeGpu));
+    if (const Field* f = top.Find("memory"))
+      if (const auto bytes = ReadBytes(problems, *f, 1 << 20, uint64_t{1} << 40))
+        served.memory_mib = static_cast<int>((*bytes + (1 << 20) - 1) >> 20);
+    if (const Field* f = top.Find("slo"))
+      if (const auto time = model::ReadDuration(problems, *f, 1ms, 1h)) served.slo_ms = time->count();
+    uint64_t input = 1 << 20, output = 256 << 10, cells = 4;
+    if (const Field* f = top.Find("cell")) {
+      MapReader cell(problems, *f, {"input", "output"});
+      Take(input, cell.Find("input"),
+           [&](const Field& g) { return ReadBytes(problems, g, 64, kMostCellBytes); });
+      Take(output, cell.Find("output"),
+           [&](const Field& g) { return ReadBytes(problems, g, kMostMessage, kMostCellBytes); });
+    }
+    Take(cells, top.Find("cells"),
+         [&](const Field& f) { return model::ReadInteger(problems, f, 1, kMostCells); });
+    const Field* entry = top.Need("model", "what its executors run, as an entry of models in executor.yaml");
+    if (entry == nullptr) return;
+    const ModelSpec spec = ReadModelSpec(problems, *entry);
+    if (const auto fits = CheckCell(CardOf(spec), input, output); !fits)
+      problems.Add(entry->line, entry->path, fits.error().message);
+    served.name = spec.name;
+    served.program = json{{"cell", {{"input", input}, {"output", output}}},
+                          {"cells", cells},
+                          {"models", json::array({ToJson(spec)})}}
+                         .dump();
+  });
+  if (!read) return tl::make_unexpected(read.error());
+  return served;
+}
+
+}  // namespace spillway::gateway

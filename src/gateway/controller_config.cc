@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/controller_config.h"
+
+#include "gateway/document.h"
+#include "gateway/token.h"
+
+namespace spillway::gateway {
+
+using model::Field;
+using model::MapReader;
+using model::Problems;
+using namespace std::chrono_literals;
+
+ControllerConfig ReadController(Problems& problems, const Field& field, const std::string& file_name) {
+  ControllerConfig config;
+  scheduler::ControllerOptions& options = config.options;
+  MapReader map(problems, field,
+                {"socket", "state", "listen", "token_file", "policy", "sharing", "moves", "moves_per_hour",
+                 "start", "drain", "settle", "silent_after"});
+  const auto text = [&](std::string& into, const Field* f, const char* expected) {
+    Take(into, f, [&](const Field& g) {
+      const auto got = model::ReadText(problems, g, expected);
+      if (got && got->empty())
+        problems.Add(g.line, g.path, std::string("expected ") + expected + ", got an empty text");
+      return got;
+    });
+  };
+  Take(config.socket, map.Need("socket", "the path of a UNIX socket"),
+       [&](const Field& f) { return ReadSocketPath(problems, f); });
+  text(config.state, map.Need("state", "a file that the controller writes"), "the path of a file");
+  const Field* listen = map.Find("listen");
+  const Field* token = map.Find("token_file");
+  text(config.listen, listen, "ADDRESS:PORT");
+  if (token != nullptr) config.token = ReadToken(problems, *token, file_name, "the controller's token");
+  if (listen != nullptr && token == nullptr)
+    problems.Add(listen->line, listen->path, "expected token_file as well: anybody could end models");
+  if (const Field* f = map.Find("policy")) {
+    constexpr scheduler::Policy kChoices[] = {scheduler::Policy::kSpillway, scheduler::Policy::kBestFit,
+                                              scheduler::Policy::kFirstFit};
+    std::vector<std::string> words;
+    for (const scheduler::Policy choice : kChoices) words.emplace_back(ToString(choice));
+    if (const auto word = model::ReadChoice(problems, *f, words)) options.policy = kChoices[*word];
+  }
+  const auto yes = [&](const Field& f) { return model::ReadBool(problems, f); };
+  Take(options.rules.is_sharing, map.Find("sharing"), yes);
+  Take(options.is_moving, map.Find("moves"), yes);
+  Take(options.moves_per_hour, map.Find("moves_per_hour"),
+       [&](const Field& f) { return model::ReadNumber(problems, f, 0, 1e6); });
+  for (auto [into, key] : {std::pair(&options.start_limit, "start"),
+                           {&options.drain_limit, "drain"},
+                           {&options.settle, "settle"}})
+    if (const Field* f = map.Find(key))
+      if (const auto time = model::ReadDuration(problems, *f, 0ms, 1h)) *into = time->count();
+  Take(config.silent_after, map.Find("silent_after"),
+       [&](const Field& f) { return model::ReadDuration(problems, f, 100ms, 1h); });
+  return config;
+}
+
+}  // namespace spillway::gateway

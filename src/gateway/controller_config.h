@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// `controller:` in gateway.yaml: the gateway places models on GPU hosts itself. Plain values.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "model/reader.h"
+#include "scheduler/controller/controller.h"
+
+namespace spillway::gateway {
+
+struct ControllerConfig {
+  std::string socket;  // path: operators and node agents of this machine
+  std::string listen;  // ADDRESS:PORT for those of others, who show the token; empty: none come
+  std::string token;
+  std::string state;  // file: the fleet, which outlives the program
+  scheduler::ControllerOptions options;
+  std::chrono::milliseconds silent_after{5000};  // a host that says nothing for so long is lost
+};
+
+[[nodiscard]] ControllerConfig ReadController(model::Problems& problems, const model::Field& field,
+                                              const std::string& file_name);
+
+}  // namespace spillway::gateway

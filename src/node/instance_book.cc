@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/instance_book.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/file.h"
+#include "base/system_error.h"
+#include "scheduler/controller/host_message.h"
+
+namespace spillway::node {
+namespace {
+
+using nlohmann::json;
+using scheduler::HostPhase;
+
+constexpr std::pair<HostPhase, const char*> kPhases[] = {{HostPhase::kSlice, "slice"},
+                                                         {HostPhase::kRunning, "running"},
+                                                         {HostPhase::kEnding, "ending"},
+                                                         {HostPhase::kFailed, "failed"}};
+
+std::string TextOf(const Record& record) {
+  json text{{"wanted", json::parse(ToText(record.has.wanted))},
+            {"pid", record.process.pid},
+            {"start", record.process.start},
+            {"boot", record.process.boot},
+            {"slice_refused", record.slice_refused},
+            {"why", record.why}};
+  for (const auto& [phase, word] : kPhases)
+    if (phase == record.has.phase) text["phase"] = word;
+  return text.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Result<Record> RecordOf(const std::string& text) {
+  const json parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_object()) return Fail(ErrorCode::kBadInput, "expected a JSON object");
+  try {
+    Record record;
+    const auto wanted = scheduler::ParseWantedInstance(parsed.at("wanted").dump());
+    if (!wanted) return tl::make_unexpected(wanted.error());
+    record.has.wanted = *wanted;
+    const std::string phase = parsed.at("phase");
+    for (const auto& [value, word] : kPhases)
+      if (phase == word) record.has.phase = value;
+    record.process = {parsed.at("pid"), parsed.at("start"), parsed.at("boot")};
+    record.slice_refused = parsed.at("slice_refused");
+    record.why = parsed.at("why");
+    return record;
+  } catch (const std::exception& error) {
+    return Fail(ErrorCode::kBadInput, error.what());
+  }
+}
+
+}  // namespace
+
+Result<InstanceBook> InstanceBook::Open(const std::string& folder) {
+  std::error_code failed;
+  std::filesystem::create_directory(folder, failed);
+  if (failed || !std::filesystem::is_directory(folder))
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}: expected a folder, or one above in which to make it", folder));
+  const std::string path = folder + "/lock";
+  base::Fd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock) return FailSystem("open " + path);
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+    return Fail(ErrorCode::kConflict, fmt::format("{}: another node agent has this folder", folder));
+  std::random_device device;
+  const std::string fresh = fmt::format("{:08x}{:08x}", device(), device());
+  if (const auto made = base::CreateFile(folder + "/identity", fresh); !made)
+    return tl::make_unexpected(made.error());
+  auto identity = base::ReadFile(folder + "/identity");
+  if (!identity) return tl::make_unexpected(identity.error());
+  return InstanceBook(folder, std::move(lock), std::move(*identity));
+}
+
+std::string InstanceBook::PathOf(uint64_t instance, const char* kind) const {
+  return fmt::format("{}/{}.{}", folder_, instance, kind);
+}
+
+Result<std::map<uint64_t, Record>> InstanceBook::Read() const {
+  std::map<uint64_t, Record> records;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    if (entry.path().extension() != ".json") continue;
+    const auto text = base::ReadFile(entry.path());
+    if (!text) return tl::make_unexpected(text.error());
+    auto record = RecordOf(*text);
+    if (!record)
+      return Fail(record.error().code, fmt::format("{}: {}", entry.path().string(), record.error().message));
+    records[record->has.wanted.instance] = std::move(*record);
+  }
+  return records;
+}
+
+// Not durable: after a power cut nothing runs any more, and the boot is another.
+Result<void> InstanceBook::Write(const Record& record) const {
+  return base::WriteFile(PathOf(record.has.wanted.instance, "json"), TextOf(record),
+                         {.mode = 0600, .is_durable = false});
+}
+
+void InstanceBook::Erase(uint64_t instance) const {
+  std::error_code ignored;
+  for (const char* kind : {"yaml", "log", "json"}) std::filesystem::remove(PathOf(instance, kind), ignored);
+}
+
+std::string InstanceBook::LastWord(uint64_t instance) const {
+  auto text = base::ReadFile(LogOf(instance));
+  if (!text) return "";
+  while (!text->empty() && text->back() == '\n') text->pop_back();
+  return text->substr(text->rfind('\n') + 1).substr(0, 300);
+}
+
+}  // namespace spillway::node

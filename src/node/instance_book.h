@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What runs on this host, in a folder: of each instance a file of what it is and which process it has, its
+// executor's configuration and its log. One program at a time has the folder. One thread.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/fd.h"
+#include "node/child.h"
+#include "scheduler/controller/node_plan.h"
+
+namespace spillway::node {
+
+struct Record {
+  scheduler::HostInstance has;
+  ProcessId process;
+  bool slice_refused = false;
+  std::string why;  // it failed
+};
+
+class InstanceBook {
+ public:
+  // kConflict: another node agent has the folder.
+  [[nodiscard]] static Result<InstanceBook> Open(const std::string& folder);
+
+  // All that is written there. kBadInput: "FILE: what was expected".
+  [[nodiscard]] Result<std::map<uint64_t, Record>> Read() const;
+  [[nodiscard]] Result<void> Write(const Record& record) const;
+  void Erase(uint64_t instance) const;
+  [[nodiscard]] std::string ConfigOf(uint64_t instance) const { return PathOf(instance, "yaml"); }
+  [[nodiscard]] std::string LogOf(uint64_t instance) const { return PathOf(instance, "log"); }
+  // The last line that it wrote; empty: none.
+  [[nodiscard]] std::string LastWord(uint64_t instance) const;
+  // One that no other folder has, for as long as this one is.
+  [[nodiscard]] const std::string& identity() const { return identity_; }
+
+ private:
+  InstanceBook(std::string folder, base::Fd lock, std::string identity)
+      : folder_(std::move(folder)), lock_(std::move(lock)), identity_(std::move(identity)) {}
+  [[nodiscard]] std::string PathOf(uint64_t instance, const char* kind) const;
+
+  std::string folder_;
+  base::Fd lock_;
+  std::string identity_;
+};
+
+}  // namespace spillway::node

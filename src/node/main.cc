@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway-node: a GPU host's node agent. Exit code: 0 ok, 1 failed, 2 bad usage or input.
+#include <fmt/format.h>
+#include <sys/signalfd.h>
+
+#include <filesystem>
+
+#include "base/fd.h"
+#include "base/program_folder.h"
+#include "command/output.h"
+#include "command/program.h"
+#include "node/node_agent.h"
+
+namespace spillway::command {
+namespace {
+
+constexpr const char* kProgram = "spillway-node";
+
+int Main(int argc, char** argv) {
+  CLI::App app("A GPU host's node agent: begins and ends executors as the gateway's controller says.",
+               kProgram);
+  std::string config_file, executor = base::ProgramFolder() + "/spillway-executor";
+  bool check = false;
+  app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
+  app.add_option("--executor", executor, "The program spillway-executor; default: beside this one")
+      ->type_name("FILE");
+  app.add_flag("--check", check, "Check the configuration and exit");
+  if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
+  LogToStderr(kProgram);
+  auto config = node::LoadNodeConfig(config_file);
+  if (!config) return Complain(config.error(), kProgram);
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(executor, unknown))
+    return Complain({ErrorCode::kBadInput, fmt::format("--executor {}: expected a program", executor)},
+                    kProgram);
+  if (check) {
+    fmt::print("{}: ok\n", config_file);
+    return 0;
+  }
+  const sigset_t signals = HoldSignals();
+  const base::Fd stop(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  auto slices = node::MakeEmulatedSlices(config->gpus);
+  auto agent = node::NodeAgent::Open(std::move(*config), std::move(slices), executor);
+  if (!agent) return Complain(agent.error(), kProgram);
+  (*agent)->Run(stop.get());
+  return 0;
+}
+
+}  // namespace
+}  // namespace spillway::command
+
+int main(int argc, char** argv) { return spillway::command::Main(argc, argv); }

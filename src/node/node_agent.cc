@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/node_agent.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/file.h"
+#include "gateway/executor/executor_config.h"
+#include "scheduler/job.h"
+
+namespace spillway::node {
+namespace {
+
+using nlohmann::json;
+using scheduler::HostInstance;
+using scheduler::HostPhase;
+using scheduler::Step;
+using scheduler::WantedInstance;
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kTalkEvery = 500ms;
+constexpr auto kTalkEveryWhileEnding = 10ms;
+constexpr auto kAskAgain = 200ms;
+// An executor waits 10 s itself for a device that hangs.
+constexpr auto kKillAfter = 15s;
+
+}  // namespace
+
+Result<std::string> ExecutorFile(const NodeConfig& config, const WantedInstance& instance) {
+  json text = json::parse(instance.model.program, nullptr, false);
+  if (!text.is_object() || !text.contains("models"))
+    return Fail(ErrorCode::kBadInput, "its program: expected an object with models");
+  const scheduler::SlicePlace& place = instance.place;
+  const double share = place.profile ? ShapeOf(*place.profile).compute / 7.0
+                                     : static_cast<double>(place.milli) / scheduler::kWholeGpu;
+  const auto speed = config.gflop_per_s.find(place.gpu);
+  if (speed == config.gflop_per_s.end())
+    return Fail(ErrorCode::kBadInput, fmt::format("GPU {}: there is none of that name", place.gpu));
+  json slice{{"name", "s"}, {"gflop_per_s", speed->second * share}};
+  if (text.contains("cells")) slice["cells"] = text["cells"];
+  text.erase("cells");
+  // Hosts of a test share a machine, and so what executors take for their host: the GPU's name has both.
+  text.update({{"name", fmt::format("instance-{}", instance.instance)},
+               {"gateway", config.gateway},
+               {"gpus", {{{"name", config.name + "." + place.gpu}, {"slices", {slice}}}}}});
+  if (!config.token_file.empty()) text["token_file"] = config.token_file;
+  return text.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Result<std::unique_ptr<NodeAgent>> NodeAgent::Open(NodeConfig config, std::unique_ptr<Slices> slices,
+                                                   std::string executor) {
+  auto book = InstanceBook::Open(config.state);
+  if (!book) return tl::make_unexpected(book.error());
+  auto records = book->Read();
+  if (!records) return tl::make_unexpected(records.error());
+  std::unique_ptr<NodeAgent> agent(
+      new NodeAgent(std::move(config), std::move(slices), std::move(executor), std::move(*book)));
+  for (auto& [id, record] : *records) agent->TakeUp(std::move(record));
+  return agent;
+}
+
+NodeAgent::NodeAgent(NodeConfig config, std::unique_ptr<Slices> slices, std::string executor,
+                     InstanceBook book)
+    : config_(std::move(config)),
+      slices_(std::move(slices)),
+      executor_(std::move(executor)),
+      book_(std::move(book)),
+      controller_(config_.controller) {}
+
+// What a program before this one left: running executors are this one's now.
+void NodeAgent::TakeUp(Record record) {
+  const uint64_t id = record.has.wanted.instance;
+  if (!record.slice_refused) slices_->Restore(record.has.wanted);
+  auto child = Child::Find(record.process);
+  Record& kept = records_[id] = std::move(record);
+  if (child) {
+    spdlog::info("instance {}: runs, process {}", id, kept.process.pid);
+    children_.emplace(id, std::move(*child));
+    if (kept.has.phase == HostPhase::kEnding) End(kept);
+    // Killed between the executor's beginning and the word of it.
+    if (kept.has.phase == HostPhase::kSlice) kept.has.phase = HostPhase::kRunning;
+  } else if (kept.has.phase == HostPhase::kRunning) {
+    FailWith(kept, "its executor ended while no node agent ran");
+  } else if (kept.has.phase == HostPhase::kEnding) {
+    kept.has.phase = HostPhase::kSlice;
+  }
+  Write(kept);
+}
+
+void NodeAgent::Run(int stop_fd) {
+  pollfd stop{stop_fd, POLLIN, 0};
+  while (poll(&stop, 1, 0) == 0) {
+    See();
+    Act();
+    const auto wait = IsEnding() ? kTalkEveryWhileEnding : kTalkEvery;
+    if (!Talk(wait)) poll(&stop, 1, static_cast<int>(kAskAgain / 1ms));
+  }
+  EndAll();
+}
+
+void NodeAgent::See() {
+  for (auto at = children_.begin(); at != children_.end();) {
+    const auto how = at->second.Ended();
+    const uint64_t id = at->first;
+    Record& record = records_.at(id);
+    if (!how) {
+      const auto told = killed_at_.find(id);
+      if (told != killed_at_.end() && Clock::now() - told->second > kKillAfter) at->second.Signal(SIGKILL);
+      ++at;
+      continue;
+    }
+    at = children_.erase(at);
+    killed_at_.erase(id);
+    record.process = {};
+    if (record.has.phase == HostPhase::kEnding) {
+      record.has.phase = HostPhase::kSlice;
+    } else {
+      const std::string word = book_.LastWord(id);
+      FailWith(record, fmt::format("its executor ended: {}{}{}", *how, word.empty() ? "" : ": ", word));
+    }
+    Write(record);
+  }
+}
+
+void NodeAgent::Act() {
+  if (!orders_) return;  // what the controller wants is not known yet
+  for (;;) {
+    std::vector<HostInstance> has;
+    for (const auto& [id, record] : records_) has.push_back(record.has);
+    const std::vector<Step> steps = Steps(orders_->wanted, has);
+    if (steps.empty()) return;
+    for (const Step& step : steps) Take(step);
+  }
+}
+
+void NodeAgent::Take(const Step& step) {
+  const uint64_t id = step.instance.instance;
+  switch (step.kind) {
+    case Step::Kind::kMakeSlice:
+      return Make(step.instance);
+    case Step::Kind::kStart:
+      return Begin(records_.at(id));
+    case Step::Kind::kEnd:
+      return End(records_.at(id));
+    case Step::Kind::kDropSlice:
+      slices_->Drop(step.instance);
+      book_.Erase(id);
+      records_.erase(id);
+      spdlog::info("instance {}: gone", id);
+      return;
+  }
+}
+
+void NodeAgent::Make(const WantedInstance& instance) {
+  Record& record = records_[instance.instance];
+  record.has = {instance, HostPhase::kSlice};
+  if (const auto made = slices_->Make(instance); !made) {
+    record.slice_refused = true;
+    FailWith(record, made.error().message);
+  }
+  Write(record);
+}
+
+void NodeAgent::Begin(Record& record) {
+  const uint64_t id = record.has.wanted.instance;
+  const std::string path = book_.ConfigOf(id);
+  const auto text = ExecutorFile(config_, record.has.wanted);
+  if (!text) return FailWith(record, text.error().message);
+  if (const auto good = gateway::ParseExecutorConfig(*text, path); !good)
+    return FailWith(record, good.error().message);
+  if (const auto wrote = base::WriteFile(path, *text, {.mode = 0600, .is_durable = false}); !wrote)
+    return FailWith(record, wrote.error().message);
+  const auto remember = [&](const ProcessId& process) {
+    record.process = process;
+    return book_.Write(record).has_value();
+  };
+  auto child = Child::Start({executor_, "-c", path}, book_.LogOf(id), remember);
+  if (!child) {
+    record.process = {};
+    return FailWith(record, child.error().message);
+  }
+  record.has.phase = HostPhase::kRunning;
+  spdlog::info("instance {}: model {} on GPU {}, process {}", id, record.has.wanted.model.name,
+               record.has.wanted.place.gpu, record.process.pid);
+  children_.emplace(id, std::move(*child));
+  Write(record);
+}
+
+void NodeAgent::End(Record& record) {
+  const uint64_t id = record.has.wanted.instance;
+  record.has.phase = HostPhase::kEnding;
+  killed_at_.emplace(id, Clock::now());
+  const auto child = children_.find(id);
+  if (child != children_.end()) child->second.Signal(SIGTERM);
+  Write(record);
+}
+
+void NodeAgent::FailWith(Record& record, const std::string& why) {
+  record.has.phase = HostPhase::kFailed;
+  record.why = why;
+  spdlog::warn("instance {}: {}", record.has.wanted.instance, why);
+  Write(record);
+}
+
+void NodeAgent::Write(const Record& record) {
+  if (const auto written = book_.Write(record); !written) spdlog::error("{}", written.error().message);
+}
+
+bool NodeAgent::IsEnding() const {
+  for (const auto& [id, record] : records_)
+    if (record.has.phase == HostPhase::kEnding) return true;
+  return false;
+}
+
+// Tells what is here and hears what is to be. False: it was not heard.
+bool NodeAgent::Talk(std::chrono::milliseconds wait) {
+  scheduler::HostReport report{
+      book_.identity(), config_.gpus, {}, orders_ ? orders_->revision : 0, wait / 1ms};
+  for (const auto& [id, record] : records_)
+    report.held.push_back({id, record.has.phase == HostPhase::kFailed, record.slice_refused, record.why});
+  const auto answer =
+      api::Client::Accept(controller_.Post("/v1/hosts/" + api::Client::Encode(config_.name), ToText(report)),
+                          controller_.program());
+  auto orders = answer ? scheduler::ParseHostOrders(*answer) : tl::make_unexpected(answer.error());
+  if (!orders) {
+    if (said_ != orders.error().message) spdlog::warn("{}; trying again", orders.error().message);
+    said_ = orders.error().message;
+    return false;
+  }
+  if (!said_.empty()) spdlog::info("the controller is back");
+  said_.clear();
+  orders_ = std::move(*orders);
+  return true;
+}
+
+// Told to go: nothing of this host stays. The controller hears that the GPUs are gone, and then that all on
+// them is.
+void NodeAgent::EndAll() {
+  config_.gpus.clear();
+  Talk(0ms);
+  orders_ = scheduler::HostOrders{orders_ ? orders_->revision : 0, {}};
+  for (Act(); !records_.empty(); Act()) {
+    std::vector<pollfd> ends;
+    for (const auto& [id, child] : children_) ends.push_back({child.fd(), POLLIN, 0});
+    poll(ends.data(), ends.size(), 100);
+    See();
+  }
+  if (Talk(0ms)) Talk(0ms);
+}
+
+}  // namespace spillway::node

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes its host have what the controller wants: slices, and executors as child processes. These outlive it
+// when it is killed, and are found again; when it is told to end, it ends them. One thread.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "api/client.h"
+#include "node/child.h"
+#include "node/instance_book.h"
+#include "node/node_config.h"
+#include "node/slices.h"
+#include "scheduler/controller/host_message.h"
+
+namespace spillway::node {
+
+// executor.yaml of an instance: one slice of the share that its place has. kBadInput: its program is none.
+[[nodiscard]] Result<std::string> ExecutorFile(const NodeConfig& config,
+                                               const scheduler::WantedInstance& instance);
+
+class NodeAgent {
+ public:
+  // `executor`: the program. Takes up what its book says.
+  [[nodiscard]] static Result<std::unique_ptr<NodeAgent>> Open(NodeConfig config,
+                                                               std::unique_ptr<Slices> slices,
+                                                               std::string executor);
+  // Until `stop_fd` is readable; then ends what it began, and tells so.
+  void Run(int stop_fd);
+
+ private:
+  NodeAgent(NodeConfig config, std::unique_ptr<Slices> slices, std::string executor, InstanceBook book);
+
+  void TakeUp(Record record);
+  void See();  // who has ended
+  void Act();
+  void Take(const scheduler::Step& step);
+  void Make(const scheduler::WantedInstance& instance);
+  void Begin(Record& record);
+  void End(Record& record);
+  void FailWith(Record& record, const std::string& why);
+  void Write(const Record& record);
+  bool Talk(std::chrono::milliseconds wait);
+  void EndAll();
+  [[nodiscard]] bool IsEnding() const;
+
+  NodeConfig config_;
+  std::unique_ptr<Slices> slices_;
+  std::string executor_;
+  InstanceBook book_;
+  api::Client controller_;
+  std::map<uint64_t, Record> records_;
+  std::map<uint64_t, Child> children_;
+  std::map<uint64_t, std::chrono::steady_clock::time_point> killed_at_;  // of those that are ending
+  std::optional<scheduler::HostOrders> orders_;
+  std::string said_;  // of the controller, last
+};
+
+}  // namespace spillway::node

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/node_config.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "api/listen.h"
+#include "gateway/document.h"
+#include "gateway/token.h"
+
+namespace spillway::node {
+namespace {
+
+using model::Field;
+using model::MapReader;
+using model::Problems;
+
+constexpr std::string_view kTcp = "tcp:";
+
+// Executors have folders of their own: whatever their file names is seen from here.
+std::string Absolute(const std::string& path, const std::string& file_name) {
+  const std::filesystem::path given(path);
+  if (given.is_absolute()) return path;
+  std::error_code ignored;
+  return std::filesystem::absolute(std::filesystem::path(file_name).parent_path() / given, ignored)
+      .lexically_normal();
+}
+
+void ReadControllerAddress(Problems& problems, const Field& field, const Field* token,
+                           const std::string& file_name, api::Service& service) {
+  constexpr const char* kForms = "the path of the gateway's controller.socket, or tcp:ADDRESS:PORT";
+  const auto text = model::ReadText(problems, field, kForms);
+  if (!text) return;
+  if (!text->starts_with(kTcp)) {
+    if (const auto path = gateway::ReadSocketPath(problems, field)) service.address = *path;
+    return;
+  }
+  service.is_tcp = true;
+  service.address = text->substr(kTcp.size());
+  if (const auto good = api::CheckEndpoint(service.address); !good)
+    problems.Add(field.line, field.path, fmt::format("expected {}: {}", kForms, good.error().message));
+  if (token == nullptr)
+    problems.Add(field.line, "controller_token_file", "expected a file with the controller's token");
+  else
+    service.token = gateway::ReadToken(problems, *token, file_name, "the controller's token");
+}
+
+void ReadGpus(Problems& problems, const Field& field, NodeConfig& config) {
+  for (const Field& entry : model::ReadList(problems, field, "a list of GPUs")) {
+    MapReader map(problems, entry, {"name", "model", "memory", "gflop_per_s", "mig"});
+    scheduler::Gpu gpu;
+    Take(gpu.id, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
+    if (gpu.id.size() > 32) problems.Add(entry.line, entry.path + ".name", "expected at most 32 characters");
+    gpu.model = "emulated";
+    Take(gpu.model, map.Find("model"), [&](const Field& f) { return model::ReadName(problems, f); });
+    if (const Field* f = map.Find("memory"))
+      if (const auto bytes = gateway::ReadBytes(problems, *f, 1 << 20, uint64_t{1} << 42))
+        gpu.memory_mib = static_cast<int>(*bytes >> 20);
+    Take(gpu.can_divide, map.Find("mig"), [&](const Field& f) { return model::ReadBool(problems, f); });
+    double speed = 1;
+    Take(speed, map.Need("gflop_per_s", "GFLOP/s of all of it"),
+         [&](const Field& f) { return model::ReadNumber(problems, f, 1e-3, 1e9); });
+    if (!gpu.id.empty() && !config.gflop_per_s.emplace(gpu.id, speed).second)
+      problems.Add(entry.line, entry.path, "expected a name of its own");
+    config.gpus.push_back(gpu);
+  }
+  if (config.gpus.empty()) problems.Add(field.line, field.path, "expected at least one GPU");
+}
+
+}  // namespace
+
+Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& file_name) {
+  NodeConfig config;
+  const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
+    MapReader top(problems, root,
+                  {"name", "controller", "controller_token_file", "state", "gateway", "token_file", "gpus"});
+    Take(config.name, top.Need("name", "a name of this host"),
+         [&](const Field& f) { return model::ReadName(problems, f); });
+    if (config.name.size() > 31) problems.Add("name", "expected at most 31 characters");
+    const Field* token = top.Find("controller_token_file");
+    if (const Field* f = top.Need("controller", "the gateway's controller.socket, or tcp:ADDRESS:PORT"))
+      ReadControllerAddress(problems, *f, token, file_name, config.controller);
+    const auto path = [&](std::string& into, const Field* field, const char* expected) {
+      Take(into, field, [&](const Field& f) {
+        auto text = model::ReadText(problems, f, expected);
+        if (text && text->empty()) problems.Add(f.line, f.path, std::string("expected ") + expected);
+        return text;
+      });
+      if (!into.empty()) into = Absolute(into, file_name);
+    };
+    path(config.state, top.Need("state", "a folder that the program writes to"), "the path of a folder");
+    path(config.token_file, top.Find("token_file"), "a file with the executors' token");
+    if (const Field* f = top.Need("gateway", "where executors are to go, as in executor.yaml"))
+      Take(config.gateway, f,
+           [&](const Field& g) { return model::ReadText(problems, g, "the gateway's socket"); });
+    if (const Field* f = top.Need("gpus", "a list of GPUs")) ReadGpus(problems, *f, config);
+  });
+  if (!read) return tl::make_unexpected(read.error());
+  config.controller.program = "spillway-gateway";
+  config.controller.hint = "`controller` names another";
+  config.controller.patience = std::chrono::seconds(5);
+  return config;
+}
+
+Result<NodeConfig> LoadNodeConfig(const std::string& path) {
+  const auto text = model::ReadInputFile(path);
+  if (!text) return tl::make_unexpected(text.error());
+  return ParseNodeConfig(*text, path);
+}
+
+}  // namespace spillway::node

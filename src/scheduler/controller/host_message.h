@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a GPU host's node agent and the controller say to each other: the host tells all that it has, and is
+// told all that it is to have. Each message is whole, so that a lost or repeated one does no harm. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scheduler/controller/controller.h"
+
+namespace spillway::scheduler {
+
+struct HostReport {
+  std::string agent;  // of one run of one program: two agents of one name are found out by it
+  std::vector<Gpu> gpus;
+  std::vector<Held> held;
+  uint64_t revision = 0;  // the last that it has acted on
+  Millis wait_ms = 0;     // the answer may take so long, if there is nothing new
+};
+
+struct HostOrders {
+  uint64_t revision = 0;
+  std::vector<WantedInstance> wanted;
+};
+
+[[nodiscard]] std::string ToText(const HostReport& report);
+[[nodiscard]] std::string ToText(const HostOrders& orders);
+[[nodiscard]] std::string ToText(const WantedInstance& instance);
+// kBadInput: what was expected.
+[[nodiscard]] Result<HostReport> ParseHostReport(std::string_view text);
+[[nodiscard]] Result<HostOrders> ParseHostOrders(std::string_view text);
+[[nodiscard]] Result<WantedInstance> ParseWantedInstance(std::string_view text);
+
+}  // namespace spillway::scheduler

@@ -1,0 +1,203 @@
+#!/usr/bin/env bash
+# Models on GPU hosts, real processes on loopback: added, asked, moved while asked, with each program killed and begun
+# again. Arguments: the folder of the programs.
+set -euo pipefail
+bin=$1
+work=$(mktemp -d)
+gateway= node1= node2= second= asker=
+cleanup() {
+  trap '' PIPE
+  for pid in $asker $gateway $node1 $node2 $second; do kill -9 "$pid" 2>/dev/null || true; done
+  # Executors outlive a node agent that is killed.
+  for pid in $(ps -e -o pid=,args= | grep -- "-c $work/[h]ost" | awk '{print $1}'); do kill -9 "$pid" 2>/dev/null || true; done
+  rm -rf "$work"
+}
+trap cleanup EXIT
+fail() {
+  echo "models_test: $*" >&2
+  for log in "$work"/*.log "$work"/host?/*.log; do [ ! -e "$log" ] || { echo "--- $log" >&2; tail -40 "$log" >&2; }; done
+  "$bin/spillway" model list --gateway "$work/control.sock" --json >&2 || true
+  exit 1
+}
+# until_true SECONDS COMMAND...: what waits for another process waits for its effect.
+until_true() {
+  local end=$((SECONDS + $1)); shift
+  until "$@" > /dev/null 2>&1; do
+    [ $SECONDS -lt $end ] || fail "never came true: $*"
+    read -rt 0.02 <> <(:) || true
+  done
+}
+
+cat > "$work/gateway.yaml" <<EOF
+http: 127.0.0.1:0
+executors: $work/executors.sock
+controller: {socket: $work/control.sock, state: $work/fleet.json, moves: false, start: 30s, silent_after: 500ms}
+limits: {deadline: 20s}
+EOF
+for host in host1 host2; do
+  cat > "$work/$host.yaml" <<EOF
+name: $host
+controller: $work/control.sock
+gateway: $work/executors.sock
+state: $work/$host
+gpus:
+  - {name: gpu0, gflop_per_s: 50, memory: 40GiB, mig: true}
+  - {name: gpu1, gflop_per_s: 50, memory: 40GiB, mig: true}
+EOF
+done
+cat > "$work/product.yaml" <<EOF
+model: {name: product, kind: product, m: 1, k: 2, n: 1}
+share: 0.25
+memory: 4GiB
+EOF
+sed 's/name: product/name: other/' "$work/product.yaml" > "$work/other.yaml"
+
+start_gateway() {
+  : > "$work/gateway.log"
+  "$bin/spillway-gateway" -c "$work/gateway.yaml" 2> "$work/gateway.log" & gateway=$!
+  until_true 20 grep -q ready "$work/gateway.log"
+  url=http://127.0.0.1:$(sed -n 's/.* http on .*port \([0-9]*\)$/\1/p' "$work/gateway.log")
+  echo "$url" > "$work/url.new"; mv "$work/url.new" "$work/url"
+}
+start_node() {  # HOST
+  "$bin/spillway-node" -c "$work/$1.yaml" 2>> "$work/$1.log" &
+}
+model() { "$bin/spillway" model "$@" --gateway "$work/control.sock"; }
+# Of the fleet as JSON, the answer of a Python expression.
+fleet() {
+  model list --json | python3 -c '
+import json, sys
+fleet = json.load(sys.stdin)
+models = {m["name"]: m for m in fleet["models"]}
+hosts = {h["name"]: h for h in fleet["hosts"]}
+places = lambda name: [i["gpu"] for i in models[name]["instances"]]
+phases = lambda name: [i["phase"] for i in models[name]["instances"]]
+value = eval(sys.argv[1])
+print(value)
+sys.exit(0 if value else 1)' "$1"
+}
+ask() {
+  curl -sf --max-time 30 "$(cat "$work/url")/v2/models/$1/infer" -d '{"inputs": [
+    {"name": "a", "datatype": "FP32", "shape": [1, 2], "data": [3, 4]},
+    {"name": "b", "datatype": "FP32", "shape": [2, 1], "data": [5, 6]}]}' | grep -q '"data":\[39.0\]'
+}
+executors() { ps -e -o pid=,args= | grep -F "$work/$1/" | grep -c '[s]pillway-executor' || true; }
+
+# ---- bad input: one line, file and key, exit code 2
+expect_bad() {  # WORDS COMMAND...
+  local words=$1 code=0; shift
+  "$@" > /dev/null 2> "$work/bad.err" || code=$?
+  [ $code = 2 ] && [ "$(wc -l < "$work/bad.err")" = 1 ] && grep -qF -- "$words" "$work/bad.err" ||
+    fail "$*: exit code $code, $(cat "$work/bad.err")"
+}
+sed 's/gpu1/gpu0/' "$work/host1.yaml" > "$work/bad.yaml"
+expect_bad "expected a name of its own" "$bin/spillway-node" --check -c "$work/bad.yaml"
+sed '/^state/d' "$work/host1.yaml" > "$work/bad.yaml"
+expect_bad "state" "$bin/spillway-node" --check -c "$work/bad.yaml"
+sed 's/moves: false/moves: maybe/' "$work/gateway.yaml" > "$work/bad.yaml"
+expect_bad "controller.moves" "$bin/spillway-gateway" --check -c "$work/bad.yaml"
+"$bin/spillway-node" --check -c "$work/host1.yaml" > /dev/null || fail "--check refused a good file"
+code=0; model list > /dev/null 2> "$work/bad.err" || code=$?
+[ $code = 1 ] && grep -q "no spillway-gateway answers" "$work/bad.err" || fail "nobody there: $code, $(cat "$work/bad.err")"
+
+start_gateway
+start_node host1; node1=$!
+sed 's/share: 0.25/share: 2/' "$work/product.yaml" > "$work/bad.yaml"
+expect_bad "bad.yaml:2: share: " model add "$work/bad.yaml"
+expect_bad "there is none of that name" model remove nobody
+expect_bad "there is none of that name" model move nobody
+
+# Of two gateways with one state the second refuses.
+sed -e "s#$work/control.sock#$work/control2.sock#" -e "s#$work/executors.sock#$work/executors2.sock#" "$work/gateway.yaml" > "$work/second.yaml"
+code=0; "$bin/spillway-gateway" -c "$work/second.yaml" 2> "$work/bad.err" || code=$?
+[ $code = 1 ] && grep -q "fleet.json: another gateway controls with it" "$work/bad.err" || fail "two gateways: $code, $(cat "$work/bad.err")"
+# So does a second node agent of one folder, and of one name.
+code=0; "$bin/spillway-node" -c "$work/host1.yaml" 2> "$work/bad.err" || code=$?
+[ $code = 1 ] && grep -q "another node agent has this folder" "$work/bad.err" || fail "two agents: $code, $(cat "$work/bad.err")"
+until_true 20 fleet 'hosts["host1"]["up"]'
+sed "s#^state: .*#state: $work/host9#" "$work/host1.yaml" > "$work/twin.yaml"
+"$bin/spillway-node" -c "$work/twin.yaml" 2> "$work/twin.log" & second=$!
+until_true 20 grep -q "another node agent speaks for it" "$work/twin.log"
+kill "$second"; wait "$second" || fail "the twin's exit code"
+second=
+
+# ---- a model is added, and asked
+model add "$work/product.yaml" --wait | grep -q "^product: 1 of 1 ready on host1/gpu" || fail "add --wait"
+ask product || fail "no answer after it was added"
+model add "$work/product.yaml" > /dev/null || fail "the same again"
+sed 's/share: 0.25/share: 0.5/' "$work/product.yaml" > "$work/changed.yaml"
+code=0; model add "$work/changed.yaml" > /dev/null 2> "$work/bad.err" || code=$?
+[ $code = 1 ] && grep -q "there is another of that name" "$work/bad.err" || fail "another of that name: $code"
+
+# ---- moved while it is asked: no request is lost
+start_node host2; node2=$!
+until_true 20 fleet 'hosts.get("host2", {}).get("up")'
+( failed=0; asked=0
+  while [ ! -e "$work/enough" ]; do ask product || failed=$((failed + 1)); asked=$((asked + 1)); done
+  echo "$asked $failed" > "$work/asked" ) & asker=$!
+for to in host2/gpu0 host2/gpu1 host1/gpu1; do
+  model move product --to $to --wait | grep -q "^product: 1 of 1 ready on $to$" || fail "move to $to"
+done
+: > "$work/enough"; wait $asker; asker=
+read -r asked failed < "$work/asked"
+[ "$failed" = 0 ] && [ "$asked" -gt 0 ] || fail "of $asked requests during moves $failed failed"
+fleet 'fleet["moves"]["done"] == 3 and models["product"]["downtime_ms"] == 0' > /dev/null || fail "moves: $(fleet 'fleet["moves"]')"
+[ "$(executors host1) $(executors host2)" = "1 0" ] || fail "executors after the moves: $(executors host1) $(executors host2)"
+expect_bad "no GPU host7/gpu0 can be used now" model move product --to host7/gpu0
+
+# ---- the node agent is killed: requests go on, and the executor is its successor's
+pid=$(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' "$work"/host1/*.json)
+kill -9 $node1; wait $node1 2>/dev/null || true
+until_true 20 fleet 'not hosts["host1"]["up"]'
+ask product || fail "no answer without the node agent"
+start_node host1; node1=$!
+until_true 20 fleet 'hosts["host1"]["up"]'
+[ "$(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' "$work"/host1/*.json)" = "$pid" ] || fail "another executor was begun"
+fleet 'phases("product") == ["ready"]' > /dev/null || fail "it is not ready any more"
+ask product || fail "no answer with the next node agent"
+
+# ---- the executor is killed: another takes its place
+kill -9 "$pid"
+until_true 20 ask product
+until_true 20 fleet 'models["product"]["ready"] == 1 and len(models["product"]["instances"]) == 1'
+[ "$(executors host1) $(executors host2)" != "0 0" ] || fail "no executor"
+
+# ---- the gateway is killed: it goes on where it was, and nothing is begun twice
+before=$(fleet 'places("product")')
+kill -9 $gateway; wait $gateway 2>/dev/null || true
+start_gateway
+until_true 20 ask product
+until_true 20 fleet 'phases("product") == ["ready"]'
+[ "$(fleet 'places("product")')" = "$before" ] || fail "it moved: $before, $(fleet 'places("product")')"
+[ $(($(executors host1) + $(executors host2))) = 1 ] || fail "executors: $(executors host1) $(executors host2)"
+
+# ---- both are killed
+kill -9 $gateway $node1 $node2; wait $gateway $node1 $node2 2>/dev/null || true
+start_gateway; start_node host1; node1=$!; start_node host2; node2=$!
+until_true 20 ask product
+until_true 20 fleet 'phases("product") == ["ready"] and hosts["host1"]["up"] and hosts["host2"]["up"]'
+[ $(($(executors host1) + $(executors host2))) = 1 ] || fail "executors: $(executors host1) $(executors host2)"
+
+# ---- a host that is told to go takes nothing with it: its models run on the other
+model add "$work/other.yaml" --wait > /dev/null || fail "a second model"
+kill $node1; wait $node1 || fail "the node agent's exit code"
+node1=
+[ "$(executors host1)" = 0 ] || fail "orphans on host1"
+until_true 20 fleet 'all(p.startswith("host2/") for p in places("product") + places("other")) and models["product"]["ready"] == models["other"]["ready"] == 1'
+ask product && ask other || fail "no answer after host1 went"
+
+# ---- a state file that is none
+printf '{"spillway_fleet": 0}' > "$work/old.json"
+sed -e "s#fleet.json#old.json#" -e "s#$work/control.sock#$work/control2.sock#" -e "s#$work/executors.sock#$work/executors2.sock#" "$work/gateway.yaml" > "$work/second.yaml"
+expect_bad "old.json: " "$bin/spillway-gateway" -c "$work/second.yaml"
+
+# ---- removed, and nothing is left
+model remove product --wait | grep -q "^product: removed$" || fail "remove"
+model remove other --wait > /dev/null || fail "remove"
+until_true 20 fleet 'fleet["models"] == [] and fleet["gpus_on"] == 0'
+[ "$(executors host2)" = 0 ] || fail "orphans on host2"
+kill $node2; wait $node2 || fail "the node agent's exit code"
+node2=
+kill $gateway; wait $gateway || fail "the gateway's exit code"
+gateway=
+[ -z "$(ls "$work"/host?/*.json 2>/dev/null)" ] || fail "books of nothing: $(ls "$work"/host?)"

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the controller's shell decides without a process: model files, whose word counts for a host, what
+// moves cost, what operators are told.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "gateway/config.h"
+#include "gateway/control/fleet_report.h"
+#include "gateway/control/host_table.h"
+#include "gateway/control/model_file.h"
+#include "gateway/control/move_times.h"
+
+namespace spillway::gateway {
+namespace {
+
+using namespace scheduler;
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string ProblemOf(const std::string& yaml) {
+  const auto read = ParseModelFile(yaml, "m.yaml");
+  return read ? "" : read.error().message;
+}
+
+TEST(ModelFile, SaysWhatAnInstanceAsksForAndRuns) {
+  const auto read = ParseModelFile(
+      "model: {name: digits, kind: mlp, layers: [784, 10], rows: 8}\n"
+      "tenant: red\nreplicas: 2\nshare: 0.25\nmemory: 1500MiB\nslo: 20ms\ncells: 2\n",
+      "m.yaml");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->name, "digits");
+  EXPECT_EQ(read->tenant, "red");
+  EXPECT_EQ(read->replicas, 2);
+  EXPECT_EQ(read->milli, 250);
+  EXPECT_EQ(read->memory_mib, 1500);
+  EXPECT_EQ(read->slo_ms, 20);
+  const auto program = nlohmann::json::parse(read->program);
+  EXPECT_EQ(program.at("cells"), 2);
+  EXPECT_EQ(program.at("models").at(0).at("layers"), nlohmann::json({784, 10}));
+}
+
+TEST(ModelFile, ProblemsNameLineAndKey) {
+  const std::string model = "model: {name: m, kind: echo, row_bytes: 8}\n";
+  EXPECT_EQ(ProblemOf(model), "");
+  EXPECT_THAT(ProblemOf(model + "share: 2\n"), HasSubstr("m.yaml:2: share: expected"));
+  EXPECT_THAT(ProblemOf(model + "replica: 2\n"), HasSubstr("did you mean replicas"));
+  EXPECT_THAT(ProblemOf("share: 1\n"), HasSubstr("model"));
+  EXPECT_THAT(ProblemOf("model: {name: m, kind: echo, row_bytes: 900000}\n"),
+              HasSubstr("expected 64 rows to fit into a cell"));
+  EXPECT_THAT(ProblemOf(model + "replicas: 1\n---\nx"), HasSubstr("m.yaml"));
+}
+
+TEST(ControllerConfig, IsReadWithTheGatewaysIsolation) {
+  const std::string yaml = "http: 127.0.0.1:0\nexecutors: /x/e\nisolation: gpu\n";
+  EXPECT_FALSE(ParseGatewayConfig(yaml, "g.yaml")->controller);
+  const auto config = ParseGatewayConfig(
+      yaml + "controller: {socket: /x/c, state: /x/s, policy: first-fit, sharing: false, drain: 3s}\n",
+      "g.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->controller->options.rules.isolation, Isolation::kGpu);
+  EXPECT_EQ(config->controller->options.policy, Policy::kFirstFit);
+  EXPECT_FALSE(config->controller->options.rules.is_sharing);
+  EXPECT_EQ(config->controller->options.drain_limit, 3000);
+  const auto open = ParseGatewayConfig(
+      yaml + "controller: {socket: /x/c, state: /x/s, listen: \"127.0.0.1:0\"}\n", "g.yaml");
+  ASSERT_FALSE(open);
+  EXPECT_THAT(open.error().message, HasSubstr("g.yaml:4: controller.listen: expected token_file"));
+}
+
+class HostTableTest : public testing::Test {
+ protected:
+  void Wait(uint64_t revision, std::chrono::milliseconds wait) {
+    hosts_.Wait("h", revision, now_ + wait, [this](const Result<HostOrders>& orders) {
+      answers_.push_back(orders ? static_cast<int>(orders->revision) : -1);
+    });
+  }
+  void AnswerAt(uint64_t revision) {
+    hosts_.AnswerWith([&](const std::string&) { return HostOrders{revision, {}}; }, revision, now_);
+  }
+  HostTable hosts_{1000ms};
+  HostTable::Time now_{};
+  std::vector<int> answers_;
+};
+
+TEST_F(HostTableTest, AnAgentIsAnsweredWhenThereIsNewsOrItHasWaitedLongEnough) {
+  ASSERT_TRUE(hosts_.Hear("h", "agent", now_));
+  Wait(4, 300ms);
+  AnswerAt(4);
+  EXPECT_THAT(answers_, IsEmpty());
+  AnswerAt(5);
+  EXPECT_THAT(answers_, ElementsAre(5));
+  AnswerAt(6);
+  EXPECT_EQ(answers_.size(), 1u) << "answered twice";
+  Wait(6, 300ms);
+  now_ += 300ms;
+  AnswerAt(6);
+  EXPECT_THAT(answers_, ElementsAre(5, 6));
+}
+
+TEST_F(HostTableTest, OneAgentSpeaksForAHostUntilItIsSilentAndSilenceIsToldOnce) {
+  ASSERT_TRUE(hosts_.Hear("h", "one", now_));
+  now_ += 999ms;
+  const auto other = hosts_.Hear("h", "two", now_);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::kConflict);
+  EXPECT_THAT(hosts_.Silent(now_), IsEmpty());
+  now_ += 1ms;
+  EXPECT_THAT(hosts_.Silent(now_), ElementsAre("h"));
+  EXPECT_THAT(hosts_.Silent(now_), IsEmpty());
+  EXPECT_TRUE(hosts_.Hear("h", "two", now_));
+}
+
+TEST_F(HostTableTest, WhoWaitsForAnAnswerIsNotSilentMeanwhile) {
+  ASSERT_TRUE(hosts_.Hear("h", "one", now_));
+  Wait(1, 5000ms);
+  now_ += 4000ms;
+  EXPECT_THAT(hosts_.Silent(now_), IsEmpty());
+  now_ += 2001ms;
+  EXPECT_THAT(hosts_.Silent(now_), ElementsAre("h"));
+}
+
+class MoveTimesTest : public testing::Test {
+ protected:
+  MoveTimesTest() {
+    Instance old;
+    old.id = 1;
+    old.model.name = "m";
+    old.phase = Phase::kReady;
+    fleet_.instances[1] = old;
+    Instance next = old;
+    next.id = 2;
+    next.replaces = 1;
+    next.phase = Phase::kStarting;
+    fleet_.instances[2] = next;
+  }
+  std::vector<MoveTimes::Ended> At(Millis now) { return times_.See(fleet_, here_, now); }
+  Fleet fleet_;
+  std::set<uint64_t> here_{1};
+  MoveTimes times_;
+};
+
+TEST_F(MoveTimesTest, AMoveCostsTheTimeInWhichNobodyServed) {
+  EXPECT_THAT(At(1000), IsEmpty());
+  here_.clear();  // the old one's executor died
+  EXPECT_THAT(At(1040), IsEmpty());
+  here_ = {2};
+  fleet_.instances[2].phase = Phase::kReady;
+  fleet_.instances[1].phase = Phase::kDraining;
+  EXPECT_THAT(At(1100), IsEmpty());
+  fleet_.instances[2].replaces = 0;
+  fleet_.instances.erase(1);
+  const auto ended = At(1200);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].model, "m");
+  EXPECT_EQ(ended[0].downtime, 40);
+  EXPECT_THAT(At(1300), IsEmpty());
+}
+
+TEST_F(MoveTimesTest, AMoveThatFailedIsNone) {
+  EXPECT_THAT(At(1000), IsEmpty());
+  fleet_.instances[2].phase = Phase::kStopping;
+  fleet_.instances[2].replaces = 0;
+  EXPECT_THAT(At(1100), IsEmpty());
+}
+
+TEST(FleetReport, TellsModelsThatAreGoneUntilTheirInstancesAre) {
+  Fleet fleet;
+  fleet.revision = 1;
+  fleet.hosts["h"] = {{{"g", "A100", 40960, true}}, true, 0};
+  Instance one;
+  one.id = 7;
+  one.model.name = "gone";
+  one.place = {"h", "g", 250};
+  one.phase = Phase::kDraining;
+  fleet.instances[7] = one;
+  const auto report = ReportOf(Controller({}, fleet));
+  EXPECT_EQ(report.at("models").at(0).at("name"), "gone");
+  EXPECT_EQ(report.at("models").at(0).at("replicas"), 0);
+  EXPECT_EQ(report.at("models").at(0).at("instances").at(0).at("gpu"), "h/g");
+  EXPECT_EQ(report.at("hosts").at(0).at("gpus").at(0).at("share_used"), 0.25);
+  EXPECT_EQ(report.at("gpus_on"), 1);
+}
+
+}  // namespace
+}  // namespace spillway::gateway
