@@ -9,6 +9,7 @@
  *
  * A refusal (ICMP port unreachable, TCP reset) ends its request, too, and is counted apart. So is an answer
  * by which the server says that it failed (DNS, HTTP/1 in the clear): of what an answer says no more is read.
+ * A TLS alert from the client is no request.
  *
  * Cost: the precise clock is the dearest thing here (36 ns), so beyond a few thousand requests a
  * second only a sample is timed; every request is counted. Failure modes: a full bucket loses its
@@ -60,6 +61,15 @@ static __always_inline void tell(enum spw_meter_event event, __u64 latency_ns)
 	};
 
 	bpf_ringbuf_output(&notices, &notice, sizeof(notice), 0);
+}
+
+static __always_inline int is_alert(const struct __sk_buff *skb, const struct spw_meter_packet *packet)
+{
+	struct spw_meter_record record;
+
+	return spw_meter_may_be_alert(packet) &&
+	       !bpf_skb_load_bytes(skb, packet->payload_at, &record, sizeof(record)) &&
+	       spw_meter_is_alert(&record, packet->payload_bytes);
 }
 
 static __always_inline void on_request(struct spw_meter_counts *mine, struct spw_meter_bucket *bucket,
@@ -146,10 +156,14 @@ static __always_inline void meter(struct __sk_buff *skb, enum spw_meter_directio
 		return;
 	if (spw_meter_note(&meter_config, &meter_shared, mine, bucket, &packet, direction))
 		return;
-	if (direction == SPW_METER_INGRESS)
-		on_request(mine, bucket, &packet);
-	else
+	if (direction == SPW_METER_EGRESS) {
 		on_answer(skb, mine, bucket, &packet);
+		return;
+	}
+	if (!is_alert(skb, &packet))
+		on_request(mine, bucket, &packet);
+	if (packet.fin)
+		spw_meter_client_closes(bucket, packet.hash);
 }
 
 SEC("tc")

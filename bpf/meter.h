@@ -61,7 +61,8 @@ struct spw_meter_shared {
 	/* transfers of this line per request, so it is kept only where queue_high asks */
 	__u32 watch;
 	__u64 given_up; /* writer: agent's sweep; requests it freed as unanswered */
-	__u32 error_row; /* so many answers, the last ones, were errors; read with each, written with errors */
+	__u32
+	    error_row; /* so many answers, the last ones, were errors; read with each, written with errors */
 	__u32 pad[11];
 };
 SPW_ASSERT_SIZE(struct spw_meter_shared, 64);
@@ -82,8 +83,9 @@ SPW_ASSERT_SIZE(struct spw_meter_clocks, 64);
  * Two cache lines, of which untimed requests touch the first only. An entry is one word, so that every change
  * is one compare-and-swap:
  *
- *   tag 31 (odd) | timed 1 | start 32        0: free
+ *   tag 30 | open 1 | timed 1 | start 32        0: free
  *
+ * `open`: the client has not closed its side of the connection since (TCP).
  * `timed`: start comes from the precise clock and the answer's latency counts. The others start at
  * the coarse clock, up to one kernel tick early: good for time-outs and for the age of the oldest.
  */
@@ -95,6 +97,8 @@ struct spw_meter_bucket {
 SPW_ASSERT_SIZE(struct spw_meter_bucket, 128);
 
 #define SPW_METER_TIMED (1ULL << 32)
+#define SPW_METER_OPEN (1ULL << 33)
+#define SPW_METER_TAG_SHIFT 34
 
 /* Log-linear: 8 buckets an octave (12.5 % wide), steps 0..2^27-1 (137 s); later ones in the last. */
 #define SPW_METER_HISTOGRAM 200
@@ -118,7 +122,8 @@ SPW_ASSERT_SIZE(struct spw_meter_bucket, 128);
 	X(connections, "TCP connections asked for")                                                          \
 	X(accepted, "TCP connections that the unit accepted")                                                \
 	X(refused, "requests and connections that the unit refused: ICMP port unreachable, a reset in "      \
-		   "answer to a SYN, or a connection that it ended with a request unanswered")               \
+		   "answer to a SYN, or a connection that it ended with a request unanswered, "              \
+		   "before the client closed its side")                                                      \
 	X(malformed, "packets of a service that are cut short or contradict themselves")
 
 #define SPW_METER_BINS 16 /* of backlog: below 1/2 slot, 1/2 to 1, 1 to 2, 2 to 4, ... */

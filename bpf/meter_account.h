@@ -14,7 +14,7 @@
 
 SPW_INLINE __u64 spw_meter_tag(__u64 hash)
 {
-	return (hash & ~((1ULL << 33) - 1)) | 1ULL << 33;
+	return hash >> SPW_METER_TAG_SHIFT << SPW_METER_TAG_SHIFT;
 }
 
 /* Steps since an entry's start. One that began after `now` (the coarse clock lags) is new. */
@@ -49,7 +49,8 @@ spw_meter_request(const struct spw_meter_config *config, struct spw_meter_shared
 		  struct spw_meter_bucket *bucket, __u64 hash, __u64 now_ns, int timed)
 {
 	__u32 now = spw_meter_step(now_ns);
-	__u64 tag = spw_meter_tag(hash), word = tag | (timed ? SPW_METER_TIMED : 0) | now, old;
+	__u64 tag = spw_meter_tag(hash), word = tag | SPW_METER_OPEN | (timed ? SPW_METER_TIMED : 0) | now,
+	      old;
 	__u32 oldest = 0, victim = 0;
 	__s32 pending;
 
@@ -58,7 +59,7 @@ spw_meter_request(const struct spw_meter_config *config, struct spw_meter_shared
 		__u64 entry = bucket->entry[i];
 		__u32 score = entry ? spw_meter_age(entry, now) + 1 : ~0u;
 
-		if (entry && !((entry ^ tag) >> 33)) {
+		if (entry && !((entry ^ tag) >> SPW_METER_TAG_SHIFT)) {
 			if (score <= config->timeout_steps) {
 				counts->repeated++;
 				return SPW_METER_NOTHING;
@@ -111,7 +112,7 @@ SPW_INLINE __u64 spw_meter_take(const struct spw_meter_config *config, struct sp
 	for (__u32 i = 0; i < SPW_METER_BUCKET_ENTRIES; i++) {
 		__u64 entry = bucket->entry[i];
 
-		if (entry && !((entry ^ tag) >> 33)) {
+		if (entry && !((entry ^ tag) >> SPW_METER_TAG_SHIFT)) {
 			found = entry;
 			at = i;
 		}
@@ -129,9 +130,26 @@ SPW_INLINE __u64 spw_meter_take(const struct spw_meter_config *config, struct sp
 	return found;
 }
 
+/* The client closes its side of the connection: a request that is pending may still be answered, and need not
+ * be. */
+SPW_INLINE void spw_meter_client_closes(struct spw_meter_bucket *bucket, __u64 hash)
+{
+	__u64 tag = spw_meter_tag(hash);
+
+#pragma GCC unroll 8
+	for (__u32 i = 0; i < SPW_METER_BUCKET_ENTRIES; i++) {
+		__u64 entry = bucket->entry[i];
+
+		if (entry && !((entry ^ tag) >> SPW_METER_TAG_SHIFT))
+			__sync_val_compare_and_swap(&bucket->entry[i], entry, entry & ~SPW_METER_OPEN);
+	}
+}
+
 /*
  * What is neither request nor answer: refusals, and the beginning and end of connections. 1 if the packet
- * was one of these. A connection that the unit ends with a request unanswered is refused as well.
+ * was one of these. A connection that the unit ends with a request unanswered is refused as well, unless the
+ * client ended it first: then what looked like a request may have been its farewell (QUIT, or TLS's), as it
+ * is when the unit had closed already, whose kernel then answers by a reset without ACK (RFC 9293, 3.10.7.1).
  */
 SPW_INLINE int spw_meter_note(const struct spw_meter_config *config, struct spw_meter_shared *shared,
 			      struct spw_meter_counts *counts, struct spw_meter_bucket *bucket,
@@ -143,12 +161,15 @@ SPW_INLINE int spw_meter_note(const struct spw_meter_config *config, struct spw_
 	if (packet->tcp && packet->syn && !outgoing)
 		counts->connections++;
 	counts->accepted += packet->accepts;
+	if (packet->fin && !packet->payload_bytes && !outgoing)
+		spw_meter_client_closes(bucket, packet->hash);
 	ends = packet->refuses || packet->rst || (packet->fin && !packet->payload_bytes && outgoing);
 	if (ends) {
-		int was_pending = spw_meter_take(config, shared, counts, bucket, packet->hash, &marks) != 0;
+		__u64 pending = spw_meter_take(config, shared, counts, bucket, packet->hash, &marks);
 
-		counts->abandoned += was_pending;
-		counts->refused += packet->refuses || (was_pending && outgoing);
+		counts->abandoned += pending != 0;
+		counts->refused +=
+		    packet->refuses || (outgoing && (pending & SPW_METER_OPEN) && !packet->was_closed);
 		return 1;
 	}
 	return packet->tcp && (!packet->payload_bytes || packet->syn);
@@ -167,9 +188,9 @@ SPW_INLINE enum spw_meter_event spw_meter_answered(struct spw_meter_shared *shar
 	}
 	counts->errors++;
 	return __sync_fetch_and_add(&shared->error_row, 1) + 1 >= SPW_METER_ERROR_ROW &&
-			       spw_meter_claim(shared, SPW_METER_WATCH_ERRORS)
-		       ? SPW_METER_ERRORS
-		       : SPW_METER_NOTHING;
+		       spw_meter_claim(shared, SPW_METER_WATCH_ERRORS)
+		   ? SPW_METER_ERRORS
+		   : SPW_METER_NOTHING;
 }
 
 /* A timed request was answered at `now` (precise). Stores its latency. */

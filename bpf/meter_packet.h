@@ -26,12 +26,13 @@ enum spw_meter_parsed {
 };
 
 struct spw_meter_packet {
-	__u64 hash;	     /* of client, service port, protocol and, for DNS, the message id */
-	__u8 tcp;	     /* 1: TCP, 0: UDP */
-	__u8 syn, fin, rst;  /* TCP; syn: without ACK */
-	__u8 accepts;	     /* TCP, going out: SYN and ACK */
-	__u8 refuses;	     /* going out: no such port, for the request or connection named by hash */
-	__u8 rcode;	     /* DNS: response code */
+	__u64 hash;	    /* of client, service port, protocol and, for DNS, the message id */
+	__u8 tcp;	    /* 1: TCP, 0: UDP */
+	__u8 syn, fin, rst; /* TCP; syn: without ACK */
+	__u8 accepts;	    /* TCP, going out: SYN and ACK */
+	__u8 refuses;	    /* going out: no such port, for the request or connection named by hash */
+	__u8 was_closed;    /* TCP, going out: a reset by which the kernel says that there is no connection */
+	__u8 rcode;	    /* DNS: response code */
 	__u32 payload_bytes; /* TCP */
 	__u32 payload_at;    /* TCP; in the frame */
 };
@@ -42,6 +43,17 @@ struct spw_meter_status_line {
 	__u32 status;
 };
 #define SPW_METER_STATUS_LINE 12 /* bytes of it in the packet */
+
+/* The header of a TLS record. */
+struct spw_meter_record {
+	__u8 type;
+	__u8 version[2];
+	__u8 length[2];
+};
+#define SPW_METER_RECORD_HEADER 5
+#define SPW_METER_RECORD_ALERT 21
+#define SPW_METER_RECORD_DATA 23
+#define SPW_METER_ALERT_MAX 85 /* a record with an alert, under whatever cipher */
 
 #define SPW_METER_DNS_HEADER 12
 #define SPW_METER_DNS_RESPONSE 0x80 /* QR, first byte of the flags */
@@ -89,6 +101,25 @@ SPW_INLINE __u32 spw_meter_is_http_error(const struct spw_meter_status_line *lin
 	 */
 	return spw_be64(line->version) >> 8 == 0x485454502f312eULL && status >> 16 == 0x2035 &&
 	       status != 0x20353031 && status != 0x20353035;
+}
+
+/* Whether to look at the beginning of what a client sends over TCP: it may be an alert and nothing else. */
+SPW_INLINE int spw_meter_may_be_alert(const struct spw_meter_packet *packet)
+{
+	return packet->tcp && packet->payload_bytes > SPW_METER_RECORD_HEADER &&
+	       packet->payload_bytes <= SPW_METER_ALERT_MAX;
+}
+
+/* A TLS alert, by which clients end a connection (RFC 8446, 6.1): no request, nobody answers it. Since
+ * TLS 1.3 it passes for data, two bytes of it beside type and tag, of which no request consists. */
+SPW_INLINE int spw_meter_is_alert(const struct spw_meter_record *record, __u32 payload_bytes)
+{
+	__u32 length = (__u32)record->length[0] << 8 | record->length[1];
+
+	if (record->version[0] != 3 || length + SPW_METER_RECORD_HEADER != payload_bytes)
+		return 0;
+	return record->type == SPW_METER_RECORD_ALERT ||
+	       (record->type == SPW_METER_RECORD_DATA && length == 2 + 1 + 16);
 }
 
 /* client: 1 word (IPv4) or 4. id: what tells requests of one client port apart, or 0. */
@@ -265,6 +296,7 @@ SPW_INLINE enum spw_meter_parsed spw_meter_parse(const struct spw_meter_config *
 			 * ACK, which is a SYN (RFC 9293, 3.5.2). */
 			packet->refuses =
 			    packet->rst && (flags & SPW_METER_TCP_ACK) && *(const __u32 *)(at + 4) == 0;
+			packet->was_closed = packet->rst && !(flags & SPW_METER_TCP_ACK);
 		}
 	} else {
 		if (offset + sizeof(struct udphdr) > ip_end)

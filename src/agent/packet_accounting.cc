@@ -18,6 +18,13 @@ bool IsError(const spw_meter_config& config, const spw_meter_packet& packet, std
   return spw_meter_is_http_error(&line) != 0;
 }
 
+bool IsAlert(const spw_meter_packet& packet, std::span<const uint8_t> head) {
+  spw_meter_record record;
+  if (!spw_meter_may_be_alert(&packet) || packet.payload_at + sizeof(record) > head.size()) return false;
+  std::memcpy(&record, head.data() + packet.payload_at, sizeof(record));
+  return spw_meter_is_alert(&record, packet.payload_bytes) != 0;
+}
+
 }  // namespace
 
 PacketAccounting::PacketAccounting(const AgentConfig& config, const spw_seed& seed)
@@ -44,9 +51,14 @@ spw_meter_event PacketAccounting::OnFrame(std::span<const uint8_t> head, uint32_
   __u32 marks = 0;
   const bool incoming = direction == SPW_METER_INGRESS;
   const auto now_ns = static_cast<uint64_t>(when.count());
-  if (incoming)
-    return spw_meter_request(&config_, &shared_, &clocks_, &counts_, bucket, packet.hash, now_ns,
-                             spw_meter_samples(&config_, packet.hash, counts_.arrivals));
+  if (incoming) {
+    spw_meter_event event = SPW_METER_NOTHING;
+    if (!IsAlert(packet, head))
+      event = spw_meter_request(&config_, &shared_, &clocks_, &counts_, bucket, packet.hash, now_ns,
+                                spw_meter_samples(&config_, packet.hash, counts_.arrivals));
+    if (packet.fin) spw_meter_client_closes(bucket, packet.hash);
+    return event;
+  }
 
   const uint64_t entry = spw_meter_take(&config_, &shared_, &counts_, bucket, packet.hash, &marks);
   if (entry == 0) {

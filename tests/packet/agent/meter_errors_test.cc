@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "meter_subject.h"
 
 namespace spillway::agent {
@@ -68,7 +72,7 @@ TEST_P(MeterTest, AResetInAnswerToASynIsARefusalAndSynAckIsNone) {
 
 TEST_P(MeterTest, AConnectionEndedByTheUnitWithARequestUnansweredIsARefusal) {
   TcpIn("A", 10);
-  TcpOut("R", 0);
+  TcpOut("RA", 0);
   EXPECT_EQ(Counts().refused, 1u);
   TcpIn("A", 10);
   TcpOut("FA", 0);
@@ -80,6 +84,65 @@ TEST_P(MeterTest, AConnectionEndedByTheUnitWithARequestUnansweredIsARefusal) {
   TcpOut("FA", 0);
   EXPECT_EQ(Counts().refused, 2u);
   EXPECT_EQ(Totals().pending, 0u);
+}
+
+// What the client says last, such as QUIT, need not be answered.
+TEST_P(MeterTest, AConnectionThatTheClientEndedFirstIsNoRefusal) {
+  for (const char* end : {"FA", "RA", "R"}) {
+    TcpIn("A", 6);
+    TcpIn("FA", 0);
+    TcpOut(end, 0);
+    TcpIn("FA", 6);
+    TcpOut(end, 0);
+  }
+  EXPECT_EQ(Counts().refused, 0u);
+  EXPECT_EQ(Counts().abandoned, 6u);
+  TcpIn("FA", 6);  // asks, and says that it asks no more
+  TcpOut("A", 40);
+  EXPECT_EQ(Counts().completed, 1u);
+  TcpIn("A", 6);  // of the next connection with these ports
+  TcpOut("FA", 0);
+  EXPECT_EQ(Counts().refused, 1u);
+}
+
+TEST_P(MeterTest, WhatComesAfterTheUnitHasClosedIsNotRefused) {
+  TcpIn("A", 100);
+  TcpOut("FA", 40);
+  TcpIn("A", 10);  // the client has not heard of it yet
+  TcpOut("R", 0);  // by the kernel, which knows no such connection any more
+  EXPECT_EQ(Counts().refused, 0u);
+  EXPECT_EQ(Totals().pending, 0u);
+}
+
+// A TLS client says that it closes, and nobody answers that.
+TEST_P(MeterTest, TlsAlertsAreNoRequests) {
+  const auto in = [&](const std::string& record, size_t bytes, const char* flags = "A") {
+    In(Packet().Ip4("10.1.0.1", "10.0.0.1").Tcp(40000, 80, flags).Text(record).Payload(bytes));
+  };
+  const std::string closes12("\x15\x03\x03\x00\x1a", 5), closes13("\x17\x03\x03\x00\x13", 5);
+  in(closes12, 26);
+  in(closes13, 19);
+  in(std::string("\x15\x03\x01\x00\x02\x01\x00", 7), 0);  // in the clear
+  in(closes13, 19, "FA");
+  EXPECT_EQ(Counts().arrivals, 0u);
+  EXPECT_EQ(Totals().pending, 0u);
+
+  uint64_t arrivals = 0;
+  for (const auto& [record, bytes] : std::vector<std::pair<std::string, size_t>>{
+           {closes13, 20},  // not what the record says
+           {std::string("\x17\x03\x03\x00\x14", 5), 20},
+           {std::string("\x16\x03\x01\x00\x20", 5), 32},  // a handshake
+           {std::string("\x15\x03\x03\x00", 4), 0},
+           {std::string("\x15\x04\x03\x00\x1a", 5), 26}}) {
+    in(record, bytes);
+    TcpOut("A", 1);
+    EXPECT_EQ(Counts().arrivals, ++arrivals) << arrivals;
+  }
+  TcpIn("A", 100);  // given up by an alert: the unit's end is no refusal then
+  in(closes13, 19, "FA");
+  TcpOut("FA", 0);
+  EXPECT_EQ(Counts().refused, 0u);
+  EXPECT_EQ(Counts().abandoned, 1u);
 }
 
 TEST_P(MeterTest, DnsAnswersThatSayTheServerFailedAreErrors) {
