@@ -130,14 +130,14 @@ int ChangeService(const std::string& name, const Result<json>& body, const Conte
   return kExitOk;
 }
 
-struct Change {
+struct ChangeWords {
   std::string name;
   std::vector<std::string> assignments;
   bool flag = false;  // --dry-run, --undo
 };
 
 void AddApply(CLI::App& app, Context& context) {
-  auto change = std::make_shared<Change>();
+  auto change = std::make_shared<ChangeWords>();
   CLI::App* apply = app.add_subcommand("apply", "Apply a pool file to the running daemon, all or nothing");
   apply->add_option("FILE", change->name, "Pool file, - for stdin")->required();
   apply->add_flag("--dry-run", change->flag, "Print what would change, and change nothing");
@@ -150,7 +150,7 @@ void AddSet(CLI::App& app, Context& context) {
   CLI::App* set =
       app.add_subcommand("set", "Change a running unit or service; `spillway set unit --help` has the keys");
   set->require_subcommand(1);
-  auto change = std::make_shared<Change>();
+  auto change = std::make_shared<ChangeWords>();
 
   CLI::App* unit = set->add_subcommand(
       "unit",
@@ -175,7 +175,7 @@ void AddSet(CLI::App& app, Context& context) {
 }
 
 void AddDrain(CLI::App& app, Context& context) {
-  auto change = std::make_shared<Change>();
+  auto change = std::make_shared<ChangeWords>();
   CLI::App* drain = app.add_subcommand("drain", "Stop sending new flows to a unit; established flows stay");
   drain->add_option("UNIT", change->name, "POOL/SERVER/UNIT")->required();
   drain->add_flag("--undo", change->flag, "Return the unit to service");
