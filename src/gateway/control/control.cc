@@ -301,6 +301,8 @@ Response Control::Change(const api::Request& request, const std::string& model, 
 
 void Control::HearHost(const api::Request& request, const std::string& host, const api::Responder& respond) {
   const auto refuse = [&](const Error& error) { respond([response = Refusal(error)] { return response; }); };
+  if (!IsTensorName(host))
+    return refuse({ErrorCode::kBadInput, "expected a host's name of 1 to 64 letters, digits, '.', '_', '-'"});
   const auto report = scheduler::ParseHostReport(request.body);
   if (!report) return refuse(report.error());
   const auto now = Clock::now();

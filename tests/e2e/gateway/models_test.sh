@@ -28,11 +28,14 @@ until_true() {
   done
 }
 
+port=$(python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+(umask 077; echo controllers-secret > "$work/token")
 cat > "$work/gateway.yaml" <<EOF
 http: 127.0.0.1:0
 executors: $work/executors.sock
-controller: {socket: $work/control.sock, state: $work/fleet.json, moves: false, start: 30s, silent_after: 500ms}
-limits: {deadline: 20s}
+controller: {socket: $work/control.sock, state: $work/fleet.json, moves: false, start: 30s, silent_after: 500ms,
+  listen: "127.0.0.1:$port", token_file: token}
+limits: {deadline: 20s, request: 256KiB, memory: 1MiB}
 EOF
 for host in host1 host2; do
   cat > "$work/$host.yaml" <<EOF
@@ -41,10 +44,12 @@ controller: $work/control.sock
 gateway: $work/executors.sock
 state: $work/$host
 gpus:
-  - {name: gpu0, gflop_per_s: 50, memory: 40GiB, mig: true}
-  - {name: gpu1, gflop_per_s: 50, memory: 40GiB, mig: true}
+  - {name: gpu0, gflop_per_s: 0.1, memory: 40GiB, mig: true}
+  - {name: gpu1, gflop_per_s: 0.1, memory: 40GiB, mig: true}
 EOF
 done
+# The second comes by TCP, as from another machine.
+sed -i "s#^controller: .*#controller: \"tcp:127.0.0.1:$port\"\ncontroller_token_file: token#" "$work/host2.yaml"
 cat > "$work/product.yaml" <<EOF
 model: {name: product, kind: product, m: 1, k: 2, n: 1}
 share: 0.25
@@ -107,8 +112,18 @@ expect_bad "bad.yaml:2: share: " model add "$work/bad.yaml"
 expect_bad "there is none of that name" model remove nobody
 expect_bad "there is none of that name" model move nobody
 
+# By TCP only who shows the token.
+[ "$(curl -s -o "$work/body" -w "%{http_code}" "http://127.0.0.1:$port/v1/models")" = 401 ] && grep -q "controller's token" "$work/body" || fail "without a token: $(cat "$work/body")"
+[ "$(curl -s -o "$work/body" -w "%{http_code}" -H "Authorization: Bearer wrong-secret" "http://127.0.0.1:$port/v1/models")" = 401 ] || fail "with another token"
+curl -sf -H "Authorization: Bearer controllers-secret" "http://127.0.0.1:$port/v1/models" | grep -q gpu_hours || fail "with the token"
+
+# What is no report of a host makes no host.
+curl -s --unix-socket "$work/control.sock" http://x/v1/hosts/a%20b -d '{}' | grep -q "expected a host's name" || fail "a host's name"
+curl -s --unix-socket "$work/control.sock" http://x/v1/hosts/rubbish -d '{"agent": 1}' | grep -q bad_input || fail "a rubbish report"
+fleet '"rubbish" not in hosts' > /dev/null || fail "a host by rubbish"
+
 # Of two gateways with one state the second refuses.
-sed -e "s#$work/control.sock#$work/control2.sock#" -e "s#$work/executors.sock#$work/executors2.sock#" "$work/gateway.yaml" > "$work/second.yaml"
+sed -e "s#$work/control.sock#$work/control2.sock#" -e "s#$work/executors.sock#$work/executors2.sock#" -e "s#127.0.0.1:$port#127.0.0.1:0#" "$work/gateway.yaml" > "$work/second.yaml"
 code=0; "$bin/spillway-gateway" -c "$work/second.yaml" 2> "$work/bad.err" || code=$?
 [ $code = 1 ] && grep -q "fleet.json: another gateway controls with it" "$work/bad.err" || fail "two gateways: $code, $(cat "$work/bad.err")"
 # So does a second node agent of one folder, and of one name.
@@ -143,6 +158,26 @@ read -r asked failed < "$work/asked"
 [ "$failed" = 0 ] && [ "$asked" -gt 0 ] || fail "of $asked requests during moves $failed failed"
 fleet 'fleet["moves"]["done"] == 3 and models["product"]["downtime_ms"] == 0' > /dev/null || fail "moves: $(fleet 'fleet["moves"]')"
 [ "$(executors host1) $(executors host2)" = "1 0" ] || fail "executors after the moves: $(executors host1) $(executors host2)"
+
+# What an instance has in hand it finishes before it ends: no request, of 80 ms each, is begun anew elsewhere.
+cat > "$work/slow.yaml" <<EOF
+model: {name: slow, kind: mlp, layers: [2, 1000, 1000, 1], rows: 1}
+share: 0.25
+EOF
+model add "$work/slow.yaml" --wait > /dev/null || fail "a slow model"
+ask_slow() { curl -sf --max-time 30 "$(cat "$work/url")/v2/models/slow/infer" -d '{"inputs": [
+  {"name": "input", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}' > /dev/null; }
+rm "$work/enough"
+slow_asker() { local failed=0; while [ ! -e "$work/enough" ]; do ask_slow || failed=$((failed + 1)); done; echo "$failed" > "$work/failed$1"; }
+for n in 1 2 3 4; do slow_asker $n & asker="$asker $!"; done  # so that each instance has something in hand
+for to in host2/gpu0 host2/gpu1 host2/gpu0 host2/gpu1; do
+  model move slow --to $to --wait > /dev/null || fail "move of slow to $to"
+done
+: > "$work/enough"; wait $asker; asker=
+[ "$(cat "$work"/failed? | sort -u)" = 0 ] || fail "requests of slow failed: $(cat "$work"/failed?)"
+curl -sf "$(cat "$work/url")/metrics" | grep -q "^spillway_gateway_replacements_total 0$" ||
+  fail "requests were begun anew: $(curl -sf "$(cat "$work/url")/metrics" | grep replacements)"
+model remove slow --wait > /dev/null || fail "remove slow"
 expect_bad "no GPU host7/gpu0 can be used now" model move product --to host7/gpu0
 
 # ---- the node agent is killed: requests go on, and the executor is its successor's
@@ -177,6 +212,34 @@ start_gateway; start_node host1; node1=$!; start_node host2; node2=$!
 until_true 20 ask product
 until_true 20 fleet 'phases("product") == ["ready"] and hosts["host1"]["up"] and hosts["host2"]["up"]'
 [ $(($(executors host1) + $(executors host2))) = 1 ] || fail "executors: $(executors host1) $(executors host2)"
+
+# ---- killed in the middle of a move, each of the three: the model is served on, in the end by one executor
+settled() { fleet 'phases("product") == ["ready"] and not models["product"]["moving"]'; }
+one_executor() { [ $(($(executors host1) + $(executors host2))) = 1 ]; }
+other_gpu() { case $(fleet 'places("product")[0]') in *gpu0) echo "$1/gpu1" ;; *) echo "$1/gpu0" ;; esac; }
+model move product --to "$(other_gpu host2)" > /dev/null || fail "a move before the gateway's death"
+kill -9 $gateway; wait $gateway 2>/dev/null || true
+start_gateway
+until_true 20 ask product
+until_true 20 settled; until_true 20 one_executor
+model move product --to "$(other_gpu host2)" > /dev/null || fail "a move before the node agent's death"
+kill -9 $node2; wait $node2 2>/dev/null || true
+ask product || fail "no answer as a node agent died in the middle of a move"
+start_node host2; node2=$!
+until_true 20 settled; until_true 20 one_executor
+ask product || fail "no answer after the move that a node agent's death met"
+
+# ---- a model that never becomes ready says why, and keeps no other from its place
+cat > "$work/large.yaml" <<EOF
+model: {name: large, kind: product, m: 1, k: 200000, n: 1}
+cell: {input: 2MiB}
+EOF
+code=0; model add "$work/large.yaml" --wait --limit 1 > /dev/null 2> "$work/bad.err" || code=$?
+[ $code = 1 ] && grep -q "model large: not done within 1 s" "$work/bad.err" || fail "large --wait: $code, $(cat "$work/bad.err")"
+until_true 30 fleet '"model large: one row" in models["large"].get("trouble", "")'
+ask product || fail "no answer beside a model that cannot be served"
+model remove large --wait > /dev/null || fail "remove large"
+until_true 20 one_executor
 
 # ---- a host that is told to go takes nothing with it: its models run on the other
 model add "$work/other.yaml" --wait > /dev/null || fail "a second model"
