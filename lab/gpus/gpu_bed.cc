@@ -39,13 +39,6 @@ bool IsHeld(const std::string& lock) {
   return file && flock(file.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
-std::string LastLine(const std::string& path) {
-  auto text = base::ReadFile(path);
-  if (!text) return "";
-  while (!text->empty() && text->back() == '\n') text->pop_back();
-  return text->substr(text->rfind('\n') + 1);
-}
-
 }  // namespace
 
 GpuBed::GpuBed(std::string folder, base::Fd lock)

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kLookEvery = 20ms;
-constexpr auto kEndWithin = 20s;
+constexpr auto kSettleWithin = 20s;
 
 struct PolicyOfRun {
   const char* name;
@@ -77,7 +77,7 @@ class PolicyRun {
       Look(*fleet, now_s);
       progress(std::min(1.0, now_s / changes.back().at_s));
       if (next == changes.size() && fleet->at("models").empty()) return run_;
-      if (now_s > changes.back().at_s + std::chrono::duration<double>(kEndWithin).count())
+      if (now_s > changes.back().at_s + std::chrono::duration<double>(kSettleWithin).count())
         return Fail(ErrorCode::kSystem, "the last jobs did not end");
       if (!base::SleepUnlessInterrupted(kLookEvery)) return Fail(ErrorCode::kSystem, "interrupted");
     }

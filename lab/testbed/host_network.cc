@@ -16,8 +16,6 @@
 namespace spillway::lab {
 namespace {
 
-using Place = HostNetwork::Place;
-
 // Entering a namespace cannot be undone: a thread that does it does nothing else afterwards.
 Result<void> OnThread(const std::function<Result<void>()>& work) {
   Result<void> result;

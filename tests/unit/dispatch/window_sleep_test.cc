@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // Long enough that a lost wake-up fails the test by its time-out.
-constexpr auto kForEver = 1h;
+constexpr auto kHour = 1h;
 
 std::atomic<int> membarriers{0};
 
@@ -55,7 +55,7 @@ TEST_F(WindowSleep, AWindowThatOpensWakesWhoSleepsAlready) {
   const auto sleeper = AddSleeper(queue_);
   Event event;
   size_t got = 0;
-  std::thread asleep([&] { got = sleeper->Dequeue({&event, 1}, kForEver); });
+  std::thread asleep([&] { got = sleeper->Dequeue({&event, 1}, kHour); });
   while (sleeper->Statistics().slept == 0) std::this_thread::yield();
   const auto window = OpenWindow();
   const auto producer = Map(*window);
