@@ -191,7 +191,7 @@ TEST_F(Cli, BadValuesAreReportedWithoutADaemon) {
   const std::pair<std::vector<std::string>, const char*> kCases[] = {
       {{"set", "unit", "a/b/c", "status=gone"}, "status: expected up, draining or down"},
       {{"set", "unit", "a/b/c", "capacity=0"}, "capacity: expected a number above 0"},
-      {{"set", "unit", "a/b/c", "colour=red"}, "colour: unknown key"},
+      {{"set", "unit", "a/b/c", "colour=red"}, "unknown key \"colour\""},
       {{"set", "service", "dns", "unit_policy=fair"}, "unit_policy: expected "},
       {{"set", "service", "dns", "idle=soon"}, "idle: expected whole seconds"},
       {{"apply", folder_.File("pool.yaml")}, "pool.yaml:13: "}};
@@ -326,7 +326,7 @@ TEST_F(CliWithDaemon, RefusalsOfTheDaemonAreBadInput) {
       {{"drain", "rack1/s1/gpu"}, "rack1/s1/gpu: no such unit"},
       {{"set", "service", "web", "idle=3"}, "web: no such service"},
       {{"set", "unit", "rack1/s1/nic", "status=gone"}, "status: expected up, draining or down"},
-      {{"set", "unit", "rack1/s1/nic", "colour=red"}, "colour: unknown key"}};
+      {{"set", "unit", "rack1/s1/nic", "colour=red"}, "unknown key \"colour\""}};
   for (const auto& [words, expected] : kCases) {
     const Outcome outcome = Run(words);
     EXPECT_EQ(outcome.exit_code, 2);

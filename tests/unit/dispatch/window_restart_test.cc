@@ -113,7 +113,7 @@ TEST_F(WindowRestarts, ARingHasOneProducerAtATime) {
   const auto second = RemoteProducer::Map(window->Fd(), 0);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::kConflict);
-  EXPECT_EQ(second.error().message, "window: ring 0 has its producer");
+  EXPECT_EQ(second.error().message, "window: ring 0 already has a producer");
   EXPECT_TRUE(window->HasProducer(0));
   EXPECT_FALSE(window->HasProducer(1));
   Map(*window, 1);
