@@ -25,6 +25,7 @@ until_true() {
 cat > "$work/jobs.yaml" <<EOF
 hosts: 2
 gpus: 2
+compress: 1200
 jobs:
   - {at: 0h, for: 1h, share: 0.5}
   - {at: 0h, for: 4h, share: 0.5}
@@ -35,7 +36,7 @@ gpus() { "$bin/spillway-lab" gpus "$@" --folder "$work/bed"; }
 
 sed 's/share: 0.5/share: 5/' "$work/jobs.yaml" > "$work/bad.yaml"
 code=0; gpus "$work/bad.yaml" > /dev/null 2> "$work/bad.err" || code=$?
-[ $code = 2 ] && grep -q "bad.yaml:4: jobs\[#1\].share: expected" "$work/bad.err" || fail "bad file: $code, $(cat "$work/bad.err")"
+[ $code = 2 ] && grep -q "bad.yaml:5: jobs\[#1\].share: expected" "$work/bad.err" || fail "bad file: $code, $(cat "$work/bad.err")"
 
 gpus "$work/jobs.yaml" --json --out "$work/out" > "$work/report.json" 2> "$work/run.err" || fail "exit code $?"
 python3 - "$work/report.json" <<'EOF' || fail "$(cat "$work/report.json")"
@@ -48,7 +49,7 @@ for row in rows.values():
 assert [rows[p]["gpus_most"] for p in rows] == [4, 2, 2], rows
 assert rows["no-sharing"]["moves"] == rows["first-fit"]["moves"] == 0, rows
 assert rows["no-sharing"]["p99_ms_during_move"] is None, rows
-assert rows["spillway"]["moves"] == 1, rows
+assert rows["spillway"]["moves"] >= 1, rows
 # Two of four hours of two GPUs are at stake; what starts and ends take is far below.
 assert rows["spillway"]["gpu_hours"] < rows["first-fit"]["gpu_hours"] < rows["no-sharing"]["gpu_hours"], rows
 EOF
@@ -68,5 +69,5 @@ interrupted INT
 interrupted KILL
 until_true 20 eval '[ "$(ps -e -o args= | grep -c "[s]pillway-node -c $work/bed/")" = 0 ]'
 [ -n "$(ours)" ] || fail "a killed run's executors are gone already: this shows nothing"
-gpus "$work/jobs.yaml" > /dev/null 2> "$work/run.err" || fail "after a killed run"
+gpus "$work/jobs.yaml" --quick > /dev/null 2> "$work/run.err" || fail "after a killed run"
 [ -z "$(ours)" ] || fail "left of a killed run: $(ours)"
