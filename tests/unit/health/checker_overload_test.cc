@@ -127,11 +127,16 @@ TEST_F(OverloadTest, ChecksThatAreDueAtAboutTheSameTimeShareOneAwakening) {
     for (const CheckView& view : checker_->Views()) sum += view.passed;
     return sum;
   };
-  ASSERT_TRUE(Eventually([&] { return passed() >= 1000; }));
+  // Seldom, as a look at so many views is work.
+  const auto reaches = [&](uint64_t sum) {
+    for (int i = 0; i < 300 && passed() < sum; i++) std::this_thread::sleep_for(milliseconds(100));
+    return passed() >= sum;
+  };
+  ASSERT_TRUE(reaches(1000));
   const uint64_t passed_before = passed();
   const int waits_before = epoll_waits;
-  ASSERT_TRUE(Eventually([&] { return passed() >= passed_before + 2000; }));
-  EXPECT_LT(epoll_waits - waits_before, 1000);
+  ASSERT_TRUE(reaches(passed_before + 1000));
+  EXPECT_LT(epoll_waits - waits_before, 500);
 }
 
 TEST_F(OverloadTest, AnAnswerThatIsThereAtTheFirstLookIsNotWaitedFor) {
