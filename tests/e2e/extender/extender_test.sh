@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # spillwayd without a switch, as a scheduler extender. Arguments: the folder of the programs, the repository.
 set -euo pipefail
+# To the end of the input: grep -q leaves sooner, and pipefail tells of the writer that finds nobody there.
+matches() { grep "$@" > /dev/null; }
 bin=$1
 repository=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -79,7 +81,7 @@ expect 'r["NodeNames"] == ["gpu-a", "gpu-b"] and r["Nodes"] is None and r["Error
 expect '[h["Host"] for h in r] == ["gpu-a", "gpu-b", "cpu-1"] and sorted(h["Score"] for h in r)[2] == 10 and
         r[2]["Score"] == 0' prioritize "$requests/filter_by_name.json"
 expect 'r == {"Error": ""}' bind "$requests/bind.json"
-curl -sS "$url/bookings" | grep -q '"gpu":"0".*"node":"gpu-b".*"state":"confirmed"' || fail "bookings: $(curl -sS "$url/bookings")"
+curl -sS "$url/bookings" | matches '"gpu":"0".*"node":"gpu-b".*"state":"confirmed"' || fail "bookings: $(curl -sS "$url/bookings")"
 # Two GPUs by the device plugin do not go where it would not know of a part that is taken.
 expect 'r["Nodes"]["items"] == [] and "gpu-b" in r["FailedNodes"] and "cpu-1" in r["FailedAndUnresolvableNodes"]' \
   filter "$requests/filter_whole_nodes.json"
@@ -101,9 +103,9 @@ grep -q '^spillway_extender_bookings{state="confirmed"} 1$' "$work/metrics" || f
 grep -q '^spillway_build_info' "$work/metrics" || fail "the switch's metrics are gone"
 kill -9 "$daemon"; wait "$daemon" 2> /dev/null || true
 start
-curl -sS "$url/bookings" | grep -q '"gpu":"0".*"node":"gpu-b"' || fail "after a restart: $(curl -sS "$url/bookings")"
+curl -sS "$url/bookings" | matches '"gpu":"0".*"node":"gpu-b"' || fail "after a restart: $(curl -sS "$url/bookings")"
 # What it asked for is what its role in the examples allows.
-until_true 20 sh -c "curl -sSf $api/calls | grep -q watch"
+until_true 20 sh -c "curl -sSf $api/calls | matches watch"
 curl -sSf "$api/calls" > "$work/calls.json"
 with_yaml=python3
 python3 -c 'import yaml' 2> /dev/null || with_yaml=/usr/bin/python3
@@ -111,7 +113,7 @@ role=0; "$with_yaml" "$here/manifests_test.py" "$repository/examples/kubernetes"
 [ $role = 0 ] || [ $role = 77 ] || fail "examples/kubernetes; the extender's calls: $(cat "$work/calls.json")"
 # A pod that goes frees its GPU; a file with a switch is refused while running.
 curl -sS -X DELETE "$api/bert-0" > /dev/null
-until_true 20 sh -c "curl -sS $url/bookings | grep -qx '\[\]'"
+until_true 20 sh -c "curl -sS $url/bookings | matches -x '\[\]'"
 cp "$work/spillwayd.yaml" "$work/good.yaml"
 printf 'switch: {interfaces: [lo]}\nservices: []\n' >> "$work/spillwayd.yaml"
 kill -HUP "$daemon"

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # A gateway and its executor, real processes, asked by curl; then killed. Arguments: the folder of the programs.
 set -euo pipefail
+# To the end of the input: grep -q leaves sooner, and pipefail tells of the writer that finds nobody there.
+matches() { grep "$@" > /dev/null; }
 bin=$1
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -78,7 +80,7 @@ printf 'http: 127.0.0.1:0\nexecutors: %s/mistyped/e.sock\n' "$work" > "$work/bad
 code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$?
 [ $code = 2 ] && grep -q "expected a folder $work/mistyped" "$work/bad.err" && [ ! -e "$work/mistyped" ] || fail "a folder that is not there: exit code $code, $(cat "$work/bad.err")"
 for program in gateway executor agent; do
-  [ ! -e "$bin/spillway-$program" ] || "$bin/spillway-$program" --help | tail -1 | grep -q '^Exit codes: 0 ok' || fail "spillway-$program --help"
+  [ ! -e "$bin/spillway-$program" ] || "$bin/spillway-$program" --help | tail -1 | matches '^Exit codes: 0 ok' || fail "spillway-$program --help"
 done
 sed 's/gpus/engine: cuda\ngpus/' "$work/fast.yaml" > "$work/cuda.yaml"
 if ! ls /dev/nvidia0 > /dev/null 2>&1; then
@@ -168,7 +170,7 @@ json=$(($(stat -c %s "$here/requests/product.bin") - 48))
 expect 200 '"binary_data_size":16' -H "Inference-Header-Content-Length: $json" \
   -H 'Content-Type: application/octet-stream' --data-binary "@$here/requests/product.bin" "$infer"
 length=$(tr -d '\r' < "$work/headers" | sed -n 's/^Inference-Header-Content-Length: //Ip')
-tail -c +$((length + 1)) "$work/body" | od -An -tf4 -v | tr -s ' ' | grep -q '4 5 10 11' || fail "binary outputs: $(od -tf4 "$work/body")"
+tail -c +$((length + 1)) "$work/body" | od -An -tf4 -v | tr -s ' ' | matches '4 5 10 11' || fail "binary outputs: $(od -tf4 "$work/body")"
 expect 200 '"data":[4.0' -H 'Authorization: Bearer alices-secret-token' -d "@$here/requests/product.json" "$infer"
 
 # What is wrong is told, and the gateway goes on.
@@ -254,7 +256,7 @@ is_not_ready() { [ "$(ask -o "$work/body" -w '%{http_code}' "$health/v2/health/r
 until_true 20 is_not_ready
 expect 503 "" "$url/v2/health/ready"
 expect 200 live "$url/v2/health/live"
-is_refused() { ask -d "@$here/requests/product.json" "$infer" | grep -qF "the gateway is ending"; }
+is_refused() { ask -d "@$here/requests/product.json" "$infer" | matches -F "the gateway is ending"; }
 until_true 20 is_refused
 expect 503 "the gateway is ending" -d "@$here/requests/product.json" "$infer"
 kill -CONT $executor

@@ -2,6 +2,8 @@
 # `spillway lab gpus` in miniature, unprivileged: jobs on two hosts under three policies, and nothing left behind,
 # however it ends. Arguments: the folder of the programs.
 set -euo pipefail
+# To the end of the input: grep -q leaves sooner, and pipefail tells of the writer that finds nobody there.
+matches() { grep "$@" > /dev/null; }
 bin=$1
 work=$(mktemp -d)
 lab=
@@ -59,7 +61,7 @@ grep -q "<svg" "$work/out/report.html" || fail "no picture"
 # Ctrl-C ends all; what a run leaves that is killed, the next one ends.
 interrupted() {  # SIGNAL
   "$bin/spillway-lab" gpus "$work/jobs.yaml" --folder "$work/bed" > /dev/null 2> "$work/run.err" & lab=$!
-  until_true 20 eval 'ps -e -o args= | grep -q "[s]pillway-executor -c $work/bed/"'
+  until_true 20 eval 'ps -e -o args= | matches "[s]pillway-executor -c $work/bed/"'
   kill -"$1" "$lab"
   code=0; wait "$lab" || code=$?
   lab=

@@ -2,6 +2,8 @@
 # Models on GPU hosts, real processes on loopback: added, asked, moved while asked, with each program killed and begun
 # again. Arguments: the folder of the programs.
 set -euo pipefail
+# To the end of the input: grep -q leaves sooner, and pipefail tells of the writer that finds nobody there.
+matches() { grep "$@" > /dev/null; }
 bin=$1
 work=$(mktemp -d)
 gateway= node1= node2= second= asker=
@@ -84,7 +86,7 @@ sys.exit(0 if value else 1)' "$1"
 ask() {
   curl -sf --max-time 30 "$(cat "$work/url")/v2/models/$1/infer" -d '{"inputs": [
     {"name": "a", "datatype": "FP32", "shape": [1, 2], "data": [3, 4]},
-    {"name": "b", "datatype": "FP32", "shape": [2, 1], "data": [5, 6]}]}' | grep -q '"data":\[39.0\]'
+    {"name": "b", "datatype": "FP32", "shape": [2, 1], "data": [5, 6]}]}' | matches '"data":\[39.0\]'
 }
 executors() { ps -e -o pid=,args= | grep -F "$work/$1/" | grep -c '[s]pillway-executor' || true; }
 
@@ -115,11 +117,11 @@ expect_bad "there is none of that name" model move nobody
 # By TCP only who shows the token.
 [ "$(curl -s -o "$work/body" -w "%{http_code}" "http://127.0.0.1:$port/v1/models")" = 401 ] && grep -q "controller's token" "$work/body" || fail "without a token: $(cat "$work/body")"
 [ "$(curl -s -o "$work/body" -w "%{http_code}" -H "Authorization: Bearer wrong-secret" "http://127.0.0.1:$port/v1/models")" = 401 ] || fail "with another token"
-curl -sf -H "Authorization: Bearer controllers-secret" "http://127.0.0.1:$port/v1/models" | grep -q gpu_hours || fail "with the token"
+curl -sf -H "Authorization: Bearer controllers-secret" "http://127.0.0.1:$port/v1/models" | matches gpu_hours || fail "with the token"
 
 # What is no report of a host makes no host.
-curl -s --unix-socket "$work/control.sock" http://x/v1/hosts/a%20b -d '{}' | grep -q "expected a host's name" || fail "a host's name"
-curl -s --unix-socket "$work/control.sock" http://x/v1/hosts/rubbish -d '{"agent": 1}' | grep -q bad_input || fail "a rubbish report"
+curl -s --unix-socket "$work/control.sock" http://x/v1/hosts/a%20b -d '{}' | matches "expected a host's name" || fail "a host's name"
+curl -s --unix-socket "$work/control.sock" http://x/v1/hosts/rubbish -d '{"agent": 1}' | matches bad_input || fail "a rubbish report"
 fleet '"rubbish" not in hosts' > /dev/null || fail "a host by rubbish"
 
 # Of two gateways with one state the second refuses.
@@ -137,7 +139,7 @@ kill "$second"; wait "$second" || fail "the twin's exit code"
 second=
 
 # ---- a model is added, and asked
-model add "$work/product.yaml" --wait | grep -q "^product: 1 of 1 ready on host1/gpu" || fail "add --wait"
+model add "$work/product.yaml" --wait | matches "^product: 1 of 1 ready on host1/gpu" || fail "add --wait"
 ask product || fail "no answer after it was added"
 model add "$work/product.yaml" > /dev/null || fail "the same again"
 sed 's/share: 0.25/share: 0.5/' "$work/product.yaml" > "$work/changed.yaml"
@@ -151,7 +153,7 @@ until_true 20 fleet 'hosts.get("host2", {}).get("up")'
   while [ ! -e "$work/enough" ]; do ask product || failed=$((failed + 1)); asked=$((asked + 1)); done
   echo "$asked $failed" > "$work/asked" ) & asker=$!
 for to in host2/gpu0 host2/gpu1 host1/gpu1; do
-  model move product --to $to --wait | grep -q "^product: 1 of 1 ready on $to$" || fail "move to $to"
+  model move product --to $to --wait | matches "^product: 1 of 1 ready on $to$" || fail "move to $to"
 done
 : > "$work/enough"; wait $asker; asker=
 read -r asked failed < "$work/asked"
@@ -175,7 +177,7 @@ for to in host2/gpu0 host2/gpu1 host2/gpu0 host2/gpu1; do
 done
 : > "$work/enough"; wait $asker; asker=
 [ "$(cat "$work"/failed? | sort -u)" = 0 ] || fail "requests of slow failed: $(cat "$work"/failed?)"
-curl -sf "$(cat "$work/url")/metrics" | grep -q "^spillway_gateway_replacements_total 0$" ||
+curl -sf "$(cat "$work/url")/metrics" | matches "^spillway_gateway_replacements_total 0$" ||
   fail "requests were begun anew: $(curl -sf "$(cat "$work/url")/metrics" | grep replacements)"
 model remove slow --wait > /dev/null || fail "remove slow"
 expect_bad "no GPU host7/gpu0 can be used now" model move product --to host7/gpu0
@@ -255,7 +257,7 @@ sed -e "s#fleet.json#old.json#" -e "s#$work/control.sock#$work/control2.sock#" -
 expect_bad "old.json: " "$bin/spillway-gateway" -c "$work/second.yaml"
 
 # ---- removed, and nothing is left
-model remove product --wait | grep -q "^product: removed$" || fail "remove"
+model remove product --wait | matches "^product: removed$" || fail "remove"
 model remove other --wait > /dev/null || fail "remove"
 until_true 20 fleet 'fleet["models"] == [] and fleet["gpus_on"] == 0'
 [ "$(executors host2)" = 0 ] || fail "orphans on host2"
