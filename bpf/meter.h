@@ -124,6 +124,8 @@ SPW_ASSERT_SIZE(struct spw_meter_bucket, 128);
 	X(refused, "requests and connections that the unit refused: ICMP port unreachable, a reset in "      \
 		   "answer to a SYN, or a connection that it ended with a request unanswered, "              \
 		   "before the client closed its side")                                                      \
+	X(dismissed, "requests that the unit left unanswered when it ended the connection, of clients that " \
+		     "had closed their side [QUIT, or a refusal]")                                           \
 	X(malformed, "packets of a service that are cut short or contradict themselves")
 
 #define SPW_METER_BINS 16 /* of backlog: below 1/2 slot, 1/2 to 1, 1 to 2, 2 to 4, ... */
@@ -153,7 +155,7 @@ struct spw_meter_counts {
 	__u64 histogram[SPW_METER_HISTOGRAM];
 	struct spw_meter_outcome outcome[SPW_METER_CLOCKS][SPW_METER_BINS];
 	struct spw_meter_pace pace[SPW_METER_BINS];
-	__u64 pad[5];
+	__u64 pad[4];
 };
 SPW_ASSERT_SIZE(struct spw_meter_counts, 3584); /* whole cache lines: neighbours are other CPUs */
 

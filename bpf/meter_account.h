@@ -168,8 +168,10 @@ SPW_INLINE int spw_meter_note(const struct spw_meter_config *config, struct spw_
 		__u64 pending = spw_meter_take(config, shared, counts, bucket, packet->hash, &marks);
 
 		counts->abandoned += pending != 0;
-		counts->refused +=
-		    packet->refuses || (outgoing && (pending & SPW_METER_OPEN) && !packet->was_closed);
+		if (packet->refuses)
+			counts->refused++;
+		else if (pending && outgoing && !packet->was_closed)
+			(*(pending & SPW_METER_OPEN ? &counts->refused : &counts->dismissed))++;
 		return 1;
 	}
 	return packet->tcp && (!packet->payload_bytes || packet->syn);

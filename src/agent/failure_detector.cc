@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "bpf/meter.h"
 
@@ -195,7 +196,10 @@ Failure FailureDetector::Update(Time now, const Reading& reading) {
   const Duration mute = last_->stall;
   const uint32_t row = last_->error_row;
   News news{reading.completed - last_->completed, reading.errors - last_->errors,
-            reading.accepted - last_->accepted, reading.refused - last_->refused};
+            reading.accepted - last_->accepted, reading.refused - last_->refused,
+            reading.dismissed - last_->dismissed};
+  // A client's farewell follows answers; where there are none it was a request.
+  if (news.answers == 0) news.refused += std::exchange(news.dismissed, 0);
   last_ = reading;
   // Counters are read while they count, so an error may be seen before its answer: it waits for it.
   if (news.errors > news.answers) {

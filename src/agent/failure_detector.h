@@ -53,9 +53,9 @@ class FailureDetector {
 
  private:
   struct News {  // since the last look
-    uint64_t answers = 0, errors = 0, accepted = 0, refused = 0;
+    uint64_t answers = 0, errors = 0, accepted = 0, refused = 0, dismissed = 0;
     // A connection that was accepted only for its request to be refused is no good sign.
-    uint64_t Good() const { return answers + accepted - std::min(accepted, refused); }
+    uint64_t Good() const { return answers + accepted - std::min(accepted, refused + dismissed); }
   };
 
   Duration Patience(const Reading& reading) const;

@@ -47,6 +47,7 @@ Reading LatencyWindow::Update(Time now, const MeterTotals& totals) {
   reading.error_row = totals.error_row;
   reading.accepted = counts.accepted;
   reading.refused = counts.refused;
+  reading.dismissed = counts.dismissed;
   reading.timed = counts.timed;
   reading.latency_sum_ns = counts.latency_sum_ns;
   reading.latency_min_ns = counts.latency_min_ns;

@@ -31,6 +31,7 @@ struct Reading {
   uint32_t error_row = 0;         // so many answers, the last ones, were such
   uint64_t accepted = 0;          // TCP connections; cumulative
   uint64_t refused = 0;           // requests and connections; cumulative
+  uint64_t dismissed = 0;         // unanswered requests of clients that had closed their side; cumulative
   uint64_t timed = 0;             // of completed, those with a measured latency; cumulative
   uint64_t latency_sum_ns = 0;    // of the timed; over timed: the mean time in the unit
   uint64_t latency_min_ns = 0;    // the least of the timed: nearly service without queueing

@@ -105,7 +105,8 @@ kill -9 "$daemon"; wait "$daemon" 2> /dev/null || true
 start
 curl -sS "$url/bookings" | matches '"gpu":"0".*"node":"gpu-b"' || fail "after a restart: $(curl -sS "$url/bookings")"
 # What it asked for is what its role in the examples allows.
-until_true 20 sh -c "curl -sSf $api/calls | matches watch"
+has_watched() { curl -sSf "$api/calls" | matches watch; }
+until_true 20 has_watched
 curl -sSf "$api/calls" > "$work/calls.json"
 with_yaml=python3
 python3 -c 'import yaml' 2> /dev/null || with_yaml=/usr/bin/python3
@@ -113,7 +114,8 @@ role=0; "$with_yaml" "$here/manifests_test.py" "$repository/examples/kubernetes"
 [ $role = 0 ] || [ $role = 77 ] || fail "examples/kubernetes; the extender's calls: $(cat "$work/calls.json")"
 # A pod that goes frees its GPU; a file with a switch is refused while running.
 curl -sS -X DELETE "$api/bert-0" > /dev/null
-until_true 20 sh -c "curl -sS $url/bookings | matches -x '\[\]'"
+has_no_bookings() { curl -sS "$url/bookings" | matches -x '\[\]'; }
+until_true 20 has_no_bookings
 cp "$work/spillwayd.yaml" "$work/good.yaml"
 printf 'switch: {interfaces: [lo]}\nservices: []\n' >> "$work/spillwayd.yaml"
 kill -HUP "$daemon"

@@ -96,6 +96,7 @@ TEST_P(MeterTest, AConnectionThatTheClientEndedFirstIsNoRefusal) {
     TcpOut(end, 0);
   }
   EXPECT_EQ(Counts().refused, 0u);
+  EXPECT_EQ(Counts().dismissed, 4u) << "by R the kernel says that it knows no such connection";
   EXPECT_EQ(Counts().abandoned, 6u);
   TcpIn("FA", 6);  // asks, and says that it asks no more
   TcpOut("A", 40);

@@ -38,7 +38,8 @@ class Devices : public LiveSwitchTest {
     std::string text;
     for (char piece[4096]; size_t got = fread(piece, 1, sizeof(piece), out);) text.append(piece, got);
     pclose(out);  // other findings may be bad ones
-    for (const nlohmann::json& finding : nlohmann::json::parse(text)["findings"])
+    const nlohmann::json said = nlohmann::json::parse(text);
+    for (const nlohmann::json& finding : said["findings"])
       if (finding["feature"] == "interface " + interface) return finding;
     ADD_FAILURE() << text;
     return {};

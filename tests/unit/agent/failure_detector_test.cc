@@ -46,6 +46,10 @@ class FailureTest : public ::testing::Test {
     reading_.refused += requests;
     return *this;
   }
+  FailureTest& Dismissed(uint64_t requests) {
+    reading_.dismissed += requests;
+    return *this;
+  }
   FailureTest& Stalls(Duration stall) {
     reading_.stall = stall;
     return *this;
@@ -138,6 +142,17 @@ TEST_F(FailureTest, RefusalsBetweenAnswersAreNotInARow) {
   Serve(50);
   for (int i = 0; i < 50; i++) ASSERT_EQ(Asked(20).Answered(18).Refused(2).Look(), Failure::kNone);
   for (int i = 0; i < 50; i++) ASSERT_EQ(Accepted(10).Refused(4).Look(), Failure::kNone);
+}
+
+// What a client sends before it closes its side may be QUIT, or its request.
+TEST_F(FailureTest, WhatClientsThatHaveClosedTheirSideGetNoAnswerToIsARefusalOnlyIfNothingIsAnswered) {
+  Serve(50);
+  for (int i = 0; i < 50; i++)
+    ASSERT_EQ(Asked(20).Accepted(10).Answered(10).Dismissed(10).Look(), Failure::kNone) << "farewells";
+  EXPECT_EQ(Accepted(2).Dismissed(2).Look(), Failure::kNone);
+  EXPECT_EQ(Accepted(2).Dismissed(2).Look(), Failure::kRefused) << "requests";
+  EXPECT_EQ(Accepted(4).Dismissed(4).Look(), Failure::kRefused);
+  EXPECT_EQ(Accepted(1).Answered(4).Dismissed(1).Look(), Failure::kNone);
 }
 
 // Linux refuses each client six times and then once a second.
