@@ -3,12 +3,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
+#include <vector>
 
 #include "base/file.h"
 #include "base/system_error.h"
@@ -57,6 +62,21 @@ Result<Record> RecordOf(const std::string& text) {
   }
 }
 
+// Of a file that is no record, the instance that its name says: it has failed, so that the controller lets it
+// go. nullopt: the name is no instance's.
+std::optional<Record> LostOf(const std::filesystem::path& file, const std::string& why) {
+  const std::string name = file.stem();
+  uint64_t id = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data(), end, id);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  Record record;
+  record.has.wanted.instance = id;
+  record.has.phase = HostPhase::kFailed;
+  record.why = why;
+  return record;
+}
+
 }  // namespace
 
 Result<InstanceBook> InstanceBook::Open(const std::string& folder) {
@@ -84,23 +104,30 @@ std::string InstanceBook::PathOf(uint64_t instance, const char* kind) const {
 }
 
 Result<std::map<uint64_t, Record>> InstanceBook::Read() const {
+  std::vector<std::filesystem::path> files;  // as renames below change what is listed
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
   std::map<uint64_t, Record> records;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    if (entry.path().extension() != ".json") continue;
-    const auto text = base::ReadFile(entry.path());
+  for (const std::filesystem::path& file : files) {
+    const auto text = base::ReadFile(file);
     if (!text) return tl::make_unexpected(text.error());
     auto record = RecordOf(*text);
-    if (!record)
-      return Fail(record.error().code, fmt::format("{}: {}", entry.path().string(), record.error().message));
-    records[record->has.wanted.instance] = std::move(*record);
+    if (record) {
+      records[record->has.wanted.instance] = std::move(*record);
+      continue;
+    }
+    const std::string why = fmt::format("{}: {}; set aside as {}.bad", file.string(), record.error().message,
+                                        file.filename().string());
+    spdlog::warn("{}", why);
+    if (rename(file.c_str(), (file.string() + ".bad").c_str()) != 0)
+      return FailSystem("rename " + file.string());
+    if (auto lost = LostOf(file, why)) records.emplace(lost->has.wanted.instance, std::move(*lost));
   }
   return records;
 }
 
-// Not durable: after a power cut nothing runs any more, and the boot is another.
 Result<void> InstanceBook::Write(const Record& record) const {
-  return base::WriteFile(PathOf(record.has.wanted.instance, "json"), TextOf(record),
-                         {.mode = 0600, .is_durable = false});
+  return base::WriteFile(PathOf(record.has.wanted.instance, "json"), TextOf(record), {.mode = 0600});
 }
 
 void InstanceBook::Erase(uint64_t instance) const {

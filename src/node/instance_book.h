@@ -24,7 +24,8 @@ class InstanceBook {
   // kConflict: another node agent has the folder.
   [[nodiscard]] static Result<InstanceBook> Open(const std::string& folder);
 
-  // All that is written there. kBadInput: "FILE: what was expected".
+  // All that is written there. What is no record is set aside (FILE.bad), with a warning, and the instance of
+  // that name has failed.
   [[nodiscard]] Result<std::map<uint64_t, Record>> Read() const;
   [[nodiscard]] Result<void> Write(const Record& record) const;
   void Erase(uint64_t instance) const;

@@ -231,6 +231,17 @@ start_node host2; node2=$!
 until_true 20 settled; until_true 20 one_executor
 ask product || fail "no answer after the move that a node agent's death met"
 
+# ---- a power cut: of a host nothing runs, and its record is empty
+host=$(fleet 'places("product")[0].split("/")[0]')
+case $host in host1) pid=$node1 ;; *) pid=$node2 ;; esac
+kill -9 "$pid"; wait "$pid" 2>/dev/null || true
+for pid in $(ps -e -o pid=,args= | grep -F -- "-c $work/$host/" | grep '[s]pillway-executor' | awk '{print $1}'); do kill -9 "$pid"; done
+for record in "$work/$host"/*.json; do : > "$record"; done
+start_node "$host"; case $host in host1) node1=$! ;; *) node2=$! ;; esac
+until_true 20 ask product
+until_true 20 settled; until_true 20 one_executor
+ls "$work/$host"/*.json.bad > /dev/null || fail "the record was not set aside"
+
 # ---- a model that never becomes ready says why, and keeps no other from its place
 cat > "$work/large.yaml" <<EOF
 model: {name: large, kind: product, m: 1, k: 200000, n: 1}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The node agent's parts: its file, slices, the book, child processes.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <signal.h>
@@ -113,8 +114,32 @@ TEST_F(Folder, ABookIsReadAsItWasWrittenAndHasOneReader) {
   EXPECT_EQ(read->at(9).process, record.process);
   book->Erase(9);
   EXPECT_TRUE(book->Read()->empty());
-  std::ofstream(path_ + "/3.json") << "{}";
-  EXPECT_THAT(book->Read().error().message, HasSubstr(path_ + "/3.json: "));
+}
+
+TEST_F(Folder, ADamagedRecordIsSetAsideAndItsInstanceHasFailed) {
+  auto book = InstanceBook::Open(path_);
+  ASSERT_TRUE(book) << book.error().message;
+  const Record whole{{Wanted(9, 250), HostPhase::kFailed}, {}, false, "why"};
+  ASSERT_TRUE(book->Write(whole));
+  std::ofstream(path_ + "/3.json");  // empty, as a power cut leaves it
+  std::ofstream(path_ + "/4.json") << "{}";
+  std::ofstream(path_ + "/notes.json") << "of no instance";
+  auto read = book->Read();
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->size(), 3u);
+  EXPECT_EQ(read->at(9).why, "why");
+  for (const uint64_t id : {3, 4}) {
+    const Record& lost = read->at(id);
+    EXPECT_EQ(lost.has.wanted.instance, id);
+    EXPECT_EQ(lost.has.phase, HostPhase::kFailed);
+    EXPECT_THAT(lost.why, HasSubstr(fmt::format("{}/{}.json: ", path_, id)));
+    EXPECT_TRUE(std::filesystem::exists(fmt::format("{}/{}.json.bad", path_, id)));
+    EXPECT_TRUE(book->Write(lost)) << "as of any other";
+  }
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/notes.json.bad"));
+  read = book->Read();
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->at(3).has.phase, HostPhase::kFailed);
 }
 
 std::string WaitFor(Child& child) {
