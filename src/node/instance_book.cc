@@ -7,9 +7,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -24,6 +26,9 @@ namespace {
 
 using nlohmann::json;
 using scheduler::HostPhase;
+
+// Of a log, where its last line is looked for.
+constexpr std::streamoff kLastBytes = 4096;
 
 constexpr std::pair<HostPhase, const char*> kPhases[] = {{HostPhase::kSlice, "slice"},
                                                          {HostPhase::kRunning, "running"},
@@ -136,10 +141,23 @@ void InstanceBook::Erase(uint64_t instance) const {
 }
 
 std::string InstanceBook::LastWord(uint64_t instance) const {
-  auto text = base::ReadFile(LogOf(instance));
-  if (!text) return "";
-  while (!text->empty() && text->back() == '\n') text->pop_back();
-  return text->substr(text->rfind('\n') + 1).substr(0, 300);
+  std::ifstream log(LogOf(instance), std::ios::binary | std::ios::ate);
+  if (!log) return "";
+  const std::streamoff size = log.tellg();
+  std::string text(static_cast<size_t>(std::min(size, kLastBytes)), '\0');
+  log.seekg(size - static_cast<std::streamoff>(text.size()));
+  log.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(log.gcount()));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1).substr(0, 300);
+}
+
+void InstanceBook::BoundLog(uint64_t instance) const {
+  const std::string log = LogOf(instance);
+  std::error_code none;
+  const auto size = std::filesystem::file_size(log, none);
+  // Its writers append, and so go on at the beginning.
+  if (!none && size > kMostLogBytes) std::filesystem::resize_file(log, 0, none);
 }
 
 }  // namespace spillway::node

@@ -111,6 +111,7 @@ void NodeAgent::See() {
     Record& record = records_.at(id);
     if (!how) {
       const auto told = killed_at_.find(id);
+      book_.BoundLog(id);
       if (told != killed_at_.end() && Clock::now() - told->second > kKillAfter) at->second.Signal(SIGKILL);
       ++at;
       continue;

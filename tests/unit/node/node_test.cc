@@ -189,5 +189,26 @@ TEST_F(Folder, AChildsLastWordAndHowItEndedAreKnown) {
   EXPECT_EQ(book->LastWord(4), "the reason");
 }
 
+TEST_F(Folder, OfALogTheEndIsReadAndWhatIsTooLongBeginsAnew) {
+  auto book = InstanceBook::Open(path_);
+  const std::string log = book->LogOf(4);
+  EXPECT_EQ(book->LastWord(4), "") << "no log";
+  book->BoundLog(4);
+  std::ofstream(log) << std::string(5000, 'a') << std::string(5000, 'b') << "\n";
+  EXPECT_EQ(book->LastWord(4), std::string(300, 'b'));
+  std::ofstream(log, std::ios::app) << "the reason\n\n";
+  EXPECT_EQ(book->LastWord(4), "the reason");
+  std::filesystem::resize_file(log, InstanceBook::kMostLogBytes);
+  book->BoundLog(4);
+  EXPECT_EQ(std::filesystem::file_size(log), InstanceBook::kMostLogBytes);
+  std::ofstream writer(log, std::ios::app);  // as an executor has it open
+  writer << "over" << std::flush;
+  book->BoundLog(4);
+  EXPECT_EQ(std::filesystem::file_size(log), 0u);
+  writer << "on\n" << std::flush;
+  EXPECT_EQ(std::filesystem::file_size(log), 3u);
+  EXPECT_EQ(book->LastWord(4), "on");
+}
+
 }  // namespace
 }  // namespace spillway::node
