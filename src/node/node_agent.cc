@@ -33,8 +33,8 @@ constexpr auto kKillAfter = 15s;
 }  // namespace
 
 Result<std::string> ExecutorFile(const NodeConfig& config, const WantedInstance& instance) {
-  json text = json::parse(instance.model.program, nullptr, false);
-  if (!text.is_object() || !text.contains("models"))
+  const json program = json::parse(instance.model.program, nullptr, false);
+  if (!program.is_object() || !program.contains("models"))
     return Fail(ErrorCode::kBadInput, "its program: expected an object with models");
   const scheduler::SlicePlace& place = instance.place;
   const double share = place.profile ? ShapeOf(*place.profile).compute / 7.0
@@ -43,12 +43,14 @@ Result<std::string> ExecutorFile(const NodeConfig& config, const WantedInstance&
   if (speed == config.gflop_per_s.end())
     return Fail(ErrorCode::kBadInput, fmt::format("GPU {}: there is none of that name", place.gpu));
   json slice{{"name", "s"}, {"gflop_per_s", speed->second * share}};
-  if (text.contains("cells")) slice["cells"] = text["cells"];
-  text.erase("cells");
+  if (program.contains("cells")) slice["cells"] = program["cells"];
   // Hosts of a test share a machine, and so what executors take for their host: the GPU's name has both.
-  text.update({{"name", fmt::format("instance-{}", instance.instance)},
-               {"gateway", config.gateway},
-               {"gpus", {{{"name", config.name + "." + place.gpu}, {"slices", {slice}}}}}});
+  json text{{"name", fmt::format("instance-{}", instance.instance)},
+            {"gateway", config.gateway},
+            {"gpus", {{{"name", config.name + "." + place.gpu}, {"slices", {slice}}}}}};
+  // No more of it: engine, files and addresses are this host's to say.
+  for (const char* key : {"cell", "models"})
+    if (program.contains(key)) text[key] = program[key];
   if (!config.token_file.empty()) text["token_file"] = config.token_file;
   return text.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }

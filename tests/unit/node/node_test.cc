@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "gateway/executor/executor_config.h"
 #include "node/instance_book.h"
@@ -82,6 +83,31 @@ TEST(ExecutorFile, IsOneThatExecutorsTakeWithTheSpeedOfItsShare) {
   WantedInstance bad = Wanted(7, 500);
   bad.model.program = "x";
   EXPECT_FALSE(ExecutorFile(*config, bad));
+}
+
+TEST(ExecutorFile, TakesNothingFromAProgramThatIsTheHostsToSay) {
+  const auto config = ParseNodeConfig(kFile, "/etc/n.yaml");
+  WantedInstance wanted = Wanted(5, 500);
+  wanted.model.program = R"({"cells": 2, "cell": {"input": 65536, "output": 65536},
+    "models": [{"name": "m", "kind": "echo", "row_bytes": 8}],
+    "engine": "cuda", "token_file": "/etc/shadow", "gateway": "rdma:192.0.2.1:9", "workers": 99})";
+  const auto made = ExecutorFile(*config, wanted);
+  ASSERT_TRUE(made) << made.error().message;
+  std::set<std::string> keys;
+  const auto file = nlohmann::json::parse(*made);
+  for (const auto& [key, value] : file.items()) keys.insert(key);
+  EXPECT_THAT(keys, testing::ElementsAre("cell", "gateway", "gpus", "models", "name"));
+  EXPECT_EQ(file["gateway"], "/run/e.sock");
+  EXPECT_EQ(file["cell"]["input"], 65536);
+}
+
+TEST(HostOrders, OfAnInstanceThatIsNamedTwiceTheFirstCounts) {
+  const auto read = scheduler::ParseHostOrders(
+      ToText(scheduler::HostOrders{7, {Wanted(1, 500), Wanted(2, 250), Wanted(1, 250)}}));
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->wanted.size(), 2u);
+  EXPECT_EQ(read->wanted[0], Wanted(1, 500));
+  EXPECT_EQ(read->wanted[1], Wanted(2, 250));
 }
 
 TEST(EmulatedSlices, RefuseWhatAGpuWould) {
