@@ -29,11 +29,27 @@ constexpr auto kTalkEveryWhileEnding = 10ms;
 constexpr auto kAskAgain = 200ms;
 // An executor waits 10 s itself for a device that hangs.
 constexpr auto kKillAfter = 15s;
+// Of a program, whose deepest value is a model's list of layers. What is read by recursion has a stack to
+// fill.
+constexpr int kMaxProgramDepth = 8;
+
+// Discarded: the text is no JSON, or deeper.
+json ProgramOf(const std::string& text) {
+  bool is_too_deep = false;
+  json program = json::parse(
+      text,
+      [&](int depth, json::parse_event_t, const json&) {
+        is_too_deep = is_too_deep || depth > kMaxProgramDepth;
+        return !is_too_deep;
+      },
+      false);
+  return is_too_deep ? json(json::value_t::discarded) : program;
+}
 
 }  // namespace
 
 Result<std::string> ExecutorFile(const NodeConfig& config, const WantedInstance& instance) {
-  const json program = json::parse(instance.model.program, nullptr, false);
+  const json program = ProgramOf(instance.model.program);
   if (!program.is_object() || !program.contains("models"))
     return Fail(ErrorCode::kBadInput, "its program: expected an object with models");
   const scheduler::SlicePlace& place = instance.place;

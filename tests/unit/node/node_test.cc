@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <climits>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -101,6 +102,18 @@ TEST(ExecutorFile, TakesNothingFromAProgramThatIsTheHostsToSay) {
   EXPECT_EQ(file["cell"]["input"], 65536);
 }
 
+TEST(ExecutorFile, RefusesAProgramThatIsNestedTooDeep) {
+  const auto config = ParseNodeConfig(kFile, "/etc/n.yaml");
+  WantedInstance wanted = Wanted(5, 500);
+  for (const size_t depth : {1'000'000, 100}) {
+    wanted.model.program =
+        "{\"models\": " + std::string(depth, '[') + std::string(depth, ']') + ", \"cells\": 2}";
+    const auto made = ExecutorFile(*config, wanted);
+    ASSERT_FALSE(made) << depth;
+    EXPECT_EQ(made.error().message, "its program: expected an object with models");
+  }
+}
+
 TEST(HostOrders, OfAnInstanceThatIsNamedTwiceTheFirstCounts) {
   const auto read = scheduler::ParseHostOrders(
       ToText(scheduler::HostOrders{7, {Wanted(1, 500), Wanted(2, 250), Wanted(1, 250)}}));
@@ -124,6 +137,18 @@ TEST(EmulatedSlices, RefuseWhatAGpuWould) {
   WantedInstance elsewhere = Wanted(5, 1);
   elsewhere.place.gpu = "x";
   EXPECT_FALSE(slices->Make(elsewhere));
+}
+
+// A controller that errs or lies gets no more of a GPU than there is.
+TEST(EmulatedSlices, RefuseSharesAndProfilesThatAreNone) {
+  const auto slices = MakeEmulatedSlices({{"g", "A100-40", 0, true}, {"whole", "A100-40", 0, false}});
+  for (const int milli : {0, -1, -5000, 1001, INT_MIN, INT_MAX})
+    EXPECT_FALSE(slices->Make(Wanted(1, milli))) << milli;
+  for (const int start : {-1, 1, 5, 8, 1000}) EXPECT_FALSE(slices->Make(Wanted(1, 250, Profile::k3g, start)));
+  WantedInstance undivided = Wanted(1, 250, Profile::k2g, 0);
+  undivided.place.gpu = "whole";
+  EXPECT_FALSE(slices->Make(undivided));
+  EXPECT_TRUE(slices->Make(Wanted(2, 1000))) << "what was refused takes nothing";
 }
 
 TEST_F(Folder, ABookIsReadAsItWasWrittenAndHasOneReader) {
