@@ -125,6 +125,22 @@ TEST_F(Http, TakesBodiesUpToTheLimitAndNoByteMore) {
               StartsWith("HTTP/1.1 4"));
 }
 
+TEST_F(Http, AClientTakesAnswersUpToItsLimitAndNoByteMore) {
+  Serve([](const Request& request) {
+    return Response{.body = std::string(std::stoull(request.query.at("bytes")), 'x')};
+  });
+  Service service{socket_};
+  service.max_reply = 100'000;
+  Client client(service);
+  const auto fits = client.Get("/?bytes=100000");
+  ASSERT_TRUE(fits.has_value()) << fits.error().message;
+  EXPECT_EQ(fits->body.size(), service.max_reply);
+  const auto larger = client.Get("/?bytes=100001");
+  ASSERT_FALSE(larger.has_value());
+  EXPECT_EQ(larger.error().message, socket_ + ": expected an answer of at most 100000 bytes");
+  EXPECT_TRUE(client.Get("/?bytes=1").has_value()) << "it can be asked again";
+}
+
 TEST_F(Http, LimitsBodiesThatDoNotSayTheirLength) {
   std::atomic<int> handled = 0;
   Serve([&handled](const Request& request) {
