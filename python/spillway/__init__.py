@@ -285,9 +285,10 @@ def _told(error):
 
 
 def _said(error):
-    """The same; on stderr with its first line of text."""
+    """The same; on stderr with the beginning of its text, which may quote a client: no terminal's commands, no flood."""
     told = _told(error)
-    print(f"{told}: {(str(error).splitlines() or [''])[0]}", file=sys.stderr, flush=True)
+    text = (str(error).splitlines() or [""])[0][:300]
+    print(f"{told}: {''.join(c if c.isprintable() else '?' for c in text)}", file=sys.stderr, flush=True)
     return told
 
 

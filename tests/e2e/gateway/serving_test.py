@@ -191,6 +191,19 @@ def test_serve_answers_with_the_models_output_and_outlives_its_exceptions(bed):
     expect(line == "served.py:5: ValueError: negative\n", line)
 
 
+def test_an_exceptions_text_is_one_short_printable_line_on_stderr(bed):
+    program = bed.start(bed.write("shown", '''
+        import spillway
+        def model(x):
+            raise ValueError("\\x1b[2J, \\u202e, " + "x" * 1000)
+        spillway.serve(model, (1, 4), "float32")
+        '''))
+    bed.await_join("shown")
+    bed.refused("shown")
+    line = program.stderr.readline()
+    expect(line == "shown.py:4: ValueError: ?[2J, ?, " + "x" * 291 + "\n", repr(line))
+
+
 def test_requests_that_wait_come_as_one_batch_and_each_gets_its_own_answer(bed):
     program = bed.start(bed.write("batched", '''
         import sys, numpy, spillway
