@@ -82,6 +82,23 @@ std::optional<Record> LostOf(const std::filesystem::path& file, const std::strin
   return record;
 }
 
+bool IsIdentity(const std::string& text) {
+  return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// What FOLDER/identity says; of a file that is damaged or not there, a new one.
+Result<std::string> IdentityOf(const std::string& folder) {
+  const std::string path = folder + "/identity";
+  std::random_device device;
+  const std::string fresh = fmt::format("{:08x}{:08x}", device(), device());
+  if (const auto made = base::CreateFile(path, fresh); !made) return tl::make_unexpected(made.error());
+  auto identity = base::ReadFile(path);
+  if (!identity || IsIdentity(*identity)) return identity;
+  spdlog::warn("{}: expected 16 hexadecimal digits; this folder has a new identity", path);
+  if (const auto wrote = base::WriteFile(path, fresh); !wrote) return tl::make_unexpected(wrote.error());
+  return fresh;
+}
+
 }  // namespace
 
 Result<InstanceBook> InstanceBook::Open(const std::string& folder) {
@@ -95,11 +112,7 @@ Result<InstanceBook> InstanceBook::Open(const std::string& folder) {
   if (!lock) return FailSystem("open " + path);
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     return Fail(ErrorCode::kConflict, fmt::format("{}: another node agent has this folder", folder));
-  std::random_device device;
-  const std::string fresh = fmt::format("{:08x}{:08x}", device(), device());
-  if (const auto made = base::CreateFile(folder + "/identity", fresh); !made)
-    return tl::make_unexpected(made.error());
-  auto identity = base::ReadFile(folder + "/identity");
+  auto identity = IdentityOf(folder);
   if (!identity) return tl::make_unexpected(identity.error());
   return InstanceBook(folder, std::move(lock), std::move(*identity));
 }

@@ -167,6 +167,21 @@ TEST_F(Folder, ABookIsReadAsItWasWrittenAndHasOneReader) {
   EXPECT_TRUE(book->Read()->empty());
 }
 
+TEST_F(Folder, AnIdentityStaysUnlessItIsDamaged) {
+  const auto identity = [&] { return InstanceBook::Open(path_)->identity(); };
+  const std::string first = identity();
+  EXPECT_EQ(first.size(), 16u);
+  EXPECT_EQ(identity(), first);
+  for (const std::string& damaged :
+       {std::string(), std::string(16, '\0'), first.substr(1), first + "\n", std::string(1 << 20, 'a')}) {
+    std::ofstream(path_ + "/identity") << damaged;
+    const std::string next = identity();
+    EXPECT_EQ(next.size(), 16u);
+    EXPECT_NE(next, first);
+    EXPECT_EQ(identity(), next);
+  }
+}
+
 TEST_F(Folder, ADamagedRecordIsSetAsideAndItsInstanceHasFailed) {
   auto book = InstanceBook::Open(path_);
   ASSERT_TRUE(book) << book.error().message;
