@@ -68,8 +68,9 @@ Result<Record> RecordOf(const std::string& text) {
 }
 
 // Of a file that is no record, the instance that its name says: it has failed, so that the controller lets it
-// go. nullopt: the name is no instance's.
-std::optional<Record> LostOf(const std::filesystem::path& file, const std::string& why) {
+// go, or, where its executor runs, is ending and will have failed. nullopt: the name is no instance's.
+std::optional<Record> LostOf(const InstanceBook& book, const std::filesystem::path& file,
+                             const std::string& why) {
   const std::string name = file.stem();
   uint64_t id = 0;
   const char* end = name.data() + name.size();
@@ -77,7 +78,8 @@ std::optional<Record> LostOf(const std::filesystem::path& file, const std::strin
   if (error != std::errc() || rest != end) return std::nullopt;
   Record record;
   record.has.wanted.instance = id;
-  record.has.phase = HostPhase::kFailed;
+  record.process = Child::IdOf({"-c", book.ConfigOf(id)});
+  record.has.phase = record.process.pid == 0 ? HostPhase::kFailed : HostPhase::kEnding;
   record.why = why;
   return record;
 }
@@ -139,7 +141,7 @@ Result<std::map<uint64_t, Record>> InstanceBook::Read() const {
     spdlog::warn("{}", why);
     if (rename(file.c_str(), (file.string() + ".bad").c_str()) != 0)
       return FailSystem("rename " + file.string());
-    if (auto lost = LostOf(file, why)) records.emplace(lost->has.wanted.instance, std::move(*lost));
+    if (auto lost = LostOf(*this, file, why)) records.emplace(lost->has.wanted.instance, std::move(*lost));
   }
   return records;
 }

@@ -16,7 +16,7 @@ struct Record {
   scheduler::HostInstance has;
   ProcessId process;
   bool slice_refused = false;
-  std::string why;  // it failed
+  std::string why;  // it failed, or will have once it has ended
 };
 
 class InstanceBook {
@@ -26,7 +26,7 @@ class InstanceBook {
   [[nodiscard]] static Result<InstanceBook> Open(const std::string& folder);
 
   // All that is written there. What is no record is set aside (FILE.bad), with a warning, and the instance of
-  // that name has failed.
+  // that name has failed; an executor that it still has is to end first.
   [[nodiscard]] Result<std::map<uint64_t, Record>> Read() const;
   [[nodiscard]] Result<void> Write(const Record& record) const;
   void Erase(uint64_t instance) const;

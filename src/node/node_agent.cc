@@ -46,6 +46,9 @@ json ProgramOf(const std::string& text) {
   return is_too_deep ? json(json::value_t::discarded) : program;
 }
 
+// Of an instance that was ending.
+HostPhase PhaseOnceEnded(const Record& record) { return record.why.empty() ? HostPhase::kSlice : HostPhase::kFailed; }
+
 }  // namespace
 
 Result<std::string> ExecutorFile(const NodeConfig& config, const WantedInstance& instance) {
@@ -106,7 +109,7 @@ void NodeAgent::TakeUp(Record record) {
   } else if (kept.has.phase == HostPhase::kRunning) {
     FailWith(kept, "its executor ended while no node agent ran");
   } else if (kept.has.phase == HostPhase::kEnding) {
-    kept.has.phase = HostPhase::kSlice;
+    kept.has.phase = PhaseOnceEnded(kept);
   }
   Write(kept);
 }
@@ -138,7 +141,7 @@ void NodeAgent::See() {
     killed_at_.erase(id);
     record.process = {};
     if (record.has.phase == HostPhase::kEnding) {
-      record.has.phase = HostPhase::kSlice;
+      record.has.phase = PhaseOnceEnded(record);
     } else {
       const std::string word = book_.LastWord(id);
       FailWith(record, fmt::format("its executor ended: {}{}{}", *how, word.empty() ? "" : ": ", word));

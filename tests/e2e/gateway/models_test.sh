@@ -266,6 +266,17 @@ until_true 20 ask product
 until_true 20 settled; until_true 20 one_executor
 ls "$work/$host"/*.json.bad > /dev/null || fail "the record was not set aside"
 
+# ---- a record is damaged whose executor still runs: that one is ended, another takes its place
+host=$(fleet 'places("product")[0].split("/")[0]')
+case $host in host1) pid=$node1 ;; *) pid=$node2 ;; esac
+kill -9 "$pid"; wait "$pid" 2>/dev/null || true
+old=$(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' "$work/$host"/*.json)
+for record in "$work/$host"/*.json; do : > "$record"; done
+start_node "$host"; case $host in host1) node1=$! ;; *) node2=$! ;; esac
+until_true 20 eval '! kill -0 $old'
+until_true 20 ask product
+until_true 20 settled; until_true 20 one_executor
+
 # ---- a model that never becomes ready says why, and keeps no other from its place
 cat > "$work/large.yaml" <<EOF
 model: {name: large, kind: product, m: 1, k: 200000, n: 1}

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <climits>
 #include <filesystem>
@@ -233,6 +234,32 @@ TEST_F(Folder, AChildIsFoundAgainByItsIdentityAndNoOthersIs) {
   found->Signal(SIGTERM);
   EXPECT_EQ(WaitFor(*child), "signal 15");
   EXPECT_FALSE(Child::Find(id));
+}
+
+// Stopped, once it is the program that it is to be.
+Child Stopped(const std::string& folder, const std::string& config) {
+  std::ofstream(folder + "/script") << "kill -STOP $$\n";
+  auto child = Child::Start({"/bin/sh", folder + "/script", "-c", config}, folder + "/log",
+                            [](const ProcessId&) { return true; });
+  EXPECT_TRUE(child);
+  EXPECT_EQ(waitpid(child->id().pid, nullptr, WUNTRACED), child->id().pid);
+  return std::move(*child);
+}
+
+TEST_F(Folder, ADamagedRecordsExecutorIsFoundByItsConfiguration) {
+  auto book = InstanceBook::Open(path_);
+  Child third = Stopped(path_, book->ConfigOf(3)), thirtieth = Stopped(path_, book->ConfigOf(30));
+  for (const char* id : {"3", "4"}) std::ofstream(path_ + "/" + id + ".json") << "{}";
+  const auto read = book->Read();
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->at(3).process, third.id());
+  EXPECT_EQ(read->at(3).has.phase, HostPhase::kEnding);
+  EXPECT_EQ(read->at(4).process, ProcessId{});
+  EXPECT_EQ(read->at(4).has.phase, HostPhase::kFailed);
+  for (Child* child : {&third, &thirtieth}) {
+    child->Signal(SIGKILL);
+    EXPECT_EQ(WaitFor(*child), "signal 9");
+  }
 }
 
 TEST_F(Folder, NothingRunsThatWasNotRemembered) {
