@@ -47,7 +47,9 @@ json ProgramOf(const std::string& text) {
 }
 
 // Of an instance that was ending.
-HostPhase PhaseOnceEnded(const Record& record) { return record.why.empty() ? HostPhase::kSlice : HostPhase::kFailed; }
+HostPhase PhaseOnceEnded(const Record& record) {
+  return record.why.empty() ? HostPhase::kSlice : HostPhase::kFailed;
+}
 
 }  // namespace
 
