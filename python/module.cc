@@ -121,6 +121,11 @@ class Program {
     if (auto answered = slice_->Answer(BytesOf(info)); !answered) Raise(answered.error());
   }
   void Refuse(const std::string& text) { slice_->Refuse(text); }
+  void AnswerFirst(const py::buffer& outputs) {
+    const py::buffer_info info = outputs.request();
+    if (auto answered = slice_->AnswerFirst(BytesOf(info)); !answered) Raise(answered.error());
+  }
+  void RefuseFirst(const std::string& text) { slice_->RefuseFirst(text); }
 
  private:
   std::optional<gw::ProgramSlice> slice_;
@@ -192,7 +197,9 @@ PYBIND11_MODULE(_spillway, module) {
       .def("take", &Program::Take)
       .def("in_hand", &Program::InHand)
       .def("answer", &Program::Answer)
-      .def("refuse", &Program::Refuse);
+      .def("refuse", &Program::Refuse)
+      .def("answer_first", &Program::AnswerFirst)
+      .def("refuse_first", &Program::RefuseFirst);
   py::class_<PyClient>(module, "Client")
       .def(py::init<const std::string&, const std::string&, const std::string&, uint64_t>())
       .def("describe", &PyClient::Describe)

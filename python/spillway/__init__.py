@@ -122,6 +122,7 @@ class _Serving:
     output = None
     line = None  # that took the requests in hand
     batch = 0    # how many those are
+    taken = None  # their inputs, each by itself, and what makes them what tensor() returns
 
 
 def _leave_unanswered(why):
@@ -212,7 +213,11 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
     taken = _Serving.program.take(round(max_delay * 1e6))
     _Serving.line, _Serving.batch = _line(), len(taken)
     arrays = [_view(memory, shape, word) for memory in taken]
-    array = arrays[0] if len(arrays) == 1 else numpy.concatenate(arrays)
+    _Serving.taken = arrays, place, dtype
+    return _placed(arrays[0] if len(arrays) == 1 else numpy.concatenate(arrays), place, dtype)
+
+
+def _placed(array, place, dtype):
     if place.torch is None and _wants_torch(dtype):
         import torch
         return torch.from_numpy(array)
@@ -228,14 +233,18 @@ def answer(output):
     """
     if _Serving.program is None:
         raise BadArgument("answer: expected tensor() before it")
+    _Serving.program.answer(_bytes(output, max(_Serving.batch, 1)))
+
+
+def _bytes(output, requests):
     if hasattr(output, "detach"):
         output = output.detach().cpu().numpy()
     shape, word = _Serving.output
-    shape = (shape[0] * max(_Serving.batch, 1), *shape[1:])
+    shape = (shape[0] * requests, *shape[1:])
     output = numpy.ascontiguousarray(output, dtype=_NUMPY[word])
     if output.shape != shape:
         raise BadArgument(f"answer: expected shape {shape}, got {output.shape}")
-    _Serving.program.answer(output.view(numpy.uint8).reshape(-1))
+    return output.view(numpy.uint8).reshape(-1)
 
 
 class request:
@@ -245,7 +254,7 @@ class request:
             spillway.answer(model(x))
 
     Takes what tensor() takes. A block that ends without answer() or refuse() raises Unanswered; one that ends by an
-    exception sends its text to who asked (`failed`), and raises it.
+    exception sends its line and type to who asked (`failed`), and raises it.
     """
 
     def __init__(self, shape, dtype="float32", **options):
@@ -266,32 +275,54 @@ class request:
 
 
 def _told(error):
-    """Of an exception, its line of the program and its first line of text."""
+    """Of an exception, its line of the program and its type: its text may quote what another client sent."""
     trace, where = error.__traceback__, ""
     while trace is not None:
         if trace.tb_frame.f_globals.get("__name__") != __name__:
             where = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}: "
         trace = trace.tb_next
-    return f"{where}{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    return f"{where}{type(error).__name__}"
+
+
+def _said(error):
+    """The same; on stderr with the beginning of its text, which may quote a client: no terminal's commands, no flood."""
+    told = _told(error)
+    text = (str(error).splitlines() or [""])[0][:300]
+    print(f"{told}: {''.join(c if c.isprintable() else '?' for c in text)}", file=sys.stderr, flush=True)
+    return told
 
 
 def serve(model, /, shape, dtype="float32", **options):
     """Answers every request with what `model` returns for it, for ever. Takes what tensor() takes (`model="NAME"` is the
     name under which clients ask).
 
-    An exception of the model is the answer to the requests it was called for (`failed`), and a line on stderr; the next are
-    served. What it returns must have the shape that answer() expects: BadArgument ends it, as all else does.
+    An exception of the model is the answer to the request it was called for (`failed`, with its line and type), and a line
+    with its text on stderr; the next are served. Of several that were taken together the model is called again for each by
+    itself, and only those fail that raise. What it returns must have the shape that answer() expects: BadArgument ends it,
+    as all else does.
     """
     while True:
         with request(shape, dtype, **options) as x:
             try:
                 y = model(x)
-            except Exception as error:  # of this request alone, as far as can be told
-                text = _told(error)
-                print(text, file=sys.stderr, flush=True)
-                refuse(text)
+            except Exception as error:  # of these requests alone, as far as can be told
+                if _Serving.batch > 1:
+                    _serve_apart(model)
+                else:
+                    refuse(_said(error))
                 continue
             answer(y)
+
+
+def _serve_apart(model):
+    arrays, place, dtype = _Serving.taken
+    for array in arrays:
+        try:
+            y = model(_placed(array, place, dtype))
+        except Exception as error:
+            _Serving.program.refuse_first(_said(error))
+            continue
+        _Serving.program.answer_first(_bytes(y, 1))
 
 
 def refuse(text):

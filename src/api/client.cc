@@ -12,8 +12,17 @@ namespace {
 
 constexpr long kConnectSeconds = 5;
 
-size_t Collect(char* data, size_t size, size_t count, void* body) {
-  static_cast<std::string*>(body)->append(data, size * count);
+struct Body {
+  std::string text;
+  size_t max;
+  bool is_too_large = false;
+};
+
+size_t Collect(char* data, size_t size, size_t count, void* into) {
+  auto& body = *static_cast<Body*>(into);
+  body.is_too_large = size * count > body.max - body.text.size();
+  if (body.is_too_large) return 0;
+  body.text.append(data, size * count);
   return size * count;
 }
 
@@ -57,7 +66,7 @@ Result<Reply> Client::Post(const std::string& target, const std::string& body) {
 
 Result<Reply> Client::Perform(const std::string& target, const std::string* body) {
   if (curl_ == nullptr) return Fail(ErrorCode::kSystem, "cannot start libcurl");
-  Reply reply;
+  Body answer{{}, service_.max_reply};
   char detail[CURL_ERROR_SIZE] = "";
   const std::string url = "http://" + (service_.is_tcp ? service_.address : "spillway") + target;
   curl_easy_reset(curl_);
@@ -69,7 +78,7 @@ Result<Reply> Client::Perform(const std::string& target, const std::string* body
   curl_easy_setopt(curl_, CURLOPT_TIMEOUT, static_cast<long>(service_.patience.count()));
   curl_easy_setopt(curl_, CURLOPT_ERRORBUFFER, detail);
   curl_easy_setopt(curl_, CURLOPT_WRITEFUNCTION, Collect);
-  curl_easy_setopt(curl_, CURLOPT_WRITEDATA, &reply.body);
+  curl_easy_setopt(curl_, CURLOPT_WRITEDATA, &answer);
   curl_slist* headers = nullptr;
   if (!service_.token.empty())
     headers = curl_slist_append(headers, ("Authorization: Bearer " + service_.token).c_str());
@@ -84,13 +93,15 @@ Result<Reply> Client::Perform(const std::string& target, const std::string* body
   const CURLcode code = curl_easy_perform(curl_);
   curl_slist_free_all(headers);
   if (code == CURLE_COULDNT_CONNECT) return Fail(ErrorCode::kUnavailable, NobodyAnswers(service_));
+  if (answer.is_too_large)
+    return Fail(ErrorCode::kSystem, fmt::format("{}: expected an answer of at most {} bytes",
+                                                service_.address, service_.max_reply));
   if (code != CURLE_OK)
     return Fail(ErrorCode::kSystem,
                 fmt::format("{}: {}", service_.address, *detail ? detail : curl_easy_strerror(code)));
   long status = 0;
   curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
-  reply.status = static_cast<int>(status);
-  return reply;
+  return Reply{static_cast<int>(status), std::move(answer.text)};
 }
 
 Result<std::string> Client::Accept(const Result<Reply>& reply, const std::string& program) {

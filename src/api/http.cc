@@ -209,6 +209,7 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
       refusal = Failed(*core, method, url, e);
     }
     if (refusal) return Queue(connection, std::move(*refusal));
+    if (core->times) core->times->MarkAuthenticated(socket);
     if (announced > limits.body) return Queue(connection, TooLarge(*core));
     if (!limits.bodies->HasRoom(owner, announced))
       return Queue(connection, Busy(*core, "the memory for requests is full"));
@@ -282,7 +283,9 @@ Result<std::unique_ptr<HttpServer>> HttpServer::StartAsync(int listen_fd, AsyncH
   server->core_->limits = limits;
   if (limits.bodies == nullptr)
     server->core_->limits.bodies = std::make_shared<CommonBodies>(limits.all_bodies);
-  if (limits.whole.count() > 0) server->core_->times = std::make_unique<HttpTimes>(limits.whole);
+  if (limits.whole.count() > 0)
+    server->core_->times =
+        std::make_unique<HttpTimes>(limits.whole, limits.max_unauthenticated, limits.unauthenticated_timeout);
   server->daemon_ = MHD_start_daemon(
       MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, Access, &server->core_,
       MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT, limits.connections,

@@ -77,6 +77,10 @@ struct HttpLimits {
   // Called with all but the body, of so many announced bytes, before it is read: what it answers with ends
   // the request there. On the server's thread.
   std::function<std::optional<Response>(const Request& head, uint64_t announced)> admit = {};
+  // Connections of which `admit` has let no request through yet: at most so many, the oldest is cut for a new
+  // one, and each after the timeout, whatever it sends. 0: no limit. Applies only where `whole` is set.
+  unsigned max_unauthenticated = 0;
+  std::chrono::milliseconds unauthenticated_timeout{5000};
   // How the server words what it refuses itself.
   std::function<Response(int status, const std::string& code, const std::string& message)> error =
       ErrorResponse;

@@ -13,7 +13,12 @@ constexpr std::chrono::milliseconds kLeastLook{10}, kMaxLook{1000};
 
 }  // namespace
 
-HttpTimes::HttpTimes(std::chrono::milliseconds most) : most_(most), thread_([this] { Run(); }) {}
+HttpTimes::HttpTimes(std::chrono::milliseconds most, size_t max_unauthenticated,
+                     std::chrono::milliseconds unauthenticated_timeout)
+    : most_(most),
+      max_unauthenticated_(max_unauthenticated),
+      unauthenticated_timeout_(unauthenticated_timeout),
+      thread_([this] { Run(); }) {}
 
 HttpTimes::~HttpTimes() {
   {
@@ -26,7 +31,16 @@ HttpTimes::~HttpTimes() {
 
 void HttpTimes::Begin(int socket, Clock::duration more) {
   const std::lock_guard lock(mutex_);
-  until_[socket] = Clock::now() + most_ + more;
+  const auto now = Clock::now();
+  until_[socket] = now + most_ + more;
+  if (max_unauthenticated_ == 0) return;
+  unauthenticated_.push_back({socket, now + unauthenticated_timeout_});
+  if (unauthenticated_.size() > max_unauthenticated_) Cut(unauthenticated_.front().socket);
+}
+
+void HttpTimes::MarkAuthenticated(int socket) {
+  const std::lock_guard lock(mutex_);
+  EraseUnauthenticated(socket);
 }
 
 void HttpTimes::Next(int socket, Clock::duration more) {
@@ -43,20 +57,31 @@ void HttpTimes::Pause(int socket) {
 void HttpTimes::Forget(int socket) {
   const std::lock_guard lock(mutex_);
   until_.erase(socket);
+  EraseUnauthenticated(socket);
+}
+
+void HttpTimes::EraseUnauthenticated(int socket) {
+  std::erase_if(unauthenticated_, [&](const Unauthenticated& one) { return one.socket == socket; });
+}
+
+void HttpTimes::Cut(int socket) {
+  until_[socket] = Clock::time_point::max();
+  EraseUnauthenticated(socket);
+  // The server's thread finds it ended and closes it: the socket is its own, and is not closed while this
+  // holds the lock.
+  shutdown(socket, SHUT_RDWR);
 }
 
 void HttpTimes::Run() {
-  const auto look = std::clamp(most_ / 4, kLeastLook, kMaxLook);
+  const auto least = max_unauthenticated_ == 0 ? most_ : std::min(most_, unauthenticated_timeout_);
+  const auto look = std::clamp(least / 4, kLeastLook, kMaxLook);
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, look, [this] { return stop_; })) {
     const auto now = Clock::now();
-    for (auto& [socket, until] : until_) {
-      if (until > now) continue;
-      until = Clock::time_point::max();
-      // The server's thread finds it ended and closes it: the socket is its own, and is not closed while
-      // this holds the lock.
-      shutdown(socket, SHUT_RDWR);
-    }
+    for (const auto& [socket, until] : until_)
+      if (until <= now) Cut(socket);
+    while (!unauthenticated_.empty() && unauthenticated_.front().until <= now)
+      Cut(unauthenticated_.front().socket);
   }
 }
 

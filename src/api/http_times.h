@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts connections of an HTTP server on which a part of a request takes too long: its head, its body, or the
-// answer's way to its client. libmicrohttpd itself knows silence only, which a byte a minute breaks. A thread
-// of its own looks; all functions may be called by any.
+// answer's way to its client; and unauthenticated ones that stay too long or are too many. libmicrohttpd
+// itself knows silence only, which a byte a minute breaks. A thread of its own looks; all functions may be
+// called by any.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -15,13 +17,18 @@ namespace spillway::api {
 class HttpTimes {
  public:
   using Clock = std::chrono::steady_clock;
-  explicit HttpTimes(std::chrono::milliseconds most);
+  // A part may take `most`. Unauthenticated connections: at most `max_unauthenticated` (0: any number, for
+  // any time), each for `unauthenticated_timeout`.
+  HttpTimes(std::chrono::milliseconds most, size_t max_unauthenticated,
+            std::chrono::milliseconds unauthenticated_timeout);
   ~HttpTimes();
   HttpTimes(const HttpTimes&) = delete;
   HttpTimes& operator=(const HttpTimes&) = delete;
 
-  // Until Forget, which comes before the socket is closed, `socket` is the connection's.
+  // Until Forget, which comes before the socket is closed, `socket` is the connection's. Unauthenticated at
+  // first: where these are too many now, the oldest is cut.
   void Begin(int socket, Clock::duration more = {});
+  void MarkAuthenticated(int socket);
   // Its next part: may take the limit, and `more`.
   void Next(int socket, Clock::duration more = {});
   // The server has the word: no limit.
@@ -29,13 +36,23 @@ class HttpTimes {
   void Forget(int socket);
 
  private:
+  struct Unauthenticated {
+    int socket;
+    Clock::time_point until;
+  };
   void Run();
+  // -- under mutex_
+  void Cut(int socket);
+  void EraseUnauthenticated(int socket);
 
   const std::chrono::milliseconds most_;
+  const size_t max_unauthenticated_;
+  const std::chrono::milliseconds unauthenticated_timeout_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stop_ = false;                                 // under mutex_, as the rest
   std::unordered_map<int, Clock::time_point> until_;  // by socket
+  std::deque<Unauthenticated> unauthenticated_;       // the oldest first
   std::thread thread_;
 };
 

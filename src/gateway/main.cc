@@ -136,7 +136,8 @@ Result<ControlDoors> OpenControl(const gateway::ControllerConfig& config, gatewa
   auto control = gateway::Control::Open(config, server);
   if (!control) return tl::make_unexpected(control.error());
   doors.control = std::move(*control);
-  auto here = api::HttpServer::StartAsync(listener.Release(), doors.control->Front(), {});
+  auto here = api::HttpServer::StartAsync(listener.Release(), doors.control->Front(),
+                                          gateway::Control::LocalLimits());
   if (!here) return tl::make_unexpected(here.error());
   doors.here = std::move(*here);
   if (config.listen.empty()) return doors;

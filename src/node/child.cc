@@ -5,11 +5,14 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -93,6 +96,24 @@ std::optional<Child> Child::Find(const ProcessId& id) {
   Child child(id, std::move(handle), false);
   if (child.Ended()) return std::nullopt;
   return child;
+}
+
+ProcessId Child::IdOf(const std::vector<std::string>& words) {
+  std::string end(1, '\0');
+  for (const std::string& word : words) end += word + '\0';
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at("/proc", failed), last; !failed && at != last;
+       at.increment(failed)) {
+    const std::string name = at->path().filename();
+    int pid = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc()) continue;
+    struct stat status {};
+    if (stat(at->path().c_str(), &status) != 0 || status.st_uid != geteuid()) continue;
+    std::ifstream file(at->path() / "cmdline", std::ios::binary);
+    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    if (line.ends_with(end)) return {pid, StartOf(pid), BootId()};
+  }
+  return {};
 }
 
 std::optional<std::string> Child::Ended() {

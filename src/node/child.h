@@ -28,6 +28,9 @@ class Child {
                                            const std::function<bool(const ProcessId&)>& remember);
   // The one that was remembered; nullopt: it has ended.
   [[nodiscard]] static std::optional<Child> Find(const ProcessId& id);
+  // This user's process whose command line ends with `words`, of which nobody remembers more; its pid is 0 if
+  // there is none.
+  [[nodiscard]] static ProcessId IdOf(const std::vector<std::string>& words);
 
   [[nodiscard]] const ProcessId& id() const { return id_; }
   // How it ended ("exit code 1", "signal 9"; "it ended" of one that another program began); nullopt: it runs.

@@ -3,12 +3,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
+#include <vector>
 
 #include "base/file.h"
 #include "base/system_error.h"
@@ -19,6 +26,9 @@ namespace {
 
 using nlohmann::json;
 using scheduler::HostPhase;
+
+// Of a log, where its last line is looked for.
+constexpr std::streamoff kLastBytes = 4096;
 
 constexpr std::pair<HostPhase, const char*> kPhases[] = {{HostPhase::kSlice, "slice"},
                                                          {HostPhase::kRunning, "running"},
@@ -57,6 +67,40 @@ Result<Record> RecordOf(const std::string& text) {
   }
 }
 
+// Of a file that is no record, the instance that its name says: it has failed, so that the controller lets it
+// go, or, where its executor runs, is ending and will have failed. nullopt: the name is no instance's.
+std::optional<Record> LostOf(const InstanceBook& book, const std::filesystem::path& file,
+                             const std::string& why) {
+  const std::string name = file.stem();
+  uint64_t id = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data(), end, id);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  Record record;
+  record.has.wanted.instance = id;
+  record.process = Child::IdOf({"-c", book.ConfigOf(id)});
+  record.has.phase = record.process.pid == 0 ? HostPhase::kFailed : HostPhase::kEnding;
+  record.why = why;
+  return record;
+}
+
+bool IsIdentity(const std::string& text) {
+  return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// What FOLDER/identity says; of a file that is damaged or not there, a new one.
+Result<std::string> IdentityOf(const std::string& folder) {
+  const std::string path = folder + "/identity";
+  std::random_device device;
+  const std::string fresh = fmt::format("{:08x}{:08x}", device(), device());
+  if (const auto made = base::CreateFile(path, fresh); !made) return tl::make_unexpected(made.error());
+  auto identity = base::ReadFile(path);
+  if (!identity || IsIdentity(*identity)) return identity;
+  spdlog::warn("{}: expected 16 hexadecimal digits; this folder has a new identity", path);
+  if (const auto wrote = base::WriteFile(path, fresh); !wrote) return tl::make_unexpected(wrote.error());
+  return fresh;
+}
+
 }  // namespace
 
 Result<InstanceBook> InstanceBook::Open(const std::string& folder) {
@@ -70,11 +114,7 @@ Result<InstanceBook> InstanceBook::Open(const std::string& folder) {
   if (!lock) return FailSystem("open " + path);
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     return Fail(ErrorCode::kConflict, fmt::format("{}: another node agent has this folder", folder));
-  std::random_device device;
-  const std::string fresh = fmt::format("{:08x}{:08x}", device(), device());
-  if (const auto made = base::CreateFile(folder + "/identity", fresh); !made)
-    return tl::make_unexpected(made.error());
-  auto identity = base::ReadFile(folder + "/identity");
+  auto identity = IdentityOf(folder);
   if (!identity) return tl::make_unexpected(identity.error());
   return InstanceBook(folder, std::move(lock), std::move(*identity));
 }
@@ -84,23 +124,30 @@ std::string InstanceBook::PathOf(uint64_t instance, const char* kind) const {
 }
 
 Result<std::map<uint64_t, Record>> InstanceBook::Read() const {
+  std::vector<std::filesystem::path> files;  // as renames below change what is listed
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
   std::map<uint64_t, Record> records;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    if (entry.path().extension() != ".json") continue;
-    const auto text = base::ReadFile(entry.path());
+  for (const std::filesystem::path& file : files) {
+    const auto text = base::ReadFile(file);
     if (!text) return tl::make_unexpected(text.error());
     auto record = RecordOf(*text);
-    if (!record)
-      return Fail(record.error().code, fmt::format("{}: {}", entry.path().string(), record.error().message));
-    records[record->has.wanted.instance] = std::move(*record);
+    if (record) {
+      records[record->has.wanted.instance] = std::move(*record);
+      continue;
+    }
+    const std::string why = fmt::format("{}: {}; set aside as {}.bad", file.string(), record.error().message,
+                                        file.filename().string());
+    spdlog::warn("{}", why);
+    if (rename(file.c_str(), (file.string() + ".bad").c_str()) != 0)
+      return FailSystem("rename " + file.string());
+    if (auto lost = LostOf(*this, file, why)) records.emplace(lost->has.wanted.instance, std::move(*lost));
   }
   return records;
 }
 
-// Not durable: after a power cut nothing runs any more, and the boot is another.
 Result<void> InstanceBook::Write(const Record& record) const {
-  return base::WriteFile(PathOf(record.has.wanted.instance, "json"), TextOf(record),
-                         {.mode = 0600, .is_durable = false});
+  return base::WriteFile(PathOf(record.has.wanted.instance, "json"), TextOf(record), {.mode = 0600});
 }
 
 void InstanceBook::Erase(uint64_t instance) const {
@@ -109,10 +156,23 @@ void InstanceBook::Erase(uint64_t instance) const {
 }
 
 std::string InstanceBook::LastWord(uint64_t instance) const {
-  auto text = base::ReadFile(LogOf(instance));
-  if (!text) return "";
-  while (!text->empty() && text->back() == '\n') text->pop_back();
-  return text->substr(text->rfind('\n') + 1).substr(0, 300);
+  std::ifstream log(LogOf(instance), std::ios::binary | std::ios::ate);
+  if (!log) return "";
+  const std::streamoff size = log.tellg();
+  std::string text(static_cast<size_t>(std::min(size, kLastBytes)), '\0');
+  log.seekg(size - static_cast<std::streamoff>(text.size()));
+  log.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(log.gcount()));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1).substr(0, 300);
+}
+
+void InstanceBook::BoundLog(uint64_t instance) const {
+  const std::string log = LogOf(instance);
+  std::error_code none;
+  const auto size = std::filesystem::file_size(log, none);
+  // Its writers append, and so go on at the beginning.
+  if (!none && size > kMostLogBytes) std::filesystem::resize_file(log, 0, none);
 }
 
 }  // namespace spillway::node

@@ -16,22 +16,26 @@ struct Record {
   scheduler::HostInstance has;
   ProcessId process;
   bool slice_refused = false;
-  std::string why;  // it failed
+  std::string why;  // it failed, or will have once it has ended
 };
 
 class InstanceBook {
  public:
+  static constexpr uint64_t kMostLogBytes = 8 << 20;
   // kConflict: another node agent has the folder.
   [[nodiscard]] static Result<InstanceBook> Open(const std::string& folder);
 
-  // All that is written there. kBadInput: "FILE: what was expected".
+  // All that is written there. What is no record is set aside (FILE.bad), with a warning, and the instance of
+  // that name has failed; an executor that it still has is to end first.
   [[nodiscard]] Result<std::map<uint64_t, Record>> Read() const;
   [[nodiscard]] Result<void> Write(const Record& record) const;
   void Erase(uint64_t instance) const;
   [[nodiscard]] std::string ConfigOf(uint64_t instance) const { return PathOf(instance, "yaml"); }
   [[nodiscard]] std::string LogOf(uint64_t instance) const { return PathOf(instance, "log"); }
-  // The last line that it wrote; empty: none.
+  // The last line that it wrote, looked for in the log's last 4 KiB, and of it 300 bytes; empty: none.
   [[nodiscard]] std::string LastWord(uint64_t instance) const;
+  // Empties the log once it is larger than kMostLogBytes.
+  void BoundLog(uint64_t instance) const;
   // One that no other folder has, for as long as this one is.
   [[nodiscard]] const std::string& identity() const { return identity_; }
 

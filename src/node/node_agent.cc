@@ -29,12 +29,33 @@ constexpr auto kTalkEveryWhileEnding = 10ms;
 constexpr auto kAskAgain = 200ms;
 // An executor waits 10 s itself for a device that hangs.
 constexpr auto kKillAfter = 15s;
+// Of a program, whose deepest value is a model's list of layers. What is read by recursion has a stack to
+// fill.
+constexpr int kMaxProgramDepth = 8;
+
+// Discarded: the text is no JSON, or deeper.
+json ProgramOf(const std::string& text) {
+  bool is_too_deep = false;
+  json program = json::parse(
+      text,
+      [&](int depth, json::parse_event_t, const json&) {
+        is_too_deep = is_too_deep || depth > kMaxProgramDepth;
+        return !is_too_deep;
+      },
+      false);
+  return is_too_deep ? json(json::value_t::discarded) : program;
+}
+
+// Of an instance that was ending.
+HostPhase PhaseOnceEnded(const Record& record) {
+  return record.why.empty() ? HostPhase::kSlice : HostPhase::kFailed;
+}
 
 }  // namespace
 
 Result<std::string> ExecutorFile(const NodeConfig& config, const WantedInstance& instance) {
-  json text = json::parse(instance.model.program, nullptr, false);
-  if (!text.is_object() || !text.contains("models"))
+  const json program = ProgramOf(instance.model.program);
+  if (!program.is_object() || !program.contains("models"))
     return Fail(ErrorCode::kBadInput, "its program: expected an object with models");
   const scheduler::SlicePlace& place = instance.place;
   const double share = place.profile ? ShapeOf(*place.profile).compute / 7.0
@@ -43,12 +64,14 @@ Result<std::string> ExecutorFile(const NodeConfig& config, const WantedInstance&
   if (speed == config.gflop_per_s.end())
     return Fail(ErrorCode::kBadInput, fmt::format("GPU {}: there is none of that name", place.gpu));
   json slice{{"name", "s"}, {"gflop_per_s", speed->second * share}};
-  if (text.contains("cells")) slice["cells"] = text["cells"];
-  text.erase("cells");
+  if (program.contains("cells")) slice["cells"] = program["cells"];
   // Hosts of a test share a machine, and so what executors take for their host: the GPU's name has both.
-  text.update({{"name", fmt::format("instance-{}", instance.instance)},
-               {"gateway", config.gateway},
-               {"gpus", {{{"name", config.name + "." + place.gpu}, {"slices", {slice}}}}}});
+  json text{{"name", fmt::format("instance-{}", instance.instance)},
+            {"gateway", config.gateway},
+            {"gpus", {{{"name", config.name + "." + place.gpu}, {"slices", {slice}}}}}};
+  // No more of it: engine, files and addresses are this host's to say.
+  for (const char* key : {"cell", "models"})
+    if (program.contains(key)) text[key] = program[key];
   if (!config.token_file.empty()) text["token_file"] = config.token_file;
   return text.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -88,7 +111,7 @@ void NodeAgent::TakeUp(Record record) {
   } else if (kept.has.phase == HostPhase::kRunning) {
     FailWith(kept, "its executor ended while no node agent ran");
   } else if (kept.has.phase == HostPhase::kEnding) {
-    kept.has.phase = HostPhase::kSlice;
+    kept.has.phase = PhaseOnceEnded(kept);
   }
   Write(kept);
 }
@@ -111,6 +134,7 @@ void NodeAgent::See() {
     Record& record = records_.at(id);
     if (!how) {
       const auto told = killed_at_.find(id);
+      book_.BoundLog(id);
       if (told != killed_at_.end() && Clock::now() - told->second > kKillAfter) at->second.Signal(SIGKILL);
       ++at;
       continue;
@@ -119,7 +143,7 @@ void NodeAgent::See() {
     killed_at_.erase(id);
     record.process = {};
     if (record.has.phase == HostPhase::kEnding) {
-      record.has.phase = HostPhase::kSlice;
+      record.has.phase = PhaseOnceEnded(record);
     } else {
       const std::string word = book_.LastWord(id);
       FailWith(record, fmt::format("its executor ended: {}{}{}", *how, word.empty() ? "" : ": ", word));

@@ -18,7 +18,8 @@
 
 namespace spillway::node {
 
-// executor.yaml of an instance: one slice of the share that its place has. kBadInput: its program is none.
+// executor.yaml of an instance: one slice of the share that its place has, and of its program `cell`, `cells`
+// and `models` alone. kBadInput: its program is none.
 [[nodiscard]] Result<std::string> ExecutorFile(const NodeConfig& config,
                                                const scheduler::WantedInstance& instance);
 

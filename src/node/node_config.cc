@@ -100,6 +100,7 @@ Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& f
   config.controller.program = "spillway-gateway";
   config.controller.hint = "`controller` names another";
   config.controller.patience = std::chrono::seconds(5);
+  config.controller.max_reply = 16 << 20;  // thousands of instances, of some KiB each
   return config;
 }
 

@@ -19,8 +19,12 @@ class EmulatedSlices : public Slices {
 
   Result<void> Make(const WantedInstance& instance) override {
     const SlicePlace& place = instance.place;
-    if (std::none_of(gpus_.begin(), gpus_.end(), [&](const auto& gpu) { return gpu.id == place.gpu; }))
+    const auto gpu =
+        std::find_if(gpus_.begin(), gpus_.end(), [&](const auto& one) { return one.id == place.gpu; });
+    if (gpu == gpus_.end())
       return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: there is none of that name", place.gpu));
+    if (!CanHave(*gpu, place))
+      return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: it has no such slice", place.gpu));
     int used = place.milli;
     for (const auto& [id, other] : places_) {
       if (other.gpu != place.gpu || id == instance.instance) continue;
@@ -39,6 +43,12 @@ class EmulatedSlices : public Slices {
   void Restore(const WantedInstance& instance) override { places_[instance.instance] = instance.place; }
 
  private:
+  static bool CanHave(const scheduler::Gpu& gpu, const SlicePlace& place) {
+    if (place.milli < 1 || place.milli > scheduler::kWholeGpu) return false;
+    if (!place.profile) return true;
+    const std::vector<int>& starts = ShapeOf(*place.profile).starts;
+    return gpu.can_divide && std::find(starts.begin(), starts.end(), place.start) != starts.end();
+  }
   static bool Overlap(const SlicePlace& a, const SlicePlace& b) {
     return a.start < b.start + ShapeOf(*b.profile).memory && b.start < a.start + ShapeOf(*a.profile).memory;
   }

@@ -23,7 +23,7 @@ class Slices {
 };
 
 // GPUs that are there in name only. They refuse what a GPU would: more than all of it, slices over one
-// another.
+// another, shares and profiles that it does not have.
 [[nodiscard]] std::unique_ptr<Slices> MakeEmulatedSlices(const std::vector<scheduler::Gpu>& gpus);
 
 }  // namespace spillway::node

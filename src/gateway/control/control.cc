@@ -30,6 +30,9 @@ constexpr auto kTurnEvery = 100ms;
 constexpr auto kDrainTurnEvery = 5ms;  // while something drains: whether it is done
 constexpr Millis kSaveEvery = 10'000;  // though nothing but the clock and the books went on
 constexpr Millis kLongestWait = 2'000;
+// By the socket and by TCP each: a node agent has one, an operator one now and then.
+constexpr unsigned kMaxConnections = 256;
+constexpr unsigned kMaxUnauthenticated = 32;
 constexpr std::string_view kExecutorPrefix = "instance-";
 
 std::string ExecutorOf(uint64_t instance) { return fmt::format("{}{}", kExecutorPrefix, instance); }
@@ -229,9 +232,16 @@ api::AsyncHandler Control::Front() {
   };
 }
 
-api::HttpLimits Control::RemoteLimits() const {
+api::HttpLimits Control::LocalLimits() {
   api::HttpLimits limits;
+  limits.connections = kMaxConnections;
   limits.whole = 30s;
+  return limits;
+}
+
+api::HttpLimits Control::RemoteLimits() const {
+  api::HttpLimits limits = LocalLimits();
+  limits.max_unauthenticated = kMaxUnauthenticated;
   limits.admit = [token = config_.token](const api::Request& head, uint64_t) -> std::optional<Response> {
     const auto shown = head.headers.find("authorization");
     constexpr std::string_view kScheme = "Bearer ";

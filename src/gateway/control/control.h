@@ -34,8 +34,9 @@ class Control {
 
   // The API; its servers end before this does.
   api::AsyncHandler Front();
+  [[nodiscard]] static api::HttpLimits LocalLimits();
   // Whoever comes by TCP shows the token, before his body is read.
-  api::HttpLimits RemoteLimits() const;
+  [[nodiscard]] api::HttpLimits RemoteLimits() const;
 
  private:
   Control(const ControllerConfig& config, Server& server, base::Fd lock, scheduler::Fleet fleet);

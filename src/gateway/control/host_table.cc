@@ -7,7 +7,16 @@ namespace spillway::gateway {
 
 using scheduler::HostOrders;
 
+namespace {
+
+constexpr size_t kMaxAgent = 64;  // characters
+
+}  // namespace
+
 Result<void> HostTable::Hear(const std::string& name, const std::string& agent, Time now) {
+  if (agent.empty() || agent.size() > kMaxAgent)
+    return Fail(ErrorCode::kBadInput, fmt::format("host {}: agent: expected 1 to {} characters, got {}", name,
+                                                  kMaxAgent, agent.size()));
   const auto known = hosts_.find(name);
   if (known != hosts_.end() && !known->second.agent.empty() && known->second.agent != agent &&
       now - known->second.heard < silent_after_)

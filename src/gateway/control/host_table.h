@@ -23,7 +23,7 @@ class HostTable {
 
   // From where it was before the program's restart: so long may its agent take to be heard.
   void Expect(const std::string& host, Time now) { hosts_[host].heard = now; }
-  // kConflict: another agent speaks for that host, and has of late.
+  // kConflict: another agent speaks for that host, and has of late. kBadInput: its identity is none.
   [[nodiscard]] Result<void> Hear(const std::string& host, const std::string& agent, Time now);
   // Answers it when there is something newer than `revision`, or when the time has come.
   void Wait(const std::string& host, uint64_t revision, Time until, Answer answer);

@@ -130,33 +130,46 @@ Result<std::optional<ProgramSlice::Taken>> ProgramSlice::TakeAnother(std::chrono
 }
 
 Result<void> ProgramSlice::Answer(std::span<const std::byte> outputs) {
+  return AnswerNext(in_hand_.size(), outputs);
+}
+
+Result<void> ProgramSlice::AnswerFirst(std::span<const std::byte> outputs) { return AnswerNext(1, outputs); }
+
+void ProgramSlice::Refuse(const std::string& text) { RefuseNext(in_hand_.size(), text); }
+
+void ProgramSlice::RefuseFirst(const std::string& text) { RefuseNext(1, text); }
+
+Result<void> ProgramSlice::AnswerNext(size_t requests, std::span<const std::byte> outputs) {
   if (in_hand_.empty()) return Fail(ErrorCode::kBadInput, "no request is in hand: it was answered already");
   uint64_t expected = 0;
-  for (const InHand& request : in_hand_) expected += request.submission.output_bytes;
+  for (size_t i = 0; i < requests; i++) expected += in_hand_[i].submission.output_bytes;
   if (outputs.size() != expected)
     return Fail(ErrorCode::kBadInput,
                 fmt::format("{} bytes of outputs, expected {}", outputs.size(), expected));
-  for (const InHand& request : in_hand_) {
-    const uint64_t bytes = request.submission.output_bytes;
-    std::memcpy(inlet_->memory().data() + request.submission.output_offset, outputs.data(), bytes);
+  for (size_t i = 0; i < requests; i++) {
+    const uint64_t bytes = in_hand_[i].submission.output_bytes;
+    std::memcpy(inlet_->memory().data() + in_hand_[i].submission.output_offset, outputs.data(), bytes);
     outputs = outputs.subspan(bytes);
-    Complete(request, static_cast<uint32_t>(Status::kOk), bytes);
+    Complete(in_hand_[i], static_cast<uint32_t>(Status::kOk), bytes);
   }
-  in_hand_.clear();
-  pulse_->is_busy = false;
+  LetGo(requests);
   return {};
 }
 
-void ProgramSlice::Refuse(const std::string& text) {
+void ProgramSlice::RefuseNext(size_t requests, const std::string& text) {
   if (in_hand_.empty()) return;
   const uint64_t bytes =
       std::min<uint64_t>(text.size(), std::min(kMostMessage, inlet_->offer().output_bytes));
-  for (const InHand& request : in_hand_) {
-    std::memcpy(inlet_->memory().data() + request.submission.output_offset, text.data(), bytes);
-    Complete(request, static_cast<uint32_t>(Status::kFailed), bytes);
+  for (size_t i = 0; i < requests; i++) {
+    std::memcpy(inlet_->memory().data() + in_hand_[i].submission.output_offset, text.data(), bytes);
+    Complete(in_hand_[i], static_cast<uint32_t>(Status::kFailed), bytes);
   }
-  in_hand_.clear();
-  pulse_->is_busy = false;
+  LetGo(requests);
+}
+
+void ProgramSlice::LetGo(size_t requests) {
+  in_hand_.erase(in_hand_.begin(), in_hand_.begin() + static_cast<ptrdiff_t>(requests));
+  pulse_->is_busy = !in_hand_.empty();
 }
 
 }  // namespace spillway::gateway

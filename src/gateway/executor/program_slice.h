@@ -47,6 +47,9 @@ class ProgramSlice {
   [[nodiscard]] Result<void> Answer(std::span<const std::byte> outputs);
   // The requests in hand go back with this text as their error.
   void Refuse(const std::string& text);
+  // Of the request in hand that was taken first alone, which is then in hand no more.
+  [[nodiscard]] Result<void> AnswerFirst(std::span<const std::byte> outputs);
+  void RefuseFirst(const std::string& text);
   [[nodiscard]] const ModelCard& model() const { return model_; }
 
  private:
@@ -56,6 +59,9 @@ class ProgramSlice {
     Submission submission;
     std::chrono::steady_clock::time_point taken_at;
   };
+  [[nodiscard]] Result<void> AnswerNext(size_t requests, std::span<const std::byte> outputs);
+  void RefuseNext(size_t requests, const std::string& text);
+  void LetGo(size_t requests);
   void Complete(const InHand& request, uint32_t status, uint64_t output_bytes);
 
   base::Fd socket_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/controller/host_message.h"
 
+#include <set>
+
 #include "scheduler/controller/fleet_json.h"
 
 namespace spillway::scheduler {
@@ -77,7 +79,11 @@ Result<HostReport> ParseHostReport(std::string_view text) {
 Result<HostOrders> ParseHostOrders(std::string_view text) {
   return Parse<HostOrders>(text, [](const json& parsed) {
     HostOrders orders{parsed.at("revision"), {}};
-    for (const json& one : parsed.at("instances")) orders.wanted.push_back(WantedOf(one));
+    std::set<uint64_t> named;
+    for (const json& one : parsed.at("instances")) {
+      WantedInstance wanted = WantedOf(one);
+      if (named.insert(wanted.instance).second) orders.wanted.push_back(std::move(wanted));
+    }
     return orders;
   });
 }

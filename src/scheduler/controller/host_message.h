@@ -29,6 +29,7 @@ struct HostOrders {
 [[nodiscard]] std::string ToText(const WantedInstance& instance);
 // kBadInput: what was expected.
 [[nodiscard]] Result<HostReport> ParseHostReport(std::string_view text);
+// Of an instance that is named twice the first counts.
 [[nodiscard]] Result<HostOrders> ParseHostOrders(std::string_view text);
 [[nodiscard]] Result<WantedInstance> ParseWantedInstance(std::string_view text);
 

@@ -35,7 +35,7 @@ port=$(python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).g
 cat > "$work/gateway.yaml" <<EOF
 http: 127.0.0.1:0
 executors: $work/executors.sock
-controller: {socket: $work/control.sock, state: $work/fleet.json, moves: false, start: 30s, silent_after: 500ms,
+controller: {socket: $work/control.sock, state: $work/fleet.json, moves: false, start: 30s, silent_after: 2s,
   listen: "127.0.0.1:$port", token_file: token}
 limits: {deadline: 20s, request: 256KiB, memory: 1MiB}
 EOF
@@ -118,6 +118,30 @@ expect_bad "there is none of that name" model move nobody
 [ "$(curl -s -o "$work/body" -w "%{http_code}" "http://127.0.0.1:$port/v1/models")" = 401 ] && grep -q "controller's token" "$work/body" || fail "without a token: $(cat "$work/body")"
 [ "$(curl -s -o "$work/body" -w "%{http_code}" -H "Authorization: Bearer wrong-secret" "http://127.0.0.1:$port/v1/models")" = 401 ] || fail "with another token"
 curl -sf -H "Authorization: Bearer controllers-secret" "http://127.0.0.1:$port/v1/models" | matches gpu_hours || fail "with the token"
+# Unauthenticated connections keep nobody out: the oldest are closed for new ones.
+python3 - "$port" <<'EOF' || fail "unauthenticated connections"
+import http.client, socket, sys
+address = ("127.0.0.1", int(sys.argv[1]))
+def ask(connection, headers):
+    connection.request("GET", "/v1/models", headers=headers)
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
+first = http.client.HTTPConnection(*address, timeout=60)
+first.auto_open = False
+first.connect()
+assert ask(first, {}) == 401
+others = [socket.create_connection(address) for _ in range(300)]  # more than there can be
+cut = False
+for _ in range(5000):
+    try:
+        ask(first, {})
+    except (OSError, http.client.HTTPException):
+        cut = True
+        break
+assert cut, "the first of 301 connections is still there"
+assert ask(http.client.HTTPConnection(*address, timeout=60), {"Authorization": "Bearer controllers-secret"}) == 200
+EOF
 
 # What is no report of a host makes no host.
 curl -s --unix-socket "$work/control.sock" http://x/v1/hosts/a%20b -d '{}' | matches "expected a host's name" || fail "a host's name"
@@ -230,6 +254,28 @@ ask product || fail "no answer as a node agent died in the middle of a move"
 start_node host2; node2=$!
 until_true 20 settled; until_true 20 one_executor
 ask product || fail "no answer after the move that a node agent's death met"
+
+# ---- a power cut: of a host nothing runs, and its record is empty
+host=$(fleet 'places("product")[0].split("/")[0]')
+case $host in host1) pid=$node1 ;; *) pid=$node2 ;; esac
+kill -9 "$pid"; wait "$pid" 2>/dev/null || true
+for pid in $(ps -e -o pid=,args= | grep -F -- "-c $work/$host/" | grep '[s]pillway-executor' | awk '{print $1}'); do kill -9 "$pid"; done
+for record in "$work/$host"/*.json; do : > "$record"; done
+start_node "$host"; case $host in host1) node1=$! ;; *) node2=$! ;; esac
+until_true 20 ask product
+until_true 20 settled; until_true 20 one_executor
+ls "$work/$host"/*.json.bad > /dev/null || fail "the record was not set aside"
+
+# ---- a record is damaged whose executor still runs: that one is ended, another takes its place
+host=$(fleet 'places("product")[0].split("/")[0]')
+case $host in host1) pid=$node1 ;; *) pid=$node2 ;; esac
+kill -9 "$pid"; wait "$pid" 2>/dev/null || true
+old=$(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' "$work/$host"/*.json)
+for record in "$work/$host"/*.json; do : > "$record"; done
+start_node "$host"; case $host in host1) node1=$! ;; *) node2=$! ;; esac
+until_true 20 eval '! kill -0 $old'
+until_true 20 ask product
+until_true 20 settled; until_true 20 one_executor
 
 # ---- a model that never becomes ready says why, and keeps no other from its place
 cat > "$work/large.yaml" <<EOF

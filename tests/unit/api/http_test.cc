@@ -125,6 +125,22 @@ TEST_F(Http, TakesBodiesUpToTheLimitAndNoByteMore) {
               StartsWith("HTTP/1.1 4"));
 }
 
+TEST_F(Http, AClientTakesAnswersUpToItsLimitAndNoByteMore) {
+  Serve([](const Request& request) {
+    return Response{.body = std::string(std::stoull(request.query.at("bytes")), 'x')};
+  });
+  Service service{socket_};
+  service.max_reply = 100'000;
+  Client client(service);
+  const auto fits = client.Get("/?bytes=100000");
+  ASSERT_TRUE(fits.has_value()) << fits.error().message;
+  EXPECT_EQ(fits->body.size(), service.max_reply);
+  const auto larger = client.Get("/?bytes=100001");
+  ASSERT_FALSE(larger.has_value());
+  EXPECT_EQ(larger.error().message, socket_ + ": expected an answer of at most 100000 bytes");
+  EXPECT_TRUE(client.Get("/?bytes=1").has_value()) << "it can be asked again";
+}
+
 TEST_F(Http, LimitsBodiesThatDoNotSayTheirLength) {
   std::atomic<int> handled = 0;
   Serve([&handled](const Request& request) {
@@ -271,6 +287,72 @@ TEST_F(Http, WhoMayNotAskIsToldBeforeTheBody) {
   EXPECT_THAT(Raw(head + "\r\n"), HasSubstr("401"));
   EXPECT_EQ(told, 5u);
   EXPECT_THAT(Raw(head + "Token: t\r\n\r\nhello"), HasSubstr("hello"));
+}
+
+class UnauthenticatedConnections : public Http {
+ protected:
+  // Nothing but `limits` cuts a connection.
+  void ServeOnly(HttpLimits limits) {
+    auto listener = ListenUnix(socket_);
+    ASSERT_TRUE(listener);
+    file_ = std::move(listener->file);
+    limits.connections = 8;
+    limits.idle_seconds = 3600;
+    limits.whole = std::chrono::hours(1);
+    limits.admit = [](const Request& head, uint64_t) {
+      return head.headers.contains("token") ? std::nullopt
+                                            : std::optional(Response{.status = 401, .body = "no"});
+    };
+    server_ = std::move(*HttpServer::StartAsync(
+        listener->fd, [](Request, Responder respond) { respond([] { return Response{.body = "done"}; }); },
+        limits));
+  }
+  // What comes next; empty: the end, or nothing for long.
+  static std::string Next(int fd) {
+    pollfd peer{fd, POLLIN, 0};
+    char buffer[4096];
+    const ssize_t count = poll(&peer, 1, 20'000) > 0 ? recv(fd, buffer, sizeof(buffer), 0) : 0;
+    return std::string(buffer, count > 0 ? static_cast<size_t>(count) : 0);
+  }
+  static bool IsCut(int fd) {
+    pollfd peer{fd, POLLIN, 0};
+    char byte;
+    return poll(&peer, 1, 20'000) > 0 && recv(fd, &byte, 1, 0) <= 0;
+  }
+  static constexpr const char* kAsk = "GET /x HTTP/1.1\r\nHost: x\r\nToken: t\r\n\r\n";
+};
+
+TEST_F(UnauthenticatedConnections, AreCutForNewOnesOldestFirstAndKeepNobodyOut) {
+  HttpLimits limits;
+  limits.max_unauthenticated = 2;
+  limits.unauthenticated_timeout = std::chrono::hours(1);
+  ServeOnly(limits);
+  const int authenticated = Send(kAsk);
+  EXPECT_THAT(Next(authenticated), HasSubstr("done"));
+  std::vector<int> idle;
+  for (int i = 0; i < 20; i++) idle.push_back(Send(""));
+  for (int i = 0; i < 18; i++) ASSERT_TRUE(IsCut(idle[static_cast<size_t>(i)])) << i;
+  const int other = Send(kAsk);
+  EXPECT_THAT(Next(other), HasSubstr("done"));
+  EXPECT_GT(send(authenticated, kAsk, std::strlen(kAsk), MSG_NOSIGNAL), 0);
+  EXPECT_THAT(Next(authenticated), HasSubstr("done")) << "one that was let in stays";
+  for (const int fd : idle) close(fd);
+  close(authenticated);
+  close(other);
+}
+
+TEST_F(UnauthenticatedConnections, AreCutAfterTheirTimeWhateverTheyAsk) {
+  HttpLimits limits;
+  limits.max_unauthenticated = 2;
+  limits.unauthenticated_timeout = std::chrono::milliseconds(100);
+  ServeOnly(limits);
+  const int idle = Send("");
+  EXPECT_TRUE(IsCut(idle));
+  const int refused = Send("GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(Next(refused), HasSubstr("401"));
+  EXPECT_TRUE(IsCut(refused));
+  close(idle);
+  close(refused);
 }
 
 }  // namespace

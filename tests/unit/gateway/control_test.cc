@@ -113,6 +113,14 @@ TEST_F(HostTableTest, OneAgentSpeaksForAHostUntilItIsSilentAndSilenceIsToldOnce)
   EXPECT_TRUE(hosts_.Hear("h", "two", now_));
 }
 
+TEST_F(HostTableTest, AnAgentWithoutAnIdentityIsRefused) {
+  const auto heard = hosts_.Hear("h", "", now_);
+  ASSERT_FALSE(heard);
+  EXPECT_EQ(heard.error().message, "host h: agent: expected 1 to 64 characters, got 0");
+  EXPECT_FALSE(hosts_.Hear("h", std::string(65, 'a'), now_));
+  EXPECT_TRUE(hosts_.Hear("h", std::string(64, 'a'), now_));
+}
+
 TEST_F(HostTableTest, WhoWaitsForAnAnswerIsNotSilentMeanwhile) {
   ASSERT_TRUE(hosts_.Hear("h", "one", now_));
   Wait(1, 5000ms);

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The node agent's parts: its file, slices, the book, child processes.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 
+#include <climits>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "gateway/executor/executor_config.h"
 #include "node/instance_book.h"
@@ -83,6 +87,43 @@ TEST(ExecutorFile, IsOneThatExecutorsTakeWithTheSpeedOfItsShare) {
   EXPECT_FALSE(ExecutorFile(*config, bad));
 }
 
+TEST(ExecutorFile, TakesNothingFromAProgramThatIsTheHostsToSay) {
+  const auto config = ParseNodeConfig(kFile, "/etc/n.yaml");
+  WantedInstance wanted = Wanted(5, 500);
+  wanted.model.program = R"({"cells": 2, "cell": {"input": 65536, "output": 65536},
+    "models": [{"name": "m", "kind": "echo", "row_bytes": 8}],
+    "engine": "cuda", "token_file": "/etc/shadow", "gateway": "rdma:192.0.2.1:9", "workers": 99})";
+  const auto made = ExecutorFile(*config, wanted);
+  ASSERT_TRUE(made) << made.error().message;
+  std::set<std::string> keys;
+  const auto file = nlohmann::json::parse(*made);
+  for (const auto& [key, value] : file.items()) keys.insert(key);
+  EXPECT_THAT(keys, testing::ElementsAre("cell", "gateway", "gpus", "models", "name"));
+  EXPECT_EQ(file["gateway"], "/run/e.sock");
+  EXPECT_EQ(file["cell"]["input"], 65536);
+}
+
+TEST(ExecutorFile, RefusesAProgramThatIsNestedTooDeep) {
+  const auto config = ParseNodeConfig(kFile, "/etc/n.yaml");
+  WantedInstance wanted = Wanted(5, 500);
+  for (const size_t depth : {1'000'000, 100}) {
+    wanted.model.program =
+        "{\"models\": " + std::string(depth, '[') + std::string(depth, ']') + ", \"cells\": 2}";
+    const auto made = ExecutorFile(*config, wanted);
+    ASSERT_FALSE(made) << depth;
+    EXPECT_EQ(made.error().message, "its program: expected an object with models");
+  }
+}
+
+TEST(HostOrders, OfAnInstanceThatIsNamedTwiceTheFirstCounts) {
+  const auto read = scheduler::ParseHostOrders(
+      ToText(scheduler::HostOrders{7, {Wanted(1, 500), Wanted(2, 250), Wanted(1, 250)}}));
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->wanted.size(), 2u);
+  EXPECT_EQ(read->wanted[0], Wanted(1, 500));
+  EXPECT_EQ(read->wanted[1], Wanted(2, 250));
+}
+
 TEST(EmulatedSlices, RefuseWhatAGpuWould) {
   const auto slices = MakeEmulatedSlices({{"g", "A100-40", 0, true}});
   EXPECT_TRUE(slices->Make(Wanted(1, 600)));
@@ -99,6 +140,18 @@ TEST(EmulatedSlices, RefuseWhatAGpuWould) {
   EXPECT_FALSE(slices->Make(elsewhere));
 }
 
+// A controller that errs or lies gets no more of a GPU than there is.
+TEST(EmulatedSlices, RefuseSharesAndProfilesThatAreNone) {
+  const auto slices = MakeEmulatedSlices({{"g", "A100-40", 0, true}, {"whole", "A100-40", 0, false}});
+  for (const int milli : {0, -1, -5000, 1001, INT_MIN, INT_MAX})
+    EXPECT_FALSE(slices->Make(Wanted(1, milli))) << milli;
+  for (const int start : {-1, 1, 5, 8, 1000}) EXPECT_FALSE(slices->Make(Wanted(1, 250, Profile::k3g, start)));
+  WantedInstance undivided = Wanted(1, 250, Profile::k2g, 0);
+  undivided.place.gpu = "whole";
+  EXPECT_FALSE(slices->Make(undivided));
+  EXPECT_TRUE(slices->Make(Wanted(2, 1000))) << "what was refused takes nothing";
+}
+
 TEST_F(Folder, ABookIsReadAsItWasWrittenAndHasOneReader) {
   auto book = InstanceBook::Open(path_);
   ASSERT_TRUE(book) << book.error().message;
@@ -113,8 +166,47 @@ TEST_F(Folder, ABookIsReadAsItWasWrittenAndHasOneReader) {
   EXPECT_EQ(read->at(9).process, record.process);
   book->Erase(9);
   EXPECT_TRUE(book->Read()->empty());
-  std::ofstream(path_ + "/3.json") << "{}";
-  EXPECT_THAT(book->Read().error().message, HasSubstr(path_ + "/3.json: "));
+}
+
+TEST_F(Folder, AnIdentityStaysUnlessItIsDamaged) {
+  const auto identity = [&] { return InstanceBook::Open(path_)->identity(); };
+  const std::string first = identity();
+  EXPECT_EQ(first.size(), 16u);
+  EXPECT_EQ(identity(), first);
+  for (const std::string& damaged :
+       {std::string(), std::string(16, '\0'), first.substr(1), first + "\n", std::string(1 << 20, 'a')}) {
+    std::ofstream(path_ + "/identity") << damaged;
+    const std::string next = identity();
+    EXPECT_EQ(next.size(), 16u);
+    EXPECT_NE(next, first);
+    EXPECT_EQ(identity(), next);
+  }
+}
+
+TEST_F(Folder, ADamagedRecordIsSetAsideAndItsInstanceHasFailed) {
+  auto book = InstanceBook::Open(path_);
+  ASSERT_TRUE(book) << book.error().message;
+  const Record whole{{Wanted(9, 250), HostPhase::kFailed}, {}, false, "why"};
+  ASSERT_TRUE(book->Write(whole));
+  std::ofstream(path_ + "/3.json");  // empty, as a power cut leaves it
+  std::ofstream(path_ + "/4.json") << "{}";
+  std::ofstream(path_ + "/notes.json") << "of no instance";
+  auto read = book->Read();
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->size(), 3u);
+  EXPECT_EQ(read->at(9).why, "why");
+  for (const uint64_t id : {3, 4}) {
+    const Record& lost = read->at(id);
+    EXPECT_EQ(lost.has.wanted.instance, id);
+    EXPECT_EQ(lost.has.phase, HostPhase::kFailed);
+    EXPECT_THAT(lost.why, HasSubstr(fmt::format("{}/{}.json: ", path_, id)));
+    EXPECT_TRUE(std::filesystem::exists(fmt::format("{}/{}.json.bad", path_, id)));
+    EXPECT_TRUE(book->Write(lost)) << "as of any other";
+  }
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/notes.json.bad"));
+  read = book->Read();
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->at(3).has.phase, HostPhase::kFailed);
 }
 
 std::string WaitFor(Child& child) {
@@ -144,6 +236,32 @@ TEST_F(Folder, AChildIsFoundAgainByItsIdentityAndNoOthersIs) {
   EXPECT_FALSE(Child::Find(id));
 }
 
+// Stopped, once it is the program that it is to be.
+Child Stopped(const std::string& folder, const std::string& config) {
+  std::ofstream(folder + "/script") << "kill -STOP $$\n";
+  auto child = Child::Start({"/bin/sh", folder + "/script", "-c", config}, folder + "/log",
+                            [](const ProcessId&) { return true; });
+  EXPECT_TRUE(child);
+  EXPECT_EQ(waitpid(child->id().pid, nullptr, WUNTRACED), child->id().pid);
+  return std::move(*child);
+}
+
+TEST_F(Folder, ADamagedRecordsExecutorIsFoundByItsConfiguration) {
+  auto book = InstanceBook::Open(path_);
+  Child third = Stopped(path_, book->ConfigOf(3)), thirtieth = Stopped(path_, book->ConfigOf(30));
+  for (const char* id : {"3", "4"}) std::ofstream(path_ + "/" + id + ".json") << "{}";
+  const auto read = book->Read();
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->at(3).process, third.id());
+  EXPECT_EQ(read->at(3).has.phase, HostPhase::kEnding);
+  EXPECT_EQ(read->at(4).process, ProcessId{});
+  EXPECT_EQ(read->at(4).has.phase, HostPhase::kFailed);
+  for (Child* child : {&third, &thirtieth}) {
+    child->Signal(SIGKILL);
+    EXPECT_EQ(WaitFor(*child), "signal 9");
+  }
+}
+
 TEST_F(Folder, NothingRunsThatWasNotRemembered) {
   ProcessId id;
   const auto child = Child::Start({"/bin/sh", "-c", "echo ran"}, path_ + "/log", [&](const ProcessId& made) {
@@ -162,6 +280,27 @@ TEST_F(Folder, AChildsLastWordAndHowItEndedAreKnown) {
   ASSERT_TRUE(child);
   EXPECT_EQ(WaitFor(*child), "exit code 3");
   EXPECT_EQ(book->LastWord(4), "the reason");
+}
+
+TEST_F(Folder, OfALogTheEndIsReadAndWhatIsTooLongBeginsAnew) {
+  auto book = InstanceBook::Open(path_);
+  const std::string log = book->LogOf(4);
+  EXPECT_EQ(book->LastWord(4), "") << "no log";
+  book->BoundLog(4);
+  std::ofstream(log) << std::string(5000, 'a') << std::string(5000, 'b') << "\n";
+  EXPECT_EQ(book->LastWord(4), std::string(300, 'b'));
+  std::ofstream(log, std::ios::app) << "the reason\n\n";
+  EXPECT_EQ(book->LastWord(4), "the reason");
+  std::filesystem::resize_file(log, InstanceBook::kMostLogBytes);
+  book->BoundLog(4);
+  EXPECT_EQ(std::filesystem::file_size(log), InstanceBook::kMostLogBytes);
+  std::ofstream writer(log, std::ios::app);  // as an executor has it open
+  writer << "over" << std::flush;
+  book->BoundLog(4);
+  EXPECT_EQ(std::filesystem::file_size(log), 0u);
+  writer << "on\n" << std::flush;
+  EXPECT_EQ(std::filesystem::file_size(log), 3u);
+  EXPECT_EQ(book->LastWord(4), "on");
 }
 
 }  // namespace
