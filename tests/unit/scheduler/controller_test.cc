@@ -95,6 +95,35 @@ TEST_F(ControllerTest, AModelIsPlacedWhenAHostComesAndGoesWithItsSlice) {
   EXPECT_EQ(controller_->GpusOn(), 0u);
 }
 
+TEST_F(ControllerTest, ReplicasThatFitNowhereAreLookedForOnceUntilSomethingChanges) {
+  Host(1);
+  ServedModel model = Model("a", 500);
+  model.replicas = 1000;
+  Add(model);
+  Obey();
+  EXPECT_EQ(instances(), 2u);
+  uint64_t before = controller_->searches();
+  for (int turn = 0; turn < 50; ++turn) Pass(100);
+  EXPECT_EQ(controller_->searches(), before);
+  Add(Model("b", 1000));
+  EXPECT_LE(controller_->searches(), before + 2);  // one of each model
+  before = controller_->searches();
+  Host(2);
+  EXPECT_EQ(controller_->Wanted("h").size(), 4u);  // of a, on the new GPU
+  EXPECT_LE(controller_->searches(), before + 4);
+}
+
+TEST_F(ControllerTest, AGpuThatRefusedIsTriedAgainWhenItsTimeHasComeThoughNothingElseChanged) {
+  Host(1);
+  Add(Model("a", 500));
+  Say({{Of("a", Phase::kStarting)->id, true, true, "MIG: in use by another client"}});
+  Say({});
+  Pass(options_.back_off / 2);
+  EXPECT_EQ(Of("a", Phase::kStarting), nullptr);
+  Pass(options_.back_off);
+  EXPECT_NE(Of("a", Phase::kStarting), nullptr);
+}
+
 TEST_F(ControllerTest, AGpuIsFreedByAMoveThatBeginsTheNewOneFirst) {
   Host(2);
   Spread();
