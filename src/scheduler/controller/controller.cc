@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace spillway::scheduler {
 namespace {
@@ -15,7 +16,8 @@ constexpr Millis kSteady = 10'000;
 
 }  // namespace
 
-Controller::Controller(ControllerOptions options, Fleet fleet) : options_(options), fleet_(std::move(fleet)) {
+Controller::Controller(ControllerOptions options, Fleet fleet)
+    : options_(options), fleet_(std::move(fleet)), heard_(fleet_.now) {
   if (fleet_.revision == 0) {
     fleet_.revision = 1;
     fleet_.moves_left = options_.moves_per_hour;
@@ -158,8 +160,9 @@ void Controller::Restarted(Millis now) {
 
 // -- what follows
 
+// The fleet's own time never goes back, and goes on from where it is when the caller's does.
 void Controller::Begin(Millis now) {
-  const Millis passed = std::max<Millis>(0, now - fleet_.now);
+  const Millis passed = std::max<Millis>(0, now - std::exchange(heard_, now));
   fleet_.gpu_ms += passed * static_cast<Millis>(GpusOn());
   fleet_.moves_left =
       std::min(options_.moves_per_hour,

@@ -130,6 +130,7 @@ class Controller {
 
   ControllerOptions options_;
   Fleet fleet_;
+  Millis heard_;  // the caller's time, of the last event: before fleet_.now where his clock was set back
   uint64_t searches_ = 0;
   uint64_t changes_ = 0;
   PlacementInputs inputs_;

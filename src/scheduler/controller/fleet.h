@@ -105,7 +105,7 @@ struct Fleet {
   double moves_left = 0;                      // of the budget
   uint64_t moves_done = 0, moves_failed = 0;
   Millis gpu_ms = 0;      // GPUs with an instance, times time
-  Millis now = 0;         // of the last event
+  Millis now = 0;         // of the last event; every time here is of this clock, which is never set back
   Millis changed = 0;     // when models, hosts or instances' phases last did
   Millis considered = 0;  // when it was last asked whether moves would free a GPU
   bool operator==(const Fleet&) const = default;
