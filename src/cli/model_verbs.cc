@@ -48,10 +48,20 @@ std::string LineOf(const json& model) {
   return fmt::format("{}: {}\n", model.at("name").get<std::string>(), StateOf(model));
 }
 
+// It is to end on a host that is lost, and does so when that is back, if ever.
+bool IsStranded(const json& one, const json& fleet) {
+  const std::string gpu = one.at("gpu");
+  const std::string host = gpu.substr(0, gpu.find('/'));
+  return one.at("phase") == "stopping" &&
+         std::none_of(fleet.at("hosts").begin(), fleet.at("hosts").end(), [&](const json& entry) {
+           return entry.at("name") == host && entry.at("up").get<bool>();
+         });
+}
+
 // All replicas serve, nothing of it moves, starts or ends.
-bool IsSettled(const json& model) {
+bool IsSettled(const json& model, const json& fleet) {
   for (const auto& one : model.at("instances"))
-    if (one.at("phase") != "ready") return false;
+    if (one.at("phase") != "ready" && !IsStranded(one, fleet)) return false;
   return !model.at("moving").get<bool>() && model.at("ready") == model.at("replicas");
 }
 
@@ -87,7 +97,7 @@ Result<json> AwaitModel(api::Client& client, const Options& options, const std::
           ErrorCode::kUnavailable,
           fmt::format("model {}: not moved{}: {}", name, options.to.empty() ? "" : " to " + options.to,
                       found.contains("removed") ? "it was removed" : StateOf(found)));
-    if (found.contains("removed") || IsSettled(found)) return found;
+    if (found.contains("removed") || IsSettled(found, *fleet)) return found;
     if (std::chrono::steady_clock::now() > end)
       return Fail(ErrorCode::kUnavailable,
                   fmt::format("model {}: not done within {} s: {}", name, options.limit_s, StateOf(found)));

@@ -307,7 +307,8 @@ std::map<std::string, int> Controller::Replicas() const {
 
 size_t Controller::GpusOn() const {
   std::set<std::string> gpus;
-  for (const auto& [id, one] : fleet_.instances) gpus.insert(GpuKey(one.place.host, one.place.gpu));
+  for (const auto& [id, one] : fleet_.instances)
+    if (!IsStranded(fleet_, one)) gpus.insert(GpuKey(one.place.host, one.place.gpu));
   return gpus.size();
 }
 

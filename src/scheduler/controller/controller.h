@@ -83,7 +83,7 @@ class Controller {
   [[nodiscard]] std::vector<WantedInstance> Wanted(const std::string& host) const;
   [[nodiscard]] const Fleet& fleet() const { return fleet_; }
   [[nodiscard]] const ControllerOptions& options() const { return options_; }
-  // GPUs on which an instance is.
+  // GPUs on which an instance is that is not stranded.
   [[nodiscard]] size_t GpusOn() const;
   // How often a place was looked for, for a replica that is missing: nearly all that an event costs.
   [[nodiscard]] uint64_t searches() const { return searches_; }

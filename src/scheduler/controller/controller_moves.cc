@@ -106,7 +106,7 @@ void Controller::PlanMoves() {
   for (const auto& [name, model] : fleet_.models)
     if (there[name] < model.replicas) return;
   for (const auto& [id, one] : fleet_.instances)
-    if (one.phase != Phase::kReady) return;
+    if (one.phase != Phase::kReady && !IsStranded(fleet_, one)) return;
   fleet_.considered = fleet_.now;
   FleetView view = Look();
   MovePolicy policy;
@@ -143,7 +143,7 @@ void Controller::StartPlanned() {
   bool waits = false;
   for (const auto& [id, one] : fleet_.instances)
     waits = waits || one.replaces != 0 || one.phase == Phase::kDraining ||
-            (one.phase == Phase::kStopping && fleet_.hosts[one.place.host].is_up);
+            (one.phase == Phase::kStopping && !IsStranded(fleet_, one));
   fleet_.planned = waits ? rest : std::vector<PlannedMove>();
 }
 

@@ -111,6 +111,10 @@ struct Fleet {
   bool operator==(const Fleet&) const = default;
 };
 
+// It was to end, and its host is lost: nothing more is known of it until the host is back, which may be
+// never.
+[[nodiscard]] bool IsStranded(const Fleet& fleet, const Instance& one);
+
 // JSON, one object. What is read back equals what was written.
 [[nodiscard]] std::string ToText(const Fleet& fleet);
 // kBadInput: "KEY: what was expected". Never half a fleet.

@@ -38,7 +38,9 @@ json ModelOf(const std::vector<json>& instances, const std::string& trouble = ""
 
 json FleetOf(const std::vector<json>& models) {
   return {{"models", models},
-          {"hosts", {{{"name", "h1"}, {"up", true}, {"gpus", json::array()}}}},
+          {"hosts",
+           {{{"name", "h1"}, {"up", true}, {"gpus", json::array()}},
+            {{"name", "lost"}, {"up", false}, {"gpus", json::array()}}}},
           {"gpus_on", 1},
           {"gpu_hours", 0.0},
           {"moves", {{"done", 0}, {"failed", 0}, {"left", 0.0}}}};
@@ -111,6 +113,16 @@ TEST_F(ModelVerbs, AnAdditionIsDoneThoughAMoveThatWasUnderWayFails) {
           {FleetOf({ModelOf({one_, two_})})});
   EXPECT_EQ(added.exit_code, 0) << added.err;
   EXPECT_EQ(added.out, "m: 2 of 2 ready on h1/g0, h1/g1\n");
+}
+
+TEST_F(ModelVerbs, WhatIsToEndIsWaitedForButOnAHostThatIsLost) {
+  folder_.Write("m.yaml", "model: {name: m, kind: echo, row_bytes: 8}\n");
+  const json ending = On(3, "h1/g2", "stopping"), stranded = On(4, "lost/g0", "stopping");
+  const Outcome added =
+      Run({"add", folder_.File("m.yaml"), "--wait", "--limit", "5"}, ModelOf({one_, two_}),
+          {FleetOf({ModelOf({one_, two_, ending, stranded})}), FleetOf({ModelOf({one_, two_, stranded})})});
+  EXPECT_EQ(added.exit_code, 0) << added.err;
+  EXPECT_EQ(added.out, "m: 2 of 2 ready on h1/g0, h1/g1, lost/g0 (stopping)\n");
 }
 
 }  // namespace

@@ -35,6 +35,25 @@ TEST_F(ControllerTest, ExecutorsOfALostHostServeOnUntilTheyLeave) {
   EXPECT_EQ(controller_->Wanted("other").size(), 1u);
 }
 
+TEST_F(ControllerTest, WhatALostHostWasToEndHoldsUpNoMoveAndTakesNoGpu) {
+  Host(2);
+  Spread();
+  controller_->HostSays("other", {{"g0", "A100-40", 0, true}}, {}, 1, now_);
+  Add(Model("c", 1000));
+  ASSERT_EQ(controller_->Wanted("other").size(), 1u);
+  controller_->HostLost("other", now_);
+  ASSERT_TRUE(controller_->RemoveModel("c", now_));
+  ASSERT_NE(Of("c", Phase::kStopping), nullptr);
+  EXPECT_EQ(controller_->GpusOn(), 2u);
+  Pass(options_.settle);
+  Obey();
+  EXPECT_EQ(controller_->GpusOn(), 1u);
+  // It keeps its place until the host is back and says that nothing is left.
+  ASSERT_NE(Of("c", Phase::kStopping), nullptr);
+  controller_->HostSays("other", {{"g0", "A100-40", 0, true}}, {}, controller_->fleet().revision, now_);
+  EXPECT_EQ(Of("c", Phase::kStopping), nullptr);
+}
+
 TEST_F(ControllerTest, AfterARestartWhoDoesNotComeBackIsReplaced) {
   Host(2);
   Add(Model("a", 500));
