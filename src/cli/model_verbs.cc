@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -47,15 +48,43 @@ std::string LineOf(const json& model) {
   return fmt::format("{}: {}\n", model.at("name").get<std::string>(), StateOf(model));
 }
 
+// It is to end on a host that is lost, and does so when that is back, if ever.
+bool IsStranded(const json& one, const json& fleet) {
+  const std::string gpu = one.at("gpu");
+  const std::string host = gpu.substr(0, gpu.find('/'));
+  return one.at("phase") == "stopping" &&
+         std::none_of(fleet.at("hosts").begin(), fleet.at("hosts").end(), [&](const json& entry) {
+           return entry.at("name") == host && entry.at("up").get<bool>();
+         });
+}
+
 // All replicas serve, nothing of it moves, starts or ends.
-bool IsSettled(const json& model) {
+bool IsSettled(const json& model, const json& fleet) {
   for (const auto& one : model.at("instances"))
-    if (one.at("phase") != "ready") return false;
+    if (one.at("phase") != "ready" && !IsStranded(one, fleet)) return false;
   return !model.at("moving").get<bool>() && model.at("ready") == model.at("replicas");
 }
 
-// Looks until it is as it is to be. An error: it was not within the limit; names what is in the way.
-Result<json> AwaitModel(api::Client& client, const Options& options, const std::string& name) {
+// The instance that a move began, by the answer to it.
+uint64_t MoverOf(const json& model) {
+  uint64_t mover = 0;
+  for (const auto& one : model.at("instances"))
+    if (one.contains("replaces")) mover = std::max(mover, one.at("id").get<uint64_t>());
+  return mover;
+}
+
+// The model is served on where it was if its new instance ends before its time.
+bool HasMoveFailed(const json& model, uint64_t mover) {
+  if (model.contains("removed")) return true;
+  for (const auto& one : model.at("instances"))
+    if (one.at("id") == mover) return one.at("phase") == "stopping";
+  return true;
+}
+
+// Looks until it is as it is to be. An error: it was not within the limit, or a move failed; names what is in
+// the way. `mover`: the instance that is to take another's place; 0: none is.
+Result<json> AwaitModel(api::Client& client, const Options& options, const std::string& name,
+                        uint64_t mover) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(options.limit_s);
   for (;;) {
     const auto fleet = GetJson(client, "/v1/models");
@@ -63,7 +92,12 @@ Result<json> AwaitModel(api::Client& client, const Options& options, const std::
     json found = {{"name", name}, {"removed", true}};
     for (const auto& model : fleet->at("models"))
       if (model.at("name") == name) found = model;
-    if (found.contains("removed") || IsSettled(found)) return found;
+    if (mover != 0 && HasMoveFailed(found, mover))
+      return Fail(
+          ErrorCode::kUnavailable,
+          fmt::format("model {}: not moved{}: {}", name, options.to.empty() ? "" : " to " + options.to,
+                      found.contains("removed") ? "it was removed" : StateOf(found)));
+    if (found.contains("removed") || IsSettled(found, *fleet)) return found;
     if (std::chrono::steady_clock::now() > end)
       return Fail(ErrorCode::kUnavailable,
                   fmt::format("model {}: not done within {} s: {}", name, options.limit_s, StateOf(found)));
@@ -72,11 +106,14 @@ Result<json> AwaitModel(api::Client& client, const Options& options, const std::
 }
 
 // Asks for a change; what came of it, at once or when it is done.
-int Change(const Options& options, const std::string& target, const std::string& body,
-           const Context& context) {
+int Change(const Options& options, const std::string& target, const std::string& body, const Context& context,
+           bool is_move = false) {
   api::Client client(ServiceOf(options));
   auto answer = PostJson(client, target, body);
-  if (answer && options.wait) answer = AwaitModel(client, options, answer->at("name"));
+  if (answer && options.wait) {
+    const uint64_t mover = is_move ? MoverOf(*answer) : 0;
+    answer = AwaitModel(client, options, answer->at("name"), mover);
+  }
   if (!answer) return Complain(answer.error());
   if (context.json)
     PrintJson(*answer);
@@ -96,7 +133,8 @@ int Add(const Options& options, const Context& context) {
 
 int Move(const Options& options, const Context& context) {
   const std::string query = options.to.empty() ? "" : "?to=" + api::Client::Encode(options.to);
-  return Change(options, "/v1/models/" + api::Client::Encode(options.name) + "/move" + query, "", context);
+  return Change(options, "/v1/models/" + api::Client::Encode(options.name) + "/move" + query, "", context,
+                true);
 }
 
 int Remove(const Options& options, const Context& context) {

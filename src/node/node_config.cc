@@ -8,6 +8,7 @@
 #include "api/listen.h"
 #include "gateway/document.h"
 #include "gateway/token.h"
+#include "scheduler/controller/host_message.h"
 
 namespace spillway::node {
 namespace {
@@ -51,7 +52,9 @@ void ReadGpus(Problems& problems, const Field& field, NodeConfig& config) {
     MapReader map(problems, entry, {"name", "model", "memory", "gflop_per_s", "mig"});
     scheduler::Gpu gpu;
     Take(gpu.id, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
-    if (gpu.id.size() > 32) problems.Add(entry.line, entry.path + ".name", "expected at most 32 characters");
+    if (gpu.id.size() > scheduler::kMostGpuName)
+      problems.Add(entry.line, entry.path + ".name",
+                   fmt::format("expected at most {} characters", scheduler::kMostGpuName));
     gpu.model = "emulated";
     Take(gpu.model, map.Find("model"), [&](const Field& f) { return model::ReadName(problems, f); });
     if (const Field* f = map.Find("memory"))
@@ -65,7 +68,8 @@ void ReadGpus(Problems& problems, const Field& field, NodeConfig& config) {
       problems.Add(entry.line, entry.path, "expected a name of its own");
     config.gpus.push_back(gpu);
   }
-  if (config.gpus.empty()) problems.Add(field.line, field.path, "expected at least one GPU");
+  if (config.gpus.empty() || config.gpus.size() > scheduler::kMostGpusOfHost)
+    problems.Add(field.line, field.path, fmt::format("expected 1 to {} GPUs", scheduler::kMostGpusOfHost));
 }
 
 }  // namespace

@@ -113,9 +113,12 @@ Control::~Control() {
   if (thread_.joinable()) thread_.join();
 }
 
+// The time of day as it was when the program began, from which on it is not set: a clock that is would let no
+// limit end, or all at once.
 Millis Control::Now() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
+  static const auto ahead =
+      std::chrono::system_clock::now().time_since_epoch() - Clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch() + ahead)
       .count();
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace spillway::scheduler {
 namespace {
@@ -15,7 +16,8 @@ constexpr Millis kSteady = 10'000;
 
 }  // namespace
 
-Controller::Controller(ControllerOptions options, Fleet fleet) : options_(options), fleet_(std::move(fleet)) {
+Controller::Controller(ControllerOptions options, Fleet fleet)
+    : options_(options), fleet_(std::move(fleet)), heard_(fleet_.now) {
   if (fleet_.revision == 0) {
     fleet_.revision = 1;
     fleet_.moves_left = options_.moves_per_hour;
@@ -37,7 +39,7 @@ Result<void> Controller::AddModel(const ServedModel& model, Millis now) {
   if (there == fleet_.models.end() || !(there->second == model)) {
     fleet_.models[model.name] = model;
     fleet_.model_troubles.erase(model.name);
-    fleet_.changed = fleet_.now;
+    Changed();
   }
   Reconcile();
   return {};
@@ -49,7 +51,7 @@ Result<void> Controller::RemoveModel(const std::string& name, Millis now) {
     return Fail(ErrorCode::kBadInput, fmt::format("model {}: there is none of that name", name));
   fleet_.model_troubles.erase(name);
   fleet_.downtime_ms.erase(name);
-  fleet_.changed = fleet_.now;
+  Changed();
   Reconcile();
   return {};
 }
@@ -62,7 +64,7 @@ void Controller::HostSays(const std::string& name, const std::vector<Gpu>& gpus,
   GpuHost& host = fleet_.hosts[name];
   if (!host.is_up || !(host.gpus == gpus)) {
     host = {gpus, true, fleet_.now};
-    fleet_.changed = fleet_.now;
+    Changed();
   }
   std::map<uint64_t, const Held*> by_id;
   for (const Held& one : held) by_id[one.instance] = &one;
@@ -95,7 +97,7 @@ void Controller::HostLost(const std::string& name, Millis now) {
   if (host != fleet_.hosts.end() && host->second.is_up) {
     host->second.is_up = false;
     host->second.since = fleet_.now;
-    fleet_.changed = fleet_.now;
+    Changed();
     for (auto& [id, one] : fleet_.instances)
       if (one.place.host == name && one.phase == Phase::kStarting)
         GiveUp(one, fmt::format("host {} was lost while it started", name));
@@ -109,6 +111,7 @@ void Controller::Joined(uint64_t id, Millis now) {
   Begin(now);
   if (Instance* one = Find(id)) {
     one->is_unseen = false;
+    ++changes_;
     if (one->phase == Phase::kStarting) To(*one, Phase::kReady);
   }
   Reconcile();
@@ -135,6 +138,7 @@ void Controller::Measured(const std::string& model, Millis downtime_ms, Millis n
   if (fleet_.models.count(model) != 0) {
     const auto [at, is_first] = fleet_.downtime_ms.emplace(model, downtime_ms);
     if (!is_first) at->second = (at->second + downtime_ms) / 2;
+    ++changes_;
   }
   Reconcile();
 }
@@ -150,13 +154,15 @@ void Controller::Restarted(Millis now) {
     one.since = fleet_.now;
     if (one.phase == Phase::kReady) one.is_unseen = true;
   }
+  ++changes_;
   Reconcile();
 }
 
 // -- what follows
 
+// The fleet's own time never goes back, and goes on from where it is when the caller's does.
 void Controller::Begin(Millis now) {
-  const Millis passed = std::max<Millis>(0, now - fleet_.now);
+  const Millis passed = std::max<Millis>(0, now - std::exchange(heard_, now));
   fleet_.gpu_ms += passed * static_cast<Millis>(GpusOn());
   fleet_.moves_left =
       std::min(options_.moves_per_hour,
@@ -236,8 +242,29 @@ void Controller::AddReplicas() {
       }
       const auto trouble = fleet_.model_troubles.find(name);
       if (trouble != fleet_.model_troubles.end() && trouble->second.not_before > fleet_.now) break;
-      AddOne(model);
+      if (!MayFindPlace(name)) break;
+      if (AddOne(model)) continue;
+      unplaceable_.insert(name);
+      break;
     }
+}
+
+// A search costs time that grows with the fleet, and turns come ten times a second.
+bool Controller::MayFindPlace(const std::string& model) {
+  if (const PlacementInputs now = InputsNow(); !(now == inputs_)) {
+    inputs_ = now;
+    unplaceable_.clear();
+  }
+  return unplaceable_.count(model) == 0;
+}
+
+Controller::PlacementInputs Controller::InputsNow() const {
+  const auto waiting = [&](const std::map<std::string, Trouble>& troubles) {
+    return std::count_if(troubles.begin(), troubles.end(),
+                         [&](const auto& entry) { return entry.second.not_before > fleet_.now; });
+  };
+  return {changes_, waiting(fleet_.gpu_troubles), waiting(fleet_.model_troubles), !fleet_.planned.empty(),
+          static_cast<int>(std::min<double>(kMostPushed, fleet_.moves_left))};
 }
 
 // -- steps
@@ -280,7 +307,8 @@ std::map<std::string, int> Controller::Replicas() const {
 
 size_t Controller::GpusOn() const {
   std::set<std::string> gpus;
-  for (const auto& [id, one] : fleet_.instances) gpus.insert(GpuKey(one.place.host, one.place.gpu));
+  for (const auto& [id, one] : fleet_.instances)
+    if (!IsStranded(fleet_, one)) gpus.insert(GpuKey(one.place.host, one.place.gpu));
   return gpus.size();
 }
 
@@ -291,10 +319,15 @@ std::vector<WantedInstance> Controller::Wanted(const std::string& host) const {
   return wanted;
 }
 
+void Controller::Changed() {
+  fleet_.changed = fleet_.now;
+  ++changes_;
+}
+
 void Controller::To(Instance& one, Phase phase) {
   one.phase = phase;
   one.since = fleet_.now;
-  fleet_.changed = fleet_.now;
+  Changed();
 }
 
 void Controller::Start(const ServedModel& model, const SlicePlace& place, uint64_t replaces) {
@@ -345,7 +378,7 @@ void Controller::CountFailure(Trouble& trouble, const std::string& why) const {
 
 void Controller::Gone(uint64_t id) {
   fleet_.instances.erase(id);
-  fleet_.changed = fleet_.now;
+  Changed();
 }
 
 }  // namespace spillway::scheduler

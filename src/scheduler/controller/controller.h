@@ -13,6 +13,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,21 +83,37 @@ class Controller {
   [[nodiscard]] std::vector<WantedInstance> Wanted(const std::string& host) const;
   [[nodiscard]] const Fleet& fleet() const { return fleet_; }
   [[nodiscard]] const ControllerOptions& options() const { return options_; }
-  // GPUs on which an instance is.
+  // GPUs on which an instance is that is not stranded.
   [[nodiscard]] size_t GpusOn() const;
+  // How often a place was looked for, for a replica that is missing: nearly all that an event costs.
+  [[nodiscard]] uint64_t searches() const { return searches_; }
 
  private:
+  // Others moved at most so that one finds room.
+  static constexpr int kMostPushed = 2;
+  // All that a search for a place goes by: while it is the same, so is what the search finds.
+  struct PlacementInputs {
+    uint64_t changes = 0;                          // of hosts, models, instances and what moves cost
+    int64_t gpus_waiting = 0, models_waiting = 0;  // in trouble, and their time has not come
+    bool has_planned = false;                      // moves
+    int moves = 0;                                 // that the budget allows, of kMostPushed
+    bool operator==(const PlacementInputs&) const = default;
+  };
+
   void Begin(Millis now);  // of every event
   void Reconcile();        // and its end
   void EndLate();
   void ForgetTroubles();
   void TrimReplicas();
   void AddReplicas();
-  void AddOne(const ServedModel& model);
+  bool AddOne(const ServedModel& model);
   bool PlanRoom(const ServedModel& model);
   void PlanMoves();
   void StartPlanned();
 
+  [[nodiscard]] PlacementInputs InputsNow() const;
+  bool MayFindPlace(const std::string& model);
+  void Changed();  // hosts, models or phases
   [[nodiscard]] FleetView Look(const std::string& avoid = {}) const;
   Instance* Find(uint64_t id);
   void To(Instance& one, Phase phase);
@@ -113,6 +130,11 @@ class Controller {
 
   ControllerOptions options_;
   Fleet fleet_;
+  Millis heard_;  // the caller's time, of the last event: before fleet_.now where his clock was set back
+  uint64_t searches_ = 0;
+  uint64_t changes_ = 0;
+  PlacementInputs inputs_;
+  std::set<std::string> unplaceable_;  // models for which there was no place under inputs_
 };
 
 }  // namespace spillway::scheduler

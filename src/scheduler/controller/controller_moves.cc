@@ -10,9 +10,6 @@
 namespace spillway::scheduler {
 namespace {
 
-// Others moved so that one finds room.
-constexpr int kMostPushed = 2;
-
 JobMix MixOf(const Fleet& fleet, const FleetView& view, const Cluster& cluster) {
   std::vector<Job> jobs;
   for (const auto& [name, model] : fleet.models) jobs.insert(jobs.end(), model.replicas, view.JobOf(model));
@@ -57,7 +54,9 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
   return {};
 }
 
-void Controller::AddOne(const ServedModel& model) {
+// False: there is no place for it now.
+bool Controller::AddOne(const ServedModel& model) {
+  ++searches_;
   const auto trouble = fleet_.model_troubles.find(model.name);
   // Where it failed last it goes only if there is nothing else.
   std::vector<std::string> avoids;
@@ -72,11 +71,12 @@ void Controller::AddOne(const ServedModel& model) {
     const auto spot = placer.Decide(job);
     if (!spot) continue;
     Start(model, view.PlaceOf(job, *spot), 0);
-    return;
+    return true;
   }
-  if (PlanRoom(model)) return;
+  if (PlanRoom(model)) return false;
   Trouble& waits = fleet_.model_troubles[model.name];
   if (waits.failures == 0) waits.why = "no GPU has room for it";
+  return false;
 }
 
 // Moves others so that it finds room, where the budget allows it.
@@ -106,7 +106,7 @@ void Controller::PlanMoves() {
   for (const auto& [name, model] : fleet_.models)
     if (there[name] < model.replicas) return;
   for (const auto& [id, one] : fleet_.instances)
-    if (one.phase != Phase::kReady) return;
+    if (one.phase != Phase::kReady && !IsStranded(fleet_, one)) return;
   fleet_.considered = fleet_.now;
   FleetView view = Look();
   MovePolicy policy;
@@ -143,7 +143,7 @@ void Controller::StartPlanned() {
   bool waits = false;
   for (const auto& [id, one] : fleet_.instances)
     waits = waits || one.replaces != 0 || one.phase == Phase::kDraining ||
-            (one.phase == Phase::kStopping && fleet_.hosts[one.place.host].is_up);
+            (one.phase == Phase::kStopping && !IsStranded(fleet_, one));
   fleet_.planned = waits ? rest : std::vector<PlannedMove>();
 }
 

@@ -112,6 +112,11 @@ bool IsSameService(ServedModel a, const ServedModel& b) {
   return a == b;
 }
 
+bool IsStranded(const Fleet& fleet, const Instance& one) {
+  const auto host = fleet.hosts.find(one.place.host);
+  return one.phase == Phase::kStopping && (host == fleet.hosts.end() || !host->second.is_up);
+}
+
 const char* ToString(Phase phase) {
   switch (phase) {
     case Phase::kStarting:

@@ -105,11 +105,15 @@ struct Fleet {
   double moves_left = 0;                      // of the budget
   uint64_t moves_done = 0, moves_failed = 0;
   Millis gpu_ms = 0;      // GPUs with an instance, times time
-  Millis now = 0;         // of the last event
+  Millis now = 0;         // of the last event; every time here is of this clock, which is never set back
   Millis changed = 0;     // when models, hosts or instances' phases last did
   Millis considered = 0;  // when it was last asked whether moves would free a GPU
   bool operator==(const Fleet&) const = default;
 };
+
+// It was to end, and its host is lost: nothing more is known of it until the host is back, which may be
+// never.
+[[nodiscard]] bool IsStranded(const Fleet& fleet, const Instance& one);
 
 // JSON, one object. What is read back equals what was written.
 [[nodiscard]] std::string ToText(const Fleet& fleet);

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/controller/host_message.h"
 
-#include <set>
+#include <fmt/format.h>
 
+#include <limits>
+#include <set>
+#include <stdexcept>
+
+#include "model/scalars.h"
 #include "scheduler/controller/fleet_json.h"
 
 namespace spillway::scheduler {
@@ -27,6 +32,48 @@ Result<Message> Parse(std::string_view text, Read read) {
   } catch (const std::exception& error) {
     return Fail(ErrorCode::kBadInput, error.what());
   }
+}
+
+// json takes 1e300 for an int, and -1 for a number without a sign.
+template <class Number>
+Number WholeNumber(const json& text, const char* key) {
+  const json& number = text.at(key);
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<Number>::max());
+  if (!number.is_number_unsigned() || number.get<uint64_t>() > kMost)
+    throw std::invalid_argument(fmt::format("{}: expected a whole number from 0 to {}", key, kMost));
+  return number.get<Number>();
+}
+
+std::vector<Gpu> GpusOf(const json& text) {
+  if (!text.is_array() || text.size() > kMostGpusOfHost)
+    throw std::invalid_argument(fmt::format("gpus: expected a list of at most {}", kMostGpusOfHost));
+  std::vector<Gpu> gpus;
+  std::set<std::string> names;
+  for (const json& entry : text) {
+    (void)WholeNumber<int>(entry, "memory_mib");
+    Gpu gpu = GpuOf(entry);
+    if (!model::IsName(gpu.id) || gpu.id.size() > kMostGpuName || !names.insert(gpu.id).second)
+      throw std::invalid_argument(
+          fmt::format("gpus[{}].id: expected a name of its own, of 1 to {} letters, digits, '.', '_' or '-'",
+                      gpus.size(), kMostGpuName));
+    if (!model::IsName(gpu.model))
+      throw std::invalid_argument(
+          fmt::format("gpus[{}].model: expected 1 to 64 letters, digits, '.', '_' or '-'", gpus.size()));
+    gpus.push_back(std::move(gpu));
+  }
+  return gpus;
+}
+
+// An executor's last words come to an operator's terminal: bytes below a space, DEL, and U+0080 to U+009F,
+// which in UTF-8 are 0xC2 and one of 0x80 to 0x9F, are spaces there.
+std::string Printable(std::string text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < ' ' || byte == 0x7f) text[i] = ' ';
+    if (byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0)
+      text[i] = text[i + 1] = ' ';
+  }
+  return text;
 }
 
 // Whatever an executor's last words were.
@@ -60,18 +107,18 @@ Result<HostReport> ParseHostReport(std::string_view text) {
   return Parse<HostReport>(text, [](const json& parsed) {
     HostReport report;
     report.agent = parsed.at("agent");
-    for (const json& gpu : parsed.at("gpus")) report.gpus.push_back(GpuOf(gpu));
+    report.gpus = GpusOf(parsed.at("gpus"));
     for (const json& entry : parsed.at("held")) {
-      Held held{entry.at("instance")};
+      Held held{WholeNumber<uint64_t>(entry, "instance")};
       held.has_failed = entry.contains("failed");
       if (held.has_failed) {
-        held.why = entry["failed"];
+        held.why = Printable(entry["failed"]);
         held.slice_refused = entry.at("slice_refused");
       }
       report.held.push_back(held);
     }
-    report.revision = parsed.at("revision");
-    report.wait_ms = parsed.at("wait_ms");
+    report.revision = WholeNumber<uint64_t>(parsed, "revision");
+    report.wait_ms = WholeNumber<Millis>(parsed, "wait_ms");
     return report;
   });
 }

@@ -11,6 +11,9 @@
 
 namespace spillway::scheduler {
 
+constexpr size_t kMostGpusOfHost = 64;
+constexpr size_t kMostGpuName = 32;  // characters
+
 struct HostReport {
   std::string agent;  // of one run of one program: two agents of one name are found out by it
   std::vector<Gpu> gpus;
@@ -27,7 +30,8 @@ struct HostOrders {
 [[nodiscard]] std::string ToText(const HostReport& report);
 [[nodiscard]] std::string ToText(const HostOrders& orders);
 [[nodiscard]] std::string ToText(const WantedInstance& instance);
-// kBadInput: what was expected.
+// kBadInput: what was expected. What a report says is fit to be printed: names as in our files, one GPU of a
+// name, no control characters.
 [[nodiscard]] Result<HostReport> ParseHostReport(std::string_view text);
 // Of an instance that is named twice the first counts.
 [[nodiscard]] Result<HostOrders> ParseHostOrders(std::string_view text);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the controller's shell decides without a process: model files, whose word counts for a host, what
 // moves cost, what operators are told.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -128,6 +129,16 @@ TEST_F(HostTableTest, WhoWaitsForAnAnswerIsNotSilentMeanwhile) {
   EXPECT_THAT(hosts_.Silent(now_), IsEmpty());
   now_ += 2001ms;
   EXPECT_THAT(hosts_.Silent(now_), ElementsAre("h"));
+}
+
+TEST_F(HostTableTest, ThereAreOnlySoManyHosts) {
+  for (size_t i = 0; i < HostTable::kMaxHosts; ++i)
+    ASSERT_TRUE(hosts_.Hear(fmt::format("h{}", i), "agent", now_));
+  const auto more = hosts_.Hear("more", "agent", now_);
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().code, ErrorCode::kConflict);
+  EXPECT_THAT(more.error().message, HasSubstr("host more: there are 1024 others"));
+  EXPECT_TRUE(hosts_.Hear("h7", "agent", now_)) << "one of those that are known";
 }
 
 class MoveTimesTest : public testing::Test {

@@ -63,6 +63,9 @@ TEST(NodeConfig, IsReadAndItsProblemsNameLineAndKey) {
   const std::string text = kFile;
   EXPECT_THAT(ProblemOf(text + "  - {name: g, gflop_per_s: 1}\n"), HasSubstr("n.yaml:7: "));
   EXPECT_THAT(ProblemOf(text + "  - {name: g2}\n"), HasSubstr("gflop_per_s"));
+  std::string many = text;
+  for (int g = 1; g < 65; ++g) many += "  - {name: g" + std::to_string(g) + ", gflop_per_s: 1}\n";
+  EXPECT_THAT(ProblemOf(many), HasSubstr("n.yaml:5: gpus: expected 1 to 64 GPUs"));
   EXPECT_THAT(ProblemOf("name: h\n"), HasSubstr("state"));
   std::string tcp = text;
   tcp.replace(tcp.find("/run/c.sock"), 11, "\"tcp:10.0.0.1:99\"");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/controller/controller.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "controller_bed.h"
 #include "scheduler/controller/node_plan.h"
 
 namespace spillway::scheduler {
@@ -11,73 +11,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-ServedModel Model(const std::string& name, int milli, const std::string& tenant = "red") {
-  ServedModel model;
-  model.name = name;
-  model.tenant = tenant;
-  model.milli = milli;
-  return model;
-}
-
-class ControllerTest : public testing::Test {
- protected:
-  ControllerTest() {
-    options_.rules.isolation = Isolation::kNone;
-    options_.settle = 100;
-    options_.start_limit = 1000;
-    options_.drain_limit = 1000;
-    Make();
-  }
-  void Make(Fleet fleet = {}) { controller_.emplace(options_, std::move(fleet)); }
-
-  // One host of GPUs g0, g1, ...
-  void Host(int gpus, int memory_mib = 0) {
-    gpus_.clear();
-    for (int g = 0; g < gpus; ++g) gpus_.push_back({fmt::format("g{}", g), "A100-40", memory_mib, true});
-    Say({});
-  }
-  void Say(const std::vector<Held>& held) {
-    controller_->HostSays("h", gpus_, held, controller_->fleet().revision, now_);
-  }
-  // Hosts and executors do what is wanted, and nothing goes wrong.
-  void Obey() {
-    for (int round = 0; round < 4; ++round) {
-      std::vector<Held> held;
-      for (const WantedInstance& one : controller_->Wanted("h")) {
-        controller_->Joined(one.instance, now_);
-        controller_->Idle(one.instance, now_);
-      }
-      for (const WantedInstance& one : controller_->Wanted("h")) held.push_back({one.instance});
-      Say(held);
-    }
-  }
-  void Pass(Millis time) { controller_->Tick(now_ += time); }
-  void Add(const ServedModel& model) { ASSERT_TRUE(controller_->AddModel(model, now_)); }
-
-  // Two models that would fit on one GPU are on two, at an operator's word.
-  void Spread() {
-    for (const char* name : {"a", "b"}) {
-      Add(Model(name, 400));
-      Obey();
-    }
-    ASSERT_TRUE(controller_->MoveModel("b", "h/g1", now_));
-    Obey();
-    ASSERT_EQ(controller_->GpusOn(), 2u);
-  }
-
-  const Instance* Of(const std::string& model, Phase phase) const {
-    for (const auto& [id, one] : controller_->fleet().instances)
-      if (one.model.name == model && one.phase == phase) return &one;
-    return nullptr;
-  }
-  size_t instances() const { return controller_->fleet().instances.size(); }
-
-  ControllerOptions options_;
-  std::vector<Gpu> gpus_;
-  std::optional<Controller> controller_;
-  Millis now_ = 0;
-};
 
 TEST_F(ControllerTest, AModelIsPlacedWhenAHostComesAndGoesWithItsSlice) {
   Add(Model("a", 500));
@@ -93,6 +26,35 @@ TEST_F(ControllerTest, AModelIsPlacedWhenAHostComesAndGoesWithItsSlice) {
   Obey();
   EXPECT_EQ(instances(), 0u);
   EXPECT_EQ(controller_->GpusOn(), 0u);
+}
+
+TEST_F(ControllerTest, ReplicasThatFitNowhereAreLookedForOnceUntilSomethingChanges) {
+  Host(1);
+  ServedModel model = Model("a", 500);
+  model.replicas = 1000;
+  Add(model);
+  Obey();
+  EXPECT_EQ(instances(), 2u);
+  uint64_t before = controller_->searches();
+  for (int turn = 0; turn < 50; ++turn) Pass(100);
+  EXPECT_EQ(controller_->searches(), before);
+  Add(Model("b", 1000));
+  EXPECT_LE(controller_->searches(), before + 2);  // one of each model
+  before = controller_->searches();
+  Host(2);
+  EXPECT_EQ(controller_->Wanted("h").size(), 4u);  // of a, on the new GPU
+  EXPECT_LE(controller_->searches(), before + 4);
+}
+
+TEST_F(ControllerTest, AGpuThatRefusedIsTriedAgainWhenItsTimeHasComeThoughNothingElseChanged) {
+  Host(1);
+  Add(Model("a", 500));
+  Say({{Of("a", Phase::kStarting)->id, true, true, "MIG: in use by another client"}});
+  Say({});
+  Pass(options_.back_off / 2);
+  EXPECT_EQ(Of("a", Phase::kStarting), nullptr);
+  Pass(options_.back_off);
+  EXPECT_NE(Of("a", Phase::kStarting), nullptr);
 }
 
 TEST_F(ControllerTest, AGpuIsFreedByAMoveThatBeginsTheNewOneFirst) {
@@ -201,31 +163,6 @@ TEST_F(ControllerTest, AModelThatIsAddedAgainWhileItDrainsIsNotBegunAnew) {
   EXPECT_EQ(Of("a", Phase::kReady)->id, old);
 }
 
-TEST_F(ControllerTest, AHostThatIsLostInMidMoveEndsTheMoveAndNotTheModel) {
-  Host(1);
-  Add(Model("a", 500));
-  Obey();
-  controller_->HostSays("other", {{"g0", "A100-40", 0, true}}, {}, 1, now_);
-  ASSERT_TRUE(controller_->MoveModel("a", "other/g0", now_));
-  controller_->HostLost("other", now_);
-  ASSERT_NE(Of("a", Phase::kReady), nullptr);
-  EXPECT_THAT(controller_->Wanted("other"), IsEmpty());
-  EXPECT_THAT(controller_->MoveModel("a", "other/g0", now_).error().message, HasSubstr("other/g0"));
-}
-
-TEST_F(ControllerTest, ExecutorsOfALostHostServeOnUntilTheyLeave) {
-  Host(1);
-  Add(Model("a", 500));
-  Obey();
-  controller_->HostLost("h", now_);
-  Pass(60'000);
-  ASSERT_NE(Of("a", Phase::kReady), nullptr);
-  controller_->HostSays("other", {{"g0", "A100-40", 0, true}}, {}, 1, now_);
-  controller_->Left(Of("a", Phase::kReady)->id, now_);
-  Pass(60'000);
-  EXPECT_EQ(controller_->Wanted("other").size(), 1u);
-}
-
 TEST_F(ControllerTest, AGpuThatRefusesASliceIsLeftAloneForAWhile) {
   Host(2);
   Add(Model("a", 500));
@@ -317,38 +254,6 @@ TEST_F(ControllerTest, TwoTenantsAreNeverOnOneGpuWhereThatIsTheRule) {
   EXPECT_EQ(Of("b", Phase::kStarting), nullptr);  // a's slice is not given back yet
   Obey();
   EXPECT_NE(Of("b", Phase::kReady), nullptr);
-}
-
-TEST_F(ControllerTest, AfterARestartWhoDoesNotComeBackIsReplaced) {
-  Host(2);
-  Add(Model("a", 500));
-  Obey();
-  const auto saved = ParseFleet(ToText(controller_->fleet()));
-  ASSERT_TRUE(saved);
-  Make(*saved);
-  controller_->Restarted(now_);
-  const uint64_t old = Of("a", Phase::kReady)->id;
-  Pass(options_.start_limit + 1);
-  EXPECT_EQ(controller_->fleet().instances.at(old).phase, Phase::kStopping);
-  Pass(options_.back_off);
-  EXPECT_NE(Of("a", Phase::kStarting), nullptr);
-}
-
-TEST_F(ControllerTest, AfterARestartNobodyEndsBeforeItsReplacementIsSeenAgain) {
-  Host(2);
-  Add(Model("a", 500));
-  Obey();
-  ASSERT_TRUE(controller_->MoveModel("a", "", now_));
-  controller_->Joined(Of("a", Phase::kStarting)->id, now_);
-  const uint64_t old = Of("a", Phase::kDraining)->id;
-  const auto saved = ParseFleet(ToText(controller_->fleet()));
-  ASSERT_TRUE(saved);
-  Make(*saved);
-  controller_->Restarted(now_);
-  controller_->Idle(old, now_);
-  EXPECT_EQ(controller_->fleet().instances.at(old).phase, Phase::kDraining);
-  Pass(options_.start_limit + 1);  // it does not come back
-  EXPECT_EQ(controller_->fleet().instances.at(old).phase, Phase::kReady);
 }
 
 TEST_F(ControllerTest, WhatIsNoFleetIsRefusedInALine) {

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The controller when hosts are lost, when it is begun again, and when clocks are wrong.
+#include <gmock/gmock.h>
+
+#include "controller_bed.h"
+
+namespace spillway::scheduler {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST_F(ControllerTest, AHostThatIsLostInMidMoveEndsTheMoveAndNotTheModel) {
+  Host(1);
+  Add(Model("a", 500));
+  Obey();
+  controller_->HostSays("other", {{"g0", "A100-40", 0, true}}, {}, 1, now_);
+  ASSERT_TRUE(controller_->MoveModel("a", "other/g0", now_));
+  controller_->HostLost("other", now_);
+  ASSERT_NE(Of("a", Phase::kReady), nullptr);
+  EXPECT_THAT(controller_->Wanted("other"), IsEmpty());
+  EXPECT_THAT(controller_->MoveModel("a", "other/g0", now_).error().message, HasSubstr("other/g0"));
+}
+
+TEST_F(ControllerTest, ExecutorsOfALostHostServeOnUntilTheyLeave) {
+  Host(1);
+  Add(Model("a", 500));
+  Obey();
+  controller_->HostLost("h", now_);
+  Pass(60'000);
+  ASSERT_NE(Of("a", Phase::kReady), nullptr);
+  controller_->HostSays("other", {{"g0", "A100-40", 0, true}}, {}, 1, now_);
+  controller_->Left(Of("a", Phase::kReady)->id, now_);
+  Pass(60'000);
+  EXPECT_EQ(controller_->Wanted("other").size(), 1u);
+}
+
+TEST_F(ControllerTest, WhatALostHostWasToEndHoldsUpNoMoveAndTakesNoGpu) {
+  Host(2);
+  Spread();
+  controller_->HostSays("other", {{"g0", "A100-40", 0, true}}, {}, 1, now_);
+  Add(Model("c", 1000));
+  ASSERT_EQ(controller_->Wanted("other").size(), 1u);
+  controller_->HostLost("other", now_);
+  ASSERT_TRUE(controller_->RemoveModel("c", now_));
+  ASSERT_NE(Of("c", Phase::kStopping), nullptr);
+  EXPECT_EQ(controller_->GpusOn(), 2u);
+  Pass(options_.settle);
+  Obey();
+  EXPECT_EQ(controller_->GpusOn(), 1u);
+  // It keeps its place until the host is back and says that nothing is left.
+  ASSERT_NE(Of("c", Phase::kStopping), nullptr);
+  controller_->HostSays("other", {{"g0", "A100-40", 0, true}}, {}, controller_->fleet().revision, now_);
+  EXPECT_EQ(Of("c", Phase::kStopping), nullptr);
+}
+
+TEST_F(ControllerTest, AfterARestartWhoDoesNotComeBackIsReplaced) {
+  Host(2);
+  Add(Model("a", 500));
+  Obey();
+  const auto saved = ParseFleet(ToText(controller_->fleet()));
+  ASSERT_TRUE(saved);
+  Make(*saved);
+  controller_->Restarted(now_);
+  const uint64_t old = Of("a", Phase::kReady)->id;
+  Pass(options_.start_limit + 1);
+  EXPECT_EQ(controller_->fleet().instances.at(old).phase, Phase::kStopping);
+  Pass(options_.back_off);
+  EXPECT_NE(Of("a", Phase::kStarting), nullptr);
+}
+
+TEST_F(ControllerTest, AfterARestartNobodyEndsBeforeItsReplacementIsSeenAgain) {
+  Host(2);
+  Add(Model("a", 500));
+  Obey();
+  ASSERT_TRUE(controller_->MoveModel("a", "", now_));
+  controller_->Joined(Of("a", Phase::kStarting)->id, now_);
+  const uint64_t old = Of("a", Phase::kDraining)->id;
+  const auto saved = ParseFleet(ToText(controller_->fleet()));
+  ASSERT_TRUE(saved);
+  Make(*saved);
+  controller_->Restarted(now_);
+  controller_->Idle(old, now_);
+  EXPECT_EQ(controller_->fleet().instances.at(old).phase, Phase::kDraining);
+  Pass(options_.start_limit + 1);  // it does not come back
+  EXPECT_EQ(controller_->fleet().instances.at(old).phase, Phase::kReady);
+}
+
+TEST_F(ControllerTest, AClockThatWasAheadAndIsSetRightStopsNothing) {
+  for (const bool is_begun_anew : {false, true}) {
+    now_ = 0;
+    Make();
+    Host(2);
+    Add(Model("a", 500));
+    Pass(Millis{400} * 24 * 3'600'000);  // where a limit runs from
+    ASSERT_EQ(Of("a", Phase::kStarting), nullptr);
+    Say({});
+    now_ = 1000;
+    if (is_begun_anew) {
+      const auto saved = ParseFleet(ToText(controller_->fleet()));
+      ASSERT_TRUE(saved);
+      Make(*saved);
+      controller_->Restarted(now_);
+    }
+    Pass(1);
+    Pass(options_.back_off);
+    ASSERT_NE(Of("a", Phase::kStarting), nullptr) << is_begun_anew;
+    Pass(options_.start_limit + 1);
+    EXPECT_EQ(Of("a", Phase::kStarting), nullptr) << is_begun_anew;
+  }
+}
+
+TEST_F(ControllerTest, TimeGoesOnWhileTheProgramIsAway) {
+  Host(1);
+  Add(Model("a", 500));
+  Obey();
+  Pass(1000);
+  const Fleet before = controller_->fleet();
+  Make(before);
+  controller_->Restarted(now_ += 60'000);
+  EXPECT_EQ(controller_->fleet().now, before.now + 60'000);
+  EXPECT_EQ(controller_->fleet().gpu_ms, before.gpu_ms + 60'000);
+}
+
+}  // namespace
+}  // namespace spillway::scheduler

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a node agent may say, whoever it is: names are printed, counts are added up.
+#include "scheduler/controller/host_message.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+namespace spillway::scheduler {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+json GpuText(const std::string& id) {
+  return {{"id", id}, {"model", "A100-40"}, {"memory_mib", 40960}, {"can_divide", true}};
+}
+
+json Report() {
+  return {{"agent", "7"},
+          {"gpus", {GpuText("gpu0"), GpuText("gpu1")}},
+          {"held", {{{"instance", 3}, {"failed", "exit code 1"}, {"slice_refused", false}}}},
+          {"revision", 5},
+          {"wait_ms", 300}};
+}
+
+std::string ProblemOf(const json& report) {
+  const auto read = ParseHostReport(report.dump());
+  if (read) return "";
+  EXPECT_EQ(read.error().code, ErrorCode::kBadInput);
+  return read.error().message;
+}
+
+TEST(HostReport, IsReadAsItWasWritten) {
+  HostReport report{"7", {{"gpu0", "A100-40", 40960, true}, {"gpu1", "emulated", 0, false}}, {{3}}, 5, 300};
+  report.held.push_back({4, true, true, "MIG: in use"});
+  const auto read = ParseHostReport(ToText(report));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->gpus, report.gpus);
+  EXPECT_EQ(ToText(*read), ToText(report));
+  EXPECT_EQ(ProblemOf(Report()), "");
+}
+
+TEST(HostReport, GpusHaveNamesThatCanBePrintedAndToldApart) {
+  for (const std::string id : {"", "a\nb", "\x1b[2J", "a/b",
+                               "\xc2\x9b"
+                               "2J",
+                               "-a"}) {
+    json report = Report();
+    report["gpus"][1]["id"] = id;
+    EXPECT_THAT(ProblemOf(report), StartsWith("gpus[1].id: expected a name of its own")) << json(id);
+  }
+  json report = Report();
+  report["gpus"][1]["id"] = "gpu0";
+  EXPECT_THAT(ProblemOf(report), HasSubstr("of its own"));
+  report["gpus"][1]["id"] = std::string(33, 'g');
+  EXPECT_THAT(ProblemOf(report), HasSubstr("1 to 32 letters"));
+  report["gpus"][1]["id"] = std::string(32, 'g');
+  EXPECT_EQ(ProblemOf(report), "");
+  report["gpus"][1]["model"] = "A100\n";
+  EXPECT_THAT(ProblemOf(report), StartsWith("gpus[1].model: expected"));
+}
+
+TEST(HostReport, NumbersAreWholeAndNotNegative) {
+  for (const char* number : {"-1", "-1e300", "1e300", "0.5", "4294967296", "\"7\"", "null"}) {
+    json report = Report();
+    report["gpus"][0]["memory_mib"] = json::parse(number);
+    EXPECT_THAT(ProblemOf(report), StartsWith("memory_mib: expected a whole number from 0")) << number;
+  }
+  for (const char* key : {"revision", "wait_ms"})
+    for (const char* number : {"-1", "1e300", "0.5"}) {
+      json report = Report();
+      report[key] = json::parse(number);
+      EXPECT_THAT(ProblemOf(report), StartsWith(std::string(key) + ": expected a whole number")) << number;
+    }
+  json report = Report();
+  report["held"][0]["instance"] = -3;
+  EXPECT_THAT(ProblemOf(report), StartsWith("instance: expected a whole number"));
+}
+
+TEST(HostReport, AHostHasOnlySoManyGpus) {
+  json report = Report();
+  report["gpus"] = json::array();
+  for (int g = 0; g < 64; ++g) report["gpus"].push_back(GpuText(fmt::format("g{}", g)));
+  EXPECT_EQ(ProblemOf(report), "");
+  report["gpus"].push_back(GpuText("one-more"));
+  EXPECT_EQ(ProblemOf(report), "gpus: expected a list of at most 64");
+  report["gpus"] = {{"a", GpuText("a")}};
+  EXPECT_EQ(ProblemOf(report), "gpus: expected a list of at most 64");
+}
+
+TEST(HostReport, AnExecutorsLastWordsCannotSteerATerminal) {
+  json report = Report();
+  report["held"][0]["failed"] = "no\x1b[2J room\n\x7f for \xc2\x9bJ \xc3\xa4\xe2\x82\xac\t!";
+  const auto read = ParseHostReport(report.dump());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->held[0].why, "no [2J room   for   J \xc3\xa4\xe2\x82\xac !");
+}
+
+}  // namespace
+}  // namespace spillway::scheduler
