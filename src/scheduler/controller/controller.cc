@@ -234,8 +234,9 @@ void Controller::TrimReplicas() {
 
 void Controller::AddReplicas() {
   std::map<std::string, int> there = Replicas();
-  for (const auto& [name, model] : fleet_.models)
-    for (int n = there[name]; n < model.replicas; ++n) {
+  for (const auto& [name, model] : fleet_.models) {
+    int n = there[name];
+    for (; n < model.replicas; ++n) {
       if (Instance* spare = SpareOf(model)) {
         To(*spare, Phase::kReady);
         continue;
@@ -247,6 +248,11 @@ void Controller::AddReplicas() {
       unplaceable_.insert(name);
       break;
     }
+    // That there was no room is over; what failed is told until all have been steady.
+    const auto trouble = fleet_.model_troubles.find(name);
+    if (n >= model.replicas && trouble != fleet_.model_troubles.end() && trouble->second.failures == 0)
+      fleet_.model_troubles.erase(trouble);
+  }
 }
 
 // A search costs time that grows with the fleet, and turns come ten times a second.

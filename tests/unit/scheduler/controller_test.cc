@@ -18,6 +18,7 @@ TEST_F(ControllerTest, AModelIsPlacedWhenAHostComesAndGoesWithItsSlice) {
   EXPECT_THAT(controller_->fleet().model_troubles.at("a").why, HasSubstr("no GPU has room"));
   Host(1);
   ASSERT_NE(Of("a", Phase::kStarting), nullptr);
+  EXPECT_THAT(controller_->fleet().model_troubles, IsEmpty()) << "there is room now";
   Obey();
   ASSERT_NE(Of("a", Phase::kReady), nullptr);
   ASSERT_TRUE(controller_->RemoveModel("a", now_));
