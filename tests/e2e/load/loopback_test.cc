@@ -158,6 +158,9 @@ void ServeOneConnection(int listener, const std::vector<std::string>& names) {
     unit::Encode(unit::Answer{*request, 0, 0, name, 0}, bytes.data());
     (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
+  // Closed with requests unread it would be reset, and answers that the client has not read yet lost.
+  ::shutdown(fd, SHUT_WR);
+  for (char unread[4096]; ::recv(fd, unread, sizeof(unread), 0) > 0;) continue;
   ::close(fd);
 }
 
