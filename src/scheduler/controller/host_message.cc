@@ -19,6 +19,14 @@ json Of(const WantedInstance& one) {
   return {{"instance", one.instance}, {"model", ToJson(one.model)}, {"place", ToJson(one.place)}};
 }
 
+// A list of at most so many.
+const json& Instances(const json& text, const char* key) {
+  const json& list = text.at(key);
+  if (!list.is_array() || list.size() > kMaxInstancesOfHost)
+    throw std::invalid_argument(fmt::format("{}: expected a list of at most {}", key, kMaxInstancesOfHost));
+  return list;
+}
+
 WantedInstance WantedOf(const json& text) {
   return {text.at("instance"), ModelOf(text.at("model")), PlaceOf(text.at("place"))};
 }
@@ -108,11 +116,11 @@ Result<HostReport> ParseHostReport(std::string_view text) {
     HostReport report;
     report.agent = parsed.at("agent");
     report.gpus = GpusOf(parsed.at("gpus"));
-    for (const json& entry : parsed.at("held")) {
+    for (const json& entry : Instances(parsed, "held")) {
       Held held{WholeNumber<uint64_t>(entry, "instance")};
       held.has_failed = entry.contains("failed");
       if (held.has_failed) {
-        held.why = Printable(entry["failed"]);
+        held.why = Printable(entry["failed"].get<std::string>().substr(0, kMaxLastWords));
         held.slice_refused = entry.at("slice_refused");
       }
       report.held.push_back(held);
@@ -127,7 +135,7 @@ Result<HostOrders> ParseHostOrders(std::string_view text) {
   return Parse<HostOrders>(text, [](const json& parsed) {
     HostOrders orders{parsed.at("revision"), {}};
     std::set<uint64_t> named;
-    for (const json& one : parsed.at("instances")) {
+    for (const json& one : Instances(parsed, "instances")) {
       WantedInstance wanted = WantedOf(one);
       if (named.insert(wanted.instance).second) orders.wanted.push_back(std::move(wanted));
     }

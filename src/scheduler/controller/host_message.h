@@ -12,6 +12,9 @@
 namespace spillway::scheduler {
 
 constexpr size_t kMostGpusOfHost = 64;
+// Each costs its node agent a record on disk, and the controller a place in the fleet's state.
+constexpr size_t kMaxInstancesOfHost = 4096;
+constexpr size_t kMaxLastWords = 4096;  // bytes, of an executor that failed
 constexpr size_t kMostGpuName = 32;  // characters
 
 struct HostReport {

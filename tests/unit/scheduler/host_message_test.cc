@@ -99,5 +99,29 @@ TEST(HostReport, AnExecutorsLastWordsCannotSteerATerminal) {
   EXPECT_EQ(read->held[0].why, "no [2J room   for   J \xc3\xa4\xe2\x82\xac !");
 }
 
+TEST(HostReport, AHostHoldsOnlySoManyInstancesAndItsExecutorsSayOnlySoMuch) {
+  json report = Report();
+  report["held"][0]["failed"] = std::string(1'000'000, 'x');
+  const auto read = ParseHostReport(report.dump());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->held[0].why.size(), 4096u);
+  report["held"] = json::array();
+  for (int i = 0; i < 4096; ++i) report["held"].push_back({{"instance", i}});
+  EXPECT_EQ(ProblemOf(report), "");
+  report["held"].push_back({{"instance", 4096}});
+  EXPECT_EQ(ProblemOf(report), "held: expected a list of at most 4096");
+}
+
+TEST(HostOrders, NameOnlySoManyInstances) {
+  const WantedInstance one{7, {"m"}, {"h", "gpu0"}};
+  json orders = json::parse(ToText(HostOrders{1, {one}}));
+  EXPECT_TRUE(ParseHostOrders(orders.dump()));
+  orders["instances"] = json::array();
+  for (int i = 0; i < 4097; ++i) orders["instances"].push_back(json::parse(ToText(one)));
+  const auto read = ParseHostOrders(orders.dump());
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message, "instances: expected a list of at most 4096");
+}
+
 }  // namespace
 }  // namespace spillway::scheduler
