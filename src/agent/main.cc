@@ -27,7 +27,7 @@ void WriteStats(const std::string& path, const std::string& json) {
     return;
   }
   // Each second, between two reports: not worth waiting for the disk.
-  if (const auto written = base::WriteFile(path, json + '\n', {.is_durable = false}); !written)
+  if (const auto written = base::WriteOutput(path, json + '\n', {.is_durable = false}); !written)
     spdlog::warn("--stats-json: {}", written.error().message);
 }
 

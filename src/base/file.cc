@@ -132,6 +132,33 @@ int MoveUnlessThere(const std::string& fresh, const std::string& path) {
   return std::rename(fresh.c_str(), path.c_str()) == 0 ? 0 : errno;
 }
 
+// What has that name, links not followed; S_IFREG where nothing has.
+mode_t KindOf(const std::string& path) {
+  struct stat there {};
+  return lstat(path.c_str(), &there) == 0 ? there.st_mode & S_IFMT : S_IFREG;
+}
+
+tl::unexpected<Error> FailKind(const std::string& path, mode_t kind) {
+  const char* word = kind == S_IFDIR                      ? "a folder"
+                     : kind == S_IFIFO                    ? "a pipe"
+                     : kind == S_IFCHR || kind == S_IFBLK ? "a device"
+                                                          : "a socket";
+  return Fail(ErrorCode::kBadInput, fmt::format("writing {}: expected a file, got {}", path, word));
+}
+
+// Whose reader is slow is waited for only where the write may wait.
+Result<void> WriteInto(const std::string& path, std::string_view text, const WriteOptions& options) {
+  const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
+  const Fd fd(open(path.c_str(), options.is_durable ? flags : flags | O_NONBLOCK, options.mode));
+  if (!fd && errno == EISDIR) return FailKind(path, S_IFDIR);
+  if (!fd) return FailSystem("opening", path);
+  if (auto written = WriteAll(fd.get(), path, text, false); !written) return written;
+  // Devices and pipes have no disk to wait for.
+  if (options.is_durable && fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS)
+    return FailSystem("writing", path);
+  return {};
+}
+
 // False: `path` exists and may not be replaced.
 Result<bool> WriteWhole(const std::string& path, std::string_view text, const WriteOptions& options,
                         bool may_replace) {
@@ -179,7 +206,12 @@ Result<std::string> ReadFile(const std::string& path) {
 }
 
 Result<void> WriteFile(const std::string& path, std::string_view text, const WriteOptions& options) {
+  if (const mode_t kind = KindOf(path); kind != S_IFREG && kind != S_IFLNK) return FailKind(path, kind);
   return WriteWhole(path, text, options, true).map([](bool) {});
+}
+
+Result<void> WriteOutput(const std::string& path, std::string_view text, const WriteOptions& options) {
+  return KindOf(path) == S_IFREG ? WriteFile(path, text, options) : WriteInto(path, text, options);
 }
 
 Result<bool> CreateFile(const std::string& path, std::string_view text, const WriteOptions& options) {

@@ -20,7 +20,7 @@ Result<void> WriteFile(const std::string& path, std::string_view text) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty())
     if (auto made = MakeFolder(folder.string()); !made) return made;
-  return base::WriteFile(path, text);
+  return base::WriteOutput(path, text);
 }
 
 }  // namespace spillway::report
