@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench_verbs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 
 #include "base/interrupt.h"
+#include "base/print.h"
 #include "bench/cli/dispatch_verb.h"
 #include "bench/cli/flood_verb.h"
 #include "bench/cli/gateway_verb.h"
@@ -51,9 +50,9 @@ int BenchSwitch(SwitchBench bench, bool as_json) {
       return Complain(written.error());
   }
   if (as_json)
-    fmt::print("{}", document.Dump());
+    base::Print("{}", document.Dump());
   else
-    fmt::print("{}", bench::MakeTable(document).Text());
+    base::Print("{}", bench::MakeTable(document).Text());
   return kExitOk;
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway_verb.h"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <memory>
 #include <vector>
 
+#include "base/print.h"
 #include "bench/gateway/gateway_bench.h"
 #include "bench/gateway/present.h"
 #include "command/exit_code.h"
@@ -27,7 +27,7 @@ int BenchGateway(const bench::GatewayBenchOptions& options, bool as_json) {
   if (!options.folder.empty())
     if (const auto written = bench::WriteGatewayPage(*document, options.folder); !written)
       return Complain(written.error());
-  fmt::print("{}", as_json ? document->Dump() : bench::GatewayText(*document));
+  base::Print("{}", as_json ? document->Dump() : bench::GatewayText(*document));
   return kExitOk;
 }
 

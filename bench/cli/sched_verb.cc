@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched_verb.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 
+#include "base/print.h"
 #include "bench/sched/sched_bench.h"
 #include "command/exit_code.h"
 #include "command/output.h"
@@ -28,7 +27,7 @@ int BenchSched(const BenchOptions& o, bool as_json) {
       loaded->nodes, loaded->jobs, o.bench,
       [&](double share, const std::string& message) { progress.Update(share, message); });
   progress.Finish("done");
-  fmt::print("{}", as_json ? document.Dump() : report::Table::FromRows(document.rows()).Text());
+  base::Print("{}", as_json ? document.Dump() : report::Table::FromRows(document.rows()).Text());
   return kExitOk;
 }
 

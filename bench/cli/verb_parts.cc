@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/cli/verb_parts.h"
 
-#include <fmt/format.h>
-
 #include <bit>
 
+#include "base/print.h"
 #include "command/exit_code.h"
 #include "command/output.h"
 #include "report/progress.h"
@@ -24,7 +23,7 @@ int RunAndPrint(const std::string& name, bool as_json,
       run([&](double fraction, const std::string& message) { progress.Update(fraction, message); });
   if (!document) return Complain(document.error());
   progress.Finish("done");
-  fmt::print("{}", as_json ? document->Dump() : text(*document));
+  base::Print("{}", as_json ? document->Dump() : text(*document));
   return kExitOk;
 }
 

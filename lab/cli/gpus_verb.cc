@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/interrupt.h"
+#include "base/print.h"
 #include "base/program_folder.h"
 #include "command/exit_code.h"
 #include "command/output.h"
@@ -42,8 +43,8 @@ int RunGpus(const GpusOptions& options, bool as_json) {
   progress.Finish("done");
   if (const auto wrote = WriteReport(options.out, result->page, result->document, !as_json); !wrote)
     return ComplainAfterData(wrote.error());
-  fmt::print("{}",
-             as_json ? result->document.Dump() : report::Table::FromRows(result->document.rows()).Text());
+  base::Print("{}",
+              as_json ? result->document.Dump() : report::Table::FromRows(result->document.rows()).Text());
   return kExitOk;
 }
 

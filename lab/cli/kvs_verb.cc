@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvs_verb.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <memory>
 
+#include "base/print.h"
 #include "command/exit_code.h"
 #include "command/output.h"
 #include "lab/kvs/kvs_experiment.h"
@@ -20,7 +20,7 @@ int Kvs(const lab::KvsOptions& options, bool as_json) {
       options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
   if (!document) return Complain(document.error());
   progress.Finish("done");
-  fmt::print("{}", as_json ? document->Dump() : lab::KvsText(*document));
+  base::Print("{}", as_json ? document->Dump() : lab::KvsText(*document));
   return kExitOk;
 }
 

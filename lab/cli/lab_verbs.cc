@@ -13,6 +13,7 @@
 #include <random>
 
 #include "base/interrupt.h"
+#include "base/print.h"
 #include "base/program_folder.h"
 #include "command/exit_code.h"
 #include "command/output.h"
@@ -54,10 +55,10 @@ int Up(const Context& context, const std::string& file, bool no_switch) {
     return kExitOk;
   }
   for (const json& s : services)
-    fmt::print("service {} at {}\n", s["service"].get<std::string>(), s["vip"].get<std::string>());
+    base::Print("service {} at {}\n", s["service"].get<std::string>(), s["vip"].get<std::string>());
   for (const json& u : units)
-    fmt::print("unit {} at {}\n", u["unit"].get<std::string>(), u["address"].get<std::string>());
-  fmt::print("api {}\nlogs {}/*.log\n", plan.api_socket, plan.folder);
+    base::Print("unit {} at {}\n", u["unit"].get<std::string>(), u["address"].get<std::string>());
+  base::Print("api {}\nlogs {}/*.log\n", plan.api_socket, plan.folder);
   return kExitOk;
 }
 
@@ -104,7 +105,7 @@ int List(const Context& context) {
   if (context.json)
     PrintJson(table.JsonRows());
   else
-    fmt::print("{}", table.Text());
+    base::Print("{}", table.Text());
   return kExitOk;
 }
 
@@ -140,7 +141,7 @@ int RunSpecs(const Context& context, const std::string& name, const std::vector<
   base::InterruptGuard guard;
   auto outcome = lab::RunExperiments(name, specs, out);
   if (!outcome) return base::Interrupted() ? Interrupted() : Complain(outcome.error());
-  fmt::print("{}", context.json ? outcome->document : outcome->text);
+  base::Print("{}", context.json ? outcome->document : outcome->text);
   return outcome->interrupted ? Interrupted("these are the rounds that were finished") : kExitOk;
 }
 
@@ -168,7 +169,7 @@ int ListBeds(const Context& context) {
   if (context.json)
     PrintJson(table.JsonRows());
   else
-    fmt::print("{}", table.Text());
+    base::Print("{}", table.Text());
   return kExitOk;
 }
 

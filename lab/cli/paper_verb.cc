@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "paper_verb.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
+#include "base/print.h"
 #include "base/program_folder.h"
 #include "command/exit_code.h"
 #include "command/output.h"
@@ -95,7 +95,7 @@ int RunPaper(const Context& context, const PaperOptions& options) {
   if (!options.out.empty())
     if (auto written = document.Write(options.out + "/report.json"); !written)
       return Complain(written.error());
-  fmt::print("{}", context.json ? document.Dump() : lab::PaperText(rows, measured.has_value()));
+  base::Print("{}", context.json ? document.Dump() : lab::PaperText(rows, measured.has_value()));
   return kExitOk;
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/print.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
 
@@ -81,9 +82,9 @@ int Change(const Options& options, const std::string& target, const std::string&
   if (context.json)
     PrintJson(*answer);
   else if (answer->contains("removed"))
-    fmt::print("{}: removed\n", answer->at("name").get<std::string>());
+    base::Print("{}: removed\n", answer->at("name").get<std::string>());
   else
-    fmt::print("{}", LineOf(*answer));
+    base::Print("{}", LineOf(*answer));
   return kExitOk;
 }
 
@@ -111,18 +112,18 @@ int List(const Options& options, const Context& context) {
     PrintJson(*fleet);
     return kExitOk;
   }
-  for (const auto& model : fleet->at("models")) fmt::print("{}", LineOf(model));
+  for (const auto& model : fleet->at("models")) base::Print("{}", LineOf(model));
   for (const auto& host : fleet->at("hosts")) {
-    fmt::print("host {}{}:", host.at("name").get<std::string>(), host.at("up").get<bool>() ? "" : " (lost)");
+    base::Print("host {}{}:", host.at("name").get<std::string>(), host.at("up").get<bool>() ? "" : " (lost)");
     for (const auto& gpu : host.at("gpus"))
-      fmt::print(" {} {:.0f} %{}", gpu.at("id").get<std::string>(), gpu.at("share_used").get<double>() * 100,
-                 gpu.contains("trouble") ? " (" + gpu["trouble"].get<std::string>() + ")" : "");
-    fmt::print("\n");
+      base::Print(" {} {:.0f} %{}", gpu.at("id").get<std::string>(), gpu.at("share_used").get<double>() * 100,
+                  gpu.contains("trouble") ? " (" + gpu["trouble"].get<std::string>() + ")" : "");
+    base::Print("\n");
   }
   const auto& moves = fleet->at("moves");
-  fmt::print("{} on, {:.3f} GPU-hours, {} done, {} failed\n",
-             Counted(fleet->at("gpus_on").get<size_t>(), "GPU"), fleet->at("gpu_hours").get<double>(),
-             Counted(moves.at("done").get<size_t>(), "move"), moves.at("failed").get<int>());
+  base::Print("{} on, {:.3f} GPU-hours, {} done, {} failed\n",
+              Counted(fleet->at("gpus_on").get<size_t>(), "GPU"), fleet->at("gpu_hours").get<double>(),
+              Counted(moves.at("done").get<size_t>(), "move"), moves.at("failed").get<int>());
   return kExitOk;
 }
 

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "base/print.h"
+
 namespace spillway::command {
 
 Result<void> CheckParent(const char* option, const std::string& path) {
@@ -23,7 +25,7 @@ Result<void> WriteReport(const std::string& folder, const report::HtmlPage& page
   if (folder.empty()) return {};
   if (auto written = document.Write(folder + "/report.json"); !written) return written;
   if (auto written = page.Write(folder + "/report.html"); !written) return written;
-  if (tell) fmt::print("{}/report.html\n", folder);
+  if (tell) base::Print("{}/report.html\n", folder);
   return {};
 }
 

@@ -14,6 +14,7 @@
 #include "api/http.h"
 #include "api/listen.h"
 #include "base/fd.h"
+#include "base/print.h"
 #include "command/output.h"
 #include "command/program.h"
 #include "gateway/control/control.h"
@@ -213,7 +214,7 @@ int Main(int argc, char** argv) {
     report = std::move(*read);
   }
   if (check) {
-    fmt::print("{}: ok\n", config_file);
+    base::Print("{}: ok\n", config_file);
     return 0;
   }
   if (report)
@@ -224,4 +225,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace spillway::command
 
-int main(int argc, char** argv) { return spillway::command::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return spillway::command::EndOutput(spillway::command::Main(argc, argv), "spillway-gateway");
+}

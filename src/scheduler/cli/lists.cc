@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lists.h"
 
-#include <fmt/format.h>
-
+#include "base/print.h"
 #include "model/problems.h"
 #include "scheduler/data_folder.h"
 
@@ -25,8 +24,8 @@ Result<Loaded> Load(const Lists& lists, bool need_nodes) {
   loaded.name = *path == lists.list ? loaded.jobs.name : lists.list;
   if (need_nodes)
     for (const auto& [model, asking] : loaded.jobs.absent_models)
-      fmt::print(stderr, "spillway: {}: gpu_spec: no node has {}, which {} jobs ask for\n", *path,
-                 model::Excerpt(model), asking);
+      base::PrintError("spillway: {}: gpu_spec: no node has {}, which {} jobs ask for\n", *path,
+                       model::Excerpt(model), asking);
   return loaded;
 }
 

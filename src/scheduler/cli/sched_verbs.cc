@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/interrupt.h"
+#include "base/print.h"
 #include "command/exit_code.h"
 #include "command/output.h"
 #include "command/report_files.h"
@@ -88,7 +89,7 @@ int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) 
       [] { return base::Interrupted(); });
   runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::PlacementDocument(loaded.name, runs, o.seeds, published);
-  fmt::print("{}", as_json ? document.Dump() : scheduler::PlacementText(document));
+  base::Print("{}", as_json ? document.Dump() : scheduler::PlacementText(document));
   if (auto written =
           WriteReport(o.folder, scheduler::PlacementPage(loaded.name, runs, document), document, !as_json);
       !written)
@@ -121,7 +122,7 @@ int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
     }
   runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::GpuHoursDocument(loaded.name, runs, o.busy);
-  fmt::print("{}", as_json ? document.Dump() : scheduler::GpuHoursText(document));
+  base::Print("{}", as_json ? document.Dump() : scheduler::GpuHoursText(document));
   if (auto written =
           WriteReport(o.folder, scheduler::GpuHoursPage(loaded.name, runs, document), document, !as_json);
       !written)
@@ -166,7 +167,7 @@ int ReplayArrivals(const ReplayOptions& o, Loaded loaded, bool as_json) {
       [] { return base::Interrupted(); });
   runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::ArrivalsDocument(loaded.name, runs, options);
-  fmt::print("{}", as_json ? document.Dump() : scheduler::ArrivalsText(document));
+  base::Print("{}", as_json ? document.Dump() : scheduler::ArrivalsText(document));
   if (auto written =
           WriteReport(o.folder, scheduler::ArrivalsPage(loaded.name, runs, document), document, !as_json);
       !written)
@@ -295,8 +296,8 @@ int RunPlace(PlaceOptions o, bool as_json) {
   scheduler::Placer placer(file->cluster, look_ahead ? look_ahead->mix() : mix, how,
                            look_ahead ? &look_ahead->fill() : nullptr);
   const scheduler::Explanation why = placer.Explain(o.job);
-  fmt::print("{}", as_json ? scheduler::ExplanationDocument(file->cluster, o.job, why).Dump()
-                           : scheduler::ExplanationText(file->cluster, o.job, why, o.explain));
+  base::Print("{}", as_json ? scheduler::ExplanationDocument(file->cluster, o.job, why).Dump()
+                            : scheduler::ExplanationText(file->cluster, o.job, why, o.explain));
   return why.chosen ? kExitOk : kExitFailed;
 }
 
@@ -361,7 +362,7 @@ int RunOptimal(OptimalOptions o, bool as_json) {
   }
   checked->size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::CheckDocument(*checked);
-  fmt::print("{}", as_json ? document.Dump() : scheduler::CheckText(*checked));
+  base::Print("{}", as_json ? document.Dump() : scheduler::CheckText(*checked));
   if (checked->size() < total) return InterruptedAfter(checked->size(), "snapshots");
   // The promise: 95 % the same, and no rule broken.
   for (const auto& row : document.rows())
@@ -441,8 +442,8 @@ int RunMig(const MigOptions& o, bool as_json) {
     return Complain(
         {ErrorCode::kBadInput,
          fmt::format("--model {}: expected one that MIG divides: A100-40, A100-80, H100-80, H200", o.model)});
-  fmt::print("{}", as_json ? scheduler::GeometryDocument(*taken, o.double_memory).Dump()
-                           : scheduler::GeometryText(*taken, o.double_memory, model));
+  base::Print("{}", as_json ? scheduler::GeometryDocument(*taken, o.double_memory).Dump()
+                            : scheduler::GeometryText(*taken, o.double_memory, model));
   return kExitOk;
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/interrupt.h"
+#include "base/print.h"
 #include "command/exit_code.h"
 #include "command/output.h"
 #include "report/file.h"
@@ -48,14 +49,14 @@ int RunSim(const SimOptions& options, bool as_json) {
   const sim::SweepResult sweep = Sweep(*scenario, options.threads);
   const sim::Results results{*scenario, sweep, sim::Judge(*scenario, sweep.rows)};
   const report::Document document = sim::ResultDocument(results);
-  fmt::print("{}", as_json ? document.Dump() : sim::ResultText(results));
+  base::Print("{}", as_json ? document.Dump() : sim::ResultText(results));
   if (!options.folder.empty()) {
     const std::string page = options.folder + "/report.html";
     if (auto written = document.Write(options.folder + "/report.json"); !written)
       return ComplainAfterData(written.error());
     if (auto written = sim::ResultPage(results, document).Write(page); !written)
       return ComplainAfterData(written.error());
-    if (!as_json) fmt::print("{}\n", page);
+    if (!as_json) base::Print("{}\n", page);
   }
   if (!sweep.interrupted) return kExitOk;
   return Interrupted(fmt::format("these are the {} points that were done", sweep.rows.size()));
