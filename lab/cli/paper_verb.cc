@@ -10,6 +10,7 @@
 #include "base/print.h"
 #include "base/program_folder.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/named.h"
@@ -111,7 +112,8 @@ void AddPaperVerb(CLI::App& lab, Context& context) {
   paper->add_flag("--sim-only", o->sim_only, "Without the lab, which takes root and tens of minutes")
       ->excludes(emulated);
   paper->add_option("--out", o->out, "Folder for report.json, and the reports of the lab's runs")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(NonEmpty());
   paper->callback([o, &context] { context.action = [o, &context] { return RunPaper(context, *o); }; });
 }
 

@@ -10,6 +10,7 @@
 #include "agent/config.h"
 #include "base/file.h"
 #include "base/print.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "command/program.h"
 #include "model/key_file.h"
@@ -59,7 +60,8 @@ int Main(int argc, char** argv) {
   auto* once_flag = app.add_flag("--once", once, "Meter for one second, print what was seen, send nothing");
   app.add_flag("--json", json, "With --once: print JSON")->needs(once_flag);
   app.add_option("--stats-json", stats_file, "Write one JSON document each second; '-': standard output")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NonEmpty());
   if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
   LogToStderr("spillway-agent");
 

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <memory>
 #include <vector>
 
 #include "api/changes.h"
+#include "base/paths.h"
 #include "base/print.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
@@ -37,9 +37,7 @@ int Apply(const std::string& path, bool dry_run, const Context& context) {
   const auto text = ReadInput(path);
   if (!text) return Complain(text.error());
   // The daemon resolves key_file paths against the file's own folder, wherever it was started.
-  std::error_code ignored;
-  const std::string name = path == "-" ? std::filesystem::current_path(ignored) / "stdin"
-                                       : std::filesystem::absolute(path, ignored);
+  const std::string name = base::AbsolutePath(path == "-" ? "stdin" : path);
   api::Client client(context.api);
   const auto answer = PostJson(
       client, fmt::format("/v1/apply?name={}{}", api::Client::Encode(name), dry_run ? "&dry_run=1" : ""),

@@ -14,6 +14,7 @@
 #include "cli/client_output.h"
 #include "cli/unit_table.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "report/table.h"
 
 namespace spillway::command {
@@ -112,10 +113,10 @@ int Top(const Context& context, const Live& live) {
 void AddLiveOptions(CLI::App& verb, Live& live) {
   verb.add_option("--interval", live.interval_s, "Seconds between refreshes")
       ->capture_default_str()
-      ->check(CLI::Range(0.05, 3600.0));
+      ->check(InRange(0.05, 3600.0));
   verb.add_option("--count", live.count, "Number of refreshes; 0: until interrupted")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(NonNegative<int>());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/print.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 
 namespace spillway::command {
 namespace {
@@ -144,7 +145,7 @@ CLI::App* AddVerb(CLI::App& group, Context& context, const std::shared_ptr<Optio
 void AddWait(CLI::App* verb, const std::shared_ptr<Options>& options) {
   verb->add_flag("--wait", options->wait, "Until all is done");
   verb->add_option("--limit", options->limit_s, "Seconds to wait at most")
-      ->check(CLI::Range(1, 86400))
+      ->check(InRange(1, 86400))
       ->capture_default_str();
 }
 

@@ -15,6 +15,7 @@
 #include "api/listen.h"
 #include "base/fd.h"
 #include "base/print.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "command/program.h"
 #include "gateway/control/control.h"
@@ -200,7 +201,8 @@ int Main(int argc, char** argv) {
   app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
   app.add_option("--report", report_file,
                  "Report the slices' load to the switches: an agent's file of kind cpu, docs/agent.md")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NonEmpty());
   app.add_flag("--check", check, "Check the configuration and exit");
   if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
   LogToStderr("spillway-gateway");

@@ -7,6 +7,7 @@
 #include "base/interrupt.h"
 #include "base/print.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "command/report_files.h"
 #include "model/scalars.h"
@@ -172,7 +173,9 @@ int RunProbe(ProbeOptions o, bool as_json) {
 }
 
 void AddOut(CLI::App& verb, PlanOptions& o) {
-  verb.add_option("--out", o.folder, "Folder for report.html and report.json")->type_name("DIR");
+  verb.add_option("--out", o.folder, "Folder for report.html and report.json")
+      ->type_name("DIR")
+      ->check(NonEmpty());
 }
 
 void AddProbe(CLI::App& plan, Context& context) {
@@ -189,21 +192,21 @@ void AddProbe(CLI::App& plan, Context& context) {
   probe->add_flag("--smartnic", o->smartnic, "This machine is a SmartNIC, not a server");
   probe->add_option("--price", o->machine.price_usd, "Its price; default: assumed, as Lovelock's")
       ->type_name("USD")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NonNegative());
   probe->add_option("--power", o->machine.power_w, "Its power; default: assumed, as Lovelock's")
       ->type_name("W")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NonNegative());
   probe->add_option("--network", o->machine.network_gbps, "Its network; default: assumed")
       ->type_name("GBPS")
-      ->check(CLI::PositiveNumber);
+      ->check(Positive());
   probe->add_option("--slots", o->machine.device_slots, "PCIe devices that it can carry")
-      ->check(CLI::Range(0, 1024));
+      ->check(InRange(0, 1024));
   probe
       ->add_option("--core-speed", o->machine.core_speed,
                    "One core by itself over one of an IPU E2000; default: assumed 1")
       ->type_name("RATIO")
-      ->check(CLI::PositiveNumber);
-  probe->add_option("--out", o->file, "File for the entry")->type_name("FILE");
+      ->check(Positive());
+  probe->add_option("--out", o->file, "File for the entry")->type_name("FILE")->check(NonEmpty());
   probe->callback([o, &context] { context.action = [o, &context] { return RunProbe(*o, context.json); }; });
 }
 
@@ -251,10 +254,10 @@ void AddPlanVerbs(CLI::App& app, Context& context) {
   AddLimitOptions(*simulate, *simulated);
   AddMixOptions(*simulate, *simulated);
   simulate->add_option("--requests", simulated->requests, "Measured requests per run")
-      ->check(CLI::Range(uint64_t{1000}, uint64_t{1'000'000'000}))
+      ->check(InRange(uint64_t{1000}, uint64_t{1'000'000'000}))
       ->capture_default_str();
   simulate->add_option("--threads", simulated->threads, "Runs at a time; default: one per CPU")
-      ->check(CLI::Range(1, 1024));
+      ->check(InRange(1, 1024));
 
   CLI::App* paper =
       plan->add_subcommand("paper", "Every figure of the papers behind the planner, recomputed");

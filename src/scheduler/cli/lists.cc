@@ -2,6 +2,7 @@
 #include "lists.h"
 
 #include "base/print.h"
+#include "command/option_checks.h"
 #include "model/problems.h"
 #include "scheduler/data_folder.h"
 
@@ -32,11 +33,13 @@ Result<Loaded> Load(const Lists& lists, bool need_nodes) {
 void AddLists(CLI::App& verb, Lists& lists) {
   verb.add_option("--list", lists.list,
                   "Jobs: the name of an openb list (default, gpushare100, ...) or a CSV file")
+      ->check(NonEmpty())
       ->capture_default_str();
-  verb.add_option("--data", lists.data, kDataHelp)->type_name("DIR");
+  verb.add_option("--data", lists.data, kDataHelp)->type_name("DIR")->check(NonEmpty());
   verb.add_option("--nodes", lists.nodes,
                   "Nodes: a CSV file instead of the folder's openb_node_list_gpu_node.csv")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NonEmpty());
 }
 
 }  // namespace spillway::command

@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/print.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "report/file.h"
 #include "report/progress.h"
@@ -69,12 +70,13 @@ void AddSimVerbs(CLI::App& app, Context& context) {
   CLI::App* sim =
       app.add_subcommand("sim", "Simulate policies on modelled units, with the data plane's own decisions");
   sim->add_option("SCENARIO", o->file, "Scenario file (YAML), see docs/sim.md")->required();
-  sim->add_option("--out", o->folder, "Folder for report.html and report.json")->type_name("DIR");
-  sim->add_option("--threads", o->threads, "Runs at a time; default: one per CPU")
-      ->check(CLI::Range(1, 1024));
+  sim->add_option("--out", o->folder, "Folder for report.html and report.json")
+      ->type_name("DIR")
+      ->check(NonEmpty());
+  sim->add_option("--threads", o->threads, "Runs at a time; default: one per CPU")->check(InRange(1, 1024));
   CLI::Option* requests =
       sim->add_option("--requests", o->requests, "Measured requests per run, instead of the file's")
-          ->check(CLI::Range(uint64_t{100}, uint64_t{10'000'000'000}));
+          ->check(InRange(uint64_t{100}, uint64_t{10'000'000'000}));
   sim->add_flag("--quick", o->quick, "A tenth of the file's requests")->excludes(requests);
   sim->callback([o, &context] { context.action = [o, &context] { return RunSim(*o, context.json); }; });
 }

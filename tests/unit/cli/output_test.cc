@@ -21,10 +21,9 @@ Outcome RunInto(const std::string& redirect, std::vector<std::string> words) {
 // Into a pipe that nobody reads; SIGPIPE is ignored, as InterruptGuard and daemons have it.
 Outcome RunWithoutReader(const testing::Folder& folder, std::vector<std::string> words) {
   const std::string pipe = folder.File("pipe");
-  words.insert(words.begin(),
-               {"/bin/sh", "-c",
-                "trap '' PIPE; mkfifo " + pipe + " && exec 3<>" + pipe + " 4>" + pipe +
-                    " 3<&- && exec \"$0\" \"$@\" >&4 4>&-"});
+  words.insert(words.begin(), {"/bin/sh", "-c",
+                               "trap '' PIPE; mkfifo " + pipe + " && exec 3<>" + pipe + " 4>" + pipe +
+                                   " 3<&- && exec \"$0\" \"$@\" >&4 4>&-"});
   return testing::RunProgram(words);
 }
 
@@ -74,9 +73,8 @@ TEST(Output, ThatIsLostTakesNoReportAway) {
   folder.Write("jobs.csv",
                "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\np,1,1,1,500,0,9\n");
   for (const char* json : {"", "--json"}) {
-    std::vector<std::string> words = {
-        SPILLWAY, "sched", "replay", folder.File("jobs.csv"), "--experiment", "gpu-hours",
-        "--out",  folder.File("out") + json};
+    std::vector<std::string> words = {SPILLWAY,       "sched",     "replay", folder.File("jobs.csv"),
+                                      "--experiment", "gpu-hours", "--out",  folder.File("out") + json};
     if (*json != '\0') words.push_back(json);
     const Outcome outcome = RunInto(">/dev/full", words);
     EXPECT_EQ(outcome.exit_code, 1);

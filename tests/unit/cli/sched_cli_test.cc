@@ -175,13 +175,19 @@ TEST_F(SchedCli, RefusesWhatWouldDoNothing) {
   };
   one_line({"replay", "--busy", "3"}, "--busy: is for --experiment gpu-hours");
   one_line({"replay", "--experiment", "gpu-hours", "--seeds", "3"}, "--seeds: is for --experiment placement");
-  one_line({"optimal", "--seed", "-1"}, "--seed: expected a whole number from 0 on");
+  one_line({"optimal", "--seed", "-1"},
+           "--seed: expected a whole number from 0 to 18446744073709551615, got -1");
   one_line({"optimal", "--snapshots", "3"}, "--check");
   one_line({"optimal", "--lp", folder_.File("typo/x.lp")}, "x.lp: parent directory ");
   one_line({"replay", "--data", folder_.File(""), "--out", folder_.File("typo/out")}, "--out ");
   one_line({"plaec"}, "sched: expected a verb (place, replay, optimal, mig), got plaec");
   one_line({}, "sched: expected a verb");
   one_line({"place", folder_.File("c.yaml"), "--nonsense"}, "--nonsense");
+}
+
+TEST_F(SchedCli, OptimalNamesATemporaryFolderThatIsNotThere) {
+  ExpectRefused(testing::RunProgram({"/usr/bin/env", "TMPDIR=/nonexistent", SPILLWAY, "sched", "optimal"}),
+                "spillway: TMPDIR: expected a folder for temporary files");
 }
 
 TEST_F(SchedCli, SaysWhichModelsNobodyHas) {
