@@ -16,12 +16,13 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "base/printable.h"
 
 namespace spillway::base {
 namespace {
 
 tl::unexpected<Error> FailSystem(const char* operation, const std::string& path, int error = errno) {
-  return Fail(ErrorCode::kSystem, fmt::format("{} {}: {}", operation, path, std::strerror(error)));
+  return Fail(ErrorCode::kSystem, fmt::format("{} {}: {}", operation, Printable(path), std::strerror(error)));
 }
 
 std::string FolderOf(const std::string& path) {
@@ -76,7 +77,7 @@ Result<Fd> OpenNew(const std::string& path, bool may_wait) {
     if (!may_wait) break;
     std::this_thread::sleep_for(kLookAgain);
   }
-  return Fail(ErrorCode::kConflict, fmt::format("writing {}: another process holds it", path));
+  return Fail(ErrorCode::kConflict, fmt::format("writing {}: another process holds it", Printable(path)));
 }
 
 // What open(2) would make of it. umask(2) tells the mask only by setting another, for all threads; where
@@ -143,7 +144,8 @@ tl::unexpected<Error> FailKind(const std::string& path, mode_t kind) {
                      : kind == S_IFIFO                    ? "a pipe"
                      : kind == S_IFCHR || kind == S_IFBLK ? "a device"
                                                           : "a socket";
-  return Fail(ErrorCode::kBadInput, fmt::format("writing {}: expected a file, got {}", path, word));
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("writing {}: expected a file, got {}", Printable(path), word));
 }
 
 // Whose reader is slow is waited for only where the write may wait.
@@ -190,7 +192,7 @@ Result<bool> WriteWhole(const std::string& path, std::string_view text, const Wr
 
 Result<std::string> ReadFile(const std::string& path) {
   const auto fail = [&] {
-    return Fail(ErrorCode::kSystem, fmt::format("{}: {}", path, std::strerror(errno)));
+    return Fail(ErrorCode::kSystem, fmt::format("{}: {}", Printable(path), std::strerror(errno)));
   };
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return fail();

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/print.h"
+#include "base/printable.h"
 #include "command/exit_code.h"
 
 namespace spillway::command {
@@ -29,7 +30,8 @@ int Complain(const Error& error, const char* program) {
 
 int ComplainAfterData(const Error& error, const char* program) {
   std::istringstream lines(error.message);
-  for (std::string line; std::getline(lines, line);) base::PrintError("{}: {}\n", program, line);
+  for (std::string line; std::getline(lines, line);)
+    base::PrintError("{}: {}\n", program, base::Printable(line));
   return ExitCode(error);
 }
 

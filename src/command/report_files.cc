@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/print.h"
+#include "base/printable.h"
 
 namespace spillway::command {
 
@@ -16,8 +17,8 @@ Result<void> CheckParent(const char* option, const std::string& path) {
   const auto parent = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   std::error_code ignored;
   if (std::filesystem::is_directory(parent, ignored)) return {};
-  return Fail(ErrorCode::kBadInput,
-              fmt::format("{} {}: parent directory {} does not exist", option, path, parent.string()));
+  return Fail(ErrorCode::kBadInput, fmt::format("{} {}: parent directory {} does not exist", option,
+                                                base::Printable(path), base::Printable(parent.string())));
 }
 
 Result<void> WriteReport(const std::string& folder, const report::HtmlPage& page,

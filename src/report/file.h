@@ -9,7 +9,7 @@
 
 namespace spillway::report {
 
-// With its parents; no error if it is there. Errors: kSystem.
+// With its parents; no error if it is there. Errors: kBadInput: something else has its name; kSystem.
 [[nodiscard]] Result<void> MakeFolder(const std::string& folder);
 
 // base::WriteOutput, creating missing folders. Errors: naming the path and the reason.

@@ -12,6 +12,7 @@
 
 #include "base/interrupt.h"
 #include "base/print.h"
+#include "base/printable.h"
 #include "command/exit_code.h"
 #include "command/option_checks.h"
 #include "command/output.h"
@@ -103,7 +104,7 @@ int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
     return Complain({ErrorCode::kBadInput,
                      fmt::format("--list {}: expected columns creation_time and deletion_time, which "
                                  "--experiment gpu-hours needs",
-                                 o.lists.list)});
+                                 base::Printable(o.lists.list))});
   using scheduler::ShareRule;
   std::vector<ShareRule> rules = {ShareRule::kExact, ShareRule::kCompute, ShareRule::kMemory};
   if (o.shares != "all") rules = {*scheduler::ShareRuleByName(o.shares)};
@@ -138,16 +139,16 @@ int ReplayArrivals(const ReplayOptions& o, Loaded loaded, bool as_json) {
     const auto other = scheduler::LoadJobList(*path, loaded.nodes.models);
     if (!other) return Complain(other.error());
     if (!other->timed)
-      return Complain(
-          {ErrorCode::kBadInput,
-           fmt::format("--durations {}: expected columns creation_time and deletion_time", o.durations)});
+      return Complain({ErrorCode::kBadInput,
+                       fmt::format("--durations {}: expected columns creation_time and deletion_time",
+                                   base::Printable(o.durations))});
     scheduler::BorrowDurations(loaded.jobs, *other);
   }
   if (!loaded.jobs.timed)
     return Complain({ErrorCode::kBadInput,
                      fmt::format("--list {}: expected columns creation_time and deletion_time, which "
                                  "--experiment arrivals needs; --durations takes them from another list",
-                                 o.lists.list)});
+                                 base::Printable(o.lists.list))});
   scheduler::ArrivalsOptions options;
   options.seeds = o.seeds;
   options.load_pct = o.load_pct;
@@ -427,7 +428,7 @@ Result<scheduler::SliceMask> ParseTaken(const std::vector<std::string>& words) {
           ErrorCode::kBadInput,
           fmt::format("--taken {}: expected PROFILE@SLICE where that profile may begin and nothing lies yet, "
                       "such as 3g@4",
-                      word));
+                      base::Printable(word)));
   }
   return taken;
 }
@@ -437,9 +438,9 @@ int RunMig(const MigOptions& o, bool as_json) {
   if (!taken) return Complain(taken.error());
   const scheduler::GpuModel model = scheduler::ModelByName(o.model);
   if (!model.mig)
-    return Complain(
-        {ErrorCode::kBadInput,
-         fmt::format("--model {}: expected one that MIG divides: A100-40, A100-80, H100-80, H200", o.model)});
+    return Complain({ErrorCode::kBadInput,
+                     fmt::format("--model {}: expected one that MIG divides: A100-40, A100-80, H100-80, H200",
+                                 base::Printable(o.model))});
   base::Print("{}", as_json ? scheduler::GeometryDocument(*taken, o.double_memory).Dump()
                             : scheduler::GeometryText(*taken, o.double_memory, model));
   return kExitOk;
