@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench_verbs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 
 #include "base/interrupt.h"
+#include "base/print.h"
 #include "bench/cli/dispatch_verb.h"
 #include "bench/cli/flood_verb.h"
 #include "bench/cli/gateway_verb.h"
@@ -18,6 +17,7 @@
 #include "bench/switch/present.h"
 #include "bench/switch/rounds.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "report/file.h"
 #include "report/progress.h"
@@ -51,9 +51,9 @@ int BenchSwitch(SwitchBench bench, bool as_json) {
       return Complain(written.error());
   }
   if (as_json)
-    fmt::print("{}", document.Dump());
+    base::Print("{}", document.Dump());
   else
-    fmt::print("{}", bench::MakeTable(document).Text());
+    base::Print("{}", bench::MakeTable(document).Text());
   return kExitOk;
 }
 
@@ -119,14 +119,14 @@ void AddBenchReaction(CLI::App* bench, Context& context) {
       ->delimiter(',')
       ->check(CLI::IsMember(policies));
   verb->add_option("--rounds", words->options.rounds, "Repetitions of each row")
-      ->check(CLI::Range(1, 10'000))
+      ->check(InRange(1, 10'000))
       ->capture_default_str();
   verb->add_option("--period", words->options.period_ms,
                    "Milliseconds between two readings of an agent's meter")
-      ->check(CLI::Range(1, 1000))
+      ->check(InRange(1, 1000))
       ->capture_default_str();
   verb->add_option("--questions", words->options.questions_per_s, "Queries per second")
-      ->check(CLI::Range(200, 3000))
+      ->check(InRange(200, 3000))
       ->capture_default_str();
   verb->add_flag("--quick", words->quick, "At most two rounds; policies wrr and headroom");
   verb->callback([words, &context] {
@@ -138,10 +138,10 @@ void AddBenchSim(CLI::App* bench, Context& context) {
   auto options = std::make_shared<bench::SimBenchOptions>();
   CLI::App* verb = bench->add_subcommand("sim", "Simulated requests per second, per core");
   verb->add_option("--rounds", options->rounds, "Rounds over all rows")
-      ->check(CLI::Range(1, 1000))
+      ->check(InRange(1, 1000))
       ->capture_default_str();
   verb->add_option("--requests", options->requests, "Requests per run")
-      ->check(CLI::Range(10'000ULL, 1'000'000'000ULL))
+      ->check(InRange(10'000ULL, 1'000'000'000ULL))
       ->capture_default_str();
   verb->callback([options, &context] {
     context.action = [options, &context] { return BenchSim(*options, context.json); };
@@ -159,14 +159,14 @@ void AddBenchHealth(CLI::App* bench, Context& context) {
   auto options = std::make_shared<bench::HealthBenchOptions>();
   CLI::App* verb = bench->add_subcommand("health", "CPU time of active health checks of many units");
   verb->add_option("--rounds", options->rounds, "Rounds over all rows")
-      ->check(CLI::Range(1, 1000))
+      ->check(InRange(1, 1000))
       ->capture_default_str();
   verb->add_option("--units", options->units, "Numbers of units, separated by commas")
       ->delimiter(',')
-      ->check(CLI::Range(1u, bench::kMaxHealthUnits))
+      ->check(InRange(1u, bench::kMaxHealthUnits))
       ->capture_default_str();
   verb->add_option("--interval-ms", options->interval_ms, "Milliseconds between two checks of a unit")
-      ->check(CLI::Range(10u, 60'000u))
+      ->check(InRange(10u, 60'000u))
       ->capture_default_str();
   verb->callback([options, &context] {
     context.action = [options, &context] { return BenchHealth(*options, context.json); };
@@ -186,19 +186,20 @@ void AddBenchVerbs(CLI::App& app, Context& context) {
   auto options = std::make_shared<SwitchBench>();
   CLI::App* verb = bench->add_subcommand("switch", "Nanoseconds per packet in the data plane (root)");
   verb->add_option("--rounds", options->rounds.rounds, "Rounds over all rows")
-      ->check(CLI::Range(1, 1000))
+      ->check(InRange(1, 1000))
       ->capture_default_str();
   verb->add_option("--flows", options->rounds.flow_counts, "Numbers of distinct flows, separated by commas")
       ->delimiter(',')
-      ->check(CLI::Range(1u, bench::kMaxFlows))
+      ->check(InRange(1u, bench::kMaxFlows))
       ->capture_default_str();
   verb->add_option("--servers", options->rounds.bed.servers, "Servers of the pool, two units each")
-      ->check(CLI::Range(2, 2000))
+      ->check(InRange(2, 2000))
       ->capture_default_str();
   AddTableEntries(*verb, options->rounds.bed.flow_table_entries, "Flow table, a power of two");
   verb->add_flag("--quick", options->quick, "At most two rounds and 1,000,000 flows");
   verb->add_option("--out", options->folder, "Also write switch.json, switch.html and switch.svg there")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(NonEmpty());
   verb->callback([options, &context] {
     context.action = [options, &context] { return BenchSwitch(*options, context.json); };
   });

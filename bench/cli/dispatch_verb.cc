@@ -5,6 +5,7 @@
 
 #include "bench/cli/verb_parts.h"
 #include "bench/dispatch/dispatch_bench.h"
+#include "command/option_checks.h"
 
 namespace spillway::command {
 namespace {
@@ -23,18 +24,18 @@ void AddDispatchVerb(CLI::App& bench, Context& context) {
   CLI::App* verb =
       bench.add_subcommand("dispatch", "Events per second through the dispatcher, its latency, its peers");
   verb->add_option("--rounds", options->rounds, "Rounds over all rows")
-      ->check(CLI::Range(1, 1000))
+      ->check(InRange(1, 1000))
       ->capture_default_str();
   verb->add_option_function<int>(
           "--ms", [options](int ms) { options->duration = std::chrono::milliseconds(ms); },
           "Length of one measurement in milliseconds (100)")
-      ->check(CLI::Range(5, 100'000));
+      ->check(InRange(5, 100'000));
   verb->add_flag("--quick", options->quick, "At most two rounds, a tenth of the time");
   verb->add_option("--only", options->only,
                    "Rows whose names begin with: native,event_dsw,\"rte_ring spsc\",burst,scaling")
       ->delimiter(',');
   const auto power = [verb](const char* name, double& value, const char* help) {
-    verb->add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
+    verb->add_option(name, value, help)->check(Positive())->capture_default_str();
   };
   power("--host-watts", options->power.host_watts, "Power of the host in the energy row");
   power("--host-cores", options->power.host_cores, "Its cores");

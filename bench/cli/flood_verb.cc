@@ -7,6 +7,7 @@
 #include "base/interrupt.h"
 #include "bench/cli/verb_parts.h"
 #include "bench/flood/flood_bench.h"
+#include "command/option_checks.h"
 
 namespace spillway::command {
 namespace {
@@ -71,18 +72,18 @@ void AddFloodVerb(CLI::App& bench, Context& context) {
       ->capture_default_str();
   verb->add_option("--table-times", words->options.table_times,
                    "Length of a flood, as a multiple of the flow table's entries")
-      ->check(CLI::Range(1u, 1000u))
+      ->check(InRange(1u, 1000u))
       ->capture_default_str();
   AddTableEntries(*verb, words->options.flow_table_entries,
                   "Flow table of the data plane that is fed packet by packet, a power of two");
   verb->add_option("--packet-rates", words->options.packet_rates,
                    "Packets per second, on a simulated clock, where packets are fed one by one")
       ->delimiter(',')
-      ->check(CLI::Range(100u, 10'000'000u))
+      ->check(InRange(100u, 10'000'000u))
       ->capture_default_str();
   verb->add_option("--rate", words->options.connection_rate,
                    "Packets per second of a flood beside real connections, if the machine can send as many")
-      ->check(CLI::Range(100u, 10'000'000u))
+      ->check(InRange(100u, 10'000'000u))
       ->capture_default_str();
   verb->add_flag("--quick", words->quick, "Two tables at most, policy headroom");
   verb->callback(

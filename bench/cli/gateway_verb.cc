@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway_verb.h"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <memory>
 #include <vector>
 
+#include "base/print.h"
 #include "bench/gateway/gateway_bench.h"
 #include "bench/gateway/present.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "report/progress.h"
 
@@ -27,7 +28,7 @@ int BenchGateway(const bench::GatewayBenchOptions& options, bool as_json) {
   if (!options.folder.empty())
     if (const auto written = bench::WriteGatewayPage(*document, options.folder); !written)
       return Complain(written.error());
-  fmt::print("{}", as_json ? document->Dump() : bench::GatewayText(*document));
+  base::Print("{}", as_json ? document->Dump() : bench::GatewayText(*document));
   return kExitOk;
 }
 
@@ -39,12 +40,12 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
   CLI::App* verb =
       bench.add_subcommand("gateway", "Requests through the four designs, with an idle and a busy host");
   verb->add_option("--rounds", options->rounds, "Rounds over all rows")
-      ->check(CLI::Range(1, 1000))
+      ->check(InRange(1, 1000))
       ->capture_default_str();
   verb->add_option_function<int>(
           "--ms", [options](int ms) { options->duration = std::chrono::milliseconds(ms); },
           "Length of one measurement in milliseconds (300)")
-      ->check(CLI::Range(5, 100'000));
+      ->check(InRange(5, 100'000));
   verb->add_option_function<std::vector<size_t>>(
           "--bytes",
           [options](const std::vector<size_t>& bytes) {
@@ -53,24 +54,24 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
           },
           "Bytes of a request's input, one or a list with commas (602112, an image of 224 x 224)")
       ->delimiter(',')
-      ->check(CLI::Range(size_t{64}, size_t{16} << 20));
+      ->check(InRange(size_t{64}, size_t{16} << 20));
   verb->add_option("--kernel-us", options->kernel_us, "Microseconds that a slice takes for it, or a list")
       ->delimiter(',')
-      ->check(CLI::Range(1.0, 1e6))
+      ->check(InRange(1.0, 1e6))
       ->capture_default_str();
   verb->add_option("--concurrency", options->concurrency,
                    "Clients, each with one request at a time, or a list")
       ->delimiter(',')
-      ->check(CLI::Range(1U, 64U))
+      ->check(InRange(1U, 64U))
       ->capture_default_str();
   verb->add_option("--loads", options->loads, "Percent of the host's CPU that others take, a list")
       ->delimiter(',')
-      ->check(CLI::Range(0, 90))
+      ->check(InRange(0, 90))
       ->capture_default_str();
   verb->add_option_function<int>(
           "--spin-us", [options](int us) { options->spin = std::chrono::microseconds(us); },
           "Microseconds that who is awake waits before it sleeps (200)")
-      ->check(CLI::Range(0, 10'000));
+      ->check(InRange(0, 10'000));
   verb->add_option_function<std::string>(
           "--awake",
           [options](const std::string& who) {
@@ -91,7 +92,8 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
       "All on loopback; as root, client, NIC and host else have a network namespace each");
   verb->add_flag("--quick", options->quick, "At most two rounds, a third of the time");
   verb->add_option("--out", options->folder, "Also write gateway.json, gateway.html and gateway.svg there")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(NonEmpty());
   verb->callback([options, &context] {
     context.action = [options, &context] { return BenchGateway(*options, context.json); };
   });

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched_verb.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 
+#include "base/print.h"
 #include "bench/sched/sched_bench.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "report/progress.h"
 #include "report/table.h"
@@ -28,7 +28,7 @@ int BenchSched(const BenchOptions& o, bool as_json) {
       loaded->nodes, loaded->jobs, o.bench,
       [&](double share, const std::string& message) { progress.Update(share, message); });
   progress.Finish("done");
-  fmt::print("{}", as_json ? document.Dump() : report::Table::FromRows(document.rows()).Text());
+  base::Print("{}", as_json ? document.Dump() : report::Table::FromRows(document.rows()).Text());
   return kExitOk;
 }
 
@@ -38,9 +38,9 @@ void AddSchedVerb(CLI::App& bench, Context& context) {
   auto o = std::make_shared<BenchOptions>();
   CLI::App* verb = bench.add_subcommand("sched", "Microseconds per decision of the scheduler of GPU slices");
   AddLists(*verb, o->lists);
-  verb->add_option("--rounds", o->bench.rounds, "Rounds")->check(CLI::Range(1, 1000))->capture_default_str();
+  verb->add_option("--rounds", o->bench.rounds, "Rounds")->check(InRange(1, 1000))->capture_default_str();
   verb->add_option("--decisions", o->bench.decisions, "Per round, when jobs come and go")
-      ->check(CLI::Range(1, 100'000'000))
+      ->check(InRange(1, 100'000'000))
       ->capture_default_str();
   verb->callback([o, &context] { context.action = [o, &context] { return BenchSched(*o, context.json); }; });
 }

@@ -13,6 +13,7 @@
 
 #include "api/listen.h"
 #include "base/fd.h"
+#include "base/paths.h"
 #include "bench/gateway/background_load.h"
 #include "bench/gateway/rig.h"
 #include "gateway/client.h"
@@ -36,10 +37,9 @@ class ConspiratorRig : public Rig {
 
   Result<void> Start(const Work& work, const Layout& layout, const GatewayUse& use) {
     window_ = !use.frames;
-    std::string pattern = (std::filesystem::temp_directory_path() / "spillway-bench-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr)
-      return Fail(ErrorCode::kSystem, pattern + ": no folder for sockets");
-    folder_ = pattern;
+    const auto folder = base::MakeTemporaryFolder("spillway-bench-");
+    if (!folder) return tl::make_unexpected(folder.error());
+    folder_ = *folder;
     auto frames = api::ListenUnix((folder_ / "frames").string());
     if (!frames) return tl::make_unexpected(frames.error());
     auto executors = api::ListenUnix((folder_ / "executors").string(), SOCK_SEQPACKET);

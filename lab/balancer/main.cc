@@ -2,14 +2,13 @@
 // spillway-nic-balancer: a server's requests balanced over its units by a program on its SmartNIC. Statistics
 // as one JSON line on stdout at the end, which SIGINT and SIGTERM bring. Exit codes: 0 done, 1 failed, 2 bad
 // usage or input.
-#include <fmt/format.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <cstdio>
-
+#include "base/print.h"
+#include "command/output.h"
 #include "command/program.h"
 #include "loop.h"
 #include "model/parse.h"
@@ -20,7 +19,7 @@ namespace {
 using namespace spillway;
 
 int Complain(const Error& error) {
-  fmt::print(stderr, "spillway-nic-balancer: {}\n", error.message);
+  base::PrintError("spillway-nic-balancer: {}\n", error.message);
   return error.code == ErrorCode::kBadInput ? 2 : 1;
 }
 
@@ -47,21 +46,18 @@ int Balance(const balancer::Options& options) {
   // Last: whoever sees this port bound knows that requests are taken.
   const auto report_fd = balancer::OpenReportSocket(report_port);
   if (!report_fd) return Complain(report_fd.error());
-  fmt::print(stderr, "spillway-nic-balancer: {} at {} on {}, {} units\n", options.choice.service,
-             options.choice.front.ToString(), options.interface, decides->unit_names().size());
+  base::PrintError("spillway-nic-balancer: {} at {} on {}, {} units\n", options.choice.service,
+                   options.choice.front.ToString(), options.interface, decides->unit_names().size());
 
   const auto traffic = balancer::Run(*decides, **port, *report_fd, stop_fd);
   close(*report_fd);
   close(stop_fd);
   if (!traffic) return Complain(traffic.error());
-  fmt::print("{}\n", balancer::ToJson(*decides, *traffic).dump());
-  std::fflush(stdout);
+  base::Print("{}\n", balancer::ToJson(*decides, *traffic).dump());
   return 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Main(int argc, char** argv) {
   CLI::App app("Balances one server's UDP requests over its units, in user space, on its SmartNIC.",
                "spillway-nic-balancer");
   balancer::Options options;
@@ -69,3 +65,7 @@ int main(int argc, char** argv) {
   if (const auto ended = command::ParseCommandLine(app, argc, argv)) return *ended;
   return Balance(options);
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return command::EndOutput(Main(argc, argv), "spillway-nic-balancer"); }

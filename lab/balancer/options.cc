@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
+#include "command/option_checks.h"
 #include "frame_port.h"
 
 namespace spillway::balancer {
@@ -47,7 +48,7 @@ void AddOptions(CLI::App& app, Options& options) {
       ->type_name("POLICY");
   app.add_option("--report-port", options.report_port,
                  "UDP port for load reports (default: as the pool file says)")
-      ->check(CLI::Range(1, 65535));
+      ->check(command::InRange(1, 65535));
 }
 
 }  // namespace spillway::balancer

@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <memory>
 
 #include "base/interrupt.h"
+#include "base/paths.h"
+#include "base/print.h"
 #include "base/program_folder.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "command/report_files.h"
 #include "lab/experiment/named.h"
@@ -26,12 +28,12 @@ int RunGpus(const GpusOptions& options, bool as_json) {
   auto jobs = lab::LoadGpuJobs(file);
   if (!jobs) return Complain(jobs.error());
   if (options.quick) jobs->compress *= 4;
-  std::error_code ignored;
-  const std::string folder =
-      !options.folder.empty()
-          ? options.folder
-          : (std::filesystem::temp_directory_path(ignored) / fmt::format("spillway-lab-gpus-{}", geteuid()))
-                .string();
+  std::string folder = options.folder;
+  if (folder.empty()) {
+    const auto temporary = base::TemporaryFolder();
+    if (!temporary) return Complain(temporary.error());
+    folder = fmt::format("{}/spillway-lab-gpus-{}", *temporary, geteuid());
+  }
   base::InterruptGuard guard;
   report::Progress progress("lab gpus");
   auto result = lab::RunGpus(*jobs, programs, folder, [&](double fraction, const std::string& message) {
@@ -42,8 +44,8 @@ int RunGpus(const GpusOptions& options, bool as_json) {
   progress.Finish("done");
   if (const auto wrote = WriteReport(options.out, result->page, result->document, !as_json); !wrote)
     return ComplainAfterData(wrote.error());
-  fmt::print("{}",
-             as_json ? result->document.Dump() : report::Table::FromRows(result->document.rows()).Text());
+  base::Print("{}",
+              as_json ? result->document.Dump() : report::Table::FromRows(result->document.rows()).Text());
   return kExitOk;
 }
 
@@ -52,10 +54,13 @@ void AddGpusVerb(CLI::App& lab_app, Context& context) {
   CLI::App* verb = lab_app.add_subcommand(
       "gpus", "Jobs on hosts of emulated GPUs under no-sharing, first-fit and spillway, asked all the while");
   verb->add_option("FILE", options->file, "Hosts and jobs (YAML); default: models/jobs.yaml of the examples");
-  verb->add_option("--out", options->out, "Folder for report.html and report.json")->type_name("DIR");
+  verb->add_option("--out", options->out, "Folder for report.html and report.json")
+      ->type_name("DIR")
+      ->check(NonEmpty());
   verb->add_option("--folder", options->folder,
                    "For sockets and logs; default: spillway-lab-gpus-UID in /tmp")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(NonEmpty());
   verb->add_flag("--quick", options->quick, "Four times as quick as the file says");
   verb->callback([options, &context] {
     context.action = [options, &context] { return RunGpus(*options, context.json); };

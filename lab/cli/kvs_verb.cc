@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvs_verb.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <memory>
 
+#include "base/print.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "lab/kvs/kvs_experiment.h"
 #include "report/progress.h"
@@ -20,7 +21,7 @@ int Kvs(const lab::KvsOptions& options, bool as_json) {
       options, [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
   if (!document) return Complain(document.error());
   progress.Finish("done");
-  fmt::print("{}", as_json ? document->Dump() : lab::KvsText(*document));
+  base::Print("{}", as_json ? document->Dump() : lab::KvsText(*document));
   return kExitOk;
 }
 
@@ -31,32 +32,32 @@ void AddKvsVerb(CLI::App& lab_app, Context& context) {
   options->namespaces = geteuid() == 0;
   CLI::App* verb = lab_app.add_subcommand("kvs", "A key-value server behind rss, steal, dispatch and remote");
   verb->add_option("--workers", options->workers, "Worker threads")
-      ->check(CLI::Range(1, 32))
+      ->check(InRange(1, 32))
       ->capture_default_str();
   verb->add_option("--rounds", options->rounds, "Rounds over all runs")
-      ->check(CLI::Range(1, 100))
+      ->check(InRange(1, 100))
       ->capture_default_str();
   verb->add_option_function<int>(
           "--ms", [options](int ms) { options->duration = std::chrono::milliseconds(ms); },
           "Length of a run in milliseconds (1000)")
-      ->check(CLI::Range(50, 60'000));
+      ->check(InRange(50, 60'000));
   verb->add_option("--scan", options->scan_pct, "Shares of SCANs in percent, separated by commas")
       ->delimiter(',')
-      ->check(CLI::Range(0, 100))
+      ->check(InRange(0, 100))
       ->capture_default_str();
   verb->add_option("--load", options->load_pct, "Loads in percent of the capacity, ascending")
       ->delimiter(',')
-      ->check(CLI::Range(1, 200))
+      ->check(InRange(1, 200))
       ->capture_default_str();
   verb->add_option("--dispatch-us", options->dispatch_us, "The model's cost of dispatch, per request")
-      ->check(CLI::Range(0.0, 1000.0))
+      ->check(InRange(0.0, 1000.0))
       ->capture_default_str();
   verb->add_option("--steal-us", options->steal_us, "The model's cost of stealing, per stolen request")
-      ->check(CLI::Range(0.0, 1000.0))
+      ->check(InRange(0.0, 1000.0))
       ->capture_default_str();
   verb->add_option("--repeat", options->repeat,
                    "Look-ups of a GET, which makes it as long as the work it stands for")
-      ->check(CLI::Range(1u, 10'000'000u))
+      ->check(InRange(1u, 10'000'000u))
       ->capture_default_str();
   verb->add_flag_callback(
       "--loopback", [options] { options->namespaces = false; },

@@ -13,8 +13,10 @@
 #include <random>
 
 #include "base/interrupt.h"
+#include "base/print.h"
 #include "base/program_folder.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "lab/cli/gpus_verb.h"
 #include "lab/cli/kvs_verb.h"
@@ -54,10 +56,10 @@ int Up(const Context& context, const std::string& file, bool no_switch) {
     return kExitOk;
   }
   for (const json& s : services)
-    fmt::print("service {} at {}\n", s["service"].get<std::string>(), s["vip"].get<std::string>());
+    base::Print("service {} at {}\n", s["service"].get<std::string>(), s["vip"].get<std::string>());
   for (const json& u : units)
-    fmt::print("unit {} at {}\n", u["unit"].get<std::string>(), u["address"].get<std::string>());
-  fmt::print("api {}\nlogs {}/*.log\n", plan.api_socket, plan.folder);
+    base::Print("unit {} at {}\n", u["unit"].get<std::string>(), u["address"].get<std::string>());
+  base::Print("api {}\nlogs {}/*.log\n", plan.api_socket, plan.folder);
   return kExitOk;
 }
 
@@ -104,7 +106,7 @@ int List(const Context& context) {
   if (context.json)
     PrintJson(table.JsonRows());
   else
-    fmt::print("{}", table.Text());
+    base::Print("{}", table.Text());
   return kExitOk;
 }
 
@@ -140,7 +142,7 @@ int RunSpecs(const Context& context, const std::string& name, const std::vector<
   base::InterruptGuard guard;
   auto outcome = lab::RunExperiments(name, specs, out);
   if (!outcome) return base::Interrupted() ? Interrupted() : Complain(outcome.error());
-  fmt::print("{}", context.json ? outcome->document : outcome->text);
+  base::Print("{}", context.json ? outcome->document : outcome->text);
   return outcome->interrupted ? Interrupted("these are the rounds that were finished") : kExitOk;
 }
 
@@ -168,7 +170,7 @@ int ListBeds(const Context& context) {
   if (context.json)
     PrintJson(table.JsonRows());
   else
-    fmt::print("{}", table.Text());
+    base::Print("{}", table.Text());
   return kExitOk;
 }
 
@@ -225,7 +227,7 @@ void AddTestbedVerbs(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context&
 void AddSeed(CLI::App* verb, const std::shared_ptr<LabWords>& o) {
   verb->add_option("--seed", o->overrides.seed,
                    "Seed of the order of policies and of arrivals; to repeat a run, the one that it printed")
-      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 53));
+      ->check(InRange(uint64_t{0}, uint64_t{1} << 53));
 }
 
 void AddRunVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& context) {
@@ -238,7 +240,9 @@ void AddRunVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& cont
       ->delimiter(',')
       ->type_name("APP,...");
   run->add_flag("--emulated", o->wanted.emulated, "On emulated units, which burn no CPU");
-  run->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");
+  run->add_option("--out", o->out, "Folder for report.html and report.json")
+      ->type_name("DIR")
+      ->check(NonEmpty());
   run->add_flag("--quick", o->quick, "Use the file's short form");
   AddSeed(run, o);
   run->callback([o, &context] {
@@ -259,16 +263,16 @@ void AddCompareVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& 
       ->type_name("POLICY,...");
   compare->add_option("--loads", o->overrides.load_pct, "Loads in percent of what the bed sustains under wrr")
       ->delimiter(',')
-      ->check(CLI::Range(0.1, 300.0))
+      ->check(InRange(0.1, 300.0))
       ->type_name("PCT,...");
   compare
       ->add_option("--slices", o->overrides.rounds,
                    "Slices of each policy at each load; default: the file's, or 8")
-      ->check(CLI::Range(1, 1000));
+      ->check(InRange(1, 1000));
   compare
       ->add_option("--seconds", o->overrides.seconds,
                    "Seconds of load per slice; default: the file's, or 1.5")
-      ->check(CLI::Range(0.2, 3600.0));
+      ->check(InRange(0.2, 3600.0));
   compare
       ->add_option("--baseline", o->overrides.baseline,
                    "The policy that the others are compared with; default: the first")
@@ -277,7 +281,9 @@ void AddCompareVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& 
       "--predict", o->overrides.predict,
       "Show the simulator's p50, p99 and loss beside the measured ones, and how well they agree");
   AddSeed(compare, o);
-  compare->add_option("--out", o->out, "Folder for report.html and report.json")->type_name("DIR");
+  compare->add_option("--out", o->out, "Folder for report.html and report.json")
+      ->type_name("DIR")
+      ->check(NonEmpty());
   compare->add_flag("--quick", o->quick, "Use the file's short form");
   compare->callback([o, &context] {
     context.action = [o, &context] {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "paper_verb.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
+#include "base/print.h"
 #include "base/program_folder.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/named.h"
@@ -95,7 +96,7 @@ int RunPaper(const Context& context, const PaperOptions& options) {
   if (!options.out.empty())
     if (auto written = document.Write(options.out + "/report.json"); !written)
       return Complain(written.error());
-  fmt::print("{}", context.json ? document.Dump() : lab::PaperText(rows, measured.has_value()));
+  base::Print("{}", context.json ? document.Dump() : lab::PaperText(rows, measured.has_value()));
   return kExitOk;
 }
 
@@ -111,7 +112,8 @@ void AddPaperVerb(CLI::App& lab, Context& context) {
   paper->add_flag("--sim-only", o->sim_only, "Without the lab, which takes root and tens of minutes")
       ->excludes(emulated);
   paper->add_option("--out", o->out, "Folder for report.json, and the reports of the lab's runs")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(NonEmpty());
   paper->callback([o, &context] { context.action = [o, &context] { return RunPaper(context, *o); }; });
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillway-compute: a processing unit that works for its answers. Statistics as one JSON line on stdout at
 // SIGUSR1 and at the end; SIGINT and SIGTERM end it.
-#include <fmt/format.h>
-
+#include "base/print.h"
+#include "command/output.h"
 #include "command/program.h"
 #include "lab/unit/program.h"
 #include "options.h"
@@ -30,23 +30,26 @@ struct Maker {
   }
 };
 
+int Main(int argc, char** argv) {
+  CLI::App app("A processing unit that computes its answers: k threads and one queue.", "spillway-compute");
+  Settings settings;
+  AddOptions(app, settings);
+  if (const auto ended = command::ParseCommandLine(app, argc, argv)) return *ended;
+  const int signal_fd = unit::TakeSignals();
+  auto pool =
+      std::visit(Maker{settings}, settings.what).and_then([&](std::unique_ptr<Computation> computation) {
+        return WorkerPool::Start(settings, std::move(computation));
+      });
+  if (!pool) {
+    base::PrintError("spillway-compute: {}\n", pool.error().message);
+    return 1;
+  }
+  return unit::Serve("spillway-compute", settings, std::move(*pool), signal_fd);
+}
+
 }  // namespace
 }  // namespace spillway::compute
 
 int main(int argc, char** argv) {
-  using namespace spillway;
-  CLI::App app("A processing unit that computes its answers: k threads and one queue.", "spillway-compute");
-  compute::Settings settings;
-  compute::AddOptions(app, settings);
-  if (const auto ended = command::ParseCommandLine(app, argc, argv)) return *ended;
-  const int signal_fd = unit::TakeSignals();
-  auto pool = std::visit(compute::Maker{settings}, settings.what)
-                  .and_then([&](std::unique_ptr<compute::Computation> computation) {
-                    return compute::WorkerPool::Start(settings, std::move(computation));
-                  });
-  if (!pool) {
-    fmt::print(stderr, "spillway-compute: {}\n", pool.error().message);
-    return 1;
-  }
-  return unit::Serve("spillway-compute", settings, std::move(*pool), signal_fd);
+  return spillway::command::EndOutput(spillway::compute::Main(argc, argv), "spillway-compute");
 }

@@ -6,6 +6,8 @@
 
 #include "lab/unit/options.h"
 
+#include "command/option_checks.h"
+
 namespace spillway::compute {
 
 namespace {
@@ -27,7 +29,7 @@ void AddVgg16(CLI::App& app, Settings& settings) {
   auto [command, values] = AddComputation<Vgg16Settings>(
       app, settings, "vgg16", "Classifies an image by a network of VGG-16's shape (oneDNN)");
   command->add_option("--size", values->size, "Side of the image: a multiple of 32")
-      ->check(CLI::Range(std::int64_t{32}, kMaxVgg16Size))
+      ->check(command::InRange(std::int64_t{32}, kMaxVgg16Size))
       ->check([](const std::string& text) {
         return text.find_first_not_of("0123456789") == std::string::npos && std::stoll(text) % 32 == 0
                    ? ""
@@ -44,11 +46,11 @@ void AddKnn(CLI::App& app, Settings& settings) {
   auto [command, values] = AddComputation<KnnSettings>(app, settings, "knn",
                                                        "Finds a query's nearest neighbours, exactly (FAISS)");
   command->add_option("--vectors", values->vectors, "Vectors to search in")
-      ->check(CLI::Range(1u, kMaxVectors));
+      ->check(command::InRange(1u, kMaxVectors));
   command->add_option("--dimensions", values->dimensions, "Numbers in each vector")
-      ->check(CLI::Range(1u, kMaxDimensions));
+      ->check(command::InRange(1u, kMaxDimensions));
   command->add_option("--neighbours", values->neighbours, "Neighbours to find")
-      ->check(CLI::Range(1u, kMaxNeighbours));
+      ->check(command::InRange(1u, kMaxNeighbours));
   command->final_callback([&settings, v = values] {
     if (v->neighbours > v->vectors)
       throw CLI::ValidationError("--neighbours", "expected no more than --vectors");
@@ -64,14 +66,15 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.option_defaults()->always_capture_default();
   unit::AddServerOptions(app, settings);
   app.add_option("--workers", settings.workers, "Requests worked on at a time, a thread for each")
-      ->check(CLI::Range(1, 1024));
+      ->check(command::InRange(1, 1024));
   app.add_option("--queue", settings.queue_limit, "Requests that may wait; further ones are lost")
-      ->check(CLI::Range(0, 10'000'000));
+      ->check(command::InRange(0, 10'000'000));
   app.add_option("--seed", settings.seed, "Seed of what is generated: weights, vectors, queries");
   app.require_subcommand(1);
   auto [synthetic, values] =
       AddComputation<SyntheticSettings>(app, settings, "synthetic", "Computes with floating-point numbers");
-  synthetic->add_option("--gflop", values->gflop, "Work per request, in GFLOP")->check(CLI::Range(1e-6, 1e6));
+  synthetic->add_option("--gflop", values->gflop, "Work per request, in GFLOP")
+      ->check(command::InRange(1e-6, 1e6));
   AddVgg16(app, settings);
   AddKnn(app, settings);
 }

@@ -88,9 +88,10 @@ Result<void> GpuBed::Start(const std::string& programs, const GpuJobs& jobs, con
   };
   // Executors that a killed run left are its agents' successors' to end.
   std::vector<ProcessId> left;
-  for (const auto& entry : fs::directory_iterator(folder_)) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
     const std::string name = entry.path().filename();
-    if (!entry.is_directory() || !fs::exists(folder_ + "/" + name + ".yaml")) continue;
+    if (!entry.is_directory(ignored) || !fs::exists(folder_ + "/" + name + ".yaml", ignored)) continue;
     const auto agent = begin("spillway-node", name);
     if (!agent) continue;
     left.push_back(*agent);
@@ -99,7 +100,7 @@ Result<void> GpuBed::Start(const std::string& programs, const GpuJobs& jobs, con
       if (!base::SleepUnlessInterrupted(5ms)) return Fail(ErrorCode::kSystem, "interrupted");
   }
   EndNodes(left);
-  fs::remove(folder_ + "/fleet.json");
+  fs::remove(folder_ + "/fleet.json", ignored);
   const auto gateway_file = write(
       "gateway", fmt::format("frames: [\"unix:{0}/frames.sock\"]\nexecutors: {0}/executors.sock\nisolation: "
                              "none\ncontroller:\n  socket: {0}/control.sock\n  state: {0}/fleet.json\n{1}",

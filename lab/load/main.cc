@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillway-load: an open-loop client. The outcome as JSON on stdout, progress on stderr. SIGINT and SIGTERM
 // end it early: what was sent is reported and the exit code is 130.
-#include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -9,7 +8,9 @@
 
 #include <optional>
 
+#include "base/print.h"
 #include "command/exit_code.h"
+#include "command/output.h"
 #include "command/program.h"
 #include "generator.h"
 #include "lab/unit/priority.h"
@@ -19,7 +20,9 @@
 #include "report/progress.h"
 #include "samples.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int Main(int argc, char** argv) {
   CLI::App app("Sends requests at a given rate, whether or not they are answered, and records each.",
                "spillway-load");
   spillway::load::Options options;
@@ -39,7 +42,7 @@ int main(int argc, char** argv) {
   const int signal_fd = ::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 
   if (options.realtime && !spillway::unit::TakeRealtimePriority()) {
-    fmt::print(stderr, "spillway-load: --realtime: not permitted (needs CAP_SYS_NICE)\n");
+    spillway::base::PrintError("spillway-load: --realtime: not permitted (needs CAP_SYS_NICE)\n");
     return 1;
   }
   std::optional<spillway::report::Progress> progress;
@@ -51,20 +54,24 @@ int main(int argc, char** argv) {
   const auto run = spillway::load::Generate(options.settings, signal_fd, on_progress);
   if (!run) {
     progress.reset();
-    fmt::print(stderr, "spillway-load: {}\n", run.error().message);
+    spillway::base::PrintError("spillway-load: {}\n", run.error().message);
     return 1;
   }
   if (progress) run->interrupted ? progress->Stop("interrupted") : progress->Finish("");
-  fmt::print(
+  spillway::base::Print(
       "{}\n",
       ToJson(options.settings, *run).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   if (!options.samples_path.empty()) {
     const auto written = spillway::report::WriteFile(
         options.samples_path, options.samples_csv ? SamplesCsv(run->ledger) : SamplesBinary(run->ledger));
     if (!written) {
-      fmt::print(stderr, "spillway-load: {}\n", written.error().message);
+      spillway::base::PrintError("spillway-load: {}\n", written.error().message);
       return 1;
     }
   }
   return run->interrupted ? spillway::command::kExitInterrupted : 0;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return spillway::command::EndOutput(Main(argc, argv), "spillway-load"); }

@@ -5,6 +5,7 @@
 
 #include <charconv>
 
+#include "command/option_checks.h"
 #include "lab/unit/options.h"
 #include "lab/unit/wire.h"
 
@@ -85,7 +86,8 @@ void AddRequestOptions(CLI::App& app, Settings& s) {
       ->check(CLI::IsMember({"udp", "tcp", "http", "https"}))
       ->default_str("udp");
   app.add_option("--path", s.path, "What HTTP asks for");
-  app.add_option("--rate", s.rate, "Requests per second, answered or not")->check(CLI::Range(0.001, 1e7));
+  app.add_option("--rate", s.rate, "Requests per second, answered or not")
+      ->check(command::InRange(0.001, 1e7));
   app.add_option_function<std::string>(
          "--arrivals",
          [&s](const std::string& name) {
@@ -138,13 +140,14 @@ void AddOptions(CLI::App& app, Options& options) {
   unit::AddDuration(app, "--timeout", s.timeout, "A request without an answer for so long is lost");
   AddFlowOptions(app, s);
   app.add_option("--payload", s.payload_bytes, "Bytes behind the 16-byte request, echoed in the answer")
-      ->check(CLI::Range(0u, unit::kMaxPayloadBytes));
+      ->check(command::InRange(0u, unit::kMaxPayloadBytes));
   app.add_option("--cost", s.cost_milli, "Service time asked for, in thousandths of the unit's own")
-      ->check(CLI::Range(0u, 1'000'000u));
+      ->check(command::InRange(0u, 1'000'000u));
   app.add_option("--seed", s.seed, "Seed of the arrivals");
   unit::AddDuration(app, "--interval", s.interval, "Also figures for each interval of this length; 0: none");
   app.add_option("--samples", options.samples_path, "Write every request's record to this file")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(command::NonEmpty());
   app.add_option_function<std::string>(
          "--samples-format", [&options](const std::string& name) { options.samples_csv = name == "csv"; },
          "Of --samples: csv, or binary (32 bytes a request)")

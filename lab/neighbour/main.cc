@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "command/output.h"
 #include "command/program.h"
 #include "lab/unit/clock.h"
 #include "lab/unit/options.h"
@@ -18,7 +19,8 @@ int main(int argc, char** argv) {
     if (every.count() <= 0 || busy > every)
       throw CLI::ValidationError("--for", "must not be longer than --every");
   });
-  if (const auto ended = spillway::command::ParseCommandLine(app, argc, argv)) return *ended;
+  if (const auto ended = spillway::command::ParseCommandLine(app, argc, argv))
+    return spillway::command::EndOutput(*ended, "spillway-neighbour");
   for (std::int64_t start = spillway::unit::MonotonicNs();; start += every.count()) {
     while (spillway::unit::MonotonicNs() < start + busy.count()) {
     }

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/duration.h"
+#include "command/option_checks.h"
 #include "duration.h"
 
 namespace spillway::unit {
@@ -55,9 +56,10 @@ void AddServerOptions(CLI::App& app, ServerSettings& settings) {
 void AddOptions(CLI::App& app, Settings& settings) {
   app.option_defaults()->always_capture_default();
   AddServerOptions(app, settings);
-  app.add_option("--workers", settings.workers, "Requests served at a time")->check(CLI::Range(1, 65536));
+  app.add_option("--workers", settings.workers, "Requests served at a time")
+      ->check(command::InRange(1, 65536));
   app.add_option("--queue", settings.queue_limit, "Requests that may wait; further ones are lost")
-      ->check(CLI::Range(0, 10'000'000));
+      ->check(command::InRange(0, 10'000'000));
   AddDuration(app, "--service", settings.service, "Mean time a request occupies a worker");
   static const std::map<std::string, Distribution> kNames = {{"constant", Distribution::kConstant},
                                                              {"exponential", Distribution::kExponential},
@@ -69,7 +71,7 @@ void AddOptions(CLI::App& app, Settings& settings) {
           ->default_str("constant");
   CLI::Option* cv =
       app.add_option("--cv", settings.cv, "Standard deviation over mean of lognormal service times")
-          ->check(CLI::Range(0.0, 100.0));
+          ->check(command::InRange(0.0, 100.0));
   AddDuration(app, "--extra-latency", settings.extra_latency,
               "Added to every answer, occupying no worker (a slower path, not a slower worker)");
   app.add_option("--seed", settings.seed, "Seed of the service times");

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program.h"
 
-#include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <utility>
+
+#include "base/print.h"
 
 namespace spillway::unit {
 
 namespace {
 
 void PrintSummary(Server& server) {
-  fmt::print("{}\n", server.Summary().dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-  std::fflush(stdout);
+  base::Print("{}\n",
+              server.Summary().dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 }  // namespace
@@ -38,11 +38,11 @@ int Serve(std::string_view program, const ServerSettings& settings, std::unique_
           int signal_fd) {
   auto server = Server::Open(settings, std::move(workers));
   if (!server) {
-    fmt::print(stderr, "{}: {}\n", program, server.error().message);
+    base::PrintError("{}: {}\n", program, server.error().message);
     return 1;
   }
   for (const auto& address : (*server)->addresses())
-    fmt::print(stderr, "{}: {} answers at {}\n", program, settings.name, address.Text());
+    base::PrintError("{}: {} answers at {}\n", program, settings.name, address.Text());
 
   const auto run = (*server)->Run(signal_fd, [&] {
     signalfd_siginfo info{};
@@ -53,7 +53,7 @@ int Serve(std::string_view program, const ServerSettings& settings, std::unique_
     return true;
   });
   PrintSummary(**server);
-  if (!run) fmt::print(stderr, "{}: {}\n", program, run.error().message);
+  if (!run) base::PrintError("{}: {}\n", program, run.error().message);
   return run ? 0 : 1;
 }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillway-agent: meters one processing unit and reports its load to the switches. Exit code: 0 ok,
 // 1 failed, 2 bad usage or input.
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "agent/agent.h"
 #include "agent/config.h"
 #include "base/file.h"
+#include "base/print.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "command/program.h"
 #include "model/key_file.h"
@@ -22,32 +23,32 @@ int Exit(const Error& error) { return Complain(error, "spillway-agent"); }
 // The whole file at once, so that a reader never sees half a document.
 void WriteStats(const std::string& path, const std::string& json) {
   if (path == "-") {
-    fmt::print("{}\n", json);
-    std::fflush(stdout);
+    if (!base::PrintText(json + '\n'))
+      spdlog::warn("--stats-json: writing the output: {}", std::strerror(base::OutputError()));
     return;
   }
   // Each second, between two reports: not worth waiting for the disk.
-  if (const auto written = base::WriteFile(path, json + '\n', {.is_durable = false}); !written)
+  if (const auto written = base::WriteOutput(path, json + '\n', {.is_durable = false}); !written)
     spdlog::warn("--stats-json: {}", written.error().message);
 }
 
 void PrintOnce(const std::string& text, bool as_json) {
   if (as_json) {
-    fmt::print("{}\n", text);
+    base::Print("{}\n", text);
     return;
   }
   // The document is flat: one line per key.
   std::string line;
   for (char c : text.substr(1, text.size() - 2)) {
     if (c == ',') {
-      fmt::print("{}\n", line);
+      base::Print("{}\n", line);
       line.clear();
     } else if (c != '"') {
       line += c;
       if (c == ':') line += ' ';
     }
   }
-  fmt::print("{}\n", line);
+  base::Print("{}\n", line);
 }
 
 int Main(int argc, char** argv) {
@@ -59,14 +60,15 @@ int Main(int argc, char** argv) {
   auto* once_flag = app.add_flag("--once", once, "Meter for one second, print what was seen, send nothing");
   app.add_flag("--json", json, "With --once: print JSON")->needs(once_flag);
   app.add_option("--stats-json", stats_file, "Write one JSON document each second; '-': standard output")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NonEmpty());
   if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
   LogToStderr("spillway-agent");
 
   auto config = agent::LoadAgentConfig(config_file);
   if (!config) return Exit(config.error());
   if (check) {
-    fmt::print("{}: ok\n", config_file);
+    base::Print("{}: ok\n", config_file);
     return 0;
   }
   if (const auto warning = model::SecretFileWarning(config->key_file)) spdlog::warn("{}", *warning);
@@ -91,4 +93,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace spillway::command
 
-int main(int argc, char** argv) { return spillway::command::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return spillway::command::EndOutput(spillway::command::Main(argc, argv), "spillway-agent");
+}

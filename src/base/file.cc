@@ -16,12 +16,13 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "base/printable.h"
 
 namespace spillway::base {
 namespace {
 
 tl::unexpected<Error> FailSystem(const char* operation, const std::string& path, int error = errno) {
-  return Fail(ErrorCode::kSystem, fmt::format("{} {}: {}", operation, path, std::strerror(error)));
+  return Fail(ErrorCode::kSystem, fmt::format("{} {}: {}", operation, Printable(path), std::strerror(error)));
 }
 
 std::string FolderOf(const std::string& path) {
@@ -76,7 +77,7 @@ Result<Fd> OpenNew(const std::string& path, bool may_wait) {
     if (!may_wait) break;
     std::this_thread::sleep_for(kLookAgain);
   }
-  return Fail(ErrorCode::kConflict, fmt::format("writing {}: another process holds it", path));
+  return Fail(ErrorCode::kConflict, fmt::format("writing {}: another process holds it", Printable(path)));
 }
 
 // What open(2) would make of it. umask(2) tells the mask only by setting another, for all threads; where
@@ -132,6 +133,34 @@ int MoveUnlessThere(const std::string& fresh, const std::string& path) {
   return std::rename(fresh.c_str(), path.c_str()) == 0 ? 0 : errno;
 }
 
+// What has that name, links not followed; S_IFREG where nothing has.
+mode_t KindOf(const std::string& path) {
+  struct stat there {};
+  return lstat(path.c_str(), &there) == 0 ? there.st_mode & S_IFMT : S_IFREG;
+}
+
+tl::unexpected<Error> FailKind(const std::string& path, mode_t kind) {
+  const char* word = kind == S_IFDIR                      ? "a folder"
+                     : kind == S_IFIFO                    ? "a pipe"
+                     : kind == S_IFCHR || kind == S_IFBLK ? "a device"
+                                                          : "a socket";
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("writing {}: expected a file, got {}", Printable(path), word));
+}
+
+// Whose reader is slow is waited for only where the write may wait.
+Result<void> WriteInto(const std::string& path, std::string_view text, const WriteOptions& options) {
+  const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
+  const Fd fd(open(path.c_str(), options.is_durable ? flags : flags | O_NONBLOCK, options.mode));
+  if (!fd && errno == EISDIR) return FailKind(path, S_IFDIR);
+  if (!fd) return FailSystem("opening", path);
+  if (auto written = WriteAll(fd.get(), path, text, false); !written) return written;
+  // Devices and pipes have no disk to wait for.
+  if (options.is_durable && fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS)
+    return FailSystem("writing", path);
+  return {};
+}
+
 // False: `path` exists and may not be replaced.
 Result<bool> WriteWhole(const std::string& path, std::string_view text, const WriteOptions& options,
                         bool may_replace) {
@@ -163,7 +192,7 @@ Result<bool> WriteWhole(const std::string& path, std::string_view text, const Wr
 
 Result<std::string> ReadFile(const std::string& path) {
   const auto fail = [&] {
-    return Fail(ErrorCode::kSystem, fmt::format("{}: {}", path, std::strerror(errno)));
+    return Fail(ErrorCode::kSystem, fmt::format("{}: {}", Printable(path), std::strerror(errno)));
   };
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return fail();
@@ -179,7 +208,12 @@ Result<std::string> ReadFile(const std::string& path) {
 }
 
 Result<void> WriteFile(const std::string& path, std::string_view text, const WriteOptions& options) {
+  if (const mode_t kind = KindOf(path); kind != S_IFREG && kind != S_IFLNK) return FailKind(path, kind);
   return WriteWhole(path, text, options, true).map([](bool) {});
+}
+
+Result<void> WriteOutput(const std::string& path, std::string_view text, const WriteOptions& options) {
+  return KindOf(path) == S_IFREG ? WriteFile(path, text, options) : WriteInto(path, text, options);
 }
 
 Result<bool> CreateFile(const std::string& path, std::string_view text, const WriteOptions& options) {

@@ -31,11 +31,18 @@ struct WriteOptions {
   bool is_durable = true;
 };
 
-// Replaces or makes the file; its folder exists. A link of that name is replaced, not followed.
-// Errors: kSystem, "operation PATH: reason"; kConflict: somebody holds PATH.new, and has for
-// seconds if the write is durable.
+// Replaces or makes the file; its folder exists. A link of that name is replaced, not followed; what is
+// neither link nor file (a device, a pipe, a folder) stays, and that is an error.
+// Errors: kBadInput: PATH is no file; kSystem, "operation PATH: reason"; kConflict: somebody holds PATH.new,
+// and has for seconds if the write is durable.
 [[nodiscard]] Result<void> WriteFile(const std::string& path, std::string_view text,
                                      const WriteOptions& options = {});
+
+// For a path that a user named for output. A file is replaced or made as by WriteFile. A link, a device or a
+// pipe is opened and written into, as by a shell's `>`: that write is not whole or nothing, and may wait for
+// a pipe's reader if it is durable. Errors: as WriteFile's, but for kBadInput only of a folder.
+[[nodiscard]] Result<void> WriteOutput(const std::string& path, std::string_view text,
+                                       const WriteOptions& options = {});
 
 // Makes the file if there is none by that name. False: there is one, which is left as it is. Of several that
 // make it at once one gets true, also on file systems without hard links; there those of other hosts take

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <memory>
 #include <vector>
 
 #include "api/changes.h"
+#include "base/paths.h"
+#include "base/print.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
 #include "model/parse.h"
@@ -21,24 +22,22 @@ using nlohmann::json;
 
 void PrintChanges(const json& answer, bool dry_run) {
   const auto& changes = answer.at("changes");
-  for (const auto& change : changes) fmt::print("{}\n", change.get<std::string>());
+  for (const auto& change : changes) base::Print("{}\n", change.get<std::string>());
   for (const auto& note : answer.value("notes", json::array()))
-    fmt::print("note: {}\n", note.get<std::string>());
+    base::Print("note: {}\n", note.get<std::string>());
   const std::string count = Counted(changes.size(), "change");
   if (dry_run)
-    fmt::print("{}, not applied\n", count);
+    base::Print("{}, not applied\n", count);
   else
-    fmt::print("{} applied, {} of {} ring slots moved\n", count, answer.at("slots_moved").get<uint64_t>(),
-               answer.at("slots_total").get<uint64_t>());
+    base::Print("{} applied, {} of {} ring slots moved\n", count, answer.at("slots_moved").get<uint64_t>(),
+                answer.at("slots_total").get<uint64_t>());
 }
 
 int Apply(const std::string& path, bool dry_run, const Context& context) {
   const auto text = ReadInput(path);
   if (!text) return Complain(text.error());
   // The daemon resolves key_file paths against the file's own folder, wherever it was started.
-  std::error_code ignored;
-  const std::string name = path == "-" ? std::filesystem::current_path(ignored) / "stdin"
-                                       : std::filesystem::absolute(path, ignored);
+  const std::string name = base::AbsolutePath(path == "-" ? "stdin" : path);
   api::Client client(context.api);
   const auto answer = PostJson(
       client, fmt::format("/v1/apply?name={}{}", api::Client::Encode(name), dry_run ? "&dry_run=1" : ""),
@@ -113,7 +112,7 @@ int ChangeUnit(const std::string& name, const Result<json>& body, const Context&
   if (context.json)
     PrintJson(*answer);
   else
-    fmt::print("{}", UnitLine(*answer));
+    base::Print("{}", UnitLine(*answer));
   return kExitOk;
 }
 

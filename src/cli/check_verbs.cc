@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check_verbs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/print.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
 #include "extender/extender_check.h"
@@ -34,7 +33,7 @@ int CheckFile(const std::string& path, bool as_json, nlohmann::json& document) {
     return ComplainAfterData(config.error());
   }
   for (const std::string& warning : model::SecretWarnings(*config))
-    fmt::print(stderr, "spillway: {}: warning: {}\n", path, warning);
+    base::PrintError("spillway: {}: warning: {}\n", path, warning);
   size_t servers = 0, units = 0;
   for (const model::Pool& pool : config->pools) {
     servers += pool.servers.size();
@@ -48,9 +47,9 @@ int CheckFile(const std::string& path, bool as_json, nlohmann::json& document) {
               {"units", units},
               {"extender", config->extender.has_value()}};
   if (!as_json)
-    fmt::print("{}: ok ({}, {}, {}, {}{})\n", path, Counted(config->services.size(), "service"),
-               Counted(config->pools.size(), "pool"), Counted(servers, "server"), Counted(units, "unit"),
-               config->extender ? ", an extender" : "");
+    base::Print("{}: ok ({}, {}, {}, {}{})\n", path, Counted(config->services.size(), "service"),
+                Counted(config->pools.size(), "pool"), Counted(servers, "server"), Counted(units, "unit"),
+                config->extender ? ", an extender" : "");
   return kExitOk;
 }
 

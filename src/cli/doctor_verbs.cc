@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor_verbs.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 
+#include "base/print.h"
 #include "cli/client_output.h"
 #include "cli/doctor.h"
 #include "command/exit_code.h"
@@ -38,8 +37,8 @@ int Doctor(const Context& context, const std::string& bpffs, const std::vector<s
   if (context.json)
     PrintJson({{"ok", good}, {"findings", rows}});
   else
-    fmt::print("{}", table.Text());
-  if (!good) fmt::print(stderr, "spillway: required and missing: {}\n", missing);
+    base::Print("{}", table.Text());
+  if (!good) base::PrintError("spillway: required and missing: {}\n", missing);
   return good ? kExitOk : kExitFailed;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "live_verbs.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -10,10 +9,12 @@
 #include <optional>
 #include <thread>
 
+#include "base/print.h"
 #include "bpf/switch.h"
 #include "cli/client_output.h"
 #include "cli/unit_table.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "report/table.h"
 
 namespace spillway::command {
@@ -58,9 +59,9 @@ std::string CountersText(const json& before, const json& after, double seconds, 
 // Before the next screen: a terminal is cleared, a file gets an empty line.
 void StartScreen(bool first) {
   if (isatty(STDOUT_FILENO))
-    fmt::print("\x1b[H\x1b[2J");
+    base::Print("\x1b[H\x1b[2J");
   else if (!first)
-    fmt::print("\n");
+    base::Print("\n");
 }
 
 // Asks `target` every interval and prints what `text` makes of two answers; in JSON, one answer a line.
@@ -76,12 +77,12 @@ int Repeat(const Context& context, const std::string& target, const Live& live, 
     if (!after) return Complain(after.error());
     const auto now = Clock::now();
     if (context.json) {
-      fmt::print("{}\n", after->dump());
+      base::Print("{}\n", after->dump());
     } else {
       StartScreen(screen == 0);
-      fmt::print("{}", text(*before, *after, std::chrono::duration<double>(now - before_at).count()));
+      base::Print("{}", text(*before, *after, std::chrono::duration<double>(now - before_at).count()));
     }
-    std::fflush(stdout);
+    if (base::OutputError() != 0) break;  // nobody sees the next one
     before = std::move(after);
     before_at = now;
   }
@@ -99,7 +100,7 @@ int Stats(const Context& context, const Live& live) {
   if (context.json)
     PrintJson(*counters);
   else
-    fmt::print("{}", CountersText(nullptr, *counters, 0, live.all));
+    base::Print("{}", CountersText(nullptr, *counters, 0, live.all));
   return kExitOk;
 }
 
@@ -112,10 +113,10 @@ int Top(const Context& context, const Live& live) {
 void AddLiveOptions(CLI::App& verb, Live& live) {
   verb.add_option("--interval", live.interval_s, "Seconds between refreshes")
       ->capture_default_str()
-      ->check(CLI::Range(0.05, 3600.0));
+      ->check(InRange(0.05, 3600.0));
   verb.add_option("--count", live.count, "Number of refreshes; 0: until interrupted")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(NonNegative<int>());
 }
 
 }  // namespace

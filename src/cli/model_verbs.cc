@@ -8,8 +8,10 @@
 #include <memory>
 #include <thread>
 
+#include "base/print.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 
 namespace spillway::command {
 namespace {
@@ -118,9 +120,9 @@ int Change(const Options& options, const std::string& target, const std::string&
   if (context.json)
     PrintJson(*answer);
   else if (answer->contains("removed"))
-    fmt::print("{}: removed\n", answer->at("name").get<std::string>());
+    base::Print("{}: removed\n", answer->at("name").get<std::string>());
   else
-    fmt::print("{}", LineOf(*answer));
+    base::Print("{}", LineOf(*answer));
   return kExitOk;
 }
 
@@ -149,18 +151,18 @@ int List(const Options& options, const Context& context) {
     PrintJson(*fleet);
     return kExitOk;
   }
-  for (const auto& model : fleet->at("models")) fmt::print("{}", LineOf(model));
+  for (const auto& model : fleet->at("models")) base::Print("{}", LineOf(model));
   for (const auto& host : fleet->at("hosts")) {
-    fmt::print("host {}{}:", host.at("name").get<std::string>(), host.at("up").get<bool>() ? "" : " (lost)");
+    base::Print("host {}{}:", host.at("name").get<std::string>(), host.at("up").get<bool>() ? "" : " (lost)");
     for (const auto& gpu : host.at("gpus"))
-      fmt::print(" {} {:.0f} %{}", gpu.at("id").get<std::string>(), gpu.at("share_used").get<double>() * 100,
-                 gpu.contains("trouble") ? " (" + gpu["trouble"].get<std::string>() + ")" : "");
-    fmt::print("\n");
+      base::Print(" {} {:.0f} %{}", gpu.at("id").get<std::string>(), gpu.at("share_used").get<double>() * 100,
+                  gpu.contains("trouble") ? " (" + gpu["trouble"].get<std::string>() + ")" : "");
+    base::Print("\n");
   }
   const auto& moves = fleet->at("moves");
-  fmt::print("{} on, {:.3f} GPU-hours, {} done, {} failed\n",
-             Counted(fleet->at("gpus_on").get<size_t>(), "GPU"), fleet->at("gpu_hours").get<double>(),
-             Counted(moves.at("done").get<size_t>(), "move"), moves.at("failed").get<int>());
+  base::Print("{} on, {:.3f} GPU-hours, {} done, {} failed\n",
+              Counted(fleet->at("gpus_on").get<size_t>(), "GPU"), fleet->at("gpu_hours").get<double>(),
+              Counted(moves.at("done").get<size_t>(), "move"), moves.at("failed").get<int>());
   return kExitOk;
 }
 
@@ -181,7 +183,7 @@ CLI::App* AddVerb(CLI::App& group, Context& context, const std::shared_ptr<Optio
 void AddWait(CLI::App* verb, const std::shared_ptr<Options>& options) {
   verb->add_flag("--wait", options->wait, "Until all is done");
   verb->add_option("--limit", options->limit_s, "Seconds to wait at most")
-      ->check(CLI::Range(1, 86400))
+      ->check(InRange(1, 86400))
       ->capture_default_str();
 }
 

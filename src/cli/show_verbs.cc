@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "base/print.h"
 #include "cli/client_output.h"
 #include "cli/unit_table.h"
 #include "command/exit_code.h"
@@ -127,7 +128,7 @@ int ShowConfig(const Context& context) {
   if (context.json)
     PrintJson({{"yaml", *yaml}});
   else
-    fmt::print("{}", *yaml);
+    base::Print("{}", *yaml);
   return kExitOk;
 }
 
@@ -139,17 +140,17 @@ int Show(const std::string& what, const Context& context) {
   if (context.json)
     PrintJson(*answer);
   else if (what == "status")
-    fmt::print("{}", StatusText(*answer));
+    base::Print("{}", StatusText(*answer));
   else if (what == "units")
-    fmt::print("{}", UnitTable(*answer).Text());
+    base::Print("{}", UnitTable(*answer).Text());
   else if (what == "services")
-    fmt::print("{}", ServicesText(*answer));
+    base::Print("{}", ServicesText(*answer));
   else if (what == "health")
-    fmt::print("{}", HealthText(*answer));
+    base::Print("{}", HealthText(*answer));
   else if (what == "interfaces")
-    fmt::print("{}", InterfacesText(*answer));
+    base::Print("{}", InterfacesText(*answer));
   else
-    fmt::print("{}", FlowTableText(*answer));
+    base::Print("{}", FlowTableText(*answer));
   return kExitOk;
 }
 
@@ -160,7 +161,7 @@ int Metrics(const Context& context) {
   if (context.json)
     PrintJson({{"prometheus", *text}});
   else
-    fmt::print("{}", *text);
+    base::Print("{}", *text);
   return kExitOk;
 }
 

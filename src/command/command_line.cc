@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/near_word.h"
+#include "base/print.h"
 #include "base/program_folder.h"
 #include "base/version.h"
 #include "command/exit_code.h"
@@ -63,9 +64,8 @@ std::optional<int> VerbMissing(CLI::App& app) {
                                          words.empty() ? "none" : words[0] + Meant(words[0], verbs))});
 }
 
-}  // namespace
-
-int RunCommandLine(int argc, char** argv, const AddVerbs& add, const CheckOptions& check) {
+// As RunCommandLine, but for output that is lost.
+int Run(int argc, char** argv, const AddVerbs& add, const CheckOptions& check) {
   Context context;
   CLI::App app("Spillway: an accelerator-aware layer 4 load balancer.", "spillway");
   app.set_version_flag("--version", base::VersionLine("spillway"));
@@ -86,12 +86,19 @@ int RunCommandLine(int argc, char** argv, const AddVerbs& add, const CheckOption
     const auto ended = VerbMissing(app);
     return ended ? *ended : BadUsage(app, e);
   } catch (const CLI::ParseError& e) {
-    return e.get_exit_code() == 0 ? app.exit(e) : BadUsage(app, e);
+    return e.get_exit_code() == 0 ? PrintAsked(app, e) : BadUsage(app, e);
   }
   if (check) {
     if (const auto ended = check(context)) return *ended;
   }
   return context.action();
+}
+
+}  // namespace
+
+int RunCommandLine(int argc, char** argv, const AddVerbs& add, const CheckOptions& check) {
+  base::HoldStandardStreams();
+  return EndOutput(Run(argc, argv, add, check));
 }
 
 int RunVerbProgram(int argc, char** argv, const char* verb, const AddVerbs& add) {

@@ -24,6 +24,10 @@ int ComplainAfterData(const Error& error, const char* program = "spillway");
 // done").
 int Interrupted(const std::string& what = "");
 
+// The last that a main does: `exit_code`, unless output was lost that it does not tell of. Then it says so on
+// stderr, and the code is 1; quietly 141 where its reader was gone.
+int EndOutput(int exit_code, const char* program = "spillway");
+
 // "1 service", "2 services".
 std::string Counted(size_t count, const std::string& noun);
 

@@ -5,10 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/print.h"
 
 namespace spillway::command {
 
@@ -39,6 +41,14 @@ inline Error UsageError(const CLI::ParseError& error) {
   std::string what = error.what();
   std::replace(what.begin(), what.end(), '\n', ' ');
   return {ErrorCode::kBadInput, what};
+}
+
+// What --help or --version asked for, which CLI11 throws as well; its exit code.
+inline int PrintAsked(const CLI::App& app, const CLI::ParseError& asked) {
+  std::ostringstream text;
+  const int code = app.exit(asked, text, text);
+  base::PrintText(text.str());
+  return code;
 }
 
 // Whether --json is among the words, for errors of usage, which come before it is parsed. What follows `--`

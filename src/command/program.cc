@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command/program.h"
 
-#include <fmt/format.h>
 #include <signal.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "base/print.h"
 #include "base/version.h"
 #include "command/exit_code.h"
 #include "command/output.h"
@@ -14,13 +14,14 @@
 namespace spillway::command {
 
 std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
+  base::HoldStandardStreams();
   app.set_version_flag("--version", base::VersionLine(app.get_name()));
   app.footer(app.get_footer() + (app.get_footer().empty() ? "" : "\n") + kExitCodes);
   PrintErrorsAsJson(AsksForJson(argc, argv));
   try {
     ParseArguments(app, argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
+    if (error.get_exit_code() == 0) return PrintAsked(app, error);
     return Complain(UsageError(error), app.get_name().c_str());
   }
   return std::nullopt;

@@ -5,6 +5,9 @@
 
 #include <filesystem>
 
+#include "base/print.h"
+#include "base/printable.h"
+
 namespace spillway::command {
 
 Result<void> CheckParent(const char* option, const std::string& path) {
@@ -14,8 +17,8 @@ Result<void> CheckParent(const char* option, const std::string& path) {
   const auto parent = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   std::error_code ignored;
   if (std::filesystem::is_directory(parent, ignored)) return {};
-  return Fail(ErrorCode::kBadInput,
-              fmt::format("{} {}: parent directory {} does not exist", option, path, parent.string()));
+  return Fail(ErrorCode::kBadInput, fmt::format("{} {}: parent directory {} does not exist", option,
+                                                base::Printable(path), base::Printable(parent.string())));
 }
 
 Result<void> WriteReport(const std::string& folder, const report::HtmlPage& page,
@@ -23,7 +26,7 @@ Result<void> WriteReport(const std::string& folder, const report::HtmlPage& page
   if (folder.empty()) return {};
   if (auto written = document.Write(folder + "/report.json"); !written) return written;
   if (auto written = page.Write(folder + "/report.html"); !written) return written;
-  if (tell) fmt::print("{}/report.html\n", folder);
+  if (tell) base::Print("{}/report.html\n", folder);
   return {};
 }
 

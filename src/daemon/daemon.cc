@@ -16,6 +16,7 @@
 #include "api/listen.h"
 #include "api/routes.h"
 #include "base/fd.h"
+#include "base/print.h"
 #include "base/version.h"
 #include "command/exit_code.h"
 #include "command/output.h"
@@ -212,9 +213,7 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
   return exit_code;
 }
 
-}  // namespace
-
-int RunSpillwayd(int argc, char** argv, const SwitchSource& source) {
+int Main(int argc, char** argv, const SwitchSource& source) {
   const auto parsed = ParseDaemonOptions(argc, argv);
   if (const int* code = std::get_if<int>(&parsed)) return *code;
   const auto& options = std::get<DaemonOptions>(parsed);
@@ -223,8 +222,8 @@ int RunSpillwayd(int argc, char** argv, const SwitchSource& source) {
     if (!config) return Failed(config.error());
     if (const auto good = extender::CheckExtender(options.config, *config); !good)
       return Failed(good.error());
-    fmt::print("{}: ok, {}, {}\n", options.config, Counted(config->services.size(), "service"),
-               Counted(CountUnits(*config), "unit"));
+    base::Print("{}: ok, {}, {}\n", options.config, Counted(config->services.size(), "service"),
+                Counted(CountUnits(*config), "unit"));
     return kExitOk;
   }
   StartLog(options.log_level);
@@ -233,6 +232,13 @@ int RunSpillwayd(int argc, char** argv, const SwitchSource& source) {
     return removed ? kExitOk : Failed(removed.error());
   }
   return Run(options, source);
+}
+
+}  // namespace
+
+int RunSpillwayd(int argc, char** argv, const SwitchSource& source) {
+  base::HoldStandardStreams();
+  return EndOutput(Main(argc, argv, source), "spillwayd");
 }
 
 }  // namespace spillway::command

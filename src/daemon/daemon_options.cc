@@ -86,7 +86,7 @@ std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
     if (o.config.empty() && !o.remove) throw CLI::RequiredError("-c FILE");
     if (!o.api.empty()) o.api = *api::ParseApiOption(o.api);
   } catch (const CLI::ParseError& e) {
-    return e.get_exit_code() == 0 ? app.exit(e) : Complain(UsageError(e), "spillwayd");
+    return e.get_exit_code() == 0 ? PrintAsked(app, e) : Complain(UsageError(e), "spillwayd");
   }
   if (o.api.empty()) o.api = DefaultApi(o);
   if (o.state_dir.empty()) o.state_dir = DefaultStateDir(o);

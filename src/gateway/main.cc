@@ -14,6 +14,8 @@
 #include "api/http.h"
 #include "api/listen.h"
 #include "base/fd.h"
+#include "base/print.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "command/program.h"
 #include "gateway/control/control.h"
@@ -199,7 +201,8 @@ int Main(int argc, char** argv) {
   app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
   app.add_option("--report", report_file,
                  "Report the slices' load to the switches: an agent's file of kind cpu, docs/agent.md")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NonEmpty());
   app.add_flag("--check", check, "Check the configuration and exit");
   if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
   LogToStderr("spillway-gateway");
@@ -213,7 +216,7 @@ int Main(int argc, char** argv) {
     report = std::move(*read);
   }
   if (check) {
-    fmt::print("{}: ok\n", config_file);
+    base::Print("{}: ok\n", config_file);
     return 0;
   }
   if (report)
@@ -224,4 +227,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace spillway::command
 
-int main(int argc, char** argv) { return spillway::command::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return spillway::command::EndOutput(spillway::command::Main(argc, argv), "spillway-gateway");
+}

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/printable.h"
+
 namespace spillway::model {
 
 namespace {
@@ -48,19 +50,12 @@ std::vector<YAML::Node> LoadDocuments(const std::string& text) {
   return YAML::LoadAll(text);
 }
 
-// yaml-cpp's messages may hold the very character that it stumbled over, a line's end included.
-std::string OneLine(std::string text) {
-  for (char& c : text)
-    if (c < 0x20 || c == 0x7f) c = '?';
-  return text;
-}
-
 }  // namespace
 
 Result<std::string> ReadInputFile(const std::string& path) {
   const auto unreadable = [&](int error) {
     return Fail(ErrorCode::kBadInput,
-                fmt::format("{}: expected a readable file: {}", path, std::strerror(error)));
+                fmt::format("{}: expected a readable file: {}", base::Printable(path), std::strerror(error)));
   };
   std::error_code ignored;  // opening it says it better
   if (std::filesystem::is_directory(path, ignored)) return unreadable(EISDIR);
@@ -73,7 +68,9 @@ Result<std::string> ReadInputFile(const std::string& path) {
     text.append(chunk, file.gcount());
   if (file.bad()) return unreadable(errno);
   if (text.size() > kMaxFileBytes)
-    return Fail(ErrorCode::kBadInput, fmt::format("{}: expected at most {} bytes", path, kMaxFileBytes));
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}: expected at most {} bytes", base::Printable(path), kMaxFileBytes));
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // as some editors and spreadsheets write
   return text;
 }
 
@@ -83,9 +80,9 @@ void ReadDocuments(Problems& problems, const std::string& text,
     read(LoadDocuments(text));
   } catch (const YAML::Exception& exception) {
     problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
-                 fmt::format("expected YAML, got {}", OneLine(exception.msg)));
+                 fmt::format("expected YAML, got {}", base::Printable(exception.msg)));
   } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
-    problems.Add(1, "", fmt::format("expected YAML, got {}", OneLine(exception.what())));
+    problems.Add(1, "", fmt::format("expected YAML, got {}", base::Printable(exception.what())));
   }
 }
 

@@ -14,7 +14,8 @@
 
 namespace spillway::model {
 
-// The whole of a file of at most 64 MiB. kBadInput, "path: expected ...", if there is no reading it.
+// The whole of a file of at most 64 MiB, but for a byte order mark. kBadInput, "path: expected ...", if there
+// is no reading it.
 [[nodiscard]] Result<std::string> ReadInputFile(const std::string& path);
 
 // Calls `read` with the documents of `text`. Where that is no YAML, or `read` comes upon what is none, this

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/hex.h"
+#include "base/paths.h"
 #include "scalars.h"
 
 namespace spillway::model {
@@ -289,7 +290,7 @@ class HealthReader {
   void ReadFile(const Field& field, const char* expected, int access_mode, std::string& into) {
     const auto text = ReadText(problems_, field, expected);
     if (!text) return;
-    into = std::filesystem::absolute(folder_ / *text).lexically_normal().string();
+    into = base::AbsolutePath(folder_ / *text);
     std::error_code ignored;
     const bool regular = std::filesystem::is_regular_file(into, ignored);
     if (text->empty() || !regular || access(into.c_str(), access_mode) != 0)

@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "base/paths.h"
 #include "documents.h"
 #include "health_reader.h"
 #include "key_file.h"
@@ -174,9 +175,7 @@ class Parser {
     if (!IsPath(*text))
       problems_.Add(field->line, field->path, fmt::format("expected {}, got {}", expected, Excerpt(*text)));
     else
-      path = std::filesystem::absolute(std::filesystem::path(file_name_).parent_path() / *text)
-                 .lexically_normal()
-                 .string();
+      path = base::AbsolutePath(Folder() / *text);
   }
 
   void ReadSwitch(const Field& field) {
@@ -388,8 +387,7 @@ class Parser {
       return;
     }
     // Absolute, so that the configuration means the same wherever it is saved.
-    auto folder = std::filesystem::path(file_name_).parent_path();
-    server.key_file = std::filesystem::absolute(folder / *text).lexically_normal().string();
+    server.key_file = base::AbsolutePath(Folder() / *text);
     auto key = ReadKeyFile(server.key_file);
     if (key)
       server.key = *key;

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "base/printable.h"
+
 namespace spillway::model {
 
 std::string Excerpt(std::string_view text) {
@@ -40,16 +42,16 @@ int Problems::LineOf(std::string path) const {
 }
 
 Error Problems::ToError() const {
+  const std::string file = base::Printable(file_name_);
   std::string message;
   size_t shown = 0;
   for (const auto& [line, text] : told_) {
     if (shown++ > 0) message += '\n';
     if (shown > kMaxProblems) {
-      message +=
-          fmt::format("{}:{}: and {} more problems from here on", file_name_, line, count_ - kMaxProblems);
+      message += fmt::format("{}:{}: and {} more problems from here on", file, line, count_ - kMaxProblems);
       break;
     }
-    message += fmt::format("{}:{}: {}", file_name_, line, text);
+    message += fmt::format("{}:{}: {}", file, line, text);
   }
   return {ErrorCode::kBadInput, message};
 }

@@ -106,7 +106,7 @@ Result<std::string> IdentityOf(const std::string& folder) {
 Result<InstanceBook> InstanceBook::Open(const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directory(folder, failed);
-  if (failed || !std::filesystem::is_directory(folder))
+  if (failed || !std::filesystem::is_directory(folder, failed))
     return Fail(ErrorCode::kBadInput,
                 fmt::format("{}: expected a folder, or one above in which to make it", folder));
   const std::string path = folder + "/lock";
@@ -125,8 +125,11 @@ std::string InstanceBook::PathOf(uint64_t instance, const char* kind) const {
 
 Result<std::map<uint64_t, Record>> InstanceBook::Read() const {
   std::vector<std::filesystem::path> files;  // as renames below change what is listed
-  for (const auto& entry : std::filesystem::directory_iterator(folder_))
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(folder_, failed), last; !failed && at != last;
+       at.increment(failed))
+    if (at->path().extension() == ".json") files.push_back(at->path());
+  if (failed) return Fail(ErrorCode::kSystem, fmt::format("{}: read folder: {}", folder_, failed.message()));
   std::map<uint64_t, Record> records;
   for (const std::filesystem::path& file : files) {
     const auto text = base::ReadFile(file);

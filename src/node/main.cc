@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/fd.h"
+#include "base/print.h"
 #include "base/program_folder.h"
 #include "command/output.h"
 #include "command/program.h"
@@ -34,7 +35,7 @@ int Main(int argc, char** argv) {
     return Complain({ErrorCode::kBadInput, fmt::format("--executor {}: expected a program", executor)},
                     kProgram);
   if (check) {
-    fmt::print("{}: ok\n", config_file);
+    base::Print("{}: ok\n", config_file);
     return 0;
   }
   const sigset_t signals = HoldSignals();
@@ -49,4 +50,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace spillway::command
 
-int main(int argc, char** argv) { return spillway::command::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return spillway::command::EndOutput(spillway::command::Main(argc, argv), spillway::command::kProgram);
+}

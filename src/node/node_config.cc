@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "api/listen.h"
+#include "base/paths.h"
 #include "gateway/document.h"
 #include "gateway/token.h"
 #include "scheduler/controller/host_message.h"
@@ -23,9 +24,7 @@ constexpr std::string_view kTcp = "tcp:";
 std::string Absolute(const std::string& path, const std::string& file_name) {
   const std::filesystem::path given(path);
   if (given.is_absolute()) return path;
-  std::error_code ignored;
-  return std::filesystem::absolute(std::filesystem::path(file_name).parent_path() / given, ignored)
-      .lexically_normal();
+  return base::AbsolutePath(std::filesystem::path(file_name).parent_path() / given);
 }
 
 void ReadControllerAddress(Problems& problems, const Field& field, const Field* token,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/print.h"
 #include "model/documents.h"
 #include "planner/file_parts.h"
 #include "shipped_catalogue.inc"
@@ -189,7 +190,7 @@ const Catalogue& ShippedCatalogue() {
   static const Catalogue catalogue = [] {
     auto parsed = ParseCatalogue(kShippedCatalogue, "catalogue.yaml");
     if (!parsed) {  // the build's own file: a broken invariant
-      fmt::print(stderr, "spillway: the shipped catalogue is wrong\n{}\n", parsed.error().message);
+      base::PrintError("spillway: the shipped catalogue is wrong\n{}\n", parsed.error().message);
       std::abort();
     }
     return *parsed;

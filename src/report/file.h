@@ -9,10 +9,10 @@
 
 namespace spillway::report {
 
-// With its parents; no error if it is there. Errors: kSystem.
+// With its parents; no error if it is there. Errors: kBadInput: something else has its name; kSystem.
 [[nodiscard]] Result<void> MakeFolder(const std::string& folder);
 
-// base::WriteFile, creating missing folders. Errors: kSystem, kConflict, naming the path and the reason.
+// base::WriteOutput, creating missing folders. Errors: naming the path and the reason.
 [[nodiscard]] Result<void> WriteFile(const std::string& path, std::string_view text);
 
 }  // namespace spillway::report

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace spillway::report {
 
 namespace {
@@ -79,7 +81,7 @@ Progress::Progress(std::string label, std::chrono::nanoseconds silent_for)
     : Progress(std::move(label), Stderr(silent_for)) {}
 
 Progress::Progress(std::string label, Terminal terminal)
-    : label_(std::move(label)), terminal_(std::move(terminal)), started_(terminal_.now()) {}
+    : label_(base::Printable(label)), terminal_(std::move(terminal)), started_(terminal_.now()) {}
 
 Progress::~Progress() {
   if (on_line_) terminal_.write("\n");

@@ -154,13 +154,15 @@ std::string EscapeHtml(std::string_view text) {
 
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-Table Table::FromRows(const ordered_json& rows) {
+Table Table::FromRows(const ordered_json& rows, const std::map<std::string, int>& decimals) {
   std::vector<Column> columns;
   for (const auto& row : rows) {
     for (const auto& [key, value] : row.items()) {
       const bool known = std::any_of(columns.begin(), columns.end(),
                                      [&name = key](const Column& column) { return column.key == name; });
-      if (!known) columns.push_back({key, "", -1});
+      if (known) continue;
+      const auto set = decimals.find(key);
+      columns.push_back({key, "", set == decimals.end() ? -1 : set->second});
     }
   }
   Table table(std::move(columns));

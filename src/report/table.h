@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -25,7 +26,9 @@ class Table {
   explicit Table(std::vector<Column> columns);
 
   // Columns from the keys of flat JSON objects, in order of first appearance; absent keys are missing.
-  [[nodiscard]] static Table FromRows(const nlohmann::ordered_json& rows);
+  // `decimals`: of the columns of these keys.
+  [[nodiscard]] static Table FromRows(const nlohmann::ordered_json& rows,
+                                      const std::map<std::string, int>& decimals = {});
 
   // `cells` has one entry per column; another count is a programming error (std::invalid_argument).
   void AddRow(std::vector<Cell> cells);

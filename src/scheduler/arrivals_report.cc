@@ -8,6 +8,7 @@
 
 #include "report/percentile.h"
 #include "report/table.h"
+#include "scheduler/report_table.h"
 
 namespace spillway::scheduler {
 namespace {
@@ -93,7 +94,7 @@ std::string ArrivalsText(const report::Document& document) {
       "but of no use to the list's jobs (FGD's measure); asked for by jobs that wait. delay: from arrival to "
       "start, of all jobs; those that still wait at the end count with what they waited. moves: of running "
       "jobs, to make room for one that would wait.\n",
-      report::Table::FromRows(rows).Text());
+      ReportTable(rows).Text());
 }
 
 report::HtmlPage ArrivalsPage(const std::string& list, const std::vector<ArrivalsRun>& runs,
@@ -125,7 +126,7 @@ report::HtmlPage ArrivalsPage(const std::string& list, const std::vector<Arrival
       page.AddFigure(fmt::format("{:.2f} %", Mean(group, &ArrivalsRun::allocated_pct)),
                      "allocated, " + NameOf(*group.front()),
                      fmt::format("mean delay {:.0f} s", Mean(group, &ArrivalsRun::delay_mean_s)));
-  page.AddTable("By policy", report::Table::FromRows(document.rows()));
+  page.AddTable("By policy", ReportTable(document.rows()));
   page.Embed(document, "arrivals.json");
   return page;
 }

@@ -12,6 +12,9 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
+
+#include "base/paths.h"
 
 extern char** environ;
 
@@ -21,19 +24,22 @@ namespace {
 // A folder of our own that goes with us.
 class Scratch {
  public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "spillway-cbc-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) path_ = name;
+  static Result<Scratch> Make() {
+    return base::MakeTemporaryFolder("spillway-cbc-").map([](std::string path) {
+      return Scratch(std::move(path));
+    });
   }
   ~Scratch() {
     std::error_code ignored;
     if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
+  Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  Scratch& operator=(Scratch&&) = delete;
   const std::string& path() const { return path_; }
 
  private:
+  explicit Scratch(std::string path) : path_(std::move(path)) {}
+
   std::string path_;
 };
 
@@ -55,17 +61,20 @@ Result<void> Run(std::vector<std::string> words) {
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    return Fail(ErrorCode::kSystem, fmt::format("cbc failed (status {})", status));
+  if (WIFSIGNALED(status))
+    return Fail(ErrorCode::kSystem, fmt::format("cbc was ended by signal {}", WTERMSIG(status)));
+  if (WEXITSTATUS(status) != 0)
+    return Fail(ErrorCode::kSystem, fmt::format("cbc failed with exit code {}", WEXITSTATUS(status)));
   return {};
 }
 
 }  // namespace
 
 Result<CbcSolution> SolveWithCbc(const std::string& lp, int seconds) {
-  const Scratch scratch;
-  const std::string problem = scratch.path() + "/p.lp", solution = scratch.path() + "/s.txt";
-  if (scratch.path().empty() || !(std::ofstream(problem) << lp))
+  const auto scratch = Scratch::Make();
+  if (!scratch) return tl::make_unexpected(scratch.error());
+  const std::string problem = scratch->path() + "/p.lp", solution = scratch->path() + "/s.txt";
+  if (!(std::ofstream(problem) << lp).flush())
     return Fail(ErrorCode::kSystem, fmt::format("write a problem for cbc: {}", std::strerror(errno)));
   if (auto ran = Run({"cbc", problem, "sec", std::to_string(seconds), "ratioGap", "0", "allowableGap", "0",
                       "solve", "solu", solution});

@@ -17,7 +17,7 @@ struct CbcSolution {
 };
 
 // Solves a program in LP format to proven optimality. Errors: kUnavailable where there is no cbc, kSystem
-// where it fails or needs more than `seconds`.
+// where it fails or needs more than `seconds`, kBadInput where TMPDIR names no folder.
 [[nodiscard]] Result<CbcSolution> SolveWithCbc(const std::string& lp, int seconds);
 
 }  // namespace spillway::scheduler

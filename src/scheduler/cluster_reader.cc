@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "base/printable.h"
 #include "model/documents.h"
 #include "model/reader.h"
 #include "model/scalars.h"
@@ -244,7 +245,8 @@ Result<ModelSet> ParseModels(const std::string& text, const std::vector<GpuModel
     if (at == models.end()) {
       std::string names;
       for (const GpuModel& model : models) names += (names.empty() ? "" : ", ") + model.name;
-      return Fail(ErrorCode::kBadInput, fmt::format("--model {}: expected one of {}", name, names));
+      return Fail(ErrorCode::kBadInput,
+                  fmt::format("--model {}: expected one of {}", base::Printable(name), names));
     }
     set |= ModelSet{1} << (at - models.begin());
     from = end + 1;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "model/problems.h"
 
 namespace spillway::scheduler {
@@ -33,7 +34,8 @@ inline std::vector<std::string_view> Split(std::string_view line, char mark) {
 // A file of lines, with the names of its columns in the first one.
 class Csv {
  public:
-  Csv(const std::string& text, std::string file_name) : lines_(text), file_name_(std::move(file_name)) {}
+  Csv(const std::string& text, const std::string& file_name)
+      : lines_(text), file_name_(base::Printable(file_name)) {}
 
   // Goes to the next line of data.
   bool Next() {
@@ -94,7 +96,10 @@ class Csv {
       ++number_;
       if (!first.empty() && first.back() == '\r') first.pop_back();
       if (first.empty()) continue;
-      for (const auto& cell : Split(first, ',')) columns_.emplace_back(cell);
+      for (const auto& cell : Split(first, ',')) {
+        if (!cell.empty() && Has(cell)) Refuse("", "duplicate column " + model::Excerpt(cell));
+        columns_.emplace_back(cell);
+      }
     }
   }
   const std::optional<Error>& error() const { return error_; }

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/printable.h"
+
 namespace spillway::scheduler {
 namespace {
 
@@ -41,12 +43,12 @@ Result<std::string> FindDataFolder(const std::string& given) {
   if (!given.empty()) {
     if (IsFolder(given)) return given;
     return Fail(ErrorCode::kBadInput,
-                fmt::format("--data {}: expected a folder with the openb lists", given));
+                fmt::format("--data {}: expected a folder with the openb lists", base::Printable(given)));
   }
   if (const char* set = std::getenv("SPILLWAY_OPENB"); set != nullptr && *set != '\0') {
     if (IsFolder(set)) return std::string(set);
-    return Fail(ErrorCode::kBadInput,
-                fmt::format("SPILLWAY_OPENB={}: expected a folder with the openb lists", set));
+    return Fail(ErrorCode::kBadInput, fmt::format("SPILLWAY_OPENB={}: expected a folder with the openb lists",
+                                                  base::Printable(set)));
   }
   for (const char* place : kUsualPlaces)
     if (IsFolder(place)) return std::string(place);
@@ -59,13 +61,20 @@ Result<std::string> FindDataFolder(const std::string& given) {
 }
 
 Result<std::string> ListFile(const std::string& list, const std::string& data_option) {
-  if (list.find('/') != std::string::npos || list.ends_with(".csv")) return list;
+  const bool is_path = list.find('/') != std::string::npos || list.ends_with(".csv");
   auto folder = FindDataFolder(data_option);
+  if (!folder && !data_option.empty()) return folder;
+  if (is_path) return list;
+  std::error_code ignored;
+  if (folder) {
+    const std::string path = fmt::format("{}/{}{}.csv", *folder, kPrefix, list);
+    if (fs::exists(path, ignored)) return path;
+  }
+  if (fs::exists(list, ignored) && !fs::is_directory(list, ignored)) return list;
   if (!folder) return folder;
-  const std::string path = fmt::format("{}/{}{}.csv", *folder, kPrefix, list);
-  if (std::error_code ignored; fs::exists(path, ignored)) return path;
-  return Fail(ErrorCode::kBadInput, fmt::format("--list {}: expected a file, or a list in {}: {}", list,
-                                                *folder, ListsIn(*folder)));
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("--list {}: expected a file, or a list in {}: {}", base::Printable(list),
+                          base::Printable(*folder), base::Printable(ListsIn(*folder))));
 }
 
 Result<std::string> NodeFile(const std::string& given, const std::string& data_option) {

@@ -12,8 +12,9 @@ namespace spillway::scheduler {
 // ../shared/data/openb, whichever is there first. Errors: kBadInput, naming the places that were looked at.
 [[nodiscard]] Result<std::string> FindDataFolder(const std::string& given);
 
-// "default" as FOLDER/openb_pod_list_default.csv; anything that names a file as it is. Errors: kBadInput,
-// with the names of the lists that are there.
+// "default" as FOLDER/openb_pod_list_default.csv; what has a '/' or ends in .csv, and what names no list but
+// a file that is there, as it is. Errors: kBadInput, with the names of the lists that are there; also where
+// `data_option` names no folder and none is needed.
 [[nodiscard]] Result<std::string> ListFile(const std::string& list, const std::string& data_option);
 // FOLDER/openb_node_list_gpu_node.csv, or `given` if that says one.
 [[nodiscard]] Result<std::string> NodeFile(const std::string& given, const std::string& data_option);

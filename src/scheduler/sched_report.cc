@@ -8,6 +8,7 @@
 #include <map>
 
 #include "report/percentile.h"
+#include "scheduler/report_table.h"
 
 namespace spillway::scheduler {
 namespace {
@@ -104,7 +105,7 @@ std::string PlacementText(const report::Document& document) {
       "means of the seeds. published: FGD's authors. bound: no packing of these jobs allocates more at 130 "
       "%; "
       "bound_willing: no policy that refuses no job that fits.\n",
-      report::Table::FromRows(document.rows()).Text());
+      ReportTable(document.rows()).Text());
 }
 
 report::HtmlPage PlacementPage(const std::string& list, const std::vector<PlacementRun>& runs,
@@ -136,7 +137,7 @@ report::HtmlPage PlacementPage(const std::string& list, const std::vector<Placem
     }
   }
   page.AddChart(chart);
-  page.AddTable("By policy", report::Table::FromRows(document.rows()));
+  page.AddTable("By policy", ReportTable(document.rows()));
   page.Embed(document, "placement.json");
   return page;
 }
@@ -150,7 +151,7 @@ report::Document GpuHoursDocument(const std::string& list, const std::vector<Gpu
                         {"policy", ToString(run.policy)},
                         {"list", list},
                         {"busy", busy},
-                        {"gpu_hours", Rounded(run.gpu_hours, 10)},
+                        {"gpu_hours", Rounded(run.gpu_hours, 1000)},
                         {"migrations", run.migrations},
                         {"peak_gpus", run.peak_gpus}};
     for (const auto& [baseline, base] : hours[run.rule])
@@ -162,7 +163,7 @@ report::Document GpuHoursDocument(const std::string& list, const std::vector<Gpu
 }
 
 std::string GpuHoursText(const report::Document& document) {
-  std::string text = report::Table::FromRows(document.rows()).Text();
+  std::string text = ReportTable(document.rows()).Text();
   return text +
          "\nGPU-hours switched on. Every saving names its baseline: saved_vs_X is against policy X in the "
          "same rule.\n"
@@ -199,7 +200,7 @@ report::HtmlPage GpuHoursPage(const std::string& list, const std::vector<GpuHour
     }
     if (!chart.series.empty()) page.AddChart(chart);
   }
-  page.AddTable("By policy", report::Table::FromRows(document.rows()));
+  page.AddTable("By policy", ReportTable(document.rows()));
   page.Embed(document, "gpu-hours.json");
   return page;
 }
@@ -252,8 +253,8 @@ std::string CheckText(const std::vector<CheckedSnapshot>& checked) {
     row.erase("kind");
     (level ? levels : gaps).push_back(row);
   }
-  return fmt::format("{}\n{}", report::Table::FromRows(levels).Text(),
-                     gaps.empty() ? "No gaps.\n" : "Every gap:\n" + report::Table::FromRows(gaps).Text());
+  return fmt::format("{}\n{}", ReportTable(levels).Text(),
+                     gaps.empty() ? "No gaps.\n" : "Every gap:\n" + ReportTable(gaps).Text());
 }
 
 namespace {
@@ -416,10 +417,10 @@ std::string ExplanationText(const Cluster& cluster, const Job& job, const Explan
     row.erase("gpus");
     (node ? nodes : gpus).push_back(row);
   }
-  text += "\n" + report::Table::FromRows(nodes).Text();
+  text += "\n" + ReportTable(nodes).Text();
   if (why.chosen && !gpus.empty())
     text += fmt::format("\nThe GPUs of {}:\n{}", cluster.nodes()[static_cast<size_t>(why.chosen->node)].name,
-                        report::Table::FromRows(gpus).Text());
+                        ReportTable(gpus).Text());
   return text + "\n" + HowText(why.how, why.looks_ahead, job.Fractional()) +
          "fragmentation_milli: what becomes useless by it to the jobs that usually come; less than 0: what "
          "becomes "

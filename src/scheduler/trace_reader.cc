@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "model/documents.h"
 #include "scheduler/csv.h"
@@ -14,6 +15,20 @@ namespace {
 
 constexpr int64_t kMostMilli = 100'000'000;
 constexpr int64_t kMostSeconds = 1'000'000'000'000;
+
+// Of gpu_spec, "T4|A10".
+void ReadModels(Csv& csv, const std::vector<GpuModel>& models, Job& job, JobList& list) {
+  const std::string_view text = csv.Text("gpu_spec");
+  std::set<std::string_view> absent;
+  for (const auto name : Split(text, '|')) {
+    if (name.empty()) csv.Refuse("gpu_spec", "expected models separated by |, got " + model::Excerpt(text));
+    const auto at = std::find_if(models.begin(), models.end(),
+                                 [wanted = name](const GpuModel& model) { return model.name == wanted; });
+    job.models |= at == models.end() ? kAbsentModel : ModelSet{1} << (at - models.begin());
+    if (at == models.end()) absent.insert(name);
+  }
+  for (const auto name : absent) ++list.absent_models[std::string(name)];
+}
 
 }  // namespace
 
@@ -58,18 +73,14 @@ Result<JobList> ParseJobList(const std::string& text, const std::string& file_na
     one.job.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMostMilli));
     one.job.memory_mib = static_cast<int>(csv.Number("memory_mib", 0, kMostMilli));
     one.job.gpus = static_cast<int>(csv.Number("num_gpu", 0, kMostGpus));
-    one.job.milli = one.job.gpus == 0 ? 0 : static_cast<int>(csv.Number("gpu_milli", 1, kWholeGpu));
+    if (one.job.gpus > 0)
+      one.job.milli = static_cast<int>(csv.Number("gpu_milli", 1, kWholeGpu));
+    else if (!csv.Text("gpu_milli").empty())
+      csv.Number("gpu_milli", 0, kWholeGpu);  // says nothing of a job without GPUs
     if (one.job.gpus > 1 && one.job.milli != kWholeGpu)
       csv.Refuse("gpu_milli",
                  fmt::format("expected 1000 of a job of {} GPUs, got {}", one.job.gpus, one.job.milli));
-    if (csv.Has("gpu_spec") && !csv.Text("gpu_spec").empty())
-      for (const auto name : Split(csv.Text("gpu_spec"), '|')) {
-        const auto at = std::find_if(models.begin(), models.end(), [&, wanted = name](const GpuModel& model) {
-          return model.name == wanted;
-        });
-        one.job.models |= at == models.end() ? kAbsentModel : ModelSet{1} << (at - models.begin());
-        if (at == models.end()) ++list.absent_models[std::string(name)];
-      }
+    if (csv.Has("gpu_spec") && !csv.Text("gpu_spec").empty()) ReadModels(csv, models, one.job, list);
     if (list.timed) {
       one.arrives_s = csv.Number("creation_time", 0, kMostSeconds);
       one.leaves_s = csv.Number("deletion_time", 0, kMostSeconds);

@@ -71,7 +71,10 @@ Result<std::unique_ptr<Control>> Control::Open(const ControllerConfig& config, S
   if (!lock) return tl::make_unexpected(lock.error());
   Fleet fleet;
   bool is_new = false;
-  if (!std::filesystem::exists(config.state)) {
+  std::error_code unknown;
+  const bool is_there = std::filesystem::exists(config.state, unknown);
+  if (unknown) return Fail(ErrorCode::kSystem, fmt::format("{}: {}", config.state, unknown.message()));
+  if (!is_there) {
     // Numbers that no fleet before had, whose executors may still run somewhere.
     is_new = true;
     fleet.revision = fleet.last_id = static_cast<uint64_t>(Now());

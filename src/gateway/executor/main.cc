@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillway-executor: the host's side of a gateway. Exit code: 0 ok, 1 failed, 2 bad usage or input.
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/print.h"
 #include "command/output.h"
 #include "command/program.h"
 #include "gateway/executor/executor.h"
@@ -38,7 +38,7 @@ int Check(const std::string& config_file, const gateway::ExecutorConfig& config)
     const auto devices = gateway::FindCudaDevices(**driver, config.places);
     if (!devices) return Exit(config_file, devices.error());
   }
-  fmt::print("{}: ok\n", config_file);
+  base::Print("{}: ok\n", config_file);
   return 0;
 }
 
@@ -47,9 +47,9 @@ int ListDevices() {
   const auto devices = gateway::ListNvmlDevices();
   if (!devices) return Exit(devices.error());
   for (const gateway::CudaDevice& device : *devices)
-    fmt::print("{:<4} {} {} {} MiB{}\n", device.is_instance() ? "" : std::to_string(device.index),
-               device.uuid, device.name, device.memory_bytes >> 20,
-               device.in_instances ? " (cut into the instances below)" : "");
+    base::Print("{:<4} {} {} {} MiB{}\n", device.is_instance() ? "" : std::to_string(device.index),
+                device.uuid, device.name, device.memory_bytes >> 20,
+                device.in_instances ? " (cut into the instances below)" : "");
   return 0;
 }
 
@@ -89,4 +89,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace spillway::command
 
-int main(int argc, char** argv) { return spillway::command::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return spillway::command::EndOutput(spillway::command::Main(argc, argv), spillway::command::kProgram);
+}

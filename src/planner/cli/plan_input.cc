@@ -3,27 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
+#include "command/option_checks.h"
 #include "planner/catalogue_reader.h"
 #include "planner/compare.h"
 #include "planner/workload_reader.h"
 
 namespace spillway::command {
-namespace {
-
-// CLI11's own names the greatest double in 309 digits.
-const CLI::Validator kPositive(
-    [](std::string& text) {
-      double value = 0;
-      return CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value)
-                 ? std::string()
-                 : "expected a number greater than 0, got " + text;
-    },
-    "> 0");
-
-}  // namespace
-
 void AddWorkloadOptions(CLI::App& verb, PlanOptions& o) {
   verb.add_option("WORKLOAD", o.file, "Workload file (YAML), see docs/planner.md")->required();
   verb.add_option("--catalogue", o.catalogues, "Catalogue file to add to the shipped one; may be repeated")
@@ -37,9 +22,9 @@ void AddWorkloadOptions(CLI::App& verb, PlanOptions& o) {
 void AddLimitOptions(CLI::App& verb, PlanOptions& o) {
   verb.add_option("--slo", o.slowdown, "Execution time over the baseline's, at most; instead of the file's")
       ->type_name("SLOWDOWN")
-      ->check(kPositive);
-  verb.add_option("--max-cost", o.cost_usd, "Cost at most")->type_name("USD")->check(kPositive);
-  verb.add_option("--max-power", o.power_w, "Power at most")->type_name("W")->check(kPositive);
+      ->check(Positive());
+  verb.add_option("--max-cost", o.cost_usd, "Cost at most")->type_name("USD")->check(Positive());
+  verb.add_option("--max-power", o.power_w, "Power at most")->type_name("W")->check(Positive());
   verb.add_option("--objective", o.objective, "What to minimise: cost or energy")
       ->check(CLI::IsMember({"cost", "energy"}))
       ->capture_default_str();
@@ -47,7 +32,7 @@ void AddLimitOptions(CLI::App& verb, PlanOptions& o) {
 
 void AddMixOptions(CLI::App& verb, PlanOptions& o) {
   verb.add_option("--phi", o.phi, "Replace every server by so many SmartNICs, instead of searching")
-      ->check(CLI::Range(1.0, 1000.0));
+      ->check(InRange(1.0, 1000.0));
 }
 
 Result<planner::PlanInput> ReadPlanInput(const PlanOptions& o) {

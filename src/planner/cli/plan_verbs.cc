@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_verbs.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <memory>
 
 #include "base/interrupt.h"
+#include "base/print.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "command/report_files.h"
 #include "model/scalars.h"
@@ -34,7 +34,7 @@ int RunCompare(const PlanOptions& o, bool as_json) {
   const planner::ClusterModel model(*input);
   const auto comparisons = planner::Compare(model, kMaxPhi);
   const report::Document document = planner::CompareDocument(*input, comparisons);
-  fmt::print("{}", as_json ? document.Dump() : planner::CompareText(*input, comparisons));
+  base::Print("{}", as_json ? document.Dump() : planner::CompareText(*input, comparisons));
   const auto written =
       WriteReport(o.folder, planner::ComparePage(*input, comparisons, document), document, !as_json);
   return written ? kExitOk : ComplainAfterData(written.error());
@@ -75,7 +75,7 @@ int RunSearch(const PlanOptions& o, bool as_json) {
   progress.Finish(base::Interrupted() ? "interrupted" : "done");
   if (base::Interrupted()) return Interrupted();
   const report::Document document = planner::SearchDocument(found);
-  fmt::print("{}", as_json ? document.Dump() : planner::SearchText(found));
+  base::Print("{}", as_json ? document.Dump() : planner::SearchText(found));
   if (const auto written = WriteReport(o.folder, planner::SearchPage(found, document), document, !as_json);
       !written)
     return ComplainAfterData(written.error());
@@ -89,12 +89,12 @@ int RunExplain(const PlanOptions& o, bool as_json) {
   const auto mix = ChooseMix(model, o);
   if (!mix) return Complain(mix.error());
   if (!as_json) {
-    fmt::print("{}", planner::ExplainText(model, *mix));
+    base::Print("{}", planner::ExplainText(model, *mix));
     return kExitOk;
   }
   report::Document document("plan.explain." + input->workload.name);
   for (const auto& row : planner::ExplainRows(model, *mix)) document.AddRow(row);
-  fmt::print("{}", document.Dump());
+  base::Print("{}", document.Dump());
   return kExitOk;
 }
 
@@ -114,14 +114,14 @@ int RunSimulate(const PlanOptions& o, bool as_json) {
       [] { return base::Interrupted(); });
   progress.Finish(rehearsal.interrupted ? "interrupted" : "done");
   if (rehearsal.interrupted) return Interrupted();
-  fmt::print("{}", as_json ? planner::RehearsalDocument(*input, rehearsal).Dump()
-                           : planner::RehearsalText(*input, *mix, rehearsal));
+  base::Print("{}", as_json ? planner::RehearsalDocument(*input, rehearsal).Dump()
+                            : planner::RehearsalText(*input, *mix, rehearsal));
   return kExitOk;
 }
 
 int RunPaper(bool as_json) {
   const auto rows = planner::RecomputePaper(planner::ShippedCatalogue());
-  fmt::print("{}", as_json ? planner::PaperDocument(rows).Dump() : planner::PaperText(rows));
+  base::Print("{}", as_json ? planner::PaperDocument(rows).Dump() : planner::PaperText(rows));
   return kExitOk;
 }
 
@@ -160,20 +160,22 @@ int RunProbe(ProbeOptions o, bool as_json) {
   if (!o.file.empty())
     if (const auto written = report::WriteFile(o.file, document); !written) return Complain(written.error());
   if (as_json) {
-    fmt::print("{}", document);
+    base::Print("{}", document);
     return kExitOk;
   }
-  fmt::print("{}, {} cores\n\n{}\n", here.cpu, cores, planner::ProbeTable(*points).Text());
+  base::Print("{}, {} cores\n\n{}\n", here.cpu, cores, planner::ProbeTable(*points).Text());
   for (const auto& [kernel, rate] : entry.contention)
-    fmt::print("{}: a core loses {:.0f} % with all cores busy\n", kernel, 100 * rate.Drop());
-  fmt::print("{:.2f} times an IPU E2000 ({})\n", entry.throughput.at("ipu-e2000"),
-             entry.sources.at("throughput"));
-  if (!o.file.empty()) fmt::print("{}: use it with --catalogue, or a workload's catalogues\n", o.file);
+    base::Print("{}: a core loses {:.0f} % with all cores busy\n", kernel, 100 * rate.Drop());
+  base::Print("{:.2f} times an IPU E2000 ({})\n", entry.throughput.at("ipu-e2000"),
+              entry.sources.at("throughput"));
+  if (!o.file.empty()) base::Print("{}: use it with --catalogue, or a workload's catalogues\n", o.file);
   return kExitOk;
 }
 
 void AddOut(CLI::App& verb, PlanOptions& o) {
-  verb.add_option("--out", o.folder, "Folder for report.html and report.json")->type_name("DIR");
+  verb.add_option("--out", o.folder, "Folder for report.html and report.json")
+      ->type_name("DIR")
+      ->check(NonEmpty());
 }
 
 void AddProbe(CLI::App& plan, Context& context) {
@@ -190,21 +192,21 @@ void AddProbe(CLI::App& plan, Context& context) {
   probe->add_flag("--smartnic", o->smartnic, "This machine is a SmartNIC, not a server");
   probe->add_option("--price", o->machine.price_usd, "Its price; default: assumed, as Lovelock's")
       ->type_name("USD")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NonNegative());
   probe->add_option("--power", o->machine.power_w, "Its power; default: assumed, as Lovelock's")
       ->type_name("W")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NonNegative());
   probe->add_option("--network", o->machine.network_gbps, "Its network; default: assumed")
       ->type_name("GBPS")
-      ->check(CLI::PositiveNumber);
+      ->check(Positive());
   probe->add_option("--slots", o->machine.device_slots, "PCIe devices that it can carry")
-      ->check(CLI::Range(0, 1024));
+      ->check(InRange(0, 1024));
   probe
       ->add_option("--core-speed", o->machine.core_speed,
                    "One core by itself over one of an IPU E2000; default: assumed 1")
       ->type_name("RATIO")
-      ->check(CLI::PositiveNumber);
-  probe->add_option("--out", o->file, "File for the entry")->type_name("FILE");
+      ->check(Positive());
+  probe->add_option("--out", o->file, "File for the entry")->type_name("FILE")->check(NonEmpty());
   probe->callback([o, &context] { context.action = [o, &context] { return RunProbe(*o, context.json); }; });
 }
 
@@ -252,10 +254,10 @@ void AddPlanVerbs(CLI::App& app, Context& context) {
   AddLimitOptions(*simulate, *simulated);
   AddMixOptions(*simulate, *simulated);
   simulate->add_option("--requests", simulated->requests, "Measured requests per run")
-      ->check(CLI::Range(uint64_t{1000}, uint64_t{1'000'000'000}))
+      ->check(InRange(uint64_t{1000}, uint64_t{1'000'000'000}))
       ->capture_default_str();
   simulate->add_option("--threads", simulated->threads, "Runs at a time; default: one per CPU")
-      ->check(CLI::Range(1, 1024));
+      ->check(InRange(1, 1024));
 
   CLI::App* paper =
       plan->add_subcommand("paper", "Every figure of the papers behind the planner, recomputed");

@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lists.h"
 
-#include <fmt/format.h>
-
+#include "base/print.h"
+#include "base/printable.h"
+#include "command/option_checks.h"
+#include "command/output.h"
 #include "model/problems.h"
 #include "scheduler/data_folder.h"
 
 namespace spillway::command {
+namespace {
+
+void WarnOfAbsentModels(const std::string& file, const std::map<std::string, int>& models) {
+  size_t shown = 0;
+  for (const auto& [model, asking] : models) {
+    if (++shown > model::kMaxProblems) {
+      base::PrintError("spillway: {}: gpu_spec: and {} more that no node has\n", file,
+                       Counted(models.size() - model::kMaxProblems, "model"));
+      return;
+    }
+    base::PrintError("spillway: {}: gpu_spec: no node has {}, asked for by {}\n", file, model::Excerpt(model),
+                     Counted(static_cast<size_t>(asking), "job"));
+  }
+}
+
+}  // namespace
 
 Result<Loaded> Load(const Lists& lists, bool need_nodes) {
   Loaded loaded;
@@ -23,21 +41,20 @@ Result<Loaded> Load(const Lists& lists, bool need_nodes) {
   if (!jobs) return tl::make_unexpected(jobs.error());
   loaded.jobs = std::move(*jobs);
   loaded.name = *path == lists.list ? loaded.jobs.name : lists.list;
-  if (need_nodes)
-    for (const auto& [model, asking] : loaded.jobs.absent_models)
-      fmt::print(stderr, "spillway: {}: gpu_spec: no node has {}, which {} jobs ask for\n", *path,
-                 model::Excerpt(model), asking);
+  if (need_nodes) WarnOfAbsentModels(base::Printable(*path), loaded.jobs.absent_models);
   return loaded;
 }
 
 void AddLists(CLI::App& verb, Lists& lists) {
   verb.add_option("--list", lists.list,
                   "Jobs: the name of an openb list (default, gpushare100, ...) or a CSV file")
+      ->check(NonEmpty())
       ->capture_default_str();
-  verb.add_option("--data", lists.data, kDataHelp)->type_name("DIR");
+  verb.add_option("--data", lists.data, kDataHelp)->type_name("DIR")->check(NonEmpty());
   verb.add_option("--nodes", lists.nodes,
                   "Nodes: a CSV file instead of the folder's openb_node_list_gpu_node.csv")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NonEmpty());
 }
 
 }  // namespace spillway::command

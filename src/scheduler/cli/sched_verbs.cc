@@ -4,16 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <thread>
 
 #include "base/interrupt.h"
+#include "base/print.h"
+#include "base/printable.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "command/report_files.h"
-#include "model/problems.h"
 #include "report/file.h"
 #include "report/progress.h"
 #include "scheduler/arrivals_report.h"
@@ -88,7 +91,7 @@ int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) 
       [] { return base::Interrupted(); });
   runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::PlacementDocument(loaded.name, runs, o.seeds, published);
-  fmt::print("{}", as_json ? document.Dump() : scheduler::PlacementText(document));
+  base::Print("{}", as_json ? document.Dump() : scheduler::PlacementText(document));
   if (auto written =
           WriteReport(o.folder, scheduler::PlacementPage(loaded.name, runs, document), document, !as_json);
       !written)
@@ -101,7 +104,7 @@ int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
     return Complain({ErrorCode::kBadInput,
                      fmt::format("--list {}: expected columns creation_time and deletion_time, which "
                                  "--experiment gpu-hours needs",
-                                 o.lists.list)});
+                                 base::Printable(o.lists.list))});
   using scheduler::ShareRule;
   std::vector<ShareRule> rules = {ShareRule::kExact, ShareRule::kCompute, ShareRule::kMemory};
   if (o.shares != "all") rules = {*scheduler::ShareRuleByName(o.shares)};
@@ -121,7 +124,7 @@ int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
     }
   runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::GpuHoursDocument(loaded.name, runs, o.busy);
-  fmt::print("{}", as_json ? document.Dump() : scheduler::GpuHoursText(document));
+  base::Print("{}", as_json ? document.Dump() : scheduler::GpuHoursText(document));
   if (auto written =
           WriteReport(o.folder, scheduler::GpuHoursPage(loaded.name, runs, document), document, !as_json);
       !written)
@@ -136,16 +139,16 @@ int ReplayArrivals(const ReplayOptions& o, Loaded loaded, bool as_json) {
     const auto other = scheduler::LoadJobList(*path, loaded.nodes.models);
     if (!other) return Complain(other.error());
     if (!other->timed)
-      return Complain(
-          {ErrorCode::kBadInput,
-           fmt::format("--durations {}: expected columns creation_time and deletion_time", o.durations)});
+      return Complain({ErrorCode::kBadInput,
+                       fmt::format("--durations {}: expected columns creation_time and deletion_time",
+                                   base::Printable(o.durations))});
     scheduler::BorrowDurations(loaded.jobs, *other);
   }
   if (!loaded.jobs.timed)
     return Complain({ErrorCode::kBadInput,
                      fmt::format("--list {}: expected columns creation_time and deletion_time, which "
                                  "--experiment arrivals needs; --durations takes them from another list",
-                                 o.lists.list)});
+                                 base::Printable(o.lists.list))});
   scheduler::ArrivalsOptions options;
   options.seeds = o.seeds;
   options.load_pct = o.load_pct;
@@ -166,7 +169,7 @@ int ReplayArrivals(const ReplayOptions& o, Loaded loaded, bool as_json) {
       [] { return base::Interrupted(); });
   runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::ArrivalsDocument(loaded.name, runs, options);
-  fmt::print("{}", as_json ? document.Dump() : scheduler::ArrivalsText(document));
+  base::Print("{}", as_json ? document.Dump() : scheduler::ArrivalsText(document));
   if (auto written =
           WriteReport(o.folder, scheduler::ArrivalsPage(loaded.name, runs, document), document, !as_json);
       !written)
@@ -190,7 +193,7 @@ void AddReplay(CLI::App& sched, Context& context) {
   auto o = std::make_shared<ReplayOptions>();
   CLI::App* verb =
       sched.add_subcommand("replay", "Replay a list of jobs: how well is it placed, how many GPUs are on");
-  CLI::Option* trace = verb->add_option("TRACE", o->trace, "The same as --list");
+  CLI::Option* trace = verb->add_option("TRACE", o->trace, "The same as --list")->check(NonEmpty());
   AddLists(*verb, o->lists);
   trace->excludes(verb->get_option("--list"));
   verb->add_option("--experiment", o->experiment,
@@ -199,7 +202,7 @@ void AddReplay(CLI::App& sched, Context& context) {
       ->capture_default_str();
   verb->add_option("--seeds", o->seeds,
                    "placement, arrivals: orders of the jobs; default: 10 for placement, 5 for arrivals")
-      ->check(CLI::Range(1, 1000));
+      ->check(InRange(1, 1000));
   verb->add_option("--policy", o->policies, "placement, arrivals: one policy instead of all")
       ->check(CLI::IsMember(PolicyNames({"all"})));
   verb->add_option("--objective", o->objective, "placement: what comes before the policy's score")
@@ -209,34 +212,37 @@ void AddReplay(CLI::App& sched, Context& context) {
       ->check(CLI::IsMember({"all", "exact", "compute", "memory"}))
       ->capture_default_str();
   verb->add_option("--busy", o->busy, "gpu-hours: arrivals so many times as close together")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(InRange(1, 1'000'000))
       ->capture_default_str();
   verb->add_option("--migrations", o->moves.budget, "gpu-hours: most migrations in all; default: no limit")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+      ->check(InRange(int64_t{0}, int64_t{1} << 40));
   verb->add_option("--move-price", o->moves.move_price,
                    "gpu-hours: of a migration; a GPU switched off is worth 1")
-      ->check(CLI::Range(0.01, 100.0))
+      ->check(InRange(0.01, 100.0))
       ->capture_default_str();
   verb->add_option("--load", o->load_pct, "arrivals: GPU time that the jobs ask for, % of the cluster's")
-      ->check(CLI::Range(1, 1000))
+      ->check(InRange(1, 1000))
       ->capture_default_str();
   verb->add_option("--arrivals", o->arrivals,
                    "arrivals: jobs that come per run; the first fifth is not measured")
-      ->check(CLI::Range(100, 10'000'000))
+      ->check(InRange(100, 10'000'000))
       ->capture_default_str();
   verb->add_option("--longest", o->longest_h, "arrivals: hours to which longer durations are cut; 0: none is")
-      ->check(CLI::Range(0, 1'000'000))
+      ->check(InRange(0, 1'000'000))
       ->capture_default_str();
   verb->add_option("--moves", o->moves_per_100,
                    "arrivals: running jobs that may be moved per 100 that came; default: 0 and 5, a row each")
-      ->check(CLI::Range(0, 1000));
+      ->check(InRange(0, 1000));
   verb->add_option(
           "--demand", o->demand,
           "arrivals: policy spillway learns what comes from the jobs that are there, or is given the list")
       ->check(CLI::IsMember({"learnt", "list"}))
       ->capture_default_str();
-  verb->add_option("--durations", o->durations, "arrivals: take durations from this list instead");
-  verb->add_option("--out", o->folder, "Folder for report.html and report.json")->type_name("DIR");
+  verb->add_option("--durations", o->durations, "arrivals: take durations from this list instead")
+      ->check(NonEmpty());
+  verb->add_option("--out", o->folder, "Folder for report.html and report.json")
+      ->type_name("DIR")
+      ->check(NonEmpty());
   verb->callback([o, verb, &context] {
     // What would do nothing is a mistake.
     const std::map<std::string, std::vector<std::string>> of = {{"--seeds", {"placement", "arrivals"}},
@@ -295,8 +301,8 @@ int RunPlace(PlaceOptions o, bool as_json) {
   scheduler::Placer placer(file->cluster, look_ahead ? look_ahead->mix() : mix, how,
                            look_ahead ? &look_ahead->fill() : nullptr);
   const scheduler::Explanation why = placer.Explain(o.job);
-  fmt::print("{}", as_json ? scheduler::ExplanationDocument(file->cluster, o.job, why).Dump()
-                           : scheduler::ExplanationText(file->cluster, o.job, why, o.explain));
+  base::Print("{}", as_json ? scheduler::ExplanationDocument(file->cluster, o.job, why).Dump()
+                            : scheduler::ExplanationText(file->cluster, o.job, why, o.explain));
   return why.chosen ? kExitOk : kExitFailed;
 }
 
@@ -306,14 +312,13 @@ void AddPlace(CLI::App& sched, Context& context) {
       sched.add_subcommand("place", "Where one job should go, and why; exit code 1 if it fits nowhere");
   verb->add_option("CLUSTER", o->file, "Cluster file (YAML), see docs/scheduler.md")->required();
   verb->add_option("--gpus", o->job.gpus, "0, 1, or more whole GPUs")
-      ->check(CLI::Range(0, scheduler::kMostGpus))
+      ->check(InRange(0, scheduler::kMostGpus))
       ->capture_default_str();
   verb->add_option("--milli", o->job.milli, "Thousandths of one GPU")
-      ->check(CLI::Range(1, scheduler::kWholeGpu))
+      ->check(InRange(1, scheduler::kWholeGpu))
       ->capture_default_str();
-  verb->add_option("--cpu-milli", o->job.cpu_milli, "Thousandths of a core")
-      ->check(CLI::Range(0, 100'000'000));
-  verb->add_option("--memory-mib", o->job.memory_mib, "Of the host")->check(CLI::Range(0, 100'000'000));
+  verb->add_option("--cpu-milli", o->job.cpu_milli, "Thousandths of a core")->check(InRange(0, 100'000'000));
+  verb->add_option("--memory-mib", o->job.memory_mib, "Of the host")->check(InRange(0, 100'000'000));
   verb->add_option("--model", o->models, "GPU models that will do, separated by |; default: any");
   verb->add_option("--tenant", o->tenant_of, "Whose job it is; matters under isolation gpu");
   verb->add_option("--policy", o->policy, "How nodes are compared")
@@ -361,7 +366,7 @@ int RunOptimal(OptimalOptions o, bool as_json) {
   }
   checked->size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::CheckDocument(*checked);
-  fmt::print("{}", as_json ? document.Dump() : scheduler::CheckText(*checked));
+  base::Print("{}", as_json ? document.Dump() : scheduler::CheckText(*checked));
   if (checked->size() < total) return InterruptedAfter(checked->size(), "snapshots");
   // The promise: 95 % the same, and no rule broken.
   for (const auto& row : document.rows())
@@ -378,27 +383,22 @@ void AddOptimal(CLI::App& sched, Context& context) {
                                       "Many snapshots; exit code 1 if under 95 % of a level are the same");
   verb->add_option("--snapshots", o->check_options.snapshots, "Of each isolation level, with --check")
       ->needs(check)
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(InRange(1, 1'000'000))
       ->capture_default_str();
   verb->add_option("--jobs", o->check_options.most_jobs, "Most jobs in a snapshot")
-      ->check(CLI::Range(2, 15))
+      ->check(InRange(2, 15))
       ->capture_default_str();
   verb->add_option("--isolation", o->isolation, "One level instead of all")
       ->check(CLI::IsMember({"all", "none", "fraction", "gpu"}));
   verb->add_option("--seed", o->check_options.first_seed, "The first snapshot")
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            const bool digits = !text.empty() && text.size() < 20 &&
-                                text.find_first_not_of("0123456789") == std::string::npos;
-            return digits ? std::string() : "expected a whole number from 0 on, got " + model::Excerpt(text);
-          },
-          ""))
+      ->check(InRange(uint64_t{0}, std::numeric_limits<uint64_t>::max()))
       ->capture_default_str();
   o->check_options.threads = 0;
   verb->add_option("--threads", o->check_options.threads, "Solvers at a time; default: one per CPU")
-      ->check(CLI::Range(1, 1024));
+      ->check(InRange(1, 1024));
   verb->add_option("--lp", o->lp_file, "Also write the first snapshot's program there, in LP format")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NonEmpty());
   verb->callback([o, &context] { context.action = [o, &context] { return RunOptimal(*o, context.json); }; });
 }
 
@@ -428,7 +428,7 @@ Result<scheduler::SliceMask> ParseTaken(const std::vector<std::string>& words) {
           ErrorCode::kBadInput,
           fmt::format("--taken {}: expected PROFILE@SLICE where that profile may begin and nothing lies yet, "
                       "such as 3g@4",
-                      word));
+                      base::Printable(word)));
   }
   return taken;
 }
@@ -438,11 +438,11 @@ int RunMig(const MigOptions& o, bool as_json) {
   if (!taken) return Complain(taken.error());
   const scheduler::GpuModel model = scheduler::ModelByName(o.model);
   if (!model.mig)
-    return Complain(
-        {ErrorCode::kBadInput,
-         fmt::format("--model {}: expected one that MIG divides: A100-40, A100-80, H100-80, H200", o.model)});
-  fmt::print("{}", as_json ? scheduler::GeometryDocument(*taken, o.double_memory).Dump()
-                           : scheduler::GeometryText(*taken, o.double_memory, model));
+    return Complain({ErrorCode::kBadInput,
+                     fmt::format("--model {}: expected one that MIG divides: A100-40, A100-80, H100-80, H200",
+                                 base::Printable(o.model))});
+  base::Print("{}", as_json ? scheduler::GeometryDocument(*taken, o.double_memory).Dump()
+                            : scheduler::GeometryText(*taken, o.double_memory, model));
   return kExitOk;
 }
 

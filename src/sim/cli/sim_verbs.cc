@@ -7,7 +7,9 @@
 #include <memory>
 
 #include "base/interrupt.h"
+#include "base/print.h"
 #include "command/exit_code.h"
+#include "command/option_checks.h"
 #include "command/output.h"
 #include "report/file.h"
 #include "report/progress.h"
@@ -48,14 +50,14 @@ int RunSim(const SimOptions& options, bool as_json) {
   const sim::SweepResult sweep = Sweep(*scenario, options.threads);
   const sim::Results results{*scenario, sweep, sim::Judge(*scenario, sweep.rows)};
   const report::Document document = sim::ResultDocument(results);
-  fmt::print("{}", as_json ? document.Dump() : sim::ResultText(results));
+  base::Print("{}", as_json ? document.Dump() : sim::ResultText(results));
   if (!options.folder.empty()) {
     const std::string page = options.folder + "/report.html";
     if (auto written = document.Write(options.folder + "/report.json"); !written)
       return ComplainAfterData(written.error());
     if (auto written = sim::ResultPage(results, document).Write(page); !written)
       return ComplainAfterData(written.error());
-    if (!as_json) fmt::print("{}\n", page);
+    if (!as_json) base::Print("{}\n", page);
   }
   if (!sweep.interrupted) return kExitOk;
   return Interrupted(fmt::format("these are the {} points that were done", sweep.rows.size()));
@@ -68,12 +70,13 @@ void AddSimVerbs(CLI::App& app, Context& context) {
   CLI::App* sim =
       app.add_subcommand("sim", "Simulate policies on modelled units, with the data plane's own decisions");
   sim->add_option("SCENARIO", o->file, "Scenario file (YAML), see docs/sim.md")->required();
-  sim->add_option("--out", o->folder, "Folder for report.html and report.json")->type_name("DIR");
-  sim->add_option("--threads", o->threads, "Runs at a time; default: one per CPU")
-      ->check(CLI::Range(1, 1024));
+  sim->add_option("--out", o->folder, "Folder for report.html and report.json")
+      ->type_name("DIR")
+      ->check(NonEmpty());
+  sim->add_option("--threads", o->threads, "Runs at a time; default: one per CPU")->check(InRange(1, 1024));
   CLI::Option* requests =
       sim->add_option("--requests", o->requests, "Measured requests per run, instead of the file's")
-          ->check(CLI::Range(uint64_t{100}, uint64_t{10'000'000'000}));
+          ->check(InRange(uint64_t{100}, uint64_t{10'000'000'000}));
   sim->add_flag("--quick", o->quick, "A tenth of the file's requests")->excludes(requests);
   sim->callback([o, &context] { context.action = [o, &context] { return RunSim(*o, context.json); }; });
 }

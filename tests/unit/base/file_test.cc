@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@
 #include <fstream>
 #include <thread>
 #include <vector>
+
+#include "base/fd.h"
 
 namespace spillway::base {
 namespace {
@@ -125,6 +128,49 @@ TEST_F(FileTest, AnotherUsersLinkIsNotWrittenThrough) {
   EXPECT_EQ(Text(), "text");
 }
 
+TEST_F(FileTest, WhatIsNoFileIsNotReplaced) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  const auto written = WriteFile(path_, "text");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, ErrorCode::kBadInput);
+  EXPECT_EQ(written.error().message, "writing " + path_ + ": expected a file, got a pipe");
+  EXPECT_TRUE(std::filesystem::is_fifo(path_));
+  EXPECT_EQ(Files(), 1u) << "nothing beside it";
+  EXPECT_THAT(WriteFile(folder_, "text").error().message, HasSubstr("expected a file, got a folder"));
+  EXPECT_THAT(WriteOutput(folder_, "text").error().message, HasSubstr("expected a file, got a folder"));
+}
+
+TEST_F(FileTest, OutputGoesIntoAPipeWhichStays) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_FALSE(WriteOutput(path_, "text", {.is_durable = false})) << "it does not wait for a reader";
+  const Fd reader(open(path_.c_str(), O_RDONLY | O_NONBLOCK));
+  ASSERT_TRUE(WriteOutput(path_, "text"));
+  char got[16];
+  EXPECT_EQ(std::string(got, static_cast<size_t>(std::max<ssize_t>(read(reader.get(), got, 16), 0))), "text");
+  EXPECT_TRUE(std::filesystem::is_fifo(path_));
+  EXPECT_EQ(Files(), 1u);
+}
+
+TEST_F(FileTest, OutputGoesIntoADeviceWhichStays) {
+  if (mknod(path_.c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0) GTEST_SKIP() << "no devices may be made here";
+  const auto written = WriteOutput(path_, "text");
+  if (!written && written.error().message.ends_with("Permission denied")) GTEST_SKIP() << "nor opened";
+  EXPECT_TRUE(written) << written.error().message;
+  EXPECT_TRUE(std::filesystem::is_character_file(path_));
+  EXPECT_EQ(Files(), 1u);
+}
+
+TEST_F(FileTest, OutputFollowsALinkWhichStays) {
+  const std::string other = folder_ + "/other";
+  ASSERT_EQ(symlink("other", path_.c_str()), 0);
+  for (const char* text : {"made", "new"}) {
+    ASSERT_TRUE(WriteOutput(path_, text));
+    EXPECT_EQ(*ReadFile(other), text);
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
+  EXPECT_EQ(Files(), 2u);
+}
+
 TEST_F(FileTest, OfWritersAtOnceOneWinsAndNoneIsMixed) {
   std::vector<std::thread> writers;
   for (int w = 0; w < 4; w++)
@@ -225,7 +271,7 @@ TEST_F(FileTest, ErrorsNameOperationPathAndReason) {
   ASSERT_EQ(mkdir(path_.c_str(), 0700), 0);
   const auto folder = WriteFile(path_, "text");
   ASSERT_FALSE(folder);
-  EXPECT_THAT(folder.error().message, HasSubstr("replacing " + path_));
+  EXPECT_THAT(folder.error().message, HasSubstr("writing " + path_ + ": expected a file"));
   EXPECT_EQ(Files(), 1u) << "nothing is left of what failed";
 }
 

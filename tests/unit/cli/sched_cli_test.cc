@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "program.h"
@@ -104,6 +105,9 @@ TEST_F(SchedCli, RefusesListsItCannotUse) {
   ExpectRefused(Replay({"--list", folder_.File("missing.csv")}), "missing.csv: expected a readable file");
   ExpectRefused(Replay({"--list", folder_.File("c.yaml")}), "c.yaml");
   ExpectRefused(Run({"replay", "--data", "/nowhere"}), "--data /nowhere: expected a folder");
+  ExpectRefused(Run({"replay", "--data", "/nowhere", "--list", folder_.File("untimed.csv"), "--nodes",
+                     folder_.File("openb_node_list_gpu_node.csv")}),
+                "--data /nowhere: expected a folder");
   ExpectRefused(Replay({"--experiment", "gpu-hours", "--list", folder_.File("untimed.csv")}),
                 "expected columns creation_time and deletion_time");
   ExpectRefused(Replay({"--experiment", "arrivals", "--list", folder_.File("untimed.csv")}),
@@ -111,6 +115,42 @@ TEST_F(SchedCli, RefusesListsItCannotUse) {
   EXPECT_THAT(Replay({"--load", "90"}).err, HasSubstr("is for --experiment arrivals"));
   EXPECT_EQ(Replay({"--experiment", "nothing"}).exit_code, 2);
   EXPECT_EQ(Replay({"--seeds", "0"}).exit_code, 2);
+}
+
+TEST_F(SchedCli, TakesAFileOfAnyName) {
+  folder_.Write("jobs.txt", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,1,1,500\n");
+  folder_.Write("tiny", "no list, and not taken for the one of that name");
+  const auto in_folder = [&](const std::string& words) {
+    return testing::RunProgram({"/bin/sh", "-c",
+                                "cd \"$0\" && exec " SPILLWAY " sched replay --seeds 1 " + words,
+                                folder_.File("")});
+  };
+  for (const char* words : {"jobs.txt --nodes openb_node_list_gpu_node.csv", "jobs.txt --data .",
+                            "./jobs.txt --data .", "tiny --data ."}) {
+    const auto outcome = in_folder(words);
+    EXPECT_EQ(outcome.exit_code, 0) << words << outcome.err;
+  }
+  ExpectRefused(in_folder("none.txt --data ."), "--list none.txt: expected a file, or a list in .: tiny");
+}
+
+TEST_F(SchedCli, AnErrorIsOneLineWhateverAFileIsCalled) {
+  const std::string name = folder_.File("a\nb\x1b[2J\xff.csv"),
+                    shown = folder_.File("a\\x0ab\\x1b[2J\\xff.csv");
+  const auto expect_line = [&](std::vector<std::string> words, const std::string& what) {
+    const auto outcome = Run(std::move(words));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(shown + what));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  };
+  expect_line({"replay", name, "--experiment", "gpu-hours"}, ": expected a readable file");
+  expect_line({"place", name}, ": expected a readable file");
+  expect_line({"replay", "--data", name}, ": expected a folder");
+  expect_line({"replay", "--out", name + "/x"}, "/x: parent directory ");
+  expect_line({"optimal", "--lp", name + "/x"}, "/x: parent directory ");
+  std::ofstream(name) << "name\n";
+  expect_line({"replay", name, "--experiment", "gpu-hours"}, ":1: expected a column");
+  expect_line({"place", name}, ":1: ");
+  expect_line({"replay", "--data", folder_.File(""), "--list", "tiny", "--out", name}, ": expected a folder");
 }
 
 TEST_F(SchedCli, PlacesAJobAndSaysWhy) {
@@ -175,7 +215,8 @@ TEST_F(SchedCli, RefusesWhatWouldDoNothing) {
   };
   one_line({"replay", "--busy", "3"}, "--busy: is for --experiment gpu-hours");
   one_line({"replay", "--experiment", "gpu-hours", "--seeds", "3"}, "--seeds: is for --experiment placement");
-  one_line({"optimal", "--seed", "-1"}, "--seed: expected a whole number from 0 on");
+  one_line({"optimal", "--seed", "-1"},
+           "--seed: expected a whole number from 0 to 18446744073709551615, got -1");
   one_line({"optimal", "--snapshots", "3"}, "--check");
   one_line({"optimal", "--lp", folder_.File("typo/x.lp")}, "x.lp: parent directory ");
   one_line({"replay", "--data", folder_.File(""), "--out", folder_.File("typo/out")}, "--out ");
@@ -184,11 +225,22 @@ TEST_F(SchedCli, RefusesWhatWouldDoNothing) {
   one_line({"place", folder_.File("c.yaml"), "--nonsense"}, "--nonsense");
 }
 
+TEST_F(SchedCli, OptimalNamesATemporaryFolderThatIsNotThere) {
+  ExpectRefused(testing::RunProgram({"/usr/bin/env", "TMPDIR=/nonexistent", SPILLWAY, "sched", "optimal"}),
+                "spillway: TMPDIR: expected a folder for temporary files");
+}
+
 TEST_F(SchedCli, SaysWhichModelsNobodyHas) {
   folder_.Write("spec.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1,1,1,500,X9|T4\n");
   const auto outcome = Replay({"--list", folder_.File("spec.csv"), "--seeds", "1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("gpu_spec: no node has \"X9\", which 1 jobs ask for"));
+  EXPECT_THAT(outcome.err, HasSubstr("gpu_spec: no node has \"X9\", asked for by 1 job\n"));
+  std::string jobs = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n";
+  for (int i = 10; i < 40; ++i) jobs += "p,1,1,1,500,X" + std::to_string(i) + "|T4\n";
+  folder_.Write("many.csv", jobs);
+  const auto many = Replay({"--list", folder_.File("many.csv"), "--seeds", "1"});
+  EXPECT_EQ(std::count(many.err.begin(), many.err.end(), '\n'), 21) << many.err;
+  EXPECT_THAT(many.err, HasSubstr("gpu_spec: and 10 models more that no node has\n"));
 }
 
 TEST_F(SchedCli, TellsTheGeometry) {

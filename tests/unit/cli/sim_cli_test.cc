@@ -126,7 +126,7 @@ TEST_F(SimCli, BadUsageExitsWithTwo) {
 
 TEST_F(SimCli, AFolderThatCannotBeMadeIsAFailureBeforeTheRuns) {
   const testing::Outcome outcome = Run({File(), "--out", File() + "/below"});
-  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.out, IsEmpty());
   EXPECT_THAT(outcome.err, HasSubstr("s.yaml"));
 }

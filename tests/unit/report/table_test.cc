@@ -67,6 +67,8 @@ TEST(Table, ComesFromJsonRowsWithDifferingKeys) {
   const auto rows = nlohmann::ordered_json::parse(R"([{"b":1,"a":"x"},{"a":"y","c":2.5}])");
   const Table table = Table::FromRows(rows);
   EXPECT_EQ(table.Csv(), "b,a,c\r\n1,x,\r\n,y,2.5\r\n");
+  EXPECT_EQ(Table::FromRows(rows, {{"c", 3}, {"d", 1}}).Text(),
+            "b  a      c\n-  -  -----\n1  x      -\n-  y  2.500\n");
 }
 
 TEST(Table, EscapesHtml) {

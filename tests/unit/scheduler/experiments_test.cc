@@ -102,6 +102,22 @@ TEST(GpuHours, SavingsAreNamedByTheirBaseline) {
   EXPECT_THAT(GpuHoursPage("halves", runs, document).Render(), HasSubstr("<svg"));
 }
 
+TEST(GpuHours, AColumnHasOneNumberOfDecimals) {
+  GpuHoursRun first, second;
+  first.policy = SharePolicy::kNoSharing;
+  first.gpu_hours = 59781.2968;
+  second.policy = SharePolicy::kSpillway;
+  second.gpu_hours = 60000;
+  const std::string months = GpuHoursText(GpuHoursDocument("x", {first, second}, 1));
+  for (const char* cell : {" 59781.3 ", " 60000.0 ", " 0.00", " -0.37"}) EXPECT_THAT(months, HasSubstr(cell));
+  first.gpu_hours = 200.0 / 3600;
+  second.gpu_hours = 100.0 / 3600;
+  const report::Document seconds = GpuHoursDocument("x", {first, second}, 1);
+  EXPECT_DOUBLE_EQ(seconds.rows()[0]["gpu_hours"].get<double>(), 0.056);
+  for (const char* cell : {" 0.056 ", " 0.028 ", " 50.00"})
+    EXPECT_THAT(GpuHoursText(seconds), HasSubstr(cell));
+}
+
 NodeList TwoNodes() {
   NodeList list;
   list.models = {{"T4", 1, false, 0}};

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+
 #include "scheduler/cluster_reader.h"
 #include "scheduler/trace_reader.h"
 
@@ -84,6 +87,36 @@ TEST(JobList, ErrorsNameFileLineColumnAndWhatWasExpected) {
       JobsError("name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\np,1,1,1,1,9,8\n"),
       "j.csv:2: deletion_time: expected 9 (creation_time) or later, got 8");
   EXPECT_EQ(JobsError("name\n"), "j.csv:1: expected a column \"cpu_milli\" in the first line");
+  EXPECT_EQ(JobsError("name,cpu_milli,memory_mib,num_gpu,gpu_milli,cpu_milli\np,1,1,1,100,2\n"),
+            "j.csv:1: duplicate column \"cpu_milli\"");
+  EXPECT_EQ(JobsError("name,cpu_milli,memory_mib,num_gpu,gpu_milli,,\np,1,1,1,100,,\n"), "accepted")
+      << "columns that a spreadsheet left empty";
+}
+
+TEST(JobList, GpuMilliOfAJobWithoutGpusIsANumberOrNothing) {
+  const std::string head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n";
+  EXPECT_EQ(JobsError(head + "p,1,1,0,0\np,1,1,0,\np,1,1,0,1000\n"), "accepted");
+  for (const char* bad : {"nan", "-1", "x"})
+    EXPECT_THAT(JobsError(head + "p,1,1,0," + bad + "\n"), HasSubstr("j.csv:2: gpu_milli: expected")) << bad;
+}
+
+TEST(JobList, AModelIsCountedOnceAJobAndNoneIsWithoutAName) {
+  const std::string head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n";
+  const auto list = ParseJobList(head + "p,1,1,1,1000,H100|H100\n", "j.csv", Models());
+  ASSERT_TRUE(list);
+  EXPECT_EQ(list->absent_models, (std::map<std::string, int>{{"H100", 1}}));
+  for (const char* bad : {"G2|", "|G2", "G2||P100", "|"})
+    EXPECT_EQ(JobsError(head + "p,1,1,1,1000," + bad + "\n"),
+              "j.csv:2: gpu_spec: expected models separated by |, got \"" + std::string(bad) + "\"");
+}
+
+TEST(JobList, AFileOfASpreadsheetMayBeginWithAByteOrderMark) {
+  const std::string path = ::testing::TempDir() + "/spillway-bom.csv";
+  std::ofstream(path) << "\xef\xbb\xbf" << kJobs;
+  const auto list = LoadJobList(path, Models());
+  std::remove(path.c_str());
+  ASSERT_TRUE(list) << list.error().message;
+  EXPECT_EQ(list->jobs.size(), 3u);
 }
 
 const std::string kCluster =
