@@ -7,7 +7,7 @@
 namespace spillway::agent {
 namespace {
 
-// Time constant. Less: slow requests that are rare are strangers when the next one comes. More: what a unit
+// Time constant. Less: slow requests that are rare are new again when the next one comes. More: what a unit
 // that begins to lose requests has lost stays in its queue for longer.
 constexpr std::chrono::duration<double> kMemory = std::chrono::seconds(60);
 

@@ -26,13 +26,13 @@ using namespace std::chrono_literals;
 
 // Holders in the region table: sessions have their numbers, slices those from here on.
 constexpr uint64_t kSliceHolders = uint64_t{1} << 63;
-constexpr uint32_t kMostExecutors = 256;
-constexpr uint32_t kMostStrangers = 32;  // of each listener, without a token as yet
-constexpr Duration kArrivalTime = 5s;    // an executor that has not said all by then is let go
+constexpr uint32_t kMaxExecutors = 256;
+constexpr uint32_t kMaxUnauthenticated = 32;  // of each listener, without a token as yet
+constexpr Duration kArrivalTime = 5s;         // an executor that has not said all by then is let go
 constexpr Duration kCleanUpEvery = 500ms;
 constexpr Duration kDrainLooksEvery = 10ms;  // whether all is sent
 constexpr Duration kLongTurn = 100us;
-constexpr int kMostBeats = 64;  // at once
+constexpr int kMaxBeats = 64;   // at once
 constexpr int kAsleepFor = 50;  // times as long as others had the CPU
 
 constexpr uint64_t kNumbers = (uint64_t{1} << 56) - 1;  // of a tag
@@ -383,8 +383,8 @@ void Server::AcceptExecutors(SourceKind kind) {
     const int listener = is_remote ? listeners_.rdma->tcp() : listeners_.executors.get();
     base::Fd socket = AcceptNext(listener, Tag(static_cast<int>(kind), 0));
     if (!socket) return;
-    EndOldStrangers(is_remote);
-    if (executors_.size() >= kMostExecutors + 2 * kMostStrangers) continue;
+    EndOldUnauthenticated(is_remote);
+    if (executors_.size() >= kMaxExecutors + 2 * kMaxUnauthenticated) continue;
     const uint64_t number = ++last_number_;
     if (!Watch(socket.get(), SourceKind::kExecutor, number)) continue;
     auto connection = std::make_unique<ExecutorConnection>();
@@ -397,7 +397,7 @@ void Server::AcceptExecutors(SourceKind kind) {
       connection->arrival = listeners_.rdma->Meet(connection->socket.get(), number);
     } else {
       connection->arrival = std::make_unique<ShmArrival>(connection->socket.get(), regions_,
-                                                         kSliceHolders + number * kMostSlicesPerExecutor,
+                                                         kSliceHolders + number * kMaxSlicesPerExecutor,
                                                          config_.executor_trust);
     }
     connection->since = Now();
@@ -407,13 +407,14 @@ void Server::AcceptExecutors(SourceKind kind) {
 
 // Who has not shown a token yet does not keep others out: the oldest go, of those that came by the same
 // listener, so that nobody of the network sends a local one away.
-void Server::EndOldStrangers(bool remote) {
-  std::vector<uint64_t> strangers;
+void Server::EndOldUnauthenticated(bool remote) {
+  std::vector<uint64_t> unauthenticated;
   for (const auto& [number, connection] : executors_)
     if (connection->is_remote == remote && !connection->link && !connection->arrival->IsTrusted())
-      strangers.push_back(number);
-  if (strangers.size() < kMostStrangers) return;
-  Refuse(*std::min_element(strangers.begin(), strangers.end()), "others came, and it has shown no token");
+      unauthenticated.push_back(number);
+  if (unauthenticated.size() < kMaxUnauthenticated) return;
+  Refuse(*std::min_element(unauthenticated.begin(), unauthenticated.end()),
+         "others came, and it has shown no token");
 }
 
 void Server::HandleExecutor(uint64_t number) {
@@ -423,7 +424,7 @@ void Server::HandleExecutor(uint64_t number) {
   if (connection.link) {
     // All that came: nothing more is told of it.
     char beats[64];
-    for (int i = 0; i < kMostBeats; i++) {
+    for (int i = 0; i < kMaxBeats; i++) {
       const ssize_t got = recv(connection.socket.get(), beats, sizeof(beats), MSG_DONTWAIT);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
@@ -452,8 +453,8 @@ void Server::Refuse(uint64_t number, const std::string& why) {
   counts_.executors_refused++;
   [[maybe_unused]] const auto told = connection.arrival->Answer(why);  // it may have gone already
   if (!connection.arrival->offer().name.empty()) connection.name = connection.arrival->offer().name;
-  // Strangers get few lines, however many come.
-  if (connection.arrival->IsTrusted() || std::has_single_bit(++strangers_refused_))
+  // Unauthenticated connections get few lines, however many come.
+  if (connection.arrival->IsTrusted() || std::has_single_bit(++unauthenticated_refused_))
     spdlog::warn("executor {}: refused: {}", connection.name, why);
   EndExecutor(number, "");
 }

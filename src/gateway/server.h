@@ -108,7 +108,7 @@ class Server : private SlicePort, private Reactor::Listener {
   base::Fd AcceptNext(int listener, uint64_t tag);
   void Accept(size_t index);
   void AcceptExecutors(SourceKind kind);
-  void EndOldStrangers(bool remote);
+  void EndOldUnauthenticated(bool remote);
   void HandleExecutor(uint64_t number);
   [[nodiscard]] Result<void> TakeArrival(ExecutorConnection& connection, uint64_t number);
   void EndSession(uint64_t number);
@@ -142,7 +142,7 @@ class Server : private SlicePort, private Reactor::Listener {
   std::optional<Time> draining_since_;
   Time woken_{0};
   ServerCounts counts_;
-  uint64_t strangers_refused_ = 0;
+  uint64_t unauthenticated_refused_ = 0;
   std::function<void(const RequestTimes&)> on_request_;
   std::function<void(const std::string&, bool)> on_executor_;
   std::unordered_map<uint64_t, RequestTimes> times_;

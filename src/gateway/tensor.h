@@ -91,7 +91,8 @@ struct ModelCard {
 };
 
 nlohmann::json ToJson(const ModelCard& card);
-// Checked as what a stranger says: names, ranks, extents and sizes within bounds. Errors: kBadInput.
+// Checked as what an unauthenticated peer says: names, ranks, extents and sizes within bounds. Errors:
+// kBadInput.
 [[nodiscard]] Result<ModelCard> ParseModelCard(const nlohmann::json& json);
 
 // Names of tensors and models: 1..64 letters, digits, '.', '_', '-'.

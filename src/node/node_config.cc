@@ -51,9 +51,9 @@ void ReadGpus(Problems& problems, const Field& field, NodeConfig& config) {
     MapReader map(problems, entry, {"name", "model", "memory", "gflop_per_s", "mig"});
     scheduler::Gpu gpu;
     Take(gpu.id, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
-    if (gpu.id.size() > scheduler::kMostGpuName)
+    if (gpu.id.size() > scheduler::kMaxGpuName)
       problems.Add(entry.line, entry.path + ".name",
-                   fmt::format("expected at most {} characters", scheduler::kMostGpuName));
+                   fmt::format("expected at most {} characters", scheduler::kMaxGpuName));
     gpu.model = "emulated";
     Take(gpu.model, map.Find("model"), [&](const Field& f) { return model::ReadName(problems, f); });
     if (const Field* f = map.Find("memory"))
@@ -67,8 +67,8 @@ void ReadGpus(Problems& problems, const Field& field, NodeConfig& config) {
       problems.Add(entry.line, entry.path, "expected a name of its own");
     config.gpus.push_back(gpu);
   }
-  if (config.gpus.empty() || config.gpus.size() > scheduler::kMostGpusOfHost)
-    problems.Add(field.line, field.path, fmt::format("expected 1 to {} GPUs", scheduler::kMostGpusOfHost));
+  if (config.gpus.empty() || config.gpus.size() > scheduler::kMaxGpusOfHost)
+    problems.Add(field.line, field.path, fmt::format("expected 1 to {} GPUs", scheduler::kMaxGpusOfHost));
 }
 
 }  // namespace

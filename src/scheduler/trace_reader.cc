@@ -13,8 +13,8 @@
 namespace spillway::scheduler {
 namespace {
 
-constexpr int64_t kMostMilli = 100'000'000;
-constexpr int64_t kMostSeconds = 1'000'000'000'000;
+constexpr int64_t kMaxMilli = 100'000'000;
+constexpr int64_t kMaxSeconds = 1'000'000'000'000;
 
 // Of gpu_spec, "T4|A10".
 void ReadModels(Csv& csv, const std::vector<GpuModel>& models, Job& job, JobList& list) {
@@ -40,15 +40,15 @@ Result<NodeList> ParseNodeList(const std::string& text, const std::string& file_
   while (!csv.error() && csv.Next()) {
     Node node;
     node.name = csv.Text("sn");
-    node.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMostMilli));
-    node.memory_mib = static_cast<int>(csv.Number("memory_mib", 0, kMostMilli));
-    node.gpus = static_cast<int>(csv.Number("gpu", 0, kMostGpus));
+    node.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMaxMilli));
+    node.memory_mib = static_cast<int>(csv.Number("memory_mib", 0, kMaxMilli));
+    node.gpus = static_cast<int>(csv.Number("gpu", 0, kMaxGpus));
     const std::string_view model = csv.Text("model");
     auto at = std::find_if(list.models.begin(), list.models.end(),
                            [&](const GpuModel& one) { return one.name == model; });
     if (at == list.models.end()) {
-      if (list.models.size() == kMostModels)
-        csv.Refuse("model", fmt::format("expected at most {} models", kMostModels));
+      if (list.models.size() == kMaxModels)
+        csv.Refuse("model", fmt::format("expected at most {} models", kMaxModels));
       list.models.push_back(ModelByName(model));
       at = list.models.end() - 1;
     }
@@ -70,9 +70,9 @@ Result<JobList> ParseJobList(const std::string& text, const std::string& file_na
   list.timed = csv.Has("creation_time") && csv.Has("deletion_time");
   while (!csv.error() && csv.Next()) {
     TraceJob one;
-    one.job.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMostMilli));
-    one.job.memory_mib = static_cast<int>(csv.Number("memory_mib", 0, kMostMilli));
-    one.job.gpus = static_cast<int>(csv.Number("num_gpu", 0, kMostGpus));
+    one.job.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMaxMilli));
+    one.job.memory_mib = static_cast<int>(csv.Number("memory_mib", 0, kMaxMilli));
+    one.job.gpus = static_cast<int>(csv.Number("num_gpu", 0, kMaxGpus));
     if (one.job.gpus > 0)
       one.job.milli = static_cast<int>(csv.Number("gpu_milli", 1, kWholeGpu));
     else if (!csv.Text("gpu_milli").empty())
@@ -82,8 +82,8 @@ Result<JobList> ParseJobList(const std::string& text, const std::string& file_na
                  fmt::format("expected 1000 of a job of {} GPUs, got {}", one.job.gpus, one.job.milli));
     if (csv.Has("gpu_spec") && !csv.Text("gpu_spec").empty()) ReadModels(csv, models, one.job, list);
     if (list.timed) {
-      one.arrives_s = csv.Number("creation_time", 0, kMostSeconds);
-      one.leaves_s = csv.Number("deletion_time", 0, kMostSeconds);
+      one.arrives_s = csv.Number("creation_time", 0, kMaxSeconds);
+      one.leaves_s = csv.Number("deletion_time", 0, kMaxSeconds);
       if (one.leaves_s < one.arrives_s)
         csv.Refuse("deletion_time",
                    fmt::format("expected {} (creation_time) or later, got {}", one.arrives_s, one.leaves_s));

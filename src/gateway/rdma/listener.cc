@@ -24,7 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kBacklog = 64;
-constexpr int kMostEvents = 64;  // of a turn: clients wait meanwhile
+constexpr int kMaxEvents = 64;  // of a turn: clients wait meanwhile
 
 class Listener;
 
@@ -110,7 +110,7 @@ class Listener : public RdmaListener {
   rdma::Owned<rdma_cm_id> id_;
   Bell bell_;
   bool is_lost_ = false;  // the device
-  uint64_t strangers_ = 0;
+  uint64_t unauthenticated_ = 0;
   std::map<uint64_t, Party> parties_;  // by ticket
 };
 
@@ -147,7 +147,7 @@ std::vector<uint64_t> Listener::Serve() {
   std::vector<uint64_t> news;
   bell_.Hush();
   TakePages(news);
-  for (int i = 0; i < kMostEvents; i++) {
+  for (int i = 0; i < kMaxEvents; i++) {
     const auto event = rdma::NextEvent(channel_.get());
     if (!event) spdlog::warn("{}", event.error().message);
     if (!event || !*event) return news;
@@ -197,9 +197,9 @@ void Listener::Admit(rdma::Owned<rdma_cm_id> id, const SliceHello& hello, std::v
   const auto found = IsUnderstood(hello) ? parties_.find(hello.ticket) : parties_.end();
   if (found == parties_.end()) {
     // Few lines, however many come.
-    if (std::has_single_bit(++strangers_))
+    if (std::has_single_bit(++unauthenticated_))
       spdlog::warn("RDMA: {} connections refused by now that have no ticket, or speak another version",
-                   strangers_);
+                   unauthenticated_);
     rdma_reject(id.get(), nullptr, 0);
     return;
   }
@@ -226,7 +226,7 @@ Result<ExecutorArrival::Step> Arrival::Read() {
   return expected_->complete() ? Step::kComplete : Step::kMore;
 }
 
-// The token first: before it nothing of a stranger's is looked into.
+// The token first: before it nothing that a peer sends is looked into.
 Result<void> Arrival::Take(const std::string& message) {
   if (!is_trusted_) {
     is_trusted_ = SameToken(message, listener_.token());

@@ -312,7 +312,7 @@ void AddPlace(CLI::App& sched, Context& context) {
       sched.add_subcommand("place", "Where one job should go, and why; exit code 1 if it fits nowhere");
   verb->add_option("CLUSTER", o->file, "Cluster file (YAML), see docs/scheduler.md")->required();
   verb->add_option("--gpus", o->job.gpus, "0, 1, or more whole GPUs")
-      ->check(InRange(0, scheduler::kMostGpus))
+      ->check(InRange(0, scheduler::kMaxGpus))
       ->capture_default_str();
   verb->add_option("--milli", o->job.milli, "Thousandths of one GPU")
       ->check(InRange(1, scheduler::kWholeGpu))

@@ -270,7 +270,7 @@ Controller::PlacementInputs Controller::InputsNow() const {
                          [&](const auto& entry) { return entry.second.not_before > fleet_.now; });
   };
   return {changes_, waiting(fleet_.gpu_troubles), waiting(fleet_.model_troubles), !fleet_.planned.empty(),
-          static_cast<int>(std::min<double>(kMostPushed, fleet_.moves_left))};
+          static_cast<int>(std::min<double>(kMaxPushed, fleet_.moves_left))};
 }
 
 // -- steps

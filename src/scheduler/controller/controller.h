@@ -90,13 +90,13 @@ class Controller {
 
  private:
   // Others moved at most so that one finds room.
-  static constexpr int kMostPushed = 2;
+  static constexpr int kMaxPushed = 2;
   // All that a search for a place goes by: while it is the same, so is what the search finds.
   struct PlacementInputs {
     uint64_t changes = 0;                          // of hosts, models, instances and what moves cost
     int64_t gpus_waiting = 0, models_waiting = 0;  // in trouble, and their time has not come
     bool has_planned = false;                      // moves
-    int moves = 0;                                 // that the budget allows, of kMostPushed
+    int moves = 0;                                 // that the budget allows, of kMaxPushed
     bool operator==(const PlacementInputs&) const = default;
   };
 

@@ -88,7 +88,7 @@ bool Controller::PlanRoom(const ServedModel& model) {
   if (!job.Fractional()) return false;
   const JobMix mix = MixOf(fleet_, view, view.cluster());
   Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
-  const int most = static_cast<int>(std::min<double>(kMostPushed, fleet_.moves_left));
+  const int most = static_cast<int>(std::min<double>(kMaxPushed, fleet_.moves_left));
   const std::vector<Move> moves = MakeRoom(view.cluster(), placer, view.next_job(), job, most);
   for (const Move& move : moves)
     if (!view.MayMove(move.job)) return false;

@@ -53,17 +53,17 @@ Number WholeNumber(const json& text, const char* key) {
 }
 
 std::vector<Gpu> GpusOf(const json& text) {
-  if (!text.is_array() || text.size() > kMostGpusOfHost)
-    throw std::invalid_argument(fmt::format("gpus: expected a list of at most {}", kMostGpusOfHost));
+  if (!text.is_array() || text.size() > kMaxGpusOfHost)
+    throw std::invalid_argument(fmt::format("gpus: expected a list of at most {}", kMaxGpusOfHost));
   std::vector<Gpu> gpus;
   std::set<std::string> names;
   for (const json& entry : text) {
     (void)WholeNumber<int>(entry, "memory_mib");
     Gpu gpu = GpuOf(entry);
-    if (!model::IsName(gpu.id) || gpu.id.size() > kMostGpuName || !names.insert(gpu.id).second)
+    if (!model::IsName(gpu.id) || gpu.id.size() > kMaxGpuName || !names.insert(gpu.id).second)
       throw std::invalid_argument(
           fmt::format("gpus[{}].id: expected a name of its own, of 1 to {} letters, digits, '.', '_' or '-'",
-                      gpus.size(), kMostGpuName));
+                      gpus.size(), kMaxGpuName));
     if (!model::IsName(gpu.model))
       throw std::invalid_argument(
           fmt::format("gpus[{}].model: expected 1 to 64 letters, digits, '.', '_' or '-'", gpus.size()));

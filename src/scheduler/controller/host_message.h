@@ -11,11 +11,11 @@
 
 namespace spillway::scheduler {
 
-constexpr size_t kMostGpusOfHost = 64;
+constexpr size_t kMaxGpusOfHost = 64;
 // Each costs its node agent a record on disk, and the controller a place in the fleet's state.
 constexpr size_t kMaxInstancesOfHost = 4096;
 constexpr size_t kMaxLastWords = 4096;  // bytes, of an executor that failed
-constexpr size_t kMostGpuName = 32;  // characters
+constexpr size_t kMaxGpuName = 32;      // characters
 
 struct HostReport {
   std::string agent;  // of one run of one program: two agents of one name are found out by it
