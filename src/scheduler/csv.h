@@ -97,6 +97,7 @@ class Csv {
       for (const auto& cell : Split(first, ',')) columns_.emplace_back(cell);
     }
   }
+  int line() const { return number_; }  // of the file, from 1 on
   const std::optional<Error>& error() const { return error_; }
 
  private:

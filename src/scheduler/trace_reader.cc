@@ -13,7 +13,6 @@ namespace spillway::scheduler {
 namespace {
 
 constexpr int64_t kMostMilli = 100'000'000;
-constexpr int64_t kMostSeconds = 1'000'000'000'000;
 
 }  // namespace
 
@@ -41,6 +40,8 @@ Result<NodeList> ParseNodeList(const std::string& text, const std::string& file_
     list.nodes.push_back(std::move(node));
   }
   if (list.nodes.empty()) csv.Refuse("", "expected one node at least");
+  if (std::none_of(list.nodes.begin(), list.nodes.end(), [](const Node& node) { return node.gpus > 0; }))
+    csv.Refuse("gpu", "expected one GPU at least, on any node");
   if (csv.error()) return tl::make_unexpected(*csv.error());
   return list;
 }
@@ -52,7 +53,7 @@ Result<JobList> ParseJobList(const std::string& text, const std::string& file_na
   csv.Need({"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"});
   JobList list;
   list.name = std::filesystem::path(file_name).stem().string();
-  list.timed = csv.Has("creation_time") && csv.Has("deletion_time");
+  const bool has_times = csv.Has("creation_time") && csv.Has("deletion_time");
   while (!csv.error() && csv.Next()) {
     TraceJob one;
     one.job.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMostMilli));
@@ -70,15 +71,18 @@ Result<JobList> ParseJobList(const std::string& text, const std::string& file_na
         one.job.models |= at == models.end() ? kAbsentModel : ModelSet{1} << (at - models.begin());
         if (at == models.end()) ++list.absent_models[std::string(name)];
       }
-    if (list.timed) {
-      one.arrives_s = csv.Number("creation_time", 0, kMostSeconds);
-      one.leaves_s = csv.Number("deletion_time", 0, kMostSeconds);
+    const bool timed = has_times && !csv.Text("creation_time").empty() && !csv.Text("deletion_time").empty();
+    if (has_times && !timed && list.untimed_line == 0) list.untimed_line = csv.line();
+    if (timed) {
+      one.arrives_s = csv.Number("creation_time", 0, kMaxSeconds);
+      one.leaves_s = csv.Number("deletion_time", 0, kMaxSeconds);
       if (one.leaves_s < one.arrives_s)
         csv.Refuse("deletion_time",
                    fmt::format("expected {} (creation_time) or later, got {}", one.arrives_s, one.leaves_s));
     }
     list.jobs.push_back(one);
   }
+  list.timed = has_times && list.untimed_line == 0;
   if (list.jobs.empty()) csv.Refuse("", "expected one job at least");
   if (csv.error()) return tl::make_unexpected(*csv.error());
   return list;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/problems.h"
 #include "scheduler/data_folder.h"
 
@@ -22,12 +24,22 @@ Result<Loaded> Load(const Lists& lists, bool need_nodes) {
   auto jobs = scheduler::LoadJobList(*path, loaded.nodes.models);
   if (!jobs) return tl::make_unexpected(jobs.error());
   loaded.jobs = std::move(*jobs);
+  loaded.path = *path;
+  if (std::none_of(loaded.jobs.jobs.begin(), loaded.jobs.jobs.end(),
+                   [](const scheduler::TraceJob& one) { return one.job.gpus > 0; }))
+    return Fail(ErrorCode::kBadInput, *path + ": num_gpu: expected one job at least that asks for a GPU");
   loaded.name = *path == lists.list ? loaded.jobs.name : lists.list;
   if (need_nodes)
     for (const auto& [model, asking] : loaded.jobs.absent_models)
       fmt::print(stderr, "spillway: {}: gpu_spec: no node has {}, which {} jobs ask for\n", *path,
                  model::Excerpt(model), asking);
   return loaded;
+}
+
+std::string WhyUntimed(const std::string& path, const scheduler::JobList& list) {
+  return list.untimed_line > 0
+             ? fmt::format("{}:{}: expected a creation_time and a deletion_time", path, list.untimed_line)
+             : path + ": expected columns creation_time and deletion_time";
 }
 
 void AddLists(CLI::App& verb, Lists& lists) {
