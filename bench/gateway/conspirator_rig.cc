@@ -85,7 +85,7 @@ class ConspiratorRig : public Rig {
     options.name = "bench";
     for (uint32_t i = 0; i < work.slices; i++) {
       options.slices.push_back({BenchSlice(i), kBenchGpu, work.gflop_per_s, work.cells(), work.input_bytes,
-                                std::max<uint64_t>(work.output_bytes, gateway::kMostMessage)});
+                                std::max<uint64_t>(work.output_bytes, gateway::kMaxMessage)});
       options.cpus.push_back(layout.host_cpu);
     }
     executor_ = std::make_unique<gateway::Executor>(options, *work.engine);
@@ -109,7 +109,7 @@ class ConspiratorRig : public Rig {
       if (!model) return tl::make_unexpected(model.error());
       model_ = model->index;
       if (use.frames) continue;
-      const uint64_t bytes = output_at_ + std::max<uint64_t>(work.output_bytes, gateway::kMostMessage);
+      const uint64_t bytes = output_at_ + std::max<uint64_t>(work.output_bytes, gateway::kMaxMessage);
       if (auto opened = client.OpenWindow(bytes, 8); !opened) return opened;
     }
     return {};
@@ -120,7 +120,7 @@ class ConspiratorRig : public Rig {
     if (!window_) return AskByFrame(client, input, output);
     std::memcpy(client.window().data(), input.data(), input.size());
     const auto result = client.InferInWindow(model_, 1, 0, input.size(), output_at_,
-                                             std::max<uint64_t>(output.size(), gateway::kMostMessage));
+                                             std::max<uint64_t>(output.size(), gateway::kMaxMessage));
     if (!result) return tl::make_unexpected(result.error());
     if (result->status != gateway::Status::kOk)
       return Fail(ErrorCode::kSystem, "conspirator: " + result->message);

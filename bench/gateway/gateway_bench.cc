@@ -129,7 +129,7 @@ Result<std::unique_ptr<gateway::Engine>> MakeCudaEngineOf(const gateway::ModelSp
 Result<std::unique_ptr<gateway::Engine>> MakeCudaEngineThatTakes(double kernel_us,
                                                                  std::span<const std::byte> input) {
   constexpr int64_t kHidden = 4096;  // 64 MiB of weights a layer: more than a GPU's caches hold
-  constexpr int64_t kTried = 4, kMostLayers = 256;
+  constexpr int64_t kTried = 4, kMaxLayers = 256;
   constexpr int kTimes = 200;
   const auto width = static_cast<int64_t>(input.size() / 4);
   const auto with = [&](int64_t hidden) {
@@ -148,7 +148,7 @@ Result<std::unique_ptr<gateway::Engine>> MakeCudaEngineThatTakes(double kernel_u
   }
   const double layer_us = std::max((us[1] - us[0]) / kTried, 1.0);
   const double missing = 1 + (kernel_us - us[0]) / layer_us;
-  return with(std::clamp(std::llround(missing), 0LL, static_cast<long long>(kMostLayers)));
+  return with(std::clamp(std::llround(missing), 0LL, static_cast<long long>(kMaxLayers)));
 }
 
 Result<Bed> MakeBed(const GatewayBenchOptions& options, const Point& point,

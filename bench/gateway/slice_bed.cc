@@ -31,7 +31,7 @@ Result<std::unique_ptr<SliceBed>> SliceBed::Make(const Work& work, const Layout&
     SharedSlice near;
     near.offer = {BenchSlice(i),    kBenchGpu,
                   work.gflop_per_s, work.cells(),
-                  work.input_bytes, std::max<uint64_t>(work.output_bytes, gateway::kMostMessage)};
+                  work.input_bytes, std::max<uint64_t>(work.output_bytes, gateway::kMaxMessage)};
     near.key = gateway::RandomKey();
     auto submissions = gateway::MakeEventFd(), completions = gateway::MakeEventFd();
     if (!submissions || !completions) return Fail(ErrorCode::kSystem, "eventfd");

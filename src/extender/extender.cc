@@ -26,7 +26,7 @@ using std::chrono::steady_clock;
 
 constexpr int kAnswerers = 3;  // of which one at most waits for the API server
 constexpr int kBinders = 4;
-constexpr size_t kMostWaiting = 256;  // in each lane
+constexpr size_t kMaxWaiting = 256;  // in each lane
 constexpr size_t kMaxAsks = 20'000;
 // A refusal is not given on news older than this, where asking anew is quick.
 constexpr std::chrono::milliseconds kFreshEnough{500}, kQuick{500};
@@ -107,7 +107,7 @@ void Extender::Accept(Request request, Responder respond) {
   Lane& lane = request.path == "/bind" ? binds_ : answers_;
   if (!now) {
     const std::lock_guard lock(mutex_);
-    if (lane.tasks.size() >= kMostWaiting)
+    if (lane.tasks.size() >= kMaxWaiting)
       now = api::ErrorResponse(503, "unavailable", "too many requests waiting");
     else
       lane.tasks.push_back({std::move(request), respond});

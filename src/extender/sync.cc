@@ -84,7 +84,7 @@ Result<void> Extender::SyncOnce() {
   std::vector<scheduler::KubeNode> nodes;
   std::map<std::string, scheduler::Claims> claims;  // by node
   const auto all_nodes = kube_->List("/api/v1/nodes", [&](const nlohmann::json& node) {
-    if (nodes.size() >= scheduler::kMostNodes) return;
+    if (nodes.size() >= scheduler::kMaxNodes) return;
     auto read = scheduler::ReadKubeNode(node);
     if (!read) return;
     if (auto some = scheduler::ReadClaims(node); !some.empty()) claims[read->name] = std::move(some);

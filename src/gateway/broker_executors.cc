@@ -9,7 +9,7 @@
 namespace spillway::gateway {
 namespace {
 
-constexpr size_t kMostSlices = 65536;
+constexpr size_t kMaxSlices = 65536;
 
 }  // namespace
 
@@ -38,8 +38,7 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
     if (const auto fits = CanFit(card.InputBytes(1), card.OutputBytes(1)); !fits)
       return Fail(ErrorCode::kBadInput,
                   fmt::format("model {}: one row: {}", card.name, fits.error().message));
-  if (slices_.size() + offer.slices.size() > kMostSlices)
-    return Fail(ErrorCode::kConflict, "too many slices");
+  if (slices_.size() + offer.slices.size() > kMaxSlices) return Fail(ErrorCode::kConflict, "too many slices");
   for (const ModelCard& card : offer.models)
     if (const auto known = FindModel(card.name)) {
       if (!(*models_[*known].card == card) && !models_[*known].slices.empty())

@@ -58,9 +58,9 @@ void Sleep(const base::Fd& bell, int timeout_ms) {
 ChannelWords& Channel::words() const { return *reinterpret_cast<ChannelWords*>(memory_.bytes().data()); }
 
 Result<Channel> Channel::Create(uint32_t slots, Doorbells bells) {
-  if (!std::has_single_bit(slots) || slots > kMostChannelSlots)
+  if (!std::has_single_bit(slots) || slots > kMaxChannelSlots)
     return Fail(ErrorCode::kBadInput,
-                fmt::format("channel: {} slots, expected a power of two up to {}", slots, kMostChannelSlots));
+                fmt::format("channel: {} slots, expected a power of two up to {}", slots, kMaxChannelSlots));
   auto memory = SharedMemory::Create("spillway-channel", ChannelBytes(slots));
   if (!memory) return tl::make_unexpected(memory.error());
   Channel channel;
@@ -73,9 +73,9 @@ Result<Channel> Channel::Create(uint32_t slots, Doorbells bells) {
 }
 
 Result<Channel> Channel::Map(base::Fd fd, uint32_t slots, Doorbells bells) {
-  if (!std::has_single_bit(slots) || slots > kMostChannelSlots)
+  if (!std::has_single_bit(slots) || slots > kMaxChannelSlots)
     return Fail(ErrorCode::kBadInput,
-                fmt::format("channel: {} slots, expected a power of two up to {}", slots, kMostChannelSlots));
+                fmt::format("channel: {} slots, expected a power of two up to {}", slots, kMaxChannelSlots));
   auto memory = SharedMemory::Map(std::move(fd), ChannelBytes(slots));
   if (!memory) return tl::make_unexpected(memory.error());
   ChannelHeader header;

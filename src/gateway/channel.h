@@ -51,7 +51,7 @@ static_assert(sizeof(Submission) == 64 && sizeof(Completion) == 64);
 
 inline constexpr uint64_t kChannelMagic = 0x4E4843594C4C5053;  // "SPLLYCHN"
 inline constexpr uint32_t kChannelVersion = 1;
-inline constexpr uint32_t kMostChannelSlots = 4096;
+inline constexpr uint32_t kMaxChannelSlots = 4096;
 inline constexpr uint64_t kChannelRingsOffset = 4096;
 
 struct ChannelHeader {
@@ -75,7 +75,7 @@ class Channel {
     base::Fd submissions, completions;
   };
 
-  // `slots`: a power of two, at most kMostChannelSlots.
+  // `slots`: a power of two, at most kMaxChannelSlots.
   [[nodiscard]] static Result<Channel> Create(uint32_t slots, Doorbells bells);
   // Of what a peer has made. kBadInput if it is no such memory.
   [[nodiscard]] static Result<Channel> Map(base::Fd fd, uint32_t slots, Doorbells bells);

@@ -108,7 +108,7 @@ Result<Client::Frame> Client::Receive() {
   Frame frame;
   if (auto got = ReceiveAll(std::as_writable_bytes(std::span(&frame.header, 1)), &frame.fds); !got)
     return tl::make_unexpected(got.error());
-  if (frame.header.magic != kFrameMagic || frame.header.meta_bytes > kMostMeta ||
+  if (frame.header.magic != kFrameMagic || frame.header.meta_bytes > kMaxMeta ||
       frame.header.data_bytes > (uint64_t{1} << 32))
     return Fail(ErrorCode::kUnavailable, "that is no gateway: expected a frame");
   frame.meta.resize(frame.header.meta_bytes);

@@ -21,7 +21,7 @@ using model::MapReader;
 using model::Problems;
 using namespace std::chrono_literals;
 
-constexpr size_t kMostTenants = 1024;
+constexpr size_t kMaxTenants = 1024;
 constexpr uint64_t kByShare = UINT64_MAX;  // a reserve that the file does not say
 
 // A user's or a group's number, by its name or as it is.
@@ -106,8 +106,8 @@ void ReadTenants(Problems& problems, const Field& field, const std::string& file
     config.broker.tenants.push_back(tenant);
     config.tokens.push_back(token);
   }
-  if (config.broker.tenants.empty() || config.broker.tenants.size() > kMostTenants)
-    problems.Add(field.line, field.path, fmt::format("expected 1 to {} tenants", kMostTenants));
+  if (config.broker.tenants.empty() || config.broker.tenants.size() > kMaxTenants)
+    problems.Add(field.line, field.path, fmt::format("expected 1 to {} tenants", kMaxTenants));
 }
 
 void ReadRdma(Problems& problems, const Field& field, const std::string& file_name, RdmaOptions& rdma) {

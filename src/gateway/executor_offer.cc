@@ -77,16 +77,16 @@ Result<KeyedOffer> ParseOffer(const json& hello) {
     offer.models.push_back(std::move(*card));
   }
   if (!hello.contains("slices") || !hello["slices"].is_array() || hello["slices"].empty() ||
-      hello["slices"].size() > kMostSlicesPerExecutor)
-    return wrong(fmt::format("expected a list of 1 to {} slices", kMostSlicesPerExecutor));
+      hello["slices"].size() > kMaxSlicesPerExecutor)
+    return wrong(fmt::format("expected a list of 1 to {} slices", kMaxSlicesPerExecutor));
   for (const json& entry : hello["slices"]) {
     SliceOffer slice;
     uint64_t key = 0;
     if (!entry.is_object() || !TakeName(entry, "name", slice.name) || !TakeName(entry, "gpu", slice.gpu) ||
         !TakeNumber(entry, "gflop_per_s", 1e-6, 1e9, slice.gflop_per_s) ||
-        !TakeNumber(entry, "cells", 1U, kMostCells, slice.cells) ||
-        !TakeNumber(entry, "input_bytes", uint64_t{1}, kMostCellBytes, slice.input_bytes) ||
-        !TakeNumber(entry, "output_bytes", uint64_t{1}, kMostCellBytes, slice.output_bytes) ||
+        !TakeNumber(entry, "cells", 1U, kMaxCells, slice.cells) ||
+        !TakeNumber(entry, "input_bytes", uint64_t{1}, kMaxCellBytes, slice.input_bytes) ||
+        !TakeNumber(entry, "output_bytes", uint64_t{1}, kMaxCellBytes, slice.output_bytes) ||
         !TakeNumber(entry, "key", uint64_t{1}, UINT64_MAX, key))
       return wrong("expected of a slice name, gpu, gflop_per_s, cells, input_bytes, output_bytes and key");
     if (entry.contains("gpu_uuid") && !TakeName(entry, "gpu_uuid", slice.gpu_uuid))

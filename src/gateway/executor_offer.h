@@ -13,11 +13,11 @@
 
 namespace spillway::gateway {
 
-inline constexpr size_t kMostExecutorMessage = 256 << 10;
-inline constexpr uint32_t kMostSlicesPerExecutor = 64;
-inline constexpr uint32_t kMostCells = 256;
-inline constexpr uint64_t kMostMessage = 256;  // bytes of a text in the place of outputs
-inline constexpr uint64_t kMostCellBytes = uint64_t{1} << 30;
+inline constexpr size_t kMaxExecutorMessage = 256 << 10;
+inline constexpr uint32_t kMaxSlicesPerExecutor = 64;
+inline constexpr uint32_t kMaxCells = 256;
+inline constexpr uint64_t kMaxMessage = 256;  // bytes of a text in the place of outputs
+inline constexpr uint64_t kMaxCellBytes = uint64_t{1} << 30;
 
 // How a slice's memory is cut into cells: no two overlap, none shares a page with another. Behind them stands
 // for each cell the number of the request there that nobody wants any more, if it is still the same (u64).

@@ -16,8 +16,8 @@ HeaderFault CheckClientHeader(const FrameHeader& header, uint64_t most_data) {
   if (header.magic != kFrameMagic) return {"not a frame: wrong magic number", true};
   if (header.version != kFrameVersion)
     return {fmt::format("frame of version {}, expected {}", header.version, kFrameVersion), true};
-  if (header.meta_bytes > kMostMeta)
-    return {fmt::format("{} bytes of meta, expected at most {}", header.meta_bytes, kMostMeta), true};
+  if (header.meta_bytes > kMaxMeta)
+    return {fmt::format("{} bytes of meta, expected at most {}", header.meta_bytes, kMaxMeta), true};
   const auto type = static_cast<FrameType>(header.type);
   const bool data = type == FrameType::kInfer;
   if (header.data_bytes > most_data)

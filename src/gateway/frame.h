@@ -16,7 +16,7 @@ namespace spillway::gateway {
 
 inline constexpr uint32_t kFrameMagic = 0x47575053;  // "SPWG"
 inline constexpr uint8_t kFrameVersion = 1;
-inline constexpr uint32_t kMostMeta = 64 << 10;
+inline constexpr uint32_t kMaxMeta = 64 << 10;
 
 enum class FrameType : uint8_t {
   kHello = 1,       // client: meta "tenant\ntoken"

@@ -15,8 +15,8 @@ using model::MapReader;
 using model::Problems;
 using Kind = ModelSpec::Kind;
 
-constexpr int64_t kMostWidth = 1 << 20;
-constexpr int64_t kMostWeights = 1 << 28;  // of a layer: 1 GiB
+constexpr int64_t kMaxWidth = 1 << 20;
+constexpr int64_t kMaxWeights = 1 << 28;  // of a layer: 1 GiB
 
 void TakeSize(Problems& problems, int64_t& into, const Field* field, int64_t most) {
   Take(into, field,
@@ -26,7 +26,7 @@ void TakeSize(Problems& problems, int64_t& into, const Field* field, int64_t mos
 void ReadLayers(Problems& problems, const Field& field, ModelSpec& spec) {
   for (const Field& entry : model::ReadList(problems, field, "a list of widths")) {
     int64_t width = 1;
-    TakeSize(problems, width, &entry, kMostWidth);
+    TakeSize(problems, width, &entry, kMaxWidth);
     spec.layers.push_back(width);
   }
   if (spec.layers.size() < 2 || spec.layers.size() > 64) {
@@ -34,9 +34,8 @@ void ReadLayers(Problems& problems, const Field& field, ModelSpec& spec) {
     spec.layers = {1, 1};
   }
   for (size_t i = 0; i + 1 < spec.layers.size(); i++)
-    if (spec.layers[i] * spec.layers[i + 1] > kMostWeights)
-      problems.Add(field.line, field.path,
-                   fmt::format("expected layers of at most {} weights", kMostWeights));
+    if (spec.layers[i] * spec.layers[i + 1] > kMaxWeights)
+      problems.Add(field.line, field.path, fmt::format("expected layers of at most {} weights", kMaxWeights));
 }
 
 }  // namespace
@@ -67,9 +66,9 @@ ModelSpec ReadModelSpec(Problems& problems, const Field& field) {
            [&](const Field& f) { return model::ReadInteger(problems, f, 0, UINT32_MAX); });
       break;
     case ModelSpec::Kind::kProduct:
-      TakeSize(problems, spec.m, map.Need("m", "rows of a"), kMostWidth);
-      TakeSize(problems, spec.k, map.Need("k", "columns of a"), kMostWidth);
-      TakeSize(problems, spec.n, map.Need("n", "columns of b"), kMostWidth);
+      TakeSize(problems, spec.m, map.Need("m", "rows of a"), kMaxWidth);
+      TakeSize(problems, spec.k, map.Need("k", "columns of a"), kMaxWidth);
+      TakeSize(problems, spec.n, map.Need("n", "columns of b"), kMaxWidth);
       break;
     case ModelSpec::Kind::kEcho:
       TakeSize(problems, spec.k, map.Need("row_bytes", "bytes of a row"), 1 << 30);

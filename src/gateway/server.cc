@@ -26,13 +26,13 @@ using namespace std::chrono_literals;
 
 // Holders in the region table: sessions have their numbers, slices those from here on.
 constexpr uint64_t kSliceHolders = uint64_t{1} << 63;
-constexpr uint32_t kMostExecutors = 256;
-constexpr uint32_t kMostStrangers = 32;  // of each listener, without a token as yet
-constexpr Duration kArrivalTime = 5s;    // an executor that has not said all by then is let go
+constexpr uint32_t kMaxExecutors = 256;
+constexpr uint32_t kMaxUnauthenticated = 32;  // of each listener, without a token as yet
+constexpr Duration kArrivalTime = 5s;         // an executor that has not said all by then is let go
 constexpr Duration kCleanUpEvery = 500ms;
 constexpr Duration kDrainLooksEvery = 10ms;  // whether all is sent
 constexpr Duration kLongTurn = 100us;
-constexpr int kMostBeats = 64;  // at once
+constexpr int kMaxBeats = 64;   // at once
 constexpr int kAsleepFor = 50;  // times as long as others had the CPU
 
 constexpr uint64_t kNumbers = (uint64_t{1} << 56) - 1;  // of a tag
@@ -384,7 +384,7 @@ void Server::AcceptExecutors(SourceKind kind) {
     base::Fd socket = AcceptNext(listener, Tag(static_cast<int>(kind), 0));
     if (!socket) return;
     EndOldStrangers(is_remote);
-    if (executors_.size() >= kMostExecutors + 2 * kMostStrangers) continue;
+    if (executors_.size() >= kMaxExecutors + 2 * kMaxUnauthenticated) continue;
     const uint64_t number = ++last_number_;
     if (!Watch(socket.get(), SourceKind::kExecutor, number)) continue;
     auto connection = std::make_unique<ExecutorConnection>();
@@ -397,7 +397,7 @@ void Server::AcceptExecutors(SourceKind kind) {
       connection->arrival = listeners_.rdma->Meet(connection->socket.get(), number);
     } else {
       connection->arrival = std::make_unique<ShmArrival>(connection->socket.get(), regions_,
-                                                         kSliceHolders + number * kMostSlicesPerExecutor,
+                                                         kSliceHolders + number * kMaxSlicesPerExecutor,
                                                          config_.executor_trust);
     }
     connection->since = Now();
@@ -412,7 +412,7 @@ void Server::EndOldStrangers(bool remote) {
   for (const auto& [number, connection] : executors_)
     if (connection->is_remote == remote && !connection->link && !connection->arrival->IsTrusted())
       strangers.push_back(number);
-  if (strangers.size() < kMostStrangers) return;
+  if (strangers.size() < kMaxUnauthenticated) return;
   Refuse(*std::min_element(strangers.begin(), strangers.end()), "others came, and it has shown no token");
 }
 
@@ -423,7 +423,7 @@ void Server::HandleExecutor(uint64_t number) {
   if (connection.link) {
     // All that came: nothing more is told of it.
     char beats[64];
-    for (int i = 0; i < kMostBeats; i++) {
+    for (int i = 0; i < kMaxBeats; i++) {
       const ssize_t got = recv(connection.socket.get(), beats, sizeof(beats), MSG_DONTWAIT);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;

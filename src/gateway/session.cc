@@ -11,7 +11,7 @@
 namespace spillway::gateway {
 namespace {
 
-constexpr uint32_t kMostWindowSlots = 1024;
+constexpr uint32_t kMaxWindowSlots = 1024;
 
 std::optional<Duration> DeadlineOf(uint32_t us) {
   return us == 0 ? std::nullopt : std::optional<Duration>(std::chrono::microseconds(us));
@@ -63,8 +63,8 @@ uint64_t Session::PartBytes() const {
 }
 
 Stream::Piece Session::NextRead() {
-  if (over_ || closing_ || unsent() >= kMostUnread) return {};
-  if (unsent() >= kMostUnreadWhenFull && host_.broker.memory_held() >= host_.broker.options().memory)
+  if (over_ || closing_ || unsent() >= kMaxUnread) return {};
+  if (unsent() >= kMaxUnreadWhenFull && host_.broker.memory_held() >= host_.broker.options().memory)
     return {};
   // Between headers nothing of the frame is left ahead: Advance took it.
   const uint64_t left = PartBytes() - got_;
@@ -187,7 +187,7 @@ void Session::MetaDone() {
     return;
   }
   const uint64_t bytes = header_.data_bytes + outputs;
-  if (asked_.size() >= kMostAsked || host_.broker.Full(account(), bytes)) {
+  if (asked_.size() >= kMaxAsked || host_.broker.Full(account(), bytes)) {
     SendError(header_.id, Status::kBusy, "the queue or the memory for requests is full", 1000);
     discard_ = header_.data_bytes;
     part_ = Part::kDiscard;
@@ -248,7 +248,7 @@ void Session::HandleHello() {
   const nlohmann::json welcome = {{"gateway", "spillway"},
                                   {"tenant", host_.config.broker.tenants[*tenant].name},
                                   {"most_request_bytes", host_.config.most_request},
-                                  {"most_requests", kMostAsked},
+                                  {"most_requests", kMaxAsked},
                                   {"window", is_unix_}};
   SendFrame(FrameType::kWelcome, header_.id, welcome.dump());
 }
@@ -333,10 +333,10 @@ void Session::HandleOpenWindow() {
   };
   if (!is_unix_) return refuse("windows are for clients of this host: expected a UNIX socket");
   if (window_) return refuse("there is a window already");
-  if (!ReadMeta(std::as_bytes(std::span(*meta_)), asked) || asked.bytes == 0 || asked.bytes > kMostWindow ||
-      !std::has_single_bit(asked.slots) || asked.slots > kMostWindowSlots)
+  if (!ReadMeta(std::as_bytes(std::span(*meta_)), asked) || asked.bytes == 0 || asked.bytes > kMaxWindow ||
+      !std::has_single_bit(asked.slots) || asked.slots > kMaxWindowSlots)
     return refuse(fmt::format("expected a window of 1 to {} bytes with a power of two up to {} slots",
-                              kMostWindow, kMostWindowSlots));
+                              kMaxWindow, kMaxWindowSlots));
   const uint64_t bytes = (asked.bytes + 4095) & ~uint64_t{4095};
   if (unsent() > 0) return refuse("expected all answers to be read first");
   auto submissions = MakeEventFd(), completions = MakeEventFd();
@@ -373,8 +373,7 @@ bool Session::TakeSubmissions() {
   if (!takes_submissions()) return false;
   bool any = false;
   Submission submission;
-  for (int left = kMostOfATurn; left > 0 && !closing_ && window_->channel.TakeSubmission(submission);
-       left--) {
+  for (int left = kMaxOfATurn; left > 0 && !closing_ && window_->channel.TakeSubmission(submission); left--) {
     any = true;
     // One completion for each, and none may be lost: who asks for more than the ring holds breaks the rules.
     if (window_asked_ + window_->channel.CompletionsWaiting() >= window_->channel.slots()) {
@@ -482,7 +481,7 @@ void Session::Sent(int64_t result) {
   if (sent_ < sending_->size()) return;
   host_.broker.Release(sending_->size(), account());
   sending_->clear();
-  if (sending_->capacity() > kMostKept) sending_->shrink_to_fit();
+  if (sending_->capacity() > kMaxKept) sending_->shrink_to_fit();
   sent_ = 0;
   if (closing_ && out_.empty()) over_ = true;
 }

@@ -60,12 +60,12 @@ class Session : public Stream {
   [[nodiscard]] const std::string& fault() const { return fault_; }  // for the log, once over
 
  private:
-  static constexpr size_t kMostUnread = 8 << 20;
-  static constexpr size_t kMostUnreadWhenFull = 1 << 20;  // while the memory for requests is full
-  static constexpr size_t kMostKept = 1 << 20;            // of a buffer that is empty
-  static constexpr size_t kMostAsked = 1024;
-  static constexpr uint64_t kMostWindow = uint64_t{1} << 30;
-  static constexpr int kMostOfATurn = 64;  // submissions from a window
+  static constexpr size_t kMaxUnread = 8 << 20;
+  static constexpr size_t kMaxUnreadWhenFull = 1 << 20;  // while the memory for requests is full
+  static constexpr size_t kMaxKept = 1 << 20;            // of a buffer that is empty
+  static constexpr size_t kMaxAsked = 1024;
+  static constexpr uint64_t kMaxWindow = uint64_t{1} << 30;
+  static constexpr int kMaxOfATurn = 64;  // submissions from a window
 
   struct Window {
     Channel channel;

@@ -18,7 +18,7 @@ namespace spillway::gateway {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-constexpr size_t kMostDescriptors = 8;
+constexpr size_t kMaxDescriptors = 8;
 
 tl::unexpected<Error> SystemError(const char* what) {
   return Fail(ErrorCode::kSystem, fmt::format("{}: {}", what, std::strerror(errno)));
@@ -55,7 +55,7 @@ Result<SharedMemory> SharedMemory::Map(base::Fd fd, uint64_t bytes) {
 
 Result<void> SendWithDescriptors(int socket, std::span<const std::byte> message, std::span<const int> fds) {
   iovec piece{const_cast<std::byte*>(message.data()), message.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostDescriptors)] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)] = {};
   msghdr header{};
   header.msg_iov = &piece;
   header.msg_iovlen = 1;
@@ -80,7 +80,7 @@ Result<void> SendWithDescriptors(int socket, std::span<const std::byte> message,
 
 Result<Received> ReceiveWithDescriptors(int socket, std::span<std::byte> into) {
   iovec piece{into.data(), into.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostDescriptors)];
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
   msghdr header{};
   header.msg_iov = &piece;
   header.msg_iovlen = 1;

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr size_t kMostStrangersMessage = 512;  // a token's
+constexpr size_t kMaxUnauthenticatedMessage = 512;  // a token's
 
 }  // namespace
 
@@ -41,7 +41,7 @@ Result<void> ShmArrival::TakeToken(const json& message) {
 }
 
 Result<ExecutorArrival::Step> ShmArrival::Read() {
-  static thread_local std::vector<std::byte> buffer(kMostExecutorMessage);
+  static thread_local std::vector<std::byte> buffer(kMaxExecutorMessage);
   for (;;) {
     auto received = ReceiveWithDescriptors(socket_, buffer);
     if (!received) return tl::make_unexpected(received.error());
@@ -60,7 +60,7 @@ Result<bool> ShmArrival::Take(std::span<const std::byte> message, std::vector<ba
                 fmt::format("user {} may not offer slices: expected one of executors.users{}", user_,
                             trust_.token.empty() ? "" : ", or the token of executors.token_file"));
   };
-  if (!is_trusted_ && text.size() > kMostStrangersMessage) return stranger();
+  if (!is_trusted_ && text.size() > kMaxUnauthenticatedMessage) return stranger();
   const json parsed = json::parse(text, nullptr, false);
   if (!parsed.is_object()) return Fail(ErrorCode::kBadInput, "expected a JSON object");
   if (!has_shown_ && parsed.contains("token") && parsed.size() == 1)

@@ -40,7 +40,7 @@ void SliceCells::Fill(const Delivery& delivery) {
   cell.id = delivery.id;
   cell.dirty_input = std::max<uint64_t>(cell.dirty_input, delivery.inputs.size());
   // In the place of outputs there may be a text.
-  const uint64_t output = std::max(delivery.output_bytes, kMostMessage);
+  const uint64_t output = std::max(delivery.output_bytes, kMaxMessage);
   cell.dirty_output = std::max(cell.dirty_output, std::min(layout_.output_bytes, output));
 }
 

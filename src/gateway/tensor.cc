@@ -27,10 +27,10 @@ constexpr std::array<TypeFacts, kDataTypes> kTypes = {{{"BOOL", 1},
                                                        {"FP32", 4},
                                                        {"FP64", 8}}};
 
-constexpr size_t kMostTensors = 16;
-constexpr size_t kMostRank = 8;
-constexpr int64_t kMostExtent = int64_t{1} << 31;
-constexpr uint64_t kMostRowBytes = uint64_t{1} << 34;
+constexpr size_t kMaxTensors = 16;
+constexpr size_t kMaxRank = 8;
+constexpr int64_t kMaxExtent = int64_t{1} << 31;
+constexpr uint64_t kMaxRowBytes = uint64_t{1} << 34;
 
 nlohmann::json CardsToJson(const std::vector<TensorCard>& cards) {
   nlohmann::json list = nlohmann::json::array();
@@ -41,8 +41,8 @@ nlohmann::json CardsToJson(const std::vector<TensorCard>& cards) {
 
 Result<std::vector<TensorCard>> ParseCards(const nlohmann::json& json, const std::string& what) {
   const auto wrong = [&](const std::string& text) { return Fail(ErrorCode::kBadInput, what + ": " + text); };
-  if (!json.is_array() || json.empty() || json.size() > kMostTensors)
-    return wrong(fmt::format("expected a list of 1 to {} tensors", kMostTensors));
+  if (!json.is_array() || json.empty() || json.size() > kMaxTensors)
+    return wrong(fmt::format("expected a list of 1 to {} tensors", kMaxTensors));
   std::vector<TensorCard> cards;
   for (const auto& entry : json) {
     TensorCard card;
@@ -56,18 +56,18 @@ Result<std::vector<TensorCard>> ParseCards(const nlohmann::json& json, const std
     if (!type) return wrong(card.name + ": expected a datatype such as FP32");
     card.type = *type;
     if (!entry.contains("shape") || !entry["shape"].is_array() || entry["shape"].empty() ||
-        entry["shape"].size() > kMostRank)
-      return wrong(fmt::format("{}: expected a shape of 1 to {} extents", card.name, kMostRank));
+        entry["shape"].size() > kMaxRank)
+      return wrong(fmt::format("{}: expected a shape of 1 to {} extents", card.name, kMaxRank));
     uint64_t bytes = BytesOf(card.type);
     for (const auto& extent : entry["shape"]) {
       const bool first = card.shape.empty();
       const int64_t value = extent.is_number_integer() ? extent.get<int64_t>() : 0;
-      if (!(value >= 1 && value <= kMostExtent) && !(first && value == -1))
+      if (!(value >= 1 && value <= kMaxExtent) && !(first && value == -1))
         return wrong(card.name + ": expected extents of 1 or more, or -1 for the first");
       card.shape.push_back(value);
       // Both factors stay below 2^34 and 2^31: no overflow.
       if (value > 0) bytes *= static_cast<uint64_t>(value);
-      if (bytes > kMostRowBytes) return wrong(card.name + ": a row is larger than 16 GiB");
+      if (bytes > kMaxRowBytes) return wrong(card.name + ": a row is larger than 16 GiB");
     }
     cards.push_back(std::move(card));
   }

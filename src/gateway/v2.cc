@@ -15,8 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostId = 128;
-constexpr int64_t kMostTimeoutUs = 3'600'000'000;  // an hour
+constexpr size_t kMaxId = 128;
+constexpr int64_t kMaxTimeoutUs = 3'600'000'000;  // an hour
 
 // `parameters` of the request or of a tensor, or nullptr without. `where`: "" or as "input a: ".
 Result<const json*> Parameters(const json& from, const std::string& where) {
@@ -97,18 +97,18 @@ Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
   }
   const json& request = read->head;
   if (request.contains("id")) {
-    if (!request["id"].is_string() || request["id"].get_ref<const std::string&>().size() > kMostId)
+    if (!request["id"].is_string() || request["id"].get_ref<const std::string&>().size() > kMaxId)
       return Wrong(
-          fmt::format("id: expected a text of up to {} characters, got {}", kMostId, Shown(request["id"])));
+          fmt::format("id: expected a text of up to {} characters, got {}", kMaxId, Shown(request["id"])));
     parsed.id = request["id"];
   }
   const auto parameters = Parameters(request, "");
   if (!parameters) return tl::make_unexpected(parameters.error());
   if (*parameters != nullptr && (*parameters)->contains("timeout")) {
     const json& timeout = (**parameters)["timeout"];
-    if (!timeout.is_number_integer() || timeout.get<int64_t>() < 0 || timeout.get<int64_t>() > kMostTimeoutUs)
+    if (!timeout.is_number_integer() || timeout.get<int64_t>() < 0 || timeout.get<int64_t>() > kMaxTimeoutUs)
       return Wrong(fmt::format("parameters.timeout: expected a whole number of microseconds, 0 to {}, got {}",
-                               kMostTimeoutUs, Shown(timeout)));
+                               kMaxTimeoutUs, Shown(timeout)));
     if (timeout.get<int64_t>() > 0) parsed.timeout = std::chrono::microseconds(timeout.get<int64_t>());
   }
   const auto entries = FindInputs(model, request);

@@ -16,8 +16,8 @@ using nlohmann::json;
 
 // Of all that is no list of data. A request for 16 inputs and outputs, the most a model has, needs some 600
 // values, and names of up to 64 characters.
-constexpr size_t kMostValues = 4096;
-constexpr size_t kMostText = 64 << 10;  // of names and texts together, and of one number
+constexpr size_t kMaxValues = 4096;
+constexpr size_t kMaxText = 64 << 10;  // of names and texts together, and of one number
 constexpr size_t kDeepest = 16;
 constexpr uint64_t kCountedBeyond = 1000;  // values too many are told up to here
 
@@ -31,12 +31,12 @@ bool HasLongToken(std::string_view text) {
       i++;
     } else if (c == '"' ||
                (!quoted && (c == ',' || c == ':' || c == '[' || c == ']' || c == '{' || c == '}'))) {
-      if (i - start > kMostText) return true;
+      if (i - start > kMaxText) return true;
       start = i;
       if (c == '"') quoted = !quoted;
     }
   }
-  return text.size() - start > kMostText;
+  return text.size() - start > kMaxText;
 }
 
 template <class T>
@@ -209,9 +209,9 @@ class Reader {
 
   bool Spend(const std::string& text) {
     spent_ += text.size();
-    return spent_ <= kMostText ||
+    return spent_ <= kMaxText ||
            Refuse(fmt::format("expected a JSON object of at most {} bytes of names and texts, got more",
-                              kMostText));
+                              kMaxText));
   }
 
   json* Put(json value) {
@@ -223,9 +223,9 @@ class Reader {
       Refuse(found ? "inputs: expected fewer" : found.error().message);
       return nullptr;
     }
-    if (++values_ > kMostValues) {
+    if (++values_ > kMaxValues) {
       Refuse(
-          fmt::format("expected a JSON object of at most {} values apart from data, got more", kMostValues));
+          fmt::format("expected a JSON object of at most {} values apart from data, got more", kMaxValues));
       return nullptr;
     }
     if (top.is_object()) return &(top[key_] = std::move(value));
@@ -304,7 +304,7 @@ Result<V2Body> ReadV2Body(const ModelCard& model, std::string_view text, uint64_
         ErrorCode::kBadInput,
         fmt::format("expected a JSON object whose names, texts and numbers have at most {} bytes, got a "
                     "longer one",
-                    kMostText));
+                    kMaxText));
   std::optional<json> known;
   while (true) {
     Reader reader(model, text, most_bytes, known ? &*known : nullptr);

@@ -16,11 +16,11 @@ tl::unexpected<Error> Wrong(const std::string& text) { return Fail(ErrorCode::kB
 std::string Shown(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
 std::string Shown(const json& value) {
-  constexpr size_t kMostExtents = 8;  // more are no shape, and a list of data says little
+  constexpr size_t kMaxExtents = 8;  // more are no shape, and a list of data says little
   if (value.is_array()) {
     const bool flat =
         std::all_of(value.begin(), value.end(), [](const json& one) { return one.is_number(); });
-    return flat && value.size() <= kMostExtents ? value.dump() : fmt::format("a list of {}", value.size());
+    return flat && value.size() <= kMaxExtents ? value.dump() : fmt::format("a list of {}", value.size());
   }
   if (value.is_object()) return "an object";
   return value.is_string() ? model::Excerpt(value.get_ref<const std::string&>()) : value.dump();

@@ -172,7 +172,7 @@ void InstanceBook::BoundLog(uint64_t instance) const {
   std::error_code none;
   const auto size = std::filesystem::file_size(log, none);
   // Its writers append, and so go on at the beginning.
-  if (!none && size > kMostLogBytes) std::filesystem::resize_file(log, 0, none);
+  if (!none && size > kMaxLogBytes) std::filesystem::resize_file(log, 0, none);
 }
 
 }  // namespace spillway::node

@@ -21,7 +21,7 @@ struct Record {
 
 class InstanceBook {
  public:
-  static constexpr uint64_t kMostLogBytes = 8 << 20;
+  static constexpr uint64_t kMaxLogBytes = 8 << 20;
   // kConflict: another node agent has the folder.
   [[nodiscard]] static Result<InstanceBook> Open(const std::string& folder);
 
@@ -34,7 +34,7 @@ class InstanceBook {
   [[nodiscard]] std::string LogOf(uint64_t instance) const { return PathOf(instance, "log"); }
   // The last line that it wrote, looked for in the log's last 4 KiB, and of it 300 bytes; empty: none.
   [[nodiscard]] std::string LastWord(uint64_t instance) const;
-  // Empties the log once it is larger than kMostLogBytes.
+  // Empties the log once it is larger than kMaxLogBytes.
   void BoundLog(uint64_t instance) const;
   // One that no other folder has, for as long as this one is.
   [[nodiscard]] const std::string& identity() const { return identity_; }

@@ -20,7 +20,7 @@ using model::Field;
 using model::MapReader;
 using model::Problems;
 
-constexpr int kMostNodes = 100'000;
+constexpr int kMaxNodes = 100'000;
 constexpr double kSumMayMissBy = 1e-6;
 
 class Reader {
@@ -124,7 +124,7 @@ class Reader {
                                   catalogue_.nodes[group.node].name));
     }
     group.nodes = 1;
-    TakeInteger(problems_, group.nodes, map.Need("nodes", "how many nodes"), 1, kMostNodes);
+    TakeInteger(problems_, group.nodes, map.Need("nodes", "how many nodes"), 1, kMaxNodes);
     if (lite) {
       for (const char* key : {"device", "devices_per_node"})
         if (const Field* f = map.Find(key))
@@ -282,7 +282,7 @@ class Reader {
                   {"nodes", "most_nodes", "accelerators_per_node", "most_accelerators", "drives_per_node",
                    "ports_gbps", "oversubscriptions"});
     if (const Field* f = map.Find("nodes")) ReadSpaceNodes(*f);
-    TakeInteger(problems_, space.most_nodes, map.Find("most_nodes"), 1, kMostNodes);
+    TakeInteger(problems_, space.most_nodes, map.Find("most_nodes"), 1, kMaxNodes);
     if (const Field* f = map.Find("accelerators_per_node"))
       space.accelerators_per_node = ReadAscending<int>(problems_, *f, 1, 1024);
     TakeInteger(problems_, space.most_accelerators, map.Find("most_accelerators"), 1, 1'000'000);

@@ -21,7 +21,7 @@ int Node::FreeMilli() const {
 Cluster::Cluster(std::vector<Node> nodes, std::vector<GpuModel> models, Rules rules)
     : nodes_(std::move(nodes)), models_(std::move(models)), rules_(rules) {
   for (Node& node : nodes_) {
-    assert(node.gpus >= 0 && node.gpus <= kMostGpus);
+    assert(node.gpus >= 0 && node.gpus <= kMaxGpus);
     node.free_cpu = node.cpu_milli;
     node.free_memory = node.memory_mib;
     std::fill_n(node.free.begin(), node.gpus, int16_t{kWholeGpu});
@@ -71,7 +71,7 @@ bool Cluster::FitsSpot(const Job& job, const Spot& spot) const {
   const Node& node = nodes_[spot.node];
   if (!FitsHost(job, node)) return false;
   if (!job.Fractional() && spot.whole != 0) {
-    for (int gpu = 0; gpu < kMostGpus; ++gpu)
+    for (int gpu = 0; gpu < kMaxGpus; ++gpu)
       if ((spot.whole >> gpu & 1) != 0 && (gpu >= node.gpus || node.jobs[gpu] != 0)) return false;
     return std::popcount(spot.whole) == job.gpus;
   }
@@ -92,7 +92,7 @@ std::string Cluster::WhyNot(const Job& job, const Spot& spot) const {
     return fmt::format("it has {} memory_mib left, asked for: {}", node.free_memory, job.memory_mib);
   if (!job.Fractional()) {
     if (FitsSpot(job, spot)) return "";
-    for (int gpu = 0; gpu < kMostGpus; ++gpu) {
+    for (int gpu = 0; gpu < kMaxGpus; ++gpu) {
       if ((spot.whole >> gpu & 1) == 0) continue;
       if (gpu >= node.gpus) return fmt::format("it has {} GPUs, the first is 0", node.gpus);
       if (node.jobs[gpu] != 0) return fmt::format("GPU {} is taken", gpu);

@@ -13,7 +13,7 @@
 
 namespace spillway::scheduler {
 
-inline constexpr int kMostGpus = 16;  // of a node
+inline constexpr int kMaxGpus = 16;  // of a node
 inline constexpr int kUnlimited = std::numeric_limits<int>::max() / 2;
 inline constexpr int kNoTenant = -1;
 
@@ -25,12 +25,12 @@ struct Node {
 
   // What is left. The cluster keeps these; a node that is added has all of it.
   int free_cpu = 0, free_memory = 0;
-  std::array<int16_t, kMostGpus> free = {};      // milli. Under isolation `fraction`: the slices' compute
-  std::array<SliceMask, kMostGpus> slices = {};  // taken, under isolation `fraction`
-  std::array<uint16_t, kMostGpus> jobs = {};
-  std::array<int, kMostGpus> tenant = {};  // of the jobs there; kNoTenant while none is
+  std::array<int16_t, kMaxGpus> free = {};      // milli. Under isolation `fraction`: the slices' compute
+  std::array<SliceMask, kMaxGpus> slices = {};  // taken, under isolation `fraction`
+  std::array<uint16_t, kMaxGpus> jobs = {};
+  std::array<int, kMaxGpus> tenant = {};  // of the jobs there; kNoTenant while none is
   // Jobs on the node by how many whole GPUs they have; [0]: those with a part of one. Not the CPU-only ones.
-  std::array<uint16_t, kMostGpus + 1> jobs_by_gpus = {};
+  std::array<uint16_t, kMaxGpus + 1> jobs_by_gpus = {};
 
   int IdleGpus() const;
   int FreeMilli() const;

@@ -20,8 +20,8 @@ using model::MapReader;
 using model::Problems;
 using model::Take;
 
-constexpr uint64_t kMostNodes = 100'000;
-constexpr uint64_t kMostMilli = 100'000'000;
+constexpr uint64_t kMaxNodes = 100'000;
+constexpr uint64_t kMaxMilli = 100'000'000;
 
 struct Resident {
   Job job;
@@ -83,8 +83,8 @@ class Reader {
                     fmt::format("expected each model once, got {} again", model::Excerpt(name)));
       return;
     }
-    if (models_.size() >= kMostModels) {
-      problems_.Add(field.line, field.path, fmt::format("expected at most {} models", kMostModels));
+    if (models_.size() >= kMaxModels) {
+      problems_.Add(field.line, field.path, fmt::format("expected at most {} models", kMaxModels));
       return;
     }
     GpuModel& model = models_[static_cast<size_t>(ModelIndex(name))];
@@ -104,14 +104,14 @@ class Reader {
     Take(node.name, map.Need("name", "a name"),
          [&](const Field& f) { return model::ReadName(problems_, f); });
     Take(model, map.Find("model"), [&](const Field& f) { return model::ReadName(problems_, f); });
-    Take(count, map.Find("count"), [&](const Field& f) { return Integer(f, 1, kMostNodes); });
-    Take(node.gpus, map.Find("gpus"), [&](const Field& f) { return Integer(f, 0, kMostGpus); });
-    Take(node.cpu_milli, map.Find("cpu_milli"), [&](const Field& f) { return Integer(f, 0, kMostMilli); });
-    Take(node.memory_mib, map.Find("memory_mib"), [&](const Field& f) { return Integer(f, 0, kMostMilli); });
+    Take(count, map.Find("count"), [&](const Field& f) { return Integer(f, 1, kMaxNodes); });
+    Take(node.gpus, map.Find("gpus"), [&](const Field& f) { return Integer(f, 0, kMaxGpus); });
+    Take(node.cpu_milli, map.Find("cpu_milli"), [&](const Field& f) { return Integer(f, 0, kMaxMilli); });
+    Take(node.memory_mib, map.Find("memory_mib"), [&](const Field& f) { return Integer(f, 0, kMaxMilli); });
     node.model = ModelIndex(model);
-    if (models_.size() > kMostModels || nodes_.size() + count > kMostNodes) {
+    if (models_.size() > kMaxModels || nodes_.size() + count > kMaxNodes) {
       problems_.Add(field.line, field.path,
-                    fmt::format("expected at most {} models and {} nodes", kMostModels, kMostNodes));
+                    fmt::format("expected at most {} models and {} nodes", kMaxModels, kMaxNodes));
       return;
     }
     const std::string name = node.name;
@@ -138,13 +138,13 @@ class Reader {
     Take(node, map.Need("node", "a node's name"),
          [&](const Field& f) { return model::ReadName(problems_, f); });
     Take(tenant, map.Find("tenant"), [&](const Field& f) { return model::ReadName(problems_, f); });
-    Take(one.spot.gpu, map.Find("gpu"), [&](const Field& f) { return Integer(f, 0, kMostGpus - 1); });
+    Take(one.spot.gpu, map.Find("gpu"), [&](const Field& f) { return Integer(f, 0, kMaxGpus - 1); });
     Take(one.spot.start, map.Find("start"), [&](const Field& f) { return Integer(f, 0, kSlices - 1); });
-    Take(one.job.gpus, map.Find("gpus"), [&](const Field& f) { return Integer(f, 0, kMostGpus); });
+    Take(one.job.gpus, map.Find("gpus"), [&](const Field& f) { return Integer(f, 0, kMaxGpus); });
     Take(one.job.milli, map.Find("milli"), [&](const Field& f) { return Integer(f, 1, kWholeGpu); });
-    Take(one.job.cpu_milli, map.Find("cpu_milli"), [&](const Field& f) { return Integer(f, 0, kMostMilli); });
+    Take(one.job.cpu_milli, map.Find("cpu_milli"), [&](const Field& f) { return Integer(f, 0, kMaxMilli); });
     Take(one.job.memory_mib, map.Find("memory_mib"),
-         [&](const Field& f) { return Integer(f, 0, kMostMilli); });
+         [&](const Field& f) { return Integer(f, 0, kMaxMilli); });
     Take(one.job.move_cost, map.Find("move_cost"),
          [&](const Field& f) { return model::ReadNumber(problems_, f, 0, 1e6); });
     one.job.tenant = TenantNumber(tenant);

@@ -71,7 +71,7 @@ JobMix::JobMix(const std::vector<Job>& jobs, int models) {
         if (kind.gpus == 0 || kind.cpu_milli > free_cpu || !welcome) {
           row.useless += kind.share;
         } else if (kind.gpus > 1) {
-          row.by_gpus[std::min(kind.gpus, kMostGpus)] += kind.share;
+          row.by_gpus[std::min(kind.gpus, kMaxGpus)] += kind.share;
           row.any_multi = true;
         } else {
           for (size_t level = 0; level < levels.size() && levels[level] <= kind.milli; ++level)
@@ -98,7 +98,7 @@ double JobMix::Fragmentation(int model, int free_cpu, const int16_t* free, int g
   }
   lost += row.useless * total;
   if (!row.any_multi) return lost;
-  for (int n = 2; n <= kMostGpus; ++n)
+  for (int n = 2; n <= kMaxGpus; ++n)
     if (row.by_gpus[n] > 0) lost += row.by_gpus[n] * (idle < n ? total : total - idle * kWholeGpu);
   return lost;
 }

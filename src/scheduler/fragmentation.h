@@ -42,7 +42,7 @@ class JobMix {
   struct Row {
     double useless = 0;
     std::vector<double> tail;
-    std::array<double, kMostGpus + 1> by_gpus = {};
+    std::array<double, kMaxGpus + 1> by_gpus = {};
     bool any_multi = false;
   };
   const Row& RowFor(int model, int free_cpu) const;

@@ -19,7 +19,7 @@ struct GpuModel {
 
 // A set of models: bit i is the i-th of the cluster's models. None set: any model will do.
 using ModelSet = uint32_t;
-inline constexpr int kMostModels = 31;
+inline constexpr int kMaxModels = 31;
 // A model that the cluster does not have. A job that names only such fits nowhere.
 inline constexpr ModelSet kAbsentModel = ModelSet{1} << 31;
 

@@ -21,8 +21,8 @@ struct Plan {
 void AddPlans(const Cluster& cluster, const Job& job, int n, int most_moves, std::vector<Plan>& plans) {
   const Node& node = cluster.nodes()[n];
   if (!job.Accepts(node.model) || node.gpus < job.gpus) return;
-  std::array<JobId, kMostGpus> alone = {};  // who has the GPU whole, and nothing else
-  std::array<bool, kMostGpus> has_alone = {};
+  std::array<JobId, kMaxGpus> alone = {};  // who has the GPU whole, and nothing else
+  std::array<bool, kMaxGpus> has_alone = {};
   std::vector<JobId> without_gpu;
   for (const JobId id : cluster.JobsOn(n)) {
     const Job& there = cluster.JobOf(id);

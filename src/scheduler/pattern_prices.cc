@@ -52,7 +52,7 @@ PatternPricesOf<kCpuPrices>::PatternPricesOf(std::vector<JobKind> kinds,
   for (Table& table : tables_) {
     table.part.resize(static_cast<size_t>(steps_) + 1);
     table.part_kind.resize(static_cast<size_t>(steps_) + 1);
-    table.idle_kind.resize(kMostGpus + 1);
+    table.idle_kind.resize(kMaxGpus + 1);
   }
 }
 
@@ -82,13 +82,13 @@ void PatternPricesOf<kCpuPrices>::Fill(int model, Table& table, bool with_sets) 
   for (int c = 0; c < kCpuPrices; ++c) {
     // Of kinds of one size only the dearest counts.
     std::fill(by_size.begin(), by_size.end(), Item{});
-    std::array<Item, kMostGpus + 1> whole = {};
+    std::array<Item, kMaxGpus + 1> whole = {};
     for (size_t k = 0; k < kinds_.size(); ++k) {
       const JobKind& kind = kinds_[k];
       if (kind.gpus == 0 || !Welcome(kind, model)) continue;
       const auto price = static_cast<float>(prices_[k] - cpu_price_[c] * kind.cpu_milli);
       const int steps = StepsOf(kind);
-      Item& item = kind.gpus == 1 ? by_size[steps] : whole[std::min(kind.gpus, kMostGpus)];
+      Item& item = kind.gpus == 1 ? by_size[steps] : whole[std::min(kind.gpus, kMaxGpus)];
       if (price > item.price) item = {steps, static_cast<int>(k), price};
     }
     items.clear();
@@ -105,7 +105,7 @@ void PatternPricesOf<kCpuPrices>::Fill(int model, Table& table, bool with_sets) 
       table.part[f][c] = best;
       if (with_sets) table.part_kind[f][c] = taken;
     }
-    for (int n = 0; n <= kMostGpus; ++n) {
+    for (int n = 0; n <= kMaxGpus; ++n) {
       float best = n == 0 ? 0 : table.idle[n - 1][c] + table.part[steps_][c];
       int taken = -1;
       for (int gpus = 2; gpus <= n; ++gpus) {
@@ -151,7 +151,7 @@ double PatternPricesOf<kCpuPrices>::AddSet(const Table& table, int cpu_price, in
     const int kind = table.idle_kind[gpus][cpu_price];
     if (kind >= 0) {
       take(kind);
-      gpus -= std::min(kinds_[kind].gpus, kMostGpus);
+      gpus -= std::min(kinds_[kind].gpus, kMaxGpus);
       continue;
     }
     for (int f = steps_; f > 0;) {

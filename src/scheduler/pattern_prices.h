@@ -46,8 +46,8 @@ class PatternPricesOf {
  private:
   using ByCpuPrice = std::array<float, kCpuPrices>;
   struct Table {
-    std::vector<ByCpuPrice> part;                // of one GPU with so many steps free
-    std::array<ByCpuPrice, kMostGpus + 1> idle;  // of so many idle GPUs
+    std::vector<ByCpuPrice> part;               // of one GPU with so many steps free
+    std::array<ByCpuPrice, kMaxGpus + 1> idle;  // of so many idle GPUs
     // The kind that is taken last in the dearest set; -1: the set is that of one step or one GPU less, or of
     // so many GPUs apart. [step or GPUs][price of CPU]
     std::vector<std::array<int32_t, kCpuPrices>> part_kind, idle_kind;

@@ -30,8 +30,8 @@ constexpr double kPerGpuSwitchedOn = 1'000, kPerSpeed = 10'000;
 // the least free. The latter fills small nodes first. That is good where any model will do; where many jobs
 // ask for certain models (a tenth, in openb's gpuspec10) it uses up those that only small nodes have, so it
 // is left out there.
-constexpr double kTieBreak = 0.999;   // of a step
-constexpr double kMostChoosy = 0.02;  // share of the jobs
+constexpr double kTieBreak = 0.999;  // of a step
+constexpr double kMaxChoosy = 0.02;  // share of the jobs
 double Untouched(const Node& node, int idle, bool choosy) {
   constexpr double kUsualGpus = 8;
   const double share = static_cast<double>(idle) / node.gpus;
@@ -148,7 +148,7 @@ double Placer::Fragmentation(const Node& node) const {
 }
 
 // The node's free milli once the job has taken that GPU, or the first idle ones.
-std::array<int16_t, kMostGpus> Placer::FreeAfter(const Job& job, const Node& node, int gpu) const {
+std::array<int16_t, kMaxGpus> Placer::FreeAfter(const Job& job, const Node& node, int gpu) const {
   auto free = node.free;
   if (job.Fractional()) {
     free[gpu] = static_cast<int16_t>(free[gpu] - cluster_.ShareOn(job, node));
@@ -232,7 +232,7 @@ Placer::Rated Placer::Rate(const Job& job, int n) {
       break;
   }
   if (options_.policy == Policy::kSpillway && node.gpus > 0 && fill_ == nullptr)
-    value -= kTieBreak * Untouched(node, idle, mix_->choosy() > kMostChoosy);
+    value -= kTieBreak * Untouched(node, idle, mix_->choosy() > kMaxChoosy);
   if (options_.objective == Objective::kEarliest && job.gpus > 0)
     value += kPerSpeed * cluster_.models()[node.model].speed;
   return {static_cast<float>(value), best.gpu};
@@ -249,7 +249,7 @@ Placer::Shape& Placer::ShapeFor(const Job& job) {
   }
   Shape& shape = *entry;
   shape.used = ++decisions_;
-  if (shapes_.size() > kMostShapes)
+  if (shapes_.size() > kMaxShapes)
     shapes_.erase(std::min_element(shapes_.begin(), shapes_.end(), [](const auto& a, const auto& b) {
       return a.second->used < b.second->used;
     }));

@@ -114,8 +114,8 @@ class Placer {
   [[nodiscard]] Explanation Explain(const Job& job);
 
  private:
-  static constexpr int kBlock = 32;            // nodes
-  static constexpr size_t kMostShapes = 2048;  // remembered; one costs 5 bytes per node
+  static constexpr int kBlock = 32;           // nodes
+  static constexpr size_t kMaxShapes = 2048;  // remembered; one costs 5 bytes per node
   struct Shape {
     std::vector<float> score;
     std::vector<int8_t> gpu;      // -1: does not fit
@@ -137,7 +137,7 @@ class Placer {
   void Refresh(Shape& shape, const Job& job);
   Rated Rate(const Job& job, int node);
   double Fragmentation(const Node& node) const;
-  std::array<int16_t, kMostGpus> FreeAfter(const Job& job, const Node& node, int gpu) const;
+  std::array<int16_t, kMaxGpus> FreeAfter(const Job& job, const Node& node, int gpu) const;
   double Lost(const Job& job, const Node& node, int gpu, double before) const;
   double WorthAfter(const Job& job, const Node& node, int gpu) const;
   double Before(int node);

@@ -152,7 +152,7 @@ std::string GpusThere(const Cluster& cluster, const Job& job, const Spot& spot) 
   while (after.Placed(id)) ++id;
   after.Place(id, job, spot);
   std::string gpus;
-  for (int gpu = 0; gpu < kMostGpus; ++gpu)
+  for (int gpu = 0; gpu < kMaxGpus; ++gpu)
     if ((after.WholeGpusOf(id) >> gpu & 1) != 0) gpus += fmt::format("{}{}", gpus.empty() ? "" : ",", gpu);
   return gpus;
 }

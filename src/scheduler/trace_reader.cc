@@ -12,7 +12,7 @@
 namespace spillway::scheduler {
 namespace {
 
-constexpr int64_t kMostMilli = 100'000'000;
+constexpr int64_t kMaxMilli = 100'000'000;
 
 }  // namespace
 
@@ -24,15 +24,15 @@ Result<NodeList> ParseNodeList(const std::string& text, const std::string& file_
   while (!csv.error() && csv.Next()) {
     Node node;
     node.name = csv.Text("sn");
-    node.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMostMilli));
-    node.memory_mib = static_cast<int>(csv.Number("memory_mib", 0, kMostMilli));
-    node.gpus = static_cast<int>(csv.Number("gpu", 0, kMostGpus));
+    node.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMaxMilli));
+    node.memory_mib = static_cast<int>(csv.Number("memory_mib", 0, kMaxMilli));
+    node.gpus = static_cast<int>(csv.Number("gpu", 0, kMaxGpus));
     const std::string_view model = csv.Text("model");
     auto at = std::find_if(list.models.begin(), list.models.end(),
                            [&](const GpuModel& one) { return one.name == model; });
     if (at == list.models.end()) {
-      if (list.models.size() == kMostModels)
-        csv.Refuse("model", fmt::format("expected at most {} models", kMostModels));
+      if (list.models.size() == kMaxModels)
+        csv.Refuse("model", fmt::format("expected at most {} models", kMaxModels));
       list.models.push_back(ModelByName(model));
       at = list.models.end() - 1;
     }
@@ -56,9 +56,9 @@ Result<JobList> ParseJobList(const std::string& text, const std::string& file_na
   const bool has_times = csv.Has("creation_time") && csv.Has("deletion_time");
   while (!csv.error() && csv.Next()) {
     TraceJob one;
-    one.job.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMostMilli));
-    one.job.memory_mib = static_cast<int>(csv.Number("memory_mib", 0, kMostMilli));
-    one.job.gpus = static_cast<int>(csv.Number("num_gpu", 0, kMostGpus));
+    one.job.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMaxMilli));
+    one.job.memory_mib = static_cast<int>(csv.Number("memory_mib", 0, kMaxMilli));
+    one.job.gpus = static_cast<int>(csv.Number("num_gpu", 0, kMaxGpus));
     one.job.milli = one.job.gpus == 0 ? 0 : static_cast<int>(csv.Number("gpu_milli", 1, kWholeGpu));
     if (one.job.gpus > 1 && one.job.milli != kWholeGpu)
       csv.Refuse("gpu_milli",

@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   if (size < sizeof(header)) return 0;
   std::memcpy(&header, bytes, sizeof(header));
   const HeaderFault fault = CheckClientHeader(header, 1 << 20);
-  if (fault.text.empty() && (header.meta_bytes > kMostMeta || header.data_bytes > 1 << 20)) std::abort();
+  if (fault.text.empty() && (header.meta_bytes > kMaxMeta || header.data_bytes > 1 << 20)) std::abort();
   const std::span meta(reinterpret_cast<const std::byte*>(bytes) + sizeof(header), size - sizeof(header));
   InferMeta infer;
   WindowMeta window;

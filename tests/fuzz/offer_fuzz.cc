@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     const auto more = reader.ReadFrom(ends[1]);
     open = more && *more;
     while (const auto text = reader.Next()) {
-      if (text->size() > kMostExecutorMessage) std::abort();
+      if (text->size() > kMaxExecutorMessage) std::abort();
       Read(*text);
     }
   }

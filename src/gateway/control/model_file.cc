@@ -39,12 +39,12 @@ Result<ServedModel> ParseModelFile(const std::string& yaml, const std::string& f
     if (const Field* f = top.Find("cell")) {
       MapReader cell(problems, *f, {"input", "output"});
       Take(input, cell.Find("input"),
-           [&](const Field& g) { return ReadBytes(problems, g, 64, kMostCellBytes); });
+           [&](const Field& g) { return ReadBytes(problems, g, 64, kMaxCellBytes); });
       Take(output, cell.Find("output"),
-           [&](const Field& g) { return ReadBytes(problems, g, kMostMessage, kMostCellBytes); });
+           [&](const Field& g) { return ReadBytes(problems, g, kMaxMessage, kMaxCellBytes); });
     }
     Take(cells, top.Find("cells"),
-         [&](const Field& f) { return model::ReadInteger(problems, f, 1, kMostCells); });
+         [&](const Field& f) { return model::ReadInteger(problems, f, 1, kMaxCells); });
     const Field* entry = top.Need("model", "what its executors run, as an entry of models in executor.yaml");
     if (entry == nullptr) return;
     const ModelSpec spec = ReadModelSpec(problems, *entry);

@@ -126,7 +126,7 @@ class CardQueue : public CudaQueue {
     }
     if (auto made = Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"); !made)
       return made;
-    auto partials = Allocate(kMostPartials * sizeof(float));
+    auto partials = Allocate(kMaxPartials * sizeof(float));
     if (!partials) return tl::make_unexpected(partials.error());
     partials_ = reinterpret_cast<float*>(*partials);
     return Check(cudaEventCreateWithFlags(&done_, cudaEventBlockingSync | cudaEventDisableTiming), "event");

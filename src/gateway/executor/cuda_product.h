@@ -34,7 +34,7 @@ struct ProductTiles {
 inline constexpr int64_t kProductBlocks = 512;  // about two waves of a large GPU
 inline constexpr int64_t kLeastDepth = 4 * kProductStep;
 // Room for all parts' sums, in numbers.
-inline constexpr int64_t kMostPartials = kProductBlocks * kProductTile * kProductTile;
+inline constexpr int64_t kMaxPartials = kProductBlocks * kProductTile * kProductTile;
 
 struct ProductArguments {
   const float* a;
@@ -113,7 +113,7 @@ SPILLWAY_DEVICE void ProductSum(const Block& block, float (&sums)[kSumThreads][k
 }
 
 // Puts it into a stream of the current context, with ProductDepth's depth and its parts; `partials` has room
-// for kMostPartials. A cudaError_t. cuda_product.cu.
+// for kMaxPartials. A cudaError_t. cuda_product.cu.
 int LaunchProduct(const ProductArguments& of, CUstream_st* stream);
 
 }  // namespace spillway::gateway

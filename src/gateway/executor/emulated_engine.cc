@@ -82,7 +82,7 @@ class EmulatedSlice : public SliceEngine {
 
  private:
   const Product& ProductOf(uint32_t model, size_t layer, int64_t m, int64_t k, int64_t n, bool relu) {
-    if (products_.size() > kMostProducts) products_.clear();
+    if (products_.size() > kMaxProducts) products_.clear();
     const auto key = std::make_tuple(model, layer, m);
     auto found = products_.find(key);
     if (found == products_.end()) found = products_.try_emplace(key, dnnl_, m, k, n, relu).first;
@@ -120,7 +120,7 @@ class EmulatedSlice : public SliceEngine {
     }
   }
 
-  static constexpr size_t kMostProducts = 1024;
+  static constexpr size_t kMaxProducts = 1024;
 
   const std::vector<LoadedModel>& models_;
   double gflop_per_s_;

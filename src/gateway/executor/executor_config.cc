@@ -76,7 +76,7 @@ void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, Ex
       Take(slice.gflop_per_s, one.Need("gflop_per_s", "GFLOP/s"),
            [&](const Field& f) { return model::ReadNumber(problems, f, 1e-3, 1e9); });
       Take(slice.cells, one.Find("cells"),
-           [&](const Field& f) { return model::ReadInteger(problems, f, 1, kMostCells); });
+           [&](const Field& f) { return model::ReadInteger(problems, f, 1, kMaxCells); });
       for (size_t i = first; i < config.options.slices.size(); i++)
         if (config.options.slices[i].name == slice.name && !slice.name.empty())
           problems.Add(part.line, part.path, "expected a name of its own within its GPU");
@@ -90,9 +90,9 @@ void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, Ex
     if (config.options.slices.size() == first)
       problems.Add(list->line, list->path, "expected at least one slice");
   }
-  if (gpus == 0 || config.options.slices.size() > kMostSlicesPerExecutor)
+  if (gpus == 0 || config.options.slices.size() > kMaxSlicesPerExecutor)
     problems.Add(field.line, field.path,
-                 fmt::format("expected 1 to {} slices in all", kMostSlicesPerExecutor));
+                 fmt::format("expected 1 to {} slices in all", kMaxSlicesPerExecutor));
 }
 
 }  // namespace
@@ -113,9 +113,9 @@ Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::s
     if (const Field* f = top.Find("cell")) {
       MapReader map(problems, *f, {"input", "output"});
       Take(cell.input_bytes, map.Find("input"),
-           [&](const Field& g) { return ReadBytes(problems, g, 64, kMostCellBytes); });
+           [&](const Field& g) { return ReadBytes(problems, g, 64, kMaxCellBytes); });
       Take(cell.output_bytes, map.Find("output"),
-           [&](const Field& g) { return ReadBytes(problems, g, kMostMessage, kMostCellBytes); });
+           [&](const Field& g) { return ReadBytes(problems, g, kMaxMessage, kMaxCellBytes); });
     }
     if (const Field* f = top.Need("gpus", "a list of GPUs")) ReadGpus(problems, *f, cell, config);
     const Field* models = top.Need("models", "a list of models");

@@ -14,7 +14,7 @@ struct NvmlMemory {
 };
 constexpr int kSuccess = 0;
 constexpr unsigned kMigOn = 1;
-constexpr unsigned kMostText = 96;  // of a name or a uuid, with its end
+constexpr unsigned kMaxText = 96;  // of a name or a uuid, with its end
 
 class Nvml {
  public:
@@ -92,11 +92,11 @@ class Nvml {
   Result<CudaDevice> Describe(NvmlDevice* handle, unsigned index) const {
     CudaDevice device;
     device.index = index;
-    char text[kMostText] = {};
-    if (auto got = Check(GetUuid(handle, text, kMostText), fmt::format("GPU {}'s uuid", index)); !got)
+    char text[kMaxText] = {};
+    if (auto got = Check(GetUuid(handle, text, kMaxText), fmt::format("GPU {}'s uuid", index)); !got)
       return tl::make_unexpected(got.error());
     device.uuid = text;
-    if (GetName(handle, text, kMostText) == kSuccess) device.name = text;
+    if (GetName(handle, text, kMaxText) == kSuccess) device.name = text;
     NvmlMemory memory{};
     if (GetMemory(handle, &memory) == kSuccess) device.memory_bytes = memory.total;
     return device;

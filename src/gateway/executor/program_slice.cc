@@ -70,7 +70,7 @@ Result<ProgramSlice> ProgramSlice::Join(const Options& options) {
   slice.gflop_per_s = options.gflop_per_s;
   slice.cells = options.cells;
   slice.input_bytes = std::max<uint64_t>(options.model.InputBytes(options.model.most_rows), 64);
-  slice.output_bytes = std::max(options.model.OutputBytes(options.model.most_rows), kMostMessage);
+  slice.output_bytes = std::max(options.model.OutputBytes(options.model.most_rows), kMaxMessage);
   auto joined = JoinGateway(options.gateway, {options.name, {options.model}, {slice}});
   if (!joined) return tl::make_unexpected(joined.error());
   ProgramSlice program;
@@ -158,8 +158,7 @@ Result<void> ProgramSlice::AnswerNext(size_t requests, std::span<const std::byte
 
 void ProgramSlice::RefuseNext(size_t requests, const std::string& text) {
   if (in_hand_.empty()) return;
-  const uint64_t bytes =
-      std::min<uint64_t>(text.size(), std::min(kMostMessage, inlet_->offer().output_bytes));
+  const uint64_t bytes = std::min<uint64_t>(text.size(), std::min(kMaxMessage, inlet_->offer().output_bytes));
   for (size_t i = 0; i < requests; i++) {
     std::memcpy(inlet_->memory().data() + in_hand_[i].submission.output_offset, text.data(), bytes);
     Complete(in_hand_[i], static_cast<uint32_t>(Status::kFailed), bytes);

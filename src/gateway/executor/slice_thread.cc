@@ -87,7 +87,7 @@ Result<void> SliceThread::Serve(SliceEngine& engine, const Submission& submissio
     if (!ran) {
       completion.status = static_cast<uint32_t>(Status::kFailed);
       completion.output_bytes =
-          std::min({inlet_->offer().output_bytes, kMostMessage, uint64_t{ran.error().message.size()}});
+          std::min({inlet_->offer().output_bytes, kMaxMessage, uint64_t{ran.error().message.size()}});
       std::memcpy(inlet_->memory().data() + submission.output_offset, ran.error().message.data(),
                   completion.output_bytes);
     }

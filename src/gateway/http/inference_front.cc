@@ -27,7 +27,7 @@ using gateway::FactsOf;
 using gateway::ModelCard;
 using gateway::Status;
 
-constexpr uint64_t kMostOtherBody = 4096;  // of what has no use for one
+constexpr uint64_t kMaxOtherBody = 4096;  // of what has no use for one
 
 std::vector<std::string> PartsOf(const std::string& path) {
   std::vector<std::string> parts;
@@ -113,7 +113,7 @@ class HeldBytes {
   // The body that was made of them stays instead. Not from two threads at a time. What little text stands
   // around binary outputs is not worth waking the gateway for.
   void Become(uint64_t bytes) {
-    if (bytes <= bytes_ + kMostUncounted) return;
+    if (bytes <= bytes_ + kMaxUncounted) return;
     server_.Post([&server = server_, old = bytes_, bytes, account = account_] {
       server.broker().Hold(bytes, account);
       server.broker().Release(old, account);
@@ -122,7 +122,7 @@ class HeldBytes {
   }
 
  private:
-  static constexpr uint64_t kMostUncounted = 4096;  // of one answer; there is one at a time on a connection
+  static constexpr uint64_t kMaxUncounted = 4096;  // of one answer; there is one at a time on a connection
   gateway::Server& server_;
   uint64_t bytes_;
   const gateway::Account account_;
@@ -334,7 +334,7 @@ std::optional<Response> Admit(const gateway::GatewayConfig& config, const Reques
     if (TenantOf(config, head)) return std::nullopt;
     return ErrorOf(Status::kDenied, "expected a tenant's token");
   }
-  if (announced > kMostOtherBody || head.headers.contains("transfer-encoding"))
+  if (announced > kMaxOtherBody || head.headers.contains("transfer-encoding"))
     return ErrorOf(Status::kTooLarge, "expected no body");
   return std::nullopt;
 }
@@ -375,7 +375,7 @@ api::AsyncHandler HealthFront(gateway::Server& server) {
 
 api::HttpLimits HealthLimits() {
   api::HttpLimits limits;
-  limits.body = kMostOtherBody;
+  limits.body = kMaxOtherBody;
   limits.whole = std::chrono::seconds(5);
   return limits;
 }

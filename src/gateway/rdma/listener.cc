@@ -24,7 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kBacklog = 64;
-constexpr int kMostEvents = 64;  // of a turn: clients wait meanwhile
+constexpr int kMaxEvents = 64;  // of a turn: clients wait meanwhile
 
 class Listener;
 
@@ -147,7 +147,7 @@ std::vector<uint64_t> Listener::Serve() {
   std::vector<uint64_t> news;
   bell_.Hush();
   TakePages(news);
-  for (int i = 0; i < kMostEvents; i++) {
+  for (int i = 0; i < kMaxEvents; i++) {
     const auto event = rdma::NextEvent(channel_.get());
     if (!event) spdlog::warn("{}", event.error().message);
     if (!event || !*event) return news;

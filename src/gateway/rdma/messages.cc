@@ -33,9 +33,9 @@ Result<bool> MessageReader::ReadFrom(int socket) {
     if (got <= 0) return false;
     bytes_.append(part, static_cast<size_t>(got));
     // Of messages behind the first no more than fits beside it.
-    if (NextBytes().value_or(0) > kMostExecutorMessage || bytes_.size() > 2 * kMostExecutorMessage)
+    if (NextBytes().value_or(0) > kMaxExecutorMessage || bytes_.size() > 2 * kMaxExecutorMessage)
       return Fail(ErrorCode::kBadInput,
-                  fmt::format("expected messages of at most {} bytes", kMostExecutorMessage));
+                  fmt::format("expected messages of at most {} bytes", kMaxExecutorMessage));
   }
 }
 

@@ -14,7 +14,7 @@ namespace spillway::gateway {
 class MessageReader {
  public:
   // Takes what the socket has, without waiting. False: the other side has closed. kBadInput: a message is
-  // longer than kMostExecutorMessage.
+  // longer than kMaxExecutorMessage.
   [[nodiscard]] Result<bool> ReadFrom(int socket);
   std::optional<std::string> Next();
 

@@ -71,7 +71,7 @@ void AddPlace(CLI::App& sched, Context& context) {
       sched.add_subcommand("place", "Where one job should go, and why; exit code 1 if it fits nowhere");
   verb->add_option("CLUSTER", o->file, "Cluster file (YAML), see docs/scheduler.md")->required();
   verb->add_option("--gpus", o->job.gpus, "0, 1, or more whole GPUs")
-      ->check(CLI::Range(0, scheduler::kMostGpus))
+      ->check(CLI::Range(0, scheduler::kMaxGpus))
       ->capture_default_str();
   verb->add_option("--milli", o->job.milli, "Thousandths of one GPU")
       ->check(CLI::Range(1, scheduler::kWholeGpu))

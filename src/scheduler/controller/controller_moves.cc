@@ -11,7 +11,7 @@ namespace spillway::scheduler {
 namespace {
 
 // Others moved so that one finds room.
-constexpr int kMostPushed = 2;
+constexpr int kMaxPushed = 2;
 
 JobMix MixOf(const Fleet& fleet, const FleetView& view, const Cluster& cluster) {
   std::vector<Job> jobs;
@@ -88,7 +88,7 @@ bool Controller::PlanRoom(const ServedModel& model) {
   if (!job.Fractional()) return false;
   const JobMix mix = MixOf(fleet_, view, view.cluster());
   Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
-  const int most = static_cast<int>(std::min<double>(kMostPushed, fleet_.moves_left));
+  const int most = static_cast<int>(std::min<double>(kMaxPushed, fleet_.moves_left));
   const std::vector<Move> moves = MakeRoom(view.cluster(), placer, view.next_job(), job, most);
   for (const Move& move : moves)
     if (!view.MayMove(move.job)) return false;

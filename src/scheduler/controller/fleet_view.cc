@@ -66,7 +66,7 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
         const std::tuple kind(gpu.model, gpu.can_divide, gpu.memory_mib);
         auto at = std::find(kinds.begin(), kinds.end(), kind);
         if (at == kinds.end()) {
-          if (kinds.size() == kMostModels) continue;  // more kinds than a job can choose among
+          if (kinds.size() == kMaxModels) continue;  // more kinds than a job can choose among
           at = kinds.insert(kinds.end(), kind);
           models.push_back(ModelByName(gpu.model));
           models.back().mig = gpu.can_divide;

@@ -55,8 +55,8 @@ FilterVerdict AllocationCache::Judge(const PodAsk& ask, const std::string& name)
     const auto known = nodes_.find(name);
     if (known != nodes_.end() && !known->second.problem.empty()) return {known->second.problem, true};
     if (const auto surplus = surplus_.find(name); surplus != surplus_.end()) return {surplus->second, true};
-    if (known == nodes_.end() && nodes_.size() >= kMostNodes)
-      return {fmt::format("it is one node more than the {} that Spillway keeps", kMostNodes), true};
+    if (known == nodes_.end() && nodes_.size() >= kMaxNodes)
+      return {fmt::format("it is one node more than the {} that Spillway keeps", kMaxNodes), true};
     return {"Spillway knows of no GPUs there", true};
   }
   const Node& node = cluster_->nodes()[static_cast<size_t>(*n)];
@@ -103,7 +103,7 @@ std::vector<int> AllocationCache::Score(const PodAsk& ask, const std::vector<std
   if (ask.giver == Giver::kNobody) return scores;
   if (InDoubt(ask.uid)) {
     for (size_t i = 0; i < names.size(); ++i)
-      if (Judge(ask, names[i]).why.empty()) scores[i] = kMostPriority;
+      if (Judge(ask, names[i]).why.empty()) scores[i] = kMaxPriority;
     return scores;
   }
   std::optional<JobMix> mix;
@@ -131,10 +131,10 @@ std::vector<int> AllocationCache::Score(const PodAsk& ask, const std::vector<std
   const double span = std::max(best.score - worst, 1e-9);
   for (const Rated& one : rated)
     scores[one.index] = one.index == best.index
-                            ? kMostPriority
-                            : static_cast<int>((kMostPriority - 1) * (one.score - worst) / span);
+                            ? kMaxPriority
+                            : static_cast<int>((kMaxPriority - 1) * (one.score - worst) / span);
   for (const Rated& one : rated)
-    if (one.index != best.index && one.score == best.score) scores[one.index] = kMostPriority - 1;
+    if (one.index != best.index && one.score == best.score) scores[one.index] = kMaxPriority - 1;
   return scores;
 }
 

@@ -10,12 +10,12 @@ namespace {
 
 std::string WholeText(uint32_t gpus) {
   std::string text;
-  for (int gpu = 0; gpu < kMostGpus; ++gpu)
+  for (int gpu = 0; gpu < kMaxGpus; ++gpu)
     if ((gpus >> gpu & 1) != 0) text += fmt::format("{}{}", text.empty() ? "" : ",", gpu);
   return text;
 }
 
-constexpr size_t kMostGone = 10'000;  // pods that are remembered to have gone
+constexpr size_t kMaxGone = 10'000;  // pods that are remembered to have gone
 
 }  // namespace
 
@@ -68,7 +68,7 @@ void AllocationCache::Sync(const std::vector<KubeNode>& nodes, const std::vector
                            std::map<std::string, int64_t> other_cpu) {
   nodes_.clear();
   for (const KubeNode& node : nodes)
-    if (nodes_.size() < kMostNodes) nodes_[node.name] = node;
+    if (nodes_.size() < kMaxNodes) nodes_[node.name] = node;
   unclear_ = unclear;
   for (const KubeNode& node : file_nodes_) {
     const auto at = nodes_.find(node.name);
@@ -121,7 +121,7 @@ void AllocationCache::Learn(const std::vector<KubeNode>& nodes) {
   bool news = false;
   for (const KubeNode& node : nodes) {
     const auto at = nodes_.find(node.name);
-    if (at == nodes_.end() ? nodes_.size() >= kMostNodes : at->second == node) continue;
+    if (at == nodes_.end() ? nodes_.size() >= kMaxNodes : at->second == node) continue;
     if (std::any_of(file_nodes_.begin(), file_nodes_.end(),
                     [&](const auto& own) { return own.name == node.name; }))
       continue;
@@ -274,7 +274,7 @@ void AllocationCache::Forget(const std::string& uid) {
   if (uid.empty()) return;
   waiting_.erase(uid);
   if (gone_.insert(uid).second) gone_order_.push_back(uid);
-  while (gone_order_.size() > kMostGone) {
+  while (gone_order_.size() > kMaxGone) {
     gone_.erase(gone_order_.front());
     gone_order_.pop_front();
   }

@@ -31,14 +31,14 @@
 
 namespace spillway::scheduler {
 
-inline constexpr size_t kMostNodes = 20'000;
+inline constexpr size_t kMaxNodes = 20'000;
 
 class AllocationCache {
  public:
   // Rules, models, nodes and jobs of a cluster file: its nodes go before labels, its jobs stay for good.
   explicit AllocationCache(const ClusterFile& file);
 
-  // All nodes there are (kMostNodes of them are kept), and all pods that are on one; `unclear`: of these
+  // All nodes there are (kMaxNodes of them are kept), and all pods that are on one; `unclear`: of these
   // those whose request is not understood; `other_cpu`: thousandths of a CPU that pods which are not among
   // `pods` take, by node. `started`: what mark() was before they were asked for; what was
   // booked since is not judged by them.
@@ -70,12 +70,12 @@ class AllocationCache {
   [[nodiscard]] uint64_t learnt() const { return learnt_; }  // how often
 
   // A pod that was refused by every node: it counts among those that wait until it is booked or gone. Where a
-  // namespace has more than kMostWaitingOfSpace, or all have more than kMostWaiting, the oldest of the
+  // namespace has more than kMaxWaitingOfSpace, or all have more than kMaxWaiting, the oldest of the
   // namespace with most is forgotten: none crowds the others out, nor makes what is expected of its pods
   // alone.
   void Waits(const PodAsk& ask);
-  static constexpr size_t kMostWaiting = 256;  // also bounds the kinds of jobs, which learning takes time for
-  static constexpr size_t kMostWaitingOfSpace = kMostWaiting / 2;
+  static constexpr size_t kMaxWaiting = 256;  // also bounds the kinds of jobs, which learning takes time for
+  static constexpr size_t kMaxWaitingOfSpace = kMaxWaiting / 2;
   // Forgets those that waited when mark() was `started` and are not among these uids.
   void KeepWaiting(const std::set<std::string>& pending, uint64_t started);
   [[nodiscard]] size_t waiting() const { return waiting_.size(); }

@@ -19,7 +19,7 @@ std::optional<uint32_t> GpuBits(const std::string& text) {
   while (at < end) {
     int gpu = -1;
     const auto [rest, error] = std::from_chars(at, end, gpu);
-    if (error != std::errc() || gpu < 0 || gpu >= kMostGpus || (rest != end && *rest != ','))
+    if (error != std::errc() || gpu < 0 || gpu >= kMaxGpus || (rest != end && *rest != ','))
       return std::nullopt;
     bits |= 1u << gpu;
     at = rest == end ? end : rest + 1;
@@ -40,9 +40,9 @@ void AllocationCache::Rebuild() {
     auto model = std::find_if(models.begin(), models.end(),
                               [&, &wanted = node.model](const GpuModel& one) { return one.name == wanted; });
     if (model == models.end()) {
-      if (models.size() == kMostModels) {
+      if (models.size() == kMaxModels) {
         surplus_[name] =
-            fmt::format("its GPUs are of one model more than the {} that Spillway keeps", kMostModels);
+            fmt::format("its GPUs are of one model more than the {} that Spillway keeps", kMaxModels);
         continue;
       }
       models.push_back(ModelByName(node.model));

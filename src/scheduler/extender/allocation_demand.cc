@@ -58,7 +58,7 @@ void AllocationCache::Waits(const PodAsk& ask) {
   std::map<std::string, size_t> of_space;
   for (const auto& [uid, one] : waiting_) ++of_space[one.space];
   const auto most = std::ranges::max_element(of_space, {}, [](const auto& space) { return space.second; });
-  if (waiting_.size() <= kMostWaiting && most->second <= kMostWaitingOfSpace) return;
+  if (waiting_.size() <= kMaxWaiting && most->second <= kMaxWaitingOfSpace) return;
   auto oldest = waiting_.end();
   for (auto one = waiting_.begin(); one != waiting_.end(); ++one)
     if (one->second.space == most->first &&

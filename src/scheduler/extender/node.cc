@@ -72,8 +72,8 @@ Result<KubeNode> ReadKubeNode(const json& node) {
   // Under strategy `single` labels and resources count slices as if they were GPUs.
   if (product.find("-MIG-") != std::string::npos || TextAt(*labels, "nvidia.com/mig.strategy") == "single")
     read.problem = "its GPUs are divided by MIG strategy single, which Spillway cannot place on";
-  else if (gpus > kMostGpus || gpus != std::floor(gpus))
-    read.problem = fmt::format("it has {} GPUs, Spillway knows up to {}", gpus, kMostGpus);
+  else if (gpus > kMaxGpus || gpus != std::floor(gpus))
+    read.problem = fmt::format("it has {} GPUs, Spillway knows up to {}", gpus, kMaxGpus);
   read.gpus = read.problem.empty() ? static_cast<int>(gpus) : 0;
   return read;
 }

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
-constexpr double kMostMilli = 100'000'000;
+constexpr double kMaxMilli = 100'000'000;
 constexpr size_t kMaxModelsText = 4096;  // bytes; the API server takes 256 KiB
 
 using Amounts = std::map<std::string, double>;
@@ -98,11 +98,11 @@ std::optional<MigName> ParseMig(std::string_view text) {
 // Thousandths of GPUs as a job: a part of one, or so many whole ones.
 Result<void> TakeMilli(double milli, PodAsk& ask) {
   const bool whole = std::fmod(milli, kWholeGpu) == 0;
-  if (std::floor(milli) != milli || milli < 1 || milli > kMostGpus * kWholeGpu ||
+  if (std::floor(milli) != milli || milli < 1 || milli > kMaxGpus * kWholeGpu ||
       (milli > kWholeGpu && !whole))
     return Refuse(kMilliResource,
                   fmt::format("1 to {}, or whole GPUs as {}, {}, ... up to {}", kWholeGpu, 2 * kWholeGpu,
-                              3 * kWholeGpu, kMostGpus * kWholeGpu),
+                              3 * kWholeGpu, kMaxGpus * kWholeGpu),
                   Number(milli));
   ask.giver = Giver::kSpillway;
   ask.job.gpus = whole ? static_cast<int>(milli) / kWholeGpu : 1;
@@ -117,8 +117,8 @@ Result<void> TakeResources(const Amounts& amounts, PodAsk& ask) {
   };
   ask.job.gpus = 0;
   ask.job.milli = 0;
-  ask.job.cpu_milli = static_cast<int>(std::min(std::ceil(amount("cpu") * 1000), kMostMilli));
-  ask.job.memory_mib = static_cast<int>(std::min(std::ceil(amount("memory") / (1 << 20)), kMostMilli));
+  ask.job.cpu_milli = static_cast<int>(std::min(std::ceil(amount("cpu") * 1000), kMaxMilli));
+  ask.job.memory_mib = static_cast<int>(std::min(std::ceil(amount("memory") / (1 << 20)), kMaxMilli));
   int kinds = 0;
   for (const auto& [name, count] : amounts) {
     if (name == "cpu" || name == "memory" || count == 0) continue;
@@ -129,8 +129,8 @@ Result<void> TakeResources(const Amounts& amounts, PodAsk& ask) {
     }
     ask.giver = Giver::kDevicePlugin;
     if (name == kPluginResource) {
-      if (std::floor(count) != count || count > kMostGpus)
-        return Refuse(name, fmt::format("a whole number up to {}", kMostGpus), Number(count));
+      if (std::floor(count) != count || count > kMaxGpus)
+        return Refuse(name, fmt::format("a whole number up to {}", kMaxGpus), Number(count));
       ask.job.gpus = static_cast<int>(count);
       ask.job.milli = kWholeGpu;
       continue;

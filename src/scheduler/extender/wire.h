@@ -14,7 +14,7 @@
 
 namespace spillway::scheduler {
 
-inline constexpr int kMostPriority = 10;  // of prioritize; 0 is the least
+inline constexpr int kMaxPriority = 10;  // of prioritize; 0 is the least
 
 struct ExtenderArgs {
   nlohmann::json pod;

@@ -218,7 +218,7 @@ TEST(AllocationCache, APlaceInDoubtStaysUntilASyncDecidesWhateverIsAskedMeanwhil
   EXPECT_EQ(cache.Judge(ask, "t").why, "") << "what it has is not in its own way";
   EXPECT_THAT(cache.Judge(ask, "a").why, HasSubstr("ml/p may be on t already, or soon"));
   EXPECT_FALSE(cache.Judge(ask, "a").for_good);
-  EXPECT_EQ(cache.Score(ask, {"a", "t"}), (std::vector<int>{0, kMostPriority}));
+  EXPECT_EQ(cache.Score(ask, {"a", "t"}), (std::vector<int>{0, kMaxPriority}));
   EXPECT_THAT(cache.Reserve(ask, "a").error().message, HasSubstr("may be on t already"));
   EXPECT_EQ(cache.Judge(other, "t").why, "0 of its 2 GPUs are idle, asked for: 1");
   cache.Sync({kT4, kA100}, {}, cache.mark());
@@ -414,13 +414,13 @@ TEST(AllocationCache, OfThoseThatWaitNoNamespaceCrowdsTheOthersOut) {
   };
   wait("few", 10, "100");
   wait("many", 1000, "200");
-  EXPECT_EQ(cache.waiting(), 10 + AllocationCache::kMostWaitingOfSpace);
+  EXPECT_EQ(cache.waiting(), 10 + AllocationCache::kMaxWaitingOfSpace);
   wait("more", 1000, "300");
   wait("most", 1000, "400");
-  EXPECT_EQ(cache.waiting(), AllocationCache::kMostWaiting);
+  EXPECT_EQ(cache.waiting(), AllocationCache::kMaxWaiting);
   EXPECT_EQ(waiting(100), 10u) << "the oldest, and of the namespace with fewest";
   for (const int milli : {200, 300, 400})
-    EXPECT_GE(waiting(milli), (AllocationCache::kMostWaiting - 10) / 3) << milli;
+    EXPECT_GE(waiting(milli), (AllocationCache::kMaxWaiting - 10) / 3) << milli;
 }
 
 TEST(AllocationCache, DropWhatWasLearntForOtherNodes) {
@@ -464,7 +464,7 @@ TEST(AllocationCache, LearnNodesFromASchedulerThatSendsThemWhole) {
 TEST(AllocationCache, KeepSoManyModelsAndNodes) {
   AllocationCache cache(FileOf("cluster: {}\n"));
   std::vector<KubeNode> nodes;
-  for (size_t i = 0; i <= kMostModels; ++i)
+  for (size_t i = 0; i <= kMaxModels; ++i)
     nodes.push_back({fmt::format("n{:03}", i), fmt::format("model {}", i), 1, 64000, ""});
   cache.Learn(nodes);
   const PodAsk ask = Ask("p", kMilliResource, "100");
@@ -472,7 +472,7 @@ TEST(AllocationCache, KeepSoManyModelsAndNodes) {
   const Cluster* const before = &cache.cluster();
   cache.Learn(nodes);
   EXPECT_EQ(&cache.cluster(), before) << "what is said of a node is not taken for a change of it";
-  for (size_t i = nodes.size(); i <= kMostNodes; ++i)
+  for (size_t i = nodes.size(); i <= kMaxNodes; ++i)
     nodes.push_back({fmt::format("n{:05}", i), "", 0, 64000, ""});
   cache.Learn(nodes);
   EXPECT_THAT(cache.Judge(ask, nodes.back().name).why, HasSubstr("one node more than the 20000"));
@@ -535,7 +535,7 @@ TEST(AllocationCache, WhatIsBookedIsWhatPlacerWouldDo) {
         continue;
       }
       EXPECT_EQ(std::max_element(scores.begin(), scores.end()) - scores.begin(), spot->node) << step;
-      EXPECT_EQ(std::count(scores.begin(), scores.end(), kMostPriority), 1);
+      EXPECT_EQ(std::count(scores.begin(), scores.end(), kMaxPriority), 1);
       const auto place = cache.Reserve(ask, names[static_cast<size_t>(spot->node)]);
       ASSERT_TRUE(place) << place.error().message;
       const auto id = static_cast<JobId>(step);

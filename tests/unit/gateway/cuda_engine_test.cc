@@ -307,7 +307,7 @@ TEST(CudaProduct, FewTilesAreCutIntoPartsThatCoverKAndFitTheirRoom) {
         EXPECT_GE(parts * depth, k);
         EXPECT_LT((parts - 1) * depth, k) << "a part without work";
         if (parts > 1) {
-          EXPECT_LE(parts * m * n, kMostPartials);
+          EXPECT_LE(parts * m * n, kMaxPartials);
         }
       }
   // ResNet-50's input of one image onto 4 results: one tile.

@@ -60,7 +60,7 @@ TEST(SliceCells, DirtyIsTheMostThatWasWrittenUntilItIsWiped) {
   EXPECT_EQ(dirty[1].offset, cells.layout().Output(1));
   EXPECT_EQ(dirty[1].bytes, 900u);
   EXPECT_EQ(dirty[2].bytes, 10u);
-  EXPECT_EQ(dirty[3].bytes, kMostMessage) << "a text may stand in the place of outputs";
+  EXPECT_EQ(dirty[3].bytes, kMaxMessage) << "a text may stand in the place of outputs";
   EXPECT_TRUE(cells.TakeDirty().empty());
 }
 

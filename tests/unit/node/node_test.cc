@@ -291,9 +291,9 @@ TEST_F(Folder, OfALogTheEndIsReadAndWhatIsTooLongBeginsAnew) {
   EXPECT_EQ(book->LastWord(4), std::string(300, 'b'));
   std::ofstream(log, std::ios::app) << "the reason\n\n";
   EXPECT_EQ(book->LastWord(4), "the reason");
-  std::filesystem::resize_file(log, InstanceBook::kMostLogBytes);
+  std::filesystem::resize_file(log, InstanceBook::kMaxLogBytes);
   book->BoundLog(4);
-  EXPECT_EQ(std::filesystem::file_size(log), InstanceBook::kMostLogBytes);
+  EXPECT_EQ(std::filesystem::file_size(log), InstanceBook::kMaxLogBytes);
   std::ofstream writer(log, std::ios::app);  // as an executor has it open
   writer << "over" << std::flush;
   book->BoundLog(4);
