@@ -2,8 +2,6 @@
 #include "scheduler/arrivals_experiment.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <deque>
 #include <limits>
 #include <memory>
@@ -22,16 +20,6 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMovesPerJob = 4;   // to make room for one
 constexpr int kHeadsPerNode = 4;  // of those that wait: for which room is made where something left
-
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : bits_(spw_mix64(seed * base::SplitMix64::kStep + 2)) {}
-  double Unit() { return (static_cast<double>(bits_.Bits() >> 11) + 0.5) * 0x1p-53; }  // (0, 1)
-  size_t Below(size_t bound) { return bits_.Below(bound); }
-
- private:
-  base::SplitMix64 bits_;
-};
 
 double MilliOf(const Job& job) { return job.TotalMilli(); }
 
@@ -62,23 +50,20 @@ class TimeMean {
 
 class Run {
  public:
-  Run(const NodeList& nodes, const JobList& list, const ArrivalsOrder& order, const PlacerOptions& how,
-      const ArrivalsOptions& options, int moves_per_100)
-      : options_(options),
-        order_(order),
+  Run(const NodeList& nodes, const JobList& list, const ArrivalsOrder& order, const ArrivalsContestant& who,
+      uint64_t seed)
+      : order_(order),
         models_(nodes.models.size()),
-        cluster_(ShuffleNodes(nodes.nodes, how.seed), nodes.models),
+        cluster_(ShuffleNodes(nodes.nodes, seed), nodes.models),
         list_mix_(JobsOf(list), static_cast<int>(models_)),
-        placer_(cluster_, list_mix_, how),
+        placer_(cluster_, list_mix_, {who.policy, Objective::kFragmentation, seed}),
         fragmented_(cluster_.nodes().size(), 0) {
     jobs_ = order.first;
     jobs_.insert(jobs_.end(), order.then.begin(), order.then.end());
     started_.assign(jobs_.size(), kNever);
-    run_.policy = how.policy;
-    run_.seed = how.seed;
-    run_.moves_per_100 = moves_per_100;
-    looks_ahead_ = how.policy == Policy::kSpillway;
-    if (looks_ahead_ && !options.learn) LearnFrom(JobsOf(list), {});
+    run_.who = who;
+    run_.seed = seed;
+    if (who.policy == Policy::kSpillway && who.demand == Demand::kList) LearnFrom(JobsOf(list), {});
   }
 
   ArrivalsRun Go() {
@@ -130,16 +115,23 @@ class Run {
   }
 
   void LearnFrom(const std::vector<Job>& running, const std::vector<Job>& waiting) {
-    // The old one stays until the placer has the new one.
+    ++run_.learnt;
+    // What was learnt before stays until the placer has the new.
+    if (run_.who.policy != Policy::kSpillway) {  // FGD: it asks for no prices
+      auto next = std::make_unique<JobMix>(ExpectedJobs(running, waiting, cluster_.nodes()),
+                                           static_cast<int>(models_));
+      placer_.Learn(*next, nullptr);
+      learnt_mix_ = std::move(next);
+      return;
+    }
     auto next = std::make_unique<LookAhead>(running, waiting, cluster_.nodes(), models_);
     placer_.Learn(next->mix(), &next->fill());
     look_ahead_ = std::move(next);
-    ++run_.learnt;
   }
 
   // Before the one that comes is among those that are there.
   void LearnIfOld() {
-    if (!looks_ahead_ || !options_.learn || came_ < learn_at_) return;
+    if (run_.who.demand != Demand::kLearnt || came_ < learn_at_) return;
     std::vector<Job> running, waiting;
     for (JobId id = 0; id + 1 < came_; ++id) {
       if (cluster_.Placed(id)) running.push_back(jobs_[id].job);
@@ -174,9 +166,9 @@ class Run {
   }
 
   bool TryMakeRoom(JobId id, double now, int node) {
-    const double allowed =
-        0.01 * run_.moves_per_100 * (static_cast<double>(came_) - static_cast<double>(order_.first.size())) -
-        moves_;
+    const double allowed = 0.01 * run_.who.moves_per_100 *
+                               (static_cast<double>(came_) - static_cast<double>(order_.first.size())) -
+                           moves_;
     const int most = static_cast<int>(std::min<double>(allowed, kMovesPerJob));
     if (most < 1 || came_ < order_.first.size()) return false;
     const auto moves = MakeRoom(cluster_, placer_, id, jobs_[id].job, most, node);
@@ -192,7 +184,7 @@ class Run {
     const int node = cluster_.SpotOf(gone.id).node;
     cluster_.Remove(gone.id);
     Serve(node, gone.at);
-    if (run_.moves_per_100 > 0) ServeByMoves(node, gone.at);
+    if (run_.who.moves_per_100 > 0) ServeByMoves(node, gone.at);
   }
 
   // What left may be most of what one that waits needs there.
@@ -289,14 +281,13 @@ class Run {
     return *shape;
   }
 
-  const ArrivalsOptions& options_;
   const ArrivalsOrder& order_;
   size_t models_;
   Cluster cluster_;
   JobMix list_mix_;
   Placer placer_;
   std::unique_ptr<LookAhead> look_ahead_;
-  bool looks_ahead_ = false;
+  std::unique_ptr<JobMix> learnt_mix_;
   std::vector<TimedJob> jobs_;   // by id: those of the beginning, then those that come
   std::vector<double> started_;  // by id; kNever: waits, or has not come
   std::priority_queue<Leaving> leaving_;
@@ -310,85 +301,56 @@ class Run {
   ArrivalsRun run_;
 };
 
-}  // namespace
-
-void BorrowDurations(JobList& list, const JobList& from) {
-  const auto sort_of = [](const Job& job) {
-    return job.gpus == 0 ? 0 : job.Fractional() ? 1 : job.gpus == 1 ? 2 : 3;
-  };
-  std::array<std::vector<int64_t>, 4> lasts;
-  std::vector<int64_t> any;
-  for (const TraceJob& one : from.jobs) {
-    lasts[static_cast<size_t>(sort_of(one.job))].push_back(one.leaves_s - one.arrives_s);
-    any.push_back(one.leaves_s - one.arrives_s);
-  }
-  if (any.empty()) return;
-  std::array<size_t, 4> next = {};
-  for (TraceJob& one : list.jobs) {
-    const auto sort = static_cast<size_t>(sort_of(one.job));
-    const std::vector<int64_t>& pool = lasts[sort].empty() ? any : lasts[sort];
-    one.arrives_s = 0;
-    one.leaves_s = pool[next[sort]++ % pool.size()];
-  }
-  list.timed = true;
+std::vector<ArrivalsContestant> ContestantsOf(const ArrivalsOptions& options) {
+  std::vector<ArrivalsContestant> all;
+  for (const int moves : options.moves_per_100)
+    for (const Policy policy : options.policies) {
+      const bool asks = policy == Policy::kSpillway || policy == Policy::kFgd;
+      for (const Demand demand : asks ? options.demands : std::vector<Demand>{Demand::kNone})
+        all.push_back({policy, demand, moves});
+    }
+  return all;
 }
 
-ArrivalsOrder DrawArrivals(const JobList& list, int64_t milli, const ArrivalsOptions& options,
-                           uint64_t seed) {
-  std::vector<double> lasts, until;  // until: sums, to draw in proportion to the duration
-  double sum = 0, milli_seconds = 0;
-  for (const TraceJob& one : list.jobs) {
-    auto seconds = static_cast<double>(one.leaves_s - one.arrives_s);
-    if (options.longest_s > 0) seconds = std::min(seconds, static_cast<double>(options.longest_s));
-    lasts.push_back(seconds);
-    until.push_back(sum += seconds);
-    milli_seconds += seconds * MilliOf(one.job);
-  }
-  ArrivalsOrder order;
-  if (milli_seconds <= 0) return order;
-  const auto count = static_cast<double>(list.jobs.size());
-  const double per_second = 0.01 * options.load_pct * static_cast<double>(milli) / (milli_seconds / count);
-  Dice dice(seed);
-  // Those that are there: as many as come in a mean duration (Little's law).
-  const auto there = static_cast<size_t>(std::llround(per_second * sum / count));
-  for (size_t i = 0; i < there; ++i) {
-    const auto at = std::upper_bound(until.begin(), until.end(), dice.Unit() * sum) - until.begin();
-    const auto j = std::min<size_t>(static_cast<size_t>(at), list.jobs.size() - 1);
-    order.first.push_back({list.jobs[j].job, 0, lasts[j] * dice.Unit()});
-  }
-  double now = 0;
-  for (int i = 0; i < options.arrivals; ++i) {
-    now -= std::log(dice.Unit()) / per_second;
-    const size_t j = dice.Below(list.jobs.size());
-    order.then.push_back({list.jobs[j].job, now, lasts[j]});
-  }
-  return order;
+}  // namespace
+
+const char* ToString(Demand demand) {
+  constexpr const char* kNames[] = {"none", "learnt", "list"};
+  return kNames[static_cast<int>(demand)];
+}
+
+std::optional<Demand> DemandByName(std::string_view name) {
+  for (const Demand demand : {Demand::kNone, Demand::kLearnt, Demand::kList})
+    if (name == ToString(demand)) return demand;
+  return std::nullopt;
 }
 
 ArrivalsRun RunArrivalsOnce(const NodeList& nodes, const JobList& list, const ArrivalsOrder& order,
-                            const PlacerOptions& how, const ArrivalsOptions& options, int moves_per_100) {
-  return Run(nodes, list, order, how, options, moves_per_100).Go();
+                            const ArrivalsContestant& who, uint64_t seed) {
+  return Run(nodes, list, order, who, seed).Go();
+}
+
+size_t CountRuns(const ArrivalsOptions& options) {
+  return ContestantsOf(options).size() * static_cast<size_t>(options.seeds);
 }
 
 std::vector<ArrivalsRun> RunArrivals(const NodeList& nodes, const JobList& list,
                                      const ArrivalsOptions& options,
                                      const std::function<void(size_t, size_t)>& tell,
                                      const std::function<bool()>& stop) {
-  int64_t milli = 0;
-  for (const Node& node : nodes.nodes) milli += int64_t{node.gpus} * kWholeGpu;
+  const int64_t milli = MilliOf(nodes);
   std::vector<ArrivalsRun> runs;
-  const size_t total =
-      options.policies.size() * options.moves_per_100.size() * static_cast<size_t>(options.seeds);
-  for (int seed = 1; seed <= options.seeds; ++seed) {
-    const ArrivalsOrder order = DrawArrivals(list, milli, options, static_cast<uint64_t>(seed));
-    for (const int moves : options.moves_per_100)
-      for (const Policy policy : options.policies) {
-        if (stop && stop()) return runs;
-        runs.push_back(RunArrivalsOnce(nodes, list, order,
-                                       {policy, Objective::kFragmentation, static_cast<uint64_t>(seed)},
-                                       options, moves));
-        if (tell) tell(runs.size(), total);
+  for (uint64_t seed = 1; seed <= static_cast<uint64_t>(options.seeds); ++seed) {
+    const ArrivalsOrder order = DrawArrivals(list, milli, options, seed);
+    const size_t before = runs.size();
+    for (const ArrivalsContestant& who : ContestantsOf(options)) {
+      if (stop && stop()) {  // means over seeds that differ are not to be compared
+        runs.resize(before);
+        return runs;
       }
+      runs.push_back(RunArrivalsOnce(nodes, list, order, who, seed));
+      if (tell) tell(runs.size(), CountRuns(options));
+    }
   }
   return runs;
 }

@@ -19,9 +19,8 @@ using Group = std::vector<const ArrivalsRun*>;
 std::vector<Group> Groups(const std::vector<ArrivalsRun>& runs) {
   std::vector<Group> groups;
   for (const ArrivalsRun& run : runs) {
-    const auto at = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
-      return group.front()->policy == run.policy && group.front()->moves_per_100 == run.moves_per_100;
-    });
+    const auto at = std::find_if(groups.begin(), groups.end(),
+                                 [&](const Group& group) { return group.front()->who == run.who; });
     if (at == groups.end())
       groups.push_back({&run});
     else
@@ -30,11 +29,14 @@ std::vector<Group> Groups(const std::vector<ArrivalsRun>& runs) {
   return groups;
 }
 
-double Rounded(double value, double steps) { return std::round(value * steps) / steps; }
+// Never -0.
+double Rounded(double value, double steps) { return std::round(value * steps) / steps + 0.0; }
 
-std::string NameOf(const ArrivalsRun& run) {
-  return run.moves_per_100 == 0 ? ToString(run.policy)
-                                : fmt::format("{}, {} moves", ToString(run.policy), run.moves_per_100);
+std::string NameOf(const ArrivalsContestant& who) {
+  std::string name = ToString(who.policy);
+  if (who.demand != Demand::kNone) name += fmt::format(", {}", ToString(who.demand));
+  if (who.moves_per_100 > 0) name += fmt::format(", {} moves", who.moves_per_100);
+  return name;
 }
 
 template <class Value>
@@ -48,35 +50,84 @@ double Mean(const Group& group, double ArrivalsRun::*value) {
   return Mean(group, [&](const ArrivalsRun& run) { return run.*value; });
 }
 
+// The FGD that a row is compared with: with as many moves, and with the same knowledge. Where a policy asks
+// for none, and FGD's own learning is to be judged, FGD as published, which has it from the list.
+ArrivalsContestant Against(const ArrivalsContestant& who) {
+  const bool learns = who.policy == Policy::kSpillway && who.demand == Demand::kLearnt;
+  return {Policy::kFgd, learns ? Demand::kLearnt : Demand::kList, who.moves_per_100};
+}
+
+// By how much a value is above the other group's, seed by seed: the mean, and its standard error (null: of
+// one seed).
+std::pair<double, nlohmann::ordered_json> Difference(const Group& group, const Group& other,
+                                                     double ArrivalsRun::*value) {
+  std::vector<double> apart;
+  for (const ArrivalsRun* run : group)
+    for (const ArrivalsRun* theirs : other)
+      if (theirs->seed == run->seed) apart.push_back(run->*value - theirs->*value);
+  const auto count = static_cast<double>(apart.size());
+  double mean = 0, square = 0;
+  for (const double one : apart) mean += one / count;
+  for (const double one : apart) square += (one - mean) * (one - mean);
+  if (apart.size() < 2) return {mean, nullptr};
+  return {mean, Rounded(std::sqrt(square / (count - 1) / count), 1000)};
+}
+
+// Nulls where that FGD was not run, or is this row itself.
+void AddDifferences(nlohmann::ordered_json& row, const Group& group, const std::vector<Group>& groups) {
+  constexpr std::pair<const char*, double ArrivalsRun::*> kValues[] = {
+      {"alloc", &ArrivalsRun::allocated_pct}, {"waiting", &ArrivalsRun::waiting_pct}};
+  const ArrivalsContestant who = group.front()->who, against = Against(who);
+  const auto other = std::find_if(groups.begin(), groups.end(),
+                                  [&](const Group& one) { return one.front()->who == against; });
+  const bool known = other != groups.end() && !(against == who);
+  row["against"] = known ? nlohmann::ordered_json(NameOf({against.policy, against.demand, 0})) : nullptr;
+  for (const auto& [name, value] : kValues) {
+    nlohmann::ordered_json mean, error;
+    if (known) {
+      const auto difference = Difference(group, *other, value);
+      mean = Rounded(difference.first, 1000);
+      error = difference.second;
+    }
+    row[fmt::format("{}_more_pct", name)] = mean;
+    row[fmt::format("{}_more_error_pct", name)] = error;
+  }
+}
+
 }  // namespace
 
 report::Document ArrivalsDocument(const std::string& list, const std::vector<ArrivalsRun>& runs,
                                   const ArrivalsOptions& options) {
   report::Document document("sched.arrivals." + list);
-  document.SetRounds(options.seeds);
-  for (const Group& group : Groups(runs)) {
+  const std::vector<Group> groups = Groups(runs);
+  document.SetRounds(groups.empty() ? 0 : static_cast<int>(groups.front().size()));
+  for (const Group& group : groups) {
+    const ArrivalsContestant& who = group.front()->who;
     std::vector<double> allocated;
     for (const ArrivalsRun* run : group) allocated.push_back(run->allocated_pct);
     const report::Spread spread = report::SpreadOf(allocated);
-    document.AddRow(
-        {{"policy", ToString(group.front()->policy)},
-         {"moves_per_100_allowed", group.front()->moves_per_100},
-         {"list", list},
-         {"seeds", group.size()},
-         {"load_pct", options.load_pct},
-         {"longest_s", options.longest_s},
-         {"alloc_pct", Rounded(Mean(group, &ArrivalsRun::allocated_pct), 1000)},
-         {"min_alloc_pct", Rounded(spread.min, 1000)},
-         {"max_alloc_pct", Rounded(spread.max, 1000)},
-         {"fragmented_pct", Rounded(Mean(group, &ArrivalsRun::fragmented_pct), 1000)},
-         {"waiting_pct", Rounded(Mean(group, &ArrivalsRun::waiting_pct), 1000)},
-         {"delayed_pct", Rounded(Mean(group, &ArrivalsRun::delayed_pct), 1000)},
-         {"delay_mean_s", Rounded(Mean(group, &ArrivalsRun::delay_mean_s), 10)},
-         {"delay_p50_s", Rounded(Mean(group, &ArrivalsRun::delay_p50_s), 10)},
-         {"delay_p99_s", Rounded(Mean(group, &ArrivalsRun::delay_p99_s), 10)},
-         {"delay_several_gpus_mean_s", Rounded(Mean(group, &ArrivalsRun::delay_several_gpus_mean_s), 1)},
-         {"moves_per_100", Rounded(Mean(group, &ArrivalsRun::moves), 1000)},
-         {"learnt", Rounded(Mean(group, [](const ArrivalsRun& run) { return run.learnt; }), 10)}});
+    nlohmann::ordered_json row = {
+        {"policy", ToString(who.policy)},
+        {"demand", who.demand == Demand::kNone ? nlohmann::ordered_json() : ToString(who.demand)},
+        {"moves_per_100_allowed", who.moves_per_100},
+        {"list", list},
+        {"seeds", group.size()},
+        {"load_pct", options.load_pct},
+        {"longest_s", options.longest_s},
+        {"alloc_pct", Rounded(Mean(group, &ArrivalsRun::allocated_pct), 1000)},
+        {"min_alloc_pct", Rounded(spread.min, 1000)},
+        {"max_alloc_pct", Rounded(spread.max, 1000)},
+        {"fragmented_pct", Rounded(Mean(group, &ArrivalsRun::fragmented_pct), 1000)},
+        {"waiting_pct", Rounded(Mean(group, &ArrivalsRun::waiting_pct), 1000)},
+        {"delayed_pct", Rounded(Mean(group, &ArrivalsRun::delayed_pct), 1000)},
+        {"delay_mean_s", Rounded(Mean(group, &ArrivalsRun::delay_mean_s), 10)},
+        {"delay_p50_s", Rounded(Mean(group, &ArrivalsRun::delay_p50_s), 10)},
+        {"delay_p99_s", Rounded(Mean(group, &ArrivalsRun::delay_p99_s), 10)},
+        {"delay_several_gpus_mean_s", Rounded(Mean(group, &ArrivalsRun::delay_several_gpus_mean_s), 1)},
+        {"moves_per_100", Rounded(Mean(group, &ArrivalsRun::moves), 1000)},
+        {"learnt", Rounded(Mean(group, [](const ArrivalsRun& run) { return run.learnt; }), 10)}};
+    AddDifferences(row, group, groups);
+    document.AddRow(std::move(row));
   }
   return document;
 }
@@ -93,7 +144,9 @@ std::string ArrivalsText(const report::Document& document) {
       "free "
       "but of no use to the list's jobs (FGD's measure); asked for by jobs that wait. delay: from arrival to "
       "start, of all jobs; those that still wait at the end count with what they waited. moves: of running "
-      "jobs, to make room for one that would wait.\n",
+      "jobs, to make room for one that would wait. more: than under the FGD that `against` names, seed by "
+      "seed; "
+      "error: the standard error of that. demand: what comes is learnt, or known from the list.\n",
       ReportTable(rows).Text());
 }
 
@@ -108,10 +161,10 @@ report::HtmlPage ArrivalsPage(const std::string& list, const std::vector<Arrival
     chart.x = {"time", "% of the measured part"};
     chart.y = {"allocated", "%"};
     for (const Group& group : Groups(runs)) {
-      if ((group.front()->moves_per_100 > 0) != moves) continue;
+      if ((group.front()->who.moves_per_100 > 0) != moves) continue;
       report::Series series;
-      series.name = ToString(group.front()->policy);
-      series.dashed = group.front()->policy != Policy::kSpillway;
+      series.name = NameOf({group.front()->who.policy, group.front()->who.demand, 0});
+      series.dashed = group.front()->who.policy != Policy::kSpillway;
       for (int part = 0; part < kArrivalsParts; ++part)
         series.points.push_back(
             {100.0 * (part + 0.5) / kArrivalsParts, Mean(group, [&](const ArrivalsRun& run) {
@@ -122,9 +175,9 @@ report::HtmlPage ArrivalsPage(const std::string& list, const std::vector<Arrival
     if (!chart.series.empty()) page.AddChart(chart);
   }
   for (const Group& group : Groups(runs))
-    if (group.front()->policy == Policy::kSpillway)
+    if (group.front()->who.policy == Policy::kSpillway)
       page.AddFigure(fmt::format("{:.2f} %", Mean(group, &ArrivalsRun::allocated_pct)),
-                     "allocated, " + NameOf(*group.front()),
+                     "allocated, " + NameOf(group.front()->who),
                      fmt::format("mean delay {:.0f} s", Mean(group, &ArrivalsRun::delay_mean_s)));
   page.AddTable("By policy", ReportTable(document.rows()));
   page.Embed(document, "arrivals.json");

@@ -102,6 +102,7 @@ class Csv {
       }
     }
   }
+  int line() const { return number_; }  // of the file, from 1 on
   const std::optional<Error>& error() const { return error_; }
 
  private:

@@ -23,9 +23,20 @@ double GpusOf(const JobKind& kind) { return kind.gpus == 1 ? 1.0 * kind.milli / 
 
 }  // namespace
 
+const char* ToString(PriceRule rule) {
+  constexpr const char* kNames[] = {"in-proportion", "fair", "fairer-to-gpus"};
+  return kNames[static_cast<int>(rule)];
+}
+
+std::optional<PriceRule> PriceRuleByName(std::string_view name) {
+  for (const PriceRule rule : kPriceRules)
+    if (name == ToString(rule)) return rule;
+  return std::nullopt;
+}
+
 FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models,
                      const std::vector<double>& waiting, PriceRule rule, const std::stop_token& stop)
-    : classes_(ClassesOf(nodes)), pricing_(kinds, classes_, models, kStep) {
+    : rule_(rule), classes_(ClassesOf(nodes)), pricing_(kinds, classes_, models, kStep) {
   double gpus = 0, cpu = 0, mean = 0;
   for (const NodeClass& one : classes_) {
     gpus += 1.0 * one.gpus * one.count;

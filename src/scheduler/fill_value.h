@@ -9,7 +9,9 @@
 // into what it has left, and a job should go where that falls least.
 #pragma once
 
+#include <optional>
 #include <stop_token>
+#include <string_view>
 #include <vector>
 
 #include "scheduler/pattern_prices.h"
@@ -24,6 +26,10 @@ namespace spillway::scheduler {
 //                  (weight / price)^(1 / steepness), the weight being its GPUs and half its share of the CPU.
 //                  (Proportional fairness, and a step further from keeping proportions.)
 enum class PriceRule : uint8_t { kInProportion, kFair, kFairerToGpus };
+inline constexpr PriceRule kPriceRules[] = {PriceRule::kInProportion, PriceRule::kFair,
+                                            PriceRule::kFairerToGpus};
+[[nodiscard]] const char* ToString(PriceRule rule);
+[[nodiscard]] std::optional<PriceRule> PriceRuleByName(std::string_view name);
 
 class FillValue {
  public:
@@ -40,6 +46,7 @@ class FillValue {
     return pricing_.Worth(model, free_cpu, free, gpus);
   }
 
+  [[nodiscard]] PriceRule rule() const { return rule_; }
   [[nodiscard]] const std::vector<double>& prices() const { return prices_; }  // of the kinds, in GPUs
   // The share of the cluster's GPUs that is allocated when the mix has come as often as it can be packed at
   // all: no policy places all jobs for longer, if they come in the usual proportions. Proven by the prices;
@@ -47,6 +54,7 @@ class FillValue {
   [[nodiscard]] double full_at() const { return full_at_; }
 
  private:
+  PriceRule rule_;
   std::vector<NodeClass> classes_;
   PatternPrices pricing_;
   std::vector<double> prices_;

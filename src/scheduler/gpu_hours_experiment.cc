@@ -18,20 +18,20 @@ struct Event {
 };
 
 // As they came, or squeezed; those that last no time are left out.
-std::vector<TraceJob> Squeezed(const JobList& list, int busy) {
+std::vector<TraceJob> Squeezed(const JobList& list, const GpuHoursOptions& options) {
   std::vector<TraceJob> jobs;
   int64_t last = 0;
   for (TraceJob one : list.jobs) {
     if (one.job.gpus == 0) continue;
-    if (busy > 1) {
+    if (options.busy > 1) {
       const int64_t lasts = one.leaves_s - one.arrives_s;
-      one.arrives_s = std::max<int64_t>(0, (one.arrives_s - kBusyFrom) / busy);
+      one.arrives_s = std::max<int64_t>(0, (one.arrives_s - options.busy_from) / options.busy);
       one.leaves_s = one.arrives_s + lasts;
     }
     last = std::max(last, one.arrives_s);
     jobs.push_back(one);
   }
-  if (busy > 1)
+  if (options.busy > 1)
     for (TraceJob& one : jobs) one.leaves_s = std::min(one.leaves_s, last);
   std::erase_if(jobs, [](const TraceJob& one) { return one.leaves_s <= one.arrives_s; });
   return jobs;
@@ -74,7 +74,9 @@ Spot Choose(const Cluster& pool, const Job& job, SharePolicy policy) {
     const bool off = node.jobs[0] == 0;
     if (off && first_off < 0) first_off = n;
     if ((off && policy != SharePolicy::kLeastLoaded) || !pool.FitsGpu(job, n, 0)) continue;
-    if (policy == SharePolicy::kFirstFit || policy == SharePolicy::kStaticQuarters) return {n, 0, -1};
+    if (policy == SharePolicy::kFirstFit || policy == SharePolicy::kFirstFitWithMoves ||
+        policy == SharePolicy::kStaticQuarters)
+      return {n, 0, -1};
     const int free = best < 0 ? 0 : pool.nodes()[best].free[0];
     if (best < 0 || (policy == SharePolicy::kLeastLoaded ? node.free[0] > free : node.free[0] < free))
       best = n;
@@ -115,9 +117,19 @@ class Meter {
 }  // namespace
 
 const char* ToString(SharePolicy policy) {
-  constexpr const char* kNames[] = {"no-sharing", "least-loaded", "static-quarters",
-                                    "first-fit",  "best-fit",     "spillway"};
+  constexpr const char* kNames[] = {
+      "no-sharing", "least-loaded",         "static-quarters",        "first-fit",
+      "best-fit",   "first-fit-with-moves", "spillway-without-moves", "spillway"};
   return kNames[static_cast<int>(policy)];
+}
+
+SharePolicy WithoutMoves(SharePolicy policy) {
+  if (policy == SharePolicy::kFirstFitWithMoves) return SharePolicy::kFirstFit;
+  return policy == SharePolicy::kSpillway ? SharePolicy::kSpillwayWithoutMoves : policy;
+}
+
+bool AnyLasts(const JobList& jobs, const GpuHoursOptions& options) {
+  return !Squeezed(jobs, options).empty();
 }
 
 const char* ToString(ShareRule rule) {
@@ -132,7 +144,7 @@ std::optional<ShareRule> ShareRuleByName(std::string_view name) {
 }
 
 GpuHoursRun RunGpuHours(const JobList& list, SharePolicy policy, const GpuHoursOptions& options) {
-  const std::vector<TraceJob> jobs = Squeezed(list, options.busy);
+  const std::vector<TraceJob> jobs = Squeezed(list, options);
   const std::vector<Event> events = EventsOf(jobs);
   GpuHoursRun run;
   run.policy = policy;
@@ -148,7 +160,11 @@ GpuHoursRun RunGpuHours(const JobList& list, SharePolicy policy, const GpuHoursO
   }
   Cluster pool = MakePool(policy == SharePolicy::kLeastLoaded ? std::max(options.cluster_gpus, most) : most,
                           policy, options.rule);
-  Consolidator consolidator(pool, options.moves);
+  MovePolicy moves = options.moves;
+  if (policy == SharePolicy::kSpillwayWithoutMoves) moves.budget = 0;
+  Consolidator consolidator(pool, moves);
+  const bool ours = policy == SharePolicy::kSpillway || policy == SharePolicy::kSpillwayWithoutMoves;
+  const bool may_move = ours || policy == SharePolicy::kFirstFitWithMoves;
   Meter meter(events.front().at, events.back().at);
   int whole = 0;  // GPUs of jobs that have all of one
   for (const Event& event : events) {
@@ -159,11 +175,12 @@ GpuHoursRun RunGpuHours(const JobList& list, SharePolicy policy, const GpuHoursO
       whole += event.arrives ? job.gpus : -job.gpus;
     } else if (!event.arrives) {
       pool.Remove(event.id);
-      if (policy == SharePolicy::kSpillway) moved = consolidator.Consolidate();
-    } else if (policy == SharePolicy::kSpillway) {
+      if (may_move) consolidator.Consolidate();
+    } else if (ours) {
       consolidator.Arrive(event.id, job, moved);
     } else {
       pool.Place(event.id, job, Choose(pool, job, policy));
+      if (may_move) consolidator.Consolidate();
     }
     run.peak_gpus = std::max(run.peak_gpus, whole + pool.gpus_on());
   }

@@ -20,6 +20,8 @@ namespace spillway::scheduler {
 //   static-quarters  every GPU is four quarters; a job has as many as it needs; first fit
 //   first-fit        the first GPU that has room
 //   best-fit         the fullest GPU that has room
+//   first-fit-with-moves   first-fit, and after each arrival and departure the moves of `spillway`
+//   spillway-without-moves what is left of `spillway` if nothing may be moved: where a new job goes
 //   spillway         ours: as tight as fits, and jobs are moved where that saves a GPU
 enum class SharePolicy : uint8_t {
   kNoSharing,
@@ -27,12 +29,21 @@ enum class SharePolicy : uint8_t {
   kStaticQuarters,
   kFirstFit,
   kBestFit,
+  kFirstFitWithMoves,
+  kSpillwayWithoutMoves,
   kSpillway
 };
 [[nodiscard]] const char* ToString(SharePolicy policy);
-inline constexpr SharePolicy kSharePolicies[] = {SharePolicy::kNoSharing,      SharePolicy::kLeastLoaded,
-                                                 SharePolicy::kStaticQuarters, SharePolicy::kFirstFit,
-                                                 SharePolicy::kBestFit,        SharePolicy::kSpillway};
+inline constexpr SharePolicy kSharePolicies[] = {SharePolicy::kNoSharing,
+                                                 SharePolicy::kLeastLoaded,
+                                                 SharePolicy::kStaticQuarters,
+                                                 SharePolicy::kFirstFit,
+                                                 SharePolicy::kBestFit,
+                                                 SharePolicy::kFirstFitWithMoves,
+                                                 SharePolicy::kSpillwayWithoutMoves,
+                                                 SharePolicy::kSpillway};
+// The same policy but for its moves; itself where it makes none.
+[[nodiscard]] SharePolicy WithoutMoves(SharePolicy policy);
 
 // What a job gets of a GPU: exactly its milli (isolation `none`), or a slice of its own by the compute it
 // asks for in sevenths, rounded up, or by the memory in eighths (isolation `fraction`).
@@ -42,13 +53,13 @@ enum class ShareRule : uint8_t { kExact, kCompute, kMemory };
 
 struct GpuHoursOptions {
   ShareRule rule = ShareRule::kExact;
-  // Jobs begin K times as close together: start = max(0, floor((creation - kBusyFrom) / K)), durations kept,
+  // Jobs begin K times as close together: start = max(0, floor((creation - busy_from) / K)), durations kept,
   // all ended when the last job comes. 1: as they came.
   int busy = 1;
+  int64_t busy_from = 9'600'000;  // s; of openb the time from which on jobs come all the while
   MovePolicy moves;
   int cluster_gpus = 6212;  // of `least-loaded`
 };
-inline constexpr int64_t kBusyFrom = 9'600'000;
 
 struct GpuHoursRun {
   SharePolicy policy = SharePolicy::kSpillway;
@@ -59,6 +70,9 @@ struct GpuHoursRun {
   std::vector<double> curve;  // GPUs on, mean of each of kCurveParts equal parts of the time
 };
 inline constexpr int kCurveParts = 100;
+
+// Is there a job with a GPU that lasts, once arrivals are as close together as the options say?
+[[nodiscard]] bool AnyLasts(const JobList& jobs, const GpuHoursOptions& options);
 
 [[nodiscard]] GpuHoursRun RunGpuHours(const JobList& jobs, SharePolicy policy,
                                       const GpuHoursOptions& options);

@@ -38,11 +38,6 @@ std::vector<Job> WithUsualSizes(std::vector<Job> jobs, const std::vector<Node>& 
   return jobs;
 }
 
-std::vector<Job> Together(std::vector<Job> all, const std::vector<Job>& more) {
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 // Of the jobs of each kind that are there, the share that waits.
 std::vector<double> WaitingShares(const std::vector<JobKind>& kinds, const std::vector<Job>& running,
                                   const std::vector<Job>& waiting) {
@@ -63,9 +58,16 @@ std::vector<double> WaitingShares(const std::vector<JobKind>& kinds, const std::
 
 }  // namespace
 
+std::vector<Job> ExpectedJobs(const std::vector<Job>& running, const std::vector<Job>& waiting,
+                              const std::vector<Node>& nodes) {
+  std::vector<Job> all = running;
+  all.insert(all.end(), waiting.begin(), waiting.end());
+  return WithUsualSizes(std::move(all), nodes);
+}
+
 LookAhead::LookAhead(const std::vector<Job>& running, const std::vector<Job>& waiting,
                      const std::vector<Node>& nodes, size_t models, const std::stop_token& stop)
-    : LookAhead(WithUsualSizes(Together(running, waiting), nodes), running, waiting, nodes, models, stop) {}
+    : LookAhead(ExpectedJobs(running, waiting, nodes), running, waiting, nodes, models, stop) {}
 
 LookAhead::LookAhead(const std::vector<Job>& expected, const std::vector<Job>& running,
                      const std::vector<Job>& waiting, const std::vector<Node>& nodes, size_t models,

@@ -16,11 +16,15 @@
 
 namespace spillway::scheduler {
 
+// What is expected where these jobs run and wait: these, and a few of common sizes, so that a cluster with
+// few jobs does not take them for all that ever comes.
+[[nodiscard]] std::vector<Job> ExpectedJobs(const std::vector<Job>& running, const std::vector<Job>& waiting,
+                                            const std::vector<Node>& nodes);
+
 class LookAhead {
  public:
-  // A few of every common size are added, so that a cluster with few jobs
-  // does not take them for all that ever comes; among thousands they do not matter. Takes about a second for
-  // thousands of jobs on a thousand nodes; once `stop` is asked for, it ends soon, and is of no use.
+  // Of ExpectedJobs. Takes about a second for thousands of jobs on a thousand nodes; once `stop` is asked
+  // for, it ends soon, and is of no use.
   LookAhead(const std::vector<Job>& running, const std::vector<Job>& waiting, const std::vector<Node>& nodes,
             size_t models, const std::stop_token& stop = {});
 

@@ -103,7 +103,7 @@ void PatternPricesOf<kCpuPrices>::Fill(int model, Table& table, bool with_sets) 
         if (value > best) best = value, taken = item.kind;
       }
       table.part[f][c] = best;
-      if (with_sets) table.part_kind[f][c] = static_cast<int16_t>(taken);
+      if (with_sets) table.part_kind[f][c] = taken;
     }
     for (int n = 0; n <= kMaxGpus; ++n) {
       float best = n == 0 ? 0 : table.idle[n - 1][c] + table.part[steps_][c];
@@ -114,7 +114,7 @@ void PatternPricesOf<kCpuPrices>::Fill(int model, Table& table, bool with_sets) 
         if (value > best) best = value, taken = whole[gpus].kind;
       }
       table.idle[n][c] = best;
-      if (with_sets) table.idle_kind[n][c] = static_cast<int16_t>(taken);
+      if (with_sets) table.idle_kind[n][c] = taken;
     }
   }
 }

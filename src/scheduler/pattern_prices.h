@@ -50,7 +50,7 @@ class PatternPricesOf {
     std::array<ByCpuPrice, kMaxGpus + 1> idle;  // of so many idle GPUs
     // The kind that is taken last in the dearest set; -1: the set is that of one step or one GPU less, or of
     // so many GPUs apart. [step or GPUs][price of CPU]
-    std::vector<std::array<int16_t, kCpuPrices>> part_kind, idle_kind;
+    std::vector<std::array<int32_t, kCpuPrices>> part_kind, idle_kind;
   };
   void Fill(int model, Table& table, bool with_sets) const;
   // Adds `times` the set at that price of CPU; returns the CPU that one uses.

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <optional>
+#include <set>
 #include <tuple>
 
 #include "scheduler/pattern_prices.h"
@@ -37,6 +37,18 @@ Shape ShapeOf(const Job& job) {
 
 double GpusOf(const JobKind& kind) { return kind.gpus == 1 ? 1.0 * kind.milli / kWholeGpu : kind.gpus; }
 
+// One that asks for neither GPU nor CPU is allocated nothing, and no set that is worth its price is the
+// dearest, as another of it always fits: at a price above 0 it would lower the bound below what is reached.
+bool Matters(const Job& job) { return job.gpus > 0 || job.cpu_milli > 0; }
+
+bool SameKinds(const std::vector<JobKind>& a, const std::vector<JobKind>& b) {
+  const auto same = [](const JobKind& x, const JobKind& y) {
+    return std::tie(x.cpu_milli, x.gpus, x.milli, x.models) ==
+           std::tie(y.cpu_milli, y.gpus, y.milli, y.models);
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+}
+
 // Wherever `large` fits, `small` does.
 bool Covers(const Shape& large, const Shape& small) {
   const auto& [gpus, milli, cpu, memory, models] = large;
@@ -52,7 +64,8 @@ struct Arrivals {
     std::map<Shape, size_t> kind_of;
     const size_t block = std::max<size_t>(1, (order.size() + kMoments - 1) / kMoments);
     moments = (order.size() + block - 1) / block;
-    for (const Job& job : order) shape_of.emplace(ShapeOf(job), 0);
+    for (const Job& job : order)
+      if (Matters(job)) shape_of.emplace(ShapeOf(job), 0);
     // Small shapes come before those that cover them: the order of the map is the lexicographic one.
     for (auto& [shape, index] : shape_of) {
       index = shapes.size();
@@ -63,7 +76,8 @@ struct Arrivals {
       kind.push_back(at->second);
     }
     came.assign(shapes.size(), std::vector<float>(moments + 1, 0));
-    for (size_t i = 0; i < order.size(); ++i) came[shape_of[ShapeOf(order[i])]][i / block + 1] += 1;
+    for (size_t i = 0; i < order.size(); ++i)
+      if (Matters(order[i])) came[shape_of[ShapeOf(order[i])]][i / block + 1] += 1;
     for (auto& counts : came) std::partial_sum(counts.begin(), counts.end(), counts.begin());
     for (size_t s = 0; s < shapes.size(); ++s) kinds[kind[s]].share += came[s].back();
     // Of the shapes that cover it the one under the longest chain, in GPUs that its members ask for: the more
@@ -186,11 +200,12 @@ class BoundByPrices {
 };
 
 // Multiplicative weights, the step of each kind divided by how much it has swung; the mean of the later
-// rounds. Comes near from anywhere, and then slowly nearer.
-void FindRoughly(BoundByPrices& bound, std::vector<double>& prices) {
+// rounds. Comes near from anywhere, and then slowly nearer. False: stopped.
+bool FindRoughly(BoundByPrices& bound, std::vector<double>& prices, const std::function<bool()>& stop) {
   const size_t kinds = prices.size();
   std::vector<double> swings(kinds, 1), sum(kinds, 0);
   for (int round = 0; round < kRoughRounds; ++round) {
+    if (stop && stop()) return false;
     bound.At(prices);
     for (size_t k = 0; k < kinds; ++k) {
       if (round >= kRoughRounds / 2) sum[k] += prices[k];
@@ -200,17 +215,20 @@ void FindRoughly(BoundByPrices& bound, std::vector<double>& prices) {
     }
   }
   for (size_t k = 0; k < kinds; ++k) prices[k] = sum[k] / (kRoughRounds - kRoughRounds / 2);
+  return true;
 }
 
 // Subgradient steps as long as would be right if the bound were straight and could be lowered by so much as
 // is hoped for (Polyak 1969), which is halved whenever that seems too much. From prices that are nearly right
-// this is far quicker than weights are.
-void Polish(BoundByPrices& bound, std::vector<double>& prices, int rounds) {
+// this is far quicker than weights are. False: stopped.
+bool Polish(BoundByPrices& bound, std::vector<double>& prices, int rounds,
+            const std::function<bool()>& stop) {
   const size_t kinds = prices.size();
   std::vector<double> trial = prices, direction(kinds, 0);
   double least = bound.At(prices), hope = kFirstHope * bound.gpus();
   int patience = kPatience;
   for (int round = 1; round < rounds; ++round) {
+    if (stop && stop()) return false;
     const double here = bound.At(trial);
     patience = here < least - 0.1 * hope ? kPatience : patience - 1;
     if (here < least) least = here, prices = trial;
@@ -227,32 +245,43 @@ void Polish(BoundByPrices& bound, std::vector<double>& prices, int rounds) {
       direction[k] = kSameDirection * direction[k] + (1 - kSameDirection) * excess;
       steepness += direction[k] * direction[k] / bound.kinds()[k].share;
     }
-    if (steepness <= 0) return;  // the least
+    if (steepness <= 0) return true;  // the least
     const double length = (here - least + hope) / steepness;
     for (size_t k = 0; k < kinds; ++k)
       trial[k] = std::max(trial[k] + length * direction[k] / bound.kinds()[k].share, kLowestPrice);
   }
+  return true;
 }
 
 }  // namespace
 
-double BoundFinder::Descend(const std::vector<Job>& order, bool willing, std::vector<double>& prices) const {
+size_t ShapesIn(const std::vector<Job>& order) {
+  std::set<Shape> shapes;
+  for (const Job& job : order) shapes.insert(ShapeOf(job));
+  return shapes.size();
+}
+
+std::optional<double> BoundFinder::Descend(const std::vector<Job>& order, bool willing, Prices& prices,
+                                           const std::function<bool()>& stop) const {
   BoundByPrices bound(nodes_, models_, order, willing);
   if (bound.gpus() <= 0) return 100;
-  const bool fresh = prices.size() != bound.kinds().size();
+  const bool fresh = !SameKinds(prices.kinds, bound.kinds());
   if (fresh) {
-    prices = bound.FirstPrices();
-    FindRoughly(bound, prices);
+    prices = {bound.kinds(), bound.FirstPrices()};
+    if (!FindRoughly(bound, prices.of, stop)) return std::nullopt;
   }
-  Polish(bound, prices, fresh ? kPolishRounds : kPolishRoundsFromGoodPrices);
+  if (!Polish(bound, prices.of, fresh ? kPolishRounds : kPolishRoundsFromGoodPrices, stop))
+    return std::nullopt;
   return 100 * bound.least() / bound.gpus();
 }
 
-PlacementBound BoundFinder::Find(const std::vector<Job>& order) {
-  PlacementBound bound;
-  bound.any_pct = Descend(order, false, any_prices_);
-  bound.willing_pct = std::min(bound.any_pct, Descend(order, true, willing_prices_));
-  return bound;
+std::optional<PlacementBound> BoundFinder::Find(const std::vector<Job>& order,
+                                                const std::function<bool()>& stop) {
+  if (ShapesIn(order) > kMaxBoundShapes) return std::nullopt;
+  const auto any = Descend(order, false, any_prices_, stop);
+  const auto willing = any ? Descend(order, true, willing_prices_, stop) : std::nullopt;
+  if (!willing) return std::nullopt;
+  return PlacementBound{*any, std::min(*any, *willing)};
 }
 
 }  // namespace spillway::scheduler

@@ -8,9 +8,12 @@
 // memory is left out, and fractions of jobs may be packed: both can only raise the bound.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "scheduler/cluster.h"
+#include "scheduler/fragmentation.h"
 
 namespace spillway::scheduler {
 
@@ -24,18 +27,31 @@ struct PlacementBound {
   double willing_pct = 100;
 };
 
+// Jobs are of one shape if they ask for the same. The time that bounds take grows with the number of shapes:
+// half a minute for so many.
+inline constexpr size_t kMaxBoundShapes = 2000;
+[[nodiscard]] size_t ShapesIn(const std::vector<Job>& order);
+
 // Finds bounds for one order of jobs after another, each from the prices of the one before.
 class BoundFinder {
  public:
   BoundFinder(const std::vector<Node>& nodes, size_t models) : nodes_(nodes), models_(models) {}
-  [[nodiscard]] PlacementBound Find(const std::vector<Job>& order);
+  // Nothing where the jobs are of more than kMaxBoundShapes shapes, or once `stop` says so, which is asked
+  // again and again.
+  [[nodiscard]] std::optional<PlacementBound> Find(const std::vector<Job>& order,
+                                                   const std::function<bool()>& stop = {});
 
  private:
-  double Descend(const std::vector<Job>& order, bool willing, std::vector<double>& prices) const;
+  struct Prices {
+    std::vector<JobKind> kinds;
+    std::vector<double> of;
+  };
+  std::optional<double> Descend(const std::vector<Job>& order, bool willing, Prices& prices,
+                                const std::function<bool()>& stop) const;
 
   std::vector<Node> nodes_;
   size_t models_;
-  std::vector<double> any_prices_, willing_prices_;
+  Prices any_prices_, willing_prices_;
 };
 
 }  // namespace spillway::scheduler

@@ -25,13 +25,40 @@ class Dice {
   base::SplitMix64 bits_;
 };
 
+// What is compared.
+struct Contestant {
+  Policy policy = Policy::kSpillway;
+  std::optional<FillValue> fill;
+  bool rehearsed = false;
+};
+
+std::vector<Contestant> ContestantsOf(const PlacementOptions& options, const std::vector<Job>& jobs,
+                                      const JobMix& mix, const NodeList& nodes) {
+  std::vector<Contestant> all;
+  for (const Policy policy : options.policies) {
+    if (policy != Policy::kSpillway) {
+      all.push_back({policy, {}, false});
+      continue;
+    }
+    for (const auto& rule : options.prices)
+      all.push_back({policy,
+                     rule ? FillValue(mix.nearly_all(), nodes.nodes, nodes.models.size(), {}, *rule)
+                          : BestFillValue(jobs, mix, nodes.nodes, nodes.models.size()),
+                     !rule});
+  }
+  return all;
+}
+
 PlacementRun RunOne(const NodeList& nodes, const std::vector<Job>& jobs, const JobMix& mix,
-                    const FillValue* fill, PlacerOptions options) {
+                    const Contestant& contestant, PlacerOptions options) {
   Cluster cluster(ShuffleNodes(nodes.nodes, options.seed), nodes.models);
+  const FillValue* fill = contestant.fill ? &*contestant.fill : nullptr;
   Placer placer(cluster, mix, options, fill);
   const int64_t all = int64_t{cluster.gpus()} * kWholeGpu;
   PlacementRun run;
   run.policy = options.policy;
+  if (fill != nullptr) run.prices = fill->rule();
+  run.rehearsed = contestant.rehearsed;
   run.seed = options.seed;
   int64_t asked = 0;
   JobId next = 0;
@@ -59,16 +86,20 @@ PlacementRun RunOne(const NodeList& nodes, const std::vector<Job>& jobs, const J
 
 std::vector<Job> DrawJobs(const JobList& list, int64_t milli, uint64_t seed) {
   Dice dice(seed);
-  std::vector<Job> jobs;
+  std::vector<Job> shuffled, jobs;
+  for (const TraceJob& one : list.jobs) shuffled.push_back(one.job);
+  dice.Shuffle(shuffled);
   int64_t asked = 0;
   const auto add = [&](const Job& job) {
     jobs.push_back(job);
     asked += job.TotalMilli();
+    return asked * 100 < milli * kDemandPct;
   };
-  for (const TraceJob& one : list.jobs) add(one.job);
-  dice.Shuffle(jobs);
+  for (const Job& job : shuffled)
+    if (!add(job)) return jobs;
   if (asked > 0)
-    while (asked * 100 < milli * kDemandPct) add(list.jobs[dice.Below(list.jobs.size())].job);
+    while (add(list.jobs[dice.Below(list.jobs.size())].job)) {
+    }
   return jobs;
 }
 
@@ -77,6 +108,13 @@ std::vector<Node> ShuffleNodes(std::vector<Node> nodes, uint64_t seed) {
   Dice dice(~seed);
   dice.Shuffle(nodes);
   return nodes;
+}
+
+size_t CountRuns(const PlacementOptions& options) {
+  size_t rows = 0;
+  for (const Policy policy : options.policies)
+    rows += policy == Policy::kSpillway ? options.prices.size() : 1;
+  return rows * static_cast<size_t>(options.seeds);
 }
 
 std::vector<PlacementRun> RunPlacement(const NodeList& nodes, const JobList& jobs,
@@ -88,23 +126,22 @@ std::vector<PlacementRun> RunPlacement(const NodeList& nodes, const JobList& job
   std::vector<Job> all;
   for (const TraceJob& one : jobs.jobs) all.push_back(one.job);
   const JobMix mix(all, static_cast<int>(nodes.models.size()));
-  std::optional<FillValue> fill;
-  if (std::find(options.policies.begin(), options.policies.end(), Policy::kSpillway) !=
-      options.policies.end())
-    fill.emplace(BestFillValue(all, mix, nodes.nodes, nodes.models.size()));
+  const std::vector<Contestant> contestants = ContestantsOf(options, all, mix, nodes);
   std::vector<PlacementRun> runs;
   BoundFinder bounds(nodes.nodes, nodes.models.size());
-  const size_t total = options.policies.size() * static_cast<size_t>(options.seeds);
   for (int seed = 1; seed <= options.seeds; ++seed) {
     const std::vector<Job> order = DrawJobs(jobs, milli, static_cast<uint64_t>(seed));
-    if (stop && stop()) return runs;
-    const PlacementBound bound = options.bound ? bounds.Find(order) : PlacementBound{};
-    for (const Policy policy : options.policies) {
-      if (stop && stop()) return runs;
-      runs.push_back(RunOne(nodes, order, mix, fill ? &*fill : nullptr,
-                            {policy, options.objective, static_cast<uint64_t>(seed)}));
+    const size_t before = runs.size();
+    const auto bound = options.bound ? bounds.Find(order, stop) : std::nullopt;
+    for (const Contestant& one : contestants) {
+      if (stop && stop()) {  // means over seeds that differ are not to be compared
+        runs.resize(before);
+        return runs;
+      }
+      runs.push_back(
+          RunOne(nodes, order, mix, one, {one.policy, options.objective, static_cast<uint64_t>(seed)}));
       runs.back().bound = bound;
-      if (tell) tell(runs.size(), total);
+      if (tell) tell(runs.size(), CountRuns(options));
     }
   }
   return runs;

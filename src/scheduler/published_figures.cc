@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/random.h"
 #include "model/documents.h"
 #include "scheduler/csv.h"
 
@@ -44,6 +45,41 @@ Result<PublishedTable> ParsePublishedFigures(const std::string& text, const std:
   }
   if (csv.error()) return tl::make_unexpected(*csv.error());
   return table;
+}
+
+uint64_t FingerprintOf(const NodeList& nodes, const JobList& jobs) {
+  uint64_t hash = 0;
+  const auto add = [&](uint64_t value) { hash = spw_mix64(hash * base::SplitMix64::kStep + value + 1); };
+  for (const GpuModel& model : nodes.models)
+    for (const char letter : model.name + '\n') add(static_cast<unsigned char>(letter));
+  for (const Node& node : nodes.nodes)
+    for (const int part : {node.cpu_milli, node.memory_mib, node.gpus, node.model})
+      add(static_cast<uint64_t>(part));
+  for (const TraceJob& one : jobs.jobs) {
+    for (const int part : {one.job.cpu_milli, one.job.memory_mib, one.job.gpus, one.job.milli})
+      add(static_cast<uint64_t>(part));
+    add(one.job.models);
+  }
+  return hash;
+}
+
+const std::vector<PublishedList>& OpenbLists() {
+  static const std::vector<PublishedList> lists = {
+      {"openb_pod_list_default", 0x555079c3e87d388c},    {"openb_pod_list_gpushare100", 0xef061b74405ab7fb},
+      {"openb_pod_list_gpushare40", 0xa741247a1407b2b6}, {"openb_pod_list_gpuspec10", 0x99d312755b849d60},
+      {"openb_pod_list_cpu050", 0x26adc8d938a48f7b},     {"openb_pod_list_multigpu20", 0x5f11a87b0f707ae9}};
+  return lists;
+}
+
+PublishedByPolicy PublishedOf(const PublishedTable& table, const NodeList& nodes, const JobList& jobs,
+                              Objective objective, const std::vector<PublishedList>& lists) {
+  PublishedByPolicy published;
+  if (objective != Objective::kFragmentation) return published;
+  const uint64_t fingerprint = FingerprintOf(nodes, jobs);
+  for (const PublishedList& list : lists)
+    for (const auto& [key, figures] : table)
+      if (list.fingerprint == fingerprint && key.first == list.workload) published[key.second] = figures;
+  return published;
 }
 
 Result<PublishedTable> LoadPublishedFigures(const std::string& data_folder) {

@@ -3,11 +3,15 @@
 // the lists: it is not part of Spillway. Looks at the file system.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "scheduler/placer.h"
+#include "scheduler/trace_reader.h"
 
 namespace spillway::scheduler {
 
@@ -27,5 +31,26 @@ using PublishedTable = std::map<std::pair<std::string, Policy>, PublishedFigures
 
 // fgd_published.csv in the folder of the lists or the one above; an empty table where neither has it.
 [[nodiscard]] Result<PublishedTable> LoadPublishedFigures(const std::string& data_folder);
+
+// What was published of one list, by policy.
+using PublishedByPolicy = std::map<Policy, PublishedFigures>;
+
+// Of what lists of nodes and jobs hold that matters to a placement, in their order; not of names and times.
+// `jobs` read with the models of `nodes`.
+[[nodiscard]] uint64_t FingerprintOf(const NodeList& nodes, const JobList& jobs);
+
+// A list whose figures were published.
+struct PublishedList {
+  std::string_view workload;
+  uint64_t fingerprint;
+};
+
+[[nodiscard]] const std::vector<PublishedList>& OpenbLists();
+
+// The figures of the list that was published for these nodes and objective `fragmentation`; nothing if the
+// list, the nodes or the objective are others, whatever the file is called. `lists`: openb's, but in tests.
+[[nodiscard]] PublishedByPolicy PublishedOf(const PublishedTable& table, const NodeList& nodes,
+                                            const JobList& jobs, Objective objective,
+                                            const std::vector<PublishedList>& lists = OpenbLists());
 
 }  // namespace spillway::scheduler

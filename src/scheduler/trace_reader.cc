@@ -14,7 +14,6 @@ namespace spillway::scheduler {
 namespace {
 
 constexpr int64_t kMaxMilli = 100'000'000;
-constexpr int64_t kMaxSeconds = 1'000'000'000'000;
 
 // Of gpu_spec, "T4|A10".
 void ReadModels(Csv& csv, const std::vector<GpuModel>& models, Job& job, JobList& list) {
@@ -56,6 +55,8 @@ Result<NodeList> ParseNodeList(const std::string& text, const std::string& file_
     list.nodes.push_back(std::move(node));
   }
   if (list.nodes.empty()) csv.Refuse("", "expected one node at least");
+  if (std::none_of(list.nodes.begin(), list.nodes.end(), [](const Node& node) { return node.gpus > 0; }))
+    csv.Refuse("gpu", "expected one GPU at least, on any node");
   if (csv.error()) return tl::make_unexpected(*csv.error());
   return list;
 }
@@ -67,12 +68,13 @@ Result<JobList> ParseJobList(const std::string& text, const std::string& file_na
   csv.Need({"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"});
   JobList list;
   list.name = std::filesystem::path(file_name).stem().string();
-  list.timed = csv.Has("creation_time") && csv.Has("deletion_time");
+  const bool has_times = csv.Has("creation_time") && csv.Has("deletion_time");
   while (!csv.error() && csv.Next()) {
     TraceJob one;
     one.job.cpu_milli = static_cast<int>(csv.Number("cpu_milli", 0, kMaxMilli));
     one.job.memory_mib = static_cast<int>(csv.Number("memory_mib", 0, kMaxMilli));
     one.job.gpus = static_cast<int>(csv.Number("num_gpu", 0, kMaxGpus));
+    one.job.milli = 0;
     if (one.job.gpus > 0)
       one.job.milli = static_cast<int>(csv.Number("gpu_milli", 1, kWholeGpu));
     else if (!csv.Text("gpu_milli").empty())
@@ -81,7 +83,9 @@ Result<JobList> ParseJobList(const std::string& text, const std::string& file_na
       csv.Refuse("gpu_milli",
                  fmt::format("expected 1000 of a job of {} GPUs, got {}", one.job.gpus, one.job.milli));
     if (csv.Has("gpu_spec") && !csv.Text("gpu_spec").empty()) ReadModels(csv, models, one.job, list);
-    if (list.timed) {
+    const bool timed = has_times && !csv.Text("creation_time").empty() && !csv.Text("deletion_time").empty();
+    if (has_times && !timed && list.untimed_line == 0) list.untimed_line = csv.line();
+    if (timed) {
       one.arrives_s = csv.Number("creation_time", 0, kMaxSeconds);
       one.leaves_s = csv.Number("deletion_time", 0, kMaxSeconds);
       if (one.leaves_s < one.arrives_s)
@@ -90,6 +94,7 @@ Result<JobList> ParseJobList(const std::string& text, const std::string& file_na
     }
     list.jobs.push_back(one);
   }
+  list.timed = has_times && list.untimed_line == 0;
   if (list.jobs.empty()) csv.Refuse("", "expected one job at least");
   if (csv.error()) return tl::make_unexpected(*csv.error());
   return list;

@@ -26,10 +26,13 @@ struct NodeList {
 struct JobList {
   std::string name;
   std::vector<TraceJob> jobs;
-  bool timed = false;  // has creation_time and deletion_time
+  bool timed = false;    // every job has a creation_time and a deletion_time
+  int untimed_line = 0;  // the first that has not, where the list has such columns
   // Models that jobs name and `models` does not know, and how many jobs do.
   std::map<std::string, int> absent_models;
 };
+
+inline constexpr int64_t kMaxSeconds = 1'000'000'000'000;  // of times in a list
 
 // Columns sn, cpu_milli, memory_mib, gpu, model, found by their names. Errors: kBadInput,
 // "file:line: column: expected what, got what".
@@ -37,7 +40,8 @@ struct JobList {
 [[nodiscard]] Result<NodeList> LoadNodeList(const std::string& path);
 
 // Columns name, cpu_milli, memory_mib, num_gpu, gpu_milli; gpu_spec (models, separated by |), creation_time
-// and deletion_time where the list has them. Models that `models` does not know are kAbsentModel.
+// and deletion_time where the list has them; a cell without a time is no mistake, as not all want times.
+// Models that `models` does not know are kAbsentModel.
 [[nodiscard]] Result<JobList> ParseJobList(const std::string& text, const std::string& file_name,
                                            const std::vector<GpuModel>& models);
 [[nodiscard]] Result<JobList> LoadJobList(const std::string& path, const std::vector<GpuModel>& models);

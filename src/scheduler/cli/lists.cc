@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lists.h"
 
+#include <algorithm>
+
 #include "base/print.h"
 #include "base/printable.h"
 #include "command/option_checks.h"
@@ -40,9 +42,20 @@ Result<Loaded> Load(const Lists& lists, bool need_nodes) {
   auto jobs = scheduler::LoadJobList(*path, loaded.nodes.models);
   if (!jobs) return tl::make_unexpected(jobs.error());
   loaded.jobs = std::move(*jobs);
+  loaded.path = base::Printable(*path);
+  if (std::none_of(loaded.jobs.jobs.begin(), loaded.jobs.jobs.end(),
+                   [](const scheduler::TraceJob& one) { return one.job.gpus > 0; }))
+    return Fail(ErrorCode::kBadInput,
+                loaded.path + ": num_gpu: expected one job at least that asks for a GPU");
   loaded.name = *path == lists.list ? loaded.jobs.name : lists.list;
   if (need_nodes) WarnOfAbsentModels(base::Printable(*path), loaded.jobs.absent_models);
   return loaded;
+}
+
+std::string WhyUntimed(const std::string& path, const scheduler::JobList& list) {
+  return list.untimed_line > 0
+             ? fmt::format("{}:{}: expected a creation_time and a deletion_time", path, list.untimed_line)
+             : path + ": expected columns creation_time and deletion_time";
 }
 
 void AddLists(CLI::App& verb, Lists& lists) {

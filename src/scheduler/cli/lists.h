@@ -23,10 +23,14 @@ struct Loaded {
   scheduler::NodeList nodes;
   scheduler::JobList jobs;
   std::string name;  // of the list, as it was given
+  std::string path;  // of its file
 };
 
 // --list, --data, --nodes.
 void AddLists(CLI::App& verb, Lists& lists);
+
+// "FILE: expected columns creation_time and deletion_time", of a list that is not timed.
+[[nodiscard]] std::string WhyUntimed(const std::string& path, const scheduler::JobList& list);
 
 // Says on stderr what jobs ask for and no node has. Errors: kBadInput.
 [[nodiscard]] Result<Loaded> Load(const Lists& lists, bool need_nodes);

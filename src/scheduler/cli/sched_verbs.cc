@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -19,11 +18,10 @@
 #include "command/report_files.h"
 #include "report/file.h"
 #include "report/progress.h"
-#include "scheduler/arrivals_report.h"
 #include "scheduler/cbc.h"
-#include "scheduler/cli/lists.h"
+#include "scheduler/cli/policy_names.h"
+#include "scheduler/cli/replay_verb.h"
 #include "scheduler/cluster_reader.h"
-#include "scheduler/data_folder.h"
 #include "scheduler/look_ahead.h"
 #include "scheduler/milp.h"
 #include "scheduler/sched_report.h"
@@ -32,242 +30,6 @@ namespace spillway::command {
 namespace {
 
 constexpr int kSolverSeconds = 120;
-
-int InterruptedAfter(size_t done, const char* what) {
-  return Interrupted(fmt::format("these are the {} {} that were done", done, what));
-}
-
-std::vector<std::string> PolicyNames(std::vector<std::string> names = {}) {
-  for (const scheduler::Policy policy : scheduler::kPolicies) names.emplace_back(ToString(policy));
-  return names;
-}
-
-// ---- replay
-
-struct ReplayOptions {
-  Lists lists;
-  std::string trace, experiment = "placement", policies = "all", shares = "all", objective = "fragmentation",
-                     folder;
-  int seeds = 10, busy = 1;
-  scheduler::MovePolicy moves;
-  // arrivals
-  std::string durations, demand = "learnt";
-  int load_pct = 95, arrivals = 100'000, longest_h = 6, moves_per_100 = -1;
-};
-
-// For --experiment arrivals unless --seeds says otherwise: each is as long as ten of the others.
-constexpr int kArrivalsSeeds = 5;
-
-// Of openb's nodes and the list alone: other nodes make other figures.
-Result<scheduler::PublishedByPolicy> PublishedFor(const ReplayOptions& o, const Loaded& loaded) {
-  scheduler::PublishedByPolicy published;
-  const auto folder = scheduler::FindDataFolder(o.lists.data);
-  if (!folder || !o.lists.nodes.empty()) return published;  // nothing is known then
-  const auto table = scheduler::LoadPublishedFigures(*folder);
-  if (!table) return tl::make_unexpected(table.error());
-  for (const auto& [key, figures] : *table)
-    if (key.first == loaded.jobs.name) published[key.second] = figures;
-  return published;
-}
-
-int ReplayPlacement(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
-  auto known = PublishedFor(o, loaded);
-  if (!known) return Complain(known.error());
-  const scheduler::PublishedByPolicy& published = *known;
-  scheduler::PlacementOptions options;
-  options.seeds = o.seeds;
-  options.objective = *scheduler::ObjectiveByName(o.objective);
-  options.bound = true;
-  options.policies.assign(std::begin(scheduler::kPolicies), std::end(scheduler::kPolicies));
-  if (o.policies != "all") options.policies = {*scheduler::PolicyByName(o.policies)};
-  const size_t total = options.policies.size() * static_cast<size_t>(o.seeds);
-  report::Progress progress("sched placement " + loaded.name, report::kQuietStart);
-  base::InterruptGuard guard;
-  const auto runs = scheduler::RunPlacement(
-      loaded.nodes, loaded.jobs, options,
-      [&](size_t done, size_t all) {
-        progress.Update(static_cast<double>(done) / static_cast<double>(all), "");
-      },
-      [] { return base::Interrupted(); });
-  runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
-  const report::Document document = scheduler::PlacementDocument(loaded.name, runs, o.seeds, published);
-  base::Print("{}", as_json ? document.Dump() : scheduler::PlacementText(document));
-  if (auto written =
-          WriteReport(o.folder, scheduler::PlacementPage(loaded.name, runs, document), document, !as_json);
-      !written)
-    return ComplainAfterData(written.error());
-  return runs.size() < total ? InterruptedAfter(runs.size(), "runs") : kExitOk;
-}
-
-int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
-  if (!loaded.jobs.timed)
-    return Complain({ErrorCode::kBadInput,
-                     fmt::format("--list {}: expected columns creation_time and deletion_time, which "
-                                 "--experiment gpu-hours needs",
-                                 base::Printable(o.lists.list))});
-  using scheduler::ShareRule;
-  std::vector<ShareRule> rules = {ShareRule::kExact, ShareRule::kCompute, ShareRule::kMemory};
-  if (o.shares != "all") rules = {*scheduler::ShareRuleByName(o.shares)};
-  scheduler::GpuHoursOptions options;
-  options.busy = o.busy;
-  options.moves = o.moves;
-  report::Progress progress("sched gpu-hours " + loaded.name, report::kQuietStart);
-  base::InterruptGuard guard;
-  std::vector<scheduler::GpuHoursRun> runs;
-  const size_t total = rules.size() * std::size(scheduler::kSharePolicies);
-  for (const ShareRule rule : rules)
-    for (const scheduler::SharePolicy policy : scheduler::kSharePolicies) {
-      if (base::Interrupted()) break;
-      options.rule = rule;
-      progress.Update(static_cast<double>(runs.size()) / static_cast<double>(total), ToString(policy));
-      runs.push_back(scheduler::RunGpuHours(loaded.jobs, policy, options));
-    }
-  runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
-  const report::Document document = scheduler::GpuHoursDocument(loaded.name, runs, o.busy);
-  base::Print("{}", as_json ? document.Dump() : scheduler::GpuHoursText(document));
-  if (auto written =
-          WriteReport(o.folder, scheduler::GpuHoursPage(loaded.name, runs, document), document, !as_json);
-      !written)
-    return ComplainAfterData(written.error());
-  return runs.size() < total ? InterruptedAfter(runs.size(), "runs") : kExitOk;
-}
-
-int ReplayArrivals(const ReplayOptions& o, Loaded loaded, bool as_json) {
-  if (!o.durations.empty()) {
-    const auto path = scheduler::ListFile(o.durations, o.lists.data);
-    if (!path) return Complain(path.error());
-    const auto other = scheduler::LoadJobList(*path, loaded.nodes.models);
-    if (!other) return Complain(other.error());
-    if (!other->timed)
-      return Complain({ErrorCode::kBadInput,
-                       fmt::format("--durations {}: expected columns creation_time and deletion_time",
-                                   base::Printable(o.durations))});
-    scheduler::BorrowDurations(loaded.jobs, *other);
-  }
-  if (!loaded.jobs.timed)
-    return Complain({ErrorCode::kBadInput,
-                     fmt::format("--list {}: expected columns creation_time and deletion_time, which "
-                                 "--experiment arrivals needs; --durations takes them from another list",
-                                 base::Printable(o.lists.list))});
-  scheduler::ArrivalsOptions options;
-  options.seeds = o.seeds;
-  options.load_pct = o.load_pct;
-  options.arrivals = o.arrivals;
-  options.longest_s = int64_t{o.longest_h} * 3600;
-  options.learn = o.demand == "learnt";
-  if (o.moves_per_100 >= 0) options.moves_per_100 = {o.moves_per_100};
-  options.policies.assign(std::begin(scheduler::kPolicies), std::end(scheduler::kPolicies));
-  if (o.policies != "all") options.policies = {*scheduler::PolicyByName(o.policies)};
-  const size_t total = options.policies.size() * options.moves_per_100.size() * static_cast<size_t>(o.seeds);
-  report::Progress progress("sched arrivals " + loaded.name, report::kQuietStart);
-  base::InterruptGuard guard;
-  const auto runs = scheduler::RunArrivals(
-      loaded.nodes, loaded.jobs, options,
-      [&](size_t done, size_t all) {
-        progress.Update(static_cast<double>(done) / static_cast<double>(all), "");
-      },
-      [] { return base::Interrupted(); });
-  runs.size() < total ? progress.Stop("interrupted") : progress.Finish("done");
-  const report::Document document = scheduler::ArrivalsDocument(loaded.name, runs, options);
-  base::Print("{}", as_json ? document.Dump() : scheduler::ArrivalsText(document));
-  if (auto written =
-          WriteReport(o.folder, scheduler::ArrivalsPage(loaded.name, runs, document), document, !as_json);
-      !written)
-    return ComplainAfterData(written.error());
-  return runs.size() < total ? InterruptedAfter(runs.size(), "runs") : kExitOk;
-}
-
-int RunReplay(ReplayOptions o, bool as_json) {
-  if (!o.trace.empty()) o.lists.list = o.trace;
-  if (auto there = CheckParent("--out", o.folder); !there) return Complain(there.error());
-  if (auto made = o.folder.empty() ? Result<void>() : report::MakeFolder(o.folder); !made)
-    return Complain(made.error());
-  const bool placement = o.experiment == "placement";
-  auto loaded = Load(o.lists, o.experiment != "gpu-hours");
-  if (!loaded) return Complain(loaded.error());
-  if (o.experiment == "arrivals") return ReplayArrivals(o, std::move(*loaded), as_json);
-  return placement ? ReplayPlacement(o, *loaded, as_json) : ReplayGpuHours(o, *loaded, as_json);
-}
-
-void AddReplay(CLI::App& sched, Context& context) {
-  auto o = std::make_shared<ReplayOptions>();
-  CLI::App* verb =
-      sched.add_subcommand("replay", "Replay a list of jobs: how well is it placed, how many GPUs are on");
-  CLI::Option* trace = verb->add_option("TRACE", o->trace, "The same as --list")->check(NonEmpty());
-  AddLists(*verb, o->lists);
-  trace->excludes(verb->get_option("--list"));
-  verb->add_option("--experiment", o->experiment,
-                   "placement: jobs stay; arrivals: jobs come, wait and leave; gpu-hours: GPUs switched on")
-      ->check(CLI::IsMember({"placement", "arrivals", "gpu-hours"}))
-      ->capture_default_str();
-  verb->add_option("--seeds", o->seeds,
-                   "placement, arrivals: orders of the jobs; default: 10 for placement, 5 for arrivals")
-      ->check(InRange(1, 1000));
-  verb->add_option("--policy", o->policies, "placement, arrivals: one policy instead of all")
-      ->check(CLI::IsMember(PolicyNames({"all"})));
-  verb->add_option("--objective", o->objective, "placement: what comes before the policy's score")
-      ->check(CLI::IsMember({"fragmentation", "fewest-gpus", "earliest"}))
-      ->capture_default_str();
-  verb->add_option("--shares", o->shares, "gpu-hours: exact milli, or MIG slices by compute or memory")
-      ->check(CLI::IsMember({"all", "exact", "compute", "memory"}))
-      ->capture_default_str();
-  verb->add_option("--busy", o->busy, "gpu-hours: arrivals so many times as close together")
-      ->check(InRange(1, 1'000'000))
-      ->capture_default_str();
-  verb->add_option("--migrations", o->moves.budget, "gpu-hours: most migrations in all; default: no limit")
-      ->check(InRange(int64_t{0}, int64_t{1} << 40));
-  verb->add_option("--move-price", o->moves.move_price,
-                   "gpu-hours: of a migration; a GPU switched off is worth 1")
-      ->check(InRange(0.01, 100.0))
-      ->capture_default_str();
-  verb->add_option("--load", o->load_pct, "arrivals: GPU time that the jobs ask for, % of the cluster's")
-      ->check(InRange(1, 1000))
-      ->capture_default_str();
-  verb->add_option("--arrivals", o->arrivals,
-                   "arrivals: jobs that come per run; the first fifth is not measured")
-      ->check(InRange(100, 10'000'000))
-      ->capture_default_str();
-  verb->add_option("--longest", o->longest_h, "arrivals: hours to which longer durations are cut; 0: none is")
-      ->check(InRange(0, 1'000'000))
-      ->capture_default_str();
-  verb->add_option("--moves", o->moves_per_100,
-                   "arrivals: running jobs that may be moved per 100 that came; default: 0 and 5, a row each")
-      ->check(InRange(0, 1000));
-  verb->add_option(
-          "--demand", o->demand,
-          "arrivals: policy spillway learns what comes from the jobs that are there, or is given the list")
-      ->check(CLI::IsMember({"learnt", "list"}))
-      ->capture_default_str();
-  verb->add_option("--durations", o->durations, "arrivals: take durations from this list instead")
-      ->check(NonEmpty());
-  verb->add_option("--out", o->folder, "Folder for report.html and report.json")
-      ->type_name("DIR")
-      ->check(NonEmpty());
-  verb->callback([o, verb, &context] {
-    // What would do nothing is a mistake.
-    const std::map<std::string, std::vector<std::string>> of = {{"--seeds", {"placement", "arrivals"}},
-                                                                {"--policy", {"placement", "arrivals"}},
-                                                                {"--nodes", {"placement", "arrivals"}},
-                                                                {"--objective", {"placement"}},
-                                                                {"--shares", {"gpu-hours"}},
-                                                                {"--busy", {"gpu-hours"}},
-                                                                {"--migrations", {"gpu-hours"}},
-                                                                {"--move-price", {"gpu-hours"}},
-                                                                {"--load", {"arrivals"}},
-                                                                {"--arrivals", {"arrivals"}},
-                                                                {"--longest", {"arrivals"}},
-                                                                {"--moves", {"arrivals"}},
-                                                                {"--demand", {"arrivals"}},
-                                                                {"--durations", {"arrivals"}}};
-    for (const auto& [option, experiments] : of)
-      if (verb->get_option(option)->count() > 0 &&
-          std::find(experiments.begin(), experiments.end(), o->experiment) == experiments.end())
-        throw CLI::ValidationError(option,
-                                   fmt::format("is for --experiment {}", fmt::join(experiments, " or ")));
-    if (o->experiment == "arrivals" && verb->get_option("--seeds")->count() == 0) o->seeds = kArrivalsSeeds;
-    context.action = [o, &context] { return RunReplay(*o, context.json); };
-  });
-}
 
 // ---- place
 
@@ -367,7 +129,8 @@ int RunOptimal(OptimalOptions o, bool as_json) {
   checked->size() < total ? progress.Stop("interrupted") : progress.Finish("done");
   const report::Document document = scheduler::CheckDocument(*checked);
   base::Print("{}", as_json ? document.Dump() : scheduler::CheckText(*checked));
-  if (checked->size() < total) return InterruptedAfter(checked->size(), "snapshots");
+  if (checked->size() < total)
+    return Interrupted("these are the " + Counted(checked->size(), "snapshot") + " that were done");
   // The promise: 95 % the same, and no rule broken.
   for (const auto& row : document.rows())
     if (o.check && row["kind"] == "level" && (row["same_pct"] < 95.0 || row["faults"] != 0))

@@ -37,10 +37,10 @@ NodeList Nodes(int count, int gpus, int cpu_milli = 64'000) {
 }
 
 ArrivalsRun Replayed(const NodeList& nodes, std::vector<TimedJob> jobs, int moves_per_100 = 0) {
-  ArrivalsOptions options;
   JobList list;
   for (const TimedJob& one : jobs) list.jobs.push_back({one.job, 0, 1});
-  return RunArrivalsOnce(nodes, list, {{}, std::move(jobs)}, {Policy::kBestFit}, options, moves_per_100);
+  return RunArrivalsOnce(nodes, list, {{}, std::move(jobs)}, {Policy::kBestFit, Demand::kNone, moves_per_100},
+                         1);
 }
 
 TEST(Arrivals, AJobWaitsUntilItFitsAndOthersPassIt) {
@@ -102,18 +102,22 @@ TEST(Arrivals, EveryPolicyIsMeasuredAndReported) {
   options.seeds = 2;
   options.arrivals = 500;
   const auto runs = RunArrivals(Nodes(4, 4), list, options, {}, {});
-  ASSERT_THAT(runs, SizeIs(2 * 8 * 2));
+  ASSERT_THAT(runs, SizeIs(2 * 10 * 2)) << "spillway and fgd with each demand";
   const auto again = RunArrivals(Nodes(4, 4), list, options, {}, {});
   for (size_t i = 0; i < runs.size(); ++i) {
     EXPECT_EQ(runs[i].curve, again[i].curve);
-    EXPECT_GT(runs[i].allocated_pct, 30) << ToString(runs[i].policy);
-    EXPECT_LE(runs[i].moves, runs[i].moves_per_100 + 1e-9);
-    EXPECT_EQ(runs[i].learnt > 0, runs[i].policy == Policy::kSpillway);
+    const ArrivalsContestant& who = runs[i].who;
+    EXPECT_GT(runs[i].allocated_pct, 30) << ToString(who.policy);
+    EXPECT_LE(runs[i].moves, who.moves_per_100 + 1e-9);
+    EXPECT_EQ(runs[i].learnt > 0, who.policy == Policy::kSpillway || who.demand == Demand::kLearnt);
   }
   const report::Document document = ArrivalsDocument("tiny", runs, options);
-  ASSERT_THAT(document.rows(), SizeIs(16));
+  ASSERT_THAT(document.rows(), SizeIs(20));
   EXPECT_EQ(document.rows()[0]["policy"], "spillway");
   EXPECT_EQ(document.rows()[0]["seeds"], 2);
+  EXPECT_EQ(document.rows()[0]["demand"], "learnt");
+  EXPECT_EQ(document.rows()[0]["against"], "fgd, learnt");
+  EXPECT_EQ(document.rows()[1]["against"], "fgd, list");
   EXPECT_THAT(ArrivalsText(document), HasSubstr("delay_p99_s"));
   EXPECT_THAT(ArrivalsPage("tiny", runs, document).Render(), HasSubstr("<svg"));
 }
@@ -235,6 +239,65 @@ TEST(Placer, ForgetsItsScoresWhenItLearns) {
   EXPECT_EQ(placer.Decide(light)->node, 0);
   placer.Learn(both, &both_fill);
   EXPECT_EQ(placer.Decide(light)->node, 1) << "the first has the CPU that heavy jobs need";
+}
+
+// Runs of one policy whose allocated % are given seed by seed.
+void AddRuns(std::vector<ArrivalsRun>& runs, const ArrivalsContestant& who, std::vector<double> allocated) {
+  for (size_t i = 0; i < allocated.size(); ++i) {
+    ArrivalsRun run;
+    run.who = who;
+    run.seed = i + 1;
+    run.allocated_pct = allocated[i];
+    runs.push_back(run);
+  }
+}
+
+TEST(Arrivals, PoliciesAreComparedSeedBySeedWithTheFgdThatKnowsAsMuch) {
+  std::vector<ArrivalsRun> runs;
+  AddRuns(runs, {Policy::kSpillway, Demand::kLearnt, 0}, {95, 91});
+  AddRuns(runs, {Policy::kFgd, Demand::kLearnt, 0}, {94, 90});
+  AddRuns(runs, {Policy::kFgd, Demand::kList, 0}, {93, 87});
+  AddRuns(runs, {Policy::kRandom, Demand::kNone, 0}, {90, 86});
+  const report::Document document = ArrivalsDocument("l", runs, {});
+  const auto& rows = document.rows();
+  EXPECT_EQ(rows[0]["against"], "fgd, learnt");
+  EXPECT_EQ(rows[0]["alloc_more_pct"], 1.0);
+  EXPECT_EQ(rows[0]["alloc_more_error_pct"], 0.0) << "the seeds differ by far more than the policies do";
+  EXPECT_EQ(rows[1]["against"], "fgd, list") << "what learning does";
+  EXPECT_EQ(rows[1]["alloc_more_pct"], 2.0);
+  EXPECT_EQ(rows[1]["alloc_more_error_pct"], 1.0);
+  EXPECT_EQ(rows[2]["against"], nullptr);
+  EXPECT_EQ(rows[2]["alloc_more_pct"], nullptr);
+  EXPECT_EQ(rows[3]["alloc_more_pct"], -2.0);
+}
+
+TEST(Arrivals, SeedsThatWereNotFinishedAreLeftOut) {
+  JobList list;
+  list.jobs = {{Part(500), 0, 100}};
+  ArrivalsOptions options;
+  options.policies = {Policy::kBestFit, Policy::kRandom};
+  options.moves_per_100 = {0};
+  options.arrivals = 100;
+  int asked = 0;
+  const auto runs = RunArrivals(Nodes(1, 1), list, options, {}, [&] { return ++asked == 4; });
+  EXPECT_THAT(runs, SizeIs(2));
+  EXPECT_EQ(ArrivalsDocument("l", runs, options).Json()["rounds"], 1);
+}
+
+// A job in a million asks for a GPU: for its GPU to be busy a million others must be there.
+TEST(Arrivals, JobsThatAreThereAtOnceAreCountedBeforeTheyAreMade) {
+  JobList list;
+  Job none;
+  none.gpus = none.milli = 0;
+  list.jobs = {{Whole(1), 0, 1}, {none, 0, 1'000'000}};
+  ArrivalsOptions options;
+  options.load_pct = 50;
+  options.longest_s = 0;
+  EXPECT_NEAR(JobsAtOnce(Nodes(2, 4), list, options), 4 * 1'000'001.0, 1);
+  list.jobs.pop_back();
+  EXPECT_NEAR(JobsAtOnce(Nodes(2, 4), list, options), 4, 1e-9);
+  list.jobs = {{none, 0, 10}};
+  EXPECT_EQ(JobsAtOnce(Nodes(2, 4), list, options), 0);
 }
 
 }  // namespace

@@ -45,6 +45,8 @@ TEST(NodeList, RefusesWhatItCannotUse) {
               HasSubstr("n.csv:2: gpu: expected a whole number from 0 to 16"));
   EXPECT_THAT(ParseNodeList("sn,cpu_milli,memory_mib,gpu,model\n", "n.csv").error().message,
               HasSubstr("expected one node at least"));
+  EXPECT_EQ(ParseNodeList("sn,cpu_milli,memory_mib,gpu,model\nn0,1,1,0,\n", "n.csv").error().message,
+            "n.csv:2: gpu: expected one GPU at least, on any node");
   EXPECT_THAT(ParseNodeList("", "n.csv").error().message, HasSubstr("n.csv:1: expected a column"));
   EXPECT_EQ(LoadNodeList("/nowhere.csv").error().code, ErrorCode::kBadInput);
 }
@@ -70,6 +72,16 @@ TEST(JobList, AModelThatNobodyHasIsNoModelAtAll) {
   EXPECT_FALSE(list->timed);
   for (const int model : {0, 1}) EXPECT_FALSE(list->jobs[0].job.Accepts(model));
   EXPECT_EQ(list->absent_models, (std::map<std::string, int>{{"H100", 1}}));
+}
+
+// Not every experiment wants times.
+TEST(JobList, ACellWithoutATimeMakesTheListUntimed) {
+  const std::string head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n";
+  const auto list = ParseJobList(head + "p,1,1,1,1,1,2\np,1,1,1,1,,2\np,1,1,1,1,3,\n", "j.csv", Models());
+  ASSERT_TRUE(list) << list.error().message;
+  EXPECT_FALSE(list->timed);
+  EXPECT_EQ(list->untimed_line, 3);
+  EXPECT_THAT(JobsError(head + "p,1,1,1,1,x,2\n"), HasSubstr("j.csv:2: creation_time: expected"));
 }
 
 TEST(JobList, ErrorsNameFileLineColumnAndWhatWasExpected) {

@@ -85,7 +85,7 @@ TEST(PlacementBound, IsExactWhereThePackingIsPlain) {
   // Ten GPUs, fifteen jobs of 700: each leaves 300.
   Job job;
   job.milli = 700;
-  const PlacementBound bound = BoundFinder(Nodes(5, 2, 1000), 1).Find(std::vector<Job>(15, job));
+  const PlacementBound bound = *BoundFinder(Nodes(5, 2, 1000), 1).Find(std::vector<Job>(15, job));
   EXPECT_NEAR(bound.any_pct, 70, 0.5);
   EXPECT_NEAR(bound.willing_pct, 70, 0.5);
 }
@@ -99,7 +99,7 @@ TEST(PlacementBound, OfPoliciesThatRefuseNothingIsLower) {
     job.milli = i % 2 == 0 ? 700 : 1000;
     order.push_back(job);
   }
-  const PlacementBound bound = BoundFinder(Nodes(2, 2, 1000), 1).Find(order);
+  const PlacementBound bound = *BoundFinder(Nodes(2, 2, 1000), 1).Find(order);
   EXPECT_NEAR(bound.any_pct, 100 * (3 + 0.7) / 4, 1) << "there are but three of 1000";
   EXPECT_LT(bound.willing_pct, bound.any_pct + 1e-9);
   // 700, 1000, 700, 1000 is what such a policy places.
@@ -126,8 +126,8 @@ TEST(PlacementBound, OfManyKindsIsNearWhatAPolicyAllocates) {
   add(18, 460, 8000), add(11, 590, 8000), add(10, 550, 8000), add(16, 230, 4000), add(8, 220, 6000);
   PlacementOptions options{{Policy::kSpillway}, Objective::kFragmentation, 1, true};
   const PlacementRun run = RunPlacement(nodes, list, options, {}, {}).front();
-  EXPECT_LE(run.at_130, run.bound.willing_pct + 1e-6);
-  EXPECT_LT(run.bound.willing_pct, run.at_130 + 0.8);
+  EXPECT_LE(run.at_130, run.bound->willing_pct + 1e-6);
+  EXPECT_LT(run.bound->willing_pct, run.at_130 + 0.8);
 }
 
 TEST(PlacementBound, IsAboveWhateverAPolicyAllocates) {
@@ -152,8 +152,8 @@ TEST(PlacementBound, IsAboveWhateverAPolicyAllocates) {
     options.seeds = 1;
     options.bound = true;
     for (const PlacementRun& run : RunPlacement(nodes, list, options, {}, {})) {
-      EXPECT_LE(run.at_130, run.bound.willing_pct + 1e-6) << ToString(run.policy) << " trial " << trial;
-      EXPECT_LE(run.bound.willing_pct, run.bound.any_pct);
+      EXPECT_LE(run.at_130, run.bound->willing_pct + 1e-6) << ToString(run.policy) << " trial " << trial;
+      EXPECT_LE(run.bound->willing_pct, run.bound->any_pct);
     }
   }
 }

@@ -119,6 +119,50 @@ void ExpectMet(const std::vector<double>& ours, double mean, double sd, int seed
   EXPECT_NEAR(sum / count, mean, std::max(0.1, 3 * std::sqrt(variance / count + sd * sd / seeds))) << what;
 }
 
+// A list of which 06-FGD was published, as "mix".
+struct Mix {
+  NodeList nodes;
+  JobList jobs;
+  PublishedTable table;
+  Mix() {
+    nodes.models = {{"T4", 1, false, 0}};
+    nodes.nodes.resize(2);
+    jobs.name = "mix";
+    jobs.jobs.resize(3);
+    jobs.jobs[1].job.milli = 500;
+    table[{"mix", Policy::kFgd}] = {90, 91, 0.1, 0.2, 10};
+    table[{"other", Policy::kFgd}] = {80, 81, 0.1, 0.2, 10};
+  }
+  PublishedByPolicy Of(const NodeList& its_nodes, const JobList& its_jobs,
+                       Objective objective = Objective::kFragmentation) const {
+    return PublishedOf(table, its_nodes, its_jobs, objective, {{"mix", FingerprintOf(nodes, jobs)}});
+  }
+};
+
+TEST(PublishedFigures, AreOfTheListThatWasPublishedWhateverItsName) {
+  const Mix mix;
+  JobList renamed = mix.jobs;
+  renamed.name = "copy";
+  renamed.jobs[0].arrives_s = 7;
+  const PublishedByPolicy published = mix.Of(mix.nodes, renamed);
+  ASSERT_EQ(published.size(), 1u);
+  EXPECT_EQ(published.at(Policy::kFgd).at_130, 91);
+}
+
+TEST(PublishedFigures, AreOfNoOtherListNodesOrObjective) {
+  const Mix mix;
+  JobList more = mix.jobs, larger = mix.jobs, choosy = mix.jobs;
+  more.jobs.emplace_back();
+  larger.jobs[1].job.milli = 501;
+  choosy.jobs[2].job.models = 1;
+  for (const JobList& other : {more, larger, choosy}) EXPECT_TRUE(mix.Of(mix.nodes, other).empty());
+  NodeList bigger = mix.nodes, newer = mix.nodes;
+  bigger.nodes[1].gpus = 2;
+  newer.models[0].name = "A10";
+  for (const NodeList& other : {bigger, newer}) EXPECT_TRUE(mix.Of(other, mix.jobs).empty());
+  EXPECT_TRUE(mix.Of(mix.nodes, mix.jobs, Objective::kFewestGpus).empty());
+}
+
 // Where the public lists and the published figures are at hand, our builds of the published policies meet
 // them.
 TEST(PublishedRuns, AreMetWhereTheListsAreAtHand) {
@@ -135,6 +179,8 @@ TEST(PublishedRuns, AreMetWhereTheListsAreAtHand) {
   for (const auto& [list, policies] : lists) {
     const auto jobs = LoadJobList(*folder + "/" + list + ".csv", nodes->models);
     ASSERT_TRUE(jobs) << jobs.error().message;
+    EXPECT_EQ(PublishedOf(*published, *nodes, *jobs, Objective::kFragmentation).size(), policies.size())
+        << list << " is not known by what is in it";
     const auto runs = RunPlacement(*nodes, *jobs, {policies, Objective::kFragmentation, kSeeds}, {}, {});
     for (const Policy policy : policies) {
       std::vector<double> at_100, at_130;
