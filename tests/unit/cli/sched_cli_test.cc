@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -151,6 +152,8 @@ TEST_F(SchedCli, AnErrorIsOneLineWhateverAFileIsCalled) {
   expect_line({"replay", name, "--experiment", "gpu-hours"}, ":1: expected a column");
   expect_line({"place", name}, ":1: ");
   expect_line({"replay", "--data", folder_.File(""), "--list", "tiny", "--out", name}, ": expected a folder");
+  ExpectRefused(Replay({"--list", "tiny", "--out", folder_.File("untimed.csv")}),
+                "--out " + folder_.File("untimed.csv") + ": expected a folder");
 }
 
 TEST_F(SchedCli, PlacesAJobAndSaysWhy) {
@@ -228,6 +231,19 @@ TEST_F(SchedCli, RefusesWhatWouldDoNothing) {
 TEST_F(SchedCli, OptimalNamesATemporaryFolderThatIsNotThere) {
   ExpectRefused(testing::RunProgram({"/usr/bin/env", "TMPDIR=/nonexistent", SPILLWAY, "sched", "optimal"}),
                 "spillway: TMPDIR: expected a folder for temporary files");
+}
+
+TEST_F(SchedCli, OptimalSaysHowTheSolverEnded) {
+  const auto run = [&](const std::string& script) {
+    folder_.Write("cbc", "#!/bin/sh\n" + script + "\n");
+    std::filesystem::permissions(folder_.File("cbc"), std::filesystem::perms::owner_all);
+    return testing::RunProgram({"/usr/bin/env", "PATH=" + folder_.File("") + ":/bin", SPILLWAY, "sched",
+                                "optimal", "--isolation", "none", "--threads", "1"});
+  };
+  const auto failed = run("exit 3");
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_THAT(failed.err, HasSubstr("spillway: cbc failed with exit code 3\n"));
+  EXPECT_THAT(run("kill -9 $$").err, HasSubstr("spillway: cbc was ended by signal 9\n"));
 }
 
 TEST_F(SchedCli, SaysWhichModelsNobodyHas) {
