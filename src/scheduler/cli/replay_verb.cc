@@ -201,7 +201,7 @@ int RunReplay(ReplayOptions o, bool as_json) {
   if (!o.trace.empty()) o.lists.list = o.trace;
   if (auto there = CheckParent("--out", o.folder); !there) return Complain(there.error());
   if (auto made = o.folder.empty() ? Result<void>() : report::MakeFolder(o.folder); !made)
-    return Complain(made.error());
+    return Complain({made.error().code, "--out " + made.error().message});
   auto loaded = Load(o.lists, o.experiment != "gpu-hours");
   if (!loaded) return Complain(loaded.error());
   if (o.experiment == "arrivals") return ReplayArrivals(o, std::move(*loaded), as_json);

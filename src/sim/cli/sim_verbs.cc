@@ -46,7 +46,7 @@ int RunSim(const SimOptions& options, bool as_json) {
   if (options.quick) sim::Resize(*scenario, std::max<uint64_t>(scenario->requests / 10, 1));
   // Before the time that the runs take.
   if (auto made = options.folder.empty() ? Result<void>() : report::MakeFolder(options.folder); !made)
-    return Complain(made.error());
+    return Complain({made.error().code, "--out " + made.error().message});
   const sim::SweepResult sweep = Sweep(*scenario, options.threads);
   const sim::Results results{*scenario, sweep, sim::Judge(*scenario, sweep.rows)};
   const report::Document document = sim::ResultDocument(results);

@@ -128,7 +128,7 @@ TEST_F(SimCli, AFolderThatCannotBeMadeIsAFailureBeforeTheRuns) {
   const testing::Outcome outcome = Run({File(), "--out", File() + "/below"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.out, IsEmpty());
-  EXPECT_THAT(outcome.err, HasSubstr("s.yaml"));
+  EXPECT_THAT(outcome.err, HasSubstr("--out " + File() + "/below: expected a folder"));
 }
 
 TEST_F(SimCli, CtrlCEndsItWithThePointsThatAreWhole) {
