@@ -43,6 +43,9 @@ struct ReplayOptions {
 // For --experiment arrivals unless --seeds says otherwise: each is as long as ten of the others.
 constexpr int kArrivalsSeeds = 5;
 
+// What fragments cost is worked out for each two shapes of job: half a minute for so many.
+constexpr size_t kMaxShapes = 20'000;
+
 std::vector<scheduler::Policy> PoliciesOf(const ReplayOptions& o) {
   if (o.policies != "all") return {*scheduler::PolicyByName(o.policies)};
   return {std::begin(scheduler::kPolicies), std::end(scheduler::kPolicies)};
@@ -197,6 +200,16 @@ Result<void> CheckTimes(const ReplayOptions& o, const Loaded& loaded) {
   return {};
 }
 
+Result<void> CheckShapes(const Loaded& loaded) {
+  std::vector<scheduler::Job> jobs;
+  for (const scheduler::TraceJob& one : loaded.jobs.jobs) jobs.push_back(one.job);
+  const size_t shapes = scheduler::ShapesIn(jobs);
+  if (shapes <= kMaxShapes) return {};
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("{}: expected at most {} shapes of job (jobs that ask for the same), got {}",
+                          loaded.path, kMaxShapes, shapes));
+}
+
 int RunReplay(ReplayOptions o, bool as_json) {
   if (!o.trace.empty()) o.lists.list = o.trace;
   if (auto there = CheckParent("--out", o.folder); !there) return Complain(there.error());
@@ -204,6 +217,8 @@ int RunReplay(ReplayOptions o, bool as_json) {
     return Complain({made.error().code, "--out " + made.error().message});
   auto loaded = Load(o.lists, o.experiment != "gpu-hours");
   if (!loaded) return Complain(loaded.error());
+  if (const auto shapes = CheckShapes(*loaded); !shapes && o.experiment != "gpu-hours")
+    return Complain(shapes.error());
   if (o.experiment == "arrivals") return ReplayArrivals(o, std::move(*loaded), as_json);
   if (o.experiment == "placement") return ReplayPlacement(o, *loaded, as_json);
   if (const auto times = CheckTimes(o, *loaded); !times) return Complain(times.error());

@@ -194,6 +194,11 @@ TEST_F(SchedCli, RefusesListsOfWhichNothingCanBeMeasured) {
   ExpectRefused(
       Replay({"--experiment", "arrivals", "--list", folder_.File("rare.csv")}),
       "rare.csv: expected jobs of which at most 2000000 are there at a time at --load 95, got 1.71e+09");
+  std::string shapes = head;
+  for (int i = 0; i <= 20'000; ++i) shapes += "p," + std::to_string(i) + ",1,1,500,0,9\n";
+  folder_.Write("shapes.csv", shapes);
+  ExpectRefused(Replay({"--list", folder_.File("shapes.csv")}),
+                "shapes.csv: expected at most 20000 shapes of job (jobs that ask for the same), got 20001");
   folder_.Write("gap.csv", head + "p,1,1,1,500,,9\n");
   ExpectRefused(Replay({"--experiment", "gpu-hours", "--list", folder_.File("gap.csv")}),
                 "gap.csv:2: expected a creation_time and a deletion_time");

@@ -158,5 +158,17 @@ TEST(PlacementBound, IsAboveWhateverAPolicyAllocates) {
   }
 }
 
+// A cluster of pods that all differ.
+TEST(PatternPrices, KindsBeyondTheRangeOfSmallNumbersAreFound) {
+  std::vector<JobKind> kinds(40'000, JobKind{0, 1, 1000, 0, 1});
+  for (size_t k = 0; k < kinds.size(); ++k) kinds[k].cpu_milli = static_cast<int>(k);
+  std::vector<double> prices(kinds.size(), 0.5), packed(kinds.size(), 0);
+  prices.back() = 1;
+  PatternPrices pricing(kinds, {{0, 100'000, 2, 1}}, 1, 1000);
+  pricing.SetPrices(prices, true);
+  EXPECT_NEAR(pricing.AddDearestSets({0, 100'000, 2, 1}, packed), 2, 0.01);
+  EXPECT_NEAR(packed.back(), 2, 0.01);
+}
+
 }  // namespace
 }  // namespace spillway::scheduler
