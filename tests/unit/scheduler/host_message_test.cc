@@ -113,7 +113,8 @@ TEST(HostReport, AHostHoldsOnlySoManyInstancesAndItsExecutorsSayOnlySoMuch) {
 }
 
 TEST(HostOrders, NameOnlySoManyInstances) {
-  const WantedInstance one{7, {"m"}, {"h", "gpu0"}};
+  WantedInstance one{7, {}, {"h", "gpu0"}};
+  one.model.name = "m";
   json orders = json::parse(ToText(HostOrders{1, {one}}));
   EXPECT_TRUE(ParseHostOrders(orders.dump()));
   orders["instances"] = json::array();
