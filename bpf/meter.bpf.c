@@ -79,8 +79,8 @@ static __always_inline void on_request(struct spw_meter_counts *mine, struct spw
 	__u64 now_ns = timed ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
 	enum spw_meter_event event;
 
-	event = spw_meter_request(&meter_config, &meter_shared, &meter_clocks, mine, bucket, packet->hash,
-				  now_ns, timed);
+	event = spw_meter_request(&meter_config, &meter_shared, &meter_clocks, mine, bucket, packet, now_ns,
+				  timed);
 	if (event)
 		tell(event, 0);
 }
@@ -110,7 +110,7 @@ static __always_inline void on_answer(const struct __sk_buff *skb, struct spw_me
 		mine->unmatched += !packet->tcp; /* TCP: the rest of a long answer */
 		return;
 	}
-	event = spw_meter_answered(&meter_shared, mine, (int)is_error(skb, packet));
+	event = spw_meter_answered(&meter_config, &meter_shared, mine, entry, (int)is_error(skb, packet));
 	if (event)
 		tell(event, 0);
 	if (entry & SPW_METER_TIMED) {

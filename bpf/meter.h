@@ -63,7 +63,9 @@ struct spw_meter_shared {
 	__u64 given_up; /* writer: agent's sweep; requests it freed as unanswered */
 	__u32
 	    error_row; /* so many answers, the last ones, were errors; read with each, written with errors */
-	__u32 pad[11];
+	__u32
+	    lost_before; /* writer: agent; pending requests that came before are lost, mostly; 0: not known */
+	__u32 pad[10];
 };
 SPW_ASSERT_SIZE(struct spw_meter_shared, 64);
 
@@ -144,6 +146,14 @@ struct spw_meter_pace {
 	__u64 busy_steps; /* from answer to answer */
 };
 
+/*
+ * A pending request is *overtaken* by the time between its coming and that of the latest request that has
+ * been answered. Requests that wait in a queue are not; those that take longer than others are, and those
+ * that no answer will come to are by more and more.
+ */
+#define SPW_METER_OVERTAKEN_STEPS 24576u /* 25 ms: by less is not worth a look */
+#define SPW_METER_OVERTAKEN_OCTAVES 16
+
 struct spw_meter_counts {
 #define SPW_METER_FIELD(field, help) __u64 field;
 	SPW_METER_COUNTERS(SPW_METER_FIELD)
@@ -155,9 +165,11 @@ struct spw_meter_counts {
 	__u64 histogram[SPW_METER_HISTOGRAM];
 	struct spw_meter_outcome outcome[SPW_METER_CLOCKS][SPW_METER_BINS];
 	struct spw_meter_pace pace[SPW_METER_BINS];
-	__u64 pad[4];
+	__u64 overtaken[SPW_METER_OVERTAKEN_OCTAVES]; /* answered though overtaken by 25, 50, 100 ... ms */
+	__u32 latest_start; /* of the requests answered: the latest to come, in steps; 0: none yet */
+	__u32 pad[7];
 };
-SPW_ASSERT_SIZE(struct spw_meter_counts, 3584); /* whole cache lines: neighbours are other CPUs */
+SPW_ASSERT_SIZE(struct spw_meter_counts, 3712); /* whole cache lines: neighbours are other CPUs */
 
 /* What the data plane reports at once. */
 enum spw_meter_event {

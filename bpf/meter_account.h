@@ -41,16 +41,18 @@ SPW_INLINE int spw_meter_samples(const struct spw_meter_config *config, __u64 ha
 
 /*
  * A request came. The first of its key keeps its start: a client's repetition or a request's further
- * segments do not restart the clock. Victims, in order: free, given up, oldest.
+ * segments do not restart the clock, unless the first has been lost by all that is known: clients use their
+ * ports again. Victims, in order: free, given up, oldest.
  */
 SPW_INLINE enum spw_meter_event
 spw_meter_request(const struct spw_meter_config *config, struct spw_meter_shared *shared,
 		  struct spw_meter_clocks *clocks, struct spw_meter_counts *counts,
-		  struct spw_meter_bucket *bucket, __u64 hash, __u64 now_ns, int timed)
+		  struct spw_meter_bucket *bucket, const struct spw_meter_packet *packet, __u64 now_ns,
+		  int timed)
 {
 	__u32 now = spw_meter_step(now_ns);
-	__u64 tag = spw_meter_tag(hash), word = tag | SPW_METER_OPEN | (timed ? SPW_METER_TIMED : 0) | now,
-	      old;
+	__u64 tag = spw_meter_tag(packet->hash),
+	      word = tag | SPW_METER_OPEN | (timed ? SPW_METER_TIMED : 0) | now, old;
 	__u32 oldest = 0, victim = 0;
 	__s32 pending;
 
@@ -60,11 +62,13 @@ spw_meter_request(const struct spw_meter_config *config, struct spw_meter_shared
 		__u32 score = entry ? spw_meter_age(entry, now) + 1 : ~0u;
 
 		if (entry && !((entry ^ tag) >> SPW_METER_TAG_SHIFT)) {
-			if (score <= config->timeout_steps) {
+			if (score <= config->timeout_steps &&
+			    (packet->tcp || !shared->lost_before ||
+			     (__s32)(shared->lost_before - (__u32)entry) <= 0)) {
 				counts->repeated++;
 				return SPW_METER_NOTHING;
 			}
-			oldest = ~0u; /* given up, and asked again: its own successor */
+			oldest = ~0u; /* given up or lost, and asked again: its own successor */
 			victim = i;
 		}
 		if (score > oldest) {
@@ -84,7 +88,7 @@ spw_meter_request(const struct spw_meter_config *config, struct spw_meter_shared
 	else
 		counts->untimed++;
 	if (old) {
-		if (spw_meter_age(old, now) > config->timeout_steps)
+		if (spw_meter_age(old, now) > config->timeout_steps || !((old ^ tag) >> SPW_METER_TAG_SHIFT))
 			counts->timed_out++;
 		else
 			counts->overwritten++;
@@ -177,12 +181,44 @@ SPW_INLINE int spw_meter_note(const struct spw_meter_config *config, struct spw_
 	return packet->tcp && (!packet->payload_bytes || packet->syn);
 }
 
+SPW_INLINE __u32 spw_meter_overtaken_octave(__u32 steps)
+{
+	__u32 octave = 0;
+
+#pragma GCC unroll 15
+	for (int i = 1; i < SPW_METER_OVERTAKEN_OCTAVES; i++)
+		octave += steps >> i >= SPW_METER_OVERTAKEN_STEPS;
+	return octave;
+}
+
+/* By how much the request that began at `start` was overtaken, given the latest one answered. More than the
+ * time-out means that there has been no answer for half a round of the clock. */
+SPW_INLINE __u32 spw_meter_overtaken(const struct spw_meter_config *config, __u32 latest, __u32 start)
+{
+	__u32 by = latest - start;
+
+	return latest && by <= config->timeout_steps ? by : 0;
+}
+
+SPW_INLINE void spw_meter_count_overtaken(const struct spw_meter_config *config,
+					  struct spw_meter_counts *counts, __u32 start)
+{
+	__u32 by = spw_meter_overtaken(config, counts->latest_start, start);
+
+	if (!by)
+		counts->latest_start = start ? start : 1;
+	else if (by >= SPW_METER_OVERTAKEN_STEPS)
+		counts->overtaken[spw_meter_overtaken_octave(by) & (SPW_METER_OVERTAKEN_OCTAVES - 1)]++;
+}
+
 /* A request was answered, by an error or not. Answers on several CPUs at once stand in whatever order: a good
  * one among errors ends their row, mostly. */
-SPW_INLINE enum spw_meter_event spw_meter_answered(struct spw_meter_shared *shared,
-						   struct spw_meter_counts *counts, int is_error)
+SPW_INLINE enum spw_meter_event spw_meter_answered(const struct spw_meter_config *config,
+						   struct spw_meter_shared *shared,
+						   struct spw_meter_counts *counts, __u64 entry, int is_error)
 {
 	counts->completed++;
+	spw_meter_count_overtaken(config, counts, (__u32)entry);
 	if (!is_error) {
 		if (*(volatile __u32 *)&shared->error_row)
 			*(volatile __u32 *)&shared->error_row = 0;

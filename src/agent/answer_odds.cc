@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bpf/meter_account.h"
+
 namespace spillway::agent {
 namespace {
 
@@ -11,13 +13,13 @@ namespace {
 // that begins to lose requests has lost stays in its queue for longer.
 constexpr std::chrono::duration<double> kMemory = std::chrono::seconds(60);
 
+// Of its steps.
+uint64_t EndOf(size_t octave) { return uint64_t{SPW_METER_OVERTAKEN_STEPS} << (octave + 1); }
+
 }  // namespace
 
-size_t AnswerOdds::OctaveOf(Duration age) {
-  size_t octave = 0;
-  while (octave + 1 < kOctaves && age >= kYoungest * (2LL << octave)) octave++;
-  return octave;
-}
+AnswerOdds::AnswerOdds(uint32_t timeout_steps)
+    : timeout_(timeout_steps), last_(spw_meter_overtaken_octave(timeout_steps)) {}
 
 void AnswerOdds::Fade(Duration elapsed) {
   const double keep = std::exp(-std::chrono::duration<double>(elapsed) / kMemory);
@@ -27,29 +29,33 @@ void AnswerOdds::Fade(Duration elapsed) {
   }
 }
 
-void AnswerOdds::Answered(Duration latency, double requests) {
-  if (latency >= kYoungest) octaves_[std::min(OctaveOf(latency), last_)].answered += requests;
+void AnswerOdds::Waits(uint32_t by, uint32_t more) {
+  for (size_t octave = 0; octave < last_; octave++)
+    if (by >= EndOf(octave) && by - std::min(more, by) < EndOf(octave)) octaves_[octave].passed++;
 }
 
-void AnswerOdds::Waits(Duration age, Duration elapsed) {
-  for (size_t octave = 0; octave < last_; octave++) {
-    const Duration end = kYoungest * (2LL << octave);
-    if (age >= end && age - elapsed < end) octaves_[octave].passed++;
-  }
-}
-
-double AnswerOdds::Of(Duration age) const {
-  if (age < kYoungest) return 1;
-  // Where nothing was seen yet an octave is like the one before, and the first like what is younger.
-  std::array<double, kOctaves> here{};
+std::array<double, SPW_METER_OVERTAKEN_OCTAVES> AnswerOdds::Each() const {
+  // Where nothing was seen yet an octave is like the one before, and the first like what waits in its turn.
+  std::array<double, SPW_METER_OVERTAKEN_OCTAVES> each{};
   double before = 1;
   for (size_t octave = 0; octave <= last_; octave++) {
     const auto& [answered, passed] = octaves_[octave];
-    before = here[octave] = (answered + before) / (answered + passed + 1);
+    before = each[octave] = (answered + before) / (answered + passed + 1);
   }
-  double odds = 0;
-  for (size_t octave = last_ + 1; octave-- > OctaveOf(age);) odds = here[octave] + (1 - here[octave]) * odds;
-  return odds;
+  for (size_t octave = last_; octave-- > 0;) each[octave] += (1 - each[octave]) * each[octave + 1];
+  return each;
+}
+
+double AnswerOdds::Of(uint32_t by) const {
+  if (by < SPW_METER_OVERTAKEN_STEPS) return 1;
+  return Each()[std::min<size_t>(spw_meter_overtaken_octave(by), last_)];
+}
+
+uint32_t AnswerOdds::MostlyLostFrom() const {
+  const auto each = Each();
+  for (size_t octave = 0; octave <= last_; octave++)
+    if (each[octave] < 0.5) return std::min<uint32_t>(SPW_METER_OVERTAKEN_STEPS << octave, timeout_);
+  return timeout_;
 }
 
 }  // namespace spillway::agent

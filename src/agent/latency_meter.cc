@@ -8,19 +8,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "bpf/meter_account.h"
+
 namespace spillway::agent {
 namespace {
 
-// Of the search for requests that timed out.
-constexpr Duration kSweepPeriod = std::chrono::milliseconds(250);
+// Of the search for requests that timed out or are lost. More often where some are: what was lost since the
+// last search is in the queue yet.
+constexpr Duration kSweepPeriod = std::chrono::milliseconds(250),
+                   kSweepWhileLosing = std::chrono::milliseconds(50);
 
-// A request that waits for no more than so many times the latency of those that are answered meanwhile is in
-// the unit's queue, and so is any that is younger than AnswerOdds::kYoungest. Of those that wait for longer,
-// the part that by experience is answered in the end is; the others are taken for such as no answer will come
-// to. Less: when a unit becomes slow its queue is underrated until the first slow answers have left. More:
-// what a scanner sends counts for longer.
-constexpr int kUsualLatencies = 32;
-constexpr Duration kStillAnswers = std::chrono::seconds(1);  // after its last answer
+// A unit that has been silent for so many of its tail latencies, and for kLongPause, either dropped what
+// waited when it last answered, or stalls: then what has come since gets no answer either, and that counts.
+// Less: what waits in a unit that pauses is forgotten, and it gets more. More: one whose queue overflowed at
+// the end of a burst seems to be full, and gets nothing by which it could show that it is not.
+constexpr int kTails = 2;
+constexpr Duration kLongPause = std::chrono::milliseconds(250);  // as long as the failure detector grants
 
 }  // namespace
 
@@ -29,15 +32,18 @@ Result<Reading> LatencyMeter::Read(Time now) {
   totals_ = Sum(memory_);
   // A unit that answered since the last look does not stall, so its oldest request needs no search.
   const bool answers = totals_.counts.completed != answered;
-  if (now - swept_ >= kSweepPeriod || (totals_.pending > 0 && !answers)) {
-    Search(now);
-    if (answers) lost_ = Lost();
+  if (answers || totals_.counts.completed == 0) {
+    answered_ = now;
+    arrivals_at_answer_ = totals_.counts.arrivals;
   }
-  if (now - answered_ >= kStillAnswers) lost_ = 0;  // then all that wait count
-  if (answers) answered_ = now;
+  if (now - swept_ >= (lost_ > 0 ? kSweepWhileLosing : kSweepPeriod) || (totals_.pending > lost_ && !answers))
+    Search(now);
   totals_.pending -= std::min(totals_.pending, lost_);
+  if (now - answered_ >
+      std::max(kLongPause, kTails * Duration(std::chrono::microseconds(learner_.learnt().tail_us))))
+    totals_.pending = static_cast<uint32_t>(
+        std::min<uint64_t>(totals_.pending, totals_.counts.arrivals - arrivals_at_answer_));
   Reading reading = window_.Update(now, totals_);
-  latency_ = std::chrono::microseconds(reading.latency_us);
   learner_.Look(now, totals_.pending, totals_.counts, totals_.cpus, *memory_.clocks);
   reading.learnt = learner_.learnt();
   const uint32_t mask = SampleMask(window_.rate());
@@ -47,33 +53,30 @@ Result<Reading> LatencyMeter::Read(Time now) {
 }
 
 void LatencyMeter::Search(Time now) {
-  long_waits_.clear();
-  Sweep(memory_, now, &totals_, AnswerOdds::kYoungest, &long_waits_);
-  const Duration elapsed = now - swept_;
-  const bool is_first = swept_ == Time{0};
-  swept_ = now;
+  overtaken_.clear();
+  Sweep(memory_, now, &totals_, &overtaken_);
+  const Duration elapsed = now - std::exchange(swept_, now);
+  const uint32_t more = totals_.latest_start - std::exchange(latest_start_, totals_.latest_start);
   const spw_meter_counts before = std::exchange(swept_counts_, totals_.counts);
-  if (is_first) return;  // what an earlier agent's program counted is not news
+  if (elapsed == now) return;  // the first: what an earlier agent's program counted is not news
   odds_.Fade(elapsed);
-  // Not all requests are timed; the others fare likewise.
-  const uint64_t timed = totals_.counts.timed - before.timed;
-  const double each = timed == 0 ? 0
-                                 : static_cast<double>(totals_.counts.completed - before.completed) /
-                                       static_cast<double>(timed);
-  for (uint32_t i = 0; i < SPW_METER_HISTOGRAM; i++)
-    if (const uint64_t more = totals_.counts.histogram[i] - before.histogram[i]; more != 0)
-      odds_.Answered(Duration(static_cast<int64_t>(spw_meter_histogram_floor(i)) << SPW_METER_STEP_SHIFT),
-                     each * static_cast<double>(more));
-  for (const Duration age : long_waits_) odds_.Waits(age, elapsed);
-  odds_.GivenUp(static_cast<double>(totals_.given_up) +
-                static_cast<double>(totals_.counts.timed_out - before.timed_out));
+  for (size_t octave = 0; octave < SPW_METER_OVERTAKEN_OCTAVES; octave++)
+    odds_.Answered(octave, static_cast<double>(totals_.counts.overtaken[octave] - before.overtaken[octave]));
+  double lost = 0;
+  for (const uint32_t by : overtaken_) {
+    odds_.Waits(by, more);
+    lost += 1 - odds_.Of(by);
+  }
+  lost_ = static_cast<uint32_t>(lost + 0.5);
+  RenewLost(now);
 }
 
-uint32_t LatencyMeter::Lost() const {
-  double lost = 0;
-  for (const Duration age : long_waits_)
-    if (age > latency_ * kUsualLatencies) lost += 1 - odds_.Of(age);
-  return static_cast<uint32_t>(lost + 0.5);
+void LatencyMeter::RenewLost(Time now) {
+  const uint32_t step = spw_meter_step(static_cast<uint64_t>(now.count())),
+                 timeout = memory_.config->timeout_steps;
+  uint32_t before = totals_.latest_start - odds_.MostlyLostFrom();
+  if (totals_.latest_start == 0 || step - before > timeout) before = step - timeout;
+  __atomic_store_n(&memory_.shared->lost_before, std::max(before, 1u), __ATOMIC_RELAXED);
 }
 
 void LatencyMeter::Watch(bool busy, bool errors) {

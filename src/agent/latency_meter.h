@@ -17,7 +17,7 @@ namespace spillway::agent {
 class LatencyMeter : public Meter {
  public:
   LatencyMeter(Duration window, uint32_t workers, Duration timeout)
-      : window_(window), learner_(workers), odds_(timeout) {}
+      : window_(window), learner_(workers), odds_(spw_meter_step(static_cast<uint64_t>(timeout.count()))) {}
 
   Result<Reading> Read(Time now) override;
   void Watch(bool busy, bool errors) override;
@@ -31,18 +31,21 @@ class LatencyMeter : public Meter {
   MeterMemory memory_;
 
  private:
-  void Search(Time now);  // for requests that timed out, and for those that wait for long
-  [[nodiscard]] uint32_t Lost() const;
+  void Search(Time now);     // for requests that timed out, and for those that were overtaken
+  void RenewLost(Time now);  // tells the data plane which requests, when they come again, are new ones
 
   LatencyWindow window_;
   OutcomeLearner learner_;
   MeterTotals totals_;
-  Time swept_{0}, answered_{0};
-  Duration latency_{0};  // of the last reading
+  Time answered_{0};
+  uint64_t arrivals_at_answer_ = 0;
   AnswerOdds odds_;
-  spw_meter_counts swept_counts_{};  // as of the last sweep
-  std::vector<Duration> long_waits_;
-  uint32_t lost_ = 0;  // of those that wait, as of the last sweep while the unit answered
+  // As of the last sweep.
+  Time swept_{0};
+  spw_meter_counts swept_counts_{};
+  uint32_t latest_start_ = 0;
+  std::vector<uint32_t> overtaken_;  // steps
+  uint32_t lost_ = 0;                // of those that wait
 };
 
 // Attaches the source that the configuration asks for. `auto`: BPF, else AF_PACKET with a warning.

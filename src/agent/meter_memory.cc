@@ -74,11 +74,15 @@ MeterTotals Sum(const MeterMemory& memory) {
   return totals;
 }
 
-void Sweep(const MeterMemory& memory, Time now, MeterTotals* totals, Duration patience,
-           std::vector<Duration>* long_waits) {
-  const uint32_t patience_steps = Steps(static_cast<double>(patience.count()));
+void Sweep(const MeterMemory& memory, Time now, MeterTotals* totals, std::vector<uint32_t>* overtaken) {
   const uint32_t step = spw_meter_step(static_cast<uint64_t>(now.count()));
   uint32_t oldest = 0;
+  totals->latest_start = 0;
+  for (const spw_meter_counts& one : memory.counts) {
+    const uint32_t start = __atomic_load_n(&one.latest_start, __ATOMIC_RELAXED);
+    if (start != 0 && (totals->latest_start == 0 || step - start < step - totals->latest_start))
+      totals->latest_start = start;
+  }
   for (spw_meter_bucket& bucket : memory.buckets) {
     for (__u64& slot : bucket.entry) {
       const uint64_t entry = __atomic_load_n(&slot, __ATOMIC_RELAXED);
@@ -86,8 +90,9 @@ void Sweep(const MeterMemory& memory, Time now, MeterTotals* totals, Duration pa
       const uint32_t age = spw_meter_age(entry, step);
       if (age <= memory.config->timeout_steps) {
         oldest = std::max(oldest, age);
-        if (long_waits && age >= patience_steps)
-          long_waits->push_back(Duration(static_cast<int64_t>(age) << SPW_METER_STEP_SHIFT));
+        const uint32_t by =
+            spw_meter_overtaken(memory.config, totals->latest_start, static_cast<uint32_t>(entry));
+        if (overtaken && by >= SPW_METER_OVERTAKEN_STEPS) overtaken->push_back(by);
       } else if (__sync_bool_compare_and_swap(&slot, entry, 0)) {
         if (memory.config->gauge) __sync_fetch_and_sub(&memory.shared->pending, 1);
         memory.shared->given_up++;

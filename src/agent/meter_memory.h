@@ -32,16 +32,17 @@ struct MeterTotals {
   uint32_t pending = 0;
   uint32_t error_row = 0;
   std::chrono::nanoseconds oldest{0};  // age of the oldest pending request, if swept
+  uint32_t latest_start = 0;           // of the requests answered: the latest to come, if swept; 0: none
   uint32_t given_up = 0;               // freed by the sweep: unanswered for longer than the time-out
   double cpus = 1;                     // that answers leave on, as many as if each had an equal share
 };
 
 // Sums the counters.
 MeterTotals Sum(const MeterMemory& memory);
-// Frees the requests that timed out, and finds the oldest of the rest; `long_waits`, if not null: the ages of
-// those that are `patience` old or more are added. Reads the whole pending table.
-void Sweep(const MeterMemory& memory, Time now, MeterTotals* totals, Duration patience = Duration::max(),
-           std::vector<Duration>* long_waits = nullptr);
+// Frees the requests that timed out, and finds the oldest of the rest; `overtaken`, if not null: of those
+// that were overtaken (bpf/meter.h) the steps by which they were are added. Reads the whole pending table.
+void Sweep(const MeterMemory& memory, Time now, MeterTotals* totals,
+           std::vector<uint32_t>* overtaken = nullptr);
 // Both.
 MeterTotals Collect(const MeterMemory& memory, Time now);
 

@@ -54,7 +54,7 @@ spw_meter_event PacketAccounting::OnFrame(std::span<const uint8_t> head, uint32_
   if (incoming) {
     spw_meter_event event = SPW_METER_NOTHING;
     if (!IsAlert(packet, head))
-      event = spw_meter_request(&config_, &shared_, &clocks_, &counts_, bucket, packet.hash, now_ns,
+      event = spw_meter_request(&config_, &shared_, &clocks_, &counts_, bucket, &packet, now_ns,
                                 spw_meter_samples(&config_, packet.hash, counts_.arrivals));
     if (packet.fin) spw_meter_client_closes(bucket, packet.hash);
     return event;
@@ -65,7 +65,7 @@ spw_meter_event PacketAccounting::OnFrame(std::span<const uint8_t> head, uint32_
     counts_.unmatched += !packet.tcp;
     return SPW_METER_NOTHING;
   }
-  const spw_meter_event errors = spw_meter_answered(&shared_, &counts_, IsError(config_, packet, head));
+  const spw_meter_event errors = spw_meter_answered(&config_, &shared_, &counts_, entry, IsError(config_, packet, head));
   spw_meter_event event = SPW_METER_NOTHING;
   if (__u64 latency_ns; entry & SPW_METER_TIMED)
     event =

@@ -145,7 +145,9 @@ TEST(Requests, AreMarkedIfTimedAndTheMarksComeBackWithTheAnswer) {
   spw_meter_counts counts{};
   spw_meter_bucket bucket{};
   const auto request = [&](uint64_t key, int timed) {
-    EXPECT_EQ(spw_meter_request(&config, &shared, &clocks, &counts, &bucket, key << 40, kNow, timed),
+    spw_meter_packet packet{};
+    packet.hash = key << 40;
+    EXPECT_EQ(spw_meter_request(&config, &shared, &clocks, &counts, &bucket, &packet, kNow, timed),
               SPW_METER_NOTHING);
   };
   request(1, 1);
