@@ -65,7 +65,8 @@ spw_meter_event PacketAccounting::OnFrame(std::span<const uint8_t> head, uint32_
     counts_.unmatched += !packet.tcp;
     return SPW_METER_NOTHING;
   }
-  const spw_meter_event errors = spw_meter_answered(&config_, &shared_, &counts_, entry, IsError(config_, packet, head));
+  const spw_meter_event errors =
+      spw_meter_answered(&config_, &shared_, &counts_, entry, IsError(config_, packet, head));
   spw_meter_event event = SPW_METER_NOTHING;
   if (__u64 latency_ns; entry & SPW_METER_TIMED)
     event =
