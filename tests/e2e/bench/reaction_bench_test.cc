@@ -100,9 +100,14 @@ TEST_F(ReactionBench, EachFaultIsUndoneSoThatTheNextRoundFindsAllWell) {
   ASSERT_EQ(*status, 0) << Log();
   const auto document = nlohmann::json::parse(ReadFile(folder_ + "/out"));
   std::set<std::string> faults;
+  int judged = 0;
   for (const auto& row : document.at("rows")) {
     faults.insert(row.at("fault"));
-    EXPECT_EQ(row.at("rounds"), 1) << row;
+    if (row.at("rounds") == 0) {  // a machine too busy to tell: each try was disturbed
+      EXPECT_GT(row.at("disturbed"), 0) << row;
+      continue;
+    }
+    judged++;
     if (row.at("fault") == "process-killed" || row.at("fault") == "link-down") {
       EXPECT_EQ(row.at("undetected"), 0) << row;
       EXPECT_TRUE(row.at("back_ms_p50").is_number()) << row;
@@ -116,6 +121,7 @@ TEST_F(ReactionBench, EachFaultIsUndoneSoThatTheNextRoundFindsAllWell) {
     }
   }
   EXPECT_EQ(faults.size(), 4u);
+  EXPECT_GT(judged, 0);
   EXPECT_THAT(Standing(bench), IsEmpty());
 }
 

@@ -64,8 +64,13 @@ def is_cut(client, piece):
 
 def crowd():
     """All connections of http are taken by half a request each."""
-    half = [send(http, b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+    half = [send(http, b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n")
             for _ in range(CONNECTIONS)]
+    # The server has read their headers. libmicrohttpd misses the end of a connection that came with what it reads first,
+    # and then keeps it until limits.receive.
+    for client in half:
+        if not client.recv(4096).startswith(b"HTTP/1.1 100"):
+            fail("no 100 Continue")
     waiting = get(http, "/v2/health/live")
     for path, expected in (("/v2/health/live", "live"), ("/metrics", "spillway_gateway_executors")):
         got = answer(get(health, path), path)
