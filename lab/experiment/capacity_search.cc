@@ -24,18 +24,32 @@ Result<double> HighestSustained(double first, const Sustains& sustains) {
     if (!good) return tl::make_unexpected(good.error());
     (*good ? low : high) = rate;
   }
-  while (high / low > kSearchAccuracy) {
-    const double rate = std::sqrt(low * high);
-    const auto good = tried(rate);
-    if (!good) return tl::make_unexpected(good.error());
-    (*good ? low : high) = rate;
+  for (;;) {
+    while (high / low > kSearchAccuracy) {
+      const double rate = std::sqrt(low * high);
+      const auto good = tried(rate);
+      if (!good) return tl::make_unexpected(good.error());
+      (*good ? low : high) = rate;
+    }
+    for (;; low /= kSearchAccuracy) {
+      if (low < kLowest)
+        return Fail(ErrorCode::kSystem, "what it sustains differs too much from one moment to the next");
+      const auto good = sustains(low, kConfirmingSlices);
+      if (!good) return tl::make_unexpected(good.error());
+      if (*good) break;
+    }
+    const auto more = sustains(low * kBadMoment, kConfirmingSlices);
+    if (!more) return tl::make_unexpected(more.error());
+    if (!*more) return low;
+    low *= kBadMoment;
+    for (high = low * kBadMoment;; high *= kBadMoment) {
+      if (high > kHighest) return Fail(ErrorCode::kSystem, "it sustains any rate that was tried");
+      const auto good = tried(high);
+      if (!good) return tl::make_unexpected(good.error());
+      if (!*good) break;
+      low = high;
+    }
   }
-  for (; low >= kLowest; low /= kSearchAccuracy) {
-    const auto good = sustains(low, kConfirmingSlices);
-    if (!good) return tl::make_unexpected(good.error());
-    if (*good) return low;
-  }
-  return Fail(ErrorCode::kSystem, "what it sustains differs too much from one moment to the next");
 }
 
 }  // namespace spillway::lab

@@ -172,7 +172,8 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
   const LatencyCurve& curve = clocks_[best_].curve;
   learnt_.base_us = Micros(curve.base_ns() + kScatterShare * curve.Scatter());
   learnt_.slot_ns = static_cast<uint32_t>(curve.slot_ns());
-  learnt_.knee_us = Micros(curve.knee_ns());
+  // The slot may have grown since the curve was fitted: who finds nobody waits for nobody.
+  learnt_.knee_us = Micros(std::max(curve.knee_ns(), curve.slot_ns()));
   const double backlog_us = (static_cast<double>(clocks.drained_ns[best_]) - now_ns) / 1000;
   learnt_.backlog_us =
       static_cast<uint32_t>(std::clamp(backlog_us, 0.0, double{std::numeric_limits<uint32_t>::max()}));
