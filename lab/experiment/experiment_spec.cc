@@ -74,6 +74,8 @@ void ReadExtent(Problems& problems, const MapReader& map, ExperimentSpec& spec) 
   ReadSeconds(problems, map.Find("calibrate"), spec.calibrate_seconds);
   if (const Field* f = map.Find("rounds"))
     if (auto n = model::ReadInteger(problems, *f, 1, 1000)) spec.rounds = static_cast<int>(*n);
+  if (const Field* f = map.Find("further"))
+    if (auto n = model::ReadInteger(problems, *f, 0, 20)) spec.further = static_cast<int>(*n);
 }
 
 // The units of lab/unit and lab/compute have one protocol; the client also speaks HTTP.
@@ -176,7 +178,7 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
   MapReader map(
       problems, field,
       {"name", "service", "client", "arrivals", "path", "policies", "load_pct", "seconds", "calibrate",
-       "rounds", "capacity_rps", "unloaded_ms", "tolerated_loss_pct", "predict", "grow", "quick"});
+       "rounds", "further", "capacity_rps", "unloaded_ms", "tolerated_loss_pct", "predict", "grow", "quick"});
   if (const Field* f = map.Need("name", "a name"))
     if (auto name = model::ReadName(problems, *f)) spec.name = *name;
   if (const Field* f = map.Need("service", "a service of the testbed"))
@@ -204,9 +206,11 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
     if (auto truth = model::ReadBool(problems, *f)) spec.predict = *truth;
   if (const Field* f = map.Find("grow")) ReadGrow(problems, *f, spec);
   CheckPrediction(problems, field, spec);
+  if (spec.further > 0 && spec.grow == ExperimentSpec::Grow::kWork)
+    problems.Add(field.line, field.path + ".further", "expected grow: rate");
   if (const Field* f = map.Find("quick")) {
     ExperimentSpec unused;
-    MapReader part(problems, *f, {"load_pct", "seconds", "calibrate", "rounds"});
+    MapReader part(problems, *f, {"load_pct", "seconds", "calibrate", "rounds", "further"});
     ReadExtent(problems, part, quick ? spec : unused);
   }
 }
@@ -220,7 +224,10 @@ std::string ToString(ArrivalProcess arrivals) {
 }
 
 Result<void> Override(const Overrides& overrides, ExperimentSpec& spec) {
-  if (!overrides.load_pct.empty()) spec.load_pct = overrides.load_pct;
+  if (!overrides.load_pct.empty()) {
+    spec.load_pct = overrides.load_pct;
+    spec.further = 0;
+  }
   if (!std::is_sorted(spec.load_pct.begin(), spec.load_pct.end()))
     std::sort(spec.load_pct.begin(), spec.load_pct.end());
   if (overrides.rounds) spec.rounds = *overrides.rounds;

@@ -39,6 +39,7 @@ struct ExperimentSpec {
   std::vector<PolicyRun> policies;
   size_t baseline = 0;           // the policy that the others are compared with
   std::vector<double> load_pct;  // of what the testbed sustains under wrr, ascending
+  int further = 0;               // loads beyond the last, at most, until one at which every policy loses
   double seconds = 1.5;          // of load per slice
   double calibrate_seconds = 2;  // per kind of unit
   int rounds = 8;                // slices of each policy at each load

@@ -98,10 +98,12 @@ std::string P99Text(const Finding& finding) {
 
 std::string PolicyText(const ExperimentSpec& spec, const Results& results, const Finding& finding) {
   std::string text;
+  const auto is_higher = [&](const Row& row) { return row.load_pct > *finding.sustained_pct; };
   if (finding.sustained_pct)
     text += fmt::format(
         "{}: sustains {:.0f} % load{} ({:.0f} requests/s)", finding.policy, *finding.sustained_pct,
-        *finding.sustained_pct == spec.load_pct.back() ? ", the highest tried" : "", finding.sustained_rps);
+        std::any_of(results.rows.begin(), results.rows.end(), is_higher) ? "" : ", the highest tried",
+        finding.sustained_rps);
   else
     text += fmt::format("{}: loses requests at the lowest load already", finding.policy);
   const std::string& baseline = spec.policies[spec.baseline].name;

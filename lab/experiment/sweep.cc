@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -13,6 +14,7 @@ namespace spillway::lab {
 namespace {
 
 constexpr int kMaxLostLevels = 2;  // higher loads would show nothing more
+constexpr double kFurtherStep = 1.15;
 
 std::vector<size_t> RandomOrder(size_t count, std::mt19937_64& random) {
   std::vector<size_t> order(count);
@@ -43,7 +45,8 @@ Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& le
   std::mt19937_64 random(spec.seed);
   Swept swept;
   const size_t policies = spec.policies.size();
-  const double total = static_cast<double>(levels_pct.size() * policies) * spec.rounds;
+  std::vector<double> levels = levels_pct;
+  const size_t max_levels = levels.size() + static_cast<size_t>(spec.further);
   double played = 0;
   int all_lost = 0;  // successive levels
   const auto play = [&](const PolicyRun& policy, double rate, uint64_t arrivals_seed) -> Result<Slice> {
@@ -56,7 +59,9 @@ Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& le
     }
     return PlaySlice(bed, watch, rate, spec.seconds, calibration.TimeoutS(), arrivals_seed);
   };
-  for (double load_pct : levels_pct) {
+  for (size_t l = 0; l < levels.size(); l++) {
+    const double load_pct = levels[l];
+    const double total = static_cast<double>(levels.size() * policies) * spec.rounds;
     Level level{load_pct, calibration.limit_ms, calibration.TimeoutS(), {}, {}};
     for (const PolicyRun& policy : spec.policies) level.policies.push_back(policy.name);
     level.slices.resize(policies);
@@ -75,12 +80,15 @@ Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& le
       }
     }
     if (swept.interrupted && !KeepWholeRounds(level)) break;
-    for (Row& row : Summarise(level, spec.baseline, spec.seed, spec.load_pct.size())) {
+    for (Row& row : Summarise(level, spec.baseline, spec.seed,
+                              spec.load_pct.size() + static_cast<size_t>(spec.further))) {
       row.interrupted = swept.interrupted;
       swept.rows.push_back(std::move(row));
     }
     all_lost = AllLost(swept.rows, load_pct, spec.tolerated_loss_pct) ? all_lost + 1 : 0;
     if (all_lost == kMaxLostLevels || swept.interrupted) break;
+    if (l + 1 == levels.size() && levels.size() < max_levels && all_lost == 0)
+      levels.push_back(std::round(load_pct * kFurtherStep));
   }
   return swept;
 }

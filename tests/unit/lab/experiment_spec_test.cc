@@ -173,6 +173,17 @@ TEST(ExperimentFile, QuickReplacesTheExtentOnlyWhenAsked) {
   EXPECT_EQ(shorter->rounds, 1);
 }
 
+TEST(ExperimentFile, FurtherLoadsAreTheFilesAndNotThoseOfACommandLine) {
+  auto spec = Load("knot", "  quick: {further: 3}\n", true);
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->further, 3);
+  ASSERT_TRUE(Override({.load_pct = {40, 60}}, *spec));
+  EXPECT_EQ(spec->further, 0);
+  auto refused = Load("{synthetic: {gflop: 0.5}}", "  grow: work\n  further: 2\n");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("further: expected grow: rate"));
+}
+
 // One policy in the switch and one on the NIC, of which the server may have none.
 Result<ExperimentSpec> LoadBothPlaces(const std::string& kind) {
   const std::string path = testing::TempDir() + "both_places.yaml";
