@@ -305,6 +305,7 @@ TEST(OutcomeLearner, GarbageGivesNumbersWithinRange) {
       ASSERT_GT(learnt.slot_ns, 0u) << seed;
       ASSERT_LE(learnt.slot_ns, 4'000'000'000u) << seed;
       ASSERT_GT(learnt.knee_us, 0u) << seed;
+      ASSERT_GE(learnt.knee_us, learnt.slot_ns / 1000) << seed << ": who finds nobody waits for nobody";
       for (int c = 0; c < SPW_METER_CLOCKS; c++) {
         ASSERT_GT(clocks.slot_ns[c], 0u) << seed;
         ASSERT_LE(clocks.slot_ns[c], 4'000'000'000u) << seed;
