@@ -78,7 +78,7 @@ for wrong in 'http: 127.0.0.1' 'http: 127.0.0.1:99999' 'frames: ["nix:/x"]' 'fra
 done
 printf 'http: 127.0.0.1:0\nexecutors: %s/mistyped/e.sock\n' "$work" > "$work/bad.yaml"
 code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$?
-[ $code = 2 ] && grep -q "expected a folder $work/mistyped" "$work/bad.err" && [ ! -e "$work/mistyped" ] || fail "a folder that is not there: exit code $code, $(cat "$work/bad.err")"
+[ $code = 2 ] && grep -q "directory $work/mistyped does not exist" "$work/bad.err" && [ ! -e "$work/mistyped" ] || fail "a folder that is not there: exit code $code, $(cat "$work/bad.err")"
 for program in gateway executor agent; do
   [ ! -e "$bin/spillway-$program" ] || "$bin/spillway-$program" --help | tail -1 | matches '^Exit codes: 0 ok' || fail "spillway-$program --help"
 done
@@ -182,7 +182,7 @@ expect 415 "Content-Encoding: expected none, got" -H 'Content-Encoding: gzip' --
 expect 200 '"data":[4.0' -H 'Content-Encoding: identity' -d "@$here/requests/product.json" "$infer"
 expect 401 token -H 'Authorization: Bearer wrong' -d "@$here/requests/product.json" "$infer"
 expect 404 "no model" -d '{}' "$url/v2/models/other/infer"
-expect 400 "expected a JSON object" -d '{"inputs": [' "$infer"
+expect 400 "invalid JSON at byte 12 of 12" -d '{"inputs": [' "$infer"
 expect 400 "expected shape" -d '{"inputs": [{"name": "a", "shape": [3, 2], "datatype": "FP32", "data": []}, {"name": "b", "shape": [3, 2], "datatype": "FP32", "data": []}]}' "$infer"
 expect 400 "Inference-Header-Content-Length" -H 'Inference-Header-Content-Length: 99999' -d '{}' "$infer"
 expect 404 "not found" "$url/v3"
