@@ -70,7 +70,7 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
       ->capture_default_str();
   verb->add_option_function<int>(
           "--spin-us", [options](int us) { options->spin = std::chrono::microseconds(us); },
-          "Microseconds that who is awake waits before it sleeps (200)")
+          "Spin time before sleeping, microseconds (200)")
       ->check(InRange(0, 10'000));
   verb->add_option_function<std::string>(
           "--awake",
@@ -79,7 +79,7 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
                              : who == "nic" ? bench::Awake::kNic
                                             : bench::Awake::kNone;
           },
-          "Who stays awake: the gateway and the deciders on the host, the gateway alone, nobody (all)")
+          "Which side busy-polls: the gateway and the deciders on the host, the gateway alone, neither (all)")
       ->check(CLI::IsMember({"all", "nic", "none"}));
   verb->add_option_function<std::string>(
           "--engine", [options](const std::string& engine) { options->cuda = engine == "cuda"; },
@@ -89,7 +89,7 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
                  "Also a gateway that sleeps while slices work, and data over TCP: by epoll, by io_uring");
   verb->add_flag_callback(
       "--loopback", [options] { options->namespaces = false; },
-      "All on loopback; as root, client, NIC and host else have a network namespace each");
+      "All on loopback; otherwise (as root) client, NIC and host each get their own namespace");
   verb->add_flag("--quick", options->quick, "At most two rounds, a third of the time");
   verb->add_option("--out", options->folder, "Also write gateway.json, gateway.html and gateway.svg there")
       ->type_name("DIR")

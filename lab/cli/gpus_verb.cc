@@ -52,7 +52,8 @@ int RunGpus(const GpusOptions& options, bool as_json) {
 void AddGpusVerb(CLI::App& lab_app, Context& context) {
   auto options = std::make_shared<GpusOptions>();
   CLI::App* verb = lab_app.add_subcommand(
-      "gpus", "Jobs on hosts of emulated GPUs under no-sharing, first-fit and spillway, asked all the while");
+      "gpus",
+      "Jobs on hosts of emulated GPUs under no-sharing, first-fit and spillway, under continuous requests");
   verb->add_option("FILE", options->file, "Hosts and jobs (YAML); default: models/jobs.yaml of the examples");
   verb->add_option("--out", options->out, "Folder for report.html and report.json")
       ->type_name("DIR")
@@ -61,7 +62,7 @@ void AddGpusVerb(CLI::App& lab_app, Context& context) {
                    "For sockets and logs; default: spillway-lab-gpus-UID in /tmp")
       ->type_name("DIR")
       ->check(NonEmpty());
-  verb->add_flag("--quick", options->quick, "Four times as quick as the file says");
+  verb->add_flag("--quick", options->quick, "Run the schedule four times faster");
   verb->callback([options, &context] {
     context.action = [options, &context] { return RunGpus(*options, context.json); };
   });

@@ -55,13 +55,12 @@ void AddKvsVerb(CLI::App& lab_app, Context& context) {
   verb->add_option("--steal-us", options->steal_us, "The model's cost of stealing, per stolen request")
       ->check(InRange(0.0, 1000.0))
       ->capture_default_str();
-  verb->add_option("--repeat", options->repeat,
-                   "Look-ups of a GET, which makes it as long as the work it stands for")
+  verb->add_option("--repeat", options->repeat, "Hash look-ups per GET, to set its cost")
       ->check(InRange(1u, 10'000'000u))
       ->capture_default_str();
   verb->add_flag_callback(
       "--loopback", [options] { options->namespaces = false; },
-      "All on loopback; as root, client, host and NIC else have a network namespace each");
+      "All on loopback; otherwise (as root) client, host and NIC each get their own namespace");
   auto* model_only = verb->add_flag_callback(
       "--model-only", [options] { options->measure = false; }, "Only the model; nothing is measured");
   auto* measure_only = verb->add_flag_callback(

@@ -226,7 +226,7 @@ void AddTestbedVerbs(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context&
 
 void AddSeed(CLI::App* verb, const std::shared_ptr<LabWords>& o) {
   verb->add_option("--seed", o->overrides.seed,
-                   "Seed of the order of policies and of arrivals; to repeat a run, the one that it printed")
+                   "Seed of the order of policies and of arrivals; use the printed seed to repeat a run")
       ->check(InRange(uint64_t{0}, uint64_t{1} << 53));
 }
 

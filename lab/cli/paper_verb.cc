@@ -109,7 +109,7 @@ void AddPaperVerb(CLI::App& lab, Context& context) {
   auto* emulated =
       paper->add_flag("--emulated", o->emulated, "The lab's figures on emulated units, which burn no CPU");
   paper->add_flag("--quick", o->quick, "The lab files' short forms, and fewer repetitions in the simulator");
-  paper->add_flag("--sim-only", o->sim_only, "Without the lab, which takes root and tens of minutes")
+  paper->add_flag("--sim-only", o->sim_only, "Without the lab, which requires root and takes tens of minutes")
       ->excludes(emulated);
   paper->add_option("--out", o->out, "Folder for report.json, and the reports of the lab's runs")
       ->type_name("DIR")

@@ -11,7 +11,7 @@
 #include "lab/unit/options.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Burns a CPU now and then, beside a unit that works.", "spillway-neighbour");
+  CLI::App app("Generates periodic CPU load, beside a unit that works.", "spillway-neighbour");
   std::chrono::nanoseconds every = std::chrono::seconds(5), busy = std::chrono::seconds(1);
   spillway::unit::AddDuration(app, "--every", every, "From one busy time to the next");
   spillway::unit::AddDuration(app, "--for", busy, "How long each lasts");

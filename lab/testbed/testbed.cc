@@ -92,7 +92,8 @@ Testbed::~Testbed() {
 
 Result<std::unique_ptr<Testbed>> Testbed::Up(const TestbedSpec& spec, const UpOptions& options) {
   if (geteuid() != 0)
-    return Fail(ErrorCode::kUnavailable, "a testbed makes network namespaces, which takes root (try sudo)");
+    return Fail(ErrorCode::kUnavailable,
+                "a testbed makes network namespaces, which requires root (try sudo)");
   TakeDownLeftovers();
   if (LoadState(spec.name))
     return Fail(ErrorCode::kConflict,

@@ -181,7 +181,7 @@ CLI::App* AddVerb(CLI::App& group, Context& context, const std::shared_ptr<Optio
 }
 
 void AddWait(CLI::App* verb, const std::shared_ptr<Options>& options) {
-  verb->add_flag("--wait", options->wait, "Until all is done");
+  verb->add_flag("--wait", options->wait, "Wait until the change is complete");
   verb->add_option("--limit", options->limit_s, "Seconds to wait at most")
       ->check(InRange(1, 86400))
       ->capture_default_str();
@@ -199,12 +199,12 @@ void AddModelVerbs(CLI::App& app, Context& context) {
   add->add_option("FILE", options->name, "Model file, - for stdin")->required();
   AddWait(add, options);
   AddVerb(*group, context, options, "list", "Models, their instances, GPUs, GPU-hours", List);
-  CLI::App* move =
-      AddVerb(*group, context, options, "move", "Move one of its instances; requests go on", Move);
+  CLI::App* move = AddVerb(*group, context, options, "move",
+                           "Move one of its instances without interrupting requests", Move);
   move->add_option("NAME", options->name, "The model")->required();
   move->add_option("--to", options->to, "HOST/GPU; default: where it is placed best")->type_name("HOST/GPU");
   AddWait(move, options);
-  CLI::App* remove = AddVerb(*group, context, options, "remove", "Serve it no more", Remove);
+  CLI::App* remove = AddVerb(*group, context, options, "remove", "Stop serving a model", Remove);
   remove->add_option("NAME", options->name, "The model")->required();
   AddWait(remove, options);
 }

@@ -199,7 +199,7 @@ class EventdevDomain final : public Domain {
  private:
   tl::unexpected<Error> TooLate(const char* what) const {
     return Fail(ErrorCode::kUnavailable,
-                fmt::format("{}: events have flowed, and no {} joins after that", device_, what));
+                fmt::format("{}: cannot add a {} after the first event", device_, what));
   }
 
   bool Start() {

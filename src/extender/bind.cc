@@ -153,7 +153,7 @@ Result<void> Extender::Claim(const scheduler::BindingArgs& args, const scheduler
     if (written->status != 409)
       return Fail(ErrorCode::kUnavailable, "the claim at the node: " + KubeClient::Explain(*written));
   }
-  return Fail(ErrorCode::kConflict, fmt::format("{}: its claims keep being changed by others", args.node));
+  return Fail(ErrorCode::kConflict, fmt::format("{}: gave up after repeated conflicting updates", args.node));
 }
 
 void Extender::Unclaim(const scheduler::BindingArgs& args) {

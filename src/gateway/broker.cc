@@ -39,7 +39,8 @@ void Broker::Refuse(const Request& request, Status status, const std::string& me
 uint64_t Broker::Submit(Request request, Time now) {
   KnownModel* const known = models_.Get(request.model);
   if (known == nullptr) {
-    Refuse(request, Status::kNoModel, "no model has that number, or not any more: ask for it by name");
+    Refuse(request, Status::kNoModel,
+           "unknown model number (the model may have been replaced); look it up by name");
     return 0;
   }
   const ModelCard& card = *known->card;
@@ -334,13 +335,14 @@ void Broker::Tick(Time now) {
     }
     if (job.answered || job.deadline > now) continue;
     if (job.state == State::kDelivered) {
-      AnswerJob(job, {.status = Status::kDeadline, .message = "a slice had it and did not finish in time"});
+      AnswerJob(job, {.status = Status::kDeadline, .message = "deadline exceeded while running on a slice"});
       port_.GiveUp(job.slice, job.cell, id);
       continue;
     }
     const auto placement = scheduler::PlaceRequest(DemandOf(job), states_, options_.isolation, now);
-    const std::string text = "no slice until its deadline: " +
-                             (placement.slice >= 0 ? std::string("others were first") : placement.Reason());
+    const std::string text =
+        "no slice became available before the deadline: " +
+        (placement.slice >= 0 ? std::string("other requests came first") : placement.Reason());
     AnswerJob(job, {.status = Status::kNoSlice, .message = text, .retry_after = milliseconds(1000)});
     queues_[job.request.tenant].Erase({job.request.model, id});
     if (queues_[job.request.tenant].empty()) BreakPromises(job.request.tenant);

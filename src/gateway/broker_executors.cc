@@ -27,7 +27,7 @@ void Broker::RefuseWaiting(uint32_t model) {
 Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now) {
   for (const Executor& other : executors_)
     if (other.alive && other.name == offer.name)
-      return Fail(ErrorCode::kConflict, fmt::format("an executor named {} is there already", offer.name));
+      return Fail(ErrorCode::kConflict, fmt::format("an executor named {} is already connected", offer.name));
   for (const ModelCard& card : offer.models)
     for (const SliceOffer& slice : offer.slices)
       if (card.InputBytes(card.most_rows) > slice.input_bytes ||

@@ -35,11 +35,11 @@ Result<void> Broker::CanFit(uint64_t inputs, uint64_t outputs, const Account& ac
   if (outputs <= most && inputs <= most - outputs) return {};
   if (most == options_.memory)
     return Fail(ErrorCode::kBadInput,
-                fmt::format("{} bytes of inputs and {} of outputs are more than limits.memory, {} bytes",
-                            inputs, outputs, options_.memory));
+                fmt::format("{} bytes of inputs and {} of outputs exceed limits.memory, {} bytes", inputs,
+                            outputs, options_.memory));
   return Fail(ErrorCode::kBadInput,
-              fmt::format("{} bytes of inputs and {} of outputs are more than is not reserved for others of "
-                          "limits.memory, {} of {} bytes",
+              fmt::format("{} bytes of inputs and {} of outputs exceed the unreserved part of limits.memory, "
+                          "{} of {} bytes",
                           inputs, outputs, most, options_.memory));
 }
 
@@ -57,8 +57,8 @@ Result<void> Broker::HoldWindow(uint64_t bytes, uint32_t tenant) {
   const MemoryBudget::Owner owner = OwnerOf({tenant});
   if (const uint64_t most = windows_.Most(owner); bytes > most)
     return Fail(ErrorCode::kBadInput,
-                fmt::format("a window of {} bytes is more than {}limits.windows, {} bytes", bytes,
-                            most == windows_.bytes() ? "" : "what is not reserved for others of ", most));
+                fmt::format("a window of {} bytes exceeds {}limits.windows, {} bytes", bytes,
+                            most == windows_.bytes() ? "" : "the unreserved part of ", most));
   if (!windows_.HasRoom(bytes, owner)) return Fail(ErrorCode::kConflict, "the memory for windows is full");
   windows_.Hold(bytes, owner);
   return {};

@@ -110,7 +110,7 @@ Result<Client::Frame> Client::Receive() {
     return tl::make_unexpected(got.error());
   if (frame.header.magic != kFrameMagic || frame.header.meta_bytes > kMaxMeta ||
       frame.header.data_bytes > (uint64_t{1} << 32))
-    return Fail(ErrorCode::kUnavailable, "that is no gateway: expected a frame");
+    return Fail(ErrorCode::kUnavailable, "not a Spillway gateway: invalid reply");
   frame.meta.resize(frame.header.meta_bytes);
   frame.data.resize(frame.header.data_bytes);
   if (auto got = ReceiveAll(std::as_writable_bytes(std::span(frame.meta)), &frame.fds); !got)
@@ -153,7 +153,7 @@ Result<InferResult> Client::Infer(uint32_t model, uint32_t rows, std::span<const
   ResultMeta told;
   if (frame->header.type != static_cast<uint8_t>(FrameType::kResult) || frame->header.id != id ||
       !ReadMeta(std::as_bytes(std::span(frame->meta)), told))
-    return Fail(ErrorCode::kUnavailable, "the gateway answered something else");
+    return Fail(ErrorCode::kUnavailable, "unexpected reply from the gateway");
   result.outputs = std::move(frame->data);
   result.output_bytes = result.outputs.size();
   result.busy = std::chrono::nanoseconds(told.busy_ns);
@@ -174,7 +174,7 @@ Result<void> Client::OpenWindow(uint64_t bytes, uint32_t slots) {
     return Fail(ErrorCode::kBadInput, frame->meta);
   if (frame->header.type != static_cast<uint8_t>(FrameType::kWindow) || frame->fds.size() != 4 ||
       !ReadMeta(std::as_bytes(std::span(frame->meta)), meta))
-    return Fail(ErrorCode::kUnavailable, "the gateway answered something else");
+    return Fail(ErrorCode::kUnavailable, "unexpected reply from the gateway");
   auto channel = Channel::Map(std::move(frame->fds[0]), meta.slots,
                               {std::move(frame->fds[2]), std::move(frame->fds[3])});
   if (!channel) return tl::make_unexpected(channel.error());
@@ -273,7 +273,7 @@ Result<InferResult> Client::InferInWindow(uint32_t model, uint32_t rows, uint64_
   const auto completion = Wait(std::chrono::hours(2));
   if (!completion) return tl::make_unexpected(completion.error());
   if (!*completion || (*completion)->id != submission.id)
-    return Fail(ErrorCode::kUnavailable, "the gateway answered something else");
+    return Fail(ErrorCode::kUnavailable, "unexpected reply from the gateway");
   InferResult result;
   result.status = static_cast<Status>((*completion)->status);
   result.retry_after = milliseconds((*completion)->retry_after_ms);

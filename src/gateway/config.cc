@@ -98,10 +98,9 @@ void ReadTenants(Problems& problems, const Field& field, const std::string& file
       token = ReadToken(problems, *f, file_name, "the tenant's token");
     for (size_t i = 0; i < config.broker.tenants.size(); i++) {
       if (config.broker.tenants[i].name == tenant.name && !tenant.name.empty())
-        problems.Add(entry.line, entry.path, "expected a name of its own");
+        problems.Add(entry.line, entry.path, "duplicate name");
       if (!token.empty() && config.tokens[i] == token)
-        problems.Add(entry.line, entry.path,
-                     "expected a token of its own, got " + config.broker.tenants[i].name + "'s");
+        problems.Add(entry.line, entry.path, "same token as tenant " + config.broker.tenants[i].name);
     }
     config.broker.tenants.push_back(tenant);
     config.tokens.push_back(token);
@@ -202,8 +201,7 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
     if (const Field* f = top.Find("executors")) ReadExecutors(problems, *f, file_name, config);
     if (const Field* f = top.Find("rdma")) ReadRdma(problems, *f, file_name, config.rdma);
     if (top.Find("executors") == nullptr && top.Find("rdma") == nullptr && root.node.IsMap())
-      problems.Add(root.line, "",
-                   "expected executors, the path of a UNIX socket, or rdma: nobody could serve");
+      problems.Add(root.line, "", "expected executors or rdma; without one no executor can connect");
     if (const Field* f = top.Find("isolation"))
       if (auto word = model::ReadChoice(problems, *f, {"none", "fraction", "gpu"}))
         config.broker.isolation = static_cast<scheduler::Isolation>(*word);
@@ -229,7 +227,7 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
       config.tokens = {""};
     }
     if (config.http.empty() && config.frames.empty() && root.node.IsMap())
-      problems.Add(root.line, "", "expected http or frames: nobody could ask for anything");
+      problems.Add(root.line, "", "expected http or frames; without one no client can connect");
     ShareReserves(problems, root, config);
   });
   if (!read) return tl::make_unexpected(read.error());

@@ -32,8 +32,7 @@ ControllerConfig ReadController(Problems& problems, const Field& field, const st
   const Field* token = map.Find("token_file");
   text(config.listen, listen, "ADDRESS:PORT");
   if (token != nullptr) config.token = ReadToken(problems, *token, file_name, "the controller's token");
-  if (listen != nullptr && token == nullptr)
-    problems.Add(listen->line, listen->path, "expected token_file as well: anybody could end models");
+  if (listen != nullptr && token == nullptr) problems.Add(listen->line, listen->path, "requires token_file");
   if (const Field* f = map.Find("policy")) {
     constexpr scheduler::Policy kChoices[] = {scheduler::Policy::kSpillway, scheduler::Policy::kBestFit,
                                               scheduler::Policy::kFirstFit};

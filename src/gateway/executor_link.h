@@ -32,7 +32,7 @@ class ExecutorLink {
   virtual bool TakeCompletions(const OnCompletion& on_completion) = 0;
   // Whether TakeCompletions has something to say.
   [[nodiscard]] virtual bool HasCompletions() = 0;
-  [[nodiscard]] virtual std::string Fault() const { return "it breaks the rules of its channel"; }
+  [[nodiscard]] virtual std::string Fault() const { return "protocol violation"; }
 
   // -- sleeping on the one doorbell of all its slices. PrepareToWait false: do not sleep.
   [[nodiscard]] virtual int bell() const = 0;

@@ -66,7 +66,7 @@ Result<KeyedOffer> ParseOffer(const json& hello) {
     return wrong(fmt::format("expected spillway_executor: {}", kOfferVersion));
   if (!TakeName(hello, "name", offer.name)) return wrong("expected a name");
   if (hello.contains("host") && !TakeName(hello, "host", offer.host))
-    return wrong("expected of host a name that all executors of the host say");
+    return wrong("host: expected the same name for all executors of a host");
   if (!hello.contains("models") || !hello["models"].is_array() || hello["models"].size() > 256)
     return wrong("expected a list of up to 256 models");
   for (const json& entry : hello["models"]) {

@@ -52,7 +52,7 @@ std::string AnswerText(const std::string& refusal);
 [[nodiscard]] Result<void> ParseAnswer(std::string_view text);
 
 // What a submission names, if it names this slice's memory by its key, one cell of it, and a model with as
-// many bytes as the card says; nullopt: the gateway has lost its mind, or another has our ring.
+// many bytes as the card says; nullopt: the gateway is faulty, or another has our ring.
 struct CellViews {
   std::span<const std::byte> inputs;
   std::span<std::byte> outputs;

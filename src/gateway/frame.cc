@@ -25,7 +25,7 @@ HeaderFault CheckClientHeader(const FrameHeader& header, uint64_t most_data) {
             Status::kTooLarge};
   if (type != FrameType::kHello && type != FrameType::kDescribe && type != FrameType::kInfer &&
       type != FrameType::kCancel && type != FrameType::kOpenWindow)
-    return {fmt::format("frame of type {} is none that a client sends", header.type), false};
+    return {fmt::format("unexpected frame type {}", header.type), false};
   if (!data && header.data_bytes != 0) return {"a frame of this type has no data", false};
   return {};
 }

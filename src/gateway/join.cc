@@ -89,13 +89,13 @@ std::string HostIdentity() {
   return id;
 }
 
-Result<Joined> JoinGateway(const GatewayDoor& door, const ExecutorOffer& asked) {
+Result<Joined> JoinGateway(const GatewayAddress& gateway, const ExecutorOffer& asked) {
   ExecutorOffer offer = asked;
   if (offer.host.empty()) offer.host = HostIdentity();
-  const bool is_rdma = door.address.starts_with(kRdmaPrefix);
-  auto joined = is_rdma ? JoinOverRdma(door.address.substr(kRdmaPrefix.size()), door.token, offer)
-                        : JoinHere(door.address, door.token, offer);
-  if (!joined) joined.error().message = fmt::format("{}: {}", door.address, joined.error().message);
+  const bool is_rdma = gateway.address.starts_with(kRdmaPrefix);
+  auto joined = is_rdma ? JoinOverRdma(gateway.address.substr(kRdmaPrefix.size()), gateway.token, offer)
+                        : JoinHere(gateway.address, gateway.token, offer);
+  if (!joined) joined.error().message = fmt::format("{}: {}", gateway.address, joined.error().message);
   return joined;
 }
 

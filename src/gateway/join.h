@@ -15,7 +15,7 @@
 namespace spillway::gateway {
 
 // Where the gateway is.
-struct GatewayDoor {
+struct GatewayAddress {
   std::string address;     // path of its UNIX socket for executors, or rdma:ADDRESS:PORT of another machine's
   std::string token = {};  // of executors.token_file or rdma.token_file; empty: shows none
 };
@@ -31,7 +31,7 @@ struct Joined {
 };
 // kUnavailable: nobody listens there, or RDMA is not to be had here. kConflict, kBadInput: the gateway's
 // refusal.
-[[nodiscard]] Result<Joined> JoinGateway(const GatewayDoor& door, const ExecutorOffer& offer);
+[[nodiscard]] Result<Joined> JoinGateway(const GatewayAddress& gateway, const ExecutorOffer& offer);
 
 // Over Joined::socket: the executor is at work on what it has in hand, however long that takes. Never blocks;
 // any thread.

@@ -40,8 +40,7 @@ Result<api::UnixListener> ListenUnix(const std::string& path, int type,
   const auto folder = std::filesystem::path(path).parent_path();
   std::error_code unknown;
   if (!folder.empty() && !std::filesystem::is_directory(folder, unknown))
-    return Fail(ErrorCode::kBadInput,
-                fmt::format("{}: expected a folder {}: make it, or mend the path", path, folder.string()));
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: directory {} does not exist", path, folder.string()));
   return api::ListenUnix(path, type, group);
 }
 

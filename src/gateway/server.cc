@@ -325,7 +325,7 @@ base::Fd Server::AcceptNext(int listener, uint64_t tag) {
       accept_failed_ = false;
     } else {
       if (!accept_failed_)
-        spdlog::warn("accept: {}; those who wait are asked in later", std::strerror(errno));
+        spdlog::warn("accept failed: {}; will retry pending connections", std::strerror(errno));
       accept_failed_ = true;
       if (std::find(left_waiting_.begin(), left_waiting_.end(), tag) == left_waiting_.end())
         left_waiting_.push_back(tag);

@@ -187,10 +187,8 @@ class Reader {
   }
   bool parse_error(size_t byte, const std::string&, const json::exception& error) {
     constexpr int kNumberTooLarge = 406;
-    if (error.id == kNumberTooLarge)
-      return Refuse("expected a JSON object, got one with a number that no double holds");
-    return Refuse(fmt::format("expected a JSON object, got {} bytes that are none from byte {} on",
-                              text_.size(), byte));
+    if (error.id == kNumberTooLarge) return Refuse("number out of range");
+    return Refuse(fmt::format("invalid JSON at byte {} of {}", std::min(byte, text_.size()), text_.size()));
   }
 
   const std::optional<Error>& refused() const { return refused_; }

@@ -307,8 +307,7 @@ void Checker::OnTimeOut(Target& target) {
   const milliseconds timeout(target.check->timeout_ms);
   Outcome outcome = target.probe->Stop();
   outcome.reason += fmt::format(" within {} ms", target.check->timeout_ms);
-  if (stalled_ - target.stalled > timeout)
-    outcome = {Outcome::Kind::kSkipped, "spillwayd itself stood still"};
+  if (stalled_ - target.stalled > timeout) outcome = {Outcome::Kind::kSkipped, "spillwayd was stalled"};
   OnOutcome(target, outcome);
 }
 

@@ -61,7 +61,7 @@ class ExecProbe : public Probe, private EventHandler {
     running_ = false;
     Kill();
     if (launch_) return {Outcome::Kind::kSkipped, kNotStarted};
-    return {Outcome::Kind::kFailed, "no end of the command"};
+    return {Outcome::Kind::kFailed, "command did not finish"};
   }
 
   bool settled() override {

@@ -225,7 +225,7 @@ class DatagramProbe : public SocketProbe {
       if (*rcode != good_rcode_)
         return End(fmt::format("rcode {}, expected {}", RcodeWord(*rcode), check_.rcode));
     } else if (answer.find(check_.expect) == answer.npos) {
-      return End(fmt::format("an answer of {} bytes without what was expected", answer.size()));
+      return End(fmt::format("an answer of {} bytes that does not contain the expected text", answer.size()));
     }
     running_ = false;
     Pass(TimeTo(message));

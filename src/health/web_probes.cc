@@ -146,7 +146,7 @@ class WebProbe : public Probe, private WebTransfer {
     });
     if (!expected) return Fail(fmt::format("status {}", status));
     if (body.find(check_.body) == body.npos)
-      return Fail(fmt::format("status {}, but the body{} is without what was expected", status,
+      return Fail(fmt::format("status {}, but the body{} does not contain the expected text", status,
                               seen_ >= kLongestBody ? "'s first 64 KiB" : ""));
     Pass();
   }

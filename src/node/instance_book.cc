@@ -96,7 +96,7 @@ Result<std::string> IdentityOf(const std::string& folder) {
   if (const auto made = base::CreateFile(path, fresh); !made) return tl::make_unexpected(made.error());
   auto identity = base::ReadFile(path);
   if (!identity || IsIdentity(*identity)) return identity;
-  spdlog::warn("{}: expected 16 hexadecimal digits; this folder has a new identity", path);
+  spdlog::warn("{}: invalid identity file replaced with a new identity", path);
   if (const auto wrote = base::WriteFile(path, fresh); !wrote) return tl::make_unexpected(wrote.error());
   return fresh;
 }
@@ -113,7 +113,8 @@ Result<InstanceBook> InstanceBook::Open(const std::string& folder) {
   base::Fd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock) return FailSystem("open " + path);
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
-    return Fail(ErrorCode::kConflict, fmt::format("{}: another node agent has this folder", folder));
+    return Fail(ErrorCode::kConflict,
+                fmt::format("{}: state directory in use by another node agent", folder));
   auto identity = IdentityOf(folder);
   if (!identity) return tl::make_unexpected(identity.error());
   return InstanceBook(folder, std::move(lock), std::move(*identity));

@@ -18,8 +18,7 @@ namespace {
 constexpr const char* kProgram = "spillway-node";
 
 int Main(int argc, char** argv) {
-  CLI::App app("A GPU host's node agent: begins and ends executors as the gateway's controller says.",
-               kProgram);
+  CLI::App app("Starts and stops executors on a GPU host at the controller's request.", kProgram);
   std::string config_file, executor = base::ProgramFolder() + "/spillway-executor";
   bool check = false;
   app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");

@@ -62,7 +62,7 @@ Result<std::string> ExecutorFile(const NodeConfig& config, const WantedInstance&
                                      : static_cast<double>(place.milli) / scheduler::kWholeGpu;
   const auto speed = config.gflop_per_s.find(place.gpu);
   if (speed == config.gflop_per_s.end())
-    return Fail(ErrorCode::kBadInput, fmt::format("GPU {}: there is none of that name", place.gpu));
+    return Fail(ErrorCode::kBadInput, fmt::format("GPU {} does not exist", place.gpu));
   json slice{{"name", "s"}, {"gflop_per_s", speed->second * share}};
   if (program.contains("cells")) slice["cells"] = program["cells"];
   // Hosts of a test share a machine, and so what executors take for their host: the GPU's name has both.

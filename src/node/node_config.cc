@@ -64,7 +64,7 @@ void ReadGpus(Problems& problems, const Field& field, NodeConfig& config) {
     Take(speed, map.Need("gflop_per_s", "GFLOP/s of all of it"),
          [&](const Field& f) { return model::ReadNumber(problems, f, 1e-3, 1e9); });
     if (!gpu.id.empty() && !config.gflop_per_s.emplace(gpu.id, speed).second)
-      problems.Add(entry.line, entry.path, "expected a name of its own");
+      problems.Add(entry.line, entry.path, "duplicate name");
     config.gpus.push_back(gpu);
   }
   if (config.gpus.empty() || config.gpus.size() > scheduler::kMaxGpusOfHost)

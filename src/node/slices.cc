@@ -22,7 +22,7 @@ class EmulatedSlices : public Slices {
     const auto gpu =
         std::find_if(gpus_.begin(), gpus_.end(), [&](const auto& one) { return one.id == place.gpu; });
     if (gpu == gpus_.end())
-      return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: there is none of that name", place.gpu));
+      return Fail(ErrorCode::kUnavailable, fmt::format("GPU {} does not exist", place.gpu));
     if (!CanHave(*gpu, place))
       return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: it has no such slice", place.gpu));
     int used = place.milli;
@@ -35,7 +35,7 @@ class EmulatedSlices : public Slices {
     }
     if (used > scheduler::kWholeGpu)
       return Fail(ErrorCode::kUnavailable,
-                  fmt::format("GPU {}: no more than all of it can be had", place.gpu));
+                  fmt::format("GPU {}: requested share exceeds what is free", place.gpu));
     places_[instance.instance] = place;
     return {};
   }

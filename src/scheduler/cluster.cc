@@ -228,9 +228,9 @@ std::string Cluster::Check() const {
   for (size_t n = 0; n < fresh.size(); ++n) {
     on += fresh[n].gpus - fresh[n].IdleGpus();
     if (fresh[n].free_cpu != nodes_[n].free_cpu || fresh[n].jobs != nodes_[n].jobs)
-      return fmt::format("{}: the books are wrong", fresh[n].name);
+      return fmt::format("{}: internal error: allocation totals are inconsistent", fresh[n].name);
   }
-  return on == gpus_on_ ? "" : "the count of GPUs that are on is wrong";
+  return on == gpus_on_ ? "" : "internal error: the count of GPUs that are on is wrong";
 }
 
 }  // namespace spillway::scheduler

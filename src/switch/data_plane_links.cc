@@ -135,11 +135,11 @@ std::vector<std::string> DataPlane::FollowInterfaces(model::AttachMode mode) {
     (void)Detach(view.name);
     const Result<bool> attached = Attach(view.name, mode);
     if (attached) {
-      news.push_back(fmt::format("interface {} was made anew: attached to it", view.name));
+      news.push_back(fmt::format("interface {} was recreated; program attached again", view.name));
       continue;
     }
     interfaces_.push_back({view.name, static_cast<int>(index), view.native, view.why_generic});
-    news.push_back(fmt::format("interface {} was made anew: {}", view.name, attached.error().message));
+    news.push_back(fmt::format("interface {} was recreated: {}", view.name, attached.error().message));
   }
   if (!news.empty()) WatchRedirects();
   return news;

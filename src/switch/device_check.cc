@@ -205,8 +205,8 @@ std::vector<std::string> IngressProblems(const Device& device) {
   std::vector<std::string> problems;
   if (device.peer_tx_checksum)
     problems.push_back(fmt::format(
-        "{0}: its veth peer {1} leaves checksums to the device, so what programs behind {1} send is "
-        "forwarded with wrong ones and dropped by its receiver: ethtool -K {1} tx off",
+        "{0}: packets from behind {1}, its veth peer, leave with wrong checksums and are dropped: "
+        "ethtool -K {1} tx off",
         device.name, device.peer));
   if (device.strips_vlans && device.has_vlans)
     problems.push_back(fmt::format(

@@ -68,8 +68,7 @@ void LiveSwitch::WriteHeardReports() {
   const Result<void> saved = SaveHeard(heard_, HeardPath(options_));
   if (!saved && !heard_fails_)
     check_news_.push_back(
-        fmt::format("the reports heard are not kept, so that after a reboot old ones would be "
-                    "taken again: {}",
+        fmt::format("cannot save last report numbers; after a reboot, replayed reports would be accepted: {}",
                     saved.error().message));
   heard_fails_ = !saved;
 }

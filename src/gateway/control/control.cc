@@ -178,7 +178,8 @@ void Control::Save() {
   if (is_saved_ && fleet.now - saved_.now < kSaveEvery && WithoutClock(fleet) == WithoutClock(saved_)) return;
   const auto written = base::WriteFile(config_.state, ToText(fleet), {.mode = 0600});
   if (!written && is_saved_)
-    spdlog::error("{}; nothing is begun or ended until it can be", written.error().message);
+    spdlog::error("{}; instances are not started or stopped until the state file is writable",
+                  written.error().message);
   if (!written && saved_.revision == 0) spdlog::error("{}", written.error().message);
   is_saved_ = written.has_value();
   if (is_saved_) saved_ = fleet;
@@ -274,7 +275,7 @@ void Control::Handle(const api::Request& request, const api::Responder& respond)
     return HearHost(request, parts[2], respond);
   const bool is_change = depth == 2 || (depth == 4 && (parts[3] == "move" || parts[3] == "remove"));
   if (depth < 2 || parts[0] != "v1" || parts[1] != "models" || !is_change)
-    return respond([] { return api::ErrorResponse(404, "not_found", "no such path"); });
+    return respond([] { return api::ErrorResponse(404, "not_found", "not found"); });
   if (!is_post)
     return respond([] {
       Response response = api::ErrorResponse(405, "bad_input", "expected POST");

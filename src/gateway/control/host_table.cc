@@ -20,10 +20,10 @@ Result<void> HostTable::Hear(const std::string& name, const std::string& agent, 
   const auto known = hosts_.find(name);
   if (known != hosts_.end() && !known->second.agent.empty() && known->second.agent != agent &&
       now - known->second.heard < silent_after_)
-    return Fail(ErrorCode::kConflict, fmt::format("host {}: another node agent speaks for it", name));
-  if (known == hosts_.end() && hosts_.size() >= kMaxHosts)
     return Fail(ErrorCode::kConflict,
-                fmt::format("host {}: there are {} others, as many as can be", name, kMaxHosts));
+                fmt::format("host {}: another node agent already registered this host", name));
+  if (known == hosts_.end() && hosts_.size() >= kMaxHosts)
+    return Fail(ErrorCode::kConflict, fmt::format("host {}: host limit ({}) reached", name, kMaxHosts));
   Host& host = hosts_[name];
   host.agent = agent;
   host.heard = now;

@@ -85,7 +85,7 @@ Result<void> Executor::Run(int stop_fd) {
       const auto gone = Serve(stop_fd);
       if (!gone) return tl::make_unexpected(gone.error());
       if (!*gone) return {};
-      spdlog::warn("{}: the gateway has gone; slices are freed", options_.gateway.address);
+      spdlog::warn("{}: gateway disconnected; slices released", options_.gateway.address);
     } else {
       const bool refused = joined.error().code != ErrorCode::kUnavailable;
       if (refused && refused_for >= options_.refused) return joined;

@@ -18,7 +18,7 @@
 namespace spillway::gateway {
 
 struct ExecutorOptions {
-  GatewayDoor gateway;
+  GatewayAddress gateway;
   std::string name;
   std::vector<SliceOffer> slices;
   std::vector<int> cpus = {};            // of each slice's thread; empty: anywhere

@@ -14,18 +14,19 @@ using model::Field;
 using model::MapReader;
 using model::Problems;
 
-void ReadDoor(Problems& problems, const MapReader& top, const std::string& file_name, GatewayDoor& door) {
+void ReadGatewayAddress(Problems& problems, const MapReader& top, const std::string& file_name,
+                        GatewayAddress& address) {
   constexpr const char* kForms = "the path of the gateway's socket for executors, or rdma:ADDRESS:PORT";
   const Field* token = top.Find("token_file");
   const Field* gateway = top.Need("gateway", kForms);
-  if (token != nullptr) door.token = ReadToken(problems, *token, file_name, "the executors' token");
+  if (token != nullptr) address.token = ReadToken(problems, *token, file_name, "the executors' token");
   if (gateway == nullptr) return;
   const auto text = model::ReadText(problems, *gateway, kForms);
   if (!text || !text->starts_with(kRdmaPrefix)) {
-    Take(door.address, gateway, [&](const Field& f) { return ReadSocketPath(problems, f); });
+    Take(address.address, gateway, [&](const Field& f) { return ReadSocketPath(problems, f); });
     return;
   }
-  door.address = *text;
+  address.address = *text;
   const auto endpoint = base::SocketAddress::Parse(std::string_view(*text).substr(kRdmaPrefix.size()));
   if (!endpoint || endpoint->port() == 0)
     problems.Add(gateway->line, gateway->path,
@@ -61,7 +62,7 @@ void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, Ex
     Take(gpu, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
     for (const SliceOffer& other : config.options.slices)
       if (other.gpu == gpu && !gpu.empty()) {
-        problems.Add(entry.line, entry.path, "expected a name of its own");
+        problems.Add(entry.line, entry.path, "duplicate name");
         break;
       }
     const Field* list = map.Need("slices", "a list of slices");
@@ -79,7 +80,7 @@ void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, Ex
            [&](const Field& f) { return model::ReadInteger(problems, f, 1, kMaxCells); });
       for (size_t i = first; i < config.options.slices.size(); i++)
         if (config.options.slices[i].name == slice.name && !slice.name.empty())
-          problems.Add(part.line, part.path, "expected a name of its own within its GPU");
+          problems.Add(part.line, part.path, "duplicate name within its GPU");
       CudaPlace place = whole;
       place.gpu = gpu;
       place.slice = slice.name;
@@ -101,7 +102,7 @@ Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::s
   ExecutorConfig config;
   const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root, {"gateway", "token_file", "name", "engine", "cell", "gpus", "models"});
-    ReadDoor(problems, top, file_name, config.options.gateway);
+    ReadGatewayAddress(problems, top, file_name, config.options.gateway);
     Take(config.options.name, top.Need("name", "a name"),
          [&](const Field& f) { return model::ReadName(problems, f); });
     if (const Field* f = top.Find("engine"))
@@ -126,7 +127,7 @@ Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::s
         problems.Add(entry.line, entry.path, fits.error().message);
       for (const ModelSpec& other : config.models)
         if (other.name == spec.name && !spec.name.empty())
-          problems.Add(entry.line, entry.path, "expected a name of its own");
+          problems.Add(entry.line, entry.path, "duplicate name");
       config.models.push_back(spec);
     }
     if (config.models.empty()) problems.Add(models->line, models->path, "expected at least one model");

@@ -61,7 +61,7 @@ int Serve(const std::string& config_file, const gateway::ExecutorConfig& config)
   gateway::ExecutorOptions options = config.options;
   // Not by exit: what CUDA would tidy up waits for the same device.
   options.on_stuck = [](const Error& error) {
-    const int code = Exit({error.code, error.message + "; it hangs, the program ends without it"});
+    const int code = Exit({error.code, error.message + "; device is not responding; exiting"});
     std::fflush(nullptr);
     _exit(code);
   };
@@ -71,7 +71,7 @@ int Serve(const std::string& config_file, const gateway::ExecutorConfig& config)
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("The host's side of a gateway: registers slices' memory, is rung, launches.", kProgram);
+  CLI::App app("Runs inference on GPU slices for a gateway (host side).", kProgram);
   std::string config_file;
   bool check = false, list_devices = false;
   auto* config_option = app.add_option("-c,--config", config_file, "Configuration (YAML)")->type_name("FILE");

@@ -18,7 +18,7 @@ namespace spillway::gateway {
 class ProgramSlice {
  public:
   struct Options {
-    GatewayDoor gateway;
+    GatewayAddress gateway;
     std::string name;  // of the executor
     ModelCard model;
     double gflop_per_s = 1;

@@ -70,7 +70,8 @@ Result<void> SliceThread::Serve(SliceEngine& engine, const Submission& submissio
   const auto cell =
       CheckSubmission(inlet_->offer(), inlet_->key(), inlet_->memory(), engine_.models(), submission);
   if (!cell) {
-    if (refused_++ == 0) spdlog::error("slice {}: refused what the gateway sent", inlet_->offer().name);
+    if (refused_++ == 0)
+      spdlog::error("slice {}: invalid message from the gateway rejected", inlet_->offer().name);
     completion.status = static_cast<uint32_t>(Status::kFailed);
   } else if (IsGivenUp(inlet_->offer(), inlet_->memory(), submission)) {
     completion.status = static_cast<uint32_t>(Status::kCancelled);

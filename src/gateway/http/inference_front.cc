@@ -162,7 +162,7 @@ class Front {
                                     [&](const auto& model) { return model.card->name == parts[2]; });
     // After a start: which models there are is not known yet, and who asks should ask again.
     if (models->empty() && verb == "infer")
-      return Refuse(request, respond, Status::kNoSlice, "no executor has come yet");
+      return Refuse(request, respond, Status::kNoSlice, "no executor connected yet");
     if (found == models->end() || (!version.empty() && version != found->card->version))
       return Refuse(request, respond, Status::kNoModel,
                     fmt::format("there is no model {}{}", model::Excerpt(parts[2]),
@@ -182,8 +182,8 @@ class Front {
     Respond(respond, ErrorOf(status, message));
   }
   void NotFound(const Request& request, const Responder& respond) {
-    log_.Tell(request, "no such path");
-    Respond(respond, {{"error", "there is no such path"}}, 404);
+    log_.Tell(request, "not found");
+    Respond(respond, {{"error", "not found"}}, 404);
   }
   void NotAllowed(const Responder& respond, const char* allow) {
     Response response{.status = 405, .body = gateway::V2Error(std::string("expected ") + allow)};

@@ -130,7 +130,7 @@ void RdmaInlet::Poll() {
       left_++;
       return;
     }
-    // More than there are cells: the gateway has lost its mind.
+    // More than there are cells: the gateway is faulty.
     if (done.byte_len != sizeof(Submission) || in_hand_++ == offer().cells) return Break();
     const auto message = static_cast<uint32_t>(done.wr_id);
     Submission& submission = came_.emplace_back();

@@ -175,7 +175,7 @@ void Listener::Handle(const rdma::Event& event, std::vector<uint64_t>& news) {
   if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
     return Admit(rdma::Owned<rdma_cm_id>(event.id), event.As<SliceHello>().value_or(SliceHello{0, 0}), news);
   if (event.id == id_.get()) {
-    spdlog::error("RDMA: {}: executors of other machines are taken no more until a restart", event.Text());
+    spdlog::error("RDMA: {}: remote executors cannot connect until restart", event.Text());
     is_lost_ = true;
     return;
   }
@@ -198,8 +198,7 @@ void Listener::Admit(rdma::Owned<rdma_cm_id> id, const SliceHello& hello, std::v
   if (found == parties_.end()) {
     // Few lines, however many come.
     if (std::has_single_bit(++unauthenticated_))
-      spdlog::warn("RDMA: {} connections refused by now that have no ticket, or speak another version",
-                   unauthenticated_);
+      spdlog::warn("RDMA: {} connections refused so far: missing ticket or wrong version", unauthenticated_);
     rdma_reject(id.get(), nullptr, 0);
     return;
   }

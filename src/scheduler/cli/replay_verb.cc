@@ -240,10 +240,9 @@ void AddGpuHoursOptions(CLI::App& verb, ReplayOptions& o) {
   verb.add_option("--shares", o.shares, "gpu-hours: exact milli, or MIG slices by compute or memory")
       ->check(CLI::IsMember({"all", "exact", "compute", "memory"}))
       ->capture_default_str();
-  CLI::Option* busy =
-      verb.add_option("--busy", o.hours.busy, "gpu-hours: arrivals so many times as close together")
-          ->check(InRange(1, 1'000'000))
-          ->capture_default_str();
+  CLI::Option* busy = verb.add_option("--busy", o.hours.busy, "gpu-hours: arrival rate multiplier")
+                          ->check(InRange(1, 1'000'000))
+                          ->capture_default_str();
   verb.add_option(
           "--busy-from", o.hours.busy_from,
           "gpu-hours, with --busy: the second in which that begins; jobs that came before come at once")
@@ -254,7 +253,7 @@ void AddGpuHoursOptions(CLI::App& verb, ReplayOptions& o) {
                   "gpu-hours: most migrations in all; default: no limit")
       ->check(InRange(int64_t{0}, int64_t{1} << 40));
   verb.add_option("--move-price", o.hours.moves.move_price,
-                  "gpu-hours: of a migration; a GPU switched off is worth 1")
+                  "gpu-hours: cost of a migration relative to one GPU switched off")
       ->check(InRange(0.01, 100.0))
       ->capture_default_str();
 }

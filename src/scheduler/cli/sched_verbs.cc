@@ -81,15 +81,15 @@ void AddPlace(CLI::App& sched, Context& context) {
       ->capture_default_str();
   verb->add_option("--cpu-milli", o->job.cpu_milli, "Thousandths of a core")->check(InRange(0, 100'000'000));
   verb->add_option("--memory-mib", o->job.memory_mib, "Of the host")->check(InRange(0, 100'000'000));
-  verb->add_option("--model", o->models, "GPU models that will do, separated by |; default: any");
+  verb->add_option("--model", o->models, "Acceptable GPU models, separated by |; default: any");
   verb->add_option("--tenant", o->tenant_of, "Whose job it is; matters under isolation gpu");
   verb->add_option("--policy", o->policy, "How nodes are compared")
       ->check(CLI::IsMember(PolicyNames()))
       ->capture_default_str();
-  verb->add_option("--objective", o->objective, "What comes first")
+  verb->add_option("--objective", o->objective, "Primary objective")
       ->check(CLI::IsMember({"fragmentation", "fewest-gpus", "earliest"}))
       ->capture_default_str();
-  verb->add_flag("--explain", o->explain, "What was weighed");
+  verb->add_flag("--explain", o->explain, "Explain the choice");
   verb->callback([o, &context] { context.action = [o, &context] { return RunPlace(*o, context.json); }; });
 }
 
@@ -211,8 +211,7 @@ int RunMig(const MigOptions& o, bool as_json) {
 
 void AddMig(CLI::App& sched, Context& context) {
   auto o = std::make_shared<MigOptions>();
-  CLI::App* verb =
-      sched.add_subcommand("mig", "Into what slices a GPU can be divided, and what is left of one");
+  CLI::App* verb = sched.add_subcommand("mig", "List the MIG slices of a GPU and which are free");
   verb->add_option("--taken", o->taken, "Slices that are there: 3g@4,1g@0")->delimiter(',');
   verb->add_option("--model", o->model, "For the slices' memory")->capture_default_str();
   verb->add_flag("--double-memory", o->double_memory,

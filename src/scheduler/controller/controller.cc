@@ -48,7 +48,7 @@ Result<void> Controller::AddModel(const ServedModel& model, Millis now) {
 Result<void> Controller::RemoveModel(const std::string& name, Millis now) {
   Begin(now);
   if (fleet_.models.erase(name) == 0)
-    return Fail(ErrorCode::kBadInput, fmt::format("model {}: there is none of that name", name));
+    return Fail(ErrorCode::kBadInput, fmt::format("model {} does not exist", name));
   fleet_.model_troubles.erase(name);
   fleet_.downtime_ms.erase(name);
   Changed();

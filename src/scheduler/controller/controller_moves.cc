@@ -23,7 +23,7 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
   Reconcile();
   const auto model = fleet_.models.find(name);
   if (model == fleet_.models.end())
-    return Fail(ErrorCode::kBadInput, fmt::format("model {}: there is none of that name", name));
+    return Fail(ErrorCode::kBadInput, fmt::format("model {} does not exist", name));
   const Instance* mover = nullptr;
   for (const auto& [id, one] : fleet_.instances) {
     if (!IsSameService(one.model, model->second)) continue;

@@ -60,10 +60,11 @@ std::vector<Gpu> GpusOf(const json& text) {
   for (const json& entry : text) {
     (void)WholeNumber<int>(entry, "memory_mib");
     Gpu gpu = GpuOf(entry);
-    if (!model::IsName(gpu.id) || gpu.id.size() > kMaxGpuName || !names.insert(gpu.id).second)
-      throw std::invalid_argument(
-          fmt::format("gpus[{}].id: expected a name of its own, of 1 to {} letters, digits, '.', '_' or '-'",
-                      gpus.size(), kMaxGpuName));
+    if (!model::IsName(gpu.id) || gpu.id.size() > kMaxGpuName)
+      throw std::invalid_argument(fmt::format(
+          "gpus[{}].id: expected 1 to {} letters, digits, '.', '_' or '-'", gpus.size(), kMaxGpuName));
+    if (!names.insert(gpu.id).second)
+      throw std::invalid_argument(fmt::format("gpus[{}].id: duplicate name", gpus.size()));
     if (!model::IsName(gpu.model))
       throw std::invalid_argument(
           fmt::format("gpus[{}].model: expected 1 to 64 letters, digits, '.', '_' or '-'", gpus.size()));

@@ -78,7 +78,7 @@ for wrong in 'http: 127.0.0.1' 'http: 127.0.0.1:99999' 'frames: ["nix:/x"]' 'fra
 done
 printf 'http: 127.0.0.1:0\nexecutors: %s/mistyped/e.sock\n' "$work" > "$work/bad.yaml"
 code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$?
-[ $code = 2 ] && grep -q "expected a folder $work/mistyped" "$work/bad.err" && [ ! -e "$work/mistyped" ] || fail "a folder that is not there: exit code $code, $(cat "$work/bad.err")"
+[ $code = 2 ] && grep -q "directory $work/mistyped does not exist" "$work/bad.err" && [ ! -e "$work/mistyped" ] || fail "a folder that is not there: exit code $code, $(cat "$work/bad.err")"
 for program in gateway executor agent; do
   [ ! -e "$bin/spillway-$program" ] || "$bin/spillway-$program" --help | tail -1 | matches '^Exit codes: 0 ok' || fail "spillway-$program --help"
 done
@@ -138,7 +138,7 @@ expect 200 live "$url/v2/health/live"
 expect 503 false "$url/v2/health/ready"
 expect 200 binary_tensor_data "$url/v2"
 expect 404 "no model" "$url/v2/models/product"
-expect 503 "no executor has come yet" -d "@$here/requests/product.json" "$url/v2/models/product/infer"
+expect 503 "no executor connected yet" -d "@$here/requests/product.json" "$url/v2/models/product/infer"
 # A client that is refused again and again does not fill the log.
 for ((i = 0; i < 200; i++)); do echo "url=$url/v3/again"; done > "$work/again.curl"
 curl -s -K "$work/again.curl" > /dev/null
@@ -159,7 +159,7 @@ expect 200 '"platform":"spillway_product"' "$url/v2/models/product/versions/1"
 health=http://127.0.0.1:$(sed -n 's/.*health on .*port \([0-9]*\)$/\1/p' "$work/gateway.log")
 expect 200 true "$health/v2/health/ready"
 expect 200 spillway_gateway_executors "$health/metrics"
-expect 404 "no such path" -d "@$here/requests/product.json" "$health/v2/models/product/infer"
+expect 404 "not found" -d "@$here/requests/product.json" "$health/v2/models/product/infer"
 expect 413 "expected no body" -d "$(printf '%5000s' x)" "$url/v2/health/ready"
 
 # The recorded requests. [[1 2 3][4 5 6]] x [[1 0][0 1][1 1]] = [[4 5][10 11]].
@@ -182,10 +182,10 @@ expect 415 "Content-Encoding: expected none, got" -H 'Content-Encoding: gzip' --
 expect 200 '"data":[4.0' -H 'Content-Encoding: identity' -d "@$here/requests/product.json" "$infer"
 expect 401 token -H 'Authorization: Bearer wrong' -d "@$here/requests/product.json" "$infer"
 expect 404 "no model" -d '{}' "$url/v2/models/other/infer"
-expect 400 "expected a JSON object" -d '{"inputs": [' "$infer"
+expect 400 "invalid JSON at byte 12 of 12" -d '{"inputs": [' "$infer"
 expect 400 "expected shape" -d '{"inputs": [{"name": "a", "shape": [3, 2], "datatype": "FP32", "data": []}, {"name": "b", "shape": [3, 2], "datatype": "FP32", "data": []}]}' "$infer"
 expect 400 "Inference-Header-Content-Length" -H 'Inference-Header-Content-Length: 99999' -d '{}' "$infer"
-expect 404 "no such path" "$url/v3"
+expect 404 "not found" "$url/v3"
 expect 405 "expected POST" "$infer"
 # A body is limited as the document says, four times a request and 64 KiB, and so is what it decodes to.
 head -c 458753 /dev/zero | tr '\0' ' ' > "$work/large"

@@ -98,7 +98,7 @@ expect_bad() {  # WORDS COMMAND...
     fail "$*: exit code $code, $(cat "$work/bad.err")"
 }
 sed 's/gpu1/gpu0/' "$work/host1.yaml" > "$work/bad.yaml"
-expect_bad "expected a name of its own" "$bin/spillway-node" --check -c "$work/bad.yaml"
+expect_bad "duplicate name" "$bin/spillway-node" --check -c "$work/bad.yaml"
 sed '/^state/d' "$work/host1.yaml" > "$work/bad.yaml"
 expect_bad "state" "$bin/spillway-node" --check -c "$work/bad.yaml"
 sed 's/moves: false/moves: maybe/' "$work/gateway.yaml" > "$work/bad.yaml"
@@ -111,8 +111,8 @@ start_gateway
 start_node host1; node1=$!
 sed 's/share: 0.25/share: 2/' "$work/product.yaml" > "$work/bad.yaml"
 expect_bad "bad.yaml:2: share: " model add "$work/bad.yaml"
-expect_bad "there is none of that name" model remove nobody
-expect_bad "there is none of that name" model move nobody
+expect_bad "model nobody does not exist" model remove nobody
+expect_bad "model nobody does not exist" model move nobody
 
 # By TCP only who shows the token.
 [ "$(curl -s -o "$work/body" -w "%{http_code}" "http://127.0.0.1:$port/v1/models")" = 401 ] && grep -q "controller's token" "$work/body" || fail "without a token: $(cat "$work/body")"
@@ -154,11 +154,11 @@ code=0; "$bin/spillway-gateway" -c "$work/second.yaml" 2> "$work/bad.err" || cod
 [ $code = 1 ] && grep -q "fleet.json: another gateway controls with it" "$work/bad.err" || fail "two gateways: $code, $(cat "$work/bad.err")"
 # So does a second node agent of one folder, and of one name.
 code=0; "$bin/spillway-node" -c "$work/host1.yaml" 2> "$work/bad.err" || code=$?
-[ $code = 1 ] && grep -q "another node agent has this folder" "$work/bad.err" || fail "two agents: $code, $(cat "$work/bad.err")"
+[ $code = 1 ] && grep -q "state directory in use by another node agent" "$work/bad.err" || fail "two agents: $code, $(cat "$work/bad.err")"
 until_true 20 fleet 'hosts["host1"]["up"]'
 sed "s#^state: .*#state: $work/host9#" "$work/host1.yaml" > "$work/twin.yaml"
 "$bin/spillway-node" -c "$work/twin.yaml" 2> "$work/twin.log" & second=$!
-until_true 20 grep -q "another node agent speaks for it" "$work/twin.log"
+until_true 20 grep -q "another node agent already registered this host" "$work/twin.log"
 kill "$second"; wait "$second" || fail "the twin's exit code"
 second=
 

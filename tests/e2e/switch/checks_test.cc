@@ -330,7 +330,7 @@ TEST_P(WebHealth, CommandsAreTakenFromTheDaemonsFileAndKilledWhenTheyDoNotEnd) {
   bed_->Signal(SIGHUP);
   ASSERT_TRUE(Eventually([&] {
     return bed_->Unit("s1", "cpu").at("health").at("check") != nullptr &&
-           bed_->Unit("s1", "cpu").at("health").at("reason") == "no end of the command within 300 ms";
+           bed_->Unit("s1", "cpu").at("health").at("reason") == "command did not finish within 300 ms";
   })) << bed_->Show("health").dump(1);
   ASSERT_TRUE(Is("s1", "cpu", true));
   ASSERT_TRUE(Eventually([&] { return bed_->Unit("s2", "cpu").at("health").at("state") == "up"; }));

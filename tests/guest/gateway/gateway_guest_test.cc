@@ -35,16 +35,16 @@ std::vector<std::byte> Pattern(size_t bytes, uint64_t seed = 0) {
   return pattern;
 }
 
-Result<ProgramSlice> Join(const GatewayDoor& door, const std::string& name, uint32_t cells = 2,
+Result<ProgramSlice> Join(const GatewayAddress& gateway, const std::string& name, uint32_t cells = 2,
                           const ModelCard& model = ProgramModel()) {
-  ProgramSlice::Options options{door, name, model};
+  ProgramSlice::Options options{gateway, name, model};
   options.cells = cells;
   return ProgramSlice::Join(options);
 }
 
 // A program on the far side that takes one request and dies with it.
-pid_t StartDoomed(const GatewayDoor& door) {
-  std::vector<std::string> words = {"/proc/self/exe", "--doomed", door.address};
+pid_t StartDoomed(const GatewayAddress& gateway) {
+  std::vector<std::string> words = {"/proc/self/exe", "--doomed", gateway.address};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -55,11 +55,12 @@ pid_t StartDoomed(const GatewayDoor& door) {
 
 class EchoExecutor {
  public:
-  EchoExecutor(const GatewayDoor& door, uint32_t slices, uint32_t cells, uint64_t bytes, int64_t row_bytes)
+  EchoExecutor(const GatewayAddress& gateway, uint32_t slices, uint32_t cells, uint64_t bytes,
+               int64_t row_bytes)
       : engine_(MakeEmulatedEngine({Echo(row_bytes, static_cast<int64_t>(bytes) / row_bytes)}).value()),
         stop_(MakeEventFd().value()) {
     ExecutorOptions options;
-    options.gateway = door;
+    options.gateway = gateway;
     options.name = "far";
     for (uint32_t i = 0; i < slices; i++)
       options.slices.push_back({"s" + std::to_string(i), "gpu0", 1000, cells, bytes, bytes});
@@ -96,7 +97,7 @@ TEST_P(RemoteExecutorOver, AnswersRequestsOfAllSizesEachItsOwn) {
   config.io = GetParam().io;
   config.spin = GetParam().spin;
   GatewayBed bed(config);
-  const EchoExecutor executor(DoorOf(bed), 2, 3, 1 << 20, 64);
+  const EchoExecutor executor(AddressOf(bed), 2, 3, 1 << 20, 64);
   AwaitExecutors(bed, 1);
   std::vector<std::future<void>> clients;
   for (uint64_t seed = 0; seed < 3; seed++)
@@ -121,7 +122,7 @@ TEST_P(RemoteExecutorOver, AnswersRequestsOfAllSizesEachItsOwn) {
 TEST(RemoteExecutor, InputsThatTheDeviceDoesNotSendAtOnceComeWhole) {
   GatewayBed bed(RemoteConfig());
   constexpr size_t kBytes = 20 << 20;  // soft-RoCE sends 8 MiB
-  auto program = Join(DoorOf(bed), "big", 1, ProgramModel(kBytes, 1, 8));
+  auto program = Join(AddressOf(bed), "big", 1, ProgramModel(kBytes, 1, 8));
   ASSERT_TRUE(program) << program.error().message;
   auto client = bed.Dial();
   const auto model = client->Describe("program");
@@ -136,14 +137,14 @@ TEST(RemoteExecutor, InputsThatTheDeviceDoesNotSendAtOnceComeWhole) {
 
 TEST(RemoteExecutor, OutputsThatTheDeviceDoesNotSendAtOnceAreRefusedAtTheDoor) {
   GatewayBed bed(RemoteConfig());
-  const auto program = Join(DoorOf(bed), "big", 1, ProgramModel(8, 1, 20 << 20));
+  const auto program = Join(AddressOf(bed), "big", 1, ProgramModel(8, 1, 20 << 20));
   ASSERT_FALSE(program);
   EXPECT_THAT(program.error().message, HasSubstr("bytes of outputs; the RDMA device sends"));
 }
 
 TEST(RemoteExecutor, AProgramsErrorIsPassedOn) {
   GatewayBed bed(RemoteConfig());
-  auto program = Join(DoorOf(bed), "far");
+  auto program = Join(AddressOf(bed), "far");
   ASSERT_TRUE(program) << program.error().message;
   auto client = bed.Dial();
   const auto model = client->Describe("program");
@@ -159,7 +160,7 @@ TEST(RemoteExecutor, OneTenantsDataIsGoneFromASliceBeforeAnothersComes) {
   GatewayBed bed(RemoteConfig());
   // Larger than what is wiped by one write.
   constexpr size_t kRow = 100'000, kRows = 4;
-  auto program = Join(DoorOf(bed), "far", 1, ProgramModel(kRow, kRows));
+  auto program = Join(AddressOf(bed), "far", 1, ProgramModel(kRow, kRows));
   ASSERT_TRUE(program) << program.error().message;
   auto alice = bed.Dial();
   auto bob = bed.Dial("bob", "bobs-token");
@@ -184,7 +185,7 @@ TEST(RemoteExecutor, OneTenantsDataIsGoneFromASliceBeforeAnothersComes) {
 
 TEST(RemoteExecutor, OneThatIsKilledWithARequestHasItPlacedAgain) {
   GatewayBed bed(RemoteConfig());
-  const pid_t doomed = StartDoomed(DoorOf(bed));
+  const pid_t doomed = StartDoomed(AddressOf(bed));
   AwaitExecutors(bed, 1);
   auto client = bed.Dial();
   const auto model = client->Describe("program");
@@ -193,7 +194,7 @@ TEST(RemoteExecutor, OneThatIsKilledWithARequestHasItPlacedAgain) {
   int status = 0;
   ASSERT_EQ(waitpid(doomed, &status, 0), doomed);
   ASSERT_TRUE(WIFSIGNALED(status)) << status;
-  auto second = Join(DoorOf(bed), "second");
+  auto second = Join(AddressOf(bed), "second");
   ASSERT_TRUE(second) << second.error().message;
   const auto taken = second->Take(60s);
   ASSERT_TRUE(taken && *taken);
@@ -233,7 +234,7 @@ TEST(RemoteExecutor, OneThatIsStoppedAnswersWhatItHasInHand) {
   GatewayBed bed(RemoteConfig());
   PatientEngine engine;
   ExecutorOptions options;
-  options.gateway = DoorOf(bed);
+  options.gateway = AddressOf(bed);
   options.name = "far";
   options.slices = {{"s", "g", 1, 2, 64, PatientEngine::kOutput}};
   Executor executor(options, engine);
@@ -264,7 +265,7 @@ TEST(RemoteExecutor, ComesInPastManyWhoHaveNoToken) {
       EXPECT_EQ(send(strangers.back().get(), "\x20\0\0\0abc", 7, 0), 7);
     }
   }
-  const auto program = Join(DoorOf(bed), "far");
+  const auto program = Join(AddressOf(bed), "far");
   EXPECT_TRUE(program) << program.error().message;
   MessageReader reader;
   const auto told = AwaitMessage(strangers.front().get(), reader, std::chrono::steady_clock::now() + 30s);
@@ -274,9 +275,9 @@ TEST(RemoteExecutor, ComesInPastManyWhoHaveNoToken) {
 
 TEST(RemoteExecutor, ComesBackWhenItsGatewayDoes) {
   auto bed = std::make_unique<GatewayBed>(RemoteConfig());
-  const GatewayDoor door = DoorOf(*bed);
+  const GatewayAddress gateway = AddressOf(*bed);
   const std::string port = bed->rdma_address.substr(bed->rdma_address.rfind(':') + 1);
-  const EchoExecutor executor(door, 1, 2, 64 << 10, 64);
+  const EchoExecutor executor(gateway, 1, 2, 64 << 10, 64);
   for (int life = 0; life < 3; life++) {
     AwaitExecutors(*bed, 1);
     auto client = bed->Dial();
@@ -289,7 +290,7 @@ TEST(RemoteExecutor, ComesBackWhenItsGatewayDoes) {
 
 TEST(RemoteExecutor, AProgramHearsThatItsGatewayHasGone) {
   auto bed = std::make_unique<GatewayBed>(RemoteConfig());
-  auto program = Join(DoorOf(*bed), "far");
+  auto program = Join(AddressOf(*bed), "far");
   ASSERT_TRUE(program) << program.error().message;
   bed.reset();
   const auto taken = program->Take(60s);
@@ -301,21 +302,22 @@ TEST(RemoteExecutor, IsRefusedWithTheReason) {
   GatewayConfig config = RemoteConfig();
   config.rdma.memory = 1 << 20;
   GatewayBed bed(config);
-  GatewayDoor door = DoorOf(bed);
-  door.token = "another-token";
-  EXPECT_THAT(Join(door, "far").error().message, HasSubstr("expected the token of rdma.token_file"));
-  door.token = "";
-  EXPECT_THAT(Join(door, "far").error().message, HasSubstr("expected the token of rdma.token_file"));
-  EXPECT_THAT(Join(DoorOf(bed), "far", 4, ProgramModel(1 << 20, 1)).error().message,
+  GatewayAddress gateway = AddressOf(bed);
+  gateway.token = "another-token";
+  EXPECT_THAT(Join(gateway, "far").error().message, HasSubstr("expected the token of rdma.token_file"));
+  gateway.token = "";
+  EXPECT_THAT(Join(gateway, "far").error().message, HasSubstr("expected the token of rdma.token_file"));
+  EXPECT_THAT(Join(AddressOf(bed), "far", 4, ProgramModel(1 << 20, 1)).error().message,
               HasSubstr("bytes of buffers, of rdma.memory"));
-  const auto first = Join(DoorOf(bed), "far");
+  const auto first = Join(AddressOf(bed), "far");
   ASSERT_TRUE(first) << first.error().message;
-  EXPECT_THAT(Join(DoorOf(bed), "far").error().message, HasSubstr("an executor named far is there already"));
+  EXPECT_THAT(Join(AddressOf(bed), "far").error().message,
+              HasSubstr("an executor named far is already connected"));
   EXPECT_THAT(Join({"rdma:" + DeviceAddress() + ":9", kToken}, "far").error().message, HasSubstr("refused"));
   // What those who were refused would have held is free again.
   ModelCard another = ProgramModel(64 << 10, 1);
   another.name = "another";
-  const auto third = Join(DoorOf(bed), "third", 4, another);
+  const auto third = Join(AddressOf(bed), "third", 4, another);
   EXPECT_TRUE(third) << third.error().message;
 }
 
@@ -347,7 +349,7 @@ TEST(RemoteExecutor, AConnectionWithoutATicketIsRefused) {
 
 TEST(RemoteExecutor, RubbishCostsItsSenderAlone) {
   GatewayBed bed(RemoteConfig());
-  const EchoExecutor good(DoorOf(bed), 1, 2, 64 << 10, 64);
+  const EchoExecutor good(AddressOf(bed), 1, 2, 64 << 10, 64);
   AwaitExecutors(bed, 1);
   const auto end = std::chrono::steady_clock::now() + 30s;
   const auto endpoint = base::SocketAddress::Parse(bed.rdma_address);
@@ -364,7 +366,7 @@ TEST(RemoteExecutor, RubbishCostsItsSenderAlone) {
   const SliceOffer slice{"s", "g", 1, 2, 64, 4096};
   // Answers that nobody asked for, and one that is longer than any.
   for (const uint64_t bytes : {64, 8000}) {
-    auto joined = JoinGateway(DoorOf(bed), {"bad", {ProgramModel()}, {slice}});
+    auto joined = JoinGateway(AddressOf(bed), {"bad", {ProgramModel()}, {slice}});
     ASSERT_TRUE(joined) << joined.error().message;
     Completion completion;
     completion.id = 999;
@@ -389,7 +391,7 @@ TEST(RemoteExecutor, OfRequestsOf64KiBOneByOne) {
     });
     return 0;
   });
-  const EchoExecutor executor(DoorOf(bed), 1, 2, 64 << 10, 64 << 10);
+  const EchoExecutor executor(AddressOf(bed), 1, 2, 64 << 10, 64 << 10);
   AwaitExecutors(bed, 1);
   auto client = bed.Dial();
   const auto model = client->Describe("echo");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a slice's key opens: its own memory, for writing, over its own connection, and nothing else. A
-// stand-in for a gateway that has lost its mind tries the rest, with raw work requests.
+// stand-in for a faulty gateway tries the rest, with raw work requests.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>

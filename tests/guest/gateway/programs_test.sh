@@ -52,7 +52,7 @@ until_true 60 grep "executor far: gone" "$work/gateway.log"
 "$build/bin/spillway-executor" -c "$work/executor.yaml" 2> "$work/executor2.log" & executor=$!
 until_true 60 product
 kill -9 $gateway; wait $gateway 2> /dev/null || true
-until_true 60 grep "the gateway has gone; slices are freed" "$work/executor2.log"
+until_true 60 grep "gateway disconnected; slices released" "$work/executor2.log"
 "$build/bin/spillway-gateway" -c "$work/gateway.yaml" 2> "$work/gateway2.log" & gateway=$!
 until_true 60 product
 

@@ -26,7 +26,7 @@ inline GatewayConfig RemoteConfig(const std::string& port = "0") {
   return config;
 }
 
-inline GatewayDoor DoorOf(const GatewayBed& bed) {
+inline GatewayAddress AddressOf(const GatewayBed& bed) {
   return {std::string(kRdmaPrefix) + bed.rdma_address, kToken};
 }
 

@@ -238,7 +238,7 @@ TEST_F(ExtenderTest, AClaimIsWrittenAgainWhereAnotherWroteBetween) {
   server_.claim_races = 1000;
   const json other = PodOf("q", "300");
   server_.Put(other);
-  EXPECT_THAT(Bind(other, "a"), HasSubstr("its claims keep being changed by others"));
+  EXPECT_THAT(Bind(other, "a"), HasSubstr("gave up after repeated conflicting updates"));
   EXPECT_EQ(Bookings().size(), 1u);
 }
 

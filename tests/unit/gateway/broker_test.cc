@@ -44,7 +44,7 @@ TEST(Broker, WhatNoSliceTakesWaitsAndIsRefusedAtItsDeadlineWithTheReason) {
   bed.now += 1ms;
   bed.broker.Tick(bed.now);
   EXPECT_THAT(bed.answers[1], ElementsAre(Status::kNoSlice));
-  EXPECT_EQ(bed.messages[1], "no slice until its deadline: 1 slice is full");
+  EXPECT_EQ(bed.messages[1], "no slice became available before the deadline: 1 slice is full");
 }
 
 TEST(Broker, NoRequestWaitsBeyondTheLongestDeadlineWhateverItAsksFor) {
@@ -120,7 +120,7 @@ TEST(Broker, WhatWaitedGoesToAnExecutorThatDrainsNoMoreAndADrainIsKeptForOneThat
   EXPECT_THAT(bed.delivered, IsEmpty());
   bed.now += 10ms;
   bed.broker.Tick(bed.now);
-  EXPECT_EQ(bed.messages[0], "no slice until its deadline: 1 slice takes nothing more");
+  EXPECT_EQ(bed.messages[0], "no slice became available before the deadline: 1 slice takes nothing more");
   bed.Ask();
   bed.broker.Drain({}, bed.now);
   EXPECT_EQ(bed.delivered.size(), 1u);
@@ -215,8 +215,7 @@ TEST(Broker, WhatCanNeverFitIsTooLargeAndNotToldToComeAgain) {
   bed.Ask(kAlice, {}, 100);  // fills it: what never fits is told so all the same
   bed.Ask(kAlice, {}, 101);
   EXPECT_THAT(bed.answers[1], ElementsAre(Status::kTooLarge));
-  EXPECT_EQ(bed.messages[1],
-            "model m: 99 bytes of inputs and 2 of outputs are more than limits.memory, 100 bytes");
+  EXPECT_EQ(bed.messages[1], "model m: 99 bytes of inputs and 2 of outputs exceed limits.memory, 100 bytes");
   bed.Ask(kAlice, {}, 100);
   EXPECT_THAT(bed.answers[2], ElementsAre(Status::kBusy));
   EXPECT_TRUE(bed.broker.CanFit(90, 10));
@@ -338,7 +337,7 @@ TEST(Broker, AModelOfWhichNoRowFitsIntoTheMemoryIsRefused) {
     EXPECT_EQ(joined.has_value(), joins) << memory;
     if (!joined) {
       EXPECT_EQ(joined.error().message,
-                "model m: one row: 4 bytes of inputs and 2 of outputs are more than limits.memory, 5 bytes");
+                "model m: one row: 4 bytes of inputs and 2 of outputs exceed limits.memory, 5 bytes");
     }
     EXPECT_EQ(bed.broker.CanFit(16, 8).has_value(), four_fit) << memory;
   }

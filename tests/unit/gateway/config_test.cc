@@ -58,8 +58,9 @@ TEST(GatewayConfig, RefusesWithFileLineKeyAndWhatWasExpected) {
   EXPECT_THAT(GatewayError("executors: /e\nhtpp: x\n"),
               HasSubstr("g.yaml:2: unknown key \"htpp\", did you mean http?"));
   EXPECT_THAT(GatewayError("http: a:1\n"),
-              HasSubstr("expected executors, the path of a UNIX socket, or rdma"));
-  EXPECT_THAT(GatewayError("executors: /e\n"), HasSubstr("expected http or frames"));
+              HasSubstr("expected executors or rdma; without one no executor can connect"));
+  EXPECT_THAT(GatewayError("executors: /e\n"),
+              HasSubstr("expected http or frames; without one no client can connect"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nisolation: mig\n"),
               HasSubstr("g.yaml:3: isolation: expected one of none, fraction, gpu"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nio: aio\n"),
@@ -69,7 +70,7 @@ TEST(GatewayConfig, RefusesWithFileLineKeyAndWhatWasExpected) {
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nlimits: {request: 2MiB, memory: 1MiB}\n"),
               HasSubstr("expected no more than limits.memory"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\ntenants: [{name: a}, {name: a}]\n"),
-              HasSubstr("expected a name of its own"));
+              HasSubstr("duplicate name"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\ntenants: []\n"),
               HasSubstr("expected 1 to 1024 tenants"));
   EXPECT_THAT(GatewayError("executors: \"\"\nhttp: a:1\n"),

@@ -68,7 +68,7 @@ TEST(ControllerConfig, IsReadWithTheGatewaysIsolation) {
   const auto open = ParseGatewayConfig(
       yaml + "controller: {socket: /x/c, state: /x/s, listen: \"127.0.0.1:0\"}\n", "g.yaml");
   ASSERT_FALSE(open);
-  EXPECT_THAT(open.error().message, HasSubstr("g.yaml:4: controller.listen: expected token_file"));
+  EXPECT_THAT(open.error().message, HasSubstr("g.yaml:4: controller.listen: requires token_file"));
 }
 
 class HostTableTest : public testing::Test {

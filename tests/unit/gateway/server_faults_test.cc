@@ -122,8 +122,7 @@ TEST_P(ServerOver, WhatCanNeverFitIntoTheMemoryIsNotToldToComeAgain) {
   ASSERT_TRUE(result);
   EXPECT_EQ(result->status, Status::kTooLarge);
   EXPECT_EQ(result->retry_after.count(), 0);
-  EXPECT_EQ(result->message,
-            "512 bytes of inputs and 512 of outputs are more than limits.memory, 1000 bytes");
+  EXPECT_EQ(result->message, "512 bytes of inputs and 512 of outputs exceed limits.memory, 1000 bytes");
   const auto window = client->OpenWindow(4096, 8);
   ASSERT_FALSE(window);
   EXPECT_THAT(window.error().message,
@@ -289,7 +288,8 @@ TEST_P(ServerOver, AnExecutorWhoseNameIsTakenEndsWithTheReason) {
   const int stop = eventfd(0, EFD_CLOEXEC);
   const auto ran = Executor(options, *served.engine).Run(stop);
   ASSERT_FALSE(ran);
-  EXPECT_THAT(ran.error().message, HasSubstr("the gateway refused: an executor named host is there already"));
+  EXPECT_THAT(ran.error().message,
+              HasSubstr("the gateway refused: an executor named host is already connected"));
   close(stop);
 }
 

@@ -67,7 +67,7 @@ TEST_F(CheckerTest, UdpWantsTheAnswerThatIsExpected) {
   EXPECT_TRUE(Becomes(CheckState::kFailing, 1));
   EXPECT_TRUE(Becomes(CheckState::kFailing, 2));
   EXPECT_TRUE(Becomes(CheckState::kFailing, 3));
-  EXPECT_EQ(View(1).reason, "an answer of 10 bytes without what was expected");
+  EXPECT_EQ(View(1).reason, "an answer of 10 bytes that does not contain the expected text");
   EXPECT_EQ(View(2).reason, "no answer within 50 ms");
   EXPECT_EQ(View(3).reason, "nobody listens (ICMP port unreachable)");
 }
@@ -148,7 +148,7 @@ TEST_F(HttpCheck, StatusAndBodyDecide) {
   ASSERT_TRUE(Becomes(CheckState::kUp));
   Answer(200, "all is lost");
   ASSERT_TRUE(Becomes(CheckState::kFailing));
-  EXPECT_EQ(View().reason, "status 200, but the body is without what was expected");
+  EXPECT_EQ(View().reason, "status 200, but the body does not contain the expected text");
 }
 
 TEST_F(HttpCheck, OtherStatusesMayBeWanted) {
@@ -290,7 +290,7 @@ TEST_F(ExecCheck, OneThatNeverEndsIsKilledWithAllThatItStarted) {
   auto check = Shell("echo $$ > " + file + ".new; mv " + file + ".new " + file + "; sleep 1000 & sleep 1000");
   check.timeout_ms = 300;
   check.interval_ms = 60'000;
-  EXPECT_EQ(ReasonOf(check), "no end of the command within 300 ms");
+  EXPECT_EQ(ReasonOf(check), "command did not finish within 300 ms");
   pid_t group = 0;
   EXPECT_TRUE(Eventually([&] { return bool(std::ifstream(file) >> group); }));
   EXPECT_TRUE(Eventually([&] { return kill(-group, 0) != 0 && errno == ESRCH; })) << "group " << group;

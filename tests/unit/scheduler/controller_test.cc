@@ -274,7 +274,7 @@ TEST_F(ControllerTest, OperatorsAreToldWhatIsWrong) {
   EXPECT_TRUE(controller_->AddModel(Model("a", 500), now_));
   EXPECT_EQ(controller_->AddModel(Model("a", 600), now_).error().code, ErrorCode::kConflict);
   EXPECT_EQ(controller_->AddModel(Model("b", 0), now_).error().code, ErrorCode::kBadInput);
-  EXPECT_EQ(controller_->RemoveModel("b", now_).error().message, "model b: there is none of that name");
+  EXPECT_EQ(controller_->RemoveModel("b", now_).error().message, "model b does not exist");
   EXPECT_EQ(controller_->MoveModel("a", "", now_).error().message, "model a: no instance is ready to move");
 }
 

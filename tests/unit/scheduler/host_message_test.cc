@@ -50,11 +50,11 @@ TEST(HostReport, GpusHaveNamesThatCanBePrintedAndToldApart) {
                                "-a"}) {
     json report = Report();
     report["gpus"][1]["id"] = id;
-    EXPECT_THAT(ProblemOf(report), StartsWith("gpus[1].id: expected a name of its own")) << json(id);
+    EXPECT_THAT(ProblemOf(report), StartsWith("gpus[1].id: expected 1 to 32 letters")) << json(id);
   }
   json report = Report();
   report["gpus"][1]["id"] = "gpu0";
-  EXPECT_THAT(ProblemOf(report), HasSubstr("of its own"));
+  EXPECT_THAT(ProblemOf(report), HasSubstr("gpus[1].id: duplicate name"));
   report["gpus"][1]["id"] = std::string(33, 'g');
   EXPECT_THAT(ProblemOf(report), HasSubstr("1 to 32 letters"));
   report["gpus"][1]["id"] = std::string(32, 'g');
