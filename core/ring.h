@@ -18,6 +18,16 @@
 #include "hash.h"
 #include "types.h"
 
+/*
+ * Slots of a ring whose pool does not say its number. Prime. One number for all pools, so that what a pool
+ * was earlier shows in no ring: a size that follows the number of units differs between a switch that grew
+ * past a bound and one that began beyond it. Of this one shares are within 1 % for 164 equal units and 10 %
+ * for 1641; it takes 128 KiB and half a millisecond to lay, and SPW_MAX_SERVICES of it 128 MiB. 65537, as
+ * others have it, would be within 1 % for 655 units, at four times the memory and cache, and five times the
+ * time.
+ */
+#define SPW_RING_SLOTS 16411
+
 struct spw_ring_slot {
 	__u16 owner;
 	__u16 next;

@@ -60,7 +60,7 @@ struct Server {
 struct Pool {
   std::string name;
   std::vector<Server> servers;
-  uint32_t ring_slots = 0;  // prime; 0: chosen from the number of units when the pool first appears
+  uint32_t ring_slots = 0;  // prime; 0: SPW_RING_SLOTS
   bool operator==(const Pool&) const = default;
 };
 

@@ -7,6 +7,8 @@
 #include <map>
 #include <tuple>
 
+#include "core/ring.h"
+
 namespace spillway::model {
 
 namespace {
@@ -39,6 +41,12 @@ class Checker {
     if (pool.ring_slots != 0 && pool.ring_slots < units && problems_.Sound(slots_path))
       problems_.Add(slots_path, fmt::format("expected a slot for each of the pool's {} units, got \"{}\"",
                                             units, pool.ring_slots));
+    if (pool.ring_slots == 0 && SPW_RING_SLOTS < units && problems_.Sound(slots_path))
+      problems_.Add(
+          slots_path,
+          fmt::format("expected a prime number of at least {}, a slot for each of the pool's units, "
+                      "got the default of {}",
+                      units, SPW_RING_SLOTS));
   }
 
   void CheckCode(const Pool& pool, const Server& server) {

@@ -25,7 +25,10 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t kSweepParts = 64;       // a full sweep of a large table in about a minute
 constexpr uint32_t kSweepAtLeast = 65536;  // buckets: 4 MiB, a few milliseconds
-constexpr uint32_t kRingCapacityMin = 1u << 20, kRingCapacityMax = 1u << 26;
+// Slots, 8 bytes each: at the least 255 rings of the default size, so that a switch may get services while it
+// runs.
+constexpr uint32_t kRingCapacityMin = 1u << 22, kRingCapacityMax = 1u << 26;
+static_assert(uint64_t{SPW_MAX_SERVICES} * SPW_RING_SLOTS <= kRingCapacityMax);
 constexpr uint32_t kReplyLinesMin = 1u << 12;
 // Ticks. After a power cut, older reports of so much time are taken again, until an agent's next one comes.
 constexpr uint32_t kSaveHeardEvery = 10;

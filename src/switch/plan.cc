@@ -10,6 +10,7 @@
 #include <cstring>
 #include <set>
 
+#include "core/ring.h"
 #include "core/ring_build.h"
 
 namespace spillway::switching {
@@ -262,18 +263,8 @@ Ledger BothOf(const Ledger& before, const Ledger& after) {
   return both;
 }
 
-uint32_t DefaultRingSlots(size_t units) {
-  for (uint32_t prime : {4099u, 16411u, 65537u, 262147u, 1048583u}) {
-    if (prime >= 128 * units) return prime;
-  }
-  return 4194319u;
-}
-
 uint32_t RingSlots(const model::Pool& pool) {
-  if (pool.ring_slots != 0) return pool.ring_slots;
-  size_t units = 0;
-  for (const auto& server : pool.servers) units += server.units.size();
-  return DefaultRingSlots(units);
+  return pool.ring_slots != 0 ? pool.ring_slots : SPW_RING_SLOTS;
 }
 
 uint64_t RingSlotsNeeded(const model::Config& config) {

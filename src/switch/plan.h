@@ -84,10 +84,8 @@ struct Plan {
   spw_flow_limits flow_limits = 0;
 };
 
-// Smallest ring that keeps shares within 1 % for `units` equal weights. Prime.
-uint32_t DefaultRingSlots(size_t units);
-
-// Slots of a ring of this pool, for a service that first appears now.
+// Slots of a ring of this pool, for a service that first appears now: as the file says, whatever the number
+// of units.
 uint32_t RingSlots(const model::Pool& pool);
 
 // Plans `config`; on success `ledger` holds its codes (names that are gone are released). On error

@@ -62,8 +62,10 @@ TEST_F(Identity, SwitchesOfOneSeedFileAndOnePoolFileAgreeWhateverTheirHistory) {
   auto first = Start(one, "one");
   ASSERT_TRUE(first) << error_;
 
-  // The second began with others, and in another order.
-  model::Config past = bed_.PoolOf({9, 5, 3, 8, 1}, "swb");
+  // The second began with others, more than 32 units, and in another order.
+  std::vector<int> many = {9, 5, 3, 8, 1};
+  for (int server = 10; server < 25; server++) many.push_back(server);
+  model::Config past = bed_.PoolOf(many, "swb");
   past.data_plane.seed_file = two.data_plane.seed_file;
   past.services[0].idle_s = 1;
   auto second = Start(past, "two");
@@ -93,6 +95,28 @@ TEST_F(Identity, SwitchesOfOneSeedFileAndOnePoolFileAgreeWhateverTheirHistory) {
   EXPECT_EQ(unplaced, 0);
   EXPECT_EQ(units.size(), 10u) << "units that flows were on";
   std::filesystem::remove(bed_.folder() + "/group.seed");
+}
+
+// Pins of a version that made rings of another size.
+TEST_F(Identity, RingsOfAnotherSizeAreAdoptedAndNamed) {
+  model::Config config = bed_.PoolOf({1, 2, 3});
+  config.pools[0].ring_slots = 4099;
+  auto sw = Start(config);
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_THAT(sw->StartWarnings(), IsEmpty());
+  const auto before = Placements(1000);
+  Kill(sw);
+  config.pools[0].ring_slots = 0;
+  sw = Start(config);
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_TRUE(sw->adopted());
+  const char* note =
+      "keeps its ring of 4099 slots, where a switch that is loaded with this file makes one of 16411";
+  EXPECT_THAT(sw->StartWarnings(), ElementsAre(HasSubstr(note)));
+  EXPECT_EQ(Placements(1000), before);
+  const auto applied = sw->Apply(config);
+  ASSERT_TRUE(applied);
+  EXPECT_THAT(applied->notes, ElementsAre(HasSubstr(note)));
 }
 
 // A datagram flow that was refused an entry is on the ring for as long as the mark says so.

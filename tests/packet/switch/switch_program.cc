@@ -22,7 +22,7 @@
 namespace spillway::switching {
 namespace {
 
-constexpr uint32_t kFlowBuckets = 4096, kRingCapacity = 1 << 16, kReplyLines = 1024;
+constexpr uint32_t kFlowBuckets = 4096, kRingCapacity = 1 << 17, kReplyLines = 1024;
 constexpr uint32_t kLoopback = 1;  // ingress of a test run in a namespace without other devices
 
 uint64_t Now(clockid_t clock) {

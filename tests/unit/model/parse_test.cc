@@ -152,7 +152,7 @@ TEST(PoolFile, PoliciesWithoutReportsNeedNoReportAddress) {
 }
 
 TEST(PoolFile, HoldsFourThousandServersOfEightUnits) {
-  std::string text = kSwitchText + kServiceText + "pools:\n  rack1:\n    servers:\n";
+  std::string text = kSwitchText + kServiceText + "pools:\n  rack1:\n    ring_slots: 65537\n    servers:\n";
   int unit = 0;
   for (int server = 0; server < SPW_MAX_SERVERS; server++) {
     text += "      - name: s" + std::to_string(server) + "\n        units:\n";
@@ -164,7 +164,7 @@ TEST(PoolFile, HoldsFourThousandServersOfEightUnits) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->pools[0].servers.size(), 4096u);
   EXPECT_EQ(Problem(text + "      - {name: more, units: [{name: u, kind: cpu, address: 10.2.0.1}]}\n"),
-            "pool.yaml:40969: pools.rack1.servers[more]: expected at most 4096 servers in all, got more");
+            "pool.yaml:40970: pools.rack1.servers[more]: expected at most 4096 servers in all, got more");
 }
 
 TEST(Extender, SendsItsTokenToNobodyElse) {

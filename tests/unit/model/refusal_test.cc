@@ -244,6 +244,19 @@ TEST(Refusal, RingsWithFewerSlotsThanUnits) {
             "\"1009\"");
 }
 
+TEST(Refusal, PoolsWithMoreUnitsThanTheDefaultRingHasSlotsMustSayTheirOwn) {
+  std::string text = kSwitchText + "services: []\npools:\n  big:\n    servers:\n";
+  for (int u = 0; u < 16411; u++) {
+    if (u % 8 == 0) text += (u == 0 ? "" : "]}\n") + ("      - {name: s" + std::to_string(u) + ", units: [");
+    text += "{name: u" + std::to_string(u) + ", kind: cpu, address: 10.7." + std::to_string(u / 256) + "." +
+            std::to_string(u % 256) + "}, ";
+  }
+  EXPECT_EQ(Problem(text + "]}\n"), "accepted");
+  EXPECT_THAT(Problem(text + "{name: more, kind: cpu, address: 10.8.0.1}]}\n"),
+              HasSubstr("pools.big.ring_slots: expected a prime number of at least 16412, a slot for each of "
+                        "the pool's units, got the default of 16411"));
+}
+
 TEST(Refusal, MoreServicePortsThanTheSwitchHolds) {
   std::string services = "services:\n";
   for (int s = 0; s < 32; s++) {

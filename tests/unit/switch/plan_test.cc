@@ -10,6 +10,8 @@
 #include <random>
 #include <set>
 
+#include "core/ring.h"
+
 namespace spillway::switching {
 namespace {
 
@@ -130,6 +132,27 @@ TEST(Plan, RingsOfOnePoolFileAreTheSameWhateverTheHistory) {
   }
 }
 
+// One unit more or less than a power of two of them, and the other way round.
+TEST(Plan, RingsOfOnePoolFileAreTheSameHoweverThePoolGrewOrShrank) {
+  for (const int servers : {16, 64, 256}) {
+    const model::Config few = MakeConfig(servers);
+    model::Config more = few;
+    more.pools[0].servers.push_back(MakeServer("more", servers, {"cpu"}));
+    const auto laid = [](const std::vector<model::Config>& files) {
+      Ledger ledger;
+      std::vector<std::string> names;
+      for (const model::Config& config : files) {
+        const auto plan = MakePlan(config, ledger, kCapacity);
+        EXPECT_TRUE(plan) << plan.error().message;
+        if (plan) names = NamesOf(*plan, plan->rings[0]);
+      }
+      return names;
+    };
+    EXPECT_TRUE(laid({few, more}) == laid({more})) << 2 * servers << " units and one more";
+    EXPECT_TRUE(laid({more, few}) == laid({few})) << 2 * servers + 1 << " units and one less";
+  }
+}
+
 TEST(Plan, RingPiecesNeverOverlap) {
   std::mt19937_64 random(91);
   Ledger ledger;
@@ -229,7 +252,7 @@ TEST(Plan, AnExplicitCodeInUseIsRefused) {
 
 TEST(Plan, NoRoomForARingIsAnErrorThatNamesTheService) {
   Ledger ledger;
-  auto plan = MakePlan(MakeConfig(2, 3), ledger, 2 * DefaultRingSlots(4));
+  auto plan = MakePlan(MakeConfig(2, 3), ledger, 2 * SPW_RING_SLOTS);
   ASSERT_FALSE(plan.has_value());
   EXPECT_THAT(plan.error().message, HasSubstr("services.v2"));
   EXPECT_TRUE(SameLedger(ledger, Ledger{}));
@@ -238,7 +261,7 @@ TEST(Plan, NoRoomForARingIsAnErrorThatNamesTheService) {
 TEST(Plan, ARingFitsExactlyWhereOneOfItsSizeWas) {
   Ledger ledger;
   model::Config config = MakeConfig(2, 3);
-  const uint32_t capacity = 3 * DefaultRingSlots(4);
+  const uint32_t capacity = 3 * SPW_RING_SLOTS;
   ASSERT_TRUE(MakePlan(config, ledger, capacity).has_value());
   const uint32_t place = ledger.rings.at("v1").offset;
   config.services.erase(config.services.begin() + 1);
@@ -371,12 +394,22 @@ TEST(LayRing, DrainingOneServerMovesLittleMoreThanItsShare) {
   EXPECT_LT(moved / static_cast<double>(before.size()), 0.05 + 0.03);
 }
 
-TEST(Plan, DefaultRingsAreLargeEnoughForOnePercent) {
-  for (size_t units : {1u, 32u, 33u, 128u, 1000u, 8000u, 32768u}) {
-    uint32_t slots = DefaultRingSlots(units);
-    EXPECT_GE(slots, 100 * units);
-    for (uint32_t d = 2; uint64_t{d} * d <= slots; d++) ASSERT_NE(slots % d, 0u) << slots << " is not prime";
-  }
+TEST(Plan, DefaultRingsArePrimeAndLargeEnoughForOnePercentOf164Units) {
+  EXPECT_GE(SPW_RING_SLOTS, 100 * 164);
+  for (uint32_t d = 2; d * d <= SPW_RING_SLOTS; d++) ASSERT_NE(SPW_RING_SLOTS % d, 0u) << d;
+}
+
+TEST(Plan, ServicesThatRunKeepTheirRingWhateverTheFileSays) {
+  Ledger ledger;
+  model::Config config = MakeConfig(2);
+  config.pools[0].ring_slots = 4099;
+  ASSERT_TRUE(MakePlan(config, ledger, kCapacity));
+  config.pools[0].ring_slots = 0;
+  config.services.push_back(MakeService("new", 9));
+  const auto plan = MakePlan(config, ledger, kCapacity);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->rings[0].piece.slots, 4099u);
+  EXPECT_EQ(plan->rings[1].piece.slots, uint32_t{SPW_RING_SLOTS});
 }
 
 TEST(Plan, RingsAreLaidWithoutEjectedUnitsUntilTheyAreBack) {
