@@ -136,7 +136,7 @@ struct spw_traffic {
 			  "failing, draining or down]")                                                      \
 	X(fail_open, "new flows sent to a failing unit, as no other was found [many fail at once]")          \
 	X(failing_kept, "load reports that said failing of a unit that stays in, as half of its pool is "    \
-			"out already [many fail at once]")                                                   \
+			"out already, or as it is excused [many fail at once, or an agent is wrong]")        \
 	X(reports_accepted, "load reports taken")                                                            \
 	X(reports_malformed, "load reports of wrong length, magic or range [foreign traffic]")               \
 	X(reports_other_version, "load reports of another version [an agent older or newer than spillwayd]") \

@@ -11,7 +11,9 @@
  *     until others are back;
  *   - it holds while it is fresh: of a silent unit nothing is known, so it is not out;
  *   - errors that nearly all units of a pool answer are what clients ask for, or a fault behind them all:
- *     none is out for these.
+ *     none is out for these;
+ *   - a unit that goes on answering its active checks is not dead, whatever its agent says; errors are
+ *     another matter, as checks do not see what clients get.
  *
  * Costs a choice one load of a line that it reads anyway, while no unit of the server is failing.
  */
@@ -26,6 +28,10 @@
 #define SPW_PROBE_SHIFT 3
 #define SPW_PROBE_BEATS_MIN 16
 #define SPW_PROBE_BEATS_MAX 256
+
+/* A unit's excuse holds for so long, about 3 s, after spillwayd last confirmed it, which it does once a
+ * second: where spillwayd is away, agents are believed again. */
+#define SPW_EXCUSE_BEATS 3000
 
 /* A pool as far as its units' health goes. Whole words of eight bytes, as entries of an array map are. */
 struct spw_pool {
@@ -75,11 +81,18 @@ SPW_INLINE struct spw_outage spw_outage_of(const struct spw_server *server, __u3
 	return outage;
 }
 
+/* spillwayd excuses the unit for being dead: it answers its checks. */
+SPW_INLINE int spw_unit_is_excused(const struct spw_server *server, __u32 unit, __u8 flags, __u32 beat)
+{
+	return (server->excused >> (unit & (SPW_UNITS_PER_SERVER - 1)) & 1) && !(flags & SPW_REPORT_ERRORS) &&
+	       spw_beats_since(server->excused_beat, beat) < SPW_EXCUSE_BEATS;
+}
+
 enum spw_health_change {
 	SPW_HEALTH_SAME = 0,
 	SPW_HEALTH_OUT,
 	SPW_HEALTH_BACK,
-	SPW_HEALTH_KEPT, /* said to fail, but half of the pool is out already, or the reason is excused */
+	SPW_HEALTH_KEPT, /* said to fail, but half of the pool is out already, or it is excused */
 };
 
 /* An accepted report of the unit has these flags. CPUs that race may take one unit too many out, until
@@ -90,7 +103,8 @@ SPW_INLINE enum spw_health_change spw_health_report(struct spw_server *server, s
 	__u32 u = unit & (SPW_UNITS_PER_SERVER - 1), was_out = server->failing >> u & 1, beat;
 	__u32 is_failing = (flags & SPW_REPORT_FAILING) && server->unit[u].status == SPW_UNIT_UP;
 
-	if (!is_failing || (flags & pool->excused)) {
+	beat = spw_beats(now_ns);
+	if (!is_failing || (flags & pool->excused) || spw_unit_is_excused(server, u, flags, beat)) {
 		if (!was_out)
 			return is_failing ? SPW_HEALTH_KEPT : SPW_HEALTH_SAME;
 		__sync_fetch_and_and(&server->failing, ~(1u << u));
@@ -102,7 +116,6 @@ SPW_INLINE enum spw_health_change spw_health_report(struct spw_server *server, s
 		return SPW_HEALTH_SAME;
 	if (2 * ((__u64)pool->out + 1) > pool->units)
 		return SPW_HEALTH_KEPT;
-	beat = spw_beats(now_ns);
 	server->health[u].out_beat = beat;
 	server->health[u].probe_beat = beat;
 	__sync_fetch_and_add(&pool->out, 1);

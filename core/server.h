@@ -84,7 +84,11 @@ struct spw_server {
 	struct spw_unit_counts counts[SPW_UNITS_PER_SERVER];
 	struct spw_unit_health health[SPW_UNITS_PER_SERVER];
 	__u32 deputy; /* 1 + the unit that took the last flow this server could not; 0: none yet */
-	__u32 pad[15];
+	/* core/health.h; writer: spillwayd. Both were padding, 0, in the first maps of this layout. */
+	__u32 excused;	    /* bit u: unit u answers its checks, so its agent's word that it is dead is not
+			       followed */
+	__u32 excused_beat; /* when that was last confirmed */
+	__u32 pad[13];
 };
 SPW_ASSERT_SIZE(struct spw_server, 960);
 

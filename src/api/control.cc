@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "model/diff.h"
@@ -42,6 +43,9 @@ void LogAgentNews(const switching::HealthNews& news) {
   if (news.now.taken_out)
     spdlog::warn("{}: failing for {:.1f} s: {}; no longer chosen, except for probes", name,
                  news.now.out_ms / 1e3, why);
+  else if (news.now.excused)
+    spdlog::warn("{}: failing by its agent's word: {}; chosen all the same, as it answers its checks", name,
+                 why);
   else
     spdlog::warn("{}: failing: {}; still chosen, as half of its pool is out already", name, why);
 }
@@ -225,8 +229,22 @@ void Control::SaveLastGood() const {
   if (!written) spdlog::warn("the last good configuration is not saved: {}", written.error().message);
 }
 
+// Agents that say of a unit that it is dead, while it answers its checks.
+void Control::CarryWitnesses() {
+  if (!checker_) return;
+  std::set<health::UnitName> said;
+  for (const auto& unit : switch_.SaidDead()) said.emplace(unit.pool, unit.server, unit.unit);
+  std::vector<switching::WitnessedUnit> witnessed;
+  for (const health::Witness& witness : checker_->Witnesses(said)) {
+    const auto& [pool, server, unit] = witness.unit;
+    witnessed.push_back({pool, server, unit, witness.since, witness.last, witness.pace});
+  }
+  switch_.SetWitnessed(witnessed);
+}
+
 void Control::Tick() {
   const std::lock_guard lock(mutex_);
+  CarryWitnesses();
   switch_.Tick();
   LogCheckNews();
   for (const switching::HealthNews& news : switch_.TakeHealthNews()) LogAgentNews(news);

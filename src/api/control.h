@@ -66,6 +66,7 @@ class Control {
   Result<void> NoNewCommands(const model::Config& config) const;
   void SaveLastGood() const;
   void LogCheckNews();
+  void CarryWitnesses();
   void OnChecks(const std::vector<health::CheckChange>& changes,
                 const std::vector<health::FailingUnit>& failing);
 

@@ -17,8 +17,6 @@ json ToJson(const switching::InterfaceView& interface) {
           {"why_generic", interface.why_generic}};
 }
 
-namespace {
-
 const char* Word(switching::FailingReason reason) {
   switch (reason) {
     case switching::FailingReason::kErrors:
@@ -30,11 +28,15 @@ const char* Word(switching::FailingReason reason) {
   }
 }
 
+namespace {
+
 // null: the unit's agent does not say that it fails.
 json Failing(const switching::UnitHealth& health) {
   if (!health.failing) return nullptr;
   return {{"reason", Word(health.reason)},
           {"taken_out", health.taken_out},
+          {"excused", health.excused},
+          {"failing_ms", health.failing_ms},
           {"since_ms", health.taken_out ? json(health.out_ms) : json(nullptr)}};
 }
 

@@ -10,6 +10,9 @@
 
 namespace spillway::api {
 
+// "unanswered", "refused" or "errors".
+const char* Word(switching::FailingReason reason);
+
 nlohmann::json ToJson(const switching::InterfaceView& interface);
 nlohmann::json ToJson(const switching::UnitView& unit);
 nlohmann::json ToJson(const switching::ServiceView& service);

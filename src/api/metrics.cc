@@ -6,6 +6,9 @@
 #include <functional>
 #include <utility>
 
+#include "base/printable.h"
+#include "json.h"
+
 namespace spillway::api {
 namespace {
 
@@ -108,6 +111,19 @@ void AddUnits(std::vector<MetricFamily>& out, const Snapshot& s) {
   add("spillway_unit_taken_out",
       "1: the unit gets probes only, as it fails; 0 while it fails: half of its pool is out already", kGauge,
       [](const View& u) { return u.health.taken_out; });
+  add("spillway_unit_excused",
+      "1: the unit gets new flows though its agent says that it is dead, as it answers its checks", kGauge,
+      [](const View& u) { return u.health.excused; });
+  MetricFamily failing =
+      Family("spillway_unit_failing_seconds",
+             "time since the unit began to fail, as its agent says; absent: it does not", kGauge);
+  for (const View& unit : s.units) {
+    if (!unit.health.failing) continue;
+    Labels with_reason = labels(unit);
+    with_reason.push_back({"reason", Word(unit.health.reason)});
+    AddSample(failing, std::move(with_reason), unit.health.failing_ms / 1e3);
+  }
+  out.push_back(std::move(failing));
   add("spillway_unit_resolved", "1: the unit can be reached", kGauge,
       [](const View& u) { return u.resolved; });
   add("spillway_unit_capacity", "relative service rate, as configured", kGauge,
@@ -160,6 +176,15 @@ void AddChecks(std::vector<MetricFamily>& out, const Snapshot& s) {
   constexpr auto kGauge = MetricType::Gauge;
   add("spillway_check_failing", "1: the check finds the unit failing; 0: up, or not known yet", kGauge,
       [](const View& v) { return v.state == health::CheckState::kFailing; });
+  MetricFamily failures = Family("spillway_check_failing_info",
+                                 "always 1, of a failing unit; why the last check failed is a label", kGauge);
+  for (const View& view : s.checks) {
+    if (view.state != health::CheckState::kFailing) continue;
+    Labels with_reason = labels(view);
+    with_reason.push_back({"reason", base::Printable(view.reason)});  // may quote what the unit sent
+    AddSample(failures, std::move(with_reason), 1);
+  }
+  out.push_back(std::move(failures));
   add("spillway_check_state_seconds", "time since that changed", kGauge,
       [](const View& v) { return v.state_s; });
   add("spillway_check_last_seconds", "how long the last check took; absent: there was none", kGauge,

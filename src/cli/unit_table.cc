@@ -31,6 +31,8 @@ std::string State(const json& unit) {
     text += " failing (" + failing.at("reason").get<std::string>();
     if (failing.at("taken_out").get<bool>())
       text += fmt::format(", out for {:.1f} s)", failing.at("since_ms").get<double>() / 1e3);
+    else if (failing.value("excused", false))
+      text += ", kept in: it answers its checks)";
     else
       text += ", kept in: half of the pool is out)";
   }

@@ -18,7 +18,9 @@ const char* ToString(CheckState state) {
 }
 
 bool CheckTrack::Record(bool passed, const std::string& reason, TimePoint now) {
-  passes_ = passed ? passes_ + 1 : 0;
+  if (passed && passes_ == 0) first_pass_ = now;
+  if (passed) last_pass_ = now;
+  passes_ = passed ? std::max(passes_ + 1, passes_) : 0;
   failures_ = passed ? 0 : failures_ + 1;
   if (!passed) reason_ = reason;
   const CheckState before = state_;

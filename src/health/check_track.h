@@ -37,6 +37,10 @@ class CheckTrack {
   TimePoint since() const { return since_; }             // of this state
   const std::string& reason() const { return reason_; }  // of the last failure; empty: there was none
   TimePoint held_until() const { return held_until_; }   // a failing unit is not back before
+  // Of the passes in a row up to the last result, the first and the last; of no meaning if that is a failure.
+  bool passing() const { return passes_ > 0; }
+  TimePoint first_pass() const { return first_pass_; }
+  TimePoint last_pass() const { return last_pass_; }
 
  private:
   void Fail(TimePoint now);
@@ -46,7 +50,8 @@ class CheckTrack {
   CheckState state_ = CheckState::kUnknown;
   TimePoint since_, held_until_;
   uint32_t passes_ = 0, failures_ = 0;  // in a row, up to the last result
-  uint32_t flaps_ = 0;                  // times that it became failing without a long time up in between
+  TimePoint first_pass_{}, last_pass_{};
+  uint32_t flaps_ = 0;  // times that it became failing without a long time up in between
   std::string reason_;
 };
 

@@ -50,6 +50,16 @@ TrackRules RulesOf(const model::HealthCheck& check) {
   return {check.rise, check.fall, milliseconds(check.dampening_ms), milliseconds(check.dampening_limit_ms)};
 }
 
+// Whether a pass shows that the service answers. For `tcp` the kernel answers, and after it `tls` needs no
+// more of a server than a process in front of it.
+bool CanWitness(const model::Service& service) {
+  if (!service.health) return false;
+  const model::HealthCheck& check = *service.health;
+  if (check.kind == model::CheckKind::kTcp || check.kind == model::CheckKind::kTls) return false;
+  return std::all_of(service.ports.begin(), service.ports.end(),
+                     [&](const model::ServicePort& port) { return port.port == check.port; });
+}
+
 }  // namespace
 
 std::string Describe(const model::HealthCheck& check, const model::Address& address) {
@@ -199,9 +209,11 @@ void Checker::TakeConfig(TimePoint now) {
     known.emplace(Key(s.service, s.pool, s.server, s.unit), std::move(target));
   }
   targets_.clear();
+  unwitnessed_.clear();
   std::vector<Target*> fresh;
   for (const model::Service& service : wanted->services) {
     const model::Pool* const pool = wanted->FindPool(service.pool);
+    if (!CanWitness(service)) unwitnessed_.insert(service.pool);
     if (!service.health || pool == nullptr) continue;
     const auto check = std::make_shared<const model::HealthCheck>(*service.health);
     for (const model::Server& server : pool->servers)
@@ -366,6 +378,35 @@ std::vector<FailingUnit> Checker::Failing() const {
   std::vector<FailingUnit> failing;
   for (auto& [key, unit] : units) failing.push_back(std::move(unit));
   return failing;
+}
+
+std::vector<Witness> Checker::Witnesses(const std::set<UnitName>& units) const {
+  std::map<UnitName, Witness> found;
+  std::set<UnitName> doubtful;
+  if (units.empty()) return {};
+  const std::lock_guard lock(mutex_);
+  for (const auto& target : targets_) {
+    const Subject& s = target->subject;
+    UnitName name(s.pool, s.server, s.unit);
+    if (!units.contains(name) || unwitnessed_.contains(s.pool)) continue;
+    const CheckTrack& track = target->track;
+    if (track.state() != CheckState::kUp || !track.passing()) {
+      doubtful.insert(std::move(name));
+      continue;
+    }
+    const milliseconds pace(std::max(target->check->interval_ms, target->check->timeout_ms));
+    const auto [known, fresh] =
+        found.try_emplace(name, Witness{name, track.first_pass(), track.last_pass(), pace});
+    if (fresh) continue;
+    Witness& witness = known->second;
+    witness.since = std::max(witness.since, track.first_pass());
+    witness.last = std::min(witness.last, track.last_pass());
+    witness.pace = std::max(witness.pace, pace);
+  }
+  std::vector<Witness> witnesses;
+  for (auto& [name, witness] : found)
+    if (!doubtful.contains(name)) witnesses.push_back(std::move(witness));
+  return witnesses;
 }
 
 std::vector<CheckView> Checker::Views() const {

@@ -16,8 +16,10 @@
 #include <optional>
 #include <queue>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "check_track.h"
@@ -62,6 +64,16 @@ struct FailingUnit {
   bool move = false;  // on_fail: move
 };
 
+// Who a check is about.
+using UnitName = std::tuple<std::string, std::string, std::string>;  // pool, server, unit
+
+// What its checks witness for a unit: the service itself has answered all of them for a while.
+struct Witness {
+  UnitName unit;
+  TimePoint since, last;  // the first and the last of the passes in a row, of the check that has least
+  std::chrono::milliseconds pace{};  // passes come so often, of the slowest check
+};
+
 class Checker {
  public:
   // All failing units, each once, and the changes since the last call. Not called when nothing changed.
@@ -78,6 +90,10 @@ class Checker {
   void SetConfig(const model::Config& config);
 
   std::vector<CheckView> Views() const;
+  // Of these units those that pass all their checks now, if the checks can witness for them: each service of
+  // the pool has one that needs an answer of the service itself (`tcp` and `tls` do not), and asks all that
+  // it has, that is the service has no port of another number.
+  std::vector<Witness> Witnesses(const std::set<UnitName>& units) const;
 
  private:
   struct Target;
@@ -116,6 +132,7 @@ class Checker {
   // storage may make long.
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Target>> targets_;
+  std::set<std::string> unwitnessed_;  // pools with a service whose check cannot witness
 
   // The checker's thread alone, up to the empty line.
   std::unique_ptr<WebSessions> web_;

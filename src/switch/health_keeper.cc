@@ -18,6 +18,18 @@ void BringBack(spw_server& server, uint32_t unit) {
   __atomic_fetch_and(&server.failing, ~(1u << unit), __ATOMIC_RELAXED);
 }
 
+double Millis(uint32_t beats) { return static_cast<double>(beats) * (1 << SPW_BEAT_SHIFT) / 1e6; }
+
+// For the data plane. The beat comes first: an excuse is worth nothing without it.
+void Excuse(spw_server& server, uint32_t unit, bool excused, uint32_t beat) {
+  if (excused) {
+    Store(server.excused_beat, beat);
+    __atomic_fetch_or(&server.excused, 1u << unit, __ATOMIC_RELEASE);
+  } else if ((Load(server.excused) >> unit & 1) != 0) {
+    __atomic_fetch_and(&server.excused, ~(1u << unit), __ATOMIC_RELEASE);
+  }
+}
+
 struct Count {
   struct Out {
     spw_server* server;
@@ -50,8 +62,37 @@ UnitHealth HealthOf(const spw_server& server, uint32_t unit, uint32_t beat) {
                                                       : FailingReason::kUnanswered;
   health.taken_out = (server.failing >> unit & 1) != 0;
   if (health.taken_out)
-    health.out_ms = static_cast<double>(spw_beats_since(out_beat, beat)) * (1 << SPW_BEAT_SHIFT) / 1e6;
+    health.failing_ms = health.out_ms = Millis(spw_beats_since(out_beat, beat));
+  else
+    health.excused = spw_unit_is_excused(&server, unit, flags, beat) != 0;
   return health;
+}
+
+double HealthKeeper::FailingMs(uint16_t unit, const UnitHealth& health, uint32_t beat) const {
+  const auto found = failing_since_.find(unit);
+  if (found == failing_since_.end()) return health.out_ms;
+  return std::max(health.out_ms, Millis(spw_beats_since(found->second, beat)));
+}
+
+// Of a unit that is said to be dead. Each time that the data plane takes it out it notes when, so that a word
+// that was taken back in between, however shortly, begins anew. Of a unit that is not out (half of its pool
+// is already) that is not known, and it needs no excuse.
+bool HealthKeeper::IsExcused(uint16_t unit, const spw_server& server, uint32_t beat) {
+  const auto witness = witnessed_.find(unit);
+  if (witness == witnessed_.end()) return false;
+  const uint32_t index = spw_unit_index(unit);
+  const auto before = excused_.find(unit);
+  if (before == excused_.end() && (server.failing >> index & 1) == 0) return false;
+  const uint32_t said = before != excused_.end() ? before->second : server.health[index].out_beat;
+  const auto [since, last, pace] = witness->second;
+  const uint32_t fresh = std::max(kFreshPaces * pace, spw_beats(1'000'000'000));
+  if (spw_beats_since(last, beat) > fresh) return false;
+  const uint32_t last_age = spw_beats_since(last, beat);
+  const uint32_t both_age = std::min(spw_beats_since(said, beat), spw_beats_since(since, beat));
+  // Whoever reports less often than `silent_beats` is silent: by then a word that was taken back is known.
+  if (both_age < last_age + std::max(kWitnessPaces * pace, Load(server.silent_beats))) return false;
+  excused_[unit] = said;
+  return true;
 }
 
 void HealthKeeper::Look(const Plan& plan, spw_server* servers, spw_pool* pools, uint32_t beat) {
@@ -67,7 +108,16 @@ void HealthKeeper::Look(const Plan& plan, spw_server* servers, spw_pool* pools, 
     ForgetLongSilence(server.load[index], beat);
     const UnitHealth health = HealthOf(server, index, beat);
     const bool is_up = server.unit[index].status == SPW_UNIT_UP;
-    if ((server.failing >> index & 1) != 0 && !(health.failing && is_up)) BringBack(server, index);
+    if (health.failing)
+      failing_since_.try_emplace(unit.id, health.taken_out ? server.health[index].out_beat : beat);
+    else
+      failing_since_.erase(unit.id);
+    const bool excused = health.failing && is_up && health.reason != FailingReason::kErrors &&
+                         IsExcused(unit.id, server, beat);
+    if (!excused) excused_.erase(unit.id);
+    Excuse(server, index, excused, beat);  // before it is back, or the next report would take it out again
+    if ((server.failing >> index & 1) != 0 && (excused || !(health.failing && is_up)))
+      BringBack(server, index);
     if (!is_up) continue;
     Count& count = counts[pool_of[spw_unit_server(unit.id)]];
     count.units++;
@@ -92,7 +142,8 @@ std::vector<HealthNews> HealthKeeper::TakeNews(const Plan& plan, const spw_serve
     const UnitHealth now = HealthOf(servers[spw_unit_server(unit.id)], spw_unit_index(unit.id), beat);
     const auto before = told_.find(unit.id);
     const UnitHealth last = before == told_.end() ? UnitHealth{} : before->second;
-    if (now.failing != last.failing || now.reason != last.reason || now.taken_out != last.taken_out)
+    if (now.failing != last.failing || now.reason != last.reason || now.taken_out != last.taken_out ||
+        now.excused != last.excused)
       news.push_back({unit.pool, unit.server, unit.unit, now, last});
     if (now.failing)
       told_[unit.id] = now;

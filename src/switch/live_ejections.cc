@@ -24,6 +24,32 @@ void LiveSwitch::SetFailing(const std::vector<FailingUnit>& failing) {
   UpdateEjections();
 }
 
+std::vector<WitnessedUnit> LiveSwitch::SaidDead() const {
+  std::vector<WitnessedUnit> said;
+  const uint32_t beat = NowBeat();
+  for (const PlannedUnit& unit : plan_.units) {
+    const UnitHealth health =
+        HealthOf(plane_->servers[spw_unit_server(unit.id)], spw_unit_index(unit.id), beat);
+    if (health.failing && health.reason != FailingReason::kErrors && (health.taken_out || health.excused))
+      said.push_back({unit.pool, unit.server, unit.unit, {}, {}, {}});
+  }
+  return said;
+}
+
+void LiveSwitch::SetWitnessed(const std::vector<WitnessedUnit>& units) {
+  // The clock is the data plane's.
+  const auto beat_of = [](std::chrono::steady_clock::duration time) {
+    const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+    return spw_beats(static_cast<uint64_t>(ns));
+  };
+  std::map<uint16_t, WitnessBeats> witnessed;
+  for (const WitnessedUnit& unit : units)
+    if (const PlannedUnit* const found = FindUnit(unit.pool, unit.server, unit.unit))
+      witnessed[found->id] = {beat_of(unit.since.time_since_epoch()), beat_of(unit.last.time_since_epoch()),
+                              beat_of(unit.pace)};
+  health_.SetWitnessed(std::move(witnessed));
+}
+
 void LiveSwitch::KeepOutages(Plan& plan) const {
   std::map<std::string, const PlannedUnit*> known;
   for (const PlannedUnit& unit : plan_.units)

@@ -40,6 +40,8 @@ class LiveSwitch : public Switch {
                              const std::string& unit) override;
   void SetFailing(const std::vector<FailingUnit>& failing) override;
   std::vector<std::string> TakeCheckNews() override { return std::exchange(check_news_, {}); }
+  std::vector<WitnessedUnit> SaidDead() const override;
+  void SetWitnessed(const std::vector<WitnessedUnit>& units) override;
   void Tick() override;
   std::vector<HealthNews> TakeHealthNews() override;
   int netlink_fd() const override { return neighbours_->fd(); }

@@ -55,6 +55,7 @@ std::vector<UnitView> LiveSwitch::Units() const {
     view.silent = spw_unit_is_silent(&server, index, beat) != 0;
     view.busy = (load.flags & SPW_REPORT_BUSY) != 0;
     view.health = HealthOf(server, index, beat);
+    if (view.health.failing) view.health.failing_ms = health_.FailingMs(unit.id, view.health, beat);
     view.level = load.level;
     view.queue = load.queue;
     view.assigned = load.assigned;

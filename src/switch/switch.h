@@ -44,6 +44,8 @@ struct UnitHealth {
   FailingReason reason = FailingReason::kUnanswered;
   bool taken_out = false;  // gets probes only; failing but not out: half of its pool is out already
   double out_ms = 0;       // for so long
+  bool excused = false;    // failing but not out: it answers its checks all the while
+  double failing_ms = 0;   // for so long, as spillwayd knows it, which looks once a second
 };
 
 struct HealthNews {
@@ -105,6 +107,14 @@ struct FailingUnit {
   bool move = false;  // once ejected, its established flows are placed anew; else they stay
 };
 
+// A unit that answers its health checks: the first and the last of the passes in a row, and how far apart
+// they are. Where it has several checks, of the one that has least to say.
+struct WitnessedUnit {
+  std::string pool, server, unit;
+  std::chrono::steady_clock::time_point since, last;
+  std::chrono::milliseconds pace{};
+};
+
 class Switch {
  public:
   virtual ~Switch() = default;
@@ -142,6 +152,11 @@ class Switch {
   virtual void SetFailing(const std::vector<FailingUnit>& failing) = 0;
   // What health checks have changed for the traffic since the last call, in words for the log.
   virtual std::vector<std::string> TakeCheckNews() = 0;
+
+  // Units whose agents say that they are dead, out or excused; and, in place of those of the last call, which
+  // of them answer their checks. What follows is in health_keeper.h.
+  virtual std::vector<WitnessedUnit> SaidDead() const { return {}; }  // names alone
+  virtual void SetWitnessed(const std::vector<WitnessedUnit>&) {}
 
   // Housekeeping, to be called about once a second: settles moved slots, sweeps a part of the flow
   // table, probes unresolved neighbours, recounts the units that agents took out.

@@ -276,6 +276,8 @@ TEST(PolicyModel, NoMoreThanHalfOfAPoolIsEverOut) {
       uint32_t unit = static_cast<uint32_t>(random() % 8), before = pool.out;
       uint8_t flags = static_cast<uint8_t>(random() % 3 ? SPW_REPORT_FAILING | random() % 32 : random() % 4);
       if (random() % 40 == 0) pool.excused ^= SPW_REPORT_ERRORS;
+      if (random() % 10 == 0) server.excused = random() % 256;
+      server.excused_beat = 1000 + step - (random() % 2 ? SPW_EXCUSE_BEATS - 1 : SPW_EXCUSE_BEATS);
       uint64_t now = uint64_t{1000 + step} << SPW_BEAT_SHIFT;
       spw_health_change change = spw_health_report(&server, &pool, unit, flags, now);
       uint32_t out = 0;
@@ -283,7 +285,9 @@ TEST(PolicyModel, NoMoreThanHalfOfAPoolIsEverOut) {
       ASSERT_EQ(pool.out, out);
       ASSERT_LE(2 * out, pool.units);
       bool says = (flags & SPW_REPORT_FAILING) != 0, is_out = (server.failing >> unit & 1) != 0;
-      bool excused = (flags & pool.excused) != 0;
+      bool is_confirmed = 1000 + step - server.excused_beat < SPW_EXCUSE_BEATS;
+      bool excused = (flags & pool.excused) != 0 ||
+                     ((server.excused >> unit & 1) != 0 && is_confirmed && (flags & SPW_REPORT_ERRORS) == 0);
       ASSERT_EQ(change == SPW_HEALTH_OUT, out > before);
       ASSERT_EQ(change == SPW_HEALTH_BACK, out < before);
       ASSERT_EQ(change == SPW_HEALTH_KEPT, says && !is_out && out == before);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -116,6 +117,41 @@ TEST(Metrics, AUnitThatNeverReportedHasNoReportAge) {
   EXPECT_FALSE(scrape.samples.contains(std::string("spillway_unit_base_seconds") + kNic + "}"));
   EXPECT_FALSE(scrape.samples.contains(std::string("spillway_unit_slot_seconds") + kNic + "}"));
   EXPECT_EQ(scrape.samples.at(std::string("spillway_unit_silent") + kNic + "}"), 1);
+}
+
+TEST(Metrics, AFailingUnitHasItsReasonAndSinceWhenAndTheOthersDoNot) {
+  testing::FakeSwitch fake(testing::PoolConfig());
+  fake.touch_up = [](switching::UnitView& unit) {
+    if (unit.unit == "nic")
+      unit.health = {
+          .failing = true, .reason = switching::FailingReason::kRefused, .excused = true, .failing_ms = 2500};
+  };
+  const auto samples = Parse(MetricsText(Take(fake))).samples;
+  EXPECT_EQ(samples.at(std::string("spillway_unit_failing_seconds") + kNic + R"(,reason="refused"})"), 2.5);
+  EXPECT_EQ(samples.at(std::string("spillway_unit_excused") + kNic + "}"), 1);
+  EXPECT_EQ(samples.at(R"(spillway_unit_excused{pool="rack1",server="s1",unit="cpu",kind="cpu"})"), 0);
+  EXPECT_EQ(std::count_if(samples.begin(), samples.end(),
+                          [](const auto& s) { return s.first.starts_with("spillway_unit_failing_seconds"); }),
+            1);
+}
+
+TEST(Metrics, AFailingCheckHasItsReasonWhileItFails) {
+  Snapshot snapshot;
+  health::CheckView check;
+  check.service = "dns", check.pool = "rack1", check.server = "s1", check.unit = "nic";
+  check.reason = "status \"500\"\n\xff";
+  snapshot.checks = {check, check, check};
+  snapshot.checks[0].state = health::CheckState::kFailing;
+  snapshot.checks[1].unit = "cpu";
+  snapshot.checks[1].state = health::CheckState::kUp;
+  snapshot.checks[2].unit = "gpu";
+  const auto samples = Parse(MetricsText(snapshot)).samples;
+  EXPECT_EQ(samples.at(R"(spillway_check_failing_info{service="dns",pool="rack1",server="s1",unit="nic",)"
+                       R"(reason="status \"500\"\\x0a\\xff"})"),
+            1);
+  EXPECT_EQ(std::count_if(samples.begin(), samples.end(),
+                          [](const auto& s) { return s.first.starts_with("spillway_check_failing_info"); }),
+            1);
 }
 
 TEST(Metrics, ServicesAndTheFlowTableAreThere) {

@@ -104,7 +104,7 @@ TEST_F(Routes, UnitsSpeakTheWordsOfThePoolFile) {
     unit.base_us = 3100;
     unit.slot_ns = 436'500;
     unit.knee_us = 872;
-    unit.health = {.failing = true, .taken_out = true, .out_ms = 1500};
+    unit.health = {.failing = true, .taken_out = true, .out_ms = 1500, .failing_ms = 2500};
   };
   const json units = json::parse(Get("/v1/units").body);
   ASSERT_EQ(units.size(), 2u);
@@ -119,7 +119,11 @@ TEST_F(Routes, UnitsSpeakTheWordsOfThePoolFile) {
   EXPECT_EQ(units[1]["slot_us"], 436.5);
   EXPECT_EQ(units[1]["knee_us"], 872);
   EXPECT_EQ(units[0]["slot_us"], 0);
-  EXPECT_EQ(units[1]["failing"], json({{"reason", "unanswered"}, {"taken_out", true}, {"since_ms", 1500.0}}));
+  EXPECT_EQ(units[1]["failing"], json({{"reason", "unanswered"},
+                                       {"taken_out", true},
+                                       {"excused", false},
+                                       {"failing_ms", 2500.0},
+                                       {"since_ms", 1500.0}}));
   EXPECT_TRUE(units[0]["failing"].is_null());
   EXPECT_TRUE(units[0]["report_age_ms"].is_null());
 }

@@ -150,6 +150,27 @@ TEST_F(Health, AReasonThatIsExcusedTakesNobodyOut) {
   EXPECT_EQ(Says(0, true), SPW_HEALTH_OUT) << "another reason";
 }
 
+TEST_F(Health, AUnitThatIsExcusedIsNotDeadAndItsErrorsCountAllTheSame) {
+  ASSERT_EQ(Says(1, true), SPW_HEALTH_OUT);
+  server_.excused = 1u << 1;
+  server_.excused_beat = kBeat;
+  EXPECT_EQ(Says(1, true), SPW_HEALTH_BACK);
+  EXPECT_EQ(Says(1, true), SPW_HEALTH_KEPT);
+  EXPECT_EQ(Says(1, false), SPW_HEALTH_SAME);
+  EXPECT_EQ(Says(0, true), SPW_HEALTH_OUT) << "another unit";
+  EXPECT_EQ(spw_health_report(&server_, &pool_, 1, SPW_REPORT_FAILING | SPW_REPORT_REFUSED, At(kBeat)),
+            SPW_HEALTH_KEPT);
+  EXPECT_EQ(spw_health_report(&server_, &pool_, 1, SPW_REPORT_FAILING | SPW_REPORT_ERRORS, At(kBeat)),
+            SPW_HEALTH_OUT);
+}
+
+TEST_F(Health, AnExcuseThatNobodyConfirmsIsOver) {
+  server_.excused = 1;
+  server_.excused_beat = kBeat;
+  EXPECT_EQ(Says(0, true, kBeat + SPW_EXCUSE_BEATS - 1), SPW_HEALTH_KEPT);
+  EXPECT_EQ(Says(0, true, kBeat + SPW_EXCUSE_BEATS), SPW_HEALTH_OUT) << "spillwayd is away";
+}
+
 TEST_F(Health, NoMoreThanHalfOfAPoolIsOut) {
   for (auto& unit : server_.unit) unit.status = SPW_UNIT_UP;
   for (uint32_t units : {0u, 1u, 2u, 3u, 4u, 7u, 8u}) {

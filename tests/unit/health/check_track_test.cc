@@ -56,6 +56,22 @@ TEST_F(Track, FailsAfterFallFailuresInARow) {
   EXPECT_EQ(track_.reason(), "last");
 }
 
+TEST_F(Track, KnowsTheFirstAndTheLastOfThePassesInARow) {
+  EXPECT_FALSE(track_.passing());
+  Pass();
+  const TimePoint first = now_;
+  Pass();
+  Pass();
+  EXPECT_TRUE(track_.passing());
+  EXPECT_EQ(track_.first_pass(), first);
+  EXPECT_EQ(track_.last_pass(), now_);
+  Fail();
+  EXPECT_FALSE(track_.passing());
+  EXPECT_EQ(track_.state(), CheckState::kUp) << "one failure is not yet failing";
+  Pass();
+  EXPECT_EQ(track_.first_pass(), now_);
+}
+
 TEST_F(Track, APassInBetweenStartsTheCountAnew) {
   Pass();
   for (int i = 0; i < 5; i++) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 namespace spillway::switching {
 namespace {
 
@@ -130,6 +132,138 @@ TEST_F(HealthKeeperTest, AUnitSilentForHalfOfTheClocksRoundIsNeverHeard) {
   keeper_.Look(plan_, servers_, pools_, kBeat);
   EXPECT_EQ(servers_[0].load[0].report_beat, 0u);
   EXPECT_EQ(servers_[0].load[1].report_beat, kBeat);
+}
+
+// The checks of s0/cpu, one each second, or `pace` beats. They pass from the agent's first word on.
+class ExcuseTest : public HealthKeeperTest {
+ protected:
+  static constexpr uint32_t kPace = 1000;
+  // A second of the agent, the checks and spillwayd, which ends at `beat`.
+  void Second(uint32_t beat, uint8_t flags, std::optional<WitnessBeats> witness) {
+    for (uint32_t code = 0; code < 3; code++)
+      for (uint32_t u = 0; u < 2; u++) servers_[code].load[u].report_beat = beat;
+    SaysAt(beat, flags);
+    std::map<uint16_t, WitnessBeats> witnessed;
+    if (witness) witnessed[spw_unit_id(0, 0)] = *witness;
+    keeper_.SetWitnessed(std::move(witnessed));
+    keeper_.Look(plan_, servers_, pools_, beat);
+    was_out_ = IsOut();
+    SaysAt(beat, flags);
+  }
+  void SaysAt(uint32_t beat, uint8_t flags) {
+    servers_[0].load[0].flags = flags;
+    spw_health_report(&servers_[0], &pools_[0], 0, flags, uint64_t{beat} << SPW_BEAT_SHIFT);
+  }
+  // So many of them, from kBeat + 1 on.
+  void Seconds(uint32_t count, uint8_t flags = SPW_REPORT_FAILING) {
+    for (uint32_t i = 0; i < count; i++) {
+      now_ += kPace;
+      Second(now_, flags, WitnessBeats{kBeat, now_ - 1, kPace});
+    }
+  }
+  bool IsOut() const { return (servers_[0].failing & 1) != 0; }
+  UnitHealth Health() const { return HealthOf(servers_[0], 0, now_); }
+
+  uint32_t now_ = kBeat;
+  bool was_out_ = false;  // when spillwayd had looked, before the next report
+};
+
+TEST_F(ExcuseTest, AUnitThatGoesOnAnsweringItsChecksIsBackAndShownSo) {
+  Seconds(kWitnessPaces);
+  EXPECT_TRUE(IsOut()) << "an honest agent of a unit that is slow to be believed says so, too";
+  (void)News(now_);
+  Seconds(2);
+  EXPECT_FALSE(IsOut());
+  EXPECT_EQ(pools_[0].out, 0u) << "it has no part in the half";
+  EXPECT_TRUE(Health().failing && Health().excused);
+  const auto news = News(now_);
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_TRUE(news[0].now.excused);
+  Seconds(20);
+  EXPECT_FALSE(IsOut());
+  EXPECT_NEAR(keeper_.FailingMs(0, Health(), now_), 31 * kPace * 1.048576, 1050);
+  EXPECT_TRUE(News(now_).empty());
+  servers_[0].excused = 0;
+  EXPECT_EQ(News(now_).size(), 1u) << "kept in for another reason";
+}
+
+TEST_F(ExcuseTest, ItIsBackAtOnceNotOnlyWithTheNextReport) {
+  Seconds(12);
+  EXPECT_FALSE(was_out_);
+}
+
+TEST_F(ExcuseTest, FrequentChecksWaitForTheNextReportOfTheSlowestAgent) {
+  now_ += 999;
+  Second(kBeat, SPW_REPORT_FAILING, std::nullopt);
+  Second(now_, SPW_REPORT_FAILING, WitnessBeats{kBeat, now_, 10});
+  EXPECT_TRUE(IsOut());
+  now_++;
+  Second(now_, SPW_REPORT_FAILING, WitnessBeats{kBeat, now_, 10});
+  EXPECT_FALSE(IsOut());
+}
+
+TEST_F(ExcuseTest, ItsErrorsTakeItOutWhateverItsChecksSay) {
+  Seconds(30, SPW_REPORT_FAILING | SPW_REPORT_ERRORS);
+  EXPECT_TRUE(was_out_ && IsOut());
+  EXPECT_EQ(servers_[0].excused, 0u);
+  Seconds(12, SPW_REPORT_FAILING | SPW_REPORT_REFUSED);
+  EXPECT_FALSE(IsOut());
+  Seconds(1, SPW_REPORT_FAILING | SPW_REPORT_ERRORS);
+  EXPECT_TRUE(IsOut());
+}
+
+TEST_F(ExcuseTest, AWordThatIsTakenBackInBetweenIsBelievedForAsLongAgain) {
+  for (int i = 0; i < 60; i++) {
+    SaysAt(now_, 0);  // as a check is answered; not seen by spillwayd
+    Seconds(1);
+    ASSERT_TRUE(IsOut()) << i;
+  }
+}
+
+TEST_F(ExcuseTest, ChecksThatFailedMeanwhileAreNoExcuse) {
+  for (int i = 0; i < 30; i++) {
+    now_ += kPace;
+    Second(now_, SPW_REPORT_FAILING, WitnessBeats{now_ - 8 * kPace, now_ - 1, kPace});
+  }
+  EXPECT_TRUE(IsOut());
+}
+
+TEST_F(ExcuseTest, TheExcuseEndsWithThePassesAndTheAgentIsBelievedForAsLongAgain) {
+  Seconds(12);
+  ASSERT_FALSE(IsOut());
+  now_ += kPace;
+  Second(now_, SPW_REPORT_FAILING, std::nullopt);  // a check failed
+  EXPECT_TRUE(IsOut());
+  Seconds(kWitnessPaces);
+  EXPECT_TRUE(IsOut());
+  Seconds(2);
+  EXPECT_FALSE(IsOut());
+}
+
+TEST_F(ExcuseTest, ChecksThatCameToAStandstillAreNoExcuse) {
+  Seconds(12);
+  const uint32_t last = now_;
+  for (uint32_t i = 0; i < kFreshPaces; i++) {
+    EXPECT_FALSE(IsOut());
+    now_ += kPace;
+    Second(now_, SPW_REPORT_FAILING, WitnessBeats{kBeat, last, kPace});
+  }
+  now_ += kPace;
+  Second(now_, SPW_REPORT_FAILING, WitnessBeats{kBeat, last, kPace});
+  EXPECT_TRUE(IsOut());
+}
+
+TEST_F(ExcuseTest, AnExcuseIsOverWithTheAgentsWordAndForUnitsThatAreNotUp) {
+  Seconds(12);
+  ASSERT_EQ(servers_[0].excused, 1u);
+  Seconds(1, 0);
+  EXPECT_EQ(servers_[0].excused, 0u);
+  EXPECT_FALSE(Health().failing || Health().excused);
+  Seconds(12);
+  ASSERT_EQ(servers_[0].excused, 1u);
+  servers_[0].unit[0].status = SPW_UNIT_DRAINING;
+  Seconds(1);
+  EXPECT_EQ(servers_[0].excused, 0u);
 }
 
 TEST_F(HealthKeeperTest, SetsRightWhatARaceMiscounted) {
