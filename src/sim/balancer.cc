@@ -9,6 +9,8 @@
 namespace spillway::sim {
 namespace {
 
+// By their number, where spillwayd has one size (SPW_RING_SLOTS): shares are as even, and the figures in
+// docs/ are of these rings.
 uint32_t RingSlots(size_t units) {
   for (uint32_t prime : {4099u, 16411u, 65537u, 262147u, 1048583u}) {
     if (prime >= 128 * units) return prime;
