@@ -237,7 +237,7 @@ expect 503 "queue of 2 requests is full" -d "@$work/big.json" "$url/v2/models/bi
 # The gateway dies: clients see it, the executor lets go and comes back to the next one.
 kill -9 $gateway; wait $gateway 2>/dev/null || true
 for pid in $waiting; do code=0; wait "$pid" || code=$?; [ $code != 0 ] || fail "a client was told of success"; done
-until_true 20 grep -q "slices are freed" "$work/executor.log"
+until_true 20 grep -q "slices released" "$work/executor.log"
 sed -i "s|^http: 127.0.0.1:0|http: ${url#http://}|" "$work/gateway.yaml"
 "$bin/spillway-gateway" -c "$work/gateway.yaml" 2> "$work/gateway2.log" & gateway=$!
 until_true 30 grep -q "executor fast: joined" "$work/gateway2.log"

@@ -62,9 +62,10 @@ TEST_F(Devices, APeerThatLeavesChecksumsToTheDeviceIsFound) {
   Shell("ethtool -K swtx tx on >/dev/null");
   device = ReadDevice("swt");
   ASSERT_TRUE(device);
-  EXPECT_THAT(IngressProblems(*device),
-              ElementsAre(AllOf(HasSubstr("swt: its veth peer swtx leaves checksums"),
-                                HasSubstr("ethtool -K swtx tx off"))));
+  EXPECT_THAT(
+      IngressProblems(*device),
+      ElementsAre(AllOf(HasSubstr("swt: packets from behind swtx, its veth peer, leave with wrong checksums"),
+                        HasSubstr("ethtool -K swtx tx off"))));
 }
 
 TEST_F(Devices, DoctorSaysWhatToDoAboutThem) {

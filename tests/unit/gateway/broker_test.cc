@@ -318,7 +318,7 @@ TEST(Broker, RefusesExecutorsThatDoNotFit) {
   BrokerBed bed;
   bed.Join("host");
   EXPECT_THAT(bed.broker.AddExecutor(SmallOffer("host"), bed.now).error().message,
-              HasSubstr("there already"));
+              HasSubstr("already connected"));
   ExecutorOffer other = SmallOffer("other");
   other.models[0].most_rows = 3;
   EXPECT_THAT(bed.broker.AddExecutor(other, bed.now).error().message, HasSubstr("other tensors"));

@@ -137,7 +137,7 @@ TEST_F(HostTableTest, ThereAreOnlySoManyHosts) {
   const auto more = hosts_.Hear("more", "agent", now_);
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().code, ErrorCode::kConflict);
-  EXPECT_THAT(more.error().message, HasSubstr("host more: there are 1024 others"));
+  EXPECT_THAT(more.error().message, HasSubstr("host more: host limit (1024) reached"));
   EXPECT_TRUE(hosts_.Hear("h7", "agent", now_)) << "one of those that are known";
 }
 
