@@ -120,6 +120,7 @@ struct HttpServer::Exchange {
   uint32_t owner = 0;  // whose memory the body takes
   size_t counted = 0;  // of it
   bool no_room = false;
+  std::optional<Response> refusal = {};  // sent once the body, which nobody reads, is here
   bool handled = false;
   std::mutex mutex;
   MHD_Connection* suspended = nullptr;  // under mutex, as the rest
@@ -189,6 +190,18 @@ MHD_Result Begin(MHD_Connection* connection, const std::shared_ptr<Exchange>& ex
   return QueueAnswer(connection, *exchange);
 }
 
+// A connection closed while its peer still sends is reset, and many clients then give up without reading the
+// answer. So a body that is refused is taken and dropped, up to here; further ones are told at once.
+constexpr uint64_t kMaxDropped = 1 << 20;
+
+// No body follows: none was announced, or the peer waits for a word before it sends it (RFC 9110, 10.1.1).
+bool SendsNoBody(MHD_Connection* connection, uint64_t announced) {
+  const auto has = [connection](const char* name) {
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name) != nullptr;
+  };
+  return has(MHD_HTTP_HEADER_EXPECT) || (announced == 0 && !has(MHD_HTTP_HEADER_TRANSFER_ENCODING));
+}
+
 // Called once with the headers, then per piece of the body, then once more at its end; and again when a
 // connection that waited for its answer goes on.
 MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const char* method, const char*,
@@ -208,17 +221,22 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
     } catch (const std::exception& e) {
       refusal = Failed(*core, method, url, e);
     }
-    if (refusal) return Queue(connection, std::move(*refusal));
-    if (core->times) core->times->MarkAuthenticated(socket);
-    if (announced > limits.body) return Queue(connection, TooLarge(*core));
-    if (!limits.bodies->HasRoom(owner, announced))
-      return Queue(connection, Busy(*core, "the memory for requests is full"));
+    if (!refusal) {
+      if (core->times) core->times->MarkAuthenticated(socket);
+      if (announced > limits.body)
+        refusal = TooLarge(*core);
+      else if (!limits.bodies->HasRoom(owner, announced))
+        refusal = Busy(*core, "the memory for requests is full");
+    }
+    if (refusal && (announced > kMaxDropped || SendsNoBody(connection, announced)))
+      return Queue(connection, std::move(*refusal));
     auto exchange = std::make_shared<Exchange>();
     exchange->core = core;
     exchange->owner = owner;
     exchange->socket = socket;
     exchange->method = method;
     exchange->path = url;
+    exchange->refusal = std::move(refusal);
     *state = new std::shared_ptr<Exchange>(std::move(exchange));
     return MHD_YES;
   }
@@ -226,6 +244,10 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
   if (exchange->handled) return QueueAnswer(connection, *exchange);
   if (*data_size != 0) {
     exchange->seen += *data_size;
+    if (exchange->refusal) {
+      *data_size = 0;
+      return exchange->seen <= kMaxDropped ? MHD_YES : MHD_NO;
+    }
     if (!limits.bodies->HasRoom(exchange->owner, *data_size)) exchange->no_room = true;
     if (exchange->seen <= limits.body && !exchange->no_room) {
       exchange->body.append(data, *data_size);
@@ -237,6 +259,7 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
     // peer sees the 413; one that never ends is cut.
     return exchange->seen <= 4 * limits.body ? MHD_YES : MHD_NO;
   }
+  if (exchange->refusal) return Queue(connection, std::move(*exchange->refusal));
   if (exchange->seen > limits.body) return Queue(connection, TooLarge(*core));
   if (exchange->no_room) return Queue(connection, Busy(*core, "the memory for requests is full"));
   return Begin(connection, exchange);

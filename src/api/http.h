@@ -5,7 +5,7 @@
 // it. A handler that answers later gives the thread back meanwhile. A peer can be slow, rude or malicious:
 // its body is limited, and so are all bodies together, its silence times out, a request that trickles in or
 // an answer that is taken byte by byte is cut, and an exception from the handler becomes a 500. Who may ask
-// is looked at before the body is.
+// is looked at before the body is; the body of a request that is refused is dropped, not kept.
 #pragma once
 
 #include <chrono>
@@ -75,7 +75,7 @@ struct HttpLimits {
   // may come idle_seconds later.
   std::chrono::milliseconds whole{0};
   // Called with all but the body, of so many announced bytes, before it is read: what it answers with ends
-  // the request there. On the server's thread.
+  // the request, of whose body no byte is kept. On the server's thread.
   std::function<std::optional<Response>(const Request& head, uint64_t announced)> admit = {};
   // Connections of which `admit` has let no request through yet: at most so many, the oldest is cut for a new
   // one, and each after the timeout, whatever it sends. 0: no limit. Applies only where `whole` is set.

@@ -12,8 +12,6 @@
 namespace spillway::switching {
 namespace {
 
-constexpr uint32_t kLongAgo = 1 << 20;  // beats: probes are as rare as they get
-
 class HealthTest : public SwitchTest {
  protected:
   void SetUp() override {
@@ -21,18 +19,6 @@ class HealthTest : public SwitchTest {
     for (const char* server : {"s1", "s2"})
       for (const char* unit : {"cpu", "nic"}) ids_[std::string(server) + unit] = Id("four", server, unit);
     Counted();
-  }
-  spw_server& ServerOf(uint16_t id) { return program_.servers[spw_unit_server(id)]; }
-  spw_unit_health& HealthOfUnit(uint16_t id) { return ServerOf(id).health[spw_unit_index(id)]; }
-  // Before each packet it was probed just now, so that the next probe is a quarter of a second away.
-  void OutWithoutProbes(uint16_t id) {
-    TakeOut(id);
-    HealthOfUnit(id).out_beat = NowBeat() - kLongAgo;
-    just_probed_.insert(id);
-  }
-  uint16_t SentWithoutProbes(const Bytes& packet) {
-    for (uint16_t id : just_probed_) HealthOfUnit(id).probe_beat = NowBeat();
-    return Sent(packet);
   }
   void SetPolicy(const char* vip, uint16_t port, uint8_t proto, spw_unit_policy policy) {
     Service(vip, port, proto).unit_policy = static_cast<uint8_t>(policy);
@@ -54,24 +40,20 @@ class HealthTest : public SwitchTest {
   std::map<uint16_t, int> Queries(int count) {
     std::map<uint16_t, int> seen;
     for (int i = 0; i < count; i++)
-      seen[SentWithoutProbes(
-          Eth().Ip4(kClient, "203.0.113.53").Udp(static_cast<uint16_t>(1000 + i), 53).Payload(4))]++;
+      seen[Sent(Eth().Ip4(kClient, "203.0.113.53").Udp(static_cast<uint16_t>(1000 + i), 53).Payload(4))]++;
     return seen;
   }
-  uint16_t Syn(uint16_t port) {
-    return SentWithoutProbes(Eth().Ip4(kClient, "203.0.113.10").Tcp(port, 80).Syn());
-  }
-  uint16_t Ack(uint16_t port) { return SentWithoutProbes(Eth().Ip4(kClient, "203.0.113.10").Tcp(port, 80)); }
+  uint16_t Syn(uint16_t port) { return Sent(Eth().Ip4(kClient, "203.0.113.10").Tcp(port, 80).Syn()); }
+  uint16_t Ack(uint16_t port) { return Sent(Eth().Ip4(kClient, "203.0.113.10").Tcp(port, 80)); }
 
   std::map<std::string, uint16_t> ids_;
-  std::set<uint16_t> just_probed_;
   uint32_t sequence_ = 0;
 };
 
 TEST_F(HealthTest, AReportThatSaysFailingTakesTheUnitOutAndTheNextBrings) {
   const uint16_t cpu = ids_["s1cpu"];
   Says(cpu, SPW_REPORT_FAILING);
-  just_probed_.insert(cpu);
+  WithoutProbes(cpu);
   EXPECT_EQ(ServerOf(cpu).failing, 1u << spw_unit_index(cpu));
   EXPECT_EQ(program_.pools[ServerOf(cpu).pool].out, 1u);
   EXPECT_EQ(Queries(200).count(cpu), 0u);
@@ -94,7 +76,7 @@ TEST_F(HealthTest, NoMoreThanHalfOfThePoolAndTheRestIsCounted) {
 
 TEST_F(HealthTest, UnderEveryPolicyAFailingUnitGetsNothing) {
   const uint16_t cpu = ids_["s1cpu"];
-  OutWithoutProbes(cpu);
+  TakeOut(cpu);
   for (int policy = 0; policy < SPW_UNIT_POLICIES; policy++) {
     for (uint8_t server_policy : {SPW_SERVER_MAGLEV, SPW_SERVER_P2C}) {
       SetPolicy("203.0.113.53", 53, 17, static_cast<spw_unit_policy>(policy));
@@ -110,7 +92,7 @@ TEST_F(HealthTest, AServerThatOnlyFailsPassesItsNewFlowsOn) {
   for (int policy = 0; policy < SPW_UNIT_POLICIES; policy++) {
     SwitchTest::SetUp();
     SetPolicy("203.0.113.53", 53, 17, static_cast<spw_unit_policy>(policy));
-    for (const char* unit : {"s1cpu", "s1nic"}) OutWithoutProbes(ids_[unit]);
+    for (const char* unit : {"s1cpu", "s1nic"}) TakeOut(ids_[unit]);
     Counted();
     const auto seen = Queries(2000);
     int probes = 0;  // a machine that stands still for a quarter of a second lets one through
@@ -126,7 +108,7 @@ TEST_F(HealthTest, AServerThatOnlyFailsPassesItsNewFlowsOn) {
 
 TEST_F(HealthTest, WhenAllFailFlowsGoAsIfNoneDidAndAreCounted) {
   const auto before = Queries(500);
-  for (auto& [name, id] : ids_) OutWithoutProbes(id);
+  for (auto& [name, id] : ids_) TakeOut(id);
   Counted();
   const auto seen = Queries(500);
   Counts counts = Counted();
@@ -137,9 +119,9 @@ TEST_F(HealthTest, WhenAllFailFlowsGoAsIfNoneDidAndAreCounted) {
 
 TEST_F(HealthTest, AFailingUnitIsProbedOnceWhenItsTimeHasCome) {
   const uint16_t cpu = ids_["s1cpu"];
-  OutWithoutProbes(cpu);
+  TakeOut(cpu);
   EXPECT_EQ(Queries(300).count(cpu), 0u);
-  just_probed_.clear();
+  LetProbe();
   HealthOfUnit(cpu).probe_beat = NowBeat() - SPW_PROBE_BEATS_MAX - SPW_BEAT_LAG;
   EXPECT_EQ(Queries(300)[cpu], 1);
 }
@@ -152,7 +134,7 @@ TEST_F(HealthTest, EstablishedFlowsStayOnAFailingUnit) {
     ASSERT_EQ(Ack(port), flows[port]);
   }
   AllCpusBusy(false);
-  for (auto& [name, id] : ids_) OutWithoutProbes(id);
+  for (auto& [name, id] : ids_) TakeOut(id);
   for (const auto& [port, unit] : flows) ASSERT_EQ(Ack(port), unit);
 }
 
@@ -162,14 +144,14 @@ TEST_F(HealthTest, DatagramFlowsStayToo) {
     return Sent(Eth().Ip4(kClient, "203.0.113.10").Udp(port, 80).Payload(4));
   };
   for (uint16_t port = 1000; port < 1100; port++) flows[port] = datagram(port);
-  for (const char* unit : {"s1cpu", "s1nic"}) OutWithoutProbes(ids_[unit]);
+  for (const char* unit : {"s1cpu", "s1nic"}) TakeOut(ids_[unit]);
   for (const auto& [port, unit] : flows) ASSERT_EQ(datagram(port), unit);
 }
 
 TEST_F(HealthTest, ARepeatedSynOfAFailingUnitBeginsElsewhere) {
   std::map<uint16_t, uint16_t> flows;
   for (uint16_t port = 1000; port < 1200; port++) flows[port] = Syn(port);
-  for (const char* unit : {"s1cpu", "s1nic"}) OutWithoutProbes(ids_[unit]);
+  for (const char* unit : {"s1cpu", "s1nic"}) TakeOut(ids_[unit]);
   size_t moved = 0;
   for (const auto& [port, unit] : flows) {
     const uint16_t again = Syn(port);
@@ -191,7 +173,7 @@ TEST_F(HealthTest, AHeavyServersFlowsFindTheLightOneByItsDeputy) {
     const uint16_t unit = ids_[i % 1000 == 0 ? "s2cpu" : "s1cpu"];
     program_.ring_slots[service.ring_offset + i] = {unit, unit, 0, 0};
   }
-  for (const char* unit : {"s1cpu", "s1nic"}) OutWithoutProbes(ids_[unit]);
+  for (const char* unit : {"s1cpu", "s1nic"}) TakeOut(ids_[unit]);
   ServerOf(ids_["s1cpu"]).deputy = 1u + ids_["s2cpu"];
   Counted();
   const auto seen = Queries(500);
@@ -201,7 +183,7 @@ TEST_F(HealthTest, AHeavyServersFlowsFindTheLightOneByItsDeputy) {
 
 TEST_F(HealthTest, TheWordOfASilentAgentIsVoid) {
   const uint16_t cpu = ids_["s1cpu"];
-  OutWithoutProbes(cpu);
+  TakeOut(cpu);
   ServerOf(cpu).silent_beats = 10;
   ServerOf(cpu).load[spw_unit_index(cpu)].report_beat = NowBeat() - 100;
   SetPolicy("203.0.113.53", 53, 17, SPW_UNIT_HOST_ONLY);

@@ -184,14 +184,12 @@ class FailingOwnerTest : public PressureTest {
   void ExpectToConnectElsewhere() {
     const auto failing = static_cast<uint32_t>(spw_unit_server(Id("four", "s1", "cpu")));
     TakeOut(spw_unit_id(failing, 0)), TakeOut(spw_unit_id(failing, 1));
-    int probes = 0;
     for (int i = 0; i < 200; i++) {
       const Flow flow = Begin();
-      probes += spw_unit_server(flow.unit) == failing;
+      ASSERT_NE(spw_unit_server(flow.unit), failing) << i;
       ASSERT_EQ(SendTcp(flow, kAck, flow.isn + 1), flow.unit);
       ASSERT_EQ(SendTcp(flow, kAck | kPsh, flow.isn + 1), flow.unit);
     }
-    EXPECT_LE(probes, 2);
   }
 };
 

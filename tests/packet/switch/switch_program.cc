@@ -286,6 +286,7 @@ void SwitchProgram::WriteKey(uint32_t server, const spw_server_key& key) {
 }
 
 void SwitchTest::SetUp() {
+  LetProbe();
   program_.Reset();
   program_.Apply(TestConfig());
 }
@@ -293,6 +294,11 @@ void SwitchTest::SetUp() {
 uint16_t UnitByMac(const Bytes& frame) {
   if (frame[0] != 0x02 || frame[1] != 0xcc) return SPW_NO_UNIT;
   return static_cast<uint16_t>(frame[4] << 8 | frame[5]);
+}
+
+Outcome SwitchTest::Run(const Bytes& packet) {
+  for (uint16_t id : without_probes_) HealthOfUnit(id).probe_beat = program_.Beat();
+  return program_.Run(packet);
 }
 
 uint16_t SwitchTest::Sent(const Bytes& packet) {
@@ -332,10 +338,12 @@ void SwitchTest::Report(uint16_t id, bool busy, uint16_t queue) {
 
 void SwitchTest::TakeOut(uint16_t id) {
   Report(id, false);
-  spw_server& server = program_.servers[spw_unit_server(id)];
+  constexpr uint32_t kLongAgo = 1 << 20;  // beats: probes are as rare as they get
+  spw_server& server = ServerOf(id);
   server.load[spw_unit_index(id)].flags = SPW_REPORT_FAILING;
-  server.health[spw_unit_index(id)] = {program_.Beat(), program_.Beat()};
+  server.health[spw_unit_index(id)] = {program_.Beat() - kLongAgo, program_.Beat()};
   server.failing |= 1u << spw_unit_index(id);
+  WithoutProbes(id);
 }
 
 void SwitchTest::AllCpusBusy(bool busy) {

@@ -17,6 +17,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "bpf/switch.h"
@@ -99,7 +100,7 @@ class SwitchTest : public testing::Test {
   explicit SwitchTest(SwitchProgram& program = SwitchProgram::Get()) : program_(program) {}
   void SetUp() override;
 
-  Outcome Run(const Bytes& packet) { return program_.Run(packet); }
+  Outcome Run(const Bytes& packet);
   // Runs and returns the id of the unit it was sent to; fails the test on another verdict or a wrong
   // checksum.
   uint16_t Sent(const Bytes& packet);
@@ -109,8 +110,13 @@ class SwitchTest : public testing::Test {
   spw_endpoint& Service(const std::string& vip, uint16_t port, uint8_t proto);
   // Fresh load of a unit, as if reported now.
   void Report(uint16_t id, bool busy, uint16_t queue = 0);
-  // As if the unit's agent said, now, that it fails, and was believed.
+  // As if the unit's agent said that it fails, and was believed, long ago. No packet comes at the time of a
+  // probe, however slow the machine, until LetProbe().
   void TakeOut(uint16_t id);
+  void WithoutProbes(uint16_t id) { without_probes_.insert(id); }
+  void LetProbe() { without_probes_.clear(); }
+  spw_server& ServerOf(uint16_t id) { return program_.servers[spw_unit_server(id)]; }
+  spw_unit_health& HealthOfUnit(uint16_t id) { return ServerOf(id).health[spw_unit_index(id)]; }
   void AllCpusBusy(bool busy);
   void SetStatus(uint16_t id, spw_unit_status status);
   spw_ring_slot& SlotOf(const spw_endpoint& service, uint64_t hash);
@@ -123,6 +129,9 @@ class SwitchTest : public testing::Test {
   void AgeRefusedMarks(uint32_t ticks);
 
   SwitchProgram& program_;
+
+ private:
+  std::set<uint16_t> without_probes_;
 };
 
 // Unit named by a frame's destination MAC.

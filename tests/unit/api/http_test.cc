@@ -284,9 +284,52 @@ TEST_F(Http, WhoMayNotAskIsToldBeforeTheBody) {
       },
       limits));
   const std::string head = "POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n";
-  EXPECT_THAT(Raw(head + "\r\n"), HasSubstr("401"));
+  EXPECT_THAT(Raw(head + "Expect: 100-continue\r\n\r\n"), StartsWith("HTTP/1.1 401"));
   EXPECT_EQ(told, 5u);
   EXPECT_THAT(Raw(head + "Token: t\r\n\r\nhello"), HasSubstr("hello"));
+}
+
+// A server that closes with a body unread resets the connection, and its answer may never be seen.
+TEST_F(Http, WhoIsRefusedCanSendTheBodyAndThenReadWhy) {
+  auto listener = ListenUnix(socket_);
+  ASSERT_TRUE(listener);
+  file_ = std::move(listener->file);
+  HttpLimits limits;
+  limits.body = 1000;
+  limits.admit = [](const Request& head, uint64_t) {
+    return head.headers.contains("token") ? std::nullopt
+                                          : std::optional(Response{.status = 401, .body = "no"});
+  };
+  std::atomic<int> handled = 0;
+  server_ = std::move(*HttpServer::StartAsync(
+      listener->fd,
+      [&](Request, Responder respond) {
+        handled++;
+        respond([] { return Response{.body = "done"}; });
+      },
+      limits));
+  const std::string body(900'000, 'x');
+  const std::string announced = "Content-Length: 900000\r\n\r\n";
+  const std::string chunked = "Transfer-Encoding: chunked\r\n\r\n";
+  const std::string chunk = "DBBA0\r\n" + body + "\r\n0\r\n\r\n";
+  for (const auto& [token, status] : {std::pair("", "HTTP/1.1 401"), {"Token: t\r\n", "HTTP/1.1 413"}}) {
+    const std::string head = std::string("POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n") + token;
+    // Nothing but a server that reads on lets this send all of its body.
+    const int fd = Send(head + announced);
+    for (size_t sent = 0; sent < body.size();) {
+      const ssize_t count = send(fd, body.data() + sent, body.size() - sent, MSG_NOSIGNAL);
+      ASSERT_GT(count, 0) << "cut after " << sent << " bytes: " << std::strerror(errno);
+      sent += static_cast<size_t>(count);
+    }
+    char answer[12] = {};
+    EXPECT_EQ(recv(fd, answer, sizeof(answer), MSG_WAITALL), 12);
+    EXPECT_EQ(std::string(answer, sizeof(answer)), status);
+    close(fd);
+    if (std::string(token).empty()) {
+      EXPECT_THAT(Raw(head + chunked + chunk), StartsWith(status));
+    }
+  }
+  EXPECT_EQ(handled, 0);
 }
 
 class UnauthenticatedConnections : public Http {
