@@ -48,12 +48,20 @@ ReportSender::~ReportSender() {
 }
 
 spw_report_wire ReportSender::Make(uint8_t unit, bool busy, uint8_t level, uint16_t queue) {
+  return Sign(unit, busy ? SPW_REPORT_BUSY : 0, level, queue);
+}
+
+spw_report_wire ReportSender::MakeFailing(uint8_t unit, uint8_t why) {
+  return Sign(unit, SPW_REPORT_FAILING | why, 0, 0);
+}
+
+spw_report_wire ReportSender::Sign(uint8_t unit, uint8_t flags, uint8_t level, uint16_t queue) {
   spw_report report{};
   report.boot_id = boot_id_;
   report.sequence = ++sequence_;
   report.server = server_;
   report.unit = unit;
-  report.flags = busy ? SPW_REPORT_BUSY : 0;
+  report.flags = flags;
   report.level = level;
   report.queue = queue;
   spw_report_wire wire{};

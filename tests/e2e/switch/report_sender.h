@@ -22,12 +22,15 @@ class ReportSender {
 
   // The next report in sequence for this unit of the server, under its key or, forged, another.
   spw_report_wire Make(uint8_t unit, bool busy, uint8_t level = 0, uint16_t queue = 0);
+  // As Make, of one that fails; `why`: 0, SPW_REPORT_REFUSED or SPW_REPORT_ERRORS.
+  spw_report_wire MakeFailing(uint8_t unit, uint8_t why = 0);
   spw_report_wire Forge(uint8_t unit, bool busy);
   // Its first `bytes`.
   bool Send(const spw_report_wire& wire, size_t bytes = sizeof(spw_report_wire));
 
  private:
   ReportSender() = default;
+  spw_report_wire Sign(uint8_t unit, uint8_t flags, uint8_t level, uint16_t queue);
 
   int socket_ = -1;
   spw_siphash_key key_{};

@@ -7,6 +7,7 @@
 #include "bed.h"
 #include "cases.h"
 #include "flow_set.h"
+#include "lab/unit/wire.h"
 #include "report_sender.h"
 
 namespace spillway::e2e {
@@ -222,6 +223,70 @@ TEST_P(ReportsOnTheWire, BusyCpuSendsNewFlowsToTheNicAndAvailableTakesThemBack) 
 }
 
 INSTANTIATE_TEST_SUITE_P(Ip, ReportsOnTheWire, testing::Values(4, 6), FamilyName);
+
+// Reports of an agent that is wrong, beside checks that the units' servers answer. wrr: both units get flows.
+class AWrongAgent : public Reports {
+ protected:
+  void SetUp() override {
+    SPW_SKIP_WITHOUT();
+    lab::TestbedSpec spec = CpuAndNic("lie", GetParam());
+    for (lab::ServiceSpec& service : spec.services) service.unit_policy = SPW_UNIT_WRR;
+    ASSERT_NO_FATAL_FAILURE(Up(spec, std::chrono::seconds(3)));
+    auto sender = ReportSender::Open(bed_->plan(), 0);
+    ASSERT_TRUE(sender) << sender.error().message;
+    sender_ = std::move(*sender);
+  }
+  void Use(model::CheckKind kind) {
+    model::HealthCheck check;
+    check.kind = kind;
+    check.port = kEchoPort;
+    check.interval_ms = 50;
+    check.payload.resize(unit::kRequestBytes);
+    unit::Encode(unit::Request{1, 0, 0}, check.payload.data());
+    model::Config config = bed_->config();
+    config.data_plane.report->silent_after_ms = 3000;
+    for (model::Service& service : config.services) service.health = check;
+    const Ran ran = bed_->Apply(config);
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+    ASSERT_TRUE(Eventually([&] {
+      const auto health = Nic().at("health");
+      return health.is_object() && health.at("state") == "up";
+    })) << bed_->Show("health").dump(1);
+  }
+  nlohmann::json Nic() { return bed_->Unit("s1", "nic"); }
+  // The agent repeats its word until the unit, so shown, is as wanted.
+  bool Says(uint8_t why, const std::function<bool(const nlohmann::json&)>& is) {
+    return Eventually([&] {
+      EXPECT_TRUE(sender_->Send(sender_->MakeFailing(1, why)));
+      const nlohmann::json failing = Nic().at("failing");
+      return failing.is_object() && is(failing);
+    });
+  }
+
+  std::unique_ptr<ReportSender> sender_;
+};
+
+TEST_P(AWrongAgent, IsOverruledByChecksThatTheServerAnswersButNotWhereItSpeaksOfErrors) {
+  const auto is_out = [](const nlohmann::json& failing) { return failing.at("taken_out") == true; };
+  const auto is_excused = [](const nlohmann::json& failing) { return failing.at("excused") == true; };
+  ASSERT_NO_FATAL_FAILURE(Use(model::CheckKind::kUdp));
+  ASSERT_TRUE(Says(0, is_out)) << Nic().dump(1);
+  ASSERT_TRUE(Says(0, is_excused)) << Nic().dump(1);
+  EXPECT_EQ(Nic().at("failing").at("taken_out"), false);
+  Placed placed;
+  ASSERT_NO_FATAL_FAILURE(PlaceNew(10, placed));
+  EXPECT_GT(placed.second, 3u) << "a quarter of 40 by capacity; only probes went to it before";
+  ASSERT_TRUE(Says(0, is_excused));
+  EXPECT_THAT(bed_->Cli({"show", "units"}).out,
+              testing::HasSubstr("failing (unanswered, kept in: it answers its checks)"));
+  EXPECT_TRUE(Eventually([&] {
+    return bed_->DaemonLog().find("chosen all the same, as it answers its checks") != std::string::npos;
+  }));
+  EXPECT_TRUE(Says(SPW_REPORT_REFUSED, is_excused));
+  ASSERT_TRUE(Says(SPW_REPORT_ERRORS, is_out)) << Nic().dump(1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ip, AWrongAgent, testing::Values(4, 6), FamilyName);
 
 }  // namespace
 }  // namespace spillway::e2e
