@@ -20,6 +20,9 @@ class LatencySample {
   double count() const { return count_; }
   // Interpolated within a bucket (12.5 % wide); 0 without latencies.
   double Quantile(double q) const;
+  // By how much the latencies that are longer than `ns` exceed it on average; 0 if there are fewer than
+  // `least`.
+  double MeanBeyond(double ns, double least) const;
 
  private:
   std::array<double, SPW_METER_HISTOGRAM> bucket_{};

@@ -26,7 +26,11 @@ constexpr double kChangeAnswers = 48, kChanged = 2, kKeptAfterChange = 1.0 / 32;
 
 constexpr double kQuickQuantile = 0.1, kQuickMemory = 2048;
 constexpr double kScatterShare = 0.75;  // of a standard deviation on top of base
-constexpr double kMaxDebt = 32;         // slots of backlog that a unit without requests may have
+constexpr double kStood = 3;            // latencies that long say how long a unit stands still
+// Longer, and its requests are of the kind that waits on purpose, or the unit is dead
+// (agent/failure_detector.h).
+constexpr std::chrono::milliseconds kMaxStandstill{100};
+constexpr double kMaxDebt = 32;  // slots of backlog that a unit without requests may have
 
 constexpr double kRefit = 16;                   // answers between two fits
 constexpr std::chrono::seconds kRefitAfter{1};  // without so many: what is not tried fades, too
@@ -41,10 +45,12 @@ void OutcomeLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
                           spw_meter_clocks& clocks) {
   if (!last_ || totals.completed < last_->completed || totals.timed < last_->timed) {
     last_ = totals;
-    at_ = now;
+    at_ = stands_since_ = now;
     return;
   }
   if (now <= at_) return;  // the next look sees both
+  if (queue == 0 || queue_ == 0 || totals.completed != last_->completed) stands_since_ = now;
+  queue_ = queue;
   const auto elapsed_ns = static_cast<double>((now - at_).count());
   const double keep = std::exp(-elapsed_ns / kMemoryNs);
   tail_.Learn(*last_, totals, elapsed_ns, queue, learnt_.slot_ns);
@@ -138,6 +144,14 @@ void OutcomeLearner::FollowPace(double pace_ns) {
   while (first_ < kLongestSlot / 4 && pace_ns * first_ * std::numbers::sqrt2 < slot) first_ *= 2;
 }
 
+// A unit that leaves the requests that are in it alone, for longer than nearly all take, goes on so for as
+// long as its latencies of such length went on: a garbage collector, a neighbour, a quota that is used up.
+double OutcomeLearner::StandstillNs(Time now) const {
+  const Time stood = now - stands_since_;
+  if (stood <= std::chrono::microseconds(learnt_.tail_us) || stood > kMaxStandstill) return 0;
+  return latencies_.MeanBeyond(static_cast<double>(stood.count()), kStood);
+}
+
 void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks) {
   const auto now_ns = static_cast<double>(now.count());
   const Pace::Slot pace = pace_.Now(mean_ns_ / std::max(workers_, 1u));
@@ -174,7 +188,9 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
   learnt_.slot_ns = static_cast<uint32_t>(curve.slot_ns());
   // The slot may have grown since the curve was fitted: who finds nobody waits for nobody.
   learnt_.knee_us = Micros(std::max(curve.knee_ns(), curve.slot_ns()));
-  const double backlog_us = (static_cast<double>(clocks.drained_ns[best_]) - now_ns) / 1000;
+  // The clocks are what outcomes are set against, so a standstill is not counted in them.
+  const double backlog_us =
+      (static_cast<double>(clocks.drained_ns[best_]) - now_ns + StandstillNs(now)) / 1000;
   learnt_.backlog_us =
       static_cast<uint32_t>(std::clamp(backlog_us, 0.0, double{std::numeric_limits<uint32_t>::max()}));
 }

@@ -14,6 +14,9 @@
 //        answer late.
 // tail   is the latency that 98 of 100 answers stay below at the present load (agent/tail_latency.h).
 //
+// A unit that stands still (no answer, though requests are in it) is reported with that much more backlog as
+// it will go on so, by the latencies that were as long.
+//
 // A unit whose last answers took less than half of what was foretold is quicker than it was, or what was
 // learnt of it (in an overload, say) is wrong: nearly all of it is forgotten at once.
 //
@@ -73,14 +76,17 @@ class OutcomeLearner {
   void FollowPace(double pace_ns);
   void MoveClocks(spw_meter_clocks& clocks);
   void Correct(Time now, uint32_t queue, spw_meter_clocks& clocks);
+  double StandstillNs(Time now) const;
 
   uint32_t workers_;
   std::optional<spw_meter_counts> last_;
   Time at_{0};
-  double answers_ = 0;  // seen in all
-  double fresh_ = 0;    // since the last fit
-  Time fitted_{0};      // when
-  double mean_ns_ = 0;  // latency
+  uint32_t queue_ = 0;    // at the last look
+  Time stands_since_{0};  // no answer since, though requests were in the unit at that look and at all since
+  double answers_ = 0;    // seen in all
+  double fresh_ = 0;      // since the last fit
+  Time fitted_{0};        // when
+  double mean_ns_ = 0;    // latency
   LatencySample latencies_;
   double quickest_ns_ = 0;  // low quantile of the latencies
 

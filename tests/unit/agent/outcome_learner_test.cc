@@ -131,6 +131,52 @@ TEST_P(EveryUnit, AfterAStallTheBacklogCoversTheQueue) {
   EXPECT_LE(BacklogMs(learner_), 32 * SlotMs(learner_)) << "whatever the clock says, the unit is empty";
 }
 
+// 40 ms, twice a second or so: as long as it has stood still before, so long it will again.
+TEST(OutcomeLearner, AUnitThatStandsStillHasTheRestOfItAsBacklog) {
+  OutcomeLearner learner;
+  UnitModel unit({"", 1, 1, 0.1}, 5, &learner, 1);
+  const auto stand_still = [&](double ms) {
+    unit.Arrive();
+    unit.Look();
+    unit.Rest(ms, /*frozen=*/true);
+  };
+  unit.Serve(2000, 0.3);
+  stand_still(40);
+  EXPECT_LE(BacklogMs(learner), unit.queue() * SlotMs(learner) + 1) << "never seen, so not foretold";
+  for (int i = 0; i < 30; i++) {
+    unit.Serve(150, 0.3);
+    stand_still(40);
+  }
+  unit.Serve(150, 0.3);
+  stand_still(4);
+  EXPECT_LE(BacklogMs(learner), unit.queue() * SlotMs(learner) + 1) << "no longer than many take";
+  stand_still(11);
+  EXPECT_GE(BacklogMs(learner), 10) << "of 40 ms, some 25 are left";
+  EXPECT_LE(BacklogMs(learner), 60);
+  for (int i = 0; i < 5; i++) {
+    unit.Serve(150, 0.3);
+    stand_still(1000);
+  }
+  unit.Serve(150, 0.3);
+  stand_still(200);
+  EXPECT_LE(BacklogMs(learner), unit.queue() * SlotMs(learner) + 1) << "so long waits who waits on purpose";
+}
+
+// A long poll, say.
+TEST(OutcomeLearner, ARequestThatIsNotAnsweredIsNoStandstillWhileOthersAre) {
+  OutcomeLearner learner;
+  UnitModel unit({"", 1, 1, 0.1}, 5, &learner, 1);
+  for (int i = 0; i < 30; i++) {
+    unit.Serve(150, 0.3);
+    unit.Rest(40, /*frozen=*/true);
+  }
+  unit.ArriveForGood();
+  for (int i = 0; i < 200; i++) {
+    unit.Serve(20, 0.8);
+    EXPECT_LE(BacklogMs(learner), 1.01 * (unit.queue() + 32) * SlotMs(learner)) << i;
+  }
+}
+
 TEST_P(EveryUnit, ServicesMayBeConstantOrVaryAsTheirMean) {
   for (const double variation : {0.0, 1.0}) {
     SCOPED_TRACE(variation);

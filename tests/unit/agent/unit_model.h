@@ -107,6 +107,12 @@ class UnitModel {
       mine.untimed++;
     pending_.push(request);
   }
+  // One that is never answered, and keeps no worker from the others.
+  void ArriveForGood() {
+    queue_++;
+    counts_[0].arrivals++;
+    counts_[0].untimed++;
+  }
   void Look() {
     learner_->Look(std::chrono::nanoseconds(static_cast<int64_t>(ClockNs())), queue_, totals(),
                    static_cast<double>(counts_.size()), clocks_);
