@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <stdexcept>
@@ -85,6 +86,14 @@ std::string Printable(std::string text) {
   return text;
 }
 
+// Text that was read as JSON, so it is UTF-8: of which no character is cut in two.
+std::string Beginning(const std::string& text, size_t most) {
+  size_t end = std::min(text.size(), most);
+  if (end < text.size())
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
 // Whatever an executor's last words were.
 std::string Dump(const json& text) { return text.dump(-1, ' ', false, json::error_handler_t::replace); }
 
@@ -121,7 +130,7 @@ Result<HostReport> ParseHostReport(std::string_view text) {
       Held held{WholeNumber<uint64_t>(entry, "instance")};
       held.has_failed = entry.contains("failed");
       if (held.has_failed) {
-        held.why = Printable(entry["failed"].get<std::string>().substr(0, kMaxLastWords));
+        held.why = Printable(Beginning(entry["failed"].get<std::string>(), kMaxLastWords));
         held.slice_refused = entry.at("slice_refused");
       }
       report.held.push_back(held);

@@ -112,6 +112,20 @@ TEST(HostReport, AHostHoldsOnlySoManyInstancesAndItsExecutorsSayOnlySoMuch) {
   EXPECT_EQ(ProblemOf(report), "held: expected a list of at most 4096");
 }
 
+// The controller's state file and its answers are JSON, which holds no half a character.
+TEST(HostReport, LastWordsAreCutBetweenCharacters) {
+  for (const std::string character : {"\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
+    for (size_t before = 4092; before <= 4096; ++before) {
+      json report = Report();
+      report["held"][0]["failed"] = std::string(before, 'x') + character;
+      const auto read = ParseHostReport(report.dump());
+      ASSERT_TRUE(read);
+      const std::string& why = read->held[0].why;
+      EXPECT_EQ(why.size(), before + character.size() <= 4096 ? before + character.size() : before);
+      EXPECT_NO_THROW((void)json(why).dump()) << before;
+    }
+}
+
 TEST(HostOrders, NameOnlySoManyInstances) {
   WantedInstance one{7, {}, {"h", "gpu0"}};
   one.model.name = "m";
