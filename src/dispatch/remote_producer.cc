@@ -16,6 +16,8 @@
 namespace spillway::dispatch {
 namespace {
 
+constexpr uint64_t kMostPlaces = 1ULL << 62;  // a thousand million a second for a century
+
 // An open file description that holds the ring's lock. Not the caller's own: a lock of that one would be
 // shared with whoever sent it, and outlive this process.
 Result<int> LockRing(int fd, uint32_t ring) {
@@ -89,7 +91,8 @@ RemoteProducer::~RemoteProducer() {
 // stops at the first place that is not filled, where we begin.
 void RemoteProducer::TakeOver() {
   epoch_ = ring_.epoch.fetch_add(1, std::memory_order_acq_rel) + 1;
-  granted_ = ring_.granted.load(std::memory_order_acquire);
+  // Within what a ring can have had, whatever stands there: places do not wrap.
+  granted_ = std::clamp<uint64_t>(ring_.granted.load(std::memory_order_acquire), header_.slots, kMostPlaces);
   const auto filled = [this](uint64_t place) {
     return !((slots_[place & mask_].meta.load(std::memory_order_acquire) ^ LapOf(place, bits_)) & kLapBit);
   };

@@ -57,6 +57,17 @@ TEST_F(WindowRestarts, AKilledProducerTakesNoCreditsWithIt) {
       << "nor does any of those before; a ring is granted in quarters";
 }
 
+// Whoever shares the window can write the word, and places of 64 bits wrap at their end.
+TEST_F(WindowRestarts, ANumberOfPlacesThatCannotBeHoldsNoProducerUp) {
+  for (const uint64_t granted : {0ull, 1ull, 63ull, ~0ull, ~0ull - 3, ~0ull - 64, 1ull << 63}) {
+    auto window = OpenWindow();
+    WordsOf(*window).rings[0].granted.store(granted);
+    auto producer = Map(*window);
+    const std::vector<Event> burst(3, MakeEvent(0, 1, 7));
+    for (int i = 0; i < 100; i++) EXPECT_LE(producer->Enqueue(burst), 3u) << granted;
+  }
+}
+
 TEST_F(WindowRestarts, WhatAKilledProducerHadPutIsServed) {
   auto window = OpenWindow();
   InAKilledProcess([&] {
