@@ -250,13 +250,13 @@ void DataPlane::WriteKey(uint32_t server, const std::optional<model::Key>& key, 
   const __u8 wanted = key ? units : __u8{0}, may = switching::Load(entry.configured);
   if (may == 0 && !SameKey(entry.key, WordsOf(key))) {
     // In this order: whoever is killed here leaves no number of the old key beside the new one.
-    std::memset(entry.seen, 0, sizeof(entry.seen));
+    PutBytes(entry.seen, Seen{}.data(), sizeof(entry.seen));
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    entry.key = WordsOf(key);
+    Put(entry.key, WordsOf(key));
   }
   // What a unit that may report was heard with is the program's to write.
   for (size_t u = 0; u < SPW_UNITS_PER_SERVER; u++)
-    if ((may >> u & 1) == 0) entry.seen[u] = (wanted >> u & 1) != 0 ? heard[u] : spw_report_seen{};
+    if ((may >> u & 1) == 0) Put(entry.seen[u], (wanted >> u & 1) != 0 ? heard[u] : spw_report_seen{});
   Store(entry.configured, wanted);
 }
 

@@ -70,7 +70,7 @@ void WriteLines(MappedArray<spw_endpoint>& table, const std::vector<LineWrite>& 
     if (write.content.kind == SPW_ENDPOINT_GONE) continue;
     spw_endpoint content = write.content;
     content.kind = line.kind;  // a live line stays live: its key does not change, its settings may
-    std::memcpy(&line, &content, sizeof(content));
+    Put(line, content);
     Store(line.kind, write.content.kind);
   }
 }

@@ -16,6 +16,7 @@ void ForgetLongSilence(spw_unit_load& load, uint32_t beat) {
 
 void BringBack(spw_server& server, uint32_t unit) {
   __atomic_fetch_and(&server.failing, ~(1u << unit), __ATOMIC_RELAXED);
+  Written();
 }
 
 double Millis(uint32_t beats) { return static_cast<double>(beats) * (1 << SPW_BEAT_SHIFT) / 1e6; }
@@ -25,8 +26,10 @@ void Excuse(spw_server& server, uint32_t unit, bool excused, uint32_t beat) {
   if (excused) {
     Store(server.excused_beat, beat);
     __atomic_fetch_or(&server.excused, 1u << unit, __ATOMIC_RELEASE);
+    Written();
   } else if ((Load(server.excused) >> unit & 1) != 0) {
     __atomic_fetch_and(&server.excused, ~(1u << unit), __ATOMIC_RELEASE);
+    Written();
   }
 }
 
@@ -131,6 +134,7 @@ void HealthKeeper::Look(const Plan& plan, spw_server* servers, spw_pool* pools, 
     // look.
     __atomic_fetch_add(&pools[index].out, static_cast<__u32>(count.out.size()) - count.out_before,
                        __ATOMIC_ACQ_REL);
+    Written();
     const bool common = spw_errors_are_common(count.errors, count.units) != 0;
     Store(pools[index].excused, __u32{common ? SPW_REPORT_ERRORS : 0u});
   }

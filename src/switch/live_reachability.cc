@@ -44,9 +44,9 @@ void LiveSwitch::Resolve(const PlannedUnit& unit) {
                           std::memcmp(entry.mac, hop->mac->data(), 6) != 0 ||
                           std::memcmp(entry.own_mac, hop->own_mac.data(), 6) != 0)) {
     Store(entry.resolved, __u8{0});
-    std::memcpy(entry.mac, hop->mac->data(), 6);
-    std::memcpy(entry.own_mac, hop->own_mac.data(), 6);
-    entry.ifindex = hop->ifindex;
+    PutBytes(entry.mac, hop->mac->data(), sizeof(entry.mac));
+    PutBytes(entry.own_mac, hop->own_mac.data(), sizeof(entry.own_mac));
+    Store(entry.ifindex, __u32{hop->ifindex});
     Store(entry.resolved, __u8{1});
   }
   if (!hop) {
@@ -59,6 +59,7 @@ void LiveSwitch::Resolve(const PlannedUnit& unit) {
 
 void LiveSwitch::StoreConfig(spw_unit_config& field, const spw_unit_config& config) {
   __atomic_store_n(reinterpret_cast<uint32_t*>(&field), std::bit_cast<uint32_t>(config), __ATOMIC_RELEASE);
+  Written();
 }
 
 void LiveSwitch::WriteStatus(const PlannedUnit& unit) {

@@ -19,7 +19,7 @@ void LiveSwitch::WriteServers(const Plan& plan) {
     bool is_new = std::none_of(plan_.servers.begin(), plan_.servers.end(),
                                [&](const PlannedServer& old) { return old.code == server.code; });
     const bool found_running = adopted() && plan_.servers.empty();
-    if (is_new && !found_running) std::memset(&entry, 0, sizeof(entry));
+    if (is_new && !found_running) Put(entry, spw_server{});
     Store(entry.silent_beats, plan.silent_beats);
     Store(entry.pool, __u32{server.pool});
   }
@@ -29,11 +29,11 @@ void LiveSwitch::WriteUnits(const Plan& plan) {
   for (const PlannedUnit& unit : plan.units) {
     spw_unit& entry = plane_->units[unit.id];
     auto words = unit.address.Words();
-    if (!std::equal(words.begin(), words.end(), entry.addr)) {
+    if (!std::equal(words.begin(), words.end(), entry.addr) || entry.family != unit.address.family) {
       Store(entry.resolved, __u8{0});
       reach_.erase(unit.id);
-      std::copy(words.begin(), words.end(), entry.addr);
-      entry.family = static_cast<__u8>(unit.address.family);
+      PutBytes(entry.addr, words.data(), sizeof(entry.addr));
+      Store(entry.family, static_cast<__u8>(unit.address.family));
     }
     Store(entry.alive, static_cast<__u8>(unit.KeepsFlows()));
     Resolve(unit);
@@ -85,8 +85,9 @@ void LiveSwitch::RetireUnits(const Plan& plan) {
     for (uint32_t u = 0; u < SPW_UNITS_PER_SERVER; u++) {
       if (server.unit[u].status == SPW_UNIT_ABSENT || named.contains(spw_unit_id(code, u))) continue;
       StoreConfig(server.unit[u], {});
-      std::memset(&server.load[u], 0, sizeof(server.load[u]));
+      Put(server.load[u], spw_unit_load{});
       __atomic_fetch_and(&server.failing, ~(1u << u), __ATOMIC_RELAXED);
+      Written();
       hops_.erase(spw_unit_id(code, u));
       reach_.erase(spw_unit_id(code, u));
       if (gone) plane_->WriteKey(code, std::nullopt, 0, {});

@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <source_location>
 #include <utility>
 
 #include "base/error.h"
+#include "write_point.h"
 
 namespace spillway::switching {
 
@@ -55,14 +57,18 @@ T Load(const T& field) {
 }
 
 template <class T>
-void Store(T& field, T value) {
+void Store(T& field, T value, const std::source_location& where = std::source_location::current()) {
   __atomic_store_n(&field, value, __ATOMIC_RELEASE);
+  Written(where);
 }
 
 // Writes only if the field still holds `seen`.
 template <class T>
-bool Replace(T& field, T seen, T value) {
-  return __atomic_compare_exchange_n(&field, &seen, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+bool Replace(T& field, T seen, T value, const std::source_location& where = std::source_location::current()) {
+  const bool replaced =
+      __atomic_compare_exchange_n(&field, &seen, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  if (replaced) Written(where);
+  return replaced;
 }
 
 }  // namespace spillway::switching

@@ -20,7 +20,7 @@ void Settle(spw_ring_slot& slot) {
 }  // namespace
 
 void FillRing(spw_ring_slot* slots, const std::vector<uint16_t>& next) {
-  for (size_t i = 0; i < next.size(); i++) slots[i] = {next[i], next[i], 0, 0};
+  for (size_t i = 0; i < next.size(); i++) Put(slots[i], {next[i], next[i], 0, 0});
 }
 
 RingTally MoveRing(spw_ring_slot* slots, uint32_t count, const std::vector<uint16_t>& next, uint32_t tick,

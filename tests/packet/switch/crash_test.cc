@@ -115,25 +115,12 @@ class Crash : public LiveSwitchTest {
   static Bytes Ack(const std::string& vip, int flow) {
     return Eth().Ip4(fmt::format("198.51.{}.{}", flow / 250, flow % 250 + 1), vip).Tcp(40000, 80);
   }
-  // A service of its own pool of servers 3 and 4, before the others.
-  model::Config WithSecondService() const {
-    model::Config config = bed_.PoolOf({1, 2});
-    config.pools.push_back({"q", bed_.PoolOf({3, 4}).pools[0].servers, 0});
-    model::Service api = config.services[0];
-    api.name = "api";
-    api.vip = *model::Address::Parse("203.0.113.20");
-    api.ports = {{model::Protocol::kTcp, 80}};
-    api.pool = "q";
-    config.services[0].ports = {{model::Protocol::kTcp, 80}};
-    config.services.insert(config.services.begin(), api);
-    return config;
-  }
 };
 
 TEST_F(Crash, InAChangeLeavesEachServiceItsOwnUnits) {
   model::Config before = bed_.PoolOf({1, 2});
   before.services[0].ports = {{model::Protocol::kTcp, 80}};
-  const model::Config after = WithSecondService();
+  const model::Config after = bed_.TwoServices();
   int kills = 0;
   for (bool killed = true; killed; kills++) {
     ASSERT_TRUE(Switch::RemoveLeftovers(bed_.OptionsOf("one")));
@@ -159,7 +146,7 @@ TEST_F(Crash, InAChangeLeavesEachServiceItsOwnUnits) {
 }
 
 TEST_F(Crash, InAFirstStartLeavesNothingThatIsTakenForGood) {
-  const model::Config config = WithSecondService();
+  const model::Config config = bed_.TwoServices();
   // A ledger of maps that are gone: /run outlived them.
   auto sw = Start(bed_.PoolOf({1, 2}));
   ASSERT_TRUE(sw) << error_;

@@ -98,6 +98,19 @@ model::Config LiveBed::PoolOf(const std::vector<int>& servers, const std::string
   return config;
 }
 
+model::Config LiveBed::TwoServices() const {
+  model::Config config = PoolOf({1, 2});
+  config.pools.push_back({"q", PoolOf({3, 4}).pools[0].servers, 0});
+  model::Service api = config.services[0];
+  api.name = "api";
+  api.vip = *model::Address::Parse("203.0.113.20");
+  api.ports = {{model::Protocol::kTcp, 80}};
+  api.pool = "q";
+  config.services[0].ports = {{model::Protocol::kTcp, 80}};
+  config.services.insert(config.services.begin(), api);
+  return config;
+}
+
 AttachedProgram::AttachedProgram(const Options& options, const std::string& interface)
     : ifindex_(if_nametoindex(interface.c_str())) {
   const int link = bpf_obj_get((PinFolder(options) + "/link-" + interface).c_str());

@@ -30,6 +30,8 @@ class LiveBed {
   Options OptionsOf(const std::string& instance) const;
   // Servers by number, in this order.
   model::Config PoolOf(const std::vector<int>& servers, const std::string& interface = "swa") const;
+  // TCP services `web` of pool `p`, servers 1 and 2, and before it `api` of pool `q`, servers 3 and 4.
+  model::Config TwoServices() const;
 
  private:
   LiveBed();
