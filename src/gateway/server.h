@@ -96,6 +96,8 @@ class Server : private SlicePort, private Reactor::Listener {
 
   Server(GatewayConfig config, Listeners listeners);
   [[nodiscard]] Result<void> Open();
+  // The CPU time of the gateway's own thread: whoever shares its CPU does not count.
+  static Time OwnTime();
   bool Watch(int fd, SourceKind kind, uint64_t number);
   void Unwatch(int fd, SourceKind kind, uint64_t number);
   void Ready(uint64_t tag) override;
@@ -105,7 +107,7 @@ class Server : private SlicePort, private Reactor::Listener {
   void GiveUp(uint32_t slice, uint32_t cell, uint64_t id) override;
 
   void HandleEvents(int timeout_ms);
-  base::Fd AcceptNext(int listener, uint64_t tag);
+  base::Fd AcceptNext(int listener, SourceKind kind, uint64_t number);
   void Accept(size_t index);
   void AcceptExecutors(SourceKind kind);
   void EndOldUnauthenticated(bool remote);
