@@ -3,6 +3,7 @@
 // that drains end. Fast ones are flood_test.cc's.
 #include <linux/bpf.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <vector>
@@ -177,6 +178,24 @@ TEST_F(PressureTest, AFloodOfSynsLeavesThePolicyItsChoice) {
     Advance(kSecond / kPerSecond);
   }
   EXPECT_GE(off_the_ring, opened * 95 / 100) << "of " << opened;
+}
+
+// Of a tick, whatever flows come: the others stay on their slot's owner.
+TEST_F(PressureTest, NewFlowsWriteOnlySoManyEntriesATick) {
+  const uint64_t budget = std::max(4096u, entries_ / 64);
+  const auto inserted_of = [&](uint16_t first) {
+    Counted();
+    for (uint16_t i = 0; i < 8000; i++) EXPECT_NE(SendUdp(static_cast<uint16_t>(first + i)), SPW_NO_UNIT);
+    Counts count = Counted();
+    return count["flows_inserted"];
+  };
+  const uint64_t first = inserted_of(10'000);
+  EXPECT_LE(first, budget);
+  EXPECT_GT(first, budget / 2) << "there is room";
+  Advance(kSecond * 2);
+  const uint64_t later = inserted_of(20'000);
+  EXPECT_LE(later, budget);
+  EXPECT_GT(later, budget / 2) << "another tick's";
 }
 
 class FailingOwnerTest : public PressureTest {
