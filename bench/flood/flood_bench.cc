@@ -69,6 +69,13 @@ ordered_json MakeRow(const Game& game, const FloodOutcome& outcome, double state
   row["new_tried"] = outcome.new_tried;
   row["new_connected_pct"] = outcome.ConnectedPct();
   row["stateless_connected_pct"] = stateless_pct;
+  for (size_t r = 0; r < kRoundTrips; r++) {
+    const double tried = static_cast<double>(outcome.new_tried) / kRoundTrips;
+    row[fmt::format("connected_{}ms_pct", kRoundTripsMs[r])] =
+        outcome.connected_of && tried != 0
+            ? ordered_json(100.0 * static_cast<double>((*outcome.connected_of)[r]) / tried)
+            : ordered_json();
+  }
   row["off_ring_pct"] = outcome.new_off_ring && outcome.new_tried != 0
                             ? ordered_json(100.0 * static_cast<double>(*outcome.new_off_ring) /
                                            static_cast<double>(outcome.new_tried))

@@ -29,7 +29,6 @@ constexpr uint32_t kClient = 0xc6336401;                                        
 constexpr size_t kSource = 26, kDestination = 30, kSourcePort = 34, kDestinationPort = 36;  // in the frame
 constexpr size_t kSequence = 38, kTcpFlags = 47;
 constexpr uint64_t kSecond = 1'000'000'000;
-constexpr uint64_t kRoundTripsMs[] = {0, 50, 200};        // of new flows
 constexpr uint64_t kDatagramsEveryMs = 30'000;            // half of their idle time
 constexpr uint32_t kPorts = 50'000, kFirstPort = 10'000;  // of each client
 constexpr uint32_t kIdle = 600, kDatagrams = 200;
@@ -279,7 +278,8 @@ void PacketBed::OpenNew(Flows& flows, uint64_t packet, const uint64_t* due_in, s
 // The ACK of each handshake whose time has come, and its first data. They are the handshake's that its unit
 // answered; any other unit resets them.
 void PacketBed::Complete(Flows& flows, uint64_t packet, FloodOutcome& outcome) {
-  for (auto& opening : flows.opening)
+  for (size_t r = 0; r < kRoundTrips; r++) {
+    auto& opening = flows.opening[r];
     for (; !opening.empty() && opening.front().due <= packet; opening.pop_front()) {
       const Flow& flow = opening.front();
       if (flow.unit == SPW_NO_UNIT || SendTcp(flow, kAck, flow.isn + 1) != flow.unit ||
@@ -287,7 +287,9 @@ void PacketBed::Complete(Flows& flows, uint64_t packet, FloodOutcome& outcome) {
         continue;
       flows.live.push_back(flow);
       outcome.new_connected++;
+      (*outcome.connected_of)[r]++;
     }
+  }
 }
 
 // Whether packets that go on from the victim's handshake would be taken for ones that go on from this.
@@ -310,6 +312,7 @@ Result<FloodOutcome> PacketBed::Play(const FloodCase& one, const std::function<b
 
   FloodOutcome outcome;
   outcome.new_off_ring = 0;
+  outcome.connected_of.emplace();
   outcome.packets = PacketsOf(one, entries_);
   const auto packets_in = [&](uint64_t ms) { return ms * one.packets_per_s / 1000; };
   uint64_t due_in[kRoundTrips];

@@ -9,8 +9,10 @@
 // Not thread-safe.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
@@ -39,6 +41,9 @@ struct FloodCase {
 inline constexpr spw_server_policy kStatelessServerPolicy = SPW_SERVER_MAGLEV;
 inline constexpr spw_unit_policy kStatelessUnitPolicy = SPW_UNIT_HOST_ONLY;
 
+inline constexpr uint32_t kRoundTripsMs[] = {0, 50, 200};  // of new flows, of packets
+inline constexpr size_t kRoundTrips = std::size(kRoundTripsMs);
+
 struct FloodOutcome {
   uint64_t packets = 0;  // of the flood
   size_t live_flows = 0, idle_flows = 0, datagram_flows = 0;
@@ -47,6 +52,8 @@ struct FloodOutcome {
   // after which nothing tells the two apart (core/half_open.h).
   size_t guessed = 0;
   size_t new_tried = 0, new_connected = 0;
+  // Of these, of packets: as many of each round trip, and of these connected. Else nothing.
+  std::optional<std::array<size_t, kRoundTrips>> connected_of;
   std::optional<size_t> new_off_ring;  // of new_tried: where the policy chose otherwise than the ring
 
   double ConnectedPct() const {
@@ -75,7 +82,6 @@ class PacketBed {
     uint64_t due = 0;  // number of the flood's packet before which its ACK comes
     bool moved = false, guessed = false;
   };
-  static constexpr size_t kRoundTrips = 3;
   struct Flows {
     std::vector<Flow> idle, live, datagrams;
     std::deque<Flow> opening[kRoundTrips];

@@ -63,6 +63,8 @@ TEST_F(FloodBench, OfPacketsNoFlowMovesAndNewOnesConnectAsWithoutMemory) {
     EXPECT_EQ(row.at("stateless_connected_pct"), 100) << row;
     EXPECT_GT(row.at("off_ring_pct"), 0) << "nothing that could be forgotten: " << row;
     ExpectGuarantee(row);
+    for (const char* round_trip : {"connected_0ms_pct", "connected_50ms_pct", "connected_200ms_pct"})
+      EXPECT_EQ(row.at(round_trip), 100) << round_trip << ": " << row;
   }
   EXPECT_EQ(played.size(), 6u * 2);
   EXPECT_EQ(rows.size(), 6u * 2 * 2) << "at two paces";
