@@ -48,35 +48,19 @@ SPW_INLINE __u32 spw_on_the_way(struct spw_unit_counts *counts, const struct spw
 	return (__u32)missing;
 }
 
-/* Units with more capacity than this one, as a mask. */
-SPW_INLINE __u32 spw_larger_units(const struct spw_server *server, __u64 weight)
-{
-	__u32 mask = 0;
-
-#pragma GCC unroll 8
-	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++)
-		mask |= (__u32)spw_less(weight, server->unit[u].weight) << u;
-	return mask;
-}
-
 /* What the capacities make of the slots of units with more capacity than this one, ns; 0: there is none. With
- * `learnt`, only of slots that are no guesses. Reads no cache line beyond the last such unit. */
+ * `learnt`, only of slots that are no guesses. */
 SPW_INLINE __u32 spw_slot_by_capacity(const struct spw_server *server, __u32 unit, __u32 learnt)
 {
 	__u64 weight = server->unit[unit].weight, most = 0;
-	__u32 larger = spw_larger_units(server, weight);
 
-	if (!larger)
-		return 0;
 #pragma GCC unroll 1
 	for (__u32 u = 0; u < SPW_UNITS_PER_SERVER; u++) {
 		__u64 work = (__u64)server->load[u].slot_ns * server->unit[u].weight;
-		__u64 counts =
-		    (larger >> u & 1) & (1 - (learnt & server->load[u].flags / SPW_REPORT_GUESSED));
+		__u64 counts = spw_less(weight, server->unit[u].weight) &
+			       (1 - (learnt & server->load[u].flags / SPW_REPORT_GUESSED));
 
 		most = spw_headroom_max(most, work * counts);
-		if (!(larger >> u >> 1))
-			break;
 	}
 	most /= weight | spw_is_zero(weight);
 	return (__u32)spw_select(spw_less(most, SPW_SLOT_MAX_NS), most, SPW_SLOT_MAX_NS);
@@ -86,17 +70,13 @@ SPW_INLINE __u32 spw_slot_by_capacity(const struct spw_server *server, __u32 uni
 SPW_INLINE void spw_set_share_step(struct spw_server *server)
 {
 	__u64 rate = 0; /* requests in 2^40 ns */
-	__u32 up = spw_eligible(server);
 
 #pragma GCC unroll 1
 	for (__u32 u = 0; u < SPW_UNITS_PER_SERVER; u++) {
-		__u64 slot, counts;
+		__u64 slot = server->load[u].share_slot_ns;
+		__u64 up = spw_is_zero(server->unit[u].status ^ SPW_UNIT_UP) & (1 - spw_is_zero(slot));
 
-		if (!(up >> u)) /* spares a division, and a cache line, each */
-			break;
-		slot = server->load[u].share_slot_ns;
-		counts = (up >> u & 1) & (1 - spw_is_zero(slot));
-		rate += (1ULL << 40) / (slot | spw_is_zero(slot)) * counts;
+		rate += (1ULL << 40) / (slot | spw_is_zero(slot)) * up;
 	}
 	rate -= rate / 20;
 	server->share_step_ns = (__u32)((1ULL << 40) / (rate | spw_is_zero(rate)));
@@ -109,8 +89,7 @@ SPW_INLINE void spw_load_report(struct spw_server *server, __u32 unit, const str
 	struct spw_unit_counts *counts = &server->counts[u];
 	struct spw_unit_load *load = &server->load[u];
 
-	if (load->assigned) /* spares an idle unit's report an atomic */
-		counts->placed += __sync_lock_test_and_set(&load->assigned, 0);
+	counts->placed += __sync_lock_test_and_set(&load->assigned, 0);
 	counts->completed = report->completed;
 	load->level = report->level;
 	load->flags = report->flags;

@@ -44,6 +44,17 @@ SPW_INLINE int spw_unit_policy_reads_reports(__u32 policy)
 	return policy == SPW_UNIT_P4MITE || policy >= SPW_UNIT_LEAST_LOADED;
 }
 
+/* A mask of units: bit u is unit u. Masks come from arithmetic alone (see spw_less). */
+SPW_INLINE __u32 spw_eligible(const struct spw_server *server)
+{
+	__u32 mask = 0;
+
+#pragma GCC unroll 8
+	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++)
+		mask |= (__u32)spw_is_zero(server->unit[u].status ^ SPW_UNIT_UP) << u;
+	return mask;
+}
+
 SPW_INLINE __u32 spw_hosts(const struct spw_server *server)
 {
 	__u32 mask = 0;

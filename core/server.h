@@ -92,17 +92,6 @@ struct spw_server {
 };
 SPW_ASSERT_SIZE(struct spw_server, 960);
 
-/* A mask of units: bit u is unit u. Masks come from arithmetic alone (see spw_less). */
-SPW_INLINE __u32 spw_eligible(const struct spw_server *server)
-{
-	__u32 mask = 0;
-
-#pragma GCC unroll 8
-	for (int u = 0; u < SPW_UNITS_PER_SERVER; u++)
-		mask |= (__u32)spw_is_zero(server->unit[u].status ^ SPW_UNIT_UP) << u;
-	return mask;
-}
-
 /* Beats by which a reader's clock may lag the one that stamped a report. The coarse clock moves with the
  * timer tick, every 1 to 10 ms; in a virtual machine whose host is busy ticks come late, by far more. */
 #define SPW_BEAT_LAG 1024
