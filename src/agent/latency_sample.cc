@@ -46,11 +46,11 @@ double LatencySample::Quantile(double q) const {
   return found;
 }
 
-double LatencySample::MeanBeyond(double ns, double least) const {
+double LatencySample::MeanBeyond(double ns, double most_ns, double least) const {
   double longer = 0, sum = 0;
   for (uint32_t i = 0; i < SPW_METER_HISTOGRAM; i++) {
     const double middle = (FloorNs(i) + FloorNs(i + 1)) / 2;
-    if (middle <= ns) continue;
+    if (middle <= ns || middle > most_ns) continue;
     longer += bucket_[i];
     sum += bucket_[i] * (middle - ns);
   }

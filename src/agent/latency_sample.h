@@ -20,9 +20,9 @@ class LatencySample {
   double count() const { return count_; }
   // Interpolated within a bucket (12.5 % wide); 0 without latencies.
   double Quantile(double q) const;
-  // By how much the latencies that are longer than `ns` exceed it on average; 0 if there are fewer than
+  // By how much the latencies between `ns` and `most_ns` exceed `ns` on average; 0 if they are fewer than
   // `least`.
-  double MeanBeyond(double ns, double least) const;
+  double MeanBeyond(double ns, double most_ns, double least) const;
 
  private:
   std::array<double, SPW_METER_HISTOGRAM> bucket_{};

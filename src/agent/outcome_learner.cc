@@ -49,8 +49,7 @@ void OutcomeLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
     return;
   }
   if (now <= at_) return;  // the next look sees both
-  if (queue == 0 || queue_ == 0 || totals.completed != last_->completed) stands_since_ = now;
-  queue_ = queue;
+  NoteProgress(now, queue, totals);
   const auto elapsed_ns = static_cast<double>((now - at_).count());
   const double keep = std::exp(-elapsed_ns / kMemoryNs);
   tail_.Learn(*last_, totals, elapsed_ns, queue, learnt_.slot_ns);
@@ -63,6 +62,17 @@ void OutcomeLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
   last_ = totals;
   at_ = now;
   if (answers_ >= kMinAnswers) Correct(now, queue, clocks);
+}
+
+void OutcomeLearner::NoteProgress(Time now, uint32_t queue, const spw_meter_counts& totals) {
+  const bool answers = totals.completed != last_->completed;
+  if (answers || queue == 0 || queue_ == 0) {
+    stands_since_ = now;
+    arrived_ = answers ? totals.arrivals : last_->arrivals;
+  } else if (totals.arrivals == arrived_) {
+    stands_since_ = now;  // all that is in the unit was there when it answered others last: a long poll, say
+  }
+  queue_ = queue;
 }
 
 void OutcomeLearner::LearnLatencies(const spw_meter_counts& totals, double timed) {
@@ -100,6 +110,7 @@ void OutcomeLearner::ForgetOverload() {
   if (foretold_answers_ < kChangeAnswers) return;
   if (took_ns_ * kChanged < foretold_ns_) {
     for (Clock& clock : clocks_) clock.curve.Fade(kKeptAfterChange);
+    latencies_.Fade(kKeptAfterChange);
     fresh_ = kRefit;
   }
   foretold_answers_ = foretold_ns_ = took_ns_ = 0;
@@ -149,7 +160,8 @@ void OutcomeLearner::FollowPace(double pace_ns) {
 double OutcomeLearner::StandstillNs(Time now) const {
   const Time stood = now - stands_since_;
   if (stood <= std::chrono::microseconds(learnt_.tail_us) || stood > kMaxStandstill) return 0;
-  return latencies_.MeanBeyond(static_cast<double>(stood.count()), kStood);
+  return latencies_.MeanBeyond(static_cast<double>(stood.count()),
+                               std::chrono::duration<double, std::nano>(kMaxStandstill).count(), kStood);
 }
 
 void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks) {

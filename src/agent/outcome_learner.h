@@ -70,6 +70,7 @@ class OutcomeLearner {
     double error = 0;  // mean square of what the curve missed latencies by
   };
 
+  void NoteProgress(Time now, uint32_t queue, const spw_meter_counts& totals);
   void LearnLatencies(const spw_meter_counts& totals, double timed);
   void LearnOutcomes(const spw_meter_counts& totals);
   void ForgetOverload();
@@ -83,6 +84,7 @@ class OutcomeLearner {
   Time at_{0};
   uint32_t queue_ = 0;    // at the last look
   Time stands_since_{0};  // no answer since, though requests were in the unit at that look and at all since
+  uint64_t arrived_ = 0;  // requests by then; one that came later must be in the unit
   double answers_ = 0;    // seen in all
   double fresh_ = 0;      // since the last fit
   Time fitted_{0};        // when

@@ -191,15 +191,14 @@ MHD_Result Begin(MHD_Connection* connection, const std::shared_ptr<Exchange>& ex
 }
 
 // A connection closed while its peer still sends is reset, and many clients then give up without reading the
-// answer. So a body that is refused is taken and dropped, up to here; further ones are told at once.
+// answer. So a body that is refused is taken and dropped, of up to so many announced bytes.
 constexpr uint64_t kMaxDropped = 1 << 20;
 
-// No body follows: none was announced, or the peer waits for a word before it sends it (RFC 9110, 10.1.1).
-bool SendsNoBody(MHD_Connection* connection, uint64_t announced) {
-  const auto has = [connection](const char* name) {
-    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name) != nullptr;
-  };
-  return has(MHD_HTTP_HEADER_EXPECT) || (announced == 0 && !has(MHD_HTTP_HEADER_TRANSFER_ENCODING));
+// Whether a refused request's body is worth waiting for. Not where none comes, or nobody knows how long, or
+// its peer waits for a word before it sends it (RFC 9110, 10.1.1).
+bool IsToBeDropped(MHD_Connection* connection, uint64_t announced) {
+  return announced > 0 && announced <= kMaxDropped &&
+         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_EXPECT) == nullptr;
 }
 
 // Called once with the headers, then per piece of the body, then once more at its end; and again when a
@@ -228,8 +227,7 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
       else if (!limits.bodies->HasRoom(owner, announced))
         refusal = Busy(*core, "the memory for requests is full");
     }
-    if (refusal && (announced > kMaxDropped || SendsNoBody(connection, announced)))
-      return Queue(connection, std::move(*refusal));
+    if (refusal && !IsToBeDropped(connection, announced)) return Queue(connection, std::move(*refusal));
     auto exchange = std::make_shared<Exchange>();
     exchange->core = core;
     exchange->owner = owner;

@@ -110,8 +110,8 @@ class SwitchTest : public testing::Test {
   spw_endpoint& Service(const std::string& vip, uint16_t port, uint8_t proto);
   // Fresh load of a unit, as if reported now.
   void Report(uint16_t id, bool busy, uint16_t queue = 0);
-  // As if the unit's agent said that it fails, and was believed, long ago. No packet comes at the time of a
-  // probe, however slow the machine, until LetProbe().
+  // As if the unit's agent said that it fails, and was believed, long ago. Until LetProbe() no packet comes
+  // at the time of a probe, unless the machine stands still for a quarter of a second.
   void TakeOut(uint16_t id);
   void WithoutProbes(uint16_t id) { without_probes_.insert(id); }
   void LetProbe() { without_probes_.clear(); }

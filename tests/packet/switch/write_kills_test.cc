@@ -70,7 +70,9 @@ bool IsKilled(uint32_t after, uint32_t at_new_site, const Work& work) {
   }
   int status = 0;
   waitpid(child, &status, 0);
-  return WIFSIGNALED(status);
+  const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  EXPECT_TRUE(is_killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0)) << "it crashed: " << status;
+  return is_killed;
 }
 
 // The writes to be killed after, of those that Log() has: of each place in the source all if they are few,

@@ -159,21 +159,41 @@ TEST(OutcomeLearner, AUnitThatStandsStillHasTheRestOfItAsBacklog) {
   }
   unit.Serve(150, 0.3);
   stand_still(200);
-  EXPECT_LE(BacklogMs(learner), unit.queue() * SlotMs(learner) + 1) << "so long waits who waits on purpose";
+  EXPECT_LE(BacklogMs(learner), unit.queue() * SlotMs(learner) + 1);
 }
 
-// A long poll, say.
+TEST(LatencySample, ByHowMuchTheLongerOnesExceedATime) {
+  spw_meter_counts before{}, after{};
+  const auto add = [&](uint64_t ns, uint32_t count) {
+    after.histogram[spw_meter_histogram_index(spw_meter_step(ns))] += count;
+    after.timed += count;
+  };
+  add(1'000'000, 1000), add(20'000'000, 4), add(40'000'000, 4), add(5'000'000'000, 4);
+  LatencySample sample;
+  sample.Add(before, after);
+  EXPECT_NEAR(sample.MeanBeyond(10e6, 100e6, 3), 20e6, 3e6);
+  EXPECT_NEAR(sample.MeanBeyond(30e6, 100e6, 3), 10e6, 3e6);
+  EXPECT_EQ(sample.MeanBeyond(30e6, 100e6, 5), 0) << "too few";
+  EXPECT_EQ(sample.MeanBeyond(60e6, 100e6, 1), 0) << "none but those that are longer than both";
+}
+
+// A long poll, say: between the others' answers and the next request nothing stands still.
 TEST(OutcomeLearner, ARequestThatIsNotAnsweredIsNoStandstillWhileOthersAre) {
   OutcomeLearner learner;
   UnitModel unit({"", 1, 1, 0.1}, 5, &learner, 1);
   for (int i = 0; i < 30; i++) {
     unit.Serve(150, 0.3);
-    unit.Rest(40, /*frozen=*/true);
+    unit.Arrive();
+    unit.Rest(70, /*frozen=*/true);
   }
   unit.ArriveForGood();
-  for (int i = 0; i < 200; i++) {
-    unit.Serve(20, 0.8);
-    EXPECT_LE(BacklogMs(learner), 1.01 * (unit.queue() + 32) * SlotMs(learner)) << i;
+  unit.Serve(20, 0.03);
+  for (int i = 0; i < 500; i++) {
+    unit.Serve(1, 0.03);
+    unit.Look();
+    EXPECT_LE(BacklogMs(learner), unit.queue() * SlotMs(learner) + 5) << i;
+    unit.Rest(30);  // the next comes later
+    EXPECT_LE(BacklogMs(learner), unit.queue() * SlotMs(learner) + 5) << i;
   }
 }
 
