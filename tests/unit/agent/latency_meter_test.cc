@@ -233,7 +233,9 @@ TEST(LatencyMeter, APortUsedAgainAfterALossIsANewRequest) {
         if (number > 0) meter.Answer(number, now);
         meter.Request(++number, now);
         if (ms % 10 == 0) meter.Request(kJunk + number, now);
-        if (ms % 20 == 0) EXPECT_TRUE(meter.Read(now));
+        if (ms % 20 == 0) {
+          EXPECT_TRUE(meter.Read(now));
+        }
       }
     };
     run(1h, 2000);
