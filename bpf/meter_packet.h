@@ -68,17 +68,35 @@ struct spw_meter_record {
 #define SPW_METER_ICMPV6_UNREACHABLE 1
 #define SPW_METER_ICMPV6_NO_PORT 4
 #define SPW_METER_V6_OFFSET 0xfff8
-#define SPW_METER_NEED(pointer, bytes)                                                                       \
+
+/* The frame, as far as it has been read. */
+struct spw_meter_cursor {
+	const __u8 *data, *at, *end;
+	__u32 frame_bytes; /* of the whole frame, of which [data, end) is available */
+	__u32 offset;	   /* of `at` */
+	__u32 ip_end;	   /* offset of the end of the IP packet */
+	__u32 client[4];   /* its address: a word, or four */
+	__u8 family;	   /* 4 or 6 */
+	__u8 protocol;
+};
+
+#define SPW_METER_NEED(c, bytes)                                                                             \
 	do {                                                                                                 \
-		if ((pointer) + (bytes) > end)                                                               \
-			return frame_bytes > (__u32)(end - data) ? SPW_METER_SHORT : SPW_METER_FOREIGN;      \
+		if ((c)->at + (bytes) > (c)->end)                                                            \
+			return spw_meter_lacks(c, SPW_METER_FOREIGN);                                        \
 	} while (0)
 /* The same once we know that the packet is a service's. */
-#define SPW_METER_NEED_OURS(pointer, bytes)                                                                  \
+#define SPW_METER_NEED_OURS(c, bytes)                                                                        \
 	do {                                                                                                 \
-		if ((pointer) + (bytes) > end)                                                               \
-			return frame_bytes > (__u32)(end - data) ? SPW_METER_SHORT : SPW_METER_MALFORMED;    \
+		if ((c)->at + (bytes) > (c)->end)                                                            \
+			return spw_meter_lacks(c, SPW_METER_MALFORMED);                                      \
 	} while (0)
+
+SPW_INLINE enum spw_meter_parsed spw_meter_lacks(const struct spw_meter_cursor *c,
+						 enum spw_meter_parsed whole)
+{
+	return c->frame_bytes > (__u32)(c->end - c->data) ? SPW_METER_SHORT : whole;
+}
 
 SPW_INLINE __u32 spw_meter_is_dns_error(const struct spw_meter_config *config,
 					const struct spw_meter_packet *packet)
@@ -137,58 +155,178 @@ SPW_INLINE int spw_meter_is_service(const struct spw_meter_config *config, __u32
 	return config->ports[protocol & 1][port >> 3] >> (port & 7) & 1;
 }
 
-/*
- * An ICMP message that goes out; `at`: behind the IP header. Ours if it says that no one listens at a
- * service's port. It quotes the packet that came in: its source is the client.
- */
-SPW_INLINE enum spw_meter_parsed spw_meter_parse_refusal(const struct spw_meter_config *config, __u8 family,
-							 const __u8 *at, const __u8 *data, const __u8 *end,
-							 __u32 frame_bytes, struct spw_meter_packet *packet)
+SPW_INLINE void spw_meter_skip(struct spw_meter_cursor *c, __u32 bytes)
+{
+	c->at += bytes;
+	c->offset += bytes;
+}
+
+/* An ICMP message that goes out. Ours if it says that no one listens at a service's port. It quotes the
+ * packet that came in: its source is the client. */
+SPW_INLINE enum spw_meter_parsed spw_meter_parse_refusal(const struct spw_meter_config *config,
+							 struct spw_meter_cursor *c,
+							 struct spw_meter_packet *packet)
 {
 	__u32 client[4] = {0, 0, 0, 0}, id = 0;
 	const __u32 *addr;
 	__u16 port, service;
 	__u8 protocol;
 
-	SPW_METER_NEED(at, SPW_METER_ICMP_HEADER);
-	if (family == 4) {
-		if (at[0] != SPW_METER_ICMP_UNREACHABLE || at[1] != SPW_METER_ICMP_NO_PORT)
+	SPW_METER_NEED(c, SPW_METER_ICMP_HEADER);
+	if (c->family == 4) {
+		if (c->at[0] != SPW_METER_ICMP_UNREACHABLE || c->at[1] != SPW_METER_ICMP_NO_PORT)
 			return SPW_METER_FOREIGN;
-		at += SPW_METER_ICMP_HEADER;
-		SPW_METER_NEED(at, sizeof(struct iphdr));
-		if (*at != 0x45)
+		c->at += SPW_METER_ICMP_HEADER;
+		SPW_METER_NEED(c, sizeof(struct iphdr));
+		if (*c->at != 0x45)
 			return SPW_METER_FOREIGN;
-		protocol = ((const struct iphdr *)at)->protocol;
-		client[0] = *(const __u32 *)(at + 12);
-		at += sizeof(struct iphdr);
+		protocol = ((const struct iphdr *)c->at)->protocol;
+		client[0] = *(const __u32 *)(c->at + 12);
+		c->at += sizeof(struct iphdr);
 	} else {
-		if (at[0] != SPW_METER_ICMPV6_UNREACHABLE || at[1] != SPW_METER_ICMPV6_NO_PORT)
+		if (c->at[0] != SPW_METER_ICMPV6_UNREACHABLE || c->at[1] != SPW_METER_ICMPV6_NO_PORT)
 			return SPW_METER_FOREIGN;
-		at += SPW_METER_ICMP_HEADER;
-		SPW_METER_NEED(at, sizeof(struct ipv6hdr));
-		protocol = ((const struct ipv6hdr *)at)->nexthdr;
-		addr = (const __u32 *)(at + 8);
+		c->at += SPW_METER_ICMP_HEADER;
+		SPW_METER_NEED(c, sizeof(struct ipv6hdr));
+		protocol = ((const struct ipv6hdr *)c->at)->nexthdr;
+		addr = (const __u32 *)(c->at + 8);
 		client[0] = addr[0];
 		client[1] = addr[1];
 		client[2] = addr[2];
 		client[3] = addr[3];
-		at += sizeof(struct ipv6hdr);
+		c->at += sizeof(struct ipv6hdr);
 	}
 	if (protocol != IPPROTO_UDP && protocol != IPPROTO_TCP)
 		return SPW_METER_FOREIGN;
 	packet->tcp = protocol == IPPROTO_TCP;
-	SPW_METER_NEED(at, 8);
-	port = ((const __u16 *)at)[0];
-	service = ((const __u16 *)at)[1];
+	SPW_METER_NEED(c, 8);
+	port = ((const __u16 *)c->at)[0];
+	service = ((const __u16 *)c->at)[1];
 	if (!spw_meter_is_service(config, packet->tcp, service))
 		return SPW_METER_FOREIGN;
 	if (!packet->tcp && config->dns) {
-		SPW_METER_NEED(at, sizeof(struct udphdr) + 2);
-		id = *(const __u16 *)(at + 8) | 0x10000;
+		SPW_METER_NEED(c, sizeof(struct udphdr) + 2);
+		id = *(const __u16 *)(c->at + 8) | 0x10000;
 	}
 	packet->refuses = 1;
 	packet->hash =
-	    spw_meter_key(config, family, client, id, (__u32)port | (__u32)service << 16, protocol);
+	    spw_meter_key(config, c->family, client, id, (__u32)port | (__u32)service << 16, protocol);
+	return SPW_METER_OURS;
+}
+
+/* Ethernet header and VLAN tags. SPW_METER_OURS: go on. */
+SPW_INLINE enum spw_meter_parsed spw_meter_read_ethernet(struct spw_meter_cursor *c, __u16 *ethertype)
+{
+	SPW_METER_NEED(c, ETH_HLEN);
+	*ethertype = ((const struct ethhdr *)c->at)->h_proto;
+	spw_meter_skip(c, ETH_HLEN);
+#pragma GCC unroll 2
+	for (int tags = 0; tags < 2; tags++) {
+		if (*ethertype != spw_be16(ETH_P_8021Q) && *ethertype != spw_be16(ETH_P_8021AD))
+			break;
+		SPW_METER_NEED(c, 4);
+		*ethertype = ((const __u16 *)c->at)[1];
+		spw_meter_skip(c, 4);
+	}
+	return SPW_METER_OURS;
+}
+
+SPW_INLINE enum spw_meter_parsed spw_meter_read_ipv4(struct spw_meter_cursor *c,
+						     enum spw_meter_direction direction)
+{
+	const struct iphdr *ip = (const struct iphdr *)c->at;
+	__u32 header;
+
+	SPW_METER_NEED(c, sizeof(*ip));
+	header = (*c->at & 15) * 4;
+	if (*c->at >> 4 != 4 || header < sizeof(*ip) || (ip->frag_off & spw_be16(SPW_METER_FRAGMENT_OFFSET)))
+		return SPW_METER_FOREIGN;
+	c->family = 4;
+	c->protocol = ip->protocol;
+	/* 0: a merged packet beyond 64 KiB, whose length only the frame knows. */
+	c->ip_end = ip->tot_len ? c->offset + spw_be16(ip->tot_len) : c->frame_bytes;
+	c->client[0] = *(const __u32 *)(c->at + (direction == SPW_METER_INGRESS ? 12 : 16));
+	spw_meter_skip(c, header);
+	return SPW_METER_OURS;
+}
+
+SPW_INLINE enum spw_meter_parsed spw_meter_read_ipv6(struct spw_meter_cursor *c,
+						     enum spw_meter_direction direction)
+{
+	const struct ipv6hdr *ip = (const struct ipv6hdr *)c->at;
+	const __u32 *addr;
+
+	SPW_METER_NEED(c, sizeof(*ip));
+	c->family = 6;
+	c->protocol = ip->nexthdr;
+	c->ip_end =
+	    ip->payload_len ? c->offset + (__u32)sizeof(*ip) + spw_be16(ip->payload_len) : c->frame_bytes;
+	addr = (const __u32 *)(c->at + (direction == SPW_METER_INGRESS ? 8 : 24));
+	c->client[0] = addr[0];
+	c->client[1] = addr[1];
+	c->client[2] = addr[2];
+	c->client[3] = addr[3];
+	spw_meter_skip(c, sizeof(*ip));
+	if (c->protocol == IPPROTO_FRAGMENT) { /* a large answer's first fragment has the ports */
+		SPW_METER_NEED(c, 8);
+		if (((const __u16 *)c->at)[1] & spw_be16(SPW_METER_V6_OFFSET))
+			return SPW_METER_FOREIGN;
+		c->protocol = *c->at;
+		spw_meter_skip(c, 8);
+	}
+	return SPW_METER_OURS;
+}
+
+SPW_INLINE enum spw_meter_parsed spw_meter_read_tcp(struct spw_meter_cursor *c,
+						    enum spw_meter_direction direction,
+						    struct spw_meter_packet *packet)
+{
+	__u32 header;
+	__u8 flags;
+
+	SPW_METER_NEED_OURS(c, sizeof(struct tcphdr));
+	header = c->at[12] >> 4;
+	header *= 4;
+	flags = c->at[13];
+	if (header < sizeof(struct tcphdr) || c->offset + header > c->ip_end)
+		return SPW_METER_MALFORMED;
+	packet->payload_bytes = c->ip_end - c->offset - header;
+	packet->payload_at = c->offset + header;
+	packet->syn = (flags & (SPW_METER_TCP_SYN | SPW_METER_TCP_ACK)) == SPW_METER_TCP_SYN;
+	packet->fin = flags & SPW_METER_TCP_FIN;
+	packet->rst = flags & SPW_METER_TCP_RST;
+	if (direction == SPW_METER_EGRESS) {
+		packet->accepts = (flags & (SPW_METER_TCP_SYN | SPW_METER_TCP_ACK)) ==
+				  (SPW_METER_TCP_SYN | SPW_METER_TCP_ACK);
+		/* A reset that acknowledges and has sequence number 0 answers a segment without ACK, which
+		 * is a SYN (RFC 9293, 3.5.2). */
+		packet->refuses =
+		    packet->rst && (flags & SPW_METER_TCP_ACK) && *(const __u32 *)(c->at + 4) == 0;
+		packet->was_closed = packet->rst && !(flags & SPW_METER_TCP_ACK);
+	}
+	return SPW_METER_OURS;
+}
+
+/* *id: what tells requests of one client port apart, or 0. */
+SPW_INLINE enum spw_meter_parsed spw_meter_read_udp(const struct spw_meter_config *config,
+						    struct spw_meter_cursor *c,
+						    enum spw_meter_direction direction,
+						    struct spw_meter_packet *packet, __u32 *id)
+{
+	if (c->offset + sizeof(struct udphdr) > c->ip_end)
+		return SPW_METER_MALFORMED;
+	if (!config->dns)
+		return SPW_METER_OURS;
+	SPW_METER_NEED_OURS(c, sizeof(struct udphdr) + SPW_METER_DNS_HEADER);
+	if (c->offset + sizeof(struct udphdr) + SPW_METER_DNS_HEADER > c->ip_end)
+		return SPW_METER_MALFORMED;
+	*id = *(const __u16 *)(c->at + 8) | 0x10000;
+	if (!(c->at[10] & SPW_METER_DNS_RESPONSE) != (direction == SPW_METER_INGRESS))
+		return SPW_METER_FOREIGN; /* an answer coming in: the unit asked */
+	/* A query asks one question (RFC 9619). Junk would wait for its answer till the time-out. */
+	if (direction == SPW_METER_INGRESS && *(const __u16 *)(c->at + 12) != spw_be16(1))
+		return SPW_METER_MALFORMED;
+	packet->rcode = c->at[11] & 15;
 	return SPW_METER_OURS;
 }
 
@@ -198,125 +336,42 @@ SPW_INLINE enum spw_meter_parsed spw_meter_parse(const struct spw_meter_config *
 						 enum spw_meter_direction direction,
 						 struct spw_meter_packet *packet)
 {
-	const __u8 *at = data;
-	const __u32 *addr;
-	__u32 ip_end, words[4] = {0, 0, 0, 0}, id = 0, ports, offset = ETH_HLEN;
+	struct spw_meter_cursor c = {data, data, end, frame_bytes, 0, 0, {0, 0, 0, 0}, 0, 0};
+	enum spw_meter_parsed parsed;
 	__u16 ethertype, client, service;
-	__u8 protocol, family;
+	__u32 id = 0;
 
-	SPW_METER_NEED(at, ETH_HLEN);
-	ethertype = ((const struct ethhdr *)at)->h_proto;
-	at += ETH_HLEN;
-#pragma GCC unroll 2
-	for (int tags = 0; tags < 2; tags++) {
-		if (ethertype != spw_be16(ETH_P_8021Q) && ethertype != spw_be16(ETH_P_8021AD))
-			break;
-		SPW_METER_NEED(at, 4);
-		ethertype = ((const __u16 *)at)[1];
-		at += 4;
-		offset += 4;
-	}
-
-	if (ethertype == spw_be16(ETH_P_IP)) {
-		const struct iphdr *ip = (const struct iphdr *)at;
-		__u32 header;
-
-		SPW_METER_NEED(at, sizeof(*ip));
-		header = (*at & 15) * 4;
-		protocol = ip->protocol;
-		if (*at >> 4 != 4 || header < sizeof(*ip) ||
-		    (ip->frag_off & spw_be16(SPW_METER_FRAGMENT_OFFSET)))
-			return SPW_METER_FOREIGN;
-		/* 0: a merged packet beyond 64 KiB, whose length only the frame knows. */
-		ip_end = ip->tot_len ? offset + spw_be16(ip->tot_len) : frame_bytes;
-		addr = direction == SPW_METER_INGRESS ? (const __u32 *)(at + 12) : (const __u32 *)(at + 16);
-		words[0] = *addr;
-		family = 4;
-		at += header;
-		offset += header;
-	} else if (ethertype == spw_be16(ETH_P_IPV6)) {
-		const struct ipv6hdr *ip = (const struct ipv6hdr *)at;
-
-		SPW_METER_NEED(at, sizeof(*ip));
-		protocol = ip->nexthdr;
-		offset += sizeof(*ip);
-		ip_end = ip->payload_len ? offset + spw_be16(ip->payload_len) : frame_bytes;
-		addr = direction == SPW_METER_INGRESS ? (const __u32 *)(at + 8) : (const __u32 *)(at + 24);
-		words[0] = addr[0];
-		words[1] = addr[1];
-		words[2] = addr[2];
-		words[3] = addr[3];
-		family = 6;
-		at += sizeof(*ip);
-		if (protocol == IPPROTO_FRAGMENT) { /* a large answer's first fragment has the ports */
-			SPW_METER_NEED(at, 8);
-			if (((const __u16 *)at)[1] & spw_be16(SPW_METER_V6_OFFSET))
-				return SPW_METER_FOREIGN;
-			protocol = *at;
-			at += 8;
-			offset += 8;
-		}
-	} else {
+	parsed = spw_meter_read_ethernet(&c, &ethertype);
+	if (parsed)
+		return parsed;
+	if (ethertype == spw_be16(ETH_P_IP))
+		parsed = spw_meter_read_ipv4(&c, direction);
+	else if (ethertype == spw_be16(ETH_P_IPV6))
+		parsed = spw_meter_read_ipv6(&c, direction);
+	else
 		return SPW_METER_FOREIGN;
-	}
+	if (parsed)
+		return parsed;
 	if (direction == SPW_METER_EGRESS &&
-	    (family == 4 ? protocol == IPPROTO_ICMP : protocol == IPPROTO_ICMPV6))
-		return spw_meter_parse_refusal(config, family, at, data, end, frame_bytes, packet);
-	if (protocol != IPPROTO_UDP && protocol != IPPROTO_TCP)
+	    (c.family == 4 ? c.protocol == IPPROTO_ICMP : c.protocol == IPPROTO_ICMPV6))
+		return spw_meter_parse_refusal(config, &c, packet);
+	if (c.protocol != IPPROTO_UDP && c.protocol != IPPROTO_TCP)
 		return SPW_METER_FOREIGN;
-	packet->tcp = protocol == IPPROTO_TCP;
+	packet->tcp = c.protocol == IPPROTO_TCP;
 
-	SPW_METER_NEED(at, 4);
-	client = ((const __u16 *)at)[direction == SPW_METER_INGRESS ? 0 : 1];
-	service = ((const __u16 *)at)[direction == SPW_METER_INGRESS ? 1 : 0];
+	SPW_METER_NEED(&c, 4);
+	client = ((const __u16 *)c.at)[direction == SPW_METER_INGRESS ? 0 : 1];
+	service = ((const __u16 *)c.at)[direction == SPW_METER_INGRESS ? 1 : 0];
 	if (!spw_meter_is_service(config, packet->tcp, service))
 		return SPW_METER_FOREIGN;
-	if (ip_end > frame_bytes)
+	if (c.ip_end > frame_bytes)
 		return SPW_METER_MALFORMED;
-
-	if (packet->tcp) {
-		__u32 header;
-		__u8 flags;
-
-		SPW_METER_NEED_OURS(at, sizeof(struct tcphdr));
-		header = at[12] >> 4;
-		header *= 4;
-		flags = at[13];
-		if (header < sizeof(struct tcphdr) || offset + header > ip_end)
-			return SPW_METER_MALFORMED;
-		packet->payload_bytes = ip_end - offset - header;
-		packet->payload_at = offset + header;
-		packet->syn = (flags & (SPW_METER_TCP_SYN | SPW_METER_TCP_ACK)) == SPW_METER_TCP_SYN;
-		packet->fin = flags & SPW_METER_TCP_FIN;
-		packet->rst = flags & SPW_METER_TCP_RST;
-		if (direction == SPW_METER_EGRESS) {
-			packet->accepts = (flags & (SPW_METER_TCP_SYN | SPW_METER_TCP_ACK)) ==
-					  (SPW_METER_TCP_SYN | SPW_METER_TCP_ACK);
-			/* A reset that acknowledges and has sequence number 0 answers a segment without
-			 * ACK, which is a SYN (RFC 9293, 3.5.2). */
-			packet->refuses =
-			    packet->rst && (flags & SPW_METER_TCP_ACK) && *(const __u32 *)(at + 4) == 0;
-			packet->was_closed = packet->rst && !(flags & SPW_METER_TCP_ACK);
-		}
-	} else {
-		if (offset + sizeof(struct udphdr) > ip_end)
-			return SPW_METER_MALFORMED;
-		if (config->dns) {
-			SPW_METER_NEED_OURS(at, sizeof(struct udphdr) + SPW_METER_DNS_HEADER);
-			if (offset + sizeof(struct udphdr) + SPW_METER_DNS_HEADER > ip_end)
-				return SPW_METER_MALFORMED;
-			id = *(const __u16 *)(at + 8) | 0x10000;
-			if (!(at[10] & SPW_METER_DNS_RESPONSE) != (direction == SPW_METER_INGRESS))
-				return SPW_METER_FOREIGN; /* an answer coming in: the unit asked */
-			/* A query asks one question (RFC 9619). Junk would wait for its answer till the
-			 * time-out. */
-			if (direction == SPW_METER_INGRESS && *(const __u16 *)(at + 12) != spw_be16(1))
-				return SPW_METER_MALFORMED;
-			packet->rcode = at[11] & 15;
-		}
-	}
-	ports = (__u32)client | (__u32)service << 16;
-	packet->hash = spw_meter_key(config, family, words, id, ports, protocol);
+	parsed = packet->tcp ? spw_meter_read_tcp(&c, direction, packet)
+			     : spw_meter_read_udp(config, &c, direction, packet, &id);
+	if (parsed)
+		return parsed;
+	packet->hash =
+	    spw_meter_key(config, c.family, c.client, id, (__u32)client | (__u32)service << 16, c.protocol);
 	return SPW_METER_OURS;
 }
 #undef SPW_METER_NEED

@@ -100,6 +100,131 @@ uint32_t NextFlow(uint32_t& state) {
   return state >> 22;  // 1,024 of them
 }
 
+// Bursts at even times, each event with the time when it should have gone: waiting to get in is part of its
+// latency.
+class LatencyRun {
+ public:
+  LatencyRun(Rig& rig, size_t burst, double events_per_s, std::chrono::milliseconds duration)
+      : rig_(rig),
+        burst_(burst),
+        events_per_s_(events_per_s),
+        gap_(static_cast<uint64_t>(static_cast<double>(burst) / events_per_s * 1e6 * cycles_per_us_)),
+        length_(static_cast<uint64_t>(std::chrono::duration<double, std::micro>(duration).count() *
+                                      cycles_per_us_)) {}
+
+  void Produce() {
+    BindTo(0);
+    Event events[kMaxBurst];
+    rig_.Prepare(events);
+    uint32_t flows = 1;
+    uint64_t sent = 0;
+    const uint64_t start = __rdtsc();
+    uint64_t due = start, now = start;
+    while (due < start + length_ && now < start + 10 * length_ && !lost_.load(std::memory_order_relaxed)) {
+      do {
+        const uint64_t last = now;
+        if (now < due) dispatch::Relax();
+        now = __rdtsc();
+        at_producer_.Ran(last, now);
+      } while (now < due);
+      for (size_t i = 0; i < burst_; i++) {
+        events[i].flow = NextFlow(flows);
+        events[i].user = due;
+      }
+      now = Put(events);
+      sent += burst_;
+      due += gap_;
+    }
+    elapsed_ = __rdtsc() - start;
+    sent_.store(sent, std::memory_order_release);
+  }
+
+  void Consume() {
+    BindTo(1);
+    Event events[kMaxBurst];
+    uint64_t total = 0;
+    double patient_from = ThreadCpuSeconds();
+    uint32_t idle = 0;
+    uint64_t now = __rdtsc();
+    while (total < sent_.load(std::memory_order_acquire)) {
+      const size_t got = rig_.Get({events, burst_});
+      const uint64_t last = now;
+      now = __rdtsc();
+      at_consumer_.Ran(last, now);
+      if (got == 0) {
+        if (++idle % 65536 == 0 && ThreadCpuSeconds() > patient_from + kPatienceS) {
+          lost_ = true;
+          break;
+        }
+        continue;
+      }
+      if (idle >= 65536) patient_from = ThreadCpuSeconds();
+      idle = 0;
+      for (size_t i = 0; i < got; i++) Note(events[i].user, now);
+      total += got;
+    }
+    (void)rig_.Get({events, burst_});
+  }
+
+  // Once both have ended.
+  Result<Latency> Outcome() const {
+    if (lost_) return Fail(ErrorCode::kSystem, "events were lost");
+    const auto sent = static_cast<double>(sent_.load());
+    Latency result;
+    result.p50_us = all_.Percentile(50) / cycles_per_us_;
+    result.p99_us = all_.Percentile(99) / cycles_per_us_;
+    result.p999_us = all_.Percentile(99.9) / cycles_per_us_;
+    result.running_p99_us = running_.Percentile(99) / cycles_per_us_;
+    result.running_p999_us = running_.Percentile(99.9) / cycles_per_us_;
+    result.interrupted_pct = 100 * static_cast<double>(disturbed_) / sent;
+    result.enqueue_cycles = static_cast<double>(put_cycles_) / sent;
+    result.achieved = sent / (static_cast<double>(elapsed_) / cycles_per_us_ / 1e6) / events_per_s_;
+    return result;
+  }
+
+ private:
+  // The time when the last try began.
+  uint64_t Put(Event* events) {
+    const uint64_t before = __rdtsc();
+    uint64_t now = before;
+    for (size_t done = 0; done < burst_ && !lost_.load(std::memory_order_relaxed);) {
+      done += rig_.Put({events + done, burst_ - done});
+      if (done == burst_) break;
+      // Back-pressure is the engine's, and counts.
+      dispatch::Relax();
+      const uint64_t last = now;
+      now = __rdtsc();
+      at_producer_.Ran(last, now);
+    }
+    rig_.Flush();
+    put_cycles_ += __rdtsc() - before;
+    return now;
+  }
+  void Note(uint64_t due, uint64_t now) {
+    const uint64_t took = now > due ? now - due : 0;
+    all_.Add(took);
+    if (at_producer_.Disturbed(due) || at_consumer_.Disturbed(due))
+      disturbed_++;
+    else
+      running_.Add(took);
+  }
+
+  Rig& rig_;
+  const size_t burst_;
+  const double events_per_s_, cycles_per_us_ = CyclesPerMicrosecond();
+  const uint64_t gap_, length_;  // cycles
+  // The producer's; the consumer reads the first of them, and when it stood still.
+  alignas(64) std::atomic<uint64_t> sent_{~0ULL};  // until it has ended
+  alignas(64) uint64_t put_cycles_ = 0;
+  uint64_t elapsed_ = 1;
+  Interruptions at_producer_{cycles_per_us_};
+  // The consumer's.
+  std::atomic<bool> lost_{false};
+  Interruptions at_consumer_{cycles_per_us_};
+  Histogram all_, running_;
+  uint64_t disturbed_ = 0;
+};
+
 }  // namespace
 
 void BindTo(int wanted) {
@@ -212,103 +337,12 @@ Result<Throughput> MeasureThroughput(Rig& rig, size_t burst, bool in_order,
 
 Result<Latency> MeasureLatency(Rig& rig, size_t burst, double events_per_s,
                                std::chrono::milliseconds duration) {
-  const double cycles_per_us = CyclesPerMicrosecond();
-  const auto gap = static_cast<uint64_t>(static_cast<double>(burst) / events_per_s * 1e6 * cycles_per_us);
-  const auto length =
-      static_cast<uint64_t>(std::chrono::duration<double, std::micro>(duration).count() * cycles_per_us);
-  std::atomic<uint64_t> produced{~0ULL};
-  std::atomic<bool> lost{false};
-  uint64_t put_cycles = 0, sent = 0, elapsed = 1;
-  Interruptions at_producer(cycles_per_us), at_consumer(cycles_per_us);
-  std::thread producer([&] {
-    BindTo(0);
-    Event events[kMaxBurst];
-    rig.Prepare(events);
-    uint32_t flows = 1;
-    const uint64_t start = __rdtsc();
-    uint64_t due = start;
-    uint64_t now = start;
-    while (due < start + length && now < start + 10 * length && !lost.load(std::memory_order_relaxed)) {
-      do {
-        const uint64_t last = now;
-        if (now < due) dispatch::Relax();
-        now = __rdtsc();
-        at_producer.Ran(last, now);
-      } while (now < due);
-      for (size_t i = 0; i < burst; i++) {
-        events[i].flow = NextFlow(flows);
-        events[i].user = due;  // when it should have gone: waiting to get in is part of it
-      }
-      const uint64_t before = __rdtsc();
-      now = before;
-      for (size_t done = 0; done < burst && !lost.load(std::memory_order_relaxed);) {
-        const size_t taken = rig.Put({events + done, burst - done});
-        done += taken;
-        if (done == burst) break;
-        // Back-pressure is the engine's, and counts.
-        dispatch::Relax();
-        const uint64_t last = now;
-        now = __rdtsc();
-        at_producer.Ran(last, now);
-      }
-      rig.Flush();
-      put_cycles += __rdtsc() - before;
-      sent += burst;
-      due += gap;
-    }
-    elapsed = __rdtsc() - start;
-    produced.store(sent, std::memory_order_release);
-  });
-  Histogram histogram, running;
-  uint64_t disturbed = 0;
-  std::thread consumer([&] {
-    BindTo(1);
-    Event events[kMaxBurst];
-    uint64_t total = 0;
-    double patient_from = ThreadCpuSeconds();
-    uint32_t idle = 0;
-    uint64_t now = __rdtsc();
-    while (total < produced.load(std::memory_order_acquire)) {
-      const size_t got = rig.Get({events, burst});
-      const uint64_t last = now;
-      now = __rdtsc();
-      at_consumer.Ran(last, now);
-      if (got == 0) {
-        if (++idle % 65536 == 0 && ThreadCpuSeconds() > patient_from + kPatienceS) {
-          lost = true;
-          break;
-        }
-        continue;
-      }
-      if (idle >= 65536) patient_from = ThreadCpuSeconds();
-      idle = 0;
-      for (size_t i = 0; i < got; i++) {
-        const uint64_t due = events[i].user, took = now > due ? now - due : 0;
-        histogram.Add(took);
-        if (at_producer.Disturbed(due) || at_consumer.Disturbed(due)) {
-          disturbed++;
-        } else {
-          running.Add(took);
-        }
-      }
-      total += got;
-    }
-    (void)rig.Get({events, burst});
-  });
+  LatencyRun run(rig, burst, events_per_s, duration);
+  std::thread producer([&] { run.Produce(); });
+  std::thread consumer([&] { run.Consume(); });
   producer.join();
   consumer.join();
-  if (lost) return Fail(ErrorCode::kSystem, "events were lost");
-  Latency result;
-  result.p50_us = histogram.Percentile(50) / cycles_per_us;
-  result.p99_us = histogram.Percentile(99) / cycles_per_us;
-  result.p999_us = histogram.Percentile(99.9) / cycles_per_us;
-  result.running_p99_us = running.Percentile(99) / cycles_per_us;
-  result.running_p999_us = running.Percentile(99.9) / cycles_per_us;
-  result.interrupted_pct = 100 * static_cast<double>(disturbed) / static_cast<double>(sent);
-  result.enqueue_cycles = static_cast<double>(put_cycles) / static_cast<double>(sent);
-  result.achieved =
-      static_cast<double>(sent) / (static_cast<double>(elapsed) / cycles_per_us / 1e6) / events_per_s;
-  return result;
+  return run.Outcome();
 }
 
 }  // namespace spillway::bench

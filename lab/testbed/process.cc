@@ -114,6 +114,10 @@ void Stop(const std::vector<ProcessId>& ids, milliseconds patience) {
 }
 
 Result<ProcessId> Start(const StartOptions& o) {
+  // One of ours: others are looked up in PATH.
+  if (o.argv[0].starts_with('/') && access(o.argv[0].c_str(), X_OK) != 0)
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("{} does not exist: build everything (cmake --build build/release)", o.argv[0]));
   std::vector<char*> argv;
   for (const std::string& word : o.argv) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

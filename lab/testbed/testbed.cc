@@ -154,10 +154,6 @@ std::chrono::nanoseconds Testbed::CpuTimeOf(const std::string& label) const {
 }
 
 Result<void> Testbed::StartOne(const ProcessPlan& process) {
-  if (process.argv[0].starts_with('/') && access(process.argv[0].c_str(), X_OK) != 0)
-    return Fail(
-        ErrorCode::kUnavailable,
-        fmt::format("{} does not exist: build everything (cmake --build build/release)", process.argv[0]));
   StartOptions o;
   o.argv = process.argv;
   o.netns = process.netns;

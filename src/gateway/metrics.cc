@@ -13,56 +13,61 @@ using Labels = std::vector<ClientMetric::Label>;
 
 class Families {
  public:
-  void Add(const char* name, const char* help, MetricType type, double value, Labels labels = {}) {
-    if (families_.empty() || families_.back().name != name) {
-      MetricFamily family;
-      family.name = name;
-      family.help = help;
-      family.type = type;
-      families_.push_back(std::move(family));
-    }
-    ClientMetric metric;
-    metric.label = std::move(labels);
-    (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
-    families_.back().metric.push_back(std::move(metric));
+  void Gauge(const char* name, const char* help, double value, Labels labels = {}) {
+    Add(name, help, MetricType::Gauge, std::move(labels)).gauge.value = value;
+  }
+  void Counter(const char* name, const char* help, double value, Labels labels = {}) {
+    Add(name, help, MetricType::Counter, std::move(labels)).counter.value = value;
   }
   std::string Text() const { return prometheus::TextSerializer().Serialize(families_); }
 
  private:
+  // Metrics of one name follow one another.
+  ClientMetric& Add(const char* name, const char* help, MetricType type, Labels labels) {
+    if (families_.empty() || families_.back().name != name) {
+      MetricFamily& family = families_.emplace_back();
+      family.name = name;
+      family.help = help;
+      family.type = type;
+    }
+    ClientMetric& metric = families_.back().metric.emplace_back();
+    metric.label = std::move(labels);
+    return metric;
+  }
+
   std::vector<MetricFamily> families_;
 };
 
-}  // namespace
-
-std::string MetricsText(const Broker& broker, const ServerCounts& counts) {
-  Families out;
+void AddRequests(const Broker& broker, Families& out) {
   const auto& tenants = broker.options().tenants;
   const BrokerCounts& told = broker.counts();
-  const auto gauge = [&](const char* name, const char* help, double value) {
-    out.Add(name, help, MetricType::Gauge, value);
-  };
-  const auto counter = [&](const char* name, const char* help, uint64_t value) {
-    out.Add(name, help, MetricType::Counter, static_cast<double>(value));
-  };
   for (uint32_t i = 0; i < tenants.size(); i++)
     for (int status = 0; status < kStatuses; status++)
-      out.Add(
-          "spillway_gateway_requests_total", "requests answered", MetricType::Counter,
+      out.Counter(
+          "spillway_gateway_requests_total", "requests answered",
           static_cast<double>(told.answers[i][static_cast<size_t>(status)]),
           {{"tenant", tenants[i].name}, {"status", std::string(FactsOf(static_cast<Status>(status)).word)}});
   for (uint32_t i = 0; i < tenants.size(); i++)
-    out.Add("spillway_gateway_queue_requests", "requests that wait for a slice", MetricType::Gauge,
-            static_cast<double>(broker.queued(i)), {{"tenant", tenants[i].name}});
-  gauge("spillway_gateway_running_requests", "requests that a slice has",
-        static_cast<double>(broker.running()));
-  gauge("spillway_gateway_memory_bytes", "memory held for requests and answers",
-        static_cast<double>(broker.memory_held()));
-  gauge("spillway_gateway_memory_limit_bytes", "the limit of that",
-        static_cast<double>(broker.options().memory));
-  gauge("spillway_gateway_windows_bytes", "memory of clients' windows",
-        static_cast<double>(broker.windows_held()));
-  gauge("spillway_gateway_windows_limit_bytes", "the limit of that",
-        static_cast<double>(broker.options().windows));
+    out.Gauge("spillway_gateway_queue_requests", "requests that wait for a slice",
+              static_cast<double>(broker.queued(i)), {{"tenant", tenants[i].name}});
+  out.Gauge("spillway_gateway_running_requests", "requests that a slice has",
+            static_cast<double>(broker.running()));
+}
+
+void AddMemory(const Broker& broker, Families& out) {
+  const auto gauge = [&](const char* name, const char* help, uint64_t value) {
+    out.Gauge(name, help, static_cast<double>(value));
+  };
+  gauge("spillway_gateway_memory_bytes", "memory held for requests and answers", broker.memory_held());
+  gauge("spillway_gateway_memory_limit_bytes", "the limit of that", broker.options().memory);
+  gauge("spillway_gateway_windows_bytes", "memory of clients' windows", broker.windows_held());
+  gauge("spillway_gateway_windows_limit_bytes", "the limit of that", broker.options().windows);
+}
+
+void AddCounts(const BrokerCounts& told, const ServerCounts& counts, Families& out) {
+  const auto counter = [&](const char* name, const char* help, uint64_t value) {
+    out.Counter(name, help, static_cast<double>(value));
+  };
   counter("spillway_gateway_deliveries_total", "requests put into a slice's memory", told.delivered);
   counter("spillway_gateway_replacements_total", "requests placed again after their executor died",
           told.replaced);
@@ -70,52 +75,71 @@ std::string MetricsText(const Broker& broker, const ServerCounts& counts) {
   counter("spillway_gateway_scrubs_total", "slices wiped between tenants", told.scrubs);
   counter("spillway_gateway_late_completions_total", "results that came after their deadline or cancellation",
           told.late_completions);
-  gauge("spillway_gateway_executors", "executors that have joined", static_cast<double>(counts.executors));
+  out.Gauge("spillway_gateway_executors", "executors that have joined",
+            static_cast<double>(counts.executors));
   counter("spillway_gateway_executors_refused_total", "executors that were refused",
           counts.executors_refused);
-  gauge("spillway_gateway_sessions", "clients of the framed protocol", static_cast<double>(counts.sessions));
+  out.Gauge("spillway_gateway_sessions", "clients of the framed protocol",
+            static_cast<double>(counts.sessions));
   counter("spillway_gateway_sessions_total", "clients of the framed protocol, ever", counts.sessions_ever);
   counter("spillway_gateway_sessions_refused_total", "clients beyond limits.connections",
           counts.sessions_refused);
   counter("spillway_gateway_session_faults_total", "clients let go for what they sent", counts.faults);
+}
+
+Labels LabelsOf(const Broker::SliceView& slice) {
+  return {{"executor", slice.executor}, {"gpu", slice.gpu}, {"gpu_id", slice.gpu_id}, {"slice", slice.name}};
+}
+
+void AddSlices(const Broker& broker, Families& out) {
   const auto slices = broker.Slices();
-  const auto labels = [](const Broker::SliceView& slice) {
-    return Labels{
-        {"executor", slice.executor}, {"gpu", slice.gpu}, {"gpu_id", slice.gpu_id}, {"slice", slice.name}};
-  };
   for (const auto& slice : slices)
     if (slice.alive)
-      out.Add("spillway_gateway_slice_requests_total", "requests given to a slice", MetricType::Counter,
-              static_cast<double>(slice.requests), labels(slice));
+      out.Counter("spillway_gateway_slice_requests_total", "requests given to a slice",
+                  static_cast<double>(slice.requests), LabelsOf(slice));
   for (const auto& slice : slices)
     if (slice.alive)
-      out.Add("spillway_gateway_slice_busy_cells", "cells of a slice that are in use", MetricType::Gauge,
-              slice.busy_cells, labels(slice));
+      out.Gauge("spillway_gateway_slice_busy_cells", "cells of a slice that are in use", slice.busy_cells,
+                LabelsOf(slice));
   for (const auto& slice : slices) {
     if (!slice.alive) continue;
-    Labels with_memory = labels(slice);
+    Labels with_memory = LabelsOf(slice);
     with_memory.push_back({"memory", slice.memory});
-    out.Add("spillway_gateway_slice_info", "what inputs are delivered into: memory", MetricType::Gauge, 1,
-            std::move(with_memory));
+    out.Gauge("spillway_gateway_slice_info", "what inputs are delivered into: memory", 1,
+              std::move(with_memory));
   }
   for (const auto& service : broker.ServiceTimes()) {
-    Labels of_model = labels(slices[service.slice]);
+    Labels of_model = LabelsOf(slices[service.slice]);
     of_model.push_back({"model", service.model});
-    out.Add("spillway_gateway_slice_service_seconds",
-            "that a request of one row is expected to take, by what was learnt", MetricType::Gauge,
-            std::chrono::duration<double>(service.expected).count(), std::move(of_model));
+    out.Gauge("spillway_gateway_slice_service_seconds",
+              "that a request of one row is expected to take, by what was learnt",
+              std::chrono::duration<double>(service.expected).count(), std::move(of_model));
   }
-  for (const GpuTable::Gpu& gpu : broker.gpus()) {
+}
+
+void AddGpus(const Broker& broker, Families& out) {
+  const auto& tenants = broker.options().tenants;
+  for (const GpuTable::Gpu& gpu : broker.gpus())
     if (gpu.slices > 0)
-      out.Add("spillway_gateway_gpu_slices", "slices that are on a GPU, whoever offers them",
-              MetricType::Gauge, gpu.slices, {{"gpu_id", gpu.identity}});
-  }
+      out.Gauge("spillway_gateway_gpu_slices", "slices that are on a GPU, whoever offers them", gpu.slices,
+                {{"gpu_id", gpu.identity}});
   for (const GpuTable::Gpu& gpu : broker.gpus())
     for (uint32_t i = 0; gpu.slices > 0 && i < tenants.size(); i++)
-      out.Add("spillway_gateway_gpu_slice_seconds_total",
-              "time that slices of a GPU worked on a tenant's requests", MetricType::Counter,
-              std::chrono::duration<double>(gpu.uses[i].time).count(),
-              {{"gpu_id", gpu.identity}, {"tenant", tenants[i].name}});
+      out.Counter("spillway_gateway_gpu_slice_seconds_total",
+                  "time that slices of a GPU worked on a tenant's requests",
+                  std::chrono::duration<double>(gpu.uses[i].time).count(),
+                  {{"gpu_id", gpu.identity}, {"tenant", tenants[i].name}});
+}
+
+}  // namespace
+
+std::string MetricsText(const Broker& broker, const ServerCounts& counts) {
+  Families out;
+  AddRequests(broker, out);
+  AddMemory(broker, out);
+  AddCounts(broker.counts(), counts, out);
+  AddSlices(broker, out);
+  AddGpus(broker, out);
   return out.Text();
 }
 

@@ -73,6 +73,9 @@ class Session : public Stream {
     uint64_t key = 0;
   };
 
+  // Of a request; 0: the gateway's default.
+  static std::optional<Duration> DeadlineOf(uint32_t us);
+
   [[nodiscard]] uint64_t PartBytes() const;
   bool Advance();
   void HeaderDone();
@@ -84,10 +87,11 @@ class Session : public Stream {
   void HandleInfer();
   [[nodiscard]] uint64_t OutputBytes() const;
   void HandleCancel();
-  void HandleOpenWindow();
   void AnswerFrame(uint64_t id, const Answer& answer);
-  void AnswerWindow(const Submission& asked, std::span<std::byte> outputs, const Answer& answer);
+  // session_window.cc
+  void HandleOpenWindow();
   void SubmitFromWindow(const Submission& asked);
+  void AnswerWindow(const Submission& asked, std::span<std::byte> outputs, const Answer& answer);
   void SendFrame(FrameType type, uint64_t id, std::string_view meta, std::span<const std::byte> data = {});
   void SendError(uint64_t id, Status status, std::string_view text, uint32_t retry_after_ms = 0);
   void Fault(const std::string& text);  // the session ends once this is written

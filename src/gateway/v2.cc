@@ -79,6 +79,93 @@ std::vector<std::byte> Laid(const std::vector<std::span<const std::byte>>& tenso
   return laid;
 }
 
+Result<std::string> IdOf(const json& request) {
+  if (!request.contains("id")) return std::string();
+  if (!request["id"].is_string() || request["id"].get_ref<const std::string&>().size() > kMaxId)
+    return Wrong(
+        fmt::format("id: expected a text of up to {} characters, got {}", kMaxId, Shown(request["id"])));
+  return request["id"].get<std::string>();
+}
+
+Result<std::optional<std::chrono::microseconds>> TimeoutOf(const json& request) {
+  const auto parameters = Parameters(request, "");
+  if (!parameters) return tl::make_unexpected(parameters.error());
+  if (*parameters == nullptr || !(*parameters)->contains("timeout")) return std::nullopt;
+  const json& timeout = (**parameters)["timeout"];
+  if (!timeout.is_number_integer() || timeout.get<int64_t>() < 0 || timeout.get<int64_t>() > kMaxTimeoutUs)
+    return Wrong(fmt::format("parameters.timeout: expected a whole number of microseconds, 0 to {}, got {}",
+                             kMaxTimeoutUs, Shown(timeout)));
+  if (timeout.get<int64_t>() == 0) return std::nullopt;
+  return std::chrono::microseconds(timeout.get<int64_t>());
+}
+
+// That all inputs have which are of rows; 1 where none is. `entries`: of the model's inputs, in its order.
+Result<int64_t> CommonRows(const ModelCard& model, const std::vector<const json*>& entries) {
+  std::optional<int64_t> common;
+  for (size_t i = 0; i < model.inputs.size(); i++) {
+    const auto rows = RowsOf(model, model.inputs[i], *entries[i]);
+    if (!rows) return tl::make_unexpected(rows.error());
+    if (!model.inputs[i].batched()) continue;
+    if (common && *rows != *common)
+      return Wrong(fmt::format("input {}: expected {} rows, as of the inputs before it, got {}",
+                               model.inputs[i].name, *common, *rows));
+    common = *rows;
+  }
+  return common.value_or(1);
+}
+
+// The binary tensors, of the model's inputs in its order; without data where an input is not binary. They
+// follow the JSON in the request's own order, which need not be the model's.
+Result<std::vector<std::string_view>> BinaryTensors(const ModelCard& model, const json& request,
+                                                    const std::vector<const json*>& entries, int64_t rows,
+                                                    std::string_view binary) {
+  std::vector<std::string_view> tensors(model.inputs.size());
+  for (const json& entry : request["inputs"]) {
+    size_t i = 0;
+    while (entries[i] != &entry) i++;
+    const auto own = Parameters(entry, fmt::format("input {}: ", model.inputs[i].name));
+    if (!own) return tl::make_unexpected(own.error());
+    if (*own == nullptr || !(*own)->contains("binary_data_size")) continue;
+    const json& size = (**own)["binary_data_size"];
+    const uint64_t expected = model.inputs[i].BytesFor(rows);
+    if (!size.is_number_unsigned() || size.get<uint64_t>() != expected)
+      return Wrong(fmt::format("input {}: expected binary_data_size {}, got {}", model.inputs[i].name,
+                               expected, Shown(size)));
+    if (binary.size() < expected)
+      return Wrong(fmt::format("input {}: expected {} bytes behind the JSON, got {}", model.inputs[i].name,
+                               expected, binary.size()));
+    tensors[i] = binary.substr(0, expected);
+    binary.remove_prefix(expected);
+  }
+  if (!binary.empty())
+    return Wrong(fmt::format("{} bytes are left behind the last binary tensor", binary.size()));
+  return tensors;
+}
+
+// Of each input what came of it, binary or read from JSON.
+Result<std::vector<std::span<const std::byte>>> Tensors(const ModelCard& model,
+                                                        const std::vector<const json*>& entries,
+                                                        const std::vector<std::string_view>& binary,
+                                                        const std::vector<std::vector<std::byte>>& from_json,
+                                                        bool may_be_binary) {
+  std::vector<std::span<const std::byte>> tensors;
+  for (size_t i = 0; i < model.inputs.size(); i++) {
+    const std::string& name = model.inputs[i].name;
+    const json& entry = *entries[i];
+    if (binary[i].data() != nullptr) {
+      if (entry.contains("data"))
+        return Wrong(fmt::format("input {}: expected data or binary_data_size, got both", name));
+      tensors.push_back(std::as_bytes(std::span(binary[i])));
+      continue;
+    }
+    if (!entry.contains("data") || !entry["data"].is_array())
+      return Wrong(fmt::format("input {}: expected data, a list{}, got {}", name,
+                               may_be_binary ? ", or binary_data_size" : "", Got(entry, "data")));
+    tensors.emplace_back(from_json[i]);
+  }
+  return tensors;
+}
+
 }  // namespace
 
 Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
@@ -87,7 +174,6 @@ Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
     return Wrong(fmt::format("Inference-Header-Content-Length: expected at most the body's {} bytes, got {}",
                              body.size(), *json_bytes));
   const std::string_view text = body.substr(0, json_bytes.value_or(body.size()));
-  std::string_view binary = body.substr(text.size());
   V2Request parsed;
   auto read = ReadV2Body(model, text, most_bytes);
   if (!read) return tl::make_unexpected(read.error());
@@ -96,77 +182,28 @@ Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
     return parsed;
   }
   const json& request = read->head;
-  if (request.contains("id")) {
-    if (!request["id"].is_string() || request["id"].get_ref<const std::string&>().size() > kMaxId)
-      return Wrong(
-          fmt::format("id: expected a text of up to {} characters, got {}", kMaxId, Shown(request["id"])));
-    parsed.id = request["id"];
-  }
-  const auto parameters = Parameters(request, "");
-  if (!parameters) return tl::make_unexpected(parameters.error());
-  if (*parameters != nullptr && (*parameters)->contains("timeout")) {
-    const json& timeout = (**parameters)["timeout"];
-    if (!timeout.is_number_integer() || timeout.get<int64_t>() < 0 || timeout.get<int64_t>() > kMaxTimeoutUs)
-      return Wrong(fmt::format("parameters.timeout: expected a whole number of microseconds, 0 to {}, got {}",
-                               kMaxTimeoutUs, Shown(timeout)));
-    if (timeout.get<int64_t>() > 0) parsed.timeout = std::chrono::microseconds(timeout.get<int64_t>());
-  }
+  auto id = IdOf(request);
+  if (!id) return tl::make_unexpected(id.error());
+  parsed.id = std::move(*id);
+  const auto timeout = TimeoutOf(request);
+  if (!timeout) return tl::make_unexpected(timeout.error());
+  parsed.timeout = *timeout;
   const auto entries = FindInputs(model, request);
   if (!entries) return tl::make_unexpected(entries.error());
-  bool has_rows = false;
-  for (size_t i = 0; i < model.inputs.size(); i++) {
-    const auto rows = RowsOf(model, model.inputs[i], *(*entries)[i]);
-    if (!rows) return tl::make_unexpected(rows.error());
-    if (!model.inputs[i].batched()) continue;
-    if (has_rows && *rows != parsed.rows)
-      return Wrong(fmt::format("input {}: expected {} rows, as of the inputs before it, got {}",
-                               model.inputs[i].name, parsed.rows, *rows));
-    parsed.rows = *rows;
-    has_rows = true;
-  }
-  // Binary tensors follow the JSON in the request's own order, which need not be the model's.
-  std::vector<std::string_view> pieces(model.inputs.size());
-  for (const json& entry : request["inputs"]) {
-    size_t i = 0;
-    while ((*entries)[i] != &entry) i++;
-    const auto own = Parameters(entry, fmt::format("input {}: ", model.inputs[i].name));
-    if (!own) return tl::make_unexpected(own.error());
-    if (*own == nullptr || !(*own)->contains("binary_data_size")) continue;
-    const json& size = (**own)["binary_data_size"];
-    const uint64_t expected = model.inputs[i].BytesFor(parsed.rows);
-    if (!size.is_number_unsigned() || size.get<uint64_t>() != expected)
-      return Wrong(fmt::format("input {}: expected binary_data_size {}, got {}", model.inputs[i].name,
-                               expected, Shown(size)));
-    if (binary.size() < expected)
-      return Wrong(fmt::format("input {}: expected {} bytes behind the JSON, got {}", model.inputs[i].name,
-                               expected, binary.size()));
-    pieces[i] = binary.substr(0, expected);
-    binary.remove_prefix(expected);
-  }
-  if (!binary.empty())
-    return Wrong(fmt::format("{} bytes are left behind the last binary tensor", binary.size()));
+  const auto rows = CommonRows(model, *entries);
+  if (!rows) return tl::make_unexpected(rows.error());
+  parsed.rows = *rows;
+  const auto binary = BinaryTensors(model, request, *entries, *rows, body.substr(text.size()));
+  if (!binary) return tl::make_unexpected(binary.error());
   // What each tensor has is looked at before room is made for all: a shape may claim more than came.
-  std::vector<std::span<const std::byte>> tensors;
-  for (size_t i = 0; i < model.inputs.size(); i++) {
-    const TensorCard& card = model.inputs[i];
-    const json& entry = *(*entries)[i];
-    if (pieces[i].data() != nullptr) {
-      if (entry.contains("data"))
-        return Wrong(fmt::format("input {}: expected data or binary_data_size, got both", card.name));
-      tensors.push_back(std::as_bytes(std::span(pieces[i])));
-      continue;
-    }
-    if (!entry.contains("data") || !entry["data"].is_array())
-      return Wrong(fmt::format("input {}: expected data, a list{}, got {}", card.name,
-                               json_bytes ? ", or binary_data_size" : "", Got(entry, "data")));
-    tensors.emplace_back(read->data[i]);
-  }
-  parsed.input_bytes = model.InputBytes(parsed.rows);
+  const auto tensors = Tensors(model, *entries, *binary, read->data, json_bytes.has_value());
+  if (!tensors) return tl::make_unexpected(tensors.error());
+  parsed.input_bytes = model.InputBytes(*rows);
   if (parsed.input_bytes > most_bytes) return parsed;
-  if (tensors.size() == 1 && pieces[0].data() == nullptr) {
+  if (tensors->size() == 1 && binary->front().data() == nullptr) {
     parsed.inputs = std::move(read->data[0]);
   } else {
-    parsed.inputs = Laid(tensors, parsed.input_bytes);
+    parsed.inputs = Laid(*tensors, parsed.input_bytes);
   }
   if (auto taken = TakeOutputs(model, request, parsed); !taken) return tl::make_unexpected(taken.error());
   return parsed;

@@ -11,6 +11,8 @@
 
 namespace spillway::gateway {
 
+inline constexpr uint32_t kAlice = 0, kBob = 1;  // of TwoTenants
+
 inline ModelCard SmallModel(const std::string& name = "m", double gflop = 0.001) {
   ModelCard card;
   card.name = name;
@@ -25,6 +27,12 @@ inline ExecutorOffer SmallOffer(const std::string& name, uint32_t slices = 1, ui
   ExecutorOffer offer{name, {SmallModel()}, {}};
   for (uint32_t i = 0; i < slices; i++)
     offer.slices.push_back({"s" + std::to_string(i), "gpu0", 1.0, cells, 64, 64});
+  return offer;
+}
+
+inline ExecutorOffer OfOneModel(const std::string& executor, const std::string& model) {
+  ExecutorOffer offer = SmallOffer(executor);
+  offer.models[0].name = model;
   return offer;
 }
 
