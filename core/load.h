@@ -48,36 +48,63 @@ SPW_INLINE __u32 spw_on_the_way(struct spw_unit_counts *counts, const struct spw
 	return (__u32)missing;
 }
 
-/* What the capacities make of the slots of units with more capacity than this one, ns; 0: there is none. With
- * `learnt`, only of slots that are no guesses. */
-SPW_INLINE __u32 spw_slot_by_capacity(const struct spw_server *server, __u32 unit, __u32 learnt)
+/* What the server's other units say at a report of one of them. */
+struct spw_others {
+	/* Slot times weight, the most of those units that have more capacity: of all, and of those whose
+	 * slots are no guesses. */
+	__u64 most_work, most_work_learnt;
+	__u64 share_rate; /* their requests in 2^40 ns, if up */
+};
+
+/* One pass, and no division in it: packets wait meanwhile. */
+SPW_INLINE void spw_look_at_others(const struct spw_server *server, __u32 unit, struct spw_others *others)
 {
-	__u64 weight = server->unit[unit].weight, most = 0;
+	__u64 weight = server->unit[unit].weight, most = 0, most_learnt = 0, rate = 0;
 
 #pragma GCC unroll 1
 	for (__u32 u = 0; u < SPW_UNITS_PER_SERVER; u++) {
-		__u64 work = (__u64)server->load[u].slot_ns * server->unit[u].weight;
-		__u64 counts = spw_less(weight, server->unit[u].weight) &
-			       (1 - (learnt & server->load[u].flags / SPW_REPORT_GUESSED));
+		const struct spw_unit_config *config = &server->unit[u];
+		const struct spw_unit_load *load = &server->load[u];
+		__u64 work, learnt, counts;
 
-		most = spw_headroom_max(most, work * counts);
+		/* Not ended after the last one: Linux 6.1's verifier refuses a bound that varies. */
+		if (config->status == SPW_UNIT_ABSENT)
+			continue;
+		work = (__u64)load->slot_ns * config->weight * spw_less(weight, config->weight);
+		learnt = 1 - (load->flags / SPW_REPORT_GUESSED & 1);
+		counts = spw_is_zero(config->status ^ SPW_UNIT_UP) & (1 - spw_is_zero(u ^ unit));
+		most = spw_headroom_max(most, work);
+		most_learnt = spw_headroom_max(most_learnt, work * learnt);
+		rate += load->share_rate * counts;
 	}
-	most /= weight | spw_is_zero(weight);
-	return (__u32)spw_select(spw_less(most, SPW_SLOT_MAX_NS), most, SPW_SLOT_MAX_NS);
+	others->most_work = most;
+	others->most_work_learnt = most_learnt;
+	others->share_rate = rate;
 }
 
-/* Units move the share clock at the pace of all of them together, slightly faster, so that a lead fades. */
-SPW_INLINE void spw_set_share_step(struct spw_server *server)
+/* What the capacities make of the slots of units with more capacity than this one, ns; 0: there is none. */
+SPW_INLINE __u32 spw_slot_by_capacity(const struct spw_server *server, __u32 unit, __u64 most_work)
 {
-	__u64 rate = 0; /* requests in 2^40 ns */
+	__u64 weight = server->unit[unit].weight, slot;
 
-#pragma GCC unroll 1
-	for (__u32 u = 0; u < SPW_UNITS_PER_SERVER; u++) {
-		__u64 slot = server->load[u].share_slot_ns;
-		__u64 up = spw_is_zero(server->unit[u].status ^ SPW_UNIT_UP) & (1 - spw_is_zero(slot));
+	if (!most_work)
+		return 0;
+	slot = most_work / (weight | spw_is_zero(weight));
+	return (__u32)spw_select(spw_less(slot, SPW_SLOT_MAX_NS), slot, SPW_SLOT_MAX_NS);
+}
 
-		rate += (1ULL << 40) / (slot | spw_is_zero(slot)) * up;
+/* What a request to the unit counts on the share clock. Units move the server's clock at the pace of all of
+ * them together, slightly faster, so that a lead fades. */
+SPW_INLINE void spw_set_shares(struct spw_server *server, __u32 unit, __u32 slot, __u64 others_rate)
+{
+	struct spw_unit_load *load = &server->load[unit];
+	__u64 rate = others_rate;
+
+	if (load->share_slot_ns != slot || !load->share_rate) {
+		load->share_slot_ns = slot;
+		load->share_rate = (1ULL << 40) / (slot | spw_is_zero(slot)) * (1 - spw_is_zero(slot));
 	}
+	rate += load->share_rate * spw_is_zero(server->unit[unit].status ^ SPW_UNIT_UP);
 	rate -= rate / 20;
 	server->share_step_ns = (__u32)((1ULL << 40) / (rate | spw_is_zero(rate)));
 }
@@ -88,7 +115,9 @@ SPW_INLINE void spw_load_report(struct spw_server *server, __u32 unit, const str
 	__u32 u = unit & (SPW_UNITS_PER_SERVER - 1), beat = spw_beats(now_ns), on_the_way, slot;
 	struct spw_unit_counts *counts = &server->counts[u];
 	struct spw_unit_load *load = &server->load[u];
+	struct spw_others others;
 
+	spw_look_at_others(server, u, &others);
 	counts->placed += __sync_lock_test_and_set(&load->assigned, 0);
 	counts->completed = report->completed;
 	load->level = report->level;
@@ -106,11 +135,13 @@ SPW_INLINE void spw_load_report(struct spw_server *server, __u32 unit, const str
 	slot =
 	    (__u32)spw_select(spw_less(report->slot_ns, SPW_SLOT_MAX_NS), report->slot_ns, SPW_SLOT_MAX_NS);
 	if (report->flags & SPW_REPORT_GUESSED)
-		slot = (__u32)spw_headroom_max(slot, spw_slot_by_capacity(server, u, 1));
+		slot =
+		    (__u32)spw_headroom_max(slot, spw_slot_by_capacity(server, u, others.most_work_learnt));
 	load->slot_ns = slot;
 	load->knee_us = report->knee_us + spw_headroom_beyond(slot, report->slot_ns) / 1000;
-	load->share_slot_ns = (__u32)spw_headroom_max(slot, spw_slot_by_capacity(server, u, 0));
-	spw_set_share_step(server);
+	spw_set_shares(server, u,
+		       (__u32)spw_headroom_max(slot, spw_slot_by_capacity(server, u, others.most_work)),
+		       others.share_rate);
 
 	on_the_way = spw_on_the_way(counts, report, reborn, beat);
 	load->drained_ns =

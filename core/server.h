@@ -49,7 +49,8 @@ struct spw_unit_load {
 	__u16 queue;	     /* requests in the unit when it reported */
 	__u8 level;
 	__u8 flags; /* SPW_REPORT_BUSY and the other bits of core/report.h */
-	__u32 pad[3];
+	__u32 pad;
+	__u64 share_rate; /* by share_slot_ns, in 2^40 ns; was padding, 0, in the first maps of this layout */
 };
 SPW_ASSERT_SIZE(struct spw_unit_load, 64);
 

@@ -2,9 +2,11 @@
 // spillway bench: what this build costs on this machine; needs no daemon.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -2,9 +2,11 @@
 // spillway bench dispatch: the dispatcher beside its peers.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

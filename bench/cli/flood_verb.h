@@ -2,9 +2,11 @@
 // spillway bench flood: connections beside a packet generator.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -2,9 +2,11 @@
 // spillway bench gateway: requests through the four designs.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched_verb.h"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/print.h"

@@ -2,9 +2,11 @@
 // spillway bench sched: decisions of the scheduler of GPU slices.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/cli/verb_parts.h"
 
+#include <CLI/CLI.hpp>
 #include <bit>
 
 #include "base/print.h"

@@ -2,12 +2,15 @@
 // What verbs of `spillway bench` have in common.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 
 #include "base/error.h"
 #include "report/document.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

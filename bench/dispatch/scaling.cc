@@ -5,6 +5,7 @@
 #include <x86intrin.h>
 
 #include <atomic>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "bench/dispatch/measure.h"

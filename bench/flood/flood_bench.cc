@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
 #include "bench/flood/connection_bed.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/reaction/rounds.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/interrupt.h"
 #include "bench/reaction/question_stream.h"
 #include "report/percentile.h"

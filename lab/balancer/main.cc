@@ -7,6 +7,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
 #include "base/print.h"
 #include "command/output.h"
 #include "command/program.h"

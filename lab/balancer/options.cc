@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
+#include <CLI/CLI.hpp>
+
 #include "command/option_checks.h"
 #include "frame_port.h"
 

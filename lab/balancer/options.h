@@ -2,11 +2,14 @@
 // spillway-nic-balancer's command line. Pure but for CLI11's own help text.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "request_packet.h"
 #include "server_balancer.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::balancer {
 

@@ -2,11 +2,13 @@
 // spillway lab gpus: jobs on GPU hosts under three policies; needs no privileges.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <string>
 
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

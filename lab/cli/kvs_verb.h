@@ -2,9 +2,11 @@
 // spillway lab kvs: a key-value server behind four front ends, measured and modelled; needs no privileges.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>

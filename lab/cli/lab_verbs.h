@@ -2,9 +2,11 @@
 // spillway lab up | down | list | exec | run
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

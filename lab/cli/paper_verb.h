@@ -2,9 +2,11 @@
 // `spillway lab paper`: P4Mite's claims beside what the simulator and the lab find.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

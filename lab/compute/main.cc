@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillway-compute: a processing unit that works for its answers. Statistics as one JSON line on stdout at
 // SIGUSR1 and at the end; SIGINT and SIGTERM end it.
+#include <CLI/CLI.hpp>
+
 #include "base/print.h"
 #include "command/output.h"
 #include "command/program.h"

@@ -2,7 +2,6 @@
 // spillway-compute's command line. Pure but for CLI11's own help text.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <variant>
 
 #include "knn.h"
@@ -10,6 +9,10 @@
 #include "synthetic.h"
 #include "vgg16.h"
 #include "worker_pool.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::compute {
 

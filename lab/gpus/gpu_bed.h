@@ -3,7 +3,7 @@
 // over UNIX sockets. No privileges. One at a time in a folder; what a killed run left there is ended first.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

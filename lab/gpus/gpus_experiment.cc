@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
 #include "lab/gpus/gpu_bed.h"

@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/print.h"

@@ -2,10 +2,13 @@
 // spillway-load's command line. Pure but for CLI11's own help text.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "settings.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::load {
 

@@ -2,7 +2,7 @@
 // Figures from a run's records. Pure.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "generator.h"
 #include "settings.h"

@@ -2,6 +2,7 @@
 #include "paper_report.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "report/table.h"
 

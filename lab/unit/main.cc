@@ -3,6 +3,8 @@
 // end; SIGINT and SIGTERM end it.
 #include <sys/prctl.h>
 
+#include <CLI/CLI.hpp>
+
 #include "base/print.h"
 #include "command/output.h"
 #include "command/program.h"

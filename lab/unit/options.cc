@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
+#include <CLI/CLI.hpp>
 #include <map>
 
 #include "base/duration.h"

@@ -6,6 +6,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/print.h"

@@ -2,6 +2,7 @@
 #include "statistics.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 namespace spillway::unit {
 

@@ -3,6 +3,7 @@
 // 1 failed, 2 bad usage or input.
 #include <spdlog/spdlog.h>
 
+#include <CLI/CLI.hpp>
 #include <cstring>
 #include <string>
 

@@ -2,6 +2,7 @@
 #include "json.h"
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "model/yaml.h"

@@ -2,9 +2,11 @@
 // spillway apply, set, drain: the verbs that change a running switch.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check_verbs.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

@@ -2,9 +2,11 @@
 // spillway check: a pool file's faults, without a daemon and without privileges.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -2,7 +2,7 @@
 // How client verbs talk to the daemon and print what it says: data to stdout, errors to stderr.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "api/client.h"

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor_verbs.h"
 
+#include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "base/print.h"
 #include "cli/client_output.h"

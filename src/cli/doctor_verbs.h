@@ -2,9 +2,11 @@
 // spillway doctor: checks the requirements of this machine.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -2,9 +2,11 @@
 // spillway stats, spillway top: counters and units, once or again and again.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillway: the command line. Each verb group adds its own; this file wires.
+#include <CLI/CLI.hpp>
+
 #include "api/client.h"
 #include "api/listen.h"
 #include "cli/change_verbs.h"

@@ -2,9 +2,11 @@
 // Verbs that ask a gateway's controller: model add, list, move, remove.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -2,9 +2,11 @@
 // spillway show, spillway metrics: what the daemon knows, once.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -2,7 +2,7 @@
 // The units of GET /v1/units as a table, for `show units` and `top`. Pure.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "report/table.h"
 

@@ -4,11 +4,14 @@
 // group.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <optional>
 
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -5,9 +5,12 @@
 
 #include <signal.h>
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

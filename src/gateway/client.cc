@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "base/fd.h"
 #include "base/socket_address.h"

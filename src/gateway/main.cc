@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <optional>
 #include <thread>

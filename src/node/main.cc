@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/signalfd.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "base/fd.h"

@@ -2,6 +2,7 @@
 #include "planner/explain_report.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "planner/price_ratio.h"
 #include "planner/search_report.h"

@@ -2,7 +2,7 @@
 // Which terms make up an answer: cost, power, time and memory of a mix beside the baseline's. Pure.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "planner/cluster_model.h"

@@ -2,6 +2,7 @@
 #include "html_page.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "file.h"
 

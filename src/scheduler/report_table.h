@@ -3,7 +3,7 @@
 // The documents have all that was computed.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "report/table.h"
 

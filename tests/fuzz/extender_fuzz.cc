@@ -2,6 +2,7 @@
 // Messages of kube-scheduler and objects of the API server: whatever they are, they are read or refused in a
 // line, and answered in JSON.
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "scheduler/extender/claims.h"
 #include "scheduler/extender/kube_json.h"

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "gateway/executor_offer.h"
 #include "gateway/rdma/messages.h"

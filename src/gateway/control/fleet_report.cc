@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/control/fleet_report.h"
 
+#include <nlohmann/json.hpp>
+
 namespace spillway::gateway {
 namespace {
 

@@ -2,7 +2,7 @@
 // What operators are told of the fleet. Pure.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "scheduler/controller/controller.h"
 

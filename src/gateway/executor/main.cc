@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include "base/fd.h"
 #include "base/print.h"

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 

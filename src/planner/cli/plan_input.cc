@@ -2,6 +2,7 @@
 #include "planner/cli/plan_input.h"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "command/option_checks.h"
 #include "planner/catalogue_reader.h"

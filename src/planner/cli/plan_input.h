@@ -2,13 +2,16 @@
 // What the verbs that take a workload have in common: its options, its file, and the mix they speak of.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "planner/search.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_verbs.h"
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
 

@@ -2,9 +2,11 @@
 // The verbs that plan hardware: plan compare, search, explain, simulate, paper, probe.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

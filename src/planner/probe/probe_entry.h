@@ -2,7 +2,7 @@
 // What the probe measured, as a catalogue entry and as a JSON document that is a catalogue file. Pure.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

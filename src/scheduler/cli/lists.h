@@ -2,11 +2,14 @@
 // The lists of nodes and jobs that verbs of the scheduler take.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "base/error.h"
 #include "scheduler/trace_reader.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -2,9 +2,11 @@
 // spillway sched replay: the experiments on lists of jobs.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -2,9 +2,11 @@
 // spillway sched: the scheduler of GPU slices on its own.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "command/context.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spillway::command {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/controller/fleet_json.h"
 
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 namespace spillway::scheduler {

@@ -3,7 +3,7 @@
 // what was written. The readers throw what nlohmann::json throws, or std::invalid_argument. Pure.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "scheduler/controller/fleet.h"
 

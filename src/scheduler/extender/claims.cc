@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/extender/claims.h"
 
+#include <nlohmann/json.hpp>
+
 #include "scheduler/extender/kube_json.h"
 
 namespace spillway::scheduler {

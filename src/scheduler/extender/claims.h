@@ -6,7 +6,7 @@
 
 #include <chrono>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace spillway::scheduler {

@@ -2,7 +2,7 @@
 // A pod as the scheduler sees it: what it asks of GPUs, and where it is. Pure; thread-safe.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

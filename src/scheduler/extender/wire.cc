@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/extender/wire.h"
 
+#include <nlohmann/json.hpp>
+
 #include "model/problems.h"
 #include "scheduler/extender/kube_json.h"
 

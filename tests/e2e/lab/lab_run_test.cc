@@ -37,9 +37,12 @@ class LabRun : public testing::Test {
            "        - {name: cpu, kind: cpu, capacity: 4, runs: {emulated: {workers: 4, service: 4ms}}}\n"
            "        - {name: nic, kind: smartnic, runs: {emulated: {workers: 1, service: 4ms}}}\n"
            "experiment:\n  name: e2e\n  service: work\n  load_pct: [40]\n  seconds: 1s\n  rounds: 1\n"
-           "  predict: true\n"
            "  policies: [{name: host-only, unit_policy: host-only}, {name: wrr, unit_policy: wrr}]\n";
   }
+  // More keys of `experiment`.
+  void Add(const std::string& keys) const { std::ofstream(folder_ + "/lab.yaml", std::ios::app) << keys; }
+  // Measuring it takes half a minute: by the one test that looks at it.
+  void StateCapacity() const { Add("  capacity_rps: 1250\n  unloaded_ms: 4\n"); }
   void TearDown() override { fs::remove_all(folder_); }
 
   ProcessId StartRun() {
@@ -74,6 +77,7 @@ class LabRun : public testing::Test {
 };
 
 TEST_F(LabRun, WritesItsReportAndLeavesNothing) {
+  Add("  predict: true\n");
   const ProcessId run = StartRun();
   auto status = Wait(run);
   ASSERT_TRUE(status) << status.error().message;
@@ -100,7 +104,8 @@ TEST_F(LabRun, WritesItsReportAndLeavesNothing) {
 }
 
 TEST_F(LabRun, LargerRequestsMeetATestbedOfTheirOwnAtTheFirstLevelsRate) {
-  std::ofstream(folder_ + "/lab.yaml", std::ios::app) << "  grow: work\n  quick: {load_pct: [10, 40]}\n";
+  StateCapacity();
+  Add("  grow: work\n  quick: {load_pct: [10, 40]}\n");
   StartOptions o;
   o.argv = {base::ProgramFolder() + "/spillway",
             "lab",
@@ -125,6 +130,7 @@ TEST_F(LabRun, LargerRequestsMeetATestbedOfTheirOwnAtTheFirstLevelsRate) {
 }
 
 TEST_F(LabRun, ComparePlaysThePoliciesAskedForInAnOrderThatTheSeedRepeats) {
+  StateCapacity();
   StartOptions o;
   o.argv = {base::ProgramFolder() + "/spillway",
             "lab",
@@ -164,6 +170,7 @@ TEST_F(LabRun, ComparePlaysThePoliciesAskedForInAnOrderThatTheSeedRepeats) {
 }
 
 TEST_F(LabRun, AnInterruptTakesTheTestbedDown) {
+  StateCapacity();
   const ProcessId run = StartRun();
   AwaitStanding(run);
   ASSERT_THAT(Standing(), testing::Not(testing::IsEmpty())) << Log();
@@ -176,6 +183,7 @@ TEST_F(LabRun, AnInterruptTakesTheTestbedDown) {
 }
 
 TEST_F(LabRun, AnInterruptedComparisonGivesTheRoundsThatWereFinished) {
+  StateCapacity();
   StartOptions o;
   o.argv = {base::ProgramFolder() + "/spillway",
             "lab",
@@ -215,6 +223,7 @@ TEST_F(LabRun, AnInterruptedComparisonGivesTheRoundsThatWereFinished) {
 }
 
 TEST_F(LabRun, TheNextRunClearsWhatAKilledOneLeft) {
+  StateCapacity();
   const ProcessId killed = StartRun();
   AwaitStanding(killed);
   kill(killed.pid, SIGKILL);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "lab/load/generator.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <nlohmann/json.hpp>
 
 #include "bed.h"
 #include "cases.h"

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 #include <future>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "base/fd.h"

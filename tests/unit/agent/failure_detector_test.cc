@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "agent/report_schedule.h"
 
 namespace spillway::agent {

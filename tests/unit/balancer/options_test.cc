@@ -2,6 +2,7 @@
 #include "lab/balancer/options.h"
 
 #include <gtest/gtest.h>
+#include <CLI/CLI.hpp>
 
 #include "lab/balancer/frame_port.h"
 

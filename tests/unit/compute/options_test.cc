@@ -2,6 +2,7 @@
 #include "lab/compute/options.h"
 
 #include <gtest/gtest.h>
+#include <CLI/CLI.hpp>
 
 namespace spillway::compute {
 namespace {

@@ -85,9 +85,16 @@ class Shares : public HeadroomTest {
   void SetUp() override {
     Unit(1, 2, 0).knee_us = 1'000'000;
     Unit(1, 8, 0).knee_us = 1'000'000;
-    for (int u = 0; u < 2; u++) server_.load[u].share_slot_ns = server_.load[u].slot_ns;
-    spw_set_share_step(&server_);
+    CountShares();
     server_.silent_beats = 100'000;
+  }
+  // As their reports do.
+  void CountShares() {
+    for (uint32_t u = 0; u < 2; u++) {
+      spw_others others{};
+      spw_look_at_others(&server_, u, &others);
+      spw_set_shares(&server_, u, server_.load[u].slot_ns, others.share_rate);
+    }
   }
   // Requests at 70 % of what both units can do; of how many the host got.
   double HostShare() {
@@ -110,8 +117,8 @@ TEST_F(Shares, WhereNobodyWaitsTheQuickestGetsAll) {
 
 TEST_F(Shares, UnitsAboutAsQuickKeepToTheirSharesAlsoWhereNobodyWaits) {
   for (int u = 0; u < 2; u++) server_.load[u].tail_us = server_.load[u].base_us;
-  server_.load[1].slot_ns = server_.load[1].share_slot_ns = server_.load[0].slot_ns;
-  spw_set_share_step(&server_);
+  server_.load[1].slot_ns = server_.load[0].slot_ns;
+  CountShares();
   server_.load[1].base_us += server_.load[1].base_us / 10;
   EXPECT_NEAR(HostShare(), 0.5, 0.1);
 }

@@ -3,6 +3,7 @@
 // words.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "kube.h"
 #include "scheduler/extender/claims.h"

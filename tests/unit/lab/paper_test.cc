@@ -2,6 +2,7 @@
 // The paper's claims beside what was found: rows, matches and reasons.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "lab/paper/paper_report.h"
 #include "sim/scenario_reader.h"

@@ -2,6 +2,7 @@
 #include "lab/load/options.h"
 
 #include <gtest/gtest.h>
+#include <CLI/CLI.hpp>
 
 #include "lab/load/udp_flows.h"
 

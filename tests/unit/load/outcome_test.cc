@@ -2,6 +2,7 @@
 #include "lab/load/outcome.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace spillway::load {
 namespace {

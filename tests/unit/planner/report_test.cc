@@ -2,6 +2,7 @@
 // Answers as people and programs read them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "planner/check/rehearsal_report.h"
 #include "planner/compare_report.h"

@@ -2,6 +2,7 @@
 // Jobs that come, wait and leave; room made by moves; what is learnt of the jobs that are there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "scheduler/arrivals_report.h"
 #include "scheduler/look_ahead.h"

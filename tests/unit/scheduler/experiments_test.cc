@@ -2,6 +2,7 @@
 // The experiments on lists small enough to be worked out by hand, and the exact solver's side.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "scheduler/cbc.h"
 #include "scheduler/gpu_hours_report.h"

@@ -2,6 +2,7 @@
 #include "lab/unit/options.h"
 
 #include <gtest/gtest.h>
+#include <CLI/CLI.hpp>
 
 namespace spillway::unit {
 namespace {
