@@ -100,10 +100,9 @@ SPW_INLINE void spw_set_shares(struct spw_server *server, __u32 unit, __u32 slot
 	struct spw_unit_load *load = &server->load[unit];
 	__u64 rate = others_rate;
 
-	if (load->share_slot_ns != slot || !load->share_rate) {
-		load->share_slot_ns = slot;
-		load->share_rate = (1ULL << 40) / (slot | spw_is_zero(slot)) * (1 - spw_is_zero(slot));
-	}
+	/* Anew each time, so that what two CPUs or another build left there does not last. */
+	load->share_slot_ns = slot;
+	load->share_rate = (1ULL << 40) / (slot | spw_is_zero(slot)) * (1 - spw_is_zero(slot));
 	rate += load->share_rate * spw_is_zero(server->unit[unit].status ^ SPW_UNIT_UP);
 	rate -= rate / 20;
 	server->share_step_ns = (__u32)((1ULL << 40) / (rate | spw_is_zero(rate)));

@@ -18,6 +18,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "live_bed.h"
@@ -32,13 +33,16 @@ using testing::StartsWith;
 
 using Work = std::function<void()>;
 
+// In the source. The text of `file` is the program's own, so a child's pointer is its parent's.
+using Place = std::pair<const char*, uint32_t>;
+
 // In memory that a child and its parent share.
 struct WriteLog {
   static constexpr uint32_t kMost = 1u << 18;
   uint32_t count;
   uint32_t die_after;        // writes; 0: never
   uint32_t die_at_new_site;  // the first write of the so-manieth place in the source; 0: never
-  uint32_t lines[kMost];
+  Place places[kMost];
 };
 
 WriteLog* Log() {
@@ -48,16 +52,17 @@ WriteLog* Log() {
 }
 
 void Note(const std::source_location& where) {
-  static std::set<std::pair<const char*, uint32_t>> sites;
+  static std::set<Place> sites;
+  const Place place(where.file_name(), where.line());
   WriteLog& log = *Log();
-  if (log.count < WriteLog::kMost) log.lines[log.count] = where.line();
+  if (log.count < WriteLog::kMost) log.places[log.count] = place;
   log.count++;
-  if (log.die_at_new_site != 0) sites.emplace(where.file_name(), where.line());
+  if (log.die_at_new_site != 0) sites.insert(place);
   if (log.count == log.die_after || (log.die_at_new_site != 0 && sites.size() == log.die_at_new_site))
     raise(SIGKILL);
 }
 
-// In a child. True: it was killed. `count` and `lines` of Log() are then its writes.
+// In a child. True: it was killed. `count` and `places` of Log() are then its writes.
 bool IsKilled(uint32_t after, uint32_t at_new_site, const Work& work) {
   Log()->count = 0;
   Log()->die_after = after;
@@ -79,10 +84,10 @@ bool IsKilled(uint32_t after, uint32_t at_new_site, const Work& work) {
 // else, as of a ring's slots, the first three, the last, and some between.
 std::vector<uint32_t> PointsOf(const WriteLog& log) {
   constexpr size_t kFew = 8;
-  std::map<uint32_t, std::vector<uint32_t>> places;
-  for (uint32_t i = 0; i < std::min(log.count, WriteLog::kMost); i++) places[log.lines[i]].push_back(i + 1);
+  std::map<Place, std::vector<uint32_t>> places;
+  for (uint32_t i = 0; i < std::min(log.count, WriteLog::kMost); i++) places[log.places[i]].push_back(i + 1);
   std::vector<uint32_t> points;
-  for (const auto& [line, writes] : places)
+  for (const auto& [place, writes] : places)
     for (size_t i = 0; i < writes.size(); i++)
       if (writes.size() <= kFew || i < 3 || i == writes.size() - 1 || i % (writes.size() / 4) == 0)
         points.push_back(writes[i]);
@@ -179,8 +184,8 @@ class WriteKills : public LiveSwitchTest {
     for (const uint32_t point : points) {
       saved.Restore();
       ASSERT_TRUE(IsKilled(point, 0, work)) << name << " " << point;
-      const uint32_t line = Log()->lines[point - 1];
-      const std::string when = fmt::format("{}, killed after write {}, of line {}", name, point, line);
+      const auto [file, line] = Log()->places[point - 1];
+      const std::string when = fmt::format("{}, killed after write {}, of {}:{}", name, point, file, line);
       ASSERT_NO_FATAL_FAILURE(ExpectFlows(when, gone));
       ASSERT_FALSE(IsKilled(0, 0, work));
       ASSERT_NO_FATAL_FAILURE(ExpectFlows(when + ", and done again", gone, has_second));

@@ -14,9 +14,9 @@ namespace {
 constexpr uint64_t kNow = 5'000'000'000'000;
 
 // In real numbers, units one after the other.
-class Model {
+class PlainLoad {
  public:
-  explicit Model(const spw_server& server) : server_(server) {}
+  explicit PlainLoad(const spw_server& server) : server_(server) {}
 
   // What the capacities make of the slots of units with more capacity than `unit`; 0: there is none.
   double SlotByCapacity(uint32_t unit, bool learnt_only) const {
@@ -79,7 +79,7 @@ TEST_F(LoadModel, SlotsAndSharesAreTheModels) {
       Configure();
     }
     const spw_report report = Report();
-    const Model model(server_);
+    const PlainLoad model(server_);
     const double slot = model.Slot(report);
     spw_load_report(&server_, report.unit, &report, 0, kNow);
 
