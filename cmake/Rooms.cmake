@@ -72,6 +72,15 @@ function(spillway_fastest target)
   endif()
 endfunction()
 
+# spillway_computes(TARGET): tests have it decide by the million. Optimized where others are not, but for them that would
+# take the compiler three times as long.
+function(spillway_computes target)
+  if(CMAKE_BUILD_TYPE STREQUAL Debug AND SPILLWAY_SANITIZE)
+    target_compile_options(${target} PRIVATE -O1)
+    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # of another level
+  endif()
+endfunction()
+
 # spillway_check_pointers(TARGET): with the sanitizer's checks of every pointer's use.
 function(spillway_check_pointers target)
   if(SPILLWAY_SANITIZE MATCHES undefined)

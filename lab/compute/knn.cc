@@ -3,12 +3,14 @@
 
 #include <faiss/IndexFlat.h>
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <exception>
 
 #include "checksum.h"
 #include "noise.h"
+
+// Of GCC's OpenMP runtime, which FAISS runs on; its header is not on other compilers' paths.
+extern "C" void omp_set_num_threads(int) noexcept;
 
 namespace spillway::compute {
 

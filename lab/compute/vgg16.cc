@@ -2,7 +2,6 @@
 #include "vgg16.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -11,6 +10,9 @@
 
 #include "checksum.h"
 #include "vgg16_layers.h"
+
+// Of GCC's OpenMP runtime, which oneDNN runs on; its header is not on other compilers' paths.
+extern "C" void omp_set_num_threads(int) noexcept;
 
 namespace spillway::compute {
 

@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/netlink.h"
+
 namespace spillway::agent {
 namespace {
 
@@ -39,35 +41,6 @@ bpf_tc_opts Filter() {
   options.handle = kHandle;
   options.priority = kPriority;
   return options;
-}
-
-Result<bool> HasFiltersAt(int fd, int ifindex, uint32_t parent) {
-  struct {
-    nlmsghdr header;
-    tcmsg message;
-  } request{};
-  request.header.nlmsg_len = sizeof(request);
-  request.header.nlmsg_type = RTM_GETTFILTER;
-  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  request.message.tcm_family = AF_UNSPEC;
-  request.message.tcm_ifindex = ifindex;
-  request.message.tcm_parent = parent;
-  if (send(fd, &request, sizeof(request), 0) != sizeof(request))
-    return Fail(ErrorCode::kSystem, fmt::format("netlink: send: {}", strerror(errno)));
-  bool found = false;
-  alignas(nlmsghdr) char buffer[16384];
-  for (;;) {
-    const ssize_t length = recv(fd, buffer, sizeof(buffer), 0);
-    if (length < 0) return Fail(ErrorCode::kSystem, fmt::format("netlink: recv: {}", strerror(errno)));
-    int left = static_cast<int>(length);
-    for (auto* header = reinterpret_cast<nlmsghdr*>(buffer); NLMSG_OK(header, left);
-         header = NLMSG_NEXT(header, left)) {
-      if (header->nlmsg_type == NLMSG_DONE) return found;
-      if (header->nlmsg_type == NLMSG_ERROR)
-        return Fail(ErrorCode::kSystem, "netlink: listing tc filters failed");
-      if (header->nlmsg_type == RTM_NEWTFILTER) found = true;
-    }
-  }
 }
 
 // libbpf prints what it returns anyway ("Exclusivity flag on" for a clsact that is there).
@@ -119,14 +92,20 @@ Result<InterfaceLock> InterfaceLock::Take(const std::string& interface, int ifin
 }
 
 Result<bool> HasTcFilters(int ifindex) {
-  const base::Fd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-  if (!fd) return Fail(ErrorCode::kSystem, fmt::format("netlink: socket: {}", strerror(errno)));
-  Result<bool> any = false;
+  base::NetlinkSocket netlink(NETLINK_ROUTE);
+  if (!netlink) return Fail(ErrorCode::kSystem, fmt::format("netlink: socket: {}", strerror(errno)));
+  bool found = false;
   for (uint32_t minor : {TC_H_MIN_INGRESS, TC_H_MIN_EGRESS}) {
-    any = HasFiltersAt(fd.get(), ifindex, TC_H_MAKE(TC_H_CLSACT, minor));
-    if (!any || *any) break;
+    base::NetlinkRequest<tcmsg> request(RTM_GETTFILTER, NLM_F_DUMP);
+    request.body().tcm_family = AF_UNSPEC;
+    request.body().tcm_ifindex = ifindex;
+    request.body().tcm_parent = TC_H_MAKE(TC_H_CLSACT, minor);
+    const int error = netlink.Ask(
+        request, [&](const nlmsghdr& message) { found = found || message.nlmsg_type == RTM_NEWTFILTER; });
+    if (error != 0)
+      return Fail(ErrorCode::kSystem, fmt::format("netlink: listing tc filters: {}", strerror(error)));
   }
-  return any;
+  return found;
 }
 
 Result<void> TcHook::Attach(int ingress_fd, int egress_fd) {

@@ -10,12 +10,13 @@
 #include <linux/veth.h>
 #include <net/if.h>
 #include <sched.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+
+#include "base/netlink.h"
 
 namespace spillway::command {
 namespace {
@@ -30,54 +31,20 @@ struct StageErrors {
   int error[kStages];  // 0: done; -1: not tried
 };
 
-// An RTM_NEWLINK request, grown attribute by attribute.
-class LinkRequest {
- public:
-  LinkRequest() {
-    header()->nlmsg_len = NLMSG_LENGTH(sizeof(ifinfomsg));
-    header()->nlmsg_type = RTM_NEWLINK;
-    header()->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
-  }
-  void Put(uint16_t type, const void* data, size_t size) {
-    auto* attribute = reinterpret_cast<rtattr*>(End());
-    attribute->rta_type = type;
-    attribute->rta_len = static_cast<uint16_t>(RTA_LENGTH(size));
-    if (size > 0) std::memcpy(RTA_DATA(attribute), data, size);
-    header()->nlmsg_len += RTA_ALIGN(attribute->rta_len);
-  }
-  void Put(uint16_t type, const char* text) { Put(type, text, std::strlen(text) + 1); }
-  rtattr* Open(uint16_t type) {
-    auto* nest = reinterpret_cast<rtattr*>(End());
-    Put(type, nullptr, 0);
-    return nest;
-  }
-  void Close(rtattr* nest) { nest->rta_len = static_cast<uint16_t>(End() - reinterpret_cast<char*>(nest)); }
-  void Skip(size_t bytes) { header()->nlmsg_len += NLMSG_ALIGN(bytes); }
-  nlmsghdr* header() { return reinterpret_cast<nlmsghdr*>(buffer_); }
-
- private:
-  char* End() { return buffer_ + NLMSG_ALIGN(header()->nlmsg_len); }
-
-  alignas(nlmsghdr) char buffer_[512] = {};
-};
-
-int MakeVeth(int netlink) {
-  LinkRequest request;
-  request.Put(IFLA_IFNAME, "spw0");
-  rtattr* info = request.Open(IFLA_LINKINFO);
-  request.Put(IFLA_INFO_KIND, "veth", 4);
-  rtattr* data = request.Open(IFLA_INFO_DATA);
-  rtattr* peer = request.Open(VETH_INFO_PEER);
-  request.Skip(sizeof(ifinfomsg));
-  request.Put(IFLA_IFNAME, "spw1");
-  request.Close(peer);
-  request.Close(data);
-  request.Close(info);
-  if (send(netlink, request.header(), request.header()->nlmsg_len, 0) < 0) return errno;
-  alignas(nlmsghdr) char answer[1024];
-  if (recv(netlink, answer, sizeof(answer), 0) < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(nlmsgerr))))
-    return EPROTO;
-  return -reinterpret_cast<nlmsgerr*>(NLMSG_DATA(reinterpret_cast<nlmsghdr*>(answer)))->error;
+int MakeVeth(base::NetlinkSocket& netlink) {
+  base::NetlinkRequest<ifinfomsg> request(RTM_NEWLINK, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL);
+  nlmsghdr* message = request.header();
+  mnl_attr_put_strz(message, IFLA_IFNAME, "spw0");
+  nlattr* info = mnl_attr_nest_start(message, IFLA_LINKINFO);
+  mnl_attr_put_strz(message, IFLA_INFO_KIND, "veth");
+  nlattr* data = mnl_attr_nest_start(message, IFLA_INFO_DATA);
+  nlattr* peer = mnl_attr_nest_start(message, VETH_INFO_PEER);
+  mnl_nlmsg_put_extra_header(message, sizeof(ifinfomsg));
+  mnl_attr_put_strz(message, IFLA_IFNAME, "spw1");
+  mnl_attr_nest_end(message, peer);
+  mnl_attr_nest_end(message, data);
+  mnl_attr_nest_end(message, info);
+  return netlink.Ask(request);
 }
 
 int LoadPass() {
@@ -98,8 +65,8 @@ void Try(StageErrors& stages) {
   for (int& error : stages.error) error = -1;
   libbpf_set_print(nullptr);
   if ((stages.error[kNamespace] = unshare(CLONE_NEWNET) == 0 ? 0 : errno) != 0) return;
-  const int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-  if ((stages.error[kSocket] = netlink >= 0 ? 0 : errno) != 0) return;
+  base::NetlinkSocket netlink(NETLINK_ROUTE);
+  if ((stages.error[kSocket] = netlink ? 0 : errno) != 0) return;
   if ((stages.error[kVeth] = MakeVeth(netlink)) != 0) return;
   const int program = LoadPass();
   if ((stages.error[kProgram] = program >= 0 ? 0 : -program) != 0) return;

@@ -32,7 +32,8 @@ std::string StatusText(const json& s) {
       s.at("uptime_s").get<double>(), s.at("adopted").get<bool>() ? "  (data plane adopted)" : "",
       s.value("applied_file", s.at("config_file").get<std::string>()),
       s.at("last_apply_ok").get<bool>() ? "" : "  (the last one offered was refused)");
-  if (s.value("applied_file", s.at("config_file").get<std::string>()) != s.at("config_file"))
+  if (s.value("applied_file", s.at("config_file").get<std::string>()) !=
+      s.at("config_file").get<std::string>())
     text += fmt::format("               SIGHUP goes back to {}\n", s.at("config_file").get<std::string>());
   for (const auto& interface : s.at("interfaces")) {
     const auto why = interface.at("why_generic").get<std::string>();

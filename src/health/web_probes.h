@@ -27,7 +27,7 @@ class WebTransfer {
 
 // All transfers that run: libcurl's multi handle, its sockets in the reactor, its timer in the caller's
 // hands.
-class WebSessions : private EventHandler {
+class WebSessions final : private EventHandler {
  public:
   explicit WebSessions(Reactor& reactor);
   ~WebSessions();

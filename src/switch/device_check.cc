@@ -5,18 +5,17 @@
 #include <linux/ethtool.h>
 #include <linux/genetlink.h>
 #include <linux/if_link.h>
-#include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <functional>
+
+#include "base/fd.h"
+#include "base/netlink.h"
 
 namespace spillway::switching {
 namespace {
@@ -25,23 +24,6 @@ namespace {
 constexpr char kNetdevFamily[] = "netdev";
 constexpr uint8_t kNetdevGet = 1;
 constexpr uint16_t kNetdevIfindex = 1, kNetdevXdpFeatures = 3;
-
-class Socket {
- public:
-  Socket(int family, int type, int protocol) : fd_(socket(family, type | SOCK_CLOEXEC, protocol)) {
-    const timeval patience{1, 0};
-    if (fd_ >= 0) setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  }
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // 0 where the driver does not know.
 uint32_t EthtoolValue(int fd, const std::string& interface, uint32_t command) {
@@ -68,61 +50,24 @@ bool IsLoopback(int fd, const std::string& interface) {
   return ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_LOOPBACK) != 0;
 }
 
-void ForEachAttribute(const void* first, size_t bytes, const std::function<void(const rtattr&)>& visit) {
-  auto* at = static_cast<const rtattr*>(first);
-  for (int left = static_cast<int>(bytes); RTA_OK(at, left); at = RTA_NEXT(at, left)) visit(*at);
-}
-
-uint32_t Word(const rtattr& attribute) {
-  uint32_t word = 0;
-  std::memcpy(&word, RTA_DATA(&attribute), std::min<size_t>(sizeof(word), RTA_PAYLOAD(&attribute)));
-  return word;
-}
-
-// Sends a request of header and body and hands each answer to `visit`. False: refused or lost.
-bool Ask(int fd, void* request, size_t bytes, const std::function<void(const nlmsghdr&)>& visit) {
-  static_cast<nlmsghdr*>(request)->nlmsg_len = static_cast<uint32_t>(bytes);
-  if (send(fd, request, bytes, 0) < 0) return false;
-  alignas(nlmsghdr) std::array<char, 32768> answer;
-  for (;;) {
-    const ssize_t got = recv(fd, answer.data(), answer.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    int left = static_cast<int>(got);
-    bool more = false;
-    for (auto* m = reinterpret_cast<nlmsghdr*>(answer.data()); NLMSG_OK(m, left); m = NLMSG_NEXT(m, left)) {
-      if (m->nlmsg_type == NLMSG_DONE) return true;
-      if (m->nlmsg_type == NLMSG_ERROR) return static_cast<nlmsgerr*>(NLMSG_DATA(m))->error == 0;
-      visit(*m);
-      more = (m->nlmsg_flags & NLM_F_MULTI) != 0;
-    }
-    if (!more) return true;
-  }
-}
-
 // VLAN interfaces on top, and a veth's other end.
 void ReadLinks(uint32_t ifindex, Device& device) {
-  const Socket netlink(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
-  struct {
-    nlmsghdr header;
-    ifinfomsg body;
-  } request{};
-  request.header.nlmsg_type = RTM_GETLINK;
-  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  Ask(netlink.fd(), &request, sizeof(request), [&](const nlmsghdr& message) {
+  base::NetlinkSocket netlink(NETLINK_ROUTE);
+  if (!netlink) return;
+  base::NetlinkRequest<ifinfomsg> request(RTM_GETLINK, NLM_F_DUMP);
+  netlink.Ask(request, [&](const nlmsghdr& message) {
     if (message.nlmsg_type != RTM_NEWLINK) return;
-    const auto* link = static_cast<const ifinfomsg*>(NLMSG_DATA(&message));
+    const auto* link = static_cast<const ifinfomsg*>(mnl_nlmsg_get_payload(&message));
     uint32_t below = 0;
     bool elsewhere = false;
     std::string kind;
-    ForEachAttribute(IFLA_RTA(link), IFLA_PAYLOAD(&message), [&](const rtattr& attribute) {
-      if (attribute.rta_type == IFLA_LINK) below = Word(attribute);
-      if (attribute.rta_type == IFLA_LINK_NETNSID) elsewhere = true;
-      if (attribute.rta_type != IFLA_LINKINFO) return;
-      ForEachAttribute(RTA_DATA(&attribute), RTA_PAYLOAD(&attribute), [&](const rtattr& inner) {
-        if (inner.rta_type == IFLA_INFO_KIND)
-          kind.assign(static_cast<const char*>(RTA_DATA(&inner)),
-                      strnlen(static_cast<const char*>(RTA_DATA(&inner)), RTA_PAYLOAD(&inner)));
+    base::ForEachAttribute(message, sizeof(ifinfomsg), [&](const nlattr& attribute) {
+      const uint16_t type = mnl_attr_get_type(&attribute);
+      if (type == IFLA_LINK) below = base::ValueOf<uint32_t>(attribute).value_or(0);
+      if (type == IFLA_LINK_NETNSID) elsewhere = true;
+      if (type != IFLA_LINKINFO) return;
+      base::ForEachNested(attribute, [&](const nlattr& inner) {
+        if (mnl_attr_get_type(&inner) == IFLA_INFO_KIND) kind = base::TextOf(inner);
       });
     });
     if (elsewhere) return;
@@ -134,46 +79,27 @@ void ReadLinks(uint32_t ifindex, Device& device) {
   });
 }
 
-struct GenericRequest {
-  nlmsghdr header;
-  genlmsghdr body;
-  rtattr attribute;
-  char value[16];
-};
-
 std::optional<uint64_t> XdpFeatures(uint32_t ifindex) {
-  const Socket netlink(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC);
-  constexpr size_t kHead = offsetof(GenericRequest, value);
-  GenericRequest family{};
-  family.header.nlmsg_type = GENL_ID_CTRL;
-  family.header.nlmsg_flags = NLM_F_REQUEST;
-  family.body = {.cmd = CTRL_CMD_GETFAMILY, .version = 1, .reserved = 0};
-  family.attribute = {.rta_len = RTA_LENGTH(sizeof(kNetdevFamily)), .rta_type = CTRL_ATTR_FAMILY_NAME};
-  std::memcpy(family.value, kNetdevFamily, sizeof(kNetdevFamily));
-  const auto attributes = [](const nlmsghdr& message, const std::function<void(const rtattr&)>& visit) {
-    ForEachAttribute(static_cast<const char*>(NLMSG_DATA(&message)) + GENL_HDRLEN,
-                     message.nlmsg_len - NLMSG_SPACE(GENL_HDRLEN), visit);
-  };
+  base::NetlinkSocket netlink(NETLINK_GENERIC);
+  if (!netlink) return std::nullopt;
+  base::NetlinkRequest<genlmsghdr> family(GENL_ID_CTRL, 0);
+  family.body() = {.cmd = CTRL_CMD_GETFAMILY, .version = 1, .reserved = 0};
+  mnl_attr_put_strz(family.header(), CTRL_ATTR_FAMILY_NAME, kNetdevFamily);
   uint16_t id = 0;
-  Ask(netlink.fd(), &family, kHead + RTA_ALIGN(sizeof(kNetdevFamily)), [&](const nlmsghdr& message) {
-    attributes(message, [&](const rtattr& attribute) {
-      if (attribute.rta_type == CTRL_ATTR_FAMILY_ID) id = static_cast<uint16_t>(Word(attribute));
+  netlink.Ask(family, [&](const nlmsghdr& message) {
+    base::ForEachAttribute(message, sizeof(genlmsghdr), [&](const nlattr& attribute) {
+      if (mnl_attr_get_type(&attribute) == CTRL_ATTR_FAMILY_ID)
+        id = base::ValueOf<uint16_t>(attribute).value_or(0);
     });
   });
   if (id == 0) return std::nullopt;
-  GenericRequest get{};
-  get.header.nlmsg_type = id;
-  get.header.nlmsg_flags = NLM_F_REQUEST;
-  get.body = {.cmd = kNetdevGet, .version = 1, .reserved = 0};
-  get.attribute = {.rta_len = RTA_LENGTH(sizeof(ifindex)), .rta_type = kNetdevIfindex};
-  std::memcpy(get.value, &ifindex, sizeof(ifindex));
+  base::NetlinkRequest<genlmsghdr> get(id, 0);
+  get.body() = {.cmd = kNetdevGet, .version = 1, .reserved = 0};
+  mnl_attr_put_u32(get.header(), kNetdevIfindex, ifindex);
   std::optional<uint64_t> features;
-  Ask(netlink.fd(), &get, kHead + sizeof(ifindex), [&](const nlmsghdr& message) {
-    attributes(message, [&](const rtattr& attribute) {
-      uint64_t value = 0;
-      if (attribute.rta_type != kNetdevXdpFeatures || RTA_PAYLOAD(&attribute) < sizeof(value)) return;
-      std::memcpy(&value, RTA_DATA(&attribute), sizeof(value));
-      features = value;
+  netlink.Ask(get, [&](const nlmsghdr& message) {
+    base::ForEachAttribute(message, sizeof(genlmsghdr), [&](const nlattr& attribute) {
+      if (mnl_attr_get_type(&attribute) == kNetdevXdpFeatures) features = base::ValueOf<uint64_t>(attribute);
     });
   });
   return features;
@@ -184,20 +110,20 @@ std::optional<uint64_t> XdpFeatures(uint32_t ifindex) {
 Result<Device> ReadDevice(const std::string& interface) {
   const uint32_t ifindex = if_nametoindex(interface.c_str());
   if (ifindex == 0) return Fail(ErrorCode::kBadInput, fmt::format("no interface {} here", interface));
-  const Socket any(AF_INET, SOCK_DGRAM, 0);
-  if (any.fd() < 0) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", std::strerror(errno)));
+  const base::Fd any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!any) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", std::strerror(errno)));
   Device device;
   device.name = interface;
-  device.driver = Driver(any.fd(), interface);
-  device.is_loopback = IsLoopback(any.fd(), interface);
-  device.tx_checksum = EthtoolValue(any.fd(), interface, ETHTOOL_GTXCSUM) != 0;
-  const uint32_t flags = EthtoolValue(any.fd(), interface, ETHTOOL_GFLAGS);
+  device.driver = Driver(any.get(), interface);
+  device.is_loopback = IsLoopback(any.get(), interface);
+  device.tx_checksum = EthtoolValue(any.get(), interface, ETHTOOL_GTXCSUM) != 0;
+  const uint32_t flags = EthtoolValue(any.get(), interface, ETHTOOL_GFLAGS);
   device.strips_vlans = (flags & ETH_FLAG_RXVLAN) != 0;
   device.merges = (flags & ETH_FLAG_LRO) != 0;
   ReadLinks(ifindex, device);
   device.xdp_features = XdpFeatures(ifindex);
   if (!device.peer.empty())
-    device.peer_tx_checksum = EthtoolValue(any.fd(), device.peer, ETHTOOL_GTXCSUM) != 0;
+    device.peer_tx_checksum = EthtoolValue(any.get(), device.peer, ETHTOOL_GTXCSUM) != 0;
   return device;
 }
 

@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
+#include "base/netlink.h"
 #include "model/pool.h"
 
 namespace spillway::switching {
@@ -35,7 +37,6 @@ struct NetworkNews {
 class Neighbours {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Neighbours>> Open();
-  ~Neighbours();
 
   // Route and neighbour entry for `address`; nullopt: no route, or the address is our own.
   std::optional<NextHop> Find(const model::Address& address);
@@ -46,14 +47,14 @@ class Neighbours {
   // some three seconds, not half a minute.
   void Verify(const NextHop& hop);
 
-  int fd() const { return news_fd_; }  // readable when there is news
+  int fd() const { return news_.fd(); }  // readable when there is news
   NetworkNews Drain();
 
  private:
-  Neighbours(int request_fd, int news_fd) : request_fd_(request_fd), news_fd_(news_fd) {}
-  int request_fd_;
-  int news_fd_;
-  uint32_t sequence_ = 0;
+  Neighbours(base::NetlinkSocket kernel, base::NetlinkSocket news)
+      : kernel_(std::move(kernel)), news_(std::move(news)) {}
+  base::NetlinkSocket kernel_;  // for requests
+  base::NetlinkSocket news_;
 };
 
 }  // namespace spillway::switching

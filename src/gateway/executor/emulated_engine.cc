@@ -3,7 +3,6 @@
 // done sooner than gflop / gflop_per_s waits asleep for the rest, so that a slice's speed does not depend on
 // the host's, as long as the host is the faster one.
 #include <fmt/format.h>
-#include <omp.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -15,6 +14,9 @@
 
 #include "gateway/executor/engine.h"
 #include "gateway/executor/loaded_model.h"
+
+// Of GCC's OpenMP runtime, which oneDNN runs on; its header is not on other compilers' paths.
+extern "C" void omp_set_num_threads(int) noexcept;
 
 namespace spillway::gateway {
 namespace {

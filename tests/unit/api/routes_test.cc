@@ -84,7 +84,7 @@ TEST_F(Routes, StatusTellsWhoItIsAndCountsUnits) {
 
 TEST_F(Routes, StatusNamesTheFileThatRunsAndWhetherTheLastOneWasRefused) {
   const std::string start = json::parse(Get("/v1/status").body)["applied_file"];
-  EXPECT_EQ(start, json::parse(Get("/v1/status").body)["config_file"]);
+  EXPECT_EQ(json::parse(Get("/v1/status").body)["config_file"], start);
   ASSERT_EQ(Post("/v1/apply", testing::PoolYaml(), {{"name", "mine.yaml"}}).status, 200);
   EXPECT_EQ(json::parse(Get("/v1/status").body)["applied_file"], "mine.yaml");
   ASSERT_EQ(Post("/v1/apply", "nonsense", {{"name", "bad.yaml"}}).status, 400);
