@@ -28,8 +28,8 @@ constexpr Duration kLatencyUnknown = 1s;
 constexpr Duration kRefusalCounts = 1s;  // Linux refuses each client once a second, after the first few
 constexpr double kShareMemory = 32;      // requests
 constexpr double kMinBadOfShare = 8;
-// A burst of errors fills the last few dozen answers of a busy unit in a millisecond: their share must hold
-// for as long as this as well. Longer, and a unit of which a part has failed gets more.
+// A burst of errors or refusals fills the last few dozen answers of a busy unit in a millisecond: their share
+// must hold for as long as this as well. Longer, and a unit of which a part has failed gets more.
 constexpr Duration kShareTime = 250ms;
 constexpr Duration kLongRow = 100ms;
 // Random errors at a share of 0.2 are in such a row once in 300 million answers.
@@ -97,6 +97,13 @@ bool FailureDetector::IsErrorShare(Time now) const {
          (last_->error_row >= kMinErrorRow && now - row_since_ >= kLongRow);
 }
 
+bool FailureDetector::IsRefusedShare() const {
+  if (bad_ < kMinBadOfShare || bad_ < config_.refused_share * (good_ + bad_)) return false;
+  uint64_t all = 0, refused = 0;
+  for (const Look& look : looks_) all += look.good + look.refused, refused += look.refused;
+  return static_cast<double>(refused) >= config_.refused_share * static_cast<double>(all);
+}
+
 // Of a failing unit. The row may have gone on since it was noticed.
 void FailureDetector::LearnRow(Time now, const News& news, uint32_t row) {
   if (row_ended_ || news.answers == news.errors) return;
@@ -129,9 +136,11 @@ void FailureDetector::Fail(Time now, const Reading& reading, Failure failure, ui
 void FailureDetector::AddAnswers(Time now, const News& news) {
   while (!looks_.empty() && now - looks_.front().at > kShareTime) looks_.pop_front();
   // Few, however often a row of errors wakes the agent.
-  if (looks_.empty() || now - looks_.back().at > kShareTime / 32) looks_.push_back({now, 0, 0});
+  if (looks_.empty() || now - looks_.back().at > kShareTime / 32) looks_.push_back({now, 0, 0, 0, 0});
   looks_.back().answers += news.answers;
   looks_.back().errors += news.errors;
+  looks_.back().good += news.Good();
+  looks_.back().refused += news.refused;
   const double keep = std::exp(-static_cast<double>(news.answers) / kShareMemory);
   no_errors_ = no_errors_ * keep + static_cast<double>(news.answers - news.errors);
   errors_ = errors_ * keep + static_cast<double>(news.errors);
@@ -154,7 +163,7 @@ Failure FailureDetector::Judge(Time now, const Reading& reading, const News& new
   if (refused_in_row_ >= kMinRequests ||
       (owes && was_refused && reading.stall > PatienceOnceRefused(reading))) {
     Fail(now, reading, Failure::kRefused, 1);
-  } else if (news.refused > 0 && bad_ >= kMinBadOfShare && bad_ >= config_.refused_share * (good_ + bad_)) {
+  } else if (news.refused > 0 && IsRefusedShare()) {
     Fail(now, reading, Failure::kRefused, kGoodAfterShare);
   } else if (news.errors > 0 && (IsErrorRow(now, reading) || IsErrorShare(now))) {
     Fail(now, reading, Failure::kErrors, kGoodAfterShare);
@@ -169,10 +178,13 @@ bool FailureDetector::Recovers(Time now, const News& news) {
   if (news.errors > 0 && news.errors == news.answers) failure_ = Failure::kErrors;
   // The kernel accepts connections for a program that hangs, and so do programs that answer errors.
   const uint64_t good = news.answers - news.errors + (failure_ == Failure::kRefused ? news.accepted : 0);
-  // Not in a row: among the many answers on established connections there is always an error.
-  const double allowed = failure_ == Failure::kErrors ? (1 - config_.error_share) / config_.error_share : 0;
-  lead_ += static_cast<double>(good) - allowed * static_cast<double>(news.errors);
-  lead_ = news.refused > 0 ? 0 : std::max(lead_, 0.0);
+  // Not in a row: among the many answers on established connections there is always an error or a refusal,
+  // and a client could have one of its requests refused at each look.
+  const auto outweighed = [](double share) { return (1 - share) / share; };
+  const double errors = failure_ == Failure::kErrors ? outweighed(config_.error_share) : 0;
+  lead_ += static_cast<double>(good) - errors * static_cast<double>(news.errors) -
+           std::max(1.0, outweighed(config_.refused_share)) * static_cast<double>(news.refused);
+  lead_ = std::max(lead_, 0.0);
   return lead_ >= static_cast<double>(good_wanted_);
 }
 

@@ -63,6 +63,7 @@ class FailureDetector {
   void LearnPause(Duration pause);
   bool IsErrorRow(Time now, const Reading& reading) const;
   bool IsErrorShare(Time now) const;
+  bool IsRefusedShare() const;
   void LearnRow(Time now, const News& news, uint32_t row);
   void AddAnswers(Time now, const News& news);
   Failure Judge(Time now, const Reading& reading, const News& news);
@@ -84,7 +85,7 @@ class FailureDetector {
   bool was_out_by_burst_ = false;  // the last time
   struct Look {                    // one, or a few that followed each other closely: what was new then
     Time at;
-    uint64_t answers, errors;
+    uint64_t answers, errors, good, refused;
   };
   std::deque<Look> looks_;  // within kShareTime
   uint64_t arrivals_at_answer_ = 0;
@@ -92,7 +93,7 @@ class FailureDetector {
   std::optional<Time> refused_at_;
   double good_ = 0, bad_ = 0;          // the last few dozen requests and connections; fade
   double no_errors_ = 0, errors_ = 0;  // the last few dozen answers; fade
-  double lead_ = 0;  // of a failing unit: good signs since the last refusal, less what its errors outweigh
+  double lead_ = 0;  // of a failing unit: good signs, less what its refusals and errors outweigh
   uint64_t good_wanted_ = 1;
   uint32_t relapses_ = 0;
   std::optional<Time> recovered_at_;

@@ -4,11 +4,14 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace spillway::base {
 namespace {
 
+constexpr int kMaxDatagrams = 64;  // of news, at once
 constexpr size_t kBuffer = 32768;  // of a dump's messages the kernel sends at most this many bytes at once
 
 void ForEach(const void* first, const void* end, const std::function<void(const nlattr&)>& visit) {
@@ -45,8 +48,12 @@ int NetlinkSocket::Ask(nlmsghdr* request, const Visit& visit) {
     for (auto* m = reinterpret_cast<const nlmsghdr*>(answer.data()); mnl_nlmsg_ok(m, left);
          m = mnl_nlmsg_next(m, &left)) {
       if (m->nlmsg_seq != sequence_) continue;  // of a question that was given up
-      if (m->nlmsg_type == NLMSG_DONE) return 0;
-      if (m->nlmsg_type == NLMSG_ERROR) return -static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(m))->error;
+      // Both begin with an error number, or 0.
+      if (m->nlmsg_type == NLMSG_DONE || m->nlmsg_type == NLMSG_ERROR) {
+        int error = 0;
+        std::memcpy(&error, mnl_nlmsg_get_payload(m), std::min(sizeof(error), mnl_nlmsg_get_payload_len(m)));
+        return -error;
+      }
       if (visit) visit(*m);
       if ((m->nlmsg_flags & NLM_F_MULTI) == 0) return 0;
     }
@@ -56,16 +63,17 @@ int NetlinkSocket::Ask(nlmsghdr* request, const Visit& visit) {
 bool NetlinkSocket::Drain(const Visit& visit) {
   alignas(nlmsghdr) std::array<char, kBuffer> news;
   bool whole = true;
-  while (true) {
-    const ssize_t got = recv(fd(), news.data(), news.size(), MSG_DONTWAIT);
+  for (int i = 0; i < kMaxDatagrams; i++) {
+    const ssize_t got = recv(fd(), news.data(), news.size(), MSG_DONTWAIT | MSG_TRUNC);  // their real length
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno != ENOBUFS) return whole;
-    if (got < 0) whole = false;
-    int left = static_cast<int>(got);
+    if (got < 0 || got > static_cast<ssize_t>(news.size())) whole = false;
+    int left = static_cast<int>(std::min(got, static_cast<ssize_t>(news.size())));
     for (auto* m = reinterpret_cast<const nlmsghdr*>(news.data()); mnl_nlmsg_ok(m, left);
          m = mnl_nlmsg_next(m, &left))
       visit(*m);
   }
+  return whole;
 }
 
 void ForEachAttribute(const nlmsghdr& message, size_t body_bytes,

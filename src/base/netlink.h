@@ -48,7 +48,8 @@ class NetlinkSocket {
   int Ask(NetlinkRequest<Body>& request, const Visit& visit = {}) {
     return Ask(request.header(), visit);
   }
-  // Hands on what has come unasked, without waiting. False: some of it was lost.
+  // Hands on what has come unasked, without waiting, and not for ever where more keeps coming: then fd()
+  // stays readable. False: some of it was lost.
   bool Drain(const Visit& visit);
 
  private:

@@ -2,7 +2,7 @@
 #include "web_probes.h"
 
 #include <fmt/format.h>
-
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -16,6 +16,10 @@ namespace {
 
 constexpr size_t kIdleHandles = 64;        // some 5 KiB each
 constexpr size_t kLongestBody = 64 << 10;  // of which `body` is looked for
+
+// Messages of TLS itself from a unit per check; a handshake takes about ten. OpenSSL goes on reading while
+// they come, and a unit that sends session tickets without end would have the checker's thread for as long.
+constexpr int kMaxTlsMessages = 100;
 
 class WebProbe : public Probe, private WebTransfer {
  public:
@@ -43,6 +47,8 @@ class WebProbe : public Probe, private WebTransfer {
     easy_ = sessions_.Borrow();
     if (easy_ == nullptr) return Skip("libcurl gives no handle");
     seen_ = 0;
+    tls_messages_ = 0;
+    socket_ = CURL_SOCKET_BAD;
     socket_error_ = 0;
     error_[0] = 0;
     const auto set = [this](auto option, auto value) { curl_easy_setopt(easy_, option, value); };
@@ -67,6 +73,8 @@ class WebProbe : public Probe, private WebTransfer {
     curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
     curl_easy_setopt(easy_, CURLOPT_OPENSOCKETFUNCTION, &WebProbe::OnOpen);
     curl_easy_setopt(easy_, CURLOPT_OPENSOCKETDATA, this);
+    curl_easy_setopt(easy_, CURLOPT_SSL_CTX_FUNCTION, &WebProbe::OnTls);
+    curl_easy_setopt(easy_, CURLOPT_SSL_CTX_DATA, this);
     sessions_.Run(easy_, this);
   }
 
@@ -94,9 +102,26 @@ class WebProbe : public Probe, private WebTransfer {
 
   // libcurl's own way says only that there is no connection, not why.
   static curl_socket_t OnOpen(void* self, curlsocktype, curl_sockaddr* to) {
+    auto& probe = *static_cast<WebProbe*>(self);
     const int fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
-    if (fd < 0) static_cast<WebProbe*>(self)->socket_error_ = errno;
-    return fd < 0 ? CURL_SOCKET_BAD : fd;
+    if (fd < 0) probe.socket_error_ = errno;
+    return probe.socket_ = fd < 0 ? CURL_SOCKET_BAD : fd;
+  }
+
+  static CURLcode OnTls(CURL*, void* context, void* self) {
+    SSL_CTX_set_msg_callback(static_cast<SSL_CTX*>(context), &WebProbe::OnTlsMessage);
+    SSL_CTX_set_msg_callback_arg(static_cast<SSL_CTX*>(context), self);
+    return CURLE_OK;
+  }
+
+  static void OnTlsMessage(int is_sent, int, int type, const void*, size_t, SSL*, void* self) {
+    auto& probe = *static_cast<WebProbe*>(self);
+    const bool counts = !is_sent && (type == SSL3_RT_HANDSHAKE || type == SSL3_RT_ALERT ||
+                                     type == SSL3_RT_CHANGE_CIPHER_SPEC);
+    if (!counts || ++probe.tls_messages_ <= kMaxTlsMessages) return;
+    // What the kernel holds of it goes as well, so that OpenSSL's next read fails.
+    const sockaddr nowhere{.sa_family = AF_UNSPEC, .sa_data = {}};
+    (void)connect(probe.socket_, &nowhere, sizeof(nowhere));
   }
 
   bool HasAnswered() const {
@@ -133,6 +158,8 @@ class WebProbe : public Probe, private WebTransfer {
     // Not kept until the next check: there may be many units.
     const std::string body = std::exchange(body_, std::string());
     GiveBack();
+    if (tls_messages_ > kMaxTlsMessages)
+      return Fail(fmt::format("flooded: more than {} TLS messages, no answer", kMaxTlsMessages));
     if (own) return Skip(error);
     if (code != CURLE_OK && !cut) return Fail(error);
     if (check_.kind == model::CheckKind::kTls) return Pass();
@@ -164,6 +191,8 @@ class WebProbe : public Probe, private WebTransfer {
   CURL* easy_ = nullptr;  // while a check runs
   std::string body_;      // as far as it was seen, if something must be in it
   size_t seen_ = 0;       // bytes of the body, at most kLongestBody
+  int tls_messages_ = 0;  // received in this check
+  curl_socket_t socket_ = CURL_SOCKET_BAD;
   int socket_error_ = 0;  // errno of socket()
   char error_[CURL_ERROR_SIZE] = "";
 };

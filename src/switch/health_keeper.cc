@@ -33,6 +33,15 @@ void Excuse(spw_server& server, uint32_t unit, bool excused, uint32_t beat) {
   }
 }
 
+// Not below 0: a unit that came back while we counted was taken off already, and the data plane would take
+// 2^32 - 1 for more than half.
+void AddTo(__u32& out, int32_t difference) {
+  __u32 before = Load(out), after = 0;
+  do {
+    after = static_cast<__u32>(std::max(int64_t{0}, int64_t{before} + difference));
+  } while (!__atomic_compare_exchange_n(&out, &before, after, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+}
+
 struct Count {
   struct Out {
     spw_server* server;
@@ -132,8 +141,7 @@ void HealthKeeper::Look(const Plan& plan, spw_server* servers, spw_pool* pools, 
     Store(pools[index].units, count.units);
     // By the difference: what the data plane took out meanwhile is counted, at worst twice until the next
     // look.
-    __atomic_fetch_add(&pools[index].out, static_cast<__u32>(count.out.size()) - count.out_before,
-                       __ATOMIC_ACQ_REL);
+    AddTo(pools[index].out, static_cast<int32_t>(count.out.size()) - static_cast<int32_t>(count.out_before));
     Written();
     const bool common = spw_errors_are_common(count.errors, count.units) != 0;
     Store(pools[index].excused, __u32{common ? SPW_REPORT_ERRORS : 0u});

@@ -23,7 +23,8 @@ constexpr uint32_t kVerifyEvery = 4;  // of a unit whose agent fell silent: the 
 
 Hop HopOf(const std::optional<NextHop>& hop) {
   if (!hop || !hop->link_up) return Hop::kNone;
-  return hop->mac ? Hop::kKnown : Hop::kUnknown;
+  if (hop->mac) return Hop::kKnown;
+  return hop->has_entry ? Hop::kUnknown : Hop::kForgotten;
 }
 
 }  // namespace
@@ -34,9 +35,15 @@ bool LiveSwitch::IsReachable(uint16_t unit) const {
 }
 
 void LiveSwitch::Resolve(const PlannedUnit& unit) {
-  std::optional<NextHop> hop = neighbours_->Find(unit.address);
-  spw_unit& entry = plane_->units[unit.id];
   Reachability& reach = reach_.try_emplace(unit.id, Clock::now()).first->second;
+  const auto found = neighbours_->Find(unit.address);
+  if (!found) {  // nothing new is known: all stays until the next tick
+    ask_again_.insert(unit.id);
+    return;
+  }
+  ask_again_.erase(unit.id);
+  const std::optional<NextHop>& hop = *found;
+  spw_unit& entry = plane_->units[unit.id];
   reach.Look(HopOf(hop), Clock::now());
   if (!reach.forwards()) {
     Store(entry.resolved, __u8{0});
@@ -118,7 +125,7 @@ void LiveSwitch::LookAtHops() {
     const uint32_t index = spw_unit_index(unit.id);
     const bool fell_silent =
         server.load[index].report_beat != 0 && spw_unit_is_silent(&server, index, beat) != 0;
-    if (reach.wants_resolving()) {
+    if (reach.wants_resolving() || ask_again_.contains(unit.id)) {
       Resolve(unit);
       WriteStatus(unit);
       touched = true;

@@ -107,6 +107,7 @@ class LiveSwitch : public Switch {
   bool heard_fails_ = false;          // to be written
   std::map<uint16_t, NextHop> hops_;  // by unit id; absent: no route
   std::map<uint16_t, Reachability> reach_;
+  std::set<uint16_t> ask_again_;  // the kernel gave no answer about these
   FailingUnits failing_;
   Ejection ejection_;                            // as written
   std::map<std::string, uint64_t> fail_opened_;  // by service

@@ -32,6 +32,7 @@ void LiveSwitch::WriteUnits(const Plan& plan) {
     if (!std::equal(words.begin(), words.end(), entry.addr) || entry.family != unit.address.family) {
       Store(entry.resolved, __u8{0});
       reach_.erase(unit.id);
+      hops_.erase(unit.id);
       PutBytes(entry.addr, words.data(), sizeof(entry.addr));
       Store(entry.family, static_cast<__u8>(unit.address.family));
     }
@@ -90,6 +91,7 @@ void LiveSwitch::RetireUnits(const Plan& plan) {
       Written();
       hops_.erase(spw_unit_id(code, u));
       reach_.erase(spw_unit_id(code, u));
+      ask_again_.erase(spw_unit_id(code, u));
       if (gone) plane_->WriteKey(code, std::nullopt, 0, {});
     }
   }

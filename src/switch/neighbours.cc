@@ -33,7 +33,14 @@ std::optional<model::Address> ReadAddress(const nlattr& attribute, int family) {
   return a;
 }
 
-bool FindRoute(NetlinkSocket& kernel, const model::Address& address, NextHop& hop) {
+// Anything else is an answer: there is no such thing.
+bool IsNoAnswer(int error) {
+  return error == EAGAIN || error == ENOBUFS || error == ENOMEM || error == ENOSPC;
+}
+
+// Each fills in its part of `hop`: 0, or the error of a question that was not answered. A hop that leads
+// nowhere has no interface.
+int FindRoute(NetlinkSocket& kernel, const model::Address& address, NextHop& hop) {
   NetlinkRequest<rtmsg> request(RTM_GETROUTE, 0);
   request.body().rtm_family = static_cast<unsigned char>(Family(address));
   request.body().rtm_dst_len = static_cast<unsigned char>(Length(address) * 8);
@@ -49,13 +56,14 @@ bool FindRoute(NetlinkSocket& kernel, const model::Address& address, NextHop& ho
       if (type == RTA_GATEWAY) hop.via = ReadAddress(attribute, Family(address)).value_or(address);
     });
   });
-  return error == 0 && reachable && hop.ifindex != 0;
+  if (error != 0 || !reachable) hop.ifindex = 0;
+  return IsNoAnswer(error) ? error : 0;
 }
 
-void FindLink(NetlinkSocket& kernel, NextHop& hop) {
+int FindLink(NetlinkSocket& kernel, NextHop& hop) {
   NetlinkRequest<ifinfomsg> request(RTM_GETLINK, 0);
   request.body().ifi_index = static_cast<int>(hop.ifindex);
-  kernel.Ask(request, [&](const nlmsghdr& answer) {
+  const int error = kernel.Ask(request, [&](const nlmsghdr& answer) {
     if (answer.nlmsg_type != RTM_NEWLINK) return;
     const auto* link = static_cast<const ifinfomsg*>(mnl_nlmsg_get_payload(&answer));
     hop.link_up = (link->ifi_flags & IFF_RUNNING) != 0;
@@ -64,6 +72,7 @@ void FindLink(NetlinkSocket& kernel, NextHop& hop) {
         hop.own_mac = ValueOf<Mac>(attribute).value_or(hop.own_mac);
     });
   });
+  return IsNoAnswer(error) ? error : 0;
 }
 
 NetlinkRequest<ndmsg> NeighbourRequest(uint16_t type, uint16_t flags, const NextHop& hop) {
@@ -74,10 +83,11 @@ NetlinkRequest<ndmsg> NeighbourRequest(uint16_t type, uint16_t flags, const Next
   return request;
 }
 
-void FindMac(NetlinkSocket& kernel, NextHop& hop) {
+int FindMac(NetlinkSocket& kernel, NextHop& hop) {
   auto request = NeighbourRequest(RTM_GETNEIGH, 0, hop);
-  kernel.Ask(request, [&](const nlmsghdr& answer) {
+  const int error = kernel.Ask(request, [&](const nlmsghdr& answer) {
     if (answer.nlmsg_type != RTM_NEWNEIGH) return;
+    hop.has_entry = true;
     const uint16_t state = static_cast<const ndmsg*>(mnl_nlmsg_get_payload(&answer))->ndm_state;
     if ((state & kUsable) == 0) return;
     hop.is_fixed = (state & (NUD_PERMANENT | NUD_NOARP)) != 0;
@@ -86,6 +96,7 @@ void FindMac(NetlinkSocket& kernel, NextHop& hop) {
       if (const auto mac = ValueOf<Mac>(attribute)) hop.mac = mac;
     });
   });
+  return IsNoAnswer(error) ? error : 0;
 }
 
 constexpr uint16_t kReplace = NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK;
@@ -100,11 +111,13 @@ Result<std::unique_ptr<Neighbours>> Neighbours::Open() {
   return std::unique_ptr<Neighbours>(new Neighbours(std::move(kernel), std::move(news)));
 }
 
-std::optional<NextHop> Neighbours::Find(const model::Address& address) {
+Result<std::optional<NextHop>> Neighbours::Find(const model::Address& address) {
   NextHop hop;
-  if (!FindRoute(kernel_, address, hop)) return std::nullopt;
-  FindLink(kernel_, hop);
-  FindMac(kernel_, hop);
+  int error = FindRoute(kernel_, address, hop);
+  if (error == 0 && hop.ifindex == 0) return std::nullopt;
+  if (error == 0) error = FindLink(kernel_, hop);
+  if (error == 0) error = FindMac(kernel_, hop);
+  if (error != 0) return Fail(ErrorCode::kSystem, std::string("netlink: ") + std::strerror(error));
   return hop;
 }
 

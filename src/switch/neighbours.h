@@ -25,6 +25,7 @@ struct NextHop {
   bool link_up = false;
   Mac own_mac{};
   std::optional<Mac> mac;  // nullopt: not resolved (yet)
+  bool has_entry = false;  // in the kernel's table of neighbours, resolved or not
   bool is_fixed = false;   // by the operator: a permanent entry, or an interface without resolution
 };
 
@@ -38,8 +39,9 @@ class Neighbours {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Neighbours>> Open();
 
-  // Route and neighbour entry for `address`; nullopt: no route, or the address is our own.
-  std::optional<NextHop> Find(const model::Address& address);
+  // Route and neighbour entry for `address`; nullopt: no route, or the address is our own. Errors: kSystem,
+  // the kernel did not answer, for want of memory or of time; so nothing is known.
+  Result<std::optional<NextHop>> Find(const model::Address& address);
   // Asks the kernel to resolve or re-confirm the neighbour; the answer comes as news. One that is fixed is
   // left alone: since Linux 5.16 the question alone would take its permanence away.
   void Probe(const NextHop& hop);

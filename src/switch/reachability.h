@@ -5,10 +5,13 @@
 //   the kernel says        packets of its flows   new flows        the ring names it
 //   MAC known              are sent               yes              yes
 //   MAC lost               are sent to that MAC   for kGrace yet   until that has held for kSettle
+//   nothing (any more)     are sent to that MAC   yes              yes
 //   link down, no route    are dropped            no               likewise
 //
 // A neighbour entry may be gone for a moment, by a flush or an answer that was lost, so one that was known is
-// given time. A ring is laid anew only for what lasts: established flows survive that, but each takes memory.
+// given time: and one that the kernel dropped, as its table is full or was flushed, is asked for and not
+// taken for lost until nobody answers. A ring is laid anew only for what lasts: established flows survive
+// that, but each takes memory.
 #pragma once
 
 #include <chrono>
@@ -17,8 +20,9 @@
 namespace spillway::switching {
 
 enum class Hop : uint8_t {
-  kNone,     // no route, or its link is down
-  kUnknown,  // a link, and no MAC
+  kNone,       // no route, or its link is down
+  kUnknown,    // a link, and no MAC: the kernel asks for it, or nobody answers
+  kForgotten,  // a link, and the kernel has no entry for the neighbour
   kKnown,
 };
 
@@ -39,6 +43,7 @@ class Reachability {
   bool wants_resolving() const { return hop_ != Hop::kKnown; }
 
  private:
+  // kForgotten: it was known, and nothing has been heard against it.
   Hop hop_ = Hop::kNone;
   bool forwards_ = false, takes_new_flows_ = false, in_ring_ = true;
   Time lost_at_{};   // the MAC, where packets are sent to it all the same

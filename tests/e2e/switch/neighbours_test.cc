@@ -45,7 +45,7 @@ TEST_F(NeighboursTest, APermanentEntrySurvivesBeingAskedAbout) {
     if (!neighbours) return tl::make_unexpected(neighbours.error());
     const model::Address unit = *model::Address::Parse("10.1.0.2");
     for (int i = 0; i < 2; i++) {
-      const auto hop = (*neighbours)->Find(unit);
+      const auto hop = (*neighbours)->Find(unit).value();
       EXPECT_TRUE(hop && hop->mac == (Mac{2, 0, 0, 0, 0, 2}) && hop->is_fixed) << "before question " << i + 1;
       if (hop) (*neighbours)->Probe(*hop);
     }
@@ -60,7 +60,7 @@ TEST_F(NeighboursTest, WhatIsVerifiedAndDoesNotAnswerIsLost) {
     auto neighbours = Neighbours::Open();
     if (!neighbours) return tl::make_unexpected(neighbours.error());
     const model::Address unit = *model::Address::Parse("10.1.0.3");
-    const auto find = [&] { return (*neighbours)->Find(unit); };
+    const auto find = [&] { return (*neighbours)->Find(unit).value(); };
     const auto becomes = [&](bool known) {
       for (auto hop = find(); hop; hop = find()) {
         if (hop->mac.has_value() == known) return true;
@@ -80,13 +80,30 @@ TEST_F(NeighboursTest, WhatIsVerifiedAndDoesNotAnswerIsLost) {
   EXPECT_TRUE(done) << done.error().message;
 }
 
+TEST_F(NeighboursTest, AnEntryThatIsGoneIsToldFromOneThatNobodyAnswersFor) {
+  const auto done = lab::Inside(kNetns, []() -> Result<void> {
+    std::ofstream("/proc/sys/net/ipv4/neigh/near/retrans_time_ms") << 10;
+    auto neighbours = Neighbours::Open();
+    if (!neighbours) return tl::make_unexpected(neighbours.error());
+    const auto find = [&] { return (*neighbours)->Find(*model::Address::Parse("10.1.0.99")).value(); };
+    auto hop = find();
+    EXPECT_TRUE(hop && !hop->mac && !hop->has_entry) << "never asked for";
+    if (hop) (*neighbours)->Probe(*hop);
+    hop = find();
+    EXPECT_TRUE(hop && !hop->mac && hop->has_entry) << "asked for, or nobody answered";
+    return {};
+  });
+  EXPECT_TRUE(done) << done.error().message;
+}
+
 TEST_F(NeighboursTest, ALinkWithoutCarrierIsDown) {
   const auto done = lab::Inside(kNetns, []() -> Result<void> {
     auto neighbours = Neighbours::Open();
     if (!neighbours) return tl::make_unexpected(neighbours.error());
     const model::Address unit = *model::Address::Parse("10.1.0.2");
+    const auto find = [&] { return (*neighbours)->Find(unit).value(); };
     const auto becomes = [&](bool up) {
-      for (auto hop = (*neighbours)->Find(unit); hop; hop = (*neighbours)->Find(unit))
+      for (auto hop = find(); hop; hop = find())
         if (hop->link_up == up) return true;
       return false;
     };

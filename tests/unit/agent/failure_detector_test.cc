@@ -174,9 +174,20 @@ TEST_F(FailureTest, AUnitThatFailsFastIsOutByItsShareAndBackAfterFourGood) {
   EXPECT_EQ(failure, Failure::kRefused);
   EXPECT_LE(looks, 20);
   EXPECT_EQ(Answered(3).Look(), Failure::kRefused);
-  EXPECT_EQ(Answered(3).Refused(1).Look(), Failure::kRefused) << "it counts anew from each refusal";
-  EXPECT_EQ(Answered(3).Look(), Failure::kRefused);
+  EXPECT_EQ(Refused(2).Look(), Failure::kRefused) << "a refusal outweighs a good answer";
+  EXPECT_EQ(Answered(2).Look(), Failure::kRefused);
   EXPECT_EQ(Answered(1).Look(), Failure::kNone);
+}
+
+TEST_F(FailureTest, ABurstOfRefusalsTakesOutNoUnitThatAnswersTheOthers) {
+  Serve(50);
+  EXPECT_EQ(Asked(150).Answered(20).Refused(130).Look(), Failure::kNone) << "one client's";
+  Serve(50);
+}
+
+TEST_F(FailureTest, ARefusalAtEachLookKeepsNoUnitOut) {
+  ASSERT_EQ(Refused(3).Look(), Failure::kRefused);
+  EXPECT_EQ(Asked(20).Answered(20).Refused(1).Look(), Failure::kNone);
 }
 
 TEST_F(FailureTest, OneThatAcceptsAndThenResetsFailsAndStaysOut) {

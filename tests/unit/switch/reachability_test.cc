@@ -41,6 +41,28 @@ TEST(Reachability, ALostNeighbourIsGivenTimeAndItsFlowsGoOn) {
   EXPECT_FALSE(unit.in_ring());
 }
 
+TEST(Reachability, ANeighbourThatTheKernelDroppedIsAskedForAndNotLost) {
+  Reachability unit = Known();
+  for (int i = 1; i < 20; i++) {
+    unit.Look(Hop::kForgotten, kStart + i * 1s);
+    EXPECT_TRUE(unit.takes_new_flows());
+    EXPECT_TRUE(unit.in_ring());
+    EXPECT_TRUE(unit.wants_resolving());
+  }
+  unit.Look(Hop::kUnknown, kStart + 20s);  // it was asked for, and nobody has answered
+  EXPECT_TRUE(unit.takes_new_flows());
+  unit.Look(Hop::kForgotten, kStart + 20s + Reachability::kGrace);  // failed entries are dropped as well
+  EXPECT_FALSE(unit.takes_new_flows());
+  EXPECT_TRUE(unit.forwards());
+}
+
+TEST(Reachability, OneThatWasNeverKnownIsNotForgotten) {
+  Reachability unit(kStart);
+  unit.Look(Hop::kForgotten, kStart + 10ms);
+  EXPECT_FALSE(unit.forwards());
+  EXPECT_FALSE(unit.takes_new_flows());
+}
+
 TEST(Reachability, ANeighbourThatComesBackInTimeWasNeverGone) {
   Reachability unit = Known();
   for (int i = 0; i < 20; i++) {
