@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "base/hex.h"
@@ -156,8 +158,7 @@ class HealthReader {
     if (const Field* f = Of("host", {CheckKind::kTls, CheckKind::kHttp, CheckKind::kHttps}))
       ReadChecked(*f, "a host name of letters, digits, '.', '_' or '-' (it is sent, never resolved)", IsHost,
                   c.host);
-    if (const Field* f = Of("ca_file", {CheckKind::kTls, CheckKind::kHttps}))
-      ReadFile(*f, "a readable file of certificates", R_OK, c.ca_file);
+    if (const Field* f = Of("ca_file", {CheckKind::kTls, CheckKind::kHttps})) ReadCertificates(*f, c.ca_file);
     if (const Field* f = Of("path", {CheckKind::kHttp, CheckKind::kHttps}))
       ReadChecked(
           *f, "a path that begins with '/', without spaces",
@@ -297,6 +298,19 @@ class HealthReader {
       problems_.Add(field.line, field.path,
                     fmt::format("expected {}, got {}: {}", expected, Excerpt(into),
                                 regular ? std::strerror(errno) : "no such file"));
+  }
+
+  // A file without any would be found at the first check, and that is only skipped.
+  void ReadCertificates(const Field& field, std::string& into) {
+    const size_t before = problems_.count();
+    ReadFile(field, "a readable file of certificates", R_OK, into);
+    if (problems_.count() != before) return;
+    std::ifstream file(into);
+    std::string line;
+    while (std::getline(file, line))
+      if (line.starts_with("-----BEGIN") && line.find("CERTIFICATE-----") != line.npos) return;
+    problems_.Add(field.line, field.path,
+                  fmt::format("expected a file of certificates in PEM, got {}: none in it", Excerpt(into)));
   }
 
   Problems& problems_;

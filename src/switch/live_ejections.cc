@@ -105,10 +105,10 @@ void LiveSwitch::NoteEjections(const Ejection& before, const Ejection& after) {
     const ServiceEjection then = found == before.services.end() ? ServiceEjection{} : found->second;
     if (now.fail_open && !then.fail_open) {
       fail_opened_[service]++;
-      check_news_.push_back(
-          fmt::format("service {}: every unit fails its checks or cannot be reached, so none is taken "
-                      "out (fail-open)",
-                      service));
+      check_news_.push_back(fmt::format(
+          "service {}: every unit fails a check, of this service or another of its pool, or cannot be "
+          "reached, so none is taken out (fail-open)",
+          service));
     } else if (!now.fail_open && then.fail_open) {
       check_news_.push_back(fmt::format("service {}: fail-open is over", service));
     } else if (now.failing > now.ejected && now.failing - now.ejected > then.failing - then.ejected) {

@@ -203,6 +203,12 @@ void LiveSwitch::CheckDevices() {
   std::set<uint32_t> ways_out;  // that some packets are redirected to
   for (const auto& [unit, hop] : hops_)
     if (ways_in != std::set<uint32_t>{hop.ifindex}) ways_out.insert(hop.ifindex);
+  // Replies leave towards their clients, by any interface.
+  const auto& services = plan_.config.services;
+  const bool rewrites = std::any_of(services.begin(), services.end(), [](const model::Service& service) {
+    return service.mode == SPW_MODE_NAT;
+  });
+  if (rewrites && (ways_in.size() > 1 || !ways_out.empty())) ways_out.insert(ways_in.begin(), ways_in.end());
   char name[IF_NAMESIZE];
   for (const uint32_t ifindex : ways_out)
     if (if_indextoname(ifindex, name) != nullptr)

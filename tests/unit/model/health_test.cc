@@ -50,13 +50,21 @@ TEST(Health, DefaultsAreTheDocumentedOnes) {
   EXPECT_EQ(expected.on_fail, OnFail::kKeep);
 }
 
+// Only looked at for whether there is a certificate.
+std::string PemFile() {
+  const std::string path = ::testing::TempDir() + "/spillway-health-" + std::to_string(getpid()) + ".pem";
+  std::ofstream(path) << "subject: any\n-----BEGIN CERTIFICATE-----\n";
+  return path;
+}
+
 TEST(Health, EveryKeyIsRead) {
   const HealthCheck web =
       CheckFrom(WithHealth("{check: https, port: 8443, interval: 250ms, timeout: 100ms, rise: 1, fall: 5, "
                            "jitter: 0.25, dampening: 2s, "
                            "dampening_limit: 1m, on_fail: move, host: example.org, path: /healthz, status: "
                            "[200, 300-399], body: fine, "
-                           "ca_file: /etc/passwd}"));
+                           "ca_file: " +
+                           PemFile() + "}"));
   EXPECT_EQ(web.kind, CheckKind::kHttps);
   EXPECT_EQ(web.port, 8443);
   EXPECT_EQ(web.interval_ms, 250u);
@@ -71,7 +79,7 @@ TEST(Health, EveryKeyIsRead) {
   EXPECT_EQ(web.path, "/healthz");
   EXPECT_THAT(web.statuses, ElementsAre(std::pair(200, 200), std::pair(300, 399)));
   EXPECT_EQ(web.body, "fine");
-  EXPECT_EQ(web.ca_file, "/etc/passwd");
+  EXPECT_EQ(web.ca_file, PemFile());
   const HealthCheck dns =
       CheckFrom(WithHealth("{check: dns, query: example.org, type: AAAA, rcode: nxdomain}"));
   EXPECT_EQ(dns.query, "example.org");
@@ -200,6 +208,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadBlock{"{check: http, status: []}", "expected at least one status"},
         BadBlock{"{check: http, host: 'a b'}", "(it is sent, never resolved)"},
         BadBlock{"{check: http, body: ''}", "health.body: expected 1 to 1024 bytes"},
+        BadBlock{"{check: https, ca_file: /etc/passwd}",
+                 "health.ca_file: expected a file of certificates in PEM, got \"/etc/passwd\": none in it"},
         BadBlock{"{check: https, ca_file: /nonexistent}",
                  "expected a readable file of certificates, got \"/nonexistent\": no such file"},
         BadBlock{"{check: dns}", "health.query: expected the domain name to ask for, got nothing"},
