@@ -52,7 +52,7 @@ TEST(Health, DefaultsAreTheDocumentedOnes) {
 
 // Only looked at for whether there is a certificate.
 std::string PemFile() {
-  const std::string path = ::testing::TempDir() + "/spillway-health-" + std::to_string(getpid()) + ".pem";
+  const std::string path = ::testing::TempDir() + "spillway-health-" + std::to_string(getpid()) + ".pem";
   std::ofstream(path) << "subject: any\n-----BEGIN CERTIFICATE-----\n";
   return path;
 }
