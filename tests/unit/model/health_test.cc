@@ -80,6 +80,7 @@ TEST(Health, EveryKeyIsRead) {
   EXPECT_THAT(web.statuses, ElementsAre(std::pair(200, 200), std::pair(300, 399)));
   EXPECT_EQ(web.body, "fine");
   EXPECT_EQ(web.ca_file, PemFile());
+  std::filesystem::remove(web.ca_file);
   const HealthCheck dns =
       CheckFrom(WithHealth("{check: dns, query: example.org, type: AAAA, rcode: nxdomain}"));
   EXPECT_EQ(dns.query, "example.org");
