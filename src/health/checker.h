@@ -61,7 +61,8 @@ struct CheckChange {
 struct FailingUnit {
   std::string pool, server, unit;
   TimePoint since;
-  bool move = false;  // on_fail: move
+  bool move = false;    // on_fail: move
+  uint32_t checks = 1;  // so many of them do
 };
 
 // Who a check is about.
