@@ -68,8 +68,8 @@ Control::Control(switching::Switch& sw, DaemonInfo info)
 }
 
 Result<void> Control::StartChecks() {
+  const base::MutexLock lock(mutex_);  // its first change waits until checker_ is set
   if (!switch_.config().HasSwitch()) return {};
-  const std::lock_guard lock(mutex_);  // its first change waits until checker_ is set
   auto checker = health::Checker::Start(
       switch_.config(), [this](const auto& changes, const auto& failing) { OnChecks(changes, failing); });
   if (!checker) return tl::make_unexpected(checker.error());
@@ -93,7 +93,7 @@ void Control::OnChecks(const std::vector<health::CheckChange>& changes,
   std::vector<switching::FailingUnit> units;
   for (const health::FailingUnit& unit : failing)
     units.push_back({unit.pool, unit.server, unit.unit, unit.since, unit.move, unit.checks});
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   switch_.SetFailing(units);
   LogCheckNews();
 }
@@ -109,15 +109,16 @@ std::vector<health::CheckView> Control::Checks() const {
 Result<switching::ApplyReport> Control::Check(const std::string& yaml, const std::string& file_name) {
   const auto config = model::ParseConfig(yaml, file_name);
   if (!config) return tl::make_unexpected(config.error());
-  const std::lock_guard lock(mutex_);
-  const auto good = SameKind(*config).and_then([&] { return NoNewCommands(*config); });
+  const base::MutexLock lock(mutex_);
+  const auto good =
+      SameKind(*config).and_then([&]() SPILLWAY_REQUIRES(mutex_) { return NoNewCommands(*config); });
   if (!good) return tl::make_unexpected(good.error());
   return switch_.Check(*config);
 }
 
 Result<switching::ApplyReport> Control::Apply(const std::string& yaml, const std::string& file_name) {
   auto config = model::ParseConfig(yaml, file_name);  // reads key files: not under the mutex
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (config)
     if (const auto good = NoNewCommands(*config); !good) config = tl::make_unexpected(good.error());
   return TakeFile(config, file_name);
@@ -125,13 +126,13 @@ Result<switching::ApplyReport> Control::Apply(const std::string& yaml, const std
 
 Result<switching::ApplyReport> Control::Reload() {
   const auto config = model::LoadConfig(info_.config_path);
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return TakeFile(config, info_.config_path);
 }
 
 std::optional<Result<void>> Control::ChangeUnit(const std::string& pool, const std::string& server,
                                                 const std::string& unit, const UnitChange& change) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   model::Config config = switch_.config();
   model::Unit* const found = FindUnit(config, pool, server, unit);
   if (found == nullptr) return std::nullopt;
@@ -151,7 +152,7 @@ std::optional<Result<void>> Control::ChangeUnit(const std::string& pool, const s
 
 std::optional<Result<switching::ApplyReport>> Control::ChangeService(const std::string& name,
                                                                      const ServiceChange& change) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   model::Config config = switch_.config();
   model::Service* const service = FindService(config, name);
   if (service == nullptr) return std::nullopt;
@@ -199,8 +200,8 @@ Result<void> Control::NoNewCommands(const model::Config& config) const {
 }
 
 Result<switching::ApplyReport> Control::Take(const Result<model::Config>& config) {
-  auto report = config.and_then([this](const model::Config& taken) {
-    return SameKind(taken).and_then([&] { return switch_.Apply(taken); });
+  auto report = config.and_then([this](const model::Config& taken) SPILLWAY_REQUIRES(mutex_) {
+    return SameKind(taken).and_then([&]() SPILLWAY_REQUIRES(mutex_) { return switch_.Apply(taken); });
   });
   if (!report) {
     spdlog::error("configuration refused, the running one is kept");
@@ -243,7 +244,7 @@ void Control::CarryWitnesses() {
 }
 
 void Control::Tick() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   CarryWitnesses();
   switch_.Tick();
   LogCheckNews();
@@ -251,7 +252,7 @@ void Control::Tick() {
 }
 
 void Control::OnNetlink() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   switch_.OnNetlink();
   LogCheckNews();
 }
@@ -262,7 +263,7 @@ double Control::uptime_s() const {
 
 Snapshot Control::Read() const {
   std::vector<health::CheckView> checks = Checks();  // under the checker's own lock
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return {.version = info_.version,
           .instance = info_.instance,
           .start_time_s = start_time_s_,
@@ -279,7 +280,7 @@ Snapshot Control::Read() const {
 }
 
 std::string Control::ConfigYaml() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return model::ToYaml(switch_.config());
 }
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The running switch as the API, the signals and the timer see it: one object, one mutex.
 //
-// Threading: every method may be called from any thread. The switch itself is not thread-safe; it is
-// touched only under `mutex_`, and never by anybody else while a Control exists.
+// Threading: every method may be called from any thread. The switch itself is not thread-safe, and never
+// touched by anybody else while a Control exists.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "api/changes.h"
 #include "api/metrics.h"
+#include "base/mutex.h"
 #include "health/checker.h"
 #include "switch/switch.h"
 
@@ -58,26 +58,26 @@ class Control {
   std::string ConfigYaml() const;
 
  private:
-  // These expect mutex_ to be held.
-  Result<switching::ApplyReport> TakeFile(const Result<model::Config>& config, const std::string& file);
-  Result<switching::ApplyReport> Take(const Result<model::Config>& config);
-  Result<void> SameKind(const model::Config& config) const;
+  Result<switching::ApplyReport> TakeFile(const Result<model::Config>& config, const std::string& file)
+      SPILLWAY_REQUIRES(mutex_);
+  Result<switching::ApplyReport> Take(const Result<model::Config>& config) SPILLWAY_REQUIRES(mutex_);
+  Result<void> SameKind(const model::Config& config) const SPILLWAY_REQUIRES(mutex_);
   Result<model::Config> Revalidate(const model::Config& config) const;
-  Result<void> NoNewCommands(const model::Config& config) const;
-  void SaveLastGood() const;
-  void LogCheckNews();
-  void CarryWitnesses();
+  Result<void> NoNewCommands(const model::Config& config) const SPILLWAY_REQUIRES(mutex_);
+  void SaveLastGood() const SPILLWAY_REQUIRES(mutex_);
+  void LogCheckNews() SPILLWAY_REQUIRES(mutex_);
+  void CarryWitnesses() SPILLWAY_REQUIRES(mutex_);
   void OnChecks(const std::vector<health::CheckChange>& changes,
                 const std::vector<health::FailingUnit>& failing);
 
   const DaemonInfo info_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-  mutable std::mutex mutex_;
-  switching::Switch& switch_;  // guarded by mutex_
-  double start_time_s_ = 0;    // Unix time
-  double apply_time_s_ = 0;    // guarded by mutex_
-  bool last_apply_ok_ = true;  // guarded by mutex_; of files, not of single changes
-  std::string applied_file_;   // guarded by mutex_; what the running configuration was read from
+  mutable base::Mutex mutex_;
+  switching::Switch& switch_ SPILLWAY_GUARDED_BY(mutex_);
+  double start_time_s_ = 0;  // Unix time
+  double apply_time_s_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  bool last_apply_ok_ SPILLWAY_GUARDED_BY(mutex_) = true;  // of files, not of single changes
+  std::string applied_file_ SPILLWAY_GUARDED_BY(mutex_);   // what the running configuration was read from
   // Calls back into this, so it goes first. The pointer is set once, before other threads know of this.
   std::unique_ptr<health::Checker> checker_;
 };

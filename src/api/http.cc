@@ -122,10 +122,10 @@ struct HttpServer::Exchange {
   bool no_room = false;
   std::optional<Response> refusal = {};  // sent once the body, which nobody reads, is here
   bool handled = false;
-  std::mutex mutex;
-  MHD_Connection* suspended = nullptr;  // under mutex, as the rest
-  bool answered = false;
-  std::function<Response()> make;
+  base::Mutex mutex;
+  MHD_Connection* suspended SPILLWAY_GUARDED_BY(mutex) = nullptr;
+  bool answered SPILLWAY_GUARDED_BY(mutex) = false;
+  std::function<Response()> make SPILLWAY_GUARDED_BY(mutex);
 
   ~Exchange() { core->limits.bodies->Release(owner, counted); }
 };
@@ -135,8 +135,8 @@ namespace {
 using Exchange = HttpServer::Exchange;
 
 void Answer(const std::shared_ptr<Exchange>& exchange, std::function<Response()> make) {
-  const std::lock_guard core_lock(exchange->core->mutex);
-  const std::lock_guard lock(exchange->mutex);
+  const base::MutexLock core_lock(exchange->core->mutex);
+  const base::MutexLock lock(exchange->mutex);
   if (exchange->answered) return;
   exchange->answered = true;
   exchange->make = std::move(make);
@@ -149,7 +149,7 @@ MHD_Result QueueAnswer(MHD_Connection* connection, Exchange& exchange) {
   if (exchange.core->times) exchange.core->times->Next(exchange.socket);
   std::function<Response()> make;
   {
-    const std::lock_guard lock(exchange.mutex);
+    const base::MutexLock lock(exchange.mutex);
     make = std::move(exchange.make);
   }
   try {
@@ -174,8 +174,8 @@ MHD_Result Begin(MHD_Connection* connection, const std::shared_ptr<Exchange>& ex
     Answer(exchange, [failed] { return failed; });
   }
   {
-    const std::lock_guard core_lock(core.mutex);
-    const std::lock_guard lock(exchange->mutex);
+    const base::MutexLock core_lock(core.mutex);
+    const base::MutexLock lock(exchange->mutex);
     if (!exchange->answered && !core.stopping) {
       exchange->suspended = connection;
       core.suspended.insert(exchange);
@@ -327,10 +327,10 @@ HttpServer::~HttpServer() {
   if (daemon_ == nullptr) return;
   {
     // MHD cannot stop while connections are suspended.
-    const std::lock_guard core_lock(core_->mutex);
+    const base::MutexLock core_lock(core_->mutex);
     core_->stopping = true;
     for (const auto& exchange : core_->suspended) {
-      const std::lock_guard lock(exchange->mutex);
+      const base::MutexLock lock(exchange->mutex);
       if (!exchange->answered)
         exchange->make = [kept = exchange->core] { return Busy(*kept, "the server ends"); };
       exchange->answered = true;

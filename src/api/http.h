@@ -13,7 +13,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 
 struct MHD_Daemon;
 
@@ -108,10 +108,10 @@ class HttpServer {
     ~Core();
     AsyncHandler handler;
     HttpLimits limits;
-    std::mutex mutex;
-    std::set<std::shared_ptr<Exchange>> suspended;  // under mutex
-    std::unique_ptr<HttpTimes> times;               // none where there is no limit
-    bool stopping = false;                          // under mutex
+    base::Mutex mutex;
+    std::set<std::shared_ptr<Exchange>> suspended SPILLWAY_GUARDED_BY(mutex);
+    std::unique_ptr<HttpTimes> times;  // none where there is no limit
+    bool stopping SPILLWAY_GUARDED_BY(mutex) = false;
   };
 
  private:

@@ -22,15 +22,15 @@ HttpTimes::HttpTimes(std::chrono::milliseconds most, size_t max_unauthenticated,
 
 HttpTimes::~HttpTimes() {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
 void HttpTimes::Begin(int socket, Clock::duration more) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = Clock::now();
   until_[socket] = now + most_ + more;
   if (max_unauthenticated_ == 0) return;
@@ -39,23 +39,23 @@ void HttpTimes::Begin(int socket, Clock::duration more) {
 }
 
 void HttpTimes::MarkAuthenticated(int socket) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   EraseUnauthenticated(socket);
 }
 
 void HttpTimes::Next(int socket, Clock::duration more) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (const auto found = until_.find(socket); found != until_.end())
     found->second = Clock::now() + most_ + more;
 }
 
 void HttpTimes::Pause(int socket) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (const auto found = until_.find(socket); found != until_.end()) found->second = Clock::time_point::max();
 }
 
 void HttpTimes::Forget(int socket) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   until_.erase(socket);
   EraseUnauthenticated(socket);
 }
@@ -75,8 +75,8 @@ void HttpTimes::Cut(int socket) {
 void HttpTimes::Run() {
   const auto least = max_unauthenticated_ == 0 ? most_ : std::min(most_, unauthenticated_timeout_);
   const auto look = std::clamp(least / 4, kLeastLook, kMaxLook);
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, look, [this] { return stop_; })) {
+  const base::MutexLock lock(mutex_);
+  while (!changed_.WaitFor(mutex_, look, [this]() SPILLWAY_REQUIRES(mutex_) { return stop_; })) {
     const auto now = Clock::now();
     for (const auto& [socket, until] : until_)
       if (until <= now) Cut(socket);

@@ -6,11 +6,11 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
+
+#include "base/mutex.h"
 
 namespace spillway::api {
 
@@ -41,18 +41,17 @@ class HttpTimes {
     Clock::time_point until;
   };
   void Run();
-  // -- under mutex_
-  void Cut(int socket);
-  void EraseUnauthenticated(int socket);
+  void Cut(int socket) SPILLWAY_REQUIRES(mutex_);
+  void EraseUnauthenticated(int socket) SPILLWAY_REQUIRES(mutex_);
 
   const std::chrono::milliseconds most_;
   const size_t max_unauthenticated_;
   const std::chrono::milliseconds unauthenticated_timeout_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stop_ = false;                                 // under mutex_, as the rest
-  std::unordered_map<int, Clock::time_point> until_;  // by socket
-  std::deque<Unauthenticated> unauthenticated_;       // the oldest first
+  base::Mutex mutex_;
+  base::Condition changed_;
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  std::unordered_map<int, Clock::time_point> until_ SPILLWAY_GUARDED_BY(mutex_);  // by socket
+  std::deque<Unauthenticated> unauthenticated_ SPILLWAY_GUARDED_BY(mutex_);       // the oldest first
   std::thread thread_;
 };
 

@@ -101,11 +101,13 @@ struct Checker::Target {
   TimePoint started;
   steady_clock::duration stalled{};                 // of the checker, in all, when it started
   std::shared_ptr<const model::HealthCheck> check;  // its service's
-  std::optional<double> last_ms;
-  uint64_t passed = 0;
-  CheckTrack track;
-  uint64_t failed = 0, skipped = 0, changes = 0;
-  std::string skip_reason;
+  std::optional<double> last_ms SPILLWAY_GUARDED_BY(&Checker::mutex_);
+  uint64_t passed SPILLWAY_GUARDED_BY(&Checker::mutex_) = 0;
+  CheckTrack track SPILLWAY_GUARDED_BY(&Checker::mutex_);
+  uint64_t failed SPILLWAY_GUARDED_BY(&Checker::mutex_) = 0;
+  uint64_t skipped SPILLWAY_GUARDED_BY(&Checker::mutex_) = 0;
+  uint64_t changes SPILLWAY_GUARDED_BY(&Checker::mutex_) = 0;
+  std::string skip_reason SPILLWAY_GUARDED_BY(&Checker::mutex_);
   Subject subject;
 };
 
@@ -137,7 +139,7 @@ Checker::~Checker() {
 
 void Checker::SetConfig(const model::Config& config) {
   {
-    const std::lock_guard lock(wanted_mutex_);
+    const base::MutexLock lock(wanted_mutex_);
     wanted_ = config;
   }
   at_once_->Wake();
@@ -168,7 +170,7 @@ void Checker::HandOut(Reactor& reactor, milliseconds wait) {
   for (size_t events = 0; !stop_; events += Reactor::kMaxEventsAtOnce) {
     reactor.Dispatch();
     if (&reactor == at_once_.get()) web_->OnDeadline(steady_clock::now());
-    if (!more || events > targets_.size()) return;
+    if (!more || events > CountTargets()) return;
     more = Fetch(reactor, milliseconds(0));
   }
 }
@@ -197,12 +199,12 @@ milliseconds Checker::UntilNext(TimePoint now) const {
 void Checker::TakeConfig(TimePoint now) {
   std::optional<model::Config> wanted;
   {
-    const std::lock_guard lock(wanted_mutex_);
+    const base::MutexLock lock(wanted_mutex_);
     wanted.swap(wanted_);
   }
   if (!wanted) return;
 
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::map<Key, std::unique_ptr<Target>> known;
   for (std::unique_ptr<Target>& target : targets_) {
     const Subject& s = target->subject;
@@ -330,7 +332,7 @@ void Checker::OnOutcome(Target& target, const Outcome& outcome) {
   const auto wait = std::chrono::duration_cast<steady_clock::duration>(
       milliseconds(target.check->interval_ms) * (1 + jitter(random_)));
   Schedule(target, std::max(now, target.started + wait));
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   target.last_ms = Seconds(std::min<steady_clock::duration>(
                        outcome.took.value_or(steady_clock::duration::max()), now - target.started)) *
                    1e3;
@@ -385,7 +387,7 @@ std::vector<Witness> Checker::Witnesses(const std::set<UnitName>& units) const {
   std::map<UnitName, Witness> found;
   std::set<UnitName> doubtful;
   if (units.empty()) return {};
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (const auto& target : targets_) {
     const Subject& s = target->subject;
     UnitName name(s.pool, s.server, s.unit);
@@ -411,7 +413,7 @@ std::vector<Witness> Checker::Witnesses(const std::set<UnitName>& units) const {
 }
 
 std::vector<CheckView> Checker::Views() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const TimePoint now = steady_clock::now();
   std::vector<CheckView> views;
   for (const auto& target : targets_) {

@@ -15,6 +15,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/mutex.h"
+
 // glibc's own name of clone: the thread sanitizer takes what is called clone for a fork, after which it ends
 // the program that starts a thread.
 extern "C" int __clone(int (*run)(void*), void* stack, int flags, void* argument, ...) noexcept;
@@ -58,9 +60,9 @@ struct Launch::Shared {
   pid_t pid = 0;  // by the kernel, before the child runs; 0 again, under mutex, once it is reaped
   volatile int exec_error = 0;  // by the child
 
-  std::mutex mutex;
-  int done;     // guarded by mutex; -1: nobody asks any more
-  Ended ended;  // guarded by mutex
+  base::Mutex mutex;
+  int done SPILLWAY_GUARDED_BY(mutex);  // -1: nobody asks any more
+  Ended ended SPILLWAY_GUARDED_BY(mutex);
 };
 
 Result<std::unique_ptr<Launch>> Launch::Begin(std::vector<std::string> argv,
@@ -102,7 +104,7 @@ void* Launch::Thread(void* argument) {
   else if (shared.exec_error != 0)
     ended.error = shared.exec_error;
 
-  std::unique_lock lock(shared.mutex);
+  base::MutexLock lock(shared.mutex);
   bool is_wanted = ended.error == 0 && shared.done >= 0;
   if (is_wanted) {  // else no descriptor is opened that nobody would expect any more
     ended.pidfd = static_cast<int>(syscall(SYS_pidfd_open, ended.pid, 0));
@@ -114,9 +116,9 @@ void* Launch::Thread(void* argument) {
   }
   if (ended.pid > 0 && !is_wanted) {
     Kill(ended.pid);
-    lock.unlock();
+    lock.Unlock();
     AwaitEnd(ended.pid);
-    lock.lock();
+    lock.Lock();
     waitpid(ended.pid, nullptr, 0);
     shared.pid = 0;
   }
@@ -152,7 +154,7 @@ int Launch::Child(void* argument) {
 
 Launch::~Launch() {
   GiveUp();
-  const std::lock_guard lock(shared_->mutex);
+  const base::MutexLock lock(shared_->mutex);
   if (shared_->done < 0) return;  // taken
   close(std::exchange(shared_->done, -1));
   if (shared_->ended.pid <= 0) return;
@@ -160,16 +162,17 @@ Launch::~Launch() {
   waitpid(shared_->ended.pid, nullptr, WNOHANG);
 }
 
-int Launch::fd() const { return shared_->done; }
+// Without the mutex: it is changed only on this thread, by Take, which clang cannot know.
+int Launch::fd() const SPILLWAY_NO_THREAD_SAFETY_ANALYSIS { return shared_->done; }
 
 void Launch::GiveUp() {
-  const std::lock_guard lock(shared_->mutex);
+  const base::MutexLock lock(shared_->mutex);
   if (shared_->done < 0) return;  // taken
   if (const pid_t pid = __atomic_load_n(&shared_->pid, __ATOMIC_RELAXED); pid > 0) Kill(pid);
 }
 
 Launch::Ended Launch::Take() {
-  const std::lock_guard lock(shared_->mutex);
+  const base::MutexLock lock(shared_->mutex);
   close(std::exchange(shared_->done, -1));
   return shared_->ended;
 }

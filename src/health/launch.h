@@ -6,7 +6,6 @@
 #include <sys/types.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
