@@ -59,7 +59,7 @@ Result<std::optional<json>> Extender::FetchPod(const std::string& space, const s
 
 Result<scheduler::PodAsk> Extender::AskOf(const scheduler::BindingArgs& args) {
   {
-    const std::lock_guard lock(cache_mutex_);
+    const base::MutexLock lock(cache_mutex_);
     if (const auto known = asks_.find(args.uid); known != asks_.end()) return known->second;
   }
   const auto pod = FetchPod(args.space, args.pod, args.uid);
@@ -110,7 +110,7 @@ Result<void> Extender::Claim(const scheduler::BindingArgs& args, const scheduler
     for (auto at = claims.begin(); at != claims.end();) {
       bool known = at->first == args.uid;
       if (!known) {
-        const std::lock_guard lock(cache_mutex_);
+        const base::MutexLock lock(cache_mutex_);
         known = cache_.Knows(at->first, args.node);
       }
       if (known) {
@@ -135,7 +135,7 @@ Result<void> Extender::Claim(const scheduler::BindingArgs& args, const scheduler
       ++at;
     }
     if (!others.empty()) {
-      const std::lock_guard lock(cache_mutex_);
+      const base::MutexLock lock(cache_mutex_);
       cache_.GiveBack(args.uid, ticket);
       for (scheduler::BoundPod& other : others) {
         const bool is_bound = !std::exchange(other.node, args.node).empty();
@@ -183,7 +183,7 @@ Response Extender::Bind(const std::string& body, bool& failed) {
   // However this ends, the reservation does not stay as one that is under way.
   struct Doubtful {
     ~Doubtful() {
-      const std::lock_guard lock(self.cache_mutex_);
+      const base::MutexLock lock(self.cache_mutex_);
       self.cache_.Doubt(uid, ticket);  // nothing, where it was decided below
     }
     Extender& self;
@@ -192,7 +192,7 @@ Response Extender::Bind(const std::string& body, bool& failed) {
   } otherwise{*this, args->uid};
   Result<AllocationCache::Reservation> place = AllocationCache::Reservation{};
   {
-    const std::lock_guard lock(cache_mutex_);
+    const base::MutexLock lock(cache_mutex_);
     place = cache_.Reserve(*ask, args->node);
     if (place) otherwise.ticket = place->ticket;
   }
@@ -201,7 +201,7 @@ Response Extender::Bind(const std::string& body, bool& failed) {
   const bool claims = ask->giver == scheduler::Giver::kSpillway && place->ticket != 0;
   if (claims)
     if (const auto claimed = Claim(*args, *ask, *place, otherwise.ticket); !claimed) {
-      const std::lock_guard lock(cache_mutex_);
+      const base::MutexLock lock(cache_mutex_);
       if (cache_.GiveBack(args->uid, otherwise.ticket)) ++given_back_;
       return undone(claimed.error().message);
     }
@@ -226,7 +226,7 @@ Response Extender::Bind(const std::string& body, bool& failed) {
     fate = ask_again ? FateOf(*args, *place, conflict, elsewhere) : Fate::kNotBound;
   }
   if (claims && fate == Fate::kNotBound) Unclaim(*args);
-  const std::lock_guard lock(cache_mutex_);
+  const base::MutexLock lock(cache_mutex_);
   if (fate == Fate::kBound) {
     cache_.Confirm(args->uid, place->ticket);
     return Json(scheduler::ErrorReply(""));

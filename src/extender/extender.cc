@@ -84,11 +84,11 @@ Extender::Extender(const model::ExtenderConfig& config, const scheduler::Cluster
 
 Extender::~Extender() {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     stopping_ = true;
   }
-  for (Lane* lane : {&answers_, &binds_}) lane->work.notify_all();
-  stop_.notify_all();
+  for (Lane* lane : {&answers_, &binds_}) lane->work.NotifyAll();
+  stop_.NotifyAll();
   learning_.request_stop();
   http_.reset();
   for (std::thread& thread : threads_) thread.join();
@@ -106,22 +106,22 @@ void Extender::Accept(Request request, Responder respond) {
     now = api::ErrorResponse(405, "bad_input", verb ? "expected POST" : "expected GET");
   Lane& lane = request.path == "/bind" ? binds_ : answers_;
   if (!now) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (lane.tasks.size() >= kMaxWaiting)
       now = api::ErrorResponse(503, "unavailable", "too many requests waiting");
     else
       lane.tasks.push_back({std::move(request), respond});
   }
   if (now) return respond([response = std::move(*now)] { return response; });
-  lane.work.notify_one();
+  lane.work.NotifyOne();
 }
 
 void Extender::Work(Lane& lane) {
   while (true) {
     Task task;
     {
-      std::unique_lock lock(mutex_);
-      lane.work.wait(lock, [&] { return stopping_ || !lane.tasks.empty(); });
+      const base::MutexLock lock(mutex_);
+      lane.work.Wait(mutex_, [&]() SPILLWAY_REQUIRES(mutex_) { return stopping_ || !lane.tasks.empty(); });
       if (stopping_) return;
       task = std::move(lane.tasks.front());
       lane.tasks.pop_front();
@@ -137,7 +137,7 @@ void Extender::Work(Lane& lane) {
       response = api::ErrorResponse(500, "system", e.what());
     }
     if (task.request.method == "POST") {
-      const std::lock_guard lock(cache_mutex_);
+      const base::MutexLock lock(cache_mutex_);
       Verb& verb = verbs_[task.request.path.substr(1)];
       ++(failed ? verb.failed : verb.ok);
       verb.seconds += duration<double>(steady_clock::now() - began).count();
@@ -158,7 +158,7 @@ Response Extender::Answer(const Request& request, bool& failed) {
 }
 
 Result<void> Extender::InStep() {
-  const std::lock_guard lock(cache_mutex_);
+  const base::MutexLock lock(cache_mutex_);
   if (in_step_) return {};
   return Fail(ErrorCode::kUnavailable, fmt::format("not synchronized with the API server: {}", sync_error_));
 }
@@ -186,7 +186,7 @@ Response Extender::Filter(const std::string& body, bool& failed) {
 
   std::vector<scheduler::FilterVerdict> verdicts;
   const auto judge = [&] {
-    const std::lock_guard lock(cache_mutex_);
+    const base::MutexLock lock(cache_mutex_);
     Remember(*ask);
     cache_.Learn(nodes);
     verdicts.clear();
@@ -202,11 +202,12 @@ Response Extender::Filter(const std::string& body, bool& failed) {
   };
   // A pod that just went is why the scheduler tries again: it would fail until our next poll.
   // Where somebody looks already, what is known has to do: a look that hangs holds up one request at most.
-  if (judge()) {
-    if (const std::unique_lock lock(sync_mutex_, std::try_to_lock); lock && Sync()) judge();
+  if (judge() && sync_mutex_.try_lock()) {
+    const base::MutexLock lock(sync_mutex_, std::adopt_lock);
+    if (Sync()) judge();
   }
   {
-    const std::lock_guard lock(cache_mutex_);
+    const base::MutexLock lock(cache_mutex_);
     if (!verdicts.empty() && std::all_of(verdicts.begin(), verdicts.end(),
                                          [](const auto& verdict) { return !verdict.why.empty(); }))
       cache_.Waits(*ask);
@@ -224,7 +225,7 @@ Response Extender::Prioritize(const std::string& body, bool& failed) {
     failed = true;
     return api::ErrorResponse(400, "bad_input", ask.error().message);
   }
-  const std::lock_guard lock(cache_mutex_);
+  const base::MutexLock lock(cache_mutex_);
   Remember(*ask);
   return Json(scheduler::PriorityReply(args->names, cache_.Score(*ask, args->names)));
 }

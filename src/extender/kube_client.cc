@@ -91,7 +91,7 @@ Result<api::Reply> KubeClient::Perform(const std::string& target, const std::str
   }
   void* curl = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (!idle_.empty()) {
       curl = idle_.back();
       idle_.pop_back();
@@ -119,7 +119,7 @@ Result<api::Reply> KubeClient::Perform(const std::string& target, const std::str
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   reply.status = static_cast<int>(status);
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     idle_.push_back(curl);
   }
   if (code != CURLE_OK)

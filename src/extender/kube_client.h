@@ -6,13 +6,13 @@
 
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "api/client.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "model/pool.h"
 
 struct curl_slist;
@@ -55,8 +55,8 @@ class KubeClient {
 
   const std::string url_, token_file_, ca_file_;
   const std::chrono::milliseconds timeout_;
-  std::mutex mutex_;
-  std::vector<void*> idle_;  // CURL*; under mutex_
+  base::Mutex mutex_;
+  std::vector<void*> idle_ SPILLWAY_GUARDED_BY(mutex_);  // CURL*
 };
 
 }  // namespace spillway::extender

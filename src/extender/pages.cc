@@ -20,7 +20,7 @@ using std::chrono::steady_clock;
 Response Extender::Bookings() const {
   nlohmann::json list = nlohmann::json::array();
   {
-    const std::lock_guard lock(cache_mutex_);
+    const base::MutexLock lock(cache_mutex_);
     for (const AllocationCache::View& view : cache_.Bookings())
       list.push_back({{"pod", view.pod},
                       {"uid", view.uid},
@@ -35,7 +35,7 @@ Response Extender::Bookings() const {
 }
 
 std::string Extender::MetricsText() const {
-  const std::lock_guard lock(cache_mutex_);
+  const base::MutexLock lock(cache_mutex_);
   std::string text;
   const auto head = [&](const char* name, const char* type, const char* help) {
     text +=

@@ -24,7 +24,7 @@ constexpr size_t kMaxLooksAtClaims = 256;       // of a look at everything
 Result<void> Extender::Sync() {
   const auto began = steady_clock::now();
   const auto done = SyncOnce();
-  const std::lock_guard cache(cache_mutex_);
+  const base::MutexLock cache(cache_mutex_);
   if (done) {
     if (!in_step_)
       spdlog::info("extender: synchronized with {}: {} GPUs, {} bookings", config_.api_server,
@@ -67,7 +67,7 @@ Result<void> Extender::SyncOnce() {
   uint64_t started = 0;
   bool some_wait = false;
   {
-    const std::lock_guard lock(cache_mutex_);
+    const base::MutexLock lock(cache_mutex_);
     started = cache_.mark();
     some_wait = cache_.waiting() > 0;
   }
@@ -131,7 +131,7 @@ Result<void> Extender::SyncOnce() {
     }
   }
   const std::vector<scheduler::BoundPod> others = ClaimedByOthers(claims);
-  const std::lock_guard lock(cache_mutex_);
+  const base::MutexLock lock(cache_mutex_);
   cache_.SetTenants(std::move(tenants));
   cache_.Sync(nodes, pods, started, unclear, std::move(other_cpu));
   if (pending) cache_.KeepWaiting(*pending, started);
@@ -148,7 +148,7 @@ bool Extender::Take(const nlohmann::json& event) {
   const nlohmann::json* meta = pod == nullptr ? nullptr : scheduler::Find(*pod, "metadata");
   if (type == "ERROR" || meta == nullptr) return false;
   const auto bound = scheduler::ReadBoundPod(*pod);
-  const std::lock_guard lock(cache_mutex_);
+  const base::MutexLock lock(cache_mutex_);
   ++watched_events_;
   if (const std::string version = scheduler::TextAt(*meta, "resourceVersion"); !version.empty())
     pods_version_ = version;
@@ -168,7 +168,7 @@ Result<void> Extender::Watch(steady_clock::time_point until) {
     const auto began = steady_clock::now();
     std::string version;
     {
-      const std::lock_guard lock(cache_mutex_);
+      const base::MutexLock lock(cache_mutex_);
       version = pods_version_;
     }
     if (version.empty()) return Fail(ErrorCode::kUnavailable, "the list of pods has no resourceVersion");
@@ -191,7 +191,7 @@ void Extender::ResyncLoop() {
   while (true) {
     bool good = false;
     try {
-      const std::lock_guard lock(sync_mutex_);
+      const base::MutexLock lock(sync_mutex_);
       good = Sync().has_value();
     } catch (const std::exception& e) {
       spdlog::error("extender: {}", e.what());
@@ -222,14 +222,14 @@ void Extender::KeepLearning() {
     try {
       std::optional<scheduler::AllocationCache::Demand> demand;
       {
-        const std::lock_guard lock(cache_mutex_);
+        const base::MutexLock lock(cache_mutex_);
         if (in_step_) demand = cache_.DemandIfOld();
       }
       if (!demand) continue;
       auto look_ahead = std::make_shared<const scheduler::LookAhead>(
           demand->running, demand->waiting, demand->nodes, demand->models, learning_.get_token());
       if (learning_.stop_requested()) return;
-      const std::lock_guard lock(cache_mutex_);
+      const base::MutexLock lock(cache_mutex_);
       cache_.Use(std::move(look_ahead), *demand);
     } catch (const std::exception& error) {
       // Decisions go on by the prices that there are.
@@ -240,8 +240,8 @@ void Extender::KeepLearning() {
 }
 
 bool Extender::StopsBefore(steady_clock::time_point time) {
-  std::unique_lock lock(mutex_);
-  return stop_.wait_until(lock, time, [this] { return stopping_; });
+  const base::MutexLock lock(mutex_);
+  return stop_.WaitUntil(mutex_, time, [this]() SPILLWAY_REQUIRES(mutex_) { return stopping_; });
 }
 
 }  // namespace spillway::extender
