@@ -88,7 +88,7 @@ void Server::Unwatch(int fd, SourceKind kind, uint64_t number) {
 
 void Server::Post(std::function<void()> work) {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     posted_.push_back(std::move(work));
   }
   const uint64_t one = 1;
@@ -97,7 +97,7 @@ void Server::Post(std::function<void()> work) {
 
 void Server::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     stop_ = true;
   }
   Post([] {});
@@ -126,7 +126,7 @@ bool Server::Drained(Time now) {
 }
 
 std::shared_ptr<const std::vector<Broker::NumberedCard>> Server::Models() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return models_;
 }
 
@@ -135,7 +135,7 @@ void Server::RunPosts() {
   [[maybe_unused]] const ssize_t got = read(posts_.get(), &count, sizeof(count));
   std::vector<std::function<void()>> work;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     work.swap(posted_);
   }
   for (const auto& piece : work) piece();
@@ -148,7 +148,7 @@ void Server::Run() {
   uint64_t delivered = 0;
   for (uint32_t turn = 0;; turn++) {
     {
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(mutex_);
       if (stop_) break;
     }
     if (on_request_) woken_ = OwnTime();

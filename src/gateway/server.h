@@ -5,11 +5,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "gateway/broker.h"
 #include "gateway/config.h"
 #include "gateway/executor_arrival.h"
@@ -149,11 +149,11 @@ class Server : private SlicePort, private Reactor::Listener {
   std::function<void(const std::string&, bool)> on_executor_;
   std::unordered_map<uint64_t, RequestTimes> times_;
 
-  std::mutex mutex_;
-  std::vector<std::function<void()>> posted_;  // under mutex_
-  bool stop_ = false;                          // under mutex_
-  std::shared_ptr<const std::vector<Broker::NumberedCard>> models_ =
-      std::make_shared<std::vector<Broker::NumberedCard>>();  // too
+  base::Mutex mutex_;
+  std::vector<std::function<void()>> posted_ SPILLWAY_GUARDED_BY(mutex_);
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<const std::vector<Broker::NumberedCard>> models_ SPILLWAY_GUARDED_BY(mutex_) =
+      std::make_shared<std::vector<Broker::NumberedCard>>();
 };
 
 }  // namespace spillway::gateway

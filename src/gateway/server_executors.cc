@@ -134,7 +134,7 @@ Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number
   if (auto told = connection.arrival->Answer(""); !told) return tl::make_unexpected(told.error());
   auto models = std::make_shared<std::vector<Broker::NumberedCard>>(broker_.Cards());
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     models_ = std::move(models);
   }
   if (on_executor_) on_executor_(connection.name, true);

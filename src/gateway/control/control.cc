@@ -110,10 +110,10 @@ Control::Control(const ControllerConfig& config, Server& server, base::Fd lock, 
 
 Control::~Control() {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     stop_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -128,19 +128,19 @@ Millis Control::Now() {
 
 void Control::Post(std::function<void()> work) {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     posted_.push_back(std::move(work));
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
 }
 
 void Control::Loop() {
   for (;;) {
     std::vector<std::function<void()>> work;
     {
-      std::unique_lock lock(mutex_);
+      const base::MutexLock lock(mutex_);
       const auto pause = draining_.empty() ? kTurnEvery : kDrainTurnEvery;
-      wake_.wait_for(lock, pause, [&] { return stop_ || !posted_.empty(); });
+      wake_.WaitFor(mutex_, pause, [this]() SPILLWAY_REQUIRES(mutex_) { return stop_ || !posted_.empty(); });
       if (stop_) break;
       work = std::exchange(posted_, {});
     }

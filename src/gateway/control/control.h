@@ -6,10 +6,8 @@
 // An executor is an instance's if it is called instance-ID.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -17,6 +15,7 @@
 
 #include "api/http.h"
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "gateway/control/host_table.h"
 #include "gateway/control/move_times.h"
 #include "gateway/server.h"
@@ -68,10 +67,10 @@ class Control {
   std::set<std::string, std::less<>> draining_;
   bool is_asking_ = false;
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::vector<std::function<void()>> posted_;  // under mutex_
-  bool stop_ = false;                          // under mutex_
+  base::Mutex mutex_;
+  base::Condition wake_;
+  std::vector<std::function<void()>> posted_ SPILLWAY_GUARDED_BY(mutex_);
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

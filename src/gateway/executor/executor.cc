@@ -22,9 +22,9 @@ void Executor::Leave() {
   if (options_.on_stuck && !slices_.empty())
     watch = std::thread([this, end = ended.get_future()] {
       if (end.wait_for(options_.stuck_after) == std::future_status::ready) return;
-      std::unique_lock lock(mutex_);
+      base::MutexLock lock(mutex_);
       const Error why = lost_.value_or(Error{ErrorCode::kUnavailable, "a slice's device does not answer"});
-      lock.unlock();
+      lock.Unlock();
       options_.on_stuck(why);
     });
   slices_.clear();
@@ -53,7 +53,7 @@ Result<void> Executor::Join() {
 }
 
 void Executor::Lost(const Error& error) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (!lost_) lost_ = error;
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t wrote = write(lost_bell_.get(), &one, sizeof(one));
@@ -65,7 +65,7 @@ Result<bool> Executor::Serve(int stop_fd) {
   }
   Leave();
   // The threads have ended.
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (lost_) return tl::make_unexpected(*lost_);
   return waits[1].revents == 0;
 }

@@ -5,12 +5,12 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "gateway/executor/engine.h"
 #include "gateway/executor/slice_thread.h"
 #include "gateway/join.h"
@@ -58,8 +58,8 @@ class Executor {
 
   base::Fd socket_;
   base::Fd lost_bell_;
-  std::mutex mutex_;
-  std::optional<Error> lost_;  // under mutex_: the first slice's
+  base::Mutex mutex_;
+  std::optional<Error> lost_ SPILLWAY_GUARDED_BY(mutex_);  // the first slice's
   std::vector<std::unique_ptr<SliceThread>> slices_;
 };
 

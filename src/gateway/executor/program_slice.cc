@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
 #include "gateway/status.h"
 
 namespace spillway::gateway {
@@ -18,18 +17,18 @@ namespace spillway::gateway {
 // Its thread is let go, not waited for: a program that has forked has it no more.
 class ProgramSlice::Pulse {
  public:
+  explicit Pulse(int socket) : socket_(socket) {}
   static std::shared_ptr<Pulse> Start(int socket) {
-    auto pulse = std::make_shared<Pulse>();
-    pulse->socket_ = socket;
+    auto pulse = std::make_shared<Pulse>(socket);
     std::thread([pulse] { pulse->Run(); }).detach();
     return pulse;
   }
   void End() {
     {
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(mutex_);
       socket_ = -1;
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   std::atomic<bool> is_busy{false};
 
@@ -37,14 +36,14 @@ class ProgramSlice::Pulse {
   static constexpr std::chrono::milliseconds kEvery{500};
 
   void Run() {
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, kEvery, [this] { return socket_ < 0; }))
+    const base::MutexLock lock(mutex_);
+    while (!changed_.WaitFor(mutex_, kEvery, [this]() SPILLWAY_REQUIRES(mutex_) { return socket_ < 0; }))
       if (is_busy) Beat(socket_);
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int socket_ = -1;  // under mutex_; -1: it is over
+  base::Mutex mutex_;
+  base::Condition changed_;
+  int socket_ SPILLWAY_GUARDED_BY(mutex_);  // -1: it is over
 };
 
 ProgramSlice::~ProgramSlice() {

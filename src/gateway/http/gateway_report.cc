@@ -30,10 +30,10 @@ GatewayReport::GatewayReport(gateway::Server& server, const agent::AgentConfig& 
 
 GatewayReport::~GatewayReport() {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
@@ -42,15 +42,16 @@ void GatewayReport::Loop(agent::AgentConfig config) {
   agent::Trigger trigger(config.trigger, config.meter.kind);
   for (;;) {
     {
-      std::unique_lock lock(mutex_);
-      if (changed_.wait_for(lock, config.report.period, [this] { return stop_; })) return;
+      const base::MutexLock lock(mutex_);
+      const auto stops = [this]() SPILLWAY_REQUIRES(mutex_) { return stop_; };
+      if (changed_.WaitFor(mutex_, config.report.period, stops)) return;
     }
     // Shared: the server may come to it after nobody waits any more.
     auto told = std::make_shared<std::promise<GatewayLoad>>();
     auto heard = told->get_future();
     server_.Post([this, told] { told->set_value(LoadOf(server_.broker())); });
     while (heard.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(mutex_);
       if (stop_) return;
     }
     const GatewayLoad load = heard.get();

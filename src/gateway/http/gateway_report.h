@@ -3,11 +3,10 @@
 // The measure is the share of all living slices' cells that are in use; with no living slice it is 1.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "agent/config.h"
+#include "base/mutex.h"
 #include "gateway/server.h"
 
 namespace spillway::command {
@@ -34,9 +33,9 @@ class GatewayReport {
   void Loop(agent::AgentConfig config);
 
   gateway::Server& server_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stop_ = false;  // under mutex_
+  base::Mutex mutex_;
+  base::Condition changed_;
+  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

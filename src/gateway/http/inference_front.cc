@@ -6,11 +6,11 @@
 
 #include <charconv>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/version.h"
 #include "gateway/metrics.h"
 #include "gateway/v2.h"
@@ -300,15 +300,15 @@ class TenantsBodies : public api::BodyMemory {
     return TenantOf(config_, head).value_or(static_cast<uint32_t>(config_.broker.tenants.size()));
   }
   [[nodiscard]] bool HasRoom(uint32_t owner, uint64_t bytes) override {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     return budget_.HasRoom(bytes, {owner});
   }
   void Hold(uint32_t owner, uint64_t bytes) override {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     budget_.Hold(bytes, {owner});
   }
   void Release(uint32_t owner, uint64_t bytes) override {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     budget_.Release(bytes, {owner});
   }
 
@@ -324,8 +324,8 @@ class TenantsBodies : public api::BodyMemory {
   }
 
   const gateway::GatewayConfig& config_;
-  std::mutex mutex_;
-  gateway::MemoryBudget budget_;  // under mutex_
+  base::Mutex mutex_;
+  gateway::MemoryBudget budget_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 // Of what a request's head shows: whether its body may come.
