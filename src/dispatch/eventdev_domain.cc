@@ -14,10 +14,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <sstream>
 
+#include "base/mutex.h"
 #include "dispatch/relax.h"
 
 namespace spillway::dispatch {
@@ -50,20 +50,20 @@ struct Device {
 class IdleDevices {
  public:
   std::optional<Device> Take() {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (idle_.empty()) return std::nullopt;
     Device device = std::move(idle_.back());
     idle_.pop_back();
     return device;
   }
   void Put(Device device) {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     idle_.push_back(std::move(device));
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<Device> idle_;
+  base::Mutex mutex_;
+  std::vector<Device> idle_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 IdleDevices& IdleSoftwareSchedulers() {
@@ -131,7 +131,7 @@ class EventdevDomain final : public Domain {
   }
 
   [[nodiscard]] Result<uint16_t> AddQueue(const QueueOptions& options) override {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (started_) return TooLate("queue");
     if (options.kind == Kind::kOrdered && device_.starts_with("event_dsw"))
       return Fail(ErrorCode::kUnavailable, "event_dsw has no ordered queues");
@@ -144,7 +144,7 @@ class EventdevDomain final : public Domain {
   }
 
   [[nodiscard]] Result<std::unique_ptr<Port>> AddPort(const PortOptions& options) override {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (started_) return TooLate("port");
     for (uint16_t queue : options.queues) {
       if (queue >= queues_.size())
@@ -162,6 +162,7 @@ class EventdevDomain final : public Domain {
   }
 
   [[nodiscard]] DomainStatistics Statistics() const override {
+    const base::MutexLock lock(mutex_);
     DomainStatistics statistics;
     for (const QueueOptions& queue : queues_) statistics.queues.push_back({queue.name, queue.kind, 0, 0});
     statistics.credits = options_.credits;
@@ -172,7 +173,7 @@ class EventdevDomain final : public Domain {
   bool Started() {
     if (running_.load(std::memory_order_acquire)) [[likely]]
       return true;
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (!started_) {
       started_ = true;
       running_.store(Start(), std::memory_order_release);
@@ -180,7 +181,9 @@ class EventdevDomain final : public Domain {
     return running_.load(std::memory_order_relaxed);
   }
   uint8_t id() const { return id_; }
-  uint8_t ScheduleTypeOf(uint16_t queue) const {
+  // These two are for ports that have Started, or that Start: without the mutex, as no queue is added any
+  // more, which clang cannot know.
+  uint8_t ScheduleTypeOf(uint16_t queue) const SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
     switch (queues_[queue].kind) {
       case Kind::kOrdered:
         return RTE_SCHED_TYPE_ORDERED;
@@ -190,7 +193,7 @@ class EventdevDomain final : public Domain {
         return RTE_SCHED_TYPE_ATOMIC;
     }
   }
-  size_t queues() const { return queues_.size(); }
+  size_t queues() const SPILLWAY_NO_THREAD_SAFETY_ANALYSIS { return queues_.size(); }
   bool needs_flush() const { return !(info_.event_dev_cap & RTE_EVENT_DEV_CAP_MAINTENANCE_FREE); }
   void Schedule() {
     if (has_service_ && HaveThreadNumber()) rte_service_run_iter_on_app_lcore(service_, 1);
@@ -202,7 +205,7 @@ class EventdevDomain final : public Domain {
                 fmt::format("{}: cannot add a {} after the first event", device_, what));
   }
 
-  bool Start() {
+  bool Start() SPILLWAY_REQUIRES(mutex_) {
     rte_event_dev_config config{};
     config.nb_event_queues = static_cast<uint8_t>(queues_.size());
     config.nb_event_ports = static_cast<uint8_t>(ports_.size());
@@ -253,12 +256,12 @@ class EventdevDomain final : public Domain {
   const uint8_t id_;
   const rte_event_dev_info info_;
   const DomainOptions options_;
-  std::mutex mutex_;
-  std::vector<QueueOptions> queues_;
-  std::vector<PortOptions> ports_;
-  bool started_ = false;
+  mutable base::Mutex mutex_;
+  std::vector<QueueOptions> queues_ SPILLWAY_GUARDED_BY(mutex_);
+  std::vector<PortOptions> ports_ SPILLWAY_GUARDED_BY(mutex_);
+  bool started_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::atomic<bool> running_{false};
-  bool has_service_ = false;
+  bool has_service_ = false;  // read only once it is running, as the next
   uint32_t service_ = 0;
 };
 

@@ -42,7 +42,7 @@ Result<uint16_t> NativeDomain::AddQueue(const QueueOptions& options) {
   if (options.on_occupancy && options.low >= options.high)
     return Fail(ErrorCode::kBadInput, fmt::format("queue {}: occupancy low {} is not below high {}",
                                                   options.name, options.low, options.high));
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (queue_owners_.size() == kMaxQueues)
     return Fail(ErrorCode::kBadInput, fmt::format("more than {} queues in a domain", kMaxQueues));
   const auto number = static_cast<uint16_t>(queue_owners_.size());
@@ -54,7 +54,7 @@ Result<uint16_t> NativeDomain::AddQueue(const QueueOptions& options) {
 }
 
 Result<std::unique_ptr<Port>> NativeDomain::AddPort(const PortOptions& options) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (ports_.size() == options_.ports)
     return Fail(ErrorCode::kBadInput,
                 fmt::format("port {}: the domain was opened for {} ports", options.name, options_.ports));
@@ -89,7 +89,7 @@ Result<std::unique_ptr<Port>> NativeDomain::AddPort(const PortOptions& options) 
 }
 
 void NativeDomain::Remove(NativePort& port) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   ports_.erase(std::find(ports_.begin(), ports_.end(), &port));
   if (port.worker() != 0) {
     const uint64_t bit = 1ULL << (port.worker() - 1);
@@ -124,7 +124,7 @@ void NativeDomain::CloseWindow(const Window& window) {
 
 size_t NativeDomain::HandOnHung() {
   if (options_.deadline.count() == 0) return 0;
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
   size_t handed_on = 0;
   for (NativePort* port : ports_) {
@@ -152,7 +152,7 @@ void NativeDomain::LookAtOccupancy() {
 }
 
 DomainStatistics NativeDomain::Statistics() const {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   DomainStatistics statistics;
   for (const auto& queue : queue_owners_)
     statistics.queues.push_back({queue->name(), queue->kind(), queue->Waiting(), queue->Enqueued()});

@@ -8,9 +8,9 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "dispatch/credit_pool.h"
 #include "dispatch/domain.h"
 #include "dispatch/native_queue.h"
@@ -56,13 +56,14 @@ class NativeDomain final : public Domain {
   Sleepers sleepers_;
   std::array<std::atomic<NativeQueue*>, kMaxQueues> queues_{};
 
-  mutable std::mutex mutex_;  // guards what follows; never taken by Enqueue or Dequeue
-  std::vector<std::unique_ptr<NativeQueue>> queue_owners_;
-  std::vector<NativePort*> ports_;
-  uint64_t workers_ = 0;                               // numbers in use, by bit
-  std::array<uint64_t, kMaxWorkers + 1> sequences_{};  // where a number's next port goes on
-  PortStatistics departed_;
-  uint64_t workers_lost_ = 0, events_handed_on_ = 0;
+  mutable base::Mutex mutex_;  // never taken by Enqueue or Dequeue
+  std::vector<std::unique_ptr<NativeQueue>> queue_owners_ SPILLWAY_GUARDED_BY(mutex_);
+  std::vector<NativePort*> ports_ SPILLWAY_GUARDED_BY(mutex_);
+  uint64_t workers_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // numbers in use, by bit
+  // Where a number's next port goes on.
+  std::array<uint64_t, kMaxWorkers + 1> sequences_ SPILLWAY_GUARDED_BY(mutex_){};
+  PortStatistics departed_ SPILLWAY_GUARDED_BY(mutex_);
+  uint64_t workers_lost_ SPILLWAY_GUARDED_BY(mutex_) = 0, events_handed_on_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> any_watched_{false};
 };
 
