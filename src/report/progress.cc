@@ -88,7 +88,7 @@ Progress::~Progress() {
 }
 
 void Progress::Update(double fraction, std::string_view message) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const bool changed = message != message_;
   fraction_ = fraction;
   message_ = message;
@@ -96,17 +96,17 @@ void Progress::Update(double fraction, std::string_view message) {
 }
 
 void Progress::Tick() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   Draw(false);
 }
 
 void Progress::Finish(std::string_view message) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   End(1, message);
 }
 
 void Progress::Stop(std::string_view message) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   End(fraction_, message);
 }
 
@@ -122,7 +122,7 @@ void Progress::End(double fraction, std::string_view message) {
 }
 
 void Progress::Around(const std::function<void()>& print) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const bool redraw = on_line_;
   if (redraw) terminal_.write("\r\033[K");
   on_line_ = false;

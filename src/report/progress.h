@@ -5,9 +5,10 @@
 
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <string_view>
+
+#include "base/mutex.h"
 
 namespace spillway::report {
 
@@ -52,20 +53,20 @@ class Progress {
   void Around(const std::function<void()>& print);
 
  private:
-  void Draw(bool at_once);
-  void End(double fraction, std::string_view message);
+  void Draw(bool at_once) SPILLWAY_REQUIRES(mutex_);
+  void End(double fraction, std::string_view message) SPILLWAY_REQUIRES(mutex_);
 
-  std::mutex mutex_;
+  base::Mutex mutex_;
   const std::string label_;
-  Terminal terminal_;
-  std::chrono::nanoseconds started_;
-  std::chrono::nanoseconds drawn_at_{};
-  bool drawn_ = false;    // something was written
-  bool on_line_ = false;  // the cursor stands behind a live line
-  bool over_ = false;     // what is drawn is the last line
-  bool finished_ = false;
-  double fraction_ = 0;
-  std::string message_;
+  const Terminal terminal_;
+  const std::chrono::nanoseconds started_;
+  std::chrono::nanoseconds drawn_at_ SPILLWAY_GUARDED_BY(mutex_){};
+  bool drawn_ SPILLWAY_GUARDED_BY(mutex_) = false;    // something was written
+  bool on_line_ SPILLWAY_GUARDED_BY(mutex_) = false;  // the cursor stands behind a live line
+  bool over_ SPILLWAY_GUARDED_BY(mutex_) = false;     // what is drawn is the last line
+  bool finished_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  double fraction_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  std::string message_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway::report

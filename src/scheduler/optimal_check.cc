@@ -6,10 +6,10 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <mutex>
 #include <optional>
 #include <thread>
 
+#include "base/mutex.h"
 #include "scheduler/milp.h"
 
 namespace spillway::scheduler {
@@ -54,35 +54,39 @@ Result<std::vector<CheckedSnapshot>> CheckOptimal(const CheckOptions& options, c
                                                   const std::function<void(size_t, size_t)>& tell,
                                                   const std::function<bool()>& stop) {
   const size_t total = options.levels.size() * static_cast<size_t>(options.snapshots);
-  std::vector<std::optional<CheckedSnapshot>> slots(total);
-  std::optional<Error> error;
+  struct Found {
+    explicit Found(size_t count) : slots(count) {}
+    base::Mutex mutex;
+    std::vector<std::optional<CheckedSnapshot>> slots SPILLWAY_GUARDED_BY(mutex);
+    std::optional<Error> error SPILLWAY_GUARDED_BY(mutex);
+    size_t done SPILLWAY_GUARDED_BY(mutex) = 0;
+  } found(total);
   std::atomic<size_t> next = 0;
-  size_t done = 0;
-  std::mutex mutex;
   const auto work = [&] {
     for (size_t i = next++; i < total; i = next++) {
       {
-        const std::scoped_lock lock(mutex);
-        if (error || (stop && stop())) return;
+        const base::MutexLock lock(found.mutex);
+        if (found.error || (stop && stop())) return;
       }
       const Isolation level = options.levels[i / static_cast<size_t>(options.snapshots)];
       auto one = CheckOne(level, options.first_seed + i % static_cast<size_t>(options.snapshots),
                           options.most_jobs, solver);
-      const std::scoped_lock lock(mutex);
+      const base::MutexLock lock(found.mutex);
       // Ctrl-C reaches the solver, too: what it says then is no answer.
       if (!one && stop && stop()) return;
-      if (!one && !error) error = one.error();
-      if (one) slots[i] = *one;
-      if (tell) tell(++done, total);
+      if (!one && !found.error) found.error = one.error();
+      if (one) found.slots[i] = *one;
+      if (tell) tell(++found.done, total);
     }
   };
   std::vector<std::jthread> threads;
   for (unsigned t = 1; t < options.threads; ++t) threads.emplace_back(work);
   work();
   threads.clear();
-  if (error) return tl::make_unexpected(*error);
+  const base::MutexLock lock(found.mutex);
+  if (found.error) return tl::make_unexpected(*found.error);
   std::vector<CheckedSnapshot> checked;
-  for (const auto& slot : slots)
+  for (const auto& slot : found.slots)
     if (slot) checked.push_back(*slot);
   return checked;
 }

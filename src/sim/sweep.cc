@@ -8,9 +8,9 @@
 #include <atomic>
 #include <cmath>
 #include <deque>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
 #include "core/ring_build.h"
 
 namespace spillway::sim {
@@ -143,11 +143,15 @@ SweepResult RunSweep(const Scenario& scenario, unsigned threads, const Progress&
   std::deque<std::vector<PolicyChoice>> policies;
   const std::vector<Try> plan = Plan(scenario, policies, rows);
   std::vector<RunResult> results(plan.size());
-  std::vector<uint8_t> done(plan.size(), 0);
+  struct Books {
+    explicit Books(size_t runs) : done(runs, 0) {}
+    base::Mutex mutex;
+    std::vector<uint8_t> done SPILLWAY_GUARDED_BY(mutex);
+    size_t finished SPILLWAY_GUARDED_BY(mutex) = 0;
+    double cpu_seconds SPILLWAY_GUARDED_BY(mutex) = 0;
+  } books(plan.size());
   std::atomic<size_t> next = 0;
   std::atomic<bool> stopped = false;
-  std::mutex mutex;
-  size_t finished = 0;
 
   auto work = [&] {
     const double before = ThreadSeconds();
@@ -155,15 +159,15 @@ SweepResult RunSweep(const Scenario& scenario, unsigned threads, const Progress&
       const size_t i = next++;
       if (i >= plan.size() || stopped) break;
       results[i] = Run(plan[i].setup);
-      const std::lock_guard lock(mutex);
-      done[i] = 1;
-      finished++;
+      const base::MutexLock lock(books.mutex);
+      books.done[i] = 1;
+      books.finished++;
       const Row& row = rows[plan[i].row];
-      if (progress) progress(finished, plan.size(), row.app + " " + row.policy);
+      if (progress) progress(books.finished, plan.size(), row.app + " " + row.policy);
       if (stop && stop()) stopped = true;
     }
-    const std::lock_guard lock(mutex);
-    sweep.cpu_seconds += ThreadSeconds() - before;
+    const base::MutexLock lock(books.mutex);
+    books.cpu_seconds += ThreadSeconds() - before;
   };
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
   threads = static_cast<unsigned>(std::min<size_t>(threads, plan.size()));
@@ -172,11 +176,13 @@ SweepResult RunSweep(const Scenario& scenario, unsigned threads, const Progress&
   work();
   for (std::thread& thread : others) thread.join();
 
+  const base::MutexLock lock(books.mutex);
+  sweep.cpu_seconds = books.cpu_seconds;
   std::vector<uint8_t> whole(rows.size(), 1), filled(rows.size(), 0);
   for (size_t i = 0; i < plan.size(); i++) {
     const size_t r = plan[i].row;
-    whole[r] &= done[i];
-    if (!done[i]) continue;
+    whole[r] &= books.done[i];
+    if (!books.done[i]) continue;
     sweep.requests += plan[i].setup.requests + plan[i].setup.warm_up;
     if (filled[r] && !Better(results[i], rows[r].result)) continue;
     filled[r] = 1;
@@ -186,7 +192,7 @@ SweepResult RunSweep(const Scenario& scenario, unsigned threads, const Progress&
   for (size_t r = 0; r < rows.size(); r++) {
     if (whole[r]) sweep.rows.push_back(std::move(rows[r]));
   }
-  sweep.interrupted = stopped && finished < plan.size();
+  sweep.interrupted = stopped && books.finished < plan.size();
   return sweep;
 }
 

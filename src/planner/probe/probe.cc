@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <atomic>
 #include <barrier>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <thread>
 
+#include "base/mutex.h"
 #include "planner/probe/loopback.h"
 #include "report/percentile.h"
 
@@ -46,7 +46,7 @@ class KernelRun {
       else
         Note(made.error());
     });
-    return failure_ ? tl::make_unexpected(*failure_) : Result<void>();
+    return Noted();
   }
 
   // Per-core rates of one round with the first `busy` CPUs.
@@ -67,7 +67,7 @@ class KernelRun {
       if (!kernels_[t]->Verify())
         Note({ErrorCode::kSystem, "probe: kernel " + kind_.name + " gave a wrong answer"});
     });
-    if (failure_) return tl::make_unexpected(*failure_);
+    if (const auto good = Noted(); !good) return tl::make_unexpected(good.error());
     return std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(busy);
   }
 
@@ -83,15 +83,19 @@ class KernelRun {
     for (std::thread& thread : threads) thread.join();
   }
   void Note(Error error) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     failure_ = std::move(error);
+  }
+  Result<void> Noted() {
+    const base::MutexLock lock(mutex_);
+    return failure_ ? tl::make_unexpected(*failure_) : Result<void>();
   }
 
   const KernelKind& kind_;
   const ProbeSetup& setup_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
-  std::mutex mutex_;
-  std::optional<Error> failure_;
+  base::Mutex mutex_;
+  std::optional<Error> failure_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace
