@@ -8,11 +8,11 @@
 
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <thread>
 
 #include "api/listen.h"
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/paths.h"
 #include "bench/gateway/background_load.h"
 #include "bench/gateway/rig.h"
@@ -69,7 +69,7 @@ class ConspiratorRig : public Rig {
     if (use.io == gateway::Io::kUring && std::string_view(server_->io()) != "io_uring")
       return Fail(ErrorCode::kUnavailable, "no io_uring here");
     server_->Trace([this](const gateway::RequestTimes& times) {
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(mutex_);
       gateway_us_.push_back(
           static_cast<double>(((times.delivered - times.seen) + (times.answered - times.heard)).count()) /
           1e3);
@@ -141,13 +141,13 @@ class ConspiratorRig : public Rig {
   RigCosts Costs() const override {
     RigCosts costs;
     for (const gateway::SliceCosts& slice : executor_->Costs()) costs.host_ns += HostNsOf(work_, slice);
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     costs.nic_ns = nic_ns_;
     return costs;
   }
 
   std::vector<double> TakeGatewayTimes() override {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     return std::exchange(gateway_us_, {});
   }
 
@@ -160,9 +160,9 @@ class ConspiratorRig : public Rig {
   bool window_ = true;
   uint32_t model_ = 0;
   uint64_t output_at_ = 0;
-  mutable std::mutex mutex_;
-  std::vector<double> gateway_us_;  // under mutex_
-  uint64_t nic_ns_ = 0;             // under mutex_
+  mutable base::Mutex mutex_;
+  std::vector<double> gateway_us_ SPILLWAY_GUARDED_BY(mutex_);
+  uint64_t nic_ns_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   std::thread thread_;
 };
 

@@ -61,15 +61,16 @@ Result<std::unique_ptr<SliceBed>> SliceBed::Make(const Work& work, const Layout&
     state.gpu = i;
     state.gflop_per_s = work.gflop_per_s;
     state.cells_free = work.cells();
-    bed->states_.push_back(state);
     bed->all_.push_back(i);
+    const base::MutexLock lock(bed->mutex_);
+    bed->states_.push_back(state);
     bed->taken_.emplace_back(work.cells(), false);
   }
   return bed;
 }
 
 SliceBed::Cell SliceBed::Place() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   const auto placement = scheduler::PlaceRequest({0, gflop_, all_, scheduler::kNobody}, states_,
                                                  scheduler::Isolation::kFraction, now);
@@ -84,7 +85,7 @@ SliceBed::Cell SliceBed::Place() {
 }
 
 void SliceBed::Free(const Cell& cell) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   taken_[cell.slice][cell.cell] = false;
   scheduler::SliceState& state = states_[cell.slice];
   state.cells_free++;
@@ -99,24 +100,24 @@ std::span<std::byte> SliceBed::Input(const Cell& cell) {
 
 gateway::Completion SliceBed::Await(Line& line, uint64_t id) {
   Channel& channel = line.near.channel;
-  std::unique_lock lock(line.mutex);
+  base::MutexLock lock(line.mutex);
   for (;;) {
     if (const auto done = line.done.extract(id)) return done.mapped();
     if (line.is_collected) {
-      line.changed.wait(lock);
+      line.changed.Wait(line.mutex);
       continue;
     }
     line.is_collected = true;
-    lock.unlock();
+    lock.Unlock();
     gateway::Completion completion;
     while (!channel.TakeCompletion(completion)) {
       SpinFor(work_.host_spin, [&] { return channel.HasCompletion(); });
       if (!channel.HasCompletion()) channel.WaitForCompletions(-1);
     }
-    lock.lock();
+    lock.Lock();
     line.is_collected = false;
     line.done[completion.id] = completion;
-    line.changed.notify_all();
+    line.changed.NotifyAll();
   }
 }
 
@@ -130,7 +131,7 @@ Result<std::span<const std::byte>> SliceBed::Run(const Cell& cell) {
   submission.output_offset = layout.Output(cell.cell);
   submission.output_bytes = work_.output_bytes;
   {
-    const std::lock_guard lock(line.mutex);
+    const base::MutexLock lock(line.mutex);
     submission.id = ++line.last_id;
     if (!line.near.channel.Submit(submission)) return Fail(ErrorCode::kSystem, "the slice's ring is full");
   }

@@ -3,12 +3,11 @@
 // without one. Thread-safe.
 #pragma once
 
-#include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "bench/gateway/rig.h"
 #include "gateway/shm_link.h"
 #include "scheduler/request_placement.h"
@@ -36,20 +35,20 @@ class SliceBed {
   // One slice's near end. Of those who wait for it one collects for all.
   struct Line {
     gateway::SharedSlice near;
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::map<uint64_t, gateway::Completion> done;  // by request; under mutex, like what follows
-    bool is_collected = false;
-    uint64_t last_id = 0;
+    base::Mutex mutex;
+    base::Condition changed;
+    std::map<uint64_t, gateway::Completion> done SPILLWAY_GUARDED_BY(mutex);  // by request
+    bool is_collected SPILLWAY_GUARDED_BY(mutex) = false;
+    uint64_t last_id SPILLWAY_GUARDED_BY(mutex) = 0;
   };
   [[nodiscard]] gateway::Completion Await(Line& line, uint64_t id);
 
   Work work_;
   double gflop_ = 0;
   std::vector<uint32_t> all_;
-  std::mutex mutex_;
-  std::vector<scheduler::SliceState> states_;  // under mutex_
-  std::vector<std::vector<bool>> taken_;       // by slice and cell; under mutex_
+  base::Mutex mutex_;
+  std::vector<scheduler::SliceState> states_ SPILLWAY_GUARDED_BY(mutex_);
+  std::vector<std::vector<bool>> taken_ SPILLWAY_GUARDED_BY(mutex_);  // by slice and cell
   std::vector<std::unique_ptr<Line>> lines_;
   std::vector<std::unique_ptr<gateway::SliceThread>> threads_;
 };

@@ -41,7 +41,7 @@ WorkerPool::~WorkerPool() {
 
 bool WorkerPool::Take(unit::Job job) {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     // As many of the queue as workers are idle do not wait: they are only not yet taken.
     if (queue_.size() >= settings_.queue_limit + (settings_.workers - in_service_)) return false;
     queue_.push_back(std::move(job));
@@ -51,7 +51,7 @@ bool WorkerPool::Take(unit::Job job) {
 }
 
 std::optional<unit::Job> WorkerPool::TakeDone(std::int64_t) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (done_.empty()) {
     if (std::uint64_t ignored; std::exchange(told_, false)) (void)!::read(done_fd_, &ignored, sizeof ignored);
     return std::nullopt;
@@ -62,23 +62,24 @@ std::optional<unit::Job> WorkerPool::TakeDone(std::int64_t) {
 }
 
 std::size_t WorkerPool::Waiting(std::int64_t) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const std::size_t idle = settings_.workers - in_service_;
   return queue_.size() - std::min(queue_.size(), idle);
 }
 
 void WorkerPool::Work(std::size_t worker) {
   const std::stop_token stop = stop_.get_token();
-  std::unique_lock lock(mutex_);
-  while (queued_.wait(lock, stop, [this] { return !queue_.empty(); }) && !stop.stop_requested()) {
+  base::MutexLock lock(mutex_);
+  const auto has_work = [this]() SPILLWAY_REQUIRES(mutex_) { return !queue_.empty(); };
+  while (queued_.wait(mutex_, stop, has_work) && !stop.stop_requested()) {
     unit::Job job = std::move(queue_.front());
     queue_.pop_front();
     ++in_service_;
-    lock.unlock();
+    lock.Unlock();
     const std::int64_t start = unit::MonotonicNs();
     job.wait_ns = start - job.arrived_ns;
     job.result = computation_->Answer(worker, job.request.id, job.request.cost_milli, stop);
-    lock.lock();
+    lock.Lock();
     // Under the lock, so that jobs are done in order of these times.
     job.due_ns = unit::MonotonicNs();
     job.service_ns = job.due_ns - start;

@@ -7,12 +7,12 @@
 #include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "computation.h"
 #include "lab/unit/workers.h"
 
@@ -48,11 +48,11 @@ class WorkerPool : public unit::Workers {
   const std::unique_ptr<Computation> computation_;
   const int done_fd_;
   std::stop_source stop_;
-  std::mutex mutex_;  // guards all below but threads_
+  base::Mutex mutex_;
   std::condition_variable_any queued_;
-  std::deque<unit::Job> queue_, done_;
-  std::size_t in_service_ = 0;
-  bool told_ = false;  // done_fd_ is readable
+  std::deque<unit::Job> queue_ SPILLWAY_GUARDED_BY(mutex_), done_ SPILLWAY_GUARDED_BY(mutex_);
+  std::size_t in_service_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  bool told_ SPILLWAY_GUARDED_BY(mutex_) = false;  // done_fd_ is readable
   std::vector<std::jthread> threads_;
 };
 

@@ -12,24 +12,25 @@ RequestLog::RequestLog(gateway::Client client) : client_(std::move(client)), thr
 RequestLog::~RequestLog() { [[maybe_unused]] const RequestsSeen seen = Finish(); }
 
 void RequestLog::Ask(std::set<std::string> models, std::set<std::string> moving) {
-  const std::lock_guard lock(asking_);
+  const base::MutexLock lock(asking_);
   models_ = std::move(models);
   moving_ = std::move(moving);
 }
 
 RequestsSeen RequestLog::Finish() {
   {
-    const std::lock_guard lock(asking_);
+    const base::MutexLock lock(asking_);
     stop_ = true;
   }
   if (thread_.joinable()) thread_.join();
+  const base::MutexLock lock(asking_);
   return seen_;
 }
 
 void RequestLog::Loop() {
   for (;;) {
     {
-      const std::lock_guard lock(asking_);
+      const base::MutexLock lock(asking_);
       if (stop_) return;
       auto next = models_.upper_bound(last_);
       if (next == models_.end()) next = models_.begin();
@@ -40,7 +41,7 @@ void RequestLog::Loop() {
 }
 
 void RequestLog::AskOne(const std::string& model) {
-  const auto lose = [&](const std::string& why) {
+  const auto lose = [&](const std::string& why) SPILLWAY_REQUIRES(asking_) {
     if (seen_.lost++ == 0) seen_.first_loss = model + ": " + why;
   };
   seen_.asked++;

@@ -4,12 +4,12 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "gateway/client.h"
 
 namespace spillway::lab {
@@ -35,16 +35,16 @@ class RequestLog {
 
  private:
   void Loop();
-  void AskOne(const std::string& model);
+  void AskOne(const std::string& model) SPILLWAY_REQUIRES(asking_);
 
-  gateway::Client client_;
-  std::map<std::string, gateway::ClientModel> known_;
-  std::mutex asking_;             // held for the length of a request
-  std::set<std::string> models_;  // under it, as the rest
-  std::set<std::string> moving_;
-  RequestsSeen seen_;
-  std::string last_;
-  bool stop_ = false;
+  base::Mutex asking_;  // held for the length of a request
+  gateway::Client client_ SPILLWAY_GUARDED_BY(asking_);
+  std::map<std::string, gateway::ClientModel> known_ SPILLWAY_GUARDED_BY(asking_);
+  std::set<std::string> models_ SPILLWAY_GUARDED_BY(asking_);
+  std::set<std::string> moving_ SPILLWAY_GUARDED_BY(asking_);
+  RequestsSeen seen_ SPILLWAY_GUARDED_BY(asking_);
+  std::string last_ SPILLWAY_GUARDED_BY(asking_);
+  bool stop_ SPILLWAY_GUARDED_BY(asking_) = false;
   std::thread thread_;
 };
 

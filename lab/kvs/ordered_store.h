@@ -35,6 +35,7 @@ class OrderedStore {
   }
 
  private:
+  // The only one of its kind: base::Mutex has no readers, and what these three functions do is seen at once.
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, uint64_t> values_;
 };
