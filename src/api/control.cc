@@ -92,7 +92,7 @@ void Control::OnChecks(const std::vector<health::CheckChange>& changes,
   }
   std::vector<switching::FailingUnit> units;
   for (const health::FailingUnit& unit : failing)
-    units.push_back({unit.pool, unit.server, unit.unit, unit.since, unit.move, unit.checks});
+    units.push_back({unit.pool, unit.server, unit.unit, unit.since, unit.move});
   const base::MutexLock lock(mutex_);
   switch_.SetFailing(units);
   LogCheckNews();

@@ -240,8 +240,7 @@ void AddServices(std::vector<MetricFamily>& out, const Snapshot& s) {
   add("spillway_service_ejected_units",
       "units that fail them and get no new flows: at most half of those that the service may use",
       MetricType::Gauge, [](const View& v) { return v.ejected; });
-  add("spillway_service_fail_open",
-      "1: every unit fails or cannot be reached, so those that fail the fewest checks, mostly all, stay in",
+  add("spillway_service_fail_open", "1: every unit fails or cannot be reached, so none is ejected",
       MetricType::Gauge, [](const View& v) { return v.fail_open; });
   add("spillway_service_fail_opened_total", "times that this began", MetricType::Counter,
       [](const View& v) { return double(v.fail_opened); });

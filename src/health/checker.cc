@@ -372,11 +372,10 @@ std::vector<FailingUnit> Checker::Failing() const {
     const bool move = target->check->on_fail == model::OnFail::kMove;
     const auto [found, fresh] =
         units.try_emplace(Key(s.pool, s.server, s.unit, ""),
-                          FailingUnit{s.pool, s.server, s.unit, target->track.since(), move, 1});
+                          FailingUnit{s.pool, s.server, s.unit, target->track.since(), move});
     if (fresh) continue;
     found->second.since = std::min(found->second.since, target->track.since());
     found->second.move |= move;
-    found->second.checks++;
   }
   std::vector<FailingUnit> failing;
   for (auto& [key, unit] : units) failing.push_back(std::move(unit));

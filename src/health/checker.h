@@ -61,8 +61,7 @@ struct CheckChange {
 struct FailingUnit {
   std::string pool, server, unit;
   TimePoint since;
-  bool move = false;    // on_fail: move
-  uint32_t checks = 1;  // so many of them do
+  bool move = false;  // on_fail: move
 };
 
 // Who a check is about.

@@ -2,7 +2,6 @@
 #include "ejection.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <unordered_map>
 
 namespace spillway::switching {
@@ -11,7 +10,6 @@ namespace {
 struct Candidate {
   const PlannedUnit* unit;
   std::chrono::steady_clock::time_point since;
-  uint32_t checks;
 };
 
 bool MayUse(const model::Service& service, const PlannedUnit& unit) {
@@ -29,7 +27,7 @@ Ejection ChooseEjected(const model::Config& config, const std::vector<PlannedUni
     for (const PlannedUnit& unit : units)
       if (const auto found = failing.find(UnitName(unit.pool, unit.server, unit.unit));
           found != failing.end() && unit.status == SPW_UNIT_UP && is_resolved(unit.id))
-        candidates.push_back({&unit, found->second.since, found->second.checks});
+        candidates.push_back({&unit, found->second.since});
   }
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return std::pair(a.since, a.unit->id) < std::pair(b.since, b.unit->id);
@@ -40,10 +38,6 @@ Ejection ChooseEjected(const model::Config& config, const std::vector<PlannedUni
     const model::Service* service;
     ServiceEjection* shown;
     int64_t left = 0;
-    uint32_t fewest = UINT32_MAX;  // checks that one of its units fails
-    bool Spares(const Candidate& candidate) const {
-      return left > 0 && (!shown->fail_open || candidate.checks > fewest);
-    }
   };
   std::unordered_map<std::string, std::vector<Spare>> spares;  // by pool
   for (const model::Service& service : config.services)
@@ -59,15 +53,12 @@ Ejection ChooseEjected(const model::Config& config, const std::vector<PlannedUni
     }
   for (const Candidate& candidate : candidates)
     for (Spare& spare : spares[candidate.unit->pool])
-      if (MayUse(*spare.service, *candidate.unit)) {
-        spare.shown->failing++;
-        spare.fewest = std::min(spare.fewest, candidate.checks);
-      }
+      if (MayUse(*spare.service, *candidate.unit)) spare.shown->failing++;
   for (auto& [pool, list] : spares)
     for (Spare& spare : list) {
       ServiceEjection& shown = *spare.shown;
       shown.fail_open = shown.failing > 0 && shown.failing + unreachable[&spare] == shown.members;
-      spare.left = int64_t{shown.members / 2} - unreachable[&spare];
+      if (!shown.fail_open) spare.left = int64_t{shown.members / 2} - unreachable[&spare];
     }
   // Services of one pool share its units: what one of them cannot spare, stays.
   for (const Candidate& candidate : candidates) {
@@ -76,7 +67,7 @@ Ejection ChooseEjected(const model::Config& config, const std::vector<PlannedUni
     for (const Spare& spare : list) {
       if (!MayUse(*spare.service, *candidate.unit)) continue;
       used = true;
-      spared = spared && spare.Spares(candidate);
+      spared = spared && spare.left > 0;
     }
     if (!used || !spared) continue;
     result.units.insert(candidate.unit->id);

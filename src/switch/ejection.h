@@ -3,8 +3,7 @@
 //
 // Checks may be wrong about many units at once (a fault of the switch's own network, a bad deployment of what
 // is asked), so of each service's units at most half are ejected, the longest failing first; and where all of
-// them fail, those stay that fail the fewest checks, which is all of them if what they have in common is at
-// fault: fail-open. A unit without a known next hop gets nothing in any case and counts as one
+// them fail, none is: fail-open. A unit without a known next hop gets nothing in any case and counts as one
 // of the half.
 #pragma once
 
@@ -21,8 +20,7 @@ namespace spillway::switching {
 
 struct FailingState {
   std::chrono::steady_clock::time_point since;
-  bool move = false;    // its established flows are placed anew
-  uint32_t checks = 1;  // that fail: its services have one each
+  bool move = false;  // its established flows are placed anew
 };
 
 // By UnitName.

@@ -20,7 +20,7 @@ constexpr int kRelayShare = 10;
 void LiveSwitch::SetFailing(const std::vector<FailingUnit>& failing) {
   failing_.clear();
   for (const FailingUnit& unit : failing)
-    failing_[UnitName(unit.pool, unit.server, unit.unit)] = {unit.since, unit.move, unit.checks};
+    failing_[UnitName(unit.pool, unit.server, unit.unit)] = {unit.since, unit.move};
   UpdateEjections();
 }
 
@@ -107,7 +107,7 @@ void LiveSwitch::NoteEjections(const Ejection& before, const Ejection& after) {
       fail_opened_[service]++;
       check_news_.push_back(fmt::format(
           "service {}: every unit fails a check, of this service or another of its pool, or cannot be "
-          "reached, so those that fail fewest stay in (fail-open)",
+          "reached, so none is taken out (fail-open)",
           service));
     } else if (!now.fail_open && then.fail_open) {
       check_news_.push_back(fmt::format("service {}: fail-open is over", service));

@@ -83,7 +83,7 @@ struct ServiceView {
   uint64_t packets = 0, bytes = 0, new_flows = 0;
   // By health checks: units of the service that fail, and those of them that get no new flows.
   uint32_t failing = 0, ejected = 0;
-  bool fail_open = false;    // all fail, so those that fail the fewest checks stay in
+  bool fail_open = false;    // all fail, so none is ejected
   uint64_t fail_opened = 0;  // times that this began
 };
 
@@ -104,8 +104,7 @@ struct ApplyReport {
 struct FailingUnit {
   std::string pool, server, unit;
   std::chrono::steady_clock::time_point since;
-  bool move = false;    // once ejected, its established flows are placed anew; else they stay
-  uint32_t checks = 1;  // of its services', that fail
+  bool move = false;  // once ejected, its established flows are placed anew; else they stay
 };
 
 // A unit that answers its health checks: the first and the last of the passes in a row, and how far apart

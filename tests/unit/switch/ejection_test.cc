@@ -36,9 +36,9 @@ class EjectionTest : public ::testing::Test {
     config_.services.push_back(service);
   }
   // The one named later fails for a shorter time.
-  void Fail(uint16_t id, uint32_t checks = 1) {
+  void Fail(uint16_t id) {
     const PlannedUnit& unit = units_[id];
-    failing_[UnitName(unit.pool, unit.server, unit.unit)] = {now_ += seconds(1), false, checks};
+    failing_[UnitName(unit.pool, unit.server, unit.unit)] = {now_ += seconds(1), false};
   }
   Ejection Choose() const {
     return ChooseEjected(config_, units_, failing_,
@@ -77,19 +77,6 @@ TEST_F(EjectionTest, WhenAllFailNoneIsEjected) {
   for (const uint16_t id : {0, 1, 2, 3}) Fail(id);
   EXPECT_THAT(Choose().units, IsEmpty());
   EXPECT_TRUE(Choose().services["web"].fail_open);
-}
-
-TEST_F(EjectionTest, WhereAllFailThoseStayThatFailFewestChecks) {
-  Servers(2);
-  Service("web");
-  Service("dns");
-  Fail(0, 2);  // hung
-  Fail(1, 1);  // answers DNS
-  Fail(2, 2);
-  Fail(3, 2);
-  EXPECT_THAT(Choose().units, UnorderedElementsAre(0, 2)) << "at most half";
-  EXPECT_TRUE(Choose().services["dns"].fail_open);
-  EXPECT_EQ(Choose().services["dns"].ejected, 2u);
 }
 
 TEST_F(EjectionTest, OnlyUnitsThatThePolicyUsesCount) {
