@@ -72,8 +72,8 @@ function(spillway_fastest target)
   endif()
 endfunction()
 
-# spillway_computes(TARGET): tests have it decide by the million. Optimized where others are not, but for them that would
-# take the compiler three times as long.
+# spillway_computes(TARGET): tests have it make decisions by the million, so it is optimized in sanitized builds. The others are
+# not: it would take the compiler three times as long.
 function(spillway_computes target)
   if(CMAKE_BUILD_TYPE STREQUAL Debug AND SPILLWAY_SANITIZE)
     target_compile_options(${target} PRIVATE -O1)

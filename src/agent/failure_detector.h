@@ -8,7 +8,8 @@
 //   none ──► refused      kMinRequests refusals in a row with no answer and no connection accepted between
 //                         them; or a pause of the answers, soon after a refusal, that alone would be too
 //                         short to tell (hosts limit how often they send ICMP, so that of many refused
-//                         requests few are seen); or refused_share of the last few dozen
+//                         requests few are seen); or refused_share of the last few dozen, and of those of
+//                         the last kShareTime
 //   none ──► errors       error_share of the last few dozen answers say that the server failed, and at least
 //                         kMinBadOfShare of them, and error_share of those of the last kShareTime, or nothing
 //                         but errors for kLongRow; or kMinErrorRow in a row within kQuickRow,
@@ -16,10 +17,11 @@
 //   unanswered ──► errors, refused ──► errors
 //                         it answers again, but errors alone
 //   unanswered ──► none, refused ──► none
-//                         answers without error, and for a unit that refused, connections accepted, with no
-//                         refusal between: 1, or 4 if it was out by its share of refusals
-//   errors ──► none       answers without error, 4 more than error_share allows for its errors, and no
-//                         refusal between; or 1 more, if it was unanswered or refused before
+//                         answers without error, and for a unit that refused, connections accepted, more than
+//                         refused_share allows for its refusals (one each, or more where refused_share is
+//                         below a half): by 1, or by 4 if it was out by its share of refusals
+//   errors ──► none       answers without error, 4 more than the shares allow for its errors and refusals; or
+//                         1 more, if it was unanswered or refused before
 //
 // Twice as many are wanted each time that it fails again within 2 s, up to 8 times; but not of one that was
 // out by errors and answered none meanwhile: those came in a burst.

@@ -157,9 +157,9 @@ class WebProbe : public Probe, private WebTransfer {
     const std::string error = *error_ != 0 ? error_ : curl_easy_strerror(code);
     // Not kept until the next check: there may be many units.
     const std::string body = std::exchange(body_, std::string());
-    GiveBack();
-    if (tls_messages_ > kMaxTlsMessages)
-      return Fail(fmt::format("flooded: more than {} TLS messages, no answer", kMaxTlsMessages));
+    const bool flooded = tls_messages_ > kMaxTlsMessages;
+    GiveBack();  // closes the connection at once, so that OnTlsMessage is not called any more
+    if (flooded) return Fail(fmt::format("flooded: more than {} TLS messages", kMaxTlsMessages));
     if (own) return Skip(error);
     if (code != CURLE_OK && !cut) return Fail(error);
     if (check_.kind == model::CheckKind::kTls) return Pass();

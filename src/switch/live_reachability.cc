@@ -21,10 +21,12 @@ constexpr auto kResolvePatience = std::chrono::milliseconds(1500);
 constexpr uint32_t kConfirmEvery = 15;  // ticks between re-confirmations of a resolved next hop
 constexpr uint32_t kVerifyEvery = 4;  // of a unit whose agent fell silent: the kernel asks for three seconds
 
-Hop HopOf(const std::optional<NextHop>& hop) {
+// `before`: as it was last found; nullptr: not at all.
+Hop HopOf(const std::optional<NextHop>& hop, const NextHop* before) {
   if (!hop || !hop->link_up) return Hop::kNone;
   if (hop->mac) return Hop::kKnown;
-  return hop->has_entry ? Hop::kUnknown : Hop::kForgotten;
+  const bool is_same = before != nullptr && before->via == hop->via && before->ifindex == hop->ifindex;
+  return hop->has_entry || !is_same ? Hop::kUnknown : Hop::kForgotten;
 }
 
 }  // namespace
@@ -44,7 +46,8 @@ void LiveSwitch::Resolve(const PlannedUnit& unit) {
   ask_again_.erase(unit.id);
   const std::optional<NextHop>& hop = *found;
   spw_unit& entry = plane_->units[unit.id];
-  reach.Look(HopOf(hop), Clock::now());
+  const auto before = hops_.find(unit.id);
+  reach.Look(HopOf(hop, before == hops_.end() ? nullptr : &before->second), Clock::now());
   if (!reach.forwards()) {
     Store(entry.resolved, __u8{0});
   } else if (hop->mac && (entry.resolved == 0 || entry.ifindex != hop->ifindex ||

@@ -208,7 +208,10 @@ void LiveSwitch::CheckDevices() {
   const bool rewrites = std::any_of(services.begin(), services.end(), [](const model::Service& service) {
     return service.mode == SPW_MODE_NAT;
   });
-  if (rewrites && (ways_in.size() > 1 || !ways_out.empty())) ways_out.insert(ways_in.begin(), ways_in.end());
+  for (const InterfaceView& from : plane_->interfaces())
+    for (const InterfaceView& to : plane_->interfaces())
+      if (rewrites && from.native && from.ifindex != to.ifindex)
+        ways_out.insert(static_cast<uint32_t>(to.ifindex));
   char name[IF_NAMESIZE];
   for (const uint32_t ifindex : ways_out)
     if (if_indextoname(ifindex, name) != nullptr)
