@@ -11,6 +11,7 @@ namespace spillway::model {
 
 class RandomConfig {
  public:
+  // `key_file` holds the key; beside it is KEY_FILE.pem with a certificate. Empty: neither is used.
   RandomConfig(uint64_t seed, std::string key_file, Key key)
       : random_(seed), key_file_(std::move(key_file)), key_(key) {}
 
@@ -120,7 +121,7 @@ class RandomConfig {
     const bool tls = check.kind == CheckKind::kTls || check.kind == CheckKind::kHttps;
     const bool http = check.kind == CheckKind::kHttp || check.kind == CheckKind::kHttps;
     if ((tls || http) && Coin()) check.host = Coin() ? "true" : "h0.example.org";
-    if (tls && !key_file_.empty() && Coin()) check.ca_file = key_file_;
+    if (tls && !key_file_.empty() && Coin()) check.ca_file = key_file_ + ".pem";
     if (http) {
       check.path = Coin() ? "/" : "/a?b=\"{c}\",[d]&e=#:";
       check.statuses.clear();

@@ -23,6 +23,7 @@ class RoundTrip : public testing::Test {
     std::filesystem::create_directories(folder_);
     key_file_ = (folder_ / "s.key").string();
     std::ofstream(key_file_) << "0102030405060708090a0b0c0d0e0f10\n";
+    std::ofstream(key_file_ + ".pem") << "-----BEGIN CERTIFICATE-----\n";
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
