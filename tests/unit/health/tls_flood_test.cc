@@ -5,6 +5,8 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
+#include <csignal>
+
 #include "checker_fixture.h"
 
 namespace spillway::health {
