@@ -61,6 +61,7 @@ extender:
   resync: 200ms
 END
 start() {
+  : > "$work/spillwayd.log"  # here: the background shell may empty it only after grep saw the last daemon's lines
   "$bin/spillwayd" -c "$work/spillwayd.yaml" --run-dir "$work" 2> "$work/spillwayd.log" & daemon=$!
   until_true 20 grep -q "API on" "$work/spillwayd.log"
   url=http://127.0.0.1:$(sed -n 's/.*extender on .*port \([0-9]*\)$/\1/p' "$work/spillwayd.log")
