@@ -2,6 +2,7 @@
 // What verbs of `spillway bench` have in common.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 

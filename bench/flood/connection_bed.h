@@ -4,6 +4,7 @@
 // raw packets from the clients' namespace. Needs root. One thread, the program's main one.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "bench/flood/packet_bed.h"

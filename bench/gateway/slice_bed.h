@@ -3,8 +3,10 @@
 // without one. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/mutex.h"

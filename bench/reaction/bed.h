@@ -3,6 +3,7 @@
 // Faults are done to one unit. One thread, the program's main one.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>

@@ -2,6 +2,8 @@
 // Rounds of one fault on one bed, and the row they make. The program's main thread.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>

@@ -7,6 +7,7 @@
 // Not thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 

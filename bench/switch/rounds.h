@@ -3,7 +3,9 @@
 // Not thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "bench/switch/bed.h"

@@ -2,6 +2,7 @@
 // spillway-nic-balancer's command line. Pure but for CLI11's own help text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "request_packet.h"

@@ -3,6 +3,8 @@
 // policy, after what came before has been worked off. One thread, the program's main one.
 #pragma once
 
+#include <cstdint>
+
 #include "client.h"
 
 namespace spillway::lab {

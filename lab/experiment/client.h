@@ -2,6 +2,7 @@
 // One run of a load client in a testbed: requests at a rate, and what became of each.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <optional>
 #include <string>

@@ -2,6 +2,7 @@
 // An experiment as its file describes it: which policies meet which loads, for how long and how often.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

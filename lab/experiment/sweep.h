@@ -3,6 +3,7 @@
 // round, in random order. One thread, the program's main one.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

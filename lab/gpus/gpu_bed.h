@@ -3,6 +3,7 @@
 // over UNIX sockets. No privileges. One at a time in a folder; what a killed run left there is ended first.
 #pragma once
 
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>

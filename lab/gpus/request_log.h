@@ -3,6 +3,7 @@
 // came of it. A thread of its own; the rest may be called by any.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>

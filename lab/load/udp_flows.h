@@ -3,6 +3,7 @@
 // the kernel drops answers that do not come from the target's own address and port.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 

@@ -3,6 +3,7 @@
 // each, "file:line: key: what was expected". Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "model/reader.h"

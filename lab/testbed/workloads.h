@@ -2,6 +2,11 @@
 // The servers that answer on units: their configuration files and command lines. Pure.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
 #include "plan.h"
 
 namespace spillway::lab {

@@ -3,6 +3,7 @@
 // or a signal. One thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

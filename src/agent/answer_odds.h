@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "agent/config.h"
 #include "bpf/meter.h"

@@ -3,7 +3,9 @@
 // socket where BPF is missing. Both keep the same memory; this class reads it. Not thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "agent/answer_odds.h"
 #include "agent/config.h"

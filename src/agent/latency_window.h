@@ -2,6 +2,7 @@
 // Cumulative totals, look by look -> Reading. Pure: time is an argument.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "agent/meter_memory.h"

@@ -2,6 +2,7 @@
 // The clocks of the machine, for the agent's loop and its meters; pure code gets a Time as an argument.
 #pragma once
 
+#include <chrono>
 #include <ctime>
 
 #include "agent/reading.h"

@@ -8,6 +8,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/fd.h"

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>

@@ -4,6 +4,7 @@
 // producer.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 

@@ -3,6 +3,7 @@
 // hears what slices have done. By shared memory (shm_link.h) or RDMA (rdma/link.h). One thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>

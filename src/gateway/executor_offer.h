@@ -3,9 +3,12 @@
 // cells. Pure; docs/gateway.md has the messages.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "gateway/broker.h"

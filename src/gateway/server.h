@@ -3,9 +3,13 @@
 // threads, such as HTTP's, reach it by Post alone.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"

@@ -5,6 +5,10 @@
 // gone.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/fd.h"

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/fd.h"
 #include "gateway/shm_link.h"

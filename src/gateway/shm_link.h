@@ -3,6 +3,7 @@
 // memory too.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "gateway/executor_link.h"

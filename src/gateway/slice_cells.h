@@ -3,6 +3,7 @@
 // were written for its tenant. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 

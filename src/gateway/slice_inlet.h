@@ -3,7 +3,9 @@
 // and the way back. By shared memory (shm_inlet.h) or RDMA (rdma/inlet.h). One thread, but for Ring.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <utility>
 
 #include "gateway/broker.h"
 #include "gateway/channel.h"

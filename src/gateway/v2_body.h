@@ -3,6 +3,7 @@
 // tensor's bytes at once, and what is kept of the rest is bounded. Pure.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>

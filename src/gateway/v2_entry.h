@@ -2,6 +2,7 @@
 // What a request's JSON says of its tensors, apart from their data, checked against the model. Pure.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>

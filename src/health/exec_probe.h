@@ -4,6 +4,7 @@
 // over.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "probe.h"

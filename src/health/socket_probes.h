@@ -4,6 +4,8 @@
 
 #include <sys/socket.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "probe.h"

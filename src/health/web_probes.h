@@ -6,6 +6,8 @@
 #include <curl/curl.h>
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>

@@ -6,6 +6,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <string>

@@ -3,6 +3,8 @@
 // that need what the file does not offer. Pure.
 #pragma once
 
+#include <string>
+
 #include "pool.h"
 #include "problems.h"
 

@@ -3,9 +3,11 @@
 // again by number and start time, so that nobody else's program is taken for one. One thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"

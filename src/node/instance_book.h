@@ -3,8 +3,10 @@
 // executor's configuration and its log. One program at a time has the folder. One thread.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "base/fd.h"
 #include "node/child.h"

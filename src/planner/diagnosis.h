@@ -2,6 +2,7 @@
 // Why an answer is what it is: which limit stands in the way of none, or of a better one. Pure.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "planner/search.h"

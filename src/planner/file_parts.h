@@ -3,6 +3,7 @@
 // Values are read by model/scalars.h. Threading: none keeps state.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>

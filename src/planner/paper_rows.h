@@ -2,6 +2,7 @@
 // Collects the rows of paper.h. Not thread-safe.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>

@@ -6,6 +6,7 @@
 // first-served with backfilling): on each departure the first that fits starts, then the next.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string_view>

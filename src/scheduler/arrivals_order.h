@@ -6,6 +6,7 @@
 // had it gone on for ever: drawn in proportion to their durations, with what is left of these.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "scheduler/trace_reader.h"

@@ -7,6 +7,7 @@
 // steps are repeated while they pay. How far that is from the optimum `spillway sched optimal --check` says.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <vector>

@@ -9,6 +9,7 @@
 // into what it has left, and a job should go where that falls least.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <stop_token>
 #include <string_view>

@@ -4,6 +4,7 @@
 // Pure; one thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string_view>

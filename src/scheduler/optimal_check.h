@@ -2,6 +2,7 @@
 // How often the online heuristic finds what an exact solver finds, on random snapshots. Threads of its own.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

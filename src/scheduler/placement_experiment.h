@@ -3,6 +3,7 @@
 // asked for 130 % of the cluster's GPUs; how much of the cluster is allocated? Pure; one thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>

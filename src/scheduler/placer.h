@@ -5,6 +5,7 @@
 // since the shape was last seen are scored again; the best is found through blocks of nodes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -4,6 +4,7 @@
 // arrivals and the same service times.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

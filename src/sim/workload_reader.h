@@ -2,6 +2,7 @@
 // What a scenario file says of requests and reports, for all apps or of one. As app_reader.h.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -4,6 +4,7 @@
 // gone; never half a key. Single writer.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "base/error.h"

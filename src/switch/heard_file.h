@@ -10,6 +10,7 @@
 // Earlier versions wrote one key's alone, or (boot id, sequence) without saying which key's: both are read.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>

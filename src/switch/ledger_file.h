@@ -3,6 +3,7 @@
 // explains, and names them (`maps`).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 

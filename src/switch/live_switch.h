@@ -2,6 +2,8 @@
 // The Switch on a real kernel: plans are made by plan.h, kept in step with the maps here.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <source_location>
+#include <string>
 #include <utility>
 
 #include "base/error.h"

@@ -6,6 +6,7 @@
 // An executor is an instance's if it is called instance-ID.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <set>

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -25,8 +26,8 @@ class HostTable {
 
   // From where it was before the program's restart: so long may its agent take to be heard.
   void Expect(const std::string& host, Time now) { hosts_[host].heard = now; }
-  // kConflict: another agent speaks for that host, and has of late; or there are kMaxHosts others. kBadInput: its
-  // identity is none.
+  // kConflict: another agent speaks for that host, and has of late; or there are kMaxHosts others. kBadInput:
+  // its identity is none.
   [[nodiscard]] Result<void> Hear(const std::string& host, const std::string& agent, Time now);
   // Answers it when there is something newer than `revision`, or when the time has come.
   void Wait(const std::string& host, uint64_t revision, Time until, Answer answer);

@@ -2,6 +2,7 @@
 // What moves cost: how long nobody served a model while one of its instances moved. Pure; time comes in.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <set>

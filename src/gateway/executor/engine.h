@@ -3,6 +3,7 @@
 // stretched to the slice's speed) and `cuda` (cuda_engine.h: built where nvcc is, run where a GPU is).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>

@@ -2,6 +2,7 @@
 // Which GPU a program that is its own slice uses, so that the gateway knows who shares it. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

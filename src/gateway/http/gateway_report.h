@@ -3,6 +3,7 @@
 // The measure is the share of all living slices' cells that are in use; with no living slice it is 1.
 #pragma once
 
+#include <cstdint>
 #include <thread>
 
 #include "agent/config.h"

@@ -2,6 +2,7 @@
 // A completion queue that one thread polls, and sleeps on.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "rdma/connection.h"

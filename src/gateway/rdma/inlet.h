@@ -5,8 +5,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
+#include <optional>
+#include <span>
 
 #include "gateway/rdma/bell.h"
 #include "gateway/rdma/completions.h"

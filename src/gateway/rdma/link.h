@@ -9,7 +9,9 @@
 // memory that comes and goes with clients.
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 

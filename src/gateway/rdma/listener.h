@@ -3,6 +3,7 @@
 // queue pair per slice. Needs no RDMA headers; of a build without RDMA, Listen says so. One thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -2,7 +2,9 @@
 // Memory that the RDMA device reads and writes: pages of its own, registered while it lives.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <utility>
 
 #include "rdma/connection.h"
 

@@ -3,6 +3,9 @@
 // workload becomes requests. Pure.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "planner/cluster_model.h"
 #include "sim/scenario.h"
 

@@ -3,8 +3,10 @@
 // data plane's own decisions, beside what the plan says of them. Runs threads; reads no clock.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/check/plan_scenario.h"

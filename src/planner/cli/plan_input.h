@@ -2,6 +2,7 @@
 // What the verbs that take a workload have in common: its options, its file, and the mix they speak of.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

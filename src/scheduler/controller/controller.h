@@ -12,6 +12,7 @@
 //   - the whole state is the Fleet: a controller that is made of a saved one goes on where that one was
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>

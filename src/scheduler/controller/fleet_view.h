@@ -3,6 +3,7 @@
 // place there, be it starting, draining or ending. What a model asks of a GPU becomes a job here. Pure.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>

@@ -3,6 +3,7 @@
 // told all that it is to have. Each message is whole, so that a lost or repeated one does no harm. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -7,6 +7,7 @@
 // ending.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "scheduler/controller/controller.h"

@@ -2,6 +2,7 @@
 // A pod as the scheduler sees it: what it asks of GPUs, and where it is. Pure; thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>

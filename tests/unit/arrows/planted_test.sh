@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# planted_test.sh ROOT PYTHON: the check of arrows sees one that is not allowed, and one that nobody uses.
+# planted_test.sh ROOT PYTHON: the check of arrows sees one that is not allowed, and one that nobody uses; that of the
+# standard headers sees a missing one.
 set -euo pipefail
 root=$1 python=$2
 work=$(mktemp -d)
@@ -17,3 +18,7 @@ cp "$root/src/base/fd.cc" "$work/src/base/fd.cc"
 sed -i 's/^base: /base: lab /' "$work/ARCHITECTURE.md"
 ! out=$(check) || fail "an arrow that nobody uses was not seen"
 grep -q 'arrow base -> lab: nothing includes it' <<< "$out" || fail "said: $out"
+
+sed -i '/#include <cstdint>/d' "$work/src/base/random.h"
+! out=$("$python" "$root/tests/unit/arrows/check_standard_includes" "$work") || fail "a missing standard header was not seen"
+grep -qx 'src/base/random.h: uses uint64_t: expected #include <cstdint>' <<< "$out" || fail "said: $out"
