@@ -4,10 +4,15 @@
 #include <gtest/gtest.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 #include <set>
 #include <string>
+#include <vector>
+
+#include "base/fd.h"
 
 namespace spillway::base {
 namespace {
@@ -65,6 +70,72 @@ TEST(Netlink, AValueOfAnotherSizeIsNone) {
     EXPECT_EQ(ValueOf<uint64_t>(attribute), std::nullopt);
   });
   EXPECT_EQ(seen, 1);
+}
+
+// Sends what a kernel could, on the bus that is for programs.
+class NetlinkNews : public testing::Test {
+ protected:
+  // One datagram of `count` messages with a body of `bytes` each, to news_, or to `group`.
+  int Send(int count, size_t bytes, uint32_t group = 0) {
+    sockaddr_nl to{};
+    socklen_t size = sizeof(to);
+    if (getsockname(news_.fd(), reinterpret_cast<sockaddr*>(&to), &size) != 0) return errno;
+    if (group != 0) {
+      to.nl_pid = 0;
+      to.nl_groups = group;
+    }
+    std::vector<char> datagram(count * NLMSG_SPACE(bytes));
+    for (int i = 0; i < count; i++) {
+      const nlmsghdr header = {static_cast<uint32_t>(NLMSG_LENGTH(bytes)), NLMSG_MIN_TYPE, 0, 0, 0};
+      std::memcpy(datagram.data() + i * NLMSG_SPACE(bytes), &header, sizeof(header));
+    }
+    const ssize_t sent = sendto(sender_.get(), datagram.data(), datagram.size(), MSG_DONTWAIT,
+                                reinterpret_cast<const sockaddr*>(&to), sizeof(to));
+    return sent < 0 ? errno : 0;
+  }
+  bool Drain() {
+    return news_.Drain([this](const nlmsghdr&) { heard_++; });
+  }
+
+  static constexpr uint32_t kGroup = 1;
+  NetlinkSocket news_{NETLINK_USERSOCK};
+  Fd sender_{socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_USERSOCK)};
+  int heard_ = 0;
+};
+
+TEST_F(NetlinkNews, EachMessageOfEachDatagramIsHandedOver) {
+  ASSERT_EQ(Send(3, 100), 0);
+  ASSERT_EQ(Send(2, 0), 0);
+  EXPECT_TRUE(Drain());
+  EXPECT_EQ(heard_, 5);
+  EXPECT_TRUE(Drain());
+  EXPECT_EQ(heard_, 5);
+}
+
+TEST_F(NetlinkNews, ADatagramThatIsCutCountsAsLost) {
+  ASSERT_EQ(Send(1, 40000), 0);
+  ASSERT_EQ(Send(1, 10), 0);
+  EXPECT_FALSE(Drain());
+  EXPECT_EQ(heard_, 1);  // of the long one not even what came
+  EXPECT_TRUE(Drain());
+}
+
+TEST_F(NetlinkNews, WhoeverKeepsSendingHoldsNobodyUp) {
+  for (int i = 0; i < 100; i++) ASSERT_EQ(Send(1, 10), 0) << i;
+  EXPECT_TRUE(Drain());
+  EXPECT_LT(heard_, 100);
+  EXPECT_GT(heard_, 0);
+  EXPECT_TRUE(Drain());
+  EXPECT_EQ(heard_, 100);
+}
+
+TEST_F(NetlinkNews, MoreThanTheSocketHoldsCountsAsLost) {
+  news_ = NetlinkSocket(NETLINK_USERSOCK, kGroup);
+  if (!news_) GTEST_SKIP() << "may not join a group";
+  for (int i = 0; i < 100; i++) (void)Send(1, 30000, kGroup);  // 3 MB, and the socket holds 208 KiB
+  EXPECT_FALSE(Drain());
+  EXPECT_GT(heard_, 0);
+  EXPECT_LT(heard_, 100);
 }
 
 }  // namespace
