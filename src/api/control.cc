@@ -99,7 +99,8 @@ void Control::OnChecks(const std::vector<health::CheckChange>& changes,
 }
 
 void Control::LogCheckNews() {
-  for (const std::string& news : switch_.TakeCheckNews()) spdlog::warn("health: {}", news);
+  for (const switching::CheckNews& news : switch_.TakeCheckNews())
+    spdlog::log(news.trouble ? spdlog::level::warn : spdlog::level::info, "health: {}", news.text);
 }
 
 std::vector<health::CheckView> Control::Checks() const {

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
@@ -76,6 +77,7 @@ Response Status(const Control& control) {
                {"last_apply_ok", s.last_apply_ok},
                {"interfaces", ToJson(s.interfaces)},
                {"services", s.services.size()},
+               {"fail_open", std::ranges::count_if(s.services, &switching::ServiceView::fail_open)},
                {"units", std::move(units)},
                {"flow_table", ToJson(s.flow_table)}});
 }

@@ -40,11 +40,14 @@ std::string StatusText(const json& s) {
     text += fmt::format("interface      {}: {}{}\n", interface.at("name").get<std::string>(),
                         interface.at("mode").get<std::string>(), why.empty() ? "" : ", because " + why);
   }
+  text += fmt::format("services       {}", s.at("services").get<int>());
+  if (const int open = s.value("fail_open", 0); open > 0)
+    text += fmt::format(", {} fail-open: every unit fails, so none is taken out", open);
+  text += '\n';
   const auto& units = s.at("units");
-  text +=
-      fmt::format("services       {}\nunits          {} up, {} draining, {} down; {} silent, {} busy",
-                  s.at("services").get<int>(), units.at("up").get<int>(), units.at("draining").get<int>(),
-                  units.at("down").get<int>(), units.at("silent").get<int>(), units.at("busy").get<int>());
+  text += fmt::format("units          {} up, {} draining, {} down; {} silent, {} busy",
+                      units.at("up").get<int>(), units.at("draining").get<int>(), units.at("down").get<int>(),
+                      units.at("silent").get<int>(), units.at("busy").get<int>());
   if (const int failing = units.value("failing", 0); failing > 0)
     text += fmt::format(", {} failing", failing);
   if (const int failing = units.value("failing_checks", 0); failing > 0)

@@ -29,7 +29,7 @@ class NoSwitch : public switching::Switch {
     return {};
   }
   void SetFailing(const std::vector<switching::FailingUnit>&) override {}
-  std::vector<std::string> TakeCheckNews() override { return {}; }
+  std::vector<switching::CheckNews> TakeCheckNews() override { return {}; }
   void Tick() override {}
   int netlink_fd() const override { return -1; }
   void OnNetlink() override {}

@@ -95,26 +95,26 @@ void LiveSwitch::NoteEjections(const Ejection& before, const Ejection& after) {
     const bool was = before.units.contains(unit.id), is = after.units.contains(unit.id);
     if (was == is) continue;
     const std::string name = UnitName(unit.pool, unit.server, unit.unit);
-    check_news_.push_back(!is ? fmt::format("{} gets new flows again", name)
+    check_news_.push_back(!is ? CheckNews{name + " gets new flows again", false}
                           : unit.move
-                              ? fmt::format("{} gets no flows any more, and loses those that it has", name)
-                              : fmt::format("{} gets no new flows any more", name));
+                              ? CheckNews{name + " gets no flows any more, and loses those that it has"}
+                              : CheckNews{name + " gets no new flows any more"});
   }
   for (const auto& [service, now] : after.services) {
     const auto found = before.services.find(service);
     const ServiceEjection then = found == before.services.end() ? ServiceEjection{} : found->second;
     if (now.fail_open && !then.fail_open) {
       fail_opened_[service]++;
-      check_news_.push_back(fmt::format(
-          "service {}: every unit fails a check, of this service or another of its pool, or cannot be "
-          "reached, so none is taken out (fail-open)",
-          service));
+      check_news_.push_back(
+          {fmt::format("service {}: every unit fails a check, of this service or another of its pool, or "
+                       "cannot be reached, so none is taken out (fail-open)",
+                       service)});
     } else if (!now.fail_open && then.fail_open) {
-      check_news_.push_back(fmt::format("service {}: fail-open is over", service));
+      check_news_.push_back({fmt::format("service {}: fail-open is over", service), false});
     } else if (now.failing > now.ejected && now.failing - now.ejected > then.failing - then.ejected) {
       check_news_.push_back(
-          fmt::format("service {}: {} of {} units fail, of which only {} are taken out: at most half",
-                      service, now.failing, now.members, now.ejected));
+          {fmt::format("service {}: {} of {} units fail, of which only {} are taken out: at most half",
+                       service, now.failing, now.members, now.ejected)});
     }
   }
 }

@@ -106,7 +106,7 @@ void LiveSwitch::OnNetlink() {
   NetworkNews news = neighbours_->Drain();
   if (news.routes_or_links)
     for (std::string& said : plane_->FollowInterfaces(plan_.config.data_plane.attach))
-      check_news_.push_back(std::move(said));
+      check_news_.push_back({std::move(said)});
   bool any = false;
   for (const PlannedUnit& unit : plan_.units) {
     auto hop = hops_.find(unit.id);
@@ -143,9 +143,10 @@ void LiveSwitch::LookAtHops() {
     if (unit.unreachable == !reach.in_ring()) continue;
     unit.unreachable = !reach.in_ring();
     rings_due_.insert(unit.pool);
-    check_news_.push_back(fmt::format("{} {}", UnitName(unit.pool, unit.server, unit.unit),
-                                      unit.unreachable ? "cannot be reached: the rings are laid without it"
-                                                       : "is reached again: the rings name it"));
+    const std::string name = UnitName(unit.pool, unit.server, unit.unit);
+    check_news_.push_back(unit.unreachable
+                              ? CheckNews{name + " cannot be reached: the rings are laid without it"}
+                              : CheckNews{name + " is reached again: the rings name it", false});
   }
   if (touched)
     UpdateEjections();

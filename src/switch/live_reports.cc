@@ -67,9 +67,9 @@ void LiveSwitch::SaveHeardReports() {
 void LiveSwitch::WriteHeardReports() {
   const Result<void> saved = SaveHeard(heard_, HeardPath(options_));
   if (!saved && !heard_fails_)
-    check_news_.push_back(
-        fmt::format("cannot save last report numbers; after a reboot, replayed reports would be accepted: {}",
-                    saved.error().message));
+    check_news_.push_back({fmt::format(
+        "cannot save last report numbers; after a reboot, replayed reports would be accepted: {}",
+        saved.error().message)});
   heard_fails_ = !saved;
 }
 

@@ -307,8 +307,8 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
   WriteLines(plane_->services, *services);
   RetireUnits(plan);
   if (Result<void> saved = SaveLedger(ledger, LedgerPath(options_)); !saved)
-    check_news_.push_back(saved.error().message +
-                          "; names that are gone keep their codes until it is written");
+    check_news_.push_back(
+        {saved.error().message + "; names that are gone keep their codes until it is written"});
   for (const PlannedRing& ring : plan.rings) report.slots_total += ring.piece.slots;
   report.slots_moved = tally.changed;
   plan_ = std::move(plan);

@@ -41,7 +41,7 @@ class LiveSwitch : public Switch {
   Result<void> ForgetReports(const std::string& pool, const std::string& server,
                              const std::string& unit) override;
   void SetFailing(const std::vector<FailingUnit>& failing) override;
-  std::vector<std::string> TakeCheckNews() override { return std::exchange(check_news_, {}); }
+  std::vector<CheckNews> TakeCheckNews() override { return std::exchange(check_news_, {}); }
   std::vector<WitnessedUnit> SaidDead() const override;
   void SetWitnessed(const std::vector<WitnessedUnit>& units) override;
   void Tick() override;
@@ -113,7 +113,8 @@ class LiveSwitch : public Switch {
   FailingUnits failing_;
   Ejection ejection_;                            // as written
   std::map<std::string, uint64_t> fail_opened_;  // by service
-  std::vector<std::string> check_news_, start_warnings_;
+  std::vector<CheckNews> check_news_;
+  std::vector<std::string> start_warnings_;
   std::set<std::string> rings_due_;  // pools whose rings are to be laid anew
   std::chrono::steady_clock::time_point relay_from_;
   std::map<uint16_t, double> ring_shares_;       // by unit id

@@ -107,6 +107,12 @@ struct FailingUnit {
   bool move = false;  // once ejected, its established flows are placed anew; else they stay
 };
 
+// What has changed for the traffic, in words.
+struct CheckNews {
+  std::string text;
+  bool trouble = true;  // else its end
+};
+
 // A unit that answers its health checks: the first and the last of the passes in a row, and how far apart
 // they are. Where it has several checks, of the one that has least to say.
 struct WitnessedUnit {
@@ -150,8 +156,8 @@ class Switch {
   // flows is in ejection.h. It is apart from the operator's word, which holds for the units that it takes
   // out.
   virtual void SetFailing(const std::vector<FailingUnit>& failing) = 0;
-  // What health checks have changed for the traffic since the last call, in words for the log.
-  virtual std::vector<std::string> TakeCheckNews() = 0;
+  // What health checks have changed for the traffic since the last call, for the log.
+  virtual std::vector<CheckNews> TakeCheckNews() = 0;
 
   // Units whose agents say that they are dead, out or excused; and, in place of those of the last call, which
   // of them answer their checks. What follows is in health_keeper.h.

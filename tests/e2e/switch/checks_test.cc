@@ -95,12 +95,12 @@ TEST_P(WebHealth, AServerThatHangsGetsNoNewFlowsAndIsBackWhenItAnswers) {
   EXPECT_THAT(Metrics(), HasSubstr("spillway_check_failing" + s1_cpu + " 1"));
   EXPECT_THAT(Metrics(), HasSubstr("spillway_service_ejected_units{service=\"nat\",pool=\"lab\"} 1"));
   EXPECT_THAT(bed_->DaemonLog(), HasSubstr("health of lab/s1/cpu, service nat: failing, http "));
-  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("lab/s1/cpu gets no new flows any more"));
+  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("warning: health: lab/s1/cpu gets no new flows any more"));
 
   SignalServer("s1-cpu", "nginx", SIGCONT);
   ASSERT_TRUE(Is("s1", "cpu", false));
   EXPECT_TRUE(AnswersAgain("s1-cpu"));
-  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("lab/s1/cpu gets new flows again"));
+  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("info: health: lab/s1/cpu gets new flows again"));
   ExpectFlowsUntouched();
 }
 
@@ -136,6 +136,7 @@ TEST_P(WebHealth, WhenAllServersFailNoneIsTakenOut) {
   ASSERT_TRUE(AllAre("failing"));
   const auto services = [&] { return bed_->Show("services"); };
   ASSERT_TRUE(Eventually([&] { return services()[0].at("fail_open") == true; })) << services().dump(1);
+  EXPECT_EQ(bed_->Show("status").at("fail_open"), 1);
   for (const auto& unit : bed_->Show("units")) EXPECT_EQ(unit.at("ejected"), false) << unit.dump(1);
   // What does answer on them is still reached, on all that the policy uses.
   ASSERT_NO_FATAL_FAILURE(OpenFlows());
@@ -147,6 +148,7 @@ TEST_P(WebHealth, WhenAllServersFailNoneIsTakenOut) {
   for (const char* label : {"s1-cpu", "s1-nic", "s2-cpu", "s2-nic"}) SignalServer(label, "nginx", SIGCONT);
   ASSERT_TRUE(AllAre("up"));
   ASSERT_TRUE(Eventually([&] { return services()[0].at("fail_open") == false; }));
+  EXPECT_EQ(bed_->Show("status").at("fail_open"), 0);
   EXPECT_THAT(Metrics(), HasSubstr("spillway_service_fail_opened_total{service=\"nat\",pool=\"lab\"} "));
 }
 

@@ -33,7 +33,7 @@ class FakeSwitch : public switching::Switch {
     calls++;
     failing = units;
   }
-  std::vector<std::string> TakeCheckNews() override { return {}; }
+  std::vector<switching::CheckNews> TakeCheckNews() override { return {}; }
   void Tick() override { calls++; }
   int netlink_fd() const override { return -1; }
   void OnNetlink() override { calls++; }

@@ -77,6 +77,7 @@ TEST_F(Routes, StatusTellsWhoItIsAndCountsUnits) {
   EXPECT_EQ(status["units"]["ejected"], 1);
   EXPECT_EQ(status["units"]["failing"], 2) << "by their agents' word";
   EXPECT_EQ(status["units"]["failing_checks"], 0) << "nothing is checked here";
+  EXPECT_EQ(status["fail_open"], 0);
   EXPECT_EQ(status["interfaces"][0]["mode"], "generic");
   EXPECT_EQ(status["interfaces"][0]["why_generic"], "the driver has no XDP");
   EXPECT_EQ(status["flow_table"]["capacity"], 65536);

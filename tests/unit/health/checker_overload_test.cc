@@ -372,8 +372,8 @@ TEST_F(OverloadTest, ACertificateFileThatCannotBeReadHereFailsNoUnit) {
   listening.Listen();
   const std::string readable = ::testing::TempDir() + "/spillway-ca-" + std::to_string(getpid());
   std::ofstream(readable) << "-----BEGIN CERTIFICATE-----\n";
-  Check({});
   for (const auto& [file, descriptors] : {std::pair(readable, 1), std::pair(readable + ".gone", 100)}) {
+    Check({});  // anew: its view is not the last one's
     auto tls = QuickCheck(model::CheckKind::kTls, listening.port());
     tls.ca_file = file;
     const FewDescriptors one(descriptors);  // for the connection
