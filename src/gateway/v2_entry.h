@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "gateway/tensor.h"
 
 namespace spillway::gateway {
