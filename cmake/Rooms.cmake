@@ -83,6 +83,14 @@ function(spillway_computes target)
   endif()
 endfunction()
 
+# spillway_computing_sources(a.cc ...): the same for sources of a target of this folder.
+function(spillway_computing_sources)
+  if(CMAKE_BUILD_TYPE STREQUAL Debug AND SPILLWAY_SANITIZE)
+    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON
+                                                   SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
 # spillway_check_pointers(TARGET): with the sanitizer's checks of every pointer's use.
 function(spillway_check_pointers target)
   if(SPILLWAY_SANITIZE MATCHES undefined)
