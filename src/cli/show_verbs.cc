@@ -42,7 +42,7 @@ std::string StatusText(const json& s) {
   }
   text += fmt::format("services       {}", s.at("services").get<int>());
   if (const int open = s.value("fail_open", 0); open > 0)
-    text += fmt::format(", {} fail-open: every unit fails, so none is taken out", open);
+    text += fmt::format(", {} fail-open: every unit fails or cannot be reached, so none is taken out", open);
   text += '\n';
   const auto& units = s.at("units");
   text += fmt::format("units          {} up, {} draining, {} down; {} silent, {} busy",
