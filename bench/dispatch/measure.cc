@@ -14,12 +14,14 @@
 #include <vector>
 
 #include "dispatch/relax.h"
+#include "dispatch/slot_ring.h"
 
 namespace spillway::bench {
 namespace {
 
 using namespace std::chrono_literals;
 using dispatch::Event;
+using dispatch::kCacheLine;
 using Clock = std::chrono::steady_clock;
 
 double SecondsOf(const rusage& used) {
@@ -92,13 +94,112 @@ class Interruptions {
  private:
   static constexpr double kShortestUs = 10;
   const uint64_t shortest_;
-  alignas(64) std::atomic<uint64_t> over_{0};  // one thread writes
+  alignas(kCacheLine) std::atomic<uint64_t> over_{0};  // one thread writes
 };
 
 uint32_t NextFlow(uint32_t& state) {
   state = state * 1664525u + 1013904223u;
   return state >> 22;  // 1,024 of them
 }
+
+// As much as goes through. What one thread writes for each event is on no line that the other reads then: the
+// engine is measured, not the measuring.
+class ThroughputRun {
+ public:
+  ThroughputRun(Rig& rig, size_t burst, bool in_order, std::chrono::milliseconds duration)
+      : rig_(rig), burst_(burst), in_order_(in_order), duration_(duration) {}
+
+  void Produce() {
+    BindTo(0);
+    alignas(kCacheLine) Event events[kMaxBurst];
+    rig_.Prepare(events);
+    uint32_t flows = 1;
+    uint64_t next = 0;
+    while (!stop_.load(std::memory_order_relaxed)) {
+      for (size_t i = 0; i < burst_; i++) {
+        events[i].flow = NextFlow(flows);
+        events[i].user = next + i;
+      }
+      size_t done = 0;
+      while (done < burst_ && !stop_.load(std::memory_order_relaxed)) {
+        const size_t taken = rig_.Put({events + done, burst_ - done});
+        if (taken == 0) dispatch::Relax();
+        done += taken;
+      }
+      next += done;
+    }
+    rig_.Flush();
+    producer_cpu_s_ = ThreadCpuSeconds();
+    produced_.store(next, std::memory_order_release);
+  }
+
+  void Consume() {
+    BindTo(1);
+    alignas(kCacheLine) Event events[kMaxBurst];
+    const auto warm = Clock::now() + duration_ / 5, end = warm + duration_;
+    uint64_t total = 0, first = 0;
+    Clock::time_point measured_from{};
+    auto next_look = 4096u;
+    bool measured = false, overtook = false;
+    uint64_t measured_total = 0;
+    double patient_from = 0;
+    while (total < produced_.load(std::memory_order_acquire)) {
+      const size_t got = rig_.Get({events, burst_});
+      for (size_t i = 0; i < got; i++) {
+        overtook |= in_order_ && events[i].user != total + i;
+      }
+      total += got;
+      if (--next_look != 0) continue;
+      next_look = 1024;
+      const auto now = Clock::now();
+      if (measured_from == Clock::time_point{} && now >= warm) {
+        measured_from = now;
+        first = total;
+      } else if (!measured && now >= end) {
+        measured = true;
+        mevents_per_s_ = static_cast<double>(total - first) /
+                         std::chrono::duration<double, std::micro>(now - measured_from).count();
+        stop_.store(true, std::memory_order_relaxed);
+      }
+      if (!measured || total != measured_total) {
+        measured_total = total;
+        patient_from = ThreadCpuSeconds();
+      } else if (ThreadCpuSeconds() > patient_from + kPatienceS) {
+        lost_ = true;
+        break;
+      }
+    }
+    stop_ = true;
+    total_ = total;
+    overtook_ = overtook;
+    // What the engine still holds of the last burst is ended by one more look.
+    (void)rig_.Get({events, burst_});
+  }
+
+  // Once both have ended; `cpu_s` is what they and the engine's own threads took.
+  Result<Throughput> Outcome(double cpu_s) const {
+    if (lost_) return Fail(ErrorCode::kSystem, fmt::format("events were lost after {}", total_));
+    if (overtook_) return Fail(ErrorCode::kSystem, "events overtook each other");
+    Throughput result;
+    result.mevents_per_s = mevents_per_s_;
+    result.producer_cpu_s_per_mevent = producer_cpu_s_ / static_cast<double>(total_) * 1e6;
+    result.cpu_s_per_mevent = cpu_s / static_cast<double>(total_) * 1e6;
+    return result;
+  }
+
+ private:
+  Rig& rig_;
+  const size_t burst_;
+  const bool in_order_;
+  const std::chrono::milliseconds duration_;
+  // Each is written once, or when all is over.
+  alignas(kCacheLine) std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> produced_{~0ULL};  // until it has ended
+  double producer_cpu_s_ = 0;
+  uint64_t total_ = 0;
+  double mevents_per_s_ = 0;
+  bool overtook_ = false, lost_ = false;
+};
 
 // Bursts at even times, each event with the time when it should have gone: waiting to get in is part of its
 // latency.
@@ -114,7 +215,7 @@ class LatencyRun {
 
   void Produce() {
     BindTo(0);
-    Event events[kMaxBurst];
+    alignas(kCacheLine) Event events[kMaxBurst];
     rig_.Prepare(events);
     uint32_t flows = 1;
     uint64_t sent = 0;
@@ -141,7 +242,7 @@ class LatencyRun {
 
   void Consume() {
     BindTo(1);
-    Event events[kMaxBurst];
+    alignas(kCacheLine) Event events[kMaxBurst];
     uint64_t total = 0;
     double patient_from = ThreadCpuSeconds();
     uint32_t idle = 0;
@@ -214,8 +315,8 @@ class LatencyRun {
   const double events_per_s_, cycles_per_us_ = CyclesPerMicrosecond();
   const uint64_t gap_, length_;  // cycles
   // The producer's; the consumer reads the first of them, and when it stood still.
-  alignas(64) std::atomic<uint64_t> sent_{~0ULL};  // until it has ended
-  alignas(64) uint64_t put_cycles_ = 0;
+  alignas(kCacheLine) std::atomic<uint64_t> sent_{~0ULL};  // until it has ended
+  alignas(kCacheLine) uint64_t put_cycles_ = 0;
   uint64_t elapsed_ = 1;
   Interruptions at_producer_{cycles_per_us_};
   // The consumer's.
@@ -256,83 +357,13 @@ double CyclesPerMicrosecond() {
 
 Result<Throughput> MeasureThroughput(Rig& rig, size_t burst, bool in_order,
                                      std::chrono::milliseconds duration) {
-  std::atomic<bool> stop{false};
-  bool overtook = false, lost = false;
-  double producer_cpu_s = 0;
-  std::atomic<uint64_t> produced{~0ULL};
   const double cpu_before = CpuSeconds();
-  std::thread producer([&] {
-    BindTo(0);
-    Event events[kMaxBurst];
-    rig.Prepare(events);
-    uint32_t flows = 1;
-    uint64_t next = 0;
-    while (!stop.load(std::memory_order_relaxed)) {
-      for (size_t i = 0; i < burst; i++) {
-        events[i].flow = NextFlow(flows);
-        events[i].user = next + i;
-      }
-      size_t done = 0;
-      while (done < burst && !stop.load(std::memory_order_relaxed)) {
-        const size_t taken = rig.Put({events + done, burst - done});
-        if (taken == 0) dispatch::Relax();
-        done += taken;
-      }
-      next += done;
-    }
-    rig.Flush();
-    producer_cpu_s = ThreadCpuSeconds();
-    produced.store(next, std::memory_order_release);
-  });
-  Throughput result;
-  uint64_t total = 0;
-  std::thread consumer([&] {
-    BindTo(1);
-    Event events[kMaxBurst];
-    const auto warm = Clock::now() + duration / 5, end = warm + duration;
-    uint64_t first = 0;
-    Clock::time_point measured_from{};
-    auto next_look = 4096u;
-    bool measured = false;
-    uint64_t measured_total = 0;
-    double patient_from = 0;
-    while (total < produced.load(std::memory_order_acquire)) {
-      const size_t got = rig.Get({events, burst});
-      for (size_t i = 0; i < got; i++) {
-        overtook |= in_order && events[i].user != total + i;
-      }
-      total += got;
-      if (--next_look != 0) continue;
-      next_look = 1024;
-      const auto now = Clock::now();
-      if (measured_from == Clock::time_point{} && now >= warm) {
-        measured_from = now;
-        first = total;
-      } else if (!measured && now >= end) {
-        measured = true;
-        result.mevents_per_s = static_cast<double>(total - first) /
-                               std::chrono::duration<double, std::micro>(now - measured_from).count();
-        stop.store(true, std::memory_order_relaxed);
-      }
-      if (!measured || total != measured_total) {
-        measured_total = total;
-        patient_from = ThreadCpuSeconds();
-      } else if (ThreadCpuSeconds() > patient_from + kPatienceS) {
-        lost = true;
-        break;
-      }
-    }
-    stop = true;
-    // What the engine still holds of the last burst is ended by one more look.
-    (void)rig.Get({events, burst});
-  });
+  ThroughputRun run(rig, burst, in_order, duration);
+  std::thread producer([&] { run.Produce(); });
+  std::thread consumer([&] { run.Consume(); });
   producer.join();
   consumer.join();
-  if (lost) return Fail(ErrorCode::kSystem, fmt::format("events were lost after {}", total));
-  if (overtook) return Fail(ErrorCode::kSystem, "events overtook each other");
-  result.producer_cpu_s_per_mevent = producer_cpu_s / static_cast<double>(total) * 1e6;
-  result.cpu_s_per_mevent = (CpuSeconds() - cpu_before) / static_cast<double>(total) * 1e6;
-  return result;
+  return run.Outcome(CpuSeconds() - cpu_before);
 }
 
 Result<Latency> MeasureLatency(Rig& rig, size_t burst, double events_per_s,

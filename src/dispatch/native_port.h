@@ -65,9 +65,17 @@ class NativePort final : public Port {
       runs_[last_++ % kMaxHeld] = {ordered, ticket, count};
     }
     void Clear() { first_ = last_ = 0; }  // start over where it is warm
+    // Takes the oldest `count` away, if they are of one run and that has no order to keep.
+    bool TakeUnordered(size_t count) {
+      Run& run = Front();
+      if (run.ordered || run.count < count) return false;
+      run.count -= count;
+      if (run.count == 0) PopFront();
+      return true;
+    }
 
    private:
-    size_t first_ = 0, last_ = 0;
+    uint32_t first_ = 0, last_ = 0;  // 8 bytes together: a wider store of 0 could cross a line
     std::vector<Run> runs_ = std::vector<Run>(kMaxHeld);
   };
   struct Held1 {  // a copy, kept only with a deadline

@@ -78,6 +78,8 @@ int NativeShard::Take(Taker& taker, Pull& pull) {
   const unsigned sources = used | (windows ? kWindows : 0);
   if (sources == 1)
     from_rings = TakeRing(0, taker, pull.into + taken, most, pull.wake_owners);
+  else if (lone_window_ && used == 0)
+    from_rings = TakeWindow(*lone_window_, 0, taker, pull.into + taken, most, pull.wake_owners);
   else if (windows && used <= 1 && window_priorities_ <= 1)
     from_rings = TakePriority(0, sources, taker, pull.into + taken, most, pull.wake_owners);
   else if (most > 0)
@@ -240,17 +242,21 @@ size_t NativeShard::TakeWindow(Window& window, uint8_t priority, Taker& taker, E
 
 void NativeShard::AttachWindow(std::shared_ptr<Window> window) {
   TryLockHold hold(&lock_);
-  window_priorities_ |= (1u << window->header().priorities) - 1;
   windows_.push_back(std::move(window));
-  window_count_.store(static_cast<uint32_t>(windows_.size()), std::memory_order_release);
+  CountWindows();
 }
 
 void NativeShard::DetachWindow(const Window& window) {
   TryLockHold hold(&lock_);
   std::erase_if(windows_, [&](const auto& attached) { return attached.get() == &window; });
   turn_ = 0;
+  CountWindows();
+}
+
+void NativeShard::CountWindows() {
   window_priorities_ = 0;
-  for (const auto& left : windows_) window_priorities_ |= (1u << left->header().priorities) - 1;
+  for (const auto& window : windows_) window_priorities_ |= (1u << window->header().priorities) - 1;
+  lone_window_ = windows_.size() == 1 && window_priorities_ == 1 ? windows_.front().get() : nullptr;
   window_count_.store(static_cast<uint32_t>(windows_.size()), std::memory_order_release);
 }
 

@@ -103,6 +103,7 @@ class NativeShard {
                       uint64_t& wake_owners);
   size_t TakeWindow(Window& window, uint8_t priority, Taker& taker, Event* into, size_t most,
                     uint64_t& wake_owners);
+  void CountWindows();
   void SetAside(Taker& taker, const Event& event, uint64_t& wake_owners);
   size_t ClaimAll(Taker& taker, Event* events, size_t count, uint64_t& wake_owners);
   size_t TakeRing(uint8_t priority, Taker& taker, Event* into, size_t most, uint64_t& wake_owners);
@@ -125,6 +126,7 @@ class NativeShard {
   std::deque<Returned> returned_;
   std::vector<std::shared_ptr<Window>> windows_;
   unsigned window_priorities_ = 0;  // that windows may have, by bit
+  Window* lone_window_ = nullptr;   // where there is one, of one priority
   size_t turn_ = 0;                 // who goes first within a priority: a window, or behind them all the ring
   std::atomic<uint32_t> window_count_{0};
   std::atomic<uint32_t> aside_{0};  // events in owners_ and returned_: for those who only look

@@ -14,7 +14,8 @@
 
 namespace spillway::dispatch {
 
-class RemoteProducer {
+// On lines of its own: it writes where it is with each call, the consumer may be in this process.
+class alignas(kCacheLine) RemoteProducer {
  public:
   // Maps the window behind `fd` (which stays the caller's) and takes its ring `ring`, where the last producer
   // left it, if that is gone. Errors: kBadInput when it is no window of this version or has no such ring,

@@ -85,6 +85,23 @@ TEST_F(Kinds, OrderedEventsLeaveInTheOrderInWhichTheyWereHandedOut) {
   EXPECT_EQ(Take(*sink), (Users{2, 3})) << "1 ended, and holds nobody up";
 }
 
+// Were the ordered event's end taken for the atomic one's, the event behind it would wait for ever.
+TEST_F(Kinds, EventsOfAnAtomicAndAnOrderedQueueEndEachAsItsOwn) {
+  const uint16_t atomic = AddQueue(Kind::kAtomic), ordered = AddQueue(Kind::kOrdered),
+                 out = AddQueue(Kind::kDirected);
+  auto producer = AddPort(), a = AddPort({atomic, ordered}), b = AddPort({ordered}),
+       sink = AddPort({out}, true);
+  Put(*producer, atomic, 1, 0);
+  EXPECT_EQ(Take(*a), Users{0});
+  EXPECT_EQ(a->Release(1), 1u);
+  for (uint64_t i = 1; i < 3; i++) Put(*producer, ordered, 1, i);
+  EXPECT_EQ(Take(*a, 1), Users{1});
+  EXPECT_EQ(Take(*b, 1), Users{2});
+  EXPECT_EQ(Forward(*b, out, 1, 2), 1u);
+  EXPECT_EQ(a->Release(1), 1u);
+  EXPECT_EQ(Take(*sink), Users{2});
+}
+
 TEST_F(Kinds, UnorderedEventsGoToWhoeverAsks) {
   const uint16_t queue = AddQueue(Kind::kUnordered);
   auto producer = AddPort(), a = AddPort({queue}), b = AddPort({queue});
