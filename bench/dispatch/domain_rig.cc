@@ -3,6 +3,7 @@
 
 #include "bench/dispatch/crowd.h"
 #include "dispatch/remote_producer.h"
+#include "dispatch/slot_ring.h"
 
 namespace spillway::bench {
 namespace {
@@ -77,7 +78,7 @@ class DomainRig final : public Rig {
   std::unique_ptr<Domain> domain_;
   std::unique_ptr<dispatch::Port> producer_, worker_;
   uint16_t first_ = 0, last_ = 0;
-  uint8_t priority_ = 0;
+  alignas(dispatch::kCacheLine) uint8_t priority_ = 0;  // changes with each Put
 };
 
 // The producer has a mapping of its own of the window, and nothing else of the domain.

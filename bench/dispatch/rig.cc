@@ -10,6 +10,7 @@
 #include <concurrentqueue/concurrentqueue.h>
 #endif
 #include "bench/dispatch/ring_rig.h"
+#include "dispatch/slot_ring.h"
 
 namespace spillway::bench {
 namespace {
@@ -58,7 +59,7 @@ class MoodycamelRig final : public Rig {
  private:
   const std::shared_ptr<MoodycamelQueue> queue_;
   moodycamel::ProducerToken producer_;
-  moodycamel::ConsumerToken consumer_;
+  alignas(dispatch::kCacheLine) moodycamel::ConsumerToken consumer_;  // changes with each Get
 };
 #endif
 

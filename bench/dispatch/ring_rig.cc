@@ -10,6 +10,7 @@
 #include <atomic>
 
 #include "dispatch/eventdev_domain.h"
+#include "dispatch/slot_ring.h"
 
 namespace spillway::bench {
 namespace {
@@ -81,7 +82,7 @@ class Distributor final : public Rig {
 
  private:
   const Ring rings_[2];
-  bool next_ = false;
+  alignas(dispatch::kCacheLine) bool next_ = false;  // changes with each Get
 };
 
 }  // namespace

@@ -78,7 +78,7 @@ int NativeShard::Take(Taker& taker, Pull& pull) {
   const unsigned sources = used | (windows ? kWindows : 0);
   if (sources == 1)
     from_rings = TakeRing(0, taker, pull.into + taken, most, pull.wake_owners);
-  else if (lone_window_ && used == 0)
+  else if (sources == kWindows && lone_window_)  // under the lock, as windows are looked at
     from_rings = TakeWindow(*lone_window_, 0, taker, pull.into + taken, most, pull.wake_owners);
   else if (windows && used <= 1 && window_priorities_ <= 1)
     from_rings = TakePriority(0, sources, taker, pull.into + taken, most, pull.wake_owners);

@@ -68,7 +68,7 @@ class Window {
   size_t Take(uint8_t priority, Event* into, size_t most);
 
  private:
-  struct alignas(kCacheLine) Ring {
+  struct Ring {
     std::atomic<uint64_t> head{0};  // the next place to read
     uint64_t granted = 0;           // as in the window's word, which may be written by anybody
   };

@@ -102,6 +102,23 @@ TEST_F(Kinds, EventsOfAnAtomicAndAnOrderedQueueEndEachAsItsOwn) {
   EXPECT_EQ(Take(*sink), Users{2});
 }
 
+TEST_F(Kinds, OneReleaseEndsEventsOfTwoQueues) {
+  const uint16_t atomic = AddQueue(Kind::kAtomic), ordered = AddQueue(Kind::kOrdered),
+                 out = AddQueue(Kind::kDirected);
+  auto producer = AddPort(), a = AddPort({atomic, ordered}), b = AddPort({atomic, ordered}),
+       sink = AddPort({out}, true);
+  Put(*producer, atomic, 1, 0);
+  EXPECT_EQ(Take(*a), Users{0});
+  for (uint64_t i = 1; i < 3; i++) Put(*producer, ordered, 1, i);
+  Put(*producer, atomic, 1, 3);
+  EXPECT_EQ(Take(*a, 1), Users{1});
+  EXPECT_EQ(Take(*b, 1), Users{2}) << "3 is of the flow that is at the other worker";
+  EXPECT_EQ(Forward(*b, out, 1, 2), 1u);
+  EXPECT_EQ(a->Release(2), 2u);
+  EXPECT_EQ(Take(*sink), Users{2}) << "1 has ended";
+  EXPECT_EQ(Take(*b), Users{3}) << "0 has ended";
+}
+
 TEST_F(Kinds, UnorderedEventsGoToWhoeverAsks) {
   const uint16_t queue = AddQueue(Kind::kUnordered);
   auto producer = AddPort(), a = AddPort({queue}), b = AddPort({queue});

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "window_bed.h"
 
@@ -79,6 +81,58 @@ TEST_F(Windows, AtomicityHoldsAcrossWindowsAndLocalProducers) {
   EXPECT_EQ(Take(*worker_), Users{}) << "flow 1 is at the other worker";
   other->Release(1);
   EXPECT_EQ(Take(*worker_), Users{2});
+}
+
+TEST_F(Windows, ComeAndGoWhileOthersAreServed) {
+  auto first = OpenWindow();
+  auto of_first = Map(*first);
+  PutRemote(*of_first, 1, 1);
+  EXPECT_EQ(Take(*worker_), Users{1}) << "alone";
+  auto second = OpenWindow();
+  auto of_second = Map(*second);
+  PutRemote(*of_first, 1, 2);
+  PutRemote(*of_second, 2, 3);
+  Users of_both = Take(*worker_);
+  std::sort(of_both.begin(), of_both.end());
+  EXPECT_EQ(of_both, (Users{2, 3}));
+  of_first.reset();
+  domain_->CloseWindow(*first);
+  first.reset();
+  PutRemote(*of_second, 2, 4);
+  EXPECT_EQ(Take(*worker_), Users{4}) << "the other one is alone";
+  auto local = AddPort();
+  Put(*local, queue_, 3, 5);
+  PutRemote(*of_second, 2, 6);
+  Users both = Take(*worker_);
+  std::sort(both.begin(), both.end());
+  EXPECT_EQ(both, (Users{5, 6}));
+  domain_->CloseWindow(*second);
+  of_second.reset();
+  second.reset();
+  Put(*local, queue_, 3, 7);
+  EXPECT_EQ(Take(*worker_), Users{7}) << "none";
+}
+
+// Of a directed queue nobody has the lock while it has no windows (for TSan: the race was one of this kind).
+TEST_F(Windows, OfADirectedQueueComeAndGoWhileItIsServed) {
+  queue_ = AddQueue(Kind::kDirected);
+  auto server = AddPort({queue_}, true);
+  std::atomic<uint64_t> last{0};
+  std::atomic<bool> stop{false};
+  std::thread serving([&] {
+    while (!stop) {
+      for (uint64_t user : Take(*server)) last = user;
+    }
+  });
+  for (uint64_t user = 1; user <= 200; user++) {
+    auto window = OpenWindow();
+    auto producer = Map(*window);
+    EXPECT_EQ(PutRemote(*producer, 1, user), 1u);
+    while (last != user) std::this_thread::yield();
+    domain_->CloseWindow(*window);
+  }
+  stop = true;
+  serving.join();
 }
 
 TEST_F(Windows, AnOrderedQueueTakesThemToo) {
