@@ -94,10 +94,18 @@ api::Response WithExtender(api::Response response, const api::Request& request,
   return response;
 }
 
+// Names the option, or the file, that asked for what failed.
+auto AskedBy(const std::string& where) {
+  return [where](Error error) {
+    error.message = fmt::format("{}: {}", where, error.message);
+    return error;
+  };
+}
+
 Result<std::unique_ptr<api::HttpServer>> ServeMetrics(api::Control& control, const std::string& endpoint,
                                                       const extender::Extender* extender) {
   if (endpoint.empty()) return nullptr;
-  return api::ListenTcp(endpoint).and_then([&control, extender](int fd) {
+  return api::ListenTcp(endpoint).map_error(AskedBy("--metrics")).and_then([&control, extender](int fd) {
     return api::HttpServer::Start(fd, [&control, extender](const api::Request& request) {
       return WithExtender(api::RouteMetrics(control, request), request, extender);
     });
@@ -107,7 +115,7 @@ Result<std::unique_ptr<api::HttpServer>> ServeMetrics(api::Control& control, con
 Result<Servers> StartServers(api::Control& control, const DaemonOptions& options,
                              const extender::Extender* extender) {
   Servers servers;
-  auto listener = api::ListenUnix(options.api);
+  auto listener = api::ListenUnix(options.api).map_error(AskedBy("--api"));
   if (!listener) return tl::make_unexpected(listener.error());
   servers.socket_file = std::move(listener->file);
   auto http = api::HttpServer::Start(listener->fd, [&control, extender](const api::Request& request) {
@@ -194,7 +202,13 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
   if (const auto good = extender::CheckExtender(options.config, *config); !good) return Failed(good.error());
   Result<std::unique_ptr<switching::Switch>> started =
       config->HasSwitch() ? source.start(*config, SwitchOptions(options)) : MakeNoSwitch(*config);
-  if (!started) return Failed(started.error());
+  if (!started) {
+    // Bad input that only the start can know: an interface that is not here, a server that cannot get its
+    // code.
+    const Error& error = started.error();
+    const bool of_file = error.code == ErrorCode::kBadInput && !error.message.starts_with("--");
+    return Failed(of_file ? AskedBy(options.config)(error) : error);
+  }
   const std::unique_ptr<switching::Switch> sw = std::move(*started);
   LogStart(*sw, options);
 
