@@ -45,11 +45,11 @@ ControllerConfig ReadController(Problems& problems, const Field& field, const st
   Take(options.is_moving, map.Find("moves"), yes);
   Take(options.moves_per_hour, map.Find("moves_per_hour"),
        [&](const Field& f) { return model::ReadNumber(problems, f, 0, 1e6); });
-  for (auto [into, key] : {std::pair(&options.start_limit, "start"),
-                           {&options.drain_limit, "drain"},
-                           {&options.settle, "settle"}})
+  for (auto [into, key, least] : {std::tuple(&options.start_limit, "start", 1000ms),
+                                  {&options.drain_limit, "drain", 0ms},
+                                  {&options.settle, "settle", 0ms}})
     if (const Field* f = map.Find(key))
-      if (const auto time = model::ReadDuration(problems, *f, 0ms, 1h)) *into = time->count();
+      if (const auto time = model::ReadDuration(problems, *f, least, 1h)) *into = time->count();
   Take(config.silent_after, map.Find("silent_after"),
        [&](const Field& f) { return model::ReadDuration(problems, f, 100ms, 1h); });
   return config;

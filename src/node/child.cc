@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -58,13 +59,16 @@ base::Fd HandleOf(int pid) { return base::Fd(static_cast<int>(syscall(SYS_pidfd_
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
   execv(words[0], words);
+  for (const char* part :
+       {const_cast<const char*>(words[0]), ": cannot be executed: ", strerrordesc_np(errno), "\n"})
+    (void)!write(STDERR_FILENO, part, strlen(part));
   _exit(127);
 }
 
 }  // namespace
 
 Result<Child> Child::Start(const std::vector<std::string>& words, const std::string& log,
-                           const std::function<bool(const ProcessId&)>& remember) {
+                           const std::function<Result<void>(const ProcessId&)>& remember) {
   int go[2];
   if (pipe2(go, O_CLOEXEC) != 0) return FailSystem("pipe");
   const base::Fd reader(go[0]), writer(go[1]);
@@ -80,12 +84,15 @@ Result<Child> Child::Start(const std::vector<std::string>& words, const std::str
     Become(arguments.data(), output.get(), reader.get());
   }
   Child child({pid, StartOf(pid), BootId()}, HandleOf(pid), true);
-  const int error = errno;
+  Result<void> ready = child.handle_ ? remember(child.id_) : FailSystem("pidfd_open");
   const char byte = 1;
-  if (child.handle_ && remember(child.id_) && write(writer.get(), &byte, 1) == 1) return child;
+  if (ready) {
+    if (write(writer.get(), &byte, 1) == 1) return child;
+    ready = FailSystem("write");
+  }
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
-  return FailSystem("begin " + words[0], error);
+  return Fail(ready.error().code, fmt::format("begin {}: {}", words[0], ready.error().message));
 }
 
 std::optional<Child> Child::Find(const ProcessId& id) {

@@ -24,10 +24,10 @@ struct ProcessId {
 
 class Child {
  public:
-  // Runs `words`, its output appended to `log`. The program begins only once `remember` has returned true:
+  // Runs `words`, its output appended to `log`. The program begins only once `remember` has succeeded:
   // were this one killed between the two, nothing would have begun.
   [[nodiscard]] static Result<Child> Start(const std::vector<std::string>& words, const std::string& log,
-                                           const std::function<bool(const ProcessId&)>& remember);
+                                           const std::function<Result<void>(const ProcessId&)>& remember);
   // The one that was remembered; nullopt: it has ended.
   [[nodiscard]] static std::optional<Child> Find(const ProcessId& id);
   // This user's process whose command line ends with `words`, of which nobody remembers more; its pid is 0 if

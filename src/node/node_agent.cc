@@ -27,6 +27,7 @@ using namespace std::chrono_literals;
 constexpr auto kTalkEvery = 500ms;
 constexpr auto kTalkEveryWhileEnding = 10ms;
 constexpr auto kAskAgain = 200ms;
+constexpr auto kActFor = 1s;  // less than the controller's silent_after: each step writes durably
 // An executor waits 10 s itself for a device that hangs.
 constexpr auto kKillAfter = 15s;
 // Of a program, whose deepest value is a model's list of layers. What is read by recursion has a stack to
@@ -120,8 +121,9 @@ void NodeAgent::Run(int stop_fd) {
   pollfd stop{stop_fd, POLLIN, 0};
   while (poll(&stop, 1, 0) == 0) {
     See();
-    Act();
-    const auto wait = IsEnding() ? kTalkEveryWhileEnding : kTalkEvery;
+    const bool is_done = Act();
+    auto wait = IsEnding() ? kTalkEveryWhileEnding : kTalkEvery;
+    if (!is_done) wait = 0ms;
     if (!Talk(wait)) poll(&stop, 1, static_cast<int>(kAskAgain / 1ms));
   }
   EndAll();
@@ -152,14 +154,17 @@ void NodeAgent::See() {
   }
 }
 
-void NodeAgent::Act() {
-  if (!orders_) return;  // what the controller wants is not known yet
-  for (;;) {
+bool NodeAgent::Act() {
+  if (!orders_) return true;  // what the controller wants is not known yet
+  for (const auto until = Clock::now() + kActFor;;) {
     std::vector<HostInstance> has;
     for (const auto& [id, record] : records_) has.push_back(record.has);
     const std::vector<Step> steps = Steps(orders_->wanted, has);
-    if (steps.empty()) return;
-    for (const Step& step : steps) Take(step);
+    if (steps.empty()) return true;
+    for (const Step& step : steps) {
+      Take(step);
+      if (Clock::now() > until) return false;
+    }
   }
 }
 
@@ -202,7 +207,7 @@ void NodeAgent::Begin(Record& record) {
     return FailWith(record, wrote.error().message);
   const auto remember = [&](const ProcessId& process) {
     record.process = process;
-    return book_.Write(record).has_value();
+    return book_.Write(record);
   };
   auto child = Child::Start({executor_, "-c", path}, book_.LogOf(id), remember);
   if (!child) {

@@ -38,7 +38,8 @@ class NodeAgent {
 
   void TakeUp(Record record);
   void See();  // who has ended
-  void Act();
+  // False: more is to be done, but the controller should hear of this host first.
+  bool Act();
   void Take(const scheduler::Step& step);
   void Make(const scheduler::WantedInstance& instance);
   void Begin(Record& record);

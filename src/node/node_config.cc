@@ -94,9 +94,9 @@ Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& f
     };
     path(config.state, top.Need("state", "a folder that the program writes to"), "the path of a folder");
     path(config.token_file, top.Find("token_file"), "a file with the executors' token");
-    if (const Field* f = top.Need("gateway", "where executors are to go, as in executor.yaml"))
-      Take(config.gateway, f,
-           [&](const Field& g) { return model::ReadText(problems, g, "the gateway's socket"); });
+    gateway::GatewayAddress executors;  // refused here rather than by each executor
+    gateway::ReadGatewayAddress(problems, top, file_name, executors);
+    config.gateway = executors.address;
     if (const Field* f = top.Need("gpus", "a list of GPUs")) ReadGpus(problems, *f, config);
   });
   if (!read) return tl::make_unexpected(read.error());

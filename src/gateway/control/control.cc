@@ -31,8 +31,8 @@ constexpr auto kTurnEvery = 100ms;
 constexpr auto kDrainTurnEvery = 5ms;  // while something drains: whether it is done
 constexpr Millis kSaveEvery = 10'000;  // though nothing but the clock and the books went on
 constexpr Millis kLongestWait = 2'000;
-// By the socket and by TCP each: a node agent has one, an operator one now and then.
-constexpr unsigned kMaxConnections = 256;
+// By the socket and by TCP each: every node agent keeps one, an operator has one now and then.
+constexpr unsigned kMaxConnections = HostTable::kMaxHosts + 64;
 constexpr unsigned kMaxUnauthenticated = 32;
 constexpr std::string_view kExecutorPrefix = "instance-";
 
@@ -81,6 +81,8 @@ Result<std::unique_ptr<Control>> Control::Open(const ControllerConfig& config, S
     fleet.revision = fleet.last_id = static_cast<uint64_t>(Now());
     fleet.moves_left = config.options.moves_per_hour;
     fleet.now = Now();
+    spdlog::warn("{} does not exist: begins without models, and hosts end what they run for another fleet",
+                 config.state);
   } else {
     const auto text = base::ReadFile(config.state);
     if (!text) return tl::make_unexpected(text.error());
@@ -193,7 +195,8 @@ void Control::HearExecutor(const std::string& name, bool is_here) {
   uint64_t id = 0;
   const char* end = name.data() + name.size();
   const auto [rest, error] = std::from_chars(name.data() + kExecutorPrefix.size(), end, id);
-  if (error != std::errc() || rest != end) return;
+  // Not "instance-007": two names would be one instance's.
+  if (error != std::errc() || rest != end || name != ExecutorOf(id)) return;
   if (is_here) {
     here_.insert(id);
     controller_.Joined(id, Now());

@@ -14,27 +14,6 @@ using model::Field;
 using model::MapReader;
 using model::Problems;
 
-void ReadGatewayAddress(Problems& problems, const MapReader& top, const std::string& file_name,
-                        GatewayAddress& address) {
-  constexpr const char* kForms = "the path of the gateway's socket for executors, or rdma:ADDRESS:PORT";
-  const Field* token = top.Find("token_file");
-  const Field* gateway = top.Need("gateway", kForms);
-  if (token != nullptr) address.token = ReadToken(problems, *token, file_name, "the executors' token");
-  if (gateway == nullptr) return;
-  const auto text = model::ReadText(problems, *gateway, kForms);
-  if (!text || !text->starts_with(kRdmaPrefix)) {
-    Take(address.address, gateway, [&](const Field& f) { return ReadSocketPath(problems, f); });
-    return;
-  }
-  address.address = *text;
-  const auto endpoint = base::SocketAddress::Parse(std::string_view(*text).substr(kRdmaPrefix.size()));
-  if (!endpoint || endpoint->port() == 0)
-    problems.Add(gateway->line, gateway->path,
-                 fmt::format("expected {}, got {}", kForms, model::Describe(gateway->node)));
-  if (token == nullptr)
-    problems.Add(gateway->line, "token_file", "expected a file with the gateway's token for executors");
-}
-
 // A slice's own keys over its GPU's.
 void ReadPlace(Problems& problems, const MapReader& map, bool cuda, CudaPlace& place) {
   const Field* device = map.Find("device");
@@ -97,6 +76,27 @@ void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, Ex
 }
 
 }  // namespace
+
+void ReadGatewayAddress(Problems& problems, const MapReader& top, const std::string& file_name,
+                        GatewayAddress& address) {
+  constexpr const char* kForms = "the path of the gateway's socket for executors, or rdma:ADDRESS:PORT";
+  const Field* token = top.Find("token_file");
+  const Field* gateway = top.Need("gateway", kForms);
+  if (token != nullptr) address.token = ReadToken(problems, *token, file_name, "the executors' token");
+  if (gateway == nullptr) return;
+  const auto text = model::ReadText(problems, *gateway, kForms);
+  if (!text || !text->starts_with(kRdmaPrefix)) {
+    Take(address.address, gateway, [&](const Field& f) { return ReadSocketPath(problems, f); });
+    return;
+  }
+  address.address = *text;
+  const auto endpoint = base::SocketAddress::Parse(std::string_view(*text).substr(kRdmaPrefix.size()));
+  if (!endpoint || endpoint->port() == 0)
+    problems.Add(gateway->line, gateway->path,
+                 fmt::format("expected {}, got {}", kForms, model::Describe(gateway->node)));
+  if (token == nullptr)
+    problems.Add(gateway->line, "token_file", "expected a file with the gateway's token for executors");
+}
 
 Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::string& file_name) {
   ExecutorConfig config;

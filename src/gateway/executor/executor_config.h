@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/document.h"
 #include "gateway/executor/cuda_engine.h"
 #include "gateway/executor/executor.h"
 
@@ -17,6 +18,10 @@ struct ExecutorConfig {
   ExecutorOptions options;
   std::vector<ModelSpec> models;
 };
+
+// Keys `gateway` and `token_file`: where executors join, and the token that they show there.
+void ReadGatewayAddress(model::Problems& problems, const model::MapReader& top, const std::string& file_name,
+                        GatewayAddress& address);
 
 [[nodiscard]] Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml,
                                                          const std::string& file_name);

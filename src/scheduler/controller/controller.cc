@@ -164,8 +164,9 @@ void Controller::Restarted(Millis now) {
 void Controller::Begin(Millis now) {
   const Millis passed = std::max<Millis>(0, now - std::exchange(heard_, now));
   fleet_.gpu_ms += passed * static_cast<Millis>(GpusOn());
+  // Saved up to an hour's, and to one move where that is less.
   fleet_.moves_left =
-      std::min(options_.moves_per_hour,
+      std::min(options_.moves_per_hour > 0 ? std::max(options_.moves_per_hour, 1.0) : 0,
                fleet_.moves_left + options_.moves_per_hour * static_cast<double>(passed) / kHour);
   fleet_.now += passed;
 }
@@ -214,11 +215,17 @@ void Controller::ForgetTroubles() {
   });
 }
 
-// Ends those whose model is gone, or is another by now, and those that are too many: the youngest first.
+// Ends those whose model is gone, or is another by now, and those that are too many: those that do not serve
+// before those that do, and of these the youngest first.
 void Controller::TrimReplicas() {
+  std::vector<Instance*> eldest_first;
+  for (auto& [id, one] : fleet_.instances)
+    if (one.phase != Phase::kDraining && one.phase != Phase::kStopping) eldest_first.push_back(&one);
+  std::stable_partition(eldest_first.begin(), eldest_first.end(),
+                        [](const Instance* one) { return one->phase == Phase::kReady && !one->is_unseen; });
   std::map<std::string, int> there;
-  for (auto& [id, one] : fleet_.instances) {
-    if (one.phase == Phase::kDraining || one.phase == Phase::kStopping) continue;
+  for (Instance* const each : eldest_first) {
+    Instance& one = *each;
     const auto model = fleet_.models.find(one.model.name);
     bool stays = model != fleet_.models.end() && IsSameService(one.model, model->second);
     if (stays) one.model = model->second;
@@ -376,10 +383,12 @@ void Controller::GiveUp(Instance& one, const std::string& why) {
   Stop(one);
 }
 
+// Of several at once, as when a host goes with all that it had, one counts.
 void Controller::CountFailure(Trouble& trouble, const std::string& why) const {
+  trouble.why = why;
+  if (fleet_.now < trouble.not_before) return;
   const int doublings = std::min(trouble.failures++, 20);
   trouble.not_before = fleet_.now + std::min(options_.longest_back_off, options_.back_off << doublings);
-  trouble.why = why;
 }
 
 void Controller::Gone(uint64_t id) {

@@ -5,14 +5,25 @@
 #include <set>
 
 namespace spillway::scheduler {
+namespace {
+
+// A number alone may be another fleet's: of a controller whose state was lost, or is an old copy. What failed
+// may be known by nothing else, and waits for the controller.
+bool IsThat(const HostInstance& one, const WantedInstance& wanted) {
+  if (one.wanted.instance != wanted.instance) return false;
+  return one.phase == HostPhase::kFailed ||
+         (one.wanted.place == wanted.place && one.wanted.model.name == wanted.model.name &&
+          one.wanted.model.program == wanted.model.program);
+}
+
+}  // namespace
 
 std::vector<Step> Steps(const std::vector<WantedInstance>& wanted, const std::vector<HostInstance>& has) {
   std::vector<Step> steps;
   std::set<std::string> ending;  // GPUs on which something is still to go
   for (const HostInstance& one : has) {
-    const bool is_wanted = std::any_of(wanted.begin(), wanted.end(), [&](const WantedInstance& other) {
-      return other.instance == one.wanted.instance;
-    });
+    const bool is_wanted = std::any_of(wanted.begin(), wanted.end(),
+                                       [&](const WantedInstance& other) { return IsThat(one, other); });
     if (is_wanted && one.phase != HostPhase::kEnding) continue;
     ending.insert(one.wanted.place.gpu);
     if (one.phase == HostPhase::kRunning) steps.push_back({Step::Kind::kEnd, one.wanted});
@@ -25,7 +36,7 @@ std::vector<Step> Steps(const std::vector<WantedInstance>& wanted, const std::ve
     });
     if (at == has.end()) {
       if (ending.count(want.place.gpu) == 0) steps.push_back({Step::Kind::kMakeSlice, want});
-    } else if (at->phase == HostPhase::kSlice) {
+    } else if (at->phase == HostPhase::kSlice && IsThat(*at, want)) {
       steps.push_back({Step::Kind::kStart, want});
     }
   }

@@ -70,6 +70,11 @@ TEST(NodeConfig, IsReadAndItsProblemsNameLineAndKey) {
   std::string tcp = text;
   tcp.replace(tcp.find("/run/c.sock"), 11, "\"tcp:10.0.0.1:99\"");
   EXPECT_THAT(ProblemOf(tcp), HasSubstr("controller_token_file: expected a file"));
+  std::string rdma = kFile;
+  rdma.replace(rdma.find("/run/e.sock"), 11, "rdma:nonsense");
+  EXPECT_THAT(ProblemOf(rdma),
+              HasSubstr("/etc/n.yaml:3: gateway: expected the path of the gateway's socket"));
+  EXPECT_THAT(ProblemOf(rdma), HasSubstr("token_file: expected a file with the gateway's token"));
 }
 
 TEST(ExecutorFile, IsOneThatExecutorsTakeWithTheSpeedOfItsShare) {
@@ -222,7 +227,7 @@ TEST_F(Folder, AChildIsFoundAgainByItsIdentityAndNoOthersIs) {
   ProcessId id;
   auto child = Child::Start({"/bin/sleep", "1000"}, path_ + "/log", [&](const ProcessId& made) {
     id = made;
-    return true;
+    return Result<void>();
   });
   ASSERT_TRUE(child) << child.error().message;
   EXPECT_EQ(child->Ended(), std::nullopt);
@@ -243,7 +248,7 @@ TEST_F(Folder, AChildIsFoundAgainByItsIdentityAndNoOthersIs) {
 Child Stopped(const std::string& folder, const std::string& config) {
   std::ofstream(folder + "/script") << "kill -STOP $$\n";
   auto child = Child::Start({"/bin/sh", folder + "/script", "-c", config}, folder + "/log",
-                            [](const ProcessId&) { return true; });
+                            [](const ProcessId&) { return Result<void>(); });
   EXPECT_TRUE(child);
   EXPECT_EQ(waitpid(child->id().pid, nullptr, WUNTRACED), child->id().pid);
   return std::move(*child);
@@ -269,17 +274,27 @@ TEST_F(Folder, NothingRunsThatWasNotRemembered) {
   ProcessId id;
   const auto child = Child::Start({"/bin/sh", "-c", "echo ran"}, path_ + "/log", [&](const ProcessId& made) {
     id = made;
-    return false;
+    return Result<void>(Fail(ErrorCode::kSystem, "write 7.json: No space left on device"));
   });
-  EXPECT_FALSE(child);
+  ASSERT_FALSE(child);
+  EXPECT_EQ(child.error().message, "begin /bin/sh: write 7.json: No space left on device");
   EXPECT_FALSE(Child::Find(id));
   EXPECT_EQ(std::filesystem::file_size(path_ + "/log"), 0u);
+}
+
+TEST_F(Folder, AProgramThatCannotBeExecutedSaysSo) {
+  auto book = InstanceBook::Open(path_);
+  ASSERT_TRUE(book);
+  auto child = Child::Start({path_}, book->LogOf(4), [](const ProcessId&) { return Result<void>(); });
+  ASSERT_TRUE(child) << child.error().message;
+  EXPECT_EQ(WaitFor(*child), "exit code 127");
+  EXPECT_EQ(book->LastWord(4), path_ + ": cannot be executed: Permission denied");
 }
 
 TEST_F(Folder, AChildsLastWordAndHowItEndedAreKnown) {
   auto book = InstanceBook::Open(path_);
   auto child = Child::Start({"/bin/sh", "-c", "echo one; echo the reason >&2; exit 3"}, book->LogOf(4),
-                            [](const ProcessId&) { return true; });
+                            [](const ProcessId&) { return Result<void>(); });
   ASSERT_TRUE(child);
   EXPECT_EQ(WaitFor(*child), "exit code 3");
   EXPECT_EQ(book->LastWord(4), "the reason");

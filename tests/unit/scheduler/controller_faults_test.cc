@@ -86,6 +86,50 @@ TEST_F(ControllerTest, AfterARestartNobodyEndsBeforeItsReplacementIsSeenAgain) {
   EXPECT_EQ(controller_->fleet().instances.at(old).phase, Phase::kReady);
 }
 
+TEST_F(ControllerTest, AHostThatGoesWithManyReplicasDelaysTheirModelByOneFailure) {
+  Host(2);
+  ServedModel model = Model("a", 250);
+  model.replicas = 8;
+  Add(model);
+  Obey();
+  ASSERT_EQ(controller_->Wanted("h").size(), 8u);
+  std::vector<uint64_t> ids;
+  for (const auto& [id, one] : controller_->fleet().instances) ids.push_back(id);
+  controller_->HostLost("h", now_);
+  for (const uint64_t id : ids) controller_->Left(id, now_);
+  controller_->HostSays("other", {{"g0", "A100-40", 0, true}, {"g1", "A100-40", 0, true}}, {}, 1, now_);
+  Pass(options_.back_off + 1);
+  EXPECT_EQ(controller_->Wanted("other").size(), 8u);
+}
+
+TEST_F(ControllerTest, OfTooManyReplicasThoseEndThatDoNotServe) {
+  Host(2);
+  ServedModel model = Model("a", 500);
+  model.replicas = 2;
+  Add(model);
+  ASSERT_EQ(controller_->Wanted("h").size(), 2u);
+  const uint64_t younger = controller_->fleet().instances.rbegin()->first;
+  controller_->Joined(younger, now_);
+  model.replicas = 1;
+  Add(model);
+  ASSERT_NE(Of("a", Phase::kReady), nullptr);
+  EXPECT_EQ(Of("a", Phase::kReady)->id, younger);
+  EXPECT_EQ(Of("a", Phase::kStarting), nullptr);
+}
+
+TEST_F(ControllerTest, LessThanAMoveAnHourIsSavedUp) {
+  options_.moves_per_hour = 0.5;
+  Make();
+  Host(2);
+  Spread();
+  Pass(1'800'000);  // of 0.5 to 0.75
+  Obey();
+  EXPECT_EQ(controller_->GpusOn(), 2u);
+  Pass(1'800'000);
+  Obey();
+  EXPECT_EQ(controller_->GpusOn(), 1u);
+}
+
 TEST_F(ControllerTest, AClockThatWasAheadAndIsSetRightStopsNothing) {
   for (const bool is_begun_anew : {false, true}) {
     now_ = 0;

@@ -299,6 +299,20 @@ TEST(NodePlan, NothingIsMadeOnAGpuWhileSomethingEndsThere) {
   EXPECT_EQ(Steps(wanted, {}).size(), 2u);
 }
 
+TEST(NodePlan, AnotherFleetsInstanceOfThatNumberEndsFirst) {
+  WantedInstance other = On("g0", 1);
+  other.model.name = "another";
+  for (const WantedInstance& want : {other, On("g1", 1)}) {
+    auto steps = Steps({want}, {{On("g0", 1), HostPhase::kRunning}});
+    ASSERT_EQ(steps.size(), 1u);
+    EXPECT_EQ(steps[0].kind, Step::Kind::kEnd);
+    EXPECT_THAT(Steps({want}, {{On("g0", 1), HostPhase::kEnding}}), IsEmpty());
+    steps = Steps({want}, {{On("g0", 1), HostPhase::kSlice}});
+    ASSERT_EQ(steps.size(), 1u);
+    EXPECT_EQ(steps[0].kind, Step::Kind::kDropSlice);
+  }
+}
+
 TEST(NodePlan, WhatIsThereIsNotMadeAgainAndWhatFailedWaitsForTheController) {
   const std::vector<WantedInstance> wanted = {On("g0", 1)};
   EXPECT_EQ(Steps(wanted, {{On("g0", 1), HostPhase::kSlice}})[0].kind, Step::Kind::kStart);
