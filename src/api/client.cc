@@ -109,7 +109,9 @@ Result<std::string> Client::Accept(const Result<Reply>& reply, const std::string
   if (reply->status >= 200 && reply->status < 300) return reply->body;
   const auto body = nlohmann::json::parse(reply->body, nullptr, false);
   if (body.is_object() && body.contains("error") && body["error"].is_string())
-    return Fail(CodeOf(body.value("code", "")), body["error"].get<std::string>());
+    return Fail(
+        CodeOf(body.contains("code") && body["code"].is_string() ? body["code"].get<std::string>() : ""),
+        body["error"].get<std::string>());
   return Fail(ErrorCode::kSystem, fmt::format("{} answered with status {}", program, reply->status));
 }
 

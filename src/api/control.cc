@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "api/listen.h"
 #include "model/diff.h"
 #include "model/parse.h"
 #include "model/yaml.h"
@@ -107,8 +108,24 @@ std::vector<health::CheckView> Control::Checks() const {
   return checker_ ? checker_->Views() : std::vector<health::CheckView>();
 }
 
+namespace {
+
+// A file that a client of the API sent. What a start would refuse beyond this is in files that he may not
+// read.
+Result<model::Config> ParseSent(const std::string& yaml, const std::string& file_name) {
+  auto config = model::ParseConfig(yaml, file_name);
+  if (!config || !config->extender) return config;
+  return CheckEndpoint(config->extender->listen)
+      .map([&] { return std::move(*config); })
+      .map_error([&](const Error& error) {
+        return Error{error.code, fmt::format("{}: extender.listen: {}", file_name, error.message)};
+      });
+}
+
+}  // namespace
+
 Result<switching::ApplyReport> Control::Check(const std::string& yaml, const std::string& file_name) {
-  const auto config = model::ParseConfig(yaml, file_name);
+  const auto config = ParseSent(yaml, file_name);
   if (!config) return tl::make_unexpected(config.error());
   const base::MutexLock lock(mutex_);
   const auto good =
@@ -118,7 +135,7 @@ Result<switching::ApplyReport> Control::Check(const std::string& yaml, const std
 }
 
 Result<switching::ApplyReport> Control::Apply(const std::string& yaml, const std::string& file_name) {
-  auto config = model::ParseConfig(yaml, file_name);  // reads key files: not under the mutex
+  auto config = ParseSent(yaml, file_name);  // reads key files: not under the mutex
   const base::MutexLock lock(mutex_);
   if (config)
     if (const auto good = NoNewCommands(*config); !good) config = tl::make_unexpected(good.error());
@@ -126,7 +143,10 @@ Result<switching::ApplyReport> Control::Apply(const std::string& yaml, const std
 }
 
 Result<switching::ApplyReport> Control::Reload() {
-  const auto config = model::LoadConfig(info_.config_path);
+  auto config = model::LoadConfig(info_.config_path);
+  if (config && info_.check)
+    if (const auto good = info_.check(info_.config_path, *config); !good)
+      config = tl::make_unexpected(good.error());
   const base::MutexLock lock(mutex_);
   return TakeFile(config, info_.config_path);
 }

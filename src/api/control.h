@@ -26,6 +26,8 @@ struct DaemonInfo {
   std::string instance;
   std::string config_path;
   std::string last_good_path;  // empty: accepted configurations are not saved
+  // What else a start would refuse of a file: it may read further ones, so it is for the daemon's own alone.
+  std::function<Result<void>(const std::string& file, const model::Config&)> check = {};
 };
 
 class Control {

@@ -293,7 +293,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(int listen_fd, Handler han
                     [handler = std::move(handler)](const Request& request, const Responder& respond) {
                       respond([response = handler(request)] { return response; });
                     },
-                    {});
+                    {.whole = kWhole});
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::StartAsync(int listen_fd, AsyncHandler handler,

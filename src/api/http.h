@@ -92,6 +92,7 @@ class HttpTimes;
 class HttpServer {
  public:
   static constexpr size_t kMaxBody = HttpLimits::kBody;
+  static constexpr std::chrono::seconds kWhole{30};  // HttpLimits::whole of Start
 
   // Serves on `listen_fd`, which it owns from here on, error or not.
   [[nodiscard]] static Result<std::unique_ptr<HttpServer>> Start(int listen_fd, Handler handler);

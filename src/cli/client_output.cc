@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <vector>
@@ -37,12 +36,7 @@ Result<nlohmann::json> PostJson(api::Client& client, const std::string& target, 
 }
 
 Result<std::string> ReadInput(const std::string& path) {
-  if (path == "-") {
-    std::ostringstream text;
-    text << std::cin.rdbuf();
-    return text.str();
-  }
-  return model::ReadInputFile(path);
+  return path == "-" ? model::ReadStandardInput() : model::ReadInputFile(path);
 }
 
 Result<std::string> UnitTarget(const std::string& name) {

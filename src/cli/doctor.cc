@@ -86,7 +86,9 @@ Finding Jit() {
   int enabled = 0;
   const bool known = static_cast<bool>(file >> enabled);
   return {"BPF JIT", !known || enabled > 0, Need::kHelpful, "speed",
-          known && enabled == 0 ? "set sysctl net.core.bpf_jit_enable=1" : "enabled"};
+          !known         ? "not known: this kernel has no net.core.bpf_jit_enable"
+          : enabled == 0 ? "set sysctl net.core.bpf_jit_enable=1"
+                         : "enabled"};
 }
 
 Finding Memlock() {

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,7 +93,12 @@ int Run(int argc, char** argv, const AddVerbs& add, const CheckOptions& check) {
   if (check) {
     if (const auto ended = check(context)) return *ended;
   }
-  return context.action();
+  try {
+    return context.action();
+  } catch (const nlohmann::json::exception& e) {
+    // What answered is no daemon of ours, or one of another version.
+    return Complain({ErrorCode::kSystem, std::string("unexpected answer: ") + e.what()});
+  }
 }
 
 }  // namespace

@@ -145,10 +145,11 @@ Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const ba
       sw, {.version = std::string(base::Version()),
            .instance = options.instance,
            .config_path = options.config,
-           .last_good_path = fmt::format("{}/{}.last-good.yaml", options.run_dir, options.instance)});
+           .last_good_path = fmt::format("{}/{}.last-good.yaml", options.run_dir, options.instance),
+           .check = extender::CheckExtender});
   std::unique_ptr<extender::Extender> extender;
   if (const auto& wanted = sw.config().extender) {
-    auto started = extender::Extender::Start(*wanted);
+    auto started = extender::Extender::Start(*wanted).map_error(AskedBy(options.config + ": extender"));
     if (!started) return tl::make_unexpected(started.error());
     extender = std::move(*started);
     spdlog::info("extender on {}, port {}", wanted->listen, extender->port());

@@ -57,6 +57,7 @@ Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& c
   limits.body = 16 << 20;  // whole nodes of about a thousand
   limits.all_bodies = 64 << 20;
   limits.idle_seconds = 90;  // a scheduler keeps its connection
+  limits.whole = api::HttpServer::kWhole;
   auto http = api::HttpServer::StartAsync(
       *fd,
       [self = extender.get()](Request request, Responder respond) {

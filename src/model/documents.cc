@@ -2,6 +2,7 @@
 #include "documents.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <yaml-cpp/eventhandler.h>
 
 #include <cerrno>
@@ -50,28 +51,47 @@ std::vector<YAML::Node> LoadDocuments(const std::string& text) {
   return YAML::LoadAll(text);
 }
 
+tl::unexpected<Error> Unreadable(const std::string& name, int error) {
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("{}: expected a readable file: {}", base::Printable(name), std::strerror(error)));
+}
+
+Result<std::string> Whole(std::string text, const std::string& name) {
+  if (text.size() > kMaxFileBytes)
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}: expected at most {} bytes", base::Printable(name), kMaxFileBytes));
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // as some editors and spreadsheets write
+  return text;
+}
+
 }  // namespace
 
+Result<std::string> ReadStandardInput() {
+  const std::string name = "standard input";
+  std::string text;
+  char chunk[65536];
+  while (text.size() <= kMaxFileBytes) {
+    const ssize_t got = read(STDIN_FILENO, chunk, sizeof(chunk));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Unreadable(name, errno);
+    if (got == 0) break;
+    text.append(chunk, static_cast<size_t>(got));
+  }
+  return Whole(std::move(text), name);
+}
+
 Result<std::string> ReadInputFile(const std::string& path) {
-  const auto unreadable = [&](int error) {
-    return Fail(ErrorCode::kBadInput,
-                fmt::format("{}: expected a readable file: {}", base::Printable(path), std::strerror(error)));
-  };
   std::error_code ignored;  // opening it says it better
-  if (std::filesystem::is_directory(path, ignored)) return unreadable(EISDIR);
+  if (std::filesystem::is_directory(path, ignored)) return Unreadable(path, EISDIR);
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) return unreadable(errno);
+  if (!file) return Unreadable(path, errno);
   std::string text;
   char chunk[65536];
   while (text.size() <= kMaxFileBytes && (file.read(chunk, sizeof(chunk)) || file.gcount() > 0))
     text.append(chunk, file.gcount());
-  if (file.bad()) return unreadable(errno);
-  if (text.size() > kMaxFileBytes)
-    return Fail(ErrorCode::kBadInput,
-                fmt::format("{}: expected at most {} bytes", base::Printable(path), kMaxFileBytes));
-  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // as some editors and spreadsheets write
-  return text;
+  if (file.bad()) return Unreadable(path, errno);
+  return Whole(std::move(text), path);
 }
 
 void ReadDocuments(Problems& problems, const std::string& text,

@@ -17,6 +17,8 @@ namespace spillway::model {
 // The whole of a file of at most 64 MiB, but for a byte order mark. kBadInput, "path: expected ...", if there
 // is no reading it.
 [[nodiscard]] Result<std::string> ReadInputFile(const std::string& path);
+// Likewise, of what comes on descriptor 0 until its end. A part of it is never taken for the whole.
+[[nodiscard]] Result<std::string> ReadStandardInput();
 
 // Calls `read` with the documents of `text`. Where that is no YAML, or `read` comes upon what is none, this
 // is a problem like others: nothing of yaml-cpp's is thrown.

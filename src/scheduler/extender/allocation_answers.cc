@@ -15,6 +15,13 @@ constexpr size_t kMaxModelsShown = 200;  // bytes, of what a pod asked for
 const char* const kOtherGiver[] = {"", "the device plugin, which does not know of parts of GPUs,",
                                    "Spillway, which the device plugin does not know of,"};
 
+std::string Shown(const std::vector<std::string>& models) {
+  std::string text;
+  for (size_t i = 0; i < models.size() && text.size() < kMaxModelsShown; ++i)
+    text += (i == 0 ? "" : "|") + models[i];
+  return text.substr(0, kMaxModelsShown);
+}
+
 }  // namespace
 
 // What the pod is on that node, whose CPU and memory are not our business.
@@ -31,8 +38,7 @@ std::optional<Job> AllocationCache::JobOn(const PodAsk& ask, const Node& node, F
   };
   if (!ask.models.empty()) {
     if (std::find(ask.models.begin(), ask.models.end(), model.name) == ask.models.end())
-      return never(fmt::format("its GPUs are {}, asked for: {}", model.name,
-                               fmt::format("{}", fmt::join(ask.models, "|")).substr(0, kMaxModelsShown)));
+      return never(fmt::format("its GPUs are {}, asked for: {}", model.name, Shown(ask.models)));
     for (size_t i = 0; i < cluster_->models().size(); ++i)
       if (std::find(ask.models.begin(), ask.models.end(), cluster_->models()[i].name) != ask.models.end())
         job.models |= ModelSet{1} << i;

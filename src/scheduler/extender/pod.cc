@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "model/problems.h"
 #include "scheduler/cluster.h"
@@ -172,6 +173,13 @@ Result<PodAsk> ReadAsk(const json& pod) {
   ask.name = TextAt(*meta, "name");
   ask.space = TextAt(*meta, "namespace");
   ask.uid = TextAt(*meta, "uid");
+  // As Kubernetes has them; they are kept for thousands of pods.
+  for (const auto& [key, text, most] : {std::tuple("name", &ask.name, size_t{253}),
+                                        {"namespace", &ask.space, size_t{63}},
+                                        {"uid", &ask.uid, size_t{128}}})
+    if (text->size() > most)
+      return Fail(ErrorCode::kBadInput, fmt::format("Pod: metadata.{}: expected at most {} bytes, got {}",
+                                                    key, most, text->size()));
   if (ask.space.empty()) ask.space = "default";
   const json none = json::object();
   const json* notes = Find(*meta, "annotations");

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/extender/wire.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "model/problems.h"
 #include "scheduler/extender/kube_json.h"
@@ -33,6 +36,18 @@ bool IsDnsName(std::string_view name, size_t longest, bool dots) {
   return true;
 }
 
+constexpr size_t kMaxNames = 20'000;  // of nodes in one question; Kubernetes is tested with 5,000
+constexpr size_t kMaxNodeName = 253;  // bytes
+
+Result<void> AddName(ExtenderArgs& args, std::string name, const char* key) {
+  if (name.empty() || name.size() > kMaxNodeName)
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: expected names of 1 to {} bytes", key, kMaxNodeName));
+  if (args.names.size() == kMaxNames)
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: expected at most {} nodes", key, kMaxNames));
+  args.names.push_back(std::move(name));
+  return {};
+}
+
 }  // namespace
 
 Result<ExtenderArgs> ParseExtenderArgs(std::string_view body) {
@@ -46,7 +61,8 @@ Result<ExtenderArgs> ParseExtenderArgs(std::string_view body) {
     if (!names->is_array()) return Fail(ErrorCode::kBadInput, "NodeNames: expected a list of names");
     for (const json& name : *names) {
       if (!name.is_string()) return Fail(ErrorCode::kBadInput, "NodeNames: expected a list of names");
-      args.names.push_back(name.get<std::string>());
+      if (const auto added = AddName(args, name.get<std::string>(), "NodeNames"); !added)
+        return tl::make_unexpected(added.error());
     }
     return args;
   }
@@ -61,7 +77,8 @@ Result<ExtenderArgs> ParseExtenderArgs(std::string_view body) {
     const json* meta = Find(node, "metadata");
     const std::string name = meta == nullptr ? "" : TextAt(*meta, "name");
     if (name.empty()) return Fail(ErrorCode::kBadInput, "Nodes.items: expected nodes with metadata.name");
-    args.names.push_back(name);
+    if (const auto added = AddName(args, name, "Nodes.items"); !added)
+      return tl::make_unexpected(added.error());
   }
   args.nodes = Move(items);
   return args;
@@ -80,6 +97,9 @@ Result<BindingArgs> ParseBindingArgs(std::string_view body) {
   if (!IsDnsName(args.pod, 253, true))
     return Fail(ErrorCode::kBadInput, "PodName: expected a name of small letters, digits, '-' and '.', got " +
                                           model::Excerpt(args.pod));
+  if (!IsDnsName(args.node, kMaxNodeName, true))
+    return Fail(ErrorCode::kBadInput, "Node: expected a name of small letters, digits, '-' and '.', got " +
+                                          model::Excerpt(args.node));
   return args;
 }
 

@@ -178,6 +178,15 @@ TEST_F(Http, HandlerExceptionsBecomeAnAnswer) {
   EXPECT_EQ(Client::Accept(reply).error().message, "out of luck");
 }
 
+TEST_F(Http, AnErrorWhoseCodeIsNoWordIsOneAllTheSame) {
+  Serve([](const Request&) { return Response{.status = 500, .body = R"({"error":"broken","code":5})"}; });
+  Client client(socket_);
+  const auto error = Client::Accept(client.Get("/"));
+  ASSERT_FALSE(error.has_value());
+  EXPECT_EQ(error.error().code, ErrorCode::kSystem);
+  EXPECT_EQ(error.error().message, "broken");
+}
+
 TEST_F(Http, ErrorsWithBytesThatAreNotTextStillArrive) {
   Serve([](const Request& request) { return ErrorResponse(400, "bad_input", "what is " + request.body); });
   Client client(socket_);

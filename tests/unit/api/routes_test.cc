@@ -379,5 +379,26 @@ TEST_F(Routes, ReloadTakesTheFileOrKeepsWhatRuns) {
   EXPECT_EQ(switch_.config().pools[0].servers[0].units[0].capacity, 5);
 }
 
+// Or it would be saved as good, and the next start refuse it.
+TEST_F(Routes, WhatAStartWouldRefuseIsNotTaken) {
+  const std::string listens =
+      testing::PoolYaml() +
+      "extender: {listen: \"localhost:8888\", api_server: \"https://10.0.0.1:6443\", token_file: t}\n";
+  const Response applied = Post("/v1/apply", listens);
+  EXPECT_EQ(applied.status, 400);
+  EXPECT_THAT(applied.body, HasSubstr("extender.listen: "));
+  EXPECT_EQ(Post("/v1/check", listens).status, 400);
+
+  control_.emplace(switch_, DaemonInfo{"1.2.3", "blue", File("pool.yaml"), File("last-good.yaml"),
+                                       [](const std::string& file, const model::Config&) -> Result<void> {
+                                         return Fail(ErrorCode::kBadInput, file + ": no such cluster");
+                                       }});
+  Write(Replaced(testing::PoolYaml(), "capacity: 6", "capacity: 5"));
+  const auto reloaded = control_->Reload();
+  ASSERT_FALSE(reloaded.has_value());
+  EXPECT_EQ(reloaded.error().message, File("pool.yaml") + ": no such cluster");
+  EXPECT_EQ(switch_.config().pools[0].servers[0].units[0].capacity, 6);
+}
+
 }  // namespace
 }  // namespace spillway::api

@@ -373,5 +373,12 @@ TEST_F(CliWithDaemon, StatsAndTopRepeatOnRequest) {
   EXPECT_THAT(top.out, HasSubstr("rack1/s1/nic"));
 }
 
+// Whatever came before the error could be a valid file that lacks services.
+TEST(StandardInput, ThatCannotBeReadToItsEndIsRefused) {
+  const Outcome outcome = testing::RunProgram({"/bin/sh", "-c", std::string(SPILLWAY) + " check - < /tmp"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err, "spillway: standard input: expected a readable file: Is a directory\n");
+}
+
 }  // namespace
 }  // namespace spillway

@@ -92,6 +92,15 @@ TEST_F(ModelVerbs, AMoveThatFailedIsAFailureThoughTheModelIsServedOnWhereItWas) 
             "it was not ready within 1000 ms\n");
 }
 
+TEST_F(ModelVerbs, AnAnswerOfAnotherProgramIsAnErrorInOneLine) {
+  for (const json& answer : {json::object(), json{{"models", 7}}, json{{"models", {{{"name", 1}}}}}}) {
+    const Outcome listed = Run({"list"}, answer, {answer});
+    EXPECT_EQ(listed.exit_code, 1) << answer;
+    EXPECT_THAT(listed.err, ::testing::StartsWith("spillway: unexpected answer: ")) << answer;
+    EXPECT_EQ(std::count(listed.err.begin(), listed.err.end(), '\n'), 1) << listed.err;
+  }
+}
+
 TEST_F(ModelVerbs, AMoveThatFailsIsNotWaitedForUntilItsInstanceIsGone) {
   const Outcome failed = Run({"move", "m", "--wait"}, ModelOf({one_, two_, On(3, "h2/g0", "starting", 1)}),
                              {FleetOf({ModelOf({one_, two_, On(3, "h2/g0", "stopping")})})});

@@ -198,6 +198,30 @@ TEST(Args, MalformedOnesAreRefusedInWords) {
   EXPECT_EQ(error("ml-1", "web.0-a"), "accepted");
 }
 
+// What a question names is kept for thousands of pods and nodes, and judged name by name under a lock.
+TEST(Args, NamesAndNodesAreBounded) {
+  const auto error = [](const json& question) {
+    const auto args = ParseExtenderArgs(question.dump());
+    return args ? "" : args.error().message;
+  };
+  const json pod = KubePod("p", "", "");
+  EXPECT_EQ(error({{"Pod", pod}, {"NodeNames", std::vector<std::string>(20'000, "n")}}), "");
+  EXPECT_EQ(error({{"Pod", pod}, {"NodeNames", std::vector<std::string>(20'001, "n")}}),
+            "NodeNames: expected at most 20000 nodes");
+  EXPECT_EQ(error({{"Pod", pod}, {"NodeNames", {std::string(254, 'n')}}}),
+            "NodeNames: expected names of 1 to 253 bytes");
+  EXPECT_EQ(error({{"Pod", pod}, {"Nodes", {{"items", {KubeNodeOf(std::string(254, 'n'), "", 1, 1)}}}}}),
+            "Nodes.items: expected names of 1 to 253 bytes");
+  json long_uid = pod;
+  long_uid["metadata"]["uid"] = std::string(129, 'u');
+  EXPECT_EQ(ReadPodAsk(long_uid).error().message, "Pod: metadata.uid: expected at most 128 bytes, got 129");
+  EXPECT_LE(ReadKubeNode(KubeNodeOf("n", std::string(1000, 'X'), 1, 1))->model.size(), 63u);
+  EXPECT_THAT(ParseBindingArgs(R"({"PodName":"p","PodNamespace":"ml","PodUID":"u","Node":"a\nforged"})")
+                  .error()
+                  .message,
+              HasSubstr("Node: expected"));
+}
+
 TEST(Replies, AreWhatTheSchedulerDecodes) {
   ExtenderArgs args;
   args.names = {"a", "b", "c"};
