@@ -288,12 +288,12 @@ Response ErrorResponse(int status, const std::string& code, const std::string& m
   return {.status = status, .body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
 }
 
-Result<std::unique_ptr<HttpServer>> HttpServer::Start(int listen_fd, Handler handler) {
+Result<std::unique_ptr<HttpServer>> HttpServer::Start(int listen_fd, Handler handler, size_t body) {
   return StartAsync(listen_fd,
                     [handler = std::move(handler)](const Request& request, const Responder& respond) {
                       respond([response = handler(request)] { return response; });
                     },
-                    {.whole = kWhole});
+                    {.body = body, .whole = kWhole});
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::StartAsync(int listen_fd, AsyncHandler handler,

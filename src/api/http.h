@@ -92,10 +92,13 @@ class HttpTimes;
 class HttpServer {
  public:
   static constexpr size_t kMaxBody = HttpLimits::kBody;
+  static constexpr size_t kMaxPool = 16 << 20;       // the largest pool file takes about 5 MiB
   static constexpr std::chrono::seconds kWhole{30};  // HttpLimits::whole of Start
 
   // Serves on `listen_fd`, which it owns from here on, error or not.
-  [[nodiscard]] static Result<std::unique_ptr<HttpServer>> Start(int listen_fd, Handler handler);
+  // `body`: of a request, in bytes at most.
+  [[nodiscard]] static Result<std::unique_ptr<HttpServer>> Start(int listen_fd, Handler handler,
+                                                                 size_t body = kMaxBody);
   // The destructor answers what nobody has answered by then with a 503; responders may outlive it.
   [[nodiscard]] static Result<std::unique_ptr<HttpServer>> StartAsync(int listen_fd, AsyncHandler handler,
                                                                       const HttpLimits& limits);

@@ -118,9 +118,12 @@ Result<Servers> StartServers(api::Control& control, const DaemonOptions& options
   auto listener = api::ListenUnix(options.api).map_error(AskedBy("--api"));
   if (!listener) return tl::make_unexpected(listener.error());
   servers.socket_file = std::move(listener->file);
-  auto http = api::HttpServer::Start(listener->fd, [&control, extender](const api::Request& request) {
-    return WithExtender(api::Route(control, request), request, extender);
-  });
+  auto http = api::HttpServer::Start(
+      listener->fd,
+      [&control, extender](const api::Request& request) {
+        return WithExtender(api::Route(control, request), request, extender);
+      },
+      api::HttpServer::kMaxPool);
   if (!http) return tl::make_unexpected(http.error());
   servers.api = std::move(*http);
   auto metrics = ServeMetrics(control, options.metrics, extender);

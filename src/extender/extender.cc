@@ -88,6 +88,7 @@ Extender::~Extender() {
     const base::MutexLock lock(mutex_);
     stopping_ = true;
   }
+  kube_->End();
   for (Lane* lane : {&answers_, &binds_}) lane->work.NotifyAll();
   stop_.NotifyAll();
   learning_.request_stop();

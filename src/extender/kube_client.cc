@@ -83,6 +83,8 @@ curl_slist* KubeClient::Prepare(void* curl, const std::string& url, const std::s
 }
 
 Result<api::Reply> KubeClient::Perform(const std::string& target, const std::string* body, bool patch) {
+  if (ended_ && body == nullptr)
+    return Fail(ErrorCode::kUnavailable, fmt::format("{}: not asked, shutting down", url_));
   std::string token;
   if (!token_file_.empty()) {
     auto read = Token();

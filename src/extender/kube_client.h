@@ -4,6 +4,7 @@
 // Threading: any thread, several at a time; each call has a connection of its own or one that is kept.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -44,6 +45,10 @@ class KubeClient {
                                            const std::function<bool(const nlohmann::json& event)>& take,
                                            const std::function<bool()>& stop);
 
+  // From now on Get fails at once, and a list at its next page: whoever ends waits for one answer at most,
+  // not for a server that has always one more. What is sent (Post, Patch) is done or not, and is let through.
+  void End() { ended_ = true; }
+
   // "403: pods is forbidden ...": status and what a Status object of Kubernetes says.
   [[nodiscard]] static std::string Explain(const api::Reply& reply);
 
@@ -55,6 +60,7 @@ class KubeClient {
 
   const std::string url_, token_file_, ca_file_;
   const std::chrono::milliseconds timeout_;
+  std::atomic<bool> ended_{false};
   base::Mutex mutex_;
   std::vector<void*> idle_ SPILLWAY_GUARDED_BY(mutex_);  // CURL*
 };

@@ -178,6 +178,20 @@ TEST_F(Http, HandlerExceptionsBecomeAnAnswer) {
   EXPECT_EQ(Client::Accept(reply).error().message, "out of luck");
 }
 
+TEST_F(Http, WhoeverServesMaySayHowLargeABodyIs) {
+  auto listener = ListenUnix(socket_);
+  ASSERT_TRUE(listener);
+  auto server = HttpServer::Start(
+      listener->fd,
+      [](const Request& request) { return Response{.body = std::to_string(request.body.size())}; },
+      HttpServer::kMaxPool);
+  ASSERT_TRUE(server);
+  Client client(socket_);
+  const auto fits = Client::Accept(client.Post("/", std::string(5 << 20, 'x')));
+  EXPECT_EQ(fits.value_or("refused"), std::to_string(5 << 20));
+  EXPECT_FALSE(Client::Accept(client.Post("/", std::string(HttpServer::kMaxPool + 1, 'x'))));
+}
+
 TEST_F(Http, AnErrorWhoseCodeIsNoWordIsOneAllTheSame) {
   Serve([](const Request&) { return Response{.status = 500, .body = R"({"error":"broken","code":5})"}; });
   Client client(socket_);

@@ -416,6 +416,20 @@ TEST(KubeClient, AListEndsThoughTheServerGoesOn) {
               HasSubstr("in 1000 pages"));
 }
 
+TEST(KubeClient, OnceEndedAsksForNoFurtherPage) {
+  FakeApiServer server;
+  server.endless = true;
+  KubeClient client(server.Config());
+  std::thread ending([&] {
+    while (server.node_pages < 3) std::this_thread::yield();
+    client.End();
+  });
+  const auto listed = client.List("/api/v1/nodes", [](const json&) {});
+  ending.join();
+  EXPECT_THAT(listed.error().message, HasSubstr("shutting down"));
+  EXPECT_LT(server.node_pages, 1000);
+}
+
 TEST(KubeClient, APageOfAListIsTakenBeforeTheNextIsAskedFor) {
   FakeApiServer server;
   const model::ExtenderConfig config = server.Config();
