@@ -57,6 +57,18 @@ model::Service* FindService(model::Config& config, const std::string& name) {
   return nullptr;
 }
 
+// A file that a client of the API sent. What a start would refuse beyond this is in files that he may not
+// read.
+Result<model::Config> ParseSent(const std::string& yaml, const std::string& file_name) {
+  auto config = model::ParseConfig(yaml, file_name);
+  if (!config || !config->extender) return config;
+  return CheckEndpoint(config->extender->listen)
+      .map([&] { return std::move(*config); })
+      .map_error([&](const Error& error) {
+        return Error{error.code, fmt::format("{}: extender.listen: {}", file_name, error.message)};
+      });
+}
+
 }  // namespace
 
 Control::Control(switching::Switch& sw, DaemonInfo info)
@@ -107,22 +119,6 @@ void Control::LogCheckNews() {
 std::vector<health::CheckView> Control::Checks() const {
   return checker_ ? checker_->Views() : std::vector<health::CheckView>();
 }
-
-namespace {
-
-// A file that a client of the API sent. What a start would refuse beyond this is in files that he may not
-// read.
-Result<model::Config> ParseSent(const std::string& yaml, const std::string& file_name) {
-  auto config = model::ParseConfig(yaml, file_name);
-  if (!config || !config->extender) return config;
-  return CheckEndpoint(config->extender->listen)
-      .map([&] { return std::move(*config); })
-      .map_error([&](const Error& error) {
-        return Error{error.code, fmt::format("{}: extender.listen: {}", file_name, error.message)};
-      });
-}
-
-}  // namespace
 
 Result<switching::ApplyReport> Control::Check(const std::string& yaml, const std::string& file_name) {
   const auto config = ParseSent(yaml, file_name);

@@ -92,7 +92,6 @@ class HttpTimes;
 class HttpServer {
  public:
   static constexpr size_t kMaxBody = HttpLimits::kBody;
-  static constexpr size_t kMaxPool = 16 << 20;       // the largest pool file takes about 5 MiB
   static constexpr std::chrono::seconds kWhole{30};  // HttpLimits::whole of Start
 
   // Serves on `listen_fd`, which it owns from here on, error or not.

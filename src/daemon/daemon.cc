@@ -33,6 +33,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTickPeriod = 1s;
+constexpr size_t kMaxApiBody = 16 << 20;  // the largest pool file takes about 5 MiB
 
 void StartLog(const std::string& level) {
   auto logger = spdlog::stderr_color_mt("spillwayd");
@@ -123,7 +124,7 @@ Result<Servers> StartServers(api::Control& control, const DaemonOptions& options
       [&control, extender](const api::Request& request) {
         return WithExtender(api::Route(control, request), request, extender);
       },
-      api::HttpServer::kMaxPool);
+      kMaxApiBody);
   if (!http) return tl::make_unexpected(http.error());
   servers.api = std::move(*http);
   auto metrics = ServeMetrics(control, options.metrics, extender);

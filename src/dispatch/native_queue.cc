@@ -243,17 +243,17 @@ size_t NativeShard::TakeWindow(Window& window, uint8_t priority, Taker& taker, E
 void NativeShard::AttachWindow(std::shared_ptr<Window> window) {
   TryLockHold hold(&lock_);
   windows_.push_back(std::move(window));
-  CountWindows();
+  OnWindowsChanged();
 }
 
 void NativeShard::DetachWindow(const Window& window) {
   TryLockHold hold(&lock_);
   std::erase_if(windows_, [&](const auto& attached) { return attached.get() == &window; });
   turn_ = 0;
-  CountWindows();
+  OnWindowsChanged();
 }
 
-void NativeShard::CountWindows() {
+void NativeShard::OnWindowsChanged() {
   window_priorities_ = 0;
   for (const auto& window : windows_) window_priorities_ |= (1u << window->header().priorities) - 1;
   lone_window_ = windows_.size() == 1 && window_priorities_ == 1 ? windows_.front().get() : nullptr;

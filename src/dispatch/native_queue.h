@@ -103,7 +103,7 @@ class NativeShard {
                       uint64_t& wake_owners);
   size_t TakeWindow(Window& window, uint8_t priority, Taker& taker, Event* into, size_t most,
                     uint64_t& wake_owners);
-  void CountWindows();
+  void OnWindowsChanged();
   void SetAside(Taker& taker, const Event& event, uint64_t& wake_owners);
   size_t ClaimAll(Taker& taker, Event* events, size_t count, uint64_t& wake_owners);
   size_t TakeRing(uint8_t priority, Taker& taker, Event* into, size_t most, uint64_t& wake_owners);

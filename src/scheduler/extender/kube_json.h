@@ -12,6 +12,9 @@
 
 namespace spillway::scheduler {
 
+// Bytes that a name has at most in Kubernetes; a namespace, and a label's value.
+inline constexpr size_t kMaxName = 253, kMaxLabel = 63;
+
 // kBadInput: no JSON, or nested deeper than any object of Kubernetes (what is nested without end would use up
 // the stack of whoever writes it again).
 [[nodiscard]] Result<nlohmann::json> ParseKubeJson(std::string_view text);

@@ -48,8 +48,9 @@ Result<KubeNode> ReadKubeNode(const json& node) {
   const json* meta = Find(node, "metadata");
   KubeNode read;
   if (meta != nullptr) read.name = TextAt(*meta, "name");
-  if (read.name.size() > 253)
-    return Fail(ErrorCode::kBadInput, "Nodes: metadata.name: expected at most 253 bytes");
+  if (read.name.size() > kMaxName)
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("Nodes: metadata.name: expected at most {} bytes", kMaxName));
   if (read.name.empty()) return Fail(ErrorCode::kBadInput, "Nodes: expected nodes with metadata.name");
   const json none = json::object();
   const json* labels = Find(*meta, "labels");
@@ -70,7 +71,7 @@ Result<KubeNode> ReadKubeNode(const json& node) {
     if (const double missing = counted - NumberOf(*allocatable, kPluginResource); missing > 0)
       read.closed = fmt::format("{} of its {} GPUs cannot be allocated, and which {} not known", missing,
                                 counted, missing == 1 ? "one is" : "ones are");
-  const std::string product = TextAt(*labels, "nvidia.com/gpu.product").substr(0, 63);  // a label has no more
+  const std::string product = TextAt(*labels, "nvidia.com/gpu.product").substr(0, kMaxLabel);
   read.model = ModelOfProduct(product, NumberOf(*labels, "nvidia.com/gpu.memory"));
   // Under strategy `single` labels and resources count slices as if they were GPUs.
   if (product.find("-MIG-") != std::string::npos || TextAt(*labels, "nvidia.com/mig.strategy") == "single")

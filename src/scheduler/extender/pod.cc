@@ -174,8 +174,8 @@ Result<PodAsk> ReadAsk(const json& pod) {
   ask.space = TextAt(*meta, "namespace");
   ask.uid = TextAt(*meta, "uid");
   // As Kubernetes has them; they are kept for thousands of pods.
-  for (const auto& [key, text, most] : {std::tuple("name", &ask.name, size_t{253}),
-                                        {"namespace", &ask.space, size_t{63}},
+  for (const auto& [key, text, most] : {std::tuple("name", &ask.name, kMaxName),
+                                        {"namespace", &ask.space, kMaxLabel},
                                         {"uid", &ask.uid, size_t{128}}})
     if (text->size() > most)
       return Fail(ErrorCode::kBadInput, fmt::format("Pod: metadata.{}: expected at most {} bytes, got {}",

@@ -37,11 +37,10 @@ bool IsDnsName(std::string_view name, size_t longest, bool dots) {
 }
 
 constexpr size_t kMaxNames = 20'000;  // of nodes in one question; Kubernetes is tested with 5,000
-constexpr size_t kMaxNodeName = 253;  // bytes
 
 Result<void> AddName(ExtenderArgs& args, std::string name, const char* key) {
-  if (name.empty() || name.size() > kMaxNodeName)
-    return Fail(ErrorCode::kBadInput, fmt::format("{}: expected names of 1 to {} bytes", key, kMaxNodeName));
+  if (name.empty() || name.size() > kMaxName)
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: expected names of 1 to {} bytes", key, kMaxName));
   if (args.names.size() == kMaxNames)
     return Fail(ErrorCode::kBadInput, fmt::format("{}: expected at most {} nodes", key, kMaxNames));
   args.names.push_back(std::move(name));
@@ -91,13 +90,13 @@ Result<BindingArgs> ParseBindingArgs(std::string_view body) {
                    TextAnyCase(*parsed, "PodUID"), TextAnyCase(*parsed, "Node")};
   if (args.space.empty() || args.pod.empty() || args.uid.empty() || args.node.empty())
     return Fail(ErrorCode::kBadInput, "expected PodName, PodNamespace, PodUID and Node");
-  if (!IsDnsName(args.space, 63, false))
+  if (!IsDnsName(args.space, kMaxLabel, false))
     return Fail(ErrorCode::kBadInput, "PodNamespace: expected a name of small letters, digits and '-', got " +
                                           model::Excerpt(args.space));
-  if (!IsDnsName(args.pod, 253, true))
+  if (!IsDnsName(args.pod, kMaxName, true))
     return Fail(ErrorCode::kBadInput, "PodName: expected a name of small letters, digits, '-' and '.', got " +
                                           model::Excerpt(args.pod));
-  if (!IsDnsName(args.node, kMaxNodeName, true))
+  if (!IsDnsName(args.node, kMaxName, true))
     return Fail(ErrorCode::kBadInput, "Node: expected a name of small letters, digits, '-' and '.', got " +
                                           model::Excerpt(args.node));
   return args;

@@ -67,12 +67,15 @@ class TwoUnits : public testing::TestWithParam<int> {
   uint64_t FlowsTo(const std::string& server) {
     return bed_->Unit(server, unit_).at("new_flows").get<uint64_t>();
   }
+  bool IsTakenOut(const std::string& server) {
+    const auto failing = Failing(server);
+    return !failing.is_null() && failing.at("taken_out") == true;
+  }
   // Traffic, until the agent has noticed.
   void AwaitFailing(const std::string& server, const std::string& reason) {
     ASSERT_TRUE(Eventually([&] {
       Traffic();
-      const auto failing = Failing(server);
-      return !failing.is_null() && failing.at("taken_out") == true;
+      return IsTakenOut(server);
     })) << bed_->Show("units").dump();
     EXPECT_EQ(Failing(server).at("reason"), reason);
   }
@@ -319,7 +322,7 @@ class FailingWebServer : public TwoUnits {
     EXPECT_TRUE(Eventually([&] { return bed_->Run(ask, UnitOf("s1").netns).out == status; })) << status;
   }
 
-  // The busiest unit answers 503 and its agent has said so; answers what it was configured with, "" for a
+  // The busiest unit answers 503 and its agent has said so; returns what it was configured with, "" for a
   // failure. A policy that learns may turn to the other unit before the agent has seen a dozen errors, and
   // an agent whose unit nobody asks cannot know that it fails: then the unit that is asked now fails instead.
   std::string LetTheBusiestAnswer503() {
@@ -330,18 +333,14 @@ class FailingWebServer : public TwoUnits {
       if (root == std::string::npos) break;
       Reload("s1", whole.substr(0, root) + "    return 503;\n" + whole.substr(root));
       AwaitStatus("503");
-      const auto noticed = [&] {
-        const auto failing = Failing("s1");
-        return !failing.is_null() && failing.at("taken_out") == true;
-      };
       int unasked = 0;  // rounds in sequence
       EXPECT_TRUE(Eventually([&] {
         const uint64_t before = FlowsTo("s1");
         Traffic();
         unasked = FlowsTo("s1") - before < 12 ? unasked + 1 : 0;
-        return noticed() || unasked == 2;
+        return IsTakenOut("s1") || unasked == 2;
       })) << bed_->Show("units").dump();
-      if (noticed()) return whole;
+      if (IsTakenOut("s1")) return whole;
       Reload("s1", whole);
       AwaitStatus("200");
       AwaitWell("s1");

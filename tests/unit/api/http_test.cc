@@ -183,13 +183,12 @@ TEST_F(Http, WhoeverServesMaySayHowLargeABodyIs) {
   ASSERT_TRUE(listener);
   auto server = HttpServer::Start(
       listener->fd,
-      [](const Request& request) { return Response{.body = std::to_string(request.body.size())}; },
-      HttpServer::kMaxPool);
+      [](const Request& request) { return Response{.body = std::to_string(request.body.size())}; }, 6 << 20);
   ASSERT_TRUE(server);
   Client client(socket_);
   const auto fits = Client::Accept(client.Post("/", std::string(5 << 20, 'x')));
   EXPECT_EQ(fits.value_or("refused"), std::to_string(5 << 20));
-  EXPECT_FALSE(Client::Accept(client.Post("/", std::string(HttpServer::kMaxPool + 1, 'x'))));
+  EXPECT_FALSE(Client::Accept(client.Post("/", std::string((6 << 20) + 1, 'x'))));
 }
 
 TEST_F(Http, AnErrorWhoseCodeIsNoWordIsOneAllTheSame) {
