@@ -60,15 +60,40 @@ Result<std::unique_ptr<Agent>> Agent::Start(const AgentConfig& config) {
   return std::unique_ptr<Agent>(new Agent(config, std::move(*meter)));
 }
 
-void Agent::Report(Time now, Verdict verdict) {
+void Agent::Report(Time now, Verdict verdict, bool regular) {
   verdict.failure = failure_.failure();
   verdict_ = verdict;
   if (verdict.changed && verdict.busy) trips_++;
   if (verdict.failure != Failure::kNone || failure_changed_) schedule_.Repeat();
   failure_changed_ = false;
-  if (!schedule_.Due(now, verdict.changed)) return;
+  if (!schedule_.Due(now, regular, verdict.changed)) return;
   reporter_.Send(Now(), verdict, reading_);  // not `now`: reading the meter took its time
   schedule_.Sent(now);
+  view_.Reported(reading_.learnt);
+}
+
+void Agent::CheckSwitchView(Time now) {
+  const Learnt learnt = latency_->Glance(now);
+  const MeterTotals& totals = latency_->totals();
+  view_.Advance(now, totals.counts.arrivals, totals.pending);
+  // Of a unit that fails, nothing is asked.
+  if (failure_.failure() != Failure::kNone || !view_.Errs(learnt)) return;
+  reading_.at = now;
+  reading_.queue = totals.pending;
+  reading_.arrivals = totals.counts.arrivals;
+  reading_.completed = totals.counts.completed;
+  reading_.learnt = learnt;
+  verdict_.changed = false;
+  reporter_.Send(Now(), verdict_, reading_);
+  view_.Reported(learnt);
+  corrections_++;
+}
+
+// Not for a policy by thresholds, which is to hear of those alone.
+bool Agent::ChecksSwitchView() const {
+  const ReportConfig& report = config_.report;
+  return latency_ && report.mode == ReportMode::kPeriodic && report.check > Duration{0} &&
+         report.check < report.period;
 }
 
 // A meter that knows no requests says nothing of their failure.
@@ -89,13 +114,13 @@ void Agent::JudgeFailure(Time now) {
                reading_.queue.value_or(0), static_cast<double>(reading_.stall.count()) / 1e6);
 }
 
-Result<void> Agent::Look(Time now, bool report) {
+std::optional<Verdict> Agent::Look(Time now) {
   Result<Reading> reading = meter_->Read(now);
   if (!reading) {
     // E.g. the cgroup was removed and made anew: report nothing, so that the switch sees us silent.
     if (!meter_failed_) spdlog::error("meter: {}", reading.error().message);
     meter_failed_ = true;
-    return {};
+    return std::nullopt;
   }
   if (meter_failed_) spdlog::info("meter: works again");
   meter_failed_ = false;
@@ -103,10 +128,10 @@ Result<void> Agent::Look(Time now, bool report) {
   const Verdict verdict = trigger_.Update(now, reading_);
   JudgeFailure(now);
   verdict_ = verdict;
-  if (report) Report(now, verdict);
+  view_.Advance(now, reading_.arrivals, reading_.queue.value_or(0));
   // While it fails, by the agent's word, a row of errors is no news.
   meter_->Watch(trigger_.busy(), config_.failing.detect && failure_.failure() == Failure::kNone);
-  return {};
+  return verdict;
 }
 
 Result<void> Agent::Run(const std::function<void(const std::string&)>& on_stats) {
@@ -120,10 +145,12 @@ Result<void> Agent::Run(const std::function<void(const std::string&)>& on_stats)
   spdlog::info("unit {} of server {}: meter {}, reports to {} switch(es)", config_.unit, config_.server_code,
                meter_->name(), config_.switches.size());
 
+  const bool checks = ChecksSwitchView();
   pollfd fds[] = {{signal_fd, POLLIN, 0}, {meter_->fd(), POLLIN, 0}};
   Time now = Now(), next_look = now, next_stats = now + kStatsPeriod;
   for (;;) {
     Time until = next_look;
+    if (checks) until = std::min(until, view_.NextCheck(config_.report.check));
     if (trigger_.pulse_end()) until = std::min(until, *trigger_.pulse_end());
     if (on_stats) until = std::min(until, next_stats);
     const Duration wait = std::max<Duration>(until - now, Duration{0});
@@ -135,14 +162,17 @@ Result<void> Agent::Run(const std::function<void(const std::string&)>& on_stats)
     }
     now = Now();
     if (ready > 0 && fds[0].revents) break;
-    bool look = now >= next_look;
+    const bool regular = now >= next_look;
+    bool look = regular;
     if (ready > 0 && fds[1].revents && meter_->Drain() == Notice::kLook) {
       notices_++;
       look = true;
     }
-    if (const auto ended = trigger_.EndPulse(now)) Report(now, *ended);
+    if (const auto ended = trigger_.EndPulse(now)) Report(now, *ended, false);
     if (look) {
-      if (auto looked = Look(now, true); !looked) return looked;
+      if (const auto verdict = Look(now)) Report(now, *verdict, regular);
+    } else if (checks && now >= view_.NextCheck(config_.report.check)) {
+      CheckSwitchView(now);
     }
     // Kept to its grid; a late wake-up skips looks instead of making them up.
     while (next_look <= now) next_look += config_.report.period;
@@ -163,13 +193,13 @@ Result<std::string> Agent::Once() {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   Time now = Now();
-  if (auto looked = Look(now, false); !looked) return tl::make_unexpected(looked.error());
+  Look(now);
   Stats(now);  // from here the quantiles count
   for (const Time end = now + kStatsPeriod; now < end; now = Now()) {
     const Duration wait = std::min<Duration>(end - now, config_.report.period);
     const timespec timeout{wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
     if (sigtimedwait(&signals, nullptr, &timeout) > 0) return Fail(ErrorCode::kSystem, "interrupted");
-    if (auto looked = Look(Now(), false); !looked) return tl::make_unexpected(looked.error());
+    Look(Now());
   }
   return Stats(now);
 }
@@ -212,6 +242,7 @@ std::string Agent::Stats(Time now) {
   json["trips"] = trips_;
   json["failures"] = failures_;
   json["notices"] = notices_;
+  json["corrections"] = corrections_;
   json["reports_sent"] = reporter_.sent();
   json["reports_failed"] = reporter_.failed();
   json["agent_cpu_s"] = CpuSeconds();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "agent/config.h"
@@ -13,6 +14,7 @@
 #include "agent/latency_meter.h"
 #include "agent/report_schedule.h"
 #include "agent/reporter.h"
+#include "agent/switch_view.h"
 #include "agent/trigger.h"
 #include "base/error.h"
 
@@ -31,8 +33,12 @@ class Agent {
 
  private:
   Agent(const AgentConfig& config, std::unique_ptr<Meter> meter);
-  [[nodiscard]] Result<void> Look(Time now, bool report);
-  void Report(Time now, Verdict verdict);
+  std::optional<Verdict> Look(Time now);  // nullopt: the meter failed
+  // regular: at one of the looks that come each period.
+  void Report(Time now, Verdict verdict, bool regular);
+  // Reports again if the switch no longer knows the unit's backlog.
+  void CheckSwitchView(Time now);
+  bool ChecksSwitchView() const;
   void JudgeFailure(Time now);
   std::string Stats(Time now);
 
@@ -43,10 +49,11 @@ class Agent {
   FailureDetector failure_;
   bool failure_changed_ = false;
   ReportSchedule schedule_;
+  SwitchView view_;
   Reporter reporter_;
   Reading reading_;
   Verdict verdict_;
-  uint64_t trips_ = 0, notices_ = 0, failures_ = 0;
+  uint64_t trips_ = 0, notices_ = 0, failures_ = 0, corrections_ = 0;
   bool meter_failed_ = false;
   Time stats_at_{0};
   spw_meter_counts stats_counts_{};

@@ -139,12 +139,13 @@ TriggerConfig ReadTrigger(const Section& top, const MeterConfig& meter) {
 
 ReportConfig ReadReport(const Section& top) {
   ReportConfig report;
-  const auto map = top.Find("report", {"mode", "period", "heartbeat"});
+  const auto map = top.Find("report", {"mode", "period", "heartbeat", "check"});
   if (!map) return report;
   map->OneOf<ReportMode>("mode", report.mode,
                          {{"periodic", ReportMode::kPeriodic}, {"on-threshold", ReportMode::kOnThreshold}});
   map->Time("period", report.period, 1ms, 10s);
   map->Time("heartbeat", report.heartbeat, 10ms, 60s);
+  map->Time("check", report.check, 0ms, 10s);
   if (report.heartbeat < report.period && map->Sound("heartbeat") && map->Sound("period"))
     map->Add(map->Has("heartbeat") ? "heartbeat" : "period", "expected heartbeat >= period");
   return report;

@@ -53,6 +53,8 @@ struct ReportConfig {
   ReportMode mode = ReportMode::kPeriodic;
   Duration period = std::chrono::milliseconds(20);  // of looking at the meter; periodic: of reports too
   Duration heartbeat = std::chrono::seconds(1);     // on-threshold: a report at least this often
+  // periodic: of asking, in between, whether the switch still knows the unit's backlog; 0: never
+  Duration check = std::chrono::milliseconds(1);
   bool operator==(const ReportConfig&) const = default;
 };
 

@@ -27,24 +27,42 @@ constexpr Duration kLongPause = std::chrono::milliseconds(250);  // as long as t
 
 }  // namespace
 
-Result<Reading> LatencyMeter::Read(Time now) {
+void LatencyMeter::Count(Time now) {
   const uint64_t answered = totals_.counts.completed;
   totals_ = Sum(memory_);
-  // A unit that answered since the last look does not stall, so its oldest request needs no search.
-  const bool answers = totals_.counts.completed != answered;
-  if (answers || totals_.counts.completed == 0) {
-    answered_ = now;
-    arrivals_at_answer_ = totals_.counts.arrivals;
-  }
-  if (now - swept_ >= (lost_ > 0 ? kSweepWhileLosing : kSweepPeriod) || (totals_.pending > lost_ && !answers))
-    Search(now);
+  if (totals_.counts.completed == answered && answered != 0) return;
+  answered_ = now;
+  arrivals_at_answer_ = totals_.counts.arrivals;
+}
+
+void LatencyMeter::DiscountLost(Time now) {
   totals_.pending -= std::min(totals_.pending, lost_);
   if (now - answered_ >
       std::max(kLongPause, kTails * Duration(std::chrono::microseconds(learner_.learnt().tail_us))))
     totals_.pending = static_cast<uint32_t>(
         std::min<uint64_t>(totals_.pending, totals_.counts.arrivals - arrivals_at_answer_));
-  Reading reading = window_.Update(now, totals_);
+}
+
+void LatencyMeter::Learn(Time now) {
   learner_.Look(now, totals_.pending, totals_.counts, totals_.cpus, *memory_.clocks);
+}
+
+Learnt LatencyMeter::Glance(Time now) {
+  Count(now);
+  DiscountLost(now);
+  Learn(now);
+  return learner_.learnt();
+}
+
+Result<Reading> LatencyMeter::Read(Time now) {
+  Count(now);
+  // A unit that answered since the last reading does not stall, so its oldest request needs no search.
+  const bool answers = totals_.counts.completed != std::exchange(completed_, totals_.counts.completed);
+  if (now - swept_ >= (lost_ > 0 ? kSweepWhileLosing : kSweepPeriod) || (totals_.pending > lost_ && !answers))
+    Search(now);
+  DiscountLost(now);
+  Reading reading = window_.Update(now, totals_);
+  Learn(now);
   reading.learnt = learner_.learnt();
   const uint32_t mask = SampleMask(window_.rate());
   if (memory_.config->sample_mask != mask)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When to report: at every change of the busy bit or of the failing one, at every look while the unit fails
-// and a few times after, and at least once per period (periodic) or heartbeat (on-threshold). Pure: time is
-// an argument.
+// When to report: at every change of the busy bit or of the failing one, where the switch no longer knows the
+// unit's backlog (agent/switch_view.h), and at regular looks: at each of them (periodic), or once per
+// heartbeat and while the unit fails and a few times after (on-threshold). Pure: time is an argument.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,14 @@ namespace spillway::agent {
 
 class ReportSchedule {
  public:
-  explicit ReportSchedule(const ReportConfig& config)
-      : interval_(config.mode == ReportMode::kPeriodic ? config.period : config.heartbeat) {}
+  explicit ReportSchedule(const ReportConfig& config) : config_(config) {}
 
-  bool Due(Time now, bool changed) const {
-    return changed || repeats_ > 0 || !last_ || now - *last_ >= interval_;
+  // regular: the look is one of those that come each period. A periodic report does not ask how long ago the
+  // last one was: a look that is less late than the one before would seem to come too soon.
+  bool Due(Time now, bool regular, bool news) const {
+    if (news || !last_) return true;
+    if (!regular) return false;
+    return config_.mode == ReportMode::kPeriodic || repeats_ > 0 || now - *last_ >= config_.heartbeat;
   }
   void Sent(Time now) {
     last_ = now;
@@ -29,7 +32,7 @@ class ReportSchedule {
  private:
   static constexpr int kRepeats = 3;
 
-  Duration interval_;
+  ReportConfig config_;
   int repeats_ = 0;
   std::optional<Time> last_;
 };

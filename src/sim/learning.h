@@ -40,6 +40,7 @@ class Learning {
   void Look(Time now, uint32_t queue) {
     learner_.Look(std::chrono::nanoseconds(Clock(now)), queue, totals_, 1, clocks_);
   }
+  uint64_t arrivals() const { return totals_.arrivals; }
   agent::Learnt learnt() const { return learner_.learnt(); }
 
  private:

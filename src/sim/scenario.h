@@ -135,6 +135,7 @@ struct Reports {
   Duration jitter{0};    // uniform, on top of delay; reports may overtake each other and are then stale
   double loss = 0;       // share of reports lost, 0..1
   bool learned = false;  // base, span and slot as an agent learns them; false: as they are
+  Duration check{std::chrono::milliseconds(1)};  // learned: between reports, of the switch's view; 0: never
   bool operator==(const Reports&) const = default;
 };
 

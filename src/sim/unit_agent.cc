@@ -17,7 +17,7 @@ UnitAgent::UnitAgent(Station& station, const AgentSetup& setup)
 }
 
 bool UnitAgent::Step(Time now) {
-  const Time own = std::min(next_tick_, pulse_end_);
+  const Time own = std::min({next_tick_, next_check_, pulse_end_});
   Station::Sight sight;
   if (station_.Next(std::min(own, now), sight)) {
     See(sight);
@@ -29,6 +29,10 @@ bool UnitAgent::Step(Time now) {
     if (setup_.second_report == 0 && station_.queue() > 0) return true;  // the next answer decides
     busy_ = false;
     Send(own);
+    return true;
+  }
+  if (own < next_tick_) {
+    Check(own);
     return true;
   }
   const Time period = setup_.reports->period.count();
@@ -44,6 +48,22 @@ bool UnitAgent::Step(Time now) {
   }
   Send(own);
   return true;
+}
+
+// Learns what has come and gone by now.
+void UnitAgent::Look(Time now) {
+  using std::chrono::nanoseconds;
+  if (!learning_) return;
+  learning_->Look(now, station_.queue());
+  view_.Advance(nanoseconds(now), learning_->arrivals(), station_.queue());
+  const Time check = setup_.reports->check.count();
+  if (check > 0 && check < setup_.reports->period.count())
+    next_check_ = view_.NextCheck(nanoseconds(check)).count();
+}
+
+void UnitAgent::Check(Time now) {
+  Look(now);
+  if (!station_.FailedAt(now) && view_.Errs(learning_->learnt())) Send(now);
 }
 
 uint32_t UnitAgent::KnownBacklogUs(Time at) const {
@@ -82,7 +102,8 @@ void UnitAgent::See(const Station::Sight& sight) {
 
 void UnitAgent::Send(Time at) {
   const Reports& how = *setup_.reports;
-  if (learning_) learning_->Look(at, station_.queue());
+  Look(at);
+  if (learning_) view_.Reported(learning_->learnt());
   sent_++;
   sequence_++;
   if (how.loss > 0 && random_.Uniform() <= how.loss) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "agent/switch_view.h"
 #include "core/report.h"
 #include "sim/event_queue.h"
 #include "sim/learning.h"
@@ -48,7 +49,7 @@ class UnitAgent {
   }
   // Nothing reaches the switch before: CatchUp may wait until then.
   Time Due() const {
-    const Time next = std::min(next_tick_, pulse_end_),
+    const Time next = std::min({next_tick_, next_check_, pulse_end_}),
                answer = watches_answers_ ? station_.NextAnswer() : kNever;
     const Time sent = std::min(next, answer);
     const Time arrives = sent == kNever ? kNever : sent + setup_.reports->delay.count();
@@ -64,6 +65,8 @@ class UnitAgent {
   };
   bool Step(Time now);  // the next thing that happens, if it happens by now
   void See(const Station::Sight& sight);
+  void Look(Time now);
+  void Check(Time now);  // reports if the switch no longer knows the backlog
   uint32_t KnownBacklogUs(Time at) const;
   void Send(Time at);
 
@@ -75,6 +78,8 @@ class UnitAgent {
   EventQueue<UnderWay> under_way_;
   Time next_tick_ = 0;  // periodic: of the grid; else when a heartbeat is due
   Time pulse_end_ = kNever;
+  agent::SwitchView view_;
+  Time next_check_ = kNever;
   uint64_t boot_id_ = 1, sent_ = 0, lost_ = 0;
   uint32_t sequence_ = 0;
   Time latency_ = 0;  // smoothed

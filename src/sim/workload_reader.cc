@@ -99,11 +99,12 @@ std::string NameOf(const Reports& reports) {
   if (reports.jitter.count() > 0) name += "-jitter-" + Milliseconds(reports.jitter);
   if (reports.loss > 0) name += fmt::format("-loss-{}pct", 100 * reports.loss);
   if (reports.learned) name += "-learned";
+  if (reports.check != Reports().check) name += "-check-" + Milliseconds(reports.check);
   return name;
 }
 
 Reports ReadOneReports(Problems& problems, const Field& field) {
-  MapReader map(problems, field, {"name", "period", "delay", "jitter", "loss_pct", "learned"});
+  MapReader map(problems, field, {"name", "period", "delay", "jitter", "loss_pct", "learned", "check"});
   Reports reports;
   reports.delay = kReportDelay;
   const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(0), kMaxTime); };
@@ -113,6 +114,10 @@ Reports ReadOneReports(Problems& problems, const Field& field) {
   if (const Field* f = map.Find("loss_pct"))
     if (auto pct = model::ReadNumber(problems, *f, 0, 100)) reports.loss = *pct / 100;
   Take(reports.learned, map.Find("learned"), [&](const Field& f) { return model::ReadBool(problems, f); });
+  Take(reports.check, map.Find("check"), time);
+  if (const Field* f = map.Find("check"); f != nullptr && !reports.learned)
+    problems.Add(f->line, f->path,
+                 "expected learned: true beside it: agents that know their unit do not check");
   reports.name = NameOf(reports);
   Take(reports.name, map.Find("name"), [&](const Field& f) { return model::ReadName(problems, f); });
   return reports;

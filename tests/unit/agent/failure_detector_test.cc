@@ -359,17 +359,17 @@ TEST(ReportScheduleOfFailures, IsRepeatedWhileItFailsAndThreeTimesAfter) {
   config.mode = ReportMode::kOnThreshold;
   ReportSchedule schedule(config);
   schedule.Sent(0ms);
-  ASSERT_FALSE(schedule.Due(20ms, false));
+  ASSERT_FALSE(schedule.Due(20ms, true, false));
   for (int look = 1; look <= 5; look++) {  // failing
     schedule.Repeat();
-    EXPECT_TRUE(schedule.Due(look * 20ms, false));
+    EXPECT_TRUE(schedule.Due(look * 20ms, true, false));
     schedule.Sent(look * 20ms);
   }
   for (int look = 6; look <= 7; look++) {
-    EXPECT_TRUE(schedule.Due(look * 20ms, false));
+    EXPECT_TRUE(schedule.Due(look * 20ms, true, false));
     schedule.Sent(look * 20ms);
   }
-  EXPECT_FALSE(schedule.Due(160ms, false));
+  EXPECT_FALSE(schedule.Due(160ms, true, false));
 }
 
 }  // namespace

@@ -75,6 +75,30 @@ TEST(LatencyMeter, JunkThatIsNeverAnsweredLeavesTheQueueWhileTheUnitAnswers) {
   EXPECT_LE(longest, 35u);
 }
 
+// A glance learns, and leaves the next reading as it would be.
+TEST(LatencyMeter, AGlanceTakesNothingFromTheReadings) {
+  FedMeter glanced, other;
+  for (int ms = 0; ms < 3000; ms++) {
+    const Time now = 1h + std::chrono::milliseconds(ms);
+    const auto number = static_cast<uint64_t>(ms);
+    for (FedMeter* meter : {&glanced, &other}) {
+      // It stands still for 100 ms in each second.
+      if (ms >= 5 && ms % 1000 >= 100) meter->Answer(number - 5, now);
+      meter->Request(number, now);
+    }
+    const Learnt learnt = glanced.Glance(now);
+    if (ms % 20 != 0) continue;
+    const auto a = glanced.Read(now), b = other.Read(now);
+    ASSERT_TRUE(a && b);
+    ASSERT_EQ(a->measure, b->measure) << ms;
+    ASSERT_EQ(a->latency_us, b->latency_us) << ms;
+    ASSERT_EQ(a->queue, b->queue) << ms;
+    ASSERT_EQ(a->stall, b->stall) << ms;
+    ASSERT_EQ(a->completed, b->completed) << ms;
+    EXPECT_EQ(a->learnt, learnt) << ms;
+  }
+}
+
 TEST(LatencyMeter, AUnitThatAnswersNothingHasAllThatWaitInItsQueue) {
   FedMeter meter;
   for (int ms = 0; ms < 4000; ms++) {

@@ -128,14 +128,18 @@ TEST(Trigger, CpuShareKnowsNoQueue) {
   EXPECT_FALSE(trigger.Update(2ms, reading).busy);
 }
 
-TEST(ReportSchedule, PeriodicReportsEachPeriodAndAtChanges) {
+TEST(ReportSchedule, PeriodicReportsAtEachRegularLookAndAtNews) {
   ReportConfig config;
   ReportSchedule schedule(config);
-  EXPECT_TRUE(schedule.Due(0ms, false));
+  EXPECT_TRUE(schedule.Due(0ms, false, false)) << "the first";
   schedule.Sent(0ms);
-  EXPECT_FALSE(schedule.Due(19ms, false));
-  EXPECT_TRUE(schedule.Due(19ms, true));
-  EXPECT_TRUE(schedule.Due(20ms, false));
+  EXPECT_FALSE(schedule.Due(19ms, false, false));
+  EXPECT_TRUE(schedule.Due(19ms, false, true));
+  // Looks are late by more or less.
+  for (const auto look : {20100us, 40020us, 60090us, 80010us}) {
+    EXPECT_TRUE(schedule.Due(look, true, false));
+    schedule.Sent(look);
+  }
 }
 
 TEST(ReportSchedule, OnThresholdBeatsOnceASecond) {
@@ -143,9 +147,9 @@ TEST(ReportSchedule, OnThresholdBeatsOnceASecond) {
   config.mode = ReportMode::kOnThreshold;
   ReportSchedule schedule(config);
   schedule.Sent(0ms);
-  EXPECT_FALSE(schedule.Due(999ms, false));
-  EXPECT_TRUE(schedule.Due(999ms, true));
-  EXPECT_TRUE(schedule.Due(1s, false));
+  EXPECT_FALSE(schedule.Due(999ms, true, false));
+  EXPECT_TRUE(schedule.Due(999ms, false, true));
+  EXPECT_TRUE(schedule.Due(1s, true, false));
 }
 
 }  // namespace

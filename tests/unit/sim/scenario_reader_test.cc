@@ -189,13 +189,16 @@ TEST(ScenarioFile, WhereAllAppsHaveTheirOwnLoadsNoneIsSweptBeside) {
 
 TEST(ScenarioFile, Reports) {
   const auto reports = Parse(WithLine("reports: [{name: fast, delay: 0}, {period: 20ms, delay: 100ms, "
-                                      "jitter: 2.5ms, loss_pct: 20, learned: true}, {}]"))
+                                      "jitter: 2.5ms, loss_pct: 20, learned: true}, {}, "
+                                      "{period: 5ms, learned: true, check: 0}]"))
                            .reports;
   EXPECT_THAT(reports,
               ElementsAre(Reports{"fast", Duration(0), Duration(0), Duration(0), 0, false},
                           Reports{"every-20ms-delay-100ms-jitter-2.5ms-loss-20pct-learned", milliseconds(20),
                                   milliseconds(100), microseconds(2500), 0.2, true},
-                          Reports{"answered", Duration(0), microseconds(1100), Duration(0), 0, false}));
+                          Reports{"answered", Duration(0), microseconds(1100), Duration(0), 0, false},
+                          Reports{"every-5ms-learned-check-0ms", milliseconds(5), microseconds(1100),
+                                  Duration(0), 0, true, Duration(0)}));
 }
 
 TEST(ScenarioFile, PoliciesOfTheSwitch) {

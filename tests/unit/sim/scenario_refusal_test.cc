@@ -174,6 +174,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"  load_pct", "  reports: [{jitter: 1}]\n  load_pct", "jitter: expected a time from 0s to 1h"},
         Bad{"  load_pct", "  reports: [{loss_pct: 101}]\n  load_pct",
             "loss_pct: expected a number from 0 to 100"},
+        Bad{"  load_pct", "  reports: [{period: 5ms, check: 2ms}]\n  load_pct",
+            "check: expected learned: true beside it"},
         Bad{"  load_pct", "  wire: 2s\n  load_pct", "wire: expected a time from 0s to 1s"},
         Bad{"  load_pct", "  requests: 99\n  load_pct", "requests: expected a whole number from 100"},
         Bad{"  load_pct", "  warm_up: -1\n  load_pct", "warm_up: expected a whole number from 0"},

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's copy of what the switch believes, against the switch's own code.
+#include "agent/switch_view.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/load.h"
+#include "core/policy.h"
+
+namespace spillway::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::microseconds;
+
+Learnt Unit(microseconds backlog) {
+  Learnt learnt;
+  learnt.base_us = 400;
+  learnt.slot_ns = 300'000;
+  learnt.knee_us = 300;
+  learnt.backlog_us = static_cast<uint32_t>(backlog.count());
+  return learnt;
+}
+
+TEST(SwitchView, ErrsOnlyByMoreThanAQuarterOfAnUnqueuedLatency) {
+  SwitchView view;
+  view.Advance(10ms, 7, 0);
+  view.Reported(Unit(2000us));
+  view.Advance(11ms, 7, 0);
+  EXPECT_FALSE(view.Errs(Unit(1000us))) << "it drains by the clock";
+  EXPECT_FALSE(view.Errs(Unit(1100us)));
+  EXPECT_FALSE(view.Errs(Unit(900us)));
+  EXPECT_TRUE(view.Errs(Unit(1101us))) << "the unit is slower than that";
+  EXPECT_TRUE(view.Errs(Unit(899us)));
+  view.Advance(11ms, 8, 0);
+  EXPECT_FALSE(view.Errs(Unit(1300us))) << "the switch counts what it sends";
+  view.Advance(20ms, 8, 0);
+  EXPECT_FALSE(view.Errs(Unit(0us)));
+  EXPECT_TRUE(view.Errs(Unit(101us)));
+}
+
+TEST(SwitchView, IsComparedOftenWhileRequestsComeOrWait) {
+  SwitchView view;
+  view.Advance(10ms, 1, 1);
+  EXPECT_EQ(view.NextCheck(1ms), 11ms);
+  view.Advance(40ms, 1, 1);
+  EXPECT_EQ(view.NextCheck(1ms), 41ms) << "one waits";
+  view.Advance(59ms, 1, 0);
+  EXPECT_EQ(view.NextCheck(1ms), 60ms);
+  view.Advance(60ms, 1, 0);
+  EXPECT_EQ(view.NextCheck(1ms), 80ms) << "nothing for 20 ms";
+  EXPECT_EQ(view.NextCheck(50ms), 110ms);
+  view.Advance(80ms, 2, 0);
+  EXPECT_EQ(view.NextCheck(1ms), 81ms);
+}
+
+TEST(SwitchView, IsTheSwitchsOwnForWhatTheSwitchSends) {
+  for (unsigned seed = 1; seed <= 200; seed++) {
+    std::mt19937 random(seed);
+    spw_server server{};
+    server.unit[0].status = SPW_UNIT_UP;
+    server.unit[0].weight = 1;
+    SwitchView view;
+    uint64_t arrivals = 0;
+    std::chrono::nanoseconds now = 10s;
+    spw_report report{};
+    for (int step = 0; step < 300; step++) {
+      now += microseconds(random() % 1500);
+      if (step == 0 || random() % 8 == 0) {
+        const Learnt told = Unit(microseconds(random() % 3000));
+        report.base_us = told.base_us;
+        report.slot_ns = told.slot_ns;
+        report.knee_us = told.knee_us;
+        report.backlog_us = told.backlog_us;
+        report.completed = static_cast<uint32_t>(arrivals);
+        spw_load_report(&server, 0, &report, 0, static_cast<uint64_t>(now.count()));
+        view.Advance(now, arrivals, 0);
+        view.Reported(told);
+      }
+      view.Advance(now, arrivals, 0);
+      for (uint32_t more = random() % 4; more > 0; more--) {
+        spw_place_on(&server, SPW_UNIT_HEADROOM, 0, static_cast<uint64_t>(now.count()));
+        arrivals++;
+      }
+      view.Advance(now, arrivals, 0);
+      const uint64_t ahead = spw_headroom_ahead(&server.load[0], static_cast<uint64_t>(now.count()));
+      const microseconds believed(ahead / 1000);
+      ASSERT_FALSE(view.Errs(Unit(believed))) << "seed " << seed << " step " << step;
+      ASSERT_TRUE(view.Errs(Unit(believed + 102us))) << "seed " << seed << " step " << step;
+      if (believed > 102us) {
+        ASSERT_TRUE(view.Errs(Unit(believed - 102us))) << "seed " << seed << " step " << step;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spillway::agent
