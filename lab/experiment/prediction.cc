@@ -159,6 +159,7 @@ sim::Reports ReportsOf(const AgentSpec& agent) {
   reports.period = agent.mode == "periodic" ? agent.period : agent.heartbeat;
   reports.delay = kReportDelay;
   reports.learned = true;
+  if (agent.mode != "periodic") reports.check = sim::Duration{0};
   return reports;
 }
 

@@ -233,6 +233,13 @@ class Cluster {
   size_t next_notice_ = 0;
 };
 
+void Summarize(const Latencies& latencies, RunResult& result) {
+  result.p50_ms = latencies.QuantileNs(0.5) / 1e6;
+  result.p99_ms = latencies.QuantileNs(0.99) / 1e6;
+  result.p999_ms = latencies.QuantileNs(0.999) / 1e6;
+  result.mean_ms = latencies.MeanNs() / 1e6;
+}
+
 }  // namespace
 
 RunResult Run(const RunSetup& setup, Latencies* pool) {
@@ -281,10 +288,7 @@ RunResult Run(const RunSetup& setup, Latencies* pool) {
   }
   result.requests = setup.requests;
   result.simulated_s = static_cast<double>(came - begin) / 1e9;
-  result.p50_ms = latencies.QuantileNs(0.5) / 1e6;
-  result.p99_ms = latencies.QuantileNs(0.99) / 1e6;
-  result.p999_ms = latencies.QuantileNs(0.999) / 1e6;
-  result.mean_ms = latencies.MeanNs() / 1e6;
+  Summarize(latencies, result);
   const auto all = static_cast<double>(std::max<uint64_t>(setup.requests, 1));
   result.loss = static_cast<double>(result.dropped + late) / all;
   size_t columns = 0;
@@ -292,6 +296,27 @@ RunResult Run(const RunSetup& setup, Latencies* pool) {
   for (size_t u = 0; u < columns; u++) result.share.push_back(static_cast<double>(placed[u]) / all);
   cluster.CountReports(result);
   return result;
+}
+
+RunResult RunSeveral(const RunSetup& setup, uint32_t runs) {
+  if (runs == 1) return Run(setup);
+  Latencies latencies;
+  RunResult all;
+  for (uint32_t r = 0; r < runs; r++) {
+    RunSetup own = setup;
+    own.seed += uint64_t{r} << 32;  // a sweep's points have neighbouring seeds
+    const RunResult one = Run(own, &latencies);
+    all.loss += one.loss / runs;
+    all.requests += one.requests;
+    all.dropped += one.dropped;
+    all.simulated_s += one.simulated_s;
+    all.share.resize(one.share.size());
+    for (size_t u = 0; u < one.share.size(); u++) all.share[u] += one.share[u] / runs;
+    all.reports_sent += one.reports_sent;
+    all.reports_lost += one.reports_lost;
+  }
+  Summarize(latencies, all);
+  return all;
 }
 
 }  // namespace spillway::sim

@@ -43,5 +43,8 @@ struct RunResult {
 
 // Adds the latencies of the answered to `pool`, if there is one.
 [[nodiscard]] RunResult Run(const RunSetup& setup, Latencies* pool = nullptr);
+// So many runs, each with a seed of its own, the first with setup's: percentiles of all their answers, sums
+// of what is counted, means of the shares.
+[[nodiscard]] RunResult RunSeveral(const RunSetup& setup, uint32_t runs);
 
 }  // namespace spillway::sim

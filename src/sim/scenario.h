@@ -246,6 +246,7 @@ struct Scenario {
   Duration wire{std::chrono::microseconds(50)};  // switch to unit
   uint64_t requests = 100'000;                   // measured, per run
   uint64_t warm_up = 10'000;                     // before them, not measured
+  uint32_t runs = 1;                             // of each point and policy, with seeds of their own
   uint32_t flows = 0;                            // requests come from so many 5-tuples; 0: each from its own
   uint32_t switches = 1;  // routers spread requests over them by hash; each sees its own
   uint64_t seed = 1;

@@ -53,6 +53,8 @@ Axis ReadAxis(Problems& problems, const Field& field, const MapReader& map, bool
 void ReadExtent(Problems& problems, const MapReader& map, Scenario& scenario) {
   Take(scenario.requests, map.Find("requests"), [&](const Field& f) { return ReadRequests(problems, f); });
   scenario.warm_up = ReadWarmUp(problems, map).value_or(scenario.requests / 10);
+  if (const Field* f = map.Find("runs"))
+    if (auto n = model::ReadInteger(problems, *f, 1, 1000)) scenario.runs = static_cast<uint32_t>(*n);
   Take(scenario.flows, map.Find("flows"), [&](const Field& f) { return ReadFlows(problems, f); });
   if (const Field* f = map.Find("switches"))
     if (auto n = model::ReadInteger(problems, *f, 1, 64)) scenario.switches = static_cast<uint32_t>(*n);
@@ -64,7 +66,7 @@ Scenario ReadScenario(Problems& problems, const Field& field, const std::string&
   MapReader map(
       problems, field,
       {"name", "apps", "arrivals", "load_pct", "rps", "work", "reports", "policies", "wire", "requests",
-       "warm_up", "cold_start", "flows", "switches", "seed", "loss_over_unloaded", "silent_after"});
+       "warm_up", "runs", "cold_start", "flows", "switches", "seed", "loss_over_unloaded", "silent_after"});
   Scenario scenario;
   Take(scenario.name, map.Need("name", "a name"),
        [&](const Field& f) { return model::ReadName(problems, f); });

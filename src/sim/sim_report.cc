@@ -202,12 +202,14 @@ std::string WorstCaption(const Verdict& verdict) {
 std::string Lead(const Results& results) {
   const Scenario& scenario = results.scenario;
   return fmt::format(
-      "Simulated, with the decisions that the data plane takes: {} measured requests a run, {} in all. Lost "
+      "Simulated, with the decisions that the data plane takes: {}{} measured requests a run, {} in all. "
+      "Lost "
       "is "
       "a request without an answer, or with one later than {:g} times the unloaded latency; a line ends "
       "where "
       "its policy loses more than {:g} %. Dashed: a bound that no switch can reach, as it knows the work of "
       "every request.",
+      scenario.runs > 1 ? fmt::format("{} runs a point, ", scenario.runs) : "",
       Rate(static_cast<double>(scenario.requests)), Rate(static_cast<double>(results.sweep.requests)),
       scenario.loss_over_unloaded, 100 * kToleratedLoss);
 }

@@ -158,7 +158,7 @@ SweepResult RunSweep(const Scenario& scenario, unsigned threads, const Progress&
     for (;;) {
       const size_t i = next++;
       if (i >= plan.size() || stopped) break;
-      results[i] = Run(plan[i].setup);
+      results[i] = RunSeveral(plan[i].setup, scenario.runs);
       const base::MutexLock lock(books.mutex);
       books.done[i] = 1;
       books.finished++;
@@ -183,7 +183,7 @@ SweepResult RunSweep(const Scenario& scenario, unsigned threads, const Progress&
     const size_t r = plan[i].row;
     whole[r] &= books.done[i];
     if (!books.done[i]) continue;
-    sweep.requests += plan[i].setup.requests + plan[i].setup.warm_up;
+    sweep.requests += scenario.runs * (plan[i].setup.requests + plan[i].setup.warm_up);
     if (filled[r] && !Better(results[i], rows[r].result)) continue;
     filled[r] = 1;
     rows[r].result = results[i];

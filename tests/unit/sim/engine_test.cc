@@ -145,6 +145,26 @@ TEST(Sweep, StopsWhenAskedAndKeepsWholeRowsOnly) {
   EXPECT_EQ(sweep.rows.size(), 2u);
 }
 
+TEST(Sweep, TakesPercentilesOverAllRunsOfAPoint) {
+  Scenario scenario = Dns({90});
+  scenario.policies = {UnitPolicy("wrr", SPW_UNIT_WRR)};
+  scenario.requests = 4000;
+  const RunResult one = Only(scenario);
+  scenario.runs = 2;
+  const RunResult two = Only(scenario);
+  scenario.runs = 3;
+  const RunResult three = Only(scenario);
+  EXPECT_EQ(three.requests, 3 * one.requests);
+  EXPECT_EQ(three.reports_sent > two.reports_sent, two.reports_sent > one.reports_sent);
+  EXPECT_NEAR(three.simulated_s / one.simulated_s, 3, 0.3);
+  EXPECT_NEAR(three.share[0] + three.share[1], 1, 1e-9);
+  // Of two runs the first is known, so the mean tells the second's; seeds differ, or they would be alike.
+  const double second_ms = 2 * two.mean_ms - one.mean_ms, third_ms = 3 * three.mean_ms - 2 * two.mean_ms;
+  EXPECT_GT(std::abs(second_ms - one.mean_ms), 1e-3);
+  EXPECT_GT(std::abs(third_ms - second_ms), 1e-3);
+  EXPECT_EQ(Only(scenario).p99_ms, three.p99_ms);
+}
+
 // What the policy is for: at each load no worse than the better of the two that know nothing of load.
 TEST(Headroom, IsAtOrBelowHostOnlyAndWrrAtEveryLoad) {
   Scenario scenario = Dns({10, 50, 70, 80, 90, 95});
