@@ -12,7 +12,8 @@ RationedCpu::RationedCpu(const Ration& ration, int64_t phase)
       phase_(phase % period_),
       left_{quota_} {}
 
-void RationedCpu::Forget(int64_t index) {
+void RationedCpu::Forget(int64_t now) {
+  const int64_t index = PeriodOf(now);
   while (first_ < index) {
     const int64_t debt = std::min<int64_t>(0, left_.front());
     left_.pop_front();
@@ -39,7 +40,7 @@ void RationedCpu::Draw(int64_t index, int64_t amount) {
 }
 
 int64_t RationedCpu::Run(int64_t start, int64_t until, bool woken, int64_t& work, SharedCpus* shared) {
-  Forget(PeriodOf(start));
+  start = std::max(start, EndOf(first_ - 1));
   bool checked = tick_ == 0 || woken || start % tick_ == 0;  // by the kernel, whether there is budget
   while (work > 0 && start < until) {
     const int64_t index = PeriodOf(start), end = EndOf(index), left = Left(index);

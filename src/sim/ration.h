@@ -25,9 +25,11 @@ class RationedCpu {
   // phase: when a period begins; the others follow at its length.
   explicit RationedCpu(const Ration& ration, int64_t phase = 0);
 
+  // Nothing works before `now` any more.
+  void Forget(int64_t now);
   // Works from `start` until `until` or until `work` ns of CPU time are done, and returns that moment; what
-  // is left stays in `work`. Starts do not go back. woken: its worker slept before. shared: where others
-  // work, too.
+  // is left stays in `work`. woken: its worker slept before. shared: where others work, too. What begins in a
+  // period that was forgotten begins with the first that was not.
   int64_t Run(int64_t start, int64_t until, bool woken, int64_t& work, SharedCpus* shared = nullptr);
 
   // When `work` ns of CPU time, begun at `start` by a worker that slept, are done.
@@ -36,7 +38,6 @@ class RationedCpu {
  private:
   int64_t PeriodOf(int64_t time) const { return (time - phase_ + period_) / period_ - 1; }
   int64_t EndOf(int64_t index) const { return phase_ + (index + 1) * period_; }
-  void Forget(int64_t index);  // periods before
   int64_t& Left(int64_t index);
   void Draw(int64_t index, int64_t amount);
 

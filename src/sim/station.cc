@@ -100,6 +100,7 @@ std::optional<Time> Station::Place(Time now, double multiplier) {
   const Time start = woken ? ready : workers_free_.front();
   const Time work = std::max<Time>(1, std::llround(static_cast<double>(service_) * multiplier));
   if (shared_ != nullptr) shared_->Forget(now);
+  if (cpu_) cpu_->Forget(now);
   const Time done = cpu_ || interferer_ || shared_ != nullptr ? Finish(start, woken, work) : start + work;
   for (const Window& window : failures_) {
     if (done <= window.from || now >= window.until) continue;

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <vector>
 
 #include "sim/station.h"
 #include "sim/sweep.h"
@@ -105,6 +107,34 @@ TEST(Station, WithARationAnswersAtThatShareOfItsSpeed) {
   for (int i = 0; i < 100; i++) last = *station.Place(0, 1);
   EXPECT_EQ(last, 99 * 10'000'000 + 6'000'000) << "two quotas each; the last ends with its work";
   EXPECT_GT(station.unloaded(), 2'000'000);
+}
+
+// A worker that pauses, or stands still, begins in a later period than one that is given its work after it.
+TEST(Station, WorkersThatAreHeldUpGetNoMoreThanTheQuotaOfEachPeriod) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 200; round++) {
+    UnitProfile unit;
+    unit.workers = static_cast<uint16_t>(2 + random() % 7);
+    unit.service = 1ms;
+    unit.ration = {2ms, 10ms};
+    unit.interference.pause = {0.2, 25ms};
+    if (round % 2 == 0) unit.interference.stall = {500ms, 100ms};
+    Station station(unit, 1, Duration(0), random());
+    std::vector<Time> answered;
+    Time now = 0;
+    for (int i = 0; i < 500; i++) {
+      now += static_cast<Time>(random() % 12'000'000);
+      const auto latency = station.Place(now, 1);
+      ASSERT_TRUE(latency);
+      ASSERT_GE(*latency, 1'000'000);
+      answered.push_back(now + *latency);
+    }
+    std::sort(answered.begin(), answered.end());
+    for (size_t i = 0; i < answered.size(); i++) {
+      const Time periods = answered[i] / 10'000'000 + 2;
+      ASSERT_LE(static_cast<Time>(i) + 1, 2 * periods) << "round " << round << ", answer " << i;
+    }
+  }
 }
 
 TEST(Station, WorkersUnderOneQuotaAnswerNoMoreThanOneAlone) {
