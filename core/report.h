@@ -46,7 +46,7 @@ struct spw_report_wire {
 	__u32 slot_ns; /* work that one request brings: time between answers under full load; 0: not learnt */
 	__u32 knee_us; /* backlog, the new request's slot included, beyond which requests wait */
 	__u32 age_us;  /* how old these numbers were when the report was sent */
-	__u32 period_us;  /* the next report comes so much later; 0: whenever a request is answered */
+	__u32 period_us;  /* the next report comes so much later at the latest; 0: whenever a request is answered */
 	__u32 backlog_us; /* time until the unit will have worked off what has come to it */
 	__u32 tail_us;	  /* 98 of 100 requests were answered within this time recently; 0: not learnt yet */
 	__u32 reserved;	  /* 0 */

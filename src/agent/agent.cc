@@ -64,29 +64,36 @@ void Agent::Report(Time now, Verdict verdict, bool regular) {
   verdict.failure = failure_.failure();
   verdict_ = verdict;
   if (verdict.changed && verdict.busy) trips_++;
-  if (verdict.failure != Failure::kNone || failure_changed_) schedule_.Repeat();
-  failure_changed_ = false;
-  if (!schedule_.Due(now, regular, verdict.changed)) return;
+  const bool failure_changed = std::exchange(failure_changed_, false);
+  if (verdict.failure != Failure::kNone || failure_changed) schedule_.Repeat();
+  const bool news = verdict.changed || failure_changed || SwitchIsOff();
+  if (!schedule_.Due(now, regular, news)) return;
   reporter_.Send(Now(), verdict, reading_);  // not `now`: reading the meter took its time
   schedule_.Sent(now);
   view_.Reported(reading_.learnt);
 }
 
 void Agent::CheckSwitchView(Time now) {
-  const Learnt learnt = latency_->Glance(now);
+  if (failure_.failure() != Failure::kNone) {  // nothing is asked of it
+    view_.Advance(now, reading_.arrivals, 0);
+    return;
+  }
+  reading_.learnt = latency_->Glance(now);
   const MeterTotals& totals = latency_->totals();
-  view_.Advance(now, totals.counts.arrivals, totals.pending);
-  // Of a unit that fails, nothing is asked.
-  if (failure_.failure() != Failure::kNone || !view_.Errs(learnt)) return;
   reading_.at = now;
   reading_.queue = totals.pending;
   reading_.arrivals = totals.counts.arrivals;
   reading_.completed = totals.counts.completed;
-  reading_.learnt = learnt;
-  verdict_.changed = false;
+  view_.Advance(now, reading_.arrivals, totals.pending);
+  if (!SwitchIsOff()) return;
   reporter_.Send(Now(), verdict_, reading_);
-  view_.Reported(learnt);
+  view_.Reported(reading_.learnt);
   corrections_++;
+}
+
+bool Agent::SwitchIsOff() const {
+  return ChecksSwitchView() && failure_.failure() == Failure::kNone &&
+         view_.IsOff(reading_.learnt, latency_->sample_one_in() - 1);
 }
 
 // Not for a policy by thresholds, which is to hear of those alone.

@@ -146,6 +146,7 @@ ReportConfig ReadReport(const Section& top) {
   map->Time("period", report.period, 1ms, 10s);
   map->Time("heartbeat", report.heartbeat, 10ms, 60s);
   map->Time("check", report.check, 0ms, 10s);
+  if (report.check > 0ms && report.check < 100us) map->Add("check", "expected 0 or 100us and more");
   if (report.heartbeat < report.period && map->Sound("heartbeat") && map->Sound("period"))
     map->Add(map->Has("heartbeat") ? "heartbeat" : "period", "expected heartbeat >= period");
   return report;

@@ -22,8 +22,8 @@ class LatencyMeter : public Meter {
       : window_(window), learner_(workers), odds_(spw_meter_step(static_cast<uint64_t>(timeout.count()))) {}
 
   Result<Reading> Read(Time now) override;
-  // What is learnt of the unit by now, at a small part of Read's cost: no request is searched for, and no
-  // measurement taken from the next reading.
+  // What is learnt of the unit by now, at a small part of Read's cost: no request is searched for. The next
+  // Read is unaffected.
   Learnt Glance(Time now);
   void Watch(bool busy, bool errors) override;
   const MeterTotals& totals() const { return totals_; }

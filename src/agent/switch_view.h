@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the switch believes of the unit's backlog between two reports: that of the last report, drained by the
 // clock, and a slot for each request since (core/load.h, core/headroom.h). So the agent knows when the switch
-// is wrong. Pure: time is an argument.
+// is wrong. All requests count as this switch's, and a slot that is a guess as the switch's own. Pure: time
+// is an argument.
 #pragma once
 
 #include <algorithm>
@@ -16,24 +17,32 @@ class SwitchView {
  public:
   using Time = std::chrono::nanoseconds;
 
-  // arrivals: the meter's counter. Requests since the last call count as if they had come halfway. queue:
-  // those in the unit.
+  // arrivals: the meter's counter. When those since the last call came is not known. queue: requests in the
+  // unit.
   void Advance(Time now, uint64_t arrivals, uint32_t queue) {
-    if (arrivals > arrivals_)
-      drained_ = std::max(drained_, at_ + (now - at_) / 2) + (arrivals - arrivals_) * slot_;
+    if (arrivals > arrivals_) {
+      const auto more = static_cast<int64_t>(arrivals - arrivals_);
+      // The first of them came at once, or, if they came evenly, this much later.
+      const Time first = (now - at_) / more;
+      drained_.soonest = std::max(drained_.soonest, at_) + more * slot_;
+      drained_.latest = std::max(drained_.latest, at_ + first) + more * slot_;
+    }
     if (arrivals != arrivals_ || queue > 0) active_ = now;
     arrivals_ = arrivals;
     at_ = now;
   }
   // The switch has just been told.
   void Reported(const Learnt& learnt) {
-    drained_ = at_ + std::chrono::microseconds(learnt.backlog_us);
+    drained_.soonest = drained_.latest = at_ + std::chrono::microseconds(learnt.backlog_us);
     slot_ = Time(learnt.slot_ns);
   }
-  // Whether the switch is wrong by so much that it may choose otherwise.
-  bool Errs(const Learnt& learnt) const {
-    const Time miss = std::chrono::microseconds(learnt.backlog_us) - std::max(drained_ - at_, Time{0});
-    return std::chrono::abs(miss) > std::chrono::microseconds(learnt.base_us) * kTolerated;
+  // Whether the switch is wrong by so much that it may choose otherwise. untimed: requests by which the
+  // meter's clocks may be behind.
+  bool IsOff(const Learnt& learnt, uint32_t untimed) const {
+    const Time backlog = std::chrono::microseconds(learnt.backlog_us),
+               tolerated = std::chrono::microseconds(learnt.base_us / kTolerated) + untimed * slot_;
+    return backlog > std::max(drained_.latest - at_, Time{0}) + tolerated ||
+           backlog < std::max(drained_.soonest - at_, Time{0}) - tolerated;
   }
 
   // When to compare again, if that is to be done each `check` while requests come.
@@ -42,11 +51,14 @@ class SwitchView {
   }
 
  private:
-  static constexpr double kTolerated = 0.25;  // of an unqueued latency: as units that count as equally quick
-
+  // Of an unqueued latency: units that differ by less count as equally quick (SPW_ALIKE_SHIFT).
+  static constexpr uint32_t kTolerated = 4;
   static constexpr Time kQuiet = std::chrono::milliseconds(20);  // without requests
 
-  Time at_{0}, active_{0}, drained_{0}, slot_{0};
+  Time at_{0}, active_{0}, slot_{0};
+  struct {
+    Time soonest{0}, latest{0};
+  } drained_;
   uint64_t arrivals_ = 0;
 };
 

@@ -16,8 +16,9 @@ namespace spillway::agent {
 
 class TailLatency {
  public:
-  // What came between two states of the cumulative counters, elapsed_ns apart. queue: requests in the unit at
-  // the end. slot_ns: time between answers of the unit at its limit; 0: not known.
+  // What came between two states of the cumulative counters, elapsed_ns apart; what comes close together is
+  // learnt as one. queue: requests in the unit at the end. slot_ns: time between answers of the unit at its
+  // limit; 0: not known.
   void Learn(const spw_meter_counts& before, const spw_meter_counts& after, double elapsed_ns, uint32_t queue,
              double slot_ns);
   double Ns() const;  // 0 without latencies
@@ -25,6 +26,11 @@ class TailLatency {
  private:
   static constexpr size_t kLevels = 4;  // quarters of the unit's time
   static size_t LevelOf(double load) { return static_cast<size_t>(std::min(load, 0.999) * kLevels); }
+
+  void LearnLook(const spw_meter_counts& after, double elapsed_ns, uint32_t queue, double slot_ns);
+
+  spw_meter_counts before_{};  // of those looks that are not learnt yet
+  double elapsed_ns_ = 0;
 
   // Parts of the unit's time, moving averages: the second rises sooner and falls later. Answers count for the
   // level of the second, as what waits in a burst, when the load rises or after it fell, does so for the

@@ -28,8 +28,8 @@ class RationedCpu {
   // Nothing works before `now` any more.
   void Forget(int64_t now);
   // Works from `start` until `until` or until `work` ns of CPU time are done, and returns that moment; what
-  // is left stays in `work`. woken: its worker slept before. shared: where others work, too. What begins in a
-  // period that was forgotten begins with the first that was not.
+  // is left stays in `work`. woken: its worker slept before. shared: where others work, too. A start in
+  // a period that was forgotten is moved to the first that was not.
   int64_t Run(int64_t start, int64_t until, bool woken, int64_t& work, SharedCpus* shared = nullptr);
 
   // When `work` ns of CPU time, begun at `start` by a worker that slept, are done.

@@ -62,8 +62,13 @@ void UnitAgent::Look(Time now) {
 }
 
 void UnitAgent::Check(Time now) {
+  if (station_.FailedAt(now)) was_down_ = true;
+  if (was_down_) {  // until the next report of the grid
+    next_check_ = kNever;
+    return;
+  }
   Look(now);
-  if (!station_.FailedAt(now) && view_.Errs(learning_->learnt())) Send(now);
+  if (view_.IsOff(learning_->learnt(), 0)) Send(now);
 }
 
 uint32_t UnitAgent::KnownBacklogUs(Time at) const {

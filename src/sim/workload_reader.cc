@@ -115,9 +115,12 @@ Reports ReadOneReports(Problems& problems, const Field& field) {
     if (auto pct = model::ReadNumber(problems, *f, 0, 100)) reports.loss = *pct / 100;
   Take(reports.learned, map.Find("learned"), [&](const Field& f) { return model::ReadBool(problems, f); });
   Take(reports.check, map.Find("check"), time);
-  if (const Field* f = map.Find("check"); f != nullptr && !reports.learned)
-    problems.Add(f->line, f->path,
-                 "expected learned: true beside it: agents that know their unit do not check");
+  if (const Field* f = map.Find("check")) {
+    if (!reports.learned || reports.period.count() == 0)
+      problems.Add(f->line, f->path, "expected learned: true and a period beside it");
+    else if (reports.check.count() > 0 && reports.check < std::chrono::microseconds(100))
+      problems.Add(f->line, f->path, "expected 0 or 100us and more");
+  }
   reports.name = NameOf(reports);
   Take(reports.name, map.Find("name"), [&](const Field& f) { return model::ReadName(problems, f); });
   return reports;

@@ -187,6 +187,7 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
   ExpectError(7, "trigger: {threshold: 1s, release_queue: 5, queue_high: 5}",
               ":7: trigger.queue_high: expected");
   ExpectError(8, "report: {period: 2s}", ":8: report.period: expected heartbeat >= period");
+  ExpectError(8, "report: {check: 10us}", ":8: report.check: expected 0 or 100us and more");
   ExpectError(8, "report: {mode: x}", ":8: report.mode: expected one of periodic, on-threshold");
   ExpectError(9, "learn: {workers: 0}", ":9: learn.workers: expected a whole number from 1 to 65535");
   ExpectError(9, "learn: {slot: 1ms}", ":9: learn: unknown key \"slot\", known are workers");

@@ -24,21 +24,33 @@ Learnt Unit(microseconds backlog) {
   return learnt;
 }
 
-TEST(SwitchView, ErrsOnlyByMoreThanAQuarterOfAnUnqueuedLatency) {
+TEST(SwitchView, IsOffOnlyByMoreThanAQuarterOfAnUnqueuedLatency) {
   SwitchView view;
   view.Advance(10ms, 7, 0);
   view.Reported(Unit(2000us));
   view.Advance(11ms, 7, 0);
-  EXPECT_FALSE(view.Errs(Unit(1000us))) << "it drains by the clock";
-  EXPECT_FALSE(view.Errs(Unit(1100us)));
-  EXPECT_FALSE(view.Errs(Unit(900us)));
-  EXPECT_TRUE(view.Errs(Unit(1101us))) << "the unit is slower than that";
-  EXPECT_TRUE(view.Errs(Unit(899us)));
+  EXPECT_FALSE(view.IsOff(Unit(1000us), 0)) << "it drains by the clock";
+  EXPECT_FALSE(view.IsOff(Unit(1100us), 0));
+  EXPECT_FALSE(view.IsOff(Unit(900us), 0));
+  EXPECT_TRUE(view.IsOff(Unit(1101us), 0)) << "the unit is slower than that";
+  EXPECT_TRUE(view.IsOff(Unit(899us), 0));
   view.Advance(11ms, 8, 0);
-  EXPECT_FALSE(view.Errs(Unit(1300us))) << "the switch counts what it sends";
+  EXPECT_FALSE(view.IsOff(Unit(1300us), 0)) << "the switch counts what it sends";
   view.Advance(20ms, 8, 0);
-  EXPECT_FALSE(view.Errs(Unit(0us)));
-  EXPECT_TRUE(view.Errs(Unit(101us)));
+  EXPECT_FALSE(view.IsOff(Unit(0us), 0));
+  EXPECT_TRUE(view.IsOff(Unit(101us), 0));
+}
+
+// A lone request is not known to the microsecond, and must not be reported for that.
+TEST(SwitchView, LeavesOpenWhenRequestsCameSinceTheLastLook) {
+  SwitchView view;
+  view.Advance(10ms, 1, 0);
+  view.Reported(Unit(0us));
+  view.Advance(11ms, 2, 1);
+  EXPECT_FALSE(view.IsOff(Unit(0us), 0)) << "it came at once";
+  EXPECT_FALSE(view.IsOff(Unit(300us), 0)) << "it came just now";
+  EXPECT_TRUE(view.IsOff(Unit(401us), 0));
+  EXPECT_FALSE(view.IsOff(Unit(401us), 1)) << "the meter's clocks may lag by a request";
 }
 
 TEST(SwitchView, IsComparedOftenWhileRequestsComeOrWait) {
@@ -87,10 +99,10 @@ TEST(SwitchView, IsTheSwitchsOwnForWhatTheSwitchSends) {
       view.Advance(now, arrivals, 0);
       const uint64_t ahead = spw_headroom_ahead(&server.load[0], static_cast<uint64_t>(now.count()));
       const microseconds believed(ahead / 1000);
-      ASSERT_FALSE(view.Errs(Unit(believed))) << "seed " << seed << " step " << step;
-      ASSERT_TRUE(view.Errs(Unit(believed + 102us))) << "seed " << seed << " step " << step;
+      ASSERT_FALSE(view.IsOff(Unit(believed), 0)) << "seed " << seed << " step " << step;
+      ASSERT_TRUE(view.IsOff(Unit(believed + 102us), 0)) << "seed " << seed << " step " << step;
       if (believed > 102us) {
-        ASSERT_TRUE(view.Errs(Unit(believed - 102us))) << "seed " << seed << " step " << step;
+        ASSERT_TRUE(view.IsOff(Unit(believed - 102us), 0)) << "seed " << seed << " step " << step;
       }
     }
   }

@@ -8,8 +8,13 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 
+#include <array>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -30,6 +35,9 @@ sockaddr_in Here(uint16_t port) {
   return here;
 }
 
+// "A ?" of the root.
+constexpr std::array<uint8_t, 17> kQuestion = {0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1};
+
 class UdpSocket {
  public:
   explicit UdpSocket(uint16_t port = 0, uint16_t peer = 0)
@@ -42,17 +50,23 @@ class UdpSocket {
       EXPECT_EQ(connect(fd_.get(), reinterpret_cast<const sockaddr*>(&other), sizeof(other)), 0);
     }
   }
-  void Send() const { EXPECT_EQ(send(fd_.get(), "question", 8, 0), 8); }
+  void Send() const { EXPECT_EQ(send(fd_.get(), kQuestion.data(), kQuestion.size(), 0), kQuestion.size()); }
   bool Receive() const {
-    char bytes[64];
-    return recv(fd_.get(), bytes, sizeof(bytes), 0) > 0;
+    std::array<uint8_t, 64> bytes;
+    return recv(fd_.get(), bytes.data(), bytes.size(), 0) > 0;
   }
-  void Answer() const {
-    char bytes[64];
+  void Answer(uint8_t dns_code) const {
+    std::array<uint8_t, 64> bytes;
     sockaddr_in from{};
     socklen_t size = sizeof(from);
-    EXPECT_GT(recvfrom(fd_.get(), bytes, sizeof(bytes), 0, reinterpret_cast<sockaddr*>(&from), &size), 0);
-    EXPECT_EQ(sendto(fd_.get(), bytes, 8, 0, reinterpret_cast<const sockaddr*>(&from), size), 8);
+    const ssize_t got =
+        recvfrom(fd_.get(), bytes.data(), bytes.size(), 0, reinterpret_cast<sockaddr*>(&from), &size);
+    ASSERT_EQ(got, kQuestion.size());
+    bytes[2] |= 0x80;  // an answer
+    bytes[3] = dns_code;
+    EXPECT_EQ(
+        sendto(fd_.get(), bytes.data(), kQuestion.size(), 0, reinterpret_cast<const sockaddr*>(&from), size),
+        kQuestion.size());
   }
   std::optional<spw_report> Report() const {
     spw_report_wire wire{};
@@ -94,7 +108,7 @@ class RunningAgent {
   std::thread thread_;
 };
 
-class CorrectionTest : public ::testing::Test {
+class EarlyReportTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (unshare(CLONE_NEWNET) != 0) GTEST_SKIP() << "needs root: makes a network namespace";
@@ -110,7 +124,7 @@ class CorrectionTest : public ::testing::Test {
     config_.interface = "lo";
     config_.services = {{false, 5300}};
     config_.trigger.threshold = 1e9;
-    config_.failing.detect = false;
+    config_.meter.dns = true;
     config_.report.period = 10s;
     config_.report.heartbeat = 10s;
   }
@@ -122,8 +136,9 @@ class CorrectionTest : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(CorrectionTest, AUnitThatStandsStillIsReportedBeforeThePeriodIsOver) {
+TEST_F(EarlyReportTest, AUnitThatStandsStillIsReportedBeforeThePeriodIsOver) {
   constexpr uint32_t kUnanswered = 50;
+  config_.failing.detect = false;
   const UdpSocket at_switch(9000), server(5300);
   std::vector<UdpSocket> clients;
   for (uint32_t i = 0; i < kUnanswered; i++) clients.emplace_back(0, 5300);
@@ -131,7 +146,7 @@ TEST_F(CorrectionTest, AUnitThatStandsStillIsReportedBeforeThePeriodIsOver) {
   ASSERT_TRUE(at_switch.Report()) << "the first";
   for (int i = 0; i < 200; i++) {
     clients[0].Send();
-    server.Answer();
+    server.Answer(0);
     ASSERT_TRUE(clients[0].Receive());
   }
   for (const UdpSocket& client : clients) client.Send();
@@ -146,6 +161,23 @@ TEST_F(CorrectionTest, AUnitThatStandsStillIsReportedBeforeThePeriodIsOver) {
     }
   }
   EXPECT_EQ(queue, kUnanswered);
+}
+
+TEST_F(EarlyReportTest, AUnitThatAnswersWithErrorsIsReportedBeforeThePeriodIsOver) {
+  constexpr uint8_t kServfail = 2;
+  const UdpSocket at_switch(9000), server(5300), client(0, 5300);
+  const RunningAgent agent(config_);
+  ASSERT_TRUE(at_switch.Report()) << "the first";
+  for (int i = 0; i < 100; i++) {
+    client.Send();
+    server.Answer(kServfail);
+    ASSERT_TRUE(client.Receive());
+  }
+  for (bool fails = false; !fails;) {
+    const auto report = at_switch.Report();
+    ASSERT_TRUE(report) << "no report for 5 of the period's 10 s";
+    fails = report->flags & SPW_REPORT_FAILING;
+  }
 }
 
 }  // namespace
