@@ -66,7 +66,7 @@ void Agent::Report(Time now, Verdict verdict, bool regular) {
   if (verdict.changed && verdict.busy) trips_++;
   const bool failure_changed = std::exchange(failure_changed_, false);
   if (verdict.failure != Failure::kNone || failure_changed) schedule_.Repeat();
-  const bool news = verdict.changed || failure_changed || SwitchIsOff();
+  const bool news = verdict.changed || failure_changed || SwitchIsWrong();
   if (!schedule_.Due(now, regular, news)) return;
   reporter_.Send(Now(), verdict, reading_);  // not `now`: reading the meter took its time
   schedule_.Sent(now);
@@ -85,15 +85,15 @@ void Agent::CheckSwitchView(Time now) {
   reading_.arrivals = totals.counts.arrivals;
   reading_.completed = totals.counts.completed;
   view_.Advance(now, reading_.arrivals, totals.pending);
-  if (!SwitchIsOff()) return;
+  if (!SwitchIsWrong()) return;
   reporter_.Send(Now(), verdict_, reading_);
   view_.Reported(reading_.learnt);
   corrections_++;
 }
 
-bool Agent::SwitchIsOff() const {
+bool Agent::SwitchIsWrong() const {
   return ChecksSwitchView() && failure_.failure() == Failure::kNone &&
-         view_.IsOff(reading_.learnt, latency_->sample_one_in() - 1);
+         view_.IsWrong(reading_.learnt, static_cast<uint32_t>(latency_->totals().counts.untimed));
 }
 
 // Not for a policy by thresholds, which is to hear of those alone.

@@ -39,7 +39,7 @@ class Agent {
   // Reports again if the switch no longer knows the unit's backlog.
   void CheckSwitchView(Time now);
   bool ChecksSwitchView() const;
-  bool SwitchIsOff() const;  // as of the last reading
+  bool SwitchIsWrong() const;  // as of the last reading
   void JudgeFailure(Time now);
   std::string Stats(Time now);
 

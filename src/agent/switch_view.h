@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the switch believes of the unit's backlog between two reports: that of the last report, drained by the
 // clock, and a slot for each request since (core/load.h, core/headroom.h). So the agent knows when the switch
-// is wrong. All requests count as this switch's, and a slot that is a guess as the switch's own. Pure: time
-// is an argument.
+// is wrong. All requests count as this switch's; a guessed slot is taken to be the one that the switch uses,
+// though it may raise that by capacity. Pure: time is an argument.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@ class SwitchView {
  public:
   using Time = std::chrono::nanoseconds;
 
-  // arrivals: the meter's counter. When those since the last call came is not known. queue: requests in the
+  // arrivals: the meter's counter; when, since the last call, they came is not known. queue: requests in the
   // unit.
   void Advance(Time now, uint64_t arrivals, uint32_t queue) {
     if (arrivals > arrivals_) {
       const auto more = static_cast<int64_t>(arrivals - arrivals_);
-      // The first of them came at once, or, if they came evenly, this much later.
+      drained_.soonest = std::max(drained_.soonest, at_) + more * slot_;  // all came at once
+      // Or evenly: then the first came so much later, and the last just now.
       const Time first = (now - at_) / more;
-      drained_.soonest = std::max(drained_.soonest, at_) + more * slot_;
-      drained_.latest = std::max(drained_.latest, at_ + first) + more * slot_;
+      drained_.latest = std::max(std::max(drained_.latest, at_ + first) + more * slot_, now + slot_);
     }
     if (arrivals != arrivals_ || queue > 0) active_ = now;
     arrivals_ = arrivals;
@@ -36,9 +36,9 @@ class SwitchView {
     drained_.soonest = drained_.latest = at_ + std::chrono::microseconds(learnt.backlog_us);
     slot_ = Time(learnt.slot_ns);
   }
-  // Whether the switch is wrong by so much that it may choose otherwise. untimed: requests by which the
-  // meter's clocks may be behind.
-  bool IsOff(const Learnt& learnt, uint32_t untimed) const {
+  // By so much that the switch may choose otherwise. untimed: requests that the meter's clocks do not hold
+  // yet.
+  bool IsWrong(const Learnt& learnt, uint32_t untimed) const {
     const Time backlog = std::chrono::microseconds(learnt.backlog_us),
                tolerated = std::chrono::microseconds(learnt.base_us / kTolerated) + untimed * slot_;
     return backlog > std::max(drained_.latest - at_, Time{0}) + tolerated ||

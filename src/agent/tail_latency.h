@@ -29,7 +29,7 @@ class TailLatency {
 
   void LearnLook(const spw_meter_counts& after, double elapsed_ns, uint32_t queue, double slot_ns);
 
-  spw_meter_counts before_{};  // of those looks that are not learnt yet
+  spw_meter_counts before_{};  // where the looks that are not learnt yet began
   double elapsed_ns_ = 0;
 
   // Parts of the unit's time, moving averages: the second rises sooner and falls later. Answers count for the

@@ -25,7 +25,7 @@ class RationedCpu {
   // phase: when a period begins; the others follow at its length.
   explicit RationedCpu(const Ration& ration, int64_t phase = 0);
 
-  // Nothing works before `now` any more.
+  // No later Run begins before `now`, or it is moved there.
   void Forget(int64_t now);
   // Works from `start` until `until` or until `work` ns of CPU time are done, and returns that moment; what
   // is left stays in `work`. woken: its worker slept before. shared: where others work, too. A start in

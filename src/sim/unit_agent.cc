@@ -68,7 +68,7 @@ void UnitAgent::Check(Time now) {
     return;
   }
   Look(now);
-  if (view_.IsOff(learning_->learnt(), 0)) Send(now);
+  if (view_.IsWrong(learning_->learnt(), 0)) Send(now);
 }
 
 uint32_t UnitAgent::KnownBacklogUs(Time at) const {

@@ -166,6 +166,54 @@ TEST(Sweep, TakesPercentilesOverAllRunsOfAPoint) {
   EXPECT_EQ(Only(scenario).p99_ms, three.p99_ms);
 }
 
+TEST(RunSeveral, PoolsTheAnswersOfRunsWithSeedsOfTheirOwn) {
+  const Scenario scenario = Dns({});
+  const PolicyChoice wrr = UnitPolicy("wrr", SPW_UNIT_WRR);
+  RunSetup setup;
+  setup.app = &scenario.apps[0];
+  setup.arrivals = &scenario.arrivals[0];
+  setup.reports = &scenario.reports[0];
+  setup.policy = &wrr;
+  setup.rate_rps = 2400;
+  setup.requests = 3000;
+  setup.seed = 5;
+  const RunResult all = RunSeveral(setup, 3);
+  Latencies pool;
+  double loss = 0;
+  for (const uint64_t run : {0, 1, 2}) {
+    setup.seed = 5 + (run << 32);
+    loss += sim::Run(setup, &pool).loss / 3;
+  }
+  EXPECT_EQ(all.p99_ms, pool.QuantileNs(0.99) / 1e6);
+  EXPECT_EQ(all.p50_ms, pool.QuantileNs(0.5) / 1e6);
+  EXPECT_DOUBLE_EQ(all.loss, loss);
+}
+
+// A unit that stands still now and then: the switch learns of it between two reports.
+TEST(Reports, ComeMoreOftenWhereAgentsCheckWhatTheSwitchBelieves) {
+  Scenario scenario = Dns({});
+  scenario.apps[0].groups[0].units[0].interference.stall = {500ms, 20ms};
+  const PolicyChoice headroom = UnitPolicy("headroom", SPW_UNIT_HEADROOM);
+  RunSetup setup;
+  setup.app = &scenario.apps[0];
+  setup.arrivals = &scenario.arrivals[0];
+  setup.policy = &headroom;
+  setup.rate_rps = 1400;
+  setup.requests = 10'000;
+  setup.silent_after = 3s;
+  Reports reports;
+  reports.period = 5ms;
+  reports.learned = true;
+  setup.reports = &reports;
+  const uint64_t checked = sim::Run(setup).reports_sent;
+  reports.check = 5ms;
+  const uint64_t as_often = sim::Run(setup).reports_sent;
+  reports.check = 0ms;
+  const uint64_t unchecked = sim::Run(setup).reports_sent;
+  EXPECT_EQ(as_often, unchecked);
+  EXPECT_GT(checked, unchecked + unchecked / 20);
+}
+
 // What the policy is for: at each load no worse than the better of the two that know nothing of load.
 TEST(Headroom, IsAtOrBelowHostOnlyAndWrrAtEveryLoad) {
   Scenario scenario = Dns({10, 50, 70, 80, 90, 95});
