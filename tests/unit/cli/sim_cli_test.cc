@@ -106,7 +106,7 @@ TEST_F(SimCli, ABadScenarioIsNamedByFileAndLine) {
                 ":14: sim.requests: duplicate key, already on line 13\n" +
                 "spillway: " + folder_.File("bad.yaml") +
                 ":15: sim: unknown key \"colour\", known are name, apps, arrivals, load_pct, rps, "
-                "work, reports, policies, wire, requests, warm_up, cold_start, flows, switches, seed, "
+                "work, reports, policies, wire, requests, warm_up, runs, cold_start, flows, switches, seed, "
                 "loss_over_unloaded, silent_after\n");
   EXPECT_EQ(Run({folder_.File("missing.yaml")}).exit_code, 2);
 }
