@@ -8,6 +8,7 @@
 #include "api/listen.h"
 #include "base/paths.h"
 #include "gateway/document.h"
+#include "gateway/executor/executor_config.h"
 #include "gateway/token.h"
 #include "scheduler/controller/host_message.h"
 
