@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 #include "bench/gateway/background_load.h"
-#include "gateway/shm_inlet.h"
+#include "gateway/transport/shm/inlet.h"
 
 namespace spillway::bench {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/mutex.h"
 #include "bench/gateway/rig.h"
-#include "gateway/shm_link.h"
+#include "gateway/transport/shm/link.h"
 #include "scheduler/request_placement.h"
 
 namespace spillway::bench {

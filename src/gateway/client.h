@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "gateway/channel.h"
-#include "gateway/frame.h"
-#include "gateway/tensor.h"
+#include "gateway/protocol/frame.h"
+#include "gateway/protocol/tensor.h"
+#include "gateway/transport/channel.h"
 
 namespace spillway::gateway {
 

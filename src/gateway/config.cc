@@ -11,7 +11,7 @@
 #include <charconv>
 
 #include "gateway/document.h"
-#include "gateway/token.h"
+#include "gateway/protocol/token.h"
 
 namespace spillway::gateway {
 namespace {

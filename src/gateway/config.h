@@ -3,26 +3,18 @@
 // problem. Plain values; tokens are read from their files.
 #pragma once
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "gateway/broker.h"
+#include "gateway/broker/broker.h"
 #include "gateway/controller_config.h"
 #include "gateway/reactor.h"
+#include "gateway/transport/executor_arrival.h"
 
 namespace spillway::gateway {
-
-// Who of this machine may offer slices: one whose user is among these, or who shows the token.
-struct ExecutorTrust {
-  std::vector<uint32_t> users = {0, geteuid()};
-  std::string token;                   // empty: there is none
-  std::optional<uint32_t> group = {};  // of the socket; nullopt: the gateway's own
-};
 
 // Executors of other machines.
 struct RdmaOptions {

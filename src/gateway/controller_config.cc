@@ -2,7 +2,7 @@
 #include "gateway/controller_config.h"
 
 #include "gateway/document.h"
-#include "gateway/token.h"
+#include "gateway/protocol/token.h"
 
 namespace spillway::gateway {
 

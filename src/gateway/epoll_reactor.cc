@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 #include "gateway/reactor.h"
-#include "gateway/shared_memory.h"
+#include "gateway/transport/shared_memory.h"
 
 namespace spillway::gateway {
 namespace {

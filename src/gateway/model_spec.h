@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/tensor.h"
+#include "gateway/protocol/tensor.h"
 #include "model/reader.h"
 
 namespace spillway::gateway {

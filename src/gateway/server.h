@@ -14,13 +14,13 @@
 
 #include "base/fd.h"
 #include "base/mutex.h"
-#include "gateway/broker.h"
+#include "gateway/broker/broker.h"
 #include "gateway/config.h"
-#include "gateway/executor_arrival.h"
-#include "gateway/rdma/listener.h"
 #include "gateway/reactor.h"
-#include "gateway/region_table.h"
 #include "gateway/session.h"
+#include "gateway/transport/executor_arrival.h"
+#include "gateway/transport/rdma/listener.h"
+#include "gateway/transport/region_table.h"
 
 namespace spillway::gateway {
 

@@ -10,7 +10,7 @@
 
 #include "base/socket_address.h"
 #include "gateway/server.h"
-#include "gateway/shm_arrival.h"
+#include "gateway/transport/shm/arrival.h"
 
 namespace spillway::gateway {
 namespace {

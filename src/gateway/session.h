@@ -18,12 +18,12 @@
 #include <unordered_set>
 
 #include "base/fd.h"
-#include "gateway/broker.h"
-#include "gateway/channel.h"
+#include "gateway/broker/broker.h"
 #include "gateway/config.h"
-#include "gateway/frame.h"
+#include "gateway/protocol/frame.h"
 #include "gateway/reactor.h"
-#include "gateway/region_table.h"
+#include "gateway/transport/channel.h"
+#include "gateway/transport/region_table.h"
 
 namespace spillway::gateway {
 

@@ -9,7 +9,7 @@
 #include "base/paths.h"
 #include "gateway/document.h"
 #include "gateway/executor/executor_config.h"
-#include "gateway/token.h"
+#include "gateway/protocol/token.h"
 #include "scheduler/controller/host_message.h"
 
 namespace spillway::node {

@@ -2,7 +2,7 @@
 // What a client of the gateway sends: a header, then meta of a type.
 #include <cstdlib>
 
-#include "gateway/frame.h"
+#include "gateway/protocol/frame.h"
 
 using namespace spillway::gateway;
 

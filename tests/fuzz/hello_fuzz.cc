@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "dispatch/verbs_hello.h"
-#include "gateway/rdma/hello.h"
+#include "gateway/transport/rdma/hello.h"
 #include "rdma/connection.h"
 
 using namespace spillway;

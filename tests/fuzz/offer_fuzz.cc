@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "gateway/executor_offer.h"
-#include "gateway/rdma/messages.h"
+#include "gateway/transport/executor_offer.h"
+#include "gateway/transport/rdma/messages.h"
 
 using namespace spillway::gateway;
 

@@ -3,7 +3,7 @@
 // what is accepted the inputs are as large as the model's card says, and there is an answer to it.
 #include <cstdlib>
 
-#include "gateway/v2.h"
+#include "gateway/protocol/v2.h"
 #include "tests/unit/gateway/v2_cards.h"
 
 using namespace spillway::gateway;

@@ -15,7 +15,7 @@
 #include "base/system_error.h"
 #include "gateway/control/fleet_report.h"
 #include "gateway/control/model_file.h"
-#include "gateway/token.h"
+#include "gateway/protocol/token.h"
 
 namespace spillway::gateway {
 namespace {

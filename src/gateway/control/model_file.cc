@@ -4,10 +4,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "gateway/channel.h"
 #include "gateway/document.h"
-#include "gateway/executor_offer.h"
 #include "gateway/model_spec.h"
+#include "gateway/transport/channel.h"
+#include "gateway/transport/executor_offer.h"
 #include "scheduler/job.h"
 
 namespace spillway::gateway {

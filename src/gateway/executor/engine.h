@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "gateway/executor_offer.h"
 #include "gateway/model_spec.h"
-#include "gateway/tensor.h"
+#include "gateway/protocol/tensor.h"
+#include "gateway/transport/executor_offer.h"
 
 namespace spillway::gateway {
 

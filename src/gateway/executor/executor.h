@@ -13,7 +13,7 @@
 #include "base/mutex.h"
 #include "gateway/executor/engine.h"
 #include "gateway/executor/slice_thread.h"
-#include "gateway/join.h"
+#include "gateway/transport/join.h"
 
 namespace spillway::gateway {
 

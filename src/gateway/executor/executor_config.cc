@@ -5,7 +5,7 @@
 
 #include "base/socket_address.h"
 #include "gateway/document.h"
-#include "gateway/token.h"
+#include "gateway/protocol/token.h"
 
 namespace spillway::gateway {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/mutex.h"
-#include "gateway/status.h"
+#include "gateway/protocol/status.h"
 
 namespace spillway::gateway {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "gateway/join.h"
+#include "gateway/transport/join.h"
 
 namespace spillway::gateway {
 

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "gateway/status.h"
+#include "gateway/protocol/status.h"
 
 namespace spillway::gateway {
 namespace {

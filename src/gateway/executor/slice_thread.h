@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "gateway/executor/engine.h"
-#include "gateway/slice_inlet.h"
+#include "gateway/transport/slice_inlet.h"
 
 namespace spillway::gateway {
 

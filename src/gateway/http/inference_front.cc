@@ -13,7 +13,7 @@
 #include "base/mutex.h"
 #include "base/version.h"
 #include "gateway/metrics.h"
-#include "gateway/v2.h"
+#include "gateway/protocol/v2.h"
 #include "model/problems.h"
 
 namespace spillway::command {

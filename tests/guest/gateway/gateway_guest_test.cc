@@ -18,8 +18,8 @@
 
 #include "base/fd.h"
 #include "base/socket_address.h"
-#include "gateway/rdma/inlet.h"
-#include "gateway/rdma/messages.h"
+#include "gateway/transport/rdma/inlet.h"
+#include "gateway/transport/rdma/messages.h"
 #include "remote_bed.h"
 #include "tests/unit/gateway/model_specs.h"
 

@@ -9,8 +9,8 @@
 #include <future>
 
 #include "base/socket_address.h"
-#include "gateway/rdma/hello.h"
-#include "gateway/rdma/inlet.h"
+#include "gateway/transport/rdma/hello.h"
+#include "gateway/transport/rdma/inlet.h"
 #include "remote_bed.h"
 
 namespace spillway::gateway {

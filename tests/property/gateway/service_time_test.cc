@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is learnt of a slice, against a reference that keeps every request and does the textbook's weighted
 // least squares over all of them.
-#include "gateway/service_time.h"
+#include "gateway/broker/service_time.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/broker.h"
+#include "gateway/broker/broker.h"
 
 namespace spillway::gateway {
 

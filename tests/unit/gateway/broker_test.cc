@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/broker.h"
+#include "gateway/broker/broker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/channel.h"
+#include "gateway/transport/channel.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/fd.h"
-#include "gateway/region_table.h"
+#include "gateway/transport/region_table.h"
 
 namespace spillway::gateway {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/executor_offer.h"
+#include "gateway/transport/executor_offer.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/frame.h"
+#include "gateway/protocol/frame.h"
 
 namespace spillway::gateway {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/gpu_table.h"
+#include "gateway/broker/gpu_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts over TCP between executor and gateway of two machines, over a pair of sockets.
-#include "gateway/rdma/messages.h"
+#include "gateway/transport/rdma/messages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
-#include "gateway/executor_offer.h"
+#include "gateway/transport/executor_offer.h"
 
 namespace spillway::gateway {
 namespace {

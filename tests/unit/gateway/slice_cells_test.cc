@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/slice_cells.h"
+#include "gateway/transport/slice_cells.h"
 
 #include <gtest/gtest.h>
 

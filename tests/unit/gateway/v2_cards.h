@@ -2,7 +2,7 @@
 // Models that requests of the Open Inference Protocol are for, in tests and fuzz targets.
 #pragma once
 
-#include "gateway/v2.h"
+#include "gateway/protocol/v2.h"
 
 namespace spillway::gateway {
 

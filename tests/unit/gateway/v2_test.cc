@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/v2.h"
+#include "gateway/protocol/v2.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/protocol/v2.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "gateway/protocol/v2_body.h"
+#include "gateway/protocol/v2_entry.h"
+
+namespace spillway::gateway {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxId = 128;
+constexpr int64_t kMaxTimeoutUs = 3'600'000'000;  // an hour
+
+// `parameters` of the request or of a tensor, or nullptr without. `where`: "" or as "input a: ".
+Result<const json*> Parameters(const json& from, const std::string& where) {
+  if (!from.contains("parameters")) return nullptr;
+  if (!from["parameters"].is_object())
+    return Wrong(fmt::format("{}parameters: expected an object, got {}", where, Shown(from["parameters"])));
+  return &from["parameters"];
+}
+
+Result<bool> Flag(const json& from, const std::string& where, const char* key, bool fallback) {
+  const auto parameters = Parameters(from, where);
+  if (!parameters) return tl::make_unexpected(parameters.error());
+  if (*parameters == nullptr || !(*parameters)->contains(key)) return fallback;
+  const json& flag = (**parameters)[key];
+  if (!flag.is_boolean())
+    return Wrong(fmt::format("{}parameters.{}: expected true or false, got {}", where, key, Shown(flag)));
+  return flag.get<bool>();
+}
+
+Result<void> TakeOutputs(const ModelCard& model, const json& request, V2Request& into) {
+  const auto all_binary = Flag(request, "", "binary_data_output", false);
+  if (!all_binary) return tl::make_unexpected(all_binary.error());
+  if (!request.contains("outputs")) {
+    for (size_t i = 0; i < model.outputs.size(); i++) into.outputs.push_back({i, *all_binary});
+  } else {
+    if (!request["outputs"].is_array() || request["outputs"].size() > model.outputs.size())
+      return Wrong(fmt::format("outputs: expected a list of the model's outputs, {}, got {}",
+                               NamesOf(model.outputs), Shown(request["outputs"])));
+    for (const json& entry : request["outputs"]) {
+      size_t i = 0;
+      const bool named = entry.is_object() && entry.contains("name");
+      while (i < model.outputs.size() && (!named || entry["name"] != model.outputs[i].name)) i++;
+      if (i == model.outputs.size())
+        return Wrong(fmt::format("outputs: model {} has no output {}, expected {}", model.name,
+                                 named ? Shown(entry["name"]) : "without a name", NamesOf(model.outputs)));
+      const auto binary =
+          Flag(entry, fmt::format("output {}: ", model.outputs[i].name), "binary_data", *all_binary);
+      if (!binary) return tl::make_unexpected(binary.error());
+      into.outputs.push_back({i, *binary});
+    }
+  }
+  for (const auto& output : into.outputs) {
+    const TensorCard& card = model.outputs[output.index];
+    if (!output.binary && (card.type == DataType::kF16 || card.type == DataType::kBf16))
+      return Wrong(fmt::format("output {}: {} has no JSON form, expected binary_data: true", card.name,
+                               ToString(card.type)));
+  }
+  return {};
+}
+
+// One behind the other, as tensor.h says.
+std::vector<std::byte> Laid(const std::vector<std::span<const std::byte>>& tensors, uint64_t all_bytes) {
+  std::vector<std::byte> laid(all_bytes);
+  uint64_t offset = 0;
+  for (const auto& tensor : tensors) {
+    offset = Aligned(offset);
+    std::copy(tensor.begin(), tensor.end(), laid.begin() + static_cast<ptrdiff_t>(offset));
+    offset += tensor.size();
+  }
+  return laid;
+}
+
+Result<std::string> IdOf(const json& request) {
+  if (!request.contains("id")) return std::string();
+  if (!request["id"].is_string() || request["id"].get_ref<const std::string&>().size() > kMaxId)
+    return Wrong(
+        fmt::format("id: expected a text of up to {} characters, got {}", kMaxId, Shown(request["id"])));
+  return request["id"].get<std::string>();
+}
+
+Result<std::optional<std::chrono::microseconds>> TimeoutOf(const json& request) {
+  const auto parameters = Parameters(request, "");
+  if (!parameters) return tl::make_unexpected(parameters.error());
+  if (*parameters == nullptr || !(*parameters)->contains("timeout")) return std::nullopt;
+  const json& timeout = (**parameters)["timeout"];
+  if (!timeout.is_number_integer() || timeout.get<int64_t>() < 0 || timeout.get<int64_t>() > kMaxTimeoutUs)
+    return Wrong(fmt::format("parameters.timeout: expected a whole number of microseconds, 0 to {}, got {}",
+                             kMaxTimeoutUs, Shown(timeout)));
+  if (timeout.get<int64_t>() == 0) return std::nullopt;
+  return std::chrono::microseconds(timeout.get<int64_t>());
+}
+
+// That all inputs have which are of rows; 1 where none is. `entries`: of the model's inputs, in its order.
+Result<int64_t> CommonRows(const ModelCard& model, const std::vector<const json*>& entries) {
+  std::optional<int64_t> common;
+  for (size_t i = 0; i < model.inputs.size(); i++) {
+    const auto rows = RowsOf(model, model.inputs[i], *entries[i]);
+    if (!rows) return tl::make_unexpected(rows.error());
+    if (!model.inputs[i].batched()) continue;
+    if (common && *rows != *common)
+      return Wrong(fmt::format("input {}: expected {} rows, as of the inputs before it, got {}",
+                               model.inputs[i].name, *common, *rows));
+    common = *rows;
+  }
+  return common.value_or(1);
+}
+
+// The binary tensors, of the model's inputs in its order; without data where an input is not binary. They
+// follow the JSON in the request's own order, which need not be the model's.
+Result<std::vector<std::string_view>> BinaryTensors(const ModelCard& model, const json& request,
+                                                    const std::vector<const json*>& entries, int64_t rows,
+                                                    std::string_view binary) {
+  std::vector<std::string_view> tensors(model.inputs.size());
+  for (const json& entry : request["inputs"]) {
+    size_t i = 0;
+    while (entries[i] != &entry) i++;
+    const auto own = Parameters(entry, fmt::format("input {}: ", model.inputs[i].name));
+    if (!own) return tl::make_unexpected(own.error());
+    if (*own == nullptr || !(*own)->contains("binary_data_size")) continue;
+    const json& size = (**own)["binary_data_size"];
+    const uint64_t expected = model.inputs[i].BytesFor(rows);
+    if (!size.is_number_unsigned() || size.get<uint64_t>() != expected)
+      return Wrong(fmt::format("input {}: expected binary_data_size {}, got {}", model.inputs[i].name,
+                               expected, Shown(size)));
+    if (binary.size() < expected)
+      return Wrong(fmt::format("input {}: expected {} bytes behind the JSON, got {}", model.inputs[i].name,
+                               expected, binary.size()));
+    tensors[i] = binary.substr(0, expected);
+    binary.remove_prefix(expected);
+  }
+  if (!binary.empty())
+    return Wrong(fmt::format("{} bytes are left behind the last binary tensor", binary.size()));
+  return tensors;
+}
+
+// Of each input what came of it, binary or read from JSON.
+Result<std::vector<std::span<const std::byte>>> Tensors(const ModelCard& model,
+                                                        const std::vector<const json*>& entries,
+                                                        const std::vector<std::string_view>& binary,
+                                                        const std::vector<std::vector<std::byte>>& from_json,
+                                                        bool may_be_binary) {
+  std::vector<std::span<const std::byte>> tensors;
+  for (size_t i = 0; i < model.inputs.size(); i++) {
+    const std::string& name = model.inputs[i].name;
+    const json& entry = *entries[i];
+    if (binary[i].data() != nullptr) {
+      if (entry.contains("data"))
+        return Wrong(fmt::format("input {}: expected data or binary_data_size, got both", name));
+      tensors.push_back(std::as_bytes(std::span(binary[i])));
+      continue;
+    }
+    if (!entry.contains("data") || !entry["data"].is_array())
+      return Wrong(fmt::format("input {}: expected data, a list{}, got {}", name,
+                               may_be_binary ? ", or binary_data_size" : "", Got(entry, "data")));
+    tensors.emplace_back(from_json[i]);
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
+                                 std::optional<uint64_t> json_bytes, uint64_t most_bytes) {
+  if (json_bytes && *json_bytes > body.size())
+    return Wrong(fmt::format("Inference-Header-Content-Length: expected at most the body's {} bytes, got {}",
+                             body.size(), *json_bytes));
+  const std::string_view text = body.substr(0, json_bytes.value_or(body.size()));
+  V2Request parsed;
+  auto read = ReadV2Body(model, text, most_bytes);
+  if (!read) return tl::make_unexpected(read.error());
+  if (read->too_large) {
+    parsed.input_bytes = *read->too_large;
+    return parsed;
+  }
+  const json& request = read->head;
+  auto id = IdOf(request);
+  if (!id) return tl::make_unexpected(id.error());
+  parsed.id = std::move(*id);
+  const auto timeout = TimeoutOf(request);
+  if (!timeout) return tl::make_unexpected(timeout.error());
+  parsed.timeout = *timeout;
+  const auto entries = FindInputs(model, request);
+  if (!entries) return tl::make_unexpected(entries.error());
+  const auto rows = CommonRows(model, *entries);
+  if (!rows) return tl::make_unexpected(rows.error());
+  parsed.rows = *rows;
+  const auto binary = BinaryTensors(model, request, *entries, *rows, body.substr(text.size()));
+  if (!binary) return tl::make_unexpected(binary.error());
+  // What each tensor has is looked at before room is made for all: a shape may claim more than came.
+  const auto tensors = Tensors(model, *entries, *binary, read->data, json_bytes.has_value());
+  if (!tensors) return tl::make_unexpected(tensors.error());
+  parsed.input_bytes = model.InputBytes(*rows);
+  if (parsed.input_bytes > most_bytes) return parsed;
+  if (tensors->size() == 1 && binary->front().data() == nullptr) {
+    parsed.inputs = std::move(read->data[0]);
+  } else {
+    parsed.inputs = Laid(*tensors, parsed.input_bytes);
+  }
+  if (auto taken = TakeOutputs(model, request, parsed); !taken) return tl::make_unexpected(taken.error());
+  return parsed;
+}
+
+Result<V2Response> MakeV2Response(const ModelCard& model, const V2Request& request,
+                                  std::span<const std::byte> outputs) {
+  if (outputs.size() != model.OutputBytes(request.rows))
+    return Fail(ErrorCode::kSystem,
+                fmt::format("model {}: {} bytes of outputs, expected {} for {} rows", model.name,
+                            outputs.size(), model.OutputBytes(request.rows), request.rows));
+  json response = {{"model_name", model.name}, {"model_version", model.version}};
+  if (!request.id.empty()) response["id"] = request.id;
+  response["outputs"] = json::array();
+  std::string binary;
+  bool any_binary = false;
+  for (const auto& wanted : request.outputs) {
+    uint64_t offset = 0;
+    for (size_t i = 0; i < wanted.index; i++)
+      offset = Aligned(offset) + model.outputs[i].BytesFor(request.rows);
+    offset = Aligned(offset);
+    const TensorCard& card = model.outputs[wanted.index];
+    const uint64_t bytes = card.BytesFor(request.rows);
+    const std::byte* at = outputs.data() + offset;
+    json entry = {
+        {"name", card.name}, {"datatype", ToString(card.type)}, {"shape", card.ShapeOf(request.rows)}};
+    if (wanted.binary) {
+      any_binary = true;
+      entry["parameters"] = {{"binary_data_size", bytes}};
+      binary.append(reinterpret_cast<const char*>(at), bytes);
+    } else {
+      json data = json::array();
+      const bool sayable = WithType(card.type, [&](auto value) {
+        for (uint64_t i = 0; i < bytes; i += sizeof(value)) {
+          std::memcpy(&value, at + i, sizeof(value));
+          if constexpr (std::is_floating_point_v<decltype(value)>)
+            if (!std::isfinite(value)) return false;
+          data.push_back(value);
+        }
+        return true;
+      });
+      if (!sayable)
+        return Fail(
+            ErrorCode::kSystem,
+            fmt::format("output {}: value {} is infinite or no number, which JSON cannot say; ask for "
+                        "binary_data",
+                        card.name, data.size()));
+      entry["data"] = std::move(data);
+    }
+    response["outputs"].push_back(std::move(entry));
+  }
+  V2Response made;
+  made.body = response.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (any_binary) {
+    made.json_bytes = made.body.size();
+    made.body += binary;
+  }
+  return made;
+}
+
+json V2ModelMetadata(const ModelCard& model) {
+  const auto tensors = [](const std::vector<TensorCard>& cards) {
+    json list = json::array();
+    for (const TensorCard& card : cards)
+      list.push_back({{"name", card.name}, {"datatype", ToString(card.type)}, {"shape", card.shape}});
+    return list;
+  };
+  return {{"name", model.name},
+          {"versions", {model.version}},
+          {"platform", model.platform},
+          {"inputs", tensors(model.inputs)},
+          {"outputs", tensors(model.outputs)}};
+}
+
+json V2ServerMetadata(const std::string& version) {
+  return {{"name", "spillway"}, {"version", version}, {"extensions", {"binary_tensor_data"}}};
+}
+
+std::string V2Error(std::string_view message) {
+  return json{{"error", message}}.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace spillway::gateway

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an executor offers the gateway, as both sides write and read it, and how a slice's memory is cut into
+// cells. Pure; docs/gateway.md has the messages.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/broker/broker.h"
+#include "gateway/transport/channel.h"
+
+namespace spillway::gateway {
+
+inline constexpr size_t kMaxExecutorMessage = 256 << 10;
+inline constexpr uint32_t kMaxSlicesPerExecutor = 64;
+inline constexpr uint32_t kMaxCells = 256;
+inline constexpr uint64_t kMaxMessage = 256;  // bytes of a text in the place of outputs
+inline constexpr uint64_t kMaxCellBytes = uint64_t{1} << 30;
+
+// How a slice's memory is cut into cells: no two overlap, none shares a page with another. Behind them stands
+// for each cell the number of the request there that nobody wants any more, if it is still the same (u64).
+struct CellLayout {
+  uint32_t cells = 0;
+  uint64_t input_bytes = 0, output_bytes = 0;  // of a cell
+
+  explicit CellLayout(const SliceOffer& offer)
+      : cells(offer.cells), input_bytes(offer.input_bytes), output_bytes(offer.output_bytes) {}
+  [[nodiscard]] uint64_t Stride() const {
+    return (Aligned(input_bytes) + output_bytes + 4095) & ~uint64_t{4095};
+  }
+  [[nodiscard]] uint64_t Input(uint32_t cell) const { return cell * Stride(); }
+  [[nodiscard]] uint64_t Output(uint32_t cell) const { return cell * Stride() + Aligned(input_bytes); }
+  [[nodiscard]] uint64_t GivenUp(uint32_t cell) const { return cells * Stride() + cell * sizeof(uint64_t); }
+  [[nodiscard]] uint64_t Bytes() const { return (GivenUp(cells) + 4095) & ~uint64_t{4095}; }
+};
+
+// With the key of each slice's memory, that every submission says.
+struct KeyedOffer {
+  ExecutorOffer offer;
+  std::vector<uint64_t> keys;  // by slice
+};
+
+nlohmann::json ToJson(const KeyedOffer& offer);
+// kBadInput: the version, a name, a number or a size is not what it may be.
+[[nodiscard]] Result<KeyedOffer> ParseOffer(const nlohmann::json& hello);
+
+// The gateway's word on an offer: an empty refusal says yes.
+std::string AnswerText(const std::string& refusal);
+// kConflict: a refusal, or no gateway's answer.
+[[nodiscard]] Result<void> ParseAnswer(std::string_view text);
+
+// What a submission names, if it names this slice's memory by its key, one cell of it, and a model with as
+// many bytes as the card says; nullopt: the gateway is faulty, or another has our ring.
+struct CellViews {
+  std::span<const std::byte> inputs;
+  std::span<std::byte> outputs;
+};
+std::optional<CellViews> CheckSubmission(const SliceOffer& slice, uint64_t key, std::span<std::byte> memory,
+                                         const std::vector<ModelCard>& models, const Submission& submission);
+// Whether nobody wants any more what a submission, which CheckSubmission has seen, asks for.
+bool IsGivenUp(const SliceOffer& slice, std::span<std::byte> memory, const Submission& submission);
+
+}  // namespace spillway::gateway

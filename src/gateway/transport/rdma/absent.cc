@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of a build without the RDMA libraries.
+#include "gateway/transport/rdma/join.h"
+#include "gateway/transport/rdma/listener.h"
+
+#include "base/fd.h"
+
+namespace spillway::gateway {
+namespace {
+
+tl::unexpected<Error> Absent() {
+  return Fail(ErrorCode::kUnavailable, "this build has no RDMA: librdmacm was missing");
+}
+
+}  // namespace
+
+Result<Joined> JoinOverRdma(const std::string&, const std::string&, const ExecutorOffer&) { return Absent(); }
+
+Result<std::unique_ptr<RdmaListener>> RdmaListener::Listen(base::Fd, const std::string&, uint64_t) {
+  return Absent();
+}
+
+}  // namespace spillway::gateway

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor's end of a slice whose gateway is on this machine.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/fd.h"
+#include "gateway/transport/shm/link.h"
+#include "gateway/transport/slice_inlet.h"
+
+namespace spillway::gateway {
+
+class ShmInlet : public SliceInlet {
+ public:
+  explicit ShmInlet(SharedSlice slice);
+
+  // New memory, a new channel, and a key that others cannot guess. `completions` is the doorbell of all
+  // slices of the executor; a copy of it is kept.
+  [[nodiscard]] static Result<std::unique_ptr<ShmInlet>> Make(const SliceOffer& offer,
+                                                              const base::Fd& completions);
+
+  [[nodiscard]] std::span<std::byte> memory() const override { return slice_.memory.bytes(); }
+  bool TakeSubmission(Submission& into) override { return slice_.channel.TakeSubmission(into); }
+  void Complete(const Completion& completion, uint64_t output_offset) override;
+  bool PrepareToWait() override { return slice_.channel.PrepareToWaitForSubmissions(); }
+  void DoneWaiting() override;
+  [[nodiscard]] int bell() const override { return slice_.channel.bells().submissions.get(); }
+  void Ring() override { slice_.channel.RingSubmissions(); }
+
+  // What the gateway is sent of it: the channel, the memory, the doorbell.
+  [[nodiscard]] std::array<int, 3> Descriptors() const {
+    return {slice_.channel.fd(), slice_.memory.fd(), bell()};
+  }
+
+ private:
+  SharedSlice slice_;
+};
+
+// A copy of the descriptor, for a second owner.
+[[nodiscard]] base::Fd CopyOf(const base::Fd& fd);
+
+// Slots of a slice's channel: more than it has cells, so that it never fills.
+uint32_t ChannelSlots(uint32_t cells);
+
+}  // namespace spillway::gateway
