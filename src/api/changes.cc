@@ -105,9 +105,10 @@ Result<ServiceChange> ParseServiceChange(const std::string& body) {
   if (!read) return tl::make_unexpected(read.error());
   if (const auto found = object->find("idle"); found != object->end()) {
     change.idle_s = ReadSeconds(*found);
-    if (!change.idle_s)
-      return Fail(ErrorCode::kBadInput,
-                  "idle: expected whole seconds, as in 30 or \"30s\", 0 for the protocol's default");
+    if (!change.idle_s || *change.idle_s > model::kMaxIdleSeconds)
+      return Fail(
+          ErrorCode::kBadInput,
+          "idle: expected whole seconds, as in 30 or \"30s\", of at most 4h, 0 for the protocol's default");
   }
   return change;
 }

@@ -11,6 +11,7 @@
 #include "api/listen.h"
 #include "model/diff.h"
 #include "model/parse.h"
+#include "model/validate.h"
 #include "model/yaml.h"
 #include "report/file.h"
 
@@ -57,18 +58,6 @@ model::Service* FindService(model::Config& config, const std::string& name) {
   return nullptr;
 }
 
-// A file that a client of the API sent. What a start would refuse beyond this is in files that he may not
-// read.
-Result<model::Config> ParseSent(const std::string& yaml, const std::string& file_name) {
-  auto config = model::ParseConfig(yaml, file_name);
-  if (!config || !config->extender) return config;
-  return CheckEndpoint(config->extender->listen)
-      .map([&] { return std::move(*config); })
-      .map_error([&](const Error& error) {
-        return Error{error.code, fmt::format("{}: extender.listen: {}", file_name, error.message)};
-      });
-}
-
 }  // namespace
 
 Control::Control(switching::Switch& sw, DaemonInfo info)
@@ -82,7 +71,6 @@ Control::Control(switching::Switch& sw, DaemonInfo info)
 
 Result<void> Control::StartChecks() {
   const base::MutexLock lock(mutex_);  // its first change waits until checker_ is set
-  if (!switch_.config().HasSwitch()) return {};
   auto checker = health::Checker::Start(
       switch_.config(), [this](const auto& changes, const auto& failing) { OnChecks(changes, failing); });
   if (!checker) return tl::make_unexpected(checker.error());
@@ -121,17 +109,15 @@ std::vector<health::CheckView> Control::Checks() const {
 }
 
 Result<switching::ApplyReport> Control::Check(const std::string& yaml, const std::string& file_name) {
-  const auto config = ParseSent(yaml, file_name);
+  const auto config = model::ParseConfig(yaml, file_name);
   if (!config) return tl::make_unexpected(config.error());
   const base::MutexLock lock(mutex_);
-  const auto good =
-      SameKind(*config).and_then([&]() SPILLWAY_REQUIRES(mutex_) { return NoNewCommands(*config); });
-  if (!good) return tl::make_unexpected(good.error());
+  if (const auto good = NoNewCommands(*config); !good) return tl::make_unexpected(good.error());
   return switch_.Check(*config);
 }
 
 Result<switching::ApplyReport> Control::Apply(const std::string& yaml, const std::string& file_name) {
-  auto config = ParseSent(yaml, file_name);  // reads key files: not under the mutex
+  auto config = model::ParseConfig(yaml, file_name);  // reads key files: not under the mutex
   const base::MutexLock lock(mutex_);
   if (config)
     if (const auto good = NoNewCommands(*config); !good) config = tl::make_unexpected(good.error());
@@ -140,9 +126,6 @@ Result<switching::ApplyReport> Control::Apply(const std::string& yaml, const std
 
 Result<switching::ApplyReport> Control::Reload() {
   auto config = model::LoadConfig(info_.config_path);
-  if (config && info_.check)
-    if (const auto good = info_.check(info_.config_path, *config); !good)
-      config = tl::make_unexpected(good.error());
   const base::MutexLock lock(mutex_);
   return TakeFile(config, info_.config_path);
 }
@@ -155,7 +138,7 @@ std::optional<Result<void>> Control::ChangeUnit(const std::string& pool, const s
   if (found == nullptr) return std::nullopt;
   if (change.capacity) {
     found->capacity = *change.capacity;
-    if (const auto taken = Take(Revalidate(config)); !taken) return tl::make_unexpected(taken.error());
+    if (const auto taken = TakeEdited(config); !taken) return tl::make_unexpected(taken.error());
   }
   if (change.forget_reports)
     if (const auto done = switch_.ForgetReports(pool, server, unit); !done) return done;
@@ -176,7 +159,7 @@ std::optional<Result<switching::ApplyReport>> Control::ChangeService(const std::
   if (change.unit_policy) service->unit_policy = *change.unit_policy;
   if (change.server_policy) service->server_policy = *change.server_policy;
   if (change.idle_s) service->idle_s = *change.idle_s;
-  return Take(Revalidate(config));
+  return TakeEdited(config);
 }
 
 Result<switching::ApplyReport> Control::TakeFile(const Result<model::Config>& config,
@@ -185,15 +168,6 @@ Result<switching::ApplyReport> Control::TakeFile(const Result<model::Config>& co
   last_apply_ok_ = report.has_value();
   if (report) applied_file_ = file;
   return report;
-}
-
-// With a switch or without one is what spillwayd was started as.
-Result<void> Control::SameKind(const model::Config& config) const {
-  const bool now = switch_.config().HasSwitch();
-  if (config.HasSwitch() == now) return {};
-  return Fail(ErrorCode::kBadInput,
-              fmt::format("switch: expected {} one, as spillwayd was started; restart it to change that",
-                          now ? "a file with" : "a file without"));
 }
 
 // Who may use the API may change the switch, but not run programs as spillwayd's user.
@@ -217,9 +191,8 @@ Result<void> Control::NoNewCommands(const model::Config& config) const {
 }
 
 Result<switching::ApplyReport> Control::Take(const Result<model::Config>& config) {
-  auto report = config.and_then([this](const model::Config& taken) SPILLWAY_REQUIRES(mutex_) {
-    return SameKind(taken).and_then([&]() SPILLWAY_REQUIRES(mutex_) { return switch_.Apply(taken); });
-  });
+  auto report = config.and_then([this](const model::Config& taken)
+                                    SPILLWAY_REQUIRES(mutex_) { return switch_.Apply(taken); });
   if (!report) {
     spdlog::error("configuration refused, the running one is kept");
     std::istringstream lines(report.error().message);  // a file's problems come together
@@ -236,9 +209,8 @@ Result<switching::ApplyReport> Control::Take(const Result<model::Config>& config
   return report;
 }
 
-// An edited configuration passes through the same door as a file, so no rule is checked twice or never.
-Result<model::Config> Control::Revalidate(const model::Config& config) const {
-  return model::ParseConfig(model::ToYaml(config), "edited configuration");
+Result<switching::ApplyReport> Control::TakeEdited(const model::Config& config) {
+  return Take(model::CheckEdited(config).map([&] { return config; }));
 }
 
 void Control::SaveLastGood() const {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,8 +25,6 @@ struct DaemonInfo {
   std::string instance;
   std::string config_path;
   std::string last_good_path;  // empty: accepted configurations are not saved
-  // What else a start would refuse of a file: it may read further ones, so it is for the daemon's own alone.
-  std::function<Result<void>(const std::string& file, const model::Config&)> check = {};
 };
 
 class Control {
@@ -63,8 +60,7 @@ class Control {
   Result<switching::ApplyReport> TakeFile(const Result<model::Config>& config, const std::string& file)
       SPILLWAY_REQUIRES(mutex_);
   Result<switching::ApplyReport> Take(const Result<model::Config>& config) SPILLWAY_REQUIRES(mutex_);
-  Result<void> SameKind(const model::Config& config) const SPILLWAY_REQUIRES(mutex_);
-  Result<model::Config> Revalidate(const model::Config& config) const;
+  Result<switching::ApplyReport> TakeEdited(const model::Config& config) SPILLWAY_REQUIRES(mutex_);
   Result<void> NoNewCommands(const model::Config& config) const SPILLWAY_REQUIRES(mutex_);
   void SaveLastGood() const SPILLWAY_REQUIRES(mutex_);
   void LogCheckNews() SPILLWAY_REQUIRES(mutex_);

@@ -11,7 +11,6 @@
 #include "base/print.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
-#include "extender/extender_check.h"
 #include "model/key_file.h"
 #include "model/parse.h"
 
@@ -22,11 +21,8 @@ namespace {
 // wanted.
 int CheckFile(const std::string& path, bool as_json, nlohmann::json& document) {
   const std::string name = path == "-" ? "stdin" : path;
-  const auto config = ReadInput(path)
-                          .and_then([&](const std::string& text) { return model::ParseConfig(text, name); })
-                          .and_then([&](model::Config read) {
-                            return extender::CheckExtender(name, read).map([&] { return std::move(read); });
-                          });
+  const auto config =
+      ReadInput(path).and_then([&](const std::string& text) { return model::ParseConfig(text, name); });
   if (!config) {
     document = {{"file", path},
                 {"valid", false},
@@ -46,12 +42,10 @@ int CheckFile(const std::string& path, bool as_json, nlohmann::json& document) {
               {"services", config->services.size()},
               {"pools", config->pools.size()},
               {"servers", servers},
-              {"units", units},
-              {"extender", config->extender.has_value()}};
+              {"units", units}};
   if (!as_json)
-    base::Print("{}: ok ({}, {}, {}, {}{})\n", path, Counted(config->services.size(), "service"),
-                Counted(config->pools.size(), "pool"), Counted(servers, "server"), Counted(units, "unit"),
-                config->extender ? ", an extender" : "");
+    base::Print("{}: ok ({}, {}, {}, {})\n", path, Counted(config->services.size(), "service"),
+                Counted(config->pools.size(), "pool"), Counted(servers, "server"), Counted(units, "unit"));
   return kExitOk;
 }
 

@@ -21,9 +21,6 @@
 #include "command/exit_code.h"
 #include "command/output.h"
 #include "daemon/event_loop.h"
-#include "daemon/no_switch.h"
-#include "extender/extender.h"
-#include "extender/extender_check.h"
 #include "model/key_file.h"
 #include "model/parse.h"
 
@@ -62,11 +59,6 @@ switching::Options SwitchOptions(const DaemonOptions& options) {
 
 void LogStart(const switching::Switch& sw, const DaemonOptions& options) {
   const model::Config& config = sw.config();
-  if (!config.HasSwitch()) {
-    spdlog::info("{}, instance {}: {} has no switch, the extender runs alone", base::VersionLine("spillwayd"),
-                 options.instance, options.config);
-    return;
-  }
   spdlog::info("{}, instance {}: {}, {}; data plane {}", base::VersionLine("spillwayd"), options.instance,
                Counted(config.services.size(), "service"), Counted(CountUnits(config), "unit"),
                sw.adopted() ? "adopted, flows and counters go on" : "loaded");
@@ -87,14 +79,6 @@ struct Servers {
   api::SocketFile socket_file;  // last, so that it goes first
 };
 
-// What the extender counts stands behind what the switch does.
-api::Response WithExtender(api::Response response, const api::Request& request,
-                           const extender::Extender* extender) {
-  if (extender != nullptr && request.path == "/metrics" && response.status == 200)
-    response.body += extender->MetricsText();
-  return response;
-}
-
 // Names the option, or the file, that asked for what failed.
 auto AskedBy(const std::string& where) {
   return [where](Error error) {
@@ -103,31 +87,25 @@ auto AskedBy(const std::string& where) {
   };
 }
 
-Result<std::unique_ptr<api::HttpServer>> ServeMetrics(api::Control& control, const std::string& endpoint,
-                                                      const extender::Extender* extender) {
+Result<std::unique_ptr<api::HttpServer>> ServeMetrics(api::Control& control, const std::string& endpoint) {
   if (endpoint.empty()) return nullptr;
-  return api::ListenTcp(endpoint).map_error(AskedBy("--metrics")).and_then([&control, extender](int fd) {
-    return api::HttpServer::Start(fd, [&control, extender](const api::Request& request) {
-      return WithExtender(api::RouteMetrics(control, request), request, extender);
-    });
+  return api::ListenTcp(endpoint).map_error(AskedBy("--metrics")).and_then([&control](int fd) {
+    return api::HttpServer::Start(
+        fd, [&control](const api::Request& request) { return api::RouteMetrics(control, request); });
   });
 }
 
-Result<Servers> StartServers(api::Control& control, const DaemonOptions& options,
-                             const extender::Extender* extender) {
+Result<Servers> StartServers(api::Control& control, const DaemonOptions& options) {
   Servers servers;
   auto listener = api::ListenUnix(options.api).map_error(AskedBy("--api"));
   if (!listener) return tl::make_unexpected(listener.error());
   servers.socket_file = std::move(listener->file);
   auto http = api::HttpServer::Start(
-      listener->fd,
-      [&control, extender](const api::Request& request) {
-        return WithExtender(api::Route(control, request), request, extender);
-      },
+      listener->fd, [&control](const api::Request& request) { return api::Route(control, request); },
       kMaxApiBody);
   if (!http) return tl::make_unexpected(http.error());
   servers.api = std::move(*http);
-  auto metrics = ServeMetrics(control, options.metrics, extender);
+  auto metrics = ServeMetrics(control, options.metrics);
   if (!metrics) return tl::make_unexpected(metrics.error());
   servers.metrics = std::move(*metrics);
   return servers;
@@ -149,17 +127,9 @@ Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const ba
       sw, {.version = std::string(base::Version()),
            .instance = options.instance,
            .config_path = options.config,
-           .last_good_path = fmt::format("{}/{}.last-good.yaml", options.run_dir, options.instance),
-           .check = extender::CheckExtender});
-  std::unique_ptr<extender::Extender> extender;
-  if (const auto& wanted = sw.config().extender) {
-    auto started = extender::Extender::Start(*wanted).map_error(AskedBy(options.config + ": extender"));
-    if (!started) return tl::make_unexpected(started.error());
-    extender = std::move(*started);
-    spdlog::info("extender on {}, port {}", wanted->listen, extender->port());
-  }
+           .last_good_path = fmt::format("{}/{}.last-good.yaml", options.run_dir, options.instance)});
   if (const auto started = control.StartChecks(); !started) return started;
-  auto servers = StartServers(control, options, extender.get());
+  auto servers = StartServers(control, options);
   if (!servers) return tl::make_unexpected(servers.error());
   auto timer = OpenTimer(kTickPeriod);
   if (!timer) return tl::make_unexpected(timer.error());
@@ -182,7 +152,7 @@ Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const ba
   };
   auto watched =
       loop->Watch(signals.get(), on_signal).and_then([&] { return loop->Watch(timer->get(), on_timer); });
-  if (watched && sw.netlink_fd() >= 0)
+  if (watched && sw.netlink_fd() >= 0)  // a test's switch has none
     watched = loop->Watch(sw.netlink_fd(), [&control] { control.OnNetlink(); });
   if (!watched) return watched;
 
@@ -203,10 +173,7 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
 
   const auto config = model::LoadConfig(options.config);
   if (!config) return Failed(config.error());
-  // Before anything is touched.
-  if (const auto good = extender::CheckExtender(options.config, *config); !good) return Failed(good.error());
-  Result<std::unique_ptr<switching::Switch>> started =
-      config->HasSwitch() ? source.start(*config, SwitchOptions(options)) : MakeNoSwitch(*config);
+  auto started = source.start(*config, SwitchOptions(options));
   if (!started) {
     // Bad input that only the start can know: an interface that is not here, a server that cannot get its
     // code.
@@ -222,7 +189,6 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
   if (const auto served = Serve(*sw, options, *signals, ready); !served) exit_code = Failed(served.error());
 
   // A start that failed leaves things as it found them: an adopted data plane goes on.
-  if (!sw->config().HasSwitch()) return exit_code;
   if (options.keep || (!ready && sw->adopted())) {
     spdlog::info("the data plane stays in place and forwards");
     return exit_code;
@@ -239,8 +205,6 @@ int Main(int argc, char** argv, const SwitchSource& source) {
   if (options.check) {
     const auto config = model::LoadConfig(options.config);
     if (!config) return Failed(config.error());
-    if (const auto good = extender::CheckExtender(options.config, *config); !good)
-      return Failed(good.error());
     base::Print("{}: ok, {}, {}\n", options.config, Counted(config->services.size(), "service"),
                 Counted(CountUnits(*config), "unit"));
     return kExitOk;

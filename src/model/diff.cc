@@ -147,11 +147,6 @@ void ComparePool(Lines& lines, const Pool& from, const Pool& to) {
 std::vector<std::string> Diff(const Config& from, const Config& to) {
   Lines lines;
   CompareSwitch(lines, from.data_plane, to.data_plane);
-  if (from.extender != to.extender)
-    lines.push_back(fmt::format("extender: {}; holds from spillwayd's next start", !from.extender ? "added"
-                                                                                   : !to.extender
-                                                                                       ? "removed"
-                                                                                       : "changed"));
   CompareLists(
       lines, "", "service", from.services, to.services,
       [](const Service& service) {

@@ -2,7 +2,6 @@
 // Reads the pool file key by key; what needs more than one key is in validate.cc.
 #include "parse.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <set>
 #include <utility>
 
-#include "base/paths.h"
 #include "documents.h"
 #include "health_reader.h"
 #include "key_file.h"
@@ -48,24 +46,6 @@ bool IsInterfaceName(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f; });
 }
 
-bool IsPath(const std::string& text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
-}
-
-// http://HOST, http://HOST:PORT and so on, HOST being this machine whatever a resolver says.
-bool IsLoopbackUrl(const std::string& url) {
-  std::string host = url.substr(url.find("//") + 2);
-  host.resize(std::min(host.find('/'), host.size()));
-  if (const size_t port = host.rfind(':'); port != host.npos && !host.ends_with(']')) {
-    if (host.find_first_not_of("0123456789", port + 1) != host.npos) return false;
-    host.resize(port);
-  }
-  in_addr address{};
-  return host == "localhost" || host == "[::1]" ||
-         (host.starts_with("127.") && inet_pton(AF_INET, host.c_str(), &address) == 1);
-}
-
 class Parser {
  public:
   Parser(Problems& problems, std::string file_name) : problems_(problems), file_name_(std::move(file_name)) {}
@@ -76,9 +56,6 @@ class Parser {
       if (!document.IsNull()) ReadDefaultHealth(document);
     for (const YAML::Node& document : documents)
       if (!document.IsNull()) ReadDocument(document);
-    // An extender may stand alone: then there is no switch, and nothing for one to do.
-    if (config_.extender && !has_switch_ && !has_services_ && config_.pools.empty())
-      return std::move(config_);
     if (!has_switch_) problems_.Add("switch", "expected a map with the switch's interfaces, got nothing");
     if (!has_services_) problems_.Add("services", "expected a list of services (none: []), got nothing");
     return std::move(config_);
@@ -119,63 +96,14 @@ class Parser {
       }
     }
     if (const Field* field = map.Find("pools")) ReadPools(*field);
-    if (const Field* field = map.Find("extender")) {
-      if (config_.extender) problems_.Add(field->line, "extender", "already in another document of the file");
-      config_.extender = ReadExtender(*field);
-    }
+    if (const Field* field = map.Find("extender"))
+      problems_.Add(field->line, field->path,
+                    "expected in a file of its own, for spillway-kubernetes (docs/kubernetes.md)");
   }
 
-  ExtenderConfig ReadExtender(const Field& field) {
-    ExtenderConfig out;
-    MapReader map(problems_, field,
-                  {"listen", "cluster", "api_server", "token_file", "ca_file", "resync", "timeout"});
-    if (const Field* listen = map.Need("listen", "the ADDRESS:PORT that the scheduler asks at"))
-      out.listen = ReadText(problems_, *listen, "ADDRESS:PORT, such as 127.0.0.1:8888").value_or("");
-    const Field* server = map.Find("api_server");
-    if (server != nullptr) {
-      out.api_server = ReadText(problems_, *server, "the API server's URL").value_or("");
-      const bool secure = out.api_server.starts_with("https://");
-      if (!out.api_server.empty() && (!(secure || out.api_server.starts_with("http://")) ||
-                                      out.api_server.size() <= (secure ? 8u : 7u) ||
-                                      !std::all_of(out.api_server.begin(), out.api_server.end(),
-                                                   [](unsigned char c) { return c > 0x20 && c < 0x7f; })))
-        problems_.Add(server->line, server->path,
-                      "expected a URL such as https://10.0.0.1:6443, got " + Excerpt(out.api_server));
-      while (out.api_server.ends_with('/')) out.api_server.pop_back();
-    }
-    ReadPath(map, "cluster", "the path of a cluster file", out.cluster);
-    ReadPath(map, "token_file", "the path of a token's file", out.token_file);
-    ReadPath(map, "ca_file", "the path of a certificate's file", out.ca_file);
-    if (const Field* token = map.Find("token_file");
-        token != nullptr && out.api_server.starts_with("http://") && !IsLoopbackUrl(out.api_server))
-      problems_.Add(
-          token->line, token->path,
-          "expected an api_server of https://, as whoever listens on the way would have the token; got " +
-              Excerpt(out.api_server));
-    for (const char* key : {"token_file", "ca_file", "resync", "timeout"})
-      if (const Field* other = map.Find(key); other != nullptr && server == nullptr && map.is_map())
-        problems_.Add(other->line, other->path, "expected beside an api_server, got none");
-    if (server == nullptr && map.Find("cluster") == nullptr && map.is_map())
-      problems_.Add(field.line, field.path, "expected an api_server, a cluster, or both");
-    if (const Field* resync = map.Find("resync"))
-      if (auto every = ReadDuration(problems_, *resync, milliseconds(100), hours(1)))
-        out.resync_ms = static_cast<uint32_t>(every->count());
-    if (const Field* timeout = map.Find("timeout"))
-      if (auto most = ReadDuration(problems_, *timeout, milliseconds(10), seconds(60)))
-        out.timeout_ms = static_cast<uint32_t>(most->count());
-    return out;
-  }
-
-  // Absolute, so that the configuration means the same wherever it is saved.
-  void ReadPath(const MapReader& map, const char* key, const char* expected, std::string& path) {
-    const Field* field = map.Find(key);
-    if (field == nullptr) return;
-    const auto text = ReadText(problems_, *field, expected);
-    if (!text) return;
-    if (!IsPath(*text))
-      problems_.Add(field->line, field->path, fmt::format("expected {}, got {}", expected, Excerpt(*text)));
-    else
-      path = base::AbsolutePath(Folder() / *text);
+  void ReadPathOf(const MapReader& map, const char* key, const char* expected, std::string& path) {
+    if (const Field* field = map.Find(key))
+      path = ReadPath(problems_, *field, expected, Folder()).value_or(path);
   }
 
   void ReadSwitch(const Field& field) {
@@ -206,7 +134,7 @@ class Parser {
           out.flow_table_entries = *count;
         }
     }
-    ReadPath(map, "seed_file", "the path of a seed file", out.seed_file);
+    ReadPathOf(map, "seed_file", "the path of a seed file", out.seed_file);
     if (out.seed_file.empty()) return;
     if (const auto seed = ReadSeedFile(out.seed_file); !seed)
       problems_.Add(map.Find("seed_file")->line, "switch.seed_file",
@@ -277,7 +205,7 @@ class Parser {
   }
 
   void ReadIdle(const Field& field, Service& service) {
-    auto idle = ReadDuration(problems_, field, seconds(1), hours(4));
+    auto idle = ReadDuration(problems_, field, seconds(1), seconds(kMaxIdleSeconds));
     if (!idle) return;
     if (idle->count() % 1000 != 0)
       problems_.Add(field.line, field.path, "expected whole seconds, got " + Describe(field.node));
@@ -380,14 +308,9 @@ class Parser {
   }
 
   void ReadServerKey(const Field& field, Server& server) {
-    auto text = ReadText(problems_, field, "the path of a key file");
-    if (!text) return;
-    if (!IsPath(*text)) {
-      problems_.Add(field.line, field.path, "expected the path of a key file, got " + Excerpt(*text));
-      return;
-    }
-    // Absolute, so that the configuration means the same wherever it is saved.
-    server.key_file = base::AbsolutePath(Folder() / *text);
+    const auto path = ReadPath(problems_, field, "the path of a key file", Folder());
+    if (!path) return;
+    server.key_file = *path;
     auto key = ReadKeyFile(server.key_file);
     if (key)
       server.key = *key;

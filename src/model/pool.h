@@ -64,6 +64,8 @@ struct Pool {
   bool operator==(const Pool&) const = default;
 };
 
+inline constexpr uint32_t kMaxIdleSeconds = 4 * 3600;
+
 struct Service {
   std::string name;
   Address vip;
@@ -96,26 +98,12 @@ struct SwitchConfig {
   bool operator==(const SwitchConfig&) const = default;
 };
 
-// The scheduler as an extender of Kubernetes; docs/kubernetes.md.
-struct ExtenderConfig {
-  std::string listen;      // ADDRESS:PORT
-  std::string cluster;     // a cluster file; empty: labels say it all
-  std::string api_server;  // http(s)://...; empty: none, the cluster file is all there is
-  std::string token_file, ca_file;
-  uint32_t resync_ms = 10'000;  // between two looks at all nodes and pods
-  uint32_t timeout_ms = 2'000;  // of one call
-  bool operator==(const ExtenderConfig&) const = default;
-};
-
 struct Config {
   SwitchConfig data_plane;
   std::vector<Service> services;
   std::vector<Pool> pools;
-  std::optional<ExtenderConfig> extender;
   bool operator==(const Config&) const = default;
 
-  // Without one, spillwayd serves the extender alone.
-  bool HasSwitch() const { return !data_plane.interfaces.empty(); }
   const Pool* FindPool(const std::string& name) const;
 };
 

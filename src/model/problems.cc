@@ -43,15 +43,16 @@ int Problems::LineOf(std::string path) const {
 
 Error Problems::ToError() const {
   const std::string file = base::Printable(file_name_);
+  const auto at = [&](int line) { return file.empty() ? "" : fmt::format("{}:{}: ", file, line); };
   std::string message;
   size_t shown = 0;
   for (const auto& [line, text] : told_) {
     if (shown++ > 0) message += '\n';
     if (shown > kMaxProblems) {
-      message += fmt::format("{}:{}: and {} more problems from here on", file, line, count_ - kMaxProblems);
+      message += fmt::format("{}and {} more problems from here on", at(line), count_ - kMaxProblems);
       break;
     }
-    message += fmt::format("{}:{}: {}", file, line, text);
+    message += at(line) + text;
   }
   return {ErrorCode::kBadInput, message};
 }

@@ -38,7 +38,8 @@ class Problems {
   // Enough to stop reading: a file cannot make the reader collect without end.
   bool flooded() const { return count_ >= 1000; }
 
-  // kBadInput; one line each, "file:line: key.path: text", the last says how many were left out.
+  // kBadInput; one line each, "file:line: key.path: text", or where there is no file "key.path: text"; the
+  // last says how many were left out.
   Error ToError() const;
 
  private:

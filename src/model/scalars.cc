@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "base/duration.h"
+#include "base/paths.h"
 
 namespace spillway::model {
 
@@ -85,6 +86,17 @@ bool IsName(std::string_view text) {
 std::optional<std::string> ReadText(Problems& problems, const Field& field, std::string_view expected) {
   if (!field.node.IsScalar()) return Refuse(problems, field, expected);
   return field.node.Scalar();
+}
+
+std::optional<std::string> ReadPath(Problems& problems, const Field& field, std::string_view expected,
+                                    const std::filesystem::path& folder) {
+  const auto text = ReadText(problems, field, expected);
+  if (!text) return std::nullopt;
+  const bool good = !text->empty() && std::all_of(text->begin(), text->end(),
+                                                  [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
+  if (good) return base::AbsolutePath(folder / *text);
+  problems.Add(field.line, field.path, fmt::format("expected {}, got {}", expected, Excerpt(*text)));
+  return std::nullopt;
 }
 
 std::optional<std::string> ReadName(Problems& problems, const Field& field) {

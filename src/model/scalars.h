@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,10 @@ std::optional<ServicePort> ParseServicePort(std::string_view text);
 bool IsName(std::string_view text);
 
 std::optional<std::string> ReadText(Problems& problems, const Field& field, std::string_view expected);
+// A path, seen from `folder`, that of the file it stands in: absolute, so that it means the same wherever it
+// is saved.
+std::optional<std::string> ReadPath(Problems& problems, const Field& field, std::string_view expected,
+                                    const std::filesystem::path& folder);
 std::optional<std::string> ReadName(Problems& problems, const Field& field);
 std::optional<uint64_t> ReadInteger(Problems& problems, const Field& field, uint64_t least, uint64_t most);
 std::optional<double> ReadCapacity(Problems& problems, const Field& field);

@@ -205,6 +205,13 @@ class Checker {
 
 void CheckWhole(const Config& config, Problems& problems) { Checker(config, problems).Run(); }
 
+Result<void> CheckEdited(const Config& config) {
+  Problems problems("");
+  CheckWhole(config, problems);
+  if (problems.none()) return {};
+  return tl::make_unexpected(problems.ToError());
+}
+
 std::string PathOf(const Service& service) { return fmt::format("services[{}]", service.name); }
 std::string PathOf(const Pool& pool) { return "pools." + pool.name; }
 std::string PathOf(const Pool& pool, const Server& server) {

@@ -100,8 +100,6 @@ std::string KindKeys(const HealthCheck& check) {
 class Writer {
  public:
   std::string Write(const Config& config) {
-    if (config.extender) WriteExtender(*config.extender);
-    if (config.extender && !config.HasSwitch()) return std::move(text_);
     WriteSwitch(config.data_plane);
     Line("{}", config.services.empty() ? "services: []" : "services:");
     for (const Service& service : config.services) WriteService(service);
@@ -111,18 +109,6 @@ class Writer {
   }
 
  private:
-  void WriteExtender(const ExtenderConfig& extender) {
-    Line("extender:");
-    Line("  listen: {}", Scalar(extender.listen));
-    if (!extender.cluster.empty()) Line("  cluster: {}", Scalar(extender.cluster));
-    if (extender.api_server.empty()) return;
-    Line("  api_server: {}", Scalar(extender.api_server));
-    if (!extender.token_file.empty()) Line("  token_file: {}", Scalar(extender.token_file));
-    if (!extender.ca_file.empty()) Line("  ca_file: {}", Scalar(extender.ca_file));
-    Line("  resync: {}", Duration(extender.resync_ms));
-    Line("  timeout: {}", Duration(extender.timeout_ms));
-  }
-
   template <class... Args>
   void Line(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);

@@ -239,8 +239,7 @@ Result<ApplyReport> LiveSwitch::Apply(const model::Config& config) {
 
 // At the start a file that differs is a warning only: flows must go on. Later it is a mistake in the edit.
 Result<void> LiveSwitch::CheckSeedFile(const model::Config& config) const {
-  if (!plan_.config.HasSwitch() || config.data_plane.seed_file == plan_.config.data_plane.seed_file)
-    return {};
+  if (config.data_plane.seed_file == plan_.config.data_plane.seed_file) return {};
   const std::string path = SeedPath(config, options_);
   const auto seed = model::ReadSeedFile(path);
   if (!seed) return tl::make_unexpected(SeedError(seed.error()));

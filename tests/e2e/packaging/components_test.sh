@@ -21,9 +21,12 @@ component() {
 build=$1
 component switch spillway spillwayd
 component agent spillway-agent
+component kubernetes spillway-kubernetes
+if grep -E 'libbpf|libmnl' "$work/libraries"; then fail "the extender loads what the switch needs"; fi
 for file in switch/lib/systemd/system/spillwayd.service switch/share/spillway/pool/dns-dsr.yaml \
             switch/share/spillway/pool/keys agent/lib/systemd/system/spillway-agent@.service \
-            agent/share/spillway/agent/dns.yaml; do
+            agent/share/spillway/agent/dns.yaml \
+            kubernetes/lib/systemd/system/spillway-kubernetes.service; do
   [ -e "$work/$file" ] || fail "no $file"
 done
 "$work/switch/bin/spillway" check "$work/switch/share/spillway/pool/dns-dsr.yaml" > /dev/null

@@ -379,25 +379,25 @@ TEST_F(Routes, ReloadTakesTheFileOrKeepsWhatRuns) {
   EXPECT_EQ(switch_.config().pools[0].servers[0].units[0].capacity, 5);
 }
 
-// Or it would be saved as good, and the next start refuse it.
-TEST_F(Routes, WhatAStartWouldRefuseIsNotTaken) {
-  const std::string listens =
-      testing::PoolYaml() +
-      "extender: {listen: \"localhost:8888\", api_server: \"https://10.0.0.1:6443\", token_file: t}\n";
-  const Response applied = Post("/v1/apply", listens);
-  EXPECT_EQ(applied.status, 400);
-  EXPECT_THAT(applied.body, HasSubstr("extender.listen: "));
-  EXPECT_EQ(Post("/v1/check", listens).status, 400);
+// A rule that takes more than the key which is edited.
+TEST_F(Routes, AnEditThatBreaksARuleOfTheWholeIsRefused) {
+  const Response response = Post("/v1/units/rack1/s1/nic", R"({"capacity": 1e9})");
+  EXPECT_EQ(response.status, 400);
+  EXPECT_THAT(ErrorOf(response),
+              StartsWith("pools.rack1.servers[s1].units[cpu].capacity: expected at least 1/10000"));
+  EXPECT_EQ(switch_.config(), testing::PoolConfig());
+}
 
-  control_.emplace(switch_, DaemonInfo{"1.2.3", "blue", File("pool.yaml"), File("last-good.yaml"),
-                                       [](const std::string& file, const model::Config&) -> Result<void> {
-                                         return Fail(ErrorCode::kBadInput, file + ": no such cluster");
-                                       }});
-  Write(Replaced(testing::PoolYaml(), "capacity: 6", "capacity: 5"));
-  const auto reloaded = control_->Reload();
-  ASSERT_FALSE(reloaded.has_value());
-  EXPECT_EQ(reloaded.error().message, File("pool.yaml") + ": no such cluster");
-  EXPECT_EQ(switch_.config().pools[0].servers[0].units[0].capacity, 6);
+// Keys change when their file is applied, not when somebody edits a capacity after it was replaced.
+TEST_F(Routes, AnEditReadsNoFiles) {
+  std::ofstream(File("s1.key")) << "000102030405060708090a0b0c0d0e0f\n";
+  Write(Replaced(testing::PoolYaml(), "- name: s1", "- name: s1\n        key_file: s1.key"));
+  ASSERT_TRUE(control_->Reload().has_value());
+  const auto key = switch_.config().pools[0].servers[0].key;
+  std::ofstream(File("s1.key")) << "ff0102030405060708090a0b0c0d0e0f\n";
+  ASSERT_EQ(Post("/v1/units/rack1/s1/nic", R"({"capacity": 3})").status, 200);
+  EXPECT_EQ(switch_.config().pools[0].servers[0].units[1].capacity, 3);
+  EXPECT_EQ(switch_.config().pools[0].servers[0].key, key);
 }
 
 }  // namespace

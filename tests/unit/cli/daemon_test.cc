@@ -186,27 +186,6 @@ TEST_F(Daemon, BadUsageAndBadFilesExitWithTwo) {
   }
 }
 
-TEST_F(Daemon, AFaultOfTheExtenderIsSaidByFileAndKey) {
-  folder_.Write("empty.yaml", "");
-  const std::string file = "spillwayd: " + folder_.File("pool.yaml") + ": extender.";
-  const std::pair<std::string, std::string> kCases[] = {
-      {"listen: 127.0.0.1, cluster: c.yaml", "listen: 127.0.0.1: expected ADDRESS:PORT"},
-      {"listen: '127.0.0.1:0', api_server: 'https://127.0.0.1:1', token_file: no.token",
-       "token_file: expected a readable file, got " + folder_.File("no.token") +
-           ": No such file or directory"},
-      {"listen: '127.0.0.1:0', api_server: 'https://127.0.0.1:1', ca_file: .",
-       "ca_file: expected a readable file, got " + folder_.File("") + ": a directory"},
-      {"listen: '127.0.0.1:0', cluster: no.yaml",
-       "cluster: expected a readable file, got " + folder_.File("no.yaml") + ": No such file or directory"},
-  };
-  for (const auto& [keys, expected] : kCases) {
-    folder_.Write("pool.yaml", testing::PoolYaml() + "extender: {" + keys + "}\n");
-    const Outcome outcome = RunProgram(Command({"--check"}));
-    EXPECT_EQ(outcome.exit_code, 2) << keys;
-    EXPECT_THAT(outcome.err, StartsWith(file + expected));
-  }
-}
-
 TEST_F(Daemon, AnInterfaceInUseExitsWithOne) {
   Edit("veth0", "taken0");
   const Outcome outcome = RunProgram(Command());
@@ -256,25 +235,6 @@ TEST_F(Daemon, AUnitThatFailsItsChecksIsTakenOutAndReported) {
   EXPECT_THAT(notify_.WaitFor("STATUS=running"), Not(""));
   while (cpu()["ejected"] != false && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   EXPECT_EQ(cpu()["ejected"], false);
-}
-
-TEST_F(Daemon, ServesAnExtenderBesideTheSwitch) {
-  folder_.Write("rules.yaml", "cluster: {nodes: [{name: n, model: T4, gpus: 3}]}\n");
-  folder_.Write("pool.yaml",
-                testing::PoolYaml() + "extender: {listen: '127.0.0.1:0', cluster: rules.yaml}\n");
-  Start();
-  EXPECT_EQ(Get("/v1/status")["units"]["up"], 2);
-  const auto metrics = api::Client::Accept(api::Client(socket()).Get("/metrics"));
-  EXPECT_THAT(*metrics, HasSubstr("spillway_extender_gpus 3\n"));
-  EXPECT_THAT(*metrics, HasSubstr("spillway_unit_up"));
-}
-
-TEST_F(Daemon, AnExtenderThatCannotBeEndsTheStartBeforeAnythingIsTouched) {
-  folder_.Write("pool.yaml", testing::PoolYaml() + "extender: {listen: '127.0.0.1:0', cluster: no.yaml}\n");
-  const Outcome outcome = RunProgram(Command());
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("extender.cluster: expected a readable file"));
-  EXPECT_FALSE(pinned());
 }
 
 }  // namespace

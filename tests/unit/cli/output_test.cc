@@ -32,8 +32,9 @@ const std::string kLost = "writing the output: No space left on device\n";
 TEST(Output, ThatIsLostIsOneLineAndExitCode1OfEveryProgram) {
   for (const std::string program :
        {"spillway", "spillway-agent", "spillway-bench", "spillway-compute", "spillway-executor",
-        "spillway-gateway", "spillway-lab", "spillway-load", "spillway-neighbour", "spillway-nic-balancer",
-        "spillway-node", "spillway-plan", "spillway-sched", "spillway-sim", "spillway-unit", "spillwayd"}) {
+        "spillway-gateway", "spillway-kubernetes", "spillway-lab", "spillway-load", "spillway-neighbour",
+        "spillway-nic-balancer", "spillway-node", "spillway-plan", "spillway-sched", "spillway-sim",
+        "spillway-unit", "spillwayd"}) {
     for (const char* option : {"--help", "--version"}) {
       const Outcome outcome = RunInto(">/dev/full", {PROGRAMS "/" + program, option});
       EXPECT_EQ(outcome.exit_code, 1) << program;

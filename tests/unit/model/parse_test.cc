@@ -167,45 +167,10 @@ TEST(PoolFile, HoldsFourThousandServersOfEightUnits) {
             "pool.yaml:40970: pools.rack1.servers[more]: expected at most 4096 servers in all, got more");
 }
 
-TEST(Extender, SendsItsTokenToNobodyElse) {
-  const auto error = [](const std::string& url) {
-    const auto config = ParseConfig(
-        "extender:\n  listen: 127.0.0.1:8888\n  api_server: " + url + "\n  token_file: t\n", "/p.yaml");
-    return config ? "accepted" : config.error().message;
-  };
-  for (const char* url : {"http://127.0.0.1:8001", "http://127.9.9.9", "http://localhost:8001/x",
-                          "'http://[::1]:80'", "https://api.example.org"})
-    EXPECT_EQ(error(url), "accepted") << url;
-  for (const char* url :
-       {"http://10.0.0.1:6443", "http://localhost.example.org", "http://127.0.0.1.example.org",
-        "http://127.0.0.1@example.org", "http://127.0.0.1:80@example.org", "'http://[::1].org'",
-        "http://localhost?@example.org", "'http://localhost#@example.org'",
-        "'http://localhost\\@example.org'"})
-    EXPECT_NE(error(url).find("/p.yaml:4: extender.token_file: expected an api_server of https://"),
-              std::string::npos)
-        << url << ": " << error(url);
-}
-
-TEST(Extender, StandsBesideASwitchOrAlone) {
-  const std::string yaml =
-      "extender:\n  listen: 127.0.0.1:8888\n  api_server: https://10.0.0.1:6443/\n  token_file: t\n"
-      "  cluster: rules.yaml\n  resync: 500ms\n";
-  const auto config = ParseConfig(yaml, "/etc/spillway/pool.yaml");
-  ASSERT_TRUE(config) << config.error().message;
-  EXPECT_FALSE(config->HasSwitch());
-  EXPECT_EQ(config->extender->api_server, "https://10.0.0.1:6443");
-  EXPECT_EQ(config->extender->token_file, "/etc/spillway/t");
-  EXPECT_EQ(config->extender->resync_ms, 500u);
-  const auto again = ParseConfig(ToYaml(*config), "/elsewhere.yaml");
-  ASSERT_TRUE(again) << again.error().message;
-  EXPECT_EQ(*again, *config);
-  const auto beside = ParseConfig(yaml + "switch: {interfaces: [eth0]}\nservices: []\n", "/p.yaml");
-  ASSERT_TRUE(beside) << beside.error().message;
-  EXPECT_TRUE(beside->HasSwitch());
-  EXPECT_EQ(ParseConfig(ToYaml(*beside), "/p.yaml")->extender, beside->extender);
-  EXPECT_EQ(Diff(*config, *beside).size(), 2u) << "an interface, and the extender's other paths";
-  EXPECT_NE(ParseConfig(yaml + "services: []\n", "/p.yaml").error().message.find("switch: expected a map"),
-            std::string::npos);
+TEST(Parse, TheExtenderHasAFileOfItsOwn) {
+  EXPECT_EQ(
+      Problem("switch: {interfaces: [eth0]}\nservices: []\nextender: {listen: '127.0.0.1:8888'}\n"),
+      "pool.yaml:3: extender: expected in a file of its own, for spillway-kubernetes (docs/kubernetes.md)");
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "extender/extender.h"
-#include "extender/replies.h"
+#include "kubernetes/extender.h"
+#include "kubernetes/replies.h"
 
-namespace spillway::extender {
+namespace spillway::kubernetes {
 namespace {
 
 using api::Response;
@@ -88,4 +88,4 @@ std::string Extender::MetricsText() const {
   return text;
 }
 
-}  // namespace spillway::extender
+}  // namespace spillway::kubernetes

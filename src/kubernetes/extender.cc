@@ -9,12 +9,12 @@
 #include <random>
 
 #include "api/listen.h"
-#include "extender/replies.h"
+#include "kubernetes/replies.h"
 #include "model/problems.h"
 #include "scheduler/extender/kube_json.h"
 #include "scheduler/extender/wire.h"
 
-namespace spillway::extender {
+namespace spillway::kubernetes {
 namespace {
 
 using api::Request;
@@ -38,13 +38,7 @@ std::string NewId() {
 
 }  // namespace
 
-Result<scheduler::ClusterFile> LoadCluster(const model::ExtenderConfig& config) {
-  if (config.cluster.empty())
-    return scheduler::ClusterFile{scheduler::Cluster({}, {}, {}), {}, {}, {{"", 0}}};
-  return scheduler::LoadClusterFile(config.cluster, !config.api_server.empty());
-}
-
-Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& config,
+Result<std::unique_ptr<Extender>> Extender::Start(const ExtenderConfig& config,
                                                   std::unique_ptr<KubeClient> kube) {
   const auto file = LoadCluster(config);
   if (!file) return tl::make_unexpected(file.error());
@@ -75,7 +69,7 @@ Result<std::unique_ptr<Extender>> Extender::Start(const model::ExtenderConfig& c
   return extender;
 }
 
-Extender::Extender(const model::ExtenderConfig& config, const scheduler::ClusterFile& file,
+Extender::Extender(const ExtenderConfig& config, const scheduler::ClusterFile& file,
                    std::unique_ptr<KubeClient> kube)
     : config_(config),
       id_(NewId()),
@@ -232,4 +226,4 @@ Response Extender::Prioritize(const std::string& body, bool& failed) {
   return Json(scheduler::PriorityReply(args->names, cache_.Score(*ask, args->names)));
 }
 
-}  // namespace spillway::extender
+}  // namespace spillway::kubernetes

@@ -49,12 +49,12 @@ for container in pod["containers"]:
             if path.startswith(mount["mountPath"] + "/"):
                 name = path.rsplit("/", 1)[1]
                 assert name in mounted[config_maps[mount["name"]]], f"deployment.yaml: no file {path} in the ConfigMap"
-door = texts["spillwayd-pod.yaml"][0]["extender"]["listen"]
+door = texts["extender-pod.yaml"][0]["extender"]["listen"]
 assert [each["urlPrefix"] for each in texts["scheduler-pod.yaml"][0]["extenders"]] == [f"http://{door}"]
 probes = [word for container in pod["containers"] for word in
           container.get("readinessProbe", {}).get("exec", {}).get("command", [])]
 assert f"http://{door}/healthz" in probes, probes
-assert texts["spillwayd-pod.yaml"][0]["extender"]["cluster"] in mounted["spillway-scheduler"]
+assert texts["extender-pod.yaml"][0]["extender"]["cluster"] in mounted["spillway-scheduler"]
 
 # Roles: each binding's are there, or Kubernetes' own, and the pod's account has the extender's.
 account = ("ServiceAccount", pod["serviceAccountName"])

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "extender/extender.h"
+#include "kubernetes/extender.h"
 #include "scheduler/extender/kube_json.h"
 
-namespace spillway::extender {
+namespace spillway::kubernetes {
 namespace {
 
 using std::chrono::steady_clock;
@@ -244,4 +244,4 @@ bool Extender::StopsBefore(steady_clock::time_point time) {
   return stop_.WaitUntil(mutex_, time, [this]() SPILLWAY_REQUIRES(mutex_) { return stopping_; });
 }
 
-}  // namespace spillway::extender
+}  // namespace spillway::kubernetes

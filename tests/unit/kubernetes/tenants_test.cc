@@ -8,7 +8,7 @@
 
 #include "extender_bed.h"
 
-namespace spillway::extender {
+namespace spillway::kubernetes {
 namespace {
 
 class TenantsTest : public ExtenderTest {
@@ -18,7 +18,7 @@ class TenantsTest : public ExtenderTest {
   }
   ~TenantsTest() override { std::filesystem::remove(rules_); }
   void StartApart(uint32_t resync_ms = 3'600'000) {
-    model::ExtenderConfig config = Config(5000, resync_ms);
+    ExtenderConfig config = Config(5000, resync_ms);
     config.cluster = rules_;
     Start(config, nullptr);
   }
@@ -61,4 +61,4 @@ TEST_F(TenantsTest, ALabelThatIsNewCountsFromTheNextLookOn) {
 }
 
 }  // namespace
-}  // namespace spillway::extender
+}  // namespace spillway::kubernetes

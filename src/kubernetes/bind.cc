@@ -5,12 +5,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "extender/extender.h"
-#include "extender/replies.h"
+#include "kubernetes/extender.h"
+#include "kubernetes/replies.h"
 #include "scheduler/extender/kube_json.h"
 #include "scheduler/extender/wire.h"
 
-namespace spillway::extender {
+namespace spillway::kubernetes {
 namespace {
 
 using api::Response;
@@ -238,4 +238,4 @@ Response Extender::Bind(const std::string& body, bool& failed) {
   return undone(why);
 }
 
-}  // namespace spillway::extender
+}  // namespace spillway::kubernetes

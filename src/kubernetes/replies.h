@@ -8,7 +8,7 @@
 #include "api/http.h"
 #include "scheduler/extender/wire.h"
 
-namespace spillway::extender {
+namespace spillway::kubernetes {
 
 inline api::Response Json(std::string body) { return {.body = std::move(body)}; }
 
@@ -18,4 +18,4 @@ inline api::Response Failed(bool& failed, const std::string& message) {
   return Json(scheduler::ErrorReply("spillway: " + message));
 }
 
-}  // namespace spillway::extender
+}  // namespace spillway::kubernetes

@@ -17,10 +17,10 @@
 
 #include "api/http.h"
 #include "api/listen.h"
-#include "extender/kube_client.h"
 #include "kube.h"
+#include "kubernetes/kube_client.h"
 
-namespace spillway::extender {
+namespace spillway::kubernetes {
 
 // Nodes, pods and the binding subresource, as an API server has them.
 class FakeApiServer {
@@ -37,8 +37,8 @@ class FakeApiServer {
   }
 
   // That asks it.
-  [[nodiscard]] model::ExtenderConfig Config() const {
-    model::ExtenderConfig config;
+  [[nodiscard]] ExtenderConfig Config() const {
+    ExtenderConfig config;
     config.listen = "127.0.0.1:0";
     config.api_server = url;
     return config;
@@ -240,4 +240,4 @@ class ThrowingClient : public KubeClient {
   std::atomic<bool> in_get{false}, in_post{false};
 };
 
-}  // namespace spillway::extender
+}  // namespace spillway::kubernetes

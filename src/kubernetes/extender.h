@@ -27,22 +27,19 @@
 
 #include "api/http.h"
 #include "base/mutex.h"
-#include "extender/kube_client.h"
-#include "model/pool.h"
+#include "kubernetes/config.h"
+#include "kubernetes/kube_client.h"
 #include "scheduler/extender/allocation_cache.h"
 #include "scheduler/extender/claims.h"
 
-namespace spillway::extender {
-
-// The cluster file of that configuration, or an empty one.
-[[nodiscard]] Result<scheduler::ClusterFile> LoadCluster(const model::ExtenderConfig& config);
+namespace spillway::kubernetes {
 
 class Extender {
  public:
   // Listens, and begins to ask the API server where there is one. Errors: kBadInput of the cluster file, and
   // what keeps it from listening.
   // `kube`: who speaks with the API server, where a test has its own.
-  [[nodiscard]] static Result<std::unique_ptr<Extender>> Start(const model::ExtenderConfig& config,
+  [[nodiscard]] static Result<std::unique_ptr<Extender>> Start(const ExtenderConfig& config,
                                                                std::unique_ptr<KubeClient> kube = nullptr);
   ~Extender();
   Extender(const Extender&) = delete;
@@ -66,7 +63,7 @@ class Extender {
     double seconds = 0;
   };
 
-  Extender(const model::ExtenderConfig& config, const scheduler::ClusterFile& file,
+  Extender(const ExtenderConfig& config, const scheduler::ClusterFile& file,
            std::unique_ptr<KubeClient> kube);
   void Accept(api::Request request, api::Responder respond);
   void Work(Lane& lane);
@@ -110,7 +107,7 @@ class Extender {
   // Takes it back, if it can.
   void Unclaim(const scheduler::BindingArgs& args) SPILLWAY_EXCLUDES(cache_mutex_);
 
-  const model::ExtenderConfig config_;
+  const ExtenderConfig config_;
   const std::string id_;  // of this one, by which it knows its claims
   const std::unique_ptr<KubeClient> kube_;
   int port_ = 0;
@@ -146,4 +143,4 @@ class Extender {
   std::unique_ptr<api::HttpServer> http_;  // last: it goes first
 };
 
-}  // namespace spillway::extender
+}  // namespace spillway::kubernetes

@@ -11,7 +11,7 @@
 #include "model/problems.h"
 #include "scheduler/extender/kube_json.h"
 
-namespace spillway::extender {
+namespace spillway::kubernetes {
 namespace {
 
 using nlohmann::json;
@@ -30,7 +30,7 @@ size_t Collect(char* data, size_t size, size_t count, void* body) {
 
 }  // namespace
 
-KubeClient::KubeClient(const model::ExtenderConfig& config)
+KubeClient::KubeClient(const ExtenderConfig& config)
     : url_(config.api_server),
       token_file_(config.token_file),
       ca_file_(config.ca_file),
@@ -244,4 +244,4 @@ Result<void> KubeClient::Watch(const std::string& target, const std::function<bo
               fmt::format("{}: {}", url_, *detail ? detail : curl_easy_strerror(code)));
 }
 
-}  // namespace spillway::extender
+}  // namespace spillway::kubernetes

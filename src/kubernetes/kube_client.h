@@ -14,15 +14,15 @@
 #include "api/client.h"
 #include "base/error.h"
 #include "base/mutex.h"
-#include "model/pool.h"
+#include "kubernetes/config.h"
 
 struct curl_slist;
 
-namespace spillway::extender {
+namespace spillway::kubernetes {
 
 class KubeClient {
  public:
-  explicit KubeClient(const model::ExtenderConfig& config);
+  explicit KubeClient(const ExtenderConfig& config);
   virtual ~KubeClient();
   KubeClient(const KubeClient&) = delete;
   KubeClient& operator=(const KubeClient&) = delete;
@@ -65,4 +65,4 @@ class KubeClient {
   std::vector<void*> idle_ SPILLWAY_GUARDED_BY(mutex_);  // CURL*
 };
 
-}  // namespace spillway::extender
+}  // namespace spillway::kubernetes

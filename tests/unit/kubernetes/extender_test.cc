@@ -19,7 +19,7 @@
 #include "base/fd.h"
 #include "extender_bed.h"
 
-namespace spillway::extender {
+namespace spillway::kubernetes {
 namespace {
 
 using ::testing::HasSubstr;
@@ -212,7 +212,7 @@ TEST_F(ExtenderTest, TwoOfThemDoNotGiveOneGpuTwice) {
   Start();
   auto other = Extender::Start(Config());
   ASSERT_TRUE(other);
-  model::ExtenderConfig self;
+  ExtenderConfig self;
   self.api_server = "http://127.0.0.1:" + std::to_string((*other)->port());
   self.timeout_ms = 30'000;
   KubeClient theirs(self);
@@ -392,7 +392,7 @@ TEST_F(ExtenderTest, RudeRequestsAreAnsweredInWords) {
 
 TEST(KubeClient, CallsWithItsTokenOrNotAtAll) {
   FakeApiServer server;
-  model::ExtenderConfig config = server.Config();
+  ExtenderConfig config = server.Config();
   config.token_file = ::testing::TempDir() + "extender_token" + std::to_string(getpid());
   KubeClient client(config);
   std::remove(config.token_file.c_str());
@@ -411,7 +411,7 @@ TEST(KubeClient, CallsWithItsTokenOrNotAtAll) {
 TEST(KubeClient, AListEndsThoughTheServerGoesOn) {
   FakeApiServer server;
   server.endless = true;
-  const model::ExtenderConfig config = server.Config();
+  const ExtenderConfig config = server.Config();
   EXPECT_THAT(KubeClient(config).List("/api/v1/nodes", [](const json&) {}).error().message,
               HasSubstr("in 1000 pages"));
 }
@@ -432,7 +432,7 @@ TEST(KubeClient, OnceEndedAsksForNoFurtherPage) {
 
 TEST(KubeClient, APageOfAListIsTakenBeforeTheNextIsAskedFor) {
   FakeApiServer server;
-  const model::ExtenderConfig config = server.Config();
+  const ExtenderConfig config = server.Config();
   std::vector<std::pair<std::string, int>> taken;
   ASSERT_TRUE(KubeClient(config).List("/api/v1/nodes", [&](const json& node) {
     taken.emplace_back(node["metadata"]["name"], server.node_pages);
@@ -441,7 +441,7 @@ TEST(KubeClient, APageOfAListIsTakenBeforeTheNextIsAskedFor) {
 }
 
 TEST(ExtenderStart, RefusesABadClusterFileAndATakenAddress) {
-  model::ExtenderConfig config;
+  ExtenderConfig config;
   config.listen = "127.0.0.1:0";
   config.cluster = "/nowhere/c.yaml";
   EXPECT_EQ(Extender::Start(config).error().code, ErrorCode::kBadInput);
@@ -453,4 +453,4 @@ TEST(ExtenderStart, RefusesABadClusterFileAndATakenAddress) {
 }
 
 }  // namespace
-}  // namespace spillway::extender
+}  // namespace spillway::kubernetes

@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "api_server.h"
-#include "extender/extender.h"
 #include "kube.h"
+#include "kubernetes/extender.h"
 
-namespace spillway::extender {
+namespace spillway::kubernetes {
 
 using nlohmann::json;
 
@@ -36,8 +36,8 @@ bool Eventually(Condition condition) {
 
 class ExtenderTest : public ::testing::Test {
  protected:
-  model::ExtenderConfig Config(uint32_t timeout_ms = 5000, uint32_t resync_ms = 3'600'000) const {
-    model::ExtenderConfig config = server_.Config();
+  ExtenderConfig Config(uint32_t timeout_ms = 5000, uint32_t resync_ms = 3'600'000) const {
+    ExtenderConfig config = server_.Config();
     config.resync_ms = resync_ms;  // by itself only where a test asks for it
     config.timeout_ms = timeout_ms;
     return config;
@@ -45,16 +45,16 @@ class ExtenderTest : public ::testing::Test {
   void Start(uint32_t timeout_ms = 5000, uint32_t resync_ms = 3'600'000) {
     Start(Config(timeout_ms, resync_ms), nullptr);
   }
-  void Start(const model::ExtenderConfig& config, std::unique_ptr<KubeClient> kube) {
+  void Start(const ExtenderConfig& config, std::unique_ptr<KubeClient> kube) {
     StartOutOfStep(config, std::move(kube));
     // The first look at the API server.
     ASSERT_TRUE(Eventually([&] { return client_->Get("/healthz")->status == 200; }));
   }
-  void StartOutOfStep(const model::ExtenderConfig& config, std::unique_ptr<KubeClient> kube = nullptr) {
+  void StartOutOfStep(const ExtenderConfig& config, std::unique_ptr<KubeClient> kube = nullptr) {
     auto started = Extender::Start(config, std::move(kube));
     ASSERT_TRUE(started) << started.error().message;
     extender_ = std::move(*started);
-    model::ExtenderConfig self;
+    ExtenderConfig self;
     self.api_server = "http://127.0.0.1:" + std::to_string(extender_->port());
     self.timeout_ms = 30'000;
     client_.emplace(self);
@@ -95,4 +95,4 @@ class ExtenderTest : public ::testing::Test {
   std::optional<KubeClient> client_;
 };
 
-}  // namespace spillway::extender
+}  // namespace spillway::kubernetes
