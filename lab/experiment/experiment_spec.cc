@@ -14,9 +14,9 @@
 namespace spillway::lab {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 void ReadSeconds(Problems& problems, const Field* field, double& into) {
   if (field == nullptr) return;
@@ -26,7 +26,7 @@ void ReadSeconds(Problems& problems, const Field* field, double& into) {
 
 void ReadLoads(Problems& problems, const Field& field, std::vector<double>& loads) {
   loads.clear();
-  for (const Field& entry : model::ReadList(problems, field, "a list of percentages, such as [20, 50, 80]"))
+  for (const Field& entry : yaml::ReadList(problems, field, "a list of percentages, such as [20, 50, 80]"))
     if (auto pct = ReadNumber(problems, entry, 0.1, 300)) loads.push_back(*pct);
   if (loads.empty() || !std::is_sorted(loads.begin(), loads.end()))
     problems.Add(field.line, field.path, "expected percentages in ascending order");
@@ -41,7 +41,7 @@ spw_server_policy ServerPolicyOf(const TestbedSpec& testbed, const std::string& 
 void ReadPolicies(Problems& problems, const Field& field, const std::string& service, TestbedSpec& testbed,
                   std::vector<PolicyRun>& policies) {
   std::set<std::string> names;
-  for (const Field& entry : model::ReadList(problems, field, "a list of policies")) {
+  for (const Field& entry : yaml::ReadList(problems, field, "a list of policies")) {
     MapReader map(problems, entry, {"name", "unit_policy", "server_policy", "balancer", "agent"});
     PolicyRun run;
     run.server_policy = ServerPolicyOf(testbed, service);
@@ -53,11 +53,11 @@ void ReadPolicies(Problems& problems, const Field& field, const std::string& ser
       CheckNicBalancers(problems, entry, testbed);
     }
     if (const Field* f = map.Need("name", "a name"))
-      if (auto name = model::ReadName(problems, *f)) run.name = *name;
+      if (auto name = yaml::ReadName(problems, *f)) run.name = *name;
     if (const Field* f = map.Need("unit_policy", "a unit policy"))
       if (auto p = model::ReadWord<spw_unit_policy>(problems, *f, model::ParseUnitPolicy, SPW_UNIT_POLICIES))
         run.unit_policy = *p;
-    model::Take(run.server_policy, map.Find("server_policy"), [&](const Field& f) {
+    yaml::Take(run.server_policy, map.Find("server_policy"), [&](const Field& f) {
       return model::ReadWord<spw_server_policy>(problems, f, model::ParseServerPolicy, SPW_SERVER_POLICIES);
     });
     if (const Field* f = map.Find("agent")) ReadAgentSettings(problems, *f, run.agent.emplace(testbed.agent));
@@ -73,9 +73,9 @@ void ReadExtent(Problems& problems, const MapReader& map, ExperimentSpec& spec) 
   ReadSeconds(problems, map.Find("seconds"), spec.seconds);
   ReadSeconds(problems, map.Find("calibrate"), spec.calibrate_seconds);
   if (const Field* f = map.Find("rounds"))
-    if (auto n = model::ReadInteger(problems, *f, 1, 1000)) spec.rounds = static_cast<int>(*n);
+    if (auto n = yaml::ReadInteger(problems, *f, 1, 1000)) spec.rounds = static_cast<int>(*n);
   if (const Field* f = map.Find("further"))
-    if (auto n = model::ReadInteger(problems, *f, 0, 20)) spec.further = static_cast<int>(*n);
+    if (auto n = yaml::ReadInteger(problems, *f, 0, 20)) spec.further = static_cast<int>(*n);
 }
 
 // The units of lab/unit and lab/compute have one protocol; the client also speaks HTTP.
@@ -92,18 +92,17 @@ bool AnyUnit(const TestbedSpec& testbed, Matches matches) {
 }
 
 void ReadPath(Problems& problems, const Field& field, ExperimentSpec& spec) {
-  const auto text = model::ReadText(problems, field, "a path, such as /100k");
+  const auto text = yaml::ReadText(problems, field, "a path, such as /100k");
   if (!text) return;
   spec.path = *text;
   if (!text->starts_with('/'))
-    problems.Add(field.line, field.path,
-                 "expected a path, such as /100k, got " + model::Describe(field.node));
+    problems.Add(field.line, field.path, "expected a path, such as /100k, got " + yaml::Describe(field.node));
   if (!AnyUnit(spec.testbed, [](Workload w) { return w == Workload::kNginx; }))
     problems.Add(field.line, field.path, "expected units that run nginx, which alone are asked for a path");
 }
 
 void ReadArrivals(Problems& problems, const Field& field, ExperimentSpec& spec) {
-  const auto choice = model::ReadChoice(problems, field, {"constant", "poisson", "bursty"});
+  const auto choice = yaml::ReadChoice(problems, field, {"constant", "poisson", "bursty"});
   if (!choice) return;
   spec.arrivals = static_cast<ArrivalProcess>(*choice);
   if (spec.client == LoadClient::kDnsperf && spec.arrivals != ArrivalProcess::kConstant)
@@ -112,7 +111,7 @@ void ReadArrivals(Problems& problems, const Field& field, ExperimentSpec& spec) 
 }
 
 void ReadClient(Problems& problems, const Field& field, LoadClient& client) {
-  auto text = model::ReadText(problems, field, "one of dnsperf, spillway-load");
+  auto text = yaml::ReadText(problems, field, "one of dnsperf, spillway-load");
   if (!text) return;
   if (*text == "dnsperf")
     client = LoadClient::kDnsperf;
@@ -120,7 +119,7 @@ void ReadClient(Problems& problems, const Field& field, LoadClient& client) {
     client = LoadClient::kSpillwayLoad;
   else
     problems.Add(field.line, field.path,
-                 "expected one of dnsperf, spillway-load, got " + model::Describe(field.node));
+                 "expected one of dnsperf, spillway-load, got " + yaml::Describe(field.node));
 }
 
 // Each client speaks a protocol of its own.
@@ -153,10 +152,10 @@ void CheckPrediction(Problems& problems, const Field& field, const ExperimentSpe
 }
 
 void ReadGrow(Problems& problems, const Field& field, ExperimentSpec& spec) {
-  auto text = model::ReadText(problems, field, "one of rate, work");
+  auto text = yaml::ReadText(problems, field, "one of rate, work");
   if (!text) return;
   if (*text != "rate" && *text != "work") {
-    problems.Add(field.line, field.path, "expected one of rate, work, got " + model::Describe(field.node));
+    problems.Add(field.line, field.path, "expected one of rate, work, got " + yaml::Describe(field.node));
     return;
   }
   spec.grow = *text == "work" ? ExperimentSpec::Grow::kWork : ExperimentSpec::Grow::kRate;
@@ -180,13 +179,13 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
       {"name", "service", "client", "arrivals", "path", "policies", "load_pct", "seconds", "calibrate",
        "rounds", "further", "capacity_rps", "unloaded_ms", "tolerated_loss_pct", "predict", "grow", "quick"});
   if (const Field* f = map.Need("name", "a name"))
-    if (auto name = model::ReadName(problems, *f)) spec.name = *name;
+    if (auto name = yaml::ReadName(problems, *f)) spec.name = *name;
   if (const Field* f = map.Need("service", "a service of the testbed"))
-    if (auto name = model::ReadName(problems, *f)) {
+    if (auto name = yaml::ReadName(problems, *f)) {
       spec.service = *name;
       if (std::none_of(spec.testbed.services.begin(), spec.testbed.services.end(),
                        [&](const ServiceSpec& s) { return s.name == *name; }))
-        problems.Add(f->line, f->path, "expected a service of the testbed, got " + model::Describe(f->node));
+        problems.Add(f->line, f->path, "expected a service of the testbed, got " + yaml::Describe(f->node));
     }
   spec.client = AnyUnit(spec.testbed, SpeaksSpillwayLoad) ? LoadClient::kSpillwayLoad : LoadClient::kDnsperf;
   if (const Field* f = map.Find("client")) ReadClient(problems, *f, spec.client);
@@ -203,7 +202,7 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
   if (const Field* f = map.Find("tolerated_loss_pct"))
     if (auto pct = ReadNumber(problems, *f, 0, 50)) spec.tolerated_loss_pct = *pct;
   if (const Field* f = map.Find("predict"))
-    if (auto truth = model::ReadBool(problems, *f)) spec.predict = *truth;
+    if (auto truth = yaml::ReadBool(problems, *f)) spec.predict = *truth;
   if (const Field* f = map.Find("grow")) ReadGrow(problems, *f, spec);
   CheckPrediction(problems, field, spec);
   if (spec.further > 0 && spec.grow == ExperimentSpec::Grow::kWork)

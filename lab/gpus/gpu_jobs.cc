@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab/gpus/gpu_jobs.h"
 
-#include "model/documents.h"
-#include "model/scalars.h"
+#include "base/yaml/documents.h"
+#include "base/yaml/scalars.h"
 
 namespace spillway::lab {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 using namespace std::chrono_literals;
 
 Result<GpuJobs> ParseGpuJobs(const std::string& yaml, const std::string& file_name) {
   GpuJobs jobs;
-  const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root, {"hosts", "gpus", "compress", "jobs"});
-    Take(jobs.hosts, top.Find("hosts"),
-         [&](const Field& f) { return model::ReadInteger(problems, f, 1, 8); });
-    Take(jobs.gpus, top.Find("gpus"), [&](const Field& f) { return model::ReadInteger(problems, f, 1, 64); });
+    Take(jobs.hosts, top.Find("hosts"), [&](const Field& f) { return yaml::ReadInteger(problems, f, 1, 8); });
+    Take(jobs.gpus, top.Find("gpus"), [&](const Field& f) { return yaml::ReadInteger(problems, f, 1, 64); });
     Take(jobs.compress, top.Find("compress"),
-         [&](const Field& f) { return model::ReadNumber(problems, f, 1, 1e6); });
+         [&](const Field& f) { return yaml::ReadNumber(problems, f, 1, 1e6); });
     const Field* list = top.Need("jobs", "a list of jobs");
     if (list == nullptr) return;
-    for (const Field& entry : model::ReadList(problems, *list, "a list of jobs")) {
+    for (const Field& entry : yaml::ReadList(problems, *list, "a list of jobs")) {
       MapReader map(problems, entry, {"at", "for", "share"});
       GpuJob job;
       for (auto [into, key] : {std::pair(&job.at_s, "at"), {&job.for_s, "for"}})
         if (const Field* f = map.Need(key, "a time such as 90m"))
-          if (const auto time = model::ReadDuration(problems, *f, 0ms, 10'000h))
+          if (const auto time = yaml::ReadDuration(problems, *f, 0ms, 10'000h))
             *into = std::chrono::duration<double>(*time).count();
       Take(job.share, map.Need("share", "a share of a GPU, 0.001 to 1"),
-           [&](const Field& f) { return model::ReadNumber(problems, f, 0.001, 1); });
+           [&](const Field& f) { return yaml::ReadNumber(problems, f, 0.001, 1); });
       jobs.jobs.push_back(job);
     }
     if (jobs.jobs.empty() || jobs.jobs.size() > 1000)
@@ -41,7 +40,7 @@ Result<GpuJobs> ParseGpuJobs(const std::string& yaml, const std::string& file_na
 }
 
 Result<GpuJobs> LoadGpuJobs(const std::string& path) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseGpuJobs(*text, path);
 }

@@ -3,23 +3,23 @@
 
 #include <fmt/format.h>
 
+#include "base/yaml/scalars.h"
 #include "lab/compute/knn.h"
 #include "lab/compute/vgg16.h"
-#include "model/scalars.h"
 #include "spec_reader.h"
 
 namespace spillway::lab {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 constexpr uint32_t kMaxWorkers = 1024;
 
 void ReadCount(Problems& problems, const Field* field, uint32_t most, uint32_t& into) {
   if (field == nullptr) return;
-  if (auto n = model::ReadInteger(problems, *field, 1, most)) into = static_cast<uint32_t>(*n);
+  if (auto n = yaml::ReadInteger(problems, *field, 1, most)) into = static_cast<uint32_t>(*n);
 }
 
 }  // namespace
@@ -39,12 +39,12 @@ void ReadVgg16(Problems& problems, const Field& field, UnitSpec& unit) {
   if (const Field* f = map.Find("size")) {
     ReadCount(problems, f, compute::kMaxVgg16Size, unit.vgg16.size);
     if (unit.vgg16.size % 32 != 0)
-      problems.Add(f->line, f->path, "expected a multiple of 32, got " + model::Describe(f->node));
+      problems.Add(f->line, f->path, "expected a multiple of 32, got " + yaml::Describe(f->node));
   }
   if (const Field* f = map.Find("precision")) {
-    if (auto text = model::ReadText(problems, *f, "one of f32, bf16")) unit.vgg16.precision = *text;
+    if (auto text = yaml::ReadText(problems, *f, "one of f32, bf16")) unit.vgg16.precision = *text;
     if (unit.vgg16.precision != "f32" && unit.vgg16.precision != "bf16")
-      problems.Add(f->line, f->path, "expected one of f32, bf16, got " + model::Describe(f->node));
+      problems.Add(f->line, f->path, "expected one of f32, bf16, got " + yaml::Describe(f->node));
   }
 }
 

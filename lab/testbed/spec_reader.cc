@@ -7,18 +7,18 @@
 #include <filesystem>
 #include <set>
 
+#include "base/yaml/documents.h"
 #include "compute_reader.h"
-#include "model/documents.h"
 #include "model/scalars.h"
 #include "plan.h"
 
 namespace spillway::lab {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
-using model::Take;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
+using yaml::Take;
 
 constexpr size_t kLongestInterface = 15;  // IFNAMSIZ - 1; the switch's end of a link is named "server-unit"
 constexpr size_t kMaxUnits = 250;         // one link number each in 10.77.N.0/24
@@ -26,8 +26,8 @@ constexpr size_t kMaxUnits = 250;         // one link number each in 10.77.N.0/2
 void ReadCpus(Problems& problems, const MapReader& map, std::string_view key, std::vector<int>& into) {
   const Field* field = map.Find(key);
   if (field == nullptr) return;
-  for (const Field& entry : model::ReadList(problems, *field, "a list of CPU numbers"))
-    if (auto cpu = model::ReadInteger(problems, entry, 0, 1023)) into.push_back(static_cast<int>(*cpu));
+  for (const Field& entry : yaml::ReadList(problems, *field, "a list of CPU numbers"))
+    if (auto cpu = yaml::ReadInteger(problems, entry, 0, 1023)) into.push_back(static_cast<int>(*cpu));
 }
 
 CpuQuota ReadQuota(Problems& problems, const Field& field) {
@@ -44,7 +44,7 @@ CpuQuota ReadQuota(Problems& problems, const Field& field) {
 void ReadEmulated(Problems& problems, const Field& field, Emulated& e) {
   MapReader map(problems, field, {"workers", "service", "cv", "latency"});
   if (const Field* f = map.Find("workers"))
-    if (auto n = model::ReadInteger(problems, *f, 1, 1024)) e.workers = static_cast<uint32_t>(*n);
+    if (auto n = yaml::ReadInteger(problems, *f, 1, 1024)) e.workers = static_cast<uint32_t>(*n);
   Take(e.service, map.Need("service", "the mean service time"),
        [&](const Field& f) { return ReadMicros(problems, f, Micros(1), Micros(60'000'000)); });
   Take(e.cv, map.Find("cv"), [&](const Field& f) { return ReadNumber(problems, f, 0, 10); });
@@ -54,9 +54,9 @@ void ReadEmulated(Problems& problems, const Field& field, Emulated& e) {
 
 void ReadKnot(Problems& problems, const Field& field, KnotSigning& knot) {
   MapReader map(problems, field, {"algorithm", "key_bits"});
-  Take(knot.algorithm, map.Find("algorithm"), [&](const Field& f) { return model::ReadName(problems, f); });
+  Take(knot.algorithm, map.Find("algorithm"), [&](const Field& f) { return yaml::ReadName(problems, f); });
   if (const Field* f = map.Find("key_bits"))
-    if (auto n = model::ReadInteger(problems, *f, 1024, 4096)) knot.key_bits = static_cast<uint32_t>(*n);
+    if (auto n = yaml::ReadInteger(problems, *f, 1024, 4096)) knot.key_bits = static_cast<uint32_t>(*n);
 }
 
 Neighbour ReadNeighbour(Problems& problems, const Field& field) {
@@ -83,7 +83,7 @@ void ReadWorkload(Problems& problems, const Field& field, UnitSpec& unit) {
     } else if (const Field* nginx = map.Find("nginx")) {
       unit.runs = Workload::kNginx;
       MapReader keys(problems, *nginx, {"tls"});
-      Take(unit.nginx.tls, keys.Find("tls"), [&](const Field& f) { return model::ReadBool(problems, f); });
+      Take(unit.nginx.tls, keys.Find("tls"), [&](const Field& f) { return yaml::ReadBool(problems, f); });
     } else if (const Field* synthetic = map.Find("synthetic")) {
       ReadSynthetic(problems, *synthetic, unit);
     } else if (const Field* vgg16 = map.Find("vgg16")) {
@@ -104,7 +104,7 @@ void ReadWorkload(Problems& problems, const Field& field, UnitSpec& unit) {
       "one of nsd, knot, nginx, none, {knot: {...}}, {nginx: {tls: true}}, {emulated: {service: ...}}, "
       "{synthetic: {gflop: ...}}, "
       "{vgg16: {...}} or {knn: {...}}";
-  auto text = model::ReadText(problems, field, expected);
+  auto text = yaml::ReadText(problems, field, expected);
   if (!text) return;
   for (const auto& [word, workload] : kWords)
     if (*text == word) {
@@ -112,17 +112,17 @@ void ReadWorkload(Problems& problems, const Field& field, UnitSpec& unit) {
       return;
     }
   problems.Add(field.line, field.path,
-               fmt::format("expected {}, got {}", expected, model::Describe(field.node)));
+               fmt::format("expected {}, got {}", expected, yaml::Describe(field.node)));
 }
 
 UnitSpec ReadUnit(Problems& problems, const Field& field, int family) {
   MapReader map(problems, field, {"name", "kind", "capacity", "address", "runs", "cpu_quota", "neighbour"});
   UnitSpec unit;
-  Take(unit.name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
+  Take(unit.name, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
   Take(unit.kind, map.Find("kind"), [&](const Field& f) {
     return model::ReadWord<spw_unit_kind>(problems, f, model::ParseUnitKind, SPW_KIND_OTHER + 1);
   });
-  Take(unit.capacity, map.Find("capacity"), [&](const Field& f) { return model::ReadCapacity(problems, f); });
+  Take(unit.capacity, map.Find("capacity"), [&](const Field& f) { return yaml::ReadPositive(problems, f); });
   if (const Field* f = map.Find("address"); f != nullptr && f->node.Scalar() != "auto") {
     unit.address = model::ReadAddress(problems, *f);
     if (unit.address && unit.address->family != family)
@@ -137,14 +137,14 @@ UnitSpec ReadUnit(Problems& problems, const Field& field, int family) {
 
 void ReadServers(Problems& problems, const Field& field, TestbedSpec& spec) {
   std::set<std::string> links;
-  for (const Field& entry : model::ReadList(problems, field, "a list of servers")) {
+  for (const Field& entry : yaml::ReadList(problems, field, "a list of servers")) {
     MapReader map(problems, entry, {"name", "units"});
     ServerSpec server;
     Take(server.name, map.Need("name", "a name"),
-         [&](const Field& f) { return model::ReadName(problems, f); });
+         [&](const Field& f) { return yaml::ReadName(problems, f); });
     const Field* units = map.Need("units", "a list of units");
     if (units == nullptr) continue;
-    for (const Field& unit : model::ReadList(problems, *units, "a list of units")) {
+    for (const Field& unit : yaml::ReadList(problems, *units, "a list of units")) {
       server.units.push_back(ReadUnit(problems, unit, spec.family));
       const std::string link = server.name + "-" + server.units.back().name;
       if (link.size() > kLongestInterface)
@@ -168,8 +168,7 @@ ServiceSpec ReadService(Problems& problems, const Field& field, int family) {
   MapReader map(problems, field,
                 {"name", "vip", "ports", "mode", "affinity", "server_policy", "unit_policy"});
   ServiceSpec service;
-  Take(service.name, map.Need("name", "a name"),
-       [&](const Field& f) { return model::ReadName(problems, f); });
+  Take(service.name, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
   if (const Field* f = map.Find("vip"); f != nullptr && f->node.Scalar() != "auto") {
     service.vip = model::ReadAddress(problems, *f);
     if (service.vip && service.vip->family != family)
@@ -177,7 +176,7 @@ ServiceSpec ReadService(Problems& problems, const Field& field, int family) {
                    fmt::format("expected an IPv{} address, as the testbed's family", family));
   }
   if (const Field* f = map.Need("ports", "a list such as [udp/53]")) {
-    for (const Field& port : model::ReadList(problems, *f, "a list such as [udp/53]"))
+    for (const Field& port : yaml::ReadList(problems, *f, "a list such as [udp/53]"))
       if (auto value = model::ReadServicePort(problems, port)) service.ports.push_back(*value);
     if (service.ports.empty()) problems.Add(f->line, f->path, "expected at least one port");
   }
@@ -214,10 +213,10 @@ void ReadReporting(Problems& problems, const MapReader& map, AgentSpec& agent) {
   Take(agent.heartbeat, map.Find("heartbeat"), time);
   if (const Field* f = map.Find("mode")) {
     Take(agent.mode, f,
-         [&](const Field& g) { return model::ReadText(problems, g, "one of periodic, on-threshold"); });
+         [&](const Field& g) { return yaml::ReadText(problems, g, "one of periodic, on-threshold"); });
     if (agent.mode != "periodic" && agent.mode != "on-threshold")
       problems.Add(f->line, f->path,
-                   "expected one of periodic, on-threshold, got " + model::Describe(f->node));
+                   "expected one of periodic, on-threshold, got " + yaml::Describe(f->node));
   }
 }
 
@@ -225,7 +224,7 @@ void ReadAgent(Problems& problems, const Field& field, AgentSpec& agent) {
   MapReader map(
       problems, field,
       {"run", "threshold", "release_ratio", "second_report_after", "timeout", "mode", "period", "heartbeat"});
-  Take(agent.run, map.Find("run"), [&](const Field& f) { return model::ReadBool(problems, f); });
+  Take(agent.run, map.Find("run"), [&](const Field& f) { return yaml::ReadBool(problems, f); });
   Take(agent.timeout, map.Find("timeout"),
        [&](const Field& f) { return ReadMicros(problems, f, Micros(0), Micros(60'000'000)); });
   ReadReporting(problems, map, agent);
@@ -238,20 +237,20 @@ TestbedSpec ReadTestbed(Problems& problems, const Field& field) {
       problems, field,
       {"name", "family", "mtu", "services", "agent", "cpus", "servers", "flow_table_entries", "balancer"});
   TestbedSpec spec;
-  Take(spec.name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
+  Take(spec.name, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
   if (spec.name.size() > 24)  // spillwayd's instance "lab-<name>" has 32
     problems.Add(map.Find("name")->line, map.Find("name")->path, "expected at most 24 characters");
   if (const Field* f = map.Find("family")) {
-    auto family = model::ReadInteger(problems, *f, 4, 6);
+    auto family = yaml::ReadInteger(problems, *f, 4, 6);
     if (family && *family == 5) problems.Add(f->line, f->path, "expected 4 or 6, got 5");
     if (family) spec.family = static_cast<int>(*family);
   }
   if (const Field* f = map.Find("mtu"))
-    if (auto mtu = model::ReadInteger(problems, *f, 1280, 3498)) spec.mtu = static_cast<int>(*mtu);
+    if (auto mtu = yaml::ReadInteger(problems, *f, 1280, 3498)) spec.mtu = static_cast<int>(*mtu);
   if (const Field* f = map.Find("flow_table_entries"))
-    if (auto n = model::ReadInteger(problems, *f, 1024, 1u << 28)) spec.flow_table_entries = *n;
+    if (auto n = yaml::ReadInteger(problems, *f, 1024, 1u << 28)) spec.flow_table_entries = *n;
   if (const Field* f = map.Need("services", "a list of services"))
-    for (const Field& entry : model::ReadList(problems, *f, "a list of services"))
+    for (const Field& entry : yaml::ReadList(problems, *f, "a list of services"))
       spec.services.push_back(ReadService(problems, entry, spec.family));
   if (const Field* f = map.Find("agent")) ReadAgent(problems, *f, spec.agent);
   if (const Field* f = map.Find("cpus")) {
@@ -278,17 +277,17 @@ void ReadAgentSettings(Problems& problems, const Field& field, AgentSpec& agent)
 }
 
 std::optional<Micros> ReadMicros(Problems& problems, const Field& field, Micros least, Micros most) {
-  const auto time = model::ReadTime(problems, field, least, most);
+  const auto time = yaml::ReadTime(problems, field, least, most);
   if (!time) return std::nullopt;
   return std::chrono::round<Micros>(*time);
 }
 
 std::optional<BalancerPlace> ReadBalancerPlace(Problems& problems, const Field& field) {
-  const auto text = model::ReadText(problems, field, "one of switch, nic");
+  const auto text = yaml::ReadText(problems, field, "one of switch, nic");
   if (!text) return std::nullopt;
   if (*text == "switch") return BalancerPlace::kSwitch;
   if (*text == "nic") return BalancerPlace::kNic;
-  problems.Add(field.line, field.path, "expected one of switch, nic, got " + model::Describe(field.node));
+  problems.Add(field.line, field.path, "expected one of switch, nic, got " + yaml::Describe(field.node));
   return std::nullopt;
 }
 
@@ -315,7 +314,7 @@ void CheckNicBalancers(Problems& problems, const Field& field, const TestbedSpec
 }
 
 Result<YAML::Node> LoadYaml(const std::string& path) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   try {
     return YAML::Load(*text);

@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "agent/config_section.h"
+#include "base/yaml/documents.h"
 #include "core/types.h"
-#include "model/documents.h"
 #include "model/key_file.h"
 #include "model/scalars.h"
 
@@ -20,7 +20,7 @@ namespace spillway::agent {
 namespace {
 
 using namespace std::chrono_literals;
-using model::Field;
+using yaml::Field;
 
 constexpr char kStateFolder[] = "/var/lib/spillway-agent";
 constexpr char kNeededByLatency[] = "required for `latency`";
@@ -39,7 +39,7 @@ std::vector<Endpoint> ReadSwitches(const Section& top) {
       top.problems().Add(
           item.line, item.path,
           fmt::format("expected ADDRESS:PORT, such as 192.0.2.1:9870 or [2001:db8::1]:9870, got {}",
-                      model::Describe(item.node)));
+                      yaml::Describe(item.node)));
   }
   return switches;
 }
@@ -103,7 +103,7 @@ double ReadThreshold(const Section& map, MeterKind kind) {
   const Field* field = map.Required("threshold", "time, or percent of the CPU time");
   if (field == nullptr) return 0;
   if (kind == MeterKind::kLatency) {
-    const auto time = model::ReadTime(map.problems(), *field, 2us, 600s);
+    const auto time = yaml::ReadTime(map.problems(), *field, 2us, 600s);
     return time ? static_cast<double>(time->count()) : 0;
   }
   const std::string text = field->node.IsScalar() ? field->node.Scalar() : "";
@@ -112,7 +112,7 @@ double ReadThreshold(const Section& map, MeterKind kind) {
   if (text.empty() || *end != '%' || std::from_chars(text.data(), end, percent).ptr != end ||
       !(percent >= 1 && percent <= 100))
     map.Add("threshold", fmt::format("expected a share of the CPU time from 1% to 100%, such as 80%, got {}",
-                                     model::Describe(field->node)));
+                                     yaml::Describe(field->node)));
   return percent / 100;
 }
 
@@ -170,7 +170,7 @@ ErrorAnswers ReadErrorAnswers(const Section& failing, const MeterConfig& meter) 
     const std::string word = item.node.IsScalar() ? item.node.Scalar() : "";
     if (word != "servfail" && word != "refused" && word != "http-5xx")
       failing.problems().Add(item.line, item.path,
-                             fmt::format("{}, got {}", kExpected, model::Describe(item.node)));
+                             fmt::format("{}, got {}", kExpected, yaml::Describe(item.node)));
     else if (word != "http-5xx" && !meter.dns)
       failing.problems().Add(
           item.line, item.path,
@@ -204,7 +204,7 @@ void ReadServer(const Section& top, const std::string& file_name, AgentConfig& c
   server->Integer("code", config.server_code, 0, SPW_MAX_SERVERS - 1, "required");
   const Field* file = server->Required("key_file", "file of 32 hex digits");
   if (file == nullptr) return;
-  const auto path = model::ReadText(server->problems(), *file, "a file with the server's key");
+  const auto path = yaml::ReadText(server->problems(), *file, "a file with the server's key");
   if (!path) return;
   config.key_file = BesideFile(file_name, *path);
   if (const auto key = model::ReadKeyFile(config.key_file))
@@ -215,7 +215,7 @@ void ReadServer(const Section& top, const std::string& file_name, AgentConfig& c
                             key.error().message));
 }
 
-AgentConfig Read(model::Problems& problems, const Field& root, const std::string& file_name,
+AgentConfig Read(yaml::Problems& problems, const Field& root, const std::string& file_name,
                  MeteredBy metered_by, std::vector<KeyInfo>* keys = nullptr) {
   const Section top(problems, root,
                     {"switches", "server", "unit", "interface", "services", "meter", "trigger", "report",
@@ -249,22 +249,22 @@ AgentConfig Read(model::Problems& problems, const Field& root, const std::string
 Result<AgentConfig> ParseAgentConfig(std::string_view yaml, const std::string& file_name,
                                      MeteredBy metered_by) {
   AgentConfig config;
-  return model::ReadDocument(std::string(yaml), file_name,
-                             [&](model::Problems& problems, const Field& root) {
-                               config = Read(problems, root, file_name, metered_by);
-                             })
+  return yaml::ReadDocument(std::string(yaml), file_name,
+                            [&](yaml::Problems& problems, const Field& root) {
+                              config = Read(problems, root, file_name, metered_by);
+                            })
       .map([&] { return std::move(config); });
 }
 
 std::vector<KeyInfo> AgentKeys() {
-  model::Problems ignored("");
+  yaml::Problems ignored("");
   std::vector<KeyInfo> keys;
   Read(ignored, {"", 1, YAML::Node(YAML::NodeType::Map)}, "", MeteredBy::kAgent, &keys);
   return keys;
 }
 
 Result<AgentConfig> LoadAgentConfig(const std::string& path, MeteredBy metered_by) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseAgentConfig(*text, path, metered_by);
 }

@@ -5,19 +5,19 @@
 #include <fmt/ranges.h>
 
 #include "base/duration.h"
-#include "model/scalars.h"
+#include "base/yaml/scalars.h"
 
 namespace spillway::agent {
 namespace {
 
-using model::Field;
 using std::chrono::nanoseconds;
+using yaml::Field;
 
 constexpr std::string_view kRequired = "required";
 
 }  // namespace
 
-Section::Section(model::Problems& problems, const Field& field, std::initializer_list<std::string_view> known,
+Section::Section(yaml::Problems& problems, const Field& field, std::initializer_list<std::string_view> known,
                  std::vector<KeyInfo>* keys)
     : problems_(&problems), path_(field.path), map_(problems, field, known), keys_(keys) {}
 
@@ -44,7 +44,7 @@ std::optional<Section> Section::Need(std::string_view key,
 
 void Section::Text(std::string_view key, std::string& into, std::string_view fallback) const {
   if (const Field* field = map_.Find(key))
-    if (auto text = model::ReadText(*problems_, *field, "a word")) into = std::move(*text);
+    if (auto text = yaml::ReadText(*problems_, *field, "a word")) into = std::move(*text);
   Record(key, "text", fallback);
 }
 
@@ -54,28 +54,27 @@ std::optional<uint64_t> Section::ReadInteger(std::string_view key, uint64_t now,
   const Field* field = fallback == kRequired
                            ? map_.Need(key, fmt::format("a whole number from {} to {}", low, high))
                            : map_.Find(key);
-  return field != nullptr ? model::ReadInteger(*problems_, *field, low, high) : std::nullopt;
+  return field != nullptr ? yaml::ReadInteger(*problems_, *field, low, high) : std::nullopt;
 }
 
 void Section::Number(std::string_view key, double& into, double low, double high) const {
   Record(key, fmt::format("{}..{}", low, high), fmt::format("{}", into));
-  model::Take(into, map_.Find(key),
-              [&](const Field& f) { return model::ReadNumber(*problems_, f, low, high); });
+  yaml::Take(into, map_.Find(key),
+             [&](const Field& f) { return yaml::ReadNumber(*problems_, f, low, high); });
 }
 
 void Section::Time(std::string_view key, nanoseconds& into, nanoseconds low, nanoseconds high,
                    std::string_view fallback) const {
   Record(key, base::DurationText(low) + ".." + base::DurationText(high),
          fallback.empty() ? base::DurationText(into) : fallback);
-  model::Take(into, map_.Find(key),
-              [&](const Field& f) { return model::ReadTime(*problems_, f, low, high); });
+  yaml::Take(into, map_.Find(key), [&](const Field& f) { return yaml::ReadTime(*problems_, f, low, high); });
 }
 
 std::optional<size_t> Section::ReadChoice(std::string_view key, const std::vector<std::string>& words,
                                           const std::string& fallback) const {
   Record(key, fmt::format("{}", fmt::join(words, ", ")), fallback);
   const Field* field = map_.Find(key);
-  return field != nullptr ? model::ReadChoice(*problems_, *field, words) : std::nullopt;
+  return field != nullptr ? yaml::ReadChoice(*problems_, *field, words) : std::nullopt;
 }
 
 std::optional<std::vector<Field>> Section::List(std::string_view key, std::string_view takes,
@@ -85,7 +84,7 @@ std::optional<std::vector<Field>> Section::List(std::string_view key, std::strin
   const Field* field = fallback == kRequired ? map_.Need(key, expected) : map_.Find(key);
   if (field == nullptr) return std::nullopt;
   const bool sound = problems_->Sound(field->path);
-  auto entries = model::ReadList(*problems_, *field, expected);
+  auto entries = yaml::ReadList(*problems_, *field, expected);
   if (sound && !problems_->Sound(field->path)) return std::nullopt;
   return entries;
 }

@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "agent/config.h"
-#include "model/reader.h"
+#include "base/yaml/reader.h"
 
 namespace spillway::agent {
 
 class Section {
  public:
   // `keys` null: nothing is recorded.
-  Section(model::Problems& problems, const model::Field& field, std::initializer_list<std::string_view> known,
+  Section(yaml::Problems& problems, const yaml::Field& field, std::initializer_list<std::string_view> known,
           std::vector<KeyInfo>* keys = nullptr);
 
   // Nothing where the key is absent.
@@ -49,11 +49,11 @@ class Section {
     if (const auto chosen = ReadChoice(key, names, fallback)) into = (words.begin() + *chosen)->second;
   }
   // The entries of a list; nothing where the key is absent or no list.
-  std::optional<std::vector<model::Field>> List(std::string_view key, std::string_view takes,
-                                                std::string_view fallback) const;
+  std::optional<std::vector<yaml::Field>> List(std::string_view key, std::string_view takes,
+                                               std::string_view fallback) const;
 
   // Keys that must be there: the value, or a problem. `takes` is for the record and the problem.
-  const model::Field* Required(std::string_view key, std::string_view takes) const;
+  const yaml::Field* Required(std::string_view key, std::string_view takes) const;
   bool Has(std::string_view key) const { return map_.Find(key) != nullptr; }
   // Whether what stands there, or holds without it, can be judged further.
   bool Sound(std::string_view key) const { return problems_->Sound(Path(key)); }
@@ -61,7 +61,7 @@ class Section {
   void Add(std::string_view key, const std::string& problem) const;
   // The same of each that is present.
   void Refuse(std::initializer_list<std::string_view> keys, const std::string& problem) const;
-  model::Problems& problems() const { return *problems_; }
+  yaml::Problems& problems() const { return *problems_; }
 
  private:
   std::string Path(std::string_view key) const;
@@ -71,9 +71,9 @@ class Section {
   std::optional<size_t> ReadChoice(std::string_view key, const std::vector<std::string>& words,
                                    const std::string& fallback) const;
 
-  model::Problems* problems_;
+  yaml::Problems* problems_;
   std::string path_;
-  model::MapReader map_;
+  yaml::MapReader map_;
   std::vector<KeyInfo>* keys_;
 };
 

@@ -8,7 +8,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
-#include "model/problems.h"
+#include "base/yaml/problems.h"
 #include "model/scalars.h"
 
 namespace spillway::api {
@@ -27,7 +27,7 @@ Result<json> ParseObject(const std::string& body, std::initializer_list<const ch
   for (const auto& item : object.items())
     if (std::find(known.begin(), known.end(), item.key()) == known.end())
       return Fail(ErrorCode::kBadInput,
-                  fmt::format("unknown key {}, expected any of {}", model::Excerpt(item.key()), keys));
+                  fmt::format("unknown key {}, expected any of {}", yaml::Excerpt(item.key()), keys));
   return object;
 }
 
@@ -60,7 +60,7 @@ std::string Words(int count) {
 // A number of seconds, or a duration as the pool file writes it.
 std::optional<uint32_t> ReadSeconds(const json& value) {
   if (value.is_string()) {
-    const auto duration = model::ParseDuration(value.get<std::string>());
+    const auto duration = yaml::ParseDuration(value.get<std::string>());
     if (!duration || duration->count() % 1000 != 0 || duration->count() / 1000 > UINT32_MAX)
       return std::nullopt;
     return static_cast<uint32_t>(duration->count() / 1000);

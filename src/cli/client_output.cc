@@ -8,8 +8,8 @@
 #include <sstream>
 #include <vector>
 
+#include "base/yaml/documents.h"
 #include "command/exit_code.h"
-#include "model/documents.h"
 
 namespace spillway::command {
 namespace {
@@ -36,7 +36,7 @@ Result<nlohmann::json> PostJson(api::Client& client, const std::string& target, 
 }
 
 Result<std::string> ReadInput(const std::string& path) {
-  return path == "-" ? model::ReadStandardInput() : model::ReadInputFile(path);
+  return path == "-" ? yaml::ReadStandardInput() : yaml::ReadInputFile(path);
 }
 
 Result<std::string> UnitTarget(const std::string& name) {

@@ -16,9 +16,9 @@
 namespace spillway::gateway {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 using namespace std::chrono_literals;
 
 constexpr size_t kMaxTenants = 1024;
@@ -26,7 +26,7 @@ constexpr uint64_t kByShare = UINT64_MAX;  // a reserve that the file does not s
 
 // A user's or a group's number, by its name or as it is.
 std::optional<uint32_t> ReadId(Problems& problems, const Field& field, bool group) {
-  const auto text = model::ReadText(problems, field, group ? "a group" : "a user");
+  const auto text = yaml::ReadText(problems, field, group ? "a group" : "a user");
   if (!text) return std::nullopt;
   uint32_t id = 0;
   const auto [rest, error] = std::from_chars(text->data(), text->data() + text->size(), id);
@@ -38,7 +38,7 @@ std::optional<uint32_t> ReadId(Problems& problems, const Field& field, bool grou
   }
   problems.Add(field.line, field.path,
                fmt::format("expected a {} of this machine or a number, got {}", group ? "group" : "user",
-                           model::Describe(field.node)));
+                           yaml::Describe(field.node)));
   return std::nullopt;
 }
 
@@ -55,7 +55,7 @@ void ReadExecutors(Problems& problems, const Field& field, const std::string& fi
        [&](const Field& f) { return ReadSocketPath(problems, f); });
   if (const Field* f = map.Find("users")) {
     trust.users.clear();
-    for (const Field& entry : model::ReadList(problems, *f, "a list of users"))
+    for (const Field& entry : yaml::ReadList(problems, *f, "a list of users"))
       if (auto user = ReadId(problems, entry, false)) trust.users.push_back(*user);
   }
   if (const Field* f = map.Find("group")) trust.group = ReadId(problems, *f, true);
@@ -83,13 +83,13 @@ void ShareReserves(Problems& problems, const Field& root, GatewayConfig& config)
 
 void ReadTenants(Problems& problems, const Field& field, const std::string& file_name,
                  GatewayConfig& config) {
-  for (const Field& entry : model::ReadList(problems, field, "a list of tenants")) {
+  for (const Field& entry : yaml::ReadList(problems, field, "a list of tenants")) {
     MapReader map(problems, entry, {"name", "token_file", "queue", "reserve"});
     TenantLimits tenant;
     Take(tenant.name, map.Need("name", "a name"),
-         [&](const Field& f) { return model::ReadName(problems, f); });
+         [&](const Field& f) { return yaml::ReadName(problems, f); });
     Take(tenant.queue, map.Find("queue"),
-         [&](const Field& f) { return model::ReadInteger(problems, f, 1, 1'000'000); });
+         [&](const Field& f) { return yaml::ReadInteger(problems, f, 1, 1'000'000); });
     tenant.reserve = kByShare;
     Take(tenant.reserve, map.Find("reserve"),
          [&](const Field& f) { return ReadBytes(problems, f, 0, uint64_t{1} << 40); });
@@ -112,7 +112,7 @@ void ReadTenants(Problems& problems, const Field& field, const std::string& file
 void ReadRdma(Problems& problems, const Field& field, const std::string& file_name, RdmaOptions& rdma) {
   MapReader map(problems, field, {"listen", "token_file", "memory"});
   Take(rdma.listen, map.Need("listen", "ADDRESS:PORT"), [&](const Field& f) {
-    const auto text = model::ReadText(problems, f, "ADDRESS:PORT");
+    const auto text = yaml::ReadText(problems, f, "ADDRESS:PORT");
     if (text && text->empty()) problems.Add(f.line, f.path, "expected ADDRESS:PORT, got an empty text");
     return text;
   });
@@ -133,9 +133,9 @@ void ReadLimits(Problems& problems, const Field& field, GatewayConfig& config) {
   Take(config.broker.windows, map.Find("windows"),
        [&](const Field& f) { return ReadBytes(problems, f, 0, uint64_t{1} << 40); });
   Take(config.connections, map.Find("connections"),
-       [&](const Field& f) { return model::ReadInteger(problems, f, 1, 10'000); });
+       [&](const Field& f) { return yaml::ReadInteger(problems, f, 1, 10'000); });
   const auto time = [&](Duration& into, const char* key, Duration least, Duration most) {
-    Take(into, map.Find(key), [&](const Field& f) { return model::ReadTime(problems, f, least, most); });
+    Take(into, map.Find(key), [&](const Field& f) { return yaml::ReadTime(problems, f, least, most); });
   };
   time(config.broker.default_deadline, "deadline", 1ms, 1h);
   time(config.broker.longest_deadline, "longest_deadline", 1ms, 1h);
@@ -151,7 +151,7 @@ void ReadLimits(Problems& problems, const Field& field, GatewayConfig& config) {
 }  // namespace
 
 std::optional<uint64_t> ReadBytes(Problems& problems, const Field& field, uint64_t least, uint64_t most) {
-  const auto text = model::ReadText(problems, field, "a size such as 64KiB");
+  const auto text = yaml::ReadText(problems, field, "a size such as 64KiB");
   if (!text) return std::nullopt;
   uint64_t value = 0;
   const char* end = text->data() + text->size();
@@ -166,59 +166,59 @@ std::optional<uint64_t> ReadBytes(Problems& problems, const Field& field, uint64
     value <<= shift;
     if (value >= least && value <= most) return value;
   }
-  problems.Add(field.line, field.path,
-               fmt::format("expected {} to {} bytes, such as 64KiB, got {}", least, most,
-                           model::Describe(field.node)));
+  problems.Add(
+      field.line, field.path,
+      fmt::format("expected {} to {} bytes, such as 64KiB, got {}", least, most, yaml::Describe(field.node)));
   return std::nullopt;
 }
 
 std::optional<std::string> ReadSocketPath(Problems& problems, const Field& field) {
   const std::string expected =
       fmt::format("the path of a UNIX socket, 1 to {} characters", sizeof(sockaddr_un::sun_path) - 1);
-  const auto text = model::ReadText(problems, field, expected);
+  const auto text = yaml::ReadText(problems, field, expected);
   if (!text || (!text->empty() && text->size() < sizeof(sockaddr_un::sun_path))) return text;
   problems.Add(field.line, field.path,
-               fmt::format("expected {}, got {}", expected, model::Describe(field.node)));
+               fmt::format("expected {}, got {}", expected, yaml::Describe(field.node)));
   return std::nullopt;
 }
 
 Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name) {
   GatewayConfig config;
-  const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root,
                   {"http", "health", "frames", "executors", "rdma", "controller", "isolation", "limits",
                    "drain", "tenants", "spin", "io"});
     for (auto [into, key] : {std::pair(&config.http, "http"), {&config.health, "health"}})
       Take(*into, top.Find(key), [&](const Field& f) {
-        const auto text = model::ReadText(problems, f, "ADDRESS:PORT");
+        const auto text = yaml::ReadText(problems, f, "ADDRESS:PORT");
         if (text && text->empty()) problems.Add(f.line, f.path, "expected ADDRESS:PORT, got an empty text");
         return text;
       });
     if (const Field* f = top.Find("frames"))
-      for (const Field& entry : model::ReadList(problems, *f, "a list of ADDRESS:PORT or unix:PATH"))
-        if (auto text = model::ReadText(problems, entry, "ADDRESS:PORT or unix:PATH"))
+      for (const Field& entry : yaml::ReadList(problems, *f, "a list of ADDRESS:PORT or unix:PATH"))
+        if (auto text = yaml::ReadText(problems, entry, "ADDRESS:PORT or unix:PATH"))
           config.frames.push_back(*text);
     if (const Field* f = top.Find("executors")) ReadExecutors(problems, *f, file_name, config);
     if (const Field* f = top.Find("rdma")) ReadRdma(problems, *f, file_name, config.rdma);
     if (top.Find("executors") == nullptr && top.Find("rdma") == nullptr && root.node.IsMap())
       problems.Add(root.line, "", "expected executors or rdma; without one no executor can connect");
     if (const Field* f = top.Find("isolation"))
-      if (auto word = model::ReadChoice(problems, *f, {"none", "fraction", "gpu"}))
+      if (auto word = yaml::ReadChoice(problems, *f, {"none", "fraction", "gpu"}))
         config.broker.isolation = static_cast<scheduler::Isolation>(*word);
     if (const Field* f = top.Find("controller")) {
       config.controller = ReadController(problems, *f, file_name);
       config.controller->options.rules.isolation = config.broker.isolation;
     }
     Take(config.spin, top.Find("spin"),
-         [&](const Field& f) { return model::ReadTime(problems, f, 0ns, 10ms); });
+         [&](const Field& f) { return yaml::ReadTime(problems, f, 0ns, 10ms); });
     if (const Field* f = top.Find("io"))
-      if (auto word = model::ReadChoice(problems, *f, {"auto", "uring", "epoll"}))
+      if (auto word = yaml::ReadChoice(problems, *f, {"auto", "uring", "epoll"}))
         config.io = static_cast<Io>(*word);
     if (const Field* f = top.Find("limits")) ReadLimits(problems, *f, config);
     if (const Field* f = top.Find("drain")) {
       MapReader drain(problems, *f, {"serve", "finish"});
       for (auto [into, key] : {std::pair(&config.drain_serve, "serve"), {&config.drain_finish, "finish"}})
-        Take(*into, drain.Find(key), [&](const Field& g) { return model::ReadTime(problems, g, 0ns, 1h); });
+        Take(*into, drain.Find(key), [&](const Field& g) { return yaml::ReadTime(problems, g, 0ns, 1h); });
     }
     if (const Field* f = top.Find("tenants")) {
       ReadTenants(problems, *f, file_name, config);
@@ -235,7 +235,7 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
 }
 
 Result<GatewayConfig> LoadGatewayConfig(const std::string& path) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseGatewayConfig(*text, path);
 }

@@ -6,9 +6,9 @@
 
 namespace spillway::gateway {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 using namespace std::chrono_literals;
 
 ControllerConfig ReadController(Problems& problems, const Field& field, const std::string& file_name) {
@@ -19,7 +19,7 @@ ControllerConfig ReadController(Problems& problems, const Field& field, const st
                  "start", "drain", "settle", "silent_after"});
   const auto text = [&](std::string& into, const Field* f, const char* expected) {
     Take(into, f, [&](const Field& g) {
-      const auto got = model::ReadText(problems, g, expected);
+      const auto got = yaml::ReadText(problems, g, expected);
       if (got && got->empty())
         problems.Add(g.line, g.path, std::string("expected ") + expected + ", got an empty text");
       return got;
@@ -38,20 +38,20 @@ ControllerConfig ReadController(Problems& problems, const Field& field, const st
                                               scheduler::Policy::kFirstFit};
     std::vector<std::string> words;
     for (const scheduler::Policy choice : kChoices) words.emplace_back(ToString(choice));
-    if (const auto word = model::ReadChoice(problems, *f, words)) options.policy = kChoices[*word];
+    if (const auto word = yaml::ReadChoice(problems, *f, words)) options.policy = kChoices[*word];
   }
-  const auto yes = [&](const Field& f) { return model::ReadBool(problems, f); };
+  const auto yes = [&](const Field& f) { return yaml::ReadBool(problems, f); };
   Take(options.rules.is_sharing, map.Find("sharing"), yes);
   Take(options.is_moving, map.Find("moves"), yes);
   Take(options.moves_per_hour, map.Find("moves_per_hour"),
-       [&](const Field& f) { return model::ReadNumber(problems, f, 0, 1e6); });
+       [&](const Field& f) { return yaml::ReadNumber(problems, f, 0, 1e6); });
   for (auto [into, key, least] : {std::tuple(&options.start_limit, "start", 1000ms),
                                   {&options.drain_limit, "drain", 0ms},
                                   {&options.settle, "settle", 0ms}})
     if (const Field* f = map.Find(key))
-      if (const auto time = model::ReadDuration(problems, *f, least, 1h)) *into = time->count();
+      if (const auto time = yaml::ReadDuration(problems, *f, least, 1h)) *into = time->count();
   Take(config.silent_after, map.Find("silent_after"),
-       [&](const Field& f) { return model::ReadDuration(problems, f, 100ms, 1h); });
+       [&](const Field& f) { return yaml::ReadDuration(problems, f, 100ms, 1h); });
   return config;
 }
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "model/reader.h"
+#include "base/yaml/reader.h"
 #include "scheduler/controller/controller.h"
 
 namespace spillway::gateway {
@@ -19,7 +19,7 @@ struct ControllerConfig {
   std::chrono::milliseconds silent_after{5000};  // a host that says nothing for so long is lost
 };
 
-[[nodiscard]] ControllerConfig ReadController(model::Problems& problems, const model::Field& field,
+[[nodiscard]] ControllerConfig ReadController(yaml::Problems& problems, const yaml::Field& field,
                                               const std::string& file_name);
 
 }  // namespace spillway::gateway

@@ -7,18 +7,18 @@
 #include <string>
 
 #include "base/error.h"
-#include "model/documents.h"
-#include "model/problems.h"
-#include "model/reader.h"
-#include "model/scalars.h"
+#include "base/yaml/documents.h"
+#include "base/yaml/problems.h"
+#include "base/yaml/reader.h"
+#include "base/yaml/scalars.h"
 
 namespace spillway::gateway {
 
 // "64KiB", "16MiB", "2GiB" or a number of bytes, in [least, most].
-std::optional<uint64_t> ReadBytes(model::Problems& problems, const model::Field& field, uint64_t least,
+std::optional<uint64_t> ReadBytes(yaml::Problems& problems, const yaml::Field& field, uint64_t least,
                                   uint64_t most);
 
 // A path that a UNIX socket can have.
-std::optional<std::string> ReadSocketPath(model::Problems& problems, const model::Field& field);
+std::optional<std::string> ReadSocketPath(yaml::Problems& problems, const yaml::Field& field);
 
 }  // namespace spillway::gateway

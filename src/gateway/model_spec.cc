@@ -10,9 +10,9 @@
 namespace spillway::gateway {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 using Kind = ModelSpec::Kind;
 
 constexpr int64_t kMaxWidth = 1 << 20;
@@ -20,11 +20,11 @@ constexpr int64_t kMaxWeights = 1 << 28;  // of a layer: 1 GiB
 
 void TakeSize(Problems& problems, int64_t& into, const Field* field, int64_t most) {
   Take(into, field,
-       [&](const Field& f) { return model::ReadInteger(problems, f, 1, static_cast<uint64_t>(most)); });
+       [&](const Field& f) { return yaml::ReadInteger(problems, f, 1, static_cast<uint64_t>(most)); });
 }
 
 void ReadLayers(Problems& problems, const Field& field, ModelSpec& spec) {
-  for (const Field& entry : model::ReadList(problems, field, "a list of widths")) {
+  for (const Field& entry : yaml::ReadList(problems, field, "a list of widths")) {
     int64_t width = 1;
     TakeSize(problems, width, &entry, kMaxWidth);
     spec.layers.push_back(width);
@@ -43,9 +43,9 @@ void ReadLayers(Problems& problems, const Field& field, ModelSpec& spec) {
 ModelSpec ReadModelSpec(Problems& problems, const Field& field) {
   MapReader map(problems, field, {"name", "kind", "layers", "seed", "rows", "m", "k", "n", "row_bytes"});
   ModelSpec spec;
-  Take(spec.name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
+  Take(spec.name, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
   if (const Field* f = map.Need("kind", "one of echo, mlp, product"))
-    if (auto word = model::ReadChoice(problems, *f, {"echo", "mlp", "product"}))
+    if (auto word = yaml::ReadChoice(problems, *f, {"echo", "mlp", "product"}))
       spec.kind = static_cast<ModelSpec::Kind>(*word);
   TakeSize(problems, spec.most_rows, map.Find("rows"), 1'000'000);
   const auto only = [&](std::initializer_list<const char*> keys, ModelSpec::Kind kind, const char* word) {
@@ -63,7 +63,7 @@ ModelSpec ReadModelSpec(Problems& problems, const Field& field) {
       else
         spec.layers = {1, 1};
       Take(spec.seed, map.Find("seed"),
-           [&](const Field& f) { return model::ReadInteger(problems, f, 0, UINT32_MAX); });
+           [&](const Field& f) { return yaml::ReadInteger(problems, f, 0, UINT32_MAX); });
       break;
     case ModelSpec::Kind::kProduct:
       TakeSize(problems, spec.m, map.Need("m", "rows of a"), kMaxWidth);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/yaml/reader.h"
 #include "gateway/protocol/tensor.h"
-#include "model/reader.h"
 
 namespace spillway::gateway {
 
@@ -27,7 +27,7 @@ ModelCard CardOf(const ModelSpec& spec);
 [[nodiscard]] Result<void> CheckCell(const ModelCard& card, uint64_t input_bytes, uint64_t output_bytes);
 
 // Reads one, and tells of what does not fit.
-ModelSpec ReadModelSpec(model::Problems& problems, const model::Field& field);
+ModelSpec ReadModelSpec(yaml::Problems& problems, const yaml::Field& field);
 // What ReadModelSpec takes.
 nlohmann::json ToJson(const ModelSpec& spec);
 

@@ -12,19 +12,19 @@
 #include <utility>
 
 #include "api/listen.h"
-#include "model/documents.h"
-#include "model/reader.h"
-#include "model/scalars.h"
+#include "base/yaml/documents.h"
+#include "base/yaml/reader.h"
+#include "base/yaml/scalars.h"
 
 namespace spillway::kubernetes {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 // http://HOST, http://HOST:PORT and so on, HOST being this machine whatever a resolver says.
 bool IsLoopbackUrl(const std::string& url) {
@@ -47,17 +47,17 @@ bool IsUrl(const std::string& text) {
 
 void ReadListen(Problems& problems, const Field& field, std::string& listen) {
   Take(listen, &field,
-       [&](const Field& f) { return model::ReadText(problems, f, "ADDRESS:PORT, such as 127.0.0.1:8888"); });
+       [&](const Field& f) { return yaml::ReadText(problems, f, "ADDRESS:PORT, such as 127.0.0.1:8888"); });
   if (listen.empty()) return;
   if (const auto good = api::CheckEndpoint(listen); !good)
     problems.Add(field.line, field.path, good.error().message);
 }
 
 void ReadApiServer(Problems& problems, const Field& field, std::string& url) {
-  Take(url, &field, [&](const Field& f) { return model::ReadText(problems, f, "the API server's URL"); });
+  Take(url, &field, [&](const Field& f) { return yaml::ReadText(problems, f, "the API server's URL"); });
   if (!url.empty() && !IsUrl(url))
     problems.Add(field.line, field.path,
-                 "expected a URL such as https://10.0.0.1:6443, got " + model::Excerpt(url));
+                 "expected a URL such as https://10.0.0.1:6443, got " + yaml::Excerpt(url));
   while (url.ends_with('/')) url.pop_back();
 }
 
@@ -70,7 +70,7 @@ ExtenderConfig ReadExtender(Problems& problems, const Field& field, const std::f
   const Field* server = map.Find("api_server");
   if (server != nullptr) ReadApiServer(problems, *server, config.api_server);
   const auto path = [&](std::string& into, const char* key, const char* expected) {
-    Take(into, map.Find(key), [&](const Field& f) { return model::ReadPath(problems, f, expected, folder); });
+    Take(into, map.Find(key), [&](const Field& f) { return yaml::ReadPath(problems, f, expected, folder); });
   };
   path(config.cluster, "cluster", "the path of a cluster file");
   path(config.token_file, "token_file", "the path of a token's file");
@@ -80,7 +80,7 @@ ExtenderConfig ReadExtender(Problems& problems, const Field& field, const std::f
     problems.Add(
         token->line, token->path,
         "expected an api_server of https://, as whoever listens on the way would have the token; got " +
-            model::Excerpt(config.api_server));
+            yaml::Excerpt(config.api_server));
   for (const char* key : {"token_file", "ca_file", "resync", "timeout"})
     if (const Field* other = map.Find(key); other != nullptr && server == nullptr && map.is_map())
       problems.Add(other->line, other->path, "expected beside an api_server, got none");
@@ -88,7 +88,7 @@ ExtenderConfig ReadExtender(Problems& problems, const Field& field, const std::f
     problems.Add(field.line, field.path, "expected an api_server, a cluster, or both");
   const auto time = [&](uint32_t& into_ms, const char* key, milliseconds least, milliseconds most) {
     if (const Field* f = map.Find(key))
-      if (const auto read = model::ReadDuration(problems, *f, least, most))
+      if (const auto read = yaml::ReadDuration(problems, *f, least, most))
         into_ms = static_cast<uint32_t>(read->count());
   };
   time(config.resync_ms, "resync", milliseconds(100), hours(1));
@@ -113,7 +113,7 @@ Result<void> CheckFiles(const std::string& file, const ExtenderConfig& config) {
     if (const std::string why = WhyUnreadable(path); !why.empty())
       return Fail(ErrorCode::kBadInput,
                   fmt::format("{}: extender.{}: expected a readable file, got {}", file, key, why));
-    if (const auto text = model::ReadInputFile(path); !text) return tl::make_unexpected(text.error());
+    if (const auto text = yaml::ReadInputFile(path); !text) return tl::make_unexpected(text.error());
   }
   return LoadCluster(config).map([](const scheduler::ClusterFile&) {});
 }
@@ -122,7 +122,7 @@ Result<void> CheckFiles(const std::string& file, const ExtenderConfig& config) {
 
 Result<ExtenderConfig> ParseExtenderConfig(const std::string& yaml, const std::string& file_name) {
   ExtenderConfig config;
-  const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     const MapReader top(problems, root, {"extender"});
     if (const Field* field = top.Need("extender", "a map with the extender's address"))
       config = ReadExtender(problems, *field, std::filesystem::path(file_name).parent_path());
@@ -131,7 +131,7 @@ Result<ExtenderConfig> ParseExtenderConfig(const std::string& yaml, const std::s
 }
 
 Result<ExtenderConfig> LoadExtenderConfig(const std::string& path) {
-  return model::ReadInputFile(path)
+  return yaml::ReadInputFile(path)
       .and_then([&](const std::string& text) { return ParseExtenderConfig(text, path); })
       .and_then([&](ExtenderConfig config) {
         return CheckFiles(path, config).map([&] { return std::move(config); });

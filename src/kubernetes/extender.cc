@@ -9,8 +9,8 @@
 #include <random>
 
 #include "api/listen.h"
+#include "base/yaml/problems.h"
 #include "kubernetes/replies.h"
-#include "model/problems.h"
 #include "scheduler/extender/kube_json.h"
 #include "scheduler/extender/wire.h"
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "model/documents.h"
-#include "model/problems.h"
+#include "base/yaml/documents.h"
+#include "base/yaml/problems.h"
 #include "scheduler/extender/kube_json.h"
 
 namespace spillway::kubernetes {
@@ -54,7 +54,7 @@ Result<api::Reply> KubeClient::Patch(const std::string& target, const std::strin
 
 // Read each time: Kubernetes renews it.
 Result<std::string> KubeClient::Token() const {
-  auto token = model::ReadInputFile(token_file_);
+  auto token = yaml::ReadInputFile(token_file_);
   if (!token) return tl::make_unexpected(token.error());
   while (!token->empty() && static_cast<unsigned char>(token->back()) <= ' ') token->pop_back();
   // A line feed would begin another header.
@@ -133,7 +133,7 @@ Result<api::Reply> KubeClient::Perform(const std::string& target, const std::str
 std::string KubeClient::Explain(const api::Reply& reply) {
   const auto status = scheduler::ParseKubeJson(reply.body);
   const std::string message = status ? scheduler::TextAt(*status, "message") : "";
-  return fmt::format("{}: {}", reply.status, message.empty() ? model::Excerpt(reply.body) : message);
+  return fmt::format("{}: {}", reply.status, message.empty() ? yaml::Excerpt(reply.body) : message);
 }
 
 Result<std::string> KubeClient::List(const std::string& target,
@@ -191,7 +191,7 @@ struct WatchStream {
     if (text.empty()) return;
     const auto event = scheduler::ParseKubeJson(text);
     if (!event || scheduler::TextAt(*event, "type").empty())
-      return Stop("expected an event, got " + model::Excerpt(text));
+      return Stop("expected an event, got " + yaml::Excerpt(text));
     if (!take(*event)) Stop("");
   }
   void Stop(const std::string& why) {

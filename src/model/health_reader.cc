@@ -17,6 +17,12 @@
 namespace spillway::model {
 namespace {
 
+using yaml::Describe;
+using yaml::Excerpt;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
+
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;

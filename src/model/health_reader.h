@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/yaml/reader.h"
 #include "health.h"
 #include "pool.h"
-#include "reader.h"
 
 namespace spillway::model {
 
@@ -21,14 +21,15 @@ struct HealthBlock {
 };
 
 // `folder`: the base of relative paths.
-HealthBlock ReadHealthForAll(Problems& problems, const Field& field, const std::filesystem::path& folder);
+HealthBlock ReadHealthForAll(yaml::Problems& problems, const yaml::Field& field,
+                             const std::filesystem::path& folder);
 // A service's own; `inherited`: the block for all services, or an empty one.
-HealthBlock ReadHealth(Problems& problems, const Field& field, const HealthBlock& inherited,
+HealthBlock ReadHealth(yaml::Problems& problems, const yaml::Field& field, const HealthBlock& inherited,
                        const std::filesystem::path& folder);
 
 // The check of `service`, whose ports are read; nullopt: none, or one that is wrong. `path`: where a check
 // that does not fit the ports is reported.
-std::optional<HealthCheck> CheckOf(Problems& problems, const std::string& path, const HealthBlock& block,
-                                   const std::vector<ServicePort>& ports);
+std::optional<HealthCheck> CheckOf(yaml::Problems& problems, const std::string& path,
+                                   const HealthBlock& block, const std::vector<ServicePort>& ports);
 
 }  // namespace spillway::model

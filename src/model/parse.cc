@@ -11,10 +11,10 @@
 #include <set>
 #include <utility>
 
-#include "documents.h"
+#include "base/yaml/documents.h"
+#include "base/yaml/reader.h"
 #include "health_reader.h"
 #include "key_file.h"
-#include "reader.h"
 #include "scalars.h"
 #include "seed_file.h"
 #include "validate.h"
@@ -22,6 +22,12 @@
 namespace spillway::model {
 
 namespace {
+
+using yaml::Describe;
+using yaml::Excerpt;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
@@ -242,7 +248,7 @@ class Parser {
     for (const auto& entry : field.node) {
       if (problems_.flooded()) return;
       int line = entry.first.Mark().is_null() ? field.line : entry.first.Mark().line + 1;
-      if (!entry.first.IsScalar() || !IsName(entry.first.Scalar())) {
+      if (!entry.first.IsScalar() || !yaml::IsName(entry.first.Scalar())) {
         problems_.Add(line, field.path,
                       "expected a pool's name of 1 to 64 letters, digits, '.', '_' or '-', got " +
                           Describe(entry.first));
@@ -327,7 +333,7 @@ class Parser {
     if (const Field* address = map.Need("address", "the unit's address"))
       unit.address = ReadAddress(problems_, *address).value_or(Address{});
     if (const Field* capacity = map.Find("capacity"))
-      unit.capacity = ReadCapacity(problems_, *capacity).value_or(unit.capacity);
+      unit.capacity = ReadPositive(problems_, *capacity).value_or(unit.capacity);
     if (const Field* drain = map.Find("drain")) unit.drain = ReadBool(problems_, *drain).value_or(false);
     if (!name) return;
     unit.name = *name;
@@ -357,7 +363,7 @@ Result<Config> ParseConfig(std::string_view yaml, const std::string& file_name) 
 }
 
 Result<Config> LoadConfig(const std::string& path) {
-  const auto text = ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseConfig(*text, path);
 }

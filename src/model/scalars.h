@@ -1,72 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalars of our files: each function reads one, or tells what it expected and gives nullopt.
-// Threading: none keeps state.
+// The pool file's own scalars, as base/yaml/scalars.h: each function reads one, or tells what it expected and
+// gives nullopt. Threading: none keeps state.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "base/yaml/scalars.h"
 #include "pool.h"
-#include "reader.h"
 
 namespace spillway::model {
 
-// "3s", "300ms", "5m", "1h": digits and a unit, no space. nullopt also when it exceeds 100 years.
-std::optional<std::chrono::milliseconds> ParseDuration(std::string_view text);
 // "udp/53".
 std::optional<ServicePort> ParseServicePort(std::string_view text);
-// 1..64 letters, digits, '.', '_', '-', the first a letter or digit: names stand in paths
-// "pool/server/unit", in URLs and in metric labels.
-bool IsName(std::string_view text);
-
-std::optional<std::string> ReadText(Problems& problems, const Field& field, std::string_view expected);
-// A path, seen from `folder`, that of the file it stands in: absolute, so that it means the same wherever it
-// is saved.
-std::optional<std::string> ReadPath(Problems& problems, const Field& field, std::string_view expected,
-                                    const std::filesystem::path& folder);
-std::optional<std::string> ReadName(Problems& problems, const Field& field);
-std::optional<uint64_t> ReadInteger(Problems& problems, const Field& field, uint64_t least, uint64_t most);
-std::optional<double> ReadCapacity(Problems& problems, const Field& field);
-std::optional<bool> ReadBool(Problems& problems, const Field& field);
-std::optional<std::chrono::milliseconds> ReadDuration(Problems& problems, const Field& field,
-                                                      std::chrono::milliseconds least,
-                                                      std::chrono::milliseconds most);
-// "250us", "1.1ms", "3s": a number and ns, us, ms or s; 0 may stand alone.
-std::optional<std::chrono::nanoseconds> ReadTime(Problems& problems, const Field& field,
-                                                 std::chrono::nanoseconds least,
-                                                 std::chrono::nanoseconds most);
-std::optional<double> ReadNumber(Problems& problems, const Field& field, double least, double most);
-// One of `words`, as its index.
-std::optional<size_t> ReadChoice(Problems& problems, const Field& field,
-                                 const std::vector<std::string>& words);
 // Refuses what no host can own: unspecified, multicast and broadcast addresses.
-std::optional<Address> ReadAddress(Problems& problems, const Field& field);
-std::optional<ServicePort> ReadServicePort(Problems& problems, const Field& field);
-
-// `into` keeps its default where the key is absent or wrong.
-template <class T, class Read>
-void Take(T& into, const Field* field, Read read) {
-  if (field == nullptr) return;
-  if (auto value = read(*field)) into = static_cast<T>(*value);
-}
+std::optional<Address> ReadAddress(yaml::Problems& problems, const yaml::Field& field);
+std::optional<ServicePort> ReadServicePort(yaml::Problems& problems, const yaml::Field& field);
 
 // One of the words of an enum whose values are 0 .. count - 1; `parse` as ParseMode and its like in pool.h.
 template <class Enum>
-std::optional<Enum> ReadWord(Problems& problems, const Field& field,
+std::optional<Enum> ReadWord(yaml::Problems& problems, const yaml::Field& field,
                              std::optional<Enum> (*parse)(const std::string&), int count) {
   std::string words;
   for (int value = 0; value < count; value++)
     words += (value == 0 ? "" : ", ") + ToString(static_cast<Enum>(value));
-  auto text = ReadText(problems, field, "one of " + words);
+  auto text = yaml::ReadText(problems, field, "one of " + words);
   if (!text) return std::nullopt;
   auto value = parse(*text);
   if (!value)
-    problems.Add(field.line, field.path, "expected one of " + words + ", got " + Describe(field.node));
+    problems.Add(field.line, field.path, "expected one of " + words + ", got " + yaml::Describe(field.node));
   return value;
 }
 

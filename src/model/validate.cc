@@ -13,6 +13,9 @@ namespace spillway::model {
 
 namespace {
 
+using yaml::Excerpt;
+using yaml::Problems;
+
 // Beyond, the smaller unit's share cannot be kept by the 16-bit weights of the data plane.
 constexpr double kMaxCapacityRatio = 10000;
 

@@ -6,14 +6,14 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/yaml/problems.h"
 #include "pool.h"
-#include "problems.h"
 
 namespace spillway::model {
 
 // Adds to `problems` at the places noted there. `config` holds what could be read: names in it are sound
 // and unique, other values only where Problems::Sound says so.
-void CheckWhole(const Config& config, Problems& problems);
+void CheckWhole(const Config& config, yaml::Problems& problems);
 
 // The rules of CheckWhole for a configuration that was read once and changed since, by values that are sound
 // each by itself. kBadInput: a line per problem, "key.path: expected what, got what".

@@ -15,9 +15,9 @@
 namespace spillway::node {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 constexpr std::string_view kTcp = "tcp:";
 
@@ -31,7 +31,7 @@ std::string Absolute(const std::string& path, const std::string& file_name) {
 void ReadControllerAddress(Problems& problems, const Field& field, const Field* token,
                            const std::string& file_name, api::Service& service) {
   constexpr const char* kForms = "the path of the gateway's controller.socket, or tcp:ADDRESS:PORT";
-  const auto text = model::ReadText(problems, field, kForms);
+  const auto text = yaml::ReadText(problems, field, kForms);
   if (!text) return;
   if (!text->starts_with(kTcp)) {
     if (const auto path = gateway::ReadSocketPath(problems, field)) service.address = *path;
@@ -48,22 +48,22 @@ void ReadControllerAddress(Problems& problems, const Field& field, const Field* 
 }
 
 void ReadGpus(Problems& problems, const Field& field, NodeConfig& config) {
-  for (const Field& entry : model::ReadList(problems, field, "a list of GPUs")) {
+  for (const Field& entry : yaml::ReadList(problems, field, "a list of GPUs")) {
     MapReader map(problems, entry, {"name", "model", "memory", "gflop_per_s", "mig"});
     scheduler::Gpu gpu;
-    Take(gpu.id, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
+    Take(gpu.id, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
     if (gpu.id.size() > scheduler::kMaxGpuName)
       problems.Add(entry.line, entry.path + ".name",
                    fmt::format("expected at most {} characters", scheduler::kMaxGpuName));
     gpu.model = "emulated";
-    Take(gpu.model, map.Find("model"), [&](const Field& f) { return model::ReadName(problems, f); });
+    Take(gpu.model, map.Find("model"), [&](const Field& f) { return yaml::ReadName(problems, f); });
     if (const Field* f = map.Find("memory"))
       if (const auto bytes = gateway::ReadBytes(problems, *f, 1 << 20, uint64_t{1} << 42))
         gpu.memory_mib = static_cast<int>(*bytes >> 20);
-    Take(gpu.can_divide, map.Find("mig"), [&](const Field& f) { return model::ReadBool(problems, f); });
+    Take(gpu.can_divide, map.Find("mig"), [&](const Field& f) { return yaml::ReadBool(problems, f); });
     double speed = 1;
     Take(speed, map.Need("gflop_per_s", "GFLOP/s of all of it"),
-         [&](const Field& f) { return model::ReadNumber(problems, f, 1e-3, 1e9); });
+         [&](const Field& f) { return yaml::ReadNumber(problems, f, 1e-3, 1e9); });
     if (!gpu.id.empty() && !config.gflop_per_s.emplace(gpu.id, speed).second)
       problems.Add(entry.line, entry.path, "duplicate name");
     config.gpus.push_back(gpu);
@@ -76,18 +76,18 @@ void ReadGpus(Problems& problems, const Field& field, NodeConfig& config) {
 
 Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& file_name) {
   NodeConfig config;
-  const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root,
                   {"name", "controller", "controller_token_file", "state", "gateway", "token_file", "gpus"});
     Take(config.name, top.Need("name", "a name of this host"),
-         [&](const Field& f) { return model::ReadName(problems, f); });
+         [&](const Field& f) { return yaml::ReadName(problems, f); });
     if (config.name.size() > 31) problems.Add("name", "expected at most 31 characters");
     const Field* token = top.Find("controller_token_file");
     if (const Field* f = top.Need("controller", "the gateway's controller.socket, or tcp:ADDRESS:PORT"))
       ReadControllerAddress(problems, *f, token, file_name, config.controller);
     const auto path = [&](std::string& into, const Field* field, const char* expected) {
       Take(into, field, [&](const Field& f) {
-        auto text = model::ReadText(problems, f, expected);
+        auto text = yaml::ReadText(problems, f, expected);
         if (text && text->empty()) problems.Add(f.line, f.path, std::string("expected ") + expected);
         return text;
       });
@@ -109,7 +109,7 @@ Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& f
 }
 
 Result<NodeConfig> LoadNodeConfig(const std::string& path) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseNodeConfig(*text, path);
 }

@@ -7,16 +7,16 @@
 #include <cstdlib>
 
 #include "base/print.h"
-#include "model/documents.h"
+#include "base/yaml/documents.h"
 #include "planner/file_parts.h"
 #include "shipped_catalogue.inc"
 
 namespace spillway::planner {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 // Every figure of an entry must say where it is from.
 Sources ReadSources(Problems& problems, const MapReader& map, const std::vector<std::string>& figures) {
@@ -26,7 +26,7 @@ Sources ReadSources(Problems& problems, const MapReader& map, const std::vector<
   for (const auto& [key, entry] : ReadEntries(problems, *field, "a map from figures, or rest, to texts")) {
     if (key != "rest" && std::find(figures.begin(), figures.end(), key) == figures.end())
       problems.Add(entry.line, entry.path, "expected a figure of this entry, or rest");
-    if (auto text = model::ReadText(problems, entry, "where the figure is from")) sources[key] = *text;
+    if (auto text = yaml::ReadText(problems, entry, "where the figure is from")) sources[key] = *text;
   }
   if (sources.contains("rest")) return sources;
   for (const std::string& figure : figures)
@@ -44,7 +44,7 @@ void NeedNumber(Problems& problems, const MapReader& map, const char* key, const
 
 void ReadKinds(Problems& problems, const Field& field, Node& node) {
   node.serves = {};
-  const auto entries = model::ReadList(problems, field, "a list of node kinds");
+  const auto entries = yaml::ReadList(problems, field, "a list of node kinds");
   std::vector<std::string> words;
   for (NodeKind kind : kNodeKinds) words.push_back(ToString(kind));
   for (const Field& entry : entries)
@@ -64,7 +64,7 @@ CoreRate ReadCoreRate(Problems& problems, const Field& field) {
   MapReader map(problems, field, {"unit", "alone", "loaded"});
   CoreRate rate;
   Take(rate.unit, map.Need("unit", "the rate's unit"),
-       [&](const Field& f) { return model::ReadText(problems, f, "the rate's unit"); });
+       [&](const Field& f) { return yaml::ReadText(problems, f, "the rate's unit"); });
   NeedNumber(problems, map, "alone", "a core's rate by itself", kMinPositive, rate.alone);
   NeedNumber(problems, map, "loaded", "a core's rate with all cores busy", kMinPositive, rate.loaded);
   return rate;
@@ -75,7 +75,7 @@ Node ReadNode(Problems& problems, const Field& field) {
                 {"name", "platform", "kinds", "cores", "network_gbps", "dram", "memory_gb", "device_slots",
                  "price_usd", "power_w", "throughput", "contention", "sources"});
   Node node;
-  Take(node.name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
+  Take(node.name, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
   if (const Field* f = map.Need("platform", "one of server, smartnic"))
     if (auto word = ReadChoice(problems, *f, {"server", "smartnic"}))
       node.platform = *word == 0 ? Platform::kServer : Platform::kSmartNic;
@@ -104,7 +104,7 @@ Device ReadDevice(Problems& problems, const Field& field) {
   MapReader map(problems, field,
                 {"name", "class", "price_usd", "power_w", "capacity_tb", "gb_per_s", "sources"});
   Device device;
-  Take(device.name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
+  Take(device.name, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
   if (const Field* f = map.Need("class", "one of accelerator, drive"))
     if (auto word = ReadChoice(problems, *f, {"accelerator", "drive"}))
       device.device_class = *word == 0 ? DeviceClass::kAccelerator : DeviceClass::kDrive;
@@ -148,10 +148,10 @@ Catalogue ReadCatalogue(Problems& problems, const Field& root) {
   if (field == nullptr) return catalogue;
   MapReader map(problems, *field, {"nodes", "devices", "fabric"});
   if (const Field* f = map.Find("nodes"))
-    for (const Field& entry : model::ReadList(problems, *f, "a list of nodes"))
+    for (const Field& entry : yaml::ReadList(problems, *f, "a list of nodes"))
       AddEntry(problems, entry, catalogue.nodes, ReadNode(problems, entry));
   if (const Field* f = map.Find("devices"))
-    for (const Field& entry : model::ReadList(problems, *f, "a list of devices"))
+    for (const Field& entry : yaml::ReadList(problems, *f, "a list of devices"))
       AddEntry(problems, entry, catalogue.devices, ReadDevice(problems, entry));
   if (const Field* f = map.Find("fabric")) catalogue.fabric = ReadFabric(problems, *f);
   return catalogue;
@@ -173,7 +173,7 @@ void MergeNamed(std::vector<Entry>& into, const std::vector<Entry>& more) {
 
 Result<Catalogue> ParseCatalogue(const std::string& text, const std::string& file_name) {
   Catalogue catalogue;
-  const auto read = model::ReadDocument(text, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = yaml::ReadDocument(text, file_name, [&](Problems& problems, const Field& root) {
     catalogue = ReadCatalogue(problems, root);
   });
   if (!read) return tl::make_unexpected(read.error());
@@ -181,7 +181,7 @@ Result<Catalogue> ParseCatalogue(const std::string& text, const std::string& fil
 }
 
 Result<Catalogue> LoadCatalogue(const std::string& path) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseCatalogue(*text, path);
 }

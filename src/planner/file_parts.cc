@@ -9,8 +9,8 @@
 
 namespace spillway::planner {
 
-using model::Field;
-using model::Problems;
+using yaml::Field;
+using yaml::Problems;
 
 std::vector<std::pair<std::string, Field>> ReadEntries(Problems& problems, const Field& field,
                                                        const std::string& expected) {
@@ -18,16 +18,16 @@ std::vector<std::pair<std::string, Field>> ReadEntries(Problems& problems, const
   problems.Note(field.path, field.line);
   if (!field.node.IsMap()) {
     problems.Add(field.line, field.path,
-                 fmt::format("expected {}, got {}", expected, model::Describe(field.node)));
+                 fmt::format("expected {}, got {}", expected, yaml::Describe(field.node)));
     return entries;
   }
   std::set<std::string> seen;
   for (const auto& entry : field.node) {
     const int line = entry.first.Mark().is_null() ? field.line : entry.first.Mark().line + 1;
-    if (!entry.first.IsScalar() || !model::IsName(entry.first.Scalar())) {
+    if (!entry.first.IsScalar() || !yaml::IsName(entry.first.Scalar())) {
       problems.Add(line, field.path,
                    fmt::format("expected a name of 1 to 64 letters, digits, '.', '_' or '-' as key, got {}",
-                               model::Describe(entry.first)));
+                               yaml::Describe(entry.first)));
       continue;
     }
     const std::string& key = entry.first.Scalar();
@@ -43,12 +43,12 @@ std::vector<std::pair<std::string, Field>> ReadEntries(Problems& problems, const
 }
 
 void TakeNumber(Problems& problems, double& into, const Field* field, double least, double most) {
-  Take(into, field, [&](const Field& f) { return model::ReadNumber(problems, f, least, most); });
+  Take(into, field, [&](const Field& f) { return yaml::ReadNumber(problems, f, least, most); });
 }
 
 void TakeInteger(Problems& problems, int& into, const Field* field, int least, int most) {
   Take(into, field, [&](const Field& f) {
-    return model::ReadInteger(problems, f, static_cast<uint64_t>(least), static_cast<uint64_t>(most));
+    return yaml::ReadInteger(problems, f, static_cast<uint64_t>(least), static_cast<uint64_t>(most));
   });
 }
 

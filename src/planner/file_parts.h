@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "model/reader.h"
-#include "model/scalars.h"
+#include "base/yaml/reader.h"
+#include "base/yaml/scalars.h"
 
 namespace spillway::planner {
 
-using model::ReadChoice;
-using model::Take;
+using yaml::ReadChoice;
+using yaml::Take;
 
 // Of prices, powers, sizes and rates: beyond, somebody slipped.
 inline constexpr double kMaxQuantity = 1e12;
@@ -26,27 +26,26 @@ inline constexpr double kMinPositive = 1e-9;
 
 // The entries of a map whose keys are names that the file chooses. Tells of what is no map, of keys that
 // are no names, and of repeated ones.
-std::vector<std::pair<std::string, model::Field>> ReadEntries(model::Problems& problems,
-                                                              const model::Field& field,
-                                                              const std::string& expected);
+std::vector<std::pair<std::string, yaml::Field>> ReadEntries(yaml::Problems& problems,
+                                                             const yaml::Field& field,
+                                                             const std::string& expected);
 
 // A number in [least, most], or `into` as it was.
-void TakeNumber(model::Problems& problems, double& into, const model::Field* field, double least,
-                double most);
-void TakeInteger(model::Problems& problems, int& into, const model::Field* field, int least, int most);
+void TakeNumber(yaml::Problems& problems, double& into, const yaml::Field* field, double least, double most);
+void TakeInteger(yaml::Problems& problems, int& into, const yaml::Field* field, int least, int most);
 
 // At least one number, ascending.
 template <class Number>
-std::vector<Number> ReadAscending(model::Problems& problems, const model::Field& field, double least,
+std::vector<Number> ReadAscending(yaml::Problems& problems, const yaml::Field& field, double least,
                                   double most) {
   std::vector<Number> numbers;
-  for (const model::Field& entry : model::ReadList(problems, field, "a list of numbers, ascending")) {
+  for (const yaml::Field& entry : yaml::ReadList(problems, field, "a list of numbers, ascending")) {
     const auto number = std::is_integral_v<Number> ? [&]() -> std::optional<double> {
       const auto whole =
-          model::ReadInteger(problems, entry, static_cast<uint64_t>(least), static_cast<uint64_t>(most));
+          yaml::ReadInteger(problems, entry, static_cast<uint64_t>(least), static_cast<uint64_t>(most));
       return whole ? std::optional<double>(static_cast<double>(*whole)) : std::nullopt;
     }()
-        : model::ReadNumber(problems, entry, least, most);
+        : yaml::ReadNumber(problems, entry, least, most);
     if (!number) continue;
     if (!numbers.empty() && *number <= static_cast<double>(numbers.back()))
       problems.Add(entry.line, entry.path, "expected more than the number before it");

@@ -9,16 +9,16 @@
 #include <filesystem>
 #include <set>
 
-#include "model/documents.h"
+#include "base/yaml/documents.h"
 #include "planner/catalogue_reader.h"
 #include "planner/file_parts.h"
 
 namespace spillway::planner {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 constexpr int kMaxNodes = 100'000;
 constexpr double kSumMayMissBy = 1e-6;
@@ -35,10 +35,10 @@ class Reader {
     MapReader map(problems_, *field,
                   {"name", "catalogues", "time", "overlap", "all_reduce", "cpu", "baseline", "memory",
                    "checkpoint", "host", "models", "model", "compare", "limits", "search", "requests"});
-    Take(w_.name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems_, f); });
+    Take(w_.name, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems_, f); });
     if (const Field* f = map.Find("catalogues")) ReadCatalogues(*f);
     if (const Field* f = map.Need("time", "a map of shares that sum to 1")) ReadTime(*f);
-    Take(w_.overlap, map.Find("overlap"), [&](const Field& f) { return model::ReadBool(problems_, f); });
+    Take(w_.overlap, map.Find("overlap"), [&](const Field& f) { return yaml::ReadBool(problems_, f); });
     TakeNumber(problems_, w_.all_reduce, map.Find("all_reduce"), 0, 1);
     if (const Field* f = map.Need("baseline", "a map of fabric and node kinds")) ReadBaseline(*f);
     if (const Field* f = map.Find("cpu")) ReadCpu(*f);
@@ -56,8 +56,8 @@ class Reader {
 
  private:
   void ReadCatalogues(const Field& field) {
-    for (const Field& entry : model::ReadList(problems_, field, "a list of catalogue files")) {
-      const auto text = model::ReadText(problems_, entry, "the path of a catalogue file");
+    for (const Field& entry : yaml::ReadList(problems_, field, "a list of catalogue files")) {
+      const auto text = yaml::ReadText(problems_, entry, "the path of a catalogue file");
       if (!text) continue;
       const auto path = (std::filesystem::path(folder_) / *text).lexically_normal().string();
       if (auto more = LoadCatalogue(path))
@@ -86,28 +86,28 @@ class Reader {
   }
 
   std::optional<size_t> ReadNode(const Field& field) {
-    const auto name = model::ReadText(problems_, field, "a node of the catalogue");
+    const auto name = yaml::ReadText(problems_, field, "a node of the catalogue");
     if (!name) return std::nullopt;
     if (const Node* node = catalogue_.FindNode(*name))
       return static_cast<size_t>(node - catalogue_.nodes.data());
     std::vector<std::string_view> known;
     for (const Node& node : catalogue_.nodes) known.push_back(node.name);
     problems_.Add(field.line, field.path,
-                  fmt::format("expected a node of the catalogue, got {} ({})", model::Describe(field.node),
-                              model::Suggest(*name, known)));
+                  fmt::format("expected a node of the catalogue, got {} ({})", yaml::Describe(field.node),
+                              yaml::Suggest(*name, known)));
     return std::nullopt;
   }
 
   std::optional<size_t> ReadDevice(const Field& field, DeviceClass wanted) {
     const char* expected =
         wanted == DeviceClass::kAccelerator ? "an accelerator of the catalogue" : "a drive of the catalogue";
-    const auto name = model::ReadText(problems_, field, expected);
+    const auto name = yaml::ReadText(problems_, field, expected);
     if (!name) return std::nullopt;
     const Device* device = catalogue_.FindDevice(*name);
     if (device != nullptr && device->device_class == wanted)
       return static_cast<size_t>(device - catalogue_.devices.data());
     problems_.Add(field.line, field.path,
-                  fmt::format("expected {}, got {}", expected, model::Describe(field.node)));
+                  fmt::format("expected {}, got {}", expected, yaml::Describe(field.node)));
     return std::nullopt;
   }
 
@@ -203,24 +203,24 @@ class Reader {
     TakeNumber(problems_, w_.checkpoint.copies, map.Find("copies"), 0, 100);
     TakeNumber(problems_, w_.checkpoint.chunk_gb, map.Find("chunk_gb"), kMinPositive, kMaxQuantity);
     Take(w_.checkpoint.streaming, map.Find("streaming"),
-         [&](const Field& f) { return model::ReadBool(problems_, f); });
+         [&](const Field& f) { return yaml::ReadBool(problems_, f); });
   }
 
   void ReadHost(const Field& field) {
     MapReader map(problems_, field, {"yardstick", "peak_per_accelerator"});
     Take(w_.host_yardstick, map.Need("yardstick", "a yardstick"),
-         [&](const Field& f) { return model::ReadName(problems_, f); });
+         [&](const Field& f) { return yaml::ReadName(problems_, f); });
     TakeNumber(problems_, w_.host_peak, map.Find("peak_per_accelerator"), 0, kMaxQuantity);
   }
 
   void ReadModels(const Field& field) {
     std::set<std::string> names;
-    for (const Field& entry : model::ReadList(problems_, field, "a list of models")) {
+    for (const Field& entry : yaml::ReadList(problems_, field, "a list of models")) {
       MapReader map(problems_, entry,
                     {"name", "gb_per_accelerator", "runtime_gb", "host_peak_per_accelerator"});
       TrainedModel trained;
       Take(trained.name, map.Need("name", "a name"),
-           [&](const Field& f) { return model::ReadName(problems_, f); });
+           [&](const Field& f) { return yaml::ReadName(problems_, f); });
       TakeNumber(problems_, trained.gb_per_accelerator,
                  map.Need("gb_per_accelerator", "GB of the model that one accelerator holds"), kMinPositive,
                  kMaxQuantity);
@@ -235,10 +235,10 @@ class Reader {
 
   void ReadModelInForce(const Field& field, const MapReader& map) {
     if (const Field* f = map.Find("model")) {
-      const auto name = model::ReadText(problems_, *f, "one of models");
+      const auto name = yaml::ReadText(problems_, *f, "one of models");
       if (name && !UseModel(w_, *name))
         problems_.Add(f->line, f->path,
-                      fmt::format("expected one of models, got {}", model::Describe(f->node)));
+                      fmt::format("expected one of models, got {}", yaml::Describe(f->node)));
     } else if (!w_.models.empty()) {
       problems_.Add(field.line, "plan.model", "expected one of models, got nothing");
     }
@@ -256,7 +256,7 @@ class Reader {
                   {"slowdown", "cost_usd", "power_w", "memory_share", "memory_over_network", "storage_tb"});
     TakeNumber(problems_, w_.limits.slowdown, map.Find("slowdown"), kMinPositive, kMaxQuantity);
     const auto number = [&](const Field& f) {
-      return model::ReadNumber(problems_, f, kMinPositive, kMaxQuantity);
+      return yaml::ReadNumber(problems_, f, kMinPositive, kMaxQuantity);
     };
     Take(w_.limits.cost_usd, map.Find("cost_usd"), number);
     Take(w_.limits.power_w, map.Find("power_w"), number);
@@ -297,7 +297,7 @@ class Reader {
   void ReadSpaceNodes(const Field& field) {
     w_.space.nodes.clear();
     std::set<size_t> taken;
-    for (const Field& entry : model::ReadList(problems_, field, "a list of nodes of the catalogue")) {
+    for (const Field& entry : yaml::ReadList(problems_, field, "a list of nodes of the catalogue")) {
       const auto node = ReadNode(entry);
       if (!node) continue;
       if (!taken.insert(*node).second) problems_.Add(entry.line, entry.path, "duplicate node");
@@ -362,7 +362,7 @@ class Reader {
 Result<PlanInput> ParseWorkload(const std::string& text, const std::string& file_name,
                                 const std::vector<Catalogue>& more) {
   PlanInput input;
-  const auto read = model::ReadDocument(text, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = yaml::ReadDocument(text, file_name, [&](Problems& problems, const Field& root) {
     input = {ShippedCatalogue(), {}};
     for (const Catalogue& one : more) Merge(input.catalogue, one);
     Reader(problems, input, std::filesystem::path(file_name).parent_path().string()).Read(root);
@@ -372,7 +372,7 @@ Result<PlanInput> ParseWorkload(const std::string& text, const std::string& file
 }
 
 Result<PlanInput> LoadWorkload(const std::string& path, const std::vector<Catalogue>& more) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseWorkload(*text, path, more);
 }

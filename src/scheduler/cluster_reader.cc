@@ -9,17 +9,17 @@
 #include <set>
 
 #include "base/printable.h"
-#include "model/documents.h"
-#include "model/reader.h"
-#include "model/scalars.h"
+#include "base/yaml/documents.h"
+#include "base/yaml/reader.h"
+#include "base/yaml/scalars.h"
 
 namespace spillway::scheduler {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
-using model::Take;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
+using yaml::Take;
 
 constexpr uint64_t kMaxNodes = 100'000;
 constexpr uint64_t kMaxMilli = 100'000'000;
@@ -42,20 +42,20 @@ class Reader {
     MapReader map(problems_, *field, {"isolation", "slices", "models", "nodes", "jobs"});
     Rules rules;
     Take(rules.isolation, map.Find("isolation"), [&](const Field& f) {
-      return model::ReadChoice(problems_, f, {"none", "fraction", "gpu"});
+      return yaml::ReadChoice(problems_, f, {"none", "fraction", "gpu"});
     });
     Take(rules.slice_rule, map.Find("slices"), [&](const Field& f) {
-      return model::ReadChoice(problems_, f, {"compute", "memory"});
+      return yaml::ReadChoice(problems_, f, {"compute", "memory"});
     });
     if (const Field* f = map.Find("models"))
-      for (const Field& entry : model::ReadList(problems_, *f, "a list of GPU models")) ReadModel(entry);
+      for (const Field& entry : yaml::ReadList(problems_, *f, "a list of GPU models")) ReadModel(entry);
     const Field* nodes = nodes_elsewhere_ ? map.Find("nodes") : map.Need("nodes", "a list of nodes");
     if (const Field* f = nodes)
-      for (const Field& entry : model::ReadList(problems_, *f, "a list of nodes")) ReadNode(entry);
+      for (const Field& entry : yaml::ReadList(problems_, *f, "a list of nodes")) ReadNode(entry);
     if (nodes_.empty() && problems_.none() && !nodes_elsewhere_)
       problems_.Add(field->line, "cluster.nodes", "expected at least one node");
     if (const Field* f = map.Find("jobs"))
-      for (const Field& entry : model::ReadList(problems_, *f, "a list of jobs that run")) ReadJob(entry);
+      for (const Field& entry : yaml::ReadList(problems_, *f, "a list of jobs that run")) ReadJob(entry);
     auto file = Put(rules);
     if (!problems_.none()) return std::nullopt;
     return file;
@@ -63,7 +63,7 @@ class Reader {
 
  private:
   std::optional<size_t> Integer(const Field& f, uint64_t least, uint64_t most) {
-    return model::ReadInteger(problems_, f, least, most);
+    return yaml::ReadInteger(problems_, f, least, most);
   }
 
   int ModelIndex(const std::string& name) {
@@ -77,11 +77,11 @@ class Reader {
   void ReadModel(const Field& field) {
     MapReader map(problems_, field, {"name", "speed", "mig", "slice_memory_gb"});
     std::string name;
-    Take(name, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems_, f); });
+    Take(name, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems_, f); });
     if (name.empty()) return;
     if (std::any_of(models_.begin(), models_.end(), [&](const GpuModel& m) { return m.name == name; })) {
       problems_.Add(field.line, field.path + ".name",
-                    fmt::format("expected each model once, got {} again", model::Excerpt(name)));
+                    fmt::format("expected each model once, got {} again", yaml::Excerpt(name)));
       return;
     }
     if (models_.size() >= kMaxModels) {
@@ -90,10 +90,10 @@ class Reader {
     }
     GpuModel& model = models_[static_cast<size_t>(ModelIndex(name))];
     Take(model.speed, map.Find("speed"),
-         [&](const Field& f) { return model::ReadNumber(problems_, f, 1e-3, 1e3); });
-    Take(model.mig, map.Find("mig"), [&](const Field& f) { return model::ReadBool(problems_, f); });
+         [&](const Field& f) { return yaml::ReadNumber(problems_, f, 1e-3, 1e3); });
+    Take(model.mig, map.Find("mig"), [&](const Field& f) { return yaml::ReadBool(problems_, f); });
     Take(model.slice_memory_gb, map.Find("slice_memory_gb"),
-         [&](const Field& f) { return model::ReadNumber(problems_, f, 0, 1e4); });
+         [&](const Field& f) { return yaml::ReadNumber(problems_, f, 0, 1e4); });
   }
 
   void ReadNode(const Field& field) {
@@ -102,9 +102,8 @@ class Reader {
     std::string model = "GPU";
     uint64_t count = 1;
     const size_t problems = problems_.count();
-    Take(node.name, map.Need("name", "a name"),
-         [&](const Field& f) { return model::ReadName(problems_, f); });
-    Take(model, map.Find("model"), [&](const Field& f) { return model::ReadName(problems_, f); });
+    Take(node.name, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems_, f); });
+    Take(model, map.Find("model"), [&](const Field& f) { return yaml::ReadName(problems_, f); });
     Take(count, map.Find("count"), [&](const Field& f) { return Integer(f, 1, kMaxNodes); });
     Take(node.gpus, map.Find("gpus"), [&](const Field& f) { return Integer(f, 0, kMaxGpus); });
     Take(node.cpu_milli, map.Find("cpu_milli"), [&](const Field& f) { return Integer(f, 0, kMaxMilli); });
@@ -120,7 +119,7 @@ class Reader {
       if (count > 1) node.name = fmt::format("{}-{}", name, i);
       if (!node_at_.emplace(node.name, static_cast<int>(nodes_.size())).second)
         problems_.Add(field.line, field.path + ".name",
-                      fmt::format("duplicate name {}", model::Excerpt(node.name)));
+                      fmt::format("duplicate name {}", yaml::Excerpt(node.name)));
       nodes_.push_back(node);
       sound_.push_back(problems_.count() == problems);
     }
@@ -133,12 +132,12 @@ class Reader {
     Resident one{{}, {-1, 0, -1}, field};
     std::string name, node, tenant;
     const size_t problems = problems_.count();
-    Take(name, map.Find("name"), [&](const Field& f) { return model::ReadName(problems_, f); });
+    Take(name, map.Find("name"), [&](const Field& f) { return yaml::ReadName(problems_, f); });
     if (!name.empty() && !job_names_.insert(name).second)
-      problems_.Add(field.line, field.path + ".name", fmt::format("duplicate name {}", model::Excerpt(name)));
+      problems_.Add(field.line, field.path + ".name", fmt::format("duplicate name {}", yaml::Excerpt(name)));
     Take(node, map.Need("node", "a node's name"),
-         [&](const Field& f) { return model::ReadName(problems_, f); });
-    Take(tenant, map.Find("tenant"), [&](const Field& f) { return model::ReadName(problems_, f); });
+         [&](const Field& f) { return yaml::ReadName(problems_, f); });
+    Take(tenant, map.Find("tenant"), [&](const Field& f) { return yaml::ReadName(problems_, f); });
     Take(one.spot.gpu, map.Find("gpu"), [&](const Field& f) { return Integer(f, 0, kMaxGpus - 1); });
     Take(one.spot.start, map.Find("start"), [&](const Field& f) { return Integer(f, 0, kSlices - 1); });
     Take(one.job.gpus, map.Find("gpus"), [&](const Field& f) { return Integer(f, 0, kMaxGpus); });
@@ -147,13 +146,13 @@ class Reader {
     Take(one.job.memory_mib, map.Find("memory_mib"),
          [&](const Field& f) { return Integer(f, 0, kMaxMilli); });
     Take(one.job.move_cost, map.Find("move_cost"),
-         [&](const Field& f) { return model::ReadNumber(problems_, f, 0, 1e6); });
+         [&](const Field& f) { return yaml::ReadNumber(problems_, f, 0, 1e6); });
     one.job.tenant = TenantNumber(tenant);
     const auto at = node_at_.find(node);
     if (at == node_at_.end()) {
       if (!node.empty())
         problems_.Add(field.line, field.path + ".node",
-                      fmt::format("expected a node of this file, got {}", model::Excerpt(node)));
+                      fmt::format("expected a node of this file, got {}", yaml::Excerpt(node)));
       return;
     }
     one.spot.node = at->second;
@@ -215,7 +214,7 @@ int ClusterFile::TenantOf(const std::string& name) const {
 Result<ClusterFile> ParseClusterFile(const std::string& text, const std::string& file_name,
                                      bool nodes_elsewhere) {
   std::optional<ClusterFile> file;
-  const auto read = model::ReadDocument(text, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = yaml::ReadDocument(text, file_name, [&](Problems& problems, const Field& root) {
     file = Reader(problems, nodes_elsewhere).Read(root);
   });
   if (!read) return tl::make_unexpected(read.error());
@@ -223,7 +222,7 @@ Result<ClusterFile> ParseClusterFile(const std::string& text, const std::string&
 }
 
 Result<ClusterFile> LoadClusterFile(const std::string& path, bool nodes_elsewhere) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseClusterFile(*text, path, nodes_elsewhere);
 }

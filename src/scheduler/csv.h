@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "model/problems.h"
+#include "base/yaml/problems.h"
 
 namespace spillway::scheduler {
 
@@ -73,7 +73,7 @@ class Csv {
     if (error == std::errc() && end == text.data() + text.size() && value >= low && value <= high)
       return value;
     Refuse(name,
-           fmt::format("expected a whole number from {} to {}, got {}", low, high, model::Excerpt(text)));
+           fmt::format("expected a whole number from {} to {}, got {}", low, high, yaml::Excerpt(text)));
     return low;
   }
   double Real(std::string_view name, double low, double high) {
@@ -82,7 +82,7 @@ class Csv {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error == std::errc() && end == text.data() + text.size() && value >= low && value <= high)
       return value;
-    Refuse(name, fmt::format("expected a number from {} to {}, got {}", low, high, model::Excerpt(text)));
+    Refuse(name, fmt::format("expected a number from {} to {}, got {}", low, high, yaml::Excerpt(text)));
     return low;
   }
   void Refuse(std::string_view column, const std::string& text) {
@@ -98,7 +98,7 @@ class Csv {
       if (!first.empty() && first.back() == '\r') first.pop_back();
       if (first.empty()) continue;
       for (const auto& cell : Split(first, ',')) {
-        if (!cell.empty() && Has(cell)) Refuse("", "duplicate column " + model::Excerpt(cell));
+        if (!cell.empty() && Has(cell)) Refuse("", "duplicate column " + yaml::Excerpt(cell));
         columns_.emplace_back(cell);
       }
     }

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/random.h"
-#include "model/documents.h"
+#include "base/yaml/documents.h"
 #include "scheduler/csv.h"
 
 namespace spillway::scheduler {
@@ -89,7 +89,7 @@ Result<PublishedTable> LoadPublishedFigures(const std::string& data_folder) {
     const fs::path file = (place / "fgd_published.csv").lexically_normal();
     std::error_code ignored;
     if (!fs::exists(file, ignored)) continue;
-    const auto text = model::ReadInputFile(file.string());
+    const auto text = yaml::ReadInputFile(file.string());
     if (!text) return tl::make_unexpected(text.error());
     return ParsePublishedFigures(*text, file.string());
   }

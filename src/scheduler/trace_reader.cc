@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <set>
 
-#include "model/documents.h"
+#include "base/yaml/documents.h"
 #include "scheduler/csv.h"
 
 namespace spillway::scheduler {
@@ -20,7 +20,7 @@ void ReadModels(Csv& csv, const std::vector<GpuModel>& models, Job& job, JobList
   const std::string_view text = csv.Text("gpu_spec");
   std::set<std::string_view> absent;
   for (const auto name : Split(text, '|')) {
-    if (name.empty()) csv.Refuse("gpu_spec", "expected models separated by |, got " + model::Excerpt(text));
+    if (name.empty()) csv.Refuse("gpu_spec", "expected models separated by |, got " + yaml::Excerpt(text));
     const auto at = std::find_if(models.begin(), models.end(),
                                  [wanted = name](const GpuModel& model) { return model.name == wanted; });
     job.models |= at == models.end() ? kAbsentModel : ModelSet{1} << (at - models.begin());
@@ -101,13 +101,13 @@ Result<JobList> ParseJobList(const std::string& text, const std::string& file_na
 }
 
 Result<NodeList> LoadNodeList(const std::string& path) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseNodeList(*text, path);
 }
 
 Result<JobList> LoadJobList(const std::string& path, const std::vector<GpuModel>& models) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseJobList(*text, path, models);
 }

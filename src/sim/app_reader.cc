@@ -16,23 +16,23 @@
 namespace spillway::sim {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 constexpr uint32_t kMaxServers = 10'000;
 constexpr double kMaxCapacityRatio = 10'000;  // of the greatest to the least: the switch's weights are whole
 
 std::vector<ServerGroup> ReadGroups(Problems& problems, const Field& field) {
   std::vector<ServerGroup> groups;
-  const auto entries = model::ReadList(problems, field, "a list of groups of servers");
+  const auto entries = yaml::ReadList(problems, field, "a list of groups of servers");
   if (field.node.IsSequence() && entries.empty())
     problems.Add(field.line, field.path, "expected at least one group, got an empty list");
   for (const Field& entry : entries) {
     MapReader map(problems, entry, {"count", "units"});
     ServerGroup group;
     if (const Field* f = map.Find("count"))
-      if (auto n = model::ReadInteger(problems, *f, 1, kMaxServers)) group.count = static_cast<uint32_t>(*n);
+      if (auto n = yaml::ReadInteger(problems, *f, 1, kMaxServers)) group.count = static_cast<uint32_t>(*n);
     if (const Field* f = map.Need("units", "a list of units")) group.units = ReadUnits(problems, *f);
     groups.push_back(std::move(group));
   }
@@ -56,7 +56,7 @@ void ReadServers(Problems& problems, const Field& field, const MapReader& map, c
   if (units != nullptr) {
     ServerGroup group;
     if (const Field* f = map.Find("servers"))
-      if (auto n = model::ReadInteger(problems, *f, 1, kMaxServers)) group.count = static_cast<uint32_t>(*n);
+      if (auto n = yaml::ReadInteger(problems, *f, 1, kMaxServers)) group.count = static_cast<uint32_t>(*n);
     group.units = ReadUnits(problems, *units);
     entry.app.groups.push_back(std::move(group));
   }
@@ -101,7 +101,7 @@ std::optional<uint32_t> FindServer(Problems& problems, const Field& field, const
     return number;
   problems.Add(field.line, field.path,
                fmt::format("expected a server's number from 0 to {}{}, got {}", servers - 1,
-                           names.empty() ? "" : ", or its name", model::Describe(field.node)));
+                           names.empty() ? "" : ", or its name", yaml::Describe(field.node)));
   return std::nullopt;
 }
 
@@ -115,23 +115,23 @@ std::optional<uint32_t> FindUnit(Problems& problems, const Field& field, const A
   for (uint32_t u = 0; its != nullptr && u < its->units.size(); u++)
     if (field.node.IsScalar() && its->units[u].name == field.node.Scalar()) return u;
   problems.Add(field.line, field.path,
-               fmt::format("expected a unit of server {}, got {}", server, model::Describe(field.node)));
+               fmt::format("expected a unit of server {}, got {}", server, yaml::Describe(field.node)));
   return std::nullopt;
 }
 
 void ReadFailure(Problems& problems, const Field& field, App& app, const std::vector<std::string>& names) {
   MapReader map(problems, field, {"server", "unit", "at", "until", "noticed_after"});
   Failure failure;
-  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(0), kMaxTime); };
+  const auto time = [&](const Field& f) { return yaml::ReadTime(problems, f, Duration(0), kMaxTime); };
   const Field* server = map.Need("server", "a server's number");
   const Field* unit = map.Need("unit", "a unit's name");
   Take(failure.at, map.Need("at", "a time of the run"), time);
   const Field* until = map.Need("until", "a time of the run");
   Take(failure.until, until, time);
   if (until != nullptr && problems.Sound(until->path) && failure.until <= failure.at)
-    problems.Add(until->line, until->path, "expected a time after at, got " + model::Describe(until->node));
+    problems.Add(until->line, until->path, "expected a time after at, got " + yaml::Describe(until->node));
   if (const Field* f = map.Find("noticed_after"))
-    failure.noticed = model::ReadTime(problems, *f, Duration(0), kMaxTime);
+    failure.noticed = yaml::ReadTime(problems, *f, Duration(0), kMaxTime);
   if (server != nullptr) {
     if (auto s = FindServer(problems, *server, app, names)) {
       failure.server = *s;
@@ -144,17 +144,17 @@ void ReadFailure(Problems& problems, const Field& field, App& app, const std::ve
 
 void ReadWorkload(Problems& problems, const MapReader& map, App& app) {
   Take(app.joint_rps, map.Find("joint_rps"),
-       [&](const Field& f) { return model::ReadNumber(problems, f, 0.001, 1e12); });
+       [&](const Field& f) { return yaml::ReadNumber(problems, f, 0.001, 1e12); });
   Take(app.threshold, map.Find("threshold"),
-       [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kMaxTime); });
+       [&](const Field& f) { return yaml::ReadTime(problems, f, Duration(1000), kMaxTime); });
   if (const Field* f = map.Find("spread"))
     if (auto word = ReadChoice(problems, *f, {"lognormal", "exponential", "bimodal"}))
       app.spread = static_cast<Spread>(*word);
   if (app.spread == Spread::kBimodal) {
     Take(app.bimodal.heavy_share, map.Find("heavy_share"),
-         [&](const Field& f) { return model::ReadNumber(problems, f, 0, 1); });
+         [&](const Field& f) { return yaml::ReadNumber(problems, f, 0, 1); });
     Take(app.bimodal.heavy_ratio, map.Find("heavy_ratio"),
-         [&](const Field& f) { return model::ReadNumber(problems, f, 1, 1e6); });
+         [&](const Field& f) { return yaml::ReadNumber(problems, f, 1, 1e6); });
   } else {
     RefuseKeys(problems, map, {"heavy_share", "heavy_ratio"}, "beside spread bimodal");
   }
@@ -162,7 +162,7 @@ void ReadWorkload(Problems& problems, const MapReader& map, App& app) {
     if (app.spread == Spread::kExponential) app.cv = 1;
     RefuseKeys(problems, map, {"cv"}, "beside spread lognormal");
   } else {
-    Take(app.cv, map.Find("cv"), [&](const Field& f) { return model::ReadNumber(problems, f, 0, 10); });
+    Take(app.cv, map.Find("cv"), [&](const Field& f) { return yaml::ReadNumber(problems, f, 0, 10); });
   }
 }
 
@@ -191,7 +191,7 @@ AppEntry ReadApp(Problems& problems, const Field& field, const std::string& fold
                  "warm_up",   "cold_start", "flows",   "server_policy"});
   AppEntry entry;
   if (const Field* f = map.Need("name", "a name"))
-    if (auto name = model::ReadName(problems, *f)) {
+    if (auto name = yaml::ReadName(problems, *f)) {
       entry.app.name = *name;
       CheckOwnName(problems, *f, *name, names);
     }
@@ -207,7 +207,7 @@ AppEntry ReadApp(Problems& problems, const Field& field, const std::string& fold
       std::none_of(groups.begin(), groups.end(), [](const auto& group) { return group.units.empty(); });
   const Field* failures = map.Find("failures");
   if (failures != nullptr && understood)
-    for (const Field& failure : model::ReadList(problems, *failures, "a list of failures"))
+    for (const Field& failure : yaml::ReadList(problems, *failures, "a list of failures"))
       ReadFailure(problems, failure, entry.app, server_names);
   return entry;
 }
@@ -217,7 +217,7 @@ AppEntry ReadApp(Problems& problems, const Field& field, const std::string& fold
 std::vector<AppEntry> ReadApps(Problems& problems, const Field& field, const std::string& folder) {
   std::vector<AppEntry> apps;
   std::set<std::string> names;
-  const auto entries = model::ReadList(problems, field, "a list of apps");
+  const auto entries = yaml::ReadList(problems, field, "a list of apps");
   if (field.node.IsSequence() && entries.empty())
     problems.Add(field.line, field.path, "expected at least one app, got an empty list");
   for (const Field& entry : entries) apps.push_back(ReadApp(problems, entry, folder, names));

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/reader.h"
+#include "base/yaml/reader.h"
 #include "sim/scenario.h"
 
 namespace spillway::sim {
@@ -26,7 +26,6 @@ struct AppEntry {
 };
 
 // folder: of the scenario file, base of relative paths.
-std::vector<AppEntry> ReadApps(model::Problems& problems, const model::Field& field,
-                               const std::string& folder);
+std::vector<AppEntry> ReadApps(yaml::Problems& problems, const yaml::Field& field, const std::string& folder);
 
 }  // namespace spillway::sim

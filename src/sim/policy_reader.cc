@@ -13,9 +13,9 @@
 namespace spillway::sim {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 // `from: pool`: the policies that the pool files' services name, which must be the same everywhere.
 void ReadFrom(Problems& problems, const Field& field, const std::vector<AppEntry>& apps,
@@ -42,11 +42,11 @@ void ReadFrom(Problems& problems, const Field& field, const std::vector<AppEntry
 }
 
 void ReadTrigger(Problems& problems, const MapReader& map, BusyTrigger& trigger) {
-  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kMaxTime); };
+  const auto time = [&](const Field& f) { return yaml::ReadTime(problems, f, Duration(1000), kMaxTime); };
   if (const Field* f = map.Find("threshold")) trigger.threshold = time(*f);
   Take(trigger.second_report, map.Find("second_report"), time);
   Take(trigger.of_unloaded, map.Find("of_unloaded"),
-       [&](const Field& f) { return model::ReadBool(problems, f); });
+       [&](const Field& f) { return yaml::ReadBool(problems, f); });
   Take(trigger.tries, map.Find("tries"),
        [&](const Field& f) { return ReadNumbers(problems, f, 0.001, 1e6, true); });
   if (trigger.of_unloaded) RefuseKeys(problems, map, {"threshold"}, "without of_unloaded");
@@ -117,7 +117,7 @@ void ReadSwitch(Problems& problems, const MapReader& map, const std::vector<AppE
   RefuseKeys(problems, map, {"wait_weights", "work_weights"}, "with decider omniscient");
   ReadDecision(problems, map, apps, policy);
   Take(policy.units_as_servers, map.Find("units_as_servers"),
-       [&](const Field& f) { return model::ReadBool(problems, f); });
+       [&](const Field& f) { return yaml::ReadBool(problems, f); });
   if (policy.unit_policy == SPW_UNIT_P4MITE)
     ReadTrigger(problems, map, policy.trigger);
   else
@@ -126,7 +126,7 @@ void ReadSwitch(Problems& problems, const MapReader& map, const std::vector<AppE
   if (const Field* front = map.Find("front")) {
     MapReader front_map(problems, *front, {"service"});
     Take(policy.front.service, front_map.Need("service", "the time that a request takes there"),
-         [&](const Field& f) { return model::ReadTime(problems, f, Duration(1), kMaxTime); });
+         [&](const Field& f) { return yaml::ReadTime(problems, f, Duration(1), kMaxTime); });
   }
 }
 
@@ -147,14 +147,14 @@ void ReadBaseline(Problems& problems, const MapReader& map, const std::vector<Ap
   else
     RefuseKeys(problems, map, {"server_policy"}, "with decider switch or within: server");
   Take(baseline.quantile, map.Find("quantile"),
-       [&](const Field& f) { return model::ReadNumber(problems, f, 0, 1); });
+       [&](const Field& f) { return yaml::ReadNumber(problems, f, 0, 1); });
   Take(baseline.decay, map.Find("decay"),
-       [&](const Field& f) { return model::ReadTime(problems, f, std::chrono::milliseconds(1), kMaxTime); });
+       [&](const Field& f) { return yaml::ReadTime(problems, f, std::chrono::milliseconds(1), kMaxTime); });
   Take(baseline.bias, map.Find("bias"),
-       [&](const Field& f) { return model::ReadNumber(problems, f, 0, 100); });
+       [&](const Field& f) { return yaml::ReadNumber(problems, f, 0, 100); });
   const Field* probes = map.Find("probes");
   if (probes == nullptr) return;
-  Take(baseline.probes, probes, [&](const Field& f) { return model::ReadBool(problems, f); });
+  Take(baseline.probes, probes, [&](const Field& f) { return yaml::ReadBool(problems, f); });
   if (baseline.probes.value_or(true) || baseline.within_server) return;  // a server has so many at most
   for (const AppEntry& entry : apps) {
     size_t units = 0;
@@ -196,7 +196,7 @@ std::vector<PolicyChoice> ReadPolicies(Problems& problems, const Field& field,
                                        const std::vector<AppEntry>& apps) {
   std::vector<PolicyChoice> policies;
   std::set<std::string> names;
-  const auto entries = model::ReadList(problems, field, "a list of policies");
+  const auto entries = yaml::ReadList(problems, field, "a list of policies");
   if (field.node.IsSequence() && entries.empty())
     problems.Add(field.line, field.path, "expected at least one policy, got an empty list");
   for (const Field& entry : entries) {
@@ -206,7 +206,7 @@ std::vector<PolicyChoice> ReadPolicies(Problems& problems, const Field& field,
                    "quantile", "probes", "decay", "bias", "within"});
     PolicyChoice policy;
     if (const Field* f = map.Need("name", "a name"))
-      if (auto name = model::ReadName(problems, *f)) {
+      if (auto name = yaml::ReadName(problems, *f)) {
         policy.name = *name;
         CheckOwnName(problems, *f, *name, names);
       }

@@ -4,13 +4,13 @@
 
 #include <vector>
 
-#include "model/reader.h"
+#include "base/yaml/reader.h"
 #include "sim/app_reader.h"
 #include "sim/scenario.h"
 
 namespace spillway::sim {
 
-std::vector<PolicyChoice> ReadPolicies(model::Problems& problems, const model::Field& field,
+std::vector<PolicyChoice> ReadPolicies(yaml::Problems& problems, const yaml::Field& field,
                                        const std::vector<AppEntry>& apps);
 
 }  // namespace spillway::sim

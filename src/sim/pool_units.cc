@@ -9,16 +9,16 @@
 #include <optional>
 #include <set>
 
+#include "base/yaml/scalars.h"
 #include "model/parse.h"
-#include "model/scalars.h"
 #include "sim/unit_reader.h"
 
 namespace spillway::sim {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 // One line of what is wrong with another file.
 std::string FirstLine(const std::string& message) {
@@ -29,7 +29,7 @@ std::string FirstLine(const std::string& message) {
 }
 
 std::optional<model::Config> LoadPoolFile(Problems& problems, const Field& field, const std::string& folder) {
-  const auto text = model::ReadText(problems, field, "the path of a pool file");
+  const auto text = yaml::ReadText(problems, field, "the path of a pool file");
   if (!text) return std::nullopt;
   auto config = model::LoadConfig((std::filesystem::path(folder) / *text).lexically_normal().string());
   if (config) return std::move(*config);
@@ -50,7 +50,7 @@ const model::Service* FindService(Problems& problems, const MapReader& map, cons
   for (const model::Service& service : config.services)
     if (field->node.IsScalar() && service.name == field->node.Scalar()) return &service;
   problems.Add(field->line, field->path,
-               fmt::format("expected a service of the pool file, got {}", model::Describe(field->node)));
+               fmt::format("expected a service of the pool file, got {}", yaml::Describe(field->node)));
   return nullptr;
 }
 
@@ -61,7 +61,7 @@ class Profiles {
     if (!field.node.IsMap()) {
       problems.Add(field.line, field.path,
                    fmt::format("expected a map of profiles by kind or by pool/server/unit, got {}",
-                               model::Describe(field.node)));
+                               yaml::Describe(field.node)));
       return;
     }
     sound_ = true;
@@ -92,7 +92,7 @@ class Profiles {
   void Add(const YAML::Node& key, const YAML::Node& value) {
     const int line = key.Mark().is_null() ? field_.line : key.Mark().line + 1;
     if (!key.IsScalar()) {
-      problems_.Add(line, field_.path, "expected a kind or pool/server/unit, got " + model::Describe(key));
+      problems_.Add(line, field_.path, "expected a kind or pool/server/unit, got " + yaml::Describe(key));
       return;
     }
     const std::string name = key.Scalar();

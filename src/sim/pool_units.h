@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/reader.h"
+#include "base/yaml/reader.h"
 #include "sim/app_reader.h"
 
 namespace spillway::sim {
@@ -18,7 +18,7 @@ struct PoolServers {
 };
 
 // pool: {file, service}; profiles: {KIND or POOL/SERVER/UNIT: {workers, service, ...}}.
-PoolServers ReadPoolServers(model::Problems& problems, const model::Field& pool, const model::Field& profiles,
+PoolServers ReadPoolServers(yaml::Problems& problems, const yaml::Field& pool, const yaml::Field& profiles,
                             const std::string& folder);
 
 }  // namespace spillway::sim

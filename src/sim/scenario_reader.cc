@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "model/documents.h"
-#include "model/scalars.h"
+#include "base/yaml/documents.h"
+#include "base/yaml/scalars.h"
 #include "sim/app_reader.h"
 #include "sim/policy_reader.h"
 #include "sim/scenario_scalars.h"
@@ -16,16 +16,16 @@
 namespace spillway::sim {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 void ReadWork(Problems& problems, const Field& field, Axis& axis) {
   MapReader map(problems, field, {"rps", "factors"});
   axis.kind = AxisKind::kWork;
   axis.name = "work";
   Take(axis.rate_rps, map.Need("rps", "requests per second"),
-       [&](const Field& f) { return model::ReadNumber(problems, f, 1e-3, 1e9); });
+       [&](const Field& f) { return yaml::ReadNumber(problems, f, 1e-3, 1e9); });
   Take(axis.values, map.Need("factors", "a list of factors of the service times"),
        [&](const Field& f) { return ReadNumbers(problems, f, 1e-3, 1e6, true); });
 }
@@ -54,12 +54,12 @@ void ReadExtent(Problems& problems, const MapReader& map, Scenario& scenario) {
   Take(scenario.requests, map.Find("requests"), [&](const Field& f) { return ReadRequests(problems, f); });
   scenario.warm_up = ReadWarmUp(problems, map).value_or(scenario.requests / 10);
   if (const Field* f = map.Find("runs"))
-    if (auto n = model::ReadInteger(problems, *f, 1, 1000)) scenario.runs = static_cast<uint32_t>(*n);
+    if (auto n = yaml::ReadInteger(problems, *f, 1, 1000)) scenario.runs = static_cast<uint32_t>(*n);
   Take(scenario.flows, map.Find("flows"), [&](const Field& f) { return ReadFlows(problems, f); });
   if (const Field* f = map.Find("switches"))
-    if (auto n = model::ReadInteger(problems, *f, 1, 64)) scenario.switches = static_cast<uint32_t>(*n);
+    if (auto n = yaml::ReadInteger(problems, *f, 1, 64)) scenario.switches = static_cast<uint32_t>(*n);
   Take(scenario.seed, map.Find("seed"),
-       [&](const Field& f) { return model::ReadInteger(problems, f, 0, UINT64_MAX); });
+       [&](const Field& f) { return yaml::ReadInteger(problems, f, 0, UINT64_MAX); });
 }
 
 Scenario ReadScenario(Problems& problems, const Field& field, const std::string& folder) {
@@ -69,7 +69,7 @@ Scenario ReadScenario(Problems& problems, const Field& field, const std::string&
        "warm_up", "runs", "cold_start", "flows", "switches", "seed", "loss_over_unloaded", "silent_after"});
   Scenario scenario;
   Take(scenario.name, map.Need("name", "a name"),
-       [&](const Field& f) { return model::ReadName(problems, f); });
+       [&](const Field& f) { return yaml::ReadName(problems, f); });
   std::vector<AppEntry> apps;
   if (const Field* f = map.Need("apps", "a list of apps")) apps = ReadApps(problems, *f, folder);
   for (const AppEntry& entry : apps) scenario.apps.push_back(entry.app);
@@ -92,9 +92,9 @@ Scenario ReadScenario(Problems& problems, const Field& field, const std::string&
   Take(scenario.wire, map.Find("wire"), [&](const Field& f) { return ReadWire(problems, f); });
   ReadExtent(problems, map, scenario);
   Take(scenario.loss_over_unloaded, map.Find("loss_over_unloaded"),
-       [&](const Field& f) { return model::ReadNumber(problems, f, 1, 1e6); });
+       [&](const Field& f) { return yaml::ReadNumber(problems, f, 1, 1e6); });
   Take(scenario.silent_after, map.Find("silent_after"),
-       [&](const Field& f) { return model::ReadTime(problems, f, std::chrono::milliseconds(10), kMaxTime); });
+       [&](const Field& f) { return yaml::ReadTime(problems, f, std::chrono::milliseconds(10), kMaxTime); });
   return scenario;
 }
 
@@ -113,7 +113,7 @@ Scenario ReadFile(Problems& problems, const std::vector<YAML::Node>& documents, 
 Result<Scenario> ParseScenario(std::string_view text, const std::string& file_name) {
   Problems problems(file_name);
   Scenario scenario;
-  model::ReadDocuments(problems, std::string(text), [&](const std::vector<YAML::Node>& documents) {
+  yaml::ReadDocuments(problems, std::string(text), [&](const std::vector<YAML::Node>& documents) {
     scenario = ReadFile(problems, documents, std::filesystem::path(file_name).parent_path().string());
   });
   if (!problems.none()) return tl::make_unexpected(problems.ToError());
@@ -121,7 +121,7 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& file_na
 }
 
 Result<Scenario> LoadScenario(const std::string& path) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseScenario(*text, path);
 }

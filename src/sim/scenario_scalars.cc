@@ -6,22 +6,22 @@
 
 #include <algorithm>
 
-#include "model/scalars.h"
+#include "base/yaml/scalars.h"
 
 namespace spillway::sim {
 
-using model::Field;
-using model::Problems;
+using yaml::Field;
+using yaml::Problems;
 
 std::optional<std::vector<double>> ReadNumbers(Problems& problems, const Field& field, double least,
                                                double most, bool ascending) {
-  const auto entries = model::ReadList(problems, field, "a list of numbers");
+  const auto entries = yaml::ReadList(problems, field, "a list of numbers");
   if (!field.node.IsSequence()) return std::nullopt;
   if (entries.empty())
     problems.Add(field.line, field.path, "expected at least one number, got an empty list");
   std::vector<double> numbers;
   for (const Field& entry : entries) {
-    const auto number = model::ReadNumber(problems, entry, least, most);
+    const auto number = yaml::ReadNumber(problems, entry, least, most);
     if (!number) return std::nullopt;
     if (ascending && !numbers.empty() && *number <= numbers.back()) {
       problems.Add(entry.line, entry.path,
@@ -39,7 +39,7 @@ void CheckOwnName(Problems& problems, const Field& field, const std::string& nam
     problems.Add(field.line, field.path, fmt::format("duplicate name \"{}\"", name));
 }
 
-void RefuseKeys(Problems& problems, const model::MapReader& map, std::initializer_list<std::string_view> keys,
+void RefuseKeys(Problems& problems, const yaml::MapReader& map, std::initializer_list<std::string_view> keys,
                 std::string_view when) {
   for (std::string_view key : keys)
     if (const Field* field = map.Find(key))

@@ -11,26 +11,26 @@
 #include <string_view>
 #include <vector>
 
-#include "model/reader.h"
-#include "model/scalars.h"
+#include "base/yaml/reader.h"
+#include "base/yaml/scalars.h"
 
 namespace spillway::sim {
 
-using model::ReadChoice;
-using model::Take;
+using yaml::ReadChoice;
+using yaml::Take;
 
 inline constexpr std::chrono::hours kMaxTime{1};  // of whatever a scenario gives a time for
 
 // At least one number, each from `least` to `most`; `ascending`: each greater than the one before.
-std::optional<std::vector<double>> ReadNumbers(model::Problems& problems, const model::Field& field,
+std::optional<std::vector<double>> ReadNumbers(yaml::Problems& problems, const yaml::Field& field,
                                                double least, double most, bool ascending);
 
 // Reports a name that is in `taken` already.
-void CheckOwnName(model::Problems& problems, const model::Field& field, const std::string& name,
+void CheckOwnName(yaml::Problems& problems, const yaml::Field& field, const std::string& name,
                   std::set<std::string>& taken);
 
 // Reports keys that mean nothing here: "expected only <when>, got it here".
-void RefuseKeys(model::Problems& problems, const model::MapReader& map,
+void RefuseKeys(yaml::Problems& problems, const yaml::MapReader& map,
                 std::initializer_list<std::string_view> keys, std::string_view when);
 
 }  // namespace spillway::sim

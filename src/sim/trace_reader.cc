@@ -7,8 +7,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "model/documents.h"
-#include "model/problems.h"
+#include "base/yaml/documents.h"
+#include "base/yaml/problems.h"
 
 namespace spillway::sim {
 
@@ -27,7 +27,7 @@ Result<std::vector<double>> ParseTrace(const std::string& text, const std::strin
       return Fail(
           ErrorCode::kBadInput,
           fmt::format("{}:{}: expected a time in seconds{}, got {}", file_name, number,
-                      times.empty() ? "" : fmt::format(", {} or later", times.back()), model::Excerpt(line)));
+                      times.empty() ? "" : fmt::format(", {} or later", times.back()), yaml::Excerpt(line)));
     times.push_back(time);
   }
   if (times.size() < 2 || times.back() <= times.front())
@@ -37,7 +37,7 @@ Result<std::vector<double>> ParseTrace(const std::string& text, const std::strin
 }
 
 Result<std::vector<double>> LoadTrace(const std::string& path) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseTrace(*text, path);
 }

@@ -12,9 +12,9 @@
 namespace spillway::sim {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 // Reads a map of times and numbers, all of which it must have but the optional ones.
 class Parts {
@@ -23,18 +23,18 @@ class Parts {
       : problems_(problems), map_(problems, field, keys) {}
   void Time(const char* key, Duration least, Duration& into) {
     Take(into, map_.Need(key, "a time, such as 10ms"),
-         [&](const Field& f) { return model::ReadTime(problems_, f, least, kMaxTime); });
+         [&](const Field& f) { return yaml::ReadTime(problems_, f, least, kMaxTime); });
   }
   void Number(const char* key, double least, double most, double& into) {
     Take(into, map_.Need(key, "a number"),
-         [&](const Field& f) { return model::ReadNumber(problems_, f, least, most); });
+         [&](const Field& f) { return yaml::ReadNumber(problems_, f, least, most); });
   }
   // Tells of a time that is not less than another.
   void Less(const char* key, Duration value, const char* other, Duration limit) {
     const Field* field = map_.Find(key);
     if (field != nullptr && map_.Find(other) != nullptr && problems_.Sound(field->path) && value >= limit)
       problems_.Add(field->line, field->path,
-                    fmt::format("expected less than {}, got {}", other, model::Describe(field->node)));
+                    fmt::format("expected less than {}, got {}", other, yaml::Describe(field->node)));
   }
   const MapReader& map() const { return map_; }
 
@@ -48,7 +48,7 @@ void ReadQuota(Problems& problems, const Field& field, Ration& ration) {
   parts.Time("quota", Duration(1000), ration.quota);
   parts.Time("period", Duration(1000), ration.period);
   Take(ration.tick, parts.map().Find("tick"),
-       [&](const Field& f) { return model::ReadTime(problems, f, Duration(0), std::chrono::seconds(1)); });
+       [&](const Field& f) { return yaml::ReadTime(problems, f, Duration(0), std::chrono::seconds(1)); });
 }
 
 void ReadInterference(Problems& problems, const MapReader& map, Interference& into) {
@@ -90,22 +90,21 @@ void ReadInterference(Problems& problems, const MapReader& map, Interference& in
 
 void ReadSpeedKeys(Problems& problems, const MapReader& map, UnitProfile& unit) {
   if (const Field* f = map.Find("workers"))
-    if (auto n = model::ReadInteger(problems, *f, 1, 65535)) unit.workers = static_cast<uint32_t>(*n);
+    if (auto n = yaml::ReadInteger(problems, *f, 1, 65535)) unit.workers = static_cast<uint32_t>(*n);
   const Field* service = map.Need("service", "the mean service time, such as 436us");
   Take(unit.service, service,
-       [&](const Field& f) { return model::ReadTime(problems, f, Duration(100), kMaxTime); });
+       [&](const Field& f) { return yaml::ReadTime(problems, f, Duration(100), kMaxTime); });
   if (const Field* f = map.Find("unloaded"))
-    if (auto whole = model::ReadTime(problems, *f, Duration(100), kMaxTime)) {
+    if (auto whole = yaml::ReadTime(problems, *f, Duration(100), kMaxTime)) {
       if (*whole < unit.service)
         problems.Add(f->line, f->path,
-                     fmt::format("expected the service time or more, got {}", model::Describe(f->node)));
+                     fmt::format("expected the service time or more, got {}", yaml::Describe(f->node)));
       unit.fixed = *whole - unit.service;
     }
   if (const Field* f = map.Find("queue_limit"))
-    if (auto n = model::ReadInteger(problems, *f, 1, UINT32_MAX))
-      unit.queue_limit = static_cast<uint32_t>(*n);
+    if (auto n = yaml::ReadInteger(problems, *f, 1, UINT32_MAX)) unit.queue_limit = static_cast<uint32_t>(*n);
   Take(unit.workers_known, map.Find("workers_known"),
-       [&](const Field& f) { return model::ReadBool(problems, f); });
+       [&](const Field& f) { return yaml::ReadBool(problems, f); });
   if (const Field* f = map.Find("cpu_quota")) ReadQuota(problems, *f, unit.ration);
   ReadInterference(problems, map, unit.interference);
 }
@@ -116,7 +115,7 @@ UnitProfile ReadUnit(Problems& problems, const Field& field, std::set<std::strin
                  "cpu_quota", "stall", "pause", "neighbour", "drift", "cold", "fails_fast"});
   UnitProfile unit;
   if (const Field* f = map.Need("name", "a name"))
-    if (auto name = model::ReadName(problems, *f)) {
+    if (auto name = yaml::ReadName(problems, *f)) {
       unit.name = *name;
       CheckOwnName(problems, *f, unit.name, names);
     }
@@ -126,7 +125,7 @@ UnitProfile ReadUnit(Problems& problems, const Field& field, std::set<std::strin
     });
   ReadSpeedKeys(problems, map, unit);
   if (unit.service.count() > 0) unit.capacity = unit.sustained_rps();
-  Take(unit.capacity, map.Find("capacity"), [&](const Field& f) { return model::ReadCapacity(problems, f); });
+  Take(unit.capacity, map.Find("capacity"), [&](const Field& f) { return yaml::ReadPositive(problems, f); });
   return unit;
 }
 
@@ -144,7 +143,7 @@ UnitProfile ReadSpeed(Problems& problems, const Field& field) {
 std::vector<UnitProfile> ReadUnits(Problems& problems, const Field& field) {
   std::vector<UnitProfile> units;
   std::set<std::string> names;
-  const auto entries = model::ReadList(problems, field, "a list of units");
+  const auto entries = yaml::ReadList(problems, field, "a list of units");
   if (field.node.IsSequence() && (entries.empty() || entries.size() > SPW_UNITS_PER_SERVER))
     problems.Add(field.line, field.path,
                  fmt::format("expected 1 to {} units, got {}", SPW_UNITS_PER_SERVER, entries.size()));

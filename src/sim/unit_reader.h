@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "model/reader.h"
+#include "base/yaml/reader.h"
 #include "sim/scenario.h"
 
 namespace spillway::sim {
 
 // {name, kind, capacity} and the speed below; 1 to SPW_UNITS_PER_SERVER of them.
-std::vector<UnitProfile> ReadUnits(model::Problems& problems, const model::Field& field);
+std::vector<UnitProfile> ReadUnits(yaml::Problems& problems, const yaml::Field& field);
 
 // {workers, service, unloaded, queue_limit, cpu_quota, ...}: all that a pool file does not know of a unit.
-UnitProfile ReadSpeed(model::Problems& problems, const model::Field& field);
+UnitProfile ReadSpeed(yaml::Problems& problems, const yaml::Field& field);
 
 }  // namespace spillway::sim

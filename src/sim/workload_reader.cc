@@ -12,9 +12,9 @@
 namespace spillway::sim {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 // From an answer to the moment when the switch has the report: as P4Mite's were calibrated.
 constexpr Duration kReportDelay = std::chrono::microseconds(1100);
@@ -24,7 +24,7 @@ std::string Milliseconds(Duration time) {
 }
 
 void ReadTrace(Problems& problems, const Field& field, const std::string& folder, Arrivals& arrivals) {
-  const auto text = model::ReadText(problems, field, "the path of a file with a time in seconds per line");
+  const auto text = yaml::ReadText(problems, field, "the path of a file with a time in seconds per line");
   if (!text) return;
   const auto path = (std::filesystem::path(folder) / *text).lexically_normal();
   arrivals.kind = ArrivalKind::kTrace;
@@ -38,7 +38,7 @@ void ReadTrace(Problems& problems, const Field& field, const std::string& folder
 void ReadOnOff(Problems& problems, const Field& field, Arrivals& arrivals) {
   MapReader map(problems, field, {"on", "off"});
   arrivals.kind = ArrivalKind::kOnOff;
-  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(1000), kMaxTime); };
+  const auto time = [&](const Field& f) { return yaml::ReadTime(problems, f, Duration(1000), kMaxTime); };
   Take(arrivals.on, map.Need("on", "how long requests come, such as 20ms"), time);
   Take(arrivals.off, map.Need("off", "how long none come, such as 20ms"), time);
   arrivals.name = fmt::format("onoff-{}-{}", Milliseconds(arrivals.on), Milliseconds(arrivals.off));
@@ -48,9 +48,9 @@ void ReadJump(Problems& problems, const Field& field, Arrivals& arrivals) {
   MapReader map(problems, field, {"low", "every"});
   arrivals.kind = ArrivalKind::kJump;
   Take(arrivals.low, map.Need("low", "the low load's share of the rate, such as 0.3"),
-       [&](const Field& f) { return model::ReadNumber(problems, f, 0.001, 1); });
+       [&](const Field& f) { return yaml::ReadNumber(problems, f, 0.001, 1); });
   Take(arrivals.every, map.Need("every", "how long each load lasts, such as 3s"),
-       [&](const Field& f) { return model::ReadTime(problems, f, Duration(1'000'000), kMaxTime); });
+       [&](const Field& f) { return yaml::ReadTime(problems, f, Duration(1'000'000), kMaxTime); });
   arrivals.name = fmt::format("jump-{}-{}", arrivals.low, Milliseconds(arrivals.every));
 }
 
@@ -58,9 +58,9 @@ void ReadOverload(Problems& problems, const Field& field, Arrivals& arrivals) {
   MapReader map(problems, field, {"times", "lasts"});
   arrivals.kind = ArrivalKind::kOverload;
   Take(arrivals.times, map.Need("times", "how many times the rate comes at first, such as 4"),
-       [&](const Field& f) { return model::ReadNumber(problems, f, 1, 1000); });
+       [&](const Field& f) { return yaml::ReadNumber(problems, f, 1, 1000); });
   Take(arrivals.every, map.Need("lasts", "for how long, such as 500ms"),
-       [&](const Field& f) { return model::ReadTime(problems, f, Duration(1'000'000), kMaxTime); });
+       [&](const Field& f) { return yaml::ReadTime(problems, f, Duration(1'000'000), kMaxTime); });
   arrivals.name = fmt::format("overload-{}-{}", arrivals.times, Milliseconds(arrivals.every));
 }
 
@@ -107,13 +107,13 @@ Reports ReadOneReports(Problems& problems, const Field& field) {
   MapReader map(problems, field, {"name", "period", "delay", "jitter", "loss_pct", "learned", "check"});
   Reports reports;
   reports.delay = kReportDelay;
-  const auto time = [&](const Field& f) { return model::ReadTime(problems, f, Duration(0), kMaxTime); };
+  const auto time = [&](const Field& f) { return yaml::ReadTime(problems, f, Duration(0), kMaxTime); };
   Take(reports.period, map.Find("period"), time);
   Take(reports.delay, map.Find("delay"), time);
   Take(reports.jitter, map.Find("jitter"), time);
   if (const Field* f = map.Find("loss_pct"))
-    if (auto pct = model::ReadNumber(problems, *f, 0, 100)) reports.loss = *pct / 100;
-  Take(reports.learned, map.Find("learned"), [&](const Field& f) { return model::ReadBool(problems, f); });
+    if (auto pct = yaml::ReadNumber(problems, *f, 0, 100)) reports.loss = *pct / 100;
+  Take(reports.learned, map.Find("learned"), [&](const Field& f) { return yaml::ReadBool(problems, f); });
   Take(reports.check, map.Find("check"), time);
   if (const Field* f = map.Find("check")) {
     if (!reports.learned || reports.period.count() == 0)
@@ -122,7 +122,7 @@ Reports ReadOneReports(Problems& problems, const Field& field) {
       problems.Add(f->line, f->path, "expected 0 or 100us and more");
   }
   reports.name = NameOf(reports);
-  Take(reports.name, map.Find("name"), [&](const Field& f) { return model::ReadName(problems, f); });
+  Take(reports.name, map.Find("name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
   return reports;
 }
 
@@ -133,7 +133,7 @@ std::vector<Arrivals> ReadArrivals(Problems& problems, const Field& field, const
   std::set<std::string> names;
   const char* expected =
       "a list of poisson, constant, {trace: FILE}, {onoff: ...}, {jump: ...} or {overload: ...}";
-  const auto entries = model::ReadList(problems, field, expected);
+  const auto entries = yaml::ReadList(problems, field, expected);
   if (field.node.IsSequence() && entries.empty())
     problems.Add(field.line, field.path, fmt::format("expected {}, got an empty list", expected));
   for (const Field& entry : entries) {
@@ -146,7 +146,7 @@ std::vector<Arrivals> ReadArrivals(Problems& problems, const Field& field, const
 std::vector<Reports> ReadReports(Problems& problems, const Field& field) {
   std::vector<Reports> all;
   std::set<std::string> names;
-  const auto entries = model::ReadList(problems, field, "a list of ways to report");
+  const auto entries = yaml::ReadList(problems, field, "a list of ways to report");
   if (field.node.IsSequence() && entries.empty())
     problems.Add(field.line, field.path, "expected at least one way to report, got an empty list");
   for (const Field& entry : entries) {
@@ -164,26 +164,26 @@ Reports DefaultReports() {
 }
 
 std::optional<Duration> ReadWire(Problems& problems, const Field& field) {
-  return model::ReadTime(problems, field, Duration(0), std::chrono::seconds(1));
+  return yaml::ReadTime(problems, field, Duration(0), std::chrono::seconds(1));
 }
 
 std::optional<uint64_t> ReadRequests(Problems& problems, const Field& field) {
-  return model::ReadInteger(problems, field, 100, 10'000'000'000);
+  return yaml::ReadInteger(problems, field, 100, 10'000'000'000);
 }
 
 std::optional<uint64_t> ReadFlows(Problems& problems, const Field& field) {
-  return model::ReadInteger(problems, field, 0, 1'000'000);
+  return yaml::ReadInteger(problems, field, 0, 1'000'000);
 }
 
 std::optional<uint64_t> ReadWarmUp(Problems& problems, const MapReader& map) {
   bool cold = false;
-  Take(cold, map.Find("cold_start"), [&](const Field& f) { return model::ReadBool(problems, f); });
+  Take(cold, map.Find("cold_start"), [&](const Field& f) { return yaml::ReadBool(problems, f); });
   if (cold) {
     RefuseKeys(problems, map, {"warm_up"}, "without cold_start");
     return 0;
   }
   const Field* field = map.Find("warm_up");
-  return field != nullptr ? model::ReadInteger(problems, *field, 0, 10'000'000'000) : std::nullopt;
+  return field != nullptr ? yaml::ReadInteger(problems, *field, 0, 10'000'000'000) : std::nullopt;
 }
 
 }  // namespace spillway::sim

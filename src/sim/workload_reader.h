@@ -7,20 +7,20 @@
 #include <string>
 #include <vector>
 
-#include "model/reader.h"
+#include "base/yaml/reader.h"
 #include "sim/scenario.h"
 
 namespace spillway::sim {
 
 // folder: of the scenario file, base of relative paths.
-std::vector<Arrivals> ReadArrivals(model::Problems& problems, const model::Field& field,
+std::vector<Arrivals> ReadArrivals(yaml::Problems& problems, const yaml::Field& field,
                                    const std::string& folder);
-std::vector<Reports> ReadReports(model::Problems& problems, const model::Field& field);
+std::vector<Reports> ReadReports(yaml::Problems& problems, const yaml::Field& field);
 Reports DefaultReports();
-std::optional<Duration> ReadWire(model::Problems& problems, const model::Field& field);
-std::optional<uint64_t> ReadRequests(model::Problems& problems, const model::Field& field);
-std::optional<uint64_t> ReadFlows(model::Problems& problems, const model::Field& field);
+std::optional<Duration> ReadWire(yaml::Problems& problems, const yaml::Field& field);
+std::optional<uint64_t> ReadRequests(yaml::Problems& problems, const yaml::Field& field);
+std::optional<uint64_t> ReadFlows(yaml::Problems& problems, const yaml::Field& field);
 // `warm_up`, or `cold_start`, which is a warm-up of 0; nullopt: neither.
-std::optional<uint64_t> ReadWarmUp(model::Problems& problems, const model::MapReader& map);
+std::optional<uint64_t> ReadWarmUp(yaml::Problems& problems, const yaml::MapReader& map);
 
 }  // namespace spillway::sim

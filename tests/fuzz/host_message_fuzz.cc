@@ -3,7 +3,7 @@
 // names and last words are fit to be printed, and it is the same after it was written again.
 #include <cstdlib>
 
-#include "model/scalars.h"
+#include "base/yaml/scalars.h"
 #include "scheduler/controller/host_message.h"
 
 using namespace spillway::scheduler;
@@ -26,7 +26,7 @@ void ReadAndWrite(std::string_view body, const Parse& parse) {
 void Judge(const HostReport& report) {
   if (report.gpus.size() > kMaxGpusOfHost || report.held.size() > kMaxInstancesOfHost) std::abort();
   for (const Gpu& gpu : report.gpus)
-    if (!spillway::model::IsName(gpu.id) || gpu.id.size() > kMaxGpuName || gpu.memory_mib < 0) std::abort();
+    if (!spillway::yaml::IsName(gpu.id) || gpu.id.size() > kMaxGpuName || gpu.memory_mib < 0) std::abort();
   for (const Held& held : report.held) {
     if (held.why.size() > kMaxLastWords) std::abort();
     for (const unsigned char c : held.why)

@@ -12,29 +12,29 @@
 
 namespace spillway::gateway {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
 using nlohmann::json;
 using scheduler::ServedModel;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 using namespace std::chrono_literals;
 
 Result<ServedModel> ParseModelFile(const std::string& yaml, const std::string& file_name) {
   ServedModel served;
-  const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root, {"model", "tenant", "replicas", "share", "memory", "slo", "cell", "cells"});
     served.tenant = "default";
-    Take(served.tenant, top.Find("tenant"), [&](const Field& f) { return model::ReadName(problems, f); });
+    Take(served.tenant, top.Find("tenant"), [&](const Field& f) { return yaml::ReadName(problems, f); });
     Take(served.replicas, top.Find("replicas"),
-         [&](const Field& f) { return model::ReadInteger(problems, f, 0, 1000); });
+         [&](const Field& f) { return yaml::ReadInteger(problems, f, 0, 1000); });
     if (const Field* f = top.Find("share"))
-      if (const auto share = model::ReadNumber(problems, *f, 0.001, 1))
+      if (const auto share = yaml::ReadNumber(problems, *f, 0.001, 1))
         served.milli = static_cast<int>(std::lround(*share * scheduler::kWholeGpu));
     if (const Field* f = top.Find("memory"))
       if (const auto bytes = ReadBytes(problems, *f, 1 << 20, uint64_t{1} << 40))
         served.memory_mib = static_cast<int>((*bytes + (1 << 20) - 1) >> 20);
     if (const Field* f = top.Find("slo"))
-      if (const auto time = model::ReadDuration(problems, *f, 1ms, 1h)) served.slo_ms = time->count();
+      if (const auto time = yaml::ReadDuration(problems, *f, 1ms, 1h)) served.slo_ms = time->count();
     uint64_t input = 1 << 20, output = 256 << 10, cells = 4;
     if (const Field* f = top.Find("cell")) {
       MapReader cell(problems, *f, {"input", "output"});
@@ -44,7 +44,7 @@ Result<ServedModel> ParseModelFile(const std::string& yaml, const std::string& f
            [&](const Field& g) { return ReadBytes(problems, g, kMaxMessage, kMaxCellBytes); });
     }
     Take(cells, top.Find("cells"),
-         [&](const Field& f) { return model::ReadInteger(problems, f, 1, kMaxCells); });
+         [&](const Field& f) { return yaml::ReadInteger(problems, f, 1, kMaxCells); });
     const Field* entry = top.Need("model", "what its executors run, as an entry of models in executor.yaml");
     if (entry == nullptr) return;
     const ModelSpec spec = ReadModelSpec(problems, *entry);

@@ -10,9 +10,9 @@
 namespace spillway::gateway {
 namespace {
 
-using model::Field;
-using model::MapReader;
-using model::Problems;
+using yaml::Field;
+using yaml::MapReader;
+using yaml::Problems;
 
 // A slice's own keys over its GPU's.
 void ReadPlace(Problems& problems, const MapReader& map, bool cuda, CudaPlace& place) {
@@ -22,23 +22,23 @@ void ReadPlace(Problems& problems, const MapReader& map, bool cuda, CudaPlace& p
     if (field != nullptr && !cuda) problems.Add(field->line, field->path, "expected only with engine: cuda");
   constexpr const char* kForms = "an index as in nvidia-smi, GPU-UUID or MIG-UUID";
   Take(place.device, device, [&](const Field& f) {
-    const auto text = model::ReadText(problems, f, kForms);
+    const auto text = yaml::ReadText(problems, f, kForms);
     if (text && !IsCudaDevice(*text))
-      problems.Add(f.line, f.path, fmt::format("expected {}, got {}", kForms, model::Describe(f.node)));
+      problems.Add(f.line, f.path, fmt::format("expected {}, got {}", kForms, yaml::Describe(f.node)));
     return text;
   });
-  Take(place.sm_percent, percent, [&](const Field& f) { return model::ReadInteger(problems, f, 1, 100); });
+  Take(place.sm_percent, percent, [&](const Field& f) { return yaml::ReadInteger(problems, f, 1, 100); });
 }
 
 void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, ExecutorConfig& config) {
   size_t gpus = 0;
-  for (const Field& entry : model::ReadList(problems, field, "a list of GPUs")) {
+  for (const Field& entry : yaml::ReadList(problems, field, "a list of GPUs")) {
     MapReader map(problems, entry, {"name", "device", "sm_percent", "slices"});
     CudaPlace whole;
     whole.device = std::to_string(gpus++);
     ReadPlace(problems, map, config.cuda, whole);
     std::string gpu;
-    Take(gpu, map.Need("name", "a name"), [&](const Field& f) { return model::ReadName(problems, f); });
+    Take(gpu, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
     for (const SliceOffer& other : config.options.slices)
       if (other.gpu == gpu && !gpu.empty()) {
         problems.Add(entry.line, entry.path, "duplicate name");
@@ -47,16 +47,16 @@ void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, Ex
     const Field* list = map.Need("slices", "a list of slices");
     if (list == nullptr) continue;
     const size_t first = config.options.slices.size();
-    for (const Field& part : model::ReadList(problems, *list, "a list of slices")) {
+    for (const Field& part : yaml::ReadList(problems, *list, "a list of slices")) {
       MapReader one(problems, part, {"name", "gflop_per_s", "cells", "device", "sm_percent"});
       SliceOffer slice = cell;
       slice.gpu = gpu;
       Take(slice.name, one.Need("name", "a name"),
-           [&](const Field& f) { return model::ReadName(problems, f); });
+           [&](const Field& f) { return yaml::ReadName(problems, f); });
       Take(slice.gflop_per_s, one.Need("gflop_per_s", "GFLOP/s"),
-           [&](const Field& f) { return model::ReadNumber(problems, f, 1e-3, 1e9); });
+           [&](const Field& f) { return yaml::ReadNumber(problems, f, 1e-3, 1e9); });
       Take(slice.cells, one.Find("cells"),
-           [&](const Field& f) { return model::ReadInteger(problems, f, 1, kMaxCells); });
+           [&](const Field& f) { return yaml::ReadInteger(problems, f, 1, kMaxCells); });
       for (size_t i = first; i < config.options.slices.size(); i++)
         if (config.options.slices[i].name == slice.name && !slice.name.empty())
           problems.Add(part.line, part.path, "duplicate name within its GPU");
@@ -84,7 +84,7 @@ void ReadGatewayAddress(Problems& problems, const MapReader& top, const std::str
   const Field* gateway = top.Need("gateway", kForms);
   if (token != nullptr) address.token = ReadToken(problems, *token, file_name, "the executors' token");
   if (gateway == nullptr) return;
-  const auto text = model::ReadText(problems, *gateway, kForms);
+  const auto text = yaml::ReadText(problems, *gateway, kForms);
   if (!text || !text->starts_with(kRdmaPrefix)) {
     Take(address.address, gateway, [&](const Field& f) { return ReadSocketPath(problems, f); });
     return;
@@ -93,20 +93,20 @@ void ReadGatewayAddress(Problems& problems, const MapReader& top, const std::str
   const auto endpoint = base::SocketAddress::Parse(std::string_view(*text).substr(kRdmaPrefix.size()));
   if (!endpoint || endpoint->port() == 0)
     problems.Add(gateway->line, gateway->path,
-                 fmt::format("expected {}, got {}", kForms, model::Describe(gateway->node)));
+                 fmt::format("expected {}, got {}", kForms, yaml::Describe(gateway->node)));
   if (token == nullptr)
     problems.Add(gateway->line, "token_file", "expected a file with the gateway's token for executors");
 }
 
 Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::string& file_name) {
   ExecutorConfig config;
-  const auto read = model::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
+  const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root, {"gateway", "token_file", "name", "engine", "cell", "gpus", "models"});
     ReadGatewayAddress(problems, top, file_name, config.options.gateway);
     Take(config.options.name, top.Need("name", "a name"),
-         [&](const Field& f) { return model::ReadName(problems, f); });
+         [&](const Field& f) { return yaml::ReadName(problems, f); });
     if (const Field* f = top.Find("engine"))
-      if (auto word = model::ReadChoice(problems, *f, {"emulated", "cuda"})) config.cuda = *word == 1;
+      if (auto word = yaml::ReadChoice(problems, *f, {"emulated", "cuda"})) config.cuda = *word == 1;
     SliceOffer cell;
     cell.cells = 4;
     cell.input_bytes = 1 << 20;
@@ -121,7 +121,7 @@ Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::s
     if (const Field* f = top.Need("gpus", "a list of GPUs")) ReadGpus(problems, *f, cell, config);
     const Field* models = top.Need("models", "a list of models");
     if (models == nullptr) return;
-    for (const Field& entry : model::ReadList(problems, *models, "a list of models")) {
+    for (const Field& entry : yaml::ReadList(problems, *models, "a list of models")) {
       const ModelSpec spec = ReadModelSpec(problems, entry);
       if (const auto fits = CheckCell(CardOf(spec), cell.input_bytes, cell.output_bytes); !fits)
         problems.Add(entry.line, entry.path, fits.error().message);
@@ -137,7 +137,7 @@ Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::s
 }
 
 Result<ExecutorConfig> LoadExecutorConfig(const std::string& path) {
-  const auto text = model::ReadInputFile(path);
+  const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseExecutorConfig(*text, path);
 }

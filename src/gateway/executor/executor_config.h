@@ -20,7 +20,7 @@ struct ExecutorConfig {
 };
 
 // Keys `gateway` and `token_file`: where executors join, and the token that they show there.
-void ReadGatewayAddress(model::Problems& problems, const model::MapReader& top, const std::string& file_name,
+void ReadGatewayAddress(yaml::Problems& problems, const yaml::MapReader& top, const std::string& file_name,
                         GatewayAddress& address);
 
 [[nodiscard]] Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml,

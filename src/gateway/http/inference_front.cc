@@ -12,9 +12,9 @@
 
 #include "base/mutex.h"
 #include "base/version.h"
+#include "base/yaml/problems.h"
 #include "gateway/metrics.h"
 #include "gateway/protocol/v2.h"
-#include "model/problems.h"
 
 namespace spillway::command {
 namespace {
@@ -75,7 +75,7 @@ class RefusalLog {
       return;
     }
     ++told_;
-    spdlog::info("http: {} {}: {}", request.method, model::Excerpt(request.path), message);
+    spdlog::info("http: {} {}: {}", request.method, yaml::Excerpt(request.path), message);
   }
 
  private:
@@ -166,8 +166,8 @@ class Front {
       return Refuse(request, respond, Status::kNoSlice, "no executor connected yet");
     if (found == models->end() || (!version.empty() && version != found->card->version))
       return Refuse(request, respond, Status::kNoModel,
-                    fmt::format("there is no model {}{}", model::Excerpt(parts[2]),
-                                version.empty() ? "" : " of version " + model::Excerpt(version)));
+                    fmt::format("there is no model {}{}", yaml::Excerpt(parts[2]),
+                                version.empty() ? "" : " of version " + yaml::Excerpt(version)));
     if (verb == "infer") {
       if (!post) return NotAllowed(respond, "POST");
       return Infer(std::move(request), std::move(respond), *found);
@@ -193,8 +193,7 @@ class Front {
   }
 
   void NotSpoken(const Request& request, const Responder& respond, const std::string& coding) {
-    const std::string message =
-        fmt::format("Content-Encoding: expected none, got {}", model::Excerpt(coding));
+    const std::string message = fmt::format("Content-Encoding: expected none, got {}", yaml::Excerpt(coding));
     log_.Tell(request, message);
     Response response{.status = 415, .body = gateway::V2Error(message)};
     response.headers.emplace_back("Accept-Encoding", "identity");

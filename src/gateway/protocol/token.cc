@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "model/documents.h"
-#include "model/scalars.h"
+#include "base/yaml/documents.h"
+#include "base/yaml/scalars.h"
 
 namespace spillway::gateway {
 
@@ -19,13 +19,13 @@ bool SameToken(std::string_view a, std::string_view b) {
   return differs == 0;
 }
 
-std::string ReadToken(model::Problems& problems, const model::Field& field, const std::string& file_name,
+std::string ReadToken(yaml::Problems& problems, const yaml::Field& field, const std::string& file_name,
                       const std::string& whose) {
-  const auto name = model::ReadText(problems, field, "a file with " + whose);
+  const auto name = yaml::ReadText(problems, field, "a file with " + whose);
   if (!name) return "";
   std::filesystem::path path = *name;
   if (path.is_relative()) path = std::filesystem::path(file_name).parent_path() / path;
-  const auto text = model::ReadInputFile(path.string());
+  const auto text = yaml::ReadInputFile(path.string());
   struct stat status {};
   if (text && stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IWGRP | S_IRWXO)) != 0) {
     problems.Add(

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/reader.h"
+#include "base/yaml/reader.h"
 
 namespace spillway::gateway {
 
@@ -15,7 +15,7 @@ bool SameToken(std::string_view a, std::string_view b);
 // The token in the file that `field` names, seen from the folder of the file `file_name`. `whose`: "the
 // tenant's token". Empty, with a problem told: it cannot be read, others than its owner and group may read it
 // or others than its owner may write to it, or it is not 8 to 256 printable characters.
-std::string ReadToken(model::Problems& problems, const model::Field& field, const std::string& file_name,
+std::string ReadToken(yaml::Problems& problems, const yaml::Field& field, const std::string& file_name,
                       const std::string& whose);
 
 }  // namespace spillway::gateway

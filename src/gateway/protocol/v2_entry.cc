@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "model/problems.h"
+#include "base/yaml/problems.h"
 
 namespace spillway::gateway {
 
@@ -24,7 +24,7 @@ std::string Shown(const json& value) {
     return flat && value.size() <= kMaxExtents ? value.dump() : fmt::format("a list of {}", value.size());
   }
   if (value.is_object()) return "an object";
-  return value.is_string() ? model::Excerpt(value.get_ref<const std::string&>()) : value.dump();
+  return value.is_string() ? yaml::Excerpt(value.get_ref<const std::string&>()) : value.dump();
 }
 
 std::string Got(const json& from, const char* key) {
@@ -44,7 +44,7 @@ Result<size_t> InputOf(const ModelCard& model, const json& entry) {
   const auto& name = entry["name"].get_ref<const std::string&>();
   for (size_t i = 0; i < model.inputs.size(); i++)
     if (model.inputs[i].name == name) return i;
-  return Wrong(fmt::format("inputs: model {} has no input {}, expected {}", model.name, model::Excerpt(name),
+  return Wrong(fmt::format("inputs: model {} has no input {}, expected {}", model.name, yaml::Excerpt(name),
                            NamesOf(model.inputs)));
 }
 

@@ -7,11 +7,11 @@
 
 #include "base/interrupt.h"
 #include "base/print.h"
+#include "base/yaml/scalars.h"
 #include "command/exit_code.h"
 #include "command/option_checks.h"
 #include "command/output.h"
 #include "command/report_files.h"
-#include "model/scalars.h"
 #include "planner/catalogue_reader.h"
 #include "planner/check/rehearsal_report.h"
 #include "planner/cli/plan_input.h"
@@ -188,7 +188,7 @@ void AddProbe(CLI::App& plan, Context& context) {
   probe->add_option("--name", o->machine.name, "Name of the node")
       ->capture_default_str()
       ->check([](const std::string& name) {
-        return model::IsName(name) ? std::string() : "expected 1 to 64 letters, digits, '.', '_' or '-'";
+        return yaml::IsName(name) ? std::string() : "expected 1 to 64 letters, digits, '.', '_' or '-'";
       });
   probe->add_flag("--smartnic", o->smartnic, "This machine is a SmartNIC, not a server");
   probe->add_option("--price", o->machine.price_usd, "Its price; default: assumed, as Lovelock's")

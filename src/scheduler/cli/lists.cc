@@ -6,9 +6,9 @@
 
 #include "base/print.h"
 #include "base/printable.h"
+#include "base/yaml/problems.h"
 #include "command/option_checks.h"
 #include "command/output.h"
-#include "model/problems.h"
 #include "scheduler/data_folder.h"
 
 namespace spillway::command {
@@ -17,12 +17,12 @@ namespace {
 void WarnOfAbsentModels(const std::string& file, const std::map<std::string, int>& models) {
   size_t shown = 0;
   for (const auto& [model, asking] : models) {
-    if (++shown > model::kMaxProblems) {
+    if (++shown > yaml::kMaxProblems) {
       base::PrintError("spillway: {}: gpu_spec: and {} more that no node has\n", file,
-                       Counted(models.size() - model::kMaxProblems, "model"));
+                       Counted(models.size() - yaml::kMaxProblems, "model"));
       return;
     }
-    base::PrintError("spillway: {}: gpu_spec: no node has {}, asked for by {}\n", file, model::Excerpt(model),
+    base::PrintError("spillway: {}: gpu_spec: no node has {}, asked for by {}\n", file, yaml::Excerpt(model),
                      Counted(static_cast<size_t>(asking), "job"));
   }
 }

@@ -9,7 +9,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "model/scalars.h"
+#include "base/yaml/scalars.h"
 #include "scheduler/controller/fleet_json.h"
 
 namespace spillway::scheduler {
@@ -62,12 +62,12 @@ std::vector<Gpu> GpusOf(const json& text) {
   for (const json& entry : text) {
     (void)WholeNumber<int>(entry, "memory_mib");
     Gpu gpu = GpuOf(entry);
-    if (!model::IsName(gpu.id) || gpu.id.size() > kMaxGpuName)
+    if (!yaml::IsName(gpu.id) || gpu.id.size() > kMaxGpuName)
       throw std::invalid_argument(fmt::format(
           "gpus[{}].id: expected 1 to {} letters, digits, '.', '_' or '-'", gpus.size(), kMaxGpuName));
     if (!names.insert(gpu.id).second)
       throw std::invalid_argument(fmt::format("gpus[{}].id: duplicate name", gpus.size()));
-    if (!model::IsName(gpu.model))
+    if (!yaml::IsName(gpu.model))
       throw std::invalid_argument(
           fmt::format("gpus[{}].model: expected 1 to 64 letters, digits, '.', '_' or '-'", gpus.size()));
     gpus.push_back(std::move(gpu));

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "model/problems.h"
+#include "base/yaml/problems.h"
 #include "scheduler/extender/kube_json.h"
 #include "scheduler/extender/pod.h"
 

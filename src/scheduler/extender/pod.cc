@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "model/problems.h"
+#include "base/yaml/problems.h"
 #include "scheduler/cluster.h"
 #include "scheduler/extender/kube_json.h"
 

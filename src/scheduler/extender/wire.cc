@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "model/problems.h"
+#include "base/yaml/problems.h"
 #include "scheduler/extender/kube_json.h"
 
 namespace spillway::scheduler {
@@ -92,13 +92,13 @@ Result<BindingArgs> ParseBindingArgs(std::string_view body) {
     return Fail(ErrorCode::kBadInput, "expected PodName, PodNamespace, PodUID and Node");
   if (!IsDnsName(args.space, kMaxLabel, false))
     return Fail(ErrorCode::kBadInput, "PodNamespace: expected a name of small letters, digits and '-', got " +
-                                          model::Excerpt(args.space));
+                                          yaml::Excerpt(args.space));
   if (!IsDnsName(args.pod, kMaxName, true))
     return Fail(ErrorCode::kBadInput, "PodName: expected a name of small letters, digits, '-' and '.', got " +
-                                          model::Excerpt(args.pod));
+                                          yaml::Excerpt(args.pod));
   if (!IsDnsName(args.node, kMaxName, true))
     return Fail(ErrorCode::kBadInput, "Node: expected a name of small letters, digits, '-' and '.', got " +
-                                          model::Excerpt(args.node));
+                                          yaml::Excerpt(args.node));
   return args;
 }
 

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 // What a testbed with one unit says, whose `runs` is this.
 std::pair<UnitSpec, std::string> Read(const std::string& runs) {
-  model::Problems problems("lab.yaml");
+  yaml::Problems problems("lab.yaml");
   const TestbedSpec spec = ReadTestbed(
       problems, {"", 1,
                  YAML::Load("name: t\nservices: [{name: work, ports: [udp/7000]}]\nservers:\n  - name: "

@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string ErrorOf(const std::string& yaml) {
-  model::Problems problems("lab.yaml");
+  yaml::Problems problems("lab.yaml");
   ReadTestbed(problems, {"", 1, YAML::Load(yaml)});
   return problems.none() ? "" : problems.ToError().message;
 }

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "model/problems.h"
+#include "base/yaml/problems.h"
 #include "pool_text.h"
 
 namespace spillway::model {

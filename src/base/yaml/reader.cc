@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reader.h"
+#include "base/yaml/reader.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "base/near_word.h"
-#include "scalars.h"
+#include "base/yaml/scalars.h"
 
-namespace spillway::model {
+namespace spillway::yaml {
 
 namespace {
 
@@ -102,4 +102,4 @@ std::vector<Field> ReadList(Problems& problems, const Field& field, std::string_
   return entries;
 }
 
-}  // namespace spillway::model
+}  // namespace spillway::yaml

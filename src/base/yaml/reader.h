@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "problems.h"
+#include "base/yaml/problems.h"
 
-namespace spillway::model {
+namespace spillway::yaml {
 
 // A value and where it stands. The line is that of its key, or of the list entry it is: where an alias
 // is used, not where its anchor stands.
@@ -55,4 +55,4 @@ std::vector<Field> ReadList(Problems& problems, const Field& field, std::string_
 // " (did you mean x?)" for the nearest of `known`, or all of them when none is near.
 std::string Suggest(const std::string& word, const std::vector<std::string_view>& known);
 
-}  // namespace spillway::model
+}  // namespace spillway::yaml

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "documents.h"
+#include "base/yaml/documents.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 #include "base/printable.h"
 
-namespace spillway::model {
+namespace spillway::yaml {
 
 namespace {
 
@@ -119,4 +119,4 @@ Result<void> ReadDocument(const std::string& text, const std::string& file_name,
   return {};
 }
 
-}  // namespace spillway::model
+}  // namespace spillway::yaml

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-namespace spillway::model {
+namespace spillway::yaml {
 
 // At most so many problems are reported: beyond, one cause probably repeats.
 inline constexpr size_t kMaxProblems = 20;
@@ -52,4 +52,4 @@ class Problems {
   size_t count_ = 0;
 };
 
-}  // namespace spillway::model
+}  // namespace spillway::yaml

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "problems.h"
+#include "base/yaml/problems.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/printable.h"
 
-namespace spillway::model {
+namespace spillway::yaml {
 
 std::string Excerpt(std::string_view text) {
   constexpr size_t kShown = 60;
@@ -57,4 +57,4 @@ Error Problems::ToError() const {
   return {ErrorCode::kBadInput, message};
 }
 
-}  // namespace spillway::model
+}  // namespace spillway::yaml

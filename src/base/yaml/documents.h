@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "problems.h"
-#include "reader.h"
+#include "base/yaml/problems.h"
+#include "base/yaml/reader.h"
 
-namespace spillway::model {
+namespace spillway::yaml {
 
 // The whole of a file of at most 64 MiB, but for a byte order mark. kBadInput, "path: expected ...", if there
 // is no reading it.
@@ -30,4 +30,4 @@ void ReadDocuments(Problems& problems, const std::string& text,
 [[nodiscard]] Result<void> ReadDocument(const std::string& text, const std::string& file_name,
                                         const std::function<void(Problems&, const Field&)>& read);
 
-}  // namespace spillway::model
+}  // namespace spillway::yaml
