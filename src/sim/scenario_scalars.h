@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a scenario file beyond model/scalars.h: each function reads one, or reports what it expected.
+// Values of a scenario file beyond base/yaml/scalars.h: each function reads one, or reports what it expected.
 // Threading: none keeps state.
 #pragma once
 
