@@ -87,7 +87,7 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
           "Slices: emulated, or cuda, on the first GPU (emulated)")
       ->check(CLI::IsMember({"emulated", "cuda"}));
   verb->add_flag("--variants", options->variants,
-                 "Also a gateway that sleeps while slices work, and data over TCP: by epoll, by io_uring");
+                 "Also a gateway that sleeps while slices work, and data sent over TCP");
   verb->add_flag_callback(
       "--loopback", [options] { options->namespaces = false; },
       "All on loopback; otherwise (as root) client, NIC and host each get their own namespace");

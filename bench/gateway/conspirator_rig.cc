@@ -62,12 +62,9 @@ class ConspiratorRig : public Rig {
     config.broker.tenants = {{"bench"}};
     config.tokens = {""};
     config.spin = use.spin;
-    config.io = use.io;
     auto server = gateway::Server::Create(std::move(config), std::move(listeners));
     if (!server) return tl::make_unexpected(server.error());
     server_ = std::move(*server);
-    if (use.io == gateway::Io::kUring && std::string_view(server_->io()) != "io_uring")
-      return Fail(ErrorCode::kUnavailable, "no io_uring here");
     server_->Trace([this](const gateway::RequestTimes& times) {
       const base::MutexLock lock(mutex_);
       gateway_us_.push_back(

@@ -32,19 +32,15 @@ struct Mode {
   const char* name;
   std::function<Result<std::unique_ptr<Rig>>(const Work&, const Layout&)> make;
 };
-constexpr size_t kHostMemory = 2, kConspirator = 3, kFramesEpoll = 5, kFramesUring = 6;
+constexpr size_t kHostMemory = 2, kConspirator = 3;
 
 std::vector<Mode> Modes(std::chrono::microseconds spin) {
   const auto gateway = [](GatewayUse use) {
     return [use](const Work& work, const Layout& layout) { return MakeConspiratorRig(work, layout, use); };
   };
-  return {{"tcp-host", MakeTcpHostRig},
-          {"direct", MakeDirectRig},
-          {"host-memory", MakeHostMemoryRig},
-          {"conspirator", gateway({spin})},
-          {"conspirator-asleep", gateway({})},
-          {"frames-epoll", gateway({spin, true, gateway::Io::kEpoll})},
-          {"frames-uring", gateway({spin, true, gateway::Io::kUring})}};
+  return {{"tcp-host", MakeTcpHostRig},        {"direct", MakeDirectRig},
+          {"host-memory", MakeHostMemoryRig},  {"conspirator", gateway({spin})},
+          {"conspirator-asleep", gateway({})}, {"frames", gateway({spin, true})}};
 }
 
 // What a table of modes and loads is measured for.
@@ -309,9 +305,6 @@ void AddRatios(report::Document& document, const std::vector<Mode>& modes, const
       }
       set(fmt::format("host_memory_minus_conspirator_{}_us_{}", percentile, load),
           at(kHostMemory, load) - at(kConspirator, load));
-      if (modes.size() > kFramesUring)
-        set(fmt::format("uring_over_epoll_{}_{}", percentile, load),
-            at(kFramesUring, load) / at(kFramesEpoll, load));
     }
     const auto gap = [&](int load) { return at(kHostMemory, load) - at(kConspirator, load); };
     if (loads.size() > 1 && gap(loads.front()) > 0 && gap(loads.back()) > 0)
@@ -337,11 +330,9 @@ Result<void> RunPoint(const GatewayBenchOptions& options, const Layout& layout, 
   if (!options.variants) modes.resize(kConspirator + 1);
   for (const Mode& mode : modes) {
     auto rig = mode.make(bed->work, layout);
-    if (!rig && rigs.size() == kFramesUring && rig.error().code == ErrorCode::kUnavailable) break;
     if (!rig) return Fail(rig.error().code, fmt::format("{}: {}", mode.name, rig.error().message));
     rigs.push_back(std::move(*rig));
   }
-  modes.resize(rigs.size());
   // What the rigs have started may run elsewhere; the clients may not.
   PinTo(layout.nic_cpu);
   Rows rows;

@@ -38,13 +38,13 @@ struct GatewayBenchOptions {
 using OnGatewayProgress = std::function<void(double fraction, const std::string& message)>;
 
 // Rows: mode (tcp-host, direct, host-memory, conspirator; conspirator-asleep, whose gateway sleeps while
-// slices work; frames-epoll and frames-uring, whose client sends its data over TCP), bytes, kernel_us,
+// slices work; frames, whose client sends its data over TCP), bytes, kernel_us,
 // concurrency, load_pct, awake, network (namespaces: client, NIC and host have one each; loopback), requests,
 // requests_per_s, p50_us and p99_us (median of the rounds; also _min and _max), host_cpu_us and nic_cpu_us
 // (CPU time per request, without the client's and without what stands for the GPU), and for conspirator
 // gateway_p50_us and gateway_p99_us, which the gateway itself took. Ratios:
 // conspirator_over_host_memory_p50_0
-// ...; uring_over_epoll_p50_0 ...; host_memory_minus_conspirator_p50_us_0 ...; gap_growth_p50, the latter at
+// ...; host_memory_minus_conspirator_p50_us_0 ...; gap_growth_p50, the latter at
 // the last load over that at the first, if both are above 0; of several sizes, kernels or concurrencies each
 // has the suffix _BYTES_KERNEL_CONCURRENCY. kUnavailable on fewer than two CPUs; kSystem when an answer was
 // wrong. With `cuda`, CPU time per request has the engine's in it, and the model has as many layers as make a

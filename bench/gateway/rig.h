@@ -74,9 +74,7 @@ class Rig {
 struct GatewayUse {
   std::chrono::microseconds spin{0};
   bool frames = false;  // data comes over TCP; else through a window
-  gateway::Io io = gateway::Io::kEpoll;
 };
-// kUnavailable without io_uring, if that was asked for.
 [[nodiscard]] Result<std::unique_ptr<Rig>> MakeConspiratorRig(const Work& work, const Layout& layout,
                                                               const GatewayUse& use);
 

@@ -187,7 +187,7 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
   const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root,
                   {"http", "health", "frames", "executors", "rdma", "controller", "isolation", "limits",
-                   "drain", "tenants", "spin", "io"});
+                   "drain", "tenants", "spin"});
     for (auto [into, key] : {std::pair(&config.http, "http"), {&config.health, "health"}})
       Take(*into, top.Find(key), [&](const Field& f) {
         const auto text = yaml::ReadText(problems, f, "ADDRESS:PORT");
@@ -211,9 +211,6 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
     }
     Take(config.spin, top.Find("spin"),
          [&](const Field& f) { return yaml::ReadTime(problems, f, 0ns, 10ms); });
-    if (const Field* f = top.Find("io"))
-      if (auto word = yaml::ReadChoice(problems, *f, {"auto", "uring", "epoll"}))
-        config.io = static_cast<Io>(*word);
     if (const Field* f = top.Find("limits")) ReadLimits(problems, *f, config);
     if (const Field* f = top.Find("drain")) {
       MapReader drain(problems, *f, {"serve", "finish"});

@@ -11,7 +11,6 @@
 
 #include "gateway/broker/broker.h"
 #include "gateway/controller_config.h"
-#include "gateway/reactor.h"
 #include "gateway/transport/executor_arrival.h"
 
 namespace spillway::gateway {
@@ -43,7 +42,6 @@ struct GatewayConfig {
   Duration drain_finish = std::chrono::seconds(10);
   // Stays awake so long for slices that are about to answer.
   Duration spin = std::chrono::microseconds(200);
-  Io io = Io::kAuto;
 };
 
 [[nodiscard]] Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name);

@@ -184,7 +184,7 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   });
   std::optional<GatewayReport> reports;
   if (report) reports.emplace(**server, *report);
-  spdlog::info("ready; clients by {}", (*server)->io());
+  spdlog::info("ready");
   (*server)->Run();
   pthread_kill(waiter.native_handle(), SIGTERM);  // it need not wait any more
   waiter.join();

@@ -58,7 +58,7 @@ Result<std::unique_ptr<Server>> Server::Create(GatewayConfig config, Listeners l
 }
 
 Result<void> Server::Open() {
-  auto reactor = MakeReactor(config_.io);
+  auto reactor = Reactor::Create();
   if (!reactor) return tl::make_unexpected(reactor.error());
   reactor_ = std::move(*reactor);
   auto posts = MakeEventFd();
@@ -71,17 +71,12 @@ Result<void> Server::Open() {
               Watch(listeners_.rdma->events(), SourceKind::kRdma, 0);
   for (size_t i = 0; i < listeners_.frames.size(); i++)
     watched = watched && Watch(listeners_.frames[i].fd.get(), SourceKind::kFrames, i);
-  if (!watched)
-    return Fail(ErrorCode::kSystem, fmt::format("{}: {}", reactor_->name(), std::strerror(errno)));
+  if (!watched) return Fail(ErrorCode::kSystem, fmt::format("epoll: {}", std::strerror(errno)));
   return {};
 }
 
 bool Server::Watch(int fd, SourceKind kind, uint64_t number) {
   return reactor_->Watch(fd, Tag(static_cast<int>(kind), number));
-}
-
-void Server::Unwatch(int fd, SourceKind kind, uint64_t number) {
-  reactor_->Unwatch(fd, Tag(static_cast<int>(kind), number));
 }
 
 // ---- the loop
@@ -167,7 +162,7 @@ void Server::Run() {
     // nothing running, clients may want this CPU.
     if (any || (broker_.running() > 0 && now - active < config_.spin && now >= asleep_until)) {
       // Rings are looked at each turn, sockets now and then.
-      if (turn % 8 == 0 || reactor_->Wishes()) HandleEvents(0);
+      if (turn % 8 == 0) HandleEvents(0);
       if (!any) {
         offered = true;
         offered_at = now;
@@ -185,7 +180,6 @@ void Server::Run() {
     active = Now() - config_.spin;
   }
   RunPosts();
-  reactor_->End();
 }
 
 int Server::SleepTime(Time now) const {
@@ -358,8 +352,7 @@ void Server::EndSession(uint64_t number) {
     spdlog::warn("client {}: {}", number, client.session->fault());
   }
   reactor_->Remove(Tag(static_cast<int>(SourceKind::kSession), number));
-  if (client.hears_window)
-    Unwatch(client.session->window()->bells().submissions.get(), SourceKind::kBell, number);
+  if (client.hears_window) reactor_->Unwatch(client.session->window()->bells().submissions.get());
 }
 
 ServerCounts Server::counts() const {

@@ -71,7 +71,6 @@ class Server : private SlicePort, private Reactor::Listener {
   bool IsReady();
   ServerCounts counts() const;
   static Time Now();
-  [[nodiscard]] const char* io() const { return reactor_->name(); }
   // Called with each executor's name when it has joined, and when it has gone: on the server's thread, from
   // before Run on.
   void OnExecutors(std::function<void(const std::string& name, bool is_here)> call) {
@@ -103,7 +102,6 @@ class Server : private SlicePort, private Reactor::Listener {
   // The CPU time of the gateway's own thread: whoever shares its CPU does not count.
   static Time OwnTime();
   bool Watch(int fd, SourceKind kind, uint64_t number);
-  void Unwatch(int fd, SourceKind kind, uint64_t number);
   void Ready(uint64_t tag) override;
   void Moved(uint64_t tag) override;
   bool Deliver(const Delivery& delivery) override;

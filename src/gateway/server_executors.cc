@@ -147,9 +147,9 @@ void Server::EndExecutor(uint64_t number, const std::string& why) {
   if (found == executors_.end()) return;
   const std::unique_ptr<ExecutorConnection> connection = std::move(found->second);
   executors_.erase(found);
-  Unwatch(connection->socket.get(), SourceKind::kExecutor, number);
+  reactor_->Unwatch(connection->socket.get());
   if (connection->link) {
-    Unwatch(connection->link->bell(), SourceKind::kBell, number);
+    reactor_->Unwatch(connection->link->bell());
     // What it had done before it died counts: its results lie in memory that is still here.
     [[maybe_unused]] const bool good = connection->link->TakeCompletions(
         [&](uint32_t slice, const Completion& completion, std::span<const std::byte> outputs) {

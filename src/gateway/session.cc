@@ -58,7 +58,7 @@ uint64_t Session::PartBytes() const {
   return 0;
 }
 
-Stream::Piece Session::NextRead() {
+std::span<std::byte> Session::NextRead() {
   if (over_ || closing_ || unsent() >= kMaxUnread) return {};
   if (unsent() >= kMaxUnreadWhenFull && host_.broker.memory_held() >= host_.broker.options().memory)
     return {};
@@ -66,13 +66,13 @@ Stream::Piece Session::NextRead() {
   const uint64_t left = PartBytes() - got_;
   switch (part_) {
     case Part::kMeta:
-      return {std::as_writable_bytes(std::span(*meta_)).subspan(got_), meta_};
+      return std::as_writable_bytes(std::span(meta_)).subspan(got_);
     case Part::kData:
-      return {std::span(data_.get() + got_, left), data_};
+      return {data_.get() + got_, left};
     case Part::kDiscard:
-      return {std::span(ahead_->bytes).first(std::min<uint64_t>(left, ahead_->bytes.size())), ahead_};
+      return std::span(ahead_).first(std::min<uint64_t>(left, ahead_.size()));
     case Part::kHeader:
-      return {std::span(ahead_->bytes).subspan(ahead_end_), ahead_};
+      return std::span(ahead_).subspan(ahead_end_);
   }
   return {};
 }
@@ -96,7 +96,7 @@ void Session::Got(int64_t result) {
   // A header that has begun stays, at the front.
   if (ahead_begin_ > 0) {
     ahead_end_ -= ahead_begin_;
-    std::memmove(ahead_->bytes.data(), ahead_->bytes.data() + ahead_begin_, ahead_end_);
+    std::memmove(ahead_.data(), ahead_.data() + ahead_begin_, ahead_end_);
     ahead_begin_ = 0;
   }
   const bool owes = !tenant_ || part_ != Part::kHeader || ahead_end_ > 0;
@@ -109,7 +109,7 @@ void Session::Got(int64_t result) {
 bool Session::IsLate(Time now, Duration most) {
   if (!owes_since_ || over_) return false;
   // It is not asked to send while its answers pile up.
-  if (NextRead().bytes.empty()) owes_since_ = now;
+  if (NextRead().empty()) owes_since_ = now;
   if (now - *owes_since_ <= most) return false;
   fault_ = "a frame, or the hello, did not come within limits.receive";
   return true;
@@ -117,7 +117,7 @@ bool Session::IsLate(Time now, Duration most) {
 
 size_t Session::TakeAhead(std::byte* into, size_t most) {
   const size_t bytes = std::min(most, ahead_end_ - ahead_begin_);
-  if (into != nullptr && bytes > 0) std::memcpy(into, ahead_->bytes.data() + ahead_begin_, bytes);
+  if (into != nullptr && bytes > 0) std::memcpy(into, ahead_.data() + ahead_begin_, bytes);
   ahead_begin_ += bytes;
   return bytes;
 }
@@ -132,7 +132,7 @@ bool Session::Advance() {
       HeaderDone();
       return true;
     case Part::kMeta:
-      got_ += TakeAhead(reinterpret_cast<std::byte*>(meta_->data()) + got_, whole - got_);
+      got_ += TakeAhead(reinterpret_cast<std::byte*>(meta_.data()) + got_, whole - got_);
       if (got_ < whole) return false;
       MetaDone();
       return true;
@@ -162,7 +162,7 @@ void Session::HeaderDone() {
     if (discard_ > 0) part_ = Part::kDiscard;
     return;
   }
-  meta_->assign(header_.meta_bytes, '\0');
+  meta_.assign(header_.meta_bytes, '\0');
   part_ = Part::kMeta;
 }
 
@@ -228,7 +228,7 @@ void Session::Handle() {
 }
 
 void Session::HandleHello() {
-  const std::string_view meta = *meta_;
+  const std::string_view meta = meta_;
   const size_t line = meta.find('\n');
   const auto tenant = Authenticate(host_.config, meta.substr(0, line),
                                    line == std::string::npos ? std::string_view() : meta.substr(line + 1));
@@ -250,11 +250,11 @@ void Session::HandleHello() {
 }
 
 void Session::HandleDescribe() {
-  const auto model = host_.broker.FindModel(*meta_);
+  const auto model = host_.broker.FindModel(meta_);
   if (!model) {
     SendError(header_.id, Status::kNoModel,
-              IsTensorName(*meta_) ? fmt::format("no executor has a model {}", *meta_)
-                                   : std::string("that is no model's name"));
+              IsTensorName(meta_) ? fmt::format("no executor has a model {}", meta_)
+                                  : std::string("that is no model's name"));
     return;
   }
   nlohmann::json json = ToJson(*host_.broker.model(*model));
@@ -267,7 +267,7 @@ void Session::HandleDescribe() {
 uint64_t Session::OutputBytes() const {
   InferMeta infer;
   if (header_.type != static_cast<uint8_t>(FrameType::kInfer) ||
-      !ReadMeta(std::as_bytes(std::span(*meta_)), infer))
+      !ReadMeta(std::as_bytes(std::span(meta_)), infer))
     return 0;
   const ModelCard* card = host_.broker.model(infer.model);
   return card != nullptr && infer.rows >= 1 && infer.rows <= card->most_rows ? card->OutputBytes(infer.rows)
@@ -276,9 +276,9 @@ uint64_t Session::OutputBytes() const {
 
 void Session::HandleInfer() {
   InferMeta infer;
-  if (!ReadMeta(std::as_bytes(std::span(*meta_)), infer))
+  if (!ReadMeta(std::as_bytes(std::span(meta_)), infer))
     return SendError(header_.id, Status::kBadRequest,
-                     fmt::format("{} bytes of meta, expected {}", meta_->size(), sizeof(infer)));
+                     fmt::format("{} bytes of meta, expected {}", meta_.size(), sizeof(infer)));
   if (host_.broker.model(infer.model) == nullptr)
     return SendError(header_.id, Status::kNoModel, fmt::format("there is no model number {}", infer.model));
   if (asked_.contains(header_.id))
@@ -354,10 +354,10 @@ void Session::Fault(const std::string& text) {
   host_.changed(number_);
 }
 
-Stream::Piece Session::NextWrite() {
+std::span<const std::byte> Session::NextWrite() {
   if (over_) return {};
-  if (sending_->empty()) std::swap(*sending_, out_);
-  return {std::as_writable_bytes(std::span(*sending_)).subspan(sent_), sending_};
+  if (sending_.empty()) std::swap(sending_, out_);
+  return std::as_bytes(std::span(sending_)).subspan(sent_);
 }
 
 void Session::Sent(int64_t result) {
@@ -366,10 +366,10 @@ void Session::Sent(int64_t result) {
     return;
   }
   sent_ += static_cast<size_t>(result);
-  if (sent_ < sending_->size()) return;
-  host_.broker.Release(sending_->size(), account());
-  sending_->clear();
-  if (sending_->capacity() > kMaxKept) sending_->shrink_to_fit();
+  if (sent_ < sending_.size()) return;
+  host_.broker.Release(sending_.size(), account());
+  sending_.clear();
+  if (sending_.capacity() > kMaxKept) sending_.shrink_to_fit();
   sent_ = 0;
   if (closing_ && out_.empty()) over_ = true;
 }

@@ -43,9 +43,9 @@ class Session : public Stream {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  Piece NextRead() override;
+  std::span<std::byte> NextRead() override;
   void Got(int64_t result) override;
-  Piece NextWrite() override;
+  std::span<const std::byte> NextWrite() override;
   void Sent(int64_t result) override;
   // Takes what stands in the window, but no more than others may be kept waiting for. Whether there was any.
   bool TakeSubmissions();
@@ -99,7 +99,7 @@ class Session : public Stream {
   void SendError(uint64_t id, Status status, std::string_view text, uint32_t retry_after_ms = 0);
   void Fault(const std::string& text);  // the session ends once this is written
   void Append(const FrameHeader& header, std::string_view meta, std::span<const std::byte> data = {});
-  [[nodiscard]] size_t unsent() const { return out_.size() + sending_->size(); }
+  [[nodiscard]] size_t unsent() const { return out_.size() + sending_.size(); }
   void DropData();
   [[nodiscard]] Account account() const { return {tenant_.value_or(scheduler::kNobody), Front::kFrames}; }
 
@@ -111,28 +111,25 @@ class Session : public Stream {
 
   // What was read of the socket and is not looked at yet: headers and metas, and as much of the data as came
   // with them. The rest of the data is read to where it stays.
-  struct Ahead {
-    std::array<std::byte, 4096> bytes;
-  };
   size_t TakeAhead(std::byte* into, size_t most);
-  std::shared_ptr<Ahead> ahead_ = std::make_shared<Ahead>();
+  std::array<std::byte, 4096> ahead_;
   size_t ahead_begin_ = 0, ahead_end_ = 0;
 
   // The frame that is being read.
   enum class Part { kHeader, kMeta, kData, kDiscard };
   Part part_ = Part::kHeader;
   FrameHeader header_;
-  std::shared_ptr<std::string> meta_ = std::make_shared<std::string>();
+  std::string meta_;
   std::shared_ptr<std::byte[]> data_;
   uint64_t held_ = 0;    // of the broker's memory, for data_ and the outputs to come
   uint64_t got_ = 0;     // of the part
   uint64_t frames_ = 0;  // whose headers came, ever
   uint64_t discard_ = 0;
 
-  std::string out_;                                                         // not on its way yet
-  std::shared_ptr<std::string> sending_ = std::make_shared<std::string>();  // on its way
-  size_t sent_ = 0;                                                         // of it
-  bool closing_ = false;                                                    // once out_ is written
+  std::string out_;       // not on its way yet
+  std::string sending_;   // on its way
+  size_t sent_ = 0;       // of it
+  bool closing_ = false;  // once out_ is written
   bool over_ = false;
   std::string fault_;
   Time last_heard_{0};

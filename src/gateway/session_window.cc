@@ -22,7 +22,7 @@ void Session::HandleOpenWindow() {
   };
   if (!is_unix_) return refuse("windows are for clients of this host: expected a UNIX socket");
   if (window_) return refuse("there is a window already");
-  if (!ReadMeta(std::as_bytes(std::span(*meta_)), asked) || asked.bytes == 0 || asked.bytes > kMaxWindow ||
+  if (!ReadMeta(std::as_bytes(std::span(meta_)), asked) || asked.bytes == 0 || asked.bytes > kMaxWindow ||
       !std::has_single_bit(asked.slots) || asked.slots > kMaxWindowSlots)
     return refuse(fmt::format("expected a window of 1 to {} bytes with a power of two up to {} slots",
                               kMaxWindow, kMaxWindowSlots));

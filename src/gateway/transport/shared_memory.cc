@@ -89,7 +89,7 @@ Result<Received> ReceiveWithDescriptors(int socket, std::span<std::byte> into) {
   ssize_t got;
   do {
     got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);  // also of no signal's doing: a ring of io_uring that a thread let go
+  } while (got < 0 && errno == EINTR);
   Received received;
   if (got < 0) {
     if (errno == EAGAIN) {

@@ -31,7 +31,6 @@ http: 127.0.0.1:8000
 frames: ["unix:/tmp/f.sock", "127.0.0.1:8001"]
 executors: /tmp/e.sock
 isolation: gpu
-io: epoll
 spin: 50us
 limits: {request: 64KiB, memory: 1MiB, deadline: 50ms, longest_deadline: 2m}
 tenants:
@@ -45,7 +44,6 @@ TEST(GatewayConfig, ReadsAllThatItKnows) {
   EXPECT_EQ(config->http, "127.0.0.1:8000");
   EXPECT_EQ(config->frames.size(), 2u);
   EXPECT_EQ(config->broker.isolation, scheduler::Isolation::kGpu);
-  EXPECT_EQ(config->io, Io::kEpoll);
   EXPECT_EQ(config->spin, Duration(50us));
   EXPECT_EQ(config->most_request, 65536u);
   EXPECT_EQ(config->broker.memory, 1u << 20);
@@ -63,8 +61,6 @@ TEST(GatewayConfig, RefusesWithFileLineKeyAndWhatWasExpected) {
               HasSubstr("expected http or frames; without one no client can connect"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nisolation: mig\n"),
               HasSubstr("g.yaml:3: isolation: expected one of none, fraction, gpu"));
-  EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nio: aio\n"),
-              HasSubstr("g.yaml:3: io: expected one of auto, uring, epoll"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nlimits: {request: 5XiB}\n"),
               HasSubstr("limits.request: expected 64 to"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nlimits: {request: 2MiB, memory: 1MiB}\n"),

@@ -59,7 +59,6 @@ class GatewayBed {
   }
 
   // Of configurations to come.
-  static inline Io io = GatewayConfig().io;
   static inline Duration spin = GatewayConfig().spin;
 
   static GatewayConfig Config() {
@@ -67,7 +66,6 @@ class GatewayBed {
     config.broker.tenants = {{"alice"}, {"bob"}};
     config.tokens = {"", "bobs-token"};
     config.most_request = 1 << 20;
-    config.io = io;
     config.spin = spin;
     return config;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of the gateway's loop run over each way of doing its sockets' input and output.
+// Tests of the gateway's loop run awake between requests and asleep.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,23 +8,11 @@
 
 namespace spillway::gateway {
 
-struct Way {
-  Io io;
-  Duration spin;
-};
-
-class ServerOver : public testing::TestWithParam<Way> {
+// Its parameter: how long the gateway stays awake.
+class ServerOver : public testing::TestWithParam<Duration> {
  protected:
-  void SetUp() override {
-    GatewayBed::io = GetParam().io;
-    GatewayBed::spin = GetParam().spin;
-    if (GetParam().io != Io::kUring) return;
-    if (const auto uring = MakeUringReactor(); !uring) GTEST_SKIP() << uring.error().message;
-  }
-  void TearDown() override {
-    GatewayBed::io = GatewayConfig().io;
-    GatewayBed::spin = GatewayConfig().spin;
-  }
+  void SetUp() override { GatewayBed::spin = GetParam(); }
+  void TearDown() override { GatewayBed::spin = GatewayConfig().spin; }
 };
 
 }  // namespace spillway::gateway

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gateway's loop with real sockets, windows and executors, all in this process; over epoll and over
-// io_uring.
+// The gateway's loop with real sockets, windows and executors, all in this process.
 #include "gateway/server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #include <cstddef>
@@ -28,13 +24,8 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-INSTANTIATE_TEST_SUITE_P(Ways, ServerOver,
-                         testing::Values(Way{Io::kEpoll, 200us}, Way{Io::kUring, 200us},
-                                         Way{Io::kUring, 0us}),
-                         [](const auto& way) {
-                           return std::string(way.param.io == Io::kUring ? "uring" : "epoll") +
-                                  (way.param.spin == 0us ? "_asleep" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(Ways, ServerOver, testing::Values(200us, 0us),
+                         [](const auto& spin) { return spin.param == 0us ? "asleep" : "awake"; });
 
 TEST_P(ServerOver, AnswersOverTcpAndUnix) {
   Served served;
@@ -98,32 +89,6 @@ TEST_P(ServerOver, ManyAtOnceThroughAWindowAreAllAnswered) {
     answered++;
   }
   EXPECT_THAT(answers, testing::Each(1));
-}
-
-TEST_P(ServerOver, TheIoThatWasAskedForServes) {
-  const GatewayBed bed;
-  EXPECT_STREQ(bed.server->io(), GetParam().io == Io::kUring ? "io_uring" : "epoll");
-}
-
-// As in containers, whose filter refuses io_uring. The filter is this one thread's.
-TEST(Io, WhereTheKernelRefusesUringEpollServes) {
-  std::thread([] {
-    sock_filter refuse[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const sock_fprog program{std::size(refuse), refuse};
-    ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-    EXPECT_EQ(MakeUringReactor().error().code, ErrorCode::kUnavailable);
-    for (const Io io : {Io::kAuto, Io::kUring}) {
-      const auto reactor = MakeReactor(io);
-      ASSERT_TRUE(reactor);
-      EXPECT_STREQ((*reactor)->name(), "epoll");
-    }
-  }).join();
 }
 
 // Some larger than what is read ahead, most far smaller.

@@ -35,10 +35,10 @@ class SessionBed {
 
   void Receive(std::string_view bytes) {
     while (!bytes.empty()) {
-      const Stream::Piece into = session.NextRead();
-      ASSERT_FALSE(into.bytes.empty()) << "it reads nothing";
-      const size_t now = std::min(bytes.size(), into.bytes.size());
-      std::memcpy(into.bytes.data(), bytes.data(), now);
+      const auto into = session.NextRead();
+      ASSERT_FALSE(into.empty()) << "it reads nothing";
+      const size_t now = std::min(bytes.size(), into.size());
+      std::memcpy(into.data(), bytes.data(), now);
       session.Got(static_cast<int64_t>(now));
       bytes.remove_prefix(now);
     }
@@ -52,10 +52,10 @@ class SessionBed {
     ASSERT_TRUE(bed.broker.Complete(0, bed.delivered.back().id, Status::kOk, outputs, Duration(1), bed.now));
   }
   void SendAll() {
-    for (auto piece = session.NextWrite(); !piece.bytes.empty(); piece = session.NextWrite())
-      session.Sent(static_cast<int64_t>(piece.bytes.size()));
+    for (auto piece = session.NextWrite(); !piece.empty(); piece = session.NextWrite())
+      session.Sent(static_cast<int64_t>(piece.size()));
   }
-  bool Reads() { return !session.NextRead().bytes.empty(); }
+  bool Reads() { return !session.NextRead().empty(); }
 
   BrokerBed bed;
   GatewayConfig config;
@@ -78,8 +78,8 @@ TEST(Session, ReadsNothingWhileEightMegabytesOfAnswersWait) {
     client.AskAndAnswer();
   }
   EXPECT_FALSE(client.Reads());
-  const Stream::Piece piece = client.session.NextWrite();
-  client.session.Sent(static_cast<int64_t>(piece.bytes.size() - 1));
+  const auto piece = client.session.NextWrite();
+  client.session.Sent(static_cast<int64_t>(piece.size() - 1));
   EXPECT_FALSE(client.Reads()) << "all but a byte of what is on its way is sent";
   client.SendAll();
   EXPECT_TRUE(client.Reads());
@@ -115,13 +115,13 @@ TEST(Session, TakesNoMoreThanItsShareOfATurnFromAWindow) {
   const base::Fd client(ends[1]);
   Session session{host, 1, base::Fd(ends[0]), true};
   const auto receive = [&](const std::string& bytes) {
-    const Stream::Piece into = session.NextRead();
-    std::memcpy(into.bytes.data(), bytes.data(), bytes.size());
+    const auto into = session.NextRead();
+    std::memcpy(into.data(), bytes.data(), bytes.size());
     session.Got(static_cast<int64_t>(bytes.size()));
   };
   receive(HelloFrame());
-  for (auto piece = session.NextWrite(); !piece.bytes.empty(); piece = session.NextWrite())
-    session.Sent(static_cast<int64_t>(piece.bytes.size()));
+  for (auto piece = session.NextWrite(); !piece.empty(); piece = session.NextWrite())
+    session.Sent(static_cast<int64_t>(piece.size()));
   FrameHeader header;
   header.type = static_cast<uint8_t>(FrameType::kOpenWindow);
   WindowMeta window;
