@@ -4,159 +4,134 @@
 #include <fmt/format.h>
 #include <sys/epoll.h>
 
-#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <limits>
 #include <string_view>
+#include <utility>
 
 #include "lab/unit/clock.h"
 
 namespace spillway::load {
 
+class HttpLinks::Exchange : public http::Transfer {
+ public:
+  explicit Exchange(HttpLinks& links) : links_(links) {}
+  ~Exchange() {
+    if (easy_ != nullptr) links_.transfers_.Return(easy_);
+  }
+
+  void Begin(std::uint32_t id) {
+    id_ = id;
+    unit_.clear();
+    if (easy_ == nullptr) easy_ = links_.transfers_.Borrow();
+    if (easy_ == nullptr) {
+      ++links_.ledger_.counters.send_failed;
+      links_.idle_.push_back(this);
+      return;
+    }
+    Ask();
+    links_.ledger_.Sent(id, id, unit::MonotonicNs() - links_.start_ns_);
+    links_.transfers_.Run(easy_, this);
+  }
+
+  void OnEnd(CURLcode code) override {
+    Ledger& ledger = links_.ledger_;
+    long status = 0, connections = 0;
+    curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(easy_, CURLINFO_NUM_CONNECTS, &connections);
+    ledger.counters.connections += static_cast<std::uint64_t>(connections);
+    if (code == CURLE_OK && status == 200)
+      ledger.Answered(id_, id_, unit::MonotonicNs() - links_.start_ns_, unit_);
+    else if (code == CURLE_COULDNT_CONNECT)
+      ++ledger.counters.connect_failed;
+    else if (code != CURLE_OPERATION_TIMEDOUT)
+      ++ledger.counters.broken;
+    links_.transfers_.Return(std::exchange(easy_, nullptr));
+    links_.idle_.push_back(this);
+  }
+
+ private:
+  void Ask() {
+    const auto set = [this](auto option, auto value) { curl_easy_setopt(easy_, option, value); };
+    set(CURLOPT_URL, links_.url_.c_str());
+    set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+    set(CURLOPT_FRESH_CONNECT, 1L);
+    set(CURLOPT_FORBID_REUSE, 1L);
+    set(CURLOPT_SSL_VERIFYPEER, 0L);
+    set(CURLOPT_SSL_VERIFYHOST, 0L);
+    set(CURLOPT_SSL_SESSIONID_CACHE, 0L);
+    set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_PROXY, "");
+    set(CURLOPT_TIMEOUT_MS, static_cast<long>(links_.settings_.timeout.count() / 1'000'000));
+    set(CURLOPT_WRITEFUNCTION, &Exchange::OnBody);
+    set(CURLOPT_HEADERFUNCTION, &Exchange::OnHeader);
+    set(CURLOPT_HEADERDATA, this);
+  }
+
+  static size_t OnHeader(char* text, size_t size, size_t count, void* self) {
+    constexpr std::string_view kName = "X-Unit: ";
+    std::string_view line(text, size * count);
+    if (line.starts_with(kName)) {
+      line.remove_prefix(kName.size());
+      while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
+      static_cast<Exchange*>(self)->unit_ = line.substr(0, 64);
+    }
+    return size * count;
+  }
+  static size_t OnBody(char*, size_t size, size_t count, void*) { return size * count; }
+
+  HttpLinks& links_;
+  CURL* easy_ = nullptr;  // while it runs
+  std::uint32_t id_ = 0;
+  std::string unit_;  // as the answer's X-Unit names it
+};
+
 HttpLinks::HttpLinks(const Settings& settings, Ledger& ledger)
     : settings_(settings),
       ledger_(ledger),
       url_(fmt::format("{}://{}{}", settings.protocol == Protocol::kHttps ? "https" : "http",
-                       settings.target.Text(), settings.path)) {}
+                       settings.target.Text(), settings.path)),
+      transfers_(*this, std::numeric_limits<std::size_t>::max()) {}
 
-HttpLinks::~HttpLinks() {
-  for (const auto& request : all_) {
-    if (multi_ != nullptr) curl_multi_remove_handle(multi_, request->easy);
-    curl_easy_cleanup(request->easy);
-  }
-  if (multi_ != nullptr) curl_multi_cleanup(multi_);
-}
+HttpLinks::~HttpLinks() = default;
 
 Result<void> HttpLinks::Open(int epoll_fd) {
   epoll_fd_ = epoll_fd;
-  if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || (multi_ = curl_multi_init()) == nullptr)
-    return Fail(ErrorCode::kSystem, "curl_multi_init failed");
-  curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &HttpLinks::OnSocket);
-  curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
-  curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &HttpLinks::OnTimer);
-  curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, this);
   return {};
 }
 
-HttpLinks::Request* HttpLinks::Take() {
-  if (!idle_.empty()) {
-    Request* request = idle_.back();
-    idle_.pop_back();
-    return request;
-  }
-  auto request = std::make_unique<Request>();
-  CURL* easy = request->easy = curl_easy_init();
-  if (easy == nullptr) return nullptr;
-  curl_easy_setopt(easy, CURLOPT_URL, url_.c_str());
-  curl_easy_setopt(easy, CURLOPT_PRIVATE, request.get());
-  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
-  curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
-  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
-  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
-  curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_PROXY, "");
-  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(settings_.timeout.count() / 1'000'000));
-  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &HttpLinks::OnBody);
-  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, &HttpLinks::OnHeader);
-  curl_easy_setopt(easy, CURLOPT_HEADERDATA, request.get());
-  all_.push_back(std::move(request));
-  return all_.back().get();
+HttpLinks::Exchange* HttpLinks::Take() {
+  if (idle_.empty()) return all_.emplace_back(std::make_unique<Exchange>(*this)).get();
+  Exchange* const exchange = idle_.back();
+  idle_.pop_back();
+  return exchange;
 }
 
 void HttpLinks::Send(std::uint32_t id) {
-  Request* request = Take();
-  if (request == nullptr) {
-    ++ledger_.counters.send_failed;
-    return;
-  }
-  request->id = id;
-  request->unit.clear();
-  ledger_.Sent(id, id, unit::MonotonicNs() - start_ns_);
-  if (curl_multi_add_handle(multi_, request->easy) != CURLM_OK) {
-    ++ledger_.counters.send_failed;
-    idle_.push_back(request);
-    return;
-  }
-  Act(CURL_SOCKET_TIMEOUT, 0);  // starts to connect now, not at the next tick
+  Take()->Begin(id);
+  transfers_.OnDeadline(std::chrono::steady_clock::now());  // it connects now, not at the next tick
 }
 
 void HttpLinks::OnEvent(std::uint64_t key, std::uint32_t events) {
-  int what = 0;
-  if ((events & (EPOLLIN | EPOLLHUP)) != 0) what |= CURL_CSELECT_IN;
-  if ((events & EPOLLOUT) != 0) what |= CURL_CSELECT_OUT;
-  if ((events & EPOLLERR) != 0) what |= CURL_CSELECT_ERR;
-  Act(static_cast<curl_socket_t>(key), what);
+  transfers_.OnEvents(static_cast<int>(key), events);
 }
 
-void HttpLinks::Expire(std::int64_t /*now_ns*/) {
-  if (timer_ns_ >= 0 && unit::MonotonicNs() >= timer_ns_) Act(CURL_SOCKET_TIMEOUT, 0);
-}
+void HttpLinks::Expire(std::int64_t /*now_ns*/) { transfers_.OnDeadline(std::chrono::steady_clock::now()); }
 
-void HttpLinks::Act(curl_socket_t socket, int what) {
-  int running = 0;
-  if (socket == CURL_SOCKET_TIMEOUT) timer_ns_ = -1;
-  curl_multi_socket_action(multi_, socket, what, &running);
-  Collect();
-}
+namespace {
 
-void HttpLinks::Collect() {
-  int left = 0;
-  while (CURLMsg* message = curl_multi_info_read(multi_, &left)) {
-    if (message->msg != CURLMSG_DONE) continue;
-    CURL* easy = message->easy_handle;
-    const CURLcode result = message->data.result;
-    Request* request = nullptr;
-    long status = 0;
-    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &request);
-    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    long connections = 0;
-    curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &connections);
-    ledger_.counters.connections += static_cast<std::uint64_t>(connections);
-    if (result == CURLE_OK && status == 200) {
-      ledger_.Answered(request->id, request->id, unit::MonotonicNs() - start_ns_, request->unit);
-    } else if (result == CURLE_COULDNT_CONNECT) {
-      ++ledger_.counters.connect_failed;
-    } else if (result != CURLE_OPERATION_TIMEDOUT) {
-      ++ledger_.counters.broken;
-    }
-    curl_multi_remove_handle(multi_, easy);
-    idle_.push_back(request);
-  }
-}
-
-int HttpLinks::OnSocket(CURL* /*easy*/, curl_socket_t socket, int what, void* self, void* known) {
-  auto* links = static_cast<HttpLinks*>(self);
-  if (what == CURL_POLL_REMOVE) {
-    (void)::epoll_ctl(links->epoll_fd_, EPOLL_CTL_DEL, socket, nullptr);
-    return 0;
-  }
+int Control(int epoll_fd, int what, int fd, std::uint32_t events) {
   epoll_event event{};
-  event.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
-  event.data.u64 = static_cast<std::uint64_t>(socket);
-  (void)::epoll_ctl(links->epoll_fd_, known == nullptr ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, socket, &event);
-  if (known == nullptr) curl_multi_assign(links->multi_, socket, links);
-  return 0;
+  event.events = events;
+  event.data.u64 = static_cast<std::uint64_t>(fd);
+  return ::epoll_ctl(epoll_fd, what, fd, &event) == 0 ? 0 : errno;
 }
 
-int HttpLinks::OnTimer(CURLM* /*multi*/, long timeout_ms, void* self) {
-  auto* links = static_cast<HttpLinks*>(self);
-  links->timer_ns_ = timeout_ms < 0 ? -1 : unit::MonotonicNs() + timeout_ms * 1'000'000;
-  return 0;
-}
+}  // namespace
 
-size_t HttpLinks::OnHeader(char* text, size_t size, size_t count, void* request) {
-  constexpr std::string_view kName = "X-Unit: ";
-  std::string_view line(text, size * count);
-  if (line.starts_with(kName)) {
-    line.remove_prefix(kName.size());
-    while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
-    static_cast<Request*>(request)->unit = line.substr(0, 64);
-  }
-  return size * count;
-}
-
-size_t HttpLinks::OnBody(char* /*bytes*/, size_t size, size_t count, void* /*unused*/) {
-  return size * count;
-}
+int HttpLinks::Watch(int fd, std::uint32_t events) { return Control(epoll_fd_, EPOLL_CTL_ADD, fd, events); }
+int HttpLinks::Change(int fd, std::uint32_t events) { return Control(epoll_fd_, EPOLL_CTL_MOD, fd, events); }
+void HttpLinks::Unwatch(int fd) { (void)Control(epoll_fd_, EPOLL_CTL_DEL, fd, 0); }
 
 }  // namespace spillway::load

@@ -4,18 +4,19 @@
 // certificate is not checked, and no session is resumed.
 #pragma once
 
-#include <curl/curl.h>
-
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/http/transfers.h"
 #include "settings.h"
 #include "transport.h"
 
 namespace spillway::load {
 
-class HttpLinks : public Transport {
+class HttpLinks : public Transport, private http::Watcher {
  public:
   HttpLinks(const Settings& settings, Ledger& ledger);
   ~HttpLinks() override;
@@ -30,32 +31,23 @@ class HttpLinks : public Transport {
   [[nodiscard]] std::size_t flows() const override { return 0; }
 
  private:
-  struct Request {
-    CURL* easy = nullptr;
-    std::uint32_t id = 0;
-    std::string unit;  // as the answer's X-Unit names it
-  };
+  // A request, and again the next that is free of those that ended.
+  class Exchange;
 
-  static int OnSocket(CURL* easy, curl_socket_t socket, int what, void* self, void* known);
-  static int OnTimer(CURLM* multi, long timeout_ms, void* self);
-  static size_t OnHeader(char* text, size_t size, size_t count, void* request);
-  static size_t OnBody(char* bytes, size_t size, size_t count, void* unused);
+  int Watch(int fd, std::uint32_t events) override;
+  int Change(int fd, std::uint32_t events) override;
+  void Unwatch(int fd) override;
 
-  // The next idle request of the pool.
-  [[nodiscard]] Request* Take();
-  void Act(curl_socket_t socket, int what);
-  // Takes what is done out.
-  void Collect();
+  [[nodiscard]] Exchange* Take();
 
   const Settings& settings_;
   Ledger& ledger_;
   std::string url_;
-  CURLM* multi_ = nullptr;
   int epoll_fd_ = -1;
   std::int64_t start_ns_ = 0;
-  std::int64_t timer_ns_ = -1;  // when libcurl wants to be called next; -1: not
-  std::vector<std::unique_ptr<Request>> all_;
-  std::vector<Request*> idle_;
+  http::Transfers transfers_;
+  std::vector<std::unique_ptr<Exchange>> all_;
+  std::vector<Exchange*> idle_;
 };
 
 }  // namespace spillway::load

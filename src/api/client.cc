@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -9,22 +8,6 @@
 
 namespace spillway::api {
 namespace {
-
-constexpr long kConnectSeconds = 5;
-
-struct Body {
-  std::string text;
-  size_t max;
-  bool is_too_large = false;
-};
-
-size_t Collect(char* data, size_t size, size_t count, void* into) {
-  auto& body = *static_cast<Body*>(into);
-  body.is_too_large = size * count > body.max - body.text.size();
-  if (body.is_too_large) return 0;
-  body.text.append(data, size * count);
-  return size * count;
-}
 
 ErrorCode CodeOf(const std::string& word) {
   if (word == "bad_input" || word == "not_found") return ErrorCode::kBadInput;
@@ -50,13 +33,9 @@ std::string NobodyAnswers(const Service& service) {
 
 }  // namespace
 
-Client::Client(Service service) : service_(std::move(service)), curl_(curl_easy_init()) {}
+Client::Client(Service service) : service_(std::move(service)) {}
 
 Client::Client(std::string socket_path) : Client(Service{std::move(socket_path)}) {}
-
-Client::~Client() {
-  if (curl_ != nullptr) curl_easy_cleanup(curl_);
-}
 
 Result<Reply> Client::Get(const std::string& target) { return Perform(target, nullptr); }
 
@@ -65,43 +44,28 @@ Result<Reply> Client::Post(const std::string& target, const std::string& body) {
 }
 
 Result<Reply> Client::Perform(const std::string& target, const std::string* body) {
-  if (curl_ == nullptr) return Fail(ErrorCode::kSystem, "cannot start libcurl");
-  Body answer{{}, service_.max_reply};
-  char detail[CURL_ERROR_SIZE] = "";
-  const std::string url = "http://" + (service_.is_tcp ? service_.address : "spillway") + target;
-  curl_easy_reset(curl_);
-  if (!service_.is_tcp) curl_easy_setopt(curl_, CURLOPT_UNIX_SOCKET_PATH, service_.address.c_str());
-  curl_easy_setopt(curl_, CURLOPT_PROXY, "");  // whatever the environment says
-  curl_easy_setopt(curl_, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-  curl_easy_setopt(curl_, CURLOPT_TIMEOUT, static_cast<long>(service_.patience.count()));
-  curl_easy_setopt(curl_, CURLOPT_ERRORBUFFER, detail);
-  curl_easy_setopt(curl_, CURLOPT_WRITEFUNCTION, Collect);
-  curl_easy_setopt(curl_, CURLOPT_WRITEDATA, &answer);
-  curl_slist* headers = nullptr;
-  if (!service_.token.empty())
-    headers = curl_slist_append(headers, ("Authorization: Bearer " + service_.token).c_str());
+  http::Request request{.url = "http://" + (service_.is_tcp ? service_.address : "spillway") + target,
+                        .unix_socket = service_.is_tcp ? "" : service_.address,
+                        .body = body,
+                        .timeout = service_.patience,
+                        .max_reply = service_.max_reply};
+  if (!service_.token.empty()) request.headers.push_back("Authorization: Bearer " + service_.token);
   if (body != nullptr) {
-    headers = curl_slist_append(headers, "Content-Type: application/octet-stream");
-    headers = curl_slist_append(headers, "Expect:");  // no round trip to ask first
-    curl_easy_setopt(curl_, CURLOPT_POST, 1L);
-    curl_easy_setopt(curl_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body->size()));
-    curl_easy_setopt(curl_, CURLOPT_POSTFIELDS, body->data());
+    request.method = "POST";
+    request.headers.push_back("Content-Type: application/octet-stream");
   }
-  curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, headers);
-  const CURLcode code = curl_easy_perform(curl_);
-  curl_slist_free_all(headers);
-  if (code == CURLE_COULDNT_CONNECT) return Fail(ErrorCode::kUnavailable, NobodyAnswers(service_));
-  if (answer.is_too_large)
-    return Fail(ErrorCode::kSystem, fmt::format("{}: expected an answer of at most {} bytes",
-                                                service_.address, service_.max_reply));
-  if (code != CURLE_OK)
-    return Fail(ErrorCode::kSystem,
-                fmt::format("{}: {}", service_.address, *detail ? detail : curl_easy_strerror(code)));
-  long status = 0;
-  curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
-  return Reply{static_cast<int>(status), std::move(answer.text)};
+  http::Outcome outcome = session_.Do(request);
+  switch (outcome.kind) {
+    case http::Outcome::Kind::kDone:
+      return Reply{outcome.status, std::move(outcome.body)};
+    case http::Outcome::Kind::kNotConnected:
+      return Fail(ErrorCode::kUnavailable, NobodyAnswers(service_));
+    case http::Outcome::Kind::kTooLarge:
+      return Fail(ErrorCode::kSystem, fmt::format("{}: expected an answer of at most {} bytes",
+                                                  service_.address, service_.max_reply));
+    default:
+      return Fail(ErrorCode::kSystem, fmt::format("{}: {}", service_.address, outcome.error));
+  }
 }
 
 Result<std::string> Client::Accept(const Result<Reply>& reply, const std::string& program) {

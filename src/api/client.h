@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/http/session.h"
 
 namespace spillway::api {
 
@@ -36,9 +37,6 @@ class Client {
   explicit Client(Service service);
   // spillwayd's.
   explicit Client(std::string socket_path);
-  ~Client();
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
 
   // `target`: path and query, percent-encoded. An error is no answer at all (kUnavailable: nobody
   // listens); an answer of any status is a Reply.
@@ -56,7 +54,7 @@ class Client {
   Result<Reply> Perform(const std::string& target, const std::string* body);
 
   const Service service_;
-  void* curl_;  // CURL*, kept over calls: one connection
+  http::Session session_;
 };
 
 }  // namespace spillway::api

@@ -169,7 +169,7 @@ void Checker::HandOut(Reactor& reactor, milliseconds wait) {
   bool more = Fetch(reactor, wait);
   for (size_t events = 0; !stop_; events += Reactor::kMaxEventsAtOnce) {
     reactor.Dispatch();
-    if (&reactor == at_once_.get()) web_->OnDeadline(steady_clock::now());
+    if (&reactor == at_once_.get()) web_->transfers().OnDeadline(steady_clock::now());
     if (!more || events > CountTargets()) return;
     more = Fetch(reactor, milliseconds(0));
   }
@@ -191,7 +191,7 @@ milliseconds Checker::UntilNext(TimePoint now) const {
   TimePoint next = now + kLongestWait;
   if (!timers_.empty()) next = std::min(next, std::max(timers_.top().due, next_turn_));
   if (!looks_.empty()) next = std::min(next, std::max(looks_.front().due, next_turn_));
-  if (const auto deadline = web_->deadline()) next = std::min(next, *deadline);
+  if (const auto deadline = web_->transfers().deadline()) next = std::min(next, *deadline);
   if (changed_) next = std::min(next, report_from_);
   return next <= now ? milliseconds(0) : std::chrono::ceil<milliseconds>(next - now);
 }

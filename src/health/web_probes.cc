@@ -14,18 +14,17 @@
 namespace spillway::health {
 namespace {
 
-constexpr size_t kIdleHandles = 64;        // some 5 KiB each
 constexpr size_t kLongestBody = 64 << 10;  // of which `body` is looked for
 
 // Messages of TLS itself from a unit per check; a handshake takes about ten. OpenSSL goes on reading while
 // they come, and a unit that sends session tickets without end would have the checker's thread for as long.
 constexpr int kMaxTlsMessages = 100;
 
-class WebProbe : public Probe, private WebTransfer {
+class WebProbe : public Probe, private http::Transfer {
  public:
   WebProbe(const Subject& subject, const model::HealthCheck& check, WebSessions& sessions,
            std::function<void(Outcome)> finish)
-      : Probe(std::move(finish)), sessions_(sessions), check_(check) {
+      : Probe(std::move(finish)), transfers_(sessions.transfers()), check_(check) {
     const std::string address = subject.address.ToString();
     const std::string numeric = subject.address.family == 4 ? address : "[" + address + "]";
     const bool tls = check.kind != model::CheckKind::kHttp;
@@ -38,13 +37,13 @@ class WebProbe : public Probe, private WebTransfer {
       headers_ = curl_slist_append(nullptr, ("Host: " + check.host).c_str());  // without the port
   }
   ~WebProbe() override {
-    if (easy_ != nullptr) sessions_.Return(easy_);
+    if (easy_ != nullptr) transfers_.Return(easy_);
     curl_slist_free_all(connect_to_);
     curl_slist_free_all(headers_);
   }
 
   void Start() override {
-    easy_ = sessions_.Borrow();
+    easy_ = transfers_.Borrow();
     if (easy_ == nullptr) return Skip("libcurl gives no handle");
     seen_ = 0;
     tls_messages_ = 0;
@@ -75,7 +74,7 @@ class WebProbe : public Probe, private WebTransfer {
     curl_easy_setopt(easy_, CURLOPT_OPENSOCKETDATA, this);
     curl_easy_setopt(easy_, CURLOPT_SSL_CTX_FUNCTION, &WebProbe::OnTls);
     curl_easy_setopt(easy_, CURLOPT_SSL_CTX_DATA, this);
-    sessions_.Run(easy_, this);
+    transfers_.Run(easy_, this);
   }
 
   Outcome Stop() override {
@@ -181,10 +180,10 @@ class WebProbe : public Probe, private WebTransfer {
   void GiveBack() {
     CURL* const easy = easy_;
     easy_ = nullptr;
-    sessions_.Return(easy);
+    transfers_.Return(easy);
   }
 
-  WebSessions& sessions_;
+  http::Transfers& transfers_;
   const model::HealthCheck check_;
   std::string url_;
   curl_slist *connect_to_ = nullptr, *headers_ = nullptr;
@@ -198,97 +197,6 @@ class WebProbe : public Probe, private WebTransfer {
 };
 
 }  // namespace
-
-WebSessions::WebSessions(Reactor& reactor) : reactor_(reactor) {
-  curl_global_init(CURL_GLOBAL_DEFAULT);
-  multi_ = curl_multi_init();
-  curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &WebSessions::OnSocket);
-  curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
-  curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &WebSessions::OnTimer);
-  curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, this);
-}
-
-WebSessions::~WebSessions() {
-  for (CURL* easy : idle_) curl_easy_cleanup(easy);
-  curl_multi_cleanup(multi_);
-}
-
-CURL* WebSessions::Borrow() {
-  if (idle_.empty()) return curl_easy_init();
-  CURL* const easy = idle_.back();
-  idle_.pop_back();
-  curl_easy_reset(easy);
-  return easy;
-}
-
-void WebSessions::Run(CURL* easy, WebTransfer* transfer) {
-  running_[easy] = transfer;
-  curl_multi_add_handle(multi_, easy);  // sets the timer, by which it begins
-}
-
-void WebSessions::Return(CURL* easy) {
-  running_.erase(easy);
-  std::erase(unwatched_, easy);
-  curl_multi_remove_handle(multi_, easy);
-  if (idle_.size() < kIdleHandles)
-    idle_.push_back(easy);
-  else
-    curl_easy_cleanup(easy);
-}
-
-void WebSessions::OnDeadline(TimePoint now) {
-  if (!deadline_ || *deadline_ > now) return;
-  deadline_.reset();
-  int running = 0;
-  curl_multi_socket_action(multi_, CURL_SOCKET_TIMEOUT, 0, &running);
-  Collect();
-}
-
-void WebSessions::OnEvents(int fd, uint32_t events) {
-  int what = 0, running = 0;
-  if ((events & (EPOLLIN | EPOLLHUP)) != 0) what |= CURL_CSELECT_IN;
-  if ((events & EPOLLOUT) != 0) what |= CURL_CSELECT_OUT;
-  if ((events & EPOLLERR) != 0) what |= CURL_CSELECT_ERR;
-  curl_multi_socket_action(multi_, fd, what, &running);
-  Collect();
-}
-
-void WebSessions::Collect() {
-  // Nothing is given back while messages are read: libcurl's list must not change under it.
-  std::vector<std::pair<CURL*, CURLcode>> ended;
-  int left = 0;
-  while (const CURLMsg* message = curl_multi_info_read(multi_, &left))
-    if (message->msg == CURLMSG_DONE) ended.emplace_back(message->easy_handle, message->data.result);
-  for (const auto& [easy, code] : ended)
-    if (const auto found = running_.find(easy); found != running_.end()) found->second->OnEnd(code);
-  for (CURL* const easy : std::exchange(unwatched_, {}))
-    if (const auto found = running_.find(easy); found != running_.end())
-      found->second->OnEnd(CURLE_ABORTED_BY_CALLBACK);
-}
-
-int WebSessions::OnSocket(CURL* easy, curl_socket_t socket, int what, void* self, void* known) {
-  auto& sessions = *static_cast<WebSessions*>(self);
-  if (what == CURL_POLL_REMOVE) {
-    sessions.reactor_.Remove(socket);
-    return 0;
-  }
-  const uint32_t events =
-      ((what & CURL_POLL_IN) != 0 ? EPOLLIN : 0u) | ((what & CURL_POLL_OUT) != 0 ? EPOLLOUT : 0u);
-  if (known == nullptr) curl_multi_assign(sessions.multi_, socket, &sessions);
-  const int error = known == nullptr ? sessions.reactor_.Add(socket, events, &sessions)
-                                     : sessions.reactor_.Change(socket, events);
-  if (error != 0) sessions.unwatched_.push_back(easy);
-  return 0;
-}
-
-int WebSessions::OnTimer(CURLM*, long timeout_ms, void* self) {
-  auto& deadline = static_cast<WebSessions*>(self)->deadline_;
-  if (timeout_ms < 0)
-    deadline.reset();
-  else
-    deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  return 0;
-}
 
 std::unique_ptr<Probe> MakeWebProbe(const Subject& subject, const model::HealthCheck& check,
                                     WebSessions& sessions, std::function<void(Outcome)> finish) {

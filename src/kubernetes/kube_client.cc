@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kube_client.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,26 +20,15 @@ constexpr int kPage = 500;
 constexpr size_t kMaxItems = 500'000;
 constexpr size_t kMaxPages = kMaxItems / kPage;
 
-size_t Collect(char* data, size_t size, size_t count, void* body) {
-  auto& text = *static_cast<std::string*>(body);
-  if (text.size() + size * count > kMaxBytes) return 0;
-  text.append(data, size * count);
-  return size * count;
-}
-
 }  // namespace
 
 KubeClient::KubeClient(const ExtenderConfig& config)
     : url_(config.api_server),
       token_file_(config.token_file),
       ca_file_(config.ca_file),
-      timeout_(config.timeout_ms) {
-  curl_global_init(CURL_GLOBAL_DEFAULT);
-}
+      timeout_(config.timeout_ms) {}
 
-KubeClient::~KubeClient() {
-  for (void* curl : idle_) curl_easy_cleanup(curl);
-}
+KubeClient::~KubeClient() = default;
 
 Result<api::Reply> KubeClient::Get(const std::string& target) { return Perform(target, nullptr); }
 
@@ -64,70 +52,45 @@ Result<std::string> KubeClient::Token() const {
   return token;
 }
 
-// What all calls have in common; headers that are to be freed after the call. `url` and `detail` outlive it.
-curl_slist* KubeClient::Prepare(void* curl, const std::string& url, const std::string& token, char* detail,
-                                bool patch) const {
-  curl_easy_setopt(curl, CURLOPT_PROXY, "");  // whatever the environment says
-  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
-  if (!ca_file_.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, ca_file_.c_str());
-  curl_slist* headers = curl_slist_append(nullptr, "Accept: application/json");
-  headers = curl_slist_append(
-      headers, patch ? "Content-Type: application/merge-patch+json" : "Content-Type: application/json");
-  headers = curl_slist_append(headers, "Expect:");  // no round trip to ask first
-  if (!token.empty()) headers = curl_slist_append(headers, ("Authorization: Bearer " + token).c_str());
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-  return headers;
+// What all calls have in common.
+Result<http::Request> KubeClient::RequestOf(const std::string& target, const std::string& type) const {
+  http::Request request{.url = url_ + target,
+                        .headers = {"Accept: application/json", "Content-Type: " + type},
+                        .ca_file = ca_file_,
+                        .connect = timeout_,
+                        .max_reply = kMaxBytes};
+  if (token_file_.empty()) return request;
+  return Token().map([&](const std::string& token) {
+    request.headers.push_back("Authorization: Bearer " + token);
+    return std::move(request);
+  });
+}
+
+std::unique_ptr<http::Session> KubeClient::TakeSession() {
+  const base::MutexLock lock(mutex_);
+  if (idle_.empty()) return std::make_unique<http::Session>();
+  auto session = std::move(idle_.back());
+  idle_.pop_back();
+  return session;
 }
 
 Result<api::Reply> KubeClient::Perform(const std::string& target, const std::string* body, bool patch) {
   if (ended_ && body == nullptr)
     return Fail(ErrorCode::kUnavailable, fmt::format("{}: not asked, shutting down", url_));
-  std::string token;
-  if (!token_file_.empty()) {
-    auto read = Token();
-    if (!read) return tl::make_unexpected(read.error());
-    token = std::move(*read);
-  }
-  void* curl = nullptr;
+  auto request = RequestOf(target, patch ? "application/merge-patch+json" : "application/json");
+  if (!request) return tl::make_unexpected(request.error());
+  request->timeout = timeout_;
+  request->body = body;
+  if (body != nullptr) request->method = patch ? "PATCH" : "POST";
+  auto session = TakeSession();
+  http::Outcome outcome = session->Do(*request);
   {
     const base::MutexLock lock(mutex_);
-    if (!idle_.empty()) {
-      curl = idle_.back();
-      idle_.pop_back();
-    }
+    idle_.push_back(std::move(session));
   }
-  if (curl == nullptr) curl = curl_easy_init();
-  if (curl == nullptr) return Fail(ErrorCode::kSystem, "cannot start libcurl");
-  api::Reply reply;
-  char detail[CURL_ERROR_SIZE] = "";
-  const std::string url = url_ + target;
-  curl_easy_reset(curl);
-  curl_slist* headers = Prepare(curl, url, token, detail, patch);
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout_.count()));
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, Collect);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &reply.body);
-  if (body != nullptr) {
-    curl_easy_setopt(curl, CURLOPT_POST, 1L);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body->size()));
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body->data());
-    if (patch) curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "PATCH");
-  }
-  const CURLcode code = curl_easy_perform(curl);
-  curl_slist_free_all(headers);
-  long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-  reply.status = static_cast<int>(status);
-  {
-    const base::MutexLock lock(mutex_);
-    idle_.push_back(curl);
-  }
-  if (code != CURLE_OK)
-    return Fail(ErrorCode::kUnavailable,
-                fmt::format("{}: {}", url_, *detail ? detail : curl_easy_strerror(code)));
-  return reply;
+  if (outcome.kind != http::Outcome::Kind::kDone)
+    return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", url_, outcome.error));
+  return api::Reply{outcome.status, std::move(outcome.body)};
 }
 
 std::string KubeClient::Explain(const api::Reply& reply) {
@@ -170,13 +133,13 @@ namespace {
 // A watch as it comes in: a JSON object a line.
 struct WatchStream {
   const std::function<bool(const json& event)>& take;
-  const std::function<bool()>& stop;
   std::string line = {};
   std::string trouble = {};
   bool over = false;
 
-  size_t Take(const char* data, size_t bytes) {
-    for (size_t i = 0; i < bytes && !over; ++i) {
+  // False: no more of it.
+  bool Take(std::string_view data) {
+    for (size_t i = 0; i < data.size() && !over; ++i) {
       if (data[i] != '\n') {
         line += data[i];
         if (line.size() > kMaxBytes) Stop("a line of it is too long");
@@ -184,7 +147,7 @@ struct WatchStream {
       }
       TakeLine();
     }
-    return over ? 0 : bytes;
+    return !over;
   }
   void TakeLine() {
     const std::string text = std::exchange(line, {});
@@ -204,44 +167,20 @@ struct WatchStream {
 
 Result<void> KubeClient::Watch(const std::string& target, const std::function<bool(const json& event)>& take,
                                const std::function<bool()>& stop) {
-  std::string token;
-  if (!token_file_.empty()) {
-    auto read = Token();
-    if (!read) return tl::make_unexpected(read.error());
-    token = std::move(*read);
-  }
-  CURL* const curl = curl_easy_init();
-  if (curl == nullptr) return Fail(ErrorCode::kSystem, "cannot start libcurl");
-  WatchStream stream{take, stop};
-  char detail[CURL_ERROR_SIZE] = "";
-  const std::string url = url_ + target;
-  curl_slist* headers = Prepare(curl, url, token, detail);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(timeout_.count()));
-  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &stream);
-  curl_easy_setopt(
-      curl, CURLOPT_XFERINFOFUNCTION, +[](void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) -> int {
-        return static_cast<WatchStream*>(self)->stop() ? 1 : 0;
-      });
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &stream);
-  curl_easy_setopt(
-      curl, CURLOPT_WRITEFUNCTION, +[](char* data, size_t size, size_t count, void* self) -> size_t {
-        return static_cast<WatchStream*>(self)->Take(data, size * count);
-      });
-  const CURLcode code = curl_easy_perform(curl);
-  long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-  curl_slist_free_all(headers);
-  curl_easy_cleanup(curl);
-  if (!stream.over && code == CURLE_OK) stream.TakeLine();
-  if (status != 0 && status != 200)
-    return Fail(ErrorCode::kUnavailable,
-                fmt::format("{}: {}", url_, Explain({static_cast<int>(status), stream.line})));
+  auto request = RequestOf(target, "application/json");
+  if (!request) return tl::make_unexpected(request.error());
+  WatchStream stream{take};
+  request->on_data = [&](std::string_view data) { return stream.Take(data); };
+  request->stop = stop;
+  const http::Outcome outcome = http::Session().Do(*request);
+  using Kind = http::Outcome::Kind;
+  if (!stream.over && outcome.kind == Kind::kDone) stream.TakeLine();
+  if (outcome.status != 0 && outcome.status != 200)
+    return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", url_, Explain({outcome.status, stream.line})));
   if (!stream.trouble.empty())
     return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", url_, stream.trouble));
-  if (code == CURLE_OK || stream.over || code == CURLE_ABORTED_BY_CALLBACK) return {};
-  return Fail(ErrorCode::kUnavailable,
-              fmt::format("{}: {}", url_, *detail ? detail : curl_easy_strerror(code)));
+  if (outcome.kind == Kind::kDone || outcome.kind == Kind::kStopped) return {};
+  return Fail(ErrorCode::kUnavailable, fmt::format("{}: {}", url_, outcome.error));
 }
 
 }  // namespace spillway::kubernetes

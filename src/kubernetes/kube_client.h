@@ -7,16 +7,16 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "api/client.h"
 #include "base/error.h"
+#include "base/http/session.h"
 #include "base/mutex.h"
 #include "kubernetes/config.h"
-
-struct curl_slist;
 
 namespace spillway::kubernetes {
 
@@ -54,15 +54,15 @@ class KubeClient {
 
  private:
   Result<std::string> Token() const;
-  curl_slist* Prepare(void* curl, const std::string& url, const std::string& token, char* detail,
-                      bool patch = false) const;
+  Result<http::Request> RequestOf(const std::string& target, const std::string& type) const;
+  std::unique_ptr<http::Session> TakeSession() SPILLWAY_EXCLUDES(mutex_);
   Result<api::Reply> Perform(const std::string& target, const std::string* body, bool patch = false);
 
   const std::string url_, token_file_, ca_file_;
   const std::chrono::milliseconds timeout_;
   std::atomic<bool> ended_{false};
   base::Mutex mutex_;
-  std::vector<void*> idle_ SPILLWAY_GUARDED_BY(mutex_);  // CURL*
+  std::vector<std::unique_ptr<http::Session>> idle_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway::kubernetes
