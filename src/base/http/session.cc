@@ -8,7 +8,7 @@
 namespace spillway::http {
 namespace {
 
-struct Transfer {
+struct Call {
   const Request& request;
   Outcome outcome = {};
   bool ended = false;  // by on_data or stop
@@ -33,14 +33,14 @@ struct Transfer {
   }
 };
 
-size_t OnData(char* data, size_t size, size_t count, void* transfer) {
-  return static_cast<Transfer*>(transfer)->Take({data, size * count});
+size_t OnData(char* data, size_t size, size_t count, void* call) {
+  return static_cast<Call*>(call)->Take({data, size * count});
 }
 
 int OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  auto& transfer = *static_cast<Transfer*>(self);
-  transfer.ended = transfer.ended || transfer.request.stop();
-  return transfer.ended ? 1 : 0;
+  auto& call = *static_cast<Call*>(self);
+  call.ended = call.ended || call.request.stop();
+  return call.ended ? 1 : 0;
 }
 
 struct FreeList {
@@ -59,10 +59,10 @@ Session::~Session() {
 }
 
 Outcome Session::Do(const Request& request) {
-  Transfer transfer{request};
+  Call call{request};
   if (curl_ == nullptr) {
-    transfer.outcome.error = "cannot start libcurl";
-    return transfer.outcome;
+    call.outcome.error = "cannot start libcurl";
+    return call.outcome;
   }
   char detail[CURL_ERROR_SIZE] = "";
   std::unique_ptr<curl_slist, FreeList> headers;
@@ -81,11 +81,11 @@ Outcome Session::Do(const Request& request) {
   if (!request.unix_socket.empty()) set(CURLOPT_UNIX_SOCKET_PATH, request.unix_socket.c_str());
   if (!request.ca_file.empty()) set(CURLOPT_CAINFO, request.ca_file.c_str());
   set(CURLOPT_WRITEFUNCTION, &OnData);
-  set(CURLOPT_WRITEDATA, &transfer);
+  set(CURLOPT_WRITEDATA, &call);
   if (request.stop) {
     set(CURLOPT_NOPROGRESS, 0L);
     set(CURLOPT_XFERINFOFUNCTION, &OnProgress);
-    set(CURLOPT_XFERINFODATA, &transfer);
+    set(CURLOPT_XFERINFODATA, &call);
   }
   for (const std::string& text : request.headers) add_header(text);
   if (request.body != nullptr) {
@@ -97,11 +97,11 @@ Outcome Session::Do(const Request& request) {
   }
   set(CURLOPT_HTTPHEADER, headers.get());
   const CURLcode code = curl_easy_perform(curl_);
-  Outcome& outcome = transfer.outcome;
+  Outcome& outcome = call.outcome;
   long status = 0;
   curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
   outcome.status = static_cast<int>(status);
-  outcome.kind = transfer.KindOf(code);
+  outcome.kind = call.KindOf(code);
   if (code != CURLE_OK) outcome.error = *detail ? detail : curl_easy_strerror(code);
   return outcome;
 }
