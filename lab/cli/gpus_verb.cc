@@ -21,6 +21,17 @@
 #include "report/table.h"
 
 namespace spillway::command {
+namespace {
+
+// Without the privilege all is on one network, as by --loopback.
+lab::HostNetwork NetworkFor(const GpusOptions& options, int hosts) {
+  if (!options.loopback)
+    if (auto made = lab::HostNetwork::Namespaces(hosts)) return std::move(*made);
+  return lab::HostNetwork::Loopback();
+}
+
+}  // namespace
+
 int RunGpus(const GpusOptions& options, bool as_json) {
   const std::string programs = base::ProgramFolder();
   const std::string file =
@@ -37,9 +48,10 @@ int RunGpus(const GpusOptions& options, bool as_json) {
   }
   base::InterruptGuard guard;
   report::Progress progress("lab gpus");
-  auto result = lab::RunGpus(*jobs, programs, folder, [&](double fraction, const std::string& message) {
-    progress.Update(fraction, message);
-  });
+  const lab::HostNetwork network = NetworkFor(options, jobs->hosts);
+  auto result =
+      lab::RunGpus(*jobs, programs, folder, network,
+                   [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
   if (base::Interrupted()) return Interrupted();
   if (!result) return Complain(result.error());
   progress.Finish("done");
@@ -63,6 +75,8 @@ void AddGpusVerb(CLI::App& lab_app, Context& context) {
                    "For sockets and logs; default: spillway-lab-gpus-UID in /tmp")
       ->type_name("DIR")
       ->check(NonEmpty());
+  verb->add_flag("--loopback", options->loopback,
+                 "Hosts in no network namespaces of their own, though root may");
   verb->add_flag("--quick", options->quick, "Run the schedule four times faster");
   verb->callback([options, &context] {
     context.action = [options, &context] { return RunGpus(*options, context.json); };

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/file.h"
 #include "base/interrupt.h"
@@ -26,10 +27,13 @@ constexpr int kWidth = 100;
 constexpr auto kUpWithin = 20s;
 constexpr auto kEndWithin = 30s;  // an agent waits 15 s for its executors
 
-std::string NodeFile(const std::string& folder, int host, int gpus) {
-  std::string text = fmt::format(
-      "name: host{1}\ncontroller: {0}/control.sock\ngateway: {0}/executors.sock\nstate: {0}/host{1}\ngpus:\n",
-      folder, host);
+// Of their own network: nobody else has these ports.
+constexpr int kFramesPort = 7400, kControllerPort = 7401;
+
+std::string NodeFile(const std::string& folder, const std::string& controller, int host, int gpus) {
+  std::string text =
+      fmt::format("name: host{1}\n{2}\ngateway: {0}/executors.sock\nstate: {0}/host{1}\ngpus:\n", folder,
+                  host, controller);
   for (int gpu = 0; gpu < gpus; ++gpu)
     text += fmt::format("  - {{name: gpu{}, gflop_per_s: {}}}\n", gpu, kGflopPerS);
   return text;
@@ -42,14 +46,16 @@ bool IsHeld(const std::string& lock) {
 
 }  // namespace
 
-GpuBed::GpuBed(std::string folder, base::Fd lock)
+GpuBed::GpuBed(std::string folder, base::Fd lock, const HostNetwork& network)
     : folder_(std::move(folder)),
       lock_(std::move(lock)),
+      network_(network),
       client_(api::Service{
           .address = folder_ + "/control.sock", .program = "spillway-gateway", .hint = "it ended"}) {}
 
 Result<std::unique_ptr<GpuBed>> GpuBed::Up(const std::string& folder, const std::string& programs,
-                                           const GpuJobs& jobs, const std::string& controller) {
+                                           const GpuJobs& jobs, const std::string& controller,
+                                           const HostNetwork& network) {
   std::error_code failed;
   fs::create_directory(folder, failed);
   fs::permissions(folder, fs::perms::owner_all, failed);
@@ -58,7 +64,7 @@ Result<std::unique_ptr<GpuBed>> GpuBed::Up(const std::string& folder, const std:
   if (!lock) return FailSystem("open " + folder + "/lock");
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     return Fail(ErrorCode::kConflict, folder + ": another run has it");
-  std::unique_ptr<GpuBed> bed(new GpuBed(folder, std::move(lock)));
+  std::unique_ptr<GpuBed> bed(new GpuBed(folder, std::move(lock), network));
   const auto started = bed->Start(programs, jobs, controller);
   if (!started) return tl::make_unexpected(started.error());
   return bed;
@@ -78,8 +84,9 @@ void GpuBed::EndNodes(std::vector<ProcessId> nodes) {
 }
 
 Result<void> GpuBed::Start(const std::string& programs, const GpuJobs& jobs, const std::string& controller) {
-  const auto begin = [&](const std::string& program, const std::string& name) {
+  const auto begin = [&](const std::string& program, const std::string& name, const std::string& netns = "") {
     StartOptions options;
+    options.netns = netns;
     options.argv = {programs + "/" + program, "-c", folder_ + "/" + name + ".yaml"};
     options.stderr_file = folder_ + "/" + name + ".log";
     return lab::Start(options);
@@ -102,18 +109,31 @@ Result<void> GpuBed::Start(const std::string& programs, const GpuJobs& jobs, con
   }
   EndNodes(left);
   fs::remove(folder_ + "/fleet.json", ignored);
+  std::string frames = fmt::format("unix:{}/frames.sock", folder_), listen;
+  std::string controller_of_nodes = fmt::format("controller: {}/control.sock", folder_);
+  if (network_.separate()) {
+    const std::string nic = network_.AddressText(HostNetwork::Place::kNic), token = folder_ + "/token";
+    if (const auto written = base::WriteFile(token, "of-the-testbed\n", {.mode = 0600, .is_durable = false});
+        !written)
+      return written;
+    frames = fmt::format("{}:{}", nic, kFramesPort);
+    listen = fmt::format("  listen: {}:{}\n  token_file: {}\n", nic, kControllerPort, token);
+    controller_of_nodes =
+        fmt::format("controller: tcp:{}:{}\ncontroller_token_file: {}", nic, kControllerPort, token);
+  }
   const auto gateway_file = write(
-      "gateway", fmt::format("frames: [\"unix:{0}/frames.sock\"]\nexecutors: {0}/executors.sock\nisolation: "
-                             "none\ncontroller:\n  socket: {0}/control.sock\n  state: {0}/fleet.json\n{1}",
-                             folder_, controller));
+      "gateway", fmt::format("frames: [\"{1}\"]\nexecutors: {0}/executors.sock\nisolation: "
+                             "none\ncontroller:\n  socket: {0}/control.sock\n  state: {0}/fleet.json\n{2}{3}",
+                             folder_, frames, listen, controller));
   if (!gateway_file) return gateway_file;
-  auto gateway = begin("spillway-gateway", "gateway");
+  auto gateway = begin("spillway-gateway", "gateway", network_.FileOf(HostNetwork::Place::kNic));
   if (!gateway) return tl::make_unexpected(gateway.error());
   gateway_ = *gateway;
   for (int host = 1; host <= jobs.hosts; ++host) {
     const std::string name = fmt::format("host{}", host);
-    if (const auto written = write(name, NodeFile(folder_, host, jobs.gpus)); !written) return written;
-    auto node = begin("spillway-node", name);
+    if (const auto written = write(name, NodeFile(folder_, controller_of_nodes, host, jobs.gpus)); !written)
+      return written;
+    auto node = begin("spillway-node", name, network_.FileOf(HostNetwork::Host(host)));
     if (!node) return tl::make_unexpected(node.error());
     nodes_.push_back(*node);
   }
@@ -129,6 +149,20 @@ Result<void> GpuBed::Start(const std::string& programs, const GpuJobs& jobs, con
                   fmt::format("gateway and node agents were not up within {} s", kUpWithin / 1s));
     if (!base::SleepUnlessInterrupted(20ms)) return Fail(ErrorCode::kSystem, "interrupted");
   }
+}
+
+Result<gateway::Client> GpuBed::Connect() const {
+  if (!network_.separate()) return gateway::Client::Connect("unix:" + folder_ + "/frames.sock", {});
+  const std::string address =
+      fmt::format("{}:{}", network_.AddressText(HostNetwork::Place::kNic), kFramesPort);
+  std::optional<gateway::Client> client;
+  const auto connected = network_.At(HostNetwork::Place::kClient, [&]() -> Result<void> {
+    return gateway::Client::Connect(address, {}).map([&](gateway::Client made) {
+      client.emplace(std::move(made));
+    });
+  });
+  if (!connected) return tl::make_unexpected(connected.error());
+  return std::move(*client);
 }
 
 Result<json> GpuBed::Fleet() {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
@@ -54,8 +55,17 @@ std::vector<Change> ChangesOf(const GpuJobs& jobs) {
 
 std::string NameOf(size_t job) { return fmt::format("job{}", job); }
 
+// An instance's stay on a GPU.
+struct Stay {
+  std::string gpu, model;
+  double share = 0;
+  double from = 0, to = 0;  // hours as the file counts them
+  double low = 0;           // of the GPU, from which on it is drawn: of those there at its start none is
+};
+
 struct Run {
   json fleet;  // at the end
+  std::vector<Stay> stays;
   int gpus_most = 0;
   std::vector<report::Point> on;  // hours as the file counts them, GPUs
   RequestsSeen requests;
@@ -114,20 +124,56 @@ class PolicyRun {
       if (!run_.on.empty()) run_.on.push_back({hours, run_.on.back().y});
       run_.on.push_back({hours, static_cast<double>(on)});
     }
+    LookAtInstances(fleet, hours);
     run_.fleet = fleet;
+  }
+
+  void LookAtInstances(const json& fleet, double hours) {
+    std::map<uint64_t, size_t> here;
+    for (const json& model : fleet.at("models"))
+      for (const json& one : model.at("instances")) {
+        const uint64_t id = one.at("id");
+        const auto known = present_.find(id);
+        if (known == present_.end()) {
+          Stay stay{one.at("gpu"), model.at("name"), one.at("share"), hours, hours};
+          stay.low = RoomOn(stay);
+          here[id] = run_.stays.size();
+          run_.stays.push_back(stay);
+        } else {
+          here[id] = known->second;
+          run_.stays[known->second].to = hours;
+        }
+      }
+    present_ = std::move(here);
+  }
+
+  // The lowest room beside those that are on its GPU.
+  double RoomOn(const Stay& stay) const {
+    std::vector<std::pair<double, double>> taken;
+    for (const auto& [id, i] : present_)
+      if (run_.stays[i].gpu == stay.gpu)
+        taken.emplace_back(run_.stays[i].low, run_.stays[i].low + run_.stays[i].share);
+    std::sort(taken.begin(), taken.end());
+    double low = 0;
+    for (const auto& [from, to] : taken)
+      if (low + stay.share > from + 1e-9) low = std::max(low, to);
+    return low + stay.share > 1 + 1e-9 ? 0 : low;
   }
 
   const GpuJobs& jobs_;
   GpuBed& bed_;
   RequestLog& log_;
   std::set<std::string> live_, asked_, moving_;
+  std::map<uint64_t, size_t> present_;  // by instance: its stay
   Run run_;
 };
 
-nlohmann::ordered_json RowOf(const char* policy, const GpuJobs& jobs, const Run& run) {
+nlohmann::ordered_json RowOf(const char* policy, const GpuJobs& jobs, const HostNetwork& network,
+                             const Run& run) {
   const auto p99 = [](const std::vector<double>& samples) { return report::PercentileOf(samples, 99); };
   return {{"policy", policy},
           {"jobs", jobs.jobs.size()},
+          {"network", network.word()},
           {"gpu_hours", run.fleet.at("gpu_hours").get<double>() * jobs.compress},
           {"moves", run.fleet.at("moves").at("done").get<int>()},
           {"moves_failed", run.fleet.at("moves").at("failed").get<int>()},
@@ -139,32 +185,58 @@ nlohmann::ordered_json RowOf(const char* policy, const GpuJobs& jobs, const Run&
           {"p99_ms_during_move", p99(run.requests.while_moving_ms)}};
 }
 
+report::Timeline TimelineOf(const char* policy, const GpuJobs& jobs, const Run& run) {
+  report::Timeline timeline;
+  timeline.title = fmt::format("Slices over time: {}", policy);
+  timeline.note = "A lane per GPU, a bar per instance, as high as its share; a colour per job.";
+  timeline.x = {.title = "Time", .unit = "h"};
+  std::map<std::string, size_t> lanes;
+  for (int host = 1; host <= jobs.hosts; ++host)
+    for (int gpu = 0; gpu < jobs.gpus; ++gpu) {
+      timeline.lanes.push_back(fmt::format("host{}/gpu{}", host, gpu));
+      lanes[timeline.lanes.back()] = timeline.lanes.size() - 1;
+    }
+  std::map<std::string, size_t> colours;
+  for (const Stay& stay : run.stays)
+    timeline.bars.push_back({lanes.at(stay.gpu), stay.from, stay.to, stay.low,
+                             std::min(1.0, stay.low + stay.share),
+                             colours.try_emplace(stay.model, colours.size()).first->second,
+                             fmt::format("{}, {:.0f} % of {}, {:.1f} to {:.1f} h", stay.model,
+                                         100 * stay.share, stay.gpu, stay.from, stay.to)});
+  return timeline;
+}
+
 }  // namespace
 
 Result<GpusResult> RunGpus(const GpuJobs& jobs, const std::string& programs, const std::string& folder,
+                           const HostNetwork& network,
                            const std::function<void(double, const std::string&)>& progress) {
-  GpusResult result{report::Document("lab gpus"),
-                    report::HtmlPage("GPUs by policy",
-                                     fmt::format("{} jobs on {} hosts of {} emulated GPUs, time "
-                                                 "{:g} times as quick.",
-                                                 jobs.jobs.size(), jobs.hosts, jobs.gpus, jobs.compress))};
+  GpusResult result{
+      report::Document("lab gpus"),
+      report::HtmlPage("GPUs by policy",
+                       fmt::format("{}, on {} hosts of {} emulated GPUs{}, time "
+                                   "{:g} times as quick.",
+                                   jobs.source, jobs.hosts, jobs.gpus,
+                                   network.separate() ? " in network namespaces" : "", jobs.compress))};
   report::Chart chart;
   chart.title = "GPUs with a slice on them";
   chart.x = {.title = "Time", .unit = "h"};
   chart.y.title = "GPUs";
   chart.y.min = 0;
+  std::vector<report::Timeline> timelines;
   double done = 0;
   for (const PolicyOfRun& policy : kRuns) {
-    auto bed = GpuBed::Up(folder, programs, jobs, policy.controller);
+    auto bed = GpuBed::Up(folder, programs, jobs, policy.controller, network);
     if (!bed) return tl::make_unexpected(bed.error());
-    auto client = gateway::Client::Connect((*bed)->frames(), {});
+    auto client = (*bed)->Connect();
     if (!client) return tl::make_unexpected(client.error());
     RequestLog log(std::move(*client));
     PolicyRun one(jobs, **bed, log);
     auto run = one.Go([&](double part) { progress((done + part) / std::size(kRuns), policy.name); });
     if (!run) return Fail(run.error().code, fmt::format("{}: {}", policy.name, run.error().message));
     run->requests = log.Finish();
-    result.document.AddRow(RowOf(policy.name, jobs, *run));
+    result.document.AddRow(RowOf(policy.name, jobs, network, *run));
+    timelines.push_back(TimelineOf(policy.name, jobs, *run));
     chart.series.push_back({policy.name, run->on});
     ++done;
   }
@@ -173,6 +245,7 @@ Result<GpusResult> RunGpus(const GpuJobs& jobs, const std::string& programs, con
     result.document.SetRatio(fmt::format("gpu_hours {}/no-sharing", rows[i].at("policy").get<std::string>()),
                              rows[i].at("gpu_hours").get<double>() / rows[0].at("gpu_hours").get<double>());
   result.page.AddChart(chart);
+  for (const report::Timeline& timeline : timelines) result.page.AddTimeline(timeline);
   result.page.AddTable("By policy", report::Table::FromRows(rows));
   result.page.Embed(result.document, "report.json");
   return result;

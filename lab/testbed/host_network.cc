@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/system_error.h"
+#include "netns.h"
 #include "process.h"
 
 namespace spillway::lab {
@@ -25,8 +26,9 @@ Result<void> OnThread(const std::function<Result<void>()>& work) {
 
 }  // namespace
 
-Result<HostNetwork> HostNetwork::Namespaces() {
+Result<HostNetwork> HostNetwork::Namespaces(int hosts) {
   HostNetwork network;
+  network.namespaces_.assign(static_cast<size_t>(hosts) + 2, -1);
   for (int& made : network.namespaces_) {
     const auto opened = OnThread([&]() -> Result<void> {
       if (unshare(CLONE_NEWNET) != 0) return FailSystem("make a network namespace");
@@ -36,9 +38,11 @@ Result<HostNetwork> HostNetwork::Namespaces() {
     });
     if (!opened) return tl::make_unexpected(opened.error());
   }
-  for (Place place : {Place::kHost, Place::kNic}) {
-    if (const auto joined = network.Connect(place); !joined) return tl::make_unexpected(joined.error());
-  }
+  for (size_t other = 1; other < network.namespaces_.size(); ++other)
+    if (const auto joined = network.Connect(static_cast<Place>(other)); !joined)
+      return tl::make_unexpected(joined.error());
+  const auto forwards = network.At(Place::kClient, [] { return SetSysctl("ipv4/ip_forward", "1"); });
+  if (!forwards) return tl::make_unexpected(forwards.error());
   return network;
 }
 
@@ -53,7 +57,7 @@ Result<void> HostNetwork::At(Place place, const std::function<Result<void>()>& w
   return OnThread([&] { return Enter(place).and_then(work); });
 }
 
-// A veth pair from the client's namespace to that one: net 1 to the host, net 2 to the NIC.
+// A veth pair from the client's namespace to that one: net 1 to the host, net 2 to the NIC, and so on.
 Result<void> HostNetwork::Connect(Place place) const {
   const int net = static_cast<int>(place);
   const auto ip = [&](Place where, const std::string& batch) {
@@ -62,8 +66,11 @@ Result<void> HostNetwork::Connect(Place place) const {
   return ip(Place::kClient, fmt::format("link add net{0} type veth peer name eth0 netns /proc/{1}/fd/{2}\n"
                                         "addr add 10.78.{0}.1/24 dev net{0}\nlink set net{0} up\n",
                                         net, getpid(), namespaces_[static_cast<size_t>(place)]))
-      .and_then(
-          [&] { return ip(place, fmt::format("addr add 10.78.{}.2/24 dev eth0\nlink set eth0 up\n", net)); });
+      .and_then([&] {
+        return ip(place, fmt::format("addr add 10.78.{0}.2/24 dev eth0\nlink set eth0 up\n"
+                                     "route add 10.78.0.0/16 via 10.78.{0}.1\n",
+                                     net));
+      });
 }
 
 uint32_t HostNetwork::AddressOf(Place place) const {
@@ -77,6 +84,10 @@ std::string HostNetwork::AddressText(Place place) const {
   char text[INET_ADDRSTRLEN] = "";
   inet_ntop(AF_INET, &address, text, sizeof(text));
   return text;
+}
+
+std::string HostNetwork::FileOf(Place place) const {
+  return separate() ? fmt::format("/proc/{}/fd/{}", getpid(), namespaces_[static_cast<size_t>(place)]) : "";
 }
 
 Result<int> HostNetwork::UdpSocket(Place place) const {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the traffic of a host with a SmartNIC runs: in three network namespaces, the client's, the host's and
-// the SmartNIC's, the client joined to each of the others by a veth pair; or, without the privilege, all on
-// loopback. The namespaces have no names: they are gone with the process, however it ends.
+// Where the traffic of hosts with a SmartNIC runs: in network namespaces, the client's, the hosts' and
+// the SmartNIC's, the client joined to each of the others by a veth pair, whose packets to each other it
+// forwards; or, without the privilege, all on loopback. The namespaces have no names: they are gone with the
+// process, however it ends.
 //
-//   host 10.78.1.2 ──veth── client ──veth── nic 10.78.2.2
+//   host 10.78.1.2 ──veth── client ──veth── nic 10.78.2.2     further hosts: 10.78.3.2 ...
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -21,12 +23,14 @@ class HostNetwork {
 
   [[nodiscard]] static HostNetwork Loopback() { return {}; }
   // Errors: kUnavailable, when it may not (root may); kSystem, such as that `ip` fails.
-  [[nodiscard]] static Result<HostNetwork> Namespaces();
+  [[nodiscard]] static Result<HostNetwork> Namespaces(int hosts = 1);
+  // From 1 on.
+  [[nodiscard]] static Place Host(int number) { return static_cast<Place>(number == 1 ? 1 : number + 1); }
   ~HostNetwork();
-  HostNetwork(HostNetwork&& other) noexcept : namespaces_(other.namespaces_) { other.namespaces_ = kNone; }
+  HostNetwork(HostNetwork&& other) noexcept : namespaces_(std::exchange(other.namespaces_, {})) {}
   HostNetwork& operator=(HostNetwork&&) = delete;
 
-  [[nodiscard]] bool separate() const { return namespaces_ != kNone; }
+  [[nodiscard]] bool separate() const { return !namespaces_.empty(); }
   // As rows of results say it: "namespaces" or "loopback".
   [[nodiscard]] const char* word() const { return separate() ? "namespaces" : "loopback"; }
   // Network byte order.
@@ -38,17 +42,16 @@ class HostNetwork {
   [[nodiscard]] Result<void> At(Place place, const std::function<Result<void>()>& work) const;
   // A UDP socket that neither blocks nor outlives exec.
   [[nodiscard]] Result<int> UdpSocket(Place place) const;
+  // A file that is the namespace, as long as this is here; empty on loopback.
+  [[nodiscard]] std::string FileOf(Place place) const;
   // For good: the calling thread, or a process that has but one.
   [[nodiscard]] Result<void> Enter(Place place) const;
 
  private:
-  using Descriptors = std::array<int, 3>;  // by Place
-  static constexpr Descriptors kNone = {-1, -1, -1};
-
   HostNetwork() = default;
   [[nodiscard]] Result<void> Connect(Place place) const;
 
-  Descriptors namespaces_ = kNone;
+  std::vector<int> namespaces_;  // descriptors by Place; none: loopback
 };
 
 }  // namespace spillway::lab

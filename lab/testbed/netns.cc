@@ -22,13 +22,6 @@
 namespace spillway::lab {
 namespace {
 
-Result<void> WriteSysctl(const std::string& key, const std::string& value) {
-  std::ofstream out("/proc/sys/net/" + key);
-  out << value << std::flush;
-  if (out) return {};
-  return Fail(ErrorCode::kSystem, fmt::format("write {} to net/{}: {}", value, key, strerror(errno)));
-}
-
 Result<void> Ethtool(int socket, const std::string& interface, uint32_t command, uint32_t value) {
   ethtool_value request{command, value};
   ifreq ifr{};
@@ -61,7 +54,7 @@ Result<void> SetSwitchSysctls() {
                                    // A balancer on a NIC sends to its own unit by way of the switch.
                                    {"ipv4/conf/all/send_redirects", "0"},
                                    {"ipv4/conf/default/send_redirects", "0"}})
-    if (auto set = WriteSysctl(key, value); !set) return set;
+    if (auto set = SetSysctl(key, value); !set) return set;
   return {};
 }
 
@@ -70,7 +63,7 @@ Result<void> SetUnitSysctls() {
   for (const auto& [key, value] : {std::pair<const char*, const char*>{"ipv4/conf/all/rp_filter", "0"},
                                    {"ipv4/conf/all/arp_ignore", "1"},
                                    {"ipv4/conf/all/arp_announce", "2"}})
-    if (auto set = WriteSysctl(key, value); !set) return set;
+    if (auto set = SetSysctl(key, value); !set) return set;
   return {};
 }
 
@@ -109,6 +102,13 @@ Result<void> SetUpEnd(const std::string& netns, const std::string& batch, Result
 }
 
 }  // namespace
+
+Result<void> SetSysctl(const std::string& key, const std::string& value) {
+  std::ofstream out("/proc/sys/net/" + key);
+  out << value << std::flush;
+  if (out) return {};
+  return Fail(ErrorCode::kSystem, fmt::format("write {} to net/{}: {}", value, key, strerror(errno)));
+}
 
 Result<void> AddNetns(const std::string& name) { return Run({"ip", "netns", "add", name}); }
 

@@ -18,6 +18,9 @@ void DeleteNetns(const std::string& name);  // no error if there is none
 // Runs `work` on a thread of its own inside the namespace. `work` starts no tied processes.
 [[nodiscard]] Result<void> Inside(const std::string& netns, const std::function<Result<void>()>& work);
 
+// /proc/sys/net/KEY, of the calling thread's namespace.
+[[nodiscard]] Result<void> SetSysctl(const std::string& key, const std::string& value);
+
 // Links, addresses, routes, sysctls and offloads of the whole plan; its namespaces exist.
 [[nodiscard]] Result<void> Connect(const Plan& plan);
 

@@ -123,7 +123,8 @@ Result<ProcessId> Start(const StartOptions& o) {
   argv.push_back(nullptr);
   int netns_fd = -1;
   if (!o.netns.empty()) {
-    netns_fd = open(("/run/netns/" + o.netns).c_str(), O_RDONLY | O_CLOEXEC);
+    netns_fd =
+        open((o.netns.front() == '/' ? o.netns : "/run/netns/" + o.netns).c_str(), O_RDONLY | O_CLOEXEC);
     if (netns_fd < 0)
       return Fail(ErrorCode::kSystem, fmt::format("open namespace {}: {}", o.netns, strerror(errno)));
   }

@@ -5,54 +5,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
+#include "drawing.h"
 #include "table.h"
 
 namespace spillway::report {
 
 namespace {
 
-// Told apart by most colour-blind readers, each with at least 4.5:1 contrast on its background.
-struct Colour {
-  const char* light;
-  const char* dark;
-};
-constexpr Colour kColours[] = {{"#0b5fa5", "#6cb4f5"}, {"#b8450f", "#ff9a6b"}, {"#14734f", "#57c79a"},
-                               {"#7d3f98", "#d0a0ea"}, {"#7a5c00", "#e3c04d"}, {"#a3225f", "#f58ab8"},
-                               {"#3f5b66", "#a9c1cc"}, {"#4b4b4b", "#cfcfcf"}};
 constexpr std::size_t kMaxMarkedPoints = 60;  // beyond, marks would hide the line
-constexpr double kCharWidth = 6.7;            // generous mean at 12 px: labels must not collide
 constexpr double kLegendRow = 20;
 constexpr double kBleed = 2;  // lines along the plot's edge keep their whole width
-
-std::string Style() {
-  std::string css =
-      ".spw-chart{font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}"
-      ".spw-chart text{fill:#2b2f33}.spw-chart .spw-title{font-size:15px;font-weight:600}"
-      ".spw-chart .spw-note{fill:#5b636b}.spw-chart .spw-ground{fill:#fff}"
-      ".spw-chart .spw-grid{stroke:#e1e5e9;stroke-width:1}.spw-chart "
-      ".spw-frame{stroke:#8a939b;stroke-width:1}"
-      ".spw-chart .spw-line{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}"
-      ".spw-chart .spw-band{stroke:none;fill-opacity:.17}.spw-chart .spw-open{fill:#fff;stroke-width:1.6}"
-      ".spw-chart .spw-loss{fill:none;stroke-width:2.4;stroke-linecap:round}"
-      ".spw-chart .spw-neutral{stroke:#4b4b4b}";
-  std::string dark =
-      ".spw-chart text{fill:#e4e7ea}.spw-chart .spw-note{fill:#a5adb5}.spw-chart .spw-ground{fill:#16191d}"
-      ".spw-chart .spw-grid{stroke:#2c3238}.spw-chart .spw-frame{stroke:#7c858d}"
-      ".spw-chart .spw-open{fill:#16191d}.spw-chart .spw-neutral{stroke:#cfcfcf}";
-  for (std::size_t i = 0; i < std::size(kColours); ++i) {
-    constexpr const char* kRule = ".spw-chart .spw-s{0}{{stroke:{1}}}.spw-chart .spw-f{0}{{fill:{1}}}";
-    css += fmt::format(fmt::runtime(kRule), i, kColours[i].light);
-    dark += fmt::format(fmt::runtime(kRule), i, kColours[i].dark);
-  }
-  return fmt::format("<style>{}@media (prefers-color-scheme:dark){{{}}}</style>\n", css, dark);
-}
-
-std::string AxisTitle(const Axis& axis) {
-  if (axis.unit.empty()) return EscapeHtml(axis.title);
-  return EscapeHtml(fmt::format("{} [{}]", axis.title, axis.unit));
-}
 
 std::string WithUnit(double value, const Axis& axis) {
   return FormatNumber(value) + (axis.unit.empty() ? "" : " " + axis.unit);
@@ -60,7 +23,7 @@ std::string WithUnit(double value, const Axis& axis) {
 
 // The mark of series i, centred on (x, y).
 std::string Mark(std::size_t i, double x, double y, const std::string& tooltip) {
-  const std::size_t colour = i % std::size(kColours);
+  const std::size_t colour = i % kDrawingColours;
   std::string shape;
   switch (i % 4) {
     case 0:
@@ -125,7 +88,7 @@ class Drawing {
                "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"spw-chart\" viewBox=\"0 0 {0} {1}\" "
                "width=\"{0}\" height=\"{1}\" role=\"img\" aria-label=\"{2}\">\n",
                chart_.width, chart_.height, EscapeHtml(chart_.title)) +
-           Style() +
+           DrawingStyle() +
            fmt::format("<rect class=\"spw-ground\" width=\"{}\" height=\"{}\" rx=\"6\"/>\n", chart_.width,
                        chart_.height) +
            body + "</svg>\n";
@@ -180,7 +143,7 @@ class Drawing {
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       const double at = place(chart_.series[i].name);
       out += fmt::format("<path class=\"spw-line spw-s{}\"{} d=\"M{:.1f} {:.1f}h26\"/>\n",
-                         Look(i) % std::size(kColours), Dash(i), at, y);
+                         Look(i) % kDrawingColours, Dash(i), at, y);
       out += Mark(Look(i), at + 13, y, "");
     }
     if (any_loss_) {
@@ -199,7 +162,7 @@ class Drawing {
 
   [[nodiscard]] const char* Dash(std::size_t i) const {
     if (chart_.series[i].dashed) return " stroke-dasharray=\"7 5\"";
-    return Look(i) >= std::size(kColours) ? " stroke-dasharray=\"2 4\"" : "";
+    return Look(i) >= kDrawingColours ? " stroke-dasharray=\"2 4\"" : "";
   }
 
   std::string Axes() {
@@ -260,7 +223,7 @@ class Drawing {
         }
       }
       close_band();
-      const std::size_t colour = Look(i) % std::size(kColours);
+      const std::size_t colour = Look(i) % kDrawingColours;
       if (!bands.empty()) out += fmt::format("<path class=\"spw-band spw-f{}\" d=\"{}\"/>\n", colour, bands);
       if (!path.empty())
         out += fmt::format("<path class=\"spw-line spw-s{}\"{} d=\"{}\"/>\n", colour, Dash(i), path);
@@ -272,7 +235,7 @@ class Drawing {
     std::string out;
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       const Series& series = chart_.series[i];
-      const std::string colour = fmt::format("spw-s{}", Look(i) % std::size(kColours));
+      const std::string colour = fmt::format("spw-s{}", Look(i) % kDrawingColours);
       for (const Point& point : series.points) {
         if (!x_.Defined(point.x)) continue;
         const double across = x_.Position(point.x);

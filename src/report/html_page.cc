@@ -75,6 +75,10 @@ void HtmlPage::AddHeading(const std::string& text) { body_ += "<h2>" + EscapeHtm
 void HtmlPage::AddText(const std::string& text) { body_ += "<p>" + EscapeHtml(text) + "</p>\n"; }
 void HtmlPage::AddChart(const Chart& chart) { body_ += "<figure>\n" + RenderSvg(chart) + "</figure>\n"; }
 
+void HtmlPage::AddTimeline(const Timeline& timeline) {
+  body_ += "<figure>\n" + RenderSvg(timeline) + "</figure>\n";
+}
+
 void HtmlPage::AddTable(const std::string& caption, const Table& table) {
   body_ += fmt::format("<figure>{}<div class=\"scroll\">\n{}</div></figure>\n",
                        caption.empty() ? "" : "<figcaption>" + EscapeHtml(caption) + "</figcaption>",

@@ -11,6 +11,7 @@
 #include "chart.h"
 #include "document.h"
 #include "table.h"
+#include "timeline.h"
 
 namespace spillway::report {
 
@@ -25,6 +26,7 @@ class HtmlPage {
   void AddHeading(const std::string& text);
   void AddText(const std::string& text);
   void AddChart(const Chart& chart);
+  void AddTimeline(const Timeline& timeline);
   void AddTable(const std::string& caption, const Table& table);
   // The document to embed; `file_name` is what the download is called. Its machine, commit and rounds
   // become the page's foot.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `spillway lab gpus` in miniature, unprivileged: jobs on two hosts under three policies, and nothing left behind,
-# however it ends. Arguments: the folder of the programs.
+# `spillway lab gpus` in miniature: jobs on two hosts under three policies, in network namespaces where it is root's and
+# without, and nothing left behind, however it ends. Arguments: the folder of the programs.
 set -euo pipefail
 # To the end of the input: grep -q leaves sooner, and pipefail tells of the writer that finds nobody there.
 matches() { grep "$@" > /dev/null; }
@@ -42,10 +42,12 @@ code=0; gpus "$work/bad.yaml" > /dev/null 2> "$work/bad.err" || code=$?
 
 gpus "$work/jobs.yaml" --json --out "$work/out" > "$work/report.json" 2> "$work/run.err" || fail "exit code $?"
 python3 - "$work/report.json" <<'EOF' || fail "$(cat "$work/report.json")"
-import json, sys
+import json, os, sys
 rows = {row["policy"]: row for row in json.load(open(sys.argv[1]))["rows"]}
 assert list(rows) == ["no-sharing", "first-fit", "spillway"], list(rows)
+network = "namespaces" if os.geteuid() == 0 else "loopback"
 for row in rows.values():
+    assert row["network"] == network, row
     assert row["requests"] > 0 and row["requests_lost"] == 0, row
     assert row["moves_failed"] == 0, row
 assert [rows[p]["gpus_most"] for p in rows] == [4, 2, 2], rows
@@ -55,7 +57,9 @@ assert rows["spillway"]["moves"] >= 1, rows
 # Two of four hours of two GPUs are at stake; what starts and ends take is far below.
 assert rows["spillway"]["gpu_hours"] < rows["first-fit"]["gpu_hours"] < rows["no-sharing"]["gpu_hours"], rows
 EOF
-grep -q "<svg" "$work/out/report.html" || fail "no picture"
+for policy in no-sharing first-fit spillway; do
+  grep -q "Slices over time: $policy" "$work/out/report.html" || fail "no picture of $policy"
+done
 [ -z "$(ours)" ] || fail "left: $(ours)"
 
 # Ctrl-C ends all; what a run leaves that is killed, the next one ends.
@@ -71,5 +75,5 @@ interrupted INT
 interrupted KILL
 until_true 20 eval '[ "$(ps -e -o args= | grep -c "[s]pillway-node -c $work/bed/")" = 0 ]'
 [ -n "$(ours)" ] || fail "a killed run's executors are gone already: this shows nothing"
-gpus "$work/jobs.yaml" --quick > /dev/null 2> "$work/run.err" || fail "after a killed run"
+gpus "$work/jobs.yaml" --quick --loopback > /dev/null 2> "$work/run.err" || fail "after a killed run"
 [ -z "$(ours)" ] || fail "left of a killed run: $(ours)"

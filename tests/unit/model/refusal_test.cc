@@ -285,14 +285,14 @@ TEST(Refusal, ManyProblemsAreCounted) {
   std::string text = kSwitchText + "services:\n";
   for (int s = 0; s < 30; s++) text += "  - {}\n";  // four keys missing in each
   std::string problem = Problem(text);
-  EXPECT_EQ(std::count(problem.begin(), problem.end(), '\n'), static_cast<long>(kMaxProblems));
+  EXPECT_EQ(std::count(problem.begin(), problem.end(), '\n'), static_cast<long>(yaml::kMaxProblems));
   EXPECT_THAT(problem, HasSubstr("\npool.yaml:10: and 100 more problems from here on"));
 }
 
 TEST(Refusal, WhatTheFileHoldsIsShownAsPrintableText) {
   EXPECT_THAT(Problem(With(kText, "pool: rack1}", "pool: rack1, mode: \"a\\n\\e[31mb\"}")),
               HasSubstr("got \"a\\x0a\\x1b[31mb\""));
-  EXPECT_EQ(Excerpt(std::string(100, 'x')), "\"" + std::string(60, 'x') + "...\"");
+  EXPECT_EQ(yaml::Excerpt(std::string(100, 'x')), "\"" + std::string(60, 'x') + "...\"");
 }
 
 TEST(Refusal, FilesThatCannotBeRead) {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/gpus/gpu_jobs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+namespace spillway::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+scheduler::TraceJob Job(int64_t arrives_s, int64_t leaves_s, int milli = 500, int gpus = 1) {
+  scheduler::TraceJob job;
+  job.job.gpus = gpus;
+  job.job.milli = milli;
+  job.arrives_s = arrives_s;
+  job.leaves_s = leaves_s;
+  return job;
+}
+
+TEST(GpuJobs, OfAWindowAreCutToItAndHaveRoomOneByOne) {
+  scheduler::JobList list;
+  list.jobs = {Job(0, 100),     Job(900, 1200),           Job(950, 2000, 1000), Job(1000, 1500, 250),
+               Job(1250, 1300), Job(1260, 9000, 1000, 8), Job(1400, 1404),      Job(3000, 4000)};
+  // Two GPUs from 1000 to 2000: the third that runs at 1000 has none, the one of 1250 has the first's.
+  const auto jobs = JobsOf(list, {"x", 1000, 1000}, 2, 10);
+  ASSERT_EQ(jobs.size(), 3u);
+  EXPECT_EQ(jobs[0].at_s, 0);
+  EXPECT_EQ(jobs[0].for_s, 200);
+  EXPECT_EQ(jobs[0].share, 0.5);
+  EXPECT_EQ(jobs[1].for_s, 1000);
+  EXPECT_EQ(jobs[1].share, 1);
+  EXPECT_EQ(jobs[2].at_s, 250);
+  EXPECT_EQ(jobs[2].for_s, 50);
+}
+
+TEST(GpuJobs, AreReadFromAListBesideTheFile) {
+  const std::string folder = ::testing::TempDir();
+  std::ofstream(folder + "/few.csv")
+      << "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"
+         "a,1000,1024,1,470,3600,7200\n";
+  const auto jobs = ParseGpuJobs("trace: {list: few.csv, from: 1h, for: 2h}\n", folder + "/jobs.yaml");
+  ASSERT_TRUE(jobs) << jobs.error().message;
+  ASSERT_EQ(jobs->jobs.size(), 1u);
+  EXPECT_EQ(jobs->jobs[0].share, 0.47);
+  EXPECT_EQ(jobs->jobs[0].for_s, 3600);
+}
+
+TEST(GpuJobs, RefusesWithFileLineKeyAndWhatWasExpected) {
+  const auto error = [](const std::string& yaml) {
+    const auto jobs = ParseGpuJobs(yaml, "j.yaml");
+    return jobs ? "accepted" : jobs.error().message;
+  };
+  EXPECT_THAT(error("hosts: 2\n"), HasSubstr("j.yaml:1: jobs: expected jobs, or a trace"));
+  EXPECT_THAT(error("jobs: [{at: 0h, for: 1h, share: 5}]\n"),
+              HasSubstr("j.yaml:1: jobs[#1].share: expected"));
+  EXPECT_THAT(error("trace: {list: ./no.csv, from: 0h, for: 1h}\n"), HasSubstr("j.yaml:1: trace: "));
+  EXPECT_THAT(error("trace: {list: ./no.csv, from: 0h, for: 1h}\n"), HasSubstr("no.csv"));
+  EXPECT_THAT(error("trace: {for: 1h}\n"), HasSubstr("trace.from: expected a time such as 90m"));
+}
+
+}  // namespace
+}  // namespace spillway::lab
