@@ -67,27 +67,35 @@ void ReadTrace(Problems& problems, const Field& field, const std::string& file_n
   if (jobs.jobs.empty()) problems.Add(field.line, field.path, "expected a window with jobs in it");
 }
 
+// In the order of their arrival.
+size_t MostAtOnce(const std::vector<GpuJob>& jobs) {
+  std::multiset<double> ends;  // of those that run
+  size_t most = 0;
+  for (const GpuJob& job : jobs) {
+    ends.erase(ends.begin(), ends.upper_bound(job.at_s));
+    ends.insert(job.at_s + job.for_s);
+    most = std::max(most, ends.size());
+  }
+  return most;
+}
+
 }  // namespace
 
 std::vector<GpuJob> JobsOf(const scheduler::JobList& list, const TraceWindow& window, int gpus,
                            double shortest_s) {
-  std::vector<const scheduler::TraceJob*> in_order;
-  for (const scheduler::TraceJob& job : list.jobs)
-    if (job.job.gpus == 1) in_order.push_back(&job);
-  std::stable_sort(in_order.begin(), in_order.end(),
-                   [](const auto* a, const auto* b) { return a->arrives_s < b->arrives_s; });
-  std::vector<GpuJob> jobs;
-  std::multiset<double> ends;  // of those that run
-  for (const scheduler::TraceJob* each : in_order) {
-    const double begin = std::max(0.0, static_cast<double>(each->arrives_s) - window.from_s);
-    const double end = std::min(window.for_s, static_cast<double>(each->leaves_s) - window.from_s);
-    if (begin >= window.for_s || end - begin < shortest_s) continue;
-    ends.erase(ends.begin(), ends.upper_bound(begin));
-    if (ends.size() >= static_cast<size_t>(gpus)) continue;
-    ends.insert(end);
-    jobs.push_back({begin, end - begin, static_cast<double>(each->job.milli) / scheduler::kWholeGpu});
+  std::vector<GpuJob> all;
+  for (const scheduler::TraceJob& each : list.jobs) {
+    const double begin = std::max(0.0, static_cast<double>(each.arrives_s) - window.from_s);
+    const double end = std::min(window.for_s, static_cast<double>(each.leaves_s) - window.from_s);
+    if (each.job.gpus == 1 && begin < window.for_s && end - begin >= shortest_s)
+      all.push_back({begin, end - begin, static_cast<double>(each.job.milli) / scheduler::kWholeGpu});
   }
-  return jobs;
+  std::stable_sort(all.begin(), all.end(), [](const GpuJob& a, const GpuJob& b) { return a.at_s < b.at_s; });
+  for (size_t step = 1;; ++step) {
+    std::vector<GpuJob> some;
+    for (size_t i = 0; i < all.size(); i += step) some.push_back(all[i]);
+    if (MostAtOnce(some) <= static_cast<size_t>(gpus)) return some;
+  }
 }
 
 Result<GpuJobs> ParseGpuJobs(const std::string& yaml, const std::string& file_name) {
