@@ -29,10 +29,10 @@ struct TraceWindow {
   double from_s = 0, for_s = 0;  // in the trace's time
 };
 
-// Of the jobs of one GPU, or of a part of one, that run in the window, in the order of their arrival, those
-// for which one of `gpus` GPUs would be free if each job had one to itself; those that are there before the
-// window begin with it, those that are there after it end with it. Shorter ones than `shortest_s` are left
-// out.
+// Of the jobs of one GPU, or of a part of one, that run in the window for at least `shortest_s`, every k-th
+// in the order of their arrival, k being the least for which `gpus` GPUs are enough for a job each. Those
+// that are there before the window begin with it, those that are there after it end with it. `gpus` is at
+// least 1.
 [[nodiscard]] std::vector<GpuJob> JobsOf(const scheduler::JobList& list, const TraceWindow& window, int gpus,
                                          double shortest_s);
 

@@ -21,20 +21,29 @@ scheduler::TraceJob Job(int64_t arrives_s, int64_t leaves_s, int milli = 500, in
   return job;
 }
 
-TEST(GpuJobs, OfAWindowAreCutToItAndHaveRoomOneByOne) {
+TEST(GpuJobs, OfAWindowAreCutToIt) {
   scheduler::JobList list;
-  list.jobs = {Job(0, 100),     Job(900, 1200),           Job(950, 2000, 1000), Job(1000, 1500, 250),
-               Job(1250, 1300), Job(1260, 9000, 1000, 8), Job(1400, 1404),      Job(3000, 4000)};
-  // Two GPUs from 1000 to 2000: the third that runs at 1000 has none, the one of 1250 has the first's.
+  list.jobs = {Job(0, 100),     Job(900, 1200),       Job(1260, 9000, 1000, 8),
+               Job(1400, 1404), Job(1250, 3000, 250), Job(3000, 4000)};
   const auto jobs = JobsOf(list, {"x", 1000, 1000}, 2, 10);
-  ASSERT_EQ(jobs.size(), 3u);
+  ASSERT_EQ(jobs.size(), 2u);
   EXPECT_EQ(jobs[0].at_s, 0);
   EXPECT_EQ(jobs[0].for_s, 200);
   EXPECT_EQ(jobs[0].share, 0.5);
-  EXPECT_EQ(jobs[1].for_s, 1000);
-  EXPECT_EQ(jobs[1].share, 1);
-  EXPECT_EQ(jobs[2].at_s, 250);
-  EXPECT_EQ(jobs[2].for_s, 50);
+  EXPECT_EQ(jobs[1].at_s, 250);
+  EXPECT_EQ(jobs[1].for_s, 750);
+  EXPECT_EQ(jobs[1].share, 0.25);
+}
+
+TEST(GpuJobs, OfAWindowAreThinnedUntilEachCouldHaveAGpu) {
+  scheduler::JobList list;
+  for (int i = 0; i < 12; i++) list.jobs.push_back(Job(100 * i, 100 * i + 450));
+  // Five run at a time.
+  EXPECT_EQ(JobsOf(list, {"x", 0, 5000}, 5, 10).size(), 12u);
+  const auto few = JobsOf(list, {"x", 0, 5000}, 2, 10);
+  ASSERT_EQ(few.size(), 4u);
+  EXPECT_EQ(few[1].at_s, 300);
+  EXPECT_EQ(JobsOf(list, {"x", 0, 5000}, 1, 10).size(), 3u);
 }
 
 TEST(GpuJobs, AreReadFromAListBesideTheFile) {
