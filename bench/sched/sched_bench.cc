@@ -7,8 +7,8 @@
 
 #include "base/random.h"
 #include "report/percentile.h"
-#include "scheduler/placement_experiment.h"
 #include "scheduler/rehearsal.h"
+#include "scheduler/replay/placement_experiment.h"
 
 namespace spillway::bench {
 namespace {

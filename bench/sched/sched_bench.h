@@ -7,7 +7,7 @@
 #include <string>
 
 #include "report/document.h"
-#include "scheduler/trace_reader.h"
+#include "scheduler/replay/trace_reader.h"
 
 namespace spillway::bench {
 

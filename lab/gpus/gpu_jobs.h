@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "scheduler/trace_reader.h"
+#include "scheduler/replay/trace_reader.h"
 
 namespace spillway::lab {
 

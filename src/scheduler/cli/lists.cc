@@ -9,7 +9,7 @@
 #include "base/yaml/problems.h"
 #include "command/option_checks.h"
 #include "command/output.h"
-#include "scheduler/data_folder.h"
+#include "scheduler/replay/data_folder.h"
 
 namespace spillway::command {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "scheduler/trace_reader.h"
+#include "scheduler/replay/trace_reader.h"
 
 namespace CLI {
 class App;

@@ -16,12 +16,12 @@
 #include "command/report_files.h"
 #include "report/file.h"
 #include "report/progress.h"
-#include "scheduler/arrivals_report.h"
 #include "scheduler/cli/lists.h"
 #include "scheduler/cli/policy_names.h"
-#include "scheduler/data_folder.h"
-#include "scheduler/gpu_hours_report.h"
-#include "scheduler/placement_report.h"
+#include "scheduler/replay/arrivals_report.h"
+#include "scheduler/replay/data_folder.h"
+#include "scheduler/replay/gpu_hours_report.h"
+#include "scheduler/replay/placement_report.h"
 
 namespace spillway::command {
 namespace {

@@ -19,13 +19,13 @@
 #include "command/report_files.h"
 #include "report/file.h"
 #include "report/progress.h"
-#include "scheduler/cbc.h"
 #include "scheduler/cli/policy_names.h"
 #include "scheduler/cli/replay_verb.h"
 #include "scheduler/cluster_reader.h"
 #include "scheduler/look_ahead.h"
-#include "scheduler/milp.h"
-#include "scheduler/sched_report.h"
+#include "scheduler/oracle/cbc.h"
+#include "scheduler/oracle/milp.h"
+#include "scheduler/replay/sched_report.h"
 
 namespace spillway::command {
 namespace {

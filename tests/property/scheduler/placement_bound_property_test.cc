@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "scheduler/placement_bound.h"
+#include "scheduler/replay/placement_bound.h"
 
 namespace spillway::scheduler {
 namespace {

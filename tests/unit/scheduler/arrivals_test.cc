@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "scheduler/arrivals_report.h"
 #include "scheduler/look_ahead.h"
 #include "scheduler/make_room.h"
 #include "scheduler/rehearsal.h"
+#include "scheduler/replay/arrivals_report.h"
 
 namespace spillway::scheduler {
 namespace {

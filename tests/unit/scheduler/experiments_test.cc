@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "scheduler/cbc.h"
-#include "scheduler/gpu_hours_report.h"
-#include "scheduler/milp.h"
-#include "scheduler/placement_report.h"
-#include "scheduler/sched_report.h"
+#include "scheduler/oracle/cbc.h"
+#include "scheduler/oracle/milp.h"
+#include "scheduler/replay/gpu_hours_report.h"
+#include "scheduler/replay/placement_report.h"
+#include "scheduler/replay/sched_report.h"
 
 namespace spillway::scheduler {
 namespace {

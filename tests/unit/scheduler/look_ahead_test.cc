@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "scheduler/fill_value.h"
-#include "scheduler/placement_bound.h"
-#include "scheduler/placement_experiment.h"
+#include "scheduler/replay/placement_bound.h"
+#include "scheduler/replay/placement_experiment.h"
 
 namespace spillway::scheduler {
 namespace {

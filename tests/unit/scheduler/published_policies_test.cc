@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <set>
 
-#include "scheduler/data_folder.h"
-#include "scheduler/placement_experiment.h"
-#include "scheduler/published_figures.h"
 #include "scheduler/published_scores.h"
+#include "scheduler/replay/data_folder.h"
+#include "scheduler/replay/placement_experiment.h"
+#include "scheduler/replay/published_figures.h"
 
 namespace spillway::scheduler {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "report/document.h"
 #include "report/html_page.h"
-#include "scheduler/placement_experiment.h"
-#include "scheduler/published_figures.h"
+#include "scheduler/replay/placement_experiment.h"
+#include "scheduler/replay/published_figures.h"
 
 namespace spillway::scheduler {
 

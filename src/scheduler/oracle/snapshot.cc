@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/snapshot.h"
+#include "scheduler/oracle/snapshot.h"
 
 #include <algorithm>
 #include <functional>

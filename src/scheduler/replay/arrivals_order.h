@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "scheduler/trace_reader.h"
+#include "scheduler/replay/trace_reader.h"
 
 namespace spillway::scheduler {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "scheduler/placement_bound.h"
 #include "scheduler/placer.h"
-#include "scheduler/trace_reader.h"
+#include "scheduler/replay/placement_bound.h"
+#include "scheduler/replay/trace_reader.h"
 
 namespace spillway::scheduler {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/data_folder.h"
+#include "scheduler/replay/data_folder.h"
 
 #include <fmt/format.h>
 

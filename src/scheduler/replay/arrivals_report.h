@@ -7,7 +7,7 @@
 
 #include "report/document.h"
 #include "report/html_page.h"
-#include "scheduler/arrivals_experiment.h"
+#include "scheduler/replay/arrivals_experiment.h"
 
 namespace spillway::scheduler {
 

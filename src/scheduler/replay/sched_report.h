@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "report/document.h"
-#include "scheduler/optimal_check.h"
+#include "scheduler/oracle/optimal_check.h"
 #include "scheduler/placer.h"
 
 namespace spillway::scheduler {

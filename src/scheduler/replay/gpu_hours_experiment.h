@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "scheduler/consolidation.h"
-#include "scheduler/trace_reader.h"
+#include "scheduler/replay/trace_reader.h"
 
 namespace spillway::scheduler {
 

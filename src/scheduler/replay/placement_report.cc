@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/placement_report.h"
+#include "scheduler/replay/placement_report.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "report/percentile.h"
 #include "report/table.h"
-#include "scheduler/report_table.h"
+#include "scheduler/replay/report_table.h"
 
 namespace spillway::scheduler {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/gpu_hours_report.h"
+#include "scheduler/replay/gpu_hours_report.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include "scheduler/report_table.h"
+#include "scheduler/replay/report_table.h"
 
 #include "report/table.h"
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "scheduler/snapshot.h"
+#include "scheduler/oracle/snapshot.h"
 
 namespace spillway::scheduler {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/gpu_hours_experiment.h"
+#include "scheduler/replay/gpu_hours_experiment.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/placement_experiment.h"
+#include "scheduler/replay/placement_experiment.h"
 
 #include <algorithm>
 #include <optional>

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "scheduler/arrivals_order.h"
 #include "scheduler/placer.h"
-#include "scheduler/trace_reader.h"
+#include "scheduler/replay/arrivals_order.h"
+#include "scheduler/replay/trace_reader.h"
 
 namespace spillway::scheduler {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/sched_report.h"
+#include "scheduler/replay/sched_report.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/percentile.h"
-#include "scheduler/report_table.h"
+#include "scheduler/replay/report_table.h"
 
 namespace spillway::scheduler {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "scheduler/cbc.h"
-#include "scheduler/snapshot.h"
+#include "scheduler/oracle/cbc.h"
+#include "scheduler/oracle/snapshot.h"
 
 namespace spillway::scheduler {
 

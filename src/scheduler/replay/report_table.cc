@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/report_table.h"
+#include "scheduler/replay/report_table.h"
 
 #include <algorithm>
 #include <map>

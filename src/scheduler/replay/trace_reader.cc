@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/trace_reader.h"
+#include "scheduler/replay/trace_reader.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/yaml/documents.h"
-#include "scheduler/csv.h"
+#include "scheduler/replay/csv.h"
 
 namespace spillway::scheduler {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "report/document.h"
 #include "report/html_page.h"
-#include "scheduler/gpu_hours_experiment.h"
+#include "scheduler/replay/gpu_hours_experiment.h"
 
 namespace spillway::scheduler {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/cbc.h"
+#include "scheduler/oracle/cbc.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

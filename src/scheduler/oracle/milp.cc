@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/milp.h"
+#include "scheduler/oracle/milp.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/arrivals_order.h"
+#include "scheduler/replay/arrivals_order.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/placement_bound.h"
+#include "scheduler/replay/placement_bound.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/arrivals_experiment.h"
+#include "scheduler/replay/arrivals_experiment.h"
 
 #include <algorithm>
 #include <deque>
@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "scheduler/look_ahead.h"
 #include "scheduler/make_room.h"
-#include "scheduler/placement_experiment.h"
+#include "scheduler/replay/placement_experiment.h"
 
 namespace spillway::scheduler {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/optimal_check.h"
+#include "scheduler/oracle/optimal_check.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/mutex.h"
-#include "scheduler/milp.h"
+#include "scheduler/oracle/milp.h"
 
 namespace spillway::scheduler {
 namespace {

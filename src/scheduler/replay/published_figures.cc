@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/published_figures.h"
+#include "scheduler/replay/published_figures.h"
 
 #include <filesystem>
 #include <optional>
 
 #include "base/random.h"
 #include "base/yaml/documents.h"
-#include "scheduler/csv.h"
+#include "scheduler/replay/csv.h"
 
 namespace spillway::scheduler {
 namespace {
