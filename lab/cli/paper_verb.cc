@@ -19,7 +19,7 @@
 #include "lab/testbed/testbed.h"
 #include "report/file.h"
 #include "report/progress.h"
-#include "sim/scenario_reader.h"
+#include "sim/scenario/scenario_reader.h"
 
 namespace spillway::command {
 namespace {

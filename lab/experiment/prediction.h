@@ -20,7 +20,7 @@
 #include "calibration.h"
 #include "experiment_spec.h"
 #include "findings.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace spillway::lab {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "sim/random.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace spillway::sim {
 

@@ -9,7 +9,7 @@
 #include "core/load.h"
 #include "core/policy.h"
 #include "sim/layout.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 #include "sim/station.h"
 
 namespace spillway::sim {

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "sim/random.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace spillway::sim {
 

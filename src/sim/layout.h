@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace spillway::sim {
 

@@ -7,7 +7,7 @@
 #include <deque>
 #include <limits>
 
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 #include "sim/shared_cpu.h"
 
 namespace spillway::sim {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/latencies.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace spillway::sim {
 

@@ -19,7 +19,7 @@
 #include "sim/event_queue.h"
 #include "sim/interference.h"
 #include "sim/ration.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace spillway::sim {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sim/run.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace spillway::sim {
 

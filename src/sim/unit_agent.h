@@ -12,7 +12,7 @@
 #include "sim/event_queue.h"
 #include "sim/learning.h"
 #include "sim/random.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 #include "sim/station.h"
 
 namespace spillway::sim {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "planner/cluster_model.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace spillway::planner {
 

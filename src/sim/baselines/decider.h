@@ -13,7 +13,7 @@
 
 #include "sim/baselines/unit_history.h"
 #include "sim/random.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 #include "sim/station.h"
 
 namespace spillway::sim {

@@ -14,7 +14,7 @@
 #include "command/output.h"
 #include "report/file.h"
 #include "report/progress.h"
-#include "sim/scenario_reader.h"
+#include "sim/scenario/scenario_reader.h"
 #include "sim/sim_report.h"
 
 namespace spillway::command {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/paper/paper_report.h"
-#include "sim/scenario_reader.h"
+#include "sim/scenario/scenario_reader.h"
 
 namespace spillway::lab {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "sim/findings.h"
-#include "sim/scenario_reader.h"
+#include "sim/scenario/scenario_reader.h"
 #include "sim/sweep.h"
 
 namespace spillway::sim {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each key of a scenario file becomes, and what its absence means.
-#include "sim/scenario_reader.h"
+#include "sim/scenario/scenario_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

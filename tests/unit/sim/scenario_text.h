@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "sim/scenario_reader.h"
+#include "sim/scenario/scenario_reader.h"
 
 namespace spillway::sim {
 

@@ -2,7 +2,7 @@
 // What several tests of the simulator say.
 #pragma once
 
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 #include "sim/station.h"
 
 namespace spillway::sim {

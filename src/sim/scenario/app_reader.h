@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/yaml/reader.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace spillway::sim {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/trace_reader.h"
+#include "sim/scenario/trace_reader.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/pool_units.h"
+#include "sim/scenario/pool_units.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/yaml/scalars.h"
 #include "model/parse.h"
-#include "sim/unit_reader.h"
+#include "sim/scenario/unit_reader.h"
 
 namespace spillway::sim {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/policy_reader.h"
+#include "sim/scenario/policy_reader.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "model/pool.h"
 #include "model/scalars.h"
-#include "sim/scenario_scalars.h"
+#include "sim/scenario/scenario_scalars.h"
 
 namespace spillway::sim {
 namespace {

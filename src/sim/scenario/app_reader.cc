@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/app_reader.h"
+#include "sim/scenario/app_reader.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <set>
 
 #include "model/scalars.h"
-#include "sim/pool_units.h"
-#include "sim/scenario_scalars.h"
-#include "sim/unit_reader.h"
-#include "sim/workload_reader.h"
+#include "sim/scenario/pool_units.h"
+#include "sim/scenario/scenario_scalars.h"
+#include "sim/scenario/unit_reader.h"
+#include "sim/scenario/workload_reader.h"
 
 namespace spillway::sim {
 namespace {

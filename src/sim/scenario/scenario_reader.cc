@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/scenario_reader.h"
+#include "sim/scenario/scenario_reader.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 
 #include "base/yaml/documents.h"
 #include "base/yaml/scalars.h"
-#include "sim/app_reader.h"
-#include "sim/policy_reader.h"
-#include "sim/scenario_scalars.h"
-#include "sim/workload_reader.h"
+#include "sim/scenario/app_reader.h"
+#include "sim/scenario/policy_reader.h"
+#include "sim/scenario/scenario_scalars.h"
+#include "sim/scenario/workload_reader.h"
 
 namespace spillway::sim {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace spillway::sim {
 

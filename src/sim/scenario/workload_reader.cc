@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/workload_reader.h"
+#include "sim/scenario/workload_reader.h"
 
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <set>
 
-#include "sim/scenario_scalars.h"
-#include "sim/trace_reader.h"
+#include "sim/scenario/scenario_scalars.h"
+#include "sim/scenario/trace_reader.h"
 
 namespace spillway::sim {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/yaml/reader.h"
-#include "sim/app_reader.h"
+#include "sim/scenario/app_reader.h"
 
 namespace spillway::sim {
 

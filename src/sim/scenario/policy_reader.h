@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/yaml/reader.h"
-#include "sim/app_reader.h"
-#include "sim/scenario.h"
+#include "sim/scenario/app_reader.h"
+#include "sim/scenario/scenario.h"
 
 namespace spillway::sim {
 
