@@ -5,7 +5,7 @@
  * nanoseconds, O(1) per unit.
  *
  * A unit is described by three numbers that its agent fits to the latencies of its requests
- * (src/agent/outcome_learner.h), and by one that changes with every request:
+ * (src/agent/learner/outcome_learner.h), and by one that changes with every request:
  *
  *   slot     work that a request brings: the time between answers when the unit works at its limit
  *   backlog  work not yet done: each request adds a slot, and it drains as time passes. The agent

@@ -15,8 +15,8 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/boot_id.h"
-#include "agent/cpu_meter.h"
-#include "agent/system_clock.h"
+#include "agent/meters/cpu_meter.h"
+#include "agent/meters/system_clock.h"
 
 namespace spillway::agent {
 namespace {

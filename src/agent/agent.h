@@ -11,10 +11,10 @@
 
 #include "agent/config.h"
 #include "agent/failure_detector.h"
-#include "agent/latency_meter.h"
+#include "agent/learner/switch_view.h"
+#include "agent/meters/latency_meter.h"
 #include "agent/report_schedule.h"
 #include "agent/reporter.h"
-#include "agent/switch_view.h"
 #include "agent/trigger.h"
 #include "base/error.h"
 

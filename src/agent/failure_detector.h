@@ -38,7 +38,7 @@
 #include <optional>
 
 #include "agent/config.h"
-#include "agent/reading.h"
+#include "agent/meters/reading.h"
 
 namespace spillway::agent {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "agent/config.h"
-#include "agent/reading.h"
+#include "agent/meters/reading.h"
 #include "agent/trigger.h"
 #include "core/report.h"
 

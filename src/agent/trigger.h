@@ -16,7 +16,7 @@
 
 #include "agent/config.h"
 #include "agent/failure_detector.h"
-#include "agent/reading.h"
+#include "agent/meters/reading.h"
 
 namespace spillway::agent {
 

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "dispatch/native_domain.h"
+#include "dispatch/native/domain.h"
 #if defined(SPILLWAY_EVENTDEV)
 #include "dispatch/eventdev_domain.h"
 #endif

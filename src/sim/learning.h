@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "agent/outcome_learner.h"
+#include "agent/learner/outcome_learner.h"
 #include "bpf/meter_backlog.h"
 #include "sim/station.h"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "agent/switch_view.h"
+#include "agent/learner/switch_view.h"
 #include "core/report.h"
 #include "sim/event_queue.h"
 #include "sim/learning.h"

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "agent/packet_accounting.h"
+#include "agent/meters/packet_accounting.h"
 
 using namespace spillway::agent;
 

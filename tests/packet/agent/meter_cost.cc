@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "agent/meter_memory.h"
+#include "agent/meters/meter_memory.h"
 #include "meter_cost.skel.h"
 #include "packet.h"
 

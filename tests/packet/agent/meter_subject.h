@@ -14,8 +14,8 @@
 #include <memory>
 #include <random>
 
-#include "agent/bpf_program.h"
-#include "agent/packet_accounting.h"
+#include "agent/meters/bpf_program.h"
+#include "agent/meters/packet_accounting.h"
 #include "bpf/meter_backlog.h"
 #include "packet.h"
 

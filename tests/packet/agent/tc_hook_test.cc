@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The meter attached: to the loopback interface of a network namespace of the test's own.
-#include "agent/tc_hook.h"
+#include "agent/meters/tc_hook.h"
 
 #include <arpa/inet.h>
 #include <bpf/libbpf.h>
@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/bpf_program.h"
-#include "agent/latency_meter.h"
+#include "agent/meters/bpf_program.h"
+#include "agent/meters/latency_meter.h"
 
 namespace spillway::agent {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/cpu_meter.h"
+#include "agent/meters/cpu_meter.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

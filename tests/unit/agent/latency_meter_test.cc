@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the latency meter reads of requests that nobody answers.
-#include "agent/latency_meter.h"
+#include "agent/meters/latency_meter.h"
 
 #include <gtest/gtest.h>
 

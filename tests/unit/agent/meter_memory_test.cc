@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/meter_memory.h"
+#include "agent/meters/meter_memory.h"
 
 #include <gtest/gtest.h>
 

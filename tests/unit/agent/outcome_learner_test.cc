@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The learner on simulated units whose truth is known: P4Mite's applications (figure 5), and a CPU quota.
-#include "agent/outcome_learner.h"
+#include "agent/learner/outcome_learner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's copy of what the switch believes, against the switch's own code.
-#include "agent/switch_view.h"
+#include "agent/learner/switch_view.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/tail_latency.h"
+#include "agent/learner/tail_latency.h"
 
 #include <gtest/gtest.h>
 

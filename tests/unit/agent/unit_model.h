@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "agent/outcome_learner.h"
+#include "agent/learner/outcome_learner.h"
 #include "bpf/meter_account.h"
 
 namespace spillway::agent {

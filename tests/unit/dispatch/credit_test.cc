@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Credits: back-pressure instead of loss, and no way to deadlock.
-#include "dispatch/credit_pool.h"
+#include "dispatch/native/credit_pool.h"
 #include "domain_bed.h"
 
 namespace spillway::dispatch {

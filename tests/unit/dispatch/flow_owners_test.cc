@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dispatch/flow_owners.h"
+#include "dispatch/native/flow_owners.h"
 
 #include <gtest/gtest.h>
 

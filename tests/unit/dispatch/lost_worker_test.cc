@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker that holds events beyond the deadline. Here the deadline is a nanosecond, so whoever holds is
 // late.
-#include "dispatch/native_port.h"
+#include "dispatch/native/port.h"
 #include "domain_bed.h"
 
 namespace spillway::dispatch {

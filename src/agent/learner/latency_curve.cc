@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/learner/latency_curve.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "bpf/meter_backlog.h"
+
+namespace spillway::agent {
+namespace {
+
+constexpr double kMemory = 1500;    // answers of a bin: fewer are noise where services vary as their mean
+constexpr double kMinAnswers = 8;   // fewer say nothing
+constexpr double kQuickWeight = 4;  // answers: the price of trying a unit again
+// A hundred answers are as sure as thousands: else the usual backlog alone would be fitted.
+constexpr double kMaxWeight = 100;
+constexpr double kFitsAlike = 0.98;  // of knees that fit alike the lowest: sooner careful
+// Tried, in slots: the ends of what was seen, and these between.
+constexpr std::array<double, 14> kKnees = {1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128};
+
+double Square(double value) { return value * value; }
+
+double Ns(uint64_t steps) { return static_cast<double>(steps) * (1 << SPW_METER_STEP_SHIFT); }
+
+}  // namespace
+
+void LatencyCurve::Bin::Fade(double keep) {
+  answers *= keep;
+  backlog *= keep;
+  latency_ns *= keep;
+  latency_ns2 *= keep;
+}
+
+void LatencyCurve::Fade(double keep) {
+  for (Bin& bin : bins_) bin.Fade(keep);
+}
+
+double LatencyCurve::Predict(double backlog_slots) const {
+  return base_ns_ + std::max(0.0, (backlog_slots + 1) * slot_ns_ - knee_ns_);
+}
+
+double LatencyCurve::Wait(const Bin& bin, double knee_ns) const {
+  return std::max(0.0, (bin.Slots() + 1) * slot_ns_ - knee_ns);
+}
+
+LatencyCurve::Seen LatencyCurve::Learn(const spw_meter_outcome (&before)[SPW_METER_BINS],
+                                       const spw_meter_outcome (&after)[SPW_METER_BINS]) {
+  Seen seen;
+  for (size_t b = 0; b < SPW_METER_BINS; b++) {
+    Bin news;
+    news.answers = static_cast<double>(after[b].answers - before[b].answers);
+    if (news.answers <= 0) continue;
+    news.backlog = static_cast<double>(after[b].backlog - before[b].backlog) / SPW_METER_SLOT_FRACTION;
+    news.latency_ns = Ns(after[b].latency_steps - before[b].latency_steps);
+    news.latency_ns2 = Ns(after[b].latency_steps2 - before[b].latency_steps2) * (1 << SPW_METER_STEP_SHIFT);
+    const double predicted = Predict(news.Slots());
+    seen.answers += news.answers;
+    seen.foretold_ns += predicted * news.answers;
+    seen.took_ns += news.latency_ns;
+    seen.missed_ns2 +=
+        news.latency_ns2 - 2 * predicted * news.latency_ns + news.answers * predicted * predicted;
+    Bin& bin = bins_[b];
+    bin.Fade(std::exp(-news.answers / kMemory));
+    bin.answers += news.answers;
+    bin.backlog += news.backlog;
+    bin.latency_ns += news.latency_ns;
+    bin.latency_ns2 += news.latency_ns2;
+  }
+  return seen;
+}
+
+void LatencyCurve::Fit(double quickest_ns, double mean_ns) {
+  double least = std::numeric_limits<double>::infinity(), most = 0, seen = 0;
+  for (const Bin& bin : bins_) {
+    seen += bin.answers;
+    if (bin.answers < 2) continue;
+    least = std::min(least, bin.Slots());
+    most = std::max(most, bin.Slots());
+  }
+  if (seen < kMinAnswers || least > most) {
+    base_ns_ = base_ns_ > 0 ? std::min(base_ns_, quickest_ns) : mean_ns;
+    knee_ns_ = std::max(base_ns_, slot_ns_);
+    return;
+  }
+  double missed = std::numeric_limits<double>::infinity();
+  TryKnee(least + 1, quickest_ns, missed);
+  for (double knee : kKnees)
+    if (knee > least + 1 && knee < most + 1) TryKnee(knee, quickest_ns, missed);
+  if (most > least) TryKnee(most + 1, quickest_ns, missed);
+}
+
+void LatencyCurve::TryKnee(double knee_slots, double quickest_ns, double& least_missed) {
+  const double knee = knee_slots * slot_ns_;
+  double weight = kQuickWeight, sum = kQuickWeight * quickest_ns, missed = 0;
+  for (const Bin& bin : bins_) {
+    if (bin.answers < 0.5) continue;
+    const double sure = bin.answers / Square(bin.Slots() + 1);
+    weight += sure;
+    sum += sure * (bin.Mean() - Wait(bin, knee));
+  }
+  const double base = std::max(sum / weight, 1.0);
+  for (const Bin& bin : bins_) {
+    if (bin.answers < 0.5) continue;
+    const double off = bin.Mean() - base - Wait(bin, knee);
+    missed += std::min(bin.answers, kMaxWeight) * Square(off / (bin.Slots() + 1));
+  }
+  if (missed >= least_missed * kFitsAlike) return;
+  least_missed = missed;
+  base_ns_ = base;
+  knee_ns_ = knee;
+}
+
+double LatencyCurve::Scatter() const {
+  double answers = 0, squares = 0;
+  for (const Bin& bin : bins_) {
+    if (bin.answers < 2 || (bin.Slots() + 1) * slot_ns_ > knee_ns_ * 1.001) continue;
+    answers += bin.answers;
+    squares += std::max(0.0, bin.latency_ns2 - bin.answers * bin.Mean() * bin.Mean());
+  }
+  return answers > 0 ? std::sqrt(squares / answers) : 0;
+}
+
+}  // namespace spillway::agent

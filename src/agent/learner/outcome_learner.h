@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Learns from outcomes what policy `headroom` wants to know of a unit (core/headroom.h): base, slot and knee.
+// Each timed request comes with the backlog that it found, by several clocks, and its latency
+// (bpf/meter_backlog.h). Fed at each look at the request meter. Pure: time is an argument. Not thread-safe.
+//
+// slot   The unit's pace (agent/pace.h). A unit that works in bursts (a CPU quota, garbage collection) is
+//        slower in the long run than while requests wait: the clocks' slots are 2^n, 2^(n+1) and 2^(n+2)
+//        times the pace, and the clock whose curve foretold latencies best gives the slot. Where that is the
+//        slowest or the fastest of them, n moves.
+//        Clocks that the throughput bounds to about the same slot tell nothing apart: then the fastest
+//        counts.
+// base   and knee are those of that clock's curve (agent/latency_curve.h). To base, three quarters of
+//        a standard deviation of the unqueued latencies are added: a unit that scatters is more likely to
+//        answer late.
+// tail   is the latency that 98 of 100 answers stay below at the present load (agent/tail_latency.h).
+//
+// A unit that stands still (no answer, though requests are in it) is reported with that much more backlog as
+// it will go on so, by the latencies that were as long.
+//
+// A unit whose last answers took less than half of what was foretold is quicker than it was, or what was
+// learnt of it (in an overload, say) is wrong: nearly all of it is forgotten at once.
+//
+// What is not tried is forgotten: base then goes back to what the unit's quickest requests took, so that it
+// is tried again, with a few requests.
+//
+// Where it fails. A unit that never gets a second request while it serves one is taken to serve `workers` at
+// once (1 if not known); its slot is marked as a guess. Under a quota latency also depends on where in the
+// period a request comes, which no clock knows.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "agent/learner/latency_curve.h"
+#include "agent/learner/latency_sample.h"
+#include "agent/learner/pace.h"
+#include "agent/learner/tail_latency.h"
+#include "bpf/meter.h"
+
+namespace spillway::agent {
+
+struct Learnt {  // all 0 until learnt
+  uint32_t base_us = 0;
+  uint32_t slot_ns = 0;
+  uint32_t knee_us = 0;
+  uint32_t backlog_us = 0;    // at the last look
+  uint32_t tail_us = 0;       // 98 of 100 requests took at most this
+  bool slot_guessed = false;  // too few requests have waited
+  bool operator==(const Learnt&) const = default;
+};
+
+class OutcomeLearner {
+ public:
+  using Time = std::chrono::nanoseconds;
+
+  // workers: requests that the unit works on at once, if known, else 0.
+  explicit OutcomeLearner(uint32_t workers = 0) : workers_(workers) {}
+
+  // queue: requests in the unit now. totals: the meter's counters since whenever; if they went back, the
+  // meter was restarted, and what came between is lost. cpus: that answers leave on. Sets the clocks'
+  // slots and corrects them. Looks may be as rare or as many as wanted.
+  void Look(Time now, uint32_t queue, const spw_meter_counts& totals, double cpus, spw_meter_clocks& clocks);
+  Learnt learnt() const { return learnt_; }
+
+ private:
+  struct Clock {
+    LatencyCurve curve;
+    double error = 0;  // mean square of what the curve missed latencies by
+  };
+
+  void NoteProgress(Time now, uint32_t queue, const spw_meter_counts& totals);
+  void LearnLatencies(const spw_meter_counts& totals, double timed);
+  void LearnOutcomes(const spw_meter_counts& totals);
+  void ForgetOverload();
+  void FollowPace(double pace_ns);
+  void MoveClocks(spw_meter_clocks& clocks);
+  void Correct(Time now, uint32_t queue, spw_meter_clocks& clocks);
+  double StandstillNs(Time now) const;
+
+  uint32_t workers_;
+  std::optional<spw_meter_counts> last_;
+  Time at_{0};
+  uint32_t queue_ = 0;    // at the last look
+  Time stands_since_{0};  // no answer since, though requests were in the unit at that look and at all since
+  uint64_t arrived_ = 0;  // requests by then; one that came later must be in the unit
+  double answers_ = 0;    // seen in all
+  double fresh_ = 0;      // since the last fit
+  Time fitted_{0};        // when
+  double mean_ns_ = 0;    // latency
+  LatencySample latencies_;
+  double quickest_ns_ = 0;  // low quantile of the latencies
+
+  Pace pace_;
+  TailLatency tail_;
+  std::array<Clock, SPW_METER_CLOCKS> clocks_{};
+  double judged_ = 0;  // answers that the clocks' errors rest on
+  // Of the last answers: what the best clock foretold them to take in all, and what they took.
+  double foretold_answers_ = 0, foretold_ns_ = 0, took_ns_ = 0;
+  size_t best_ = 0;         // clock
+  uint32_t first_ = 1;      // slot of the first clock, in paces; each next one is twice as slow
+  double followed_ns_ = 0;  // the pace that first_ was last fitted to
+  Learnt learnt_;
+};
+
+}  // namespace spillway::agent

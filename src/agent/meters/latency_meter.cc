@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/meters/latency_meter.h"
+
+#include <fmt/format.h>
+#include <net/if.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "bpf/meter_account.h"
+
+namespace spillway::agent {
+namespace {
+
+// Of the search for requests that timed out or are lost. More often where some are: what was lost since the
+// last search is in the queue yet.
+constexpr Duration kSweepPeriod = std::chrono::milliseconds(250),
+                   kSweepWhileLosing = std::chrono::milliseconds(50);
+
+// A unit that has been silent for so many of its tail latencies, and for kLongPause, either dropped what
+// waited when it last answered, or stalls: then what has come since gets no answer either, and that counts.
+// Less: what waits in a unit that pauses is forgotten, and it gets more. More: one whose queue overflowed at
+// the end of a burst seems to be full, and gets nothing by which it could show that it is not.
+constexpr int kTails = 2;
+constexpr Duration kLongPause = std::chrono::milliseconds(250);  // as long as the failure detector grants
+
+}  // namespace
+
+void LatencyMeter::Count(Time now) {
+  const uint64_t answered = totals_.counts.completed;
+  totals_ = Sum(memory_);
+  if (totals_.counts.completed == answered && answered != 0) return;
+  answered_ = now;
+  arrivals_at_answer_ = totals_.counts.arrivals;
+}
+
+void LatencyMeter::DiscountLost(Time now) {
+  totals_.pending -= std::min(totals_.pending, lost_);
+  if (now - answered_ >
+      std::max(kLongPause, kTails * Duration(std::chrono::microseconds(learner_.learnt().tail_us))))
+    totals_.pending = static_cast<uint32_t>(
+        std::min<uint64_t>(totals_.pending, totals_.counts.arrivals - arrivals_at_answer_));
+}
+
+void LatencyMeter::Learn(Time now) {
+  learner_.Look(now, totals_.pending, totals_.counts, totals_.cpus, *memory_.clocks);
+}
+
+Learnt LatencyMeter::Glance(Time now) {
+  Count(now);
+  DiscountLost(now);
+  Learn(now);
+  return learner_.learnt();
+}
+
+Result<Reading> LatencyMeter::Read(Time now) {
+  Count(now);
+  // A unit that answered since the last reading does not stall, so its oldest request needs no search.
+  const bool answers = totals_.counts.completed != std::exchange(completed_, totals_.counts.completed);
+  if (now - swept_ >= (lost_ > 0 ? kSweepWhileLosing : kSweepPeriod) || (totals_.pending > lost_ && !answers))
+    Search(now);
+  DiscountLost(now);
+  Reading reading = window_.Update(now, totals_);
+  Learn(now);
+  reading.learnt = learner_.learnt();
+  const uint32_t mask = SampleMask(window_.rate());
+  if (memory_.config->sample_mask != mask)
+    __atomic_store_n(&memory_.config->sample_mask, mask, __ATOMIC_RELAXED);
+  return reading;
+}
+
+void LatencyMeter::Search(Time now) {
+  overtaken_.clear();
+  Sweep(memory_, now, &totals_, &overtaken_);
+  const Duration elapsed = now - std::exchange(swept_, now);
+  const uint32_t more = totals_.latest_start - std::exchange(latest_start_, totals_.latest_start);
+  const spw_meter_counts before = std::exchange(swept_counts_, totals_.counts);
+  if (elapsed == now) return;  // the first: what an earlier agent's program counted is not news
+  odds_.Fade(elapsed);
+  for (size_t octave = 0; octave < SPW_METER_OVERTAKEN_OCTAVES; octave++)
+    odds_.Answered(octave, static_cast<double>(totals_.counts.overtaken[octave] - before.overtaken[octave]));
+  double lost = 0;
+  for (const uint32_t by : overtaken_) {
+    odds_.Waits(by, more);
+    lost += 1 - odds_.Of(by);
+  }
+  lost_ = static_cast<uint32_t>(lost + 0.5);
+  RenewLost(now);
+}
+
+void LatencyMeter::RenewLost(Time now) {
+  const uint32_t step = spw_meter_step(static_cast<uint64_t>(now.count())),
+                 timeout = memory_.config->timeout_steps;
+  uint32_t before = totals_.latest_start - odds_.MostlyLostFrom();
+  if (totals_.latest_start == 0 || step - before > timeout) before = step - timeout;
+  __atomic_store_n(&memory_.shared->lost_before, std::max(before, 1u), __ATOMIC_RELAXED);
+}
+
+void LatencyMeter::Watch(bool busy, bool errors) {
+  const uint32_t watch =
+      (busy ? SPW_METER_WATCH_DRAINED : SPW_METER_WATCH_BUSY) | (errors ? SPW_METER_WATCH_ERRORS : 0);
+  if (__atomic_load_n(&memory_.shared->watch, __ATOMIC_RELAXED) != watch)
+    __atomic_store_n(&memory_.shared->watch, watch, __ATOMIC_RELEASE);
+}
+
+Result<std::unique_ptr<LatencyMeter>> OpenLatencyMeter(const AgentConfig& config) {
+  const int ifindex = static_cast<int>(if_nametoindex(config.interface.c_str()));
+  if (ifindex == 0)
+    return Fail(ErrorCode::kSystem, fmt::format("interface {}: no such interface", config.interface));
+  if (config.meter.source != MeterSource::kAfPacket) {
+    auto meter = OpenBpfMeter(config, ifindex);
+    if (meter || config.meter.source == MeterSource::kBpf || meter.error().code == ErrorCode::kConflict)
+      return meter;
+    spdlog::warn("{}; metering by AF_PACKET, which costs more CPU time", meter.error().message);
+  }
+  return OpenPacketMeter(config, ifindex);
+}
+
+}  // namespace spillway::agent

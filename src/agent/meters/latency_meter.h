@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Request latency seen passively at the unit's interface: by the BPF program, or by an AF_PACKET
+// socket where BPF is missing. Both keep the same memory; this class reads it. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "agent/config.h"
+#include "agent/learner/outcome_learner.h"
+#include "agent/meters/answer_odds.h"
+#include "agent/meters/latency_window.h"
+#include "agent/meters/meter_memory.h"
+#include "agent/meters/reading.h"
+
+namespace spillway::agent {
+
+class LatencyMeter : public Meter {
+ public:
+  LatencyMeter(Duration window, uint32_t workers, Duration timeout)
+      : window_(window), learner_(workers), odds_(spw_meter_step(static_cast<uint64_t>(timeout.count()))) {}
+
+  Result<Reading> Read(Time now) override;
+  // What is learnt of the unit by now, at a small part of Read's cost: no request is searched for. The next
+  // Read is unaffected.
+  Learnt Glance(Time now);
+  void Watch(bool busy, bool errors) override;
+  const MeterTotals& totals() const { return totals_; }
+  uint64_t given_up() const { return window_.given_up(); }
+  uint32_t sample_one_in() const { return memory_.config->sample_mask + 1; }
+  // Packets that the source itself lost before they were seen.
+  virtual uint64_t packets_lost() { return 0; }
+
+ protected:
+  MeterMemory memory_;
+
+ private:
+  void Count(Time now);
+  void DiscountLost(Time now);
+  void Learn(Time now);
+  void Search(Time now);     // for requests that timed out, and for those that were overtaken
+  void RenewLost(Time now);  // tells the data plane which requests, when they come again, are new ones
+
+  LatencyWindow window_;
+  OutcomeLearner learner_;
+  MeterTotals totals_;
+  uint64_t completed_ = 0;  // by the last reading
+  Time answered_{0};
+  uint64_t arrivals_at_answer_ = 0;
+  AnswerOdds odds_;
+  // As of the last sweep.
+  Time swept_{0};
+  spw_meter_counts swept_counts_{};
+  uint32_t latest_start_ = 0;
+  std::vector<uint32_t> overtaken_;  // steps
+  uint32_t lost_ = 0;                // of those that wait
+};
+
+// Attaches the source that the configuration asks for. `auto`: BPF, else AF_PACKET with a warning.
+[[nodiscard]] Result<std::unique_ptr<LatencyMeter>> OpenLatencyMeter(const AgentConfig& config);
+
+[[nodiscard]] Result<std::unique_ptr<LatencyMeter>> OpenBpfMeter(const AgentConfig& config, int ifindex);
+[[nodiscard]] Result<std::unique_ptr<LatencyMeter>> OpenPacketMeter(const AgentConfig& config, int ifindex);
+
+}  // namespace spillway::agent
