@@ -30,9 +30,6 @@ std::vector<Group> Groups(const std::vector<ArrivalsRun>& runs) {
   return groups;
 }
 
-// Never -0.
-double Rounded(double value, double steps) { return std::round(value * steps) / steps + 0.0; }
-
 std::string NameOf(const ArrivalsContestant& who) {
   std::string name = ToString(who.policy);
   if (who.demand != Demand::kNone) name += fmt::format(", {}", ToString(who.demand));

@@ -14,9 +14,6 @@
 namespace spillway::scheduler {
 namespace {
 
-// Never -0.
-double Rounded(double value, double steps) { return std::round(value * steps) / steps + 0.0; }
-
 std::string SavedKey(SharePolicy policy) {
   std::string name = ToString(policy);
   std::replace(name.begin(), name.end(), '-', '_');

@@ -3,6 +3,8 @@
 // The documents have all that was computed.
 #pragma once
 
+#include <cmath>
+
 #include <nlohmann/json_fwd.hpp>
 
 #include "report/table.h"
@@ -10,5 +12,10 @@
 namespace spillway::scheduler {
 
 [[nodiscard]] report::Table ReportTable(const nlohmann::ordered_json& rows);
+
+// To a step-th; never -0.
+[[nodiscard]] inline double Rounded(double value, double steps) {
+  return std::round(value * steps) / steps + 0.0;
+}
 
 }  // namespace spillway::scheduler

@@ -15,8 +15,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-double Rounded(double value, double steps) { return std::round(value * steps) / steps; }
-
 }  // namespace
 
 report::Document CheckDocument(const std::vector<CheckedSnapshot>& checked) {
