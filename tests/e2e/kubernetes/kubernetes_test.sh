@@ -47,7 +47,7 @@ refused "extender.listen: localhost: expected ADDRESS:PORT" "extender: {listen: 
 refused "extender.api_server: expected a URL" "extender: {listen: '127.0.0.1:0', api_server: 'x'}"
 refused "extender.resync: expected beside an api_server" "extender: {listen: '127.0.0.1:0', cluster: c, resync: 1s}"
 refused "extender.cluster: expected a readable file, got" "extender: {listen: '127.0.0.1:0', cluster: c.yaml}"
-refused "services: unknown key" "extender: {listen: '127.0.0.1:0', api_server: 'http://x.y'}" "services: []"
+refused 'unknown key "services"' "extender: {listen: '127.0.0.1:0', api_server: 'http://x.y'}" "services: []"
 
 python3 "$here/api_server.py" > "$work/port" 2> "$work/server.log" & server=$!
 until_true 20 test -s "$work/port"
