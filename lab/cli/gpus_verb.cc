@@ -23,10 +23,12 @@
 namespace spillway::command {
 namespace {
 
-// Without the privilege all is on one network, as by --loopback.
-lab::HostNetwork NetworkFor(const GpusOptions& options, int hosts) {
-  if (!options.loopback)
-    if (auto made = lab::HostNetwork::Namespaces(hosts)) return std::move(*made);
+// Who may not have namespaces has all on one network, as by --loopback.
+Result<lab::HostNetwork> NetworkFor(const GpusOptions& options, int hosts) {
+  if (options.loopback) return lab::HostNetwork::Loopback();
+  auto made = lab::HostNetwork::Namespaces(hosts);
+  if (made || made.error().code != ErrorCode::kUnavailable) return made;
+  base::PrintError("spillway: lab gpus: on one network: {}\n", made.error().message);
   return lab::HostNetwork::Loopback();
 }
 
@@ -48,9 +50,10 @@ int RunGpus(const GpusOptions& options, bool as_json) {
   }
   base::InterruptGuard guard;
   report::Progress progress("lab gpus");
-  const lab::HostNetwork network = NetworkFor(options, jobs->hosts);
+  const auto network = NetworkFor(options, jobs->hosts);
+  if (!network) return Complain(network.error());
   auto result =
-      lab::RunGpus(*jobs, programs, folder, network,
+      lab::RunGpus(*jobs, programs, folder, *network,
                    [&](double fraction, const std::string& message) { progress.Update(fraction, message); });
   if (base::Interrupted()) return Interrupted();
   if (!result) return Complain(result.error());

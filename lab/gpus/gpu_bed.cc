@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -100,6 +101,11 @@ Result<void> GpuBed::Start(const std::string& programs, const GpuJobs& jobs, con
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
     const std::string name = entry.path().filename();
     if (!entry.is_directory(ignored) || !fs::exists(folder_ + "/" + name + ".yaml", ignored)) continue;
+    // It may have been of a network that is gone: now it only ends what it has, and needs none.
+    const std::string here = fmt::format("controller: {}/control.sock", folder_);
+    if (!name.starts_with("host") ||
+        !write(name, NodeFile(folder_, here, std::atoi(name.c_str() + 4), jobs.gpus)))
+      continue;
     const auto agent = begin("spillway-node", name);
     if (!agent) continue;
     left.push_back(*agent);

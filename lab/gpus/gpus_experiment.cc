@@ -11,6 +11,7 @@
 #include "base/interrupt.h"
 #include "lab/gpus/gpu_bed.h"
 #include "lab/gpus/request_log.h"
+#include "lab/gpus/slice_stays.h"
 #include "report/percentile.h"
 
 namespace spillway::lab {
@@ -55,21 +56,21 @@ std::vector<Change> ChangesOf(const GpuJobs& jobs) {
 
 std::string NameOf(size_t job) { return fmt::format("job{}", job); }
 
-// An instance's stay on a GPU.
-struct Stay {
-  std::string gpu, model;
-  double share = 0;
-  double from = 0, to = 0;  // hours as the file counts them
-  double low = 0;           // of the GPU, from which on it is drawn: of those there at its start none is
-};
-
 struct Run {
   json fleet;  // at the end
-  std::vector<Stay> stays;
+  SliceStays stays;
   int gpus_most = 0;
   std::vector<report::Point> on;  // hours as the file counts them, GPUs
   RequestsSeen requests;
 };
+
+std::vector<SliceNow> InstancesOf(const json& fleet) {
+  std::vector<SliceNow> instances;
+  for (const json& model : fleet.at("models"))
+    for (const json& one : model.at("instances"))
+      instances.push_back({one.at("id"), one.at("gpu"), model.at("name"), one.at("share")});
+  return instances;
+}
 
 class PolicyRun {
  public:
@@ -124,47 +125,14 @@ class PolicyRun {
       if (!run_.on.empty()) run_.on.push_back({hours, run_.on.back().y});
       run_.on.push_back({hours, static_cast<double>(on)});
     }
-    LookAtInstances(fleet, hours);
+    run_.stays.Look(InstancesOf(fleet), hours);
     run_.fleet = fleet;
-  }
-
-  void LookAtInstances(const json& fleet, double hours) {
-    std::map<uint64_t, size_t> here;
-    for (const json& model : fleet.at("models"))
-      for (const json& one : model.at("instances")) {
-        const uint64_t id = one.at("id");
-        const auto known = present_.find(id);
-        if (known == present_.end()) {
-          Stay stay{one.at("gpu"), model.at("name"), one.at("share"), hours, hours};
-          stay.low = RoomOn(stay);
-          here[id] = run_.stays.size();
-          run_.stays.push_back(stay);
-        } else {
-          here[id] = known->second;
-          run_.stays[known->second].to = hours;
-        }
-      }
-    present_ = std::move(here);
-  }
-
-  // The lowest room beside those that are on its GPU.
-  double RoomOn(const Stay& stay) const {
-    std::vector<std::pair<double, double>> taken;
-    for (const auto& [id, i] : present_)
-      if (run_.stays[i].gpu == stay.gpu)
-        taken.emplace_back(run_.stays[i].low, run_.stays[i].low + run_.stays[i].share);
-    std::sort(taken.begin(), taken.end());
-    double low = 0;
-    for (const auto& [from, to] : taken)
-      if (low + stay.share > from + 1e-9) low = std::max(low, to);
-    return low + stay.share > 1 + 1e-9 ? 0 : low;
   }
 
   const GpuJobs& jobs_;
   GpuBed& bed_;
   RequestLog& log_;
   std::set<std::string> live_, asked_, moving_;
-  std::map<uint64_t, size_t> present_;  // by instance: its stay
   Run run_;
 };
 
@@ -197,7 +165,7 @@ report::Timeline TimelineOf(const char* policy, const GpuJobs& jobs, const Run& 
       lanes[timeline.lanes.back()] = timeline.lanes.size() - 1;
     }
   std::map<std::string, size_t> colours;
-  for (const Stay& stay : run.stays)
+  for (const SliceStay& stay : run.stays.all())
     timeline.bars.push_back({lanes.at(stay.gpu), stay.from, stay.to, stay.low,
                              std::min(1.0, stay.low + stay.share),
                              colours.try_emplace(stay.model, colours.size()).first->second,

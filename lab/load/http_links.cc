@@ -25,14 +25,14 @@ class HttpLinks::Exchange : public http::Transfer {
     id_ = id;
     unit_.clear();
     if (easy_ == nullptr) easy_ = links_.transfers_.Borrow();
-    if (easy_ == nullptr) {
+    if (easy_ != nullptr) Ask();
+    const std::int64_t now = unit::MonotonicNs() - links_.start_ns_;
+    if (easy_ == nullptr || !links_.transfers_.Run(easy_, this)) {
       ++links_.ledger_.counters.send_failed;
       links_.idle_.push_back(this);
       return;
     }
-    Ask();
-    links_.ledger_.Sent(id, id, unit::MonotonicNs() - links_.start_ns_);
-    links_.transfers_.Run(easy_, this);
+    links_.ledger_.Sent(id, id, now);
   }
 
   void OnEnd(CURLcode code) override {

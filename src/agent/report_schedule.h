@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When to report: at every change of the busy bit or of the failing one, where the switch no longer knows the
-// unit's backlog (agent/switch_view.h), and at regular looks: at each of them (periodic), or once per
+// unit's backlog (agent/learner/switch_view.h), and at regular looks: at each of them (periodic), or once per
 // heartbeat and while the unit fails and a few times after (on-threshold). Pure: time is an argument.
 #pragma once
 

@@ -74,7 +74,9 @@ class WebProbe : public Probe, private http::Transfer {
     curl_easy_setopt(easy_, CURLOPT_OPENSOCKETDATA, this);
     curl_easy_setopt(easy_, CURLOPT_SSL_CTX_FUNCTION, &WebProbe::OnTls);
     curl_easy_setopt(easy_, CURLOPT_SSL_CTX_DATA, this);
-    transfers_.Run(easy_, this);
+    if (transfers_.Run(easy_, this)) return;
+    GiveBack();
+    Skip("libcurl takes no transfer");
   }
 
   Outcome Stop() override {

@@ -46,9 +46,9 @@ bool IsUrl(const std::string& text) {
 }
 
 void ReadListen(Problems& problems, const Field& field, std::string& listen) {
-  Take(listen, &field,
-       [&](const Field& f) { return yaml::ReadText(problems, f, "ADDRESS:PORT, such as 127.0.0.1:8888"); });
-  if (listen.empty()) return;
+  const auto text = yaml::ReadText(problems, field, "ADDRESS:PORT, such as 127.0.0.1:8888");
+  if (!text) return;
+  listen = *text;
   if (const auto good = api::CheckEndpoint(listen); !good)
     problems.Add(field.line, field.path, good.error().message);
 }

@@ -8,7 +8,7 @@
 // two extenders, such as one and its stand-by, do not give one GPU twice.
 //
 // The cache is under one mutex, which nobody holds while he waits for the API server: whatever becomes of
-// that one, filter and prioritize go on, and nothing here is ever waited for by the rest of the process.
+// that one, filter and prioritize go on.
 #pragma once
 
 #include <atomic>

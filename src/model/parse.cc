@@ -62,6 +62,7 @@ class Parser {
       if (!document.IsNull()) ReadDefaultHealth(document);
     for (const YAML::Node& document : documents)
       if (!document.IsNull()) ReadDocument(document);
+    if (is_extender_ && !has_switch_ && !has_services_ && config_.pools.empty()) return std::move(config_);
     if (!has_switch_) problems_.Add("switch", "expected a map with the switch's interfaces, got nothing");
     if (!has_services_) problems_.Add("services", "expected a list of services (none: []), got nothing");
     return std::move(config_);
@@ -102,9 +103,11 @@ class Parser {
       }
     }
     if (const Field* field = map.Find("pools")) ReadPools(*field);
-    if (const Field* field = map.Find("extender"))
+    if (const Field* field = map.Find("extender")) {
+      is_extender_ = true;
       problems_.Add(field->line, field->path,
                     "expected in a file of its own, for spillway-kubernetes (docs/kubernetes.md)");
+    }
   }
 
   void ReadPathOf(const MapReader& map, const char* key, const char* expected, std::string& path) {
@@ -344,7 +347,8 @@ class Parser {
   std::string file_name_;
   Config config_;
   bool has_switch_ = false, has_services_ = false, has_health_ = false;
-  HealthBlock health_;  // for all services
+  bool is_extender_ = false;  // a file of before spillway-kubernetes
+  HealthBlock health_;        // for all services
   std::set<std::string> service_names_, pool_names_;
   size_t servers_ = 0, ports_ = 0;  // in all
 };

@@ -3,16 +3,16 @@
 // Each timed request comes with the backlog that it found, by several clocks, and its latency
 // (bpf/meter_backlog.h). Fed at each look at the request meter. Pure: time is an argument. Not thread-safe.
 //
-// slot   The unit's pace (agent/pace.h). A unit that works in bursts (a CPU quota, garbage collection) is
+// slot   The unit's pace (pace.h). A unit that works in bursts (a CPU quota, garbage collection) is
 //        slower in the long run than while requests wait: the clocks' slots are 2^n, 2^(n+1) and 2^(n+2)
 //        times the pace, and the clock whose curve foretold latencies best gives the slot. Where that is the
 //        slowest or the fastest of them, n moves.
 //        Clocks that the throughput bounds to about the same slot tell nothing apart: then the fastest
 //        counts.
-// base   and knee are those of that clock's curve (agent/latency_curve.h). To base, three quarters of
+// base   and knee are those of that clock's curve (latency_curve.h). To base, three quarters of
 //        a standard deviation of the unqueued latencies are added: a unit that scatters is more likely to
 //        answer late.
-// tail   is the latency that 98 of 100 answers stay below at the present load (agent/tail_latency.h).
+// tail   is the latency that 98 of 100 answers stay below at the present load (tail_latency.h).
 //
 // A unit that stands still (no answer, though requests are in it) is reported with that much more backlog as
 // it will go on so, by the latencies that were as long.

@@ -4,6 +4,7 @@
 #include <curl/curl.h>
 
 #include <memory>
+#include <utility>
 
 namespace spillway::http {
 namespace {
@@ -103,7 +104,8 @@ Outcome Session::Do(const Request& request) {
   outcome.status = static_cast<int>(status);
   outcome.kind = call.KindOf(code);
   if (code != CURLE_OK) outcome.error = *detail ? detail : curl_easy_strerror(code);
-  return outcome;
+  curl_easy_reset(curl_);  // the kept connection may yet have something to say, to what ends here
+  return std::move(outcome);
 }
 
 }  // namespace spillway::http

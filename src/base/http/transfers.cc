@@ -29,9 +29,10 @@ CURL* Transfers::Borrow() {
   return easy;
 }
 
-void Transfers::Run(CURL* easy, Transfer* transfer) {
-  running_[easy] = transfer;
-  curl_multi_add_handle(multi_, easy);  // sets the timer, by which it begins
+bool Transfers::Run(CURL* easy, Transfer* transfer) {
+  if (multi_ == nullptr || curl_multi_add_handle(multi_, easy) != CURLM_OK) return false;
+  running_[easy] = transfer;  // the timer is set, by which it begins
+  return true;
 }
 
 void Transfers::Return(CURL* easy) {

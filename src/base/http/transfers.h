@@ -49,8 +49,9 @@ class Transfers {
 
   // A handle without settings; nullptr: none to be had.
   CURL* Borrow();
-  // Runs it to its end, which `transfer` hears of, after this returned.
-  void Run(CURL* easy, Transfer* transfer);
+  // Runs it to its end, which `transfer` hears of, after this returned. False: it cannot; `transfer` hears
+  // nothing.
+  [[nodiscard]] bool Run(CURL* easy, Transfer* transfer);
   // Ends it, if it runs, unheard; the handle is given back.
   void Return(CURL* easy);
 

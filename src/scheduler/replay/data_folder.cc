@@ -54,10 +54,9 @@ Result<std::string> FindDataFolder(const std::string& given) {
     if (IsFolder(place)) return std::string(place);
   return Fail(
       ErrorCode::kBadInput,
-      fmt::format(
-          "--data: expected the folder with the openb lists (clusterdata GPU v2023); there is none in "
-          "SPILLWAY_OPENB, nor at {}",
-          fmt::join(kUsualPlaces, ", ")));
+      fmt::format("expected the folder with the openb lists (clusterdata GPU v2023): there is none in "
+                  "SPILLWAY_OPENB, nor at {}",
+                  fmt::join(kUsualPlaces, ", ")));
 }
 
 Result<std::string> ListFile(const std::string& list, const std::string& data_option) {
@@ -73,7 +72,7 @@ Result<std::string> ListFile(const std::string& list, const std::string& data_op
   if (fs::exists(list, ignored) && !fs::is_directory(list, ignored)) return list;
   if (!folder) return folder;
   return Fail(ErrorCode::kBadInput,
-              fmt::format("--list {}: expected a file, or a list in {}: {}", base::Printable(list),
+              fmt::format("list {}: expected a file, or a list in {}: {}", base::Printable(list),
                           base::Printable(*folder), base::Printable(ListsIn(*folder))));
 }
 

@@ -43,6 +43,7 @@ refused() {  # TEXT YAML...: a file that is refused in one line with that text
 }
 refused "extender: expected an api_server, a cluster, or both" "extender: {listen: '127.0.0.1:0'}"
 refused "extender.listen: expected" "extender: {api_server: 'http://x.y'}"
+refused "extender.listen: " "extender: {listen: '', api_server: 'http://x.y'}"
 refused "extender.listen: localhost: expected ADDRESS:PORT" "extender: {listen: localhost, api_server: 'http://x.y'}"
 refused "extender.api_server: expected a URL" "extender: {listen: '127.0.0.1:0', api_server: 'x'}"
 refused "extender.resync: expected beside an api_server" "extender: {listen: '127.0.0.1:0', cluster: c, resync: 1s}"

@@ -134,7 +134,7 @@ TEST_F(SchedCli, TakesAFileOfAnyName) {
     const auto outcome = in_folder(words);
     EXPECT_EQ(outcome.exit_code, 0) << words << outcome.err;
   }
-  ExpectRefused(in_folder("none.txt --data ."), "--list none.txt: expected a file, or a list in .: tiny");
+  ExpectRefused(in_folder("none.txt --data ."), "list none.txt: expected a file, or a list in .: tiny");
 }
 
 TEST_F(SchedCli, AnErrorIsOneLineWhateverAFileIsCalled) {

@@ -47,8 +47,7 @@ inline bool SendWhole(int socket, std::string_view bytes) {
   return true;
 }
 
-// False: the peer has gone before. The end of a ring of io_uring, such as the gateway's of the test before,
-// interrupts the thread that made it.
+// False: the peer has gone before.
 inline bool ReceiveWhole(int socket, void* into, size_t bytes) {
   size_t done = 0;
   while (done < bytes) {
