@@ -40,11 +40,9 @@ class HttpSession : public ::testing::Test {
       silent_.push_back(std::move(respond));
       return;
     }
-    if (request.path == "/moved") {
-      respond({.status = 302, .body = "", .headers = {{"Location", url_ + "/elsewhere"}}});
-      return;
-    }
-    respond({.status = request.path == "/missing" ? 404 : 200, .body = "0123456789"});
+    api::Response response{.status = request.path == "/missing" ? 404 : 200, .body = "0123456789"};
+    if (request.path == "/moved") response = {.status = 302, .headers = {{"Location", url_ + "/elsewhere"}}};
+    respond([response] { return response; });
   }
 
   std::vector<std::string> asked() {
