@@ -239,7 +239,9 @@ Result<ApplyReport> LiveSwitch::Apply(const model::Config& config) {
 
 // At the start a file that differs is a warning only: flows must go on. Later it is a mistake in the edit.
 Result<void> LiveSwitch::CheckSeedFile(const model::Config& config) const {
-  if (config.data_plane.seed_file == plan_.config.data_plane.seed_file) return {};
+  const model::SwitchConfig& running = plan_.config.data_plane;
+  const bool starts = running.interfaces.empty();  // nothing was applied yet
+  if (starts || config.data_plane.seed_file == running.seed_file) return {};
   const std::string path = SeedPath(config, options_);
   const auto seed = model::ReadSeedFile(path);
   if (!seed) return tl::make_unexpected(SeedError(seed.error()));
