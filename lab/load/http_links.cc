@@ -14,7 +14,7 @@
 
 namespace spillway::load {
 
-class HttpLinks::Exchange : public http::Transfer {
+class HttpLinks::Exchange final : public http::Transfer {
  public:
   explicit Exchange(HttpLinks& links) : links_(links) {}
   ~Exchange() {
