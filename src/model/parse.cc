@@ -110,11 +110,6 @@ class Parser {
     }
   }
 
-  void ReadPathOf(const MapReader& map, const char* key, const char* expected, std::string& path) {
-    if (const Field* field = map.Find(key))
-      path = ReadPath(problems_, *field, expected, Folder()).value_or(path);
-  }
-
   void ReadSwitch(const Field& field) {
     SwitchConfig& out = config_.data_plane;
     MapReader map(problems_, field, {"interfaces", "attach", "report", "flow_table", "seed_file"});
@@ -143,7 +138,8 @@ class Parser {
           out.flow_table_entries = *count;
         }
     }
-    ReadPathOf(map, "seed_file", "the path of a seed file", out.seed_file);
+    Take(out.seed_file, map.Find("seed_file"),
+         [&](const Field& f) { return ReadPath(problems_, f, "the path of a seed file", Folder()); });
     if (out.seed_file.empty()) return;
     if (const auto seed = ReadSeedFile(out.seed_file); !seed)
       problems_.Add(map.Find("seed_file")->line, "switch.seed_file",

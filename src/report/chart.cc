@@ -173,17 +173,7 @@ class Drawing {
           "text-anchor=\"end\">{}</text>\n",
           left_, Y(tick), right_, left_ - 8, Y(tick) + 4, y_.Label(tick));
     }
-    double free_from = 0;  // ticks whose label would touch the one before go unlabelled
-    for (double tick : x_.ticks()) {
-      const std::string label = x_.Label(tick);
-      const double half = static_cast<double>(label.size()) * kCharWidth / 2;
-      out +=
-          fmt::format("<path class=\"spw-grid\" d=\"M{0:.1f} {1:.1f}V{2:.1f}\"/>\n", X(tick), top_, bottom_);
-      if (X(tick) - half < free_from) continue;
-      out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", X(tick),
-                         bottom_ + 18, label);
-      free_from = X(tick) + half + 6;
-    }
+    out += TicksBelow(x_, left_, right_, top_, bottom_);
     out += fmt::format("<path class=\"spw-frame\" fill=\"none\" d=\"M{0:.1f} {1:.1f}V{2:.1f}H{3:.1f}\"/>\n",
                        left_, top_, bottom_, right_);
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",

@@ -44,6 +44,22 @@ std::string DrawingStyle() {
   return fmt::format("<style>{}@media (prefers-color-scheme:dark){{{}}}</style>\n", css, dark);
 }
 
+std::string TicksBelow(const Scale& scale, double left, double right, double top, double bottom) {
+  std::string out;
+  double free_from = 0;  // ticks whose label would touch the one before go unlabelled
+  for (const double tick : scale.ticks()) {
+    const std::string label = scale.Label(tick);
+    const double x = left + scale.Position(tick) * (right - left);
+    const double half = static_cast<double>(label.size()) * kCharWidth / 2;
+    out += fmt::format("<path class=\"spw-grid\" d=\"M{0:.1f} {1:.1f}V{2:.1f}\"/>\n", x, top, bottom);
+    if (x - half < free_from) continue;
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", x, bottom + 18,
+                       label);
+    free_from = x + half + 6;
+  }
+  return out;
+}
+
 std::string AxisTitle(const Axis& axis) {
   if (axis.unit.empty()) return EscapeHtml(axis.title);
   return EscapeHtml(fmt::format("{} [{}]", axis.title, axis.unit));

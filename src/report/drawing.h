@@ -15,6 +15,9 @@ inline constexpr double kCharWidth = 6.7;          // generous mean at 12 px: la
 // A <style> element for what is inside of an <svg class="spw-chart">, light or dark by the viewer's
 // preference.
 [[nodiscard]] std::string DrawingStyle();
+// The x axis' grid from `top` to `bottom`, and its labels below; from `left` to `right` the scale is shown.
+[[nodiscard]] std::string TicksBelow(const Scale& scale, double left, double right, double top,
+                                     double bottom);
 // "Offered load [requests/s]", escaped.
 [[nodiscard]] std::string AxisTitle(const Axis& axis);
 

@@ -30,16 +30,7 @@ std::string RenderSvg(const Timeline& timeline) {
       fmt::format("<text class=\"spw-title\" x=\"16\" y=\"26\">{}</text>\n", EscapeHtml(timeline.title));
   if (!timeline.note.empty())
     body += fmt::format("<text class=\"spw-note\" x=\"16\" y=\"44\">{}</text>\n", EscapeHtml(timeline.note));
-  double free_from = 0;  // ticks whose label would touch the one before go unlabelled
-  for (const double tick : scale.ticks()) {
-    const std::string label = scale.Label(tick);
-    const double half = static_cast<double>(label.size()) * kCharWidth / 2;
-    body += fmt::format("<path class=\"spw-grid\" d=\"M{0:.1f} {1:.1f}V{2:.1f}\"/>\n", x(tick), top, bottom);
-    if (x(tick) - half < free_from) continue;
-    body += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", x(tick),
-                        bottom + 18, label);
-    free_from = x(tick) + half + 6;
-  }
+  body += TicksBelow(scale, left, right, top, bottom);
   for (std::size_t i = 0; i < timeline.lanes.size(); ++i) {
     const double under = top + step * static_cast<double>(i + 1) - kGap;
     body += fmt::format(
