@@ -98,13 +98,14 @@ function(spillway_check_pointers target)
   endif()
 endfunction()
 
-# spillway_test(NAME SOURCES a_test.cc [LINK targets...] [LABELS label...] [ALONE])
+# spillway_test(NAME SOURCES a_test.cc [LINK targets...] [LABELS label...] [ALONE | UNSHARED])
 # A GoogleTest program; label `privileged` for tests that need root (BPF, namespaces). Those with labels run
 # one at a time, beside guests' (tests/guest) and others; ALONE: beside none, as a busy machine would make a
-# server look slow or dead. The target privileged_tests builds those and what they run; unsanitized_tests
-# what the label `unsanitized` needs: tests that must not meet instrumented code.
+# server look slow or dead; UNSHARED: beside any, in namespaces that it unshares itself. The target
+# privileged_tests builds those and what they run; unsanitized_tests what the label `unsanitized` needs: tests
+# that must not meet instrumented code.
 function(spillway_test name)
-  cmake_parse_arguments(TEST "ALONE" "" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "ALONE;UNSHARED" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
   spillway_precompile(${name} tests)
@@ -117,7 +118,7 @@ function(spillway_test name)
     set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT 900)
     if(TEST_ALONE)
       set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
-    else()
+    elseif(NOT TEST_UNSHARED)
       set_tests_properties(${name} PROPERTIES RESOURCE_LOCK namespaces)
     endif()
   elseif(SPILLWAY_SANITIZE)

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <thread>
 
 #include "capacity_search.h"
@@ -23,27 +24,59 @@ double ProvisionalLimit(const ExperimentSpec& spec) {
   return spec.unloaded_ms ? kLatencyLimit * *spec.unloaded_ms : kProvisionalLimitMs;
 }
 
+double QuotaShare(const CpuQuota& quota) { return std::chrono::duration<double>(quota.quota) / quota.period; }
+
+// One unit alone, at its own address; again while the machine disturbed it.
+class LoneUnit {
+ public:
+  LoneUnit(const Bed& bed, MachineWatch& watch, const UnitPlan& plan)
+      : bed_(bed), watch_(watch), plan_(plan) {}
+
+  const UnitPlan& plan() const { return plan_; }
+  const ExperimentSpec& experiment() const { return bed_.spec(); }
+
+  Result<MeteredSample> Metered(double rate, double seconds) const {
+    for (int replays = 0;; replays++) {
+      watch_.Begin();
+      const auto before = bed_.testbed().CpuTimeOf(plan_.label);
+      auto sample = bed_.LoadIdle(plan_.address, rate, seconds);
+      const auto used = bed_.testbed().CpuTimeOf(plan_.label) - before;
+      const Disturbance disturbance = watch_.End();
+      if (!sample) return tl::make_unexpected(sample.error());
+      if (!disturbance.disturbed() || replays == kMaxReplays) return MeteredSample{std::move(*sample), used};
+    }
+  }
+  Result<Sample> Load(double rate, double seconds) const {
+    return Metered(rate, seconds).map([](MeteredSample run) { return std::move(run.sample); });
+  }
+
+ private:
+  const Bed& bed_;
+  MachineWatch& watch_;
+  const UnitPlan& plan_;
+};
+
 // Closed loop: with requests always waiting, a server wakes less often and answers more than it can when
 // they come one by one.
-Result<double> UpperBound(const Bed& bed, const UnitPlan& unit) {
-  auto sample = bed.LoadIdle(unit.address, 0, bed.spec().calibrate_seconds);
+Result<double> UpperBound(const LoneUnit& unit) {
+  auto sample = unit.Load(0, unit.experiment().calibrate_seconds);
   if (!sample) return tl::make_unexpected(sample.error());
   const double rps = static_cast<double>(sample->latencies_ms.size()) / sample->seconds;
   if (rps >= 1) return rps;
   return Fail(ErrorCode::kSystem,
-              fmt::format("{} does not answer at {}", unit.label, unit.address.ToString()));
+              fmt::format("{} does not answer at {}", unit.plan().label, unit.plan().address.ToString()));
 }
 
 // The highest open-loop rate without loss, by halving the interval.
-Result<double> HighestRate(const Bed& bed, const UnitPlan& unit, double bound) {
+Result<double> HighestRate(const LoneUnit& unit, double bound) {
   constexpr int kHalvings = 4;  // of the upper half: to 3 % of the bound
+  const ExperimentSpec& spec = unit.experiment();
   double low = bound / 2, high = bound;
   for (int i = 0; i < kHalvings; i++) {
     const double rate = (low + high) / 2;
-    auto sample = bed.LoadIdle(unit.address, rate, bed.spec().calibrate_seconds);
+    auto sample = unit.Load(rate, spec.calibrate_seconds);
     if (!sample) return tl::make_unexpected(sample.error());
-    const bool good =
-        AnsweredPct(*sample, ProvisionalLimit(bed.spec())) >= 100 - bed.spec().tolerated_loss_pct;
+    const bool good = AnsweredPct(*sample, ProvisionalLimit(spec)) >= 100 - spec.tolerated_loss_pct;
     (good ? low : high) = rate;
   }
   return low;
@@ -51,28 +84,24 @@ Result<double> HighestRate(const Bed& bed, const UnitPlan& unit, double bound) {
 
 // The rate at which a unit's quota is used up, from the CPU time an answer takes at a high load without
 // a standing queue. Counting CPU time, not losses: what else this machine does then disturbs little.
-Result<double> QuotaRate(const Bed& bed, const UnitPlan& unit, double bound) {
+Result<double> QuotaRate(const LoneUnit& unit, double bound) {
   constexpr double kHighLoad = 0.8;
-  const auto before = bed.testbed().CpuTimeOf(unit.label);
-  auto sample = bed.LoadIdle(unit.address, bound * kHighLoad, bed.spec().calibrate_seconds);
-  if (!sample) return tl::make_unexpected(sample.error());
-  const std::chrono::duration<double> used = bed.testbed().CpuTimeOf(unit.label) - before;
-  const double share = std::chrono::duration<double>(unit.spec.quota->quota) / unit.spec.quota->period;
-  if (used.count() <= 0 || sample->latencies_ms.empty())
-    return Fail(ErrorCode::kSystem, fmt::format("{}: no CPU time or no answer to measure", unit.label));
-  return share * static_cast<double>(sample->latencies_ms.size()) / used.count();
+  const auto run = unit.Metered(bound * kHighLoad, unit.experiment().calibrate_seconds);
+  if (!run) return tl::make_unexpected(run.error());
+  const std::chrono::duration<double> used = run->cpu_time;
+  const double share = QuotaShare(*unit.plan().spec.quota);
+  if (used.count() <= 0 || run->sample.latencies_ms.empty())
+    return Fail(ErrorCode::kSystem,
+                fmt::format("{}: no CPU time or no answer to measure", unit.plan().label));
+  return share * static_cast<double>(run->sample.latencies_ms.size()) / used.count();
 }
 
-Result<double> CapacityOfComputing(const Bed& bed, const UnitPlan& unit) {
-  const LoadAt load = [&](double rate, double seconds) -> Result<MeteredSample> {
-    const auto before = bed.testbed().CpuTimeOf(unit.label);
-    auto sample = bed.LoadIdle(unit.address, rate, seconds);
-    if (!sample) return tl::make_unexpected(sample.error());
-    return MeteredSample{std::move(*sample), bed.testbed().CpuTimeOf(unit.label) - before};
-  };
-  return ComputeCapacity(unit.spec, CpusOf(bed.testbed().spec()), bed.spec().calibrate_seconds, load)
+Result<double> CapacityOfComputing(const LoneUnit& unit, size_t cpus) {
+  const LoadAt load = [&](double rate, double seconds) { return unit.Metered(rate, seconds); };
+  return ComputeCapacity(unit.plan().spec, cpus, unit.experiment().calibrate_seconds, load)
       .map_error([&](Error error) {
-        error.message = fmt::format("{} at {}: {}", unit.label, unit.address.ToString(), error.message);
+        error.message =
+            fmt::format("{} at {}: {}", unit.plan().label, unit.plan().address.ToString(), error.message);
         return error;
       });
 }
@@ -81,47 +110,78 @@ double EmulatedRate(const UnitSpec& unit) {
   return unit.emulated.workers / std::chrono::duration<double>(unit.emulated.service).count();
 }
 
-Result<double> UnitCapacity(const Bed& bed, const UnitPlan& unit) {
-  if (unit.spec.runs == Workload::kEmulated) return EmulatedRate(unit.spec);
-  if (Computes(unit.spec.runs)) return CapacityOfComputing(bed, unit);
-  auto bound = UpperBound(bed, unit);
+Result<double> UnitCapacity(const LoneUnit& unit, size_t cpus) {
+  const UnitSpec& spec = unit.plan().spec;
+  if (spec.runs == Workload::kEmulated) return EmulatedRate(spec);
+  if (Computes(spec.runs)) return CapacityOfComputing(unit, cpus);
+  auto bound = UpperBound(unit);
   if (!bound) return bound;
-  if (!unit.spec.quota) return HighestRate(bed, unit, *bound);
+  if (!spec.quota) return HighestRate(unit, *bound);
   // No unit does more than it did with requests always waiting: part of a quota may stay unused.
-  return QuotaRate(bed, unit, *bound).map([&](double rate) { return std::min(rate, *bound); });
+  return QuotaRate(unit, *bound).map([&](double rate) { return std::min(rate, *bound); });
 }
 
-Result<Quartiles> Unloaded(const Bed& bed, const UnitPlan& unit, double unit_rps) {
-  const Pace pace = Computes(unit.spec.runs)
-                        ? UnloadedPace(unit_rps, bed.spec().calibrate_seconds)
-                        : Pace{std::max(1.0, unit_rps / 10), bed.spec().calibrate_seconds};
-  return bed.LoadIdle(unit.address, pace.rate, pace.seconds).map([&](const Sample& sample) {
+Result<Quartiles> Unloaded(const Bed& bed, const LoneUnit& unit, double unit_rps) {
+  // The p99 of fewer requests is the worst of them, which is chance.
+  constexpr double kEnough = 200, kFewest = 100, kLongest = 5;  // requests; seconds
+  const double seconds = bed.spec().calibrate_seconds;
+  Pace pace = UnloadedPace(unit_rps, seconds);
+  if (!Computes(unit.plan().spec.runs)) {
+    pace.rate = std::max(1.0, unit_rps / 10);
+    pace.seconds = std::max(seconds, std::min(kEnough / pace.rate, kLongest));
+  }
+  return unit.Load(pace.rate, pace.seconds).map([&](const Sample& sample) {
     const auto at = [&](double percent) {
       return LatencyPercentile(sample, percent, bed.ProvisionalTimeoutS());
     };
-    return Quartiles{at(25), at(50), at(75), at(99)};
+    Quartiles quartiles{at(25), at(50), at(75)};
+    if (static_cast<double>(sample.sent) >= kFewest) quartiles.p99_ms = at(99);
+    return quartiles;
   });
 }
 
-// For the simulator: each kind of unit alone, at its own address.
-Result<void> MeasureUnits(const Bed& bed, const OnStep& on_step, Calibration& calibration) {
+// For the simulator: each kind of unit alone.
+Result<std::vector<Calibration::Unit>> MeasureUnits(const Bed& bed, MachineWatch& watch,
+                                                    const OnStep& on_step) {
   const auto& units = bed.testbed().plan().units;
+  std::vector<Calibration::Unit> measured;
   for (size_t i = 0; i < units.size(); i++) {
     on_step(0.6 * static_cast<double>(i) / static_cast<double>(units.size()),
             fmt::format("what {} answers alone", units[i].label));
     size_t same = 0;
     while (same < i && !SameKind(units[same].spec, units[i].spec)) same++;
     if (same < i) {
-      calibration.units.push_back(calibration.units[same]);
-      calibration.units.back().label = units[i].label;
-      calibration.units.back().measured = false;
+      measured.push_back(measured[same]);
+      measured.back().label = units[i].label;
+      measured.back().measured = false;
       continue;
     }
-    const auto rps = UnitCapacity(bed, units[i]);
+    const LoneUnit unit(bed, watch, units[i]);
+    const auto rps = UnitCapacity(unit, CpusOf(bed.testbed().spec()));
     if (!rps) return tl::make_unexpected(rps.error());
-    auto latency = Unloaded(bed, units[i], *rps);
+    auto latency = Unloaded(bed, unit, *rps);
     if (!latency) return tl::make_unexpected(latency.error());
-    calibration.units.push_back({units[i].label, *rps, true, *latency});
+    measured.push_back({units[i].label, *rps, true, *latency});
+  }
+  return measured;
+}
+
+double RpsOf(const std::vector<Calibration::Unit>& units) {
+  return std::accumulate(units.begin(), units.end(), 0.0,
+                         [](double sum, const Calibration::Unit& unit) { return sum + unit.rps; });
+}
+
+// Together units sustain no more than the sum of what each does alone: if they did, the machine was slower
+// when each was measured, and they are measured again.
+Result<void> MeasureTooSlowAgain(const Bed& bed, MachineWatch& watch, const OnStep& on_step,
+                                 Calibration& calibration) {
+  constexpr int kMaxRepeats = 2;
+  constexpr double kPrecision = 0.97;  // of both measurements
+  for (int repeats = 0; repeats < kMaxRepeats && RpsOf(calibration.units) < kPrecision * calibration.full_rps;
+       repeats++) {
+    auto again = MeasureUnits(bed, watch, on_step);
+    if (!again) return tl::make_unexpected(again.error());
+    if (RpsOf(*again) > RpsOf(calibration.units)) calibration.units = std::move(*again);
   }
   return {};
 }
@@ -161,8 +221,42 @@ Result<double> UnloadedMs(Bed& bed, const Calibration& calibration) {
   });
 }
 
-Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibration,
-                        const OnStep& on_step) {
+// How much CPU time answers took while all units worked.
+struct JointCost {
+  double rate, cpu_seconds, answers;
+};
+
+std::chrono::duration<double> CpuTimeOfAll(const Bed& bed) {
+  std::chrono::duration<double> sum{};
+  for (const UnitPlan& unit : bed.testbed().plan().units) sum += bed.testbed().CpuTimeOf(unit.label);
+  return sum;
+}
+
+// Units with a quota that work at once spoil each other's caches and take turns on their CPUs: an answer
+// takes more CPU time than it took of the unit alone, by the same factor for all units, as far as can be
+// told. `costs`: of slices under wrr, of which those near 100 % load count.
+void SlowDownAsTogether(const Bed& bed, const std::vector<JointCost>& costs, Calibration& calibration) {
+  constexpr double kNear = 0.5, kNoMore = 1.1;  // of 100 % load
+  double weights = 0, alone = 0, cpu_seconds = 0, answers = 0;
+  const auto& units = bed.testbed().plan().units;
+  for (size_t i = 0; i < units.size(); i++) {
+    const UnitSpec& spec = units[i].spec;
+    if (!spec.quota || spec.neighbour || calibration.units[i].rps <= 0) return;
+    weights += spec.capacity;
+    alone += spec.capacity * QuotaShare(*spec.quota) / calibration.units[i].rps;
+  }
+  for (const JointCost& cost : costs) {
+    if (cost.rate < kNear * calibration.full_rps || cost.rate > kNoMore * calibration.full_rps) continue;
+    cpu_seconds += cost.cpu_seconds;
+    answers += cost.answers;
+  }
+  if (answers <= 0 || weights <= 0 || alone <= 0) return;
+  const double factor = std::max(1.0, cpu_seconds / answers / (alone / weights));
+  for (Calibration::Unit& unit : calibration.units) unit.rps /= factor;
+}
+
+Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibration, const OnStep& on_step,
+                        std::vector<JointCost>& costs) {
   if (auto set = bed.Balance(WrrOf(bed)); !set) return tl::make_unexpected(set.error());
   constexpr double kExpected = 18;  // slices that a search takes
   // An overload by a hundredth delays the last requests of a slice by a hundredth of its length. So that one
@@ -179,9 +273,13 @@ Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibr
     for (int i = 0; i < slices; i++) {
       on_step(0.65 + 0.35 * std::min(1.0, tried++ / kExpected),
               fmt::format("what it sustains under wrr: {:.0f} requests/s", rate));
+      const auto before = CpuTimeOfAll(bed);
       auto slice = PlaySlice(bed, watch, rate, std::max(seconds, std::min(kMaxSeconds, kMinRequests / rate)),
                              calibration.TimeoutS(), bed.spec().seed + tried);
       if (!slice) return tl::make_unexpected(slice.error());
+      if (slice->replays == 0)
+        costs.push_back({rate, (CpuTimeOfAll(bed) - before).count(),
+                         static_cast<double>(slice->sample.latencies_ms.size())});
       if (slice->sample.sent == 0) continue;  // a slice too short for a request has lost none
       sent += static_cast<double>(slice->sample.sent);
       in_time += AnsweredPct(slice->sample, limit_ms) / 100 * static_cast<double>(slice->sample.sent);
@@ -200,9 +298,11 @@ size_t CpusOf(const TestbedSpec& testbed) {
 Result<Calibration> Calibrate(Bed& bed, MachineWatch& watch, const OnStep& on_step) {
   const ExperimentSpec& spec = bed.spec();
   Calibration calibration;
-  if (spec.predict)
-    if (auto measured = MeasureUnits(bed, on_step, calibration); !measured)
-      return tl::make_unexpected(measured.error());
+  if (spec.predict) {
+    auto measured = MeasureUnits(bed, watch, on_step);
+    if (!measured) return tl::make_unexpected(measured.error());
+    calibration.units = std::move(*measured);
+  }
   if (spec.unloaded_ms) {
     calibration.unloaded_ms = *spec.unloaded_ms;
   } else {
@@ -213,10 +313,16 @@ Result<Calibration> Calibrate(Bed& bed, MachineWatch& watch, const OnStep& on_st
   }
   calibration.limit_ms = kLatencyLimit * calibration.unloaded_ms;
   calibration.stated = spec.capacity_rps.has_value();
-  const auto full =
-      spec.capacity_rps ? Result<double>(*spec.capacity_rps) : FullRate(bed, watch, calibration, on_step);
+  std::vector<JointCost> costs;
+  const auto full = spec.capacity_rps ? Result<double>(*spec.capacity_rps)
+                                      : FullRate(bed, watch, calibration, on_step, costs);
   if (!full) return tl::make_unexpected(full.error());
   calibration.full_rps = *full;
+  if (spec.predict && !calibration.stated) {
+    if (auto measured = MeasureTooSlowAgain(bed, watch, on_step, calibration); !measured)
+      return tl::make_unexpected(measured.error());
+    SlowDownAsTogether(bed, costs, calibration);
+  }
   return calibration;
 }
 

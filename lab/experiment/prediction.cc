@@ -106,6 +106,13 @@ Quartiles UnloadedOf(const sim::UnitProfile& profile, double rps, ArrivalProcess
   return {quantile(25), quantile(50), quantile(75), quantile(99)};
 }
 
+// Whether the data plane places each request anew.
+bool PlacesEachRequest(const ExperimentSpec& spec) {
+  return std::any_of(spec.testbed.services.begin(), spec.testbed.services.end(), [&](const ServiceSpec& one) {
+    return one.name == spec.service && one.affinity == SPW_AFFINITY_NONE;
+  });
+}
+
 double Scatter(const Quartiles& q) { return (q.upper_ms - q.lower_ms) / kIqrOfNormal; }
 
 }  // namespace
@@ -196,6 +203,7 @@ Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, con
   if (spec.client == LoadClient::kDnsperf) {
     setup.flows = kDnsperfSockets;
     setup.flows_in_turn = true;
+    setup.flows_are_spread = PlacesEachRequest(spec);
   }
   setup.silent_after = std::chrono::seconds(3);
   // The lab's limit, which the simulator wants in unloaded latencies of the first unit.

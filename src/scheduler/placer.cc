@@ -35,7 +35,8 @@ constexpr double kMaxChoosy = 0.02;  // share of the jobs
 double Untouched(const Node& node, int idle, bool choosy) {
   constexpr double kUsualGpus = 8;
   const double share = static_cast<double>(idle) / node.gpus;
-  return choosy ? share : (share + node.FreeMilli() / kWholeGpu / kUsualGpus) / 2;
+  const int free_gpus = node.FreeMilli() / kWholeGpu;
+  return choosy ? share : (share + free_gpus / kUsualGpus) / 2;
 }
 
 // (0, 1), growing with the milli of fragmentation that are saved.

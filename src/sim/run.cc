@@ -6,6 +6,7 @@
 #include <cmath>
 #include <deque>
 
+#include "core/ring.h"
 #include "sim/arrival_times.h"
 #include "sim/balancer.h"
 #include "sim/baselines/network.h"
@@ -257,9 +258,11 @@ RunResult Run(const RunSetup& setup, Latencies* pool) {
   std::vector<uint64_t> flows(setup.flows);
   for (uint64_t& flow : flows) flow = hashes.Bits();
   size_t turn = 0;
-  const auto next_hash = [&] {
+  uint32_t draws = 0;
+  const auto next_hash = [&]() -> uint64_t {
     if (flows.empty()) return hashes.Bits();
-    return flows[(setup.flows_in_turn ? turn++ : hashes.Bits()) % flows.size()];
+    const uint64_t flow = flows[(setup.flows_in_turn ? turn++ : hashes.Bits()) % flows.size()];
+    return setup.flows_are_spread ? spw_spread(flow, draws++) : flow;
   };
   std::array<uint64_t, kAnnounced> hash;
   std::array<Balancer::Candidates, kAnnounced> ask;

@@ -22,7 +22,9 @@ struct RunSetup {
   uint64_t requests = 0, warm_up = 0;
   uint32_t flows = 0;          // as in Scenario
   bool flows_in_turn = false;  // each after the other, as clients with so many sockets do; else at random
-  Duration rest{0};            // after the warm-up nothing comes for so long
+  // Of a service with affinity `none`: each request of a flow is placed anew, evenly over the ring.
+  bool flows_are_spread = false;
+  Duration rest{0};  // after the warm-up nothing comes for so long
   uint32_t switches = 1;
   uint64_t seed = 1;
   double loss_over_unloaded = 10;

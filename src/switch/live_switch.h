@@ -57,7 +57,7 @@ class LiveSwitch : public Switch {
 
  private:
   LiveSwitch(Options options, std::unique_ptr<InstanceLock> lock)
-      : options_(options), lock_(std::move(lock)) {}
+      : options_(std::move(options)), lock_(std::move(lock)) {}
 
   [[nodiscard]] Result<void> CheckSeedFile(const model::Config& config) const;
   [[nodiscard]] Result<Plan> PlanOf(const model::Config& config, Ledger& ledger) const;
