@@ -149,7 +149,7 @@ class Session : public Stream {
   struct Awaited {
     RemoteWindow* window;  // window_
     uint64_t id;           // of the frame that asked for it
-    bool is_told;  // where to connect
+    bool is_told;          // where to connect
     Time since;
   };
   std::optional<Awaited> awaited_;

@@ -234,7 +234,7 @@ TEST_F(ClientWindowMemory, IsWrittenOverItsOwnConnection) {
 }
 
 TEST_F(ClientWindowMemory, IsNotWrittenByAnothersConnection) {
-  EXPECT_EQ(mine_.Do(IBV_WR_RDMA_WRITE, other_.welcome.address + 1024, other_.welcome.key, kBareRow),
+  ASSERT_EQ(mine_.Do(IBV_WR_RDMA_WRITE, other_.welcome.address + 1024, other_.welcome.key, kBareRow),
             IBV_WC_REM_ACCESS_ERR);
   mine_.AwaitEnd();
   ExpectOtherIsWhole();

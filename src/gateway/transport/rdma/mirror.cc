@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <rdma/rdma_cma.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 

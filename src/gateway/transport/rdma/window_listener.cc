@@ -6,8 +6,10 @@
 
 #include <bit>
 #include <deque>
+#include <functional>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "base/mutex.h"
 #include "gateway/transport/rdma/bell.h"

@@ -3,6 +3,11 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "gateway/transport/window.h"
 
