@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What python/spillway/__init__.py is made of: a slice that is a Python program (ProgramSlice), and a client
-// with a window (Client). Memory is handed out as memoryviews, without a copy.
+// What python/spillway/__init__.py is made of: a slice that is a Python program (ProgramSlice), and a client,
+// with a window or by frames (Client). Memory is handed out as memoryviews, without a copy.
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -135,12 +135,26 @@ class Program {
 
 class PyClient {
  public:
-  PyClient(const std::string& address, const std::string& tenant, const std::string& token, uint64_t window) {
+  // `rdma`: over TCP, whether there must be a window, may be one (no value), or is to be none.
+  PyClient(const std::string& address, const std::string& tenant, const std::string& token, uint64_t window,
+           std::optional<bool> rdma) {
     auto client = gw::Client::Connect(address, {tenant, token});
     if (!client) Raise(client.error());
     client_ = std::make_unique<gw::Client>(std::move(*client));
-    if (auto opened = client_->OpenWindow(window); !opened) Raise(opened.error());
+    const bool is_tcp = !address.starts_with("unix:");
+    why_frames_ = is_tcp && rdma == false ? "rdma=False" : "";
+    if (!why_frames_.empty()) return;
+    if (auto opened = client_->OpenWindow(window); !opened) {
+      if (!is_tcp || rdma == true) Raise(opened.error());
+      why_frames_ = opened.error().message;
+    }
   }
+
+  std::string Way() const {
+    constexpr const char* kWords[] = {"frames", "window", "rdma"};
+    return kWords[static_cast<size_t>(client_->way())];
+  }
+  std::string WhyFrames() const { return why_frames_; }
 
   // [(name, datatype, shape)] of inputs and of outputs, and the model's number.
   py::tuple Describe(const std::string& name) {
@@ -175,16 +189,33 @@ class PyClient {
       result = client_->InferInWindow(model, rows, input, bytes, output, output_bytes,
                                       std::chrono::microseconds(deadline_us));
     }
+    RaiseUnlessOk(result);
+    return result->output_bytes;
+  }
+
+  // The same by frames: the outputs.
+  py::bytes InferInFrames(uint32_t model, uint32_t rows, const py::buffer& inputs, uint64_t deadline_us) {
+    const py::buffer_info info = inputs.request();
+    spillway::Result<gw::InferResult> result = gw::InferResult{};
+    {
+      const py::gil_scoped_release others;
+      result = client_->Infer(model, rows, BytesOf(info), std::chrono::microseconds(deadline_us));
+    }
+    RaiseUnlessOk(result);
+    return py::bytes(reinterpret_cast<const char*>(result->outputs.data()), result->outputs.size());
+  }
+
+ private:
+  static void RaiseUnlessOk(const spillway::Result<gw::InferResult>& result) {
     if (!result) Raise(result.error());
     if (result->status == gw::Status::kBadRequest) Raise("BadArgument", result->message);
     if (result->status != gw::Status::kOk)
       Raise("Refused", std::string(gw::FactsOf(result->status).word), result->message,
             static_cast<double>(result->retry_after.count()) / 1000);
-    return result->output_bytes;
   }
 
- private:
   std::unique_ptr<gw::Client> client_;
+  std::string why_frames_;
   std::map<uint32_t, gw::ModelCard> cards_;
 };
 
@@ -202,9 +233,13 @@ PYBIND11_MODULE(_spillway, module) {
       .def("answer_first", &Program::AnswerFirst)
       .def("refuse_first", &Program::RefuseFirst);
   py::class_<PyClient>(module, "Client")
-      .def(py::init<const std::string&, const std::string&, const std::string&, uint64_t>())
+      .def(py::init<const std::string&, const std::string&, const std::string&, uint64_t,
+                    std::optional<bool>>())
+      .def("way", &PyClient::Way)
+      .def("why_frames", &PyClient::WhyFrames)
       .def("describe", &PyClient::Describe)
       .def("allocate", &PyClient::Allocate)
       .def("free", &PyClient::Free)
-      .def("infer", &PyClient::Infer);
+      .def("infer", &PyClient::Infer)
+      .def("infer_in_frames", &PyClient::InferInFrames);
 }

@@ -21,6 +21,9 @@ A client on the gateway's host writes its requests where the gateway reads them:
     x[:] = ...
     y = client.infer("digits", x)
 
+Client("192.0.2.1:8001", token=...) is one of another machine: where both machines have RDMA it writes its requests where
+the gateway reads them, too, and else sends them; client.way says which.
+
 Tensors are row-major. dtypes are bool, (u)int8 to (u)int64, float16, float32 and float64, by NumPy's names or as
 torch.float32 and its like. Errors are spillway.Error's subclasses: BadArgument, Unanswered, GatewayGone, WindowFull,
 Refused.
@@ -34,50 +37,12 @@ import sys
 import numpy
 
 from . import _spillway
+from ._tensors import _NUMPY, _shape, _view, _wants_torch, _word
+from .client import Client
 from .errors import BadArgument, Error, GatewayGone, Refused, Unanswered, WindowFull
 
 __all__ = ["BadArgument", "Client", "Error", "GatewayGone", "Refused", "Unanswered", "WindowFull", "answer", "refuse",
            "request", "serve", "tensor"]
-
-_TYPES = {"bool": "BOOL", "uint8": "UINT8", "uint16": "UINT16", "uint32": "UINT32", "uint64": "UINT64",
-          "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "float16": "FP16",
-          "float32": "FP32", "float64": "FP64"}
-_NUMPY = {word: numpy.dtype(name) for name, word in _TYPES.items()}
-
-
-def _word(dtype):
-    # torch.float32 says "torch.float32"; NumPy takes everything else.
-    try:
-        name = str(dtype)[6:] if str(dtype).startswith("torch.") else numpy.dtype(dtype).name
-    except TypeError:
-        name = str(dtype)
-    if name not in _TYPES:
-        raise BadArgument(f"dtype: expected one of {', '.join(_TYPES)}, got {name}")
-    return _TYPES[name]
-
-
-def _shape(shape, name="shape"):
-    try:
-        extents = tuple(int(extent) for extent in shape)
-    except (TypeError, ValueError):
-        extents = ()
-    if not extents or min(extents) < 1:
-        raise BadArgument(f"{name}: expected a tuple of extents from 1 on, such as (1, 784), got {shape!r}")
-    return extents
-
-
-def _text(value, name):
-    if not isinstance(value, str):
-        raise BadArgument(f"{name}: expected a text, got {value!r}")
-    return value
-
-
-def _wants_torch(dtype):
-    return str(dtype).startswith("torch.")
-
-
-def _view(memory, shape, word):
-    return numpy.frombuffer(memory, dtype=_NUMPY[word], count=int(numpy.prod(shape))).reshape(shape)
 
 
 def _line(frame=None):
@@ -330,113 +295,3 @@ def refuse(text):
     request in hand nothing happens."""
     if _Serving.program is not None:
         _Serving.program.refuse(str(text))
-
-
-class Client:
-    """A client of a gateway on this host, with a window: memory that both share.
-
-    address: "unix:PATH", the gateway's socket of `frames`.
-    tenant, token: as gateway.yaml says; without them, the first tenant that needs no token.
-    window: bytes of the window, in which all tensors and outputs of this client lie at a time.
-    Raises GatewayGone (nobody answers there), BadArgument (no such tenant, a wrong token, a window that the
-    gateway has no memory for).
-    """
-
-    def __init__(self, address, tenant="", token="", window=64 << 20):
-        # Windows are memory of one host: there is none over TCP.
-        if not _text(address, "address").startswith("unix:"):
-            raise BadArgument(f"address: expected unix:PATH, got {address!r}")
-        if not isinstance(window, int) or not 0 < window < 1 << 63:
-            raise BadArgument(f"window: expected a number of bytes, got {window!r}")
-        self._client = _spillway.Client(address, _text(tenant, "tenant"), _text(token, "token"), window)
-        self._models = {}
-        self._pieces = {}
-
-    def tensor(self, shape, dtype="float32"):
-        """An input tensor in the window: what is written to it need not be sent. Not zeroed.
-
-        Returns a NumPy array, or a torch.Tensor for a torch dtype; valid until free() or the client's end.
-        Raises WindowFull, BadArgument.
-        """
-        shape = _shape(shape)
-        word = _word(dtype)
-        bytes_ = int(numpy.prod(shape, dtype=object)) * _NUMPY[word].itemsize
-        offset, memory = self._client.allocate(bytes_)
-        view = _view(memory, shape, word)
-        self._pieces[view.__array_interface__["data"][0]] = (offset, bytes_)
-        if _wants_torch(dtype):
-            import torch
-            return torch.from_numpy(view)
-        return view
-
-    def free(self, x):
-        """Gives x's room in the window back; x must not be used any more. Raises BadArgument if x is not a whole
-        tensor() of this client."""
-        piece = self._pieces.pop(self._address(x), None)
-        if piece is None:
-            raise BadArgument("free: expected a tensor() of this client that was not freed yet")
-        self._client.free(piece[0])
-
-    @staticmethod
-    def _address(x):
-        return x.data_ptr() if hasattr(x, "data_ptr") else x.__array_interface__["data"][0]
-
-    def _whole(self, x):
-        # A view of a tensor() may begin where it begins, and still be other data: transposed, or every second.
-        piece = self._pieces.get(self._address(x))
-        torch = hasattr(x, "data_ptr")
-        whole = x.is_contiguous() if torch else x.flags.c_contiguous
-        bytes_ = x.numel() * x.element_size() if torch else x.nbytes
-        return piece is not None and whole and bytes_ == piece[1]
-
-    def infer(self, model, x, deadline_s=0):
-        """Runs `model`, which has one input and one output, on x, and waits for the answer.
-
-        x: an array or torch.Tensor of the input's dtype and shape; where the model's first extent is -1, of as
-        many rows as its limit allows. What is no tensor() of this client is copied into the window first.
-        deadline_s: seconds until the request is given up; 0: the gateway's default.
-
-        Returns a NumPy array with the output, a copy.
-        Raises BadArgument (no such model, another dtype or shape), Refused (with the status: busy, no_slice,
-        deadline, failed, ...), WindowFull, GatewayGone.
-        """
-        if _text(model, "model") not in self._models:
-            self._models[model] = self._client.describe(model)
-        index, inputs, outputs = self._models[model]
-        if len(inputs) != 1 or len(outputs) != 1:
-            raise BadArgument(f"model {model}: expected one input and one output, it has {len(inputs)} and {len(outputs)}")
-        if not hasattr(x, "dtype") or not hasattr(x, "shape"):
-            raise BadArgument(f"model {model}: expected an array or a tensor, got {type(x).__name__}")
-        if not isinstance(deadline_s, (int, float)) or not 0 <= deadline_s < 1e9:
-            raise BadArgument(f"deadline_s: expected seconds, 0 or more, got {deadline_s!r}")
-        _, word, expected = inputs[0]
-        if _word(x.dtype) != word:
-            raise BadArgument(f"model {model}: expected dtype {_NUMPY[word].name}, got {x.dtype}")
-        rows = int(x.shape[0]) if len(x.shape) > 0 and expected[0] == -1 else 1
-        if list(x.shape) != ([rows] + expected[1:] if expected[0] == -1 else expected):
-            raise BadArgument(f"model {model}: expected shape {expected}, got {list(x.shape)}")
-        own = None
-        if not self._whole(x):
-            own = self.tensor(x.shape, x.dtype)
-            own[...] = x
-            x = own
-        offset, bytes_ = self._pieces[self._address(x)]
-        shape = [rows if extent == -1 else extent for extent in outputs[0][2]]
-        dtype = _NUMPY[outputs[0][1]]
-        size = int(numpy.prod(shape)) * dtype.itemsize
-        out = None
-        try:
-            out, memory = self._client.allocate(max(size, 256))
-            try:
-                self._client.infer(index, rows, offset, bytes_, out, max(size, 256), int(deadline_s * 1e6))
-            except Refused as error:
-                # Another card may have taken the model's name: the next call asks which.
-                if error.status == "no_model":
-                    del self._models[model]
-                raise
-            return numpy.frombuffer(memory, dtype=dtype, count=size // dtype.itemsize).reshape(shape).copy()
-        finally:
-            if out is not None:
-                self._client.free(out)
-            if own is not None:
-                self.free(own)

@@ -15,6 +15,8 @@
 
 #include "base/fd.h"
 #include "base/socket_address.h"
+#include "gateway/transport/rdma/client_window.h"
+#include "gateway/transport/shm/window.h"
 
 namespace spillway::gateway {
 namespace {
@@ -57,6 +59,8 @@ Result<Client> Client::Connect(const std::string& address, const Options& option
   setsockopt(socket->get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   Client client;
   client.socket_ = std::move(*socket);
+  client.is_unix_ = address.starts_with("unix:");
+  client.patience_ = options.patience;
   if (auto sent = client.Send(FrameType::kHello, 0, options.tenant + "\n" + options.token); !sent)
     return tl::make_unexpected(sent.error());
   const auto welcome = client.Receive();
@@ -164,6 +168,8 @@ Result<InferResult> Client::Infer(uint32_t model, uint32_t rows, std::span<const
 // ---- the window
 
 Result<void> Client::OpenWindow(uint64_t bytes, uint32_t slots) {
+  if (!is_unix_)
+    if (auto there = CheckRdma(); !there) return there;
   WindowMeta meta;
   meta.bytes = bytes;
   meta.slots = slots;
@@ -171,20 +177,57 @@ Result<void> Client::OpenWindow(uint64_t bytes, uint32_t slots) {
     return tl::make_unexpected(sent.error());
   auto frame = Receive();
   if (!frame) return tl::make_unexpected(frame.error());
-  if (frame->header.type == static_cast<uint8_t>(FrameType::kError))
-    return Fail(ErrorCode::kBadInput, frame->meta);
-  if (frame->header.type != static_cast<uint8_t>(FrameType::kWindow) || frame->fds.size() != 4 ||
-      !ReadMeta(std::as_bytes(std::span(frame->meta)), meta))
+  const auto type = static_cast<FrameType>(frame->header.type);
+  if (type == FrameType::kError) return Fail(ErrorCode::kBadInput, frame->meta);
+  Result<void> opened = Fail(ErrorCode::kUnavailable, "unexpected reply from the gateway");
+  if (is_unix_ && type == FrameType::kWindow) opened = MapWindow(std::move(*frame));
+  if (!is_unix_ && type == FrameType::kRemoteWindow) {
+    opened = ConnectWindow(*frame);
+    // The gateway need not keep memory for it.
+    if (!opened) (void)Send(FrameType::kCancel, frame->header.id, {});
+  }
+  if (!opened) return opened;
+  way_ = is_unix_ ? Way::kSharedMemory : Way::kRdma;
+  pieces_ = {{0, window_->bytes().size(), true}};
+  return {};
+}
+
+Result<void> Client::MapWindow(Frame frame) {
+  WindowMeta meta;
+  if (!ReadMeta(std::as_bytes(std::span(frame.meta)), meta))
     return Fail(ErrorCode::kUnavailable, "unexpected reply from the gateway");
-  auto channel = Channel::Map(std::move(frame->fds[0]), meta.slots,
-                              {std::move(frame->fds[2]), std::move(frame->fds[3])});
-  if (!channel) return tl::make_unexpected(channel.error());
-  auto memory = SharedMemory::Map(std::move(frame->fds[1]), meta.bytes);
-  if (!memory) return tl::make_unexpected(memory.error());
-  channel_ = std::move(*channel);
-  memory_ = std::move(*memory);
+  auto window = ShmClientWindow::Map(std::move(frame.fds), meta.bytes, meta.slots);
+  if (!window) return tl::make_unexpected(window.error());
+  window_ = std::move(*window);
   key_ = meta.key;
-  pieces_ = {{0, meta.bytes, true}};
+  return {};
+}
+
+Result<void> Client::ConnectWindow(const Frame& frame) {
+  const auto json = nlohmann::json::parse(frame.meta, nullptr, false);
+  const auto number = [&](const char* key, uint64_t most) -> std::optional<uint64_t> {
+    if (!json.is_object() || !json.contains(key) || !json[key].is_number_unsigned()) return std::nullopt;
+    const auto value = json[key].get<uint64_t>();
+    return value <= most ? std::optional(value) : std::nullopt;
+  };
+  const auto bytes = number("bytes", uint64_t{1} << 40), slots = number("slots", kMaxChannelSlots),
+             key = number("key", UINT64_MAX), ticket = number("ticket", UINT64_MAX),
+             port = number("port", UINT16_MAX);
+  if (!bytes || *bytes == 0 || !slots || !key || !ticket || !port)
+    return Fail(ErrorCode::kUnavailable, "unexpected reply from the gateway");
+  // Where the gateway names no address, the one by which it was found.
+  RemoteWindowPlace place{base::SocketAddress::OfPeer(socket_.get()), *ticket, *bytes,
+                          static_cast<uint32_t>(*slots)};
+  if (json.contains("address") && json["address"].is_string()) {
+    const auto named = base::SocketAddress::ParseHost(json["address"].get<std::string>());
+    if (!named) return tl::make_unexpected(named.error());
+    place.gateway = *named;
+  }
+  place.gateway.set_port(static_cast<uint16_t>(*port));
+  auto window = gateway::OpenRemoteWindow(place, std::chrono::steady_clock::now() + patience_);
+  if (!window) return tl::make_unexpected(window.error());
+  window_ = std::move(*window);
+  key_ = *key;
   return {};
 }
 
@@ -217,9 +260,9 @@ void Client::Free(uint64_t offset) {
 }
 
 bool Client::Submit(Submission submission) {
-  if (asked_ >= channel_.slots()) return false;
+  if (window_ == nullptr || asked_ >= window_->slots()) return false;
   submission.key = key_;
-  if (!channel_.Submit(submission)) return false;
+  if (!window_->Submit(submission)) return false;
   asked_++;
   return true;
 }
@@ -232,24 +275,23 @@ bool Client::Gone() const {
 }
 
 Result<std::optional<Completion>> Client::Wait(milliseconds patience) {
+  if (window_ == nullptr) return Fail(ErrorCode::kBadInput, "there is no window");
   const auto end = std::chrono::steady_clock::now() + patience;
   for (;;) {
     Completion completion;
-    if (channel_.TakeCompletion(completion)) {
+    if (window_->TakeCompletion(completion)) {
       asked_--;
       return completion;
     }
-    if (!channel_.PrepareToWaitForCompletions()) continue;
+    if (window_->broken())
+      return Fail(ErrorCode::kUnavailable,
+                  Gone() ? "the gateway has gone" : "the gateway has closed the window");
+    if (!window_->PrepareToWait()) continue;
     const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
-    pollfd waits[] = {{channel_.bells().completions.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
+    pollfd waits[] = {{window_->bell(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
     const int events = poll(waits, 2, static_cast<int>(std::max<int64_t>(left.count(), 0)));
-    channel_.DoneWaitingForCompletions();
-    if (waits[0].revents != 0) {
-      uint64_t count;
-      [[maybe_unused]] const ssize_t got = read(channel_.bells().completions.get(), &count, sizeof(count));
-      continue;
-    }
-    if (channel_.HasCompletion()) continue;
+    window_->DoneWaiting(waits[0].revents != 0);
+    if (waits[0].revents != 0 || window_->HasCompletion()) continue;
     if (events > 0 && waits[1].revents != 0)
       return Fail(ErrorCode::kUnavailable,
                   Gone() ? "the gateway has gone" : "the gateway has closed the window");
@@ -269,6 +311,8 @@ Result<InferResult> Client::InferInWindow(uint32_t model, uint32_t rows, uint64_
   submission.model = model;
   submission.rows = rows;
   submission.deadline_us = static_cast<uint32_t>(deadline.count());
+  if (window_ != nullptr && window_->broken())
+    return Fail(ErrorCode::kUnavailable, "the gateway has closed the window");
   if (!Submit(submission)) return Fail(ErrorCode::kConflict, "the window's slots are all in use");
   // The gateway answers by the deadline; its longest one is an hour.
   const auto completion = Wait(std::chrono::hours(2));
@@ -281,7 +325,7 @@ Result<InferResult> Client::InferInWindow(uint32_t model, uint32_t rows, uint64_
   result.busy = std::chrono::nanoseconds((*completion)->busy_ns);
   result.output_bytes = std::min((*completion)->output_bytes, output_bytes);
   if (result.status != Status::kOk)
-    result.message.assign(reinterpret_cast<const char*>(memory_.bytes().data() + output_offset),
+    result.message.assign(reinterpret_cast<const char*>(window_->bytes().data() + output_offset),
                           result.output_bytes);
   return result;
 }

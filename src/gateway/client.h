@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client of the framed protocol, blocking: over TCP or a UNIX socket, and, over the latter, through a
-// window, memory that it shares with the gateway, so that a request's data is written once, where the gateway
-// reads it. One thread.
+// A client of the framed protocol, blocking: over TCP or a UNIX socket, and through a window, where a
+// request's data is written once, and the gateway reads it there: over a UNIX socket memory that both share,
+// over TCP memory of the gateway that is written by RDMA, where both machines have it. One thread; one with a
+// window over RDMA must not fork.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,7 +17,7 @@
 #include "base/fd.h"
 #include "gateway/protocol/frame.h"
 #include "gateway/protocol/tensor.h"
-#include "gateway/transport/channel.h"
+#include "gateway/transport/window.h"
 
 namespace spillway::gateway {
 
@@ -50,8 +52,15 @@ class Client {
                                           std::chrono::microseconds deadline = {});
 
   // -- the window
+  // Errors: kBadInput, the gateway refuses; over TCP kUnavailable, one of the machines has no RDMA, or there
+  // is no way between them. Infer goes on in frames then.
   [[nodiscard]] Result<void> OpenWindow(uint64_t bytes, uint32_t slots = 64);
-  [[nodiscard]] std::span<std::byte> window() const { return memory_.bytes(); }
+  // How requests' data goes, if it goes through the window.
+  enum class Way { kFrames, kSharedMemory, kRdma };
+  [[nodiscard]] Way way() const { return way_; }
+  [[nodiscard]] std::span<std::byte> window() const {
+    return window_ != nullptr ? window_->bytes() : std::span<std::byte>();
+  }
   // Room in the window, from a multiple of kTensorAlignment on; nullopt: none left.
   [[nodiscard]] std::optional<uint64_t> Allocate(uint64_t bytes);
   void Free(uint64_t offset);
@@ -80,11 +89,15 @@ class Client {
   [[nodiscard]] Result<Frame> Receive();
   [[nodiscard]] Result<void> ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>* fds);
   [[nodiscard]] bool Gone() const;
+  [[nodiscard]] Result<void> MapWindow(Frame frame);
+  [[nodiscard]] Result<void> ConnectWindow(const Frame& frame);
 
   base::Fd socket_;
   uint64_t last_id_ = 0;
-  Channel channel_;
-  SharedMemory memory_;
+  bool is_unix_ = false;
+  std::chrono::milliseconds patience_{0};
+  Way way_ = Way::kFrames;
+  std::unique_ptr<ClientWindow> window_;
   uint64_t key_ = 0;
   size_t asked_ = 0;
   struct Piece {

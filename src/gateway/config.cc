@@ -110,14 +110,19 @@ void ReadTenants(Problems& problems, const Field& field, const std::string& file
 }
 
 void ReadRdma(Problems& problems, const Field& field, const std::string& file_name, RdmaOptions& rdma) {
-  MapReader map(problems, field, {"listen", "token_file", "memory"});
-  Take(rdma.listen, map.Need("listen", "ADDRESS:PORT"), [&](const Field& f) {
+  MapReader map(problems, field, {"listen", "token_file", "memory", "clients"});
+  const auto address = [&](const Field& f) {
     const auto text = yaml::ReadText(problems, f, "ADDRESS:PORT");
     if (text && text->empty()) problems.Add(f.line, f.path, "expected ADDRESS:PORT, got an empty text");
     return text;
-  });
-  if (const Field* f = map.Need("token_file", "a file with the executors' token"))
-    rdma.token = ReadToken(problems, *f, file_name, "the executors' token");
+  };
+  Take(rdma.clients, map.Find("clients"), address);
+  // Of executors, who need not come by RDMA because clients do.
+  const bool has_executors = map.Find("listen") != nullptr || map.Find("clients") == nullptr;
+  if (has_executors) Take(rdma.listen, map.Need("listen", "ADDRESS:PORT"), address);
+  const Field* token =
+      has_executors ? map.Need("token_file", "a file with the executors' token") : map.Find("token_file");
+  if (token != nullptr) rdma.token = ReadToken(problems, *token, file_name, "the executors' token");
   Take(rdma.memory, map.Find("memory"),
        [&](const Field& f) { return ReadBytes(problems, f, 1 << 20, uint64_t{1} << 40); });
 }
@@ -200,8 +205,11 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
           config.frames.push_back(*text);
     if (const Field* f = top.Find("executors")) ReadExecutors(problems, *f, file_name, config);
     if (const Field* f = top.Find("rdma")) ReadRdma(problems, *f, file_name, config.rdma);
-    if (top.Find("executors") == nullptr && top.Find("rdma") == nullptr && root.node.IsMap())
-      problems.Add(root.line, "", "expected executors or rdma; without one no executor can connect");
+    // A map `rdma` with problems of its own has them named there.
+    const bool is_clients_alone = !config.rdma.clients.empty() && config.rdma.listen.empty();
+    if (top.Find("executors") == nullptr && (top.Find("rdma") == nullptr || is_clients_alone) &&
+        root.node.IsMap())
+      problems.Add(root.line, "", "expected executors or rdma.listen; without one no executor can connect");
     if (const Field* f = top.Find("isolation"))
       if (auto word = yaml::ReadChoice(problems, *f, {"none", "fraction", "gpu"}))
         config.broker.isolation = static_cast<scheduler::Isolation>(*word);
@@ -223,6 +231,11 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
       config.broker.tenants = {{"default"}};
       config.tokens = {""};
     }
+    if (!config.rdma.clients.empty() &&
+        std::none_of(config.frames.begin(), config.frames.end(),
+                     [](const std::string& address) { return !address.starts_with("unix:"); }))
+      problems.Add(root.line, "rdma.clients",
+                   "expected an ADDRESS:PORT in frames, by which clients ask for their windows");
     if (config.http.empty() && config.frames.empty() && root.node.IsMap())
       problems.Add(root.line, "", "expected http or frames; without one no client can connect");
     ShareReserves(problems, root, config);

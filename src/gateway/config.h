@@ -15,11 +15,12 @@
 
 namespace spillway::gateway {
 
-// Executors of other machines.
+// Who comes by RDMA from other machines.
 struct RdmaOptions {
-  std::string listen;                   // ADDRESS:PORT; empty: none come
+  std::string listen;                   // ADDRESS:PORT of executors; empty: none come
   std::string token;                    // who knows it may offer slices
-  uint64_t memory = uint64_t{1} << 30;  // bytes of buffers for all of them
+  uint64_t memory = uint64_t{1} << 30;  // bytes of buffers for all executors
+  std::string clients;                  // ADDRESS:PORT of clients' windows; empty: there are none
 };
 
 struct GatewayConfig {

@@ -66,6 +66,15 @@ Result<Sockets> Listen(const gateway::GatewayConfig& config) {
     sockets.listeners.executors = base::Fd(executors->fd);
     sockets.files.push_back(std::move(executors->file));
   }
+  if (!config.rdma.clients.empty()) {
+    auto windows = gateway::WindowListener::Listen(config.rdma.clients);
+    if (!windows)
+      return Fail(windows.error().code,
+                  fmt::format("rdma.clients {}: {}", config.rdma.clients, windows.error().message));
+    spdlog::info("clients' windows over RDMA on {}, port {}", config.rdma.clients,
+                 (*windows)->address().port());
+    sockets.listeners.windows = std::move(*windows);
+  }
   if (config.rdma.listen.empty()) return sockets;
   const auto tcp = api::ListenTcp(config.rdma.listen);
   if (!tcp) return tl::make_unexpected(tcp.error());
@@ -92,6 +101,9 @@ Result<void> CheckAddresses(const std::string& file, const gateway::GatewayConfi
   if (!config.rdma.listen.empty())
     if (const auto good = api::CheckEndpoint(config.rdma.listen); !good)
       return bad("rdma.listen", good.error().message);
+  if (!config.rdma.clients.empty())
+    if (const auto good = api::CheckEndpoint(config.rdma.clients); !good)
+      return bad("rdma.clients", good.error().message);
   if (config.controller) {
     if (!config.controller->listen.empty())
       if (const auto good = api::CheckEndpoint(config.controller->listen); !good)

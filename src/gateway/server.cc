@@ -44,7 +44,12 @@ Server::Server(GatewayConfig config, Listeners listeners)
     : config_(std::move(config)),
       listeners_(std::move(listeners)),
       broker_(config_.broker, *this),
-      host_{config_, broker_, regions_, Now, [this](uint64_t session) { changed_.push_back(session); }} {}
+      host_{config_,
+            broker_,
+            regions_,
+            Now,
+            [this](uint64_t session) { changed_.push_back(session); },
+            listeners_.windows.get()} {}
 
 Server::~Server() {
   // Sessions ask the broker to cancel, executors' memory goes last.
@@ -69,6 +74,8 @@ Result<void> Server::Open() {
   if (listeners_.rdma != nullptr)
     watched = watched && Watch(listeners_.rdma->tcp(), SourceKind::kRdmaExecutors, 0) &&
               Watch(listeners_.rdma->events(), SourceKind::kRdma, 0);
+  if (listeners_.windows != nullptr)
+    watched = watched && Watch(listeners_.windows->events(), SourceKind::kWindows, 0);
   for (size_t i = 0; i < listeners_.frames.size(); i++)
     watched = watched && Watch(listeners_.frames[i].fd.get(), SourceKind::kFrames, i);
   if (!watched) return Fail(ErrorCode::kSystem, fmt::format("epoll: {}", std::strerror(errno)));
@@ -202,6 +209,11 @@ void Server::Ready(uint64_t tag) {
     case SourceKind::kRdma:
       for (const uint64_t executor : listeners_.rdma->Serve()) HandleExecutor(executor);
       return;
+    case SourceKind::kWindows:
+      for (const uint64_t session : listeners_.windows->Serve())
+        if (const auto found = sessions_.find(session); found != sessions_.end())
+          found->second.session->HandleWindowNews();
+      return;
     case SourceKind::kPosts:
       return RunPosts();
     case SourceKind::kExecutor:
@@ -251,8 +263,7 @@ bool Server::PrepareToWait() {
   for (auto& [number, connection] : executors_)
     if (connection->link && !connection->link->PrepareToWait()) quiet = false;
   for (auto& [number, client] : sessions_)
-    if (client.session->takes_submissions() && !client.session->window()->PrepareToWaitForSubmissions())
-      quiet = false;
+    if (client.session->takes_submissions() && !client.session->window()->PrepareToWait()) quiet = false;
   if (!quiet) DoneWaiting();
   return quiet;
 }
@@ -261,7 +272,7 @@ void Server::DoneWaiting() {
   for (auto& [number, connection] : executors_)
     if (connection->link) connection->link->DoneWaiting();
   for (auto& [number, client] : sessions_)
-    if (Channel* window = client.session->window()) window->DoneWaitingForSubmissions();
+    if (ServedWindow* window = client.session->window()) window->DoneWaiting();
 }
 
 void Server::CleanUp(Time now) {
@@ -274,9 +285,9 @@ void Server::CleanUp(Time now) {
       EndSession(changed_[i]);
       continue;
     }
-    if (Channel* window = session.window(); window != nullptr && !found->second.hears_window)
-      found->second.hears_window =
-          Watch(window->bells().submissions.get(), SourceKind::kBell, session.number());
+    if (ServedWindow* window = session.window();
+        window != nullptr && window->bell() >= 0 && !found->second.hears_window)
+      found->second.hears_window = Watch(window->bell(), SourceKind::kBell, session.number());
   }
   changed_.clear();
   for (const uint64_t number : std::exchange(abandoned_, {}))
@@ -284,10 +295,12 @@ void Server::CleanUp(Time now) {
   if (now < next_cleanup_) return;
   next_cleanup_ = now + kCleanUpEvery;
   std::vector<uint64_t> quiet;
-  for (const auto& [number, client] : sessions_)
+  for (const auto& [number, client] : sessions_) {
+    client.session->EndLateWindow(now, config_.receive);
     if ((client.session->idle() && now - client.session->last_heard() > config_.idle) ||
         client.session->IsLate(now, config_.receive))
       quiet.push_back(number);
+  }
   for (const uint64_t number : quiet) EndSession(number);
   std::vector<uint64_t> late;
   for (const auto& [number, connection] : executors_)
@@ -352,7 +365,7 @@ void Server::EndSession(uint64_t number) {
     spdlog::warn("client {}: {}", number, client.session->fault());
   }
   reactor_->Remove(Tag(static_cast<int>(SourceKind::kSession), number));
-  if (client.hears_window) reactor_->Unwatch(client.session->window()->bells().submissions.get());
+  if (client.hears_window) reactor_->Unwatch(client.session->window()->bell());
 }
 
 ServerCounts Server::counts() const {

@@ -20,6 +20,7 @@
 #include "gateway/session.h"
 #include "gateway/transport/executor_arrival.h"
 #include "gateway/transport/rdma/listener.h"
+#include "gateway/transport/rdma/window_listener.h"
 #include "gateway/transport/region_table.h"
 
 namespace spillway::gateway {
@@ -31,8 +32,9 @@ struct Listeners {
     bool is_unix = false;
   };
   std::vector<Frames> frames;
-  base::Fd executors;                  // SOCK_SEQPACKET; may be none
-  std::unique_ptr<RdmaListener> rdma;  // may be none
+  base::Fd executors;                       // SOCK_SEQPACKET; may be none
+  std::unique_ptr<RdmaListener> rdma;       // may be none
+  std::unique_ptr<WindowListener> windows;  // of clients over RDMA; may be none
 };
 
 // What the gateway does to a request, for those who measure: when it was seen, delivered, heard of again, and
@@ -80,7 +82,17 @@ class Server : private SlicePort, private Reactor::Listener {
   void Trace(std::function<void(const RequestTimes&)> on_request) { on_request_ = std::move(on_request); }
 
  private:
-  enum class SourceKind { kFrames, kExecutors, kRdmaExecutors, kRdma, kPosts, kSession, kExecutor, kBell };
+  enum class SourceKind {
+    kFrames,
+    kExecutors,
+    kRdmaExecutors,
+    kRdma,
+    kWindows,
+    kPosts,
+    kSession,
+    kExecutor,
+    kBell
+  };
   struct ExecutorConnection {
     base::Fd socket;
     std::unique_ptr<ExecutorArrival> arrival;

@@ -31,10 +31,7 @@ Session::~Session() {
   for (const auto& [client_id, id] : window_ids_) host_.broker.Cancel(id, now);
   DropData();
   host_.broker.Release(unsent(), account());
-  if (window_) {
-    host_.regions.ForgetAllOf(number_);
-    host_.broker.ReleaseWindow(window_->memory->bytes().size(), *tenant_);
-  }
+  EndWindow();
 }
 
 void Session::DropData() {
@@ -245,7 +242,8 @@ void Session::HandleHello() {
                                   {"tenant", host_.config.broker.tenants[*tenant].name},
                                   {"most_request_bytes", host_.config.most_request},
                                   {"most_requests", kMaxAsked},
-                                  {"window", is_unix_}};
+                                  {"window", is_unix_},
+                                  {"rdma_window", !is_unix_ && host_.remote_windows != nullptr}};
   SendFrame(FrameType::kWelcome, header_.id, welcome.dump());
 }
 
@@ -303,6 +301,8 @@ void Session::HandleInfer() {
 }
 
 void Session::HandleCancel() {
+  // A window that its client cannot connect.
+  if (awaited_ && awaited_->id == header_.id) return EndWindow();
   const auto found = asked_.find(header_.id);
   // An answer that is on its way already is no error.
   if (found != asked_.end()) host_.broker.Cancel(found->second, host_.now());

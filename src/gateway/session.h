@@ -22,8 +22,9 @@
 #include "gateway/config.h"
 #include "gateway/protocol/frame.h"
 #include "gateway/reactor.h"
-#include "gateway/transport/channel.h"
+#include "gateway/transport/rdma/window_listener.h"
 #include "gateway/transport/region_table.h"
+#include "gateway/transport/window.h"
 
 namespace spillway::gateway {
 
@@ -33,7 +34,8 @@ struct SessionHost {
   Broker& broker;
   RegionTable& regions;
   std::function<Time()> now;
-  std::function<void(uint64_t session)> changed;  // it has answers to send, or is to be closed
+  std::function<void(uint64_t session)> changed;  // it has answers to send, or a window, or is to be closed
+  WindowListener* remote_windows = nullptr;       // none: there are no windows over RDMA
 };
 
 class Session : public Stream {
@@ -49,6 +51,10 @@ class Session : public Stream {
   void Sent(int64_t result) override;
   // Takes what stands in the window, but no more than others may be kept waiting for. Whether there was any.
   bool TakeSubmissions();
+  // Of its window over RDMA: it can be connected, is, or will not be.
+  void HandleWindowNews();
+  // A window over RDMA that nobody connects is given up after `most`.
+  void EndLateWindow(Time now, Duration most);
 
   [[nodiscard]] bool over() const { return over_; }  // destroy it
   [[nodiscard]] int socket() const { return socket_.get(); }
@@ -59,7 +65,7 @@ class Session : public Stream {
   [[nodiscard]] bool IsLate(Time now, Duration most);
   // Whether what stands in its window will be taken: a closing session's is left there.
   [[nodiscard]] bool takes_submissions() const { return window_ && !closing_ && !over_; }
-  [[nodiscard]] Channel* window() { return window_ ? &window_->channel : nullptr; }
+  [[nodiscard]] ServedWindow* window() { return window_.get(); }
   [[nodiscard]] const std::string& fault() const { return fault_; }  // for the log, once over
 
  private:
@@ -69,12 +75,6 @@ class Session : public Stream {
   static constexpr size_t kMaxAsked = 1024;
   static constexpr uint64_t kMaxWindow = uint64_t{1} << 30;
   static constexpr int kMaxOfATurn = 64;  // submissions from a window
-
-  struct Window {
-    Channel channel;
-    std::shared_ptr<SharedMemory> memory;
-    uint64_t key = 0;
-  };
 
   // Of a request; 0: the gateway's default.
   static std::optional<Duration> DeadlineOf(uint32_t us);
@@ -93,6 +93,10 @@ class Session : public Stream {
   void AnswerFrame(uint64_t id, const Answer& answer);
   // session_window.cc
   void HandleOpenWindow();
+  void OpenSharedWindow(uint64_t bytes, uint32_t slots);
+  void OpenRemoteWindow(uint64_t bytes, uint32_t slots);
+  void EndWindow();
+  void RefuseWindow(uint64_t id, const Error& error);
   void SubmitFromWindow(const Submission& asked);
   void AnswerWindow(const Submission& asked, std::span<std::byte> outputs, const Answer& answer);
   void SendFrame(FrameType type, uint64_t id, std::string_view meta, std::span<const std::byte> data = {});
@@ -138,7 +142,17 @@ class Session : public Stream {
   std::unordered_map<uint64_t, uint64_t> asked_;  // the client's id -> the broker's
   std::unordered_map<uint64_t, uint64_t> window_ids_;
   size_t window_asked_ = 0;
-  std::unique_ptr<Window> window_;
+  std::unique_ptr<ServedWindow> window_;
+  uint64_t window_bytes_ = 0;  // held of limits.windows
+  uint64_t window_key_ = 0;
+  // Over RDMA, until it is connected.
+  struct Awaited {
+    RemoteWindow* window;  // window_
+    uint64_t id;           // of the frame that asked for it
+    bool is_told;          // where to connect
+    Time since;
+  };
+  std::optional<Awaited> awaited_;
   // Answers may come when the session is gone: they ask this first.
   std::shared_ptr<Session*> self_;
 };

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The window of a session: memory that it shares with its client, and the ring of requests in it.
+// The window of a session: memory that its client writes to, too, and the requests that come by it.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "gateway/session.h"
+#include "gateway/transport/shm/window.h"
 
 namespace spillway::gateway {
 namespace {
@@ -15,64 +18,118 @@ constexpr uint32_t kMaxWindowSlots = 1024;
 
 }  // namespace
 
+void Session::RefuseWindow(uint64_t id, const Error& error) {
+  SendError(id, error.code == ErrorCode::kBadInput ? Status::kTooLarge : Status::kBusy, error.message);
+}
+
 void Session::HandleOpenWindow() {
   WindowMeta asked;
-  const auto refuse = [&](const std::string& text, Status status = Status::kBadRequest) {
-    SendError(header_.id, status, text);
-  };
-  if (!is_unix_) return refuse("windows are for clients of this host: expected a UNIX socket");
+  const auto refuse = [&](const std::string& text) { SendError(header_.id, Status::kBadRequest, text); };
+  if (!is_unix_ && host_.remote_windows == nullptr)
+    return refuse(
+        "windows are for clients of this host: expected a UNIX socket, or rdma.clients at the gateway");
   if (window_) return refuse("there is a window already");
   if (!ReadMeta(std::as_bytes(std::span(meta_)), asked) || asked.bytes == 0 || asked.bytes > kMaxWindow ||
       !std::has_single_bit(asked.slots) || asked.slots > kMaxWindowSlots)
     return refuse(fmt::format("expected a window of 1 to {} bytes with a power of two up to {} slots",
                               kMaxWindow, kMaxWindowSlots));
+  if (is_unix_ && unsent() > 0) return refuse("expected all answers to be read first");
   const uint64_t bytes = (asked.bytes + 4095) & ~uint64_t{4095};
-  if (unsent() > 0) return refuse("expected all answers to be read first");
-  auto submissions = MakeEventFd(), completions = MakeEventFd();
-  auto memory = SharedMemory::Create("spillway-window", bytes);
-  if (!submissions || !completions || !memory) return refuse("no memory for a window", Status::kBusy);
-  auto channel = Channel::Create(asked.slots, {std::move(*submissions), std::move(*completions)});
-  if (!channel) return refuse(channel.error().message, Status::kBusy);
-  auto window = std::make_unique<Window>();
-  window->channel = std::move(*channel);
-  window->memory = std::make_shared<SharedMemory>(std::move(*memory));
-  window->key = host_.regions.Register(number_, window->memory->bytes());
+  if (const auto held = host_.broker.HoldWindow(bytes, *tenant_); !held)
+    return RefuseWindow(header_.id, held.error());
+  window_bytes_ = bytes;
+  if (is_unix_)
+    OpenSharedWindow(bytes, asked.slots);
+  else
+    OpenRemoteWindow(bytes, asked.slots);
+  if (!window_) EndWindow();
+}
+
+void Session::OpenSharedWindow(uint64_t bytes, uint32_t slots) {
+  auto window = ShmServedWindow::Create(bytes, slots);
+  if (!window)
+    return SendError(header_.id, Status::kBusy, "no memory for a window: " + window.error().message);
+  window_key_ = host_.regions.Register(number_, (*window)->bytes());
   WindowMeta meta;
   meta.bytes = bytes;
-  meta.key = window->key;
-  meta.slots = asked.slots;
+  meta.key = window_key_;
+  meta.slots = slots;
   FrameHeader header;
   header.type = static_cast<uint8_t>(FrameType::kWindow);
   header.id = header_.id;
   const std::string frame = EncodeFrame(header, MetaBytes(meta));
-  const int fds[] = {window->channel.fd(), window->memory->fd(), window->channel.bells().submissions.get(),
-                     window->channel.bells().completions.get()};
-  if (const auto held = host_.broker.HoldWindow(bytes, *tenant_); !held) {
-    host_.regions.Forget(window->key);
-    return refuse(held.error().message,
-                  held.error().code == ErrorCode::kBadInput ? Status::kTooLarge : Status::kBusy);
-  }
-  window_ = std::move(window);
-  if (auto sent = SendWithDescriptors(socket_.get(), std::as_bytes(std::span(frame)), fds); !sent)
+  const auto descriptors = (*window)->descriptors();
+  window_ = std::move(*window);
+  if (auto sent = SendWithDescriptors(socket_.get(), std::as_bytes(std::span(frame)), descriptors); !sent)
     Fault(sent.error().message);
   host_.changed(number_);
+}
+
+void Session::OpenRemoteWindow(uint64_t bytes, uint32_t slots) {
+  auto window = host_.remote_windows->Expect(number_, bytes, slots);
+  if (!window) return SendError(header_.id, Status::kBusy, window.error().message);
+  awaited_ = {window->get(), header_.id, false, host_.now()};
+  window_ = std::move(*window);
+}
+
+void Session::HandleWindowNews() {
+  if (!awaited_) return;  // what there is to hear is heard when submissions are taken
+  RemoteWindow& window = *awaited_->window;
+  if (window.state() == RemoteWindow::State::kConnected) {
+    awaited_.reset();
+    return host_.changed(number_);
+  }
+  if (const std::string fault = window.Fault(); !fault.empty()) {
+    // Requests may go on in frames.
+    if (awaited_->is_told)
+      spdlog::warn("client {}: its window over RDMA was not connected: {}", number_, fault);
+    else
+      SendError(awaited_->id, Status::kBusy, fault);
+    return EndWindow();
+  }
+  if (window.state() != RemoteWindow::State::kReady || std::exchange(awaited_->is_told, true)) return;
+  awaited_->since = host_.now();
+  window_key_ = host_.regions.Register(number_, window.bytes());
+  const base::SocketAddress where = host_.remote_windows->address();
+  nlohmann::json place = {{"bytes", window.bytes().size()},
+                          {"slots", window.slots()},
+                          {"key", window_key_},
+                          {"ticket", window.ticket()},
+                          {"port", where.port()}};
+  if (!where.IsWildcard()) place["address"] = where.Host();
+  SendFrame(FrameType::kRemoteWindow, awaited_->id, place.dump());
+}
+
+void Session::EndLateWindow(Time now, Duration most) {
+  if (!awaited_ || !awaited_->is_told || now - awaited_->since <= most) return;
+  spdlog::warn("client {}: did not connect its window over RDMA within limits.receive", number_);
+  EndWindow();
+}
+
+void Session::EndWindow() {
+  // First nobody can write there any more, then the memory is given back.
+  awaited_.reset();
+  window_.reset();
+  if (window_key_ != 0) host_.regions.ForgetAllOf(number_);
+  window_key_ = 0;
+  if (window_bytes_ > 0) host_.broker.ReleaseWindow(std::exchange(window_bytes_, 0), *tenant_);
 }
 
 bool Session::TakeSubmissions() {
   if (!takes_submissions()) return false;
   bool any = false;
   Submission submission;
-  for (int left = kMaxOfATurn; left > 0 && !closing_ && window_->channel.TakeSubmission(submission); left--) {
+  for (int left = kMaxOfATurn; left > 0 && !closing_ && window_->TakeSubmission(submission); left--) {
     any = true;
     // One completion for each, and none may be lost: who asks for more than the ring holds breaks the rules.
-    if (window_asked_ + window_->channel.CompletionsWaiting() >= window_->channel.slots()) {
+    if (window_asked_ + window_->AnswersWaiting() >= window_->slots()) {
       Fault("the window has more requests than slots");
       break;
     }
     window_asked_++;
     SubmitFromWindow(submission);
   }
-  if (window_->channel.broken()) Fault("the window's ring is broken");
+  if (const std::string fault = window_->Fault(); !fault.empty() && !closing_ && !awaited_) Fault(fault);
   if (any) last_heard_ = host_.now();
   return any;
 }
@@ -96,18 +153,19 @@ void Session::SubmitFromWindow(const Submission& asked) {
   request.model = asked.model;
   request.rows = asked.rows;
   request.inputs = *inputs;
-  request.keeper = window_->memory;
+  request.keeper = window_->keeper();
   request.most_output = asked.output_bytes;
   request.deadline = DeadlineOf(asked.deadline_us);
   request.reply = [self = self_, asked, room](const Answer& answer) {
-    if (*self != nullptr) (*self)->AnswerWindow(asked, room, answer);
+    if (*self == nullptr) return;
+    (*self)->window_ids_.erase(asked.id);
+    (*self)->AnswerWindow(asked, room, answer);
   };
   const uint64_t id = host_.broker.Submit(std::move(request), host_.now());
   if (id != 0) window_ids_[asked.id] = id;
 }
 
 void Session::AnswerWindow(const Submission& asked, std::span<std::byte> outputs, const Answer& answer) {
-  window_ids_.erase(asked.id);
   window_asked_--;
   Completion completion;
   completion.id = asked.id;
@@ -118,7 +176,7 @@ void Session::AnswerWindow(const Submission& asked, std::span<std::byte> outputs
   if (answer.status != Status::kOk) bytes = std::as_bytes(std::span(answer.message));
   completion.output_bytes = std::min(bytes.size(), outputs.size());
   if (completion.output_bytes > 0) std::memcpy(outputs.data(), bytes.data(), completion.output_bytes);
-  window_->channel.Complete(completion);
+  window_->Complete(completion, asked.output_offset);
 }
 
 }  // namespace spillway::gateway

@@ -289,6 +289,9 @@ void Broker::AnswerJob(Job& job, const Answer& told) {
   counts_.answers[job.request.tenant][static_cast<size_t>(answer.status)]++;
   job.answered = true;
   job.request.reply(answer);
+  // A slice may work on it still; its inputs were copied there, and nobody places it again.
+  job.request.inputs = {};
+  job.request.keeper.reset();
 }
 
 void Broker::Erase(uint64_t id) {

@@ -19,16 +19,17 @@ inline constexpr uint8_t kFrameVersion = 1;
 inline constexpr uint32_t kMaxMeta = 64 << 10;
 
 enum class FrameType : uint8_t {
-  kHello = 1,       // client: meta "tenant\ntoken"
-  kWelcome = 2,     // gateway: meta JSON
-  kDescribe = 3,    // client: meta a model's name
-  kModel = 4,       // gateway: meta JSON, the model's card and its index
-  kInfer = 5,       // client: meta InferMeta, data the inputs
-  kResult = 6,      // gateway: meta ResultMeta, data the outputs
-  kError = 7,       // gateway: meta a text; the header's status says what it is
-  kCancel = 8,      // client: id of the request; answered by that request's kError, or came too late
-  kOpenWindow = 9,  // client, UNIX socket: meta WindowMeta
-  kWindow = 10      // gateway: meta WindowMeta with a key, and four descriptors
+  kHello = 1,         // client: meta "tenant\ntoken"
+  kWelcome = 2,       // gateway: meta JSON
+  kDescribe = 3,      // client: meta a model's name
+  kModel = 4,         // gateway: meta JSON, the model's card and its index
+  kInfer = 5,         // client: meta InferMeta, data the inputs
+  kResult = 6,        // gateway: meta ResultMeta, data the outputs
+  kError = 7,         // gateway: meta a text; the header's status says what it is
+  kCancel = 8,        // client: id of the request; answered by that request's kError, or came too late
+  kOpenWindow = 9,    // client: meta WindowMeta
+  kWindow = 10,       // gateway, UNIX socket: meta WindowMeta with a key, and four descriptors
+  kRemoteWindow = 11  // gateway, TCP: meta JSON, where to connect it by RDMA
 };
 
 struct FrameHeader {

@@ -14,7 +14,7 @@ export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1
 
 cat > "$work/gateway.yaml" <<EOF
 http: 127.0.0.1:0
-frames: ["unix:$work/frames.sock"]
+frames: ["unix:$work/frames.sock", "127.0.0.1:0"]
 executors: $work/executors.sock
 EOF
 "$build/bin/spillway-gateway" -c "$work/gateway.yaml" 2> "$work/gateway.log" & gateway=$!
@@ -22,6 +22,33 @@ wait_for() { for _ in $(seq 500); do grep -q "$1" "$work/gateway.log" && return;
 wait_for ready
 SPILLWAY_GATEWAY=$work/executors.sock "$python" "$examples/serve_numpy.py" 2> "$work/program.log" & program=$!
 wait_for "executor serve_numpy-.*: joined"
+# Over TCP, without RDMA at the gateway: in frames, and it says so.
+tcp=127.0.0.1:$(sed -n 's/.*frames on 127.0.0.1:0, port \([0-9]*\).*/\1/p' "$work/gateway.log")
+"$python" - "$tcp" "unix:$work/frames.sock" <<'EOF' || fail "the client over TCP"
+import sys
+import numpy
+import spillway
+client, here = spillway.Client(sys.argv[1]), spillway.Client(sys.argv[2])
+assert (client.way, here.way, here.why_frames) == ("frames", "window", ""), (client.way, here.way, here.why_frames)
+assert "rdma" in client.why_frames.lower(), client.why_frames
+x = client.tensor((1, 16), "float32")
+x[:] = numpy.arange(16)
+wide = numpy.arange(32, dtype="float32").reshape(1, 32) / 2
+for given in x, wide[:, ::2]:
+    assert numpy.allclose(client.infer("serve_numpy", given), here.infer("serve_numpy", given))
+client.free(x)
+def raises(kind, call):
+    try:
+        call()
+    except kind:
+        return
+    raise SystemExit(f"expected {kind.__name__}")
+raises(spillway.BadArgument, lambda: client.free(x))
+raises(spillway.BadArgument, lambda: client.infer("serve_numpy", numpy.zeros((1, 15), "float32")))
+raises(spillway.Error, lambda: spillway.Client(sys.argv[1], rdma=True))
+raises(spillway.BadArgument, lambda: spillway.Client(sys.argv[1], token="a-wrong-token", tenant="nobody"))
+assert spillway.Client(sys.argv[1], rdma=False).why_frames == "rdma=False"
+EOF
 "$python" - "unix:$work/frames.sock" <<'EOF' || fail "the client's checks"
 import sys
 import numpy
@@ -61,8 +88,9 @@ raises(spillway.BadArgument, "no executor has a model nobody", lambda: infer("no
 raises(spillway.BadArgument, "model: expected a text, got 3", lambda: infer(3, x))
 for wrong in -1, "1", float("nan"):
     raises(spillway.BadArgument, "deadline_s: expected seconds", lambda: infer("serve_numpy", x, wrong))
-for wrong in "bla", "127.0.0.1:9000":
-    raises(spillway.BadArgument, f"address: expected unix:PATH, got '{wrong}'", lambda: spillway.Client(wrong))
+raises(spillway.BadArgument, "bla: expected unix:PATH or ADDRESS:PORT", lambda: spillway.Client("bla"))
+raises(spillway.GatewayGone, "127.0.0.1:1: ", lambda: spillway.Client("127.0.0.1:1"))
+raises(spillway.BadArgument, "rdma: expected None, True or False", lambda: spillway.Client(sys.argv[1], rdma=True))
 raises(spillway.BadArgument, "address: expected a text, got 3", lambda: spillway.Client(3))
 raises(spillway.BadArgument, "window: expected a number of bytes", lambda: spillway.Client(sys.argv[1], window=-1))
 raises(spillway.BadArgument, "token: expected a text", lambda: spillway.Client(sys.argv[1], token=b"x"))

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <spawn.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -14,7 +13,6 @@
 #include <cstring>
 #include <future>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "base/fd.h"
 #include "base/socket_address.h"
@@ -29,60 +27,11 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-std::vector<std::byte> Pattern(size_t bytes, uint64_t seed = 0) {
-  std::minstd_rand random(static_cast<uint32_t>(seed + 1));
-  std::vector<std::byte> pattern(bytes);
-  for (std::byte& byte : pattern) byte = static_cast<std::byte>(random() >> 8);
-  return pattern;
-}
-
 Result<ProgramSlice> Join(const GatewayAddress& gateway, const std::string& name, uint32_t cells = 2,
                           const ModelCard& model = ProgramModel()) {
   ProgramSlice::Options options{gateway, name, model};
   options.cells = cells;
   return ProgramSlice::Join(options);
-}
-
-// A program on the far side that takes one request and dies with it.
-pid_t StartDoomed(const GatewayAddress& gateway) {
-  std::vector<std::string> words = {"/proc/self/exe", "--doomed", gateway.address};
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  pid_t child = -1;
-  EXPECT_EQ(posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, arguments.data(), environ), 0);
-  return child;
-}
-
-class EchoExecutor {
- public:
-  EchoExecutor(const GatewayAddress& gateway, uint32_t slices, uint32_t cells, uint64_t bytes,
-               int64_t row_bytes)
-      : engine_(MakeEmulatedEngine({Echo(row_bytes, static_cast<int64_t>(bytes) / row_bytes)}).value()),
-        stop_(MakeEventFd().value()) {
-    ExecutorOptions options;
-    options.gateway = gateway;
-    options.name = "far";
-    for (uint32_t i = 0; i < slices; i++)
-      options.slices.push_back({"s" + std::to_string(i), "gpu0", 1000, cells, bytes, bytes});
-    executor_.emplace(options, *engine_);
-    thread_ = std::thread([this] { EXPECT_TRUE(executor_->Run(stop_.get())); });
-  }
-  ~EchoExecutor() {
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t wrote = write(stop_.get(), &one, sizeof(one));
-    thread_.join();
-  }
-
- private:
-  std::unique_ptr<Engine> engine_;
-  base::Fd stop_;
-  std::optional<Executor> executor_;
-  std::thread thread_;
-};
-
-void AwaitExecutors(GatewayBed& bed, uint64_t count) {
-  bed.Until([count](Server& server) { return server.counts().executors == count; });
 }
 
 // How long the gateway stays awake.
@@ -181,7 +130,7 @@ TEST(RemoteExecutor, OneTenantsDataIsGoneFromASliceBeforeAnothersComes) {
 
 TEST(RemoteExecutor, OneThatIsKilledWithARequestHasItPlacedAgain) {
   GatewayBed bed(RemoteConfig());
-  const pid_t doomed = StartDoomed(AddressOf(bed));
+  const pid_t doomed = StartOther("--doomed", AddressOf(bed).address);
   AwaitExecutors(bed, 1);
   auto client = bed.Dial();
   const auto model = client->Describe("program");
@@ -424,6 +373,7 @@ int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
   spdlog::set_level(spdlog::level::err);
   if (argc > 2 && std::string(argv[1]) == "--doomed") return gateway::Doomed(argv[2]);
+  if (argc > 2 && std::string(argv[1]) == "--doomed-client") return gateway::DoomedClient(argv[2]);
   testing::InitGoogleTest(&argc, argv);
   if (const auto device = rdma::OpenEventChannel(); !device) {
     fmt::print("skipped: {}\n", device.error().message);

@@ -56,7 +56,7 @@ TEST(GatewayConfig, RefusesWithFileLineKeyAndWhatWasExpected) {
   EXPECT_THAT(GatewayError("executors: /e\nhtpp: x\n"),
               HasSubstr("g.yaml:2: unknown key \"htpp\", did you mean http?"));
   EXPECT_THAT(GatewayError("http: a:1\n"),
-              HasSubstr("expected executors or rdma; without one no executor can connect"));
+              HasSubstr("expected executors or rdma.listen; without one no executor can connect"));
   EXPECT_THAT(GatewayError("executors: /e\n"),
               HasSubstr("expected http or frames; without one no client can connect"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nisolation: mig\n"),
@@ -137,6 +137,24 @@ TEST_F(TokenFiles, ExecutorsOfOtherMachinesComeWithAToken) {
               HasSubstr("rdma.token_file: expected 8 to 256 printable characters"));
   EXPECT_THAT(Gateway(head + "{listen: \"b:2\", token_file: good, memory: 1KiB}"),
               HasSubstr("rdma.memory: expected 1048576 to"));
+}
+
+TEST_F(TokenFiles, ClientsOfOtherMachinesNeedNoExecutorsThere) {
+  const std::string head = "frames: [\"a:1\"]\nexecutors: /e.sock\nrdma: ";
+  const auto config =
+      ParseGatewayConfig(head + "{clients: \"192.0.2.1:7411\"}\n", (folder_ / "f.yaml").string());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->rdma.clients, "192.0.2.1:7411");
+  EXPECT_EQ(config->rdma.listen, "");
+  EXPECT_EQ(Gateway(head + "{clients: \"b:3\", listen: \"b:2\", token_file: good}"), "");
+  EXPECT_THAT(Gateway(head + "{clients: \"\"}"), HasSubstr("rdma.clients: expected ADDRESS:PORT"));
+  EXPECT_THAT(Gateway(head + "{clients: \"b:3\", listen: \"b:2\"}"),
+              HasSubstr("rdma.token_file: expected a file with the executors' token"));
+  EXPECT_THAT(Gateway("frames: [\"a:1\"]\nrdma: {clients: \"b:3\"}"),
+              HasSubstr("expected executors or rdma.listen; without one no executor can connect"));
+  for (const char* without : {"http: a:1", "frames: [\"unix:/f.sock\"]"})
+    EXPECT_THAT(Gateway(without + std::string("\nexecutors: /e.sock\nrdma: {clients: \"b:3\"}")),
+                HasSubstr("rdma.clients: expected an ADDRESS:PORT in frames"));
 }
 
 TEST_F(TokenFiles, AnExecutorOfAnotherMachineNamesAddressAndToken) {

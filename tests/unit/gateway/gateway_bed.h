@@ -41,6 +41,7 @@ class GatewayBed {
       rdma_address = host + ":" + std::to_string(api::PortOf(remote));
       listeners.rdma = RdmaListener::Listen(base::Fd(remote), config.rdma.token, config.rdma.memory).value();
     }
+    if (!config.rdma.clients.empty()) listeners.windows = WindowListener::Listen(config.rdma.clients).value();
     server = std::move(*Server::Create(std::move(config), std::move(listeners)));
     files_.push_back(std::move(frames->file));
     files_.push_back(std::move(executors->file));

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "broker_bed.h"
 #include "frames.h"
+#include "gateway/transport/shm/window.h"
 
 namespace spillway::gateway {
 namespace {
@@ -130,14 +131,19 @@ TEST(Session, TakesNoMoreThanItsShareOfATurnFromAWindow) {
   receive(EncodeFrame(header, MetaBytes(window)).substr(0, sizeof(header)));
   receive(std::string(MetaBytes(window)));
   ASSERT_NE(session.window(), nullptr);
+  std::array<std::byte, sizeof(FrameHeader) + sizeof(WindowMeta)> frame;
+  auto sent = ReceiveWithDescriptors(client.get(), frame);
+  ASSERT_TRUE(sent);
+  auto end = ShmClientWindow::Map(std::move(sent->fds), window.bytes, window.slots);
+  ASSERT_TRUE(end) << end.error().message;
   for (uint64_t i = 0; i < 1000; i++) {
     Submission wrong;
     wrong.id = i;
-    ASSERT_TRUE(session.window()->Submit(wrong));
+    ASSERT_TRUE((*end)->Submit(wrong));
   }
   EXPECT_TRUE(session.TakeSubmissions());
-  EXPECT_LE(session.window()->CompletionsWaiting(), 100u);
-  EXPECT_TRUE(session.window()->HasSubmission()) << "the next turn's";
+  EXPECT_LE(session.window()->AnswersWaiting(), 100u);
+  EXPECT_FALSE(session.window()->PrepareToWait()) << "the next turn's are there";
 }
 
 }  // namespace

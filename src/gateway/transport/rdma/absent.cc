@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of a build without the RDMA libraries.
+#include "gateway/transport/rdma/client_window.h"
 #include "gateway/transport/rdma/join.h"
 #include "gateway/transport/rdma/listener.h"
+#include "gateway/transport/rdma/window_listener.h"
 
 #include "base/fd.h"
 
@@ -17,6 +19,15 @@ tl::unexpected<Error> Absent() {
 Result<Joined> JoinOverRdma(const std::string&, const std::string&, const ExecutorOffer&) { return Absent(); }
 
 Result<std::unique_ptr<RdmaListener>> RdmaListener::Listen(base::Fd, const std::string&, uint64_t) {
+  return Absent();
+}
+
+Result<std::unique_ptr<WindowListener>> WindowListener::Listen(const std::string&) { return Absent(); }
+
+Result<void> CheckRdma() { return Absent(); }
+
+Result<std::unique_ptr<ClientWindow>> OpenRemoteWindow(const RemoteWindowPlace&,
+                                                       std::chrono::steady_clock::time_point) {
   return Absent();
 }
 

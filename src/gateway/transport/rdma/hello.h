@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an executor and a gateway say when a slice's queue pair is connected, as the connection manager's
-// private data, little endian. docs/gateway.md has what goes before and after.
+// What is said when a queue pair is connected, as the connection manager's private data, little endian: by an
+// executor and a gateway of a slice, by a client and a gateway of a window. docs/gateway.md has what goes
+// before and after.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +28,42 @@ struct SliceWelcome {
   uint32_t version = kSliceVersion;
   uint32_t unused = 0;
 };
-// What the connection manager carries: 56 bytes in a request, 196 in an acceptance.
-static_assert(sizeof(SliceHello) == 40 && sizeof(SliceWelcome) == 16);
 
-// Whether it comes from an executor of this version. What else it says is anybody's.
+inline constexpr uint64_t kWindowMagic = 0x4E49574D444C5053;  // "SPLDMWIN"
+inline constexpr uint32_t kWindowVersion = 1;
+
+struct WindowHello {
+  uint64_t magic = kWindowMagic;
+  uint32_t version = kWindowVersion;
+  uint32_t key = 0;      // opens the client's own copy for writing, over this connection alone
+  uint64_t ticket = 0;   // that the gateway gave for the window
+  uint64_t address = 0;  // of the copy, there
+};
+
+struct WindowWelcome {
+  uint64_t magic = kWindowMagic;
+  uint32_t version = kWindowVersion;
+  uint32_t key = 0;      // opens the window for writing, over this connection alone
+  uint64_t address = 0;  // of the window, at the gateway
+};
+// What the connection manager carries: 56 bytes in a request, 196 in an acceptance.
+static_assert(sizeof(SliceHello) == 40 && sizeof(SliceWelcome) == 16 && sizeof(WindowHello) == 32 &&
+              sizeof(WindowWelcome) == 24);
+
+// Whether it comes from an executor, or a client, of this version. What else it says is anybody's.
 constexpr bool IsUnderstood(const SliceHello& hello) {
   return hello.magic == kSliceMagic && hello.version == kSliceVersion;
 }
-// Whether so many bytes from its address on are addresses at all. Whether they are the executor's is for its
-// device to say.
-constexpr bool HasRoomFor(const SliceHello& hello, uint64_t bytes) {
+constexpr bool IsUnderstood(const WindowHello& hello) {
+  return hello.magic == kWindowMagic && hello.version == kWindowVersion;
+}
+constexpr bool IsUnderstood(const WindowWelcome& welcome) {
+  return welcome.magic == kWindowMagic && welcome.version == kWindowVersion;
+}
+// Whether so many bytes from its address on are addresses at all. Whether they are the other side's is for
+// its device to say.
+template <class Hello>
+constexpr bool HasRoomFor(const Hello& hello, uint64_t bytes) {
   return hello.address <= UINT64_MAX - bytes;
 }
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/transport/shm/window.h"
+
+#include <unistd.h>
+
+#include "base/fd.h"
+
+namespace spillway::gateway {
+
+Result<std::unique_ptr<ShmServedWindow>> ShmServedWindow::Create(uint64_t bytes, uint32_t slots) {
+  auto submissions = MakeEventFd(), completions = MakeEventFd();
+  if (!submissions) return tl::make_unexpected(submissions.error());
+  if (!completions) return tl::make_unexpected(completions.error());
+  auto memory = SharedMemory::Create("spillway-window", bytes);
+  if (!memory) return tl::make_unexpected(memory.error());
+  auto channel = Channel::Create(slots, {std::move(*submissions), std::move(*completions)});
+  if (!channel) return tl::make_unexpected(channel.error());
+  auto window = std::make_unique<ShmServedWindow>();
+  window->channel_ = std::move(*channel);
+  window->memory_ = std::make_shared<SharedMemory>(std::move(*memory));
+  return window;
+}
+
+Result<std::unique_ptr<ShmClientWindow>> ShmClientWindow::Map(std::vector<base::Fd> fds, uint64_t bytes,
+                                                              uint32_t slots) {
+  if (fds.size() != 4) return Fail(ErrorCode::kBadInput, "expected four descriptors of a window");
+  auto channel = Channel::Map(std::move(fds[0]), slots, {std::move(fds[2]), std::move(fds[3])});
+  if (!channel) return tl::make_unexpected(channel.error());
+  auto memory = SharedMemory::Map(std::move(fds[1]), bytes);
+  if (!memory) return tl::make_unexpected(memory.error());
+  auto window = std::make_unique<ShmClientWindow>();
+  window->channel_ = std::move(*channel);
+  window->memory_ = std::move(*memory);
+  return window;
+}
+
+void ShmClientWindow::DoneWaiting(bool has_rung) {
+  channel_.DoneWaitingForCompletions();
+  uint64_t count;
+  if (has_rung) [[maybe_unused]]
+    const ssize_t got = read(bell(), &count, sizeof(count));
+}
+
+}  // namespace spillway::gateway
