@@ -106,6 +106,23 @@ TEST(PlacementBound, OfPoliciesThatRefuseNothingIsLower) {
   EXPECT_GE(bound.willing_pct, 100 * 3.4 / 4 - 1e-6);
 }
 
+TEST(PlacementBound, CountsASmallJobAgainstAllThatAreLarger) {
+  // 60 GPUs; jobs for one GPU that need CPU, jobs for one that need memory, and 700, in turn. Neither of the
+  // two fits wherever the other does, but a 700 does: who takes half of both has taken half of the 700.
+  std::vector<Job> order;
+  for (int i = 0; i < 120; ++i) {
+    Job job;
+    job.milli = i % 3 == 0 ? 700 : 1000;
+    job.cpu_milli = i % 3 == 1 ? 2000 : 1000;
+    job.memory_mib = i % 3 == 2 ? 2000 : 1000;
+    order.push_back(job);
+  }
+  const PlacementBound bound = *BoundFinder(Nodes(15, 4, 1'000'000), 1).Find(order);
+  EXPECT_GT(bound.any_pct, 99) << "no 700 at all";
+  EXPECT_GE(bound.willing_pct, 90 - 1e-6) << "20 of each";
+  EXPECT_LT(bound.willing_pct, 92) << "95: the 700 stop with one of the two, and the other goes on";
+}
+
 TEST(PlacementBound, OfManyKindsIsNearWhatAPolicyAllocates) {
   // Sizes of which few fill a GPU together, half of them with CPU of their own: hundreds of sets are as dear
   // as the dearest, so that a descent that is stopped early stands far above the least bound.
