@@ -50,7 +50,7 @@ inline constexpr int kRehearsedPct = 130;
                                       const std::vector<double>& waiting = {}, int trials = 0,
                                       const std::function<bool()>& stop = {});
 inline constexpr double kClearly = 0.25, kSurely = 0.01;
-// They take ten to twenty seconds on a thousand nodes. Half as many gain half to three quarters as much.
+// They take 15 to 30 seconds on a thousand nodes. Half as many gain half to three quarters as much.
 inline constexpr int kTrials = 120;
 
 // The prices after so many trials. A trial changes some, and what it changed stays where more is allocated in
