@@ -35,7 +35,7 @@ std::optional<PriceRule> PriceRuleByName(std::string_view name) {
 }
 
 FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models,
-                     const std::vector<double>& waiting, PriceRule rule, const std::stop_token& stop)
+                     const std::vector<double>& waiting, PriceRule rule, const std::function<bool()>& stop)
     : rule_(rule), classes_(ClassesOf(nodes)), pricing_(kinds, classes_, models, kStep) {
   double gpus = 0, cpu = 0, mean = 0;
   for (const NodeClass& one : classes_) {
@@ -75,7 +75,7 @@ FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>&
     }
   };
   double least = -1;
-  for (int round = 1; round <= kRounds && !stop.stop_requested(); ++round) {
+  for (int round = 1; round <= kRounds && !(stop && stop()); ++round) {
     scale();
     pricing_.SetPrices(prices_, true);
     std::fill(packed.begin(), packed.end(), 0);
@@ -97,6 +97,11 @@ FillValue::FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>&
   for (size_t k = 0; k < waiting.size(); ++k) prices_[k] *= 1 + kWaitingPremium * waiting[k];
   pricing_.SetPrices(prices_, false);
   full_at_ = std::min(1.0, least / gpus);
+}
+
+void FillValue::Reprice(std::vector<double> prices) {
+  prices_ = std::move(prices);
+  pricing_.SetPrices(prices_, false);
 }
 
 }  // namespace spillway::scheduler

@@ -10,8 +10,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
-#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -37,10 +37,10 @@ class FillValue {
   // `kinds`: what usually comes. `nodes`: as they are when empty. Takes some tenths of a second for hundreds
   // of kinds on a dozen classes of nodes.
   // `waiting`: of the jobs of each kind that are there now, the share that waits; none: nobody does.
-  // Once `stop` is asked for, it ends soon, with prices that are of no use.
+  // Once `stop` says so, it ends soon, with prices that are of no use.
   FillValue(const std::vector<JobKind>& kinds, const std::vector<Node>& nodes, size_t models,
             const std::vector<double>& waiting = {}, PriceRule rule = PriceRule::kInProportion,
-            const std::stop_token& stop = {});
+            const std::function<bool()>& stop = {});
 
   // In GPUs. `free`: milli of each GPU.
   [[nodiscard]] float Of(int model, int free_cpu, const int16_t* free, int gpus) const {
@@ -49,6 +49,8 @@ class FillValue {
 
   [[nodiscard]] PriceRule rule() const { return rule_; }
   [[nodiscard]] const std::vector<double>& prices() const { return prices_; }  // of the kinds, in GPUs
+  // From now on by these, one per kind. What full_at says was proven by the program's prices and stays.
+  void Reprice(std::vector<double> prices);
   // The share of the cluster's GPUs that is allocated when the mix has come as often as it can be packed at
   // all: no policy places all jobs for longer, if they come in the usual proportions. Proven by the prices;
   // of rule in-proportion alone.

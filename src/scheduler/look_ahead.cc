@@ -74,6 +74,6 @@ LookAhead::LookAhead(const std::vector<Job>& expected, const std::vector<Job>& r
                      const std::stop_token& stop)
     : mix_(expected, static_cast<int>(models)),
       fill_(BestFillValue(expected, mix_, nodes, models, WaitingShares(mix_.nearly_all(), running, waiting),
-                          stop)) {}
+                          0, [&stop] { return stop.stop_requested(); })) {}
 
 }  // namespace spillway::scheduler

@@ -234,7 +234,7 @@ void AddPlacementOptions(CLI::App& verb, ReplayOptions& o) {
                   "placement: by what rule policy spillway makes prices; all: a row for each, too")
       ->check(CLI::IsMember({"rehearsed", "in-proportion", "fair", "fairer-to-gpus", "all"}))
       ->capture_default_str();
-  verb.add_flag("--no-bound", o.no_bound, "placement: look for no upper bounds, which take most of the time");
+  verb.add_flag("--no-bound", o.no_bound, "placement: look for no upper bounds, which take seconds or more");
 }
 
 void AddGpuHoursOptions(CLI::App& verb, ReplayOptions& o) {

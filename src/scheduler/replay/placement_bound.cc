@@ -22,6 +22,9 @@ constexpr double kSameDirection = 0.8;  // of the last step's direction is kept:
 constexpr int kPatience = 60;  // rounds that lower the bound by less than a tenth of what is hoped for
 constexpr double kLowestPrice = 1e-6;  // GPUs
 constexpr size_t kMoments = 1000;      // into which the arrivals are divided, at most
+// Shapes, those with most GPUs, of which copies stand under one another. With 60 the descent takes four times
+// as long and ends higher.
+constexpr size_t kCopied = 24;
 // The tables hold single-precision numbers: relative to the bound, their errors are far below this.
 constexpr double kMargin = 1e-5;
 
@@ -88,15 +91,50 @@ struct Arrivals {
       double most = -1;
       for (size_t l = s + 1; l < shapes.size(); ++l)
         if (above[l] > most && Covers(shapes[l], shapes[s])) most = above[l], larger[s] = static_cast<int>(l);
-      above[s] = std::max(most, 0.0) + came[s].back() * GpusOf(kinds[kind[s]]);
+      above[s] = std::max(most, 0.0) + GpusOfAll(s);
+    }
+    Copy(above);
+  }
+
+  [[nodiscard]] double GpusOfAll(size_t s) const { return came[s].back() * GpusOf(kinds[kind[s]]); }
+
+  // A tree holds but one of the shapes that stop fitting no later. So what is won by a shape is divided:
+  // parts of it stand, as leaves, under others that cover it, as large as what these ask for. All parts would
+  // in truth stop at one time; that each may choose its own only raises the bound.
+  void Copy(const std::vector<double>& above) {
+    part.assign(shapes.size(), 1);
+    copies.resize(shapes.size());
+    std::vector<size_t> largest(shapes.size());
+    std::iota(largest.begin(), largest.end(), 0);
+    std::stable_sort(largest.begin(), largest.end(),
+                     [&](size_t a, size_t b) { return GpusOfAll(a) > GpusOfAll(b); });
+    if (largest.size() > kCopied) largest.resize(kCopied);
+    for (const size_t s : largest) {
+      if (larger[s] < 0) continue;
+      std::set<size_t> chain;  // above it in the tree
+      for (int l = larger[s]; l >= 0; l = larger[l]) chain.insert(l);
+      double all = above[larger[s]];
+      std::vector<size_t> covers;
+      for (const size_t l : largest)
+        if (l != s && !chain.contains(l) && Covers(shapes[l], shapes[s]))
+          covers.push_back(l), all += GpusOfAll(l);
+      if (all <= 0) continue;
+      part[s] = above[larger[s]] / all;
+      for (const size_t l : covers) copies[l].push_back({s, GpusOfAll(l) / all});
     }
   }
 
+  struct Part {
+    size_t shape;
+    double part;
+  };
   std::vector<Shape> shapes;
-  std::vector<size_t> kind;              // of a shape
-  std::vector<int> larger;               // shape that stops fitting no later; -1: none is known
-  std::vector<JobKind> kinds;            // share: how many came
-  std::vector<std::vector<float>> came;  // [shape][moment]: before it
+  std::vector<size_t> kind;               // of a shape
+  std::vector<int> larger;                // shape that stops fitting no later; -1: none is known
+  std::vector<double> part;               // of a shape, that stands in the tree itself
+  std::vector<std::vector<Part>> copies;  // leaves under each shape
+  std::vector<JobKind> kinds;             // share: how many came
+  std::vector<std::vector<float>> came;   // [shape][moment]: before it
   size_t moments = 0;
 };
 
@@ -110,6 +148,17 @@ double ChooseAny(const Arrivals& arrivals, const std::vector<double>& prices, st
   return sum;
 }
 
+// best[m]: from what is won by stopping at m to the most that is won by stopping at m or later. Returns when.
+std::vector<uint16_t> BestFrom(std::vector<double>& best) {
+  std::vector<uint16_t> stop(best.size());
+  for (size_t m = best.size(); m-- > 0;) {
+    const bool later = m + 1 < best.size() && best[m + 1] > best[m];
+    stop[m] = later ? stop[m + 1] : static_cast<uint16_t>(m);
+    if (later) best[m] = best[m + 1];
+  }
+  return stop;
+}
+
 // The same where each shape is placed up to a moment that is no earlier than that of the larger one. Trees
 // are solved from the leaves: best[s][m] is the most of shape s and all below it if s stops at m or later.
 // Within a moment jobs are counted or not as is better, so the moments' length only raises the result.
@@ -117,20 +166,23 @@ double ChooseWilling(const Arrivals& arrivals, const std::vector<double>& prices
                      std::vector<double>& placed) {
   const size_t moments = arrivals.moments, shapes = arrivals.shapes.size();
   std::vector<std::vector<double>> best(shapes, std::vector<double>(moments, 0));
-  std::vector<std::vector<uint16_t>> stops(shapes, std::vector<uint16_t>(moments));
+  std::vector<std::vector<uint16_t>> stops(shapes);
+  std::vector<std::vector<std::vector<uint16_t>>> copy_stops(shapes);
   const auto gain = [&](size_t s) {
     return GpusOf(arrivals.kinds[arrivals.kind[s]]) - prices[arrivals.kind[s]];
   };
   const auto count = [&](size_t s, size_t m) { return arrivals.came[s][gain(s) > 0 ? m + 1 : m]; };
   double sum = 0;
+  std::vector<double> copy(moments);
   for (size_t s = 0; s < shapes; ++s) {  // children have smaller indices
     std::vector<double>& mine = best[s];
-    for (size_t m = 0; m < moments; ++m) mine[m] += gain(s) * count(s, m);
-    for (size_t m = moments; m-- > 0;) {
-      const bool later = m + 1 < moments && mine[m + 1] > mine[m];
-      stops[s][m] = later ? stops[s][m + 1] : static_cast<uint16_t>(m);
-      if (later) mine[m] = mine[m + 1];
+    for (size_t m = 0; m < moments; ++m) mine[m] += arrivals.part[s] * gain(s) * count(s, m);
+    for (const auto& [shape, part] : arrivals.copies[s]) {
+      for (size_t m = 0; m < moments; ++m) copy[m] = part * gain(shape) * count(shape, m);
+      copy_stops[s].push_back(BestFrom(copy));
+      for (size_t m = 0; m < moments; ++m) mine[m] += copy[m];
     }
+    stops[s] = BestFrom(mine);
     if (arrivals.larger[s] < 0) {
       sum += mine[0];
     } else {
@@ -141,7 +193,11 @@ double ChooseWilling(const Arrivals& arrivals, const std::vector<double>& prices
   std::vector<uint16_t> stop(shapes);
   for (size_t s = shapes; s-- > 0;) {
     stop[s] = stops[s][arrivals.larger[s] < 0 ? 0 : stop[arrivals.larger[s]]];
-    placed[arrivals.kind[s]] += count(s, stop[s]);
+    placed[arrivals.kind[s]] += arrivals.part[s] * count(s, stop[s]);
+    for (size_t i = 0; i < copy_stops[s].size(); ++i) {
+      const auto& [shape, part] = arrivals.copies[s][i];
+      placed[arrivals.kind[shape]] += part * count(shape, copy_stops[s][i][stop[s]]);
+    }
   }
   return sum;
 }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/random.h"
-#include "scheduler/rehearsal.h"
 
 namespace spillway::scheduler {
 namespace {
@@ -33,7 +32,8 @@ struct Contestant {
 };
 
 std::vector<Contestant> ContestantsOf(const PlacementOptions& options, const std::vector<Job>& jobs,
-                                      const JobMix& mix, const NodeList& nodes) {
+                                      const JobMix& mix, const NodeList& nodes,
+                                      const std::function<bool()>& stop) {
   std::vector<Contestant> all;
   for (const Policy policy : options.policies) {
     if (policy != Policy::kSpillway) {
@@ -41,10 +41,11 @@ std::vector<Contestant> ContestantsOf(const PlacementOptions& options, const std
       continue;
     }
     for (const auto& rule : options.prices)
-      all.push_back({policy,
-                     rule ? FillValue(mix.nearly_all(), nodes.nodes, nodes.models.size(), {}, *rule)
-                          : BestFillValue(jobs, mix, nodes.nodes, nodes.models.size()),
-                     !rule});
+      all.push_back(
+          {policy,
+           rule ? FillValue(mix.nearly_all(), nodes.nodes, nodes.models.size(), {}, *rule, stop)
+                : BestFillValue(jobs, mix, nodes.nodes, nodes.models.size(), {}, options.trials, stop),
+           !rule});
   }
   return all;
 }
@@ -126,7 +127,7 @@ std::vector<PlacementRun> RunPlacement(const NodeList& nodes, const JobList& job
   std::vector<Job> all;
   for (const TraceJob& one : jobs.jobs) all.push_back(one.job);
   const JobMix mix(all, static_cast<int>(nodes.models.size()));
-  const std::vector<Contestant> contestants = ContestantsOf(options, all, mix, nodes);
+  const std::vector<Contestant> contestants = ContestantsOf(options, all, mix, nodes, stop);
   std::vector<PlacementRun> runs;
   BoundFinder bounds(nodes.nodes, nodes.models.size());
   for (int seed = 1; seed <= options.seeds; ++seed) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "scheduler/placer.h"
+#include "scheduler/rehearsal.h"
 #include "scheduler/replay/placement_bound.h"
 #include "scheduler/replay/trace_reader.h"
 
@@ -21,8 +22,10 @@ struct PlacementOptions {
   // Find upper bounds too, unless the jobs are of more than kMaxBoundShapes shapes: on openb seconds for the
   // first seed, tenths for each other.
   bool bound = false;
-  // How policy `spillway` comes by its prices, a row each. Nothing: the rule is chosen by rehearsal.
+  // How policy `spillway` comes by its prices, a row each. Nothing: the rule is chosen by rehearsal, and its
+  // prices are changed by so many trials.
   std::vector<std::optional<PriceRule>> prices = {std::nullopt};
+  int trials = kTrials;
 };
 
 struct PlacementRun {

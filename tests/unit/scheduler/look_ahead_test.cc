@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "scheduler/fill_value.h"
+#include "scheduler/rehearsal.h"
 #include "scheduler/replay/placement_bound.h"
 #include "scheduler/replay/placement_experiment.h"
 
@@ -63,6 +67,121 @@ TEST(FillValue, PricesAJobByWhatItLeavesOfNoUse) {
   EXPECT_NEAR(fill.full_at(), 0.8, 0.02);
 }
 
+TEST(FillValue, GoesByOtherPricesOnceRepriced) {
+  const std::vector<JobKind> kinds = {Kind(1, 1000, 0, 0.5), Kind(1, 500, 0, 0.5)};
+  FillValue fill(kinds, Nodes(2, 2, 1000), 1);
+  const int16_t free[] = {1000, 500};
+  fill.Reprice({1, 0.25});
+  EXPECT_FLOAT_EQ(fill.Of(0, 1000, free, 2), 1.25F);
+  fill.Reprice({1, 0.75});
+  EXPECT_FLOAT_EQ(fill.Of(0, 1000, free, 2), 1.5F + 0.75F);
+  EXPECT_THAT(fill.prices(), testing::ElementsAre(1, 0.75));
+}
+
+// Jobs with much and with little CPU, in sizes that fill a GPU in pairs or not at all.
+std::vector<Job> MixedJobs() {
+  std::vector<Job> jobs;
+  for (const auto& [milli, cpu_milli, times] : {std::tuple{1000, 12'000, 6},
+                                                {1000, 2'000, 2},
+                                                {810, 2'000, 4},
+                                                {470, 9'000, 4},
+                                                {650, 6'000, 2},
+                                                {320, 4'000, 2}}) {
+    Job job;
+    job.milli = milli;
+    job.cpu_milli = cpu_milli;
+    jobs.insert(jobs.end(), static_cast<size_t>(times), job);
+  }
+  return jobs;
+}
+
+TEST(Rehearsal, TrialsTurnWrongPricesIntoBetterOnes) {
+  // A third of the nodes have CPU for the jobs that need much of it, and keep it as long as these are dearer.
+  // Of the others there come too few for the rest of the nodes and some of these.
+  std::vector<Node> nodes = Nodes(12, 4, 8'000);
+  for (size_t n = 0; n < nodes.size(); n += 3) nodes[n].cpu_milli = 80'000;
+  Job light, heavy;
+  light.cpu_milli = 2'000;
+  heavy.cpu_milli = 20'000;
+  const std::vector<Job> jobs = {light, heavy};
+  const JobMix mix(jobs, 1);
+  const auto priced = [&](double of_light, double of_heavy) {
+    FillValue fill(mix.nearly_all(), nodes, 1);
+    std::vector<double> prices;
+    for (const JobKind& kind : mix.nearly_all())
+      prices.push_back(kind.cpu_milli == light.cpu_milli ? of_light : of_heavy);
+    fill.Reprice(std::move(prices));
+    return fill;
+  };
+  const Rehearsal rehearsal(jobs, mix, nodes, 1, 1);
+  const FillValue wrong = priced(1.01, 0.99);
+  const double before = rehearsal.Allocated(wrong), right = rehearsal.Allocated(priced(0.9, 1.1));
+  ASSERT_LT(before, right - 1);
+  double last = before;
+  for (const int trials : {0, 5, 60}) {
+    const double after = rehearsal.Allocated(BetterByTrial(wrong, mix.nearly_all(), rehearsal, trials));
+    EXPECT_GE(after, last) << trials << " trials";
+    last = after;
+  }
+  EXPECT_GT(last, before + 0.5 * (right - before));
+}
+
+TEST(Rehearsal, WhatTrialsFindHoldsForJobsThatTheyHaveNotSeen) {
+  const auto nodes = Nodes(12, 8, 72'000);
+  const JobMix mix(MixedJobs(), 1);
+  const FillValue without = BestFillValue(MixedJobs(), mix, nodes, 1);
+  const FillValue with = BestFillValue(MixedJobs(), mix, nodes, 1, {}, 40);
+  double gain = 0;
+  for (const uint64_t seed : {11, 12, 13}) {
+    const Rehearsal unseen(MixedJobs(), mix, nodes, 1, seed);
+    gain += unseen.Allocated(with) - unseen.Allocated(without);
+  }
+  EXPECT_GT(gain / 3, -0.05);
+}
+
+TEST(Rehearsal, IsTheSameEveryTimeAndEndsWhenItIsToldTo) {
+  const auto nodes = Nodes(12, 8, 72'000);
+  const JobMix mix(MixedJobs(), 1);
+  const FillValue one = BestFillValue(MixedJobs(), mix, nodes, 1, {}, 10);
+  EXPECT_EQ(one.prices(), BestFillValue(MixedJobs(), mix, nodes, 1, {}, 10).prices());
+  int asked = 0;
+  (void)BestFillValue(MixedJobs(), mix, nodes, 1, {}, 1'000'000, [&asked] { return ++asked > 5'000; });
+  EXPECT_LT(asked, 5'100);
+}
+
+TEST(Rehearsal, ATrialChangesAllKindsOrThoseBetweenTwo) {
+  std::vector<JobKind> kinds;
+  for (int i = 0; i < 12; ++i)
+    kinds.push_back(Kind(i < 2 ? 0 : i < 10 ? 1 : i - 8, i < 2 ? 0 : 100 * i, 1000 * (i * 5 % 12), 1));
+  const auto gpus = [&](size_t k) { return kinds[k].gpus == 1 ? kinds[k].milli : 1000 * kinds[k].gpus; };
+  const auto cpu = [&](size_t k) { return kinds[k].cpu_milli; };
+  base::SplitMix64 random(3);
+  std::vector<int> changed(kinds.size(), 0);
+  int of_all = 0, of_several = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const std::vector<double> change = DrawChange(kinds, random);
+    ASSERT_EQ(change.size(), kinds.size());
+    const auto none = std::count(change.begin(), change.end(), 0.0);
+    ASSERT_LT(none, 12);
+    for (size_t k = 0; k < kinds.size(); ++k) changed[k] += none > 0 && change[k] != 0 ? 1 : 0;
+    if (none == 0) ++of_all;
+    if (none > 0 && none < 11) ++of_several;
+    // Nobody between the least and the most of those that were changed is left out.
+    const auto all_between = [&](const auto& asks) {
+      int least = kUnlimited, most = -1;
+      for (size_t k = 0; k < kinds.size(); ++k)
+        if (change[k] != 0) least = std::min(least, asks(k)), most = std::max(most, asks(k));
+      for (size_t k = 0; k < kinds.size(); ++k)
+        if (change[k] == 0 && asks(k) >= least && asks(k) <= most) return false;
+      return true;
+    };
+    EXPECT_TRUE(all_between(gpus) || all_between(cpu));
+  }
+  EXPECT_NEAR(of_all, 500, 70);
+  EXPECT_GT(of_several, 150);
+  EXPECT_THAT(changed, testing::Each(testing::Gt(30))) << "one is never tried but with all others";
+}
+
 TEST(Placer, WithALookAheadKeepsCpuForTheJobsThatNeedIt) {
   // Jobs with much and with little CPU come alike, one GPU each. The second node has CPU for the former.
   std::vector<Node> nodes = Nodes(2, 2, 4'000);
@@ -104,6 +223,23 @@ TEST(PlacementBound, OfPoliciesThatRefuseNothingIsLower) {
   EXPECT_LT(bound.willing_pct, bound.any_pct + 1e-9);
   // 700, 1000, 700, 1000 is what such a policy places.
   EXPECT_GE(bound.willing_pct, 100 * 3.4 / 4 - 1e-6);
+}
+
+TEST(PlacementBound, CountsASmallJobAgainstAllThatAreLarger) {
+  // 60 GPUs; jobs for one GPU that need CPU, jobs for one that need memory, and 700, in turn. Neither of the
+  // two fits wherever the other does, but a 700 does: who takes half of both has taken half of the 700.
+  std::vector<Job> order;
+  for (int i = 0; i < 120; ++i) {
+    Job job;
+    job.milli = i % 3 == 0 ? 700 : 1000;
+    job.cpu_milli = i % 3 == 1 ? 2000 : 1000;
+    job.memory_mib = i % 3 == 2 ? 2000 : 1000;
+    order.push_back(job);
+  }
+  const PlacementBound bound = *BoundFinder(Nodes(15, 4, 1'000'000), 1).Find(order);
+  EXPECT_GT(bound.any_pct, 99) << "no 700 at all";
+  EXPECT_GE(bound.willing_pct, 90 - 1e-6) << "20 of each";
+  EXPECT_LT(bound.willing_pct, 92) << "95: the 700 stop with one of the two, and the other goes on";
 }
 
 TEST(PlacementBound, OfManyKindsIsNearWhatAPolicyAllocates) {
