@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "gateway/client.h"
 #include "gateway/executor/nvml.h"
@@ -138,13 +140,13 @@ class PyClient {
   // `rdma`: over TCP, whether there must be a window, may be one (no value), or is to be none.
   PyClient(const std::string& address, const std::string& tenant, const std::string& token, uint64_t window,
            std::optional<bool> rdma) {
-    auto client = gw::Client::Connect(address, {tenant, token});
+    auto client = WithoutGil([&] { return gw::Client::Connect(address, {tenant, token}); });
     if (!client) Raise(client.error());
     client_ = std::make_unique<gw::Client>(std::move(*client));
     const bool is_tcp = !address.starts_with("unix:");
     why_frames_ = is_tcp && rdma == false ? "rdma=False" : "";
     if (!why_frames_.empty()) return;
-    if (auto opened = client_->OpenWindow(window); !opened) {
+    if (auto opened = WithoutGil([&] { return client_->OpenWindow(window); }); !opened) {
       if (!is_tcp || rdma == true) Raise(opened.error());
       why_frames_ = opened.error().message;
     }
@@ -158,7 +160,7 @@ class PyClient {
 
   // [(name, datatype, shape)] of inputs and of outputs, and the model's number.
   py::tuple Describe(const std::string& name) {
-    const auto model = client_->Describe(name);
+    const auto model = WithoutGil([&] { return client_->Describe(name); });
     if (!model) Raise(model.error());
     const auto list = [](const std::vector<gw::TensorCard>& cards) {
       py::list out;
@@ -171,24 +173,24 @@ class PyClient {
   }
 
   py::tuple Allocate(uint64_t bytes) {
-    const auto offset = client_->Allocate(bytes);
+    const auto offset = WithoutGil([&] { return client_->Allocate(bytes); });
     if (!offset)
       Raise("WindowFull", fmt::format("{} bytes do not fit into what is free of the window's {}", bytes,
                                       client_->window().size()));
     return py::make_tuple(*offset, py::memoryview::from_memory(client_->window().data() + *offset,
                                                                static_cast<py::ssize_t>(bytes)));
   }
-  void Free(uint64_t offset) { client_->Free(offset); }
+  void Free(uint64_t offset) {
+    WithoutGil([&] { client_->Free(offset); });
+  }
 
   // Bytes that were written at `output`.
   uint64_t Infer(uint32_t model, uint32_t rows, uint64_t input, uint64_t bytes, uint64_t output,
                  uint64_t output_bytes, uint64_t deadline_us) {
-    spillway::Result<gw::InferResult> result = gw::InferResult{};
-    {
-      const py::gil_scoped_release others;
-      result = client_->InferInWindow(model, rows, input, bytes, output, output_bytes,
-                                      std::chrono::microseconds(deadline_us));
-    }
+    const auto result = WithoutGil([&] {
+      return client_->InferInWindow(model, rows, input, bytes, output, output_bytes,
+                                    std::chrono::microseconds(deadline_us));
+    });
     RaiseUnlessOk(result);
     return result->output_bytes;
   }
@@ -196,16 +198,21 @@ class PyClient {
   // The same by frames: the outputs.
   py::bytes InferInFrames(uint32_t model, uint32_t rows, const py::buffer& inputs, uint64_t deadline_us) {
     const py::buffer_info info = inputs.request();
-    spillway::Result<gw::InferResult> result = gw::InferResult{};
-    {
-      const py::gil_scoped_release others;
-      result = client_->Infer(model, rows, BytesOf(info), std::chrono::microseconds(deadline_us));
-    }
+    const auto bytes = BytesOf(info);
+    const auto result = WithoutGil(
+        [&] { return client_->Infer(model, rows, bytes, std::chrono::microseconds(deadline_us)); });
     RaiseUnlessOk(result);
     return py::bytes(reinterpret_cast<const char*>(result->outputs.data()), result->outputs.size());
   }
 
  private:
+  // Other threads of Python go on; those that use this client wait for one another.
+  template <class Work>
+  std::invoke_result_t<const Work&> WithoutGil(const Work& work) {
+    const py::gil_scoped_release others;
+    const std::lock_guard one(mutex_);
+    return work();
+  }
   static void RaiseUnlessOk(const spillway::Result<gw::InferResult>& result) {
     if (!result) Raise(result.error());
     if (result->status == gw::Status::kBadRequest) Raise("BadArgument", result->message);
@@ -214,6 +221,7 @@ class PyClient {
             static_cast<double>(result->retry_after.count()) / 1000);
   }
 
+  std::mutex mutex_;  // a client is used by one thread at a time
   std::unique_ptr<gw::Client> client_;
   std::string why_frames_;
   std::map<uint32_t, gw::ModelCard> cards_;

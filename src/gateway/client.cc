@@ -21,6 +21,8 @@
 namespace spillway::gateway {
 namespace {
 
+constexpr uint64_t kPageBytes = 4096;  // of which a window has as many as hold what was asked for
+
 using std::chrono::milliseconds;
 
 Result<base::Fd> Dial(const sockaddr* address, socklen_t length, const std::string& name) {
@@ -63,7 +65,7 @@ Result<Client> Client::Connect(const std::string& address, const Options& option
   client.patience_ = options.patience;
   if (auto sent = client.Send(FrameType::kHello, 0, options.tenant + "\n" + options.token); !sent)
     return tl::make_unexpected(sent.error());
-  const auto welcome = client.Receive();
+  const auto welcome = client.Receive(0);
   if (!welcome) return tl::make_unexpected(welcome.error());
   if (welcome->header.type != static_cast<uint8_t>(FrameType::kWelcome))
     return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", address, welcome->meta));
@@ -96,8 +98,22 @@ Result<void> Client::Send(FrameType type, uint64_t id, std::string_view meta,
   return {};
 }
 
-Result<void> Client::ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>* fds) {
+Result<void> Client::Await(std::optional<std::chrono::steady_clock::time_point> until) const {
+  while (until) {
+    const auto left = std::chrono::ceil<milliseconds>(*until - std::chrono::steady_clock::now()).count();
+    pollfd wait{socket_.get(), POLLIN, 0};
+    const int events = poll(&wait, 1, static_cast<int>(std::max<int64_t>(left, 0)));
+    if (events > 0) break;
+    if (events == 0) return Fail(ErrorCode::kUnavailable, "the gateway does not answer");
+    if (errno != EINTR) return Fail(ErrorCode::kSystem, fmt::format("poll: {}", std::strerror(errno)));
+  }
+  return {};
+}
+
+Result<void> Client::ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>* fds,
+                                std::optional<std::chrono::steady_clock::time_point> until) {
   while (!into.empty()) {
+    if (auto there = Await(until); !there) return there;
     auto got = ReceiveWithDescriptors(socket_.get(), into);
     if (!got) return tl::make_unexpected(got.error());
     if (got->would_block) continue;
@@ -109,25 +125,39 @@ Result<void> Client::ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>
   return {};
 }
 
-Result<Client::Frame> Client::Receive() {
+Result<Client::Frame> Client::ReceiveFrame(std::optional<std::chrono::steady_clock::time_point> until) {
   Frame frame;
-  if (auto got = ReceiveAll(std::as_writable_bytes(std::span(&frame.header, 1)), &frame.fds); !got)
+  if (auto got = ReceiveAll(std::as_writable_bytes(std::span(&frame.header, 1)), &frame.fds, until); !got)
     return tl::make_unexpected(got.error());
   if (frame.header.magic != kFrameMagic || frame.header.meta_bytes > kMaxMeta ||
       frame.header.data_bytes > (uint64_t{1} << 32))
     return Fail(ErrorCode::kUnavailable, "not a Spillway gateway: invalid reply");
   frame.meta.resize(frame.header.meta_bytes);
   frame.data.resize(frame.header.data_bytes);
-  if (auto got = ReceiveAll(std::as_writable_bytes(std::span(frame.meta)), &frame.fds); !got)
+  if (auto got = ReceiveAll(std::as_writable_bytes(std::span(frame.meta)), &frame.fds, until); !got)
     return tl::make_unexpected(got.error());
-  if (auto got = ReceiveAll(frame.data, nullptr); !got) return tl::make_unexpected(got.error());
+  if (auto got = ReceiveAll(frame.data, nullptr, until); !got) return tl::make_unexpected(got.error());
   return frame;
+}
+
+Result<Client::Frame> Client::Receive(uint64_t id, bool is_patient) {
+  std::optional<std::chrono::steady_clock::time_point> until;
+  if (!is_patient) until = std::chrono::steady_clock::now() + patience_;
+  for (;;) {
+    if (auto there = Await(until); !there) return tl::make_unexpected(there.error());
+    auto frame = ReceiveFrame(until);
+    // Half of a frame may have been read: nothing that comes behind it would be understood.
+    if (!frame) shutdown(socket_.get(), SHUT_RDWR);
+    // The answer to a question before that was given up.
+    if (frame && frame->header.id != 0 && frame->header.id < id) continue;
+    return frame;
+  }
 }
 
 Result<ClientModel> Client::Describe(const std::string& model) {
   if (auto sent = Send(FrameType::kDescribe, ++last_id_, model); !sent)
     return tl::make_unexpected(sent.error());
-  const auto frame = Receive();
+  const auto frame = Receive(last_id_);
   if (!frame) return tl::make_unexpected(frame.error());
   if (frame->header.type != static_cast<uint8_t>(FrameType::kModel))
     return Fail(ErrorCode::kBadInput, frame->meta);
@@ -146,10 +176,10 @@ Result<InferResult> Client::Infer(uint32_t model, uint32_t rows, std::span<const
   const uint64_t id = ++last_id_;
   if (auto sent = Send(FrameType::kInfer, id, MetaBytes(meta), inputs); !sent)
     return tl::make_unexpected(sent.error());
-  auto frame = Receive();
+  auto frame = Receive(id, true);
   if (!frame) return tl::make_unexpected(frame.error());
   InferResult result;
-  if (frame->header.type == static_cast<uint8_t>(FrameType::kError)) {
+  if (frame->header.type == static_cast<uint8_t>(FrameType::kError) && frame->header.id == id) {
     result.status = static_cast<Status>(frame->header.status);
     result.message = frame->meta;
     result.retry_after = milliseconds(frame->header.retry_after_ms);
@@ -175,14 +205,14 @@ Result<void> Client::OpenWindow(uint64_t bytes, uint32_t slots) {
   meta.slots = slots;
   if (auto sent = Send(FrameType::kOpenWindow, ++last_id_, MetaBytes(meta)); !sent)
     return tl::make_unexpected(sent.error());
-  auto frame = Receive();
+  auto frame = Receive(last_id_);
   if (!frame) return tl::make_unexpected(frame.error());
   const auto type = static_cast<FrameType>(frame->header.type);
   if (type == FrameType::kError) return Fail(ErrorCode::kBadInput, frame->meta);
   Result<void> opened = Fail(ErrorCode::kUnavailable, "unexpected reply from the gateway");
   if (is_unix_ && type == FrameType::kWindow) opened = MapWindow(std::move(*frame));
   if (!is_unix_ && type == FrameType::kRemoteWindow) {
-    opened = ConnectWindow(*frame);
+    opened = ConnectWindow(*frame, bytes, slots);
     // The gateway need not keep memory for it.
     if (!opened) (void)Send(FrameType::kCancel, frame->header.id, {});
   }
@@ -203,7 +233,7 @@ Result<void> Client::MapWindow(Frame frame) {
   return {};
 }
 
-Result<void> Client::ConnectWindow(const Frame& frame) {
+Result<void> Client::ConnectWindow(const Frame& frame, uint64_t asked_bytes, uint32_t asked_slots) {
   const auto json = nlohmann::json::parse(frame.meta, nullptr, false);
   const auto number = [&](const char* key, uint64_t most) -> std::optional<uint64_t> {
     if (!json.is_object() || !json.contains(key) || !json[key].is_number_unsigned()) return std::nullopt;
@@ -213,8 +243,13 @@ Result<void> Client::ConnectWindow(const Frame& frame) {
   const auto bytes = number("bytes", uint64_t{1} << 40), slots = number("slots", kMaxChannelSlots),
              key = number("key", UINT64_MAX), ticket = number("ticket", UINT64_MAX),
              port = number("port", UINT16_MAX);
-  if (!bytes || *bytes == 0 || !slots || !key || !ticket || !port)
+  if (!bytes || !slots || !key || !ticket || !port)
     return Fail(ErrorCode::kUnavailable, "unexpected reply from the gateway");
+  // As much memory is taken here.
+  if (*bytes < asked_bytes || *bytes - asked_bytes >= kPageBytes || *slots != asked_slots)
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("the gateway offers a window of {} bytes and {} slots, asked for {} and {}",
+                            *bytes, *slots, asked_bytes, asked_slots));
   // Where the gateway names no address, the one by which it was found.
   RemoteWindowPlace place{base::SocketAddress::OfPeer(socket_.get()), *ticket, *bytes,
                           static_cast<uint32_t>(*slots)};
@@ -232,6 +267,7 @@ Result<void> Client::ConnectWindow(const Frame& frame) {
 }
 
 std::optional<uint64_t> Client::Allocate(uint64_t bytes) {
+  if (bytes > window().size()) return std::nullopt;
   bytes = Aligned(std::max<uint64_t>(bytes, 1));
   for (size_t i = 0; i < pieces_.size(); i++) {
     if (!pieces_[i].free || pieces_[i].bytes < bytes) continue;

@@ -86,13 +86,19 @@ class Client {
   };
   [[nodiscard]] Result<void> Send(FrameType type, uint64_t id, std::string_view meta,
                                   std::span<const std::byte> data = {});
-  [[nodiscard]] Result<Frame> Receive();
-  [[nodiscard]] Result<void> ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>* fds);
+  // Until something is there to be read.
+  [[nodiscard]] Result<void> Await(std::optional<std::chrono::steady_clock::time_point> until) const;
+  // The answer to `id`: within `patience_`, or however long it takes.
+  [[nodiscard]] Result<Frame> Receive(uint64_t id, bool is_patient = false);
+  [[nodiscard]] Result<Frame> ReceiveFrame(std::optional<std::chrono::steady_clock::time_point> until);
+  // `until`: nullopt: however long it takes.
+  [[nodiscard]] Result<void> ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>* fds,
+                                        std::optional<std::chrono::steady_clock::time_point> until);
   [[nodiscard]] bool Gone() const;
   [[nodiscard]] Result<void> MapWindow(Frame frame);
-  [[nodiscard]] Result<void> ConnectWindow(const Frame& frame);
+  // Of so many bytes and slots: what was asked for.
+  [[nodiscard]] Result<void> ConnectWindow(const Frame& frame, uint64_t bytes, uint32_t slots);
 
-  base::Fd socket_;
   uint64_t last_id_ = 0;
   bool is_unix_ = false;
   std::chrono::milliseconds patience_{0};
@@ -105,6 +111,7 @@ class Client {
     bool free;
   };
   std::vector<Piece> pieces_;  // of the window, in order
+  base::Fd socket_;            // goes first: whose session ends has no fault in its window
 };
 
 }  // namespace spillway::gateway

@@ -122,9 +122,12 @@ bool Server::Drained(Time now) {
   const Time closes = *draining_since_ + config_.drain_serve;
   if (now < closes) return false;
   broker_.Close();
-  return broker_.memory_held() == 0 && broker_.queued() == 0 && broker_.running() == 0
-             ? true
-             : now >= closes + config_.drain_finish;
+  const bool is_sent = std::all_of(sessions_.begin(), sessions_.end(), [](const auto& entry) {
+    ServedWindow* window = entry.second.session->window();
+    return window == nullptr || window->HasSentAll();
+  });
+  return (is_sent && broker_.memory_held() == 0 && broker_.queued() == 0 && broker_.running() == 0) ||
+         now >= closes + config_.drain_finish;
 }
 
 std::shared_ptr<const std::vector<Broker::NumberedCard>> Server::Models() {

@@ -35,9 +35,10 @@ void Session::HandleOpenWindow() {
                               kMaxWindow, kMaxWindowSlots));
   if (is_unix_ && unsent() > 0) return refuse("expected all answers to be read first");
   const uint64_t bytes = (asked.bytes + 4095) & ~uint64_t{4095};
-  if (const auto held = host_.broker.HoldWindow(bytes, *tenant_); !held)
+  const uint64_t all = bytes + (is_unix_ ? 0 : RemoteWindow::Overhead(asked.slots));
+  if (const auto held = host_.broker.HoldWindow(all, *tenant_); !held)
     return RefuseWindow(header_.id, held.error());
-  window_bytes_ = bytes;
+  window_bytes_ = all;
   if (is_unix_)
     OpenSharedWindow(bytes, asked.slots);
   else

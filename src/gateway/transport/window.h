@@ -31,6 +31,8 @@ class ServedWindow {
   [[nodiscard]] virtual uint64_t AnswersWaiting() const = 0;
   // One for each submission. Its outputs, or text, are in the window at `offset` already.
   virtual void Complete(const Completion& completion, uint64_t offset) = 0;
+  // Whether all answers have come so far that they arrive though the gateway ends.
+  [[nodiscard]] virtual bool HasSentAll() = 0;
   // What is wrong with it, so that nothing is taken from it any more; empty: nothing.
   [[nodiscard]] virtual std::string Fault() const = 0;
 

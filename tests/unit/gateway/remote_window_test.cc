@@ -39,6 +39,7 @@ struct FakeWindow : public RemoteWindow {
   void Complete(const Completion& completion, uint64_t offset) override {
     answers.emplace_back(completion, offset);
   }
+  [[nodiscard]] bool HasSentAll() override { return true; }
   [[nodiscard]] std::string Fault() const override { return fault; }
   [[nodiscard]] int bell() const override { return -1; }
   bool PrepareToWait() override { return came.empty(); }

@@ -62,12 +62,11 @@ Result<void> RdmaClientWindow::Connect(const RemoteWindowPlace& place,
   if (rdma_connect(mirror_->id(), &request) != 0) return rdma::FailRdma("connecting");
   const auto answer = rdma::AwaitEvent(channel_.get(), until);
   if (!answer) return not_there(answer.error().message);
-  if (answer->type == RDMA_CM_EVENT_REJECTED)
-    return Fail(ErrorCode::kConflict, "the gateway refused the window's connection");
+  if (answer->type == RDMA_CM_EVENT_REJECTED) return not_there("the gateway refused the window's connection");
   if (answer->type != RDMA_CM_EVENT_ESTABLISHED) return not_there("RDMA: " + answer->Text());
   const auto welcome = answer->As<WindowWelcome>();
   if (!welcome || !IsUnderstood(*welcome) || !HasRoomFor(*welcome, place.bytes))
-    return Fail(ErrorCode::kConflict, "expected a gateway, got another answer");
+    return not_there("expected a gateway, got another answer");
   mirror_->SetPeer(welcome->address, welcome->key);
   return {};
 }

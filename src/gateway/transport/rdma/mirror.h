@@ -41,6 +41,8 @@ class Mirror {
   void Put(uint64_t offset, uint64_t bytes, const Message& message);
   // Messages that were put and of which the device has not said yet that they arrived.
   [[nodiscard]] uint64_t waiting() const { return out_.size() + messages_under_way_; }
+  // Hears what the device has to say.
+  void Refresh() { Poll(); }
   // One that came, before a fault, too. Its place is free for another then.
   bool Take(Message& into);
   bool HasMessage();

@@ -20,32 +20,34 @@ namespace spillway::gateway {
 namespace {
 
 constexpr int kWindowBacklog = 64;
-constexpr int kMaxWindowEvents = 64;  // of a turn: clients wait meanwhile
+constexpr int kMaxWindowEvents = 8;  // of a turn: clients wait meanwhile
+constexpr size_t kConnectors = 4;    // threads: a peer that is not there holds one for a second
 
-// Makes windows' memory one after the other in a thread of its own, since that takes long: a gigabyte a
-// quarter of a second. What nobody wants any more is not begun.
-class PageMaker {
+// Work that takes long, in threads of its own, in the order in which it was asked for: to make a gigabyte of
+// memory takes a quarter of a second, to accept a connection as long as the kernel looks for the peer's
+// address. What nobody wants any more is not begun.
+class Aside {
  public:
-  struct Made {
-    uint64_t ticket;
-    Result<Pages> pages;
-  };
+  using Then = std::function<void()>;  // what is to be done with the result, where Take is called
+  using Job = std::function<Then()>;
 
-  // `made`: called in that thread.
-  explicit PageMaker(std::function<void()> made) : made_(std::move(made)), thread_([this] { Work(); }) {}
-  ~PageMaker() {
+  // `done`: called in those threads.
+  Aside(size_t threads, std::function<void()> done) : done_(std::move(done)) {
+    for (size_t i = 0; i < threads; i++) threads_.emplace_back([this] { Work(); });
+  }
+  ~Aside() {
     {
       const base::MutexLock lock(mutex_);
       stop_ = true;
     }
     changed_.NotifyAll();
-    thread_.join();
+    for (std::thread& thread : threads_) thread.join();
   }
 
-  void Ask(uint64_t ticket, uint64_t bytes) {
+  void Ask(uint64_t ticket, Job job) {
     {
       const base::MutexLock lock(mutex_);
-      asked_.push_back({ticket, bytes});
+      asked_.emplace_back(ticket, std::move(job));
     }
     changed_.NotifyAll();
   }
@@ -53,39 +55,56 @@ class PageMaker {
     const base::MutexLock lock(mutex_);
     std::erase_if(asked_, [&](const auto& one) { return one.first == ticket; });
   }
-  std::vector<Made> Take() {
+  std::vector<Then> Take() {
     const base::MutexLock lock(mutex_);
-    return std::exchange(done_, {});
+    return std::exchange(results_, {});
   }
 
  private:
   void Work() {
     for (;;) {
-      std::pair<uint64_t, uint64_t> next;
+      Job job;
       {
         const base::MutexLock lock(mutex_);
         changed_.Wait(mutex_, [this]() SPILLWAY_REQUIRES(mutex_) { return stop_ || !asked_.empty(); });
         if (stop_) return;
-        next = asked_.front();
+        job = std::move(asked_.front().second);
         asked_.pop_front();
       }
-      auto pages = Pages::Make(next.second);
+      Then then = job();
       {
         const base::MutexLock lock(mutex_);
-        done_.push_back({next.first, std::move(pages)});
+        results_.push_back(std::move(then));
       }
-      made_();
+      done_();
     }
   }
 
-  std::function<void()> made_;
+  std::function<void()> done_;
   base::Mutex mutex_;
   base::Condition changed_;
   bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
-  std::deque<std::pair<uint64_t, uint64_t>> asked_ SPILLWAY_GUARDED_BY(mutex_);  // ticket, bytes
-  std::vector<Made> done_ SPILLWAY_GUARDED_BY(mutex_);
-  std::thread thread_;  // last: it uses the others
+  std::deque<std::pair<uint64_t, Job>> asked_ SPILLWAY_GUARDED_BY(mutex_);  // by ticket
+  std::vector<Then> results_ SPILLWAY_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_;  // last: they use the others
 };
+
+// Errors: it cannot be connected, by whosever fault.
+Result<std::unique_ptr<Mirror>> Accept(rdma::Owned<rdma_cm_id> id, const WindowHello& hello,
+                                       std::shared_ptr<const Pages> pages, uint32_t slots) {
+  auto mirror = Mirror::Make(std::move(id), std::move(pages), slots);
+  if (!mirror) return mirror;
+  (*mirror)->SetPeer(hello.address, hello.key);
+  WindowWelcome welcome;
+  welcome.key = (*mirror)->key();
+  welcome.address = (*mirror)->address();
+  rdma_conn_param answer{};
+  answer.private_data = &welcome;
+  answer.private_data_len = sizeof(welcome);
+  answer.rnr_retry_count = kRetries;
+  if (rdma_accept((*mirror)->id(), &answer) != 0) return rdma::FailRdma("accepting");
+  return mirror;
+}
 
 class WindowListenerOverRdma;
 
@@ -97,13 +116,18 @@ class ExpectedWindow : public RemoteWindow {
 
   // -- the listener's
   void Hold(Result<Pages> pages);
-  // Errors: it cannot be connected, by whosever fault.
-  [[nodiscard]] Result<void> Connect(rdma::Owned<rdma_cm_id> id, const WindowHello& hello);
-  [[nodiscard]] bool Has(const rdma_cm_id* id) const { return mirror_ != nullptr && mirror_->id() == id; }
+  [[nodiscard]] const std::shared_ptr<const Pages>& pages() const { return pages_; }
+  // Its client asks for it with that connection, which is being accepted from here on.
+  void BeginConnecting(const rdma_cm_id* id) { connection_ = id; }
+  void EndConnecting(Result<std::unique_ptr<Mirror>> mirror);
+  void Establish() { is_established_ = true; }
+  [[nodiscard]] bool Has(const rdma_cm_id* id) const { return connection_ == id; }
   void Break(const std::string& why);
 
+  // Connected once the client says so: till then it may give up and go on in frames.
   [[nodiscard]] State state() const override {
-    if (mirror_ != nullptr) return State::kConnected;
+    if (is_connected()) return State::kConnected;
+    if (connection_ != nullptr) return State::kConnecting;
     return pages_ != nullptr ? State::kReady : State::kMaking;
   }
   [[nodiscard]] uint64_t ticket() const override { return ticket_; }
@@ -117,16 +141,24 @@ class ExpectedWindow : public RemoteWindow {
   // A client that asks again has its answer, whether or not the device here knows it yet.
   [[nodiscard]] uint64_t AnswersWaiting() const override { return 0; }
   void Complete(const Completion& completion, uint64_t offset) override;
-  [[nodiscard]] std::string Fault() const override { return mirror_ != nullptr ? mirror_->fault() : fault_; }
-  [[nodiscard]] int bell() const override { return mirror_ != nullptr ? mirror_->bell() : -1; }
+  [[nodiscard]] std::string Fault() const override {
+    return fault_.empty() && mirror_ != nullptr ? mirror_->fault() : fault_;
+  }
+  [[nodiscard]] bool HasSentAll() override {
+    if (mirror_ == nullptr || !mirror_->fault().empty()) return true;
+    mirror_->Refresh();
+    return mirror_->waiting() == 0 || !mirror_->fault().empty();
+  }
+  [[nodiscard]] int bell() const override { return is_connected() ? mirror_->bell() : -1; }
   bool PrepareToWait() override {
-    if (mirror_ == nullptr) return true;
+    if (!is_connected()) return true;
     const bool is_quiet = mirror_->PrepareToWait() || !HasRoom();
     return is_quiet && Fault().empty();
   }
   void DoneWaiting() override {}
 
  private:
+  [[nodiscard]] bool is_connected() const { return mirror_ != nullptr && is_established_; }
   // For one more answer. A client whose device does not say that answers arrive gets no further ones.
   [[nodiscard]] bool HasRoom() const { return in_hand_ + mirror_->waiting() < 2 * uint64_t{slots_}; }
 
@@ -135,6 +167,8 @@ class ExpectedWindow : public RemoteWindow {
   const uint32_t slots_;
   uint64_t in_hand_ = 0;  // submissions that are not answered
   std::string fault_;
+  const rdma_cm_id* connection_ = nullptr;  // only ever compared: another thread may have ended it
+  bool is_established_ = false;
   std::shared_ptr<const Pages> pages_;
   std::unique_ptr<Mirror> mirror_;  // goes first
 };
@@ -147,7 +181,8 @@ class WindowListenerOverRdma : public WindowListener {
         id_(std::move(id)),
         bell_(std::move(bell)),
         address_(address),
-        maker_([this] { bell_.Ring(); }) {}
+        maker_(1, [this] { bell_.Ring(); }),
+        connectors_(kConnectors, [this] { bell_.Ring(); }) {}
 
   [[nodiscard]] base::SocketAddress address() const override { return address_; }
   [[nodiscard]] int events() const override { return bell_.fd(); }
@@ -157,6 +192,7 @@ class WindowListenerOverRdma : public WindowListener {
   void Forget(uint64_t ticket) {
     windows_.erase(ticket);
     maker_.Forget(ticket);
+    connectors_.Forget(ticket);
   }
 
  private:
@@ -165,7 +201,15 @@ class WindowListenerOverRdma : public WindowListener {
     uint64_t session;
   };
   void Handle(const rdma::Event& event, std::vector<uint64_t>& news);
-  void Admit(rdma::Owned<rdma_cm_id> id, const WindowHello& hello, std::vector<uint64_t>& news);
+  void Admit(rdma::Owned<rdma_cm_id> id, const WindowHello& hello);
+  // Does it to the window, if it is still there, and its session hears of it.
+  template <class What>
+  void Tell(uint64_t ticket, const What& what) {
+    const auto found = windows_.find(ticket);
+    if (found == windows_.end()) return;
+    what(*found->second.window);
+    told_.push_back(found->second.session);
+  }
 
   rdma::Owned<rdma_event_channel> channel_;
   rdma::Owned<rdma_cm_id> id_;
@@ -174,7 +218,8 @@ class WindowListenerOverRdma : public WindowListener {
   bool is_lost_ = false;  // the device
   uint64_t refused_ = 0;
   std::map<uint64_t, Entry> windows_;  // by ticket
-  PageMaker maker_;
+  std::vector<uint64_t> told_;         // sessions with news
+  Aside maker_, connectors_;           // first to go
 };
 
 // ---- a window
@@ -189,29 +234,20 @@ void ExpectedWindow::Hold(Result<Pages> pages) {
 }
 
 void ExpectedWindow::Break(const std::string& why) {
-  if (mirror_ != nullptr) return mirror_->Break(why);
+  if (mirror_ != nullptr) mirror_->Break(why);
   if (fault_.empty()) fault_ = why;
 }
 
-Result<void> ExpectedWindow::Connect(rdma::Owned<rdma_cm_id> id, const WindowHello& hello) {
-  if (!HasRoomFor(hello, pages_->bytes().size())) return Fail(ErrorCode::kBadInput, "its memory is nowhere");
-  auto mirror = Mirror::Make(std::move(id), pages_, slots_);
-  if (!mirror) return tl::make_unexpected(mirror.error());
-  (*mirror)->SetPeer(hello.address, hello.key);
-  WindowWelcome welcome;
-  welcome.key = (*mirror)->key();
-  welcome.address = (*mirror)->address();
-  rdma_conn_param answer{};
-  answer.private_data = &welcome;
-  answer.private_data_len = sizeof(welcome);
-  answer.rnr_retry_count = kRetries;
-  if (rdma_accept((*mirror)->id(), &answer) != 0) return rdma::FailRdma("accepting");
+void ExpectedWindow::EndConnecting(Result<std::unique_ptr<Mirror>> mirror) {
+  if (!mirror) return Break(mirror.error().message);
   mirror_ = std::move(*mirror);
-  return {};
+  if (!fault_.empty()) mirror_->Break(fault_);
 }
 
 bool ExpectedWindow::TakeSubmission(Submission& into) {
-  if (mirror_ == nullptr || !mirror_->HasMessage() || !HasRoom() || !Fault().empty()) return false;
+  if (!is_connected()) return false;
+  if (!HasRoom()) mirror_->Refresh();  // its client's device may have said so by now
+  if (!HasRoom() || !mirror_->HasMessage() || !Fault().empty()) return false;
   Mirror::Message message;
   if (!mirror_->Take(message)) return false;
   into = std::bit_cast<Submission>(message);
@@ -234,19 +270,19 @@ Result<std::unique_ptr<RemoteWindow>> WindowListenerOverRdma::Expect(uint64_t se
   while (windows_.contains(ticket)) ticket = RandomKey();
   auto window = std::make_unique<ExpectedWindow>(*this, ticket, slots);
   windows_[ticket] = {window.get(), session};
-  maker_.Ask(ticket, bytes);
+  maker_.Ask(ticket, [this, ticket, bytes]() -> Aside::Then {
+    auto pages = std::make_shared<Result<Pages>>(Pages::Make(bytes));
+    return [this, ticket, pages] { Tell(ticket, [&](ExpectedWindow& one) { one.Hold(std::move(*pages)); }); };
+  });
   return window;
 }
 
 std::vector<uint64_t> WindowListenerOverRdma::Serve() {
   std::vector<uint64_t> news;
   bell_.Hush();
-  for (PageMaker::Made& made : maker_.Take()) {
-    const auto found = windows_.find(made.ticket);
-    if (found == windows_.end()) continue;
-    found->second.window->Hold(std::move(made.pages));
-    news.push_back(found->second.session);
-  }
+  for (Aside* aside : {&maker_, &connectors_})
+    for (const Aside::Then& then : aside->Take()) then();
+  std::swap(news, told_);
   for (int i = 0; i < kMaxWindowEvents; i++) {
     const auto event = rdma::NextEvent(channel_.get());
     if (!event) spdlog::warn("{}", event.error().message);
@@ -259,8 +295,7 @@ std::vector<uint64_t> WindowListenerOverRdma::Serve() {
 
 void WindowListenerOverRdma::Handle(const rdma::Event& event, std::vector<uint64_t>& news) {
   if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
-    return Admit(rdma::Owned<rdma_cm_id>(event.id), event.As<WindowHello>().value_or(WindowHello{0, 0}),
-                 news);
+    return Admit(rdma::Owned<rdma_cm_id>(event.id), event.As<WindowHello>().value_or(WindowHello{0, 0}));
   if (event.id == id_.get()) {
     spdlog::error("RDMA: {}: clients cannot connect windows until restart", event.Text());
     is_lost_ = true;
@@ -270,7 +305,9 @@ void WindowListenerOverRdma::Handle(const rdma::Event& event, std::vector<uint64
   if (event.type == RDMA_CM_EVENT_TIMEWAIT_EXIT) return;
   for (auto& [ticket, entry] : windows_) {
     if (!entry.window->Has(event.id)) continue;
-    if (event.type != RDMA_CM_EVENT_ESTABLISHED)
+    if (event.type == RDMA_CM_EVENT_ESTABLISHED)
+      entry.window->Establish();
+    else
       entry.window->Break(event.type == RDMA_CM_EVENT_DISCONNECTED ? "the window's connection was closed"
                                                                    : "RDMA: " + event.Text());
     news.push_back(entry.session);
@@ -278,10 +315,10 @@ void WindowListenerOverRdma::Handle(const rdma::Event& event, std::vector<uint64
   }
 }
 
-void WindowListenerOverRdma::Admit(rdma::Owned<rdma_cm_id> id, const WindowHello& hello,
-                                   std::vector<uint64_t>& news) {
+void WindowListenerOverRdma::Admit(rdma::Owned<rdma_cm_id> id, const WindowHello& hello) {
   const auto found = IsUnderstood(hello) ? windows_.find(hello.ticket) : windows_.end();
-  if (found == windows_.end() || found->second.window->state() != RemoteWindow::State::kReady) {
+  if (found == windows_.end() || found->second.window->state() != RemoteWindow::State::kReady ||
+      !HasRoomFor(hello, found->second.window->pages()->bytes().size())) {
     // Few lines, however many come.
     if (std::has_single_bit(++refused_))
       spdlog::warn("RDMA: {} connections of clients refused so far: no ticket that is open, or wrong version",
@@ -290,10 +327,17 @@ void WindowListenerOverRdma::Admit(rdma::Owned<rdma_cm_id> id, const WindowHello
     return;
   }
   ExpectedWindow& window = *found->second.window;
-  // An id that goes unaccepted is refused.
-  if (const auto connected = window.Connect(std::move(id), hello); !connected)
-    window.Break(connected.error().message);
-  news.push_back(found->second.session);
+  window.BeginConnecting(id.get());
+  // An id that goes unaccepted is refused. (A function can be copied, a connection not.)
+  auto shared = std::make_shared<rdma::Owned<rdma_cm_id>>(std::move(id));
+  connectors_.Ask(hello.ticket,
+                  [this, hello, shared, pages = window.pages(), slots = window.slots()]() -> Aside::Then {
+                    auto mirror = std::make_shared<Result<std::unique_ptr<Mirror>>>(
+                        Accept(std::move(*shared), hello, pages, slots));
+                    return [this, ticket = hello.ticket, mirror] {
+                      Tell(ticket, [&](ExpectedWindow& one) { one.EndConnecting(std::move(*mirror)); });
+                    };
+                  });
 }
 
 }  // namespace

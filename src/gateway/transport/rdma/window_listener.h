@@ -18,7 +18,9 @@ namespace spillway::gateway {
 class RemoteWindow : public ServedWindow {
  public:
   // A fault of one that is not connected: it never will be.
-  enum class State { kMaking, kReady, kConnected };
+  enum class State { kMaking, kReady, kConnecting, kConnected };
+  // What it holds beside its bytes: of messages and of the device's queues, about.
+  [[nodiscard]] static constexpr uint64_t Overhead(uint32_t slots) { return uint64_t{1024} * (slots + 2); }
   [[nodiscard]] virtual State state() const = 0;
   [[nodiscard]] virtual uint64_t ticket() const = 0;
 };

@@ -30,6 +30,7 @@ class ShmServedWindow : public ServedWindow {
   bool TakeSubmission(Submission& into) override { return channel_.TakeSubmission(into); }
   [[nodiscard]] uint64_t AnswersWaiting() const override { return channel_.CompletionsWaiting(); }
   void Complete(const Completion& completion, uint64_t) override { channel_.Complete(completion); }
+  [[nodiscard]] bool HasSentAll() override { return true; }
   [[nodiscard]] std::string Fault() const override {
     return channel_.broken() ? "the window's ring is broken" : "";
   }
