@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 constexpr uint64_t kWindowBytes = 4096;
+constexpr uint32_t kWindowSlots = 2;
+constexpr uint64_t kWindowHolds = kWindowBytes + RemoteWindow::Overhead(kWindowSlots);
 
 struct FakeWindow : public RemoteWindow {
   FakeWindow(uint64_t bytes, uint32_t of)
@@ -105,7 +107,7 @@ class RemoteWindowOfASession : public testing::Test {
     session->Sent(static_cast<int64_t>(bytes.size()));
     return frame;
   }
-  void Ask(uint64_t id, uint64_t bytes = kWindowBytes, uint32_t slots = 2) {
+  void Ask(uint64_t id, uint64_t bytes = kWindowBytes, uint32_t slots = kWindowSlots) {
     FrameHeader header;
     header.type = static_cast<uint8_t>(FrameType::kOpenWindow);
     header.id = id;
@@ -149,7 +151,7 @@ class RemoteWindowOfASession : public testing::Test {
 TEST_F(RemoteWindowOfASession, IsToldOnceItsMemoryIsThere) {
   Ask(5);
   EXPECT_FALSE(Sent().Is(FrameType::kRemoteWindow));
-  EXPECT_EQ(Held(), kWindowBytes);
+  EXPECT_EQ(Held(), kWindowHolds);
   News(RemoteWindow::State::kReady);
   const Frame told = Sent();
   ASSERT_TRUE(told.Is(FrameType::kRemoteWindow));
@@ -239,18 +241,28 @@ TEST_F(RemoteWindowOfASession, ThatCannotBeMadeLeavesTheSessionToFrames) {
   EXPECT_FALSE(session->over());
   Receive(DescribeFrame(7, "m"));
   EXPECT_TRUE(Sent().Is(FrameType::kModel));
+  // Accepted, but its client never says that it is connected.
+  Ask(8);
+  News(RemoteWindow::State::kReady);
+  EXPECT_TRUE(Sent().Is(FrameType::kRemoteWindow));
+  News(RemoteWindow::State::kConnecting);
+  EXPECT_EQ(Held(), kWindowHolds);
+  device.window->fault = "unreachable";
+  News(RemoteWindow::State::kConnecting);
+  EXPECT_EQ(Held(), 0u);
+  EXPECT_FALSE(session->over());
 }
 
 TEST_F(RemoteWindowOfASession, ThatNobodyConnectsIsGivenUpInTime) {
   Ask(5);
   bed.now += 40s;
   session->EndLateWindow(bed.now, 30s);
-  EXPECT_EQ(Held(), kWindowBytes) << "its client was not told where to connect";
+  EXPECT_EQ(Held(), kWindowHolds) << "its client was not told where to connect";
   News(RemoteWindow::State::kReady);
   EXPECT_TRUE(Sent().Is(FrameType::kRemoteWindow));
   bed.now += 29s;
   session->EndLateWindow(bed.now, 30s);
-  EXPECT_EQ(Held(), kWindowBytes);
+  EXPECT_EQ(Held(), kWindowHolds);
   bed.now += 2s;
   session->EndLateWindow(bed.now, 30s);
   EXPECT_EQ(Held(), 0u);
@@ -259,7 +271,7 @@ TEST_F(RemoteWindowOfASession, ThatNobodyConnectsIsGivenUpInTime) {
   Connect();
   bed.now += 3600s;
   session->EndLateWindow(bed.now, 30s);
-  EXPECT_EQ(Held(), kWindowBytes) << "it is connected";
+  EXPECT_EQ(Held(), kWindowHolds) << "it is connected";
 }
 
 TEST_F(RemoteWindowOfASession, IsGivenBackWhenItsClientCancelsItOrIsRefused) {
