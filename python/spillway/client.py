@@ -15,6 +15,7 @@ class Client:
     window: bytes of the window, in which all tensors and outputs of this client lie at a time.
     rdma: with ADDRESS:PORT: None, a window over RDMA if gateway and this machine have it, else requests are sent in frames;
     True, a window or an error; False, frames. A client with a window over RDMA must not fork.
+    Threads may share a client: its requests are sent one after the other.
     Raises GatewayGone (nobody answers there, or a machine has no RDMA and rdma=True), BadArgument (no such tenant, a wrong
     token, a window that the gateway refuses, where there must be one).
 
