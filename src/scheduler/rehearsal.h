@@ -7,6 +7,7 @@
 // rules to go by, and then the prices are changed by trial, and kept where more is allocated.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
