@@ -36,7 +36,8 @@ Result<std::unique_ptr<Mirror>> Mirror::Make(rdma::Owned<rdma_cm_id> id, std::sh
 
 Result<void> Mirror::Open(uint32_t slots) {
   ibv_port_attr port{};
-  if ((errno = ibv_query_port(id_->verbs, id_->port_num, &port)) != 0) return rdma::FailRdma("port");
+  errno = ibv_query_port(id_->verbs, id_->port_num, &port);
+  if (errno != 0) return rdma::FailRdma("port");
   // A work request counts bytes in 32 bits.
   most_at_once_ = std::min<uint64_t>(port.max_msg_sz, uint64_t{1} << 30);
   const uint32_t buffers = slots + kMirrorSpareMessages;
