@@ -270,7 +270,8 @@ bool FindRoughly(BoundByPrices& bound, std::vector<double>& prices, const std::f
       prices[k] = std::max(prices[k] * std::exp(kFirstStep * swing / std::sqrt(swings[k])), kLowestPrice);
     }
   }
-  for (size_t k = 0; k < kinds; ++k) prices[k] = sum[k] / (kRoughRounds - kRoughRounds / 2);
+  constexpr int kSummed = kRoughRounds - kRoughRounds / 2;
+  for (size_t k = 0; k < kinds; ++k) prices[k] = sum[k] / kSummed;
   return true;
 }
 
