@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
 #include <thread>
+#include <utility>
 
 #include "capacity_search.h"
 #include "compute_capacity.h"
+#include "joint_work.h"
 #include "sweep.h"
+#include "undisturbed.h"
 
 namespace spillway::lab {
 namespace {
@@ -24,8 +26,6 @@ double ProvisionalLimit(const ExperimentSpec& spec) {
   return spec.unloaded_ms ? kLatencyLimit * *spec.unloaded_ms : kProvisionalLimitMs;
 }
 
-double QuotaShare(const CpuQuota& quota) { return std::chrono::duration<double>(quota.quota) / quota.period; }
-
 // One unit alone, at its own address; again while the machine disturbed it.
 class LoneUnit {
  public:
@@ -36,15 +36,14 @@ class LoneUnit {
   const ExperimentSpec& experiment() const { return bed_.spec(); }
 
   Result<MeteredSample> Metered(double rate, double seconds) const {
-    for (int replays = 0;; replays++) {
-      watch_.Begin();
+    const auto ready = [&] { return bed_.Settle(); };
+    const auto play = [&]() -> Result<MeteredSample> {
       const auto before = bed_.testbed().CpuTimeOf(plan_.label);
-      auto sample = bed_.LoadIdle(plan_.address, rate, seconds);
-      const auto used = bed_.testbed().CpuTimeOf(plan_.label) - before;
-      const Disturbance disturbance = watch_.End();
+      auto sample = bed_.Load(plan_.address, rate, seconds);
       if (!sample) return tl::make_unexpected(sample.error());
-      if (!disturbance.disturbed() || replays == kMaxReplays) return MeteredSample{std::move(*sample), used};
-    }
+      return MeteredSample{std::move(*sample), bed_.testbed().CpuTimeOf(plan_.label) - before};
+    };
+    return PlayUndisturbed(watch_, ready, play).map([](auto played) { return std::move(played.result); });
   }
   Result<Sample> Load(double rate, double seconds) const {
     return Metered(rate, seconds).map([](MeteredSample run) { return std::move(run.sample); });
@@ -166,26 +165,6 @@ Result<std::vector<Calibration::Unit>> MeasureUnits(const Bed& bed, MachineWatch
   return measured;
 }
 
-double RpsOf(const std::vector<Calibration::Unit>& units) {
-  return std::accumulate(units.begin(), units.end(), 0.0,
-                         [](double sum, const Calibration::Unit& unit) { return sum + unit.rps; });
-}
-
-// Together units sustain no more than the sum of what each does alone: if they did, the machine was slower
-// when each was measured, and they are measured again.
-Result<void> MeasureTooSlowAgain(const Bed& bed, MachineWatch& watch, const OnStep& on_step,
-                                 Calibration& calibration) {
-  constexpr int kMaxRepeats = 2;
-  constexpr double kPrecision = 0.97;  // of both measurements
-  for (int repeats = 0; repeats < kMaxRepeats && RpsOf(calibration.units) < kPrecision * calibration.full_rps;
-       repeats++) {
-    auto again = MeasureUnits(bed, watch, on_step);
-    if (!again) return tl::make_unexpected(again.error());
-    if (RpsOf(*again) > RpsOf(calibration.units)) calibration.units = std::move(*again);
-  }
-  return {};
-}
-
 // A rate that the testbed should sustain easily.
 double FirstRate(const TestbedSpec& testbed) {
   constexpr double kComputing = 4, kOther = 64;
@@ -221,38 +200,16 @@ Result<double> UnloadedMs(Bed& bed, const Calibration& calibration) {
   });
 }
 
-// How much CPU time answers took while all units worked.
-struct JointCost {
-  double rate, cpu_seconds, answers;
-};
-
 std::chrono::duration<double> CpuTimeOfAll(const Bed& bed) {
   std::chrono::duration<double> sum{};
   for (const UnitPlan& unit : bed.testbed().plan().units) sum += bed.testbed().CpuTimeOf(unit.label);
   return sum;
 }
 
-// Units with a quota that work at once spoil each other's caches and take turns on their CPUs: an answer
-// takes more CPU time than it took of the unit alone, by the same factor for all units, as far as can be
-// told. `costs`: of slices under wrr, of which those near 100 % load count.
-void SlowDownAsTogether(const Bed& bed, const std::vector<JointCost>& costs, Calibration& calibration) {
-  constexpr double kNear = 0.5, kNoMore = 1.1;  // of 100 % load
-  double weights = 0, alone = 0, cpu_seconds = 0, answers = 0;
-  const auto& units = bed.testbed().plan().units;
-  for (size_t i = 0; i < units.size(); i++) {
-    const UnitSpec& spec = units[i].spec;
-    if (!spec.quota || spec.neighbour || calibration.units[i].rps <= 0) return;
-    weights += spec.capacity;
-    alone += spec.capacity * QuotaShare(*spec.quota) / calibration.units[i].rps;
-  }
-  for (const JointCost& cost : costs) {
-    if (cost.rate < kNear * calibration.full_rps || cost.rate > kNoMore * calibration.full_rps) continue;
-    cpu_seconds += cost.cpu_seconds;
-    answers += cost.answers;
-  }
-  if (answers <= 0 || weights <= 0 || alone <= 0) return;
-  const double factor = std::max(1.0, cpu_seconds / answers / (alone / weights));
-  for (Calibration::Unit& unit : calibration.units) unit.rps /= factor;
+std::vector<UnitSpec> SpecsOf(const Bed& bed) {
+  std::vector<UnitSpec> specs;
+  for (const UnitPlan& unit : bed.testbed().plan().units) specs.push_back(unit.spec);
+  return specs;
 }
 
 Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibration, const OnStep& on_step,
@@ -319,9 +276,12 @@ Result<Calibration> Calibrate(Bed& bed, MachineWatch& watch, const OnStep& on_st
   if (!full) return tl::make_unexpected(full.error());
   calibration.full_rps = *full;
   if (spec.predict && !calibration.stated) {
-    if (auto measured = MeasureTooSlowAgain(bed, watch, on_step, calibration); !measured)
-      return tl::make_unexpected(measured.error());
-    SlowDownAsTogether(bed, costs, calibration);
+    auto units = MeasuredFastEnough(std::move(calibration.units), calibration.full_rps,
+                                    [&] { return MeasureUnits(bed, watch, on_step); });
+    if (!units) return tl::make_unexpected(units.error());
+    calibration.units = std::move(*units);
+    const double slowdown = SlowdownTogether(SpecsOf(bed), calibration.units, calibration.full_rps, costs);
+    for (Calibration::Unit& unit : calibration.units) unit.rps /= slowdown;
   }
   return calibration;
 }

@@ -44,6 +44,32 @@ Row RowOf(const std::string& policy, double load_pct, const std::vector<Slice>& 
   return row;
 }
 
+// Of rows by ascending load: what each load answers if more load never answers more. Where the measured
+// shares say otherwise, a lower load met bad moments of the machine or a higher one good moments, and nothing
+// says which: such neighbours share their mean, by requests (isotonic regression).
+std::vector<double> FallingAnsweredPct(const std::vector<const Row*>& rows) {
+  struct Block {
+    double answered, sent;  // answered: in hundredths
+    size_t loads;
+    [[nodiscard]] double Pct() const { return answered / sent; }
+  };
+  std::vector<Block> blocks;
+  for (const Row* row : rows) {
+    const double sent = std::max(row->rps, 1.0);  // slices of a sweep are equally many and equally long
+    blocks.push_back({row->answered_pct * sent, sent, 1});
+    while (blocks.size() > 1 && blocks.back().Pct() > blocks[blocks.size() - 2].Pct()) {
+      const Block last = blocks.back();
+      blocks.pop_back();
+      blocks.back().answered += last.answered;
+      blocks.back().sent += last.sent;
+      blocks.back().loads += last.loads;
+    }
+  }
+  std::vector<double> falling;
+  for (const Block& block : blocks) falling.insert(falling.end(), block.loads, block.Pct());
+  return falling;
+}
+
 Finding JudgeOne(const std::vector<Row>& rows, const std::string& policy, double tolerated_loss_pct) {
   std::vector<const Row*> own;
   for (const Row& row : rows)
@@ -51,10 +77,10 @@ Finding JudgeOne(const std::vector<Row>& rows, const std::string& policy, double
   std::sort(own.begin(), own.end(), [](const Row* a, const Row* b) { return a->load_pct < b->load_pct; });
   Finding finding;
   finding.policy = policy;
-  for (const Row* row : own) {
-    if (!Answered(*row, tolerated_loss_pct)) continue;
-    finding.sustained_pct = row->load_pct;
-    finding.sustained_rps = row->rps;
+  const std::vector<double> answered_pct = FallingAnsweredPct(own);
+  for (size_t i = 0; i < own.size() && answered_pct[i] >= 100 - tolerated_loss_pct; i++) {
+    finding.sustained_pct = own[i]->load_pct;
+    finding.sustained_rps = own[i]->rps;
   }
   for (const Row* row : own) {
     if (!Answered(*row, tolerated_loss_pct) && row->load_pct < finding.sustained_pct)

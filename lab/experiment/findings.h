@@ -72,8 +72,8 @@ bool AllLost(const std::vector<Row>& rows, double load_pct, double tolerated_los
 // What a policy's rows say of it.
 struct Finding {
   std::string policy;
-  // The highest load that was answered; nullopt: none. Load that is answered at a higher level was not
-  // lost for want of capacity at a lower one: such levels are `disturbed_pct`.
+  // The highest load up to which all was answered; nullopt: none. A level that lost some below one that
+  // answered more is taken together with it; if the two answered enough, the lower is among `disturbed_pct`.
   std::optional<double> sustained_pct;
   double sustained_rps = 0;
   std::vector<double> disturbed_pct;

@@ -55,7 +55,7 @@ sim::UnitProfile ProfileOf(const UnitSpec& unit, const Calibration::Unit& measur
   } else {
     profile.workers = Parallel(unit, cpus);
     if (unit.quota && Share(*unit.quota) < profile.workers)
-      profile.ration = {unit.quota->quota, unit.quota->period, kKernelTick};
+      profile.cpu_quota = {unit.quota->quota, unit.quota->period, kKernelTick};
     profile.service = FromSeconds(profile.sustained_workers() / measured.rps);
   }
   return profile;
@@ -137,7 +137,7 @@ sim::App AppOf(const ExperimentSpec& spec, const Calibration& calibration, size_
         profile.fixed = FromSeconds(more_ms / 1e3);
         const double scatter = Scatter(*measured.unloaded), stalls = Scatter(model);
         const double service_ms = std::chrono::duration<double, std::milli>(profile.service).count() /
-                                  std::min(1.0, profile.ration.share());
+                                  std::min(1.0, profile.cpu_quota.share());
         if (unit.runs != Workload::kEmulated)
           cv = std::sqrt(std::max(0.0, scatter * scatter - stalls * stalls)) / service_ms;
         if (measured.unloaded->p99_ms && unit.runs != Workload::kEmulated) {

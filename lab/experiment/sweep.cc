@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/interrupt.h"
+#include "undisturbed.h"
 
 namespace spillway::lab {
 namespace {
@@ -27,16 +28,11 @@ std::vector<size_t> RandomOrder(size_t count, std::mt19937_64& random) {
 
 Result<Slice> PlaySlice(const Bed& bed, MachineWatch& watch, double rate, double seconds, double timeout_s,
                         uint64_t seed) {
-  Slice slice;
-  for (;; slice.replays++) {
-    if (auto idle = bed.Settle(); !idle) return tl::make_unexpected(idle.error());
-    watch.Begin();
-    auto sample = bed.Load(bed.service().vip, rate, seconds, timeout_s, seed);
-    slice.disturbance = watch.End();
-    if (!sample) return tl::make_unexpected(sample.error());
-    slice.sample = std::move(*sample);
-    if (!slice.disturbance.disturbed() || slice.replays == kMaxReplays) return slice;
-  }
+  const auto ready = [&] { return bed.Settle(); };
+  const auto play = [&] { return bed.Load(bed.service().vip, rate, seconds, timeout_s, seed); };
+  return PlayUndisturbed(watch, ready, play).map([](auto played) {
+    return Slice{std::move(played.result), played.disturbance, played.replays};
+  });
 }
 
 Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& levels_pct,

@@ -12,9 +12,6 @@
 
 namespace spillway::lab {
 
-// A slice that the machine disturbed is played again so many times, then kept.
-inline constexpr int kMaxReplays = 2;
-
 // Plays a slice, and again while the machine disturbed it.
 [[nodiscard]] Result<Slice> PlaySlice(const Bed& bed, MachineWatch& watch, double rate, double seconds,
                                       double timeout_s, uint64_t seed);

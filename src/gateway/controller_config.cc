@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/controller_config.h"
 
+#include <map>
+#include <optional>
+#include <string>
+
 #include "gateway/document.h"
 #include "gateway/protocol/token.h"
 
@@ -11,12 +15,32 @@ using yaml::MapReader;
 using yaml::Problems;
 using namespace std::chrono_literals;
 
+namespace {
+
+void ReadQuotas(Problems& problems, const Field& field, std::map<std::string, double>& quotas) {
+  constexpr double kMost = 1e6;
+  for (const Field& entry : yaml::ReadList(problems, field, "a list of quotas")) {
+    MapReader map(problems, entry, {"tenant", "gpus"});
+    std::optional<std::string> tenant;
+    std::optional<double> gpus;
+    const Field* name = map.Need("tenant", "a tenant of models");
+    if (name != nullptr) tenant = yaml::ReadText(problems, *name, "a tenant of models");
+    if (const Field* f = map.Need("gpus", "GPUs' worth of compute"))
+      gpus = yaml::ReadNumber(problems, *f, 0, kMost);
+    if (!tenant || !gpus) continue;
+    if (!quotas.emplace(*tenant, *gpus).second)
+      problems.Add(name->line, name->path, "duplicate tenant " + *tenant);
+  }
+}
+
+}  // namespace
+
 ControllerConfig ReadController(Problems& problems, const Field& field, const std::string& file_name) {
   ControllerConfig config;
   scheduler::ControllerOptions& options = config.options;
   MapReader map(problems, field,
                 {"socket", "state", "listen", "token_file", "policy", "sharing", "moves", "moves_per_hour",
-                 "start", "drain", "settle", "silent_after"});
+                 "start", "drain", "settle", "silent_after", "quotas"});
   const auto text = [&](std::string& into, const Field* f, const char* expected) {
     Take(into, f, [&](const Field& g) {
       const auto got = yaml::ReadText(problems, g, expected);
@@ -40,6 +64,7 @@ ControllerConfig ReadController(Problems& problems, const Field& field, const st
     for (const scheduler::Policy choice : kChoices) words.emplace_back(ToString(choice));
     if (const auto word = yaml::ReadChoice(problems, *f, words)) options.policy = kChoices[*word];
   }
+  if (const Field* f = map.Find("quotas")) ReadQuotas(problems, *f, options.gpu_quotas);
   const auto yes = [&](const Field& f) { return yaml::ReadBool(problems, f); };
   Take(options.rules.is_sharing, map.Find("sharing"), yes);
   Take(options.is_moving, map.Find("moves"), yes);

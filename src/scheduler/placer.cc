@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scheduler/published_scores.h"
+#include "scheduler/peer_scores.h"
 
 namespace spillway::scheduler {
 namespace {

@@ -29,7 +29,7 @@ namespace spillway::scheduler {
 //             one step the one whose GPUs are used most
 //   fgd       FGD as published: its score in whole numbers 0..100, the first node of equals
 //   best-fit, dot-product, gpu-clustering, gpu-packing
-//             what FGD is compared with (published_scores.h); then the fullest GPU that fits
+//             what FGD is compared with (peer_scores.h); then the fullest GPU that fits
 //   first-fit the first node and GPU that fit
 //   random    any node and GPU that fit
 enum class Policy : uint8_t {

@@ -17,12 +17,12 @@ Station::Station(const UnitProfile& profile, double work, Duration wire, std::op
       workers_free_(profile.workers, 0) {
   if (profile.interference != Interference())
     interferer_ = std::make_unique<Interferer>(profile.interference, seed.value_or(0));
-  if (profile.ration.period.count() == 0) return;
+  if (profile.cpu_quota.period.count() == 0) return;
   // Units were not started together.
-  const auto period = static_cast<double>(profile.ration.period.count());
-  cpu_ = std::make_unique<RationedCpu>(
-      profile.ration, seed ? static_cast<Time>(Random(spw_mix64(*seed + 3)).Uniform() * period) : 0);
-  alone_ = MeanFinish(profile.ration, service_);
+  const auto period = static_cast<double>(profile.cpu_quota.period.count());
+  cpu_ = std::make_unique<CpuWithQuota>(
+      profile.cpu_quota, seed ? static_cast<Time>(Random(spw_mix64(*seed + 3)).Uniform() * period) : 0);
+  alone_ = MeanFinish(profile.cpu_quota, service_);
 }
 
 // Until `until`, or until the work is done; what is left stays in `work`.

@@ -16,9 +16,9 @@
 #include <optional>
 #include <vector>
 
+#include "sim/cpu_quota.h"
 #include "sim/event_queue.h"
 #include "sim/interference.h"
-#include "sim/ration.h"
 #include "sim/scenario/scenario.h"
 
 namespace spillway::sim {
@@ -87,8 +87,8 @@ class Station {
 
   const UnitProfile* profile_;
   Time service_, fixed_, wire_;
-  // Apart, as few have them and Fetch takes two lines: of units with a ration; with interference.
-  std::unique_ptr<RationedCpu> cpu_;
+  // Apart, as few have them and Fetch takes two lines: of units with a quota; with interference.
+  std::unique_ptr<CpuWithQuota> cpu_;
   std::unique_ptr<Interferer> interferer_;
   SharedCpus* shared_;
   Time neighbour_until_ = 0;        // when the quota's use by a regular neighbour has been counted

@@ -18,10 +18,10 @@ Broker::Broker(BrokerOptions options, SlicePort& port)
     : options_(std::move(options)),
       port_(port),
       gpus_(options_.tenants.size()),
-      queues_(options_.tenants.size()),
       memory_(MemoryOf(options_)),
       windows_(WindowsOf(options_)) {
   counts_.answers.resize(options_.tenants.size());
+  for (const auto& tenant : options_.tenants) queues_.emplace_back(tenant.queue);
 }
 
 // ---- requests
@@ -77,11 +77,10 @@ uint64_t Broker::Submit(Request request, Time now) {
     return 0;
   }
   if (Full(account, request.held_bytes)) {
-    const bool queue = queues_[request.tenant].size() >= options_.tenants[request.tenant].queue;
+    const RequestQueue& queue = queues_[request.tenant];
     Refuse(request, Status::kBusy,
-           queue ? fmt::format("the tenant's queue of {} requests is full",
-                               options_.tenants[request.tenant].queue)
-                 : std::string("the gateway's memory for requests is full"),
+           queue.IsFull() ? fmt::format("the tenant's queue of {} requests is full", queue.limit())
+                          : std::string("the gateway's memory for requests is full"),
            milliseconds(1000));
     return 0;
   }

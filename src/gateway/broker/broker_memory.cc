@@ -44,8 +44,7 @@ Result<void> Broker::CanFit(uint64_t inputs, uint64_t outputs, const Account& ac
 }
 
 bool Broker::Full(const Account& account, uint64_t bytes) const {
-  return (account.tenant != kNobody &&
-          queues_[account.tenant].size() >= options_.tenants[account.tenant].queue) ||
+  return (account.tenant != kNobody && queues_[account.tenant].IsFull()) ||
          !memory_.HasRoom(bytes, OwnerOf(account));
 }
 

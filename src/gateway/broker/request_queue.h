@@ -18,7 +18,11 @@ class RequestQueue {
     uint64_t id;
   };
 
+  // limit: requests that may wait, of those that come.
+  explicit RequestQueue(size_t limit) : limit_(limit) {}
+
   void PushBack(const Entry& entry);
+  // One that was placed and comes back: it waits beyond the limit, too.
   void PushFront(const Entry& entry);
   // It need not be there.
   void Erase(const Entry& entry);
@@ -27,11 +31,14 @@ class RequestQueue {
   // The first of each model, the oldest of them first: where that one cannot be placed, none behind it can.
   [[nodiscard]] std::vector<Entry> Heads() const;
   [[nodiscard]] size_t size() const { return size_; }
+  [[nodiscard]] size_t limit() const { return limit_; }
+  // Another that comes is refused.
+  [[nodiscard]] bool IsFull() const { return size_ >= limit_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
 
  private:
   std::map<uint32_t, std::deque<uint64_t>> models_;  // none empty
-  size_t size_ = 0;
+  size_t limit_, size_ = 0;
 };
 
 }  // namespace spillway::gateway

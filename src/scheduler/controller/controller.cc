@@ -36,6 +36,7 @@ Result<void> Controller::AddModel(const ServedModel& model, Millis now) {
   if (there != fleet_.models.end() && !IsSameService(there->second, model))
     return Fail(ErrorCode::kConflict,
                 fmt::format("model {}: there is another of that name: remove it first", model.name));
+  if (auto within = WithinQuota(model); !within) return within;
   if (there == fleet_.models.end() || !(there->second == model)) {
     fleet_.models[model.name] = model;
     fleet_.model_troubles.erase(model.name);
@@ -43,6 +44,23 @@ Result<void> Controller::AddModel(const ServedModel& model, Millis now) {
   }
   Reconcile();
   return {};
+}
+
+// What is served already stays, though the quota was made smaller; only to ask for more is refused.
+Result<void> Controller::WithinQuota(const ServedModel& model) const {
+  const auto quota = options_.gpu_quotas.find(model.tenant);
+  if (quota == options_.gpu_quotas.end()) return {};
+  const auto asked = [&](const ServedModel& one) {
+    return one.replicas * (options_.rules.is_sharing ? one.milli / double{kWholeGpu} : 1.0);
+  };
+  double before = 0, others = 0;
+  for (const auto& [name, one] : fleet_.models)
+    if (one.tenant == model.tenant) (name == model.name ? before : others) += asked(one);
+  constexpr double kRounding = 1e-9;
+  if (asked(model) <= before || others + asked(model) <= quota->second + kRounding) return {};
+  return Fail(ErrorCode::kConflict,
+              fmt::format("model {}: tenant {} may have {:g} GPUs and would ask for {:g}", model.name,
+                          model.tenant, quota->second, others + asked(model)));
 }
 
 Result<void> Controller::RemoveModel(const std::string& name, Millis now) {

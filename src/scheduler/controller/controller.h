@@ -28,7 +28,9 @@ namespace spillway::scheduler {
 struct ControllerOptions {
   FleetRules rules;
   Policy policy = Policy::kSpillway;
-  bool is_moving = true;        // false: nothing moves but at an operator's word
+  bool is_moving = true;  // false: nothing moves but at an operator's word
+  // GPUs' worth of compute that a tenant's models may ask for in all; who is not among them: any.
+  std::map<std::string, double> gpu_quotas;
   double move_price = 0.3;      // of one, where a GPU that is switched off is worth 1
   double moves_per_hour = 60;   // the budget; as many may come at once
   Millis start_limit = 60'000;  // within which an executor is to be ready
@@ -58,7 +60,8 @@ class Controller {
  public:
   explicit Controller(ControllerOptions options, Fleet fleet = {});
 
-  // -- operators. kConflict: another model of that name; kBadInput: no such model, or no such place.
+  // -- operators. kConflict: another model of that name, or more than the tenant's quota; kBadInput: no such
+  // model, or no such place.
   [[nodiscard]] Result<void> AddModel(const ServedModel& model, Millis now);
   [[nodiscard]] Result<void> RemoveModel(const std::string& name, Millis now);
   // One of its instances goes to another GPU: `gpu` (HOST/GPU), or where the placer puts it. kConflict: no
@@ -112,6 +115,7 @@ class Controller {
   void PlanMoves();
   void StartPlanned();
 
+  [[nodiscard]] Result<void> WithinQuota(const ServedModel& model) const;
   [[nodiscard]] PlacementInputs InputsNow() const;
   bool MayFindPlace(const std::string& model);
   void Changed();  // hosts, models or phases

@@ -26,7 +26,7 @@ struct Bimodal {
 };
 
 // CPU time as a control group's quota gives it out: so much in every period, and none till the next.
-struct Ration {
+struct CpuQuota {
   Duration quota{0}, period{0};  // period 0: no limit
   // The kernel stops who runs only at a tick of its timer; what is used beyond the quota by then is taken
   // from the next periods. 0: exact.
@@ -34,7 +34,7 @@ struct Ration {
   double share() const {  // CPUs
     return period.count() > 0 ? static_cast<double>(quota.count()) / static_cast<double>(period.count()) : 1;
   }
-  bool operator==(const Ration&) const = default;
+  bool operator==(const CpuQuota&) const = default;
 };
 
 // What keeps a unit from working at its speed. Zero lengths and shares: nothing does.
@@ -83,14 +83,14 @@ struct UnitProfile {
   Duration fixed{0};
   uint32_t queue_limit = 1u << 20;  // requests in the unit; one more is dropped
   // With a period, `service` is CPU time, which all workers draw from one quota.
-  Ration ration = {};
+  CpuQuota cpu_quota = {};
   Interference interference = {};
   bool workers_known = true;  // false: its agent is not told how many workers it has
   bool shares_cpus = false;   // works on the app's shared CPUs
   Duration unloaded() const { return service + fixed; }
   // Workers that can be busy all the time.
   double sustained_workers() const {
-    return ration.period.count() > 0 ? std::min<double>(workers, ration.share()) : workers;
+    return cpu_quota.period.count() > 0 ? std::min<double>(workers, cpu_quota.share()) : workers;
   }
   // What it can answer for long, in requests per second.
   double sustained_rps() const {

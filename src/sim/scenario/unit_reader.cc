@@ -43,11 +43,11 @@ class Parts {
   MapReader map_;
 };
 
-void ReadQuota(Problems& problems, const Field& field, Ration& ration) {
+void ReadQuota(Problems& problems, const Field& field, CpuQuota& quota) {
   Parts parts(problems, field, {"quota", "period", "tick"});
-  parts.Time("quota", Duration(1000), ration.quota);
-  parts.Time("period", Duration(1000), ration.period);
-  Take(ration.tick, parts.map().Find("tick"),
+  parts.Time("quota", Duration(1000), quota.quota);
+  parts.Time("period", Duration(1000), quota.period);
+  Take(quota.tick, parts.map().Find("tick"),
        [&](const Field& f) { return yaml::ReadTime(problems, f, Duration(0), std::chrono::seconds(1)); });
 }
 
@@ -105,7 +105,7 @@ void ReadSpeedKeys(Problems& problems, const MapReader& map, UnitProfile& unit) 
     if (auto n = yaml::ReadInteger(problems, *f, 1, UINT32_MAX)) unit.queue_limit = static_cast<uint32_t>(*n);
   Take(unit.workers_known, map.Find("workers_known"),
        [&](const Field& f) { return yaml::ReadBool(problems, f); });
-  if (const Field* f = map.Find("cpu_quota")) ReadQuota(problems, *f, unit.ration);
+  if (const Field* f = map.Find("cpu_quota")) ReadQuota(problems, *f, unit.cpu_quota);
   ReadInterference(problems, map, unit.interference);
 }
 

@@ -69,6 +69,13 @@ TEST(ControllerConfig, IsReadWithTheGatewaysIsolation) {
       yaml + "controller: {socket: /x/c, state: /x/s, listen: \"127.0.0.1:0\"}\n", "g.yaml");
   ASSERT_FALSE(open);
   EXPECT_THAT(open.error().message, HasSubstr("g.yaml:4: controller.listen: requires token_file"));
+  const std::string quotas = yaml + "controller: {socket: /x/c, state: /x/s, quotas: [{tenant: red, gpus: ";
+  const auto limited = ParseGatewayConfig(quotas + "2.5}]}\n", "g.yaml");
+  ASSERT_TRUE(limited) << limited.error().message;
+  EXPECT_THAT(limited->controller->options.gpu_quotas, ElementsAre(Pair("red", 2.5)));
+  const auto twice = ParseGatewayConfig(quotas + "2.5}, {tenant: red, gpus: -1}]}\n", "g.yaml");
+  ASSERT_FALSE(twice);
+  EXPECT_THAT(twice.error().message, HasSubstr("g.yaml:4: controller.quotas[#2].gpus: expected"));
 }
 
 class HostTableTest : public testing::Test {

@@ -85,12 +85,20 @@ std::vector<Row> Join(std::vector<std::vector<Row>> levels) {
   return all;
 }
 
-TEST(Findings, TheSustainedLoadIsTheHighestAnsweredAndLossBelowItIsNamed) {
-  const auto rows = Join({RowsAt(50, {"a"}, {Rounds(1)}), RowsAt(80, {"a"}, {Rounds(1, 90)}),
+TEST(Findings, ALittleLossBelowALoadThatIsAnsweredIsNamed) {
+  const auto rows = Join({RowsAt(50, {"a"}, {Rounds(1)}), RowsAt(80, {"a"}, {Rounds(1, 98)}),
                           RowsAt(90, {"a"}, {Rounds(1)}), RowsAt(95, {"a"}, {Rounds(1, 50)})});
   const auto findings = Judge(rows, "a", 1);
   EXPECT_EQ(findings[0].sustained_pct, 90);
   EXPECT_THAT(findings[0].disturbed_pct, ElementsAre(80));
+}
+
+TEST(Findings, ALoadIsNotSustainedWhereThoseBelowItLostMoreThanItAnsweredAgain) {
+  const auto rows = Join({RowsAt(50, {"a"}, {Rounds(1)}), RowsAt(70, {"a"}, {Rounds(1, 80)}),
+                          RowsAt(80, {"a"}, {Rounds(1, 96)}), RowsAt(90, {"a"}, {Rounds(1, 99)})});
+  const auto findings = Judge(rows, "a", 1);
+  EXPECT_EQ(findings[0].sustained_pct, 50);
+  EXPECT_THAT(findings[0].disturbed_pct, ElementsAre());
 }
 
 TEST(Findings, SustainedLoadIsComparedWithTheBaselineAndTheBest) {

@@ -56,7 +56,7 @@ TEST(AppOf, AnEmulatedUnitIsAsItsFileSays) {
   EXPECT_EQ(unit.service, 2ms);
   EXPECT_EQ(unit.fixed, 1ms);
   EXPECT_EQ(unit.capacity, 5);
-  EXPECT_EQ(unit.ration.period, 0ns);
+  EXPECT_EQ(unit.cpu_quota.period, 0ns);
   EXPECT_DOUBLE_EQ(app.cv, 0.3);
   EXPECT_EQ(app.joint_rps, 2000);
 }
@@ -76,7 +76,7 @@ TEST(AppOf, AQuotaIsOneBudgetOfAllWorkersCpuTime) {
   const sim::App app = AppOf(Experiment({nic}), Measured({{"s1-nic", 40, true, std::nullopt}}), 2);
   const sim::UnitProfile& unit = app.groups[0].units[0];
   EXPECT_EQ(unit.service, 5ms) << "a fifth of a CPU for 40 requests/s";
-  EXPECT_EQ(unit.ration, (sim::Ration{2ms, 10ms, 4ms})) << "which the kernel looks at every 4 ms";
+  EXPECT_EQ(unit.cpu_quota, (sim::CpuQuota{2ms, 10ms, 4ms})) << "which the kernel looks at every 4 ms";
   EXPECT_EQ(unit.workers, 2u);
   EXPECT_EQ(unit.queue_limit, QueueLimitOf(nic));
   EXPECT_EQ(unit.queue_limit, 84u) << "4 in service, 20 waiting for each";
@@ -94,7 +94,7 @@ TEST(AppOf, WithoutAQuotaNoMoreWorkersThanCpusWork) {
   cpu.quota = CpuQuota{30ms, 20ms};
   EXPECT_EQ(profile(16).workers, 8u) << "which draw from one and a half CPUs";
   EXPECT_EQ(profile(16).service, 15ms);
-  EXPECT_EQ(profile(1).ration.period, 0ms) << "one worker never uses more than a CPU";
+  EXPECT_EQ(profile(1).cpu_quota.period, 0ms) << "one worker never uses more than a CPU";
 }
 
 TEST(AppOf, ScatterBeyondTheStallsIsTakenForTheSpreadOfServiceTimes) {

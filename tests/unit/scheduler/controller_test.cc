@@ -47,6 +47,52 @@ TEST_F(ControllerTest, ReplicasThatFitNowhereAreLookedForOnceUntilSomethingChang
   EXPECT_LE(controller_->searches(), before + 4);
 }
 
+TEST_F(ControllerTest, ATenantOverItsQuotaIsRefusedAndOthersAreNot) {
+  options_.gpu_quotas = {{"red", 1.5}};
+  Make();
+  Host(4);
+  ServedModel model = Model("a", 500);
+  model.replicas = 2;
+  Add(model);
+  Add(Model("b", 500));
+  const auto refused = controller_->AddModel(Model("c", 100), now_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(refused.error().message, "model c: tenant red may have 1.5 GPUs and would ask for 1.6");
+  EXPECT_EQ(controller_->fleet().models.count("c"), 0u);
+  Add(Model("c", 1000, "blue"));
+  model.replicas = 3;
+  EXPECT_FALSE(controller_->AddModel(model, now_)) << "more of the same";
+  EXPECT_EQ(controller_->fleet().models.at("a").replicas, 2);
+  model.replicas = 1;
+  Add(model);
+  Add(Model("d", 500));
+}
+
+TEST_F(ControllerTest, WhatIsServedWhenAQuotaIsMadeSmallerStaysAndMayShrink) {
+  Host(4);
+  ServedModel model = Model("a", 1000);
+  model.replicas = 3;
+  Add(model);
+  options_.gpu_quotas = {{"red", 1}};
+  Make(controller_->fleet());
+  Obey();
+  EXPECT_EQ(instances(), 3u);
+  Add(model);
+  model.replicas = 2;
+  Add(model);
+  EXPECT_EQ(controller_->AddModel(Model("b", 1), now_).error().code, ErrorCode::kConflict);
+}
+
+TEST_F(ControllerTest, WithoutSharingEveryReplicaCountsAsAWholeGpuOfTheQuota) {
+  options_.gpu_quotas = {{"red", 1}};
+  options_.rules.is_sharing = false;
+  Make();
+  Host(2);
+  Add(Model("a", 250));
+  EXPECT_FALSE(controller_->AddModel(Model("b", 250), now_));
+}
+
 TEST_F(ControllerTest, AGpuThatRefusedIsTriedAgainWhenItsTimeHasComeThoughNothingElseChanged) {
   Host(1);
   Add(Model("a", 500));

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <set>
 
-#include "scheduler/published_scores.h"
+#include "scheduler/peer_scores.h"
 #include "scheduler/replay/data_folder.h"
 #include "scheduler/replay/placement_experiment.h"
 #include "scheduler/replay/published_figures.h"

@@ -51,7 +51,7 @@ TEST(Interference, NothingIsWorkedOnInAStall) {
 
 TEST(Interference, AStallHoldsUpWorkUnderAQuotaToo) {
   UnitProfile unit = OneMillisecond();
-  unit.ration = {1ms, 5ms};
+  unit.cpu_quota = {1ms, 5ms};
   const double without = Mean(LatenciesMs(unit, 50 * kMs, 500));
   unit.interference.stall = {100ms, 20ms};
   EXPECT_GT(Mean(LatenciesMs(unit, 50 * kMs, 500)), without + 1);

@@ -121,7 +121,7 @@ TEST(ScenarioFile, UnitsAsTheyAre) {
   EXPECT_EQ(scenario.apps[0].groups[0].units[0].interference, Interference());
   const UnitProfile& unit = scenario.apps[0].groups[0].units[1];
   EXPECT_FALSE(unit.workers_known);
-  EXPECT_EQ(unit.ration, (Ration{1ms, 5ms, 4ms}));
+  EXPECT_EQ(unit.cpu_quota, (CpuQuota{1ms, 5ms, 4ms}));
   EXPECT_DOUBLE_EQ(unit.sustained_rps(), 0.2 / 2182e-6);
   const Interference& its = unit.interference;
   EXPECT_EQ(its.stall, (Interference::Stall{2s, 30ms}));

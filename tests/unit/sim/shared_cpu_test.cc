@@ -56,10 +56,10 @@ TEST(Station, OnASharedCpuWaitsForTheOther) {
 
 TEST(Station, UnderAQuotaWaitingForTheCpuUsesNoneOfIt) {
   SharedCpus cpus(1);
-  UnitProfile rationed = Unit(2ms);
-  rationed.ration = {2ms, 100ms, 0ns};
+  UnitProfile limited = Unit(2ms);
+  limited.cpu_quota = {2ms, 100ms, 0ns};
   const UnitProfile other = Unit(5ms);
-  Station first(other, 1, 0ns, 1, &cpus), second(rationed, 1, 0ns, std::nullopt, &cpus);
+  Station first(other, 1, 0ns, 1, &cpus), second(limited, 1, 0ns, std::nullopt, &cpus);
   EXPECT_EQ(first.Place(0, 1), 5 * kMs);
   EXPECT_EQ(second.Place(0, 1), 7 * kMs);
   EXPECT_EQ(second.Place(20 * kMs, 1), 82 * kMs) << "in the next period, as this one's 2 ms are used up";
@@ -70,11 +70,11 @@ TEST(Station, ARegularNeighbourHalvesTheSpeedAndUsesUpTheQuota) {
   unit.interference.neighbour = {.every = 10s, .length = 10s, .slowdown = 2, .regular = true};
   Station alone(unit, 1, 0ns, 1);
   EXPECT_EQ(alone.Place(0, 1), 2 * kMs);
-  unit.ration = {4ms, 100ms, 0ns};
-  Station rationed(unit, 1, 0ns, std::nullopt);
-  EXPECT_EQ(rationed.Place(0, 1), 2 * kMs);
-  EXPECT_EQ(rationed.Place(10 * kMs, 1), 92 * kMs) << "the neighbour had the other 2 ms by 4 ms";
-  EXPECT_EQ(rationed.Place(200 * kMs, 1), 2 * kMs);
+  unit.cpu_quota = {4ms, 100ms, 0ns};
+  Station limited(unit, 1, 0ns, std::nullopt);
+  EXPECT_EQ(limited.Place(0, 1), 2 * kMs);
+  EXPECT_EQ(limited.Place(10 * kMs, 1), 92 * kMs) << "the neighbour had the other 2 ms by 4 ms";
+  EXPECT_EQ(limited.Place(200 * kMs, 1), 2 * kMs);
 }
 
 TEST(Run, UnitsThatShareACpuAnswerLaterThanUnitsWithCpusOfTheirOwn) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/published_scores.h"
+#include "scheduler/peer_scores.h"
 
 #include <algorithm>
 

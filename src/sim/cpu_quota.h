@@ -18,12 +18,12 @@ namespace spillway::sim {
 // Several workers draw in the order in which they are given work: who began first takes what he needs of
 // each period, and later ones what is left. Real ones draw side by side and stop together; the sum per period
 // is the same, but the first here is done earlier than there.
-class RationedCpu {
+class CpuWithQuota {
  public:
   static constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 
   // phase: when a period begins; the others follow at its length.
-  explicit RationedCpu(const Ration& ration, int64_t phase = 0);
+  explicit CpuWithQuota(const CpuQuota& quota, int64_t phase = 0);
 
   // No later Run begins before `now`, or it is moved there.
   void Forget(int64_t now);
@@ -47,6 +47,6 @@ class RationedCpu {
 };
 
 // How long `work` ns of CPU time take on a CPU that has been idle, begun at any moment: the mean.
-[[nodiscard]] int64_t MeanFinish(const Ration& ration, int64_t work);
+[[nodiscard]] int64_t MeanFinish(const CpuQuota& quota, int64_t work);
 
 }  // namespace spillway::sim

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heuristics that FGD (USENIX ATC 2023) is compared with, as its published runs define them: whole scores
-// from 0 to 100 of a node for a job that fits there, higher is better. Host memory is filtered, not scored.
-// Within the node they take the GPU with the least free milli that fits. Pure.
+// The heuristics that FGD (USENIX ATC 2023) is compared with (its own score is Placer::Rate's, by
+// fragmentation.h), as its published runs define them: whole scores from 0 to 100 of a node for a job that
+// fits there, higher is better. Host memory is filtered, not scored. Within the node they take the GPU with
+// the least free milli that fits. Pure.
 #pragma once
 
 #include "scheduler/cluster.h"

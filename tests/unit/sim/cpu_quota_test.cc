@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU time under a quota, against one that is stepped through, and stations that run on it.
-#include "sim/ration.h"
+#include "sim/cpu_quota.h"
 
 #include <gtest/gtest.h>
 
@@ -16,12 +16,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(RationedCpu, FinishesAsOneSteppedThrough) {
+TEST(CpuWithQuota, FinishesAsOneSteppedThrough) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; round++) {
     const int64_t period = 5 + static_cast<int64_t>(random() % 20),
                   quota = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(period));
-    RationedCpu cpu({Duration(quota), Duration(period)});
+    CpuWithQuota cpu({Duration(quota), Duration(period)});
     int64_t now = 0, period_seen = -1, used = 0;
     for (int i = 0; i < 30; i++) {
       now += static_cast<int64_t>(random() % 30);
@@ -36,14 +36,14 @@ TEST(RationedCpu, FinishesAsOneSteppedThrough) {
 }
 
 // Work that is stopped only at ticks, and debts that later periods pay.
-TEST(RationedCpu, WithATickOverrunsAsOneSteppedThrough) {
+TEST(CpuWithQuota, WithATickOverrunsAsOneSteppedThrough) {
   std::mt19937_64 random(8);
   int overruns = 0;
   for (int round = 0; round < 300; round++) {
     const int64_t period = 5 + static_cast<int64_t>(random() % 20),
                   quota = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(period)),
                   tick = 1 + static_cast<int64_t>(random() % 30);
-    RationedCpu cpu({Duration(quota), Duration(period), Duration(tick)});
+    CpuWithQuota cpu({Duration(quota), Duration(period), Duration(tick)});
     int64_t now = 0, left = quota;
     const auto step = [&](bool runs) {  // to the next moment
       if (runs) left--;
@@ -64,44 +64,44 @@ TEST(RationedCpu, WithATickOverrunsAsOneSteppedThrough) {
         step(!stopped);
       }
       int64_t given = work;
-      ASSERT_EQ(cpu.Run(start, RationedCpu::kForever, woken, given), now) << "round " << round;
+      ASSERT_EQ(cpu.Run(start, CpuWithQuota::kForever, woken, given), now) << "round " << round;
     }
   }
   EXPECT_GT(overruns, 1000);
 }
 
-TEST(RationedCpu, ADebtIsPaidBeforeAnythingElse) {
+TEST(CpuWithQuota, ADebtIsPaidBeforeAnythingElse) {
   // The tick is at 4 ms of each period of 5: who begins with it runs on till the next.
-  RationedCpu cpu({1ms, 5ms, 4ms}, 0);
+  CpuWithQuota cpu({1ms, 5ms, 4ms}, 0);
   EXPECT_EQ(cpu.Finish(0, 3'000'000), 3'000'000) << "2 ms more than its quota";
   EXPECT_EQ(cpu.Finish(5'000'000, 100'000), 15'100'000) << "two periods have paid for them";
 }
 
-TEST(RationedCpu, WorksOnlyUntilItIsTold) {
-  RationedCpu cpu({2ms, 5ms});
+TEST(CpuWithQuota, WorksOnlyUntilItIsTold) {
+  CpuWithQuota cpu({2ms, 5ms});
   int64_t work = 3'000'000;
   EXPECT_EQ(cpu.Run(0, 1'000'000, true, work), 1'000'000);
   EXPECT_EQ(work, 2'000'000);
-  EXPECT_EQ(cpu.Run(1'500'000, RationedCpu::kForever, true, work), 6'000'000);
+  EXPECT_EQ(cpu.Run(1'500'000, CpuWithQuota::kForever, true, work), 6'000'000);
   EXPECT_EQ(work, 0);
 }
 
-TEST(RationedCpu, ALoneRequestWaitsForAsManyPeriodsAsItNeeds) {
-  EXPECT_EQ(MeanFinish({10ms, 10ms}, 7'000'000), 7'000'000) << "no ration at all";
+TEST(CpuWithQuota, ALoneRequestWaitsForAsManyPeriodsAsItNeeds) {
+  EXPECT_EQ(MeanFinish({10ms, 10ms}, 7'000'000), 7'000'000) << "no quota at all";
   // 4 ms at 1 ms of each 5, begun x ms into a period: 16 - x ms when x < 4, else 16. The mean is 14.4.
   EXPECT_NEAR(static_cast<double>(MeanFinish({1ms, 5ms}, 4'000'000)), 14.4e6, 0.05e6);
 }
 
-UnitProfile Rationed() {
+UnitProfile WithQuota() {
   UnitProfile unit;
   unit.service = 2ms;
-  unit.ration = {1ms, 5ms};
+  unit.cpu_quota = {1ms, 5ms};
   return unit;
 }
 
-TEST(Station, WithARationAnswersAtThatShareOfItsSpeed) {
-  const UnitProfile rationed = Rationed();
-  Station station(rationed, 1, Duration(0));
+TEST(Station, WithAQuotaAnswersAtThatShareOfItsSpeed) {
+  const UnitProfile limited = WithQuota();
+  Station station(limited, 1, Duration(0));
   EXPECT_EQ(station.slot(), 10'000'000);
   Time last = 0;
   for (int i = 0; i < 100; i++) last = *station.Place(0, 1);
@@ -116,7 +116,7 @@ TEST(Station, WorkersThatAreHeldUpGetNoMoreThanTheQuotaOfEachPeriod) {
     UnitProfile unit;
     unit.workers = static_cast<uint16_t>(2 + random() % 7);
     unit.service = 1ms;
-    unit.ration = {2ms, 10ms};
+    unit.cpu_quota = {2ms, 10ms};
     unit.interference.pause = {0.2, 25ms};
     if (round % 2 == 0) unit.interference.stall = {500ms, 100ms};
     Station station(unit, 1, Duration(0), random());
@@ -138,33 +138,33 @@ TEST(Station, WorkersThatAreHeldUpGetNoMoreThanTheQuotaOfEachPeriod) {
 }
 
 TEST(Station, WorkersUnderOneQuotaAnswerNoMoreThanOneAlone) {
-  UnitProfile several = Rationed();
+  UnitProfile several = WithQuota();
   several.workers = 4;
   Station station(several, 1, Duration(0));
   EXPECT_EQ(station.slot(), 10'000'000);
   Time last = 0;
   for (int i = 0; i < 100; i++) last = std::max(last, *station.Place(0, 1));
   EXPECT_NEAR(static_cast<double>(last), 996e6, 5e6);
-  several.ration.quota = 10ms;  // two CPUs
+  several.cpu_quota.quota = 10ms;  // two CPUs
   Station faster(several, 1, Duration(0));
   for (int i = 0; i < 100; i++) last = std::max<Time>(i == 0 ? 0 : last, *faster.Place(0, 1));
   EXPECT_NEAR(static_cast<double>(last), 100e6, 5e6);
 }
 
 TEST(Station, UnitsBeginTheirPeriodsAtTimesOfTheirOwn) {
-  const UnitProfile rationed = Rationed();
-  Station one(rationed, 1, Duration(0), 1), same(rationed, 1, Duration(0), 1),
-      other(rationed, 1, Duration(0), 2);
+  const UnitProfile limited = WithQuota();
+  Station one(limited, 1, Duration(0), 1), same(limited, 1, Duration(0), 1),
+      other(limited, 1, Duration(0), 2);
   const Time latency = *one.Place(0, 1);
   EXPECT_EQ(latency, *same.Place(0, 1));
   EXPECT_NE(latency, *other.Place(0, 1));
 }
 
-TEST(Sweep, JointCapacityOfRationedUnitsIsTheirShare) {
+TEST(Sweep, JointCapacityOfUnitsWithQuotasIsTheirShare) {
   Scenario scenario;
   App app;
   app.name = "a";
-  app.groups = {{1, {Rationed()}}};
+  app.groups = {{1, {WithQuota()}}};
   scenario.apps = {app};
   scenario.arrivals = {{}};
   scenario.reports = {{"each", 1ms, 0ms, 0ms, 0, false}};

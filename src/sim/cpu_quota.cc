@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/ration.h"
+#include "sim/cpu_quota.h"
 
 #include <algorithm>
 
 namespace spillway::sim {
 
-RationedCpu::RationedCpu(const Ration& ration, int64_t phase)
-    : quota_(ration.quota.count()),
-      period_(ration.period.count()),
-      tick_(ration.tick.count()),
+CpuWithQuota::CpuWithQuota(const CpuQuota& quota, int64_t phase)
+    : quota_(quota.quota.count()),
+      period_(quota.period.count()),
+      tick_(quota.tick.count()),
       phase_(phase % period_),
       left_{quota_} {}
 
-void RationedCpu::Forget(int64_t now) {
+void CpuWithQuota::Forget(int64_t now) {
   const int64_t index = PeriodOf(now);
   while (first_ < index) {
     const int64_t debt = std::min<int64_t>(0, left_.front());
@@ -24,13 +24,13 @@ void RationedCpu::Forget(int64_t now) {
   }
 }
 
-int64_t& RationedCpu::Left(int64_t index) {
+int64_t& CpuWithQuota::Left(int64_t index) {
   while (first_ + static_cast<int64_t>(left_.size()) <= index)
     left_.push_back(quota_ + std::min<int64_t>(0, left_.back()));
   return left_[static_cast<size_t>(index - first_)];
 }
 
-void RationedCpu::Draw(int64_t index, int64_t amount) {
+void CpuWithQuota::Draw(int64_t index, int64_t amount) {
   Left(index);
   for (auto i = static_cast<size_t>(index - first_); i < left_.size() && amount > 0; i++) {
     const int64_t debt = std::min<int64_t>(0, left_[i]);
@@ -39,7 +39,7 @@ void RationedCpu::Draw(int64_t index, int64_t amount) {
   }
 }
 
-int64_t RationedCpu::Run(int64_t start, int64_t until, bool woken, int64_t& work, SharedCpus* shared) {
+int64_t CpuWithQuota::Run(int64_t start, int64_t until, bool woken, int64_t& work, SharedCpus* shared) {
   start = std::max(start, EndOf(first_ - 1));
   bool checked = tick_ == 0 || woken || start % tick_ == 0;  // by the kernel, whether there is budget
   while (work > 0 && start < until) {
@@ -68,15 +68,15 @@ int64_t RationedCpu::Run(int64_t start, int64_t until, bool woken, int64_t& work
   return start;
 }
 
-int64_t MeanFinish(const Ration& ration, int64_t work) {
+int64_t MeanFinish(const CpuQuota& quota, int64_t work) {
   constexpr int kMoments = 256;  // spread evenly over a period
-  const int64_t period = ration.period.count();
+  const int64_t period = quota.period.count();
   int64_t sum = 0;
   for (int i = 0; i < kMoments; i++) {
     // Ticks and periods do not begin together: so the period's begin is spread over ticks as well.
-    const int64_t phase = ration.tick.count() * (i * 97 % kMoments) / kMoments;
+    const int64_t phase = quota.tick.count() * (i * 97 % kMoments) / kMoments;
     const int64_t begin = period + phase % period + period * i / kMoments;
-    sum += RationedCpu(ration, phase).Finish(begin, work) - begin;
+    sum += CpuWithQuota(quota, phase).Finish(begin, work) - begin;
   }
   return sum / kMoments;
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "joint_work.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+
+namespace spillway::lab {
+namespace {
+
+double RpsOf(const std::vector<Calibration::Unit>& units) {
+  return std::accumulate(units.begin(), units.end(), 0.0,
+                         [](double sum, const Calibration::Unit& unit) { return sum + unit.rps; });
+}
+
+}  // namespace
+
+double QuotaShare(const CpuQuota& quota) { return std::chrono::duration<double>(quota.quota) / quota.period; }
+
+double SlowdownTogether(const std::vector<UnitSpec>& units, const std::vector<Calibration::Unit>& alone,
+                        double full_rps, const std::vector<JointCost>& costs) {
+  constexpr double kNear = 0.5, kNoMore = 1.1;  // of 100 % load
+  double weights = 0, alone_cost = 0, cpu_seconds = 0, answers = 0;
+  for (size_t i = 0; i < units.size(); i++) {
+    if (!units[i].quota || units[i].neighbour || alone[i].rps <= 0) return 1;
+    weights += units[i].capacity;  // as wrr spreads requests
+    alone_cost += units[i].capacity * QuotaShare(*units[i].quota) / alone[i].rps;
+  }
+  for (const JointCost& cost : costs) {
+    if (cost.rate < kNear * full_rps || cost.rate > kNoMore * full_rps) continue;
+    cpu_seconds += cost.cpu_seconds;
+    answers += cost.answers;
+  }
+  if (answers <= 0 || weights <= 0 || alone_cost <= 0) return 1;
+  return std::max(1.0, cpu_seconds / answers / (alone_cost / weights));
+}
+
+Result<std::vector<Calibration::Unit>> MeasuredFastEnough(
+    std::vector<Calibration::Unit> alone, double full_rps,
+    const std::function<Result<std::vector<Calibration::Unit>>()>& measure) {
+  constexpr int kMaxRepeats = 2;
+  constexpr double kPrecision = 0.97;  // of both measurements
+  for (int repeats = 0; repeats < kMaxRepeats && RpsOf(alone) < kPrecision * full_rps; repeats++) {
+    auto again = measure();
+    if (!again) return again;
+    if (RpsOf(*again) > RpsOf(alone)) alone = std::move(*again);
+  }
+  return alone;
+}
+
+}  // namespace spillway::lab
