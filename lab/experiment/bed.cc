@@ -61,6 +61,12 @@ Result<void> Bed::Settle() const {
   return Fail(ErrorCode::kSystem, fmt::format("{} ended during the experiment", fmt::join(dead, ", ")));
 }
 
+std::chrono::duration<double> Bed::CpuTimeOfUnits() const {
+  std::chrono::nanoseconds total{};
+  for (const UnitPlan& unit : testbed_.plan().units) total += testbed_.CpuTimeOf(unit.label);
+  return total;
+}
+
 double Bed::ProvisionalTimeoutS() const {
   if (spec_.unloaded_ms) return std::max(1.0, 2 * kLatencyLimit * *spec_.unloaded_ms / 1e3);
   return AnyComputes(spec_.testbed) ? kPatienceS : 1;

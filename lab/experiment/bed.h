@@ -3,6 +3,7 @@
 // policy, after what came before has been worked off. One thread, the program's main one.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "client.h"
@@ -32,6 +33,8 @@ class Bed {
   [[nodiscard]] Result<Sample> LoadIdle(const model::Address& target, double rate, double seconds) const {
     return Settle().and_then([&] { return Load(target, rate, seconds); });
   }
+  // That the units have had so far, all together.
+  [[nodiscard]] std::chrono::duration<double> CpuTimeOfUnits() const;
   // The time-out that Load takes for 0.
   [[nodiscard]] double ProvisionalTimeoutS() const;
 

@@ -200,18 +200,6 @@ Result<double> UnloadedMs(Bed& bed, const Calibration& calibration) {
   });
 }
 
-std::chrono::duration<double> CpuTimeOfAll(const Bed& bed) {
-  std::chrono::duration<double> sum{};
-  for (const UnitPlan& unit : bed.testbed().plan().units) sum += bed.testbed().CpuTimeOf(unit.label);
-  return sum;
-}
-
-std::vector<UnitSpec> SpecsOf(const Bed& bed) {
-  std::vector<UnitSpec> specs;
-  for (const UnitPlan& unit : bed.testbed().plan().units) specs.push_back(unit.spec);
-  return specs;
-}
-
 Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibration, const OnStep& on_step,
                         std::vector<JointCost>& costs) {
   if (auto set = bed.Balance(WrrOf(bed)); !set) return tl::make_unexpected(set.error());
@@ -230,13 +218,10 @@ Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibr
     for (int i = 0; i < slices; i++) {
       on_step(0.65 + 0.35 * std::min(1.0, tried++ / kExpected),
               fmt::format("what it sustains under wrr: {:.0f} requests/s", rate));
-      const auto before = CpuTimeOfAll(bed);
       auto slice = PlaySlice(bed, watch, rate, std::max(seconds, std::min(kMaxSeconds, kMinRequests / rate)),
                              calibration.TimeoutS(), bed.spec().seed + tried);
       if (!slice) return tl::make_unexpected(slice.error());
-      if (slice->replays == 0)
-        costs.push_back({rate, (CpuTimeOfAll(bed) - before).count(),
-                         static_cast<double>(slice->sample.latencies_ms.size())});
+      costs.push_back({rate, slice->cpu_seconds, static_cast<double>(slice->sample.latencies_ms.size())});
       if (slice->sample.sent == 0) continue;  // a slice too short for a request has lost none
       sent += static_cast<double>(slice->sample.sent);
       in_time += AnsweredPct(slice->sample, limit_ms) / 100 * static_cast<double>(slice->sample.sent);
@@ -280,7 +265,8 @@ Result<Calibration> Calibrate(Bed& bed, MachineWatch& watch, const OnStep& on_st
                                     [&] { return MeasureUnits(bed, watch, on_step); });
     if (!units) return tl::make_unexpected(units.error());
     calibration.units = std::move(*units);
-    const double slowdown = SlowdownTogether(SpecsOf(bed), calibration.units, calibration.full_rps, costs);
+    const double slowdown =
+        SlowdownTogether(UnitsOf(spec.testbed), calibration.units, calibration.full_rps, costs);
     for (Calibration::Unit& unit : calibration.units) unit.rps /= slowdown;
   }
   return calibration;

@@ -99,6 +99,7 @@ void AddRows(report::Document& document, const Part& part) {
                  {"slices_played_again", row.replays},
                  {"slices_disturbed", row.disturbed},
                  {"client_sent_pct", row.sent_pct}});
+    if (row.cpu_ms > 0) json["units_cpu_ms"] = row.cpu_ms;
     if (row.interrupted) json["interrupted"] = true;
     if (row.late_p99_ms) json["client_late_p99_ms"] = *row.late_p99_ms;
     AddAgainst(json, "baseline", row.baseline);

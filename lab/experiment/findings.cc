@@ -28,7 +28,7 @@ Row RowOf(const std::string& policy, double load_pct, const std::vector<Slice>& 
   Row row;
   row.policy = policy;
   row.load_pct = load_pct;
-  double seconds = 0, sent = 0, asked = 0;
+  double seconds = 0, sent = 0, asked = 0, answers = 0, cpu_seconds = 0;
   for (const Slice& slice : slices) {
     row.slices++;
     row.replays += slice.replays;
@@ -36,9 +36,12 @@ Row RowOf(const std::string& policy, double load_pct, const std::vector<Slice>& 
     seconds += slice.sample.seconds;
     sent += static_cast<double>(slice.sample.sent);
     asked += slice.sample.asked;
+    answers += static_cast<double>(slice.sample.latencies_ms.size());
+    cpu_seconds += slice.cpu_seconds;
     if (slice.sample.late_p99_ms)
       row.late_p99_ms = std::max(row.late_p99_ms.value_or(0), *slice.sample.late_p99_ms);
   }
+  row.cpu_ms = answers > 0 ? 1e3 * cpu_seconds / answers : 0;
   row.rps = seconds > 0 ? sent / seconds : 0;
   row.sent_pct = asked > 0 ? 100 * sent / asked : 100;
   return row;

@@ -18,6 +18,7 @@ struct Slice {
   Sample sample;
   Disturbance disturbance;  // of the machine, as it was last played
   int replays = 0;          // how often it was played again because the machine disturbed it
+  double cpu_seconds = 0;   // that the units had, all together
 };
 
 // What the simulator says of the same pool under the same requests: prediction.h.
@@ -43,6 +44,7 @@ struct Row {
   bool interrupted = false;  // fewer slices than were asked for: Ctrl-C came before
   int replays = 0;           // of all slices together
   int disturbed = 0;         // slices that were disturbed each time they were played
+  double cpu_ms = 0;         // of CPU time that the units had for an answer
   // The client: what it sent of what it should have, and by how much it was late (p99 of the worst slice;
   // nullopt: it does not say).
   double sent_pct = 100;

@@ -19,22 +19,36 @@ double RpsOf(const std::vector<Calibration::Unit>& units) {
 
 double QuotaShare(const CpuQuota& quota) { return std::chrono::duration<double>(quota.quota) / quota.period; }
 
-double SlowdownTogether(const std::vector<UnitSpec>& units, const std::vector<Calibration::Unit>& alone,
-                        double full_rps, const std::vector<JointCost>& costs) {
-  constexpr double kNear = 0.5, kNoMore = 1.1;  // of 100 % load
-  double weights = 0, alone_cost = 0, cpu_seconds = 0, answers = 0;
+std::vector<UnitSpec> UnitsOf(const TestbedSpec& testbed) {
+  std::vector<UnitSpec> units;
+  for (const ServerSpec& server : testbed.servers)
+    units.insert(units.end(), server.units.begin(), server.units.end());
+  return units;
+}
+
+std::optional<double> CostOverAlone(const std::vector<UnitSpec>& units,
+                                    const std::vector<Calibration::Unit>& alone, double cpu_seconds,
+                                    double answers) {
+  double weights = 0, alone_cost = 0;
   for (size_t i = 0; i < units.size(); i++) {
-    if (!units[i].quota || units[i].neighbour || alone[i].rps <= 0) return 1;
+    if (!units[i].quota || units[i].neighbour || alone[i].rps <= 0) return std::nullopt;
     weights += units[i].capacity;  // as wrr spreads requests
     alone_cost += units[i].capacity * QuotaShare(*units[i].quota) / alone[i].rps;
   }
+  if (answers <= 0 || cpu_seconds <= 0 || alone_cost <= 0) return std::nullopt;
+  return cpu_seconds / answers / (alone_cost / weights);
+}
+
+double SlowdownTogether(const std::vector<UnitSpec>& units, const std::vector<Calibration::Unit>& alone,
+                        double full_rps, const std::vector<JointCost>& costs) {
+  constexpr double kNear = 0.5, kNoMore = 1.1;  // of 100 % load
+  double cpu_seconds = 0, answers = 0;
   for (const JointCost& cost : costs) {
     if (cost.rate < kNear * full_rps || cost.rate > kNoMore * full_rps) continue;
     cpu_seconds += cost.cpu_seconds;
     answers += cost.answers;
   }
-  if (answers <= 0 || weights <= 0 || alone_cost <= 0) return 1;
-  return std::max(1.0, cpu_seconds / answers / (alone_cost / weights));
+  return std::max(1.0, CostOverAlone(units, alone, cpu_seconds, answers).value_or(1));
 }
 
 Result<std::vector<Calibration::Unit>> MeasuredFastEnough(

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "calibration.h"
@@ -12,16 +13,25 @@ namespace spillway::lab {
 // CPUs that a quota is worth.
 [[nodiscard]] double QuotaShare(const CpuQuota& quota);
 
+// Of all servers, in the testbed's order, which is the calibration's.
+[[nodiscard]] std::vector<UnitSpec> UnitsOf(const TestbedSpec& testbed);
+
 // CPU time that the units' answers took while all of them worked, at one rate (requests/s).
 struct JointCost {
   double rate = 0, cpu_seconds = 0, answers = 0;
 };
 
-// Units with a quota that work at once spoil each other's caches and take turns on their CPUs: an answer
-// takes more CPU time than it took of the unit alone, by the same factor for all units, as far as can be
-// told. That factor, at least 1; 1 where it can't be told: a unit without a quota, or with a neighbour in it,
-// whose time counts, too. alone: what each of `units` sustains alone, by its quota. costs: of slices under
-// wrr; those near full_rps (100 % load) count.
+// What an answer takes of CPU time where wrr spreads the requests, over what it took of the units alone, by
+// the same factor for all units, as far as can be told: units with a quota that work at once spoil each
+// other's caches and take turns on their CPUs, and the machine's speed is not the same in all minutes.
+// nullopt: it can't be told, of a unit without a quota, or with a neighbour in it, whose time counts, too, or
+// without answers. alone: what each of `units` sustains alone, by its quota.
+[[nodiscard]] std::optional<double> CostOverAlone(const std::vector<UnitSpec>& units,
+                                                  const std::vector<Calibration::Unit>& alone,
+                                                  double cpu_seconds, double answers);
+
+// That factor by slices under wrr, of which those near full_rps (100 % load) count; at least 1, as 1 where it
+// can't be told.
 [[nodiscard]] double SlowdownTogether(const std::vector<UnitSpec>& units,
                                       const std::vector<Calibration::Unit>& alone, double full_rps,
                                       const std::vector<JointCost>& costs);

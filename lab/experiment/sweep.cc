@@ -29,9 +29,16 @@ std::vector<size_t> RandomOrder(size_t count, std::mt19937_64& random) {
 Result<Slice> PlaySlice(const Bed& bed, MachineWatch& watch, double rate, double seconds, double timeout_s,
                         uint64_t seed) {
   const auto ready = [&] { return bed.Settle(); };
-  const auto play = [&] { return bed.Load(bed.service().vip, rate, seconds, timeout_s, seed); };
+  const auto play = [&]() -> Result<Slice> {
+    const auto before = bed.CpuTimeOfUnits();
+    auto sample = bed.Load(bed.service().vip, rate, seconds, timeout_s, seed);
+    if (!sample) return tl::make_unexpected(sample.error());
+    return Slice{std::move(*sample), {}, 0, (bed.CpuTimeOfUnits() - before).count()};
+  };
   return PlayUndisturbed(watch, ready, play).map([](auto played) {
-    return Slice{std::move(played.result), played.disturbance, played.replays};
+    played.result.disturbance = played.disturbance;
+    played.result.replays = played.replays;
+    return std::move(played.result);
   });
 }
 

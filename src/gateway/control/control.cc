@@ -8,8 +8,12 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "base/file.h"
 #include "base/system_error.h"
@@ -31,12 +35,23 @@ constexpr auto kTurnEvery = 100ms;
 constexpr auto kDrainTurnEvery = 5ms;  // while something drains: whether it is done
 constexpr Millis kSaveEvery = 10'000;  // though nothing but the clock and the books went on
 constexpr Millis kLongestWait = 2'000;
+constexpr auto kAskEvery = 2s;  // what requests take on which instance
 // By the socket and by TCP each: every node agent keeps one, an operator has one now and then.
 constexpr unsigned kMaxConnections = HostTable::kMaxHosts + 64;
 constexpr unsigned kMaxUnauthenticated = 32;
 constexpr std::string_view kExecutorPrefix = "instance-";
 
 std::string ExecutorOf(uint64_t instance) { return fmt::format("{}{}", kExecutorPrefix, instance); }
+
+std::optional<uint64_t> InstanceOf(std::string_view name) {
+  if (!name.starts_with(kExecutorPrefix)) return std::nullopt;
+  uint64_t id = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + kExecutorPrefix.size(), end, id);
+  // Not "instance-007": two names would be one instance's.
+  if (error != std::errc() || rest != end || name != ExecutorOf(id)) return std::nullopt;
+  return id;
+}
 
 Response Refusal(const Error& error) {
   int status = 500;
@@ -167,6 +182,10 @@ void Control::Turn() {
   }
   Save();
   DrainExecutors();
+  if (now - asked_ >= kAskEvery) {
+    asked_ = now;
+    AskWhatRequestsTake();
+  }
   for (const auto& answer : std::exchange(answers_, {})) answer();
   if (!is_saved_) return;  // what is not written must not be acted on
   hosts_.AnswerWith(
@@ -191,18 +210,14 @@ void Control::Save() {
 // ---- executors
 
 void Control::HearExecutor(const std::string& name, bool is_here) {
-  if (!name.starts_with(kExecutorPrefix)) return;
-  uint64_t id = 0;
-  const char* end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + kExecutorPrefix.size(), end, id);
-  // Not "instance-007": two names would be one instance's.
-  if (error != std::errc() || rest != end || name != ExecutorOf(id)) return;
+  const auto id = InstanceOf(name);
+  if (!id) return;
   if (is_here) {
-    here_.insert(id);
-    controller_.Joined(id, Now());
+    here_.insert(*id);
+    controller_.Joined(*id, Now());
   } else {
-    here_.erase(id);
-    controller_.Left(id, Now());
+    here_.erase(*id);
+    controller_.Left(*id, Now());
   }
 }
 
@@ -231,6 +246,19 @@ void Control::AskWhoIsIdle(const std::vector<uint64_t>& draining) {
     Post([this, idle] {
       is_asking_ = false;
       for (const uint64_t id : idle) controller_.Idle(id, Now());
+    });
+  });
+}
+
+void Control::AskWhatRequestsTake() {
+  server_.Post([this] {
+    const auto slices = server_.broker().Slices();
+    std::vector<std::pair<uint64_t, double>> took;  // instance, ms
+    for (const Broker::ServiceView& one : server_.broker().ServiceTimes())
+      if (const auto id = InstanceOf(slices[one.slice].executor))
+        took.emplace_back(*id, std::chrono::duration<double, std::milli>(one.expected).count());
+    Post([this, took] {
+      for (const auto& [id, ms] : took) controller_.Took(id, ms, Now());
     });
   });
 }

@@ -53,6 +53,7 @@ class Control {
   void Save();
   void DrainExecutors();
   void AskWhoIsIdle(const std::vector<uint64_t>& draining);
+  void AskWhatRequestsTake();
   [[nodiscard]] static scheduler::Millis Now();
 
   ControllerConfig config_;
@@ -67,6 +68,7 @@ class Control {
   bool is_saved_ = false;
   std::set<std::string, std::less<>> draining_;
   bool is_asking_ = false;
+  std::chrono::steady_clock::time_point asked_{};  // what requests take
 
   base::Mutex mutex_;
   base::Condition wake_;

@@ -60,6 +60,8 @@ json ReportOf(const Fleet& fleet, const ServedModel& model) {
               {"slo_ms", model.slo_ms}, {"moving", is_moving},         {"instances", instances}};
   const auto downtime = fleet.downtime_ms.find(model.name);
   if (downtime != fleet.downtime_ms.end()) report["downtime_ms"] = downtime->second;
+  const auto service = fleet.service_ms.find(model.name);
+  if (service != fleet.service_ms.end()) report["service_ms"] = service->second;
   const auto trouble = fleet.model_troubles.find(model.name);
   if (trouble != fleet.model_troubles.end()) report["trouble"] = trouble->second.why;
   return report;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -69,6 +70,7 @@ Result<void> Controller::RemoveModel(const std::string& name, Millis now) {
     return Fail(ErrorCode::kBadInput, fmt::format("model {} does not exist", name));
   fleet_.model_troubles.erase(name);
   fleet_.downtime_ms.erase(name);
+  fleet_.service_ms.erase(name);
   Changed();
   Reconcile();
   return {};
@@ -156,6 +158,24 @@ void Controller::Measured(const std::string& model, Millis downtime_ms, Millis n
   if (fleet_.models.count(model) != 0) {
     const auto [at, is_first] = fleet_.downtime_ms.emplace(model, downtime_ms);
     if (!is_first) at->second = (at->second + downtime_ms) / 2;
+    ++changes_;
+  }
+  Reconcile();
+}
+
+// Small changes change nothing, so that the fleet is not written for them.
+void Controller::Took(uint64_t id, double ms, Millis now) {
+  Begin(now);
+  const Instance* one = Find(id);
+  if (one == nullptr || ms <= 0 || fleet_.models.count(one->model.name) == 0) return;
+  const std::string gpu_model = GpuModelAt(fleet_, one->place);
+  if (gpu_model.empty()) return;
+  constexpr double kSame = 0.1;
+  const auto [at, is_first] = fleet_.service_ms[one->model.name].emplace(gpu_model, ms);
+  if (!is_first && std::abs(ms - at->second) > kSame * at->second) {
+    at->second = (at->second + ms) / 2;
+    ++changes_;
+  } else if (is_first) {
     ++changes_;
   }
   Reconcile();

@@ -72,7 +72,7 @@ TEST(ControllerConfig, IsReadWithTheGatewaysIsolation) {
   const std::string quotas = yaml + "controller: {socket: /x/c, state: /x/s, quotas: [{tenant: red, gpus: ";
   const auto limited = ParseGatewayConfig(quotas + "2.5}]}\n", "g.yaml");
   ASSERT_TRUE(limited) << limited.error().message;
-  EXPECT_THAT(limited->controller->options.gpu_quotas, ElementsAre(Pair("red", 2.5)));
+  EXPECT_THAT(limited->controller->options.gpu_quotas, ElementsAre(testing::Pair("red", 2.5)));
   const auto twice = ParseGatewayConfig(quotas + "2.5}, {tenant: red, gpus: -1}]}\n", "g.yaml");
   ASSERT_FALSE(twice);
   EXPECT_THAT(twice.error().message, HasSubstr("g.yaml:4: controller.quotas[#2].gpus: expected"));

@@ -45,6 +45,12 @@ TEST(SlowdownTogether, CannotBeToldOfUnitsWithoutAQuotaOrWithANeighbourInIt) {
   EXPECT_DOUBLE_EQ(SlowdownTogether(specs, kAlone, 900, {{900, 3, 900}}), 1);
 }
 
+TEST(CostOverAlone, IsBelowOneWhereTheMachineBecameFasterAndUnknownWithoutAnswers) {
+  EXPECT_DOUBLE_EQ(*CostOverAlone(kSpecs, kAlone, 0.288, 900), 0.8);
+  EXPECT_FALSE(CostOverAlone(kSpecs, kAlone, 0.288, 0));
+  EXPECT_FALSE(CostOverAlone(kSpecs, kAlone, 0, 900));
+}
+
 Units Summing(double rps) { return {{"cpu", rps, true, {}}}; }
 
 TEST(MeasuredFastEnough, UnitsThatSustainMoreTogetherThanAloneAreMeasuredAgain) {

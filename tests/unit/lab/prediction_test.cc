@@ -46,6 +46,32 @@ Calibration Measured(std::vector<Calibration::Unit> units) {
   return c;
 }
 
+TEST(AddPredictions, UnitsAreAsFastAsTheyWereUnderWrrAtThatLoad) {
+  UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kKnot, 1);
+  cpu.quota = CpuQuota{1ms, 5ms};
+  const ExperimentSpec spec = Experiment({cpu});
+  const Calibration calibration = Measured({{"s1-cpu", 400, true, std::nullopt}});  // 0.5 ms each
+  std::vector<Row> rows;
+  for (const double load : {50, 90})
+    for (const char* policy : {"host-only", "wrr"}) {
+      rows.emplace_back();
+      rows.back().policy = policy;
+      rows.back().load_pct = load;
+      rows.back().cpu_ms = 0.5;
+    }
+  const auto predicted = [&](double cpu_ms_at_90) {
+    rows[3].cpu_ms = cpu_ms_at_90;
+    AddPredictions(spec, calibration, 2, rows);
+    return std::pair(rows[0].predicted->p99_ms, rows[2].predicted->p99_ms);
+  };
+  const auto as_calibrated = predicted(0.5), slower = predicted(0.6), absurd = predicted(5),
+             unknown = predicted(0);
+  EXPECT_EQ(slower.first, as_calibrated.first) << "at another load";
+  EXPECT_GT(slower.second, 2 * as_calibrated.second) << "108 % load";
+  EXPECT_EQ(absurd, as_calibrated);
+  EXPECT_EQ(unknown, as_calibrated);
+}
+
 TEST(AppOf, AnEmulatedUnitIsAsItsFileSays) {
   UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kEmulated, 5);
   cpu.emulated = {4, 2ms, 0.3, 1ms};
