@@ -46,8 +46,8 @@ controller: $work/control.sock
 gateway: $work/executors.sock
 state: $work/$host
 gpus:
-  - {name: gpu0, gflop_per_s: 0.1, memory: 40GiB, mig: true}
-  - {name: gpu1, gflop_per_s: 0.1, memory: 40GiB, mig: true}
+  - {name: gpu0, gflop_per_s: 0.1, memory: 40GiB, mig: true, model: A100-40}
+  - {name: gpu1, gflop_per_s: 0.1, memory: 40GiB, mig: true, model: A100-40}
 EOF
 done
 # The second comes by TCP, as from another machine.
@@ -203,6 +203,8 @@ done
 [ "$(cat "$work"/failed? | sort -u)" = 0 ] || fail "requests of slow failed: $(cat "$work"/failed?)"
 curl -sf "$(cat "$work/url")/metrics" | matches "^spillway_gateway_replacements_total 0$" ||
   fail "requests were begun anew: $(curl -sf "$(cat "$work/url")/metrics" | grep replacements)"
+until_true 20 fleet 'min(models["slow"]["service_ms"].values()) > 10' > /dev/null ||
+  fail "what requests of slow take: $(fleet 'models["slow"]')"
 model remove slow --wait > /dev/null || fail "remove slow"
 expect_bad "no GPU host7/gpu0 can be used now" model move product --to host7/gpu0
 
