@@ -34,14 +34,15 @@ int Main(int argc, char** argv) {
   if (!std::filesystem::is_regular_file(executor, unknown))
     return Complain({ErrorCode::kBadInput, fmt::format("--executor {}: expected a program", executor)},
                     kProgram);
+  auto slices = node::SlicesOf(*config, config_file);
+  if (!slices) return Complain(slices.error(), kProgram);
   if (check) {
     base::Print("{}: ok\n", config_file);
     return 0;
   }
   const sigset_t signals = HoldSignals();
   const base::Fd stop(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  auto slices = node::MakeEmulatedSlices(config->gpus);
-  auto agent = node::NodeAgent::Open(std::move(*config), std::move(slices), executor);
+  auto agent = node::NodeAgent::Open(std::move(*config), std::move(*slices), executor);
   if (!agent) return Complain(agent.error(), kProgram);
   (*agent)->Run(stop.get());
   return 0;

@@ -30,6 +30,7 @@ constexpr auto kAskAgain = 200ms;
 constexpr auto kActFor = 1s;  // less than the controller's silent_after: each step writes durably
 // An executor waits 10 s itself for a device that hangs.
 constexpr auto kKillAfter = 15s;
+constexpr auto kGiveUpAfter = 20s;
 // Of a program, whose deepest value is a model's list of layers. What is read by recursion has a stack to
 // fill.
 constexpr int kMaxProgramDepth = 8;
@@ -54,7 +55,8 @@ HostPhase PhaseOnceEnded(const Record& record) {
 
 }  // namespace
 
-Result<std::string> ExecutorFile(const NodeConfig& config, const WantedInstance& instance) {
+Result<std::string> ExecutorFile(const NodeConfig& config, const WantedInstance& instance,
+                                 const std::optional<SliceDevice>& device) {
   const json program = ProgramOf(instance.model.program);
   if (!program.is_object() || !program.contains("models"))
     return Fail(ErrorCode::kBadInput, "its program: expected an object with models");
@@ -66,6 +68,10 @@ Result<std::string> ExecutorFile(const NodeConfig& config, const WantedInstance&
     return Fail(ErrorCode::kBadInput, fmt::format("GPU {} does not exist", place.gpu));
   json slice{{"name", "s"}, {"gflop_per_s", speed->second * share}};
   if (program.contains("cells")) slice["cells"] = program["cells"];
+  if (device) {
+    slice["device"] = device->device;
+    slice["sm_percent"] = device->sm_percent;
+  }
   // Hosts of a test share a machine, and so what executors take for their host: the GPU's name has both.
   json text{{"name", fmt::format("instance-{}", instance.instance)},
             {"gateway", config.gateway},
@@ -73,6 +79,7 @@ Result<std::string> ExecutorFile(const NodeConfig& config, const WantedInstance&
   // No more of it: engine, files and addresses are this host's to say.
   for (const char* key : {"cell", "models"})
     if (program.contains(key)) text[key] = program[key];
+  if (device) text["engine"] = "cuda";
   if (!config.token_file.empty()) text["token_file"] = config.token_file;
   return text.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -160,35 +167,52 @@ bool NodeAgent::Act() {
     std::vector<HostInstance> has;
     for (const auto& [id, record] : records_) has.push_back(record.has);
     const std::vector<Step> steps = Steps(orders_->wanted, has);
-    if (steps.empty()) return true;
+    bool is_stuck = steps.empty();
     for (const Step& step : steps) {
-      Take(step);
+      is_stuck = !Take(step) || is_stuck;
       if (Clock::now() > until) return false;
     }
+    if (is_stuck) return true;
   }
 }
 
-void NodeAgent::Take(const Step& step) {
+bool NodeAgent::Take(const Step& step) {
   const uint64_t id = step.instance.instance;
   switch (step.kind) {
     case Step::Kind::kMakeSlice:
-      return Make(step.instance);
+      Make(step.instance);
+      break;
     case Step::Kind::kStart:
-      return Begin(records_.at(id));
+      Begin(records_.at(id));
+      break;
     case Step::Kind::kEnd:
-      return End(records_.at(id));
+      End(records_.at(id));
+      break;
     case Step::Kind::kDropSlice:
-      slices_->Drop(step.instance);
-      book_.Erase(id);
-      records_.erase(id);
-      spdlog::info("instance {}: gone", id);
-      return;
+      return DropSlice(id);
   }
+  return true;
+}
+
+// A slice that stays keeps its instance, so that its place is given to nobody. What was refused may be there
+// all the same, and be somebody else's.
+bool NodeAgent::DropSlice(uint64_t id) {
+  Record& record = records_.at(id);
+  if (!record.slice_refused)
+    if (const auto gone = slices_->Drop(record.has.wanted); !gone) {
+      if (record.why != gone.error().message) FailWith(record, gone.error().message);
+      return false;
+    }
+  book_.Erase(id);
+  records_.erase(id);
+  spdlog::info("instance {}: gone", id);
+  return true;
 }
 
 void NodeAgent::Make(const WantedInstance& instance) {
   Record& record = records_[instance.instance];
   record.has = {instance, HostPhase::kSlice};
+  Write(record);  // so that it is given back even by the next program
   if (const auto made = slices_->Make(instance); !made) {
     record.slice_refused = true;
     FailWith(record, made.error().message);
@@ -199,7 +223,9 @@ void NodeAgent::Make(const WantedInstance& instance) {
 void NodeAgent::Begin(Record& record) {
   const uint64_t id = record.has.wanted.instance;
   const std::string path = book_.ConfigOf(id);
-  const auto text = ExecutorFile(config_, record.has.wanted);
+  const auto device = slices_->DeviceOf(record.has.wanted);
+  if (!device) return FailWith(record, device.error().message);
+  const auto text = ExecutorFile(config_, record.has.wanted, *device);
   if (!text) return FailWith(record, text.error().message);
   if (const auto good = gateway::ParseExecutorConfig(*text, path); !good)
     return FailWith(record, good.error().message);
@@ -274,7 +300,9 @@ void NodeAgent::EndAll() {
   config_.gpus.clear();
   Talk(0ms);
   orders_ = scheduler::HostOrders{orders_ ? orders_->revision : 0, {}};
+  const auto until = Clock::now() + kGiveUpAfter;
   for (Act(); !records_.empty(); Act()) {
+    if (children_.empty() && Clock::now() > until) break;  // slices that their GPUs do not take back
     std::vector<pollfd> ends;
     for (const auto& [id, child] : children_) ends.push_back({child.fd(), POLLIN, 0});
     poll(ends.data(), ends.size(), 100);

@@ -19,10 +19,11 @@
 
 namespace spillway::node {
 
-// executor.yaml of an instance: one slice of the share that its place has, and of its program `cell`, `cells`
-// and `models` alone. kBadInput: its program is none.
+// executor.yaml of an instance: one slice of the share that its place has, on that device unless it is
+// emulated, and of its program `cell`, `cells` and `models` alone. kBadInput: its program is none.
 [[nodiscard]] Result<std::string> ExecutorFile(const NodeConfig& config,
-                                               const scheduler::WantedInstance& instance);
+                                               const scheduler::WantedInstance& instance,
+                                               const std::optional<SliceDevice>& device = {});
 
 class NodeAgent {
  public:
@@ -40,7 +41,8 @@ class NodeAgent {
   void See();  // who has ended
   // False: more is to be done, but the controller should hear of this host first.
   bool Act();
-  void Take(const scheduler::Step& step);
+  bool Take(const scheduler::Step& step);  // false: it is to be tried again
+  bool DropSlice(uint64_t id);
   void Make(const scheduler::WantedInstance& instance);
   void Begin(Record& record);
   void End(Record& record);

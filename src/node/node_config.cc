@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "api/listen.h"
 #include "base/paths.h"
 #include "gateway/document.h"
 #include "gateway/executor/executor_config.h"
+#include "gateway/executor/nvml.h"
 #include "gateway/protocol/token.h"
 #include "scheduler/controller/host_message.h"
 
@@ -20,6 +23,7 @@ using yaml::MapReader;
 using yaml::Problems;
 
 constexpr std::string_view kTcp = "tcp:";
+constexpr const char* kDevice = "an index as in nvidia-smi or GPU-UUID";
 
 // Executors have folders of their own: whatever their file names is seen from here.
 std::string Absolute(const std::string& path, const std::string& file_name) {
@@ -49,13 +53,21 @@ void ReadControllerAddress(Problems& problems, const Field& field, const Field* 
 
 void ReadGpus(Problems& problems, const Field& field, NodeConfig& config) {
   for (const Field& entry : yaml::ReadList(problems, field, "a list of GPUs")) {
-    MapReader map(problems, entry, {"name", "model", "memory", "gflop_per_s", "mig"});
+    MapReader map(problems, entry, {"name", "device", "model", "memory", "gflop_per_s", "mig"});
     scheduler::Gpu gpu;
     Take(gpu.id, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
     if (gpu.id.size() > scheduler::kMaxGpuName)
       problems.Add(entry.line, entry.path + ".name",
                    fmt::format("expected at most {} characters", scheduler::kMaxGpuName));
     gpu.model = "emulated";
+    if (const Field* f = map.Find("device"))
+      if (const auto text = yaml::ReadText(problems, *f, kDevice)) {
+        if (!gateway::IsCudaDevice(*text) || text->starts_with("MIG-"))
+          problems.Add(f->line, f->path,
+                       fmt::format("expected {}, got {}", kDevice, yaml::Describe(f->node)));
+        config.devices[gpu.id] = *text;
+        gpu.model = "unknown";
+      }
     Take(gpu.model, map.Find("model"), [&](const Field& f) { return yaml::ReadName(problems, f); });
     if (const Field* f = map.Find("memory"))
       if (const auto bytes = gateway::ReadBytes(problems, *f, 1 << 20, uint64_t{1} << 42))
@@ -68,6 +80,9 @@ void ReadGpus(Problems& problems, const Field& field, NodeConfig& config) {
       problems.Add(entry.line, entry.path, "duplicate name");
     config.gpus.push_back(gpu);
   }
+  if (!config.devices.empty() && config.devices.size() < config.gflop_per_s.size())
+    problems.Add(field.line, field.path,
+                 "expected `device` of every GPU or of none, which are emulated then");
   if (config.gpus.empty() || config.gpus.size() > scheduler::kMaxGpusOfHost)
     problems.Add(field.line, field.path, fmt::format("expected 1 to {} GPUs", scheduler::kMaxGpusOfHost));
 }
@@ -106,6 +121,36 @@ Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& f
   config.controller.patience = std::chrono::seconds(5);
   config.controller.max_reply = 16 << 20;  // thousands of instances, of some KiB each
   return config;
+}
+
+Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::string& file_name,
+                                         const std::string& nvml) {
+  if (config.devices.empty()) return MakeEmulatedSlices(config.gpus);
+  const auto there = gateway::ListNvmlDevices(nvml);
+  if (!there) return tl::make_unexpected(there.error());
+  std::map<std::string, std::string> uuids;
+  std::unique_ptr<Mig> mig;
+  for (const scheduler::Gpu& gpu : config.gpus) {
+    const std::string& device = config.devices.at(gpu.id);
+    const auto bad = [&](const std::string& what) {
+      return Fail(ErrorCode::kBadInput, fmt::format("{}: gpus[{}].{}", file_name, gpu.id, what));
+    };
+    const auto one = std::find_if(there->begin(), there->end(), [&](const gateway::CudaDevice& it) {
+      return !it.is_instance() && (it.uuid == device || std::to_string(it.index) == device);
+    });
+    if (one == there->end()) return bad(fmt::format("device: this machine has no GPU {}", device));
+    if (one->in_instances != gpu.can_divide)
+      return bad(fmt::format("mig: expected {}, as GPU {} is (nvidia-smi -mig changes it)", one->in_instances,
+                             device));
+    for (const auto& [other, uuid] : uuids)
+      if (uuid == one->uuid) return bad(fmt::format("device: it is that of {}, too", other));
+    uuids[gpu.id] = one->uuid;
+    if (!gpu.can_divide || mig) continue;
+    auto opened = Mig::Open(nvml);
+    if (!opened) return tl::make_unexpected(opened.error());
+    mig = std::move(*opened);
+  }
+  return MakeGpuSlices(config.gpus, std::move(uuids), std::move(mig));
 }
 
 Result<NodeConfig> LoadNodeConfig(const std::string& path) {

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "api/client.h"
+#include "node/slices.h"
 #include "scheduler/controller/fleet.h"
 
 namespace spillway::node {
@@ -19,10 +21,16 @@ struct NodeConfig {
   // For executors: `gateway` and `token_file` of executor.yaml.
   std::string gateway, token_file;
   std::vector<scheduler::Gpu> gpus;
-  std::map<std::string, double> gflop_per_s;  // by GPU: of all of it
+  std::map<std::string, double> gflop_per_s;   // by GPU: of all of it
+  std::map<std::string, std::string> devices;  // by GPU, as the file has it; empty: they are emulated
 };
 
 [[nodiscard]] Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& file_name);
+// What cuts its GPUs. kBadInput: a device that is not there, or is no whole GPU, or whose `mig` is not what
+// it is; kUnavailable: no driver.
+[[nodiscard]] Result<std::unique_ptr<Slices>> SlicesOf(
+    const NodeConfig& config, const std::string& file_name,
+    const std::string& nvml = gateway::NvmlLibrary::kUsual);
 [[nodiscard]] Result<NodeConfig> LoadNodeConfig(const std::string& path);
 
 }  // namespace spillway::node

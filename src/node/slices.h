@@ -4,26 +4,44 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "node/mig.h"
 #include "scheduler/controller/controller.h"
 
 namespace spillway::node {
+
+// What an executor is told of its slice, as in executor.yaml.
+struct SliceDevice {
+  std::string device;    // "GPU-..." or "MIG-..."
+  int sm_percent = 100;  // of the GPU's multiprocessors, by MPS
+  bool operator==(const SliceDevice&) const = default;
+};
 
 class Slices {
  public:
   virtual ~Slices() = default;
   // An error: the GPU does not give it, and why.
   [[nodiscard]] virtual Result<void> Make(const scheduler::WantedInstance& instance) = 0;
-  // Nothing, where there is none.
-  virtual void Drop(const scheduler::WantedInstance& instance) = 0;
-  // One that was made before the program's restart.
+  // Nothing, where there is none. An error: it is still there, and why.
+  [[nodiscard]] virtual Result<void> Drop(const scheduler::WantedInstance& instance) = 0;
+  // One that was made, or was being made, before the program's restart.
   virtual void Restore(const scheduler::WantedInstance& instance) = 0;
+  // Of one that was made. nullopt: it is emulated. An error: the GPU has lost it.
+  [[nodiscard]] virtual Result<std::optional<SliceDevice>> DeviceOf(
+      const scheduler::WantedInstance& instance) = 0;
 };
 
 // GPUs that are there in name only. They refuse what a GPU would: more than all of it, slices over one
 // another, shares and profiles that it does not have.
 [[nodiscard]] std::unique_ptr<Slices> MakeEmulatedSlices(const std::vector<scheduler::Gpu>& gpus);
+
+// NVIDIA GPUs. devices: by GPU its UUID. A place with a profile is a MIG instance, one without it a share of
+// the multiprocessors by MPS. mig: nullptr where no GPU can be divided.
+[[nodiscard]] std::unique_ptr<Slices> MakeGpuSlices(const std::vector<scheduler::Gpu>& gpus,
+                                                    std::map<std::string, std::string> devices,
+                                                    std::unique_ptr<Mig> mig);
 
 }  // namespace spillway::node

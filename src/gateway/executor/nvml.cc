@@ -1,48 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/executor/nvml.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
+
+#include <utility>
+
+#include "gateway/executor/nvml_library.h"
 
 namespace spillway::gateway {
 namespace {
 
-// What we use of nvml.h, whose layout NVML keeps; Debian has no package of it without its non-free part.
-struct NvmlDevice;
+// What we use of nvml.h; Debian has no package of it without its non-free part.
 struct NvmlMemory {
   unsigned long long total, free, used;
 };
 constexpr int kSuccess = 0;
 constexpr unsigned kMigOn = 1;
-constexpr unsigned kMaxText = 96;  // of a name or a uuid, with its end
+constexpr unsigned kMaxText = NvmlLibrary::kMaxText;
 
 class Nvml {
  public:
-  static Result<Nvml> Load(const std::string& library) {
-    Nvml nvml;
-    nvml.library_.reset(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
-    if (!nvml.library_)
-      return Fail(ErrorCode::kUnavailable, fmt::format("no NVIDIA driver: {} cannot be loaded", library));
-    const bool all =
-        nvml.Find(nvml.Init, "nvmlInit_v2") && nvml.Find(nvml.Shutdown, "nvmlShutdown") &&
-        nvml.Find(nvml.ErrorString, "nvmlErrorString") && nvml.Find(nvml.GetCount, "nvmlDeviceGetCount_v2") &&
-        nvml.Find(nvml.GetHandle, "nvmlDeviceGetHandleByIndex_v2") &&
-        nvml.Find(nvml.GetUuid, "nvmlDeviceGetUUID") && nvml.Find(nvml.GetName, "nvmlDeviceGetName") &&
-        nvml.Find(nvml.GetMemory, "nvmlDeviceGetMemoryInfo");
-    if (!all)
-      return Fail(ErrorCode::kUnavailable, fmt::format("{}: expected a newer NVIDIA driver", library));
+  static Result<Nvml> Load(const std::string& name) {
+    auto library = NvmlLibrary::Load(name);
+    if (!library) return tl::make_unexpected(library.error());
+    Nvml nvml(std::move(*library));
+    const NvmlLibrary& of = nvml.library_;
+    const bool all = of.Find(nvml.GetCount, "nvmlDeviceGetCount_v2") &&
+                     of.Find(nvml.GetHandle, "nvmlDeviceGetHandleByIndex_v2") &&
+                     of.Find(nvml.GetUuid, "nvmlDeviceGetUUID") &&
+                     of.Find(nvml.GetName, "nvmlDeviceGetName") &&
+                     of.Find(nvml.GetMemory, "nvmlDeviceGetMemoryInfo");
+    if (!all) return Fail(ErrorCode::kUnavailable, fmt::format("{}: expected a newer NVIDIA driver", name));
     // Drivers from before MIG lack these; their GPUs have no instances.
-    nvml.has_mig_ = nvml.Find(nvml.GetMigMode, "nvmlDeviceGetMigMode") &&
-                    nvml.Find(nvml.GetMostInstances, "nvmlDeviceGetMaxMigDeviceCount") &&
-                    nvml.Find(nvml.GetInstance, "nvmlDeviceGetMigDeviceHandleByIndex");
-    if (auto begun = nvml.Check(nvml.Init(), "nvmlInit"); !begun) return tl::make_unexpected(begun.error());
-    nvml.begun_ = true;
+    nvml.has_mig_ = of.Find(nvml.GetMigMode, "nvmlDeviceGetMigMode") &&
+                    of.Find(nvml.GetMostInstances, "nvmlDeviceGetMaxMigDeviceCount") &&
+                    of.Find(nvml.GetInstance, "nvmlDeviceGetMigDeviceHandleByIndex");
     return nvml;
-  }
-  Nvml(Nvml&& other) noexcept { *this = std::move(other); }
-  Nvml& operator=(Nvml&& other) noexcept = default;
-  ~Nvml() {
-    if (library_ && begun_) Shutdown();
   }
 
   Result<std::vector<CudaDevice>> Devices() const {
@@ -72,22 +65,9 @@ class Nvml {
   }
 
  private:
-  struct Close {
-    void operator()(void* library) const { dlclose(library); }
-  };
+  explicit Nvml(NvmlLibrary library) : library_(std::move(library)) {}
 
-  Nvml() = default;
-
-  template <class Function>
-  bool Find(Function*& into, const char* name) {
-    into = reinterpret_cast<Function*>(dlsym(library_.get(), name));
-    return into != nullptr;
-  }
-
-  Result<void> Check(int result, const std::string& what) const {
-    if (result == kSuccess) return {};
-    return Fail(ErrorCode::kUnavailable, fmt::format("NVML: {}: {}", what, ErrorString(result)));
-  }
+  Result<void> Check(int result, const std::string& what) const { return library_.Check(result, what); }
 
   Result<CudaDevice> Describe(NvmlDevice* handle, unsigned index) const {
     CudaDevice device;
@@ -102,11 +82,8 @@ class Nvml {
     return device;
   }
 
-  std::unique_ptr<void, Close> library_;
-  bool begun_ = false, has_mig_ = false;
-  int (*Init)() = nullptr;
-  int (*Shutdown)() = nullptr;
-  const char* (*ErrorString)(int) = nullptr;
+  NvmlLibrary library_;
+  bool has_mig_ = false;
   int (*GetCount)(unsigned*) = nullptr;
   int (*GetHandle)(unsigned, NvmlDevice**) = nullptr;
   int (*GetUuid)(NvmlDevice*, char*, unsigned) = nullptr;

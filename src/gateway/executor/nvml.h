@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPUs and their MIG instances as the driver's management library lists them. It is loaded when it is asked:
-// no build needs it. Source: NVML API Reference.
+// GPUs and their MIG instances as the driver's management library (nvml_library.h) lists them.
 #pragma once
 
 #include <string>

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver's management library, loaded by name when it is asked for: no build needs it. Its functions keep
+// their form once released, so a name that is found can be called. Source: NVML API Reference.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+
+namespace spillway::gateway {
+
+struct NvmlDevice;  // nvmlDevice_t points to one
+
+class NvmlLibrary {
+ public:
+  static constexpr const char* kUsual = "libnvidia-ml.so.1";
+  static constexpr unsigned kMaxText = 96;  // of a name or a uuid, with its end
+
+  // Loads and begins it. kUnavailable: there is no such library, or no driver.
+  [[nodiscard]] static Result<NvmlLibrary> Load(const std::string& library);
+  NvmlLibrary(NvmlLibrary&&) noexcept = default;
+  NvmlLibrary& operator=(NvmlLibrary&&) = delete;
+  ~NvmlLibrary();
+
+  // False: a driver from before that function.
+  template <class Function>
+  [[nodiscard]] bool Find(Function*& into, const char* name) const {
+    into = reinterpret_cast<Function*>(Symbol(name));
+    return into != nullptr;
+  }
+  // kUnavailable, with the library's own words, unless `result` is success.
+  [[nodiscard]] Result<void> Check(int result, const std::string& what) const;
+
+ private:
+  struct Close {
+    void operator()(void* library) const;
+  };
+
+  NvmlLibrary() = default;
+  [[nodiscard]] void* Symbol(const char* name) const;
+
+  std::unique_ptr<void, Close> library_;
+  int (*shutdown_)() = nullptr;
+  const char* (*error_string_)(int) = nullptr;
+};
+
+}  // namespace spillway::gateway

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// MIG instances of a GPU, made and destroyed by the driver's management library
+// (gateway/executor/nvml_library.h). An instance has the whole of its part: a GPU instance with one compute
+// instance in it. Needs root; MIG's mode itself is the operator's (`nvidia-smi -mig 1`) and never changed.
+// One thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "gateway/executor/nvml_library.h"
+#include "scheduler/slice_geometry.h"
+
+namespace spillway::node {
+
+// Where on a GPU: a profile, and its first memory slice.
+struct MigPlace {
+  std::string gpu;  // its UUID
+  scheduler::Profile profile = scheduler::Profile::k1g;
+  int start = 0;
+};
+
+class Mig {
+ public:
+  // kUnavailable: no driver, or one from before MIG.
+  [[nodiscard]] static Result<std::unique_ptr<Mig>> Open(
+      const std::string& library = gateway::NvmlLibrary::kUsual);
+  virtual ~Mig() = default;
+
+  // The instance's UUID ("MIG-..."). kUnavailable: why the GPU does not give it; nothing is left of it then.
+  [[nodiscard]] virtual Result<std::string> Make(const MigPlace& place) = 0;
+  // Of one that is there; nullopt: there is none.
+  [[nodiscard]] virtual Result<std::optional<std::string>> Find(const MigPlace& place) = 0;
+  // Nothing, where there is none. kUnavailable: why it stays, such as a process that still uses it.
+  [[nodiscard]] virtual Result<void> Drop(const MigPlace& place) = 0;
+};
+
+}  // namespace spillway::node

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// A library with NVML's names: GPU 0 is whole, GPU 1 has MIG and begins without instances. What a test says
+// by FakeMig_Fail happens once: "compute" (no compute instance), "busy" (no compute instance ends).
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int kNotFound = 6, kInUse = 19, kNoRoom = 23;
+constexpr unsigned kSizes[] = {1, 2, 4, 4, 8, 0, 0, 0, 0, 2};  // memory slices by profile's number
+
+struct Device {
+  unsigned instance = 0;  // of a MIG device: its GPU instance; 0: a GPU
+  const char* gpu = nullptr;
+};
+struct GpuInstance {
+  unsigned id, profile, start, size;
+  bool computes = false;
+};
+
+Device whole{0, "GPU-11111111-2222-3333-4444-555555555555"},
+    cut{0, "GPU-66666666-7777-8888-9999-aaaaaaaaaaaa"};
+std::vector<GpuInstance*> instances;
+std::vector<Device*> shown(8);
+unsigned last_id = 0;
+std::string failure;
+
+bool Fails(const char* how) {
+  if (failure != how) return false;
+  failure.clear();
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+
+struct Placement {
+  unsigned start, size;
+};
+struct GpuProfile {
+  unsigned id, rest[9];
+  unsigned long long memory;
+};
+struct Info {
+  Device* device;
+  unsigned id, profile;
+  Placement placement;
+};
+struct ComputeProfile {
+  unsigned id, rest[8];
+};
+struct Memory {
+  unsigned long long total, free, used;
+};
+
+void FakeMig_Fail(const char* how) { failure = how; }
+unsigned FakeMig_Instances() { return static_cast<unsigned>(instances.size()); }
+
+int nvmlInit_v2() { return 0; }
+int nvmlShutdown() { return 0; }
+const char* nvmlErrorString(int error) {
+  return error == kNoRoom  ? "Insufficient Resources"
+         : error == kInUse ? "In use by another client"
+                           : "Not Found";
+}
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = 2;
+  return 0;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device** device) {
+  *device = index == 0 ? &whole : &cut;
+  return 0;
+}
+int nvmlDeviceGetHandleByUUID(const char* uuid, Device** device) {
+  for (Device* one : {&whole, &cut})
+    if (std::strcmp(one->gpu, uuid) == 0) return *device = one, 0;
+  return kNotFound;
+}
+int nvmlDeviceGetUUID(Device* device, char* uuid, unsigned length) {
+  const std::string text = device->instance == 0 ? device->gpu : "MIG-" + std::to_string(device->instance);
+  if (text.size() >= length) return 7;
+  std::strcpy(uuid, text.c_str());
+  return 0;
+}
+int nvmlDeviceGetName(Device*, char* name, unsigned) {
+  std::strcpy(name, "A GPU");
+  return 0;
+}
+int nvmlDeviceGetMemoryInfo(Device*, Memory* memory) {
+  *memory = {40ULL << 30, 40ULL << 30, 0};
+  return 0;
+}
+int nvmlDeviceGetMigMode(Device* device, unsigned* current, unsigned* pending) {
+  *current = *pending = device == &cut ? 1 : 0;
+  return 0;
+}
+int nvmlDeviceGetMaxMigDeviceCount(Device*, unsigned* count) {
+  *count = 8;
+  return 0;
+}
+int nvmlDeviceGetMigDeviceHandleByIndex(Device*, unsigned index, Device** device) {
+  *device = shown[index];
+  return *device == nullptr ? kNotFound : 0;
+}
+int nvmlDeviceGetGpuInstanceId(Device* device, unsigned* id) {
+  *id = device->instance;
+  return 0;
+}
+int nvmlDeviceGetGpuInstanceProfileInfo(Device*, unsigned number, GpuProfile* profile) {
+  *profile = {};
+  profile->id = number + 100;  // another number than the profile's own
+  return 0;
+}
+int nvmlDeviceCreateGpuInstanceWithPlacement(Device* device, unsigned id, const Placement* at,
+                                             GpuInstance** made) {
+  if (device != &cut || id < 100 || at->size != kSizes[id - 100] || at->start + at->size > 8)
+    return kNotFound;
+  for (const GpuInstance* other : instances)
+    if (at->start < other->start + other->size && other->start < at->start + at->size) return kNoRoom;
+  *made = new GpuInstance{++last_id, id, at->start, at->size};
+  instances.push_back(*made);
+  return 0;
+}
+int nvmlDeviceGetGpuInstances(Device*, unsigned id, GpuInstance** all, unsigned* count) {
+  *count = 0;
+  for (GpuInstance* one : instances)
+    if (one->profile == id) all[(*count)++] = one;
+  return 0;
+}
+int nvmlGpuInstanceGetInfo(GpuInstance* one, Info* info) {
+  *info = {&cut, one->id, one->profile, {one->start, one->size}};
+  return 0;
+}
+int nvmlGpuInstanceDestroy(GpuInstance* one) {
+  if (one->computes) return kInUse;
+  std::erase(instances, one);
+  delete one;
+  return 0;
+}
+int nvmlGpuInstanceGetComputeInstanceProfileInfo(GpuInstance*, unsigned number, unsigned,
+                                                 ComputeProfile* profile) {
+  *profile = {};
+  profile->id = number + 200;
+  return 0;
+}
+int nvmlGpuInstanceCreateComputeInstance(GpuInstance* in, unsigned id, GpuInstance** made) {
+  if (id < 200 || Fails("compute")) return kNoRoom;
+  in->computes = true;
+  for (Device*& place : shown)
+    if (place == nullptr) {
+      place = new Device{in->id, nullptr};
+      break;
+    }
+  *made = in;
+  return 0;
+}
+int nvmlGpuInstanceGetComputeInstances(GpuInstance* in, unsigned, GpuInstance** all, unsigned* count) {
+  *count = in->computes ? 1 : 0;
+  all[0] = in;
+  return 0;
+}
+int nvmlComputeInstanceDestroy(GpuInstance* in) {
+  if (Fails("busy")) return kInUse;
+  in->computes = false;
+  for (Device*& place : shown)
+    if (place != nullptr && place->instance == in->id) {
+      delete place;
+      place = nullptr;
+    }
+  return 0;
+}
+}

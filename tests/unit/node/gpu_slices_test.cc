@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slices of NVIDIA GPUs, against a library with NVML's names (fake_mig.cc).
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "gateway/executor/executor_config.h"
+#include "node/node_agent.h"
+#include "node/node_config.h"
+#include "node/slices.h"
+
+namespace spillway::node {
+namespace {
+
+using scheduler::Profile;
+using scheduler::WantedInstance;
+using testing::HasSubstr;
+
+constexpr const char* kUuid = "GPU-66666666-7777-8888-9999-aaaaaaaaaaaa";
+
+std::string File(const std::string& gpus) {
+  return "name: h\ncontroller: /run/c.sock\ngateway: /run/e.sock\nstate: state\ngpus:\n" + gpus;
+}
+const std::string kWhole = "  - {name: w, device: \"0\", gflop_per_s: 100}\n";
+const std::string kCut = std::string("  - {name: c, device: ") + kUuid + ", gflop_per_s: 70, mig: true}\n";
+
+WantedInstance Wanted(uint64_t id, const std::string& gpu, int milli, std::optional<Profile> profile = {},
+                      int start = -1) {
+  WantedInstance wanted;
+  wanted.instance = id;
+  wanted.model.name = "m";
+  wanted.model.program = R"({"models": [{"name": "m", "kind": "echo", "row_bytes": 8}]})";
+  wanted.place = {"h", gpu, milli, profile, start};
+  return wanted;
+}
+
+class GpuSlicesTest : public testing::Test {
+ protected:
+  GpuSlicesTest() : library_(dlopen(FAKE_MIG, RTLD_NOW)) {
+    config_ = *ParseNodeConfig(File(kWhole + kCut), "n.yaml");
+    slices_ = std::move(*SlicesOf(config_, "n.yaml", FAKE_MIG));
+  }
+  ~GpuSlicesTest() override {
+    for (const WantedInstance& one : made_) (void)slices_->Drop(one);
+    EXPECT_EQ(Instances(), 0u);
+    dlclose(library_);
+  }
+  unsigned Instances() const {
+    return reinterpret_cast<unsigned (*)()>(dlsym(library_, "FakeMig_Instances"))();
+  }
+  void FailOnce(const char* how) const {
+    reinterpret_cast<void (*)(const char*)>(dlsym(library_, "FakeMig_Fail"))(how);
+  }
+  Result<void> Make(const WantedInstance& wanted) {
+    auto made = slices_->Make(wanted);
+    if (made) made_.push_back(wanted);
+    return made;
+  }
+
+  void* library_;
+  NodeConfig config_;
+  std::unique_ptr<Slices> slices_;
+  std::vector<WantedInstance> made_;
+};
+
+TEST_F(GpuSlicesTest, AProfileIsAMigInstanceThatTheExecutorIsToldOf) {
+  const WantedInstance first = Wanted(1, "c", 250, Profile::k2g, 0),
+                       second = Wanted(2, "c", 140, Profile::k1gMem, 4);
+  ASSERT_TRUE(Make(first));
+  ASSERT_TRUE(Make(second));
+  EXPECT_EQ(Instances(), 2u);
+  std::set<std::string> devices;
+  for (const WantedInstance& one : {first, second}) {
+    const auto device = slices_->DeviceOf(one);
+    ASSERT_TRUE(device) << device.error().message;
+    EXPECT_EQ((*device)->sm_percent, 100);
+    devices.insert((*device)->device);
+    const auto file = gateway::ParseExecutorConfig(*ExecutorFile(config_, one, *device), "e.yaml");
+    ASSERT_TRUE(file) << file.error().message;
+    EXPECT_TRUE(file->cuda);
+    EXPECT_EQ(file->places.at(0).device, (*device)->device);
+  }
+  EXPECT_EQ(devices.size(), 2u);
+  for (const std::string& device : devices) EXPECT_THAT(device, testing::StartsWith("MIG-"));
+  ASSERT_TRUE(slices_->Drop(first));
+  EXPECT_EQ(Instances(), 1u);
+  ASSERT_TRUE(slices_->Drop(first)) << "nothing, where there is none";
+  ASSERT_TRUE(Make(Wanted(3, "c", 400, Profile::k3g, 0))) << "its place is free again";
+}
+
+TEST_F(GpuSlicesTest, AShareIsOneOfTheMultiprocessorsOfAGpuWithoutMig) {
+  const WantedInstance quarter = Wanted(1, "w", 255);
+  ASSERT_TRUE(Make(quarter));
+  EXPECT_EQ(**slices_->DeviceOf(quarter), (SliceDevice{"GPU-11111111-2222-3333-4444-555555555555", 25}));
+  EXPECT_EQ((*slices_->DeviceOf(Wanted(2, "w", 5)))->sm_percent, 1);
+  EXPECT_THAT(Make(Wanted(2, "w", 800)).error().message, HasSubstr("exceeds what is free"));
+  EXPECT_THAT(Make(Wanted(2, "c", 500)).error().message, HasSubstr("GPU c: it is divided by MIG"));
+  EXPECT_EQ(Instances(), 0u);
+}
+
+TEST_F(GpuSlicesTest, WhatTheGpuRefusesLeavesNothing) {
+  FailOnce("compute");
+  EXPECT_EQ(Make(Wanted(1, "c", 400, Profile::k3g, 4)).error().message,
+            "GPU c: NVML: 3g at slice 4: Insufficient Resources");
+  EXPECT_EQ(Instances(), 0u);
+  ASSERT_TRUE(Make(Wanted(2, "c", 400, Profile::k3g, 4)));
+  // One that somebody else made there: the book does not know it.
+  auto others = SlicesOf(config_, "n.yaml", FAKE_MIG);
+  EXPECT_EQ((*others)->Make(Wanted(3, "c", 140, Profile::k1g, 5)).error().message,
+            "GPU c: NVML: 1g at slice 5: Insufficient Resources");
+  EXPECT_TRUE((*others)->Make(Wanted(3, "c", 140, Profile::k1g, 0))) << "nor does it keep what was refused";
+  EXPECT_TRUE((*others)->Drop(Wanted(3, "c", 140, Profile::k1g, 0)));
+}
+
+TEST_F(GpuSlicesTest, AnInstanceInUseStaysAndIsGivenBackLater) {
+  const WantedInstance one = Wanted(1, "c", 1000, Profile::k7g, 0);
+  ASSERT_TRUE(Make(one));
+  FailOnce("busy");
+  EXPECT_EQ(slices_->Drop(one).error().message,
+            "GPU c: NVML: end a compute instance: In use by another client");
+  EXPECT_EQ(Instances(), 1u);
+  EXPECT_TRUE(slices_->Drop(one));
+  EXPECT_EQ(slices_->DeviceOf(one).error().message, "GPU c: its MIG instance is gone");
+}
+
+TEST_F(GpuSlicesTest, TheNextProgramFindsWhatThisOneMade) {
+  const WantedInstance one = Wanted(1, "c", 400, Profile::k3g, 4);
+  ASSERT_TRUE(Make(one));
+  auto next = SlicesOf(config_, "n.yaml", FAKE_MIG);
+  (*next)->Restore(one);
+  EXPECT_EQ(**(*next)->DeviceOf(one), **slices_->DeviceOf(one));
+  EXPECT_FALSE((*next)->Make(Wanted(2, "c", 140, Profile::k1g, 6)));
+  EXPECT_TRUE((*next)->Drop(one));
+}
+
+TEST(GpuFile, IsCheckedAgainstWhatIsThere) {
+  const auto problem = [](const std::string& gpus) {
+    const auto config = ParseNodeConfig(File(gpus), "n.yaml");
+    if (!config) return config.error().message;
+    const auto slices = SlicesOf(*config, "n.yaml", FAKE_MIG);
+    return slices ? std::string() : slices.error().message;
+  };
+  EXPECT_EQ(problem(kWhole + kCut), "");
+  EXPECT_EQ(problem("  - {name: w, device: \"7\", gflop_per_s: 1}\n"),
+            "n.yaml: gpus[w].device: this machine has no GPU 7");
+  EXPECT_EQ(problem("  - {name: w, device: \"0\", gflop_per_s: 1, mig: true}\n"),
+            "n.yaml: gpus[w].mig: expected false, as GPU 0 is (nvidia-smi -mig changes it)");
+  EXPECT_EQ(problem(kCut + "  - {name: d, device: \"1\", gflop_per_s: 1, mig: true}\n"),
+            "n.yaml: gpus[d].device: it is that of c, too");
+  EXPECT_THAT(problem("  - {name: w, device: MIG-1, gflop_per_s: 1}\n"),
+              HasSubstr("n.yaml:6: gpus[w].device: expected an index as in nvidia-smi or GPU-UUID"));
+  EXPECT_THAT(problem(kWhole + "  - {name: e, gflop_per_s: 1}\n"),
+              HasSubstr("n.yaml:5: gpus: expected `device` of every GPU or of none"));
+  const auto config = ParseNodeConfig(File(kWhole), "n.yaml");
+  EXPECT_EQ(SlicesOf(*config, "n.yaml", "/no/such/library.so").error().message,
+            "no NVIDIA driver: /no/such/library.so cannot be loaded");
+}
+
+}  // namespace
+}  // namespace spillway::node
