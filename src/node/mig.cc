@@ -32,7 +32,7 @@ struct GpuInstanceInfo {  // nvmlGpuInstanceInfo_t
 struct ComputeProfile {  // nvmlComputeInstanceProfileInfo_t
   unsigned id, slices, instances, multiprocessors, copy, decoders, encoders, jpeg, ofa;
 };
-constexpr int kSuccess = 0;
+constexpr int kSuccess = NvmlLibrary::kSuccess;
 constexpr unsigned kAllEngines = 0;     // NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
 constexpr unsigned kMostInstances = 8;  // of a GPU: one a memory slice
 

@@ -14,7 +14,7 @@ namespace {
 struct NvmlMemory {
   unsigned long long total, free, used;
 };
-constexpr int kSuccess = 0;
+constexpr int kSuccess = NvmlLibrary::kSuccess;
 constexpr unsigned kMigOn = 1;
 constexpr unsigned kMaxText = NvmlLibrary::kMaxText;
 

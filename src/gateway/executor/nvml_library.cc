@@ -5,11 +5,6 @@
 #include <fmt/format.h>
 
 namespace spillway::gateway {
-namespace {
-
-constexpr int kSuccess = 0;
-
-}  // namespace
 
 void NvmlLibrary::Close::operator()(void* library) const { dlclose(library); }
 

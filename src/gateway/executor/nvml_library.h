@@ -15,6 +15,7 @@ struct NvmlDevice;  // nvmlDevice_t points to one
 class NvmlLibrary {
  public:
   static constexpr const char* kUsual = "libnvidia-ml.so.1";
+  static constexpr int kSuccess = 0;        // what its functions return
   static constexpr unsigned kMaxText = 96;  // of a name or a uuid, with its end
 
   // Loads and begins it. kUnavailable: there is no such library, or no driver.

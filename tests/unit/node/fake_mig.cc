@@ -79,7 +79,9 @@ int nvmlDeviceGetHandleByUUID(const char* uuid, Device** device) {
   return kNotFound;
 }
 int nvmlDeviceGetUUID(Device* device, char* uuid, unsigned length) {
-  const std::string text = device->instance == 0 ? device->gpu : "MIG-" + std::to_string(device->instance);
+  const std::string text = device->instance == 0 ? device->gpu
+                                                 : "MIG-00000000-0000-0000-0000-" +
+                                                       std::to_string(100'000'000'000ULL + device->instance);
   if (text.size() >= length) return 7;
   std::strcpy(uuid, text.c_str());
   return 0;

@@ -69,11 +69,13 @@ class GpuSlicesTest : public testing::Test {
 TEST_F(GpuSlicesTest, AProfileIsAMigInstanceThatTheExecutorIsToldOf) {
   const WantedInstance first = Wanted(1, "c", 250, Profile::k2g, 0),
                        second = Wanted(2, "c", 140, Profile::k1gMem, 4);
+  const WantedInstance like_first = Wanted(4, "c", 250, Profile::k2g, 2);
   ASSERT_TRUE(Make(first));
   ASSERT_TRUE(Make(second));
-  EXPECT_EQ(Instances(), 2u);
+  ASSERT_TRUE(Make(like_first));
+  EXPECT_EQ(Instances(), 3u);
   std::set<std::string> devices;
-  for (const WantedInstance& one : {first, second}) {
+  for (const WantedInstance& one : {first, second, like_first}) {
     const auto device = slices_->DeviceOf(one);
     ASSERT_TRUE(device) << device.error().message;
     EXPECT_EQ((*device)->sm_percent, 100);
@@ -83,12 +85,13 @@ TEST_F(GpuSlicesTest, AProfileIsAMigInstanceThatTheExecutorIsToldOf) {
     EXPECT_TRUE(file->cuda);
     EXPECT_EQ(file->places.at(0).device, (*device)->device);
   }
-  EXPECT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices.size(), 3u);
   for (const std::string& device : devices) EXPECT_THAT(device, testing::StartsWith("MIG-"));
   ASSERT_TRUE(slices_->Drop(first));
-  EXPECT_EQ(Instances(), 1u);
+  EXPECT_EQ(Instances(), 2u);
+  ASSERT_TRUE(slices_->DeviceOf(like_first));
   ASSERT_TRUE(slices_->Drop(first)) << "nothing, where there is none";
-  ASSERT_TRUE(Make(Wanted(3, "c", 400, Profile::k3g, 0))) << "its place is free again";
+  ASSERT_TRUE(Make(Wanted(3, "c", 140, Profile::k1g, 1))) << "its place is free again";
 }
 
 TEST_F(GpuSlicesTest, AShareIsOneOfTheMultiprocessorsOfAGpuWithoutMig) {
