@@ -38,6 +38,9 @@ Row RowOf(const std::string& policy, double load_pct, const std::vector<Slice>& 
     asked += slice.sample.asked;
     answers += static_cast<double>(slice.sample.latencies_ms.size());
     cpu_seconds += slice.cpu_seconds;
+    if (!slice.sample.latencies_ms.empty())
+      row.slices_cpu_ms.push_back(1e3 * slice.cpu_seconds /
+                                  static_cast<double>(slice.sample.latencies_ms.size()));
     if (slice.sample.late_p99_ms)
       row.late_p99_ms = std::max(row.late_p99_ms.value_or(0), *slice.sample.late_p99_ms);
   }

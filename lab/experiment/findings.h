@@ -44,7 +44,9 @@ struct Row {
   bool interrupted = false;  // fewer slices than were asked for: Ctrl-C came before
   int replays = 0;           // of all slices together
   int disturbed = 0;         // slices that were disturbed each time they were played
-  double cpu_ms = 0;         // of CPU time that the units had for an answer
+  // CPU time that the units had for an answer, in ms; of each slice with answers.
+  double cpu_ms = 0;
+  std::vector<double> slices_cpu_ms;
   // The client: what it sent of what it should have, and by how much it was late (p99 of the worst slice;
   // nullopt: it does not say).
   double sent_pct = 100;

@@ -170,8 +170,8 @@ sim::Reports ReportsOf(const AgentSpec& agent) {
   return reports;
 }
 
-Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, const sim::App& app,
-                 const PolicyRun& policy, double load_pct) {
+Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration,
+                 const std::vector<sim::App>& apps, const PolicyRun& policy, double load_pct) {
   const sim::Arrivals arrivals = ArrivalsOf(spec.arrivals);
   const AgentSpec& agent = policy.AgentOf(spec.testbed);
   sim::Reports reports = ReportsOf(agent);
@@ -188,16 +188,15 @@ Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, con
   choice.trigger.second_report = agent.second_report_after;
 
   sim::RunSetup setup;
-  setup.app = &app;
   setup.arrivals = &arrivals;
   setup.reports = &reports;
   setup.policy = &choice;
-  setup.rate_rps = app.joint_rps * spec.RatePctAt(load_pct) / 100;
+  setup.rate_rps = calibration.full_rps * spec.RatePctAt(load_pct) / 100;
   setup.work = spec.WorkAt(load_pct);
   setup.wire = kWire;
   setup.requests = static_cast<uint64_t>(std::max(1.0, std::round(setup.rate_rps * spec.seconds)));
   // Agents have met the load before, in slices whose queues have been worked off since.
-  const double overload = std::max(0.0, setup.rate_rps * setup.work / app.joint_rps - 1);
+  const double overload = std::max(0.0, setup.rate_rps * setup.work / calibration.full_rps - 1);
   setup.warm_up = setup.requests;
   setup.rest = FromSeconds(kRestS + overload * spec.seconds);
   if (spec.client == LoadClient::kDnsperf) {
@@ -206,15 +205,16 @@ Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, con
     setup.flows_are_spread = PlacesEachRequest(spec);
   }
   setup.silent_after = std::chrono::seconds(3);
-  // The lab's limit, which the simulator wants in unloaded latencies of the first unit.
-  const sim::Station first(app.groups.front().units.front(), setup.work, kWire);
-  setup.loss_over_unloaded = calibration.limit_ms * 1e6 / static_cast<double>(first.unloaded());
-
   const double timeout_ms = calibration.TimeoutS() * 1e3;
   sim::Latencies answered;
   uint64_t requests = 0;
   double loss = 0;
   for (int i = 0; i < kRepeats; i++) {
+    const sim::App& app = apps[static_cast<size_t>(i) % apps.size()];
+    setup.app = &app;
+    // The lab's limit, which the simulator wants in unloaded latencies of the first unit.
+    const sim::Station first(app.groups.front().units.front(), setup.work, kWire);
+    setup.loss_over_unloaded = calibration.limit_ms * 1e6 / static_cast<double>(first.unloaded());
     setup.seed = static_cast<uint64_t>(i) + 1;
     const sim::RunResult result = sim::Run(setup, &answered);
     requests += result.requests;
@@ -231,32 +231,37 @@ Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, con
 
 namespace {
 
-// With the units as fast as they were at that load: by what answers cost under wrr there, since the machine's
-// speed differs from minute to minute. Where that can't be told, as they were calibrated.
-Calibration AsFastAsAt(const ExperimentSpec& spec, Calibration calibration, const std::vector<Row>& rows,
-                       double load_pct) {
+// The units as fast as they were in each slice under wrr at that load, by what its answers cost: the
+// machine's speed differs from second to second. Where that can't be told, once, as they were calibrated.
+std::vector<sim::App> AppsAt(const ExperimentSpec& spec, const Calibration& calibration, size_t cpus,
+                             const std::vector<Row>& rows, double load_pct) {
   constexpr double kLeast = 0.5, kMost = 2;  // beyond, something else went on than that it was slower
-  if (spec.grow == ExperimentSpec::Grow::kWork) return calibration;  // answers cost more by intent
+  std::vector<sim::App> apps;
   for (const PolicyRun& policy : spec.policies) {
     if (policy.unit_policy != SPW_UNIT_WRR || policy.balancer != BalancerPlace::kSwitch) continue;
     const Row* row = FindRow(rows, policy.name, load_pct);
-    if (row == nullptr) continue;
-    const auto factor = CostOverAlone(UnitsOf(spec.testbed), calibration.units, row->cpu_ms / 1e3, 1);
-    if (!factor || *factor < kLeast || *factor > kMost) continue;
-    for (Calibration::Unit& unit : calibration.units) unit.rps /= *factor;
+    if (row == nullptr || spec.grow == ExperimentSpec::Grow::kWork) continue;  // answers cost more by intent
+    for (const double cpu_ms : row->slices_cpu_ms) {
+      const auto factor = CostOverAlone(UnitsOf(spec.testbed), calibration.units, cpu_ms / 1e3, 1);
+      if (!factor || *factor < kLeast || *factor > kMost) continue;
+      Calibration then = calibration;
+      for (Calibration::Unit& unit : then.units) unit.rps /= *factor;
+      apps.push_back(AppOf(spec, then, cpus));
+    }
     break;
   }
-  return calibration;
+  if (apps.empty()) apps.push_back(AppOf(spec, calibration, cpus));
+  return apps;
 }
 
 }  // namespace
 
 void AddPredictions(const ExperimentSpec& spec, const Calibration& calibration, size_t cpus,
                     std::vector<Row>& rows) {
-  std::map<double, sim::App> apps;  // by load
+  std::map<double, std::vector<sim::App>> apps;  // by load
   for (const Row& row : rows)
     if (apps.count(row.load_pct) == 0)
-      apps.emplace(row.load_pct, AppOf(spec, AsFastAsAt(spec, calibration, rows, row.load_pct), cpus));
+      apps.emplace(row.load_pct, AppsAt(spec, calibration, cpus, rows, row.load_pct));
   for (Row& row : rows)
     for (const PolicyRun& policy : spec.policies)  // what a balancer on the NIC costs is not known
       if (policy.name == row.policy && policy.balancer == BalancerPlace::kSwitch)

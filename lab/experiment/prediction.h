@@ -32,9 +32,10 @@ sim::Reports ReportsOf(const AgentSpec& agent);
 
 // Slices as long as the lab's, many times over, with percentiles over all of them: each from a start as
 // empty, but after another one, from which agents have learnt. A request that the unit drops counts as in the
-// lab, with the client's timeout.
-Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration, const sim::App& app,
-                 const PolicyRun& policy, double load_pct);
+// lab, with the client's timeout. apps: at least one; each is as the units were in one slice, and takes its
+// turn.
+Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration,
+                 const std::vector<sim::App>& apps, const PolicyRun& policy, double load_pct);
 
 // Fills `predicted` of every row.
 void AddPredictions(const ExperimentSpec& spec, const Calibration& calibration, size_t cpus,

@@ -57,10 +57,10 @@ TEST(AddPredictions, UnitsAreAsFastAsTheyWereUnderWrrAtThatLoad) {
       rows.emplace_back();
       rows.back().policy = policy;
       rows.back().load_pct = load;
-      rows.back().cpu_ms = 0.5;
+      rows.back().slices_cpu_ms = {0.5};
     }
   const auto predicted = [&](double cpu_ms_at_90) {
-    rows[3].cpu_ms = cpu_ms_at_90;
+    rows[3].slices_cpu_ms = {cpu_ms_at_90};
     AddPredictions(spec, calibration, 2, rows);
     return std::pair(rows[0].predicted->p99_ms, rows[2].predicted->p99_ms);
   };
@@ -181,9 +181,9 @@ TEST(Prediction, OfBurstyArrivalsHasALongerTail) {
   ExperimentSpec spec = Experiment({cpu});
   const Calibration calibration = Measured({{"s1-cpu", 250, false, std::nullopt}});
   const sim::App app = AppOf(spec, calibration, 2);
-  const double poisson = Predict(spec, calibration, app, spec.policies[0], 60).p99_ms;
+  const double poisson = Predict(spec, calibration, {app}, spec.policies[0], 60).p99_ms;
   spec.arrivals = ArrivalProcess::kBursty;
-  EXPECT_GT(Predict(spec, calibration, app, spec.policies[0], 60).p99_ms, 1.2 * poisson);
+  EXPECT_GT(Predict(spec, calibration, {app}, spec.policies[0], 60).p99_ms, 1.2 * poisson);
 }
 
 TEST(Prediction, OfDnsperfHasItsFewFlows) {
@@ -196,9 +196,9 @@ TEST(Prediction, OfDnsperfHasItsFewFlows) {
   const Calibration calibration =
       Measured({{"s1-cpu", 1000, true, std::nullopt}, {"s2-cpu", 1000, true, std::nullopt}});
   const sim::App app = AppOf(spec, calibration, 4);
-  const double many = Predict(spec, calibration, app, spec.policies[0], 92).p99_ms;
+  const double many = Predict(spec, calibration, {app}, spec.policies[0], 92).p99_ms;
   spec.client = LoadClient::kDnsperf;
-  EXPECT_GT(Predict(spec, calibration, app, spec.policies[0], 92).p99_ms, 2 * many)
+  EXPECT_GT(Predict(spec, calibration, {app}, spec.policies[0], 92).p99_ms, 2 * many)
       << "64 flows seldom divide evenly among two servers";
 }
 
@@ -208,10 +208,10 @@ TEST(Prediction, OfAnIdlePoolIsItsUnloadedLatencyAndOfAnOverloadedOneIsLoss) {
   ExperimentSpec spec = Experiment({cpu});
   const Calibration calibration = Measured({{"s1-cpu", 250, false, std::nullopt}});
   const sim::App app = AppOf(spec, calibration, 2);
-  const Forecast idle = Predict(spec, calibration, app, spec.policies[0], 1);
+  const Forecast idle = Predict(spec, calibration, {app}, spec.policies[0], 1);
   EXPECT_NEAR(idle.p50_ms, 10, 0.1);
   EXPECT_EQ(idle.loss, 0);
-  EXPECT_GT(Predict(spec, calibration, app, spec.policies[0], 200).loss, 0.5);
+  EXPECT_GT(Predict(spec, calibration, {app}, spec.policies[0], 200).loss, 0.5);
 }
 
 TEST(Prediction, RequestsThatAreDroppedCountWithTheClientsTimeout) {
@@ -219,7 +219,7 @@ TEST(Prediction, RequestsThatAreDroppedCountWithTheClientsTimeout) {
   cpu.knn.workers = 1;  // 21 requests at 4 ms each: no answer takes as long as the timeout
   ExperimentSpec spec = Experiment({cpu});
   const Calibration calibration = Measured({{"s1-cpu", 250, true, std::nullopt}});
-  const Forecast f = Predict(spec, calibration, AppOf(spec, calibration, 2), spec.policies[0], 150);
+  const Forecast f = Predict(spec, calibration, {AppOf(spec, calibration, 2)}, spec.policies[0], 150);
   EXPECT_EQ(f.p99_ms, calibration.TimeoutS() * 1e3);
   EXPECT_LT(f.p50_ms, 100);
 }
@@ -232,8 +232,8 @@ TEST(Prediction, LargerRequestsAtOneRateTakeLonger) {
   spec.grow = ExperimentSpec::Grow::kWork;
   const Calibration calibration = Measured({{"s1-cpu", 250, false, std::nullopt}});
   const sim::App app = AppOf(spec, calibration, 2);
-  EXPECT_NEAR(Predict(spec, calibration, app, spec.policies[0], 5).p50_ms, 4, 0.1);
-  EXPECT_NEAR(Predict(spec, calibration, app, spec.policies[0], 20).p50_ms, 16, 0.1);
+  EXPECT_NEAR(Predict(spec, calibration, {app}, spec.policies[0], 5).p50_ms, 4, 0.1);
+  EXPECT_NEAR(Predict(spec, calibration, {app}, spec.policies[0], 20).p50_ms, 16, 0.1);
 }
 
 TEST(Prediction, FillsEveryRowOfAKnownPolicy) {
@@ -262,10 +262,10 @@ TEST(Predict, P4MiteTripsAtThePolicysOwnThreshold) {
       Measured({{"s1-cpu", 1000, false, std::nullopt}, {"s1-nic", 1000, false, std::nullopt}});
   const sim::App app = AppOf(spec, calibration, 2);
   PolicyRun policy{"p4mite", SPW_UNIT_P4MITE};
-  const Forecast never = Predict(spec, calibration, app, policy, 60);
+  const Forecast never = Predict(spec, calibration, {app}, policy, 60);
   policy.agent = spec.testbed.agent;
   policy.agent->threshold = Micros(3000);
-  EXPECT_LT(Predict(spec, calibration, app, policy, 60).p50_ms, 0.3 * never.p50_ms)
+  EXPECT_LT(Predict(spec, calibration, {app}, policy, 60).p50_ms, 0.3 * never.p50_ms)
       << "1200 requests/s on a host that answers 1000";
 }
 
