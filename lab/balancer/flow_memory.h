@@ -43,9 +43,9 @@ class FlowMemory {
   }
 
  private:
-  uint64_t* FindIn(uint32_t bucket, uint64_t hash) {
+  __u64* FindIn(uint32_t bucket, uint64_t hash) {
     const int at = spw_flow_find(&table_[bucket], spw_flow_tag(hash));
-    return at < 0 ? nullptr : reinterpret_cast<uint64_t*>(&table_[bucket].entry[at]);
+    return at < 0 ? nullptr : &table_[bucket].entry[at];
   }
 
   std::vector<spw_bucket> table_;

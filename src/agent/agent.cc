@@ -52,7 +52,8 @@ Agent::Agent(const AgentConfig& config, std::unique_ptr<Meter> meter)
       trigger_(config.trigger, config.meter.kind),
       failure_(config.failing),
       schedule_(config.report),
-      reporter_(config) {}
+      reporter_(config),
+      stats_at_(Now()) {}
 
 Result<std::unique_ptr<Agent>> Agent::Start(const AgentConfig& config) {
   auto meter = OpenMeter(config);

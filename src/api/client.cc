@@ -31,6 +31,8 @@ std::string NobodyAnswers(const Service& service) {
   return fmt::format("{}: no {} answers: {}; {}", service.address, service.program, why, service.hint);
 }
 
+constexpr std::chrono::seconds kReads{10};  // what the program knows it tells at once
+
 }  // namespace
 
 Client::Client(Service service) : service_(std::move(service)) {}
@@ -47,7 +49,7 @@ Result<Reply> Client::Perform(const std::string& target, const std::string* body
   http::Request request{.url = "http://" + (service_.is_tcp ? service_.address : "spillway") + target,
                         .unix_socket = service_.is_tcp ? "" : service_.address,
                         .body = body,
-                        .timeout = service_.patience,
+                        .timeout = body == nullptr ? std::min(service_.patience, kReads) : service_.patience,
                         .max_reply = service_.max_reply};
   if (!service_.token.empty()) request.headers.push_back("Authorization: Bearer " + service_.token);
   if (body != nullptr) {

@@ -148,8 +148,11 @@ Finding Offloads(const std::string& interface) {
   finding.detail = fmt::format(
       "driver {}, xdp_features {}", device->driver.empty() ? "unknown" : device->driver,
       device->xdp_features ? fmt::format("{:#x}", *device->xdp_features) : "not reported by this kernel");
-  if (device->driver == "veth" && device->peer.empty())
-    finding.detail += "; its peer is in another namespace: there, ethtool -K PEER tx off";
+  if (device->driver == "veth" && device->peer.empty()) {
+    finding.is_sure = false;
+    finding.detail +=
+        "; its peer is in another namespace: unless `ethtool -K PEER tx off` was done there, TCP fails";
+  }
   return finding;
 }
 

@@ -16,6 +16,7 @@ struct Finding {
   Need need = Need::kRequired;
   std::string needed_by;  // the program or verb that uses it
   std::string detail;     // what was found, or what to do about it
+  bool is_sure = true;    // false: it depends on what cannot be seen from here, and `detail` says on what
 };
 
 // interfaces: whose offloads to look at, too.

@@ -212,7 +212,9 @@ int Main(int argc, char** argv, const SwitchSource& source) {
   StartLog(options.log_level);
   if (options.remove) {
     const auto removed = source.remove_leftovers(SwitchOptions(options));
-    return removed ? kExitOk : Failed(removed.error());
+    if (!removed) return Failed(removed.error());
+    if (!*removed) spdlog::warn("nothing of instance {} is here", options.instance);
+    return kExitOk;
   }
   return Run(options, source);
 }

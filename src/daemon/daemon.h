@@ -18,7 +18,7 @@ namespace spillway::command {
 struct SwitchSource {
   std::function<Result<std::unique_ptr<switching::Switch>>(const model::Config&, const switching::Options&)>
       start;
-  std::function<Result<void>(const switching::Options&)> remove_leftovers;
+  std::function<Result<bool>(const switching::Options&)> remove_leftovers;
 };
 
 // The whole program; the exit code.

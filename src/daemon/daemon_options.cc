@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "api/listen.h"
+#include "base/paths.h"
 #include "base/version.h"
 #include "command/exit_code.h"
 #include "command/output.h"
@@ -88,6 +89,7 @@ std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return e.get_exit_code() == 0 ? PrintAsked(app, e) : Complain(UsageError(e), "spillwayd");
   }
+  if (!o.config.empty()) o.config = base::AbsolutePath(o.config);  // as `apply` names files
   if (o.api.empty()) o.api = DefaultApi(o);
   if (o.state_dir.empty()) o.state_dir = DefaultStateDir(o);
   return o;

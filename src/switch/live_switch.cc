@@ -116,13 +116,15 @@ Result<std::unique_ptr<Switch>> Switch::Start(const model::Config& config, const
   return LiveSwitch::Start(config, options);
 }
 
-Result<void> Switch::RemoveLeftovers(const Options& options) {
-  if (Result<void> mounted = EnsureBpfFs(options); !mounted) return mounted;
+Result<bool> Switch::RemoveLeftovers(const Options& options) {
+  if (Result<void> mounted = EnsureBpfFs(options); !mounted) return tl::make_unexpected(mounted.error());
   Result<std::unique_ptr<InstanceLock>> lock = InstanceLock::Take(options);
   if (!lock) return tl::make_unexpected(lock.error());
   std::error_code ignored;
-  fs::remove(LedgerPath(options), ignored);
-  return RemovePins(options);
+  const bool had_ledger = fs::remove(LedgerPath(options), ignored);
+  const bool had_pins = PinnedMeta(options).has_value();
+  if (Result<void> removed = RemovePins(options); !removed) return tl::make_unexpected(removed.error());
+  return had_ledger || had_pins;
 }
 
 Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, const Options& options) {

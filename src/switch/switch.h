@@ -130,8 +130,8 @@ class Switch {
   // spillwayd or another XDP program holds an interface; kUnavailable; kSystem.
   [[nodiscard]] static Result<std::unique_ptr<Switch>> Start(const model::Config& config,
                                                              const Options& options);
-  // Detaches and unpins what `instance` left behind, e.g. after kill -9. No error if there is nothing.
-  [[nodiscard]] static Result<void> RemoveLeftovers(const Options& options);
+  // Detaches and unpins what `instance` left behind, e.g. after kill -9. False: there was nothing.
+  [[nodiscard]] static Result<bool> RemoveLeftovers(const Options& options);
 
   virtual bool adopted() const = 0;
   // What the log should warn of after a start: the switch runs, but not as its host or file suggest.

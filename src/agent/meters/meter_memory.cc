@@ -56,10 +56,12 @@ MeterTotals Sum(const MeterMemory& memory) {
   for (const spw_meter_counts& one : memory.counts) {
     const auto answered = static_cast<double>(__atomic_load_n(&one.completed, __ATOMIC_RELAXED));
     squares += answered * answered;
-    const auto* from = reinterpret_cast<const uint64_t*>(&one);
-    auto* to = reinterpret_cast<uint64_t*>(&totals.counts);
+    // Words of the type that the fields have: as any other (uint64_t is one), the compiler may take it that
+    // they did not change.
+    const auto* from = reinterpret_cast<const __u64*>(&one);
+    auto* to = reinterpret_cast<__u64*>(&totals.counts);
     const uint64_t min = totals.counts.latency_min_ns;
-    for (size_t i = 0; i < sizeof(one) / sizeof(uint64_t); i++)
+    for (size_t i = 0; i < sizeof(one) / sizeof(__u64); i++)
       to[i] += __atomic_load_n(&from[i], __ATOMIC_RELAXED);
     const uint64_t mine = totals.counts.latency_min_ns - min;
     totals.counts.latency_min_ns = min && mine ? std::min(min, mine) : std::max(min, mine);

@@ -73,7 +73,7 @@ int RunSearch(const PlanOptions& o, bool as_json) {
   base::InterruptGuard guard;
   const planner::Found found =
       Ask(model, o, {[&](double share) { progress.Update(share, ""); }, [] { return base::Interrupted(); }});
-  progress.Finish(base::Interrupted() ? "interrupted" : "done");
+  base::Interrupted() ? progress.Stop("interrupted") : progress.Finish("done");
   if (base::Interrupted()) return Interrupted();
   const report::Document document = planner::SearchDocument(found);
   base::Print("{}", as_json ? document.Dump() : planner::SearchText(found));
@@ -113,7 +113,7 @@ int RunSimulate(const PlanOptions& o, bool as_json) {
         progress.Update(static_cast<double>(done) / static_cast<double>(total), "");
       },
       [] { return base::Interrupted(); });
-  progress.Finish(rehearsal.interrupted ? "interrupted" : "done");
+  rehearsal.interrupted ? progress.Stop("interrupted") : progress.Finish("done");
   if (rehearsal.interrupted) return Interrupted();
   base::Print("{}", as_json ? planner::RehearsalDocument(*input, rehearsal).Dump()
                             : planner::RehearsalText(*input, *mix, rehearsal));

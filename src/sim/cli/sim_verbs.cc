@@ -36,7 +36,7 @@ sim::SweepResult Sweep(const sim::Scenario& scenario, unsigned threads) {
         progress.Update(static_cast<double>(done) / static_cast<double>(total), "");
       },
       [] { return base::Interrupted(); });
-  progress.Finish(sweep.interrupted ? "interrupted" : "done");
+  sweep.interrupted ? progress.Stop("interrupted") : progress.Finish("done");
   return sweep;
 }
 

@@ -204,8 +204,14 @@ TEST_F(Cli, BadValuesAreReportedWithoutADaemon) {
 }
 
 TEST_F(Cli, DoctorSaysThatTheLoopbackIsNoPlaceForASwitch) {
-  EXPECT_THAT(Run({"doctor", "lo"}).out,
+  const Outcome outcome = Run({"doctor", "lo"});
+  EXPECT_THAT(outcome.out,
               ::testing::ContainsRegex("interface lo +unfit .* the loopback: no packet of another machine"));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, ::testing::EndsWith("unfit for the switch: interface lo\n"));
+  const json told = json::parse(Run({"doctor", "--json", "lo"}).out);
+  EXPECT_EQ(told["ok"], false);
+  EXPECT_EQ(told["findings"].back()["verdict"], "unfit");
 }
 
 TEST_F(Cli, DoctorNamesOnItsLastLineWhatIsMissing) {

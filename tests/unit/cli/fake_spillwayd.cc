@@ -43,9 +43,8 @@ Result<std::unique_ptr<switching::Switch>> Start(const model::Config& config,
   return std::make_unique<Traced>(config, base + ".pins", lock);
 }
 
-Result<void> RemoveLeftovers(const switching::Options& options) {
-  std::filesystem::remove(options.run_dir + "/" + options.instance + ".pins");
-  return {};
+Result<bool> RemoveLeftovers(const switching::Options& options) {
+  return std::filesystem::remove(options.run_dir + "/" + options.instance + ".pins");
 }
 
 }  // namespace
