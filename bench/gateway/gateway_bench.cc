@@ -101,7 +101,7 @@ Result<Trial> Try(gateway::Engine& engine, std::span<const std::byte> input, int
   const size_t output_bytes = kOutputs * sizeof(float), output_at = gateway::Aligned(input.size());
   std::vector<std::byte> memory(output_at + output_bytes);
   std::copy(input.begin(), input.end(), memory.begin());
-  auto slice = engine.MakeSlice({BenchSlice(0), kBenchGpu, 1e6, 1, input.size(), output_bytes}, memory);
+  auto slice = engine.MakeSlice({BenchSlice(0), kBenchGpu, 1e6, 1, input.size(), output_bytes}, {memory});
   if (!slice) return tl::make_unexpected(slice.error());
   const auto inputs = std::span(memory).first(input.size());
   const auto outputs = std::span(memory).subspan(output_at);

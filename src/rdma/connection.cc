@@ -81,6 +81,13 @@ Result<Owned<ibv_mr>> Register(ibv_pd* domain, void* from, size_t bytes, int acc
   return memory;
 }
 
+Result<Owned<ibv_mr>> RegisterDmabuf(ibv_pd* domain, int dmabuf, void* from, size_t bytes, int access) {
+  errno = 0;  // a library without the device's part of it may set none
+  Owned<ibv_mr> memory(ibv_reg_dmabuf_mr(domain, 0, bytes, reinterpret_cast<uint64_t>(from), dmabuf, access));
+  if (memory == nullptr) return FailRdma(fmt::format("registering {} bytes of a dmabuf", bytes));
+  return memory;
+}
+
 std::string Event::Text() const {
   return fmt::format("{} ({})", rdma_event_str(static_cast<rdma_cm_event_type>(type)), status);
 }

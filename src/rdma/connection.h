@@ -52,6 +52,11 @@ using Owned = std::unique_ptr<T, Deleter>;
 // Errors: kSystem, such as when more memory may not be locked.
 [[nodiscard]] Result<Owned<ibv_mr>> Register(ibv_pd* domain, void* from, size_t bytes, int access);
 
+// The same of the beginning of a dmabuf, such as a GPU's memory: `from` is what the other side calls its
+// first byte, on a page's boundary. Errors: kSystem, such as a device that knows none (EOPNOTSUPP).
+[[nodiscard]] Result<Owned<ibv_mr>> RegisterDmabuf(ibv_pd* domain, int dmabuf, void* from, size_t bytes,
+                                                   int access);
+
 // An error with errno's text: "RDMA: WHAT: WHY".
 [[nodiscard]] tl::unexpected<Error> FailRdma(const std::string& what);
 

@@ -31,9 +31,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   std::memcpy(event.data.data(), bytes + sizeof(layout_bytes), event.bytes);
 
   const auto slice = Hear<gateway::SliceHello>(event);
-  if (slice && gateway::IsUnderstood(*slice) && gateway::HasRoomFor(*slice, layout_bytes) &&
-      slice->address + layout_bytes < slice->address)
-    std::abort();
+  for (const uint64_t address : {slice ? slice->inputs : 0, slice ? slice->host : 0})
+    if (slice && gateway::IsUnderstood(*slice) && gateway::IsRoomAt(address, layout_bytes) &&
+        address + layout_bytes < address)
+      std::abort();
   const auto window = Hear<dispatch::VerbsHello>(event);
   if (window && dispatch::IsUnderstood(*window) && window->magic != dispatch::kWindowMagic) std::abort();
   const auto welcome = Hear<dispatch::VerbsWelcome>(event);

@@ -121,8 +121,9 @@ struct SliceOffer {
   uint64_t input_bytes = 0, output_bytes = 0;  // of a cell
   // The GPU's UUID, a MIG instance's parent's; empty: not known (GpuTable::IdentityOf).
   std::string gpu_uuid = {};
-  // What inputs are delivered into: "host" (from where they may be copied once more), or "pinned-host", from
-  // where the GPU copies by itself. For people alone.
+  // What inputs are delivered into: "host" (from where they may be copied once more), "pinned-host", from
+  // where the GPU copies by itself, or the GPU's own memory, "gpu-dmabuf" or "gpu-peermem" by how the RDMA
+  // device was given it. For people alone.
   std::string memory = "host";
 };
 

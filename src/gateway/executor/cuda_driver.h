@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fd.h"
 
 namespace spillway::gateway {
 
@@ -29,14 +30,28 @@ struct CudaDevice {
 };
 
 // A slice's place on a device: a stream, and all memory that was asked of it, freed with it. What it does
-// happens in the order of calls, by Wait at the latest. One thread, from Open to the end.
+// happens in the order of calls, by Wait at the latest. One thread at a time: Open's, then whichever called
+// Enter last. Any thread may end it.
 class CudaQueue {
  public:
   virtual ~CudaQueue() = default;
-  // The host's memory is registered with the device, which then copies from and to it by itself.
+  // The calling thread uses it from here on.
+  [[nodiscard]] virtual Result<void> Enter() = 0;
+  // The host's memory is registered with the device, which then copies from and to it by itself; until Unpin,
+  // which waits for what it does there, or the end.
   [[nodiscard]] virtual Result<void> Pin(std::span<std::byte> memory) = 0;
+  virtual void Unpin(std::span<std::byte> memory) = 0;
   // Memory of the device, aligned for anything.
   [[nodiscard]] virtual Result<std::byte*> Allocate(uint64_t bytes) = 0;
+  // Memory of the device that RDMA devices may be let write: zeroed, whole pages of the device and of the
+  // host, none of them shared with anything else. Errors: also kSystem, the device or its driver does not
+  // allow for it.
+  [[nodiscard]] virtual Result<std::span<std::byte>> AllocateShared(uint64_t bytes) = 0;
+  // All of what AllocateShared gave as a dmabuf. Errors: kSystem, with the reason.
+  [[nodiscard]] virtual Result<base::Fd> Export(std::span<std::byte> shared) = 0;
+  // What RDMA devices wrote there, as far as their completions have told this thread of it, is seen by all
+  // that is begun from here on.
+  [[nodiscard]] virtual Result<void> Acquire() = 0;
   [[nodiscard]] virtual Result<void> CopyIn(std::byte* to, std::span<const std::byte> from) = 0;
   [[nodiscard]] virtual Result<void> CopyOut(std::span<std::byte> to, const std::byte* from) = 0;
   // c = a x b, all on the device, row-major: [m, k] x [k, n]. With `relu`, negative results become 0.

@@ -31,16 +31,32 @@ std::string Listed(const std::vector<CudaDevice>& devices) {
 
 std::byte* BytesOf(float* numbers) { return reinterpret_cast<std::byte*>(numbers); }
 
+// A slice's inputs, and the queue that they belong to, which runs the slice and does not end before them.
+class CudaInputs : public DeviceMemory {
+ public:
+  CudaInputs(std::shared_ptr<CudaQueue> queue, std::span<std::byte> bytes)
+      : queue_(std::move(queue)), bytes_(bytes) {}
+  [[nodiscard]] std::span<std::byte> bytes() const override { return bytes_; }
+  [[nodiscard]] Result<base::Fd> Export() override { return queue_->Export(bytes_); }
+  [[nodiscard]] const std::shared_ptr<CudaQueue>& queue() const { return queue_; }
+
+ private:
+  std::shared_ptr<CudaQueue> queue_;
+  std::span<std::byte> bytes_;
+};
+
 class CudaSlice : public SliceEngine {
  public:
   // Uploads the models; nothing is allocated later on.
   static Result<std::unique_ptr<SliceEngine>> Make(const std::vector<LoadedModel>& models,
-                                                   std::unique_ptr<CudaQueue> queue,
-                                                   std::span<std::byte> memory) {
-    std::unique_ptr<CudaSlice> slice(new CudaSlice(models, std::move(queue)));
-    if (auto ready = slice->Prepare(memory); !ready) return tl::make_unexpected(ready.error());
+                                                   std::shared_ptr<CudaQueue> queue,
+                                                   const SliceMemory& memory) {
+    std::unique_ptr<CudaSlice> slice(new CudaSlice(models, std::move(queue), memory.device != nullptr));
+    if (auto ready = slice->Prepare(memory.host); !ready) return tl::make_unexpected(ready.error());
     return slice;
   }
+  // The queue may go on, with the inputs, when the slice's memory on the host has gone.
+  ~CudaSlice() override { queue_->Unpin(host_); }
 
   Result<void> Run(uint32_t model, int64_t rows, std::span<const std::byte> inputs,
                    std::span<std::byte> outputs) override {
@@ -54,8 +70,8 @@ class CudaSlice : public SliceEngine {
   }
 
  private:
-  CudaSlice(const std::vector<LoadedModel>& models, std::unique_ptr<CudaQueue> queue)
-      : models_(models), queue_(std::move(queue)) {}
+  CudaSlice(const std::vector<LoadedModel>& models, std::shared_ptr<CudaQueue> queue, bool is_on_device)
+      : models_(models), queue_(std::move(queue)), is_on_device_(is_on_device) {}
 
   static bool IsGone(const Error& error) { return error.code == ErrorCode::kUnavailable; }
 
@@ -66,8 +82,9 @@ class CudaSlice : public SliceEngine {
     return reinterpret_cast<float*>(*room);
   }
 
-  Result<void> Prepare(std::span<std::byte> memory) {
-    if (auto pinned = queue_->Pin(memory); !pinned) return pinned;
+  Result<void> Prepare(std::span<std::byte> host) {
+    if (auto pinned = queue_->Pin(host); !pinned) return pinned;
+    host_ = host;
     uint64_t most_in = 0, most_out = 0, most_hidden = 0;
     for (const LoadedModel& model : models_) {
       const int64_t rows = model.card.most_rows;
@@ -87,6 +104,7 @@ class CudaSlice : public SliceEngine {
     }
     for (auto& [buffer, bytes] : {std::pair(&in_, most_in), std::pair(&out_, most_out),
                                   std::pair(&hidden_[0], most_hidden), std::pair(&hidden_[1], most_hidden)}) {
+      if (is_on_device_ && buffer == &in_) continue;
       auto room = Room(bytes, "for a request's tensors");
       if (!room) return tl::make_unexpected(room.error());
       *buffer = *room;
@@ -94,25 +112,38 @@ class CudaSlice : public SliceEngine {
     return queue_->Wait();
   }
 
+  // Where they are on the device.
+  Result<const float*> BringIn(std::span<const std::byte> inputs) {
+    // They came by RDMA WRITEs, and then the message that this thread has seen, by one connection, which
+    // keeps their order. But the message lies in the host's memory and they in the device's, two ways through
+    // the machine: that they have come to the device's memory when the message has come to the host's is what
+    // Acquire is for.
+    auto here = is_on_device_ ? queue_->Acquire() : queue_->CopyIn(BytesOf(in_), inputs);
+    if (!here) return tl::make_unexpected(here.error());
+    return is_on_device_ ? reinterpret_cast<const float*>(inputs.data()) : in_;
+  }
+
   Result<void> Begin(uint32_t index, int64_t rows, std::span<const std::byte> inputs,
                      std::span<std::byte> outputs) {
     const LoadedModel& model = models_[index];
-    if (auto copied = queue_->CopyIn(BytesOf(in_), inputs); !copied) return copied;
+    const auto brought = BringIn(inputs);
+    if (!brought) return tl::make_unexpected(brought.error());
+    const float* const in = *brought;
     const float* result = out_;
     switch (model.spec.kind) {
       case Kind::kEcho:
-        result = in_;
+        result = in;
         break;
       case Kind::kProduct: {
         const ModelSpec& s = model.spec;
-        const float* b = in_ + Aligned(model.card.inputs[0].BytesFor(rows)) / sizeof(float);
-        if (auto ran = queue_->Multiply(in_, b, out_, s.m, s.k, s.n, false); !ran) return ran;
+        const float* b = in + Aligned(model.card.inputs[0].BytesFor(rows)) / sizeof(float);
+        if (auto ran = queue_->Multiply(in, b, out_, s.m, s.k, s.n, false); !ran) return ran;
         break;
       }
       case Kind::kMlp: {
         const auto& widths = model.spec.layers;
         const size_t layers = widths.size() - 1;
-        const float* from = in_;
+        const float* from = in;
         for (size_t i = 0; i < layers; i++) {
           const bool last = i + 1 == layers;
           float* to = last ? out_ : hidden_[i % 2];
@@ -129,9 +160,12 @@ class CudaSlice : public SliceEngine {
   }
 
   const std::vector<LoadedModel>& models_;
-  std::unique_ptr<CudaQueue> queue_;
+  std::shared_ptr<CudaQueue> queue_;
+  const bool is_on_device_;                   // inputs are delivered there
+  std::span<std::byte> host_;                 // pinned
   std::vector<std::vector<float*>> weights_;  // by model and layer, on the device
-  float *in_ = nullptr, *out_ = nullptr;      // on the device, as large as the largest request needs
+  // On the device, as large as the largest request needs; no `in_` where inputs are delivered there.
+  float *in_ = nullptr, *out_ = nullptr;
   float* hidden_[2] = {nullptr, nullptr};
 };
 
@@ -157,16 +191,29 @@ class CudaEngine : public Engine {
   // A slice whose memory cannot be pinned is none.
   std::string MemoryOf(const SliceOffer&) const override { return "pinned-host"; }
 
-  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer& offer,
-                                                 std::span<std::byte> memory) override {
-    const auto place = PlaceOf(offer);
-    if (place == places_.end()) return Fail(ErrorCode::kBadInput, "it has no place on a device");
-    auto queue = driver_->Open(devices_[static_cast<size_t>(place - places_.begin())], place->sm_percent);
+  Result<std::unique_ptr<DeviceMemory>> MakeInputs(const SliceOffer& offer, uint64_t bytes) override {
+    auto queue = Open(offer);
     if (!queue) return tl::make_unexpected(queue.error());
+    const auto memory = (*queue)->AllocateShared(bytes);
+    if (!memory) return Fail(memory.error().code, fmt::format("{} bytes: {}", bytes, memory.error().message));
+    return std::make_unique<CudaInputs>(std::move(*queue), *memory);
+  }
+
+  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer& offer,
+                                                 const SliceMemory& memory) override {
+    Result<std::shared_ptr<CudaQueue>> queue =
+        memory.device != nullptr ? static_cast<CudaInputs*>(memory.device)->queue() : Open(offer);
+    if (!queue) return tl::make_unexpected(queue.error());
+    if (auto entered = (*queue)->Enter(); !entered) return tl::make_unexpected(entered.error());
     return CudaSlice::Make(models_, std::move(*queue), memory);
   }
 
  private:
+  Result<std::shared_ptr<CudaQueue>> Open(const SliceOffer& offer) {
+    const auto place = PlaceOf(offer);
+    if (place == places_.end()) return Fail(ErrorCode::kBadInput, "it has no place on a device");
+    return driver_->Open(devices_[static_cast<size_t>(place - places_.begin())], place->sm_percent);
+  }
   [[nodiscard]] std::vector<CudaPlace>::const_iterator PlaceOf(const SliceOffer& offer) const {
     return std::find_if(places_.begin(), places_.end(), [&](const CudaPlace& one) {
       return one.gpu == offer.gpu && one.slice == offer.name;

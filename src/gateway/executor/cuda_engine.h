@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices on NVIDIA GPUs: a stream each, the models' weights on the device from the start, a request's inputs
-// copied by the device from where the gateway delivered them, and its outputs to where the gateway reads
-// them.
+// Slices on NVIDIA GPUs: a stream each, the models' weights on the device from the start. A request's inputs
+// are used where a gateway on another machine delivered them, if that is the device's memory (MakeInputs), or
+// copied by the device from the host's pinned memory; its outputs are copied to where the gateway reads them.
 #pragma once
 
 #include <memory>

@@ -137,7 +137,7 @@ class EmulatedEngine : public Engine {
     for (const LoadedModel& model : models_) cards_.push_back(model.card);
   }
   const std::vector<ModelCard>& models() const override { return cards_; }
-  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer& offer, std::span<std::byte>) override {
+  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer& offer, const SliceMemory&) override {
     try {
       return std::make_unique<EmulatedSlice>(models_, offer.gflop_per_s);
     } catch (const dnnl::error& error) {

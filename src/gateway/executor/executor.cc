@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/executor/executor.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <future>
+#include <set>
 #include <thread>
 
 namespace spillway::gateway {
 
 using std::chrono::milliseconds;
+
+namespace {
+
+std::string MemoryText(const Joined& joined) {
+  std::string text;
+  std::set<std::string> kinds;
+  for (const auto& slice : joined.slices)
+    if (kinds.insert(slice->offer().memory).second)
+      text += (text.empty() ? "" : ", ") + slice->offer().memory;
+  return joined.why_not_better.empty() ? text : fmt::format("{} ({})", text, joined.why_not_better);
+}
+
+}  // namespace
 
 Executor::Executor(ExecutorOptions options, Engine& engine) : options_(std::move(options)), engine_(engine) {}
 Executor::~Executor() { Leave(); }
@@ -42,9 +57,16 @@ Result<void> Executor::Join() {
   auto bell = MakeEventFd();
   if (!bell) return tl::make_unexpected(bell.error());
   lost_bell_ = std::move(*bell);
-  auto joined = JoinGateway(options_.gateway, offer);
+  DeviceInputs inputs;
+  inputs.is_required = options_.memory == InputMemory::kGpu;
+  if (options_.memory != InputMemory::kHost)
+    inputs.make = [this](const SliceOffer& slice, uint64_t bytes) {
+      return engine_.MakeInputs(slice, bytes);
+    };
+  auto joined = JoinGateway(options_.gateway, offer, inputs);
   if (!joined) return tl::make_unexpected(joined.error());
   socket_ = std::move(joined->socket);
+  memory_ = MemoryText(*joined);
   for (size_t i = 0; i < joined->slices.size(); i++)
     slices_.push_back(std::make_unique<SliceThread>(std::move(joined->slices[i]), engine_,
                                                     i < options_.cpus.size() ? options_.cpus[i] : -1,
@@ -78,7 +100,7 @@ Result<void> Executor::Run(int stop_fd) {
     const auto joined = Join();
     if (joined) {
       spdlog::info("{}: joined with {} slices; inputs are delivered into memory {}", options_.gateway.address,
-                   options_.slices.size(), engine_.MemoryOf(options_.slices.at(0)));
+                   options_.slices.size(), memory_);
       pause = options_.retry;
       refused_for = milliseconds(0);
       said.clear();

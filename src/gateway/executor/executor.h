@@ -17,10 +17,14 @@
 
 namespace spillway::gateway {
 
+// Where slices' inputs are to lie. kAuto: on their GPUs, where gateway, RDMA device and driver allow for it.
+enum class InputMemory { kHost, kAuto, kGpu };
+
 struct ExecutorOptions {
   GatewayAddress gateway;
   std::string name;
   std::vector<SliceOffer> slices;
+  InputMemory memory = InputMemory::kHost;
   std::vector<int> cpus = {};            // of each slice's thread; empty: anywhere
   std::chrono::milliseconds retry{200};  // between attempts to reach a gateway, at first; then up to 5 s
   // For so long a gateway that refuses is asked again: it may not have noticed yet that we died and came
@@ -49,6 +53,9 @@ class Executor {
   [[nodiscard]] Result<void> Run(int stop_fd);
 
   [[nodiscard]] std::vector<SliceCosts> Costs() const;
+  // Once it has joined, for people: "gpu-dmabuf", or, where slices have several kinds or not the best, which
+  // and why.
+  [[nodiscard]] const std::string& memory() const { return memory_; }
   void Leave();  // ends the slices' threads, gives their memory back, closes
 
  private:
@@ -57,6 +64,7 @@ class Executor {
   void Lost(const Error& error);  // on a slice's thread
 
   base::Fd socket_;
+  std::string memory_;
   base::Fd lost_bell_;
   base::Mutex mutex_;
   std::optional<Error> lost_ SPILLWAY_GUARDED_BY(mutex_);  // the first slice's

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "base/socket_address.h"
 #include "gateway/document.h"
 #include "gateway/protocol/token.h"
@@ -75,6 +77,19 @@ void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, Ex
                  fmt::format("expected 1 to {} slices in all", kMaxSlicesPerExecutor));
 }
 
+void ReadMemory(Problems& problems, const Field* field, ExecutorConfig& config) {
+  if (config.cuda) config.options.memory = InputMemory::kAuto;
+  if (field == nullptr) return;
+  const auto word = yaml::ReadChoice(problems, *field, {"auto", "gpu", "host"});
+  if (!word) return;
+  if (!config.cuda) return problems.Add(field->line, field->path, "expected only with engine: cuda");
+  config.options.memory = std::array{InputMemory::kAuto, InputMemory::kGpu, InputMemory::kHost}[*word];
+  if (config.options.memory == InputMemory::kGpu && !config.options.gateway.address.starts_with(kRdmaPrefix))
+    problems.Add(
+        field->line, field->path,
+        "gpu: expected gateway: rdma:ADDRESS:PORT, a gateway of this machine writes the host's memory alone");
+}
+
 }  // namespace
 
 void ReadGatewayAddress(Problems& problems, const MapReader& top, const std::string& file_name,
@@ -101,12 +116,14 @@ void ReadGatewayAddress(Problems& problems, const MapReader& top, const std::str
 Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::string& file_name) {
   ExecutorConfig config;
   const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
-    MapReader top(problems, root, {"gateway", "token_file", "name", "engine", "cell", "gpus", "models"});
+    MapReader top(problems, root,
+                  {"gateway", "token_file", "name", "engine", "memory", "cell", "gpus", "models"});
     ReadGatewayAddress(problems, top, file_name, config.options.gateway);
     Take(config.options.name, top.Need("name", "a name"),
          [&](const Field& f) { return yaml::ReadName(problems, f); });
     if (const Field* f = top.Find("engine"))
       if (auto word = yaml::ReadChoice(problems, *f, {"emulated", "cuda"})) config.cuda = *word == 1;
+    ReadMemory(problems, top.Find("memory"), config);
     SliceOffer cell;
     cell.cells = 4;
     cell.input_bytes = 1 << 20;

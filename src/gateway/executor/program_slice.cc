@@ -112,8 +112,7 @@ Result<std::optional<ProgramSlice::Taken>> ProgramSlice::TakeAnother(std::chrono
       }
       in_hand_.push_back(request);
       pulse_->is_busy = true;
-      return Taken{inlet_->memory().subspan(submission.input_offset, submission.input_bytes),
-                   submission.rows};
+      return Taken{inlet_->memory().Inputs(submission.input_offset, submission.input_bytes), submission.rows};
     }
     if (gone) return Fail(ErrorCode::kUnavailable, "the gateway has gone");
     const auto left =
@@ -147,7 +146,9 @@ Result<void> ProgramSlice::AnswerNext(size_t requests, std::span<const std::byte
                 fmt::format("{} bytes of outputs, expected {}", outputs.size(), expected));
   for (size_t i = 0; i < requests; i++) {
     const uint64_t bytes = in_hand_[i].submission.output_bytes;
-    std::memcpy(inlet_->memory().data() + in_hand_[i].submission.output_offset, outputs.data(), bytes);
+    const auto to =
+        inlet_->memory().Host(CellLayout(inlet_->offer()), in_hand_[i].submission.output_offset, bytes);
+    std::memcpy(to.data(), outputs.data(), bytes);
     outputs = outputs.subspan(bytes);
     Complete(in_hand_[i], static_cast<uint32_t>(Status::kOk), bytes);
   }
@@ -157,9 +158,10 @@ Result<void> ProgramSlice::AnswerNext(size_t requests, std::span<const std::byte
 
 void ProgramSlice::RefuseNext(size_t requests, const std::string& text) {
   if (in_hand_.empty()) return;
-  const uint64_t bytes = std::min<uint64_t>(text.size(), std::min(kMaxMessage, inlet_->offer().output_bytes));
   for (size_t i = 0; i < requests; i++) {
-    std::memcpy(inlet_->memory().data() + in_hand_[i].submission.output_offset, text.data(), bytes);
+    const auto room = RoomForText(inlet_->offer(), inlet_->memory(), in_hand_[i].submission);
+    const uint64_t bytes = std::min(room.size(), text.size());
+    std::memcpy(room.data(), text.data(), bytes);
     Complete(in_hand_[i], static_cast<uint32_t>(Status::kFailed), bytes);
   }
   LetGo(requests);

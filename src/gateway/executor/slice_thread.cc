@@ -87,10 +87,9 @@ Result<void> SliceThread::Serve(SliceEngine& engine, const Submission& submissio
     if (!ran && ran.error().code == ErrorCode::kUnavailable) return ran;
     if (!ran) {
       completion.status = static_cast<uint32_t>(Status::kFailed);
-      completion.output_bytes =
-          std::min({inlet_->offer().output_bytes, kMaxMessage, uint64_t{ran.error().message.size()}});
-      std::memcpy(inlet_->memory().data() + submission.output_offset, ran.error().message.data(),
-                  completion.output_bytes);
+      const auto room = RoomForText(inlet_->offer(), inlet_->memory(), submission);
+      completion.output_bytes = std::min(room.size(), ran.error().message.size());
+      std::memcpy(room.data(), ran.error().message.data(), completion.output_bytes);
     }
   }
   requests_.store(requests_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

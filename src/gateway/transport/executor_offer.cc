@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <concepts>
 #include <nlohmann/json.hpp>
@@ -12,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint32_t kOfferVersion = 2;
+constexpr uint32_t kOfferVersion = 3;
 
 template <std::unsigned_integral T>
 bool TakeNumber(const json& from, const char* key, T least, T most, T& into) {
@@ -113,11 +114,11 @@ Result<void> ParseAnswer(std::string_view text) {
   return {};
 }
 
-std::optional<CellViews> CheckSubmission(const SliceOffer& slice, uint64_t key, std::span<std::byte> memory,
+std::optional<CellViews> CheckSubmission(const SliceOffer& slice, uint64_t key, const SliceMemory& memory,
                                          const std::vector<ModelCard>& models, const Submission& submission) {
   const CellLayout layout(slice);
   if (submission.key != key || submission.model >= models.size()) return std::nullopt;
-  const uint64_t cell = submission.input_offset / layout.Stride();
+  const uint64_t cell = submission.input_offset / CellLayout::Pages(layout.input_bytes);
   if (cell >= layout.cells || submission.input_offset != layout.Input(static_cast<uint32_t>(cell)) ||
       submission.output_offset != layout.Output(static_cast<uint32_t>(cell)))
     return std::nullopt;
@@ -127,15 +128,21 @@ std::optional<CellViews> CheckSubmission(const SliceOffer& slice, uint64_t key, 
       submission.output_bytes != card.OutputBytes(submission.rows) ||
       submission.input_bytes > layout.input_bytes || submission.output_bytes > layout.output_bytes)
     return std::nullopt;
-  return CellViews{memory.subspan(submission.input_offset, submission.input_bytes),
-                   memory.subspan(submission.output_offset, submission.output_bytes)};
+  return CellViews{memory.Inputs(submission.input_offset, submission.input_bytes),
+                   memory.Host(layout, submission.output_offset, submission.output_bytes)};
 }
 
-bool IsGivenUp(const SliceOffer& slice, std::span<std::byte> memory, const Submission& submission) {
+bool IsGivenUp(const SliceOffer& slice, const SliceMemory& memory, const Submission& submission) {
   const CellLayout layout(slice);
-  const auto cell = static_cast<uint32_t>(submission.input_offset / layout.Stride());
-  auto& word = *reinterpret_cast<uint64_t*>(memory.data() + layout.GivenUp(cell));
+  const auto cell = static_cast<uint32_t>(submission.input_offset / CellLayout::Pages(layout.input_bytes));
+  auto& word =
+      *reinterpret_cast<uint64_t*>(memory.Host(layout, layout.GivenUp(cell), sizeof(uint64_t)).data());
   return std::atomic_ref<uint64_t>(word).load(std::memory_order_relaxed) == submission.id;
+}
+
+std::span<std::byte> RoomForText(const SliceOffer& slice, const SliceMemory& memory,
+                                 const Submission& submission) {
+  return memory.Host(CellLayout(slice), submission.output_offset, std::min(slice.output_bytes, kMaxMessage));
 }
 
 }  // namespace spillway::gateway

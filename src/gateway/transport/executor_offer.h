@@ -13,6 +13,7 @@
 
 #include "gateway/broker/broker.h"
 #include "gateway/transport/channel.h"
+#include "gateway/transport/device_memory.h"
 
 namespace spillway::gateway {
 
@@ -22,21 +23,37 @@ inline constexpr uint32_t kMaxCells = 256;
 inline constexpr uint64_t kMaxMessage = 256;  // bytes of a text in the place of outputs
 inline constexpr uint64_t kMaxCellBytes = uint64_t{1} << 30;
 
-// How a slice's memory is cut into cells: no two overlap, none shares a page with another. Behind them stands
-// for each cell the number of the request there that nobody wants any more, if it is still the same (u64).
+// How a slice's memory is cut into cells: first the inputs of all, then the outputs of all; no two overlap,
+// none shares a page with another. Behind them stands for each cell the number of the request there that
+// nobody wants any more, if it is still the same (u64). What is before HostPart() may be a GPU's memory,
+// which the host's CPU cannot read; what is behind it, the CPU does read and write.
 struct CellLayout {
   uint32_t cells = 0;
   uint64_t input_bytes = 0, output_bytes = 0;  // of a cell
 
   explicit CellLayout(const SliceOffer& offer)
       : cells(offer.cells), input_bytes(offer.input_bytes), output_bytes(offer.output_bytes) {}
-  [[nodiscard]] uint64_t Stride() const {
-    return (Aligned(input_bytes) + output_bytes + 4095) & ~uint64_t{4095};
+  [[nodiscard]] static uint64_t Pages(uint64_t bytes) { return (bytes + 4095) & ~uint64_t{4095}; }
+  [[nodiscard]] uint64_t Input(uint32_t cell) const { return cell * Pages(input_bytes); }
+  [[nodiscard]] uint64_t HostPart() const { return Input(cells); }
+  [[nodiscard]] uint64_t Output(uint32_t cell) const { return HostPart() + cell * Pages(output_bytes); }
+  [[nodiscard]] uint64_t GivenUp(uint32_t cell) const { return Output(cells) + cell * sizeof(uint64_t); }
+  [[nodiscard]] uint64_t Bytes() const { return Pages(GivenUp(cells)); }
+};
+
+// A slice's memory, as its executor holds it; offsets are CellLayout's.
+struct SliceMemory {
+  // All of it; of one whose inputs are on a GPU, what is from HostPart() on.
+  std::span<std::byte> host;
+  DeviceMemory* device = nullptr;  // the inputs, if they are there
+
+  [[nodiscard]] std::span<std::byte> Inputs(uint64_t offset, uint64_t bytes) const {
+    return (device != nullptr ? device->bytes() : host).subspan(offset, bytes);
   }
-  [[nodiscard]] uint64_t Input(uint32_t cell) const { return cell * Stride(); }
-  [[nodiscard]] uint64_t Output(uint32_t cell) const { return cell * Stride() + Aligned(input_bytes); }
-  [[nodiscard]] uint64_t GivenUp(uint32_t cell) const { return cells * Stride() + cell * sizeof(uint64_t); }
-  [[nodiscard]] uint64_t Bytes() const { return (GivenUp(cells) + 4095) & ~uint64_t{4095}; }
+  // From HostPart() on.
+  [[nodiscard]] std::span<std::byte> Host(const CellLayout& layout, uint64_t offset, uint64_t bytes) const {
+    return host.subspan(device != nullptr ? offset - layout.HostPart() : offset, bytes);
+  }
 };
 
 // With the key of each slice's memory, that every submission says.
@@ -60,9 +77,12 @@ struct CellViews {
   std::span<const std::byte> inputs;
   std::span<std::byte> outputs;
 };
-std::optional<CellViews> CheckSubmission(const SliceOffer& slice, uint64_t key, std::span<std::byte> memory,
+std::optional<CellViews> CheckSubmission(const SliceOffer& slice, uint64_t key, const SliceMemory& memory,
                                          const std::vector<ModelCard>& models, const Submission& submission);
-// Whether nobody wants any more what a submission, which CheckSubmission has seen, asks for.
-bool IsGivenUp(const SliceOffer& slice, std::span<std::byte> memory, const Submission& submission);
+// Of a submission that CheckSubmission has seen: whether nobody wants any more what it asks for; where a text
+// in the place of its outputs may stand.
+bool IsGivenUp(const SliceOffer& slice, const SliceMemory& memory, const Submission& submission);
+std::span<std::byte> RoomForText(const SliceOffer& slice, const SliceMemory& memory,
+                                 const Submission& submission);
 
 }  // namespace spillway::gateway

@@ -89,12 +89,19 @@ std::string HostIdentity() {
   return id;
 }
 
-Result<Joined> JoinGateway(const GatewayAddress& gateway, const ExecutorOffer& asked) {
+Result<Joined> JoinGateway(const GatewayAddress& gateway, const ExecutorOffer& asked,
+                           const DeviceInputs& inputs) {
   ExecutorOffer offer = asked;
   if (offer.host.empty()) offer.host = HostIdentity();
   const bool is_rdma = gateway.address.starts_with(kRdmaPrefix);
-  auto joined = is_rdma ? JoinOverRdma(gateway.address.substr(kRdmaPrefix.size()), gateway.token, offer)
-                        : JoinHere(gateway.address, gateway.token, offer);
+  // The gateway of this machine copies with its CPU, which writes the host's memory alone.
+  if (!is_rdma && inputs.is_required)
+    return Fail(ErrorCode::kSystem,
+                fmt::format("{}: inputs in a GPU's memory: expected a gateway over RDMA", gateway.address));
+  auto joined = is_rdma
+                    ? JoinOverRdma(gateway.address.substr(kRdmaPrefix.size()), gateway.token, offer, inputs)
+                    : JoinHere(gateway.address, gateway.token, offer);
+  if (joined && !is_rdma && inputs.make) joined->why_not_better = "the gateway is on this machine";
   if (!joined) joined.error().message = fmt::format("{}: {}", gateway.address, joined.error().message);
   return joined;
 }

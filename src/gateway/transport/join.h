@@ -27,11 +27,16 @@ inline constexpr std::chrono::seconds kGatewayPatience{10};  // for its answers
 struct Joined {
   // Says, by closing, that a side is gone; see Beat. Outlives the slices.
   base::Fd socket;
+  // Their offers say in which memory their inputs are.
   std::vector<std::unique_ptr<SliceInlet>> slices;
+  // Where `inputs` were asked for: why a slice's are not in better memory, the first such slice's; else
+  // empty.
+  std::string why_not_better = {};
 };
 // kUnavailable: nobody listens there, or RDMA is not to be had here. kConflict, kBadInput: the gateway's
-// refusal.
-[[nodiscard]] Result<Joined> JoinGateway(const GatewayAddress& gateway, const ExecutorOffer& offer);
+// refusal. kSystem: also where `inputs` are required and a slice's cannot be on its GPU.
+[[nodiscard]] Result<Joined> JoinGateway(const GatewayAddress& gateway, const ExecutorOffer& offer,
+                                         const DeviceInputs& inputs = {});
 
 // Over Joined::socket: the executor is at work on what it has in hand, however long that takes. Never blocks;
 // any thread.

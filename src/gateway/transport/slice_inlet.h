@@ -9,6 +9,7 @@
 
 #include "gateway/broker/broker.h"
 #include "gateway/transport/channel.h"
+#include "gateway/transport/executor_offer.h"
 
 namespace spillway::gateway {
 
@@ -21,8 +22,9 @@ class SliceInlet {
 
   [[nodiscard]] const SliceOffer& offer() const { return offer_; }
   [[nodiscard]] uint64_t key() const { return key_; }
-  // As CellLayout cuts it.
-  [[nodiscard]] virtual std::span<std::byte> memory() const = 0;
+  // What the host's CPU polls or reads (submissions, numbers of requests that nobody wants, outputs, texts)
+  // is the host's in any case; the inputs may be a GPU's.
+  [[nodiscard]] virtual SliceMemory memory() const = 0;
 
   // False: nothing there. What it says is for the caller to check, by CheckSubmission.
   virtual bool TakeSubmission(Submission& into) = 0;

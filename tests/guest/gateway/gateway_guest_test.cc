@@ -154,7 +154,7 @@ TEST(RemoteExecutor, OneThatIsKilledWithARequestHasItPlacedAgain) {
 class PatientEngine : public Engine {
  public:
   const std::vector<ModelCard>& models() const override { return models_; }
-  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer&, std::span<std::byte>) override {
+  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer&, const SliceMemory&) override {
     return std::make_unique<Slice>(*this);
   }
   std::promise<void> in_hand, go_on;

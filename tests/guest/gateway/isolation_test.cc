@@ -97,7 +97,7 @@ class MadGateway {
 };
 
 bool Untouched(const MadGateway::Line& line) {
-  const auto memory = line.inlet->memory();
+  const auto memory = line.inlet->memory().host;
   return std::all_of(memory.begin(), memory.end(), [](std::byte byte) { return byte == std::byte{0}; });
 }
 
@@ -110,32 +110,33 @@ class SliceMemory : public testing::Test {
 };
 
 TEST_F(SliceMemory, IsWrittenOverItsOwnConnection) {
-  ASSERT_EQ(MadGateway::Do(mine_, IBV_WR_RDMA_WRITE, mine_.hello.address, mine_.hello.key, 4096),
+  ASSERT_EQ(MadGateway::Do(mine_, IBV_WR_RDMA_WRITE, mine_.hello.inputs, mine_.hello.inputs_key, 4096),
             IBV_WC_SUCCESS);
-  EXPECT_EQ(mine_.inlet->memory()[4095], std::byte{0xEE});
-  EXPECT_EQ(mine_.inlet->memory()[4096], std::byte{0});
+  EXPECT_EQ(mine_.inlet->memory().host[4095], std::byte{0xEE});
+  EXPECT_EQ(mine_.inlet->memory().host[4096], std::byte{0});
   EXPECT_TRUE(Untouched(other_));
 }
 
 TEST_F(SliceMemory, IsNotWrittenOverAnothers) {
-  EXPECT_EQ(MadGateway::Do(mine_, IBV_WR_RDMA_WRITE, other_.hello.address, other_.hello.key, 64),
+  EXPECT_EQ(MadGateway::Do(mine_, IBV_WR_RDMA_WRITE, other_.hello.inputs, other_.hello.inputs_key, 64),
             IBV_WC_REM_ACCESS_ERR);
   EXPECT_TRUE(Untouched(other_));
 }
 
 TEST_F(SliceMemory, IsNotWrittenByAnothersKey) {
-  EXPECT_EQ(MadGateway::Do(mine_, IBV_WR_RDMA_WRITE, other_.hello.address, mine_.hello.key, 64),
+  EXPECT_EQ(MadGateway::Do(mine_, IBV_WR_RDMA_WRITE, other_.hello.inputs, mine_.hello.inputs_key, 64),
             IBV_WC_REM_ACCESS_ERR);
   EXPECT_TRUE(Untouched(other_));
 }
 
 TEST_F(SliceMemory, IsNotWrittenBeyondItsEnd) {
-  EXPECT_EQ(MadGateway::Do(mine_, IBV_WR_RDMA_WRITE, mine_.hello.address + bytes_ - 32, mine_.hello.key, 64),
-            IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(
+      MadGateway::Do(mine_, IBV_WR_RDMA_WRITE, mine_.hello.inputs + bytes_ - 32, mine_.hello.inputs_key, 64),
+      IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST_F(SliceMemory, IsNotReadFromAfar) {
-  EXPECT_NE(MadGateway::Do(mine_, IBV_WR_RDMA_READ, mine_.hello.address, mine_.hello.key, 64),
+  EXPECT_NE(MadGateway::Do(mine_, IBV_WR_RDMA_READ, mine_.hello.inputs, mine_.hello.inputs_key, 64),
             IBV_WC_SUCCESS);
   EXPECT_EQ(mine_.memory.bytes()[0], std::byte{0xEE});
 }

@@ -177,6 +177,29 @@ TEST_F(TokenFiles, AnExecutorOfAnotherMachineNamesAddressAndToken) {
         << wrong;
 }
 
+TEST_F(TokenFiles, WhereInputsLieIsAskedOfExecutorsOnGpus) {
+  const std::string far = "gateway: \"rdma:192.0.2.1:7410\"\ntoken_file: good\n", here = "gateway: /g.sock\n";
+  const std::string tail =
+      "\nname: e\ngpus: [{name: g, slices: [{name: s, gflop_per_s: 1}]}]\n"
+      "models: [{name: m, kind: echo, row_bytes: 64}]\n";
+  const auto memory = [&](const std::string& head) {
+    const auto config = ParseExecutorConfig(head + tail, (folder_ / "f.yaml").string());
+    EXPECT_TRUE(config) << head;
+    return config ? config->options.memory : InputMemory{-1};
+  };
+  EXPECT_EQ(memory(far), InputMemory::kHost) << "it has no GPU";
+  EXPECT_EQ(memory(far + "engine: cuda"), InputMemory::kAuto);
+  EXPECT_EQ(memory(here + "engine: cuda"), InputMemory::kAuto);
+  EXPECT_EQ(memory(far + "engine: cuda\nmemory: auto"), InputMemory::kAuto);
+  EXPECT_EQ(memory(far + "engine: cuda\nmemory: gpu"), InputMemory::kGpu);
+  EXPECT_EQ(memory(far + "engine: cuda\nmemory: host"), InputMemory::kHost);
+  EXPECT_THAT(Executor(far + "engine: cuda\nmemory: card" + tail),
+              HasSubstr("f.yaml:4: memory: expected one of"));
+  EXPECT_THAT(Executor(far + "memory: auto" + tail), HasSubstr("memory: expected only with engine: cuda"));
+  EXPECT_THAT(Executor(here + "engine: cuda\nmemory: gpu" + tail),
+              HasSubstr("f.yaml:3: memory: gpu: expected gateway: rdma:ADDRESS:PORT"));
+}
+
 // Secrets of Kubernetes are 0640 or 0440, of root and the pod's group; credentials of systemd are 0440.
 TEST_F(TokenFiles, MayBeReadByTheirGroupButNotByOthers) {
   using std::filesystem::perms;

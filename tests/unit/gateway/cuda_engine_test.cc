@@ -45,7 +45,7 @@ class CudaEngineTest : public testing::Test {
       if (!engine) return tl::make_unexpected(engine.error());
       engine_ = std::move(*engine);
     }
-    return engine_->MakeSlice(Offer(), memory_);
+    return engine_->MakeSlice(Offer(), {memory_});
   }
   static SliceOffer Offer() { return {"s", "g", 1e6, 1, 4096, 4096}; }
 
@@ -365,69 +365,6 @@ TEST(CudaExecutor, EndsWithTheReasonWhenASliceCannotBeMade) {
   EXPECT_THAT(ran.error().message,
               HasSubstr("slice gpu0/s0: 9240 bytes for model mlp's layer 0: out of memory"));
   close(stop);
-}
-
-// What only a card can show; skipped where there is none.
-class CudaCardTest : public testing::Test {
- protected:
-  void SetUp() override {
-    auto driver = MakeCudaDriver();
-    if (!driver || !(*driver)->Devices() || (*driver)->Devices()->empty()) GTEST_SKIP() << "no GPU";
-    auto engine = MakeCudaEngine(specs_, {{"g", "s", "0", 100}}, std::move(*driver));
-    ASSERT_TRUE(engine) << engine.error().message;
-    engine_ = std::move(*engine);
-  }
-
-  std::vector<ModelSpec> specs_ = {Mlp({70, 333, 501, 1029, 9}, 4, 130), ProductOf(200, 300, 170),
-                                   Echo(1000, 16), Mlp({16384, 4}, 2, 5), Mlp({1, 1}, 3, 2)};
-  std::unique_ptr<Engine> engine_;
-};
-
-TEST_F(CudaCardTest, SlicesOfOneCardAnswerAsTheEmulatedEngineDoesAtOnce) {
-  auto emulated = MakeEmulatedEngine(specs_);
-  const SliceOffer offer{"s", "g", 1e6, 1, 1 << 20, 1 << 20};
-  const auto ask = [&](unsigned seed) {
-    std::vector<std::byte> memory(2 << 20);
-    auto slice = engine_->MakeSlice(offer, memory);
-    ASSERT_TRUE(slice) << slice.error().message;
-    auto other = (*emulated)->MakeSlice(offer, {});
-    std::mt19937 random(seed);
-    for (uint32_t model = 0; model < specs_.size(); model++)
-      for (int64_t rows = 1; rows <= engine_->models()[model].most_rows; rows += rows < 8 ? 1 : 61) {
-        SCOPED_TRACE(testing::Message() << "model " << model << ", rows " << rows);
-        const ModelCard& card = engine_->models()[model];
-        const auto inputs = std::span(memory).first(card.InputBytes(rows));
-        const auto outputs = std::span(memory).subspan(1 << 20, card.OutputBytes(rows));
-        for (size_t i = 0; i + 4 <= inputs.size(); i += 4) {
-          const float value = static_cast<float>(random() % 2001) / 1000.0f - 1.0f;
-          std::memcpy(inputs.data() + i, &value, 4);
-        }
-        std::vector<std::byte> expected(outputs.size());
-        ASSERT_TRUE((*other)->Run(model, rows, inputs, expected));
-        const auto ran = (*slice)->Run(model, rows, inputs, outputs);
-        ASSERT_TRUE(ran) << ran.error().message;
-        for (size_t i = 0; i + 4 <= outputs.size(); i += 4) {
-          float got, wanted;
-          std::memcpy(&got, outputs.data() + i, 4);
-          std::memcpy(&wanted, expected.data() + i, 4);
-          ASSERT_NEAR(got, wanted, 1e-3) << i;
-        }
-      }
-  };
-  std::vector<std::thread> threads;
-  for (unsigned i = 0; i < 4; i++) threads.emplace_back(ask, i);
-  for (std::thread& thread : threads) thread.join();
-}
-
-TEST_F(CudaCardTest, WhatWasPinnedIsFreeForTheNextSlice) {
-  std::vector<std::byte> memory(1 << 20);
-  for (int i = 0; i < 3; i++) {
-    const auto slice = engine_->MakeSlice({"s", "g", 1e6, 1, 4096, 4096}, memory);
-    ASSERT_TRUE(slice) << slice.error().message;
-    const auto twice = engine_->MakeSlice({"s", "g", 1e6, 1, 4096, 4096}, memory);
-    ASSERT_FALSE(twice) << "pinned twice";
-    EXPECT_EQ(twice.error().code, ErrorCode::kSystem) << "the device is not lost by it";
-  }
 }
 
 TEST(CudaDriver, SaysWhatIsMissingWhereThereIsNoGpu) {

@@ -82,7 +82,7 @@ TEST(SliceThread, TakesOnlyWhatNamesItsOwnMemoryByItsKeyCellByCell) {
   const auto check = [&](auto change) {
     Submission submission = good;
     change(submission);
-    return CheckSubmission(offer, 77, memory, (*engine)->models(), submission).has_value();
+    return CheckSubmission(offer, 77, {memory}, (*engine)->models(), submission).has_value();
   };
   EXPECT_TRUE(check([](Submission&) {}));
   EXPECT_FALSE(check([](Submission& s) { s.key = 78; }));
@@ -92,7 +92,7 @@ TEST(SliceThread, TakesOnlyWhatNamesItsOwnMemoryByItsKeyCellByCell) {
   EXPECT_FALSE(check([](Submission& s) { s.input_bytes = 29; }));
   EXPECT_FALSE(check([](Submission& s) { s.input_offset += 64; }));
   EXPECT_FALSE(check([&](Submission& s) { s.output_offset = layout.Output(0); }));
-  EXPECT_FALSE(check([&](Submission& s) { s.input_offset = layout.Stride() * 2; }));
+  EXPECT_FALSE(check([&](Submission& s) { s.input_offset = layout.Input(2); }));
 }
 
 TEST(CellLayout, CellsDoNotOverlap) {
@@ -100,17 +100,55 @@ TEST(CellLayout, CellsDoNotOverlap) {
     for (const uint64_t output : {1, 100, 4096}) {
       const CellLayout layout(SliceOffer{"s", "g", 1, 5, input, output});
       for (uint32_t cell = 0; cell < 5; cell++) {
-        EXPECT_LE(layout.Input(cell) + input, layout.Output(cell));
-        EXPECT_LE(layout.Output(cell) + output, cell == 4 ? layout.Bytes() : layout.Input(cell + 1));
+        EXPECT_LE(layout.Input(cell) + input, cell == 4 ? layout.HostPart() : layout.Input(cell + 1));
+        EXPECT_LE(layout.Output(cell) + output, cell == 4 ? layout.GivenUp(0) : layout.Output(cell + 1));
+        EXPECT_LE(layout.GivenUp(cell) + 8, cell == 4 ? layout.Bytes() : layout.GivenUp(cell + 1));
+        EXPECT_EQ(layout.Input(cell) % 4096 + layout.Output(cell) % 4096, 0u) << "cells share a page";
       }
     }
+}
+
+// An address that nobody may touch, such as a GPU's.
+class Untouchable : public DeviceMemory {
+ public:
+  explicit Untouchable(uint64_t size) : bytes_(reinterpret_cast<std::byte*>(4096), size) {}
+  [[nodiscard]] std::span<std::byte> bytes() const override { return bytes_; }
+  [[nodiscard]] Result<base::Fd> Export() override { return Fail(ErrorCode::kSystem, "no"); }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+TEST(SliceMemory, OnAGpuHasInputsAloneAndWhatTheCpuReadsAndWritesIsTheHosts) {
+  const SliceOffer offer{"s", "g", 1, 2, 5000, 500};
+  const CellLayout layout(offer);
+  Untouchable device(layout.HostPart());
+  std::vector<std::byte> host(layout.Bytes() - layout.HostPart());
+  const SliceMemory memory{host, &device};
+  const auto engine = MakeEmulatedEngine(Specs());
+  Submission submission;
+  submission.id = 9;
+  submission.key = 77;
+  submission.input_offset = layout.Input(1);
+  submission.output_offset = layout.Output(1);
+  submission.input_bytes = 28;
+  submission.output_bytes = 12;
+  const auto cell = CheckSubmission(offer, 77, memory, (*engine)->models(), submission);
+  ASSERT_TRUE(cell);
+  EXPECT_EQ(cell->inputs.data(), device.bytes().data() + layout.Input(1));
+  EXPECT_EQ(cell->outputs.data(), host.data() + 4096);
+  EXPECT_EQ(RoomForText(offer, memory, submission).data(), cell->outputs.data());
+  EXPECT_EQ(RoomForText(offer, memory, submission).size(), kMaxMessage);
+  EXPECT_FALSE(IsGivenUp(offer, memory, submission));
+  host[2 * 4096 + 8] = std::byte{9};  // the second word behind two cells of outputs
+  EXPECT_TRUE(IsGivenUp(offer, memory, submission));
 }
 
 // Whose device never comes back from a request, until it is let go.
 class HangingEngine : public Engine {
  public:
   const std::vector<ModelCard>& models() const override { return cards; }
-  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer&, std::span<std::byte>) override {
+  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer&, const SliceMemory&) override {
     class Slice : public SliceEngine {
      public:
       explicit Slice(HangingEngine& engine) : engine_(engine) {}
@@ -157,7 +195,7 @@ TEST(Executor, TellsOfASliceThatDoesNotEnd) {
 class StepEngine : public Engine {
  public:
   const std::vector<ModelCard>& models() const override { return cards; }
-  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer&, std::span<std::byte>) override {
+  Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer&, const SliceMemory&) override {
     class Slice : public SliceEngine {
      public:
       explicit Slice(StepEngine& engine) : engine_(engine) {}

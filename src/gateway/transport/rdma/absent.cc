@@ -16,7 +16,10 @@ tl::unexpected<Error> Absent() {
 
 }  // namespace
 
-Result<Joined> JoinOverRdma(const std::string&, const std::string&, const ExecutorOffer&) { return Absent(); }
+Result<Joined> JoinOverRdma(const std::string&, const std::string&, const ExecutorOffer&,
+                            const DeviceInputs&) {
+  return Absent();
+}
 
 Result<std::unique_ptr<RdmaListener>> RdmaListener::Listen(base::Fd, const std::string&, uint64_t) {
   return Absent();

@@ -29,9 +29,11 @@ uint32_t Messages(const SliceOffer& offer) { return offer.cells + kSpareMessages
 Result<std::unique_ptr<RdmaInlet>> RdmaInlet::Connect(const SliceOffer& offer, uint64_t key,
                                                       const Place& place,
                                                       std::chrono::steady_clock::time_point until,
-                                                      std::function<void()> on_broken) {
+                                                      std::function<void()> on_broken,
+                                                      std::unique_ptr<RdmaDeviceInputs> inputs) {
   std::unique_ptr<RdmaInlet> inlet(new RdmaInlet(offer, key));
   inlet->on_broken_ = std::move(on_broken);
+  inlet->inputs_ = std::move(inputs);
   if (auto open = inlet->Open(place, until); !open)
     return Fail(open.error().code, fmt::format("slice {}: {}", offer.name, open.error().message));
   return inlet;
@@ -54,8 +56,23 @@ Result<void> RdmaInlet::Open(const Place& place, std::chrono::steady_clock::time
   id_ = std::move(*id);
   if (auto resolved = rdma::Resolve(channel_.get(), id_.get(), place.gateway, until); !resolved)
     return NotThere(resolved.error());
-  domain_.reset(ibv_alloc_pd(id_->verbs));
-  if (domain_ == nullptr) return rdma::FailRdma("protection domain");
+  if (inputs_ == nullptr) {
+    own_domain_.reset(ibv_alloc_pd(id_->verbs));
+    if (own_domain_ == nullptr) return rdma::FailRdma("protection domain");
+    domain_ = own_domain_.get();
+  } else if (inputs_->way->verbs == id_->verbs) {
+    domain_ = inputs_->domain.get();
+  } else {
+    return Fail(ErrorCode::kUnavailable, "RDMA: the gateway is now reached by another device");
+  }
+  if (auto made = MakeQueues(); !made) return made;
+  if (auto made = MakeMemory(); !made) return made;
+  for (uint32_t i = 0; i < Messages(offer()); i++)
+    if (!Listen(i)) return rdma::FailRdma("posting");
+  return Greet(place, until);
+}
+
+Result<void> RdmaInlet::MakeQueues() {
   const uint32_t messages = Messages(offer());
   auto completions = Completions::Make(id_->verbs, 2 * messages);
   if (!completions) return tl::make_unexpected(completions.error());
@@ -66,24 +83,39 @@ Result<void> RdmaInlet::Open(const Place& place, std::chrono::steady_clock::time
   queues.cap.max_send_wr = queues.cap.max_recv_wr = messages;
   queues.cap.max_send_sge = 2;
   queues.cap.max_recv_sge = 1;
-  if (rdma_create_qp(id_.get(), domain_.get(), &queues) != 0) return rdma::FailRdma("queue pair");
-  auto memory = Pin(CellLayout(offer()).Bytes(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-  if (!memory) return tl::make_unexpected(memory.error());
-  memory_ = std::move(*memory);
-  auto texts = Pin(messages * (sizeof(Submission) + sizeof(Completion)), IBV_ACCESS_LOCAL_WRITE);
-  if (!texts) return tl::make_unexpected(texts.error());
-  messages_ = std::move(*texts);
+  if (rdma_create_qp(id_.get(), domain_, &queues) != 0) return rdma::FailRdma("queue pair");
   auto bell = Bell::Make(completions_->fd());
   if (!bell) return tl::make_unexpected(bell.error());
   bell_ = std::move(*bell);
-  for (uint32_t i = 0; i < messages; i++)
-    if (!Listen(i)) return rdma::FailRdma("posting");
+  return {};
+}
 
+Result<void> RdmaInlet::MakeMemory() {
+  const CellLayout layout(offer());
+  auto memory = Pin(layout.Bytes() - (inputs_ != nullptr ? layout.HostPart() : 0),
+                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  if (!memory) return tl::make_unexpected(memory.error());
+  memory_ = std::move(*memory);
+  auto texts = Pin(Messages(offer()) * (sizeof(Submission) + sizeof(Completion)), IBV_ACCESS_LOCAL_WRITE);
+  if (!texts) return tl::make_unexpected(texts.error());
+  messages_ = std::move(*texts);
+  return {};
+}
+
+Result<void> RdmaInlet::Greet(const Place& place, std::chrono::steady_clock::time_point until) {
   SliceHello hello;
   hello.slice = place.slice;
   hello.ticket = place.ticket;
-  hello.address = memory_.Address();
-  hello.key = memory_.remote_key();
+  hello.host_key = memory_.remote_key();
+  if (inputs_ != nullptr) {
+    hello.inputs = reinterpret_cast<uint64_t>(inputs_->registered.memory->bytes().data());
+    hello.inputs_key = inputs_->registered.registration->remote_key();
+    hello.host = memory_.Address();
+  } else {
+    hello.inputs = memory_.Address();
+    hello.inputs_key = hello.host_key;
+    hello.host = memory_.Address(CellLayout(offer()).HostPart());
+  }
   rdma_conn_param request{};
   request.private_data = &hello;
   request.private_data_len = sizeof(hello);
@@ -105,7 +137,7 @@ Result<void> RdmaInlet::Open(const Place& place, std::chrono::steady_clock::time
 Result<PinnedMemory> RdmaInlet::Pin(uint64_t bytes, int access) const {
   auto pages = Pages::Make(bytes);
   if (!pages) return tl::make_unexpected(pages.error());
-  return PinnedMemory::Make(domain_.get(), std::move(*pages), access);
+  return PinnedMemory::Make(domain_, std::move(*pages), access);
 }
 
 bool RdmaInlet::Listen(uint32_t message) {
@@ -157,9 +189,13 @@ void RdmaInlet::Complete(const Completion& completion, uint64_t output_offset) {
   in_hand_--;
   const uint64_t at = messages * sizeof(Submission) + (sent_ % messages) * sizeof(Completion);
   std::memcpy(messages_.bytes().data() + at, &completion, sizeof(completion));
+  // Outputs lie on the host wherever inputs do: the engine has to wait for them anyhow before it may answer,
+  // texts in their place are the CPU's, and some processors limit severely how fast one device reads from
+  // another ("Supported Systems" of NVIDIA's GPUDirect RDMA guide).
+  const uint64_t outputs = output_offset - (inputs_ != nullptr ? CellLayout(offer()).HostPart() : 0);
   ibv_sge parts[] = {
       {messages_.Address(at), sizeof(Completion), messages_.local_key()},
-      {memory_.Address(output_offset), static_cast<uint32_t>(completion.output_bytes), memory_.local_key()}};
+      {memory_.Address(outputs), static_cast<uint32_t>(completion.output_bytes), memory_.local_key()}};
   ibv_send_wr work{};
   work.wr_id = kAnswer;
   work.opcode = IBV_WR_SEND;

@@ -14,6 +14,7 @@
 
 #include "gateway/transport/rdma/bell.h"
 #include "gateway/transport/rdma/completions.h"
+#include "gateway/transport/rdma/device_inputs.h"
 #include "gateway/transport/rdma/pinned_memory.h"
 #include "gateway/transport/slice_inlet.h"
 
@@ -26,15 +27,17 @@ class RdmaInlet : public SliceInlet {
     uint64_t ticket;
     uint32_t slice;  // of the offer
   };
-  // `on_broken`: called once, by the thread that takes submissions, when the connection is gone. Errors:
-  // kUnavailable, also on a machine without RDMA, kSystem, kConflict when the gateway refuses.
-  [[nodiscard]] static Result<std::unique_ptr<RdmaInlet>> Connect(const SliceOffer& offer, uint64_t key,
-                                                                  const Place& place,
-                                                                  std::chrono::steady_clock::time_point until,
-                                                                  std::function<void()> on_broken);
+  // `on_broken`: called once, by the thread that takes submissions, when the connection is gone. `inputs`:
+  // where they are a GPU's. Errors: kUnavailable, also on a machine without RDMA, kSystem, kConflict when the
+  // gateway refuses.
+  [[nodiscard]] static Result<std::unique_ptr<RdmaInlet>> Connect(
+      const SliceOffer& offer, uint64_t key, const Place& place, std::chrono::steady_clock::time_point until,
+      std::function<void()> on_broken, std::unique_ptr<RdmaDeviceInputs> inputs = nullptr);
   ~RdmaInlet() override;
 
-  [[nodiscard]] std::span<std::byte> memory() const override { return memory_.bytes(); }
+  [[nodiscard]] SliceMemory memory() const override {
+    return {memory_.bytes(), inputs_ != nullptr ? inputs_->registered.memory.get() : nullptr};
+  }
   bool TakeSubmission(Submission& into) override;
   void Complete(const Completion& completion, uint64_t output_offset) override;
   bool PrepareToWait() override;
@@ -45,6 +48,9 @@ class RdmaInlet : public SliceInlet {
  private:
   RdmaInlet(const SliceOffer& offer, uint64_t key) : SliceInlet(offer, key) {}
   [[nodiscard]] Result<void> Open(const Place& place, std::chrono::steady_clock::time_point until);
+  [[nodiscard]] Result<void> MakeQueues();
+  [[nodiscard]] Result<void> MakeMemory();
+  [[nodiscard]] Result<void> Greet(const Place& place, std::chrono::steady_clock::time_point until);
   [[nodiscard]] Result<PinnedMemory> Pin(uint64_t bytes, int access) const;
   bool Listen(uint32_t message);
   void Poll();
@@ -53,10 +59,12 @@ class RdmaInlet : public SliceInlet {
   std::function<void()> on_broken_;
   // Of its members, the queue pair goes first, then what it used.
   rdma::Owned<rdma_event_channel> channel_;
-  rdma::Owned<ibv_pd> domain_;
+  std::unique_ptr<RdmaDeviceInputs> inputs_;  // nullptr: the inputs are in memory_
+  rdma::Owned<ibv_pd> own_domain_;            // where `inputs_` have none
+  ibv_pd* domain_ = nullptr;
   std::optional<Completions> completions_;
   Bell bell_;
-  PinnedMemory memory_, messages_;
+  PinnedMemory memory_, messages_;  // SliceMemory::host; the messages
   rdma::Owned<rdma_cm_id> id_;
 
   std::deque<Submission> came_;

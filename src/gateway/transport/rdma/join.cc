@@ -50,17 +50,61 @@ Result<RdmaInlet::Place> ParsePlace(const std::string& text, const base::SocketA
   return place;
 }
 
+using Clock = std::chrono::steady_clock;
+
+// Of each slice; nullptr: in the host's memory.
+using AllInputs = std::vector<std::unique_ptr<RdmaDeviceInputs>>;
+
+Result<std::unique_ptr<RdmaDeviceInputs>> MakeInputs(const DeviceInputs& wanted, const SliceOffer& slice,
+                                                     const base::SocketAddress& gateway) {
+  auto memory = wanted.make(slice, CellLayout(slice).HostPart());
+  // kUnavailable would say that the gateway is; a GPU that is lost is noticed by whoever has to run on it.
+  if (!memory) return Fail(ErrorCode::kSystem, memory.error().message);
+  if (*memory == nullptr) return Fail(ErrorCode::kSystem, "its engine has no GPU");
+  return RegisterInputs(std::move(*memory), gateway.storage, Clock::now() + kGatewayPatience);
+}
+
+// The offers are told what became of it.
+Result<AllInputs> MakeAllInputs(const DeviceInputs& wanted, const base::SocketAddress& gateway,
+                                ExecutorOffer& offer, std::string& why_not_better) {
+  AllInputs all(offer.slices.size());
+  for (size_t i = 0; wanted.make && i < all.size(); i++) {
+    SliceOffer& slice = offer.slices[i];
+    auto inputs = MakeInputs(wanted, slice, gateway);
+    if (!inputs && inputs.error().code == ErrorCode::kUnavailable)
+      return Fail(inputs.error().code, fmt::format("slice {}: {}", slice.name, inputs.error().message));
+    if (!inputs && wanted.is_required)
+      return Fail(inputs.error().code, fmt::format("slice {}/{}: inputs in its GPU's memory: {}", slice.gpu,
+                                                   slice.name, inputs.error().message));
+    const std::string& why = inputs ? (*inputs)->registered.why_not_better : inputs.error().message;
+    if (why_not_better.empty()) why_not_better = why;
+    if (!inputs) continue;
+    slice.memory = (*inputs)->registered.kind;
+    all[i] = std::move(*inputs);
+  }
+  return all;
+}
+
 }  // namespace
 
-Result<Joined> JoinOverRdma(const std::string& address, const std::string& token,
-                            const ExecutorOffer& offer) {
+Result<Joined> JoinOverRdma(const std::string& address, const std::string& token, const ExecutorOffer& asked,
+                            const DeviceInputs& wanted) {
   const auto endpoint = base::SocketAddress::Parse(address);
   if (!endpoint || endpoint->port() == 0)
     return Fail(ErrorCode::kBadInput, "expected rdma:ADDRESS:PORT, numeric");
   auto socket = Dial(*endpoint);
   if (!socket) return tl::make_unexpected(socket.error());
+  Joined joined;
+  ExecutorOffer offer = asked;
+  // There is a gateway, and so a reason to take a GPU's memory. That may take seconds, in which a gateway
+  // does not wait for a token: it is dialled anew.
+  if (wanted.make) socket = base::Fd();
+  auto inputs = MakeAllInputs(wanted, *endpoint, offer, joined.why_not_better);
+  if (!inputs) return tl::make_unexpected(inputs.error());
+  if (wanted.make) socket = Dial(*endpoint);
+  if (!socket) return tl::make_unexpected(socket.error());
   // For each step: many slices take long.
-  const auto until = [] { return std::chrono::steady_clock::now() + kGatewayPatience; };
+  const auto until = [] { return Clock::now() + kGatewayPatience; };
   KeyedOffer keyed{offer, {}};
   for (size_t i = 0; i < offer.slices.size(); i++) keyed.keys.push_back(RandomKey());
   MessageReader reader;
@@ -70,20 +114,20 @@ Result<Joined> JoinOverRdma(const std::string& address, const std::string& token
   if (!ticket) return tl::make_unexpected(ticket.error());
   auto place = ParsePlace(*ticket, *endpoint);
   if (!place) return tl::make_unexpected(place.error());
-  Joined joined;
   joined.socket = std::move(*socket);
   const int fd = joined.socket.get();
   for (uint32_t i = 0; i < offer.slices.size(); i++) {
     place->slice = i;
     // Who waits for the gateway's end sees it then.
-    auto inlet = RdmaInlet::Connect(offer.slices[i], keyed.keys[i], *place, until(),
-                                    [fd] { shutdown(fd, SHUT_RDWR); });
+    auto inlet = RdmaInlet::Connect(
+        offer.slices[i], keyed.keys[i], *place, until(), [fd] { shutdown(fd, SHUT_RDWR); },
+        std::move((*inputs)[i]));
     if (inlet) {
       joined.slices.push_back(std::move(*inlet));
       continue;
     }
     // The gateway's own word on it says more.
-    const auto word = AwaitMessage(fd, reader, std::chrono::steady_clock::now() + std::chrono::seconds(1));
+    const auto word = AwaitMessage(fd, reader, Clock::now() + std::chrono::seconds(1));
     const auto answer = word ? ParseAnswer(*word) : Result<void>();
     return tl::make_unexpected(answer ? inlet.error() : answer.error());
   }

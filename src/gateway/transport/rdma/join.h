@@ -10,6 +10,6 @@ namespace spillway::gateway {
 
 // `address`: ADDRESS:PORT, numeric, of the gateway's rdma.listen. Errors: as JoinGateway's.
 [[nodiscard]] Result<Joined> JoinOverRdma(const std::string& address, const std::string& token,
-                                          const ExecutorOffer& offer);
+                                          const ExecutorOffer& offer, const DeviceInputs& inputs);
 
 }  // namespace spillway::gateway

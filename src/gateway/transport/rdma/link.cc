@@ -57,11 +57,21 @@ struct RdmaLink::Slice {
     return static_cast<uint32_t>(2 * offer.cells * (writes + wipes + 1));
   }
 
+  // For a WRITE to `offset` of its memory. Nothing that is written lies in both parts.
+  void Aim(ibv_send_wr& write, uint64_t offset) const {
+    const uint64_t from = cells.layout().HostPart();
+    if (offset < from)
+      write.wr.rdma = {inputs + offset, inputs_key};
+    else
+      write.wr.rdma = {host + (offset - from), host_key};
+  }
+
   SliceOffer offer;
   Buffers buffers;
   SliceCells cells;
-  uint64_t address = 0;  // of its memory, there
-  uint32_t key = 0;
+  // Of its memory, there: the inputs' part, which may be a GPU's, and the rest.
+  uint64_t inputs = 0, host = 0;
+  uint32_t inputs_key = 0, host_key = 0;
   uint64_t most_message = 0;          // bytes that the device sends at once
   uint32_t depth = 0, under_way = 0;  // work requests
   bool established = false;
@@ -104,10 +114,13 @@ Result<void> RdmaLink::Admit(rdma::Owned<rdma_cm_id>& id, const SliceHello& hell
   if (hello.slice >= slices_.size() || slices_[hello.slice].pages.bytes().empty())
     return Fail(ErrorCode::kBadInput, fmt::format("no slice {} is awaited", hello.slice));
   Slice& slice = slices_[hello.slice];
-  if (!HasRoomFor(hello, slice.cells.layout().Bytes()))
+  const CellLayout& layout = slice.cells.layout();
+  if (!IsRoomAt(hello.inputs, layout.HostPart()) || !IsRoomAt(hello.host, layout.Bytes() - layout.HostPart()))
     return Fail(ErrorCode::kBadInput, "its memory is nowhere");
-  slice.address = hello.address;
-  slice.key = hello.key;
+  slice.inputs = hello.inputs;
+  slice.host = hello.host;
+  slice.inputs_key = hello.inputs_key;
+  slice.host_key = hello.host_key;
   return Accept(slice, hello.slice, id);
 }
 
@@ -200,7 +213,7 @@ bool RdmaLink::Deliver(const Delivery& delivery, uint32_t number) {
     ibv_send_wr& one = work.emplace_back();
     one = {};
     one.opcode = what;
-    if (what == IBV_WR_RDMA_WRITE) one.wr.rdma = {slice.address + to, slice.key};
+    if (what == IBV_WR_RDMA_WRITE) slice.Aim(one, to);
   };
   if (delivery.scrub)
     for (const SliceCells::Range& range : slice.cells.TakeDirty())
@@ -248,8 +261,7 @@ void RdmaLink::GiveUp(uint32_t number, uint32_t cell, uint64_t id) {
   work.num_sge = 1;
   work.send_flags = IBV_SEND_SIGNALED;
   work.wr_id = (uint64_t{number} << 32) | 1;
-  work.wr.rdma.remote_addr = slice.address + slice.cells.layout().GivenUp(cell);
-  work.wr.rdma.rkey = slice.key;
+  slice.Aim(work, slice.cells.layout().GivenUp(cell));
   ibv_send_wr* bad = nullptr;
   if (ibv_post_send(slice.id->qp, &work, &bad) != 0) return Break("its connection takes no more work");
   slice.under_way++;

@@ -2,8 +2,9 @@
 // The gateway's end of an executor on another machine. Each slice has a queue pair of its own. A delivery is
 // an RDMA WRITE of the inputs into the slice's memory, then a message, the Submission, that rings the slice;
 // both go out at once, and RDMA keeps their order. The answer is one message: the Completion, and the outputs
-// behind it. The other machine's processor has no part in the delivery; nothing here can be read or written
-// from there, as no memory is registered for it.
+// behind it. The other machine's processor has no part in the delivery, and where the inputs' memory there is
+// a GPU's, its memory neither: only the message goes there. Nothing here can be read or written from there,
+// as no memory is registered for it.
 //
 // Inputs are copied once, into memory that the device may read: a request is kept until it is answered, in
 // memory that comes and goes with clients.

@@ -22,7 +22,7 @@ class ShmInlet : public SliceInlet {
   [[nodiscard]] static Result<std::unique_ptr<ShmInlet>> Make(const SliceOffer& offer,
                                                               const base::Fd& completions);
 
-  [[nodiscard]] std::span<std::byte> memory() const override { return slice_.memory.bytes(); }
+  [[nodiscard]] SliceMemory memory() const override { return {slice_.memory.bytes()}; }
   bool TakeSubmission(Submission& into) override { return slice_.channel.TakeSubmission(into); }
   void Complete(const Completion& completion, uint64_t output_offset) override;
   bool PrepareToWait() override { return slice_.channel.PrepareToWaitForSubmissions(); }
