@@ -24,8 +24,8 @@ Cluster::Cluster(std::vector<Node> nodes, std::vector<GpuModel> models, Rules ru
     assert(node.gpus >= 0 && node.gpus <= kMaxGpus);
     node.free_cpu = node.cpu_milli;
     node.free_memory = node.memory_mib;
-    std::fill_n(node.free.begin(), node.gpus, int16_t{kWholeGpu});
-    node.slices.fill(0);
+    std::fill_n(node.free.begin(), node.gpus, static_cast<int16_t>(CapacityOf(node)));
+    node.slices.fill(MissingSlices(node.model));
     node.jobs.fill(0);
     node.tenant.fill(kNoTenant);
     node.jobs_by_gpus.fill(0);
@@ -38,7 +38,7 @@ Cluster::Cluster(std::vector<Node> nodes, std::vector<GpuModel> models, Rules ru
 
 int Cluster::ShareOn(const Job& job, const Node& node) const {
   if (rules_.isolation != Isolation::kFraction) return job.milli;
-  if (!models_[node.model].mig) return kWholeGpu;
+  if (!models_[node.model].mig) return CapacityOf(node);
   return ShapeOf(SliceOf(job, rules_.slice_rule)).compute * kWholeGpu / 7;
 }
 
@@ -47,7 +47,7 @@ bool Cluster::FitsGpu(const Job& job, int n, int gpu) const {
   switch (rules_.isolation) {
     case Isolation::kFraction:
       // A GPU that MIG cannot divide has one slice: all of it.
-      if (!models_[node.model].mig) return node.jobs[gpu] == 0 && !job.profile;
+      if (!models_[node.model].mig) return node.free[gpu] >= job.milli && node.jobs[gpu] == 0 && !job.profile;
       return BestStart(SliceOf(job, rules_.slice_rule), node.slices[gpu]) >= 0;
     case Isolation::kGpu:
       if (node.tenant[gpu] != kNoTenant && node.tenant[gpu] != job.tenant) return false;
@@ -152,7 +152,7 @@ void Cluster::Place(JobId id, const Job& job, Spot spot) {
   } else {
     for (int gpu = 0, wanted = job.gpus; wanted > 0; ++gpu) {
       if (node.jobs[gpu] != 0 || (spot.whole != 0 && (spot.whole >> gpu & 1) == 0)) continue;
-      take(gpu, kWholeGpu);
+      take(gpu, CapacityOf(node));
       node.slices[gpu] = 0xff;
       placed.whole_gpus |= 1u << gpu;
       --wanted;
@@ -185,8 +185,8 @@ void Cluster::Remove(JobId id) {
   } else {
     for (int gpu = 0; gpu < node.gpus; ++gpu) {
       if ((placed.whole_gpus >> gpu & 1) == 0) continue;
-      give(gpu, kWholeGpu);
-      node.slices[gpu] = 0;
+      give(gpu, CapacityOf(node));
+      node.slices[gpu] = MissingSlices(node.model);
     }
   }
   placed.spot = {};
@@ -206,17 +206,19 @@ std::string Cluster::Check() const {
     for (int gpu = 0; gpu < node.gpus; ++gpu) {
       const bool part = job.Fractional() && gpu == spot.gpu;
       if (!part && (whole >> gpu & 1) == 0) continue;
-      const SliceMask mask = spot.start >= 0 ? MaskOf(profile, spot.start) : SliceMask{0xff};
+      const SliceMask missing = MissingSlices(node.model);
+      const SliceMask all = static_cast<SliceMask>(~missing);
+      const SliceMask mask = spot.start >= 0 ? MaskOf(profile, spot.start) : all;
       if (rules_.isolation == Isolation::kFraction || !part) {
         if ((node.slices[gpu] & mask) != 0) return fmt::format("{}: slices of GPU {} twice", node.name, gpu);
         const auto& starts = ShapeOf(profile).starts;
         if (spot.start >= 0 && std::find(starts.begin(), starts.end(), spot.start) == starts.end())
           return fmt::format("{}: {} at {}", node.name, ShapeOf(profile).name, spot.start);
         node.slices[gpu] |= mask;
-      } else if (node.slices[gpu] != 0) {
+      } else if (node.slices[gpu] != missing) {
         return fmt::format("{}: GPU {} whole and shared", node.name, gpu);
       }
-      node.free[gpu] = static_cast<int16_t>(node.free[gpu] - (part ? job.milli : kWholeGpu));
+      node.free[gpu] = static_cast<int16_t>(node.free[gpu] - (part ? job.milli : CapacityOf(node)));
       if (node.free[gpu] < 0) return fmt::format("{}: more than all of GPU {}", node.name, gpu);
       if (rules_.isolation == Isolation::kGpu && node.jobs[gpu] != 0 && node.tenant[gpu] != job.tenant)
         return fmt::format("{}: two tenants on GPU {}", node.name, gpu);

@@ -3,6 +3,7 @@
 // slices lie where MIG allows, tenants stay apart) and decides nothing. Pure; one thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -39,6 +40,7 @@ struct Node {
 struct Rules {
   Isolation isolation = Isolation::kNone;
   SliceRule slice_rule = SliceRule::kCompute;  // what counts under isolation `fraction`
+  bool operator==(const Rules&) const = default;
 };
 
 using JobId = uint32_t;
@@ -57,6 +59,10 @@ class Cluster {
   [[nodiscard]] bool FitsNode(const Job& job, int node) const;  // on any of its GPUs
   // The milli that a job for a part of a GPU takes of one there: more than it asks for where it gets a slice.
   [[nodiscard]] int ShareOn(const Job& job, const Node& node) const;
+  // What an idle GPU of the node has, in milli.
+  [[nodiscard]] int CapacityOf(const Node& node) const {
+    return std::min(models_[node.model].slices, 7) * kWholeGpu / 7;
+  }
   // Only an exact place: under isolation `fraction` the very slices must be free.
   [[nodiscard]] bool FitsSpot(const Job& job, const Spot& spot) const;
 
@@ -103,6 +109,8 @@ class Cluster {
     uint32_t whole_gpus = 0;  // bits
     Profile profile = Profile::k7g;
   };
+  // The slices that a GPU of the model is without.
+  SliceMask MissingSlices(int model) const { return static_cast<SliceMask>(0xff << models_[model].slices); }
   void Touch(int node) { changed_[changes_++ % kChangesKept] = node; }
 
   std::vector<Node> nodes_;

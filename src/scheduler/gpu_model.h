@@ -15,6 +15,9 @@ struct GpuModel {
   double speed = 1;
   bool mig = false;            // can be divided by MIG
   double slice_memory_gb = 0;  // of one of its eight memory slices; 0 where it has none
+  // Memory slices, 1 to 8. A GPU with fewer than eight is smaller than what jobs' thousandths are counted in:
+  // it has a seventh of that compute for each. Only the oracle's clusters have such.
+  int slices = 8;
 };
 
 // A set of models: bit i is the i-th of the cluster's models. None set: any model will do.
