@@ -19,12 +19,28 @@ constexpr int kThorough = 2;
 
 }  // namespace
 
+void Consolidator::Hold(JobId id, bool leaves) {
+  if (holds_.size() <= id) holds_.resize(id + 1, Holding::kFree);
+  holds_[id] = leaves ? Holding::kLeaves : Holding::kStays;
+}
+
+void Consolidator::Release(JobId id) {
+  if (id < holds_.size()) holds_[id] = Holding::kFree;
+}
+
+bool Consolidator::GoingOff(int node, int gpu) const {
+  const std::vector<JobId>& sharers = cluster_.SharersOf(node, gpu);
+  return !sharers.empty() && std::all_of(sharers.begin(), sharers.end(), [&](JobId id) {
+    return id < holds_.size() && holds_[id] == Holding::kLeaves;
+  });
+}
+
 std::vector<Consolidator::GpuRef> Consolidator::SharedGpus() const {
   std::vector<GpuRef> gpus;
   const auto& nodes = cluster_.nodes();
   for (int n = 0; n < static_cast<int>(nodes.size()); ++n)
     for (int gpu = 0; gpu < nodes[n].gpus; ++gpu)
-      if (!cluster_.SharersOf(n, gpu).empty()) gpus.push_back({n, gpu});
+      if (!cluster_.SharersOf(n, gpu).empty() && !GoingOff(n, gpu)) gpus.push_back({n, gpu});
   return gpus;
 }
 
@@ -53,6 +69,46 @@ bool Consolidator::Moved(JobId id) const {
   return std::any_of(plan_.begin(), plan_.end(), [&](const Step& step) { return step.job == id; });
 }
 
+// Of the plan that is in force and empties GPUs: on each GPU that it changes, the job that stays longest says
+// for how long it is on, without the plan and with it. A job works on where it was until its move is over.
+bool Consolidator::PaysBack() const {
+  if (!outlook_) return true;
+  struct Stay {
+    GpuRef gpu;
+    double before = 0, after = 0;
+  };
+  std::vector<Stay> stays;
+  const auto at = [&](const Spot& spot) -> Stay& {
+    const GpuRef ref{spot.node, spot.gpu};
+    const auto found =
+        std::find_if(stays.begin(), stays.end(), [&](const Stay& stay) { return stay.gpu == ref; });
+    return found != stays.end() ? *found : stays.emplace_back(Stay{ref});
+  };
+  const auto longer = [](double& stay, double seconds) { stay = std::max(stay, seconds); };
+  const auto speed = [&](int node) { return cluster_.models()[cluster_.nodes()[node].model].speed; };
+  double held_twice = 0;  // GPU-seconds
+  for (const Step& step : plan_) {
+    const Spot& home = homes_[step.job];
+    const double stays_s = outlook_(step.job);
+    const double moving_s = step.job == newcomer_ ? 0 : std::min(stays_s, policy_.move_seconds);
+    longer(at(home).before, stays_s);
+    longer(at(home).after, moving_s);
+    longer(at(step.to).after, moving_s + (stays_s - moving_s) * speed(home.node) / speed(step.to.node));
+    held_twice += moving_s * cluster_.ShareOn(jobs_[step.job], cluster_.nodes()[home.node]) / kWholeGpu;
+  }
+  double saved = -held_twice;
+  for (Stay& stay : stays) {
+    for (const JobId id : cluster_.SharersOf(stay.gpu.node, stay.gpu.gpu)) {
+      if (Moved(id)) continue;
+      const double stays_s = outlook_(id);
+      longer(stay.before, stays_s);
+      longer(stay.after, stays_s);
+    }
+    saved += stay.before - stay.after;
+  }
+  return saved > 0;
+}
+
 // The jobs in `waiting` are nowhere; the rest of `plan_` is in force.
 void Consolidator::Search(std::vector<JobId>& waiting, double cost, int aside) {
   double rest = 0;
@@ -64,6 +120,7 @@ void Consolidator::Search(std::vector<JobId>& waiting, double cost, int aside) {
     --moves;
   if (moves > policy_.budget - moves_) return;
   if (waiting.empty()) {
+    if (emptying_ && !PaysBack()) return;
     best_cost_ = cost;
     best_plan_ = plan_;
     return;
@@ -121,7 +178,7 @@ void Consolidator::TryPushAside(std::vector<JobId>& waiting, JobId id, double co
     const std::vector<JobId> sharers = cluster_.SharersOf(ref.node, ref.gpu);
     effort_left_ -= static_cast<int>(sharers.size());
     for (const JobId other : sharers) {
-      if (Moved(other)) continue;
+      if (Moved(other) || Held(other)) continue;
       const Spot home = cluster_.SpotOf(other);
       const Job job = cluster_.JobOf(other);
       const uint64_t place = static_cast<uint64_t>(job.milli) << 8 | static_cast<uint64_t>(home.start + 1);
@@ -131,8 +188,7 @@ void Consolidator::TryPushAside(std::vector<JobId>& waiting, JobId id, double co
       if (!kinds.insert(spw_mix64(kind ^ spw_mix64(place ^ price << 24) ^ (other == newcomer_ ? 1 : 0)))
                .second)
         continue;
-      if (jobs_.size() <= other) jobs_.resize(other + 1);
-      jobs_[other] = job;
+      Remember(other);
       cluster_.Remove(other);
       for (const int start : StartsFor(id, ref.node)) {
         if (!cluster_.FitsSpot(jobs_[id], {ref.node, ref.gpu, start})) continue;
@@ -150,28 +206,41 @@ void Consolidator::TryPushAside(std::vector<JobId>& waiting, JobId id, double co
   }
 }
 
-bool Consolidator::EmptyOne(std::vector<Move>& moves) {
-  gpus_ = SharedGpus();
-  struct Candidate {
-    double cost;
-    int load;
-    GpuRef gpu;
-  };
+void Consolidator::Remember(JobId id) {
+  if (jobs_.size() <= id) {
+    jobs_.resize(id + 1);
+    homes_.resize(id + 1);
+  }
+  jobs_[id] = cluster_.JobOf(id);
+  homes_[id] = cluster_.SpotOf(id);
+}
+
+// The GPUs that might be emptied, those first that cost least; what all that are on have left.
+std::vector<Consolidator::Candidate> Consolidator::Candidates(int& free) {
   std::vector<Candidate> candidates;
-  int free = 0;
+  free = 0;
   for (const GpuRef& ref : gpus_) {
-    Candidate one{0, kWholeGpu - cluster_.nodes()[ref.node].free[ref.gpu], ref};
-    for (const JobId id : cluster_.SharersOf(ref.node, ref.gpu)) {
-      if (jobs_.size() <= id) jobs_.resize(id + 1);
-      jobs_[id] = cluster_.JobOf(id);
+    const Node& node = cluster_.nodes()[ref.node];
+    const std::vector<JobId>& there = cluster_.SharersOf(ref.node, ref.gpu);
+    free += node.free[ref.gpu];
+    if (std::any_of(there.begin(), there.end(), [&](JobId id) { return Held(id); })) continue;
+    Candidate one{0, cluster_.CapacityOf(node) - node.free[ref.gpu], node.free[ref.gpu], ref};
+    for (const JobId id : there) {
+      Remember(id);
       one.cost += CostOf(id);
     }
-    free += kWholeGpu - one.load;
     candidates.push_back(one);
   }
   std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return std::tie(a.cost, a.load) < std::tie(b.cost, b.load);
   });
+  return candidates;
+}
+
+bool Consolidator::EmptyOne(std::vector<Move>& moves) {
+  gpus_ = SharedGpus();
+  int free = 0;
+  const std::vector<Candidate> candidates = Candidates(free);
   std::vector<std::vector<size_t>> sets;  // of candidates to empty together
   for (size_t a = 0; a < candidates.size(); ++a) sets.push_back({a});
   if (policy_.pushed_aside >= kThorough)
@@ -180,6 +249,7 @@ bool Consolidator::EmptyOne(std::vector<Move>& moves) {
   best_plan_.clear();
   double best_gain = 0;
   effort_left_ = policy_.effort;
+  emptying_ = true;
   for (const auto& set : sets) {
     double cost = 0;
     int load = 0, room = free;
@@ -188,29 +258,31 @@ bool Consolidator::EmptyOne(std::vector<Move>& moves) {
       const Candidate& one = candidates[c];
       cost += one.cost;
       load += one.load;
-      room -= kWholeGpu - one.load;
+      room -= one.room;
       const auto& sharers = cluster_.SharersOf(one.gpu.node, one.gpu.gpu);
       residents.insert(residents.end(), sharers.begin(), sharers.end());
     }
     const double worth = policy_.gpu_value * static_cast<double>(set.size());
     if (effort_left_ <= 0) break;
     if (cost >= worth - best_gain - kEpsilon || room < load) continue;
-    std::vector<Spot> homes;
-    for (const JobId id : residents) {
-      homes.push_back(cluster_.SpotOf(id));
-      cluster_.Remove(id);
-    }
+    for (const JobId id : residents) cluster_.Remove(id);
     emptied_.clear();
     for (const size_t c : set) emptied_.push_back(candidates[c].gpu);
     best_cost_ = worth - best_gain;
     std::vector<JobId> waiting = residents;
-    Search(waiting, 0, policy_.pushed_aside);
+    Search(waiting, 0, Aside());
     best_gain = worth - best_cost_;
     emptied_.clear();
-    for (size_t i = 0; i < residents.size(); ++i) cluster_.Place(residents[i], jobs_[residents[i]], homes[i]);
+    for (const JobId id : residents) cluster_.Place(id, jobs_[id], homes_[id]);
   }
+  emptying_ = false;
   if (best_plan_.empty()) return false;
-  // A plan holds in its order from when its jobs are gone: first all leave.
+  CarryOut(moves);
+  return true;
+}
+
+// A plan holds in its order from when its jobs are gone: first all leave.
+void Consolidator::CarryOut(std::vector<Move>& moves) {
   std::vector<Move> made;
   for (const Step& step : best_plan_) {
     made.push_back({step.job, cluster_.SpotOf(step.job), step.to});
@@ -221,8 +293,8 @@ bool Consolidator::EmptyOne(std::vector<Move>& moves) {
     if (move.job == newcomer_) continue;
     moves.push_back(move);
     ++moves_;
+    if (policy_.move_seconds > 0) Hold(move.job);
   }
-  return true;
 }
 
 std::vector<Move> Consolidator::Consolidate() {
@@ -232,22 +304,36 @@ std::vector<Move> Consolidator::Consolidate() {
   return moves;
 }
 
-bool Consolidator::Arrive(JobId id, const Job& job, std::vector<Move>& moves) {
-  if (jobs_.size() <= id) jobs_.resize(id + 1);
-  jobs_[id] = job;
+// A GPU that is going off and has room stays on for it; else the first that is off.
+std::optional<Spot> Consolidator::PlaceThatSwitchesOn(const Job& job) const {
   const auto& nodes = cluster_.nodes();
   std::optional<Spot> off;
-  for (int n = 0; n < static_cast<int>(nodes.size()) && !off; ++n)
-    for (int gpu = 0; gpu < nodes[n].gpus && !off; ++gpu)
-      if (nodes[n].jobs[gpu] == 0 && cluster_.FitsSpot(job, {n, gpu, -1})) off = Spot{n, gpu, -1};
+  for (int n = 0; n < static_cast<int>(nodes.size()); ++n)
+    for (int gpu = 0; gpu < nodes[n].gpus; ++gpu) {
+      const bool is_off = nodes[n].jobs[gpu] == 0, going_off = GoingOff(n, gpu);
+      if ((!is_off || off) && !going_off) continue;
+      if (!cluster_.FitsSpot(job, {n, gpu, -1})) continue;
+      if (going_off) return Spot{n, gpu, -1};
+      off = Spot{n, gpu, -1};
+      if (holds_.empty()) return off;  // nothing is going off anywhere
+    }
+  return off;
+}
 
+bool Consolidator::Arrive(JobId id, const Job& job, std::vector<Move>& moves) {
+  if (jobs_.size() <= id) {
+    jobs_.resize(id + 1);
+    homes_.resize(id + 1);
+  }
+  jobs_[id] = job;
+  const std::optional<Spot> off = PlaceThatSwitchesOn(job);
   gpus_ = SharedGpus();
   newcomer_ = id;
   best_cost_ = off ? policy_.gpu_value : std::numeric_limits<double>::max();
   best_plan_.clear();
   effort_left_ = policy_.effort;
   std::vector<JobId> waiting = {id};
-  Search(waiting, 0, policy_.pushed_aside);
+  Search(waiting, 0, Aside());
   if (best_plan_.empty() && !off) {
     newcomer_ = kNobody;
     return false;
