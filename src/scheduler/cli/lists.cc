@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lists.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <utility>
 
+#include "base/duration.h"
 #include "base/print.h"
 #include "base/printable.h"
 #include "base/yaml/problems.h"
 #include "command/option_checks.h"
 #include "command/output.h"
+#include "scheduler/cluster_reader.h"
 #include "scheduler/replay/data_folder.h"
 
 namespace spillway::command {
@@ -27,17 +35,42 @@ void WarnOfAbsentModels(const std::string& file, const std::map<std::string, int
   }
 }
 
-}  // namespace
+Result<scheduler::NodeList> NodesOf(const Lists& lists) {
+  const auto path = scheduler::NodeFile(lists.nodes, lists.data);
+  if (!path) return tl::make_unexpected(path.error());
+  return scheduler::LoadNodeList(*path);
+}
 
-Result<Loaded> Load(const Lists& lists, bool need_nodes) {
-  Loaded loaded;
-  if (need_nodes) {
-    const auto path = scheduler::NodeFile(lists.nodes, lists.data);
-    if (!path) return tl::make_unexpected(path.error());
-    auto nodes = scheduler::LoadNodeList(*path);
-    if (!nodes) return tl::make_unexpected(nodes.error());
-    loaded.nodes = std::move(*nodes);
+// The nodes of a cluster file, or those of --nodes with what the file says of their models.
+Result<scheduler::NodeList> NodesOfCluster(const Lists& lists) {
+  const auto file = scheduler::LoadClusterFile(lists.cluster, true);
+  if (!file) return tl::make_unexpected(file.error());
+  const auto refuse = [&](const char* key, const char* expected) {
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}: cluster.{}: expected {}", base::Printable(lists.cluster), key, expected));
+  };
+  if (!file->jobs.empty()) return refuse("jobs", "none here, where the jobs are those of the list");
+  if (!(file->cluster.rules() == scheduler::Rules{}))
+    return refuse("isolation, slices", "neither here, where --shares says how GPUs are shared");
+  scheduler::NodeList list{file->cluster.nodes(), file->cluster.models()};
+  if (!list.nodes.empty()) {
+    if (!lists.nodes.empty())
+      return Fail(ErrorCode::kBadInput, fmt::format("--nodes: expected none where {} has cluster.nodes",
+                                                    base::Printable(lists.cluster)));
+    if (file->cluster.gpus() == 0) return refuse("nodes", "one GPU at least");
+    return list;
   }
+  auto nodes = NodesOf(lists);
+  if (!nodes) return nodes;
+  for (scheduler::GpuModel& model : nodes->models)
+    for (const scheduler::GpuModel& said : list.models)
+      if (said.name == model.name) model = said;
+  return nodes;
+}
+
+Result<Loaded> LoadJobs(const Lists& lists, scheduler::NodeList nodes) {
+  Loaded loaded;
+  loaded.nodes = std::move(nodes);
   const auto path = scheduler::ListFile(lists.list, lists.data);
   if (!path) return tl::make_unexpected(path.error());
   auto jobs = scheduler::LoadJobList(*path, loaded.nodes.models);
@@ -49,8 +82,57 @@ Result<Loaded> Load(const Lists& lists, bool need_nodes) {
     return Fail(ErrorCode::kBadInput,
                 loaded.path + ": num_gpu: expected one job at least that asks for a GPU");
   loaded.name = *path == lists.list ? loaded.jobs.name : lists.list;
-  if (need_nodes) WarnOfAbsentModels(base::Printable(*path), loaded.jobs.absent_models);
+  if (!loaded.nodes.nodes.empty()) WarnOfAbsentModels(base::Printable(*path), loaded.jobs.absent_models);
   return loaded;
+}
+
+}  // namespace
+
+Result<Loaded> Load(const Lists& lists, bool need_nodes) {
+  if (!need_nodes) return LoadJobs(lists, {});
+  auto nodes = NodesOf(lists);
+  if (!nodes) return tl::make_unexpected(nodes.error());
+  return LoadJobs(lists, std::move(*nodes));
+}
+
+Result<Loaded> LoadForHours(const Lists& lists) {
+  if (lists.cluster.empty()) return LoadJobs(lists, {});
+  auto nodes = NodesOfCluster(lists);
+  if (!nodes) return tl::make_unexpected(nodes.error());
+  return LoadJobs(lists, std::move(*nodes));
+}
+
+void AddCluster(CLI::App& verb, Lists& lists) {
+  verb.add_option(
+          "--cluster", lists.cluster,
+          "gpu-hours: GPUs of unlike models and speeds, of this cluster file (docs/scheduler.md); one "
+          "without nodes: those of --nodes. Default: alike GPUs, as many as are wanted")
+      ->type_name("FILE")
+      ->check(NonEmpty());
+}
+
+void AddSeconds(CLI::App& verb, const std::string& option, double& seconds, double most_s,
+                const std::string& help) {
+  const auto read = [](const std::string& text) -> std::optional<double> {
+    const auto time = base::ParseDuration(text);
+    if (!time) return std::nullopt;
+    return std::chrono::duration<double>(*time).count();
+  };
+  const auto words = [](double value) {
+    return base::DurationText(std::chrono::nanoseconds(static_cast<int64_t>(value * 1e9)));
+  };
+  verb.add_option_function<std::string>(
+          option, [&seconds, read](const std::string& text) { seconds = *read(text); }, help)
+      ->check(CLI::Validator(
+          [read, words, most_s](const std::string& text) {
+            const auto value = read(text);
+            if (value && *value <= most_s) return std::string();
+            return fmt::format("expected a duration from 0s to {}, such as 5s or 1.5m, got {}", words(most_s),
+                               base::Printable(text));
+          },
+          ""))
+      ->type_name("DURATION")
+      ->default_str(words(seconds));
 }
 
 std::string WhyUntimed(const std::string& path, const scheduler::JobList& list) {

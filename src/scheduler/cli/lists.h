@@ -20,6 +20,7 @@ inline constexpr const char* kDataHelp =
 // As the user named them.
 struct Lists {
   std::string list = "default", data, nodes;
+  std::string cluster;  // file, for verbs that have AddCluster
 };
 
 struct Loaded {
@@ -32,10 +33,20 @@ struct Loaded {
 // --list, --data, --nodes.
 void AddLists(CLI::App& verb, Lists& lists);
 
+// --cluster: GPUs of unlike models and speeds, for verbs that count GPU-hours.
+void AddCluster(CLI::App& verb, Lists& lists);
+
+// --move-time and the like: "5s", as seconds; `most_s` at most.
+void AddSeconds(CLI::App& verb, const std::string& option, double& seconds, double most_s,
+                const std::string& help);
+
 // "FILE: expected columns creation_time and deletion_time", of a list that is not timed.
 [[nodiscard]] std::string WhyUntimed(const std::string& path, const scheduler::JobList& list);
 
 // Says on stderr what jobs ask for and no node has. Errors: kBadInput.
 [[nodiscard]] Result<Loaded> Load(const Lists& lists, bool need_nodes);
+// The same for --experiment gpu-hours, whose GPUs are alike, and no nodes read, unless --cluster names a
+// file: then its nodes, or, where it has none, those of --nodes with its speeds.
+[[nodiscard]] Result<Loaded> LoadForHours(const Lists& lists);
 
 }  // namespace spillway::command

@@ -44,6 +44,8 @@ struct ReplayOptions {
 // For --experiment arrivals unless --seeds says otherwise: each is as long as ten of the others.
 constexpr int kArrivalsSeeds = 5;
 
+constexpr double kMostMoveSeconds = 24 * 3600;
+
 // What fragments cost is worked out for each two shapes of job: half a minute for so many.
 constexpr size_t kMaxShapes = 20'000;
 
@@ -120,6 +122,8 @@ int ReplayGpuHours(const ReplayOptions& o, const Loaded& loaded, bool as_json) {
   std::vector<ShareRule> rules = {ShareRule::kExact, ShareRule::kCompute, ShareRule::kMemory};
   if (o.shares != "all") rules = {*scheduler::ShareRuleByName(o.shares)};
   scheduler::GpuHoursOptions options = o.hours;
+  options.nodes = loaded.nodes.nodes;
+  options.models = loaded.nodes.models;
   std::vector<scheduler::GpuHoursRun> runs;
   const size_t total = rules.size() * std::size(scheduler::kSharePolicies);
   {
@@ -216,7 +220,7 @@ int RunReplay(ReplayOptions o, bool as_json) {
   if (auto there = CheckParent("--out", o.folder); !there) return Complain(there.error());
   if (auto made = o.folder.empty() ? Result<void>() : report::MakeFolder(o.folder); !made)
     return Complain({made.error().code, "--out " + made.error().message});
-  auto loaded = Load(o.lists, o.experiment != "gpu-hours");
+  auto loaded = o.experiment == "gpu-hours" ? LoadForHours(o.lists) : Load(o.lists, true);
   if (!loaded) return Complain(loaded.error());
   if (const auto shapes = CheckShapes(*loaded); !shapes && o.experiment != "gpu-hours")
     return Complain(shapes.error());
@@ -257,6 +261,9 @@ void AddGpuHoursOptions(CLI::App& verb, ReplayOptions& o) {
                   "gpu-hours: cost of a migration relative to one GPU switched off")
       ->check(InRange(0.01, 100.0))
       ->capture_default_str();
+  o.hours.moves.move_seconds = scheduler::kMoveSeconds;
+  AddSeconds(verb, "--move-time", o.hours.moves.move_seconds, kMostMoveSeconds,
+             "gpu-hours: how long a job that moves has both places; 0s: it moves at once");
 }
 
 void AddArrivalsOptions(CLI::App& verb, ReplayOptions& o) {
@@ -284,9 +291,11 @@ void AddArrivalsOptions(CLI::App& verb, ReplayOptions& o) {
 
 // What would do nothing is a mistake.
 void CheckExperiment(CLI::App& verb, const ReplayOptions& o) {
+  std::vector<std::string> nodes_are_for = {"placement", "arrivals"};
+  if (!o.lists.cluster.empty()) nodes_are_for.emplace_back("gpu-hours");
   const std::map<std::string, std::vector<std::string>> of = {{"--seeds", {"placement", "arrivals"}},
                                                               {"--policy", {"placement", "arrivals"}},
-                                                              {"--nodes", {"placement", "arrivals"}},
+                                                              {"--nodes", nodes_are_for},
                                                               {"--objective", {"placement"}},
                                                               {"--prices", {"placement"}},
                                                               {"--no-bound", {"placement"}},
@@ -295,6 +304,8 @@ void CheckExperiment(CLI::App& verb, const ReplayOptions& o) {
                                                               {"--busy-from", {"gpu-hours"}},
                                                               {"--migrations", {"gpu-hours"}},
                                                               {"--move-price", {"gpu-hours"}},
+                                                              {"--move-time", {"gpu-hours"}},
+                                                              {"--cluster", {"gpu-hours"}},
                                                               {"--load", {"arrivals"}},
                                                               {"--arrivals", {"arrivals"}},
                                                               {"--longest", {"arrivals"}},
@@ -323,6 +334,7 @@ void AddReplay(CLI::App& sched, Context& context) {
       sched.add_subcommand("replay", "Replay a list of jobs: how well is it placed, how many GPUs are on");
   CLI::Option* trace = verb->add_option("TRACE", o->trace, "The same as --list")->check(NonEmpty());
   AddLists(*verb, o->lists);
+  AddCluster(*verb, o->lists);
   trace->excludes(verb->get_option("--list"));
   verb->add_option("--experiment", o->experiment,
                    "placement: jobs stay; arrivals: jobs come, wait and leave; gpu-hours: GPUs switched on")

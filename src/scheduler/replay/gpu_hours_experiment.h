@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPU-hours experiment of Conspirator (ATC 2024): jobs come and go as they did; for how long is how many
-// GPUs on? CPU, memory, models and nodes are left aside; a job of whole GPUs has its own under any policy.
-// Pure; one thread.
+// GPUs on? CPU and memory are left aside. So are models and nodes, unless the options name a cluster: without
+// one GPUs are alike, and a job of whole GPUs has its own under any policy; with one a job of whole GPUs
+// needs as many idle ones of a node, and jobs take as long as the GPU that they are on lets them. Pure; one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +60,27 @@ struct GpuHoursOptions {
   // all ended when the last job comes. 1: as they came.
   int busy = 1;
   int64_t busy_from = 9'600'000;  // s; of openb the time from which on jobs come all the while
-  MovePolicy moves;
-  int cluster_gpus = 6212;  // of `least-loaded`
+  MovePolicy moves;               // its move_seconds: 0, at once; kMoveSeconds is what the command line has
+  int cluster_gpus = 6212;        // of `least-loaded`, without a cluster
+  // The cluster's; empty: as many alike GPUs as are wanted, of speed 1. Its fastest GPUs go first.
+  std::vector<Node> nodes;
+  std::vector<GpuModel> models;  // what the jobs' sets of models and the nodes' models mean
+  bool keep_stays = false;       // for tests: GpuHoursRun::stays
+};
+
+// How long a move takes unless the user says otherwise: an executor must be started and load its model before
+// it can take over, which is seconds on a real GPU (the controller's emulated slices take some tenths).
+inline constexpr double kMoveSeconds = 5;
+
+// The speed of the GPU on which the job ran in the trace: of those that it names, if all have the same. Else
+// nothing is known of it, and it is 1.
+[[nodiscard]] double SpeedInTrace(const Job& job, const std::vector<GpuModel>& models);
+
+// A job was on that GPU of the pool so long; a job that moves is on two meanwhile.
+struct GpuStay {
+  size_t job;  // index among the list's jobs that ask for GPUs and last
+  Spot spot;   // of whole GPUs `whole` says which
+  double from_s, to_s;
 };
 
 struct GpuHoursRun {
@@ -67,15 +88,23 @@ struct GpuHoursRun {
   ShareRule rule = ShareRule::kExact;
   double gpu_hours = 0;
   int64_t migrations = 0;
+  int64_t moves = 0;                // of them those that were over before the job was
+  double move_gpu_hours = 0;        // of gpu_hours: GPUs on for nothing but the old places of jobs that moved
+  double held_twice_gpu_hours = 0;  // shares of GPUs that such old places took
+  int dropped = 0;                  // jobs that found no room in the cluster
   int peak_gpus = 0;
-  std::vector<double> curve;  // GPUs on, mean of each of kCurveParts equal parts of the time
+  std::vector<GpuStay> stays;  // as they began; not of jobs that have GPUs beside the pool
+  std::vector<double> curve;   // GPUs on, mean of each of kCurveParts equal parts of the time
 };
 inline constexpr int kCurveParts = 100;
 
 // Is there a job with a GPU that lasts, once arrivals are as close together as the options say?
 [[nodiscard]] bool AnyLasts(const JobList& jobs, const GpuHoursOptions& options);
 
-[[nodiscard]] GpuHoursRun RunGpuHours(const JobList& jobs, SharePolicy policy,
-                                      const GpuHoursOptions& options);
+// A job that shares a GPU comes, and is nowhere yet; what is there now.
+using ArrivalLook = std::function<void(double now_s, const Job& job, const Cluster& pool)>;
+
+[[nodiscard]] GpuHoursRun RunGpuHours(const JobList& jobs, SharePolicy policy, const GpuHoursOptions& options,
+                                      const ArrivalLook& look = {});
 
 }  // namespace spillway::scheduler

@@ -38,7 +38,12 @@ report::Document GpuHoursDocument(const std::string& list, const std::vector<Gpu
         {"migrations", run.migrations},
         {"gpu_hours_and_moves", Rounded(run.gpu_hours + options.moves.move_price * moves, 10)},
         {"saved_per_move_gpu_min", nullptr},
-        {"peak_gpus", run.peak_gpus}};
+        {"peak_gpus", run.peak_gpus},
+        {"move_s", options.moves.move_seconds},
+        {"moves", run.moves},
+        {"move_gpu_hours", Rounded(run.move_gpu_hours, 1000)},
+        {"held_twice_gpu_hours", Rounded(run.held_twice_gpu_hours, 1000)},
+        {"dropped", run.dropped}};
     const auto& same_rule = hours[run.rule];
     const auto still = same_rule.find(WithoutMoves(run.policy));
     if (run.migrations > 0 && still != same_rule.end())
@@ -53,8 +58,11 @@ report::Document GpuHoursDocument(const std::string& list, const std::vector<Gpu
 
 std::string GpuHoursText(const report::Document& document) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  const bool any_dropped = std::any_of(document.rows().begin(), document.rows().end(),
+                                       [](const auto& row) { return row["dropped"] != 0; });
   for (nlohmann::ordered_json row : document.rows()) {
-    for (const char* same : {"list", "busy"}) row.erase(same);
+    for (const char* same : {"list", "busy", "move_s"}) row.erase(same);
+    if (!any_dropped) row.erase("dropped");
     rows.push_back(row);
   }
   return ReportTable(rows).Text() +
@@ -62,10 +70,17 @@ std::string GpuHoursText(const report::Document& document) {
          "same shares.\n"
          "gpu_hours_and_moves: each migration counted as --move-price GPU-hours. saved_per_move: GPU-minutes "
          "against the same policy without moves, by migration; a move that costs more does not pay.\n"
+         "moves: migrations that were over before their job was. move_gpu_hours: of gpu_hours, what GPUs "
+         "were on "
+         "for the old places of jobs that move alone; held_twice: shares of GPUs that those had.\n"
          "shares: exact: a job gets its milli; compute: a MIG slice by sevenths of the compute, rounded up; "
          "memory: by eighths of the memory.\n"
          "least-loaded has the whole cluster to spread over; static-quarters is GPUs in fixed quarters, "
-         "whatever the shares.\n";
+         "whatever the shares.\n" +
+         (any_dropped ? "dropped: jobs that found no room in the cluster, and are in no GPU-hours: rows of "
+                        "which that "
+                        "differs do not compare.\n"
+                      : "");
 }
 
 report::HtmlPage GpuHoursPage(const std::string& list, const std::vector<GpuHoursRun>& runs,

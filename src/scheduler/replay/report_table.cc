@@ -19,6 +19,13 @@ report::Table ReportTable(const nlohmann::ordered_json& rows) {
                                          {"learnt", 1},
                                          {"ours_median_ms", 3},
                                          {"cbc_median_ms", 3},
+                                         {"ours_ms", 3},
+                                         {"cbc_ms", 3},
+                                         {"at_s", 0},
+                                         {"move_gpu_hours", 3},
+                                         {"held_twice_gpu_hours", 3},
+                                         {"ours_gpu_hours", 1},
+                                         {"optimum_gpu_hours", 1},
                                          {"fragmentation_milli", 1},
                                          {"score", 3}};
   double most_hours = 0;
