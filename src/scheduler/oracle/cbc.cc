@@ -84,9 +84,13 @@ Result<CbcSolution> SolveWithCbc(const std::string& lp, int seconds) {
   std::string first;
   if (!std::getline(in, first)) return Fail(ErrorCode::kSystem, "cbc wrote no solution");
   CbcSolution answer;
+  if (first.starts_with("Stopped on time")) {
+    answer.in_time = false;
+    return answer;
+  }
   if (first.starts_with("Infeasible") || first.starts_with("Integer infeasible")) return answer;
   if (!first.starts_with("Optimal"))
-    return Fail(ErrorCode::kSystem, fmt::format("cbc found no proven optimum in {} s: {}", seconds, first));
+    return Fail(ErrorCode::kSystem, fmt::format("cbc found no proven optimum: {}", first));
   answer.feasible = true;
   answer.objective = std::stod(first.substr(first.find_last_of(' ') + 1));
   for (std::string line; std::getline(in, line);) {

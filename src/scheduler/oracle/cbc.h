@@ -11,13 +11,14 @@
 namespace spillway::scheduler {
 
 struct CbcSolution {
+  bool in_time = true;  // false: it is not proven, and nothing else is said
   bool feasible = false;
   double objective = 0;
   std::vector<std::string> ones;  // variables that are 1
 };
 
-// Solves a program in LP format to proven optimality. Errors: kUnavailable where there is no cbc, kSystem
-// where it fails or needs more than `seconds`, kBadInput where TMPDIR names no folder.
+// Solves a program in LP format to proven optimality, within so many seconds of CPU time. Errors:
+// kUnavailable where there is no cbc, kSystem where it fails, kBadInput where TMPDIR names no folder.
 [[nodiscard]] Result<CbcSolution> SolveWithCbc(const std::string& lp, int seconds);
 
 }  // namespace spillway::scheduler

@@ -8,11 +8,16 @@
 //           sum_i x_ijw <= y_jw                    one job per fraction that holds it (isolation fraction)
 //           sum_{w covers s} y_jw <= Y_j           every memory slice s of a GPU is given once, if it is on
 //           x_ijw <= A_jt(i), sum_t A_jt <= Y_j    one tenant per GPU            (isolation gpu)
-//           d_i = 1 - x_i,home(i)                  jobs that run and leave their place
-// all of x, y, Y, A, d in {0, 1}.
+//           sum_n z_in = 1, sum_{j of n} g_ij = k_i z_in   a job of k whole GPUs has so many of one node n
+//           sum_i g_ij + sum_{w covers s} y_jw <= Y_j      and nobody else has these
+//           d_i = 1 - x_i,home(i), d_i >= 1 - g_ij of every GPU at home    jobs that run and leave their
+//           place
+// all of x, y, Y, A, d, g, z in {0, 1}. A variable x_ijw is there where the model of j is one that i accepts,
+// has the fraction, and is large enough: alpha_w is then j's.
 //
 // Without `every_fraction`, where jobs may share a fraction only the whole GPU is written down as one: the
-// fractions of a GPU hold no more together than it does. GPUs that are off and alike are on in order.
+// fractions of a GPU hold no more together than it does. GPUs and nodes that are off and alike are on in
+// order.
 #pragma once
 
 #include <string>

@@ -15,44 +15,60 @@ namespace {
 
 using nlohmann::ordered_json;
 
+const char* GpusWord(bool unlike) { return unlike ? "unlike" : "alike"; }
+
+void AddLevel(report::Document& document, const std::vector<CheckedSnapshot>& checked, Isolation level,
+              bool unlike) {
+  std::vector<double> ours_ms, solver_ms;
+  int all = 0, same = 0, faults = 0, late = 0;
+  double worst = 0;
+  for (const CheckedSnapshot& one : checked) {
+    if (one.isolation != level || one.unlike != unlike) continue;
+    ++all;
+    same += one.Same() ? 1 : 0;
+    faults += one.fault.empty() ? 0 : 1;
+    late += one.solved ? 0 : 1;
+    worst = std::max(worst, one.GapPct());
+    ours_ms.push_back(one.ours_ms);
+    solver_ms.push_back(one.solver_ms);
+  }
+  if (all == 0) return;
+  const double pct = 100.0 * same / all;
+  document.AddRow({{"kind", "level"},
+                   {"gpus", GpusWord(unlike)},
+                   {"isolation", ToString(level)},
+                   {"snapshots", all},
+                   {"same", same},
+                   {"same_pct", Rounded(pct, 100)},
+                   {"faults", faults},
+                   {"not_in_time", late},
+                   {"worst_gap_pct", Rounded(worst, 100)},
+                   {"ours_median_ms", report::Median(ours_ms)},
+                   {"cbc_median_ms", report::Median(solver_ms)}});
+  document.SetRatio(fmt::format("same_{}{}", ToString(level), unlike ? "_unlike" : ""), pct / 100);
+}
+
+ordered_json NullUnless(bool known, double value) {
+  return known ? ordered_json(value) : ordered_json(nullptr);
+}
+
 }  // namespace
 
 report::Document CheckDocument(const std::vector<CheckedSnapshot>& checked) {
   report::Document document("sched.optimal");
-  for (const Isolation level : {Isolation::kNone, Isolation::kFraction, Isolation::kGpu}) {
-    std::vector<double> ours_ms, solver_ms;
-    int all = 0, same = 0, faults = 0;
-    double worst = 0;
-    for (const CheckedSnapshot& one : checked) {
-      if (one.isolation != level) continue;
-      ++all;
-      same += one.Same() ? 1 : 0;
-      faults += one.fault.empty() ? 0 : 1;
-      worst = std::max(worst, one.optimum > 0 ? 100 * (one.ours / one.optimum - 1) : 0);
-      ours_ms.push_back(one.ours_ms);
-      solver_ms.push_back(one.solver_ms);
-    }
-    if (all == 0) continue;
-    const double pct = 100.0 * same / all;
-    document.AddRow({{"kind", "level"},
-                     {"isolation", ToString(level)},
-                     {"snapshots", all},
-                     {"same", same},
-                     {"same_pct", Rounded(pct, 100)},
-                     {"faults", faults},
-                     {"worst_gap_pct", Rounded(worst, 100)},
-                     {"ours_median_ms", report::Median(ours_ms)},
-                     {"cbc_median_ms", report::Median(solver_ms)}});
-    document.SetRatio(fmt::format("same_{}", ToString(level)), pct / 100);
-  }
+  for (const bool unlike : {false, true})
+    for (const Isolation level : {Isolation::kNone, Isolation::kFraction, Isolation::kGpu})
+      AddLevel(document, checked, level, unlike);
   for (const CheckedSnapshot& one : checked)
     if (!one.Same())
       document.AddRow({{"kind", "gap"},
+                       {"gpus", GpusWord(one.unlike)},
                        {"isolation", ToString(one.isolation)},
                        {"seed", one.seed},
                        {"jobs", one.jobs},
-                       {"ours", one.ours},
-                       {"optimum", one.optimum},
+                       {"ours", NullUnless(one.placed, one.ours)},
+                       {"optimum", NullUnless(one.can_place, one.optimum)},
+                       {"in_time", one.solved},
                        {"fault", one.fault}});
   return document;
 }

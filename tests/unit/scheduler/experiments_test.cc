@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The experiments on lists small enough to be worked out by hand, and the exact solver's side.
+// The experiments on lists small enough to be worked out by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "scheduler/oracle/cbc.h"
-#include "scheduler/oracle/milp.h"
 #include "scheduler/replay/gpu_hours_report.h"
 #include "scheduler/replay/placement_report.h"
-#include "scheduler/replay/sched_report.h"
 
 namespace spillway::scheduler {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TraceJob Timed(int milli, int64_t from_h, int64_t to_h) {
@@ -290,124 +286,6 @@ TEST(Placement, AllocatesWhatFitsAndTheSameEveryTime) {
   const report::Document document = PlacementDocument("halves", runs);
   EXPECT_EQ(document.rows()[0]["policy"], "spillway");
   EXPECT_EQ(document.rows()[0]["alloc_pct_at_130"], 100.0);
-}
-
-TEST(Snapshots, AreTheSameForTheSameSeedAndKeepTheRules) {
-  for (const Isolation level : {Isolation::kNone, Isolation::kFraction, Isolation::kGpu})
-    for (uint64_t seed = 1; seed <= 20; ++seed) {
-      const Snapshot snapshot = DrawSnapshot(seed, level, 15);
-      EXPECT_LE(snapshot.jobs.size(), 15u);
-      EXPECT_EQ(WriteMilp(snapshot), WriteMilp(DrawSnapshot(seed, level, 15)));
-      const Answer answer = AnswerOnline(snapshot);
-      EXPECT_TRUE(answer.feasible) << ToString(level) << " seed " << seed;
-    }
-}
-
-TEST(Snapshots, JudgeCountsGpusAndMovesAndRefusesWhatDoesNotFit) {
-  Snapshot snapshot;
-  snapshot.gpus = 3;
-  Job half;
-  half.milli = 500;
-  half.move_cost = 2;
-  snapshot.jobs = {half, half, half};
-  snapshot.homes = {{0, 0, -1}, {1, 0, -1}, {}};
-  const Answer stays = Judge(snapshot, {{0, 0, -1}, {1, 0, -1}, {1, 0, -1}});
-  EXPECT_TRUE(stays.feasible);
-  EXPECT_DOUBLE_EQ(stays.objective, 20);
-  const Answer moves = Judge(snapshot, {{1, 0, -1}, {1, 0, -1}, {2, 0, -1}});
-  EXPECT_DOUBLE_EQ(moves.objective, 22);
-  EXPECT_EQ(moves.moves, 1);
-  EXPECT_FALSE(Judge(snapshot, {{1, 0, -1}, {1, 0, -1}, {1, 0, -1}}).feasible);
-  EXPECT_FALSE(Judge(snapshot, {{1, 0, -1}, {1, 0, -1}, {9, 0, -1}}).feasible);
-}
-
-TEST(OptimalCheck, ListsEveryGapAndFault) {
-  CheckOptions options;
-  options.levels = {Isolation::kNone};
-  options.snapshots = 2;
-  options.threads = 2;
-  const auto wrong = CheckOptimal(options,
-                                  [](const std::string&) {
-                                    return Result<CbcSolution>(CbcSolution{true, 1, {}});
-                                  },
-                                  {}, {});
-  ASSERT_TRUE(wrong);
-  EXPECT_FALSE((*wrong)[0].Same()) << "an optimum of 1 is less than any GPU costs";
-  EXPECT_THAT(CheckText(*wrong), HasSubstr("Every gap:"));
-  const auto absurd = CheckOptimal(options,
-                                   [](const std::string&) {
-                                     return Result<CbcSolution>(CbcSolution{true, 1e9, {}});
-                                   },
-                                   {}, {});
-  EXPECT_EQ((*absurd)[1].fault, "ours is better than the optimum");
-  const auto failed = CheckOptimal(
-      options,
-      [](const std::string&) -> Result<CbcSolution> { return Fail(ErrorCode::kUnavailable, "no solver"); },
-      {}, {});
-  ASSERT_FALSE(failed);
-  EXPECT_EQ(failed.error().message, "no solver");
-}
-
-// Ctrl-C reaches the solver, too, which then ends as if it had failed.
-TEST(OptimalCheck, WhatASolverSaysAfterAnInterruptIsNoFailure) {
-  CheckOptions options;
-  options.levels = {Isolation::kNone};
-  options.snapshots = 3;
-  options.threads = 1;
-  bool interrupted = false;
-  int asked = 0;
-  const auto checked = CheckOptimal(
-      options,
-      [&](const std::string&) -> Result<CbcSolution> {
-        if (++asked == 1) return CbcSolution{true, 1, {}};
-        interrupted = true;
-        return Fail(ErrorCode::kSystem, "stopped");
-      },
-      {}, [&] { return interrupted; });
-  ASSERT_TRUE(checked) << checked.error().message;
-  EXPECT_EQ(checked->size(), 1u);
-  EXPECT_EQ(asked, 2);
-}
-
-class Exact : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const auto probe = SolveWithCbc("Minimize\n obj: x\nSubject To\n c: x >= 1\nBinary\n x\nEnd\n", 10);
-    if (!probe && probe.error().code == ErrorCode::kUnavailable) GTEST_SKIP() << probe.error().message;
-    ASSERT_TRUE(probe) << probe.error().message;
-    EXPECT_DOUBLE_EQ(probe->objective, 1);
-    EXPECT_THAT(probe->ones, ElementsAre("x"));
-  }
-};
-
-TEST_F(Exact, NoPlacementIsAnAnswer) {
-  const auto none = SolveWithCbc("Minimize\n obj: x\nSubject To\n c: x >= 2\nBinary\n x\nEnd\n", 10);
-  ASSERT_TRUE(none) << none.error().message;
-  EXPECT_FALSE(none->feasible);
-}
-
-TEST_F(Exact, ItsPlacementKeepsOurRulesAndCostsWhatItSays) {
-  for (const Isolation level : {Isolation::kNone, Isolation::kFraction, Isolation::kGpu})
-    for (uint64_t seed = 1; seed <= 3; ++seed) {
-      const Snapshot snapshot = DrawSnapshot(seed, level, 9);
-      const auto solved = SolveWithCbc(WriteMilp(snapshot), 60);
-      ASSERT_TRUE(solved) << solved.error().message;
-      const auto spots = ReadPlacement(snapshot, solved->ones);
-      ASSERT_TRUE(spots);
-      const Answer judged = Judge(snapshot, *spots);
-      EXPECT_TRUE(judged.feasible) << ToString(level) << " seed " << seed;
-      EXPECT_NEAR(judged.objective, solved->objective, 1e-6);
-      EXPECT_GE(AnswerOnline(snapshot).objective, solved->objective - 1e-6);
-    }
-}
-
-TEST_F(Exact, LeavingOutTheSmallerFractionsChangesNothingWhereJobsMayShareOne) {
-  for (const Isolation level : {Isolation::kNone, Isolation::kGpu})
-    for (uint64_t seed = 1; seed <= 2; ++seed) {
-      const Snapshot snapshot = DrawSnapshot(seed, level, 5);
-      EXPECT_NEAR(SolveWithCbc(WriteMilp(snapshot, true), 60)->objective,
-                  SolveWithCbc(WriteMilp(snapshot), 60)->objective, 1e-6);
-    }
 }
 
 }  // namespace
