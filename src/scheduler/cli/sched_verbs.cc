@@ -4,33 +4,23 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <thread>
 
-#include "base/interrupt.h"
 #include "base/print.h"
 #include "base/printable.h"
 #include "command/exit_code.h"
 #include "command/option_checks.h"
 #include "command/output.h"
-#include "command/report_files.h"
-#include "report/file.h"
-#include "report/progress.h"
+#include "scheduler/cli/optimal_verb.h"
 #include "scheduler/cli/policy_names.h"
 #include "scheduler/cli/replay_verb.h"
 #include "scheduler/cluster_reader.h"
 #include "scheduler/look_ahead.h"
-#include "scheduler/oracle/cbc.h"
-#include "scheduler/oracle/milp.h"
 #include "scheduler/replay/sched_report.h"
 
 namespace spillway::command {
 namespace {
-
-constexpr int kSolverSeconds = 120;
 
 // ---- place
 
@@ -92,78 +82,6 @@ void AddPlace(CLI::App& sched, Context& context) {
       ->capture_default_str();
   verb->add_flag("--explain", o->explain, "Explain the choice");
   verb->callback([o, &context] { context.action = [o, &context] { return RunPlace(*o, context.json); }; });
-}
-
-// ---- optimal
-
-struct OptimalOptions {
-  bool check = false;
-  std::string isolation = "all", lp_file;
-  scheduler::CheckOptions check_options;
-};
-
-int RunOptimal(OptimalOptions o, bool as_json) {
-  scheduler::CheckOptions& options = o.check_options;
-  if (o.isolation != "all") options.levels = {*scheduler::IsolationByName(o.isolation)};
-  if (!o.check) options.snapshots = 1;
-  if (options.threads == 0) options.threads = std::max(1u, std::thread::hardware_concurrency());
-  if (auto there = CheckParent("--lp", o.lp_file); !there) return Complain(there.error());
-  if (!o.lp_file.empty()) {
-    const auto snapshot =
-        scheduler::DrawSnapshot(options.first_seed, options.levels.front(), options.most_jobs);
-    const auto written = report::WriteFile(o.lp_file, scheduler::WriteMilp(snapshot));
-    if (!written) return Complain(written.error());
-  }
-  const size_t total = options.levels.size() * static_cast<size_t>(options.snapshots);
-  report::Progress progress("sched optimal", report::kQuietStart);
-  base::InterruptGuard guard;
-  const auto checked = scheduler::CheckOptimal(
-      options, [](const std::string& lp) { return scheduler::SolveWithCbc(lp, kSolverSeconds); },
-      [&](size_t done, size_t all) {
-        progress.Update(static_cast<double>(done) / static_cast<double>(all), "");
-      },
-      [] { return base::Interrupted(); });
-  if (!checked) {
-    progress.Stop("failed");
-    return Complain(checked.error());
-  }
-  checked->size() < total ? progress.Stop("interrupted") : progress.Finish("done");
-  const report::Document document = scheduler::CheckDocument(*checked);
-  base::Print("{}", as_json ? document.Dump() : scheduler::CheckText(*checked));
-  if (checked->size() < total)
-    return Interrupted("these are the " + Counted(checked->size(), "snapshot") + " that were done");
-  // The promise: 95 % the same, and no rule broken.
-  for (const auto& row : document.rows())
-    if (o.check && row["kind"] == "level" && (row["same_pct"] < 95.0 || row["faults"] != 0))
-      return kExitFailed;
-  return kExitOk;
-}
-
-void AddOptimal(CLI::App& sched, Context& context) {
-  auto o = std::make_shared<OptimalOptions>();
-  CLI::App* verb =
-      sched.add_subcommand("optimal", "The online heuristic beside the optimum (by cbc) on small cases");
-  CLI::Option* check = verb->add_flag("--check", o->check,
-                                      "Many snapshots; exit code 1 if under 95 % of a level are the same");
-  verb->add_option("--snapshots", o->check_options.snapshots, "Of each isolation level, with --check")
-      ->needs(check)
-      ->check(InRange(1, 1'000'000))
-      ->capture_default_str();
-  verb->add_option("--jobs", o->check_options.most_jobs, "Most jobs in a snapshot")
-      ->check(InRange(2, 15))
-      ->capture_default_str();
-  verb->add_option("--isolation", o->isolation, "One level instead of all")
-      ->check(CLI::IsMember({"all", "none", "fraction", "gpu"}));
-  verb->add_option("--seed", o->check_options.first_seed, "The first snapshot")
-      ->check(InRange(uint64_t{0}, std::numeric_limits<uint64_t>::max()))
-      ->capture_default_str();
-  o->check_options.threads = 0;
-  verb->add_option("--threads", o->check_options.threads, "Solvers at a time; default: one per CPU")
-      ->check(InRange(1, 1024));
-  verb->add_option("--lp", o->lp_file, "Also write the first snapshot's program there, in LP format")
-      ->type_name("FILE")
-      ->check(NonEmpty());
-  verb->callback([o, &context] { context.action = [o, &context] { return RunOptimal(*o, context.json); }; });
 }
 
 // ---- mig

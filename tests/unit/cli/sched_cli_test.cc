@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "program.h"
+#include "sched_cli.h"
 
 namespace spillway {
 namespace {
@@ -18,43 +18,6 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
-
-class SchedCli : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_.Write("openb_node_list_gpu_node.csv",
-                  "sn,cpu_milli,memory_mib,gpu,model\na,64000,262144,2,T4\nb,96000,393216,8,G2\n");
-    std::string jobs = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n";
-    for (int i = 0; i < 40; ++i) {
-      const std::string n = std::to_string(i);
-      jobs += "p" + n + ",2000,1024,1," +
-              (i % 3 == 0   ? "1000"
-               : i % 3 == 1 ? "470"
-                            : "230") +
-              ",," + n + "00," + n + "900\n";
-    }
-    folder_.Write("openb_pod_list_tiny.csv", jobs);
-    folder_.Write("untimed.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,1,1,500\n");
-    folder_.Write("c.yaml",
-                  "cluster:\n  isolation: gpu\n  nodes:\n    - {name: n, count: 2, model: T4}\n"
-                  "  jobs:\n    - {name: j, node: n-1, milli: 300, tenant: red}\n");
-  }
-  testing::Outcome Run(std::vector<std::string> words) const {
-    words.insert(words.begin(), {SPILLWAY, "sched"});
-    return testing::RunProgram(words);
-  }
-  testing::Outcome Replay(std::vector<std::string> words) const {
-    words.insert(words.begin(), {"replay", "--data", folder_.File("")});
-    return Run(words);
-  }
-  void ExpectRefused(const testing::Outcome& outcome, const std::string& why) const {
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
-    EXPECT_THAT(outcome.err, HasSubstr(why));
-    EXPECT_THAT(outcome.out, IsEmpty());
-  }
-
-  testing::Folder folder_;
-};
 
 TEST_F(SchedCli, ReplaysPlacementWithARowPerPolicy) {
   const auto outcome = Replay({"--experiment", "placement", "--list", "tiny", "--seeds", "2", "--json"});
@@ -358,24 +321,6 @@ TEST_F(SchedCli, RefusesWhatWouldDoNothing) {
   one_line({"plaec"}, "sched: expected a verb (place, replay, optimal, mig), got plaec");
   one_line({}, "sched: expected a verb");
   one_line({"place", folder_.File("c.yaml"), "--nonsense"}, "--nonsense");
-}
-
-TEST_F(SchedCli, OptimalNamesATemporaryFolderThatIsNotThere) {
-  ExpectRefused(testing::RunProgram({"/usr/bin/env", "TMPDIR=/nonexistent", SPILLWAY, "sched", "optimal"}),
-                "spillway: TMPDIR: expected a folder for temporary files");
-}
-
-TEST_F(SchedCli, OptimalSaysHowTheSolverEnded) {
-  const auto run = [&](const std::string& script) {
-    folder_.Write("cbc", "#!/bin/sh\n" + script + "\n");
-    std::filesystem::permissions(folder_.File("cbc"), std::filesystem::perms::owner_all);
-    return testing::RunProgram({"/usr/bin/env", "PATH=" + folder_.File("") + ":/bin", SPILLWAY, "sched",
-                                "optimal", "--isolation", "none", "--threads", "1"});
-  };
-  const auto failed = run("exit 3");
-  EXPECT_EQ(failed.exit_code, 1);
-  EXPECT_THAT(failed.err, HasSubstr("spillway: cbc failed with exit code 3\n"));
-  EXPECT_THAT(run("kill -9 $$").err, HasSubstr("spillway: cbc was ended by signal 9\n"));
 }
 
 TEST_F(SchedCli, SaysWhichModelsNobodyHas) {
