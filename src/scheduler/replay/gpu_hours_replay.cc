@@ -309,11 +309,14 @@ Spot GpuHoursReplay::Choose(const Job& job) const {
   return best.node >= 0 ? best : off;
 }
 
-// The node for a job of whole GPUs, or -1.
+// The node for a job of whole GPUs, or -1. They are switched on for it, so the fastest go first under any
+// policy.
 int GpuHoursReplay::ChooseNode(const Job& job) const {
   int best = -1, best_idle = 0;
   const auto& nodes = pool_.nodes();
+  const auto speed = [&](int n) { return pool_.models()[nodes[n].model].speed; };
   for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
+    if (best >= 0 && speed(n) < speed(best)) break;  // they stand in that order
     if (!pool_.FitsNode(job, n)) continue;
     const int idle = nodes[n].IdleGpus();
     if (best < 0 || (policy_ == SharePolicy::kLeastLoaded ? idle > best_idle : idle < best_idle))

@@ -23,7 +23,7 @@ struct WindowOptions {
 };
 
 // Jobs of a snapshot, at most: of some more cbc finds the optimum in hours or never.
-inline constexpr int kMaxWindowJobs = 40;
+inline constexpr int kMaxWindowJobs = 60;
 
 struct Instant {
   double at_s = 0;

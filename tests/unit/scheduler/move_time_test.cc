@@ -286,6 +286,15 @@ TEST(Speeds, JobsOfWholeGpusNeedIdleOnesOfOneNode) {
   EXPECT_THAT(GpuHoursText(GpuHoursDocument("l", runs, options)), HasSubstr("dropped"));
 }
 
+// Two of the slow node's GPUs would be fuller, and four fast ones are idle.
+TEST(Speeds, JobsOfWholeGpusGoToTheFastest) {
+  GpuHoursOptions options = FastAndSlow();
+  options.nodes[0].gpus = 2;
+  options.nodes[1].gpus = 4;
+  for (const SharePolicy policy : kSharePolicies)
+    EXPECT_DOUBLE_EQ(HoursOn({WholeFor(2, 0, 10)}, options, policy), 2 * 5) << ToString(policy);
+}
+
 // Sixty jobs that come and go, by fixed arithmetic.
 JobList Sixty(bool with_whole) {
   JobList list;

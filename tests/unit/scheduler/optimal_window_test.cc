@@ -88,8 +88,8 @@ TEST(OptimalWindow, AWindowThatIsTooLargeOrEmptyIsRefusedInALine) {
   ASSERT_FALSE(large);
   EXPECT_EQ(large.error().code, ErrorCode::kBadInput);
   EXPECT_EQ(large.error().message,
-            "--window 0..1000: expected at most 40 jobs at an instant, as cbc needs it, got 41 at 40 s");
-  EXPECT_TRUE(InstantsIn(list, Window(0, 40, 1000)));
+            "--window 0..1000: expected at most 60 jobs at an instant, as cbc needs it, got 61 at 60 s");
+  EXPECT_TRUE(InstantsIn(list, Window(0, 60, 1000)));
   const auto none = InstantsIn(list, Window(2000, 3000));
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().message,
