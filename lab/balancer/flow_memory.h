@@ -21,7 +21,7 @@ class FlowMemory {
   // The flow's unit id; keeps the flow alive.
   std::optional<uint16_t> Find(uint64_t hash, uint32_t tick) {
     const uint32_t primary = spw_flow_primary(hash, mask_);
-    uint64_t* entry = FindIn(primary, hash);
+    __u64* entry = FindIn(primary, hash);
     if (entry == nullptr && (table_[primary].entry[0] & SPW_FLOW_OVERFLOW))
       entry = FindIn(spw_flow_other(primary, spw_flow_tag(hash), mask_), hash);
     if (entry == nullptr) return std::nullopt;
