@@ -127,6 +127,8 @@ TEST(OptimalWindow, SumsAreOfWhatWasSolvedInTime) {
   EXPECT_EQ(document.rows()[3]["gap_pct"], nullptr);
   EXPECT_EQ(document.rows()[3]["in_time"], false);
   EXPECT_THAT(WindowText(document), HasSubstr("not solve in time"));
+  const report::Document nothing = WindowDocument("l", Window(0, 3600), {checked[3]});
+  EXPECT_EQ(nothing.rows()[1]["worst_gap_pct"], nullptr) << "nothing is known";
 }
 
 TEST_F(Exact, AnswersEachInstant) {
