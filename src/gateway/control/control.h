@@ -6,6 +6,7 @@
 // An executor is an instance's if it is called instance-ID.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
