@@ -190,6 +190,8 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   std::thread waiter([&] {
     int caught = 0;
     sigwait(&signals, &caught);
+    spdlog::info("received {}, shutting down once what is in hand is done",
+                 caught == SIGTERM ? "SIGTERM" : "SIGINT");
     (*server)->Drain();
     sigwait(&signals, &caught);
     (*server)->Stop();

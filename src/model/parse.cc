@@ -85,8 +85,29 @@ class Parser {
 
   std::filesystem::path Folder() const { return std::filesystem::path(file_name_).parent_path(); }
 
+  // Of another program's file one line says more than one for each of its keys.
+  bool IsOfAnotherProgram(const YAML::Node& document, int line) {
+    constexpr std::pair<const char*, const char*> kOthers[] = {
+        {"switches", "an agent's file: spillway-agent -c FILE --check"},
+        {"executors", "a gateway's file: spillway-gateway -c FILE --check"},
+        {"gpus", "an executor's or a node agent's file: spillway-executor or spillway-node -c FILE --check"},
+        {"sim", "a simulator's file: spillway sim FILE"},
+        {"testbed", "a lab's file: spillway lab run FILE"}};
+    if (!document.IsMap()) return false;
+    for (const auto& [key, what] : kOthers)
+      if (document[key]) {
+        problems_.Add(line, key, fmt::format("expected a pool file, got {}", what));
+        return true;
+      }
+    return false;
+  }
+
   void ReadDocument(const YAML::Node& document) {
     int line = document.Mark().is_null() ? 1 : document.Mark().line + 1;
+    if (IsOfAnotherProgram(document, line)) {
+      has_switch_ = has_services_ = true;  // what else lacks need not be said
+      return;
+    }
     MapReader map(problems_, {"", line, document}, {"switch", "health", "services", "pools", "extender"});
     if (const Field* field = map.Find("switch")) {
       if (has_switch_)

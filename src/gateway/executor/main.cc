@@ -68,6 +68,7 @@ int Serve(const std::string& config_file, const gateway::ExecutorConfig& config)
   };
   gateway::Executor executor(options, **engine);
   const auto ran = executor.Run(stop.get());
+  if (ran) spdlog::info("received SIGTERM or SIGINT, shut down");
   return ran ? 0 : Exit(ran.error());
 }
 

@@ -22,6 +22,14 @@ std::string WithService(const std::string& service) {
 
 std::string WithServer(const std::string& server) { return kText + "      - {" + server + "}\n"; }
 
+TEST(Refusal, AnotherProgramsFileIsNamedInOneLine) {
+  const auto read = ParseConfig("switches: [192.0.2.1]\nserver: {code: 1}\nunit: 0\n", "agent.yaml");
+  ASSERT_FALSE(read);
+  EXPECT_EQ(
+      read.error().message,
+      "agent.yaml:1: switches: expected a pool file, got an agent's file: spillway-agent -c FILE --check");
+}
+
 TEST(Refusal, NothingIsWrongWithTheBaseText) { EXPECT_EQ(Problem(kText), "accepted"); }
 
 TEST(Refusal, UnknownKeysNameTheNearest) {
