@@ -31,7 +31,7 @@ std::string NobodyAnswers(const Service& service) {
   return fmt::format("{}: no {} answers: {}; {}", service.address, service.program, why, service.hint);
 }
 
-constexpr std::chrono::seconds kReads{10};  // what the program knows it tells at once
+constexpr std::chrono::seconds kReads{20};  // it tells at once what it knows, once a large apply lets it
 
 }  // namespace
 

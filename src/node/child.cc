@@ -22,12 +22,6 @@
 namespace spillway::node {
 namespace {
 
-std::string BootId() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
-
 // Field 22 of /proc/PID/stat, which stands behind the name's last parenthesis; 0: there is none.
 uint64_t StartOf(int pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
@@ -66,6 +60,12 @@ base::Fd HandleOf(int pid) { return base::Fd(static_cast<int>(syscall(SYS_pidfd_
 }
 
 }  // namespace
+
+std::string BootId() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
 
 Result<Child> Child::Start(const std::vector<std::string>& words, const std::string& log,
                            const std::function<Result<void>(const ProcessId&)>& remember) {

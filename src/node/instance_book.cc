@@ -41,7 +41,8 @@ std::string TextOf(const Record& record) {
             {"start", record.process.start},
             {"boot", record.process.boot},
             {"slice_refused", record.slice_refused},
-            {"why", record.why}};
+            {"why", record.why},
+            {"mark", record.mark}};
   for (const auto& [phase, word] : kPhases)
     if (phase == record.has.phase) text["phase"] = word;
   return text.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
@@ -61,6 +62,7 @@ Result<Record> RecordOf(const std::string& text) {
     record.process = {parsed.at("pid"), parsed.at("start"), parsed.at("boot")};
     record.slice_refused = parsed.at("slice_refused");
     record.why = parsed.at("why");
+    record.mark = parsed.value("mark", "");
     return record;
   } catch (const std::exception& error) {
     return Fail(ErrorCode::kBadInput, error.what());

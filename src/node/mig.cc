@@ -75,8 +75,9 @@ class NvmlMig : public Mig {
         !made)
       return tl::make_unexpected(made.error());
     auto uuid = MakeCompute(of->device, instance, place, what);
-    if (!uuid) DestroyGpuInstance(instance);
-    return uuid;
+    if (uuid || DestroyGpuInstance(instance) == kSuccess) return uuid;
+    return Fail(ErrorCode::kUnavailable,
+                uuid.error().message + "; its GPU instance stays: nvidia-smi mig -dgi");
   }
 
   Result<std::optional<std::string>> Find(const MigPlace& place) override {

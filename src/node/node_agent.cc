@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -199,7 +200,7 @@ bool NodeAgent::Take(const Step& step) {
 bool NodeAgent::DropSlice(uint64_t id) {
   Record& record = records_.at(id);
   if (!record.slice_refused)
-    if (const auto gone = slices_->Drop(record.has.wanted); !gone) {
+    if (const auto gone = slices_->Drop(record.has.wanted, record.mark); !gone) {
       if (record.why != gone.error().message) FailWith(record, gone.error().message);
       return false;
     }
@@ -212,8 +213,10 @@ bool NodeAgent::DropSlice(uint64_t id) {
 void NodeAgent::Make(const WantedInstance& instance) {
   Record& record = records_[instance.instance];
   record.has = {instance, HostPhase::kSlice};
-  Write(record);  // so that it is given back even by the next program
-  if (const auto made = slices_->Make(instance); !made) {
+  auto made = slices_->Make(instance);
+  if (made) {
+    record.mark = std::move(*made);
+  } else {
     record.slice_refused = true;
     FailWith(record, made.error().message);
   }
@@ -223,7 +226,7 @@ void NodeAgent::Make(const WantedInstance& instance) {
 void NodeAgent::Begin(Record& record) {
   const uint64_t id = record.has.wanted.instance;
   const std::string path = book_.ConfigOf(id);
-  const auto device = slices_->DeviceOf(record.has.wanted);
+  const auto device = slices_->DeviceOf(record.has.wanted, record.mark);
   if (!device) return FailWith(record, device.error().message);
   const auto text = ExecutorFile(config_, record.has.wanted, *device);
   if (!text) return FailWith(record, text.error().message);

@@ -13,6 +13,7 @@
 #include "gateway/executor/executor_config.h"
 #include "gateway/executor/nvml.h"
 #include "gateway/protocol/token.h"
+#include "node/child.h"
 #include "scheduler/controller/host_message.h"
 
 namespace spillway::node {
@@ -150,7 +151,7 @@ Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::st
     if (!opened) return tl::make_unexpected(opened.error());
     mig = std::move(*opened);
   }
-  return MakeGpuSlices(config.gpus, std::move(uuids), std::move(mig));
+  return MakeGpuSlices(config.gpus, std::move(uuids), std::move(mig), BootId());
 }
 
 Result<NodeConfig> LoadNodeConfig(const std::string& path) {

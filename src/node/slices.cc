@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "scheduler/job.h"
@@ -18,7 +19,7 @@ class EmulatedSlices : public Slices {
  public:
   explicit EmulatedSlices(const std::vector<scheduler::Gpu>& gpus) : gpus_(gpus) {}
 
-  Result<void> Make(const WantedInstance& instance) override {
+  Result<std::string> Make(const WantedInstance& instance) override {
     const SlicePlace& place = instance.place;
     const auto gpu =
         std::find_if(gpus_.begin(), gpus_.end(), [&](const auto& one) { return one.id == place.gpu; });
@@ -38,13 +39,15 @@ class EmulatedSlices : public Slices {
       return Fail(ErrorCode::kUnavailable,
                   fmt::format("GPU {}: requested share exceeds what is free", place.gpu));
     places_[instance.instance] = place;
-    return {};
+    return std::string();
   }
-  Result<void> Drop(const WantedInstance& instance) override {
+  Result<void> Drop(const WantedInstance& instance, const std::string&) override {
     places_.erase(instance.instance);
     return {};
   }
-  Result<std::optional<SliceDevice>> DeviceOf(const WantedInstance&) override { return std::nullopt; }
+  Result<std::optional<SliceDevice>> DeviceOf(const WantedInstance&, const std::string&) override {
+    return std::nullopt;
+  }
   void Restore(const WantedInstance& instance) override { places_[instance.instance] = instance.place; }
 
  private:
@@ -62,69 +65,98 @@ class EmulatedSlices : public Slices {
   std::map<uint64_t, SlicePlace> places_;
 };
 
+// Which MIG instance a slice is, as a text: since which boot, of which GPU, and its own UUID, which a driver
+// may give again to whatever is made in its place.
+struct MigMark {
+  std::string boot, gpu, uuid;
+
+  [[nodiscard]] std::string Text() const { return boot + " " + gpu + " " + uuid; }
+  static MigMark Of(const std::string& text) {
+    MigMark mark;
+    std::istringstream(text) >> mark.boot >> mark.gpu >> mark.uuid;
+    return mark;
+  }
+};
+
 // What fits is known as of emulated ones, before the GPU is asked.
 class GpuSlices : public Slices {
  public:
   GpuSlices(const std::vector<scheduler::Gpu>& gpus, std::map<std::string, std::string> devices,
-            std::unique_ptr<Mig> mig)
-      : book_(gpus), gpus_(gpus), devices_(std::move(devices)), mig_(std::move(mig)) {}
+            std::unique_ptr<Mig> mig, std::string boot)
+      : book_(gpus),
+        gpus_(gpus),
+        devices_(std::move(devices)),
+        mig_(std::move(mig)),
+        boot_(std::move(boot)) {}
 
-  Result<void> Make(const WantedInstance& instance) override {
+  Result<std::string> Make(const WantedInstance& instance) override {
     const SlicePlace& place = instance.place;
     if (auto fits = book_.Make(instance); !fits) return fits;
+    const auto refuse = [&](const std::string& why) {
+      (void)book_.Drop(instance, {});
+      return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: {}", place.gpu, why));
+    };
     const auto gpu =
         std::find_if(gpus_.begin(), gpus_.end(), [&](const auto& one) { return one.id == place.gpu; });
-    if (place.profile) {
-      if (auto made = mig_->Make(MigPlaceOf(place)); !made) {
-        (void)book_.Drop(instance);
-        return Fail(made.error().code, fmt::format("GPU {}: {}", place.gpu, made.error().message));
-      }
-    } else if (gpu->can_divide) {
-      (void)book_.Drop(instance);
-      return Fail(
-          ErrorCode::kUnavailable,
-          fmt::format("GPU {}: it is divided by MIG, and has no shares (gateway's isolation is not fraction)",
-                      place.gpu));
-    }
-    return {};
+    if (!place.profile && gpu->can_divide)
+      return refuse("it is divided by MIG, and has no shares (gateway's isolation is not fraction)");
+    if (!place.profile) return std::string();
+    const std::string& device = devices_.at(place.gpu);
+    const auto made = mig_->Make({device, *place.profile, place.start});
+    if (!made) return refuse(made.error().message);
+    return MigMark{boot_, device, *made}.Text();
   }
-  Result<void> Drop(const WantedInstance& instance) override {
-    if (instance.place.profile && devices_.count(instance.place.gpu) != 0)
-      if (auto gone = mig_->Drop(MigPlaceOf(instance.place)); !gone)
+  Result<void> Drop(const WantedInstance& instance, const std::string& mark) override {
+    if (auto there = Ours(instance, mark); !there) {
+      return Fail(there.error().code, fmt::format("GPU {}: {}", instance.place.gpu, there.error().message));
+    } else if (*there) {
+      const MigPlace place{MigMark::Of(mark).gpu, *instance.place.profile, instance.place.start};
+      if (auto gone = mig_->Drop(place); !gone)
         return Fail(gone.error().code, fmt::format("GPU {}: {}", instance.place.gpu, gone.error().message));
-    return book_.Drop(instance);
+    }
+    return book_.Drop(instance, mark);
   }
   void Restore(const WantedInstance& instance) override { book_.Restore(instance); }
-  Result<std::optional<SliceDevice>> DeviceOf(const WantedInstance& instance) override {
+  Result<std::optional<SliceDevice>> DeviceOf(const WantedInstance& instance,
+                                              const std::string& mark) override {
     const SlicePlace& place = instance.place;
+    if (place.profile) {
+      const auto there = Ours(instance, mark);
+      if (!there) return tl::make_unexpected(there.error());
+      if (!*there)
+        return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: its MIG instance is gone", place.gpu));
+      return SliceDevice{MigMark::Of(mark).uuid, 100};
+    }
     const auto device = devices_.find(place.gpu);
     if (device == devices_.end())
       return Fail(ErrorCode::kUnavailable, fmt::format("GPU {} does not exist", place.gpu));
-    if (!place.profile)
-      return SliceDevice{device->second, std::max(1, place.milli * 100 / scheduler::kWholeGpu)};
-    auto uuid = mig_->Find(MigPlaceOf(place));
-    if (!uuid) return tl::make_unexpected(uuid.error());
-    if (!*uuid)
-      return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: its MIG instance is gone", place.gpu));
-    return SliceDevice{**uuid, 100};
+    return SliceDevice{device->second, std::max(1, place.milli * 100 / scheduler::kWholeGpu)};
   }
 
  private:
-  MigPlace MigPlaceOf(const SlicePlace& place) const {
-    return {devices_.at(place.gpu), *place.profile, place.start};
+  // Whether what is at its place is what was made for it. Not of another boot, nor where no GPU is divided
+  // any more.
+  Result<bool> Ours(const WantedInstance& instance, const std::string& text) {
+    const MigMark mark = MigMark::Of(text);
+    if (!instance.place.profile || !mig_ || mark.uuid.empty() || mark.boot != boot_) return false;
+    const auto uuid = mig_->Find({mark.gpu, *instance.place.profile, instance.place.start});
+    if (!uuid) return tl::make_unexpected(uuid.error());
+    return *uuid && **uuid == mark.uuid;
   }
 
   EmulatedSlices book_;
   std::vector<scheduler::Gpu> gpus_;
   std::map<std::string, std::string> devices_;
   std::unique_ptr<Mig> mig_;
+  std::string boot_;
 };
 
 }  // namespace
 
 std::unique_ptr<Slices> MakeGpuSlices(const std::vector<scheduler::Gpu>& gpus,
-                                      std::map<std::string, std::string> devices, std::unique_ptr<Mig> mig) {
-  return std::make_unique<GpuSlices>(gpus, std::move(devices), std::move(mig));
+                                      std::map<std::string, std::string> devices, std::unique_ptr<Mig> mig,
+                                      std::string boot) {
+  return std::make_unique<GpuSlices>(gpus, std::move(devices), std::move(mig), std::move(boot));
 }
 
 std::unique_ptr<Slices> MakeEmulatedSlices(const std::vector<scheduler::Gpu>& gpus) {

@@ -23,15 +23,17 @@ struct SliceDevice {
 class Slices {
  public:
   virtual ~Slices() = default;
-  // An error: the GPU does not give it, and why.
-  [[nodiscard]] virtual Result<void> Make(const scheduler::WantedInstance& instance) = 0;
-  // Nothing, where there is none. An error: it is still there, and why.
-  [[nodiscard]] virtual Result<void> Drop(const scheduler::WantedInstance& instance) = 0;
+  // What tells the slice from any that others make in its place; empty where nobody can. An error: the GPU
+  // does not give it, and why.
+  [[nodiscard]] virtual Result<std::string> Make(const scheduler::WantedInstance& instance) = 0;
+  // `mark`: Make's. Nothing, where there is none of that mark. An error: it is still there, and why.
+  [[nodiscard]] virtual Result<void> Drop(const scheduler::WantedInstance& instance,
+                                          const std::string& mark) = 0;
   // One that was made, or was being made, before the program's restart.
   virtual void Restore(const scheduler::WantedInstance& instance) = 0;
-  // Of one that was made. nullopt: it is emulated. An error: the GPU has lost it.
-  [[nodiscard]] virtual Result<std::optional<SliceDevice>> DeviceOf(
-      const scheduler::WantedInstance& instance) = 0;
+  // Of one that was made. nullopt: it is emulated. An error: it is gone.
+  [[nodiscard]] virtual Result<std::optional<SliceDevice>> DeviceOf(const scheduler::WantedInstance& instance,
+                                                                    const std::string& mark) = 0;
 };
 
 // GPUs that are there in name only. They refuse what a GPU would: more than all of it, slices over one
@@ -39,9 +41,10 @@ class Slices {
 [[nodiscard]] std::unique_ptr<Slices> MakeEmulatedSlices(const std::vector<scheduler::Gpu>& gpus);
 
 // NVIDIA GPUs. devices: by GPU its UUID. A place with a profile is a MIG instance, one without it a share of
-// the multiprocessors by MPS. mig: nullptr where no GPU can be divided.
+// the multiprocessors by MPS. mig: nullptr where no GPU can be divided. boot: which one of the machine this
+// is.
 [[nodiscard]] std::unique_ptr<Slices> MakeGpuSlices(const std::vector<scheduler::Gpu>& gpus,
                                                     std::map<std::string, std::string> devices,
-                                                    std::unique_ptr<Mig> mig);
+                                                    std::unique_ptr<Mig> mig, std::string boot);
 
 }  // namespace spillway::node

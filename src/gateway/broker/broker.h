@@ -223,6 +223,7 @@ class Broker {
     std::string model;
     uint32_t slice;  // of Slices()
     Duration expected;
+    Duration mean;  // of its last requests, whatever their rows
   };
   [[nodiscard]] std::vector<ServiceView> ServiceTimes() const;
   [[nodiscard]] const std::vector<GpuTable::Gpu>& gpus() const { return gpus_.gpus(); }

@@ -187,7 +187,7 @@ std::vector<Broker::ServiceView> Broker::ServiceTimes() const {
     if (model.replaced) continue;
     for (size_t i = 0; i < model.slices.size(); i++)
       if (const auto expected = model.times[i].Expect(1, model.work))
-        views.push_back({model.card->name, model.slices[i], *expected});
+        views.push_back({model.card->name, model.slices[i], *expected, model.times[i].Mean()});
   }
   return views;
 }

@@ -29,6 +29,10 @@ class ServiceTime {
   void Learn(int64_t rows, Duration reported, Duration measured, Duration work);
   // At least 1 ns; nullopt: nothing was learnt. `rows` from 1 on.
   [[nodiscard]] std::optional<Duration> Expect(int64_t rows, Duration work) const;
+  // Of the last requests, whatever their rows; 0: nothing was learnt.
+  [[nodiscard]] Duration Mean() const {
+    return Duration(weight_ == 0 ? 0 : static_cast<int64_t>(ns_ / weight_));
+  }
   // That one took of late by the gateway's clock, whatever the executor says; 0: nothing was learnt.
   [[nodiscard]] Duration Longest() const { return longest_; }
 

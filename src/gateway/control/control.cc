@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "base/file.h"
 #include "base/system_error.h"
@@ -253,13 +252,11 @@ void Control::AskWhoIsIdle(const std::vector<uint64_t>& draining) {
 void Control::AskWhatRequestsTake() {
   server_.Post([this] {
     const auto slices = server_.broker().Slices();
-    std::vector<std::pair<uint64_t, double>> took;  // instance, ms
+    TookMs took;
     for (const Broker::ServiceView& one : server_.broker().ServiceTimes())
       if (const auto id = InstanceOf(slices[one.slice].executor))
-        took.emplace_back(*id, std::chrono::duration<double, std::milli>(one.expected).count());
-    Post([this, took] {
-      for (const auto& [id, ms] : took) controller_.Took(id, ms, Now());
-    });
+        took[*id] = std::chrono::duration<double, std::milli>(one.mean).count();
+    Post([this, took] { took_ = took; });
   });
 }
 
@@ -302,7 +299,7 @@ void Control::Handle(const api::Request& request, const api::Responder& respond)
   const bool is_post = request.method == "POST";
   const size_t depth = parts.size();
   if (depth >= 2 && parts[0] == "v1" && parts[1] == "models" && !is_post && depth == 2)
-    return respond([body = ReportOf(controller_).dump()] { return Response{.body = body}; });
+    return respond([body = ReportOf(controller_, took_).dump()] { return Response{.body = body}; });
   if (depth == 3 && parts[0] == "v1" && parts[1] == "hosts" && is_post)
     return HearHost(request, parts[2], respond);
   const bool is_change = depth == 2 || (depth == 4 && (parts[3] == "move" || parts[3] == "remove"));
@@ -345,7 +342,7 @@ Response Control::Change(const api::Request& request, const std::string& model, 
   const auto& models = controller_.fleet().models;
   const auto at = models.find(name);
   if (at == models.end()) return {.body = nlohmann::json{{"name", name}, {"removed", true}}.dump()};
-  return {.body = ReportOf(controller_.fleet(), at->second).dump()};
+  return {.body = ReportOf(controller_.fleet(), at->second, took_).dump()};
 }
 
 void Control::HearHost(const api::Request& request, const std::string& host, const api::Responder& respond) {

@@ -18,6 +18,7 @@
 #include "api/http.h"
 #include "base/fd.h"
 #include "base/mutex.h"
+#include "gateway/control/fleet_report.h"
 #include "gateway/control/host_table.h"
 #include "gateway/control/move_times.h"
 #include "gateway/server.h"
@@ -70,6 +71,7 @@ class Control {
   std::set<std::string, std::less<>> draining_;
   bool is_asking_ = false;
   std::chrono::steady_clock::time_point asked_{};  // what requests take
+  TookMs took_;
 
   base::Mutex mutex_;
   base::Condition wake_;

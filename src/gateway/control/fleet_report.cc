@@ -11,12 +11,15 @@ using namespace scheduler;
 
 double Share(int milli) { return static_cast<double>(milli) / kWholeGpu; }
 
-json ReportOf(const Fleet& fleet, const Instance& one) {
+json ReportOf(const Fleet& fleet, const Instance& one, const TookMs& took) {
   json report{{"id", one.id},
               {"phase", ToString(one.phase)},
               {"gpu", GpuKey(one.place.host, one.place.gpu)},
               {"share", Share(one.place.milli)},
               {"since_ms", fleet.now - one.since}};
+  if (const std::string gpu_model = GpuModelAt(fleet, one.place); !gpu_model.empty())
+    report["gpu_model"] = gpu_model;
+  if (const auto ms = took.find(one.id); ms != took.end()) report["service_ms"] = ms->second;
   if (one.place.profile) report["profile"] = ShapeOf(*one.place.profile).name;
   if (one.replaces != 0) report["replaces"] = one.replaces;
   if (one.is_unseen) report["phase"] = "awaited";
@@ -41,13 +44,13 @@ json ReportOf(const Fleet& fleet, const std::string& name, const GpuHost& host) 
 
 }  // namespace
 
-json ReportOf(const Fleet& fleet, const ServedModel& model) {
+json ReportOf(const Fleet& fleet, const ServedModel& model, const TookMs& took) {
   json instances = json::array();
   int ready = 0;
   bool is_moving = false;
   for (const auto& [id, one] : fleet.instances) {
     if (one.model.name != model.name) continue;
-    instances.push_back(ReportOf(fleet, one));
+    instances.push_back(ReportOf(fleet, one, took));
     ready += one.phase == Phase::kReady && !one.is_unseen;
     is_moving = is_moving || one.replaces != 0;
   }
@@ -60,17 +63,15 @@ json ReportOf(const Fleet& fleet, const ServedModel& model) {
               {"slo_ms", model.slo_ms}, {"moving", is_moving},         {"instances", instances}};
   const auto downtime = fleet.downtime_ms.find(model.name);
   if (downtime != fleet.downtime_ms.end()) report["downtime_ms"] = downtime->second;
-  const auto service = fleet.service_ms.find(model.name);
-  if (service != fleet.service_ms.end()) report["service_ms"] = service->second;
   const auto trouble = fleet.model_troubles.find(model.name);
   if (trouble != fleet.model_troubles.end()) report["trouble"] = trouble->second.why;
   return report;
 }
 
-json ReportOf(const Controller& controller) {
+json ReportOf(const Controller& controller, const TookMs& took) {
   const Fleet& fleet = controller.fleet();
   json models = json::array(), hosts = json::array();
-  for (const auto& [name, model] : fleet.models) models.push_back(ReportOf(fleet, model));
+  for (const auto& [name, model] : fleet.models) models.push_back(ReportOf(fleet, model, took));
   // Of models that were removed: until they have ended.
   for (const auto& [id, one] : fleet.instances) {
     const bool is_told = std::any_of(models.begin(), models.end(),
@@ -78,7 +79,7 @@ json ReportOf(const Controller& controller) {
     if (is_told) continue;
     ServedModel removed = one.model;
     removed.replicas = 0;
-    models.push_back(ReportOf(fleet, removed));
+    models.push_back(ReportOf(fleet, removed, took));
   }
   for (const auto& [name, host] : fleet.hosts) hosts.push_back(ReportOf(fleet, name, host));
   return {

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
+#include <string>
 #include <utility>
 
 namespace spillway::scheduler {
@@ -49,14 +49,27 @@ Result<void> Controller::AddModel(const ServedModel& model, Millis now) {
 
 // What is served already stays, though the quota was made smaller; only to ask for more is refused.
 Result<void> Controller::WithinQuota(const ServedModel& model) const {
-  const auto quota = options_.gpu_quotas.find(model.tenant);
+  auto quota = options_.gpu_quotas.find(model.tenant);
+  if (quota == options_.gpu_quotas.end()) quota = options_.gpu_quotas.find("*");
   if (quota == options_.gpu_quotas.end()) return {};
+  // What it would hold: the larger of its shares of compute and memory, or the whole of its MIG profile.
+  Fleet with = fleet_;
+  with.models[model.name] = model;
+  const FleetView view(with, options_.rules);
   const auto asked = [&](const ServedModel& one) {
-    return one.replicas * (options_.rules.is_sharing ? one.milli / double{kWholeGpu} : 1.0);
+    const Job job = view.JobOf(one);
+    const bool is_sliced = options_.rules.isolation == Isolation::kFraction && job.Fractional();
+    constexpr double kSevenths = 7;
+    return one.replicas * std::max(job.milli / double{kWholeGpu},
+                                   is_sliced && job.profile ? ShapeOf(*job.profile).compute / kSevenths : 0);
   };
   double before = 0, others = 0;
   for (const auto& [name, one] : fleet_.models)
     if (one.tenant == model.tenant) (name == model.name ? before : others) += asked(one);
+  // Of models that were removed and have not ended yet.
+  for (const auto& [id, one] : fleet_.instances)
+    if (one.model.tenant == model.tenant && fleet_.models.count(one.model.name) == 0)
+      others += one.place.milli / double{kWholeGpu};
   constexpr double kRounding = 1e-9;
   if (asked(model) <= before || others + asked(model) <= quota->second + kRounding) return {};
   return Fail(ErrorCode::kConflict,
@@ -70,7 +83,6 @@ Result<void> Controller::RemoveModel(const std::string& name, Millis now) {
     return Fail(ErrorCode::kBadInput, fmt::format("model {} does not exist", name));
   fleet_.model_troubles.erase(name);
   fleet_.downtime_ms.erase(name);
-  fleet_.service_ms.erase(name);
   Changed();
   Reconcile();
   return {};
@@ -158,24 +170,6 @@ void Controller::Measured(const std::string& model, Millis downtime_ms, Millis n
   if (fleet_.models.count(model) != 0) {
     const auto [at, is_first] = fleet_.downtime_ms.emplace(model, downtime_ms);
     if (!is_first) at->second = (at->second + downtime_ms) / 2;
-    ++changes_;
-  }
-  Reconcile();
-}
-
-// Small changes change nothing, so that the fleet is not written for them.
-void Controller::Took(uint64_t id, double ms, Millis now) {
-  Begin(now);
-  const Instance* one = Find(id);
-  if (one == nullptr || ms <= 0 || fleet_.models.count(one->model.name) == 0) return;
-  const std::string gpu_model = GpuModelAt(fleet_, one->place);
-  if (gpu_model.empty()) return;
-  constexpr double kSame = 0.1;
-  const auto [at, is_first] = fleet_.service_ms[one->model.name].emplace(gpu_model, ms);
-  if (!is_first && std::abs(ms - at->second) > kSame * at->second) {
-    at->second = (at->second + ms) / 2;
-    ++changes_;
-  } else if (is_first) {
     ++changes_;
   }
   Reconcile();

@@ -9,9 +9,6 @@
 //     under isolation `gpu` no two tenants on one
 //   - a move begins the new instance, waits until it is ready, drains the old one and ends it last; whatever
 //     fails on the way, the model goes on where it ran
-//   - a model with an SLO goes to a kind of GPU on which its requests were seen to take longer only where no
-//   other
-//     has room, and leaves it when one has
 //   - the whole state is the Fleet: a controller that is made of a saved one goes on where that one was
 #pragma once
 
@@ -32,7 +29,7 @@ struct ControllerOptions {
   FleetRules rules;
   Policy policy = Policy::kSpillway;
   bool is_moving = true;  // false: nothing moves but at an operator's word
-  // GPUs' worth of compute that a tenant's models may ask for in all; who is not among them: any.
+  // GPUs' worth that a tenant's models may hold in all; "*": each tenant that is not listed.
   std::map<std::string, double> gpu_quotas;
   double move_price = 0.3;      // of one, where a GPU that is switched off is worth 1
   double moves_per_hour = 60;   // the budget; as many may come at once
@@ -82,8 +79,6 @@ class Controller {
   void Idle(uint64_t instance, Millis now);  // draining, and nothing is in hand any more
   // What a move of the model cost its requests.
   void Measured(const std::string& model, Millis downtime_ms, Millis now);
-  // What a request of the model takes on that instance's slice, as learnt from those that it has done.
-  void Took(uint64_t instance, double ms, Millis now);
 
   void Tick(Millis now);
   // The program was away. Who was ready has start_limit to be so again.
@@ -118,7 +113,6 @@ class Controller {
   bool AddOne(const ServedModel& model);
   bool PlanRoom(const ServedModel& model);
   void PlanMoves();
-  void MoveToFaster();
   void StartPlanned();
 
   [[nodiscard]] Result<void> WithinQuota(const ServedModel& model) const;

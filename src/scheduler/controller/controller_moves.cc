@@ -63,18 +63,16 @@ bool Controller::AddOne(const ServedModel& model) {
   if (trouble != fleet_.model_troubles.end() && !trouble->second.where.empty())
     avoids.push_back(trouble->second.where);
   avoids.emplace_back();
-  // Too slow is better than not at all.
-  for (const bool at_any_speed : {false, true})
-    for (const std::string& avoid : avoids) {
-      FleetView view = Look(avoid);
-      const Job job = view.JobOf(model, at_any_speed);
-      const JobMix mix = MixOf(fleet_, view, view.cluster());
-      Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
-      const auto spot = placer.Decide(job);
-      if (!spot) continue;
-      Start(model, view.PlaceOf(job, *spot), 0);
-      return true;
-    }
+  for (const std::string& avoid : avoids) {
+    FleetView view = Look(avoid);
+    const Job job = view.JobOf(model);
+    const JobMix mix = MixOf(fleet_, view, view.cluster());
+    Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
+    const auto spot = placer.Decide(job);
+    if (!spot) continue;
+    Start(model, view.PlaceOf(job, *spot), 0);
+    return true;
+  }
   if (PlanRoom(model)) return false;
   Trouble& waits = fleet_.model_troubles[model.name];
   if (waits.failures == 0) waits.why = "no GPU has room for it";
@@ -121,29 +119,7 @@ void Controller::PlanMoves() {
   for (const auto& [job, spot] : ends)
     if (!(spot == homes[job]) && view.MayMove(job))
       fleet_.planned.push_back({view.InstanceOf(job), view.PlaceOf(view.cluster().JobOf(job), spot)});
-  if (fleet_.planned.empty()) MoveToFaster();
   StartPlanned();
-}
-
-// One of those whose GPU is too slow for their SLO, to where there is room, be that on a GPU that is off.
-void Controller::MoveToFaster() {
-  for (const auto& [id, one] : fleet_.instances) {
-    const auto trouble = fleet_.model_troubles.find(one.model.name);
-    if (one.phase != Phase::kReady || one.is_unseen ||
-        !IsTooSlow(fleet_, one.model, GpuModelAt(fleet_, one.place)) ||
-        (trouble != fleet_.model_troubles.end() && trouble->second.not_before > fleet_.now))
-      continue;
-    FleetView view = Look();
-    const Job job = view.JobOf(one.model);
-    const JobMix mix = MixOf(fleet_, view, view.cluster());
-    Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
-    const auto spot = placer.Decide(job);
-    if (!spot) continue;
-    const SlicePlace to = view.PlaceOf(job, *spot);
-    if (IsTooSlow(fleet_, one.model, GpuModelAt(fleet_, to))) continue;  // they all are
-    fleet_.planned.push_back({id, to});
-    return;
-  }
 }
 
 // Those that fit now; the others wait for what must leave first.

@@ -94,8 +94,6 @@ Fleet FleetOf(const json& text) {
   fleet.model_troubles = TroublesOf(text.at("model_troubles"));
   fleet.gpu_troubles = TroublesOf(text.at("gpu_troubles"));
   fleet.downtime_ms = text.at("downtime_ms").get<std::map<std::string, Millis>>();
-  if (text.contains("service_ms"))  // of earlier versions: not
-    fleet.service_ms = text["service_ms"].get<std::map<std::string, std::map<std::string, double>>>();
   fleet.moves_left = text.at("moves_left");
   fleet.moves_done = text.at("moves_done");
   fleet.moves_failed = text.at("moves_failed");
@@ -117,13 +115,6 @@ bool IsSameService(ServedModel a, const ServedModel& b) {
 bool IsStranded(const Fleet& fleet, const Instance& one) {
   const auto host = fleet.hosts.find(one.place.host);
   return one.phase == Phase::kStopping && (host == fleet.hosts.end() || !host->second.is_up);
-}
-
-bool IsTooSlow(const Fleet& fleet, const ServedModel& model, const std::string& gpu_model) {
-  const auto seen = fleet.service_ms.find(model.name);
-  if (model.slo_ms == 0 || seen == fleet.service_ms.end()) return false;
-  const auto on_gpu = seen->second.find(gpu_model);
-  return on_gpu != seen->second.end() && on_gpu->second > static_cast<double>(model.slo_ms);
 }
 
 std::string GpuModelAt(const Fleet& fleet, const SlicePlace& place) {
@@ -165,7 +156,6 @@ std::string ToText(const Fleet& fleet) {
                   {"model_troubles", Of(fleet.model_troubles)},
                   {"gpu_troubles", Of(fleet.gpu_troubles)},
                   {"downtime_ms", fleet.downtime_ms},
-                  {"service_ms", fleet.service_ms},
                   {"moves_left", fleet.moves_left},
                   {"moves_done", fleet.moves_done},
                   {"moves_failed", fleet.moves_failed},

@@ -102,9 +102,7 @@ struct Fleet {
   std::vector<PlannedMove> planned;
   std::map<std::string, Trouble> model_troubles, gpu_troubles;  // by name; by HOST/GPU
   std::map<std::string, Millis> downtime_ms;  // by model: what a move cost its requests, of late
-  // By model and by model of GPU: what a request takes there, as instances have shown. Until the model goes.
-  std::map<std::string, std::map<std::string, double>> service_ms;
-  double moves_left = 0;  // of the budget
+  double moves_left = 0;                      // of the budget
   uint64_t moves_done = 0, moves_failed = 0;
   Millis gpu_ms = 0;      // GPUs with an instance, times time
   Millis now = 0;         // of the last event; every time here is of this clock, which is never set back
@@ -117,8 +115,6 @@ struct Fleet {
 // never.
 [[nodiscard]] bool IsStranded(const Fleet& fleet, const Instance& one);
 
-// Requests of the model have been seen to take longer on GPUs of that model than its SLO allows.
-[[nodiscard]] bool IsTooSlow(const Fleet& fleet, const ServedModel& model, const std::string& gpu_model);
 // The model of the GPU at that place; empty: its host says nothing of it.
 [[nodiscard]] std::string GpuModelAt(const Fleet& fleet, const SlicePlace& place);
 

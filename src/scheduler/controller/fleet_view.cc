@@ -55,7 +55,6 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
     gpus_.clear();
     node_of_.clear();
     memory_of_model_.clear();
-    too_slow_.clear();
     std::vector<std::tuple<std::string, bool, int>> kinds;
     for (const auto& [name, host] : fleet.hosts)
       for (const Gpu& gpu : host.gpus) {
@@ -72,8 +71,6 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
           models.push_back(ModelByName(gpu.model));
           models.back().mig = gpu.can_divide;
           memory_of_model_.push_back(gpu.memory_mib);
-          for (const auto& [served, model] : fleet.models)
-            if (IsTooSlow(fleet, model, gpu.model)) too_slow_[served] |= ModelSet{1} << (kinds.size() - 1);
         }
         Node node;
         node.name = key;
@@ -130,24 +127,19 @@ Job FleetView::JobAt(const Fleet& fleet, const Instance& one, int node, bool& ma
   return job;
 }
 
-Job FleetView::JobOf(const ServedModel& model, bool at_any_speed) const {
+Job FleetView::JobOf(const ServedModel& model) const {
   Job job;
   job.tenant = tenants_.at(model.tenant);
   job.milli = rules_.is_sharing ? model.milli : kWholeGpu;
-  const auto slow = at_any_speed ? too_slow_.end() : too_slow_.find(model.name);
-  if (model.memory_mib == 0 && slow == too_slow_.end()) return job;
-  ModelSet large = 0;
-  for (size_t i = 0; i < memory_of_model_.size(); ++i)
-    if (memory_of_model_[i] == 0 || memory_of_model_[i] >= model.memory_mib) large |= ModelSet{1} << i;
-  const ModelSet fast = slow == too_slow_.end() ? large : large & ~slow->second;
-  job.models = fast != 0 ? fast : large;
-  int least = 0;
-  for (size_t i = 0; i < memory_of_model_.size(); ++i)
-    if (const int has = memory_of_model_[i];
-        (job.models >> i & 1) != 0 && has != 0 && (least == 0 || has < least))
-      least = has;
-  if (job.models == 0) job.models = kAbsentModel;
   if (model.memory_mib == 0) return job;
+  int least = 0;
+  for (size_t i = 0; i < memory_of_model_.size(); ++i) {
+    const int has = memory_of_model_[i];
+    if (has != 0 && has < model.memory_mib) continue;
+    job.models |= ModelSet{1} << i;
+    if (has != 0 && (least == 0 || has < least)) least = has;
+  }
+  if (job.models == 0) job.models = kAbsentModel;
   if (least == 0 || !job.Fractional()) return job;
   if (rules_.isolation != Isolation::kFraction) {
     job.milli = std::max(job.milli, RoundedUp(int64_t{model.memory_mib} * kWholeGpu, least));

@@ -31,9 +31,8 @@ class FleetView {
 
   [[nodiscard]] Cluster& cluster() { return cluster_; }
   // As a new instance of it would be. Where GPUs differ in memory, it asks for the share that is enough on
-  // each that it accepts. Kinds that are too slow for it (IsTooSlow) are not accepted, unless all others lack
-  // the memory, or at_any_speed.
-  [[nodiscard]] Job JobOf(const ServedModel& model, bool at_any_speed = false) const;
+  // each that it accepts.
+  [[nodiscard]] Job JobOf(const ServedModel& model) const;
   [[nodiscard]] SlicePlace PlaceOf(const Job& job, const Spot& spot) const;
   // Why that place cannot be had now; empty: it can.
   [[nodiscard]] std::string WhyNot(const ServedModel& model, const SlicePlace& place) const;
@@ -51,7 +50,6 @@ class FleetView {
   std::vector<std::pair<std::string, std::string>> gpus_;  // by node: host, GPU
   std::map<std::string, int> node_of_;                     // by HOST/GPU
   std::vector<int> memory_of_model_;                       // MiB; 0: not known
-  std::map<std::string, ModelSet> too_slow_;               // by served model: kinds of GPUs
   std::map<std::string, int> tenants_;
   std::set<uint64_t> replaced_;
   std::vector<uint64_t> instances_;  // by job

@@ -91,7 +91,7 @@ class World {
 
   void Happen() {
     now_ += Below(4) == 0 ? Below(700) : Below(20);
-    switch (Below(16)) {
+    switch (Below(15)) {
       case 0:
         Add();
         break;
@@ -117,12 +117,6 @@ class World {
         break;
       case 6:
         Quietly([&] { controller_->Tick(now_); });
-        break;
-      case 15:
-        if (!controller_->fleet().instances.empty())
-          Quietly([&, id = Any(controller_->fleet().instances).first, ms = 1.0 + Below(100)] {
-            controller_->Took(id, ms, now_);
-          });
         break;
       default:
         Proceed(Any(hosts_).first, true);

@@ -44,7 +44,7 @@ class GpuSlicesTest : public testing::Test {
     slices_ = std::move(*SlicesOf(config_, "n.yaml", FAKE_MIG));
   }
   ~GpuSlicesTest() override {
-    for (const WantedInstance& one : made_) (void)slices_->Drop(one);
+    for (const auto& [one, mark] : made_) (void)slices_->Drop(one, mark);
     EXPECT_EQ(Instances(), 0u);
     dlclose(library_);
   }
@@ -54,16 +54,25 @@ class GpuSlicesTest : public testing::Test {
   void FailOnce(const char* how) const {
     reinterpret_cast<void (*)(const char*)>(dlsym(library_, "FakeMig_Fail"))(how);
   }
-  Result<void> Make(const WantedInstance& wanted) {
+  Result<std::string> Make(const WantedInstance& wanted) {
     auto made = slices_->Make(wanted);
-    if (made) made_.push_back(wanted);
+    if (made) made_.emplace_back(wanted, *made);
     return made;
+  }
+  std::string MarkOf(const WantedInstance& wanted) const {
+    for (const auto& [one, mark] : made_)
+      if (one.instance == wanted.instance) return mark;
+    return "";
+  }
+  Result<void> Drop(const WantedInstance& wanted) { return slices_->Drop(wanted, MarkOf(wanted)); }
+  Result<std::optional<SliceDevice>> DeviceOf(const WantedInstance& wanted) {
+    return slices_->DeviceOf(wanted, MarkOf(wanted));
   }
 
   void* library_;
   NodeConfig config_;
   std::unique_ptr<Slices> slices_;
-  std::vector<WantedInstance> made_;
+  std::vector<std::pair<WantedInstance, std::string>> made_;
 };
 
 TEST_F(GpuSlicesTest, AProfileIsAMigInstanceThatTheExecutorIsToldOf) {
@@ -76,7 +85,7 @@ TEST_F(GpuSlicesTest, AProfileIsAMigInstanceThatTheExecutorIsToldOf) {
   EXPECT_EQ(Instances(), 3u);
   std::set<std::string> devices;
   for (const WantedInstance& one : {first, second, like_first}) {
-    const auto device = slices_->DeviceOf(one);
+    const auto device = DeviceOf(one);
     ASSERT_TRUE(device) << device.error().message;
     EXPECT_EQ((*device)->sm_percent, 100);
     devices.insert((*device)->device);
@@ -87,18 +96,18 @@ TEST_F(GpuSlicesTest, AProfileIsAMigInstanceThatTheExecutorIsToldOf) {
   }
   EXPECT_EQ(devices.size(), 3u);
   for (const std::string& device : devices) EXPECT_THAT(device, testing::StartsWith("MIG-"));
-  ASSERT_TRUE(slices_->Drop(first));
+  ASSERT_TRUE(Drop(first));
   EXPECT_EQ(Instances(), 2u);
-  ASSERT_TRUE(slices_->DeviceOf(like_first));
-  ASSERT_TRUE(slices_->Drop(first)) << "nothing, where there is none";
+  ASSERT_TRUE(DeviceOf(like_first));
+  ASSERT_TRUE(Drop(first)) << "nothing, where there is none";
   ASSERT_TRUE(Make(Wanted(3, "c", 140, Profile::k1g, 1))) << "its place is free again";
 }
 
 TEST_F(GpuSlicesTest, AShareIsOneOfTheMultiprocessorsOfAGpuWithoutMig) {
   const WantedInstance quarter = Wanted(1, "w", 255);
   ASSERT_TRUE(Make(quarter));
-  EXPECT_EQ(**slices_->DeviceOf(quarter), (SliceDevice{"GPU-11111111-2222-3333-4444-555555555555", 25}));
-  EXPECT_EQ((*slices_->DeviceOf(Wanted(2, "w", 5)))->sm_percent, 1);
+  EXPECT_EQ(**DeviceOf(quarter), (SliceDevice{"GPU-11111111-2222-3333-4444-555555555555", 25}));
+  EXPECT_EQ((*DeviceOf(Wanted(2, "w", 5)))->sm_percent, 1);
   EXPECT_THAT(Make(Wanted(2, "w", 800)).error().message, HasSubstr("exceeds what is free"));
   EXPECT_THAT(Make(Wanted(2, "c", 500)).error().message, HasSubstr("GPU c: it is divided by MIG"));
   EXPECT_EQ(Instances(), 0u);
@@ -114,19 +123,19 @@ TEST_F(GpuSlicesTest, WhatTheGpuRefusesLeavesNothing) {
   auto others = SlicesOf(config_, "n.yaml", FAKE_MIG);
   EXPECT_EQ((*others)->Make(Wanted(3, "c", 140, Profile::k1g, 5)).error().message,
             "GPU c: NVML: 1g at slice 5: Insufficient Resources");
-  EXPECT_TRUE((*others)->Make(Wanted(3, "c", 140, Profile::k1g, 0))) << "nor does it keep what was refused";
-  EXPECT_TRUE((*others)->Drop(Wanted(3, "c", 140, Profile::k1g, 0)));
+  const auto third = (*others)->Make(Wanted(3, "c", 140, Profile::k1g, 0));
+  ASSERT_TRUE(third) << "nor does it keep what was refused";
+  EXPECT_TRUE((*others)->Drop(Wanted(3, "c", 140, Profile::k1g, 0), *third));
 }
 
 TEST_F(GpuSlicesTest, AnInstanceInUseStaysAndIsGivenBackLater) {
   const WantedInstance one = Wanted(1, "c", 1000, Profile::k7g, 0);
   ASSERT_TRUE(Make(one));
   FailOnce("busy");
-  EXPECT_EQ(slices_->Drop(one).error().message,
-            "GPU c: NVML: end a compute instance: In use by another client");
+  EXPECT_EQ(Drop(one).error().message, "GPU c: NVML: end a compute instance: In use by another client");
   EXPECT_EQ(Instances(), 1u);
-  EXPECT_TRUE(slices_->Drop(one));
-  EXPECT_EQ(slices_->DeviceOf(one).error().message, "GPU c: its MIG instance is gone");
+  EXPECT_TRUE(Drop(one));
+  EXPECT_EQ(DeviceOf(one).error().message, "GPU c: its MIG instance is gone");
 }
 
 TEST_F(GpuSlicesTest, TheNextProgramFindsWhatThisOneMade) {
@@ -134,9 +143,37 @@ TEST_F(GpuSlicesTest, TheNextProgramFindsWhatThisOneMade) {
   ASSERT_TRUE(Make(one));
   auto next = SlicesOf(config_, "n.yaml", FAKE_MIG);
   (*next)->Restore(one);
-  EXPECT_EQ(**(*next)->DeviceOf(one), **slices_->DeviceOf(one));
+  EXPECT_EQ(**(*next)->DeviceOf(one, MarkOf(one)), **DeviceOf(one));
   EXPECT_FALSE((*next)->Make(Wanted(2, "c", 140, Profile::k1g, 6)));
-  EXPECT_TRUE((*next)->Drop(one));
+  EXPECT_TRUE((*next)->Drop(one, MarkOf(one)));
+}
+
+TEST_F(GpuSlicesTest, WhatSomebodyElseMadeInItsPlaceIsNeitherUsedNorEnded) {
+  const WantedInstance one = Wanted(1, "c", 400, Profile::k3g, 4),
+                       theirs = Wanted(2, "c", 400, Profile::k3g, 4);
+  const std::string mark = *slices_->Make(one);
+  ASSERT_TRUE(slices_->Drop(one, mark));
+  ASSERT_TRUE(Make(theirs));
+  for (const std::string& old :
+       {mark, std::string(), "another-boot" + MarkOf(theirs).substr(MarkOf(theirs).find(' '))}) {
+    EXPECT_FALSE(slices_->DeviceOf(one, old)) << old;
+    EXPECT_TRUE(slices_->Drop(one, old)) << old;
+    EXPECT_EQ(Instances(), 1u) << old;
+  }
+}
+
+TEST_F(GpuSlicesTest, WhereMigWasSwitchedOffOrTheGpuHasAnotherNameARecordStillEnds) {
+  const WantedInstance one = Wanted(1, "c", 400, Profile::k3g, 4);
+  ASSERT_TRUE(Make(one));
+  const auto off = MakeGpuSlices({{"c", "A100-40", 0, false}}, {{"c", kUuid}}, nullptr, "boot");
+  EXPECT_FALSE(off->DeviceOf(one, MarkOf(one)));
+  EXPECT_TRUE(off->Drop(one, MarkOf(one)));
+  const auto renamed = SlicesOf(
+      *ParseNodeConfig(
+          File(std::string("  - {name: d, device: ") + kUuid + ", gflop_per_s: 70, mig: true}\n"), "n.yaml"),
+      "n.yaml", FAKE_MIG);
+  EXPECT_TRUE((*renamed)->Drop(one, MarkOf(one)));
+  EXPECT_EQ(Instances(), 0u);
 }
 
 TEST(GpuFile, IsCheckedAgainstWhatIsThere) {

@@ -139,7 +139,7 @@ TEST(EmulatedSlices, RefuseWhatAGpuWould) {
   const auto more = slices->Make(Wanted(2, 500));
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().message, "GPU g: requested share exceeds what is free");
-  ASSERT_TRUE(slices->Drop(Wanted(1, 600)));
+  ASSERT_TRUE(slices->Drop(Wanted(1, 600), ""));
   EXPECT_TRUE(slices->Make(Wanted(2, 250, Profile::k3g, 0)));
   EXPECT_FALSE(slices->Make(Wanted(3, 250, Profile::k2g, 2))) << "over another's slices";
   EXPECT_TRUE(slices->Make(Wanted(4, 250, Profile::k3g, 4)));

@@ -69,6 +69,23 @@ TEST_F(ControllerTest, ATenantOverItsQuotaIsRefusedAndOthersAreNot) {
   Add(Model("d", 500));
 }
 
+TEST_F(ControllerTest, AQuotaCountsMemoryWhatStillEndsAndTenantsThatAreNotListed) {
+  options_.gpu_quotas = {{"*", 1}};
+  Make();
+  Host(4, 40960);
+  ServedModel large = Model("a", 1, "green");
+  large.memory_mib = 30000;
+  Add(large);
+  large.name = "b";
+  EXPECT_FALSE(controller_->AddModel(large, now_)) << "0.75 of each GPU's memory";
+  Obey();
+  ASSERT_TRUE(controller_->RemoveModel("a", now_));
+  EXPECT_FALSE(controller_->AddModel(large, now_)) << "the first still ends";
+  Obey();
+  Obey();
+  Add(large);
+}
+
 TEST_F(ControllerTest, WhatIsServedWhenAQuotaIsMadeSmallerStaysAndMayShrink) {
   Host(4);
   ServedModel model = Model("a", 1000);
