@@ -10,8 +10,8 @@
  *           fail whose ACK comes within 1.9 s; it costs newcomers the policy's choice, not their connection.
  *   passing handshakes on the ring, newest first, so that a SYN that comes again meets the same unit though
  *           the policy would by now choose another; and those that were completed, by which a FIN or RST
- *           shows that it knows its connection. Overwritten at will; a packet that finds none is on the ring, where
- *           they are, or has an entry.
+ *           shows that it knows its connection. Overwritten at will; a packet that finds none is on the
+ *           ring, where they are, or has an entry.
  *
  * One entry is one word: tag 24 | number 16 | unit 15 | stamp 9. All-zero: empty; the one handshake whose
  * word would be that has the stamp before. The number is the upper half of the SYN's sequence number; an ACK

@@ -71,8 +71,9 @@ class RandomUnits {
     unit.fixed = Duration(static_cast<int64_t>(service_us * 1e3 * OneOf({0.0, 0.1, 1.0})));
     if (Uniform(0, 1) < 0.4) {
       const Duration period = OneOf({5ms, 10ms, 20ms, 50ms});
-      unit.cpu_quota = {Duration(static_cast<int64_t>(OneOf({0.2, 0.5}) * static_cast<double>(period.count()))),
-                     period, 1ms};
+      unit.cpu_quota = {
+          Duration(static_cast<int64_t>(OneOf({0.2, 0.5}) * static_cast<double>(period.count()))), period,
+          1ms};
     }
     if (Uniform(0, 1) < 0.2) unit.interference.stall = {2s, OneOf({5ms, 30ms})};
     if (Uniform(0, 1) < 0.2) unit.interference.pause = {0.02, unit.service};
