@@ -148,7 +148,9 @@ void ReadLimits(Problems& problems, const Field& field, GatewayConfig& config) {
   time(config.idle, "idle", 100ms, 24h);
   time(config.receive, "receive", 100ms, 24h);
   if (config.most_request > config.broker.memory)
-    problems.Add(field.line, field.path + ".request", "expected no more than limits.memory");
+    problems.Add(field.line, field.path + ".request",
+                 fmt::format("expected no more than limits.memory, {} bytes, got {}", config.broker.memory,
+                             config.most_request));
   if (config.broker.default_deadline > config.broker.longest_deadline)
     problems.Add(field.line, field.path + ".deadline", "expected no more than limits.longest_deadline");
 }

@@ -113,7 +113,7 @@ Result<void> CheckAddresses(const std::string& file, const gateway::GatewayConfi
   }
   for (size_t i = 0; i < config.frames.size(); i++) {
     const std::string& address = config.frames[i];
-    const std::string key = fmt::format("frames[{}]", i);
+    const std::string key = fmt::format("frames[#{}]", i + 1);
     if (address.starts_with("unix:")) {
       if (address.size() == 5) return bad(key, "expected unix:PATH, got no path");
       if (address.substr(5) == config.executors) return bad(key, "expected another path than executors");

@@ -153,7 +153,7 @@ void AddVerdictLines(const Results& results, const Verdict& verdict, std::vector
     tell(fmt::format("loses where another policy does not at {}, first {}", Points(verdict.lost_alone.size()),
                      Where(results, *verdict.lost_alone.front())));
   if (!verdict.alone.empty())
-    tell(fmt::format("does not lose where every other policy does at {}, first {}",
+    tell(fmt::format("loses no requests where every other policy loses some: at {}, first {}",
                      Points(verdict.alone.size()), Where(results, *verdict.alone.front())));
   if (!verdict.left_out.empty())
     tell(fmt::format("every policy loses at {}, which are left out", Points(verdict.left_out.size())));

@@ -37,7 +37,8 @@ std::string ReadToken(yaml::Problems& problems, const yaml::Field& field, const 
     return "";
   }
   if (!text) {
-    problems.Add(field.line, field.path, "expected a readable file with " + whose);
+    problems.Add(field.line, field.path,
+                 fmt::format("expected a readable file with {}: {}", whose, text.error().message));
     return "";
   }
   std::string token = *text;

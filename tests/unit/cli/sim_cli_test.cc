@@ -58,7 +58,8 @@ TEST_F(SimCli, PrintsATableAndWhatItSays) {
   EXPECT_THAT(outcome.out, HasSubstr("dns: p99 in ms\nload_pct  headroom  host-only  bound\n"));
   EXPECT_THAT(outcome.out, HasSubstr("headroom: regret over all 1 point: "))
       << "at 90 % the host alone loses";
-  EXPECT_THAT(outcome.out, HasSubstr("headroom: does not lose where every other policy does at 1 point"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("headroom: loses no requests where every other policy loses some: at 1 point"));
 }
 
 TEST_F(SimCli, TheHostAloneLosesBeyondItsCapacity) {

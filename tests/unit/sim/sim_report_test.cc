@@ -118,7 +118,8 @@ TEST(SimText, FindingsNameThePoint) {
           "headroom: regret over all 3 points: median 1.000, p95 1.200, worst 1.200 (8.400 ms; wrr: 7 ms; "
           "dns at "
           "80 % load)",
-          "headroom: does not lose where every other policy does at 1 point, first knn at 80 % load",
+          "headroom: loses no requests where every other policy loses some: at 1 point, first knn at 80 % "
+          "load",
           "headroom: within 1.10 of the bound at 75 % of 4 points, worst 1.400 (8.400 ms; bound: 6 ms; "
           "dns at 80 % load)"));
 }
