@@ -11,7 +11,9 @@ namespace {
 
 // A machine that disturbs the first `bad` plays, and the order of what happens.
 struct Course {
-  int bad = 0;
+  explicit Course(int bad_plays = 0) : bad(bad_plays) {}
+
+  int bad;
   std::string order;
   int plays = 0;
 
@@ -46,7 +48,7 @@ TEST(Undisturbed, OnePlayIsEnoughOnAQuietMachineAndMakingReadyIsNotWatched) {
 }
 
 TEST(Undisturbed, WhatWasDisturbedIsPlayedAgainAndTheQuietPlayCounts) {
-  Course course{1};
+  Course course(1);
   const auto played = course.Play();
   ASSERT_TRUE(played);
   EXPECT_EQ(course.order, "rbperbpe");
@@ -56,7 +58,7 @@ TEST(Undisturbed, WhatWasDisturbedIsPlayedAgainAndTheQuietPlayCounts) {
 }
 
 TEST(Undisturbed, AMachineThatIsNeverQuietIsGivenUp) {
-  Course course{100};
+  Course course(100);
   const auto played = course.Play();
   ASSERT_TRUE(played);
   EXPECT_EQ(played->result, kMaxReplays + 1);
@@ -64,7 +66,7 @@ TEST(Undisturbed, AMachineThatIsNeverQuietIsGivenUp) {
 }
 
 TEST(Undisturbed, AnErrorEndsItEvenOnADisturbedMachine) {
-  Course course{100};
+  Course course(100);
   const auto fails = [&]() -> Result<int> { return Fail(ErrorCode::kSystem, "gone"); };
   EXPECT_EQ(PlayUndisturbed(
                 course, []() -> Result<void> { return {}; }, fails)
