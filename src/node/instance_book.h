@@ -18,8 +18,8 @@ struct Record {
   scheduler::HostInstance has;
   ProcessId process;
   bool slice_refused = false;
-  std::string why;   // it failed, or will have once it has ended
-  std::string mark;  // Slices::Make's, once its slice is made
+  std::string why = {};   // it failed, or will have once it has ended
+  std::string mark = {};  // Slices::Make's, once its slice is made
 };
 
 class InstanceBook {
