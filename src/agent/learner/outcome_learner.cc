@@ -22,11 +22,12 @@ constexpr double kJudged = 100;  // answers before another clock may be chosen
 
 // Answers by which an overload is judged to be over, the factor that chance hardly reaches with so many, and
 // what is kept of what was learnt in it. The other way, a stall would look like a change.
-constexpr double kChangeAnswers = 48, kChanged = 2, kKeptAfterChange = 1.0 / 32;
+constexpr double kChangeAnswers = 48, kChanged = 3, kKeptAfterChange = 1.0 / 32;
 
 constexpr double kQuickQuantile = 0.1, kQuickMemory = 2048;
 constexpr double kScatterShare = 0.75;  // of a standard deviation on top of base
-constexpr double kStood = 3;            // latencies that long say how long a unit stands still
+constexpr double kMaxScatter = 1;  // bases: a few answers that take fifty times as long are no reason to go
+constexpr double kStood = 3;       // latencies that long say how long a unit stands still
 // Longer, and its requests are of the kind that waits on purpose, or the unit is dead
 // (agent/failure_detector.h).
 constexpr std::chrono::milliseconds kMaxStandstill{100};
@@ -69,8 +70,10 @@ void OutcomeLearner::NoteProgress(Time now, uint32_t queue, const spw_meter_coun
   if (answers || queue == 0 || queue_ == 0) {
     stands_since_ = now;
     arrived_ = answers ? totals.arrivals : last_->arrivals;
-  } else if (totals.arrivals == arrived_) {
-    stands_since_ = now;  // all that is in the unit was there when it answered others last: a long poll, say
+  } else if (totals.arrivals < arrived_ + (workers_ > 1 ? 2 : 1)) {
+    // All that is in the unit was there when it answered others last: a long poll, say. Of several workers
+    // one may be busy with a long request while the others are free.
+    stands_since_ = now;
   }
   queue_ = queue;
 }
@@ -196,7 +199,8 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
   }
   while (best_ > 0 && clocks_[best_].curve.slot_ns() < kApart * clocks_[best_ - 1].curve.slot_ns()) best_--;
   const LatencyCurve& curve = clocks_[best_].curve;
-  learnt_.base_us = Micros(curve.base_ns() + kScatterShare * curve.Scatter());
+  learnt_.base_us =
+      Micros(curve.base_ns() + std::min(kScatterShare * curve.Scatter(), kMaxScatter * curve.base_ns()));
   learnt_.slot_ns = static_cast<uint32_t>(curve.slot_ns());
   // The slot may have grown since the curve was fitted: who finds nobody waits for nobody.
   learnt_.knee_us = Micros(std::max(curve.knee_ns(), curve.slot_ns()));

@@ -10,14 +10,14 @@
 //        Clocks that the throughput bounds to about the same slot tell nothing apart: then the fastest
 //        counts.
 // base   and knee are those of that clock's curve (latency_curve.h). To base, three quarters of
-//        a standard deviation of the unqueued latencies are added: a unit that scatters is more likely to
-//        answer late.
+//        a standard deviation of the unqueued latencies are added, at most as much again: a unit that
+//        scatters is more likely to answer late.
 // tail   is the latency that 98 of 100 answers stay below at the present load (tail_latency.h).
 //
-// A unit that stands still (no answer, though requests are in it) is reported with that much more backlog as
-// it will go on so, by the latencies that were as long.
+// A unit that stands still (no answer, though requests came: one, or two where several workers are known) is
+// reported with that much more backlog as it will go on so, by the latencies that were as long.
 //
-// A unit whose last answers took less than half of what was foretold is quicker than it was, or what was
+// A unit whose last answers took less than a third of what was foretold is quicker than it was, or what was
 // learnt of it (in an overload, say) is wrong: nearly all of it is forgotten at once.
 //
 // What is not tried is forgotten: base then goes back to what the unit's quickest requests took, so that it
@@ -84,7 +84,7 @@ class OutcomeLearner {
   Time at_{0};
   uint32_t queue_ = 0;    // at the last look
   Time stands_since_{0};  // no answer since, though requests were in the unit at that look and at all since
-  uint64_t arrived_ = 0;  // requests by then; one that came later must be in the unit
+  uint64_t arrived_ = 0;  // requests by then; those that came later must be in the unit
   double answers_ = 0;    // seen in all
   double fresh_ = 0;      // since the last fit
   Time fitted_{0};        // when

@@ -162,6 +162,24 @@ TEST(OutcomeLearner, AUnitThatStandsStillHasTheRestOfItAsBacklog) {
   EXPECT_LE(BacklogMs(learner), unit.queue() * SlotMs(learner) + 1);
 }
 
+// A request that takes fifty times as long as the others keeps one of four workers.
+TEST(OutcomeLearner, OneLongRequestIsNoStandstillOfAUnitWithWorkersToSpare) {
+  OutcomeLearner learner(4);
+  UnitModel unit({"", 4, 1, 0.1}, 5, &learner, 1);
+  const auto stand_still = [&](int requests, double ms) {
+    unit.Serve(150, 0.2);
+    unit.Rest(20);
+    for (int i = 0; i < requests; i++) unit.Arrive();
+    unit.Look();
+    unit.Rest(ms, /*frozen=*/true);
+  };
+  for (int i = 0; i < 60; i++) stand_still(1, 40);
+  stand_still(1, 16);
+  EXPECT_LE(BacklogMs(learner), unit.queue() * SlotMs(learner) + 1);
+  stand_still(2, 16);
+  EXPECT_GE(BacklogMs(learner), 10) << "of 40 ms, some 25 are left";
+}
+
 TEST(LatencySample, ByHowMuchTheLongerOnesExceedATime) {
   spw_meter_counts before{}, after{};
   const auto add = [&](uint64_t ns, uint32_t count) {
