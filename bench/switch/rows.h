@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the switch benchmark measures: its rows, in an order that lets one flow table grow through
-// them. Pure.
+// them. Their keys in the document are present.h's. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What callers say of tensors: dtypes, shapes, texts."""
+"""What callers say of tensors: dtypes, shapes, texts. Where a tensor goes (device="cuda") is __init__.py's."""
 import numpy
 
 from .errors import BadArgument

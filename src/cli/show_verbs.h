@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// spillway show, spillway metrics: what the daemon knows, once.
+// spillway show, spillway metrics: what the daemon knows, once. The columns of `show units`:
+// unit_table.h.
 #pragma once
 
 #include "command/context.h"

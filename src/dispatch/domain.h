@@ -12,8 +12,9 @@
 //     for (Event& event : std::span(burst, n)) Serve(event);
 //   }
 //
-// Threads: a Port belongs to one thread at a time. Everything of Domain may be called from any thread. The
-// domain outlives its ports. Events are never lost; where there is no room, Enqueue says how many it took.
+// Threads: they are the caller's, and nothing here pins one to a core. A Port belongs to one thread at a
+// time. Everything of Domain may be called from any thread. The domain outlives its ports. Events are never
+// lost; where there is no room, Enqueue says how many it took.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens: of tenants, and of executors.
+// Tokens: of tenants, and of executors. Which tenant's one is: Authenticate in gateway/config.h.
 #pragma once
 
 #include <string>
