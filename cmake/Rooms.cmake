@@ -98,14 +98,16 @@ function(spillway_check_pointers target)
   endif()
 endfunction()
 
-# spillway_test(NAME SOURCES a_test.cc [LINK targets...] [LABELS label...] [ALONE | UNSHARED])
+# spillway_test(NAME SOURCES a_test.cc [LINK targets...] [LABELS label...] [ALONE | UNSHARED] [FIRST] [COMPUTING])
 # A GoogleTest program; label `privileged` for tests that need root (BPF, namespaces). Those with labels run
 # one at a time, beside guests' (tests/guest) and others; ALONE: beside none, as a busy machine would make a
 # server look slow or dead; UNSHARED: beside any, in namespaces that it unshares itself. The target
 # privileged_tests builds those and what they run; unsanitized_tests what the label `unsanitized` needs: tests
-# that must not meet instrumented code.
+# that must not meet instrumented code. FIRST, with ALONE: waits long and needs few programs (target first_tests), so
+# ./test runs it (label `first`) while it compiles the others. COMPUTING: waits for nothing and looks at no clock, so
+# that ./test may run it, sanitized, at idle priority beside others (label `computing`).
 function(spillway_test name)
-  cmake_parse_arguments(TEST "ALONE;UNSHARED" "" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "ALONE;UNSHARED;FIRST;COMPUTING" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
   spillway_precompile(${name} tests)
@@ -121,10 +123,18 @@ function(spillway_test name)
     elseif(NOT TEST_UNSHARED)
       set_tests_properties(${name} PROPERTIES RESOURCE_LOCK namespaces)
     endif()
+    if(TEST_FIRST)
+      add_dependencies(first_tests ${name})
+      set_property(TEST ${name} APPEND PROPERTY LABELS first)
+    endif()
   elseif(SPILLWAY_SANITIZE)
     # Whole program at once: two thousand starts of instrumented programs cost minutes.
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT 900)
+    if(TEST_COMPUTING)
+      # Others may keep it from a CPU for minutes.
+      set_tests_properties(${name} PROPERTIES LABELS computing TIMEOUT 1800)
+    endif()
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST)
   endif()
