@@ -28,11 +28,11 @@
  *
  * Shares: a unit that works in bursts (a CPU quota, garbage collection) shows too late that it gets too much.
  * All units' requests are counted on one clock, as in fair queueing: a request moves its unit by the unit's
- * slot, and the server's clock by what the slot would be if all units worked as one; what a unit is ahead of
- * the clock is its lead. The latency that 98 of 100 requests stay below bounds what the lead may cost: where
- * nobody waits nothing is gained by shares, and the quickest unit gets all; but units that differ by less
- * than a quarter of base keep to their shares always, as that costs little, and waiting until requests wait
- * costs just these.
+ * slot, or by what the capacities make of another's (load.h), and the server's clock by what the slot would
+ * be if all units worked as one; what a unit is ahead of the clock is its lead. The latency that 98 of 100
+ * requests stay below bounds what the lead may cost: where nobody waits nothing is gained by shares, and the
+ * quickest unit gets all; but units that differ by less than a quarter of base keep to their shares always,
+ * as that costs little, and waiting until requests wait costs just these.
  *
  * The constants were chosen on 61 kinds of units and loads (examples/sim/real-units.yaml).
  */

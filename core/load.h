@@ -50,8 +50,8 @@ SPW_INLINE __u32 spw_on_the_way(struct spw_unit_counts *counts, const struct spw
 
 /* What the server's other units say at a report of one of them. */
 struct spw_others {
-	/* Slot times weight, the most of those units that have more capacity: of all, and of those whose
-	 * slots are no guesses. */
+	/* Slot times weight, the most of those units that have another capacity; and of those that have more
+	 * and whose slots are no guesses. */
 	__u64 most_work, most_work_learnt;
 	__u64 share_rate; /* their requests in 2^40 ns, if up */
 };
@@ -65,16 +65,18 @@ SPW_INLINE void spw_look_at_others(const struct spw_server *server, __u32 unit, 
 	for (__u32 u = 0; u < SPW_UNITS_PER_SERVER; u++) {
 		const struct spw_unit_config *config = &server->unit[u];
 		const struct spw_unit_load *load = &server->load[u];
-		__u64 work, learnt, counts;
+		__u64 work, learnt, counts, differs, more;
 
 		/* Not ended after the last one: Linux 6.1's verifier refuses a bound that varies. */
 		if (config->status == SPW_UNIT_ABSENT)
 			continue;
-		work = (__u64)load->slot_ns * config->weight * spw_less(weight, config->weight);
+		work = (__u64)load->slot_ns * config->weight;
+		differs = 1 - spw_is_zero(weight ^ config->weight);
+		more = spw_less(weight, config->weight);
 		learnt = 1 - (load->flags / SPW_REPORT_GUESSED & 1);
 		counts = spw_is_zero(config->status ^ SPW_UNIT_UP) & (1 - spw_is_zero(u ^ unit));
-		most = spw_headroom_max(most, work);
-		most_learnt = spw_headroom_max(most_learnt, work * learnt);
+		most = spw_headroom_max(most, work * differs);
+		most_learnt = spw_headroom_max(most_learnt, work * learnt * more);
 		rate += load->share_rate * counts;
 	}
 	others->most_work = most;
@@ -82,7 +84,7 @@ SPW_INLINE void spw_look_at_others(const struct spw_server *server, __u32 unit, 
 	others->share_rate = rate;
 }
 
-/* What the capacities make of the slots of units with more capacity than this one, ns; 0: there is none. */
+/* What the capacities make of the slots of other units, ns; 0: there is none of another capacity. */
 SPW_INLINE __u32 spw_slot_by_capacity(const struct spw_server *server, __u32 unit, __u64 most_work)
 {
 	__u64 weight = server->unit[unit].weight, slot;
@@ -93,8 +95,11 @@ SPW_INLINE __u32 spw_slot_by_capacity(const struct spw_server *server, __u32 uni
 	return (__u32)spw_select(spw_less(slot, SPW_SLOT_MAX_NS), slot, SPW_SLOT_MAX_NS);
 }
 
-/* What a request to the unit counts on the share clock. Units move the server's clock at the pace of all of
- * them together, slightly faster, so that a lead fades. */
+/* What a request to the unit counts on the share clock: its slot, or what the capacities make of another's if
+ * that is more, so that shares are by capacity. A quota that stops a unit for a twentieth of its period is
+ * hardly seen in its slot. Equal capacities are what a pool file has that says nothing of them, and tell
+ * nothing. Units move the server's clock at the pace of all of them together, slightly faster, so that a lead
+ * fades. */
 SPW_INLINE void spw_set_shares(struct spw_server *server, __u32 unit, __u32 slot, __u64 others_rate)
 {
 	struct spw_unit_load *load = &server->load[unit];

@@ -18,12 +18,14 @@ class PlainLoad {
  public:
   explicit PlainLoad(const spw_server& server) : server_(server) {}
 
-  // What the capacities make of the slots of units with more capacity than `unit`; 0: there is none.
+  // What the capacities make of the slots of units of another capacity than `unit`, or of those that have
+  // more and whose slots are no guesses; 0: there is none.
   double SlotByCapacity(uint32_t unit, bool learnt_only) const {
     double most = 0;
     for (uint32_t u = 0; u < SPW_UNITS_PER_SERVER; u++) {
       if (server_.unit[u].status == SPW_UNIT_ABSENT) continue;
-      if (server_.unit[u].weight <= server_.unit[unit].weight) continue;
+      if (server_.unit[u].weight == server_.unit[unit].weight) continue;
+      if (learnt_only && server_.unit[u].weight < server_.unit[unit].weight) continue;
       if (learnt_only && (server_.load[u].flags & SPW_REPORT_GUESSED)) continue;
       most = std::max(most, 1.0 * server_.load[u].slot_ns * server_.unit[u].weight);
     }
