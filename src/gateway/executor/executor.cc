@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <future>
-#include <set>
 #include <thread>
+#include <utility>
 
 namespace spillway::gateway {
 
@@ -24,6 +24,11 @@ std::string MemoryText(const Joined& joined) {
     if (kinds.insert(slice->offer().memory).second)
       text += (text.empty() ? "" : ", ") + slice->offer().memory;
   return joined.why_not_better.empty() ? text : fmt::format("{} ({})", text, joined.why_not_better);
+}
+
+// Slices of which share its memory.
+const std::string& GpuOf(const SliceOffer& slice) {
+  return slice.gpu_uuid.empty() ? slice.gpu : slice.gpu_uuid;
 }
 
 }  // namespace
@@ -60,23 +65,42 @@ Result<void> Executor::Join() {
   DeviceInputs inputs;
   inputs.is_required = options_.memory == InputMemory::kGpu;
   if (options_.memory != InputMemory::kHost)
-    inputs.make = [this](const SliceOffer& slice, uint64_t bytes) {
-      return engine_.MakeInputs(slice, bytes);
-    };
+    inputs.make = [this](const SliceOffer& slice, uint64_t bytes) { return MakeInputs(slice, bytes); };
   auto joined = JoinGateway(options_.gateway, offer, inputs);
   if (!joined) return tl::make_unexpected(joined.error());
   socket_ = std::move(joined->socket);
   memory_ = MemoryText(*joined);
+  gpus_with_inputs_.clear();
+  for (const auto& slice : joined->slices)
+    if (slice->memory().device != nullptr) gpus_with_inputs_.insert(GpuOf(slice->offer()));
   for (size_t i = 0; i < joined->slices.size(); i++)
     slices_.push_back(std::make_unique<SliceThread>(std::move(joined->slices[i]), engine_,
                                                     i < options_.cpus.size() ? options_.cpus[i] : -1,
-                                                    [this](const Error& error) { Lost(error); }));
+                                                    [this](const auto& loss) { Lost(loss); }));
   return {};
 }
 
-void Executor::Lost(const Error& error) {
+Result<std::unique_ptr<DeviceMemory>> Executor::MakeInputs(const SliceOffer& slice, uint64_t bytes) {
   const base::MutexLock lock(mutex_);
-  if (!lost_) lost_ = error;
+  if (const auto full = full_gpus_.find(GpuOf(slice)); full != full_gpus_.end())
+    return Fail(ErrorCode::kSystem, full->second);
+  return engine_.MakeInputs(slice, bytes);
+}
+
+void Executor::Lost(const SliceThread::Loss& loss) {
+  const base::MutexLock lock(mutex_);
+  const std::string& gpu = GpuOf(loss.slice);
+  // Inputs come before the models, which no engine runs without: then not on the GPU. A lost one has neither.
+  const bool can_spare_inputs = !loss.was_made && loss.error.code != ErrorCode::kUnavailable &&
+                                options_.memory == InputMemory::kAuto && gpus_with_inputs_.contains(gpu);
+  if (can_spare_inputs) {
+    spdlog::warn("{}: with inputs in the GPU's memory; joining again with them in the host's",
+                 loss.error.message);
+    full_gpus_.emplace(gpu, "no room for them beside the models: " + loss.error.message);
+    is_to_join_again_ = true;
+  } else if (!lost_) {
+    lost_ = loss.error;
+  }
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t wrote = write(lost_bell_.get(), &one, sizeof(one));
 }
@@ -88,8 +112,14 @@ Result<bool> Executor::Serve(int stop_fd) {
   Leave();
   // The threads have ended.
   const base::MutexLock lock(mutex_);
-  if (lost_) return tl::make_unexpected(*lost_);
-  return waits[1].revents == 0;
+  const bool was_full = std::exchange(is_to_join_again_, false);
+  // Where a GPU was full, what else failed may have been for want of the same memory.
+  if (lost_ && !was_full) return tl::make_unexpected(*lost_);
+  if (was_full) lost_.reset();
+  const bool goes_on = waits[1].revents == 0;
+  if (goes_on && !was_full)
+    spdlog::warn("{}: gateway disconnected; slices released", options_.gateway.address);
+  return goes_on;
 }
 
 Result<void> Executor::Run(int stop_fd) {
@@ -107,7 +137,6 @@ Result<void> Executor::Run(int stop_fd) {
       const auto gone = Serve(stop_fd);
       if (!gone) return tl::make_unexpected(gone.error());
       if (!*gone) return {};
-      spdlog::warn("{}: gateway disconnected; slices released", options_.gateway.address);
     } else {
       const bool refused = joined.error().code != ErrorCode::kUnavailable;
       if (refused && refused_for >= options_.refused) return joined;

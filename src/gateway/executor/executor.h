@@ -3,9 +3,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,8 +48,9 @@ class Executor {
 
   // Errors: as JoinGateway's.
   [[nodiscard]] Result<void> Join();
-  // Waits until the gateway has gone (true) or `stop_fd` is readable (false), then frees the slices. An
-  // error: a slice is lost (SliceThread::OnLost), so that nothing can be promised of the device any more.
+  // Waits until the gateway has gone, or a GPU turns out to have no room for inputs beside the models (true:
+  // to be joined again), or `stop_fd` is readable (false), then frees the slices. An error: a slice is lost
+  // (SliceThread::OnLost), so that nothing can be promised of the device any more.
   [[nodiscard]] Result<bool> Serve(int stop_fd);
   // Joins and serves, again and again, until `stop_fd` is readable. An error only where trying again would
   // not help: Serve's, or the gateway refused, and still did after options.refused.
@@ -61,13 +65,18 @@ class Executor {
  private:
   ExecutorOptions options_;
   Engine& engine_;
-  void Lost(const Error& error);  // on a slice's thread
+  void Lost(const SliceThread::Loss& loss);  // on a slice's thread
+  [[nodiscard]] Result<std::unique_ptr<DeviceMemory>> MakeInputs(const SliceOffer& slice, uint64_t bytes);
 
   base::Fd socket_;
   std::string memory_;
   base::Fd lost_bell_;
   base::Mutex mutex_;
   std::optional<Error> lost_ SPILLWAY_GUARDED_BY(mutex_);  // the first slice's
+  // With kAuto: the GPUs that have no room for inputs beside the models, and how that was seen.
+  std::map<std::string, std::string> full_gpus_ SPILLWAY_GUARDED_BY(mutex_);
+  bool is_to_join_again_ SPILLWAY_GUARDED_BY(mutex_) = false;
+  std::set<std::string> gpus_with_inputs_;
   std::vector<std::unique_ptr<SliceThread>> slices_;
 };
 

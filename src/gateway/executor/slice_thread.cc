@@ -38,9 +38,10 @@ SliceCosts SliceThread::Costs() const {
   return {requests_.load(), refused_.load(), launch_cpu_ns_.load(), kernel_cpu_ns_.load()};
 }
 
-void SliceThread::Lose(const Error& error) const {
+void SliceThread::Lose(const Error& error, bool was_made) const {
+  const SliceOffer& slice = inlet_->offer();
   on_lost_(
-      {error.code, fmt::format("slice {}/{}: {}", inlet_->offer().gpu, inlet_->offer().name, error.message)});
+      {{error.code, fmt::format("slice {}/{}: {}", slice.gpu, slice.name, error.message)}, slice, was_made});
 }
 
 void SliceThread::Loop() {
@@ -51,7 +52,7 @@ void SliceThread::Loop() {
     pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
   }
   auto engine = engine_.MakeSlice(inlet_->offer(), inlet_->memory());
-  if (!engine) return Lose(engine.error());
+  if (!engine) return Lose(engine.error(), false);
   while (!stop_.load()) {
     Submission submission;
     if (!inlet_->TakeSubmission(submission)) {
@@ -59,7 +60,7 @@ void SliceThread::Loop() {
       inlet_->Wait(-1);
       continue;
     }
-    if (const auto served = Serve(**engine, submission); !served) return Lose(served.error());
+    if (const auto served = Serve(**engine, submission); !served) return Lose(served.error(), true);
   }
 }
 

@@ -23,12 +23,17 @@ struct SliceCosts {
 // Starts with the constructor; the destructor ends it after the request in hand.
 class SliceThread {
  public:
+  struct Loss {
+    Error error;
+    const SliceOffer& slice;
+    bool was_made;  // false: its engine could not be
+  };
   // `cpu`: to run on, or -1. `on_lost`: called once, on the slice's thread, when its engine cannot be made or
   // is gone. The thread then takes nothing more, and leaves the request in hand unanswered: the gateway
   // places it again when the executor goes.
-  using OnLost = std::function<void(const Error&)>;
+  using OnLost = std::function<void(const Loss&)>;
   SliceThread(
-      std::unique_ptr<SliceInlet> inlet, Engine& engine, int cpu = -1, OnLost on_lost = [](const Error&) {});
+      std::unique_ptr<SliceInlet> inlet, Engine& engine, int cpu = -1, OnLost on_lost = [](const Loss&) {});
   ~SliceThread();
   SliceThread(const SliceThread&) = delete;
   SliceThread& operator=(const SliceThread&) = delete;
@@ -37,7 +42,7 @@ class SliceThread {
 
  private:
   void Loop();
-  void Lose(const Error& error) const;
+  void Lose(const Error& error, bool was_made) const;
   [[nodiscard]] Result<void> Serve(SliceEngine& engine, const Submission& submission);
 
   const std::unique_ptr<SliceInlet> inlet_;

@@ -109,6 +109,57 @@ TEST_F(GpuInputs, AreTheHostsWhereTheRdmaDeviceCannotBeGivenTheCardsMemory) {
   EXPECT_TRUE(card_.shared.empty()) << "what no device is given is freed";
 }
 
+TEST_F(GpuInputs, AreTheHostsOnceTheCardHasNoRoomForTheModelsBesideThem) {
+  card_.has_peermem = true;
+  ExecutorOptions options = Options(InputMemory::kAuto, 1);
+  options.slices[0].cells = 4;  // whose inputs are more than the models and their tensors
+  card_.memory = CellLayout(options.slices[0]).HostPart() + 100;
+  Executor executor(options, *engine_);
+  ASSERT_TRUE(executor.Join());
+  EXPECT_THAT(executor.memory(), StartsWith("gpu-peermem"));
+  const base::Fd stop = MakeEventFd().value();
+  const auto served = executor.Serve(stop.get());
+  ASSERT_TRUE(served) << served.error().message;
+  EXPECT_TRUE(*served) << "it is to be joined again";
+  bed_.Until([](Server& server) { return server.counts().executors == 0; });
+  ASSERT_TRUE(executor.Join());
+  EXPECT_EQ(
+      executor.memory(),
+      "pinned-host (no room for them beside the models: slice g/s0: 9240 bytes for model mlp's layer 0: "
+      "out of memory)");
+  EXPECT_EQ(MemoryAtTheGateway(), "pinned-host");
+  ExpectAnswers();
+}
+
+TEST_F(GpuInputs, ThatAreInsistedOnEndTheExecutorWhereTheModelsDoNotFitBesideThem) {
+  card_.has_peermem = true;
+  const CellLayout layout(Options(InputMemory::kGpu, 1).slices[0]);
+  card_.memory = layout.HostPart() + 100;
+  Executor executor(Options(InputMemory::kGpu, 1), *engine_);
+  ASSERT_TRUE(executor.Join());
+  const base::Fd stop = MakeEventFd().value();
+  const auto served = executor.Serve(stop.get());
+  ASSERT_FALSE(served);
+  EXPECT_THAT(served.error().message,
+              HasSubstr("slice g/s0: 9240 bytes for model mlp's layer 0: out of memory"));
+}
+
+TEST_F(GpuInputs, OfACardWithoutRoomForTheModelsEvenSoEndTheExecutor) {
+  card_.has_peermem = true;
+  const CellLayout layout(Options(InputMemory::kAuto, 1).slices[0]);
+  card_.memory = layout.HostPart();
+  Executor executor(Options(InputMemory::kAuto, 1), *engine_);
+  ASSERT_TRUE(executor.Join());
+  const base::Fd stop = MakeEventFd().value();
+  ASSERT_TRUE(executor.Serve(stop.get()));
+  bed_.Until([](Server& server) { return server.counts().executors == 0; });
+  card_.memory = 100;
+  ASSERT_TRUE(executor.Join());
+  const auto served = executor.Serve(stop.get());
+  ASSERT_FALSE(served);
+  EXPECT_THAT(served.error().message, HasSubstr("out of memory"));
+}
+
 TEST_F(GpuInputs, AreInsistedOnWithTheReason) {
   Executor executor(Options(InputMemory::kGpu), *engine_);
   const auto joined = executor.Join();
