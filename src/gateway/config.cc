@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/printable.h"
+#include "base/socket_address.h"
 #include "gateway/document.h"
 #include "gateway/protocol/token.h"
 
@@ -46,11 +48,16 @@ std::optional<uint32_t> ReadId(Problems& problems, const Field& field, bool grou
 void ReadExecutors(Problems& problems, const Field& field, const std::string& file_name,
                    GatewayConfig& config) {
   if (!field.node.IsMap()) {
+    NotePlace(config.places, file_name, field);
     if (auto path = ReadSocketPath(problems, field)) config.executors = *path;
     return;
   }
   MapReader map(problems, field, {"socket", "users", "group", "token_file"});
   ExecutorTrust& trust = config.executor_trust;
+  if (const Field* f = map.Find("socket")) {
+    NotePlace(config.places, file_name, *f);
+    config.places["executors"] = config.places[f->path];
+  }
   Take(config.executors, map.Need("socket", "the path of a UNIX socket"),
        [&](const Field& f) { return ReadSocketPath(problems, f); });
   if (const Field* f = map.Find("users")) {
@@ -61,6 +68,24 @@ void ReadExecutors(Problems& problems, const Field& field, const std::string& fi
   if (const Field* f = map.Find("group")) trust.group = ReadId(problems, *f, true);
   if (const Field* f = map.Find("token_file"))
     trust.token = ReadToken(problems, *f, file_name, "the executors' token");
+}
+
+void ReadFrames(Problems& problems, const Field& field, const std::string& file_name, GatewayConfig& config) {
+  constexpr const char* kForms = "ADDRESS:PORT, such as 127.0.0.1:9100 or [::1]:9100, or unix:PATH";
+  constexpr std::string_view kUnix = "unix:";
+  for (const Field& entry : yaml::ReadList(problems, field, "a list of ADDRESS:PORT or unix:PATH")) {
+    const auto text = yaml::ReadText(problems, entry, kForms);
+    if (!text) continue;
+    NotePlace(config.places, file_name, entry);
+    const bool is_unix = text->starts_with(kUnix);
+    if (is_unix ? text->size() == kUnix.size() : !base::SocketAddress::Parse(*text))
+      yaml::Refuse(problems, entry, kForms);
+    else if (is_unix && text->substr(kUnix.size()) == config.executors)
+      problems.Add(entry.line, entry.path, "expected another path than executors");
+    else if (std::count(config.frames.begin(), config.frames.end(), *text) > 0)
+      problems.Add(entry.line, entry.path, "duplicate address");
+    config.frames.push_back(*text);
+  }
 }
 
 // Half of the windows' memory is tenants' in equal parts, a quarter of requests' where the file says nothing;
@@ -109,12 +134,12 @@ void ReadTenants(Problems& problems, const Field& field, const std::string& file
     problems.Add(field.line, field.path, fmt::format("expected 1 to {} tenants", kMaxTenants));
 }
 
-void ReadRdma(Problems& problems, const Field& field, const std::string& file_name, RdmaOptions& rdma) {
+void ReadRdma(Problems& problems, const Field& field, const std::string& file_name, GatewayConfig& config) {
   MapReader map(problems, field, {"listen", "token_file", "memory", "clients"});
+  RdmaOptions& rdma = config.rdma;
   const auto address = [&](const Field& f) {
-    const auto text = yaml::ReadText(problems, f, "ADDRESS:PORT");
-    if (text && text->empty()) problems.Add(f.line, f.path, "expected ADDRESS:PORT, got an empty text");
-    return text;
+    NotePlace(config.places, file_name, f);
+    return ReadEndpoint(problems, f);
   };
   Take(rdma.clients, map.Find("clients"), address);
   // Of executors, who need not come by RDMA because clients do.
@@ -189,6 +214,23 @@ std::optional<std::string> ReadSocketPath(Problems& problems, const Field& field
   return std::nullopt;
 }
 
+std::optional<std::string> ReadEndpoint(Problems& problems, const Field& field) {
+  constexpr const char* kForm = "ADDRESS:PORT, such as 127.0.0.1:9100 or [::1]:9100";
+  const auto text = yaml::ReadText(problems, field, kForm);
+  if (!text || base::SocketAddress::Parse(*text)) return text;
+  return yaml::Refuse(problems, field, kForm);
+}
+
+void NotePlace(Places& places, const std::string& file_name, const Field& field) {
+  places[field.path] = fmt::format("{}:{}: {}", base::Printable(file_name), field.line, field.path);
+}
+
+Error At(const Places& places, const std::string& key, const Error& error) {
+  const auto place = places.find(key);
+  if (place == places.end()) return error;
+  return {error.code, fmt::format("{}: {}", place->second, error.message)};
+}
+
 Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name) {
   GatewayConfig config;
   const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
@@ -197,16 +239,12 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
                    "drain", "tenants", "spin"});
     for (auto [into, key] : {std::pair(&config.http, "http"), {&config.health, "health"}})
       Take(*into, top.Find(key), [&](const Field& f) {
-        const auto text = yaml::ReadText(problems, f, "ADDRESS:PORT");
-        if (text && text->empty()) problems.Add(f.line, f.path, "expected ADDRESS:PORT, got an empty text");
-        return text;
+        NotePlace(config.places, file_name, f);
+        return ReadEndpoint(problems, f);
       });
-    if (const Field* f = top.Find("frames"))
-      for (const Field& entry : yaml::ReadList(problems, *f, "a list of ADDRESS:PORT or unix:PATH"))
-        if (auto text = yaml::ReadText(problems, entry, "ADDRESS:PORT or unix:PATH"))
-          config.frames.push_back(*text);
     if (const Field* f = top.Find("executors")) ReadExecutors(problems, *f, file_name, config);
-    if (const Field* f = top.Find("rdma")) ReadRdma(problems, *f, file_name, config.rdma);
+    if (const Field* f = top.Find("frames")) ReadFrames(problems, *f, file_name, config);
+    if (const Field* f = top.Find("rdma")) ReadRdma(problems, *f, file_name, config);
     // A map `rdma` with problems of its own has them named there.
     const bool is_clients_alone = !config.rdma.clients.empty() && config.rdma.listen.empty();
     if (top.Find("executors") == nullptr && (top.Find("rdma") == nullptr || is_clients_alone) &&
@@ -218,6 +256,11 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
     if (const Field* f = top.Find("controller")) {
       config.controller = ReadController(problems, *f, file_name);
       config.controller->options.rules.isolation = config.broker.isolation;
+      const std::string& socket = config.controller->socket;
+      if (!socket.empty() && socket == config.executors)
+        problems.Add("controller.socket", "expected another path than executors");
+      if (std::count(config.frames.begin(), config.frames.end(), "unix:" + socket) > 0)
+        problems.Add("controller.socket", "expected another path than frames");
     }
     Take(config.spin, top.Find("spin"),
          [&](const Field& f) { return yaml::ReadTime(problems, f, 0ns, 10ms); });
@@ -238,7 +281,7 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
                      [](const std::string& address) { return !address.starts_with("unix:"); }))
       problems.Add(root.line, "rdma.clients",
                    "expected an ADDRESS:PORT in frames, by which clients ask for their windows");
-    if (config.http.empty() && config.frames.empty() && root.node.IsMap())
+    if (config.http.empty() && config.frames.empty() && problems.Sound("http") && root.node.IsMap())
       problems.Add(root.line, "", "expected http or frames; without one no client can connect");
     ShareReserves(problems, root, config);
   });

@@ -41,20 +41,18 @@ ControllerConfig ReadController(Problems& problems, const Field& field, const st
   MapReader map(problems, field,
                 {"socket", "state", "listen", "token_file", "policy", "sharing", "moves", "moves_per_hour",
                  "start", "drain", "settle", "silent_after", "quotas"});
-  const auto text = [&](std::string& into, const Field* f, const char* expected) {
-    Take(into, f, [&](const Field& g) {
-      const auto got = yaml::ReadText(problems, g, expected);
-      if (got && got->empty())
-        problems.Add(g.line, g.path, std::string("expected ") + expected + ", got an empty text");
-      return got;
-    });
-  };
+  for (const char* key : {"socket", "state", "listen"})
+    if (const Field* f = map.Find(key)) NotePlace(config.places, file_name, *f);
   Take(config.socket, map.Need("socket", "the path of a UNIX socket"),
        [&](const Field& f) { return ReadSocketPath(problems, f); });
-  text(config.state, map.Need("state", "a file that the controller writes"), "the path of a file");
+  Take(config.state, map.Need("state", "a file that the controller writes"), [&](const Field& f) {
+    auto path = yaml::ReadText(problems, f, "the path of a file");
+    if (path && path->empty()) yaml::Refuse(problems, f, "the path of a file");
+    return path;
+  });
   const Field* listen = map.Find("listen");
   const Field* token = map.Find("token_file");
-  text(config.listen, listen, "ADDRESS:PORT");
+  Take(config.listen, listen, [&](const Field& f) { return ReadEndpoint(problems, f); });
   if (token != nullptr) config.token = ReadToken(problems, *token, file_name, "the controller's token");
   if (listen != nullptr && token == nullptr) problems.Add(listen->line, listen->path, "requires token_file");
   if (const Field* f = map.Find("policy")) {

@@ -35,93 +35,62 @@ struct Sockets {
   std::vector<api::SocketFile> files;
 };
 
-// A socket's folder is not made for it: a mistyped path would look well, and nobody would come.
-Result<api::UnixListener> ListenUnix(const std::string& path, int type,
-                                     std::optional<uint32_t> group = std::nullopt) {
+// Folders are not made for what the file names: a mistyped path would look well, and nobody would come.
+Result<void> CheckFolderOf(const std::string& path) {
   const auto folder = std::filesystem::path(path).parent_path();
   std::error_code unknown;
-  if (!folder.empty() && !std::filesystem::is_directory(folder, unknown))
-    return Fail(ErrorCode::kBadInput, fmt::format("{}: directory {} does not exist", path, folder.string()));
+  if (folder.empty() || std::filesystem::is_directory(folder, unknown)) return {};
+  return Fail(ErrorCode::kBadInput, fmt::format("{}: directory {} does not exist", path, folder.string()));
+}
+
+Result<api::UnixListener> ListenUnix(const std::string& path, int type,
+                                     std::optional<uint32_t> group = std::nullopt) {
+  if (const auto there = CheckFolderOf(path); !there) return tl::make_unexpected(there.error());
   return api::ListenUnix(path, type, group);
 }
 
 Result<Sockets> Listen(const gateway::GatewayConfig& config) {
   Sockets sockets;
-  for (const std::string& address : config.frames) {
+  const auto at = [&](const std::string& key, const Error& error) {
+    return tl::make_unexpected(gateway::At(config.places, key, error));
+  };
+  for (size_t i = 0; i < config.frames.size(); i++) {
+    const std::string& address = config.frames[i];
+    const std::string key = fmt::format("frames[#{}]", i + 1);
     if (address.starts_with("unix:")) {
       auto unix_socket = ListenUnix(address.substr(5), SOCK_STREAM);
-      if (!unix_socket) return tl::make_unexpected(unix_socket.error());
+      if (!unix_socket) return at(key, unix_socket.error());
       sockets.listeners.frames.push_back({base::Fd(unix_socket->fd), true});
       sockets.files.push_back(std::move(unix_socket->file));
       continue;
     }
     auto tcp = api::ListenTcp(address);
-    if (!tcp) return tl::make_unexpected(tcp.error());
+    if (!tcp) return at(key, tcp.error());
     spdlog::info("frames on {}, port {}", address, api::PortOf(*tcp));
     sockets.listeners.frames.push_back({base::Fd(*tcp), false});
   }
   if (!config.executors.empty()) {
     auto executors = ListenUnix(config.executors, SOCK_SEQPACKET, config.executor_trust.group);
-    if (!executors) return tl::make_unexpected(executors.error());
+    if (!executors) return at("executors", executors.error());
     sockets.listeners.executors = base::Fd(executors->fd);
     sockets.files.push_back(std::move(executors->file));
   }
   if (!config.rdma.clients.empty()) {
     auto windows = gateway::WindowListener::Listen(config.rdma.clients);
-    if (!windows)
-      return Fail(windows.error().code,
-                  fmt::format("rdma.clients {}: {}", config.rdma.clients, windows.error().message));
+    if (!windows) return at("rdma.clients", windows.error());
     spdlog::info("clients' windows over RDMA on {}, port {}", config.rdma.clients,
                  (*windows)->address().port());
     sockets.listeners.windows = std::move(*windows);
   }
   if (config.rdma.listen.empty()) return sockets;
   const auto tcp = api::ListenTcp(config.rdma.listen);
-  if (!tcp) return tl::make_unexpected(tcp.error());
+  if (!tcp) return at("rdma.listen", tcp.error());
   const int port = api::PortOf(*tcp);
   auto rdma = gateway::RdmaListener::Listen(base::Fd(*tcp), config.rdma.token, config.rdma.memory);
-  if (!rdma)
-    return Fail(rdma.error().code,
-                fmt::format("rdma.listen {}: {}", config.rdma.listen, rdma.error().message));
+  if (!rdma) return at("rdma.listen", rdma.error());
   spdlog::info("executors over RDMA on {}, port {}", config.rdma.listen, port);
   sockets.listeners.rdma = std::move(*rdma);
   return sockets;
-}
-
-// What the file's reader does not know: how addresses look, and that one socket is one thing.
-Result<void> CheckAddresses(const std::string& file, const gateway::GatewayConfig& config) {
-  const auto bad = [&](const std::string& key, const std::string& text) {
-    return Fail(ErrorCode::kBadInput, fmt::format("{}: {}: {}", file, key, text));
-  };
-  if (!config.http.empty())
-    if (const auto good = api::CheckEndpoint(config.http); !good) return bad("http", good.error().message);
-  if (!config.health.empty())
-    if (const auto good = api::CheckEndpoint(config.health); !good)
-      return bad("health", good.error().message);
-  if (!config.rdma.listen.empty())
-    if (const auto good = api::CheckEndpoint(config.rdma.listen); !good)
-      return bad("rdma.listen", good.error().message);
-  if (!config.rdma.clients.empty())
-    if (const auto good = api::CheckEndpoint(config.rdma.clients); !good)
-      return bad("rdma.clients", good.error().message);
-  if (config.controller) {
-    if (!config.controller->listen.empty())
-      if (const auto good = api::CheckEndpoint(config.controller->listen); !good)
-        return bad("controller.listen", good.error().message);
-    if (config.controller->socket == config.executors)
-      return bad("controller.socket", "expected another path than executors");
-  }
-  for (size_t i = 0; i < config.frames.size(); i++) {
-    const std::string& address = config.frames[i];
-    const std::string key = fmt::format("frames[#{}]", i + 1);
-    if (address.starts_with("unix:")) {
-      if (address.size() == 5) return bad(key, "expected unix:PATH, got no path");
-      if (address.substr(5) == config.executors) return bad(key, "expected another path than executors");
-    } else if (const auto good = api::CheckEndpoint(address); !good) {
-      return bad(key, good.error().message + ", or unix:PATH");
-    }
-  }
-  return {};
 }
 
 Result<std::unique_ptr<api::HttpServer>> StartHttp(const char* what, const std::string& address,
@@ -143,20 +112,24 @@ struct ControlDoors {
 
 Result<ControlDoors> OpenControl(const gateway::ControllerConfig& config, gateway::Server& server) {
   ControlDoors doors;
+  const auto at = [&](const std::string& key, const Error& error) {
+    return tl::make_unexpected(gateway::At(config.places, key, error));
+  };
   auto socket = ListenUnix(config.socket, SOCK_STREAM);
-  if (!socket) return tl::make_unexpected(socket.error());
+  if (!socket) return at("controller.socket", socket.error());
   base::Fd listener(socket->fd);
   doors.file = std::move(socket->file);
+  if (const auto there = CheckFolderOf(config.state); !there) return at("controller.state", there.error());
   auto control = gateway::Control::Open(config, server);
-  if (!control) return tl::make_unexpected(control.error());
+  if (!control) return at("controller.state", control.error());
   doors.control = std::move(*control);
   auto here = api::HttpServer::StartAsync(listener.Release(), doors.control->Front(),
                                           gateway::Control::LocalLimits());
-  if (!here) return tl::make_unexpected(here.error());
+  if (!here) return at("controller.socket", here.error());
   doors.here = std::move(*here);
   if (config.listen.empty()) return doors;
   auto remote = StartHttp("controller", config.listen, doors.control->Front(), doors.control->RemoteLimits());
-  if (!remote) return tl::make_unexpected(remote.error());
+  if (!remote) return at("controller.listen", remote.error());
   doors.remote = std::move(*remote);
   return doors;
 }
@@ -166,6 +139,7 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   auto sockets = Listen(config);
   if (!sockets) return Exit(sockets.error());
   const std::string http_address = config.http, health_address = config.health;
+  const gateway::Places places = config.places;
   auto server = gateway::Server::Create(std::move(config), std::move(sockets->listeners));
   if (!server) return Exit(server.error());
   ControlDoors doors;
@@ -178,12 +152,12 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   if (!http_address.empty()) {
     auto started =
         StartHttp("http", http_address, InferenceFront(**server), InferenceLimits((*server)->config()));
-    if (!started) return Exit(started.error());
+    if (!started) return Exit(gateway::At(places, "http", started.error()));
     http = std::move(*started);
   }
   if (!health_address.empty()) {
     auto started = StartHttp("health", health_address, HealthFront(**server), HealthLimits());
-    if (!started) return Exit(started.error());
+    if (!started) return Exit(gateway::At(places, "health", started.error()));
     health = std::move(*started);
   }
   // The first signal drains, a second one ends it at once.
@@ -222,7 +196,6 @@ int Main(int argc, char** argv) {
   LogToStderr("spillway-gateway");
   auto config = gateway::LoadGatewayConfig(config_file);
   if (!config) return Exit(config.error());
-  if (const auto good = CheckAddresses(config_file, *config); !good) return Exit(good.error());
   std::optional<agent::AgentConfig> report;
   if (!report_file.empty()) {
     auto read = agent::LoadAgentConfig(report_file, agent::MeteredBy::kProgram);

@@ -74,11 +74,14 @@ code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$
 for wrong in 'http: 127.0.0.1' 'http: 127.0.0.1:99999' 'frames: ["nix:/x"]' 'frames: ["unix:"]' "frames: [\"unix:$work/e.sock\"]"; do
   printf '%s\nexecutors: %s\n' "$wrong" "$work/e.sock" > "$work/bad.yaml"
   code=0; "$bin/spillway-gateway" --check -c "$work/bad.yaml" > /dev/null 2> "$work/bad.err" || code=$?
-  [ $code = 2 ] && grep -q "bad.yaml: ${wrong%%:*}" "$work/bad.err" || fail "$wrong: exit code $code, $(cat "$work/bad.err")"
+  [ $code = 2 ] && grep -q "^spillway-gateway: $work/bad.yaml:1: ${wrong%%:*}" "$work/bad.err" || fail "$wrong: exit code $code, $(cat "$work/bad.err")"
 done
 printf 'http: 127.0.0.1:0\nexecutors: %s/mistyped/e.sock\n' "$work" > "$work/bad.yaml"
 code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$?
-[ $code = 2 ] && grep -q "directory $work/mistyped does not exist" "$work/bad.err" && [ ! -e "$work/mistyped" ] || fail "a folder that is not there: exit code $code, $(cat "$work/bad.err")"
+[ $code = 2 ] && grep -q "bad.yaml:2: executors: .*directory $work/mistyped does not exist" "$work/bad.err" && [ ! -e "$work/mistyped" ] || fail "a folder that is not there: exit code $code, $(cat "$work/bad.err")"
+printf 'http: 127.0.0.1:0\nexecutors: %s/e.sock\ncontroller:\n  socket: %s/c.sock\n  state: %s/mistyped/state\n' "$work" "$work" "$work" > "$work/bad.yaml"
+code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$?
+[ $code = 2 ] && grep -q "bad.yaml:5: controller.state: .*directory $work/mistyped does not exist" "$work/bad.err" || fail "a state's folder that is not there: exit code $code, $(cat "$work/bad.err")"
 for program in gateway executor agent; do
   [ ! -e "$bin/spillway-$program" ] || "$bin/spillway-$program" --help | tail -1 | matches '^Exit codes: 0 ok' || fail "spillway-$program --help"
 done

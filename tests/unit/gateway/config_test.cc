@@ -55,31 +55,69 @@ TEST(GatewayConfig, ReadsAllThatItKnows) {
 TEST(GatewayConfig, RefusesWithFileLineKeyAndWhatWasExpected) {
   EXPECT_THAT(GatewayError("executors: /e\nhtpp: x\n"),
               HasSubstr("g.yaml:2: unknown key \"htpp\", did you mean http?"));
-  EXPECT_THAT(GatewayError("http: a:1\n"),
+  EXPECT_THAT(GatewayError("http: 127.0.0.1:1\n"),
               HasSubstr("expected executors or rdma.listen; without one no executor can connect"));
   EXPECT_THAT(GatewayError("executors: /e\n"),
               HasSubstr("expected http or frames; without one no client can connect"));
-  EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nisolation: mig\n"),
+  EXPECT_THAT(GatewayError("executors: /e\nhttp: 127.0.0.1:1\nisolation: mig\n"),
               HasSubstr("g.yaml:3: isolation: expected one of none, fraction, gpu"));
-  EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nlimits: {request: 5XiB}\n"),
+  EXPECT_THAT(GatewayError("executors: /e\nhttp: 127.0.0.1:1\nlimits: {request: 5XiB}\n"),
               HasSubstr("limits.request: expected 64 to"));
-  EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\nlimits: {request: 2MiB, memory: 1MiB}\n"),
+  EXPECT_THAT(GatewayError("executors: /e\nhttp: 127.0.0.1:1\nlimits: {request: 2MiB, memory: 1MiB}\n"),
               HasSubstr("expected no more than limits.memory"));
-  EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\ntenants: [{name: a}, {name: a}]\n"),
+  EXPECT_THAT(GatewayError("executors: /e\nhttp: 127.0.0.1:1\ntenants: [{name: a}, {name: a}]\n"),
               HasSubstr("duplicate name"));
-  EXPECT_THAT(GatewayError("executors: /e\nhttp: a:1\ntenants: []\n"),
+  EXPECT_THAT(GatewayError("executors: /e\nhttp: 127.0.0.1:1\ntenants: []\n"),
               HasSubstr("expected 1 to 1024 tenants"));
-  EXPECT_THAT(GatewayError("executors: \"\"\nhttp: a:1\n"),
+  EXPECT_THAT(GatewayError("executors: \"\"\nhttp: 127.0.0.1:1\n"),
               HasSubstr("g.yaml:1: executors: expected the path of a UNIX socket"));
-  EXPECT_THAT(GatewayError("executors: /" + std::string(107, 'x') + "\nhttp: a:1\n"),
+  EXPECT_THAT(GatewayError("executors: /" + std::string(107, 'x') + "\nhttp: 127.0.0.1:1\n"),
               HasSubstr("1 to 107 characters"));
-  EXPECT_THAT(GatewayError("executors: /e\nhttp: \"\"\nframes: [\"a:1\"]\n"),
+  EXPECT_THAT(GatewayError("executors: /e\nhttp: \"\"\nframes: [\"127.0.0.1:1\"]\n"),
               HasSubstr("g.yaml:2: http: expected ADDRESS:PORT"));
   EXPECT_THAT(GatewayError("executors: [\n"), HasSubstr("expected YAML"));
 }
 
+TEST(GatewayConfig, AddressesAndSocketsAreCheckedWithTheirLines) {
+  const std::string good = "executors: /e\nhttp: 127.0.0.1:1\n";
+  const auto problem = [&](const std::string& more) { return GatewayError(good + more); };
+  EXPECT_EQ(
+      GatewayError("executors: /e\nhttp: localhost:80\n"),
+      "g.yaml:2: http: expected ADDRESS:PORT, such as 127.0.0.1:9100 or [::1]:9100, got \"localhost:80\"");
+  EXPECT_THAT(problem("health: 127.0.0.1:99999\n"), HasSubstr("g.yaml:3: health: expected ADDRESS:PORT"));
+  EXPECT_THAT(problem("frames:\n  - 127.0.0.1:2\n  - nix:/x\n"),
+              HasSubstr("g.yaml:5: frames[#2]: expected ADDRESS:PORT"));
+  EXPECT_THAT(problem("frames: [\"unix:\"]\n"), HasSubstr("or unix:PATH, got the text \"unix:\""));
+  EXPECT_EQ(problem("frames: [\"unix:/e\"]\n"), "g.yaml:3: frames[#1]: expected another path than executors");
+  EXPECT_EQ(problem("frames: [\"unix:/f\", \"unix:/f\"]\n"), "g.yaml:3: frames[#2]: duplicate address");
+  EXPECT_THAT(problem("frames: [127.0.0.1:2]\nrdma:\n  clients: here\n"),
+              HasSubstr("g.yaml:5: rdma.clients: expected ADDRESS:PORT"));
+  EXPECT_EQ(problem("controller:\n  state: /s\n  socket: /e\n"),
+            "g.yaml:5: controller.socket: expected another path than executors");
+  EXPECT_EQ(problem("frames: [\"unix:/c\"]\ncontroller: {state: /s, socket: /c}\n"),
+            "g.yaml:4: controller.socket: expected another path than frames");
+  EXPECT_THAT(problem("controller: {socket: /c, state: \"\"}\n"),
+              HasSubstr("g.yaml:3: controller.state: expected the path of a file, got the text \"\""));
+}
+
+TEST(GatewayConfig, WhatShowsOnlyInUseHasItsPlaceToo) {
+  const auto config = ParseGatewayConfig(
+      "http: 127.0.0.1:1\nexecutors:\n  socket: /e\nframes:\n  - unix:/f\ncontroller: {socket: /c, state: "
+      "/s}\n",
+      "g.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  const Error busy{ErrorCode::kSystem, "in use"};
+  EXPECT_EQ(At(config->places, "http", busy).message, "g.yaml:1: http: in use");
+  EXPECT_EQ(At(config->places, "executors", busy).message, "g.yaml:3: executors.socket: in use");
+  EXPECT_EQ(At(config->places, "frames[#1]", busy).message, "g.yaml:5: frames[#1]: in use");
+  EXPECT_EQ(At(config->controller->places, "controller.state", busy).message,
+            "g.yaml:6: controller.state: in use");
+  EXPECT_EQ(At(config->places, "health", busy).message, "in use");
+  EXPECT_EQ(At(config->places, "http", busy).code, ErrorCode::kSystem);
+}
+
 TEST(GatewayConfig, OneTenantOfNoTokenWhereNoneIsNamed) {
-  const auto config = ParseGatewayConfig("executors: /e\nhttp: a:1\n", "g.yaml");
+  const auto config = ParseGatewayConfig("executors: /e\nhttp: 127.0.0.1:1\n", "g.yaml");
   ASSERT_TRUE(config);
   EXPECT_EQ(Authenticate(*config, "", ""), 0u);
   EXPECT_EQ(AuthenticateByToken(*config, ""), 0u);
@@ -121,39 +159,39 @@ class TokenFiles : public testing::Test {
 };
 
 TEST_F(TokenFiles, ExecutorsOfOtherMachinesComeWithAToken) {
-  const auto config =
-      ParseGatewayConfig("http: a:1\nrdma: {listen: \"192.0.2.1:7410\", token_file: good, memory: 4MiB}\n",
-                         (folder_ / "f.yaml").string());
+  const auto config = ParseGatewayConfig(
+      "http: 127.0.0.1:1\nrdma: {listen: \"192.0.2.1:7410\", token_file: good, memory: 4MiB}\n",
+      (folder_ / "f.yaml").string());
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->executors, "");
   EXPECT_EQ(config->rdma.listen, "192.0.2.1:7410");
   EXPECT_EQ(config->rdma.token, "0123456789abcdef");
   EXPECT_EQ(config->rdma.memory, 4u << 20);
-  const std::string head = "http: a:1\nrdma: ";
+  const std::string head = "http: 127.0.0.1:1\nrdma: ";
   EXPECT_THAT(Gateway(head + "{token_file: good}"), HasSubstr("rdma.listen: expected ADDRESS:PORT"));
-  EXPECT_THAT(Gateway(head + "{listen: \"b:2\"}"),
+  EXPECT_THAT(Gateway(head + "{listen: \"192.0.2.1:2\"}"),
               HasSubstr("rdma.token_file: expected a file with the executors' token"));
-  EXPECT_THAT(Gateway(head + "{listen: \"b:2\", token_file: short}"),
+  EXPECT_THAT(Gateway(head + "{listen: \"192.0.2.1:2\", token_file: short}"),
               HasSubstr("rdma.token_file: expected 8 to 256 printable characters"));
-  EXPECT_THAT(Gateway(head + "{listen: \"b:2\", token_file: good, memory: 1KiB}"),
+  EXPECT_THAT(Gateway(head + "{listen: \"192.0.2.1:2\", token_file: good, memory: 1KiB}"),
               HasSubstr("rdma.memory: expected 1048576 to"));
 }
 
 TEST_F(TokenFiles, ClientsOfOtherMachinesNeedNoExecutorsThere) {
-  const std::string head = "frames: [\"a:1\"]\nexecutors: /e.sock\nrdma: ";
+  const std::string head = "frames: [\"127.0.0.1:1\"]\nexecutors: /e.sock\nrdma: ";
   const auto config =
       ParseGatewayConfig(head + "{clients: \"192.0.2.1:7411\"}\n", (folder_ / "f.yaml").string());
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->rdma.clients, "192.0.2.1:7411");
   EXPECT_EQ(config->rdma.listen, "");
-  EXPECT_EQ(Gateway(head + "{clients: \"b:3\", listen: \"b:2\", token_file: good}"), "");
+  EXPECT_EQ(Gateway(head + "{clients: \"192.0.2.1:3\", listen: \"192.0.2.1:2\", token_file: good}"), "");
   EXPECT_THAT(Gateway(head + "{clients: \"\"}"), HasSubstr("rdma.clients: expected ADDRESS:PORT"));
-  EXPECT_THAT(Gateway(head + "{clients: \"b:3\", listen: \"b:2\"}"),
+  EXPECT_THAT(Gateway(head + "{clients: \"192.0.2.1:3\", listen: \"192.0.2.1:2\"}"),
               HasSubstr("rdma.token_file: expected a file with the executors' token"));
-  EXPECT_THAT(Gateway("frames: [\"a:1\"]\nrdma: {clients: \"b:3\"}"),
+  EXPECT_THAT(Gateway("frames: [\"127.0.0.1:1\"]\nrdma: {clients: \"192.0.2.1:3\"}"),
               HasSubstr("expected executors or rdma.listen; without one no executor can connect"));
-  for (const char* without : {"http: a:1", "frames: [\"unix:/f.sock\"]"})
-    EXPECT_THAT(Gateway(without + std::string("\nexecutors: /e.sock\nrdma: {clients: \"b:3\"}")),
+  for (const char* without : {"http: 127.0.0.1:1", "frames: [\"unix:/f.sock\"]"})
+    EXPECT_THAT(Gateway(without + std::string("\nexecutors: /e.sock\nrdma: {clients: \"192.0.2.1:3\"}")),
                 HasSubstr("rdma.clients: expected an ADDRESS:PORT in frames"));
 }
 
@@ -203,7 +241,7 @@ TEST_F(TokenFiles, WhereInputsLieIsAskedOfExecutorsOnGpus) {
 // Secrets of Kubernetes are 0640 or 0440, of root and the pod's group; credentials of systemd are 0440.
 TEST_F(TokenFiles, MayBeReadByTheirGroupButNotByOthers) {
   using std::filesystem::perms;
-  const std::string yaml = "executors: /e\nhttp: a:1\ntenants: [{name: a, token_file: good}]";
+  const std::string yaml = "executors: /e\nhttp: 127.0.0.1:1\ntenants: [{name: a, token_file: good}]";
   for (const perms wrong : {perms::others_read, perms::others_write, perms::group_write}) {
     std::filesystem::permissions(folder_ / "good", perms::owner_read | perms::owner_write | wrong);
     EXPECT_THAT(Gateway(yaml),
@@ -217,7 +255,7 @@ TEST_F(TokenFiles, MayBeReadByTheirGroupButNotByOthers) {
 }
 
 TEST_F(TokenFiles, TenantsTokensLieBesideTheFile) {
-  const std::string head = "executors: /e\nhttp: a:1\ntenants: [{name: a, token_file: ";
+  const std::string head = "executors: /e\nhttp: 127.0.0.1:1\ntenants: [{name: a, token_file: ";
   const auto config = ParseGatewayConfig(head + "good}]", (folder_ / "f.yaml").string());
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->tokens[0], "0123456789abcdef");
@@ -237,36 +275,36 @@ models:
 )";
 
 TEST(GatewayConfig, SaysWhoMayOfferSlices) {
-  const auto plain = ParseGatewayConfig("http: a:1\nexecutors: /e\n", "g.yaml");
+  const auto plain = ParseGatewayConfig("http: 127.0.0.1:1\nexecutors: /e\n", "g.yaml");
   ASSERT_TRUE(plain) << plain.error().message;
   EXPECT_EQ(plain->executor_trust.users, (std::vector<uint32_t>{0, geteuid()}));
   EXPECT_EQ(plain->executor_trust.group, std::nullopt);
-  const auto named =
-      ParseGatewayConfig("http: a:1\nexecutors: {socket: /e, users: [root, 4711], group: root}\n", "g.yaml");
+  const auto named = ParseGatewayConfig(
+      "http: 127.0.0.1:1\nexecutors: {socket: /e, users: [root, 4711], group: root}\n", "g.yaml");
   ASSERT_TRUE(named) << named.error().message;
   EXPECT_EQ(named->executors, "/e");
   EXPECT_EQ(named->executor_trust.users, (std::vector<uint32_t>{0, 4711}));
   EXPECT_EQ(named->executor_trust.group, 0u);
-  EXPECT_THAT(GatewayError("http: a:1\nexecutors: {users: [no-such-user-here]}\n"),
+  EXPECT_THAT(GatewayError("http: 127.0.0.1:1\nexecutors: {users: [no-such-user-here]}\n"),
               HasSubstr("expected a user of this machine or a number"));
 }
 
 TEST(GatewayConfig, SharesReserves) {
-  const std::string head = "executors: /e\nhttp: a:1\nlimits: {memory: 64MiB, windows: 64MiB}\n";
+  const std::string head = "executors: /e\nhttp: 127.0.0.1:1\nlimits: {memory: 64MiB, windows: 64MiB}\n";
   const auto one = ParseGatewayConfig(head, "g.yaml");
   ASSERT_TRUE(one) << one.error().message;
   EXPECT_EQ(one->broker.tenants[0].reserve, 0u);
   EXPECT_EQ(one->broker.front_reserves[0], 0u);
-  const auto two = ParseGatewayConfig(
-      head +
-          "frames: [a:2]\nhealth: a:3\ndrain: {serve: 2s}\ntenants: [{name: a}, {name: b, reserve: 1MiB}]\n",
-      "g.yaml");
+  const auto two = ParseGatewayConfig(head +
+                                          "frames: [127.0.0.1:2]\nhealth: 127.0.0.1:3\ndrain: {serve: "
+                                          "2s}\ntenants: [{name: a}, {name: b, reserve: 1MiB}]\n",
+                                      "g.yaml");
   ASSERT_TRUE(two) << two.error().message;
   EXPECT_EQ(two->broker.tenants[0].reserve, 8u << 20) << "its part of a quarter";
   EXPECT_EQ(two->broker.tenants[1].reserve, 1u << 20);
   EXPECT_EQ(two->broker.tenants[1].windows_reserve, 16u << 20);
   EXPECT_EQ(two->broker.front_reserves[1], 8u << 20);
-  EXPECT_EQ(two->health, "a:3");
+  EXPECT_EQ(two->health, "127.0.0.1:3");
   EXPECT_EQ(two->drain_serve, 2s);
   EXPECT_THAT(GatewayError(head + "tenants: [{name: a, reserve: 60MiB}]\n"),
               HasSubstr("expected reserves of at most three quarters of limits.memory"));
