@@ -17,6 +17,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/machine_boot.h"
 #include "base/system_error.h"
 
 namespace spillway::node {
@@ -61,12 +62,6 @@ base::Fd HandleOf(int pid) { return base::Fd(static_cast<int>(syscall(SYS_pidfd_
 
 }  // namespace
 
-std::string BootId() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
-
 Result<Child> Child::Start(const std::vector<std::string>& words, const std::string& log,
                            const std::function<Result<void>(const ProcessId&)>& remember) {
   int go[2];
@@ -83,7 +78,7 @@ Result<Child> Child::Start(const std::vector<std::string>& words, const std::str
     close(writer.get());  // else it would wait for itself
     Become(arguments.data(), output.get(), reader.get());
   }
-  Child child({pid, StartOf(pid), BootId()}, HandleOf(pid), true);
+  Child child({pid, StartOf(pid), base::BootId()}, HandleOf(pid), true);
   Result<void> ready = child.handle_ ? remember(child.id_) : FailSystem("pidfd_open");
   const char byte = 1;
   if (ready) {
@@ -96,7 +91,7 @@ Result<Child> Child::Start(const std::vector<std::string>& words, const std::str
 }
 
 std::optional<Child> Child::Find(const ProcessId& id) {
-  if (id.pid <= 0 || id.boot != BootId()) return std::nullopt;
+  if (id.pid <= 0 || id.boot != base::BootId()) return std::nullopt;
   base::Fd handle = HandleOf(id.pid);
   // Compared with the handle in hand: the number cannot become another's in between.
   if (!handle || StartOf(id.pid) != id.start) return std::nullopt;
@@ -118,7 +113,7 @@ ProcessId Child::IdOf(const std::vector<std::string>& words) {
     if (stat(at->path().c_str(), &status) != 0 || status.st_uid != geteuid()) continue;
     std::ifstream file(at->path() / "cmdline", std::ios::binary);
     const std::string line{std::istreambuf_iterator<char>(file), {}};
-    if (line.ends_with(end)) return {pid, StartOf(pid), BootId()};
+    if (line.ends_with(end)) return {pid, StartOf(pid), base::BootId()};
   }
   return {};
 }

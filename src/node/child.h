@@ -22,9 +22,6 @@ struct ProcessId {
   bool operator==(const ProcessId&) const = default;
 };
 
-// Which start of the machine this is.
-[[nodiscard]] std::string BootId();
-
 class Child {
  public:
   // Runs `words`, its output appended to `log`. The program begins only once `remember` has succeeded:

@@ -152,8 +152,9 @@ Result<std::map<uint64_t, Record>> InstanceBook::Read() const {
   return records;
 }
 
-Result<void> InstanceBook::Write(const Record& record) const {
-  return base::WriteFile(PathOf(record.has.wanted.instance, "json"), TextOf(record), {.mode = 0600});
+Result<void> InstanceBook::Write(const Record& record, bool is_durable) const {
+  return base::WriteFile(PathOf(record.has.wanted.instance, "json"), TextOf(record),
+                         {.mode = 0600, .is_durable = is_durable});
 }
 
 void InstanceBook::Erase(uint64_t instance) const {

@@ -19,7 +19,7 @@ struct Record {
   ProcessId process;
   bool slice_refused = false;
   std::string why = {};   // it failed, or will have once it has ended
-  std::string mark = {};  // Slices::Make's, once its slice is made
+  std::string mark = {};  // what its slice is known by: Slices::Make's, or that it is being made or ended
 };
 
 class InstanceBook {
@@ -31,7 +31,8 @@ class InstanceBook {
   // All that is written there. What is no record is set aside (FILE.bad), with a warning, and the instance of
   // that name has failed; an executor that it still has is to end first.
   [[nodiscard]] Result<std::map<uint64_t, Record>> Read() const;
-  [[nodiscard]] Result<void> Write(const Record& record) const;
+  // `is_durable`: it outlives not only this program, but a power cut as well.
+  [[nodiscard]] Result<void> Write(const Record& record, bool is_durable = true) const;
   void Erase(uint64_t instance) const;
   [[nodiscard]] std::string ConfigOf(uint64_t instance) const { return PathOf(instance, "yaml"); }
   [[nodiscard]] std::string LogOf(uint64_t instance) const { return PathOf(instance, "log"); }

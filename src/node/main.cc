@@ -34,7 +34,7 @@ int Main(int argc, char** argv) {
   if (!std::filesystem::is_regular_file(executor, unknown))
     return Complain({ErrorCode::kBadInput, fmt::format("--executor {}: expected a program", executor)},
                     kProgram);
-  auto slices = node::SlicesOf(*config, config_file);
+  auto slices = node::SlicesOf(*config);
   if (!slices) return Complain(slices.error(), kProgram);
   if (check) {
     base::Print("{}: ok\n", config_file);
@@ -42,8 +42,9 @@ int Main(int argc, char** argv) {
   }
   const sigset_t signals = HoldSignals();
   const base::Fd stop(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  const gateway::Places places = config->places;
   auto agent = node::NodeAgent::Open(std::move(*config), std::move(*slices), executor);
-  if (!agent) return Complain(agent.error(), kProgram);
+  if (!agent) return Complain(gateway::At(places, "state", agent.error()), kProgram);
   (*agent)->Run(stop.get());
   return 0;
 }

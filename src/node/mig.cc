@@ -64,7 +64,8 @@ class NvmlMig : public Mig {
            library_.Find(DestroyComputeInstance, "nvmlComputeInstanceDestroy");
   }
 
-  Result<std::string> Make(const MigPlace& place) override {
+  Result<std::string> Make(const MigPlace& place,
+                           const std::function<Result<void>(unsigned)>& remember) override {
     const auto of = Lookup(place);
     if (!of) return tl::make_unexpected(of.error());
     const auto& shape = ShapeOf(place.profile);
@@ -74,13 +75,12 @@ class NvmlMig : public Mig {
     if (auto made = library_.Check(CreateGpuInstance(of->device, of->profile, &where, &instance), what);
         !made)
       return tl::make_unexpected(made.error());
-    auto uuid = MakeCompute(of->device, instance, place, what);
+    auto uuid = MakeCompute(of->device, instance, place, what, remember);
     if (uuid || DestroyGpuInstance(instance) == kSuccess) return uuid;
-    return Fail(ErrorCode::kUnavailable,
-                uuid.error().message + "; its GPU instance stays: nvidia-smi mig -dgi");
+    return Fail(ErrorCode::kUnavailable, uuid.error().message + "; its GPU instance stays");
   }
 
-  Result<std::optional<std::string>> Find(const MigPlace& place) override {
+  Result<std::optional<Instance>> Find(const MigPlace& place) override {
     const auto of = Lookup(place);
     if (!of) return tl::make_unexpected(of.error());
     const auto instance = InstanceAt(*of, place);
@@ -89,15 +89,18 @@ class NvmlMig : public Mig {
     GpuInstanceInfo info{};
     if (auto got = library_.Check(GetGpuInstanceInfo(*instance, &info), "a GPU instance"); !got)
       return tl::make_unexpected(got.error());
-    return UuidOf(of->device, info.id);
+    auto uuid = UuidOf(of->device, info.id);
+    if (!uuid) return tl::make_unexpected(uuid.error());
+    return Instance{info.id, std::move(*uuid)};
   }
 
-  Result<void> Drop(const MigPlace& place) override {
+  Result<void> Drop(const MigPlace& place, unsigned id) override {
     const auto of = Lookup(place);
     if (!of) return tl::make_unexpected(of.error());
     const auto instance = InstanceAt(*of, place);
     if (!instance) return tl::make_unexpected(instance.error());
-    if (*instance == nullptr) return {};
+    GpuInstanceInfo info{};
+    if (*instance == nullptr || GetGpuInstanceInfo(*instance, &info) != kSuccess || info.id != id) return {};
     ComputeProfile profile{};
     std::array<ComputeInstance*, kMostInstances> parts{};
     unsigned count = parts.size();
@@ -147,7 +150,8 @@ class NvmlMig : public Mig {
   }
 
   Result<std::string> MakeCompute(NvmlDevice* device, GpuInstance* instance, const MigPlace& place,
-                                  const std::string& what) const {
+                                  const std::string& what,
+                                  const std::function<Result<void>(unsigned)>& remember) const {
     GpuInstanceInfo info{};
     ComputeProfile profile{};
     ComputeInstance* part = nullptr;
@@ -155,15 +159,19 @@ class NvmlMig : public Mig {
     for (const int result :
          {GetGpuInstanceInfo(instance, &info), GetComputeProfile(instance, number, kAllEngines, &profile)})
       if (auto got = library_.Check(result, what); !got) return tl::make_unexpected(got.error());
+    if (auto kept = remember(info.id); !kept) return tl::make_unexpected(kept.error());
     if (auto got = library_.Check(CreateComputeInstance(instance, profile.id, &part), what); !got)
       return tl::make_unexpected(got.error());
-    auto uuid = UuidOf(device, info.id);
-    if (!uuid) DestroyComputeInstance(part);
-    return uuid;
+    const auto uuid = UuidOf(device, info.id);
+    if (uuid && *uuid) return **uuid;
+    DestroyComputeInstance(part);
+    if (!uuid) return tl::make_unexpected(uuid.error());
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("NVML: GPU instance {} is shown as no MIG device", info.id));
   }
 
-  // Of the MIG device that a GPU instance is shown as.
-  Result<std::string> UuidOf(NvmlDevice* device, unsigned instance) const {
+  // Of the MIG device that a GPU instance is shown as; nullopt: as none.
+  Result<std::optional<std::string>> UuidOf(NvmlDevice* device, unsigned instance) const {
     unsigned most = 0;
     if (auto got = library_.Check(GetMostDevices(device, &most), "MIG devices"); !got)
       return tl::make_unexpected(got.error());
@@ -177,8 +185,7 @@ class NvmlMig : public Mig {
         return tl::make_unexpected(got.error());
       return std::string(text.data());
     }
-    return Fail(ErrorCode::kUnavailable,
-                fmt::format("NVML: GPU instance {} is shown as no MIG device", instance));
+    return std::nullopt;
   }
 
   NvmlLibrary library_;

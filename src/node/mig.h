@@ -5,6 +5,7 @@
 // One thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,12 +30,19 @@ class Mig {
       const std::string& library = gateway::NvmlLibrary::kUsual);
   virtual ~Mig() = default;
 
-  // The instance's UUID ("MIG-..."). kUnavailable: why the GPU does not give it; nothing is left of it then.
-  [[nodiscard]] virtual Result<std::string> Make(const MigPlace& place) = 0;
-  // Of one that is there; nullopt: there is none.
-  [[nodiscard]] virtual Result<std::optional<std::string>> Find(const MigPlace& place) = 0;
-  // Nothing, where there is none. kUnavailable: why it stays, such as a process that still uses it.
-  [[nodiscard]] virtual Result<void> Drop(const MigPlace& place) = 0;
+  struct Instance {
+    unsigned id = 0;                       // the GPU instance's, as nvidia-smi has it; used again
+    std::optional<std::string> uuid = {};  // "MIG-..."; nullopt: no compute instance is in it
+  };
+  // The instance's UUID. `remember`: called with the GPU instance's id before there is a compute instance in
+  // it; an error ends it. kUnavailable: why the GPU does not give it. Find says what is left of it then.
+  [[nodiscard]] virtual Result<std::string> Make(const MigPlace& place,
+                                                 const std::function<Result<void>(unsigned)>& remember) = 0;
+  // What is there, whoever made it; nullopt: nothing.
+  [[nodiscard]] virtual Result<std::optional<Instance>> Find(const MigPlace& place) = 0;
+  // Of that id; nothing, where there is none, and the rest of one that has ended in part. kUnavailable: why
+  // it stays, such as a process that still uses it.
+  [[nodiscard]] virtual Result<void> Drop(const MigPlace& place, unsigned id) = 0;
 };
 
 }  // namespace spillway::node

@@ -199,8 +199,9 @@ bool NodeAgent::Take(const Step& step) {
 // all the same, and be somebody else's.
 bool NodeAgent::DropSlice(uint64_t id) {
   Record& record = records_.at(id);
+  const std::string mark = record.mark;
   if (!record.slice_refused)
-    if (const auto gone = slices_->Drop(record.has.wanted, record.mark); !gone) {
+    if (const auto gone = slices_->Drop(record.has.wanted, mark, Marks(record)); !gone) {
       if (record.why != gone.error().message) FailWith(record, gone.error().message);
       return false;
     }
@@ -213,14 +214,24 @@ bool NodeAgent::DropSlice(uint64_t id) {
 void NodeAgent::Make(const WantedInstance& instance) {
   Record& record = records_[instance.instance];
   record.has = {instance, HostPhase::kSlice};
-  auto made = slices_->Make(instance);
+  auto made = slices_->Make(instance, Marks(record));
   if (made) {
     record.mark = std::move(*made);
   } else {
-    record.slice_refused = true;
+    record.slice_refused = record.mark.empty();
     FailWith(record, made.error().message);
   }
   Write(record);
+}
+
+Slices::Remember NodeAgent::Marks(Record& record) {
+  return [this, &record](const std::string& mark) {
+    std::string before = std::exchange(record.mark, mark);
+    // What the machine's end would lose is of no use after it.
+    auto written = book_.Write(record, false);
+    if (!written) record.mark = std::move(before);
+    return written;
+  };
 }
 
 void NodeAgent::Begin(Record& record) {

@@ -44,6 +44,7 @@ class NodeAgent {
   bool Take(const scheduler::Step& step);  // false: it is to be tried again
   bool DropSlice(uint64_t id);
   void Make(const scheduler::WantedInstance& instance);
+  [[nodiscard]] Slices::Remember Marks(Record& record);
   void Begin(Record& record);
   void End(Record& record);
   void FailWith(Record& record, const std::string& why);

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "api/listen.h"
+#include "base/machine_boot.h"
 #include "base/paths.h"
 #include "gateway/document.h"
 #include "gateway/executor/executor_config.h"
 #include "gateway/executor/nvml.h"
 #include "gateway/protocol/token.h"
-#include "node/child.h"
 #include "scheduler/controller/host_message.h"
 
 namespace spillway::node {
@@ -52,7 +52,7 @@ void ReadControllerAddress(Problems& problems, const Field& field, const Field* 
     service.token = gateway::ReadToken(problems, *token, file_name, "the controller's token");
 }
 
-void ReadGpus(Problems& problems, const Field& field, NodeConfig& config) {
+void ReadGpus(Problems& problems, const Field& field, const std::string& file_name, NodeConfig& config) {
   for (const Field& entry : yaml::ReadList(problems, field, "a list of GPUs")) {
     MapReader map(problems, entry, {"name", "device", "model", "memory", "gflop_per_s", "mig"});
     scheduler::Gpu gpu;
@@ -61,6 +61,11 @@ void ReadGpus(Problems& problems, const Field& field, NodeConfig& config) {
       problems.Add(entry.line, entry.path + ".name",
                    fmt::format("expected at most {} characters", scheduler::kMaxGpuName));
     gpu.model = "emulated";
+    for (const char* key : {"device", "mig"}) {
+      const Field* f = map.Find(key);
+      const int line = f != nullptr ? f->line : entry.line;
+      gateway::NotePlace(config.places, file_name, {fmt::format("gpus[{}].{}", gpu.id, key), line, {}});
+    }
     if (const Field* f = map.Find("device"))
       if (const auto text = yaml::ReadText(problems, *f, kDevice)) {
         if (!gateway::IsCudaDevice(*text) || text->starts_with("MIG-"))
@@ -109,12 +114,13 @@ Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& f
       });
       if (!into.empty()) into = Absolute(into, file_name);
     };
+    if (const Field* f = top.Find("state")) gateway::NotePlace(config.places, file_name, *f);
     path(config.state, top.Need("state", "a folder that the program writes to"), "the path of a folder");
     path(config.token_file, top.Find("token_file"), "a file with the executors' token");
     gateway::GatewayAddress executors;  // refused here rather than by each executor
     gateway::ReadGatewayAddress(problems, top, file_name, executors);
     config.gateway = executors.address;
-    if (const Field* f = top.Need("gpus", "a list of GPUs")) ReadGpus(problems, *f, config);
+    if (const Field* f = top.Need("gpus", "a list of GPUs")) ReadGpus(problems, *f, file_name, config);
   });
   if (!read) return tl::make_unexpected(read.error());
   config.controller.program = "spillway-gateway";
@@ -124,8 +130,7 @@ Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& f
   return config;
 }
 
-Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::string& file_name,
-                                         const std::string& nvml) {
+Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::string& nvml) {
   if (config.devices.empty()) return MakeEmulatedSlices(config.gpus);
   const auto there = gateway::ListNvmlDevices(nvml);
   if (!there) return tl::make_unexpected(there.error());
@@ -133,25 +138,26 @@ Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::st
   std::unique_ptr<Mig> mig;
   for (const scheduler::Gpu& gpu : config.gpus) {
     const std::string& device = config.devices.at(gpu.id);
-    const auto bad = [&](const std::string& what) {
-      return Fail(ErrorCode::kBadInput, fmt::format("{}: gpus[{}].{}", file_name, gpu.id, what));
+    const auto bad = [&](const char* key, const std::string& what) {
+      return tl::make_unexpected(
+          gateway::At(config.places, fmt::format("gpus[{}].{}", gpu.id, key), {ErrorCode::kBadInput, what}));
     };
     const auto one = std::find_if(there->begin(), there->end(), [&](const gateway::CudaDevice& it) {
       return !it.is_instance() && (it.uuid == device || std::to_string(it.index) == device);
     });
-    if (one == there->end()) return bad(fmt::format("device: this machine has no GPU {}", device));
+    if (one == there->end()) return bad("device", fmt::format("this machine has no GPU {}", device));
     if (one->in_instances != gpu.can_divide)
-      return bad(fmt::format("mig: expected {}, as GPU {} is (nvidia-smi -mig changes it)", one->in_instances,
-                             device));
+      return bad("mig", fmt::format("expected {}, as GPU {} is (nvidia-smi -mig changes it)",
+                                    one->in_instances, device));
     for (const auto& [other, uuid] : uuids)
-      if (uuid == one->uuid) return bad(fmt::format("device: it is that of {}, too", other));
+      if (uuid == one->uuid) return bad("device", fmt::format("it is that of {}, too", other));
     uuids[gpu.id] = one->uuid;
     if (!gpu.can_divide || mig) continue;
     auto opened = Mig::Open(nvml);
     if (!opened) return tl::make_unexpected(opened.error());
     mig = std::move(*opened);
   }
-  return MakeGpuSlices(config.gpus, std::move(uuids), std::move(mig), BootId());
+  return MakeGpuSlices(config.gpus, std::move(uuids), std::move(mig), base::BootId());
 }
 
 Result<NodeConfig> LoadNodeConfig(const std::string& path) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/client.h"
+#include "gateway/document.h"
 #include "node/slices.h"
 #include "scheduler/controller/fleet.h"
 
@@ -23,14 +24,14 @@ struct NodeConfig {
   std::vector<scheduler::Gpu> gpus;
   std::map<std::string, double> gflop_per_s;   // by GPU: of all of it
   std::map<std::string, std::string> devices;  // by GPU, as the file has it; empty: they are emulated
+  gateway::Places places;                      // of `state`, and of GPUs' `device` and `mig`
 };
 
 [[nodiscard]] Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& file_name);
 // What cuts its GPUs. kBadInput: a device that is not there, or is no whole GPU, or whose `mig` is not what
 // it is; kUnavailable: no driver.
 [[nodiscard]] Result<std::unique_ptr<Slices>> SlicesOf(
-    const NodeConfig& config, const std::string& file_name,
-    const std::string& nvml = gateway::NvmlLibrary::kUsual);
+    const NodeConfig& config, const std::string& nvml = gateway::NvmlLibrary::kUsual);
 [[nodiscard]] Result<NodeConfig> LoadNodeConfig(const std::string& path);
 
 }  // namespace spillway::node

@@ -19,7 +19,7 @@ class EmulatedSlices : public Slices {
  public:
   explicit EmulatedSlices(const std::vector<scheduler::Gpu>& gpus) : gpus_(gpus) {}
 
-  Result<std::string> Make(const WantedInstance& instance) override {
+  Result<std::string> Make(const WantedInstance& instance, const Remember&) override {
     const SlicePlace& place = instance.place;
     const auto gpu =
         std::find_if(gpus_.begin(), gpus_.end(), [&](const auto& one) { return one.id == place.gpu; });
@@ -41,7 +41,7 @@ class EmulatedSlices : public Slices {
     places_[instance.instance] = place;
     return std::string();
   }
-  Result<void> Drop(const WantedInstance& instance, const std::string&) override {
+  Result<void> Drop(const WantedInstance& instance, const std::string&, const Remember&) override {
     places_.erase(instance.instance);
     return {};
   }
@@ -65,15 +65,25 @@ class EmulatedSlices : public Slices {
   std::map<uint64_t, SlicePlace> places_;
 };
 
-// Which MIG instance a slice is, as a text: since which boot, of which GPU, and its own UUID, which a driver
-// may give again to whatever is made in its place.
+// Which MIG instance a slice is, as a text: since which boot, of which GPU, its GPU instance's id and its own
+// UUID, both of which a driver may give again to whatever is made in its place. It is written thrice, each
+// before the next is begun: without id, with it, with the UUID. So a program that was killed in between has
+// said what is its: a GPU instance of that id; without one, none that has a compute instance. Before it is
+// ended, the mark says so: what then has no compute instance any more is the rest of it.
 struct MigMark {
-  std::string boot, gpu, uuid;
+  std::string boot, gpu, uuid = kNone;
+  std::string id = kNone;
+  bool is_ending = false;
 
-  [[nodiscard]] std::string Text() const { return boot + " " + gpu + " " + uuid; }
+  static constexpr const char* kNone = "-";
+  [[nodiscard]] std::string Text() const {
+    return fmt::format("{} {} {} {}{}", boot, gpu, uuid, id, is_ending ? " ending" : "");
+  }
   static MigMark Of(const std::string& text) {
     MigMark mark;
-    std::istringstream(text) >> mark.boot >> mark.gpu >> mark.uuid;
+    std::string ending;
+    std::istringstream(text) >> mark.boot >> mark.gpu >> mark.uuid >> mark.id >> ending;
+    mark.is_ending = ending == "ending";
     return mark;
   }
 };
@@ -89,11 +99,11 @@ class GpuSlices : public Slices {
         mig_(std::move(mig)),
         boot_(std::move(boot)) {}
 
-  Result<std::string> Make(const WantedInstance& instance) override {
+  Result<std::string> Make(const WantedInstance& instance, const Remember& remember) override {
     const SlicePlace& place = instance.place;
-    if (auto fits = book_.Make(instance); !fits) return fits;
+    if (auto fits = book_.Make(instance, remember); !fits) return fits;
     const auto refuse = [&](const std::string& why) {
-      (void)book_.Drop(instance, {});
+      (void)book_.Drop(instance, {}, remember);
       return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: {}", place.gpu, why));
     };
     const auto gpu =
@@ -102,30 +112,54 @@ class GpuSlices : public Slices {
       return refuse("it is divided by MIG, and has no shares (gateway's isolation is not fraction)");
     if (!place.profile) return std::string();
     const std::string& device = devices_.at(place.gpu);
-    const auto made = mig_->Make({device, *place.profile, place.start});
-    if (!made) return refuse(made.error().message);
-    return MigMark{boot_, device, *made}.Text();
-  }
-  Result<void> Drop(const WantedInstance& instance, const std::string& mark) override {
-    if (auto there = Ours(instance, mark); !there) {
-      return Fail(there.error().code, fmt::format("GPU {}: {}", instance.place.gpu, there.error().message));
-    } else if (*there) {
-      const MigPlace place{MigMark::Of(mark).gpu, *instance.place.profile, instance.place.start};
-      if (auto gone = mig_->Drop(place); !gone)
-        return Fail(gone.error().code, fmt::format("GPU {}: {}", instance.place.gpu, gone.error().message));
+    MigMark mark{boot_, device};
+    if (auto kept = remember(mark.Text()); !kept) return refuse(kept.error().message);
+    const auto made = mig_->Make({device, *place.profile, place.start}, [&](unsigned id) {
+      mark.id = std::to_string(id);
+      return remember(mark.Text());
+    });
+    if (made) {
+      mark.uuid = *made;
+      return mark.Text();
     }
-    return book_.Drop(instance, mark);
+    const auto left = mark.id == MigMark::kNone ? std::nullopt : Ours(instance, mark);
+    if (!left || *left)
+      return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: {}", place.gpu, made.error().message));
+    (void)remember({});
+    return refuse(made.error().message);
+  }
+  Result<void> Drop(const WantedInstance& instance, const std::string& text,
+                    const Remember& remember) override {
+    const auto failed = [&](const Error& why) {
+      return Fail(why.code, fmt::format("GPU {}: {}", instance.place.gpu, why.message));
+    };
+    MigMark mark = MigMark::Of(text);
+    const auto there = Ours(instance, mark);
+    if (!there) return failed(there.error());
+    if (*there) {
+      mark.id = std::to_string(**there);
+      mark.is_ending = true;
+      if (auto kept = mark.Text() == text ? Result<void>() : remember(mark.Text()); !kept)
+        return failed(kept.error());
+      if (auto gone = mig_->Drop({mark.gpu, *instance.place.profile, instance.place.start}, **there); !gone)
+        return failed(gone.error());
+    }
+    return book_.Drop(instance, text, remember);
   }
   void Restore(const WantedInstance& instance) override { book_.Restore(instance); }
   Result<std::optional<SliceDevice>> DeviceOf(const WantedInstance& instance,
                                               const std::string& mark) override {
     const SlicePlace& place = instance.place;
     if (place.profile) {
-      const auto there = Ours(instance, mark);
+      const MigMark known = MigMark::Of(mark);
+      const auto there = Ours(instance, known);
       if (!there) return tl::make_unexpected(there.error());
-      if (!*there)
+      if (known.uuid == MigMark::kNone && known.boot == boot_)
+        return Fail(ErrorCode::kUnavailable,
+                    fmt::format("GPU {}: the node agent ended while it made its MIG instance", place.gpu));
+      if (!*there || known.is_ending)
         return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: its MIG instance is gone", place.gpu));
-      return SliceDevice{MigMark::Of(mark).uuid, 100};
+      return SliceDevice{known.uuid, 100};
     }
     const auto device = devices_.find(place.gpu);
     if (device == devices_.end())
@@ -134,14 +168,25 @@ class GpuSlices : public Slices {
   }
 
  private:
-  // Whether what is at its place is what was made for it. Not of another boot, nor where no GPU is divided
-  // any more.
-  Result<bool> Ours(const WantedInstance& instance, const std::string& text) {
-    const MigMark mark = MigMark::Of(text);
-    if (!instance.place.profile || !mig_ || mark.uuid.empty() || mark.boot != boot_) return false;
-    const auto uuid = mig_->Find({mark.gpu, *instance.place.profile, instance.place.start});
-    if (!uuid) return tl::make_unexpected(uuid.error());
-    return *uuid && **uuid == mark.uuid;
+  // The id of what is at its place, if that is what was made for it; nullopt: it is not, nor of another boot,
+  // nor where no GPU is divided any more. An error also where nobody can tell: no compute instance is in it,
+  // and either no id was written yet, or the compute instance was ended by somebody else.
+  Result<std::optional<unsigned>> Ours(const WantedInstance& instance, const MigMark& mark) {
+    if (!instance.place.profile || !mig_ || mark.gpu.empty() || mark.boot != boot_) return std::nullopt;
+    const auto found = mig_->Find({mark.gpu, *instance.place.profile, instance.place.start});
+    if (!found) return tl::make_unexpected(found.error());
+    if (!*found) return std::nullopt;
+    const unsigned id = (*found)->id;
+    const bool has_id = mark.id == std::to_string(id), has_uuid = mark.uuid != MigMark::kNone;
+    if (has_uuid && (*found)->uuid) return *(*found)->uuid == mark.uuid ? std::optional(id) : std::nullopt;
+    if (has_id && (!has_uuid || mark.is_ending)) return id;
+    const bool is_unclear = has_id || (mark.id == MigMark::kNone && !(*found)->uuid);
+    if (!is_unclear) return std::nullopt;
+    return Fail(
+        ErrorCode::kUnavailable,
+        fmt::format("GPU instance {} at its place has no compute instance and may be somebody else's: "
+                    "nvidia-smi mig -dgi -gi {}, if it is not",
+                    id, id));
   }
 
   EmulatedSlices book_;

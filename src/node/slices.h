@@ -2,6 +2,7 @@
 // How a host's GPUs are cut. One thread.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,12 +24,17 @@ struct SliceDevice {
 class Slices {
  public:
   virtual ~Slices() = default;
+  // Keeps a slice's mark so that it outlives this program, before what it says of comes to be. An error: it
+  // does not come to be.
+  using Remember = std::function<Result<void>(const std::string& mark)>;
   // What tells the slice from any that others make in its place; empty where nobody can. An error: the GPU
-  // does not give it, and why.
-  [[nodiscard]] virtual Result<std::string> Make(const scheduler::WantedInstance& instance) = 0;
-  // `mark`: Make's. Nothing, where there is none of that mark. An error: it is still there, and why.
-  [[nodiscard]] virtual Result<void> Drop(const scheduler::WantedInstance& instance,
-                                          const std::string& mark) = 0;
+  // does not give it, and why; `remember` was last told of an empty mark, or what is left is to be dropped.
+  [[nodiscard]] virtual Result<std::string> Make(const scheduler::WantedInstance& instance,
+                                                 const Remember& remember) = 0;
+  // `mark`: the last, Make's or what was remembered. Nothing, where there is none of that mark. An error: it
+  // is still there, and why.
+  [[nodiscard]] virtual Result<void> Drop(const scheduler::WantedInstance& instance, const std::string& mark,
+                                          const Remember& remember) = 0;
   // One that was made, or was being made, before the program's restart.
   virtual void Restore(const scheduler::WantedInstance& instance) = 0;
   // Of one that was made. nullopt: it is emulated. An error: it is gone.

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/machine_boot.h"
 #include "gateway/transport/rdma/join.h"
 #include "gateway/transport/shm/inlet.h"
 
@@ -81,18 +81,11 @@ Result<Joined> JoinHere(const std::string& path, const std::string& token, const
 
 }  // namespace
 
-// The kernel's, so that containers of one host, which share its GPUs, say the same, whatever they call
-// themselves and by whichever address they come.
-std::string HostIdentity() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
-
 Result<Joined> JoinGateway(const GatewayAddress& gateway, const ExecutorOffer& asked,
                            const DeviceInputs& inputs) {
   ExecutorOffer offer = asked;
-  if (offer.host.empty()) offer.host = HostIdentity();
+  // So that containers of one host, which share its GPUs, say the same, by whichever address they come.
+  if (offer.host.empty()) offer.host = base::BootId();
   const bool is_rdma = gateway.address.starts_with(kRdmaPrefix);
   // The gateway of this machine copies with its CPU, which writes the host's memory alone.
   if (!is_rdma && inputs.is_required)

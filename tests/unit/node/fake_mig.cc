@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A library with NVML's names: GPU 0 is whole, GPU 1 has MIG and begins without instances. What a test says
-// by FakeMig_Fail happens once: "compute" (no compute instance), "busy" (no compute instance ends).
+// by FakeMig_Fail happens once: "compute" (no compute instance), "busy" (no compute instance ends), "kept"
+// (no GPU instance ends).
 #include <cstring>
 #include <string>
 #include <vector>
@@ -26,9 +27,10 @@ std::vector<Device*> shown(8);
 unsigned last_id = 0;
 std::string failure;
 
-bool Fails(const char* how) {
-  if (failure != how) return false;
-  failure.clear();
+bool Fails(const std::string& how) {
+  const size_t at = failure.find(how);
+  if (at == std::string::npos) return false;
+  failure.erase(at, how.size());
   return true;
 }
 
@@ -57,6 +59,9 @@ struct Memory {
 
 void FakeMig_Fail(const char* how) { failure = how; }
 unsigned FakeMig_Instances() { return static_cast<unsigned>(instances.size()); }
+// What somebody else does.
+void FakeMig_EndAll();
+void FakeMig_Make3gAt(unsigned start, bool computes);
 
 int nvmlInit_v2() { return 0; }
 int nvmlShutdown() { return 0; }
@@ -136,7 +141,7 @@ int nvmlGpuInstanceGetInfo(GpuInstance* one, Info* info) {
   return 0;
 }
 int nvmlGpuInstanceDestroy(GpuInstance* one) {
-  if (one->computes) return kInUse;
+  if (one->computes || Fails("kept")) return kInUse;
   std::erase(instances, one);
   delete one;
   return 0;
@@ -172,5 +177,18 @@ int nvmlComputeInstanceDestroy(GpuInstance* in) {
       place = nullptr;
     }
   return 0;
+}
+
+void FakeMig_EndAll() {
+  while (!instances.empty()) {
+    nvmlComputeInstanceDestroy(instances.back());
+    nvmlGpuInstanceDestroy(instances.back());
+  }
+}
+void FakeMig_Make3gAt(unsigned start, bool computes) {
+  const Placement at{start, 4};
+  GpuInstance* made = nullptr;
+  if (nvmlDeviceCreateGpuInstanceWithPlacement(&cut, 102, &at, &made) == 0 && computes)
+    nvmlGpuInstanceCreateComputeInstance(made, 202, &made);
 }
 }

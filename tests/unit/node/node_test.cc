@@ -4,14 +4,18 @@
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <climits>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "api/http.h"
+#include "api/listen.h"
 #include "gateway/executor/executor_config.h"
 #include "node/instance_book.h"
 #include "node/node_agent.h"
@@ -132,32 +136,35 @@ TEST(HostOrders, OfAnInstanceThatIsNamedTwiceTheFirstCounts) {
   EXPECT_EQ(read->wanted[1], Wanted(2, 250));
 }
 
+Result<void> Forget(const std::string&) { return {}; }
+
 TEST(EmulatedSlices, RefuseWhatAGpuWould) {
   const auto slices = MakeEmulatedSlices({{"g", "A100-40", 0, true}});
-  EXPECT_TRUE(slices->Make(Wanted(1, 600)));
-  EXPECT_TRUE(slices->Make(Wanted(1, 600))) << "the same again";
-  const auto more = slices->Make(Wanted(2, 500));
+  EXPECT_TRUE(slices->Make(Wanted(1, 600), Forget));
+  EXPECT_TRUE(slices->Make(Wanted(1, 600), Forget)) << "the same again";
+  const auto more = slices->Make(Wanted(2, 500), Forget);
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().message, "GPU g: requested share exceeds what is free");
-  ASSERT_TRUE(slices->Drop(Wanted(1, 600), ""));
-  EXPECT_TRUE(slices->Make(Wanted(2, 250, Profile::k3g, 0)));
-  EXPECT_FALSE(slices->Make(Wanted(3, 250, Profile::k2g, 2))) << "over another's slices";
-  EXPECT_TRUE(slices->Make(Wanted(4, 250, Profile::k3g, 4)));
+  ASSERT_TRUE(slices->Drop(Wanted(1, 600), "", Forget));
+  EXPECT_TRUE(slices->Make(Wanted(2, 250, Profile::k3g, 0), Forget));
+  EXPECT_FALSE(slices->Make(Wanted(3, 250, Profile::k2g, 2), Forget)) << "over another's slices";
+  EXPECT_TRUE(slices->Make(Wanted(4, 250, Profile::k3g, 4), Forget));
   WantedInstance elsewhere = Wanted(5, 1);
   elsewhere.place.gpu = "x";
-  EXPECT_FALSE(slices->Make(elsewhere));
+  EXPECT_FALSE(slices->Make(elsewhere, Forget));
 }
 
 // A controller that errs or lies gets no more of a GPU than there is.
 TEST(EmulatedSlices, RefuseSharesAndProfilesThatAreNone) {
   const auto slices = MakeEmulatedSlices({{"g", "A100-40", 0, true}, {"whole", "A100-40", 0, false}});
   for (const int milli : {0, -1, -5000, 1001, INT_MIN, INT_MAX})
-    EXPECT_FALSE(slices->Make(Wanted(1, milli))) << milli;
-  for (const int start : {-1, 1, 5, 8, 1000}) EXPECT_FALSE(slices->Make(Wanted(1, 250, Profile::k3g, start)));
+    EXPECT_FALSE(slices->Make(Wanted(1, milli), Forget)) << milli;
+  for (const int start : {-1, 1, 5, 8, 1000})
+    EXPECT_FALSE(slices->Make(Wanted(1, 250, Profile::k3g, start), Forget));
   WantedInstance undivided = Wanted(1, 250, Profile::k2g, 0);
   undivided.place.gpu = "whole";
-  EXPECT_FALSE(slices->Make(undivided));
-  EXPECT_TRUE(slices->Make(Wanted(2, 1000))) << "what was refused takes nothing";
+  EXPECT_FALSE(slices->Make(undivided, Forget));
+  EXPECT_TRUE(slices->Make(Wanted(2, 1000), Forget)) << "what was refused takes nothing";
 }
 
 TEST_F(Folder, ABookIsReadAsItWasWrittenAndHasOneReader) {
@@ -215,6 +222,50 @@ TEST_F(Folder, ADamagedRecordIsSetAsideAndItsInstanceHasFailed) {
   read = book->Read();
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->at(3).has.phase, HostPhase::kFailed);
+}
+
+// Ends the program in the middle of what it was told.
+class DeadlySlices : public Slices {
+ public:
+  struct Killed {};
+  Result<std::string> Make(const WantedInstance&, const Remember& remember) override {
+    EXPECT_TRUE(remember("being made"));
+    throw Killed();
+  }
+  Result<void> Drop(const WantedInstance&, const std::string& mark, const Remember& remember) override {
+    EXPECT_TRUE(remember(mark + ", ending"));
+    throw Killed();
+  }
+  void Restore(const WantedInstance&) override {}
+  Result<std::optional<SliceDevice>> DeviceOf(const WantedInstance&, const std::string&) override {
+    return Fail(ErrorCode::kUnavailable, "it is gone");
+  }
+};
+
+TEST_F(Folder, ANodeAgentThatIsKilledHasWrittenDownWhatItWasAbout) {
+  std::atomic<bool> is_wanted = true;
+  auto listener = api::ListenUnix(path_ + "/c.sock");
+  auto controller = api::HttpServer::Start(listener->fd, [&](const api::Request&) {
+    scheduler::HostOrders orders{1, {}};
+    if (is_wanted) orders.wanted.push_back(Wanted(9, 250, Profile::k2g, 4));
+    return api::Response{200, ToText(orders)};
+  });
+  ASSERT_TRUE(controller) << controller.error().message;
+  std::string yaml = kFile;
+  yaml.replace(yaml.find("/run/c.sock"), 11, path_ + "/c.sock");
+  yaml.replace(yaml.find("state: state"), 12, "state: " + path_ + "/state");
+  const auto run = [&] {
+    auto agent = NodeAgent::Open(*ParseNodeConfig(yaml, "n.yaml"), std::make_unique<DeadlySlices>(), "/x");
+    ASSERT_TRUE(agent) << agent.error().message;
+    const base::Fd never(eventfd(0, EFD_CLOEXEC));
+    EXPECT_THROW((*agent)->Run(never.get()), DeadlySlices::Killed);
+  };
+  const auto mark = [&] { return InstanceBook::Open(path_ + "/state")->Read()->at(9).mark; };
+  run();
+  EXPECT_EQ(mark(), "being made");
+  is_wanted = false;
+  run();
+  EXPECT_EQ(mark(), "being made, ending");
 }
 
 std::string WaitFor(Child& child) {
