@@ -98,8 +98,8 @@ class Searcher {
       fabrics_done_ = static_cast<double>(f);
       fabrics_ = static_cast<double>(fabrics.size());
       SearchFabric();
-      Tell(1);
       if (hooks_.stop && hooks_.stop()) done_ = stopped_ = true;
+      if (!stopped_) Tell(1);
     }
     answer.stopped = stopped_;
     answer.best = best_;
@@ -130,8 +130,11 @@ class Searcher {
     for (const std::vector<Group>& groups : device_groups_) {
       const std::vector<Option> of_kind = DeviceOptions(groups);
       std::vector<Option> combined;
-      for (const Option& a : rest)
+      for (const Option& a : rest) {
+        if (hooks_.stop && hooks_.stop()) done_ = stopped_ = true;
+        if (done_) return;
         for (const Option& b : of_kind) combined.push_back(Combine(a, b));
+      }
       Prune(combined);
       rest = std::move(combined);
     }

@@ -124,13 +124,18 @@ std::string SearchText(const Found& found) {
   std::string text = fmt::format("{}: ", input.workload.name);
   if (!found.answer.best) return text + InfeasibleText(found);
   const Mix& best = found.answer.best->mix;
-  text += fmt::format("least {} within slowdown {:g}, of {} mixes in {:.2f} s\n  {}\n  {}\n",
-                      ToString(found.objective), input.workload.limits.slowdown, found.answer.candidates,
-                      found.search_s, Describe(input.catalogue, best), Summary(found, best));
+  const std::string of =
+      found.answer.stopped ? fmt::format("found in {:.2f} s, before all of {} mixes were looked at",
+                                         found.search_s, found.answer.candidates)
+                           : fmt::format("of {} mixes in {:.2f} s", found.answer.candidates, found.search_s);
+  text +=
+      fmt::format("least {} within slowdown {:g}, {}\n  {}\n  {}\n", ToString(found.objective),
+                  input.workload.limits.slowdown, of, Describe(input.catalogue, best), Summary(found, best));
   const auto before = found.model.Evaluate(input.workload.baseline);
   text += fmt::format("baseline: {}\n  {}, {:.0f} W\n\n", Describe(input.catalogue, input.workload.baseline),
                       Usd(before.CostUsd()), before.PowerW());
-  text += BindingText(found) + "\n" + CheckTable(found).Text();
+  if (!found.is_interrupted) text += BindingText(found) + "\n";
+  text += CheckTable(found).Text();
   if (!found.answer.front.empty())
     text += fmt::format("\nfront of {} against slowdown, {} of {} points\n{}", ToString(found.objective),
                         std::min(kFrontLines, found.answer.front.size()), found.answer.front.size(),
@@ -172,6 +177,7 @@ report::Document SearchDocument(const Found& found) {
   document.SetRatio("feasible", found.answer.best ? 1 : 0);
   document.SetRatio("candidates", static_cast<double>(found.answer.candidates));
   document.SetRatio("search_s", found.search_s);
+  if (found.is_interrupted) document.SetRatio("interrupted", 1);
   if (found.answer.best) {
     const Evaluation now = found.model.Evaluate(found.answer.best->mix);
     const Evaluation before = found.model.Evaluate(input.workload.baseline);

@@ -41,42 +41,24 @@ int RunCompare(const PlanOptions& o, bool as_json) {
   return written ? kExitOk : ComplainAfterData(written.error());
 }
 
-// The answer and all that explains it.
-planner::Found Ask(const planner::ClusterModel& model, const PlanOptions& o,
-                   const planner::SearchHooks& hooks) {
-  planner::Found found{model, o.Objective(), {}, 0, {}, {}, {}, {}};
-  planner::Question question;
-  question.objective = found.objective;
-  question.front = true;
-  const auto begin = std::chrono::steady_clock::now();
-  found.answer = planner::Search(model, question, hooks);
-  question.front = false;
-  found.answer.best = planner::Search(model, question, {{}, hooks.stop}).best;
-  found.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const planner::SearchHooks quiet{{}, hooks.stop};
-  if (!found.answer.best) {
-    found.obstacles = planner::FindObstacles(model, found.objective, quiet);
-    if (found.obstacles.empty()) found.conflict = planner::FindConflict(model, found.objective, quiet);
-    return found;
-  }
-  found.binding = planner::FindBinding(model, found.objective, *found.answer.best, quiet);
-  if (!o.no_sensitivity)
-    found.influences = planner::FindInfluences(model.input(), found.objective, *found.answer.best, hooks);
-  return found;
-}
-
 int RunSearch(const PlanOptions& o, bool as_json) {
   const auto input = ReadPlanInput(o);
   if (!input) return Complain(input.error());
   const planner::ClusterModel model(*input);
   report::Progress progress("plan " + input->workload.name, report::kQuietStart);
   base::InterruptGuard guard;
-  const planner::Found found =
-      Ask(model, o, {[&](double share) { progress.Update(share, ""); }, [] { return base::Interrupted(); }});
-  base::Interrupted() ? progress.Stop("interrupted") : progress.Finish("done");
-  if (base::Interrupted()) return Interrupted();
+  const auto begin = std::chrono::steady_clock::now();
+  const planner::Found found = planner::Inquire(
+      model, o.Objective(), !o.no_sensitivity,
+      {[&](double share) { progress.Update(share, ""); }, [] { return base::Interrupted(); }},
+      [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); });
+  found.is_interrupted ? progress.Stop("interrupted") : progress.Finish("done");
+  if (found.is_interrupted && !found.answer.best) return Interrupted();
   const report::Document document = planner::SearchDocument(found);
   base::Print("{}", as_json ? document.Dump() : planner::SearchText(found));
+  if (found.is_interrupted)
+    return Interrupted(found.answer.stopped ? "this is the best mix that was found until then"
+                                            : "this is the best mix; what explains it is missing");
   if (const auto written = WriteReport(o.folder, planner::SearchPage(found, document), document, !as_json);
       !written)
     return ComplainAfterData(written.error());

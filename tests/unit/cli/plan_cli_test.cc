@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <signal.h>
+
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
 
 #include "program.h"
 
@@ -75,6 +80,32 @@ TEST_F(PlanCli, SearchMinimisesWhatItIsAsked) {
              energy = Document({"search", File(), "--no-sensitivity", "--objective", "energy"});
   EXPECT_LE(cost["rows"][1]["cost_usd"].get<double>(), energy["rows"][1]["cost_usd"].get<double>());
   EXPECT_LE(energy["rows"][1]["energy"].get<double>(), cost["rows"][1]["energy"].get<double>());
+}
+
+// Does the process deal with Ctrl-C by now? True as well once it has ended.
+bool HearsCtrlC(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("State:") && line.find('Z') != std::string::npos) return true;
+    if (line.starts_with("SigCgt:"))
+      return (std::stoull(line.substr(7), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
+  }
+  return true;
+}
+
+TEST_F(PlanCli, ASearchThatIsInterruptedSaysSo) {
+  std::string text = kWorkload;
+  text.replace(text.find("most_nodes: 16"), 14, "most_nodes: 100000");  // pairs of which take hours
+  folder_.Write("w.yaml", text);
+  for (const bool as_json : {false, true}) {
+    std::vector<std::string> words = {SPILLWAY, "plan", "search", File()};
+    if (as_json) words.push_back("--json");
+    testing::Running search(words, folder_.File("log"));
+    while (!HearsCtrlC(search.pid())) std::this_thread::yield();
+    search.Signal(SIGINT);
+    EXPECT_EQ(search.Wait(), 130);
+    EXPECT_THAT(folder_.Read("log"), HasSubstr("spillway: interrupted"));
+  }
 }
 
 TEST_F(PlanCli, AnUnmeetableLimitIsNamedAndFails) {
