@@ -66,10 +66,16 @@ Result<void> Controller::WithinQuota(const ServedModel& model) const {
   double before = 0, others = 0;
   for (const auto& [name, one] : fleet_.models)
     if (one.tenant == model.tenant) (name == model.name ? before : others) += asked(one);
-  // Of models that were removed and have not ended yet.
-  for (const auto& [id, one] : fleet_.instances)
-    if (one.model.tenant == model.tenant && fleet_.models.count(one.model.name) == 0)
-      others += one.place.milli / double{kWholeGpu};
+  // Of models that were removed and have not ended yet, though others have their names by now.
+  for (const auto& [id, one] : fleet_.instances) {
+    const auto now = with.models.find(one.model.name);
+    if (one.model.tenant != model.tenant ||
+        (now != with.models.end() && IsSameService(one.model, now->second)))
+      continue;
+    ServedModel ending = one.model;
+    ending.replicas = 1;
+    others += asked(ending);
+  }
   constexpr double kRounding = 1e-9;
   if (asked(model) <= before || others + asked(model) <= quota->second + kRounding) return {};
   return Fail(ErrorCode::kConflict,

@@ -86,6 +86,37 @@ TEST_F(ControllerTest, AQuotaCountsMemoryWhatStillEndsAndTenantsThatAreNotListed
   Add(large);
 }
 
+TEST_F(ControllerTest, AQuotaCountsWhatStillEndsOfAModelWhoseNameIsAnothersByNow) {
+  options_.gpu_quotas = {{"red", 1}};
+  Make();
+  Host(4);
+  Add(Model("a", 900));
+  Obey();
+  ASSERT_TRUE(controller_->RemoveModel("a", now_));
+  EXPECT_EQ(controller_->AddModel(Model("a", 200), now_).error().message,
+            "model a: tenant red may have 1 GPUs and would ask for 1.1");
+  Add(Model("a", 100));
+  EXPECT_FALSE(controller_->AddModel(Model("b", 100), now_)) << "0.9 of the first a, 0.1 of the second";
+  Obey();
+  Obey();
+  Add(Model("b", 900));
+}
+
+TEST_F(ControllerTest, AQuotaCountsWhatStillEndsByItsPartOfAGpusMemory) {
+  options_.gpu_quotas = {{"red", 0.8}};
+  options_.rules.isolation = Isolation::kFraction;
+  Make();
+  Host(2, 40960);
+  ServedModel large = Model("a", 100);
+  large.memory_mib = 20480;  // of a profile with 3 of 7 parts of the compute
+  Add(large);
+  Obey();
+  ASSERT_TRUE(controller_->RemoveModel("a", now_));
+  large.name = "b";
+  EXPECT_EQ(controller_->AddModel(large, now_).error().message,
+            "model b: tenant red may have 0.8 GPUs and would ask for 0.857143");
+}
+
 TEST_F(ControllerTest, WhatIsServedWhenAQuotaIsMadeSmallerStaysAndMayShrink) {
   Host(4);
   ServedModel model = Model("a", 1000);
