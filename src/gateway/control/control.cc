@@ -253,10 +253,17 @@ void Control::AskWhatRequestsTake() {
   server_.Post([this] {
     const auto slices = server_.broker().Slices();
     TookMs took;
+    std::vector<scheduler::Controller::Took> learnt;
     for (const Broker::ServiceView& one : server_.broker().ServiceTimes())
-      if (const auto id = InstanceOf(slices[one.slice].executor))
-        took[*id] = std::chrono::duration<double, std::milli>(one.mean).count();
-    Post([this, took] { took_ = took; });
+      if (const auto id = InstanceOf(slices[one.slice].executor)) {
+        const double ms = std::chrono::duration<double, std::milli>(one.mean).count();
+        took[*id] = ms;
+        learnt.push_back({*id, one.model, ms, slices[one.slice].requests});
+      }
+    Post([this, took, learnt] {
+      took_ = took;
+      controller_.Learn(learnt, Now());
+    });
   });
 }
 

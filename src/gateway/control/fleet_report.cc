@@ -71,7 +71,11 @@ json ReportOf(const Fleet& fleet, const ServedModel& model, const TookMs& took) 
 json ReportOf(const Controller& controller, const TookMs& took) {
   const Fleet& fleet = controller.fleet();
   json models = json::array(), hosts = json::array();
-  for (const auto& [name, model] : fleet.models) models.push_back(ReportOf(fleet, model, took));
+  for (const auto& [name, model] : fleet.models) {
+    models.push_back(ReportOf(fleet, model, took));
+    if (const auto slowness = controller.speeds().Of(name, fleet.now); !slowness.empty())
+      models.back()["slowness"] = slowness;
+  }
   // Of models that were removed: until they have ended.
   for (const auto& [id, one] : fleet.instances) {
     const bool is_told = std::any_of(models.begin(), models.end(),

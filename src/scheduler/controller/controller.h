@@ -9,7 +9,8 @@
 //     under isolation `gpu` no two tenants on one
 //   - a move begins the new instance, waits until it is ready, drains the old one and ends it last; whatever
 //     fails on the way, the model goes on where it ran
-//   - the whole state is the Fleet: a controller that is made of a saved one goes on where that one was
+//   - the whole state but speeds is the Fleet: a controller that is made of a saved one goes on where that
+//     one was
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include "scheduler/consolidation.h"
 #include "scheduler/controller/fleet.h"
 #include "scheduler/controller/fleet_view.h"
+#include "scheduler/controller/gpu_speeds.h"
 #include "scheduler/placer.h"
 
 namespace spillway::scheduler {
@@ -79,6 +81,15 @@ class Controller {
   void Idle(uint64_t instance, Millis now);  // draining, and nothing is in hand any more
   // What a move of the model cost its requests.
   void Measured(const std::string& model, Millis downtime_ms, Millis now);
+  // What requests of late took, of all instances that had any: new instances of a model rather go where they
+  // take less. Moves nothing.
+  struct Took {
+    uint64_t instance = 0;
+    std::string model;      // whose requests
+    double ms = 0;          // one's mean, the wait not counted
+    uint64_t requests = 0;  // of its executor so far
+  };
+  void Learn(const std::vector<Took>& took, Millis now);
 
   void Tick(Millis now);
   // The program was away. Who was ready has start_limit to be so again.
@@ -87,6 +98,7 @@ class Controller {
   [[nodiscard]] std::vector<WantedInstance> Wanted(const std::string& host) const;
   [[nodiscard]] const Fleet& fleet() const { return fleet_; }
   [[nodiscard]] const ControllerOptions& options() const { return options_; }
+  [[nodiscard]] const GpuSpeeds& speeds() const { return speeds_; }
   // GPUs on which an instance is that is not stranded.
   [[nodiscard]] size_t GpusOn() const;
   // How often a place was looked for, for a replica that is missing: nearly all that an event costs.
@@ -111,6 +123,8 @@ class Controller {
   void TrimReplicas();
   void AddReplicas();
   bool AddOne(const ServedModel& model);
+  [[nodiscard]] Spot Quicker(FleetView& view, Placer& placer, const ServedModel& model, const Job& job,
+                             const Spot& spot) const;
   bool PlanRoom(const ServedModel& model);
   void PlanMoves();
   void StartPlanned();
@@ -135,7 +149,8 @@ class Controller {
 
   ControllerOptions options_;
   Fleet fleet_;
-  Millis heard_;  // the caller's time, of the last event: before fleet_.now where his clock was set back
+  GpuSpeeds speeds_;  // not saved: it is learnt again
+  Millis heard_;      // the caller's time, of the last event: before fleet_.now where his clock was set back
   uint64_t searches_ = 0;
   uint64_t changes_ = 0;
   PlacementInputs inputs_;

@@ -55,6 +55,7 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
     gpus_.clear();
     node_of_.clear();
     memory_of_model_.clear();
+    gpu_models_.clear();
     std::vector<std::tuple<std::string, bool, int>> kinds;
     for (const auto& [name, host] : fleet.hosts)
       for (const Gpu& gpu : host.gpus) {
@@ -71,6 +72,7 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
           models.push_back(ModelByName(gpu.model));
           models.back().mig = gpu.can_divide;
           memory_of_model_.push_back(gpu.memory_mib);
+          gpu_models_.push_back(gpu.model);
         }
         Node node;
         node.name = key;

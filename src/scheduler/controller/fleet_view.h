@@ -37,6 +37,11 @@ class FleetView {
   // Why that place cannot be had now; empty: it can.
   [[nodiscard]] std::string WhyNot(const ServedModel& model, const SlicePlace& place) const;
   [[nodiscard]] int NodeOf(const std::string& gpu_key) const;  // -1: not to be used now
+  [[nodiscard]] const std::string& GpuModelOf(int node) const {
+    return gpu_models_[cluster_.nodes()[node].model];
+  }
+  // By the cluster's model: what hosts call it. Several may be called the same.
+  [[nodiscard]] const std::vector<std::string>& gpu_models() const { return gpu_models_; }
   [[nodiscard]] uint64_t InstanceOf(JobId job) const { return instances_[job]; }
   [[nodiscard]] JobId next_job() const { return static_cast<JobId>(instances_.size()); }
   // Only those that are ready, known to live and not moving already may be moved.
@@ -50,6 +55,7 @@ class FleetView {
   std::vector<std::pair<std::string, std::string>> gpus_;  // by node: host, GPU
   std::map<std::string, int> node_of_;                     // by HOST/GPU
   std::vector<int> memory_of_model_;                       // MiB; 0: not known
+  std::vector<std::string> gpu_models_;
   std::map<std::string, int> tenants_;
   std::set<uint64_t> replaced_;
   std::vector<uint64_t> instances_;  // by job

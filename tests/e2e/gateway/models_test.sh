@@ -206,6 +206,11 @@ curl -sf "$(cat "$work/url")/metrics" | matches "^spillway_gateway_replacements_
 until_true 20 fleet 'all(i["service_ms"] > 10 and i["gpu_model"] == "A100-40" for i in models["slow"]["instances"])' > /dev/null ||
   fail "what requests of slow take: $(fleet 'models["slow"]')"
 model remove slow --wait > /dev/null || fail "remove slow"
+# On which GPU model they take longer is learnt once there were a hundred.
+for _ in $(seq 120); do printf 'url = "%s/v2/models/product/infer"\noutput = "%s/answer"\n' "$(cat "$work/url")" "$work"; done |
+  curl -sf -K - -d '{"inputs": [{"name": "a", "datatype": "FP32", "shape": [1, 2], "data": [3, 4]},
+    {"name": "b", "datatype": "FP32", "shape": [2, 1], "data": [5, 6]}]}' || fail "a hundred requests"
+until_true 20 fleet 'models["product"].get("slowness") == {"A100-40": 1}' || fail "slowness: $(fleet 'models["product"]')"
 expect_bad "no GPU host7/gpu0 can be used now" model move product --to host7/gpu0
 
 # ---- the node agent is killed: requests go on, and the executor is its successor's

@@ -210,5 +210,26 @@ TEST(FleetReport, TellsModelsThatAreGoneUntilTheirInstancesAre) {
   EXPECT_EQ(report.at("gpus_on"), 1);
 }
 
+TEST(FleetReport, SaysOnWhichGpusRequestsTakeLonger) {
+  Fleet fleet;
+  fleet.hosts["h"] = {{{"g0", "T4"}, {"g1", "A10"}}, true, 0};
+  ServedModel model;
+  model.name = "m";
+  fleet.models["m"] = model;
+  for (uint64_t id = 1; id <= 2; ++id) {
+    Instance one;
+    one.id = id;
+    one.model = model;
+    one.place = {"h", fmt::format("g{}", id - 1)};
+    one.phase = Phase::kReady;
+    fleet.instances[id] = one;
+  }
+  Controller controller({}, fleet);
+  EXPECT_FALSE(ReportOf(controller).at("models").at(0).contains("slowness"));
+  controller.Learn({{1, "m", 20, 1000}, {2, "m", 8, 1000}}, 0);
+  EXPECT_EQ(ReportOf(controller).at("models").at(0).at("slowness"),
+            (nlohmann::json{{"A10", 1.0}, {"T4", 2.5}}));
+}
+
 }  // namespace
 }  // namespace spillway::gateway

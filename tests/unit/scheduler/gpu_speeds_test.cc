@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// On which GPUs requests take less: what is learnt, and what new instances make of it.
+#include "scheduler/controller/gpu_speeds.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "controller_bed.h"
+
+namespace spillway::scheduler {
+namespace {
+
+class GpuSpeedsTest : public testing::Test {
+ protected:
+  // Each instance once more, with as many requests again as count.
+  void Tell(const std::string& gpu, const std::vector<double>& ms) {
+    for (const double one : ms) samples_.push_back({++last_, "m", gpu, one, GpuSpeeds::kLeastRequests});
+  }
+  void Learn() { speeds_.Learn(samples_, now_); }
+  double Slowness(const std::string& gpu) const { return speeds_.Slowness("m", gpu, now_); }
+
+  GpuSpeeds speeds_;
+  std::vector<GpuSpeeds::Sample> samples_;
+  uint64_t last_ = 0;
+  Millis now_ = 1000;
+};
+
+TEST_F(GpuSpeedsTest, TellHowManyTimesAsLongRequestsTakeAsOnTheQuickest) {
+  Tell("T4", {20});
+  EXPECT_EQ(Slowness("T4"), 1);
+  Learn();
+  EXPECT_EQ(Slowness("T4"), 1) << "nothing is known of another";
+  Tell("A10", {10});
+  Tell("H100-80", {2});
+  Learn();
+  EXPECT_EQ(Slowness("H100-80"), 1);
+  EXPECT_EQ(Slowness("A10"), GpuSpeeds::kMost) << "no more is believed";
+  EXPECT_EQ(Slowness("T4"), GpuSpeeds::kMost);
+  EXPECT_EQ(Slowness("A100-40"), 1) << "one that was not tried is as quick as any";
+  EXPECT_EQ(speeds_.Slowness("other", "T4", now_), 1);
+  EXPECT_THAT(
+      speeds_.Of("m", now_),
+      testing::ElementsAre(testing::Pair("A10", 4), testing::Pair("H100-80", 1), testing::Pair("T4", 4)));
+}
+
+TEST_F(GpuSpeedsTest, OfOneOfThreeThatLiesNothingIsLearnt) {
+  Tell("A10", {10});
+  for (const double lie : {1e-6, 1e9}) {
+    samples_.resize(1);
+    Tell("T4", {20, lie, 22});
+    Learn();
+    EXPECT_GE(Slowness("T4"), 2) << lie;
+    EXPECT_LE(Slowness("T4"), 2.2) << lie;
+  }
+}
+
+TEST_F(GpuSpeedsTest, OfTwoTheQuickerIsBelieved) {
+  Tell("A10", {10});
+  Tell("T4", {1e9, 12});
+  Learn();
+  EXPECT_DOUBLE_EQ(Slowness("T4"), 1.2);
+}
+
+TEST_F(GpuSpeedsTest, WhatIsNoTimeOrOfTooFewRequestsDoesNotCount) {
+  Tell("A10", {10});
+  for (const double none : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
+    Tell("T4", {none});
+    Learn();
+    EXPECT_EQ(Slowness("T4"), 1) << none;
+  }
+  Tell("T4", {20});
+  samples_.back().requests = GpuSpeeds::kLeastRequests - 1;
+  Tell("", {1});
+  Learn();
+  EXPECT_EQ(Slowness("T4"), 1);
+  EXPECT_EQ(Slowness("A10"), 1);
+  samples_[samples_.size() - 2].requests++;
+  Learn();
+  EXPECT_EQ(Slowness("T4"), 2);
+}
+
+TEST_F(GpuSpeedsTest, AreForgottenOnceNoRequestBearsThemOut) {
+  Tell("A10", {10});
+  Tell("T4", {20});
+  Learn();
+  now_ += GpuSpeeds::kForgotten - 1;
+  samples_[0].requests++;
+  Learn();
+  EXPECT_EQ(Slowness("T4"), 2);
+  now_ += 1;
+  EXPECT_EQ(Slowness("T4"), 1) << "of which there was no request meanwhile";
+  samples_[0].requests++;
+  Learn();
+  EXPECT_THAT(speeds_.Of("m", now_), testing::ElementsAre(testing::Pair("A10", 1)));
+  speeds_.Forget("m");
+  EXPECT_TRUE(speeds_.Of("m", now_).empty());
+}
+
+// GPUs of two models on one host.
+class SpeedPlacementTest : public ControllerTest {
+ protected:
+  void Gpus(const std::vector<std::string>& models) {
+    gpus_.clear();
+    for (size_t g = 0; g < models.size(); ++g) gpus_.push_back({fmt::format("g{}", g), models[g], 0, false});
+    Say({});
+  }
+  // A model with an instance on each of the first two, the second of which is quicker.
+  void SlowAndQuick(int milli) {
+    ServedModel model = Model("m", milli);
+    model.replicas = 2;
+    Add(model);
+    Obey();
+    if (On("g1") == 0) {
+      ASSERT_TRUE(controller_->MoveModel("m", "h/g1", now_));
+      Obey();
+    }
+    ASSERT_EQ(On("g0"), 1);
+    ASSERT_EQ(On("g1"), 1);
+    Learn({{"g0", 20}, {"g1", 5}});
+  }
+  void Learn(const std::map<std::string, double>& ms) {
+    std::vector<Controller::Took> took;
+    requests_ += GpuSpeeds::kLeastRequests;
+    for (const auto& [id, one] : controller_->fleet().instances)
+      if (const auto at = ms.find(one.place.gpu); at != ms.end())
+        took.push_back({id, one.model.name, at->second, requests_});
+    controller_->Learn(took, now_);
+  }
+  void Replicas(int replicas) {
+    ServedModel model = controller_->fleet().models.at("m");
+    model.replicas = replicas;
+    Add(model);
+  }
+  int On(const std::string& gpu) const {
+    int there = 0;
+    for (const auto& [id, one] : controller_->fleet().instances)
+      there += one.phase != Phase::kStopping && one.place.gpu == gpu;
+    return there;
+  }
+  uint64_t requests_ = 0;
+};
+
+TEST_F(SpeedPlacementTest, ANewInstanceGoesWhereRequestsTakeLess) {
+  for (const bool learns : {false, true}) {
+    Make();
+    Gpus({"T4", "H100-80", "T4", "H100-80"});
+    SlowAndQuick(1000);
+    if (!learns) controller_->Learn({}, now_ += GpuSpeeds::kForgotten);
+    Replicas(3);
+    EXPECT_EQ(On("g2"), learns ? 0 : 1);
+    EXPECT_EQ(On("g3"), learns ? 1 : 0);
+    if (!learns) continue;
+    Obey();
+    Replicas(4);
+    EXPECT_EQ(On("g2"), 1) << "a slow place is better than none";
+  }
+}
+
+TEST_F(SpeedPlacementTest, AGpuModelThatWasNotTriedIsAsGoodAsTheQuickest) {
+  Gpus({"T4", "H100-80", "T4", "L40S"});
+  SlowAndQuick(1000);
+  Replicas(3);
+  EXPECT_EQ(On("g3"), 1);
+}
+
+TEST_F(SpeedPlacementTest, NoGpuIsSwitchedOnForSpeedsSake) {
+  Gpus({"T4", "H100-80", "H100-80"});
+  SlowAndQuick(400);
+  Add(Model("filler", 600));
+  Obey();
+  if (On("g1") == 1) {  // the filler is to be where it is quick
+    ASSERT_TRUE(controller_->MoveModel("filler", "h/g1", now_));
+    Obey();
+  }
+  ASSERT_EQ(On("g1"), 2);
+  Replicas(3);
+  EXPECT_EQ(On("g0"), 2);
+  EXPECT_EQ(On("g2"), 0) << "a GPU was switched on";
+}
+
+TEST_F(SpeedPlacementTest, AModelThatFailsIsNotHeldWhereItIsQuick) {
+  Gpus({"T4", "H100-80", "T4", "H100-80", "H100-80"});
+  SlowAndQuick(1000);
+  Replicas(3);
+  const Instance* third = Of("m", Phase::kStarting);
+  ASSERT_NE(third, nullptr);
+  ASSERT_NE(third->place.gpu, "g2");
+  std::vector<Held> held;
+  for (const WantedInstance& one : controller_->Wanted("h"))
+    held.push_back({one.instance, one.instance == third->id, false, "it fails"});
+  Say(held);
+  Obey();
+  Pass(1000);
+  EXPECT_EQ(On("g2"), 1) << "as the policy has it";
+}
+
+TEST_F(SpeedPlacementTest, OnlyARequestOfTheInstancesOwnModelTells) {
+  Gpus({"T4", "H100-80", "T4", "H100-80"});
+  SlowAndQuick(1000);
+  controller_->Learn({}, now_ += GpuSpeeds::kForgotten);
+  std::vector<Controller::Took> lies;
+  for (const auto& [id, one] : controller_->fleet().instances)
+    lies.push_back({id, "another", one.place.gpu == "g0" ? 20.0 : 5.0, 1000});
+  lies.push_back({999, "m", 1, 1000});
+  controller_->Learn(lies, now_);
+  EXPECT_TRUE(controller_->speeds().Of("another", now_).empty());
+  Replicas(3);
+  EXPECT_EQ(On("g2"), 1);
+}
+
+TEST_F(SpeedPlacementTest, AModelThatWasRemovedLeavesNoSpeeds) {
+  Gpus({"T4", "H100-80"});
+  SlowAndQuick(1000);
+  EXPECT_EQ(controller_->speeds().Of("m", now_).size(), 2u);
+  ASSERT_TRUE(controller_->RemoveModel("m", now_));
+  EXPECT_TRUE(controller_->speeds().Of("m", now_).empty());
+  // Nor do those that still end say anything of another of that name.
+  Add(Model("m", 500));
+  Learn({{"g0", 20}, {"g1", 5}});
+  EXPECT_TRUE(controller_->speeds().Of("m", now_).empty());
+}
+
+}  // namespace
+}  // namespace spillway::scheduler
