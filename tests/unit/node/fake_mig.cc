@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace fake_mig {
 
 constexpr int kNotFound = 6, kInUse = 19, kNoRoom = 23;
 constexpr unsigned kSizes[] = {1, 2, 4, 4, 8, 0, 0, 0, 0, 2};  // memory slices by profile's number
@@ -34,7 +34,8 @@ bool Fails(const std::string& how) {
   return true;
 }
 
-}  // namespace
+}  // namespace fake_mig
+using namespace fake_mig;  // named: what has a field of such a type is extern "C"
 
 extern "C" {
 
