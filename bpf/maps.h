@@ -21,7 +21,7 @@ const volatile __u32 flow_filter_mask; /* words - 1, a power of two less one */
 const volatile __u32 reply_line_mask;
 /* Entries that may be written in a tick; beyond, new flows stay on the ring, so that a flood takes a minute
  * to fill the table, and what it left is gone soon after it. */
-const volatile __u32 flow_insert_budget;
+const volatile __u32 flow_insert_budget; /* src/switch/data_plane.cc sets it */
 /* Not 0 in benchmarks of policies alone: handshakes are kept and entries written however many there are. */
 const volatile __u32 ignores_pressure;
 /* Idle ticks of the flow table: the longest of any service, so that no service's flow ends early. */

@@ -4,7 +4,7 @@
 //
 //   Open ──► Remember(how many flows have entries) ──► Aim(row) ──► Run(floor | switch) ... ──► ...
 //
-// Not thread-safe.
+// Who checks the answers: rounds.h. Not thread-safe.
 #pragma once
 
 #include <cstdint>

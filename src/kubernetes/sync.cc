@@ -92,7 +92,7 @@ Result<void> Extender::SyncOnce() {
   });
   if (!all_nodes) return tl::make_unexpected(all_nodes.error());
   std::vector<scheduler::BoundPod> pods;
-  std::vector<scheduler::UnclearPod> unclear;
+  std::vector<scheduler::UnreadablePod> unreadable;
   // Most pods of a cluster ask for no GPU: of them, the CPU that they take of their node is all that counts.
   std::map<std::string, int64_t> other_cpu;
   const auto all_pods =
@@ -101,7 +101,7 @@ Result<void> Extender::SyncOnce() {
                   [&](const nlohmann::json& pod) {
                     auto read = scheduler::ReadBoundPod(pod);
                     if (!read)
-                      unclear.push_back(scheduler::ReadUnclearPod(pod));
+                      unreadable.push_back(scheduler::ReadUnreadablePod(pod));
                     else if (read->ask.giver != scheduler::Giver::kNobody)
                       pods.push_back(std::move(*read));
                     else if (!read->finished)
@@ -133,10 +133,10 @@ Result<void> Extender::SyncOnce() {
   const std::vector<scheduler::BoundPod> others = ClaimedByOthers(claims);
   const base::MutexLock lock(cache_mutex_);
   cache_.SetTenants(std::move(tenants));
-  cache_.Sync(nodes, pods, started, unclear, std::move(other_cpu));
+  cache_.Sync(nodes, pods, started, unreadable, std::move(other_cpu));
   if (pending) cache_.KeepWaiting(*pending, started);
   for (const scheduler::BoundPod& other : others) cache_.Suppose(other);
-  unreadable_pods_ = unclear.size();
+  unreadable_pods_ = unreadable.size();
   pods_version_ = *all_pods;
   return {};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that run for the node agent and outlive it: begun so that none runs of which nobody knows, found
-// again by number and start time, so that nobody else's program is taken for one. One thread.
+// again by number and start time, so that nobody else's program is taken for one. When they are
+// told to end, and how hard: node_agent.cc. One thread.
 #pragma once
 
 #include <cstdint>

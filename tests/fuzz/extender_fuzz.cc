@@ -20,7 +20,7 @@ void Check(const std::string& text) {
 
 void ReadPod(const nlohmann::json& pod) {
   if (const auto ask = ReadPodAsk(pod); !ask && ask.error().message.empty()) std::abort();
-  if (!ReadBoundPod(pod)) (void)ReadUnclearPod(pod);
+  if (!ReadBoundPod(pod)) (void)ReadUnreadablePod(pod);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers that sleep in the kernel, and how they are woken without a cost to producers while nobody sleeps.
+// When a worker goes to sleep is port.cc's.
 //
 // The race: a worker finds nothing and goes to sleep while a producer puts an event and finds nobody asleep.
 // One of them must see the other, so between its store and its load each needs a full barrier. The worker,

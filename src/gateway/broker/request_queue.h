@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One tenant's requests that wait for a slice: in order for each model, so that a model that nobody serves
 // keeps none but its own waiting. Requests are numbered in the order in which they came. Pure.
+// Which tenant's turn it is: broker.cc.
 #pragma once
 
 #include <cstddef>

@@ -64,12 +64,12 @@ AllocationCache::AllocationCache(const ClusterFile& file)
 }
 
 void AllocationCache::Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>& pods,
-                           uint64_t started, const std::vector<UnclearPod>& unclear,
+                           uint64_t started, const std::vector<UnreadablePod>& unreadable,
                            std::map<std::string, int64_t> other_cpu) {
   nodes_.clear();
   for (const KubeNode& node : nodes)
     if (nodes_.size() < kMaxNodes) nodes_[node.name] = node;
-  unclear_ = unclear;
+  unreadable_ = unreadable;
   for (const KubeNode& node : file_nodes_) {
     const auto at = nodes_.find(node.name);
     const int cpu =

@@ -40,12 +40,12 @@ class AllocationCache {
   // Rules, models, nodes and jobs of a cluster file: its nodes go before labels, its jobs stay for good.
   explicit AllocationCache(const ClusterFile& file);
 
-  // All nodes there are (kMaxNodes of them are kept), and all pods that are on one; `unclear`: of these
+  // All nodes there are (kMaxNodes of them are kept), and all pods that are on one; `unreadable`: of these
   // those whose request is not understood; `other_cpu`: thousandths of a CPU that pods which are not among
   // `pods` take, by node. `started`: what mark() was before they were asked for; what was
   // booked since is not judged by them.
   void Sync(const std::vector<KubeNode>& nodes, const std::vector<BoundPod>& pods, uint64_t started,
-            const std::vector<UnclearPod>& unclear = {}, std::map<std::string, int64_t> other_cpu = {});
+            const std::vector<UnreadablePod>& unreadable = {}, std::map<std::string, int64_t> other_cpu = {});
   // What a watch tells of a pod: it is on a node, or holds nothing any more. One that has gone does not come
   // back, whatever an older list says.
   void See(const BoundPod& pod);
@@ -159,7 +159,7 @@ class AllocationCache {
   std::vector<KubeNode> file_nodes_;
   std::map<std::string, KubeNode> nodes_;       // all
   std::map<std::string, std::string> surplus_;  // nodes of models too many, and what to say of them
-  std::vector<UnclearPod> unclear_;
+  std::vector<UnreadablePod> unreadable_;
   std::map<std::string, int64_t> other_cpu_;  // by node: of pods without GPUs
   std::map<std::string, int> tenants_;
   std::map<std::string, std::string> tenant_of_space_;

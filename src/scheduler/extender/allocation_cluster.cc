@@ -78,7 +78,7 @@ void AllocationCache::Rebuild() {
     booking.id.reset();
     Count(booking.node, booking.ask.giver, 1);
   }
-  for (const UnclearPod& pod : unclear_)
+  for (const UnreadablePod& pod : unreadable_)
     for (const Giver giver : pod.givers) {
       Count(pod.node, giver, 1);
       CountUnknown(pod.node, giver, 1);

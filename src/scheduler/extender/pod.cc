@@ -227,21 +227,21 @@ Result<BoundPod> ReadBoundPod(const json& pod) {
   return bound;
 }
 
-UnclearPod ReadUnclearPod(const json& pod) {
-  UnclearPod unclear;
+UnreadablePod ReadUnreadablePod(const json& pod) {
+  UnreadablePod unreadable;
   const json* spec = Find(pod, "spec");
   const json* status = Find(pod, "status");
   const std::string phase = status == nullptr ? "" : TextAt(*status, "phase");
-  if (spec == nullptr || phase == "Succeeded" || phase == "Failed") return unclear;
-  unclear.node = TextAt(*spec, "nodeName");
+  if (spec == nullptr || phase == "Succeeded" || phase == "Failed") return unreadable;
+  unreadable.node = TextAt(*spec, "nodeName");
   bool spillway = false, plugin = false;
   for (const auto& [name, amount] : OfPod(*spec)) {
     spillway |= name == kMilliResource && amount != 0;
     plugin |= (name == kPluginResource || name.starts_with(kMigPrefix)) && amount != 0;
   }
-  if (spillway) unclear.givers.push_back(Giver::kSpillway);
-  if (plugin) unclear.givers.push_back(Giver::kDevicePlugin);
-  return unclear;
+  if (spillway) unreadable.givers.push_back(Giver::kSpillway);
+  if (plugin) unreadable.givers.push_back(Giver::kDevicePlugin);
+  return unreadable;
 }
 
 }  // namespace spillway::scheduler

@@ -46,11 +46,11 @@ struct BoundPod {
 [[nodiscard]] Result<BoundPod> ReadBoundPod(const nlohmann::json& pod);
 
 // Of a pod that those refuse: it may hold GPUs all the same.
-struct UnclearPod {
+struct UnreadablePod {
   std::string node;           // empty: it holds nothing
   std::vector<Giver> givers;  // who may have given it GPUs
 };
-[[nodiscard]] UnclearPod ReadUnclearPod(const nlohmann::json& pod);
+[[nodiscard]] UnreadablePod ReadUnreadablePod(const nlohmann::json& pod);
 
 // The profile that "Cg.Mgb" is on a GPU of that model; nullopt where it has none such.
 [[nodiscard]] std::optional<Profile> ProfileOn(const GpuModel& model, const std::string& mig);

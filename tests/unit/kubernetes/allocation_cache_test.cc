@@ -270,11 +270,11 @@ TEST(AllocationCache, WhatCannotBePlacedOrReadKeepsTheOtherGiverAway) {
   nlohmann::json odd = KubePod("q", "nvidia.com/mig-1g.5gb", "2");
   odd["spec"]["nodeName"] = "a";
   ASSERT_FALSE(ReadBoundPod(odd));
-  cache.Sync({kT4, kA100}, {}, cache.mark(), {ReadUnclearPod(odd)});
+  cache.Sync({kT4, kA100}, {}, cache.mark(), {ReadUnreadablePod(odd)});
   EXPECT_THAT(cache.Judge(part, "a").why, HasSubstr("device plugin"));
   EXPECT_EQ(cache.Judge(whole, "t").why, "") << "that pod is gone";
   odd["status"]["phase"] = "Failed";
-  cache.Sync({kT4, kA100}, {}, cache.mark(), {ReadUnclearPod(odd)});
+  cache.Sync({kT4, kA100}, {}, cache.mark(), {ReadUnreadablePod(odd)});
   EXPECT_EQ(cache.Judge(part, "a").why, "");
 }
 
@@ -284,7 +284,7 @@ TEST(AllocationCache, NoPartOfAGpuIsGivenWhereAJobsGpuIsNotKnown) {
   const std::string unknown = "a pod there has a GPU of which Spillway does not know which";
   nlohmann::json odd = KubePod("q", kMilliResource, "1500");
   odd["spec"]["nodeName"] = "t";
-  cache.Sync({kT4, kA100}, {}, cache.mark(), {ReadUnclearPod(odd)});
+  cache.Sync({kT4, kA100}, {}, cache.mark(), {ReadUnreadablePod(odd)});
   EXPECT_EQ(cache.Judge(part, "t").why, unknown);
   EXPECT_EQ(cache.Judge(part, "a").why, "");
   cache.Sync({kT4, kA100}, {On(Ask("p", kMilliResource, "700"), "t", {"9", ""})}, cache.mark());
@@ -296,7 +296,7 @@ TEST(AllocationCache, NoPartOfAGpuIsGivenWhereAJobsGpuIsNotKnown) {
   // The device plugin knows what it gave.
   odd = KubePod("q", "nvidia.com/mig-1g.5gb", "2");
   odd["spec"]["nodeName"] = "a";
-  cache.Sync({kT4, kA100}, {}, cache.mark(), {ReadUnclearPod(odd)});
+  cache.Sync({kT4, kA100}, {}, cache.mark(), {ReadUnreadablePod(odd)});
   EXPECT_EQ(cache.Judge(whole, "a").why, "");
   EXPECT_THAT(cache.Judge(part, "a").why, HasSubstr("device plugin"));
 }
