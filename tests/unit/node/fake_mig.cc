@@ -89,11 +89,11 @@ int nvmlDeviceGetUUID(Device* device, char* uuid, unsigned length) {
                                                  : "MIG-00000000-0000-0000-0000-" +
                                                        std::to_string(100'000'000'000ULL + device->instance);
   if (text.size() >= length) return 7;
-  std::strcpy(uuid, text.c_str());
+  std::memcpy(uuid, text.c_str(), text.size() + 1);
   return 0;
 }
 int nvmlDeviceGetName(Device*, char* name, unsigned) {
-  std::strcpy(name, "A GPU");
+  std::memcpy(name, "A GPU", sizeof("A GPU"));
   return 0;
 }
 int nvmlDeviceGetMemoryInfo(Device*, Memory* memory) {
