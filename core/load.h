@@ -96,8 +96,8 @@ SPW_INLINE __u32 spw_slot_by_capacity(const struct spw_server *server, __u32 uni
 }
 
 /* What a request to the unit counts on the share clock: its slot, or what the capacities make of another's if
- * that is more, so that shares are by capacity. A quota that stops a unit for a twentieth of its period is
- * hardly seen in its slot. Equal capacities are what a pool file has that says nothing of them, and tell
+ * that is more, so that shares are by capacity. A quota that is used up late in its period is hardly seen
+ * in the slot of its unit. Equal capacities are what a pool file has that says nothing of them, and tell
  * nothing. Units move the server's clock at the pace of all of them together, slightly faster, so that a lead
  * fades. */
 SPW_INLINE void spw_set_shares(struct spw_server *server, __u32 unit, __u32 slot, __u64 others_rate)

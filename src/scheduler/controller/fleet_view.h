@@ -37,9 +37,6 @@ class FleetView {
   // Why that place cannot be had now; empty: it can.
   [[nodiscard]] std::string WhyNot(const ServedModel& model, const SlicePlace& place) const;
   [[nodiscard]] int NodeOf(const std::string& gpu_key) const;  // -1: not to be used now
-  [[nodiscard]] const std::string& GpuModelOf(int node) const {
-    return gpu_models_[cluster_.nodes()[node].model];
-  }
   // By the cluster's model: what hosts call it. Several may be called the same.
   [[nodiscard]] const std::vector<std::string>& gpu_models() const { return gpu_models_; }
   [[nodiscard]] uint64_t InstanceOf(JobId job) const { return instances_[job]; }
