@@ -26,6 +26,7 @@ NativePort::NativePort(NativeDomain& domain, const PortOptions& options, uint32_
     : domain_(domain),
       number_(number),
       queues_(std::move(queues)),
+      turns_(queues_.size()),
       wait_(options.wait),
       implicit_release_(options.implicit_release),
       guarded_(domain.options().deadline.count() > 0),
@@ -212,13 +213,17 @@ void NativePort::WakeForRestNow() {
   }
 }
 
-// A worker begins at a shard of its own, so that workers do not meet. Where shards are more than workers, and
-// else now and then, it begins at the next in turn: none waits for a worker that is busy, or is not there.
-size_t NativePort::FirstShard(const NativeQueue& queue, uint64_t linked, uint32_t workers) {
+// A worker begins at shards of its own, so that workers do not meet, and those that look in vain leave the
+// producers' cache lines alone: at the one of its rank and, where shards are more than workers, at each that
+// is so many further, in turn. Now and then it begins at the next of all: none waits for a worker that is
+// busy, or is not there.
+size_t NativePort::FirstShard(const NativeQueue& queue, Turn& turn, uint64_t linked, uint32_t workers) {
   if (queue.shards() == 1) return 0;
-  if (workers < queue.shards() || ++looks_ % domain_.options().starvation_guard == 0) return next_shard_++;
+  if (++turn.looks % domain_.options().starvation_guard == 0) return turn.next++;
   const uint64_t before = linked & ((1ULL << (taker_.worker - 1)) - 1);
-  return static_cast<size_t>(std::popcount(before));
+  const auto rank = static_cast<size_t>(std::popcount(before));
+  turn.own = turn.own + workers < queue.shards() ? turn.own + workers : rank;
+  return turn.own;
 }
 
 // One look at each queue, the one after last time's first.
@@ -226,11 +231,12 @@ size_t NativePort::Pass(Event* into, size_t most) {
   busy_lock_ = false;
   for (size_t q = 0; q < queues_.size(); q++) {
     NativeQueue& queue = *queues_[next_queue_];
+    Turn& turn = turns_[next_queue_];
     if (++next_queue_ == queues_.size()) next_queue_ = 0;
     const uint64_t linked = queue.linked.load(std::memory_order_relaxed);
     // Counting bits is a call, where the processor is not known to have the instruction.
     const uint32_t workers = (linked & (linked - 1)) == 0 ? 1 : static_cast<uint32_t>(std::popcount(linked));
-    const size_t shards = queue.shards(), first = FirstShard(queue, linked, workers);
+    const size_t shards = queue.shards(), first = FirstShard(queue, turn, linked, workers);
     for (size_t i = 0; i < shards; i++) {
       NativeShard& shard = queue.shard((first + i) & (shards - 1));
       if (!shard.Ready()) continue;

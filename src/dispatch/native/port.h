@@ -78,6 +78,10 @@ class NativePort final : public Port {
     uint32_t first_ = 0, last_ = 0;  // 8 bytes together: a wider store of 0 could cross a line
     std::vector<Run> runs_ = std::vector<Run>(kMaxHeld);
   };
+  struct Turn {                // of a queue's shards
+    size_t own = 0, next = 0;  // the last begun at as one's own; the next to begin with out of turn
+    uint32_t looks = 0;
+  };
   struct Held1 {  // a copy, kept only with a deadline
     Event event;
     NativeShard* shard;
@@ -105,7 +109,7 @@ class NativePort final : public Port {
   }
   void ReleaseNow(size_t count);
   size_t Pass(Event* into, size_t most);
-  size_t FirstShard(const NativeQueue& queue, uint64_t linked, uint32_t workers);
+  size_t FirstShard(const NativeQueue& queue, Turn& turn, uint64_t linked, uint32_t workers);
   bool AnythingReady() const;
   bool AnythingReadyForMe();
   bool HasWindows() const;
@@ -119,6 +123,7 @@ class NativePort final : public Port {
   NativeDomain& domain_;
   const uint32_t number_;
   const std::vector<NativeQueue*> queues_;
+  std::vector<Turn> turns_;  // at each of them
   const Wait wait_;
   const bool implicit_release_;
   const bool guarded_;
@@ -127,8 +132,6 @@ class NativePort final : public Port {
   size_t held_ = 0;
   Runs runs_;
   size_t next_queue_ = 0;
-  size_t next_shard_ = 0;  // to begin with out of turn
-  uint32_t looks_ = 0;
   bool busy_lock_ = false;  // the last pass met a lock: something may be there
   int event_fd_ = -1;
   Counters counters_;
