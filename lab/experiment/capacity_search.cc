@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capacity_search.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace spillway::lab {
@@ -31,8 +32,8 @@ Result<double> HighestSustained(double first, const Sustains& sustains) {
       if (!good) return tl::make_unexpected(good.error());
       (*good ? low : high) = rate;
     }
-    for (;; low /= kSearchAccuracy) {
-      if (low < kLowest)
+    for (const double found = low;; low /= kSearchAccuracy) {
+      if (low < std::max(kLowest, found / kSearchStep))
         return Fail(ErrorCode::kSystem, "what it sustains differs too much from one moment to the next");
       const auto good = sustains(low, kConfirmingSlices);
       if (!good) return tl::make_unexpected(good.error());

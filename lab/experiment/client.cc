@@ -161,7 +161,7 @@ Result<Sample> RunLoad(const ExperimentSpec& spec, const Testbed& testbed, const
   o.argv = is_dnsperf ? DnsperfCommand(testbed, run) : SpillwayLoadCommand(spec, run, samples);
   o.netns = testbed.plan().client_netns;
   o.cpus = testbed.spec().cpus.client;
-  o.cgroup_procs = testbed.common_group();
+  if (!testbed.common_group().empty()) o.cgroup_procs = {testbed.common_group()};
   // A file in memory: a pipe would make the client wait for its reader.
   o.stdout_file = testbed.plan().folder + "/client.out";
   o.stderr_file = testbed.plan().folder + "/client.log";

@@ -210,7 +210,9 @@ Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration,
   uint64_t requests = 0;
   double loss = 0;
   for (int i = 0; i < kRepeats; i++) {
-    const sim::App& app = apps[static_cast<size_t>(i) % apps.size()];
+    sim::App app = apps[static_cast<size_t>(i) % apps.size()];
+    for (sim::ServerGroup& group : app.groups)
+      for (sim::UnitProfile& unit : group.units) unit.quota_known = agent.cgroup;
     setup.app = &app;
     // The lab's limit, which the simulator wants in unloaded latencies of the first unit.
     const sim::Station first(app.groups.front().units.front(), setup.work, kWire);

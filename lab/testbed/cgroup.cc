@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include "base/file.h"
 
@@ -32,6 +33,10 @@ Result<void> WriteTo(const std::string& path, const std::string& text) {
   out << text << std::flush;
   if (out) return {};
   return Fail(ErrorCode::kSystem, fmt::format("write {} to {}: {}", text, path, strerror(errno)));
+}
+
+std::string FolderOf(const std::string& root, const std::string& testbed) {
+  return fmt::format("{}/spillway-lab-{}", root, testbed);
 }
 
 Result<void> MakeFolder(const std::string& path) {
@@ -58,16 +63,32 @@ std::optional<CgroupRoot> FindCpuController(
   return v2;
 }
 
+std::string FindCpuAccounts(const std::string& mounts, const CgroupRoot& controller) {
+  if (controller.version != 1) return "";
+  std::istringstream lines(mounts);
+  std::string line;
+  while (std::getline(lines, line)) {
+    std::istringstream words(line);
+    std::string device, path, type, options;
+    words >> device >> path >> type >> options;
+    if (type == "cgroup" && HasWord(options, ',', "cpuacct")) return path == controller.path ? "" : path;
+  }
+  return "";
+}
+
 Result<Cgroups> Cgroups::Open(const std::string& testbed) {
+  const std::string mounts = ReadAll("/proc/mounts");
   const auto root = FindCpuController(
-      ReadAll("/proc/mounts"), [](const std::string& path) { return ReadAll(path + "/cgroup.controllers"); });
+      mounts, [](const std::string& path) { return ReadAll(path + "/cgroup.controllers"); });
   if (!root)
     return Fail(ErrorCode::kUnavailable,
                 "cpu_quota: no control group hierarchy with the cpu controller is mounted (v1 or v2)");
-  return Cgroups(*root, fmt::format("{}/spillway-lab-{}", root->path, testbed));
+  const std::string accounts = FindCpuAccounts(mounts, *root);
+  return Cgroups(*root, FolderOf(root->path, testbed), accounts.empty() ? "" : FolderOf(accounts, testbed));
 }
 
-Result<std::string> Cgroups::Make(const std::string& label, const std::optional<CpuQuota>& quota) {
+Result<std::vector<std::string>> Cgroups::Make(const std::string& label,
+                                               const std::optional<CpuQuota>& quota) {
   if (auto made = MakeFolder(folder_); !made) return tl::make_unexpected(made.error());
   if (root_.version == 2) {
     // A child may set what its parent hands down; both writes are no-ops where it already does.
@@ -86,16 +107,26 @@ Result<std::string> Cgroups::Make(const std::string& label, const std::optional<
     set = WriteTo(group + "/cpu.cfs_period_us", fmt::format("{}", quota->period.count()));
     if (set) set = WriteTo(group + "/cpu.cfs_quota_us", fmt::format("{}", quota->quota.count()));
   }
+  std::vector<std::string> folders = {group};
+  if (quota && !accounts_.empty()) {
+    folders.push_back(accounts_ + "/" + label);
+    if (set) set = MakeFolder(accounts_);
+    if (set) set = MakeFolder(folders.back());
+  }
   if (!set) return tl::make_unexpected(set.error());
-  return group;
+  return folders;
 }
 
 void Cgroups::Remove(const std::string& folder) {
+  const fs::path root = fs::path(folder).parent_path();
+  const std::string accounts = FindCpuAccounts(ReadAll("/proc/mounts"), {root, 1});
   std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) return;
-  for (const auto& entry : fs::directory_iterator(folder, ignored))
-    if (entry.is_directory(ignored)) rmdir(entry.path().c_str());
-  rmdir(folder.c_str());
+  for (const fs::path& each : {fs::path(folder), fs::path(accounts) / fs::path(folder).filename()}) {
+    if (!each.is_absolute() || !fs::is_directory(each, ignored)) continue;
+    for (const auto& entry : fs::directory_iterator(each, ignored))
+      if (entry.is_directory(ignored)) rmdir(entry.path().c_str());
+    rmdir(each.c_str());
+  }
 }
 
 }  // namespace spillway::lab

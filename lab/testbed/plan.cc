@@ -56,12 +56,13 @@ std::string AgentYaml(const TestbedSpec& spec, const std::vector<model::Address>
       "state_file: {}\n"
       "interface: eth0\n"
       "services: [{}]\n"
-      "meter: {{kind: latency, {}source: auto, timeout: {}}}\n"
+      "meter: {{kind: latency, {}{}source: auto, timeout: {}}}\n"
       "trigger: {{threshold: {}, release_ratio: {}, second_report_after: {}}}\n"
       "report: {{mode: {}, period: {}, heartbeat: {}}}\n",
       fmt::join(switches, ", "), server_code, key_file, unit, state_file, fmt::join(ports, ", "),
-      dns ? "protocol: dns, " : "", Micros2Text(a.timeout), Micros2Text(a.threshold), a.release_ratio,
-      Micros2Text(a.second_report_after), a.mode, Micros2Text(a.period), Micros2Text(a.heartbeat));
+      dns ? "protocol: dns, " : "", a.cgroup ? "" : "cgroup: none, ", Micros2Text(a.timeout),
+      Micros2Text(a.threshold), a.release_ratio, Micros2Text(a.second_report_after), a.mode,
+      Micros2Text(a.period), Micros2Text(a.heartbeat));
 }
 
 void AddServices(const TestbedSpec& spec, Plan& plan) {

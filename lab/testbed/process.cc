@@ -55,8 +55,8 @@ std::pair<char, uint64_t> ReadStat(pid_t pid) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
   }
-  if (!o.cgroup_procs.empty()) {
-    const int fd = open(o.cgroup_procs.c_str(), O_WRONLY | O_CLOEXEC);
+  for (const std::string& procs : o.cgroup_procs) {
+    const int fd = open(procs.c_str(), O_WRONLY | O_CLOEXEC);
     if (fd < 0 || write(fd, "0", 1) != 1) complain("join the control group");
     close(fd);
   }

@@ -28,9 +28,9 @@ bool IsAlive(const ProcessId& id);  // a zombie is not
 void Stop(const std::vector<ProcessId>& ids, std::chrono::milliseconds patience);
 
 struct StartOptions {
-  std::vector<std::string> argv;  // argv[0] is looked up in PATH
-  std::string netns;              // a name under /run/netns, or a file; empty: ours
-  std::string cgroup_procs;       // a cgroup.procs file; empty: ours
+  std::vector<std::string> argv;          // argv[0] is looked up in PATH
+  std::string netns;                      // a name under /run/netns, or a file; empty: ours
+  std::vector<std::string> cgroup_procs;  // cgroup.procs files, of a hierarchy each; empty: ours
   std::vector<int> cpus;
   std::string stdout_file, stderr_file;  // truncated; empty: /dev/null. Equal names share one file
   bool tied = true;                      // SIGKILLed when this program ends, however it ends

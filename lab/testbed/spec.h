@@ -137,6 +137,7 @@ struct AgentSpec {
   std::string mode = "periodic";  // or "on-threshold"
   Micros period{20'000};
   Micros heartbeat{1'000'000};
+  bool cgroup = true;  // it reads its unit's control group, of a unit with a quota
   bool operator==(const AgentSpec&) const = default;
 };
 

@@ -211,6 +211,7 @@ void ReadReporting(Problems& problems, const MapReader& map, AgentSpec& agent) {
   Take(agent.period, map.Find("period"),
        [&](const Field& f) { return ReadMicros(problems, f, Micros(1000), Micros(10'000'000)); });
   Take(agent.heartbeat, map.Find("heartbeat"), time);
+  Take(agent.cgroup, map.Find("cgroup"), [&](const Field& f) { return yaml::ReadBool(problems, f); });
   if (const Field* f = map.Find("mode")) {
     Take(agent.mode, f,
          [&](const Field& g) { return yaml::ReadText(problems, g, "one of periodic, on-threshold"); });
@@ -221,9 +222,9 @@ void ReadReporting(Problems& problems, const MapReader& map, AgentSpec& agent) {
 }
 
 void ReadAgent(Problems& problems, const Field& field, AgentSpec& agent) {
-  MapReader map(
-      problems, field,
-      {"run", "threshold", "release_ratio", "second_report_after", "timeout", "mode", "period", "heartbeat"});
+  MapReader map(problems, field,
+                {"run", "threshold", "release_ratio", "second_report_after", "timeout", "mode", "period",
+                 "heartbeat", "cgroup"});
   Take(agent.run, map.Find("run"), [&](const Field& f) { return yaml::ReadBool(problems, f); });
   Take(agent.timeout, map.Find("timeout"),
        [&](const Field& f) { return ReadMicros(problems, f, Micros(0), Micros(60'000'000)); });
@@ -269,8 +270,9 @@ TestbedSpec ReadTestbed(Problems& problems, const Field& field) {
 }
 
 void ReadAgentSettings(Problems& problems, const Field& field, AgentSpec& agent) {
-  MapReader map(problems, field,
-                {"threshold", "release_ratio", "second_report_after", "mode", "period", "heartbeat"});
+  MapReader map(
+      problems, field,
+      {"threshold", "release_ratio", "second_report_after", "mode", "period", "heartbeat", "cgroup"});
   if (!agent.run)
     problems.Add(field.line, field.path, "expected agents on the testbed, which has run: false");
   ReadReporting(problems, map, agent);

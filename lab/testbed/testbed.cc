@@ -140,12 +140,16 @@ Result<void> Testbed::WriteFiles() const {
   return {};
 }
 
-Result<std::string> Testbed::MakeGroup(const std::string& label, const std::optional<CpuQuota>& quota) {
+Result<std::vector<std::string>> Testbed::MakeGroup(const std::string& label,
+                                                    const std::optional<CpuQuota>& quota) {
   auto cgroups = Cgroups::Open(spec_.name);
   if (!cgroups) return tl::make_unexpected(cgroups.error());
   state_.cgroups = cgroups->folder();
   if (auto saved = SaveState(state_); !saved) return tl::make_unexpected(saved.error());
-  return cgroups->Make(label, quota).map([](const std::string& folder) { return folder + "/cgroup.procs"; });
+  return cgroups->Make(label, quota).map([](std::vector<std::string> folders) {
+    for (std::string& folder : folders) folder += "/cgroup.procs";
+    return folders;
+  });
 }
 
 std::chrono::nanoseconds Testbed::CpuTimeOf(const std::string& label) const {
@@ -160,11 +164,12 @@ Result<void> Testbed::StartOne(const ProcessPlan& process) {
   o.cpus = process.cpus;
   o.stdout_file = o.stderr_file = LogFile(plan_, process.label);
   o.tied = options_.tied;
-  o.cgroup_procs = common_group_;
   if (process.quota) {
     auto group = MakeGroup(process.group.empty() ? process.label : process.group, process.quota);
     if (!group) return tl::make_unexpected(group.error());
-    o.cgroup_procs = *group;
+    o.cgroup_procs = std::move(*group);
+  } else if (!common_group_.empty()) {
+    o.cgroup_procs = {common_group_};
   }
   auto id = lab::Start(o);
   if (!id) return tl::make_unexpected(id.error());
@@ -174,7 +179,7 @@ Result<void> Testbed::StartOne(const ProcessPlan& process) {
 
 Result<void> Testbed::StartAll() {
   // Without a cpu controller the parts stay where they are; only a quota cannot do without.
-  common_group_ = MakeGroup("common", std::nullopt).value_or("");
+  common_group_ = MakeGroup("common", std::nullopt).value_or(std::vector<std::string>{""}).front();
   std::vector<const ProcessPlan*> started;
   for (const UnitPlan& unit : plan_.units) {
     if (!unit.server_process) continue;

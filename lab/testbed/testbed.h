@@ -52,7 +52,8 @@ class Testbed {
  private:
   Testbed(TestbedSpec spec, Plan plan, UpOptions options);
   Result<void> MakeNamespaces();
-  Result<std::string> MakeGroup(const std::string& label, const std::optional<CpuQuota>& quota);
+  // Files that a process writes itself to, to be in the group.
+  Result<std::vector<std::string>> MakeGroup(const std::string& label, const std::optional<CpuQuota>& quota);
   Result<void> WriteFiles() const;
   Result<void> StartAll();
   Result<void> StartOne(const ProcessPlan& process);

@@ -75,12 +75,10 @@ MeterConfig ReadMeter(const Section& top) {
   map->Time("window", meter.window, 1ms, 60s);
   map->Integer("pending", meter.pending, 64, 1 << 24);
   if (!std::has_single_bit(meter.pending)) map->Add("pending", "expected a power of two");
-  map->Text("cgroup", meter.cgroup, "the machine");
+  map->Text("cgroup", meter.cgroup, "cpu: the machine; latency: the server's");
   if (!map->Sound("kind")) return meter;
   if (meter.kind == MeterKind::kCpu)
     map->Refuse({"source", "protocol", "timeout", "pending"}, "expected only with kind: latency");
-  else
-    map->Refuse({"cgroup"}, "expected only with kind: cpu");
   return meter;
 }
 

@@ -27,6 +27,8 @@ struct ServicePort {
 enum class MeterKind { kLatency, kCpu };
 enum class MeterSource { kAuto, kBpf, kAfPacket };
 
+inline constexpr const char* kNoCgroup = "none";
+
 struct MeterConfig {
   MeterKind kind = MeterKind::kLatency;
   MeterSource source = MeterSource::kAuto;
@@ -34,7 +36,9 @@ struct MeterConfig {
   Duration timeout = std::chrono::seconds(10);       // a request unanswered for longer is given up
   Duration window = std::chrono::milliseconds(100);  // time constant of the smoothing
   uint32_t pending = 16384;                          // entries of the pending table, a power of two
-  std::string cgroup;                                // kind cpu; empty: the whole machine
+  // The unit's control group. kind cpu: empty: the whole machine. kind latency: whose CPU quota is read;
+  // empty: that of who serves the unit's services; kNoCgroup: none is read.
+  std::string cgroup;
   bool operator==(const MeterConfig&) const = default;
 };
 

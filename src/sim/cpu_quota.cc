@@ -61,11 +61,23 @@ int64_t CpuWithQuota::Run(int64_t start, int64_t until, bool woken, int64_t& wor
       shared->Take(gap.cpu, start, start + step);
     }
     Draw(index, step);
+    if (is_accounted_) uncounted_.push_back({start, start + step});
     work -= step;
     start += step;
     checked = tick_ == 0 || start % tick_ == 0;
   }
   return start;
+}
+
+int64_t CpuWithQuota::UsedBy(int64_t now) {
+  int64_t part = 0;
+  std::erase_if(uncounted_, [&](const Stretch& work) {
+    const int64_t done = std::clamp<int64_t>(now - work.begin, 0, work.end - work.begin);
+    const bool whole = now >= work.end;
+    (whole ? counted_ : part) += done;
+    return whole;
+  });
+  return counted_ + part;
 }
 
 int64_t MeanFinish(const CpuQuota& quota, int64_t work) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <vector>
 
 #include "sim/scenario/scenario.h"
 #include "sim/shared_cpu.h"
@@ -32,6 +33,13 @@ class CpuWithQuota {
   // a period that was forgotten is moved to the first that was not.
   int64_t Run(int64_t start, int64_t until, bool woken, int64_t& work, SharedCpus* shared = nullptr);
 
+  // From here on work is accounted for.
+  void Account() { is_accounted_ = true; }
+  // As a control group's accounts: CPU time used by `now` since the run began, and periods begun by then.
+  // Asked in the order of time.
+  int64_t UsedBy(int64_t now);
+  int64_t PeriodsBy(int64_t now) const { return PeriodOf(now) + 1; }
+
   // When `work` ns of CPU time, begun at `start` by a worker that slept, are done.
   int64_t Finish(int64_t start, int64_t work) { return Run(start, kForever, true, work); }
 
@@ -41,9 +49,17 @@ class CpuWithQuota {
   int64_t& Left(int64_t index);
   void Draw(int64_t index, int64_t amount);
 
+  struct Stretch {
+    int64_t begin, end;
+  };
+
   int64_t quota_, period_, tick_, phase_;
   std::deque<int64_t> left_;  // budgets of periods, from first_ on; below 0: a debt
   int64_t first_ = -1;
+  // Work done, or to be done, that UsedBy has not counted; and what it has.
+  std::vector<Stretch> uncounted_;
+  int64_t counted_ = 0;
+  bool is_accounted_ = false;
 };
 
 // How long `work` ns of CPU time take on a CPU that has been idle, begun at any moment: the mean.

@@ -7,8 +7,10 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <optional>
 
 #include "agent/learner/outcome_learner.h"
+#include "agent/learner/ration.h"
 #include "bpf/meter_backlog.h"
 #include "sim/station.h"
 
@@ -37,8 +39,11 @@ class Learning {
     spw_meter_add_outcome(&totals_, request->marks, start, now);
     open_.erase(request);
   }
-  void Look(Time now, uint32_t queue) {
-    learner_.Look(std::chrono::nanoseconds(Clock(now)), queue, totals_, 1, clocks_);
+  // quota: of the unit's control group, where its agent reads it.
+  void Look(Time now, uint32_t queue, const std::optional<agent::QuotaReading>& quota) {
+    const std::chrono::nanoseconds at(Clock(now));
+    if (quota) ration_.Learn(at, *quota, totals_.arrivals, totals_.completed);
+    learner_.Look(at, queue, totals_, 1, clocks_, ration_.rationed());
   }
   uint64_t arrivals() const { return totals_.arrivals; }
   agent::Learnt learnt() const { return learner_.learnt(); }
@@ -52,6 +57,7 @@ class Learning {
   static uint64_t Clock(Time now) { return static_cast<uint64_t>(now) + 1'000'000'000; }
 
   agent::OutcomeLearner learner_;
+  agent::Ration ration_;
   spw_meter_clocks clocks_{};
   spw_meter_counts totals_{};
   std::deque<Open> open_;

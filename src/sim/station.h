@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "agent/learner/ration.h"
 #include "sim/cpu_quota.h"
 #include "sim/event_queue.h"
 #include "sim/interference.h"
@@ -61,6 +62,8 @@ class Station {
   uint32_t queue() const { return queue_; }          // as the agent has seen so far
   uint64_t completed() const { return completed_; }  // likewise
   Time NextAnswer() const { return answers_.empty() ? kNever : answers_.front().at; }
+  // Of its quota, as its agent may read it; nullopt: it has none, or it is not known.
+  std::optional<agent::QuotaReading> QuotaAt(Time now);
   bool IsFull() const { return coming_.size() + queue_ >= profile_->queue_limit; }
   void Reboot() { completed_ = 0; }
 

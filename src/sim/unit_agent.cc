@@ -54,7 +54,7 @@ bool UnitAgent::Step(Time now) {
 void UnitAgent::Look(Time now) {
   using std::chrono::nanoseconds;
   if (!learning_) return;
-  learning_->Look(now, station_.queue());
+  learning_->Look(now, station_.queue(), station_.QuotaAt(now));
   view_.Advance(nanoseconds(now), learning_->arrivals(), station_.queue());
   const Time check = setup_.reports->check.count();
   if (check > 0 && check < setup_.reports->period.count())

@@ -43,7 +43,7 @@ uint32_t Micros(double ns) {
 }  // namespace
 
 void OutcomeLearner::Look(Time now, uint32_t queue, const spw_meter_counts& totals, double cpus,
-                          spw_meter_clocks& clocks) {
+                          spw_meter_clocks& clocks, const Rationed& rationed) {
   if (!last_ || totals.completed < last_->completed || totals.timed < last_->timed) {
     last_ = totals;
     at_ = stands_since_ = now;
@@ -62,7 +62,9 @@ void OutcomeLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
   for (Clock& clock : clocks_) clock.curve.Fade(keep);
   last_ = totals;
   at_ = now;
-  if (answers_ >= kMinAnswers) Correct(now, queue, clocks);
+  if (answers_ < kMinAnswers) return;
+  Correct(now, queue, clocks);
+  Tell(now, clocks, rationed);
 }
 
 void OutcomeLearner::NoteProgress(Time now, uint32_t queue, const spw_meter_counts& totals) {
@@ -198,15 +200,21 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
     if (judged_ >= kJudged && clock.error < kBetterClock * clocks_[best_].error) best_ = c;
   }
   while (best_ > 0 && clocks_[best_].curve.slot_ns() < kApart * clocks_[best_ - 1].curve.slot_ns()) best_--;
+}
+
+void OutcomeLearner::Tell(Time now, const spw_meter_clocks& clocks, const Rationed& rationed) {
   const LatencyCurve& curve = clocks_[best_].curve;
+  const double slot = curve.slot_ns(), scarcer = std::max(rationed.slot_ns - slot, 0.0) * rationed.scarcity;
   learnt_.base_us =
       Micros(curve.base_ns() + std::min(kScatterShare * curve.Scatter(), kMaxScatter * curve.base_ns()));
-  learnt_.slot_ns = static_cast<uint32_t>(curve.slot_ns());
+  learnt_.slot_ns = static_cast<uint32_t>(std::min(slot + scarcer, 4e9));
+  learnt_.slot_guessed = learnt_.slot_guessed && scarcer == 0;
   // The slot may have grown since the curve was fitted: who finds nobody waits for nobody.
-  learnt_.knee_us = Micros(std::max(curve.knee_ns(), curve.slot_ns()));
+  learnt_.knee_us = Micros(std::max(curve.knee_ns(), slot) + scarcer);
   // The clocks are what outcomes are set against, so a standstill is not counted in them.
+  const double stands_ns = std::max(StandstillNs(now), rationed.refill_ns);
   const double backlog_us =
-      (static_cast<double>(clocks.drained_ns[best_]) - now_ns + StandstillNs(now)) / 1000;
+      (static_cast<double>(clocks.drained_ns[best_]) - static_cast<double>(now.count()) + stands_ns) / 1000;
   learnt_.backlog_us =
       static_cast<uint32_t>(std::clamp(backlog_us, 0.0, double{std::numeric_limits<uint32_t>::max()}));
 }

@@ -20,12 +20,15 @@
 // A unit whose last answers took less than a third of what was foretold is quicker than it was, or what was
 // learnt of it (in an overload, say) is wrong: nearly all of it is forgotten at once.
 //
+// Of a unit under a CPU quota whose accounts are read (ration.h), the time until there is a budget again is
+// backlog, too, and its slot is longer while the budget is scarce. The clocks go on without either.
+//
 // What is not tried is forgotten: base then goes back to what the unit's quickest requests took, so that it
 // is tried again, with a few requests.
 //
 // Where it fails. A unit that never gets a second request while it serves one is taken to serve `workers` at
-// once (1 if not known); its slot is marked as a guess. Under a quota latency also depends on where in the
-// period a request comes, which no clock knows.
+// once (1 if not known); its slot is marked as a guess. Under a quota that is not known
+// latency also depends on where in the period a request comes, which no clock knows.
 #pragma once
 
 #include <array>
@@ -36,6 +39,7 @@
 #include "agent/learner/latency_curve.h"
 #include "agent/learner/latency_sample.h"
 #include "agent/learner/pace.h"
+#include "agent/learner/ration.h"
 #include "agent/learner/tail_latency.h"
 #include "bpf/meter.h"
 
@@ -60,8 +64,10 @@ class OutcomeLearner {
 
   // queue: requests in the unit now. totals: the meter's counters since whenever; if they went back, the
   // meter was restarted, and what came between is lost. cpus: that answers leave on. Sets the clocks'
-  // slots and corrects them. Looks may be as rare or as many as wanted.
-  void Look(Time now, uint32_t queue, const spw_meter_counts& totals, double cpus, spw_meter_clocks& clocks);
+  // slots and corrects them. Looks may be as rare or as many as wanted. rationed: as of now, of a unit whose
+  // quota is known.
+  void Look(Time now, uint32_t queue, const spw_meter_counts& totals, double cpus, spw_meter_clocks& clocks,
+            const Rationed& rationed = {});
   Learnt learnt() const { return learnt_; }
 
  private:
@@ -77,6 +83,7 @@ class OutcomeLearner {
   void FollowPace(double pace_ns);
   void MoveClocks(spw_meter_clocks& clocks);
   void Correct(Time now, uint32_t queue, spw_meter_clocks& clocks);
+  void Tell(Time now, const spw_meter_clocks& clocks, const Rationed& rationed);
   double StandstillNs(Time now) const;
 
   uint32_t workers_;

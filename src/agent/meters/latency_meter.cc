@@ -44,7 +44,12 @@ void LatencyMeter::DiscountLost(Time now) {
 }
 
 void LatencyMeter::Learn(Time now) {
-  learner_.Look(now, totals_.pending, totals_.counts, totals_.cpus, *memory_.clocks);
+  Rationed rationed;
+  if (const auto reading = quota_ ? quota_->Read(now) : std::nullopt) {
+    ration_.Learn(now, *reading, totals_.counts.arrivals, totals_.counts.completed);
+    rationed = ration_.rationed();
+  }
+  learner_.Look(now, totals_.pending, totals_.counts, totals_.cpus, *memory_.clocks, rationed);
 }
 
 Learnt LatencyMeter::Glance(Time now) {
@@ -104,7 +109,9 @@ void LatencyMeter::Watch(bool busy, bool errors) {
     __atomic_store_n(&memory_.shared->watch, watch, __ATOMIC_RELEASE);
 }
 
-Result<std::unique_ptr<LatencyMeter>> OpenLatencyMeter(const AgentConfig& config) {
+namespace {
+
+Result<std::unique_ptr<LatencyMeter>> OpenSource(const AgentConfig& config) {
   const int ifindex = static_cast<int>(if_nametoindex(config.interface.c_str()));
   if (ifindex == 0)
     return Fail(ErrorCode::kSystem, fmt::format("interface {}: no such interface", config.interface));
@@ -115,6 +122,19 @@ Result<std::unique_ptr<LatencyMeter>> OpenLatencyMeter(const AgentConfig& config
     spdlog::warn("{}; metering by AF_PACKET, which costs more CPU time", meter.error().message);
   }
   return OpenPacketMeter(config, ifindex);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LatencyMeter>> OpenLatencyMeter(const AgentConfig& config) {
+  const std::string& group = config.meter.cgroup;
+  if (group == kNoCgroup) return OpenSource(config);
+  auto quota =
+      group.empty() ? CgroupQuota::OfService(ServiceCgroup(config.services)) : CgroupQuota::Open(group);
+  if (!quota) return tl::make_unexpected(quota.error());
+  auto meter = OpenSource(config);
+  if (meter) (*meter)->ReadQuota(std::move(*quota));
+  return meter;
 }
 
 }  // namespace spillway::agent

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "agent/config.h"
 #include "agent/learner/outcome_learner.h"
 #include "agent/meters/answer_odds.h"
+#include "agent/meters/cgroup_quota.h"
 #include "agent/meters/latency_window.h"
 #include "agent/meters/meter_memory.h"
 #include "agent/meters/reading.h"
@@ -26,6 +28,8 @@ class LatencyMeter : public Meter {
   // Read is unaffected.
   Learnt Glance(Time now);
   void Watch(bool busy, bool errors) override;
+  // From now on the accounts of the unit's control group are read, too.
+  void ReadQuota(std::unique_ptr<CgroupQuota> quota) { quota_ = std::move(quota); }
   const MeterTotals& totals() const { return totals_; }
   uint64_t given_up() const { return window_.given_up(); }
   uint32_t sample_one_in() const { return memory_.config->sample_mask + 1; }
@@ -44,6 +48,8 @@ class LatencyMeter : public Meter {
 
   LatencyWindow window_;
   OutcomeLearner learner_;
+  std::unique_ptr<CgroupQuota> quota_;
+  Ration ration_;
   MeterTotals totals_;
   uint64_t completed_ = 0;  // by the last reading
   Time answered_{0};

@@ -86,6 +86,7 @@ struct UnitProfile {
   CpuQuota cpu_quota = {};
   Interference interference = {};
   bool workers_known = true;  // false: its agent is not told how many workers it has
+  bool quota_known = true;    // false: its agent does not read its control group's accounts
   bool shares_cpus = false;   // works on the app's shared CPUs
   Duration unloaded() const { return service + fixed; }
   // Workers that can be busy all the time.

@@ -105,6 +105,8 @@ void ReadSpeedKeys(Problems& problems, const MapReader& map, UnitProfile& unit) 
     if (auto n = yaml::ReadInteger(problems, *f, 1, UINT32_MAX)) unit.queue_limit = static_cast<uint32_t>(*n);
   Take(unit.workers_known, map.Find("workers_known"),
        [&](const Field& f) { return yaml::ReadBool(problems, f); });
+  Take(unit.quota_known, map.Find("quota_known"),
+       [&](const Field& f) { return yaml::ReadBool(problems, f); });
   if (const Field* f = map.Find("cpu_quota")) ReadQuota(problems, *f, unit.cpu_quota);
   ReadInterference(problems, map, unit.interference);
 }
@@ -112,7 +114,7 @@ void ReadSpeedKeys(Problems& problems, const MapReader& map, UnitProfile& unit) 
 UnitProfile ReadUnit(Problems& problems, const Field& field, std::set<std::string>& names) {
   MapReader map(problems, field,
                 {"name", "kind", "capacity", "workers", "workers_known", "service", "unloaded", "queue_limit",
-                 "cpu_quota", "stall", "pause", "neighbour", "drift", "cold", "fails_fast"});
+                 "cpu_quota", "quota_known", "stall", "pause", "neighbour", "drift", "cold", "fails_fast"});
   UnitProfile unit;
   if (const Field* f = map.Need("name", "a name"))
     if (auto name = yaml::ReadName(problems, *f)) {
@@ -133,8 +135,8 @@ UnitProfile ReadUnit(Problems& problems, const Field& field, std::set<std::strin
 
 UnitProfile ReadSpeed(Problems& problems, const Field& field) {
   MapReader map(problems, field,
-                {"workers", "workers_known", "service", "unloaded", "queue_limit", "cpu_quota", "stall",
-                 "pause", "neighbour", "drift", "cold", "fails_fast"});
+                {"workers", "workers_known", "service", "unloaded", "queue_limit", "cpu_quota", "quota_known",
+                 "stall", "pause", "neighbour", "drift", "cold", "fails_fast"});
   UnitProfile unit;
   ReadSpeedKeys(problems, map, unit);
   return unit;

@@ -176,7 +176,6 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
   ExpectError(6, "meter: {source: pcap}",
               ":6: meter.source: expected one of auto, bpf, af_packet, got \"pcap\"");
   ExpectError(6, "meter: {pending: 1000}", ":6: meter.pending: expected a power of two");
-  ExpectError(6, "meter: {cgroup: /a}", ":6: meter.cgroup: expected only with kind: cpu");
   ExpectError(6, "meter: latency", ":6: meter: expected a map, got \"latency\"");
   ExpectError(7, "trigger: {threshold: 100}",
               ":7: trigger.threshold: expected a time from 2us to 10m, such as 1ms, got \"100\"");

@@ -162,6 +162,27 @@ TEST(OutcomeLearner, AUnitThatStandsStillHasTheRestOfItAsBacklog) {
   EXPECT_LE(BacklogMs(learner), unit.queue() * SlotMs(learner) + 1);
 }
 
+// What the accounts of a quota say (ration.h) is told the switch, and nothing is learnt from it.
+TEST(OutcomeLearner, AQuotaUsedUpIsBacklogAndAScarceOneALongerSlot) {
+  OutcomeLearner learner;
+  UnitModel unit({"", 1, 1, 0.1}, 5, &learner, 1);
+  unit.Serve(3000, 0.5);
+  const Learnt before = learner.learnt();
+  unit.rationed = {.refill_ns = 60e6, .slot_ns = 5e6, .scarcity = 0};
+  unit.Rest(6);  // a look
+  EXPECT_GE(BacklogMs(learner), 60);
+  EXPECT_EQ(learner.learnt().slot_ns, before.slot_ns) << "nothing is scarce";
+  unit.rationed = {.refill_ns = 0, .slot_ns = 5e6, .scarcity = 0.5};
+  unit.Rest(6);  // a look
+  const double scarcer_ms = (5 - before.slot_ns / 1e6) / 2;
+  EXPECT_NEAR(SlotMs(learner), before.slot_ns / 1e6 + scarcer_ms, 0.02);
+  EXPECT_NEAR(KneeMs(learner), before.knee_us / 1e3 + scarcer_ms, 0.02) << "a lone request waits for nobody";
+  unit.rationed = {};
+  unit.Rest(6);  // a look
+  EXPECT_EQ(learner.learnt().slot_ns, before.slot_ns);
+  EXPECT_LT(BacklogMs(learner), 20);
+}
+
 // A request that takes fifty times as long as the others keeps one of four workers.
 TEST(OutcomeLearner, OneLongRequestIsNoStandstillOfAUnitWithWorkersToSpare) {
   OutcomeLearner learner(4);

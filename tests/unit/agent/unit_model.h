@@ -90,6 +90,8 @@ class UnitModel {
     }
     for (double& at : free_at_) at += ms;
   }
+  Rationed rationed = {};  // what the learner is told at each look
+
   void Arrive() {
     Request request;
     request.came_ms = now_ms_;
@@ -115,7 +117,7 @@ class UnitModel {
   }
   void Look() {
     learner_->Look(std::chrono::nanoseconds(static_cast<int64_t>(ClockNs())), queue_, totals(),
-                   static_cast<double>(counts_.size()), clocks_);
+                   static_cast<double>(counts_.size()), clocks_, rationed);
     drained_ms_ = now_ms_ + learner_->learnt().backlog_us / 1e3;
     look_at_ms_ = now_ms_ + look_ms_;
   }

@@ -58,6 +58,18 @@ TEST(CapacitySearch, ABedThatAnswersNothingOrEverythingIsAnError) {
   EXPECT_FALSE(HighestSustained(64, [](double, int) -> Result<bool> { return true; }));
 }
 
+// A machine so busy that every longer look is disturbed.
+TEST(CapacitySearch, WhatCannotBeConfirmedIsAnErrorSoon) {
+  int looks = 0;
+  const auto found = HighestSustained(64, [&](double rate, int slices) -> Result<bool> {
+    looks++;
+    return slices == 1 && rate <= 1000;
+  });
+  ASSERT_FALSE(found);
+  EXPECT_NE(found.error().message.find("differs too much"), std::string::npos);
+  EXPECT_LT(looks, 80);
+}
+
 TEST(CapacitySearch, AFailedSliceEndsIt) {
   const auto found = HighestSustained(
       64, [](double, int) -> Result<bool> { return Fail(ErrorCode::kSystem, "interrupted"); });

@@ -29,5 +29,13 @@ TEST(CpuController, CpusetIsNotTaken) {
   EXPECT_FALSE(FindCpuController(kMounts, [](const std::string&) { return "cpuset\n"; }));
 }
 
+TEST(CpuAccounts, AreWithTheControllerOrInVersion1sHierarchyOfTheirOwn) {
+  const std::string apart = "cgroup /sys/fs/cgroup/cpuacct cgroup rw,cpuacct 0 0\n",
+                    joint = "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n";
+  EXPECT_EQ(FindCpuAccounts(kMounts + apart, {"/sys/fs/cgroup/cpu", 1}), "/sys/fs/cgroup/cpuacct");
+  EXPECT_EQ(FindCpuAccounts(kMounts + joint, {"/sys/fs/cgroup/cpu,cpuacct", 1}), "");
+  EXPECT_EQ(FindCpuAccounts(kMounts + apart, {"/sys/fs/cgroup/unified", 2}), "");
+}
+
 }  // namespace
 }  // namespace spillway::lab

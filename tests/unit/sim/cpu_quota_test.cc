@@ -175,5 +175,20 @@ TEST(Sweep, JointCapacityOfUnitsWithQuotasIsTheirShare) {
   EXPECT_DOUBLE_EQ(RunSweep(scenario, 1, {}, {}).rows.at(0).rate_rps, 50);
 }
 
+TEST(CpuWithQuota, AccountsForWhatIsDoneByThen) {
+  CpuWithQuota cpu({2ms, 5ms}, 1'000'000);
+  cpu.Account();
+  int64_t first = 3'000'000, second = 500'000;
+  ASSERT_EQ(cpu.Run(2'000'000, CpuWithQuota::kForever, true, first), 7'000'000);  // 2 ms, and 1 from 6 ms on
+  ASSERT_EQ(cpu.Run(7'500'000, CpuWithQuota::kForever, true, second), 8'000'000);
+  EXPECT_EQ(cpu.UsedBy(2'000'000), 0);
+  EXPECT_EQ(cpu.UsedBy(3'000'000), 1'000'000);
+  EXPECT_EQ(cpu.UsedBy(5'000'000), 2'000'000);
+  EXPECT_EQ(cpu.PeriodsBy(5'999'999), cpu.PeriodsBy(1'000'000));
+  EXPECT_EQ(cpu.PeriodsBy(6'000'000), cpu.PeriodsBy(5'999'999) + 1);
+  EXPECT_EQ(cpu.UsedBy(7'750'000), 3'250'000);
+  EXPECT_EQ(cpu.UsedBy(20'000'000), 3'500'000);
+}
+
 }  // namespace
 }  // namespace spillway::sim

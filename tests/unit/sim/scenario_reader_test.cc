@@ -111,16 +111,18 @@ TEST(ScenarioFile, Workload) {
 }
 
 TEST(ScenarioFile, UnitsAsTheyAre) {
-  const std::string text = With(
-      kText, "service: 2182us",
-      "workers: 2, workers_known: false, service: 2182us, cpu_quota: {quota: 1ms, period: 5ms, tick: 4ms},"
-      " stall: {every: 2s, for: 30ms}, pause: {share: 0.02, for: 600us},"
-      " neighbour: {every: 1s, for: 400ms, slowdown: 2}, drift: {period: 60s, amplitude: 0.3},"
-      " cold: {for: 2s, slowdown: 3}, fails_fast: {from: 1s, until: 2s, after: 50us}");
+  const std::string text =
+      With(kText, "service: 2182us",
+           "workers: 2, workers_known: false, service: 2182us, cpu_quota: {quota: 1ms, period: 5ms, tick: "
+           "4ms}, quota_known: false,"
+           " stall: {every: 2s, for: 30ms}, pause: {share: 0.02, for: 600us},"
+           " neighbour: {every: 1s, for: 400ms, slowdown: 2}, drift: {period: 60s, amplitude: 0.3},"
+           " cold: {for: 2s, slowdown: 3}, fails_fast: {from: 1s, until: 2s, after: 50us}");
   const Scenario scenario = Parse(text);
   EXPECT_EQ(scenario.apps[0].groups[0].units[0].interference, Interference());
   const UnitProfile& unit = scenario.apps[0].groups[0].units[1];
   EXPECT_FALSE(unit.workers_known);
+  EXPECT_FALSE(unit.quota_known);
   EXPECT_EQ(unit.cpu_quota, (CpuQuota{1ms, 5ms, 4ms}));
   EXPECT_DOUBLE_EQ(unit.sustained_rps(), 0.2 / 2182e-6);
   const Interference& its = unit.interference;

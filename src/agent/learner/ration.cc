@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/learner/ration.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace spillway::agent {
+namespace {
+
+constexpr double kFewestRequests = 8;
+constexpr double kMaxStretch = 4;  // times the mean, period / quota: a budget all but used up has refill_ns
+constexpr double kUsedUp = 1.0 / 50;      // of the quota: left by rounding, and by CPUs that keep a rest
+constexpr double kCostMemory = 512;       // answers
+constexpr double kMinAnswers = 8;         // to know a request's CPU time by
+constexpr double kAskedMemoryNs = 500e6;  // several of Kubernetes' periods of 100 ms
+constexpr double kKnownWithin = 1.0 / 2;  // of a period: its beginning
+
+}  // namespace
+
+void Ration::Learn(Time now, const QuotaReading& reading, uint64_t arrivals, uint64_t answers) {
+  const auto now_ns = static_cast<double>(now.count());
+  const bool anew = !last_ || reading.used_ns < last_->used_ns || reading.periods < last_->periods ||
+                    answers < answers_ || arrivals < arrivals_ || reading.quota_ns != last_->quota_ns ||
+                    reading.period_ns != last_->period_ns;
+  if (anew) {
+    *this = Ration();
+    left_ns_ = reading.quota_ns;
+  } else {
+    if (now_ns <= at_ns_) return;
+    LearnBeginning(at_ns_, now_ns, reading);
+    LearnRequests(now_ns - at_ns_, reading, arrivals, answers);
+    Spend(at_ns_, now_ns, reading);
+  }
+  last_ = reading;
+  at_ns_ = now_ns;
+  arrivals_ = arrivals;
+  answers_ = answers;
+  Judge(now_ns, reading);
+}
+
+// The count has grown by one: a period began in between.
+void Ration::LearnBeginning(double from_ns, double until_ns, const QuotaReading& reading) {
+  const double period = reading.period_ns, within = until_ns - from_ns;
+  if (reading.periods != last_->periods + 1 || within >= period * kKnownWithin) return;
+  const double ahead = std::remainder(from_ns - begins_ns_, period);
+  const double begins = std::max(ahead, 0.0), ends = std::min(ahead + within, begins_within_ns_);
+  if (begins_within_ns_ == 0 || begins >= ends) {  // the first, or the timer was set anew
+    begins_ns_ = from_ns;
+    begins_within_ns_ = within;
+  } else {
+    begins_ns_ += begins;
+    begins_within_ns_ = ends - begins;
+  }
+}
+
+void Ration::LearnRequests(double elapsed_ns, const QuotaReading& reading, uint64_t arrivals,
+                           uint64_t answers) {
+  const auto answered = static_cast<double>(answers - answers_);
+  const double keep = std::exp(-answered / kCostMemory);
+  costed_ = costed_ * keep + answered;
+  cost_ns_ = cost_ns_ * keep + reading.used_ns - last_->used_ns;
+  asked_per_ns_ += (static_cast<double>(arrivals - arrivals_) / elapsed_ns - asked_per_ns_) *
+                   (1 - std::exp(-elapsed_ns / kAskedMemoryNs));
+}
+
+double Ration::BeginningBefore(double at_ns, double period_ns) const {
+  const double begins = begins_ns_ + begins_within_ns_ / 2;
+  return begins + std::floor((at_ns - begins) / period_ns) * period_ns;
+}
+
+void Ration::Spend(double from_ns, double until_ns, const QuotaReading& reading) {
+  const double used = reading.used_ns - last_->used_ns, begins = BeginningBefore(until_ns, reading.period_ns);
+  if (begins_within_ns_ == 0) return;
+  if (begins <= from_ns) {
+    left_ns_ -= used;
+    return;
+  }
+  const double share_before = (begins - from_ns) / (until_ns - from_ns);
+  if (begins - from_ns > reading.period_ns) {  // several have begun
+    left_ns_ = reading.quota_ns - used * (1 - share_before);
+    return;
+  }
+  // Who had used up all of it used nothing more till then.
+  const bool stood = left_ns_ <= kUsedUp * reading.quota_ns;
+  const double before = stood ? 0 : std::min(used * share_before, left_ns_);
+  left_ns_ = reading.quota_ns + std::min(left_ns_, 0.0) - (used - before);
+}
+
+void Ration::Judge(double now_ns, const QuotaReading& reading) {
+  rationed_ = Rationed();
+  if (begins_within_ns_ == 0) return;
+  const double quota = reading.quota_ns, period = reading.period_ns, little = kUsedUp * quota,
+               to_end = BeginningBefore(now_ns, period) + period - now_ns;
+  if (left_ns_ <= little) rationed_.refill_ns = to_end;
+  if (costed_ < kMinAnswers) return;
+  const double cost = cost_ns_ / costed_, stretch = to_end / std::max(left_ns_, little);
+  rationed_.slot_ns = cost * std::min(stretch, kMaxStretch * period / quota);
+  const double asked = std::min(1.0, asked_per_ns_ * cost * stretch);
+  if (quota >= kFewestRequests * cost) rationed_.scarcity = asked * asked;
+}
+
+}  // namespace spillway::agent

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a unit may still do under its CPU quota, from the kernel's own accounts of its control group: how long
+// it stands still once the budget of a period is used up, and what a request costs while the budget is
+// scarce. Latencies tell neither in time: the unit is as quick as ever until it stops. Pure: time is an
+// argument. Not thread-safe.
+//
+// stretch   time left in the period over budget left: how many ns pass for each ns of CPU time that is used
+// as
+//           evenly as it may be.
+// scarcity  how far what is asked of the unit goes beyond the budget left: 1 where all of it will be used up
+//           before the period ends, and less the more will lapse. While it is small a request takes as long
+//           as it takes; as it grows, a request costs CPU time times stretch, or the unit would answer
+//           quickly, get all, and stop.
+//
+// The kernel counts periods but does not say when they begin: that is narrowed down by when the count was
+// seen to change. Quotas that are worth fewer than kFewestRequests are not stretched: within a report's age
+// all may be used or given anew.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace spillway::agent {
+
+// A control group's accounts at a look. Times in ns.
+struct QuotaReading {
+  double used_ns = 0;    // CPU time since whenever
+  double quota_ns = 0;   // CPU time in each period
+  double period_ns = 0;  // > 0
+  uint64_t periods = 0;  // that have begun since whenever, while it had work
+};
+
+struct Rationed {
+  double refill_ns = 0;  // until there is CPU time again; 0: there is some
+  double slot_ns = 0;    // CPU time of a request times stretch; 0: not known
+  double scarcity = 0;   // 0..1
+};
+
+class Ration {
+ public:
+  using Time = std::chrono::nanoseconds;
+
+  // arrivals, answers: since whenever. A reading whose counters went back begins anew.
+  void Learn(Time now, const QuotaReading& reading, uint64_t arrivals, uint64_t answers);
+  const Rationed& rationed() const { return rationed_; }
+
+ private:
+  void LearnBeginning(double from_ns, double until_ns, const QuotaReading& reading);
+  void LearnRequests(double elapsed_ns, const QuotaReading& reading, uint64_t arrivals, uint64_t answers);
+  void Spend(double from_ns, double until_ns, const QuotaReading& reading);
+  double BeginningBefore(double at_ns, double period_ns) const;  // of the period that `at_ns` is in
+  void Judge(double now_ns, const QuotaReading& reading);
+
+  std::optional<QuotaReading> last_;
+  double at_ns_ = 0;
+  uint64_t arrivals_ = 0, answers_ = 0;
+  // A period began between these, to a multiple of its length; no width: not known.
+  double begins_ns_ = 0, begins_within_ns_ = 0;
+  double left_ns_ = 0;               // of the budget; below 0: used in advance, which the next period pays
+  double cost_ns_ = 0, costed_ = 0;  // CPU time of so many answers
+  double asked_per_ns_ = 0;          // requests
+  Rationed rationed_;
+};
+
+}  // namespace spillway::agent

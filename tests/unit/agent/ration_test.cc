@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/learner/ration.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace spillway::agent {
+namespace {
+
+constexpr double kMs = 1e6;
+
+// A unit whose requests take `cost` of CPU time, asked one after another at an even pace, under a quota that
+// the kernel enforces exactly. Its periods begin at kPhase.
+class RationedUnit {
+ public:
+  static constexpr double kPhase = 3.7 * kMs;
+
+  RationedUnit(double quota_ms, double period_ms, double cost_ms)
+      : quota_(quota_ms * kMs), period_(period_ms * kMs), cost_(cost_ms * kMs) {}
+
+  // Goes on in steps of 10 us, looking each `look`, until `until_ms`. asked_ms: between two requests.
+  void Run(double until_ms, double asked_ms, double look_ms) {
+    constexpr double kStep = 0.01 * kMs;
+    for (; now_ < until_ms * kMs; now_ += kStep) {
+      if (std::floor((now_ - kPhase) / period_) != std::floor((now_ - kStep - kPhase) / period_)) {
+        left_ = quota_;
+        periods_++;
+      }
+      if (now_ >= next_request_) {
+        arrivals_++;
+        work_ += cost_;
+        next_request_ += asked_ms * kMs;
+      }
+      const double done = std::min({kStep, work_, left_});
+      work_ -= done;
+      left_ -= done;
+      used_ += done;
+      if (now_ < next_look_) continue;
+      next_look_ += look_ms * kMs;
+      ration_.Learn(std::chrono::nanoseconds(std::llround(now_)), Reading(), arrivals_, Answers());
+    }
+  }
+  QuotaReading Reading() const { return {used_, quota_, period_, periods_}; }
+  uint64_t Answers() const { return static_cast<uint64_t>(used_ / cost_ + 1e-6); }
+  double ToRefillMs() const {
+    const double into = std::fmod(now_ - kPhase + period_, period_);
+    return (period_ - into) / kMs;
+  }
+  const Rationed& rationed() const { return ration_.rationed(); }
+  double cost_ms() const { return cost_ / kMs; }
+
+  double left_ = 0;
+
+ private:
+  double quota_, period_, cost_;
+  double now_ = 0, next_request_ = 0, next_look_ = 0, work_ = 0, used_ = 0;
+  uint64_t arrivals_ = 0, periods_ = 0;
+  Ration ration_;
+};
+
+TEST(Ration, AUsedUpBudgetIsKnownUntilItsPeriodEnds) {
+  RationedUnit unit(20, 100, 0.25);
+  unit.Run(2000, 0.5, 1);  // twice the CPU time that there is
+  int used_up = 0;
+  for (double t = 2000; t < 2300; t += 7) {
+    unit.Run(t, 0.5, 1);
+    const double refill_ms = unit.rationed().refill_ns / kMs;
+    if (unit.left_ > 0.03 * 20 * kMs) {
+      EXPECT_EQ(refill_ms, 0) << "at " << t;
+    } else if (unit.left_ <= 0 && unit.ToRefillMs() < 78) {  // and was so at the last look
+      used_up++;
+      EXPECT_NEAR(refill_ms, unit.ToRefillMs(), 2.5) << "at " << t;
+    }
+  }
+  EXPECT_GT(used_up, 20);
+}
+
+TEST(Ration, WhileWhatIsAskedFitsNothingIsScarce) {
+  RationedUnit unit(20, 100, 0.25);
+  unit.Run(3000, 5, 1);  // a quarter of the quota
+  for (double t = 3000; t < 3300; t += 7) {
+    unit.Run(t, 5, 1);
+    EXPECT_EQ(unit.rationed().refill_ns, 0);
+    EXPECT_LT(unit.rationed().scarcity, 0.1);
+  }
+}
+
+TEST(Ration, WhereAllWillBeUsedARequestCostsItsShareOfThePeriod) {
+  RationedUnit unit(20, 100, 0.25);
+  unit.Run(3000, 1.25, 1);  // all of the quota, evenly
+  double most = 0, sum = 0;
+  int looks = 0;
+  for (double t = 3000; t < 3400; t += 7) {
+    unit.Run(t, 1.25, 1);
+    if (unit.rationed().refill_ns > 0) continue;
+    most = std::max(most, unit.rationed().scarcity);
+    sum += unit.rationed().slot_ns / kMs;
+    looks++;
+  }
+  EXPECT_GT(most, 0.9);
+  EXPECT_NEAR(sum / looks, 1.25, 0.4);  // 0.25 ms of CPU time, of which there is a fifth
+}
+
+TEST(Ration, AQuotaOfAFewRequestsIsNotStretched) {
+  RationedUnit unit(1, 5, 0.25);
+  unit.Run(3000, 1.25, 1);
+  for (double t = 3000; t < 3100; t += 1) {
+    unit.Run(t, 1.25, 1);
+    EXPECT_EQ(unit.rationed().scarcity, 0);
+  }
+}
+
+TEST(Ration, UntilAPeriodWasSeenToBeginNothingIsSaid) {
+  Ration ration;
+  QuotaReading reading{.used_ns = 0, .quota_ns = 20 * kMs, .period_ns = 100 * kMs, .periods = 7};
+  for (int look = 1; look <= 50; look++) {
+    reading.used_ns += 1 * kMs;  // 50 ms of a budget of 20
+    ration.Learn(std::chrono::milliseconds(look), reading, static_cast<uint64_t>(look),
+                 static_cast<uint64_t>(look));
+  }
+  EXPECT_EQ(ration.rationed().refill_ns, 0);
+  EXPECT_EQ(ration.rationed().scarcity, 0);
+}
+
+TEST(Ration, AnotherQuotaOrAnotherGroupBeginsAnew) {
+  for (const bool other_quota : {true, false}) {
+    RationedUnit unit(20, 100, 0.25);
+    unit.Run(2000, 0.5, 1);
+    Ration ration;
+    QuotaReading reading = unit.Reading();
+    const auto learn = [&](int ms) { ration.Learn(std::chrono::milliseconds(ms), reading, 100, 100); };
+    learn(1);
+    reading.periods++;
+    learn(2);
+    reading.used_ns += 20 * kMs;
+    learn(3);
+    ASSERT_GT(ration.rationed().refill_ns, 0);
+    other_quota ? reading.quota_ns *= 2 : reading.used_ns = 0;
+    learn(4);
+    EXPECT_EQ(ration.rationed().refill_ns, 0);
+  }
+}
+
+}  // namespace
+}  // namespace spillway::agent
