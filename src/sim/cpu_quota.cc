@@ -70,6 +70,7 @@ int64_t CpuWithQuota::Run(int64_t start, int64_t until, bool woken, int64_t& wor
 }
 
 int64_t CpuWithQuota::UsedBy(int64_t now) {
+  is_accounted_ = true;
   int64_t part = 0;
   std::erase_if(uncounted_, [&](const Stretch& work) {
     const int64_t done = std::clamp<int64_t>(now - work.begin, 0, work.end - work.begin);

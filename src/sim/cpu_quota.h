@@ -33,10 +33,8 @@ class CpuWithQuota {
   // a period that was forgotten is moved to the first that was not.
   int64_t Run(int64_t start, int64_t until, bool woken, int64_t& work, SharedCpus* shared = nullptr);
 
-  // From here on work is accounted for.
-  void Account() { is_accounted_ = true; }
-  // As a control group's accounts: CPU time used by `now` since the run began, and periods begun by then.
-  // Asked in the order of time.
+  // As a control group's accounts: CPU time used by `now` since it was first asked, and periods begun by
+  // then. Asked in the order of time.
   int64_t UsedBy(int64_t now);
   int64_t PeriodsBy(int64_t now) const { return PeriodOf(now) + 1; }
 

@@ -23,7 +23,6 @@ Station::Station(const UnitProfile& profile, double work, Duration wire, std::op
   cpu_ = std::make_unique<CpuWithQuota>(
       profile.cpu_quota, seed ? static_cast<Time>(Random(spw_mix64(*seed + 3)).Uniform() * period) : 0);
   alone_ = MeanFinish(profile.cpu_quota, service_);
-  if (profile.quota_known) cpu_->Account();
 }
 
 std::optional<agent::QuotaReading> Station::QuotaAt(Time now) {
@@ -31,7 +30,8 @@ std::optional<agent::QuotaReading> Station::QuotaAt(Time now) {
   return agent::QuotaReading{.used_ns = static_cast<double>(cpu_->UsedBy(now)),
                              .quota_ns = static_cast<double>(profile_->cpu_quota.quota.count()),
                              .period_ns = static_cast<double>(profile_->cpu_quota.period.count()),
-                             .periods = static_cast<uint64_t>(cpu_->PeriodsBy(now))};
+                             .periods = static_cast<uint64_t>(cpu_->PeriodsBy(now)),
+                             .throttled = static_cast<uint64_t>(cpu_->PeriodsBy(now))};
 }
 
 // Until `until`, or until the work is done; what is left stays in `work`.

@@ -9,9 +9,15 @@ namespace {
 
 constexpr double kFewestRequests = 8;
 constexpr double kMaxStretch = 4;  // times the mean, period / quota: a budget all but used up has refill_ns
-constexpr double kUsedUp = 1.0 / 50;      // of the quota: left by rounding, and by CPUs that keep a rest
-constexpr double kCostMemory = 512;       // answers
-constexpr double kMinAnswers = 8;         // to know a request's CPU time by
+constexpr double kUsedUp = 1.0 / 50;  // of the quota: left by rounding, and by CPUs that keep a rest
+// A kernel that looks each 10 ms lets a unit overrun its budget by so much; beyond, or a quota that is not
+// enforced, say, would be believed for ever.
+constexpr double kMostDebtNs = 10e6;
+constexpr double kSilenceNs = 10e9;
+constexpr double kCostMemoryNs =
+    10e9;                            // what a unit does of its own in a quiet hour is not its requests' cost
+constexpr double kCostMemory = 512;  // answers
+constexpr double kMinAnswers = 8;    // to know a request's CPU time by
 constexpr double kAskedMemoryNs = 500e6;  // several of Kubernetes' periods of 100 ms
 constexpr double kKnownWithin = 1.0 / 2;  // of a period: its beginning
 
@@ -19,7 +25,8 @@ constexpr double kKnownWithin = 1.0 / 2;  // of a period: its beginning
 
 void Ration::Learn(Time now, const QuotaReading& reading, uint64_t arrivals, uint64_t answers) {
   const auto now_ns = static_cast<double>(now.count());
-  const bool anew = !last_ || reading.used_ns < last_->used_ns || reading.periods < last_->periods ||
+  const bool anew = !last_ || reading.group != last_->group || reading.throttled < last_->throttled ||
+                    reading.used_ns < last_->used_ns || reading.periods < last_->periods ||
                     answers < answers_ || arrivals < arrivals_ || reading.quota_ns != last_->quota_ns ||
                     reading.period_ns != last_->period_ns;
   if (anew) {
@@ -56,7 +63,7 @@ void Ration::LearnBeginning(double from_ns, double until_ns, const QuotaReading&
 void Ration::LearnRequests(double elapsed_ns, const QuotaReading& reading, uint64_t arrivals,
                            uint64_t answers) {
   const auto answered = static_cast<double>(answers - answers_);
-  const double keep = std::exp(-answered / kCostMemory);
+  const double keep = std::exp(-answered / kCostMemory - elapsed_ns / kCostMemoryNs);
   costed_ = costed_ * keep + answered;
   cost_ns_ = cost_ns_ * keep + reading.used_ns - last_->used_ns;
   asked_per_ns_ += (static_cast<double>(arrivals - arrivals_) / elapsed_ns - asked_per_ns_) *
@@ -75,6 +82,12 @@ void Ration::Spend(double from_ns, double until_ns, const QuotaReading& reading)
     left_ns_ -= used;
     return;
   }
+  // Counted when the period ends, like its begin.
+  if (-left_ns_ > std::max(reading.quota_ns / 2, kMostDebtNs) && reading.throttled == throttled_) {
+    left_ns_ = 0;
+    silent_until_ns_ = until_ns + kSilenceNs;
+  }
+  throttled_ = reading.throttled;
   const double share_before = (begins - from_ns) / (until_ns - from_ns);
   if (begins - from_ns > reading.period_ns) {  // several have begun
     left_ns_ = reading.quota_ns - used * (1 - share_before);
@@ -83,12 +96,13 @@ void Ration::Spend(double from_ns, double until_ns, const QuotaReading& reading)
   // Who had used up all of it used nothing more till then.
   const bool stood = left_ns_ <= kUsedUp * reading.quota_ns;
   const double before = stood ? 0 : std::min(used * share_before, left_ns_);
-  left_ns_ = reading.quota_ns + std::min(left_ns_, 0.0) - (used - before);
+  const double debt = std::min(std::max(-left_ns_, 0.0), std::max(reading.quota_ns, kMostDebtNs));
+  left_ns_ = reading.quota_ns - debt - (used - before);
 }
 
 void Ration::Judge(double now_ns, const QuotaReading& reading) {
   rationed_ = Rationed();
-  if (begins_within_ns_ == 0) return;
+  if (begins_within_ns_ == 0 || now_ns < silent_until_ns_) return;
   const double quota = reading.quota_ns, period = reading.period_ns, little = kUsedUp * quota,
                to_end = BeginningBefore(now_ns, period) + period - now_ns;
   if (left_ns_ <= little) rationed_.refill_ns = to_end;

@@ -12,6 +12,9 @@
 //           as it takes; as it grows, a request costs CPU time times stretch, or the unit would answer
 //           quickly, get all, and stop.
 //
+// A unit that uses more than its budget and is not stopped is not ruled by it: real-time threads, say, or
+// what CPUs kept of earlier periods. Then nothing is said for a while.
+//
 // The kernel counts periods but does not say when they begin: that is narrowed down by when the count was
 // seen to change. Quotas that are worth fewer than kFewestRequests are not stretched: within a report's age
 // all may be used or given anew.
@@ -25,10 +28,12 @@ namespace spillway::agent {
 
 // A control group's accounts at a look. Times in ns.
 struct QuotaReading {
-  double used_ns = 0;    // CPU time since whenever
-  double quota_ns = 0;   // CPU time in each period
-  double period_ns = 0;  // > 0
-  uint64_t periods = 0;  // that have begun since whenever, while it had work
+  double used_ns = 0;      // CPU time since whenever
+  double quota_ns = 0;     // CPU time in each period
+  double period_ns = 0;    // > 0
+  uint64_t periods = 0;    // that have begun since whenever, while it had work
+  uint64_t throttled = 0;  // those of them in which it was stopped
+  uint64_t group = 0;      // another number: another group
 };
 
 struct Rationed {
@@ -57,6 +62,8 @@ class Ration {
   uint64_t arrivals_ = 0, answers_ = 0;
   // A period began between these, to a multiple of its length; no width: not known.
   double begins_ns_ = 0, begins_within_ns_ = 0;
+  uint64_t throttled_ = 0;  // by when the period began
+  double silent_until_ns_ = 0;
   double left_ns_ = 0;               // of the budget; below 0: used in advance, which the next period pays
   double cost_ns_ = 0, costed_ = 0;  // CPU time of so many answers
   double asked_per_ns_ = 0;          // requests

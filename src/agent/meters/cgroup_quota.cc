@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -15,11 +16,12 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/printable.h"
 
 namespace spillway::agent {
 namespace {
 
-constexpr std::chrono::seconds kLimitsAgain{1};
+constexpr std::chrono::seconds kLimitsAgain{1}, kSearchAgain{1}, kSearchAtLast{60};
 
 // The number behind `key`, or the first of the text where that is empty.
 std::optional<uint64_t> NumberIn(std::string_view text, std::string_view key) {
@@ -78,13 +80,14 @@ Result<void> CgroupQuota::OpenFiles() {
   usage_ = std::move(*usage);
   periods_ = std::move(periods);
   open_ = true;
+  opened_++;
   return {};
 }
 
 // v2 says "max" for no quota, v1 says -1.
 bool CgroupQuota::ReadLimits() {
   quota_ns_ = 0;
-  if (files_.quota.empty()) return true;
+  if (files_.quota.empty()) return false;  // the controller may be turned on for it later
   auto text = base::ReadFile(files_.quota);
   if (text && !files_.v2) {
     const auto period = base::ReadFile(files_.period);
@@ -95,31 +98,44 @@ bool CgroupQuota::ReadLimits() {
   std::istringstream in(*text);
   double quota_us = 0, period_us = 0;
   if (!(in >> quota_us >> period_us) || quota_us <= 0 || period_us <= 0) return true;
+  // What lapsed may be used later then: what is left of a period's budget does not say when the unit stops.
+  const auto burst = base::ReadFile(
+      std::filesystem::path(files_.quota).replace_filename(files_.v2 ? "cpu.max.burst" : "cpu.cfs_burst_us"));
+  if (burst && NumberIn(*burst, "").value_or(0) > 0) return true;
   quota_ns_ = quota_us * 1000;
   period_ns_ = period_us * 1000;
   return true;
 }
 
-bool CgroupQuota::FindLimits() {
-  if (service_) {
-    if (auto group = service_->FindAnew()) {
-      group_ = std::move(*group);
-      if (!OpenFiles()) group_.clear();
-    }
-    if (group_.empty()) return false;
-  }
+// The search takes its time, and there may be no such group ever.
+bool CgroupQuota::FindGroup(std::chrono::nanoseconds now) {
+  if (!group_.empty() || !service_) return true;
+  if (now < search_at_) return false;
+  search_again_ = std::clamp<std::chrono::nanoseconds>(2 * search_again_, kSearchAgain, kSearchAtLast);
+  search_at_ = now + search_again_;
+  auto group = service_->Find();
+  if (!group) return false;
+  group_ = std::move(*group);
+  search_again_ = {};
+  return true;
+}
+
+bool CgroupQuota::FindLimits(std::chrono::nanoseconds now) {
+  if (!FindGroup(now)) return false;
   if (open_ && ReadLimits()) return true;
   open_ = false;
-  return OpenFiles() && ReadLimits();
+  if (OpenFiles()) return ReadLimits();
+  if (service_) group_.clear();
+  return false;
 }
 
 std::optional<QuotaReading> CgroupQuota::Read(std::chrono::nanoseconds now) {
   if (!limits_read_ || now - *limits_read_ >= kLimitsAgain) {
     limits_read_ = now;
     const double before_ns = quota_ns_;
-    if (!FindLimits()) quota_ns_ = 0;
+    if (!FindLimits(now)) quota_ns_ = 0;
     if (quota_ns_ != before_ns && quota_ns_ > 0)
-      spdlog::info("cgroup {}: {:g} ms of CPU time in each {:g} ms", group_, quota_ns_ / 1e6,
+      spdlog::info("cgroup {}: {:g} ms of CPU time in each {:g} ms", base::Printable(group_), quota_ns_ / 1e6,
                    period_ns_ / 1e6);
   }
   if (quota_ns_ == 0) return std::nullopt;
@@ -134,9 +150,16 @@ std::optional<QuotaReading> CgroupQuota::Read(std::chrono::nanoseconds now) {
   }
   reading.used_ns = static_cast<double>(*used) * (files_.v2 ? 1000 : 1);
   const auto counts = files_.v2 ? text : ReadAgain(periods_, buffer);
-  const auto periods = counts ? NumberIn(*counts, "nr_periods") : std::nullopt;
-  if (!periods) return std::nullopt;
+  const auto periods = counts ? NumberIn(*counts, "nr_periods") : std::nullopt,
+             throttled = counts ? NumberIn(*counts, "nr_throttled") : std::nullopt;
+  if (!periods || !throttled) {
+    open_ = false;
+    quota_ns_ = 0;
+    return std::nullopt;
+  }
   reading.periods = *periods;
+  reading.throttled = *throttled;
+  reading.group = opened_;
   return reading;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/meters/system_clock.h"
 #include "bpf/meter_account.h"
 
 namespace spillway::agent {
@@ -46,7 +47,8 @@ void LatencyMeter::DiscountLost(Time now) {
 void LatencyMeter::Learn(Time now) {
   Rationed rationed;
   if (const auto reading = quota_ ? quota_->Read(now) : std::nullopt) {
-    ration_.Learn(now, *reading, totals_.counts.arrivals, totals_.counts.completed);
+    // As of now: to find the group may have taken its time.
+    ration_.Learn(ReadClock(CLOCK_MONOTONIC), *reading, totals_.counts.arrivals, totals_.counts.completed);
     rationed = ration_.rationed();
   }
   learner_.Look(now, totals_.pending, totals_.counts, totals_.cpus, *memory_.clocks, rationed);

@@ -2,6 +2,7 @@
 #include "agent/meters/service_cgroup.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,16 +10,20 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/printable.h"
+
 namespace spillway::agent {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kListening = "0A";  // a TCP socket's state; UDP's are in any
+// States. Who is connected, be it over UDP, is a client, or is served.
+constexpr std::string_view kListening = "0A", kUnconnected = "07";
 
 // Of a line of /proc/net/tcp: "sl local remote state queues timer retransmits uid timeout inode ...".
 struct Socket {
   uint16_t port = 0;
+  bool loopback = false;  // no other machine's requests come there
   std::string state;
   uint64_t inode = 0;
 };
@@ -33,6 +38,12 @@ std::optional<Socket> ReadSocket(const std::string& line) {
   if (!(words >> socket.inode) || colon == std::string::npos) return std::nullopt;
   const char* end = local.data() + local.size();
   if (std::from_chars(local.data() + colon + 1, end, socket.port, 16).ptr != end) return std::nullopt;
+  // Words of 32 bits in the machine's own order.
+  const std::string address = local.substr(0, colon);
+  const std::string_view last = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "01000000" : "00000001";
+  socket.loopback = address.size() == 8
+                        ? address.substr(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 6 : 0, 2) == "7F"
+                        : address == std::string(24, '0').append(last);
   return socket;
 }
 
@@ -74,10 +85,13 @@ std::set<uint64_t> ServiceCgroup::BoundSockets() const {
   std::set<uint64_t> inodes;
   for (const char* table : {"tcp", "tcp6", "udp", "udp6"}) {
     const bool tcp = table[0] == 't';
+    // TCP's tables have every connection in them.
+    if (std::none_of(services_.begin(), services_.end(), [&](const ServicePort& s) { return s.tcp == tcp; }))
+      continue;
     std::ifstream in(fmt::format("{}/net/{}", proc_, table));
     for (std::string line; std::getline(in, line);) {
       const auto socket = ReadSocket(line);
-      if (!socket || (tcp && socket->state != kListening)) continue;
+      if (!socket || socket->loopback || socket->state != (tcp ? kListening : kUnconnected)) continue;
       for (const ServicePort& service : services_)
         if (service.tcp == tcp && service.port == socket->port) inodes.insert(socket->inode);
     }
@@ -85,21 +99,38 @@ std::set<uint64_t> ServiceCgroup::BoundSockets() const {
   return inodes;
 }
 
-std::optional<std::string> ServiceCgroup::FindAnew() {
-  const std::set<uint64_t> inodes = BoundSockets();
-  if (inodes.empty() || inodes == looked_for_) return std::nullopt;
-  looked_for_ = inodes;
+std::optional<std::string> ServiceCgroup::Find() const {
   std::set<std::string> links;
-  for (const uint64_t inode : inodes) links.insert(fmt::format("socket:[{}]", inode));
+  for (const uint64_t inode : BoundSockets()) links.insert(fmt::format("socket:[{}]", inode));
+  if (links.empty()) return std::nullopt;
+  std::set<std::string> groups;
+  std::optional<std::string> first;  // process 1's: it may keep sockets for those that it starts
   std::error_code error;
   for (auto entry = fs::directory_iterator(proc_, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
     const std::string name = entry->path().filename();
-    // 1 keeps sockets for those that it starts.
-    if (!IsNumber(name) || name == "1" || !Holds(entry->path(), links)) continue;
-    if (auto group = GroupIn(entry->path() / "cgroup")) return group;
+    if (!IsNumber(name) || !Holds(entry->path(), links)) continue;
+    auto group = GroupIn(entry->path() / "cgroup");
+    if (!group) continue;
+    if (name == "1")
+      first = std::move(group);
+    else
+      groups.insert(std::move(*group));
   }
-  return std::nullopt;
+  if (groups.empty() && first && *first != "/init.scope" && *first != "/") groups.insert(*first);
+  if (groups.size() > 1) {
+    spdlog::warn(
+        "processes of {} control groups have sockets of the services, {} and {} among them: no quota is read",
+        groups.size(), base::Printable(*groups.begin()), base::Printable(*groups.rbegin()));
+    return std::nullopt;
+  }
+  if (groups.empty()) return std::nullopt;
+  if (groups.begin()->starts_with("/..")) {
+    spdlog::warn("the server's control group {} is outside of the agent's cgroup namespace: no quota is read",
+                 base::Printable(*groups.begin()));
+    return std::nullopt;
+  }
+  return *groups.begin();
 }
 
 }  // namespace spillway::agent

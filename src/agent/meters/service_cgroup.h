@@ -20,17 +20,16 @@ class ServiceCgroup {
   explicit ServiceCgroup(std::vector<ServicePort> services, std::string proc = "/proc")
       : services_(std::move(services)), proc_(std::move(proc)) {}
 
-  // Its path below the hierarchy of CPU time (cpuacct, else cpu, else v2). nullopt: nobody serves them, or
-  // only processes that cannot be looked at. Processes are looked through once for each set of sockets, since
-  // that takes milliseconds: asked again before other sockets are bound, the answer is nullopt.
-  std::optional<std::string> FindAnew();
+  // Its path below the hierarchy of CPU time (cpuacct, else cpu, else v2). nullopt: nobody serves them,
+  // processes of several groups do (warned of), or only such that cannot be looked at. Looks through all
+  // processes, which takes milliseconds to seconds: not for each look at a meter.
+  [[nodiscard]] std::optional<std::string> Find() const;
 
  private:
   std::set<uint64_t> BoundSockets() const;  // inodes
 
   std::vector<ServicePort> services_;
   std::string proc_;
-  std::set<uint64_t> looked_for_;
 };
 
 }  // namespace spillway::agent

@@ -215,14 +215,17 @@ void NativePort::WakeForRestNow() {
 
 // A worker begins at shards of its own, so that workers do not meet, and those that look in vain leave the
 // producers' cache lines alone: at the one of its rank and, where shards are more than workers, at each that
-// is so many further, in turn. Now and then it begins at the next of all: none waits for a worker that is
-// busy, or is not there.
+// is so many further, in turn. Now and then it begins at the next of all, the more often the more shards
+// there are for each worker: none waits for a worker that is busy, or is not there.
 size_t NativePort::FirstShard(const NativeQueue& queue, Turn& turn, uint64_t linked, uint32_t workers) {
-  if (queue.shards() == 1) return 0;
-  if (++turn.looks % domain_.options().starvation_guard == 0) return turn.next++;
+  const size_t shards = queue.shards();
+  if (shards == 1) return 0;
+  uint32_t guard = domain_.options().starvation_guard;
+  if (workers < shards) guard = std::max<uint32_t>(guard * workers >> std::countr_zero(shards), 2);
+  if (++turn.looks % guard == 0) return turn.next++;
   const uint64_t before = linked & ((1ULL << (taker_.worker - 1)) - 1);
   const auto rank = static_cast<size_t>(std::popcount(before));
-  turn.own = turn.own + workers < queue.shards() ? turn.own + workers : rank;
+  turn.own = turn.own + workers < shards ? turn.own + workers : rank;
   return turn.own;
 }
 

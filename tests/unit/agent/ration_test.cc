@@ -41,7 +41,7 @@ class RationedUnit {
       ration_.Learn(std::chrono::nanoseconds(std::llround(now_)), Reading(), arrivals_, Answers());
     }
   }
-  QuotaReading Reading() const { return {used_, quota_, period_, periods_}; }
+  QuotaReading Reading() const { return {used_, quota_, period_, periods_, periods_, 1}; }
   uint64_t Answers() const { return static_cast<uint64_t>(used_ / cost_ + 1e-6); }
   double ToRefillMs() const {
     const double into = std::fmod(now_ - kPhase + period_, period_);
@@ -121,6 +121,30 @@ TEST(Ration, UntilAPeriodWasSeenToBeginNothingIsSaid) {
   }
   EXPECT_EQ(ration.rationed().refill_ns, 0);
   EXPECT_EQ(ration.rationed().scarcity, 0);
+}
+
+// Its accounts say that it uses five times its quota, for a minute.
+TEST(Ration, AQuotaThatStopsNobodyIsNotBelieved) {
+  for (const bool stopped : {true, false}) {
+    Ration ration;
+    QuotaReading reading{.used_ns = 0, .quota_ns = 20 * kMs, .period_ns = 100 * kMs, .periods = 1};
+    int ms = 0;
+    const auto go_on = [&](int until_ms, double used_per_ms) {
+      for (; ms < until_ms; ms++) {
+        reading.used_ns += used_per_ms * kMs;
+        if (ms % 100 == 50) {
+          reading.periods++;
+          reading.throttled += stopped ? 1 : 0;
+        }
+        ration.Learn(std::chrono::milliseconds(ms), reading, static_cast<uint64_t>(ms),
+                     static_cast<uint64_t>(ms));
+      }
+    };
+    go_on(59'940, 1);
+    EXPECT_EQ(ration.rationed().refill_ns > 0, stopped);
+    go_on(60'300, 0);
+    EXPECT_EQ(ration.rationed().refill_ns, 0) << "no such debt is believed for long";
+  }
 }
 
 TEST(Ration, AnotherQuotaOrAnotherGroupBeginsAnew) {

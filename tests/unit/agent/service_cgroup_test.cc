@@ -45,7 +45,7 @@ class ServiceCgroupTest : public ::testing::Test {
     fs::create_symlink("socket:[" + std::to_string(inode) + "]", proc_ / folder / "fd" / "3");
   }
   std::optional<std::string> Find(std::vector<ServicePort> services) {
-    return ServiceCgroup(std::move(services), proc_).FindAnew();
+    return ServiceCgroup(std::move(services), proc_).Find();
   }
   fs::path proc_;
 };
@@ -74,35 +74,48 @@ TEST_F(ServiceCgroupTest, InVersionOneByWhereCpuTimeIsAccountedFor) {
   EXPECT_EQ(Find({{.tcp = false, .port = 53}}), "/by-controller");
 }
 
-TEST_F(ServiceCgroupTest, ProcessOneKeepsSocketsForOthers) {
+TEST_F(ServiceCgroupTest, ProcessOneKeepsSocketsForOthersUnlessItIsAContainersServer) {
   Sockets("udp", Line("00000000:0035", "07", 700));
   Process(1, 700, "0::/init.scope\n");
   EXPECT_EQ(Find({{.tcp = false, .port = 53}}), std::nullopt);
+  Write("1/cgroup", "0::/docker/12ab\n");
+  EXPECT_EQ(Find({{.tcp = false, .port = 53}}), "/docker/12ab");
   Process(77, 700, "0::/dns\n");
   EXPECT_EQ(Find({{.tcp = false, .port = 53}}), "/dns");
 }
 
-TEST_F(ServiceCgroupTest, ProcessesAreLookedThroughOnceForTheSameSockets) {
-  ServiceCgroup group({{.tcp = false, .port = 53}}, proc_);
-  EXPECT_EQ(group.FindAnew(), std::nullopt);
+TEST_F(ServiceCgroupTest, WhoeverIsConnectedOrOnLoopbackServesNobodyElse) {
+  Sockets("udp", Line("0100000A:1F90", "01", 700) + Line("0100007F:1F90", "07", 701));
+  Sockets("udp6", Line("00000000000000000000000001000000:1F90", "07", 702));
+  for (int i = 0; i < 3; i++) Process(40 + i, 700 + i, "0::/user\n");
+  EXPECT_EQ(Find({{.tcp = false, .port = 8080}}), std::nullopt);
+}
+
+TEST_F(ServiceCgroupTest, AGroupOutsideOfTheNamespaceIsNone) {
   Sockets("udp", Line("00000000:0035", "07", 700));
-  Process(41, 700, "0::/dns\n");
-  EXPECT_EQ(group.FindAnew(), "/dns");
-  EXPECT_EQ(group.FindAnew(), std::nullopt);
-  Sockets("udp", Line("00000000:0035", "07", 900));
-  Process(42, 900, "0::/dns\n");
-  EXPECT_EQ(group.FindAnew(), "/dns") << "it was started anew";
+  Process(41, 700, "0::/../other-container\n");
+  EXPECT_EQ(Find({{.tcp = false, .port = 53}}), std::nullopt);
+}
+
+// Another user may have bound the port at an address that the server left.
+TEST_F(ServiceCgroupTest, GroupsThatDifferAreNone) {
+  Sockets("udp", Line("0100000A:1F90", "07", 700) + Line("0200000A:1F90", "07", 701));
+  Process(40, 700, "0::/server\n");
+  Process(41, 701, "0::/user\n");
+  EXPECT_EQ(Find({{.tcp = false, .port = 8080}}), std::nullopt);
+  Write("41/cgroup", "0::/server\n");
+  EXPECT_EQ(Find({{.tcp = false, .port = 8080}}), "/server");
 }
 
 TEST(ServiceCgroup, OnThisMachineOurOwnSocketLeadsToUs) {
   const base::Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
   ASSERT_EQ(bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   socklen_t length = sizeof(address);
   ASSERT_EQ(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  const auto group = ServiceCgroup({{.tcp = false, .port = ntohs(address.sin_port)}}).FindAnew();
+  const auto group = ServiceCgroup({{.tcp = false, .port = ntohs(address.sin_port)}}).Find();
   ASSERT_TRUE(group);
   std::ifstream ours("/proc/self/cgroup");
   const std::string text(std::istreambuf_iterator<char>(ours), {});

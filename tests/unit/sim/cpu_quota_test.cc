@@ -177,7 +177,7 @@ TEST(Sweep, JointCapacityOfUnitsWithQuotasIsTheirShare) {
 
 TEST(CpuWithQuota, AccountsForWhatIsDoneByThen) {
   CpuWithQuota cpu({2ms, 5ms}, 1'000'000);
-  cpu.Account();
+  EXPECT_EQ(cpu.UsedBy(0), 0);
   int64_t first = 3'000'000, second = 500'000;
   ASSERT_EQ(cpu.Run(2'000'000, CpuWithQuota::kForever, true, first), 7'000'000);  // 2 ms, and 1 from 6 ms on
   ASSERT_EQ(cpu.Run(7'500'000, CpuWithQuota::kForever, true, second), 8'000'000);
