@@ -187,7 +187,7 @@ Result<void> ReactionBed::StartAgain(const lab::ProcessPlan& process) {
   lab::StartOptions start;
   start.argv = process.argv;
   start.netns = process.netns;
-  start.cgroup_procs = testbed_->common_group();
+  if (!testbed_->common_group().empty()) start.cgroup_procs = {testbed_->common_group()};
   start.stdout_file = start.stderr_file = fmt::format("{}/{}.again.log", plan().folder, process.label);
   const auto id = lab::Start(start);
   if (!id) return tl::make_unexpected(id.error());

@@ -19,6 +19,7 @@ constexpr double kCostMemoryNs =
 constexpr double kCostMemory = 512;  // answers
 constexpr double kMinAnswers = 8;    // to know a request's CPU time by
 constexpr double kAskedMemoryNs = 500e6;  // several of Kubernetes' periods of 100 ms
+constexpr double kReadAgain = 1.0 / 32;   // of a period
 constexpr double kKnownWithin = 1.0 / 2;  // of a period: its beginning
 
 }  // namespace
@@ -43,6 +44,18 @@ void Ration::Learn(Time now, const QuotaReading& reading, uint64_t arrivals, uin
   arrivals_ = arrivals;
   answers_ = answers;
   Judge(now_ns, reading);
+}
+
+bool Ration::Due(Time now) const {
+  if (!last_ || begins_within_ns_ == 0) return true;
+  const auto now_ns = static_cast<double>(now.count());
+  return now_ns - at_ns_ >= last_->period_ns * kReadAgain ||
+         BeginningBefore(now_ns, last_->period_ns) > at_ns_;
+}
+
+void Ration::Pass(Time now) {
+  const auto now_ns = static_cast<double>(now.count());
+  if (last_ && now_ns > at_ns_) Judge(now_ns, *last_);
 }
 
 // The count has grown by one: a period began in between.

@@ -48,6 +48,11 @@ class Ration {
 
   // arrivals, answers: since whenever. A reading whose counters went back begins anew.
   void Learn(Time now, const QuotaReading& reading, uint64_t arrivals, uint64_t answers);
+  // Whether a reading is wanted: a look more often than 32 times a period tells nothing, and on large
+  // machines the kernel gathers a group's time from all CPUs for each.
+  bool Due(Time now) const;
+  // Instead of a reading: time has passed.
+  void Pass(Time now);
   const Rationed& rationed() const { return rationed_; }
 
  private:

@@ -45,13 +45,19 @@ void LatencyMeter::DiscountLost(Time now) {
 }
 
 void LatencyMeter::Learn(Time now) {
-  Rationed rationed;
-  if (const auto reading = quota_ ? quota_->Read(now) : std::nullopt) {
+  if (quota_) ReadQuota(now);
+  learner_.Look(now, totals_.pending, totals_.counts, totals_.cpus, *memory_.clocks, ration_.rationed());
+}
+
+void LatencyMeter::ReadQuota(Time now) {
+  if (!ration_.Due(now)) {
+    ration_.Pass(now);
+  } else if (const auto reading = quota_->Read(now)) {
     // As of now: to find the group may have taken its time.
     ration_.Learn(ReadClock(CLOCK_MONOTONIC), *reading, totals_.counts.arrivals, totals_.counts.completed);
-    rationed = ration_.rationed();
+  } else {
+    ration_ = Ration();
   }
-  learner_.Look(now, totals_.pending, totals_.counts, totals_.cpus, *memory_.clocks, rationed);
 }
 
 Learnt LatencyMeter::Glance(Time now) {
@@ -135,7 +141,7 @@ Result<std::unique_ptr<LatencyMeter>> OpenLatencyMeter(const AgentConfig& config
       group.empty() ? CgroupQuota::OfService(ServiceCgroup(config.services)) : CgroupQuota::Open(group);
   if (!quota) return tl::make_unexpected(quota.error());
   auto meter = OpenSource(config);
-  if (meter) (*meter)->ReadQuota(std::move(*quota));
+  if (meter) (*meter)->WatchQuota(std::move(*quota));
   return meter;
 }
 

@@ -29,7 +29,7 @@ class LatencyMeter : public Meter {
   Learnt Glance(Time now);
   void Watch(bool busy, bool errors) override;
   // From now on the accounts of the unit's control group are read, too.
-  void ReadQuota(std::unique_ptr<CgroupQuota> quota) { quota_ = std::move(quota); }
+  void WatchQuota(std::unique_ptr<CgroupQuota> quota) { quota_ = std::move(quota); }
   const MeterTotals& totals() const { return totals_; }
   uint64_t given_up() const { return window_.given_up(); }
   uint32_t sample_one_in() const { return memory_.config->sample_mask + 1; }
@@ -43,6 +43,7 @@ class LatencyMeter : public Meter {
   void Count(Time now);
   void DiscountLost(Time now);
   void Learn(Time now);
+  void ReadQuota(Time now);
   void Search(Time now);     // for requests that timed out, and for those that were overtaken
   void RenewLost(Time now);  // tells the data plane which requests, when they come again, are new ones
 
