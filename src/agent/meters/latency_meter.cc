@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "agent/meters/system_clock.h"
@@ -98,7 +99,7 @@ void LatencyMeter::Search(Time now) {
     odds_.Waits(by, more);
     lost += 1 - odds_.Of(by);
   }
-  lost_ = static_cast<uint32_t>(lost + 0.5);
+  lost_ = static_cast<uint32_t>(std::lround(lost));
   RenewLost(now);
 }
 

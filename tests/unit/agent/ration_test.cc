@@ -70,7 +70,7 @@ TEST(Ration, AUsedUpBudgetIsKnownUntilItsPeriodEnds) {
   RationedUnit unit(20, 100, 0.25);
   unit.Run(2000, 0.5, 1);  // twice the CPU time that there is
   int used_up = 0;
-  for (double t = 2000; t < 2300; t += 7) {
+  for (int t = 2000; t < 2300; t += 7) {
     unit.Run(t, 0.5, 1);
     const double refill_ms = unit.rationed().refill_ns / kMs;
     if (unit.left_ > 0.03 * 20 * kMs) {
@@ -95,7 +95,7 @@ TEST(Ration, ReadingsAreWantedSomeThirtyTimesAPeriodHoweverOftenItIsLookedAt) {
 TEST(Ration, WhileWhatIsAskedFitsNothingIsScarce) {
   RationedUnit unit(20, 100, 0.25);
   unit.Run(3000, 5, 1);  // a quarter of the quota
-  for (double t = 3000; t < 3300; t += 7) {
+  for (int t = 3000; t < 3300; t += 7) {
     unit.Run(t, 5, 1);
     EXPECT_EQ(unit.rationed().refill_ns, 0);
     EXPECT_LT(unit.rationed().scarcity, 0.1);
@@ -107,7 +107,7 @@ TEST(Ration, WhereAllWillBeUsedARequestCostsItsShareOfThePeriod) {
   unit.Run(3000, 1.25, 1);  // all of the quota, evenly
   double most = 0, sum = 0;
   int looks = 0;
-  for (double t = 3000; t < 3400; t += 7) {
+  for (int t = 3000; t < 3400; t += 7) {
     unit.Run(t, 1.25, 1);
     if (unit.rationed().refill_ns > 0) continue;
     most = std::max(most, unit.rationed().scarcity);
@@ -121,7 +121,7 @@ TEST(Ration, WhereAllWillBeUsedARequestCostsItsShareOfThePeriod) {
 TEST(Ration, AQuotaOfAFewRequestsIsNotStretched) {
   RationedUnit unit(1, 5, 0.25);
   unit.Run(3000, 1.25, 1);
-  for (double t = 3000; t < 3100; t += 1) {
+  for (int t = 3000; t < 3100; t += 1) {
     unit.Run(t, 1.25, 1);
     EXPECT_EQ(unit.rationed().scarcity, 0);
   }
