@@ -12,7 +12,6 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <sstream>
 #include <string_view>
 
 #include "base/file.h"
@@ -84,26 +83,18 @@ Result<void> CgroupQuota::OpenFiles() {
   return {};
 }
 
-// v2 says "max" for no quota, v1 says -1.
 bool CgroupQuota::ReadLimits() {
   quota_ns_ = 0;
   if (files_.quota.empty()) return false;  // the controller may be turned on for it later
-  auto text = base::ReadFile(files_.quota);
-  if (text && !files_.v2) {
-    const auto period = base::ReadFile(files_.period);
-    if (!period) return false;
-    text = fmt::format("{} {}", *text, *period);
-  }
-  if (!text) return false;
-  std::istringstream in(*text);
-  double quota_us = 0, period_us = 0;
-  if (!(in >> quota_us >> period_us) || quota_us <= 0 || period_us <= 0) return true;
+  const auto limit = ReadLimit(files_);
+  if (!limit) return false;
+  if (!*limit) return true;
   // What lapsed may be used later then: what is left of a period's budget does not say when the unit stops.
   const auto burst = base::ReadFile(
       std::filesystem::path(files_.quota).replace_filename(files_.v2 ? "cpu.max.burst" : "cpu.cfs_burst_us"));
   if (burst && NumberIn(*burst, "").value_or(0) > 0) return true;
-  quota_ns_ = quota_us * 1000;
-  period_ns_ = period_us * 1000;
+  quota_ns_ = (*limit)->quota_us * 1000;
+  period_ns_ = (*limit)->period_us * 1000;
   return true;
 }
 

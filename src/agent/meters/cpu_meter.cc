@@ -125,9 +125,15 @@ Result<CpuUsage> ReadCgroup(const CgroupFiles& files, double machine_cpus) {
     usage.used_ns = -1;
   }
   if (usage.used_ns < 0) return tl::make_unexpected(Unexpected(files.usage, "the CPU time used"));
-  if (files.quota.empty()) return usage;
+  const auto limit = ReadLimit(files);
+  if (!limit) return tl::make_unexpected(limit.error());
+  if (*limit) usage.cpus = std::min((*limit)->quota_us / (*limit)->period_us, machine_cpus);
+  return usage;
+}
 
-  text = base::ReadFile(files.quota);
+Result<std::optional<CpuLimit>> ReadLimit(const CgroupFiles& files) {
+  if (files.quota.empty()) return std::nullopt;
+  auto text = base::ReadFile(files.quota);
   if (!text) return tl::make_unexpected(text.error());
   if (!files.v2) {
     auto period = base::ReadFile(files.period);
@@ -135,11 +141,10 @@ Result<CpuUsage> ReadCgroup(const CgroupFiles& files, double machine_cpus) {
     *text += " " + *period;
   }
   // v2 says "max" for no quota, v1 says -1.
-  std::istringstream limits(*text);
-  double quota = 0, period = 0;
-  if (limits >> quota >> period && quota > 0 && period > 0)
-    usage.cpus = std::min(quota / period, machine_cpus);
-  return usage;
+  std::istringstream in(*text);
+  CpuLimit limit;
+  if (in >> limit.quota_us >> limit.period_us && limit.quota_us > 0 && limit.period_us > 0) return limit;
+  return std::nullopt;
 }
 
 Result<CpuUsage> ParseProcStat(const std::string& text, long ticks_per_second) {

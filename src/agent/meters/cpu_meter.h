@@ -24,10 +24,16 @@ struct CgroupFiles {
   bool v2 = false;
 };
 
+struct CpuLimit {  // CPU time in each period
+  double quota_us = 0, period_us = 0;
+};
+
 // `group`: a cgroup's folder, or its path below every hierarchy ("/spillway/unit0"). `root`:
 // /sys/fs/cgroup, or a test's copy.
 [[nodiscard]] Result<CgroupFiles> FindCgroup(const std::string& group, const std::string& root);
 [[nodiscard]] Result<CpuUsage> ReadCgroup(const CgroupFiles& files, double machine_cpus);
+// nullopt: it has no quota.
+[[nodiscard]] Result<std::optional<CpuLimit>> ReadLimit(const CgroupFiles& files);
 // From the text of /proc/stat.
 [[nodiscard]] Result<CpuUsage> ParseProcStat(const std::string& text, long ticks_per_second);
 
