@@ -42,7 +42,10 @@ class Learning {
   // quota: of the unit's control group, where its agent reads it.
   void Look(Time now, uint32_t queue, const std::optional<agent::QuotaReading>& quota) {
     const std::chrono::nanoseconds at(Clock(now));
-    if (quota) ration_.Learn(at, *quota, totals_.arrivals, totals_.completed);
+    if (quota && ration_.Due(at))
+      ration_.Learn(at, *quota, totals_.arrivals, totals_.completed);
+    else
+      ration_.Pass(at);
     learner_.Look(at, queue, totals_, 1, clocks_, ration_.rationed());
   }
   uint64_t arrivals() const { return totals_.arrivals; }
