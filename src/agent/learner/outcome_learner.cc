@@ -204,13 +204,13 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
 
 void OutcomeLearner::Tell(Time now, const spw_meter_clocks& clocks, const Rationed& rationed) {
   const LatencyCurve& curve = clocks_[best_].curve;
-  const double slot = curve.slot_ns(), scarcer = std::max(rationed.slot_ns - slot, 0.0) * rationed.scarcity;
-  learnt_.base_us =
-      Micros(curve.base_ns() + std::min(kScatterShare * curve.Scatter(), kMaxScatter * curve.base_ns()));
-  learnt_.slot_ns = static_cast<uint32_t>(std::min(slot + scarcer, 4e9));
-  learnt_.slot_guessed = learnt_.slot_guessed && scarcer == 0;
+  const double slot = std::max(curve.slot_ns(), rationed.slot_ns), longer = slot - curve.slot_ns();
+  const double scatter = std::min(kScatterShare * curve.Scatter(), kMaxScatter * curve.base_ns());
+  learnt_.base_us = Micros(curve.base_ns() + scatter + rationed.price_ns);
+  learnt_.slot_ns = static_cast<uint32_t>(std::min(slot, 4e9));
+  learnt_.slot_guessed = learnt_.slot_guessed && longer == 0;
   // The slot may have grown since the curve was fitted: who finds nobody waits for nobody.
-  learnt_.knee_us = Micros(std::max(curve.knee_ns(), slot) + scarcer);
+  learnt_.knee_us = Micros(std::max(curve.knee_ns(), curve.slot_ns()) + longer);
   // The clocks are what outcomes are set against, so a standstill is not counted in them.
   const double stands_ns = std::max(StandstillNs(now), rationed.refill_ns);
   const double backlog_us =

@@ -21,7 +21,8 @@
 // learnt of it (in an overload, say) is wrong: nearly all of it is forgotten at once.
 //
 // Of a unit under a CPU quota whose accounts are read (ration.h), the time until there is a budget again is
-// backlog, too, and its slot is longer while the budget is scarce. The clocks go on without either.
+// backlog, too, its slot is longer while the budget is scarce, and the price of a request is added to base.
+// The clocks go on without.
 //
 // What is not tried is forgotten: base then goes back to what the unit's quickest requests took, so that it
 // is tried again, with a few requests.

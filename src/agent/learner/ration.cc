@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace spillway::agent {
 namespace {
 
 constexpr double kFewestRequests = 8;
+constexpr double kPrice = 0.5;     // of what is expected
 constexpr double kMaxStretch = 4;  // times the mean, period / quota: a budget all but used up has refill_ns
 constexpr double kUsedUp = 1.0 / 50;  // of the quota: left by rounding, and by CPUs that keep a rest
 // A kernel that looks each 10 ms lets a unit overrun its budget by so much; beyond, or a quota that is not
@@ -18,9 +20,13 @@ constexpr double kCostMemoryNs =
     10e9;                            // what a unit does of its own in a quiet hour is not its requests' cost
 constexpr double kCostMemory = 512;  // answers
 constexpr double kMinAnswers = 8;    // to know a request's CPU time by
-constexpr double kAskedMemoryNs = 500e6;  // several of Kubernetes' periods of 100 ms
-constexpr double kReadAgain = 1.0 / 32;   // of a period
-constexpr double kKnownWithin = 1.0 / 2;  // of a period: its beginning
+constexpr double kAskedMemoryNs = 200e6;  // two of Kubernetes' periods of 100 ms
+// Requests are counted in windows of a part of a period; so many are enough to know how they scatter by, and
+// are remembered.
+constexpr double kWindow = 1.0 / 8, kMinWindows = 16, kMaxWindows = 64;
+constexpr double kMinScatter = 0.1, kMaxScatter = 4;  // variance over mean: by few windows it may be anything
+constexpr double kReadAgain = 1.0 / 32;               // of a period
+constexpr double kKnownWithin = 1.0 / 2;              // of a period: its beginning
 
 }  // namespace
 
@@ -79,8 +85,22 @@ void Ration::LearnRequests(double elapsed_ns, const QuotaReading& reading, uint6
   const double keep = std::exp(-answered / kCostMemory - elapsed_ns / kCostMemoryNs);
   costed_ = costed_ * keep + answered;
   cost_ns_ = cost_ns_ * keep + reading.used_ns - last_->used_ns;
-  asked_per_ns_ += (static_cast<double>(arrivals - arrivals_) / elapsed_ns - asked_per_ns_) *
-                   (1 - std::exp(-elapsed_ns / kAskedMemoryNs));
+  const auto arrived = static_cast<double>(arrivals - arrivals_);
+  asked_per_ns_ += (arrived / elapsed_ns - asked_per_ns_) * (1 - std::exp(-elapsed_ns / kAskedMemoryNs));
+  LearnScatter(elapsed_ns, arrived, reading.period_ns * kWindow);
+}
+
+void Ration::LearnScatter(double elapsed_ns, double arrived, double window_ns) {
+  window_ns_ += elapsed_ns;
+  window_requests_ += arrived;
+  if (window_ns_ < window_ns) return;
+  const double requests = window_requests_ * window_ns / window_ns_, off = requests - mean_;
+  windows_ = std::min(windows_ + 1, kMaxWindows);
+  // The mean follows the load faster, and is itself as far off as so few windows leave it.
+  const double by = std::min(windows_, kMinWindows);
+  if (windows_ > 1) variance_ += (off * off * by / (by + 1) - variance_) / (windows_ - 1);
+  mean_ += off / by;
+  window_ns_ = window_requests_ = 0;
 }
 
 double Ration::BeginningBefore(double at_ns, double period_ns) const {
@@ -116,14 +136,32 @@ void Ration::Spend(double from_ns, double until_ns, const QuotaReading& reading)
 void Ration::Judge(double now_ns, const QuotaReading& reading) {
   rationed_ = Rationed();
   if (begins_within_ns_ == 0 || now_ns < silent_until_ns_) return;
-  const double quota = reading.quota_ns, period = reading.period_ns, little = kUsedUp * quota,
+  const double quota = reading.quota_ns, period = reading.period_ns,
                to_end = BeginningBefore(now_ns, period) + period - now_ns;
-  if (left_ns_ <= little) rationed_.refill_ns = to_end;
-  if (costed_ < kMinAnswers) return;
-  const double cost = cost_ns_ / costed_, stretch = to_end / std::max(left_ns_, little);
-  rationed_.slot_ns = cost * std::min(stretch, kMaxStretch * period / quota);
-  const double asked = std::min(1.0, asked_per_ns_ * cost * stretch);
-  if (quota >= kFewestRequests * cost) rationed_.scarcity = asked * asked;
+  if (left_ns_ <= kUsedUp * quota) {
+    rationed_.refill_ns = to_end;
+    return;
+  }
+  const double cost = costed_ < kMinAnswers ? 0 : cost_ns_ / costed_;
+  if (cost > 0 && quota >= kFewestRequests * cost)
+    JudgeRequests(left_ns_ / cost, quota / cost, to_end, period);
+}
+
+// By a normal distribution of the requests to come.
+void Ration::JudgeRequests(double left, double of_quota, double to_end_ns, double period_ns) {
+  const double mean = asked_per_ns_ * to_end_ns;
+  if (mean <= 0) return;
+  const double deviation = std::sqrt(mean * Scatter()), z = (left - mean) / deviation;
+  const double density = std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi),
+               above = std::erfc(z / std::numbers::sqrt2) / 2;
+  const double beyond = deviation * std::max(density - z * above, 0.0);
+  rationed_.price_ns = kPrice * std::min(beyond / asked_per_ns_, to_end_ns);
+  rationed_.slot_ns = above * std::min(to_end_ns / left, kMaxStretch * period_ns / of_quota);
+}
+
+double Ration::Scatter() const {
+  if (windows_ < kMinWindows || mean_ <= 0) return 1;  // as in a Poisson process
+  return std::clamp(variance_ / mean_, kMinScatter, kMaxScatter);
 }
 
 }  // namespace spillway::agent

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a unit may still do under its CPU quota, from the kernel's own accounts of its control group: how long
-// it stands still once the budget of a period is used up, and what a request costs while the budget is
-// scarce. Latencies tell neither in time: the unit is as quick as ever until it stops. Pure: time is an
+// it stands still once the budget of a period is used up, and what a further request costs those that come
+// after it. Latencies tell neither in time: the unit is as quick as ever until it stops. Pure: time is an
 // argument. Not thread-safe.
 //
-// stretch   time left in the period over budget left: how many ns pass for each ns of CPU time that is used
-// as
-//           evenly as it may be.
-// scarcity  how far what is asked of the unit goes beyond the budget left: 1 where all of it will be used up
-//           before the period ends, and less the more will lapse. While it is small a request takes as long
-//           as it takes; as it grows, a request costs CPU time times stretch, or the unit would answer
-//           quickly, get all, and stop.
+// What is asked of the unit until the period ends is taken to scatter as its requests of late did. From that
+// and from what is left of the budget:
+//
+// price   If more is asked than is left, one request more stops the unit earlier by the time between two
+//         requests, and each of those that come too late waits so much longer: expected are the requests
+//         beyond the budget, times the time between two. Half of that counts, as many of those that come too
+//         late will be sent elsewhere.
+// slot    The time until the period ends over the requests left, times the chance that more are asked: the
+//         switch knows how much has been used by when it was last told, and paces its requests between.
 //
 // A unit that uses more than its budget and is not stopped is not ruled by it: real-time threads, say, or
 // what CPUs kept of earlier periods. Then nothing is said for a while.
 //
 // The kernel counts periods but does not say when they begin: that is narrowed down by when the count was
-// seen to change. Quotas that are worth fewer than kFewestRequests are not stretched: within a report's age
-// all may be used or given anew.
+// seen to change. Quotas that are worth fewer than kFewestRequests have neither price nor slot: within a
+// report's age all may be used or given anew.
 #pragma once
 
 #include <chrono>
@@ -38,8 +40,8 @@ struct QuotaReading {
 
 struct Rationed {
   double refill_ns = 0;  // until there is CPU time again; 0: there is some
-  double slot_ns = 0;    // CPU time of a request times stretch; 0: not known
-  double scarcity = 0;   // 0..1
+  double price_ns = 0;   // by which others wait longer, in all, for one request more
+  double slot_ns = 0;    // that a request counts at least
 };
 
 class Ration {
@@ -58,9 +60,12 @@ class Ration {
  private:
   void LearnBeginning(double from_ns, double until_ns, const QuotaReading& reading);
   void LearnRequests(double elapsed_ns, const QuotaReading& reading, uint64_t arrivals, uint64_t answers);
+  void LearnScatter(double elapsed_ns, double arrived, double window_ns);
   void Spend(double from_ns, double until_ns, const QuotaReading& reading);
   double BeginningBefore(double at_ns, double period_ns) const;  // of the period that `at_ns` is in
   void Judge(double now_ns, const QuotaReading& reading);
+  void JudgeRequests(double left, double of_quota, double to_end_ns, double period_ns);
+  double Scatter() const;
 
   std::optional<QuotaReading> last_;
   double at_ns_ = 0;
@@ -72,6 +77,9 @@ class Ration {
   double left_ns_ = 0;               // of the budget; below 0: used in advance, which the next period pays
   double cost_ns_ = 0, costed_ = 0;  // CPU time of so many answers
   double asked_per_ns_ = 0;          // requests
+  // Requests in windows of equal length: their mean, mean square off it, and how many windows they rest on.
+  double window_ns_ = 0, window_requests_ = 0;  // so far
+  double mean_ = 0, variance_ = 0, windows_ = 0;
   Rationed rationed_;
 };
 

@@ -163,22 +163,24 @@ TEST(OutcomeLearner, AUnitThatStandsStillHasTheRestOfItAsBacklog) {
 }
 
 // What the accounts of a quota say (ration.h) is told the switch, and nothing is learnt from it.
-TEST(OutcomeLearner, AQuotaUsedUpIsBacklogAndAScarceOneALongerSlot) {
+TEST(OutcomeLearner, AQuotaUsedUpIsBacklogAndAScarceOneALongerSlotAndAPriceOnTopOfBase) {
   OutcomeLearner learner;
   UnitModel unit({"", 1, 1, 0.1}, 5, &learner, 1);
   unit.Serve(3000, 0.5);
   const Learnt before = learner.learnt();
-  unit.rationed = {.refill_ns = 60e6, .slot_ns = 5e6, .scarcity = 0};
+  unit.rationed = {.refill_ns = 60e6};
   unit.Rest(6);  // a look
   EXPECT_GE(BacklogMs(learner), 60);
   EXPECT_EQ(learner.learnt().slot_ns, before.slot_ns) << "nothing is scarce";
-  unit.rationed = {.refill_ns = 0, .slot_ns = 5e6, .scarcity = 0.5};
+  unit.rationed = {.price_ns = 7e6, .slot_ns = 5e6};
   unit.Rest(6);  // a look
-  const double scarcer_ms = (5 - before.slot_ns / 1e6) / 2;
-  EXPECT_NEAR(SlotMs(learner), before.slot_ns / 1e6 + scarcer_ms, 0.02);
-  EXPECT_NEAR(KneeMs(learner), before.knee_us / 1e3 + scarcer_ms, 0.02) << "a lone request waits for nobody";
+  EXPECT_NEAR(BaseMs(learner), before.base_us / 1e3 + 7, 0.02);
+  EXPECT_NEAR(SlotMs(learner), 5, 0.02);
+  EXPECT_NEAR(KneeMs(learner), before.knee_us / 1e3 + 5 - before.slot_ns / 1e6, 0.02)
+      << "a lone request waits for nobody";
   unit.rationed = {};
   unit.Rest(6);  // a look
+  EXPECT_EQ(learner.learnt().base_us, before.base_us);
   EXPECT_EQ(learner.learnt().slot_ns, before.slot_ns);
   EXPECT_LT(BacklogMs(learner), 20);
 }

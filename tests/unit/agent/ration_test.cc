@@ -28,8 +28,8 @@ class RationedUnit {
         periods_++;
       }
       if (now_ >= next_request_) {
-        arrivals_++;
-        work_ += cost_;
+        arrivals_ += static_cast<uint64_t>(burst_);
+        work_ += burst_ * cost_;
         next_request_ += asked_ms * kMs;
       }
       const double done = std::min({kStep, work_, left_});
@@ -58,6 +58,7 @@ class RationedUnit {
 
   double left_ = 0;
   int readings_ = 0;
+  int burst_ = 1;  // requests at a time
 
  private:
   double quota_, period_, cost_;
@@ -92,38 +93,72 @@ TEST(Ration, ReadingsAreWantedSomeThirtyTimesAPeriodHoweverOftenItIsLookedAt) {
   EXPECT_LT(unit.readings_ - before, 360);
 }
 
-TEST(Ration, WhileWhatIsAskedFitsNothingIsScarce) {
+TEST(Ration, WhileWhatIsAskedFitsARequestCostsNobody) {
   RationedUnit unit(20, 100, 0.25);
   unit.Run(3000, 5, 1);  // a quarter of the quota
   for (int t = 3000; t < 3300; t += 7) {
     unit.Run(t, 5, 1);
     EXPECT_EQ(unit.rationed().refill_ns, 0);
-    EXPECT_LT(unit.rationed().scarcity, 0.1);
+    EXPECT_LT(unit.rationed().price_ns / kMs, 0.01);
+    EXPECT_LT(unit.rationed().slot_ns / kMs, 0.05);
   }
 }
 
-TEST(Ration, WhereAllWillBeUsedARequestCostsItsShareOfThePeriod) {
+// Twice what there is: the unit will stand still for about half of the time that is left, half of which
+// counts.
+TEST(Ration, ThePriceOfARequestIsByTheTimeThatTheUnitIsExpectedToStandStill) {
   RationedUnit unit(20, 100, 0.25);
-  unit.Run(3000, 1.25, 1);  // all of the quota, evenly
-  double most = 0, sum = 0;
+  unit.Run(3000, 0.625, 1);
   int looks = 0;
   for (int t = 3000; t < 3400; t += 7) {
-    unit.Run(t, 1.25, 1);
-    if (unit.rationed().refill_ns > 0) continue;
-    most = std::max(most, unit.rationed().scarcity);
-    sum += unit.rationed().slot_ns / kMs;
+    unit.Run(t, 0.625, 1);
+    const double left_ms = unit.left_ / kMs, to_end_ms = unit.ToRefillMs();
+    if (left_ms < 4 || left_ms > 19) continue;
     looks++;
+    const double stands_ms = to_end_ms - left_ms / unit.cost_ms() * 0.625;
+    EXPECT_NEAR(unit.rationed().price_ns / kMs, stands_ms / 2, 0.1 * stands_ms + 1) << "at " << t;
   }
-  EXPECT_GT(most, 0.9);
-  EXPECT_NEAR(sum / looks, 1.25, 0.4);  // 0.25 ms of CPU time, of which there is a fifth
+  EXPECT_GT(looks, 8);
 }
 
-TEST(Ration, AQuotaOfAFewRequestsIsNotStretched) {
+TEST(Ration, WhereMoreIsAskedThanIsLeftARequestCountsItsShareOfThePeriod) {
+  RationedUnit unit(20, 100, 0.25);
+  unit.Run(3000, 1, 1);  // a quarter more than there is
+  int looks = 0;
+  for (int t = 3000; t < 3400; t += 3) {
+    unit.Run(t, 1, 1);
+    const double left_ms = unit.left_ / kMs;
+    if (left_ms < 5 || unit.ToRefillMs() > 95) continue;  // and was so at the last reading
+    looks++;
+    const double share_ms = unit.ToRefillMs() / (left_ms / unit.cost_ms());
+    EXPECT_NEAR(unit.rationed().slot_ns / kMs, share_ms, 0.4 * share_ms) << "at " << t;
+  }
+  EXPECT_GT(looks, 10);
+}
+
+// The same mean, in bursts or one by one: what scatters more is more likely to be too much.
+TEST(Ration, RequestsThatComeInBurstsCostMore) {
+  const auto price = [](int burst) {
+    RationedUnit unit(20, 100, 0.25);
+    unit.burst_ = burst;
+    double sum = 0;
+    for (int t = 3000; t < 4000; t += 7) {
+      unit.Run(t, 1.5 * burst, 1);  // five sixths of the quota
+      sum += unit.rationed().price_ns / kMs;
+    }
+    return sum / 143;
+  };
+  EXPECT_LT(price(1), 0.05);
+  EXPECT_GT(price(12), 3 * price(1) + 0.05);
+}
+
+TEST(Ration, AQuotaOfAFewRequestsHasNoPrice) {
   RationedUnit unit(1, 5, 0.25);
   unit.Run(3000, 1.25, 1);
   for (int t = 3000; t < 3100; t += 1) {
     unit.Run(t, 1.25, 1);
-    EXPECT_EQ(unit.rationed().scarcity, 0);
+    EXPECT_EQ(unit.rationed().price_ns, 0);
+    EXPECT_EQ(unit.rationed().slot_ns, 0);
   }
 }
 
@@ -136,7 +171,7 @@ TEST(Ration, UntilAPeriodWasSeenToBeginNothingIsSaid) {
                  static_cast<uint64_t>(look));
   }
   EXPECT_EQ(ration.rationed().refill_ns, 0);
-  EXPECT_EQ(ration.rationed().scarcity, 0);
+  EXPECT_EQ(ration.rationed().price_ns, 0);
 }
 
 // Its accounts say that it uses five times its quota, for a minute.
