@@ -1,7 +1,7 @@
 include(Precompiled)
 
-# The target header_checks compiles each header on its own, with none precompiled but the standard library's: what it
-# uses, it includes.
+# The target header_checks compiles each header on its own, with few precompiled (Precompiled.cmake): what it uses, it
+# includes.
 add_custom_target(header_checks)
 
 # spillway_check_headers(NAME TARGET): the headers of this folder and of those below it that have no CMakeLists.txt, in
@@ -33,7 +33,7 @@ function(spillway_check_headers name target)
     target_include_directories(spillway_${name}_headers PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
     target_compile_options(spillway_${name}_headers PRIVATE -O0 -g0 -fno-sanitize=all)
     set_target_properties(spillway_${name}_headers PROPERTIES UNITY_BUILD OFF)
-    spillway_precompile(spillway_${name}_headers standard)
+    spillway_precompile(spillway_${name}_headers headers)
     add_dependencies(header_checks spillway_${name}_headers)
   endif()
 endfunction()

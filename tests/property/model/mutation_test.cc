@@ -120,7 +120,7 @@ TEST(DamagedFiles, AreReadOrRefusedLineByLine) {
   Mutator mutator(4);
   int accepted = 0, refused = 0;
   std::string other = ToYaml(random.Next());
-  for (int i = 0; i < 5000; i++) {
+  for (int i = 0; i < 2500; i++) {
     std::string valid = ToYaml(random.Next());
     std::string text = mutator.Damage(valid, other);
     auto config = ParseConfig(text, "dir/pool.yaml");

@@ -124,7 +124,7 @@ class SpeedsWorld {
 TEST(SpeedsProperty, DecideAmongPlacesThatAreOtherwiseAsGood) {
   int differ = 0;
   for (const Isolation isolation : {Isolation::kNone, Isolation::kFraction, Isolation::kGpu})
-    for (uint64_t seed = 1; seed <= 40 && !testing::Test::HasFailure(); ++seed) {
+    for (uint64_t seed = 1; seed <= 20 && !testing::Test::HasFailure(); ++seed) {
       SCOPED_TRACE(fmt::format("isolation {}, seed {}", static_cast<int>(isolation), seed));
       SpeedsWorld world(seed, isolation);
       for (int step = 0; step < 30; ++step) {
@@ -133,7 +133,7 @@ TEST(SpeedsProperty, DecideAmongPlacesThatAreOtherwiseAsGood) {
       }
       differ += world.differ();
     }
-  EXPECT_GT(differ, 20) << "nothing was decided by speeds";
+  EXPECT_GT(differ, 10) << "nothing was decided by speeds";
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # planted_test.sh ROOT PYTHON: the check of arrows sees one that is not allowed, and one that nobody uses; that of the
-# standard headers sees a missing one.
+# precompiled headers sees missing ones.
 set -euo pipefail
 root=$1 python=$2
 work=$(mktemp -d)
@@ -20,5 +20,9 @@ sed -i 's/^base: /base: lab /' "$work/ARCHITECTURE.md"
 grep -q 'arrow base -> lab: nothing includes it' <<< "$out" || fail "said: $out"
 
 sed -i '/#include <cstdint>/d' "$work/src/base/random.h"
-! out=$("$python" "$root/tests/unit/arrows/check_standard_includes" "$work") || fail "a missing standard header was not seen"
+! out=$("$python" "$root/tests/unit/arrows/check_precompiled_includes" "$work") || fail "a missing standard header was not seen"
 grep -qx 'src/base/random.h: uses uint64_t: expected #include <cstdint>' <<< "$out" || fail "said: $out"
+
+sed -i 's/json.hpp>/json_fwd.hpp>/' "$work/src/api/json.h"
+! out=$("$python" "$root/tests/unit/arrows/check_precompiled_includes" "$work") || fail "a missing library was not seen"
+grep -qx 'src/api/json.h: uses nlohmann::json array =: expected #include <nlohmann/json.hpp>' <<< "$out" || fail "said: $out"

@@ -269,7 +269,7 @@ TEST(PlacementBound, OfManyKindsIsNearWhatAPolicyAllocates) {
 TEST(PlacementBound, IsAboveWhateverAPolicyAllocates) {
   uint64_t state = 7;
   const auto draw = [&state](uint64_t below) { return static_cast<int>(spw_mix64(++state) % below); };
-  for (int trial = 0; trial < 20; ++trial) {
+  for (int trial = 0; trial < 8; ++trial) {
     JobList list;
     for (int i = 0; i < 40; ++i) {
       TraceJob one;
