@@ -234,6 +234,7 @@ std::string Agent::Stats(Time now) {
     json["stall_ms"] = Ms(static_cast<uint64_t>(reading_.stall.count()));
     json["rps"] = static_cast<double>(counts.completed - stats_counts_.completed) / std::max(seconds, 1e-3);
     json["base_ms"] = reading_.learnt.base_us / 1e3;
+    json["price_ms"] = reading_.learnt.price_us / 1e3;
     json["slot_ms"] = reading_.learnt.slot_ns / 1e6;
     json["knee_ms"] = reading_.learnt.knee_us / 1e3;
     json["tail_ms"] = reading_.learnt.tail_us / 1e3;

@@ -51,7 +51,7 @@ spw_report_wire Reporter::Encode(Time now, const Verdict& verdict, const Reading
   report.queue = static_cast<uint16_t>(std::min<uint32_t>(reading.queue.value_or(0), 65535));
   report.latency_us = reading.latency_us;
   report.completed = static_cast<uint32_t>(reading.completed);
-  report.base_us = reading.learnt.base_us;
+  report.base_us = reading.learnt.base_us + reading.learnt.price_us;  // what a request costs, others included
   report.slot_ns = reading.learnt.slot_ns;
   report.knee_us = reading.learnt.knee_us;
   report.tail_us = reading.learnt.tail_us;

@@ -131,7 +131,7 @@ void UnitAgent::Send(Time at) {
   const agent::Learnt learnt = learning_ ? learning_->learnt() : setup_.known;
   report.flags =
       static_cast<__u8>((busy_ ? SPW_REPORT_BUSY : 0) | (learnt.slot_guessed ? SPW_REPORT_GUESSED : 0));
-  report.base_us = learnt.base_us;
+  report.base_us = learnt.base_us + learnt.price_us;  // what a request costs, others included
   report.knee_us = learnt.knee_us;
   report.tail_us = learnt.tail_us;
   report.slot_ns = learnt.slot_ns;

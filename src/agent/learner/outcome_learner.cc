@@ -53,7 +53,7 @@ void OutcomeLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
   NoteProgress(now, queue, totals);
   const auto elapsed_ns = static_cast<double>((now - at_).count());
   const double keep = std::exp(-elapsed_ns / kMemoryNs);
-  tail_.Learn(*last_, totals, elapsed_ns, queue, learnt_.slot_ns);
+  tail_.Learn(*last_, totals, elapsed_ns, queue, clocks_[best_].curve.slot_ns());
   if (totals.timed > last_->timed) {
     LearnLatencies(totals, static_cast<double>(totals.timed - last_->timed));
     LearnOutcomes(totals);
@@ -206,9 +206,9 @@ void OutcomeLearner::Tell(Time now, const spw_meter_clocks& clocks, const Ration
   const LatencyCurve& curve = clocks_[best_].curve;
   const double slot = std::max(curve.slot_ns(), rationed.slot_ns), longer = slot - curve.slot_ns();
   const double scatter = std::min(kScatterShare * curve.Scatter(), kMaxScatter * curve.base_ns());
-  learnt_.base_us = Micros(curve.base_ns() + scatter + rationed.price_ns);
+  learnt_.base_us = Micros(curve.base_ns() + scatter);
+  learnt_.price_us = static_cast<uint32_t>(std::min(rationed.price_ns / 1000, 4e9));
   learnt_.slot_ns = static_cast<uint32_t>(std::min(slot, 4e9));
-  learnt_.slot_guessed = learnt_.slot_guessed && longer == 0;
   // The slot may have grown since the curve was fitted: who finds nobody waits for nobody.
   learnt_.knee_us = Micros(std::max(curve.knee_ns(), curve.slot_ns()) + longer);
   // The clocks are what outcomes are set against, so a standstill is not counted in them.

@@ -21,7 +21,7 @@
 // learnt of it (in an overload, say) is wrong: nearly all of it is forgotten at once.
 //
 // Of a unit under a CPU quota whose accounts are read (ration.h), the time until there is a budget again is
-// backlog, too, its slot is longer while the budget is scarce, and the price of a request is added to base.
+// backlog, too, its slot is longer while the budget is scarce, and a request has a price.
 // The clocks go on without.
 //
 // What is not tried is forgotten: base then goes back to what the unit's quickest requests took, so that it
@@ -51,6 +51,7 @@ struct Learnt {  // all 0 until learnt
   uint32_t slot_ns = 0;
   uint32_t knee_us = 0;
   uint32_t backlog_us = 0;    // at the last look
+  uint32_t price_us = 0;      // by which others wait longer for one request more (ration.h)
   uint32_t tail_us = 0;       // 98 of 100 requests took at most this
   bool slot_guessed = false;  // too few requests have waited
   bool operator==(const Learnt&) const = default;

@@ -20,6 +20,10 @@ constexpr double kCostMemoryNs =
     10e9;                            // what a unit does of its own in a quiet hour is not its requests' cost
 constexpr double kCostMemory = 512;  // answers
 constexpr double kMinAnswers = 8;    // to know a request's CPU time by
+// Times what is answered: what comes but is never answered (rubbish, a flood) costs next to nothing, and more
+// than that tells nothing of a unit that is overloaded.
+constexpr double kMostAsked = 1.25;
+constexpr double kMinCostNs = 100;        // what uses less is not worked on in this group
 constexpr double kAskedMemoryNs = 200e6;  // two of Kubernetes' periods of 100 ms
 // Requests are counted in windows of a part of a period; so many are enough to know how they scatter by, and
 // are remembered.
@@ -81,24 +85,29 @@ void Ration::LearnBeginning(double from_ns, double until_ns, const QuotaReading&
 
 void Ration::LearnRequests(double elapsed_ns, const QuotaReading& reading, uint64_t arrivals,
                            uint64_t answers) {
-  const auto answered = static_cast<double>(answers - answers_);
+  const auto arrived = static_cast<double>(arrivals - arrivals_),
+             answered = static_cast<double>(answers - answers_);
   const double keep = std::exp(-answered / kCostMemory - elapsed_ns / kCostMemoryNs);
   costed_ = costed_ * keep + answered;
   cost_ns_ = cost_ns_ * keep + reading.used_ns - last_->used_ns;
-  const auto arrived = static_cast<double>(arrivals - arrivals_);
-  asked_per_ns_ += (arrived / elapsed_ns - asked_per_ns_) * (1 - std::exp(-elapsed_ns / kAskedMemoryNs));
+  const double newer = 1 - std::exp(-elapsed_ns / kAskedMemoryNs);
+  arrivals_per_ns_ += (arrived / elapsed_ns - arrivals_per_ns_) * newer;
+  answers_per_ns_ += (answered / elapsed_ns - answers_per_ns_) * newer;
   LearnScatter(elapsed_ns, arrived, reading.period_ns * kWindow);
 }
+
+double Ration::AskedPerNs() const { return std::min(arrivals_per_ns_, kMostAsked * answers_per_ns_); }
 
 void Ration::LearnScatter(double elapsed_ns, double arrived, double window_ns) {
   window_ns_ += elapsed_ns;
   window_requests_ += arrived;
   if (window_ns_ < window_ns) return;
-  const double requests = window_requests_ * window_ns / window_ns_, off = requests - mean_;
+  // Over longer than a window, where readings are rarer, less scatters: by that factor.
+  const double longer = window_ns_ / window_ns, off = window_requests_ / longer - mean_;
   windows_ = std::min(windows_ + 1, kMaxWindows);
   // The mean follows the load faster, and is itself as far off as so few windows leave it.
   const double by = std::min(windows_, kMinWindows);
-  if (windows_ > 1) variance_ += (off * off * by / (by + 1) - variance_) / (windows_ - 1);
+  if (windows_ > 1) variance_ += (off * off * longer * by / (by + 1) - variance_) / (windows_ - 1);
   mean_ += off / by;
   window_ns_ = window_requests_ = 0;
 }
@@ -143,19 +152,19 @@ void Ration::Judge(double now_ns, const QuotaReading& reading) {
     return;
   }
   const double cost = costed_ < kMinAnswers ? 0 : cost_ns_ / costed_;
-  if (cost > 0 && quota >= kFewestRequests * cost)
+  if (cost >= kMinCostNs && quota >= kFewestRequests * cost)
     JudgeRequests(left_ns_ / cost, quota / cost, to_end, period);
 }
 
 // By a normal distribution of the requests to come.
 void Ration::JudgeRequests(double left, double of_quota, double to_end_ns, double period_ns) {
-  const double mean = asked_per_ns_ * to_end_ns;
+  const double asked = AskedPerNs(), mean = asked * to_end_ns;
   if (mean <= 0) return;
   const double deviation = std::sqrt(mean * Scatter()), z = (left - mean) / deviation;
   const double density = std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi),
                above = std::erfc(z / std::numbers::sqrt2) / 2;
   const double beyond = deviation * std::max(density - z * above, 0.0);
-  rationed_.price_ns = kPrice * std::min(beyond / asked_per_ns_, to_end_ns);
+  rationed_.price_ns = kPrice * std::min(beyond / asked, to_end_ns);
   rationed_.slot_ns = above * std::min(to_end_ns / left, kMaxStretch * period_ns / of_quota);
 }
 

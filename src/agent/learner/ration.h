@@ -65,6 +65,7 @@ class Ration {
   double BeginningBefore(double at_ns, double period_ns) const;  // of the period that `at_ns` is in
   void Judge(double now_ns, const QuotaReading& reading);
   void JudgeRequests(double left, double of_quota, double to_end_ns, double period_ns);
+  double AskedPerNs() const;
   double Scatter() const;
 
   std::optional<QuotaReading> last_;
@@ -76,7 +77,7 @@ class Ration {
   double silent_until_ns_ = 0;
   double left_ns_ = 0;               // of the budget; below 0: used in advance, which the next period pays
   double cost_ns_ = 0, costed_ = 0;  // CPU time of so many answers
-  double asked_per_ns_ = 0;          // requests
+  double arrivals_per_ns_ = 0, answers_per_ns_ = 0;
   // Requests in windows of equal length: their mean, mean square off it, and how many windows they rest on.
   double window_ns_ = 0, window_requests_ = 0;  // so far
   double mean_ = 0, variance_ = 0, windows_ = 0;

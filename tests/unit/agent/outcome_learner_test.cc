@@ -163,7 +163,7 @@ TEST(OutcomeLearner, AUnitThatStandsStillHasTheRestOfItAsBacklog) {
 }
 
 // What the accounts of a quota say (ration.h) is told the switch, and nothing is learnt from it.
-TEST(OutcomeLearner, AQuotaUsedUpIsBacklogAndAScarceOneALongerSlotAndAPriceOnTopOfBase) {
+TEST(OutcomeLearner, AQuotaUsedUpIsBacklogAndAScarceOneALongerSlotAndAPrice) {
   OutcomeLearner learner;
   UnitModel unit({"", 1, 1, 0.1}, 5, &learner, 1);
   unit.Serve(3000, 0.5);
@@ -174,7 +174,7 @@ TEST(OutcomeLearner, AQuotaUsedUpIsBacklogAndAScarceOneALongerSlotAndAPriceOnTop
   EXPECT_EQ(learner.learnt().slot_ns, before.slot_ns) << "nothing is scarce";
   unit.rationed = {.price_ns = 7e6, .slot_ns = 5e6};
   unit.Rest(6);  // a look
-  EXPECT_NEAR(BaseMs(learner), before.base_us / 1e3 + 7, 0.02);
+  EXPECT_EQ(learner.learnt().price_us, 7000u);
   EXPECT_NEAR(SlotMs(learner), 5, 0.02);
   EXPECT_NEAR(KneeMs(learner), before.knee_us / 1e3 + 5 - before.slot_ns / 1e6, 0.02)
       << "a lone request waits for nobody";
