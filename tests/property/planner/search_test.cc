@@ -94,8 +94,8 @@ TEST(SearchProperty, TheOptimumIsThatOfAskingEveryCandidate) {
     }
     (std::isfinite(best) ? feasible : infeasible)++;
   }
-  EXPECT_GT(feasible, 50) << "the cases must not all be trivial";
-  EXPECT_GT(infeasible, 10);
+  EXPECT_GT(feasible, 25) << "the cases must not all be trivial";
+  EXPECT_GT(infeasible, 5);
 }
 
 TEST(SearchProperty, OfEqualObjectivesTheFasterOrTheCheaperIsTaken) {

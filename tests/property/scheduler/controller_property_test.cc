@@ -383,7 +383,7 @@ class ControllerProperty : public testing::TestWithParam<Isolation> {};
 
 TEST_P(ControllerProperty, WhateverHappensNoRuleBreaksAndAllIsServedOnceItIsQuiet) {
   uint64_t moves = 0;
-  for (uint64_t seed = 1; seed <= 7; ++seed) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     World world(seed, GetParam());
     for (int event = 0; event < 250 && !testing::Test::HasFailure(); ++event) world.Happen();
