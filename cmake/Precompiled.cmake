@@ -18,7 +18,7 @@ set(SPILLWAY_TESTS_HEADERS ${SPILLWAY_ROOMS_HEADERS} <random> <gmock/gmock.h> <g
 
 # Tests' own code: what they test is optimized in presets like `test`, they take half of the time to compile without.
 function(spillway_unoptimized_tests target kind)
-  if(kind STREQUAL tests AND CMAKE_BUILD_TYPE MATCHES "^Rel")
+  if(kind STREQUAL "tests" AND CMAKE_BUILD_TYPE MATCHES "^Rel")
     target_compile_options(${target} PRIVATE -O0)
   endif()
 endfunction()
