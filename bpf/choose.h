@@ -69,11 +69,16 @@ struct placement {
 	__s8 word_room;
 };
 
+SPW_INLINE __u64 coarse_now(void)
+{
+	return clock_is_given ? given_now_ns : bpf_ktime_get_coarse_ns();
+}
+
 /* The clock is read only on paths that need it. */
 SPW_INLINE __u64 placement_now(struct placement *at)
 {
 	if (!at->now_ns)
-		at->now_ns = clock_is_given ? given_now_ns : bpf_ktime_get_coarse_ns();
+		at->now_ns = coarse_now();
 	return at->now_ns;
 }
 
@@ -98,24 +103,27 @@ SPW_INLINE struct spw_ring_slot *slot_at(const struct spw_endpoint *service, __u
 	return bpf_map_lookup_elem(&ring_slots, &key);
 }
 
-/* Unit policy within the server that `default_unit` names; its unit id or SPW_NO_UNIT.
- * open: PICK_FAIL_OPEN or 0. */
-SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit, __u64 now_ns, __u32 open)
+/* Unit policy within the server that `default_unit` names; its unit id or SPW_NO_UNIT. ask: the policy, and
+ * PICK_FAIL_OPEN or 0. */
+__attribute__((noinline)) int pick_within(__u32 default_unit, __u64 hash, __u32 ask, __u64 now_ns)
 {
-	__u32 code = spw_unit_server(default_unit);
+	__u32 code = spw_unit_server((__u16)default_unit);
 	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
 	int unit;
 
 	if (!server)
 		return SPW_NO_UNIT;
-	unit =
-	    pick_unit(server, at->hash, at->service->unit_policy | spw_unit_index(default_unit) << 8 | open,
-		      now_ns, server->draws);
+	unit = pick_unit(server, hash, ask | spw_unit_index((__u16)default_unit) << 8, now_ns, server->draws);
 	if (unit < 0)
 		return SPW_NO_UNIT;
 	unit &= SPW_UNITS_PER_SERVER - 1;
-	place_on(server, at->service->unit_policy, unit, now_ns);
+	place_on(server, (__u8)ask, unit, now_ns);
 	return spw_unit_id(code, unit);
+}
+
+SPW_INLINE __u16 choose_within(struct placement *at, __u16 default_unit, __u64 now_ns, __u32 open)
+{
+	return (__u16)pick_within(default_unit, at->hash, at->service->unit_policy | open, now_ns);
 }
 
 /* Further attempts to place a flow, in order. With half of the ring's slots on failing servers, one flow in
@@ -129,21 +137,29 @@ enum {
 	ATTEMPTS,
 };
 
-SPW_CALL __u16 default_at(struct placement *at, __u32 number)
+/* On the flow's further slot of that number. */
+__attribute__((noinline)) int default_at(const struct spw_endpoint *service, __u64 hash, __u32 number)
 {
-	struct spw_ring_slot *slot =
-	    slot_at(at->service, spw_ring_further_index(at->hash, number, at->service->ring_slots));
+	struct spw_ring_slot *slot;
 
+	if (!service)
+		return SPW_NO_UNIT;
+	slot = slot_at(service, spw_ring_further_index(hash, number, service->ring_slots));
 	return slot ? slot->next : SPW_NO_UNIT;
 }
 
-/* By now its code may be another's, of another pool. */
-SPW_CALL __u16 deputy_of(const struct spw_server *server)
+/* Of the server of that unit. By now its code may be another's, of another pool. */
+__attribute__((noinline)) int deputy_of(__u32 unit)
 {
-	__u16 deputy = (__u16)(server->deputy - 1);
-	__u32 code = spw_unit_server(deputy);
-	struct spw_server *its = bpf_map_lookup_elem(&servers, &code);
+	__u32 code = spw_unit_server((__u16)unit);
+	struct spw_server *server = bpf_map_lookup_elem(&servers, &code), *its;
+	__u16 deputy;
 
+	if (!server)
+		return SPW_NO_UNIT;
+	deputy = (__u16)(server->deputy - 1);
+	code = spw_unit_server(deputy);
+	its = bpf_map_lookup_elem(&servers, &code);
 	return its && its->pool == server->pool ? deputy : SPW_NO_UNIT;
 }
 
@@ -151,19 +167,16 @@ SPW_CALL __u16 deputy_of(const struct spw_server *server)
 SPW_INLINE __u16 default_of(struct placement *at, int attempt, __u16 chosen)
 {
 	__u16 first = at->slot->next;
-	__u32 code = spw_unit_server(first);
-	struct spw_server *server;
 
 	if (attempt == ATTEMPT_OTHER && chosen != first)
 		return first;
 	if (attempt < ATTEMPT_DEPUTY)
-		return default_at(at, attempt);
+		return (__u16)default_at(at->service, at->hash, attempt);
 	if (attempt == ATTEMPT_OPEN_FIRST)
 		return first;
 	if (attempt == ATTEMPT_OPEN_SECOND)
-		return default_at(at, 1);
-	server = bpf_map_lookup_elem(&servers, &code);
-	return server ? deputy_of(server) : SPW_NO_UNIT;
+		return (__u16)default_at(at->service, at->hash, 1);
+	return (__u16)deputy_of(first);
 }
 
 SPW_CALL void remember_deputy(__u16 first, __u16 unit)
@@ -204,7 +217,7 @@ SPW_CALL __u16 choose(struct placement *at)
 	__u64 now_ns = choice_time(at->service->server_policy, at->service->unit_policy);
 
 	if (at->service->server_policy == SPW_SERVER_P2C) {
-		__u16 second = default_at(at, 1);
+		__u16 second = (__u16)default_at(at->service, at->hash, 1);
 		__u32 one = spw_unit_server(chosen), two = spw_unit_server(second);
 		struct spw_server *a = bpf_map_lookup_elem(&servers, &one);
 		struct spw_server *b = bpf_map_lookup_elem(&servers, &two);
@@ -219,8 +232,9 @@ SPW_CALL __u16 choose(struct placement *at)
 }
 
 /* 0 if packets to the unit go unanswered, as far as is known: it cannot be reached, or its agent says so. */
-SPW_CALL int unit_answers(struct placement *at, __u16 id)
+__attribute__((noinline)) int unit_answers(__u32 unit_id)
 {
+	__u16 id = (__u16)unit_id;
 	__u32 code = spw_unit_server(id);
 	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
 	struct spw_unit *unit = unit_by_id(id);
@@ -228,18 +242,19 @@ SPW_CALL int unit_answers(struct placement *at, __u16 id)
 	if (!server || !unit || !unit->alive || !unit->resolved)
 		return 0;
 	return !server->failing ||
-	       !(spw_outage_of(server, spw_beats(placement_now(at))).out >> spw_unit_index(id) & 1);
+	       !(spw_outage_of(server, spw_beats(coarse_now())).out >> spw_unit_index(id) & 1);
 }
 
 /* Those that are ejected, or unreachable for longer, are draining to the data plane. */
-SPW_CALL int takes_new_flows(struct placement *at, __u16 id)
+__attribute__((noinline)) int takes_new_flows(__u32 unit_id)
 {
+	__u16 id = (__u16)unit_id;
 	__u32 code = spw_unit_server(id), index = spw_unit_index(id);
 	struct spw_server *server = bpf_map_lookup_elem(&servers, &code);
 
 	SPW_OPAQUE(index);
 	return server && server->unit[index & (SPW_UNITS_PER_SERVER - 1)].status == SPW_UNIT_UP &&
-	       unit_answers(at, id);
+	       unit_answers(id);
 }
 
 /* Where packets are whose flow nothing is remembered of. */

@@ -144,22 +144,31 @@ SPW_INLINE __u16 handshake_unit(struct placement *at, struct spw_half_open *buck
 	return spw_half_open_unit_of(*half_open_word(bucket, at->word_known), at->hash, half_open_stamp(at));
 }
 
-/* After look_up_handshake. keeps: in the room that was found, if there is one. */
-SPW_CALL void remember_handshake(struct placement *at, struct spw_half_open *bucket, __u16 unit, __u32 isn,
-				 int keeps)
+/* found, room: of look_up_handshake; room -1: the word is to be kept in none. */
+__attribute__((noinline)) int write_handshake(struct spw_half_open *bucket, __u64 fresh, __u32 stamp,
+					      int found, int room)
 {
-	__u16 stamp = half_open_stamp(at);
-	__u64 fresh = spw_half_open_word(at->hash, isn, unit, stamp);
-	int found = at->word_found, room = keeps ? at->word_room : -1;
-
+	if (!bucket)
+		return 0;
 	if (found >= 0 && (room < 0 || found == room)) {
 		if (spw_half_open_replace(half_open_word(bucket, found), fresh, fresh))
-			return;
+			return 0;
 	} else if (found >= 0) {
 		spw_half_open_replace(half_open_word(bucket, found), fresh, 0);
 	}
-	if (room < 0 || !spw_half_open_keep(half_open_word(bucket, room), fresh, stamp))
+	if (room < 0 || !spw_half_open_keep(half_open_word(bucket, room), fresh, (__u16)stamp))
 		spw_half_open_push(bucket, fresh);
+	return 0;
+}
+
+/* After look_up_handshake. keeps: in the room that was found, if there is one. */
+SPW_INLINE void remember_handshake(struct placement *at, struct spw_half_open *bucket, __u16 unit, __u32 isn,
+				   int keeps)
+{
+	__u16 stamp = half_open_stamp(at);
+
+	write_handshake(bucket, spw_half_open_word(at->hash, isn, unit, stamp), stamp, at->word_found,
+			keeps ? at->word_room : -1);
 }
 
 /* A handshake stays on the ring, or on the unit of the connection before it. */
@@ -182,9 +191,9 @@ SPW_CALL __u16 place_handshake(struct placement *at, struct spw_half_open *bucke
 
 	look_up_handshake(at, bucket, isn);
 	unit = handshake_unit(at, bucket);
-	known = unit != SPW_NO_UNIT && takes_new_flows(at, unit);
+	known = unit != SPW_NO_UNIT && takes_new_flows(unit);
 	if (!known || (unit != stay && at->word_room < 0)) {
-		if ((at->word_room < 0 || !rate_allows(at)) && takes_new_flows(at, stay))
+		if ((at->word_room < 0 || !rate_allows(at)) && takes_new_flows(stay))
 			return keep_handshake(at, bucket, stay, isn);
 	}
 	if (known)
@@ -195,7 +204,7 @@ SPW_CALL __u16 place_handshake(struct placement *at, struct spw_half_open *bucke
 		return unit;
 	deviates = unit != stay || (before == SPW_NO_UNIT && slot_is_moved(at));
 	/* Without a place for its entry it would be followed for its first 128 KiB alone. */
-	if (deviates && before == SPW_NO_UNIT && !prepare_flow(at, unit, holds) && takes_new_flows(at, stay))
+	if (deviates && before == SPW_NO_UNIT && !prepare_flow(at, unit, holds) && takes_new_flows(stay))
 		return keep_handshake(at, bucket, stay, isn);
 	remember_handshake(at, bucket, unit, isn, deviates);
 	return unit;
@@ -209,7 +218,7 @@ SPW_CALL __u16 place_handshake(struct placement *at, struct spw_half_open *bucke
 SPW_CALL int entry_holds(struct placement *at, __u64 seen)
 {
 	__u32 idle = spw_entry_idle(seen, placement_tick(at));
-	int takes = takes_new_flows(at, spw_entry_unit(seen));
+	int takes = takes_new_flows(spw_entry_unit(seen));
 
 	switch (spw_entry_state(seen)) {
 	case SPW_FLOW_CLOSED:

@@ -44,7 +44,7 @@ SPW_CALL __u16 place_first_datagram(struct placement *at)
 {
 	__u16 home = home_of(at), unit;
 
-	if (may_be_refused(at) && unit_answers(at, home)) { /* it may be of an established flow */
+	if (may_be_refused(at) && unit_answers(home)) { /* it may be of an established flow */
 		at->count->placed_on_ring++;
 		if (!(slot_is_moved(at)
 			  ? stay_on_owner(at, home, SPW_FLOW_DATAGRAM)
@@ -52,14 +52,14 @@ SPW_CALL __u16 place_first_datagram(struct placement *at)
 			mark_refused(at);
 		return home;
 	}
-	if (!rate_allows(at) && takes_new_flows(at, home)) {
+	if (!rate_allows(at) && takes_new_flows(home)) {
 		keep_on_ring(at, home);
 		mark_refused(at);
 		return home;
 	}
 	unit = choose(at);
 	if (unit == SPW_NO_UNIT || insert_flow(at, unit, SPW_FLOW_DATAGRAM, SPW_BUCKET_DATAGRAM) ||
-	    !takes_new_flows(at, home))
+	    !takes_new_flows(home))
 		return unit;
 	keep_on_ring(at, home);
 	mark_refused(at);
