@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "cli/probe_xdp.h"
@@ -156,6 +157,20 @@ Finding Offloads(const std::string& interface) {
   return finding;
 }
 
+// Of replies in mode nat, which the kernel's routing table sends on: of one family or of both, as the
+// services are.
+Finding Forwarding(const switching::Device& device) {
+  const auto word = [](const std::optional<bool>& forwards) {
+    return !forwards ? "not known" : *forwards ? "on" : "off";
+  };
+  const bool v4 = device.forwards_v4.value_or(false), v6 = device.forwards_v6.value_or(false);
+  Finding finding{"forwarding on " + device.name, v4 || v6, Need::kHelpful, "services in mode nat",
+                  fmt::format("IPv4 {}, IPv6 {}", word(device.forwards_v4), word(device.forwards_v6))};
+  if (!device.forwards_v4 && !device.forwards_v6) finding.present = true, finding.is_sure = false;
+  if (!v4 || !v6) finding.detail += "; see docs/network.md";
+  return finding;
+}
+
 }  // namespace
 
 std::vector<Finding> Examine(const std::string& bpffs, const std::vector<std::string>& interfaces) {
@@ -177,7 +192,10 @@ std::vector<Finding> Examine(const std::string& bpffs, const std::vector<std::st
       {"network namespaces", xdp.namespaces, Need::kHelpful, "lab, demo",
        says(xdp.namespaces, "can be made")},
       Cgroups()};
-  for (const std::string& interface : interfaces) findings.push_back(Offloads(interface));
+  for (const std::string& interface : interfaces) {
+    if (const auto device = switching::ReadDevice(interface)) findings.push_back(Forwarding(*device));
+    findings.push_back(Offloads(interface));
+  }
   return findings;
 }
 

@@ -13,6 +13,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "base/fd.h"
 #include "base/netlink.h"
@@ -105,6 +106,13 @@ std::optional<uint64_t> XdpFeatures(uint32_t ifindex) {
   return features;
 }
 
+std::optional<bool> Forwards(const char* family, const std::string& interface) {
+  std::ifstream file(fmt::format("/proc/sys/net/{}/conf/{}/forwarding", family, interface));
+  int on = 0;
+  if (!(file >> on)) return std::nullopt;
+  return on != 0;
+}
+
 }  // namespace
 
 Result<Device> ReadDevice(const std::string& interface) {
@@ -122,6 +130,10 @@ Result<Device> ReadDevice(const std::string& interface) {
   device.merges = (flags & ETH_FLAG_LRO) != 0;
   ReadLinks(ifindex, device);
   device.xdp_features = XdpFeatures(ifindex);
+  device.forwards_v4 = Forwards("ipv4", interface);
+  // XDP's look-up of routes asks the interface, the kernel's own forwarding the switch for all.
+  device.forwards_v6 = Forwards("ipv6", interface);
+  if (device.forwards_v6 == true) device.forwards_v6 = Forwards("ipv6", "all");
   if (!device.peer.empty())
     device.peer_tx_checksum = EthtoolValue(any.get(), device.peer, ETHTOOL_GTXCSUM) != 0;
   return device;
@@ -162,6 +174,22 @@ std::vector<std::string> EgressProblems(const Device& device) {
       device.driver == "veth" ? ": it does once its peer has an XDP program or GRO "
                                 "(ethtool -K PEER gro on)"
                               : "")};
+}
+
+std::vector<std::string> ReplyProblems(const Device& device, bool v4, bool v6) {
+  std::vector<std::string> problems;
+  const auto off = [&](const char* family, const std::string& remedy) {
+    problems.push_back(fmt::format(
+        "{}: {} forwarding is off, so replies of nat services that come in there do not reach their "
+        "clients: {}",
+        device.name, family, remedy));
+  };
+  if (v4 && device.forwards_v4 == false)
+    off("IPv4", fmt::format("sysctl -w net/ipv4/conf/{}/forwarding=1", device.name));
+  if (v6 && device.forwards_v6 == false)
+    off("IPv6",
+        "sysctl -w net/ipv6/conf/all/forwarding=1 (accept_ra=2 where routes come by router advertisements)");
+  return problems;
 }
 
 }  // namespace spillway::switching

@@ -26,6 +26,9 @@ struct Device {
   // Of a veth: its other end, if that is in this namespace.
   std::string peer = {};
   bool peer_tx_checksum = false;
+  // Whether packets that come in there may be routed on (net.ipv4.conf.NAME.forwarding, and of IPv6 both
+  // NAME's and the one for all); nullopt: not known, or no IPv6.
+  std::optional<bool> forwards_v4 = {}, forwards_v6 = {};
 };
 
 // Errors: kBadInput, no such interface; kSystem.
@@ -36,5 +39,7 @@ struct Device {
 std::vector<std::string> IngressProblems(const Device& device);
 // Likewise, for packets that are redirected to it.
 std::vector<std::string> EgressProblems(const Device& device);
+// Likewise, for replies of units behind it to clients of services in mode nat, of these families.
+std::vector<std::string> ReplyProblems(const Device& device, bool v4, bool v6);
 
 }  // namespace spillway::switching

@@ -207,9 +207,17 @@ void LiveSwitch::CheckDevices() {
     if (ways_in != std::set<uint32_t>{hop.ifindex}) ways_out.insert(hop.ifindex);
   // Replies leave towards their clients, by any interface.
   const auto& services = plan_.config.services;
-  const bool rewrites = std::any_of(services.begin(), services.end(), [](const model::Service& service) {
-    return service.mode == SPW_MODE_NAT;
-  });
+  const auto rewrites_of = [&services](int family) {
+    return std::any_of(services.begin(), services.end(), [family](const model::Service& service) {
+      return service.mode == SPW_MODE_NAT && service.vip.family == family;
+    });
+  };
+  const bool v4 = rewrites_of(4), v6 = rewrites_of(6), rewrites = v4 || v6;
+  std::set<uint32_t> replies;  // that come in where the way out to their units leads
+  for (const auto& [unit, hop] : hops_) replies.insert(hop.ifindex);
+  for (const InterfaceView& view : plane_->interfaces())
+    if (replies.count(static_cast<uint32_t>(view.ifindex)) > 0)
+      if (const auto device = ReadDevice(view.name)) warn(ReplyProblems(*device, v4, v6));
   for (const InterfaceView& from : plane_->interfaces())
     for (const InterfaceView& to : plane_->interfaces())
       if (rewrites && from.native && from.ifindex != to.ifindex)

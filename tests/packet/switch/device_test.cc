@@ -33,14 +33,16 @@ class Devices : public LiveSwitchTest {
   ~Devices() override { Shell("ip link del swt && ip link del swd && ethtool -K swax tx off >/dev/null"); }
 
   // What `spillway doctor` finds of the interface.
-  static nlohmann::json Doctor(const std::string& interface) {
+  static nlohmann::json Doctor(const std::string& interface, const std::string& feature = "interface ") {
     FILE* const out = popen((SPILLWAY " doctor --json " + interface).c_str(), "r");
     std::string text;
-    for (char piece[4096]; size_t got = fread(piece, 1, sizeof(piece), out);) text.append(piece, got);
+    char piece[4096];
+    size_t got = 0;
+    while ((got = fread(piece, 1, sizeof(piece), out)) > 0) text.append(piece, got);
     pclose(out);  // other findings may be bad ones
     const nlohmann::json said = nlohmann::json::parse(text);
     for (const nlohmann::json& finding : said["findings"])
-      if (finding["feature"] == "interface " + interface) return finding;
+      if (finding["feature"] == feature + interface) return finding;
     ADD_FAILURE() << text;
     return {};
   }
@@ -109,6 +111,30 @@ TEST_F(Devices, TheStartWarnsOfThem) {
   sw = Start(bed_.PoolOf({1}));
   ASSERT_TRUE(sw) << error_;
   EXPECT_THAT(sw->StartWarnings(), ElementsAre(HasSubstr("ethtool -K swax tx off")));
+}
+
+TEST_F(Devices, WhereRepliesAreNotForwardedAStartAndDoctorSaySo) {
+  Shell("echo 0 > /proc/sys/net/ipv4/conf/swa/forwarding");
+  EXPECT_EQ(ReadDevice("swa")->forwards_v4, false);
+  model::Config config = bed_.PoolOf({1});
+  auto sw = Start(config);
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_THAT(sw->StartWarnings(), ElementsAre(AllOf(HasSubstr("swa: IPv4 forwarding is off"),
+                                                     HasSubstr("net/ipv4/conf/swa/forwarding=1"))));
+  EXPECT_THAT(Doctor("swa", "forwarding on ")["detail"].get<std::string>(), HasSubstr("IPv4 off, IPv6 on"));
+  ASSERT_TRUE(sw->Remove());
+  sw.reset();
+  for (model::Service& service : config.services) service.mode = SPW_MODE_DSR_L2;
+  sw = Start(config);
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_THAT(sw->StartWarnings(), IsEmpty()) << "replies do not come by";
+  Shell("echo 1 > /proc/sys/net/ipv4/conf/swa/forwarding");
+  EXPECT_EQ(Doctor("swa", "forwarding on ")["detail"], "IPv4 on, IPv6 on");
+  EXPECT_THAT(ReplyProblems({.name = "eth0", .forwards_v4 = true, .forwards_v6 = false}, true, true),
+              ElementsAre(HasSubstr("eth0: IPv6 forwarding is off")));
+  EXPECT_THAT(ReplyProblems({.name = "eth0", .forwards_v4 = false, .forwards_v6 = false}, false, false),
+              IsEmpty());
+  EXPECT_THAT(ReplyProblems({.name = "eth0"}, true, true), IsEmpty()) << "a kernel that does not say";
 }
 
 TEST_F(Devices, OffloadsAndDriversAreJudgedByWhatTheyDo) {

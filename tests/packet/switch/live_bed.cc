@@ -60,7 +60,8 @@ LiveBed::LiveBed() {
   // In memory, so that nothing of it is left on disk however the process ends.
   if (mount("tmpfs", folder_.c_str(), "tmpfs", 0, nullptr) != 0) throw std::runtime_error("mount of a tmpfs");
   std::filesystem::create_directories(folder_ + "/bpf");
-  std::string batch;
+  std::string batch =
+      "echo 1 > /proc/sys/net/ipv4/ip_forward && echo 1 > /proc/sys/net/ipv6/conf/all/forwarding &&";
   for (const char* end : {"swa", "swb"})
     batch += fmt::format(
         "ip link add {0} type veth peer name {0}x && ip link set {0} up && ip link set {0}x up &&"
