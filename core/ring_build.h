@@ -40,6 +40,8 @@ SPW_INLINE void spw_ring_build_maglev(__u16 *slots, __u32 m, struct spw_ring_mem
 {
 	__u32 heaviest = 0, filled = 0;
 
+	if (m < 2)
+		return; /* no prime */
 	for (__u32 i = 0; i < m; i++)
 		slots[i] = SPW_NO_UNIT;
 	for (__u32 i = 0; i < n; i++) {

@@ -288,6 +288,24 @@ Response ErrorResponse(int status, const std::string& code, const std::string& m
   return {.status = status, .body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
 }
 
+Response ResponseTo(const Error& error) {
+  int status = 500;
+  switch (error.code) {
+    case ErrorCode::kBadInput:
+      status = 400;
+      break;
+    case ErrorCode::kConflict:
+      status = 409;
+      break;
+    case ErrorCode::kUnavailable:
+      status = 503;
+      break;
+    case ErrorCode::kSystem:
+      break;
+  }
+  return ErrorResponse(status, CodeWord(error.code), error.message);
+}
+
 Result<std::unique_ptr<HttpServer>> HttpServer::Start(int listen_fd, Handler handler, size_t body) {
   return StartAsync(listen_fd,
                     [handler = std::move(handler)](const Request& request, const Responder& respond) {

@@ -52,6 +52,8 @@ using AsyncHandler = std::function<void(Request, Responder)>;
 
 // {"error": message, "code": word}; words: bad_input, not_found, conflict, unavailable, system.
 Response ErrorResponse(int status, const std::string& code, const std::string& message);
+// With the status and word of its code.
+Response ResponseTo(const Error& error);
 
 // Whose memory bodies take, where some of it is reserved: of requests that are read or not answered yet.
 class BodyMemory {

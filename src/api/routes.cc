@@ -25,14 +25,6 @@ Response Json(const json& body) { return {.body = Dump(body)}; }
 
 Response NotFound(const std::string& message) { return ErrorResponse(404, "not_found", message); }
 
-Response FromError(const Error& error) {
-  int status = 500;
-  if (error.code == ErrorCode::kBadInput) status = 400;
-  if (error.code == ErrorCode::kConflict) status = 409;
-  if (error.code == ErrorCode::kUnavailable) status = 503;
-  return ErrorResponse(status, CodeWord(error.code), error.message);
-}
-
 std::vector<std::string> Split(const std::string& path) {
   std::vector<std::string> parts;
   size_t start = 1;
@@ -104,18 +96,18 @@ std::string FileName(const Request& request) {
 
 Response Check(Control& control, const Request& request) {
   const auto report = control.Check(request.body, FileName(request));
-  if (!report) return FromError(report.error());
+  if (!report) return ResponseTo(report.error());
   return Json({{"valid", true}, {"changes", report->changes}, {"notes", report->notes}});
 }
 
 Response Apply(Control& control, const Request& request) {
   if (WantsDryRun(request)) {
     const auto report = control.Check(request.body, FileName(request));
-    if (!report) return FromError(report.error());
+    if (!report) return ResponseTo(report.error());
     return Json({{"dry_run", true}, {"changes", report->changes}, {"notes", report->notes}});
   }
   const auto report = control.Apply(request.body, FileName(request));
-  if (!report) return FromError(report.error());
+  if (!report) return ResponseTo(report.error());
   json body = ToJson(*report);
   body["dry_run"] = false;
   return Json(body);
@@ -123,10 +115,10 @@ Response Apply(Control& control, const Request& request) {
 
 Response ChangeUnit(Control& control, const std::vector<std::string>& parts, const std::string& body) {
   const auto change = ParseUnitChange(body);
-  if (!change) return FromError(change.error());
+  if (!change) return ResponseTo(change.error());
   const auto done = control.ChangeUnit(parts[2], parts[3], parts[4], *change);
   if (!done) return NotFound(fmt::format("{}/{}/{}: no such unit", parts[2], parts[3], parts[4]));
-  if (!*done) return FromError(done->error());
+  if (!*done) return ResponseTo(done->error());
   const Snapshot s = control.Read();
   for (const auto& unit : s.units)
     if (unit.pool == parts[2] && unit.server == parts[3] && unit.unit == parts[4])
@@ -136,10 +128,10 @@ Response ChangeUnit(Control& control, const std::vector<std::string>& parts, con
 
 Response ChangeService(Control& control, const std::string& name, const std::string& body) {
   const auto change = ParseServiceChange(body);
-  if (!change) return FromError(change.error());
+  if (!change) return ResponseTo(change.error());
   const auto done = control.ChangeService(name, *change);
   if (!done) return NotFound(fmt::format("{}: no such service", name));
-  if (!*done) return FromError(done->error());
+  if (!*done) return ResponseTo(done->error());
   return Json(ToJson(**done));
 }
 

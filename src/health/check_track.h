@@ -19,7 +19,7 @@ namespace spillway::health {
 using TimePoint = std::chrono::steady_clock::time_point;
 
 struct TrackRules {
-  uint32_t rise = 2, fall = 3;
+  uint32_t rise = 0, fall = 0;  // results in a row; those of model::HealthCheck
   std::chrono::milliseconds dampening{0}, dampening_limit{0};
 };
 

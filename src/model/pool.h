@@ -64,6 +64,8 @@ struct Pool {
   bool operator==(const Pool&) const = default;
 };
 
+// How long a flow is kept without a packet, where `idle` does not say.
+inline constexpr uint32_t kTcpIdleSeconds = 3600, kUdpIdleSeconds = 60;
 inline constexpr uint32_t kMaxIdleSeconds = 4 * 3600;
 
 struct Service {
@@ -75,7 +77,7 @@ struct Service {
   spw_affinity affinity = SPW_AFFINITY_CONNECTION;  // of UDP; TCP is always by connection
   spw_server_policy server_policy = SPW_SERVER_MAGLEV;
   spw_unit_policy unit_policy = SPW_UNIT_HEADROOM;
-  uint32_t idle_s = 0;                // 0: 3600 for TCP, 60 for UDP
+  uint32_t idle_s = 0;                // 0: kTcpIdleSeconds or kUdpIdleSeconds
   std::optional<HealthCheck> health;  // with what it takes from the file's `health`; nullopt: no check
   bool operator==(const Service&) const = default;
 };

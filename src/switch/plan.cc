@@ -16,8 +16,6 @@
 namespace spillway::switching {
 namespace {
 
-constexpr uint32_t kTcpIdleSeconds = 3600;
-constexpr uint32_t kUdpIdleSeconds = 60;
 constexpr uint32_t kClosingSeconds = 60;
 constexpr uint32_t kWeightMax = 10000;  // a unit of capacity 1/10000 of the pool's largest still counts
 
@@ -35,7 +33,7 @@ uint64_t NameHash(const std::string& name) {
 
 uint32_t IdleSeconds(const model::Service& service, model::Protocol protocol) {
   if (service.idle_s != 0) return service.idle_s;
-  return protocol == model::Protocol::kTcp ? kTcpIdleSeconds : kUdpIdleSeconds;
+  return protocol == model::Protocol::kTcp ? model::kTcpIdleSeconds : model::kUdpIdleSeconds;
 }
 
 spw_endpoint MakeEndpoint(const model::Address& address, uint16_t port, uint8_t proto, uint8_t kind) {
@@ -106,7 +104,7 @@ Result<void> PlanServer(Plan& plan, Ledger& ledger, uint32_t pool_index, const m
                               pool.name, server.name, unit.name));
     }
     last_index = static_cast<int>(*index);
-    planned.units_mask |= static_cast<uint8_t>(1u << *index);
+    planned.units_mask |= static_cast<uint8_t>(1u << *index % SPW_UNITS_PER_SERVER);
 
     PlannedUnit u{pool.name,    server.name, unit.name,    spw_unit_id(*code, *index),
                   unit.address, unit.kind,   unit.capacity};

@@ -52,14 +52,6 @@ std::optional<uint64_t> InstanceOf(std::string_view name) {
   return id;
 }
 
-Response Refusal(const Error& error) {
-  int status = 500;
-  if (error.code == ErrorCode::kBadInput) status = 400;
-  if (error.code == ErrorCode::kConflict) status = 409;
-  if (error.code == ErrorCode::kUnavailable) status = 503;
-  return api::ErrorResponse(status, CodeWord(error.code), error.message);
-}
-
 // What goes on by itself, as time passes, need not be written at once.
 Fleet WithoutClock(Fleet fleet) {
   fleet.now = 0;
@@ -337,7 +329,7 @@ Response Control::Change(const api::Request& request, const std::string& model, 
   std::string name = model;
   if (verb == "add") {
     const auto read = ParseModelFile(request.body, word("name").empty() ? "model" : word("name"));
-    if (!read) return Refusal(read.error());
+    if (!read) return api::ResponseTo(read.error());
     name = read->name;
     done = controller_.AddModel(*read, Now());
   } else if (verb == "move") {
@@ -345,7 +337,7 @@ Response Control::Change(const api::Request& request, const std::string& model, 
   } else {
     done = controller_.RemoveModel(name, Now());
   }
-  if (!done) return Refusal(done.error());
+  if (!done) return api::ResponseTo(done.error());
   const auto& models = controller_.fleet().models;
   const auto at = models.find(name);
   if (at == models.end()) return {.body = nlohmann::json{{"name", name}, {"removed", true}}.dump()};
@@ -353,7 +345,9 @@ Response Control::Change(const api::Request& request, const std::string& model, 
 }
 
 void Control::HearHost(const api::Request& request, const std::string& host, const api::Responder& respond) {
-  const auto refuse = [&](const Error& error) { respond([response = Refusal(error)] { return response; }); };
+  const auto refuse = [&](const Error& error) {
+    respond([response = api::ResponseTo(error)] { return response; });
+  };
   if (!IsTensorName(host))
     return refuse({ErrorCode::kBadInput, "expected a host's name of 1 to 64 letters, digits, '.', '_', '-'"});
   const auto report = scheduler::ParseHostReport(request.body);
@@ -363,7 +357,7 @@ void Control::HearHost(const api::Request& request, const std::string& host, con
   controller_.HostSays(host, report->gpus, report->held, report->revision, Now());
   const auto wait = std::chrono::milliseconds(std::clamp<Millis>(report->wait_ms, 0, kLongestWait));
   hosts_.Wait(host, report->revision, now + wait, [respond](const Result<scheduler::HostOrders>& orders) {
-    respond([response = orders ? Response{.body = ToText(*orders)} : Refusal(orders.error())] {
+    respond([response = orders ? Response{.body = ToText(*orders)} : api::ResponseTo(orders.error())] {
       return response;
     });
   });
