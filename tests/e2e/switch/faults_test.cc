@@ -131,10 +131,13 @@ class SlowUnitOfTwo : public Faults {
 
 TEST_P(SlowUnitOfTwo, GetsLessWhileItIsSlow) {
   bench::QuestionStream stream(bed_->plan().client_netns, bed_->MakeAsker(), kQuestionsPerSecond);
-  const std::vector<uint64_t> before = bed_->Packets();
-  ASSERT_TRUE(Eventually([&] { return Sum(bed_->Packets()) > Sum(before) + 1000; })) << "no traffic";
-  ASSERT_TRUE(bed_->AimAtBusiest(before));
-  const double usual = ShareOfHit();
+  // Headroom gives nearly all to one of two alike, and may take the other just now.
+  double usual = 0;
+  ASSERT_TRUE(Eventually([&] {
+    const std::vector<uint64_t> before = bed_->Packets();
+    return Eventually([&] { return Sum(bed_->Packets()) > Sum(before) + 1000; }) &&
+           bed_->AimAtBusiest(before) && (usual = ShareOfHit()) > 0.25;
+  })) << "no traffic, or none that stays at a unit";
   {
     bench::Breakage slow(*bed_, GetParam().fault);
     ASSERT_TRUE(slow.Begin());

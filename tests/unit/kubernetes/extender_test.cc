@@ -7,11 +7,8 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -388,56 +385,6 @@ TEST_F(ExtenderTest, RudeRequestsAreAnsweredInWords) {
   EXPECT_EQ(client_->Get("/nothing")->status, 404);
   EXPECT_THAT(AnswerToAnnounced(extender_->port(), 17 << 20), HasSubstr("HTTP/1.1 413 "));
   EXPECT_THAT(extender_->MetricsText(), HasSubstr("requests_total{verb=\"filter\",result=\"failed\"} 5"));
-}
-
-TEST(KubeClient, CallsWithItsTokenOrNotAtAll) {
-  FakeApiServer server;
-  ExtenderConfig config = server.Config();
-  config.token_file = ::testing::TempDir() + "extender_token" + std::to_string(getpid());
-  KubeClient client(config);
-  std::remove(config.token_file.c_str());
-  EXPECT_THAT(client.Get("/api/v1/nodes").error().message, HasSubstr(config.token_file));
-  for (const char* token : {"", "\n", "a b", "a\r\nX-More: b", "a\nb"}) {
-    std::ofstream(config.token_file) << token;
-    EXPECT_THAT(client.Get("/api/v1/nodes").error().message,
-                HasSubstr("expected a token without blanks and control characters"));
-  }
-  std::ofstream(config.token_file) << "abc.def\n";
-  EXPECT_EQ(client.Get("/api/v1/nodes")->status, 200);
-  EXPECT_EQ(server.authorization(), "Bearer abc.def");
-  std::remove(config.token_file.c_str());
-}
-
-TEST(KubeClient, AListEndsThoughTheServerGoesOn) {
-  FakeApiServer server;
-  server.endless = true;
-  const ExtenderConfig config = server.Config();
-  EXPECT_THAT(KubeClient(config).List("/api/v1/nodes", [](const json&) {}).error().message,
-              HasSubstr("in 1000 pages"));
-}
-
-TEST(KubeClient, OnceEndedAsksForNoFurtherPage) {
-  FakeApiServer server;
-  server.endless = true;
-  KubeClient client(server.Config());
-  std::thread ending([&] {
-    while (server.node_pages < 3) std::this_thread::yield();
-    client.End();
-  });
-  const auto listed = client.List("/api/v1/nodes", [](const json&) {});
-  ending.join();
-  EXPECT_THAT(listed.error().message, HasSubstr("shutting down"));
-  EXPECT_LT(server.node_pages, 1000);
-}
-
-TEST(KubeClient, APageOfAListIsTakenBeforeTheNextIsAskedFor) {
-  FakeApiServer server;
-  const ExtenderConfig config = server.Config();
-  std::vector<std::pair<std::string, int>> taken;
-  ASSERT_TRUE(KubeClient(config).List("/api/v1/nodes", [&](const json& node) {
-    taken.emplace_back(node["metadata"]["name"], server.node_pages);
-  }));
-  EXPECT_EQ(taken, (std::vector<std::pair<std::string, int>>{{"a", 1}, {"b", 2}}));
 }
 
 TEST(ExtenderStart, RefusesABadClusterFileAndATakenAddress) {
