@@ -287,6 +287,7 @@ TEST_F(OverloadTest, AnswersThatCameDuringAStallCount) {
   udp.fall = 100;  // the first result decides for long
   auto tcp = QuickCheck(model::CheckKind::kTcp, trigger.port());
   tcp.rise = 1;
+  tcp.fall = 100;  // nobody accepts its connections, so that in time it fails
   std::vector<model::HealthCheck> checks(700, udp);  // more than events are fetched at once
   checks.push_back(tcp);
   Check(checks);
