@@ -166,7 +166,10 @@ Finding Forwarding(const switching::Device& device) {
   const bool v4 = device.forwards_v4.value_or(false), v6 = device.forwards_v6.value_or(false);
   Finding finding{"forwarding on " + device.name, v4 || v6, Need::kHelpful, "services in mode nat",
                   fmt::format("IPv4 {}, IPv6 {}", word(device.forwards_v4), word(device.forwards_v6))};
-  if (!device.forwards_v4 && !device.forwards_v6) finding.present = true, finding.is_sure = false;
+  if (!device.forwards_v4 && !device.forwards_v6) {
+    finding.present = true;
+    finding.is_sure = false;
+  }
   if (!v4 || !v6) finding.detail += "; see docs/network.md";
   return finding;
 }
