@@ -8,8 +8,10 @@
 namespace spillway::agent {
 namespace {
 
-constexpr double kFewestRequests = 8;
-constexpr double kPrice = 0.5;     // of what is expected
+// That a quota must be worth: in shorter periods fewer are used up, or given anew, before the switch can
+// know.
+constexpr double kFewestRequests = 8, kFewestInLongPeriods = 2;
+constexpr double kLongPeriodNs = 10e6;
 constexpr double kMaxStretch = 4;  // times the mean, period / quota: a budget all but used up has refill_ns
 constexpr double kUsedUp = 1.0 / 50;  // of the quota: left by rounding, and by CPUs that keep a rest
 // A kernel that looks each 10 ms lets a unit overrun its budget by so much; beyond, or a quota that is not
@@ -152,7 +154,8 @@ void Ration::Judge(double now_ns, const QuotaReading& reading) {
     return;
   }
   const double cost = costed_ < kMinAnswers ? 0 : cost_ns_ / costed_;
-  if (cost >= kMinCostNs && quota >= kFewestRequests * cost)
+  const double fewest = period < kLongPeriodNs ? kFewestRequests : kFewestInLongPeriods;
+  if (cost >= kMinCostNs && quota >= fewest * cost)
     JudgeRequests(left_ns_ / cost, quota / cost, to_end, period);
 }
 
@@ -164,7 +167,7 @@ void Ration::JudgeRequests(double left, double of_quota, double to_end_ns, doubl
   const double density = std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi),
                above = std::erfc(z / std::numbers::sqrt2) / 2;
   const double beyond = deviation * std::max(density - z * above, 0.0);
-  rationed_.price_ns = kPrice * std::min(beyond / asked, to_end_ns);
+  rationed_.price_ns = std::min(beyond / asked, to_end_ns);
   rationed_.slot_ns = above * std::min(to_end_ns / left, kMaxStretch * period_ns / of_quota);
 }
 

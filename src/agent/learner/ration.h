@@ -9,8 +9,7 @@
 //
 // price   If more is asked than is left, one request more stops the unit earlier by the time between two
 //         requests, and each of those that come too late waits so much longer: expected are the requests
-//         beyond the budget, times the time between two. Half of that counts, as many of those that come too
-//         late will be sent elsewhere.
+//         beyond the budget, times the time between two.
 // slot    The time until the period ends over the requests left, times the chance that more are asked: the
 //         switch knows how much has been used by when it was last told, and paces its requests between.
 //
@@ -18,8 +17,8 @@
 // what CPUs kept of earlier periods. Then nothing is said for a while.
 //
 // The kernel counts periods but does not say when they begin: that is narrowed down by when the count was
-// seen to change. Quotas that are worth fewer than kFewestRequests have neither price nor slot: within a
-// report's age all may be used or given anew.
+// seen to change. Quotas that are worth a few requests of a short period have neither price nor slot: before
+// the switch knows, all may be used or given anew.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the switch believes of the unit's backlog between two reports: that of the last report, drained by the
-// clock, and a slot for each request since (core/load.h, core/headroom.h). So the agent knows when the switch
-// is wrong. All requests count as this switch's; a guessed slot is taken to be the one that the switch uses,
-// though it may raise that by capacity. Pure: time is an argument.
+// What the switch believes of the unit between two reports: the last report's backlog, drained by the clock,
+// and a slot for each request since (core/load.h, core/headroom.h); and what a request costs, as last
+// reported. So the agent knows when the switch is wrong. All requests count as this switch's; a guessed slot
+// is taken to be the one that the switch uses, though it may raise that by capacity. Pure: time is an
+// argument.
 #pragma once
 
 #include <algorithm>
@@ -35,6 +36,7 @@ class SwitchView {
   void Reported(const Learnt& learnt) {
     drained_.soonest = drained_.latest = at_ + std::chrono::microseconds(learnt.backlog_us);
     slot_ = Time(learnt.slot_ns);
+    cost_us_ = CostUs(learnt);
   }
   // By so much that the switch may choose otherwise. untimed: requests that the meter's clocks do not hold
   // yet.
@@ -42,7 +44,8 @@ class SwitchView {
     const Time backlog = std::chrono::microseconds(learnt.backlog_us),
                tolerated = std::chrono::microseconds(learnt.base_us / kTolerated) + untimed * slot_;
     return backlog > std::max(drained_.latest - at_, Time{0}) + tolerated ||
-           backlog < std::max(drained_.soonest - at_, Time{0}) - tolerated;
+           backlog < std::max(drained_.soonest - at_, Time{0}) - tolerated ||
+           Differ(CostUs(learnt), cost_us_) || Differ(learnt.slot_ns, static_cast<uint64_t>(slot_.count()));
   }
 
   // When to compare again, if that is to be done each `check` while requests come.
@@ -53,6 +56,10 @@ class SwitchView {
  private:
   // Of an unqueued latency: units that differ by less count as equally quick (SPW_ALIKE_SHIFT).
   static constexpr uint32_t kTolerated = 4;
+  static uint64_t CostUs(const Learnt& learnt) { return uint64_t{learnt.base_us} + learnt.price_us; }
+  static bool Differ(uint64_t a, uint64_t b) {
+    return std::max(a, b) - std::min(a, b) > std::max(a, b) / kTolerated;
+  }
   static constexpr Time kQuiet = std::chrono::milliseconds(20);  // without requests
 
   Time at_{0}, active_{0}, slot_{0};
@@ -60,6 +67,7 @@ class SwitchView {
     Time soonest{0}, latest{0};
   } drained_;
   uint64_t arrivals_ = 0;
+  uint64_t cost_us_ = 0;
 };
 
 }  // namespace spillway::agent

@@ -107,8 +107,7 @@ TEST(Ration, WhileWhatIsAskedFitsARequestCostsNobody) {
   }
 }
 
-// A fifth more than there is: the unit will stand still for about a sixth of the period, half of which
-// counts.
+// A fifth more than there is: the unit will stand still for about a sixth of the period.
 TEST(Ration, ThePriceOfARequestIsByTheTimeThatTheUnitIsExpectedToStandStill) {
   RationedUnit unit(20, 100, 0.25);
   unit.Run(3000, 1.04, 1);
@@ -119,7 +118,7 @@ TEST(Ration, ThePriceOfARequestIsByTheTimeThatTheUnitIsExpectedToStandStill) {
     const double stands_ms = to_end_ms - left_ms / unit.cost_ms() * 1.04;
     if (left_ms < 4 || to_end_ms > 95 || stands_ms < 4) continue;
     looks++;
-    EXPECT_NEAR(unit.rationed().price_ns / kMs, stands_ms / 2, 0.25 * stands_ms + 1) << "at " << t;
+    EXPECT_NEAR(unit.rationed().price_ns / kMs, stands_ms, 0.5 * stands_ms + 2) << "at " << t;
   }
   EXPECT_GT(looks, 20);
 }
@@ -197,7 +196,18 @@ TEST(Ration, AGroupThatUsesNothingIsNotJudgedByWhatIsAsked) {
   EXPECT_EQ(ration.rationed().price_ns, 0);
 }
 
-TEST(Ration, AQuotaOfAFewRequestsHasNoPrice) {
+TEST(Ration, AQuotaOfAFewRequestsHasAPriceInLongPeriods) {
+  RationedUnit unit(20, 100, 4);
+  unit.Run(3000, 18, 1);  // a tenth more than there is
+  double highest = 0;
+  for (int t = 3000; t < 3300; t += 3) {
+    unit.Run(t, 18, 1);
+    highest = std::max(highest, unit.rationed().price_ns / kMs);
+  }
+  EXPECT_GT(highest, 4) << "the time between two requests is 18 ms";
+}
+
+TEST(Ration, AQuotaOfAFewRequestsHasNoPriceInShortPeriods) {
   RationedUnit unit(1, 5, 0.25);
   unit.Run(3000, 1.25, 1);
   for (int t = 3000; t < 3100; t += 1) {

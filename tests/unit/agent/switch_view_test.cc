@@ -53,6 +53,29 @@ TEST(SwitchView, LeavesOpenWhenRequestsCameSinceTheLastLook) {
   EXPECT_FALSE(view.IsWrong(Unit(401us), 1)) << "the meter's clocks may lag by a request";
 }
 
+// Under a CPU quota both change while nobody waits.
+TEST(SwitchView, IsWrongAboutACostOrASlotThatHasChangedByMoreThanAQuarter) {
+  SwitchView view;
+  Learnt told = Unit(0us);
+  told.price_us = 1200;  // 1600 us with base
+  view.Advance(10ms, 7, 0);
+  view.Reported(told);
+  view.Advance(11ms, 7, 0);
+  const auto wrong = [&](uint32_t price_us, uint32_t slot_ns) {
+    Learnt now = told;
+    now.price_us = price_us;
+    now.slot_ns = slot_ns;
+    return view.IsWrong(now, 0);
+  };
+  EXPECT_FALSE(wrong(800, 300'000));
+  EXPECT_TRUE(wrong(799, 300'000));
+  EXPECT_FALSE(wrong(1733, 300'000));
+  EXPECT_TRUE(wrong(1740, 300'000));
+  EXPECT_FALSE(wrong(1200, 225'000));
+  EXPECT_TRUE(wrong(1200, 224'999));
+  EXPECT_TRUE(wrong(1200, 400'002));
+}
+
 // Against the switch's code, with requests that come evenly, but for a jitter, between two checks.
 TEST(SwitchView, IsRightAboutASwitchThatIsWhateverTheRate) {
   std::mt19937 random(3);
