@@ -55,7 +55,7 @@ class FloodBench : public testing::Test {
 };
 
 TEST_F(FloodBench, OfPacketsNoFlowMovesAndNewOnesConnectAsWithoutMemory) {
-  const auto rows = Run({"--bed", "packets", "--table-entries", "32768", "--policies", "headroom,wrr"});
+  const auto rows = Run({"--bed", "packets", "--table-entries", "8192", "--policies", "headroom,wrr"});
   std::set<std::pair<std::string, std::string>> played;
   for (const auto& row : rows) {
     played.emplace(row.at("attack"), row.at("policy"));

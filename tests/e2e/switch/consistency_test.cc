@@ -143,16 +143,15 @@ TEST_P(Consistency, RemovedUnitsLeaveTheFlowsOfOthersAlone) {
 
 TEST_P(Consistency, PolicyChangesMoveNoFlow) {
   ASSERT_NO_FATAL_FAILURE(Start());
-  const std::string service[] = {"nat", "dsr"};
+  const auto of_both = [&](const std::string& change) {
+    ASSERT_EQ(bed_->Cli({"set", "service", "nat", change}).exit, 0) << change;
+    Do({"set", "service", "dsr", change});
+  };
   for (int policy = 0; policy < SPW_UNIT_POLICIES; policy++)
-    for (const std::string& name : service)
-      ASSERT_NO_FATAL_FAILURE(Do(
-          {"set", "service", name, "unit_policy=" + model::ToString(static_cast<spw_unit_policy>(policy))}));
+    ASSERT_NO_FATAL_FAILURE(of_both("unit_policy=" + model::ToString(static_cast<spw_unit_policy>(policy))));
   for (int policy = 0; policy < SPW_SERVER_POLICIES; policy++)
-    for (const std::string& name : service)
-      ASSERT_NO_FATAL_FAILURE(
-          Do({"set", "service", name,
-              "server_policy=" + model::ToString(static_cast<spw_server_policy>(policy))}));
+    ASSERT_NO_FATAL_FAILURE(
+        of_both("server_policy=" + model::ToString(static_cast<spw_server_policy>(policy))));
 }
 
 // A report of every unit a millisecond, busy and available in turn, out of step between units.
