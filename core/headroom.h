@@ -13,7 +13,8 @@
  *            adds its own requests. Of a unit that may use so much CPU time per period it is the
  *            quota used up, which no count of requests shows.
  *   knee     a request that finds less than knee - slot waits for nobody
- *   base     the latency of a request that does not wait
+ *   base     the latency of a request that does not wait, and by how much others wait longer for it under a
+ *            quota (its price, src/agent/learner/ration.h)
  *
  *   ahead   backlog now
  *   wait    ahead + slot - knee, at least 0

@@ -98,11 +98,7 @@ bool Agent::SwitchIsWrong() const {
 }
 
 // Not for a policy by thresholds, which is to hear of those alone.
-bool Agent::ChecksSwitchView() const {
-  const ReportConfig& report = config_.report;
-  return latency_ && report.mode == ReportMode::kPeriodic && report.check > Duration{0} &&
-         report.check < report.period;
-}
+bool Agent::ChecksSwitchView() const { return latency_ && config_.report.Checks(); }
 
 // A meter that knows no requests says nothing of their failure.
 void Agent::JudgeFailure(Time now) {

@@ -36,7 +36,7 @@ class Agent {
   std::optional<Verdict> Look(Time now);  // nullopt: the meter failed
   // regular: at one of the looks that come each period.
   void Report(Time now, Verdict verdict, bool regular);
-  // Reports again if the switch no longer knows the unit's backlog.
+  // Reports again if the switch no longer knows the unit's backlog, or what a request costs.
   void CheckSwitchView(Time now);
   bool ChecksSwitchView() const;
   bool SwitchIsWrong() const;  // as of the last reading

@@ -57,8 +57,15 @@ struct ReportConfig {
   ReportMode mode = ReportMode::kPeriodic;
   Duration period = std::chrono::milliseconds(20);  // of looking at the meter; periodic: of reports too
   Duration heartbeat = std::chrono::seconds(1);     // on-threshold: a report at least this often
-  // periodic: of asking, in between, whether the switch still knows the unit's backlog; 0: never
+  // periodic: of asking, in between, whether the switch still knows the unit; 0: never
   Duration check = std::chrono::milliseconds(1);
+
+  bool Checks() const { return mode == ReportMode::kPeriodic && check > Duration{0} && check < period; }
+  // Of a change until the switch is told.
+  Duration ToldWithin() const {
+    if (Checks()) return check;
+    return mode == ReportMode::kPeriodic ? period : heartbeat;
+  }
   bool operator==(const ReportConfig&) const = default;
 };
 

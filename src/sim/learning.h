@@ -18,8 +18,9 @@ namespace spillway::sim {
 
 class Learning {
  public:
-  // workers: the operator's hint (learn.workers of the agent's file).
-  explicit Learning(uint32_t workers) : learner_(workers) {}
+  // workers: the operator's hint (learn.workers of the agent's file). told_within: as Ration's.
+  Learning(uint32_t workers, std::chrono::nanoseconds told_within)
+      : learner_(workers), ration_(told_within) {}
 
   void See(const Station::Sight& sight) {
     if (!sight.answered) {

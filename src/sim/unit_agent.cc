@@ -10,7 +10,9 @@ UnitAgent::UnitAgent(Station& station, const AgentSetup& setup)
       setup_(setup),
       watches_answers_(setup.reports->period.count() == 0 || setup.busy_over > 0),
       random_(setup.seed) {
-  if (setup_.reports->learned) learning_ = std::make_unique<Learning>(setup_.workers);
+  const Reports& how = *setup_.reports;
+  const bool checks = how.check > Duration{0} && how.check < how.period;
+  if (how.learned) learning_ = std::make_unique<Learning>(setup_.workers, checks ? how.check : how.period);
   // Agents do not start together.
   if (setup_.reports->period.count() > 0)
     next_tick_ = static_cast<Time>(random_.Uniform() * static_cast<double>(setup_.reports->period.count()));

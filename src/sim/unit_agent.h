@@ -66,7 +66,7 @@ class UnitAgent {
   bool Step(Time now);  // the next thing that happens, if it happens by now
   void See(const Station::Sight& sight);
   void Look(Time now);
-  void Check(Time now);  // reports if the switch no longer knows the backlog
+  void Check(Time now);  // reports if the switch no longer knows the unit
   uint32_t KnownBacklogUs(Time at) const;
   void Send(Time at);
 

@@ -12,6 +12,7 @@ namespace {
 // know.
 constexpr double kFewestRequests = 8, kFewestInLongPeriods = 2;
 constexpr double kLongPeriodNs = 10e6;
+constexpr double kTold = 4;        // times a period that the switch must be told of changes
 constexpr double kMaxStretch = 4;  // times the mean, period / quota: a budget all but used up has refill_ns
 constexpr double kUsedUp = 1.0 / 50;  // of the quota: left by rounding, and by CPUs that keep a rest
 // A kernel that looks each 10 ms lets a unit overrun its budget by so much; beyond, or a quota that is not
@@ -43,7 +44,7 @@ void Ration::Learn(Time now, const QuotaReading& reading, uint64_t arrivals, uin
                     answers < answers_ || arrivals < arrivals_ || reading.quota_ns != last_->quota_ns ||
                     reading.period_ns != last_->period_ns;
   if (anew) {
-    *this = Ration();
+    *this = Ration(told_within_);
     left_ns_ = reading.quota_ns;
   } else {
     if (now_ns <= at_ns_) return;
@@ -92,7 +93,10 @@ void Ration::LearnRequests(double elapsed_ns, const QuotaReading& reading, uint6
   const double keep = std::exp(-answered / kCostMemory - elapsed_ns / kCostMemoryNs);
   costed_ = costed_ * keep + answered;
   cost_ns_ = cost_ns_ * keep + reading.used_ns - last_->used_ns;
-  const double newer = 1 - std::exp(-elapsed_ns / kAskedMemoryNs);
+  // At first over all that has been seen.
+  const double faded = 1 - std::exp(-elapsed_ns / kAskedMemoryNs);
+  asked_ns_ += (kAskedMemoryNs - asked_ns_) * faded;
+  const double newer = kAskedMemoryNs * faded / asked_ns_;
   arrivals_per_ns_ += (arrived / elapsed_ns - arrivals_per_ns_) * newer;
   answers_per_ns_ += (answered / elapsed_ns - answers_per_ns_) * newer;
   LearnScatter(elapsed_ns, arrived, reading.period_ns * kWindow);
@@ -155,7 +159,8 @@ void Ration::Judge(double now_ns, const QuotaReading& reading) {
   }
   const double cost = costed_ < kMinAnswers ? 0 : cost_ns_ / costed_;
   const double fewest = period < kLongPeriodNs ? kFewestRequests : kFewestInLongPeriods;
-  if (cost >= kMinCostNs && quota >= fewest * cost)
+  const bool told = period >= kTold * static_cast<double>(told_within_.count());
+  if (told && cost >= kMinCostNs && quota >= fewest * cost)
     JudgeRequests(left_ns_ / cost, quota / cost, to_end, period);
 }
 
@@ -168,7 +173,7 @@ void Ration::JudgeRequests(double left, double of_quota, double to_end_ns, doubl
                above = std::erfc(z / std::numbers::sqrt2) / 2;
   const double beyond = deviation * std::max(density - z * above, 0.0);
   rationed_.price_ns = std::min(beyond / asked, to_end_ns);
-  rationed_.slot_ns = above * std::min(to_end_ns / left, kMaxStretch * period_ns / of_quota);
+  rationed_.slot_ns = above * std::min(to_end_ns / std::max(left, 1.0), kMaxStretch * period_ns / of_quota);
 }
 
 double Ration::Scatter() const {

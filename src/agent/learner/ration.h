@@ -17,8 +17,8 @@
 // what CPUs kept of earlier periods. Then nothing is said for a while.
 //
 // The kernel counts periods but does not say when they begin: that is narrowed down by when the count was
-// seen to change. Quotas that are worth a few requests of a short period have neither price nor slot: before
-// the switch knows, all may be used or given anew.
+// seen to change. Quotas that are worth a few requests of a short period have neither price nor slot, nor
+// those of periods in which the switch is told too rarely: before it knows, all may be used or given anew.
 #pragma once
 
 #include <chrono>
@@ -47,6 +47,8 @@ class Ration {
  public:
   using Time = std::chrono::nanoseconds;
 
+  // told_within: of a change until the switch is told (agent/learner/switch_view.h).
+  explicit Ration(Time told_within = std::chrono::milliseconds(1)) : told_within_(told_within) {}
   // arrivals, answers: since whenever. A reading whose counters went back begins anew.
   void Learn(Time now, const QuotaReading& reading, uint64_t arrivals, uint64_t answers);
   // Whether a reading is wanted: a look more often than 32 times a period tells nothing, and on large
@@ -67,6 +69,7 @@ class Ration {
   double AskedPerNs() const;
   double Scatter() const;
 
+  Time told_within_;
   std::optional<QuotaReading> last_;
   double at_ns_ = 0;
   uint64_t arrivals_ = 0, answers_ = 0;
@@ -76,7 +79,7 @@ class Ration {
   double silent_until_ns_ = 0;
   double left_ns_ = 0;               // of the budget; below 0: used in advance, which the next period pays
   double cost_ns_ = 0, costed_ = 0;  // CPU time of so many answers
-  double arrivals_per_ns_ = 0, answers_per_ns_ = 0;
+  double arrivals_per_ns_ = 0, answers_per_ns_ = 0, asked_ns_ = 0;  // and over how long
   // Requests in windows of equal length: their mean, mean square off it, and how many windows they rest on.
   double window_ns_ = 0, window_requests_ = 0;  // so far
   double mean_ = 0, variance_ = 0, windows_ = 0;

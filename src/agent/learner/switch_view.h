@@ -57,7 +57,7 @@ class SwitchView {
   // Of an unqueued latency: units that differ by less count as equally quick (SPW_ALIKE_SHIFT).
   static constexpr uint32_t kTolerated = 4;
   static uint64_t CostUs(const Learnt& learnt) { return uint64_t{learnt.base_us} + learnt.price_us; }
-  static bool Differ(uint64_t a, uint64_t b) {
+  static bool Differ(uint64_t a, uint64_t b) {  // by a quarter of the larger
     return std::max(a, b) - std::min(a, b) > std::max(a, b) / kTolerated;
   }
   static constexpr Time kQuiet = std::chrono::milliseconds(20);  // without requests

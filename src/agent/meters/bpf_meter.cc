@@ -10,7 +10,7 @@ namespace {
 class BpfMeter final : public LatencyMeter {
  public:
   BpfMeter(const AgentConfig& config, int ifindex, InterfaceLock lock, std::unique_ptr<BpfProgram> program)
-      : LatencyMeter(config.meter.window, config.learn.workers, config.meter.timeout),
+      : LatencyMeter(config),
         lock_(std::move(lock)),
         program_(std::move(program)),
         hook_(config.interface, ifindex) {

@@ -57,7 +57,7 @@ void LatencyMeter::ReadQuota(Time now) {
     // As of now: to find the group may have taken its time.
     ration_.Learn(ReadClock(CLOCK_MONOTONIC), *reading, totals_.counts.arrivals, totals_.counts.completed);
   } else {
-    ration_ = Ration();
+    ration_ = Ration(told_within_);
   }
 }
 

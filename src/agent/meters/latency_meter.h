@@ -20,8 +20,11 @@ namespace spillway::agent {
 
 class LatencyMeter : public Meter {
  public:
-  LatencyMeter(Duration window, uint32_t workers, Duration timeout)
-      : window_(window), learner_(workers), odds_(spw_meter_step(static_cast<uint64_t>(timeout.count()))) {}
+  explicit LatencyMeter(const AgentConfig& config)
+      : window_(config.meter.window),
+        learner_(config.learn.workers),
+        told_within_(config.report.ToldWithin()),
+        odds_(spw_meter_step(static_cast<uint64_t>(config.meter.timeout.count()))) {}
 
   Result<Reading> Read(Time now) override;
   // What is learnt of the unit by now, at a small part of Read's cost: no request is searched for. The next
@@ -50,7 +53,8 @@ class LatencyMeter : public Meter {
   LatencyWindow window_;
   OutcomeLearner learner_;
   std::unique_ptr<CgroupQuota> quota_;
-  Ration ration_;
+  Duration told_within_;
+  Ration ration_{told_within_};
   MeterTotals totals_;
   uint64_t completed_ = 0;  // by the last reading
   Time answered_{0};

@@ -28,9 +28,7 @@ constexpr size_t kMaxBatches = 64;  // per Drain, so that a flood does not starv
 class PacketMeter final : public LatencyMeter {
  public:
   PacketMeter(const AgentConfig& config, int fd)
-      : LatencyMeter(config.meter.window, config.learn.workers, config.meter.timeout),
-        accounting_(config, RandomSeed()),
-        fd_(fd) {
+      : LatencyMeter(config), accounting_(config, RandomSeed()), fd_(fd) {
     memory_ = accounting_.memory();
     for (size_t i = 0; i < kBatch; i++) {
       vectors_[i] = {buffers_[i].data() + 2, kHead};  // so that IP headers are aligned

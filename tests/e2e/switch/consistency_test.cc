@@ -144,7 +144,7 @@ TEST_P(Consistency, RemovedUnitsLeaveTheFlowsOfOthersAlone) {
 TEST_P(Consistency, PolicyChangesMoveNoFlow) {
   ASSERT_NO_FATAL_FAILURE(Start());
   const auto of_both = [&](const std::string& change) {
-    ASSERT_EQ(bed_->Cli({"set", "service", "nat", change}).exit, 0) << change;
+    ASSERT_EQ(bed_->Cli({"set", "service", "nat", change}).exit, 0) << "nat: " << change;
     Do({"set", "service", "dsr", change});
   };
   for (int policy = 0; policy < SPW_UNIT_POLICIES; policy++)

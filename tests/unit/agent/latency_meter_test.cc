@@ -18,11 +18,16 @@ using namespace std::chrono_literals;
 // A meter over memory of the test's own, fed request by request.
 class FedMeter : public LatencyMeter {
  public:
-  FedMeter() : LatencyMeter(100ms, 0, 10s), buckets_(2048) {
-    AgentConfig agent;
-    agent.trigger.threshold = 1e9;
-    Configure(agent, spw_seed{}, static_cast<uint32_t>(buckets_.size()), &config_);
+  FedMeter() : LatencyMeter(Settings()), buckets_(2048) {
+    Configure(Settings(), spw_seed{}, static_cast<uint32_t>(buckets_.size()), &config_);
     memory_ = {&config_, &shared_, &clocks_, std::span(&counts_, 1), std::span(buckets_)};
+  }
+  static AgentConfig Settings() {
+    AgentConfig agent;
+    agent.meter.window = 100ms;
+    agent.meter.timeout = 10s;
+    agent.trigger.threshold = 1e9;
+    return agent;
   }
   const char* name() const override { return "fed"; }
 

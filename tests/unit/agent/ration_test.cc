@@ -17,8 +17,11 @@ class RationedUnit {
  public:
   static constexpr double kPhase = 3.7 * kMs;
 
-  RationedUnit(double quota_ms, double period_ms, double cost_ms)
-      : quota_(quota_ms * kMs), period_(period_ms * kMs), cost_(cost_ms * kMs) {}
+  RationedUnit(double quota_ms, double period_ms, double cost_ms, double told_ms = 1)
+      : quota_(quota_ms * kMs),
+        period_(period_ms * kMs),
+        cost_(cost_ms * kMs),
+        ration_(std::chrono::nanoseconds(std::llround(told_ms * kMs))) {}
 
   // Goes on in steps of 10 us, looking each `look`, until `until_ms`. asked_ms: between two requests.
   void Run(double until_ms, double asked_ms, double look_ms) {
@@ -111,16 +114,19 @@ TEST(Ration, WhileWhatIsAskedFitsARequestCostsNobody) {
 TEST(Ration, ThePriceOfARequestIsByTheTimeThatTheUnitIsExpectedToStandStill) {
   RationedUnit unit(20, 100, 0.25);
   unit.Run(3000, 1.04, 1);
+  double stands_ms = 0, price_ms = 0;  // of all looks: each reading is up to 3 ms old
   int looks = 0;
   for (int t = 3000; t < 3800; t += 3) {
     unit.Run(t, 1.04, 1);
     const double left_ms = unit.left_ / kMs, to_end_ms = unit.ToRefillMs();
-    const double stands_ms = to_end_ms - left_ms / unit.cost_ms() * 1.04;
-    if (left_ms < 4 || to_end_ms > 95 || stands_ms < 4) continue;
+    const double stands = to_end_ms - left_ms / unit.cost_ms() * 1.04;
+    if (left_ms < 4 || to_end_ms > 95 || stands < 4) continue;
     looks++;
-    EXPECT_NEAR(unit.rationed().price_ns / kMs, stands_ms, 0.5 * stands_ms + 2) << "at " << t;
+    stands_ms += stands;
+    price_ms += unit.rationed().price_ns / kMs;
   }
   EXPECT_GT(looks, 20);
+  EXPECT_NEAR(price_ms / stands_ms, 1, 0.25);
 }
 
 TEST(Ration, WhereMoreIsAskedThanIsLeftARequestCountsItsShareOfThePeriod) {
@@ -196,15 +202,28 @@ TEST(Ration, AGroupThatUsesNothingIsNotJudgedByWhatIsAsked) {
   EXPECT_EQ(ration.rationed().price_ns, 0);
 }
 
-TEST(Ration, AQuotaOfAFewRequestsHasAPriceInLongPeriods) {
-  RationedUnit unit(20, 100, 4);
-  unit.Run(3000, 18, 1);  // a tenth more than there is
+// A tenth more is asked than there is. The highest in 300 ms.
+double HighestPriceMs(RationedUnit unit, double asked_ms) {
+  unit.Run(3000, asked_ms, 1);
   double highest = 0;
   for (int t = 3000; t < 3300; t += 3) {
-    unit.Run(t, 18, 1);
+    unit.Run(t, asked_ms, 1);
     highest = std::max(highest, unit.rationed().price_ns / kMs);
   }
-  EXPECT_GT(highest, 4) << "the time between two requests is 18 ms";
+  return highest;
+}
+
+TEST(Ration, AQuotaOfAFewRequestsHasAPriceInLongPeriods) {
+  EXPECT_GT(HighestPriceMs({20, 100, 4}, 18), 4) << "the time between two requests is 18 ms";
+  EXPECT_GT(HighestPriceMs({2, 10, 0.5}, 2.3), 0);
+  EXPECT_EQ(HighestPriceMs({1.8, 9, 0.5}, 2.3), 0);
+  EXPECT_GT(HighestPriceMs({20, 100, 10}, 45), 0);
+  EXPECT_EQ(HighestPriceMs({20, 100, 10.2}, 45), 0) << "worth fewer than two";
+}
+
+TEST(Ration, WhereTheSwitchIsToldTooRarelyThereIsNoPrice) {
+  EXPECT_GT(HighestPriceMs({20, 100, 0.25, 25}, 1.1), 0);
+  EXPECT_EQ(HighestPriceMs({20, 100, 0.25, 26}, 1.1), 0);
 }
 
 TEST(Ration, AQuotaOfAFewRequestsHasNoPriceInShortPeriods) {
