@@ -61,6 +61,10 @@ double Consolidator::CostOf(JobId id) const {
   return id == newcomer_ ? 0 : jobs_[id].move_cost * policy_.move_price;
 }
 
+double Consolidator::CostAt(JobId id, int node) const {
+  return CostOf(id) + (loss_ && id != newcomer_ ? loss_(id, node) : 0);
+}
+
 bool Consolidator::Emptied(const GpuRef& gpu) const {
   return std::find(emptied_.begin(), emptied_.end(), gpu) != emptied_.end();
 }
@@ -130,8 +134,8 @@ void Consolidator::Search(std::vector<JobId>& waiting, double cost, int aside) {
                                         [&](JobId a, JobId b) { return jobs_[a].milli < jobs_[b].milli; });
   const JobId id = *largest;
   waiting.erase(largest);
-  TryPlace(waiting, id, cost + CostOf(id), aside);
-  if (aside > 0) TryPushAside(waiting, id, cost + CostOf(id), aside);
+  TryPlace(waiting, id, cost, aside);
+  if (aside > 0) TryPushAside(waiting, id, cost, aside);
   waiting.push_back(id);
 }
 
@@ -163,7 +167,7 @@ void Consolidator::TryPlace(std::vector<JobId>& waiting, JobId id, double cost, 
       if (!cluster_.FitsSpot(jobs_[id], spot)) continue;
       cluster_.Place(id, jobs_[id], spot);
       plan_.push_back({id, cluster_.SpotOf(id)});
-      Search(waiting, cost, aside);
+      Search(waiting, cost + CostAt(id, ref.node), aside);
       plan_.pop_back();
       cluster_.Remove(id);
       if (effort_left_ <= 0) return;
@@ -182,7 +186,8 @@ void Consolidator::TryPushAside(std::vector<JobId>& waiting, JobId id, double co
       const Spot home = cluster_.SpotOf(other);
       const Job job = cluster_.JobOf(other);
       const uint64_t place = static_cast<uint64_t>(job.milli) << 8 | static_cast<uint64_t>(home.start + 1);
-      const uint64_t price = static_cast<uint64_t>(job.move_cost * 1024);
+      // What they lose elsewhere may differ from job to job.
+      const uint64_t price = static_cast<uint64_t>(job.move_cost * 1024) ^ (loss_ ? spw_mix64(other + 1) : 0);
       // A larger one would be harder to place than this one, unless it costs nothing.
       if (job.milli >= jobs_[id].milli && other != newcomer_ && policy_.pushed_aside < kThorough) continue;
       if (!kinds.insert(spw_mix64(kind ^ spw_mix64(place ^ price << 24) ^ (other == newcomer_ ? 1 : 0)))
@@ -195,7 +200,7 @@ void Consolidator::TryPushAside(std::vector<JobId>& waiting, JobId id, double co
         cluster_.Place(id, jobs_[id], {ref.node, ref.gpu, start});
         plan_.push_back({id, cluster_.SpotOf(id)});
         waiting.push_back(other);
-        Search(waiting, cost, aside - 1);
+        Search(waiting, cost + CostAt(id, ref.node), aside - 1);
         std::erase(waiting, other);
         plan_.pop_back();
         cluster_.Remove(id);

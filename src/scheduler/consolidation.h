@@ -43,6 +43,10 @@ struct MovePolicy {
 
 // For how long a job will probably stay, in seconds at the speed of the GPU that it is on.
 using Outlook = std::function<double(JobId)>;
+// What a job loses on a node for as long as it stays there, in GPUs that are off; at least 0, the same for
+// all nodes of one GPU model. kImmovable: it must not go there.
+using Loss = std::function<double(JobId, int node)>;
+constexpr double kImmovable = 1e6;
 
 class Consolidator {
  public:
@@ -51,6 +55,8 @@ class Consolidator {
   // From now on a GPU is emptied only if, as `outlook` has it, that pays back: GPUs are on for less time, by
   // more than what the jobs hold twice meanwhile. Without one, GPUs are taken to stay on for ever.
   void ForeseeBy(Outlook outlook) { outlook_ = std::move(outlook); }
+  // From now on a move's price has that on top. Without one, a job is worth as much on all nodes.
+  void PriceBy(Loss loss) { loss_ = std::move(loss); }
 
   // The job takes part in a move that is under way: it is not moved, nor is its GPU emptied, until Release.
   // `leaves`: it stands for the old place of one. A GPU that has nothing else is going off: nobody is moved
@@ -85,6 +91,7 @@ class Consolidator {
   std::vector<GpuRef> SharedGpus() const;
   uint64_t KindOf(const GpuRef& gpu) const;
   double CostOf(JobId id) const;
+  double CostAt(JobId id, int node) const;
   int Aside() const { return policy_.move_seconds > 0 ? 0 : policy_.pushed_aside; }
   bool Held(JobId id) const { return id < holds_.size() && holds_[id] != Holding::kFree; }
   bool PaysBack() const;
@@ -103,6 +110,7 @@ class Consolidator {
   Cluster& cluster_;
   MovePolicy policy_;
   Outlook outlook_;
+  Loss loss_;
   int64_t moves_ = 0;
   enum class Holding : uint8_t { kFree, kStays, kLeaves };
   std::vector<Holding> holds_;  // by id

@@ -22,7 +22,7 @@
 #include "scheduler/consolidation.h"
 #include "scheduler/controller/fleet.h"
 #include "scheduler/controller/fleet_view.h"
-#include "scheduler/controller/gpu_speeds.h"
+#include "scheduler/controller/learned_speeds.h"
 #include "scheduler/placer.h"
 
 namespace spillway::scheduler {
@@ -82,7 +82,7 @@ class Controller {
   // What a move of the model cost its requests.
   void Measured(const std::string& model, Millis downtime_ms, Millis now);
   // What requests of late took, of all instances that had any: new instances of a model rather go where they
-  // take less. Moves nothing.
+  // take less, and a GPU is not freed at their cost. Moves nothing.
   struct Took {
     uint64_t instance = 0;
     std::string model;      // whose requests
@@ -98,7 +98,7 @@ class Controller {
   [[nodiscard]] std::vector<WantedInstance> Wanted(const std::string& host) const;
   [[nodiscard]] const Fleet& fleet() const { return fleet_; }
   [[nodiscard]] const ControllerOptions& options() const { return options_; }
-  [[nodiscard]] const GpuSpeeds& speeds() const { return speeds_; }
+  [[nodiscard]] const LearnedSpeeds& speeds() const { return speeds_; }
   // GPUs on which an instance is that is not stranded.
   [[nodiscard]] size_t GpusOn() const;
   // How often a place was looked for, for a replica that is missing: nearly all that an event costs.
@@ -127,6 +127,7 @@ class Controller {
                              const Spot& spot) const;
   bool PlanRoom(const ServedModel& model);
   void PlanMoves();
+  [[nodiscard]] double LossByMove(const FleetView& view, JobId job, const Spot& from, int node) const;
   void StartPlanned();
 
   [[nodiscard]] Result<void> WithinQuota(const ServedModel& model) const;
@@ -149,8 +150,8 @@ class Controller {
 
   ControllerOptions options_;
   Fleet fleet_;
-  GpuSpeeds speeds_;  // not saved: it is learnt again
-  Millis heard_;      // the caller's time, of the last event: before fleet_.now where his clock was set back
+  LearnedSpeeds speeds_;  // not saved: it is learnt again
+  Millis heard_;  // the caller's time, of the last event: before fleet_.now where his clock was set back
   uint64_t searches_ = 0;
   uint64_t changes_ = 0;
   PlacementInputs inputs_;

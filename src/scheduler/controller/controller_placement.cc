@@ -115,7 +115,7 @@ Spot Controller::Quicker(FleetView& view, Placer& placer, const ServedModel& mod
 
 void Controller::Learn(const std::vector<Took>& took, Millis now) {
   Begin(now);
-  std::vector<GpuSpeeds::Sample> samples;
+  std::vector<LearnedSpeeds::Sample> samples;
   for (const Took& one : took) {
     const Instance* instance = Find(one.instance);
     const auto model = fleet_.models.find(one.model);
@@ -146,6 +146,21 @@ bool Controller::PlanRoom(const ServedModel& model) {
   return !moves.empty();
 }
 
+// In GPUs. Requests that take twice as long need twice the share for as many: what that is more than it has.
+// Where an SLO is kept now and would not be there, it does not go.
+double Controller::LossByMove(const FleetView& view, JobId job, const Spot& from, int node) const {
+  const auto instance = fleet_.instances.find(view.InstanceOf(job));
+  if (instance == fleet_.instances.end()) return 0;
+  const ServedModel& model = instance->second.model;
+  const auto here = speeds_.ExpectedMs(model.name, view.GpuModelOf(from.node), fleet_.now);
+  const auto there = speeds_.ExpectedMs(model.name, view.GpuModelOf(node), fleet_.now);
+  if (!here || !there || *there < kClearly * *here) return 0;
+  const auto slo = static_cast<double>(model.slo_ms);
+  if (slo > 0 && *here <= slo && *there > slo) return kImmovable;
+  const double slower = std::min(*there / *here, LearnedSpeeds::kMost);
+  return (slower - 1) * instance->second.place.milli / kWholeGpu;
+}
+
 void Controller::PlanMoves() {
   if (!options_.is_moving || !fleet_.planned.empty() || IsMoving() || fleet_.moves_left < 1 ||
       fleet_.now - std::max(fleet_.changed, fleet_.considered) < options_.settle)
@@ -163,6 +178,9 @@ void Controller::PlanMoves() {
   std::map<JobId, Spot> homes, ends;
   for (JobId job = 0; job < view.next_job(); ++job) homes[job] = view.cluster().SpotOf(job);
   Consolidator consolidator(view.cluster(), policy);
+  // Of moves one after the other that is from where the instance runs, not from where the one before would
+  // have it.
+  consolidator.PriceBy([&](JobId job, int node) { return LossByMove(view, job, homes.at(job), node); });
   for (const Move& move : consolidator.Consolidate()) ends[move.job] = move.to;
   for (const auto& [job, spot] : ends)
     if (!(spot == homes[job]) && view.MayMove(job))

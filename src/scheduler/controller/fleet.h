@@ -31,7 +31,7 @@ struct ServedModel {
   int replicas = 1;
   int milli = 1000;     // of a GPU's compute, for each replica
   int memory_mib = 0;   // of a GPU's memory, for each replica; 0: not said
-  Millis slo_ms = 0;    // what a request may take; 0: not said. Makes moves that cost time dearer
+  Millis slo_ms = 0;    // what a request may take; 0: not said. Prices moves, and forbids some
   std::string program;  // what its executors run, in words of theirs; opaque here
   bool operator==(const ServedModel&) const = default;
 };

@@ -5,11 +5,11 @@
 #include <set>
 #include <tuple>
 
+#include "scheduler/consolidation.h"
+
 namespace spillway::scheduler {
 namespace {
 
-// Never worth a GPU.
-constexpr double kImmovable = 1e6;
 // What a move's cost is measured by where the model has no SLO of its own.
 constexpr Millis kUsualSloMs = 1000;
 

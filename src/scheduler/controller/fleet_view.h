@@ -39,6 +39,9 @@ class FleetView {
   [[nodiscard]] int NodeOf(const std::string& gpu_key) const;  // -1: not to be used now
   // By the cluster's model: what hosts call it. Several may be called the same.
   [[nodiscard]] const std::vector<std::string>& gpu_models() const { return gpu_models_; }
+  [[nodiscard]] const std::string& GpuModelOf(int node) const {
+    return gpu_models_[cluster_.nodes()[node].model];
+  }
   [[nodiscard]] uint64_t InstanceOf(JobId job) const { return instances_[job]; }
   [[nodiscard]] JobId next_job() const { return static_cast<JobId>(instances_.size()); }
   // Only those that are ready, known to live and not moving already may be moved.

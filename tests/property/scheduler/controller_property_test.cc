@@ -309,7 +309,7 @@ class World {
     // Said twice it changes nothing more.
     const Fleet once = controller_->fleet();
     say();
-    EXPECT_EQ(ToText(once), ToText(controller_->fleet()));
+    EXPECT_TRUE(once == controller_->fleet()) << ToText(once) << '\n' << ToText(controller_->fleet());
   }
 
   // What takes nothing away: no model's last ready instance goes by it.

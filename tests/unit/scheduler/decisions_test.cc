@@ -183,6 +183,31 @@ TEST_F(Consolidation, PushesASmallerJobAside) {
   EXPECT_EQ(cluster_.Check(), "");
 }
 
+TEST_F(Consolidation, PushesAsideOneThatLosesNothing) {
+  cluster_.Place(0, Part(400), {0, 0, -1});
+  cluster_.Place(1, Part(290), {0, 0, -1});  // may go nowhere
+  cluster_.Place(2, Part(290), {0, 0, -1});  // to leave for 3
+  cluster_.Place(3, Part(305), {1, 0, -1});
+  cluster_.Place(4, Part(705), {2, 0, -1});  // with room for 2
+  Consolidator consolidator(cluster_, {});
+  consolidator.PriceBy([](JobId job, int) { return job == 1 ? kImmovable : 0; });
+  const auto moves = consolidator.Consolidate();
+  ASSERT_THAT(moves, SizeIs(2));
+  for (const Move& move : moves) EXPECT_NE(move.job, 1u);
+  EXPECT_EQ(cluster_.gpus_on(), 2);
+}
+
+TEST_F(Consolidation, WhatIsLostOnTheOtherGpuIsPaidOnceAMove) {
+  for (const double loss : {0.6, 0.8}) {  // and 0.3 for the move, for a GPU
+    Cluster cluster(Nodes(2, 1), kModels);
+    cluster.Place(0, Part(600), {0, 0, -1});
+    cluster.Place(1, Part(300), {1, 0, -1});
+    Consolidator consolidator(cluster, {});
+    consolidator.PriceBy([&](JobId, int) { return loss; });
+    EXPECT_THAT(consolidator.Consolidate(), SizeIs(loss < 0.7 ? 1 : 0));
+  }
+}
+
 TEST_F(Consolidation, MovesNothingThatCostsMoreThanItSaves) {
   Job dear = Part(500);
   dear.move_cost = 10;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // On which GPUs requests take less: what is learnt, and what new instances make of it.
-#include "scheduler/controller/gpu_speeds.h"
+#include "scheduler/controller/learned_speeds.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,22 +12,22 @@
 namespace spillway::scheduler {
 namespace {
 
-class GpuSpeedsTest : public testing::Test {
+class LearnedSpeedsTest : public testing::Test {
  protected:
   // Each instance once more, with as many requests again as count.
   void Tell(const std::string& gpu, const std::vector<double>& ms) {
-    for (const double one : ms) samples_.push_back({++last_, "m", gpu, one, GpuSpeeds::kLeastRequests});
+    for (const double one : ms) samples_.push_back({++last_, "m", gpu, one, LearnedSpeeds::kLeastRequests});
   }
   void Learn() { speeds_.Learn(samples_, now_); }
   double Slowness(const std::string& gpu) const { return speeds_.Slowness("m", gpu, now_); }
 
-  GpuSpeeds speeds_;
-  std::vector<GpuSpeeds::Sample> samples_;
+  LearnedSpeeds speeds_;
+  std::vector<LearnedSpeeds::Sample> samples_;
   uint64_t last_ = 0;
   Millis now_ = 1000;
 };
 
-TEST_F(GpuSpeedsTest, TellHowManyTimesAsLongRequestsTakeAsOnTheQuickest) {
+TEST_F(LearnedSpeedsTest, TellHowManyTimesAsLongRequestsTakeAsOnTheQuickest) {
   Tell("T4", {20});
   EXPECT_EQ(Slowness("T4"), 1);
   Learn();
@@ -36,8 +36,8 @@ TEST_F(GpuSpeedsTest, TellHowManyTimesAsLongRequestsTakeAsOnTheQuickest) {
   Tell("H100-80", {2});
   Learn();
   EXPECT_EQ(Slowness("H100-80"), 1);
-  EXPECT_EQ(Slowness("A10"), GpuSpeeds::kMost) << "no more is believed";
-  EXPECT_EQ(Slowness("T4"), GpuSpeeds::kMost);
+  EXPECT_EQ(Slowness("A10"), LearnedSpeeds::kMost) << "no more is believed";
+  EXPECT_EQ(Slowness("T4"), LearnedSpeeds::kMost);
   EXPECT_EQ(Slowness("A100-40"), 1) << "one that was not tried is as quick as any";
   EXPECT_EQ(speeds_.Slowness("other", "T4", now_), 1);
   EXPECT_THAT(
@@ -45,7 +45,7 @@ TEST_F(GpuSpeedsTest, TellHowManyTimesAsLongRequestsTakeAsOnTheQuickest) {
       testing::ElementsAre(testing::Pair("A10", 4), testing::Pair("H100-80", 1), testing::Pair("T4", 4)));
 }
 
-TEST_F(GpuSpeedsTest, OfOneOfThreeThatLiesNothingIsLearnt) {
+TEST_F(LearnedSpeedsTest, OfOneOfThreeThatLiesNothingIsLearnt) {
   Tell("A10", {10});
   for (const double lie : {1e-6, 1e9}) {
     samples_.resize(1);
@@ -56,14 +56,14 @@ TEST_F(GpuSpeedsTest, OfOneOfThreeThatLiesNothingIsLearnt) {
   }
 }
 
-TEST_F(GpuSpeedsTest, OfTwoTheQuickerIsBelieved) {
+TEST_F(LearnedSpeedsTest, OfTwoTheQuickerIsBelieved) {
   Tell("A10", {10});
   Tell("T4", {1e9, 12});
   Learn();
   EXPECT_DOUBLE_EQ(Slowness("T4"), 1.2);
 }
 
-TEST_F(GpuSpeedsTest, WhatIsNoTimeOrOfTooFewRequestsDoesNotCount) {
+TEST_F(LearnedSpeedsTest, WhatIsNoTimeOrOfTooFewRequestsDoesNotCount) {
   Tell("A10", {10});
   for (const double none : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
     Tell("T4", {none});
@@ -71,7 +71,7 @@ TEST_F(GpuSpeedsTest, WhatIsNoTimeOrOfTooFewRequestsDoesNotCount) {
     EXPECT_EQ(Slowness("T4"), 1) << none;
   }
   Tell("T4", {20});
-  samples_.back().requests = GpuSpeeds::kLeastRequests - 1;
+  samples_.back().requests = LearnedSpeeds::kLeastRequests - 1;
   Tell("", {1});
   Learn();
   EXPECT_EQ(Slowness("T4"), 1);
@@ -81,11 +81,11 @@ TEST_F(GpuSpeedsTest, WhatIsNoTimeOrOfTooFewRequestsDoesNotCount) {
   EXPECT_EQ(Slowness("T4"), 2);
 }
 
-TEST_F(GpuSpeedsTest, AreForgottenOnceNoRequestBearsThemOut) {
+TEST_F(LearnedSpeedsTest, AreForgottenOnceNoRequestBearsThemOut) {
   Tell("A10", {10});
   Tell("T4", {20});
   Learn();
-  now_ += GpuSpeeds::kForgotten - 1;
+  now_ += LearnedSpeeds::kForgotten - 1;
   samples_[0].requests++;
   Learn();
   EXPECT_EQ(Slowness("T4"), 2);
@@ -122,7 +122,7 @@ class SpeedPlacementTest : public ControllerTest {
   }
   void Learn(const std::map<std::string, double>& ms) {
     std::vector<Controller::Took> took;
-    requests_ += GpuSpeeds::kLeastRequests;
+    requests_ += LearnedSpeeds::kLeastRequests;
     for (const auto& [id, one] : controller_->fleet().instances)
       if (const auto at = ms.find(one.place.gpu); at != ms.end())
         took.push_back({id, one.model.name, at->second, requests_});
@@ -147,7 +147,7 @@ TEST_F(SpeedPlacementTest, ANewInstanceGoesWhereRequestsTakeLess) {
     Make();
     Gpus({"T4", "H100-80", "T4", "H100-80"});
     SlowAndQuick(1000);
-    if (!learns) controller_->Learn({}, now_ += GpuSpeeds::kForgotten);
+    if (!learns) controller_->Learn({}, now_ += LearnedSpeeds::kForgotten);
     Replicas(3);
     EXPECT_EQ(On("g2"), learns ? 0 : 1);
     EXPECT_EQ(On("g3"), learns ? 1 : 0);
@@ -180,6 +180,77 @@ TEST_F(SpeedPlacementTest, NoGpuIsSwitchedOnForSpeedsSake) {
   EXPECT_EQ(On("g2"), 0) << "a GPU was switched on";
 }
 
+// Model m is on g0 and g1, a T4 and an H100, and one of its instances ends. The other, on the H100, fits
+// beside the filler on the T4, which is too large in memory for the H100.
+class SpeedMovesTest : public SpeedPlacementTest {
+ protected:
+  void OneOnEach(const std::map<std::string, double>& ms, Millis slo_ms) {
+    Make();
+    gpus_ = {{"g0", "T4", 16'000, false}, {"g1", "H100-80", 8'000, false}};
+    Say({});
+    SlowAndQuick(400);
+    if (ms.empty()) controller_->Learn({}, now_ += LearnedSpeeds::kForgotten);
+    Learn(ms);
+    ServedModel filler = Model("filler", 500);
+    filler.memory_mib = 9'000;
+    Add(filler);
+    Obey();
+    ServedModel one = controller_->fleet().models.at("m");
+    one.replicas = 1;
+    one.slo_ms = slo_ms;
+    Add(one);
+    Obey();
+    if (On("g1") == 0) {
+      ASSERT_TRUE(controller_->MoveModel("m", "h/g1", now_));
+      Obey();
+    }
+    ASSERT_EQ(On("g1"), 1);
+  }
+  bool IsMoved() {
+    for (int i = 0; i < 5; ++i) {
+      Pass(200);
+      Obey();
+    }
+    return On("g1") == 0;
+  }
+};
+
+TEST_F(SpeedMovesTest, AGpuIsEmptiedIfThatSavesMoreThanIsLostWhereRequestsTakeLonger) {
+  OneOnEach({}, 0);
+  EXPECT_TRUE(IsMoved()) << "nothing is known";
+  OneOnEach({{"g0", 10}, {"g1", 5}}, 0);
+  EXPECT_TRUE(IsMoved()) << "0.4 of a GPU less work and a move for 0.3, for a GPU";
+  OneOnEach({{"g0", 15}, {"g1", 5}}, 0);
+  EXPECT_FALSE(IsMoved()) << "0.8 of a GPU and 0.3";
+  OneOnEach({{"g0", 5}, {"g1", 20}}, 0);
+  EXPECT_TRUE(IsMoved()) << "they take less there";
+}
+
+TEST_F(SpeedMovesTest, NoSloIsMissedForAGpu) {
+  OneOnEach({{"g0", 10}, {"g1", 5}}, 8);
+  EXPECT_FALSE(IsMoved());
+  OneOnEach({{"g0", 10}, {"g1", 5}}, 10);
+  EXPECT_TRUE(IsMoved()) << "it is kept there, too";
+  OneOnEach({{"g0", 10}, {"g1", 5}}, 4);
+  EXPECT_TRUE(IsMoved()) << "it is not kept where it is, either";
+}
+
+// By way of a GPU of which nothing is known.
+TEST_F(SpeedMovesTest, NoSloIsMissedByTwoMoves) {
+  OneOnEach({{"g0", 10}, {"g1", 5}}, 8);
+  gpus_.push_back({"g2", "L40S", 8'000, false});
+  Obey();
+  Add(Model("guest", 30));
+  Obey();
+  ASSERT_TRUE(On("g2") == 1 || controller_->MoveModel("guest", "h/g2", now_));
+  Obey();
+  ASSERT_EQ(On("g2"), 1);
+  controller_->Measured("guest", 500, now_);  // dearer to move than m, so that m comes to it
+  EXPECT_TRUE(IsMoved());
+  EXPECT_EQ(On("g0"), 1) << "the filler alone";
+  EXPECT_EQ(On("g2"), 2);
+}
+
 TEST_F(SpeedPlacementTest, AModelThatFailsIsNotHeldWhereItIsQuick) {
   Gpus({"T4", "H100-80", "T4", "H100-80", "H100-80"});
   SlowAndQuick(1000);
@@ -199,7 +270,7 @@ TEST_F(SpeedPlacementTest, AModelThatFailsIsNotHeldWhereItIsQuick) {
 TEST_F(SpeedPlacementTest, OnlyARequestOfTheInstancesOwnModelTells) {
   Gpus({"T4", "H100-80", "T4", "H100-80"});
   SlowAndQuick(1000);
-  controller_->Learn({}, now_ += GpuSpeeds::kForgotten);
+  controller_->Learn({}, now_ += LearnedSpeeds::kForgotten);
   std::vector<Controller::Took> lies;
   for (const auto& [id, one] : controller_->fleet().instances)
     lies.push_back({id, "another", one.place.gpu == "g0" ? 20.0 : 5.0, 1000});

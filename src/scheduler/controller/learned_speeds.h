@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// On which models of GPU a served model's requests were seen to take longer than on others. A preference, and
-// made so that a wrong one costs little: it says something only of GPU models that were both tried with that
-// model, one that was not counts as the quickest, and what was learnt is forgotten in time.
+// On which models of GPU a served model's requests were seen to take longer than on others. A preference
+// for new instances, a price or a ban for moves that free a GPU, and made so that a wrong one costs little:
+// it says something only of GPU models that were both tried with that model, one that was not counts as the
+// quickest, and what was learnt is forgotten in time.
 //
 // Instances say it by what their requests took; the lower median over the instances of one GPU model counts,
 // so that of three or more a single liar moves nothing beyond what the others say, and of two the quicker is
@@ -10,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,7 @@
 
 namespace spillway::scheduler {
 
-class GpuSpeeds {
+class LearnedSpeeds {
  public:
   static constexpr uint64_t kLeastRequests = 100;      // of an instance before it counts
   static constexpr Millis kForgotten = 6 * 3'600'000;  // after the last request of which a figure tells
@@ -35,7 +37,11 @@ class GpuSpeeds {
   // How many times as long they take there as on the quickest GPU model, 1 to kMost; 1 where nothing is
   // known.
   [[nodiscard]] double Slowness(const std::string& model, const std::string& gpu, Millis now) const;
-  // The same of all GPU models of which something is known.
+  // What one of its requests takes there; as on the quickest where nothing is known of that GPU model;
+  // nullopt: nothing is known of any.
+  [[nodiscard]] std::optional<double> ExpectedMs(const std::string& model, const std::string& gpu,
+                                                 Millis now) const;
+  // The slowness of all GPU models of which something is known.
   [[nodiscard]] std::map<std::string, double> Of(const std::string& model, Millis now) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/controller/gpu_speeds.h"
+#include "scheduler/controller/learned_speeds.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace spillway::scheduler {
 
-void GpuSpeeds::Learn(const std::vector<Sample>& samples, Millis now) {
+void LearnedSpeeds::Learn(const std::vector<Sample>& samples, Millis now) {
   std::map<uint64_t, uint64_t> requests;
   std::map<std::pair<std::string, std::string>, std::vector<double>> told;
   for (const Sample& one : samples) {
@@ -28,9 +28,9 @@ void GpuSpeeds::Learn(const std::vector<Sample>& samples, Millis now) {
   std::erase_if(figures_, [](const auto& entry) { return entry.second.empty(); });
 }
 
-void GpuSpeeds::Forget(const std::string& model) { figures_.erase(model); }
+void LearnedSpeeds::Forget(const std::string& model) { figures_.erase(model); }
 
-double GpuSpeeds::Slowness(const std::string& model, const std::string& gpu, Millis now) const {
+double LearnedSpeeds::Slowness(const std::string& model, const std::string& gpu, Millis now) const {
   const auto of_model = figures_.find(model);
   if (of_model == figures_.end()) return 1;
   const auto is_kept = [&](const Figure& figure) { return now - figure.at < kForgotten; };
@@ -42,7 +42,20 @@ double GpuSpeeds::Slowness(const std::string& model, const std::string& gpu, Mil
   return std::min(here->second.ms / least, kMost);
 }
 
-std::map<std::string, double> GpuSpeeds::Of(const std::string& model, Millis now) const {
+std::optional<double> LearnedSpeeds::ExpectedMs(const std::string& model, const std::string& gpu,
+                                                Millis now) const {
+  std::optional<double> quickest;
+  const auto of_model = figures_.find(model);
+  if (of_model == figures_.end()) return quickest;
+  for (const auto& [name, figure] : of_model->second) {
+    if (now - figure.at >= kForgotten) continue;
+    if (name == gpu) return figure.ms;
+    quickest = std::min(quickest.value_or(figure.ms), figure.ms);
+  }
+  return quickest;
+}
+
+std::map<std::string, double> LearnedSpeeds::Of(const std::string& model, Millis now) const {
   std::map<std::string, double> slowness;
   const auto of_model = figures_.find(model);
   if (of_model == figures_.end()) return slowness;

@@ -101,11 +101,11 @@ class SpeedsWorld {
     for (const auto& [name, model] : controller_->fleet().models) {
       const auto all = controller_->speeds().Of(name, now_);
       if (all.empty()) continue;
-      double least = GpuSpeeds::kMost;
+      double least = LearnedSpeeds::kMost;
       for (const auto& [gpu, slowness] : all) {
         EXPECT_NE(gpu, "unknown");
         EXPECT_GE(slowness, 1);
-        EXPECT_LE(slowness, GpuSpeeds::kMost);
+        EXPECT_LE(slowness, LearnedSpeeds::kMost);
         least = std::min(least, slowness);
       }
       EXPECT_EQ(least, 1);
