@@ -262,7 +262,9 @@ void AddCompareVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& 
   compare->add_option("--policies", o->overrides.policies, "Unit policies, or SERVER_POLICY+UNIT_POLICY")
       ->delimiter(',')
       ->type_name("POLICY,...");
-  compare->add_option("--loads", o->overrides.load_pct, "Loads in percent of what the bed sustains under wrr")
+  compare
+      ->add_option("--loads", o->overrides.load_pct,
+                   "Loads in percent of what the bed sustains under wrr, or as the file says")
       ->delimiter(',')
       ->check(InRange(0.1, 300.0))
       ->type_name("PCT,...");

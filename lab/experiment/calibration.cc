@@ -179,8 +179,8 @@ double FirstRate(const TestbedSpec& testbed) {
   return AnyComputes(testbed) ? kComputing : kOther;
 }
 
-PolicyRun WrrOf(const Bed& bed) {
-  return {"wrr", SPW_UNIT_WRR, bed.service().server_policy, bed.spec().testbed.balancer};
+PolicyRun Under(const Bed& bed, spw_unit_policy policy) {
+  return {model::ToString(policy), policy, bed.service().server_policy, bed.spec().testbed.balancer};
 }
 
 // Of a lone request to a host CPU.
@@ -190,9 +190,7 @@ Result<double> UnloadedMs(Bed& bed, const Calibration& calibration) {
       first.quota ? std::chrono::duration<double, std::milli>(first.quota->period).count() : 0;
   if (!calibration.units.empty()) return std::max(floor, calibration.units.front().unloaded->median_ms);
   constexpr double kRequests = 20;  // at least, for the median
-  PolicyRun host_only = WrrOf(bed);
-  host_only.unit_policy = SPW_UNIT_HOST_ONLY;
-  if (auto set = bed.Balance(host_only); !set) return tl::make_unexpected(set.error());
+  if (auto set = bed.Balance(Under(bed, SPW_UNIT_HOST_ONLY)); !set) return tl::make_unexpected(set.error());
   const double rate = FirstRate(bed.spec().testbed) / 2;
   const double seconds = std::max(kRequests / rate, 1.0);
   return bed.LoadIdle(bed.service().vip, rate, seconds).map([&](const Sample& sample) {
@@ -202,7 +200,8 @@ Result<double> UnloadedMs(Bed& bed, const Calibration& calibration) {
 
 Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibration, const OnStep& on_step,
                         std::vector<JointCost>& costs) {
-  if (auto set = bed.Balance(WrrOf(bed)); !set) return tl::make_unexpected(set.error());
+  const PolicyRun policy = Under(bed, bed.spec().capacity_under);
+  if (auto set = bed.Balance(policy); !set) return tl::make_unexpected(set.error());
   constexpr double kExpected = 18;  // slices that a search takes
   // An overload by a hundredth delays the last requests of a slice by a hundredth of its length. So that one
   // by more than kHiddenOverload is not taken for capacity, slices are long and answers late by that measure,
@@ -213,14 +212,18 @@ Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibr
   // A hundredth of a slice's requests may be lost, so that one must not decide; but a slice has to end.
   constexpr double kMinRequests = 100, kMaxSeconds = 8;
   int tried = 0;
+  bool slice_failed = false;
   const Sustains sustains = [&](double rate, int slices) -> Result<bool> {
     double sent = 0, in_time = 0;
     for (int i = 0; i < slices; i++) {
       on_step(0.65 + 0.35 * std::min(1.0, tried++ / kExpected),
-              fmt::format("what it sustains under wrr: {:.0f} requests/s", rate));
+              fmt::format("what it sustains under {}: {:.0f} requests/s", policy.name, rate));
       auto slice = PlaySlice(bed, watch, rate, std::max(seconds, std::min(kMaxSeconds, kMinRequests / rate)),
                              calibration.TimeoutS(), bed.spec().seed + tried);
-      if (!slice) return tl::make_unexpected(slice.error());
+      if (!slice) {
+        slice_failed = true;
+        return tl::make_unexpected(slice.error());
+      }
       costs.push_back({rate, slice->cpu_seconds, static_cast<double>(slice->sample.latencies_ms.size())});
       if (slice->sample.sent == 0) continue;  // a slice too short for a request has lost none
       sent += static_cast<double>(slice->sample.sent);
@@ -228,7 +231,13 @@ Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibr
     }
     return in_time >= sent * (1 - bed.spec().tolerated_loss_pct / 100);
   };
-  return HighestSustained(FirstRate(bed.spec().testbed), sustains);
+  return HighestSustained(FirstRate(bed.spec().testbed), sustains).map_error([&](Error error) {
+    if (slice_failed) return error;
+    error.message =
+        fmt::format("under {}: {} (experiment.capacity_under takes another policy, capacity_rps a rate)",
+                    policy.name, error.message);
+    return error;
+  });
 }
 
 }  // namespace
@@ -266,7 +275,9 @@ Result<Calibration> Calibrate(Bed& bed, MachineWatch& watch, const OnStep& on_st
     if (!units) return tl::make_unexpected(units.error());
     calibration.units = std::move(*units);
     const double slowdown =
-        SlowdownTogether(UnitsOf(spec.testbed), calibration.units, calibration.full_rps, costs);
+        spec.capacity_under == SPW_UNIT_WRR
+            ? SlowdownTogether(UnitsOf(spec.testbed), calibration.units, calibration.full_rps, costs)
+            : 1;
     for (Calibration::Unit& unit : calibration.units) unit.rps /= slowdown;
   }
   return calibration;

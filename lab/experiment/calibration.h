@@ -27,7 +27,7 @@ struct Calibration {
     std::optional<Quartiles> unloaded;  // latencies at a tenth of what it can do, alone
   };
   std::vector<Unit> units;  // empty without a prediction
-  double full_rps = 0;      // 100 % load: what the testbed sustains under wrr
+  double full_rps = 0;      // 100 % load: what the testbed sustains under capacity_under
   bool stated = false;      // the file says how much that is
   double unloaded_ms = 0;   // floored by the quota period
   double limit_ms = 0;      // beyond which an answer is a loss

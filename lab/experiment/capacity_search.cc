@@ -8,6 +8,8 @@ namespace spillway::lab {
 namespace {
 
 constexpr double kLowest = 1, kHighest = 1e7;
+constexpr int kMaxRounds = 8;  // of the machine's bad and good moments
+constexpr const char* kUnsteady = "what it sustains differs too much from one moment to the next";
 
 }  // namespace
 
@@ -25,19 +27,27 @@ Result<double> HighestSustained(double first, const Sustains& sustains) {
     if (!good) return tl::make_unexpected(good.error());
     (*good ? low : high) = rate;
   }
-  for (;;) {
+  for (int round = 0; round < kMaxRounds; ++round) {
     while (high / low > kSearchAccuracy) {
       const double rate = std::sqrt(low * high);
       const auto good = tried(rate);
       if (!good) return tl::make_unexpected(good.error());
       (*good ? low : high) = rate;
     }
-    for (const double found = low;; low /= kSearchAccuracy) {
-      if (low < std::max(kLowest, found / kSearchStep))
-        return Fail(ErrorCode::kSystem, "what it sustains differs too much from one moment to the next");
+    double lost = 0;  // the lowest that could not be confirmed; 0: none
+    double step = kSearchAccuracy;
+    const double least = std::max(kLowest, low / kSearchStep);
+    for (;; lost = low, low = std::max(low / step, least), step *= step) {
       const auto good = sustains(low, kConfirmingSlices);
       if (!good) return tl::make_unexpected(good.error());
       if (*good) break;
+      if (low <= least) return Fail(ErrorCode::kSystem, kUnsteady);
+    }
+    while (lost / low > kSearchAccuracy) {
+      const double rate = std::sqrt(low * lost);
+      const auto good = sustains(rate, kConfirmingSlices);
+      if (!good) return tl::make_unexpected(good.error());
+      (*good ? low : lost) = rate;
     }
     const auto more = sustains(low * kBadMoment, kConfirmingSlices);
     if (!more) return tl::make_unexpected(more.error());
@@ -51,6 +61,7 @@ Result<double> HighestSustained(double first, const Sustains& sustains) {
       low = high;
     }
   }
+  return Fail(ErrorCode::kSystem, kUnsteady);
 }
 
 }  // namespace spillway::lab

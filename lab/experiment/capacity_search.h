@@ -19,10 +19,10 @@ inline constexpr double kBadMoment = 1.12;  // sustained so far above what was f
 
 // From `first` up (or down, if that is not sustained), then halving the interval between what was sustained
 // and what was not, on a logarithmic scale. One slice may be unlucky or lucky: a rate counts as lost when it
-// was lost twice, and the answer is confirmed over several slices, else lowered until it is. A bad moment of
-// the machine may have lost a rate twice: then one that is a little above the answer is sustained, and the
-// search goes on from there. Errors: of `sustains`; kSystem when nothing from 1 to 10 million requests/s is
-// sustained, or all, or when not even a quarter of what was found can be confirmed.
+// was lost twice, and the answer is confirmed over several slices, else lowered, further each time, until it
+// is. A bad moment of the machine may have lost a rate twice: then one that is a little above the answer is
+// sustained, and the search goes on from there. Errors: of `sustains`; kSystem when nothing from 1 to 10
+// million requests/s is sustained, or all, or when not even a quarter of what was found can be confirmed.
 [[nodiscard]] Result<double> HighestSustained(double first, const Sustains& sustains);
 
 }  // namespace spillway::lab

@@ -39,7 +39,7 @@ report::Chart MakeChart(const ExperimentSpec& spec, const Results& results, cons
     chart.note = fmt::format("Over {} slices, with the {:.0f} % interval.", spec.rounds, 100 * kConfidence);
   if (spec.predict) chart.note += " Measured: solid. Simulated: dashed.";
   chart.x = {spec.grow == ExperimentSpec::Grow::kWork ? "Offered load, by larger requests" : "Offered load",
-             "% of what wrr sustains"};
+             fmt::format("% of what {} sustains", model::ToString(spec.capacity_under))};
   chart.y = quantity.axis;
   chart.loss_label = fmt::format("more than {:g} % lost", spec.tolerated_loss_pct);
   for (const PolicyRun& policy : spec.policies) {

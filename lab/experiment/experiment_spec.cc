@@ -136,8 +136,11 @@ void CheckClient(Problems& problems, const Field& field, const ExperimentSpec& s
 }
 
 // What the simulator would need, or nullopt: it can predict this. Behind `nat` a unit's answer to a client of
-// its own address comes from the VIP: it cannot be measured alone.
+// its own address comes from the VIP: it cannot be measured alone. Nor can nginx, to which our client cannot
+// speak in a closed loop.
 std::optional<std::string> WantsForPrediction(const ExperimentSpec& spec) {
+  if (AnyUnit(spec.testbed, [](Workload w) { return w == Workload::kNginx; }))
+    return "expected units other than nginx, which cannot be measured one by one";
   const bool measured =
       AnyUnit(spec.testbed, [](Workload w) { return w != Workload::kNone && w != Workload::kEmulated; });
   for (const ServiceSpec& service : spec.testbed.services)
@@ -174,10 +177,10 @@ std::string Words(int count) {
 }
 
 void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec& spec) {
-  MapReader map(
-      problems, field,
-      {"name", "service", "client", "arrivals", "path", "policies", "load_pct", "seconds", "calibrate",
-       "rounds", "further", "capacity_rps", "unloaded_ms", "tolerated_loss_pct", "predict", "grow", "quick"});
+  MapReader map(problems, field,
+                {"name", "service", "client", "arrivals", "path", "policies", "load_pct", "seconds",
+                 "calibrate", "rounds", "further", "capacity_rps", "capacity_under", "unloaded_ms",
+                 "tolerated_loss_pct", "predict", "grow", "quick"});
   if (const Field* f = map.Need("name", "a name"))
     if (auto name = yaml::ReadName(problems, *f)) spec.name = *name;
   if (const Field* f = map.Need("service", "a service of the testbed"))
@@ -198,6 +201,11 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
   (void)map.Need("load_pct", "a list of percentages, such as [20, 50, 80]");
   ReadExtent(problems, map, spec);
   if (const Field* f = map.Find("capacity_rps")) spec.capacity_rps = ReadNumber(problems, *f, 1, 1e8);
+  if (const Field* f = map.Find("capacity_under"))
+    if (auto p = model::ReadWord<spw_unit_policy>(problems, *f, model::ParseUnitPolicy, SPW_UNIT_POLICIES))
+      spec.capacity_under = *p;
+  if (spec.capacity_rps && map.Find("capacity_under") != nullptr)
+    problems.Add(field.line, field.path + ".capacity_under", "expected only without capacity_rps");
   if (const Field* f = map.Find("unloaded_ms")) spec.unloaded_ms = ReadNumber(problems, *f, 0.001, 1e6);
   if (const Field* f = map.Find("tolerated_loss_pct"))
     if (auto pct = ReadNumber(problems, *f, 0, 50)) spec.tolerated_loss_pct = *pct;

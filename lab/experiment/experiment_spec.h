@@ -39,16 +39,17 @@ struct ExperimentSpec {
   std::string path = "/1k";  // that nginx is asked for
   std::vector<PolicyRun> policies;
   size_t baseline = 0;           // the policy that the others are compared with
-  std::vector<double> load_pct;  // of what the testbed sustains under wrr, ascending
+  std::vector<double> load_pct;  // of what the testbed sustains under capacity_under, ascending
   int further = 0;               // loads beyond the last, at most, until one at which every policy loses
   double seconds = 1.5;          // of load per slice
   double calibrate_seconds = 2;  // per kind of unit
   int rounds = 8;                // slices of each policy at each load
   uint64_t seed = 1;             // of the order of policies within a round, of arrivals and of resamples
   std::optional<double> capacity_rps;  // 100 % load; nullopt: measured
-  std::optional<double> unloaded_ms;   // nullopt: measured
-  double tolerated_loss_pct = 1;       // "before loss": no more than this unanswered or late
-  bool predict = false;                // the simulator's figures beside the measured ones
+  spw_unit_policy capacity_under = SPW_UNIT_WRR;
+  std::optional<double> unloaded_ms;  // nullopt: measured
+  double tolerated_loss_pct = 1;      // "before loss": no more than this unanswered or late
+  bool predict = false;               // the simulator's figures beside the measured ones
   // How a load level is reached: by more requests, or by larger ones at the first level's rate.
   enum class Grow { kRate, kWork } grow = Grow::kRate;
 

@@ -37,9 +37,10 @@ std::string WhatRan(const ExperimentSpec& spec) {
 
 std::string FullLoad(const ExperimentSpec& spec, const Calibration& c) {
   return fmt::format("100 % load is {:.0f} requests/s, {}", c.full_rps,
-                     c.stated ? "as the file says"
-                              : fmt::format("the most of which {:g} % were answered in time under wrr",
-                                            100 - spec.tolerated_loss_pct));
+                     c.stated
+                         ? "as the file says"
+                         : fmt::format("the most of which {:g} % were answered in time under {}",
+                                       100 - spec.tolerated_loss_pct, model::ToString(spec.capacity_under)));
 }
 
 // How the machine behaved, and the client.

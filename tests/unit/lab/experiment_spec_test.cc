@@ -49,6 +49,13 @@ TEST(ExperimentFile, AClientThatTheUnitsDoNotUnderstandIsRefused) {
               HasSubstr("client: expected spillway-load, which is what speaks to s1-cpu"));
 }
 
+TEST(ExperimentFile, NginxIsNotPredicted) {
+  const auto spec = Load("nginx", "  predict: true\n");
+  ASSERT_FALSE(spec);
+  EXPECT_THAT(spec.error().message, HasSubstr("predict: expected units other than nginx"));
+  EXPECT_TRUE(Load("nginx", ""));
+}
+
 TEST(ExperimentFile, BehindNatOnlyUnitsThatNeedNoMeasuringArePredicted) {
   auto spec = Load("knot", "  predict: true\n", false, "nat");
   ASSERT_FALSE(spec);
@@ -236,6 +243,17 @@ TEST(ExperimentFile, APredictionMayHaveAStatedCapacity) {
   auto spec = Load("knot", "  predict: true\n  capacity_rps: 1000\n");
   ASSERT_TRUE(spec) << spec.error().message;
   EXPECT_EQ(spec->capacity_rps, 1000);
+}
+
+TEST(ExperimentFile, CapacityIsLookedForUnderThePolicyThatItSays) {
+  EXPECT_EQ(Load("knot", "")->capacity_under, SPW_UNIT_WRR);
+  EXPECT_EQ(Load("knot", "  capacity_under: host-only\n")->capacity_under, SPW_UNIT_HOST_ONLY);
+  const auto wrong = Load("knot", "  capacity_under: random\n");
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().message, HasSubstr("experiment.capacity_under"));
+  const auto both = Load("knot", "  capacity_under: host-only\n  capacity_rps: 100\n");
+  ASSERT_FALSE(both);
+  EXPECT_THAT(both.error().message, HasSubstr("capacity_under: expected only without capacity_rps"));
 }
 
 }  // namespace
