@@ -249,8 +249,9 @@ Result<std::vector<CudaDevice>> FindCudaDevices(CudaDriver& driver, const std::v
   std::vector<CudaDevice> found;
   for (const CudaPlace& place : places) {
     const auto wrong = [&](const std::string& text) {
-      return Fail(ErrorCode::kBadInput,
-                  fmt::format("slice {}/{}: device {}: {}", place.gpu, place.slice, place.device, text));
+      const std::string where =
+          place.where.empty() ? fmt::format("slice {}/{}", place.gpu, place.slice) : place.where;
+      return Fail(ErrorCode::kBadInput, fmt::format("{}: device {}: {}", where, place.device, text));
     };
     const auto index = IndexOf(place.device);
     const auto device = std::find_if(devices->begin(), devices->end(), [&](const CudaDevice& one) {

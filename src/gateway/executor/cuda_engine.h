@@ -18,12 +18,13 @@ struct CudaPlace {
   std::string gpu, slice;  // the offer's names
   std::string device;      // an index, or the uuid of a GPU or of a MIG instance
   int sm_percent = 100;
+  std::string where = {};  // FILE:LINE: KEY of the slice; empty: no file
 };
 
 // Whether text has the form of a place's device: "0", "GPU-" or "MIG-" and a uuid.
 bool IsCudaDevice(const std::string& text);
 
-// The device of each place, in their order. Errors: kBadInput names the slice and what there is;
+// The device of each place, in their order. Errors: kBadInput names the place, and what there is;
 // kUnavailable: there is no GPU.
 [[nodiscard]] Result<std::vector<CudaDevice>> FindCudaDevices(CudaDriver& driver,
                                                               const std::vector<CudaPlace>& places);

@@ -32,7 +32,8 @@ void ReadPlace(Problems& problems, const MapReader& map, bool cuda, CudaPlace& p
   Take(place.sm_percent, percent, [&](const Field& f) { return yaml::ReadInteger(problems, f, 1, 100); });
 }
 
-void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, ExecutorConfig& config) {
+void ReadGpus(Problems& problems, const Field& field, const std::string& file_name, const SliceOffer& cell,
+              ExecutorConfig& config) {
   size_t gpus = 0;
   for (const Field& entry : yaml::ReadList(problems, field, "a list of GPUs")) {
     MapReader map(problems, entry, {"name", "device", "sm_percent", "slices"});
@@ -65,6 +66,7 @@ void ReadGpus(Problems& problems, const Field& field, const SliceOffer& cell, Ex
       CudaPlace place = whole;
       place.gpu = gpu;
       place.slice = slice.name;
+      place.where = fmt::format("{}:{}: {}", file_name, part.line, part.path);
       ReadPlace(problems, one, config.cuda, place);
       if (config.cuda) config.places.push_back(place);
       config.options.slices.push_back(slice);
@@ -135,7 +137,7 @@ Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::s
       Take(cell.output_bytes, map.Find("output"),
            [&](const Field& g) { return ReadBytes(problems, g, kMaxMessage, kMaxCellBytes); });
     }
-    if (const Field* f = top.Need("gpus", "a list of GPUs")) ReadGpus(problems, *f, cell, config);
+    if (const Field* f = top.Need("gpus", "a list of GPUs")) ReadGpus(problems, *f, file_name, cell, config);
     const Field* models = top.Need("models", "a list of models");
     if (models == nullptr) return;
     for (const Field& entry : yaml::ReadList(problems, *models, "a list of models")) {

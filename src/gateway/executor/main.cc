@@ -20,8 +20,9 @@ constexpr const char* kProgram = "spillway-executor";
 
 int Exit(const Error& error) { return Complain(error, kProgram); }
 
-// Of what this machine lacks, or the file says wrongly of it.
+// Of what this machine lacks, or the file says wrongly of it; the engine names the place in the file itself.
 int Exit(const std::string& config_file, const Error& error) {
+  if (error.code == ErrorCode::kBadInput) return Exit(error);
   return Exit({error.code, config_file + ": " + error.message});
 }
 

@@ -341,6 +341,8 @@ models: [{name: m, kind: echo, row_bytes: 8}]
     text += place.gpu + "/" + place.slice + ":" + place.device + "@" + std::to_string(place.sm_percent) + " ";
   EXPECT_EQ(text,
             "a/s0:0@50 a/s1:0@20 b/s0:1@100 c/s0:MIG-00000000-0000-0000-0000-000000000001@100 c/s1:7@100 ");
+  EXPECT_EQ(config->places[1].where, "e.yaml:6: gpus[a].slices[s1]");
+  EXPECT_EQ(config->places[4].where, "e.yaml:10: gpus[c].slices[s1]");
 }
 
 TEST(ExecutorConfig, RefusesWithTheReason) {

@@ -174,6 +174,8 @@ TEST(FindCudaDevices, ByIndexAndByUuid) {
   EXPECT_THAT(
       find({{"g", "a", "3", 100}}),
       testing::StartsWith(std::string("slice g/a: device 3: there is none, expected one of 0 = ") + kWhole));
+  EXPECT_THAT(find({{"g", "a", "3", 100, "e.yaml:6: gpus[g].slices[a]"}}),
+              testing::StartsWith("e.yaml:6: gpus[g].slices[a]: device 3: there is none"));
   EXPECT_THAT(find({{"g", "a", "1", 100}}), HasSubstr("cut into MIG instances"));
   EXPECT_THAT(find({{"g", "a", kPart1, 50}}), HasSubstr("sm_percent is of a whole GPU"));
   EXPECT_THAT(find({{"g", "a", kPart1, 100}, {"g", "b", kPart2, 100}}), HasSubstr("an executor for each"));
