@@ -11,8 +11,8 @@ UnitAgent::UnitAgent(Station& station, const AgentSetup& setup)
       watches_answers_(setup.reports->period.count() == 0 || setup.busy_over > 0),
       random_(setup.seed) {
   const Reports& how = *setup_.reports;
-  const bool checks = how.check > Duration{0} && how.check < how.period;
-  if (how.learned) learning_ = std::make_unique<Learning>(setup_.workers, checks ? how.check : how.period);
+  if (how.learned)
+    learning_ = std::make_unique<Learning>(setup_.workers, how.Checks() ? how.check : how.period);
   // Agents do not start together.
   if (setup_.reports->period.count() > 0)
     next_tick_ = static_cast<Time>(random_.Uniform() * static_cast<double>(setup_.reports->period.count()));
@@ -58,9 +58,7 @@ void UnitAgent::Look(Time now) {
   if (!learning_) return;
   learning_->Look(now, station_.queue(), station_.QuotaAt(now));
   view_.Advance(nanoseconds(now), learning_->arrivals(), station_.queue());
-  const Time check = setup_.reports->check.count();
-  if (check > 0 && check < setup_.reports->period.count())
-    next_check_ = view_.NextCheck(nanoseconds(check)).count();
+  if (setup_.reports->Checks()) next_check_ = view_.NextCheck(nanoseconds(setup_.reports->check)).count();
 }
 
 void UnitAgent::Check(Time now) {

@@ -137,6 +137,7 @@ struct Reports {
   double loss = 0;       // share of reports lost, 0..1
   bool learned = false;  // base, span and slot as an agent learns them; false: as they are
   Duration check{std::chrono::milliseconds(1)};  // learned: between reports, of the switch's view; 0: never
+  bool Checks() const { return check > Duration{0} && check < period; }
   bool operator==(const Reports&) const = default;
 };
 
