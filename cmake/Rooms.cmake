@@ -57,6 +57,9 @@ function(spillway_room name)
   target_link_libraries(spillway_${name} PUBLIC spillway_core fmt::fmt ${ROOM_LINK})
   spillway_precompile(spillway_${name} rooms)
   spillway_check_headers(${name} spillway_${name})
+  if(TARGET sanitized_tests)
+    add_dependencies(sanitized_tests spillway_${name})
+  endif()
 endfunction()
 
 # spillway_compiled_apart(a.cc b.cc): sources of this folder whose names clash with those of others of their target, where
@@ -98,16 +101,18 @@ function(spillway_check_pointers target)
   endif()
 endfunction()
 
-# spillway_test(NAME SOURCES a_test.cc [LINK targets...] [LABELS label...] [ALONE | UNSHARED] [FIRST] [COMPUTING])
+# spillway_test(NAME SOURCES a_test.cc [LINK targets...] [LABELS label...] [ALONE | UNSHARED] [FIRST] [COMPUTING | PROGRAMS])
 # A GoogleTest program; label `privileged` for tests that need root (BPF, namespaces). Those with labels run
 # one at a time, beside guests' (tests/guest) and others; ALONE: beside none, as a busy machine would make a
 # server look slow or dead; UNSHARED: beside any, in namespaces that it unshares itself. The target
 # privileged_tests builds those and what they run; unsanitized_tests what the label `unsanitized` needs: tests
 # that must not meet instrumented code. FIRST, with ALONE: waits long and needs few programs (target first_tests), so
 # ./test runs it (label `first`) while it compiles the others. COMPUTING: waits for nothing and looks at no clock, so
-# that ./test may run it, sanitized, at idle priority beside others (label `computing`).
+# that ./test may run it, sanitized, at idle priority beside others (label `computing`). PROGRAMS: runs programs of many
+# rooms (label `programs`, target program_tests), so that ./test compiles and runs it without sanitizers; the target
+# sanitized_tests builds the other tests and all rooms.
 function(spillway_test name)
-  cmake_parse_arguments(TEST "ALONE;UNSHARED;FIRST;COMPUTING" "" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "ALONE;UNSHARED;FIRST;COMPUTING;PROGRAMS" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
   spillway_precompile(${name} tests)
@@ -131,10 +136,18 @@ function(spillway_test name)
     # Whole program at once: two thousand starts of instrumented programs cost minutes.
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT 900)
+    if(TEST_PROGRAMS)
+      set_tests_properties(${name} PROPERTIES LABELS programs)
+    else()
+      add_dependencies(sanitized_tests ${name})
+    endif()
     if(TEST_COMPUTING)
       # Others may keep it from a CPU for minutes.
       set_tests_properties(${name} PROPERTIES LABELS computing TIMEOUT 1800)
     endif()
+  elseif(TEST_PROGRAMS)
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS programs)
+    add_dependencies(program_tests ${name})
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST)
   endif()
