@@ -50,14 +50,15 @@ function(spillway_all_headers_checked)
 endfunction()
 
 # spillway_room(NAME SOURCES a.cc b.cc [LINK targets...])
-# One room of the house: a static library spillway_<NAME>, and a check of its headers.
+# One room of the house: a static library spillway_<NAME>, and a check of its headers. ./test compiles it under the
+# sanitizers too, unless SPILLWAY_AS_BUILT is set in its folder: what measures, simulates or plans, and meets no stranger.
 function(spillway_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;LINK" ${ARGN})
   add_library(spillway_${name} STATIC ${ROOM_SOURCES})
   target_link_libraries(spillway_${name} PUBLIC spillway_core fmt::fmt ${ROOM_LINK})
   spillway_precompile(spillway_${name} rooms)
   spillway_check_headers(${name} spillway_${name})
-  if(TARGET sanitized_tests)
+  if(TARGET sanitized_tests AND NOT SPILLWAY_AS_BUILT)
     add_dependencies(sanitized_tests spillway_${name})
   endif()
 endfunction()
@@ -101,18 +102,18 @@ function(spillway_check_pointers target)
   endif()
 endfunction()
 
-# spillway_test(NAME SOURCES a_test.cc [LINK targets...] [LABELS label...] [ALONE | UNSHARED] [FIRST] [COMPUTING | PROGRAMS])
+# spillway_test(NAME SOURCES a_test.cc [LINK targets...] [LABELS label...] [ALONE | UNSHARED] [FIRST] [COMPUTING | AS_BUILT])
 # A GoogleTest program; label `privileged` for tests that need root (BPF, namespaces). Those with labels run
 # one at a time, beside guests' (tests/guest) and others; ALONE: beside none, as a busy machine would make a
 # server look slow or dead; UNSHARED: beside any, in namespaces that it unshares itself. The target
 # privileged_tests builds those and what they run; unsanitized_tests what the label `unsanitized` needs: tests
 # that must not meet instrumented code. FIRST, with ALONE: waits long and needs few programs (target first_tests), so
 # ./test runs it (label `first`) while it compiles the others. COMPUTING: waits for nothing and looks at no clock, so
-# that ./test may run it, sanitized, at idle priority beside others (label `computing`). PROGRAMS: runs programs of many
-# rooms (label `programs`, target program_tests), so that ./test compiles and runs it without sanitizers; the target
-# sanitized_tests builds the other tests and all rooms.
+# that ./test may run it, sanitized, at idle priority beside others (label `computing`). AS_BUILT: tests rooms with
+# SPILLWAY_AS_BUILT, or runs programs of many rooms, so ./test compiles and runs it without sanitizers (label `as_built`,
+# target as_built_tests); the target sanitized_tests builds the other tests and rooms.
 function(spillway_test name)
-  cmake_parse_arguments(TEST "ALONE;UNSHARED;FIRST;COMPUTING;PROGRAMS" "" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "ALONE;UNSHARED;FIRST;COMPUTING;AS_BUILT" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
   spillway_precompile(${name} tests)
@@ -136,8 +137,8 @@ function(spillway_test name)
     # Whole program at once: two thousand starts of instrumented programs cost minutes.
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT 900)
-    if(TEST_PROGRAMS)
-      set_tests_properties(${name} PROPERTIES LABELS programs)
+    if(TEST_AS_BUILT)
+      set_tests_properties(${name} PROPERTIES LABELS as_built)
     else()
       add_dependencies(sanitized_tests ${name})
     endif()
@@ -145,9 +146,9 @@ function(spillway_test name)
       # Others may keep it from a CPU for minutes.
       set_tests_properties(${name} PROPERTIES LABELS computing TIMEOUT 1800)
     endif()
-  elseif(TEST_PROGRAMS)
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS programs)
-    add_dependencies(program_tests ${name})
+  elseif(TEST_AS_BUILT)
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS as_built)
+    add_dependencies(as_built_tests ${name})
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST)
   endif()

@@ -52,7 +52,7 @@ TEST_P(RemoteExecutorOver, AnswersRequestsOfAllSizesEachItsOwn) {
       const auto model = client->Describe("echo");
       ASSERT_TRUE(model) << model.error().message;
       std::mt19937_64 random(seed);
-      for (uint64_t i = 0; i < 60; i++) {
+      for (uint64_t i = 0; i < 20; i++) {
         const auto rows = static_cast<uint32_t>(i % 5 == 0 ? 16384 : 1 + random() % 1000);
         const auto input = Pattern(rows * 64, seed * 1000 + i);
         const auto result = client->Infer(model->index, rows, input, 30s);
@@ -342,7 +342,7 @@ TEST(RemoteExecutor, OfRequestsOf64KiBOneByOne) {
   const auto model = client->Describe("echo");
   const auto input = Pattern(64 << 10);
   std::vector<double> us;
-  for (int i = 0; i < 300; i++) {
+  for (int i = 0; i < 100; i++) {
     const auto begin = std::chrono::steady_clock::now();
     const auto result = client->Infer(model->index, 1, input, 30s);
     ASSERT_EQ(result->status, Status::kOk) << result->message;
@@ -351,10 +351,10 @@ TEST(RemoteExecutor, OfRequestsOf64KiBOneByOne) {
   bed.End();
   std::sort(us.begin(), us.end());
   std::sort(gateway_us.begin(), gateway_us.end());
-  ASSERT_EQ(gateway_us.size(), 300u);
+  ASSERT_EQ(gateway_us.size(), 100u);
   fmt::print(
       "measured: 64 KiB there and back: p50 {:.0f} us, p99 {:.0f} us; the gateway's CPU p50 {:.1f} us\n",
-      us[150], us[297], gateway_us[150]);
+      us[50], us[98], gateway_us[50]);
 }
 
 int Doomed(const std::string& address) {

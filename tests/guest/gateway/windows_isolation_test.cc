@@ -290,7 +290,9 @@ TEST(BareClientWindow, IsConnectedByItsTicketOnceAndByNothingElse) {
 }
 
 TEST(BareClientWindow, OfWrongAddressIsRefusedAndItsMemoryGivenBack) {
-  GatewayBed bed(BareConfig());
+  GatewayConfig config = BareConfig();
+  config.receive = 5s;
+  GatewayBed bed(config);
   BareClient client(bed);
   WindowHello nowhere = client.Hello();
   nowhere.address = UINT64_MAX - 10;

@@ -79,7 +79,7 @@ TEST_P(RemoteClientOver, HasRequestsOfAllSizesAnsweredEachItsOwn) {
       const auto model = client->Describe("echo");
       ASSERT_TRUE(model) << model.error().message;
       std::mt19937_64 random(seed);
-      for (uint64_t i = 0; i < 40; i++)
+      for (uint64_t i = 0; i < 20; i++)
         AskForEcho(*client, model->index, static_cast<uint32_t>(i % 5 == 0 ? 16384 : 1 + random() % 1000),
                    seed * 1000 + i);
     }));
@@ -260,7 +260,7 @@ TEST(RemoteClient, OfRequestsOf64KiBOneByOne) {
     const auto model = client->Describe("echo");
     const auto input = Pattern(64 << 10);
     std::vector<double> us;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 100; i++) {
       const auto begin = std::chrono::steady_clock::now();
       const auto result = in_window
                               ? client->InferInWindow(model->index, 1, 0, 64 << 10, 64 << 10, 64 << 10, 30s)
@@ -271,7 +271,7 @@ TEST(RemoteClient, OfRequestsOf64KiBOneByOne) {
     }
     std::sort(us.begin(), us.end());
     fmt::print("measured: a client's 64 KiB there and back {}: p50 {:.0f} us, p99 {:.0f} us\n",
-               in_window ? "by its window over RDMA" : "in frames over TCP", us[150], us[297]);
+               in_window ? "by its window over RDMA" : "in frames over TCP", us[50], us[98]);
   }
 }
 
