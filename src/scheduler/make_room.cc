@@ -94,7 +94,7 @@ void AddPlans(const Cluster& cluster, const Job& job, int n, int most_moves, std
 }  // namespace
 
 std::vector<Move> MakeRoom(Cluster& cluster, Placer& placer, JobId id, const Job& job, int most_moves,
-                           int node) {
+                           int node, const std::function<bool(const Move&)>& may_move) {
   if (job.gpus == 0 || most_moves <= 0) return {};
   std::vector<Plan> plans;
   const int first = std::max(node, 0), end = node >= 0 ? node + 1 : static_cast<int>(cluster.nodes().size());
@@ -118,7 +118,7 @@ std::vector<Move> MakeRoom(Cluster& cluster, Placer& placer, JobId id, const Job
       cluster.Place(id, job, at->spot);
       for (size_t i = 0; i < plan.leave.size(); ++i) {
         const auto to = placer.Decide(were[i].first);
-        if (!to) break;
+        if (!to || (may_move && !may_move({plan.leave[i], were[i].second, *to}))) break;
         cluster.Place(plan.leave[i], were[i].first, *to);
         moves.push_back({plan.leave[i], were[i].second, *to});
       }

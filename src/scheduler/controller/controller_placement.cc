@@ -137,9 +137,11 @@ bool Controller::PlanRoom(const ServedModel& model) {
   const JobMix mix = MixOf(fleet_, view, view.cluster());
   Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
   const int most = static_cast<int>(std::min<double>(kMaxPushed, fleet_.moves_left));
-  const std::vector<Move> moves = MakeRoom(view.cluster(), placer, view.next_job(), job, most);
-  for (const Move& move : moves)
-    if (!view.MayMove(move.job)) return false;
+  // A replica that is missing is worth slower requests of others, but not their SLO.
+  const auto may_move = [&](const Move& move) {
+    return view.MayMove(move.job) && LossByMove(view, move.job, move.from, move.to.node) < kImmovable;
+  };
+  const std::vector<Move> moves = MakeRoom(view.cluster(), placer, view.next_job(), job, most, -1, may_move);
   for (const Move& move : moves)
     fleet_.planned.push_back(
         {view.InstanceOf(move.job), view.PlaceOf(view.cluster().JobOf(move.job), move.to)});

@@ -251,6 +251,33 @@ TEST_F(SpeedMovesTest, NoSloIsMissedByTwoMoves) {
   EXPECT_EQ(On("g2"), 2);
 }
 
+// A model that fits on the H100 alone, and there only if m goes to the T4.
+TEST_F(SpeedMovesTest, NoSloIsMissedToMakeRoom) {
+  for (const auto& [slo_ms, is_room] : {std::pair(8, false), {10, true}, {0, true}}) {
+    SCOPED_TRACE(slo_ms);
+    Make();
+    gpus_ = {{"g0", "T4", 16'000, false}, {"g1", "H100-80", 80'000, false}};
+    Say({});
+    SlowAndQuick(400);
+    Learn({{"g0", 10}, {"g1", 5}});
+    ServedModel one = controller_->fleet().models.at("m");
+    one.replicas = 1;
+    one.slo_ms = slo_ms;
+    Add(one);
+    Obey();
+    ASSERT_TRUE(On("g1") == 1 || controller_->MoveModel("m", "h/g1", now_));
+    Obey();
+    ASSERT_EQ(On("g1"), 1);
+    ServedModel large = Model("large", 700);
+    large.memory_mib = 20'000;
+    Add(large);
+    Obey();
+    EXPECT_EQ(On("g0"), is_room ? 1 : 0);
+    EXPECT_EQ(Of("large", Phase::kReady) != nullptr, is_room);
+    EXPECT_NE(Of("m", Phase::kReady), nullptr);
+  }
+}
+
 TEST_F(SpeedPlacementTest, AModelThatFailsIsNotHeldWhereItIsQuick) {
   Gpus({"T4", "H100-80", "T4", "H100-80", "H100-80"});
   SlowAndQuick(1000);
