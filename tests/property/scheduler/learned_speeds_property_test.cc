@@ -152,7 +152,7 @@ class SpeedsWorld {
     }
     moves_ += moves.size();
     if (moves.empty()) return;
-    EXPECT_LT(cost, static_cast<double>(on.size() - on_after.size()));
+    EXPECT_LT(cost, static_cast<double>(on.size()) - static_cast<double>(on_after.size()));
   }
   [[nodiscard]] size_t moves() const { return moves_; }
   [[nodiscard]] size_t slower() const { return slower_; }
