@@ -281,26 +281,35 @@ TEST_F(OverloadTest, TheCheckerEndsWhileACommandCannotBeStarted) {
 }
 
 TEST_F(OverloadTest, AnswersThatCameDuringAStallCount) {
-  Socket server(SOCK_DGRAM), trigger(SOCK_STREAM);
-  auto udp = QuickCheck(model::CheckKind::kUdp, server.port());
+  // In all more checks than events are fetched at once; on one socket no more than its buffer holds.
+  constexpr size_t kServers = 7, kChecksEach = 100;
+  std::vector<std::unique_ptr<Socket>> servers;
+  for (size_t i = 0; i < kServers; i++) servers.push_back(std::make_unique<Socket>(SOCK_DGRAM));
+  Socket trigger(SOCK_STREAM);
+  auto udp = QuickCheck(model::CheckKind::kUdp, 0);
   udp.interval_ms = 100;  // all begin within that time
   udp.timeout_ms = 2000;
   udp.fall = 100;  // the first result decides for long
   auto tcp = QuickCheck(model::CheckKind::kTcp, trigger.port());
   tcp.rise = 1;
   tcp.fall = 100;  // nobody accepts its connections, so that in time it fails
-  std::vector<model::HealthCheck> checks(700, udp);  // more than events are fetched at once
+  std::vector<model::HealthCheck> checks;
+  for (const auto& server : servers) {
+    udp.port = server->port();
+    checks.insert(checks.end(), kChecksEach, udp);
+  }
   checks.push_back(tcp);
   Check(checks);
-  std::vector<Question> questions;
-  while (questions.size() + 1 < checks.size()) {
-    const auto question = Receive(server);
-    ASSERT_TRUE(question);
-    questions.push_back(*question);
-  }
+  std::vector<std::pair<const Socket*, Question>> questions;
+  for (const auto& server : servers)
+    for (size_t i = 0; i < kChecksEach; i++) {
+      const auto question = Receive(*server);
+      ASSERT_TRUE(question);
+      questions.emplace_back(server.get(), *question);
+    }
   const auto deadline = steady_clock::now() + milliseconds(udp.timeout_ms);
   Stall(trigger);
-  for (const Question& question : questions) Send(server, question, "pong");
+  for (const auto& [server, question] : questions) Send(*server, question, "pong");
   std::this_thread::sleep_until(deadline);  // the stall outlasts every check
   HoldReports(false);
   // Without the trigger, whose failure before it listened may be what the stall began with.
