@@ -41,7 +41,10 @@ class HttpSession : public ::testing::Test {
       return;
     }
     api::Response response{.status = request.path == "/missing" ? 404 : 200, .body = "0123456789"};
-    if (request.path == "/moved") response = {.status = 302, .headers = {{"Location", url_ + "/elsewhere"}}};
+    if (request.path == "/moved") {
+      response.status = 302;
+      response.headers = {{"Location", url_ + "/elsewhere"}};
+    }
     respond([response] { return response; });
   }
 
