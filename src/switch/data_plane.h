@@ -65,8 +65,9 @@ class DataPlane {
   int program_fd() const;
 
   // Attaches to all of these interfaces, or swaps the program where an attachment is adopted, and then
-  // detaches from all others, those of an earlier run included. On error no packet is treated otherwise than
-  // before: what this call attached is detached, and what was adopted stays.
+  // detaches from all others, those of an earlier run included. Where an attachment has another mode it is
+  // made anew: for that moment packets pass by the program. On error packets are treated as before: what
+  // this call attached is detached, what was adopted stays, what was made anew gets its mode back.
   [[nodiscard]] Result<void> AttachTo(const std::vector<std::string>& interfaces, model::AttachMode mode);
   // Attaches anew to interfaces that were removed and made again. Their names; those that failed with why.
   std::vector<std::string> FollowInterfaces(model::AttachMode mode);
@@ -120,6 +121,8 @@ class DataPlane {
   spw_traffic ReadTraffic(int fd, uint32_t key) const;
 
   [[nodiscard]] Result<bool> Attach(const std::string& interface, model::AttachMode mode);
+  [[nodiscard]] Result<bool> AttachAnew(const std::string& interface, model::AttachMode mode);
+  void AttachAsBefore(const InterfaceView& before);
   [[nodiscard]] Result<void> DetachFromOthers(const std::vector<std::string>& interfaces);
   void WatchRedirects();
   struct Attachment {

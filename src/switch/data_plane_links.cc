@@ -22,6 +22,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kAskedFor[] = "asked for by switch.attach";
+
+// Where auto found no native mode it is not tried again at each change: packets are lost meanwhile.
+bool HasMode(const InterfaceView& view, model::AttachMode mode) {
+  if (mode == model::AttachMode::kAuto) return view.native || view.why_generic != kAskedFor;
+  return view.native == (mode == model::AttachMode::kNative);
+}
+
 std::string LinkPin(const Options& options, const std::string& interface) {
   return PinFolder(options) + "/" + kLinkPin + interface;
 }
@@ -34,7 +42,7 @@ Result<unsigned> InterfaceIndex(const std::string& interface) {
   return Fail(ErrorCode::kBadInput, fmt::format("switch.interfaces: no interface {} here", interface));
 }
 
-// Whether the attachment is a new one, not adopted.
+// Whether the attachment is a new one, not adopted. An adopted one has the mode that it had.
 Result<bool> DataPlane::Attach(const std::string& interface, model::AttachMode mode) {
   Result<unsigned> ifindex = InterfaceIndex(interface);
   if (!ifindex) return tl::make_unexpected(ifindex.error());
@@ -48,7 +56,8 @@ Result<bool> DataPlane::Attach(const std::string& interface, model::AttachMode m
       bpf_xdp_query_opts query{};
       query.sz = sizeof(query);
       view.native = bpf_xdp_query(view.ifindex, 0, &query) == 0 && query.attach_mode != XDP_ATTACHED_SKB;
-      if (!view.native) view.why_generic = "adopted as it was";
+      if (!view.native)
+        view.why_generic = "attached so by an earlier run, which switch.attach: auto leaves as it is";
       attachments_.push_back({interface, fd});
       interfaces_.push_back(view);
       return false;
@@ -66,7 +75,7 @@ Result<bool> DataPlane::Attach(const std::string& interface, model::AttachMode m
     options.flags = XDP_FLAGS_SKB_MODE;
     fd = bpf_link_create(program_fd(), view.ifindex, BPF_XDP, &options);
   }
-  if (mode == model::AttachMode::kGeneric) view.why_generic = "asked for by switch.attach";
+  if (mode == model::AttachMode::kGeneric) view.why_generic = kAskedFor;
   if (fd < 0 && (errno == EBUSY || errno == EEXIST)) {
     return Fail(ErrorCode::kConflict,
                 fmt::format("interface {} already has an XDP program: another spillwayd, "
@@ -90,18 +99,39 @@ Result<void> DataPlane::AttachTo(const std::vector<std::string>& interfaces, mod
   for (const std::string& name : interfaces)
     if (auto index = InterfaceIndex(name); !index) return tl::make_unexpected(index.error());
   std::vector<std::string> made;
+  std::vector<InterfaceView> changed;  // as they were
   for (const std::string& name : interfaces) {
-    if (std::ranges::find(interfaces_, name, &InterfaceView::name) != interfaces_.end()) continue;
-    const Result<bool> attached = Attach(name, mode);
-    if (!attached) {
-      for (const std::string& undo : made) (void)Detach(undo);
-      return tl::make_unexpected(attached.error());
+    Result<bool> attached = false;
+    if (std::ranges::find(interfaces_, name, &InterfaceView::name) == interfaces_.end())
+      attached = Attach(name, mode);
+    const auto view = std::ranges::find(interfaces_, name, &InterfaceView::name);
+    if (attached && !*attached && !HasMode(*view, mode)) {
+      changed.push_back(*view);
+      attached = AttachAnew(name, mode);
+    } else if (attached && *attached) {
+      made.push_back(name);
     }
-    if (*attached) made.push_back(name);
+    if (attached) continue;
+    for (const std::string& undo : made) (void)Detach(undo);
+    for (const InterfaceView& before : changed) AttachAsBefore(before);
+    return tl::make_unexpected(attached.error());
   }
   Result<void> detached = DetachFromOthers(interfaces);
   WatchRedirects();
   return detached;
+}
+
+// A link keeps its mode for life, and no interface has two in different modes.
+Result<bool> DataPlane::AttachAnew(const std::string& interface, model::AttachMode mode) {
+  if (Result<void> detached = Detach(interface); !detached) return tl::make_unexpected(detached.error());
+  return Attach(interface, mode);
+}
+
+void DataPlane::AttachAsBefore(const InterfaceView& before) {
+  if (!AttachAnew(before.name, before.native ? model::AttachMode::kNative : model::AttachMode::kGeneric))
+    return;
+  const auto view = std::ranges::find(interfaces_, before.name, &InterfaceView::name);
+  view->why_generic = before.why_generic;
 }
 
 void DataPlane::WatchRedirects() {

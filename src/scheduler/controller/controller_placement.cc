@@ -12,7 +12,7 @@ namespace spillway::scheduler {
 namespace {
 
 // Times as long: what is less may be chance.
-constexpr double kClearly = 1.25;
+constexpr double kClearlyLonger = 1.25;
 constexpr const char* kUnknownGpu = "unknown";  // a GPU of which its host does not say what it is
 
 JobMix MixOf(const Fleet& fleet, const FleetView& view, const Cluster& cluster) {
@@ -99,7 +99,7 @@ Spot Controller::Quicker(FleetView& view, Placer& placer, const ServedModel& mod
   const auto is_on = [&](int node) { return !cluster.JobsOn(node).empty(); };
   std::set<double> quicker;
   for (const double one : slowness)
-    if (one * kClearly <= here) quicker.insert(one);
+    if (one * kClearlyLonger <= here) quicker.insert(one);
   for (const double most : quicker) {
     Job narrower = job;
     narrower.models = 0;
@@ -156,7 +156,7 @@ double Controller::LossByMove(const FleetView& view, JobId job, const Spot& from
   const ServedModel& model = instance->second.model;
   const auto here = speeds_.ExpectedMs(model.name, view.GpuModelOf(from.node), fleet_.now);
   const auto there = speeds_.ExpectedMs(model.name, view.GpuModelOf(node), fleet_.now);
-  if (!here || !there || *there < kClearly * *here) return 0;
+  if (!here || !there || *there < kClearlyLonger * *here) return 0;
   const auto slo = static_cast<double>(model.slo_ms);
   if (slo > 0 && *here <= slo && *there > slo) return kImmovable;
   const double slower = std::min(*there / *here, LearnedSpeeds::kMost);

@@ -2,7 +2,8 @@
 // On which models of GPU a served model's requests were seen to take longer than on others. A preference
 // for new instances, a price or a ban for moves that free a GPU, and made so that a wrong one costs little:
 // it says something only of GPU models that were both tried with that model, one that was not counts as the
-// quickest, and what was learnt is forgotten in time.
+// quickest, and what was learnt is forgotten in time. How much longer is a reason to place otherwise:
+// kClearlyLonger in controller_placement.cc.
 //
 // Instances say it by what their requests took; the lower median over the instances of one GPU model counts,
 // so that of three or more a single liar moves nothing beyond what the others say, and of two the quicker is

@@ -2,6 +2,7 @@
 // What is attached to which interface after starts and changes that fail, and after interfaces changed while
 // no spillwayd ran. Asked of the kernel.
 #include <bpf/libbpf.h>
+#include <linux/if_link.h>
 #include <net/if.h>
 
 #include "live_bed.h"
@@ -9,12 +10,21 @@
 namespace spillway::switching {
 namespace {
 
+using model::AttachMode;
 using testing::HasSubstr;
 
 uint32_t ProgramOn(const std::string& interface) {
   uint32_t id = 0;
   EXPECT_EQ(bpf_xdp_query_id(static_cast<int>(if_nametoindex(interface.c_str())), 0, &id), 0) << interface;
   return id;
+}
+
+// XDP_ATTACHED_DRV or XDP_ATTACHED_SKB (generic).
+int ModeOn(const std::string& interface) {
+  bpf_xdp_query_opts query{};
+  query.sz = sizeof(query);
+  EXPECT_EQ(bpf_xdp_query(static_cast<int>(if_nametoindex(interface.c_str())), 0, &query), 0) << interface;
+  return query.attach_mode;
 }
 
 class Attaching : public LiveSwitchTest {
@@ -27,6 +37,11 @@ class Attaching : public LiveSwitchTest {
   model::Config On(const std::vector<std::string>& interfaces) const {
     model::Config config = bed_.PoolOf({1, 2});
     config.data_plane.interfaces = interfaces;
+    return config;
+  }
+  model::Config In(model::AttachMode mode, const std::vector<std::string>& interfaces) const {
+    model::Config config = On(interfaces);
+    config.data_plane.attach = mode;
     return config;
   }
   std::string UnitOfAFlow() {
@@ -97,6 +112,67 @@ TEST_F(Attaching, AnInterfaceThatTookAnothersNameIsAttachedAndTheOtherIsLeft) {
   EXPECT_NE(ProgramOn("swc"), 0u);
   EXPECT_EQ(ProgramOn("swc"), ProgramOn("swa"));
   EXPECT_EQ(ProgramOn("swold"), 0u);
+}
+
+TEST_F(Attaching, AChangeOfTheModeIsMadeWhileItRuns) {
+  const auto sw = Start(In(AttachMode::kGeneric, {"swa"}));
+  ASSERT_TRUE(sw) << error_;
+  const std::string unit = UnitOfAFlow();
+  ASSERT_EQ(ModeOn("swa"), XDP_ATTACHED_SKB);
+  ASSERT_TRUE(sw->Apply(In(AttachMode::kNative, {"swa", "swc"})));
+  EXPECT_EQ(ModeOn("swa"), XDP_ATTACHED_DRV);
+  EXPECT_TRUE(sw->Interfaces()[0].native);
+  EXPECT_EQ(UnitOfAFlow(), unit);
+  ASSERT_TRUE(sw->Apply(In(AttachMode::kGeneric, {"swa", "swc"})));
+  EXPECT_EQ(ModeOn("swa"), XDP_ATTACHED_SKB);
+  ASSERT_TRUE(sw->Apply(In(AttachMode::kAuto, {"swa", "swc"})));
+  EXPECT_EQ(ModeOn("swa"), XDP_ATTACHED_DRV);
+  EXPECT_EQ(ModeOn("swc"), XDP_ATTACHED_DRV);
+}
+
+TEST_F(Attaching, WhatAnEarlierRunAttachedGetsTheModeThatIsAskedFor) {
+  auto sw = Start(In(AttachMode::kGeneric, {"swa"}));
+  ASSERT_TRUE(sw) << error_;
+  const std::string unit = UnitOfAFlow();
+  Kill(sw);
+  sw = Start(In(AttachMode::kAuto, {"swa"}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_EQ(ModeOn("swa"), XDP_ATTACHED_SKB) << "auto takes what is there";
+  Kill(sw);
+  sw = Start(In(AttachMode::kNative, {"swa"}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_TRUE(sw->adopted());
+  EXPECT_EQ(ModeOn("swa"), XDP_ATTACHED_DRV);
+  EXPECT_EQ(UnitOfAFlow(), unit);
+}
+
+TEST_F(Attaching, AChangeOfTheModeThatFailsLeavesTheOldOne) {
+  const auto other = Start(bed_.PoolOf({1}, "swb"), "two");
+  ASSERT_TRUE(other) << error_;
+  const auto sw = Start(In(AttachMode::kGeneric, {"swa"}));
+  ASSERT_TRUE(sw) << error_;
+  const std::string unit = UnitOfAFlow();
+  ASSERT_FALSE(sw->Apply(In(AttachMode::kNative, {"swa", "swc", "swb"})));
+  EXPECT_EQ(ModeOn("swa"), XDP_ATTACHED_SKB);
+  EXPECT_EQ(ProgramOn("swc"), 0u);
+  ASSERT_EQ(sw->Interfaces().size(), 1u);
+  EXPECT_EQ(sw->Interfaces()[0].why_generic, "asked for by switch.attach");
+  EXPECT_EQ(UnitOfAFlow(), unit);
+}
+
+TEST_F(Attaching, AModeThatTheInterfaceDoesNotHaveLeavesTheOldOne) {
+  auto sw = Start(In(AttachMode::kAuto, {"swa", "lo"}));
+  ASSERT_TRUE(sw) << error_;
+  ASSERT_EQ(ModeOn("lo"), XDP_ATTACHED_SKB);
+  const auto applied = sw->Apply(In(AttachMode::kNative, {"swa", "lo"}));
+  ASSERT_FALSE(applied);
+  EXPECT_THAT(applied.error().message, HasSubstr("attaching to lo"));
+  EXPECT_EQ(ModeOn("lo"), XDP_ATTACHED_SKB);
+  EXPECT_THAT(sw->Interfaces()[1].why_generic, HasSubstr("native mode refused"));
+  Kill(sw);
+  EXPECT_FALSE(Start(In(AttachMode::kNative, {"swa", "lo"})));
+  EXPECT_EQ(ModeOn("lo"), XDP_ATTACHED_SKB) << "a start that fails takes nothing away";
+  EXPECT_EQ(ModeOn("swa"), XDP_ATTACHED_DRV);
 }
 
 }  // namespace
