@@ -16,7 +16,7 @@ constexpr int kMaxSettles = 200;                   // of units that compute, who
 constexpr double kIdle = 0.01;                     // of a CPU
 constexpr double kPatienceS = 30;                  // with a unit that computes, before its pace is known
 
-// Of the units that compute and have a quota: only their time is counted, and with it a neighbour's.
+// Of the units that compute; in a neighbour's control group its time would be counted with it.
 std::chrono::duration<double> ComputingTime(const Testbed& testbed) {
   std::chrono::nanoseconds total{};
   for (const UnitPlan& unit : testbed.plan().units)
@@ -61,10 +61,16 @@ Result<void> Bed::Settle() const {
   return Fail(ErrorCode::kSystem, fmt::format("{} ended during the experiment", fmt::join(dead, ", ")));
 }
 
-std::chrono::duration<double> Bed::CpuTimeOfUnits() const {
-  std::chrono::nanoseconds total{};
-  for (const UnitPlan& unit : testbed_.plan().units) total += testbed_.CpuTimeOf(unit.label);
-  return total;
+std::vector<UnitWork> Bed::WorkOfUnits() const {
+  const std::vector<uint64_t> packets = testbed_.PacketsToUnits();
+  std::vector<UnitWork> work;
+  for (const UnitPlan& unit : testbed_.plan().units) {
+    const std::chrono::duration<double> cpu = testbed_.CpuTimeOf(unit.label);
+    // Of a neighbour's time nothing is known by the packets.
+    const bool counts = !packets.empty() && !unit.spec.neighbour;
+    work.push_back({cpu.count(), counts ? packets[work.size()] : 0});
+  }
+  return work;
 }
 
 double Bed::ProvisionalTimeoutS() const {

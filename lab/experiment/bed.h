@@ -3,10 +3,11 @@
 // policy, after what came before has been worked off. One thread, the program's main one.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
+#include <vector>
 
 #include "client.h"
+#include "slow_slices.h"
 
 namespace spillway::lab {
 
@@ -33,8 +34,9 @@ class Bed {
   [[nodiscard]] Result<Sample> LoadIdle(const model::Address& target, double rate, double seconds) const {
     return Settle().and_then([&] { return Load(target, rate, seconds); });
   }
-  // That the units have had so far, all together.
-  [[nodiscard]] std::chrono::duration<double> CpuTimeOfUnits() const;
+  // What the units have done so far. Without packets of units with a neighbour, and where the switch does not
+  // tell.
+  [[nodiscard]] std::vector<UnitWork> WorkOfUnits() const;
   // The time-out that Load takes for 0.
   [[nodiscard]] double ProvisionalTimeoutS() const;
 

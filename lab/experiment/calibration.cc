@@ -224,7 +224,7 @@ Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibr
         slice_failed = true;
         return tl::make_unexpected(slice.error());
       }
-      costs.push_back({rate, slice->cpu_seconds, static_cast<double>(slice->sample.latencies_ms.size())});
+      costs.push_back({rate, slice->CpuSeconds(), static_cast<double>(slice->sample.latencies_ms.size())});
       if (slice->sample.sent == 0) continue;  // a slice too short for a request has lost none
       sent += static_cast<double>(slice->sample.sent);
       in_time += AnsweredPct(slice->sample, limit_ms) / 100 * static_cast<double>(slice->sample.sent);

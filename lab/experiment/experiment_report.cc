@@ -98,6 +98,7 @@ void AddRows(report::Document& document, const Part& part) {
                  {"slices", row.slices},
                  {"slices_played_again", row.replays},
                  {"slices_disturbed", row.disturbed},
+                 {"slices_slow", row.slow},
                  {"client_sent_pct", row.sent_pct}});
     if (row.cpu_ms > 0) json["units_cpu_ms"] = row.cpu_ms;
     if (row.interrupted) json["interrupted"] = true;
@@ -123,13 +124,15 @@ void AddRatios(report::Document& document, const Part& part) {
   set("unloaded_ms", results.calibration.unloaded_ms);
   set("loss_limit_ms", results.calibration.limit_ms);
   set("seed", static_cast<double>(spec.seed));
-  int replays = 0, disturbed = 0;
+  int replays = 0, disturbed = 0, slow = 0;
   for (const Row& row : results.rows) {
     replays += row.replays;
     disturbed += row.disturbed;
+    slow += row.slow;
   }
   set("slices_played_again", replays);
   set("slices_disturbed", disturbed);
+  set("slices_slow", slow);
   if (results.interrupted) set("interrupted", 1);
   if (const auto agreement = AgreementOf(results.rows)) {
     set("predicted_points", static_cast<double>(agreement->points));

@@ -45,13 +45,14 @@ std::string FullLoad(const ExperimentSpec& spec, const Calibration& c) {
 
 // How the machine behaved, and the client.
 std::string MachineText(const ExperimentSpec& spec, const Results& results) {
-  int slices = 0, replays = 0, disturbed = 0;
+  int slices = 0, replays = 0, disturbed = 0, slow = 0;
   double least_sent = 100;
   std::optional<double> late;
   for (const Row& row : results.rows) {
     slices += row.slices;
     replays += row.replays;
     disturbed += row.disturbed;
+    slow += row.slow;
     least_sent = std::min(least_sent, row.sent_pct);
     if (row.late_p99_ms) late = std::max(late.value_or(0), *row.late_p99_ms);
   }
@@ -62,8 +63,10 @@ std::string MachineText(const ExperimentSpec& spec, const Results& results) {
           : "";
   text += fmt::format(
       "Machine: {} slices; {} played again because it was disturbed (a CPU woke over {:g} ms late, or over "
-      "{:g} % of CPU time was stolen), {} kept though disturbed.",
-      slices, replays, Disturbance::kLateWakeMs, Disturbance::kMaxStolenPct, disturbed);
+      "{:g} % of CPU time was stolen) or slow (a request took over {:g} times its CPU time in other slices), "
+      "{} "
+      "kept though disturbed, {} though slow.",
+      slices, replays, Disturbance::kLateWakeMs, Disturbance::kMaxStolenPct, kSlow, disturbed, slow);
   if (!results.realtime_watch)
     text += " Without real-time priority the watch also counts delays by the testbed's own work.";
   if (spec.client == LoadClient::kDnsperf)

@@ -37,13 +37,14 @@ Row RowOf(const std::string& policy, double load_pct, const std::vector<Slice>& 
     sent += static_cast<double>(slice.sample.sent);
     asked += slice.sample.asked;
     answers += static_cast<double>(slice.sample.latencies_ms.size());
-    cpu_seconds += slice.cpu_seconds;
+    cpu_seconds += slice.CpuSeconds();
     if (!slice.sample.latencies_ms.empty())
-      row.slices_cpu_ms.push_back(1e3 * slice.cpu_seconds /
-                                  static_cast<double>(slice.sample.latencies_ms.size()));
+      row.work.push_back({slice.units, std::min(1.0, static_cast<double>(slice.sample.latencies_ms.size()) /
+                                                         static_cast<double>(slice.sample.sent))});
     if (slice.sample.late_p99_ms)
       row.late_p99_ms = std::max(row.late_p99_ms.value_or(0), *slice.sample.late_p99_ms);
   }
+  for (const auto& slowness : SlownessOf(WorkOf(slices))) row.slow += slowness > kSlow;
   row.cpu_ms = answers > 0 ? 1e3 * cpu_seconds / answers : 0;
   row.rps = seconds > 0 ? sent / seconds : 0;
   row.sent_pct = asked > 0 ? 100 * sent / asked : 100;
@@ -116,6 +117,12 @@ const Row* FindRow(const std::vector<Row>& rows, const std::string& policy, doub
   auto found = std::find_if(rows.begin(), rows.end(),
                             [&](const Row& row) { return row.policy == policy && row.load_pct == load_pct; });
   return found == rows.end() ? nullptr : &*found;
+}
+
+std::vector<std::vector<UnitWork>> WorkOf(const std::vector<Slice>& slices) {
+  std::vector<std::vector<UnitWork>> work;
+  for (const Slice& slice : slices) work.push_back(slice.units);
+  return work;
 }
 
 bool KeepWholeRounds(Level& level) {

@@ -11,6 +11,7 @@
 #include "client.h"
 #include "machine_watch.h"
 #include "paired_bootstrap.h"
+#include "slow_slices.h"
 
 namespace spillway::lab {
 
@@ -18,8 +19,20 @@ namespace spillway::lab {
 struct Slice {
   Sample sample;
   Disturbance disturbance;  // of the machine, as it was last played
-  int replays = 0;          // how often it was played again because the machine disturbed it
-  double cpu_seconds = 0;   // that the units had, all together
+  int replays = 0;          // how often it was played again because the machine disturbed it, or was slow
+  std::vector<UnitWork> units = {};  // in the testbed's order
+
+  [[nodiscard]] double CpuSeconds() const {
+    double sum = 0;
+    for (const UnitWork& unit : units) sum += unit.cpu_seconds;
+    return sum;
+  }
+};
+
+// What the units did in a slice, and which share of what they were sent was answered.
+struct SliceWork {
+  std::vector<UnitWork> units;
+  double answered = 1;
 };
 
 // What the simulator says of the same pool under the same requests: prediction.h.
@@ -42,12 +55,12 @@ struct Row {
   double p50_ms = 0, p99_ms = 0, answered_pct = 0;
   std::optional<Interval> p99_interval;
   int slices = 0;
-  bool interrupted = false;  // fewer slices than were asked for: Ctrl-C came before
-  int replays = 0;           // of all slices together
-  int disturbed = 0;         // slices that were disturbed each time they were played
-  // CPU time that the units had for an answer, in ms; of each slice with answers.
-  double cpu_ms = 0;
-  std::vector<double> slices_cpu_ms;
+  bool interrupted = false;     // fewer slices than were asked for: Ctrl-C came before
+  int replays = 0;              // of all slices together
+  int disturbed = 0;            // slices that were disturbed each time they were played
+  int slow = 0;                 // slices in which the machine was slower than in others of the row
+  double cpu_ms = 0;            // CPU time that the units had for an answer
+  std::vector<SliceWork> work;  // of each slice with answers
   // The client: what it sent of what it should have, and by how much it was late (p99 of the worst slice;
   // nullopt: it does not say).
   double sent_pct = 100;
@@ -63,6 +76,9 @@ struct Level {
   std::vector<std::string> policies;
   std::vector<std::vector<Slice>> slices;  // [policy][round]
 };
+
+// By [slice][unit].
+[[nodiscard]] std::vector<std::vector<UnitWork>> WorkOf(const std::vector<Slice>& slices);
 
 // Of a level that was interrupted, the rounds that all policies finished stay. False: there is none.
 [[nodiscard]] bool KeepWholeRounds(Level& level);

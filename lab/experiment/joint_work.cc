@@ -39,6 +39,29 @@ std::optional<double> CostOverAlone(const std::vector<UnitSpec>& units,
   return cpu_seconds / answers / (alone_cost / weights);
 }
 
+std::optional<std::vector<double>> CostsOverAlone(const std::vector<UnitSpec>& units,
+                                                  const std::vector<Calibration::Unit>& alone,
+                                                  const std::vector<UnitWork>& work, double answered) {
+  constexpr double kLeast = 0.5, kMost = 2;
+  std::vector<std::optional<double>> known(units.size());
+  double took = 0, took_alone = 0;
+  for (size_t i = 0; i < units.size() && i < work.size(); i++) {
+    if (!units[i].quota || units[i].neighbour || alone[i].rps <= 0 || work[i].packets < kLeastPackets)
+      continue;
+    const double cost_alone = QuotaShare(*units[i].quota) / alone[i].rps;
+    const double all_alone = cost_alone * answered * static_cast<double>(work[i].packets);
+    known[i] = work[i].cpu_seconds / all_alone;
+    took += work[i].cpu_seconds;
+    took_alone += all_alone;
+  }
+  if (took <= 0 || took_alone <= 0) return std::nullopt;
+  const double together = took / took_alone;
+  if (together < kLeast || together > kMost) return std::nullopt;
+  std::vector<double> factors;
+  for (const auto& factor : known) factors.push_back(std::clamp(factor.value_or(together), kLeast, kMost));
+  return factors;
+}
+
 double SlowdownTogether(const std::vector<UnitSpec>& units, const std::vector<Calibration::Unit>& alone,
                         double full_rps, const std::vector<JointCost>& costs) {
   constexpr double kNear = 0.5, kNoMore = 1.1;  // of 100 % load

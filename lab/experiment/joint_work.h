@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "calibration.h"
+#include "slow_slices.h"
 
 namespace spillway::lab {
 
@@ -29,6 +30,15 @@ struct JointCost {
 [[nodiscard]] std::optional<double> CostOverAlone(const std::vector<UnitSpec>& units,
                                                   const std::vector<Calibration::Unit>& alone,
                                                   double cpu_seconds, double answers);
+
+// The same of one slice under any policy, unit by unit, by the packets that each got. `answered`: the share
+// of them; the others cost nothing. A unit of which it can't be told has the factor of those together of
+// which it can. nullopt: there are none, or the factor is so large or small that something else went on than
+// that the machine was slower.
+[[nodiscard]] std::optional<std::vector<double>> CostsOverAlone(const std::vector<UnitSpec>& units,
+                                                                const std::vector<Calibration::Unit>& alone,
+                                                                const std::vector<UnitWork>& work,
+                                                                double answered);
 
 // That factor by slices under wrr, of which those near full_rps (100 % load) count; at least 1, as 1 where it
 // can't be told.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "joint_work.h"
 #include "lab/testbed/workloads.h"
@@ -233,24 +232,20 @@ Forecast Predict(const ExperimentSpec& spec, const Calibration& calibration,
 
 namespace {
 
-// The units as fast as they were in each slice under wrr at that load, by what its answers cost: the
-// machine's speed differs from second to second. Where that can't be told, once, as they were calibrated.
+// The units as fast as they were in each of the row's slices, by what their packets cost: the machine's speed
+// differs from second to second. Where that can't be told, once, as they were calibrated.
 std::vector<sim::App> AppsAt(const ExperimentSpec& spec, const Calibration& calibration, size_t cpus,
-                             const std::vector<Row>& rows, double load_pct) {
-  constexpr double kLeast = 0.5, kMost = 2;  // beyond, something else went on than that it was slower
+                             const Row& row) {
   std::vector<sim::App> apps;
-  for (const PolicyRun& policy : spec.policies) {
-    if (policy.unit_policy != SPW_UNIT_WRR || policy.balancer != BalancerPlace::kSwitch) continue;
-    const Row* row = FindRow(rows, policy.name, load_pct);
-    if (row == nullptr || spec.grow == ExperimentSpec::Grow::kWork) continue;  // answers cost more by intent
-    for (const double cpu_ms : row->slices_cpu_ms) {
-      const auto factor = CostOverAlone(UnitsOf(spec.testbed), calibration.units, cpu_ms / 1e3, 1);
-      if (!factor || *factor < kLeast || *factor > kMost) continue;
+  if (spec.grow != ExperimentSpec::Grow::kWork) {  // else answers cost more by intent
+    for (const SliceWork& slice : row.work) {
+      const auto factors =
+          CostsOverAlone(UnitsOf(spec.testbed), calibration.units, slice.units, slice.answered);
+      if (!factors) continue;
       Calibration then = calibration;
-      for (Calibration::Unit& unit : then.units) unit.rps /= *factor;
+      for (size_t i = 0; i < factors->size(); i++) then.units[i].rps /= (*factors)[i];
       apps.push_back(AppOf(spec, then, cpus));
     }
-    break;
   }
   if (apps.empty()) apps.push_back(AppOf(spec, calibration, cpus));
   return apps;
@@ -260,14 +255,11 @@ std::vector<sim::App> AppsAt(const ExperimentSpec& spec, const Calibration& cali
 
 void AddPredictions(const ExperimentSpec& spec, const Calibration& calibration, size_t cpus,
                     std::vector<Row>& rows) {
-  std::map<double, std::vector<sim::App>> apps;  // by load
-  for (const Row& row : rows)
-    if (apps.count(row.load_pct) == 0)
-      apps.emplace(row.load_pct, AppsAt(spec, calibration, cpus, rows, row.load_pct));
   for (Row& row : rows)
     for (const PolicyRun& policy : spec.policies)  // what a balancer on the NIC costs is not known
       if (policy.name == row.policy && policy.balancer == BalancerPlace::kSwitch)
-        row.predicted = Predict(spec, calibration, apps.at(row.load_pct), policy, row.load_pct);
+        row.predicted =
+            Predict(spec, calibration, AppsAt(spec, calibration, cpus, row), policy, row.load_pct);
 }
 
 }  // namespace spillway::lab

@@ -7,8 +7,10 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "base/interrupt.h"
+#include "slow_replays.h"
 #include "undisturbed.h"
 
 namespace spillway::lab {
@@ -30,10 +32,15 @@ Result<Slice> PlaySlice(const Bed& bed, MachineWatch& watch, double rate, double
                         uint64_t seed) {
   const auto ready = [&] { return bed.Settle(); };
   const auto play = [&]() -> Result<Slice> {
-    const auto before = bed.CpuTimeOfUnits();
+    const std::vector<UnitWork> before = bed.WorkOfUnits();
     auto sample = bed.Load(bed.service().vip, rate, seconds, timeout_s, seed);
     if (!sample) return tl::make_unexpected(sample.error());
-    return Slice{std::move(*sample), {}, 0, (bed.CpuTimeOfUnits() - before).count()};
+    std::vector<UnitWork> units = bed.WorkOfUnits();
+    for (size_t i = 0; i < units.size(); i++) {
+      units[i].cpu_seconds -= before[i].cpu_seconds;
+      units[i].packets -= before[i].packets;
+    }
+    return Slice{std::move(*sample), {}, 0, std::move(units)};
   };
   return PlayUndisturbed(watch, ready, play).map([](auto played) {
     played.result.disturbance = played.disturbance;
@@ -69,8 +76,9 @@ Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& le
     for (const PolicyRun& policy : spec.policies) level.policies.push_back(policy.name);
     level.slices.resize(policies);
     const double rate = calibration.full_rps * spec.RatePctAt(load_pct) / 100;
+    std::vector<uint64_t> arrivals_seeds;
     for (int round = 0; round < spec.rounds && !swept.interrupted; round++) {
-      const uint64_t arrivals_seed = random();
+      const uint64_t arrivals_seed = arrivals_seeds.emplace_back(random());
       for (size_t i : RandomOrder(policies, random)) {
         on_step(played++ / total, fmt::format("{} at {:.0f} % load, round {} of {}", spec.policies[i].name,
                                               load_pct, round + 1, spec.rounds));
@@ -81,6 +89,15 @@ Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& le
         if (!slice) return tl::make_unexpected(slice.error());
         level.slices[i].push_back(std::move(*slice));
       }
+    }
+    if (!swept.interrupted) {
+      const auto play_round = [&](size_t i, size_t round) {
+        on_step(played / total, fmt::format("{} at {:.0f} % load, round {} again: the machine was slow",
+                                            spec.policies[i].name, load_pct, round + 1));
+        return play(spec.policies[i], rate, arrivals_seeds[round]);
+      };
+      if (auto again = PlaySlowAgain(level, play_round); !again) return tl::make_unexpected(again.error());
+      swept.interrupted = base::Interrupted();
     }
     if (swept.interrupted && !KeepWholeRounds(level)) break;
     for (Row& row : Summarise(level, spec.baseline, spec.seed,

@@ -210,13 +210,15 @@ std::chrono::nanoseconds CpuTime(const std::string& cgroup_procs) {
   std::chrono::nanoseconds total{};
   std::ifstream members(cgroup_procs);
   pid_t pid = 0;
-  while (members >> pid) {
-    clockid_t clock{};
-    timespec spent{};
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &spent) != 0) continue;
-    total += std::chrono::seconds(spent.tv_sec) + std::chrono::nanoseconds(spent.tv_nsec);
-  }
+  while (members >> pid) total += CpuTime(pid);
   return total;
+}
+
+std::chrono::nanoseconds CpuTime(pid_t pid) {
+  clockid_t clock{};
+  timespec spent{};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &spent) != 0) return {};
+  return std::chrono::seconds(spent.tv_sec) + std::chrono::nanoseconds(spent.tv_nsec);
 }
 
 std::vector<ProcessId> ProcessesIn(const std::string& netns) {

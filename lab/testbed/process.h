@@ -51,6 +51,8 @@ std::string LastLine(const std::string& path);
 
 // CPU time of the processes of a control group (its cgroup.procs file) so far, all threads. 0: none there.
 std::chrono::nanoseconds CpuTime(const std::string& cgroup_procs);
+// Of one process. 0: it is not there.
+std::chrono::nanoseconds CpuTime(pid_t pid);
 
 // Every process whose network namespace is /run/netns/NAME.
 std::vector<ProcessId> ProcessesIn(const std::string& netns);

@@ -9,10 +9,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "api/client.h"
 #include "base/interrupt.h"
 #include "base/program_folder.h"
 #include "cgroup.h"
@@ -153,8 +156,27 @@ Result<std::vector<std::string>> Testbed::MakeGroup(const std::string& label,
 }
 
 std::chrono::nanoseconds Testbed::CpuTimeOf(const std::string& label) const {
-  return state_.cgroups.empty() ? std::chrono::nanoseconds{}
-                                : CpuTime(fmt::format("{}/{}/cgroup.procs", state_.cgroups, label));
+  const std::string group = fmt::format("{}/{}/cgroup.procs", state_.cgroups, label);
+  if (!state_.cgroups.empty() && fs::exists(group)) return CpuTime(group);
+  const auto process = std::find_if(state_.processes.begin(), state_.processes.end(),
+                                    [&](const RunningProcess& p) { return p.label == label; });
+  return process == state_.processes.end() ? std::chrono::nanoseconds{} : CpuTime(process->id.pid);
+}
+
+std::vector<uint64_t> Testbed::PacketsToUnits() const {
+  if (!options_.with_switch) return {};
+  api::Client client(plan_.api_socket);
+  const auto text = api::Client::Accept(client.Get("/v1/units"));
+  const auto views = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  if (!views.is_array()) return {};
+  std::vector<uint64_t> packets;
+  for (const UnitPlan& unit : plan_.units) {
+    packets.push_back(0);
+    for (const auto& view : views)
+      if (view.value("server", "") == unit.server && view.value("unit", "") == unit.spec.name)
+        packets.back() += view.value("packets", uint64_t{0});
+  }
+  return packets;
 }
 
 Result<void> Testbed::StartOne(const ProcessPlan& process) {

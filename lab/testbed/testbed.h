@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,8 +39,11 @@ class Testbed {
   std::vector<std::string> Dead() const;
   // cgroup.procs of the group for what has no quota; empty where there is no cpu controller.
   const std::string& common_group() const { return common_group_; }
-  // CPU time that a unit with a quota has used so far; 0 for one without. `label` is of plan().units.
+  // CPU time so far of a unit's control group, which those with a quota have, else of its first process.
+  // `label` is of plan().units.
   std::chrono::nanoseconds CpuTimeOf(const std::string& label) const;
+  // That the switch has sent to each of plan().units so far; empty: it does not say.
+  std::vector<uint64_t> PacketsToUnits() const;
   // From now on the service is balanced there, by these policies. A balancer on a NIC is a fresh one.
   [[nodiscard]] Result<void> Balance(const std::string& service, spw_server_policy server_policy,
                                      spw_unit_policy unit_policy, BalancerPlace place);

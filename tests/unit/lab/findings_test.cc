@@ -50,6 +50,15 @@ TEST(Rows, PoolTheSlicesAndCountWhatTheMachineDisturbed) {
   EXPECT_FALSE(row.best);
 }
 
+TEST(Rows, CountTheSlicesInWhichTheMachineWasSlow) {
+  std::vector<Slice> slices = Rounds(2);
+  for (Slice& slice : slices) slice.units = {{0.1, 100}, {0.2, 50}};
+  slices[1].units = {{0.15, 100}, {0.3, 50}};
+  const Row row = RowsAt(60, {"a"}, {slices}).front();
+  EXPECT_EQ(row.slow, 1);
+  EXPECT_NEAR(row.cpu_ms, 3.3, 1e-9) << "of an answer, all units together";
+}
+
 TEST(Rows, ARequestWithoutAnAnswerStandsForTheTimeOut) {
   const Row row = RowsAt(60, {"a"}, {Rounds(2, 90)}).front();
   EXPECT_EQ(row.p99_ms, 1000);

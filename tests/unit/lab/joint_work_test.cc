@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab/experiment/joint_work.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -49,6 +50,29 @@ TEST(CostOverAlone, IsBelowOneWhereTheMachineBecameFasterAndUnknownWithoutAnswer
   EXPECT_DOUBLE_EQ(*CostOverAlone(kSpecs, kAlone, 0.288, 900), 0.8);
   EXPECT_FALSE(CostOverAlone(kSpecs, kAlone, 0.288, 0));
   EXPECT_FALSE(CostOverAlone(kSpecs, kAlone, 0, 900));
+}
+
+TEST(CostsOverAlone, AreEachUnitsByItsPackets) {
+  using testing::DoubleNear;
+  using testing::ElementsAre;
+  const auto are = [](double host, double nic) {
+    return ElementsAre(DoubleNear(host, 1e-9), DoubleNear(nic, 1e-9));
+  };
+  // 0.25 and 1 ms each alone.
+  EXPECT_THAT(*CostsOverAlone(kSpecs, kAlone, {{0.03, 100}, {0.08, 100}}, 1), are(1.2, 0.8));
+  EXPECT_THAT(*CostsOverAlone(kSpecs, kAlone, {{0.03, 200}, {0.06, 100}}, 0.5), are(1.2, 1.2))
+      << "what was lost cost nothing";
+  EXPECT_THAT(*CostsOverAlone(kSpecs, kAlone, {{0.03, 100}, {0.9, 29}}, 1), are(1.2, 1.2))
+      << "of the second it can't be told";
+}
+
+TEST(CostsOverAlone, CannotBeToldWithoutPacketsOrAQuotaOrWhereTheyAreAbsurd) {
+  EXPECT_FALSE(CostsOverAlone(kSpecs, kAlone, {{0.03, 0}, {0.08, 0}}, 1));
+  EXPECT_FALSE(CostsOverAlone(kSpecs, kAlone, {}, 1));
+  EXPECT_FALSE(CostsOverAlone(kSpecs, kAlone, {{0.3, 100}, {0, 0}}, 1)) << "twelve times";
+  std::vector<UnitSpec> specs = kSpecs;
+  for (UnitSpec& unit : specs) unit.quota.reset();
+  EXPECT_FALSE(CostsOverAlone(specs, kAlone, {{0.03, 100}, {0.08, 100}}, 1));
 }
 
 Units Summing(double rps) { return {{"cpu", rps, true, {}}}; }

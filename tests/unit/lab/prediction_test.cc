@@ -46,7 +46,7 @@ Calibration Measured(std::vector<Calibration::Unit> units) {
   return c;
 }
 
-TEST(AddPredictions, UnitsAreAsFastAsTheyWereUnderWrrAtThatLoad) {
+TEST(AddPredictions, UnitsAreAsFastAsTheyWereInThePolicysOwnSlices) {
   UnitSpec cpu = Unit("cpu", SPW_KIND_CPU, Workload::kKnot, 1);
   cpu.quota = CpuQuota{1ms, 5ms};
   const ExperimentSpec spec = Experiment({cpu});
@@ -57,17 +57,19 @@ TEST(AddPredictions, UnitsAreAsFastAsTheyWereUnderWrrAtThatLoad) {
       rows.emplace_back();
       rows.back().policy = policy;
       rows.back().load_pct = load;
-      rows.back().slices_cpu_ms = {0.5};
+      rows.back().work = {{{{0.05, 100}}, 1}};
     }
   const auto predicted = [&](double cpu_ms_at_90) {
-    rows[3].slices_cpu_ms = {cpu_ms_at_90};
+    rows[2].work = {{{{cpu_ms_at_90 * 0.1, 100}}, 1}};
     AddPredictions(spec, calibration, 2, rows);
-    return std::pair(rows[0].predicted->p99_ms, rows[2].predicted->p99_ms);
+    return std::vector<double>{rows[0].predicted->p99_ms, rows[2].predicted->p99_ms,
+                               rows[3].predicted->p99_ms};
   };
   const auto as_calibrated = predicted(0.5), slower = predicted(0.6), absurd = predicted(5),
              unknown = predicted(0);
-  EXPECT_EQ(slower.first, as_calibrated.first) << "at another load";
-  EXPECT_GT(slower.second, 2 * as_calibrated.second) << "108 % load";
+  EXPECT_EQ(slower[0], as_calibrated[0]) << "at another load";
+  EXPECT_GT(slower[1], 2 * as_calibrated[1]) << "108 % load";
+  EXPECT_EQ(slower[2], as_calibrated[2]) << "another policy's slices";
   EXPECT_EQ(absurd, as_calibrated);
   EXPECT_EQ(unknown, as_calibrated);
 }
