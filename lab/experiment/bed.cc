@@ -66,8 +66,9 @@ std::vector<UnitWork> Bed::WorkOfUnits() const {
   std::vector<UnitWork> work;
   for (const UnitPlan& unit : testbed_.plan().units) {
     const std::chrono::duration<double> cpu = testbed_.CpuTimeOf(unit.label);
-    // Of a neighbour's time nothing is known by the packets.
-    const bool counts = !packets.empty() && !unit.spec.neighbour;
+    // A neighbour's time says nothing of the packets; that of one that only waits says nothing of the
+    // machine.
+    const bool counts = !packets.empty() && !unit.spec.neighbour && unit.spec.runs != Workload::kEmulated;
     work.push_back({cpu.count(), counts ? packets[work.size()] : 0});
   }
   return work;

@@ -34,8 +34,8 @@ class Bed {
   [[nodiscard]] Result<Sample> LoadIdle(const model::Address& target, double rate, double seconds) const {
     return Settle().and_then([&] { return Load(target, rate, seconds); });
   }
-  // What the units have done so far. Without packets of units with a neighbour, and where the switch does not
-  // tell.
+  // What the units have done so far. Without packets where the switch does not tell, and where CPU time does
+  // not depend on them: of emulated units, and of those with a neighbour.
   [[nodiscard]] std::vector<UnitWork> WorkOfUnits() const;
   // The time-out that Load takes for 0.
   [[nodiscard]] double ProvisionalTimeoutS() const;

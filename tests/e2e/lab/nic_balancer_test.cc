@@ -138,6 +138,9 @@ TEST_P(NicBalanced, BalancingGoesBackToTheSwitch) {
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_GT(Load()["answered"].get<int>(), 0) << "the balancer on the NIC has ended";
   EXPECT_THAT(testbed_->Dead(), testing::IsEmpty());
+  EXPECT_THAT(testbed_->PacketsToUnits(), testing::ElementsAre(testing::Gt(0), testing::Gt(0)));
+  for (const char* unit : {"s1-cpu", "s1-nic"})
+    EXPECT_GT(testbed_->CpuTimeOf(unit).count(), 0) << unit << ", which has no quota";
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, NicBalanced, testing::Values(4, 6));
