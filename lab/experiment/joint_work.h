@@ -40,8 +40,8 @@ struct JointCost {
                                                                 const std::vector<UnitWork>& work,
                                                                 double answered);
 
-// The factor of CostOverAlone by slices under wrr, of which those near full_rps (100 % load) count; at least 1, as 1 where it
-// can't be told.
+// The factor of CostOverAlone by slices under wrr, of which those near full_rps (100 % load) count; at least
+// 1, as 1 where it can't be told.
 [[nodiscard]] double SlowdownTogether(const std::vector<UnitSpec>& units,
                                       const std::vector<Calibration::Unit>& alone, double full_rps,
                                       const std::vector<JointCost>& costs);
