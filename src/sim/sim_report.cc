@@ -199,6 +199,14 @@ std::string WorstCaption(const Verdict& verdict) {
   return fmt::format("{}: where its p99 is worst beside that of the best other policy", verdict.policy);
 }
 
+// How many runs percentiles are of; empty: one each.
+std::string Runs(const Scenario& scenario) {
+  std::string text = scenario.runs > 1 ? fmt::format("{} runs a point, ", scenario.runs) : "";
+  for (const App& app : scenario.apps)
+    if (app.own.runs) text += fmt::format("{} of {}, ", *app.own.runs, app.name);
+  return text;
+}
+
 std::string Lead(const Results& results) {
   const Scenario& scenario = results.scenario;
   return fmt::format(
@@ -209,9 +217,8 @@ std::string Lead(const Results& results) {
       "where "
       "its policy loses more than {:g} %. Dashed: a bound that no switch can reach, as it knows the work of "
       "every request.",
-      scenario.runs > 1 ? fmt::format("{} runs a point, ", scenario.runs) : "",
-      Rate(static_cast<double>(scenario.requests)), Rate(static_cast<double>(results.sweep.requests)),
-      scenario.loss_over_unloaded, 100 * kToleratedLoss);
+      Runs(scenario), Rate(static_cast<double>(scenario.requests)),
+      Rate(static_cast<double>(results.sweep.requests)), scenario.loss_over_unloaded, 100 * kToleratedLoss);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ namespace {
 struct Try {
   size_t row;
   RunSetup setup;
+  uint32_t runs;
   std::string name;
 };
 
@@ -36,23 +37,23 @@ double JointRps(const App& app) {
   return sum;
 }
 
-std::vector<Try> TriesOf(const PolicyChoice& policy, const RunSetup& setup, size_t row) {
+std::vector<Try> TriesOf(const PolicyChoice& policy, const RunSetup& setup, uint32_t runs, size_t row) {
   std::vector<Try> tries;
   if (policy.decider == DeciderKind::kOmniscient) {
     for (double wait : policy.wait_weights) {
       for (double work : policy.work_weights) {
-        Try& one = tries.emplace_back(row, setup, fmt::format("wait {} work {}", wait, work));
+        Try& one = tries.emplace_back(row, setup, runs, fmt::format("wait {} work {}", wait, work));
         one.setup.wait_weight = wait;
         one.setup.work_weight = work;
       }
     }
   } else if (policy.unit_policy == SPW_UNIT_P4MITE) {
     for (double factor : policy.trigger.tries) {
-      Try& one = tries.emplace_back(row, setup, fmt::format("threshold {}", factor));
+      Try& one = tries.emplace_back(row, setup, runs, fmt::format("threshold {}", factor));
       one.setup.threshold_try = factor;
     }
   } else {
-    tries.push_back({row, setup, ""});
+    tries.push_back({row, setup, runs, ""});
   }
   if (tries.size() == 1) tries.front().name.clear();
   return tries;
@@ -103,7 +104,8 @@ std::vector<Try> Plan(const Scenario& scenario, std::deque<std::vector<PolicyCho
             row.policy = policy.name;
             row.axis = value;
             row.rate_rps = setup.rate_rps;
-            for (Try& one : TriesOf(policy, setup, rows.size())) plan.push_back(std::move(one));
+            const uint32_t runs = app.own.runs.value_or(scenario.runs);
+            for (Try& one : TriesOf(policy, setup, runs, rows.size())) plan.push_back(std::move(one));
             rows.push_back(std::move(row));
           }
         }
@@ -158,7 +160,7 @@ SweepResult RunSweep(const Scenario& scenario, unsigned threads, const Progress&
     for (;;) {
       const size_t i = next++;
       if (i >= plan.size() || stopped) break;
-      results[i] = RunSeveral(plan[i].setup, scenario.runs);
+      results[i] = RunSeveral(plan[i].setup, plan[i].runs);
       const base::MutexLock lock(books.mutex);
       books.done[i] = 1;
       books.finished++;
@@ -183,7 +185,7 @@ SweepResult RunSweep(const Scenario& scenario, unsigned threads, const Progress&
     const size_t r = plan[i].row;
     whole[r] &= books.done[i];
     if (!books.done[i]) continue;
-    sweep.requests += scenario.runs * (plan[i].setup.requests + plan[i].setup.warm_up);
+    sweep.requests += plan[i].runs * (plan[i].setup.requests + plan[i].setup.warm_up);
     if (filled[r] && !Better(results[i], rows[r].result)) continue;
     filled[r] = 1;
     rows[r].result = results[i];

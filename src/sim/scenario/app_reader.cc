@@ -174,6 +174,8 @@ void ReadOverrides(Problems& problems, const MapReader& map, const std::string& 
        [&](const Field& f) { return ReadNumbers(problems, f, 0.01, 1000, true); });
   if (const Field* f = map.Find("wire")) own.wire = ReadWire(problems, *f);
   if (const Field* f = map.Find("requests")) own.requests = ReadRequests(problems, *f);
+  if (const Field* f = map.Find("runs"))
+    if (auto n = ReadRuns(problems, *f)) own.runs = static_cast<uint32_t>(*n);
   if (const Field* f = map.Find("flows"))
     if (auto n = ReadFlows(problems, *f)) own.flows = static_cast<uint32_t>(*n);
   own.warm_up = ReadWarmUp(problems, map);
@@ -185,10 +187,10 @@ void ReadOverrides(Problems& problems, const MapReader& map, const std::string& 
 AppEntry ReadApp(Problems& problems, const Field& field, const std::string& folder,
                  std::set<std::string>& names) {
   MapReader map(problems, field,
-                {"name",      "servers",    "units",   "groups",       "pool",        "profiles",
-                 "joint_rps", "threshold",  "spread",  "cv",           "heavy_share", "heavy_ratio",
-                 "failures",  "arrivals",   "reports", "load_pct",     "wire",        "requests",
-                 "warm_up",   "cold_start", "flows",   "server_policy"});
+                {"name",      "servers",   "units",      "groups",   "pool",         "profiles",
+                 "joint_rps", "threshold", "spread",     "cv",       "heavy_share",  "heavy_ratio",
+                 "failures",  "arrivals",  "reports",    "load_pct", "wire",         "requests",
+                 "warm_up",   "runs",      "cold_start", "flows",    "server_policy"});
   AppEntry entry;
   if (const Field* f = map.Need("name", "a name"))
     if (auto name = yaml::ReadName(problems, *f)) {

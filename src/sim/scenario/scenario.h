@@ -148,7 +148,7 @@ struct Overrides {
   std::vector<double> load_pct;  // only where the scenario sweeps load
   std::optional<Duration> wire;
   std::optional<uint64_t> requests, warm_up;
-  std::optional<uint32_t> flows;
+  std::optional<uint32_t> runs, flows;
   std::optional<spw_server_policy> server_policy;  // of policies that name none
   bool operator==(const Overrides&) const = default;
 };

@@ -53,8 +53,7 @@ Axis ReadAxis(Problems& problems, const Field& field, const MapReader& map, bool
 void ReadExtent(Problems& problems, const MapReader& map, Scenario& scenario) {
   Take(scenario.requests, map.Find("requests"), [&](const Field& f) { return ReadRequests(problems, f); });
   scenario.warm_up = ReadWarmUp(problems, map).value_or(scenario.requests / 10);
-  if (const Field* f = map.Find("runs"))
-    if (auto n = yaml::ReadInteger(problems, *f, 1, 1000)) scenario.runs = static_cast<uint32_t>(*n);
+  Take(scenario.runs, map.Find("runs"), [&](const Field& f) { return ReadRuns(problems, f); });
   Take(scenario.flows, map.Find("flows"), [&](const Field& f) { return ReadFlows(problems, f); });
   if (const Field* f = map.Find("switches"))
     if (auto n = yaml::ReadInteger(problems, *f, 1, 64)) scenario.switches = static_cast<uint32_t>(*n);

@@ -171,6 +171,10 @@ std::optional<uint64_t> ReadRequests(Problems& problems, const Field& field) {
   return yaml::ReadInteger(problems, field, 100, 10'000'000'000);
 }
 
+std::optional<uint64_t> ReadRuns(Problems& problems, const Field& field) {
+  return yaml::ReadInteger(problems, field, 1, 1000);
+}
+
 std::optional<uint64_t> ReadFlows(Problems& problems, const Field& field) {
   return yaml::ReadInteger(problems, field, 0, 1'000'000);
 }

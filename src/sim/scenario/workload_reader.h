@@ -19,6 +19,7 @@ std::vector<Reports> ReadReports(yaml::Problems& problems, const yaml::Field& fi
 Reports DefaultReports();
 std::optional<Duration> ReadWire(yaml::Problems& problems, const yaml::Field& field);
 std::optional<uint64_t> ReadRequests(yaml::Problems& problems, const yaml::Field& field);
+std::optional<uint64_t> ReadRuns(yaml::Problems& problems, const yaml::Field& field);
 std::optional<uint64_t> ReadFlows(yaml::Problems& problems, const yaml::Field& field);
 // `warm_up`, or `cold_start`, which is a warm-up of 0; nullopt: neither.
 std::optional<uint64_t> ReadWarmUp(yaml::Problems& problems, const yaml::MapReader& map);

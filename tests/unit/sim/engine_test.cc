@@ -337,6 +337,7 @@ TEST(Apps, HaveSettingsOfTheirOwn) {
   own.own.arrivals = {{ArrivalKind::kConstant, "constant", {}}};
   own.own.reports = {{"late", 5ms, 2ms, 0ms, 0, false}};
   own.own.requests = 1000;
+  own.own.runs = 3;
   own.own.warm_up = 0;
   own.own.wire = 1ms;
   const SweepResult sweep = RunSweep(scenario, 1, nullptr, nullptr);
@@ -347,8 +348,9 @@ TEST(Apps, HaveSettingsOfTheirOwn) {
     EXPECT_EQ(row.axis, 20);
     EXPECT_EQ(row.arrivals, "constant");
     EXPECT_EQ(row.reports, "late");
-    EXPECT_EQ(row.result.requests, 1000u);
+    EXPECT_EQ(row.result.requests, 3 * 1000u);
   }
+  EXPECT_EQ(sweep.rows[3].result.requests, scenario.requests);
   Resize(scenario, 20'000);
   EXPECT_EQ(scenario.requests, 20'000u);
   EXPECT_EQ(scenario.warm_up, 2000u);

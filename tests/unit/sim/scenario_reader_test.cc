@@ -141,7 +141,8 @@ TEST(ScenarioFile, AppsWithSettingsOfTheirOwn) {
   const Scenario scenario = Parse(
       WithAppKey("arrivals: [{onoff: {on: 20ms, off: 40ms}}, {jump: {low: 0.3, every: 3s}}]\n"
                  "      reports: [{period: 20ms, learned: true}]\n      load_pct: [70]\n      wire: 20us\n"
-                 "      requests: 8000\n      cold_start: true\n      flows: 64\n      server_policy: p2c\n"
+                 "      requests: 8000\n      runs: 20\n      cold_start: true\n      flows: 64\n      "
+                 "server_policy: p2c\n"
                  "      spread: bimodal\n      heavy_share: 0.01\n      heavy_ratio: 50"));
   const App& app = scenario.apps[0];
   ASSERT_EQ(app.own.arrivals.size(), 2u);
@@ -156,6 +157,7 @@ TEST(ScenarioFile, AppsWithSettingsOfTheirOwn) {
   EXPECT_EQ(app.own.wire, 20us);
   EXPECT_EQ(app.own.requests, 8000u);
   EXPECT_EQ(app.own.warm_up, 0u) << "cold";
+  EXPECT_EQ(app.own.runs, 20u);
   EXPECT_EQ(app.own.flows, 64u);
   EXPECT_EQ(app.own.server_policy, SPW_SERVER_P2C);
   EXPECT_EQ(app.spread, Spread::kBimodal);
