@@ -48,6 +48,8 @@ json ToJson(const switching::UnitView& unit) {
               {"server", unit.server},
               {"unit", unit.unit},
               {"id", unit.id},
+              {"server_code", spw_unit_server(unit.id)},
+              {"index", spw_unit_index(unit.id)},
               {"kind", model::ToString(unit.kind)},
               {"address", unit.address.ToString()},
               {"capacity", unit.capacity},

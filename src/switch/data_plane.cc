@@ -112,16 +112,18 @@ std::optional<spw_meta> PinnedMeta(const Options& options) {
 }
 
 Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const Sizes& sizes,
-                                                   const spw_seed& seed) {
+                                                   const spw_seed& seed, bool adopt) {
   libbpf_set_print(Silence);
   std::unique_ptr<DataPlane> plane(new DataPlane(options));
   plane->skeleton_ = switch_bpf__open();
   if (plane->skeleton_ == nullptr) return FailSystem("opening the BPF object", errno);
-  Result<bool> found = plane->FindPinned();
-  if (!found) return tl::make_unexpected(found.error());
-  plane->adopted_ = *found;
-  if (!*found) {
-    if (Result<void> removed = RemovePins(options); !removed) return tl::make_unexpected(removed.error());
+  if (adopt) {
+    Result<bool> found = plane->FindPinned();
+    if (!found) return tl::make_unexpected(found.error());
+    plane->adopted_ = *found;
+  }
+  if (!plane->adopted_) {
+    plane->meta_ = {};
     plane->meta_.layout = SPW_LAYOUT;
     plane->meta_.flow_buckets = sizes.flow_buckets;
     plane->meta_.ring_capacity = sizes.ring_capacity;
@@ -133,6 +135,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::Open(const Options& options, const
   }
   if (Result<void> loaded = plane->Load(); !loaded) return tl::make_unexpected(loaded.error());
   if (!plane->adopted_) {
+    if (Result<void> removed = RemovePins(options); !removed) return tl::make_unexpected(removed.error());
     if (Result<void> pinned = plane->PinMaps(); !pinned) {
       (void)RemovePins(options);
       return tl::make_unexpected(pinned.error());
@@ -161,12 +164,16 @@ Result<bool> DataPlane::FindPinned() {
   const std::optional<spw_meta> meta = PinnedMeta(options_);
   // Another layout: its flows cannot be carried over, so the data plane starts afresh.
   if (!meta || meta->layout != SPW_LAYOUT) return false;
+  const auto path_of = [&](const bpf_map* map) { return PinFolder(options_) + "/" + bpf_map__name(map); };
+  const std::vector<bpf_map*> maps = PinnedMaps(skeleton_);
+  if (!std::all_of(maps.begin(), maps.end(),
+                   [&](const bpf_map* map) { return access(path_of(map).c_str(), F_OK) == 0; }))
+    return false;
   meta_ = *meta;
-  for (bpf_map* map : PinnedMaps(skeleton_)) {
-    int pinned = bpf_obj_get((PinFolder(options_) + "/" + bpf_map__name(map)).c_str());
-    if (pinned < 0) return false;
-    int error = bpf_map__reuse_fd(map, pinned);
-    close(pinned);
+  for (bpf_map* map : maps) {
+    int pinned = bpf_obj_get(path_of(map).c_str());
+    int error = pinned < 0 ? -errno : bpf_map__reuse_fd(map, pinned);
+    if (pinned >= 0) close(pinned);
     if (error != 0) return FailSystem(fmt::format("adopting map {}", bpf_map__name(map)), -error);
   }
   return true;

@@ -54,10 +54,11 @@ std::optional<spw_meta> PinnedMeta(const Options& options);
 
 class DataPlane {
  public:
-  // Adopts the pinned maps, their sizes and seed included, if they have this layout; else creates and pins
-  // new ones of `sizes` and `seed`. The program is this build's in both cases.
+  // Adopts the pinned maps, their sizes and seed included, if `adopt` and they have this layout; else creates
+  // new ones of `sizes` and `seed`, and pins them in their place once the program is loaded: what forwards is
+  // not given up for one that the kernel refuses. The program is this build's in both cases.
   [[nodiscard]] static Result<std::unique_ptr<DataPlane>> Open(const Options& options, const Sizes& sizes,
-                                                               const spw_seed& seed);
+                                                               const spw_seed& seed, bool adopt);
   ~DataPlane();
 
   bool adopted() const { return adopted_; }

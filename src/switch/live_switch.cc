@@ -16,6 +16,7 @@
 #include "ledger_file.h"
 #include "model/diff.h"
 #include "model/seed_file.h"
+#include "plan_notes.h"
 #include "ring_keeper.h"
 
 namespace spillway::switching {
@@ -32,48 +33,6 @@ static_assert(uint64_t{SPW_MAX_SERVICES} * SPW_RING_SLOTS <= kRingCapacityMax);
 constexpr uint32_t kReplyLinesMin = 1u << 12;
 // Ticks. After a power cut, older reports of so much time are taken again, until an agent's next one comes.
 constexpr uint32_t kSaveHeardEvery = 10;
-
-// What the pool file says of a unit.
-spw_unit_status StatusInFile(const model::Config& config, const std::string& pool, const std::string& server,
-                             const std::string& unit) {
-  for (const model::Server& s : config.FindPool(pool)->servers)
-    for (const model::Unit& u : s.units)
-      if (s.name == server && u.name == unit) return u.drain ? SPW_UNIT_DRAINING : SPW_UNIT_UP;
-  return SPW_UNIT_ABSENT;
-}
-
-std::vector<std::string> OverrideNotes(const Plan& plan, const Ledger& ledger) {
-  std::vector<std::string> notes;
-  for (const PlannedUnit& u : plan.units) {
-    const std::string name = UnitName(u.pool, u.server, u.unit);
-    const spw_unit_status in_file = StatusInFile(plan.config, u.pool, u.server, u.unit);
-    if (ledger.status.contains(name) && u.status != in_file)
-      notes.push_back(fmt::format("{} stays {}, as set by an operator; the file says {}", name,
-                                  model::ToString(u.status), model::ToString(in_file)));
-  }
-  return notes;
-}
-
-// Rings that another switch of the group, loaded with the same file now, would have of another size.
-std::vector<std::string> RingSizeNotes(const Plan& plan) {
-  std::vector<std::string> notes;
-  for (const model::Service& service : plan.config.services) {
-    const uint32_t wanted = RingSlots(*plan.config.FindPool(service.pool));
-    for (const PlannedRing& ring : plan.rings)
-      if (ring.service == service.name && ring.piece.slots != wanted)
-        notes.push_back(
-            fmt::format("service {} keeps its ring of {} slots, where a switch that is loaded with this file "
-                        "makes one of {}: the two place flows differently",
-                        service.name, ring.piece.slots, wanted));
-  }
-  return notes;
-}
-
-std::vector<std::string> NotesOf(const Plan& plan, const Ledger& ledger) {
-  std::vector<std::string> notes = OverrideNotes(plan, ledger);
-  for (std::string& note : RingSizeNotes(plan)) notes.push_back(std::move(note));
-  return notes;
-}
 
 std::string LedgerPath(const Options& options) {
   return options.run_dir + "/" + options.instance + ".ledger";
@@ -151,20 +110,24 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
   if (!seed) return tl::make_unexpected(SeedError(seed.error()));
 
   std::optional<Ledger> ledger = LoadLedger(LedgerPath(options));
-  if (ledger.has_value() && pinned && ledger->maps == pinned->birth) {
-    self->ledger_ = std::move(*ledger);
-  } else if (Result<void> removed = RemovePins(options); !removed) {
-    return tl::make_unexpected(removed.error());  // pins whose codes nobody knows are of no use
-  }
-  Result<std::unique_ptr<DataPlane>> plane = DataPlane::Open(options, SizesFor(config), *seed);
+  // Pins whose codes nobody knows are of no use.
+  const bool known = ledger.has_value() && pinned && ledger->maps == pinned->birth;
+  if (known) self->ledger_ = std::move(*ledger);
+  Result<std::unique_ptr<DataPlane>> plane = DataPlane::Open(options, SizesFor(config), *seed, known);
   if (plane && (*plane)->adopted() && !RingsFit(self->ledger_, (*plane)->meta().ring_capacity)) {
     plane->reset();  // a damaged ledger: its flows cannot be told apart
-    if (Result<void> removed = RemovePins(options); !removed) return tl::make_unexpected(removed.error());
-    plane = DataPlane::Open(options, SizesFor(config), *seed);
+    plane = DataPlane::Open(options, SizesFor(config), *seed, false);
   }
   if (!plane) return tl::make_unexpected(plane.error());
   self->plane_ = std::move(*plane);
   if (!self->adopted()) self->ledger_ = Ledger{};
+  if (pinned && !self->adopted())
+    self->start_warnings_.push_back(
+        (pinned->layout != SPW_LAYOUT
+             ? fmt::format("the data plane that was here has layout {}, and this spillwayd's is {}",
+                           pinned->layout, SPW_LAYOUT)
+             : "the data plane that was here is incomplete, or another's than the state saved of it") +
+        ": it was replaced, and flows that had entries in it are placed anew");
   self->ledger_.maps = self->plane_->meta().birth;
   if (!SameSeed(self->plane_->meta().seed, *seed))
     self->start_warnings_.push_back(
@@ -185,7 +148,7 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
   }
   self->AwaitNextHops();
   self->CheckDevices();
-  for (std::string& note : RingSizeNotes(self->plan_)) self->start_warnings_.push_back(std::move(note));
+  for (std::string& note : HistoryNotes(self->plan_)) self->start_warnings_.push_back(std::move(note));
   return self;
 }
 

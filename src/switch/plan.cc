@@ -251,6 +251,14 @@ void ReleaseGone(const Plan& plan, Ledger& ledger) {
 
 }  // namespace
 
+spw_unit_status StatusInFile(const model::Config& config, const std::string& pool, const std::string& server,
+                             const std::string& unit) {
+  for (const model::Server& s : config.FindPool(pool)->servers)
+    for (const model::Unit& u : s.units)
+      if (s.name == server && u.name == unit) return u.drain ? SPW_UNIT_DRAINING : SPW_UNIT_UP;
+  return SPW_UNIT_ABSENT;
+}
+
 Ledger BothOf(const Ledger& before, const Ledger& after) {
   Ledger both = after;
   // A code that `after` gave up is given out again by the next plan at the earliest, so each is free here.

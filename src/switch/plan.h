@@ -85,6 +85,10 @@ struct Plan {
   spw_flow_limits flow_limits = 0;
 };
 
+// What the pool file says of a unit; SPW_UNIT_ABSENT: nothing. The pool exists.
+spw_unit_status StatusInFile(const model::Config& config, const std::string& pool, const std::string& server,
+                             const std::string& unit);
+
 // Slots of a ring of this pool, for a service that first appears now: as the file says, whatever the number
 // of units.
 uint32_t RingSlots(const model::Pool& pool);

@@ -2,7 +2,9 @@
 // What makes a switch the same switch: across stops, reboots, layouts and beside others of its group.
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -17,6 +19,7 @@
 namespace spillway::switching {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -45,6 +48,17 @@ class Identity : public LiveSwitchTest {
     // A slot that moved while it had an owner keeps it for an idle time, of two ticks of about a second.
     for (int i = 0; i < 1500 && sw.Services()[0].slots_moved != 0; i++, usleep(10'000)) sw.Tick();
     ASSERT_EQ(sw.Services()[0].slots_moved, 0u);
+  }
+  // Of the pinned data plane, as if an older build had left it.
+  void MakeLayoutOlder() {
+    const int meta = bpf_obj_get((PinFolder(bed_.OptionsOf("one")) + "/meta").c_str());
+    ASSERT_GE(meta, 0);
+    spw_meta value{};
+    uint32_t zero = 0;
+    ASSERT_EQ(bpf_map_lookup_elem(meta, &zero, &value), 0);
+    value.layout--;
+    ASSERT_EQ(bpf_map_update_elem(meta, &zero, &value, BPF_ANY), 0);
+    close(meta);
   }
   std::vector<std::string> Placements(int flows) {
     std::vector<std::string> units;
@@ -159,19 +173,37 @@ TEST_F(Identity, TheSeedOfAnotherLayoutIsKept) {
   ASSERT_TRUE(sw) << error_;
   const auto before = Placements(1000);
   Kill(sw);
-  const int meta = bpf_obj_get((PinFolder(bed_.OptionsOf("one")) + "/meta").c_str());
-  ASSERT_GE(meta, 0);
-  spw_meta value{};
-  uint32_t zero = 0;
-  ASSERT_EQ(bpf_map_lookup_elem(meta, &zero, &value), 0);
-  value.layout--;
-  ASSERT_EQ(bpf_map_update_elem(meta, &zero, &value, BPF_ANY), 0);
-  close(meta);
+  MakeLayoutOlder();
   std::filesystem::remove_all(bed_.folder() + "/run");
   std::filesystem::remove_all(bed_.folder() + "/state");
   sw = Start(bed_.PoolOf({1, 2, 3}));
   ASSERT_TRUE(sw) << error_;
   EXPECT_FALSE(sw->adopted());
+  EXPECT_THAT(sw->StartWarnings(),
+              ElementsAre(AllOf(
+                  HasSubstr(fmt::format("layout {}, and this spillwayd's is {}", SPW_LAYOUT - 1, SPW_LAYOUT)),
+                  HasSubstr("flows that had entries in it are placed anew"))));
+  EXPECT_EQ(Placements(1000), before);
+}
+
+// An upgrade whose program this kernel refuses, or has no room for.
+TEST_F(Identity, AProgramThatCannotBeLoadedLeavesTheOneOfAnotherLayoutInPlace) {
+  auto sw = Start(bed_.PoolOf({1, 2, 3}));
+  ASSERT_TRUE(sw) << error_;
+  const auto before = Placements(1000);
+  Kill(sw);
+  MakeLayoutOlder();
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  close(next);
+  const rlimit few{static_cast<rlim_t>(next) + 6, files.rlim_max};  // maps need more
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  sw = Start(bed_.PoolOf({1, 2, 3}));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  ASSERT_FALSE(sw);
+  EXPECT_THAT(error_, HasSubstr("loading the BPF program"));
+  EXPECT_TRUE(Attached().found());
   EXPECT_EQ(Placements(1000), before);
 }
 
