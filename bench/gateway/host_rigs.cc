@@ -137,16 +137,15 @@ class HostMemoryRig : public Rig {
   explicit HostMemoryRig(std::unique_ptr<SliceBed> bed) : bed_(std::move(bed)) {}
   ~HostMemoryRig() override {
     stop_.store(true);
-    for (const auto& client : clients_) client->near.RingSubmissions();
+    for (const auto& client : clients_) gateway::RingBell(client->near.bells().submissions);
     for (const auto& client : clients_) client->thread.join();
   }
   Result<void> Add(const Work& work, const Layout& layout) {
     auto client = std::make_unique<Client>();
-    auto submissions = gateway::MakeEventFd(), completions = gateway::MakeEventFd();
-    if (!submissions || !completions) return Fail(ErrorCode::kSystem, "eventfd");
-    const auto copy = [](const base::Fd& fd) { return base::Fd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); };
-    Channel::Doorbells far_bells{copy(*submissions), copy(*completions)};
-    auto near = Channel::Create(8, {std::move(*submissions), std::move(*completions)});
+    auto submissions = gateway::MakeDoorbell(), completions = gateway::MakeDoorbell();
+    if (!submissions || !completions) return Fail(ErrorCode::kSystem, "socketpair");
+    Channel::Doorbells far_bells{std::move(submissions->sleeper), std::move(completions->ringer)};
+    auto near = Channel::Create(8, {std::move(submissions->ringer), std::move(completions->sleeper)});
     if (!near) return tl::make_unexpected(near.error());
     auto far = Channel::Map(base::Fd(fcntl(near->fd(), F_DUPFD_CLOEXEC, 0)), 8, std::move(far_bells));
     if (!far) return tl::make_unexpected(far.error());

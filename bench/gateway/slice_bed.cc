@@ -33,10 +33,10 @@ Result<std::unique_ptr<SliceBed>> SliceBed::Make(const Work& work, const Layout&
                   work.gflop_per_s, work.cells(),
                   work.input_bytes, std::max<uint64_t>(work.output_bytes, gateway::kMaxMessage)};
     near.key = gateway::RandomKey();
-    auto submissions = gateway::MakeEventFd(), completions = gateway::MakeEventFd();
-    if (!submissions || !completions) return Fail(ErrorCode::kSystem, "eventfd");
+    auto submissions = gateway::MakeDoorbell(), completions = gateway::MakeDoorbell();
+    if (!submissions || !completions) return Fail(ErrorCode::kSystem, "socketpair");
     const uint32_t slots = std::bit_ceil(std::max(8U, work.cells()));
-    auto channel = Channel::Create(slots, {std::move(*submissions), std::move(*completions)});
+    auto channel = Channel::Create(slots, {Copy(submissions->ringer.get()), std::move(completions->sleeper)});
     if (!channel) return tl::make_unexpected(channel.error());
     auto memory = gateway::SharedMemory::Create("bench-slice", gateway::CellLayout(near.offer).Bytes());
     if (!memory) return tl::make_unexpected(memory.error());
@@ -45,9 +45,8 @@ Result<std::unique_ptr<SliceBed>> SliceBed::Make(const Work& work, const Layout&
     SharedSlice far;
     far.offer = near.offer;
     far.key = near.key;
-    auto mapped = Channel::Map(
-        Copy(near.channel.fd()), slots,
-        {Copy(near.channel.bells().submissions.get()), Copy(near.channel.bells().completions.get())});
+    auto mapped = Channel::Map(Copy(near.channel.fd()), slots,
+                               {std::move(submissions->sleeper), std::move(completions->ringer)});
     if (!mapped) return tl::make_unexpected(mapped.error());
     auto far_memory = gateway::SharedMemory::Map(Copy(near.memory.fd()), near.memory.bytes().size());
     if (!far_memory) return tl::make_unexpected(far_memory.error());
@@ -56,7 +55,8 @@ Result<std::unique_ptr<SliceBed>> SliceBed::Make(const Work& work, const Layout&
     bed->lines_.push_back(std::make_unique<Line>());
     bed->lines_.back()->near = std::move(near);
     bed->threads_.push_back(std::make_unique<gateway::SliceThread>(
-        std::make_unique<gateway::ShmInlet>(std::move(far)), *work.engine, layout.host_cpu));
+        std::make_unique<gateway::ShmInlet>(std::move(far), std::move(submissions->ringer)), *work.engine,
+        layout.host_cpu));
     scheduler::SliceState state;
     state.gpu = i;
     state.gflop_per_s = work.gflop_per_s;

@@ -11,11 +11,15 @@
 namespace spillway::gateway {
 namespace {
 
-constexpr int kReadsPerTurn = 16;  // of a stream; then others have a turn
+// Of a stream; then others have a turn. A small read is of frames' heads, of which each may ask for
+// something.
+constexpr int kReadsPerTurn = 16, kSmallReadsPerTurn = 2;
+constexpr size_t kSmallRead = 4096;
 
 void Receive(Stream& stream, int fd, uint32_t events) {
-  for (int i = 0; i < kReadsPerTurn; i++) {
+  for (int i = 0, small = 0; i < kReadsPerTurn && small < kSmallReadsPerTurn; i++) {
     const auto into = stream.NextRead();
+    small += into.size() <= kSmallRead ? 1 : 0;
     if (into.empty()) {
       // Both directions are shut while nothing is read: nobody is there to answer.
       if ((events & (EPOLLHUP | EPOLLERR)) != 0) stream.Got(0);

@@ -341,6 +341,7 @@ void Server::Accept(size_t index) {
   for (;;) {
     base::Fd socket = AcceptNext(listener.fd.get(), SourceKind::kFrames, index);
     if (!socket) return;
+    EndOldStrangers(listener.is_unix);
     if (sessions_.size() >= config_.connections) {
       counts_.sessions_refused++;
       continue;  // closed: it sees that at once
@@ -358,6 +359,16 @@ void Server::Accept(size_t index) {
   }
 }
 
+// As EndOldUnauthenticated: who has said no hello keeps no tenant out.
+void Server::EndOldStrangers(bool is_unix) {
+  std::vector<uint64_t> strangers;
+  for (const auto& [number, client] : sessions_)
+    if (!client.session->authenticated() && client.session->is_unix() == is_unix) strangers.push_back(number);
+  if (strangers.size() < std::min<size_t>(kMaxUnauthenticated, config_.connections)) return;
+  EndSession(*std::min_element(strangers.begin(), strangers.end()));
+  counts_.sessions_refused++;
+}
+
 void Server::EndSession(uint64_t number) {
   const auto found = sessions_.find(number);
   // Out of the map first: its end cancels requests, and what follows from that must not find it.
@@ -365,7 +376,10 @@ void Server::EndSession(uint64_t number) {
   sessions_.erase(found);
   if (!client.session->fault().empty()) {
     counts_.faults++;
-    spdlog::warn("client {}: {}", number, client.session->fault());
+    if (const auto kept_back = faults_told_.Ask(std::chrono::steady_clock::now())) {
+      if (*kept_back > 0) spdlog::warn("clients: {} more faults", *kept_back);
+      spdlog::warn("client {}: {}", number, client.session->fault());
+    }
   }
   reactor_->Remove(Tag(static_cast<int>(SourceKind::kSession), number));
   if (client.hears_window) reactor_->Unwatch(client.session->window()->bell());

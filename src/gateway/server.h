@@ -16,6 +16,7 @@
 #include "base/mutex.h"
 #include "gateway/broker/broker.h"
 #include "gateway/config.h"
+#include "gateway/log_allowance.h"
 #include "gateway/reactor.h"
 #include "gateway/session.h"
 #include "gateway/transport/executor_arrival.h"
@@ -109,6 +110,8 @@ class Server : private SlicePort, private Reactor::Listener {
     bool hears_window = false;
   };
 
+  static constexpr size_t kMaxUnauthenticated = 32;  // of each listener, without a token or hello as yet
+
   Server(GatewayConfig config, Listeners listeners);
   [[nodiscard]] Result<void> Open();
   // The CPU time of the gateway's own thread: whoever shares its CPU does not count.
@@ -125,6 +128,7 @@ class Server : private SlicePort, private Reactor::Listener {
   void Accept(size_t index);
   void AcceptExecutors(SourceKind kind);
   void EndOldUnauthenticated(bool remote);
+  void EndOldStrangers(bool is_unix);
   void HandleExecutor(uint64_t number);
   [[nodiscard]] Result<void> TakeArrival(ExecutorConnection& connection, uint64_t number);
   void EndSession(uint64_t number);
@@ -148,6 +152,7 @@ class Server : private SlicePort, private Reactor::Listener {
   base::Fd posts_;
   std::unique_ptr<Reactor> reactor_;
   std::unordered_map<uint64_t, ClientConnection> sessions_;
+  LogAllowance faults_told_;
   std::unordered_map<uint64_t, std::unique_ptr<ExecutorConnection>> executors_;
   std::vector<uint64_t> slice_owner_;  // by the broker's slice: number of its connection
   uint64_t last_number_ = 0;

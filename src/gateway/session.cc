@@ -57,7 +57,9 @@ uint64_t Session::PartBytes() const {
 
 std::span<std::byte> Session::NextRead() {
   if (over_ || closing_ || unsent() >= kMaxUnread) return {};
-  if (unsent() >= kMaxUnreadWhenFull && host_.broker.memory_held() >= host_.broker.options().memory)
+  // What is being read of a request has its memory already.
+  if (unsent() >= kMaxUnreadWhenFull && part_ != Part::kData &&
+      !host_.broker.HasMemory(account(), kMaxUnreadWhenFull))
     return {};
   // Between headers nothing of the frame is left ahead: Advance took it.
   const uint64_t left = PartBytes() - got_;
@@ -104,7 +106,12 @@ void Session::Got(int64_t result) {
 }
 
 bool Session::IsLate(Time now, Duration most) {
-  if (!owes_since_ || over_) return false;
+  if (over_) return false;
+  if (unread_since_ && now - *unread_since_ > most) {
+    fault_ = "its answers were not read within limits.receive";
+    return true;
+  }
+  if (!owes_since_) return false;
   // It is not asked to send while its answers pile up.
   if (NextRead().empty()) owes_since_ = now;
   if (now - *owes_since_ <= most) return false;
@@ -341,6 +348,7 @@ void Session::SendError(uint64_t id, Status status, std::string_view text, uint3
 
 void Session::Append(const FrameHeader& header, std::string_view meta, std::span<const std::byte> data) {
   const std::string frame = EncodeFrame(header, meta);
+  if (unsent() == 0) unread_since_ = host_.now();
   host_.broker.Hold(frame.size() + data.size(), account());
   out_ += frame;
   out_.append(reinterpret_cast<const char*>(data.data()), data.size());
@@ -366,11 +374,13 @@ void Session::Sent(int64_t result) {
     return;
   }
   sent_ += static_cast<size_t>(result);
+  unread_since_ = host_.now();
   if (sent_ < sending_.size()) return;
   host_.broker.Release(sending_.size(), account());
   sending_.clear();
   if (sending_.capacity() > kMaxKept) sending_.shrink_to_fit();
   sent_ = 0;
+  if (unsent() == 0) unread_since_.reset();
   if (closing_ && out_.empty()) over_ = true;
 }
 

@@ -61,7 +61,10 @@ class Session : public Stream {
   [[nodiscard]] uint64_t number() const { return number_; }
   [[nodiscard]] bool idle() const { return asked_.empty() && window_asked_ == 0; }
   [[nodiscard]] Time last_heard() const { return last_heard_; }
-  // It owes the rest of a frame, or its hello, for longer than `most`, while it may send.
+  [[nodiscard]] bool authenticated() const { return tenant_.has_value(); }
+  [[nodiscard]] bool is_unix() const { return is_unix_; }
+  // It owes the rest of a frame, or its hello, for longer than `most`, while it may send; or has read nothing
+  // of its answers for so long.
   [[nodiscard]] bool IsLate(Time now, Duration most);
   // Whether what stands in its window will be taken: a closing session's is left there.
   [[nodiscard]] bool takes_submissions() const { return window_ && !closing_ && !over_; }
@@ -70,8 +73,10 @@ class Session : public Stream {
 
  private:
   static constexpr size_t kMaxUnread = 8 << 20;
-  static constexpr size_t kMaxUnreadWhenFull = 1 << 20;  // while the memory for requests is full
-  static constexpr size_t kMaxKept = 1 << 20;            // of a buffer that is empty
+  // While there is no room for its tenant: the answer to a describe or an error is memory that nobody agreed
+  // to.
+  static constexpr size_t kMaxUnreadWhenFull = 16 << 10;
+  static constexpr size_t kMaxKept = 1 << 20;  // of a buffer that is empty
   static constexpr size_t kMaxAsked = 1024;
   static constexpr uint64_t kMaxWindow = uint64_t{1} << 30;
   static constexpr int kMaxOfATurn = 64;  // submissions from a window
@@ -137,7 +142,8 @@ class Session : public Stream {
   bool over_ = false;
   std::string fault_;
   Time last_heard_{0};
-  std::optional<Time> owes_since_;  // the frame that has begun to come
+  std::optional<Time> owes_since_;    // the frame that has begun to come
+  std::optional<Time> unread_since_;  // that none of what is unsent could be sent
 
   std::unordered_map<uint64_t, uint64_t> asked_;  // the client's id -> the broker's
   std::unordered_map<uint64_t, uint64_t> window_ids_;

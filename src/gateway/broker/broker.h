@@ -201,6 +201,8 @@ class Broker {
   // Whether a request that brings and gets so many bytes could be admitted if it were the only one. An error
   // names both: who asked must not be told to come again.
   [[nodiscard]] Result<void> CanFit(uint64_t inputs, uint64_t outputs, const Account& account = {}) const;
+  // Whether there is room for so many bytes more that leaves the others' reserves alone.
+  [[nodiscard]] bool HasMemory(const Account& account, uint64_t bytes) const;
   // Whether a request of so many bytes would be refused as kBusy, before it is read.
   [[nodiscard]] bool Full(const Account& account, uint64_t bytes) const;
   // Memory for what is no request yet, or never one: counted as requests' is.

@@ -43,9 +43,12 @@ Result<void> Broker::CanFit(uint64_t inputs, uint64_t outputs, const Account& ac
                           inputs, outputs, most, options_.memory));
 }
 
+bool Broker::HasMemory(const Account& account, uint64_t bytes) const {
+  return memory_.HasRoom(bytes, OwnerOf(account));
+}
+
 bool Broker::Full(const Account& account, uint64_t bytes) const {
-  return (account.tenant != kNobody && queues_[account.tenant].IsFull()) ||
-         !memory_.HasRoom(bytes, OwnerOf(account));
+  return (account.tenant != kNobody && queues_[account.tenant].IsFull()) || !HasMemory(account, bytes);
 }
 
 void Broker::Hold(uint64_t bytes, const Account& account) { memory_.Hold(bytes, OwnerOf(account)); }

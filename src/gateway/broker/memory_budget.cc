@@ -33,9 +33,11 @@ uint64_t MemoryBudget::FrontUnused(const Owner& owner) const {
 
 bool MemoryBudget::HasRoom(uint64_t bytes, const Owner& owner) const {
   const uint64_t tenants = TenantsPart(bytes, owner);
-  const uint64_t unused = unused_ - tenants - std::min(FrontUnused(owner), bytes - tenants);
+  const uint64_t fronts = std::min(FrontUnused(owner), bytes - tenants);
   if (held_ > bytes_ || bytes > bytes_ - held_) return false;
-  return unused <= bytes_ - held_ - bytes;
+  // What lies within its reserves takes nothing of what is kept for others, even if more is held than was
+  // agreed to.
+  return tenants + fronts == bytes || unused_ - tenants - fronts <= bytes_ - held_ - bytes;
 }
 
 uint64_t MemoryBudget::Most(const Owner& owner) const {

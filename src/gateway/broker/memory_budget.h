@@ -6,7 +6,9 @@
 // A byte is charged to one reserve at most: to its tenant's while that lasts, then to its front's, then to
 // nobody's. So what is held and what is kept free are together no more than there is, after each Hold that
 // HasRoom has agreed to and after each Release; and a tenant that holds less than its reserve has room for
-// the rest of it by whichever front, as a front has that holds less than its own.
+// the rest of it by whichever front, as a front has that holds less than its own. What is held without
+// HasRoom's word takes of what is anybody's, and then of the reserves: of each its owner still gets what
+// there is.
 #pragma once
 
 #include <array>

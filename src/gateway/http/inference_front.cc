@@ -59,29 +59,18 @@ Response ErrorOf(Status status, std::string_view message, std::chrono::milliseco
   return response;
 }
 
-// A line for each request that is refused, but few a second: a client that is wrong is so again and again,
-// and must not fill the log. For HTTP's one thread.
+// For HTTP's one thread.
 class RefusalLog {
  public:
   void Tell(const Request& request, std::string_view message) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - began_ >= std::chrono::seconds(1)) {
-      if (kept_back_ > 0) spdlog::info("http: {} more requests were refused", kept_back_);
-      began_ = now;
-      told_ = kept_back_ = 0;
-    }
-    if (told_ == kLinesPerSecond) {
-      ++kept_back_;
-      return;
-    }
-    ++told_;
-    spdlog::info("http: {} {}: {}", request.method, yaml::Excerpt(request.path), message);
+    const auto kept_back = allowance_.Ask(std::chrono::steady_clock::now());
+    if (!kept_back) return;
+    if (*kept_back > 0) spdlog::info("http: {} more requests were refused", *kept_back);
+    spdlog::info("http: {} {}: {}", yaml::Excerpt(request.method), yaml::Excerpt(request.path), message);
   }
 
  private:
-  static constexpr uint64_t kLinesPerSecond = 10;
-  std::chrono::steady_clock::time_point began_;
-  uint64_t told_ = 0, kept_back_ = 0;
+  gateway::LogAllowance allowance_;
 };
 
 std::optional<uint32_t> TenantOf(const gateway::GatewayConfig& config, const Request& request) {

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <bit>
 #include <cstring>
@@ -33,24 +32,22 @@ Entry* RingOf(const SharedMemory& memory, uint64_t offset) {
   return reinterpret_cast<Entry*>(memory.bytes().data() + offset);
 }
 
-void Ring(const base::Fd& bell) {
-  const uint64_t one = 1;
-  // EAGAIN: the bell has rung 2^64 times and nobody came; it still rings.
-  [[maybe_unused]] const ssize_t wrote = write(bell.get(), &one, sizeof(one));
-}
-
 // The writer's half of the handshake with a sleeper: its entry is out, now it looks whether anybody sleeps.
 // The sleeper announces itself, then looks for entries. One order of all four accesses (seq_cst) sees to it
 // that not both miss.
 void RingIfAsleep(std::atomic<uint32_t>& sleeper, const base::Fd& bell) {
-  if (sleeper.load(std::memory_order_seq_cst) != 0 && sleeper.exchange(0) != 0) Ring(bell);
+  if (sleeper.load(std::memory_order_seq_cst) != 0 && sleeper.exchange(0) != 0) RingBell(bell);
 }
 
 void Sleep(const base::Fd& bell, int timeout_ms) {
   pollfd wait{bell.get(), POLLIN, 0};
   poll(&wait, 1, timeout_ms);
-  uint64_t count;
-  [[maybe_unused]] const ssize_t got = read(bell.get(), &count, sizeof(count));
+  HushBell(bell);
+}
+
+// A ring that is still on its way stays, and ends the next sleep at once.
+void Rise(std::atomic<uint32_t>& sleeper, const base::Fd& bell) {
+  if (sleeper.exchange(0, std::memory_order_relaxed) == 0) HushBell(bell);
 }
 
 }  // namespace
@@ -162,8 +159,8 @@ bool Channel::PrepareToWaitForCompletions() {
   return false;
 }
 
-void Channel::DoneWaitingForSubmissions() { words().submissions_sleeper.store(0, std::memory_order_relaxed); }
-void Channel::DoneWaitingForCompletions() { words().completions_sleeper.store(0, std::memory_order_relaxed); }
+void Channel::DoneWaitingForSubmissions() { Rise(words().submissions_sleeper, bells_.submissions); }
+void Channel::DoneWaitingForCompletions() { Rise(words().completions_sleeper, bells_.completions); }
 
 void Channel::WaitForSubmissions(int timeout_ms) {
   if (PrepareToWaitForSubmissions()) {
@@ -178,7 +175,5 @@ void Channel::WaitForCompletions(int timeout_ms) {
     DoneWaitingForCompletions();
   }
 }
-
-void Channel::RingSubmissions() { Ring(bells_.submissions); }
 
 }  // namespace spillway::gateway

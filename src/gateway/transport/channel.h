@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "gateway/transport/doorbell.h"
 #include "gateway/transport/shared_memory.h"
 
 namespace spillway::gateway {
@@ -70,7 +71,8 @@ struct ChannelWords;
 class Channel {
  public:
   Channel() = default;  // of nothing: to be moved into
-  // Doorbells: eventfds, rung when their sleeper's word says so.
+  // Of two doorbells the ends that this side has, rung when their sleeper's word says so: who submits rings
+  // that of submissions and sleeps on that of completions.
   struct Doorbells {
     base::Fd submissions, completions;
   };
@@ -99,7 +101,7 @@ class Channel {
   // Before a sleep on the doorbell: announces it. False: something is there, do not sleep.
   bool PrepareToWaitForSubmissions();
   bool PrepareToWaitForCompletions();
-  // After it, rung or not.
+  // After it, rung or not: hushes the bell if it was.
   void DoneWaitingForSubmissions();
   void DoneWaitingForCompletions();
   // Sleeps until rung or so many milliseconds are over (-1: no end), then takes the ring off the bell.
@@ -109,7 +111,6 @@ class Channel {
   [[nodiscard]] int fd() const { return memory_.fd(); }
   [[nodiscard]] const Doorbells& bells() const { return bells_; }
   [[nodiscard]] uint32_t slots() const { return slots_; }
-  void RingSubmissions();  // whether or not anybody sleeps: to end a wait
 
  private:
   [[nodiscard]] ChannelWords& words() const;

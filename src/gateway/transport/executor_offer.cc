@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint32_t kOfferVersion = 3;
+constexpr uint32_t kOfferVersion = 4;
 
 template <std::unsigned_integral T>
 bool TakeNumber(const json& from, const char* key, T least, T most, T& into) {

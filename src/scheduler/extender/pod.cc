@@ -13,6 +13,7 @@
 #include "base/yaml/problems.h"
 #include "scheduler/cluster.h"
 #include "scheduler/extender/kube_json.h"
+#include "scheduler/gpu_model.h"
 
 namespace spillway::scheduler {
 namespace {
@@ -188,7 +189,10 @@ Result<PodAsk> ReadAsk(const json& pod) {
   const std::string models = TextAt(*notes, kModelsAnnotation).substr(0, kMaxModelsText);
   for (size_t from = 0; from < models.size();) {
     const size_t end = std::min(models.find('|', from), models.size());
-    if (end > from) ask.models.push_back(models.substr(from, end - from));
+    const std::string model = models.substr(from, end - from);
+    if (!model.empty() && std::find(ask.models.begin(), ask.models.end(), model) == ask.models.end())
+      ask.models.push_back(model);
+    if (ask.models.size() > size_t{kMaxModels}) break;  // nobody has so many; ReadPodAsk refuses them
     from = end + 1;
   }
   return ask;
@@ -204,6 +208,8 @@ Result<PodAsk> ReadPodAsk(const json& pod) {
   if (const size_t bytes = TextAt(*notes, kModelsAnnotation).size(); bytes > kMaxModelsText)
     return Refuse(kModelsAnnotation, fmt::format("at most {} bytes", kMaxModelsText),
                   fmt::format("{}", bytes));
+  if (ask->models.size() > size_t{kMaxModels})
+    return Refuse(kModelsAnnotation, fmt::format("at most {} models", kMaxModels), "more");
   // kube-scheduler does not show such a pod to an extender with managedResources: it would run on a guess.
   if (ask->giver == Giver::kNobody && Find(*notes, kMilliResource) != nullptr)
     return Refuse(kMilliResource, "as a resource in limits", "an annotation");

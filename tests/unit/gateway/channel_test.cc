@@ -4,7 +4,10 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -22,9 +25,10 @@ base::Fd Copy(int fd) { return base::Fd(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 struct Pair {
   Channel near, far;
   explicit Pair(uint32_t slots) {
-    near = *Channel::Create(slots, {*MakeEventFd(), *MakeEventFd()});
+    Doorbell submissions = *MakeDoorbell(), completions = *MakeDoorbell();
+    near = *Channel::Create(slots, {std::move(submissions.ringer), std::move(completions.sleeper)});
     far = *Channel::Map(Copy(near.fd()), slots,
-                        {Copy(near.bells().submissions.get()), Copy(near.bells().completions.get())});
+                        {std::move(submissions.sleeper), std::move(completions.ringer)});
   }
 };
 
@@ -77,6 +81,63 @@ TEST(Channel, NothingIsLostBetweenAThreadThatSleepsAndOneThatRings) {
   worker.join();
 }
 
+bool IsRinging(const base::Fd& sleeper) {
+  pollfd wait{sleeper.get(), POLLIN, 0};
+  return poll(&wait, 1, 0) == 1;
+}
+
+void MakeBlocking(const base::Fd& fd) {
+  ASSERT_EQ(fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK), 0);
+}
+
+TEST(Doorbell, NeverWaitsWhateverAPeerDidToItsEnd) {
+  const Doorbell bell = MakeDoorbell().value();
+  MakeBlocking(bell.ringer);
+  MakeBlocking(bell.sleeper);
+  HushBell(bell.sleeper);
+  for (int i = 0; i < 10'000; i++) RingBell(bell.ringer);
+  EXPECT_TRUE(IsRinging(bell.sleeper));
+  HushBell(bell.sleeper);
+  EXPECT_FALSE(IsRinging(bell.sleeper));
+  RingBell(bell.ringer);
+  EXPECT_TRUE(IsRinging(bell.sleeper));
+}
+
+TEST(Doorbell, AnEndThatAPeerClosesOrShutsIsSilent) {
+  Doorbell bell = MakeDoorbell().value();
+  shutdown(bell.ringer.get(), SHUT_RDWR);
+  EXPECT_FALSE(IsRinging(bell.sleeper));
+  bell.ringer = base::Fd();
+  EXPECT_FALSE(IsRinging(bell.sleeper));
+  bell = MakeDoorbell().value();
+  bell.sleeper = base::Fd();
+  RingBell(bell.ringer);
+}
+
+TEST(Doorbell, OnlyAnEndOfAPairIsOne) {
+  const Doorbell bell = MakeDoorbell().value();
+  EXPECT_TRUE(CheckDoorbell(bell.sleeper));
+  EXPECT_TRUE(CheckDoorbell(bell.ringer));
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const base::Fd out(ends[0]), in(ends[1]);
+  EXPECT_FALSE(CheckDoorbell(in));
+  EXPECT_FALSE(CheckDoorbell(*MakeEventFd()));
+  EXPECT_FALSE(CheckDoorbell(base::Fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0))));
+  EXPECT_FALSE(CheckDoorbell(base::Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0))));
+}
+
+TEST(Channel, ABellThatRangIsHushedByWhoRises) {
+  Pair pair(8);
+  ASSERT_TRUE(pair.far.PrepareToWaitForSubmissions());
+  ASSERT_TRUE(pair.near.Submit(Numbered(1)));
+  EXPECT_TRUE(IsRinging(pair.far.bells().submissions));
+  pair.far.DoneWaitingForSubmissions();
+  EXPECT_FALSE(IsRinging(pair.far.bells().submissions));
+  Submission got;
+  EXPECT_TRUE(pair.far.TakeSubmission(got));
+}
+
 TEST(Channel, ACounterThatCannotBeBreaksIt) {
   Pair pair(4);
   void* memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, pair.near.fd(), 0);
@@ -90,7 +151,9 @@ TEST(Channel, ACounterThatCannotBeBreaksIt) {
 }
 
 TEST(Channel, MapsOnlyWhatIsAChannelOfThatSize) {
-  const auto bells = [] { return Channel::Doorbells{*MakeEventFd(), *MakeEventFd()}; };
+  const auto bells = [] {
+    return Channel::Doorbells{MakeDoorbell().value().sleeper, MakeDoorbell().value().ringer};
+  };
   auto zeros = SharedMemory::Create("zeros", ChannelBytes(8));
   EXPECT_FALSE(Channel::Map(Copy(zeros->fd()), 8, bells()));
   EXPECT_FALSE(Channel::Map(Copy(zeros->fd()), 16, bells()));

@@ -2,6 +2,7 @@
 // What the gateway does with peers that break the rules, with full memory, and when a side dies.
 #include "gateway/server.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
@@ -9,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstring>
@@ -16,6 +18,7 @@
 #include "base/fd.h"
 #include "frames.h"
 #include "gateway/executor/program_slice.h"
+#include "gateway/transport/shm/window.h"
 #include "model_specs.h"
 #include "served.h"
 #include "server_over.h"
@@ -93,6 +96,55 @@ TEST_P(ServerOver, MalformedAndTruncatedFramesEndTheirConnectionAlone) {
   EXPECT_EQ(bystander->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
   served.bed.Until([](Server& server) { return server.counts().sessions == 1; });
   EXPECT_EQ(served.bed.Ask([](Server& server) { return server.broker().memory_held(); }), 0u);
+}
+
+TEST_P(ServerOver, WhoSaysNoHelloKeepsNobodyOut) {
+  GatewayConfig config = GatewayBed::Config();
+  config.connections = 40;
+  Served served(config);
+  auto known = served.bed.Dial();
+  std::vector<base::Fd> strangers;
+  for (int i = 0; i < 60; i++) strangers.push_back(DialRaw(served.bed));
+  auto late = served.bed.Dial();
+  const auto model = late->Describe("echo");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(known->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
+  char none;
+  EXPECT_EQ(recv(strangers.front().get(), &none, 1, 0), 0) << "the one that came first goes first";
+}
+
+// A window's doorbells are its client's as well, whatever it does to them.
+TEST_P(ServerOver, AWindowsClientThatNeverHushesItsBellHoldsUpNobody) {
+  Served served;
+  auto bystander = served.bed.Dial();
+  const auto model = bystander->Describe("echo");
+  const base::Fd socket = DialRaw(served.bed);
+  ASSERT_TRUE(SendWhole(socket.get(), HelloFrame()));
+  ASSERT_TRUE(ReceiveFrame(socket.get()).Is(FrameType::kWelcome));
+  FrameHeader header;
+  header.type = static_cast<uint8_t>(FrameType::kOpenWindow);
+  WindowMeta window;
+  window.bytes = 4096;
+  window.slots = 16;
+  ASSERT_TRUE(SendWhole(socket.get(), EncodeFrame(header, MetaBytes(window))));
+  std::array<std::byte, sizeof(FrameHeader) + sizeof(WindowMeta)> frame;
+  auto sent = ReceiveWithDescriptors(socket.get(), frame);
+  ASSERT_TRUE(sent);
+  ASSERT_EQ(sent->fds.size(), 4u);
+  for (const base::Fd& fd : sent->fds) fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
+  const uint64_t full = UINT64_MAX - 1;  // of an eventfd: another ring would wait for ever
+  [[maybe_unused]] const ssize_t wrote = write(sent->fds[3].get(), &full, sizeof(full));
+  auto end = ShmClientWindow::Map(std::move(sent->fds), window.bytes, window.slots);
+  ASSERT_TRUE(end) << end.error().message;
+  for (uint64_t i = 0; i < 1000; i++) {
+    Submission wrong;
+    wrong.id = i;
+    (*end)->PrepareToWait();  // so that the answer rings
+    while (!(*end)->Submit(wrong)) std::this_thread::yield();
+    Completion refused;
+    while (!(*end)->TakeCompletion(refused)) std::this_thread::yield();
+  }
+  EXPECT_EQ(bystander->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
 }
 
 TEST_P(ServerOver, FullMemoryIsBusyBeforeTheDataIsKept) {

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "base/fd.h"
 #include "broker_bed.h"
@@ -16,6 +18,8 @@
 
 namespace spillway::gateway {
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr uint64_t kAnswer = 1 << 20;  // bytes of outputs
 
@@ -101,6 +105,61 @@ TEST(Session, ReadsNothingWhileOneMegabyteOfAnswersWaitsAndTheMemoryIsFull) {
   EXPECT_TRUE(client.Reads());
   client.SendAll();
   EXPECT_EQ(broker.memory_held(), 0u);
+}
+
+// Answers to what costs nothing to ask are memory that nobody agreed to: of many connections they would take
+// what is kept for others.
+TEST(Session, AnswersThatNobodyReadsLeaveOthersTheirReserves) {
+  constexpr uint64_t kReserve = 2 << 20;
+  BrokerOptions options = BrokerBed::TwoTenants();
+  options.memory = 8 << 20;
+  options.tenants[kBob].reserve = kReserve;
+  BrokerBed bed(options);
+  GatewayConfig config;
+  config.broker = bed.broker.options();
+  config.tokens = {"", ""};
+  RegionTable regions;
+  SessionHost host{config, bed.broker, regions, [&] { return bed.now; }, [](uint64_t) {}};
+  std::vector<std::unique_ptr<Session>> sessions;
+  const auto receive = [](Session& session, const std::string& frame) {
+    const auto into = session.NextRead();
+    if (into.size() < frame.size()) return false;
+    std::memcpy(into.data(), frame.data(), frame.size());
+    session.Got(static_cast<int64_t>(frame.size()));
+    return true;
+  };
+  const std::string nobody = DescribeFrame(1, std::string(100, 'x'));
+  for (uint64_t i = 0; i < 32; i++) {
+    sessions.push_back(std::make_unique<Session>(host, i, base::Fd(), false));
+    ASSERT_TRUE(receive(*sessions.back(), HelloFrame()));
+    while (receive(*sessions.back(), nobody)) {
+    }
+  }
+  EXPECT_GT(bed.broker.memory_held(), options.memory / 2) << "little was piled up";
+  const uint64_t others = 32 * (17 << 10);  // which each may have whatever there is: 16 KiB and an answer
+  EXPECT_TRUE(bed.broker.HasMemory({kBob, Front::kFrames}, kReserve - others));
+}
+
+TEST(Session, IsLateWhoseAnswersAreNotReadAtAll) {
+  SessionBed client;
+  client.AskAndAnswer();
+  client.bed.now += 20s;
+  EXPECT_FALSE(client.session.IsLate(client.bed.now, 30s));
+  client.session.NextWrite();
+  client.session.Sent(1);
+  client.bed.now += 29s;
+  EXPECT_FALSE(client.session.IsLate(client.bed.now, 30s)) << "it reads, slowly";
+  client.bed.now += 2s;
+  EXPECT_TRUE(client.session.IsLate(client.bed.now, 30s));
+  EXPECT_EQ(client.session.fault(), "its answers were not read within limits.receive");
+}
+
+TEST(Session, OneThatHasReadAllIsNotLate) {
+  SessionBed client;
+  client.AskAndAnswer();
+  client.SendAll();
+  client.bed.now += 60s;
+  EXPECT_FALSE(client.session.IsLate(client.bed.now, 30s));
 }
 
 // A client that submits as fast as it is served, whatever: the loop has others to look after.

@@ -93,7 +93,21 @@ TEST(PodAsk, NamesModelsInBoundedLength) {
   // A pod that is bound is there all the same.
   const auto bound = ReadBoundPod(pod);
   ASSERT_TRUE(bound) << bound.error().message;
-  EXPECT_EQ(bound->ask.models.size(), 2048u);
+  EXPECT_EQ(bound->ask.models, std::vector<std::string>{"a"});
+}
+
+// They are kept for thousands of pods that came and went.
+TEST(PodAsk, NamesNoMoreModelsThanThereAre) {
+  std::string names = "T4";
+  for (int i = 1; i < 31; i++) names += "|T4|" + std::to_string(i);
+  const auto most = ReadPodAsk(KubePod("p", kMilliResource, "250", {{kModelsAnnotation, names}}));
+  ASSERT_TRUE(most) << most.error().message;
+  EXPECT_EQ(most->models.size(), 31u);
+  const json pod = KubePod("p", kMilliResource, "250", {{kModelsAnnotation, names + "|A10|A100"}});
+  const auto refused = ReadPodAsk(pod);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, ::testing::HasSubstr("expected at most 31 models"));
+  EXPECT_EQ(ReadBoundPod(pod)->ask.models.size(), 32u);
 }
 
 TEST(PodAsk, SumsContainersAsKubernetesDoes) {

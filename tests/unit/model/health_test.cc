@@ -228,6 +228,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadBlock{"{check: exec, command: [/bin/true], exit_status: 256}",
                  "health.exit_status: expected a whole number"}));
 
+// Whoever may ask for a check of a configuration need not have spillwayd's memory.
+TEST(Health, OfAFileOfCertificatesOnlyTheBeginningIsRead) {
+  const std::string path = PemFile();
+  std::ofstream(path).close();
+  ASSERT_EQ(truncate(path.c_str(), off_t{1} << 40), 0);
+  EXPECT_THAT(Problem(WithHealth("{check: https, ca_file: " + path + "}")),
+              HasSubstr("expected a file of certificates in PEM"));
+  std::filesystem::remove(path);
+}
+
 TEST(Health, ACheckThatFitsNoPortOfItsServiceIsRefused) {
   const std::string udp = With(kText, "[udp/53, tcp/53]", "[udp/53]");
   EXPECT_EQ(Problem(With(udp, "pool: rack1}", "pool: rack1, health: {check: tcp}}")),

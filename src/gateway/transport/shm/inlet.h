@@ -15,9 +15,10 @@ namespace spillway::gateway {
 
 class ShmInlet : public SliceInlet {
  public:
-  explicit ShmInlet(SharedSlice slice);
+  // ringer: the gateway's end of the doorbell that `slice` sleeps on.
+  ShmInlet(SharedSlice slice, base::Fd ringer);
 
-  // New memory, a new channel, and a key that others cannot guess. `completions` is the doorbell of all
+  // New memory, a new channel, and a key that others cannot guess. `completions` rings the doorbell of all
   // slices of the executor; a copy of it is kept.
   [[nodiscard]] static Result<std::unique_ptr<ShmInlet>> Make(const SliceOffer& offer,
                                                               const base::Fd& completions);
@@ -28,15 +29,16 @@ class ShmInlet : public SliceInlet {
   bool PrepareToWait() override { return slice_.channel.PrepareToWaitForSubmissions(); }
   void DoneWaiting() override;
   [[nodiscard]] int bell() const override { return slice_.channel.bells().submissions.get(); }
-  void Ring() override { slice_.channel.RingSubmissions(); }
+  void Ring() override { RingBell(ringer_); }
 
-  // What the gateway is sent of it: the channel, the memory, the doorbell.
+  // What the gateway is sent of it: the channel, the memory, its end of the doorbell.
   [[nodiscard]] std::array<int, 3> Descriptors() const {
-    return {slice_.channel.fd(), slice_.memory.fd(), bell()};
+    return {slice_.channel.fd(), slice_.memory.fd(), ringer_.get()};
   }
 
  private:
   SharedSlice slice_;
+  base::Fd ringer_;
 };
 
 // A copy of the descriptor, for a second owner.

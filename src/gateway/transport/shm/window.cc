@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/transport/shm/window.h"
 
-#include <unistd.h>
-
 #include "base/fd.h"
 
 namespace spillway::gateway {
 
 Result<std::unique_ptr<ShmServedWindow>> ShmServedWindow::Create(uint64_t bytes, uint32_t slots) {
-  auto submissions = MakeEventFd(), completions = MakeEventFd();
+  auto submissions = MakeDoorbell(), completions = MakeDoorbell();
   if (!submissions) return tl::make_unexpected(submissions.error());
   if (!completions) return tl::make_unexpected(completions.error());
   auto memory = SharedMemory::Create("spillway-window", bytes);
   if (!memory) return tl::make_unexpected(memory.error());
-  auto channel = Channel::Create(slots, {std::move(*submissions), std::move(*completions)});
+  auto channel = Channel::Create(slots, {std::move(submissions->sleeper), std::move(completions->ringer)});
   if (!channel) return tl::make_unexpected(channel.error());
   auto window = std::make_unique<ShmServedWindow>();
   window->channel_ = std::move(*channel);
+  window->clients_ends_ = {std::move(submissions->ringer), std::move(completions->sleeper)};
   window->memory_ = std::make_shared<SharedMemory>(std::move(*memory));
   return window;
 }
@@ -36,9 +35,7 @@ Result<std::unique_ptr<ShmClientWindow>> ShmClientWindow::Map(std::vector<base::
 
 void ShmClientWindow::DoneWaiting(bool has_rung) {
   channel_.DoneWaitingForCompletions();
-  uint64_t count;
-  if (has_rung) [[maybe_unused]]
-    const ssize_t got = read(bell(), &count, sizeof(count));
+  if (has_rung) HushBell(channel_.bells().completions);
 }
 
 }  // namespace spillway::gateway
