@@ -7,8 +7,8 @@ function(spillway_client_parts)
     return()
   endif()
   set(root ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
-  set(parts client.cc protocol/frame.cc protocol/tensor.cc transport/channel.cc transport/shared_memory.cc transport/shm/window.cc
-      ../base/fd.cc ../base/socket_address.cc)
+  set(parts client.cc protocol/frame.cc protocol/tensor.cc transport/channel.cc transport/doorbell.cc transport/shared_memory.cc transport/shm/window.cc
+      ../base/fd.cc ../base/socket_address.cc ../base/system_error.cc)
   set(rdma transport/rdma)
   if(VERBS_FOUND)
     list(APPEND parts ${rdma}/client_window.cc ${rdma}/completions.cc ${rdma}/mirror.cc ${rdma}/pinned_memory.cc ../rdma/connection.cc)
