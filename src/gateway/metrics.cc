@@ -82,7 +82,8 @@ void AddCounts(const BrokerCounts& told, const ServerCounts& counts, Families& o
   out.Gauge("spillway_gateway_sessions", "clients of the framed protocol",
             static_cast<double>(counts.sessions));
   counter("spillway_gateway_sessions_total", "clients of the framed protocol, ever", counts.sessions_ever);
-  counter("spillway_gateway_sessions_refused_total", "clients beyond limits.connections",
+  counter("spillway_gateway_sessions_refused_total",
+          "clients beyond limits.connections, and those without a hello who made room",
           counts.sessions_refused);
   counter("spillway_gateway_session_faults_total", "clients let go for what they sent", counts.faults);
 }

@@ -13,7 +13,7 @@ namespace {
 
 // Of a stream; then others have a turn. A small read is of frames' heads, of which each may ask for
 // something.
-constexpr int kReadsPerTurn = 16, kSmallReadsPerTurn = 2;
+constexpr int kReadsPerTurn = 16, kSmallReadsPerTurn = 4;
 constexpr size_t kSmallRead = 4096;
 
 void Receive(Stream& stream, int fd, uint32_t events) {

@@ -341,7 +341,7 @@ void Server::Accept(size_t index) {
   for (;;) {
     base::Fd socket = AcceptNext(listener.fd.get(), SourceKind::kFrames, index);
     if (!socket) return;
-    EndOldStrangers(listener.is_unix);
+    if (sessions_.size() >= config_.connections) EndOldStranger(listener.is_unix);
     if (sessions_.size() >= config_.connections) {
       counts_.sessions_refused++;
       continue;  // closed: it sees that at once
@@ -359,13 +359,17 @@ void Server::Accept(size_t index) {
   }
 }
 
-// As EndOldUnauthenticated: who has said no hello keeps no tenant out.
-void Server::EndOldStrangers(bool is_unix) {
-  std::vector<uint64_t> strangers;
-  for (const auto& [number, client] : sessions_)
-    if (!client.session->authenticated() && client.session->is_unix() == is_unix) strangers.push_back(number);
-  if (strangers.size() < std::min<size_t>(kMaxUnauthenticated, config_.connections)) return;
-  EndSession(*std::min_element(strangers.begin(), strangers.end()));
+// Who has said no hello keeps no tenant out: the one that came first goes, of those who came as the new one
+// does if there is any.
+void Server::EndOldStranger(bool is_unix) {
+  std::optional<uint64_t> alike, other;
+  for (const auto& [number, client] : sessions_) {
+    if (client.session->authenticated()) continue;
+    std::optional<uint64_t>& oldest = client.session->is_unix() == is_unix ? alike : other;
+    oldest = std::min(oldest.value_or(number), number);
+  }
+  if (!alike && !other) return;
+  EndSession(alike ? *alike : *other);
   counts_.sessions_refused++;
 }
 

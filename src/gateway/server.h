@@ -110,8 +110,6 @@ class Server : private SlicePort, private Reactor::Listener {
     bool hears_window = false;
   };
 
-  static constexpr size_t kMaxUnauthenticated = 32;  // of each listener, without a token or hello as yet
-
   Server(GatewayConfig config, Listeners listeners);
   [[nodiscard]] Result<void> Open();
   // The CPU time of the gateway's own thread: whoever shares its CPU does not count.
@@ -128,7 +126,7 @@ class Server : private SlicePort, private Reactor::Listener {
   void Accept(size_t index);
   void AcceptExecutors(SourceKind kind);
   void EndOldUnauthenticated(bool remote);
-  void EndOldStrangers(bool is_unix);
+  void EndOldStranger(bool is_unix);
   void HandleExecutor(uint64_t number);
   [[nodiscard]] Result<void> TakeArrival(ExecutorConnection& connection, uint64_t number);
   void EndSession(uint64_t number);

@@ -18,7 +18,8 @@ namespace {
 // Holders in the region table: sessions have their numbers, slices those from here on.
 constexpr uint64_t kSliceHolders = uint64_t{1} << 63;
 constexpr uint32_t kMaxExecutors = 256;
-constexpr int kMaxBeats = 64;  // at once
+constexpr uint32_t kMaxUnauthenticated = 32;  // of each listener, without a token as yet
+constexpr int kMaxBeats = 64;                 // at once
 
 std::string PeerOf(int socket) {
   const base::SocketAddress peer = base::SocketAddress::OfPeer(socket);

@@ -255,6 +255,8 @@ void Session::HandleHello() {
 }
 
 void Session::HandleDescribe() {
+  if (unsent() >= kMaxUnreadWhenFull && !host_.broker.HasMemory(account(), kMaxUnreadWhenFull))
+    return SendError(header_.id, Status::kBusy, "the memory for answers is full", 1000);
   const auto model = host_.broker.FindModel(meta_);
   if (!model) {
     SendError(header_.id, Status::kNoModel,

@@ -59,10 +59,12 @@ void Session::OpenSharedWindow(uint64_t bytes, uint32_t slots) {
   header.type = static_cast<uint8_t>(FrameType::kWindow);
   header.id = header_.id;
   const std::string frame = EncodeFrame(header, MetaBytes(meta));
-  const auto descriptors = (*window)->descriptors();
-  window_ = std::move(*window);
-  if (auto sent = SendWithDescriptors(socket_.get(), std::as_bytes(std::span(frame)), descriptors); !sent)
+  if (auto sent =
+          SendWithDescriptors(socket_.get(), std::as_bytes(std::span(frame)), (*window)->descriptors());
+      !sent)
     Fault(sent.error().message);
+  (*window)->DropClientsEnd();
+  window_ = std::move(*window);
   host_.changed(number_);
 }
 

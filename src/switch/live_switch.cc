@@ -112,7 +112,16 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
   std::optional<Ledger> ledger = LoadLedger(LedgerPath(options));
   // Pins whose codes nobody knows are of no use.
   const bool known = ledger.has_value() && pinned && ledger->maps == pinned->birth;
-  if (known) self->ledger_ = std::move(*ledger);
+  if (known) {
+    self->ledger_ = std::move(*ledger);
+  } else {
+    // What can be known to fail does so before what is there is given up.
+    for (const std::string& interface : config.data_plane.interfaces)
+      if (auto index = InterfaceIndex(interface); !index) return tl::make_unexpected(index.error());
+    Ledger afresh;
+    if (auto plan = MakePlan(config, afresh, SizesFor(config).ring_capacity); !plan)
+      return tl::make_unexpected(plan.error());
+  }
   Result<std::unique_ptr<DataPlane>> plane = DataPlane::Open(options, SizesFor(config), *seed, known);
   if (plane && (*plane)->adopted() && !RingsFit(self->ledger_, (*plane)->meta().ring_capacity)) {
     plane->reset();  // a damaged ledger: its flows cannot be told apart

@@ -45,11 +45,6 @@ void Sleep(const base::Fd& bell, int timeout_ms) {
   HushBell(bell);
 }
 
-// A ring that is still on its way stays, and ends the next sleep at once.
-void Rise(std::atomic<uint32_t>& sleeper, const base::Fd& bell) {
-  if (sleeper.exchange(0, std::memory_order_relaxed) == 0) HushBell(bell);
-}
-
 }  // namespace
 
 ChannelWords& Channel::words() const { return *reinterpret_cast<ChannelWords*>(memory_.bytes().data()); }
@@ -159,8 +154,8 @@ bool Channel::PrepareToWaitForCompletions() {
   return false;
 }
 
-void Channel::DoneWaitingForSubmissions() { Rise(words().submissions_sleeper, bells_.submissions); }
-void Channel::DoneWaitingForCompletions() { Rise(words().completions_sleeper, bells_.completions); }
+void Channel::DoneWaitingForSubmissions() { words().submissions_sleeper.store(0, std::memory_order_relaxed); }
+void Channel::DoneWaitingForCompletions() { words().completions_sleeper.store(0, std::memory_order_relaxed); }
 
 void Channel::WaitForSubmissions(int timeout_ms) {
   if (PrepareToWaitForSubmissions()) {

@@ -101,7 +101,7 @@ class Channel {
   // Before a sleep on the doorbell: announces it. False: something is there, do not sleep.
   bool PrepareToWaitForSubmissions();
   bool PrepareToWaitForCompletions();
-  // After it, rung or not: hushes the bell if it was.
+  // After it, rung or not. Whoever slept on a bell that is hushed does that itself.
   void DoneWaitingForSubmissions();
   void DoneWaitingForCompletions();
   // Sleeps until rung or so many milliseconds are over (-1: no end), then takes the ring off the bell.

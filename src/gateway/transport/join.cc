@@ -44,19 +44,19 @@ Result<Joined> JoinHere(const std::string& path, const std::string& token, const
     if (auto sent = SendWithDescriptors(socket->get(), BytesOf(nlohmann::json{{"token", token}}.dump()), {});
         !sent)
       return tl::make_unexpected(sent.error());
-  auto completions = MakeDoorbell();
+  auto completions = MakeEventFd();
   if (!completions) return tl::make_unexpected(completions.error());
   Joined joined;
   KeyedOffer keyed{offer, {}};
   std::vector<std::array<int, 3>> descriptors;
   for (const SliceOffer& slice : offer.slices) {
-    auto inlet = ShmInlet::Make(slice, completions->ringer);
+    auto inlet = ShmInlet::Make(slice, *completions);
     if (!inlet) return tl::make_unexpected(inlet.error());
     keyed.keys.push_back((*inlet)->key());
     descriptors.push_back((*inlet)->Descriptors());
     joined.slices.push_back(std::move(*inlet));
   }
-  const int bell = completions->sleeper.get();
+  const int bell = completions->get();
   auto sent = SendWithDescriptors(socket->get(), BytesOf(ToJson(keyed).dump()), std::span(&bell, 1));
   for (size_t i = 0; sent && i < descriptors.size(); i++)
     if (!SendWithDescriptors(socket->get(), BytesOf(nlohmann::json{{"slice", i}}.dump()), descriptors[i]))

@@ -71,7 +71,7 @@ Result<bool> ShmArrival::Take(std::span<const std::byte> message, std::vector<ba
   if (fds.size() != 1) return Fail(ErrorCode::kBadInput, "expected one descriptor with the offer");
   auto offer = ParseOffer(parsed);
   if (!offer) return tl::make_unexpected(offer.error());
-  if (const auto good = CheckDoorbell(fds[0]); !good) return tl::make_unexpected(good.error());
+  if (const auto good = CheckEventFd(fds[0]); !good) return tl::make_unexpected(good.error());
   offer_ = std::move(*offer);
   completions_ = std::move(fds[0]);
   return false;
@@ -82,7 +82,7 @@ Result<bool> ShmArrival::TakeSlice(const json& message, std::vector<base::Fd> fd
   if (slices_.size() == offered.size() || !message.contains("slice") ||
       message["slice"] != json(slices_.size()) || fds.size() != 3)
     return Fail(ErrorCode::kBadInput, "expected the next slice, with three descriptors");
-  if (const auto good = CheckDoorbell(fds[2]); !good) return tl::make_unexpected(good.error());
+  if (const auto good = CheckRinger(fds[2]); !good) return tl::make_unexpected(good.error());
   SharedSlice slice;
   slice.offer = offered[slices_.size()];
   slice.key = offer_.keys[slices_.size()];

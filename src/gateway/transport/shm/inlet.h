@@ -18,7 +18,7 @@ class ShmInlet : public SliceInlet {
   // ringer: the gateway's end of the doorbell that `slice` sleeps on.
   ShmInlet(SharedSlice slice, base::Fd ringer);
 
-  // New memory, a new channel, and a key that others cannot guess. `completions` rings the doorbell of all
+  // New memory, a new channel, and a key that others cannot guess. `completions` is the doorbell of all
   // slices of the executor; a copy of it is kept.
   [[nodiscard]] static Result<std::unique_ptr<ShmInlet>> Make(const SliceOffer& offer,
                                                               const base::Fd& completions);

@@ -6,16 +6,17 @@
 namespace spillway::gateway {
 
 Result<std::unique_ptr<ShmServedWindow>> ShmServedWindow::Create(uint64_t bytes, uint32_t slots) {
-  auto submissions = MakeDoorbell(), completions = MakeDoorbell();
+  auto submissions = MakeEventFd();
+  auto completions = MakeDoorbell();
   if (!submissions) return tl::make_unexpected(submissions.error());
   if (!completions) return tl::make_unexpected(completions.error());
   auto memory = SharedMemory::Create("spillway-window", bytes);
   if (!memory) return tl::make_unexpected(memory.error());
-  auto channel = Channel::Create(slots, {std::move(submissions->sleeper), std::move(completions->ringer)});
+  auto channel = Channel::Create(slots, {std::move(*submissions), std::move(completions->ringer)});
   if (!channel) return tl::make_unexpected(channel.error());
   auto window = std::make_unique<ShmServedWindow>();
   window->channel_ = std::move(*channel);
-  window->clients_ends_ = {std::move(submissions->ringer), std::move(completions->sleeper)};
+  window->clients_end_ = std::move(completions->sleeper);
   window->memory_ = std::make_shared<SharedMemory>(std::move(*memory));
   return window;
 }
@@ -23,6 +24,8 @@ Result<std::unique_ptr<ShmServedWindow>> ShmServedWindow::Create(uint64_t bytes,
 Result<std::unique_ptr<ShmClientWindow>> ShmClientWindow::Map(std::vector<base::Fd> fds, uint64_t bytes,
                                                               uint32_t slots) {
   if (fds.size() != 4) return Fail(ErrorCode::kBadInput, "expected four descriptors of a window");
+  // Another would never be hushed: of a gateway before 0.1.0's doorbells.
+  if (const auto good = CheckRinger(fds[3]); !good) return tl::make_unexpected(good.error());
   auto channel = Channel::Map(std::move(fds[0]), slots, {std::move(fds[2]), std::move(fds[3])});
   if (!channel) return tl::make_unexpected(channel.error());
   auto memory = SharedMemory::Map(std::move(fds[1]), bytes);

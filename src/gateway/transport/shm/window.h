@@ -18,10 +18,12 @@ class ShmServedWindow : public ServedWindow {
   // Errors: kSystem, kBadInput as Channel::Create's.
   [[nodiscard]] static Result<std::unique_ptr<ShmServedWindow>> Create(uint64_t bytes, uint32_t slots);
 
-  // For the client: the channel, the memory, its ends of the doorbells of submissions and of completions.
+  // For the client: the channel, the memory, the doorbell of submissions and its end of that of completions.
   [[nodiscard]] std::array<int, 4> descriptors() const {
-    return {channel_.fd(), memory_->fd(), clients_ends_.submissions.get(), clients_ends_.completions.get()};
+    return {channel_.fd(), memory_->fd(), channel_.bells().submissions.get(), clients_end_.get()};
   }
+  // Once the client has them.
+  void DropClientsEnd() { clients_end_ = base::Fd(); }
 
   [[nodiscard]] std::span<std::byte> bytes() const override { return memory_->bytes(); }
   [[nodiscard]] std::shared_ptr<const void> keeper() const override { return memory_; }
@@ -39,7 +41,7 @@ class ShmServedWindow : public ServedWindow {
 
  private:
   Channel channel_;
-  Channel::Doorbells clients_ends_;
+  base::Fd clients_end_;
   std::shared_ptr<SharedMemory> memory_;
 };
 
