@@ -207,6 +207,20 @@ TEST_F(Identity, AProgramThatCannotBeLoadedLeavesTheOneOfAnotherLayoutInPlace) {
   EXPECT_EQ(Placements(1000), before);
 }
 
+TEST_F(Identity, AFileThatCannotBeTakenLeavesTheOneOfAnotherLayoutInPlace) {
+  model::Config config = bed_.PoolOf({1, 2, 3});
+  auto sw = Start(config);
+  ASSERT_TRUE(sw) << error_;
+  const auto before = Placements(1000);
+  Kill(sw);
+  MakeLayoutOlder();
+  config.data_plane.interfaces.push_back("nosuch0");
+  ASSERT_FALSE(Start(config));
+  EXPECT_THAT(error_, HasSubstr("nosuch0"));
+  EXPECT_TRUE(Attached().found());
+  EXPECT_EQ(Placements(1000), before);
+}
+
 TEST_F(Identity, AnotherSeedNeverMovesFlowsOfARunningSwitch) {
   model::Config config = bed_.PoolOf({1, 2, 3});
   auto sw = Start(config);
