@@ -111,7 +111,8 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
 
   std::optional<Ledger> ledger = LoadLedger(LedgerPath(options));
   // Pins whose codes nobody knows are of no use.
-  const bool known = ledger.has_value() && pinned && ledger->maps == pinned->birth;
+  const bool known =
+      ledger.has_value() && pinned && pinned->layout == SPW_LAYOUT && ledger->maps == pinned->birth;
   if (known) {
     self->ledger_ = std::move(*ledger);
   } else {
