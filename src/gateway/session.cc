@@ -55,12 +55,14 @@ uint64_t Session::PartBytes() const {
   return 0;
 }
 
+bool Session::HasTooMuchUnread() const {
+  return unsent() >= kMaxUnreadWhenFull && !host_.broker.HasMemory(account(), kMaxUnreadWhenFull);
+}
+
 std::span<std::byte> Session::NextRead() {
   if (over_ || closing_ || unsent() >= kMaxUnread) return {};
   // What is being read of a request has its memory already.
-  if (unsent() >= kMaxUnreadWhenFull && part_ != Part::kData &&
-      !host_.broker.HasMemory(account(), kMaxUnreadWhenFull))
-    return {};
+  if (part_ != Part::kData && HasTooMuchUnread()) return {};
   // Between headers nothing of the frame is left ahead: Advance took it.
   const uint64_t left = PartBytes() - got_;
   switch (part_) {
@@ -255,8 +257,7 @@ void Session::HandleHello() {
 }
 
 void Session::HandleDescribe() {
-  if (unsent() >= kMaxUnreadWhenFull && !host_.broker.HasMemory(account(), kMaxUnreadWhenFull))
-    return SendError(header_.id, Status::kBusy, "the memory for answers is full", 1000);
+  if (HasTooMuchUnread()) return SendError(header_.id, Status::kBusy, "the memory for answers is full", 1000);
   const auto model = host_.broker.FindModel(meta_);
   if (!model) {
     SendError(header_.id, Status::kNoModel,

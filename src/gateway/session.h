@@ -84,6 +84,7 @@ class Session : public Stream {
   // Of a request; 0: the gateway's default.
   static std::optional<Duration> DeadlineOf(uint32_t us);
 
+  [[nodiscard]] bool HasTooMuchUnread() const;  // for what memory there is
   [[nodiscard]] uint64_t PartBytes() const;
   bool Advance();
   void HeaderDone();

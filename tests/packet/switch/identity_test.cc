@@ -60,6 +60,16 @@ class Identity : public LiveSwitchTest {
     ASSERT_EQ(bpf_map_update_elem(meta, &zero, &value, BPF_ANY), 0);
     close(meta);
   }
+  // What an older build leaves that is killed; where it placed flows.
+  std::vector<std::string> LeaveOlderLayout() {
+    auto sw = Start(bed_.PoolOf({1, 2, 3}));
+    EXPECT_TRUE(sw) << error_;
+    if (!sw) return {};
+    const auto before = Placements(1000);
+    Kill(sw);
+    MakeLayoutOlder();
+    return before;
+  }
   std::vector<std::string> Placements(int flows) {
     std::vector<std::string> units;
     AttachedProgram program = Attached();
@@ -169,14 +179,10 @@ TEST_F(Identity, FlowsStayWhereTheyWereAfterAStopThatRemovesAll) {
 
 // Pins of a build before this one, which knew no seed file; its ledger means nothing to us.
 TEST_F(Identity, TheSeedOfAnotherLayoutIsKept) {
-  auto sw = Start(bed_.PoolOf({1, 2, 3}));
-  ASSERT_TRUE(sw) << error_;
-  const auto before = Placements(1000);
-  Kill(sw);
-  MakeLayoutOlder();
+  const auto before = LeaveOlderLayout();
   std::filesystem::remove_all(bed_.folder() + "/run");
   std::filesystem::remove_all(bed_.folder() + "/state");
-  sw = Start(bed_.PoolOf({1, 2, 3}));
+  auto sw = Start(bed_.PoolOf({1, 2, 3}));
   ASSERT_TRUE(sw) << error_;
   EXPECT_FALSE(sw->adopted());
   EXPECT_THAT(sw->StartWarnings(),
@@ -188,18 +194,14 @@ TEST_F(Identity, TheSeedOfAnotherLayoutIsKept) {
 
 // An upgrade whose program this kernel refuses, or has no room for.
 TEST_F(Identity, AProgramThatCannotBeLoadedLeavesTheOneOfAnotherLayoutInPlace) {
-  auto sw = Start(bed_.PoolOf({1, 2, 3}));
-  ASSERT_TRUE(sw) << error_;
-  const auto before = Placements(1000);
-  Kill(sw);
-  MakeLayoutOlder();
+  const auto before = LeaveOlderLayout();
   rlimit files{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
   close(next);
   const rlimit few{static_cast<rlim_t>(next) + 6, files.rlim_max};  // maps need more
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  sw = Start(bed_.PoolOf({1, 2, 3}));
+  auto sw = Start(bed_.PoolOf({1, 2, 3}));
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
   ASSERT_FALSE(sw);
   EXPECT_THAT(error_, HasSubstr("loading the BPF program"));
@@ -208,12 +210,8 @@ TEST_F(Identity, AProgramThatCannotBeLoadedLeavesTheOneOfAnotherLayoutInPlace) {
 }
 
 TEST_F(Identity, AFileThatCannotBeTakenLeavesTheOneOfAnotherLayoutInPlace) {
+  const auto before = LeaveOlderLayout();
   model::Config config = bed_.PoolOf({1, 2, 3});
-  auto sw = Start(config);
-  ASSERT_TRUE(sw) << error_;
-  const auto before = Placements(1000);
-  Kill(sw);
-  MakeLayoutOlder();
   config.data_plane.interfaces.push_back("nosuch0");
   ASSERT_FALSE(Start(config));
   EXPECT_THAT(error_, HasSubstr("nosuch0"));

@@ -113,7 +113,7 @@ TEST_P(ServerOver, WhoSaysNoHelloKeepsNobodyOut) {
   EXPECT_EQ(recv(strangers.front().get(), &none, 1, 0), 0) << "the one that came first goes first";
 }
 
-// A window's doorbells are its client's as well, whatever it does to them.
+// Descriptors that both sides have, an eventfd among them, have their flags in common.
 TEST_P(ServerOver, AWindowsClientThatNeverHushesItsBellHoldsUpNobody) {
   Served served;
   auto bystander = served.bed.Dial();

@@ -24,7 +24,7 @@ Result<std::unique_ptr<ShmServedWindow>> ShmServedWindow::Create(uint64_t bytes,
 Result<std::unique_ptr<ShmClientWindow>> ShmClientWindow::Map(std::vector<base::Fd> fds, uint64_t bytes,
                                                               uint32_t slots) {
   if (fds.size() != 4) return Fail(ErrorCode::kBadInput, "expected four descriptors of a window");
-  // Another would never be hushed: of a gateway before 0.1.0's doorbells.
+  // An eventfd, which older gateways sent, would never be hushed.
   if (const auto good = CheckRinger(fds[3]); !good) return tl::make_unexpected(good.error());
   auto channel = Channel::Map(std::move(fds[0]), slots, {std::move(fds[2]), std::move(fds[3])});
   if (!channel) return tl::make_unexpected(channel.error());
