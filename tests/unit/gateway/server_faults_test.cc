@@ -32,7 +32,7 @@ using testing::HasSubstr;
 base::Fd DialRaw(const GatewayBed& bed, base::Fd socket = base::Fd(::socket(AF_UNIX, SOCK_STREAM, 0))) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::strcpy(address.sun_path, bed.frames_path().c_str());
+  bed.frames_path().copy(address.sun_path, sizeof(address.sun_path) - 1);
   EXPECT_EQ(connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   return socket;
 }
