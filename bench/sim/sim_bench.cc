@@ -101,7 +101,7 @@ double Measure(const Kind& kind, const sim::App& app, uint64_t requests) {
 // The same draws, and nothing done with them.
 double FloorNs(uint64_t requests) {
   sim::Random arrivals(1), hashes(2), service(3);
-  const sim::ServiceTimes times(sim::Spread::kLognormal, 0.2);
+  sim::ServiceTimes times(sim::Spread::kLognormal, 0.2);
   const double before = CpuSeconds();
   double sum = 0;
   uint64_t bits = 0;

@@ -66,7 +66,7 @@ class Cluster {
                         [this](uint32_t u, Time at) { return stations_[u].FailedAt(at); });
   }
 
-  const ServiceTimes& service_times() const { return service_times_; }
+  ServiceTimes& service_times() { return service_times_; }
 
   // The two steps before Decide, some requests ahead of it: which servers will be asked depends on the hash
   // alone, and fetching their state early is half of the simulator's speed.
@@ -220,7 +220,7 @@ class Cluster {
 
   const RunSetup& setup_;
   const Layout layout_;
-  const ServiceTimes service_times_;
+  ServiceTimes service_times_;
   const bool reads_reports_;
   std::optional<SharedCpus> shared_;
   std::deque<Station> stations_;  // deque: agents keep references
@@ -272,7 +272,10 @@ RunResult Run(const RunSetup& setup, Latencies* pool) {
     const uint64_t here = i % kAnnounced, asked = (i + kAsked) % kAnnounced;
     ask[asked] = cluster.Ask(hash[asked]);
     came = arrivals.Next() + (i < setup.warm_up ? 0 : setup.rest.count());
-    if (i == setup.warm_up) begin = came;
+    if (i == setup.warm_up) {
+      begin = came;
+      cluster.service_times().FixHeavyAmong(setup.requests);
+    }
     const double multiplier = cluster.service_times().Draw(service);
     Time now = came;
     const int unit = cluster.Decide(hash[here], ask[here], now);

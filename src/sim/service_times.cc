@@ -64,8 +64,22 @@ double ServiceTimes::Quantile(double q) const {
 
 double ServiceTimes::AtNormal(double z) const { return std::exp(sigma_ * z - sigma_ * sigma_ / 2); }
 
-double ServiceTimes::Draw(Random& random) const {
-  if (spread_ == Spread::kBimodal) return random.Uniform() <= heavy_share_ ? heavy_ : light_;
+void ServiceTimes::FixHeavyAmong(uint64_t requests) {
+  fixed_left_ = requests;
+  heavy_left_ = static_cast<uint64_t>(std::llround(heavy_share_ * static_cast<double>(requests)));
+}
+
+bool ServiceTimes::DrawHeavy(Random& random) {
+  if (fixed_left_ == 0) return random.Uniform() <= heavy_share_;
+  // Each order of those that are left is as likely as any other.
+  const bool heavy =
+      random.Uniform() * static_cast<double>(fixed_left_--) <= static_cast<double>(heavy_left_);
+  heavy_left_ -= heavy;
+  return heavy;
+}
+
+double ServiceTimes::Draw(Random& random) {
+  if (spread_ == Spread::kBimodal) return DrawHeavy(random) ? heavy_ : light_;
   if (table_.empty()) return 1;
   const uint64_t bits = random.Bits();
   const size_t cell = bits >> (64 - kBits);

@@ -4,6 +4,7 @@
 // outermost cells, where the function bends most, are drawn exactly.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "sim/random.h"
@@ -15,7 +16,10 @@ class ServiceTimes {
  public:
   // cv: of the lognormal; bimodal: of that spread.
   ServiceTimes(Spread spread, double cv, const Bimodal& bimodal = {});
-  double Draw(Random& random) const;
+  double Draw(Random& random);
+  // Of the next `requests` draws exactly the share is heavy, in an order that is as random as ever: where p99
+  // lies just at the heavy ones, one more or less of them would decide on which side a policy is.
+  void FixHeavyAmong(uint64_t requests);
   // E|X - 1|, from the closed form.
   double MeanDeviation() const { return mean_deviation_; }
 
@@ -23,11 +27,13 @@ class ServiceTimes {
   static constexpr int kBits = 12;
   double Quantile(double q) const;
   double AtNormal(double z) const;  // lognormal
+  bool DrawHeavy(Random& random);
 
   Spread spread_;
   double sigma_ = 0;  // of the lognormal's logarithm; 0: every multiplier is 1
   double mean_deviation_ = 0;
   double heavy_share_ = 0, light_ = 1, heavy_ = 1;  // bimodal: multipliers
+  uint64_t fixed_left_ = 0, heavy_left_ = 0;        // of FixHeavyAmong's draws
   std::vector<double> table_;                       // at q = i / 2^kBits; empty: constant
 };
 

@@ -36,7 +36,7 @@ class Multipliers : public testing::TestWithParam<std::pair<Spread, double>> {};
 
 TEST_P(Multipliers, HaveTheirMomentsAndTails) {
   const auto [spread, cv] = GetParam();
-  const ServiceTimes times(spread, cv);
+  ServiceTimes times(spread, cv);
   Random random(3);
   const int n = 2'000'000;
   double sum = 0, squares = 0, deviation = 0;
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Multipliers,
                                          std::pair{Spread::kExponential, 1.0}));
 
 TEST(ServiceTimes, OfTwoModesHaveMeanOneAndTheRatioBetweenThem) {
-  const ServiceTimes times(Spread::kBimodal, 0, {0.05, 10});
+  ServiceTimes times(Spread::kBimodal, 0, {0.05, 10});
   Random random(3);
   const int n = 1'000'000;
   double sum = 0, deviation = 0, least = 1e9, greatest = 0;
@@ -81,6 +81,33 @@ TEST(ServiceTimes, OfTwoModesHaveMeanOneAndTheRatioBetweenThem) {
   EXPECT_NEAR(deviation / n, times.MeanDeviation(), 0.005);
   EXPECT_NEAR(heavy, n * 0.05, 1000);
   EXPECT_NEAR(greatest / least, 10, 1e-9);
+}
+
+// p99 lies at the heavy ones where these are one in a hundred.
+TEST(ServiceTimes, OfTwoModesMayHaveJustTheShareOfHeavyOnesInAnyOrder) {
+  ServiceTimes times(Spread::kBimodal, 0, {0.01, 50});
+  Random random(5);
+  const int n = 10'000, runs = 2'000;
+  double sum = 0, squares = 0;
+  for (int run = 0; run < runs; run++) {
+    times.FixHeavyAmong(n);
+    int heavy = 0, early = 0;
+    for (int i = 0; i < n; i++) {
+      heavy += times.Draw(random) > 1;
+      if (i == n / 2 - 1) early = heavy;
+    }
+    ASSERT_EQ(heavy, 100);
+    sum += early;
+    squares += early * early;
+  }
+  const double mean = sum / runs;
+  EXPECT_NEAR(mean, 50, 0.5);
+  // Of a hypergeometric distribution.
+  EXPECT_NEAR(squares / runs - mean * mean, 25, 2.5);
+
+  int heavy = 0;
+  for (int i = 0; i < 100 * n; i++) heavy += times.Draw(random) > 1;
+  EXPECT_NEAR(heavy, n, 500) << "after them by chance, as before";
 }
 
 UnitProfile Unit(const char* name, spw_unit_kind kind, double capacity, Duration service, Duration unloaded) {
