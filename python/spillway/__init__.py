@@ -129,7 +129,8 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
     max_batch: requests that are taken together, 1 to 128. The tensor's first extent is then shape's times as many as came,
         and the answer's output_shape's times as many. Where more than one came it is a copy.
     max_delay: seconds, 0 to 60, for which more are waited for once there is one.
-    model: the name under which clients ask; the program's file name, without .py, where not given.
+    model: the name under which clients ask; where not given $SPILLWAY_MODEL, which the controller sets for programs that
+        it has begun (no other name is possible then), and without that the program's file name, without .py.
     gateway: the path of the gateway's socket for executors, or, of a gateway on another machine such as the
         SmartNIC, "rdma:ADDRESS:PORT"; $SPILLWAY_GATEWAY where not given.
         A program with "rdma:..." must not fork afterwards (multiprocessing: start method "spawn").
@@ -164,8 +165,13 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
                               "executors")
         named = str(gpu if gpu is not None else os.environ.get("SPILLWAY_GPU", ""))
         own = os.path.splitext(os.path.basename(sys.argv[0] or "program"))[0] or "program"
-        name = model or own
-        _Serving.program = _spillway.Program(path, token, f"{name}-{os.getpid()}", name, word, list(shape),
+        placed = os.environ.get("SPILLWAY_MODEL")
+        if model and placed and model != placed:
+            raise BadArgument(f"model: expected {placed}, as which the controller has begun this program ($SPILLWAY_MODEL), or "
+                              f"none, got {model}")
+        name = model or placed or own
+        instance = os.environ.get("SPILLWAY_INSTANCE") or f"{name}-{os.getpid()}"
+        _Serving.program = _spillway.Program(path, token, instance, name, word, list(shape),
                                              out_word, list(out_shape), named, place.number,
                                              max_batch)
         _Serving.asked = asked
@@ -240,12 +246,15 @@ class request:
 
 
 def _told(error):
-    """Of an exception, its line of the program and its type: its text may quote what another client sent."""
+    """Of an exception, its line of the program and its type: its text may quote what another client sent, unless it is
+    this module's."""
     trace, where = error.__traceback__, ""
     while trace is not None:
         if trace.tb_frame.f_globals.get("__name__") != __name__:
             where = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}: "
         trace = trace.tb_next
+    if isinstance(error, BadArgument):  # this module's own text, which quotes nobody
+        return f"{where or _Serving.line + ': '}{error}"
     return f"{where}{type(error).__name__}"
 
 

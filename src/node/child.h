@@ -25,15 +25,23 @@ struct ProcessId {
 
 class Child {
  public:
-  // Runs `words`, its output appended to `log`. The program begins only once `remember` has succeeded:
-  // were this one killed between the two, nothing would have begun.
-  [[nodiscard]] static Result<Child> Start(const std::vector<std::string>& words, const std::string& log,
+  struct Command {
+    std::vector<std::string> words;
+    std::vector<std::string> environment = {};  // NAME=VALUE each, beside this program's own
+    std::string log;                            // to which its output is appended
+  };
+  // The program begins only once `remember` has succeeded: were this one killed between the two, nothing
+  // would have begun.
+  [[nodiscard]] static Result<Child> Start(const Command& command,
                                            const std::function<Result<void>(const ProcessId&)>& remember);
   // The one that was remembered; nullopt: it has ended.
   [[nodiscard]] static std::optional<Child> Find(const ProcessId& id);
-  // This user's process whose command line ends with `words`, of which nobody remembers more; its pid is 0 if
-  // there is none.
-  [[nodiscard]] static ProcessId IdOf(const std::vector<std::string>& words);
+  // Of this user's processes (of root: of all) those that were begun with that NAME=VALUE in their
+  // environment, or are of the session that one of number `session` began, unless that runs (0: of none).
+  // Which began a session of its own comes first.
+  [[nodiscard]] static std::vector<Child> Marked(const std::string& variable, int session = 0);
+  // Kills them, and waits a moment for their ends. How many are still there, or may be.
+  static size_t KillMarked(const std::string& variable, int session = 0);
 
   [[nodiscard]] const ProcessId& id() const { return id_; }
   // How it ended ("exit code 1", "signal 9"; "it ended" of one that another program began); nullopt: it runs.

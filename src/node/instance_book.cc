@@ -19,6 +19,7 @@
 
 #include "base/file.h"
 #include "base/system_error.h"
+#include "base/yaml/scalars.h"
 #include "scheduler/controller/host_message.h"
 
 namespace spillway::node {
@@ -80,7 +81,7 @@ std::optional<Record> LostOf(const InstanceBook& book, const std::filesystem::pa
   if (error != std::errc() || rest != end) return std::nullopt;
   Record record;
   record.has.wanted.instance = id;
-  record.process = Child::IdOf({"-c", book.ConfigOf(id)});
+  if (const auto there = Child::Marked(book.MarkOf(id)); !there.empty()) record.process = there.front().id();
   record.has.phase = record.process.pid == 0 ? HostPhase::kFailed : HostPhase::kEnding;
   record.why = why;
   return record;
@@ -171,7 +172,36 @@ std::string InstanceBook::LastWord(uint64_t instance) const {
   log.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(log.gcount()));
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1).substr(0, 300);
+  text = text.substr(text.rfind('\n') + 1).substr(0, 300);
+  // It goes into this program's log, and to an operator's terminal.
+  for (char& byte : text)
+    if (static_cast<unsigned char>(byte) < ' ' || byte == 0x7f) byte = '?';
+  return text;
+}
+
+void InstanceBook::KeepLog(uint64_t instance, const std::string& model) const {
+  if (!yaml::IsName(model)) return;  // no path
+  std::ifstream log(LogOf(instance), std::ios::binary | std::ios::ate);
+  if (!log) return;
+  const std::streamoff size = log.tellg();
+  std::string text(std::min(static_cast<size_t>(size), kKeptBytes), '\0');
+  log.seekg(size - static_cast<std::streamoff>(text.size()));
+  log.read(text.data(), static_cast<std::streamsize>(text.size()));
+  const std::string prefix = "failed-";
+  (void)base::WriteFile(fmt::format("{}/{}{}.log", folder_, prefix, model), text,
+                        {.mode = 0600, .is_durable = false});
+  std::vector<std::filesystem::directory_entry> kept;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(folder_, failed), last; !failed && at != last;
+       at.increment(failed))
+    if (at->path().filename().string().starts_with(prefix)) kept.push_back(*at);
+  if (kept.size() <= kMostKept) return;
+  std::filesystem::remove(*std::min_element(kept.begin(), kept.end(),
+                                            [](const auto& a, const auto& b) {
+                                              std::error_code gone;
+                                              return a.last_write_time(gone) < b.last_write_time(gone);
+                                            }),
+                          failed);
 }
 
 void InstanceBook::BoundLog(uint64_t instance) const {

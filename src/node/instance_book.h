@@ -25,6 +25,7 @@ struct Record {
 class InstanceBook {
  public:
   static constexpr uint64_t kMaxLogBytes = 8 << 20;
+  static constexpr size_t kKeptBytes = 64 << 10, kMostKept = 64;
   // kConflict: another node agent has the folder.
   [[nodiscard]] static Result<InstanceBook> Open(const std::string& folder);
 
@@ -36,8 +37,15 @@ class InstanceBook {
   void Erase(uint64_t instance) const;
   [[nodiscard]] std::string ConfigOf(uint64_t instance) const { return PathOf(instance, "yaml"); }
   [[nodiscard]] std::string LogOf(uint64_t instance) const { return PathOf(instance, "log"); }
+  // NAME=VALUE in the environment of what runs for it, and of all that this begins: no other instance has it.
+  [[nodiscard]] std::string MarkOf(uint64_t instance) const {
+    return "SPILLWAY_RECORD=" + identity_ + ":" + std::to_string(instance);
+  }
   // The last line that it wrote, looked for in the log's last 4 KiB, and of it 300 bytes; empty: none.
   [[nodiscard]] std::string LastWord(uint64_t instance) const;
+  // The end of the log of one that failed, as FOLDER/failed-MODEL.log, for whoever asks why. Of at most
+  // kMostKept models: the oldest goes.
+  void KeepLog(uint64_t instance, const std::string& model) const;
   // Empties the log once it is larger than kMaxLogBytes.
   void BoundLog(uint64_t instance) const;
   // One that no other folder has, for as long as this one is.

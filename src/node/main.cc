@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillway-node: a GPU host's node agent. Exit code: 0 ok, 1 failed, 2 bad usage or input.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 #include "base/program_folder.h"
 #include "command/output.h"
 #include "command/program.h"
+#include "node/host_program.h"
 #include "node/node_agent.h"
 
 namespace spillway::command {
@@ -34,6 +36,12 @@ int Main(int argc, char** argv) {
   if (!std::filesystem::is_regular_file(executor, unknown))
     return Complain({ErrorCode::kBadInput, fmt::format("--executor {}: expected a program", executor)},
                     kProgram);
+  const auto missing = node::TakeOutMissingPrograms(*config);
+  for (const Error& one : missing) {
+    if (check) (void)Complain(one, kProgram);
+    if (!check) spdlog::warn("{}; not listed until the next start", one.message);
+  }
+  if (check && !missing.empty()) return 2;
   auto slices = node::SlicesOf(*config);
   if (!slices) return Complain(slices.error(), kProgram);
   if (check) {

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/machine_boot.h"
 #include "gateway/executor/executor_config.h"
+#include "node/host_program.h"
 #include "scheduler/job.h"
 
 namespace spillway::node {
@@ -32,6 +34,9 @@ constexpr auto kActFor = 1s;  // less than the controller's silent_after: each s
 // An executor waits 10 s itself for a device that hangs.
 constexpr auto kKillAfter = 15s;
 constexpr auto kGiveUpAfter = 20s;
+constexpr auto kKillAgain = 1s;
+constexpr auto kMayEndItself = 1s;
+constexpr int kNothingLeft = -1;  // of another boot of the machine
 // Of a program, whose deepest value is a model's list of layers. What is read by recursion has a stack to
 // fill.
 constexpr int kMaxProgramDepth = 8;
@@ -47,6 +52,11 @@ json ProgramOf(const std::string& text) {
       },
       false);
   return is_too_deep ? json(json::value_t::discarded) : program;
+}
+
+std::string WhatRuns(const Record& record) {
+  const std::string& program = record.has.wanted.model.host_program;
+  return program.empty() ? "its executor" : "its program " + program;
 }
 
 // Of an instance that was ending.
@@ -118,11 +128,46 @@ void NodeAgent::TakeUp(Record record) {
     // Killed between the executor's beginning and the word of it.
     if (kept.has.phase == HostPhase::kSlice) kept.has.phase = HostPhase::kRunning;
   } else if (kept.has.phase == HostPhase::kRunning) {
-    FailWith(kept, "its executor ended while no node agent ran");
+    HasEnded(kept, WhatRuns(kept) + " ended while no node agent ran", 0);
   } else if (kept.has.phase == HostPhase::kEnding) {
-    kept.has.phase = PhaseOnceEnded(kept);
+    HasEnded(kept, kept.why, 0);
   }
   Write(kept);
+}
+
+// Its main process has; of what that began something may be left, which keeps the slice until it is gone.
+// `session`: that process, if it ended just now.
+void NodeAgent::HasEnded(Record& record, const std::string& why, int session) {
+  record.why = why;
+  record.has.phase = HostPhase::kEnding;
+  const bool is_of_this_boot = record.process.boot == base::BootId();
+  left_behind_[record.has.wanted.instance] = {is_of_this_boot ? session : kNothingLeft, {}};
+}
+
+void NodeAgent::EndLeftBehind() {
+  for (auto at = left_behind_.begin(); at != left_behind_.end();) {
+    auto& [session, again] = at->second;
+    Record& record = records_.at(at->first);
+    if (Clock::now() < again) {
+      ++at;
+      continue;
+    }
+    const size_t left = session == kNothingLeft ? 0 : Child::KillMarked(book_.MarkOf(at->first), session);
+    if (left > 0) {
+      spdlog::warn("instance {}: {} processes that it began do not end", at->first, left);
+      again = Clock::now() + kKillAgain;
+      ++at;
+      continue;
+    }
+    record.process = {};
+    record.has.phase = PhaseOnceEnded(record);
+    if (record.has.phase == HostPhase::kFailed) {
+      spdlog::warn("instance {}: {}", at->first, record.why);
+      untold_.insert(at->first);
+    }
+    Write(record);
+    at = left_behind_.erase(at);
+  }
 }
 
 void NodeAgent::Run(int stop_fd) {
@@ -131,7 +176,7 @@ void NodeAgent::Run(int stop_fd) {
     See();
     const bool is_done = Act();
     auto wait = IsEnding() ? kTalkEveryWhileEnding : kTalkEvery;
-    if (!is_done) wait = 0ms;
+    if (!is_done || !untold_.empty()) wait = 0ms;
     if (!Talk(wait)) poll(&stop, 1, static_cast<int>(kAskAgain / 1ms));
   }
   EndAll();
@@ -143,23 +188,32 @@ void NodeAgent::See() {
     const uint64_t id = at->first;
     Record& record = records_.at(id);
     if (!how) {
-      const auto told = killed_at_.find(id);
       book_.BoundLog(id);
+      if (const auto due = end_at_.find(id); due != end_at_.end() && Clock::now() >= due->second) {
+        end_at_.erase(due);
+        Terminate(id);
+      }
+      const auto told = killed_at_.find(id);
       if (told != killed_at_.end() && Clock::now() - told->second > kKillAfter) at->second.Signal(SIGKILL);
       ++at;
       continue;
     }
+    const int session = at->second.id().pid;
     at = children_.erase(at);
+    const auto told = killed_at_.find(id);
+    const bool is_killed = told != killed_at_.end() && Clock::now() - told->second > kKillAfter;
+    const bool is_as_told = *how == "exit code 0" || *how == "signal 15" || *how == "it ended" || is_killed;
     killed_at_.erase(id);
-    record.process = {};
-    if (record.has.phase == HostPhase::kEnding) {
-      record.has.phase = PhaseOnceEnded(record);
-    } else {
+    end_at_.erase(id);
+    std::string why = record.why;
+    if (record.has.phase != HostPhase::kEnding || (why.empty() && !is_as_told)) {
       const std::string word = book_.LastWord(id);
-      FailWith(record, fmt::format("its executor ended: {}{}{}", *how, word.empty() ? "" : ": ", word));
+      why = fmt::format("{} ended: {}{}{}", WhatRuns(record), *how, word.empty() ? "" : ": ", word);
     }
+    HasEnded(record, why, session);
     Write(record);
   }
+  EndLeftBehind();
 }
 
 bool NodeAgent::Act() {
@@ -199,12 +253,14 @@ bool NodeAgent::Take(const Step& step) {
 // all the same, and be somebody else's.
 bool NodeAgent::DropSlice(uint64_t id) {
   Record& record = records_.at(id);
+  if (untold_.count(id) != 0) return false;
   const std::string mark = record.mark;
   if (!record.slice_refused)
     if (const auto gone = slices_->Drop(record.has.wanted, mark, Marks(record)); !gone) {
       if (record.why != gone.error().message) FailWith(record, gone.error().message);
       return false;
     }
+  if (!record.why.empty()) book_.KeepLog(id, record.has.wanted.model.name);
   book_.Erase(id);
   records_.erase(id);
   spdlog::info("instance {}: gone", id);
@@ -234,22 +290,41 @@ Slices::Remember NodeAgent::Marks(Record& record) {
   };
 }
 
+// Of an executor its file is written.
+Result<Child::Command> NodeAgent::CommandOf(const Record& record) const {
+  const WantedInstance& wanted = record.has.wanted;
+  const auto device = slices_->DeviceOf(wanted, record.mark);
+  if (!device) return tl::make_unexpected(device.error());
+  Child::Command command;
+  if (!wanted.model.host_program.empty()) {
+    auto words = WordsOf(config_, wanted.model);
+    if (!words) return tl::make_unexpected(words.error());
+    command.words = std::move(*words);
+    command.environment = EnvironmentOf(config_, wanted, *device);
+  } else {
+    const std::string path = book_.ConfigOf(wanted.instance);
+    const auto text = ExecutorFile(config_, wanted, *device);
+    if (!text) return tl::make_unexpected(text.error());
+    if (const auto good = gateway::ParseExecutorConfig(*text, path); !good)
+      return tl::make_unexpected(good.error());
+    if (const auto wrote = base::WriteFile(path, *text, {.mode = 0600, .is_durable = false}); !wrote)
+      return tl::make_unexpected(wrote.error());
+    command.words = {executor_, "-c", path};
+  }
+  command.environment.push_back(book_.MarkOf(wanted.instance));
+  command.log = book_.LogOf(wanted.instance);
+  return command;
+}
+
 void NodeAgent::Begin(Record& record) {
   const uint64_t id = record.has.wanted.instance;
-  const std::string path = book_.ConfigOf(id);
-  const auto device = slices_->DeviceOf(record.has.wanted, record.mark);
-  if (!device) return FailWith(record, device.error().message);
-  const auto text = ExecutorFile(config_, record.has.wanted, *device);
-  if (!text) return FailWith(record, text.error().message);
-  if (const auto good = gateway::ParseExecutorConfig(*text, path); !good)
-    return FailWith(record, good.error().message);
-  if (const auto wrote = base::WriteFile(path, *text, {.mode = 0600, .is_durable = false}); !wrote)
-    return FailWith(record, wrote.error().message);
+  auto command = CommandOf(record);
+  if (!command) return FailWith(record, command.error().message);
   const auto remember = [&](const ProcessId& process) {
     record.process = process;
     return book_.Write(record);
   };
-  auto child = Child::Start({executor_, "-c", path}, book_.LogOf(id), remember);
+  auto child = Child::Start(*command, remember);
   if (!child) {
     record.process = {};
     return FailWith(record, child.error().message);
@@ -264,10 +339,18 @@ void NodeAgent::Begin(Record& record) {
 void NodeAgent::End(Record& record) {
   const uint64_t id = record.has.wanted.instance;
   record.has.phase = HostPhase::kEnding;
+  // The gateway sees that a program is gone before its process is: what it ends with says more than a signal.
+  if (!record.has.wanted.model.host_program.empty() && !is_leaving_)
+    end_at_.emplace(id, Clock::now() + kMayEndItself);
+  else
+    Terminate(id);
+  Write(record);
+}
+
+void NodeAgent::Terminate(uint64_t id) {
   killed_at_.emplace(id, Clock::now());
   const auto child = children_.find(id);
   if (child != children_.end()) child->second.Signal(SIGTERM);
-  Write(record);
 }
 
 void NodeAgent::FailWith(Record& record, const std::string& why) {
@@ -291,6 +374,7 @@ bool NodeAgent::IsEnding() const {
 bool NodeAgent::Talk(std::chrono::milliseconds wait) {
   scheduler::HostReport report{
       book_.identity(), config_.gpus, {}, orders_ ? orders_->revision : 0, wait / 1ms};
+  for (const auto& [name, words] : config_.programs) report.programs.insert(name);
   for (const auto& [id, record] : records_)
     report.held.push_back({id, record.has.phase == HostPhase::kFailed, record.slice_refused, record.why});
   const auto answer =
@@ -302,6 +386,7 @@ bool NodeAgent::Talk(std::chrono::milliseconds wait) {
     said_ = orders.error().message;
     return false;
   }
+  std::erase_if(untold_, [&](uint64_t id) { return records_.at(id).has.phase == HostPhase::kFailed; });
   if (!said_.empty()) spdlog::info("the controller is back");
   said_.clear();
   orders_ = std::move(*orders);
@@ -313,9 +398,12 @@ bool NodeAgent::Talk(std::chrono::milliseconds wait) {
 void NodeAgent::EndAll() {
   config_.gpus.clear();
   Talk(0ms);
+  is_leaving_ = true;
+  untold_.clear();
+  for (const auto& [id, at] : std::exchange(end_at_, {})) Terminate(id);
   orders_ = scheduler::HostOrders{orders_ ? orders_->revision : 0, {}};
   const auto until = Clock::now() + kGiveUpAfter;
-  for (Act(); !records_.empty(); Act()) {
+  for (Act(); !records_.empty(); untold_.clear(), Act()) {
     if (children_.empty() && Clock::now() > until) break;  // slices that their GPUs do not take back
     std::vector<pollfd> ends;
     for (const auto& [id, child] : children_) ends.push_back({child.fd(), POLLIN, 0});

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "api/client.h"
@@ -39,14 +40,18 @@ class NodeAgent {
 
   void TakeUp(Record record);
   void See();  // who has ended
+  void HasEnded(Record& record, const std::string& why, int session);
+  void EndLeftBehind();
   // False: more is to be done, but the controller should hear of this host first.
   bool Act();
   bool Take(const scheduler::Step& step);  // false: it is to be tried again
   bool DropSlice(uint64_t id);
   void Make(const scheduler::WantedInstance& instance);
   [[nodiscard]] Slices::Remember Marks(Record& record);
+  [[nodiscard]] Result<Child::Command> CommandOf(const Record& record) const;
   void Begin(Record& record);
   void End(Record& record);
+  void Terminate(uint64_t id);
   void FailWith(Record& record, const std::string& why);
   void Write(const Record& record);
   bool Talk(std::chrono::milliseconds wait);
@@ -60,7 +65,15 @@ class NodeAgent {
   api::Client controller_;
   std::map<uint64_t, Record> records_;
   std::map<uint64_t, Child> children_;
-  std::map<uint64_t, std::chrono::steady_clock::time_point> killed_at_;  // of those that are ending
+  // Of those that are ending: when they are to be told by SIGTERM, and when they were.
+  std::map<uint64_t, std::chrono::steady_clock::time_point> end_at_, killed_at_;
+  bool is_leaving_ = false;
+  struct LeftBehind {
+    int session;
+    std::chrono::steady_clock::time_point again;  // when it is next killed
+  };
+  std::set<uint64_t> untold_;                   // that have failed, of which the controller has not heard
+  std::map<uint64_t, LeftBehind> left_behind_;  // by instances whose main process has ended
   std::optional<scheduler::HostOrders> orders_;
   std::string said_;  // of the controller, last
 };

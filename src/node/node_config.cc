@@ -93,13 +93,44 @@ void ReadGpus(Problems& problems, const Field& field, const std::string& file_na
     problems.Add(field.line, field.path, fmt::format("expected 1 to {} GPUs", scheduler::kMaxGpusOfHost));
 }
 
+std::vector<std::string> ReadWords(Problems& problems, const Field& field) {
+  constexpr const char* kForm = "a list: the absolute path of a program, and its arguments";
+  std::vector<std::string> words;
+  for (const Field& entry : yaml::ReadList(problems, field, kForm)) {
+    const auto word = yaml::ReadText(problems, entry, "an argument");
+    if (!word) return {};
+    if (word->find('\0') != std::string::npos) problems.Add(entry.line, entry.path, "expected no NUL in it");
+    words.push_back(*word);
+  }
+  if (words.empty() || !words.front().starts_with('/'))
+    problems.Add(field.line, field.path, fmt::format("expected {}", kForm));
+  return words;
+}
+
+void ReadPrograms(Problems& problems, const Field& field, const std::string& file_name, NodeConfig& config) {
+  for (const Field& entry : yaml::ReadList(problems, field, "a list of programs that serve models")) {
+    MapReader map(problems, entry, {"name", "run"});
+    std::string name;
+    Take(name, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
+    const Field* run = map.Need("run", "the program's path and arguments");
+    if (run == nullptr || name.empty()) continue;
+    gateway::NotePlace(config.places, file_name, {fmt::format("programs[{}].run", name), run->line, {}});
+    if (!config.programs.emplace(name, ReadWords(problems, *run)).second)
+      problems.Add(entry.line, entry.path, "duplicate name");
+  }
+  if (config.programs.size() > scheduler::kMaxProgramsOfHost)
+    problems.Add(field.line, field.path,
+                 fmt::format("expected at most {} programs", scheduler::kMaxProgramsOfHost));
+}
+
 }  // namespace
 
 Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& file_name) {
   NodeConfig config;
   const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(problems, root,
-                  {"name", "controller", "controller_token_file", "state", "gateway", "token_file", "gpus"});
+                  {"name", "controller", "controller_token_file", "state", "gateway", "token_file", "gpus",
+                   "programs"});
     Take(config.name, top.Need("name", "a name of this host"),
          [&](const Field& f) { return yaml::ReadName(problems, f); });
     if (config.name.size() > 31) problems.Add("name", "expected at most 31 characters");
@@ -121,6 +152,7 @@ Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& f
     gateway::ReadGatewayAddress(problems, top, file_name, executors);
     config.gateway = executors.address;
     if (const Field* f = top.Need("gpus", "a list of GPUs")) ReadGpus(problems, *f, file_name, config);
+    if (const Field* f = top.Find("programs")) ReadPrograms(problems, *f, file_name, config);
   });
   if (!read) return tl::make_unexpected(read.error());
   config.controller.program = "spillway-gateway";

@@ -24,7 +24,9 @@ struct NodeConfig {
   std::vector<scheduler::Gpu> gpus;
   std::map<std::string, double> gflop_per_s;   // by GPU: of all of it
   std::map<std::string, std::string> devices;  // by GPU, as the file has it; empty: they are emulated
-  gateway::Places places;                      // of `state`, and of GPUs' `device` and `mig`
+  // That serve models, instead of an executor: their words, of which the first is an absolute path.
+  std::map<std::string, std::vector<std::string>> programs;
+  gateway::Places places;  // of `state`, of GPUs' `device` and `mig`, and of programs' `run`
 };
 
 [[nodiscard]] Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& file_name);

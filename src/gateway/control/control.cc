@@ -354,7 +354,7 @@ void Control::HearHost(const api::Request& request, const std::string& host, con
   if (!report) return refuse(report.error());
   const auto now = Clock::now();
   if (const auto heard = hosts_.Hear(host, report->agent, now); !heard) return refuse(heard.error());
-  controller_.HostSays(host, report->gpus, report->held, report->revision, Now());
+  controller_.HostSays(host, report->gpus, report->held, report->revision, Now(), report->programs);
   const auto wait = std::chrono::milliseconds(std::clamp<Millis>(report->wait_ms, 0, kLongestWait));
   hosts_.Wait(host, report->revision, now + wait, [respond](const Result<scheduler::HostOrders>& orders) {
     respond([response = orders ? Response{.body = ToText(*orders)} : api::ResponseTo(orders.error())] {

@@ -39,7 +39,9 @@ json ReportOf(const Fleet& fleet, const std::string& name, const GpuHost& host) 
     if (trouble != fleet.gpu_troubles.end()) entry["trouble"] = trouble->second.why;
     gpus.push_back(entry);
   }
-  return {{"name", name}, {"up", host.is_up}, {"gpus", gpus}};
+  json report{{"name", name}, {"up", host.is_up}, {"gpus", gpus}};
+  if (!host.programs.empty()) report["programs"] = host.programs;
+  return report;
 }
 
 }  // namespace
@@ -61,6 +63,7 @@ json ReportOf(const Fleet& fleet, const ServedModel& model, const TookMs& took) 
   json report{{"name", model.name},     {"tenant", model.tenant},      {"replicas", model.replicas},
               {"ready", ready},         {"share", Share(model.milli)}, {"memory_mib", model.memory_mib},
               {"slo_ms", model.slo_ms}, {"moving", is_moving},         {"instances", instances}};
+  if (!model.host_program.empty()) report["program"] = model.host_program;
   const auto downtime = fleet.downtime_ms.find(model.name);
   if (downtime != fleet.downtime_ms.end()) report["downtime_ms"] = downtime->second;
   const auto trouble = fleet.model_troubles.find(model.name);

@@ -2,6 +2,7 @@
 #include "gateway/control/model_file.h"
 
 #include <cmath>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "gateway/document.h"
@@ -19,10 +20,30 @@ using yaml::MapReader;
 using yaml::Problems;
 using namespace std::chrono_literals;
 
+namespace {
+
+void Refuse(Problems& problems, const MapReader& top, std::initializer_list<const char*> keys,
+            const char* where) {
+  for (const char* key : keys)
+    if (const Field* f = top.Find(key)) problems.Add(f->line, f->path, std::string("expected only ") + where);
+}
+
+// A program's tensors are its own to say.
+void ReadProgram(Problems& problems, const MapReader& top, const Field& field, ServedModel& served) {
+  Refuse(problems, top, {"model", "cell", "cells"}, "without `program`");
+  Take(served.host_program, &field, [&](const Field& f) { return yaml::ReadName(problems, f); });
+  served.name = served.host_program;
+  Take(served.name, top.Find("name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
+}
+
+}  // namespace
+
 Result<ServedModel> ParseModelFile(const std::string& yaml, const std::string& file_name) {
   ServedModel served;
   const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
-    MapReader top(problems, root, {"model", "tenant", "replicas", "share", "memory", "slo", "cell", "cells"});
+    MapReader top(
+        problems, root,
+        {"model", "program", "name", "tenant", "replicas", "share", "memory", "slo", "cell", "cells"});
     served.tenant = "default";
     Take(served.tenant, top.Find("tenant"), [&](const Field& f) { return yaml::ReadName(problems, f); });
     Take(served.replicas, top.Find("replicas"),
@@ -35,6 +56,8 @@ Result<ServedModel> ParseModelFile(const std::string& yaml, const std::string& f
         served.memory_mib = static_cast<int>((*bytes + (1 << 20) - 1) >> 20);
     if (const Field* f = top.Find("slo"))
       if (const auto time = yaml::ReadDuration(problems, *f, 1ms, 1h)) served.slo_ms = time->count();
+    if (const Field* f = top.Find("program")) return ReadProgram(problems, top, *f, served);
+    Refuse(problems, top, {"name"}, "beside `program`; `model` has a name of its own");
     uint64_t input = 1 << 20, output = 256 << 10, cells = 4;
     if (const Field* f = top.Find("cell")) {
       MapReader cell(problems, *f, {"input", "output"});
@@ -45,7 +68,8 @@ Result<ServedModel> ParseModelFile(const std::string& yaml, const std::string& f
     }
     Take(cells, top.Find("cells"),
          [&](const Field& f) { return yaml::ReadInteger(problems, f, 1, kMaxCells); });
-    const Field* entry = top.Need("model", "what its executors run, as an entry of models in executor.yaml");
+    const Field* entry = top.Need(
+        "model", "what its executors run, as an entry of models in executor.yaml, or `program` instead");
     if (entry == nullptr) return;
     const ModelSpec spec = ReadModelSpec(problems, *entry);
     if (const auto fits = CheckCell(CardOf(spec), input, output); !fits)

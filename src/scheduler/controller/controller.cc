@@ -11,6 +11,7 @@
 namespace spillway::scheduler {
 namespace {
 
+constexpr const char* kExecutorLeft = "its executor left";
 constexpr Millis kHour = 3'600'000;
 // Instances that were ready for so long have got over what was wrong before.
 constexpr Millis kSteady = 10'000;
@@ -18,7 +19,7 @@ constexpr Millis kSteady = 10'000;
 }  // namespace
 
 Controller::Controller(ControllerOptions options, Fleet fleet)
-    : options_(options), fleet_(std::move(fleet)), heard_(fleet_.now) {
+    : options_(std::move(options)), fleet_(std::move(fleet)), heard_(fleet_.now) {
   if (fleet_.revision == 0) {
     fleet_.revision = 1;
     fleet_.moves_left = options_.moves_per_hour;
@@ -98,11 +99,12 @@ Result<void> Controller::RemoveModel(const std::string& name, Millis now) {
 // -- hosts
 
 void Controller::HostSays(const std::string& name, const std::vector<Gpu>& gpus,
-                          const std::vector<Held>& held, uint64_t revision, Millis now) {
+                          const std::vector<Held>& held, uint64_t revision, Millis now,
+                          const std::set<std::string>& programs) {
   Begin(now);
   GpuHost& host = fleet_.hosts[name];
-  if (!host.is_up || !(host.gpus == gpus)) {
-    host = {gpus, true, fleet_.now};
+  if (!host.is_up || !(host.gpus == gpus) || host.programs != programs) {
+    host = {gpus, true, fleet_.now, programs};
     Changed();
   }
   std::map<uint64_t, const Held*> by_id;
@@ -114,6 +116,7 @@ void Controller::HostSays(const std::string& name, const std::vector<Gpu>& gpus,
     Instance& one = *Find(id);
     const auto at = by_id.find(id);
     if (one.phase == Phase::kStopping) {
+      if (at != by_id.end() && at->second->has_failed) Explain(one, at->second->why);
       if (at == by_id.end() && revision >= one.dropped) Gone(id);
       continue;
     }
@@ -159,7 +162,7 @@ void Controller::Joined(uint64_t id, Millis now) {
 void Controller::Left(uint64_t id, Millis now) {
   Begin(now);
   if (Instance* one = Find(id)) {
-    if (one->phase == Phase::kReady) GiveUp(*one, "its executor left");
+    if (one->phase == Phase::kReady) GiveUp(*one, kExecutorLeft);
     if (one->phase == Phase::kDraining) EndDraining(*one);
   }
   Reconcile();
@@ -231,7 +234,7 @@ void Controller::EndLate() {
     Instance& one = *Find(id);
     const Millis waits = fleet_.now - one.since;
     if (one.phase == Phase::kStarting && waits > options_.start_limit)
-      GiveUp(one, fmt::format("it was not ready within {} ms", options_.start_limit));
+      GiveUp(one, fmt::format("it was not ready within {} ms (controller.start)", options_.start_limit));
     else if (one.phase == Phase::kReady && one.is_unseen && waits > options_.start_limit)
       GiveUp(one, "its executor did not come back");
     else if (one.phase == Phase::kDraining && waits > options_.drain_limit)
@@ -321,8 +324,8 @@ Controller::PlacementInputs Controller::InputsNow() const {
 
 // -- steps
 
-FleetView Controller::Look(const std::string& avoid) const {
-  return FleetView(fleet_, options_.rules, avoid);
+FleetView Controller::Look(const std::string& avoid, const std::string& program) const {
+  return FleetView(fleet_, options_.rules, avoid, program);
 }
 
 Instance* Controller::Find(uint64_t id) {
@@ -420,6 +423,14 @@ void Controller::GiveUp(Instance& one, const std::string& why) {
   }
   fleet_.planned.clear();
   Stop(one);
+}
+
+// The gateway sees that an executor is gone before its host says why.
+void Controller::Explain(const Instance& one, const std::string& why) {
+  const auto trouble = fleet_.model_troubles.find(one.model.name);
+  if (trouble != fleet_.model_troubles.end() && trouble->second.why == kExecutorLeft &&
+      trouble->second.where == GpuKey(one.place.host, one.place.gpu))
+    trouble->second.why = why;
 }
 
 // Of several at once, as when a host goes with all that it had, one counts.

@@ -70,9 +70,9 @@ class Controller {
   // room, or a move is under way. Needs no budget.
   [[nodiscard]] Result<void> MoveModel(const std::string& name, const std::string& gpu, Millis now);
 
-  // -- hosts. `revision`: the last one that the host has acted on.
+  // -- hosts. `revision`: the last one that the host has acted on. `programs`: of its own, that can serve.
   void HostSays(const std::string& host, const std::vector<Gpu>& gpus, const std::vector<Held>& held,
-                uint64_t revision, Millis now);
+                uint64_t revision, Millis now, const std::set<std::string>& programs = {});
   void HostLost(const std::string& host, Millis now);
 
   // -- executors, as the gateway sees them
@@ -134,13 +134,14 @@ class Controller {
   [[nodiscard]] PlacementInputs InputsNow() const;
   bool MayFindPlace(const std::string& model);
   void Changed();  // hosts, models or phases
-  [[nodiscard]] FleetView Look(const std::string& avoid = {}) const;
+  [[nodiscard]] FleetView Look(const std::string& avoid = {}, const std::string& program = {}) const;
   Instance* Find(uint64_t id);
   void To(Instance& one, Phase phase);
   void Start(const ServedModel& model, const SlicePlace& place, uint64_t replaces);
   void EndDraining(Instance& one);
   void Stop(Instance& one);
   void GiveUp(Instance& one, const std::string& why);
+  void Explain(const Instance& one, const std::string& why);
   void CountFailure(Trouble& trouble, const std::string& why) const;
   void Gone(uint64_t id);
   [[nodiscard]] Instance* ReplacementOf(uint64_t id);

@@ -21,6 +21,11 @@ JobMix MixOf(const Fleet& fleet, const FleetView& view, const Cluster& cluster) 
   return JobMix(jobs, static_cast<int>(cluster.models().size()));
 }
 
+bool IsListedSomewhere(const Fleet& fleet, const std::string& program) {
+  return std::any_of(fleet.hosts.begin(), fleet.hosts.end(),
+                     [&](const auto& host) { return host.second.is_up && Lists(host.second, program); });
+}
+
 }  // namespace
 
 Result<void> Controller::MoveModel(const std::string& name, const std::string& gpu, Millis now) {
@@ -38,9 +43,12 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
         GpuKey(one.place.host, one.place.gpu) != gpu)
       mover = &one;
   }
+  if (!gpu.empty() && gpu.find('/') == std::string::npos)
+    return Fail(ErrorCode::kBadInput, fmt::format("expected HOST/GPU, such as {}/gpu0, got {}", gpu, gpu));
   if (mover == nullptr)
     return Fail(ErrorCode::kConflict, fmt::format("model {}: no instance is ready to move", name));
-  FleetView view = Look(GpuKey(mover->place.host, mover->place.gpu));
+  const std::string& program = model->second.host_program;
+  FleetView view = Look(GpuKey(mover->place.host, mover->place.gpu), program);
   const Job job = view.JobOf(model->second);
   const JobMix mix = MixOf(fleet_, view, view.cluster());
   Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
@@ -48,6 +56,11 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
   if (gpu.empty()) {
     spot = placer.Decide(job);
   } else if (const int node = view.NodeOf(gpu); node < 0) {
+    const std::string host = gpu.substr(0, gpu.rfind('/'));
+    const auto known = fleet_.hosts.find(host);
+    if (known != fleet_.hosts.end() && !Lists(known->second, program))
+      return Fail(ErrorCode::kBadInput,
+                  fmt::format("model {}: host {} does not list the program {}", name, host, program));
     return Fail(ErrorCode::kBadInput, fmt::format("no GPU {} can be used now", gpu));
   } else if (const auto rating = placer.RateOn(job, node)) {
     spot = rating->spot;
@@ -69,7 +82,7 @@ bool Controller::AddOne(const ServedModel& model) {
     avoids.push_back(trouble->second.where);
   avoids.emplace_back();
   for (const std::string& avoid : avoids) {
-    FleetView view = Look(avoid);
+    FleetView view = Look(avoid, model.host_program);
     const Job job = view.JobOf(model);
     const JobMix mix = MixOf(fleet_, view, view.cluster());
     Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
@@ -80,7 +93,10 @@ bool Controller::AddOne(const ServedModel& model) {
   }
   if (PlanRoom(model)) return false;
   Trouble& waits = fleet_.model_troubles[model.name];
-  if (waits.failures == 0) waits.why = "no GPU has room for it";
+  if (waits.failures == 0)
+    waits.why = model.host_program.empty() || IsListedSomewhere(fleet_, model.host_program)
+                    ? "no GPU has room for it"
+                    : fmt::format("no host that is up lists the program {}", model.host_program);
   return false;
 }
 
@@ -131,7 +147,7 @@ void Controller::Learn(const std::vector<Took>& took, Millis now) {
 bool Controller::PlanRoom(const ServedModel& model) {
   if (!fleet_.planned.empty() || IsMoving()) return true;
   if (!options_.is_moving || fleet_.moves_left < 1) return false;
-  FleetView view = Look();
+  FleetView view = Look({}, model.host_program);
   const Job job = view.JobOf(model);
   if (!job.Fractional()) return false;
   const JobMix mix = MixOf(fleet_, view, view.cluster());
@@ -149,11 +165,12 @@ bool Controller::PlanRoom(const ServedModel& model) {
 }
 
 // In GPUs. Requests that take twice as long need twice the share for as many: what that is more than it has.
-// Where an SLO is kept now and would not be there, it does not go.
+// Where an SLO is kept now and would not be there, it does not go, nor where its program is not.
 double Controller::LossByMove(const FleetView& view, JobId job, const Spot& from, int node) const {
   const auto instance = fleet_.instances.find(view.InstanceOf(job));
   if (instance == fleet_.instances.end()) return 0;
   const ServedModel& model = instance->second.model;
+  if (!Lists(fleet_.hosts.at(view.HostOf(node)), model.host_program)) return kImmovable;
   const auto here = speeds_.ExpectedMs(model.name, view.GpuModelOf(from.node), fleet_.now);
   const auto there = speeds_.ExpectedMs(model.name, view.GpuModelOf(node), fleet_.now);
   if (!here || !there || *there < kClearlyLonger * *here) return 0;
@@ -195,7 +212,7 @@ void Controller::StartPlanned() {
   std::vector<PlannedMove> rest;
   for (const PlannedMove& move : fleet_.planned) {
     const Instance* one = Find(move.instance);
-    const FleetView view = Look();
+    const FleetView view = Look({}, one == nullptr ? "" : one->model.host_program);
     if (one == nullptr || one->phase != Phase::kReady || one->is_unseen ||
         ReplacementOf(one->id) != nullptr || view.NodeOf(GpuKey(move.to.host, move.to.gpu)) < 0) {
       fleet_.planned.clear();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "scheduler/controller/fleet_json.h"
@@ -12,7 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kVersion = 1;
+// The second has programs of hosts, which gateways of before would forget.
+constexpr int kVersion = 1, kVersionWithPrograms = 2;
 constexpr Phase kPhases[] = {Phase::kStarting, Phase::kReady, Phase::kDraining, Phase::kStopping};
 
 json Of(const Instance& one) {
@@ -63,7 +65,9 @@ std::map<std::string, Trouble> TroublesOf(const json& text) {
 json Of(const GpuHost& host) {
   json gpus = json::array();
   for (const Gpu& gpu : host.gpus) gpus.push_back(ToJson(gpu));
-  return {{"gpus", gpus}, {"is_up", host.is_up}, {"since", host.since}};
+  json text{{"gpus", gpus}, {"is_up", host.is_up}, {"since", host.since}};
+  if (!host.programs.empty()) text["programs"] = host.programs;
+  return text;
 }
 
 GpuHost HostOf(const json& text) {
@@ -71,13 +75,15 @@ GpuHost HostOf(const json& text) {
   for (const json& gpu : text.at("gpus")) host.gpus.push_back(GpuOf(gpu));
   host.is_up = text.at("is_up");
   host.since = text.at("since");
+  if (text.contains("programs")) host.programs = text["programs"].get<std::set<std::string>>();
   return host;
 }
 
 Fleet FleetOf(const json& text) {
   Fleet fleet;
-  if (text.at("spillway_fleet") != kVersion)
-    throw std::invalid_argument(fmt::format("spillway_fleet: expected {}", kVersion));
+  if (text.at("spillway_fleet") != kVersion && text.at("spillway_fleet") != kVersionWithPrograms)
+    throw std::invalid_argument(
+        fmt::format("spillway_fleet: expected {} or {}", kVersion, kVersionWithPrograms));
   fleet.revision = text.at("revision");
   fleet.last_id = text.at("last_id");
   for (const json& entry : text.at("models")) {
@@ -110,6 +116,10 @@ bool IsSameService(ServedModel a, const ServedModel& b) {
   a.replicas = b.replicas;
   a.slo_ms = b.slo_ms;
   return a == b;
+}
+
+bool Lists(const GpuHost& host, const std::string& program) {
+  return program.empty() || host.programs.count(program) != 0;
 }
 
 bool IsStranded(const Fleet& fleet, const Instance& one) {
@@ -146,7 +156,9 @@ std::string ToText(const Fleet& fleet) {
   for (const auto& [id, one] : fleet.instances) instances.push_back(Of(one));
   for (const PlannedMove& move : fleet.planned)
     planned.push_back({{"instance", move.instance}, {"to", ToJson(move.to)}});
-  const json text{{"spillway_fleet", kVersion},
+  const auto is_program = [](const auto& entry) { return !entry.second.host_program.empty(); };
+  const bool has_programs = std::any_of(fleet.models.begin(), fleet.models.end(), is_program);
+  const json text{{"spillway_fleet", has_programs ? kVersionWithPrograms : kVersion},
                   {"revision", fleet.revision},
                   {"last_id", fleet.last_id},
                   {"models", models},

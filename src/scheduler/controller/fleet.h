@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,8 @@ struct ServedModel {
   int memory_mib = 0;   // of a GPU's memory, for each replica; 0: not said
   Millis slo_ms = 0;    // what a request may take; 0: not said. Prices moves, and forbids some
   std::string program;  // what its executors run, in words of theirs; opaque here
+  // Instead: one of the programs that its host lists (GpuHost::programs) serves it. Empty: an executor.
+  std::string host_program = {};
   bool operator==(const ServedModel&) const = default;
 };
 // Apart from what an instance need not be begun anew for: how many there are, and the SLO.
@@ -49,7 +52,8 @@ struct Gpu {
 struct GpuHost {
   std::vector<Gpu> gpus;
   bool is_up = false;
-  Millis since = 0;  // up or not up
+  Millis since = 0;                     // up or not up
+  std::set<std::string> programs = {};  // that it can start to serve models
   bool operator==(const GpuHost&) const = default;
 };
 
@@ -110,6 +114,9 @@ struct Fleet {
   Millis considered = 0;  // when it was last asked whether moves would free a GPU
   bool operator==(const Fleet&) const = default;
 };
+
+// Whether it can start that program; an empty one is an executor, which each can.
+[[nodiscard]] bool Lists(const GpuHost& host, const std::string& program);
 
 // It was to end, and its host is lost: nothing more is known of it until the host is back, which may be
 // never.

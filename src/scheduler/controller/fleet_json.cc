@@ -9,9 +9,11 @@ namespace spillway::scheduler {
 using nlohmann::json;
 
 json ToJson(const ServedModel& model) {
-  return {{"name", model.name},      {"tenant", model.tenant},         {"replicas", model.replicas},
-          {"milli", model.milli},    {"memory_mib", model.memory_mib}, {"slo_ms", model.slo_ms},
-          {"program", model.program}};
+  json text{{"name", model.name},      {"tenant", model.tenant},         {"replicas", model.replicas},
+            {"milli", model.milli},    {"memory_mib", model.memory_mib}, {"slo_ms", model.slo_ms},
+            {"program", model.program}};
+  if (!model.host_program.empty()) text["host_program"] = model.host_program;
+  return text;
 }
 
 ServedModel ModelOf(const json& text) {
@@ -23,6 +25,7 @@ ServedModel ModelOf(const json& text) {
   model.memory_mib = text.at("memory_mib");
   model.slo_ms = text.at("slo_ms");
   model.program = text.at("program");
+  model.host_program = text.value("host_program", "");
   return model;
 }
 

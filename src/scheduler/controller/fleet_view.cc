@@ -37,7 +37,8 @@ Spot SpotAt(const Job& job, int node, int start) {
 
 std::string GpuKey(const std::string& host, const std::string& gpu) { return host + "/" + gpu; }
 
-FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::string& avoid)
+FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::string& avoid,
+                     const std::string& program)
     : rules_(rules), cluster_({}, {}) {
   std::set<std::string> names;
   for (const auto& [name, model] : fleet.models) names.insert(model.tenant);
@@ -61,7 +62,7 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
       for (const Gpu& gpu : host.gpus) {
         const std::string key = GpuKey(name, gpu.id);
         const auto trouble = fleet.gpu_troubles.find(key);
-        if (!host.is_up || blocked.count(key) != 0 ||
+        if (!host.is_up || blocked.count(key) != 0 || !Lists(host, program) ||
             (trouble != fleet.gpu_troubles.end() && trouble->second.not_before > fleet.now))
           continue;
         const std::tuple kind(gpu.model, gpu.can_divide, gpu.memory_mib);

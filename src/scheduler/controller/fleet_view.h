@@ -26,8 +26,10 @@ struct FleetRules {
 class FleetView {
  public:
   // Left out: GPUs of hosts that are not up, GPUs that are in trouble (Fleet::gpu_troubles), `avoid`
-  // (HOST/GPU), and those that something is on that the rules do not allow any more.
-  FleetView(const Fleet& fleet, const FleetRules& rules, const std::string& avoid = {});
+  // (HOST/GPU), those that something is on that the rules do not allow any more, and, unless `program` is
+  // empty, those of hosts that do not list it.
+  FleetView(const Fleet& fleet, const FleetRules& rules, const std::string& avoid = {},
+            const std::string& program = {});
 
   [[nodiscard]] Cluster& cluster() { return cluster_; }
   // As a new instance of it would be. Where GPUs differ in memory, it asks for the share that is enough on
@@ -39,6 +41,7 @@ class FleetView {
   [[nodiscard]] int NodeOf(const std::string& gpu_key) const;  // -1: not to be used now
   // By the cluster's model: what hosts call it. Several may be called the same.
   [[nodiscard]] const std::vector<std::string>& gpu_models() const { return gpu_models_; }
+  [[nodiscard]] const std::string& HostOf(int node) const { return gpus_[node].first; }
   [[nodiscard]] const std::string& GpuModelOf(int node) const {
     return gpu_models_[cluster_.nodes()[node].model];
   }

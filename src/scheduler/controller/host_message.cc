@@ -75,6 +75,21 @@ std::vector<Gpu> GpusOf(const json& text) {
   return gpus;
 }
 
+// Of a node agent of before there were any: none.
+std::set<std::string> ProgramsOf(const json& report) {
+  std::set<std::string> programs;
+  if (!report.contains("programs")) return programs;
+  const json& text = report["programs"];
+  if (!text.is_array() || text.size() > kMaxProgramsOfHost)
+    throw std::invalid_argument(fmt::format("programs: expected a list of at most {}", kMaxProgramsOfHost));
+  for (const json& entry : text) {
+    if (!entry.is_string() || !yaml::IsName(entry.get<std::string>()))
+      throw std::invalid_argument("programs: expected names of 1 to 64 letters, digits, '.', '_' or '-'");
+    programs.insert(entry.get<std::string>());
+  }
+  return programs;
+}
+
 // An executor's last words come to an operator's terminal: bytes below a space, DEL, and U+0080 to U+009F,
 // which in UTF-8 are 0xC2 and one of 0x80 to 0x9F, are spaces there.
 std::string Printable(std::string text) {
@@ -111,7 +126,8 @@ std::string ToText(const HostReport& report) {
                {"gpus", gpus},
                {"held", held},
                {"revision", report.revision},
-               {"wait_ms", report.wait_ms}});
+               {"wait_ms", report.wait_ms},
+               {"programs", report.programs}});
 }
 
 std::string ToText(const HostOrders& orders) {
@@ -138,6 +154,7 @@ Result<HostReport> ParseHostReport(std::string_view text) {
     }
     report.revision = WholeNumber<uint64_t>(parsed, "revision");
     report.wait_ms = WholeNumber<Millis>(parsed, "wait_ms");
+    report.programs = ProgramsOf(parsed);
     return report;
   });
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,13 +18,15 @@ constexpr size_t kMaxGpusOfHost = 64;
 constexpr size_t kMaxInstancesOfHost = 4096;
 constexpr size_t kMaxLastWords = 4096;  // bytes, of an executor that failed
 constexpr size_t kMaxGpuName = 32;      // characters
+constexpr size_t kMaxProgramsOfHost = 64;
 
 struct HostReport {
   std::string agent;  // of one run of one program: two agents of one name are found out by it
   std::vector<Gpu> gpus;
   std::vector<Held> held;
-  uint64_t revision = 0;  // the last that it has acted on
-  Millis wait_ms = 0;     // the answer may take so long, if there is nothing new
+  uint64_t revision = 0;                // the last that it has acted on
+  Millis wait_ms = 0;                   // the answer may take so long, if there is nothing new
+  std::set<std::string> programs = {};  // its own, which can serve models
 };
 
 struct HostOrders {

@@ -13,7 +13,8 @@ bool IsThat(const HostInstance& one, const WantedInstance& wanted) {
   if (one.wanted.instance != wanted.instance) return false;
   return one.phase == HostPhase::kFailed ||
          (one.wanted.place == wanted.place && one.wanted.model.name == wanted.model.name &&
-          one.wanted.model.program == wanted.model.program);
+          one.wanted.model.program == wanted.model.program &&
+          one.wanted.model.host_program == wanted.model.host_program);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ constexpr Millis kStartLimit = 3000;
 
 struct FakeHost {
   std::vector<Gpu> gpus;
-  std::set<std::string> off;  // GPUs that fell off
+  std::set<std::string> off;                      // GPUs that fell off
+  std::set<std::string> programs, told_programs;  // that it has; that the controller knows of
   bool is_up = true;
   std::vector<HostInstance> has;
   std::map<uint64_t, std::pair<bool, std::string>> failed;  // slice refused, why
@@ -79,6 +80,7 @@ class World {
         if (Below(3) != 0) gpu.memory_mib = gpu.model == "A100-40" ? 40'960 : 81'920;
         host.gpus.push_back(gpu);
       }
+      if (Below(2) == 0) host.programs.insert("p0");
       hosts_[fmt::format("h{}", h)] = host;
     }
   }
@@ -143,7 +145,7 @@ class World {
       if (there[name] == model.replicas) continue;
       ASSERT_NE(trouble, fleet.model_troubles.end()) << name;
       EXPECT_LT(there[name], model.replicas);
-      FleetView view(fleet, options_.rules);
+      FleetView view(fleet, options_.rules, {}, model.host_program);
       const Job job = view.JobOf(model);
       for (int n = 0; n < static_cast<int>(view.cluster().nodes().size()); ++n)
         EXPECT_FALSE(view.cluster().FitsNode(job, n)) << name << " waits beside room";
@@ -166,6 +168,7 @@ class World {
     model.milli = Below(5) == 0 ? 1000 : 50 + 50 * Below(8);
     if (Below(2) == 0) model.memory_mib = 1000 * (1 + Below(30));
     model.slo_ms = Below(2) * 50;
+    if (Below(4) == 0) model.host_program = "p0";
     // Nobody is harmed by it, but fewer replicas may be asked for.
     const auto there = controller_->fleet().models.find(model.name);
     if (there != controller_->fleet().models.end()) {
@@ -201,7 +204,7 @@ class World {
 
   void HostTrouble() {
     auto& [name, host] = Any(hosts_);
-    const int what = Below(4);
+    const int what = Below(5);
     if (what == 0) {
       host.is_up = false;
       Quietly([&, lost = name] { controller_->HostLost(lost, now_); });
@@ -212,6 +215,8 @@ class World {
       for (HostInstance& one : host.has)
         if (host.off.count(one.wanted.place.gpu) != 0 && one.phase == HostPhase::kRunning)
           End(host, one, "gone");
+    } else if (what == 3) {
+      if (host.programs.erase("p0") == 0) host.programs.insert("p0");
     } else {
       host.off.clear();
     }
@@ -276,7 +281,11 @@ class World {
       return;
     }
     ASSERT_NE(at, host.has.end());
-    if (step.kind == Step::Kind::kStart) at->phase = HostPhase::kRunning;
+    if (step.kind == Step::Kind::kStart) {
+      at->phase = HostPhase::kRunning;
+      const std::string& program = step.instance.model.host_program;
+      if (!program.empty() && host.programs.count(program) == 0) End(host, *at, "no such program");
+    }
     if (step.kind == Step::Kind::kDropSlice) host.has.erase(at);
     if (step.kind == Step::Kind::kEnd) {
       at->phase = HostPhase::kEnding;
@@ -301,7 +310,8 @@ class World {
     std::vector<Gpu> gpus;
     for (const Gpu& gpu : host.gpus)
       if (host.off.count(gpu.id) == 0) gpus.push_back(gpu);
-    const auto say = [&] { controller_->HostSays(name, gpus, held, host.revision, now_); };
+    const auto say = [&] { controller_->HostSays(name, gpus, held, host.revision, now_, host.programs); };
+    host.told_programs = host.programs;
     if (fails || gpus.size() < host.gpus.size())
       say();
     else
@@ -338,7 +348,20 @@ class World {
     CheckRules();
   }
 
+  // A new one is where its host was known to have the program.
+  void CheckPrograms() {
+    for (const auto& [id, one] : controller_->fleet().instances) {
+      if (id <= checked_) continue;
+      checked_ = id;
+      if (!one.model.host_program.empty()) {
+        ASSERT_EQ(hosts_[one.place.host].told_programs.count(one.model.host_program), 1u)
+            << ToText(controller_->fleet());
+      }
+    }
+  }
+
   void CheckRules() {
+    CheckPrograms();
     // Nobody is let go while too few serve.
     std::map<std::string, int> serving;
     std::set<uint64_t> replaced;
@@ -375,6 +398,7 @@ class World {
   ControllerOptions options_;
   std::optional<Controller> controller_;
   std::map<std::string, FakeHost> hosts_;
+  uint64_t checked_ = 0;  // the last instance of which it is known where it began
   std::set<uint64_t> joined_, late_;
   Millis now_ = 0;
 };

@@ -54,6 +54,24 @@ TEST(ModelFile, ProblemsNameLineAndKey) {
   EXPECT_THAT(ProblemOf(model + "replicas: 1\n---\nx"), HasSubstr("m.yaml"));
 }
 
+TEST(ModelFile, OfAProgramSaysItsNameAndLeavesTheRestToIt) {
+  auto read = ParseModelFile("program: resnet\nshare: 0.5\n", "m.yaml");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->name, "resnet");
+  EXPECT_EQ(read->host_program, "resnet");
+  EXPECT_EQ(read->milli, 500);
+  EXPECT_EQ(read->program, "");
+  read = ParseModelFile("program: resnet\nname: cats\n", "m.yaml");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->name, "cats");
+  EXPECT_EQ(read->host_program, "resnet");
+  EXPECT_THAT(ProblemOf("program: resnet\ncell: {input: 1MiB}\n"),
+              HasSubstr("m.yaml:2: cell: expected only without `program`"));
+  EXPECT_THAT(ProblemOf("model: {name: m, kind: echo, row_bytes: 8}\nname: n\n"),
+              HasSubstr("m.yaml:2: name: expected only beside `program`"));
+  EXPECT_THAT(ProblemOf("program: /bin/sh\n"), HasSubstr("m.yaml:1: program: "));
+}
+
 TEST(ControllerConfig, IsReadWithTheGatewaysIsolation) {
   const std::string yaml = "http: 127.0.0.1:0\nexecutors: /x/e\nisolation: gpu\n";
   EXPECT_FALSE(ParseGatewayConfig(yaml, "g.yaml")->controller);

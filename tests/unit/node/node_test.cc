@@ -203,7 +203,7 @@ TEST_F(Folder, ADamagedRecordIsSetAsideAndItsInstanceHasFailed) {
   ASSERT_TRUE(book) << book.error().message;
   const Record whole{{Wanted(9, 250), HostPhase::kFailed}, {}, false, "why"};
   ASSERT_TRUE(book->Write(whole));
-  std::ofstream(path_ + "/3.json");  // empty, as a power cut leaves it
+  std::ofstream(path_ + "/3.json").flush();  // empty, as a power cut leaves it
   std::ofstream(path_ + "/4.json") << "{}";
   std::ofstream(path_ + "/notes.json") << "of no instance";
   auto read = book->Read();
@@ -276,7 +276,7 @@ std::string WaitFor(Child& child) {
 
 TEST_F(Folder, AChildIsFoundAgainByItsIdentityAndNoOthersIs) {
   ProcessId id;
-  auto child = Child::Start({"/bin/sleep", "1000"}, path_ + "/log", [&](const ProcessId& made) {
+  auto child = Child::Start({{"/bin/sleep", "1000"}, {}, path_ + "/log"}, [&](const ProcessId& made) {
     id = made;
     return Result<void>();
   });
@@ -296,18 +296,17 @@ TEST_F(Folder, AChildIsFoundAgainByItsIdentityAndNoOthersIs) {
 }
 
 // Stopped, once it is the program that it is to be.
-Child Stopped(const std::string& folder, const std::string& config) {
-  std::ofstream(folder + "/script") << "kill -STOP $$\n";
-  auto child = Child::Start({"/bin/sh", folder + "/script", "-c", config}, folder + "/log",
+Child Stopped(const std::string& folder, const std::string& mark) {
+  auto child = Child::Start({{"/bin/sh", "-c", "kill -STOP $$"}, {mark}, folder + "/log"},
                             [](const ProcessId&) { return Result<void>(); });
   EXPECT_TRUE(child);
   EXPECT_EQ(waitpid(child->id().pid, nullptr, WUNTRACED), child->id().pid);
   return std::move(*child);
 }
 
-TEST_F(Folder, ADamagedRecordsExecutorIsFoundByItsConfiguration) {
+TEST_F(Folder, ADamagedRecordsExecutorIsFoundByItsMark) {
   auto book = InstanceBook::Open(path_);
-  Child third = Stopped(path_, book->ConfigOf(3)), thirtieth = Stopped(path_, book->ConfigOf(30));
+  Child third = Stopped(path_, book->MarkOf(3)), thirtieth = Stopped(path_, book->MarkOf(30));
   for (const char* id : {"3", "4"}) std::ofstream(path_ + "/" + id + ".json") << "{}";
   const auto read = book->Read();
   ASSERT_TRUE(read) << read.error().message;
@@ -323,10 +322,11 @@ TEST_F(Folder, ADamagedRecordsExecutorIsFoundByItsConfiguration) {
 
 TEST_F(Folder, NothingRunsThatWasNotRemembered) {
   ProcessId id;
-  const auto child = Child::Start({"/bin/sh", "-c", "echo ran"}, path_ + "/log", [&](const ProcessId& made) {
-    id = made;
-    return Result<void>(Fail(ErrorCode::kSystem, "write 7.json: No space left on device"));
-  });
+  const auto child =
+      Child::Start({{"/bin/sh", "-c", "echo ran"}, {}, path_ + "/log"}, [&](const ProcessId& made) {
+        id = made;
+        return Result<void>(Fail(ErrorCode::kSystem, "write 7.json: No space left on device"));
+      });
   ASSERT_FALSE(child);
   EXPECT_EQ(child.error().message, "begin /bin/sh: write 7.json: No space left on device");
   EXPECT_FALSE(Child::Find(id));
@@ -336,7 +336,7 @@ TEST_F(Folder, NothingRunsThatWasNotRemembered) {
 TEST_F(Folder, AProgramThatCannotBeExecutedSaysSo) {
   auto book = InstanceBook::Open(path_);
   ASSERT_TRUE(book);
-  auto child = Child::Start({path_}, book->LogOf(4), [](const ProcessId&) { return Result<void>(); });
+  auto child = Child::Start({{path_}, {}, book->LogOf(4)}, [](const ProcessId&) { return Result<void>(); });
   ASSERT_TRUE(child) << child.error().message;
   EXPECT_EQ(WaitFor(*child), "exit code 127");
   EXPECT_EQ(book->LastWord(4), path_ + ": cannot be executed: Permission denied");
@@ -344,11 +344,29 @@ TEST_F(Folder, AProgramThatCannotBeExecutedSaysSo) {
 
 TEST_F(Folder, AChildsLastWordAndHowItEndedAreKnown) {
   auto book = InstanceBook::Open(path_);
-  auto child = Child::Start({"/bin/sh", "-c", "echo one; echo the reason >&2; exit 3"}, book->LogOf(4),
+  auto child = Child::Start({{"/bin/sh", "-c", "echo one; echo the reason >&2; exit 3"}, {}, book->LogOf(4)},
                             [](const ProcessId&) { return Result<void>(); });
   ASSERT_TRUE(child);
   EXPECT_EQ(WaitFor(*child), "exit code 3");
   EXPECT_EQ(book->LastWord(4), "the reason");
+}
+
+TEST_F(Folder, OfAModelThatFailedTheLogIsKeptAndOfTooManyTheOldestGoes) {
+  auto book = InstanceBook::Open(path_);
+  ASSERT_TRUE(book);
+  std::ofstream(book->LogOf(4)) << std::string(InstanceBook::kKeptBytes, 'x') << "the reason\n";
+  book->KeepLog(4, "cats");
+  book->KeepLog(4, "../cats");
+  const std::string kept = path_ + "/failed-cats.log";
+  ASSERT_EQ(std::filesystem::file_size(kept), InstanceBook::kKeptBytes);
+  std::ifstream file(kept);
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(file), {}), testing::EndsWith("xthe reason\n"));
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/cats.log"));
+  std::filesystem::last_write_time(kept,
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  for (size_t i = 0; i < InstanceBook::kMostKept; ++i) book->KeepLog(4, "m" + std::to_string(i));
+  EXPECT_FALSE(std::filesystem::exists(kept));
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/failed-m0.log"));
 }
 
 TEST_F(Folder, OfALogTheEndIsReadAndWhatIsTooLongBeginsAnew) {

@@ -43,11 +43,25 @@ TEST(HostReport, IsReadAsItWasWritten) {
   EXPECT_EQ(ProblemOf(Report()), "");
 }
 
+TEST(HostReport, ProgramsAreNamesAndOfOldNodeAgentsNone) {
+  EXPECT_TRUE(ParseHostReport(Report().dump())->programs.empty());
+  json report = Report();
+  report["programs"] = {"resnet", "bert"};
+  const auto read = ParseHostReport(report.dump());
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_THAT(read->programs, testing::ElementsAre("bert", "resnet"));
+  EXPECT_EQ(ParseHostReport(ToText(*read))->programs, read->programs);
+  for (const json& bad : {json("resnet"), json({7}), json({"a\nb"}), json({"../x"}),
+                          json(std::vector<std::string>(kMaxProgramsOfHost + 1, "a"))}) {
+    report["programs"] = bad;
+    EXPECT_THAT(ProblemOf(report), StartsWith("programs: expected")) << bad;
+  }
+}
+
 TEST(HostReport, GpusHaveNamesThatCanBePrintedAndToldApart) {
-  for (const std::string id : {"", "a\nb", "\x1b[2J", "a/b",
-                               "\xc2\x9b"
-                               "2J",
-                               "-a"}) {
+  const std::string control = std::string("\xc2\x9b") + "2J";
+  for (const std::string& id : {std::string(), std::string("a\nb"), std::string("\x1b[2J"),
+                                std::string("a/b"), control, std::string("-a")}) {
     json report = Report();
     report["gpus"][1]["id"] = id;
     EXPECT_THAT(ProblemOf(report), StartsWith("gpus[1].id: expected 1 to 32 letters")) << json(id);
