@@ -34,7 +34,7 @@ constexpr auto kActFor = 1s;  // less than the controller's silent_after: each s
 // An executor waits 10 s itself for a device that hangs.
 constexpr auto kKillAfter = 15s;
 constexpr auto kGiveUpAfter = 20s;
-constexpr auto kKillAgain = 1s;
+constexpr std::chrono::milliseconds kKillAgain = 1s, kLongestPause = 1min;  // of what does not end
 constexpr auto kMayEndItself = 1s;
 constexpr int kNothingLeft = -1;  // of another boot of the machine
 // Of a program, whose deepest value is a model's list of layers. What is read by recursion has a stack to
@@ -129,8 +129,8 @@ void NodeAgent::TakeUp(Record record) {
     if (kept.has.phase == HostPhase::kSlice) kept.has.phase = HostPhase::kRunning;
   } else if (kept.has.phase == HostPhase::kRunning) {
     HasEnded(kept, WhatRuns(kept) + " ended while no node agent ran", 0);
-  } else if (kept.has.phase == HostPhase::kEnding) {
-    HasEnded(kept, kept.why, 0);
+  } else if (kept.has.phase == HostPhase::kEnding || kept.process.pid != 0) {
+    HasEnded(kept, kept.why, 0);  // or it is begun anew, beside nothing of the one before
   }
   Write(kept);
 }
@@ -141,12 +141,13 @@ void NodeAgent::HasEnded(Record& record, const std::string& why, int session) {
   record.why = why;
   record.has.phase = HostPhase::kEnding;
   const bool is_of_this_boot = record.process.boot == base::BootId();
-  left_behind_[record.has.wanted.instance] = {is_of_this_boot ? session : kNothingLeft, {}};
+  left_behind_[record.has.wanted.instance] = {is_of_this_boot ? session : kNothingLeft, {}, kKillAgain};
 }
 
 void NodeAgent::EndLeftBehind() {
-  for (auto at = left_behind_.begin(); at != left_behind_.end();) {
-    auto& [session, again] = at->second;
+  const auto until = Clock::now() + kActFor;
+  for (auto at = left_behind_.begin(); at != left_behind_.end() && Clock::now() < until;) {
+    auto& [session, again, pause] = at->second;
     Record& record = records_.at(at->first);
     if (Clock::now() < again) {
       ++at;
@@ -155,7 +156,8 @@ void NodeAgent::EndLeftBehind() {
     const size_t left = session == kNothingLeft ? 0 : Child::KillMarked(book_.MarkOf(at->first), session);
     if (left > 0) {
       spdlog::warn("instance {}: {} processes that it began do not end", at->first, left);
-      again = Clock::now() + kKillAgain;
+      again = Clock::now() + pause;
+      pause = std::min(2 * pause, kLongestPause);
       ++at;
       continue;
     }
@@ -365,8 +367,11 @@ void NodeAgent::Write(const Record& record) {
 }
 
 bool NodeAgent::IsEnding() const {
-  for (const auto& [id, record] : records_)
-    if (record.has.phase == HostPhase::kEnding) return true;
+  for (const auto& [id, record] : records_) {
+    const auto left = left_behind_.find(id);
+    const bool hangs = left != left_behind_.end() && left->second.pause > kKillAgain;
+    if (record.has.phase == HostPhase::kEnding && !hangs) return true;
+  }
   return false;
 }
 

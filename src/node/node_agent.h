@@ -71,6 +71,7 @@ class NodeAgent {
   struct LeftBehind {
     int session;
     std::chrono::steady_clock::time_point again;  // when it is next killed
+    std::chrono::milliseconds pause;              // and how much later the time after that
   };
   std::set<uint64_t> untold_;                   // that have failed, of which the controller has not heard
   std::map<uint64_t, LeftBehind> left_behind_;  // by instances whose main process has ended

@@ -324,8 +324,8 @@ Controller::PlacementInputs Controller::InputsNow() const {
 
 // -- steps
 
-FleetView Controller::Look(const std::string& avoid, const std::string& program) const {
-  return FleetView(fleet_, options_.rules, avoid, program);
+FleetView Controller::Look(const std::string& avoid) const {
+  return FleetView(fleet_, options_.rules, avoid);
 }
 
 Instance* Controller::Find(uint64_t id) {

@@ -134,7 +134,7 @@ class Controller {
   [[nodiscard]] PlacementInputs InputsNow() const;
   bool MayFindPlace(const std::string& model);
   void Changed();  // hosts, models or phases
-  [[nodiscard]] FleetView Look(const std::string& avoid = {}, const std::string& program = {}) const;
+  [[nodiscard]] FleetView Look(const std::string& avoid = {}) const;
   Instance* Find(uint64_t id);
   void To(Instance& one, Phase phase);
   void Start(const ServedModel& model, const SlicePlace& place, uint64_t replaces);

@@ -47,8 +47,7 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
     return Fail(ErrorCode::kBadInput, fmt::format("expected HOST/GPU, such as {}/gpu0, got {}", gpu, gpu));
   if (mover == nullptr)
     return Fail(ErrorCode::kConflict, fmt::format("model {}: no instance is ready to move", name));
-  const std::string& program = model->second.host_program;
-  FleetView view = Look(GpuKey(mover->place.host, mover->place.gpu), program);
+  FleetView view = Look(GpuKey(mover->place.host, mover->place.gpu));
   const Job job = view.JobOf(model->second);
   const JobMix mix = MixOf(fleet_, view, view.cluster());
   Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
@@ -56,12 +55,11 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
   if (gpu.empty()) {
     spot = placer.Decide(job);
   } else if (const int node = view.NodeOf(gpu); node < 0) {
-    const std::string host = gpu.substr(0, gpu.rfind('/'));
-    const auto known = fleet_.hosts.find(host);
-    if (known != fleet_.hosts.end() && !Lists(known->second, program))
-      return Fail(ErrorCode::kBadInput,
-                  fmt::format("model {}: host {} does not list the program {}", name, host, program));
     return Fail(ErrorCode::kBadInput, fmt::format("no GPU {} can be used now", gpu));
+  } else if (const std::string& program = model->second.host_program;
+             !Lists(fleet_.hosts.at(view.HostOf(node)), program)) {
+    return Fail(ErrorCode::kBadInput, fmt::format("model {}: host {} does not list the program {}", name,
+                                                  view.HostOf(node), program));
   } else if (const auto rating = placer.RateOn(job, node)) {
     spot = rating->spot;
   }
@@ -82,7 +80,7 @@ bool Controller::AddOne(const ServedModel& model) {
     avoids.push_back(trouble->second.where);
   avoids.emplace_back();
   for (const std::string& avoid : avoids) {
-    FleetView view = Look(avoid, model.host_program);
+    FleetView view = Look(avoid);
     const Job job = view.JobOf(model);
     const JobMix mix = MixOf(fleet_, view, view.cluster());
     Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
@@ -147,7 +145,7 @@ void Controller::Learn(const std::vector<Took>& took, Millis now) {
 bool Controller::PlanRoom(const ServedModel& model) {
   if (!fleet_.planned.empty() || IsMoving()) return true;
   if (!options_.is_moving || fleet_.moves_left < 1) return false;
-  FleetView view = Look({}, model.host_program);
+  FleetView view = Look();
   const Job job = view.JobOf(model);
   if (!job.Fractional()) return false;
   const JobMix mix = MixOf(fleet_, view, view.cluster());
@@ -165,12 +163,11 @@ bool Controller::PlanRoom(const ServedModel& model) {
 }
 
 // In GPUs. Requests that take twice as long need twice the share for as many: what that is more than it has.
-// Where an SLO is kept now and would not be there, it does not go, nor where its program is not.
+// Where an SLO is kept now and would not be there, it does not go.
 double Controller::LossByMove(const FleetView& view, JobId job, const Spot& from, int node) const {
   const auto instance = fleet_.instances.find(view.InstanceOf(job));
   if (instance == fleet_.instances.end()) return 0;
   const ServedModel& model = instance->second.model;
-  if (!Lists(fleet_.hosts.at(view.HostOf(node)), model.host_program)) return kImmovable;
   const auto here = speeds_.ExpectedMs(model.name, view.GpuModelOf(from.node), fleet_.now);
   const auto there = speeds_.ExpectedMs(model.name, view.GpuModelOf(node), fleet_.now);
   if (!here || !there || *there < kClearlyLonger * *here) return 0;
@@ -212,7 +209,7 @@ void Controller::StartPlanned() {
   std::vector<PlannedMove> rest;
   for (const PlannedMove& move : fleet_.planned) {
     const Instance* one = Find(move.instance);
-    const FleetView view = Look({}, one == nullptr ? "" : one->model.host_program);
+    const FleetView view = Look();
     if (one == nullptr || one->phase != Phase::kReady || one->is_unseen ||
         ReplacementOf(one->id) != nullptr || view.NodeOf(GpuKey(move.to.host, move.to.gpu)) < 0) {
       fleet_.planned.clear();

@@ -2,8 +2,8 @@
 #include "scheduler/controller/fleet_view.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
-#include <tuple>
 
 #include "scheduler/consolidation.h"
 
@@ -27,6 +27,27 @@ Profile ProfileWith(int milli, int eighths) {
   return Profile::k7g;
 }
 
+// To the cluster GPUs of one kind are of one model.
+struct Kind {
+  std::string model;
+  bool can_divide;
+  int memory_mib;
+  std::set<std::string> programs;
+  bool operator==(const Kind&) const = default;
+};
+
+// One of those with fewer programs, where there are as many kinds as there can be: the GPU is used all the
+// same.
+std::vector<Kind>::iterator ClosestOf(std::vector<Kind>& kinds, const Kind& kind) {
+  auto closest = kinds.end();
+  for (auto at = kinds.begin(); at != kinds.end(); ++at)
+    if (at->model == kind.model && at->can_divide == kind.can_divide && at->memory_mib == kind.memory_mib &&
+        std::includes(kind.programs.begin(), kind.programs.end(), at->programs.begin(), at->programs.end()) &&
+        (closest == kinds.end() || at->programs.size() > closest->programs.size()))
+      closest = at;
+  return closest;
+}
+
 Spot SpotAt(const Job& job, int node, int start) {
   Spot spot{node, 0, start};
   if (!job.Fractional()) spot.whole = 1;
@@ -37,13 +58,16 @@ Spot SpotAt(const Job& job, int node, int start) {
 
 std::string GpuKey(const std::string& host, const std::string& gpu) { return host + "/" + gpu; }
 
-FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::string& avoid,
-                     const std::string& program)
+FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::string& avoid)
     : rules_(rules), cluster_({}, {}) {
-  std::set<std::string> names;
-  for (const auto& [name, model] : fleet.models) names.insert(model.tenant);
+  std::set<std::string> names, programs;
+  for (const auto& [name, model] : fleet.models) {
+    names.insert(model.tenant);
+    programs.insert(model.host_program);
+  }
   for (const auto& [id, one] : fleet.instances) {
     names.insert(one.model.tenant);
+    programs.insert(one.model.host_program);
     if (one.replaces != 0) replaced_.insert(one.replaces);
   }
   for (const std::string& name : names) tenants_.emplace(name, static_cast<int>(tenants_.size()));
@@ -56,23 +80,31 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
     gpus_.clear();
     node_of_.clear();
     memory_of_model_.clear();
+    programs_of_model_.clear();
     gpu_models_.clear();
-    std::vector<std::tuple<std::string, bool, int>> kinds;
-    for (const auto& [name, host] : fleet.hosts)
+    std::vector<Kind> kinds;
+    for (const auto& [name, host] : fleet.hosts) {
+      std::set<std::string> listed;
+      std::set_intersection(host.programs.begin(), host.programs.end(), programs.begin(), programs.end(),
+                            std::inserter(listed, listed.end()));
       for (const Gpu& gpu : host.gpus) {
         const std::string key = GpuKey(name, gpu.id);
         const auto trouble = fleet.gpu_troubles.find(key);
-        if (!host.is_up || blocked.count(key) != 0 || !Lists(host, program) ||
+        if (!host.is_up || blocked.count(key) != 0 ||
             (trouble != fleet.gpu_troubles.end() && trouble->second.not_before > fleet.now))
           continue;
-        const std::tuple kind(gpu.model, gpu.can_divide, gpu.memory_mib);
+        const Kind kind{gpu.model, gpu.can_divide, gpu.memory_mib, listed};
         auto at = std::find(kinds.begin(), kinds.end(), kind);
+        if (at == kinds.end() && kinds.size() == kMaxModels) {
+          at = ClosestOf(kinds, kind);
+          if (at == kinds.end()) continue;  // more kinds than a job can choose among
+        }
         if (at == kinds.end()) {
-          if (kinds.size() == kMaxModels) continue;  // more kinds than a job can choose among
           at = kinds.insert(kinds.end(), kind);
           models.push_back(ModelByName(gpu.model));
           models.back().mig = gpu.can_divide;
           memory_of_model_.push_back(gpu.memory_mib);
+          programs_of_model_.push_back(listed);
           gpu_models_.push_back(gpu.model);
         }
         Node node;
@@ -82,6 +114,7 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
         gpus_.emplace_back(name, gpu.id);
         nodes.push_back(node);
       }
+    }
     cluster_ = Cluster(std::move(nodes), std::move(models), {rules_.isolation, SliceRule::kCompute});
     another.clear();
   } while (!PlaceAll(fleet, another));
@@ -134,15 +167,20 @@ Job FleetView::JobOf(const ServedModel& model) const {
   Job job;
   job.tenant = tenants_.at(model.tenant);
   job.milli = rules_.is_sharing ? model.milli : kWholeGpu;
-  if (model.memory_mib == 0) return job;
-  int least = 0;
+  if (model.memory_mib == 0 && model.host_program.empty()) return job;
+  int least = 0, least_of_all = 0;
   for (size_t i = 0; i < memory_of_model_.size(); ++i) {
     const int has = memory_of_model_[i];
     if (has != 0 && has < model.memory_mib) continue;
+    if (has != 0 && (least_of_all == 0 || has < least_of_all)) least_of_all = has;
+    if (!model.host_program.empty() && programs_of_model_[i].count(model.host_program) == 0) continue;
     job.models |= ModelSet{1} << i;
     if (has != 0 && (least == 0 || has < least)) least = has;
   }
-  if (job.models == 0) job.models = kAbsentModel;
+  if (job.models == 0) {
+    job.models = kAbsentModel;
+    least = least_of_all;  // what it would have where a host listed its program: quotas count it
+  }
   if (least == 0 || !job.Fractional()) return job;
   if (rules_.isolation != Isolation::kFraction) {
     job.milli = std::max(job.milli, RoundedUp(int64_t{model.memory_mib} * kWholeGpu, least));

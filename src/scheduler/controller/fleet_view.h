@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fleet as the scheduler's cluster: a node per GPU that can be used now, and a job per instance that has a
-// place there, be it starting, draining or ending. What a model asks of a GPU becomes a job here. Pure.
+// place there, be it starting, draining or ending. What a model asks of a GPU becomes a job here: GPUs of
+// hosts that list other programs are of other models to the cluster, so that a job accepts those that it can
+// run on. Pure.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +28,8 @@ struct FleetRules {
 class FleetView {
  public:
   // Left out: GPUs of hosts that are not up, GPUs that are in trouble (Fleet::gpu_troubles), `avoid`
-  // (HOST/GPU), those that something is on that the rules do not allow any more, and, unless `program` is
-  // empty, those of hosts that do not list it.
-  FleetView(const Fleet& fleet, const FleetRules& rules, const std::string& avoid = {},
-            const std::string& program = {});
+  // (HOST/GPU), and those that something is on that the rules do not allow any more.
+  FleetView(const Fleet& fleet, const FleetRules& rules, const std::string& avoid = {});
 
   [[nodiscard]] Cluster& cluster() { return cluster_; }
   // As a new instance of it would be. Where GPUs differ in memory, it asks for the share that is enough on
@@ -58,6 +58,7 @@ class FleetView {
   std::vector<std::pair<std::string, std::string>> gpus_;  // by node: host, GPU
   std::map<std::string, int> node_of_;                     // by HOST/GPU
   std::vector<int> memory_of_model_;                       // MiB; 0: not known
+  std::vector<std::set<std::string>> programs_of_model_;   // of those that models ask for, on its hosts
   std::vector<std::string> gpu_models_;
   std::map<std::string, int> tenants_;
   std::set<uint64_t> replaced_;

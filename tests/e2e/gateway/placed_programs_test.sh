@@ -9,7 +9,7 @@ gateway= node1= node2= asker=
 cleanup() {
   trap '' PIPE
   for pid in $asker $gateway $node1 $node2; do kill -9 "$pid" 2>/dev/null || true; done
-  for pid in $(pgrep -f "$work/" || true); do kill -9 "$pid" 2>/dev/null || true; done
+  for pid in $(pgrep -f "$work/" || true) $(pgrep -f "^sleep 1000\.$$\$" || true); do kill -9 "$pid" 2>/dev/null || true; done
   rm -rf "$work"
 }
 trap cleanup EXIT
@@ -43,7 +43,7 @@ import sys
 import spillway
 folder = sys.argv[1]
 os.chdir("/")
-subprocess.Popen(["sleep", "1000.5"])
+subprocess.Popen(["sleep", sys.argv[3]])
 with open(f"{folder}/environment", "w") as file:
     for name in ("SPILLWAY_MODEL", "SPILLWAY_GPU", "CUDA_VISIBLE_DEVICES"):
         print(f"{name}={os.environ.get(name)}", file=file)
@@ -67,7 +67,7 @@ gpus:
   - {name: gpu0, gflop_per_s: 1}
   - {name: gpu1, gflop_per_s: 1}
 programs:
-  - {name: double, run: ["$python", "$work/double.py", "$work", 2]}
+  - {name: double, run: ["$python", "$work/double.py", "$work", 2, "1000.$$"]}
   - {name: stubborn, run: ["$python", "$work/stubborn.py"]}
 EOF
 done
@@ -88,7 +88,7 @@ ask() {
     {"name": "input", "datatype": "FP32", "shape": [1, 2], "data": [3, 4]}]}' | matches '"data":\[6.0,8.0\]'
 }
 programs() { pgrep -c -f "$work/double.py" || true; }
-left_behind() { pgrep -c -f "^sleep 1000.5" || true; }
+left_behind() { pgrep -c -f "^sleep 1000\.$$\$" || true; }
 start_gateway() {
   : > "$work/gateway.log"
   "$bin/spillway-gateway" -c "$work/gateway.yaml" 2> "$work/gateway.log" & gateway=$!

@@ -145,7 +145,7 @@ class World {
       if (there[name] == model.replicas) continue;
       ASSERT_NE(trouble, fleet.model_troubles.end()) << name;
       EXPECT_LT(there[name], model.replicas);
-      FleetView view(fleet, options_.rules, {}, model.host_program);
+      FleetView view(fleet, options_.rules);
       const Job job = view.JobOf(model);
       for (int n = 0; n < static_cast<int>(view.cluster().nodes().size()); ++n)
         EXPECT_FALSE(view.cluster().FitsNode(job, n)) << name << " waits beside room";

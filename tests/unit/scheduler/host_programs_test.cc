@@ -131,6 +131,50 @@ TEST_F(HostPrograms, AreNotMovedToFreeAGpuWhereTheyAreNotListed) {
   EXPECT_EQ(controller_->GpusOn(), 1u);
 }
 
+TEST_F(HostPrograms, FindRoomWhereTheyAreListedByAnothersMove) {
+  options_.moves_per_hour = 10;
+  Make(controller_->fleet());
+  const auto join = [&] {
+    for (const char* host : {"h", "k"})
+      for (const WantedInstance& one : controller_->Wanted(host)) {
+        controller_->Joined(one.instance, now_);
+        controller_->Idle(one.instance, now_);
+      }
+    Say("h", {"resnet"});
+    Say("k", {});
+  };
+  Add(Model("other", 400));
+  join();
+  if (HostOf("other") == "k") {
+    ASSERT_TRUE(controller_->MoveModel("other", "h/g0", now_));
+  }
+  join();
+  join();
+  ASSERT_EQ(HostOf("other"), "h");
+  Add(Program("cats", "resnet", 700));
+  for (int i = 0; i < 10; ++i) {
+    Pass(2 * options_.settle);
+    join();
+  }
+  EXPECT_EQ(HostOf("other"), "k");
+  EXPECT_EQ(HostOf("cats"), "h");
+}
+
+TEST_F(HostPrograms, OfManySetsHideNoGpu) {
+  for (int i = 0; i < 40; ++i) {
+    const std::string own = fmt::format("p{}", i);
+    Add(Program("m" + own, own, 100));
+    controller_->HostSays("x" + own, gpus_, {}, controller_->fleet().revision, now_, {own});
+  }
+  ServedModel wide = Model("wide", 800);
+  wide.replicas = 42;
+  Add(wide);
+  std::set<std::string> hosts;
+  for (const auto& [id, one] : controller_->fleet().instances)
+    if (one.model.name == "wide") hosts.insert(one.place.host);
+  EXPECT_EQ(hosts.size(), 42u);
+}
+
 TEST_F(HostPrograms, CountTheirMemoryOfAQuotaThoughNoHostListsThem) {
   options_.gpu_quotas = {{"red", 0.5}};
   Make(controller_->fleet());
