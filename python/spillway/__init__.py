@@ -39,10 +39,10 @@ import numpy
 from . import _spillway
 from ._tensors import _NUMPY, _shape, _view, _wants_torch, _word
 from .client import Client
-from .errors import BadArgument, Error, GatewayGone, Refused, Unanswered, WindowFull
+from .errors import BadArgument, Error, GatewayGone, Refused, Unanswered, WindowFull, WrongShape
 
-__all__ = ["BadArgument", "Client", "Error", "GatewayGone", "Refused", "Unanswered", "WindowFull", "answer", "refuse",
-           "request", "serve", "tensor"]
+__all__ = ["BadArgument", "Client", "Error", "GatewayGone", "Refused", "Unanswered", "WindowFull", "WrongShape",
+           "answer", "refuse", "request", "serve", "tensor"]
 
 
 def _line(frame=None):
@@ -207,13 +207,6 @@ def answer(output):
     _Serving.program.answer(_bytes(output, max(_Serving.batch, 1)))
 
 
-class _WrongShape(BadArgument):
-    """Of an answer."""
-
-
-_WrongShape.__name__ = _WrongShape.__qualname__ = "BadArgument"
-
-
 def _bytes(output, requests):
     if hasattr(output, "detach"):
         output = output.detach().cpu().numpy()
@@ -221,7 +214,7 @@ def _bytes(output, requests):
     shape = (shape[0] * requests, *shape[1:])
     output = numpy.ascontiguousarray(output, dtype=_NUMPY[word])
     if output.shape != shape:
-        raise _WrongShape(f"answer: expected shape {shape}, got {output.shape}")
+        raise WrongShape(f"answer: expected shape {shape}, got {output.shape}")
     return output.view(numpy.uint8).reshape(-1)
 
 
@@ -260,7 +253,7 @@ def _told(error):
         if trace.tb_frame.f_globals.get("__name__") != __name__:
             where = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}: "
         trace = trace.tb_next
-    if isinstance(error, _WrongShape):  # this module's own text, which quotes nobody
+    if isinstance(error, WrongShape):  # this module's own text, which quotes nobody
         return f"{where or _Serving.line + ': '}{error}"
     return f"{where}{type(error).__name__}"
 
@@ -268,7 +261,7 @@ def _told(error):
 def _said(error):
     """The same; on stderr with the beginning of its text, which may quote a client: no terminal's commands, no flood."""
     told = _told(error)
-    if isinstance(error, _WrongShape):
+    if isinstance(error, WrongShape):
         print(told, file=sys.stderr, flush=True)
         return told
     text = (str(error).splitlines() or [""])[0][:300]

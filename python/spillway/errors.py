@@ -11,6 +11,10 @@ class BadArgument(Error, ValueError):
     was expected and what came."""
 
 
+class WrongShape(BadArgument):
+    """The program's answer has another shape than it said that its model's have."""
+
+
 class Unanswered(Error, RuntimeError):
     """The program left a request without an answer; the text names the line that took it. Who asked got it as an error
     (`failed`), too."""

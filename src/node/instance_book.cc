@@ -29,7 +29,7 @@ using nlohmann::json;
 using scheduler::HostPhase;
 
 // Of a log, where its last line is looked for.
-constexpr std::streamoff kLastBytes = 4096;
+constexpr size_t kLastBytes = 4096;
 
 constexpr std::pair<HostPhase, const char*> kPhases[] = {{HostPhase::kSlice, "slice"},
                                                          {HostPhase::kRunning, "running"},
@@ -89,6 +89,18 @@ std::optional<Record> LostOf(const InstanceBook& book, const std::filesystem::pa
 
 bool IsIdentity(const std::string& text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// The last so many bytes of a file, or all of it; nullopt: it cannot be read.
+std::optional<std::string> EndOf(const std::string& path, size_t most) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return std::nullopt;
+  const auto size = static_cast<size_t>(file.tellg());
+  std::string text(std::min(size, most), '\0');
+  file.seekg(static_cast<std::streamoff>(size - text.size()));
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
 }
 
 // What FOLDER/identity says; of a file that is damaged or not there, a new one.
@@ -164,13 +176,7 @@ void InstanceBook::Erase(uint64_t instance) const {
 }
 
 std::string InstanceBook::LastWord(uint64_t instance) const {
-  std::ifstream log(LogOf(instance), std::ios::binary | std::ios::ate);
-  if (!log) return "";
-  const std::streamoff size = log.tellg();
-  std::string text(static_cast<size_t>(std::min(size, kLastBytes)), '\0');
-  log.seekg(size - static_cast<std::streamoff>(text.size()));
-  log.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(log.gcount()));
+  std::string text = EndOf(LogOf(instance), kLastBytes).value_or("");
   while (!text.empty() && text.back() == '\n') text.pop_back();
   text = text.substr(text.rfind('\n') + 1).substr(0, 300);
   // It goes into this program's log, and to an operator's terminal.
@@ -181,14 +187,10 @@ std::string InstanceBook::LastWord(uint64_t instance) const {
 
 void InstanceBook::KeepLog(uint64_t instance, const std::string& model) const {
   if (!yaml::IsName(model)) return;  // no path
-  std::ifstream log(LogOf(instance), std::ios::binary | std::ios::ate);
-  if (!log) return;
-  const std::streamoff size = log.tellg();
-  std::string text(std::min(static_cast<size_t>(size), kKeptBytes), '\0');
-  log.seekg(size - static_cast<std::streamoff>(text.size()));
-  log.read(text.data(), static_cast<std::streamsize>(text.size()));
+  const auto text = EndOf(LogOf(instance), kKeptBytes);
+  if (!text) return;
   const std::string prefix = "failed-";
-  (void)base::WriteFile(fmt::format("{}/{}{}.log", folder_, prefix, model), text,
+  (void)base::WriteFile(fmt::format("{}/{}{}.log", folder_, prefix, model), *text,
                         {.mode = 0600, .is_durable = false});
   std::vector<std::filesystem::directory_entry> kept;
   std::error_code failed;

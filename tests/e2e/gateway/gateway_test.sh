@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # A gateway and its executor, real processes, asked by curl; then killed. Arguments: the folder of the programs.
 set -euo pipefail
-# To the end of the input: grep -q leaves sooner, and pipefail tells of the writer that finds nobody there.
-matches() { grep "$@" > /dev/null; }
+. "$(dirname "$0")/waiting.sh"
 bin=$1
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -16,14 +15,6 @@ fail() {
   echo "gateway_test: $*" >&2
   for log in "$work"/*.log; do echo "--- $log" >&2; cat "$log" >&2; done
   exit 1
-}
-# until SECONDS COMMAND...: what waits for another process waits for its effect.
-until_true() {
-  local end=$((SECONDS + $1)); shift
-  until "$@" > /dev/null 2>&1; do
-    [ $SECONDS -lt $end ] || fail "never came true: $*"
-    read -rt 0.02 <> <(:) || true
-  done
 }
 
 echo alices-secret-token > "$work/alice.token"

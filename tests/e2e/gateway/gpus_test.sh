@@ -2,8 +2,7 @@
 # `spillway lab gpus` in miniature: jobs on two hosts under three policies, in network namespaces where it is root's and
 # without, and nothing left behind, however it ends. Arguments: the folder of the programs.
 set -euo pipefail
-# To the end of the input: grep -q leaves sooner, and pipefail tells of the writer that finds nobody there.
-matches() { grep "$@" > /dev/null; }
+. "$(dirname "$0")/waiting.sh"
 bin=$1
 work=$(mktemp -d)
 lab=
@@ -16,13 +15,6 @@ cleanup() {
 }
 trap cleanup EXIT
 fail() { echo "gpus_test: $*" >&2; cat "$work"/*.err "$work"/bed/*.log >&2 2>/dev/null || true; exit 1; }
-until_true() {
-  local end=$((SECONDS + $1)); shift
-  until "$@" > /dev/null 2>&1; do
-    [ $SECONDS -lt $end ] || fail "never came true: $*"
-    read -rt 0.02 <> <(:) || true
-  done
-}
 
 cat > "$work/jobs.yaml" <<EOF
 hosts: 2

@@ -2,8 +2,7 @@
 # Models on GPU hosts, real processes on loopback: added, asked, moved while asked, with each program killed and begun
 # again. Arguments: the folder of the programs.
 set -euo pipefail
-# To the end of the input: grep -q leaves sooner, and pipefail tells of the writer that finds nobody there.
-matches() { grep "$@" > /dev/null; }
+. "$(dirname "$0")/waiting.sh"
 bin=$1
 work=$(mktemp -d)
 gateway= node1= node2= second= asker=
@@ -20,14 +19,6 @@ fail() {
   for log in "$work"/*.log "$work"/host?/*.log; do [ ! -e "$log" ] || { echo "--- $log" >&2; tail -40 "$log" >&2; }; done
   "$bin/spillway" model list --gateway "$work/control.sock" --json >&2 || true
   exit 1
-}
-# until_true SECONDS COMMAND...: what waits for another process waits for its effect.
-until_true() {
-  local end=$((SECONDS + $1)); shift
-  until "$@" > /dev/null 2>&1; do
-    [ $SECONDS -lt $end ] || fail "never came true: $*"
-    read -rt 0.02 <> <(:) || true
-  done
 }
 
 port=$(python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')

@@ -3,7 +3,7 @@
 # Arguments: the build folder, and the Python that the module was built for.
 set -euo pipefail
 build=$1 bin=$1/bin python=$2
-matches() { grep "$@" > /dev/null; }
+. "$(dirname "$0")/waiting.sh"
 work=$(mktemp -d)
 gateway= node1= node2= asker=
 cleanup() {
@@ -18,13 +18,6 @@ fail() {
   for log in "$work"/*.log "$work"/host?/*.log; do [ ! -e "$log" ] || { echo "--- $log" >&2; tail -40 "$log" >&2; }; done
   model list --json >&2 || true
   exit 1
-}
-until_true() {
-  local end=$((SECONDS + $1)); shift
-  until "$@" > /dev/null 2>&1; do
-    [ $SECONDS -lt $end ] || fail "never came true: $*"
-    read -rt 0.02 <> <(:) || true
-  done
 }
 export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1
 "$python" -c 'import numpy' 2> /dev/null || { echo "skipped: this Python has no NumPy"; exit 77; }

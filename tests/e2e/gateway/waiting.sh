@@ -1,0 +1,11 @@
+# Sourced by the tests of this folder, which define `fail`.
+# To the end of the input: grep -q leaves sooner, and pipefail tells of the writer that finds nobody there.
+matches() { grep "$@" > /dev/null; }
+# until_true SECONDS COMMAND...: what waits for another process waits for its effect.
+until_true() {
+  local end=$((SECONDS + $1)); shift
+  until "$@" > /dev/null 2>&1; do
+    [ $SECONDS -lt $end ] || fail "never came true: $*"
+    read -rt 0.02 <> <(:) || true
+  done
+}
