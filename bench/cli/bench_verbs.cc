@@ -193,6 +193,10 @@ void AddBenchVerbs(CLI::App& app, Context& context) {
       ->delimiter(',')
       ->check(InRange(1u, bench::kMaxFlows))
       ->capture_default_str();
+  verb->add_option("--classes", options->rounds.classes,
+                   "Kinds of packets, separated by commas; default: all")
+      ->delimiter(',')
+      ->check(CLI::IsMember(bench::ClassNames()));
   verb->add_option("--servers", options->rounds.bed.servers, "Servers of the pool, two units each")
       ->check(InRange(2, 2000))
       ->capture_default_str();

@@ -133,6 +133,7 @@ report::Table MakeTable(const report::Document& document) {
     };
     const char* total = row.contains("established_ns") ? "established_ns"
                         : row.contains("new_flow_ns")  ? "new_flow_ns"
+                        : row.contains("first_ack_ns") ? "first_ack_ns"
                                                        : "report_ns";
     table.AddRow({text("class"), text("packet"), count("flows"), count("entries"), text("mode"),
                   text("policy"), real("floor_ns"), real(total), real("above_floor_ns"),

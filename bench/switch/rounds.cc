@@ -230,6 +230,7 @@ Result<std::vector<RowResult>> RunRounds(const RoundOptions& options, const OnPr
   std::vector<spw_bench_walk> walks;
   uint32_t new_rows = 0;
   for (const Row& row : MakeRows(options.flow_counts, (*bed)->reporting_units())) {
+    if (std::ranges::find(options.classes, ToString(row.row_class)) == options.classes.end()) continue;
     walks.push_back(FirstWalk(row, new_rows));
     results.push_back({row, 0, {}, {}});
   }

@@ -15,6 +15,7 @@ namespace spillway::bench {
 struct RoundOptions {
   BedOptions bed;
   std::vector<uint32_t> flow_counts = {1, 1000, 100'000, 1'000'000, 10'000'000};
+  std::vector<std::string> classes = ClassNames();  // rows of others are left out
   int rounds = 5;
   int chunks = 10;                 // a row's measurements per round, each beside one of the floor
   uint32_t chunk_packets = 50000;  // a few milliseconds: short enough to find a quiet moment

@@ -72,6 +72,14 @@ std::string ToString(Class row_class) {
   return "";
 }
 
+std::vector<std::string> ClassNames() {
+  std::vector<std::string> names;
+  for (Class row_class : {Class::kTcpDefault, Class::kTcpDeviating, Class::kUdpAffinity, Class::kNew,
+                          Class::kFirstAck, Class::kReport})
+    names.push_back(ToString(row_class));
+  return names;
+}
+
 std::string Describe(const Row& row) {
   return fmt::format("{} {} {} {}, {} flows, {} entries", ToString(row.row_class), ToString(row.packet),
                      model::ToString(row.mode), model::ToString(row.policy), row.flows, row.entries);

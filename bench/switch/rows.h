@@ -23,6 +23,7 @@ enum class Class : uint8_t {
 };
 
 std::string ToString(Class row_class);  // "tcp-default", ...
+std::vector<std::string> ClassNames();
 
 struct Row {
   Class row_class = Class::kTcpDefault;
