@@ -52,20 +52,11 @@ std::string LineOf(const json& model) {
   return fmt::format("{}: {}\n", model.at("name").get<std::string>(), StateOf(model));
 }
 
-// It is to end on a host that is lost, and does so when that is back, if ever.
-bool IsStranded(const json& one, const json& fleet) {
-  const std::string gpu = one.at("gpu");
-  const std::string host = gpu.substr(0, gpu.find('/'));
-  return one.at("phase") == "stopping" &&
-         std::none_of(fleet.at("hosts").begin(), fleet.at("hosts").end(), [&](const json& entry) {
-           return entry.at("name") == host && entry.at("up").get<bool>();
-         });
-}
-
-// All replicas serve, nothing of it moves, starts or ends.
-bool IsSettled(const json& model, const json& fleet) {
+// All replicas serve, nothing of it moves, starts or ends; but for what is to end on a host or a GPU that is
+// lost, and does so when that is back, if ever.
+bool IsSettled(const json& model) {
   for (const auto& one : model.at("instances"))
-    if (one.at("phase") != "ready" && !IsStranded(one, fleet)) return false;
+    if (one.at("phase") != "ready" && !one.value("stranded", false)) return false;
   return !model.at("moving").get<bool>() && model.at("ready") == model.at("replicas");
 }
 
@@ -101,7 +92,7 @@ Result<json> AwaitModel(api::Client& client, const Options& options, const std::
           ErrorCode::kUnavailable,
           fmt::format("model {}: not moved{}: {}", name, options.to.empty() ? "" : " to " + options.to,
                       found.contains("removed") ? "it was removed" : StateOf(found)));
-    if (found.contains("removed") || IsSettled(found, *fleet)) return found;
+    if (found.contains("removed") || IsSettled(found)) return found;
     if (std::chrono::steady_clock::now() > end)
       return Fail(ErrorCode::kUnavailable,
                   fmt::format("model {}: not done within {} s: {}", name, options.limit_s, StateOf(found)));
@@ -156,9 +147,12 @@ int List(const Options& options, const Context& context) {
   for (const auto& model : fleet->at("models")) base::Print("{}", LineOf(model));
   for (const auto& host : fleet->at("hosts")) {
     base::Print("host {}{}:", host.at("name").get<std::string>(), host.at("up").get<bool>() ? "" : " (lost)");
-    for (const auto& gpu : host.at("gpus"))
+    for (const auto& gpu : host.at("gpus")) {
+      const std::string trouble = gpu.value("trouble", ""), lost = gpu.value("lost", "");
+      const std::string word = lost.empty() ? trouble : "lost: " + lost;
       base::Print(" {} {:.0f} %{}", gpu.at("id").get<std::string>(), gpu.at("share_used").get<double>() * 100,
-                  gpu.contains("trouble") ? " (" + gpu["trouble"].get<std::string>() + ")" : "");
+                  word.empty() ? "" : " (" + word + ")");
+    }
     base::Print("\n");
   }
   const auto& moves = fleet->at("moves");

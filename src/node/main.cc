@@ -45,6 +45,12 @@ int Main(int argc, char** argv) {
   auto slices = node::SlicesOf(*config);
   if (!slices) return Complain(slices.error(), kProgram);
   if (check) {
+    const auto lost = (*slices)->Lost();
+    for (const auto& [gpu, why] : lost)
+      (void)Complain(
+          gateway::At(config->places, fmt::format("gpus[{}].device", gpu), {ErrorCode::kBadInput, why}),
+          kProgram);
+    if (!lost.empty()) return 2;
     base::Print("{}: ok\n", config_file);
     return 0;
   }

@@ -48,8 +48,7 @@ class NvmlMig : public Mig {
   explicit NvmlMig(NvmlLibrary library) : library_(std::move(library)) {}
 
   bool FindAll() {
-    return library_.Find(GetHandle, "nvmlDeviceGetHandleByUUID") &&
-           library_.Find(GetUuid, "nvmlDeviceGetUUID") &&
+    return library_.Find(GetUuid, "nvmlDeviceGetUUID") &&
            library_.Find(GetMostDevices, "nvmlDeviceGetMaxMigDeviceCount") &&
            library_.Find(GetDevice, "nvmlDeviceGetMigDeviceHandleByIndex") &&
            library_.Find(GetInstanceId, "nvmlDeviceGetGpuInstanceId") &&
@@ -121,9 +120,9 @@ class NvmlMig : public Mig {
   };
 
   Result<Known> Lookup(const MigPlace& place) const {
-    Known known;
-    if (auto got = library_.Check(GetHandle(place.gpu.c_str(), &known.device), place.gpu); !got)
-      return tl::make_unexpected(got.error());
+    const auto device = library_.Gpu(place.gpu);
+    if (!device) return tl::make_unexpected(device.error());
+    Known known{*device};
     GpuProfile profile{};
     const int result =
         GetGpuProfile(known.device, kNumbers[static_cast<size_t>(place.profile)].gpu, &profile);
@@ -189,7 +188,6 @@ class NvmlMig : public Mig {
   }
 
   NvmlLibrary library_;
-  int (*GetHandle)(const char*, NvmlDevice**) = nullptr;
   int (*GetUuid)(NvmlDevice*, char*, unsigned) = nullptr;
   int (*GetMostDevices)(NvmlDevice*, unsigned*) = nullptr;
   int (*GetDevice)(NvmlDevice*, unsigned, NvmlDevice**) = nullptr;

@@ -375,10 +375,23 @@ bool NodeAgent::IsEnding() const {
   return false;
 }
 
+std::vector<scheduler::Gpu> NodeAgent::Gpus() {
+  auto lost = slices_->Lost();
+  std::vector<scheduler::Gpu> gpus = config_.gpus;
+  for (scheduler::Gpu& gpu : gpus) {
+    if (const auto why = lost.find(gpu.id); why != lost.end()) gpu.lost = why->second;
+    const auto before = lost_.find(gpu.id);
+    if (gpu.lost.empty() && before != lost_.end()) spdlog::info("GPU {} answers again", gpu.id);
+    if (!gpu.lost.empty() && (before == lost_.end() || before->second != gpu.lost))
+      spdlog::warn("GPU {} is lost: {}", gpu.id, gpu.lost);
+  }
+  lost_ = std::move(lost);
+  return gpus;
+}
+
 // Tells what is here and hears what is to be. False: it was not heard.
 bool NodeAgent::Talk(std::chrono::milliseconds wait) {
-  scheduler::HostReport report{
-      book_.identity(), config_.gpus, {}, orders_ ? orders_->revision : 0, wait / 1ms};
+  scheduler::HostReport report{book_.identity(), Gpus(), {}, orders_ ? orders_->revision : 0, wait / 1ms};
   for (const auto& [name, words] : config_.programs) report.programs.insert(name);
   for (const auto& [id, record] : records_)
     report.held.push_back({id, record.has.phase == HostPhase::kFailed, record.slice_refused, record.why});

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "api/client.h"
 #include "node/child.h"
@@ -54,6 +55,7 @@ class NodeAgent {
   void Terminate(uint64_t id);
   void FailWith(Record& record, const std::string& why);
   void Write(const Record& record);
+  [[nodiscard]] std::vector<scheduler::Gpu> Gpus();  // as they are now
   bool Talk(std::chrono::milliseconds wait);
   void EndAll();
   [[nodiscard]] bool IsEnding() const;
@@ -76,7 +78,8 @@ class NodeAgent {
   std::set<uint64_t> untold_;                   // that have failed, of which the controller has not heard
   std::map<uint64_t, LeftBehind> left_behind_;  // by instances whose main process has ended
   std::optional<scheduler::HostOrders> orders_;
-  std::string said_;  // of the controller, last
+  std::string said_;                         // of the controller, last
+  std::map<std::string, std::string> lost_;  // GPUs, and why, as was told last
 };
 
 }  // namespace spillway::node

@@ -177,6 +177,15 @@ Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::st
     const auto one = std::find_if(there->begin(), there->end(), [&](const gateway::CudaDevice& it) {
       return !it.is_instance() && (it.uuid == device || std::to_string(it.index) == device);
     });
+    if (gpu.can_divide && !mig) {
+      auto opened = Mig::Open(nvml);
+      if (!opened) return tl::make_unexpected(opened.error());
+      mig = std::move(*opened);
+    }
+    if (one == there->end() && device.starts_with("GPU-")) {
+      uuids[gpu.id] = device;  // the watch says that it is lost
+      continue;
+    }
     if (one == there->end()) return bad("device", fmt::format("this machine has no GPU {}", device));
     if (one->in_instances != gpu.can_divide)
       return bad("mig", fmt::format("expected {}, as GPU {} is (nvidia-smi -mig changes it)",
@@ -184,12 +193,10 @@ Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::st
     for (const auto& [other, uuid] : uuids)
       if (uuid == one->uuid) return bad("device", fmt::format("it is that of {}, too", other));
     uuids[gpu.id] = one->uuid;
-    if (!gpu.can_divide || mig) continue;
-    auto opened = Mig::Open(nvml);
-    if (!opened) return tl::make_unexpected(opened.error());
-    mig = std::move(*opened);
   }
-  return MakeGpuSlices(config.gpus, std::move(uuids), std::move(mig), base::BootId());
+  auto watch = GpuWatch::Open(uuids, nvml);
+  if (!watch) return tl::make_unexpected(watch.error());
+  return MakeGpuSlices(config.gpus, std::move(uuids), std::move(mig), std::move(*watch), base::BootId());
 }
 
 Result<NodeConfig> LoadNodeConfig(const std::string& path) {

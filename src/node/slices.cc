@@ -92,11 +92,12 @@ struct MigMark {
 class GpuSlices : public Slices {
  public:
   GpuSlices(const std::vector<scheduler::Gpu>& gpus, std::map<std::string, std::string> devices,
-            std::unique_ptr<Mig> mig, std::string boot)
+            std::unique_ptr<Mig> mig, std::unique_ptr<GpuWatch> watch, std::string boot)
       : book_(gpus),
         gpus_(gpus),
         devices_(std::move(devices)),
         mig_(std::move(mig)),
+        watch_(std::move(watch)),
         boot_(std::move(boot)) {}
 
   Result<std::string> Make(const WantedInstance& instance, const Remember& remember) override {
@@ -106,6 +107,7 @@ class GpuSlices : public Slices {
       (void)book_.Drop(instance, {}, remember);
       return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: {}", place.gpu, why));
     };
+    if (const auto lost = NotLost(place.gpu); !lost) return refuse(lost.error().message);
     const auto gpu =
         std::find_if(gpus_.begin(), gpus_.end(), [&](const auto& one) { return one.id == place.gpu; });
     if (!place.profile && gpu->can_divide)
@@ -147,6 +149,9 @@ class GpuSlices : public Slices {
     return book_.Drop(instance, text, remember);
   }
   void Restore(const WantedInstance& instance) override { book_.Restore(instance); }
+  std::map<std::string, std::string> Lost() const override {
+    return watch_ ? watch_->Lost() : Slices::Lost();
+  }
   Result<std::optional<SliceDevice>> DeviceOf(const WantedInstance& instance,
                                               const std::string& mark) override {
     const SlicePlace& place = instance.place;
@@ -168,11 +173,20 @@ class GpuSlices : public Slices {
   }
 
  private:
+  // What is asked of a GPU that hangs would not come back.
+  Result<void> NotLost(const std::string& gpu) const {
+    const auto lost = Lost();
+    const auto why = lost.find(gpu);
+    if (why == lost.end()) return {};
+    return Fail(ErrorCode::kUnavailable, why->second);
+  }
+
   // The id of what is at its place, if that is what was made for it; nullopt: it is not, nor of another boot,
   // nor where no GPU is divided any more. An error also where nobody can tell: no compute instance is in it,
   // and either no id was written yet, or the compute instance was ended by somebody else.
   Result<std::optional<unsigned>> Ours(const WantedInstance& instance, const MigMark& mark) {
     if (!instance.place.profile || !mig_ || mark.gpu.empty() || mark.boot != boot_) return std::nullopt;
+    if (auto there = NotLost(instance.place.gpu); !there) return tl::make_unexpected(there.error());
     const auto found = mig_->Find({mark.gpu, *instance.place.profile, instance.place.start});
     if (!found) return tl::make_unexpected(found.error());
     if (!*found) return std::nullopt;
@@ -193,6 +207,7 @@ class GpuSlices : public Slices {
   std::vector<scheduler::Gpu> gpus_;
   std::map<std::string, std::string> devices_;
   std::unique_ptr<Mig> mig_;
+  std::unique_ptr<GpuWatch> watch_;
   std::string boot_;
 };
 
@@ -200,8 +215,9 @@ class GpuSlices : public Slices {
 
 std::unique_ptr<Slices> MakeGpuSlices(const std::vector<scheduler::Gpu>& gpus,
                                       std::map<std::string, std::string> devices, std::unique_ptr<Mig> mig,
-                                      std::string boot) {
-  return std::make_unique<GpuSlices>(gpus, std::move(devices), std::move(mig), std::move(boot));
+                                      std::unique_ptr<GpuWatch> watch, std::string boot) {
+  return std::make_unique<GpuSlices>(gpus, std::move(devices), std::move(mig), std::move(watch),
+                                     std::move(boot));
 }
 
 std::unique_ptr<Slices> MakeEmulatedSlices(const std::vector<scheduler::Gpu>& gpus) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "node/gpu_watch.h"
 #include "node/mig.h"
 #include "scheduler/controller/controller.h"
 
@@ -35,6 +36,8 @@ class Slices {
   // is still there, and why.
   [[nodiscard]] virtual Result<void> Drop(const scheduler::WantedInstance& instance, const std::string& mark,
                                           const Remember& remember) = 0;
+  // By GPU that cannot be used now: why.
+  [[nodiscard]] virtual std::map<std::string, std::string> Lost() const { return {}; }
   // One that was made, or was being made, before the program's restart.
   virtual void Restore(const scheduler::WantedInstance& instance) = 0;
   // Of one that was made. nullopt: it is emulated. An error: it is gone.
@@ -47,10 +50,11 @@ class Slices {
 [[nodiscard]] std::unique_ptr<Slices> MakeEmulatedSlices(const std::vector<scheduler::Gpu>& gpus);
 
 // NVIDIA GPUs. devices: by GPU its UUID. A place with a profile is a MIG instance, one without it a share of
-// the multiprocessors by MPS. mig: nullptr where no GPU can be divided. boot: which one of the machine this
-// is.
+// the multiprocessors by MPS. mig: nullptr where no GPU can be divided. watch: of these devices; nullptr:
+// none is ever lost. boot: which one of the machine this is.
 [[nodiscard]] std::unique_ptr<Slices> MakeGpuSlices(const std::vector<scheduler::Gpu>& gpus,
                                                     std::map<std::string, std::string> devices,
-                                                    std::unique_ptr<Mig> mig, std::string boot);
+                                                    std::unique_ptr<Mig> mig, std::unique_ptr<GpuWatch> watch,
+                                                    std::string boot);
 
 }  // namespace spillway::node

@@ -23,6 +23,7 @@ json ReportOf(const Fleet& fleet, const Instance& one, const TookMs& took) {
   if (one.place.profile) report["profile"] = ShapeOf(*one.place.profile).name;
   if (one.replaces != 0) report["replaces"] = one.replaces;
   if (one.is_unseen) report["phase"] = "awaited";
+  if (IsStranded(fleet, one)) report["stranded"] = true;
   return report;
 }
 
@@ -37,6 +38,7 @@ json ReportOf(const Fleet& fleet, const std::string& name, const GpuHost& host) 
         {"id", gpu.id}, {"model", gpu.model}, {"memory_mib", gpu.memory_mib}, {"share_used", Share(used)}};
     const auto trouble = fleet.gpu_troubles.find(key);
     if (trouble != fleet.gpu_troubles.end()) entry["trouble"] = trouble->second.why;
+    if (!gpu.lost.empty()) entry["lost"] = gpu.lost;
     gpus.push_back(entry);
   }
   json report{{"name", name}, {"up", host.is_up}, {"gpus", gpus}};

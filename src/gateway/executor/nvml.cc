@@ -44,8 +44,9 @@ class Nvml {
     if (auto got = Check(GetCount(&count), "count of GPUs"); !got) return tl::make_unexpected(got.error());
     for (unsigned i = 0; i < count; i++) {
       NvmlDevice* handle = nullptr;
-      if (auto got = Check(GetHandle(i, &handle), fmt::format("GPU {}", i)); !got)
-        return tl::make_unexpected(got.error());
+      const int found = GetHandle(i, &handle);
+      if (NvmlLibrary::IsLost(found)) continue;
+      if (auto got = Check(found, fmt::format("GPU {}", i)); !got) return tl::make_unexpected(got.error());
       auto gpu = Describe(handle, i);
       if (!gpu) return tl::make_unexpected(gpu.error());
       unsigned mode = 0, pending = 0, most = 0;

@@ -29,6 +29,24 @@ NvmlLibrary::~NvmlLibrary() {
   if (library_ && shutdown_ != nullptr) shutdown_();
 }
 
+Result<NvmlDevice*> NvmlLibrary::Gpu(const std::string& uuid) const {
+  int (*GetCount)(unsigned*) = nullptr;
+  int (*GetHandle)(unsigned, NvmlDevice**) = nullptr;
+  int (*GetUuid)(NvmlDevice*, char*, unsigned) = nullptr;
+  if (!Find(GetCount, "nvmlDeviceGetCount_v2") || !Find(GetHandle, "nvmlDeviceGetHandleByIndex_v2") ||
+      !Find(GetUuid, "nvmlDeviceGetUUID"))
+    return Fail(ErrorCode::kUnavailable, "expected a newer NVIDIA driver");
+  unsigned count = 0;
+  if (auto got = Check(GetCount(&count), "count of GPUs"); !got) return tl::make_unexpected(got.error());
+  for (unsigned i = 0; i < count; i++) {
+    NvmlDevice* device = nullptr;
+    char text[kMaxText] = {};
+    if (GetHandle(i, &device) == kSuccess && GetUuid(device, text, kMaxText) == kSuccess && uuid == text)
+      return device;
+  }
+  return Fail(ErrorCode::kUnavailable, fmt::format("this machine has no GPU {} that answers", uuid));
+}
+
 Result<void> NvmlLibrary::Check(int result, const std::string& what) const {
   if (result == kSuccess) return {};
   return Fail(ErrorCode::kUnavailable, fmt::format("NVML: {}: {}", what, error_string_(result)));

@@ -17,6 +17,8 @@ class NvmlLibrary {
   static constexpr const char* kUsual = "libnvidia-ml.so.1";
   static constexpr int kSuccess = 0;        // what its functions return
   static constexpr unsigned kMaxText = 96;  // of a name or a uuid, with its end
+  // Whether it says that the GPU is of no use: no driver, fallen off the bus, or to be reset first.
+  static constexpr bool IsLost(int result) { return result == 9 || result == 15 || result == 16; }
 
   // Loads and begins it. kUnavailable: there is no such library, or no driver.
   [[nodiscard]] static Result<NvmlLibrary> Load(const std::string& library);
@@ -30,6 +32,9 @@ class NvmlLibrary {
     into = reinterpret_cast<Function*>(Symbol(name));
     return into != nullptr;
   }
+  // The GPU of that UUID, by looking at each: the library's own search fails where any GPU is lost.
+  // kUnavailable: it is lost, or not there.
+  [[nodiscard]] Result<NvmlDevice*> Gpu(const std::string& uuid) const;
   // kUnavailable, with the library's own words, unless `result` is success.
   [[nodiscard]] Result<void> Check(int result, const std::string& what) const;
 

@@ -124,9 +124,8 @@ void Controller::HostSays(const std::string& name, const std::vector<Gpu>& gpus,
       if (at->second->slice_refused)
         CountFailure(fleet_.gpu_troubles[GpuKey(name, one.place.gpu)], at->second->why);
       GiveUp(one, at->second->why);
-    } else if (std::none_of(gpus.begin(), gpus.end(),
-                            [&](const Gpu& gpu) { return gpu.id == one.place.gpu; })) {
-      GiveUp(one, fmt::format("GPU {} of {} is gone", one.place.gpu, name));
+    } else if (const std::string why = WhyLost(fleet_, one.place); !why.empty()) {
+      GiveUp(one, why);
     }
   }
   Reconcile();

@@ -110,6 +110,14 @@ Fleet FleetOf(const json& text) {
   return fleet;
 }
 
+const Gpu* GpuAt(const Fleet& fleet, const SlicePlace& place) {
+  const auto host = fleet.hosts.find(place.host);
+  if (host == fleet.hosts.end()) return nullptr;
+  for (const Gpu& gpu : host->second.gpus)
+    if (gpu.id == place.gpu) return &gpu;
+  return nullptr;
+}
+
 }  // namespace
 
 bool IsSameService(ServedModel a, const ServedModel& b) {
@@ -122,17 +130,21 @@ bool Lists(const GpuHost& host, const std::string& program) {
   return program.empty() || host.programs.count(program) != 0;
 }
 
+std::string WhyLost(const Fleet& fleet, const SlicePlace& place) {
+  const Gpu* gpu = GpuAt(fleet, place);
+  if (gpu == nullptr) return fmt::format("GPU {} of {} is gone", place.gpu, place.host);
+  return gpu->lost.empty() ? "" : fmt::format("GPU {} of {}: {}", place.gpu, place.host, gpu->lost);
+}
+
 bool IsStranded(const Fleet& fleet, const Instance& one) {
   const auto host = fleet.hosts.find(one.place.host);
-  return one.phase == Phase::kStopping && (host == fleet.hosts.end() || !host->second.is_up);
+  return one.phase == Phase::kStopping &&
+         (host == fleet.hosts.end() || !host->second.is_up || !WhyLost(fleet, one.place).empty());
 }
 
 std::string GpuModelAt(const Fleet& fleet, const SlicePlace& place) {
-  const auto host = fleet.hosts.find(place.host);
-  if (host == fleet.hosts.end()) return {};
-  for (const Gpu& gpu : host->second.gpus)
-    if (gpu.id == place.gpu) return gpu.model;
-  return {};
+  const Gpu* gpu = GpuAt(fleet, place);
+  return gpu == nullptr ? "" : gpu->model;
 }
 
 const char* ToString(Phase phase) {

@@ -46,6 +46,7 @@ struct Gpu {
   std::string model;
   int memory_mib = 0;       // 0: not known
   bool can_divide = false;  // into slices as MIG does
+  std::string lost = {};    // why it cannot be used now, such as that it fell off the bus; empty: it can
   bool operator==(const Gpu&) const = default;
 };
 
@@ -118,8 +119,11 @@ struct Fleet {
 // Whether it can start that program; an empty one is an executor, which each can.
 [[nodiscard]] bool Lists(const GpuHost& host, const std::string& program);
 
-// It was to end, and its host is lost: nothing more is known of it until the host is back, which may be
-// never.
+// Why nothing can run there, as its host says: the GPU is lost, or the host has it no longer; empty: it can.
+[[nodiscard]] std::string WhyLost(const Fleet& fleet, const SlicePlace& place);
+
+// It was to end, and its host or its GPU is lost: nothing more may be known of it until that is back, which
+// may be never.
 [[nodiscard]] bool IsStranded(const Fleet& fleet, const Instance& one);
 
 // The model of the GPU at that place; empty: its host says nothing of it.

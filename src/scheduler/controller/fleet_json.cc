@@ -45,12 +45,15 @@ SlicePlace PlaceOf(const json& text) {
 }
 
 json ToJson(const Gpu& gpu) {
-  return {
+  json text{
       {"id", gpu.id}, {"model", gpu.model}, {"memory_mib", gpu.memory_mib}, {"can_divide", gpu.can_divide}};
+  if (!gpu.lost.empty()) text["lost"] = gpu.lost;
+  return text;
 }
 
 Gpu GpuOf(const json& text) {
-  return {text.at("id"), text.at("model"), text.at("memory_mib"), text.at("can_divide")};
+  return {text.at("id"), text.at("model"), text.at("memory_mib"), text.at("can_divide"),
+          text.value("lost", "")};
 }
 
 }  // namespace spillway::scheduler

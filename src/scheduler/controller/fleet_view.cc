@@ -90,7 +90,7 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
       for (const Gpu& gpu : host.gpus) {
         const std::string key = GpuKey(name, gpu.id);
         const auto trouble = fleet.gpu_troubles.find(key);
-        if (!host.is_up || blocked.count(key) != 0 ||
+        if (!host.is_up || !gpu.lost.empty() || blocked.count(key) != 0 ||
             (trouble != fleet.gpu_troubles.end() && trouble->second.not_before > fleet.now))
           continue;
         const Kind kind{gpu.model, gpu.can_divide, gpu.memory_mib, listed};

@@ -54,6 +54,26 @@ Number WholeNumber(const json& text, const char* key) {
   return number.get<Number>();
 }
 
+// An executor's last words come to an operator's terminal: bytes below a space, DEL, and U+0080 to U+009F,
+// which in UTF-8 are 0xC2 and one of 0x80 to 0x9F, are spaces there.
+std::string Printable(std::string text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < ' ' || byte == 0x7f) text[i] = ' ';
+    if (byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0)
+      text[i] = text[i + 1] = ' ';
+  }
+  return text;
+}
+
+// Text that was read as JSON, so it is UTF-8: of which no character is cut in two.
+std::string Beginning(const std::string& text, size_t most) {
+  size_t end = std::min(text.size(), most);
+  if (end < text.size())
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
 std::vector<Gpu> GpusOf(const json& text) {
   if (!text.is_array() || text.size() > kMaxGpusOfHost)
     throw std::invalid_argument(fmt::format("gpus: expected a list of at most {}", kMaxGpusOfHost));
@@ -62,6 +82,7 @@ std::vector<Gpu> GpusOf(const json& text) {
   for (const json& entry : text) {
     (void)WholeNumber<int>(entry, "memory_mib");
     Gpu gpu = GpuOf(entry);
+    gpu.lost = Printable(Beginning(gpu.lost, kMaxGpuWords));
     if (!yaml::IsName(gpu.id) || gpu.id.size() > kMaxGpuName)
       throw std::invalid_argument(fmt::format(
           "gpus[{}].id: expected 1 to {} letters, digits, '.', '_' or '-'", gpus.size(), kMaxGpuName));
@@ -88,26 +109,6 @@ std::set<std::string> ProgramsOf(const json& report) {
     programs.insert(entry.get<std::string>());
   }
   return programs;
-}
-
-// An executor's last words come to an operator's terminal: bytes below a space, DEL, and U+0080 to U+009F,
-// which in UTF-8 are 0xC2 and one of 0x80 to 0x9F, are spaces there.
-std::string Printable(std::string text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte < ' ' || byte == 0x7f) text[i] = ' ';
-    if (byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0)
-      text[i] = text[i + 1] = ' ';
-  }
-  return text;
-}
-
-// Text that was read as JSON, so it is UTF-8: of which no character is cut in two.
-std::string Beginning(const std::string& text, size_t most) {
-  size_t end = std::min(text.size(), most);
-  if (end < text.size())
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end);
 }
 
 // Whatever an executor's last words were.

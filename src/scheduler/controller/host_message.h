@@ -18,6 +18,7 @@ constexpr size_t kMaxGpusOfHost = 64;
 constexpr size_t kMaxInstancesOfHost = 4096;
 constexpr size_t kMaxLastWords = 4096;  // bytes, of an executor that failed
 constexpr size_t kMaxGpuName = 32;      // characters
+constexpr size_t kMaxGpuWords = 256;    // bytes, of why one is lost
 constexpr size_t kMaxProgramsOfHost = 64;
 
 struct HostReport {

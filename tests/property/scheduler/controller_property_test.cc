@@ -20,6 +20,7 @@ constexpr Millis kStartLimit = 3000;
 struct FakeHost {
   std::vector<Gpu> gpus;
   std::set<std::string> off;                      // GPUs that fell off
+  bool tells_off = false;                         // says so of each; else has them no longer
   std::set<std::string> programs, told_programs;  // that it has; that the controller knows of
   bool is_up = true;
   std::vector<HostInstance> has;
@@ -212,6 +213,7 @@ class World {
       host.is_up = true;  // what it has lives on
     } else if (what == 2) {
       host.off.insert(Any(host.gpus).id);
+      host.tells_off = Below(2) != 0;
       for (HostInstance& one : host.has)
         if (host.off.count(one.wanted.place.gpu) != 0 && one.phase == HostPhase::kRunning)
           End(host, one, "gone");
@@ -308,11 +310,14 @@ class World {
       held.push_back(entry);
     }
     std::vector<Gpu> gpus;
-    for (const Gpu& gpu : host.gpus)
-      if (host.off.count(gpu.id) == 0) gpus.push_back(gpu);
+    for (const Gpu& gpu : host.gpus) {
+      const bool is_off = host.off.count(gpu.id) != 0;
+      if (!is_off || host.tells_off) gpus.push_back(gpu);
+      if (is_off && host.tells_off) gpus.back().lost = "it fell off the bus";
+    }
     const auto say = [&] { controller_->HostSays(name, gpus, held, host.revision, now_, host.programs); };
     host.told_programs = host.programs;
-    if (fails || gpus.size() < host.gpus.size())
+    if (fails || !host.off.empty())
       say();
     else
       Quietly(say);

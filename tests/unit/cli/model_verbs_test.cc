@@ -124,9 +124,11 @@ TEST_F(ModelVerbs, AnAdditionIsDoneThoughAMoveThatWasUnderWayFails) {
   EXPECT_EQ(added.out, "m: 2 of 2 ready on h1/g0, h1/g1\n");
 }
 
-TEST_F(ModelVerbs, WhatIsToEndIsWaitedForButOnAHostThatIsLost) {
+TEST_F(ModelVerbs, WhatIsToEndIsWaitedForButWhereItIsStranded) {
   folder_.Write("m.yaml", "model: {name: m, kind: echo, row_bytes: 8}\n");
-  const json ending = On(3, "h1/g2", "stopping"), stranded = On(4, "lost/g0", "stopping");
+  const json ending = On(3, "h1/g2", "stopping");
+  json stranded = On(4, "lost/g0", "stopping");
+  stranded["stranded"] = true;
   const Outcome added =
       Run({"add", folder_.File("m.yaml"), "--wait", "--limit", "5"}, ModelOf({one_, two_}),
           {FleetOf({ModelOf({one_, two_, ending, stranded})}), FleetOf({ModelOf({one_, two_, stranded})})});

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // A library with NVML's names: GPU 0 is whole, GPU 1 has MIG and begins without instances. What a test says
 // by FakeMig_Fail happens once: "compute" (no compute instance), "busy" (no compute instance ends), "kept"
-// (no GPU instance ends).
+// (no GPU instance ends). By FakeMig_Lose a GPU is lost, by FakeMig_Hang who asks it waits, each until it is
+// taken back. Where the environment has SPILLWAY_FAKE_LOST both are whole, and GPU 0 is lost while that file
+// is there.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace fake_mig {
 
-constexpr int kNotFound = 6, kInUse = 19, kNoRoom = 23;
+constexpr int kNotFound = 6, kIsLost = 15, kInUse = 19, kNoRoom = 23;
 constexpr unsigned kSizes[] = {1, 2, 4, 4, 8, 0, 0, 0, 0, 2};  // memory slices by profile's number
 
 struct Device {
@@ -26,6 +33,15 @@ std::vector<GpuInstance*> instances;
 std::vector<Device*> shown(8);
 unsigned last_id = 0;
 std::string failure;
+
+std::atomic<bool> are_lost[2], hang[2];
+
+bool IsLost(const Device* device) {
+  const int index = device == &whole ? 0 : 1;
+  while (hang[index]) std::this_thread::yield();
+  const char* file = std::getenv("SPILLWAY_FAKE_LOST");
+  return are_lost[index] || (index == 0 && file != nullptr && access(file, F_OK) == 0);
+}
 
 bool Fails(const std::string& how) {
   const size_t at = failure.find(how);
@@ -60,6 +76,8 @@ struct Memory {
 
 void FakeMig_Fail(const char* how) { failure = how; }
 unsigned FakeMig_Instances() { return static_cast<unsigned>(instances.size()); }
+void FakeMig_Lose(unsigned gpu, bool is_lost) { are_lost[gpu] = is_lost; }
+void FakeMig_Hang(unsigned gpu, bool hangs) { hang[gpu] = hangs; }
 // What somebody else does.
 void FakeMig_EndAll();
 void FakeMig_Make3gAt(unsigned start, bool computes);
@@ -67,9 +85,10 @@ void FakeMig_Make3gAt(unsigned start, bool computes);
 int nvmlInit_v2() { return 0; }
 int nvmlShutdown() { return 0; }
 const char* nvmlErrorString(int error) {
-  return error == kNoRoom  ? "Insufficient Resources"
-         : error == kInUse ? "In use by another client"
-                           : "Not Found";
+  return error == kIsLost   ? "GPU is lost"
+         : error == kNoRoom ? "Insufficient Resources"
+         : error == kInUse  ? "In use by another client"
+                            : "Not Found";
 }
 int nvmlDeviceGetCount_v2(unsigned* count) {
   *count = 2;
@@ -77,12 +96,7 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device** device) {
   *device = index == 0 ? &whole : &cut;
-  return 0;
-}
-int nvmlDeviceGetHandleByUUID(const char* uuid, Device** device) {
-  for (Device* one : {&whole, &cut})
-    if (std::strcmp(one->gpu, uuid) == 0) return *device = one, 0;
-  return kNotFound;
+  return IsLost(*device) ? kIsLost : 0;
 }
 int nvmlDeviceGetUUID(Device* device, char* uuid, unsigned length) {
   const std::string text = device->instance == 0 ? device->gpu
@@ -96,12 +110,13 @@ int nvmlDeviceGetName(Device*, char* name, unsigned) {
   std::memcpy(name, "A GPU", sizeof("A GPU"));
   return 0;
 }
-int nvmlDeviceGetMemoryInfo(Device*, Memory* memory) {
+int nvmlDeviceGetMemoryInfo(Device* device, Memory* memory) {
+  if (IsLost(device)) return kIsLost;
   *memory = {40ULL << 30, 40ULL << 30, 0};
   return 0;
 }
 int nvmlDeviceGetMigMode(Device* device, unsigned* current, unsigned* pending) {
-  *current = *pending = device == &cut ? 1 : 0;
+  *current = *pending = device == &cut && std::getenv("SPILLWAY_FAKE_LOST") == nullptr ? 1 : 0;
   return 0;
 }
 int nvmlDeviceGetMaxMigDeviceCount(Device*, unsigned* count) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slices of NVIDIA GPUs, against a library with NVML's names (fake_mig.cc).
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <thread>
 
+#include "base/machine_boot.h"
 #include "gateway/executor/executor_config.h"
 #include "node/node_agent.h"
 #include "node/node_config.h"
@@ -20,6 +23,7 @@ using scheduler::WantedInstance;
 using testing::HasSubstr;
 
 constexpr const char* kUuid = "GPU-66666666-7777-8888-9999-aaaaaaaaaaaa";
+constexpr const char* kWholeUuid = "GPU-11111111-2222-3333-4444-555555555555";
 
 std::string File(const std::string& gpus) {
   return "name: h\ncontroller: /run/c.sock\ngateway: /run/e.sock\nstate: state\ngpus:\n" + gpus;
@@ -53,6 +57,12 @@ class GpuSlicesTest : public testing::Test {
   }
   void FailOnce(const char* how) const {
     reinterpret_cast<void (*)(const char*)>(dlsym(library_, "FakeMig_Fail"))(how);
+  }
+  void Lose(unsigned gpu, bool is_lost) const {
+    reinterpret_cast<void (*)(unsigned, bool)>(dlsym(library_, "FakeMig_Lose"))(gpu, is_lost);
+  }
+  void Hang(unsigned gpu, bool hangs) const {
+    reinterpret_cast<void (*)(unsigned, bool)>(dlsym(library_, "FakeMig_Hang"))(gpu, hangs);
   }
   void SomebodyElseEndsAll() const { reinterpret_cast<void (*)()>(dlsym(library_, "FakeMig_EndAll"))(); }
   void SomebodyElseMakes3gAt(unsigned start, bool computes) const {
@@ -310,7 +320,7 @@ TEST_F(GpuSlicesTest, WhatSomebodyElseMadeInItsPlaceIsNeitherUsedNorEnded) {
 TEST_F(GpuSlicesTest, WhereMigWasSwitchedOffOrTheGpuHasAnotherNameARecordStillEnds) {
   const WantedInstance one = Wanted(1, "c", 400, Profile::k3g, 4);
   ASSERT_TRUE(Make(one));
-  const auto off = MakeGpuSlices({{"c", "A100-40", 0, false}}, {{"c", kUuid}}, nullptr, "boot");
+  const auto off = MakeGpuSlices({{"c", "A100-40", 0, false}}, {{"c", kUuid}}, nullptr, nullptr, "boot");
   EXPECT_FALSE(off->DeviceOf(one, MarkOf(one)));
   EXPECT_TRUE(off->Drop(one, MarkOf(one), Forget));
   const auto renamed = SlicesOf(
@@ -319,6 +329,71 @@ TEST_F(GpuSlicesTest, WhereMigWasSwitchedOffOrTheGpuHasAnotherNameARecordStillEn
       FAKE_MIG);
   EXPECT_TRUE((*renamed)->Drop(one, MarkOf(one), Forget));
   EXPECT_EQ(Instances(), 0u);
+}
+
+// Until it is seen: a watch asks when it likes.
+template <class Done>
+void Await(const Done& done) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!done()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), until);
+    std::this_thread::yield();
+  }
+}
+
+constexpr GpuWatchTimes kOften{.ask_again = std::chrono::milliseconds(1),
+                               .patience = std::chrono::milliseconds(1000)};
+
+TEST_F(GpuSlicesTest, AGpuThatFallsOffTheBusIsLostUntilItAnswersAgain) {
+  const auto watch = std::move(*GpuWatch::Open({{"w", kWholeUuid}, {"c", kUuid}}, FAKE_MIG, kOften));
+  EXPECT_THAT(watch->Lost(), testing::IsEmpty());
+  Lose(0, true);
+  Await([&] { return watch->Lost().count("w") != 0; });
+  EXPECT_THAT(watch->Lost(), testing::ElementsAre(testing::Pair("w", "NVML: is it there: GPU is lost")));
+  Lose(0, false);
+  Await([&] { return watch->Lost().empty(); });
+}
+
+TEST_F(GpuSlicesTest, AGpuWhoseDriverHangsIsLostAndHoldsUpNobody) {
+  auto watch = std::move(*GpuWatch::Open({{"w", kWholeUuid}, {"c", kUuid}}, FAKE_MIG, kOften));
+  Hang(1, true);
+  Await([&] { return watch->Lost().count("c") != 0; });
+  EXPECT_THAT(watch->Lost(), testing::ElementsAre(testing::Pair("c", "its driver has not answered for 1 s")));
+  watch.reset();  // ends though that question is never answered
+  watch = std::move(*GpuWatch::Open({{"w", kWholeUuid}}, FAKE_MIG, kOften));
+  EXPECT_THAT(watch->Lost(), testing::IsEmpty());
+  Hang(1, false);
+}
+
+TEST_F(GpuSlicesTest, NothingIsMadeOrEndedOnALostGpu) {
+  const WantedInstance one = Wanted(1, "c", 400, Profile::k3g, 0), share = Wanted(2, "w", 500);
+  ASSERT_TRUE(Make(one) && Make(share));
+  Lose(0, true);
+  Lose(1, true);
+  Await([&] { return slices_->Lost().size() == 2; });
+  for (const auto& other : {Wanted(3, "c", 400, Profile::k3g, 4), Wanted(4, "w", 100)})
+    EXPECT_THAT(Make(other).error().message, HasSubstr("NVML: is it there: GPU is lost"));
+  EXPECT_EQ(DeviceOf(one).error().message, "NVML: is it there: GPU is lost");
+  EXPECT_EQ(Drop(one).error().message, "GPU c: NVML: is it there: GPU is lost");
+  EXPECT_TRUE(Drop(share));  // nothing of it is on the GPU
+  Lose(0, false);
+  Lose(1, false);
+  Await([&] { return slices_->Lost().empty(); });
+  EXPECT_TRUE(Drop(one));
+  EXPECT_EQ(Instances(), 0u);
+}
+
+TEST_F(GpuSlicesTest, ALostGpuDoesNotKeepTheProgramFromItsStart) {
+  Lose(1, true);
+  const WantedInstance one = Wanted(1, "c", 400, Profile::k3g, 0);
+  auto slices = SlicesOf(config_, FAKE_MIG);
+  ASSERT_TRUE(slices) << slices.error().message;
+  EXPECT_THAT((*slices)->Lost(), testing::ElementsAre(testing::Pair(
+                                     "c", fmt::format("this machine has no GPU {} that answers", kUuid))));
+  EXPECT_TRUE((*slices)->Make(Wanted(2, "w", 500), Forget));
+  (*slices)->Restore(one);  // of the program before; nobody knows whether it is still there
+  EXPECT_FALSE((*slices)->Drop(one, fmt::format("{} {} MIG-1 7", base::BootId(), kUuid), Forget));
+  Lose(1, false);
 }
 
 TEST(GpuFile, IsCheckedAgainstWhatIsThere) {

@@ -54,6 +54,52 @@ TEST_F(ControllerTest, WhatALostHostWasToEndHoldsUpNoMoveAndTakesNoGpu) {
   EXPECT_EQ(Of("c", Phase::kStopping), nullptr);
 }
 
+TEST_F(ControllerTest, WhatALostGpuServedIsServedElsewhereUntilItIsBack) {
+  Host(2);
+  Add(Model("a", 700));
+  Obey();
+  ASSERT_EQ(Of("a", Phase::kReady)->place.gpu, "g0");
+  const uint64_t old = Of("a", Phase::kReady)->id;
+  gpus_[0].lost = "it fell off the bus";
+  Say({{old}});
+  EXPECT_EQ(controller_->fleet().model_troubles.at("a").why, "GPU g0 of h: it fell off the bus");
+  Pass(options_.back_off);
+  ASSERT_EQ(controller_->Wanted("h").size(), 1u);
+  EXPECT_EQ(controller_->Wanted("h")[0].place.gpu, "g1");
+  // The old one hangs, which holds up nobody, and keeps its place when the GPU is back.
+  const auto next = controller_->Wanted("h")[0].instance;
+  controller_->Joined(next, now_);
+  EXPECT_EQ(controller_->GpusOn(), 1u);
+  EXPECT_THAT(controller_->MoveModel("a", "h/g0", now_).error().message, HasSubstr("h/g0"));
+  gpus_[0].lost.clear();
+  Say({{old}, {next}});
+  EXPECT_EQ(controller_->GpusOn(), 2u);
+  Add(Model("b", 600));
+  EXPECT_EQ(Of("b", Phase::kStarting), nullptr);
+  Say({{next}});
+  ASSERT_NE(Of("b", Phase::kStarting), nullptr);
+  EXPECT_EQ(Of("b", Phase::kStarting)->place.gpu, "g0");
+}
+
+TEST_F(ControllerTest, WhatHangsOnALostGpuHoldsUpNoMoveOfOthers) {
+  Host(3);
+  Spread();
+  Add(Model("c", 1000));
+  Obey();
+  ASSERT_EQ(Of("c", Phase::kReady)->place.gpu, "g2");
+  ASSERT_TRUE(controller_->RemoveModel("c", now_));
+  gpus_[2].lost = "its driver has not answered for 10 s";
+  std::vector<Held> held;
+  for (const auto& [id, one] : controller_->fleet().instances) held.push_back({id});
+  Say(held);
+  controller_->Left(Of("c", Phase::kDraining) ? Of("c", Phase::kDraining)->id : 0, now_);
+  ASSERT_NE(Of("c", Phase::kStopping), nullptr);
+  Pass(options_.settle);
+  ASSERT_EQ(controller_->fleet().planned.size() + controller_->Wanted("h").size(), 3u) << "no move was begun";
+  const Fleet& fleet = controller_->fleet();
+  EXPECT_TRUE(*ParseFleet(ToText(fleet)) == fleet);
+}
+
 TEST_F(ControllerTest, AfterARestartWhoDoesNotComeBackIsReplaced) {
   Host(2);
   Add(Model("a", 500));

@@ -43,6 +43,16 @@ TEST(HostReport, IsReadAsItWasWritten) {
   EXPECT_EQ(ProblemOf(Report()), "");
 }
 
+TEST(HostReport, SaysWhyAGpuIsLostInWordsThatCanBePrinted) {
+  HostReport report{"7", {{"gpu0", "A100-40", 40960, true, "it fell off the bus"}}, {}, 5, 300};
+  EXPECT_EQ(ParseHostReport(ToText(report))->gpus, report.gpus);
+  report.gpus[0].lost = "\x1b[2J" + std::string(1000, 'x');
+  const auto read = ParseHostReport(ToText(report));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_THAT(read->gpus[0].lost, StartsWith(" [2Jxxx"));
+  EXPECT_EQ(read->gpus[0].lost.size(), kMaxGpuWords);
+}
+
 TEST(HostReport, ProgramsAreNamesAndOfOldNodeAgentsNone) {
   EXPECT_TRUE(ParseHostReport(Report().dump())->programs.empty());
   json report = Report();
