@@ -14,6 +14,8 @@ std::vector<MoveTimes::Ended> MoveTimes::See(const Fleet& fleet, const std::set<
     const auto at = fleet.instances.find(entry.first);
     if (at == fleet.instances.end() || at->second.phase == Phase::kStopping) return true;  // it failed
     if (at->second.replaces != 0) return false;
+    // The old one died before: no move took its place, and what its death costs is no move's.
+    if (at->second.phase == Phase::kStarting) return true;
     ended.push_back({entry.second.model, entry.second.downtime});
     return true;
   });

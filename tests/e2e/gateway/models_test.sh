@@ -237,7 +237,8 @@ until_true 20 ask product
 until_true 20 fleet 'phases("product") == ["ready"] and hosts["host1"]["up"] and hosts["host2"]["up"]'
 [ $(($(executors host1) + $(executors host2))) = 1 ] || fail "executors: $(executors host1) $(executors host2)"
 
-# ---- killed in the middle of a move, each of the three: the model is served on, in the end by one executor
+# ---- gateway and node agent are killed in the middle of a move: the model is served on, in the end by one executor
+# (executors: killed_in_a_move_test.sh)
 settled() { fleet 'phases("product") == ["ready"] and not models["product"]["moving"]'; }
 one_executor() { [ $(($(executors host1) + $(executors host2))) = 1 ]; }
 other_gpu() { case $(fleet 'places("product")[0]') in *gpu0) echo "$1/gpu1" ;; *) echo "$1/gpu0" ;; esac; }

@@ -210,6 +210,17 @@ TEST_F(MoveTimesTest, AMoveThatFailedIsNone) {
   EXPECT_THAT(At(1100), IsEmpty());
 }
 
+TEST_F(MoveTimesTest, WhereTheOldOneDiesBeforeTheNewOneIsReadyItIsNoMove) {
+  EXPECT_THAT(At(1000), IsEmpty());
+  here_.clear();
+  fleet_.instances[1].phase = Phase::kStopping;
+  fleet_.instances[2].replaces = 0;
+  EXPECT_THAT(At(1100), IsEmpty()) << "nobody serves it yet";
+  here_ = {2};
+  fleet_.instances[2].phase = Phase::kReady;
+  EXPECT_THAT(At(1200), IsEmpty());
+}
+
 TEST(FleetReport, TellsModelsThatAreGoneUntilTheirInstancesAre) {
   Fleet fleet;
   fleet.revision = 1;
