@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "base/mutex.h"
 

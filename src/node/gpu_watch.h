@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "gateway/executor/nvml_library.h"
