@@ -149,6 +149,7 @@ nlohmann::ordered_json RowOf(const char* policy, const GpuJobs& jobs, const Host
           {"requests", run.requests.asked},
           {"requests_lost", run.requests.lost},
           {"first_loss", run.requests.first_loss},
+          {"requests_during_move", run.requests.while_moving_ms.size()},
           {"p99_ms_before_move", p99(run.requests.quiet_ms)},
           {"p99_ms_during_move", p99(run.requests.while_moving_ms)}};
 }

@@ -35,6 +35,10 @@ void RequestLog::Loop() {
       auto next = models_.upper_bound(last_);
       if (next == models_.end()) next = models_.begin();
       if (next != models_.end()) AskOne(last_ = *next);
+      // Moves are short: those that move are asked as often as all others together.
+      auto moving = moving_.upper_bound(last_moving_);
+      if (moving == moving_.end()) moving = moving_.begin();
+      if (moving != moving_.end() && models_.contains(*moving)) AskOne(last_moving_ = *moving);
     }
     std::this_thread::sleep_for(1ms);  // others may take the lock; and the load is no flood
   }

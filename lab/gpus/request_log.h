@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks models through a gateway, one request after the other, around all that are to be asked, and keeps what
-// came of it. A thread of its own; the rest may be called by any.
+// Asks models through a gateway, one request after the other, around all that are to be asked, and in between
+// those that are moving, and keeps what came of it. A thread of its own; the rest may be called by any.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class RequestLog {
   std::set<std::string> models_ SPILLWAY_GUARDED_BY(asking_);
   std::set<std::string> moving_ SPILLWAY_GUARDED_BY(asking_);
   RequestsSeen seen_ SPILLWAY_GUARDED_BY(asking_);
-  std::string last_ SPILLWAY_GUARDED_BY(asking_);
+  std::string last_ SPILLWAY_GUARDED_BY(asking_), last_moving_ SPILLWAY_GUARDED_BY(asking_);
   bool stop_ SPILLWAY_GUARDED_BY(asking_) = false;
   std::thread thread_;
 };

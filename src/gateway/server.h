@@ -74,8 +74,8 @@ class Server : private SlicePort, private Reactor::Listener {
   bool IsReady();
   ServerCounts counts() const;
   static Time Now();
-  // Called with each executor's name when it has joined, and when it has gone: on the server's thread, from
-  // before Run on.
+  // Called with each executor's name when it has joined and is ready, and when it has gone: on the server's
+  // thread, from before Run on.
   void OnExecutors(std::function<void(const std::string& name, bool is_here)> call) {
     on_executor_ = std::move(call);
   }
@@ -102,6 +102,7 @@ class Server : private SlicePort, private Reactor::Listener {
     std::string name = "without a name";
     std::string host;  // of another machine
     bool is_remote = false;
+    bool is_ready = false;
     Time since{0};
   };
 
@@ -129,6 +130,7 @@ class Server : private SlicePort, private Reactor::Listener {
   void EndOldStranger(bool is_unix);
   void HandleExecutor(uint64_t number);
   [[nodiscard]] Result<void> TakeArrival(ExecutorConnection& connection, uint64_t number);
+  void BecomeReady(ExecutorConnection& connection);
   void EndSession(uint64_t number);
   // Of one that has not joined.
   void Refuse(uint64_t number, const std::string& why);

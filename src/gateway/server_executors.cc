@@ -80,6 +80,8 @@ void Server::HandleExecutor(uint64_t number) {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
       if (got <= 0) return EndExecutor(number, "");
+      if (!connection.is_ready && std::find(beats, beats + got, kReadyByte) != beats + got)
+        BecomeReady(connection);
       broker_.Beat(connection.number, Now());
       counts_.beats++;
     }
@@ -137,9 +139,14 @@ Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number
     const base::MutexLock lock(mutex_);
     models_ = std::move(models);
   }
-  if (on_executor_) on_executor_(connection.name, true);
-  broker_.Retry(Now());
+  if (!offer.is_starting) BecomeReady(connection);
   return {};
+}
+
+void Server::BecomeReady(ExecutorConnection& connection) {
+  connection.is_ready = true;
+  if (on_executor_) on_executor_(connection.name, true);
+  broker_.Ready(connection.number, Now());
 }
 
 void Server::EndExecutor(uint64_t number, const std::string& why) {
@@ -159,7 +166,7 @@ void Server::EndExecutor(uint64_t number, const std::string& why) {
         });
     spdlog::warn("executor {}: gone{}{}", connection->name, why.empty() ? "" : ": ", why);
     broker_.RemoveExecutor(connection->number, Now());
-    if (on_executor_) on_executor_(connection->name, false);
+    if (on_executor_ && connection->is_ready) on_executor_(connection->name, false);
   }
 }
 

@@ -134,6 +134,8 @@ struct ExecutorOffer {
   // Equal for all executors of one host: what they say, else their address as the gateway sees it; empty: the
   // gateway's own.
   std::string host = {};
+  bool is_starting =
+      false;  // its engines are not made yet: it takes requests once it says so (Broker::Ready)
 };
 
 struct BrokerCounts {
@@ -155,6 +157,8 @@ class Broker {
   };
   [[nodiscard]] Result<Joined> AddExecutor(const ExecutorOffer& offer, Time now);
   void Retry(Time now) { Place(now); }
+  // Its engines are made.
+  void Ready(uint32_t executor, Time now);
   void RemoveExecutor(uint32_t executor, Time now);
   // These get no requests any more, by name, here already or still to come, and no others: what they have in
   // hand they finish.
@@ -189,7 +193,7 @@ class Broker {
   };
   // Those that are not replaced.
   [[nodiscard]] std::vector<NumberedCard> Cards() const;
-  [[nodiscard]] bool ModelReady(uint32_t index) const;  // some living slice has it
+  [[nodiscard]] bool ModelReady(uint32_t index) const;  // some slice that is alive and ready has it
   [[nodiscard]] std::optional<uint32_t> FindTenant(std::string_view name) const;
   [[nodiscard]] const BrokerOptions& options() const { return options_; }
   [[nodiscard]] const BrokerCounts& counts() const { return counts_; }
@@ -257,6 +261,7 @@ class Broker {
     bool alive = false;
     uint32_t first_slice = 0, slices = 0;
     Time beat{0};
+    bool is_starting = false;
   };
 
   static MemoryBudget MemoryOf(const BrokerOptions& options);
@@ -277,6 +282,7 @@ class Broker {
   [[nodiscard]] scheduler::RequestDemand DemandOf(const Job& job);
   // Who waits for a model that was replaced is told.
   void RefuseWaiting(uint32_t model);
+  void MarkDraining();  // slices whose executor takes nothing
   [[nodiscard]] MemoryBudget::Owner OwnerOf(const Account& account) const;
 
   BrokerOptions options_;

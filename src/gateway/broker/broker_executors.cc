@@ -62,6 +62,7 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
   executors_[executor].name = offer.name;
   executors_[executor].alive = true;
   executors_[executor].beat = now;
+  executors_[executor].is_starting = offer.is_starting;
   const uint32_t first_slice = executors_[executor].first_slice;
   for (uint32_t i = 0; i < offer.slices.size(); i++) {
     const SliceOffer& slice = offer.slices[i];
@@ -72,8 +73,8 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
     state.gflop_per_s = slice.gflop_per_s;
     state.free_at = now;
     state.cells_free = slice.cells;
-    state.is_draining = draining_.contains(offer.name);
   }
+  MarkDraining();
   for (uint32_t i = 0; i < offer.models.size(); i++) {
     std::optional<uint32_t> replaced;
     KnownModel& model = models_[models_.Add(offer.models[i], replaced)];
@@ -122,11 +123,22 @@ void Broker::RemoveExecutor(uint32_t number, Time now) {
 
 void Broker::Drain(std::set<std::string, std::less<>> executors, Time now) {
   draining_ = std::move(executors);
+  MarkDraining();
+  Place(now);
+}
+
+void Broker::Ready(uint32_t executor, Time now) {
+  executors_[executor].is_starting = false;
+  MarkDraining();
+  Place(now);
+}
+
+void Broker::MarkDraining() {
   for (uint32_t i = 0; i < states_.size(); i++) {
-    states_[i].is_draining = draining_.contains(executors_[slices_[i].executor].name);
+    const Executor& executor = executors_[slices_[i].executor];
+    states_[i].is_draining = executor.is_starting || draining_.contains(executor.name);
     if (states_[i].is_draining) states_[i].promised_to = scheduler::kNobody;
   }
-  Place(now);
 }
 
 size_t Broker::InHand(std::string_view executor) const {
@@ -147,7 +159,9 @@ const ModelCard* Broker::model(uint32_t index) const {
 
 bool Broker::ModelReady(uint32_t index) const {
   const KnownModel* known = models_.Get(index);
-  return known != nullptr && !known->slices.empty();
+  return known != nullptr && std::any_of(known->slices.begin(), known->slices.end(), [&](uint32_t slice) {
+           return !executors_[slices_[slice].executor].is_starting;
+         });
 }
 
 std::vector<Broker::NumberedCard> Broker::Cards() const {

@@ -62,6 +62,7 @@ class EmulatedSlice : public SliceEngine {
       : models_(models), gflop_per_s_(gflop_per_s), dnnl_(dnnl::engine::kind::cpu, 0), stream_(dnnl_) {
     omp_set_num_threads(1);         // of this thread's own products
     prctl(PR_SET_TIMERSLACK, 1UL);  // a kernel's end is not to be put off for 50 us
+    for (uint32_t i = 0; i < models_.size(); i++) WarmUp(i);
   }
 
   Result<void> Run(uint32_t index, int64_t rows, std::span<const std::byte> inputs,
@@ -83,6 +84,13 @@ class EmulatedSlice : public SliceEngine {
   }
 
  private:
+  // The first product of a size is compiled, which takes 20 ms. No request is to wait for it.
+  void WarmUp(uint32_t index) {
+    const ModelCard& card = models_[index].card;
+    std::vector<std::byte> inputs(card.InputBytes(1)), outputs(card.OutputBytes(1));
+    Compute(models_[index], index, 1, inputs, outputs);
+  }
+
   const Product& ProductOf(uint32_t model, size_t layer, int64_t m, int64_t k, int64_t n, bool relu) {
     if (products_.size() > kMaxProducts) products_.clear();
     const auto key = std::make_tuple(model, layer, m);

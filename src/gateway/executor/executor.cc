@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <thread>
 #include <utility>
@@ -54,7 +55,7 @@ void Executor::Leave() {
 }
 
 Result<void> Executor::Join() {
-  ExecutorOffer offer{options_.name, engine_.models(), options_.slices};
+  ExecutorOffer offer{options_.name, engine_.models(), options_.slices, {}, true};
   for (SliceOffer& slice : offer.slices) {
     if (slice.gpu_uuid.empty()) slice.gpu_uuid = engine_.GpuOf(slice);
     slice.memory = engine_.MemoryOf(slice);
@@ -73,10 +74,14 @@ Result<void> Executor::Join() {
   gpus_with_inputs_.clear();
   for (const auto& slice : joined->slices)
     if (slice->memory().device != nullptr) gpus_with_inputs_.insert(GpuOf(slice->offer()));
+  const auto to_make = std::make_shared<std::atomic<size_t>>(joined->slices.size());
+  const auto made = [to_make, socket = socket_.get()] {
+    if (to_make->fetch_sub(1) == 1) SayReady(socket);
+  };
   for (size_t i = 0; i < joined->slices.size(); i++)
-    slices_.push_back(std::make_unique<SliceThread>(std::move(joined->slices[i]), engine_,
-                                                    i < options_.cpus.size() ? options_.cpus[i] : -1,
-                                                    [this](const auto& loss) { Lost(loss); }));
+    slices_.push_back(std::make_unique<SliceThread>(
+        std::move(joined->slices[i]), engine_, i < options_.cpus.size() ? options_.cpus[i] : -1,
+        [this](const auto& loss) { Lost(loss); }, made));
   return {};
 }
 

@@ -23,10 +23,14 @@ uint64_t Now(clockid_t clock) {
 
 }  // namespace
 
-SliceThread::SliceThread(std::unique_ptr<SliceInlet> inlet, Engine& engine, int cpu, OnLost on_lost)
-    : inlet_(std::move(inlet)), engine_(engine), cpu_(cpu), on_lost_(std::move(on_lost)), thread_([this] {
-        Loop();
-      }) {}
+SliceThread::SliceThread(std::unique_ptr<SliceInlet> inlet, Engine& engine, int cpu, OnLost on_lost,
+                         OnMade on_made)
+    : inlet_(std::move(inlet)),
+      engine_(engine),
+      cpu_(cpu),
+      on_lost_(std::move(on_lost)),
+      on_made_(std::move(on_made)),
+      thread_([this] { Loop(); }) {}
 
 SliceThread::~SliceThread() {
   stop_.store(true);
@@ -53,6 +57,7 @@ void SliceThread::Loop() {
   }
   auto engine = engine_.MakeSlice(inlet_->offer(), inlet_->memory());
   if (!engine) return Lose(engine.error(), false);
+  on_made_();
   while (!stop_.load()) {
     Submission submission;
     if (!inlet_->TakeSubmission(submission)) {

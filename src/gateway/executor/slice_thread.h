@@ -32,8 +32,11 @@ class SliceThread {
   // is gone. The thread then takes nothing more, and leaves the request in hand unanswered: the gateway
   // places it again when the executor goes.
   using OnLost = std::function<void(const Loss&)>;
+  // `on_made`: called once, on the slice's thread, when its engine is made.
+  using OnMade = std::function<void()>;
   SliceThread(
-      std::unique_ptr<SliceInlet> inlet, Engine& engine, int cpu = -1, OnLost on_lost = [](const Loss&) {});
+      std::unique_ptr<SliceInlet> inlet, Engine& engine, int cpu = -1, OnLost on_lost = [](const Loss&) {},
+      OnMade on_made = [] {});
   ~SliceThread();
   SliceThread(const SliceThread&) = delete;
   SliceThread& operator=(const SliceThread&) = delete;
@@ -49,6 +52,7 @@ class SliceThread {
   Engine& engine_;
   const int cpu_;
   const OnLost on_lost_;
+  const OnMade on_made_;
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> requests_{0}, refused_{0}, launch_cpu_ns_{0}, kernel_cpu_ns_{0};
   std::thread thread_;

@@ -41,6 +41,7 @@ bool TakeName(const json& from, const char* key, std::string& into) {
 json ToJson(const KeyedOffer& offer) {
   json hello = {{"spillway_executor", kOfferVersion}, {"name", offer.offer.name}};
   if (!offer.offer.host.empty()) hello["host"] = offer.offer.host;
+  if (offer.offer.is_starting) hello["starting"] = true;
   for (const ModelCard& card : offer.offer.models) hello["models"].push_back(ToJson(card));
   for (size_t i = 0; i < offer.offer.slices.size(); i++) {
     const SliceOffer& slice = offer.offer.slices[i];
@@ -68,6 +69,9 @@ Result<KeyedOffer> ParseOffer(const json& hello) {
   if (!TakeName(hello, "name", offer.name)) return wrong("expected a name");
   if (hello.contains("host") && !TakeName(hello, "host", offer.host))
     return wrong("host: expected the same name for all executors of a host");
+  if (hello.contains("starting") && !hello["starting"].is_boolean())
+    return wrong("starting: expected true or false");
+  offer.is_starting = hello.value("starting", false);
   if (!hello.contains("models") || !hello["models"].is_array() || hello["models"].size() > 256)
     return wrong("expected a list of up to 256 models");
   for (const json& entry : hello["models"]) {

@@ -17,6 +17,9 @@
 
 namespace spillway::gateway {
 
+// What executors say after they joined: of one that is starting, that its engines are made; any other byte,
+// that it is at work.
+inline constexpr char kReadyByte = 1;
 inline constexpr size_t kMaxExecutorMessage = 256 << 10;
 inline constexpr uint32_t kMaxSlicesPerExecutor = 64;
 inline constexpr uint32_t kMaxCells = 256;

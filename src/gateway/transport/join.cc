@@ -99,6 +99,10 @@ Result<Joined> JoinGateway(const GatewayAddress& gateway, const ExecutorOffer& a
   return joined;
 }
 
+void SayReady(int socket) {
+  [[maybe_unused]] const ssize_t sent = send(socket, &kReadyByte, 1, MSG_NOSIGNAL);
+}
+
 void Beat(int socket) {
   const char beat = 0;
   [[maybe_unused]] const ssize_t sent = send(socket, &beat, 1, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -38,6 +38,9 @@ struct Joined {
 [[nodiscard]] Result<Joined> JoinGateway(const GatewayAddress& gateway, const ExecutorOffer& offer,
                                          const DeviceInputs& inputs = {});
 
+// Over Joined::socket: the slices' engines are made. Once, by who offered is_starting. Any thread.
+void SayReady(int socket);
+
 // Over Joined::socket: the executor is at work on what it has in hand, however long that takes. Never blocks;
 // any thread.
 void Beat(int socket);

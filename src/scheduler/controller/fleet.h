@@ -3,7 +3,7 @@
 // Plain values, and their text form, in which they outlive the program. Pure.
 //
 // An instance is one executor on one slice. Its moves:
-//   starting -> ready      its executor joined the gateway
+//   starting -> ready      its executor joined the gateway and can serve
 //   ready -> draining      it gets no new requests: its model left, or another instance took its place
 //   draining -> ready      it is needed after all: the one that was to take its place is gone
 //   any -> stopping        its host is to end it and give its slice back; it keeps its place until it has

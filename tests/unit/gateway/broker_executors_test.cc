@@ -67,6 +67,26 @@ TEST(Broker, WhatWaitedGoesToAnExecutorThatDrainsNoMoreAndADrainIsKeptForOneThat
   EXPECT_EQ(bed.delivered.size(), 1u);
 }
 
+TEST(Broker, AnExecutorThatIsStartingGetsNothingUntilItIsReady) {
+  BrokerBed bed;
+  ExecutorOffer offer = SmallOffer("new", 1);
+  offer.is_starting = true;
+  const uint32_t starting = bed.broker.AddExecutor(offer, bed.now)->executor;
+  const uint32_t model = *bed.broker.FindModel(offer.models[0].name);
+  bed.Ask();
+  EXPECT_THAT(bed.delivered, IsEmpty());
+  EXPECT_FALSE(bed.broker.ModelReady(model));
+  bed.broker.Drain({"another"}, bed.now);
+  EXPECT_THAT(bed.delivered, IsEmpty());
+  bed.broker.Ready(starting, bed.now);
+  EXPECT_EQ(bed.delivered.size(), 1u);
+  EXPECT_TRUE(bed.broker.ModelReady(model));
+  // Its number serves again, of one that does not start.
+  bed.broker.RemoveExecutor(starting, bed.now);
+  bed.Join("next");
+  EXPECT_EQ(bed.delivered.size(), 2u);
+}
+
 TEST(Broker, RequestsWaitForAnExecutorThatComesBack) {
   BrokerBed bed;
   bed.broker.RemoveExecutor(bed.Join("host"), bed.now);

@@ -28,5 +28,15 @@ TEST(ExecutorOffer, SaysOfASliceWhatMemoryItsInputsAreDeliveredTo) {
   EXPECT_EQ(wrong.error().message, "expected of a slice's memory its kind, such as host or pinned-host");
 }
 
+TEST(ExecutorOffer, SaysThatItsEnginesAreNotMadeYet) {
+  KeyedOffer keyed{SmallOffer("one", 1), {1}};
+  EXPECT_FALSE(ParseOffer(ToJson(keyed))->offer.is_starting);
+  keyed.offer.is_starting = true;
+  nlohmann::json hello = ToJson(keyed);
+  EXPECT_TRUE(ParseOffer(hello)->offer.is_starting);
+  hello["starting"] = "soon";
+  EXPECT_EQ(ParseOffer(hello).error().message, "starting: expected true or false");
+}
+
 }  // namespace
 }  // namespace spillway::gateway

@@ -243,6 +243,86 @@ TEST(Executor, DoesNotRunWhatWasGivenUpMeanwhile) {
   EXPECT_EQ(engine.ran, 2) << "what nobody wants was run";
 }
 
+TEST(Executor, GetsNoRequestsBeforeAllItsEnginesAreMade) {
+  struct Slow : StepEngine {
+    Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer& offer,
+                                                   const SliceMemory& memory) override {
+      loads.acquire();
+      loaded++;
+      return StepEngine::MakeSlice(offer, memory);
+    }
+    std::counting_semaphore<> loads{0};
+    std::atomic<int> loaded{0};
+  };
+  GatewayBed bed;
+  Slow slow;
+  StepEngine engine;
+  std::vector<std::string> told;  // on the server's thread
+  bed.Ask([&](Server& server) {
+    server.OnExecutors([&](const std::string& name, bool is_here) {
+      told.push_back(name + (is_here ? " is ready" : " has gone"));
+    });
+    return 0;
+  });
+  Executor starting(bed.Executor("starting", 2), slow);
+  ASSERT_TRUE(starting.Join());
+  slow.loads.release();
+  auto client = bed.Dial();
+  const auto model = client->Describe("mlp");
+  ASSERT_TRUE(model);
+  const auto is_ready = [&] {
+    return bed.Ask([&](Server& server) { return server.broker().ModelReady(model->index); });
+  };
+  while (slow.loaded < 1) std::this_thread::yield();
+  EXPECT_FALSE(is_ready());
+  // Another that is ready has them all.
+  Executor other(bed.Executor("other", 1, 1), engine);
+  ASSERT_TRUE(other.Join());
+  bed.Until([&](Server&) { return !told.empty(); });
+  engine.steps.release(8);
+  const std::vector<std::byte> input(model->card.InputBytes(1));
+  for (int i = 0; i < 8; i++) EXPECT_EQ(client->Infer(model->index, 1, input)->status, Status::kOk);
+  EXPECT_EQ(slow.ran, 0);
+  other.Leave();
+  slow.steps.release();
+  auto asked = std::async(std::launch::async, [&] { return client->Infer(model->index, 1, input); });
+  bed.Until([](Server& server) { return server.broker().queued() == 1; });
+  slow.loads.release();
+  EXPECT_EQ(asked.get()->status, Status::kOk);
+  EXPECT_TRUE(is_ready());
+  EXPECT_EQ(bed.Ask([&](Server&) { return told; }),
+            (std::vector<std::string>{"other is ready", "other has gone", "starting is ready"}));
+  bed.Ask([&](Server& server) {
+    server.OnExecutors(nullptr);
+    return 0;
+  });
+}
+
+TEST(Executor, ThatEndsBeforeItIsReadyWasNeverThere) {
+  struct Broken : StepEngine {
+    Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer&, const SliceMemory&) override {
+      return Fail(ErrorCode::kSystem, "no room for its weights");
+    }
+  };
+  GatewayBed bed;
+  Broken broken;
+  int told = 0;
+  bed.Ask([&](Server& server) {
+    server.OnExecutors([&](const std::string&, bool) { told++; });
+    return 0;
+  });
+  const base::Fd stop = std::move(*MakeEventFd());
+  Executor executor(bed.Executor("host"), broken);
+  ASSERT_TRUE(executor.Join());
+  EXPECT_THAT(executor.Serve(stop.get()).error().message, HasSubstr("no room for its weights"));
+  bed.Until([](Server& server) { return !server.broker().Slices().at(0).alive; });
+  EXPECT_EQ(bed.Ask([&](Server&) { return told; }), 0);
+  bed.Ask([&](Server& server) {
+    server.OnExecutors(nullptr);
+    return 0;
+  });
+}
+
 TEST(Executor, SaysTheHostsNameThatContainersOfItShare) {
   GatewayBed bed;
   StepEngine engine;
