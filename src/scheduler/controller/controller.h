@@ -147,6 +147,7 @@ class Controller {
   [[nodiscard]] Instance* ReplacementOf(uint64_t id);
   [[nodiscard]] Instance* SpareOf(const ServedModel& model);
   [[nodiscard]] bool IsMoving() const;
+  [[nodiscard]] bool MayNeverEnd(const Instance& one) const;
   [[nodiscard]] std::map<std::string, int> Replicas() const;  // by model: those that count
 
   ControllerOptions options_;

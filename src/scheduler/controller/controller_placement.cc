@@ -13,6 +13,8 @@ namespace {
 
 // Times as long: what is less may be chance.
 constexpr double kClearlyLonger = 1.25;
+// A host kills what does not end after 15 s. What is still there then may hang with its GPU for ever.
+constexpr Millis kEndsWithin = 30'000;
 constexpr const char* kUnknownGpu = "unknown";  // a GPU of which its host does not say what it is
 
 JobMix MixOf(const Fleet& fleet, const FleetView& view, const Cluster& cluster) {
@@ -177,6 +179,11 @@ double Controller::LossByMove(const FleetView& view, JobId job, const Spot& from
   return (slower - 1) * instance->second.place.milli / kWholeGpu;
 }
 
+// Moves of others do not wait for it.
+bool Controller::MayNeverEnd(const Instance& one) const {
+  return IsStranded(fleet_, one) || (one.phase == Phase::kStopping && fleet_.now - one.since > kEndsWithin);
+}
+
 void Controller::PlanMoves() {
   if (!options_.is_moving || !fleet_.planned.empty() || IsMoving() || fleet_.moves_left < 1 ||
       fleet_.now - std::max(fleet_.changed, fleet_.considered) < options_.settle)
@@ -185,7 +192,7 @@ void Controller::PlanMoves() {
   for (const auto& [name, model] : fleet_.models)
     if (there[name] < model.replicas) return;
   for (const auto& [id, one] : fleet_.instances)
-    if (one.phase != Phase::kReady && !IsStranded(fleet_, one)) return;
+    if (one.phase != Phase::kReady && !MayNeverEnd(one)) return;
   fleet_.considered = fleet_.now;
   FleetView view = Look();
   MovePolicy policy;
@@ -225,7 +232,7 @@ void Controller::StartPlanned() {
   bool waits = false;
   for (const auto& [id, one] : fleet_.instances)
     waits = waits || one.replaces != 0 || one.phase == Phase::kDraining ||
-            (one.phase == Phase::kStopping && !IsStranded(fleet_, one));
+            (one.phase == Phase::kStopping && !MayNeverEnd(one));
   fleet_.planned = waits ? rest : std::vector<PlannedMove>();
 }
 

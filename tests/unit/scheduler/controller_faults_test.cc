@@ -100,6 +100,24 @@ TEST_F(ControllerTest, WhatHangsOnALostGpuHoldsUpNoMoveOfOthers) {
   EXPECT_TRUE(*ParseFleet(ToText(fleet)) == fleet);
 }
 
+// Its process does not die, or its slice is not given back.
+TEST_F(ControllerTest, WhatDoesNotEndHoldsUpMovesOfOthersForAWhileAlone) {
+  Host(3);
+  Spread();
+  Add(Model("c", 1000));
+  Obey();
+  const uint64_t stuck = Of("c", Phase::kReady)->id;
+  ASSERT_TRUE(controller_->RemoveModel("c", now_));
+  controller_->Left(stuck, now_);
+  ASSERT_NE(Of("c", Phase::kStopping), nullptr);
+  Pass(20'000);  // a host kills it after 15 s
+  EXPECT_EQ(controller_->Wanted("h").size(), 2u);
+  Pass(20'000);
+  EXPECT_EQ(controller_->Wanted("h").size(), 3u) << "no move was begun";
+  ASSERT_NE(Of("c", Phase::kStopping), nullptr);
+  EXPECT_EQ(controller_->GpusOn(), 3u) << "its GPU is not free";
+}
+
 TEST_F(ControllerTest, AfterARestartWhoDoesNotComeBackIsReplaced) {
   Host(2);
   Add(Model("a", 500));
