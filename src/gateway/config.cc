@@ -155,7 +155,7 @@ void ReadRdma(Problems& problems, const Field& field, const std::string& file_na
 void ReadLimits(Problems& problems, const Field& field, GatewayConfig& config) {
   MapReader map(problems, field,
                 {"request", "memory", "windows", "connections", "deadline", "longest_deadline", "stuck_after",
-                 "idle", "receive"});
+                 "idle", "receive", "start"});
   Take(config.most_request, map.Find("request"),
        [&](const Field& f) { return ReadBytes(problems, f, 64, uint64_t{1} << 30); });
   Take(config.broker.memory, map.Find("memory"),
@@ -172,6 +172,7 @@ void ReadLimits(Problems& problems, const Field& field, GatewayConfig& config) {
   time(config.broker.stuck_after, "stuck_after", 10ms, 1h);
   time(config.idle, "idle", 100ms, 24h);
   time(config.receive, "receive", 100ms, 24h);
+  time(config.start, "start", 100ms, 24h);
   if (config.most_request > config.broker.memory)
     problems.Add(field.line, field.path + ".request",
                  fmt::format("expected no more than limits.memory, {} bytes, got {}", config.broker.memory,

@@ -39,6 +39,7 @@ struct GatewayConfig {
   Duration idle =
       std::chrono::seconds(60);  // a client that is silent for longer, with nothing asked, is let go
   Duration receive = std::chrono::seconds(30);  // a request that has begun is to be here within
+  Duration start = std::chrono::minutes(15);    // an executor that has joined is to be ready within
   // From SIGTERM on: readiness is gone; requests are taken for so long, then what is here may take so long.
   Duration drain_serve{0};
   Duration drain_finish = std::chrono::seconds(10);

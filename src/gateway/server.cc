@@ -113,8 +113,8 @@ void Server::Drain() {
 
 bool Server::IsReady() {
   const auto slices = broker_.Slices();
-  return !draining_since_ &&
-         std::any_of(slices.begin(), slices.end(), [](const auto& slice) { return slice.alive; });
+  return !draining_since_ && std::any_of(slices.begin(), slices.end(),
+                                         [](const auto& slice) { return slice.alive && !slice.is_starting; });
 }
 
 bool Server::Drained(Time now) {
@@ -310,6 +310,13 @@ void Server::CleanUp(Time now) {
     if (!connection->link && now - connection->since > kArrivalTime) late.push_back(number);
   for (const uint64_t number : late)
     Refuse(number, "it did not say in time what it offers, or show its slices");
+  std::vector<uint64_t> never_ready;
+  for (const auto& [number, connection] : executors_)
+    if (connection->link && !connection->is_ready && now - connection->since > config_.start)
+      never_ready.push_back(number);
+  for (const uint64_t number : never_ready)
+    EndExecutor(number, fmt::format("it was not ready within {:g} s (limits.start)",
+                                    std::chrono::duration<double>(config_.start).count()));
   for (const uint64_t tag : std::exchange(left_waiting_, {})) Ready(tag);
 }
 

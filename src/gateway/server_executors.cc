@@ -145,6 +145,7 @@ Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number
 
 void Server::BecomeReady(ExecutorConnection& connection) {
   connection.is_ready = true;
+  spdlog::info("executor {}: ready", connection.name);
   if (on_executor_) on_executor_(connection.name, true);
   broker_.Ready(connection.number, Now());
 }

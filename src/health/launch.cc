@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/signals_held.h"
 
 // glibc's own name of clone: the thread sanitizer takes what is called clone for a fork, after which it ends
 // the program that starts a thread.
@@ -77,12 +78,11 @@ Result<std::unique_ptr<Launch>> Launch::Begin(std::vector<std::string> argv,
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, kThreadStack);
   // The child shares this process's memory until it runs the program: no handler may run in it.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  const int error = pthread_create(&thread, &attributes, &Launch::Thread, handed);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const int error = [&] {
+    const base::SignalsHeld held;
+    return pthread_create(&thread, &attributes, &Launch::Thread, handed);
+  }();
   pthread_attr_destroy(&attributes);
   if (error != 0) {
     delete handed;

@@ -2,13 +2,13 @@
 #include "node/gpu_watch.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <optional>
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/signals_held.h"
 
 namespace spillway::node {
 namespace {
@@ -20,22 +20,6 @@ using gateway::NvmlLibrary;
 // For the last answers when the watch ends.
 constexpr auto kFarewell = std::chrono::seconds(1);
 
-// Threads that begin meanwhile get no signals: these are for who waits for them.
-class SignalsHeld {
- public:
-  SignalsHeld() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsHeld(const SignalsHeld&) = delete;
-  SignalsHeld& operator=(const SignalsHeld&) = delete;
-
- private:
-  sigset_t before_;
-};
-
 }  // namespace
 
 struct GpuWatch::Shared {
@@ -45,6 +29,7 @@ struct GpuWatch::Shared {
   struct State {
     std::optional<Clock::time_point> asked;  // no answer yet
     std::string why;                         // it is lost
+    std::optional<Clock::time_point> well;   // lost, and answers well again since then
   };
 
   Shared(NvmlLibrary its, GpuWatchTimes given) : library(std::move(its)), times(given) {}
@@ -57,8 +42,26 @@ struct GpuWatch::Shared {
   bool ends SPILLWAY_GUARDED_BY(mutex) = false;
   std::map<std::string, State> gpus SPILLWAY_GUARDED_BY(mutex);
 
-  // Asks until the watch ends. Any answer but that it is lost says nothing against the GPU: some have no
-  // memory of their own, and do not support the question.
+  std::string Muteness() const {
+    return fmt::format("its driver has not answered for {} s", times.patience / std::chrono::seconds(1));
+  }
+
+  // Any answer but that it is lost says nothing against the GPU: some have no memory of their own, and do not
+  // support the question.
+  void Hear(State& state, bool is_lost, const std::string& words) const {
+    const auto now = Clock::now();
+    const bool was_mute = state.asked && now - *state.asked > times.patience;
+    state.asked.reset();
+    if (is_lost || was_mute) {
+      state.why = is_lost ? words : Muteness();
+      state.well.reset();
+    } else if (!state.why.empty()) {
+      if (!state.well) state.well = now;
+      if (now - *state.well >= times.steady) state.why.clear();
+    }
+  }
+
+  // Asks until the watch ends.
   void Ask(const std::string& gpu, NvmlDevice* device) {
     base::MutexLock lock(mutex);
     State& state = gpus.at(gpu);
@@ -69,8 +72,7 @@ struct GpuWatch::Shared {
       const int result = GetMemory(device, &memory);
       const auto said = library.Check(result, "is it there");
       lock.Lock();
-      state.asked.reset();
-      state.why = NvmlLibrary::IsLost(result) ? said.error().message : "";
+      Hear(state, NvmlLibrary::IsLost(result), said ? "" : said.error().message);
       changed.NotifyAll();
       changed.WaitFor(mutex, times.ask_again, [this]() SPILLWAY_REQUIRES(mutex) { return ends; });
     }
@@ -88,18 +90,20 @@ Result<std::unique_ptr<GpuWatch>> GpuWatch::Open(const std::map<std::string, std
   const auto shared = std::make_shared<Shared>(std::move(*library), times);
   if (!shared->library.Find(shared->GetMemory, "nvmlDeviceGetMemoryInfo"))
     return Fail(ErrorCode::kUnavailable, fmt::format("{}: expected a newer NVIDIA driver", name));
-  std::map<std::string, NvmlDevice*> handles;
+  const auto there = shared->library.Gpus();
+  if (!there) return tl::make_unexpected(there.error());
   std::unique_ptr<GpuWatch> watch(new GpuWatch(shared));
+  const base::SignalsHeld held;
   const base::MutexLock lock(shared->mutex);
   for (const auto& [gpu, uuid] : devices) {
-    const auto device = shared->library.Gpu(uuid);
-    shared->gpus[gpu].why = device ? "" : device.error().message;
-    if (device) handles[gpu] = *device;
+    Shared::State& state = shared->gpus[gpu];
+    const auto device = there->find(uuid);
+    if (device == there->end())
+      state.why = fmt::format("this machine has no GPU {} that answers", uuid);
+    else
+      watch->threads_[gpu] =
+          std::thread([shared = shared, gpu = gpu, device = device->second] { shared->Ask(gpu, device); });
   }
-  const SignalsHeld held;
-  for (const auto& [gpu, device] : handles)
-    watch->threads_[gpu] =
-        std::thread([shared = shared, gpu = gpu, device = device] { shared->Ask(gpu, device); });
   return watch;
 }
 
@@ -119,11 +123,10 @@ GpuWatch::~GpuWatch() {
 
 std::map<std::string, std::string> GpuWatch::Lost() const {
   const base::MutexLock lock(shared_->mutex);
-  const auto patience = shared_->times.patience;
   std::map<std::string, std::string> lost;
   for (const auto& [gpu, state] : shared_->gpus) {
-    if (state.asked && Clock::now() - *state.asked > patience)
-      lost[gpu] = fmt::format("its driver has not answered for {} s", patience / std::chrono::seconds(1));
+    if (state.asked && Clock::now() - *state.asked > shared_->times.patience)
+      lost[gpu] = shared_->Muteness();
     else if (!state.why.empty())
       lost[gpu] = state.why;
   }

@@ -20,6 +20,9 @@ struct GpuWatchTimes {
   std::chrono::milliseconds ask_again = std::chrono::seconds(1);
   // Without an answer for so long it is lost. A driver that resets another GPU takes some seconds.
   std::chrono::milliseconds patience = std::chrono::seconds(10);
+  // A lost one is not, once it has answered well for so long: one that comes and goes would fail what is put
+  // there again and again.
+  std::chrono::milliseconds steady = std::chrono::seconds(10);
 };
 
 class GpuWatch {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,13 @@ constexpr std::array<Number, scheduler::kProfiles> kNumbers = {
 class NvmlMig : public Mig {
  public:
   explicit NvmlMig(NvmlLibrary library) : library_(std::move(library)) {}
+
+  Result<void> LookAround() {
+    auto gpus = library_.Gpus();
+    if (!gpus) return tl::make_unexpected(gpus.error());
+    gpus_ = std::move(*gpus);
+    return {};
+  }
 
   bool FindAll() {
     return library_.Find(GetUuid, "nvmlDeviceGetUUID") &&
@@ -120,9 +128,10 @@ class NvmlMig : public Mig {
   };
 
   Result<Known> Lookup(const MigPlace& place) const {
-    const auto device = library_.Gpu(place.gpu);
-    if (!device) return tl::make_unexpected(device.error());
-    Known known{*device};
+    const auto device = gpus_.find(place.gpu);
+    if (device == gpus_.end())
+      return Fail(ErrorCode::kUnavailable, fmt::format("GPU {} was not there at the start", place.gpu));
+    Known known{device->second};
     GpuProfile profile{};
     const int result =
         GetGpuProfile(known.device, kNumbers[static_cast<size_t>(place.profile)].gpu, &profile);
@@ -188,6 +197,8 @@ class NvmlMig : public Mig {
   }
 
   NvmlLibrary library_;
+  // Of the start, so that nothing about one GPU waits for another that hangs.
+  std::map<std::string, NvmlDevice*> gpus_;
   int (*GetUuid)(NvmlDevice*, char*, unsigned) = nullptr;
   int (*GetMostDevices)(NvmlDevice*, unsigned*) = nullptr;
   int (*GetDevice)(NvmlDevice*, unsigned, NvmlDevice**) = nullptr;
@@ -212,6 +223,7 @@ Result<std::unique_ptr<Mig>> Mig::Open(const std::string& name) {
   if (!mig->FindAll())
     return Fail(ErrorCode::kUnavailable,
                 fmt::format("{}: expected an NVIDIA driver that makes MIG instances", name));
+  if (auto looked = mig->LookAround(); !looked) return tl::make_unexpected(looked.error());
   return mig;
 }
 

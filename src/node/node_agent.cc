@@ -369,7 +369,9 @@ void NodeAgent::Write(const Record& record) {
 bool NodeAgent::IsEnding() const {
   for (const auto& [id, record] : records_) {
     const auto left = left_behind_.find(id);
-    const bool hangs = left != left_behind_.end() && left->second.pause > kKillAgain;
+    const auto told = killed_at_.find(id);
+    const bool hangs = (left != left_behind_.end() && left->second.pause > kKillAgain) ||
+                       (told != killed_at_.end() && Clock::now() - told->second > kGiveUpAfter);
     if (record.has.phase == HostPhase::kEnding && !hangs) return true;
   }
   return false;
@@ -422,7 +424,7 @@ void NodeAgent::EndAll() {
   orders_ = scheduler::HostOrders{orders_ ? orders_->revision : 0, {}};
   const auto until = Clock::now() + kGiveUpAfter;
   for (Act(); !records_.empty(); untold_.clear(), Act()) {
-    if (children_.empty() && Clock::now() > until) break;  // slices that their GPUs do not take back
+    if (Clock::now() > until) break;  // what hangs with its GPU, and slices that GPUs do not take back
     std::vector<pollfd> ends;
     for (const auto& [id, child] : children_) ends.push_back({child.fd(), POLLIN, 0});
     poll(ends.data(), ends.size(), 100);

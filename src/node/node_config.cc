@@ -14,6 +14,7 @@
 #include "gateway/executor/executor_config.h"
 #include "gateway/executor/nvml.h"
 #include "gateway/protocol/token.h"
+#include "node/patient_mig.h"
 #include "scheduler/controller/host_message.h"
 
 namespace spillway::node {
@@ -162,7 +163,8 @@ Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& f
   return config;
 }
 
-Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::string& nvml) {
+Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::string& nvml,
+                                         GpuWatchTimes times) {
   if (config.devices.empty()) return MakeEmulatedSlices(config.gpus);
   const auto there = gateway::ListNvmlDevices(nvml);
   if (!there) return tl::make_unexpected(there.error());
@@ -180,7 +182,7 @@ Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::st
     if (gpu.can_divide && !mig) {
       auto opened = Mig::Open(nvml);
       if (!opened) return tl::make_unexpected(opened.error());
-      mig = std::move(*opened);
+      mig = MakePatientMig(std::move(*opened));
     }
     if (one == there->end() && device.starts_with("GPU-")) {
       uuids[gpu.id] = device;  // the watch says that it is lost
@@ -194,7 +196,7 @@ Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::st
       if (uuid == one->uuid) return bad("device", fmt::format("it is that of {}, too", other));
     uuids[gpu.id] = one->uuid;
   }
-  auto watch = GpuWatch::Open(uuids, nvml);
+  auto watch = GpuWatch::Open(uuids, nvml, times);
   if (!watch) return tl::make_unexpected(watch.error());
   return MakeGpuSlices(config.gpus, std::move(uuids), std::move(mig), std::move(*watch), base::BootId());
 }

@@ -32,8 +32,9 @@ struct NodeConfig {
 [[nodiscard]] Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& file_name);
 // What cuts its GPUs. One whose UUID is not there, as it fell off the bus, is lost. kBadInput: an index that
 // is not there, a device that is no whole GPU, or whose `mig` is not what it is; kUnavailable: no driver.
-[[nodiscard]] Result<std::unique_ptr<Slices>> SlicesOf(
-    const NodeConfig& config, const std::string& nvml = gateway::NvmlLibrary::kUsual);
+[[nodiscard]] Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config,
+                                                       const std::string& nvml = gateway::NvmlLibrary::kUsual,
+                                                       GpuWatchTimes times = {});
 [[nodiscard]] Result<NodeConfig> LoadNodeConfig(const std::string& path);
 
 }  // namespace spillway::node

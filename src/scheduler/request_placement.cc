@@ -72,6 +72,7 @@ std::string RequestPlacement::Reason() const {
   add(other_tenant, "slice holds another tenant's requests", "slices hold other tenants' requests");
   add(promised, "slice is promised to another tenant", "slices are promised to other tenants");
   add(full, "slice is full", "slices are full");
+  add(starting, "slice is starting", "slices are starting");
   add(draining, "slice takes nothing more", "slices take nothing more");
   return text.empty() ? "no living slice has the model" : text;
 }
@@ -86,6 +87,10 @@ RequestPlacement PlaceRequest(const RequestDemand& demand, std::span<const Slice
     const SliceState& state = states[slice];
     if (!state.alive) {
       best.dead++;
+      continue;
+    }
+    if (state.is_starting) {
+      best.starting++;
       continue;
     }
     if (state.is_draining) {
@@ -131,7 +136,7 @@ int32_t SliceToPromise(const RequestDemand& demand, std::span<const SliceState> 
   int32_t best = -1;
   nanoseconds best_free{0};
   for (const uint32_t slice : demand.slices) {
-    if (!states[slice].alive || states[slice].is_draining) continue;
+    if (!states[slice].TakesMore()) continue;
     if (!HeldByOthers(demand.tenant, slice, states, isolation)) continue;
     if (PromisedToOthers(demand.tenant, slice, states, isolation)) continue;
     nanoseconds free = states[slice].free_at;

@@ -36,6 +36,9 @@ struct SliceState {
   uint32_t promised_to = kNobody;       // only this tenant's requests come next
   bool alive = true;
   bool is_draining = false;  // ends what it has in hand and takes nothing more
+  bool is_starting = false;  // takes nothing yet
+
+  [[nodiscard]] bool TakesMore() const { return alive && !is_draining && !is_starting; }
 };
 
 struct RequestDemand {
@@ -52,7 +55,7 @@ struct RequestPlacement {
   int32_t slice = -1;                   // -1: none now
   std::chrono::nanoseconds done_at{0};  // if placed
   // Of the slices with the model that could not take it: how many, by the first reason that held.
-  uint32_t dead = 0, draining = 0, full = 0, other_tenant = 0, promised = 0;
+  uint32_t dead = 0, starting = 0, draining = 0, full = 0, other_tenant = 0, promised = 0;
 
   // "2 slices hold other tenants' requests, 1 slice is full"; what was in the way.
   [[nodiscard]] std::string Reason() const;

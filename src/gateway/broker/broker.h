@@ -150,14 +150,13 @@ class Broker {
 
   // -- executors. Slices are numbered from first_slice on, models as in the offer. An executor of that name
   // that is there already is a kConflict; one whose model differs from what others call by that name, too.
-  // One whose model's single row would not fit into the memory for requests is a kBadInput. Retry then gives
+  // One whose model's single row would not fit into the memory for requests is a kBadInput. Ready then gives
   // it what waits.
   struct Joined {
     uint32_t executor, first_slice;
   };
   [[nodiscard]] Result<Joined> AddExecutor(const ExecutorOffer& offer, Time now);
-  void Retry(Time now) { Place(now); }
-  // Its engines are made.
+  // It takes requests from now on: its engines are made.
   void Ready(uint32_t executor, Time now);
   void RemoveExecutor(uint32_t executor, Time now);
   // These get no requests any more, by name, here already or still to come, and no others: what they have in
@@ -219,7 +218,7 @@ class Broker {
   struct SliceView {
     std::string executor, gpu, gpu_id, name;  // the GPU as the executor calls it, and its identity
     std::string memory;                       // SliceOffer's
-    bool alive;
+    bool alive, is_starting;
     uint32_t busy_cells, cells;
     uint64_t requests;
   };
@@ -282,7 +281,7 @@ class Broker {
   [[nodiscard]] scheduler::RequestDemand DemandOf(const Job& job);
   // Who waits for a model that was replaced is told.
   void RefuseWaiting(uint32_t model);
-  void MarkDraining();  // slices whose executor takes nothing
+  void MarkSlices();  // whose executor takes nothing
   [[nodiscard]] MemoryBudget::Owner OwnerOf(const Account& account) const;
 
   BrokerOptions options_;

@@ -74,7 +74,7 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
     state.free_at = now;
     state.cells_free = slice.cells;
   }
-  MarkDraining();
+  MarkSlices();
   for (uint32_t i = 0; i < offer.models.size(); i++) {
     std::optional<uint32_t> replaced;
     KnownModel& model = models_[models_.Add(offer.models[i], replaced)];
@@ -123,21 +123,22 @@ void Broker::RemoveExecutor(uint32_t number, Time now) {
 
 void Broker::Drain(std::set<std::string, std::less<>> executors, Time now) {
   draining_ = std::move(executors);
-  MarkDraining();
+  MarkSlices();
   Place(now);
 }
 
 void Broker::Ready(uint32_t executor, Time now) {
   executors_[executor].is_starting = false;
-  MarkDraining();
+  MarkSlices();
   Place(now);
 }
 
-void Broker::MarkDraining() {
+void Broker::MarkSlices() {
   for (uint32_t i = 0; i < states_.size(); i++) {
     const Executor& executor = executors_[slices_[i].executor];
-    states_[i].is_draining = executor.is_starting || draining_.contains(executor.name);
-    if (states_[i].is_draining) states_[i].promised_to = scheduler::kNobody;
+    states_[i].is_starting = executor.is_starting;
+    states_[i].is_draining = draining_.contains(executor.name);
+    if (!states_[i].TakesMore()) states_[i].promised_to = scheduler::kNobody;
   }
 }
 
@@ -188,7 +189,7 @@ std::vector<Broker::SliceView> Broker::Slices() const {
   for (uint32_t i = 0; i < slices_.size(); i++) {
     const Slice& slice = slices_[i];
     views.push_back({executors_[slice.executor].name, slice.offer.gpu, gpus()[states_[i].gpu].identity,
-                     slice.offer.name, slice.offer.memory, states_[i].alive,
+                     slice.offer.name, slice.offer.memory, states_[i].alive, states_[i].is_starting,
                      static_cast<uint32_t>(slice.cells.size()) - states_[i].cells_free,
                      static_cast<uint32_t>(slice.cells.size()), slice.requests});
   }

@@ -14,9 +14,8 @@ std::vector<MoveTimes::Ended> MoveTimes::See(const Fleet& fleet, const std::set<
     const auto at = fleet.instances.find(entry.first);
     if (at == fleet.instances.end() || at->second.phase == Phase::kStopping) return true;  // it failed
     if (at->second.replaces != 0) return false;
-    // The old one died before: no move took its place, and what its death costs is no move's.
-    if (at->second.phase == Phase::kStarting) return true;
-    ended.push_back({entry.second.model, entry.second.downtime});
+    // Else the old one died before: no move took its place, and what its death costs is no move's.
+    if (entry.second.took_over) ended.push_back({entry.second.model, entry.second.downtime});
     return true;
   });
   for (auto& [id, move] : moves_) {
@@ -27,8 +26,13 @@ std::vector<MoveTimes::Ended> MoveTimes::See(const Fleet& fleet, const std::set<
         });
     if (!is_served) move.downtime += passed;
   }
-  for (const auto& [id, one] : fleet.instances)
-    if (one.replaces != 0 && one.phase != Phase::kStopping) moves_.try_emplace(id, Move{one.model.name});
+  for (const auto& [id, one] : fleet.instances) {
+    if (one.replaces == 0 || one.phase == Phase::kStopping) continue;
+    Move& move = moves_.try_emplace(id, Move{one.model.name}).first->second;
+    const auto old = fleet.instances.find(one.replaces);
+    move.took_over =
+        move.took_over || (old != fleet.instances.end() && old->second.phase == Phase::kDraining);
+  }
   return ended;
 }
 

@@ -27,6 +27,7 @@ class MoveTimes {
   struct Move {
     std::string model;
     scheduler::Millis downtime = 0;
+    bool took_over = false;  // the old one drained
   };
   std::map<uint64_t, Move> moves_;  // by the new instance
   scheduler::Millis last_ = 0;

@@ -84,7 +84,7 @@ class EmulatedSlice : public SliceEngine {
   }
 
  private:
-  // The first product of a size is compiled, which takes 20 ms. No request is to wait for it.
+  // The first product of a size is compiled, which takes 20 ms. No request of one row is to wait for it.
   void WarmUp(uint32_t index) {
     const ModelCard& card = models_[index].card;
     std::vector<std::byte> inputs(card.InputBytes(1)), outputs(card.OutputBytes(1));

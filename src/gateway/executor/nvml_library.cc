@@ -29,7 +29,7 @@ NvmlLibrary::~NvmlLibrary() {
   if (library_ && shutdown_ != nullptr) shutdown_();
 }
 
-Result<NvmlDevice*> NvmlLibrary::Gpu(const std::string& uuid) const {
+Result<std::map<std::string, NvmlDevice*>> NvmlLibrary::Gpus() const {
   int (*GetCount)(unsigned*) = nullptr;
   int (*GetHandle)(unsigned, NvmlDevice**) = nullptr;
   int (*GetUuid)(NvmlDevice*, char*, unsigned) = nullptr;
@@ -38,13 +38,13 @@ Result<NvmlDevice*> NvmlLibrary::Gpu(const std::string& uuid) const {
     return Fail(ErrorCode::kUnavailable, "expected a newer NVIDIA driver");
   unsigned count = 0;
   if (auto got = Check(GetCount(&count), "count of GPUs"); !got) return tl::make_unexpected(got.error());
+  std::map<std::string, NvmlDevice*> gpus;
   for (unsigned i = 0; i < count; i++) {
     NvmlDevice* device = nullptr;
     char text[kMaxText] = {};
-    if (GetHandle(i, &device) == kSuccess && GetUuid(device, text, kMaxText) == kSuccess && uuid == text)
-      return device;
+    if (GetHandle(i, &device) == kSuccess && GetUuid(device, text, kMaxText) == kSuccess) gpus[text] = device;
   }
-  return Fail(ErrorCode::kUnavailable, fmt::format("this machine has no GPU {} that answers", uuid));
+  return gpus;
 }
 
 Result<void> NvmlLibrary::Check(int result, const std::string& what) const {

@@ -3,6 +3,7 @@
 // their form once released, so a name that is found can be called. Source: NVML API Reference.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -17,8 +18,11 @@ class NvmlLibrary {
   static constexpr const char* kUsual = "libnvidia-ml.so.1";
   static constexpr int kSuccess = 0;        // what its functions return
   static constexpr unsigned kMaxText = 96;  // of a name or a uuid, with its end
-  // Whether it says that the GPU is of no use: no driver, fallen off the bus, or to be reset first.
-  static constexpr bool IsLost(int result) { return result == 9 || result == 15 || result == 16; }
+  // Whether it says that the GPU is of no use: no driver, fallen off the bus, to be reset first, or, which it
+  // says of some that fell off, an unknown error.
+  static constexpr bool IsLost(int result) {
+    return result == 9 || result == 15 || result == 16 || result == 999;
+  }
 
   // Loads and begins it. kUnavailable: there is no such library, or no driver.
   [[nodiscard]] static Result<NvmlLibrary> Load(const std::string& library);
@@ -32,9 +36,9 @@ class NvmlLibrary {
     into = reinterpret_cast<Function*>(Symbol(name));
     return into != nullptr;
   }
-  // The GPU of that UUID, by looking at each: the library's own search fails where any GPU is lost.
-  // kUnavailable: it is lost, or not there.
-  [[nodiscard]] Result<NvmlDevice*> Gpu(const std::string& uuid) const;
+  // The GPUs that answer, by their UUIDs. By looking at each: the library's own search fails where any is
+  // lost. Comes back only when all have answered or failed.
+  [[nodiscard]] Result<std::map<std::string, NvmlDevice*>> Gpus() const;
   // kUnavailable, with the library's own words, unless `result` is success.
   [[nodiscard]] Result<void> Check(int result, const std::string& what) const;
 

@@ -14,7 +14,7 @@ GatewayLoad LoadOf(const gateway::Broker& broker) {
   GatewayLoad load;
   uint64_t busy = 0, cells = 0;
   for (const auto& slice : broker.Slices()) {
-    if (!slice.alive) continue;
+    if (!slice.alive || slice.is_starting) continue;
     busy += slice.busy_cells;
     cells += slice.cells;
   }

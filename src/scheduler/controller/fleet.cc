@@ -138,8 +138,10 @@ std::string WhyLost(const Fleet& fleet, const SlicePlace& place) {
 
 bool IsStranded(const Fleet& fleet, const Instance& one) {
   const auto host = fleet.hosts.find(one.place.host);
-  return one.phase == Phase::kStopping &&
-         (host == fleet.hosts.end() || !host->second.is_up || !WhyLost(fleet, one.place).empty());
+  if (one.phase != Phase::kStopping) return false;
+  if (host == fleet.hosts.end() || !host->second.is_up) return true;
+  const Gpu* gpu = GpuAt(fleet, one.place);  // one that is not listed any more may be given up in good order
+  return gpu != nullptr && !gpu->lost.empty();
 }
 
 std::string GpuModelAt(const Fleet& fleet, const SlicePlace& place) {

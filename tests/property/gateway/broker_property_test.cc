@@ -36,6 +36,7 @@ class Watched : public SlicePort {
   bool Deliver(const Delivery& delivery) override {
     const uint32_t tenant = delivering_tenant(delivery.id);
     EXPECT_TRUE(alive.contains(delivery.slice)) << "to a dead slice";
+    EXPECT_FALSE(starting.contains(delivery.slice)) << "to one that is not ready";
     auto& cells = held[delivery.slice];
     EXPECT_FALSE(cells.contains(delivery.cell)) << "two requests in one cell";
     EXPECT_LT(delivery.cell, 2u);
@@ -66,6 +67,7 @@ class Watched : public SlicePort {
   Isolation isolation_;
   std::map<uint32_t, std::map<uint32_t, Place>> held;  // slice -> cell -> request
   std::map<uint32_t, uint32_t> alive;                  // slice -> GPU
+  std::set<uint32_t> starting;                         // slices that take nothing yet
   std::map<uint32_t, uint32_t> last_tenant;
   std::map<uint64_t, uint32_t> tenant_of;
   Broker broker;
@@ -100,7 +102,10 @@ class History {
         Join();
         break;
       case 1:
-        if (Dice(4) == 0) Die();
+        if (Dice(4) == 0)
+          Die();
+        else
+          BecomeReady();
         break;
       case 2:
         port_.broker.Tick(now_);
@@ -127,6 +132,7 @@ class History {
     if (executors_.contains(number)) return;
     ExecutorOffer offer = SmallOffer("e" + std::to_string(number), 2 + Dice(2));
     for (auto& slice : offer.slices) slice.gpu = "gpu" + std::to_string(Dice(2));
+    offer.is_starting = Dice(2) == 0;
     const auto joined = port_.broker.AddExecutor(offer, now_);
     ASSERT_TRUE(joined);
     executors_[number] = joined->executor;
@@ -136,8 +142,18 @@ class History {
       port_.held[joined->first_slice + i].clear();
       port_.last_tenant.erase(joined->first_slice + i);
       slices_[number].insert(joined->first_slice + i);
+      if (offer.is_starting) port_.starting.insert(joined->first_slice + i);
     }
-    port_.broker.Retry(now_);
+    if (!offer.is_starting) port_.broker.Ready(joined->executor, now_);
+  }
+
+  void BecomeReady() {
+    for (const auto& [number, executor] : executors_) {
+      bool was_starting = false;
+      for (const uint32_t slice : slices_[number])
+        was_starting = port_.starting.erase(slice) != 0 || was_starting;
+      if (was_starting) return port_.broker.Ready(executor, now_);
+    }
   }
 
   void Die() {
@@ -146,6 +162,7 @@ class History {
     std::advance(victim, Dice(static_cast<uint32_t>(executors_.size())));
     for (const uint32_t slice : slices_[victim->first]) {
       port_.alive.erase(slice);
+      port_.starting.erase(slice);
       port_.held[slice].clear();
     }
     slices_[victim->first].clear();

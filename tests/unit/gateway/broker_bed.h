@@ -75,7 +75,7 @@ class BrokerBed : public SlicePort {
   }
   uint32_t Join(const std::string& name, uint32_t slices = 1, uint32_t cells = 2) {
     const auto joined = broker.AddExecutor(SmallOffer(name, slices, cells), now);
-    broker.Retry(now);
+    broker.Ready(joined->executor, now);
     return joined->executor;
   }
 

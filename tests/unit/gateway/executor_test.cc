@@ -298,6 +298,33 @@ TEST(Executor, GetsNoRequestsBeforeAllItsEnginesAreMade) {
   });
 }
 
+TEST(Executor, ThatDoesNotMakeItsEnginesInTimeIsLetGo) {
+  struct Stuck : StepEngine {
+    Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer&, const SliceMemory&) override {
+      let_go.acquire();
+      return Fail(ErrorCode::kSystem, "let go");
+    }
+    std::binary_semaphore let_go{0};
+  };
+  GatewayConfig config = GatewayBed::Config();
+  config.start = std::chrono::milliseconds(1);
+  GatewayBed bed(config);
+  Stuck stuck;
+  ExecutorOptions options = bed.Executor("host");
+  options.stuck_after = std::chrono::milliseconds(1);
+  std::string told;
+  options.on_stuck = [&](const Error& error) {
+    told = error.message;
+    stuck.let_go.release();
+  };
+  const base::Fd stop = std::move(*MakeEventFd());
+  Executor executor(options, stuck);
+  ASSERT_TRUE(executor.Join());
+  EXPECT_FALSE(bed.Ask([](Server& server) { return server.IsReady(); }));
+  [[maybe_unused]] const auto served = executor.Serve(stop.get());
+  EXPECT_EQ(told, "a slice's device does not answer");
+}
+
 TEST(Executor, ThatEndsBeforeItIsReadyWasNeverThere) {
   struct Broken : StepEngine {
     Result<std::unique_ptr<SliceEngine>> MakeSlice(const SliceOffer&, const SliceMemory&) override {

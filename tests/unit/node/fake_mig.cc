@@ -15,7 +15,7 @@
 
 namespace fake_mig {
 
-constexpr int kNotFound = 6, kIsLost = 15, kInUse = 19, kNoRoom = 23;
+constexpr int kNotFound = 6, kIsLost = 15, kInUse = 19, kNoRoom = 23, kUnknown = 999;
 constexpr unsigned kSizes[] = {1, 2, 4, 4, 8, 0, 0, 0, 0, 2};  // memory slices by profile's number
 
 struct Device {
@@ -35,6 +35,7 @@ unsigned last_id = 0;
 std::string failure;
 
 std::atomic<bool> are_lost[2], hang[2];
+std::atomic<unsigned> answers;  // that they are there
 
 bool IsLost(const Device* device) {
   const int index = device == &whole ? 0 : 1;
@@ -77,6 +78,7 @@ struct Memory {
 void FakeMig_Fail(const char* how) { failure = how; }
 unsigned FakeMig_Instances() { return static_cast<unsigned>(instances.size()); }
 void FakeMig_Lose(unsigned gpu, bool is_lost) { are_lost[gpu] = is_lost; }
+unsigned FakeMig_Answers() { return answers; }
 void FakeMig_Hang(unsigned gpu, bool hangs) { hang[gpu] = hangs; }
 // What somebody else does.
 void FakeMig_EndAll();
@@ -96,7 +98,7 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device** device) {
   *device = index == 0 ? &whole : &cut;
-  return IsLost(*device) ? kIsLost : 0;
+  return IsLost(*device) ? kUnknown : 0;  // as drivers say of some that are lost
 }
 int nvmlDeviceGetUUID(Device* device, char* uuid, unsigned length) {
   const std::string text = device->instance == 0 ? device->gpu
@@ -113,6 +115,7 @@ int nvmlDeviceGetName(Device*, char* name, unsigned) {
 int nvmlDeviceGetMemoryInfo(Device* device, Memory* memory) {
   if (IsLost(device)) return kIsLost;
   *memory = {40ULL << 30, 40ULL << 30, 0};
+  ++answers;
   return 0;
 }
 int nvmlDeviceGetMigMode(Device* device, unsigned* current, unsigned* pending) {
@@ -138,6 +141,7 @@ int nvmlDeviceGetGpuInstanceProfileInfo(Device*, unsigned number, GpuProfile* pr
 }
 int nvmlDeviceCreateGpuInstanceWithPlacement(Device* device, unsigned id, const Placement* at,
                                              GpuInstance** made) {
+  if (IsLost(device)) return kIsLost;
   if (device != &cut || id < 100 || at->size != kSizes[id - 100] || at->start + at->size > 8)
     return kNotFound;
   for (const GpuInstance* other : instances)
@@ -146,7 +150,8 @@ int nvmlDeviceCreateGpuInstanceWithPlacement(Device* device, unsigned id, const 
   instances.push_back(*made);
   return 0;
 }
-int nvmlDeviceGetGpuInstances(Device*, unsigned id, GpuInstance** all, unsigned* count) {
+int nvmlDeviceGetGpuInstances(Device* device, unsigned id, GpuInstance** all, unsigned* count) {
+  if (IsLost(device)) return kIsLost;
   *count = 0;
   for (GpuInstance* one : instances)
     if (one->profile == id) all[(*count)++] = one;

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices of NVIDIA GPUs, against a library with NVML's names (fake_mig.cc).
-#include <dlfcn.h>
-#include <fmt/format.h>
+// Slices of NVIDIA GPUs that answer.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
-#include <thread>
 
-#include "base/machine_boot.h"
 #include "gateway/executor/executor_config.h"
+#include "gpu_slices_bed.h"
 #include "node/node_agent.h"
-#include "node/node_config.h"
-#include "node/slices.h"
 
 namespace spillway::node {
 namespace {
@@ -21,93 +16,6 @@ namespace {
 using scheduler::Profile;
 using scheduler::WantedInstance;
 using testing::HasSubstr;
-
-constexpr const char* kUuid = "GPU-66666666-7777-8888-9999-aaaaaaaaaaaa";
-constexpr const char* kWholeUuid = "GPU-11111111-2222-3333-4444-555555555555";
-
-std::string File(const std::string& gpus) {
-  return "name: h\ncontroller: /run/c.sock\ngateway: /run/e.sock\nstate: state\ngpus:\n" + gpus;
-}
-const std::string kWhole = "  - {name: w, device: \"0\", gflop_per_s: 100}\n";
-const std::string kCut = std::string("  - {name: c, device: ") + kUuid + ", gflop_per_s: 70, mig: true}\n";
-
-WantedInstance Wanted(uint64_t id, const std::string& gpu, int milli, std::optional<Profile> profile = {},
-                      int start = -1) {
-  WantedInstance wanted;
-  wanted.instance = id;
-  wanted.model.name = "m";
-  wanted.model.program = R"({"models": [{"name": "m", "kind": "echo", "row_bytes": 8}]})";
-  wanted.place = {"h", gpu, milli, profile, start};
-  return wanted;
-}
-
-class GpuSlicesTest : public testing::Test {
- protected:
-  GpuSlicesTest() : library_(dlopen(FAKE_MIG, RTLD_NOW)) {
-    config_ = *ParseNodeConfig(File(kWhole + kCut), "n.yaml");
-    slices_ = std::move(*SlicesOf(config_, FAKE_MIG));
-  }
-  ~GpuSlicesTest() override {
-    for (const auto& [one, mark] : made_) (void)slices_->Drop(one, mark, Forget);
-    EXPECT_EQ(Instances(), 0u);
-    dlclose(library_);
-  }
-  unsigned Instances() const {
-    return reinterpret_cast<unsigned (*)()>(dlsym(library_, "FakeMig_Instances"))();
-  }
-  void FailOnce(const char* how) const {
-    reinterpret_cast<void (*)(const char*)>(dlsym(library_, "FakeMig_Fail"))(how);
-  }
-  void Lose(unsigned gpu, bool is_lost) const {
-    reinterpret_cast<void (*)(unsigned, bool)>(dlsym(library_, "FakeMig_Lose"))(gpu, is_lost);
-  }
-  void Hang(unsigned gpu, bool hangs) const {
-    reinterpret_cast<void (*)(unsigned, bool)>(dlsym(library_, "FakeMig_Hang"))(gpu, hangs);
-  }
-  void SomebodyElseEndsAll() const { reinterpret_cast<void (*)()>(dlsym(library_, "FakeMig_EndAll"))(); }
-  void SomebodyElseMakes3gAt(unsigned start, bool computes) const {
-    reinterpret_cast<void (*)(unsigned, bool)>(dlsym(library_, "FakeMig_Make3gAt"))(start, computes);
-  }
-  // The marks that are kept, in order. The program is killed once so many are, or before the last of them.
-  struct Killed {};
-  Slices::Remember Kept(size_t kill_at = 100, bool is_before = false) {
-    kept_.clear();
-    return [this, kill_at, is_before](const std::string& mark) -> Result<void> {
-      if (kept_.size() + 1 == kill_at && is_before) throw Killed();
-      kept_.push_back(mark);
-      if (kept_.size() == kill_at) throw Killed();
-      return {};
-    };
-  }
-  static Result<void> Forget(const std::string&) { return {}; }
-  // The next program, of whose predecessor's marks the last was kept.
-  std::unique_ptr<Slices> Restarted(const WantedInstance& one) const {
-    auto next = std::move(*SlicesOf(config_, FAKE_MIG));
-    next->Restore(one);
-    return next;
-  }
-  std::string LastKept() const { return kept_.empty() ? "" : kept_.back(); }
-  Result<std::string> Make(const WantedInstance& wanted) {
-    auto made = slices_->Make(wanted, Forget);
-    if (made) made_.emplace_back(wanted, *made);
-    return made;
-  }
-  std::string MarkOf(const WantedInstance& wanted) const {
-    for (const auto& [one, mark] : made_)
-      if (one.instance == wanted.instance) return mark;
-    return "";
-  }
-  Result<void> Drop(const WantedInstance& wanted) { return slices_->Drop(wanted, MarkOf(wanted), Forget); }
-  Result<std::optional<SliceDevice>> DeviceOf(const WantedInstance& wanted) {
-    return slices_->DeviceOf(wanted, MarkOf(wanted));
-  }
-
-  void* library_;
-  NodeConfig config_;
-  std::unique_ptr<Slices> slices_;
-  std::vector<std::pair<WantedInstance, std::string>> made_;
-  std::vector<std::string> kept_;
-};
 
 TEST_F(GpuSlicesTest, AProfileIsAMigInstanceThatTheExecutorIsToldOf) {
   const WantedInstance first = Wanted(1, "c", 250, Profile::k2g, 0),
@@ -329,71 +237,6 @@ TEST_F(GpuSlicesTest, WhereMigWasSwitchedOffOrTheGpuHasAnotherNameARecordStillEn
       FAKE_MIG);
   EXPECT_TRUE((*renamed)->Drop(one, MarkOf(one), Forget));
   EXPECT_EQ(Instances(), 0u);
-}
-
-// Until it is seen: a watch asks when it likes.
-template <class Done>
-void Await(const Done& done) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!done()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), until);
-    std::this_thread::yield();
-  }
-}
-
-constexpr GpuWatchTimes kOften{.ask_again = std::chrono::milliseconds(1),
-                               .patience = std::chrono::milliseconds(1000)};
-
-TEST_F(GpuSlicesTest, AGpuThatFallsOffTheBusIsLostUntilItAnswersAgain) {
-  const auto watch = std::move(*GpuWatch::Open({{"w", kWholeUuid}, {"c", kUuid}}, FAKE_MIG, kOften));
-  EXPECT_THAT(watch->Lost(), testing::IsEmpty());
-  Lose(0, true);
-  Await([&] { return watch->Lost().count("w") != 0; });
-  EXPECT_THAT(watch->Lost(), testing::ElementsAre(testing::Pair("w", "NVML: is it there: GPU is lost")));
-  Lose(0, false);
-  Await([&] { return watch->Lost().empty(); });
-}
-
-TEST_F(GpuSlicesTest, AGpuWhoseDriverHangsIsLostAndHoldsUpNobody) {
-  auto watch = std::move(*GpuWatch::Open({{"w", kWholeUuid}, {"c", kUuid}}, FAKE_MIG, kOften));
-  Hang(1, true);
-  Await([&] { return watch->Lost().count("c") != 0; });
-  EXPECT_THAT(watch->Lost(), testing::ElementsAre(testing::Pair("c", "its driver has not answered for 1 s")));
-  watch.reset();  // ends though that question is never answered
-  watch = std::move(*GpuWatch::Open({{"w", kWholeUuid}}, FAKE_MIG, kOften));
-  EXPECT_THAT(watch->Lost(), testing::IsEmpty());
-  Hang(1, false);
-}
-
-TEST_F(GpuSlicesTest, NothingIsMadeOrEndedOnALostGpu) {
-  const WantedInstance one = Wanted(1, "c", 400, Profile::k3g, 0), share = Wanted(2, "w", 500);
-  ASSERT_TRUE(Make(one) && Make(share));
-  Lose(0, true);
-  Lose(1, true);
-  Await([&] { return slices_->Lost().size() == 2; });
-  for (const auto& other : {Wanted(3, "c", 400, Profile::k3g, 4), Wanted(4, "w", 100)})
-    EXPECT_THAT(Make(other).error().message, HasSubstr("NVML: is it there: GPU is lost"));
-  EXPECT_EQ(DeviceOf(one).error().message, "NVML: is it there: GPU is lost");
-  EXPECT_EQ(Drop(one).error().message, "GPU c: NVML: is it there: GPU is lost");
-  EXPECT_TRUE(Drop(share));  // nothing of it is on the GPU
-  Lose(0, false);
-  Lose(1, false);
-  Await([&] { return slices_->Lost().empty(); });
-  EXPECT_TRUE(Drop(one));
-  EXPECT_EQ(Instances(), 0u);
-}
-
-TEST_F(GpuSlicesTest, ALostGpuDoesNotKeepTheProgramFromItsStart) {
-  Lose(1, true);
-  const WantedInstance one = Wanted(1, "c", 400, Profile::k3g, 0);
-  auto slices = SlicesOf(config_, FAKE_MIG);
-  ASSERT_TRUE(slices) << slices.error().message;
-  EXPECT_THAT((*slices)->Lost(), testing::ElementsAre(testing::Pair(
-                                     "c", fmt::format("this machine has no GPU {} that answers", kUuid))));
-  EXPECT_TRUE((*slices)->Make(Wanted(2, "w", 500), Forget));
-  (*slices)->Restore(one);  // of the program before; nobody knows whether it is still there
-  EXPECT_FALSE((*slices)->Drop(one, fmt::format("{} {} MIG-1 7", base::BootId(), kUuid), Forget));
-  Lose(1, false);
 }
 
 TEST(GpuFile, IsCheckedAgainstWhatIsThere) {

@@ -100,6 +100,18 @@ TEST_F(ControllerTest, WhatHangsOnALostGpuHoldsUpNoMoveOfOthers) {
   EXPECT_TRUE(*ParseFleet(ToText(fleet)) == fleet);
 }
 
+TEST_F(ControllerTest, WhatEndsInGoodOrderOnAHostThatLeavesIsWaitedFor) {
+  Host(1);
+  Add(Model("a", 500));
+  Obey();
+  const uint64_t one = Of("a", Phase::kReady)->id;
+  gpus_.clear();
+  Say({{one}});
+  ASSERT_NE(Of("a", Phase::kStopping), nullptr);
+  EXPECT_FALSE(IsStranded(controller_->fleet(), *Of("a", Phase::kStopping)));
+  EXPECT_EQ(controller_->GpusOn(), 1u);
+}
+
 // Its process does not die, or its slice is not given back.
 TEST_F(ControllerTest, WhatDoesNotEndHoldsUpMovesOfOthersForAWhileAlone) {
   Host(3);
