@@ -13,7 +13,6 @@ namespace {
 
 using gateway::NvmlDevice;
 using gateway::NvmlLibrary;
-using scheduler::Profile;
 
 // What we use of nvml.h, by its names there.
 struct GpuInstance;      // nvmlGpuInstance_t points to one

@@ -341,7 +341,7 @@ TEST(Executor, ThatEndsBeforeItIsReadyWasNeverThere) {
   const base::Fd stop = std::move(*MakeEventFd());
   Executor executor(bed.Executor("host"), broken);
   ASSERT_TRUE(executor.Join());
-  EXPECT_THAT(executor.Serve(stop.get()).error().message, HasSubstr("no room for its weights"));
+  EXPECT_THAT(executor.Serve(stop.get()).error().message, testing::HasSubstr("no room for its weights"));
   bed.Until([](Server& server) { return !server.broker().Slices().at(0).alive; });
   EXPECT_EQ(bed.Ask([&](Server&) { return told; }), 0);
   bed.Ask([&](Server& server) {
