@@ -143,14 +143,15 @@ void AddRatios(report::Document& document, const Part& part) {
   const auto host_only =
       std::find_if(spec.policies.begin(), spec.policies.end(),
                    [](const PolicyRun& policy) { return policy.unit_policy == SPW_UNIT_HOST_ONLY; });
-  const auto sustained = [&](const std::string& policy) {
+  const auto loses_from = [&](const std::string& policy) {
     for (const Finding& finding : results.findings)
-      if (finding.policy == policy) return finding.sustained_pct.value_or(0);
+      if (finding.policy == policy) return finding.loses_from_pct.value_or(0);
     return 0.0;
   };
   const std::string& baseline = spec.policies[spec.baseline].name;
   for (const Finding& f : results.findings) {
-    set(f.policy + "_load_before_loss_pct", f.sustained_pct.value_or(0));
+    set(f.policy + "_load_before_loss_pct", f.loses_from_pct.value_or(0));
+    set(f.policy + "_sustained_pct", f.sustained_pct.value_or(0));
     set(f.policy + "_sustained_rps", f.sustained_rps);
     if (auto off = AccuracyOf(results.rows, f.policy)) {
       set(f.policy + "_p50_measured_over_predicted", off->p50_ratio);
@@ -158,8 +159,9 @@ void AddRatios(report::Document& document, const Part& part) {
     }
     if (f.over_best) set(f.policy + "_over_best_load_before_loss", *f.over_best);
     const auto over = [&](const std::string& other) {
-      if (f.policy != other && f.sustained_pct && sustained(other) > 0)
-        set(fmt::format("{}_over_{}_load_before_loss", f.policy, other), *f.sustained_pct / sustained(other));
+      if (f.policy != other && f.loses_from_pct && loses_from(other) > 0)
+        set(fmt::format("{}_over_{}_load_before_loss", f.policy, other),
+            *f.loses_from_pct / loses_from(other));
     };
     over(baseline);
     if (host_only != spec.policies.end() && host_only->name != baseline) over(host_only->name);
@@ -180,7 +182,7 @@ void AddFigures(report::HtmlPage& page, const Part& part) {
   for (const Finding& f : results.findings) {
     if (f.over_baseline)
       page.AddFigure(fmt::format("{:+.0f} %", 100 * (*f.over_baseline - 1)),
-                     fmt::format("{}sustained load, {} over {}", Of(part), f.policy, baseline));
+                     fmt::format("{}load before loss, {} over {}", Of(part), f.policy, baseline));
     page.AddFigure(f.sustained_pct ? fmt::format("{:.0f} %", *f.sustained_pct) : "none",
                    Of(part) + "sustained load, " + f.policy,
                    fmt::format("{:.0f} requests/s", f.sustained_rps));

@@ -103,13 +103,15 @@ std::string P99Text(const Finding& finding) {
 std::string PolicyText(const ExperimentSpec& spec, const Results& results, const Finding& finding) {
   std::string text;
   const auto is_higher = [&](const Row& row) { return row.load_pct > *finding.sustained_pct; };
-  if (finding.sustained_pct)
-    text += fmt::format(
-        "{}: sustains {:.0f} % load{} ({:.0f} requests/s)", finding.policy, *finding.sustained_pct,
-        std::any_of(results.rows.begin(), results.rows.end(), is_higher) ? "" : ", the highest tried",
-        finding.sustained_rps);
-  else
+  if (finding.sustained_pct) {
+    const bool is_highest = std::none_of(results.rows.begin(), results.rows.end(), is_higher);
+    text +=
+        fmt::format("{}: sustains {:.0f} % load{} ({:.0f} requests/s)", finding.policy,
+                    *finding.sustained_pct, is_highest ? ", the highest tried" : "", finding.sustained_rps);
+    if (!is_highest) text += fmt::format(", loses from {:.0f} % on", *finding.loses_from_pct);
+  } else {
     text += fmt::format("{}: loses requests at the lowest load already", finding.policy);
+  }
   const std::string& baseline = spec.policies[spec.baseline].name;
   if (finding.over_baseline)
     text += fmt::format(", {}{:.2f} times {}", AtLeast(spec, finding), *finding.over_baseline, baseline);

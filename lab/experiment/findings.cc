@@ -85,9 +85,13 @@ Finding JudgeOne(const std::vector<Row>& rows, const std::string& policy, double
   Finding finding;
   finding.policy = policy;
   const std::vector<double> answered_pct = FallingAnsweredPct(own);
-  for (size_t i = 0; i < own.size() && answered_pct[i] >= 100 - tolerated_loss_pct; i++) {
-    finding.sustained_pct = own[i]->load_pct;
+  const double enough_pct = 100 - tolerated_loss_pct;
+  for (size_t i = 0; i < own.size() && answered_pct[i] >= enough_pct; i++) {
+    finding.sustained_pct = finding.loses_from_pct = own[i]->load_pct;
     finding.sustained_rps = own[i]->rps;
+    if (i + 1 == own.size() || answered_pct[i + 1] >= enough_pct) continue;
+    const double part = (answered_pct[i] - enough_pct) / (answered_pct[i] - answered_pct[i + 1]);
+    *finding.loses_from_pct += part * (own[i + 1]->load_pct - own[i]->load_pct);
   }
   for (const Row* row : own) {
     if (!Answered(*row, tolerated_loss_pct) && row->load_pct < finding.sustained_pct)
@@ -178,14 +182,14 @@ std::vector<Finding> Judge(const std::vector<Row>& rows, const std::string& base
   double best_pct = 0;
   std::optional<double> baseline_pct;
   for (const Finding& finding : findings) {
-    best_pct = std::max(best_pct, finding.sustained_pct.value_or(0));
-    if (finding.policy == baseline) baseline_pct = finding.sustained_pct;
+    best_pct = std::max(best_pct, finding.loses_from_pct.value_or(0));
+    if (finding.policy == baseline) baseline_pct = finding.loses_from_pct;
   }
   for (Finding& finding : findings) {
-    if (!finding.sustained_pct) continue;
-    finding.over_best = *finding.sustained_pct / best_pct;
+    if (!finding.loses_from_pct) continue;
+    finding.over_best = *finding.loses_from_pct / best_pct;
     if (baseline_pct && finding.policy != baseline)
-      finding.over_baseline = *finding.sustained_pct / *baseline_pct;
+      finding.over_baseline = *finding.loses_from_pct / *baseline_pct;
   }
   return findings;
 }

@@ -98,7 +98,10 @@ struct Finding {
   std::optional<double> sustained_pct;
   double sustained_rps = 0;
   std::vector<double> disturbed_pct;
-  // Its sustained load over that of the baseline and of the best policy; nullopt where one has none.
+  // Where it begins to lose more than is tolerated: between the level that is sustained and the next, by a
+  // straight line through what the two answered; of one that sustains all levels the highest.
+  std::optional<double> loses_from_pct;
+  // That over the baseline's and the best policy's; nullopt where one has none.
   std::optional<double> over_baseline, over_best;
   // Levels by the verdict on its p99 against the baseline's.
   std::vector<double> better_pct, same_pct, worse_pct, harmful_pct;

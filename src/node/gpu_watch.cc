@@ -19,6 +19,7 @@ using gateway::NvmlLibrary;
 
 // For the last answers when the watch ends.
 constexpr auto kFarewell = std::chrono::seconds(1);
+constexpr int kUnknownInARow = 3;
 
 }  // namespace
 
@@ -30,6 +31,7 @@ struct GpuWatch::Shared {
     std::optional<Clock::time_point> asked;  // no answer yet
     std::string why;                         // it is lost
     std::optional<Clock::time_point> well;   // lost, and answers well again since then
+    int unknown = 0;                         // errors that say nothing, in a row
   };
 
   Shared(NvmlLibrary its, GpuWatchTimes given) : library(std::move(its)), times(given) {}
@@ -72,7 +74,9 @@ struct GpuWatch::Shared {
       const int result = GetMemory(device, &memory);
       const auto said = library.Check(result, "is it there");
       lock.Lock();
-      Hear(state, NvmlLibrary::IsLost(result), said ? "" : said.error().message);
+      state.unknown = result == NvmlLibrary::kUnknown ? state.unknown + 1 : 0;
+      const bool is_lost = NvmlLibrary::IsLost(result) || state.unknown >= kUnknownInARow;
+      Hear(state, is_lost, said ? "" : said.error().message);
       changed.NotifyAll();
       changed.WaitFor(mutex, times.ask_again, [this]() SPILLWAY_REQUIRES(mutex) { return ends; });
     }

@@ -127,9 +127,16 @@ class NvmlMig : public Mig {
   };
 
   Result<Known> Lookup(const MigPlace& place) const {
-    const auto device = gpus_.find(place.gpu);
-    if (device == gpus_.end())
-      return Fail(ErrorCode::kUnavailable, fmt::format("GPU {} was not there at the start", place.gpu));
+    auto device = gpus_.find(place.gpu);
+    std::map<std::string, NvmlDevice*> now;
+    if (device == gpus_.end()) {
+      auto looked = library_.Gpus();
+      if (!looked) return tl::make_unexpected(looked.error());
+      now = std::move(*looked);
+      device = now.find(place.gpu);
+      if (device == now.end())
+        return Fail(ErrorCode::kUnavailable, fmt::format("GPU {} does not answer", place.gpu));
+    }
     Known known{device->second};
     GpuProfile profile{};
     const int result =

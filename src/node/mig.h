@@ -2,7 +2,7 @@
 // MIG instances of a GPU, made and destroyed by the driver's management library
 // (gateway/executor/nvml_library.h). An instance has the whole of its part: a GPU instance with one compute
 // instance in it. Needs root; MIG's mode itself is the operator's (`nvidia-smi -mig 1`) and never changed.
-// One thread.
+// Calls about different GPUs: any thread.
 #pragma once
 
 #include <functional>

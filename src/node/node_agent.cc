@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -424,7 +425,12 @@ void NodeAgent::EndAll() {
   orders_ = scheduler::HostOrders{orders_ ? orders_->revision : 0, {}};
   const auto until = Clock::now() + kGiveUpAfter;
   for (Act(); !records_.empty(); untold_.clear(), Act()) {
-    if (Clock::now() > until) break;  // what hangs with its GPU, and slices that GPUs do not take back
+    // What hangs with its GPU was killed in vain by then, and slices are not taken back.
+    const bool is_in_vain = std::all_of(children_.begin(), children_.end(), [&](const auto& entry) {
+      const auto told = killed_at_.find(entry.first);
+      return told != killed_at_.end() && Clock::now() - told->second > kGiveUpAfter;
+    });
+    if (Clock::now() > until && is_in_vain) break;
     std::vector<pollfd> ends;
     for (const auto& [id, child] : children_) ends.push_back({child.fd(), POLLIN, 0});
     poll(ends.data(), ends.size(), 100);

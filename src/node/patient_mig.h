@@ -11,7 +11,8 @@
 
 namespace spillway::node {
 
-// Less than the controller's silent_after, 5 s as shipped: meanwhile the node agent says nothing.
+// For each question: longer than a driver takes to make an instance, and less than the controller's
+// silent_after, 5 s as shipped, as the node agent says nothing meanwhile.
 inline constexpr std::chrono::milliseconds kMigPatience = std::chrono::seconds(4);
 
 // Errors are `mig`'s, and kUnavailable where the driver has not answered within `patience`; then also of

@@ -124,7 +124,10 @@ class GpuSlices : public Slices {
       mark.uuid = *made;
       return mark.Text();
     }
-    const auto left = mark.id == MigMark::kNone ? std::nullopt : Ours(instance, mark);
+    // Without an id nothing was made, unless the call was given up: then the GPU does not answer yet.
+    const bool made_nothing =
+        mark.id == MigMark::kNone && mig_->Find({device, *place.profile, place.start}).has_value();
+    const auto left = made_nothing ? std::nullopt : Ours(instance, mark);
     if (!left || *left)
       return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: {}", place.gpu, made.error().message));
     (void)remember({});

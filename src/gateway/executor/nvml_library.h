@@ -18,11 +18,9 @@ class NvmlLibrary {
   static constexpr const char* kUsual = "libnvidia-ml.so.1";
   static constexpr int kSuccess = 0;        // what its functions return
   static constexpr unsigned kMaxText = 96;  // of a name or a uuid, with its end
-  // Whether it says that the GPU is of no use: no driver, fallen off the bus, to be reset first, or, which it
-  // says of some that fell off, an unknown error.
-  static constexpr bool IsLost(int result) {
-    return result == 9 || result == 15 || result == 16 || result == 999;
-  }
+  // Whether it says that the GPU is of no use: no driver, fallen off the bus, or to be reset first.
+  static constexpr bool IsLost(int result) { return result == 9 || result == 15 || result == 16; }
+  static constexpr int kUnknown = 999;  // which it says of some that fell off, and at times of others
 
   // Loads and begins it. kUnavailable: there is no such library, or no driver.
   [[nodiscard]] static Result<NvmlLibrary> Load(const std::string& library);

@@ -84,6 +84,11 @@ class GatewayBed {
     while (!Ask([&](Server& s) { return holds(s); })) std::this_thread::yield();
   }
 
+  // Until an executor that has joined has made its engines.
+  void UntilReady() {
+    Until([](Server& s) { return s.IsReady(); });
+  }
+
   Result<Client> Dial(const std::string& tenant = "alice", const std::string& token = "", bool tcp = false) {
     return Client::Connect(tcp ? tcp_address : "unix:" + frames_path(), {tenant, token});
   }

@@ -34,6 +34,7 @@ struct Served {
       : bed(std::move(config)), executor(bed.Executor("host"), *engine) {
     const auto joined = executor.Join();
     EXPECT_TRUE(joined) << joined.error().message;
+    bed.UntilReady();
   }
 };
 

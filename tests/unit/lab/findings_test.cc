@@ -110,14 +110,19 @@ TEST(Findings, ALoadIsNotSustainedWhereThoseBelowItLostMoreThanItAnsweredAgain) 
   EXPECT_THAT(findings[0].disturbed_pct, ElementsAre());
 }
 
-TEST(Findings, SustainedLoadIsComparedWithTheBaselineAndTheBest) {
+TEST(Findings, WhereLossBeginsIsComparedWithTheBaselineAndTheBest) {
   const auto rows = Join({RowsAt(80, {"a", "b", "c"}, {Rounds(1), Rounds(1), Rounds(1, 90)}),
                           RowsAt(96, {"a", "b", "c"}, {Rounds(1, 50), Rounds(1, 99), Rounds(1, 50)})});
   const auto findings = Judge(rows, "a", 1);
-  EXPECT_DOUBLE_EQ(*findings[1].over_baseline, 1.2);
+  // 1 of the 50 hundredths that it loses 16 % of load later.
+  EXPECT_DOUBLE_EQ(*findings[0].loses_from_pct, 80.32);
+  EXPECT_EQ(findings[0].sustained_pct, 80);
+  EXPECT_DOUBLE_EQ(*findings[1].loses_from_pct, 96) << "it sustains all";
+  EXPECT_DOUBLE_EQ(*findings[1].over_baseline, 96 / 80.32);
   EXPECT_DOUBLE_EQ(*findings[1].over_best, 1);
-  EXPECT_DOUBLE_EQ(*findings[0].over_best, 80.0 / 96);
+  EXPECT_DOUBLE_EQ(*findings[0].over_best, 80.32 / 96);
   EXPECT_FALSE(findings[2].sustained_pct);
+  EXPECT_FALSE(findings[2].loses_from_pct);
   EXPECT_FALSE(findings[2].over_baseline);
 }
 

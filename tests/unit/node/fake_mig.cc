@@ -36,6 +36,7 @@ std::string failure;
 
 std::atomic<bool> are_lost[2], hang[2];
 std::atomic<unsigned> answers;  // that they are there
+std::atomic<int> unknown[2];    // such answers yet to be given
 
 bool IsLost(const Device* device) {
   const int index = device == &whole ? 0 : 1;
@@ -78,6 +79,7 @@ struct Memory {
 void FakeMig_Fail(const char* how) { failure = how; }
 unsigned FakeMig_Instances() { return static_cast<unsigned>(instances.size()); }
 void FakeMig_Lose(unsigned gpu, bool is_lost) { are_lost[gpu] = is_lost; }
+void FakeMig_AnswerUnknown(unsigned gpu, int times) { unknown[gpu] = times; }
 unsigned FakeMig_Answers() { return answers; }
 void FakeMig_Hang(unsigned gpu, bool hangs) { hang[gpu] = hangs; }
 // What somebody else does.
@@ -114,6 +116,11 @@ int nvmlDeviceGetName(Device*, char* name, unsigned) {
 }
 int nvmlDeviceGetMemoryInfo(Device* device, Memory* memory) {
   if (IsLost(device)) return kIsLost;
+  const int index = device == &whole ? 0 : 1;
+  if (device->instance == 0 && unknown[index] > 0) {
+    --unknown[index];
+    return kUnknown;
+  }
   *memory = {40ULL << 30, 40ULL << 30, 0};
   ++answers;
   return 0;

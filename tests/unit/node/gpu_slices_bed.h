@@ -39,7 +39,7 @@ inline scheduler::WantedInstance Wanted(uint64_t id, const std::string& gpu, int
 }
 
 inline constexpr GpuWatchTimes kOften{.ask_again = std::chrono::milliseconds(1),
-                                      .patience = std::chrono::milliseconds(1000),
+                                      .patience = std::chrono::seconds(60),
                                       .steady = std::chrono::milliseconds(0)};
 
 class GpuSlicesTest : public testing::Test {
@@ -63,6 +63,10 @@ class GpuSlicesTest : public testing::Test {
     reinterpret_cast<void (*)(unsigned, bool)>(dlsym(library_, "FakeMig_Lose"))(gpu, is_lost);
   }
   unsigned Answers() const { return reinterpret_cast<unsigned (*)()>(dlsym(library_, "FakeMig_Answers"))(); }
+  // To so many questions whether it is there.
+  void AnswerUnknown(unsigned gpu, int times) const {
+    reinterpret_cast<void (*)(unsigned, int)>(dlsym(library_, "FakeMig_AnswerUnknown"))(gpu, times);
+  }
   void Hang(unsigned gpu, bool hangs) const {
     reinterpret_cast<void (*)(unsigned, bool)>(dlsym(library_, "FakeMig_Hang"))(gpu, hangs);
   }
