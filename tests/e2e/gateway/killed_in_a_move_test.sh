@@ -20,8 +20,7 @@ executors() { ps -e -o pid=,args= | grep -- "-c $work/[h]ost" | awk '/spillway-e
 trap cleanup EXIT
 fail() {
   echo "killed_in_a_move_test: $*" >&2
-  for log in "$work"/*.log "$work"/host?/*.log; do [ ! -e "$log" ] || { echo "--- $log" >&2; tail -40 "$log" >&2; }; done
-  model list --json >&2 || true
+  show_logs
   exit 1
 }
 

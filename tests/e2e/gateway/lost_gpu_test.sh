@@ -14,8 +14,7 @@ cleanup() {
 trap cleanup EXIT
 fail() {
   echo "lost_gpu_test: $*" >&2
-  tail -n 40 "$work"/*.log >&2
-  model list --json >&2 || true
+  show_logs
   exit 1
 }
 export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1

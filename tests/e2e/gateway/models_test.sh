@@ -16,8 +16,7 @@ cleanup() {
 trap cleanup EXIT
 fail() {
   echo "models_test: $*" >&2
-  for log in "$work"/*.log "$work"/host?/*.log; do [ ! -e "$log" ] || { echo "--- $log" >&2; tail -40 "$log" >&2; }; done
-  "$bin/spillway" model list --gateway "$work/control.sock" --json >&2 || true
+  show_logs
   exit 1
 }
 

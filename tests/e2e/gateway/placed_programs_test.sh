@@ -15,8 +15,7 @@ cleanup() {
 trap cleanup EXIT
 fail() {
   echo "placed_programs_test: $*" >&2
-  for log in "$work"/*.log "$work"/host?/*.log; do [ ! -e "$log" ] || { echo "--- $log" >&2; tail -40 "$log" >&2; }; done
-  model list --json >&2 || true
+  show_logs
   exit 1
 }
 export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1

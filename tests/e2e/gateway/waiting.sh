@@ -9,3 +9,9 @@ until_true() {
     read -rt 0.02 <> <(:) || true
   done
 }
+# Of a test of the controller that failed: the ends of its programs' logs, and what is served where.
+show_logs() {
+  local log
+  for log in "$work"/*.log "$work"/host?/*.log; do [ ! -e "$log" ] || { echo "--- $log" >&2; tail -40 "$log" >&2; }; done
+  model list --json >&2 || true
+}
