@@ -37,16 +37,21 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
   if (model == fleet_.models.end())
     return Fail(ErrorCode::kBadInput, fmt::format("model {} does not exist", name));
   const Instance* mover = nullptr;
+  bool is_there = false;
   for (const auto& [id, one] : fleet_.instances) {
     if (!IsSameService(one.model, model->second)) continue;
     if (one.replaces != 0)
       return Fail(ErrorCode::kConflict, fmt::format("model {}: it is moving already", name));
-    if (mover == nullptr && one.phase == Phase::kReady && !one.is_unseen &&
-        GpuKey(one.place.host, one.place.gpu) != gpu)
+    if (one.phase != Phase::kReady || one.is_unseen) continue;
+    if (GpuKey(one.place.host, one.place.gpu) == gpu)
+      is_there = true;
+    else if (mover == nullptr)
       mover = &one;
   }
   if (!gpu.empty() && gpu.find('/') == std::string::npos)
     return Fail(ErrorCode::kBadInput, fmt::format("expected HOST/GPU, such as {}/gpu0, got {}", gpu, gpu));
+  if (mover == nullptr && is_there)
+    return Fail(ErrorCode::kConflict, fmt::format("model {}: it is on {} already", name, gpu));
   if (mover == nullptr)
     return Fail(ErrorCode::kConflict, fmt::format("model {}: no instance is ready to move", name));
   FleetView view = Look(GpuKey(mover->place.host, mover->place.gpu));

@@ -29,7 +29,7 @@ says "unknown option --bogus"
 expect 2 "$run" --only card,bogus
 says "unknown step bogus"
 expect 0 "$run" --dry-run --programs "$bin" --out dry
-for step in machine check card torch bench mps mig rdma; do says "^$step: would"; done
+for step in machine check card torch placed bench mps mig rdma; do says "^$step: would"; done
 says "spillway-bench gateway --engine cuda --json"
 [ ! -e dry ] || fail "a dry run wrote results"
 expect 1 "$run" --programs "$work/nowhere" --out nowhere
@@ -41,7 +41,7 @@ if "$bin/spillway-executor" --list-devices > devices 2>&1; then
 else
   expect 77 "$run" --programs "$bin" --out absent
   says "^machine  ran"
-  for step in check card torch bench mps mig rdma; do says "^$step  *skipped: no NVIDIA driver: "; done
+  for step in check card torch placed bench mps mig rdma; do says "^$step  *skipped: no NVIDIA driver: "; done
   grep -q "^| card | skipped | no NVIDIA driver: " absent/README.md || fail "README.md"
   [ "$(result absent/results.json machine)" = "ran " ] || fail "results.json"
   expect 2 "$run" --programs "$bin" --out absent
@@ -69,7 +69,7 @@ program spillway-bench <<'STUB'
 #!/bin/sh
 echo '{"bench": "gateway"}'
 STUB
-cp card/spillway-bench card/spillway-gateway
+for name in spillway spillway-gateway spillway-node; do cp card/spillway-bench card/$name; done
 echo "0    GPU-11111111-2222-3333-4444-555555555555 NVIDIA \"Big\" GPU 81559 MiB" > card/devices
 echo "[       OK ] CudaCardTest.One (1 ms)" > card/tests
 echo 0 > card/code
@@ -91,8 +91,8 @@ expect 0 "$run" --programs card --out skips --only card
 says "^card  *skipped: no GPU in this build"
 
 # Here PyTorch has no GPU, if it is here.
-expect 0 "$run" --programs card --python "$work/nowhere" --out torchless --only torch
-says "^torch  *skipped: "
+expect 0 "$run" --programs card --python "$work/nowhere" --out torchless --only torch,placed
+for step in torch placed; do says "^$step  *skipped: "; done
 
 # One that is cut: nothing is asked of the whole.
 echo "[       OK ] CudaCardTest.One (1 ms)" > card/tests
@@ -101,8 +101,8 @@ echo "[       OK ] CudaCardTest.One (1 ms)" > card/tests
   echo "     MIG-00000000-0000-0000-0000-000000000001 Big GPU MIG 1g.10gb 9856 MiB"
 } > card/devices
 : > card/asked
-expect 0 "$run" --programs card --out cut --only check,card,torch,bench,mps,mig
-for step in card torch bench mps; do says "^$step  *skipped: every GPU is in MIG mode"; done
+expect 0 "$run" --programs card --out cut --only check,card,torch,placed,bench,mps,mig
+for step in card torch placed bench mps; do says "^$step  *skipped: every GPU is in MIG mode"; done
 says "^mig  *ran"
 grep -q "^MIG-00000000-0000-0000-0000-000000000001 .*CudaCardTest" card/asked || fail "the instance: $(cat card/asked)"
 

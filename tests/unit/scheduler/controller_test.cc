@@ -370,6 +370,9 @@ TEST_F(ControllerTest, OperatorsAreToldWhatIsWrong) {
   EXPECT_EQ(controller_->AddModel(Model("b", 0), now_).error().code, ErrorCode::kBadInput);
   EXPECT_EQ(controller_->RemoveModel("b", now_).error().message, "model b does not exist");
   EXPECT_EQ(controller_->MoveModel("a", "", now_).error().message, "model a: no instance is ready to move");
+  Host(1);
+  Obey();
+  EXPECT_EQ(controller_->MoveModel("a", "h/g0", now_).error().message, "model a: it is on h/g0 already");
 }
 
 WantedInstance On(const std::string& gpu, uint64_t id) {
