@@ -85,23 +85,38 @@ class ZeroedArray {
 // has 1.
 inline uint64_t LapOf(uint64_t place, int bits) { return (~(place >> bits) & 1) << 63; }
 
+// The line is on its way, to be written. Not __builtin_prefetch: without an option of the compiler it asks
+// for a line to read, and one that another core has is then fetched twice.
+inline void PrefetchForWrite(const void* at) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));
+#else
+  __builtin_prefetch(at, 1);
+#endif
+}
+
 class SlotRing {
  public:
   explicit SlotRing(size_t capacity)  // a power of two
       : bits_(std::countr_zero(capacity)), mask_(capacity - 1), memory_(capacity), slots_(memory_.get()) {}
 
   // Any thread that has credits for the events. `op` replaces the events' own.
-  void Put(const Event* events, size_t count, Op op) {
-    const uint64_t place = tail_.fetch_add(count, std::memory_order_acq_rel);
+  void Put(const Event* events, size_t count, Op op) { Fill(Claim(count), events, count, op); }
+
+  // Put in two steps, for who has events for several rings: all claims first, since a claim waits until the
+  // stores before it have reached memory, one line of another core after the other.
+  uint64_t Claim(size_t count) { return tail_.fetch_add(count, std::memory_order_acq_rel); }
+  void ExpectFill(uint64_t place) const { PrefetchForWrite(&slots_[place & mask_]); }
+  void Fill(uint64_t place, const Event* events, size_t count, Op op) {
     const uint64_t op_bits = static_cast<uint64_t>(op) << kOpShift;
     const size_t at = place & mask_;
     const size_t before_wrap = std::min<size_t>(count, mask_ + 1 - at);
     if (before_wrap < count)
-      Fill(slots_, events + before_wrap, count - before_wrap, LapOf(place + before_wrap, bits_) | op_bits);
-    Fill(slots_ + at, events, before_wrap, LapOf(place, bits_) | op_bits);
+      Store(slots_, events + before_wrap, count - before_wrap, LapOf(place + before_wrap, bits_) | op_bits);
+    Store(slots_ + at, events, before_wrap, LapOf(place, bits_) | op_bits);
     // The lines of as many events more, so that they are here when the next burst is written.
     for (uint64_t next = place + count; next < place + 2 * count; next += kCacheLine / sizeof(Slot))
-      __builtin_prefetch(&slots_[next & mask_], 1);
+      PrefetchForWrite(&slots_[next & mask_]);
   }
 
   // The consumer's side; `head_` is read by others only to judge whether a look is worth while.
@@ -178,7 +193,7 @@ class SlotRing {
  private:
   // From the last to the first: the consumer waits for the first, so it comes for these cache lines once they
   // are all written, and does not take them away from under the producer's hands.
-  static void Fill(Slot* slots, const Event* events, size_t count, uint64_t top) {
+  static void Store(Slot* slots, const Event* events, size_t count, uint64_t top) {
     for (size_t i = count; i-- > 0;) {
       slots[i].user.store(events[i].user, std::memory_order_relaxed);
       slots[i].meta.store((MetaOf(events[i]) << 8 >> 8) | top, std::memory_order_release);

@@ -305,26 +305,36 @@ void NativeQueue::Spread(const Event* events, size_t count, uint8_t priority, ui
     shards_[port & (shards_.size() - 1)]->Put(events, count, priority);
     return;
   }
-  // Sorted by shard, in order within each: one claim of places for each shard met.
-  constexpr size_t kPart = 64;
+  // Sorted by shard, in order within each: one claim of places for each shard met, and all claims before the
+  // first event.
+  constexpr size_t kPart = 64, kMaxShards = 64;
   for (; count > 0;) {
     const size_t part = std::min(count, kPart);
-    uint8_t shard_of[kPart];
+    uint8_t shard_of[kPart], found[kMaxShards] = {};
     uint64_t met = 0;
     for (size_t i = 0; i < part; i++) {
       // Another factor than the buckets', or a shard would use few of its buckets.
       shard_of[i] = static_cast<uint8_t>(events[i].flow * 0x85EBCA6Bu >> (32 - shard_bits_));
+      found[shard_of[i]]++;
       met |= 1ULL << shard_of[i];
+    }
+    SlotRing* ring[kMaxShards];
+    uint64_t place[kMaxShards];
+    for (uint64_t left = met; left != 0; left &= left - 1) {
+      const auto shard = static_cast<size_t>(std::countr_zero(left));
+      ring[shard] = &shards_[shard]->RingFor(priority);
+      place[shard] = ring[shard]->Claim(found[shard]);
+      ring[shard]->ExpectFill(place[shard]);
     }
     for (; met != 0; met &= met - 1) {
       const auto shard = static_cast<uint8_t>(std::countr_zero(met));
       Event sorted[kPart];
-      size_t found = 0;
+      size_t next = 0;
       for (size_t i = 0; i < part; i++) {
-        sorted[found] = events[i];
-        found += shard_of[i] == shard;
+        sorted[next] = events[i];
+        next += shard_of[i] == shard;
       }
-      shards_[shard]->Put(sorted, found, priority);
+      ring[shard]->Fill(place[shard], sorted, next, Op::kForward);
     }
     events += part;
     count -= part;

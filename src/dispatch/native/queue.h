@@ -46,8 +46,11 @@ class NativeShard {
 
   // Producers. Thread-safe; the caller has the credits.
   void Put(const Event* events, size_t count, uint8_t priority, Op op = Op::kForward) {
+    RingFor(priority).Put(events, count, op);
+  }
+  SlotRing& RingFor(uint8_t priority) {
     if (!(used_.load(std::memory_order_relaxed) & 1u << priority)) Open(priority);
-    rings_[priority].load(std::memory_order_acquire)->Put(events, count, op);
+    return *rings_[priority].load(std::memory_order_acquire);
   }
 
   // Whether there is something for somebody, about.
