@@ -194,9 +194,11 @@ Job FleetView::JobOf(const ServedModel& model) const {
 
 SlicePlace FleetView::PlaceOf(const Job& job, const Spot& spot) const {
   SlicePlace place{gpus_[spot.node].first, gpus_[spot.node].second, job.milli};
-  const bool has_slice = rules_.isolation == Isolation::kFraction && job.Fractional() &&
-                         cluster_.models()[cluster_.nodes()[spot.node].model].mig;
-  if (!has_slice) return place;
+  if (rules_.isolation != Isolation::kFraction || !job.Fractional()) return place;
+  if (!cluster_.models()[cluster_.nodes()[spot.node].model].mig) {
+    place.milli = kWholeGpu;  // it is not divided: nobody else gets a part of it
+    return place;
+  }
   place.profile = SliceOf(job, SliceRule::kCompute);
   place.start =
       spot.start >= 0 ? spot.start : BestStart(*place.profile, cluster_.nodes()[spot.node].slices[0]);
@@ -206,7 +208,7 @@ SlicePlace FleetView::PlaceOf(const Job& job, const Spot& spot) const {
 std::string FleetView::WhyNot(const ServedModel& model, const SlicePlace& place) const {
   const std::string key = GpuKey(place.host, place.gpu);
   const int node = NodeOf(key);
-  if (node < 0) return "no GPU " + key + " can be used now";
+  if (node < 0) return "GPU " + key + " does not exist or cannot be used now";
   Job job = JobOf(model);
   if (!(PlaceOf(job, SpotAt(job, node, place.start)) == place))
     return "it asks for another share there by now";

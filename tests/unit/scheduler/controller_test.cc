@@ -338,6 +338,20 @@ TEST_F(ControllerTest, MemoryCountsWhereItIsMoreThanTheComputeAskedFor) {
   EXPECT_EQ(controller_->Wanted("h")[0].place.profile, Profile::k3g);  // half of the memory
 }
 
+// Or its executor would ask for a part of it, which wants MPS.
+TEST_F(ControllerTest, AGpuThatIsNotDividedIsGivenWhole) {
+  options_.rules.isolation = Isolation::kFraction;
+  Make();
+  gpus_ = {{"g0", "A100-40", 0, false}};
+  Say({});
+  Add(Model("a", 250));
+  Obey();
+  ASSERT_NE(Of("a", Phase::kReady), nullptr);
+  EXPECT_EQ(Of("a", Phase::kReady)->place.milli, 1000);
+  Add(Model("b", 250));
+  EXPECT_EQ(Of("b", Phase::kStarting), nullptr);
+}
+
 TEST_F(ControllerTest, TwoTenantsAreNeverOnOneGpuWhereThatIsTheRule) {
   options_.rules.isolation = Isolation::kGpu;
   Make();
