@@ -29,7 +29,7 @@ Result<Results> Measure(const ExperimentSpec& spec, const OnPart& on_part) {
   else
     stages.push_back(spec.load_pct);
   Results results;
-  MachineWatch watch;
+  MachineWatch watch(CpusToWatch(spec.testbed.cpus.client, spec.testbed.cpus.units));
   int all_lost = 0;  // successive stages of larger requests
   for (size_t i = 0; i < stages.size() && all_lost < kMaxLostStages && !results.interrupted; i++) {
     const auto step = [&](double part, const std::string& what) {

@@ -5,11 +5,14 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace spillway::lab {
@@ -23,28 +26,51 @@ int64_t NowNs() {
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-CpuTicks ReadCpuTicks() {
+CpuTicks ReadCpuTicks(const std::vector<int>& cpus) {
   std::ifstream in("/proc/stat");
-  std::string line;
-  std::getline(in, line);
-  return ParseCpuTicks(line);
+  return ParseCpuTicks(std::string(std::istreambuf_iterator<char>(in), {}), cpus);
+}
+
+std::vector<int> UsableCpus() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof(allowed), &allowed);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+    if (CPU_ISSET(static_cast<size_t>(cpu), &allowed)) cpus.push_back(cpu);
+  return cpus;
 }
 
 }  // namespace
 
-CpuTicks ParseCpuTicks(std::string_view proc_stat) {
+CpuTicks ParseCpuTicks(std::string_view proc_stat, const std::vector<int>& cpus) {
   constexpr int kSteal = 7, kFields = 8;  // guest time, which follows, is part of user time
-  std::istringstream in{std::string(proc_stat.substr(0, proc_stat.find('\n')))};
-  std::string name;
+  std::istringstream in{std::string(proc_stat)};
+  std::string line;
   CpuTicks ticks;
-  uint64_t value = 0;
-  if (!(in >> name) || name != "cpu") return {};
-  for (int field = 0; field < kFields; field++) {
-    if (!(in >> value)) return {};
-    ticks.total += value;
-    if (field == kSteal) ticks.stolen = value;
+  while (std::getline(in, line) && line.starts_with("cpu")) {
+    std::istringstream fields(line);
+    std::string name;
+    fields >> name;
+    if (std::none_of(cpus.begin(), cpus.end(), [&](int cpu) { return name == "cpu" + std::to_string(cpu); }))
+      continue;
+    uint64_t value = 0;
+    for (int field = 0; field < kFields; field++) {
+      if (!(fields >> value)) return {};
+      ticks.total += value;
+      if (field == kSteal) ticks.stolen += value;
+    }
   }
   return ticks;
+}
+
+std::vector<int> CpusToWatch(const std::vector<int>& client, const std::vector<int>& units) {
+  if (client.empty() || units.empty()) return {};
+  std::vector<int> both = client;
+  both.insert(both.end(), units.begin(), units.end());
+  std::sort(both.begin(), both.end());
+  both.erase(std::unique(both.begin(), both.end()), both.end());
+  return both;
 }
 
 struct MachineWatch::Threads {
@@ -78,13 +104,10 @@ struct MachineWatch::Threads {
   }
 };
 
-MachineWatch::MachineWatch() : threads_(std::make_unique<Threads>()) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  sched_getaffinity(0, sizeof(allowed), &allowed);
-  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-    if (CPU_ISSET(static_cast<size_t>(cpu), &allowed))
-      threads_->all.emplace_back([threads = threads_.get(), cpu] { threads->Watch(cpu); });
+MachineWatch::MachineWatch(std::vector<int> cpus)
+    : cpus_(cpus.empty() ? UsableCpus() : std::move(cpus)), threads_(std::make_unique<Threads>()) {
+  for (const int cpu : cpus_)
+    threads_->all.emplace_back([threads = threads_.get(), cpu] { threads->Watch(cpu); });
   Begin();
 }
 
@@ -96,11 +119,11 @@ MachineWatch::~MachineWatch() {
 void MachineWatch::Begin() {
   threads_->late = 0;
   threads_->worst_ns = 0;
-  began_ = ReadCpuTicks();
+  began_ = ReadCpuTicks(cpus_);
 }
 
 Disturbance MachineWatch::End() {
-  const CpuTicks now = ReadCpuTicks();
+  const CpuTicks now = ReadCpuTicks(cpus_);
   Disturbance seen;
   seen.late_wakes = threads_->late;
   seen.worst_ms = static_cast<double>(threads_->worst_ns) / 1e6;
