@@ -6,7 +6,7 @@
  * A *backlog clock* says when the unit will have worked off all that has come to it, if each request
  * brings a slot of work. Several run side by side, with slots of different length, because how fast a
  * unit works in the long run (a CPU quota, say) does not show in how fast it answers a few requests;
- * the agent finds out which clock foretells latencies best. A request is *marked* with the backlog
+ * the agent finds out which clock predicts latencies best. A request is *marked* with the backlog
  * that each clock showed when it came, in slots; its latency is added to the outcomes of that mark.
  *
  * Only timed requests read the clocks. The others are counted, per CPU, and added by the next timed

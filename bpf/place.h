@@ -11,7 +11,7 @@
  * What the policies choose is the owner, or must be remembered: a *deviation*. It is a privilege: where
  * remembering would cost others (the flow's half-open bucket is young, its buckets of the flow table are
  * full, entries are written too fast) a new flow stays on its slot's owner, which needs no memory. So under
- * any flood no established flow moves, and new TCP flows connect as with a stateless ring (ARCHITECTURE.md).
+ * any flood no established flow moves, and new TCP flows connect as with a stateless ring (docs/flood.md).
  * A SYN moves nothing: its unit is remembered in the half-open table, for packets that go on from its
  * sequence number. The first of them writes the entry.
  *

@@ -39,10 +39,10 @@ void AddDispatchVerb(CLI::App& bench, Context& context) {
     verb->add_option(name, value, help)->check(Positive())->capture_default_str();
   };
   power("--host-watts", options->power.host_watts, "Power of the host in the energy row");
-  power("--host-cores", options->power.host_cores, "Its cores");
+  power("--host-cores", options->power.host_cores, "Cores of the host in the energy row");
   power("--nic-watts", options->power.nic_watts, "Power of the SmartNIC in the energy row");
   power("--nic-throughput", options->power.nic_throughput,
-        "Throughput of all its cores, relative to the host's");
+        "Throughput of all the SmartNIC's cores, relative to the host's");
   verb->callback([options, &context] {
     context.action = [options, &context] { return BenchDispatch(*options, context.json); };
   });

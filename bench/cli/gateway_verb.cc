@@ -56,7 +56,8 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
           "Bytes of a request's input, one or a list with commas (602112, an image of 224 x 224)")
       ->delimiter(',')
       ->check(InRange(size_t{64}, size_t{16} << 20));
-  verb->add_option("--kernel-us", options->kernel_us, "Microseconds that a slice takes for it, or a list")
+  verb->add_option("--kernel-us", options->kernel_us,
+                   "Microseconds that a slice takes per request, one or a list with commas")
       ->delimiter(',')
       ->check(InRange(1.0, 1e6))
       ->capture_default_str();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A dispatch domain under the benchmark, native or of DPDK's event devices.
 #include <bit>
 
 #include "bench/dispatch/crowd.h"

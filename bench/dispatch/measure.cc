@@ -178,7 +178,10 @@ class ThroughputRun {
 
   // Once both have ended; `cpu_s` is what they and the engine's own threads took.
   Result<Throughput> Outcome(double cpu_s) const {
-    if (lost_) return Fail(ErrorCode::kSystem, fmt::format("events were lost after {}", total_));
+    if (lost_)
+      return Fail(ErrorCode::kSystem,
+                  fmt::format("no event came for {} s of CPU time after the first {}: some were lost",
+                              kPatienceS, total_));
     if (overtook_) return Fail(ErrorCode::kSystem, "events overtook each other");
     Throughput result;
     result.mevents_per_s = mevents_per_s_;

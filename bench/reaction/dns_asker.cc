@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Questions over UDP, DNS; whoever answers is known by the address.
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Questions over TCP, HTTP; whoever answers is known by what it says at /unit.
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>

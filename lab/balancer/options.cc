@@ -16,7 +16,7 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--server", options.choice.server, "The server whose requests come here")
       ->type_name("NAME")
       ->required();
-  app.add_option("--interface", options.interface, "Where requests come in and go on")
+  app.add_option("--interface", options.interface, "Interface on which requests arrive and leave")
       ->type_name("NAME")
       ->required();
   app.add_option_function<std::string>(

@@ -39,12 +39,12 @@ Result<model::Config> Reduce(const model::Config& config, const ServerChoice& ch
                   fmt::format("--front {}: expected the last unit of the server", choice.front.ToString()));
     if (unit.address.family != choice.front.family)
       return Fail(ErrorCode::kBadInput,
-                  fmt::format("--front {}: expected the family of {} at {}", choice.front.ToString(),
-                              unit.name, unit.address.ToString()));
+                  fmt::format("--front {}: expected an address of the same family (IPv4 or IPv6) as {}, {}",
+                              choice.front.ToString(), unit.name, unit.address.ToString()));
   }
   if (units.empty())
     return Fail(ErrorCode::kBadInput,
-                fmt::format("--server {}: it has no unit but the front", choice.server));
+                fmt::format("--server {}: has no unit besides the front", choice.server));
   own.pools = {std::move(pool)};
   return own;
 }

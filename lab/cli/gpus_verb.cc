@@ -79,7 +79,7 @@ void AddGpusVerb(CLI::App& lab_app, Context& context) {
       ->type_name("DIR")
       ->check(NonEmpty());
   verb->add_flag("--loopback", options->loopback,
-                 "Hosts in no network namespaces of their own, though root may");
+                 "Run all hosts on loopback, instead of in network namespaces of their own");
   verb->add_flag("--quick", options->quick, "Run the schedule four times faster");
   verb->callback([options, &context] {
     context.action = [options, &context] { return RunGpus(*options, context.json); };

@@ -58,7 +58,7 @@ Result<void> Bed::Settle() const {
   }
   const auto dead = testbed_.Dead();
   if (dead.empty()) return {};
-  return Fail(ErrorCode::kSystem, fmt::format("{} ended during the experiment", fmt::join(dead, ", ")));
+  return Fail(ErrorCode::kSystem, fmt::format("{} exited during the experiment", fmt::join(dead, ", ")));
 }
 
 std::vector<UnitWork> Bed::WorkOfUnits() const {

@@ -233,9 +233,9 @@ Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibr
   };
   return HighestSustained(FirstRate(bed.spec().testbed), sustains).map_error([&](Error error) {
     if (slice_failed) return error;
-    error.message =
-        fmt::format("under {}: {} (experiment.capacity_under takes another policy, capacity_rps a rate)",
-                    policy.name, error.message);
+    error.message = fmt::format(
+        "capacity under {}: {} (experiment.capacity_under sets another policy, capacity_rps a rate)",
+        policy.name, error.message);
     return error;
   });
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kLowest = 1, kHighest = 1e7;
 constexpr int kMaxRounds = 8;  // of the machine's bad and good moments
-constexpr const char* kUnsteady = "what it sustains differs too much from one moment to the next";
+constexpr const char* kUnsteady = "the rate that the testbed sustains varies too much";
 
 }  // namespace
 
@@ -21,8 +21,8 @@ Result<double> HighestSustained(double first, const Sustains& sustains) {
   double low = 0, high = 0;  // sustained, and not; 0: none yet
   for (double rate = first; low == 0 || high == 0;
        rate = low == 0 ? rate / kSearchStep : rate * kSearchStep) {
-    if (rate < kLowest) return Fail(ErrorCode::kSystem, "it does not even sustain 1 request/s");
-    if (rate > kHighest) return Fail(ErrorCode::kSystem, "it sustains any rate that was tried");
+    if (rate < kLowest) return Fail(ErrorCode::kSystem, "the testbed does not sustain even 1 request/s");
+    if (rate > kHighest) return Fail(ErrorCode::kSystem, "the testbed sustained every rate that was tried");
     const auto good = tried(rate);
     if (!good) return tl::make_unexpected(good.error());
     (*good ? low : high) = rate;
@@ -54,7 +54,7 @@ Result<double> HighestSustained(double first, const Sustains& sustains) {
     if (!*more) return low;
     low *= kBadMoment;
     for (high = low * kBadMoment;; high *= kBadMoment) {
-      if (high > kHighest) return Fail(ErrorCode::kSystem, "it sustains any rate that was tried");
+      if (high > kHighest) return Fail(ErrorCode::kSystem, "the testbed sustained every rate that was tried");
       const auto good = tried(high);
       if (!good) return tl::make_unexpected(good.error());
       if (!*good) break;

@@ -205,7 +205,7 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
     if (auto p = model::ReadWord<spw_unit_policy>(problems, *f, model::ParseUnitPolicy, SPW_UNIT_POLICIES))
       spec.capacity_under = *p;
   if (spec.capacity_rps && map.Find("capacity_under") != nullptr)
-    problems.Add(field.line, field.path + ".capacity_under", "expected only without capacity_rps");
+    problems.Add(field.line, field.path + ".capacity_under", "not allowed with capacity_rps");
   if (const Field* f = map.Find("unloaded_ms")) spec.unloaded_ms = ReadNumber(problems, *f, 0.001, 1e6);
   if (const Field* f = map.Find("tolerated_loss_pct"))
     if (auto pct = ReadNumber(problems, *f, 0, 50)) spec.tolerated_loss_pct = *pct;

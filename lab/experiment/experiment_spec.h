@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An experiment as its file describes it: which policies meet which loads, for how long and how often.
+// The `experiment:` part of a lab file, read and checked: which policies meet which loads, for how long and
+// how often.
 #pragma once
 
 #include <cstdint>

@@ -96,7 +96,9 @@ Result<std::vector<NamedFile>> FindExperiment(const Wanted& wanted, const std::s
     if (wanted.apps.empty() && !wanted.emulated) return std::vector<NamedFile>{{"", what}};
     return Fail(
         ErrorCode::kBadInput,
-        fmt::format("{}: --apps and --emulated choose among the files of a name, not of a path", what));
+        fmt::format(
+            "{}: --apps and --emulated are allowed only with the name of an experiment, not with a path",
+            what));
   }
   if (found == files.end())
     return Fail(ErrorCode::kBadInput, fmt::format("{}: neither a file nor {}experiment of {}, which has {}",

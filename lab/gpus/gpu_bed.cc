@@ -52,7 +52,7 @@ GpuBed::GpuBed(std::string folder, base::Fd lock, const HostNetwork& network)
       lock_(std::move(lock)),
       network_(network),
       client_(api::Service{
-          .address = folder_ + "/control.sock", .program = "spillway-gateway", .hint = "it ended"}) {}
+          .address = folder_ + "/control.sock", .program = "spillway-gateway", .hint = "it exited"}) {}
 
 Result<std::unique_ptr<GpuBed>> GpuBed::Up(const std::string& folder, const std::string& programs,
                                            const GpuJobs& jobs, const std::string& controller,

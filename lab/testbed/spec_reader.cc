@@ -274,7 +274,8 @@ void ReadAgentSettings(Problems& problems, const Field& field, AgentSpec& agent)
       problems, field,
       {"threshold", "release_ratio", "second_report_after", "mode", "period", "heartbeat", "cgroup"});
   if (!agent.run)
-    problems.Add(field.line, field.path, "expected agents on the testbed, which has run: false");
+    problems.Add(field.line, field.path,
+                 "allowed only if the testbed runs agents, got testbed.agent.run: false");
   ReadReporting(problems, map, agent);
 }
 

@@ -252,7 +252,7 @@ Result<void> Testbed::AwaitReady(const std::vector<const ProcessPlan*>& processe
       const bool dead = !IsAlive(running->id);
       if (dead || std::chrono::steady_clock::now() > start + process->ready.patience)
         return Fail(ErrorCode::kSystem,
-                    fmt::format("{} {}: {}", process->label, dead ? "ended" : "was not ready in time",
+                    fmt::format("{} {}: {}", process->label, dead ? "exited" : "was not ready in time",
                                 LastLine(LogFile(plan_, process->label))));
       if (!base::SleepUnlessInterrupted(milliseconds(10))) return Fail(ErrorCode::kSystem, "interrupted");
     }

@@ -27,8 +27,8 @@ class Workers {
   // When TakeDone will have the next; nullopt: there is none, or it is not known, and done_fd signals it.
   [[nodiscard]] virtual std::optional<std::int64_t> NextDueNs() const = 0;
 
-  // Readable once TakeDone has a job whose time could not be foretold; TakeDone makes it unreadable again
-  // when it has no more. -1: all times are foretold.
+  // Readable once TakeDone has a job whose time could not be predicted; TakeDone makes it unreadable again
+  // when it has no more. -1: all times are predicted.
   [[nodiscard]] virtual int done_fd() const = 0;
 
   // How many requests wait at now_ns, those in service not counted.

@@ -73,7 +73,7 @@ class _Device:
         if not torch.cuda.is_available():
             raise BadArgument(f"{what} expected a GPU; PyTorch finds none that it can use (torch.cuda.is_available())")
         if self.number >= torch.cuda.device_count():
-            raise BadArgument(f"{what} expected a GPU of that number; PyTorch finds {torch.cuda.device_count()}")
+            raise BadArgument(f"{what} expected a GPU number below {torch.cuda.device_count()}, as PyTorch finds no more")
         self.torch = torch
 
     def place(self, array):
@@ -100,7 +100,7 @@ def _leave_unanswered(why):
 @atexit.register
 def _at_end():
     if _Serving.program is not None and _Serving.program.in_hand() and not hasattr(sys, "last_type"):
-        _leave_unanswered("the program ended without answering this request: expected spillway.answer(y)")
+        _leave_unanswered("the program exited without answering this request: expected spillway.answer(y)")
 
 
 def _token(path):
@@ -158,16 +158,16 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
     if _Serving.program is None:
         path = gateway or os.environ.get("SPILLWAY_GATEWAY")
         if not path:
-            raise BadArgument("gateway: expected it, or $SPILLWAY_GATEWAY: the path of the gateway's socket for executors")
+            raise BadArgument("gateway: expected here or in $SPILLWAY_GATEWAY the path of the gateway's socket for executors")
         token = _token(token_file or os.environ.get("SPILLWAY_TOKEN_FILE"))
         if path.startswith("rdma:") and not token:
-            raise BadArgument("token_file: expected it, or $SPILLWAY_TOKEN_FILE: a file with the gateway's token for "
+            raise BadArgument("token_file: expected here or in $SPILLWAY_TOKEN_FILE a file with the gateway's token for "
                               "executors")
         named = str(gpu if gpu is not None else os.environ.get("SPILLWAY_GPU", ""))
         own = os.path.splitext(os.path.basename(sys.argv[0] or "program"))[0] or "program"
         placed = os.environ.get("SPILLWAY_MODEL")
         if model and placed and model != placed:
-            raise BadArgument(f"model: expected {placed}, as which the controller has begun this program ($SPILLWAY_MODEL), or "
+            raise BadArgument(f"model: expected {placed}, for which the controller started the program ($SPILLWAY_MODEL), or "
                               f"none, got {model}")
         name = model or placed or own
         instance = os.environ.get("SPILLWAY_INSTANCE") or f"{name}-{os.getpid()}"
@@ -203,7 +203,7 @@ def answer(output):
     Raises BadArgument: another shape, no tensor() before, or the request was answered already.
     """
     if _Serving.program is None:
-        raise BadArgument("answer: expected tensor() before it")
+        raise BadArgument("answer: call tensor() first")
     _Serving.program.answer(_bytes(output, max(_Serving.batch, 1)))
 
 

@@ -187,7 +187,7 @@ Result<void> Agent::Run(const std::function<void(const std::string&)>& on_stats)
   }
   close(signal_fd);
   if (on_stats) on_stats(Stats(Now()));
-  spdlog::info("stopped: {} reports sent, {} not, {} trips", reporter_.sent(), reporter_.failed(), trips_);
+  spdlog::info("stopped: {} reports sent, {} failed, {} trips", reporter_.sent(), reporter_.failed(), trips_);
   return {};
 }
 

@@ -24,7 +24,7 @@ using yaml::Field;
 
 constexpr char kStateFolder[] = "/var/lib/spillway-agent";
 constexpr char kNeededByLatency[] = "required for `latency`";
-constexpr char kOnlyLatency[] = "expected only with meter kind: latency";
+constexpr char kOnlyLatency[] = "allowed only with meter kind: latency";
 
 std::vector<Endpoint> ReadSwitches(const Section& top) {
   std::vector<Endpoint> switches;
@@ -78,7 +78,7 @@ MeterConfig ReadMeter(const Section& top) {
   map->Text("cgroup", meter.cgroup, "cpu: the machine; latency: the server's");
   if (!map->Sound("kind")) return meter;
   if (meter.kind == MeterKind::kCpu)
-    map->Refuse({"source", "protocol", "timeout", "pending"}, "expected only with kind: latency");
+    map->Refuse({"source", "protocol", "timeout", "pending"}, "allowed only with kind: latency");
   return meter;
 }
 
@@ -87,14 +87,15 @@ void RefuseMeterOf(const Section& top, MeterKind kind) {
   const auto map =
       top.Find("meter", {"kind", "source", "protocol", "timeout", "window", "pending", "cgroup"});
   if (kind != MeterKind::kCpu) {
-    constexpr char kExpected[] = "expected cpu: the measure is a share of what the program has";
+    constexpr char kExpected[] = "expected cpu: the program reports its load as a share of its capacity";
     if (map)
       map->Add("kind", kExpected);
     else
       top.Add("meter", std::string(kExpected) + ", in meter.kind");
     return;
   }
-  map->Refuse({"window", "cgroup"}, "expected in an agent's file only: the program itself is the meter here");
+  map->Refuse({"window", "cgroup"},
+              "allowed only in an agent's own file: here the program itself is the meter");
 }
 
 double ReadThreshold(const Section& map, MeterKind kind) {
@@ -233,7 +234,7 @@ AgentConfig Read(yaml::Problems& problems, const Field& root, const std::string&
   if (config.interface.size() >= IFNAMSIZ) top.Add("interface", "expected an interface's name");
   config.services = ReadServices(top, of_latency && keys == nullptr);
   if (of_latency && !top.Has("interface"))
-    top.Add("interface", "expected the interface that the unit's requests come in by, got nothing");
+    top.Add("interface", "expected the interface on which the unit's requests arrive, got nothing");
   if (!of_latency) top.Refuse({"interface", "services", "learn", "failing"}, kOnlyLatency);
   config.trigger = ReadTrigger(top, config.meter);
   config.report = ReadReport(top);

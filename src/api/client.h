@@ -27,7 +27,7 @@ struct Service {
   std::string token = {};  // shown with each request, if any
   std::string program = "spillwayd";
   // Where nobody answers: how to name another.
-  std::string hint = "--api names another (a testbed's: /run/spillway/lab/NAME/api.sock)";
+  std::string hint = "--api sets another path (a testbed's: /run/spillway/lab/NAME/api.sock)";
   std::chrono::seconds patience{60};  // with changes: an apply of a large pool lays many rings
   size_t max_reply = 256 << 20;       // bytes; the largest are the metrics of tens of thousands of units
 };

@@ -46,8 +46,7 @@ void LogAgentNews(const switching::HealthNews& news) {
     spdlog::warn("{}: failing for {:.1f} s: {}; no longer chosen, except for probes", name,
                  news.now.out_ms / 1e3, why);
   else if (news.now.excused)
-    spdlog::warn("{}: failing by its agent's word: {}; chosen all the same, as it answers its checks", name,
-                 why);
+    spdlog::warn("{}: failing according to its agent: {}; still chosen, as it passes its checks", name, why);
   else
     spdlog::warn("{}: failing: {}; still chosen, as half of its pool is out already", name, why);
 }
@@ -84,7 +83,8 @@ void Control::OnChecks(const std::vector<health::CheckChange>& changes,
     const std::string unit = fmt::format("{}/{}/{}", change.pool, change.server, change.unit);
     if (change.skipped > 0)
       spdlog::warn(
-          "health: {} checks could not be run here and tell nothing about their units; of {}, service {}: {}",
+          "health: {} checks could not be run and say nothing about their units; the latest, of {}, service "
+          "{}: {}",
           change.skipped, unit, change.service, change.reason);
     else if (change.state == health::CheckState::kFailing)
       spdlog::warn("health of {}, service {}: failing, {}", unit, change.service, change.reason);
@@ -182,7 +182,7 @@ Result<void> Control::NoNewCommands(const model::Config& config) const {
     if (!known)
       return Fail(
           ErrorCode::kBadInput,
-          fmt::format("services[{}].health.command: expected a command that is checked with already, got a "
+          fmt::format("services[{}].health.command: expected a command that is already in use, got a "
                       "new one: commands are taken only from spillwayd's own file, at its start and by "
                       "SIGHUP",
                       service.name));

@@ -184,7 +184,7 @@ MHD_Result Begin(MHD_Connection* connection, const std::shared_ptr<Exchange>& ex
     }
     if (!exchange->answered) {
       exchange->answered = true;
-      exchange->make = [kept = exchange->core] { return Busy(*kept, "the server ends"); };
+      exchange->make = [kept = exchange->core] { return Busy(*kept, "the server is shutting down"); };
     }
   }
   return QueueAnswer(connection, *exchange);
@@ -350,7 +350,7 @@ HttpServer::~HttpServer() {
     for (const auto& exchange : core_->suspended) {
       const base::MutexLock lock(exchange->mutex);
       if (!exchange->answered)
-        exchange->make = [kept = exchange->core] { return Busy(*kept, "the server ends"); };
+        exchange->make = [kept = exchange->core] { return Busy(*kept, "the server is shutting down"); };
       exchange->answered = true;
       if (MHD_Connection* resume = std::exchange(exchange->suspended, nullptr)) MHD_resume_connection(resume);
     }

@@ -185,7 +185,7 @@ void AddChecks(std::vector<MetricFamily>& out, const Snapshot& s) {
     AddSample(failures, std::move(with_reason), 1);
   }
   out.push_back(std::move(failures));
-  add("spillway_check_state_seconds", "time since that changed", kGauge,
+  add("spillway_check_state_seconds", "time since the check's result changed", kGauge,
       [](const View& v) { return v.state_s; });
   add("spillway_check_last_seconds", "how long the last check took; absent: there was none", kGauge,
       [](const View& v) -> std::optional<double> {
@@ -242,7 +242,7 @@ void AddServices(std::vector<MetricFamily>& out, const Snapshot& s) {
       MetricType::Gauge, [](const View& v) { return v.ejected; });
   add("spillway_service_fail_open", "1: every unit fails or cannot be reached, so none is ejected",
       MetricType::Gauge, [](const View& v) { return v.fail_open; });
-  add("spillway_service_fail_opened_total", "times that this began", MetricType::Counter,
+  add("spillway_service_fail_opened_total", "times that fail-open began", MetricType::Counter,
       [](const View& v) { return double(v.fail_opened); });
 }
 

@@ -27,7 +27,9 @@ Result<SocketAddress> SocketAddress::ParseHost(std::string_view text) {
     address.storage.ss_family = AF_INET6;
     address.length = sizeof(sockaddr_in6);
   } else {
-    return Fail(ErrorCode::kBadInput, fmt::format("\"{}\": expected an IPv4 or IPv6 address", text));
+    return Fail(
+        ErrorCode::kBadInput,
+        fmt::format("\"{}\": expected a numeric IPv4 or IPv6 address (host names are not resolved)", text));
   }
   return address;
 }

@@ -136,8 +136,8 @@ Finding Offloads(const std::string& interface) {
   }
   if (device->is_loopback) {
     finding.detail =
-        "the loopback: no packet of another machine comes in here; name an interface that clients' "
-        "packets come in by";
+        "the loopback interface: no packets from other machines arrive here; name one on which clients' "
+        "packets arrive";
     return finding;
   }
   std::vector<std::string> problems = switching::IngressProblems(*device);

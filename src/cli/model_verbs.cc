@@ -33,7 +33,7 @@ struct Options {
 api::Service ServiceOf(const Options& options) {
   return {.address = options.gateway,
           .program = "spillway-gateway",
-          .hint = "--gateway names another, controller.socket in its gateway.yaml"};
+          .hint = "--gateway sets another path (controller.socket in gateway.yaml)"};
 }
 
 // "2 of 2 ready on host1/gpu0, host2/gpu1"

@@ -97,7 +97,7 @@ XdpProbe ProbeXdpOnVeth() {
   close(ends[0]);
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
-  if (!heard) return {.detail = "the probe's process ended early"};
+  if (!heard) return {.detail = "the probe's process exited early"};
   XdpProbe probe{.namespaces = stages.error[kNamespace] == 0,
                  .native = stages.error[kNative] == 0,
                  .generic = stages.error[kGeneric] == 0,

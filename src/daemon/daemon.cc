@@ -213,7 +213,7 @@ int Main(int argc, char** argv, const SwitchSource& source) {
   if (options.remove) {
     const auto removed = source.remove_leftovers(SwitchOptions(options));
     if (!removed) return Failed(removed.error());
-    if (!*removed) spdlog::warn("nothing of instance {} is here", options.instance);
+    if (!*removed) spdlog::warn("nothing to remove: instance {} has left nothing behind", options.instance);
     return kExitOk;
   }
   return Run(options, source);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The C interface of the dispatcher, spillway_dispatch.h, over domain.h.
 #include <cstddef>
 #include <string>
 

@@ -81,7 +81,7 @@ void ReadFrames(Problems& problems, const Field& field, const std::string& file_
     if (is_unix ? text->size() == kUnix.size() : !base::SocketAddress::Parse(*text))
       yaml::Refuse(problems, entry, kForms);
     else if (is_unix && text->substr(kUnix.size()) == config.executors)
-      problems.Add(entry.line, entry.path, "expected another path than executors");
+      problems.Add(entry.line, entry.path, "expected a path other than that of `executors`");
     else if (std::count(config.frames.begin(), config.frames.end(), *text) > 0)
       problems.Add(entry.line, entry.path, "duplicate address");
     config.frames.push_back(*text);
@@ -259,9 +259,9 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
       config.controller->options.rules.isolation = config.broker.isolation;
       const std::string& socket = config.controller->socket;
       if (!socket.empty() && socket == config.executors)
-        problems.Add("controller.socket", "expected another path than executors");
+        problems.Add("controller.socket", "expected a path other than that of `executors`");
       if (std::count(config.frames.begin(), config.frames.end(), "unix:" + socket) > 0)
-        problems.Add("controller.socket", "expected another path than frames");
+        problems.Add("controller.socket", "expected a path that is not in `frames`");
     }
     Take(config.spin, top.Find("spin"),
          [&](const Field& f) { return yaml::ReadTime(problems, f, 0ns, 10ms); });

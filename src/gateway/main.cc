@@ -20,8 +20,8 @@
 #include "command/output.h"
 #include "command/program.h"
 #include "gateway/control/control.h"
-#include "gateway/http/gateway_report.h"
 #include "gateway/http/inference_front.h"
+#include "gateway/report/gateway_report.h"
 #include "gateway/server.h"
 #include "model/key_file.h"
 
@@ -150,13 +150,14 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   }
   std::unique_ptr<api::HttpServer> http, health;
   if (!http_address.empty()) {
-    auto started =
-        StartHttp("http", http_address, InferenceFront(**server), InferenceLimits((*server)->config()));
+    auto started = StartHttp("http", http_address, gateway::InferenceFront(**server),
+                             gateway::InferenceLimits((*server)->config()));
     if (!started) return Exit(gateway::At(places, "http", started.error()));
     http = std::move(*started);
   }
   if (!health_address.empty()) {
-    auto started = StartHttp("health", health_address, HealthFront(**server), HealthLimits());
+    auto started =
+        StartHttp("health", health_address, gateway::HealthFront(**server), gateway::HealthLimits());
     if (!started) return Exit(gateway::At(places, "health", started.error()));
     health = std::move(*started);
   }
@@ -170,7 +171,7 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
     sigwait(&signals, &caught);
     (*server)->Stop();
   });
-  std::optional<GatewayReport> reports;
+  std::optional<gateway::GatewayReport> reports;
   if (report) reports.emplace(**server, *report);
   spdlog::info("ready");
   (*server)->Run();
@@ -187,8 +188,9 @@ int Main(int argc, char** argv) {
   std::string config_file, report_file;
   bool check = false;
   app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
-  app.add_option("--report", report_file,
-                 "Report the slices' load to the switches: an agent's file of kind cpu, docs/agent.md")
+  app.add_option(
+         "--report", report_file,
+         "Report the slices' load to switches; FILE: an agent's file with meter kind cpu (docs/agent.md)")
       ->type_name("FILE")
       ->check(NonEmpty());
   app.add_flag("--check", check, "Check the configuration and exit");

@@ -59,9 +59,9 @@ void AddMemory(const Broker& broker, Families& out) {
     out.Gauge(name, help, static_cast<double>(value));
   };
   gauge("spillway_gateway_memory_bytes", "memory held for requests and answers", broker.memory_held());
-  gauge("spillway_gateway_memory_limit_bytes", "the limit of that", broker.options().memory);
+  gauge("spillway_gateway_memory_limit_bytes", "configured limit of the memory", broker.options().memory);
   gauge("spillway_gateway_windows_bytes", "memory of clients' windows", broker.windows_held());
-  gauge("spillway_gateway_windows_limit_bytes", "the limit of that", broker.options().windows);
+  gauge("spillway_gateway_windows_limit_bytes", "configured limit of the memory", broker.options().windows);
 }
 
 void AddCounts(const BrokerCounts& told, const ServerCounts& counts, Families& out) {
@@ -85,7 +85,7 @@ void AddCounts(const BrokerCounts& told, const ServerCounts& counts, Families& o
   counter("spillway_gateway_sessions_refused_total",
           "clients beyond limits.connections, and those without a hello who made room",
           counts.sessions_refused);
-  counter("spillway_gateway_session_faults_total", "clients let go for what they sent", counts.faults);
+  counter("spillway_gateway_session_faults_total", "clients disconnected for what they sent", counts.faults);
 }
 
 Labels LabelsOf(const Broker::SliceView& slice) {

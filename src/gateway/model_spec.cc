@@ -51,7 +51,7 @@ ModelSpec ReadModelSpec(Problems& problems, const Field& field) {
   const auto only = [&](std::initializer_list<const char*> keys, ModelSpec::Kind kind, const char* word) {
     for (const char* key : keys)
       if (const Field* f = map.Find(key); f != nullptr && spec.kind != kind)
-        problems.Add(f->line, f->path, fmt::format("expected only with kind: {}", word));
+        problems.Add(f->line, f->path, fmt::format("allowed only with kind: {}", word));
   };
   only({"layers", "seed"}, ModelSpec::Kind::kMlp, "mlp");
   only({"m", "k", "n"}, ModelSpec::Kind::kProduct, "product");
@@ -66,12 +66,12 @@ ModelSpec ReadModelSpec(Problems& problems, const Field& field) {
            [&](const Field& f) { return yaml::ReadInteger(problems, f, 0, UINT32_MAX); });
       break;
     case ModelSpec::Kind::kProduct:
-      TakeSize(problems, spec.m, map.Need("m", "rows of a"), kMaxWidth);
-      TakeSize(problems, spec.k, map.Need("k", "columns of a"), kMaxWidth);
-      TakeSize(problems, spec.n, map.Need("n", "columns of b"), kMaxWidth);
+      TakeSize(problems, spec.m, map.Need("m", "the number of rows of matrix a"), kMaxWidth);
+      TakeSize(problems, spec.k, map.Need("k", "the number of columns of matrix a"), kMaxWidth);
+      TakeSize(problems, spec.n, map.Need("n", "the number of columns of matrix b"), kMaxWidth);
       break;
     case ModelSpec::Kind::kEcho:
-      TakeSize(problems, spec.k, map.Need("row_bytes", "bytes of a row"), 1 << 30);
+      TakeSize(problems, spec.k, map.Need("row_bytes", "the number of bytes in a row"), 1 << 30);
       break;
   }
   return spec;

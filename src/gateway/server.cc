@@ -294,7 +294,7 @@ void Server::CleanUp(Time now) {
   }
   changed_.clear();
   for (const uint64_t number : std::exchange(abandoned_, {}))
-    EndExecutor(number, "it neither answers nor dies");
+    EndExecutor(number, "it does not answer and was dropped");
   if (now < next_cleanup_) return;
   next_cleanup_ = now + kCleanUpEvery;
   std::vector<uint64_t> quiet;
@@ -308,8 +308,7 @@ void Server::CleanUp(Time now) {
   std::vector<uint64_t> late;
   for (const auto& [number, connection] : executors_)
     if (!connection->link && now - connection->since > kArrivalTime) late.push_back(number);
-  for (const uint64_t number : late)
-    Refuse(number, "it did not say in time what it offers, or show its slices");
+  for (const uint64_t number : late) Refuse(number, "timed out before it had sent its offer and its slices");
   std::vector<uint64_t> never_ready;
   for (const auto& [number, connection] : executors_)
     if (connection->link && !connection->is_ready && now - connection->since > config_.start)

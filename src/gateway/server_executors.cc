@@ -65,7 +65,7 @@ void Server::EndOldUnauthenticated(bool remote) {
       unauthenticated.push_back(number);
   if (unauthenticated.size() < kMaxUnauthenticated) return;
   Refuse(*std::min_element(unauthenticated.begin(), unauthenticated.end()),
-         "others came, and it has shown no token");
+         "closed to make room for others: no token received yet");
 }
 
 void Server::HandleExecutor(uint64_t number) {
@@ -85,7 +85,7 @@ void Server::HandleExecutor(uint64_t number) {
       broker_.Beat(connection.number, Now());
       counts_.beats++;
     }
-    return EndExecutor(number, "it talks on and on after it has joined");
+    return EndExecutor(number, "it keeps sending messages after it has joined");
   }
   const auto step = connection.arrival->Read();
   if (step && *step == ExecutorArrival::Step::kMore) {
@@ -130,7 +130,7 @@ Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number
   for (const ModelCard& card : offer.models)
     if (const auto fits = broker_.CanFit(card.InputBytes(card.most_rows), card.OutputBytes(card.most_rows));
         !fits)
-      spdlog::warn("executor {}: model {}: requests of {} rows, which it offers, are refused: {}",
+      spdlog::warn("executor {}: model {}: requests with the offered maximum of {} rows will be refused: {}",
                    connection.name, card.name, card.most_rows, fits.error().message);
   Watch(connection.link->bell(), SourceKind::kBell, number);
   if (auto told = connection.arrival->Answer(""); !told) return tl::make_unexpected(told.error());

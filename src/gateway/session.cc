@@ -239,8 +239,8 @@ void Session::HandleHello() {
   const auto tenant = Authenticate(host_.config, meta.substr(0, line),
                                    line == std::string::npos ? std::string_view() : meta.substr(line + 1));
   if (tenant_ || !tenant) {
-    SendError(header_.id, Status::kDenied, tenant_ ? "a second hello" : "no such tenant, or not its token");
-    Fault(tenant_ ? "a second hello" : "no such tenant, or not its token");
+    SendError(header_.id, Status::kDenied, tenant_ ? "a second hello" : "no such tenant, or wrong token");
+    Fault(tenant_ ? "a second hello" : "no such tenant, or wrong token");
     return;
   }
   // What was to be told before was nobody's, and is the tenant's from now on.
@@ -261,8 +261,9 @@ void Session::HandleDescribe() {
   const auto model = host_.broker.FindModel(meta_);
   if (!model) {
     SendError(header_.id, Status::kNoModel,
-              IsTensorName(meta_) ? fmt::format("no executor has a model {}", meta_)
-                                  : std::string("that is no model's name"));
+              IsTensorName(meta_)
+                  ? fmt::format("no executor has a model {}", meta_)
+                  : std::string("expected a model's name: 1 to 64 letters, digits, '.', '_' or '-'"));
     return;
   }
   nlohmann::json json = ToJson(*host_.broker.model(*model));
@@ -290,7 +291,7 @@ void Session::HandleInfer() {
   if (host_.broker.model(infer.model) == nullptr)
     return SendError(header_.id, Status::kNoModel, fmt::format("there is no model number {}", infer.model));
   if (asked_.contains(header_.id))
-    return SendError(header_.id, Status::kBadRequest, "a request of that id is not answered yet");
+    return SendError(header_.id, Status::kBadRequest, "a request with that id is still in progress");
   Request request;
   request.tenant = *tenant_;
   request.front = Front::kFrames;

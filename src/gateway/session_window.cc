@@ -33,7 +33,7 @@ void Session::HandleOpenWindow() {
       !std::has_single_bit(asked.slots) || asked.slots > kMaxWindowSlots)
     return refuse(fmt::format("expected a window of 1 to {} bytes with a power of two up to {} slots",
                               kMaxWindow, kMaxWindowSlots));
-  if (is_unix_ && unsent() > 0) return refuse("expected all answers to be read first");
+  if (is_unix_ && unsent() > 0) return refuse("expected all earlier answers to be read first");
   const uint64_t bytes = (asked.bytes + 4095) & ~uint64_t{4095};
   const uint64_t all = bytes + (is_unix_ ? 0 : RemoteWindow::Overhead(asked.slots));
   if (const auto held = host_.broker.HoldWindow(all, *tenant_); !held)
@@ -149,7 +149,7 @@ void Session::SubmitFromWindow(const Submission& asked) {
   if (host_.broker.model(asked.model) == nullptr)
     return refuse(Status::kNoModel, "there is no model of that number");
   if (window_ids_.contains(asked.id))
-    return refuse(Status::kBadRequest, "a request of that id is not answered yet");
+    return refuse(Status::kBadRequest, "a request with that id is still in progress");
   Request request;
   request.tenant = *tenant_;
   request.front = Front::kFrames;

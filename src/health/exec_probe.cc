@@ -46,7 +46,7 @@ class ExecProbe : public Probe, private EventHandler {
     if (!settled()) {
       Kill();
       // What outlives SIGKILL waits for something of this host.
-      return Skip(launch_ || is_late_ ? kNotStarted : "the command that was killed has not ended yet");
+      return Skip(launch_ || is_late_ ? kNotStarted : "the command that was killed has not exited yet");
     }
     auto launch = Launch::Begin(argv_, environment_);
     if (!launch) return Skip(launch.error().message);
@@ -114,7 +114,7 @@ class ExecProbe : public Probe, private EventHandler {
     Reap();
     if (!std::exchange(running_, false)) return;
     if (info.si_code != CLD_EXITED)
-      return Fail(fmt::format("the command ended by signal {}", info.si_status));
+      return Fail(fmt::format("the command was killed by signal {}", info.si_status));
     if (info.si_status == exit_status_) return Pass();
     Fail(fmt::format("exit status {}", info.si_status));
   }

@@ -170,7 +170,9 @@ Response Extender::Bind(const std::string& body, bool& failed) {
   const auto args = scheduler::ParseBindingArgs(body);
   if (!args) return Failed(failed, args.error().message);
   if (config_.api_server.empty())
-    return Failed(failed, "there is no extender.api_server to bind at; leave bindVerb out");
+    return Failed(failed,
+                  "extender.api_server is not set, so pods cannot be bound; remove bindVerb from the "
+                  "scheduler's configuration");
   const auto undone = [&](const std::string& why) {
     const std::string message = fmt::format("bind {}/{} to {}: {}", args->space, args->pod, args->node, why);
     spdlog::warn("extender: {}", message);

@@ -50,7 +50,7 @@ std::string Extender::MetricsText() const {
     for (const bool ok : {true, false})
       text += fmt::format("spillway_extender_requests_total{{verb=\"{}\",result=\"{}\"}} {}\n", name,
                           ok ? "ok" : "failed", ok ? verb.ok : verb.failed);
-  head("request_seconds_total", "counter", "Time spent on them");
+  head("request_seconds_total", "counter", "Time spent on the scheduler's requests");
   for (const auto& [name, verb] : verbs_)
     text += fmt::format("spillway_extender_request_seconds_total{{verb=\"{}\"}} {}\n", name, verb.seconds);
   head("refused_nodes_total", "counter", "Nodes that filter refused: busy now, or unfit for good");
@@ -77,10 +77,12 @@ std::string Extender::MetricsText() const {
   one("learnt_total", "counter", "How often the expected jobs were learnt anew",
       static_cast<double>(cache_.learnt()));
   one("in_step", "gauge", "1: the allocation cache has been compared with the API server", in_step_ ? 1 : 0);
-  one("sync_age_seconds", "gauge", "Time since that was last done",
+  one("sync_age_seconds", "gauge", "Time since the last comparison with the API server",
       in_step_ && !config_.api_server.empty() ? duration<double>(steady_clock::now() - synced_).count() : 0);
-  one("sync_seconds", "gauge", "What the last one that succeeded took", duration<double>(sync_took_).count());
-  one("sync_failures_total", "counter", "Attempts at it that failed", static_cast<double>(sync_failures_));
+  one("sync_seconds", "gauge", "Duration of the last successful comparison with the API server",
+      duration<double>(sync_took_).count());
+  one("sync_failures_total", "counter", "Comparisons with the API server that failed",
+      static_cast<double>(sync_failures_));
   one("watch_events_total", "counter", "Events that the watch of pods has received",
       static_cast<double>(watched_events_));
   one("unreadable_pods", "gauge", "Pods on nodes whose request for GPUs is not understood",

@@ -142,7 +142,7 @@ class HealthReader {
   bool ReadKind() {
     const Field* field = map_.Find("check");
     if (field == nullptr && needs_kind_ && !inherited_kind_) {
-      map_.Need("check", "the kind of the check, as the file's own health says none");
+      map_.Need("check", "the kind of check, as `health` at the file's top level sets none");
       return false;
     }
     if (field == nullptr) return true;
@@ -276,9 +276,10 @@ class HealthReader {
       return field;
     std::string words;
     for (const CheckKind kind : kinds) words += (words.empty() ? "" : " or ") + ToString(kind);
-    problems_.Add(field->line, field->path,
-                  fmt::format("expected in a check of kind {}, got it in {}", words,
-                              block_.kind ? "one of kind " + ToString(*block_.kind) : "one of none"));
+    problems_.Add(
+        field->line, field->path,
+        fmt::format("allowed only in a check of kind {}, got it in {}", words,
+                    block_.kind ? "a check of kind " + ToString(*block_.kind) : "a check without a kind"));
     return nullptr;
   }
 
@@ -379,9 +380,10 @@ std::optional<HealthCheck> CheckOf(Problems& problems, const std::string& path, 
     return check;
   }
   if (!ports.empty())
-    problems.Add(path, fmt::format("expected a check for the service's ports, or one with a port of its own "
-                                   "(no check: {{check: none}}), got kind {} for {} ports alone",
-                                   ToString(check.kind), ToString(ports.front().protocol)));
+    problems.Add(path,
+                 fmt::format("expected a check for the service's ports, or one with a port of its own "
+                             "(no check: {{check: none}}), got kind {} for a service with {} ports only",
+                             ToString(check.kind), ToString(ports.front().protocol)));
   return std::nullopt;
 }
 

@@ -37,18 +37,18 @@ Result<std::string> ReadSecretFile(const std::string& path) {
   auto status = std::filesystem::status(path, status_error);
   // A FIFO or a terminal would hang the daemon at start.
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    return Fail(ErrorCode::kBadInput, fmt::format("{} is not a regular file", path));
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: not a regular file", path));
   using Perms = std::filesystem::perms;
   if ((status.permissions() & Perms::others_write) != Perms::none && std::filesystem::exists(status))
     return Fail(ErrorCode::kBadInput, fmt::format("{}, which any user may write to (chmod 600)", path));
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) return Fail(ErrorCode::kBadInput, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+  if (!file) return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", path, std::strerror(errno)));
   std::string text(kReadBytes, '\0');
   file.read(text.data(), kReadBytes);
   text.resize(file.gcount());
   if (text.size() == kReadBytes)
-    return Fail(ErrorCode::kBadInput, fmt::format("{} holds something else", path));
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: contents not recognised", path));
   return text;
 }
 
@@ -80,7 +80,7 @@ Result<Key> ReadKeyFile(const std::string& path) {
   const auto text = ReadSecretFile(path);
   if (!text) return tl::make_unexpected(text.error());
   const auto key = ParseKey(*text);
-  if (!key) return Fail(ErrorCode::kBadInput, fmt::format("{} holds something else", path));
+  if (!key) return Fail(ErrorCode::kBadInput, fmt::format("{}: contents not recognised", path));
   return *key;
 }
 

@@ -54,7 +54,7 @@ Result<std::optional<spw_seed>> ReadSeedFile(const std::string& path) {
   const auto text = ReadSecretFile(path);
   if (!text) return tl::make_unexpected(text.error());
   const auto seed = ParseSeed(*text);
-  if (!seed) return Fail(ErrorCode::kBadInput, fmt::format("{} holds something else", path));
+  if (!seed) return Fail(ErrorCode::kBadInput, fmt::format("{}: contents not recognised", path));
   return seed;
 }
 

@@ -171,13 +171,13 @@ class Checker {
     if (by_unit && problems_.Sound(path + ".unit_policy"))
       problems_.Add(
           path + ".unit_policy",
-          fmt::format("expected switch.report to be there, as {} reads load reports, got nothing (without "
+          fmt::format("expected switch.report to be set, as {} reads load reports, got nothing (without "
                       "reports: wrr, ecmp, host-only)",
                       ToString(service.unit_policy)));
     if (service.server_policy == SPW_SERVER_P2C && problems_.Sound(path + ".server_policy"))
       problems_.Add(
           path + ".server_policy",
-          "expected switch.report to be there, as p2c reads load reports, got nothing (without reports: "
+          "expected switch.report to be set, as p2c reads load reports, got nothing (without reports: "
           "maglev, ecmp, wcmp)");
   }
 

@@ -116,7 +116,7 @@ Result<Child> Child::Start(const Command& command,
   }
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
-  return Fail(ready.error().code, fmt::format("begin {}: {}", command.words[0], ready.error().message));
+  return Fail(ready.error().code, fmt::format("start {}: {}", command.words[0], ready.error().message));
 }
 
 std::optional<Child> Child::Find(const ProcessId& id) {
@@ -175,9 +175,9 @@ size_t Child::KillMarked(const std::string& variable, int session) {
 std::optional<std::string> Child::Ended() {
   pollfd wait{handle_.get(), POLLIN, 0};
   if (poll(&wait, 1, 0) == 0) return std::nullopt;
-  if (!is_ours_) return "it ended";
+  if (!is_ours_) return "it exited";
   int status = 0;
-  if (waitpid(id_.pid, &status, WNOHANG) != id_.pid) return "it ended";
+  if (waitpid(id_.pid, &status, WNOHANG) != id_.pid) return "it exited";
   if (WIFSIGNALED(status)) return fmt::format("signal {}", WTERMSIG(status));
   return fmt::format("exit code {}", WEXITSTATUS(status));
 }

@@ -44,7 +44,8 @@ class Child {
   static size_t KillMarked(const std::string& variable, int session = 0);
 
   [[nodiscard]] const ProcessId& id() const { return id_; }
-  // How it ended ("exit code 1", "signal 9"; "it ended" of one that another program began); nullopt: it runs.
+  // How it ended ("exit code 1", "signal 9"; "it exited" of one that another program began); nullopt: it
+  // runs.
   [[nodiscard]] std::optional<std::string> Ended();
   void Signal(int number) const;
   // Readable once it has ended.

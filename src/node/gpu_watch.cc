@@ -72,7 +72,7 @@ struct GpuWatch::Shared {
       lock.Unlock();
       Memory memory{};
       const int result = GetMemory(device, &memory);
-      const auto said = library.Check(result, "is it there");
+      const auto said = library.Check(result, "presence check");
       lock.Lock();
       state.unknown = result == NvmlLibrary::kUnknown ? state.unknown + 1 : 0;
       const bool is_lost = NvmlLibrary::IsLost(result) || state.unknown >= kUnknownInARow;

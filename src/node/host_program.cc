@@ -15,7 +15,7 @@ Result<std::vector<std::string>> WordsOf(const NodeConfig& config, const schedul
   const auto program = config.programs.find(model.host_program);
   if (program == config.programs.end())
     return Fail(ErrorCode::kBadInput,
-                fmt::format("node.yaml lists no program {} (`programs`)", model.host_program));
+                fmt::format("`programs` in node.yaml has no entry {}", model.host_program));
   return program->second;
 }
 

@@ -83,7 +83,7 @@ class NvmlMig : public Mig {
       return tl::make_unexpected(made.error());
     auto uuid = MakeCompute(of->device, instance, place, what, remember);
     if (uuid || DestroyGpuInstance(instance) == kSuccess) return uuid;
-    return Fail(ErrorCode::kUnavailable, uuid.error().message + "; its GPU instance stays");
+    return Fail(ErrorCode::kUnavailable, uuid.error().message + "; its GPU instance could not be destroyed");
   }
 
   Result<std::optional<Instance>> Find(const MigPlace& place) override {

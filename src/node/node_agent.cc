@@ -129,7 +129,7 @@ void NodeAgent::TakeUp(Record record) {
     // Killed between the executor's beginning and the word of it.
     if (kept.has.phase == HostPhase::kSlice) kept.has.phase = HostPhase::kRunning;
   } else if (kept.has.phase == HostPhase::kRunning) {
-    HasEnded(kept, WhatRuns(kept) + " ended while no node agent ran", 0);
+    HasEnded(kept, WhatRuns(kept) + " exited while no node agent was running", 0);
   } else if (kept.has.phase == HostPhase::kEnding || kept.process.pid != 0) {
     HasEnded(kept, kept.why, 0);  // or it is begun anew, beside nothing of the one before
   }
@@ -156,7 +156,7 @@ void NodeAgent::EndLeftBehind() {
     }
     const size_t left = session == kNothingLeft ? 0 : Child::KillMarked(book_.MarkOf(at->first), session);
     if (left > 0) {
-      spdlog::warn("instance {}: {} processes that it began do not end", at->first, left);
+      spdlog::warn("instance {}: {} processes that it started do not exit", at->first, left);
       again = Clock::now() + pause;
       pause = std::min(2 * pause, kLongestPause);
       ++at;
@@ -205,13 +205,13 @@ void NodeAgent::See() {
     at = children_.erase(at);
     const auto told = killed_at_.find(id);
     const bool is_killed = told != killed_at_.end() && Clock::now() - told->second > kKillAfter;
-    const bool is_as_told = *how == "exit code 0" || *how == "signal 15" || *how == "it ended" || is_killed;
+    const bool is_as_told = *how == "exit code 0" || *how == "signal 15" || *how == "it exited" || is_killed;
     killed_at_.erase(id);
     end_at_.erase(id);
     std::string why = record.why;
     if (record.has.phase != HostPhase::kEnding || (why.empty() && !is_as_told)) {
       const std::string word = book_.LastWord(id);
-      why = fmt::format("{} ended: {}{}{}", WhatRuns(record), *how, word.empty() ? "" : ": ", word);
+      why = fmt::format("{} exited: {}{}{}", WhatRuns(record), *how, word.empty() ? "" : ": ", word);
     }
     HasEnded(record, why, session);
     Write(record);

@@ -157,7 +157,7 @@ Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& f
   });
   if (!read) return tl::make_unexpected(read.error());
   config.controller.program = "spillway-gateway";
-  config.controller.hint = "`controller` names another";
+  config.controller.hint = "check `controller` in node.yaml";
   config.controller.patience = std::chrono::seconds(5);
   config.controller.max_reply = 16 << 20;  // thousands of instances, of some KiB each
   return config;
@@ -190,10 +190,13 @@ Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::st
     }
     if (one == there->end()) return bad("device", fmt::format("this machine has no GPU {}", device));
     if (one->in_instances != gpu.can_divide)
-      return bad("mig", fmt::format("expected {}, as GPU {} is (nvidia-smi -mig changes it)",
-                                    one->in_instances, device));
+      return bad("mig",
+                 fmt::format("expected {}, the current MIG mode of GPU {} (nvidia-smi -mig changes it)",
+                             one->in_instances, device));
     for (const auto& [other, uuid] : uuids)
-      if (uuid == one->uuid) return bad("device", fmt::format("it is that of {}, too", other));
+      if (uuid == one->uuid)
+        return bad("device",
+                   fmt::format("expected a GPU that no other entry names, got the one of {}", other));
     uuids[gpu.id] = one->uuid;
   }
   auto watch = GpuWatch::Open(uuids, nvml, times);

@@ -111,7 +111,8 @@ class GpuSlices : public Slices {
     const auto gpu =
         std::find_if(gpus_.begin(), gpus_.end(), [&](const auto& one) { return one.id == place.gpu; });
     if (!place.profile && gpu->can_divide)
-      return refuse("it is divided by MIG, and has no shares (gateway's isolation is not fraction)");
+      return refuse(
+          "MIG is enabled on it, so shares need `isolation: fraction` in the gateway's configuration");
     if (!place.profile) return std::string();
     const std::string& device = devices_.at(place.gpu);
     MigMark mark{boot_, device};
@@ -164,7 +165,7 @@ class GpuSlices : public Slices {
       if (!there) return tl::make_unexpected(there.error());
       if (known.uuid == MigMark::kNone && known.boot == boot_)
         return Fail(ErrorCode::kUnavailable,
-                    fmt::format("GPU {}: the node agent ended while it made its MIG instance", place.gpu));
+                    fmt::format("GPU {}: the node agent exited while making its MIG instance", place.gpu));
       if (!*there || known.is_ending)
         return Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: its MIG instance is gone", place.gpu));
       return SliceDevice{known.uuid, 100};
@@ -201,8 +202,8 @@ class GpuSlices : public Slices {
     if (!is_unclear) return std::nullopt;
     return Fail(
         ErrorCode::kUnavailable,
-        fmt::format("GPU instance {} at its place has no compute instance and may be somebody else's: "
-                    "nvidia-smi mig -dgi -gi {}, if it is not",
+        fmt::format("GPU instance {} occupies the slice, has no compute instance and may not be Spillway's: "
+                    "if nothing else uses it, run nvidia-smi mig -dgi -gi {}",
                     id, id));
   }
 

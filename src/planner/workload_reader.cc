@@ -128,7 +128,7 @@ class Reader {
     if (lite) {
       for (const char* key : {"device", "devices_per_node"})
         if (const Field* f = map.Find(key))
-          problems_.Add(f->line, f->path, "expected only of accelerator and storage nodes, got it here");
+          problems_.Add(f->line, f->path, "allowed only for accelerator and storage nodes");
     } else {
       Take(group.device, map.Need("device", "a device of the catalogue"), [&](const Field& f) {
         return ReadDevice(f,

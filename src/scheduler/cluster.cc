@@ -115,7 +115,7 @@ std::string Cluster::WhyNot(const Job& job, const Spot& spot) const {
                          spot.start >= 0 ? fmt::format(", at {}", spot.start) : "");
     return "";
   }
-  if (spot.start >= 0) return "start is for isolation fraction";
+  if (spot.start >= 0) return "`start` is allowed only with isolation: fraction";
   if (rules_.isolation == Isolation::kGpu && node.tenant[spot.gpu] != kNoTenant &&
       node.tenant[spot.gpu] != job.tenant)
     return fmt::format("GPU {} is another tenant's", spot.gpu);

@@ -181,7 +181,8 @@ class Reader {
       const Node& node = file.cluster.nodes()[static_cast<size_t>(one.spot.node)];
       if (!sound_[static_cast<size_t>(one.spot.node)]) continue;
       std::string why = file.cluster.WhyNot(one.job, one.spot);
-      if (why.empty() && one.spot.start >= 0 && !one.job.Fractional()) why = "start is for a part of a GPU";
+      if (why.empty() && one.spot.start >= 0 && !one.job.Fractional())
+        why = "`start` is allowed only for a share of a GPU";
       if (!why.empty()) {
         problems_.Add(one.field.line, one.field.path,
                       fmt::format("expected a job that fits {} beside those above it: {}", node.name, why));

@@ -57,7 +57,8 @@ Result<bool> DataPlane::Attach(const std::string& interface, model::AttachMode m
       query.sz = sizeof(query);
       view.native = bpf_xdp_query(view.ifindex, 0, &query) == 0 && query.attach_mode != XDP_ATTACHED_SKB;
       if (!view.native)
-        view.why_generic = "attached so by an earlier run, which switch.attach: auto leaves as it is";
+        view.why_generic =
+            "attached in this mode by an earlier run, which switch.attach: auto does not change";
       attachments_.push_back({interface, fd});
       interfaces_.push_back(view);
       return false;

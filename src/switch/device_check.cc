@@ -168,10 +168,10 @@ std::vector<std::string> IngressProblems(const Device& device) {
 std::vector<std::string> EgressProblems(const Device& device) {
   if (!device.xdp_features || (*device.xdp_features & kXdpTransmit) != 0) return {};
   return {fmt::format(
-      "{}: its driver ({}) takes no packets redirected by XDP (xdp_features {:#x}), so those that "
-      "come in elsewhere and leave there are lost; redirect_failed counts them{}",
+      "{}: its driver ({}) cannot transmit packets redirected by XDP (xdp_features {:#x}), so packets that "
+      "arrive elsewhere and leave by this interface are lost; redirect_failed counts them{}",
       device.name, device.driver.empty() ? "no name" : device.driver, *device.xdp_features,
-      device.driver == "veth" ? ": it does once its peer has an XDP program or GRO "
+      device.driver == "veth" ? ": it can once its peer has an XDP program or GRO "
                                 "(ethtool -K PEER gro on)"
                               : "")};
 }

@@ -44,9 +44,10 @@ Result<std::vector<LineWrite>> PlanLines(const MappedArray<spw_endpoint>& table,
     if (probe == SPW_ENDPOINT_PROBES) {
       return Fail(
           ErrorCode::kBadInput,
-          fmt::format("table {} of {} lines is too full; restart spillwayd with --remove first to size "
-                      "it anew",
-                      name, table.size()));
+          fmt::format(
+              "table {} of {} lines is too full; to resize it, stop spillwayd, run spillwayd --remove "
+              "and start it again",
+              name, table.size()));
     }
     taken.insert(line);
     writes.push_back({line, *e});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What health checks found, carried into the data plane: the part of LiveSwitch that knows of ejections, and
-// lays the rings without units that are out.
+// lays the rings without units that are out. Logs ejections and fail-open.
 #include <fmt/format.h>
 
 #include "clock.h"

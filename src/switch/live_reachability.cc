@@ -145,8 +145,8 @@ void LiveSwitch::LookAtHops() {
     rings_due_.insert(unit.pool);
     const std::string name = UnitName(unit.pool, unit.server, unit.unit);
     check_news_.push_back(unit.unreachable
-                              ? CheckNews{name + " cannot be reached: the rings are laid without it"}
-                              : CheckNews{name + " is reached again: the rings name it", false});
+                              ? CheckNews{name + " cannot be reached: removed from the rings"}
+                              : CheckNews{name + " can be reached again: put back into the rings", false});
   }
   if (touched)
     UpdateEjections();

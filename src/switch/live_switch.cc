@@ -103,8 +103,8 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
     // Nobody asked for the file: a machine without a place for it is balanced all the same.
     self->start_warnings_.push_back(
         seed.error().message +
-        ": the seed of the flow hash is not kept. After a reboot flows without an "
-        "entry go elsewhere (spillwayd --state-dir)");
+        ": the seed of the flow hash cannot be saved. After a reboot, flows without a table "
+        "entry may move to other units (spillwayd --state-dir)");
     seed = pinned ? Result<spw_seed>(pinned->seed) : model::RandomSeed();
   }
   if (!seed) return tl::make_unexpected(SeedError(seed.error()));
@@ -134,14 +134,14 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
   if (pinned && !self->adopted())
     self->start_warnings_.push_back(
         (pinned->layout != SPW_LAYOUT
-             ? fmt::format("the data plane that was here has layout {}, and this spillwayd's is {}",
+             ? fmt::format("the existing data plane has layout {}, and this spillwayd's is {}",
                            pinned->layout, SPW_LAYOUT)
-             : "the data plane that was here is incomplete, or another's than the state saved of it") +
+             : "the existing data plane is incomplete, or does not match its saved state") +
         ": it was replaced, and flows that had entries in it are placed anew");
   self->ledger_.maps = self->plane_->meta().birth;
   if (!SameSeed(self->plane_->meta().seed, *seed))
     self->start_warnings_.push_back(
-        fmt::format("{} holds another seed than the data plane that was adopted, which keeps its own for its "
+        fmt::format("{} holds a seed other than the adopted data plane's, which keeps its own for existing "
                     "flows: to change it, stop spillwayd, run spillwayd --remove, and start it",
                     seed_path));
 
@@ -292,7 +292,7 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
   RetireUnits(plan);
   if (Result<void> saved = SaveLedger(ledger, LedgerPath(options_)); !saved)
     check_news_.push_back(
-        {saved.error().message + "; names that are gone keep their codes until it is written"});
+        {saved.error().message + "; removed names keep their codes until the file can be written"});
   for (const PlannedRing& ring : plan.rings) report.slots_total += ring.piece.slots;
   report.slots_moved = tally.changed;
   plan_ = std::move(plan);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Switch on a real kernel: plans are made by plan.h, kept in step with the maps here.
+// The Switch on a real kernel: plans are made by plan.h, kept in step with the maps here. live_ejections.cc:
+// what checks found; live_reachability.cc: neighbours; live_reports.cc: load reports and keys;
+// live_writes.cc: what is written into maps; live_views.cc: what is shown.
 #pragma once
 
 #include <chrono>

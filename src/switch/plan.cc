@@ -150,10 +150,12 @@ Result<void> PlanService(Plan& plan, Ledger& ledger, const model::Service& servi
     uint32_t slots = RingSlots(pool);
     std::optional<uint32_t> offset = FindGap(ledger, slots, ring_capacity);
     if (!offset.has_value()) {
-      return Fail(ErrorCode::kBadInput,
-                  fmt::format("services.{}: no room for a ring of {} slots among {}; restart spillwayd with "
-                              "--remove first to size the rings anew",
-                              service.name, slots, ring_capacity));
+      return Fail(
+          ErrorCode::kBadInput,
+          fmt::format(
+              "services.{}: no room for a ring of {} slots among {}; to resize the rings, stop spillwayd, "
+              "run spillwayd --remove and start it again",
+              service.name, slots, ring_capacity));
     }
     ring = ledger.rings.emplace(service.name, Ledger::RingPiece{*offset, slots}).first;
   }

@@ -26,8 +26,8 @@ std::vector<std::string> RingSizeNotes(const Plan& plan) {
     for (const PlannedRing& ring : plan.rings)
       if (ring.service == service.name && ring.piece.slots != wanted)
         notes.push_back(
-            fmt::format("service {} keeps its ring of {} slots, where a switch that is loaded with this file "
-                        "makes one of {}: the two place flows differently",
+            fmt::format("service {} keeps its ring of {} slots, while a switch started afresh with this file "
+                        "would make one of {}: the two place flows differently",
                         service.name, ring.piece.slots, wanted));
   }
   return notes;
@@ -43,10 +43,10 @@ std::vector<std::string> UnitIndexNotes(const Plan& plan) {
     const bool same_server = i > 0 && spw_unit_server(plan.units[i - 1].id) == spw_unit_server(unit.id);
     place = same_server ? place + 1 : 0;
     if (spw_unit_index(unit.id) != place)
-      notes.push_back(
-          fmt::format("{} has index {} on this switch, as units of its server were removed; a switch that "
-                      "begins with this file gives it {}: its agent's `unit` is right for one of them only",
-                      UnitName(unit.pool, unit.server, unit.unit), spw_unit_index(unit.id), place));
+      notes.push_back(fmt::format(
+          "{} has index {} on this switch, as units of its server were removed; a switch started "
+          "afresh with this file would give it {}: its agent's `unit` can be right for one of them only",
+          UnitName(unit.pool, unit.server, unit.unit), spw_unit_index(unit.id), place));
   }
   return notes;
 }

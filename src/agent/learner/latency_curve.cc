@@ -57,7 +57,7 @@ LatencyCurve::Seen LatencyCurve::Learn(const spw_meter_outcome (&before)[SPW_MET
     news.latency_ns2 = Ns(after[b].latency_steps2 - before[b].latency_steps2) * (1 << SPW_METER_STEP_SHIFT);
     const double predicted = Predict(news.Slots());
     seen.answers += news.answers;
-    seen.foretold_ns += predicted * news.answers;
+    seen.predicted_ns += predicted * news.answers;
     seen.took_ns += news.latency_ns;
     seen.missed_ns2 +=
         news.latency_ns2 - 2 * predicted * news.latency_ns + news.answers * predicted * predicted;

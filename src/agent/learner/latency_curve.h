@@ -18,8 +18,8 @@ class LatencyCurve {
  public:
   struct Seen {  // of one look
     double answers = 0;
-    double foretold_ns = 0, took_ns = 0;  // by those answers in all
-    double missed_ns2 = 0;                // squares of what the curve missed them by
+    double predicted_ns = 0, took_ns = 0;  // by those answers in all
+    double missed_ns2 = 0;                 // squares of what the curve missed them by
   };
   Seen Learn(const spw_meter_outcome (&before)[SPW_METER_BINS],
              const spw_meter_outcome (&after)[SPW_METER_BINS]);

@@ -95,11 +95,11 @@ void OutcomeLearner::LearnOutcomes(const spw_meter_counts& totals) {
   double judged = 0;
   for (size_t c = 0; c < clocks_.size(); c++) {
     Clock& clock = clocks_[c];
-    const bool foretells = c == best_ && clock.curve.fitted();
+    const bool predicts = c == best_ && clock.curve.fitted();
     const LatencyCurve::Seen seen = clock.curve.Learn(last_->outcome[c], totals.outcome[c]);
-    if (foretells) {
-      foretold_answers_ += seen.answers;
-      foretold_ns_ += seen.foretold_ns;
+    if (predicts) {
+      predicted_answers_ += seen.answers;
+      predicted_ns_ += seen.predicted_ns;
       took_ns_ += seen.took_ns;
     }
     judged = seen.answers;
@@ -112,13 +112,13 @@ void OutcomeLearner::LearnOutcomes(const spw_meter_counts& totals) {
 }
 
 void OutcomeLearner::ForgetOverload() {
-  if (foretold_answers_ < kChangeAnswers) return;
-  if (took_ns_ * kChanged < foretold_ns_) {
+  if (predicted_answers_ < kChangeAnswers) return;
+  if (took_ns_ * kChanged < predicted_ns_) {
     for (Clock& clock : clocks_) clock.curve.Fade(kKeptAfterChange);
     latencies_.Fade(kKeptAfterChange);
     fresh_ = kRefit;
   }
-  foretold_answers_ = foretold_ns_ = took_ns_ = 0;
+  predicted_answers_ = predicted_ns_ = took_ns_ = 0;
 }
 
 // Moves the clocks by one where the best is the first or the last of them, so that the next is tried.

@@ -5,7 +5,7 @@
 //
 // slot   The unit's pace (pace.h). A unit that works in bursts (a CPU quota, garbage collection) is
 //        slower in the long run than while requests wait: the clocks' slots are 2^n, 2^(n+1) and 2^(n+2)
-//        times the pace, and the clock whose curve foretold latencies best gives the slot. Where that is the
+//        times the pace, and the clock whose curve predicted latencies best gives the slot. Where that is the
 //        slowest or the fastest of them, n moves.
 //        Clocks that the throughput bounds to about the same slot tell nothing apart: then the fastest
 //        counts.
@@ -17,7 +17,7 @@
 // A unit that stands still (no answer, though requests came: one, or two where several workers are known) is
 // reported with that much more backlog as it will go on so, by the latencies that were as long.
 //
-// A unit whose last answers took less than a third of what was foretold is quicker than it was, or what was
+// A unit whose last answers took less than a third of what was predicted is quicker than it was, or what was
 // learnt of it (in an overload, say) is wrong: nearly all of it is forgotten at once.
 //
 // Of a unit under a CPU quota whose accounts are read (ration.h), the time until there is a budget again is
@@ -105,8 +105,8 @@ class OutcomeLearner {
   TailLatency tail_;
   std::array<Clock, SPW_METER_CLOCKS> clocks_{};
   double judged_ = 0;  // answers that the clocks' errors rest on
-  // Of the last answers: what the best clock foretold them to take in all, and what they took.
-  double foretold_answers_ = 0, foretold_ns_ = 0, took_ns_ = 0;
+  // Of the last answers: what the best clock predicted them to take in all, and what they took.
+  double predicted_answers_ = 0, predicted_ns_ = 0, took_ns_ = 0;
   size_t best_ = 0;         // clock
   uint32_t first_ = 1;      // slot of the first clock, in paces; each next one is twice as slow
   double followed_ns_ = 0;  // the pace that first_ was last fitted to

@@ -46,7 +46,7 @@ uint64_t Broker::Submit(Request request, Time now) {
   const ModelCard& card = *known->card;
   const Account account{request.tenant, request.front};
   if (closed_) {
-    Refuse(request, Status::kBusy, "the gateway is ending", milliseconds(1000));
+    Refuse(request, Status::kBusy, "the gateway is shutting down", milliseconds(1000));
     return 0;
   }
   if (known->replaced) {
@@ -67,7 +67,7 @@ uint64_t Broker::Submit(Request request, Time now) {
   }
   if (card.OutputBytes(request.rows) > request.most_output) {
     Refuse(request, Status::kTooLarge,
-           fmt::format("model {}: {} bytes of outputs do not fit where they should go", card.name,
+           fmt::format("model {}: {} bytes of outputs do not fit into the space for them", card.name,
                        card.OutputBytes(request.rows)));
     return 0;
   }

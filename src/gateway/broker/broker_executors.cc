@@ -44,7 +44,9 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
       if (!(*models_[*known].card == card) && !models_[*known].slices.empty())
         return Fail(
             ErrorCode::kConflict,
-            fmt::format("model {}: another executor's of that name has other tensors or costs", card.name));
+            fmt::format(
+                "model {}: another executor serves a model of this name with different tensors or costs",
+                card.name));
     }
   if (auto room = models_.MakeRoomFor(offer.models); !room) return tl::make_unexpected(room.error());
   // Numbers of one that left serve again: all its cells were emptied, and the port hears it no more.
@@ -109,7 +111,8 @@ void Broker::RemoveExecutor(uint32_t number, Time now) {
     if (job.answered) {
       Erase(id);
     } else if (--job.lives == 0) {
-      AnswerJob(job, {.status = Status::kExecutorLost, .message = "two executors died while they had it"});
+      AnswerJob(
+          job, {.status = Status::kExecutorLost, .message = "two executors died while running this request"});
       Erase(id);
     } else {
       counts_.replaced++;

@@ -47,7 +47,7 @@ Result<void> ModelTable::MakeRoomFor(const std::vector<ModelCard>& cards) {
   const size_t excess = models_.size() + fresh - kMost;
   if (idle.size() < excess)
     return Fail(ErrorCode::kConflict,
-                fmt::format("of at most {} models {} are served or waited for, and it has {} others", kMost,
+                fmt::format("of at most {} models {} are in use, and this executor brings {} new ones", kMost,
                             models_.size() - idle.size(), fresh));
   std::sort(idle.begin(), idle.end());
   for (size_t i = 0; i < excess; i++) {

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/control/control.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <chrono>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 
-#include "base/file.h"
-#include "base/system_error.h"
 #include "gateway/control/fleet_report.h"
 #include "gateway/control/model_file.h"
 #include "gateway/protocol/token.h"
@@ -32,7 +26,6 @@ using namespace std::chrono_literals;
 
 constexpr auto kTurnEvery = 100ms;
 constexpr auto kDrainTurnEvery = 5ms;  // while something drains: whether it is done
-constexpr Millis kSaveEvery = 10'000;  // though nothing but the clock and the books went on
 constexpr Millis kLongestWait = 2'000;
 constexpr auto kAskEvery = 2s;  // what requests take on which instance
 // By the socket and by TCP each: every node agent keeps one, an operator has one now and then.
@@ -52,67 +45,42 @@ std::optional<uint64_t> InstanceOf(std::string_view name) {
   return id;
 }
 
-// What goes on by itself, as time passes, need not be written at once.
-Fleet WithoutClock(Fleet fleet) {
-  fleet.now = 0;
-  fleet.gpu_ms = 0;
-  fleet.moves_left = 0;
-  fleet.considered = 0;
-  return fleet;
-}
-
-// Of the first gateway that comes, for as long as it runs.
-Result<base::Fd> LockOf(const std::string& state) {
-  const std::string path = state + ".lock";
-  base::Fd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock) return FailSystem("open " + path, errno);
-  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
-    return Fail(ErrorCode::kConflict, fmt::format("{}: another gateway controls with it", state));
-  return lock;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Control>> Control::Open(const ControllerConfig& config, Server& server) {
-  auto lock = LockOf(config.state);
-  if (!lock) return tl::make_unexpected(lock.error());
+  auto file = FleetFile::Open(config.state);
+  if (!file) return tl::make_unexpected(file.error());
+  auto read = file->Read();
+  if (!read) return tl::make_unexpected(read.error());
+  const bool is_new = !*read;
   Fleet fleet;
-  bool is_new = false;
-  std::error_code unknown;
-  const bool is_there = std::filesystem::exists(config.state, unknown);
-  if (unknown) return Fail(ErrorCode::kSystem, fmt::format("{}: {}", config.state, unknown.message()));
-  if (!is_there) {
+  if (is_new) {
     // Numbers that no fleet before had, whose executors may still run somewhere.
-    is_new = true;
     fleet.revision = fleet.last_id = static_cast<uint64_t>(Now());
     fleet.moves_left = config.options.moves_per_hour;
     fleet.now = Now();
-    spdlog::warn("{} does not exist: begins without models, and hosts end what they run for another fleet",
+    spdlog::warn("{} does not exist: starting without models; hosts stop instances of any other fleet",
                  config.state);
   } else {
-    const auto text = base::ReadFile(config.state);
-    if (!text) return tl::make_unexpected(text.error());
-    auto read = scheduler::ParseFleet(*text);
-    if (!read) return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", config.state, read.error().message));
-    fleet = std::move(*read);
+    fleet = std::move(**read);
   }
-  std::unique_ptr<Control> control(new Control(config, server, std::move(*lock), std::move(fleet)));
+  std::unique_ptr<Control> control(new Control(config, server, std::move(*file), std::move(fleet)));
   if (!is_new) control->controller_.Restarted(Now());
   for (const auto& [name, host] : control->controller_.fleet().hosts)
     control->hosts_.Expect(name, Clock::now());
   server.OnExecutors([made = control.get()](const std::string& name, bool is_here) {
     made->Post([made, name, is_here] { made->HearExecutor(name, is_here); });
   });
-  control->Save();
-  if (!control->is_saved_) return Fail(ErrorCode::kSystem, config.state + ": cannot be written");
+  control->file_.Save(control->controller_.fleet());
+  if (!control->file_.is_saved()) return Fail(ErrorCode::kSystem, config.state + ": cannot be written");
   control->thread_ = std::thread([made = control.get()] { made->Loop(); });
   return control;
 }
 
-Control::Control(const ControllerConfig& config, Server& server, base::Fd lock, Fleet fleet)
+Control::Control(const ControllerConfig& config, Server& server, FleetFile file, Fleet fleet)
     : config_(config),
       server_(server),
-      lock_(std::move(lock)),
+      file_(std::move(file)),
       controller_(config.options, std::move(fleet)),
       hosts_(config.silent_after) {}
 
@@ -155,7 +123,7 @@ void Control::Loop() {
     for (const auto& one : work) one();
     Turn();
   }
-  Save();
+  file_.Save(controller_.fleet());
 }
 
 void Control::Turn() {
@@ -171,31 +139,19 @@ void Control::Turn() {
     spdlog::info("model {}: moved, {} ms without service", move.model, move.downtime);
     controller_.Measured(move.model, move.downtime, Now());
   }
-  Save();
+  file_.Save(controller_.fleet());
   DrainExecutors();
   if (now - asked_ >= kAskEvery) {
     asked_ = now;
     AskWhatRequestsTake();
   }
   for (const auto& answer : std::exchange(answers_, {})) answer();
-  if (!is_saved_) return;  // what is not written must not be acted on
+  if (!file_.is_saved()) return;  // what is not written must not be acted on
   hosts_.AnswerWith(
       [&](const std::string& host) {
         return scheduler::HostOrders{controller_.fleet().revision, controller_.Wanted(host)};
       },
       controller_.fleet().revision, now);
-}
-
-void Control::Save() {
-  const Fleet& fleet = controller_.fleet();
-  if (is_saved_ && fleet.now - saved_.now < kSaveEvery && WithoutClock(fleet) == WithoutClock(saved_)) return;
-  const auto written = base::WriteFile(config_.state, ToText(fleet), {.mode = 0600});
-  if (!written && is_saved_)
-    spdlog::error("{}; instances are not started or stopped until the state file is writable",
-                  written.error().message);
-  if (!written && saved_.revision == 0) spdlog::error("{}", written.error().message);
-  is_saved_ = written.has_value();
-  if (is_saved_) saved_ = fleet;
 }
 
 // ---- executors
@@ -312,10 +268,10 @@ void Control::Handle(const api::Request& request, const api::Responder& respond)
     });
   const Response response = depth == 2 ? Change(request, "", "add") : Change(request, parts[2], parts[3]);
   answers_.push_back([this, response, respond] {
-    if (is_saved_) return respond([response] { return response; });
-    respond([path = config_.state] {
+    if (file_.is_saved()) return respond([response] { return response; });
+    respond([path = file_.path()] {
       return api::ErrorResponse(503, "unavailable",
-                                path + ": cannot be written, so that this may be forgotten");
+                                path + ": cannot be written: the change may be lost at a restart");
     });
   });
 }

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "api/http.h"
-#include "base/fd.h"
 #include "base/mutex.h"
+#include "gateway/control/fleet_file.h"
 #include "gateway/control/fleet_report.h"
 #include "gateway/control/host_table.h"
 #include "gateway/control/move_times.h"
@@ -27,8 +27,8 @@ namespace spillway::gateway {
 
 class Control {
  public:
-  // Reads the file, or begins a fleet. `server` outlives it, and does not run yet. kConflict: another gateway
-  // has the file; kBadInput: "FILE: KEY: what was expected".
+  // Reads the file, or starts a fleet without models. `server` outlives it, and does not run yet. kConflict:
+  // another gateway has the file; kBadInput: "FILE: KEY: what was expected".
   [[nodiscard]] static Result<std::unique_ptr<Control>> Open(const ControllerConfig& config, Server& server);
   ~Control();
   Control(const Control&) = delete;
@@ -41,7 +41,7 @@ class Control {
   [[nodiscard]] api::HttpLimits RemoteLimits() const;
 
  private:
-  Control(const ControllerConfig& config, Server& server, base::Fd lock, scheduler::Fleet fleet);
+  Control(const ControllerConfig& config, Server& server, FleetFile file, scheduler::Fleet fleet);
 
   void Post(std::function<void()> work);
   void Loop();
@@ -52,7 +52,6 @@ class Control {
                                      const std::string& verb);
   void HearHost(const api::Request& request, const std::string& host, const api::Responder& respond);
   void HearExecutor(const std::string& name, bool is_here);
-  void Save();
   void DrainExecutors();
   void AskWhoIsIdle(const std::vector<uint64_t>& draining);
   void AskWhatRequestsTake();
@@ -60,14 +59,12 @@ class Control {
 
   ControllerConfig config_;
   Server& server_;
-  base::Fd lock_;  // of the state file
+  FleetFile file_;
   scheduler::Controller controller_;
   HostTable hosts_;
   MoveTimes move_times_;
   std::set<uint64_t> here_;                     // instances whose executors are at the gateway
   std::vector<std::function<void()>> answers_;  // once all is written
-  scheduler::Fleet saved_;
-  bool is_saved_ = false;
   std::set<std::string, std::less<>> draining_;
   bool is_asking_ = false;
   std::chrono::steady_clock::time_point asked_{};  // what requests take

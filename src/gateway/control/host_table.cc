@@ -34,7 +34,8 @@ Result<void> HostTable::Hear(const std::string& name, const std::string& agent, 
 void HostTable::Wait(const std::string& name, uint64_t revision, Time until, Answer answer) {
   Host& host = hosts_[name];
   if (host.waiter)
-    host.waiter->answer(Fail(ErrorCode::kConflict, fmt::format("host {}: it asks again", name)));
+    host.waiter->answer(
+        Fail(ErrorCode::kConflict, fmt::format("host {}: answered by a newer request of this host", name)));
   host.waiter = Waiter{revision, until, std::move(answer)};
 }
 

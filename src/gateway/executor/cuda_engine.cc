@@ -257,16 +257,15 @@ Result<std::vector<CudaDevice>> FindCudaDevices(CudaDriver& driver, const std::v
     const auto device = std::find_if(devices->begin(), devices->end(), [&](const CudaDevice& one) {
       return index ? !one.is_instance() && one.index == *index : one.uuid == place.device;
     });
-    if (device == devices->end()) return wrong("there is none, expected one of " + Listed(*devices));
+    if (device == devices->end()) return wrong("no such device, expected one of " + Listed(*devices));
     if (device->in_instances)
-      return wrong("it is cut into MIG instances, expected one of " + Listed(*devices));
+      return wrong("it is divided into MIG instances, expected one of " + Listed(*devices));
     if (device->is_instance() && place.sm_percent != 100)
-      return wrong("sm_percent is of a whole GPU: a MIG instance has its own multiprocessors");
+      return wrong("sm_percent is allowed only for a whole GPU: a MIG instance has its own multiprocessors");
     const bool same_kind =
         found.empty() || found[0].uuid == device->uuid || (!found[0].is_instance() && !device->is_instance());
     if (!same_kind)
-      return wrong(
-          "CUDA shows a process one MIG instance and nothing beside it, expected an executor for each");
+      return wrong("a process can use one MIG instance and no other device: run an executor for each");
     found.push_back(*device);
   }
   return found;

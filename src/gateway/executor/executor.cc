@@ -99,9 +99,9 @@ void Executor::Lost(const SliceThread::Loss& loss) {
   const bool can_spare_inputs = !loss.was_made && loss.error.code != ErrorCode::kUnavailable &&
                                 options_.memory == InputMemory::kAuto && gpus_with_inputs_.contains(gpu);
   if (can_spare_inputs) {
-    spdlog::warn("{}: with inputs in the GPU's memory; joining again with them in the host's",
+    spdlog::warn("{} (with inputs in GPU memory); joining again with inputs in host memory",
                  loss.error.message);
-    full_gpus_.emplace(gpu, "no room for them beside the models: " + loss.error.message);
+    full_gpus_.emplace(gpu, "no room for the inputs beside the models: " + loss.error.message);
     is_to_join_again_ = true;
   } else if (!lost_) {
     lost_ = loss.error;

@@ -21,7 +21,7 @@ void ReadPlace(Problems& problems, const MapReader& map, bool cuda, CudaPlace& p
   const Field* device = map.Find("device");
   const Field* percent = map.Find("sm_percent");
   for (const Field* field : {device, percent})
-    if (field != nullptr && !cuda) problems.Add(field->line, field->path, "expected only with engine: cuda");
+    if (field != nullptr && !cuda) problems.Add(field->line, field->path, "allowed only with engine: cuda");
   constexpr const char* kForms = "an index as in nvidia-smi, GPU-UUID or MIG-UUID";
   Take(place.device, device, [&](const Field& f) {
     const auto text = yaml::ReadText(problems, f, kForms);
@@ -84,7 +84,7 @@ void ReadMemory(Problems& problems, const Field* field, ExecutorConfig& config) 
   if (field == nullptr) return;
   const auto word = yaml::ReadChoice(problems, *field, {"auto", "gpu", "host"});
   if (!word) return;
-  if (!config.cuda) return problems.Add(field->line, field->path, "expected only with engine: cuda");
+  if (!config.cuda) return problems.Add(field->line, field->path, "allowed only with engine: cuda");
   config.options.memory = std::array{InputMemory::kAuto, InputMemory::kGpu, InputMemory::kHost}[*word];
   if (config.options.memory == InputMemory::kGpu && !config.options.gateway.address.starts_with(kRdmaPrefix))
     problems.Add(

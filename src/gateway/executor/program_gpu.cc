@@ -53,9 +53,10 @@ Result<std::string> ProgramGpu(const GpuWishes& wishes, const std::vector<CudaDe
   }
   const auto index = IndexOf(device);
   if (index && !named && !OrderIsKnown(wishes, devices))
-    return Fail(ErrorCode::kBadInput,
-                "gpu: expected it, $SPILLWAY_GPU, or CUDA_DEVICE_ORDER=PCI_BUS_ID: this machine's GPUs are "
-                "of several kinds, and CUDA's order is not known");
+    return Fail(
+        ErrorCode::kBadInput,
+        "gpu: this machine has GPUs of several models, and their order in CUDA is not known: set gpu, "
+        "$SPILLWAY_GPU or CUDA_DEVICE_ORDER=PCI_BUS_ID");
   const auto found = std::find_if(devices.begin(), devices.end(), [&](const CudaDevice& one) {
     // CUDA takes the beginning of a uuid, too.
     return index ? !one.is_instance() && one.index == *index : one.uuid.starts_with(device);

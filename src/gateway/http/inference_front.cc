@@ -16,17 +16,12 @@
 #include "gateway/metrics.h"
 #include "gateway/protocol/v2.h"
 
-namespace spillway::command {
+namespace spillway::gateway {
 namespace {
 
-using api::Request;
+using HttpRequest = api::Request;
 using api::Responder;
 using api::Response;
-using gateway::Answer;
-using gateway::Broker;
-using gateway::FactsOf;
-using gateway::ModelCard;
-using gateway::Status;
 
 constexpr uint64_t kMaxOtherBody = 4096;  // of what has no use for one
 
@@ -49,7 +44,7 @@ void Respond(const Responder& respond, const nlohmann::json& json, int status = 
 }
 
 Response ErrorOf(Status status, std::string_view message, std::chrono::milliseconds retry_after = {}) {
-  Response response{.status = FactsOf(status).http, .body = gateway::V2Error(message)};
+  Response response{.status = FactsOf(status).http, .body = V2Error(message)};
   // 499 is nginx's word for a client that went; nobody is there to read it.
   if (response.status == 503) {
     const auto seconds = std::max<int64_t>(1, (retry_after.count() + 999) / 1000);
@@ -62,7 +57,7 @@ Response ErrorOf(Status status, std::string_view message, std::chrono::milliseco
 // For HTTP's one thread.
 class RefusalLog {
  public:
-  void Tell(const Request& request, std::string_view message) {
+  void Tell(const HttpRequest& request, std::string_view message) {
     const auto kept_back = allowance_.Ask(std::chrono::steady_clock::now());
     if (!kept_back) return;
     if (*kept_back > 0) spdlog::info("http: {} more requests were refused", *kept_back);
@@ -70,10 +65,10 @@ class RefusalLog {
   }
 
  private:
-  gateway::LogAllowance allowance_;
+  LogAllowance allowance_;
 };
 
-std::optional<uint32_t> TenantOf(const gateway::GatewayConfig& config, const Request& request) {
+std::optional<uint32_t> TenantOf(const GatewayConfig& config, const HttpRequest& request) {
   const auto found = request.headers.find("authorization");
   if (found == request.headers.end()) return AuthenticateByToken(config, "");
   // The scheme's case says nothing (RFC 9110, 11.1).
@@ -90,8 +85,8 @@ std::optional<uint32_t> TenantOf(const gateway::GatewayConfig& config, const Req
 // Made on the gateway's thread; goes on any.
 class HeldBytes {
  public:
-  HeldBytes(gateway::Server& server, uint64_t bytes, uint32_t tenant)
-      : server_(server), bytes_(bytes), account_{tenant, gateway::Front::kHttp} {
+  HeldBytes(Server& server, uint64_t bytes, uint32_t tenant)
+      : server_(server), bytes_(bytes), account_{tenant, Front::kHttp} {
     server_.broker().Hold(bytes, account_);
   }
   ~HeldBytes() {
@@ -113,17 +108,16 @@ class HeldBytes {
 
  private:
   static constexpr uint64_t kMaxUncounted = 4096;  // of one answer; there is one at a time on a connection
-  gateway::Server& server_;
+  Server& server_;
   uint64_t bytes_;
-  const gateway::Account account_;
+  const Account account_;
 };
 
-class Front {
+class HttpFront {
  public:
-  explicit Front(gateway::Server& server, bool only_health = false)
-      : server_(server), only_health_(only_health) {}
+  explicit HttpFront(Server& server, bool only_health = false) : server_(server), only_health_(only_health) {}
 
-  void Handle(Request request, Responder respond) {
+  void Handle(HttpRequest request, Responder respond) {
     const auto parts = PartsOf(request.path);
     const bool get = request.method == "GET", post = request.method == "POST";
     const auto is = [&](std::initializer_list<std::string_view> path) {
@@ -132,7 +126,7 @@ class Front {
     if (is({"metrics"}) || is({"v2"}) || is({"v2", "health", "live"}) || is({"v2", "health", "ready"})) {
       if (!get) return NotAllowed(respond, "GET");
       if (parts[0] == "metrics") return Metrics(respond);
-      if (parts.size() == 1) return Respond(respond, gateway::V2ServerMetadata(std::string(base::Version())));
+      if (parts.size() == 1) return Respond(respond, V2ServerMetadata(std::string(base::Version())));
       return parts[2] == "live" ? Respond(respond, {{"live", true}}) : Ready(respond);
     }
     // /v2/models/NAME[/versions/VERSION][/ready|/infer]
@@ -163,28 +157,29 @@ class Front {
     }
     if (!get) return NotAllowed(respond, "GET");
     if (verb == "ready") return ModelReady(respond, *found);
-    Respond(respond, gateway::V2ModelMetadata(*found->card));
+    Respond(respond, V2ModelMetadata(*found->card));
   }
 
  private:
-  void Refuse(const Request& request, const Responder& respond, Status status, const std::string& message) {
+  void Refuse(const HttpRequest& request, const Responder& respond, Status status,
+              const std::string& message) {
     log_.Tell(request, message);
     Respond(respond, ErrorOf(status, message));
   }
-  void NotFound(const Request& request, const Responder& respond) {
+  void NotFound(const HttpRequest& request, const Responder& respond) {
     log_.Tell(request, "not found");
     Respond(respond, {{"error", "not found"}}, 404);
   }
   void NotAllowed(const Responder& respond, const char* allow) {
-    Response response{.status = 405, .body = gateway::V2Error(std::string("expected ") + allow)};
+    Response response{.status = 405, .body = V2Error(std::string("expected ") + allow)};
     response.allow = allow;
     Respond(respond, std::move(response));
   }
 
-  void NotSpoken(const Request& request, const Responder& respond, const std::string& coding) {
+  void NotSpoken(const HttpRequest& request, const Responder& respond, const std::string& coding) {
     const std::string message = fmt::format("Content-Encoding: expected none, got {}", yaml::Excerpt(coding));
     log_.Tell(request, message);
-    Response response{.status = 415, .body = gateway::V2Error(message)};
+    Response response{.status = 415, .body = V2Error(message)};
     response.headers.emplace_back("Accept-Encoding", "identity");
     Respond(respond, std::move(response));
   }
@@ -192,7 +187,7 @@ class Front {
   void Metrics(const Responder& respond) {
     server_.Post([this, respond] {
       Response response;
-      response.body = gateway::MetricsText(server_.broker(), server_.counts());
+      response.body = MetricsText(server_.broker(), server_.counts());
       response.content_type = "text/plain; version=0.0.4";
       Respond(respond, std::move(response));
     });
@@ -212,7 +207,7 @@ class Front {
     });
   }
 
-  void Infer(Request request, Responder respond, const Broker::NumberedCard& model) {
+  void Infer(HttpRequest request, Responder respond, const Broker::NumberedCard& model) {
     if (const auto coding = request.headers.find("content-encoding");
         coding != request.headers.end() && coding->second != "identity")
       return NotSpoken(request, respond, coding->second);
@@ -230,17 +225,17 @@ class Front {
       json_bytes = value;
     }
     const uint64_t most = server_.config().most_request;
-    auto parsed = gateway::ParseV2Request(*model.card, request.body, json_bytes, most);
+    auto parsed = ParseV2Request(*model.card, request.body, json_bytes, most);
     if (!parsed) return Refuse(request, respond, Status::kBadRequest, parsed.error().message);
     if (parsed->input_bytes > most)
       return Refuse(request, respond, Status::kTooLarge,
                     fmt::format("the inputs are {} bytes, larger than limits.request, {} bytes",
                                 parsed->input_bytes, most));
-    auto kept = std::make_shared<gateway::V2Request>(std::move(*parsed));
+    auto kept = std::make_shared<V2Request>(std::move(*parsed));
     server_.Post([this, tenant = *tenant, model, kept, respond] {
-      gateway::Request asked;
+      Request asked;
       asked.tenant = tenant;
-      asked.front = gateway::Front::kHttp;
+      asked.front = Front::kHttp;
       asked.model = model.index;
       asked.rows = kept->rows;
       asked.inputs = kept->inputs;
@@ -254,7 +249,7 @@ class Front {
         // The number of a model stands for one card: what the request was read by, the answer was made by.
         respond([card, kept, held = std::make_shared<HeldBytes>(server_, answer.outputs.size(), tenant),
                  outputs = std::vector<std::byte>(answer.outputs.begin(), answer.outputs.end())] {
-          auto made = gateway::MakeV2Response(*card, *kept, outputs);
+          auto made = MakeV2Response(*card, *kept, outputs);
           if (!made) return ErrorOf(Status::kFailed, made.error().message);
           held->Become(made->body.size());
           Response response;
@@ -268,11 +263,11 @@ class Front {
           return response;
         });
       };
-      server_.broker().Submit(std::move(asked), gateway::Server::Now());
+      server_.broker().Submit(std::move(asked), Server::Now());
     });
   }
 
-  gateway::Server& server_;
+  Server& server_;
   const bool only_health_;
   RefusalLog log_;
 };
@@ -281,10 +276,10 @@ class Front {
 class TenantsBodies : public api::BodyMemory {
  public:
   // `most`: bytes of one body, which has room where nobody else's is.
-  TenantsBodies(const gateway::GatewayConfig& config, uint64_t most)
+  TenantsBodies(const GatewayConfig& config, uint64_t most)
       : config_(config), budget_(BudgetOf(config, most)) {}
 
-  [[nodiscard]] uint32_t OwnerOf(const Request& head) override {
+  [[nodiscard]] uint32_t OwnerOf(const HttpRequest& head) override {
     return TenantOf(config_, head).value_or(static_cast<uint32_t>(config_.broker.tenants.size()));
   }
   [[nodiscard]] bool HasRoom(uint32_t owner, uint64_t bytes) override {
@@ -301,23 +296,23 @@ class TenantsBodies : public api::BodyMemory {
   }
 
  private:
-  static gateway::MemoryBudget BudgetOf(const gateway::GatewayConfig& config, uint64_t most) {
+  static MemoryBudget BudgetOf(const GatewayConfig& config, uint64_t most) {
     std::vector<uint64_t> reserves;
     uint64_t reserved = 0;
-    for (const gateway::TenantLimits& tenant : config.broker.tenants) {
+    for (const TenantLimits& tenant : config.broker.tenants) {
       reserves.push_back(tenant.reserve);
       reserved += tenant.reserve;
     }
     return {std::max(config.broker.memory, reserved + most), reserves};
   }
 
-  const gateway::GatewayConfig& config_;
+  const GatewayConfig& config_;
   base::Mutex mutex_;
-  gateway::MemoryBudget budget_ SPILLWAY_GUARDED_BY(mutex_);
+  MemoryBudget budget_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 // Of what a request's head shows: whether its body may come.
-std::optional<Response> Admit(const gateway::GatewayConfig& config, const Request& head, uint64_t announced) {
+std::optional<Response> Admit(const GatewayConfig& config, const HttpRequest& head, uint64_t announced) {
   const auto parts = PartsOf(head.path);
   if (head.method == "POST" && parts.size() > 3 && parts[0] == "v2" && parts.back() == "infer") {
     if (TenantOf(config, head)) return std::nullopt;
@@ -330,36 +325,39 @@ std::optional<Response> Admit(const gateway::GatewayConfig& config, const Reques
 
 }  // namespace
 
-api::AsyncHandler InferenceFront(gateway::Server& server) {
-  auto front = std::make_shared<Front>(server);
-  return
-      [front](Request request, Responder respond) { front->Handle(std::move(request), std::move(respond)); };
+api::AsyncHandler InferenceFront(Server& server) {
+  auto front = std::make_shared<HttpFront>(server);
+  return [front](HttpRequest request, Responder respond) {
+    front->Handle(std::move(request), std::move(respond));
+  };
 }
 
-api::HttpLimits InferenceLimits(const gateway::GatewayConfig& config) {
+api::HttpLimits InferenceLimits(const GatewayConfig& config) {
   api::HttpLimits limits;
   // JSON spends up to about ten characters on a number of four bytes.
   limits.body = 4 * config.most_request + (64 << 10);
   limits.bodies = std::make_shared<TenantsBodies>(config, limits.body);
   limits.connections = config.connections;
   limits.whole = std::chrono::ceil<std::chrono::milliseconds>(config.receive);
-  limits.admit = [&config, log = std::make_shared<RefusalLog>()](const Request& head, uint64_t announced) {
+  limits.admit = [&config, log = std::make_shared<RefusalLog>()](const HttpRequest& head,
+                                                                 uint64_t announced) {
     auto refusal = Admit(config, head, announced);
     if (refusal) log->Tell(head, fmt::format("refused with {}", refusal->status));
     return refusal;
   };
   limits.error = [](int status, const std::string&, const std::string& message) {
-    return Response{.status = status, .body = gateway::V2Error(message)};
+    return Response{.status = status, .body = V2Error(message)};
   };
   limits.idle_seconds = static_cast<unsigned>(
       std::max<int64_t>(1, std::chrono::duration_cast<std::chrono::seconds>(config.idle).count()));
   return limits;
 }
 
-api::AsyncHandler HealthFront(gateway::Server& server) {
-  auto front = std::make_shared<Front>(server, true);
-  return
-      [front](Request request, Responder respond) { front->Handle(std::move(request), std::move(respond)); };
+api::AsyncHandler HealthFront(Server& server) {
+  auto front = std::make_shared<HttpFront>(server, true);
+  return [front](HttpRequest request, Responder respond) {
+    front->Handle(std::move(request), std::move(respond));
+  };
 }
 
 api::HttpLimits HealthLimits() {
@@ -369,4 +367,4 @@ api::HttpLimits HealthLimits() {
   return limits;
 }
 
-}  // namespace spillway::command
+}  // namespace spillway::gateway

@@ -6,17 +6,17 @@
 #include "api/http.h"
 #include "gateway/server.h"
 
-namespace spillway::command {
+namespace spillway::gateway {
 
 // The handler refers to `server`, which outlives it.
-api::AsyncHandler InferenceFront(gateway::Server& server);
+api::AsyncHandler InferenceFront(Server& server);
 
 // Its limits, by the gateway's; `config` outlives the server. Who sends no tenant's token, or a body where
 // none belongs, is refused before it is read.
-api::HttpLimits InferenceLimits(const gateway::GatewayConfig& config);
+api::HttpLimits InferenceLimits(const GatewayConfig& config);
 
 // Health and metrics alone, for a listener of their own that requests cannot fill.
-api::AsyncHandler HealthFront(gateway::Server& server);
+api::AsyncHandler HealthFront(Server& server);
 api::HttpLimits HealthLimits();
 
-}  // namespace spillway::command
+}  // namespace spillway::gateway

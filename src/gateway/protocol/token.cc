@@ -46,7 +46,7 @@ std::string ReadToken(yaml::Problems& problems, const yaml::Field& field, const 
   const bool printable =
       std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > ' ' && c < 127; });
   if (token.size() >= 8 && token.size() <= 256 && printable) return token;
-  problems.Add(field.line, field.path, "expected 8 to 256 printable characters in that file, no spaces");
+  problems.Add(field.line, field.path, "expected a file with 8 to 256 printable characters and no spaces");
   return "";
 }
 

@@ -108,7 +108,7 @@ Result<int64_t> CommonRows(const ModelCard& model, const std::vector<const json*
     if (!rows) return tl::make_unexpected(rows.error());
     if (!model.inputs[i].batched()) continue;
     if (common && *rows != *common)
-      return Wrong(fmt::format("input {}: expected {} rows, as of the inputs before it, got {}",
+      return Wrong(fmt::format("input {}: expected {} rows, as the inputs before it have, got {}",
                                model.inputs[i].name, *common, *rows));
     common = *rows;
   }
@@ -247,11 +247,10 @@ Result<V2Response> MakeV2Response(const ModelCard& model, const V2Request& reque
         return true;
       });
       if (!sayable)
-        return Fail(
-            ErrorCode::kSystem,
-            fmt::format("output {}: value {} is infinite or no number, which JSON cannot say; ask for "
-                        "binary_data",
-                        card.name, data.size()));
+        return Fail(ErrorCode::kSystem,
+                    fmt::format("output {}: value {} is infinite or NaN, which JSON cannot express; ask for "
+                                "binary_data",
+                                card.name, data.size()));
       entry["data"] = std::move(data);
     }
     response["outputs"].push_back(std::move(entry));

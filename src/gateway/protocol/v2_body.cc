@@ -188,8 +188,8 @@ class Reader {
   }
   bool parse_error(size_t byte, const std::string&, const json::exception& error) {
     constexpr int kNumberTooLarge = 406;
-    if (error.id == kNumberTooLarge) return Refuse("number out of range");
-    return Refuse(fmt::format("invalid JSON at byte {} of {}", std::min(byte, text_.size()), text_.size()));
+    return Refuse(fmt::format("invalid JSON at byte {} of {}{}", std::min(byte, text_.size()), text_.size(),
+                              error.id == kNumberTooLarge ? ": number out of range" : ""));
   }
 
   const std::optional<Error>& refused() const { return refused_; }
@@ -301,7 +301,7 @@ Result<V2Body> ReadV2Body(const ModelCard& model, std::string_view text, uint64_
   if (HasLongToken(text))
     return Fail(
         ErrorCode::kBadInput,
-        fmt::format("expected a JSON object whose names, texts and numbers have at most {} bytes, got a "
+        fmt::format("expected a JSON object whose names, texts and numbers have at most {} bytes each, got a "
                     "longer one",
                     kMaxText));
   std::optional<json> known;

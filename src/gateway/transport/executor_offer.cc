@@ -114,7 +114,7 @@ Result<void> ParseAnswer(std::string_view text) {
   if (word.is_object() && word.contains("error") && word["error"].is_string())
     return Fail(ErrorCode::kConflict, "the gateway refused: " + word["error"].get<std::string>());
   if (!word.is_object() || !word.contains("ok"))
-    return Fail(ErrorCode::kConflict, "expected a gateway, got another answer");
+    return Fail(ErrorCode::kConflict, "expected a Spillway gateway's answer, got something else");
   return {};
 }
 

@@ -25,7 +25,7 @@ Result<std::span<std::byte>> RegionTable::Find(uint64_t holder, uint64_t key, ui
                                                uint64_t bytes) const {
   const auto found = regions_.find(key);
   if (found == regions_.end() || found->second.holder != holder)
-    return Fail(ErrorCode::kBadInput, "no memory of yours is registered under that key");
+    return Fail(ErrorCode::kBadInput, "this client has no memory registered under that key");
   const auto memory = found->second.memory;
   if (offset > memory.size() || bytes > memory.size() - offset)
     return Fail(ErrorCode::kBadInput, fmt::format("bytes {} to {} + {} are not within a region of {}", offset,

@@ -32,7 +32,7 @@ void AddLimitOptions(CLI::App& verb, PlanOptions& o) {
 }
 
 void AddMixOptions(CLI::App& verb, PlanOptions& o) {
-  verb.add_option("--phi", o.phi, "Replace every server by so many SmartNICs, instead of searching")
+  verb.add_option("--phi", o.phi, "Replace every server by this many SmartNICs, instead of searching")
       ->check(InRange(1.0, 1000.0));
 }
 

@@ -49,13 +49,13 @@ Result<scheduler::NodeList> NodesOfCluster(const Lists& lists) {
     return Fail(ErrorCode::kBadInput,
                 fmt::format("{}: cluster.{}: expected {}", base::Printable(lists.cluster), key, expected));
   };
-  if (!file->jobs.empty()) return refuse("jobs", "none here, where the jobs are those of the list");
+  if (!file->jobs.empty()) return refuse("jobs", "none here, as --list gives the jobs");
   if (!(file->cluster.rules() == scheduler::Rules{}))
-    return refuse("isolation, slices", "neither here, where --shares says how GPUs are shared");
+    return refuse("isolation, slices", "none here, as --shares says how GPUs are shared");
   scheduler::NodeList list{file->cluster.nodes(), file->cluster.models()};
   if (!list.nodes.empty()) {
     if (!lists.nodes.empty())
-      return Fail(ErrorCode::kBadInput, fmt::format("--nodes: expected none where {} has cluster.nodes",
+      return Fail(ErrorCode::kBadInput, fmt::format("--nodes: not allowed where {} has cluster.nodes",
                                                     base::Printable(lists.cluster)));
     if (file->cluster.gpus() == 0) return refuse("nodes", "one GPU at least");
     return list;

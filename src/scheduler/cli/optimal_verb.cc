@@ -166,7 +166,7 @@ void AddWindowOptions(CLI::App& verb, OptimalOptions& o) {
       verb.add_option("--window", o.window,
                       "FROM..TO, seconds of a list's time: instants of it instead of random snapshots")
           ->check(NonEmpty());
-  verb.add_option("--instants", o.in_window.instants, "At most, of the jobs that come in the window")
+  verb.add_option("--instants", o.in_window.instants, "Maximum number of instants to check in the window")
       ->check(InRange(1, 100'000))
       ->capture_default_str();
   AddLists(verb, o.lists);
@@ -177,7 +177,8 @@ void AddWindowOptions(CLI::App& verb, OptimalOptions& o) {
   verb.add_option("--busy", o.in_window.hours.busy, "Arrival rate multiplier")
       ->check(InRange(1, 1'000'000))
       ->capture_default_str();
-  verb.add_option("--busy-from", o.in_window.hours.busy_from, "With --busy: the second in which that begins")
+  verb.add_option("--busy-from", o.in_window.hours.busy_from,
+                  "Second of the list's time at which --busy starts")
       ->needs(verb.get_option("--busy"))
       ->check(InRange(int64_t{0}, scheduler::kMaxSeconds))
       ->capture_default_str();

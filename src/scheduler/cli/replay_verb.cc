@@ -175,10 +175,9 @@ int ReplayArrivals(const ReplayOptions& o, Loaded loaded, bool as_json) {
          fmt::format("{}: expected one job at least that asks for a GPU and lasts", loaded.path)});
   if (at_once > scheduler::kMaxJobsAtOnce)
     return Complain(
-        {ErrorCode::kBadInput,
-         fmt::format("{}: expected jobs of which at most {} are there at a time at --load {}, got "
-                     "{:.3g}: too few of them ask for GPUs, for too short a time",
-                     loaded.path, scheduler::kMaxJobsAtOnce, o.load_pct, at_once)});
+        {ErrorCode::kBadInput, fmt::format("{}: expected at most {} jobs at a time at --load {}, got "
+                                           "{:.3g}: too few of them ask for GPUs, for too short a time",
+                                           loaded.path, scheduler::kMaxJobsAtOnce, o.load_pct, at_once)});
   const size_t total = CountRuns(options);
   std::vector<scheduler::ArrivalsRun> runs;
   {
@@ -199,8 +198,8 @@ Result<void> CheckTimes(const ReplayOptions& o, const Loaded& loaded) {
                 WhyUntimed(loaded.path, loaded.jobs) + ", as --experiment gpu-hours needs");
   if (!scheduler::AnyLasts(loaded.jobs, o.hours))
     return Fail(ErrorCode::kBadInput,
-                fmt::format("{}: creation_time: expected jobs that come after {} s, where --busy-from lets "
-                            "the time begin, and last",
+                fmt::format("{}: creation_time: expected jobs that arrive after {} s (--busy-from) "
+                            "and do not end at once",
                             loaded.path, o.hours.busy_from));
   return {};
 }
@@ -248,9 +247,8 @@ void AddGpuHoursOptions(CLI::App& verb, ReplayOptions& o) {
   CLI::Option* busy = verb.add_option("--busy", o.hours.busy, "gpu-hours: arrival rate multiplier")
                           ->check(InRange(1, 1'000'000))
                           ->capture_default_str();
-  verb.add_option(
-          "--busy-from", o.hours.busy_from,
-          "gpu-hours, with --busy: the second in which that begins; jobs that came before come at once")
+  verb.add_option("--busy-from", o.hours.busy_from,
+                  "gpu-hours: second of the list's time at which --busy starts; earlier jobs arrive at once")
       ->needs(busy)
       ->check(InRange(int64_t{0}, scheduler::kMaxSeconds))
       ->capture_default_str();

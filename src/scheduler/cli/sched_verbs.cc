@@ -71,7 +71,7 @@ void AddPlace(CLI::App& sched, Context& context) {
       ->check(InRange(1, scheduler::kWholeGpu))
       ->capture_default_str();
   verb->add_option("--cpu-milli", o->job.cpu_milli, "Thousandths of a core")->check(InRange(0, 100'000'000));
-  verb->add_option("--memory-mib", o->job.memory_mib, "Of the host")->check(InRange(0, 100'000'000));
+  verb->add_option("--memory-mib", o->job.memory_mib, "Host memory in MiB")->check(InRange(0, 100'000'000));
   verb->add_option("--model", o->models, "Acceptable GPU models, separated by |; default: any");
   verb->add_option("--tenant", o->tenant_of, "Whose job it is; matters under isolation gpu");
   verb->add_option("--policy", o->policy, "How nodes are compared")

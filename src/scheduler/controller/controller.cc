@@ -37,7 +37,7 @@ Result<void> Controller::AddModel(const ServedModel& model, Millis now) {
   const auto there = fleet_.models.find(model.name);
   if (there != fleet_.models.end() && !IsSameService(there->second, model))
     return Fail(ErrorCode::kConflict,
-                fmt::format("model {}: there is another of that name: remove it first", model.name));
+                fmt::format("model {}: exists already with other settings: remove it first", model.name));
   if (auto within = WithinQuota(model); !within) return within;
   if (there == fleet_.models.end() || !(there->second == model)) {
     fleet_.models[model.name] = model;
@@ -80,7 +80,7 @@ Result<void> Controller::WithinQuota(const ServedModel& model) const {
   constexpr double kRounding = 1e-9;
   if (asked(model) <= before || others + asked(model) <= quota->second + kRounding) return {};
   return Fail(ErrorCode::kConflict,
-              fmt::format("model {}: tenant {} may have {:g} GPUs and would ask for {:g}", model.name,
+              fmt::format("model {}: tenant {} has a quota of {:g} GPUs, and this makes {:g}", model.name,
                           model.tenant, quota->second, others + asked(model)));
 }
 
@@ -141,7 +141,7 @@ void Controller::HostLost(const std::string& name, Millis now) {
     Changed();
     for (auto& [id, one] : fleet_.instances)
       if (one.place.host == name && one.phase == Phase::kStarting)
-        GiveUp(one, fmt::format("host {} was lost while it started", name));
+        GiveUp(one, fmt::format("host {} was lost while the instance was starting", name));
   }
   Reconcile();
 }

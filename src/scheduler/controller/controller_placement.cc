@@ -62,7 +62,7 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
   if (gpu.empty()) {
     spot = placer.Decide(job);
   } else if (const int node = view.NodeOf(gpu); node < 0) {
-    return Fail(ErrorCode::kBadInput, fmt::format("no GPU {} can be used now", gpu));
+    return Fail(ErrorCode::kBadInput, fmt::format("GPU {} does not exist or cannot be used now", gpu));
   } else if (const std::string& program = model->second.host_program;
              !Lists(fleet_.hosts.at(view.HostOf(node)), program)) {
     return Fail(ErrorCode::kBadInput, fmt::format("model {}: host {} does not list the program {}", name,
@@ -71,8 +71,8 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
     spot = rating->spot;
   }
   if (!spot)
-    return Fail(ErrorCode::kConflict, fmt::format("model {}: {} has room for it", name,
-                                                  gpu.empty() ? "no other GPU" : gpu + " no more"));
+    return Fail(ErrorCode::kConflict,
+                fmt::format("model {}: no room for it on {}", name, gpu.empty() ? "any other GPU" : gpu));
   Start(model->second, view.PlaceOf(job, *spot), mover->id);
   return {};
 }

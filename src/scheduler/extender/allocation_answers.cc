@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kMaxModelsShown = 200;  // bytes, of what a pod asked for
 
-const char* const kOtherGiver[] = {"", "the device plugin, which does not know of parts of GPUs,",
-                                   "Spillway, which the device plugin does not know of,"};
+const char* const kOtherGiver[] = {"", "the device plugin, which knows nothing of shares of GPUs,",
+                                   "Spillway, of which the device plugin knows nothing,"};
 
 std::string Shown(const std::vector<std::string>& models) {
   std::string text;
@@ -62,8 +62,8 @@ FilterVerdict AllocationCache::Judge(const PodAsk& ask, const std::string& name)
     if (known != nodes_.end() && !known->second.problem.empty()) return {known->second.problem, true};
     if (const auto surplus = surplus_.find(name); surplus != surplus_.end()) return {surplus->second, true};
     if (known == nodes_.end() && nodes_.size() >= kMaxNodes)
-      return {fmt::format("it is one node more than the {} that Spillway keeps", kMaxNodes), true};
-    return {"Spillway knows of no GPUs there", true};
+      return {fmt::format("Spillway keeps at most {} nodes, and this is one more", kMaxNodes), true};
+    return {"Spillway knows of no GPUs on this node", true};
   }
   const Node& node = cluster_->nodes()[static_cast<size_t>(*n)];
   FilterVerdict verdict;
@@ -72,22 +72,22 @@ FilterVerdict AllocationCache::Judge(const PodAsk& ask, const std::string& name)
   if (const auto own = bookings_.find(ask.uid);
       own != bookings_.end() && own->second.state == State::kDoubtful) {
     if (own->second.node != name)
-      return {fmt::format("{} may be on {} already, or soon: the API server has not told yet",
-                          own->second.pod, own->second.node),
+      return {fmt::format("{} may already be bound to {}: waiting for the API server", own->second.pod,
+                          own->second.node),
               false};
     if (own->second.id) return {};  // what it has is not in its way
   }
   const auto giver = static_cast<size_t>(ask.giver);
   if (givers_[static_cast<size_t>(*n)][3 - giver] > 0)
-    return {
-        fmt::format("its GPUs are now given out by {} and this pod asks the other way", kOtherGiver[giver]),
-        false};
+    return {fmt::format("its GPUs are currently allocated by {} and this pod requests them the other way",
+                        kOtherGiver[giver]),
+            false};
   if (ask.giver == Giver::kSpillway)
     if (const auto at = nodes_.find(name); at != nodes_.end() && !at->second.closed.empty())
       return {at->second.closed, false};
   // The device plugin knows what it has given, to whomever; we do not.
   if (ask.giver == Giver::kSpillway && unknown_[static_cast<size_t>(*n)] > 0)
-    return {"a pod there has a GPU of which Spillway does not know which", false};
+    return {"a pod there holds a GPU that Spillway cannot identify", false};
   if (cluster_->FitsNode(*job, *n)) return {};
   if (!job->Fractional())
     return {fmt::format("{} of its {} GPUs are idle, asked for: {}", node.IdleGpus(), node.gpus, job->gpus),
@@ -95,7 +95,7 @@ FilterVerdict AllocationCache::Judge(const PodAsk& ask, const std::string& name)
   Job anyone = *job;
   for (int gpu = 0; gpu < node.gpus; ++gpu) {
     anyone.tenant = node.tenant[static_cast<size_t>(gpu)];
-    if (cluster_->FitsGpu(anyone, *n, gpu)) return {"its room is on GPUs of another tenant", false};
+    if (cluster_->FitsGpu(anyone, *n, gpu)) return {"it has room on GPUs of another tenant only", false};
   }
   if (rules_.isolation == Isolation::kFraction)
     return {fmt::format("no GPU has room for a slice {}", ShapeOf(SliceOf(*job, rules_.slice_rule)).name),

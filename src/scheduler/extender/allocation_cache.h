@@ -11,6 +11,9 @@
 // pod may edit them. Its tenant is its namespace's.
 //
 // On a node with a job whose GPU is not known, no part of a GPU is given: it might be that one.
+//
+// allocation_answers.cc: whether a pod may go to a node, and where; allocation_cluster.cc: nodes and jobs in
+// step with the API server; allocation_demand.cc: what jobs are expected.
 #pragma once
 
 #include <array>

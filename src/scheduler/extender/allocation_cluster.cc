@@ -42,7 +42,7 @@ void AllocationCache::Rebuild() {
     if (model == models.end()) {
       if (models.size() == kMaxModels) {
         surplus_[name] =
-            fmt::format("its GPUs are of one model more than the {} that Spillway keeps", kMaxModels);
+            fmt::format("Spillway keeps at most {} models of GPU, and its GPUs are of another", kMaxModels);
         continue;
       }
       models.push_back(ModelByName(node.model));

@@ -62,7 +62,7 @@ Result<void> Run(std::vector<std::string> words) {
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFSIGNALED(status))
-    return Fail(ErrorCode::kSystem, fmt::format("cbc was ended by signal {}", WTERMSIG(status)));
+    return Fail(ErrorCode::kSystem, fmt::format("cbc was killed by signal {}", WTERMSIG(status)));
   if (WEXITSTATUS(status) != 0)
     return Fail(ErrorCode::kSystem, fmt::format("cbc failed with exit code {}", WEXITSTATUS(status)));
   return {};

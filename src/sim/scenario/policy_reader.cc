@@ -49,7 +49,7 @@ void ReadTrigger(Problems& problems, const MapReader& map, BusyTrigger& trigger)
        [&](const Field& f) { return yaml::ReadBool(problems, f); });
   Take(trigger.tries, map.Find("tries"),
        [&](const Field& f) { return ReadNumbers(problems, f, 0.001, 1e6, true); });
-  if (trigger.of_unloaded) RefuseKeys(problems, map, {"threshold"}, "without of_unloaded");
+  if (trigger.of_unloaded) RefuseKeys(problems, map, {"threshold"}, "not allowed with of_unloaded");
 }
 
 bool HasThreshold(const AppEntry& entry) { return entry.app.threshold.count() > 0; }
@@ -92,7 +92,7 @@ void ReadServerPolicy(Problems& problems, const MapReader& map, PolicyChoice& po
 void ReadDecision(Problems& problems, const MapReader& map, const std::vector<AppEntry>& apps,
                   PolicyChoice& policy) {
   if (const Field* f = map.Find("from")) {
-    RefuseKeys(problems, map, {"server_policy", "unit_policy"}, "without from");
+    RefuseKeys(problems, map, {"server_policy", "unit_policy"}, "not allowed with from");
     ReadFrom(problems, *f, apps, policy);
     return;
   }
@@ -106,7 +106,7 @@ void ReadOmniscient(Problems& problems, const MapReader& map, PolicyChoice& poli
   RefuseKeys(problems, map,
              {"from", "server_policy", "unit_policy", "units_as_servers", "threshold", "tries", "of_unloaded",
               "second_report", "front"},
-             "with decider switch");
+             "allowed only with decider switch");
   for (auto [key, weights] :
        {std::pair{"wait_weights", &policy.wait_weights}, std::pair{"work_weights", &policy.work_weights}})
     Take(*weights, map.Find(key), [&](const Field& f) { return ReadNumbers(problems, f, 0, 1000, true); });
@@ -114,7 +114,7 @@ void ReadOmniscient(Problems& problems, const MapReader& map, PolicyChoice& poli
 
 void ReadSwitch(Problems& problems, const MapReader& map, const std::vector<AppEntry>& apps,
                 PolicyChoice& policy) {
-  RefuseKeys(problems, map, {"wait_weights", "work_weights"}, "with decider omniscient");
+  RefuseKeys(problems, map, {"wait_weights", "work_weights"}, "allowed only with decider omniscient");
   ReadDecision(problems, map, apps, policy);
   Take(policy.units_as_servers, map.Find("units_as_servers"),
        [&](const Field& f) { return yaml::ReadBool(problems, f); });
@@ -122,7 +122,7 @@ void ReadSwitch(Problems& problems, const MapReader& map, const std::vector<AppE
     ReadTrigger(problems, map, policy.trigger);
   else
     RefuseKeys(problems, map, {"threshold", "tries", "of_unloaded", "second_report"},
-               "with unit policy p4mite");
+               "allowed only with unit policy p4mite");
   if (const Field* front = map.Find("front")) {
     MapReader front_map(problems, *front, {"service"});
     Take(policy.front.service, front_map.Need("service", "the time that a request takes there"),
@@ -135,8 +135,8 @@ void ReadBaseline(Problems& problems, const MapReader& map, const std::vector<Ap
   RefuseKeys(problems, map,
              {"from", "unit_policy", "units_as_servers", "threshold", "tries", "of_unloaded", "second_report",
               "front"},
-             "with decider switch");
-  RefuseKeys(problems, map, {"wait_weights", "work_weights"}, "with decider omniscient");
+             "allowed only with decider switch");
+  RefuseKeys(problems, map, {"wait_weights", "work_weights"}, "allowed only with decider omniscient");
   BaselineChoice& baseline = policy.baseline;
   Take(baseline.within_server, map.Find("within"), [&](const Field& f) {
     const auto choice = ReadChoice(problems, f, {"all", "server"});
@@ -145,7 +145,7 @@ void ReadBaseline(Problems& problems, const MapReader& map, const std::vector<Ap
   if (baseline.within_server)
     ReadServerPolicy(problems, map, policy);
   else
-    RefuseKeys(problems, map, {"server_policy"}, "with decider switch or within: server");
+    RefuseKeys(problems, map, {"server_policy"}, "allowed only with decider switch or within: server");
   Take(baseline.quantile, map.Find("quantile"),
        [&](const Field& f) { return yaml::ReadNumber(problems, f, 0, 1); });
   Take(baseline.decay, map.Find("decay"),
@@ -175,13 +175,14 @@ void ReadDecider(Problems& problems, const MapReader& map, const std::vector<App
                       {"switch", "omniscient", "prequal", "c3", "peak-ewma", "least-request", "jiq", "scd"});
   });
   policy.decider = static_cast<DeciderKind>(decider);
-  if (!IsBaseline(policy.decider)) RefuseKeys(problems, map, {"within"}, "with a baseline as decider");
+  if (!IsBaseline(policy.decider))
+    RefuseKeys(problems, map, {"within"}, "allowed only with a baseline as decider");
   if (policy.decider != DeciderKind::kPrequal)
-    RefuseKeys(problems, map, {"quantile", "probes"}, "with decider prequal");
+    RefuseKeys(problems, map, {"quantile", "probes"}, "allowed only with decider prequal");
   if (policy.decider != DeciderKind::kPeakEwma)
-    RefuseKeys(problems, map, {"decay"}, "with decider peak-ewma");
+    RefuseKeys(problems, map, {"decay"}, "allowed only with decider peak-ewma");
   if (policy.decider != DeciderKind::kLeastRequest)
-    RefuseKeys(problems, map, {"bias"}, "with decider least-request");
+    RefuseKeys(problems, map, {"bias"}, "allowed only with decider least-request");
   if (IsBaseline(policy.decider))
     ReadBaseline(problems, map, apps, policy);
   else if (policy.decider == DeciderKind::kOmniscient)

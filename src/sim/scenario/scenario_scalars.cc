@@ -40,10 +40,9 @@ void CheckOwnName(Problems& problems, const Field& field, const std::string& nam
 }
 
 void RefuseKeys(Problems& problems, const yaml::MapReader& map, std::initializer_list<std::string_view> keys,
-                std::string_view when) {
+                std::string_view why) {
   for (std::string_view key : keys)
-    if (const Field* field = map.Find(key))
-      problems.Add(field->line, field->path, fmt::format("expected only {}, got it here", when));
+    if (const Field* field = map.Find(key)) problems.Add(field->line, field->path, std::string(why));
 }
 
 }  // namespace spillway::sim

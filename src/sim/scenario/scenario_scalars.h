@@ -29,8 +29,8 @@ std::optional<std::vector<double>> ReadNumbers(yaml::Problems& problems, const y
 void CheckOwnName(yaml::Problems& problems, const yaml::Field& field, const std::string& name,
                   std::set<std::string>& taken);
 
-// Reports keys that mean nothing here: "expected only <when>, got it here".
+// Reports keys that mean nothing here. why: such as "allowed only with pool".
 void RefuseKeys(yaml::Problems& problems, const yaml::MapReader& map,
-                std::initializer_list<std::string_view> keys, std::string_view when);
+                std::initializer_list<std::string_view> keys, std::string_view why);
 
 }  // namespace spillway::sim

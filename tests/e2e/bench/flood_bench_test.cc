@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spillway bench flood` as users run it. What it shows is the guarantee of ARCHITECTURE.md, "Under a flood".
+// `spillway bench flood` as users run it. What it shows is the guarantee of docs/flood.md.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

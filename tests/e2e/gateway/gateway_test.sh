@@ -250,9 +250,9 @@ is_not_ready() { [ "$(ask -o "$work/body" -w '%{http_code}' "$health/v2/health/r
 until_true 20 is_not_ready
 expect 503 "" "$url/v2/health/ready"
 expect 200 live "$url/v2/health/live"
-is_refused() { ask -d "@$here/requests/product.json" "$infer" | matches -F "the gateway is ending"; }
+is_refused() { ask -d "@$here/requests/product.json" "$infer" | matches -F "the gateway is shutting down"; }
 until_true 20 is_refused
-expect 503 "the gateway is ending" -d "@$here/requests/product.json" "$infer"
+expect 503 "the gateway is shutting down" -d "@$here/requests/product.json" "$infer"
 kill -CONT $executor
 wait $asked || fail "the request in hand: exit code $?"
 [ "$(cat "$work/code")" = 200 ] && grep -qF '"data":[4.0,5.0,10.0,11.0]' "$work/answer" || fail "the request in hand: $(cat "$work/code") $(cat "$work/answer")"

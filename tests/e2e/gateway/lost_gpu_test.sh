@@ -74,10 +74,10 @@ ask || fail "no answer at first"
 until_true 30 list "^double: 1 of 1 ready on host/other"
 until_true 30 ask
 [ "$(cat "$work/device")" = GPU-66666666-7777-8888-9999-aaaaaaaaaaaa ] || fail "its device: $(cat "$work/device")"
-list "first [0-9]* % (lost: NVML: is it there: GPU is lost)" || fail "the list does not say that it is lost"
-grep -q "GPU first is lost: NVML: is it there: GPU is lost" "$work/node.log" || fail "the node agent says nothing"
+list "first [0-9]* % (lost: NVML: presence check: GPU is lost)" || fail "the list does not say that it is lost"
+grep -q "GPU first is lost: NVML: presence check: GPU is lost" "$work/node.log" || fail "the node agent says nothing"
 code=0; model move double --to host/first > /dev/null 2> "$work/refused" || code=$?
-[ $code != 0 ] && grep -q "no GPU host/first can be used now" "$work/refused" || fail "moved onto a lost GPU: $(cat "$work/refused")"
+[ $code != 0 ] && grep -q "GPU host/first does not exist or cannot be used now" "$work/refused" || fail "moved onto a lost GPU: $(cat "$work/refused")"
 
 # ---- it answers again, and is used
 rm "$work/lost"

@@ -141,7 +141,7 @@ fleet '"rubbish" not in hosts' > /dev/null || fail "a host by rubbish"
 # Of two gateways with one state the second refuses.
 sed -e "s#$work/control.sock#$work/control2.sock#" -e "s#$work/executors.sock#$work/executors2.sock#" -e "s#127.0.0.1:$port#127.0.0.1:0#" "$work/gateway.yaml" > "$work/second.yaml"
 code=0; "$bin/spillway-gateway" -c "$work/second.yaml" 2> "$work/bad.err" || code=$?
-[ $code = 1 ] && grep -q "fleet.json: another gateway controls with it" "$work/bad.err" || fail "two gateways: $code, $(cat "$work/bad.err")"
+[ $code = 1 ] && grep -q "fleet.json: in use by another spillway-gateway" "$work/bad.err" || fail "two gateways: $code, $(cat "$work/bad.err")"
 # So does a second node agent of one folder, and of one name.
 code=0; "$bin/spillway-node" -c "$work/host1.yaml" 2> "$work/bad.err" || code=$?
 [ $code = 1 ] && grep -q "state directory in use by another node agent" "$work/bad.err" || fail "two agents: $code, $(cat "$work/bad.err")"
@@ -158,7 +158,7 @@ ask product || fail "no answer after it was added"
 model add "$work/product.yaml" > /dev/null || fail "the same again"
 sed 's/share: 0.25/share: 0.5/' "$work/product.yaml" > "$work/changed.yaml"
 code=0; model add "$work/changed.yaml" > /dev/null 2> "$work/bad.err" || code=$?
-[ $code = 1 ] && grep -q "there is another of that name" "$work/bad.err" || fail "another of that name: $code"
+[ $code = 1 ] && grep -q "exists already with other settings" "$work/bad.err" || fail "another of that name: $code"
 
 # ---- moved while it is asked: no request is lost
 start_node host2; node2=$!
@@ -201,7 +201,7 @@ for _ in $(seq 120); do printf 'url = "%s/v2/models/product/infer"\noutput = "%s
   curl -sf -K - -d '{"inputs": [{"name": "a", "datatype": "FP32", "shape": [1, 2], "data": [3, 4]},
     {"name": "b", "datatype": "FP32", "shape": [2, 1], "data": [5, 6]}]}' || fail "a hundred requests"
 until_true 20 fleet 'models["product"].get("slowness") == {"A100-40": 1}' || fail "slowness: $(fleet 'models["product"]')"
-expect_bad "no GPU host7/gpu0 can be used now" model move product --to host7/gpu0
+expect_bad "GPU host7/gpu0 does not exist or cannot be used now" model move product --to host7/gpu0
 
 # ---- the node agent is killed: requests go on, and the executor is its successor's
 pid=$(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' "$work"/host1/*.json)

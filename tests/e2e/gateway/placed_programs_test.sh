@@ -104,7 +104,7 @@ expect_bad "bad.yaml:9: programs[double].run: expected a program that can be exe
 start_gateway
 start_node host1; node1=$!
 echo '{program: double, cells: 2}' > "$work/bad.yaml"
-expect_bad "bad.yaml:1: cells: expected only without \`program\`" model add "$work/bad.yaml"
+expect_bad "bad.yaml:1: cells: not allowed with \`program\`" model add "$work/bad.yaml"
 
 # ---- it is served where a host lists it, under the model's name
 model add "$work/twice.yaml" --wait | matches "^twice: 1 of 1 ready on host1/gpu" || fail "add --wait"
@@ -117,7 +117,7 @@ fleet 'models["twice"]["program"] == "double" and hosts["host1"]["programs"] == 
 code=$(curl -s -o "$work/body" -w "%{http_code}" "$(cat "$work/url")/v2/models/twice/infer" -d '{"inputs": [
   {"name": "input", "datatype": "FP32", "shape": [1, 2], "data": [13, 0]}]}')
 [ "$code" = 500 ] && grep -qF "double.py:15: answer: expected shape (1, 2), got (1, 1)" "$work/body" || fail "a wrong shape: $code $(cat "$work/body")"
-until_true 20 fleet '"its program double ended: exit code 1: " in models["twice"].get("trouble", "") and models["twice"]["ready"] == 1'
+until_true 20 fleet '"its program double exited: exit code 1: " in models["twice"].get("trouble", "") and models["twice"]["ready"] == 1'
 grep -q "expected shape (1, 2)" "$work/host1/failed-twice.log" || fail "no log of it: $(ls "$work/host1")"
 ask || fail "no answer after one ended"
 
@@ -172,7 +172,7 @@ until_true 20 eval '[ "$(programs) $(left_behind)" = "1 1" ]'
 # ---- a program that offers another name says why it cannot
 echo '{program: stubborn}' > "$work/stubborn.yaml"
 model add "$work/stubborn.yaml" > /dev/null || fail "add stubborn"
-until_true 20 fleet '"its program stubborn ended: exit code 1" in models["stubborn"].get("trouble", "") and "expected stubborn" in models["stubborn"]["trouble"]'
+until_true 20 fleet '"its program stubborn exited: exit code 1" in models["stubborn"].get("trouble", "") and "expected stubborn" in models["stubborn"]["trouble"]'
 model remove stubborn --wait > /dev/null || fail "remove stubborn"
 # ---- one that no host has
 echo '{program: nobodys}' > "$work/nobodys.yaml"

@@ -99,7 +99,7 @@ raises(spillway.BadArgument, "shape: expected a tuple of extents", lambda: clien
 raises(MemoryError, "bytes do not fit into what is free of the window's", lambda: client.tensor((1 << 40,), "uint8"))
 client.free(x)
 raises(spillway.BadArgument, "not freed yet", lambda: client.free(x))
-raises(spillway.BadArgument, "expected tensor() before", lambda: spillway.answer(y))
+raises(spillway.BadArgument, "call tensor() first", lambda: spillway.answer(y))
 raises(spillway.BadArgument, "SPILLWAY_GATEWAY", lambda: spillway.tensor((1, 2)))
 raises(ConnectionError, "/none", lambda: spillway.Client("unix:/none"))
 raises(spillway.GatewayGone, "/none", lambda: spillway.tensor((1, 2), gateway="/none"))

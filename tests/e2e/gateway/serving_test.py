@@ -26,7 +26,7 @@ def test_a_program_of_one_line_is_told_of_the_request_that_it_left(bed):
         '''))
     bed.await_join("one_line")
     told = bed.refused("one_line")
-    expect(told.startswith("failed ") and "one_line.py:3: the program ended without answering" in told, told)
+    expect(told.startswith("failed ") and "one_line.py:3: the program exited without answering" in told, told)
     program.communicate(timeout=PATIENCE)
 
 
@@ -174,7 +174,7 @@ def test_device_cuda_says_what_is_missing_and_where(bed):
         ''')
     for torch, gpus, text in (("hidden", 0, "expected PyTorch, which puts the tensor into the GPU's memory"),
                               ("double", 0, "expected a GPU; PyTorch finds none"),
-                              ("double", 1, "expected a GPU of that number; PyTorch finds 1")):
+                              ("double", 1, "expected a GPU number below 1, as PyTorch finds no more")):
         _, errors = bed.start(path, torch=torch, DOUBLE_GPUS=str(gpus)).communicate(timeout=PATIENCE)
         last = errors.splitlines()[-1]
         expect(last.startswith("spillway.errors.BadArgument: on_card.py:3: device=\"cuda:1\": ") and text in last, errors)

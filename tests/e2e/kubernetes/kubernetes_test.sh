@@ -46,7 +46,7 @@ refused "extender.listen: expected" "extender: {api_server: 'http://x.y'}"
 refused "extender.listen: " "extender: {listen: '', api_server: 'http://x.y'}"
 refused "extender.listen: localhost: expected ADDRESS:PORT" "extender: {listen: localhost, api_server: 'http://x.y'}"
 refused "extender.api_server: expected a URL" "extender: {listen: '127.0.0.1:0', api_server: 'x'}"
-refused "extender.resync: expected beside an api_server" "extender: {listen: '127.0.0.1:0', cluster: c, resync: 1s}"
+refused "extender.resync: allowed only with api_server" "extender: {listen: '127.0.0.1:0', cluster: c, resync: 1s}"
 refused "extender.cluster: expected a readable file, got" "extender: {listen: '127.0.0.1:0', cluster: c.yaml}"
 refused 'unknown key "services"' "extender: {listen: '127.0.0.1:0', api_server: 'http://x.y'}" "services: []"
 
@@ -78,7 +78,7 @@ expect() {  # EXPRESSION on the reply r, PATH, FILE
 requests=$here/requests
 start
 expect 'r["NodeNames"] == ["gpu-a", "gpu-b"] and r["Nodes"] is None and r["Error"] == "" and
-        r["FailedAndUnresolvableNodes"] == {"cpu-1": "Spillway knows of no GPUs there"}' filter "$requests/filter_by_name.json"
+        r["FailedAndUnresolvableNodes"] == {"cpu-1": "Spillway knows of no GPUs on this node"}' filter "$requests/filter_by_name.json"
 expect '[h["Host"] for h in r] == ["gpu-a", "gpu-b", "cpu-1"] and sorted(h["Score"] for h in r)[2] == 10 and
         r[2]["Score"] == 0' prioritize "$requests/filter_by_name.json"
 expect 'r == {"Error": ""}' bind "$requests/bind.json"

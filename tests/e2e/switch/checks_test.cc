@@ -235,7 +235,7 @@ TEST_P(WebHealth, CommandsAreTakenFromTheDaemonsFileAndKilledWhenTheyDoNotEnd) {
   const Ran refused = bed_->Apply(config);
   EXPECT_EQ(refused.exit, 2);
   EXPECT_THAT(refused.err,
-              HasSubstr("services[nat].health.command: expected a command that is checked with already"));
+              HasSubstr("services[nat].health.command: expected a command that is already in use"));
   const std::string file = ReadFile(bed_->plan().pool_file);
   bed_->WritePoolFile(model::ToYaml(config));
   bed_->Signal(SIGHUP);

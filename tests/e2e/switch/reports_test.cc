@@ -280,9 +280,8 @@ TEST_P(AWrongAgent, IsOverruledByChecksThatTheServerAnswersButNotWhereItSpeaksOf
   ASSERT_TRUE(Says(0, is_excused));
   EXPECT_THAT(bed_->Cli({"show", "units"}).out,
               testing::HasSubstr("failing (unanswered, kept in: it answers its checks)"));
-  EXPECT_TRUE(Eventually([&] {
-    return bed_->DaemonLog().find("chosen all the same, as it answers its checks") != std::string::npos;
-  }));
+  EXPECT_TRUE(Eventually(
+      [&] { return bed_->DaemonLog().find("still chosen, as it passes its checks") != std::string::npos; }));
   EXPECT_TRUE(Says(SPW_REPORT_REFUSED, is_excused));
   ASSERT_TRUE(Says(SPW_REPORT_ERRORS, is_out)) << Nic().dump(1);
 }

@@ -83,7 +83,7 @@ def test_of_a_batch_each_gets_its_own_answer_and_an_exception_its_line(bed):
 def test_a_gpu_that_is_not_there_is_named(bed):
     path = bed.write("absent", 'import spillway\nspillway.tensor((1, 4), device="cuda:64")\n')
     _, errors = bed.start(path, torch="none").communicate(timeout=PATIENCE)
-    expect('absent.py:2: device="cuda:64": expected a GPU of that number' in errors, errors)
+    expect('absent.py:2: device="cuda:64": expected a GPU number below' in errors, errors)
 
 
 def test_the_example_of_resnet50s_shape(bed):

@@ -253,7 +253,7 @@ TEST(RemoteExecutor, IsRefusedWithTheReason) {
   gateway.token = "";
   EXPECT_THAT(Join(gateway, "far").error().message, HasSubstr("expected the token of rdma.token_file"));
   EXPECT_THAT(Join(AddressOf(bed), "far", 4, ProgramModel(1 << 20, 1)).error().message,
-              HasSubstr("bytes of buffers, of rdma.memory"));
+              HasSubstr("of rdma.memory are free"));
   const auto first = Join(AddressOf(bed), "far");
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_THAT(Join(AddressOf(bed), "far").error().message,

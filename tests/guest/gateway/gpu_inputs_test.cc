@@ -123,10 +123,10 @@ TEST_F(GpuInputs, AreTheHostsOnceTheCardHasNoRoomForTheModelsBesideThem) {
   EXPECT_TRUE(*served) << "it is to be joined again";
   bed_.Until([](Server& server) { return server.counts().executors == 0; });
   ASSERT_TRUE(executor.Join());
-  EXPECT_EQ(
-      executor.memory(),
-      "pinned-host (no room for them beside the models: slice g/s0: 9240 bytes for model mlp's layer 0: "
-      "out of memory)");
+  EXPECT_EQ(executor.memory(),
+            "pinned-host (no room for the inputs beside the models: slice g/s0: 9240 bytes for model mlp's "
+            "layer 0: "
+            "out of memory)");
   EXPECT_EQ(MemoryAtTheGateway(), "pinned-host");
   ExpectAnswers();
 }

@@ -180,7 +180,7 @@ TEST(RemoteClient, WithoutRdmaAtTheGatewayGoesOnInFrames) {
 
 TEST(RemoteClient, WithAWrongTokenGetsNothing) {
   GatewayBed bed(WindowsConfig());
-  EXPECT_THAT(Remote(bed, "bob", "not-bobs-token").error().message, HasSubstr("not its token"));
+  EXPECT_THAT(Remote(bed, "bob", "not-bobs-token").error().message, HasSubstr("wrong token"));
   EXPECT_EQ(WindowsHeld(bed), 0u);
   auto bob = Remote(bed, "bob", "bobs-token");
   ASSERT_TRUE(bob) << bob.error().message;

@@ -150,7 +150,7 @@ TEST_F(Devices, OffloadsAndDriversAreJudgedByWhatTheyDo) {
   device = {.name = "eth0", .driver = "some", .xdp_features = kXdpBasic};
   EXPECT_THAT(IngressProblems(device),
               ElementsAre(HasSubstr("eth0: its driver (some) reports that it does not redirect")));
-  EXPECT_THAT(EgressProblems(device), ElementsAre(HasSubstr("takes no packets redirected by XDP")));
+  EXPECT_THAT(EgressProblems(device), ElementsAre(HasSubstr("cannot transmit packets redirected by XDP")));
   device.xdp_features = kXdpBasic | kXdpRedirect | kXdpTransmit;
   EXPECT_THAT(IngressProblems(device), IsEmpty());
   EXPECT_THAT(EgressProblems(device), IsEmpty());
@@ -177,7 +177,7 @@ TEST_F(Devices, PacketsThatADriverLosesAreCounted) {
   EXPECT_THAT(sw->StartWarnings(), Not(Contains(HasSubstr("are not counted"))));
   if (ReadDevice("swd")->xdp_features) {
     EXPECT_THAT(sw->StartWarnings(),
-                Contains(HasSubstr("swd: its driver (veth) takes no packets redirected by XDP")));
+                Contains(HasSubstr("swd: its driver (veth) cannot transmit packets redirected by XDP")));
   }
   const Bytes packet = Eth().Ip4("198.51.100.7", "203.0.113.10").Tcp(40000, 80);
   ASSERT_EQ(Attached().Run(packet), XDP_REDIRECT);

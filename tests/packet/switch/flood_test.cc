@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The guarantee of ARCHITECTURE.md, "Under a flood": no established flow moves, and new TCP flows
+// The guarantee of docs/flood.md: no established flow moves, and new TCP flows
 // connect as with a stateless ring. Each kind of flood, ten times the flow table, that of SYNs ten times the
 // half-open table, beside connections that open while it lasts, live ones and idle ones.
 #include <linux/bpf.h>

@@ -66,7 +66,7 @@ TEST_F(ForgedTest, ASynWithTheFlowsOwnNumberDoesNotMoveItWhileItsHandshakeIsKnow
   EXPECT_EQ(Ack(5000, kIsn + 500), unit);
 }
 
-// The documented limit (ARCHITECTURE, "What is not guaranteed"): by then it may as well be a new connection.
+// The documented limit (docs/flood.md, "What is not guaranteed"): by then it may as well be a new connection.
 TEST_F(ForgedTest, ASynWithTheFlowsOwnNumberMayMoveItsFirst128KiBOnceItsHandshakeIsForgotten) {
   const uint16_t unit = Syn(5000);
   EXPECT_EQ(Ack(5000), unit);
@@ -204,7 +204,7 @@ TEST_F(ForgedTest, FinOrRstDoesNotEndAnIdleFlow) {
   }
 }
 
-// The documented limit (ARCHITECTURE, "What is not guaranteed"): where more than a 64th of the table is in
+// The documented limit (docs/flood.md, "What is not guaranteed"): where more than a 64th of the table is in
 // use, a flow that was closed, by whomever, and is then silent for a minute gives its place back.
 TEST_F(ForgedTest, FinOrRstEndsAFlowThatIsThenSilentWhereTheTableIsInUse) {
   uint32_t others = program_.flow_buckets() * SPW_BUCKET_ENTRIES / 32;

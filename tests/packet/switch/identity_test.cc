@@ -135,7 +135,7 @@ TEST_F(Identity, RingsOfAnotherSizeAreAdoptedAndNamed) {
   ASSERT_TRUE(sw) << error_;
   EXPECT_TRUE(sw->adopted());
   const char* note =
-      "keeps its ring of 4099 slots, where a switch that is loaded with this file makes one of 16411";
+      "keeps its ring of 4099 slots, while a switch started afresh with this file would make one of 16411";
   EXPECT_THAT(sw->StartWarnings(), ElementsAre(HasSubstr(note)));
   EXPECT_EQ(Placements(1000), before);
   const auto applied = sw->Apply(config);
@@ -242,7 +242,7 @@ TEST_F(Identity, AnotherSeedNeverMovesFlowsOfARunningSwitch) {
   ASSERT_TRUE(sw) << error_;
   EXPECT_TRUE(sw->adopted());
   EXPECT_THAT(sw->StartWarnings(),
-              ElementsAre(HasSubstr("other.seed holds another seed than the data plane")));
+              ElementsAre(HasSubstr("other.seed holds a seed other than the adopted data plane's")));
   EXPECT_EQ(Placements(1000), before);
   std::filesystem::remove(other.data_plane.seed_file);
 }
@@ -253,7 +253,7 @@ TEST_F(Identity, ASeedFileThatHoldsNoSeedIsAnErrorBeforeAnythingIsTouched) {
   std::ofstream(config.data_plane.seed_file) << "42";
   EXPECT_FALSE(Start(config));
   EXPECT_THAT(error_,
-              HasSubstr("switch.seed_file: " + config.data_plane.seed_file + " holds something else"));
+              HasSubstr("switch.seed_file: " + config.data_plane.seed_file + ": contents not recognised"));
   EXPECT_FALSE(Attached().found());
 }
 
@@ -262,7 +262,7 @@ TEST_F(Identity, AMachineWithoutAPlaceForTheSeedStartsAndSaysSo) {
   std::ofstream(bed_.folder() + "/state") << "a file where a folder is wanted";
   auto sw = Start(bed_.PoolOf({1}));
   ASSERT_TRUE(sw) << error_;
-  EXPECT_THAT(sw->StartWarnings(), ElementsAre(HasSubstr("the seed of the flow hash is not kept")));
+  EXPECT_THAT(sw->StartWarnings(), ElementsAre(HasSubstr("the seed of the flow hash cannot be saved")));
   Kill(sw);
   std::filesystem::remove(bed_.folder() + "/state");
 }

@@ -92,7 +92,7 @@ TEST_F(ConfigTest, CpuMeterNeedsNoInterface) {
       "switches: [10.0.0.1]\nserver: {code: 0, key_file: good.key}\nunit: 0\n"
       "meter: {kind: cpu}\ntrigger: {threshold: 80%}\nlearn: {workers: 2}\n");
   ASSERT_FALSE(learns);
-  EXPECT_THAT(learns.error().message, HasSubstr(":6: learn: expected only with meter kind: latency"));
+  EXPECT_THAT(learns.error().message, HasSubstr(":6: learn: allowed only with meter kind: latency"));
 }
 
 TEST_F(ConfigTest, FailureIsLookedForUnlessTheFileSaysOtherwise) {
@@ -108,7 +108,7 @@ TEST_F(ConfigTest, FailureIsLookedForUnlessTheFileSaysOtherwise) {
       "switches: [10.0.0.1]\nserver: {code: 0, key_file: good.key}\nunit: 0\n"
       "meter: {kind: cpu}\ntrigger: {threshold: 80%}\nfailing: {after: 1s}\n");
   ASSERT_FALSE(of_cpu);
-  EXPECT_THAT(of_cpu.error().message, HasSubstr(":6: failing: expected only with meter kind: latency"));
+  EXPECT_THAT(of_cpu.error().message, HasSubstr(":6: failing: allowed only with meter kind: latency"));
 }
 
 TEST_F(ConfigTest, TheFileSaysWhichAnswersAreErrors) {
@@ -146,14 +146,14 @@ TEST_F(ConfigTest, OfAProgramThatIsItsOwnMeterOnlyTheKindIsSaid) {
   };
   EXPECT_EQ(said("meter: {kind: cpu}"), "");
   EXPECT_THAT(said("meter: {kind: cpu, cgroup: /unit0}"),
-              HasSubstr(":4: meter.cgroup: expected in an agent's file only"));
+              HasSubstr(":4: meter.cgroup: allowed only in an agent's own file"));
   EXPECT_THAT(said("meter:\n  kind: cpu\n  window: 100ms"),
-              HasSubstr(":6: meter.window: expected in an agent's file only"));
+              HasSubstr(":6: meter.window: allowed only in an agent's own file"));
   for (const char* latency : {"meter: {kind: latency}", "meter: {timeout: 5s}", "{}"})
     EXPECT_THAT(said((std::string(latency) == "{}" ? "" : std::string(latency) + "\n") +
                          "interface: eth0\nservices: [udp/53]",
                      "1s"),
-                HasSubstr("expected cpu: the measure is a share of what the program has"));
+                HasSubstr("expected cpu: the program reports its load as a share of its capacity"));
 }
 
 TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {

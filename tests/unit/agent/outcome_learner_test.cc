@@ -75,32 +75,32 @@ TEST_P(EveryUnit, FromSixtyPercentOnSlotIsKnown) {
 }
 
 // What all this is for.
-TEST_P(EveryUnit, LatenciesAreForetold) {
+TEST_P(EveryUnit, LatenciesArePredicted) {
   for (const double load : {0.3, 0.6, 0.9}) {
     SCOPED_TRACE(load);
     unit_.Serve(2000, load);
     (void)unit_.Judge();
     unit_.Serve(2000, load);
-    const Foretold foretold = unit_.Judge();
-    EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.85, 1.25);
+    const Predicted predicted = unit_.Judge();
+    EXPECT_RATIO(predicted.predicted_ms, predicted.actual_ms, 0.85, 1.25);
   }
 }
 
-TEST_P(EveryUnit, OverloadIsForetoldAndForgottenWhenTheLoadFalls) {
+TEST_P(EveryUnit, OverloadIsPredictedAndForgottenWhenTheLoadFalls) {
   unit_.Serve(2000, 0.7);
   unit_.Serve(200, 1.3);
   (void)unit_.Judge();
   unit_.Serve(300, 1.3);  // the last of them waits for a hundred slots
   EXPECT_RATIO(SlotMs(learner_), unit_.slot_ms(), 0.85, 1.1);
   EXPECT_GE(BacklogMs(learner_), unit_.queue() * unit_.slot_ms() * 0.8);
-  Foretold foretold = unit_.Judge();
-  EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.75, 1.25);
+  Predicted predicted = unit_.Judge();
+  EXPECT_RATIO(predicted.predicted_ms, predicted.actual_ms, 0.75, 1.25);
   unit_.Serve(1500, 0.4);
   (void)unit_.Judge();
   unit_.Serve(500, 0.4);
   EXPECT_RATIO(BaseMs(learner_), unit_.unqueued_ms(), 0.8, 1.4);
-  foretold = unit_.Judge();
-  EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.85, 1.5);
+  predicted = unit_.Judge();
+  EXPECT_RATIO(predicted.predicted_ms, predicted.actual_ms, 0.85, 1.5);
 }
 
 TEST_P(EveryUnit, ThreeTimesAsSlowOrAsFastIsFollowed) {
@@ -142,7 +142,7 @@ TEST(OutcomeLearner, AUnitThatStandsStillHasTheRestOfItAsBacklog) {
   };
   unit.Serve(2000, 0.3);
   stand_still(40);
-  EXPECT_LE(BacklogMs(learner), unit.queue() * SlotMs(learner) + 1) << "never seen, so not foretold";
+  EXPECT_LE(BacklogMs(learner), unit.queue() * SlotMs(learner) + 1) << "never seen, so not predicted";
   for (int i = 0; i < 30; i++) {
     unit.Serve(150, 0.3);
     stand_still(40);
@@ -249,13 +249,13 @@ TEST_P(EveryUnit, ServicesMayBeConstantOrVaryAsTheirMean) {
     (void)unit.Judge();
     unit.Serve(2000, 0.8);
     EXPECT_RATIO(SlotMs(learner), unit.slot_ms(), 0.75, 1.35);
-    const Foretold foretold = unit.Judge();
-    EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.75, 1.5);
+    const Predicted predicted = unit.Judge();
+    EXPECT_RATIO(predicted.predicted_ms, predicted.actual_ms, 0.75, 1.5);
   }
 }
 
 // As the agent samples above 8,192 requests a second.
-TEST(OutcomeLearner, OneInEightTimedOnTwoCpusForetellsAsWell) {
+TEST(OutcomeLearner, OneInEightTimedOnTwoCpusPredictsAsWell) {
   for (const UnitSpec& spec : {UnitSpec{"kvs 1", 1, 0.05, 0.02}, UnitSpec{"kvs 4", 4, 0.2, 0.05}}) {
     SCOPED_TRACE(spec.name);
     OutcomeLearner learner;
@@ -264,8 +264,8 @@ TEST(OutcomeLearner, OneInEightTimedOnTwoCpusForetellsAsWell) {
     EXPECT_RATIO(SlotMs(learner), unit.slot_ms(), 0.5, 1.3);
     (void)unit.Judge();
     unit.Serve(20'000, 0.8);
-    const Foretold foretold = unit.Judge();
-    EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.75, 1.6);
+    const Predicted predicted = unit.Judge();
+    EXPECT_RATIO(predicted.predicted_ms, predicted.actual_ms, 0.75, 1.6);
   }
 }
 
@@ -277,8 +277,8 @@ TEST(OutcomeLearner, BelowItsQuotaAUnitIsPredictedNotToWait) {
   EXPECT_LE(SlotMs(learner), KneeMs(learner)) << "one request waits for nobody";
   (void)unit.Judge();
   unit.Serve(1000, 0.3);
-  const Foretold foretold = unit.Judge();
-  EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.5, 1.5);
+  const Predicted predicted = unit.Judge();
+  EXPECT_RATIO(predicted.predicted_ms, predicted.actual_ms, 0.5, 1.5);
 }
 
 TEST(OutcomeLearner, AtHighLoadAQuotaIsPartOfTheSlot) {
@@ -295,7 +295,7 @@ TEST(OutcomeLearner, AtHighLoadAQuotaIsPartOfTheSlot) {
 // A DNS server that signs, with 1 ms of CPU time in each 5.
 constexpr UnitSpec kDnsQuota{"dns quota", 1, 0.25, 0.05, 0.1, 1, 5};
 
-TEST(OutcomeLearner, OnceAnOverloadOfAQuotaIsOverNoQueueIsForetoldWhereNoneIs) {
+TEST(OutcomeLearner, OnceAnOverloadOfAQuotaIsOverNoQueueIsPredictedWhereNoneIs) {
   OutcomeLearner learner;
   UnitModel unit(kDnsQuota, 5, &learner, 3);
   unit.Serve(300, 0.1, /*poisson=*/false);
@@ -310,8 +310,8 @@ TEST(OutcomeLearner, OnceAnOverloadOfAQuotaIsOverNoQueueIsForetoldWhereNoneIs) {
     unit.Serve(320, 0.4, false);
     EXPECT_LE(SlotMs(learner), unit.slot_ms() * 1.5)
         << "less than half of it is used: a queue out of nothing";
-    const Foretold foretold = unit.Judge();
-    if (second > 2) EXPECT_RATIO(foretold.predicted_ms, foretold.actual_ms, 0.7, 2);
+    const Predicted predicted = unit.Judge();
+    if (second > 2) EXPECT_RATIO(predicted.predicted_ms, predicted.actual_ms, 0.7, 2);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A processing unit in simulated time, and the request meter's own accounting of it: k workers, one queue,
-// then a part of the latency that occupies nobody. Feeds a learner at every look, and foretells each
+// then a part of the latency that occupies nobody. Feeds a learner at every look, and predicts each
 // request's latency from what the learner said, as a switch would.
 #pragma once
 
@@ -26,7 +26,7 @@ struct UnitSpec {
 };
 
 // Of the requests answered since the last question.
-struct Foretold {
+struct Predicted {
   double predicted_ms = 0, actual_ms = 0;  // means
 };
 
@@ -121,9 +121,9 @@ class UnitModel {
     drained_ms_ = now_ms_ + learner_->learnt().backlog_us / 1e3;
     look_at_ms_ = now_ms_ + look_ms_;
   }
-  Foretold Judge() {
-    const Foretold means{foretold_.predicted_ms / judged_, foretold_.actual_ms / judged_};
-    foretold_ = {};
+  Predicted Judge() {
+    const Predicted means{predicted_.predicted_ms / judged_, predicted_.actual_ms / judged_};
+    predicted_ = {};
     judged_ = 0;
     return means;
   }
@@ -184,8 +184,8 @@ class UnitModel {
     answered_++;
     if (request.predicted_ms > 0) {
       judged_++;
-      foretold_.predicted_ms += request.predicted_ms;
-      foretold_.actual_ms += now_ms_ - request.came_ms;
+      predicted_.predicted_ms += request.predicted_ms;
+      predicted_.actual_ms += now_ms_ - request.came_ms;
     }
     spw_meter_counts& mine = counts_[random_() % counts_.size()];
     mine.completed++;
@@ -212,7 +212,7 @@ class UnitModel {
   double quota_period_ = -1, quota_left_ms_ = 0;
   double now_ms_ = 0, look_at_ms_ = 0, arrival_ms_ = 0;
   double drained_ms_ = 0;  // as a switch reckons
-  Foretold foretold_;      // sums
+  Predicted predicted_;    // sums
   double judged_ = 0;
 };
 

@@ -157,7 +157,7 @@ TEST_F(Routes, NobodyHasCommandsRunThroughTheApi) {
     const Response refused = Post(path, with("/bin/true"));
     EXPECT_EQ(refused.status, 400);
     EXPECT_THAT(ErrorOf(refused),
-                HasSubstr("services[dns].health.command: expected a command that is checked with"));
+                HasSubstr("services[dns].health.command: expected a command that is already in use"));
   }
   EXPECT_FALSE(switch_.config().services[0].health);
   // Its own file may name one; from then on it is known.

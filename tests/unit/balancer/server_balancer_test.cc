@@ -239,7 +239,7 @@ TEST(ServerBalancer, APoolFileThatDoesNotFitIsRefused) {
   const model::Config config = Config(SPW_UNIT_WRR, SPW_AFFINITY_NONE);
   EXPECT_THAT(Make(config, "http").error().message, HasSubstr("no such service"));
   EXPECT_THAT(Make(config, "dns", "s9").error().message, HasSubstr("no such server"));
-  EXPECT_THAT(Make(config, "dns", "s0", "10.0.0.9").error().message, HasSubstr("no unit but the front"));
+  EXPECT_THAT(Make(config, "dns", "s0", "10.0.0.9").error().message, HasSubstr("no unit besides the front"));
   EXPECT_THAT(Make(config, "dns", "s1", "10.0.1.1").error().message, HasSubstr("the last unit"));
   EXPECT_THAT(Make(config, "dns", "s1", "fd00::1").error().message, HasSubstr("family"));
   model::Config tcp = config;

@@ -206,7 +206,8 @@ TEST_F(Cli, BadValuesAreReportedWithoutADaemon) {
 TEST_F(Cli, DoctorSaysThatTheLoopbackIsNoPlaceForASwitch) {
   const Outcome outcome = Run({"doctor", "lo"});
   EXPECT_THAT(outcome.out,
-              ::testing::ContainsRegex("interface lo +unfit .* the loopback: no packet of another machine"));
+              ::testing::ContainsRegex(
+                  "interface lo +unfit .* the loopback interface: no packets from other machines"));
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, ::testing::EndsWith("unfit for the switch: interface lo\n"));
   const json told = json::parse(Run({"doctor", "--json", "lo"}).out);

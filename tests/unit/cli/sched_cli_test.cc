@@ -154,9 +154,8 @@ TEST_F(SchedCli, RefusesListsOfWhichNothingCanBeMeasured) {
   std::string rare = head + "g,1,1,1,1,0,1\n";
   for (int i = 0; i < 9; ++i) rare += "c,1,1,0,0,0,20000\n";
   folder_.Write("rare.csv", rare);
-  ExpectRefused(
-      Replay({"--experiment", "arrivals", "--list", folder_.File("rare.csv")}),
-      "rare.csv: expected jobs of which at most 2000000 are there at a time at --load 95, got 1.71e+09");
+  ExpectRefused(Replay({"--experiment", "arrivals", "--list", folder_.File("rare.csv")}),
+                "rare.csv: expected at most 2000000 jobs at a time at --load 95, got 1.71e+09");
   std::string shapes = head;
   for (int i = 0; i <= 20'000; ++i) shapes += "p," + std::to_string(i) + ",1,1,500,0,9\n";
   folder_.Write("shapes.csv", shapes);
@@ -170,7 +169,7 @@ TEST_F(SchedCli, RefusesListsOfWhichNothingCanBeMeasured) {
 
 TEST_F(SchedCli, BusyOnAListThatComesBeforeSaysFromWhen) {
   ExpectRefused(Replay({"--experiment", "gpu-hours", "--list", "tiny", "--busy", "2"}),
-                "openb_pod_list_tiny.csv: creation_time: expected jobs that come after 9600000 s");
+                "openb_pod_list_tiny.csv: creation_time: expected jobs that arrive after 9600000 s");
   const auto run =
       Replay({"--experiment", "gpu-hours", "--list", "tiny", "--busy", "2", "--busy-from", "0", "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;

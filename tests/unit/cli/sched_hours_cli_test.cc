@@ -66,10 +66,10 @@ TEST_F(SchedCli, GpuHoursOnAClusterFollowItsSpeeds) {
   refuse({"--cluster", folder_.File("none.yaml")}, "none.yaml: expected a readable file");
   refuse({"--cluster", folder_.File("jobs.yaml")}, "jobs.yaml: cluster.jobs: expected none here");
   refuse({"--cluster", folder_.File("rules.yaml")},
-         "rules.yaml: cluster.isolation, slices: expected neither");
+         "rules.yaml: cluster.isolation, slices: expected none");
   refuse({"--nodes", folder_.File("openb_node_list_gpu_node.csv")}, "--nodes: is for --experiment placement");
   refuse({"--cluster", folder_.File("own.yaml"), "--nodes", folder_.File("openb_node_list_gpu_node.csv")},
-         "--nodes: expected none where ");
+         "--nodes: not allowed where ");
 }
 
 TEST_F(SchedCli, OptimalNamesATemporaryFolderThatIsNotThere) {
@@ -87,7 +87,7 @@ TEST_F(SchedCli, OptimalSaysHowTheSolverEnded) {
   const auto failed = run("exit 3");
   EXPECT_EQ(failed.exit_code, 1);
   EXPECT_THAT(failed.err, HasSubstr("spillway: cbc failed with exit code 3\n"));
-  EXPECT_THAT(run("kill -9 $$").err, HasSubstr("spillway: cbc was ended by signal 9\n"));
+  EXPECT_THAT(run("kill -9 $$").err, HasSubstr("spillway: cbc was killed by signal 9\n"));
 }
 
 // A solver that never ends in time is counted, and is no success of ours.

@@ -142,7 +142,7 @@ TEST(Broker, RefusesExecutorsThatDoNotFit) {
               HasSubstr("already connected"));
   ExecutorOffer other = SmallOffer("other");
   other.models[0].most_rows = 3;
-  EXPECT_THAT(bed.broker.AddExecutor(other, bed.now).error().message, HasSubstr("other tensors"));
+  EXPECT_THAT(bed.broker.AddExecutor(other, bed.now).error().message, HasSubstr("different tensors"));
   ExecutorOffer small = SmallOffer("small");
   small.slices[0].input_bytes = 15;  // 4 rows of 4 bytes
   EXPECT_THAT(bed.broker.AddExecutor(small, bed.now).error().message, HasSubstr("do not fit"));

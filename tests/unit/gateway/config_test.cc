@@ -88,14 +88,15 @@ TEST(GatewayConfig, AddressesAndSocketsAreCheckedWithTheirLines) {
   EXPECT_THAT(problem("frames:\n  - 127.0.0.1:2\n  - nix:/x\n"),
               HasSubstr("g.yaml:5: frames[#2]: expected ADDRESS:PORT"));
   EXPECT_THAT(problem("frames: [\"unix:\"]\n"), HasSubstr("or unix:PATH, got the text \"unix:\""));
-  EXPECT_EQ(problem("frames: [\"unix:/e\"]\n"), "g.yaml:3: frames[#1]: expected another path than executors");
+  EXPECT_EQ(problem("frames: [\"unix:/e\"]\n"),
+            "g.yaml:3: frames[#1]: expected a path other than that of `executors`");
   EXPECT_EQ(problem("frames: [\"unix:/f\", \"unix:/f\"]\n"), "g.yaml:3: frames[#2]: duplicate address");
   EXPECT_THAT(problem("frames: [127.0.0.1:2]\nrdma:\n  clients: here\n"),
               HasSubstr("g.yaml:5: rdma.clients: expected ADDRESS:PORT"));
   EXPECT_EQ(problem("controller:\n  state: /s\n  socket: /e\n"),
-            "g.yaml:5: controller.socket: expected another path than executors");
+            "g.yaml:5: controller.socket: expected a path other than that of `executors`");
   EXPECT_EQ(problem("frames: [\"unix:/c\"]\ncontroller: {state: /s, socket: /c}\n"),
-            "g.yaml:4: controller.socket: expected another path than frames");
+            "g.yaml:4: controller.socket: expected a path that is not in `frames`");
   EXPECT_THAT(problem("controller: {socket: /c, state: \"\"}\n"),
               HasSubstr("g.yaml:3: controller.state: expected the path of a file, got the text \"\""));
 }
@@ -172,7 +173,7 @@ TEST_F(TokenFiles, ExecutorsOfOtherMachinesComeWithAToken) {
   EXPECT_THAT(Gateway(head + "{listen: \"192.0.2.1:2\"}"),
               HasSubstr("rdma.token_file: expected a file with the executors' token"));
   EXPECT_THAT(Gateway(head + "{listen: \"192.0.2.1:2\", token_file: short}"),
-              HasSubstr("rdma.token_file: expected 8 to 256 printable characters"));
+              HasSubstr("rdma.token_file: expected a file with 8 to 256 printable characters"));
   EXPECT_THAT(Gateway(head + "{listen: \"192.0.2.1:2\", token_file: good, memory: 1KiB}"),
               HasSubstr("rdma.memory: expected 1048576 to"));
 }
@@ -233,7 +234,7 @@ TEST_F(TokenFiles, WhereInputsLieIsAskedOfExecutorsOnGpus) {
   EXPECT_EQ(memory(far + "engine: cuda\nmemory: host"), InputMemory::kHost);
   EXPECT_THAT(Executor(far + "engine: cuda\nmemory: card" + tail),
               HasSubstr("f.yaml:4: memory: expected one of"));
-  EXPECT_THAT(Executor(far + "memory: auto" + tail), HasSubstr("memory: expected only with engine: cuda"));
+  EXPECT_THAT(Executor(far + "memory: auto" + tail), HasSubstr("memory: allowed only with engine: cuda"));
   EXPECT_THAT(Executor(here + "engine: cuda\nmemory: gpu" + tail),
               HasSubstr("f.yaml:3: memory: gpu: expected gateway: rdma:ADDRESS:PORT"));
 }
@@ -259,7 +260,7 @@ TEST_F(TokenFiles, TenantsTokensLieBesideTheFile) {
   const auto config = ParseGatewayConfig(head + "good}]", (folder_ / "f.yaml").string());
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->tokens[0], "0123456789abcdef");
-  EXPECT_THAT(Gateway(head + "short}]"), HasSubstr("expected 8 to 256 printable characters"));
+  EXPECT_THAT(Gateway(head + "short}]"), HasSubstr("expected a file with 8 to 256 printable characters"));
   EXPECT_THAT(Gateway(head + "none}]"), HasSubstr("expected a readable file"));
 }
 
@@ -357,7 +358,7 @@ TEST(ExecutorConfig, RefusesWithTheReason) {
     return ExecutorError("gateway: /e\nname: h\nengine: " + engine +
                          "\ngpus: [{name: g, slices: [{name: s, gflop_per_s: 1, " + keys + "}]}]\n" + models);
   };
-  EXPECT_THAT(placed("emulated", "device: 0"), HasSubstr("device: expected only with engine: cuda"));
+  EXPECT_THAT(placed("emulated", "device: 0"), HasSubstr("device: allowed only with engine: cuda"));
   EXPECT_THAT(placed("cuda", "device: gpu0"),
               HasSubstr("expected an index as in nvidia-smi, GPU-UUID or MIG-UUID"));
   EXPECT_THAT(placed("cuda", "sm_percent: 101"), HasSubstr("expected a whole number from 1 to 100"));
@@ -365,7 +366,7 @@ TEST(ExecutorConfig, RefusesWithTheReason) {
   EXPECT_THAT(ExecutorError(head + "models: [{name: m, kind: mlp, layers: [5]}]\n"),
               HasSubstr("expected 2 to 64 widths"));
   EXPECT_THAT(ExecutorError(head + "models: [{name: m, kind: echo, row_bytes: 8, layers: [1, 2]}]\n"),
-              HasSubstr("expected only with kind: mlp"));
+              HasSubstr("allowed only with kind: mlp"));
   EXPECT_THAT(ExecutorError(head + "models: [{name: m, kind: echo, row_bytes: 1000000, rows: 64}]\n"),
               HasSubstr("to fit into a cell"));
   EXPECT_THAT(

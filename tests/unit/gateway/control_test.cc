@@ -66,9 +66,9 @@ TEST(ModelFile, OfAProgramSaysItsNameAndLeavesTheRestToIt) {
   EXPECT_EQ(read->name, "cats");
   EXPECT_EQ(read->host_program, "resnet");
   EXPECT_THAT(ProblemOf("program: resnet\ncell: {input: 1MiB}\n"),
-              HasSubstr("m.yaml:2: cell: expected only without `program`"));
+              HasSubstr("m.yaml:2: cell: not allowed with `program`"));
   EXPECT_THAT(ProblemOf("model: {name: m, kind: echo, row_bytes: 8}\nname: n\n"),
-              HasSubstr("m.yaml:2: name: expected only beside `program`"));
+              HasSubstr("m.yaml:2: name: allowed only with `program`"));
   EXPECT_THAT(ProblemOf("program: /bin/sh\n"), HasSubstr("m.yaml:1: program: "));
 }
 

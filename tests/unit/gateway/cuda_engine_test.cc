@@ -173,11 +173,11 @@ TEST(FindCudaDevices, ByIndexAndByUuid) {
   EXPECT_EQ(find({{"g", "a", kPart2, 100}}), std::string(kPart2) + " ");
   EXPECT_THAT(
       find({{"g", "a", "3", 100}}),
-      testing::StartsWith(std::string("slice g/a: device 3: there is none, expected one of 0 = ") + kWhole));
+      testing::StartsWith(std::string("slice g/a: device 3: no such device, expected one of 0 = ") + kWhole));
   EXPECT_THAT(find({{"g", "a", "3", 100, "e.yaml:6: gpus[g].slices[a]"}}),
-              testing::StartsWith("e.yaml:6: gpus[g].slices[a]: device 3: there is none"));
-  EXPECT_THAT(find({{"g", "a", "1", 100}}), HasSubstr("cut into MIG instances"));
-  EXPECT_THAT(find({{"g", "a", kPart1, 50}}), HasSubstr("sm_percent is of a whole GPU"));
+              testing::StartsWith("e.yaml:6: gpus[g].slices[a]: device 3: no such device"));
+  EXPECT_THAT(find({{"g", "a", "1", 100}}), HasSubstr("divided into MIG instances"));
+  EXPECT_THAT(find({{"g", "a", kPart1, 50}}), HasSubstr("sm_percent is allowed only for a whole GPU"));
   EXPECT_THAT(find({{"g", "a", kPart1, 100}, {"g", "b", kPart2, 100}}), HasSubstr("an executor for each"));
   EXPECT_THAT(find({{"g", "a", "0", 100}, {"g", "b", kPart2, 100}}), HasSubstr("an executor for each"));
   EXPECT_EQ(find({{"g", "a", kPart1, 100}, {"g", "b", kPart1, 100}}),

@@ -19,7 +19,7 @@
 #include "gateway_bed.h"
 #include "model_specs.h"
 
-namespace spillway::command {
+namespace spillway::gateway {
 namespace {
 
 using gateway::Echo;
@@ -298,4 +298,4 @@ TEST(InferenceFront, WhatCanNeverFitIsNotToldToComeAgain) {
 }
 
 }  // namespace
-}  // namespace spillway::command
+}  // namespace spillway::gateway

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gateway as a unit that reports its load; a socket stands in for the switch.
-#include "gateway/http/gateway_report.h"
+#include "gateway/report/gateway_report.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include "core/report.h"
 #include "gateway_bed.h"
 
-namespace spillway::command {
+namespace spillway::gateway {
 namespace {
 
 // As after the clock was set back: switches take no report that is older than the last.
@@ -49,4 +49,4 @@ TEST(GatewayReport, IsNewerThanThoseOfTheGatewayBeforeWhateverTheClockSays) {
 }
 
 }  // namespace
-}  // namespace spillway::command
+}  // namespace spillway::gateway

@@ -47,7 +47,7 @@ TEST(ProgramGpu, IsNotGuessed) {
   EXPECT_THAT(Gpu({.named = "0"}, {}), HasSubstr("got 0"));
   const std::vector<CudaDevice> unlike = {{"GPU-a1", "T4", 0, "", false, 0},
                                           {"GPU-b2", "H100", 1, "", false, 0}};
-  EXPECT_THAT(Gpu({}, unlike), HasSubstr("CUDA's order is not known"));
+  EXPECT_THAT(Gpu({}, unlike), HasSubstr("their order in CUDA is not known"));
   EXPECT_EQ(Gpu({.by_bus = true}, unlike), "GPU-a1");
   EXPECT_EQ(Gpu({.named = "1"}, unlike), "GPU-b2");
 }

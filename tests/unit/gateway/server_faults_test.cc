@@ -194,7 +194,9 @@ TEST(Server, WarnsOfAModelWhoseLargestRequestNeverFits) {
     GatewayBed bed(config);
     ASSERT_TRUE(ProgramSlice::Join({{bed.executors_path()}, "host", ProgramModel()}));
     bed.End();
-    warned.push_back(log.str().find("executor host: model program: requests of 4 rows") != std::string::npos);
+    warned.push_back(
+        log.str().find("executor host: model program: requests with the offered maximum of 4 rows") !=
+        std::string::npos);
     log.str("");
   }
   spdlog::set_default_logger(before);
@@ -359,7 +361,7 @@ TEST_P(ServerOver, AnExecutorAtAnythingElsesSocketSaysSo) {
   answers.join();
   close(other->fd);
   ASSERT_FALSE(joined);
-  EXPECT_THAT(joined.error().message, HasSubstr("expected a gateway, got another answer"));
+  EXPECT_THAT(joined.error().message, HasSubstr("expected a Spillway gateway's answer, got something else"));
 }
 
 TEST_P(ServerOver, WhatAClientAskedDiesWithIt) {

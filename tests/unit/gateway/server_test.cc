@@ -260,7 +260,7 @@ TEST_P(ServerOver, AnotherClientsWindowCannotBeNamed) {
 
 TEST_P(ServerOver, WrongTokensAndStrangersAreShown) {
   Served served;
-  EXPECT_THAT(served.bed.Dial("bob", "wrong").error().message, HasSubstr("no such tenant, or not its token"));
+  EXPECT_THAT(served.bed.Dial("bob", "wrong").error().message, HasSubstr("no such tenant, or wrong token"));
   EXPECT_THAT(served.bed.Dial("carol").error().message, HasSubstr("no such tenant"));
   auto client = served.bed.Dial();
   EXPECT_THAT(client->Describe("other").error().message, HasSubstr("no executor has a model other"));

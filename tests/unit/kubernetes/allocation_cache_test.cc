@@ -20,7 +20,7 @@ TEST(AllocationCache, RefuseWithAReasonAndSayWhetherItIsForGood) {
   const auto why = [&](const PodAsk& ask, const char* node) { return cache.Judge(ask, node).why; };
   const PodAsk part = Ask("p", kMilliResource, "600");
   EXPECT_EQ(why(part, "t"), "");
-  EXPECT_EQ(why(part, "bare"), "Spillway knows of no GPUs there");
+  EXPECT_EQ(why(part, "bare"), "Spillway knows of no GPUs on this node");
   EXPECT_TRUE(cache.Judge(part, "nowhere").for_good);
   EXPECT_EQ(why(Ask("p", kMilliResource, "3000"), "t"), "it has 2 GPUs, asked for: 3");
   EXPECT_EQ(why(Ask("p", kMilliResource, "500", {{kModelsAnnotation, "A10"}}), "t"),
@@ -31,7 +31,7 @@ TEST(AllocationCache, RefuseWithAReasonAndSayWhetherItIsForGood) {
   EXPECT_EQ(why(part, "t"), "the most that a GPU has left is 400 milli, asked for: 600");
   EXPECT_FALSE(cache.Judge(part, "t").for_good);
   EXPECT_EQ(why(Ask("p", kMilliResource, "1000"), "t"), "0 of its 2 GPUs are idle, asked for: 1");
-  EXPECT_THAT(why(Ask("p", "nvidia.com/gpu", "1"), "t"), HasSubstr("given out by Spillway"));
+  EXPECT_THAT(why(Ask("p", "nvidia.com/gpu", "1"), "t"), HasSubstr("allocated by Spillway"));
   EXPECT_EQ(why(Ask("p", "", ""), "bare"), "") << "a pod without GPUs goes anywhere";
 }
 
@@ -65,7 +65,7 @@ TEST(AllocationCache, KeepTenantsApart) {
   for (const char* pod : {"p", "q"})
     ASSERT_TRUE(cache.Reserve(From("red", Ask(pod, kMilliResource, "600")), "t"));
   const PodAsk more = Ask("r", kMilliResource, "100");
-  EXPECT_EQ(cache.Judge(From("blue", more), "t").why, "its room is on GPUs of another tenant");
+  EXPECT_EQ(cache.Judge(From("blue", more), "t").why, "it has room on GPUs of another tenant only");
   EXPECT_EQ(cache.Judge(From("red", more), "t").why, "");
 }
 
@@ -78,7 +78,7 @@ TEST(AllocationCache, ATenantMayHaveSeveralNamespaces) {
   const PodAsk more = Ask("r", kMilliResource, "100");
   EXPECT_EQ(cache.Judge(From("red-2", more), "t").why, "");
   EXPECT_EQ(cache.Judge(From("red", more), "t").why, "") << "a namespace of the tenant's own name";
-  EXPECT_EQ(cache.Judge(From("blue", more), "t").why, "its room is on GPUs of another tenant");
+  EXPECT_EQ(cache.Judge(From("blue", more), "t").why, "it has room on GPUs of another tenant only");
 }
 
 TEST(AllocationCache, AWatchTellsWhatComesAndGoesAndWhatHasGoneStaysAway) {
@@ -265,7 +265,7 @@ TEST(AllocationCache, WhatCannotBePlacedOrReadKeepsTheOtherGiverAway) {
   const PodAsk whole = Ask("w", "nvidia.com/gpu", "1"), part = Ask("u", kMilliResource, "100");
   cache.Sync({kT4, kA100}, {On(Ask("p", kMilliResource, "700"), "t", {"9", ""})}, cache.mark());
   ASSERT_FALSE(cache.Bookings()[0].placed);
-  EXPECT_THAT(cache.Judge(whole, "t").why, HasSubstr("given out by Spillway"));
+  EXPECT_THAT(cache.Judge(whole, "t").why, HasSubstr("allocated by Spillway"));
   EXPECT_EQ(cache.Judge(whole, "a").why, "");
   nlohmann::json odd = KubePod("q", "nvidia.com/mig-1g.5gb", "2");
   odd["spec"]["nodeName"] = "a";
@@ -281,7 +281,7 @@ TEST(AllocationCache, WhatCannotBePlacedOrReadKeepsTheOtherGiverAway) {
 TEST(AllocationCache, NoPartOfAGpuIsGivenWhereAJobsGpuIsNotKnown) {
   AllocationCache cache = ThreeNodes();
   const PodAsk whole = Ask("w", "nvidia.com/gpu", "1"), part = Ask("u", kMilliResource, "100");
-  const std::string unknown = "a pod there has a GPU of which Spillway does not know which";
+  const std::string unknown = "a pod there holds a GPU that Spillway cannot identify";
   nlohmann::json odd = KubePod("q", kMilliResource, "1500");
   odd["spec"]["nodeName"] = "t";
   cache.Sync({kT4, kA100}, {}, cache.mark(), {ReadUnreadablePod(odd)});

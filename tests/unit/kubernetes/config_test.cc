@@ -45,7 +45,7 @@ TEST(ExtenderConfig, SendsItsTokenToNobodyElse) {
         "http://127.0.0.1@example.org", "http://127.0.0.1:80@example.org", "'http://[::1].org'",
         "http://localhost?@example.org", "'http://localhost#@example.org'",
         "'http://localhost\\@example.org'"})
-    EXPECT_THAT(error(url), HasSubstr("/e.yaml:4: extender.token_file: expected an api_server of https://"))
+    EXPECT_THAT(error(url), HasSubstr("/e.yaml:4: extender.token_file: expected an https:// api_server"))
         << url;
 }
 

@@ -43,7 +43,7 @@ TEST_F(TenantsTest, NamespacesWithOneLabelShareAGpuAndOthersDoNot) {
   for (const char* space : {"speech", "without-label"}) {
     const json other = Filter(From(space, "r", "100"));
     EXPECT_EQ(other["NodeNames"], json({"b"})) << space;
-    EXPECT_EQ(other["FailedNodes"]["a"], "its room is on GPUs of another tenant") << space;
+    EXPECT_EQ(other["FailedNodes"]["a"], "it has room on GPUs of another tenant only") << space;
   }
 }
 

@@ -167,7 +167,8 @@ TEST(ExperimentFile, AgentSettingsThatNoAgentTakesAreRefused) {
   EXPECT_THAT(error("{threshold: 2s}", "{timeout: 1s}"), HasSubstr("agent.threshold: expected less than"));
   EXPECT_THAT(error("{mode: sometimes}"), HasSubstr("agent.mode: expected one of periodic, on-threshold"));
   EXPECT_THAT(error("{timeout: 1s}"), HasSubstr("agent: unknown key \"timeout\""));
-  EXPECT_THAT(error("{threshold: 5ms}", "{run: false}"), HasSubstr("agent: expected agents on the testbed"));
+  EXPECT_THAT(error("{threshold: 5ms}", "{run: false}"),
+              HasSubstr("agent: allowed only if the testbed runs agents"));
 }
 
 TEST(ExperimentFile, QuickReplacesTheExtentOnlyWhenAsked) {
@@ -253,7 +254,7 @@ TEST(ExperimentFile, CapacityIsLookedForUnderThePolicyThatItSays) {
   EXPECT_THAT(wrong.error().message, HasSubstr("experiment.capacity_under"));
   const auto both = Load("knot", "  capacity_under: host-only\n  capacity_rps: 100\n");
   ASSERT_FALSE(both);
-  EXPECT_THAT(both.error().message, HasSubstr("capacity_under: expected only without capacity_rps"));
+  EXPECT_THAT(both.error().message, HasSubstr("capacity_under: not allowed with capacity_rps"));
 }
 
 }  // namespace

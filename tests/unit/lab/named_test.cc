@@ -71,7 +71,7 @@ TEST_F(NamedExperiment, APathIsTakenAsItIsAndHasNoApps) {
               ElementsAre(NamedFile{"", Path("fig5-knn")}));
   EXPECT_THAT(*FindExperiment({"gone.yaml", {}, false}, folder_), ElementsAre(NamedFile{"", "gone.yaml"}))
       << "that it is not there is told by who reads it";
-  EXPECT_THAT(Refusal({Path("alone"), {"dns"}, false}), HasSubstr("not of a path"));
+  EXPECT_THAT(Refusal({Path("alone"), {"dns"}, false}), HasSubstr("not with a path"));
 }
 
 TEST_F(NamedExperiment, TheFolderIsTheInstalledOneOrTheSources) {

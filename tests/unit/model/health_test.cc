@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadBlock{"tcp", "health: expected a map, got \"tcp\""},
         BadBlock{"{check: ping}",
                  "health.check: expected one of none, tcp, tls, http, https, dns, udp, exec, got \"ping\""},
-        BadBlock{"{interval: 1s, path: /}", "health.check: expected the kind of the check"},
+        BadBlock{"{interval: 1s, path: /}", "health.check: expected the kind of check"},
         BadBlock{"{check: tcp, chekc: tcp}", "unknown key \"chekc\", did you mean check?"},
         BadBlock{"{check: tcp, port: 0}", "health.port: expected a whole number from 1 to 65535"},
         BadBlock{"{check: tcp, interval: 9ms}",
@@ -199,9 +199,9 @@ INSTANTIATE_TEST_SUITE_P(
                  "expected at least the dampening (10000 ms)"},
         BadBlock{"{check: tcp, on_fail: kill}", "health.on_fail: expected one of keep, move"},
         BadBlock{"{check: tcp, path: /}",
-                 "health.path: expected in a check of kind http or https, got it in one of kind tcp"},
-        BadBlock{"{check: none, path: /}", "got it in one of none"},
-        BadBlock{"{check: http, ca_file: /etc/passwd}", "expected in a check of kind tls or https"},
+                 "health.path: allowed only in a check of kind http or https, got it in a check of kind tcp"},
+        BadBlock{"{check: none, path: /}", "got it in a check without a kind"},
+        BadBlock{"{check: http, ca_file: /etc/passwd}", "allowed only in a check of kind tls or https"},
         BadBlock{"{check: http, path: up}", "health.path: expected a path that begins with '/'"},
         BadBlock{"{check: http, path: '/a b'}", "without spaces"},
         BadBlock{"{check: http, status: 600}", "health.status: expected a status or a range of them"},
@@ -243,7 +243,7 @@ TEST(Health, ACheckThatFitsNoPortOfItsServiceIsRefused) {
   EXPECT_EQ(Problem(With(udp, "pool: rack1}", "pool: rack1, health: {check: tcp}}")),
             "pool.yaml:5: services[dns].health: expected a check for the service's ports, or one with a port "
             "of its "
-            "own (no check: {check: none}), got kind tcp for udp ports alone");
+            "own (no check: {check: none}), got kind tcp for a service with udp ports only");
   EXPECT_THAT(Problem("health: {check: tcp}\n" + udp),
               StartsWith("pool.yaml:6: services[dns].health: expected"));
 }

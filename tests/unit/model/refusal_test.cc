@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"  rack1:\n", "  rack1:\n    ring_slots: 997\n", "from 1009 to 16777213"},
         Bad{"name: s1\n", "name: s1\n        code: 4096\n", "from 0 to 4095"},
         Bad{"name: s1\n", "name: s1\n        key_file: /nonexistent/s1.key\n",
-            "cannot open /nonexistent/s1.key: No such file"}));
+            "/nonexistent/s1.key: No such file"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Combinations, BadValue,
@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"capacity: 6", "capacity: 10001",
             "units[nic].capacity: expected at least 1/10000 of the pool's greatest"},
         Bad{"  report: {address: 192.0.2.1}\n", "",
-            "services[dns].unit_policy: expected switch.report to be there, as headroom reads load reports"},
+            "services[dns].unit_policy: expected switch.report to be set, as headroom reads load reports"},
         Bad{"kind: cpu, address: 10.0.1.1, capacity: 6}", "kind: gpu, address: 10.0.1.1, colour: red}",
             "unknown key \"colour\""}));
 

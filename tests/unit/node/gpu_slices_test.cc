@@ -51,7 +51,7 @@ TEST_F(GpuSlicesTest, AShareIsOneOfTheMultiprocessorsOfAGpuWithoutMig) {
   EXPECT_EQ(**DeviceOf(quarter), (SliceDevice{"GPU-11111111-2222-3333-4444-555555555555", 25}));
   EXPECT_EQ((*DeviceOf(Wanted(2, "w", 5)))->sm_percent, 1);
   EXPECT_THAT(Make(Wanted(2, "w", 800)).error().message, HasSubstr("exceeds what is free"));
-  EXPECT_THAT(Make(Wanted(2, "c", 500)).error().message, HasSubstr("GPU c: it is divided by MIG"));
+  EXPECT_THAT(Make(Wanted(2, "c", 500)).error().message, HasSubstr("GPU c: MIG is enabled on it"));
   EXPECT_EQ(Instances(), 0u);
 }
 
@@ -149,9 +149,10 @@ TEST_F(GpuSlicesTest, KilledBeforeAGpuInstancesIdWasKeptItIsNamedAndKeepsItsPlac
   const auto next = Restarted(one);
   const auto dropped = next->Drop(one, LastKept(), Forget);
   ASSERT_FALSE(dropped);
-  EXPECT_THAT(dropped.error().message, testing::MatchesRegex("GPU c: GPU instance [0-9]+ at its place has no "
-                                                             "compute instance and may be somebody else's: "
-                                                             "nvidia-smi mig -dgi -gi [0-9]+, if it is not"));
+  EXPECT_THAT(dropped.error().message,
+              testing::MatchesRegex("GPU c: GPU instance [0-9]+ occupies the slice, has no "
+                                    "compute instance and may not be Spillway's: "
+                                    "if nothing else uses it, run nvidia-smi mig -dgi -gi [0-9]+"));
   EXPECT_EQ(Instances(), 1u);
   EXPECT_FALSE(next->Make(Wanted(2, "c", 400, Profile::k3g, 4), Forget));
   SomebodyElseEndsAll();
@@ -163,7 +164,7 @@ TEST_F(GpuSlicesTest, WhatIsLeftOfOneThatCouldNotBeMadeIsEndedLater) {
   FailOnce("compute kept");
   const auto made = slices_->Make(one, Kept());
   EXPECT_EQ(made.error().message,
-            "GPU c: NVML: 3g at slice 4: Insufficient Resources; its GPU instance stays");
+            "GPU c: NVML: 3g at slice 4: Insufficient Resources; its GPU instance could not be destroyed");
   ASSERT_NE(LastKept(), "");
   EXPECT_TRUE(slices_->Drop(one, LastKept(), Forget));
   EXPECT_EQ(Instances(), 0u);
@@ -249,10 +250,11 @@ TEST(GpuFile, IsCheckedAgainstWhatIsThere) {
   EXPECT_EQ(problem(kWhole + kCut), "");
   EXPECT_EQ(problem("  - {name: w, device: \"7\", gflop_per_s: 1}\n"),
             "n.yaml:6: gpus[w].device: this machine has no GPU 7");
-  EXPECT_EQ(problem("  - {name: w, device: \"0\", gflop_per_s: 1, mig: true}\n"),
-            "n.yaml:6: gpus[w].mig: expected false, as GPU 0 is (nvidia-smi -mig changes it)");
+  EXPECT_EQ(
+      problem("  - {name: w, device: \"0\", gflop_per_s: 1, mig: true}\n"),
+      "n.yaml:6: gpus[w].mig: expected false, the current MIG mode of GPU 0 (nvidia-smi -mig changes it)");
   EXPECT_EQ(problem(kCut + "  - {name: d, device: \"1\", gflop_per_s: 1, mig: true}\n"),
-            "n.yaml:7: gpus[d].device: it is that of c, too");
+            "n.yaml:7: gpus[d].device: expected a GPU that no other entry names, got the one of c");
   EXPECT_THAT(problem("  - {name: w, device: MIG-1, gflop_per_s: 1}\n"),
               HasSubstr("n.yaml:6: gpus[w].device: expected an index as in nvidia-smi or GPU-UUID"));
   EXPECT_THAT(problem(kWhole + "  - {name: e, gflop_per_s: 1}\n"),

@@ -51,7 +51,7 @@ TEST(HostProgram, IsWhatTheHostsFileSays) {
   other.host_program = "/bin/sh";
   const auto none = WordsOf(*config, other);
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().message, "node.yaml lists no program /bin/sh (`programs`)");
+  EXPECT_EQ(none.error().message, "`programs` in node.yaml has no entry /bin/sh");
 }
 
 TEST(HostProgram, ProblemsNameLineAndKey) {

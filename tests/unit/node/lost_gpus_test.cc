@@ -35,7 +35,7 @@ TEST_F(LostGpus, AGpuThatFallsOffTheBusIsLostUntilItAnswersAgain) {
   EXPECT_THAT(watch->Lost(), testing::IsEmpty());
   Lose(0, true);
   Await([&] { return watch->Lost().count("w") != 0; });
-  EXPECT_THAT(watch->Lost(), testing::ElementsAre(testing::Pair("w", "NVML: is it there: GPU is lost")));
+  EXPECT_THAT(watch->Lost(), testing::ElementsAre(testing::Pair("w", "NVML: presence check: GPU is lost")));
   Lose(0, false);
   Await([&] { return watch->Lost().empty(); });
 }
@@ -128,9 +128,9 @@ TEST_F(LostGpus, NothingIsMadeOrEndedOnALostGpu) {
   Lose(1, true);
   Await([&] { return slices_->Lost().size() == 2; });
   for (const auto& other : {Wanted(3, "c", 400, Profile::k3g, 4), Wanted(4, "w", 100)})
-    EXPECT_THAT(Make(other).error().message, HasSubstr("NVML: is it there: GPU is lost"));
-  EXPECT_EQ(DeviceOf(one).error().message, "NVML: is it there: GPU is lost");
-  EXPECT_EQ(Drop(one).error().message, "GPU c: NVML: is it there: GPU is lost");
+    EXPECT_THAT(Make(other).error().message, HasSubstr("NVML: presence check: GPU is lost"));
+  EXPECT_EQ(DeviceOf(one).error().message, "NVML: presence check: GPU is lost");
+  EXPECT_EQ(Drop(one).error().message, "GPU c: NVML: presence check: GPU is lost");
   EXPECT_TRUE(Drop(share));  // nothing of it is on the GPU
   Lose(0, false);
   Lose(1, false);

@@ -328,7 +328,7 @@ TEST_F(Folder, NothingRunsThatWasNotRemembered) {
         return Result<void>(Fail(ErrorCode::kSystem, "write 7.json: No space left on device"));
       });
   ASSERT_FALSE(child);
-  EXPECT_EQ(child.error().message, "begin /bin/sh: write 7.json: No space left on device");
+  EXPECT_EQ(child.error().message, "start /bin/sh: write 7.json: No space left on device");
   EXPECT_FALSE(Child::Find(id));
   EXPECT_EQ(std::filesystem::file_size(path_ + "/log"), 0u);
 }

@@ -191,9 +191,9 @@ TEST_F(HostPrograms, WhoseEndTheGatewaySawFirstSayWhyAllTheSame) {
   controller_->Joined(id, now_);
   controller_->Left(id, now_);
   EXPECT_EQ(TroubleOf("cats"), "its executor left");
-  controller_->HostSays("h", gpus_, {{id, true, false, "its program resnet ended: signal 9"}},
+  controller_->HostSays("h", gpus_, {{id, true, false, "its program resnet exited: signal 9"}},
                         controller_->fleet().revision, now_, {"resnet"});
-  EXPECT_EQ(TroubleOf("cats"), "its program resnet ended: signal 9");
+  EXPECT_EQ(TroubleOf("cats"), "its program resnet exited: signal 9");
 }
 
 TEST_F(HostPrograms, AnotherProgramUnderTheSameNumberEndsFirst) {
@@ -208,7 +208,7 @@ TEST_F(HostPrograms, OfAnotherNameIsAnotherModel) {
   Add(Program("cats", "resnet"));
   const auto added = controller_->AddModel(Program("cats", "bert"), now_);
   ASSERT_FALSE(added);
-  EXPECT_THAT(added.error().message, HasSubstr("there is another of that name"));
+  EXPECT_THAT(added.error().message, HasSubstr("exists already with other settings"));
 }
 
 }  // namespace

@@ -137,9 +137,9 @@ TEST(BaselineKeys, WithinSaysAmongWhichUnits) {
   EXPECT_THAT(Problem(WithPolicy("{name: a, decider: c3, within: rack}")),
               HasSubstr("within: expected one of all, server"));
   EXPECT_THAT(Problem(WithPolicy("{name: a, decider: c3, server_policy: wcmp}")),
-              HasSubstr("server_policy: expected only with decider switch or within: server"));
+              HasSubstr("server_policy: allowed only with decider switch or within: server"));
   EXPECT_THAT(Problem(WithPolicy("{name: a, within: server}")),
-              HasSubstr("within: expected only with a baseline as decider"));
+              HasSubstr("within: allowed only with a baseline as decider"));
 }
 
 TEST(BaselineKeys, AreReadAndRefusedWhereTheyMeanNothing) {
@@ -153,15 +153,15 @@ TEST(BaselineKeys, AreReadAndRefusedWhereTheyMeanNothing) {
   EXPECT_EQ(s.policies[3].baseline.bias, 2);
 
   EXPECT_THAT(Problem(WithPolicy("{name: a, decider: c3, quantile: 0.6}")),
-              HasSubstr("quantile: expected only with decider prequal"));
+              HasSubstr("quantile: allowed only with decider prequal"));
   EXPECT_THAT(Problem(WithPolicy("{name: a, decay: 1s}")),
-              HasSubstr("decay: expected only with decider peak-ewma"));
+              HasSubstr("decay: allowed only with decider peak-ewma"));
   EXPECT_THAT(Problem(WithPolicy("{name: a, decider: jiq, bias: 1}")),
-              HasSubstr("bias: expected only with decider least-request"));
+              HasSubstr("bias: allowed only with decider least-request"));
   EXPECT_THAT(Problem(WithPolicy("{name: a, decider: scd, unit_policy: wrr}")),
-              HasSubstr("unit_policy: expected only with decider switch"));
+              HasSubstr("unit_policy: allowed only with decider switch"));
   EXPECT_THAT(Problem(WithPolicy("{name: a, decider: scd, wait_weights: [1]}")),
-              HasSubstr("wait_weights: expected only with decider omniscient"));
+              HasSubstr("wait_weights: allowed only with decider omniscient"));
   EXPECT_THAT(Problem(WithPolicy("{name: a, decider: prequal, quantile: 1.1}")),
               HasSubstr("quantile: expected a number from 0 to 1"));
   EXPECT_THAT(Problem(sim::With(WithPolicy("{name: a, decider: prequal, probes: false}"),

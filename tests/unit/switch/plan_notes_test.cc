@@ -45,7 +45,7 @@ TEST(PlanNotes, AUnitIsNamedWhoseIndexIsNotItsPlaceInTheListAnyMore) {
   units.erase(units.begin() + 1);
   EXPECT_THAT(HistoryNotes(After(ledger, config)),
               ElementsAre(AllOf(HasSubstr("p/s2/u3 has index 2 on this switch"),
-                                HasSubstr("begins with this file gives it 1"))));
+                                HasSubstr("afresh with this file would give it 1"))));
   Ledger afresh;
   EXPECT_THAT(HistoryNotes(After(afresh, config)), IsEmpty());
 }

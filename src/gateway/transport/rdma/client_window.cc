@@ -66,7 +66,7 @@ Result<void> RdmaClientWindow::Connect(const RemoteWindowPlace& place,
   if (answer->type != RDMA_CM_EVENT_ESTABLISHED) return not_there("RDMA: " + answer->Text());
   const auto welcome = answer->As<WindowWelcome>();
   if (!welcome || !IsUnderstood(*welcome) || !HasRoomFor(*welcome, place.bytes))
-    return not_there("expected a gateway, got another answer");
+    return not_there("expected a Spillway gateway's answer, got something else");
   mirror_->SetPeer(welcome->address, welcome->key);
   return {};
 }

@@ -10,9 +10,11 @@ namespace spillway::gateway {
 Result<Completions> Completions::Make(ibv_context* device, uint32_t entries) {
   ibv_device_attr limits{};
   if (ibv_query_device(device, &limits) == 0 && entries > static_cast<uint32_t>(limits.max_cqe))
-    return Fail(ErrorCode::kBadInput,
-                fmt::format("so many cells or slots need {} completions at once; the RDMA device has {}",
-                            entries, limits.max_cqe));
+    return Fail(
+        ErrorCode::kBadInput,
+        fmt::format(
+            "too many cells or slots: they need {} completions at once, and the RDMA device supports {}",
+            entries, limits.max_cqe));
   Completions made;
   made.channel_.reset(ibv_create_comp_channel(device));
   if (made.channel_ == nullptr) return rdma::FailRdma("completion channel");

@@ -130,7 +130,7 @@ Result<void> RdmaInlet::Greet(const Place& place, std::chrono::steady_clock::tim
     return NotThere({ErrorCode::kSystem, "RDMA: " + answer->Text()});
   const auto welcome = answer->As<SliceWelcome>();
   if (!welcome || welcome->magic != kSliceMagic || welcome->version != kSliceVersion)
-    return Fail(ErrorCode::kConflict, "expected a gateway, got another answer");
+    return Fail(ErrorCode::kConflict, "expected a Spillway gateway's answer, got something else");
   return {};
 }
 

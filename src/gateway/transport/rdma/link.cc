@@ -116,7 +116,7 @@ Result<void> RdmaLink::Admit(rdma::Owned<rdma_cm_id>& id, const SliceHello& hell
   Slice& slice = slices_[hello.slice];
   const CellLayout& layout = slice.cells.layout();
   if (!IsRoomAt(hello.inputs, layout.HostPart()) || !IsRoomAt(hello.host, layout.Bytes() - layout.HostPart()))
-    return Fail(ErrorCode::kBadInput, "its memory is nowhere");
+    return Fail(ErrorCode::kBadInput, "the address of its memory is out of range");
   slice.inputs = hello.inputs;
   slice.host = hello.host;
   slice.inputs_key = hello.inputs_key;
@@ -147,7 +147,7 @@ Result<void> RdmaLink::Accept(Slice& slice, uint32_t number, rdma::Owned<rdma_cm
                             slice.offer.name, slice.offer.output_bytes, slice.most_message));
   if (!completions_)
     if (auto opened = OpenDevice(*id, slice.most_message); !opened) return opened;
-  if (id->verbs != device_) return Fail(ErrorCode::kBadInput, "its slices come over several devices");
+  if (id->verbs != device_) return Fail(ErrorCode::kBadInput, "its slices use several RDMA devices");
   slice.depth = slice.Depth(slice.most_message);
   ibv_qp_init_attr queues{};
   queues.qp_type = IBV_QPT_RC;
@@ -238,7 +238,7 @@ bool RdmaLink::Deliver(const Delivery& delivery, uint32_t number) {
   if (slice.under_way + work.size() > slice.depth) Poll();
   ibv_send_wr* bad = nullptr;
   if (slice.under_way + work.size() > slice.depth || ibv_post_send(slice.id->qp, work.data(), &bad) != 0) {
-    Break("its connection takes no more work");
+    Break("its connection accepts no more work");
     return false;
   }
   slice.under_way += static_cast<uint32_t>(work.size());
@@ -263,7 +263,7 @@ void RdmaLink::GiveUp(uint32_t number, uint32_t cell, uint64_t id) {
   work.wr_id = (uint64_t{number} << 32) | 1;
   slice.Aim(work, slice.cells.layout().GivenUp(cell));
   ibv_send_wr* bad = nullptr;
-  if (ibv_post_send(slice.id->qp, &work, &bad) != 0) return Break("its connection takes no more work");
+  if (ibv_post_send(slice.id->qp, &work, &bad) != 0) return Break("its connection accepts no more work");
   slice.under_way++;
 }
 
@@ -293,7 +293,7 @@ bool RdmaLink::TakeCompletions(const OnCompletion& on_completion) {
     const Heard heard = heard_.front();
     heard_.pop_front();
     if (TakeOne(heard, on_completion)) continue;
-    Break("its messages make no sense");
+    Break("it sent invalid messages");
     heard_.clear();
     return false;
   }
@@ -311,7 +311,7 @@ bool RdmaLink::TakeOne(const Heard& heard, const OnCompletion& on_completion) {
       completion.output_bytes > slice.offer.output_bytes || !slice.cells.Free(completion.id))
     return false;
   on_completion(heard.slice, completion, answer.subspan(sizeof(completion)));
-  if (!broken() && !Listen(slice, heard.slice, heard.buffer)) Break("its connection takes no more work");
+  if (!broken() && !Listen(slice, heard.slice, heard.buffer)) Break("its connection accepts no more work");
   return true;
 }
 

@@ -121,7 +121,7 @@ Result<std::unique_ptr<ExpectedLink>> Listener::Expect(const KeyedOffer& offer, 
   const uint64_t bytes = RdmaLink::PinnedBytes(offer.offer);
   if (bytes > most_memory_ - memory_)
     return Fail(ErrorCode::kConflict,
-                fmt::format("its cells need {} bytes of buffers, of rdma.memory {} of {} are free", bytes,
+                fmt::format("its cells need {} bytes of buffers; {} of the {} of rdma.memory are free", bytes,
                             most_memory_ - memory_, most_memory_));
   uint64_t ticket = RandomKey();
   while (parties_.contains(ticket)) ticket = RandomKey();
@@ -232,7 +232,7 @@ Result<void> Arrival::Take(const std::string& message) {
     if (is_trusted_) return {};
     return Fail(ErrorCode::kBadInput, "expected the token of rdma.token_file");
   }
-  if (expected_ != nullptr) return Fail(ErrorCode::kBadInput, "it talks before it has joined");
+  if (expected_ != nullptr) return Fail(ErrorCode::kBadInput, "it sent a message before it had joined");
   auto offer = ParseOffer(nlohmann::json::parse(message, nullptr, false));
   if (!offer) return tl::make_unexpected(offer.error());
   offer_ = std::move(*offer);

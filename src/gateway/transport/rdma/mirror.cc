@@ -159,7 +159,7 @@ void Mirror::Post(uint64_t offset, uint64_t bytes, const Message* message) {
   last->send_flags = IBV_SEND_SIGNALED;
   last->wr_id = count | (message != nullptr ? kMessage : 0);
   ibv_send_wr* bad = nullptr;
-  if (ibv_post_send(id_->qp, first, &bad) != 0) return Break("its connection takes no more work");
+  if (ibv_post_send(id_->qp, first, &bad) != 0) return Break("its connection accepts no more work");
   under_way_ += count;
 }
 
@@ -173,7 +173,7 @@ bool Mirror::Take(Message& into) {
   const uint32_t buffer = came_.front();
   came_.pop_front();
   std::memcpy(into.data(), messages_.bytes().data() + (depth_ + buffer) * kMessageBytes, kMessageBytes);
-  if (fault_.empty() && !Listen(buffer)) Break("its connection takes no more work");
+  if (fault_.empty() && !Listen(buffer)) Break("its connection accepts no more work");
   return true;
 }
 

@@ -321,7 +321,7 @@ void WindowListenerOverRdma::Admit(rdma::Owned<rdma_cm_id> id, const WindowHello
       !HasRoomFor(hello, found->second.window->pages()->bytes().size())) {
     // Few lines, however many come.
     if (std::has_single_bit(++refused_))
-      spdlog::warn("RDMA: {} connections of clients refused so far: no ticket that is open, or wrong version",
+      spdlog::warn("RDMA: {} connections of clients refused so far: no valid ticket, or wrong version",
                    refused_);
     rdma_reject(id.get(), nullptr, 0);
     return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/http/gateway_report.h"
+#include "gateway/report/gateway_report.h"
 
 #include <future>
 #include <memory>
@@ -8,9 +8,9 @@
 #include "agent/reporter.h"
 #include "agent/trigger.h"
 
-namespace spillway::command {
+namespace spillway::gateway {
 
-GatewayLoad LoadOf(const gateway::Broker& broker) {
+GatewayLoad LoadOf(const Broker& broker) {
   GatewayLoad load;
   uint64_t busy = 0, cells = 0;
   for (const auto& slice : broker.Slices()) {
@@ -21,11 +21,11 @@ GatewayLoad LoadOf(const gateway::Broker& broker) {
   if (cells > 0) load.share = static_cast<double>(busy) / static_cast<double>(cells);
   load.queue = static_cast<uint32_t>(broker.queued() + broker.running());
   for (const auto& answers : broker.counts().answers)
-    load.completed += answers[static_cast<size_t>(gateway::Status::kOk)];
+    load.completed += answers[static_cast<size_t>(Status::kOk)];
   return load;
 }
 
-GatewayReport::GatewayReport(gateway::Server& server, const agent::AgentConfig& config)
+GatewayReport::GatewayReport(Server& server, const agent::AgentConfig& config)
     : server_(server), thread_([this, config] { Loop(config); }) {}
 
 GatewayReport::~GatewayReport() {
@@ -65,4 +65,4 @@ void GatewayReport::Loop(agent::AgentConfig config) {
   }
 }
 
-}  // namespace spillway::command
+}  // namespace spillway::gateway
