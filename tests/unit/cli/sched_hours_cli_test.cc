@@ -65,8 +65,7 @@ TEST_F(SchedCli, GpuHoursOnAClusterFollowItsSpeeds) {
   };
   refuse({"--cluster", folder_.File("none.yaml")}, "none.yaml: expected a readable file");
   refuse({"--cluster", folder_.File("jobs.yaml")}, "jobs.yaml: cluster.jobs: expected none here");
-  refuse({"--cluster", folder_.File("rules.yaml")},
-         "rules.yaml: cluster.isolation, slices: expected none");
+  refuse({"--cluster", folder_.File("rules.yaml")}, "rules.yaml: cluster.isolation, slices: expected none");
   refuse({"--nodes", folder_.File("openb_node_list_gpu_node.csv")}, "--nodes: is for --experiment placement");
   refuse({"--cluster", folder_.File("own.yaml"), "--nodes", folder_.File("openb_node_list_gpu_node.csv")},
          "--nodes: not allowed where ");

@@ -254,7 +254,7 @@ TEST_F(ExecCheck, TheExitStatusDecides) {
   EXPECT_TRUE(Becomes(CheckState::kFailing, 3));
   EXPECT_TRUE(Eventually([&] { return View(4).skipped > 1; }));
   EXPECT_EQ(View(1).reason, "exit status 3");
-  EXPECT_EQ(View(3).reason, "the command ended by signal 9");
+  EXPECT_EQ(View(3).reason, "the command was killed by signal 9");
   EXPECT_EQ(View(4).state, CheckState::kUnknown) << "what is missing here says nothing of the unit";
   EXPECT_EQ(View(4).skip_reason, "/nonexistent/check: No such file or directory");
 }

@@ -184,10 +184,10 @@ TEST(AllocationCache, APlaceInDoubtStaysUntilASyncDecidesWhateverIsAskedMeanwhil
   cache.Doubt(ask.uid, cache.Reserve(ask, "t")->ticket);
   EXPECT_TRUE(cache.InDoubt(ask.uid));
   EXPECT_EQ(cache.Judge(ask, "t").why, "") << "what it has is not in its own way";
-  EXPECT_THAT(cache.Judge(ask, "a").why, HasSubstr("ml/p may be on t already, or soon"));
+  EXPECT_THAT(cache.Judge(ask, "a").why, HasSubstr("ml/p may already be bound to t"));
   EXPECT_FALSE(cache.Judge(ask, "a").for_good);
   EXPECT_EQ(cache.Score(ask, {"a", "t"}), (std::vector<int>{0, kMaxPriority}));
-  EXPECT_THAT(cache.Reserve(ask, "a").error().message, HasSubstr("may be on t already"));
+  EXPECT_THAT(cache.Reserve(ask, "a").error().message, HasSubstr("may already be bound to t"));
   EXPECT_EQ(cache.Judge(other, "t").why, "0 of its 2 GPUs are idle, asked for: 1");
   cache.Sync({kT4, kA100}, {}, cache.mark());
   EXPECT_EQ(cache.Judge(ask, "a").why, "") << "it is on no node";
@@ -345,14 +345,14 @@ TEST(AllocationCache, KeepSoManyModelsAndNodes) {
     nodes.push_back({fmt::format("n{:03}", i), fmt::format("model {}", i), 1, 64000, ""});
   cache.Learn(nodes);
   const PodAsk ask = Ask("p", kMilliResource, "100");
-  EXPECT_THAT(cache.Judge(ask, nodes.back().name).why, HasSubstr("one model more than"));
+  EXPECT_THAT(cache.Judge(ask, nodes.back().name).why, HasSubstr("at most 31 models of GPU"));
   const Cluster* const before = &cache.cluster();
   cache.Learn(nodes);
   EXPECT_EQ(&cache.cluster(), before) << "what is said of a node is not taken for a change of it";
   for (size_t i = nodes.size(); i <= kMaxNodes; ++i)
     nodes.push_back({fmt::format("n{:05}", i), "", 0, 64000, ""});
   cache.Learn(nodes);
-  EXPECT_THAT(cache.Judge(ask, nodes.back().name).why, HasSubstr("one node more than the 20000"));
+  EXPECT_THAT(cache.Judge(ask, nodes.back().name).why, HasSubstr("at most 20000 nodes"));
 }
 
 // The property: of all nodes, 10 goes to the one that Placer takes, and the GPU there is Placer's.

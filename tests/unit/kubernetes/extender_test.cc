@@ -112,7 +112,7 @@ TEST_F(ExtenderTest, ABindOfWhichNobodyKnowsKeepsItsGpuUntilTheNextLook) {
   server_.pods_hang = false;
   const json again = Filter(pod);
   EXPECT_EQ(again["NodeNames"], json({"a"})) << "where it may be";
-  EXPECT_THAT(again["FailedNodes"]["b"].get<std::string>(), HasSubstr("ml/p may be on a already"));
+  EXPECT_THAT(again["FailedNodes"]["b"].get<std::string>(), HasSubstr("ml/p may already be bound to a"));
   EXPECT_EQ(Bookings()[0]["state"], "doubtful");
   EXPECT_EQ(Filter(PodOf("q", "1000"))["NodeNames"], json({"b"}));
   server_.lists_fail = false;

@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"[eth0]", "[eth0]\n  flow_table: {entries: 1000000}", "expected a power of two"},
         Bad{"[eth0]", "[eth0]\n  seed_file: []", "expected the path of a seed file"},
         Bad{"[eth0]", "[eth0]\n  seed_file: /dev/null",
-            "switch.seed_file: expected a file of 96 hex digits, or none, to be made; got /dev/null is not a "
+            "switch.seed_file: expected a file of 96 hex digits, or none, to be made; got /dev/null: not a "
             "regular "
             "file"},
         Bad{"[eth0]", "[eth0]\n  flow_table: {entries: 512}", "from 1024 to 268435456"},

@@ -134,7 +134,7 @@ TEST_F(GpuSlicesTest, KilledAtAnyPointOfMakingOneTheNextProgramKnowsWhatIsIts) {
     EXPECT_EQ(Instances(), left);
     const auto next = Restarted(one);
     EXPECT_EQ(next->DeviceOf(one, LastKept()).error().message,
-              "GPU c: the node agent ended while it made its MIG instance");
+              "GPU c: the node agent exited while making its MIG instance");
     const auto dropped = next->Drop(one, LastKept(), Forget);
     EXPECT_TRUE(dropped) << dropped.error().message;
     EXPECT_EQ(Instances(), 0u);

@@ -58,7 +58,7 @@ TEST_F(ControllerTest, ATenantOverItsQuotaIsRefusedAndOthersAreNot) {
   const auto refused = controller_->AddModel(Model("c", 100), now_);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
-  EXPECT_EQ(refused.error().message, "model c: tenant red may have 1.5 GPUs and would ask for 1.6");
+  EXPECT_EQ(refused.error().message, "model c: tenant red has a quota of 1.5 GPUs, and this makes 1.6");
   EXPECT_EQ(controller_->fleet().models.count("c"), 0u);
   Add(Model("c", 1000, "blue"));
   model.replicas = 3;
@@ -94,7 +94,7 @@ TEST_F(ControllerTest, AQuotaCountsWhatStillEndsOfAModelWhoseNameIsAnothersByNow
   Obey();
   ASSERT_TRUE(controller_->RemoveModel("a", now_));
   EXPECT_EQ(controller_->AddModel(Model("a", 200), now_).error().message,
-            "model a: tenant red may have 1 GPUs and would ask for 1.1");
+            "model a: tenant red has a quota of 1 GPUs, and this makes 1.1");
   Add(Model("a", 100));
   EXPECT_FALSE(controller_->AddModel(Model("b", 100), now_)) << "0.9 of the first a, 0.1 of the second";
   Obey();
@@ -114,7 +114,7 @@ TEST_F(ControllerTest, AQuotaCountsWhatStillEndsByItsPartOfAGpusMemory) {
   ASSERT_TRUE(controller_->RemoveModel("a", now_));
   large.name = "b";
   EXPECT_EQ(controller_->AddModel(large, now_).error().message,
-            "model b: tenant red may have 0.8 GPUs and would ask for 0.857143");
+            "model b: tenant red has a quota of 0.8 GPUs, and this makes 0.857143");
 }
 
 TEST_F(ControllerTest, WhatIsServedWhenAQuotaIsMadeSmallerStaysAndMayShrink) {

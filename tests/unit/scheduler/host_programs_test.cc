@@ -182,7 +182,7 @@ TEST_F(HostPrograms, CountTheirMemoryOfAQuotaThoughNoHostListsThem) {
   large.memory_mib = 40960;
   const auto added = controller_->AddModel(large, now_);
   ASSERT_FALSE(added);
-  EXPECT_THAT(added.error().message, HasSubstr("may have 0.5 GPUs and would ask for 1"));
+  EXPECT_THAT(added.error().message, HasSubstr("has a quota of 0.5 GPUs, and this makes 1"));
 }
 
 TEST_F(HostPrograms, WhoseEndTheGatewaySawFirstSayWhyAllTheSame) {
