@@ -25,7 +25,7 @@ constexpr int kReceiveBytes = 1 << 20;
 
 tl::unexpected<Error> SystemFault(const char* operation, const std::string& interface) {
   const ErrorCode code = errno == EPERM || errno == EACCES ? ErrorCode::kUnavailable : ErrorCode::kSystem;
-  return Fail(code, fmt::format("{} on {}: {}{}", operation, interface, std::strerror(errno),
+  return Fail(code, fmt::format("packet socket: {} on {}: {}{}", operation, interface, std::strerror(errno),
                                 code == ErrorCode::kUnavailable ? " (needs CAP_NET_RAW)" : ""));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent: looks at its meter, judges, reports; sleeps until the next look, a notice of the meter
-// or a signal. One thread.
+// The agent: looks at its meter, judges (whether the unit fails only with a meter that sees requests),
+// reports; sleeps until the next look, a notice of the meter or a signal. One thread.
 #pragma once
 
 #include <cstdint>

@@ -136,7 +136,8 @@ class EventdevDomain final : public Domain {
     if (options.kind == Kind::kOrdered && device_.starts_with("event_dsw"))
       return Fail(ErrorCode::kUnavailable, "event_dsw has no ordered queues");
     if (options.on_occupancy)
-      return Fail(ErrorCode::kUnavailable, "event devices do not report their occupancy");
+      return Fail(ErrorCode::kUnavailable,
+                  "on_occupancy needs the engine native: event devices do not report their occupancy");
     if (queues_.size() == info_.max_event_queues)
       return Fail(ErrorCode::kUnavailable, fmt::format("{} has {} queues", device_, info_.max_event_queues));
     queues_.push_back(options);

@@ -51,7 +51,7 @@ ModelSpec ReadModelSpec(Problems& problems, const Field& field) {
   const auto only = [&](std::initializer_list<const char*> keys, ModelSpec::Kind kind, const char* word) {
     for (const char* key : keys)
       if (const Field* f = map.Find(key); f != nullptr && spec.kind != kind)
-        problems.Add(f->line, f->path, fmt::format("allowed only with kind: {}", word));
+        problems.Add(f->line, f->path, fmt::format("allowed only for a model of kind {}", word));
   };
   only({"layers", "seed"}, ModelSpec::Kind::kMlp, "mlp");
   only({"m", "k", "n"}, ModelSpec::Kind::kProduct, "product");

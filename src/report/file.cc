@@ -14,7 +14,8 @@ Result<void> MakeFolder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error == std::errc::not_a_directory || error == std::errc::file_exists)
-    return Fail(ErrorCode::kBadInput, fmt::format("{}: expected a folder", base::Printable(folder)));
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}: expected a folder, got a file", base::Printable(folder)));
   if (error)
     return Fail(ErrorCode::kSystem,
                 fmt::format("{}: create folder: {}", base::Printable(folder), error.message()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run: an app at one rate under one policy. Pure: no clock, no files, no shared state; the same
-// arguments give the same result.
+// One run: an app at one rate under one policy, and which of its answers came too late. Pure: no clock, no
+// files, no shared state; the same arguments give the same result.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A unit's queue: k workers, first come first served. Since nobody overtakes, a request's whole fate is
-// known when it is placed; what the unit's agent may see of it is told later, in the order of time. Not
-// thread-safe; time never goes back.
+// A unit's queue: k workers, first come first served, service times scaled by the axis `work`, and the fixed
+// part. Since nobody overtakes, a request's whole fate is known when it is placed; what the unit's agent may
+// see of it is told later, in the order of time. Not thread-safe; time never goes back.
 //
 //   placed ──wire──► arrives ──fixed──► waits ──► served ──► answered
 //

@@ -60,7 +60,7 @@ Result<std::unique_ptr<Port>> NativeDomain::AddPort(const PortOptions& options) 
                 fmt::format("port {}: the domain was opened for {} ports", options.name, options_.ports));
   if (options.event_fd && options.wait != Wait::kSleep)
     return Fail(ErrorCode::kBadInput,
-                fmt::format("port {}: an event_fd is for ports that sleep", options.name));
+                fmt::format("port {}: event_fd is allowed only with wait: sleep", options.name));
   std::vector<NativeQueue*> queues;
   for (uint16_t number : options.queues) {
     NativeQueue* const linked = queue(number);

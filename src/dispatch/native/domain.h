@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine `native`: no scheduler thread. Producers put events into rings; whichever worker is free takes
-// from them under a lock it never waits for, and with an event the flow it belongs to. docs/dispatch.md has
-// the whole argument. Thread-safe, but for what is a port's (port.h).
+// The engine `native`: no scheduler thread; checks its queues' and ports' options. Producers put events into
+// rings; whichever worker is free takes from them under a lock it never waits for, and with an event the flow
+// it belongs to. docs/dispatch.md has the whole argument. Thread-safe, but for what is a port's (port.h).
 #pragma once
 
 #include <algorithm>

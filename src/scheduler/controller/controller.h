@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which model is served on which GPU: decides what each host is to have from what hosts and executors say. A
+// Which model is served on which GPU, and the hourly budget of moves: decides what each host is to have from
+// what hosts and executors say. A
 // reconciler: an event changes the fleet, and afterwards `Wanted` says, for each host, all that it is to
 // have; node_plan.h says what a host does about it. So a lost or repeated message loses and doubles nothing.
 // No sockets, no clock, no files: time comes in. One thread.

@@ -215,7 +215,7 @@ TEST(RemoteExecutor, ComesInPastManyWhoHaveNoToken) {
   MessageReader reader;
   const auto told = AwaitMessage(strangers.front().get(), reader, std::chrono::steady_clock::now() + 30s);
   ASSERT_TRUE(told) << told.error().message;
-  EXPECT_THAT(*told, HasSubstr("others came"));
+  EXPECT_THAT(*told, HasSubstr("closed to make room for others"));
 }
 
 TEST(RemoteExecutor, ComesBackWhenItsGatewayDoes) {

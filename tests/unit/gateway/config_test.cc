@@ -366,7 +366,7 @@ TEST(ExecutorConfig, RefusesWithTheReason) {
   EXPECT_THAT(ExecutorError(head + "models: [{name: m, kind: mlp, layers: [5]}]\n"),
               HasSubstr("expected 2 to 64 widths"));
   EXPECT_THAT(ExecutorError(head + "models: [{name: m, kind: echo, row_bytes: 8, layers: [1, 2]}]\n"),
-              HasSubstr("allowed only with kind: mlp"));
+              HasSubstr("allowed only for a model of kind mlp"));
   EXPECT_THAT(ExecutorError(head + "models: [{name: m, kind: echo, row_bytes: 1000000, rows: 64}]\n"),
               HasSubstr("to fit into a cell"));
   EXPECT_THAT(
