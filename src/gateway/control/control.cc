@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/printable.h"
 #include "gateway/control/fleet_report.h"
 #include "gateway/control/model_file.h"
 #include "gateway/protocol/token.h"
@@ -281,6 +282,12 @@ Response Control::Change(const api::Request& request, const std::string& model, 
     const auto at = request.query.find(key);
     return at == request.query.end() ? std::string() : at->second;
   };
+  const std::string_view takes = verb == "add" ? "name" : verb == "move" ? "to" : "";
+  for (const auto& [key, value] : request.query)
+    if (key != takes)
+      return api::ResponseTo(
+          {ErrorCode::kBadInput, fmt::format("unknown parameter {}{}{}", base::Printable(key),
+                                             takes.empty() ? "" : ", expected ", takes)});
   Result<void> done;
   std::string name = model;
   if (verb == "add") {

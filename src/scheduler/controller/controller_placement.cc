@@ -49,7 +49,7 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
       mover = &one;
   }
   if (!gpu.empty() && gpu.find('/') == std::string::npos)
-    return Fail(ErrorCode::kBadInput, fmt::format("expected HOST/GPU, such as {}/gpu0, got {}", gpu, gpu));
+    return Fail(ErrorCode::kBadInput, fmt::format("to: expected HOST/GPU, such as host1/gpu0, got {}", gpu));
   if (mover == nullptr && is_there)
     return Fail(ErrorCode::kConflict, fmt::format("model {}: it is on {} already", name, gpu));
   if (mover == nullptr)
@@ -98,10 +98,16 @@ bool Controller::AddOne(const ServedModel& model) {
   }
   if (PlanRoom(model)) return false;
   Trouble& waits = fleet_.model_troubles[model.name];
-  if (waits.failures == 0)
-    waits.why = model.host_program.empty() || IsListedSomewhere(fleet_, model.host_program)
-                    ? "no GPU has room for it"
-                    : fmt::format("no host that is up lists the program {}", model.host_program);
+  if (waits.failures == 0) {
+    const bool any_host = std::any_of(fleet_.hosts.begin(), fleet_.hosts.end(),
+                                      [](const auto& host) { return host.second.is_up; });
+    if (!any_host)
+      waits.why = "no host is up";
+    else if (!model.host_program.empty() && !IsListedSomewhere(fleet_, model.host_program))
+      waits.why = fmt::format("no host that is up lists the program {}", model.host_program);
+    else
+      waits.why = "no GPU has room for it";
+  }
   return false;
 }
 

@@ -15,7 +15,7 @@ using testing::IsEmpty;
 TEST_F(ControllerTest, AModelIsPlacedWhenAHostComesAndGoesWithItsSlice) {
   Add(Model("a", 500));
   EXPECT_EQ(instances(), 0u);
-  EXPECT_THAT(controller_->fleet().model_troubles.at("a").why, HasSubstr("no GPU has room"));
+  EXPECT_THAT(controller_->fleet().model_troubles.at("a").why, HasSubstr("no host is up"));
   Host(1);
   ASSERT_NE(Of("a", Phase::kStarting), nullptr);
   EXPECT_THAT(controller_->fleet().model_troubles, IsEmpty()) << "there is room now";
