@@ -16,13 +16,6 @@ set(SPILLWAY_ROOMS_HEADERS
   <fmt/format.h> <nlohmann/json.hpp> <tl/expected.hpp>)
 set(SPILLWAY_TESTS_HEADERS ${SPILLWAY_ROOMS_HEADERS} <random> <gmock/gmock.h> <gtest/gtest.h>)
 
-# Tests' own code: what they test is optimized in presets like `test`, they take half of the time to compile without.
-function(spillway_unoptimized_tests target kind)
-  if(kind STREQUAL "tests" AND CMAKE_BUILD_TYPE MATCHES "^Rel")
-    target_compile_options(${target} PRIVATE -O0)
-  endif()
-endfunction()
-
 # The target that owns KIND's precompiled file; the others take it over.
 function(spillway_precompiled_owner kind)
   set(owner spillway_precompiled_${kind})
@@ -40,14 +33,12 @@ function(spillway_precompiled_owner kind)
   # What its users link decides macros that the headers read.
   target_link_libraries(${owner} PRIVATE fmt::fmt $<$<STREQUAL:${kind},tests>:GTest::gtest>)
   target_precompile_headers(${owner} PRIVATE ${headers})
-  spillway_unoptimized_tests(${owner} ${kind})
   if(kind STREQUAL "headers")
     target_compile_options(${owner} PRIVATE -O0 -g0 -fno-sanitize=all)  # as the header checks
   endif()
 endfunction()
 
 function(spillway_precompile target kind)
-  spillway_unoptimized_tests(${target} ${kind})
   if(SPILLWAY_PRECOMPILED)
     spillway_precompiled_owner(${kind})
     target_link_libraries(${target} PRIVATE fmt::fmt)

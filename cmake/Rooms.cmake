@@ -78,10 +78,10 @@ function(spillway_fastest target)
   endif()
 endfunction()
 
-# spillway_computes(TARGET): tests have it make decisions by the million, so it is optimized in sanitized builds. The others are
-# not: it would take the compiler three times as long.
+# spillway_computes(TARGET): tests have it make decisions by the million, so it is optimized in presets `test`, `asan` and
+# `tsan`. The others are not: it would take the compiler three times as long.
 function(spillway_computes target)
-  if(CMAKE_BUILD_TYPE STREQUAL Debug AND SPILLWAY_SANITIZE)
+  if(CMAKE_BUILD_TYPE STREQUAL Debug AND CMAKE_UNITY_BUILD)
     target_compile_options(${target} PRIVATE -O1)
     set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # of another level
   endif()
@@ -89,7 +89,7 @@ endfunction()
 
 # spillway_computing_sources(a.cc ...): the same for sources of a target of this folder.
 function(spillway_computing_sources)
-  if(CMAKE_BUILD_TYPE STREQUAL Debug AND SPILLWAY_SANITIZE)
+  if(CMAKE_BUILD_TYPE STREQUAL Debug AND CMAKE_UNITY_BUILD)
     set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON
                                                    SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
@@ -133,12 +133,13 @@ function(spillway_test name)
       add_dependencies(first_tests ${name})
       set_property(TEST ${name} APPEND PROPERTY LABELS first)
     endif()
-  elseif(SPILLWAY_SANITIZE)
-    # Whole program at once: two thousand starts of instrumented programs cost minutes.
+  elseif(CMAKE_UNITY_BUILD)
+    # In the presets that ./test builds the whole program at once: two thousand starts of programs cost minutes.
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT 900)
     if(TEST_AS_BUILT)
       set_tests_properties(${name} PROPERTIES LABELS as_built)
+      add_dependencies(as_built_tests ${name})
     else()
       add_dependencies(sanitized_tests ${name})
     endif()
@@ -146,9 +147,6 @@ function(spillway_test name)
       # Others may keep it from a CPU for minutes.
       set_tests_properties(${name} PROPERTIES LABELS computing TIMEOUT 1800)
     endif()
-  elseif(TEST_AS_BUILT)
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS as_built)
-    add_dependencies(as_built_tests ${name})
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST)
   endif()

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Half-open table: TCP handshakes. Small enough to stay in cache, and read by SYNs, by FINs and RSTs, and by
- * flows whose entry in the flow table is not settled or not written yet, never by other packets.
+ * Half-open table: TCP handshakes that are not complete yet, and their units. Small enough to stay in cache,
+ * and read by SYNs, by FINs and RSTs, and by flows whose entry in the flow table is not settled or not
+ * written yet, never by other packets.
  *
  * A bucket is one cache line of 8 words in two parts:
  *

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Health by the agents' word. A report may say that its unit fails: requests come to it and are not
- * answered, or are refused, or get errors (src/agent/failure_detector.h). Such a unit is *out*: no policy
- * chooses it, but for a *probe* now and then, a new flow that shows whether it answers again. Its flows stay.
+ * Units that are out because their agent reports that they fail. A report may say that its unit fails:
+ * requests come to it and are not answered, or are refused, or get errors (src/agent/failure_detector.h).
+ * Such a unit is *out*: no policy chooses it, but for a *probe* now and then, a new flow that shows whether
+ * it answers again. Its flows stay.
  *
  * What an agent's word may do, so that neither a lie nor a fault common to all empties a pool:
  *

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it saves that a SmartNIC enqueues and not the host: reviewers of the DLB paper (ISCA 2025) asked for
-// the absolute power behind its "10 %". A model: power is shared out over the work that a machine can do, so
-// work that takes a share of the host's cores takes that share of its watts. Defaults: Conspirator (ATC
-// 2024), where a host of 800 W does 1,000 and a SmartNIC of 150 W does 270; 64 cores are an assumption. Pure,
-// but for PackageEnergy.
+// How many watts are saved where a SmartNIC enqueues instead of the host: reviewers of the DLB paper (ISCA
+// 2025) asked for the absolute power behind its "10 %". A model: power is shared out over the work that a
+// machine can do, so work that takes a share of the host's cores takes that share of its watts. Defaults:
+// Conspirator (ATC 2024), where a host of 800 W does 1,000 and a SmartNIC of 150 W does 270; 64 cores are an
+// assumption. Pure, but for PackageEnergy.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The designs without a gateway. tcp-host: the client's data comes over TCP, the host's CPU receives, decides
-// and copies it into the slice's memory. host-memory: the client writes into the host's memory one-sidedly,
-// the host's CPU decides and copies. direct: the client writes the slice's memory itself; nobody decides.
+// The two designs whose host CPU decides, and the one where nobody does. tcp-host: the client's data comes
+// over TCP, the host's CPU receives, decides and copies it into the slice's memory. host-memory: the client
+// writes into the host's memory one-sidedly, the host's CPU decides and copies. direct: the client writes the
+// slice's memory itself; nobody decides.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The testbed of the reaction benchmark: what stands, what its switch says of it, and its servers' processes.
-// Faults are done to one unit. One thread, the program's main one.
+// The testbed of the reaction benchmark: what stands, its servers' processes, and whether its switch calls
+// all units healthy. Faults are done to one unit. One thread, the program's main one.
 #pragma once
 
 #include <cstdint>

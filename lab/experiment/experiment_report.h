@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An experiment's results as table, JSON document and page, and what they say in words (experiment_text.cc).
-// Pure, but for the machine's description.
+// An experiment's results as table, JSON document (its keys are named here) and page, and what they say in
+// words (experiment_text.cc). Pure, but for the machine's description.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the slices of a sweep to its rows and to what they say of each policy. When p99 is better or worse
-// is paired_bootstrap.h's. Pure.
+// From the slices of a sweep to its rows (latencies, the client's lateness) and what they say of each policy.
+// When p99 is better or worse is paired_bootstrap.h's. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures from a run's records. Pure.
+// spillway-load's figures of a run, latencies and lateness, from its records. Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

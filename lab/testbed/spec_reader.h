@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `testbed:` part of a lab file: YAML -> TestbedSpec, checked whole. All problems are reported, one line
-// each, "file:line: key: what was expected". Pure.
+// The `testbed:` part of a lab file: YAML -> TestbedSpec, checked whole, its limits of servers and units,
+// too. All problems are reported, one line each, "file:line: key: what was expected". Pure.
 #pragma once
 
 #include <optional>

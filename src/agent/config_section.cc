@@ -99,8 +99,7 @@ void Section::Add(std::string_view key, const std::string& problem) const {
 }
 
 void Section::Refuse(std::initializer_list<std::string_view> keys, const std::string& problem) const {
-  for (const std::string_view key : keys)
-    if (Has(key)) Add(key, problem);
+  map_.Refuse(keys, problem);
 }
 
 }  // namespace spillway::agent

@@ -36,16 +36,22 @@ api::Service ServiceOf(const Options& options) {
           .hint = "--gateway sets another path (controller.socket in gateway.yaml)"};
 }
 
-// "2 of 2 ready on host1/gpu0, host2/gpu1"
+// "2 of 2 ready on host1/gpu0, host2/gpu1"; "being removed, on host1/gpu0 (draining)"
 std::string StateOf(const json& model) {
   std::string places;
   for (const auto& one : model.at("instances")) {
     const std::string phase = one.at("phase");
     places += fmt::format("{}{}{}", places.empty() ? " on " : ", ", one.at("gpu").get<std::string>(),
-                          phase == "ready" ? "" : " (" + phase + ")");
+                          one.value("stranded", false) ? " (to be stopped once its host and GPU are back)"
+                          : phase == "ready"           ? ""
+                                                       : " (" + phase + ")");
   }
-  return fmt::format("{} of {} ready{}{}", model.at("ready").get<int>(), model.at("replicas").get<int>(),
-                     places, model.contains("trouble") ? "; " + model["trouble"].get<std::string>() : "");
+  const int replicas = model.at("replicas");
+  const std::string state = replicas == 0
+                                ? "being removed" + std::string(places.empty() ? "" : ",")
+                                : fmt::format("{} of {} ready", model.at("ready").get<int>(), replicas);
+  return fmt::format("{}{}{}", state, places,
+                     model.contains("trouble") ? "; " + model["trouble"].get<std::string>() : "");
 }
 
 std::string LineOf(const json& model) {
@@ -153,7 +159,7 @@ int List(const Options& options, const Context& context) {
       base::Print(" {} {:.0f} %{}", gpu.at("id").get<std::string>(), gpu.at("share_used").get<double>() * 100,
                   word.empty() ? "" : " (" + word + ")");
     }
-    base::Print("\n");
+    base::Print("{}\n", host.at("gpus").empty() ? " no GPUs" : "");
   }
   const auto& moves = fleet->at("moves");
   base::Print("{} on, {:.3f} GPU-hours, {} done, {} failed\n",

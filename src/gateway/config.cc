@@ -184,7 +184,7 @@ void ReadLimits(Problems& problems, const Field& field, GatewayConfig& config) {
 }  // namespace
 
 std::optional<uint64_t> ReadBytes(Problems& problems, const Field& field, uint64_t least, uint64_t most) {
-  const auto text = yaml::ReadText(problems, field, "a size such as 64KiB");
+  const auto text = yaml::ReadText(problems, field, "a size in bytes, KiB, MiB or GiB");
   if (!text) return std::nullopt;
   uint64_t value = 0;
   const char* end = text->data() + text->size();
@@ -199,9 +199,9 @@ std::optional<uint64_t> ReadBytes(Problems& problems, const Field& field, uint64
     value <<= shift;
     if (value >= least && value <= most) return value;
   }
-  problems.Add(
-      field.line, field.path,
-      fmt::format("expected {} to {} bytes, such as 64KiB, got {}", least, most, yaml::Describe(field.node)));
+  problems.Add(field.line, field.path,
+               fmt::format("expected {} to {} bytes (or KiB, MiB, GiB), got {}", least, most,
+                           yaml::Describe(field.node)));
   return std::nullopt;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gateway.yaml and executor.yaml have in common.
+// Keys that gateway.yaml, executor.yaml and node.yaml have in common: sizes, socket paths, endpoints.
 #pragma once
 
 #include <cstdint>

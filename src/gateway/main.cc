@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spillway-gateway: takes inference requests and delivers them into GPU slices' memory. Exit code: 0 ok,
+// spillway-gateway: starts what gateway.yaml asks for, and on SIGTERM drains. Exit code: 0 ok,
 // 1 failed, 2 bad usage or input.
 #include <fmt/format.h>
 #include <signal.h>

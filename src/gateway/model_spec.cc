@@ -48,10 +48,13 @@ ModelSpec ReadModelSpec(Problems& problems, const Field& field) {
     if (auto word = yaml::ReadChoice(problems, *f, {"echo", "mlp", "product"}))
       spec.kind = static_cast<ModelSpec::Kind>(*word);
   TakeSize(problems, spec.most_rows, map.Find("rows"), 1'000'000);
-  const auto only = [&](std::initializer_list<const char*> keys, ModelSpec::Kind kind, const char* word) {
-    for (const char* key : keys)
-      if (const Field* f = map.Find(key); f != nullptr && spec.kind != kind)
-        problems.Add(f->line, f->path, fmt::format("allowed only for a model of kind {}", word));
+  if (const Field* kind = map.Find("kind"); kind == nullptr || !problems.Sound(kind->path)) {
+    spec.layers = {1, 1};  // something sound for what is read after it
+    return spec;
+  }
+  const auto only = [&](std::initializer_list<std::string_view> keys, ModelSpec::Kind kind,
+                        const char* word) {
+    if (spec.kind != kind) map.Refuse(keys, fmt::format("allowed only for a model of kind {}", word));
   };
   only({"layers", "seed"}, ModelSpec::Kind::kMlp, "mlp");
   only({"m", "k", "n"}, ModelSpec::Kind::kProduct, "product");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gateway's loop: one thread with all clients of the framed protocol, all executors and the broker. Other
-// threads, such as HTTP's, reach it by Post alone.
+// The gateway's loop, from start to drained: one thread with all clients of the framed protocol, all
+// executors and the broker. Other threads, such as HTTP's, reach it by Post alone.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gateway's loop, its part with executors: who comes, joins, beats, works and goes.
+// The gateway's loop, its part with executors: who connects (at most so many without a token), joins, beats
+// and leaves.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
@@ -165,7 +166,10 @@ void Server::EndExecutor(uint64_t number, const std::string& why) {
                            static_cast<Status>(completion.status), outputs, Duration(completion.busy_ns),
                            Now());
         });
-    spdlog::warn("executor {}: gone{}{}", connection->name, why.empty() ? "" : ": ", why);
+    if (broker_.IsDraining(connection->name) && why.empty())
+      spdlog::info("executor {}: ended after draining", connection->name);
+    else
+      spdlog::warn("executor {}: gone{}{}", connection->name, why.empty() ? "" : ": ", why);
     broker_.RemoveExecutor(connection->number, Now());
     if (on_executor_ && connection->is_ready) on_executor_(connection->name, false);
   }

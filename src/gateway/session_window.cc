@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The window of a session: memory that its client writes to, too, and the requests that come by it.
+// A session's window (memory that gateway and client both write to) and the requests that arrive in it.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 

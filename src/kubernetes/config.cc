@@ -80,9 +80,8 @@ ExtenderConfig ReadExtender(Problems& problems, const Field& field, const std::f
     problems.Add(token->line, token->path,
                  "expected an https:// api_server (with http the token could be read on the way), got " +
                      yaml::Excerpt(config.api_server));
-  for (const char* key : {"token_file", "ca_file", "resync", "timeout"})
-    if (const Field* other = map.Find(key); other != nullptr && server == nullptr && map.is_map())
-      problems.Add(other->line, other->path, "allowed only with api_server");
+  if (server == nullptr)
+    map.Refuse({"token_file", "ca_file", "resync", "timeout"}, "allowed only with api_server");
   if (server == nullptr && map.Find("cluster") == nullptr && map.is_map())
     problems.Add(field.line, field.path, "expected an api_server, a cluster, or both");
   const auto time = [&](uint32_t& into_ms, const char* key, milliseconds least, milliseconds most) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it shows of itself: bookings and metrics.
+// The extender's pages of bookings and metrics.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers to the scheduler.
+// The extender's answers to the Kubernetes scheduler, as JSON.
 #pragma once
 
 #include <string>

@@ -274,6 +274,8 @@ class HealthReader {
     if (field == nullptr ||
         (block_.kind && std::find(kinds.begin(), kinds.end(), *block_.kind) != kinds.end()))
       return field;
+    if (const Field* kind = map_.Find("kind"); kind != nullptr && !problems_.Sound(kind->path))
+      return nullptr;
     std::string words;
     for (const CheckKind kind : kinds) words += (words.empty() ? "" : " or ") + ToString(kind);
     problems_.Add(

@@ -151,17 +151,29 @@ class Checker {
                       service.pool, ToString(port), other->second->name));
   }
 
+  // The VIP is at fault where it differs from most units, else those that differ from it.
   void CheckFamilies(const Service& service, const Pool& pool) {
+    size_t units = 0;
+    std::vector<std::pair<std::string, const Unit*>> others;
     for (const Server& server : pool.servers) {
       for (const Unit& unit : server.units) {
         std::string path = PathOf(pool, server, unit);
-        if (!problems_.Sound(path + ".address") || unit.address.family == service.vip.family) continue;
-        problems_.Add(PathOf(service) + ".vip",
-                      fmt::format("expected an IPv{} address, as the units of pool {} have ({}), got \"{}\"",
-                                  unit.address.family, pool.name, path, service.vip.ToString()));
-        return;
+        if (!problems_.Sound(path + ".address")) continue;
+        ++units;
+        if (unit.address.family != service.vip.family) others.emplace_back(std::move(path), &unit);
       }
     }
+    if (2 * others.size() > units) {
+      const auto& [path, unit] = others.front();
+      problems_.Add(PathOf(service) + ".vip",
+                    fmt::format("expected an IPv{} address, as the units of pool {} have ({}), got \"{}\"",
+                                unit->address.family, pool.name, path, service.vip.ToString()));
+      return;
+    }
+    for (const auto& [path, unit] : others)
+      problems_.Add(path + ".address",
+                    fmt::format("expected an IPv{} address, as the VIP of service {} is, got \"{}\"",
+                                service.vip.family, service.name, unit->address.ToString()));
   }
 
   void CheckReports(const Service& service) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that run for the node agent and outlive it: begun so that none runs of which nobody knows, found
-// again by number and start time, so that nobody else's program is taken for one. When they are
+// Processes that run for the node agent and outlive it. None runs without being on record; the next node
+// agent finds them by process id and start time, so that it takes no other process for one. When they are
 // told to end, and how hard: node_agent.cc. One thread.
 #pragma once
 

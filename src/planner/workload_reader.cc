@@ -126,9 +126,7 @@ class Reader {
     group.nodes = 1;
     TakeInteger(problems_, group.nodes, map.Need("nodes", "how many nodes"), 1, kMaxNodes);
     if (lite) {
-      for (const char* key : {"device", "devices_per_node"})
-        if (const Field* f = map.Find(key))
-          problems_.Add(f->line, f->path, "allowed only for accelerator and storage nodes");
+      map.Refuse({"device", "devices_per_node"}, "allowed only for accelerator and storage nodes");
     } else {
       Take(group.device, map.Need("device", "a device of the catalogue"), [&](const Field& f) {
         return ReadDevice(f,

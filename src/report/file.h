@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Result files, in folders that are made on the way.
+// Writes a program's results (--out) to files, making their folders on the way.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heuristics that FGD (USENIX ATC 2023) is compared with (its own score is Placer::Rate's, by
-// fragmentation.h), as its published runs define them: whole scores from 0 to 100 of a node for a job that
+// The placement heuristics that FGD (USENIX ATC 2023) was compared with, as its published runs define them.
+// FGD's own score is Placer::Rate's, by fragmentation.h. Whole scores from 0 to 100 of a node for a job that
 // fits there, higher is better. Host memory is filtered, not scored. Within the node they take the GPU with
 // the least free milli that fits. Pure.
 #pragma once

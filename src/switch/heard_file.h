@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last load report heard of each unit, by name, kept where it outlives the maps: a report recorded before
-// a reboot, or before the data plane was removed, is then as stale afterwards as it was before. It holds for
+// The file of the last sequence number heard from each unit under each of its last few keys. It outlives the
+// maps, so a report recorded before a reboot stays stale after it. A number holds for
 // the key under which it was heard: a recording under another key is refused by its tag anyway, and whoever
 // stole a key could otherwise silence an agent permanently by a report of the highest numbers. The last few
 // keys' are kept, so that a key which comes back finds its recordings stale.

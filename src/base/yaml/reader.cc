@@ -87,6 +87,11 @@ const Field* MapReader::Need(std::string_view key, std::string_view expected) co
   return field;
 }
 
+void MapReader::Refuse(std::initializer_list<std::string_view> keys, const std::string& why) const {
+  for (const std::string_view key : keys)
+    if (const Field* field = Find(key)) problems_.Add(field->line, field->path, why);
+}
+
 std::vector<Field> ReadList(Problems& problems, const Field& field, std::string_view expected) {
   std::vector<Field> entries;
   if (!field.node.IsSequence()) {

@@ -39,6 +39,8 @@ class MapReader {
   const Field* Find(std::string_view key) const;
   // The same; tells of its absence, with what it should hold.
   const Field* Need(std::string_view key, std::string_view expected) const;
+  // Reports those of `keys` that are there. why: such as "allowed only with pool".
+  void Refuse(std::initializer_list<std::string_view> keys, const std::string& why) const;
 
  private:
   Problems& problems_;

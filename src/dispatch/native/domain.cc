@@ -34,9 +34,9 @@ NativeDomain::NativeDomain(const DomainOptions& options) : options_(options), cr
 NativeDomain::~NativeDomain() = default;
 
 Result<uint16_t> NativeDomain::AddQueue(const QueueOptions& options) {
-  if (!std::has_single_bit(unsigned{options.shards}) || options.shards > 64)
-    return Fail(ErrorCode::kBadInput, fmt::format("queue {}: {} shards, expected a power of two, 1 to 64",
-                                                  options.name, options.shards));
+  if (!std::has_single_bit(unsigned{options.shards}) || options.shards > NativeQueue::kMaxShards)
+    return Fail(ErrorCode::kBadInput, fmt::format("queue {}: {} shards, expected a power of two, 1 to {}",
+                                                  options.name, options.shards, NativeQueue::kMaxShards));
   if (options.kind == Kind::kDirected && options.shards != 1)
     return Fail(ErrorCode::kBadInput, fmt::format("queue {}: a directed queue has one shard", options.name));
   if (options.on_occupancy && options.low >= options.high)

@@ -307,7 +307,7 @@ void NativeQueue::Spread(const Event* events, size_t count, uint8_t priority, ui
   }
   // Sorted by shard, in order within each: one claim of places for each shard met, and all claims before the
   // first event.
-  constexpr size_t kPart = 64, kMaxShards = 64;
+  constexpr size_t kPart = 64;
   for (; count > 0;) {
     const size_t part = std::min(count, kPart);
     uint8_t shard_of[kPart], found[kMaxShards] = {};

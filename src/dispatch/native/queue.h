@@ -137,6 +137,8 @@ class NativeShard {
 
 class NativeQueue {
  public:
+  static constexpr size_t kMaxShards = 64;  // a word has a bit for each
+
   NativeQueue(uint16_t number, const QueueOptions& options, const CompletedTable& completed, uint32_t credits,
               uint16_t starvation_guard);
 

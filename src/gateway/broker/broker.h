@@ -162,6 +162,7 @@ class Broker {
   // These get no requests any more, by name, here already or still to come, and no others: what they have in
   // hand they finish.
   void Drain(std::set<std::string, std::less<>> executors, Time now);
+  [[nodiscard]] bool IsDraining(const std::string& executor) const { return draining_.contains(executor); }
   // Requests that the executor of that name has; 0 where there is none.
   [[nodiscard]] size_t InHand(std::string_view executor) const;
   // The executor says that it is at work: what it has in hand may take until stuck_after from now, but no

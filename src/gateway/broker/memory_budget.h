@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that many share, some of it reserved: for tenants, and for the fronts by which requests come. What a
-// reserve's owner has not used of it is kept free for him, whatever the others ask for; the rest is
+// Accounts for memory that requests share, with reserves for tenants and for fronts (frames, HTTP).
+// What a reserve's owner has not used of it is kept free for him, whatever the others ask for; the rest is
 // anybody's. Pure; not thread-safe.
 //
 // A byte is charged to one reserve at most: to its tenant's while that lasts, then to its front's, then to

@@ -136,8 +136,12 @@ void Control::Turn() {
     controller_.HostLost(host, Now());
   }
   controller_.Tick(Now());
-  for (const MoveTimes::Ended& move : move_times_.See(controller_.fleet(), here_, Now())) {
-    spdlog::info("model {}: moved, {} ms without service", move.model, move.downtime);
+  const MoveTimes::Seen moves = move_times_.See(controller_.fleet(), here_, Now());
+  for (const MoveTimes::Move& move : moves.begun)
+    spdlog::info("model {}: moving from {} to {}", move.model, move.from, move.to);
+  for (const MoveTimes::Move& move : moves.ended) {
+    spdlog::info("model {}: moved from {} to {}, {} ms without service", move.model, move.from, move.to,
+                 move.downtime);
     controller_.Measured(move.model, move.downtime, Now());
   }
   file_.Save(controller_.fleet());
@@ -297,6 +301,7 @@ Response Control::Change(const api::Request& request, const std::string& model, 
     done = controller_.AddModel(*read, Now());
   } else if (verb == "move") {
     done = controller_.MoveModel(name, word("to"), Now());
+    if (done) spdlog::info("model {}: an operator moves it", name);
   } else {
     done = controller_.RemoveModel(name, Now());
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The controller's state file (`controller.state`), and the lock by which one gateway at a time has it.
+// The controller's state file (`controller.state`), whether it could be written, and the lock by which one
+// gateway at a time has it.
 #pragma once
 
 #include <optional>

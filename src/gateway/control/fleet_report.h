@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators are told of the fleet. Pure.
+// The fleet as JSON, for GET /v1/models; the words of `trouble` come from scheduler/controller. Pure.
 #pragma once
 
 #include <cstdint>

@@ -22,15 +22,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-void Refuse(Problems& problems, const MapReader& top, std::initializer_list<const char*> keys,
-            const char* why) {
-  for (const char* key : keys)
-    if (const Field* f = top.Find(key)) problems.Add(f->line, f->path, why);
-}
-
 // A program's tensors are its own to say.
 void ReadProgram(Problems& problems, const MapReader& top, const Field& field, ServedModel& served) {
-  Refuse(problems, top, {"model", "cell", "cells"}, "not allowed with `program`");
+  top.Refuse({"model", "cell", "cells"}, "not allowed with `program`");
   Take(served.host_program, &field, [&](const Field& f) { return yaml::ReadName(problems, f); });
   served.name = served.host_program;
   Take(served.name, top.Find("name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
@@ -57,7 +51,7 @@ Result<ServedModel> ParseModelFile(const std::string& yaml, const std::string& f
     if (const Field* f = top.Find("slo"))
       if (const auto time = yaml::ReadDuration(problems, *f, 1ms, 1h)) served.slo_ms = time->count();
     if (const Field* f = top.Find("program")) return ReadProgram(problems, top, *f, served);
-    Refuse(problems, top, {"name"}, "allowed only with `program`; `model` has a name of its own");
+    top.Refuse({"name"}, "allowed only with `program`; `model` has a name of its own");
     uint64_t input = 1 << 20, output = 256 << 10, cells = 4;
     if (const Field* f = top.Find("cell")) {
       MapReader cell(problems, *f, {"input", "output"});

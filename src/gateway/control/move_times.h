@@ -15,21 +15,24 @@ namespace spillway::gateway {
 
 class MoveTimes {
  public:
-  struct Ended {
-    std::string model;
-    scheduler::Millis downtime = 0;
+  struct Move {
+    std::string model, from, to;     // HOST/GPU
+    scheduler::Millis downtime = 0;  // of one that has ended
   };
-  // The fleet as it is now, and whose executors are at the gateway. The moves that have ended since.
-  [[nodiscard]] std::vector<Ended> See(const scheduler::Fleet& fleet, const std::set<uint64_t>& here,
-                                       scheduler::Millis now);
+  struct Seen {
+    std::vector<Move> begun, ended;
+  };
+  // The fleet as it is now, and whose executors are at the gateway. The moves that have begun and ended
+  // since.
+  [[nodiscard]] Seen See(const scheduler::Fleet& fleet, const std::set<uint64_t>& here,
+                         scheduler::Millis now);
 
  private:
-  struct Move {
-    std::string model;
-    scheduler::Millis downtime = 0;
+  struct Watched {
+    Move move;
     bool took_over = false;  // the old one drained
   };
-  std::map<uint64_t, Move> moves_;  // by the new instance
+  std::map<uint64_t, Watched> moves_;  // by the new instance
   scheduler::Millis last_ = 0;
 };
 

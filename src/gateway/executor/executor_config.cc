@@ -16,12 +16,13 @@ using yaml::Field;
 using yaml::MapReader;
 using yaml::Problems;
 
+constexpr char kOnlyCuda[] = "allowed only with engine: cuda";
+
 // A slice's own keys over its GPU's.
 void ReadPlace(Problems& problems, const MapReader& map, bool cuda, CudaPlace& place) {
   const Field* device = map.Find("device");
   const Field* percent = map.Find("sm_percent");
-  for (const Field* field : {device, percent})
-    if (field != nullptr && !cuda) problems.Add(field->line, field->path, "allowed only with engine: cuda");
+  if (!cuda) map.Refuse({"device", "sm_percent"}, kOnlyCuda);
   constexpr const char* kForms = "an index as in nvidia-smi, GPU-UUID or MIG-UUID";
   Take(place.device, device, [&](const Field& f) {
     const auto text = yaml::ReadText(problems, f, kForms);
@@ -84,7 +85,7 @@ void ReadMemory(Problems& problems, const Field* field, ExecutorConfig& config) 
   if (field == nullptr) return;
   const auto word = yaml::ReadChoice(problems, *field, {"auto", "gpu", "host"});
   if (!word) return;
-  if (!config.cuda) return problems.Add(field->line, field->path, "allowed only with engine: cuda");
+  if (!config.cuda) return problems.Add(field->line, field->path, kOnlyCuda);
   config.options.memory = std::array{InputMemory::kAuto, InputMemory::kGpu, InputMemory::kHost}[*word];
   if (config.options.memory == InputMemory::kGpu && !config.options.gateway.address.starts_with(kRdmaPrefix))
     problems.Add(

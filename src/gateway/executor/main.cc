@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// spillway-executor: the host's side of a gateway. Exit code: 0 ok, 1 failed, 2 bad usage or input.
+// spillway-executor: runs models on GPU slices for a gateway, or checks its file (--check). Exit code: 0 ok,
+// 1 failed, 2 bad usage or input.
 #include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
 #include <unistd.h>

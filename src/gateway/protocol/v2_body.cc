@@ -188,9 +188,13 @@ class Reader {
   }
   bool parse_error(size_t byte, const std::string&, const json::exception& error) {
     constexpr int kNumberTooLarge = 406;
+    if (path_.empty() && body_.head.is_object()) return Refuse(BytesAfter());
     return Refuse(fmt::format("invalid JSON at byte {} of {}{}", std::min(byte, text_.size()), text_.size(),
                               error.id == kNumberTooLarge ? ": number out of range" : ""));
   }
+
+  // The parser takes a zero byte for the end; within a JSON object it has refused it.
+  bool ReachedTheEnd() { return text_.find('\0') == std::string_view::npos || Refuse(BytesAfter()); }
 
   const std::optional<Error>& refused() const { return refused_; }
   bool again() const { return again_; }
@@ -200,6 +204,10 @@ class Reader {
   bool Refuse(const std::string& text) {
     refused_ = Fail(ErrorCode::kBadInput, text).value();
     return false;
+  }
+  static std::string BytesAfter() {
+    return "expected a JSON object and nothing after it, got further bytes (binary data after it needs the "
+           "header Inference-Header-Content-Length, the size of the JSON object)";
   }
   bool TooDeep() {
     return Refuse(fmt::format("expected a JSON object nested at most {} deep, got a deeper one", kDeepest));
@@ -307,7 +315,7 @@ Result<V2Body> ReadV2Body(const ModelCard& model, std::string_view text, uint64_
   std::optional<json> known;
   while (true) {
     Reader reader(model, text, most_bytes, known ? &*known : nullptr);
-    json::sax_parse(text.begin(), text.end(), &reader);
+    if (json::sax_parse(text.begin(), text.end(), &reader)) reader.ReachedTheEnd();
     if (reader.refused()) return tl::make_unexpected(*reader.refused());
     if (!reader.body().head.is_object())
       return Fail(ErrorCode::kBadInput, "expected a JSON object, got " + Shown(reader.body().head));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An executor joins its gateway: makes its slices' memory, connects, tells what it offers, and waits until
-// the gateway has taken it.
+// An executor joins its gateway (a socket's path, or an address): makes its slices' memory, connects, tells
+// what it offers, and waits until the gateway has taken it.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where instances go, and which move.
+// Where instances go, which move, and why a replica waits (`trouble`).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -132,7 +132,7 @@ bool Lists(const GpuHost& host, const std::string& program) {
 
 std::string WhyLost(const Fleet& fleet, const SlicePlace& place) {
   const Gpu* gpu = GpuAt(fleet, place);
-  if (gpu == nullptr) return fmt::format("GPU {} of {} is gone", place.gpu, place.host);
+  if (gpu == nullptr) return fmt::format("host {} has GPU {} no longer", place.host, place.gpu);
   return gpu->lost.empty() ? "" : fmt::format("GPU {} of {}: {}", place.gpu, place.host, gpu->lost);
 }
 

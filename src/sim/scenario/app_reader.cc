@@ -50,8 +50,8 @@ void ReadServers(Problems& problems, const Field& field, const MapReader& map, c
                    fmt::format("expected one of units, groups and pool, got {} of them", given));
     return;
   }
-  if (units == nullptr) RefuseKeys(problems, map, {"servers"}, "allowed only with units");
-  if (pool == nullptr) RefuseKeys(problems, map, {"profiles"}, "allowed only with pool");
+  if (units == nullptr) map.Refuse({"servers"}, "allowed only with units");
+  if (pool == nullptr) map.Refuse({"profiles"}, "allowed only with pool");
   if (groups != nullptr) entry.app.groups = ReadGroups(problems, *groups);
   if (units != nullptr) {
     ServerGroup group;
@@ -156,11 +156,11 @@ void ReadWorkload(Problems& problems, const MapReader& map, App& app) {
     Take(app.bimodal.heavy_ratio, map.Find("heavy_ratio"),
          [&](const Field& f) { return yaml::ReadNumber(problems, f, 1, 1e6); });
   } else {
-    RefuseKeys(problems, map, {"heavy_share", "heavy_ratio"}, "allowed only with spread bimodal");
+    map.Refuse({"heavy_share", "heavy_ratio"}, "allowed only with spread bimodal");
   }
   if (app.spread != Spread::kLognormal) {
     if (app.spread == Spread::kExponential) app.cv = 1;
-    RefuseKeys(problems, map, {"cv"}, "allowed only with spread lognormal");
+    map.Refuse({"cv"}, "allowed only with spread lognormal");
   } else {
     Take(app.cv, map.Find("cv"), [&](const Field& f) { return yaml::ReadNumber(problems, f, 0, 10); });
   }

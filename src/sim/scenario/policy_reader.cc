@@ -49,7 +49,7 @@ void ReadTrigger(Problems& problems, const MapReader& map, BusyTrigger& trigger)
        [&](const Field& f) { return yaml::ReadBool(problems, f); });
   Take(trigger.tries, map.Find("tries"),
        [&](const Field& f) { return ReadNumbers(problems, f, 0.001, 1e6, true); });
-  if (trigger.of_unloaded) RefuseKeys(problems, map, {"threshold"}, "not allowed with of_unloaded");
+  if (trigger.of_unloaded) map.Refuse({"threshold"}, "not allowed with of_unloaded");
 }
 
 bool HasThreshold(const AppEntry& entry) { return entry.app.threshold.count() > 0; }
@@ -92,7 +92,7 @@ void ReadServerPolicy(Problems& problems, const MapReader& map, PolicyChoice& po
 void ReadDecision(Problems& problems, const MapReader& map, const std::vector<AppEntry>& apps,
                   PolicyChoice& policy) {
   if (const Field* f = map.Find("from")) {
-    RefuseKeys(problems, map, {"server_policy", "unit_policy"}, "not allowed with from");
+    map.Refuse({"server_policy", "unit_policy"}, "not allowed with from");
     ReadFrom(problems, *f, apps, policy);
     return;
   }
@@ -103,8 +103,7 @@ void ReadDecision(Problems& problems, const MapReader& map, const std::vector<Ap
 }
 
 void ReadOmniscient(Problems& problems, const MapReader& map, PolicyChoice& policy) {
-  RefuseKeys(problems, map,
-             {"from", "server_policy", "unit_policy", "units_as_servers", "threshold", "tries", "of_unloaded",
+  map.Refuse({"from", "server_policy", "unit_policy", "units_as_servers", "threshold", "tries", "of_unloaded",
               "second_report", "front"},
              "allowed only with decider switch");
   for (auto [key, weights] :
@@ -114,14 +113,14 @@ void ReadOmniscient(Problems& problems, const MapReader& map, PolicyChoice& poli
 
 void ReadSwitch(Problems& problems, const MapReader& map, const std::vector<AppEntry>& apps,
                 PolicyChoice& policy) {
-  RefuseKeys(problems, map, {"wait_weights", "work_weights"}, "allowed only with decider omniscient");
+  map.Refuse({"wait_weights", "work_weights"}, "allowed only with decider omniscient");
   ReadDecision(problems, map, apps, policy);
   Take(policy.units_as_servers, map.Find("units_as_servers"),
        [&](const Field& f) { return yaml::ReadBool(problems, f); });
   if (policy.unit_policy == SPW_UNIT_P4MITE)
     ReadTrigger(problems, map, policy.trigger);
   else
-    RefuseKeys(problems, map, {"threshold", "tries", "of_unloaded", "second_report"},
+    map.Refuse({"threshold", "tries", "of_unloaded", "second_report"},
                "allowed only with unit policy p4mite");
   if (const Field* front = map.Find("front")) {
     MapReader front_map(problems, *front, {"service"});
@@ -132,11 +131,10 @@ void ReadSwitch(Problems& problems, const MapReader& map, const std::vector<AppE
 
 void ReadBaseline(Problems& problems, const MapReader& map, const std::vector<AppEntry>& apps,
                   PolicyChoice& policy) {
-  RefuseKeys(problems, map,
-             {"from", "unit_policy", "units_as_servers", "threshold", "tries", "of_unloaded", "second_report",
+  map.Refuse({"from", "unit_policy", "units_as_servers", "threshold", "tries", "of_unloaded", "second_report",
               "front"},
              "allowed only with decider switch");
-  RefuseKeys(problems, map, {"wait_weights", "work_weights"}, "allowed only with decider omniscient");
+  map.Refuse({"wait_weights", "work_weights"}, "allowed only with decider omniscient");
   BaselineChoice& baseline = policy.baseline;
   Take(baseline.within_server, map.Find("within"), [&](const Field& f) {
     const auto choice = ReadChoice(problems, f, {"all", "server"});
@@ -145,7 +143,7 @@ void ReadBaseline(Problems& problems, const MapReader& map, const std::vector<Ap
   if (baseline.within_server)
     ReadServerPolicy(problems, map, policy);
   else
-    RefuseKeys(problems, map, {"server_policy"}, "allowed only with decider switch or within: server");
+    map.Refuse({"server_policy"}, "allowed only with decider switch or within: server");
   Take(baseline.quantile, map.Find("quantile"),
        [&](const Field& f) { return yaml::ReadNumber(problems, f, 0, 1); });
   Take(baseline.decay, map.Find("decay"),
@@ -175,14 +173,13 @@ void ReadDecider(Problems& problems, const MapReader& map, const std::vector<App
                       {"switch", "omniscient", "prequal", "c3", "peak-ewma", "least-request", "jiq", "scd"});
   });
   policy.decider = static_cast<DeciderKind>(decider);
-  if (!IsBaseline(policy.decider))
-    RefuseKeys(problems, map, {"within"}, "allowed only with a baseline as decider");
+  if (const Field* f = map.Find("decider"); f != nullptr && !problems.Sound(f->path)) return;
+  if (!IsBaseline(policy.decider)) map.Refuse({"within"}, "allowed only with a baseline as decider");
   if (policy.decider != DeciderKind::kPrequal)
-    RefuseKeys(problems, map, {"quantile", "probes"}, "allowed only with decider prequal");
-  if (policy.decider != DeciderKind::kPeakEwma)
-    RefuseKeys(problems, map, {"decay"}, "allowed only with decider peak-ewma");
+    map.Refuse({"quantile", "probes"}, "allowed only with decider prequal");
+  if (policy.decider != DeciderKind::kPeakEwma) map.Refuse({"decay"}, "allowed only with decider peak-ewma");
   if (policy.decider != DeciderKind::kLeastRequest)
-    RefuseKeys(problems, map, {"bias"}, "allowed only with decider least-request");
+    map.Refuse({"bias"}, "allowed only with decider least-request");
   if (IsBaseline(policy.decider))
     ReadBaseline(problems, map, apps, policy);
   else if (policy.decider == DeciderKind::kOmniscient)

@@ -39,10 +39,4 @@ void CheckOwnName(Problems& problems, const Field& field, const std::string& nam
     problems.Add(field.line, field.path, fmt::format("duplicate name \"{}\"", name));
 }
 
-void RefuseKeys(Problems& problems, const yaml::MapReader& map, std::initializer_list<std::string_view> keys,
-                std::string_view why) {
-  for (std::string_view key : keys)
-    if (const Field* field = map.Find(key)) problems.Add(field->line, field->path, std::string(why));
-}
-
 }  // namespace spillway::sim

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <chrono>
-#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
@@ -28,9 +27,5 @@ std::optional<std::vector<double>> ReadNumbers(yaml::Problems& problems, const y
 // Reports a name that is in `taken` already.
 void CheckOwnName(yaml::Problems& problems, const yaml::Field& field, const std::string& name,
                   std::set<std::string>& taken);
-
-// Reports keys that mean nothing here. why: such as "allowed only with pool".
-void RefuseKeys(yaml::Problems& problems, const yaml::MapReader& map,
-                std::initializer_list<std::string_view> keys, std::string_view why);
 
 }  // namespace spillway::sim

@@ -183,7 +183,7 @@ std::optional<uint64_t> ReadWarmUp(Problems& problems, const MapReader& map) {
   bool cold = false;
   Take(cold, map.Find("cold_start"), [&](const Field& f) { return yaml::ReadBool(problems, f); });
   if (cold) {
-    RefuseKeys(problems, map, {"warm_up"}, "not allowed with cold_start");
+    map.Refuse({"warm_up"}, "not allowed with cold_start");
     return 0;
   }
   const Field* field = map.Find("warm_up");

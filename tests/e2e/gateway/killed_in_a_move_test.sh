@@ -208,7 +208,7 @@ stop_askers "$what"
 [ "$(begun_anew)" = $((anew + cells)) ] || fail "$what: $(($(begun_anew) - anew)) requests begun anew"
 # It died by itself: that is no move, and what it cost is not of one.
 moves_are 1 2 "$what"
-[ "$(grep -c "model product: moved, " "$work/gateway.log")" = 1 ] || fail "$what: $(grep "model product: moved, " "$work/gateway.log")"
+[ "$(grep -c "model product: moved from " "$work/gateway.log")" = 1 ] || fail "$what: $(grep "model product: moved from " "$work/gateway.log")"
 
 # ---- removed, and nothing is left
 model remove product --wait | matches "^product: removed$" || fail "remove"

@@ -34,6 +34,15 @@ def from_numpy(array): return Tensor(array, "cpu")
 '''
 
 
+def environment_of(programs):
+    """For Spillway's programs alone: with the libraries that `tests/gpu/run --pack` carried along, where it did."""
+    environment = dict(os.environ)
+    carried = pathlib.Path(programs).parent / "lib"
+    if carried.is_dir():
+        environment["LD_LIBRARY_PATH"] = f"{carried}:{environment.get('LD_LIBRARY_PATH', '')}".strip(":")
+    return environment
+
+
 class Bed:
     def __init__(self, work, programs, python):
         """work: an empty folder; programs: the one of spillway-gateway; python: the one of the module."""
@@ -45,11 +54,7 @@ class Bed:
         (self.work / "hidden" / "torch.py").write_text("raise ImportError('none here')\n")
         config = self.work / "gateway.yaml"
         config.write_text(f'http: 127.0.0.1:0\nframes: ["unix:{self.work}/frames"]\nexecutors: {self.work}/executors\n')
-        environment = dict(os.environ)
-        carried = pathlib.Path(programs).parent / "lib"  # as `tests/gpu/run --pack` leaves them, for these programs alone
-        if carried.is_dir():
-            environment["LD_LIBRARY_PATH"] = f"{carried}:{environment.get('LD_LIBRARY_PATH', '')}".strip(":")
-        self.gateway = subprocess.Popen([pathlib.Path(programs) / "spillway-gateway", "-c", config], env=environment,
+        self.gateway = subprocess.Popen([pathlib.Path(programs) / "spillway-gateway", "-c", config], env=environment_of(programs),
                                         stderr=subprocess.PIPE, text=True)
         self.programs = []
         self.log = queue.Queue()

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "api/client.h"
 #include "base/program_folder.h"
 #include "cases.h"
 #include "lab/testbed/netns.h"
@@ -159,8 +160,9 @@ Ran Bed::Apply(const model::Config& config) {
 void Bed::WritePoolFile(const std::string& text) const { std::ofstream(plan().pool_file) << text; }
 
 json Bed::Show(const std::string& what) {
-  const Ran ran = what == "counters" ? Cli({"--json", "stats"}) : Cli({"--json", "show", what});
-  return ran.exit == 0 ? json::parse(ran.out, nullptr, false) : json();
+  api::Client client(plan().api_socket);
+  const auto body = api::Client::Accept(client.Get("/v1/" + what));
+  return body ? json::parse(*body, nullptr, false) : json();
 }
 
 json Bed::Unit(const std::string& server, const std::string& unit) {

@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kThinkTime = 10ms;   // between an answer and the next question of a flow
+constexpr auto kThinkTime = 30ms;   // between an answer and the next question of a flow
 constexpr auto kGivenUpAfter = 1s;  // a datagram; TCP repeats by itself
 
 // A port that no flow of this process had before. The switch remembers flows beyond their end, and a new one

@@ -19,32 +19,16 @@ import time
 import urllib.error
 import urllib.request
 
-sys.dont_write_bytecode = True  # the source tree stays as it is
-programs, module = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-sys.path.insert(0, str(module))
-try:
-    import numpy
-    import spillway
-    import torch
-except ImportError as error:
-    print(f"skipped: {error}")
-    sys.exit(77)
-if not torch.cuda.is_available():
-    print("skipped: PyTorch finds no GPU that it can use")
-    sys.exit(77)
+from with_torch import module, programs
 
-PATIENCE = 100  # seconds until this test gives up on something
-ENVIRONMENT = dict(os.environ)
-CARRIED = programs.parent / "lib"  # as `tests/gpu/run --pack` leaves them, for Spillway's programs alone
-if CARRIED.is_dir():
-    ENVIRONMENT["LD_LIBRARY_PATH"] = f"{CARRIED}:{os.environ.get('LD_LIBRARY_PATH', '')}".strip(":")
+import numpy
+import spillway
+import torch
+from serving_bed import PATIENCE, environment_of, expect
+
+ENVIRONMENT = environment_of(programs)
 A, B = [[1, 2, 3], [4, 5, 6]], [[1, 0], [0, 1], [1, 1]]
 PRODUCT = [4.0, 5.0, 10.0, 11.0]
-
-
-def expect(condition, what):
-    if not condition:
-        raise SystemExit(what)
 
 
 def first_card():

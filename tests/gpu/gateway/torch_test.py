@@ -3,7 +3,6 @@
 """Python programs on a card, with PyTorch as it is: device="cuda". Arguments: the folder of spillway-gateway and the one
 of the module `spillway`. Exits with 77 where PyTorch finds no GPU."""
 import concurrent.futures
-import pathlib
 import statistics
 import sys
 import tempfile
@@ -11,20 +10,10 @@ import threading
 import time
 import urllib.request
 
-sys.dont_write_bytecode = True  # the source tree stays as it is
-programs, module = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-sys.path[:0] = [str(module), str(pathlib.Path(__file__).resolve().parents[2] / "e2e" / "gateway")]
-try:
-    import numpy
-    import spillway
-    import torch
-except ImportError as error:
-    print(f"skipped: {error}")
-    sys.exit(77)
-if not torch.cuda.is_available():
-    print("skipped: PyTorch finds no GPU that it can use")
-    sys.exit(77)
+from with_torch import module, programs
 
+import numpy
+import spillway
 from serving_bed import EXAMPLES, PATIENCE, Bed, expect
 
 

@@ -172,15 +172,17 @@ class MoveTimesTest : public testing::Test {
     Instance old;
     old.id = 1;
     old.model.name = "m";
+    old.place = {"h1", "g1"};
     old.phase = Phase::kReady;
     fleet_.instances[1] = old;
     Instance next = old;
     next.id = 2;
+    next.place = {"h2", "g2"};
     next.replaces = 1;
     next.phase = Phase::kStarting;
     fleet_.instances[2] = next;
   }
-  std::vector<MoveTimes::Ended> At(Millis now) { return times_.See(fleet_, here_, now); }
+  std::vector<MoveTimes::Move> At(Millis now) { return times_.See(fleet_, here_, now).ended; }
   Fleet fleet_;
   std::set<uint64_t> here_{1};
   MoveTimes times_;
@@ -201,6 +203,13 @@ TEST_F(MoveTimesTest, AMoveCostsTheTimeInWhichNobodyServed) {
   EXPECT_EQ(ended[0].model, "m");
   EXPECT_EQ(ended[0].downtime, 40);
   EXPECT_THAT(At(1300), IsEmpty());
+}
+
+TEST_F(MoveTimesTest, AMoveIsToldOnceWhenItBeginsWithItsTwoGpus) {
+  const auto begun = times_.See(fleet_, here_, 1000).begun;
+  ASSERT_EQ(begun.size(), 1u);
+  EXPECT_EQ(begun[0].model + " " + begun[0].from + " " + begun[0].to, "m h1/g1 h2/g2");
+  EXPECT_THAT(times_.See(fleet_, here_, 1100).begun, IsEmpty());
 }
 
 TEST_F(MoveTimesTest, AMoveThatFailedIsNone) {

@@ -85,6 +85,9 @@ TEST(V2, EveryWrongThingHasItsName) {
   };
   EXPECT_EQ(ErrorOf(BatchedCard(3), "{\"inputs\": ["), "invalid JSON at byte 12 of 12");
   EXPECT_THAT(ErrorOf(BatchedCard(3), fp32("[1, 2]", "[1, 1e999]")), HasSubstr(": number out of range"));
+  for (const std::string& after : {std::string("\0garbage", 8), std::string("x"), std::string("{}")})
+    EXPECT_THAT(ErrorOf(BatchedCard(3), fp32("[1, 2]", "[1, 2]") + after),
+                HasSubstr("needs the header Inference-Header-Content-Length"));
   EXPECT_EQ(ErrorOf(BatchedCard(3), "[]"), "expected a JSON object, got []");
   EXPECT_EQ(ErrorOf(BatchedCard(3), "{}"), "inputs: expected a list of tensors, got nothing");
   EXPECT_EQ(ErrorOf(BatchedCard(3), "{\"inputs\": []}"), "input input: missing, expected inputs input");

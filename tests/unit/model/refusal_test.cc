@@ -170,7 +170,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"203.0.113.53", "'2001:db8::53'",
             "services[dns].vip: expected an IPv4 address, as the units of pool rack1"},
         Bad{"10.0.1.2", "'2001:db8::2'",
-            "services[dns].vip: expected an IPv6 address, as the units of pool rack1"},
+            "units[nic].address: expected an IPv4 address, as the VIP of service dns is, got "
+            "\"2001:db8::2\""},
         Bad{"capacity: 6", "capacity: 10001",
             "units[nic].capacity: expected at least 1/10000 of the pool's greatest"},
         Bad{"  report: {address: 192.0.2.1}\n", "",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of a build without the RDMA libraries.
+// Stands in for this folder in a build without the RDMA libraries: each call is an error that says so.
 #include "gateway/transport/rdma/client_window.h"
 #include "gateway/transport/rdma/join.h"
 #include "gateway/transport/rdma/listener.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said when a queue pair is connected, as the connection manager's private data, little endian: by an
-// executor and a gateway of a slice, by a client and a gateway of a window. docs/gateway.md has what goes
-// before and after.
+// The bytes that both ends exchange when they connect a queue pair (the connection manager's private data,
+// little endian): executor and gateway for a slice, client and gateway for a window. docs/gateway.md has
+// what goes before and after.
 #pragma once
 
 #include <cstdint>
