@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The request meter's accounting: pending requests, answers, latencies. Pure but for the memory it
- * is given; time is an argument. meter.bpf.c and the AF_PACKET fallback call the same functions.
+ * The request meter's accounting: pending requests, answers, latencies, refusals, and what a client
+ * dismissed. Pure but for the memory it is given; time is an argument. meter.bpf.c and the AF_PACKET fallback
+ * call the same functions.
  *
  * Invariant: the number of occupied entries, the requests in the unit, is arrivals - timed_out -
  * overwritten - completed - abandoned (over all CPUs) - given_up. With `gauge` it is shared->pending,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What 100 % load is and how late an answer may be, measured on a testbed that stands; where the simulator
-// is to predict, also what each kind of unit does alone. One thread, the program's main one.
+// Measures on a testbed that stands what 100 % load is, how late an answer may be, and, for predictions, what
+// each kind of unit does alone. One thread, the program's main one.
 #pragma once
 
 #include <algorithm>

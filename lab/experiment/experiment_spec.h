@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `experiment:` part of a lab file, read and checked: which policies meet which loads, for how long and
-// how often.
+// The `experiment:` part of a lab file and the options that replace its keys (--policies), read and checked:
+// which policies meet which loads, for how long and how often.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One mapping of the agent's file, key by key. What is wrong is added to the file's problems and reading goes
-// on, so that all of it is reported at once. Reads can be recorded: then an empty file tells which keys there
-// are, what they take and what holds without them, which is what docs/agent.md lists. One thread.
+// Helper of config.cc: reads any one mapping of the agent's file, key by key. What is wrong is added to the
+// file's problems and reading goes on, so that all of it is reported at once. Reads can be recorded: then an
+// empty file tells which keys there are, what they take and what holds without them, which is what
+// docs/agent.md lists. One thread.
 #pragma once
 
 #include <chrono>

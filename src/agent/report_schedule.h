@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When to report: at every change of the busy bit or of the failing one, and at regular looks: at each of
-// them (periodic), or once per heartbeat and while the unit fails and a few times after (on-threshold).
-// Beside these, the agent reports where the switch no longer knows the unit's backlog or cost
+// When the agent reports (report.mode): at every change of the busy or the failing bit, and besides in each
+// period (periodic), or once per heartbeat (on-threshold; more often while the unit fails and a little
+// after). Beside these, the agent reports where the switch no longer knows the unit's backlog or cost
 // (agent/learner/switch_view.h). Pure: time is an argument.
 #pragma once
 

@@ -344,7 +344,8 @@ base::Fd Server::AcceptNext(int listener, SourceKind kind, uint64_t number) {
 
 void Server::Accept(size_t index) {
   const Listeners::Frames& listener = listeners_.frames[index];
-  for (;;) {
+  for (int taken = 0;; taken++) {
+    if (taken == kAcceptsPerTurn) return Post([this, index] { Accept(index); });
     base::Fd socket = AcceptNext(listener.fd.get(), SourceKind::kFrames, index);
     if (!socket) return;
     if (sessions_.size() >= config_.connections) EndOldStranger(listener.is_unix);

@@ -49,6 +49,9 @@ struct ServerCounts {
   uint64_t executors = 0, executors_refused = 0, beats = 0;
 };
 
+// Whoever connects without pause keeps those that are connected waiting for no longer than these.
+inline constexpr int kAcceptsPerTurn = 64;
+
 class Server : private SlicePort, private Reactor::Listener {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Server>> Create(GatewayConfig config, Listeners listeners);

@@ -31,7 +31,8 @@ std::string PeerOf(int socket) {
 
 void Server::AcceptExecutors(SourceKind kind) {
   const bool is_remote = kind == SourceKind::kRdmaExecutors;
-  for (;;) {
+  for (int taken = 0;; taken++) {
+    if (taken == kAcceptsPerTurn) return Post([this, kind] { AcceptExecutors(kind); });
     const int listener = is_remote ? listeners_.rdma->tcp() : listeners_.executors.get();
     base::Fd socket = AcceptNext(listener, kind, 0);
     if (!socket) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Kubernetes scheduler extender: POST /filter, /prioritize and /bind over the scheduler's allocation
-// cache, which are kept in step with the API server. docs/kubernetes.md describes it.
+// The Kubernetes scheduler extender: POST /filter, /prioritize and /bind, decided by an allocation cache that
+// is kept in step with the API server. docs/kubernetes.md describes it.
 //
 // Threading: HTTP's thread takes requests, a few workers answer them, others bind, one thread keeps in step,
 // and one learns what jobs are expected.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The API server of Kubernetes, as far as the extender needs it.
+// Calls to the Kubernetes API server, as far as the extender needs them.
 //
 // Threading: any thread, several at a time; each call has a connection of its own or one that is kept.
 #pragma once

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/machine_boot.h"
+#include "base/printable.h"
 #include "gateway/executor/executor_config.h"
 #include "node/host_program.h"
 #include "scheduler/job.h"
@@ -403,12 +404,16 @@ bool NodeAgent::Talk(std::chrono::milliseconds wait) {
                           controller_.program());
   auto orders = answer ? scheduler::ParseHostOrders(*answer) : tl::make_unexpected(answer.error());
   if (!orders) {
-    if (said_ != orders.error().message) spdlog::warn("{}; trying again", orders.error().message);
+    if (said_ != orders.error().message)
+      spdlog::warn("{}; trying again", base::Printable(orders.error().message));
     said_ = orders.error().message;
     return false;
   }
   std::erase_if(untold_, [&](uint64_t id) { return records_.at(id).has.phase == HostPhase::kFailed; });
-  if (!said_.empty()) spdlog::info("the controller is back");
+  if (!orders_)
+    spdlog::info("host {}: known to the controller, GPUs: {}", config_.name, config_.gpus.size());
+  else if (!said_.empty())
+    spdlog::info("the controller is back");
   said_.clear();
   orders_ = std::move(*orders);
   return true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which slice of which GPU runs one request: the one that will have finished it first, among those that hold
-// its model, have a free cell and may be shared with its tenant. A slice of which nobody knows how long it
-// takes is tried when it is idle; with requests in hand it is taken to be as quick as the others are on
-// average, and where nothing is known of any, the one with the fewest in hand gets it. Pure; time comes in.
-// Thread-safe.
+// Which slice of which GPU runs one request, also where no time is known: the one that will have finished it
+// first, among those that hold its model, have a free cell and may be shared with its tenant. A slice of
+// which nobody knows how long it takes is tried when it is idle; with requests in hand it is taken to be as
+// quick as the others are on average, and where nothing is known of any, the one with the fewest in hand gets
+// it. Pure; time comes in. Thread-safe.
 #pragma once
 
 #include <chrono>

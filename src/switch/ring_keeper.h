@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries a newly laid ring into the slots (core/ring.h) so that no established flow moves, and
+// Carries a newly laid ring into a service's slots (core/ring.h) so that no established flow moves, and
 // settles moved slots when their old flows have ended. Works on plain slots: testable without a
 // kernel. Single writer of owner and next; the ticks are the data plane's.
 #pragma once

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of requests that later ones have overtaken by so much (bpf/meter.h): which part is answered in the end. A
-// request that is in progress and one that no answer will come to (a scanner's, or one that a full unit
-// dropped) look the same at any moment, but of their kind it was seen what became of them: where slow
-// requests are usual most of those that are overtaken are answered, and beside a scanner few are. A queue
-// does not overtake itself, however long it is, and a unit that stalls overtakes nothing. A plain value.
+// Which part of overtaken requests is answered in the end, by how many later ones overtook them
+// (bpf/meter.h). A request that is in progress and one that no answer will come to (a scanner's, or one that
+// a full unit dropped) look the same at any moment, but of their kind it was seen what became of them: where
+// slow requests are usual most of those that are overtaken are answered, and beside a scanner few are. A
+// queue does not overtake itself, however long it is, and a unit that stalls overtakes nothing. A plain
+// value.
 //
 // Octaves of steps are told apart. Of each: how many requests were answered though overtaken by so much, and
 // how many were overtaken by more without an answer; both fade. The part that is answered is, as in an

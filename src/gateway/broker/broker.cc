@@ -308,12 +308,13 @@ void Broker::Cancel(uint64_t id, Time now) {
   AnswerJob(job, {.status = Status::kCancelled, .message = "cancelled by its client"});
   if (job.state == State::kDelivered) return port_.GiveUp(job.slice, job.cell, id);
   queues_[job.request.tenant].Erase({job.request.model, id});
-  if (queues_[job.request.tenant].empty()) BreakPromises(job.request.tenant);
+  BreakPromises(job.request.tenant);
   Erase(id);
   Place(now);
 }
 
-// A promise that nobody waits for any more keeps others out for nothing.
+// Of a tenant of whom a request waits no more: the promise may have been for that one, and would keep others
+// out for nothing. Place promises anew to whoever waits.
 void Broker::BreakPromises(uint32_t tenant) {
   for (auto& state : states_)
     if (state.promised_to == tenant) state.promised_to = kNobody;
@@ -347,7 +348,7 @@ void Broker::Tick(Time now) {
         (placement.slice >= 0 ? std::string("other requests came first") : placement.Reason());
     AnswerJob(job, {.status = Status::kNoSlice, .message = text, .retry_after = milliseconds(1000)});
     queues_[job.request.tenant].Erase({job.request.model, id});
-    if (queues_[job.request.tenant].empty()) BreakPromises(job.request.tenant);
+    BreakPromises(job.request.tenant);
     Erase(id);
     place_again_ = true;
   }

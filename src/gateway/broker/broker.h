@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Request queueing and placement state machine: per-tenant queues, admission, which slice runs what
-// (scheduler/request_placement.h), deadlines, cancellation, and what becomes of requests when an executor
-// dies. No sockets, no clock, no threads: time comes in, deliveries go out by an interface. Not thread-safe.
+// Request queueing and placement state machine: admission (sizes, rows, full queues), per-tenant queues and
+// their turns, which slice runs what (scheduler/request_placement.h), deadlines, cancellation, and what
+// becomes of requests when an executor dies. No sockets, no clock, no threads: time comes in, deliveries go
+// out by an interface. Not thread-safe.
 //
 // A request's states: queued -> delivered -> answered; delivered -> queued, once, when its executor dies;
 // queued or delivered -> answered by a deadline or a cancellation. It is answered exactly once: whatever a

@@ -15,12 +15,13 @@ constexpr size_t kMaxSlices = 65536;
 
 void Broker::RefuseWaiting(uint32_t model) {
   for (uint32_t tenant = 0; tenant < queues_.size(); tenant++) {
-    for (const uint64_t id : queues_[tenant].TakeModel(model)) {
+    const auto waiting = queues_[tenant].TakeModel(model);
+    if (!waiting.empty()) BreakPromises(tenant);
+    for (const uint64_t id : waiting) {
       AnswerJob(jobs_.at(id),
                 {.status = Status::kNoModel, .message = "the model was replaced by one with other tensors"});
       Erase(id);
     }
-    if (queues_[tenant].empty()) BreakPromises(tenant);
   }
 }
 
@@ -77,16 +78,18 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
     state.cells_free = slice.cells;
   }
   MarkSlices();
+  bool has_refused = false;
   for (uint32_t i = 0; i < offer.models.size(); i++) {
     std::optional<uint32_t> replaced;
     KnownModel& model = models_[models_.Add(offer.models[i], replaced)];
-    if (replaced) RefuseWaiting(*replaced);
+    if (replaced) RefuseWaiting(*replaced), has_refused = true;
     model.executors.emplace_back(executor, i);
     for (uint32_t slice = 0; slice < offer.slices.size(); slice++) {
       model.slices.push_back(first_slice + slice);
       model.times.emplace_back();
     }
   }
+  if (has_refused) Place(now);
   return Joined{executor, first_slice};
 }
 

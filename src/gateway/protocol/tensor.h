@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors and models as clients, gateway and executors name them: the words of the Open Inference Protocol.
-// Pure values; no threads.
+// Tensors and model cards (names, types, shapes, most rows) as clients, gateway and executors name them: the
+// words of the Open Inference Protocol. Pure values; no threads.
 #pragma once
 
 #include <cstdint>

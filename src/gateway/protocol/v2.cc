@@ -53,6 +53,8 @@ Result<void> TakeOutputs(const ModelCard& model, const json& request, V2Request&
       if (i == model.outputs.size())
         return Wrong(fmt::format("outputs: model {} has no output {}, expected {}", model.name,
                                  named ? Shown(entry["name"]) : "without a name", NamesOf(model.outputs)));
+      if (std::any_of(into.outputs.begin(), into.outputs.end(), [&](const auto& o) { return o.index == i; }))
+        return Wrong(fmt::format("outputs: expected each once, got {} twice", model.outputs[i].name));
       const auto binary =
           Flag(entry, fmt::format("output {}: ", model.outputs[i].name), "binary_data", *all_binary);
       if (!binary) return tl::make_unexpected(binary.error());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -38,6 +39,48 @@ bool HasLongToken(std::string_view text) {
     }
   }
   return text.size() - start > kMaxText;
+}
+
+// A body's bytes as the parser reads them: what separates tokens is one space, however long it is. The parser
+// keeps all that it has read since the last number or text, and writes it out, a control character as eight,
+// where the next byte is wrong.
+class Condensed {
+ public:
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+  using iterator_category = std::input_iterator_tag;
+
+  Condensed(const char* at, const char* end) : at_(at), end_(end) {}
+  char operator*() const { return quoted_ || !IsSpace(*at_) ? *at_ : ' '; }
+  Condensed& operator++() {
+    if (quoted_) {
+      if (!escaped_ && *at_ == '"') quoted_ = false;
+      escaped_ = !escaped_ && *at_ == '\\';
+    } else if (*at_ == '"') {
+      quoted_ = true;
+    } else if (IsSpace(*at_)) {
+      while (at_ + 1 != end_ && IsSpace(at_[1])) ++at_;
+    }
+    ++at_;
+    return *this;
+  }
+  bool operator==(const Condensed& other) const { return at_ == other.at_; }
+  const char* at() const { return at_; }
+
+ private:
+  static bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+  const char *at_, *end_;
+  bool quoted_ = false, escaped_ = false;
+};
+
+// Of the byte that the parser calls the `read`-th, the number in the body.
+size_t InBody(std::string_view text, size_t read) {
+  const char* end = text.data() + text.size();
+  Condensed at(text.data(), end);
+  for (size_t i = 1; i < read && at.at() != end; i++) ++at;
+  return std::min(static_cast<size_t>(at.at() - text.data()) + 1, text.size());
 }
 
 template <class T>
@@ -189,7 +232,7 @@ class Reader {
   bool parse_error(size_t byte, const std::string&, const json::exception& error) {
     constexpr int kNumberTooLarge = 406;
     if (path_.empty() && body_.head.is_object()) return Refuse(BytesAfter());
-    return Refuse(fmt::format("invalid JSON at byte {} of {}{}", std::min(byte, text_.size()), text_.size(),
+    return Refuse(fmt::format("invalid JSON at byte {} of {}{}", InBody(text_, byte), text_.size(),
                               error.id == kNumberTooLarge ? ": number out of range" : ""));
   }
 
@@ -315,7 +358,8 @@ Result<V2Body> ReadV2Body(const ModelCard& model, std::string_view text, uint64_
   std::optional<json> known;
   while (true) {
     Reader reader(model, text, most_bytes, known ? &*known : nullptr);
-    if (json::sax_parse(text.begin(), text.end(), &reader)) reader.ReachedTheEnd();
+    const char* end = text.data() + text.size();
+    if (json::sax_parse(Condensed(text.data(), end), Condensed(end, end), &reader)) reader.ReachedTheEnd();
     if (reader.refused()) return tl::make_unexpected(*reader.refused());
     if (!reader.body().head.is_object())
       return Fail(ErrorCode::kBadInput, "expected a JSON object, got " + Shown(reader.body().head));

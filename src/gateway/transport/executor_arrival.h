@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an executor comes to the gateway, by whichever socket and transport: it says what it offers, shows its
-// memory, and is taken or refused. Everything is checked; any error means: refuse and close.
+// How an executor comes to the gateway, by whichever transport (shm/arrival.h, rdma/listener.h): it says what
+// it offers, shows its memory, and is taken or refused. Everything is checked; any error means: refuse and
+// close.
 #pragma once
 
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an executor offers the gateway, as both sides write and read it, and how a slice's memory is cut into
-// cells. Pure; docs/gateway.md has the messages.
+// The texts of joining, as both sides write and read them: what an executor offers, and the gateway's answer;
+// and how a slice's memory is cut into cells. Pure; docs/gateway.md has the messages.
 #pragma once
 
 #include <cstdint>

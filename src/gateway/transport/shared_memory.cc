@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,8 +42,11 @@ Result<SharedMemory> SharedMemory::Create(const char* name, uint64_t bytes) {
 
 Result<SharedMemory> SharedMemory::Map(base::Fd fd, uint64_t bytes) {
   struct stat status {};
+  struct statfs system {};
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &status) != 0 ||
+      // Of huge pages a hole could be made in it, and none be left when it is touched: SIGBUS.
+      fstatfs(fd.get(), &system) != 0 || system.f_type != TMPFS_MAGIC ||
       static_cast<uint64_t>(status.st_size) != bytes || bytes == 0)
     return Fail(ErrorCode::kBadInput,
                 fmt::format("expected sealed shared memory of {} bytes, got something else", bytes));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU-hours experiment of Conspirator (ATC 2024): jobs come and go as they did; for how long is how many
-// GPUs on? CPU and memory are left aside. So are models and nodes, unless the options name a cluster: without
-// one GPUs are alike, and a job of whole GPUs has its own under any policy; with one a job of whole GPUs
-// needs as many idle ones of a node, and jobs take as long as the GPU that they are on lets them. Pure; one
-// thread.
+// The GPU-hours experiment of Conspirator (ATC 2024), a row for each way to share a GPU and each policy: jobs
+// come and go as they did; for how long is how many GPUs on? CPU and memory are left aside. So are models and
+// nodes, unless the options name a cluster: without one GPUs are alike, and a job of whole GPUs has its own
+// under any policy; with one a job of whole GPUs needs as many idle ones of a node, and jobs take as long as
+// the GPU that they are on lets them. Pure; one thread.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the GPU-hours experiment says: rows, text, page. Pure.
+// The GPU-hours experiment's rows as JSON, text and page. Pure.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The online heuristic beside the optimum at instants of a list of jobs: as a job comes, the jobs that run
-// where policy `spillway` of gpu_hours_experiment.h has them, moved at once, and the new one are a snapshot,
-// which both answer. Without a cluster of its own jobs of whole GPUs are in none of it, as each has its own
-// anyway.
+// The online heuristic beside the optimum, at instants of a list of jobs. A snapshot is taken as a job comes:
+// that job, and those that run, where policy `spillway` of gpu_hours_experiment.h has them, moved at once;
+// heuristic and optimum both place it. Without a cluster of its own jobs of whole GPUs are in none of it, as
+// each has its own anyway.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `apps:` of a scenario file. Units are written there, or taken from a pool file, which knows their
-// names, kinds, order and capacities, but not how fast they are: `profiles:` adds that. Tells `problems`
-// of everything that does not fit; values are usable only if there are none.
+// The `apps:` of a scenario file: each one's servers, service times and spread, threshold. Units are written
+// there, or taken from a pool file, which knows their names, kinds, order and capacities, but not how fast
+// they are: `profiles:` adds that. Tells `problems` of everything that does not fit; values are usable only
+// if there are none.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Units of a scenario file: what one does with a request, and lists of them. As app_reader.h.
+// Units of a scenario file (workers, quota, stall, neighbour ...), and lists of them. As app_reader.h.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a scenario file says of requests and reports, for all apps or of one. As app_reader.h.
+// A scenario file's keys of requests and reports, for all apps or of one: arrivals (trace, onoff, jump,
+// overload), loads, report periods. As app_reader.h.
 #pragma once
 
 #include <cstdint>

@@ -54,12 +54,14 @@ class BrokerBed : public SlicePort {
   void Abandon(uint32_t executor) override { abandoned.push_back(executor); }
   void GiveUp(uint32_t, uint32_t, uint64_t id) override { given_up.push_back(id); }
 
-  uint64_t Ask(uint32_t tenant = 0, std::optional<Duration> deadline = {}, uint64_t held = 0) {
+  uint64_t Ask(uint32_t tenant = 0, std::optional<Duration> deadline = {}, uint64_t held = 0,
+               uint32_t model = 0) {
     const size_t number = answers.size();
     answers.emplace_back();
     messages.emplace_back();
     Request request;
     request.tenant = tenant;
+    request.model = model;
     request.inputs = kInputs;
     request.deadline = deadline;
     request.held_bytes = held;

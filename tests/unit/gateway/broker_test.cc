@@ -124,6 +124,27 @@ TEST(Broker, AClientThatLeavesWhileItWaitsKeepsNobodyOut) {
   EXPECT_EQ(bed.delivered.size(), 2u);
 }
 
+TEST(Broker, ARequestThatWaitsNoMoreKeepsNobodyOutThoughItsTenantWaitsForAnotherModel) {
+  for (const bool by_deadline : {false, true}) {
+    BrokerBed bed;
+    bed.Join("host", 1, 1);
+    bed.Ask(kAlice);
+    const auto gone = bed.broker.AddExecutor(OfOneModel("gone", "other"), bed.now);
+    bed.broker.RemoveExecutor(gone->executor, bed.now);
+    bed.Ask(kBob, {}, 0, 1);  // nobody serves that model any more
+    const auto waiting = bed.Ask(kBob, 1ms);
+    if (by_deadline) {
+      bed.now += 2ms;
+      bed.broker.Tick(bed.now);
+    } else {
+      bed.broker.Cancel(waiting, bed.now);
+    }
+    bed.Done(0);
+    bed.Ask(kAlice);
+    EXPECT_EQ(bed.delivered.size(), 2u) << by_deadline;
+  }
+}
+
 TEST(Broker, ATenantThatOneSliceServesIsPromisedNoOther) {
   for (size_t first_done : {0, 1}) {
     BrokerBed bed;

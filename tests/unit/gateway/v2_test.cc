@@ -85,6 +85,7 @@ TEST(V2, EveryWrongThingHasItsName) {
   };
   EXPECT_EQ(ErrorOf(BatchedCard(3), "{\"inputs\": ["), "invalid JSON at byte 12 of 12");
   EXPECT_THAT(ErrorOf(BatchedCard(3), fp32("[1, 2]", "[1, 1e999]")), HasSubstr(": number out of range"));
+  EXPECT_EQ(ErrorOf(BatchedCard(3), "{\n\n\n\n\"a  b\" : \n\n\t!}"), "invalid JSON at byte 18 of 19");
   for (const std::string& after : {std::string("\0garbage", 8), std::string("x"), std::string("{}")})
     EXPECT_THAT(ErrorOf(BatchedCard(3), fp32("[1, 2]", "[1, 2]") + after),
                 HasSubstr("needs the header Inference-Header-Content-Length"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What executor and gateway of two machines say to each other over TCP before and beside RDMA: texts, each
-// behind its length (u32, little endian).
+// The TCP connection beside RDMA between an executor and a gateway of two machines: their messages (texts,
+// each behind its length, u32, little endian), and the keepalive by which a dead host is noticed.
 #pragma once
 
 #include <chrono>

@@ -66,7 +66,11 @@ Result<bool> ShmArrival::Take(std::span<const std::byte> message, std::vector<ba
   if (!has_shown_ && parsed.contains("token") && parsed.size() == 1)
     if (const auto taken = TakeToken(parsed); !taken) return tl::make_unexpected(taken.error());
   if (!is_trusted_) return unauthenticated();
-  if (parsed.contains("token")) return false;
+  if (parsed.contains("token")) {
+    if (std::exchange(has_sent_token_, true))
+      return Fail(ErrorCode::kBadInput, "expected one token, got another");
+    return false;
+  }
   if (!offer_.keys.empty()) return TakeSlice(parsed, std::move(fds));
   if (fds.size() != 1) return Fail(ErrorCode::kBadInput, "expected one descriptor with the offer");
   auto offer = ParseOffer(parsed);

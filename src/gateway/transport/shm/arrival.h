@@ -44,7 +44,7 @@ class ShmArrival : public ExecutorArrival {
   uint64_t first_holder_;
   const ExecutorTrust& trust_;
   uint32_t user_ = UINT32_MAX;  // the peer's
-  bool is_trusted_ = false, has_shown_ = false;
+  bool is_trusted_ = false, has_shown_ = false, has_sent_token_ = false;
   KeyedOffer offer_;  // without slices: it has not come yet
   base::Fd completions_;
   std::vector<SharedSlice> slices_;
