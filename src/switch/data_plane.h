@@ -70,7 +70,8 @@ class DataPlane {
   // made anew: for that moment packets pass by the program. On error packets are treated as before: what
   // this call attached is detached, what was adopted stays, what was made anew gets its mode back.
   [[nodiscard]] Result<void> AttachTo(const std::vector<std::string>& interfaces, model::AttachMode mode);
-  // Attaches anew to interfaces that were removed and made again. Their names; those that failed with why.
+  // Attaches anew to interfaces that were removed and made again, those where it failed before included. What
+  // is new of them, in words.
   std::vector<std::string> FollowInterfaces(model::AttachMode mode);
   [[nodiscard]] Result<void> Detach(const std::string& interface);
   const std::vector<InterfaceView>& interfaces() const { return interfaces_; }

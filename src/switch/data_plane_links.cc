@@ -97,15 +97,21 @@ Result<bool> DataPlane::Attach(const std::string& interface, model::AttachMode m
 }
 
 Result<void> DataPlane::AttachTo(const std::vector<std::string>& interfaces, model::AttachMode mode) {
+  const auto known = [&](const std::string& name) {
+    return std::ranges::find(interfaces_, name, &InterfaceView::name);
+  };
   for (const std::string& name : interfaces)
-    if (auto index = InterfaceIndex(name); !index) return tl::make_unexpected(index.error());
+    if (auto index = InterfaceIndex(name); !index && known(name) == interfaces_.end())
+      return tl::make_unexpected(index.error());
   std::vector<std::string> made;
   std::vector<InterfaceView> changed;  // as they were
   for (const std::string& name : interfaces) {
     Result<bool> attached = false;
-    if (std::ranges::find(interfaces_, name, &InterfaceView::name) == interfaces_.end())
-      attached = Attach(name, mode);
-    const auto view = std::ranges::find(interfaces_, name, &InterfaceView::name);
+    // One that has gone, or to which the program could not be attached again: FollowInterfaces sees to it.
+    if (const auto view = known(name); view != interfaces_.end())
+      if (view->ifindex == 0 || !InterfaceIndex(name)) continue;
+    if (known(name) == interfaces_.end()) attached = Attach(name, mode);
+    const auto view = known(name);
     if (attached && !*attached && !HasMode(*view, mode)) {
       changed.push_back(*view);
       attached = AttachAnew(name, mode);
@@ -138,7 +144,8 @@ void DataPlane::AttachAsBefore(const InterfaceView& before) {
 void DataPlane::WatchRedirects() {
   if (!redirects_) return;
   std::vector<int> ifindexes;
-  for (const InterfaceView& view : interfaces_) ifindexes.push_back(view.ifindex);
+  for (const InterfaceView& view : interfaces_)
+    if (view.ifindex != 0) ifindexes.push_back(view.ifindex);
   redirects_->SetInterfaces(ifindexes);
 }
 
@@ -169,8 +176,10 @@ std::vector<std::string> DataPlane::FollowInterfaces(model::AttachMode mode) {
       news.push_back(fmt::format("interface {} was recreated; program attached again", view.name));
       continue;
     }
-    interfaces_.push_back({view.name, static_cast<int>(index), view.native, view.why_generic});
-    news.push_back(fmt::format("interface {} was recreated: {}", view.name, attached.error().message));
+    const std::string& why = attached.error().message;
+    interfaces_.push_back({view.name, 0, false, "not attached: " + why});
+    if (view.ifindex != 0)
+      news.push_back(fmt::format("interface {} was recreated: {}; trying again", view.name, why));
   }
   if (!news.empty()) WatchRedirects();
   return news;

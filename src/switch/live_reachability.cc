@@ -102,11 +102,14 @@ void LiveSwitch::AwaitNextHops() {
   }
 }
 
+void LiveSwitch::FollowInterfaces() {
+  for (std::string& said : plane_->FollowInterfaces(plan_.config.data_plane.attach))
+    check_news_.push_back({std::move(said)});
+}
+
 void LiveSwitch::OnNetlink() {
   NetworkNews news = neighbours_->Drain();
-  if (news.routes_or_links)
-    for (std::string& said : plane_->FollowInterfaces(plan_.config.data_plane.attach))
-      check_news_.push_back({std::move(said)});
+  if (news.routes_or_links) FollowInterfaces();
   bool any = false;
   for (const PlannedUnit& unit : plan_.units) {
     auto hop = hops_.find(unit.id);

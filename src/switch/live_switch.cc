@@ -33,6 +33,7 @@ static_assert(uint64_t{SPW_MAX_SERVICES} * SPW_RING_SLOTS <= kRingCapacityMax);
 constexpr uint32_t kReplyLinesMin = 1u << 12;
 // Ticks. After a power cut, older reports of so much time are taken again, until an agent's next one comes.
 constexpr uint32_t kSaveHeardEvery = 10;
+constexpr uint32_t kFollowEvery = 10;  // ticks between attempts to attach to an interface that refused it
 
 std::string LedgerPath(const Options& options) {
   return options.run_dir + "/" + options.instance + ".ledger";
@@ -202,8 +203,10 @@ void LiveSwitch::CheckDevices() {
 }
 
 Result<ApplyReport> LiveSwitch::Check(const model::Config& config) const {
+  const auto& attached = plan_.config.data_plane.interfaces;
   for (const std::string& interface : config.data_plane.interfaces)
-    if (auto index = InterfaceIndex(interface); !index) return tl::make_unexpected(index.error());
+    if (auto index = InterfaceIndex(interface); !index && std::ranges::count(attached, interface) == 0)
+      return tl::make_unexpected(index.error());
   Ledger ledger = ledger_;
   Result<Plan> plan = PlanOf(config, ledger);
   if (!plan) return tl::make_unexpected(plan.error());
@@ -324,6 +327,7 @@ void LiveSwitch::Tick() {
     last_round_ = std::chrono::steady_clock::now();
   }
   LookAtHops();
+  if (tick_count_ % kFollowEvery == 0) FollowInterfaces();  // to which it could not be attached at once
   if (tick_count_ % kSaveHeardEvery == 0) SaveHeardReports();
 }
 

@@ -82,6 +82,7 @@ class LiveSwitch : public Switch {
   void KeepOutages(Plan& plan) const;
   // Decides anew who is ejected, and writes what has changed: the units' words at once, the rings soon.
   void UpdateEjections();
+  void FollowInterfaces();
   void NoteEjections(const Ejection& before, const Ejection& after);
   void RelayRings();  // those due, if it is time
   void AwaitNextHops();

@@ -32,7 +32,7 @@ struct InterfaceView {
   std::string name;
   int ifindex = 0;
   bool native = false;
-  std::string why_generic;  // empty when native
+  std::string why_generic;  // empty when native; where ifindex is 0: why it could not be attached again
 };
 
 // What becomes of a failing unit's requests.

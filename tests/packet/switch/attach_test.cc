@@ -100,6 +100,36 @@ TEST_F(Attaching, AnInterfaceMadeAnewWhileNobodyRanIsAttachedAtTheStart) {
   EXPECT_EQ(ProgramOn("swc"), ProgramOn("swa"));
 }
 
+TEST_F(Attaching, AnInterfaceMadeAnewIsTriedAgainUntilItCanBeAttached) {
+  const auto sw = Start(On({"swa", "swc"}));
+  ASSERT_TRUE(sw) << error_;
+  Shell("ip link del swc");
+  AddVeth("swc");
+  auto other = Start(bed_.PoolOf({1}, "swc"), "two");
+  ASSERT_TRUE(other) << error_;
+  sw->OnNetlink();
+  ASSERT_NE(ProgramOn("swc"), ProgramOn("swa"));
+  ASSERT_TRUE(sw->Apply(On({"swa", "swc"}))) << "a change of something else is not held up";
+  ASSERT_TRUE(other->Remove());
+  other.reset();
+  ASSERT_EQ(ProgramOn("swc"), 0u);
+  for (int ticks = 0; ticks < 100 && ProgramOn("swc") == 0; ticks++) sw->Tick();
+  EXPECT_EQ(ProgramOn("swc"), ProgramOn("swa"));
+}
+
+TEST_F(Attaching, AnInterfaceThatHasGoneHoldsNoChangeUp) {
+  const auto sw = Start(On({"swa", "swc"}));
+  ASSERT_TRUE(sw) << error_;
+  Shell("ip link del swc");
+  sw->OnNetlink();
+  EXPECT_TRUE(sw->Check(On({"swa", "swc"})));
+  EXPECT_TRUE(sw->SetUnitStatus("p", "s1", "cpu", SPW_UNIT_DRAINING));
+  EXPECT_FALSE(sw->Apply(On({"swa", "swc", "swd"}))) << "one that never was there";
+  AddVeth("swc");
+  sw->OnNetlink();
+  EXPECT_EQ(ProgramOn("swc"), ProgramOn("swa"));
+}
+
 // The pinned attachment lives on, at an interface that is called otherwise now.
 TEST_F(Attaching, AnInterfaceThatTookAnothersNameIsAttachedAndTheOtherIsLeft) {
   auto sw = Start(On({"swa", "swc"}));

@@ -162,6 +162,7 @@ TEST_F(HttpCheck, OtherStatusesMayBeWanted) {
 TEST_F(HttpCheck, ABodyWithoutEndIsReadNoFurtherThanNeeded) {
   Answer(200, std::string(8 << 20, 'x'));
   auto check = QuickCheck(model::CheckKind::kHttp, port_);
+  check.timeout_ms = 20'000;
   auto wants_more = check;
   wants_more.body = "y";
   Check({check, wants_more});
