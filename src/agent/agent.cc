@@ -2,6 +2,7 @@
 #include "agent/agent.h"
 
 #include <fmt/format.h>
+#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -22,6 +23,7 @@ namespace spillway::agent {
 namespace {
 
 constexpr Duration kStatsPeriod = std::chrono::seconds(1);
+constexpr Duration kFollowEvery = std::chrono::milliseconds(500);  // a look at which interface has the name
 
 Time Now() { return ReadClock(CLOCK_MONOTONIC); }
 
@@ -49,6 +51,7 @@ Agent::Agent(const AgentConfig& config, std::unique_ptr<Meter> meter)
     : config_(config),
       meter_(std::move(meter)),
       latency_(dynamic_cast<LatencyMeter*>(meter_.get())),
+      ifindex_(static_cast<int>(if_nametoindex(config.interface.c_str()))),
       trigger_(config.trigger, config.meter.kind),
       failure_(config.failing),
       schedule_(config.report),
@@ -118,8 +121,35 @@ void Agent::JudgeFailure(Time now) {
                reading_.queue.value_or(0), static_cast<double>(reading_.stall.count()) / 1e6);
 }
 
+// What a meter attached to an interface goes with it, without a word: the unit would seem idle for ever.
+Result<void> Agent::FollowInterface(Time now) {
+  if (!latency_ || now < follow_at_) return {};
+  const int index = static_cast<int>(if_nametoindex(config_.interface.c_str()));
+  if (index == ifindex_) {
+    follow_at_ = now + kFollowEvery;
+    return {};
+  }
+  if (index == 0)
+    return Fail(ErrorCode::kSystem, fmt::format("interface {}: no such interface", config_.interface));
+  auto meter = OpenMeter(config_);
+  if (!meter) {
+    follow_at_ = now + kFollowEvery;
+    return tl::make_unexpected(meter.error());
+  }
+  spdlog::warn("interface {} was recreated; metering it again", config_.interface);
+  meter_ = std::move(*meter);
+  latency_ = dynamic_cast<LatencyMeter*>(meter_.get());
+  ifindex_ = index;
+  // All that was counted begins at nothing again.
+  failure_changed_ = failure_.failure() != Failure::kNone;
+  failure_ = FailureDetector(config_.failing);
+  view_ = SwitchView();
+  stats_counts_ = {};
+  return {};
+}
+
 std::optional<Verdict> Agent::Look(Time now) {
-  Result<Reading> reading = meter_->Read(now);
+  Result<Reading> reading = FollowInterface(now).and_then([&] { return meter_->Read(now); });
   if (!reading) {
     // E.g. the cgroup was removed and made anew: report nothing, so that the switch sees us silent.
     if (!meter_failed_) spdlog::error("meter: {}", reading.error().message);
@@ -154,11 +184,12 @@ Result<void> Agent::Run(const std::function<void(const std::string&)>& on_stats)
   Time now = Now(), next_look = now, next_stats = now + kStatsPeriod;
   for (;;) {
     Time until = next_look;
-    if (checks) until = std::min(until, view_.NextCheck(config_.report.check));
+    if (checks && !meter_failed_) until = std::min(until, view_.NextCheck(config_.report.check));
     if (trigger_.pulse_end()) until = std::min(until, *trigger_.pulse_end());
     if (on_stats) until = std::min(until, next_stats);
     const Duration wait = std::max<Duration>(until - now, Duration{0});
     const timespec timeout{wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
+    fds[1].fd = meter_->fd();
     const int ready = ppoll(fds, 2, &timeout, nullptr);
     if (ready < 0 && errno != EINTR) {
       close(signal_fd);
@@ -175,7 +206,7 @@ Result<void> Agent::Run(const std::function<void(const std::string&)>& on_stats)
     if (const auto ended = trigger_.EndPulse(now)) Report(now, *ended, false);
     if (look) {
       if (const auto verdict = Look(now)) Report(now, *verdict, regular);
-    } else if (checks && now >= view_.NextCheck(config_.report.check)) {
+    } else if (checks && !meter_failed_ && now >= view_.NextCheck(config_.report.check)) {
       CheckSwitchView(now);
     }
     // Kept to its grid; a late wake-up skips looks instead of making them up.

@@ -28,12 +28,16 @@ class Agent {
   // Reports until SIGTERM or SIGINT, which the caller has blocked. `on_stats`, if set, gets one JSON
   // document each second and a last one at the end.
   [[nodiscard]] Result<void> Run(const std::function<void(const std::string&)>& on_stats);
+  // Nothing is reported then, so that the switch sees the unit silent.
+  [[nodiscard]] bool meter_failed() const { return meter_failed_; }
   // Looks for one second without reporting; the JSON document of the look.
   [[nodiscard]] Result<std::string> Once();
 
  private:
   Agent(const AgentConfig& config, std::unique_ptr<Meter> meter);
   std::optional<Verdict> Look(Time now);  // nullopt: the meter failed
+  // Whether the meter is at its interface; it is attached again to one that was made anew.
+  [[nodiscard]] Result<void> FollowInterface(Time now);
   // regular: at one of the looks that come each period.
   void Report(Time now, Verdict verdict, bool regular);
   // Reports again if the switch no longer knows the unit's backlog, or what a request costs.
@@ -46,6 +50,8 @@ class Agent {
   AgentConfig config_;
   std::unique_ptr<Meter> meter_;
   LatencyMeter* latency_ = nullptr;  // meter_, if it is one
+  int ifindex_;                      // of the interface that it meters
+  Time follow_at_{0};                // when that is looked at again
   Trigger trigger_;
   FailureDetector failure_;
   bool failure_changed_ = false;

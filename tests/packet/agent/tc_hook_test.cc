@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
 #include "agent/meters/bpf_program.h"
 #include "agent/meters/latency_meter.h"
 
@@ -82,6 +83,20 @@ TEST_F(LoopbackTest, LeavesNothingBehind) {
     EXPECT_TRUE(*HasTcFilters(ifindex_));
   }
   EXPECT_FALSE(HasClsact());
+}
+
+TEST_F(LoopbackTest, AnInterfaceThatIsMadeAnewIsMeteredAgainAndReportedByNobodyMeanwhile) {
+  ASSERT_EQ(system("ip link add v0 type veth peer name v1 && ip link set v0 up"), 0);
+  config_.interface = "v0";
+  auto agent = Agent::Start(config_);
+  ASSERT_TRUE(agent) << agent.error().message;
+  ASSERT_EQ(system("ip link del v0"), 0);
+  ASSERT_TRUE((*agent)->Once());
+  EXPECT_TRUE((*agent)->meter_failed());
+  ASSERT_EQ(system("ip link add v0 type veth peer name v1 && ip link set v0 up"), 0);
+  ASSERT_TRUE((*agent)->Once());
+  EXPECT_FALSE((*agent)->meter_failed());
+  EXPECT_TRUE(*HasTcFilters(static_cast<int>(if_nametoindex("v0"))));
 }
 
 TEST_F(LoopbackTest, ReplacesAndRemovesWhatAKilledAgentLeft) {
