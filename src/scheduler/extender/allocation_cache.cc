@@ -87,7 +87,8 @@ void AllocationCache::Sync(const std::vector<KubeNode>& nodes, const std::vector
     }
     Booking booking = BookingOf(pod);
     // What we gave it, or knew before, is what it has, whatever somebody has made of the annotation since.
-    if (const auto own = bookings_.find(pod.ask.uid); own != bookings_.end() && own->second.node == pod.node)
+    if (const auto own = bookings_.find(pod.ask.uid);
+        own != bookings_.end() && own->second.node == pod.node && !own->second.is_supposed)
       if (Place had = PlaceOf(own->second); !had.gpu.empty()) booking.want = std::move(had);
     listed[pod.ask.uid] = std::move(booking);
   }
@@ -246,8 +247,16 @@ void AllocationCache::Suppose(const BoundPod& pod) { AddOnce(pod, State::kDoubtf
 void AllocationCache::AddOnce(const BoundPod& pod, State state) {
   if (pod.finished || pod.node.empty() || pod.ask.giver == Giver::kNobody) return;
   const auto [at, fresh] = bookings_.try_emplace(pod.ask.uid);
-  if (!fresh) return;
+  if (!fresh) {
+    // A bound pod is where it is bound, whatever was supposed of it or in doubt.
+    const Booking& own = at->second;
+    if (state != State::kConfirmed || own.state != State::kDoubtful ||
+        (own.node == pod.node && (!own.is_supposed || pod.gpu.empty())))
+      return;
+    Take(at->second);
+  }
   at->second = BookingOf(pod);
+  at->second.is_supposed = state == State::kDoubtful;
   at->second.state = state;
   at->second.since = ++mark_;
   waiting_.erase(pod.ask.uid);
@@ -263,11 +272,11 @@ void AllocationCache::See(const BoundPod& pod) {
   const auto at = bookings_.find(pod.ask.uid);
   if (at == bookings_.end()) return Adopt(pod);
   Booking& own = at->second;
-  // A bind that is under way decides itself; elsewhere than booked, the next look at everything does.
-  if (own.state == State::kDoubtful && own.node == pod.node) {
-    own.state = State::kConfirmed;
-    own.since = ++mark_;
-  }
+  // A bind that is under way decides itself.
+  if (own.state != State::kDoubtful) return;
+  if (own.node != pod.node || own.is_supposed) return Adopt(pod);
+  own.state = State::kConfirmed;
+  own.since = ++mark_;
 }
 
 void AllocationCache::Forget(const std::string& uid) {

@@ -134,8 +134,9 @@ class AllocationCache {
     Job job;     // as asked, for what usually comes
     Place want;  // an exact place, where one is known
     State state = State::kFixed;
-    uint64_t since = 0;       // when its state came about; of a reserved one, its ticket
-    std::optional<JobId> id;  // in cluster_
+    bool is_supposed = false;  // by another extender's claim, of a bind that it may have taken back
+    uint64_t since = 0;        // when its state came about; of a reserved one, its ticket
+    std::optional<JobId> id;   // in cluster_
   };
 
   void Rebuild();

@@ -194,6 +194,29 @@ TEST(AllocationCache, APlaceInDoubtStaysUntilASyncDecidesWhateverIsAskedMeanwhil
   EXPECT_EQ(cache.Judge(other, "t").why, "");
 }
 
+// Another extender's claim whose bind failed; then it bound the pod elsewhere.
+TEST(AllocationCache, APodThatIsBoundIsWhereItIsWhateverWasSupposedOfIt) {
+  const PodAsk ask = Ask("p", kMilliResource, "1000"), other = Ask("q", kMilliResource, "1000");
+  for (const bool by_watch : {false, true})
+    for (const auto& [node, gpu] : {std::pair{"a", "0"}, {"t", "1"}}) {
+      AllocationCache cache = ThreeNodes();
+      cache.Suppose(On(ask, "t", {"0", ""}));
+      ASSERT_TRUE(cache.InDoubt(ask.uid));
+      const BoundPod bound = On(ask, node, {gpu, ""});
+      by_watch ? cache.See(bound) : cache.Adopt(bound);
+      EXPECT_FALSE(cache.InDoubt(ask.uid));
+      EXPECT_TRUE(cache.Knows(ask.uid, node));
+      ASSERT_EQ(cache.Bookings().size(), 1u);
+      EXPECT_EQ(cache.Bookings()[0].place.gpu, gpu);
+      EXPECT_EQ(cache.cluster().gpus_on(), 1);
+      cache.Sync({kT4, kA100}, {bound}, cache.mark());
+      EXPECT_EQ(cache.Bookings()[0].place.gpu, gpu);
+      const auto place = cache.Reserve(other, node);
+      if (place) EXPECT_NE(place->gpu, gpu);
+      EXPECT_EQ(cache.cluster().Check(), "");
+    }
+}
+
 TEST(AllocationCache, AreRebuiltFromAnnotationsToTheSamePlaces) {
   AllocationCache before = ThreeNodes("fraction");
   std::vector<BoundPod> pods;
