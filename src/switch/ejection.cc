@@ -77,6 +77,18 @@ Ejection ChooseEjected(const model::Config& config, const std::vector<PlannedUni
       spare.shown->ejected++;
     }
   }
+  // One that was ejected and now cannot even be reached stays so, and its flows stay moved. It is counted
+  // already.
+  for (const PlannedUnit& unit : units) {
+    if (!unit.ejected || unit.status != SPW_UNIT_UP || is_resolved(unit.id) ||
+        !failing.contains(UnitName(unit.pool, unit.server, unit.unit)))
+      continue;
+    const std::vector<Spare>& list = spares[unit.pool];
+    if (std::none_of(list.begin(), list.end(), [&](const Spare& spare) {
+          return MayUse(*spare.service, unit) && spare.shown->fail_open;
+        }))
+      result.units.insert(unit.id);
+  }
   return result;
 }
 

@@ -111,6 +111,20 @@ TEST_F(EjectionTest, UnitsThatCannotBeReachedAreOfTheHalf) {
   EXPECT_TRUE(Choose().services["web"].fail_open);
 }
 
+TEST_F(EjectionTest, AnEjectedUnitThatThenCannotBeReachedStaysEjected) {
+  Servers(2);
+  Service("web");
+  for (const uint16_t id : {0, 1}) Fail(id);
+  units_[0].ejected = true;
+  unresolved_ = {0};
+  EXPECT_THAT(Choose().units, ElementsAre(0, 1));
+  EXPECT_EQ(Choose().services["web"].ejected, 1u) << "it is one of those that cannot be reached";
+  unresolved_ = {0, 2, 3};
+  EXPECT_THAT(Choose().units, IsEmpty()) << "fail-open";
+  failing_.clear();
+  EXPECT_THAT(Choose().units, IsEmpty());
+}
+
 TEST_F(EjectionTest, ServicesOfAPoolShareTheHalf) {
   Servers(2);
   Service("all");
