@@ -14,7 +14,9 @@ using nlohmann::json;
 json ToJson(const switching::InterfaceView& interface) {
   return {{"name", interface.name},
           {"ifindex", interface.ifindex},
-          {"mode", interface.ifindex == 0 ? "none" : interface.native ? "native" : "generic"},
+          {"mode", interface.ifindex == 0 ? "none"
+                   : interface.native     ? "native"
+                                          : "generic"},
           {"why_generic", interface.why_generic}};
 }
 
