@@ -123,19 +123,21 @@ void Agent::JudgeFailure(Time now) {
 
 // What a meter attached to an interface goes with it, without a word: the unit would seem idle for ever.
 Result<void> Agent::FollowInterface(Time now) {
-  if (!latency_ || now < follow_at_) return {};
+  if (!latency_) return {};
+  if (now >= follow_at_) {
+    follow_at_ = now + kFollowEvery;
+    const auto attached = AttachAnew();
+    why_detached_ = attached ? "" : attached.error().message;
+  }
+  if (why_detached_.empty()) return {};
+  return Fail(ErrorCode::kSystem, why_detached_);
+}
+
+Result<void> Agent::AttachAnew() {
   const int index = static_cast<int>(if_nametoindex(config_.interface.c_str()));
-  if (index == ifindex_) {
-    follow_at_ = now + kFollowEvery;
-    return {};
-  }
-  if (index == 0)
-    return Fail(ErrorCode::kSystem, fmt::format("interface {}: no such interface", config_.interface));
+  if (index == ifindex_) return {};
   auto meter = OpenMeter(config_);
-  if (!meter) {
-    follow_at_ = now + kFollowEvery;
-    return tl::make_unexpected(meter.error());
-  }
+  if (!meter) return tl::make_unexpected(meter.error());
   spdlog::warn("interface {} was recreated; metering it again", config_.interface);
   meter_ = std::move(*meter);
   latency_ = dynamic_cast<LatencyMeter*>(meter_.get());

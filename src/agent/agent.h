@@ -38,6 +38,7 @@ class Agent {
   std::optional<Verdict> Look(Time now);  // nullopt: the meter failed
   // Whether the meter is at its interface; it is attached again to one that was made anew.
   [[nodiscard]] Result<void> FollowInterface(Time now);
+  [[nodiscard]] Result<void> AttachAnew();  // where another interface has the name
   // regular: at one of the looks that come each period.
   void Report(Time now, Verdict verdict, bool regular);
   // Reports again if the switch no longer knows the unit's backlog, or what a request costs.
@@ -52,6 +53,7 @@ class Agent {
   LatencyMeter* latency_ = nullptr;  // meter_, if it is one
   int ifindex_;                      // of the interface that it meters
   Time follow_at_{0};                // when that is looked at again
+  std::string why_detached_;         // as of then; empty: it is attached
   Trigger trigger_;
   FailureDetector failure_;
   bool failure_changed_ = false;

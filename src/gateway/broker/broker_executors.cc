@@ -78,18 +78,16 @@ Result<Broker::Joined> Broker::AddExecutor(const ExecutorOffer& offer, Time now)
     state.cells_free = slice.cells;
   }
   MarkSlices();
-  bool has_refused = false;
   for (uint32_t i = 0; i < offer.models.size(); i++) {
     std::optional<uint32_t> replaced;
     KnownModel& model = models_[models_.Add(offer.models[i], replaced)];
-    if (replaced) RefuseWaiting(*replaced), has_refused = true;
+    if (replaced) RefuseWaiting(*replaced);
     model.executors.emplace_back(executor, i);
     for (uint32_t slice = 0; slice < offer.slices.size(); slice++) {
       model.slices.push_back(first_slice + slice);
       model.times.emplace_back();
     }
   }
-  if (has_refused) Place(now);
   return Joined{executor, first_slice};
 }
 

@@ -94,6 +94,12 @@ TEST_F(LoopbackTest, AnInterfaceThatIsMadeAnewIsMeteredAgainAndReportedByNobodyM
   ASSERT_TRUE((*agent)->Once());
   EXPECT_TRUE((*agent)->meter_failed());
   ASSERT_EQ(system("ip link add v0 type veth peer name v1 && ip link set v0 up"), 0);
+  {
+    const auto other = OpenBpfMeter(config_, static_cast<int>(if_nametoindex("v0")));
+    ASSERT_TRUE(other) << other.error().message;
+    ASSERT_TRUE((*agent)->Once());
+    EXPECT_TRUE((*agent)->meter_failed()) << "another agent holds it";
+  }
   ASSERT_TRUE((*agent)->Once());
   EXPECT_FALSE((*agent)->meter_failed());
   EXPECT_TRUE(*HasTcFilters(static_cast<int>(if_nametoindex("v0"))));
