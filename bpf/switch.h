@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Contract between switch.bpf.c and user space: what the pinned maps hold. A change of any layout
- * here or in core/ raises SPW_LAYOUT, and a daemon then starts afresh instead of adopting old maps.
+ * Contract between switch.bpf.c and user space: what the pinned maps hold, and the data plane's packet
+ * counters (struct spw_counters). A change of any layout here or in core/ raises SPW_LAYOUT, and a daemon
+ * then starts afresh instead of adopting old maps.
  *
  *   map         entry                 writer                     reader
  *   meta        struct spw_meta       spillwayd, once            spillwayd

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How policies compare at one load, from slices that were played in rounds: percentiles over all slices of a
-// policy, and how sure their ratio is. Pure; the same seed gives the same intervals on any machine.
+// policy, the interval of their ratio, and the verdict on it (better, worse, harmful, no difference shown).
+// Pure; the same seed gives the same intervals on any machine.
 //
 // A resample draws rounds with replacement and takes the slices of all policies from the rounds drawn, so
 // that what the machine did in a round weighs on all of them alike. The interval is the bootstrap's

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The boot id of an agent's reports: the time of its start, and always later than that of the start before,
-// whatever the clock says, or the switches would take its reports for old ones. The last is kept in a file.
+// whatever the clock says, or the switches would take its reports for old ones; kept in `state_file`.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The running switch as the API, the signals and the timer see it: one object, one mutex.
+// The running switch as the API, the signals and the timer see it: one object, one mutex; and what the
+// log says of units that their agents report failing.
 //
 // Threading: every method may be called from any thread. The switch itself is not thread-safe, and never
 // touched by anybody else while a Control exists.

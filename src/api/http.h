@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small HTTP server over libmicrohttpd: requests and responses as values, one handler for all.
+// A small HTTP server over libmicrohttpd: requests and responses as values, one handler for all, errors by
+// status and code (400 bad_input, 409 conflict ...).
 //
 // Threading: one thread of its own calls the handler, one request at a time; the destructor waits for
 // it. A handler that answers later gives the thread back meanwhile. A peer can be slow, rude or malicious:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the mains of programs that stay (agent, gateway, executor) have in common: how they read the command
-// line, log, and end.
+// What the mains of programs that stay (agent, gateway, executor, node agent) have in common: how they read
+// the command line, log, and end. (spillwayd has src/daemon.)
 #pragma once
 
 #include <signal.h>

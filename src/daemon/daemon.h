@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// spillwayd without its main: start, event loop, the way out. The switch comes from outside, so that
-// tests run all of it, signals and sockets included, over a fake one.
+// spillwayd without its main: start, event loop, signals (reload, stop), the way out. The switch comes from
+// outside, so that tests run all of it, signals and sockets included, over a fake one.
 //
 // Threading: one loop (signals, netlink, a 1 s timer) beside the API's thread; api::Control's mutex is
 // their only meeting point.

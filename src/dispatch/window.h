@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The consumer's side of a window (window_layout.h), made and checked here. Attached to a queue, a window is
-// one more source from which workers take; no thread of the host's touches an event before the worker that
-// serves it.
+// The consumer's side of a window (window_layout.h), made, checked and given credits here. Attached to a
+// queue, a window is one more source from which workers take; no thread of the host's touches an event before
+// the worker that serves it.
 //
 // Nothing in the window is believed. The header is the consumer's own copy; every event is checked; a
 // producer that writes rubbish closes its window, one that fills slots before they are granted overwrites its

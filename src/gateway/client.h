@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client of the framed protocol, blocking: over TCP or a UNIX socket, and through a window, where a
-// request's data is written once, and the gateway reads it there: over a UNIX socket memory that both share,
-// over TCP memory of the gateway that is written by RDMA, where both machines have it. One thread; one with a
-// window over RDMA must not fork.
+// The client's end of a connection to the gateway (framed protocol), blocking, under the C and Python clients
+// too: over TCP or a UNIX socket, and through a window, where a request's data is written once, and the
+// gateway reads it there: over a UNIX socket memory that both share, over TCP memory of the gateway that is
+// written by RDMA, where both machines have it. One thread; one with a window over RDMA must not fork.
 #pragma once
 
 #include <chrono>

@@ -49,6 +49,8 @@ Server::Server(GatewayConfig config, Listeners listeners)
             regions_,
             Now,
             [this](uint64_t session) { changed_.push_back(session); },
+            [this](uint64_t session, std::string_view fault) { TellFault(session, fault); },
+            [this](uint32_t tenant) { return TakesAnother(tenant); },
             listeners_.windows.get()} {}
 
 Server::~Server() {
@@ -371,13 +373,23 @@ void Server::Accept(size_t index) {
 void Server::EndOldStranger(bool is_unix) {
   std::optional<uint64_t> alike, other;
   for (const auto& [number, client] : sessions_) {
-    if (client.session->authenticated()) continue;
+    if (client.session->tenant()) continue;
     std::optional<uint64_t>& oldest = client.session->is_unix() == is_unix ? alike : other;
     oldest = std::min(oldest.value_or(number), number);
   }
   if (!alike && !other) return;
   EndSession(alike ? *alike : *other);
   counts_.sessions_refused++;
+}
+
+// Half of the connections are kept for tenants in equal parts, whatever the others have.
+bool Server::TakesAnother(uint32_t tenant) const {
+  const uint64_t tenants = config_.broker.tenants.size();
+  const uint64_t kept_for_others = (tenants - 1) * (config_.connections / (2 * tenants));
+  const auto theirs = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
+    return entry.second.session->tenant() == tenant;
+  });
+  return static_cast<uint64_t>(theirs) < config_.connections - kept_for_others;
 }
 
 void Server::EndSession(uint64_t number) {
@@ -387,13 +399,17 @@ void Server::EndSession(uint64_t number) {
   sessions_.erase(found);
   if (!client.session->fault().empty()) {
     counts_.faults++;
-    if (const auto kept_back = faults_told_.Ask(std::chrono::steady_clock::now())) {
-      if (*kept_back > 0) spdlog::warn("clients: {} more faults", *kept_back);
-      spdlog::warn("client {}: {}", number, client.session->fault());
-    }
+    TellFault(number, client.session->fault());
   }
   reactor_->Remove(Tag(static_cast<int>(SourceKind::kSession), number));
   if (client.hears_window) reactor_->Unwatch(client.session->window()->bell());
+}
+
+void Server::TellFault(uint64_t session, std::string_view fault) {
+  const auto kept_back = faults_told_.Ask(std::chrono::steady_clock::now());
+  if (!kept_back) return;
+  if (*kept_back > 0) spdlog::warn("clients: {} more faults", *kept_back);
+  spdlog::warn("client {}: {}", session, fault);
 }
 
 ServerCounts Server::counts() const {

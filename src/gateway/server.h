@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -134,7 +135,9 @@ class Server : private SlicePort, private Reactor::Listener {
   void HandleExecutor(uint64_t number);
   [[nodiscard]] Result<void> TakeArrival(ExecutorConnection& connection, uint64_t number);
   void BecomeReady(ExecutorConnection& connection);
+  [[nodiscard]] bool TakesAnother(uint32_t tenant) const;
   void EndSession(uint64_t number);
+  void TellFault(uint64_t session, std::string_view fault);
   // Of one that has not joined.
   void Refuse(uint64_t number, const std::string& why);
   void EndExecutor(uint64_t number, const std::string& why);

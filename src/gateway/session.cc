@@ -243,6 +243,13 @@ void Session::HandleHello() {
     Fault(tenant_ ? "a second hello" : "no such tenant, or wrong token");
     return;
   }
+  if (!host_.takes_another(*tenant)) {
+    SendError(header_.id, Status::kBusy,
+              fmt::format("tenant {} has all connections that others leave it (limits.connections)",
+                          host_.config.broker.tenants[*tenant].name));
+    closing_ = true;
+    return;
+  }
   // What was to be told before was nobody's, and is the tenant's from now on.
   host_.broker.Release(unsent(), account());
   tenant_ = tenant;

@@ -35,7 +35,9 @@ struct SessionHost {
   RegionTable& regions;
   std::function<Time()> now;
   std::function<void(uint64_t session)> changed;  // it has answers to send, or a window, or is to be closed
-  WindowListener* remote_windows = nullptr;       // none: there are no windows over RDMA
+  std::function<void(uint64_t session, std::string_view fault)> tell_fault;  // to the log, but not for ever
+  std::function<bool(uint32_t tenant)> takes_another;                        // session of that tenant's
+  WindowListener* remote_windows = nullptr;  // none: there are no windows over RDMA
 };
 
 class Session : public Stream {
@@ -61,7 +63,7 @@ class Session : public Stream {
   [[nodiscard]] uint64_t number() const { return number_; }
   [[nodiscard]] bool idle() const { return asked_.empty() && window_asked_ == 0; }
   [[nodiscard]] Time last_heard() const { return last_heard_; }
-  [[nodiscard]] bool authenticated() const { return tenant_.has_value(); }
+  [[nodiscard]] const std::optional<uint32_t>& tenant() const { return tenant_; }  // none: no hello yet
   [[nodiscard]] bool is_unix() const { return is_unix_; }
   // It owes the rest of a frame, or its hello, for longer than `most`, while it may send; or has read nothing
   // of its answers for so long.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session's window (memory that gateway and client both write to) and the requests that arrive in it.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <bit>
@@ -85,7 +84,7 @@ void Session::HandleWindowNews() {
   if (const std::string fault = window.Fault(); !fault.empty()) {
     // Requests may go on in frames.
     if (awaited_->is_told)
-      spdlog::warn("client {}: its window over RDMA was not connected: {}", number_, fault);
+      host_.tell_fault(number_, "its window over RDMA was not connected: " + fault);
     else
       SendError(awaited_->id, Status::kBusy, fault);
     return EndWindow();
@@ -105,7 +104,7 @@ void Session::HandleWindowNews() {
 
 void Session::EndLateWindow(Time now, Duration most) {
   if (!awaited_ || !awaited_->is_told || now - awaited_->since <= most) return;
-  spdlog::warn("client {}: did not connect its window over RDMA within limits.receive", number_);
+  host_.tell_fault(number_, "did not connect its window over RDMA within limits.receive");
   EndWindow();
 }
 

@@ -2,6 +2,7 @@
 #include "check_track.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace spillway::health {
 
@@ -17,6 +18,15 @@ const char* ToString(CheckState state) {
   return "";
 }
 
+void CheckTrack::GoOnFrom(const CheckTrack& before, bool asks_the_same) {
+  const TrackRules rules = rules_;
+  *this = before;
+  rules_ = rules;
+  if (asks_the_same) return;
+  next_decides_ = true;
+  passes_ = failures_ = 0;
+}
+
 bool CheckTrack::Record(bool passed, const std::string& reason, TimePoint now) {
   if (passed && passes_ == 0) first_pass_ = now;
   if (passed) last_pass_ = now;
@@ -24,19 +34,13 @@ bool CheckTrack::Record(bool passed, const std::string& reason, TimePoint now) {
   failures_ = passed ? 0 : failures_ + 1;
   if (!passed) reason_ = reason;
   const CheckState before = state_;
-  switch (state_) {
-    case CheckState::kUnknown:
-      if (passed)
-        state_ = CheckState::kUp;
-      else
-        Fail(now);
-      break;
-    case CheckState::kUp:
-      if (failures_ >= rules_.fall) Fail(now);
-      break;
-    case CheckState::kFailing:
-      if (passes_ >= rules_.rise && now >= held_until_) state_ = CheckState::kUp;
-      break;
+  const bool decides = std::exchange(next_decides_, false);
+  if (state_ == CheckState::kFailing) {
+    if (decides ? passed : passes_ >= rules_.rise && now >= held_until_) state_ = CheckState::kUp;
+  } else if (decides ? !passed : failures_ >= rules_.fall) {
+    Fail(now);
+  } else if (decides) {
+    state_ = CheckState::kUp;
   }
   if (state_ == before) return false;
   since_ = now;

@@ -6,8 +6,9 @@
 //   failing ──`rise` passes in a row, and the hold is over──► up
 //
 // The first result decides at once, so that after a start nobody waits `fall` intervals for what a dead unit
-// loses. The hold is what dampening adds: none for the first failing, then `dampening`, doubled with every
-// further one up to `dampening_limit`; a unit that was up for `dampening_limit` starts afresh.
+// loses; so does the first after a change of what is asked, until which what was known before holds. The hold
+// is what dampening adds: none for the first failing, then `dampening`, doubled with every further one up to
+// `dampening_limit`; a unit that was up for `dampening_limit` starts afresh.
 #pragma once
 
 #include <chrono>
@@ -30,6 +31,10 @@ class CheckTrack {
  public:
   CheckTrack(const TrackRules& rules, TimePoint now) : rules_(rules), since_(now), held_until_(now) {}
 
+  // Goes on from what is known by the check that this one replaces. asks_the_same: it differs in its rules
+  // and times alone; else nothing counts of its results in a row, and the next decides.
+  void GoOnFrom(const CheckTrack& before, bool asks_the_same);
+
   // One check's result; `reason` says why it failed. Whether the state changed.
   bool Record(bool passed, const std::string& reason, TimePoint now);
 
@@ -48,6 +53,7 @@ class CheckTrack {
 
   TrackRules rules_;
   CheckState state_ = CheckState::kUnknown;
+  bool next_decides_ = true;
   TimePoint since_, held_until_;
   uint32_t passes_ = 0, failures_ = 0;  // in a row, up to the last result
   TimePoint first_pass_{}, last_pass_{};

@@ -9,9 +9,6 @@
 #include <set>
 #include <utility>
 
-#include "exec_probe.h"
-#include "socket_probes.h"
-
 namespace spillway::health {
 namespace {
 
@@ -50,6 +47,19 @@ TrackRules RulesOf(const model::HealthCheck& check) {
   return {check.rise, check.fall, milliseconds(check.dampening_ms), milliseconds(check.dampening_limit_ms)};
 }
 
+// Whether they differ in nothing but when they ask and what results in a row decide.
+bool AskTheSame(model::HealthCheck one, const model::HealthCheck& other) {
+  one.interval_ms = other.interval_ms;
+  one.timeout_ms = other.timeout_ms;
+  one.rise = other.rise;
+  one.fall = other.fall;
+  one.jitter = other.jitter;
+  one.dampening_ms = other.dampening_ms;
+  one.dampening_limit_ms = other.dampening_limit_ms;
+  one.on_fail = other.on_fail;
+  return one == other;
+}
+
 // Whether a pass shows that the service answers. For `tcp` the kernel answers, and after it `tls` needs no
 // more of a server than a process in front of it.
 bool CanWitness(const model::Service& service) {
@@ -69,24 +79,6 @@ std::string Describe(const model::HealthCheck& check, const model::Address& addr
   if (check.kind == model::CheckKind::kHttp || check.kind == model::CheckKind::kHttps) text += check.path;
   if (check.kind == model::CheckKind::kDns) text += fmt::format(" {} {}", check.query, check.type);
   return text;
-}
-
-std::unique_ptr<Probe> MakeProbe(const Subject& subject, const model::HealthCheck& check,
-                                 const ProbePlaces& places, std::function<void(Outcome)> finish) {
-  switch (check.kind) {
-    case model::CheckKind::kTcp:
-      return MakeTcpProbe(subject, check, places.each_turn, std::move(finish));
-    case model::CheckKind::kTls:
-    case model::CheckKind::kHttp:
-    case model::CheckKind::kHttps:
-      return MakeWebProbe(subject, check, places.web, std::move(finish));
-    case model::CheckKind::kDns:
-    case model::CheckKind::kUdp:
-      return MakeDatagramProbe(subject, check, places.each_turn, std::move(finish));
-    case model::CheckKind::kExec:
-      return MakeExecProbe(subject, check, places.at_once, std::move(finish));
-  }
-  return nullptr;
 }
 
 // There may be so many that most are found in memory, not in a cache: what each check needs comes first.
@@ -222,12 +214,14 @@ void Checker::TakeConfig(TimePoint now) {
       for (const model::Unit& unit : server.units) {
         Subject subject{service.name, pool->name, server.name, unit.name, unit.address};
         std::unique_ptr<Target> target;
-        if (const auto found = known.find(Key(subject.service, subject.pool, subject.server, subject.unit));
-            found != known.end() && found->second && found->second->subject.address == unit.address &&
-            *found->second->check == *check) {
+        const auto found = known.find(Key(subject.service, subject.pool, subject.server, subject.unit));
+        const bool is_known =
+            found != known.end() && found->second && found->second->subject.address == unit.address;
+        if (is_known && *found->second->check == *check) {
           target = std::move(found->second);
         } else {
           target = std::make_unique<Target>(std::move(subject), check, now);
+          if (is_known) GoOn(*found->second, *target);
           fresh.push_back(target.get());
         }
         targets_.push_back(std::move(target));
@@ -256,6 +250,19 @@ void Checker::TakeConfig(TimePoint now) {
   }
   SetTurn();
   changed_ = true;
+}
+
+// `target` takes the place of `before`, at the same address.
+void Checker::GoOn(const Target& before, Target& target) {
+  const bool asks_the_same = AskTheSame(*before.check, *target.check);
+  target.track.GoOnFrom(before.track, asks_the_same);
+  if (!asks_the_same) return;
+  target.last_ms = before.last_ms;
+  target.passed = before.passed;
+  target.failed = before.failed;
+  target.skipped = before.skipped;
+  target.changes = before.changes;
+  target.skip_reason = before.skip_reason;
 }
 
 void Checker::SetTurn() {

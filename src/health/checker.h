@@ -113,6 +113,7 @@ class Checker {
   void HandOut(Reactor& reactor, std::chrono::milliseconds wait) SPILLWAY_EXCLUDES(mutex_);
   bool Fetch(Reactor& reactor, std::chrono::milliseconds wait);
   void TakeConfig(TimePoint now);
+  void GoOn(const Target& before, Target& target) SPILLWAY_REQUIRES(mutex_);
   void SetTurn() SPILLWAY_REQUIRES(mutex_);
   void Turn(TimePoint now);
   template <class Do>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In step with the API server: whole lists, then a watch of pods until the next.
+// In step with the API server: whole lists (nodes, namespaces and whose tenant each is, pods), then a watch
+// of pods until the next.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 

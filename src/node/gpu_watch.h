@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which GPUs no longer answer their driver, as when one fell off the bus. Each is asked again and again on a
-// thread of its own, since a GPU that hangs may never answer: then that thread waits, and nobody else does.
-// Thread-safe.
+// Which GPUs no longer answer their driver, as when one fell off the bus, and why (`lost`). Each is asked
+// again and again on a thread of its own, since a GPU that hangs may never answer: then that thread waits,
+// and nobody else does. Thread-safe.
 #pragma once
 
 #include <chrono>

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "base/system_error.h"
 #include "base/yaml/scalars.h"
 #include "scheduler/controller/host_message.h"
@@ -178,11 +179,8 @@ void InstanceBook::Erase(uint64_t instance) const {
 std::string InstanceBook::LastWord(uint64_t instance) const {
   std::string text = EndOf(LogOf(instance), kLastBytes).value_or("");
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  text = text.substr(text.rfind('\n') + 1).substr(0, 300);
   // It goes into this program's log, and to an operator's terminal.
-  for (char& byte : text)
-    if (static_cast<unsigned char>(byte) < ' ' || byte == 0x7f) byte = '?';
-  return text;
+  return base::Printable(text.substr(text.rfind('\n') + 1).substr(0, 300));
 }
 
 void InstanceBook::KeepLog(uint64_t instance, const std::string& model) const {

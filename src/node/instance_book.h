@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs on this host, in a folder: of each instance a file of what it is and which process it has, its
-// executor's configuration and its log. One program at a time has the folder. One thread.
+// What runs on this host, in a folder (`state`): of each instance a file of what it is and which process it
+// has (by pid, start time and boot), its executor's configuration, its log and the log's last word. One
+// program at a time has the folder. One thread.
 #pragma once
 
 #include <cstdint>

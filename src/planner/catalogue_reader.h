@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catalogue files: YAML, or the JSON document of `spillway plan probe`, whose results stand beside its
+// Reads catalogue files: YAML, or the JSON document of `spillway plan probe`, whose results stand beside its
 // entry. Errors hold everything that is wrong, one line each, with kBadInput. docs/planner.md describes
 // every key. Threading: none keeps state.
 #pragma once

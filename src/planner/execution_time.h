@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long an application takes on another cluster, from where its time goes on the baseline. Its parts
+// How long an application takes on another cluster, from where its time goes on the baseline: its parts
 // follow each other (but for accelerators that compute while data comes), and each scales by itself. Pure.
 // Source: Lovelock, sections 5.2 and 5.3.
 #pragma once

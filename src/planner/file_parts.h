@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What catalogue and workload files have in common: one YAML document each, read whole or not at all.
+// What catalogue and workload files have in common: one YAML document each, read whole or not at all,
+// and maps whose keys are names.
 // Values are read by base/yaml/scalars.h. Threading: none keeps state.
 #pragma once
 

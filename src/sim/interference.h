@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keeps a unit from working at its speed (stalls, neighbours, drift), in simulated time: one unit's
-// Interference, with phases and draws of its own. Times are ns since the run began and do not go back. Not
-// thread-safe.
+// What keeps a unit from working at its speed (stalls, pauses, neighbours, drift), in simulated time: one
+// unit's Interference, with phases and draws of its own. Times are ns since the run began and do not go back.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>

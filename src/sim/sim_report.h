@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep's results as text, JSON document and page. Pure, but for the machine's description.
+// A sweep's results as text (one line for each app, load and policy; its columns are here), JSON document and
+// page. Pure, but for the machine's description.
 #pragma once
 
 #include <string>

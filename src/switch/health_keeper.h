@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Units that are out by their agents' word (core/health.h), seen from spillwayd. The data plane takes them
-// out and back as reports come; what no report says is set right here: a failing unit that fell silent, was
-// drained or removed no longer counts against its pool's half; errors that nearly all units of a pool answer
-// are excused, and so is a unit that answers its checks for long while its agent says that it is dead. Works
-// on plain arrays: testable without a kernel. One thread; the data plane writes beside it.
+// Units that are out by their agents' word (core/health.h decides; half of a pool at most), seen from
+// spillwayd. The data plane takes them out and back as reports come; what no report says is set right here: a
+// failing unit that fell silent, was drained or removed no longer counts against its pool's half; errors that
+// nearly all units of a pool answer are excused, and so is a unit that answers its checks for long while its
+// agent says that it is dead. Works on plain arrays: testable without a kernel. One thread; the data plane
+// writes beside it.
 #pragma once
 
 #include <cstdint>

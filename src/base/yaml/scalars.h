@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalars of our files: each function reads one, or tells what it expected and gives nullopt.
-// Threading: none keeps state.
+// The scalars of our files (names, texts, paths, numbers, times, sizes): each function reads one, or tells
+// what it expected and gives nullopt. Threading: none keeps state.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accounts for memory that requests share, with reserves for tenants and for fronts (frames, HTTP).
-// What a reserve's owner has not used of it is kept free for him, whatever the others ask for; the rest is
-// anybody's. Pure; not thread-safe.
+// Accounts for memory that requests, or HTTP bodies that are still being read, share, with reserves for
+// tenants and for fronts (frames, HTTP). What a reserve's owner has not used of it is kept free for him,
+// whatever the others ask for; the rest is anybody's. Pure; not thread-safe.
 //
 // A byte is charged to one reserve at most: to its tenant's while that lasts, then to its front's, then to
 // nobody's. So what is held and what is kept free are together no more than there is, after each Hold that

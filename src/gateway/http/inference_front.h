@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gateway's HTTP front: the Open Inference Protocol v2, and /metrics. Parses on HTTP's thread, asks on
-// the gateway's, formats on HTTP's again. docs/gateway.md lists the paths.
+// The gateway's HTTP front: the Open Inference Protocol v2, and /metrics; memory of bodies that are still
+// being read. Parses on HTTP's thread, asks on the gateway's, formats on HTTP's again. docs/gateway.md lists
+// the paths.
 #pragma once
 
 #include "api/http.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON of a v2 request, read as it goes by, since anybody may write it: the numbers of `data` become the
-// tensor's bytes at once, and what is kept of the rest is bounded. Pure.
+// tensor's bytes at once (FP16, BF16: as binary only), and what is kept of the rest is bounded. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registered memory and who may touch it. A region is named by its key alone, and a key opens it to its
-// holder alone: what a tenant says of memory is looked up among the regions that were given to that tenant's
-// own session, so that another's region cannot even be named. Not thread-safe.
+// The memory of clients' windows at the gateway, and which client a request may name it for. A region is
+// named by its key alone, and a key opens it to its holder alone: what a tenant says of memory is looked up
+// among the regions that were given to that tenant's own session, so that another's region cannot even be
+// named. Not thread-safe.
 #pragma once
 
 #include <cstdint>

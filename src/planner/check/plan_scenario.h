@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A planned cluster as a scenario of the simulator: its nodes become servers of one unit each, the
-// workload becomes requests. Pure.
+// A planned cluster as a scenario of the simulator: its nodes become servers of one unit each, the workload
+// becomes requests, and the policies are wcmp and p2c. Pure.
 #pragma once
 
 #include <cstdint>

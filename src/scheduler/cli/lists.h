@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lists of nodes and jobs that verbs of the scheduler take.
+// The lists of nodes and jobs that verbs of the scheduler take (--list, --data, --nodes, --cluster), found
+// and checked against each other.
 #pragma once
 
 #include <string>

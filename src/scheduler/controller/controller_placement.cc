@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where instances go, which move, and why a replica waits (`trouble`).
+// Where instances go, which move (by themselves, or as an operator orders: refused orders too), and why a
+// replica waits (`trouble`).
 #include <fmt/format.h>
 
 #include <algorithm>

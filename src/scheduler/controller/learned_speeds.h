@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// On which models of GPU a served model's requests were seen to take longer than on others. A preference
+// On which models of GPU a served model's requests were seen to take longer than on others (`slowness`). A
+// preference
 // for new instances, a price or a ban for moves that free a GPU, and made so that a wrong one costs little:
 // it says something only of GPU models that were both tried with that model, one that was not counts as the
 // quickest, and what was learnt is forgotten in time. How much longer is a reason to place otherwise:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Claims: what extenders mean to bind, and have bound, on a node, in an annotation of the node, which whoever
-// makes pods cannot write. A claim is written before its pod is bound, against the node's resourceVersion: of
-// two extenders that would give one GPU twice, one finds the other's claim. Pure; thread-safe.
+// makes pods cannot write; how long one counts. A claim is written before its pod is bound, against the
+// node's resourceVersion: of two extenders that would give one GPU twice, one finds the other's claim. Pure;
+// thread-safe.
 #pragma once
 
 #include <chrono>

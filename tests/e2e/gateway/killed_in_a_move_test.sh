@@ -6,7 +6,8 @@
 # Nothing here depends on who is quicker. Executors reach the gateway by a link, the gate: one that is started while it is
 # shut does not become ready. One that is stopped (SIGSTOP) keeps what it has in hand, and so drains until it is killed.
 set -euo pipefail
-. "$(dirname "$0")/waiting.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/waiting.sh"
 bin=$1
 work=$(mktemp -d)
 gateway= node1= node2= askers= mover=
@@ -64,23 +65,10 @@ sys.exit(0 if value else 1)' "$1"
 }
 # Sum of the gateway's metrics whose text begins so.
 metric() { curl -sf "$url/metrics" | awk -v name="$1" 'index($0, name) == 1 {sum += $NF} END {print sum + 0}'; }
-ask() {
-  curl -sf --max-time 60 "$url/v2/models/product/infer" -d '{"inputs": [
-    {"name": "a", "datatype": "FP32", "shape": [1, 2], "data": [3, 4]},
-    {"name": "b", "datatype": "FP32", "shape": [2, 1], "data": [5, 6]}]}' | matches '"data":\[39.0\]'
-}
-asker() {
-  local asked=0 failed=0
-  while [ ! -e "$work/enough" ]; do
-    ask || failed=$((failed + 1)); asked=$((asked + 1))
-    read -rt 0.02 <> <(:) || true  # leaves the processors to what is tested
-  done
-  echo "$asked $failed" > "$work/asked$1"
-}
 start_askers() {
   rm -f "$work/enough"
   before=$(answered) anew=$(begun_anew)
-  for n in $(seq $clients); do asker "$n" & askers="$askers $!"; done
+  "$here/askers.py" "$url" $clients "$work/enough" "$work/asked" & askers=$!
 }
 answered() { metric 'spillway_gateway_requests_total{tenant="default",status="ok"}'; }
 more_than() { [ "$(answered)" -gt "$1" ]; }
@@ -89,8 +77,8 @@ goes_on() { until_true 20 more_than "$(answered)"; }  # requests are answered fr
 stop_askers() {
   goes_on
   : > "$work/enough"; wait $askers; askers=
-  [ "$(cat "$work"/asked? | awk '{asked += $1; failed += $2} END {print failed ":" asked}')" = "0:$(($(answered) - before))" ] ||
-    fail "$1: $(cat "$work"/asked?) asked and failed, $(($(answered) - before)) answered"
+  [ "$(cat "$work/asked")" = "$(($(answered) - before)) 0" ] ||
+    fail "$1: $(cat "$work/asked") asked and failed, $(($(answered) - before)) answered"
 }
 begun_anew() { metric 'spillway_gateway_replacements_total '; }
 in_hand() { metric "spillway_gateway_slice_busy_cells{executor=\"instance-$1\""; }

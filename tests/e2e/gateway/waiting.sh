@@ -6,7 +6,7 @@ until_true() {
   local end=$((SECONDS + $1)); shift
   until "$@" > /dev/null 2>&1; do
     [ $SECONDS -lt $end ] || fail "never came true: $*"
-    read -rt 0.02 <> <(:) || true
+    read -rt 0.1 <> <(:) || true  # leaves the processors to what is waited for
   done
 }
 # Of a test of the controller that failed: the ends of its programs' logs, and what is served where.

@@ -111,8 +111,10 @@ TEST_P(AgentReports, ShowTheLoadUntilTheAgentDiesAndCapacityDecides) {
   const auto agents = ProcessesOf("s1-nic", "spillway-agent");
   ASSERT_EQ(agents.size(), 1u);
   kill(agents[0].pid, SIGKILL);
-  ASSERT_TRUE(AwaitUnit("nic", [](const auto& u) { return u.at("silent") == true; }));
-  EXPECT_GE(bed_->Unit("s1", "nic").at("report_age_ms"), 1000);
+  EXPECT_TRUE(AwaitUnit("nic", [](const auto& u) { return u.at("silent") == true; }));
+  // The data plane places by the coarse clock, which lags behind by a tick, by more where a CPU was taken
+  // away.
+  ASSERT_TRUE(AwaitUnit("nic", [](const auto& u) { return u.at("report_age_ms") >= 1500; }));
   EXPECT_EQ(bed_->Unit("s1", "cpu").at("silent"), false);
 
   // A quarter of the capacity is silent and takes a quarter of the flows; turns keep shares to within a few.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # planted_test.sh ROOT PYTHON: the check of arrows sees one that is not allowed, and one that nobody uses; that of the
-# precompiled headers sees missing ones.
+# precompiled headers sees missing ones, and so does that of the project's own.
 set -euo pipefail
 root=$1 python=$2
 work=$(mktemp -d)
@@ -26,3 +26,7 @@ grep -qx 'src/base/random.h: uses uint64_t: expected #include <cstdint>' <<< "$o
 sed -i 's/json.hpp>/json_fwd.hpp>/' "$work/src/api/json.h"
 ! out=$("$python" "$root/tests/unit/arrows/check_precompiled_includes" "$work") || fail "a missing library was not seen"
 grep -qx 'src/api/json.h: uses nlohmann::json array =: expected #include <nlohmann/json.hpp>' <<< "$out" || fail "said: $out"
+
+sed -i '/#include "command\/context.h"/d' "$work/src/cli/model_verbs.h"
+! out=$("$python" "$root/tests/unit/arrows/check_own_includes" "$work") || fail "a missing header of the project was not seen"
+grep -qx 'src/cli/model_verbs.h: uses Context: expected #include of src/command/context.h' <<< "$out" || fail "said: $out"

@@ -143,7 +143,14 @@ class RemoteWindowOfASession : public testing::Test {
   GatewayConfig config;
   RegionTable regions;
   FakeDevice device;
-  SessionHost host{config, bed.broker, regions, [this] { return bed.now; }, [](uint64_t) {}, &device};
+  SessionHost host{config,
+                   bed.broker,
+                   regions,
+                   [this] { return bed.now; },
+                   [](uint64_t) {},
+                   [](uint64_t, std::string_view) {},
+                   [](uint32_t) { return true; },
+                   &device};
   std::unique_ptr<Session> session;
   uint64_t key = 0;
 };

@@ -113,6 +113,27 @@ TEST_P(ServerOver, WhoSaysNoHelloKeepsNobodyOut) {
   EXPECT_EQ(recv(strangers.front().get(), &none, 1, 0), 0) << "the one that came first goes first";
 }
 
+TEST_P(ServerOver, OneTenantLeavesOthersTheirConnections) {
+  GatewayConfig config = GatewayBed::Config();
+  config.connections = 40;
+  Served served(config);
+  std::vector<Result<Client>> alices, bobs;
+  for (int i = 0; i < 30; i++) {
+    alices.push_back(served.bed.Dial());
+    ASSERT_TRUE(alices.back()) << i;
+  }
+  const auto further = served.bed.Dial();
+  ASSERT_FALSE(further);
+  EXPECT_THAT(further.error().message, HasSubstr("tenant alice has all connections that others leave it"));
+  for (int i = 0; i < 10; i++) {
+    bobs.push_back(served.bed.Dial("bob", "bobs-token"));
+    EXPECT_TRUE(bobs.back()) << i;
+  }
+  alices.pop_back();
+  served.bed.Until([](Server& server) { return server.counts().sessions == 39; });
+  EXPECT_TRUE(served.bed.Dial());
+}
+
 // Descriptors that both sides have, an eventfd among them, have their flags in common.
 TEST_P(ServerOver, AWindowsClientThatNeverHushesItsBellHoldsUpNobody) {
   Served served;

@@ -65,7 +65,13 @@ class SessionBed {
   BrokerBed bed;
   GatewayConfig config;
   RegionTable regions;
-  SessionHost host{config, bed.broker, regions, [this] { return bed.now; }, [](uint64_t) {}};
+  SessionHost host{config,
+                   bed.broker,
+                   regions,
+                   [this] { return bed.now; },
+                   [](uint64_t) {},
+                   [](uint64_t, std::string_view) {},
+                   [](uint32_t) { return true; }};
   Session session{host, 1, base::Fd(), false};
 
  private:
@@ -119,7 +125,13 @@ TEST(Session, AnswersThatNobodyReadsLeaveOthersTheirReserves) {
   config.broker = bed.broker.options();
   config.tokens = {"", ""};
   RegionTable regions;
-  SessionHost host{config, bed.broker, regions, [&] { return bed.now; }, [](uint64_t) {}};
+  SessionHost host{config,
+                   bed.broker,
+                   regions,
+                   [&] { return bed.now; },
+                   [](uint64_t) {},
+                   [](uint64_t, std::string_view) {},
+                   [](uint32_t) { return true; }};
   std::vector<std::unique_ptr<Session>> sessions;
   const auto receive = [](Session& session, const std::string& frame) {
     const auto into = session.NextRead();
@@ -169,7 +181,13 @@ TEST(Session, TakesNoMoreThanItsShareOfATurnFromAWindow) {
   config.broker = bed.broker.options();
   config.tokens = {"", ""};
   RegionTable regions;
-  SessionHost host{config, bed.broker, regions, [&] { return bed.now; }, [](uint64_t) {}};
+  SessionHost host{config,
+                   bed.broker,
+                   regions,
+                   [&] { return bed.now; },
+                   [](uint64_t) {},
+                   [](uint64_t, std::string_view) {},
+                   [](uint32_t) { return true; }};
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const base::Fd client(ends[1]);

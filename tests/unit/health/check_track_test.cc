@@ -56,6 +56,31 @@ TEST_F(Track, FailsAfterFallFailuresInARow) {
   EXPECT_EQ(track_.reason(), "last");
 }
 
+TEST_F(Track, GoesOnByOtherRules) {
+  Pass();
+  Fail();
+  CheckTrack next({.rise = 1, .fall = 2}, now_ + seconds(1));
+  next.GoOnFrom(track_, true);
+  EXPECT_EQ(next.state(), CheckState::kUp);
+  EXPECT_TRUE(next.Record(false, "second in a row", now_ + seconds(1)));
+  EXPECT_TRUE(next.Record(true, "", now_ + seconds(2)));
+}
+
+TEST_F(Track, OfAnotherQuestionTheFirstResultDecides) {
+  FailUntilHeld();
+  const TimePoint since = track_.since();
+  CheckTrack next({.rise = 2, .fall = 3}, now_);
+  next.GoOnFrom(track_, false);
+  EXPECT_EQ(next.state(), CheckState::kFailing);
+  EXPECT_FALSE(next.Record(false, "still", now_));
+  EXPECT_EQ(next.since(), since);
+  next.GoOnFrom(next, false);
+  EXPECT_TRUE(next.Record(true, "", now_));
+  EXPECT_EQ(next.state(), CheckState::kUp);
+  next.GoOnFrom(next, false);
+  EXPECT_TRUE(next.Record(false, "at once", now_));
+}
+
 TEST_F(Track, KnowsTheFirstAndTheLastOfThePassesInARow) {
   EXPECT_FALSE(track_.passing());
   Pass();

@@ -254,15 +254,17 @@ TEST_F(OverloadTest, ACommandThatCannotBeStartedHoldsUpNoOtherCheckAndFailsNoUni
   Socket listening(SOCK_STREAM);
   listening.Listen();
   HungProgram program;
-  Check({program.Check(100), QuickCheck(model::CheckKind::kTcp, listening.port())});
+  Check({program.Check(1000), QuickCheck(model::CheckKind::kTcp, listening.port())});
   ASSERT_TRUE(Becomes(CheckState::kUp, 0));
   if (!Eventually([&] { return program.Hang(); })) GTEST_SKIP() << "no file leases here";
-  ASSERT_TRUE(Eventually([&] { return View(0).skipped > 3; })) << "its time is never over";
+  ASSERT_TRUE(Eventually([&] { return View(0).skipped > 0; })) << "its time is never over";
+  const uint64_t failed = View(0).failed;  // of those that ran, on a busy machine
+  ASSERT_TRUE(Eventually([&] { return View(0).skipped > 3; }));
   const uint64_t passed = View(1).passed;
   EXPECT_TRUE(Eventually([&] { return View(1).passed > passed + 10; })) << "the others wait for it";
   EXPECT_TRUE(program.IsWaitedFor());
   EXPECT_EQ(View(0).state, CheckState::kUp);
-  EXPECT_EQ(View(0).failed, 0u) << View(0).reason;
+  EXPECT_EQ(View(0).failed, failed) << View(0).reason;
   EXPECT_THAT(View(0).skip_reason, HasSubstr("could not be read"));
   const uint64_t before = View(0).passed;
   program.Release();

@@ -335,6 +335,27 @@ TEST_F(CheckerTest, AReloadKeepsWhatIsKnownOfChecksThatDidNotChange) {
   EXPECT_TRUE(Becomes(CheckState::kUp, 2));
 }
 
+TEST_F(CheckerTest, AChangeOfAFailingUnitsCheckDoesNotPutItBackBeforeAResult) {
+  UdpServer silent([](const std::string&) { return std::string(); });
+  auto check = QuickCheck(model::CheckKind::kUdp, silent.port());
+  Check({check});
+  ASSERT_TRUE(Becomes(CheckState::kFailing));
+  const CheckView before = View();
+  check.timeout_ms = 60'000;  // no result comes any more
+  check.interval_ms = 3'600'000;
+  check.rise++;
+  checker_->SetConfig(ConfigOf({check, check}));
+  ASSERT_TRUE(Eventually([&] { return checker_->Views().size() == 2; }));
+  EXPECT_EQ(View().state, CheckState::kFailing);
+  EXPECT_EQ(View().reason, before.reason);
+  EXPECT_GE(View().failed, before.failed);
+
+  check.payload = "something else";
+  checker_->SetConfig(ConfigOf({check, check}));
+  ASSERT_TRUE(Eventually([&] { return View().failed == 0; }));
+  EXPECT_EQ(View().state, CheckState::kFailing);
+}
+
 TEST_F(CheckerTest, ReloadsFasterThanTheTimeOutDoNotKeepAHungUnitIn) {
   UdpServer silent([](const std::string&) { return std::string(); });
   auto check = QuickCheck(model::CheckKind::kUdp, silent.port());

@@ -378,6 +378,8 @@ TEST_F(Folder, OfALogTheEndIsReadAndWhatIsTooLongBeginsAnew) {
   EXPECT_EQ(book->LastWord(4), std::string(300, 'b'));
   std::ofstream(log, std::ios::app) << "the reason\n\n";
   EXPECT_EQ(book->LastWord(4), "the reason");
+  std::ofstream(log, std::ios::app) << "\x1b[2Jgrün\x9b\n";
+  EXPECT_EQ(book->LastWord(4), "\\x1b[2Jgrün\\x9b");
   std::filesystem::resize_file(log, InstanceBook::kMaxLogBytes);
   book->BoundLog(4);
   EXPECT_EQ(std::filesystem::file_size(log), InstanceBook::kMaxLogBytes);
