@@ -302,6 +302,7 @@ void Server::CleanUp(Time now) {
   std::vector<uint64_t> quiet;
   for (const auto& [number, client] : sessions_) {
     client.session->EndLateWindow(now, config_.receive);
+    client.session->FreeIdleBuffers();
     if ((client.session->idle() && now - client.session->last_heard() > config_.idle) ||
         client.session->IsLate(now, config_.receive))
       quiet.push_back(number);
@@ -382,14 +383,20 @@ void Server::EndOldStranger(bool is_unix) {
   counts_.sessions_refused++;
 }
 
-// Half of the connections are kept for tenants in equal parts, whatever the others have.
-bool Server::TakesAnother(uint32_t tenant) const {
-  const uint64_t tenants = config_.broker.tenants.size();
-  const uint64_t kept_for_others = (tenants - 1) * (config_.connections / (2 * tenants));
-  const auto theirs = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
-    return entry.second.session->tenant() == tenant;
-  });
-  return static_cast<uint64_t>(theirs) < config_.connections - kept_for_others;
+// Half of the connections are kept for tenants in equal parts: a further one must leave room for what the
+// others have not used of theirs.
+bool Server::TakesAnother(uint32_t tenant) {
+  std::vector<uint64_t> has(config_.broker.tenants.size());
+  const uint64_t part = config_.connections / (2 * has.size());
+  for (const auto& [number, client] : sessions_)
+    if (const auto& theirs = client.session->tenant()) has[*theirs]++;
+  has[tenant]++;
+  uint64_t taken = 0;
+  for (size_t other = 0; other < has.size(); other++)
+    taken += other == tenant ? has[other] : std::max(has[other], part);
+  if (taken <= config_.connections || has[tenant] <= part) return true;
+  counts_.sessions_refused++;
+  return false;
 }
 
 void Server::EndSession(uint64_t number) {

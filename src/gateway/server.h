@@ -135,7 +135,7 @@ class Server : private SlicePort, private Reactor::Listener {
   void HandleExecutor(uint64_t number);
   [[nodiscard]] Result<void> TakeArrival(ExecutorConnection& connection, uint64_t number);
   void BecomeReady(ExecutorConnection& connection);
-  [[nodiscard]] bool TakesAnother(uint32_t tenant) const;
+  [[nodiscard]] bool TakesAnother(uint32_t tenant);
   void EndSession(uint64_t number);
   void TellFault(uint64_t session, std::string_view fault);
   // Of one that has not joined.

@@ -109,7 +109,7 @@ void Session::Got(int64_t result) {
 
 bool Session::IsLate(Time now, Duration most) {
   if (over_) return false;
-  if (unread_since_ && now - *unread_since_ > most) {
+  if (unread_since_ && now - *unread_since_ > most + std::chrono::seconds(sent_ / kSlowestReader)) {
     fault_ = "its answers were not read within limits.receive";
     return true;
   }
@@ -119,6 +119,19 @@ bool Session::IsLate(Time now, Duration most) {
   if (now - *owes_since_ <= most) return false;
   fault_ = "a frame, or the hello, did not come within limits.receive";
   return true;
+}
+
+size_t Session::FreeIdleBuffers() {
+  const size_t within = std::string().capacity();
+  if (unsent() > 0 || !idle()) return 0;
+  size_t freed = 0;
+  for (std::string* buffer : {&out_, &sending_}) {
+    if (buffer->capacity() <= within) continue;
+    freed += buffer->capacity();
+    *buffer = std::string();
+    buffer->shrink_to_fit();
+  }
+  return freed;
 }
 
 size_t Session::TakeAhead(std::byte* into, size_t most) {
@@ -246,7 +259,8 @@ void Session::HandleHello() {
   if (!host_.takes_another(*tenant)) {
     SendError(header_.id, Status::kBusy,
               fmt::format("tenant {} has all connections that others leave it (limits.connections)",
-                          host_.config.broker.tenants[*tenant].name));
+                          host_.config.broker.tenants[*tenant].name),
+              1000);
     closing_ = true;
     return;
   }
@@ -375,7 +389,10 @@ void Session::Fault(const std::string& text) {
 
 std::span<const std::byte> Session::NextWrite() {
   if (over_) return {};
-  if (sending_.empty()) std::swap(sending_, out_);
+  if (sending_.empty() && !out_.empty()) {
+    std::swap(sending_, out_);
+    unread_since_ = host_.now();
+  }
   return std::as_bytes(std::span(sending_)).subspan(sent_);
 }
 
@@ -385,13 +402,13 @@ void Session::Sent(int64_t result) {
     return;
   }
   sent_ += static_cast<size_t>(result);
-  unread_since_ = host_.now();
   if (sent_ < sending_.size()) return;
   host_.broker.Release(sending_.size(), account());
   sending_.clear();
   if (sending_.capacity() > kMaxKept) sending_.shrink_to_fit();
   sent_ = 0;
-  if (unsent() == 0) unread_since_.reset();
+  unread_since_.reset();
+  if (!out_.empty()) unread_since_ = host_.now();
   if (closing_ && out_.empty()) over_ = true;
 }
 

@@ -65,9 +65,11 @@ class Session : public Stream {
   [[nodiscard]] Time last_heard() const { return last_heard_; }
   [[nodiscard]] const std::optional<uint32_t>& tenant() const { return tenant_; }  // none: no hello yet
   [[nodiscard]] bool is_unix() const { return is_unix_; }
-  // It owes the rest of a frame, or its hello, for longer than `most`, while it may send; or has read nothing
-  // of its answers for so long.
+  // It owes the rest of a frame, or its hello, for longer than `most`, while it may send; or reads more
+  // slowly than kSlowestReader what is being sent to it, after `most`.
   [[nodiscard]] bool IsLate(Time now, Duration most);
+  // What its buffers take while it has neither requests nor answers, which nobody counts. How much that was.
+  size_t FreeIdleBuffers();
   // Whether what stands in its window will be taken: a closing session's is left there.
   [[nodiscard]] bool takes_submissions() const { return window_ && !closing_ && !over_; }
   [[nodiscard]] ServedWindow* window() { return window_.get(); }
@@ -79,6 +81,9 @@ class Session : public Stream {
   // to.
   static constexpr size_t kMaxUnreadWhenFull = 16 << 10;
   static constexpr size_t kMaxKept = 1 << 20;  // of a buffer that is empty
+  // Bytes a second, once the first `most` is over; a byte now and then would keep what is being sent for as
+  // long as its client likes.
+  static constexpr size_t kSlowestReader = 64 << 10;
   static constexpr size_t kMaxAsked = 1024;
   static constexpr uint64_t kMaxWindow = uint64_t{1} << 30;
   static constexpr int kMaxOfATurn = 64;  // submissions from a window
@@ -146,7 +151,7 @@ class Session : public Stream {
   std::string fault_;
   Time last_heard_{0};
   std::optional<Time> owes_since_;    // the frame that has begun to come
-  std::optional<Time> unread_since_;  // that none of what is unsent could be sent
+  std::optional<Time> unread_since_;  // that what is being sent, or would be next, waits for its client
 
   std::unordered_map<uint64_t, uint64_t> asked_;  // the client's id -> the broker's
   std::unordered_map<uint64_t, uint64_t> window_ids_;

@@ -22,9 +22,18 @@ void CheckTrack::GoOnFrom(const CheckTrack& before, bool asks_the_same) {
   const TrackRules rules = rules_;
   *this = before;
   rules_ = rules;
+  held_until_ = since_;
+  flaps_ = state_ == CheckState::kFailing ? 1 : 0;
   if (asks_the_same) return;
   next_decides_ = true;
   passes_ = failures_ = 0;
+}
+
+bool CheckTrack::Skip(TimePoint now) {
+  if (!next_decides_ || state_ == CheckState::kUnknown) return false;
+  state_ = CheckState::kUnknown;
+  since_ = held_until_ = now;
+  return true;
 }
 
 bool CheckTrack::Record(bool passed, const std::string& reason, TimePoint now) {

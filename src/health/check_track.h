@@ -31,12 +31,17 @@ class CheckTrack {
  public:
   CheckTrack(const TrackRules& rules, TimePoint now) : rules_(rules), since_(now), held_until_(now) {}
 
-  // Goes on from what is known by the check that this one replaces. asks_the_same: it differs in its rules
-  // and times alone; else nothing counts of its results in a row, and the next decides.
+  // Goes on from what is known by the check that this one replaces, but for dampening, which begins anew.
+  // asks_the_same: it differs in its rules and times alone; else nothing counts of its results in a row, and
+  // the next decides.
   void GoOnFrom(const CheckTrack& before, bool asks_the_same);
 
   // One check's result; `reason` says why it failed. Whether the state changed.
   bool Record(bool passed, const std::string& reason, TimePoint now);
+
+  // The check could not be made. What another question's answers said ends there: nothing answers this one.
+  // Whether the state changed.
+  bool Skip(TimePoint now);
 
   CheckState state() const { return state_; }
   TimePoint since() const { return since_; }             // of this state

@@ -347,6 +347,7 @@ void Checker::OnOutcome(Target& target, const Outcome& outcome) {
     target.skipped++;
     target.skip_reason = outcome.reason;
     skipped_++;
+    if (target.track.Skip(now)) changed_ = true;
     if (now < report_skips_from_) return;
     report_skips_from_ = now + kReportSkips;
     const Subject& s = target.subject;

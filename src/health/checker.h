@@ -88,7 +88,7 @@ class Checker {
   Checker& operator=(const Checker&) = delete;
 
   // Checks that stay the same (service, unit, address and every key) go on undisturbed, those that run as
-  // well; changed ones start anew.
+  // well; changed ones go on from what is known (CheckTrack::GoOnFrom).
   void SetConfig(const model::Config& config);
 
   std::vector<CheckView> Views() const;

@@ -71,8 +71,8 @@ uint64_t Broker::Submit(Request request, Time now) {
                        card.OutputBytes(request.rows)));
     return 0;
   }
-  const uint64_t outputs = std::min(card.OutputBytes(request.rows), request.held_bytes);
-  if (const auto fits = CanFit(request.held_bytes - outputs, outputs, account); !fits) {
+  const uint64_t inputs = std::min<uint64_t>(request.inputs.size(), request.held_bytes);
+  if (const auto fits = CanFit(inputs, request.held_bytes - inputs, account); !fits) {
     Refuse(request, Status::kTooLarge, fmt::format("model {}: {}", card.name, fits.error().message));
     return 0;
   }

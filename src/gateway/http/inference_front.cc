@@ -81,8 +81,8 @@ std::optional<uint32_t> TenantOf(const GatewayConfig& config, const HttpRequest&
   return AuthenticateByToken(config, found->second.substr(begin));
 }
 
-// Bytes of an answer, counted as the broker counts what it holds, from the answer until all of it is sent.
-// Made on the gateway's thread; goes on any.
+// Memory of an answer, from the answer until all of it is sent: first the outputs and the most that their
+// text may take, as was agreed to when it was asked for. Made on the gateway's thread; goes on any.
 class HeldBytes {
  public:
   HeldBytes(Server& server, uint64_t bytes, uint32_t tenant)
@@ -95,10 +95,10 @@ class HeldBytes {
   }
   HeldBytes(const HeldBytes&) = delete;
   HeldBytes& operator=(const HeldBytes&) = delete;
-  // The body that was made of them stays instead. Not from two threads at a time. What little text stands
-  // around binary outputs is not worth waking the gateway for.
+  // The body that was made of them stays instead. Not from two threads at a time. Little is not worth waking
+  // the gateway for.
   void Become(uint64_t bytes) {
-    if (bytes <= bytes_ + kMaxUncounted) return;
+    if (bytes <= bytes_ + kMaxUncounted && bytes_ <= bytes + kMaxUncounted) return;
     server_.Post([&server = server_, old = bytes_, bytes, account = account_] {
       server.broker().Hold(bytes, account);
       server.broker().Release(old, account);
@@ -240,18 +240,21 @@ class HttpFront {
       asked.rows = kept->rows;
       asked.inputs = kept->inputs;
       asked.keeper = kept;
-      asked.held_bytes = kept->inputs.size() + model.card->OutputBytes(kept->rows);
+      const uint64_t answer_bytes = model.card->OutputBytes(kept->rows) + MostAnswerText(*model.card, *kept);
+      asked.held_bytes = kept->inputs.size() + answer_bytes;
       asked.deadline = kept->timeout;
-      asked.reply = [this, tenant, card = model.card, kept, respond](const Answer& answer) {
+      asked.reply = [this, tenant, card = model.card, kept, respond, answer_bytes](const Answer& answer) {
+        kept->inputs = {};  // not counted from now on
         if (answer.status != Status::kOk)
           return Respond(respond, ErrorOf(answer.status, answer.message, answer.retry_after));
         // Bytes are copied here, where the gateway waits; text is made of them on HTTP's thread.
         // The number of a model stands for one card: what the request was read by, the answer was made by.
-        respond([card, kept, held = std::make_shared<HeldBytes>(server_, answer.outputs.size(), tenant),
+        respond([card, kept, held = std::make_shared<HeldBytes>(server_, answer_bytes, tenant),
                  outputs = std::vector<std::byte>(answer.outputs.begin(), answer.outputs.end())] {
           auto made = MakeV2Response(*card, *kept, outputs);
           if (!made) return ErrorOf(Status::kFailed, made.error().message);
-          held->Become(made->body.size());
+          if (made->body.size() < made->body.capacity() / 2) made->body.shrink_to_fit();
+          held->Become(made->body.capacity());
           Response response;
           response.keeper = held;
           response.body = std::move(made->body);

@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "gateway/protocol/v2_body.h"
 #include "gateway/protocol/v2_entry.h"
@@ -17,6 +20,8 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxId = 128;
+// Of an answer's text, names and shapes in bounds, and an id whose every byte is escaped.
+constexpr uint64_t kMostHead = 2048, kMostEntryHead = 512;
 constexpr int64_t kMaxTimeoutUs = 3'600'000'000;  // an hour
 
 // `parameters` of the request or of a tensor, or nullptr without. `where`: "" or as "input a: ".
@@ -169,6 +174,78 @@ Result<std::vector<std::span<const std::byte>>> Tensors(const ModelCard& model,
   return tensors;
 }
 
+// The object, but for its closing brace: more is to come.
+std::string Open(const json& object) {
+  std::string text = object.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.pop_back();
+  return text;
+}
+
+// Characters of a value in JSON, with the comma.
+constexpr uint64_t MostText(DataType type) {
+  switch (type) {
+    case DataType::kBool:
+      return sizeof("false,") - 1;
+    case DataType::kU8:
+      return sizeof("255,") - 1;
+    case DataType::kI8:
+      return sizeof("-128,") - 1;
+    case DataType::kU16:
+      return sizeof("65535,") - 1;
+    case DataType::kI16:
+      return sizeof("-32768,") - 1;
+    case DataType::kU32:
+      return sizeof("4294967295,") - 1;
+    case DataType::kI32:
+      return sizeof("-2147483648,") - 1;
+    case DataType::kU64:
+    case DataType::kI64:
+      return sizeof("18446744073709551615,") - 1;
+    // Without an exponent where that is not longer than with one, and then with ".0".
+    case DataType::kF32:
+      return sizeof("-12345678900000.0,") - 1;
+    case DataType::kF64:
+      return sizeof("-1234567890123456700000.0,") - 1;
+    case DataType::kF16:
+    case DataType::kBf16:
+      return 0;
+  }
+  return 0;
+}
+
+// As short as a number may be that is read as the same value again; with a point or an exponent where it is a
+// fraction's type.
+template <class Value>
+void AppendValue(std::string& text, Value value) {
+  std::array<char, 32> digits;
+  const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  const std::string_view number(digits.data(), end);
+  text += number;
+  if (std::is_floating_point_v<Value> && number.find_first_of(".e") == number.npos) text += ".0";
+}
+
+// `,"data":[...]`. Which value cannot be said in JSON; nullopt: all could.
+std::optional<uint64_t> AppendData(std::string& text, DataType type, std::span<const std::byte> values) {
+  text += R"(,"data":[)";
+  uint64_t count = 0;
+  const bool sayable = WithType(type, [&](auto value) {
+    for (uint64_t i = 0; i < values.size(); i += sizeof(value), count++) {
+      if (count > 0) text += ',';
+      if constexpr (std::is_same_v<decltype(value), bool>) {
+        text += values[i] == std::byte{0} ? "false" : "true";  // whatever byte the model wrote
+      } else {
+        std::memcpy(&value, values.data() + i, sizeof(value));
+        if constexpr (std::is_floating_point_v<decltype(value)>)
+          if (!std::isfinite(value)) return false;
+        AppendValue(text, value);
+      }
+    }
+    return true;
+  });
+  text += ']';
+  return sayable ? std::nullopt : std::optional(count);
+}
+
 }  // namespace
 
 Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
@@ -212,57 +289,58 @@ Result<V2Request> ParseV2Request(const ModelCard& model, std::string_view body,
   return parsed;
 }
 
+uint64_t MostAnswerText(const ModelCard& model, const V2Request& request) {
+  uint64_t most = kMostHead;
+  for (const auto& wanted : request.outputs) {
+    const TensorCard& card = model.outputs[wanted.index];
+    most += kMostEntryHead;
+    if (!wanted.binary) most += card.BytesFor(request.rows) / BytesOf(card.type) * MostText(card.type);
+  }
+  return most;
+}
+
+// Text as it goes: as a tree of values each would take sixteen bytes.
 Result<V2Response> MakeV2Response(const ModelCard& model, const V2Request& request,
                                   std::span<const std::byte> outputs) {
   if (outputs.size() != model.OutputBytes(request.rows))
     return Fail(ErrorCode::kSystem,
                 fmt::format("model {}: {} bytes of outputs, expected {} for {} rows", model.name,
                             outputs.size(), model.OutputBytes(request.rows), request.rows));
-  json response = {{"model_name", model.name}, {"model_version", model.version}};
-  if (!request.id.empty()) response["id"] = request.id;
-  response["outputs"] = json::array();
-  std::string binary;
-  bool any_binary = false;
+  json head = {{"model_name", model.name}, {"model_version", model.version}};
+  if (!request.id.empty()) head["id"] = request.id;
+  V2Response made;
+  uint64_t most = MostAnswerText(model, request);
+  for (const auto& wanted : request.outputs)
+    if (wanted.binary) most += model.outputs[wanted.index].BytesFor(request.rows);
+  made.body.reserve(most);
+  made.body += Open(head) + R"(,"outputs":[)";
+  std::vector<std::span<const std::byte>> binary;
   for (const auto& wanted : request.outputs) {
     uint64_t offset = 0;
     for (size_t i = 0; i < wanted.index; i++)
       offset = Aligned(offset) + model.outputs[i].BytesFor(request.rows);
-    offset = Aligned(offset);
     const TensorCard& card = model.outputs[wanted.index];
-    const uint64_t bytes = card.BytesFor(request.rows);
-    const std::byte* at = outputs.data() + offset;
+    const auto values = outputs.subspan(Aligned(offset), card.BytesFor(request.rows));
     json entry = {
         {"name", card.name}, {"datatype", ToString(card.type)}, {"shape", card.ShapeOf(request.rows)}};
+    if (wanted.binary) entry["parameters"] = {{"binary_data_size", values.size()}};
+    if (made.body.back() != '[') made.body += ',';
+    made.body += Open(entry);
     if (wanted.binary) {
-      any_binary = true;
-      entry["parameters"] = {{"binary_data_size", bytes}};
-      binary.append(reinterpret_cast<const char*>(at), bytes);
-    } else {
-      json data = json::array();
-      const bool sayable = WithType(card.type, [&](auto value) {
-        for (uint64_t i = 0; i < bytes; i += sizeof(value)) {
-          std::memcpy(&value, at + i, sizeof(value));
-          if constexpr (std::is_floating_point_v<decltype(value)>)
-            if (!std::isfinite(value)) return false;
-          data.push_back(value);
-        }
-        return true;
-      });
-      if (!sayable)
-        return Fail(ErrorCode::kSystem,
-                    fmt::format("output {}: value {} is infinite or NaN, which JSON cannot express; ask for "
-                                "binary_data",
-                                card.name, data.size()));
-      entry["data"] = std::move(data);
+      binary.push_back(values);
+    } else if (const auto wrong = AppendData(made.body, card.type, values)) {
+      return Fail(ErrorCode::kSystem,
+                  fmt::format("output {}: value {} is infinite or NaN, which JSON cannot express; ask for "
+                              "binary_data",
+                              card.name, *wrong));
     }
-    response["outputs"].push_back(std::move(entry));
+    made.body += '}';
   }
-  V2Response made;
-  made.body = response.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (any_binary) {
-    made.json_bytes = made.body.size();
-    made.body += binary;
-  }
+  made.body += "]}";
+  if (binary.empty()) return made;
+  made.json_bytes = made.body.size();
+  for (const auto& values : binary)
+    made.body.append(reinterpret_cast<const char*>(values.data()), values.size());
   return made;
 }
 

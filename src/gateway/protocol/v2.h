@@ -38,6 +38,9 @@ struct V2Request {
                                                std::optional<uint64_t> json_bytes,
                                                uint64_t most_bytes = uint64_t{1} << 40);
 
+// Bytes that its answer takes at most, but for binary outputs.
+[[nodiscard]] uint64_t MostAnswerText(const ModelCard& model, const V2Request& request);
+
 struct V2Response {
   std::string body;
   std::optional<uint64_t> json_bytes;  // set when binary tensors follow

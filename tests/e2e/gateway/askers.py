@@ -25,14 +25,14 @@ def ask(count):
     connection = http.client.HTTPConnection(at.hostname, at.port, timeout=PATIENCE)
     while not os.path.exists(enough):
         count[0] += 1
+        count[1] += 1  # until it was answered
         try:
             connection.request("POST", "/v2/models/product/infer", BODY)
             answer = connection.getresponse()
             text = answer.read()
-            if answer.status != 200 or json.loads(text)["outputs"][0]["data"] != [39.0]:
-                count[1] += 1
-        except (OSError, http.client.HTTPException, ValueError, LookupError):
-            count[1] += 1
+            if answer.status == 200 and json.loads(text)["outputs"][0]["data"] == [39.0]:
+                count[1] -= 1
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
             connection.close()
         time.sleep(PAUSE)
 

@@ -42,7 +42,7 @@ TEST(Broker, WhatCanNeverFitIsTooLargeAndNotToldToComeAgain) {
   bed.Ask(kAlice, {}, 100);  // fills it: what never fits is told so all the same
   bed.Ask(kAlice, {}, 101);
   EXPECT_THAT(bed.answers[1], ElementsAre(Status::kTooLarge));
-  EXPECT_EQ(bed.messages[1], "model m: 99 bytes of inputs and 2 of outputs exceed limits.memory, 100 bytes");
+  EXPECT_EQ(bed.messages[1], "model m: 4 bytes of inputs and 97 of outputs exceed limits.memory, 100 bytes");
   bed.Ask(kAlice, {}, 100);
   EXPECT_THAT(bed.answers[2], ElementsAre(Status::kBusy));
   EXPECT_TRUE(bed.broker.CanFit(90, 10));

@@ -113,25 +113,34 @@ TEST_P(ServerOver, WhoSaysNoHelloKeepsNobodyOut) {
   EXPECT_EQ(recv(strangers.front().get(), &none, 1, 0), 0) << "the one that came first goes first";
 }
 
-TEST_P(ServerOver, OneTenantLeavesOthersTheirConnections) {
+TEST_P(ServerOver, TenantsLeaveOthersTheirPartOfTheConnections) {
   GatewayConfig config = GatewayBed::Config();
-  config.connections = 40;
+  config.broker.tenants.push_back({"carol"});
+  config.tokens.push_back("");
+  config.connections = 36;  // six of which are each one's own
   Served served(config);
-  std::vector<Result<Client>> alices, bobs;
-  for (int i = 0; i < 30; i++) {
-    alices.push_back(served.bed.Dial());
-    ASSERT_TRUE(alices.back()) << i;
-  }
-  const auto further = served.bed.Dial();
-  ASSERT_FALSE(further);
-  EXPECT_THAT(further.error().message, HasSubstr("tenant alice has all connections that others leave it"));
-  for (int i = 0; i < 10; i++) {
-    bobs.push_back(served.bed.Dial("bob", "bobs-token"));
-    EXPECT_TRUE(bobs.back()) << i;
-  }
-  alices.pop_back();
-  served.bed.Until([](Server& server) { return server.counts().sessions == 39; });
-  EXPECT_TRUE(served.bed.Dial());
+  std::vector<Result<Client>> clients;
+  const auto connect = [&](const std::string& tenant, const std::string& token, int count) {
+    for (int i = 0; i < count; i++) {
+      clients.push_back(served.bed.Dial(tenant, token));
+      ASSERT_TRUE(clients.back()) << tenant << " " << i << ": " << clients.back().error().message;
+    }
+  };
+  const auto expect_refused = [&](const std::string& tenant, const std::string& token) {
+    const auto further = served.bed.Dial(tenant, token);
+    ASSERT_FALSE(further);
+    EXPECT_THAT(further.error().message,
+                HasSubstr("tenant " + tenant + " has all connections that others leave it"));
+  };
+  connect("alice", "", 20);
+  connect("bob", "bobs-token", 10);
+  expect_refused("alice", "");
+  expect_refused("bob", "bobs-token");
+  connect("carol", "", 6);
+  clients.pop_back();
+  served.bed.Until([](Server& server) { return server.counts().sessions == 35; });
+  expect_refused("alice", "");
+  connect("carol", "", 1);
 }
 
 // Descriptors that both sides have, an eventfd among them, have their flags in common.

@@ -155,15 +155,41 @@ TEST(Session, AnswersThatNobodyReadsLeaveOthersTheirReserves) {
 TEST(Session, IsLateWhoseAnswersAreNotReadAtAll) {
   SessionBed client;
   client.AskAndAnswer();
-  client.bed.now += 20s;
+  client.bed.now += 30s;
   EXPECT_FALSE(client.session.IsLate(client.bed.now, 30s));
+  client.bed.now += 1s;
+  EXPECT_TRUE(client.session.IsLate(client.bed.now, 30s));
+}
+
+// A byte now and then would keep the memory for as long as the client likes.
+TEST(Session, IsLateWhoReadsTooSlowly) {
+  SessionBed client;
+  for (int i = 0; i < 4; i++) client.AskAndAnswer();
   client.session.NextWrite();
-  client.session.Sent(1);
-  client.bed.now += 29s;
-  EXPECT_FALSE(client.session.IsLate(client.bed.now, 30s)) << "it reads, slowly";
-  client.bed.now += 2s;
+  for (int second = 0; second < 60; second++) {
+    client.session.Sent(64 << 10);
+    client.bed.now += 1s;
+    EXPECT_FALSE(client.session.IsLate(client.bed.now, 30s)) << second;
+  }
+  client.SendAll();
+  client.AskAndAnswer();
+  client.session.NextWrite();
+  for (int second = 0; second < 30; second++) {
+    client.session.Sent(1);
+    client.bed.now += 1s;
+    EXPECT_FALSE(client.session.IsLate(client.bed.now, 30s)) << second;
+  }
+  client.bed.now += 1s;
   EXPECT_TRUE(client.session.IsLate(client.bed.now, 30s));
   EXPECT_EQ(client.session.fault(), "its answers were not read within limits.receive");
+}
+
+TEST(Session, KeepsNoBuffersWhileItIsIdle) {
+  SessionBed client;
+  EXPECT_GT(client.session.FreeIdleBuffers(), 0u) << "it was welcomed";
+  EXPECT_EQ(client.session.FreeIdleBuffers(), 0u);
+  client.AskAndAnswer();
+  EXPECT_EQ(client.session.FreeIdleBuffers(), 0u) << "its answer waits";
 }
 
 TEST(Session, OneThatHasReadAllIsNotLate) {

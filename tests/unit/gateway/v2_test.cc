@@ -5,8 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
+#include <vector>
 
 #include "v2_cards.h"
 
@@ -233,6 +238,67 @@ TEST(V2, AnswersAsJsonOrBinaryAsAsked) {
                 binary.body.substr(0, *binary.json_bytes))["outputs"][0]["parameters"]["binary_data_size"],
             24);
   EXPECT_EQ(std::memcmp(binary.body.data() + *binary.json_bytes, values, 24), 0);
+}
+
+template <class Value>
+void ExpectReadAgain(DataType type, const std::vector<Value>& values) {
+  const auto count = static_cast<int64_t>(values.size());
+  const ModelCard card{.name = "m", .outputs = {{"output", type, {count}}}};
+  V2Request request;
+  request.outputs = {{0, false}};
+  std::vector<std::byte> outputs(values.size() * sizeof(Value));
+  std::memcpy(outputs.data(), values.data(), outputs.size());
+  const auto made = MakeV2Response(card, request, outputs);
+  ASSERT_TRUE(made) << made.error().message;
+  const auto data = nlohmann::json::parse(made->body)["outputs"][0]["data"];
+  EXPECT_EQ(data.get<std::vector<Value>>(), values) << made->body;
+  if (std::is_floating_point_v<Value>)
+    for (const auto& value : data) EXPECT_TRUE(value.is_number_float()) << value;
+  const uint64_t most = MostAnswerText(card, request);
+  EXPECT_LE(made->body.size(), most) << made->body;
+  request.outputs.clear();
+  const size_t begin = made->body.find("data\":[") + 7;
+  EXPECT_LE(made->body.find(']', begin) - begin, most - MostAnswerText(card, request) - 512) << made->body;
+}
+
+template <class Value>
+std::vector<Value> Extremes() {
+  using Limits = std::numeric_limits<Value>;
+  return {Limits::lowest(),
+          Limits::max(),
+          Limits::min(),
+          -Limits::min(),
+          Value{0},
+          Value{100},
+          static_cast<Value>(-Limits::denorm_min()),
+          static_cast<Value>(1) / 3,
+          static_cast<Value>(16777217)};
+}
+
+TEST(V2, EveryValueIsReadAgainAsItWasAndIsNoLongerThanWasCounted) {
+  ExpectReadAgain<int8_t>(DataType::kI8, {-128, 127, 0});
+  ExpectReadAgain<uint8_t>(DataType::kU8, {255, 255, 255});
+  ExpectReadAgain<int16_t>(DataType::kI16, {-32768, -32768});
+  ExpectReadAgain<uint16_t>(DataType::kU16, {65535, 65535});
+  ExpectReadAgain<int32_t>(DataType::kI32, {INT32_MIN, INT32_MIN});
+  ExpectReadAgain<uint32_t>(DataType::kU32, {UINT32_MAX, UINT32_MAX});
+  ExpectReadAgain<int64_t>(DataType::kI64, {INT64_MIN, INT64_MIN});
+  ExpectReadAgain<uint64_t>(DataType::kU64, {UINT64_MAX, UINT64_MAX});
+  ExpectReadAgain<float>(DataType::kF32, Extremes<float>());
+  ExpectReadAgain<double>(DataType::kF64, Extremes<double>());
+  // Those that take the most text: with all digits and an exponent, or just not longer without one.
+  ExpectReadAgain(DataType::kF32, std::vector<float>(1000, -1.17549435e-38f));
+  ExpectReadAgain(DataType::kF32, std::vector<float>(1000, -1234567561216.0f));
+  ExpectReadAgain(DataType::kF64, std::vector<double>(1000, -2.2250738585072014e-308));
+  ExpectReadAgain(DataType::kF64, std::vector<double>(1000, std::nextafter(-1.1e21, 0)));
+}
+
+TEST(V2, AByteThatIsNoBoolIsTrue) {
+  const ModelCard card{.name = "m", .outputs = {{"output", DataType::kBool, {4}}}};
+  V2Request request;
+  request.outputs = {{0, false}};
+  const std::byte outputs[] = {std::byte{0}, std::byte{1}, std::byte{2}, std::byte{255}};
+  EXPECT_THAT(MakeV2Response(card, request, outputs)->body, HasSubstr(R"("data":[false,true,true,true])"));
 }
 
 TEST(V2, WhatJsonCannotSayIsToldAndComesAsBinary) {

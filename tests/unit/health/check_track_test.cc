@@ -66,6 +66,21 @@ TEST_F(Track, GoesOnByOtherRules) {
   EXPECT_TRUE(next.Record(true, "", now_ + seconds(2)));
 }
 
+TEST_F(Track, DampeningBeginsAnewWithOtherRules) {
+  const TrackRules rules{.rise = 1, .fall = 1, .dampening = seconds(100), .dampening_limit = seconds(1000)};
+  Rules(rules);
+  Pass();
+  FailUntilHeld();
+  ComeBack();
+  EXPECT_EQ(FailUntilHeld(), seconds(100));
+  CheckTrack next(rules, now_);
+  next.GoOnFrom(track_, true);
+  EXPECT_EQ(next.state(), CheckState::kFailing);
+  EXPECT_TRUE(next.Record(true, "", now_ + seconds(1)));
+  EXPECT_TRUE(next.Record(false, "again", now_ + seconds(2)));
+  EXPECT_EQ(next.held_until(), now_ + seconds(102));
+}
+
 TEST_F(Track, OfAnotherQuestionTheFirstResultDecides) {
   FailUntilHeld();
   const TimePoint since = track_.since();
@@ -78,6 +93,17 @@ TEST_F(Track, OfAnotherQuestionTheFirstResultDecides) {
   EXPECT_TRUE(next.Record(true, "", now_));
   EXPECT_EQ(next.state(), CheckState::kUp);
   next.GoOnFrom(next, false);
+  EXPECT_TRUE(next.Record(false, "at once", now_));
+}
+
+TEST_F(Track, OfAnotherQuestionThatCannotBeAskedNothingIsKnown) {
+  FailUntilHeld();
+  EXPECT_FALSE(track_.Skip(now_)) << "what it found holds";
+  CheckTrack next({.rise = 2, .fall = 3}, now_);
+  next.GoOnFrom(track_, false);
+  EXPECT_TRUE(next.Skip(now_));
+  EXPECT_EQ(next.state(), CheckState::kUnknown);
+  EXPECT_FALSE(next.Skip(now_));
   EXPECT_TRUE(next.Record(false, "at once", now_));
 }
 
