@@ -244,7 +244,7 @@ class HttpFront {
       asked.held_bytes = kept->inputs.size() + answer_bytes;
       asked.deadline = kept->timeout;
       asked.reply = [this, tenant, card = model.card, kept, respond, answer_bytes](const Answer& answer) {
-        kept->inputs = {};  // not counted from now on
+        kept->inputs = std::vector<std::byte>();  // not counted from now on
         if (answer.status != Status::kOk)
           return Respond(respond, ErrorOf(answer.status, answer.message, answer.retry_after));
         // Bytes are copied here, where the gateway waits; text is made of them on HTTP's thread.
