@@ -117,7 +117,7 @@ class HttpFront {
  public:
   explicit HttpFront(Server& server, bool only_health = false) : server_(server), only_health_(only_health) {}
 
-  void Handle(HttpRequest request, Responder respond) {
+  void Handle(HttpRequest request, const Responder& respond) {
     const auto parts = PartsOf(request.path);
     const bool get = request.method == "GET", post = request.method == "POST";
     const auto is = [&](std::initializer_list<std::string_view> path) {
@@ -153,7 +153,7 @@ class HttpFront {
                                 version.empty() ? "" : " of version " + yaml::Excerpt(version)));
     if (verb == "infer") {
       if (!post) return NotAllowed(respond, "POST");
-      return Infer(std::move(request), std::move(respond), *found);
+      return Infer(std::move(request), respond, *found);
     }
     if (!get) return NotAllowed(respond, "GET");
     if (verb == "ready") return ModelReady(respond, *found);
@@ -207,7 +207,7 @@ class HttpFront {
     });
   }
 
-  void Infer(HttpRequest request, Responder respond, const Broker::NumberedCard& model) {
+  void Infer(HttpRequest request, const Responder& respond, const Broker::NumberedCard& model) {
     if (const auto coding = request.headers.find("content-encoding");
         coding != request.headers.end() && coding->second != "identity")
       return NotSpoken(request, respond, coding->second);
@@ -330,9 +330,8 @@ std::optional<Response> Admit(const GatewayConfig& config, const HttpRequest& he
 
 api::AsyncHandler InferenceFront(Server& server) {
   auto front = std::make_shared<HttpFront>(server);
-  return [front](HttpRequest request, Responder respond) {
-    front->Handle(std::move(request), std::move(respond));
-  };
+  return
+      [front](HttpRequest request, const Responder& respond) { front->Handle(std::move(request), respond); };
 }
 
 api::HttpLimits InferenceLimits(const GatewayConfig& config) {
@@ -358,9 +357,8 @@ api::HttpLimits InferenceLimits(const GatewayConfig& config) {
 
 api::AsyncHandler HealthFront(Server& server) {
   auto front = std::make_shared<HttpFront>(server, true);
-  return [front](HttpRequest request, Responder respond) {
-    front->Handle(std::move(request), std::move(respond));
-  };
+  return
+      [front](HttpRequest request, const Responder& respond) { front->Handle(std::move(request), respond); };
 }
 
 api::HttpLimits HealthLimits() {
