@@ -128,8 +128,7 @@ size_t Session::FreeIdleBuffers() {
   for (std::string* buffer : {&out_, &sending_}) {
     if (buffer->capacity() <= within) continue;
     freed += buffer->capacity();
-    *buffer = std::string();
-    buffer->shrink_to_fit();
+    buffer->shrink_to_fit();  // both are empty
   }
   return freed;
 }

@@ -11,6 +11,7 @@
 #include "broker_bed.h"
 #include "frames.h"
 #include "gateway/session.h"
+#include "session_host.h"
 
 namespace spillway::gateway {
 namespace {
@@ -143,14 +144,7 @@ class RemoteWindowOfASession : public testing::Test {
   GatewayConfig config;
   RegionTable regions;
   FakeDevice device;
-  SessionHost host{config,
-                   bed.broker,
-                   regions,
-                   [this] { return bed.now; },
-                   [](uint64_t) {},
-                   [](uint64_t, std::string_view) {},
-                   [](uint32_t) { return true; },
-                   &device};
+  SessionHost host = HostOf(config, bed, regions, &device);
   std::unique_ptr<Session> session;
   uint64_t key = 0;
 };

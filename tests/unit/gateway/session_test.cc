@@ -15,6 +15,7 @@
 #include "broker_bed.h"
 #include "frames.h"
 #include "gateway/transport/shm/window.h"
+#include "session_host.h"
 
 namespace spillway::gateway {
 namespace {
@@ -65,13 +66,7 @@ class SessionBed {
   BrokerBed bed;
   GatewayConfig config;
   RegionTable regions;
-  SessionHost host{config,
-                   bed.broker,
-                   regions,
-                   [this] { return bed.now; },
-                   [](uint64_t) {},
-                   [](uint64_t, std::string_view) {},
-                   [](uint32_t) { return true; }};
+  SessionHost host = HostOf(config, bed, regions);
   Session session{host, 1, base::Fd(), false};
 
  private:
@@ -125,13 +120,7 @@ TEST(Session, AnswersThatNobodyReadsLeaveOthersTheirReserves) {
   config.broker = bed.broker.options();
   config.tokens = {"", ""};
   RegionTable regions;
-  SessionHost host{config,
-                   bed.broker,
-                   regions,
-                   [&] { return bed.now; },
-                   [](uint64_t) {},
-                   [](uint64_t, std::string_view) {},
-                   [](uint32_t) { return true; }};
+  SessionHost host = HostOf(config, bed, regions);
   std::vector<std::unique_ptr<Session>> sessions;
   const auto receive = [](Session& session, const std::string& frame) {
     const auto into = session.NextRead();
@@ -207,13 +196,7 @@ TEST(Session, TakesNoMoreThanItsShareOfATurnFromAWindow) {
   config.broker = bed.broker.options();
   config.tokens = {"", ""};
   RegionTable regions;
-  SessionHost host{config,
-                   bed.broker,
-                   regions,
-                   [&] { return bed.now; },
-                   [](uint64_t) {},
-                   [](uint64_t, std::string_view) {},
-                   [](uint32_t) { return true; }};
+  SessionHost host = HostOf(config, bed, regions);
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const base::Fd client(ends[1]);
