@@ -231,6 +231,7 @@ AgentConfig Read(yaml::Problems& problems, const Field& root, const std::string&
   if (metered_by == MeteredBy::kProgram && top.Sound("meter.kind")) RefuseMeterOf(top, config.meter.kind);
   const bool of_latency = config.meter.kind == MeterKind::kLatency;
   top.Text("interface", config.interface, kNeededByLatency);
+  top.NotePlace("interface", config.places, file_name);
   if (config.interface.size() >= IFNAMSIZ) top.Add("interface", "expected an interface's name");
   config.services = ReadServices(top, of_latency && keys == nullptr);
   if (of_latency && !top.Has("interface"))

@@ -12,6 +12,7 @@
 
 #include "agent/endpoint.h"
 #include "base/error.h"
+#include "base/yaml/reader.h"
 #include "model/pool.h"
 
 namespace spillway::agent {
@@ -107,6 +108,7 @@ struct AgentConfig {
   ReportConfig report;
   LearnConfig learn;
   FailingConfig failing;
+  yaml::Places places;  // of `interface`
 };
 
 // Who takes the readings: the agent, by its meter, or the program that reports itself, for which of `meter`

@@ -56,6 +56,9 @@ class Section {
   // Keys that must be there: the value, or a problem. `takes` is for the record and the problem.
   const yaml::Field* Required(std::string_view key, std::string_view takes) const;
   bool Has(std::string_view key) const { return map_.Find(key) != nullptr; }
+  void NotePlace(std::string_view key, yaml::Places& places, const std::string& file_name) const {
+    if (const yaml::Field* field = map_.Find(key)) yaml::NotePlace(places, file_name, *field);
+  }
   // Whether what stands there, or holds without it, can be judged further.
   bool Sound(std::string_view key) const { return problems_->Sound(Path(key)); }
   // A problem with this key's value; with the mapping, where it is absent.

@@ -57,7 +57,7 @@ int Main(int argc, char** argv) {
   std::string config_file, stats_file;
   bool check = false, once = false, json = false;
   app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
-  app.add_flag("--check", check, "Check the configuration and exit");
+  app.add_flag("--check", check, "Check the configuration file, not the machine, and exit");
   auto* once_flag = app.add_flag("--once", once, "Meter for one second, print what was seen, send nothing");
   app.add_flag("--json", json, "With --once: print JSON")->needs(once_flag);
   app.add_option("--stats-json", stats_file, "Write one JSON document each second; '-': standard output")

@@ -38,8 +38,10 @@ Result<void> ReadWord(const json& object, const char* key, Parse parse, const ch
   const auto found = object.find(key);
   if (found == object.end()) return {};
   if (found->is_string()) to = parse(found->get<std::string>());
-  if (!to) return Fail(ErrorCode::kBadInput, fmt::format("{}: expected {}", key, expected));
-  return {};
+  if (to) return {};
+  const std::string got = found->is_string() ? found->get<std::string>() : found->dump();
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("{}: expected {}, got {}", key, expected, yaml::Excerpt(got)));
 }
 
 std::optional<spw_unit_status> ParseStatus(const std::string& word) {

@@ -48,14 +48,14 @@ std::optional<uint32_t> ReadId(Problems& problems, const Field& field, bool grou
 void ReadExecutors(Problems& problems, const Field& field, const std::string& file_name,
                    GatewayConfig& config) {
   if (!field.node.IsMap()) {
-    NotePlace(config.places, file_name, field);
+    yaml::NotePlace(config.places, file_name, field);
     if (auto path = ReadSocketPath(problems, field)) config.executors = *path;
     return;
   }
   MapReader map(problems, field, {"socket", "users", "group", "token_file"});
   ExecutorTrust& trust = config.executor_trust;
   if (const Field* f = map.Find("socket")) {
-    NotePlace(config.places, file_name, *f);
+    yaml::NotePlace(config.places, file_name, *f);
     config.places["executors"] = config.places[f->path];
   }
   Take(config.executors, map.Need("socket", "the path of a UNIX socket"),
@@ -76,7 +76,7 @@ void ReadFrames(Problems& problems, const Field& field, const std::string& file_
   for (const Field& entry : yaml::ReadList(problems, field, "a list of ADDRESS:PORT or unix:PATH")) {
     const auto text = yaml::ReadText(problems, entry, kForms);
     if (!text) continue;
-    NotePlace(config.places, file_name, entry);
+    yaml::NotePlace(config.places, file_name, entry);
     const bool is_unix = text->starts_with(kUnix);
     if (is_unix ? text->size() == kUnix.size() : !base::SocketAddress::Parse(*text))
       yaml::Refuse(problems, entry, kForms);
@@ -138,7 +138,7 @@ void ReadRdma(Problems& problems, const Field& field, const std::string& file_na
   MapReader map(problems, field, {"listen", "token_file", "memory", "clients"});
   RdmaOptions& rdma = config.rdma;
   const auto address = [&](const Field& f) {
-    NotePlace(config.places, file_name, f);
+    yaml::NotePlace(config.places, file_name, f);
     return ReadEndpoint(problems, f);
   };
   Take(rdma.clients, map.Find("clients"), address);
@@ -222,16 +222,6 @@ std::optional<std::string> ReadEndpoint(Problems& problems, const Field& field) 
   return yaml::Refuse(problems, field, kForm);
 }
 
-void NotePlace(Places& places, const std::string& file_name, const Field& field) {
-  places[field.path] = fmt::format("{}:{}: {}", base::Printable(file_name), field.line, field.path);
-}
-
-Error At(const Places& places, const std::string& key, const Error& error) {
-  const auto place = places.find(key);
-  if (place == places.end()) return error;
-  return {error.code, fmt::format("{}: {}", place->second, error.message)};
-}
-
 Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name) {
   GatewayConfig config;
   const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
@@ -240,7 +230,7 @@ Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::str
                    "drain", "tenants", "spin"});
     for (auto [into, key] : {std::pair(&config.http, "http"), {&config.health, "health"}})
       Take(*into, top.Find(key), [&](const Field& f) {
-        NotePlace(config.places, file_name, f);
+        yaml::NotePlace(config.places, file_name, f);
         return ReadEndpoint(problems, f);
       });
     if (const Field* f = top.Find("executors")) ReadExecutors(problems, *f, file_name, config);

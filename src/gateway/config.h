@@ -45,7 +45,7 @@ struct GatewayConfig {
   Duration drain_finish = std::chrono::seconds(10);
   // Stays awake so long for slices that are about to answer.
   Duration spin = std::chrono::microseconds(200);
-  Places places;  // of http, health, frames, executors and rdma
+  yaml::Places places;  // of http, health, frames, executors and rdma
 };
 
 [[nodiscard]] Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name);

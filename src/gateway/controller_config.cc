@@ -42,7 +42,7 @@ ControllerConfig ReadController(Problems& problems, const Field& field, const st
                 {"socket", "state", "listen", "token_file", "policy", "sharing", "moves", "moves_per_hour",
                  "start", "drain", "settle", "silent_after", "quotas"});
   for (const char* key : {"socket", "state", "listen"})
-    if (const Field* f = map.Find(key)) NotePlace(config.places, file_name, *f);
+    if (const Field* f = map.Find(key)) yaml::NotePlace(config.places, file_name, *f);
   Take(config.socket, map.Need("socket", "the path of a UNIX socket"),
        [&](const Field& f) { return ReadSocketPath(problems, f); });
   Take(config.state, map.Need("state", "a file that the controller writes"), [&](const Field& f) {
@@ -54,7 +54,8 @@ ControllerConfig ReadController(Problems& problems, const Field& field, const st
   const Field* token = map.Find("token_file");
   Take(config.listen, listen, [&](const Field& f) { return ReadEndpoint(problems, f); });
   if (token != nullptr) config.token = ReadToken(problems, *token, file_name, "the controller's token");
-  if (listen != nullptr && token == nullptr) problems.Add(listen->line, listen->path, "requires token_file");
+  if (listen != nullptr && token == nullptr)
+    problems.Add(listen->line, listen->path, "requires the key token_file beside it");
   if (const Field* f = map.Find("policy")) {
     constexpr scheduler::Policy kChoices[] = {scheduler::Policy::kSpillway, scheduler::Policy::kBestFit,
                                               scheduler::Policy::kFirstFit};

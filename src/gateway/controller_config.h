@@ -18,7 +18,7 @@ struct ControllerConfig {
   std::string state;  // file: the fleet, which outlives the program
   scheduler::ControllerOptions options;
   std::chrono::milliseconds silent_after{5000};  // a host that says nothing for so long is lost
-  Places places;                                 // of socket, listen and state
+  yaml::Places places;                           // of socket, listen and state
 };
 
 [[nodiscard]] ControllerConfig ReadController(yaml::Problems& problems, const yaml::Field& field,

@@ -3,11 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 
-#include "base/error.h"
 #include "base/yaml/documents.h"
 #include "base/yaml/problems.h"
 #include "base/yaml/reader.h"
@@ -21,12 +19,6 @@ std::optional<uint64_t> ReadBytes(yaml::Problems& problems, const yaml::Field& f
 
 // A path that a UNIX socket can have.
 std::optional<std::string> ReadSocketPath(yaml::Problems& problems, const yaml::Field& field);
-
-// Where keys stand that name sockets and files: "file:line: key". For what only their use shows.
-using Places = std::map<std::string, std::string>;
-void NotePlace(Places& places, const std::string& file_name, const yaml::Field& field);
-// `error` of what that key names, with the key's place.
-[[nodiscard]] Error At(const Places& places, const std::string& key, const Error& error);
 
 // "ADDRESS:PORT", numeric.
 std::optional<std::string> ReadEndpoint(yaml::Problems& problems, const yaml::Field& field);

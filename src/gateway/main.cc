@@ -30,6 +30,11 @@ namespace {
 
 int Exit(const Error& error) { return Complain(error, "spillway-gateway"); }
 
+// Of port 0 the kernel's choice is told.
+std::string WithPort(const std::string& address, int port) {
+  return address.ends_with(":0") ? fmt::format("{}, port {}", address, port) : address;
+}
+
 struct Sockets {
   gateway::Listeners listeners;
   std::vector<api::SocketFile> files;
@@ -52,7 +57,7 @@ Result<api::UnixListener> ListenUnix(const std::string& path, int type,
 Result<Sockets> Listen(const gateway::GatewayConfig& config) {
   Sockets sockets;
   const auto at = [&](const std::string& key, const Error& error) {
-    return tl::make_unexpected(gateway::At(config.places, key, error));
+    return tl::make_unexpected(yaml::At(config.places, key, error));
   };
   for (size_t i = 0; i < config.frames.size(); i++) {
     const std::string& address = config.frames[i];
@@ -66,7 +71,7 @@ Result<Sockets> Listen(const gateway::GatewayConfig& config) {
     }
     auto tcp = api::ListenTcp(address);
     if (!tcp) return at(key, tcp.error());
-    spdlog::info("frames on {}, port {}", address, api::PortOf(*tcp));
+    spdlog::info("frames on {}", WithPort(address, api::PortOf(*tcp)));
     sockets.listeners.frames.push_back({base::Fd(*tcp), false});
   }
   if (!config.executors.empty()) {
@@ -78,8 +83,8 @@ Result<Sockets> Listen(const gateway::GatewayConfig& config) {
   if (!config.rdma.clients.empty()) {
     auto windows = gateway::WindowListener::Listen(config.rdma.clients);
     if (!windows) return at("rdma.clients", windows.error());
-    spdlog::info("clients' windows over RDMA on {}, port {}", config.rdma.clients,
-                 (*windows)->address().port());
+    spdlog::info("clients' windows over RDMA on {}",
+                 WithPort(config.rdma.clients, (*windows)->address().port()));
     sockets.listeners.windows = std::move(*windows);
   }
   if (config.rdma.listen.empty()) return sockets;
@@ -88,7 +93,7 @@ Result<Sockets> Listen(const gateway::GatewayConfig& config) {
   const int port = api::PortOf(*tcp);
   auto rdma = gateway::RdmaListener::Listen(base::Fd(*tcp), config.rdma.token, config.rdma.memory);
   if (!rdma) return at("rdma.listen", rdma.error());
-  spdlog::info("executors over RDMA on {}, port {}", config.rdma.listen, port);
+  spdlog::info("executors over RDMA on {}", WithPort(config.rdma.listen, port));
   sockets.listeners.rdma = std::move(*rdma);
   return sockets;
 }
@@ -99,7 +104,7 @@ Result<std::unique_ptr<api::HttpServer>> StartHttp(const char* what, const std::
   if (!fd) return tl::make_unexpected(fd.error());
   const int port = api::PortOf(*fd);
   auto started = api::HttpServer::StartAsync(*fd, std::move(handler), limits);
-  if (started) spdlog::info("{} on {}, port {}", what, address, port);
+  if (started) spdlog::info("{} on {}", what, WithPort(address, port));
   return started;
 }
 
@@ -113,7 +118,7 @@ struct ControlDoors {
 Result<ControlDoors> OpenControl(const gateway::ControllerConfig& config, gateway::Server& server) {
   ControlDoors doors;
   const auto at = [&](const std::string& key, const Error& error) {
-    return tl::make_unexpected(gateway::At(config.places, key, error));
+    return tl::make_unexpected(yaml::At(config.places, key, error));
   };
   auto socket = ListenUnix(config.socket, SOCK_STREAM);
   if (!socket) return at("controller.socket", socket.error());
@@ -139,7 +144,7 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   auto sockets = Listen(config);
   if (!sockets) return Exit(sockets.error());
   const std::string http_address = config.http, health_address = config.health;
-  const gateway::Places places = config.places;
+  const yaml::Places places = config.places;
   auto server = gateway::Server::Create(std::move(config), std::move(sockets->listeners));
   if (!server) return Exit(server.error());
   ControlDoors doors;
@@ -152,13 +157,13 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   if (!http_address.empty()) {
     auto started = StartHttp("http", http_address, gateway::InferenceFront(**server),
                              gateway::InferenceLimits((*server)->config()));
-    if (!started) return Exit(gateway::At(places, "http", started.error()));
+    if (!started) return Exit(yaml::At(places, "http", started.error()));
     http = std::move(*started);
   }
   if (!health_address.empty()) {
     auto started =
         StartHttp("health", health_address, gateway::HealthFront(**server), gateway::HealthLimits());
-    if (!started) return Exit(gateway::At(places, "health", started.error()));
+    if (!started) return Exit(yaml::At(places, "health", started.error()));
     health = std::move(*started);
   }
   // The first signal drains, a second one ends it at once.
@@ -193,7 +198,7 @@ int Main(int argc, char** argv) {
          "Report the slices' load to switches; FILE: an agent's file with meter kind cpu (docs/agent.md)")
       ->type_name("FILE")
       ->check(NonEmpty());
-  app.add_flag("--check", check, "Check the configuration and exit");
+  app.add_flag("--check", check, "Check the configuration file, not the machine, and exit");
   if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
   LogToStderr("spillway-gateway");
   auto config = gateway::LoadGatewayConfig(config_file);

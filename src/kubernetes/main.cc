@@ -22,7 +22,7 @@ int Main(int argc, char** argv) {
   std::string config_file;
   bool check = false;
   app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
-  app.add_flag("--check", check, "Check the configuration and exit");
+  app.add_flag("--check", check, "Check the configuration file, not the machine, and exit");
   if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
   LogToStderr(kProgram);
   const auto config = kubernetes::LoadExtenderConfig(config_file);

@@ -19,13 +19,24 @@ namespace {
 constexpr std::string_view kSpace = " \t\r\n";
 constexpr size_t kReadBytes = 256;  // more than a key and its white space: the rest decides nothing
 
+std::string_view Trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(kSpace);
+  return first == text.npos ? std::string_view()
+                            : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+// For a message: of a secret nothing but its length.
+std::string WhatItHolds(std::string_view text) {
+  text = Trimmed(text);
+  if (text.empty()) return "an empty file";
+  const bool is_hex = text.find_first_not_of("0123456789abcdefABCDEF") == text.npos;
+  return fmt::format("{} {}", text.size(), is_hex ? "hex digits" : "characters, not all of them hex digits");
+}
+
 }  // namespace
 
 std::optional<Key> ParseKey(std::string_view text) {
-  auto first = text.find_first_not_of(kSpace);
-  if (first == text.npos) return std::nullopt;
-  text = text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-  const std::optional<std::string> bytes = base::ParseHex(text);
+  const std::optional<std::string> bytes = base::ParseHex(Trimmed(text));
   Key key;
   if (!bytes || bytes->size() != key.size()) return std::nullopt;
   std::copy(bytes->begin(), bytes->end(), key.begin());
@@ -48,7 +59,7 @@ Result<std::string> ReadSecretFile(const std::string& path) {
   file.read(text.data(), kReadBytes);
   text.resize(file.gcount());
   if (text.size() == kReadBytes)
-    return Fail(ErrorCode::kBadInput, fmt::format("{}: contents not recognised", path));
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: {} characters or more", path, kReadBytes));
   return text;
 }
 
@@ -80,7 +91,7 @@ Result<Key> ReadKeyFile(const std::string& path) {
   const auto text = ReadSecretFile(path);
   if (!text) return tl::make_unexpected(text.error());
   const auto key = ParseKey(*text);
-  if (!key) return Fail(ErrorCode::kBadInput, fmt::format("{}: contents not recognised", path));
+  if (!key) return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", path, WhatItHolds(*text)));
   return *key;
 }
 

@@ -30,6 +30,13 @@ class Checker {
   }
 
  private:
+  // " (a, b)"
+  std::string PoolNames() const {
+    std::string names;
+    for (const Pool& pool : config_.pools) names += (names.empty() ? " (" : ", ") + pool.name;
+    return names.empty() ? names : names + ")";
+  }
+
   void CheckPool(const Pool& pool) {
     uint32_t units = 0;
     for (const Server& server : pool.servers) {
@@ -116,7 +123,7 @@ class Checker {
     const Pool* pool = config_.FindPool(service.pool);
     if (pool == nullptr) {
       problems_.Add(path + ".pool",
-                    fmt::format("expected the name of a pool, got {}", Excerpt(service.pool)));
+                    fmt::format("expected the name of a pool{}, got {}", PoolNames(), Excerpt(service.pool)));
       return;
     }
     if (vip_known) CheckFamilies(service, *pool);

@@ -45,7 +45,7 @@ std::vector<Error> TakeOutMissingPrograms(NodeConfig& config) {
       ++at;
       continue;
     }
-    missing.push_back(gateway::At(
+    missing.push_back(yaml::At(
         config.places, fmt::format("programs[{}].run", at->first),
         {ErrorCode::kBadInput, fmt::format("expected a program that can be executed, got {}", path)}));
     at = config.programs.erase(at);

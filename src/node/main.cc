@@ -27,7 +27,7 @@ int Main(int argc, char** argv) {
   app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
   app.add_option("--executor", executor, "The program spillway-executor; default: beside this one")
       ->type_name("FILE");
-  app.add_flag("--check", check, "Check the configuration and exit");
+  app.add_flag("--check", check, "Check the configuration file, GPUs and programs, and exit");
   if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
   LogToStderr(kProgram);
   auto config = node::LoadNodeConfig(config_file);
@@ -48,7 +48,7 @@ int Main(int argc, char** argv) {
     const auto lost = (*slices)->Lost();
     for (const auto& [gpu, why] : lost)
       (void)Complain(
-          gateway::At(config->places, fmt::format("gpus[{}].device", gpu), {ErrorCode::kBadInput, why}),
+          yaml::At(config->places, fmt::format("gpus[{}].device", gpu), {ErrorCode::kBadInput, why}),
           kProgram);
     if (!lost.empty()) return 2;
     base::Print("{}: ok\n", config_file);
@@ -56,9 +56,9 @@ int Main(int argc, char** argv) {
   }
   const sigset_t signals = HoldSignals();
   const base::Fd stop(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  const gateway::Places places = config->places;
+  const yaml::Places places = config->places;
   auto agent = node::NodeAgent::Open(std::move(*config), std::move(*slices), executor);
-  if (!agent) return Complain(gateway::At(places, "state", agent.error()), kProgram);
+  if (!agent) return Complain(yaml::At(places, "state", agent.error()), kProgram);
   (*agent)->Run(stop.get());
   return 0;
 }

@@ -48,7 +48,8 @@ void ReadControllerAddress(Problems& problems, const Field& field, const Field* 
   if (const auto good = api::CheckEndpoint(service.address); !good)
     problems.Add(field.line, field.path, fmt::format("expected {}: {}", kForms, good.error().message));
   if (token == nullptr)
-    problems.Add(field.line, "controller_token_file", "expected a file with the controller's token");
+    problems.Add(field.line, "controller_token_file",
+                 "expected a file with the controller's token, got nothing");
   else
     service.token = gateway::ReadToken(problems, *token, file_name, "the controller's token");
 }
@@ -65,7 +66,7 @@ void ReadGpus(Problems& problems, const Field& field, const std::string& file_na
     for (const char* key : {"device", "mig"}) {
       const Field* f = map.Find(key);
       const int line = f != nullptr ? f->line : entry.line;
-      gateway::NotePlace(config.places, file_name, {fmt::format("gpus[{}].{}", gpu.id, key), line, {}});
+      yaml::NotePlace(config.places, file_name, {fmt::format("gpus[{}].{}", gpu.id, key), line, {}});
     }
     if (const Field* f = map.Find("device"))
       if (const auto text = yaml::ReadText(problems, *f, kDevice)) {
@@ -97,6 +98,10 @@ void ReadGpus(Problems& problems, const Field& field, const std::string& file_na
 std::vector<std::string> ReadWords(Problems& problems, const Field& field) {
   constexpr const char* kForm = "a list: the absolute path of a program, and its arguments";
   std::vector<std::string> words;
+  if (!field.node.IsSequence()) {
+    yaml::Refuse(problems, field, kForm);
+    return words;
+  }
   for (const Field& entry : yaml::ReadList(problems, field, kForm)) {
     const auto word = yaml::ReadText(problems, entry, "an argument");
     if (!word) return {};
@@ -115,7 +120,7 @@ void ReadPrograms(Problems& problems, const Field& field, const std::string& fil
     Take(name, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
     const Field* run = map.Need("run", "the program's path and arguments");
     if (run == nullptr || name.empty()) continue;
-    gateway::NotePlace(config.places, file_name, {fmt::format("programs[{}].run", name), run->line, {}});
+    yaml::NotePlace(config.places, file_name, {fmt::format("programs[{}].run", name), run->line, {}});
     if (!config.programs.emplace(name, ReadWords(problems, *run)).second)
       problems.Add(entry.line, entry.path, "duplicate name");
   }
@@ -146,7 +151,7 @@ Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& f
       });
       if (!into.empty()) into = Absolute(into, file_name);
     };
-    if (const Field* f = top.Find("state")) gateway::NotePlace(config.places, file_name, *f);
+    if (const Field* f = top.Find("state")) yaml::NotePlace(config.places, file_name, *f);
     path(config.state, top.Need("state", "a folder that the program writes to"), "the path of a folder");
     path(config.token_file, top.Find("token_file"), "a file with the executors' token");
     gateway::GatewayAddress executors;  // refused here rather than by each executor
@@ -167,14 +172,16 @@ Result<std::unique_ptr<Slices>> SlicesOf(const NodeConfig& config, const std::st
                                          GpuWatchTimes times) {
   if (config.devices.empty()) return MakeEmulatedSlices(config.gpus);
   const auto there = gateway::ListNvmlDevices(nvml);
-  if (!there) return tl::make_unexpected(there.error());
+  if (!there)
+    return tl::make_unexpected(
+        yaml::At(config.places, fmt::format("gpus[{}].device", config.gpus.front().id), there.error()));
   std::map<std::string, std::string> uuids;
   std::unique_ptr<Mig> mig;
   for (const scheduler::Gpu& gpu : config.gpus) {
     const std::string& device = config.devices.at(gpu.id);
     const auto bad = [&](const char* key, const std::string& what) {
       return tl::make_unexpected(
-          gateway::At(config.places, fmt::format("gpus[{}].{}", gpu.id, key), {ErrorCode::kBadInput, what}));
+          yaml::At(config.places, fmt::format("gpus[{}].{}", gpu.id, key), {ErrorCode::kBadInput, what}));
     };
     const auto one = std::find_if(there->begin(), there->end(), [&](const gateway::CudaDevice& it) {
       return !it.is_instance() && (it.uuid == device || std::to_string(it.index) == device);

@@ -26,7 +26,7 @@ struct NodeConfig {
   std::map<std::string, std::string> devices;  // by GPU, as the file has it; empty: they are emulated
   // That serve models, instead of an executor: their words, of which the first is an absolute path.
   std::map<std::string, std::vector<std::string>> programs;
-  gateway::Places places;  // of `state`, of GPUs' `device` and `mig`, and of programs' `run`
+  yaml::Places places;  // of `state`, of GPUs' `device` and `mig`, and of programs' `run`
 };
 
 [[nodiscard]] Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& file_name);

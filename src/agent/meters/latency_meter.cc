@@ -123,7 +123,9 @@ namespace {
 Result<std::unique_ptr<LatencyMeter>> OpenSource(const AgentConfig& config) {
   const int ifindex = static_cast<int>(if_nametoindex(config.interface.c_str()));
   if (ifindex == 0)
-    return Fail(ErrorCode::kSystem, fmt::format("interface {}: no such interface", config.interface));
+    return tl::make_unexpected(
+        yaml::At(config.places, "interface",
+                 {ErrorCode::kSystem, fmt::format("no such interface: {}", config.interface)}));
   if (config.meter.source != MeterSource::kAfPacket) {
     auto meter = OpenBpfMeter(config, ifindex);
     if (meter || config.meter.source == MeterSource::kBpf || meter.error().code == ErrorCode::kConflict)

@@ -66,6 +66,28 @@ Result<std::string> Whole(std::string text, const std::string& name) {
 
 }  // namespace
 
+namespace {
+
+// yaml-cpp's words for the mistakes that people make, as whoever wrote the file would say them.
+std::string PlainWords(const std::string& fault) {
+  static const std::pair<std::string_view, std::string_view> kFaults[] = {
+      {YAML::ErrorMsg::END_OF_MAP, "a line that is indented unlike the keys above it"},
+      {YAML::ErrorMsg::END_OF_SEQ, "a line that is indented unlike the entries (\"- \") above it"},
+      {YAML::ErrorMsg::END_OF_MAP_FLOW, "a { without its }"},
+      {YAML::ErrorMsg::END_OF_SEQ_FLOW, "a [ without its ]"},
+      {YAML::ErrorMsg::FLOW_END, "a } or ] that closes nothing"},
+      {YAML::ErrorMsg::MAP_VALUE, "\": \" where no value may begin (a text that holds it needs quotes)"},
+      {YAML::ErrorMsg::BLOCK_ENTRY, "an entry (\"- \") where none may begin (indent by spaces, not tabs)"},
+      {YAML::ErrorMsg::EOF_IN_SCALAR, "a text whose closing quote is missing"},
+      {YAML::ErrorMsg::UNKNOWN_TOKEN, "a character that no value may begin with (put the text in quotes)"},
+  };
+  for (const auto& [theirs, ours] : kFaults)
+    if (fault == theirs) return std::string(ours);
+  return base::Printable(fault);
+}
+
+}  // namespace
+
 Result<std::string> ReadStandardInput() {
   const std::string name = "standard input";
   std::string text;
@@ -100,7 +122,7 @@ void ReadDocuments(Problems& problems, const std::string& text,
     read(LoadDocuments(text));
   } catch (const YAML::Exception& exception) {
     problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
-                 fmt::format("expected YAML, got {}", base::Printable(exception.msg)));
+                 fmt::format("expected YAML, got {}", PlainWords(exception.msg)));
   } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
     problems.Add(1, "", fmt::format("expected YAML, got {}", base::Printable(exception.what())));
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/near_word.h"
+#include "base/printable.h"
 #include "base/yaml/scalars.h"
 
 namespace spillway::yaml {
@@ -34,6 +35,16 @@ std::string Join(const std::string& path, std::string_view key) {
 }
 
 }  // namespace
+
+void NotePlace(Places& places, const std::string& file_name, const Field& field) {
+  places[field.path] = fmt::format("{}:{}: {}", base::Printable(file_name), field.line, field.path);
+}
+
+Error At(const Places& places, const std::string& key, const Error& error) {
+  const auto place = places.find(key);
+  if (place == places.end()) return error;
+  return {error.code, fmt::format("{}: {}", place->second, error.message)};
+}
 
 std::string Describe(const YAML::Node& node) {
   if (!node.IsDefined() || node.IsNull()) return "nothing";

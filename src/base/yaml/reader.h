@@ -25,6 +25,12 @@ struct Field {
   YAML::Node node;
 };
 
+// Where keys stand, "file:line: key", whose fault only the use of what they say shows: a socket in use, say.
+using Places = std::map<std::string, std::string>;  // by the key's path
+void NotePlace(Places& places, const std::string& file_name, const Field& field);
+// `error` of what that key says, with the key's place.
+[[nodiscard]] Error At(const Places& places, const std::string& key, const Error& error);
+
 // "nothing", "a list", "a map", or an excerpt of the scalar.
 std::string Describe(const YAML::Node& node);
 

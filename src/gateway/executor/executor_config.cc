@@ -113,7 +113,8 @@ void ReadGatewayAddress(Problems& problems, const MapReader& top, const std::str
     problems.Add(gateway->line, gateway->path,
                  fmt::format("expected {}, got {}", kForms, yaml::Describe(gateway->node)));
   if (token == nullptr)
-    problems.Add(gateway->line, "token_file", "expected a file with the gateway's token for executors");
+    problems.Add(gateway->line, "token_file",
+                 "expected a file with the gateway's token for executors, got nothing");
 }
 
 Result<ExecutorConfig> ParseExecutorConfig(const std::string& yaml, const std::string& file_name) {

@@ -74,6 +74,15 @@ class AgentTest : public testing::Test {
   AgentConfig config_;
 };
 
+TEST_F(AgentTest, AnInterfaceThatIsNotThereIsNamedWithItsLine) {
+  config_.meter.kind = MeterKind::kLatency;
+  config_.interface = "nosuch0";
+  yaml::NotePlace(config_.places, "a.yaml", {"interface", 4, {}});
+  const auto agent = Agent::Start(config_);
+  ASSERT_FALSE(agent);
+  EXPECT_EQ(agent.error().message, "a.yaml:4: interface: no such interface: nosuch0");
+}
+
 // As after the clock was set back: switches take no report that is older than the last.
 TEST_F(AgentTest, ItsReportsAreNewerThanThoseOfTheAgentBeforeWhateverTheClockSays) {
   constexpr uint64_t kFarAhead = 1'000'000'000'000'000'000;  // microseconds since 1970: the year 33,658

@@ -165,6 +165,7 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
   ExpectError(2, "server: {code: 4}", ":2: server.key_file: expected a file of 32 hex digits, got nothing");
   ExpectError(2, "server: {code: 4, key_file: short.key}",
               ":2: server.key_file: expected a file with 32 hex digits, made by ");
+  ExpectError(2, "server: {code: 4, key_file: short.key}", "short.key: 4 hex digits");
   ExpectError(2, "server: {code: 4, key_file: none.key}", "none.key: No such file");
   ExpectError(3, "unit: 8", ":3: unit: expected a whole number from 0 to 7");
   ExpectError(3, "unti: 1", ":3: unknown key \"unti\", did you mean unit?");

@@ -108,13 +108,13 @@ TEST(GatewayConfig, WhatShowsOnlyInUseHasItsPlaceToo) {
       "g.yaml");
   ASSERT_TRUE(config) << config.error().message;
   const Error busy{ErrorCode::kSystem, "in use"};
-  EXPECT_EQ(At(config->places, "http", busy).message, "g.yaml:1: http: in use");
-  EXPECT_EQ(At(config->places, "executors", busy).message, "g.yaml:3: executors.socket: in use");
-  EXPECT_EQ(At(config->places, "frames[#1]", busy).message, "g.yaml:5: frames[#1]: in use");
-  EXPECT_EQ(At(config->controller->places, "controller.state", busy).message,
+  EXPECT_EQ(yaml::At(config->places, "http", busy).message, "g.yaml:1: http: in use");
+  EXPECT_EQ(yaml::At(config->places, "executors", busy).message, "g.yaml:3: executors.socket: in use");
+  EXPECT_EQ(yaml::At(config->places, "frames[#1]", busy).message, "g.yaml:5: frames[#1]: in use");
+  EXPECT_EQ(yaml::At(config->controller->places, "controller.state", busy).message,
             "g.yaml:6: controller.state: in use");
-  EXPECT_EQ(At(config->places, "health", busy).message, "in use");
-  EXPECT_EQ(At(config->places, "http", busy).code, ErrorCode::kSystem);
+  EXPECT_EQ(yaml::At(config->places, "health", busy).message, "in use");
+  EXPECT_EQ(yaml::At(config->places, "http", busy).code, ErrorCode::kSystem);
 }
 
 TEST(GatewayConfig, OneTenantOfNoTokenWhereNoneIsNamed) {

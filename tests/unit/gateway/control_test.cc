@@ -86,7 +86,8 @@ TEST(ControllerConfig, IsReadWithTheGatewaysIsolation) {
   const auto open = ParseGatewayConfig(
       yaml + "controller: {socket: /x/c, state: /x/s, listen: \"127.0.0.1:0\"}\n", "g.yaml");
   ASSERT_FALSE(open);
-  EXPECT_THAT(open.error().message, HasSubstr("g.yaml:4: controller.listen: requires token_file"));
+  EXPECT_THAT(open.error().message,
+              HasSubstr("g.yaml:4: controller.listen: requires the key token_file beside it"));
   const std::string quotas = yaml + "controller: {socket: /x/c, state: /x/s, quotas: [{tenant: red, gpus: ";
   const auto limited = ParseGatewayConfig(quotas + "2.5}]}\n", "g.yaml");
   ASSERT_TRUE(limited) << limited.error().message;

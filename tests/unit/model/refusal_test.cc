@@ -68,7 +68,12 @@ TEST(Refusal, WrongTypes) {
   EXPECT_EQ(Problem(With(kText, "capacity: 6", "capacity: 6, drain: yes")),
             "pool.yaml:11: pools.rack1.servers[s1].units[cpu].drain: expected true or false, got \"yes\"");
   EXPECT_THAT(Problem("just words"), StartsWith("pool.yaml:1: expected a map, got \"just words\""));
-  EXPECT_EQ(Problem("switch: [\n"), "pool.yaml:2: expected YAML, got end of sequence flow not found");
+  EXPECT_EQ(Problem("switch: [\n"), "pool.yaml:2: expected YAML, got a [ without its ]");
+  EXPECT_EQ(Problem("switch: {a: 1\n"), "pool.yaml:2: expected YAML, got a { without its }");
+  EXPECT_THAT(Problem("switch:\n  a: 1\n c: 2\n"),
+              HasSubstr("pool.yaml:3: expected YAML, got a line that is indented"));
+  EXPECT_THAT(Problem("switch: a: b\n"), HasSubstr("(a text that holds it needs quotes)"));
+  EXPECT_THAT(Problem("switch:\n\t- a\n"), HasSubstr("(indent by spaces, not tabs)"));
 }
 
 TEST(Refusal, EntriesWithoutAValueStandAtTheirList) {
@@ -117,7 +122,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"udp/53", "53", "expected tcp/PORT or udp/PORT"}, Bad{"udp/53", "sctp/53", "expected tcp/PORT"},
         Bad{"udp/53", "udp/+53", "expected tcp/PORT"}, Bad{"udp/53", "tcp/53", "duplicate port"},
         Bad{"[udp/53, tcp/53]", "[]", "at least one port"},
-        Bad{"pool: rack1}", "pool: rack2}", "services[dns].pool: expected the name of a pool, got \"rack2\""},
+        Bad{"pool: rack1}", "pool: rack2}",
+            "services[dns].pool: expected the name of a pool (rack1), got \"rack2\""},
         Bad{"pool: rack1}", "pool: rack1, mode: ipip}", "expected one of nat, dsr-l2, got \"ipip\""},
         Bad{"pool: rack1}", "pool: rack1, affinity: client}", "expected one of connection, none"},
         Bad{"pool: rack1}", "pool: rack1, server_policy: rr}", "expected one of maglev, ecmp, wcmp, p2c"},
@@ -285,7 +291,7 @@ TEST(Refusal, AllProblemsAreToldInTheOrderOfLines) {
       With(With(With(kText, "[eth0]", "[]"), "pool: rack1}", "pool: rack9}"), "capacity: 6", "capacity: no");
   EXPECT_EQ(Problem(text),
             "pool.yaml:2: switch.interfaces: expected 1 to 64 interfaces, got 0\n"
-            "pool.yaml:5: services[dns].pool: expected the name of a pool, got \"rack9\"\n"
+            "pool.yaml:5: services[dns].pool: expected the name of a pool (rack1), got \"rack9\"\n"
             "pool.yaml:11: pools.rack1.servers[s1].units[cpu].capacity: expected a number greater than 0, "
             "got \"no\"");
 }

@@ -261,7 +261,7 @@ TEST(GpuFile, IsCheckedAgainstWhatIsThere) {
               HasSubstr("n.yaml:5: gpus: expected `device` of every GPU or of none"));
   const auto config = ParseNodeConfig(File(kWhole), "n.yaml");
   EXPECT_EQ(SlicesOf(*config, "/no/such/library.so").error().message,
-            "no NVIDIA driver: /no/such/library.so cannot be loaded");
+            "n.yaml:6: gpus[w].device: no NVIDIA driver: /no/such/library.so cannot be loaded");
 }
 
 }  // namespace

@@ -67,6 +67,10 @@ TEST(NodeConfig, IsReadAndItsProblemsNameLineAndKey) {
   const std::string text = kFile;
   EXPECT_THAT(ProblemOf(text + "  - {name: g, gflop_per_s: 1}\n"), HasSubstr("n.yaml:7: "));
   EXPECT_THAT(ProblemOf(text + "  - {name: g2}\n"), HasSubstr("gflop_per_s"));
+  EXPECT_EQ(ProblemOf(text + "programs: [{name: p, run: python3}]\n"),
+            "/etc/n.yaml:7: programs[p].run: expected a list: the absolute path of a program, and its "
+            "arguments, got "
+            "\"python3\"");
   std::string many = text;
   for (int g = 1; g < 65; ++g) many += "  - {name: g" + std::to_string(g) + ", gflop_per_s: 1}\n";
   EXPECT_THAT(ProblemOf(many), HasSubstr("n.yaml:5: gpus: expected 1 to 64 GPUs"));
