@@ -119,11 +119,13 @@ SPW_INLINE int forward(struct xdp_md *ctx, struct packet *p, __u16 id, __u8 mode
 /*
  * Asks the kernel's routing table for the way to the packet's destination, for a packet from `from`; it has
  * to be known before the source is rewritten. BPF_FIB_LKUP_RET_NOT_FWDED: it is for this host, as the answer
- * to a health check is, or for nowhere.
+ * to a health check is, or for nowhere; or the interface does not forward, and then only such answers arrive.
  */
 SPW_CALL int find_way(struct xdp_md *ctx, struct packet *p, int family, const __u32 *from,
 		      struct bpf_fib_lookup *fib)
 {
+	int found;
+
 	fib->ifindex = ctx->ingress_ifindex;
 	fib->l4_protocol = p->proto;
 	if (family == 4) {
@@ -142,7 +144,8 @@ SPW_CALL int find_way(struct xdp_md *ctx, struct packet *p, int family, const __
 		__builtin_memcpy(fib->ipv6_src, from, 16);
 		__builtin_memcpy(fib->ipv6_dst, &ip->daddr, 16);
 	}
-	return bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+	found = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+	return found == BPF_FIB_LKUP_RET_FWD_DISABLED ? BPF_FIB_LKUP_RET_NOT_FWDED : found;
 }
 
 /* Sends a rewritten packet the way that was found, or up the stack to be routed there. */

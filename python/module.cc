@@ -33,6 +33,7 @@ template <class... Arguments>
 }
 
 [[noreturn]] void Raise(const spillway::Error& error) {
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();  // a signal's handler raised
   switch (error.code) {
     case spillway::ErrorCode::kBadInput:
       Raise("BadArgument", error.message);
@@ -140,7 +141,12 @@ class PyClient {
   // `rdma`: over TCP, whether there must be a window, may be one (no value), or is to be none.
   PyClient(const std::string& address, const std::string& tenant, const std::string& token, uint64_t window,
            std::optional<bool> rdma) {
-    auto client = WithoutGil([&] { return gw::Client::Connect(address, {tenant, token}); });
+    gw::Client::Options options{tenant, token};
+    options.is_interrupted = [] {
+      const py::gil_scoped_acquire gil;
+      return PyErr_CheckSignals() != 0;  // sets what is to be raised
+    };
+    auto client = WithoutGil([&] { return gw::Client::Connect(address, options); });
     if (!client) Raise(client.error());
     client_ = std::make_unique<gw::Client>(std::move(*client));
     const bool is_tcp = !address.starts_with("unix:");

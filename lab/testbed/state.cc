@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/yaml/scalars.h"
 #include "report/file.h"
 
 namespace spillway::lab {
@@ -24,6 +25,17 @@ ProcessId IdOf(const json& value) {
 
 std::string StateFile(const std::string& name) { return fmt::format("{}/{}.json", kStateFolder, name); }
 
+// What a testbed of that name makes, and nothing else: the file says what is removed by root.
+bool IsOfTestbed(const State& state, const std::string& name) {
+  const auto is_own = [&](const std::string& netns) {
+    return netns.starts_with(fmt::format("spw-{}-", name)) && netns.find('/') == netns.npos;
+  };
+  return yaml::IsName(name) && state.name == name &&
+         std::all_of(state.namespaces.begin(), state.namespaces.end(), is_own) &&
+         (state.cgroups.empty() || state.cgroups.ends_with("/spillway-lab-" + name)) &&
+         (state.instance.empty() || yaml::IsName(state.instance));
+}
+
 }  // namespace
 
 std::string TestbedFolder(const std::string& name) { return fmt::format("{}/{}", kStateFolder, name); }
@@ -33,9 +45,8 @@ Result<void> SaveState(const State& state) {
   for (const RunningProcess& p : state.processes)
     processes.push_back({{"label", p.label}, {"netns", p.netns}, {"process", ToJson(p.id)}});
   const json document = {
-      {"name", state.name},          {"owner", ToJson(state.owner)}, {"namespaces", state.namespaces},
-      {"processes", processes},      {"cgroups", state.cgroups},     {"instance", state.instance},
-      {"spillwayd", state.spillwayd}};
+      {"name", state.name},     {"owner", ToJson(state.owner)}, {"namespaces", state.namespaces},
+      {"processes", processes}, {"cgroups", state.cgroups},     {"instance", state.instance}};
   return report::WriteFile(StateFile(state.name), document.dump(2) + "\n");
 }
 
@@ -53,7 +64,7 @@ std::optional<State> LoadState(const std::string& name) {
           {p.at("label").get<std::string>(), p.at("netns").get<std::string>(), IdOf(p.at("process"))});
     state.cgroups = document.at("cgroups").get<std::string>();
     state.instance = document.at("instance").get<std::string>();
-    state.spillwayd = document.at("spillwayd").get<std::string>();
+    if (!IsOfTestbed(state, name)) return std::nullopt;
     return state;
   } catch (const json::exception&) {
     return std::nullopt;

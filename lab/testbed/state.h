@@ -24,9 +24,8 @@ struct State {
   ProcessId owner;
   std::vector<std::string> namespaces;
   std::vector<RunningProcess> processes;
-  std::string cgroups;    // the testbed's folder; empty: none
-  std::string instance;   // spillwayd's
-  std::string spillwayd;  // the program that removes what the instance left
+  std::string cgroups;   // the testbed's folder; empty: none
+  std::string instance;  // spillwayd's
 };
 
 [[nodiscard]] Result<void> SaveState(const State& state);

@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/client.h"
+#include "base/file.h"
 #include "base/interrupt.h"
 #include "base/program_folder.h"
 #include "cgroup.h"
@@ -72,9 +73,9 @@ void StopProcesses(const State& state) {
 
 void Remove(const State& state) {
   StopProcesses(state);
-  if (!state.instance.empty() && access(state.spillwayd.c_str(), X_OK) == 0)
-    (void)Run(
-        {state.spillwayd, "--instance", state.instance, "--run-dir", TestbedFolder(state.name), "--remove"})
+  const std::string spillwayd = base::ProgramFolder() + "/spillwayd";
+  if (!state.instance.empty() && access(spillwayd.c_str(), X_OK) == 0)
+    (void)Run({spillwayd, "--instance", state.instance, "--run-dir", TestbedFolder(state.name), "--remove"})
         .has_value();
   for (const std::string& netns : state.namespaces) DeleteNetns(netns);
   if (!state.cgroups.empty()) Cgroups::Remove(state.cgroups);
@@ -86,11 +87,17 @@ void Remove(const State& state) {
 Testbed::Testbed(TestbedSpec spec, Plan plan, UpOptions options)
     : spec_(std::move(spec)), plan_(std::move(plan)), options_(options) {
   state_.name = spec_.name;
-  if (options_.tied) state_.owner = Identify(getpid());
+  state_.owner = Identify(getpid());
 }
 
 Testbed::~Testbed() {
   if (!released_) Remove(state_);
+}
+
+void Testbed::Release() {
+  released_ = true;
+  state_.owner = {};
+  (void)SaveState(state_);  // one that still names this program is taken for a leftover: removed by the next
 }
 
 Result<std::unique_ptr<Testbed>> Testbed::Up(const TestbedSpec& spec, const UpOptions& options) {
@@ -127,8 +134,7 @@ Result<void> Testbed::WriteFiles() const {
   for (const auto& [path, text] : plan_.files)
     if (auto written = report::WriteFile(path, text); !written) return written;
   for (const std::string& path : plan_.key_files) {
-    if (auto written = report::WriteFile(path, RandomHex(16) + "\n"); !written) return written;
-    chmod(path.c_str(), 0600);
+    if (auto written = base::WriteFile(path, RandomHex(16) + "\n", {.mode = 0600}); !written) return written;
   }
   if (plan_.certificate) {
     const auto in_folder = [&](const char* name) { return fmt::format("{}/{}", plan_.folder, name); };
@@ -212,7 +218,6 @@ Result<void> Testbed::StartAll() {
   }
   if (options_.with_switch) {
     state_.instance = "lab-" + spec_.name;
-    state_.spillwayd = plan_.daemon.argv[0];
     if (auto good = StartOne(plan_.daemon); !good) return good;
     started.push_back(&plan_.daemon);
   }

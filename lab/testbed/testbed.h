@@ -51,7 +51,7 @@ class Testbed {
   // started, which have learnt nothing.
   [[nodiscard]] Result<bool> UseAgents(const AgentSpec& agent);
   // Leaves everything standing.
-  void Release() { released_ = true; }
+  void Release();
 
  private:
   Testbed(TestbedSpec spec, Plan plan, UpOptions options);

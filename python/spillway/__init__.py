@@ -27,7 +27,7 @@ the gateway reads them, too, and else sends them; client.way says which.
 Tensors are row-major. dtypes are bool, (u)int8 to (u)int64, float16, float32 and float64, by NumPy's names or as
 torch.float32 and its like. Errors are spillway.Error's subclasses: BadArgument, Unanswered, GatewayGone, WindowFull,
 Refused.
-Neither the functions nor a Client may be used by two threads at a time.
+The functions may not be called by two threads at a time; threads may share a Client.
 """
 import atexit
 import os
@@ -134,7 +134,7 @@ def tensor(shape, dtype="float32", *, output_shape=None, output_dtype=None, mode
     gateway: the path of the gateway's socket for executors, or, of a gateway on another machine such as the
         SmartNIC, "rdma:ADDRESS:PORT"; $SPILLWAY_GATEWAY where not given.
         A program with "rdma:..." must not fork afterwards (multiprocessing: start method "spawn").
-    token_file: a file, readable by its owner only, with the gateway's token for executors; $SPILLWAY_TOKEN_FILE where
+    token_file: a file that others than its owner and group may not read, with the gateway's token for executors; $SPILLWAY_TOKEN_FILE where
         not given. "rdma:..." needs one; a socket does where the gateway's executors.users has not this user.
     gpu: the GPU that the program uses, by which the gateway keeps tenants apart under `isolation: gpu`: an index as in
         nvidia-smi, "GPU-UUID", "MIG-UUID", or "none"; $SPILLWAY_GPU where not given, and where neither is, the one of
@@ -208,6 +208,8 @@ def answer(output):
 
 
 def _bytes(output, requests):
+    if output is None:
+        raise WrongShape(f"answer: expected an array of shape {_Serving.output[0]}, got None")
     if hasattr(output, "detach"):
         output = output.detach().cpu().numpy()
     shape, word = _Serving.output

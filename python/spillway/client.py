@@ -4,7 +4,7 @@ import numpy
 
 from . import _spillway
 from ._tensors import _NUMPY, _shape, _text, _view, _wants_torch, _word
-from .errors import BadArgument, Refused
+from .errors import BadArgument, GatewayGone, Refused, WindowFull
 
 
 class Client:
@@ -66,7 +66,10 @@ class Client:
 
     @staticmethod
     def _address(x):
-        return x.data_ptr() if hasattr(x, "data_ptr") else x.__array_interface__["data"][0]
+        """None of what is neither an array nor a tensor."""
+        if hasattr(x, "data_ptr"):
+            return x.data_ptr()
+        return x.__array_interface__["data"][0] if hasattr(x, "__array_interface__") else None
 
     def _whole(self, x):
         # A view of a tensor() may begin where it begins, and still be other data: transposed, or every second.
@@ -95,7 +98,7 @@ class Client:
         if not hasattr(x, "dtype") or not hasattr(x, "shape"):
             raise BadArgument(f"model {model}: expected an array or a tensor, got {type(x).__name__}")
         if not isinstance(deadline_s, (int, float)) or not 0 <= deadline_s < 1e9:
-            raise BadArgument(f"deadline_s: expected seconds, 0 or more, got {deadline_s!r}")
+            raise BadArgument(f"deadline_s: expected seconds from 0 to less than 1e9, got {deadline_s!r}")
         _, word, expected = inputs[0]
         if _word(x.dtype) != word:
             raise BadArgument(f"model {model}: expected dtype {_NUMPY[word].name}, got {x.dtype}")
@@ -108,6 +111,7 @@ class Client:
         try:
             if self.way == "frames":
                 memory = self._client.infer_in_frames(index, rows, self._plain(x), deadline_us)
+                self._check_size(len(memory), shape, dtype)
                 return numpy.frombuffer(memory, dtype=dtype).reshape(shape).copy()
             return self._infer_in_window(index, rows, x, shape, dtype, deadline_us)
         except Refused as error:
@@ -115,6 +119,12 @@ class Client:
             if error.status == "no_model":
                 del self._models[model]
             raise
+
+    @staticmethod
+    def _check_size(bytes_, shape, dtype):
+        expected = int(numpy.prod(shape)) * dtype.itemsize
+        if bytes_ != expected:
+            raise GatewayGone(f"the gateway answered with outputs of another size: {bytes_} bytes, expected {expected}")
 
     @staticmethod
     def _plain(x):
@@ -133,8 +143,13 @@ class Client:
         out = None
         try:
             out, memory = self._client.allocate(max(size, 256))
-            self._client.infer(index, rows, offset, bytes_, out, max(size, 256), deadline_us)
+            self._check_size(self._client.infer(index, rows, offset, bytes_, out, max(size, 256), deadline_us), shape,
+                             dtype)
             return numpy.frombuffer(memory, dtype=dtype, count=size // dtype.itemsize).reshape(shape).copy()
+        except BaseException as error:
+            if not isinstance(error, (BadArgument, Refused, WindowFull)):
+                out = own = None  # no answer: the gateway may write there yet
+            raise
         finally:
             if out is not None:
                 self._client.free(out)

@@ -101,7 +101,7 @@ void Control::OnChecks(const std::vector<health::CheckChange>& changes,
 
 void Control::LogCheckNews() {
   for (const switching::CheckNews& news : switch_.TakeCheckNews())
-    spdlog::log(news.trouble ? spdlog::level::warn : spdlog::level::info, "health: {}", news.text);
+    spdlog::log(news.trouble ? spdlog::level::warn : spdlog::level::info, "{}", news.text);
 }
 
 std::vector<health::CheckView> Control::Checks() const {

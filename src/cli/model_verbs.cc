@@ -36,21 +36,22 @@ api::Service ServiceOf(const Options& options) {
           .hint = "--gateway sets another path (controller.socket in gateway.yaml)"};
 }
 
-// "2 of 2 ready on host1/gpu0, host2/gpu1"; "being removed, on host1/gpu0 (draining)"
+// "2 of 2 ready on host1/gpu0, host2/gpu1"; "being removed, on host1/gpu0 (draining)"; and of those that are
+// lost with their host or GPU: "; to be stopped once they are back: host3/gpu0"
 std::string StateOf(const json& model) {
-  std::string places;
+  std::string places, lost;
   for (const auto& one : model.at("instances")) {
-    const std::string phase = one.at("phase");
-    places += fmt::format("{}{}{}", places.empty() ? " on " : ", ", one.at("gpu").get<std::string>(),
-                          one.value("stranded", false) ? " (to be stopped once its host and GPU are back)"
-                          : phase == "ready"           ? ""
-                                                       : " (" + phase + ")");
+    const std::string gpu = one.at("gpu"), phase = one.at("phase");
+    if (one.value("stranded", false))
+      lost += (lost.empty() ? "; to be stopped once they are back: " : ", ") + gpu;
+    else
+      places += (places.empty() ? " on " : ", ") + gpu + (phase == "ready" ? "" : " (" + phase + ")");
   }
   const int replicas = model.at("replicas");
   const std::string state = replicas == 0
                                 ? "being removed" + std::string(places.empty() ? "" : ",")
                                 : fmt::format("{} of {} ready", model.at("ready").get<int>(), replicas);
-  return fmt::format("{}{}{}", state, places,
+  return fmt::format("{}{}{}{}", state, places, lost,
                      model.contains("trouble") ? "; " + model["trouble"].get<std::string>() : "");
 }
 

@@ -25,6 +25,21 @@ constexpr uint64_t kPageBytes = 4096;  // of which a window has as many as hold 
 
 using std::chrono::milliseconds;
 
+// Between two questions whether waiting was interrupted.
+constexpr milliseconds kAsk{200};
+// No gateway lets a request take longer (limits.longest_deadline).
+constexpr std::chrono::hours kLongestDeadline{1};
+constexpr std::string_view kInterrupted = "interrupted";
+// Of an answer's data before any of it has come: a gateway must not make a client take more with a header
+// alone.
+constexpr uint64_t kDataAhead = 64 << 20;
+
+constexpr int kKeepIdle = 15, kKeepInterval = 5;  // seconds
+
+uint32_t DeadlineUs(std::chrono::microseconds deadline) {
+  return static_cast<uint32_t>(std::min<int64_t>(deadline.count(), UINT32_MAX));
+}
+
 Result<base::Fd> Dial(const sockaddr* address, socklen_t length, const std::string& name) {
   base::Fd socket(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return Fail(ErrorCode::kSystem, fmt::format("socket: {}", std::strerror(errno)));
@@ -47,8 +62,15 @@ Result<base::Fd> DialAddress(const std::string& address) {
   if (!endpoint || endpoint->port() == 0)
     return Fail(ErrorCode::kBadInput, fmt::format("{}: expected unix:PATH or ADDRESS:PORT", address));
   auto socket = Dial(endpoint->get(), endpoint->length, address);
-  const int on = 1;
-  if (socket) setsockopt(socket->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  const int on = 1, gone_after_ms = 30'000;
+  if (socket) {
+    setsockopt(socket->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    // A machine that lost its power says nothing; without these a client would wait for it till its deadline.
+    setsockopt(socket->get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(socket->get(), IPPROTO_TCP, TCP_KEEPIDLE, &kKeepIdle, sizeof(kKeepIdle));
+    setsockopt(socket->get(), IPPROTO_TCP, TCP_KEEPINTVL, &kKeepInterval, sizeof(kKeepInterval));
+    setsockopt(socket->get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &gone_after_ms, sizeof(gone_after_ms));
+  }
   return socket;
 }
 
@@ -63,10 +85,14 @@ Result<Client> Client::Connect(const std::string& address, const Options& option
   client.socket_ = std::move(*socket);
   client.is_unix_ = address.starts_with("unix:");
   client.patience_ = options.patience;
+  client.is_interrupted_ = options.is_interrupted;
   if (auto sent = client.Send(FrameType::kHello, 0, options.tenant + "\n" + options.token); !sent)
     return tl::make_unexpected(sent.error());
   const auto welcome = client.Receive(0);
-  if (!welcome) return tl::make_unexpected(welcome.error());
+  if (!welcome)
+    return Fail(welcome.error().code,
+                fmt::format("{}: {} (expected an address that gateway.yaml's frames names)", address,
+                            welcome.error().message));
   if (welcome->header.type != static_cast<uint8_t>(FrameType::kWelcome))
     return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", address, welcome->meta));
   return client;
@@ -98,20 +124,27 @@ Result<void> Client::Send(FrameType type, uint64_t id, std::string_view meta,
   return {};
 }
 
-Result<void> Client::Await(std::optional<std::chrono::steady_clock::time_point> until) const {
-  while (until) {
-    const auto left = std::chrono::ceil<milliseconds>(*until - std::chrono::steady_clock::now()).count();
+Result<void> Client::Await(Instant until) const {
+  for (;;) {
+    auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
+    const bool is_last = !is_interrupted_ || left <= kAsk;
+    left = std::max(milliseconds(0), is_last ? left : kAsk);
     pollfd wait{socket_.get(), POLLIN, 0};
-    const int events = poll(&wait, 1, static_cast<int>(std::max<int64_t>(left, 0)));
-    if (events > 0) break;
-    if (events == 0) return Fail(ErrorCode::kUnavailable, "the gateway does not answer");
-    if (errno != EINTR) return Fail(ErrorCode::kSystem, fmt::format("poll: {}", std::strerror(errno)));
+    const int events = poll(&wait, 1, static_cast<int>(left.count()));
+    if (events > 0) return {};
+    if (events < 0 && errno != EINTR)
+      return Fail(ErrorCode::kSystem, fmt::format("poll: {}", std::strerror(errno)));
+    if (is_interrupted_ && is_interrupted_()) return Fail(ErrorCode::kUnavailable, std::string(kInterrupted));
+    if (events == 0 && is_last) return Fail(ErrorCode::kUnavailable, "the gateway does not answer");
   }
-  return {};
 }
 
-Result<void> Client::ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>* fds,
-                                std::optional<std::chrono::steady_clock::time_point> until) {
+milliseconds Client::PatienceFor(std::chrono::microseconds deadline) const {
+  const bool is_set = deadline.count() > 0 && deadline < kLongestDeadline;
+  return patience_ + (is_set ? std::chrono::ceil<milliseconds>(deadline) : milliseconds(kLongestDeadline));
+}
+
+Result<void> Client::ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>* fds, Instant until) {
   while (!into.empty()) {
     if (auto there = Await(until); !there) return there;
     auto got = ReceiveWithDescriptors(socket_.get(), into);
@@ -125,24 +158,28 @@ Result<void> Client::ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>
   return {};
 }
 
-Result<Client::Frame> Client::ReceiveFrame(std::optional<std::chrono::steady_clock::time_point> until) {
+Result<Client::Frame> Client::ReceiveFrame(Instant until) {
   Frame frame;
   if (auto got = ReceiveAll(std::as_writable_bytes(std::span(&frame.header, 1)), &frame.fds, until); !got)
     return tl::make_unexpected(got.error());
+  const bool has_data = frame.header.type == static_cast<uint8_t>(FrameType::kResult);
   if (frame.header.magic != kFrameMagic || frame.header.meta_bytes > kMaxMeta ||
-      frame.header.data_bytes > (uint64_t{1} << 32))
+      frame.header.data_bytes > (has_data ? uint64_t{1} << 32 : 0))
     return Fail(ErrorCode::kUnavailable, "not a Spillway gateway: invalid reply");
   frame.meta.resize(frame.header.meta_bytes);
-  frame.data.resize(frame.header.data_bytes);
   if (auto got = ReceiveAll(std::as_writable_bytes(std::span(frame.meta)), &frame.fds, until); !got)
     return tl::make_unexpected(got.error());
-  if (auto got = ReceiveAll(frame.data, nullptr, until); !got) return tl::make_unexpected(got.error());
+  while (frame.data.size() < frame.header.data_bytes) {
+    const size_t here = frame.data.size();
+    frame.data.resize(std::min<uint64_t>(frame.header.data_bytes, here + kDataAhead));
+    const auto next = std::span(frame.data).subspan(here);
+    if (auto got = ReceiveAll(next, nullptr, until); !got) return tl::make_unexpected(got.error());
+  }
   return frame;
 }
 
-Result<Client::Frame> Client::Receive(uint64_t id, bool is_patient) {
-  std::optional<std::chrono::steady_clock::time_point> until;
-  if (!is_patient) until = std::chrono::steady_clock::now() + patience_;
+Result<Client::Frame> Client::Receive(uint64_t id, milliseconds patience) {
+  const Instant until = std::chrono::steady_clock::now() + patience;
   for (;;) {
     if (auto there = Await(until); !there) return tl::make_unexpected(there.error());
     auto frame = ReceiveFrame(until);
@@ -164,7 +201,10 @@ Result<ClientModel> Client::Describe(const std::string& model) {
   const auto json = nlohmann::json::parse(frame->meta, nullptr, false);
   auto card = ParseModelCard(json);
   if (!card) return tl::make_unexpected(card.error());
-  return ClientModel{json.value("index", 0U), json.value("ready", false), std::move(*card)};
+  const auto index = json.find("index"), ready = json.find("ready");
+  if (index == json.end() || !index->is_number_unsigned() || ready == json.end() || !ready->is_boolean())
+    return Fail(ErrorCode::kUnavailable, "unexpected reply from the gateway");
+  return ClientModel{index->get<uint32_t>(), ready->get<bool>(), std::move(*card)};
 }
 
 Result<InferResult> Client::Infer(uint32_t model, uint32_t rows, std::span<const std::byte> inputs,
@@ -172,11 +212,11 @@ Result<InferResult> Client::Infer(uint32_t model, uint32_t rows, std::span<const
   InferMeta meta;
   meta.model = model;
   meta.rows = rows;
-  meta.deadline_us = static_cast<uint32_t>(deadline.count());
+  meta.deadline_us = DeadlineUs(deadline);
   const uint64_t id = ++last_id_;
   if (auto sent = Send(FrameType::kInfer, id, MetaBytes(meta), inputs); !sent)
     return tl::make_unexpected(sent.error());
-  auto frame = Receive(id, true);
+  auto frame = Receive(id, PatienceFor(deadline));
   if (!frame) return tl::make_unexpected(frame.error());
   InferResult result;
   if (frame->header.type == static_cast<uint8_t>(FrameType::kError) && frame->header.id == id) {
@@ -324,14 +364,17 @@ Result<std::optional<Completion>> Client::Wait(milliseconds patience) {
                   Gone() ? "the gateway has gone" : "the gateway has closed the window");
     if (!window_->PrepareToWait()) continue;
     const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
+    const bool is_last = !is_interrupted_ || left <= kAsk;
     pollfd waits[] = {{window_->bell(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
-    const int events = poll(waits, 2, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    const auto wait = std::max(milliseconds(0), is_last ? left : kAsk);
+    const int events = poll(waits, 2, static_cast<int>(wait.count()));
     window_->DoneWaiting(waits[0].revents != 0);
     if (waits[0].revents != 0 || window_->HasCompletion()) continue;
     if (events > 0 && waits[1].revents != 0)
       return Fail(ErrorCode::kUnavailable,
                   Gone() ? "the gateway has gone" : "the gateway has closed the window");
-    if (events == 0) return std::optional<Completion>();
+    if (is_interrupted_ && is_interrupted_()) return Fail(ErrorCode::kUnavailable, std::string(kInterrupted));
+    if (events == 0 && is_last) return std::optional<Completion>();
   }
 }
 
@@ -346,14 +389,17 @@ Result<InferResult> Client::InferInWindow(uint32_t model, uint32_t rows, uint64_
   submission.output_bytes = output_bytes;
   submission.model = model;
   submission.rows = rows;
-  submission.deadline_us = static_cast<uint32_t>(deadline.count());
+  submission.deadline_us = DeadlineUs(deadline);
   if (window_ != nullptr && window_->broken())
     return Fail(ErrorCode::kUnavailable, "the gateway has closed the window");
   if (!Submit(submission)) return Fail(ErrorCode::kConflict, "the window's slots are all in use");
-  // The gateway answers by the deadline; its longest one is an hour.
-  const auto completion = Wait(std::chrono::hours(2));
+  // After those of requests that were given up.
+  auto completion = Wait(PatienceFor(deadline));
+  while (completion && *completion && (*completion)->id < submission.id)
+    completion = Wait(PatienceFor(deadline));
   if (!completion) return tl::make_unexpected(completion.error());
-  if (!*completion || (*completion)->id != submission.id)
+  if (!*completion) return Fail(ErrorCode::kUnavailable, "the gateway does not answer");
+  if ((*completion)->id != submission.id)
     return Fail(ErrorCode::kUnavailable, "unexpected reply from the gateway");
   InferResult result;
   result.status = static_cast<Status>((*completion)->status);

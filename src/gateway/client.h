@@ -40,7 +40,11 @@ class Client {
  public:
   struct Options {
     std::string tenant, token;
-    std::chrono::milliseconds patience{10'000};  // for the gateway's answer to anything but Infer
+    // For the gateway's answer; to Infer beyond the deadline, without one beyond the gateway's longest, an
+    // hour.
+    std::chrono::milliseconds patience{10'000};
+    // Asked some times a second while an answer is awaited; true: it is given up.
+    std::function<bool()> is_interrupted = {};
   };
   // "unix:PATH", or "ADDRESS:PORT". kUnavailable: nobody there; kBadInput: refused.
   [[nodiscard]] static Result<Client> Connect(const std::string& address, const Options& options);
@@ -86,14 +90,15 @@ class Client {
   };
   [[nodiscard]] Result<void> Send(FrameType type, uint64_t id, std::string_view meta,
                                   std::span<const std::byte> data = {});
+  using Instant = std::chrono::steady_clock::time_point;
   // Until something is there to be read.
-  [[nodiscard]] Result<void> Await(std::optional<std::chrono::steady_clock::time_point> until) const;
-  // The answer to `id`: within `patience_`, or however long it takes.
-  [[nodiscard]] Result<Frame> Receive(uint64_t id, bool is_patient = false);
-  [[nodiscard]] Result<Frame> ReceiveFrame(std::optional<std::chrono::steady_clock::time_point> until);
-  // `until`: nullopt: however long it takes.
-  [[nodiscard]] Result<void> ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>* fds,
-                                        std::optional<std::chrono::steady_clock::time_point> until);
+  [[nodiscard]] Result<void> Await(Instant until) const;
+  // The answer to `id`.
+  [[nodiscard]] Result<Frame> Receive(uint64_t id) { return Receive(id, patience_); }
+  [[nodiscard]] Result<Frame> Receive(uint64_t id, std::chrono::milliseconds patience);
+  [[nodiscard]] Result<Frame> ReceiveFrame(Instant until);
+  [[nodiscard]] Result<void> ReceiveAll(std::span<std::byte> into, std::vector<base::Fd>* fds, Instant until);
+  [[nodiscard]] std::chrono::milliseconds PatienceFor(std::chrono::microseconds deadline) const;
   [[nodiscard]] bool Gone() const;
   [[nodiscard]] Result<void> MapWindow(Frame frame);
   // Of so many bytes and slots: what was asked for.
@@ -102,6 +107,7 @@ class Client {
   uint64_t last_id_ = 0;
   bool is_unix_ = false;
   std::chrono::milliseconds patience_{0};
+  std::function<bool()> is_interrupted_;
   Way way_ = Way::kFrames;
   std::unique_ptr<ClientWindow> window_;
   uint64_t key_ = 0;

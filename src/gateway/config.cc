@@ -288,11 +288,10 @@ Result<GatewayConfig> LoadGatewayConfig(const std::string& path) {
 
 std::optional<uint32_t> Authenticate(const GatewayConfig& config, std::string_view name,
                                      std::string_view token) {
-  for (uint32_t i = 0; i < config.tokens.size(); i++) {
-    const bool named = name.empty() ? config.tokens[i].empty() : config.broker.tenants[i].name == name;
-    if (named)
+  if (name.empty()) return AuthenticateByToken(config, token);
+  for (uint32_t i = 0; i < config.tokens.size(); i++)
+    if (config.broker.tenants[i].name == name)
       return config.tokens[i].empty() || SameToken(config.tokens[i], token) ? std::optional(i) : std::nullopt;
-  }
   return std::nullopt;
 }
 

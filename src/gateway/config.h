@@ -51,8 +51,8 @@ struct GatewayConfig {
 [[nodiscard]] Result<GatewayConfig> ParseGatewayConfig(const std::string& yaml, const std::string& file_name);
 [[nodiscard]] Result<GatewayConfig> LoadGatewayConfig(const std::string& path);
 
-// The tenant that a name and a token open. A tenant without a token may be named by anybody; an empty name is
-// the first such tenant's.
+// The tenant that a name and a token open. A tenant without a token may be named by anybody; without a name
+// it is AuthenticateByToken's.
 std::optional<uint32_t> Authenticate(const GatewayConfig& config, std::string_view name,
                                      std::string_view token);
 // The tenant whose token this is; without one, the first tenant that needs none.

@@ -3,6 +3,11 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <map>
+#include <set>
+
+#include "scheduler/controller/fleet_view.h"
+
 namespace spillway::gateway {
 namespace {
 
@@ -132,7 +137,50 @@ void AddGpus(const Broker& broker, Families& out) {
                   {{"gpu_id", gpu.identity}, {"tenant", tenants[i].name}});
 }
 
+void AddModels(const scheduler::Fleet& fleet, Families& out) {
+  const auto labels = [](const scheduler::ServedModel& model) {
+    return Labels{{"model", model.name}, {"tenant", model.tenant}};
+  };
+  std::map<std::string, int> ready;
+  for (const auto& [id, one] : fleet.instances)
+    if (IsServing(one)) ready[one.model.name]++;
+  for (const auto& [name, model] : fleet.models)
+    out.Gauge("spillway_gateway_model_replicas", "replicas that a model is to have", model.replicas,
+              labels(model));
+  for (const auto& [name, model] : fleet.models)
+    out.Gauge("spillway_gateway_model_ready_replicas", "replicas of a model that serve", ready[name],
+              labels(model));
+}
+
+void AddHosts(const scheduler::Fleet& fleet, Families& out) {
+  std::set<std::string> on;
+  for (const auto& [id, one] : fleet.instances) on.insert(scheduler::GpuKey(one.place.host, one.place.gpu));
+  for (const auto& [name, host] : fleet.hosts)
+    out.Gauge("spillway_gateway_host_up", "1: its node agent reports", host.is_up ? 1 : 0, {{"host", name}});
+  for (const auto& [name, host] : fleet.hosts)
+    for (const scheduler::Gpu& gpu : host.gpus)
+      out.Gauge("spillway_gateway_gpu_on", "1: an instance has a part of the GPU",
+                on.contains(scheduler::GpuKey(name, gpu.id)) ? 1 : 0, {{"host", name}, {"gpu", gpu.id}});
+  for (const auto& [name, host] : fleet.hosts)
+    for (const scheduler::Gpu& gpu : host.gpus)
+      out.Gauge("spillway_gateway_gpu_lost", "1: its host says that the GPU cannot be used",
+                gpu.lost.empty() ? 0 : 1, {{"host", name}, {"gpu", gpu.id}});
+}
+
 }  // namespace
+
+std::string FleetMetricsText(const scheduler::Fleet& fleet) {
+  Families out;
+  AddModels(fleet, out);
+  AddHosts(fleet, out);
+  out.Counter("spillway_gateway_gpu_on_seconds_total", "time that GPUs had instances",
+              static_cast<double>(fleet.gpu_ms) / 1000);
+  out.Counter("spillway_gateway_moves_total", "moves of instances", static_cast<double>(fleet.moves_done),
+              {{"result", "done"}});
+  out.Counter("spillway_gateway_moves_total", "moves of instances", static_cast<double>(fleet.moves_failed),
+              {{"result", "failed"}});
+  return out.Text();
+}
 
 std::string MetricsText(const Broker& broker, const ServerCounts& counts) {
   Families out;

@@ -83,6 +83,9 @@ class Server : private SlicePort, private Reactor::Listener {
   void OnExecutors(std::function<void(const std::string& name, bool is_here)> call) {
     on_executor_ = std::move(call);
   }
+  // What the controller adds to the metrics, as text; empty: there is none.
+  void SetFleetMetrics(std::string text) { fleet_metrics_ = std::move(text); }
+  [[nodiscard]] const std::string& fleet_metrics() const { return fleet_metrics_; }
   // Every request's times from now on; for benchmarks.
   void Trace(std::function<void(const RequestTimes&)> on_request) { on_request_ = std::move(on_request); }
 
@@ -172,6 +175,7 @@ class Server : private SlicePort, private Reactor::Listener {
   uint64_t unauthenticated_refused_ = 0;
   std::function<void(const RequestTimes&)> on_request_;
   std::function<void(const std::string&, bool)> on_executor_;
+  std::string fleet_metrics_;
   std::unordered_map<uint64_t, RequestTimes> times_;
 
   base::Mutex mutex_;

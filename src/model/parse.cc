@@ -119,7 +119,7 @@ class Parser {
     if (const Field* field = map.Find("services")) {
       has_services_ = true;
       for (const Field& entry : ReadList(problems_, *field, "a list of services")) {
-        if (problems_.flooded()) break;
+        if (problems_.flooded() || ports_ > SPW_MAX_SERVICES) break;
         ReadService(entry);
       }
     }

@@ -26,7 +26,8 @@ class Checker {
   void Run() {
     for (const Pool& pool : config_.pools) CheckPool(pool);
     CheckReportAddress();
-    for (const Service& service : config_.services) CheckService(service);
+    for (const Service& service : config_.services)
+      if (!problems_.flooded()) CheckService(service);
   }
 
  private:
@@ -158,29 +159,49 @@ class Checker {
                       service.pool, ToString(port), other->second->name));
   }
 
+  // Units by the family of their addresses, without those whose address was not understood.
+  struct Families {
+    size_t v4 = 0, v6 = 0;
+    size_t Unlike(uint8_t family) const { return family == 4 ? v6 : v4; }
+  };
+
+  bool HasAddress(const Pool& pool, const Server& server, const Unit& unit) const {
+    return problems_.none() || problems_.Sound(PathOf(pool, server, unit) + ".address");
+  }
+
+  // Counted once: a file may have a thousand services of a pool with tens of thousands of units.
+  const Families& FamiliesOf(const Pool& pool) {
+    const auto [known, fresh] = families_.try_emplace(pool.name);
+    if (!fresh) return known->second;
+    for (const Server& server : pool.servers)
+      for (const Unit& unit : server.units)
+        if (HasAddress(pool, server, unit))
+          (unit.address.family == 4 ? known->second.v4 : known->second.v6)++;
+    return known->second;
+  }
+
   // The VIP is at fault where it differs from most units, else those that differ from it.
   void CheckFamilies(const Service& service, const Pool& pool) {
-    size_t units = 0;
-    std::vector<std::pair<std::string, const Unit*>> others;
-    for (const Server& server : pool.servers) {
+    const Families& families = FamiliesOf(pool);
+    const size_t unlike = families.Unlike(service.vip.family);
+    if (unlike == 0) return;
+    const bool is_vip = 2 * unlike > families.v4 + families.v6;
+    for (const Server& server : pool.servers)
       for (const Unit& unit : server.units) {
-        std::string path = PathOf(pool, server, unit);
-        if (!problems_.Sound(path + ".address")) continue;
-        ++units;
-        if (unit.address.family != service.vip.family) others.emplace_back(std::move(path), &unit);
+        if (unit.address.family == service.vip.family || !HasAddress(pool, server, unit)) continue;
+        const std::string path = PathOf(pool, server, unit);
+        if (is_vip) {
+          problems_.Add(
+              PathOf(service) + ".vip",
+              fmt::format("expected an IPv{} address, as the units of pool {} have ({}), got \"{}\"",
+                          unit.address.family, pool.name, path, service.vip.ToString()));
+          return;
+        }
+        if (problems_.flooded()) return;
+        problems_.Add(path + ".address",
+                      fmt::format("expected an IPv{} address, as the VIP of service {} is, got \"{}\"",
+                                  service.vip.family, service.name, unit.address.ToString()));
       }
-    }
-    if (2 * others.size() > units) {
-      const auto& [path, unit] = others.front();
-      problems_.Add(PathOf(service) + ".vip",
-                    fmt::format("expected an IPv{} address, as the units of pool {} have ({}), got \"{}\"",
-                                unit->address.family, pool.name, path, service.vip.ToString()));
-      return;
-    }
-    for (const auto& [path, unit] : others)
-      problems_.Add(path + ".address",
-                    fmt::format("expected an IPv{} address, as the VIP of service {} is, got \"{}\"",
-                                service.vip.family, service.name, unit->address.ToString()));
   }
 
   void CheckReports(const Service& service) {
@@ -221,6 +242,7 @@ class Checker {
   std::map<uint32_t, std::string> codes_;
   std::map<std::pair<Address, ServicePort>, const Service*> services_;
   std::map<std::pair<std::string, ServicePort>, const Service*> nat_ports_;
+  std::map<std::string, Families> families_;  // by pool
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -104,16 +105,21 @@ std::optional<std::string> EndOf(const std::string& path, size_t most) {
   return text;
 }
 
-// What FOLDER/identity says; of a file that is damaged or not there, a new one.
+// What FOLDER/identity says; of a file that is damaged or not there, a new one. A secret: processes are taken
+// for this agent's by it (Child::Marked).
 Result<std::string> IdentityOf(const std::string& folder) {
   const std::string path = folder + "/identity";
   std::random_device device;
   const std::string fresh = fmt::format("{:08x}{:08x}", device(), device());
-  if (const auto made = base::CreateFile(path, fresh); !made) return tl::make_unexpected(made.error());
+  if (const auto made = base::CreateFile(path, fresh, {.mode = 0600}); !made)
+    return tl::make_unexpected(made.error());
+  if (chmod(path.c_str(), 0600) != 0)
+    return FailSystem("chmod " + path);  // one of an older agent may be readable
   auto identity = base::ReadFile(path);
   if (!identity || IsIdentity(*identity)) return identity;
   spdlog::warn("{}: invalid identity file replaced with a new identity", path);
-  if (const auto wrote = base::WriteFile(path, fresh); !wrote) return tl::make_unexpected(wrote.error());
+  if (const auto wrote = base::WriteFile(path, fresh, {.mode = 0600}); !wrote)
+    return tl::make_unexpected(wrote.error());
   return fresh;
 }
 

@@ -212,7 +212,8 @@ void NodeAgent::See() {
     std::string why = record.why;
     if (record.has.phase != HostPhase::kEnding || (why.empty() && !is_as_told)) {
       const std::string word = book_.LastWord(id);
-      why = fmt::format("{} exited: {}{}{}", WhatRuns(record), *how, word.empty() ? "" : ": ", word);
+      why = fmt::format("{} exited: {}{}{}", WhatRuns(record), *how,
+                        word.empty() ? "" : "; its last line: ", word);
     }
     HasEnded(record, why, session);
     Write(record);
@@ -399,13 +400,13 @@ bool NodeAgent::Talk(std::chrono::milliseconds wait) {
   for (const auto& [name, words] : config_.programs) report.programs.insert(name);
   for (const auto& [id, record] : records_)
     report.held.push_back({id, record.has.phase == HostPhase::kFailed, record.slice_refused, record.why});
-  const auto answer =
-      api::Client::Accept(controller_.Post("/v1/hosts/" + api::Client::Encode(config_.name), ToText(report)),
-                          controller_.program());
+  const auto reply = controller_.Post("/v1/hosts/" + api::Client::Encode(config_.name), ToText(report));
+  const auto answer = api::Client::Accept(reply, controller_.program());
   auto orders = answer ? scheduler::ParseHostOrders(*answer) : tl::make_unexpected(answer.error());
   if (!orders) {
     if (said_ != orders.error().message)
-      spdlog::warn("{}; trying again", base::Printable(orders.error().message));
+      spdlog::warn("{}{}; trying again", reply ? config_.controller.address + ": " : "",
+                   base::Printable(orders.error().message));
     said_ = orders.error().message;
     return false;
   }

@@ -169,8 +169,14 @@ std::vector<std::string> DataPlane::FollowInterfaces(model::AttachMode mode) {
   const std::vector<InterfaceView> views = interfaces_;
   for (const InterfaceView& view : views) {
     const unsigned index = if_nametoindex(view.name.c_str());
-    if (index == 0 || static_cast<int>(index) == view.ifindex) continue;
+    if (static_cast<int>(index) == view.ifindex) continue;
     (void)Detach(view.name);
+    if (index == 0) {
+      interfaces_.push_back({view.name, 0, false, "there is no such interface"});
+      news.push_back(
+          fmt::format("interface {} has gone; it is attached to again once it is back", view.name));
+      continue;
+    }
     const Result<bool> attached = Attach(view.name, mode);
     if (attached) {
       news.push_back(fmt::format("interface {} was recreated; program attached again", view.name));

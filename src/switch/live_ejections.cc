@@ -64,8 +64,9 @@ void LiveSwitch::KeepOutages(Plan& plan) const {
     unit.unreachable = found->second->unreachable && found->second->address == unit.address;
     pools.insert(unit.pool);
   }
+  RingLayer layer(plan);
   for (const model::Service& service : plan.config.services)
-    if (pools.contains(service.pool)) LayRingOf(plan, service);
+    if (pools.contains(service.pool)) LayRingOf(plan, layer, service);
 }
 
 void LiveSwitch::UpdateEjections() {
@@ -123,9 +124,10 @@ void LiveSwitch::RelayRings() {
   const auto began = std::chrono::steady_clock::now();
   if (rings_due_.empty() || began < relay_from_) return;
   const uint32_t tick = NowTick();
+  RingLayer layer(plan_);
   for (const model::Service& service : plan_.config.services) {
     if (!rings_due_.contains(service.pool)) continue;
-    const PlannedRing& ring = LayRingOf(plan_, service);
+    const PlannedRing& ring = LayRingOf(plan_, layer, service);
     MoveRing(&plane_->ring_slots[ring.piece.offset], ring.piece.slots, ring.next, tick,
              [this](uint16_t unit) { return IsAlive(unit); });
   }

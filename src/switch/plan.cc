@@ -118,13 +118,6 @@ Result<void> PlanServer(Plan& plan, Ledger& ledger, uint32_t pool_index, const m
   return {};
 }
 
-std::vector<PlannedUnit> UnitsOf(const Plan& plan, const std::string& pool) {
-  std::vector<PlannedUnit> units;
-  std::copy_if(plan.units.begin(), plan.units.end(), std::back_inserter(units),
-               [&](const PlannedUnit& u) { return u.pool == pool; });
-  return units;
-}
-
 // First gap that fits, among the pieces in use.
 std::optional<uint32_t> FindGap(const Ledger& ledger, uint32_t slots, uint32_t capacity) {
   std::vector<Ledger::RingPiece> pieces;
@@ -139,7 +132,8 @@ std::optional<uint32_t> FindGap(const Ledger& ledger, uint32_t slots, uint32_t c
   return std::nullopt;
 }
 
-Result<void> PlanService(Plan& plan, Ledger& ledger, const model::Service& service, uint32_t ring_capacity) {
+Result<void> PlanService(Plan& plan, Ledger& ledger, RingLayer& layer, const model::Service& service,
+                         uint32_t ring_capacity) {
   std::optional<uint32_t> code = ledger.services.Assign(service.name);
   if (!code.has_value()) {
     return Fail(ErrorCode::kBadInput, fmt::format("services: more than {}", SPW_MAX_SERVICES));
@@ -159,8 +153,8 @@ Result<void> PlanService(Plan& plan, Ledger& ledger, const model::Service& servi
     }
     ring = ledger.rings.emplace(service.name, Ledger::RingPiece{*offset, slots}).first;
   }
-  std::vector<PlannedUnit> units = UnitsOf(plan, service.pool);
-  PlannedRing planned{service.name, ring->second, LayRing(service, units, ring->second.slots),
+  const std::vector<PlannedUnit>& units = layer.UnitsOf(service.pool);
+  PlannedRing planned{service.name, ring->second, layer.Ring(service, ring->second.slots),
                       SecondsToTicks(IdleSeconds(service, model::Protocol::kTcp))};
 
   for (const model::ServicePort& port : service.ports) {
@@ -190,11 +184,11 @@ Result<void> PlanService(Plan& plan, Ledger& ledger, const model::Service& servi
 }
 
 // Replies in fragments: which addresses' fragments to follow.
-void PlanFragments(Plan& plan) {
+void PlanFragments(Plan& plan, RingLayer& layer) {
   std::set<std::pair<model::Address, uint8_t>> known;
   for (const auto& service : plan.config.services) {
     if (service.mode != SPW_MODE_NAT) continue;
-    for (const PlannedUnit& unit : UnitsOf(plan, service.pool)) {
+    for (const PlannedUnit& unit : layer.UnitsOf(service.pool)) {
       for (const model::ServicePort& port : service.ports) {
         const auto proto = static_cast<uint8_t>(static_cast<uint8_t>(port.protocol) | SPW_ENDPOINT_FRAGMENTS);
         if (known.emplace(unit.address, proto).second)
@@ -281,10 +275,25 @@ uint64_t RingSlotsNeeded(const model::Config& config) {
   return slots;
 }
 
-const PlannedRing& LayRingOf(Plan& plan, const model::Service& service) {
+const std::vector<PlannedUnit>& RingLayer::UnitsOf(const std::string& pool) {
+  const auto [known, fresh] = units_.try_emplace(pool);
+  if (fresh)
+    std::copy_if(plan_.units.begin(), plan_.units.end(), std::back_inserter(known->second),
+                 [&](const PlannedUnit& u) { return u.pool == pool; });
+  return known->second;
+}
+
+const std::vector<uint16_t>& RingLayer::Ring(const model::Service& service, uint32_t slots) {
+  const auto [known, fresh] =
+      rings_.try_emplace({service.pool, service.server_policy, service.unit_policy, slots});
+  if (fresh) known->second = LayRing(service, UnitsOf(service.pool), slots);
+  return known->second;
+}
+
+const PlannedRing& LayRingOf(Plan& plan, RingLayer& layer, const model::Service& service) {
   const auto ring = std::find_if(plan.rings.begin(), plan.rings.end(),
                                  [&](const PlannedRing& r) { return r.service == service.name; });
-  ring->next = LayRing(service, UnitsOf(plan, service.pool), ring->piece.slots);
+  ring->next = layer.Ring(service, ring->piece.slots);
   return *ring;
 }
 
@@ -360,12 +369,13 @@ Result<Plan> MakePlan(const model::Config& config, Ledger& ledger, uint32_t ring
       }
     }
   }
+  RingLayer layer(plan);
   for (const auto& service : config.services) {
-    if (Result<void> done = PlanService(plan, next, service, ring_capacity); !done) {
+    if (Result<void> done = PlanService(plan, next, layer, service, ring_capacity); !done) {
       return tl::make_unexpected(done.error());
     }
   }
-  PlanFragments(plan);
+  PlanFragments(plan, layer);
   PlanAddresses(plan);
   PlanLimits(plan);
   ReleaseGone(plan, next);

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/error.h"
@@ -101,12 +102,27 @@ uint32_t RingSlots(const model::Pool& pool);
 // Slots that the rings of `config` need, for sizing the map at the first start.
 uint64_t RingSlotsNeeded(const model::Config& config);
 
-// Lays the ring of `service`, one of the plan's, for its units as they stand now.
-const PlannedRing& LayRingOf(Plan& plan, const model::Service& service);
-
 // The default unit of every slot under the service's policies, for the units that are up: the ring
 // is laid so that the policy's most common answer needs no entry. Empty: no unit is up.
 std::vector<uint16_t> LayRing(const model::Service& service, const std::vector<PlannedUnit>& pool_units,
                               uint32_t slots);
+
+// Lays rings of a plan, for its units as they stood at the first ring of each pool: services of one pool
+// whose policies are the same have the same ring, which is laid once. The plan outlives it.
+class RingLayer {
+ public:
+  explicit RingLayer(const Plan& plan) : plan_(plan) {}
+  const std::vector<PlannedUnit>& UnitsOf(const std::string& pool);
+  const std::vector<uint16_t>& Ring(const model::Service& service, uint32_t slots);
+
+ private:
+  using Kind = std::tuple<std::string, spw_server_policy, spw_unit_policy, uint32_t>;  // pool; slots
+  const Plan& plan_;
+  std::map<std::string, std::vector<PlannedUnit>> units_;
+  std::map<Kind, std::vector<uint16_t>> rings_;
+};
+
+// Lays the ring of `service`, one of the plan's.
+const PlannedRing& LayRingOf(Plan& plan, RingLayer& layer, const model::Service& service);
 
 }  // namespace spillway::switching

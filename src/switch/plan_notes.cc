@@ -10,8 +10,9 @@ std::vector<std::string> OverrideNotes(const Plan& plan, const Ledger& ledger) {
   std::vector<std::string> notes;
   for (const PlannedUnit& u : plan.units) {
     const std::string name = UnitName(u.pool, u.server, u.unit);
+    if (!ledger.status.contains(name)) continue;
     const spw_unit_status in_file = StatusInFile(plan.config, u.pool, u.server, u.unit);
-    if (ledger.status.contains(name) && u.status != in_file)
+    if (u.status != in_file)
       notes.push_back(fmt::format("{} stays {}, as set by an operator; the file says {}", name,
                                   model::ToString(u.status), model::ToString(in_file)));
   }

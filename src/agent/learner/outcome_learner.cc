@@ -31,7 +31,10 @@ constexpr double kStood = 3;       // latencies that long say how long a unit st
 // Longer, and its requests are of the kind that waits on purpose, or the unit is dead
 // (agent/failure_detector.h).
 constexpr std::chrono::milliseconds kMaxStandstill{100};
-constexpr double kMaxDebt = 32;  // slots of backlog that a unit without requests may have
+// Slots of backlog that a unit without requests may have. By a clock at the pace itself it is soon done with:
+// a unit that was never full, with several workers or a latency that nobody is busy for, is taken to be
+// slower than it is, and by debts would seem to be full as well.
+constexpr double kMaxDebt = 32, kMaxPaceDebt = 1;
 
 constexpr double kRefit = 16;                   // answers between two fits
 constexpr std::chrono::seconds kRefitAfter{1};  // without so many: what is not tried fades, too
@@ -193,7 +196,8 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
     // drained while the unit stood still.
     double backlog = std::max(drained - now_ns, 0.0);
     if (before > 0) backlog *= slot / before;
-    backlog = std::clamp(backlog, queue * slot, (queue + kMaxDebt) * slot);
+    const double debt = c == 0 && first_ == 1 ? kMaxPaceDebt : kMaxDebt;
+    backlog = std::clamp(backlog, queue * slot, (queue + debt) * slot);
     __atomic_store_n(&clocks.drained_ns[c], static_cast<__u64>(now_ns + backlog), __ATOMIC_RELAXED);
     __atomic_store_n(&clocks.slot_ns[c], static_cast<__u32>(slot), __ATOMIC_RELAXED);
     if (fit) clock.curve.Fit(quickest_ns_, mean_ns_);

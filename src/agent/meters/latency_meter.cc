@@ -125,7 +125,7 @@ Result<std::unique_ptr<LatencyMeter>> OpenSource(const AgentConfig& config) {
   if (ifindex == 0)
     return tl::make_unexpected(
         yaml::At(config.places, "interface",
-                 {ErrorCode::kSystem, fmt::format("no such interface: {}", config.interface)}));
+                 {ErrorCode::kBadInput, fmt::format("no such interface: {}", config.interface)}));
   if (config.meter.source != MeterSource::kAfPacket) {
     auto meter = OpenBpfMeter(config, ifindex);
     if (meter || config.meter.source == MeterSource::kBpf || meter.error().code == ErrorCode::kConflict)

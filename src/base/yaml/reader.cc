@@ -67,6 +67,7 @@ MapReader::MapReader(Problems& problems, const Field& field, std::initializer_li
     return;
   }
   for (const auto& entry : field.node) {
+    if (problems_.flooded()) break;
     int line = LineOf(entry.first, line_);
     if (!entry.first.IsScalar()) {
       problems_.Add(line, path_, fmt::format("expected a key, got {}", Describe(entry.first)));

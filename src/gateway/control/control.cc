@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "gateway/control/fleet_report.h"
 #include "gateway/control/model_file.h"
+#include "gateway/metrics.h"
 #include "gateway/protocol/token.h"
 
 namespace spillway::gateway {
@@ -29,6 +30,10 @@ constexpr auto kTurnEvery = 100ms;
 constexpr auto kDrainTurnEvery = 5ms;  // while something drains: whether it is done
 constexpr Millis kLongestWait = 2'000;
 constexpr auto kAskEvery = 2s;  // what requests take on which instance
+// A large one would take this thread seconds to read, while hosts seem to be silent.
+constexpr size_t kMaxModelFile = 64 << 10;
+constexpr auto kMeasureEvery = 1s;  // for the metrics
+constexpr auto kForgetAfter = 24h;
 // By the socket and by TCP each: every node agent keeps one, an operator has one now and then.
 constexpr unsigned kMaxConnections = HostTable::kMaxHosts + 64;
 constexpr unsigned kMaxUnauthenticated = 32;
@@ -150,6 +155,13 @@ void Control::Turn() {
     asked_ = now;
     AskWhatRequestsTake();
   }
+  if (now - measured_ >= kMeasureEvery) {
+    measured_ = now;
+    ForgetHosts(kForgetAfter);
+    server_.Post([&server = server_, text = FleetMetricsText(controller_.fleet())]() mutable {
+      server.SetFleetMetrics(std::move(text));
+    });
+  }
   for (const auto& answer : std::exchange(answers_, {})) answer();
   if (!file_.is_saved()) return;  // what is not written must not be acted on
   hosts_.AnswerWith(
@@ -218,6 +230,18 @@ void Control::AskWhatRequestsTake() {
       controller_.Learn(learnt, Now());
     });
   });
+}
+
+// Hosts of which nothing was heard for so long, and on which nothing is: their names would fill the table.
+void Control::ForgetHosts(std::chrono::milliseconds silent) {
+  std::vector<std::string> gone;
+  for (const auto& [name, host] : controller_.fleet().hosts)
+    if (!host.is_up && Now() - host.since >= silent.count()) gone.push_back(name);
+  for (const std::string& name : gone) {
+    if (!controller_.ForgetHost(name, Now())) continue;
+    hosts_.Forget(name);
+    spdlog::info("host {}: forgotten, as its node agent is silent and it has no instances", name);
+  }
 }
 
 // ---- the API
@@ -295,6 +319,9 @@ Response Control::Change(const api::Request& request, const std::string& model, 
   Result<void> done;
   std::string name = model;
   if (verb == "add") {
+    if (request.body.size() > kMaxModelFile)
+      return api::ResponseTo(
+          {ErrorCode::kBadInput, fmt::format("model file: expected at most {} bytes", kMaxModelFile)});
     const auto read = ParseModelFile(request.body, word("name").empty() ? "model" : word("name"));
     if (!read) return api::ResponseTo(read.error());
     name = read->name;
@@ -321,6 +348,7 @@ void Control::HearHost(const api::Request& request, const std::string& host, con
   const auto report = scheduler::ParseHostReport(request.body);
   if (!report) return refuse(report.error());
   const auto now = Clock::now();
+  if (hosts_.IsFullFor(host)) ForgetHosts(1ms);
   if (const auto heard = hosts_.Hear(host, report->agent, now); !heard) return refuse(heard.error());
   controller_.HostSays(host, report->gpus, report->held, report->revision, Now(), report->programs);
   const auto wait = std::chrono::milliseconds(std::clamp<Millis>(report->wait_ms, 0, kLongestWait));

@@ -52,6 +52,7 @@ class Control {
                                      const std::string& verb);
   void HearHost(const api::Request& request, const std::string& host, const api::Responder& respond);
   void HearExecutor(const std::string& name, bool is_here);
+  void ForgetHosts(std::chrono::milliseconds silent);
   void DrainExecutors();
   void AskWhoIsIdle(const std::vector<uint64_t>& draining);
   void AskWhatRequestsTake();
@@ -67,7 +68,8 @@ class Control {
   std::vector<std::function<void()>> answers_;  // once all is written
   std::set<std::string, std::less<>> draining_;
   bool is_asking_ = false;
-  std::chrono::steady_clock::time_point asked_{};  // what requests take
+  std::chrono::steady_clock::time_point asked_{};     // what requests take
+  std::chrono::steady_clock::time_point measured_{};  // for the metrics
   TookMs took_;
 
   base::Mutex mutex_;

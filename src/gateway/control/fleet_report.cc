@@ -55,7 +55,7 @@ json ReportOf(const Fleet& fleet, const ServedModel& model, const TookMs& took) 
   for (const auto& [id, one] : fleet.instances) {
     if (one.model.name != model.name) continue;
     instances.push_back(ReportOf(fleet, one, took));
-    ready += one.phase == Phase::kReady && !one.is_unseen;
+    ready += IsServing(one);
     is_moving = is_moving || one.replaces != 0;
   }
   for (const PlannedMove& move : fleet.planned) {

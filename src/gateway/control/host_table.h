@@ -29,6 +29,11 @@ class HostTable {
   // kConflict: another agent speaks for that host, and has of late; or there are kMaxHosts others. kBadInput:
   // its identity is none.
   [[nodiscard]] Result<void> Hear(const std::string& host, const std::string& agent, Time now);
+  // It has been silent, and nothing is on it.
+  void Forget(const std::string& host) { hosts_.erase(host); }
+  [[nodiscard]] bool IsFullFor(const std::string& host) const {
+    return hosts_.size() >= kMaxHosts && !hosts_.contains(host);
+  }
   // Answers it when there is something newer than `revision`, or when the time has come.
   void Wait(const std::string& host, uint64_t revision, Time until, Answer answer);
   // Those that have just been silent for too long.

@@ -187,7 +187,7 @@ class HttpFront {
   void Metrics(const Responder& respond) {
     server_.Post([this, respond] {
       Response response;
-      response.body = MetricsText(server_.broker(), server_.counts());
+      response.body = MetricsText(server_.broker(), server_.counts()) + server_.fleet_metrics();
       response.content_type = "text/plain; version=0.0.4";
       Respond(respond, std::move(response));
     });

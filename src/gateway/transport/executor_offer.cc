@@ -93,7 +93,10 @@ Result<KeyedOffer> ParseOffer(const json& hello) {
         !TakeNumber(entry, "input_bytes", uint64_t{1}, kMaxCellBytes, slice.input_bytes) ||
         !TakeNumber(entry, "output_bytes", uint64_t{1}, kMaxCellBytes, slice.output_bytes) ||
         !TakeNumber(entry, "key", uint64_t{1}, UINT64_MAX, key))
-      return wrong("expected of a slice name, gpu, gflop_per_s, cells, input_bytes, output_bytes and key");
+      return wrong(fmt::format(
+          "expected of a slice name, gpu, gflop_per_s, cells (1 to {}), input_bytes and output_bytes "
+          "(1 to {} each) and key",
+          kMaxCells, kMaxCellBytes));
     if (entry.contains("gpu_uuid") && !TakeName(entry, "gpu_uuid", slice.gpu_uuid))
       return wrong("expected of a slice's gpu_uuid the UUID of a GPU");
     if (entry.contains("memory") && !TakeName(entry, "memory", slice.memory))

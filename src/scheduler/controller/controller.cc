@@ -146,6 +146,18 @@ void Controller::HostLost(const std::string& name, Millis now) {
   Reconcile();
 }
 
+bool Controller::ForgetHost(const std::string& name, Millis now) {
+  const auto host = fleet_.hosts.find(name);
+  if (host == fleet_.hosts.end() || host->second.is_up) return false;
+  const bool is_used = std::any_of(fleet_.instances.begin(), fleet_.instances.end(),
+                                   [&](const auto& entry) { return entry.second.place.host == name; });
+  if (is_used) return false;
+  Begin(now);
+  fleet_.hosts.erase(host);
+  Changed();
+  return true;
+}
+
 // -- executors
 
 void Controller::Joined(uint64_t id, Millis now) {
@@ -216,7 +228,7 @@ void Controller::Reconcile() {
   EndLate();
   // Who is ready takes over from the one that it replaces.
   for (auto& [id, one] : fleet_.instances)
-    if (one.replaces != 0 && one.phase == Phase::kReady && !one.is_unseen)
+    if (one.replaces != 0 && IsServing(one))
       if (Instance* old = Find(one.replaces); old != nullptr && old->phase == Phase::kReady)
         To(*old, Phase::kDraining);
   TrimReplicas();
@@ -263,7 +275,7 @@ void Controller::TrimReplicas() {
   for (auto& [id, one] : fleet_.instances)
     if (one.phase != Phase::kDraining && one.phase != Phase::kStopping) eldest_first.push_back(&one);
   std::stable_partition(eldest_first.begin(), eldest_first.end(),
-                        [](const Instance* one) { return one->phase == Phase::kReady && !one->is_unseen; });
+                        [](const Instance* one) { return IsServing(*one); });
   std::map<std::string, int> there;
   for (Instance* const each : eldest_first) {
     Instance& one = *each;
@@ -273,7 +285,7 @@ void Controller::TrimReplicas() {
     if (stays && !(one.replaces != 0 && one.phase == Phase::kStarting))
       stays = ++there[one.model.name] <= model->second.replicas;
     if (stays) continue;
-    if (one.phase == Phase::kReady && !one.is_unseen)
+    if (IsServing(one))
       To(one, Phase::kDraining);
     else
       Stop(one);

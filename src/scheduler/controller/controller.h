@@ -74,6 +74,8 @@ class Controller {
   // -- hosts. `revision`: the last one that the host has acted on. `programs`: of its own, that can serve.
   void HostSays(const std::string& host, const std::vector<Gpu>& gpus, const std::vector<Held>& held,
                 uint64_t revision, Millis now, const std::set<std::string>& programs = {});
+  // A host that is not up and has no instances. False: it is or has, or there is none.
+  bool ForgetHost(const std::string& host, Millis now);
   void HostLost(const std::string& host, Millis now);
 
   // -- executors, as the gateway sees them

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <set>
 
 #include "scheduler/controller/controller.h"
@@ -29,6 +30,15 @@ bool IsListedSomewhere(const Fleet& fleet, const std::string& program) {
                      [&](const auto& host) { return host.second.is_up && Lists(host.second, program); });
 }
 
+// Of the hosts that are up; one whose memory is not known may have any.
+int LargestMemoryMib(const Fleet& fleet) {
+  int largest = 0;
+  for (const auto& [name, host] : fleet.hosts)
+    for (const Gpu& gpu : host.gpus)
+      if (host.is_up) largest = std::max(largest, gpu.memory_mib > 0 ? gpu.memory_mib : INT_MAX);
+  return largest;
+}
+
 }  // namespace
 
 Result<void> Controller::MoveModel(const std::string& name, const std::string& gpu, Millis now) {
@@ -43,7 +53,7 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
     if (!IsSameService(one.model, model->second)) continue;
     if (one.replaces != 0)
       return Fail(ErrorCode::kConflict, fmt::format("model {}: it is moving already", name));
-    if (one.phase != Phase::kReady || one.is_unseen) continue;
+    if (!IsServing(one)) continue;
     if (GpuKey(one.place.host, one.place.gpu) == gpu)
       is_there = true;
     else if (mover == nullptr)
@@ -106,6 +116,8 @@ bool Controller::AddOne(const ServedModel& model) {
       waits.why = "no host is up";
     else if (!model.host_program.empty() && !IsListedSomewhere(fleet_, model.host_program))
       waits.why = fmt::format("no host that is up lists the program {}", model.host_program);
+    else if (model.memory_mib > LargestMemoryMib(fleet_))
+      waits.why = fmt::format("no GPU of a host that is up has {} MiB of memory", model.memory_mib);
     else
       waits.why = "no GPU has room for it";
   }
@@ -229,8 +241,8 @@ void Controller::StartPlanned() {
   for (const PlannedMove& move : fleet_.planned) {
     const Instance* one = Find(move.instance);
     const FleetView view = Look();
-    if (one == nullptr || one->phase != Phase::kReady || one->is_unseen ||
-        ReplacementOf(one->id) != nullptr || view.NodeOf(GpuKey(move.to.host, move.to.gpu)) < 0) {
+    if (one == nullptr || !IsServing(*one) || ReplacementOf(one->id) != nullptr ||
+        view.NodeOf(GpuKey(move.to.host, move.to.gpu)) < 0) {
       fleet_.planned.clear();
       return;
     }

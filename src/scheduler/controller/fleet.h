@@ -89,6 +89,11 @@ struct PlannedMove {
   bool operator==(const PlannedMove&) const = default;
 };
 
+// Its executor is there, and gets requests.
+[[nodiscard]] inline bool IsServing(const Instance& one) {
+  return one.phase == Phase::kReady && !one.is_unseen;
+}
+
 // What went wrong with a model or a GPU of late.
 struct Trouble {
   int failures = 0;

@@ -143,8 +143,7 @@ bool FleetView::PlaceAll(const Fleet& fleet, std::string& blocked) {
 
 Job FleetView::JobAt(const Fleet& fleet, const Instance& one, int node, bool& may_move) const {
   Job job = JobOf(one.model);
-  may_move =
-      one.phase == Phase::kReady && !one.is_unseen && one.replaces == 0 && replaced_.count(one.id) == 0;
+  may_move = IsServing(one) && one.replaces == 0 && replaced_.count(one.id) == 0;
   const auto trouble = fleet.model_troubles.find(one.model.name);
   if (trouble != fleet.model_troubles.end() && trouble->second.not_before > fleet.now) may_move = false;
   // What it asks for may have changed since it was placed, as GPUs of another kind came.

@@ -36,7 +36,7 @@ report::Document GpuHoursDocument(const std::string& list, const std::vector<Gpu
         {"busy", options.busy},
         {"gpu_hours", Rounded(run.gpu_hours, 1000)},
         {"migrations", run.migrations},
-        {"gpu_hours_and_moves", Rounded(run.gpu_hours + options.moves.move_price * moves, 10)},
+        {"gpu_hours_and_moves", Rounded(run.gpu_hours + options.moves.move_price * moves, 1000)},
         {"saved_per_move_gpu_min", nullptr},
         {"peak_gpus", run.peak_gpus},
         {"move_s", options.moves.move_seconds},

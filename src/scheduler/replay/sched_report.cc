@@ -215,6 +215,23 @@ report::Document ExplanationDocument(const Cluster& cluster, const Job& job, con
   return document;
 }
 
+namespace {
+
+// "; others lack CPU (2), room on a GPU (1)", or nothing.
+std::string LackText(const Explanation& why) {
+  const std::pair<const char*, int> lacks[] = {{"GPUs of the model", why.refused.model},
+                                               {"CPU", why.refused.cpu},
+                                               {"memory", why.refused.memory},
+                                               {"room on a GPU", why.refused.gpu},
+                                               {"room that no other tenant has", why.refused.tenant}};
+  std::string text;
+  for (const auto& [what, nodes] : lacks)
+    if (nodes > 0) text += fmt::format("{}{} ({})", text.empty() ? "; others lack " : ", ", what, nodes);
+  return text;
+}
+
+}  // namespace
+
 std::string ExplanationText(const Cluster& cluster, const Job& job, const Explanation& why, bool all) {
   std::string text;
   if (why.chosen) {
@@ -229,11 +246,7 @@ std::string ExplanationText(const Cluster& cluster, const Job& job, const Explan
     text = "fits nowhere\n";
   }
   if (!all && why.chosen) return text;
-  text += fmt::format(
-      "\n{} of {} nodes can take it. Of the others lack: the model {}, CPU {}, memory {}, GPU {}; "
-      "another tenant has the room of {}.\n",
-      why.fitting, why.nodes, why.refused.model, why.refused.cpu, why.refused.memory, why.refused.gpu,
-      why.refused.tenant);
+  text += fmt::format("\n{} of {} nodes can take it{}.\n", why.fitting, why.nodes, LackText(why));
   if (why.best.empty()) return text;
   ordered_json nodes = ordered_json::array(), gpus = ordered_json::array();
   const report::Document document = ExplanationDocument(cluster, job, why);

@@ -104,6 +104,9 @@ expect_bad "bad.yaml:2: share: " model add "$work/bad.yaml"
 expect_bad "model nobody does not exist" model remove nobody
 expect_bad "model nobody does not exist" model move nobody
 
+head -c 70000 /dev/zero | tr '\0' '#' > "$work/bad.yaml"
+expect_bad "model file: expected at most 65536 bytes" model add "$work/bad.yaml"
+
 # By TCP only who shows the token.
 [ "$(curl -s -o "$work/body" -w "%{http_code}" "http://127.0.0.1:$port/v1/models")" = 401 ] && grep -q "controller's token" "$work/body" || fail "without a token: $(cat "$work/body")"
 [ "$(curl -s -o "$work/body" -w "%{http_code}" -H "Authorization: Bearer wrong-secret" "http://127.0.0.1:$port/v1/models")" = 401 ] || fail "with another token"
@@ -222,6 +225,8 @@ ask product || fail "no answer with the next node agent"
 kill -9 "$pid"
 until_true 20 ask product
 until_true 20 fleet 'models["product"]["ready"] == 1 and len(models["product"]["instances"]) == 1'
+metered() { curl -s "$url/metrics" | grep -q 'spillway_gateway_model_ready_replicas{model="product",tenant="[a-z]*"} 1'; }
+until_true 20 metered
 [ "$(executors host1) $(executors host2)" != "0 0" ] || fail "no executor"
 
 # ---- the gateway is killed: it goes on where it was, and nothing is begun twice

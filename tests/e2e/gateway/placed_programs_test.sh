@@ -117,7 +117,7 @@ fleet 'models["twice"]["program"] == "double" and hosts["host1"]["programs"] == 
 code=$(curl -s -o "$work/body" -w "%{http_code}" "$(cat "$work/url")/v2/models/twice/infer" -d '{"inputs": [
   {"name": "input", "datatype": "FP32", "shape": [1, 2], "data": [13, 0]}]}')
 [ "$code" = 500 ] && grep -qF "double.py:15: answer: expected shape (1, 2), got (1, 1)" "$work/body" || fail "a wrong shape: $code $(cat "$work/body")"
-until_true 20 fleet '"its program double exited: exit code 1: " in models["twice"].get("trouble", "") and models["twice"]["ready"] == 1'
+until_true 20 fleet '"its program double exited: exit code 1; its last line: " in models["twice"].get("trouble", "") and models["twice"]["ready"] == 1'
 grep -q "expected shape (1, 2)" "$work/host1/failed-twice.log" || fail "no log of it: $(ls "$work/host1")"
 ask || fail "no answer after one ended"
 

@@ -222,6 +222,21 @@ TEST_F(LabRun, AnInterruptedComparisonGivesTheRoundsThatWereFinished) {
   EXPECT_THAT(Standing(), testing::IsEmpty());
 }
 
+// It says what root removes.
+TEST_F(LabRun, AStateFileThatNamesWhatNoTestbedMakesIsNone) {
+  State state{.name = "e2e-state", .owner = {}, .namespaces = {"spw-e2e-state-switch"}, .processes = {}};
+  ASSERT_TRUE(SaveState(state));
+  EXPECT_TRUE(LoadState("e2e-state"));
+  state.namespaces = {"spw-e2e-state-x/../../../tmp/file"};
+  ASSERT_TRUE(SaveState(state));
+  EXPECT_FALSE(LoadState("e2e-state"));
+  state.namespaces = {"another"};
+  ASSERT_TRUE(SaveState(state));
+  EXPECT_FALSE(LoadState("e2e-state"));
+  RemoveState("e2e-state");
+  EXPECT_FALSE(LoadState("../lab/e2e-state"));
+}
+
 TEST_F(LabRun, TheNextRunClearsWhatAKilledOneLeft) {
   StateCapacity();
   const ProcessId killed = StartRun();

@@ -97,12 +97,12 @@ TEST_P(WebHealth, AServerThatHangsGetsNoNewFlowsAndIsBackWhenItAnswers) {
   EXPECT_THAT(Metrics(), HasSubstr("spillway_check_failing" + s1_cpu + " 1"));
   EXPECT_THAT(Metrics(), HasSubstr("spillway_service_ejected_units{service=\"nat\",pool=\"lab\"} 1"));
   EXPECT_THAT(bed_->DaemonLog(), HasSubstr("health of lab/s1/cpu, service nat: failing, http "));
-  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("warning: health: lab/s1/cpu gets no new flows any more"));
+  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("warning: lab/s1/cpu gets no new flows any more"));
 
   SignalServer("s1-cpu", "nginx", SIGCONT);
   ASSERT_TRUE(Is("s1", "cpu", false));
   EXPECT_TRUE(AnswersAgain("s1-cpu"));
-  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("info: health: lab/s1/cpu gets new flows again"));
+  EXPECT_THAT(bed_->DaemonLog(), HasSubstr("info: lab/s1/cpu gets new flows again"));
   ExpectFlowsUntouched();
 }
 

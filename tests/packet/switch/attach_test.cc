@@ -122,6 +122,14 @@ TEST_F(Attaching, AnInterfaceThatHasGoneHoldsNoChangeUp) {
   ASSERT_TRUE(sw) << error_;
   Shell("ip link del swc");
   sw->OnNetlink();
+  const auto views = sw->Interfaces();
+  const auto gone =
+      std::find_if(views.begin(), views.end(), [](const auto& view) { return view.name == "swc"; });
+  ASSERT_NE(gone, views.end());
+  EXPECT_EQ(gone->ifindex, 0);
+  std::vector<std::string> news;
+  for (const auto& one : sw->TakeCheckNews()) news.push_back(one.text);
+  EXPECT_THAT(news, testing::Contains("interface swc has gone; it is attached to again once it is back"));
   EXPECT_TRUE(sw->Check(On({"swa", "swc"})));
   EXPECT_TRUE(sw->SetUnitStatus("p", "s1", "cpu", SPW_UNIT_DRAINING));
   EXPECT_FALSE(sw->Apply(On({"swa", "swc", "swd"}))) << "one that never was there";

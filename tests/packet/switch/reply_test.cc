@@ -110,6 +110,22 @@ TEST_F(ReplyTest, AnAnswerToThisHostItselfIsLeftAsItIs) {
   }
 }
 
+// Else it would fail its health checks, too.
+TEST_F(ReplyTest, AnAnswerToThisHostItselfIsLeftAsItIsWhereNothingIsForwarded) {
+  const auto forward = [](int on) {
+    std::ofstream("/proc/sys/net/ipv4/ip_forward") << on;
+    std::ofstream("/proc/sys/net/ipv6/conf/all/forwarding") << on;
+  };
+  forward(0);
+  for (const Bytes& packet : {Eth().Ip4("10.0.1.1", "198.51.100.254").Tcp(80, 40000).Payload(9).Build(),
+                              Eth().Ip6("2001:db8:1::1", "2001:db8:c::fe").Tcp(80, 40000).Build()}) {
+    Outcome out = RunAtVeth(packet);
+    EXPECT_EQ(out.verdict, XDP_PASS);
+    EXPECT_EQ(out.bytes, packet);
+  }
+  forward(1);
+}
+
 TEST_F(ReplyTest, AUnitsIcmpErrorSpeaksForTheVip) {
   Bytes quoted = Eth().Ip4("198.51.100.7", "10.0.1.1").Udp(40000, 80).Payload(8).Ip();
   Outcome out = RunAtVeth(Eth().Ip4("10.0.1.1", "198.51.100.7").Icmp(3, 3).Payload(quoted));

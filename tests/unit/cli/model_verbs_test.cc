@@ -133,8 +133,7 @@ TEST_F(ModelVerbs, WhatIsToEndIsWaitedForButWhereItIsStranded) {
       Run({"add", folder_.File("m.yaml"), "--wait", "--limit", "5"}, ModelOf({one_, two_}),
           {FleetOf({ModelOf({one_, two_, ending, stranded})}), FleetOf({ModelOf({one_, two_, stranded})})});
   EXPECT_EQ(added.exit_code, 0) << added.err;
-  EXPECT_EQ(added.out,
-            "m: 2 of 2 ready on h1/g0, h1/g1, lost/g0 (to be stopped once its host and GPU are back)\n");
+  EXPECT_EQ(added.out, "m: 2 of 2 ready on h1/g0, h1/g1; to be stopped once they are back: lost/g0\n");
 }
 
 }  // namespace

@@ -254,7 +254,7 @@ TEST_F(SchedCli, PlacesAJobAndSaysWhy) {
   const auto other =
       Run({"place", folder_.File("c.yaml"), "--milli", "300", "--tenant", "blue", "--explain"});
   EXPECT_THAT(other.out, StartsWith("n-2 GPU 0\n"));
-  EXPECT_THAT(other.out, HasSubstr("another tenant has the room of 1."));
+  EXPECT_THAT(other.out, HasSubstr("others lack room that no other tenant has (1)."));
   const auto nowhere = Run({"place", folder_.File("c.yaml"), "--gpus", "2"});
   EXPECT_EQ(nowhere.exit_code, 1);
   EXPECT_THAT(nowhere.out, HasSubstr("fits nowhere"));

@@ -132,6 +132,8 @@ TEST(GatewayConfig, ATokenOpensItsTenantAlone) {
   EXPECT_EQ(Authenticate(config, "alice", "bobs-token-x"), std::nullopt);
   EXPECT_EQ(Authenticate(config, "bob", ""), std::nullopt);
   EXPECT_EQ(Authenticate(config, "", ""), 2u);
+  EXPECT_EQ(Authenticate(config, "", "bobs-token-x"), 1u) << "a token says whose it is";
+  EXPECT_EQ(Authenticate(config, "", "nobodys-token"), std::nullopt);
   EXPECT_EQ(AuthenticateByToken(config, "bobs-token-x"), 1u);
   EXPECT_EQ(AuthenticateByToken(config, "bobs-token"), std::nullopt);
   EXPECT_EQ(AuthenticateByToken(config, ""), 2u);

@@ -41,5 +41,25 @@ TEST(Metrics, SayWhatRequestsOfAModelAreExpectedToTakeOnceThatIsLearnt) {
   EXPECT_THAT(text, Not(HasSubstr("slice=\"s1\",model=\"m\"}"))) << "nothing was learnt of it";
 }
 
+TEST(Metrics, OfAControllerSayWhatServesAndWhatIsLost) {
+  using namespace scheduler;
+  Fleet fleet;
+  fleet.models["m"] = {.name = "m", .tenant = "t", .replicas = 2};
+  fleet.hosts["h"] = {.gpus = {{.id = "g0"}, {.id = "g1", .lost = "fell off the bus"}}, .is_up = true};
+  fleet.instances[1] = {
+      .id = 1, .model = fleet.models["m"], .place = {.host = "h", .gpu = "g0"}, .phase = Phase::kReady};
+  fleet.instances[2] = fleet.instances[1];
+  fleet.instances[2].is_unseen = true;
+  fleet.gpu_ms = 1500;
+  fleet.moves_failed = 3;
+  const std::string text = FleetMetricsText(fleet);
+  for (const char* line :
+       {"model_replicas{model=\"m\",tenant=\"t\"} 2\n", "model_ready_replicas{model=\"m\",tenant=\"t\"} 1\n",
+        "host_up{host=\"h\"} 1\n", "gpu_on{host=\"h\",gpu=\"g0\"} 1\n", "gpu_on{host=\"h\",gpu=\"g1\"} 0\n",
+        "gpu_lost{host=\"h\",gpu=\"g1\"} 1\n", "gpu_on_seconds_total 1.5\n",
+        "moves_total{result=\"failed\"} 3\n"})
+    EXPECT_THAT(text, HasSubstr(std::string("spillway_gateway_") + line));
+}
+
 }  // namespace
 }  // namespace spillway::gateway

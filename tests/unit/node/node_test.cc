@@ -192,6 +192,8 @@ TEST_F(Folder, AnIdentityStaysUnlessItIsDamaged) {
   const std::string first = identity();
   EXPECT_EQ(first.size(), 16u);
   EXPECT_EQ(identity(), first);
+  EXPECT_EQ(std::filesystem::status(path_ + "/identity").permissions(), std::filesystem::perms(0600))
+      << "who knows it can pass processes off as the agent's";
   for (const std::string& damaged :
        {std::string(), std::string(16, '\0'), first.substr(1), first + "\n", std::string(1 << 20, 'a')}) {
     std::ofstream(path_ + "/identity") << damaged;

@@ -22,6 +22,22 @@ TEST_F(ControllerTest, AHostThatIsLostInMidMoveEndsTheMoveAndNotTheModel) {
   EXPECT_THAT(controller_->MoveModel("a", "other/g0", now_).error().message, HasSubstr("other/g0"));
 }
 
+TEST_F(ControllerTest, AHostIsForgottenOnceItIsLostAndNothingIsOnIt) {
+  Host(1);
+  Add(Model("m", 500));
+  Obey();
+  EXPECT_FALSE(controller_->ForgetHost("h", now_)) << "it is up";
+  controller_->HostLost("h", now_);
+  EXPECT_FALSE(controller_->ForgetHost("h", now_)) << "its instance may serve yet";
+  EXPECT_FALSE(controller_->ForgetHost("nobody", now_));
+  Say({});
+  EXPECT_TRUE(controller_->RemoveModel("m", now_));
+  Obey();
+  controller_->HostLost("h", now_);
+  EXPECT_TRUE(controller_->ForgetHost("h", now_));
+  EXPECT_TRUE(controller_->fleet().hosts.empty());
+}
+
 TEST_F(ControllerTest, ExecutorsOfALostHostServeOnUntilTheyLeave) {
   Host(1);
   Add(Model("a", 500));

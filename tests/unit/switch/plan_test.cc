@@ -419,11 +419,15 @@ TEST(Plan, RingsAreLaidWithoutEjectedUnitsUntilTheyAreBack) {
   const std::vector<uint16_t> before = plan->rings[0].next;
   const uint16_t gone = plan->units[2].id;
   plan->units[2].ejected = true;
-  const std::vector<uint16_t> without = LayRingOf(*plan, plan->config.services[0]).next;
+  const auto laid = [&] {
+    RingLayer layer(*plan);
+    return LayRingOf(*plan, layer, plan->config.services[0]).next;
+  };
+  const std::vector<uint16_t> without = laid();
   EXPECT_EQ(std::count(without.begin(), without.end(), gone), 0);
   for (size_t slot = 0; slot < without.size(); slot++) ASSERT_NE(without[slot], SPW_NO_UNIT);
   plan->units[2].ejected = false;
-  EXPECT_EQ(LayRingOf(*plan, plan->config.services[0]).next, before);
+  EXPECT_EQ(laid(), before);
 }
 
 }  // namespace
