@@ -16,7 +16,6 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 TEST_F(SchedCli, ReplaysPlacementWithARowPerPolicy) {
@@ -212,9 +211,9 @@ TEST_F(SchedCli, FurtherListsAreMadeFromOneTheSameEveryTime) {
       jobs += job;
   folder_.Write("jobs.csv", jobs);
   const auto make = [&](const std::string& into) {
-    const auto run = testing::RunProgram({"/usr/bin/env", "python3", EXAMPLES "/sched/make_lists",
-                                          folder_.File("jobs.csv"),
-                                          folder_.File("openb_node_list_gpu_node.csv"), folder_.File(into)});
+    const auto run = testing::RunProgram(
+        {"/usr/bin/env", "python3", std::string(EXAMPLES) + "/sched/make_lists", folder_.File("jobs.csv"),
+         folder_.File("openb_node_list_gpu_node.csv"), folder_.File(into)});
     EXPECT_EQ(run.exit_code, 0) << run.err;
   };
   make("once");
