@@ -34,7 +34,7 @@ constexpr std::chrono::milliseconds kMaxStandstill{100};
 // Slots of backlog that a unit without requests may have. By a clock at the pace itself it is soon done with:
 // a unit that was never full, with several workers or a latency that nobody is busy for, is taken to be
 // slower than it is, and by debts would seem to be full as well.
-constexpr double kMaxDebt = 32, kMaxPaceDebt = 1;
+constexpr double kMaxDebt = 32, kMaxPaceDebt = 4;
 
 constexpr double kRefit = 16;                   // answers between two fits
 constexpr std::chrono::seconds kRefitAfter{1};  // without so many: what is not tried fades, too
