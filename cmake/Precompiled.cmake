@@ -1,8 +1,8 @@
 # spillway_precompile(TARGET KIND): TARGET's C++ sources start from a precompiled file of the headers that
-# most of them include. KIND is `rooms` (the standard library, fmt, JSON, our result type), `tests` (those and
-# GoogleTest) or `headers` (the standard library, and the heaviest of others). It saves time only: a file still names
-# every header it uses. Presets `debug` and `bench` build without; the header checks (spillway_<room>_headers) start from
-# `headers`, which the test `precompiled_includes` looks for in the text.
+# most of them include. KIND is `headers` (the standard library, and the heaviest of others), `rooms` (those and CLI11) or
+# `tests` (those and GoogleTest). It saves time only: a file still names every header it uses. Presets `debug` and `bench`
+# build without; the header checks (spillway_<room>_headers) start from `headers`, which the test `precompiled_includes`
+# looks for in the text.
 option(SPILLWAY_PRECOMPILED "Compile the most included headers once" ON)
 
 set(SPILLWAY_HEADERS_HEADERS
@@ -10,11 +10,8 @@ set(SPILLWAY_HEADERS_HEADERS
   <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional> <queue> <random> <set> <span> <sstream> <string>
   <string_view> <thread> <tuple> <unordered_map> <unordered_set> <utility> <variant> <vector>
   <fmt/format.h> <nlohmann/json.hpp> <tl/expected.hpp> <yaml-cpp/yaml.h>)
-set(SPILLWAY_ROOMS_HEADERS
-  <algorithm> <array> <charconv> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional> <map>
-  <memory> <optional> <set> <span> <sstream> <string> <string_view> <utility> <vector>
-  <fmt/format.h> <nlohmann/json.hpp> <tl/expected.hpp>)
-set(SPILLWAY_TESTS_HEADERS ${SPILLWAY_ROOMS_HEADERS} <random> <gmock/gmock.h> <gtest/gtest.h>)
+set(SPILLWAY_ROOMS_HEADERS ${SPILLWAY_HEADERS_HEADERS} <CLI/CLI.hpp>)
+set(SPILLWAY_TESTS_HEADERS ${SPILLWAY_HEADERS_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
 
 # The target that owns KIND's precompiled file; the others take it over.
 function(spillway_precompiled_owner kind)
@@ -27,7 +24,8 @@ function(spillway_precompiled_owner kind)
   string(TOUPPER ${kind} list)
   set(headers "")
   foreach(header ${SPILLWAY_${list}_HEADERS})
-    list(APPEND headers "$<$<COMPILE_LANGUAGE:CXX>:${header}$<ANGLE-R>>")
+    string(REPLACE ">" "$<ANGLE-R>" header ${header})
+    list(APPEND headers "$<$<COMPILE_LANGUAGE:CXX>:${header}>")
   endforeach()
   add_library(${owner} OBJECT EXCLUDE_FROM_ALL ${source})
   # What its users link decides macros that the headers read.

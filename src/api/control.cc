@@ -130,8 +130,10 @@ Result<switching::ApplyReport> Control::Reload() {
   return TakeFile(config, info_.config_path);
 }
 
-std::optional<Result<void>> Control::ChangeUnit(const std::string& pool, const std::string& server,
-                                                const std::string& unit, const UnitChange& change) {
+std::optional<Result<std::vector<std::string>>> Control::ChangeUnit(const std::string& pool,
+                                                                    const std::string& server,
+                                                                    const std::string& unit,
+                                                                    const UnitChange& change) {
   const base::MutexLock lock(mutex_);
   model::Config config = switch_.config();
   model::Unit* const found = FindUnit(config, pool, server, unit);
@@ -141,13 +143,15 @@ std::optional<Result<void>> Control::ChangeUnit(const std::string& pool, const s
     if (const auto taken = TakeEdited(config); !taken) return tl::make_unexpected(taken.error());
   }
   if (change.forget_reports)
-    if (const auto done = switch_.ForgetReports(pool, server, unit); !done) return done;
-  if (change.status) {
-    if (const auto done = switch_.SetUnitStatus(pool, server, unit, *change.status); !done) return done;
-    spdlog::info("unit {}/{}/{}: {}", pool, server, unit, model::ToString(*change.status));
-    LogCheckNews();
-  }
-  return Result<void>();
+    if (const auto done = switch_.ForgetReports(pool, server, unit); !done)
+      return tl::make_unexpected(done.error());
+  if (!change.status) return std::vector<std::string>();
+  const auto notes = switch_.SetUnitStatus(pool, server, unit, *change.status);
+  if (!notes) return notes;
+  spdlog::info("unit {}/{}/{}: {}", pool, server, unit, model::ToString(*change.status));
+  for (const std::string& note : *notes) spdlog::warn("{}", note);
+  LogCheckNews();
+  return notes;
 }
 
 std::optional<Result<switching::ApplyReport>> Control::ChangeService(const std::string& name,

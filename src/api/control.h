@@ -42,9 +42,11 @@ class Control {
   // Re-reads the file spillwayd was started with.
   [[nodiscard]] Result<switching::ApplyReport> Reload();
 
-  // nullopt: no such unit or service.
-  [[nodiscard]] std::optional<Result<void>> ChangeUnit(const std::string& pool, const std::string& server,
-                                                       const std::string& unit, const UnitChange& change);
+  // nullopt: no such unit or service. Of a unit: the services that take no new flows then, a note each.
+  [[nodiscard]] std::optional<Result<std::vector<std::string>>> ChangeUnit(const std::string& pool,
+                                                                           const std::string& server,
+                                                                           const std::string& unit,
+                                                                           const UnitChange& change);
   [[nodiscard]] std::optional<Result<switching::ApplyReport>> ChangeService(const std::string& name,
                                                                             const ServiceChange& change);
 

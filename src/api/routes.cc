@@ -121,8 +121,11 @@ Response ChangeUnit(Control& control, const std::vector<std::string>& parts, con
   if (!*done) return ResponseTo(done->error());
   const Snapshot s = control.Read();
   for (const auto& unit : s.units)
-    if (unit.pool == parts[2] && unit.server == parts[3] && unit.unit == parts[4])
-      return Json(UnitsWithHealth({unit}, s.checks)[0]);
+    if (unit.pool == parts[2] && unit.server == parts[3] && unit.unit == parts[4]) {
+      json body = UnitsWithHealth({unit}, s.checks)[0];
+      if (!(*done)->empty()) body["notes"] = **done;
+      return Json(body);
+    }
   return Json(json::object());
 }
 

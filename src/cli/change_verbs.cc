@@ -22,11 +22,15 @@ namespace {
 
 using nlohmann::json;
 
+void PrintNotes(const json& answer) {
+  for (const auto& note : answer.value("notes", json::array()))
+    base::Print("note: {}\n", note.get<std::string>());
+}
+
 void PrintChanges(const json& answer, bool dry_run) {
   const auto& changes = answer.at("changes");
   for (const auto& change : changes) base::Print("{}\n", change.get<std::string>());
-  for (const auto& note : answer.value("notes", json::array()))
-    base::Print("note: {}\n", note.get<std::string>());
+  PrintNotes(answer);
   const std::string count = Counted(changes.size(), "change");
   if (dry_run)
     base::Print("{}, not applied\n", count);
@@ -111,10 +115,12 @@ int ChangeUnit(const std::string& name, const Result<json>& body, const Context&
   api::Client client(context.api);
   const auto answer = PostJson(client, *target, body->dump());
   if (!answer) return Complain(answer.error());
-  if (context.json)
+  if (context.json) {
     PrintJson(*answer);
-  else
-    base::Print("{}", UnitLine(*answer));
+    return kExitOk;
+  }
+  base::Print("{}", UnitLine(*answer));
+  PrintNotes(*answer);
   return kExitOk;
 }
 

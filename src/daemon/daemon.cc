@@ -5,10 +5,13 @@
 #include <signal.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <optional>
 
 #include "api/control.h"
@@ -164,6 +167,23 @@ Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const ba
   return ran;
 }
 
+// Pins are in the bpffs that is mounted here. `ip netns exec` has a /sys for its command alone: those who
+// started that have another.
+bool PinsOutliveUs(const std::string& bpffs) {
+  struct stat here = {}, theirs = {};
+  if (stat(bpffs.c_str(), &here) != 0) return true;
+  for (pid_t ancestor = getppid(); ancestor > 0;) {
+    const auto process = fmt::format("/proc/{}", ancestor);
+    if (stat((process + "/root" + bpffs).c_str(), &theirs) == 0 && theirs.st_dev != here.st_dev) return false;
+    std::ifstream text(process + "/stat");
+    std::string word;
+    while (text >> word && !word.ends_with(")")) {
+    }  // the name, which may hold blanks
+    if (!(text >> word >> ancestor)) return true;
+  }
+  return true;
+}
+
 int Run(const DaemonOptions& options, const SwitchSource& source) {
   // First of all: a signal during the start waits for the loop, which then ends in order.
   const auto signals = OpenSignals({SIGHUP, SIGTERM, SIGINT});
@@ -183,6 +203,12 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
   }
   const std::unique_ptr<switching::Switch> sw = std::move(*started);
   LogStart(*sw, options);
+  if (options.keep && !PinsOutliveUs(options.bpffs))
+    spdlog::warn(
+        "--keep: {} is mounted for this command alone (ip netns exec does so), and the data plane ends with "
+        "it; "
+        "nsenter --net=/run/netns/<name> enters a network namespace only",
+        options.bpffs);
 
   bool ready = false;
   int exit_code = kExitOk;
@@ -190,7 +216,10 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
 
   // A start that failed leaves things as it found them: an adopted data plane goes on.
   if (options.keep || (!ready && sw->adopted())) {
-    spdlog::info("the data plane stays in place and forwards");
+    if (PinsOutliveUs(options.bpffs))
+      spdlog::info("the data plane stays in place and forwards");
+    else
+      spdlog::warn("the data plane ends with this mount namespace");
     return exit_code;
   }
   if (const auto removed = sw->Remove(); !removed) return Failed(removed.error());

@@ -347,8 +347,8 @@ const PlannedUnit* LiveSwitch::FindUnit(const std::string& pool, const std::stri
   return found == plan_.units.end() ? nullptr : &*found;
 }
 
-Result<void> LiveSwitch::SetUnitStatus(const std::string& pool, const std::string& server,
-                                       const std::string& unit, spw_unit_status status) {
+Result<std::vector<std::string>> LiveSwitch::SetUnitStatus(const std::string& pool, const std::string& server,
+                                                           const std::string& unit, spw_unit_status status) {
   std::string name = UnitName(pool, server, unit);
   if (FindUnit(pool, server, unit) == nullptr) return Fail(ErrorCode::kBadInput, "no unit " + name);
   if (status == SPW_UNIT_ABSENT) return Fail(ErrorCode::kBadInput, "status: expected up, draining or down");
@@ -359,7 +359,9 @@ Result<void> LiveSwitch::SetUnitStatus(const std::string& pool, const std::strin
     ledger.status[name] = status;
   Result<Plan> plan = MakePlan(plan_.config, ledger, plane_->meta().ring_capacity);
   if (!plan) return tl::make_unexpected(plan.error());
-  return Commit(std::move(*plan), std::move(ledger)).map([](const ApplyReport&) {});
+  return Commit(std::move(*plan), std::move(ledger)).map([this](const ApplyReport&) {
+    return UnservedNotes(plan_);
+  });
 }
 
 Result<void> LiveSwitch::ForgetReports(const std::string& pool, const std::string& server,

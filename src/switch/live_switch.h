@@ -38,8 +38,8 @@ class LiveSwitch : public Switch {
   Result<ApplyReport> Check(const model::Config& config) const override;
   Result<ApplyReport> Apply(const model::Config& config) override;
   const model::Config& config() const override { return plan_.config; }
-  Result<void> SetUnitStatus(const std::string& pool, const std::string& server, const std::string& unit,
-                             spw_unit_status status) override;
+  Result<std::vector<std::string>> SetUnitStatus(const std::string& pool, const std::string& server,
+                                                 const std::string& unit, spw_unit_status status) override;
   Result<void> ForgetReports(const std::string& pool, const std::string& server,
                              const std::string& unit) override;
   void SetFailing(const std::vector<FailingUnit>& failing) override;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace spillway::switching {
 namespace {
 
@@ -54,6 +56,19 @@ std::vector<std::string> UnitIndexNotes(const Plan& plan) {
 
 }  // namespace
 
+std::vector<std::string> UnservedNotes(const Plan& plan) {
+  std::vector<std::string> notes;
+  for (const model::Service& service : plan.config.services) {
+    const auto served = [&](const PlannedUnit& unit) {
+      return unit.pool == service.pool && unit.status == SPW_UNIT_UP;
+    };
+    if (std::none_of(plan.units.begin(), plan.units.end(), served))
+      notes.push_back(
+          fmt::format("service {} takes no new flows: no unit of pool {} is up", service.name, service.pool));
+  }
+  return notes;
+}
+
 std::vector<std::string> HistoryNotes(const Plan& plan) {
   std::vector<std::string> notes = RingSizeNotes(plan);
   for (std::string& note : UnitIndexNotes(plan)) notes.push_back(std::move(note));
@@ -61,7 +76,8 @@ std::vector<std::string> HistoryNotes(const Plan& plan) {
 }
 
 std::vector<std::string> NotesOf(const Plan& plan, const Ledger& ledger) {
-  std::vector<std::string> notes = OverrideNotes(plan, ledger);
+  std::vector<std::string> notes = UnservedNotes(plan);
+  for (std::string& note : OverrideNotes(plan, ledger)) notes.push_back(std::move(note));
   for (std::string& note : HistoryNotes(plan)) notes.push_back(std::move(note));
   return notes;
 }

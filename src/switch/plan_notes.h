@@ -13,7 +13,10 @@ namespace spillway::switching {
 // its group, or itself after a reboot.
 [[nodiscard]] std::vector<std::string> HistoryNotes(const Plan& plan);
 
-// These, and the units whose status an operator set otherwise than the file.
+// Services whose pool has no unit that is up.
+[[nodiscard]] std::vector<std::string> UnservedNotes(const Plan& plan);
+
+// All of these, and the units whose status an operator set otherwise than the file.
 [[nodiscard]] std::vector<std::string> NotesOf(const Plan& plan, const Ledger& ledger);
 
 }  // namespace spillway::switching

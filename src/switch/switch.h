@@ -145,9 +145,12 @@ class Switch {
   virtual const model::Config& config() const = 0;
 
   // Operator's word on one unit: up, draining or down. One that differs from the file's overrides it
-  // and is kept across Apply until changed again.
-  [[nodiscard]] virtual Result<void> SetUnitStatus(const std::string& pool, const std::string& server,
-                                                   const std::string& unit, spw_unit_status status) = 0;
+  // and is kept across Apply until changed again. Gives the services that take no new flows then, a note
+  // each.
+  [[nodiscard]] virtual Result<std::vector<std::string>> SetUnitStatus(const std::string& pool,
+                                                                       const std::string& server,
+                                                                       const std::string& unit,
+                                                                       spw_unit_status status) = 0;
   // Forgets the (boot id, sequence) last seen, for an agent whose clock was set back.
   [[nodiscard]] virtual Result<void> ForgetReports(const std::string& pool, const std::string& server,
                                                    const std::string& unit) = 0;

@@ -51,12 +51,12 @@ Result<switching::ApplyReport> FakeSwitch::Apply(const model::Config& config) {
   return report;
 }
 
-Result<void> FakeSwitch::SetUnitStatus(const std::string& pool, const std::string& server,
-                                       const std::string& unit, spw_unit_status to) {
+Result<std::vector<std::string>> FakeSwitch::SetUnitStatus(const std::string& pool, const std::string& server,
+                                                           const std::string& unit, spw_unit_status to) {
   calls++;
   if (refuse) return tl::make_unexpected(*refuse);
   status[pool + "/" + server + "/" + unit] = to;
-  return {};
+  return notes;
 }
 
 Result<void> FakeSwitch::ForgetReports(const std::string& pool, const std::string& server,

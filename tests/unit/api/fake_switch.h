@@ -25,8 +25,8 @@ class FakeSwitch : public switching::Switch {
   Result<switching::ApplyReport> Check(const model::Config& config) const override;
   Result<switching::ApplyReport> Apply(const model::Config& config) override;
   const model::Config& config() const override { return config_; }
-  Result<void> SetUnitStatus(const std::string& pool, const std::string& server, const std::string& unit,
-                             spw_unit_status status) override;
+  Result<std::vector<std::string>> SetUnitStatus(const std::string& pool, const std::string& server,
+                                                 const std::string& unit, spw_unit_status status) override;
   Result<void> ForgetReports(const std::string& pool, const std::string& server,
                              const std::string& unit) override;
   void SetFailing(const std::vector<switching::FailingUnit>& units) override {
@@ -53,6 +53,7 @@ class FakeSwitch : public switching::Switch {
   std::vector<switching::FailingUnit> failing;  // of the last SetFailing; all of them are ejected
   // Units by "pool/server/unit"; what it sets stands in Units().
   std::map<std::string, spw_unit_status> status;
+  std::vector<std::string> notes;                      // that SetUnitStatus gives
   std::function<void(switching::UnitView&)> touch_up;  // last word on each view
 
  private:

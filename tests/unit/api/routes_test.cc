@@ -270,7 +270,14 @@ TEST_F(Routes, UnitStatusCanBeSet) {
     ASSERT_EQ(response.status, 200) << response.body;
     EXPECT_EQ(json::parse(response.body)["status"], word);
     EXPECT_EQ(switch_.status["rack1/s1/nic"], status);
+    EXPECT_FALSE(json::parse(response.body).contains("notes"));
   }
+}
+
+TEST_F(Routes, AServiceThatTakesNoNewFlowsAnyMoreIsNoted) {
+  switch_.notes = {"service dns takes no new flows"};
+  const Response response = Post("/v1/units/rack1/s1/nic", R"({"status": "down"})");
+  EXPECT_EQ(json::parse(response.body)["notes"], json({"service dns takes no new flows"}));
 }
 
 TEST_F(Routes, CapacityGoesIntoTheConfiguration) {

@@ -66,5 +66,20 @@ TEST(PlanNotes, AnOperatorsStatusIsNamedWhereTheFileSaysOtherwise) {
               ElementsAre("p/s1/u2 stays down, as set by an operator; the file says up"));
 }
 
+TEST(PlanNotes, AServiceTakesNoNewFlowsWhenNoUnitOfItsPoolIsUp) {
+  model::Config config = TwoServers();
+  model::Service service;
+  service.name = "dns";
+  service.pool = "p";
+  config.services.push_back(service);
+  Ledger ledger;
+  for (model::Unit& unit : config.pools[0].servers[0].units) unit.drain = true;
+  ledger.status = {{"p/s2/u1", SPW_UNIT_DOWN}, {"p/s2/u2", SPW_UNIT_DRAINING}};
+  EXPECT_THAT(UnservedNotes(After(ledger, config)), IsEmpty());
+  ledger.status["p/s2/u3"] = SPW_UNIT_DRAINING;
+  EXPECT_THAT(UnservedNotes(After(ledger, config)),
+              ElementsAre("service dns takes no new flows: no unit of pool p is up"));
+}
+
 }  // namespace
 }  // namespace spillway::switching
