@@ -29,7 +29,8 @@ int Main(int argc, char** argv) {
                "spillway-load");
   spillway::load::Options options;
   spillway::load::AddOptions(app, options);
-  if (const auto ended = spillway::command::ParseCommandLine(app, argc, argv)) return *ended;
+  if (const auto ended = spillway::command::ParseCommandLine(app, argc, argv, spillway::command::kExitCodes))
+    return *ended;
 
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillway-agent: meters one processing unit and reports its load to the switches. Exit code: 0 ok,
 // 1 failed, 2 bad usage or input.
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
@@ -22,16 +23,33 @@ namespace {
 int Exit(const Error& error) { return Complain(error, "spillway-agent"); }
 
 // The whole file at once, so that a reader never sees half a document.
-void WriteStats(const std::string& path, const std::string& json) {
-  if (path == "-") {
-    if (!base::PrintText(json + '\n'))
-      spdlog::warn("--stats-json: writing the output: {}", std::strerror(base::OutputError()));
-    return;
-  }
+Result<void> WriteStats(const std::string& path, const std::string& json) {
   // Each second, between two reports: not worth waiting for the disk.
-  if (const auto written = base::WriteOutput(path, json + '\n', {.is_durable = false}); !written)
-    spdlog::warn("--stats-json: {}", written.error().message);
+  if (path != "-") return base::WriteOutput(path, json + '\n', {.is_durable = false});
+  if (base::PrintText(json + '\n')) return {};
+  return Fail(ErrorCode::kSystem, fmt::format("writing the output: {}", std::strerror(base::OutputError())));
 }
+
+// What fails each second is said once.
+class StatsWriter {
+ public:
+  explicit StatsWriter(std::string path) : path_(std::move(path)) {}
+  void Write(const std::string& json) {
+    const auto written = WriteStats(path_, json);
+    const std::string trouble = written ? "" : written.error().message;
+    if (trouble != trouble_) {
+      if (written)
+        spdlog::info("--stats-json: written again");
+      else
+        spdlog::warn("--stats-json: {}", trouble);
+    }
+    trouble_ = trouble;
+  }
+
+ private:
+  const std::string path_;
+  std::string trouble_;
+};
 
 void PrintOnce(const std::string& text, bool as_json) {
   if (as_json) {
@@ -85,7 +103,8 @@ int Main(int argc, char** argv) {
     return 0;
   }
   std::function<void(const std::string&)> on_stats;
-  if (!stats_file.empty()) on_stats = [&](const std::string& text) { WriteStats(stats_file, text); };
+  StatsWriter stats(stats_file);
+  if (!stats_file.empty()) on_stats = [&](const std::string& text) { stats.Write(text); };
   auto ran = (*agent)->Run(on_stats);
   if (!ran) return Exit(ran.error());
   return 0;

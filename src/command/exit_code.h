@@ -13,9 +13,12 @@ inline constexpr int kExitFailed = 1;
 inline constexpr int kExitBadInput = 2;
 inline constexpr int kExitInterrupted = 130;
 inline constexpr int kExitBrokenPipe = 141;
-// The last line of every --help.
+// The last line of a --help.
 inline constexpr const char* kExitCodes =
     "Exit codes: 0 ok, 1 failed, 2 bad usage or input, 130 interrupted.";
+
+// Of programs that stay until they are told to stop, by Ctrl-C too.
+inline constexpr const char* kDaemonExitCodes = "Exit codes: 0 ok, 1 failed, 2 bad usage or input.";
 
 inline int ExitCode(const Error& error) {
   return error.code == ErrorCode::kBadInput ? kExitBadInput : kExitFailed;

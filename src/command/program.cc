@@ -14,10 +14,10 @@
 
 namespace spillway::command {
 
-std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
+std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv, const char* exit_codes) {
   base::HoldStandardStreams();
   app.set_version_flag("--version", base::VersionLine(app.get_name()));
-  app.footer(app.get_footer() + (app.get_footer().empty() ? "" : "\n") + kExitCodes);
+  app.footer(app.get_footer() + (app.get_footer().empty() ? "" : "\n") + exit_codes);
   PrintErrorsAsJson(AsksForJson(argc, argv));
   try {
     ParseArguments(app, argc, argv);

@@ -8,15 +8,18 @@
 #include <optional>
 #include <string>
 
+#include "command/exit_code.h"
+
 namespace CLI {
 class App;
 }
 
 namespace spillway::command {
 
-// Adds --version and the exit codes to `app`, whose name is the program's, and parses. The exit code where
+// Adds --version and `exit_codes` to `app`, whose name is the program's, and parses. The exit code where
 // the command line ends the program: --help, --version, bad usage, which takes one line.
-[[nodiscard]] std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv);
+[[nodiscard]] std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv,
+                                                  const char* exit_codes = kDaemonExitCodes);
 
 // From here on spdlog writes to stderr, a line with time and level each.
 void LogToStderr(const std::string& program);

@@ -173,9 +173,9 @@ bool PinsOutliveUs(const std::string& bpffs) {
   struct stat here = {}, theirs = {};
   if (stat(bpffs.c_str(), &here) != 0) return true;
   for (pid_t ancestor = getppid(); ancestor > 0;) {
-    const auto process = fmt::format("/proc/{}", ancestor);
-    if (stat((process + "/root" + bpffs).c_str(), &theirs) == 0 && theirs.st_dev != here.st_dev) return false;
-    std::ifstream text(process + "/stat");
+    const auto its_bpffs = fmt::format("/proc/{}/root{}", ancestor, bpffs);
+    if (stat(its_bpffs.c_str(), &theirs) == 0 && theirs.st_dev != here.st_dev) return false;
+    std::ifstream text(fmt::format("/proc/{}/stat", ancestor));
     std::string word;
     while (text >> word && !word.ends_with(")")) {
     }  // the name, which may hold blanks

@@ -80,8 +80,8 @@ std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
   auto* check = app.add_flag("--check", o.check, "Check the pool file, print what is wrong, then exit");
   remove->excludes(keep)->excludes(check);
   app.footer(
-      "SIGHUP re-reads FILE, all or nothing. SIGTERM and SIGINT remove the data plane unless --keep.\n"
-      "Exit codes: 0 ok, 1 failed, 2 bad usage or input.");
+      "SIGHUP re-reads FILE, all or nothing. SIGTERM and SIGINT remove the data plane unless --keep.\n" +
+      std::string(kDaemonExitCodes));
   try {
     app.parse(argc, argv);
     if (o.config.empty() && !o.remove) throw CLI::RequiredError("-c FILE");

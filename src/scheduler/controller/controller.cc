@@ -37,7 +37,8 @@ Result<void> Controller::AddModel(const ServedModel& model, Millis now) {
   const auto there = fleet_.models.find(model.name);
   if (there != fleet_.models.end() && !IsSameService(there->second, model))
     return Fail(ErrorCode::kConflict,
-                fmt::format("model {}: exists already with other settings: remove it first", model.name));
+                fmt::format("model {}: exists already with other settings ({}): remove it first", model.name,
+                            ServiceDifference(there->second, model)));
   if (auto within = WithinQuota(model); !within) return within;
   if (there == fleet_.models.end() || !(there->second == model)) {
     fleet_.models[model.name] = model;

@@ -126,6 +126,18 @@ bool IsSameService(ServedModel a, const ServedModel& b) {
   return a == b;
 }
 
+std::string ServiceDifference(const ServedModel& a, const ServedModel& b) {
+  const std::pair<const char*, bool> keys[] = {{"tenant", a.tenant != b.tenant},
+                                               {"share", a.milli != b.milli},
+                                               {"memory", a.memory_mib != b.memory_mib},
+                                               {"program", a.host_program != b.host_program},
+                                               {"model, cell or cells", a.program != b.program}};
+  std::string text;
+  for (const auto& [key, differs] : keys)
+    if (differs) text += fmt::format("{}{}", text.empty() ? "" : ", ", key);
+  return text;
+}
+
 bool Lists(const GpuHost& host, const std::string& program) {
   return program.empty() || host.programs.count(program) != 0;
 }

@@ -40,6 +40,8 @@ struct ServedModel {
 };
 // Apart from what an instance need not be begun anew for: how many there are, and the SLO.
 [[nodiscard]] bool IsSameService(ServedModel a, const ServedModel& b);
+// The keys of a model's file in which two services differ: "tenant, share".
+[[nodiscard]] std::string ServiceDifference(const ServedModel& a, const ServedModel& b);
 
 struct Gpu {
   std::string id;  // one of its own on its host

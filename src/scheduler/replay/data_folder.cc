@@ -52,11 +52,12 @@ Result<std::string> FindDataFolder(const std::string& given) {
   }
   for (const char* place : kUsualPlaces)
     if (IsFolder(place)) return std::string(place);
-  return Fail(ErrorCode::kBadInput,
-              fmt::format("expected the folder with the openb lists (clusterdata GPU v2023), or --nodes or "
-                          "--cluster with the "
-                          "nodes: there is none in SPILLWAY_OPENB, nor at {}; --data names another",
-                          fmt::join(kUsualPlaces, ", ")));
+  return Fail(
+      ErrorCode::kBadInput,
+      fmt::format(
+          "expected the folder with the openb lists (clusterdata GPU v2023), or --nodes or "
+          "--cluster with the nodes: there is none in SPILLWAY_OPENB, nor at {}; --data names another",
+          fmt::join(kUsualPlaces, ", ")));
 }
 
 Result<std::string> ListFile(const std::string& list, const std::string& data_option) {

@@ -52,6 +52,19 @@ ordered_json NullUnless(bool known, double value) {
   return known ? ordered_json(value) : ordered_json(nullptr);
 }
 
+// "; others lack CPU (2), room on a GPU (1)", or nothing.
+std::string LackText(const Explanation& why) {
+  const std::pair<const char*, int> lacks[] = {{"GPUs of the model", why.refused.model},
+                                               {"CPU", why.refused.cpu},
+                                               {"memory", why.refused.memory},
+                                               {"room on a GPU", why.refused.gpu},
+                                               {"room that no other tenant has", why.refused.tenant}};
+  std::string text;
+  for (const auto& [what, nodes] : lacks)
+    if (nodes > 0) text += fmt::format("{}{} ({})", text.empty() ? "; others lack " : ", ", what, nodes);
+  return text;
+}
+
 }  // namespace
 
 report::Document CheckDocument(const std::vector<CheckedSnapshot>& checked) {
@@ -214,23 +227,6 @@ report::Document ExplanationDocument(const Cluster& cluster, const Job& job, con
   document.SetRatio("refused_tenant", why.refused.tenant);
   return document;
 }
-
-namespace {
-
-// "; others lack CPU (2), room on a GPU (1)", or nothing.
-std::string LackText(const Explanation& why) {
-  const std::pair<const char*, int> lacks[] = {{"GPUs of the model", why.refused.model},
-                                               {"CPU", why.refused.cpu},
-                                               {"memory", why.refused.memory},
-                                               {"room on a GPU", why.refused.gpu},
-                                               {"room that no other tenant has", why.refused.tenant}};
-  std::string text;
-  for (const auto& [what, nodes] : lacks)
-    if (nodes > 0) text += fmt::format("{}{} ({})", text.empty() ? "; others lack " : ", ", what, nodes);
-  return text;
-}
-
-}  // namespace
 
 std::string ExplanationText(const Cluster& cluster, const Job& job, const Explanation& why, bool all) {
   std::string text;

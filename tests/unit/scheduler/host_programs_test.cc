@@ -208,7 +208,7 @@ TEST_F(HostPrograms, OfAnotherNameIsAnotherModel) {
   Add(Program("cats", "resnet"));
   const auto added = controller_->AddModel(Program("cats", "bert"), now_);
   ASSERT_FALSE(added);
-  EXPECT_THAT(added.error().message, HasSubstr("exists already with other settings"));
+  EXPECT_THAT(added.error().message, HasSubstr("exists already with other settings (program)"));
 }
 
 }  // namespace
