@@ -41,6 +41,8 @@ class BareClient {
   explicit BareClient(const GatewayBed& bed) {
     const auto frames = base::SocketAddress::Parse(bed.tcp_address);
     socket_ = base::Fd(::socket(AF_INET, SOCK_STREAM, 0));
+    const timeval limit{60, 0};
+    EXPECT_EQ(setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
     EXPECT_EQ(connect(socket_.get(), frames->get(), frames->length), 0);
     EXPECT_TRUE(SendWhole(socket_.get(), HelloFrame()));
     EXPECT_TRUE(ReceiveFrame(socket_.get()).Is(FrameType::kWelcome));
@@ -121,10 +123,7 @@ class BareClient {
     work.wr.rdma = {address, key};
     ibv_send_wr* bad = nullptr;
     EXPECT_EQ(ibv_post_send(pair_, &work, &bad), 0);
-    ibv_wc done{};
-    while (ibv_poll_cq(sends_.get(), 1, &done) == 0) {
-    }
-    return done.status;
+    return Next(sends_.get()).status;
   }
   ibv_wc_status Write(uint64_t offset, uint32_t bytes) {
     return Do(IBV_WR_RDMA_WRITE, welcome.address + offset, welcome.key, bytes);
@@ -135,10 +134,7 @@ class BareClient {
   }
   // The next answer that comes; none once the connection is broken.
   std::optional<Completion> Hear() {
-    ibv_wc done{};
-    while (ibv_poll_cq(receives_.get(), 1, &done) == 0) {
-    }
-    if (done.status != IBV_WC_SUCCESS) return std::nullopt;
+    if (Next(receives_.get()).status != IBV_WC_SUCCESS) return std::nullopt;
     Completion completion;
     std::memcpy(&completion, memory_.bytes().data() + kBareWindow + heard_++ * 64, sizeof(completion));
     return completion;
@@ -167,6 +163,17 @@ class BareClient {
   WindowWelcome welcome;
 
  private:
+  static ibv_wc Next(ibv_cq* queue) {
+    ibv_wc done{};
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (ibv_poll_cq(queue, 1, &done) == 0) {
+      if (std::chrono::steady_clock::now() < end) continue;
+      ADD_FAILURE() << "no completion within a minute";
+      done.status = IBV_WC_GENERAL_ERR;
+      return done;
+    }
+    return done;
+  }
   void Listen() {
     for (uint64_t i = 0; i < 8; i++) {
       ibv_sge into{memory_.Address(kBareWindow + i * 64), 64, memory_.local_key()};
