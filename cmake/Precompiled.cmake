@@ -1,6 +1,6 @@
 # spillway_precompile(TARGET KIND): TARGET's C++ sources start from a precompiled file of the headers that
-# most of them include. KIND is `headers` (the standard library, and the heaviest of others), `rooms` (those and CLI11; by
-# GCC fewer) or `tests` (those and GoogleTest). It saves time only: a file still names every header it uses. Presets `debug` and `bench`
+# most of them include. KIND is `headers` (the standard library, and the heaviest of others), `rooms` (those and CLI11)
+# or `tests` (those and GoogleTest); by GCC fewer. It saves time only: a file still names every header it uses. Presets `debug` and `bench`
 # build without; the header checks (spillway_<room>_headers) start from `headers`, which the test `precompiled_includes`
 # looks for in the text.
 option(SPILLWAY_PRECOMPILED "Compile the most included headers once" ON)
@@ -12,14 +12,15 @@ set(SPILLWAY_HEADERS_HEADERS
   <fmt/format.h> <nlohmann/json.hpp> <tl/expected.hpp> <yaml-cpp/yaml.h>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   set(SPILLWAY_ROOMS_HEADERS ${SPILLWAY_HEADERS_HEADERS} <CLI/CLI.hpp>)
+  set(SPILLWAY_TESTS_HEADERS ${SPILLWAY_HEADERS_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
 else()
   # GCC reads the whole file for each source: with all of the above it takes longer than without any.
   set(SPILLWAY_ROOMS_HEADERS
     <algorithm> <array> <charconv> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional> <map>
     <memory> <optional> <set> <span> <sstream> <string> <string_view> <utility> <vector>
     <fmt/format.h> <nlohmann/json.hpp> <tl/expected.hpp>)
+  set(SPILLWAY_TESTS_HEADERS ${SPILLWAY_ROOMS_HEADERS} <random> <gmock/gmock.h> <gtest/gtest.h>)
 endif()
-set(SPILLWAY_TESTS_HEADERS ${SPILLWAY_HEADERS_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
 
 # The target that owns KIND's precompiled file; the others take it over.
 function(spillway_precompiled_owner kind)

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <set>
 
 namespace spillway::switching {
 namespace {
@@ -57,15 +57,14 @@ std::vector<std::string> UnitIndexNotes(const Plan& plan) {
 }  // namespace
 
 std::vector<std::string> UnservedNotes(const Plan& plan) {
+  std::set<std::string> served;  // pools
+  for (const PlannedUnit& unit : plan.units)
+    if (unit.status == SPW_UNIT_UP) served.insert(unit.pool);
   std::vector<std::string> notes;
-  for (const model::Service& service : plan.config.services) {
-    const auto served = [&](const PlannedUnit& unit) {
-      return unit.pool == service.pool && unit.status == SPW_UNIT_UP;
-    };
-    if (std::none_of(plan.units.begin(), plan.units.end(), served))
+  for (const model::Service& service : plan.config.services)
+    if (!served.contains(service.pool))
       notes.push_back(
           fmt::format("service {} takes no new flows: no unit of pool {} is up", service.name, service.pool));
-  }
   return notes;
 }
 
