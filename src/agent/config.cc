@@ -61,7 +61,7 @@ std::vector<ServicePort> ReadServices(const Section& top, bool needed) {
   return services;
 }
 
-MeterConfig ReadMeter(const Section& top) {
+MeterConfig ReadMeter(const Section& top, const std::string& file_name, yaml::Places& places) {
   MeterConfig meter;
   const auto map =
       top.Find("meter", {"kind", "source", "protocol", "timeout", "window", "pending", "cgroup"});
@@ -76,6 +76,7 @@ MeterConfig ReadMeter(const Section& top) {
   map->Integer("pending", meter.pending, 64, 1 << 24);
   if (!std::has_single_bit(meter.pending)) map->Add("pending", "expected a power of two");
   map->Text("cgroup", meter.cgroup, "cpu: the machine; latency: the server's");
+  map->NotePlace("cgroup", places, file_name);
   if (!map->Sound("kind")) return meter;
   if (meter.kind == MeterKind::kCpu)
     map->Refuse({"source", "protocol", "timeout", "pending"}, "allowed only with kind: latency");
@@ -227,7 +228,7 @@ AgentConfig Read(yaml::Problems& problems, const Field& root, const std::string&
   std::string state_file = fmt::format("{}/{}-{}.boot", kStateFolder, config.server_code, config.unit);
   top.Text("state_file", state_file, fmt::format("{}/CODE-UNIT.boot", kStateFolder));
   config.state_file = BesideFile(file_name, state_file);
-  config.meter = ReadMeter(top);
+  config.meter = ReadMeter(top, file_name, config.places);
   if (metered_by == MeteredBy::kProgram && top.Sound("meter.kind")) RefuseMeterOf(top, config.meter.kind);
   const bool of_latency = config.meter.kind == MeterKind::kLatency;
   top.Text("interface", config.interface, kNeededByLatency);

@@ -108,7 +108,7 @@ struct AgentConfig {
   ReportConfig report;
   LearnConfig learn;
   FailingConfig failing;
-  yaml::Places places;  // of `interface`
+  yaml::Places places;  // of `interface` and `meter.cgroup`
 };
 
 // Who takes the readings: the agent, by its meter, or the program that reports itself, for which of `meter`

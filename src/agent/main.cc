@@ -75,12 +75,15 @@ int Main(int argc, char** argv) {
   std::string config_file, stats_file;
   bool check = false, once = false, json = false;
   app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
-  app.add_flag("--check", check, "Check the configuration file, not the machine, and exit");
-  auto* once_flag = app.add_flag("--once", once, "Meter for one second, print what was seen, send nothing");
+  auto* check_flag =
+      app.add_flag("--check", check, "Check the configuration file, not the machine, and exit");
+  auto* once_flag = app.add_flag("--once", once, "Meter for one second, print what was seen, send nothing")
+                        ->excludes(check_flag);
   app.add_flag("--json", json, "With --once: print JSON")->needs(once_flag);
   app.add_option("--stats-json", stats_file, "Write one JSON document each second; '-': standard output")
       ->type_name("FILE")
-      ->check(NonEmpty());
+      ->check(NonEmpty())
+      ->excludes(check_flag);
   if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
   LogToStderr("spillway-agent");
 

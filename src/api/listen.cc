@@ -38,7 +38,7 @@ Result<void> RemoveStale(const std::string& path, const sockaddr_un& address, in
     return FailSystem(path, errno);
   }
   if (!S_ISSOCK(status.st_mode))
-    return Fail(ErrorCode::kConflict, fmt::format("{}: exists and is not a socket", path));
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: exists and is not a socket", path));
   const int probe = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe < 0) return FailSystem("socket", errno);
   const int error =
@@ -103,6 +103,8 @@ Result<int> ListenTcp(const std::string& endpoint) {
   if (bind(fd, address->get(), address->length) != 0 || listen(fd, kBacklog) != 0) {
     const int error = errno;
     close(fd);
+    if (error == EADDRNOTAVAIL)
+      return Fail(ErrorCode::kBadInput, fmt::format("listen on {}: no interface has this address", endpoint));
     return FailSystem(fmt::format("listen on {}", endpoint), error);
   }
   return fd;

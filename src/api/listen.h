@@ -42,7 +42,8 @@ struct UnixListener {
 };
 
 // Listens on `path` with mode 0660, making its folder if needed. A socket that nobody answers on, left
-// by a killed process, is replaced. kConflict: somebody answers, or the path is no socket.
+// by a killed process, is replaced. kConflict: somebody answers. kBadInput: the path is too
+// long, or of something else.
 // `type`: SOCK_STREAM, unless said otherwise.
 // `group`: whose the socket is to be; nullopt: the program's own.
 [[nodiscard]] Result<UnixListener> ListenUnix(const std::string& path, int type = SOCK_STREAM,
@@ -51,7 +52,8 @@ struct UnixListener {
 // Whether ListenTcp could take it. Errors: kBadInput.
 [[nodiscard]] Result<void> CheckEndpoint(const std::string& endpoint);
 
-// Listens on "ADDRESS:PORT" or "[ADDRESS6]:PORT"; port 0 picks one. The fd.
+// Listens on "ADDRESS:PORT" or "[ADDRESS6]:PORT"; port 0 picks one. The fd. kBadInput: not such a
+// text, or no interface has the address.
 [[nodiscard]] Result<int> ListenTcp(const std::string& endpoint);
 
 // The port that a listening socket has, such as was picked for port 0; 0: it has none.

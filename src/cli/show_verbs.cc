@@ -49,9 +49,9 @@ std::string StatusText(const json& s) {
                       units.at("up").get<int>(), units.at("draining").get<int>(), units.at("down").get<int>(),
                       units.at("silent").get<int>(), units.at("busy").get<int>());
   if (const int failing = units.value("failing", 0); failing > 0)
-    text += fmt::format(", {} failing", failing);
+    text += fmt::format(", {} failing according to their agents", failing);
   if (const int failing = units.value("failing_checks", 0); failing > 0)
-    text += fmt::format(", {} failing their checks ({} taken out)", failing, units.value("ejected", 0));
+    text += fmt::format(", {} failing their checks ({} ejected)", failing, units.value("ejected", 0));
   if (const int unresolved = units.at("unresolved").get<int>(); unresolved > 0)
     text += fmt::format(", {} without a known next hop", unresolved);
   const auto& table = s.at("flow_table");

@@ -76,12 +76,6 @@ void LogStart(const switching::Switch& sw, const DaemonOptions& options) {
   for (const std::string& warning : model::SecretWarnings(config)) spdlog::warn("{}", warning);
 }
 
-// The API's socket and its thread, and the metrics' where wanted.
-struct Servers {
-  std::unique_ptr<api::HttpServer> api, metrics;
-  api::SocketFile socket_file;  // last, so that it goes first
-};
-
 // Names the option, or the file, that asked for what failed.
 auto AskedBy(const std::string& where) {
   return [where](Error error) {
@@ -90,25 +84,43 @@ auto AskedBy(const std::string& where) {
   };
 }
 
-Result<std::unique_ptr<api::HttpServer>> ServeMetrics(api::Control& control, const std::string& endpoint) {
-  if (endpoint.empty()) return nullptr;
-  return api::ListenTcp(endpoint).map_error(AskedBy("--metrics")).and_then([&control](int fd) {
-    return api::HttpServer::Start(
-        fd, [&control](const api::Request& request) { return api::RouteMetrics(control, request); });
-  });
+// Sockets on which nobody answers yet.
+struct Listeners {
+  base::Fd api, metrics;        // metrics: none where they are not wanted
+  api::SocketFile socket_file;  // last, so that it goes first
+};
+
+Result<Listeners> Listen(const DaemonOptions& options) {
+  Listeners listeners;
+  auto api = api::ListenUnix(options.api).map_error(AskedBy("--api"));
+  if (!api) return tl::make_unexpected(api.error());
+  listeners.api.Reset(api->fd);
+  listeners.socket_file = std::move(api->file);
+  if (options.metrics.empty()) return listeners;
+  const auto metrics = api::ListenTcp(options.metrics).map_error(AskedBy("--metrics"));
+  if (!metrics) return tl::make_unexpected(metrics.error());
+  listeners.metrics.Reset(*metrics);
+  return listeners;
 }
 
-Result<Servers> StartServers(api::Control& control, const DaemonOptions& options) {
+// The API's thread, and the metrics' where wanted.
+struct Servers {
+  std::unique_ptr<api::HttpServer> api, metrics;
+  api::SocketFile socket_file;  // last, so that it goes first
+};
+
+Result<Servers> StartServers(api::Control& control, Listeners listeners) {
   Servers servers;
-  auto listener = api::ListenUnix(options.api).map_error(AskedBy("--api"));
-  if (!listener) return tl::make_unexpected(listener.error());
-  servers.socket_file = std::move(listener->file);
+  servers.socket_file = std::move(listeners.socket_file);
   auto http = api::HttpServer::Start(
-      listener->fd, [&control](const api::Request& request) { return api::Route(control, request); },
-      kMaxApiBody);
+      listeners.api.Release(),
+      [&control](const api::Request& request) { return api::Route(control, request); }, kMaxApiBody);
   if (!http) return tl::make_unexpected(http.error());
   servers.api = std::move(*http);
-  auto metrics = ServeMetrics(control, options.metrics);
+  if (!listeners.metrics) return servers;
+  auto metrics = api::HttpServer::Start(listeners.metrics.Release(), [&control](const api::Request& request) {
+    return api::RouteMetrics(control, request);
+  });
   if (!metrics) return tl::make_unexpected(metrics.error());
   servers.metrics = std::move(*metrics);
   return servers;
@@ -124,15 +136,15 @@ void OnReload(api::Control& control) {
 }
 
 // Everything between a running switch and the wish to end. `ready`: whether it got as far as serving.
-Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, const base::Fd& signals,
-                   bool& ready) {
+Result<void> Serve(switching::Switch& sw, const DaemonOptions& options, Listeners listeners,
+                   const base::Fd& signals, bool& ready) {
   api::Control control(
       sw, {.version = std::string(base::Version()),
            .instance = options.instance,
            .config_path = options.config,
            .last_good_path = fmt::format("{}/{}.last-good.yaml", options.run_dir, options.instance)});
   if (const auto started = control.StartChecks(); !started) return started;
-  auto servers = StartServers(control, options);
+  auto servers = StartServers(control, std::move(listeners));
   if (!servers) return tl::make_unexpected(servers.error());
   auto timer = OpenTimer(kTickPeriod);
   if (!timer) return tl::make_unexpected(timer.error());
@@ -193,6 +205,9 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
 
   const auto config = model::LoadConfig(options.config);
   if (!config) return Failed(config.error());
+  // Before anything is attached. Of an instance that runs already the start says more.
+  auto listeners = Listen(options);
+  if (!listeners && listeners.error().code != ErrorCode::kConflict) return Failed(listeners.error());
   auto started = source.start(*config, SwitchOptions(options));
   if (!started) {
     // Bad input that only the start can know: an interface that is not here, a server that cannot get its
@@ -212,7 +227,9 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
 
   bool ready = false;
   int exit_code = kExitOk;
-  if (const auto served = Serve(*sw, options, *signals, ready); !served) exit_code = Failed(served.error());
+  const auto served = listeners ? Serve(*sw, options, std::move(*listeners), *signals, ready)
+                                : Result<void>(tl::make_unexpected(listeners.error()));
+  if (!served) exit_code = Failed(served.error());
 
   // A start that failed leaves things as it found them: an adopted data plane goes on.
   if (options.keep || (!ready && sw->adopted())) {

@@ -128,7 +128,7 @@ Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number
   const size_t slices = offer.slices.size();
   slice_owner_.resize(std::max(slice_owner_.size(), joined->first_slice + slices));
   std::fill_n(slice_owner_.begin() + joined->first_slice, slices, number);
-  spdlog::info("executor {}: joined with {} slices", connection.name, slices);
+  spdlog::info("executor {}: joined with {} slice{}", connection.name, slices, slices == 1 ? "" : "s");
   for (const ModelCard& card : offer.models)
     if (const auto fits = broker_.CanFit(card.InputBytes(card.most_rows), card.OutputBytes(card.most_rows));
         !fits)

@@ -106,7 +106,7 @@ Result<CgroupFiles> FindCgroup(const std::string& group, const std::string& root
     if (found.v2) break;
   }
   if (found.usage.empty())
-    return Fail(ErrorCode::kSystem,
+    return Fail(ErrorCode::kBadInput,
                 fmt::format("cgroup {}: expected cpu.stat (v2) or cpuacct.usage (v1) there or below {}",
                             group, root));
   return found;
@@ -186,7 +186,7 @@ Result<std::unique_ptr<Meter>> OpenCpuMeter(const AgentConfig& config) {
   std::optional<CgroupFiles> cgroup;
   if (!config.meter.cgroup.empty()) {
     auto files = FindCgroup(config.meter.cgroup, "/sys/fs/cgroup");
-    if (!files) return tl::make_unexpected(files.error());
+    if (!files) return tl::make_unexpected(yaml::At(config.places, "meter.cgroup", files.error()));
     cgroup = *files;
   }
   auto meter = std::make_unique<CpuMeter>(config, std::move(cgroup));

@@ -142,7 +142,7 @@ Result<std::unique_ptr<LatencyMeter>> OpenLatencyMeter(const AgentConfig& config
   if (group == kNoCgroup) return OpenSource(config);
   auto quota =
       group.empty() ? CgroupQuota::OfService(ServiceCgroup(config.services)) : CgroupQuota::Open(group);
-  if (!quota) return tl::make_unexpected(quota.error());
+  if (!quota) return tl::make_unexpected(yaml::At(config.places, "meter.cgroup", quota.error()));
   auto meter = OpenSource(config);
   if (meter) (*meter)->WatchQuota(std::move(*quota));
   return meter;

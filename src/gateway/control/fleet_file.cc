@@ -17,13 +17,15 @@ namespace {
 
 using scheduler::Fleet;
 
-constexpr scheduler::Millis kSaveEvery = 10'000;  // though nothing but the clock and the books went on
+constexpr scheduler::Millis kSaveEvery =
+    10'000;  // though nothing but the clock, the books and what requests take went on
 
 Fleet WithoutClock(Fleet fleet) {
   fleet.now = 0;
   fleet.gpu_ms = 0;
   fleet.moves_left = 0;
   fleet.considered = 0;
+  fleet.service_times.clear();
   return fleet;
 }
 

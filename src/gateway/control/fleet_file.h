@@ -21,8 +21,8 @@ class FleetFile {
   // nullopt: there is no such file. kBadInput: "FILE: KEY: what was expected".
   [[nodiscard]] Result<std::optional<scheduler::Fleet>> Read() const;
   // Writes it, unless the file says that already; what goes on by itself as time passes (the clock,
-  // GPU-hours) is written every 10 s. Logs when the file cannot be written, once, and tries again at the next
-  // call.
+  // GPU-hours, what requests take) is written every 10 s. Logs when the file cannot be written, once, and
+  // tries again at the next call.
   void Save(const scheduler::Fleet& fleet);
   // Whether the last Save succeeded.
   [[nodiscard]] bool is_saved() const { return is_saved_; }

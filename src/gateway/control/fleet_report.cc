@@ -78,7 +78,8 @@ json ReportOf(const Controller& controller, const TookMs& took) {
   json models = json::array(), hosts = json::array();
   for (const auto& [name, model] : fleet.models) {
     models.push_back(ReportOf(fleet, model, took));
-    if (const auto slowness = controller.speeds().Of(name, fleet.now); !slowness.empty())
+    if (const auto slowness = scheduler::LearnedSpeeds::Of(fleet.service_times, name, fleet.now);
+        !slowness.empty())
       models.back()["slowness"] = slowness;
   }
   // Of models that were removed: until they have ended.

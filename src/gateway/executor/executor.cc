@@ -134,8 +134,9 @@ Result<void> Executor::Run(int stop_fd) {
   for (;;) {
     const auto joined = Join();
     if (joined) {
-      spdlog::info("{}: joined with {} slices; inputs are delivered into memory {}", options_.gateway.address,
-                   options_.slices.size(), memory_);
+      spdlog::info("{}: joined with {} slice{}; inputs are delivered into memory {}",
+                   options_.gateway.address, options_.slices.size(), options_.slices.size() == 1 ? "" : "s",
+                   memory_);
       pause = options_.retry;
       refused_for = milliseconds(0);
       said.clear();

@@ -91,7 +91,7 @@ Result<void> Controller::RemoveModel(const std::string& name, Millis now) {
     return Fail(ErrorCode::kBadInput, fmt::format("model {} does not exist", name));
   fleet_.model_troubles.erase(name);
   fleet_.downtime_ms.erase(name);
-  speeds_.Forget(name);
+  fleet_.service_times.erase(name);
   Changed();
   Reconcile();
   return {};

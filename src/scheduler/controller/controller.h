@@ -10,8 +10,7 @@
 //     under isolation `gpu` no two tenants on one
 //   - a move begins the new instance, waits until it is ready, drains the old one and ends it last; whatever
 //     fails on the way, the model goes on where it ran
-//   - the whole state but speeds is the Fleet: a controller that is made of a saved one goes on where that
-//     one was
+//   - the whole state is the Fleet: a controller that is made of a saved one goes on where that one was
 #pragma once
 
 #include <cstdint>
@@ -101,7 +100,6 @@ class Controller {
   [[nodiscard]] std::vector<WantedInstance> Wanted(const std::string& host) const;
   [[nodiscard]] const Fleet& fleet() const { return fleet_; }
   [[nodiscard]] const ControllerOptions& options() const { return options_; }
-  [[nodiscard]] const LearnedSpeeds& speeds() const { return speeds_; }
   // GPUs on which an instance is that is not stranded.
   [[nodiscard]] size_t GpusOn() const;
   // How often a place was looked for, for a replica that is missing: nearly all that an event costs.
@@ -155,7 +153,7 @@ class Controller {
 
   ControllerOptions options_;
   Fleet fleet_;
-  LearnedSpeeds speeds_;  // not saved: it is learnt again
+  LearnedSpeeds speeds_;
   Millis heard_;  // the caller's time, of the last event: before fleet_.now where his clock was set back
   uint64_t searches_ = 0;
   uint64_t changes_ = 0;

@@ -133,7 +133,7 @@ Spot Controller::Quicker(FleetView& view, Placer& placer, const ServedModel& mod
   if (trouble != fleet_.model_troubles.end() && trouble->second.failures > 0) return spot;
   std::vector<double> slowness;  // by the cluster's model of GPU
   for (const std::string& gpu : view.gpu_models())
-    slowness.push_back(speeds_.Slowness(model.name, gpu, fleet_.now));
+    slowness.push_back(LearnedSpeeds::Slowness(fleet_.service_times, model.name, gpu, fleet_.now));
   const Cluster& cluster = view.cluster();
   const double here = slowness[cluster.nodes()[spot.node].model];
   const auto is_on = [&](int node) { return !cluster.JobsOn(node).empty(); };
@@ -164,7 +164,7 @@ void Controller::Learn(const std::vector<Took>& took, Millis now) {
     const std::string gpu = GpuModelAt(fleet_, instance->place);
     samples.push_back({one.instance, one.model, gpu == kUnknownGpu ? "" : gpu, one.ms, one.requests});
   }
-  speeds_.Learn(samples, fleet_.now);
+  speeds_.Learn(samples, fleet_.now, fleet_.service_times);
 }
 
 // Moves others so that it finds room, where the budget allows it.
@@ -194,8 +194,10 @@ double Controller::LossByMove(const FleetView& view, JobId job, const Spot& from
   const auto instance = fleet_.instances.find(view.InstanceOf(job));
   if (instance == fleet_.instances.end()) return 0;
   const ServedModel& model = instance->second.model;
-  const auto here = speeds_.ExpectedMs(model.name, view.GpuModelOf(from.node), fleet_.now);
-  const auto there = speeds_.ExpectedMs(model.name, view.GpuModelOf(node), fleet_.now);
+  const auto here =
+      LearnedSpeeds::ExpectedMs(fleet_.service_times, model.name, view.GpuModelOf(from.node), fleet_.now);
+  const auto there =
+      LearnedSpeeds::ExpectedMs(fleet_.service_times, model.name, view.GpuModelOf(node), fleet_.now);
   if (!here || !there || *there < kClearlyLonger * *here) return 0;
   const auto slo = static_cast<double>(model.slo_ms);
   if (slo > 0 && *here <= slo && *there > slo) return kImmovable;

@@ -70,6 +70,24 @@ json Of(const GpuHost& host) {
   return text;
 }
 
+json Of(const ServiceTimes& times) {
+  json text = json::object();
+  for (const auto& [model, by_gpu] : times)
+    for (const auto& [gpu, time] : by_gpu) text[model][gpu] = {{"ms", time.ms}, {"at", time.at}};
+  return text;
+}
+
+ServiceTimes ServiceTimesOf(const json& text) {
+  ServiceTimes times;
+  for (const auto& [model, by_gpu] : text.items())
+    for (const auto& [gpu, time] : by_gpu.items()) {
+      const ServiceTime read{time.at("ms"), time.at("at")};
+      if (!(read.ms > 0)) throw std::invalid_argument("service_times: ms: expected more than 0");
+      times[model][gpu] = read;
+    }
+  return times;
+}
+
 GpuHost HostOf(const json& text) {
   GpuHost host;
   for (const json& gpu : text.at("gpus")) host.gpus.push_back(GpuOf(gpu));
@@ -100,6 +118,7 @@ Fleet FleetOf(const json& text) {
   fleet.model_troubles = TroublesOf(text.at("model_troubles"));
   fleet.gpu_troubles = TroublesOf(text.at("gpu_troubles"));
   fleet.downtime_ms = text.at("downtime_ms").get<std::map<std::string, Millis>>();
+  if (text.contains("service_times")) fleet.service_times = ServiceTimesOf(text["service_times"]);  // newer
   fleet.moves_left = text.at("moves_left");
   fleet.moves_done = text.at("moves_done");
   fleet.moves_failed = text.at("moves_failed");
@@ -194,6 +213,7 @@ std::string ToText(const Fleet& fleet) {
                   {"model_troubles", Of(fleet.model_troubles)},
                   {"gpu_troubles", Of(fleet.gpu_troubles)},
                   {"downtime_ms", fleet.downtime_ms},
+                  {"service_times", Of(fleet.service_times)},
                   {"moves_left", fleet.moves_left},
                   {"moves_done", fleet.moves_done},
                   {"moves_failed", fleet.moves_failed},

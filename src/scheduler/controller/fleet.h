@@ -105,6 +105,14 @@ struct Trouble {
   bool operator==(const Trouble&) const = default;
 };
 
+// What a request of a served model took on a model of GPU, and when that was last borne out.
+struct ServiceTime {
+  double ms = 0;
+  Millis at = 0;
+  bool operator==(const ServiceTime&) const = default;
+};
+using ServiceTimes = std::map<std::string, std::map<std::string, ServiceTime>>;  // by served model, by GPU's
+
 struct Fleet {
   uint64_t revision = 0;  // counts changes of what hosts are to have
   uint64_t last_id = 0;
@@ -114,6 +122,7 @@ struct Fleet {
   std::vector<PlannedMove> planned;
   std::map<std::string, Trouble> model_troubles, gpu_troubles;  // by name; by HOST/GPU
   std::map<std::string, Millis> downtime_ms;  // by model: what a move cost its requests, of late
+  ServiceTimes service_times;                 // as learned_speeds.h learns them
   double moves_left = 0;                      // of the budget
   uint64_t moves_done = 0, moves_failed = 0;
   Millis gpu_ms = 0;      // GPUs with an instance, times time

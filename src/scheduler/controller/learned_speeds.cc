@@ -7,7 +7,7 @@
 
 namespace spillway::scheduler {
 
-void LearnedSpeeds::Learn(const std::vector<Sample>& samples, Millis now) {
+void LearnedSpeeds::Learn(const std::vector<Sample>& samples, Millis now, ServiceTimes& times) {
   std::map<uint64_t, uint64_t> requests;
   std::map<std::pair<std::string, std::string>, std::vector<double>> told;
   for (const Sample& one : samples) {
@@ -21,19 +21,18 @@ void LearnedSpeeds::Learn(const std::vector<Sample>& samples, Millis now) {
   for (auto& [key, all] : told) {
     const auto median = all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
     std::nth_element(all.begin(), median, all.end());
-    figures_[key.first][key.second] = {*median, now};
+    times[key.first][key.second] = {*median, now};
   }
-  for (auto& [model, figures] : figures_)
-    std::erase_if(figures, [&](const auto& entry) { return now - entry.second.at >= kForgotten; });
-  std::erase_if(figures_, [](const auto& entry) { return entry.second.empty(); });
+  for (auto& [model, of_model] : times)
+    std::erase_if(of_model, [&](const auto& entry) { return now - entry.second.at >= kForgotten; });
+  std::erase_if(times, [](const auto& entry) { return entry.second.empty(); });
 }
 
-void LearnedSpeeds::Forget(const std::string& model) { figures_.erase(model); }
-
-double LearnedSpeeds::Slowness(const std::string& model, const std::string& gpu, Millis now) const {
-  const auto of_model = figures_.find(model);
-  if (of_model == figures_.end()) return 1;
-  const auto is_kept = [&](const Figure& figure) { return now - figure.at < kForgotten; };
+double LearnedSpeeds::Slowness(const ServiceTimes& times, const std::string& model, const std::string& gpu,
+                               Millis now) {
+  const auto of_model = times.find(model);
+  if (of_model == times.end()) return 1;
+  const auto is_kept = [&](const ServiceTime& figure) { return now - figure.at < kForgotten; };
   const auto here = of_model->second.find(gpu);
   if (here == of_model->second.end() || !is_kept(here->second)) return 1;
   double least = here->second.ms;
@@ -42,11 +41,11 @@ double LearnedSpeeds::Slowness(const std::string& model, const std::string& gpu,
   return std::min(here->second.ms / least, kMost);
 }
 
-std::optional<double> LearnedSpeeds::ExpectedMs(const std::string& model, const std::string& gpu,
-                                                Millis now) const {
+std::optional<double> LearnedSpeeds::ExpectedMs(const ServiceTimes& times, const std::string& model,
+                                                const std::string& gpu, Millis now) {
   std::optional<double> quickest;
-  const auto of_model = figures_.find(model);
-  if (of_model == figures_.end()) return quickest;
+  const auto of_model = times.find(model);
+  if (of_model == times.end()) return quickest;
   for (const auto& [name, figure] : of_model->second) {
     if (now - figure.at >= kForgotten) continue;
     if (name == gpu) return figure.ms;
@@ -55,12 +54,13 @@ std::optional<double> LearnedSpeeds::ExpectedMs(const std::string& model, const 
   return quickest;
 }
 
-std::map<std::string, double> LearnedSpeeds::Of(const std::string& model, Millis now) const {
+std::map<std::string, double> LearnedSpeeds::Of(const ServiceTimes& times, const std::string& model,
+                                                Millis now) {
   std::map<std::string, double> slowness;
-  const auto of_model = figures_.find(model);
-  if (of_model == figures_.end()) return slowness;
+  const auto of_model = times.find(model);
+  if (of_model == times.end()) return slowness;
   for (const auto& [gpu, figure] : of_model->second)
-    if (now - figure.at < kForgotten) slowness[gpu] = Slowness(model, gpu, now);
+    if (now - figure.at < kForgotten) slowness[gpu] = Slowness(times, model, gpu, now);
   return slowness;
 }
 

@@ -6,9 +6,10 @@
 // quickest, and what was learnt is forgotten in time. How much longer is a reason to place otherwise:
 // kClearlyLonger in controller_placement.cc.
 //
-// Instances say it by what their requests took; the lower median over the instances of one GPU model counts,
-// so that of three or more a single liar moves nothing beyond what the others say, and of two the quicker is
-// believed. Pure; time comes in. A round costs as much as there are instances, a question as GPU models.
+// What is learnt is the fleet's (Fleet::service_times), and so outlives the program. Instances say it by what
+// their requests took; the lower median over the instances of one GPU model counts, so that of three or more
+// a single liar moves nothing beyond what the others say, and of two the quicker is believed. Pure; time
+// comes in. A round costs as much as there are instances, a question as GPU models.
 #pragma once
 
 #include <cstdint>
@@ -34,25 +35,21 @@ class LearnedSpeeds {
     uint64_t requests = 0;   // of its executor so far
   };
   // All of now. Those that had no request since they were last told of say nothing.
-  void Learn(const std::vector<Sample>& samples, Millis now);
-  void Forget(const std::string& model);
+  void Learn(const std::vector<Sample>& samples, Millis now, ServiceTimes& times);
   // How many times as long they take there as on the quickest GPU model, 1 to kMost; 1 where nothing is
   // known.
-  [[nodiscard]] double Slowness(const std::string& model, const std::string& gpu, Millis now) const;
+  [[nodiscard]] static double Slowness(const ServiceTimes& times, const std::string& model,
+                                       const std::string& gpu, Millis now);
   // What one of its requests takes there; as on the quickest where nothing is known of that GPU model;
   // nullopt: nothing is known of any.
-  [[nodiscard]] std::optional<double> ExpectedMs(const std::string& model, const std::string& gpu,
-                                                 Millis now) const;
+  [[nodiscard]] static std::optional<double> ExpectedMs(const ServiceTimes& times, const std::string& model,
+                                                        const std::string& gpu, Millis now);
   // The slowness of all GPU models of which something is known.
-  [[nodiscard]] std::map<std::string, double> Of(const std::string& model, Millis now) const;
+  [[nodiscard]] static std::map<std::string, double> Of(const ServiceTimes& times, const std::string& model,
+                                                        Millis now);
 
  private:
-  struct Figure {
-    double ms = 0;
-    Millis at = 0;
-  };
-  std::map<std::string, std::map<std::string, Figure>> figures_;  // by model, by GPU model
-  std::map<uint64_t, uint64_t> requests_;                         // by instance, of the last round
+  std::map<uint64_t, uint64_t> requests_;  // by instance, of the last round
 };
 
 }  // namespace spillway::scheduler

@@ -46,7 +46,7 @@ product() {
     {"name": "b", "datatype": "FP32", "shape": [3, 2], "data": [[1, 0], [0, 1], [1, 1]]}]}' \
     | grep -F '"data":[4.0,5.0,10.0,11.0]'
 }
-until_true 60 grep "joined with 1 slices" "$work/executor.log"
+until_true 60 grep "joined with 1 slice" "$work/executor.log"
 product || fail "the product"
 # Neither end outlives the other's death in a wrong state.
 kill -9 $executor; wait $executor 2> /dev/null || true

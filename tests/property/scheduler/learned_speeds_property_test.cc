@@ -85,8 +85,10 @@ class SpeedsWorld {
       }
       ++model.replicas;
     }
-    // One decision, with what was learnt and without: a fleet that was saved has no speeds.
-    Controller without(options_, controller_->fleet());
+    // One decision, with what was learnt and without.
+    Fleet ignorant = controller_->fleet();
+    ignorant.service_times.clear();
+    Controller without(options_, ignorant);
     const size_t before = controller_->fleet().instances.size();
     ASSERT_TRUE(without.AddModel(model, now_));
     ASSERT_TRUE(controller_->AddModel(model, now_));
@@ -101,7 +103,8 @@ class SpeedsWorld {
     const auto slowness = [&](const Controller& of) {
       const Instance& last = of.fleet().instances.rbegin()->second;
       const std::string gpu = GpuModelAt(of.fleet(), last.place);
-      return controller_->speeds().Slowness(last.model.name, gpu, of.fleet().now);
+      return LearnedSpeeds::Slowness(controller_->fleet().service_times, last.model.name, gpu,
+                                     of.fleet().now);
     };
     EXPECT_LE(slowness(*controller_), slowness(without));
     differ_ += slowness(*controller_) < slowness(without);
@@ -159,7 +162,7 @@ class SpeedsWorld {
 
   void CheckSpeeds() {
     for (const auto& [name, model] : controller_->fleet().models) {
-      const auto all = controller_->speeds().Of(name, now_);
+      const auto all = LearnedSpeeds::Of(controller_->fleet().service_times, name, now_);
       if (all.empty()) continue;
       double least = LearnedSpeeds::kMost;
       for (const auto& [gpu, slowness] : all) {
@@ -178,7 +181,8 @@ class SpeedsWorld {
   // In GPUs: what more it needs for as many requests.
   double LossBy(const Instance& one, const SlicePlace& to) {
     const auto ms = [&](const SlicePlace& place) {
-      return controller_->speeds().ExpectedMs(one.model.name, GpuModelOf(place), now_);
+      return LearnedSpeeds::ExpectedMs(controller_->fleet().service_times, one.model.name, GpuModelOf(place),
+                                       now_);
     };
     const auto here = ms(one.place), there = ms(to);
     if (!here || !there || *there <= *here) return 0;

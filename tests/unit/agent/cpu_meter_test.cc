@@ -36,6 +36,16 @@ TEST_F(CgroupTest, VersionTwoAgainstItsQuota) {
   EXPECT_DOUBLE_EQ(usage->cpus, 1.5);
 }
 
+TEST_F(CgroupTest, OneThatIsNoneIsToldWithItsLine) {
+  AgentConfig config;
+  config.meter.cgroup = "/no-such-group";
+  config.places["meter.cgroup"] = "a.yaml:6: meter.cgroup";
+  const auto meter = OpenCpuMeter(config);
+  ASSERT_FALSE(meter);
+  EXPECT_EQ(meter.error().code, ErrorCode::kBadInput);
+  EXPECT_TRUE(meter.error().message.starts_with("a.yaml:6: meter.cgroup: cgroup /no-such-group: expected"));
+}
+
 TEST_F(CgroupTest, NoQuotaIsTheWholeMachine) {
   Write("unit/cpu.stat", "usage_usec 1\n");
   Write("unit/cpu.max", "max 100000\n");

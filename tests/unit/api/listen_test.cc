@@ -60,7 +60,7 @@ TEST_F(Listen, NeverRemovesWhatIsNotASocket) {
   std::ofstream(file) << "data";
   const auto refused = ListenUnix(file);
   ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(refused.error().code, ErrorCode::kBadInput);
   EXPECT_TRUE(std::filesystem::is_regular_file(file));
 }
 

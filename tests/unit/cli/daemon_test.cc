@@ -186,6 +186,25 @@ TEST_F(Daemon, BadUsageAndBadFilesExitWithTwo) {
   }
 }
 
+TEST_F(Daemon, WhereItCannotListenNothingIsAttached) {
+  folder_.Write("no.sock", "text");
+  const struct {
+    std::string option, value, says;
+  } kCases[] = {
+      {"--metrics", "192.0.2.1:9100", "listen on 192.0.2.1:9100: no interface"},  // nobody's (RFC 5737)
+      {"--api", folder_.File("no.sock"), folder_.File("no.sock") + ": exists and is not a socket"},
+  };
+  for (const auto& bad : kCases) {
+    const Outcome outcome = RunProgram({FAKE_SPILLWAYD, "--run-dir", folder_.File(""), "-c",
+                                        folder_.File("pool.yaml"), bad.option, bad.value});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, StartsWith("spillwayd: " + bad.option + ": " + bad.says));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(socket()));
+  }
+  EXPECT_EQ(folder_.Read("no.sock"), "text");
+}
+
 TEST_F(Daemon, AnInterfaceInUseExitsWithOne) {
   Edit("veth0", "taken0");
   const Outcome outcome = RunProgram(Command());

@@ -18,10 +18,11 @@ class LearnedSpeedsTest : public testing::Test {
   void Tell(const std::string& gpu, const std::vector<double>& ms) {
     for (const double one : ms) samples_.push_back({++last_, "m", gpu, one, LearnedSpeeds::kLeastRequests});
   }
-  void Learn() { speeds_.Learn(samples_, now_); }
-  double Slowness(const std::string& gpu) const { return speeds_.Slowness("m", gpu, now_); }
+  void Learn() { speeds_.Learn(samples_, now_, times_); }
+  double Slowness(const std::string& gpu) const { return LearnedSpeeds::Slowness(times_, "m", gpu, now_); }
 
   LearnedSpeeds speeds_;
+  ServiceTimes times_;
   std::vector<LearnedSpeeds::Sample> samples_;
   uint64_t last_ = 0;
   Millis now_ = 1000;
@@ -39,9 +40,9 @@ TEST_F(LearnedSpeedsTest, TellHowManyTimesAsLongRequestsTakeAsOnTheQuickest) {
   EXPECT_EQ(Slowness("A10"), LearnedSpeeds::kMost) << "no more is believed";
   EXPECT_EQ(Slowness("T4"), LearnedSpeeds::kMost);
   EXPECT_EQ(Slowness("A100-40"), 1) << "one that was not tried is as quick as any";
-  EXPECT_EQ(speeds_.Slowness("other", "T4", now_), 1);
+  EXPECT_EQ(LearnedSpeeds::Slowness(times_, "other", "T4", now_), 1);
   EXPECT_THAT(
-      speeds_.Of("m", now_),
+      LearnedSpeeds::Of(times_, "m", now_),
       testing::ElementsAre(testing::Pair("A10", 4), testing::Pair("H100-80", 1), testing::Pair("T4", 4)));
 }
 
@@ -93,9 +94,7 @@ TEST_F(LearnedSpeedsTest, AreForgottenOnceNoRequestBearsThemOut) {
   EXPECT_EQ(Slowness("T4"), 1) << "of which there was no request meanwhile";
   samples_[0].requests++;
   Learn();
-  EXPECT_THAT(speeds_.Of("m", now_), testing::ElementsAre(testing::Pair("A10", 1)));
-  speeds_.Forget("m");
-  EXPECT_TRUE(speeds_.Of("m", now_).empty());
+  EXPECT_THAT(LearnedSpeeds::Of(times_, "m", now_), testing::ElementsAre(testing::Pair("A10", 1)));
 }
 
 // GPUs of two models on one host.
@@ -303,21 +302,45 @@ TEST_F(SpeedPlacementTest, OnlyARequestOfTheInstancesOwnModelTells) {
     lies.push_back({id, "another", one.place.gpu == "g0" ? 20.0 : 5.0, 1000});
   lies.push_back({999, "m", 1, 1000});
   controller_->Learn(lies, now_);
-  EXPECT_TRUE(controller_->speeds().Of("another", now_).empty());
+  EXPECT_TRUE(LearnedSpeeds::Of(controller_->fleet().service_times, "another", now_).empty());
   Replicas(3);
   EXPECT_EQ(On("g2"), 1);
+}
+
+TEST_F(SpeedPlacementTest, WhatWasLearntOutlivesTheProgram) {
+  Gpus({"T4", "H100-80", "T4", "H100-80"});
+  SlowAndQuick(1000);
+  const auto saved = ParseFleet(ToText(controller_->fleet()));
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(*saved, controller_->fleet());
+  Make(*saved);
+  controller_->Restarted(now_);
+  Obey();
+  Replicas(3);
+  EXPECT_EQ(On("g3"), 1);
+}
+
+TEST_F(SpeedPlacementTest, AStateFileWithATimeThatIsNoneIsRefused) {
+  Gpus({"T4", "H100-80"});
+  SlowAndQuick(1000);
+  std::string text = ToText(controller_->fleet());
+  const size_t at = text.find("\"ms\": 20.0");
+  ASSERT_NE(at, std::string::npos) << text;
+  const auto read = ParseFleet(text.replace(at, 10, "\"ms\": -1"));
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message, "service_times: ms: expected more than 0");
 }
 
 TEST_F(SpeedPlacementTest, AModelThatWasRemovedLeavesNoSpeeds) {
   Gpus({"T4", "H100-80"});
   SlowAndQuick(1000);
-  EXPECT_EQ(controller_->speeds().Of("m", now_).size(), 2u);
+  EXPECT_EQ(LearnedSpeeds::Of(controller_->fleet().service_times, "m", now_).size(), 2u);
   ASSERT_TRUE(controller_->RemoveModel("m", now_));
-  EXPECT_TRUE(controller_->speeds().Of("m", now_).empty());
+  EXPECT_TRUE(LearnedSpeeds::Of(controller_->fleet().service_times, "m", now_).empty());
   // Nor do those that still end say anything of another of that name.
   Add(Model("m", 500));
   Learn({{"g0", 20}, {"g1", 5}});
-  EXPECT_TRUE(controller_->speeds().Of("m", now_).empty());
+  EXPECT_TRUE(LearnedSpeeds::Of(controller_->fleet().service_times, "m", now_).empty());
 }
 
 }  // namespace
