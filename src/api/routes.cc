@@ -122,9 +122,9 @@ Response ChangeUnit(Control& control, const std::vector<std::string>& parts, con
   const Snapshot s = control.Read();
   for (const auto& unit : s.units)
     if (unit.pool == parts[2] && unit.server == parts[3] && unit.unit == parts[4]) {
-      json body = UnitsWithHealth({unit}, s.checks)[0];
-      if (!(*done)->empty()) body["notes"] = **done;
-      return Json(body);
+      json answer = UnitsWithHealth({unit}, s.checks)[0];
+      if (!(*done)->empty()) answer["notes"] = **done;
+      return Json(answer);
     }
   return Json(json::object());
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace spillway::agent {
 namespace {
@@ -12,6 +13,9 @@ constexpr double kQuantile = 0.98;
 // times as long to forget an overload.
 constexpr double kMemory = 384;
 constexpr double kMinAnswers = 64;  // fewer: those of the next levels count as well
+// Answers at the next level after which a level's own are old. Where the load is close to a level's bound,
+// one may be read while answers count for the other, and would go on telling of the last overload.
+constexpr double kNextMemory = 256, kNextStep = 32;
 // In less time a unit is either at work or not, and its load is whatever the look met.
 constexpr double kLookNs = 5e6;
 // Of the load: over some periods of a CPU quota, and soon enough after a jump.
@@ -45,9 +49,21 @@ void TailLatency::LearnLook(const spw_meter_counts& after, double elapsed_ns, ui
   load_ = Moved(load_, busy, elapsed_ns, kLoadMemoryNs);
   burst_load_ = Moved(burst_load_, busy, elapsed_ns, busy > burst_load_ ? kRiseNs : kFallNs);
   if (after.timed == before_.timed) return;
-  Level& level = levels_[LevelOf(burst_load_)];
+  const size_t at = LevelOf(burst_load_);
+  Level& level = levels_[at];
   if (level.latest.count() >= kMemory) level = {{}, level.latest};
   level.latest.Add(before_, after);
+  const double answers = static_cast<double>(after.timed - before_.timed);
+  if (at > 0) Age(levels_[at - 1], answers);
+  if (at + 1 < kLevels) Age(levels_[at + 1], answers);
+}
+
+void TailLatency::Age(Level& level, double answers) {
+  level.beside += answers;
+  if (level.beside < kNextStep) return;
+  const double keep = std::exp(-std::exchange(level.beside, 0) / kNextMemory);
+  level.latest.Fade(keep);
+  level.before.Fade(keep);
 }
 
 LatencySample TailLatency::Answers(size_t level) const {

@@ -22,7 +22,8 @@ class CgroupQuota {
  public:
   static constexpr const char* kRoot = "/sys/fs/cgroup";
 
-  // `group`, `root`: as of FindCgroup. Errors (kBadInput): no such group, or not one with accounts of CPU time.
+  // `group`, `root`: as of FindCgroup. Errors (kBadInput): no such group, or not one with accounts of CPU
+  // time.
   [[nodiscard]] static Result<std::unique_ptr<CgroupQuota>> Open(const std::string& group,
                                                                  const std::string& root = kRoot);
   // Of the group of whoever serves the ports, once there is somebody.

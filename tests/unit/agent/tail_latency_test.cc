@@ -82,6 +82,19 @@ TEST_F(TailLatencyTest, AnswersThatAreStillLateWhenTheLoadFellAreTheOverloads) {
   EXPECT_LT(TailMs(), 2.5);
 }
 
+// At 48 % the load is read as less than half, and most answers come after a look or two with more.
+TEST_F(TailLatencyTest, CloseToALevelsBoundTheLastOverloadIsForgottenAsWell) {
+  Second(3, 1, 2);
+  Second(4, 30, 100);
+  Second(10, 30, 100);
+  Second(4, 30, 100);
+  for (int second = 0; second < 5; second++)
+    for (int look = 0; look < 100; look++) {
+      Look(look % 5 == 0 ? 8 : 4, 1, 2);
+      if (second == 4) EXPECT_LT(TailMs(), 2.5);
+    }
+}
+
 TEST_F(TailLatencyTest, ALevelWithFewAnswersGoesByTheNext) {
   Second(10, 30, 100);
   for (int look = 0; look < 100; look++) Look(0, 1, 1);
