@@ -15,7 +15,8 @@ constexpr double kMemory = 384;
 constexpr double kMinAnswers = 64;  // fewer: those of the next levels count as well
 // Answers at the next level after which a level's own are old. Where the load is close to a level's bound,
 // one may be read while answers count for the other, and would go on telling of the last overload.
-constexpr double kNextMemory = 256, kNextStep = 32;
+constexpr double kNextMemory = 256;
+constexpr double kNextStep = 32;  // answers between two fadings, which pass over whole histograms
 // In less time a unit is either at work or not, and its load is whatever the look met.
 constexpr double kLookNs = 5e6;
 // Of the load: over some periods of a CPU quota, and soon enough after a jump.

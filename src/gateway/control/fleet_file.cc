@@ -17,8 +17,8 @@ namespace {
 
 using scheduler::Fleet;
 
-constexpr scheduler::Millis kSaveEvery =
-    10'000;  // though nothing but the clock, the books and what requests take went on
+// Though nothing but the clock, the books and what requests take went on.
+constexpr scheduler::Millis kSaveEvery = 10'000;
 
 Fleet WithoutClock(Fleet fleet) {
   fleet.now = 0;
