@@ -17,7 +17,7 @@ constexpr double kQuickWeight = 4;  // answers: the price of trying a unit again
 // A hundred answers are as sure as thousands: else the usual backlog alone would be fitted.
 constexpr double kMaxWeight = 100;
 constexpr double kFitsAlike = 0.98;  // of knees that fit alike the lowest: sooner careful
-// Tried, in slots: the ends of what was seen, and these between.
+// Tried, in slots: the ends of what was seen, and these below the upper one.
 constexpr std::array<double, 14> kKnees = {1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128};
 
 double Square(double value) { return value * value; }
@@ -87,7 +87,7 @@ void LatencyCurve::Fit(double quickest_ns, double mean_ns) {
   double missed = std::numeric_limits<double>::infinity();
   TryKnee(least + 1, quickest_ns, missed);
   for (double knee : kKnees)
-    if (knee > least + 1 && knee < most + 1) TryKnee(knee, quickest_ns, missed);
+    if (knee < most + 1) TryKnee(knee, quickest_ns, missed);
   if (most > least) TryKnee(most + 1, quickest_ns, missed);
 }
 

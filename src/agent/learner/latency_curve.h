@@ -4,8 +4,9 @@
 //   latency = base + max(0, backlog + slot - knee)
 //
 // a line that rises by a slot per request, from the knee on. Base and knee are fitted to the mean latencies
-// at 16 backlogs. The knee lies within the backlogs that have been seen: beyond them requests are taken to
-// wait, below them not. Pure. Not thread-safe.
+// at 16 backlogs. Beyond the backlogs that have been seen requests are taken to wait. Below them the knee
+// lies where it explains the latencies of those seen: a unit that always has the same long queue would
+// otherwise seem not to let anybody wait. Pure. Not thread-safe.
 #pragma once
 
 #include <array>

@@ -19,10 +19,20 @@ constexpr double kErrorMemory = 1000;  // answers: decides which clock is best
 constexpr double kBetterClock = 0.9;
 constexpr double kApart = 1.05;  // of slots: closer, and the throughput bounds both
 constexpr double kJudged = 100;  // answers before another clock may be chosen
+// In parts of a quick request: clocks whose curves miss by less than that predict alike.
+constexpr double kAlike = 0.5;
+// Answers in which a faster clock that predicts as well takes over: half as many, and units that often, but
+// not always, wait for their quota would lose the clock that knows it.
+constexpr double kSlowerProves = 1536;
 
-// Answers by which an overload is judged to be over, the factor that chance hardly reaches with so many, and
-// what is kept of what was learnt in it. The other way, a stall would look like a change.
-constexpr double kChangeAnswers = 48, kChanged = 3, kKeptAfterChange = 1.0 / 32;
+// By how many answers an overload is judged to be over that were so many times quicker than predicted, which
+// chance hardly makes of so many, and what is kept of what was learnt in it. The other way, a stall would
+// look like a change.
+struct Quicker {
+  double answers, times;
+};
+constexpr std::array<Quicker, 2> kOverloadIsOver = {{{48, 3}, {768, 1.4}}};
+constexpr double kKeptOfOverload = 1.0 / 32;
 
 constexpr double kQuickQuantile = 0.1, kQuickMemory = 2048;
 constexpr double kScatterShare = 0.75;  // of a standard deviation on top of base
@@ -39,6 +49,8 @@ constexpr double kMaxDebt = 32, kMaxPaceDebt = 4;
 constexpr double kRefit = 16;                   // answers between two fits
 constexpr std::chrono::seconds kRefitAfter{1};  // without so many: what is not tried fades, too
 
+double Square(double value) { return value * value; }
+
 uint32_t Micros(double ns) {
   return static_cast<uint32_t>(std::clamp(ns / 1000, 1.0, double{std::numeric_limits<uint32_t>::max()}));
 }
@@ -53,12 +65,13 @@ void OutcomeLearner::Look(Time now, uint32_t queue, const spw_meter_counts& tota
     return;
   }
   if (now <= at_) return;  // the next look sees both
+  const bool unqueued = std::max(queue, queue_) <= std::max(workers_, 1u);
   NoteProgress(now, queue, totals);
   const auto elapsed_ns = static_cast<double>((now - at_).count());
   const double keep = std::exp(-elapsed_ns / kMemoryNs);
   tail_.Learn(*last_, totals, elapsed_ns, queue, clocks_[best_].curve.slot_ns());
   if (totals.timed > last_->timed) {
-    LearnLatencies(totals, static_cast<double>(totals.timed - last_->timed));
+    LearnLatencies(totals, static_cast<double>(totals.timed - last_->timed), unqueued);
     LearnOutcomes(totals);
   }
   pace_.Learn(now, *last_, totals, cpus, keep);
@@ -83,45 +96,81 @@ void OutcomeLearner::NoteProgress(Time now, uint32_t queue, const spw_meter_coun
   queue_ = queue;
 }
 
-void OutcomeLearner::LearnLatencies(const spw_meter_counts& totals, double timed) {
+void OutcomeLearner::LearnLatencies(const spw_meter_counts& totals, double timed, bool unqueued) {
   const double mean = static_cast<double>(totals.latency_sum_ns - last_->latency_sum_ns) / timed;
   answers_ += timed;
   fresh_ += timed;
   mean_ns_ += (mean - mean_ns_) * std::min(1.0, timed / std::min(answers_, kMeanMemory));
   latencies_.Fade(std::exp(-timed / kQuickMemory));
   latencies_.Add(*last_, totals);
+  if (!unqueued) return;
+  unqueued_.Fade(std::exp(-timed / kQuickMemory));
+  unqueued_.Add(*last_, totals);
 }
 
 void OutcomeLearner::LearnOutcomes(const spw_meter_counts& totals) {
   const bool fitted =
       std::all_of(clocks_.begin(), clocks_.end(), [](const Clock& clock) { return clock.curve.fitted(); });
-  double judged = 0;
+  LatencyCurve::Seen best;
   for (size_t c = 0; c < clocks_.size(); c++) {
     Clock& clock = clocks_[c];
-    const bool predicts = c == best_ && clock.curve.fitted();
+    const bool predicted = clock.curve.fitted();
     const LatencyCurve::Seen seen = clock.curve.Learn(last_->outcome[c], totals.outcome[c]);
-    if (predicts) {
-      predicted_answers_ += seen.answers;
-      predicted_ns_ += seen.predicted_ns;
-      took_ns_ += seen.took_ns;
-    }
-    judged = seen.answers;
-    if (fitted && judged > 0)
-      clock.error += (seen.missed_ns2 / judged - clock.error) *
-                     std::min(1.0, judged / std::min(judged_ + judged, kErrorMemory));
+    if (c == best_ && predicted) best = seen;
+    if (!fitted || seen.answers <= 0) continue;
+    clock.error += (seen.missed_ns2 / seen.answers - clock.error) *
+                   std::min(1.0, seen.answers / std::min(judged_ + seen.answers, kErrorMemory));
+    clock.missed_ns2 += seen.missed_ns2;
   }
-  if (fitted) judged_ += judged;
-  ForgetOverload();
+  if (fitted) judged_ += best.answers;
+  PreferFasterClock(fitted ? best.answers : 0);
+  ForgetOverload(best);
 }
 
-void OutcomeLearner::ForgetOverload() {
-  if (predicted_answers_ < kChangeAnswers) return;
-  if (took_ns_ * kChanged < predicted_ns_) {
-    for (Clock& clock : clocks_) clock.curve.Fade(kKeptAfterChange);
-    latencies_.Fade(kKeptAfterChange);
-    fresh_ = kRefit;
+// A clock that is slow without need sees a backlog where none is, so that a few requests of a unit half idle
+// are sent elsewhere. What made it best may be an overload long ago, whose errors outweigh those of now.
+void OutcomeLearner::PreferFasterClock(double answers) {
+  compared_ += answers;
+  if (compared_ < kSlowerProves) return;
+  const double enough = std::max(clocks_[best_].missed_ns2, AlikeNs2() * compared_);
+  size_t fastest = 0;
+  while (clocks_[fastest].missed_ns2 > enough) fastest++;
+  if (fastest < best_) {
+    best_ = fastest;
+    for (Clock& clock : clocks_) clock.error = clock.missed_ns2 / compared_;
   }
-  predicted_answers_ = predicted_ns_ = took_ns_ = 0;
+  CompareAnew();
+}
+
+// Mean square of what a clock's curve may miss latencies by without being worse than one that misses less.
+double OutcomeLearner::AlikeNs2() const { return Square(kAlike * quickest_ns_); }
+
+void OutcomeLearner::CompareAnew() {
+  compared_ = 0;
+  for (Clock& clock : clocks_) clock.missed_ns2 = 0;
+}
+
+void OutcomeLearner::ForgetOverload(const LatencyCurve::Seen& best) {
+  bool over = false;
+  for (size_t i = 0; i < kOverloadIsOver.size(); i++) {
+    LatencyCurve::Seen& lately = lately_[i];
+    lately.answers += best.answers;
+    lately.predicted_ns += best.predicted_ns;
+    lately.took_ns += best.took_ns;
+    if (lately.answers < kOverloadIsOver[i].answers) continue;
+    over = over || lately.took_ns * kOverloadIsOver[i].times < lately.predicted_ns;
+    lately = {};
+  }
+  if (!over) return;
+  lately_ = {};
+  for (Clock& clock : clocks_) {
+    clock.curve.Fade(kKeptOfOverload);
+    clock.error = 0;
+  }
+  latencies_.Fade(kKeptOfOverload);
+  judged_ = 0;
+  CompareAnew();
+  fresh_ = kRefit;
 }
 
 // Moves the clocks by one where the best is the first or the last of them, so that the next is tried.
@@ -151,6 +200,7 @@ void OutcomeLearner::MoveClocks(spw_meter_clocks& clocks) {
   }
   first_ = slower ? first_ * 2 : first_ / 2;
   judged_ = 0;
+  CompareAnew();
 }
 
 // The pace that was learnt has changed, because a queue was seen for the first time, say: what that tells of
@@ -180,7 +230,7 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
   if (fit) {
     fitted_ = now;
     fresh_ = 0;
-    quickest_ns_ = latencies_.Quantile(kQuickQuantile);
+    quickest_ns_ = (unqueued_.count() > 0 ? unqueued_ : latencies_).Quantile(kQuickQuantile);
     learnt_.tail_us = Micros(tail_.Ns());
   }
   learnt_.slot_guessed = pace.guessed;
@@ -201,7 +251,9 @@ void OutcomeLearner::Correct(Time now, uint32_t queue, spw_meter_clocks& clocks)
     __atomic_store_n(&clocks.drained_ns[c], static_cast<__u64>(now_ns + backlog), __ATOMIC_RELAXED);
     __atomic_store_n(&clocks.slot_ns[c], static_cast<__u32>(slot), __ATOMIC_RELAXED);
     if (fit) clock.curve.Fit(quickest_ns_, mean_ns_);
-    if (judged_ >= kJudged && clock.error < kBetterClock * clocks_[best_].error) best_ = c;
+    if (judged_ >= kJudged &&
+        std::max(clock.error, AlikeNs2()) < kBetterClock * std::max(clocks_[best_].error, AlikeNs2()))
+      best_ = c;
   }
   while (best_ > 0 && clocks_[best_].curve.slot_ns() < kApart * clocks_[best_ - 1].curve.slot_ns()) best_--;
 }

@@ -17,15 +17,17 @@
 // A unit that stands still (no answer, though requests came: one, or two where several workers are known) is
 // reported with that much more backlog as it will go on so, by the latencies that were as long.
 //
-// A unit whose last answers took less than a third of what was predicted is quicker than it was, or what was
-// learnt of it (in an overload, say) is wrong: nearly all of it is forgotten at once.
+// A unit whose last answers took less than a third of what was predicted, or many of them clearly less, is
+// quicker than it was, or what was learnt of it (in an overload, say) is wrong: nearly all of it is forgotten
+// at once. Of clocks that predict alike the fastest counts: the slower ones show backlogs that nobody waits
+// for.
 //
 // Of a unit under a CPU quota whose accounts are read (ration.h), the time until there is a budget again is
 // backlog, too, its slot is longer while the budget is scarce, and a request has a price.
 // The clocks go on without.
 //
-// What is not tried is forgotten: base then goes back to what the unit's quickest requests took, so that it
-// is tried again, with a few requests.
+// What is not tried is forgotten: base then goes back to what the quickest of the requests took that found
+// the unit nearly empty, so that it is tried again, with a few requests.
 //
 // Where it fails. A unit that never gets a second request while it serves one is taken to serve `workers` at
 // once (1 if not known); its slot is marked as a guess. Under a quota that is not known
@@ -75,13 +77,17 @@ class OutcomeLearner {
  private:
   struct Clock {
     LatencyCurve curve;
-    double error = 0;  // mean square of what the curve missed latencies by
+    double error = 0;       // mean square of what the curve missed latencies by
+    double missed_ns2 = 0;  // squares in all, of the answers that clocks are compared by
   };
 
   void NoteProgress(Time now, uint32_t queue, const spw_meter_counts& totals);
-  void LearnLatencies(const spw_meter_counts& totals, double timed);
+  void LearnLatencies(const spw_meter_counts& totals, double timed, bool unqueued);
   void LearnOutcomes(const spw_meter_counts& totals);
-  void ForgetOverload();
+  void PreferFasterClock(double answers);
+  void CompareAnew();
+  double AlikeNs2() const;
+  void ForgetOverload(const LatencyCurve::Seen& best);
   void FollowPace(double pace_ns);
   void MoveClocks(spw_meter_clocks& clocks);
   void Correct(Time now, uint32_t queue, spw_meter_clocks& clocks);
@@ -99,14 +105,16 @@ class OutcomeLearner {
   Time fitted_{0};        // when
   double mean_ns_ = 0;    // latency
   LatencySample latencies_;
-  double quickest_ns_ = 0;  // low quantile of the latencies
+  LatencySample unqueued_;  // those of looks with no more requests in the unit than it works on at once
+  double quickest_ns_ = 0;  // low quantile of these; of all while there are none
 
   Pace pace_;
   TailLatency tail_;
   std::array<Clock, SPW_METER_CLOCKS> clocks_{};
-  double judged_ = 0;  // answers that the clocks' errors rest on
-  // Of the last answers: what the best clock predicted them to take in all, and what they took.
-  double predicted_answers_ = 0, predicted_ns_ = 0, took_ns_ = 0;
+  double judged_ = 0;    // answers that the clocks' errors rest on
+  double compared_ = 0;  // those that the clocks were compared by since one was preferred last
+  // What the best clock predicted, of few answers and of many.
+  std::array<LatencyCurve::Seen, 2> lately_{};
   size_t best_ = 0;         // clock
   uint32_t first_ = 1;      // slot of the first clock, in paces; each next one is twice as slow
   double followed_ns_ = 0;  // the pace that first_ was last fitted to
