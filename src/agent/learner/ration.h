@@ -9,7 +9,8 @@
 //
 // price   If more is asked than is left, one request more stops the unit earlier by the time between two
 //         requests, and each of those that come too late waits so much longer: expected are the requests
-//         beyond the budget, times the time between two.
+//         beyond the budget, times the time between two. Not while only a few requests in a hundred would be
+//         late in all: to spare them, as many would have to go to slower units.
 // slot    The time until the period ends over the requests left, times the chance that more are asked: the
 //         switch knows how much has been used by when it was last told, and paces its requests between.
 //
@@ -66,6 +67,10 @@ class Ration {
   double BeginningBefore(double at_ns, double period_ns) const;  // of the period that `at_ns` is in
   void Judge(double now_ns, const QuotaReading& reading);
   void JudgeRequests(double left, double of_quota, double to_end_ns, double period_ns);
+  struct Beyond {
+    double probability = 0, requests = 0;  // that more than a limit come; how many more are expected
+  };
+  Beyond ExpectBeyond(double mean, double limit) const;
   double AskedPerNs() const;
   double Scatter() const;
 

@@ -144,20 +144,29 @@ TEST(Ration, WhereMoreIsAskedThanIsLeftARequestCountsItsShareOfThePeriod) {
   EXPECT_GT(looks, 10);
 }
 
+// The mean price of requests that come in bursts, each `gap_ms` after the last per request.
+double PriceMs(int burst, double gap_ms) {
+  RationedUnit unit(20, 100, 0.25);
+  unit.burst_ = burst;
+  double sum = 0;
+  for (int t = 3000; t < 4000; t += 7) {
+    unit.Run(t, gap_ms * burst, 1);
+    sum += unit.rationed().price_ns / kMs;
+  }
+  return sum / 143;
+}
+
 // The same mean, in bursts or one by one: what scatters more is more likely to be too much.
 TEST(Ration, RequestsThatComeInBurstsCostMore) {
-  const auto price = [](int burst) {
-    RationedUnit unit(20, 100, 0.25);
-    unit.burst_ = burst;
-    double sum = 0;
-    for (int t = 3000; t < 4000; t += 7) {
-      unit.Run(t, 1.5 * burst, 1);  // five sixths of the quota
-      sum += unit.rationed().price_ns / kMs;
-    }
-    return sum / 143;
-  };
-  EXPECT_LT(price(1), 0.05);
-  EXPECT_GT(price(12), 3 * price(1) + 0.05);
+  const double gap_ms = 1.35;  // nine tenths of the quota
+  EXPECT_LT(PriceMs(1, gap_ms), 0.05);
+  EXPECT_GT(PriceMs(24, gap_ms), 1);
+}
+
+// A p99 does not show them, but it would show those that were sent to a slower unit for their sake.
+TEST(Ration, WhileFewRequestsWouldBeLateNoneCostsMore) {
+  EXPECT_EQ(PriceMs(1, 1.25), 0);  // just the quota: in a period of 80 requests one is too many
+  EXPECT_GT(PriceMs(1, 1.2), 1);
 }
 
 // It counts over longer then, in which less scatters.
