@@ -16,7 +16,8 @@ constexpr double kMinAnswers = 8;   // fewer say nothing
 constexpr double kQuickWeight = 4;  // answers: the price of trying a unit again
 // A hundred answers are as sure as thousands: else the usual backlog alone would be fitted.
 constexpr double kMaxWeight = 100;
-constexpr double kFitsAlike = 0.98;  // of knees that fit alike the lowest: sooner careful
+// Of knees that fit alike the lowest within what was seen: sooner careful.
+constexpr double kFitsAlike = 0.98;
 // Tried, in slots: the ends of what was seen, and these below the upper one.
 constexpr std::array<double, 14> kKnees = {1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128};
 

@@ -49,8 +49,6 @@ constexpr double kMaxDebt = 32, kMaxPaceDebt = 4;
 constexpr double kRefit = 16;                   // answers between two fits
 constexpr std::chrono::seconds kRefitAfter{1};  // without so many: what is not tried fades, too
 
-double Square(double value) { return value * value; }
-
 uint32_t Micros(double ns) {
   return static_cast<uint32_t>(std::clamp(ns / 1000, 1.0, double{std::numeric_limits<uint32_t>::max()}));
 }
@@ -101,10 +99,11 @@ void OutcomeLearner::LearnLatencies(const spw_meter_counts& totals, double timed
   answers_ += timed;
   fresh_ += timed;
   mean_ns_ += (mean - mean_ns_) * std::min(1.0, timed / std::min(answers_, kMeanMemory));
-  latencies_.Fade(std::exp(-timed / kQuickMemory));
+  const double keep = std::exp(-timed / kQuickMemory);
+  latencies_.Fade(keep);
   latencies_.Add(*last_, totals);
   if (!unqueued) return;
-  unqueued_.Fade(std::exp(-timed / kQuickMemory));
+  unqueued_.Fade(keep);
   unqueued_.Add(*last_, totals);
 }
 
@@ -114,9 +113,8 @@ void OutcomeLearner::LearnOutcomes(const spw_meter_counts& totals) {
   LatencyCurve::Seen best;
   for (size_t c = 0; c < clocks_.size(); c++) {
     Clock& clock = clocks_[c];
-    const bool predicted = clock.curve.fitted();
     const LatencyCurve::Seen seen = clock.curve.Learn(last_->outcome[c], totals.outcome[c]);
-    if (c == best_ && predicted) best = seen;
+    if (c == best_ && clock.curve.fitted()) best = seen;
     if (!fitted || seen.answers <= 0) continue;
     clock.error += (seen.missed_ns2 / seen.answers - clock.error) *
                    std::min(1.0, seen.answers / std::min(judged_ + seen.answers, kErrorMemory));
@@ -143,7 +141,7 @@ void OutcomeLearner::PreferFasterClock(double answers) {
 }
 
 // Mean square of what a clock's curve may miss latencies by without being worse than one that misses less.
-double OutcomeLearner::AlikeNs2() const { return Square(kAlike * quickest_ns_); }
+double OutcomeLearner::AlikeNs2() const { return kAlike * kAlike * quickest_ns_ * quickest_ns_; }
 
 void OutcomeLearner::CompareAnew() {
   compared_ = 0;

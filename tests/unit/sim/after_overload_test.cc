@@ -26,10 +26,6 @@ const Calm kCalms[] = {
      "        - {name: nic, kind: smartnic, capacity: 1, workers_known: false, service: 1500us,\n"
      "           unloaded: 1520us, cpu_quota: {quota: 2ms, period: 10ms, tick: 4ms}}\n",
      "{times: 2.6, lasts: 4s}", 2, 40, 9459},
-    {"OfFourWorkersAFifthUsed",
-     "        - {name: cpu, kind: cpu, capacity: 4, workers: 4, workers_known: false, service: 2ms}\n"
-     "        - {name: nic, kind: smartnic, capacity: 1, workers: 4, workers_known: false, service: 8ms}\n",
-     "{times: 5.6, lasts: 4s}", 2, 20, 28400},
     // The SmartNIC works as fast as the host, on a quarter of its time: it must not be left alone for good.
     {"OfUnitsThatAreEquallyQuick",
      "        - {name: cpu, kind: cpu, capacity: 4, workers_known: false, service: 360us, unloaded: 380us,\n"
