@@ -23,6 +23,34 @@ constexpr std::array<double, 14> kKnees = {1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32
 
 double Square(double value) { return value * value; }
 
+// What a fit goes by, of each backlog that was seen: passed over for each knee that is tried.
+struct Means {
+  struct Mean {
+    double queue_ns, latency_ns;  // the request's own slot is in the queue
+    double weight, miss_weight;
+  };
+  std::array<Mean, SPW_METER_BINS> at;
+  size_t count = 0;
+  const Mean* begin() const { return at.data(); }
+  const Mean* end() const { return at.data() + count; }
+};
+
+struct Line {
+  double base_ns, missed;
+};
+
+Line Through(const Means& means, double knee_ns, double quickest_ns) {
+  double weight = kQuickWeight, sum = kQuickWeight * quickest_ns, missed = 0;
+  for (const Means::Mean& mean : means) {
+    weight += mean.weight;
+    sum += mean.weight * (mean.latency_ns - std::max(0.0, mean.queue_ns - knee_ns));
+  }
+  const double base = std::max(sum / weight, 1.0);
+  for (const Means::Mean& mean : means)
+    missed += mean.miss_weight * Square(mean.latency_ns - base - std::max(0.0, mean.queue_ns - knee_ns));
+  return {base, missed};
+}
+
 double Ns(uint64_t steps) { return static_cast<double>(steps) * (1 << SPW_METER_STEP_SHIFT); }
 
 }  // namespace
@@ -40,10 +68,6 @@ void LatencyCurve::Fade(double keep) {
 
 double LatencyCurve::Predict(double backlog_slots) const {
   return base_ns_ + std::max(0.0, (backlog_slots + 1) * slot_ns_ - knee_ns_);
-}
-
-double LatencyCurve::Wait(const Bin& bin, double knee_ns) const {
-  return std::max(0.0, (bin.Slots() + 1) * slot_ns_ - knee_ns);
 }
 
 LatencyCurve::Seen LatencyCurve::Learn(const spw_meter_outcome (&before)[SPW_METER_BINS],
@@ -85,32 +109,25 @@ void LatencyCurve::Fit(double quickest_ns, double mean_ns) {
     knee_ns_ = std::max(base_ns_, slot_ns_);
     return;
   }
+  Means means;
+  for (const Bin& bin : bins_) {
+    if (bin.answers < 0.5) continue;
+    const double taken = 1 / Square(bin.Slots() + 1);
+    means.at[means.count++] = {(bin.Slots() + 1) * slot_ns_, bin.Mean(), bin.answers * taken,
+                               std::min(bin.answers, kMaxWeight) * taken};
+  }
   double missed = std::numeric_limits<double>::infinity();
-  TryKnee(least + 1, quickest_ns, missed);
+  const auto try_knee = [&](double slots) {
+    const Line line = Through(means, slots * slot_ns_, quickest_ns);
+    if (line.missed >= missed * kFitsAlike) return;
+    missed = line.missed;
+    base_ns_ = line.base_ns;
+    knee_ns_ = slots * slot_ns_;
+  };
+  try_knee(least + 1);
   for (double knee : kKnees)
-    if (knee < most + 1) TryKnee(knee, quickest_ns, missed);
-  if (most > least) TryKnee(most + 1, quickest_ns, missed);
-}
-
-void LatencyCurve::TryKnee(double knee_slots, double quickest_ns, double& least_missed) {
-  const double knee = knee_slots * slot_ns_;
-  double weight = kQuickWeight, sum = kQuickWeight * quickest_ns, missed = 0;
-  for (const Bin& bin : bins_) {
-    if (bin.answers < 0.5) continue;
-    const double sure = bin.answers / Square(bin.Slots() + 1);
-    weight += sure;
-    sum += sure * (bin.Mean() - Wait(bin, knee));
-  }
-  const double base = std::max(sum / weight, 1.0);
-  for (const Bin& bin : bins_) {
-    if (bin.answers < 0.5) continue;
-    const double off = bin.Mean() - base - Wait(bin, knee);
-    missed += std::min(bin.answers, kMaxWeight) * Square(off / (bin.Slots() + 1));
-  }
-  if (missed >= least_missed * kFitsAlike) return;
-  least_missed = missed;
-  base_ns_ = base;
-  knee_ns_ = knee;
+    if (knee < most + 1) try_knee(knee);
+  if (most > least) try_knee(most + 1);
 }
 
 double LatencyCurve::Scatter() const {

@@ -45,8 +45,6 @@ class LatencyCurve {
     double Mean() const { return latency_ns / answers; }
   };
   double Predict(double backlog_slots) const;
-  double Wait(const Bin& bin, double knee_ns) const;
-  void TryKnee(double knee_slots, double quickest_ns, double& least_missed);
 
   std::array<Bin, SPW_METER_BINS> bins_{};
   double slot_ns_ = 0, base_ns_ = 0, knee_ns_ = 0;  // 0: not yet

@@ -6,6 +6,8 @@
 namespace spillway::agent {
 namespace {
 
+constexpr double kMaxWeight = 1e100;  // of 1e308, and a fading's exp(-n) may be small
+
 double FloorNs(uint32_t bucket) {
   return static_cast<double>(spw_meter_histogram_floor(bucket)) * (1 << SPW_METER_STEP_SHIFT);
 }
@@ -16,25 +18,29 @@ void LatencySample::Add(const spw_meter_counts& before, const spw_meter_counts& 
   if (after.timed == before.timed) return;
   for (uint32_t i = 0; i < SPW_METER_HISTOGRAM; i++) {
     if (after.histogram[i] <= before.histogram[i]) continue;
-    const double more = static_cast<double>(after.histogram[i] - before.histogram[i]);
+    const double more = weight_ * static_cast<double>(after.histogram[i] - before.histogram[i]);
     bucket_[i] += more;
-    count_ += more;
+    weighed_ += more;
   }
 }
 
 void LatencySample::Add(const LatencySample& other) {
-  if (other.count_ == 0) return;
-  for (uint32_t i = 0; i < SPW_METER_HISTOGRAM; i++) bucket_[i] += other.bucket_[i];
-  count_ += other.count_;
+  if (other.weighed_ == 0) return;
+  const double scale = weight_ / other.weight_;
+  for (uint32_t i = 0; i < SPW_METER_HISTOGRAM; i++) bucket_[i] += scale * other.bucket_[i];
+  weighed_ += scale * other.weighed_;
 }
 
 void LatencySample::Fade(double keep) {
-  for (double& bucket : bucket_) bucket *= keep;
-  count_ *= keep;
+  weight_ /= keep;
+  if (weight_ < kMaxWeight) return;
+  for (double& bucket : bucket_) bucket /= weight_;
+  weighed_ /= weight_;
+  weight_ = 1;
 }
 
 double LatencySample::Quantile(double q) const {
-  const double wanted = q * count_;
+  const double wanted = q * weighed_;
   double seen = 0, found = 0;
   for (uint32_t i = 0; i < SPW_METER_HISTOGRAM; i++) {
     const double here = bucket_[i];
@@ -54,7 +60,7 @@ double LatencySample::MeanBeyond(double ns, double most_ns, double least) const 
     longer += bucket_[i];
     sum += bucket_[i] * (middle - ns);
   }
-  return longer < least ? 0 : sum / longer;
+  return longer < least * weight_ ? 0 : sum / longer;
 }
 
 }  // namespace spillway::agent

@@ -17,7 +17,7 @@ class LatencySample {
   void Add(const LatencySample& other);
   void Fade(double keep);
 
-  double count() const { return count_; }
+  double count() const { return weighed_ / weight_; }
   // Interpolated within a bucket (12.5 % wide); 0 without latencies.
   double Quantile(double q) const;
   // By how much the latencies between `ns` and `most_ns` exceed `ns` on average; 0 if they are fewer than
@@ -25,8 +25,10 @@ class LatencySample {
   double MeanBeyond(double ns, double most_ns, double least) const;
 
  private:
+  // To fade what is there, what comes from then on counts for more: a fading does not pass over the buckets.
+  double weight_ = 1;
   std::array<double, SPW_METER_HISTOGRAM> bucket_{};
-  double count_ = 0;
+  double weighed_ = 0;  // all buckets
 };
 
 }  // namespace spillway::agent

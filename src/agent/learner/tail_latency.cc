@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace spillway::agent {
 namespace {
@@ -16,7 +15,6 @@ constexpr double kMinAnswers = 64;  // fewer: those of the next levels count as 
 // Answers at the next level after which a level's own are old. Where the load is close to a level's bound,
 // one may be read while answers count for the other, and would go on telling of the last overload.
 constexpr double kNextMemory = 256;
-constexpr double kNextStep = 32;  // answers between two fadings, which pass over whole histograms
 // In less time a unit is either at work or not, and its load is whatever the look met.
 constexpr double kLookNs = 5e6;
 // Of the load: over some periods of a CPU quota, and soon enough after a jump.
@@ -54,17 +52,14 @@ void TailLatency::LearnLook(const spw_meter_counts& after, double elapsed_ns, ui
   Level& level = levels_[at];
   if (level.latest.count() >= kMemory) level = {{}, level.latest};
   level.latest.Add(before_, after);
-  const double answers = static_cast<double>(after.timed - before_.timed);
-  if (at > 0) Age(levels_[at - 1], answers);
-  if (at + 1 < kLevels) Age(levels_[at + 1], answers);
+  const double keep = std::exp(-static_cast<double>(after.timed - before_.timed) / kNextMemory);
+  if (at > 0) levels_[at - 1].Fade(keep);
+  if (at + 1 < kLevels) levels_[at + 1].Fade(keep);
 }
 
-void TailLatency::Age(Level& level, double answers) {
-  level.beside += answers;
-  if (level.beside < kNextStep) return;
-  const double keep = std::exp(-std::exchange(level.beside, 0) / kNextMemory);
-  level.latest.Fade(keep);
-  level.before.Fade(keep);
+void TailLatency::Level::Fade(double keep) {
+  latest.Fade(keep);
+  before.Fade(keep);
 }
 
 LatencySample TailLatency::Answers(size_t level) const {

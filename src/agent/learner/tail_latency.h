@@ -38,9 +38,8 @@ class TailLatency {
   double load_ = 0, burst_load_ = 0;
   struct Level {
     LatencySample latest, before;  // at most so many answers each; then the latest are those before
-    double beside = 0;             // answers at the levels next to it that these have not faded for yet
+    void Fade(double keep);
   };
-  static void Age(Level& level, double answers);
   LatencySample Answers(size_t level) const;
 
   std::array<Level, kLevels> levels_;

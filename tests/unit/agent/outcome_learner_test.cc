@@ -209,21 +209,6 @@ TEST(OutcomeLearner, OneLongRequestIsNoStandstillOfAUnitWithWorkersToSpare) {
   EXPECT_GE(BacklogMs(learner), 10) << "of 40 ms, some 25 are left";
 }
 
-TEST(LatencySample, ByHowMuchTheLongerOnesExceedATime) {
-  spw_meter_counts before{}, after{};
-  const auto add = [&](uint64_t ns, uint32_t count) {
-    after.histogram[spw_meter_histogram_index(spw_meter_step(ns))] += count;
-    after.timed += count;
-  };
-  add(1'000'000, 1000), add(20'000'000, 4), add(40'000'000, 4), add(5'000'000'000, 4);
-  LatencySample sample;
-  sample.Add(before, after);
-  EXPECT_NEAR(sample.MeanBeyond(10e6, 100e6, 3), 20e6, 3e6);
-  EXPECT_NEAR(sample.MeanBeyond(30e6, 100e6, 3), 10e6, 3e6);
-  EXPECT_EQ(sample.MeanBeyond(30e6, 100e6, 5), 0) << "too few";
-  EXPECT_EQ(sample.MeanBeyond(60e6, 100e6, 1), 0) << "none but those that are longer than both";
-}
-
 // A long poll, say: between the others' answers and the next request nothing stands still.
 TEST(OutcomeLearner, ARequestThatIsNotAnsweredIsNoStandstillWhileOthersAre) {
   OutcomeLearner learner;
