@@ -173,10 +173,16 @@ void ReadLimits(Problems& problems, const Field& field, GatewayConfig& config) {
   time(config.idle, "idle", 100ms, 24h);
   time(config.receive, "receive", 100ms, 24h);
   time(config.start, "start", 100ms, 24h);
-  if (config.most_request > config.broker.memory)
-    problems.Add(field.line, field.path + ".request",
-                 fmt::format("expected no more than limits.memory, {} bytes, got {}", config.broker.memory,
-                             config.most_request));
+  if (config.most_request > config.broker.memory) {
+    if (const Field* request = map.Find("request"))
+      problems.Add(request->line, request->path,
+                   fmt::format("expected no more than limits.memory, {} bytes, got {}", config.broker.memory,
+                               config.most_request));
+    else
+      problems.Add(field.line, field.path + ".memory",
+                   fmt::format("expected at least limits.request, {} bytes, got {}", config.most_request,
+                               config.broker.memory));
+  }
   if (config.broker.default_deadline > config.broker.longest_deadline)
     problems.Add(field.line, field.path + ".deadline", "expected no more than limits.longest_deadline");
 }

@@ -308,8 +308,6 @@ void Session::HandleInfer() {
   if (!ReadMeta(std::as_bytes(std::span(meta_)), infer))
     return SendError(header_.id, Status::kBadRequest,
                      fmt::format("{} bytes of meta, expected {}", meta_.size(), sizeof(infer)));
-  if (host_.broker.model(infer.model) == nullptr)
-    return SendError(header_.id, Status::kNoModel, fmt::format("there is no model number {}", infer.model));
   if (asked_.contains(header_.id))
     return SendError(header_.id, Status::kBadRequest, "a request with that id is still in progress");
   Request request;

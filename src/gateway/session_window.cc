@@ -145,8 +145,6 @@ void Session::SubmitFromWindow(const Submission& asked) {
   const auto inputs = host_.regions.Find(number_, asked.key, asked.input_offset, asked.input_bytes);
   if (!inputs) return refuse(Status::kDenied, inputs.error().message);
   if (!outputs) return refuse(Status::kDenied, outputs.error().message);
-  if (host_.broker.model(asked.model) == nullptr)
-    return refuse(Status::kNoModel, "there is no model of that number");
   if (window_ids_.contains(asked.id))
     return refuse(Status::kBadRequest, "a request with that id is still in progress");
   Request request;

@@ -149,7 +149,7 @@ class HttpFront {
       return Refuse(request, respond, Status::kNoSlice, "no executor connected yet");
     if (found == models->end() || (!version.empty() && version != found->card->version))
       return Refuse(request, respond, Status::kNoModel,
-                    fmt::format("there is no model {}{}", yaml::Excerpt(parts[2]),
+                    fmt::format("no executor has a model {}{}", yaml::Excerpt(parts[2]),
                                 version.empty() ? "" : " of version " + yaml::Excerpt(version)));
     if (verb == "infer") {
       if (!post) return NotAllowed(respond, "POST");

@@ -64,7 +64,9 @@ TEST(GatewayConfig, RefusesWithFileLineKeyAndWhatWasExpected) {
   EXPECT_THAT(GatewayError("executors: /e\nhttp: 127.0.0.1:1\nlimits: {request: 5XiB}\n"),
               HasSubstr("limits.request: expected 64 to"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: 127.0.0.1:1\nlimits: {request: 2MiB, memory: 1MiB}\n"),
-              HasSubstr("expected no more than limits.memory"));
+              HasSubstr("limits.request: expected no more than limits.memory"));
+  EXPECT_THAT(GatewayError("executors: /e\nhttp: 127.0.0.1:1\nlimits: {memory: 1MiB}\n"),
+              HasSubstr("limits.memory: expected at least limits.request, 16777216 bytes, got 1048576"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: 127.0.0.1:1\ntenants: [{name: a}, {name: a}]\n"),
               HasSubstr("duplicate name"));
   EXPECT_THAT(GatewayError("executors: /e\nhttp: 127.0.0.1:1\ntenants: []\n"),
