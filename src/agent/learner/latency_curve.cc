@@ -112,9 +112,9 @@ void LatencyCurve::Fit(double quickest_ns, double mean_ns) {
   Means means;
   for (const Bin& bin : bins_) {
     if (bin.answers < 0.5) continue;
-    const double taken = 1 / Square(bin.Slots() + 1);
-    means.at[means.count++] = {(bin.Slots() + 1) * slot_ns_, bin.Mean(), bin.answers * taken,
-                               std::min(bin.answers, kMaxWeight) * taken};
+    const double scale = 1 / Square(bin.Slots() + 1);  // misses count in proportion to the queue
+    means.at[means.count++] = {(bin.Slots() + 1) * slot_ns_, bin.Mean(), bin.answers * scale,
+                               std::min(bin.answers, kMaxWeight) * scale};
   }
   double missed = std::numeric_limits<double>::infinity();
   const auto try_knee = [&](double slots) {

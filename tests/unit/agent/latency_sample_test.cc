@@ -65,7 +65,7 @@ TEST(LatencySample, OneThatFadedIsAddedAsWhatIsLeft) {
   EXPECT_NEAR(sum.Quantile(0.8), 40e6, 5e6);
 }
 
-TEST(LatencySample, FadesForYears) {
+TEST(LatencySample, FadesHoweverOften) {
   LatencySample sample = SampleOf(40'000'000, 1000);
   Counts before, after;
   for (int i = 0; i < 100'000; i++) {
