@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "bed.h"
 #include "cases.h"
@@ -82,13 +83,16 @@ class ChecksTest : public testing::TestWithParam<CheckCase> {
     throw std::logic_error("no unit " + label);
   }
   void SignalServer(const std::string& label, const std::string& program, int signal) {
-    int count = 0;
-    for (const lab::ProcessId& id : lab::ProcessesIn(PlanOf(label).netns))
-      if (ReadFile(fmt::format("/proc/{}/comm", id.pid)) == program + "\n") {
-        kill(id.pid, signal);
-        count++;
-      }
-    ASSERT_GT(count, 0) << program << " does not run on " << label;
+    const auto processes = ProcessesOf(label, program);
+    for (const lab::ProcessId& id : processes) kill(id.pid, signal);
+    ASSERT_FALSE(processes.empty()) << program << " does not run on " << label;
+  }
+  // nginx's old workers go on answering by the old file for a tenth of a second, beside the new ones.
+  void ReloadNginx(const std::string& label) {
+    const auto before = ProcessesOf(label, "nginx");
+    SignalServer(label, "nginx", SIGHUP);
+    ASSERT_TRUE(Eventually([&] { return std::count_if(before.begin(), before.end(), lab::IsAlive) == 1; }))
+        << "all but the master end";
   }
   void RestartServer(const std::string& label) {
     const lab::UnitPlan& unit = PlanOf(label);
@@ -96,6 +100,12 @@ class ChecksTest : public testing::TestWithParam<CheckCase> {
     std::remove(fmt::format("{}/{}.knot/knot.pid", bed_->plan().folder, label).c_str());
     const auto id = bed_->StartIn(unit.netns, unit.server_process->argv, label + ".again");
     ASSERT_TRUE(id) << id.error().message;
+  }
+  std::vector<lab::ProcessId> ProcessesOf(const std::string& label, const std::string& program) const {
+    std::vector<lab::ProcessId> processes;
+    for (const lab::ProcessId& id : lab::ProcessesIn(PlanOf(label).netns))
+      if (ReadFile(fmt::format("/proc/{}/comm", id.pid)) == program + "\n") processes.push_back(id);
+    return processes;
   }
   std::string Metrics() { return bed_->Cli({"metrics"}).out; }
 

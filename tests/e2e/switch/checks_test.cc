@@ -122,12 +122,12 @@ TEST_P(WebHealth, AServerThatAnswersWithAnErrorGetsNoNewFlows) {
   const std::string conf = bed_->plan().folder + "/s1-cpu.conf";
   const std::string good = ReadFile(conf);
   std::ofstream(conf) << std::regex_replace(good, std::regex("return 200"), "return 500");
-  SignalServer("s1-cpu", "nginx", SIGHUP);
+  ASSERT_NO_FATAL_FAILURE(ReloadNginx("s1-cpu"));
   ASSERT_TRUE(Is("s1", "cpu", true));
   EXPECT_EQ(Why("s1", "cpu"), "status 500");
   EXPECT_FALSE(Answers().contains("s1-cpu"));
   std::ofstream(conf) << good;
-  SignalServer("s1-cpu", "nginx", SIGHUP);
+  ASSERT_NO_FATAL_FAILURE(ReloadNginx("s1-cpu"));
   ASSERT_TRUE(Is("s1", "cpu", false));
   EXPECT_TRUE(AnswersAgain("s1-cpu"));
 }
