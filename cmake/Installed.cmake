@@ -6,7 +6,7 @@ set_property(GLOBAL PROPERTY SPILLWAY_PROGRAMS "")
 
 function(spillway_install component)
   cmake_parse_arguments(INSTALL "USERS" "" "PROGRAMS;UNITS;EXAMPLES" ${ARGN})
-  set_property(GLOBAL APPEND PROPERTY SPILLWAY_PROGRAMS ${INSTALL_PROGRAMS})
+  set_property(GLOBAL APPEND PROPERTY SPILLWAY_PROGRAMS ${INSTALL_PROGRAMS})  # `spillway` comes with several
   install(TARGETS ${INSTALL_PROGRAMS} RUNTIME DESTINATION bin COMPONENT ${component})
   foreach(program ${INSTALL_PROGRAMS})
     # Optional: made of all programs, so not there where one was built alone.
@@ -30,6 +30,7 @@ function(spillway_man_pages)
     return()
   endif()
   get_property(programs GLOBAL PROPERTY SPILLWAY_PROGRAMS)
+  list(REMOVE_DUPLICATES programs)
   add_custom_command(OUTPUT ${SPILLWAY_MAN}/spillway.1
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/docs/references ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} --man ${SPILLWAY_MAN}
     DEPENDS docs/references ${programs}

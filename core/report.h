@@ -179,5 +179,5 @@ SPW_INLINE int spw_report_is_newer(const struct spw_report *report, const struct
 {
 	if (report->boot_id != seen->boot_id)
 		return report->boot_id > seen->boot_id;
-	return (__s32)(report->sequence - seen->sequence) > 0;
+	return report->sequence > seen->sequence; /* not modulo: an old one must never be newer again */
 }

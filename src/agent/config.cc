@@ -74,7 +74,8 @@ MeterConfig ReadMeter(const Section& top, const std::string& file_name, yaml::Pl
   map->Time("timeout", meter.timeout, 1ms, 600s);
   map->Time("window", meter.window, 1ms, 60s);
   map->Integer("pending", meter.pending, 64, 1 << 24);
-  if (!std::has_single_bit(meter.pending)) map->Add("pending", "expected a power of two");
+  if (!std::has_single_bit(meter.pending))
+    map->Add("pending", fmt::format("expected a power of two, got {}", meter.pending));
   map->Text("cgroup", meter.cgroup, "cpu: the machine; latency: the server's");
   map->NotePlace("cgroup", places, file_name);
   if (!map->Sound("kind")) return meter;

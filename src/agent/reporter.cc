@@ -22,12 +22,13 @@ uint32_t Microseconds(Duration time) {
 
 }  // namespace
 
-Reporter::Reporter(const AgentConfig& config, uint64_t boot_id)
+Reporter::Reporter(const AgentConfig& config, uint64_t boot_id, uint32_t sequence)
     : key_(spw_siphash_key_of(config.key.data())),
       server_(config.server_code),
       unit_(config.unit),
       boot_id_(boot_id),
-      period_(config.report.mode == ReportMode::kPeriodic ? config.report.period : config.report.heartbeat) {
+      period_(config.report.mode == ReportMode::kPeriodic ? config.report.period : config.report.heartbeat),
+      sequence_(sequence) {
   for (const Endpoint& endpoint : config.switches) peers_.push_back({endpoint});
 }
 
@@ -38,8 +39,12 @@ Reporter::~Reporter() {
 
 spw_report_wire Reporter::Encode(Time now, const Verdict& verdict, const Reading& reading) {
   spw_report report{};
+  if (++sequence_ == 0) {  // all used up: go on as an agent that was started a microsecond later
+    boot_id_++;
+    sequence_++;
+  }
   report.boot_id = boot_id_;
-  report.sequence = ++sequence_;
+  report.sequence = sequence_;
   report.server = server_;
   report.unit = unit_;
   report.level = verdict.level;

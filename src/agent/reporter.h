@@ -15,7 +15,8 @@ namespace spillway::agent {
 
 class Reporter {
  public:
-  explicit Reporter(const AgentConfig& config, uint64_t boot_id = 0);
+  // sequence: of the report before the first.
+  explicit Reporter(const AgentConfig& config, uint64_t boot_id = 0, uint32_t sequence = 0);
   ~Reporter();
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
@@ -45,7 +46,7 @@ class Reporter {
   uint8_t unit_;
   uint64_t boot_id_;
   Duration period_;  // between reports, at most
-  uint32_t sequence_ = 0;
+  uint32_t sequence_;
   std::vector<Peer> peers_;
   uint64_t sent_ = 0, failed_ = 0;
 };

@@ -82,7 +82,7 @@ Result<UnitChange> ParseUnitChange(const std::string& body) {
     return tl::make_unexpected(read.error());
   if (const auto found = object->find("capacity"); found != object->end()) {
     if (!found->is_number() || !std::isfinite(found->get<double>()) || found->get<double>() <= 0)
-      return Fail(ErrorCode::kBadInput, "capacity: expected a number above 0");
+      return Fail(ErrorCode::kBadInput, "capacity: expected a number above 0, got " + found->dump());
     change.capacity = found->get<double>();
   }
   if (const auto found = object->find("forget_reports"); found != object->end()) {

@@ -10,7 +10,8 @@ namespace spillway::api {
 namespace {
 
 ErrorCode CodeOf(const std::string& word) {
-  if (word == "bad_input" || word == "not_found") return ErrorCode::kBadInput;
+  if (word == "bad_input") return ErrorCode::kBadInput;
+  if (word == "not_found") return ErrorCode::kNotFound;
   if (word == "conflict") return ErrorCode::kConflict;
   if (word == "unavailable") return ErrorCode::kUnavailable;
   return ErrorCode::kSystem;

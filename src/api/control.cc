@@ -109,25 +109,27 @@ std::vector<health::CheckView> Control::Checks() const {
 }
 
 Result<switching::ApplyReport> Control::Check(const std::string& yaml, const std::string& file_name) {
-  const auto config = model::ParseConfig(yaml, file_name);
-  if (!config) return tl::make_unexpected(config.error());
+  const auto file = model::ParsePoolFile(yaml, file_name);
+  if (!file) return tl::make_unexpected(file.error());
   const base::MutexLock lock(mutex_);
-  if (const auto good = NoNewCommands(*config); !good) return tl::make_unexpected(good.error());
-  return switch_.Check(*config);
+  if (const auto good = NoNewCommands(file->config); !good)
+    return tl::make_unexpected(file->At(good.error()));
+  return switch_.Check(file->config).map_error([&](const Error& error) { return file->At(error); });
 }
 
 Result<switching::ApplyReport> Control::Apply(const std::string& yaml, const std::string& file_name) {
-  auto config = model::ParseConfig(yaml, file_name);  // reads key files: not under the mutex
+  auto file = model::ParsePoolFile(yaml, file_name);  // reads key files: not under the mutex
   const base::MutexLock lock(mutex_);
-  if (config)
-    if (const auto good = NoNewCommands(*config); !good) config = tl::make_unexpected(good.error());
-  return TakeFile(config, file_name);
+  if (file)
+    if (const auto good = NoNewCommands(file->config); !good)
+      file = tl::make_unexpected(file->At(good.error()));
+  return TakeFile(file, file_name);
 }
 
 Result<switching::ApplyReport> Control::Reload() {
-  auto config = model::LoadConfig(info_.config_path);
+  const auto file = model::LoadPoolFile(info_.config_path);
   const base::MutexLock lock(mutex_);
-  return TakeFile(config, info_.config_path);
+  return TakeFile(file, info_.config_path);
 }
 
 std::optional<Result<std::vector<std::string>>> Control::ChangeUnit(const std::string& pool,
@@ -166,11 +168,13 @@ std::optional<Result<switching::ApplyReport>> Control::ChangeService(const std::
   return TakeEdited(config);
 }
 
-Result<switching::ApplyReport> Control::TakeFile(const Result<model::Config>& config,
-                                                 const std::string& file) {
-  auto report = Take(config);
+Result<switching::ApplyReport> Control::TakeFile(const Result<model::PoolFile>& file,
+                                                 const std::string& name) {
+  auto report = Conclude(file.and_then([this](const model::PoolFile& read) SPILLWAY_REQUIRES(mutex_) {
+    return switch_.Apply(read.config).map_error([&](const Error& error) { return read.At(error); });
+  }));
   last_apply_ok_ = report.has_value();
-  if (report) applied_file_ = file;
+  if (report) applied_file_ = name;
   return report;
 }
 
@@ -194,9 +198,7 @@ Result<void> Control::NoNewCommands(const model::Config& config) const {
   return {};
 }
 
-Result<switching::ApplyReport> Control::Take(const Result<model::Config>& config) {
-  auto report = config.and_then([this](const model::Config& taken)
-                                    SPILLWAY_REQUIRES(mutex_) { return switch_.Apply(taken); });
+Result<switching::ApplyReport> Control::Conclude(Result<switching::ApplyReport> report) {
   if (!report) {
     spdlog::error("configuration refused, the running one is kept");
     std::istringstream lines(report.error().message);  // a file's problems come together
@@ -214,7 +216,8 @@ Result<switching::ApplyReport> Control::Take(const Result<model::Config>& config
 }
 
 Result<switching::ApplyReport> Control::TakeEdited(const model::Config& config) {
-  return Take(model::CheckEdited(config).map([&] { return config; }));
+  return Conclude(
+      model::CheckEdited(config).and_then([&]() SPILLWAY_REQUIRES(mutex_) { return switch_.Apply(config); }));
 }
 
 void Control::SaveLastGood() const {

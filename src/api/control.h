@@ -16,6 +16,7 @@
 #include "api/metrics.h"
 #include "base/mutex.h"
 #include "health/checker.h"
+#include "model/parse.h"
 #include "switch/switch.h"
 
 namespace spillway::api {
@@ -60,9 +61,10 @@ class Control {
   std::string ConfigYaml() const;
 
  private:
-  Result<switching::ApplyReport> TakeFile(const Result<model::Config>& config, const std::string& file)
+  Result<switching::ApplyReport> TakeFile(const Result<model::PoolFile>& file, const std::string& name)
       SPILLWAY_REQUIRES(mutex_);
-  Result<switching::ApplyReport> Take(const Result<model::Config>& config) SPILLWAY_REQUIRES(mutex_);
+  // What follows an apply, whichever way it went.
+  Result<switching::ApplyReport> Conclude(Result<switching::ApplyReport> report) SPILLWAY_REQUIRES(mutex_);
   Result<switching::ApplyReport> TakeEdited(const model::Config& config) SPILLWAY_REQUIRES(mutex_);
   Result<void> NoNewCommands(const model::Config& config) const SPILLWAY_REQUIRES(mutex_);
   void SaveLastGood() const SPILLWAY_REQUIRES(mutex_);

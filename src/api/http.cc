@@ -97,6 +97,34 @@ Request HeadOf(MHD_Connection* connection, const std::string& method, const std:
   return request;
 }
 
+MHD_Result CountHeader(void* counts, MHD_ValueKind, const char* key, const char*) {
+  std::string name = key;
+  while (name.ends_with(' ') || name.ends_with('\t')) name.pop_back();
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  auto& [count, is_bare] = (*static_cast<std::map<std::string, std::pair<int, bool>>*>(counts))[name];
+  count++;
+  is_bare = is_bare || name.size() != std::strlen(key);
+  return MHD_YES;
+}
+
+// What a proxy before this server may have read otherwise (RFC 9112, 6.3): then where a request ends is a
+// matter of opinion, and what follows could be another's. Empty: all is plain.
+std::string Ambiguity(MHD_Connection* connection) {
+  std::map<std::string, std::pair<int, bool>> counts;
+  MHD_get_connection_values(connection, MHD_HEADER_KIND, CountHeader, &counts);
+  for (const char* name : {"content-length", "transfer-encoding", "authorization"}) {
+    const auto found = counts.find(name);
+    if (found == counts.end()) continue;
+    if (found->second.first > 1)
+      return fmt::format("expected one {} header, got {}", name, found->second.first);
+    if (found->second.second) return fmt::format("expected no space after the header name {}", name);
+  }
+  if (counts.contains("content-length") && counts.contains("transfer-encoding"))
+    return "expected content-length or transfer-encoding, got both";
+  return "";
+}
+
 int SocketOf(MHD_Connection* connection) {
   const MHD_ConnectionInfo* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   return info == nullptr ? -1 : info->connect_fd;
@@ -208,6 +236,11 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
   const auto& core = *static_cast<std::shared_ptr<Core>*>(self);
   const HttpLimits& limits = core->limits;
   if (*state == nullptr) {
+    if (const std::string ambiguity = Ambiguity(connection); !ambiguity.empty()) {
+      Response refusal = core->limits.error(400, "bad_input", ambiguity);
+      refusal.headers.emplace_back(MHD_HTTP_HEADER_CONNECTION, "close");
+      return Queue(connection, std::move(refusal));
+    }
     const uint64_t announced = AnnouncedBytes(connection);
     const int socket = SocketOf(connection);
     if (core->times) core->times->Next(socket);
@@ -294,6 +327,9 @@ Response ResponseTo(const Error& error) {
     case ErrorCode::kBadInput:
       status = 400;
       break;
+    case ErrorCode::kNotFound:
+      status = 404;
+      break;
     case ErrorCode::kConflict:
       status = 409;
       break;
@@ -325,11 +361,12 @@ Result<std::unique_ptr<HttpServer>> HttpServer::StartAsync(int listen_fd, AsyncH
   if (limits.whole.count() > 0)
     server->core_->times =
         std::make_unique<HttpTimes>(limits.whole, limits.max_unauthenticated, limits.unauthenticated_timeout);
-  server->daemon_ = MHD_start_daemon(
-      MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, Access, &server->core_,
-      MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT, limits.connections,
-      MHD_OPTION_CONNECTION_TIMEOUT, limits.idle_seconds, MHD_OPTION_NOTIFY_COMPLETED, Completed,
-      &server->core_, MHD_OPTION_NOTIFY_CONNECTION, Connected, &server->core_, MHD_OPTION_END);
+  server->daemon_ =
+      MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, Access,
+                       &server->core_, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+                       limits.connections, MHD_OPTION_CONNECTION_TIMEOUT, limits.idle_seconds,
+                       MHD_OPTION_NOTIFY_COMPLETED, Completed, &server->core_, MHD_OPTION_NOTIFY_CONNECTION,
+                       Connected, &server->core_, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
   if (server->daemon_ == nullptr) {
     const int error = errno;
     close(listen_fd);

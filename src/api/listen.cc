@@ -123,7 +123,7 @@ Result<std::string> ParseApiOption(const std::string& text) {
   if (text.find('/') == std::string::npos || text.find("://") != std::string::npos ||
       text.starts_with("tcp:"))
     return Fail(ErrorCode::kBadInput,
-                fmt::format("--api {}: expected the path of a UNIX socket, such as /run/spillway/api.sock "
+                fmt::format("{}: expected the path of a UNIX socket, such as /run/spillway/api.sock "
                             "(TCP would need a token and TLS, which this version does not have)",
                             text));
   return text;

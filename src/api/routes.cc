@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
 #include <tuple>
 
 #include "api/changes.h"
 #include "api/json.h"
+#include "base/yaml/problems.h"
 
 namespace spillway::api {
 namespace {
@@ -85,7 +87,22 @@ Response Metrics(const Control& control) {
 
 bool WantsDryRun(const Request& request) {
   const auto found = request.query.find("dry_run");
-  return found != request.query.end() && found->second != "0" && found->second != "false";
+  return found != request.query.end() && (found->second == "1" || found->second == "true");
+}
+
+// A misspelt dry_run must not change the switch.
+Result<void> CheckQuery(const Request& request, std::initializer_list<std::string_view> known) {
+  for (const auto& [key, value] : request.query) {
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      return Fail(ErrorCode::kBadInput,
+                  known.size() == 0 ? fmt::format("unknown parameter {}, expected none", yaml::Excerpt(key))
+                                    : fmt::format("unknown parameter {}, known are {}", yaml::Excerpt(key),
+                                                  fmt::join(known, ", ")));
+    if (key == "dry_run" && value != "1" && value != "true" && value != "0" && value != "false")
+      return Fail(ErrorCode::kBadInput,
+                  fmt::format("dry_run: expected 1, true, 0 or false, got {}", yaml::Excerpt(value)));
+  }
+  return {};
 }
 
 // The name by which messages call the body, and the base of its relative paths.
@@ -95,12 +112,14 @@ std::string FileName(const Request& request) {
 }
 
 Response Check(Control& control, const Request& request) {
+  if (const auto good = CheckQuery(request, {"name"}); !good) return ResponseTo(good.error());
   const auto report = control.Check(request.body, FileName(request));
   if (!report) return ResponseTo(report.error());
   return Json({{"valid", true}, {"changes", report->changes}, {"notes", report->notes}});
 }
 
 Response Apply(Control& control, const Request& request) {
+  if (const auto good = CheckQuery(request, {"name", "dry_run"}); !good) return ResponseTo(good.error());
   if (WantsDryRun(request)) {
     const auto report = control.Check(request.body, FileName(request));
     if (!report) return ResponseTo(report.error());
@@ -113,8 +132,9 @@ Response Apply(Control& control, const Request& request) {
   return Json(body);
 }
 
-Response ChangeUnit(Control& control, const std::vector<std::string>& parts, const std::string& body) {
-  const auto change = ParseUnitChange(body);
+Response ChangeUnit(Control& control, const std::vector<std::string>& parts, const Request& request) {
+  if (const auto good = CheckQuery(request, {}); !good) return ResponseTo(good.error());
+  const auto change = ParseUnitChange(request.body);
   if (!change) return ResponseTo(change.error());
   const auto done = control.ChangeUnit(parts[2], parts[3], parts[4], *change);
   if (!done) return NotFound(fmt::format("{}/{}/{}: no such unit", parts[2], parts[3], parts[4]));
@@ -129,8 +149,9 @@ Response ChangeUnit(Control& control, const std::vector<std::string>& parts, con
   return Json(json::object());
 }
 
-Response ChangeService(Control& control, const std::string& name, const std::string& body) {
-  const auto change = ParseServiceChange(body);
+Response ChangeService(Control& control, const std::string& name, const Request& request) {
+  if (const auto good = CheckQuery(request, {}); !good) return ResponseTo(good.error());
+  const auto change = ParseServiceChange(request.body);
   if (!change) return ResponseTo(change.error());
   const auto done = control.ChangeService(name, *change);
   if (!done) return NotFound(fmt::format("{}: no such service", name));
@@ -172,9 +193,9 @@ Response Route(Control& control, const Request& request) {
       return get ? Response{.body = control.ConfigYaml(), .content_type = kYamlType} : NotAllowed("GET");
   }
   if (what == "units" && parts.size() == 5)
-    return post ? ChangeUnit(control, parts, request.body) : NotAllowed("POST");
+    return post ? ChangeUnit(control, parts, request) : NotAllowed("POST");
   if (what == "services" && parts.size() == 3)
-    return post ? ChangeService(control, parts[2], request.body) : NotAllowed("POST");
+    return post ? ChangeService(control, parts[2], request) : NotAllowed("POST");
   return NotFound(request.path + ": no such endpoint");
 }
 

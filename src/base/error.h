@@ -8,9 +8,11 @@
 
 namespace spillway {
 
-// What went wrong, by cause. kBadInput is the user's to mend (exit code 2); the rest are failures (1).
+// What went wrong, by cause. kBadInput and kNotFound are the user's to mend (exit code 2); the rest are
+// failures (1).
 enum class ErrorCode {
   kBadInput,     // a file, an option or a request; the message names place, key and expectation
+  kNotFound,     // a request names what is not there
   kUnavailable,  // the machine lacks a feature or a permission
   kConflict,     // another process holds what we need
   kSystem,       // an operation failed; the message carries operation, object and errno text
@@ -26,6 +28,8 @@ inline const char* CodeWord(ErrorCode code) {
   switch (code) {
     case ErrorCode::kBadInput:
       return "bad_input";
+    case ErrorCode::kNotFound:
+      return "not_found";
     case ErrorCode::kUnavailable:
       return "unavailable";
     case ErrorCode::kConflict:

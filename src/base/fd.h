@@ -2,6 +2,7 @@
 // Owner of a file descriptor: closes it at the end of its life. Not thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 namespace spillway::base {
@@ -28,5 +29,8 @@ class Fd {
  private:
   int fd_ = -1;
 };
+
+// As many descriptors as the hard limit allows: the soft one of most systems is 1024. Returns how many.
+uint64_t RaiseDescriptorLimit();
 
 }  // namespace spillway::base

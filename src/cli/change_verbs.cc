@@ -39,21 +39,36 @@ void PrintChanges(const json& answer, bool dry_run) {
                 answer.at("slots_total").get<uint64_t>());
 }
 
+// The daemon resolves key_file paths against the file's own folder, wherever it was started. Without a file,
+// that is the current folder; then messages must not name a file that is not there.
+struct AppliedFile {
+  explicit AppliedFile(const std::string& path)
+      : is_stdin(path == "-"), name(base::AbsolutePath(is_stdin ? "stdin" : path)) {}
+  Error Named(Error error) const {
+    for (size_t at = 0; is_stdin && (at = error.message.find(name + ":", at)) != std::string::npos;)
+      error.message.replace(at, name.size(), "stdin");
+    return error;
+  }
+
+  bool is_stdin;
+  std::string name;
+};
+
 int Apply(const std::string& path, bool dry_run, const Context& context) {
   const auto text = ReadInput(path);
   if (!text) return Complain(text.error());
-  // The daemon resolves key_file paths against the file's own folder, wherever it was started.
-  const std::string name = base::AbsolutePath(path == "-" ? "stdin" : path);
+  const AppliedFile file(path);
   api::Client client(context.api);
   const auto answer = PostJson(
-      client, fmt::format("/v1/apply?name={}{}", api::Client::Encode(name), dry_run ? "&dry_run=1" : ""),
+      client, fmt::format("/v1/apply?name={}{}", api::Client::Encode(file.name), dry_run ? "&dry_run=1" : ""),
       *text);
   if (!answer) {
     // Nobody there to judge the file: what is wrong with it is known all the same. (With a daemon its word
     // counts, as it may read key files that this user may not.)
     if (answer.error().code == ErrorCode::kUnavailable)
-      if (const auto config = model::ParseConfig(*text, name); !config) return Complain(config.error());
-    return Complain(answer.error());
+      if (const auto config = model::ParseConfig(*text, file.name); !config)
+        return Complain(file.Named(config.error()));
+    return Complain(file.Named(answer.error()));
   }
   if (context.json)
     PrintJson(*answer);

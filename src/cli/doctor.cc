@@ -87,7 +87,7 @@ Finding Jit() {
   int enabled = 0;
   const bool known = static_cast<bool>(file >> enabled);
   return {"BPF JIT", !known || enabled > 0, Need::kHelpful, "speed",
-          !known         ? "not known: this kernel has no net.core.bpf_jit_enable"
+          !known         ? "always on, or not known: there is no net.core.bpf_jit_enable here"
           : enabled == 0 ? "set sysctl net.core.bpf_jit_enable=1"
                          : "enabled"};
 }

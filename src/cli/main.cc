@@ -19,15 +19,16 @@ namespace {
 struct Program {
   const char* verb;
   const char* about;
+  const char* component;  // of the installation, by which it comes
 };
 
 // Verbs with a program of their own, spillway-VERB.
 constexpr Program kPrograms[] = {
-    {"bench", "Measure on this machine; needs no daemon"},
-    {"lab", "Testbeds in network namespaces, and experiments on them"},
-    {"sim", "Simulate policies on modelled units, with the data plane's own decisions"},
-    {"plan", "Which hardware to buy: servers, SmartNICs, how many of which"},
-    {"sched", "The scheduler of GPU slices on its own; needs no daemon and no GPU"},
+    {"bench", "Measure on this machine; needs no daemon", "lab"},
+    {"lab", "Testbeds in network namespaces, and experiments on them", "lab"},
+    {"sim", "Simulate policies on modelled units, with the data plane's own decisions", "sim"},
+    {"plan", "Which hardware to buy: servers, SmartNICs, how many of which", "planner"},
+    {"sched", "The scheduler of GPU slices on its own; needs no daemon and no GPU", "scheduler"},
 };
 
 void AddProgram(CLI::App& app, Context& context, const Program& program, int argc, char** argv) {
@@ -37,14 +38,16 @@ void AddProgram(CLI::App& app, Context& context, const Program& program, int arg
   verb->fallthrough(false);
   verb->prefix_command();
   verb->callback([&context, &program, argc, argv] {
-    context.action = [&program, argc, argv] { return BecomeVerbProgram(program.verb, argc, argv); };
+    context.action = [&program, argc, argv] {
+      return BecomeVerbProgram(program.verb, program.component, argc, argv);
+    };
   });
 }
 
 std::optional<int> CheckApi(Context& context) {
   if (context.api.empty()) context.api = api::kDefaultSocket;
   const auto socket = api::ParseApiOption(context.api);
-  if (!socket) return Complain(socket.error());
+  if (!socket) return Complain({socket.error().code, "--api: " + socket.error().message});
   context.api = *socket;
   return std::nullopt;
 }

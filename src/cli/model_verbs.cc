@@ -153,14 +153,18 @@ int List(const Options& options, const Context& context) {
   }
   for (const auto& model : fleet->at("models")) base::Print("{}", LineOf(model));
   for (const auto& host : fleet->at("hosts")) {
-    base::Print("host {}{}:", host.at("name").get<std::string>(), host.at("up").get<bool>() ? "" : " (lost)");
+    const bool is_stopped = host.at("gpus").empty();
+    base::Print("host {}{}", host.at("name").get<std::string>(),
+                is_stopped                  ? ": stopped"
+                : host.at("up").get<bool>() ? ":"
+                                            : " (lost):");
     for (const auto& gpu : host.at("gpus")) {
       const std::string trouble = gpu.value("trouble", ""), lost = gpu.value("lost", "");
       const std::string word = lost.empty() ? trouble : "lost: " + lost;
       base::Print(" {} {:.0f} %{}", gpu.at("id").get<std::string>(), gpu.at("share_used").get<double>() * 100,
                   word.empty() ? "" : " (" + word + ")");
     }
-    base::Print("{}\n", host.at("gpus").empty() ? " no GPUs" : "");
+    base::Print("\n");
   }
   const auto& moves = fleet->at("moves");
   base::Print("{} on, {:.3f} GPU-hours, {} done, {} failed\n",

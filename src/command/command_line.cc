@@ -117,7 +117,7 @@ int RunVerbProgram(int argc, char** argv, const char* verb, const AddVerbs& add)
   return RunCommandLine(static_cast<int>(words.size()) - 1, words.data(), add);
 }
 
-int BecomeVerbProgram(const std::string& verb, int argc, char** argv) {
+int BecomeVerbProgram(const std::string& verb, const std::string& component, int argc, char** argv) {
   const std::string path = fmt::format("{}/spillway-{}", base::ProgramFolder(), verb);
   std::string name = "spillway";  // what the user typed, for the help and for RunVerbProgram
   std::vector<char*> words(argv, argv + argc);
@@ -127,10 +127,13 @@ int BecomeVerbProgram(const std::string& verb, int argc, char** argv) {
   const int error = errno;
   return Complain(
       {ErrorCode::kUnavailable,
-       fmt::format("cannot start {}: {}{}", path, std::strerror(error),
-                   error == ENOENT
-                       ? fmt::format("; it comes with the build target or package spillway-{}", verb)
-                       : "")});
+       fmt::format(
+           "cannot start {}: {}{}", path, std::strerror(error),
+           error == ENOENT
+               ? fmt::format("; the build target spillway-{} makes it, cmake --install --component {} "
+                             "installs it",
+                             verb, component)
+               : "")});
 }
 
 }  // namespace spillway::command

@@ -28,6 +28,7 @@ int RunCommandLine(int argc, char** argv, const AddVerbs& add, const CheckOption
 int RunVerbProgram(int argc, char** argv, const char* verb, const AddVerbs& add);
 
 // Becomes spillway-VERB, with the words that this program was given. Returns only if it cannot be started.
-int BecomeVerbProgram(const std::string& verb, int argc, char** argv);
+// component: of the installation, by which that program comes.
+int BecomeVerbProgram(const std::string& verb, const std::string& component, int argc, char** argv);
 
 }  // namespace spillway::command

@@ -21,7 +21,8 @@ inline constexpr const char* kExitCodes =
 inline constexpr const char* kDaemonExitCodes = "Exit codes: 0 ok, 1 failed, 2 bad usage or input.";
 
 inline int ExitCode(const Error& error) {
-  return error.code == ErrorCode::kBadInput ? kExitBadInput : kExitFailed;
+  const bool is_users = error.code == ErrorCode::kBadInput || error.code == ErrorCode::kNotFound;
+  return is_users ? kExitBadInput : kExitFailed;
 }
 
 }  // namespace spillway::command

@@ -5,9 +5,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/print.h"
@@ -36,10 +38,19 @@ inline void ParseArguments(CLI::App& app, int argc, char** argv) {
   }
 }
 
-// One line, whatever CLI11 says.
+// One line, in the words of our own checks where CLI11 has others.
 inline Error UsageError(const CLI::ParseError& error) {
   std::string what = error.what();
   std::replace(what.begin(), what.end(), '\n', ' ');
+  static const std::pair<std::regex, const char*> kOurs[] = {
+      // CLI::IsMember
+      {std::regex(R"(^(.*): (.*) not in \{(.*)\}$)"), "$1: expected one of $3, got $2"},
+      {std::regex(R"(^(.*): At Most 1 required but received (\d+)$)"), "$1: given $2 times"},
+      {std::regex(R"(^(.*): 1 required (.*) missing$)"), "$1: expected $2, got nothing"},
+  };
+  for (const auto& [theirs, ours] : kOurs)
+    if (std::smatch found; std::regex_match(what, found, theirs))
+      return {ErrorCode::kBadInput, found.format(ours)};
   return {ErrorCode::kBadInput, what};
 }
 

@@ -90,8 +90,20 @@ struct Listeners {
   api::SocketFile socket_file;  // last, so that it goes first
 };
 
+// --run-dir is made where it is missing; any other folder is a mistyped one, where no client would look.
+Result<void> FolderOfApi(const DaemonOptions& options) {
+  const std::string folder = std::filesystem::path(options.api).parent_path();
+  std::error_code unknown;
+  if (folder.empty() || folder == options.run_dir || std::filesystem::is_directory(folder, unknown))
+    return {};
+  return Fail(ErrorCode::kBadInput,
+              fmt::format("--api {}: expected a socket in a folder that is there, got {}", options.api,
+                          unknown ? unknown.message() : "no folder " + folder));
+}
+
 Result<Listeners> Listen(const DaemonOptions& options) {
   Listeners listeners;
+  if (const auto there = FolderOfApi(options); !there) return tl::make_unexpected(there.error());
   auto api = api::ListenUnix(options.api).map_error(AskedBy("--api"));
   if (!api) return tl::make_unexpected(api.error());
   listeners.api.Reset(api->fd);
@@ -203,18 +215,18 @@ int Run(const DaemonOptions& options, const SwitchSource& source) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_DFL);  // whoever started this may ignore it: the end of checks' commands would be lost
 
-  const auto config = model::LoadConfig(options.config);
-  if (!config) return Failed(config.error());
+  const auto file = model::LoadPoolFile(options.config);
+  if (!file) return Failed(file.error());
   // Before anything is attached. Of an instance that runs already the start says more.
   auto listeners = Listen(options);
   if (!listeners && listeners.error().code != ErrorCode::kConflict) return Failed(listeners.error());
-  auto started = source.start(*config, SwitchOptions(options));
+  auto started = source.start(file->config, SwitchOptions(options));
   if (!started) {
     // Bad input that only the start can know: an interface that is not here, a server that cannot get its
     // code.
     const Error& error = started.error();
     const bool of_file = error.code == ErrorCode::kBadInput && !error.message.starts_with("--");
-    return Failed(of_file ? AskedBy(options.config)(error) : error);
+    return Failed(of_file ? file->At(error) : error);
   }
   const std::unique_ptr<switching::Switch> sw = std::move(*started);
   LogStart(*sw, options);

@@ -19,7 +19,7 @@ std::string CheckInstance(const std::string& name) {
                     std::all_of(name.begin(), name.end(), [](unsigned char c) {
                       return std::isalnum(c) || c == '.' || c == '_' || c == '-';
                     });
-  return good ? "" : "expected 1 to 32 letters, digits, '.', '_' or '-', not starting with '.'";
+  return good ? "" : "expected 1 to 32 letters, digits, '.', '_' or '-', not starting with '.', got " + name;
 }
 
 std::string CheckMetrics(const std::string& text) {

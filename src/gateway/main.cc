@@ -141,6 +141,13 @@ Result<ControlDoors> OpenControl(const gateway::ControllerConfig& config, gatewa
 
 int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>& report) {
   const sigset_t signals = HoldSignals();
+  // A session with a window holds five; HTTP has as many connections again.
+  const uint64_t descriptors = base::RaiseDescriptorLimit(), wanted = uint64_t{config.connections} * 6 + 64;
+  if (descriptors < wanted)
+    spdlog::warn(
+        "{} descriptors are allowed and limits.connections {} may take {}: raise the limit (ulimit -n), or "
+        "clients may find no room below limits.connections",
+        descriptors, config.connections, wanted);
   auto sockets = Listen(config);
   if (!sockets) return Exit(sockets.error());
   const std::string http_address = config.http, health_address = config.health;

@@ -154,6 +154,7 @@ void Session::SubmitFromWindow(const Submission& asked) {
   request.rows = asked.rows;
   request.inputs = *inputs;
   request.keeper = window_->keeper();
+  request.peer = window_->peer_memory();
   request.most_output = asked.output_bytes;
   request.deadline = DeadlineOf(asked.deadline_us);
   request.reply = [self = self_, asked, room](const Answer& answer) {
@@ -175,7 +176,11 @@ void Session::AnswerWindow(const Submission& asked, std::span<std::byte> outputs
   std::span<const std::byte> bytes = answer.outputs;
   if (answer.status != Status::kOk) bytes = std::as_bytes(std::span(answer.message));
   completion.output_bytes = std::min(bytes.size(), outputs.size());
-  if (completion.output_bytes > 0) std::memcpy(outputs.data(), bytes.data(), completion.output_bytes);
+  if (completion.output_bytes > 0 &&
+      !window_->Write(outputs.first(completion.output_bytes), bytes.first(completion.output_bytes))) {
+    completion.status = static_cast<uint32_t>(Status::kBusy);
+    completion.output_bytes = 0;
+  }
   window_->Complete(completion, asked.output_offset);
 }
 

@@ -3,11 +3,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <set>
 #include <utility>
+
+#include "base/fd.h"
 
 namespace spillway::health {
 namespace {
@@ -34,14 +35,6 @@ constexpr milliseconds kMinTurn{1}, kMaxTurn{10};
 constexpr size_t kMaxTimersAtOnce = 512;
 
 double Seconds(steady_clock::duration d) { return duration<double>(d).count(); }
-
-// Every check that waits holds a descriptor, and the default of most systems is 1024.
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 TrackRules RulesOf(const model::HealthCheck& check) {
   return {check.rise, check.fall, milliseconds(check.dampening_ms), milliseconds(check.dampening_limit_ms)};
@@ -112,7 +105,7 @@ Result<std::unique_ptr<Checker>> Checker::Start(const model::Config& config, OnC
   auto at_once = Reactor::Create(), each_turn = Reactor::Create();
   for (const auto* reactor : {&at_once, &each_turn})
     if (!*reactor) return tl::make_unexpected(reactor->error());
-  RaiseDescriptorLimit();
+  base::RaiseDescriptorLimit();  // every check that waits holds one
   std::unique_ptr<Checker> checker(
       new Checker(std::move(*at_once), std::move(*each_turn), std::move(on_change)));
   checker->SetConfig(config);

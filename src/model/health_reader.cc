@@ -114,7 +114,10 @@ class HealthReader {
 
   HealthBlock Read() {
     if (!map_.is_map()) return {};
-    if (!ReadKind()) return {};
+    if (!ReadKind()) {
+      ReadTiming();  // what is wrong with it is known all the same
+      return {};
+    }
     // What belongs to another kind is not inherited.
     if (block_.kind != inherited_kind_) {
       const HealthCheck inherited = std::exchange(block_.check, {});
@@ -138,7 +141,7 @@ class HealthReader {
   }
 
  private:
-  // False: nothing can be said of the other keys.
+  // False: nothing can be said of the keys that only some kinds have.
   bool ReadKind() {
     const Field* field = map_.Find("check");
     if (field == nullptr && needs_kind_ && !inherited_kind_) {

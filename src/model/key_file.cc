@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "key_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
+#include "base/fd.h"
 #include "base/hex.h"
 
 namespace spillway::model {
@@ -44,20 +47,25 @@ std::optional<Key> ParseKey(std::string_view text) {
 }
 
 Result<std::string> ReadSecretFile(const std::string& path) {
-  std::error_code status_error;
-  auto status = std::filesystem::status(path, status_error);
-  // A FIFO or a terminal would hang the daemon at start.
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+  // Who names the file may use the API only: nothing that it may be (a FIFO, a terminal, a file of /proc that
+  // waits for news) holds the daemon up.
+  const base::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status {};
+  if (!file || fstat(file.get(), &status) != 0)
+    return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", path, std::strerror(errno)));
+  if (!S_ISREG(status.st_mode))
     return Fail(ErrorCode::kBadInput, fmt::format("{}: not a regular file", path));
-  using Perms = std::filesystem::perms;
-  if ((status.permissions() & Perms::others_write) != Perms::none && std::filesystem::exists(status))
+  if ((status.st_mode & S_IWOTH) != 0)
     return Fail(ErrorCode::kBadInput, fmt::format("{}, which any user may write to (chmod 600)", path));
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", path, std::strerror(errno)));
   std::string text(kReadBytes, '\0');
-  file.read(text.data(), kReadBytes);
-  text.resize(file.gcount());
+  size_t bytes = 0;
+  while (bytes < text.size()) {
+    const ssize_t got = read(file.get(), text.data() + bytes, text.size() - bytes);
+    if (got < 0) return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", path, std::strerror(errno)));
+    if (got == 0) break;
+    bytes += static_cast<size_t>(got);
+  }
+  text.resize(bytes);
   if (text.size() == kReadBytes)
     return Fail(ErrorCode::kBadInput, fmt::format("{}: {} characters or more", path, kReadBytes));
   return text;

@@ -62,7 +62,6 @@ class Parser {
       if (!document.IsNull()) ReadDefaultHealth(document);
     for (const YAML::Node& document : documents)
       if (!document.IsNull()) ReadDocument(document);
-    if (is_extender_ && !has_switch_ && !has_services_ && config_.pools.empty()) return std::move(config_);
     if (!has_switch_) problems_.Add("switch", "expected a map with the switch's interfaces, got nothing");
     if (!has_services_) problems_.Add("services", "expected a list of services (none: []), got nothing");
     return std::move(config_);
@@ -92,7 +91,8 @@ class Parser {
         {"executors", "a gateway's file: spillway-gateway -c FILE --check"},
         {"gpus", "an executor's or a node agent's file: spillway-executor or spillway-node -c FILE --check"},
         {"sim", "a simulator's file: spillway sim FILE"},
-        {"testbed", "a lab's file: spillway lab run FILE"}};
+        {"testbed", "a lab's file: spillway lab run FILE"},
+        {"extender", "spillway-kubernetes' file: spillway-kubernetes -c FILE --check"}};
     if (!document.IsMap()) return false;
     for (const auto& [key, what] : kOthers)
       if (document[key]) {
@@ -108,7 +108,7 @@ class Parser {
       has_switch_ = has_services_ = true;  // what else lacks need not be said
       return;
     }
-    MapReader map(problems_, {"", line, document}, {"switch", "health", "services", "pools", "extender"});
+    MapReader map(problems_, {"", line, document}, {"switch", "health", "services", "pools"});
     if (const Field* field = map.Find("switch")) {
       if (has_switch_)
         problems_.Add(field->line, "switch", "already in another document of the file");
@@ -124,11 +124,6 @@ class Parser {
       }
     }
     if (const Field* field = map.Find("pools")) ReadPools(*field);
-    if (const Field* field = map.Find("extender")) {
-      is_extender_ = true;
-      problems_.Add(field->line, field->path,
-                    "expected in a file of its own, for spillway-kubernetes (docs/kubernetes.md)");
-    }
   }
 
   void ReadSwitch(const Field& field) {
@@ -364,29 +359,43 @@ class Parser {
   std::string file_name_;
   Config config_;
   bool has_switch_ = false, has_services_ = false, has_health_ = false;
-  bool is_extender_ = false;  // a file of before spillway-kubernetes
-  HealthBlock health_;        // for all services
+  HealthBlock health_;  // for all services
   std::set<std::string> service_names_, pool_names_;
   size_t servers_ = 0, ports_ = 0;  // in all
 };
 
 }  // namespace
 
-Result<Config> ParseConfig(std::string_view yaml, const std::string& file_name) {
-  Problems problems(file_name);
-  Config config;
-  ReadDocuments(problems, std::string(yaml), [&](const std::vector<YAML::Node>& documents) {
-    config = Parser(problems, file_name).Read(documents);
-    if (!problems.flooded()) CheckWhole(config, problems);
+Error PoolFile::At(const Error& error) const {
+  const size_t colon = error.message.find(": ");
+  if (error.code != ErrorCode::kBadInput || colon == error.message.npos) return error;
+  Problems problems = keys;
+  problems.Add(error.message.substr(0, colon), error.message.substr(colon + 2));
+  return problems.ToError();
+}
+
+Result<PoolFile> ParsePoolFile(std::string_view yaml, const std::string& file_name) {
+  PoolFile file{{}, Problems(file_name)};
+  ReadDocuments(file.keys, std::string(yaml), [&](const std::vector<YAML::Node>& documents) {
+    file.config = Parser(file.keys, file_name).Read(documents);
+    if (!file.keys.flooded()) CheckWhole(file.config, file.keys);
   });
-  if (!problems.none()) return tl::make_unexpected(problems.ToError());
-  return config;
+  if (!file.keys.none()) return tl::make_unexpected(file.keys.ToError());
+  return file;
+}
+
+Result<PoolFile> LoadPoolFile(const std::string& path) {
+  const auto text = yaml::ReadInputFile(path);
+  if (!text) return tl::make_unexpected(text.error());
+  return ParsePoolFile(*text, path);
+}
+
+Result<Config> ParseConfig(std::string_view yaml, const std::string& file_name) {
+  return ParsePoolFile(yaml, file_name).map([](PoolFile file) { return std::move(file.config); });
 }
 
 Result<Config> LoadConfig(const std::string& path) {
-  const auto text = yaml::ReadInputFile(path);
-  if (!text) return tl::make_unexpected(text.error());
-  return ParseConfig(*text, path);
+  return LoadPoolFile(path).map([](PoolFile file) { return std::move(file.config); });
 }
 
 }  // namespace spillway::model

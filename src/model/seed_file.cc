@@ -54,7 +54,10 @@ Result<std::optional<spw_seed>> ReadSeedFile(const std::string& path) {
   const auto text = ReadSecretFile(path);
   if (!text) return tl::make_unexpected(text.error());
   const auto seed = ParseSeed(*text);
-  if (!seed) return Fail(ErrorCode::kBadInput, fmt::format("{}: contents not recognised", path));
+  if (!seed)
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}: no seed of {} hex digits; restore the file, or move it away for a new seed",
+                            path, kDigits));
   return seed;
 }
 

@@ -139,7 +139,8 @@ Result<NodeConfig> ParseNodeConfig(const std::string& yaml, const std::string& f
                    "programs"});
     Take(config.name, top.Need("name", "a name of this host"),
          [&](const Field& f) { return yaml::ReadName(problems, f); });
-    if (config.name.size() > 31) problems.Add("name", "expected at most 31 characters");
+    if (config.name.size() > 31)
+      problems.Add("name", fmt::format("expected at most 31 characters, got {}", config.name.size()));
     const Field* token = top.Find("controller_token_file");
     if (const Field* f = top.Need("controller", "the gateway's controller.socket, or tcp:ADDRESS:PORT"))
       ReadControllerAddress(problems, *f, token, file_name, config.controller);

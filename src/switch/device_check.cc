@@ -2,18 +2,21 @@
 #include "device_check.h"
 
 #include <fmt/format.h>
+#include <ifaddrs.h>
 #include <linux/ethtool.h>
 #include <linux/genetlink.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <memory>
 
 #include "base/fd.h"
 #include "base/netlink.h"
@@ -137,6 +140,27 @@ Result<Device> ReadDevice(const std::string& interface) {
   if (!device.peer.empty())
     device.peer_tx_checksum = EthtoolValue(any.get(), device.peer, ETHTOOL_GTXCSUM) != 0;
   return device;
+}
+
+std::set<model::Address> OwnAddresses() {
+  std::set<model::Address> own;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return own;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr) continue;
+    model::Address address;
+    if (at->ifa_addr->sa_family == AF_INET) {
+      std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in*>(at->ifa_addr)->sin_addr, 4);
+    } else if (at->ifa_addr->sa_family == AF_INET6) {
+      address.family = 6;
+      std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in6*>(at->ifa_addr)->sin6_addr, 16);
+    } else {
+      continue;
+    }
+    own.insert(address);
+  }
+  return own;
 }
 
 std::vector<std::string> IngressProblems(const Device& device) {

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "model/pool.h"
 
 namespace spillway::switching {
 
@@ -33,6 +35,9 @@ struct Device {
 
 // Errors: kBadInput, no such interface; kSystem.
 [[nodiscard]] Result<Device> ReadDevice(const std::string& interface);
+
+// The addresses of all interfaces of this network namespace.
+[[nodiscard]] std::set<model::Address> OwnAddresses();
 
 // What is wrong with it for a program in native mode that takes packets in there and sends them on, each with
 // what to do about it. Pure.

@@ -78,8 +78,10 @@ int LockFolder(const std::string& path) {
 }  // namespace
 
 Result<std::unique_ptr<InstanceLock>> InstanceLock::Take(const Options& options) {
-  std::error_code ignored;
-  fs::create_directories(options.run_dir, ignored);
+  std::error_code unmade;
+  fs::create_directories(options.run_dir, unmade);
+  if (unmade)
+    return Fail(ErrorCode::kUnavailable, fmt::format("--run-dir {}: {}", options.run_dir, unmade.message()));
   const std::string path = options.run_dir + "/" + options.instance + ".lock";
   const int run_fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (run_fd < 0)
@@ -98,7 +100,8 @@ Result<std::unique_ptr<InstanceLock>> InstanceLock::Take(const Options& options)
     if (error == EWOULDBLOCK)
       return Conflict(options, "of another --run-dir, with the pins in " + options.bpffs);
     return Fail(error == EACCES ? ErrorCode::kUnavailable : ErrorCode::kSystem,
-                fmt::format("locking {}: {}", folder, std::strerror(error)));
+                fmt::format("locking {}: {}{}", folder, std::strerror(error),
+                            error == EACCES ? " (spillwayd runs as root)" : ""));
   }
   std::unique_ptr<InstanceLock> lock(new InstanceLock(folder, pins_fd, run_fd));
   const std::string pid = std::to_string(getpid());

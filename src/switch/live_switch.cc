@@ -160,6 +160,8 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
   self->AwaitNextHops();
   self->CheckDevices();
   for (std::string& note : HistoryNotes(self->plan_)) self->start_warnings_.push_back(std::move(note));
+  for (std::string& note : ReportAddressNotes(self->plan_, OwnAddresses()))
+    self->start_warnings_.push_back(std::move(note));
   return self;
 }
 
@@ -212,7 +214,7 @@ Result<ApplyReport> LiveSwitch::Check(const model::Config& config) const {
   if (!plan) return tl::make_unexpected(plan.error());
   ApplyReport report;
   report.changes = model::Diff(plan_.config, config);
-  report.notes = NotesOf(*plan, ledger);
+  report.notes = NotesOf(*plan, ledger, OwnAddresses());
   return report;
 }
 
@@ -286,7 +288,7 @@ Result<ApplyReport> LiveSwitch::Commit(Plan plan, Ledger ledger) {
   for (const PlannedServer& server : plan.servers) WriteKeyOf(plan, server);
   ApplyReport report;
   report.changes = model::Diff(plan_.config, plan.config);
-  report.notes = NotesOf(plan, ledger);
+  report.notes = NotesOf(plan, ledger, OwnAddresses());
   WriteServers(plan);
   WriteUnits(plan);
   RingTally tally = MoveKnownRings(plan);

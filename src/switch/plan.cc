@@ -47,6 +47,11 @@ spw_endpoint MakeEndpoint(const model::Address& address, uint16_t port, uint8_t 
   return e;
 }
 
+// As messages of the pool file's reader name it.
+std::string KeyOf(const model::Pool& pool, const model::Server& server) {
+  return fmt::format("pools.{}.servers[{}]", pool.name, server.name);
+}
+
 // Finds the unit's index: the one it has, or the lowest that no unit of the server ever held.
 Result<uint32_t> UnitIndex(Ledger& ledger, const model::Pool& pool, const model::Server& server, size_t at) {
   std::string prefix = ServerName(pool.name, server.name) + "/";
@@ -57,10 +62,12 @@ Result<uint32_t> UnitIndex(Ledger& ledger, const model::Pool& pool, const model:
     if (name.compare(0, prefix.size(), prefix) == 0) index = std::max(index, used + 1);
   }
   if (index >= SPW_UNITS_PER_SERVER) {
-    return Fail(ErrorCode::kBadInput,
-                fmt::format("pools.{}.servers.{}: unit {}: all {} unit indices were given out; rename the "
-                            "server to start afresh",
-                            pool.name, server.name, server.units[at].name, SPW_UNITS_PER_SERVER));
+    return Fail(
+        ErrorCode::kBadInput,
+        fmt::format("{}.units: no index is left for {}: units get {} in all while a server runs, removed "
+                    "ones included; rename the server to start afresh{}",
+                    KeyOf(pool, server), server.units[at].name, SPW_UNITS_PER_SERVER,
+                    server.code ? ", with another code" : ""));
   }
   ledger.unit_index[prefix + server.units[at].name] = index;
   return index;
@@ -71,13 +78,22 @@ Result<uint32_t> ServerCode(Ledger& ledger, const model::Pool& pool, const model
   std::optional<uint32_t> code = ledger.servers.Find(name);
   if (server.code.has_value()) {
     if (code.has_value() && *code == *server.code) return *code;
-    if (code.has_value() || !ledger.servers.Restore(name, *server.code)) {
-      return Fail(ErrorCode::kBadInput, fmt::format("pools.{}.servers.{}.code: {} cannot be given while {}",
-                                                    pool.name, server.name, *server.code,
-                                                    code.has_value() ? "the server runs under another code"
-                                                                     : "another server has it"));
-    }
-    return *server.code;
+    if (code.has_value())
+      return Fail(
+          ErrorCode::kBadInput,
+          fmt::format("{}.code: expected {}, under which the server runs, got {}: keep it, or rename the "
+                      "server",
+                      KeyOf(pool, server), *code, *server.code));
+    if (ledger.servers.Restore(name, *server.code)) return *server.code;
+    const auto& taken = ledger.servers.entries();
+    const auto holder = std::find_if(taken.begin(), taken.end(),
+                                     [&](const auto& entry) { return entry.second == *server.code; });
+    return Fail(
+        ErrorCode::kBadInput,
+        fmt::format("{}.code: expected one that no running server has, got {}{}: give another, or first "
+                    "apply the file without this server, which frees the code",
+                    KeyOf(pool, server), *server.code,
+                    holder == taken.end() ? "" : ", which is " + holder->first + "'s"));
   }
   if (!code.has_value()) code = ledger.servers.Assign(name);
   if (!code.has_value()) {
@@ -98,10 +114,11 @@ Result<void> PlanServer(Plan& plan, Ledger& ledger, uint32_t pool_index, const m
     Result<uint32_t> index = UnitIndex(ledger, pool, server, i);
     if (!index) return tl::make_unexpected(index.error());
     if (static_cast<int>(*index) < last_index) {
-      return Fail(ErrorCode::kBadInput,
-                  fmt::format("pools.{}.servers.{}.units: {} was moved up or a unit was put before it; the "
-                              "order of running units is fixed: append new units, or rename the server",
-                              pool.name, server.name, unit.name));
+      return Fail(
+          ErrorCode::kBadInput,
+          fmt::format("{}.units: {} was moved up or a unit was put before it; the order of running units is "
+                      "fixed: append new units, or rename the server",
+                      KeyOf(pool, server), unit.name));
     }
     last_index = static_cast<int>(*index);
     planned.units_mask |= static_cast<uint8_t>(1u << *index % SPW_UNITS_PER_SERVER);
@@ -147,7 +164,7 @@ Result<void> PlanService(Plan& plan, Ledger& ledger, RingLayer& layer, const mod
       return Fail(
           ErrorCode::kBadInput,
           fmt::format(
-              "services.{}: no room for a ring of {} slots among {}; to resize the rings, stop spillwayd, "
+              "services[{}]: no room for a ring of {} slots among {}; to resize the rings, stop spillwayd, "
               "run spillwayd --remove and start it again",
               service.name, slots, ring_capacity));
     }

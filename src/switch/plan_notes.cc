@@ -74,10 +74,23 @@ std::vector<std::string> HistoryNotes(const Plan& plan) {
   return notes;
 }
 
-std::vector<std::string> NotesOf(const Plan& plan, const Ledger& ledger) {
+std::vector<std::string> ReportAddressNotes(const Plan& plan, const std::set<model::Address>& own) {
+  const auto& report = plan.config.data_plane.report;
+  if (!report || own.contains(report->address)) return {};
+  for (const model::Service& service : plan.config.services)
+    if (service.vip == report->address) return {};
+  return {fmt::format(
+      "switch.report.address {} is neither an address of this machine nor a VIP: agents' reports arrive "
+      "only if the network routes them here",
+      report->address.ToString())};
+}
+
+std::vector<std::string> NotesOf(const Plan& plan, const Ledger& ledger,
+                                 const std::set<model::Address>& own) {
   std::vector<std::string> notes = UnservedNotes(plan);
   for (std::string& note : OverrideNotes(plan, ledger)) notes.push_back(std::move(note));
   for (std::string& note : HistoryNotes(plan)) notes.push_back(std::move(note));
+  for (std::string& note : ReportAddressNotes(plan, own)) notes.push_back(std::move(note));
   return notes;
 }
 

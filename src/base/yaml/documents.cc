@@ -18,34 +18,49 @@ namespace spillway::yaml {
 namespace {
 
 constexpr size_t kMaxFileBytes = 64 << 20;  // the largest pool, written at length, takes about 5 MiB
+constexpr size_t kMaxValues = 1 << 20;      // keys and values; the largest pool has about 400,000
 
 // yaml-cpp 0.7 reads documents without end where one begins with a stray ',', ']' or '}': it consumes
-// nothing, so the next document begins at the same place. A first pass over the events finds that.
-class ProgressCheck : public YAML::EventHandler {
+// nothing, so the next document begins at the same place. And it takes half a kilobyte for a value that is
+// two bytes in the file. A first pass over the events, which keeps nothing, finds both.
+class FirstPass : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (mark.pos == begin_) throw YAML::ParserException(mark, "an unexpected character");
     begin_ = mark.pos;
+    Count(mark);
   }
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                       YAML::EmitterStyle::value) override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { Count(mark); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { Count(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t, const std::string&) override {
+    Count(mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    Count(mark);
+  }
   void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    Count(mark);
   }
   void OnMapEnd() override {}
 
  private:
+  void Count(const YAML::Mark& mark) {
+    if (++values_ > kMaxValues)
+      throw YAML::ParserException(mark, fmt::format("more than {} values", kMaxValues));
+  }
+
   int begin_ = -1;
+  size_t values_ = 0;
 };
 
 std::vector<YAML::Node> LoadDocuments(const std::string& text) {
   std::istringstream input(text);
   YAML::Parser events(input);
-  ProgressCheck check;
+  FirstPass check;
   while (events.HandleNextDocument(check)) {
   }
   return YAML::LoadAll(text);
@@ -79,6 +94,7 @@ std::string PlainWords(const std::string& fault) {
       {YAML::ErrorMsg::MAP_VALUE, "\": \" where no value may begin (a text that holds it needs quotes)"},
       {YAML::ErrorMsg::BLOCK_ENTRY, "an entry (\"- \") where none may begin (indent by spaces, not tabs)"},
       {YAML::ErrorMsg::EOF_IN_SCALAR, "a text whose closing quote is missing"},
+      {YAML::ErrorMsg::BAD_FILE, "lists or maps that are nested too deep"},
       {YAML::ErrorMsg::UNKNOWN_TOKEN, "a character that no value may begin with (put the text in quotes)"},
   };
   for (const auto& [theirs, ours] : kFaults)

@@ -187,6 +187,7 @@ bool Broker::DeliverTo(uint32_t number, uint64_t id, Job& job, Time done_at, Tim
     if (executor == slice.executor) delivery.model = index;
   delivery.rows = job.request.rows;
   delivery.inputs = job.request.inputs;
+  delivery.peer = job.request.peer;
   delivery.output_bytes = model.card->OutputBytes(job.request.rows);
   delivery.scrub = options_.isolation != scheduler::Isolation::kNone && slice.last_tenant != kNobody &&
                    slice.last_tenant != tenant;
@@ -290,6 +291,7 @@ void Broker::AnswerJob(Job& job, const Answer& told) {
   job.request.reply(answer);
   // A slice may work on it still; its inputs were copied there, and nobody places it again.
   job.request.inputs = {};
+  job.request.peer = nullptr;
   job.request.keeper.reset();
 }
 

@@ -39,6 +39,8 @@
 
 namespace spillway::gateway {
 
+class SharedMemory;
+
 using Duration = std::chrono::nanoseconds;
 using Time = std::chrono::nanoseconds;  // of any steady clock
 
@@ -66,9 +68,11 @@ struct Request {
   int64_t rows = 1;
   std::span<const std::byte> inputs;   // stays valid until the answer: `keeper` sees to that
   std::shared_ptr<const void> keeper;  // may be null if the memory outlives the request anyway
-  uint64_t held_bytes = 0;             // of the gateway's memory, counted against its limit
-  uint64_t most_output = UINT64_MAX;   // room that the asker has
-  std::optional<Duration> deadline;    // from now
+  // Where inputs lie in memory from which the client may take pages at any time: copies go by its Read.
+  const SharedMemory* peer = nullptr;
+  uint64_t held_bytes = 0;            // of the gateway's memory, counted against its limit
+  uint64_t most_output = UINT64_MAX;  // room that the asker has
+  std::optional<Duration> deadline;   // from now
   Reply reply;
 };
 
@@ -100,6 +104,7 @@ struct Delivery {
   std::span<const std::byte> inputs;
   uint64_t output_bytes;
   bool scrub;  // the slice held another tenant's requests before: nothing of them may stay
+  const SharedMemory* peer = nullptr;  // as the request's
 };
 
 // How deliveries reach slices. The gateway writes shared memory and rings; tests remember.

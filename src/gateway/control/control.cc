@@ -280,9 +280,9 @@ void Control::Handle(const api::Request& request, const api::Responder& respond)
     parts.push_back(request.path.substr(at + 1, end - at - 1));
     at = end;
   }
-  const bool is_post = request.method == "POST";
+  const bool is_post = request.method == "POST", is_get = request.method == "GET";
   const size_t depth = parts.size();
-  if (depth >= 2 && parts[0] == "v1" && parts[1] == "models" && !is_post && depth == 2)
+  if (depth >= 2 && parts[0] == "v1" && parts[1] == "models" && is_get && depth == 2)
     return respond([body = ReportOf(controller_, took_).dump()] { return Response{.body = body}; });
   if (depth == 3 && parts[0] == "v1" && parts[1] == "hosts" && is_post)
     return HearHost(request, parts[2], respond);
@@ -290,9 +290,9 @@ void Control::Handle(const api::Request& request, const api::Responder& respond)
   if (depth < 2 || parts[0] != "v1" || parts[1] != "models" || !is_change)
     return respond([] { return api::ErrorResponse(404, "not_found", "not found"); });
   if (!is_post)
-    return respond([] {
-      Response response = api::ErrorResponse(405, "bad_input", "expected POST");
-      response.allow = "POST";
+    return respond([allow = depth == 2 ? "GET, POST" : "POST"] {
+      Response response = api::ErrorResponse(405, "bad_input", std::string("expected ") + allow);
+      response.allow = allow;
       return response;
     });
   const Response response = depth == 2 ? Change(request, "", "add") : Change(request, parts[2], parts[3]);

@@ -50,7 +50,12 @@ Result<std::optional<Fleet>> FleetFile::Read() const {
   const auto text = base::ReadFile(path_);
   if (!text) return tl::make_unexpected(text.error());
   auto read = scheduler::ParseFleet(*text);
-  if (!read) return Fail(ErrorCode::kBadInput, fmt::format("{}: {}", path_, read.error().message));
+  if (!read)
+    return Fail(
+        ErrorCode::kBadInput,
+        fmt::format("{}: expected a state file as this version writes it ({}); restore it, or move it away "
+                    "to start without models",
+                    path_, read.error().message));
   return std::move(*read);
 }
 

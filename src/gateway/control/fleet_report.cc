@@ -41,7 +41,7 @@ json ReportOf(const Fleet& fleet, const std::string& name, const GpuHost& host) 
     if (!gpu.lost.empty()) entry["lost"] = gpu.lost;
     gpus.push_back(entry);
   }
-  json report{{"name", name}, {"up", host.is_up}, {"gpus", gpus}};
+  json report{{"name", name}, {"up", host.is_up && !host.gpus.empty()}, {"gpus", gpus}};
   if (!host.programs.empty()) report["programs"] = host.programs;
   return report;
 }
@@ -69,7 +69,8 @@ json ReportOf(const Fleet& fleet, const ServedModel& model, const TookMs& took) 
   const auto downtime = fleet.downtime_ms.find(model.name);
   if (downtime != fleet.downtime_ms.end()) report["downtime_ms"] = downtime->second;
   const auto trouble = fleet.model_troubles.find(model.name);
-  if (trouble != fleet.model_troubles.end()) report["trouble"] = trouble->second.why;
+  if (trouble != fleet.model_troubles.end() && ready < model.replicas)
+    report["trouble"] = trouble->second.why;
   return report;
 }
 

@@ -12,6 +12,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +23,8 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr size_t kMaxDescriptors = 8;
+// A copy that met a hole counts as many as whole ones take back: at most kMaxHoles are remembered.
+constexpr uint32_t kHoleCounts = 8, kManyHoles = 256, kMaxHoles = 1024;
 
 tl::unexpected<Error> SystemError(const char* what) {
   return Fail(ErrorCode::kSystem, fmt::format("{}: {}", what, std::strerror(errno)));
@@ -56,6 +60,62 @@ Result<SharedMemory> SharedMemory::Map(base::Fd fd, uint64_t bytes) {
   mapped.fd_ = std::move(fd);
   mapped.bytes_ = {static_cast<std::byte*>(memory), bytes};
   return mapped;
+}
+
+bool SharedMemory::IsByFile(std::span<const std::byte> range) const {
+  static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::array<unsigned char, 256> is_there;
+  const auto first = reinterpret_cast<uintptr_t>(range.data()) & ~(page - 1);
+  const auto end = reinterpret_cast<uintptr_t>(range.data()) + range.size();
+  bool whole = true;
+  for (uintptr_t at = first; at < end && whole; at += is_there.size() * page) {
+    const size_t pages = std::min((end - at + page - 1) / page, is_there.size());
+    whole = mincore(reinterpret_cast<void*>(at), pages * page, is_there.data()) == 0 &&
+            std::all_of(is_there.begin(), is_there.begin() + pages,
+                        [](unsigned char one) { return (one & 1) != 0; });
+  }
+  // A window that was never touched begins as one hole, so a few are no sign of anything.
+  holes_ = whole ? holes_ - (holes_ > 0 ? 1 : 0) : std::min(holes_ + kHoleCounts, kMaxHoles);
+  return !whole || holes_ > kManyHoles;
+}
+
+void SharedMemory::Read(std::span<const std::byte> from, std::byte* into) const {
+  if (!IsByFile(from)) {
+    std::memcpy(into, from.data(), from.size());
+    return;
+  }
+  const auto offset = from.data() - bytes_.data();
+  for (size_t done = 0; done < from.size();) {
+    const ssize_t got = pread(fd_.get(), into + done, from.size() - done, offset + static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      std::memset(into + done, 0, from.size() - done);
+      return;
+    }
+    done += static_cast<size_t>(got);
+  }
+}
+
+bool SharedMemory::Write(std::span<std::byte> to, std::span<const std::byte> from) const {
+  if (!IsByFile(to)) {
+    std::memcpy(to.data(), from.data(), from.size());
+    return true;
+  }
+  const auto offset = to.data() - bytes_.data();
+  for (size_t done = 0; done < from.size();) {
+    const ssize_t put =
+        pwrite(fd_.get(), from.data() + done, from.size() - done, offset + static_cast<off_t>(done));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    done += static_cast<size_t>(put);
+  }
+  return true;
+}
+
+void FreePages(int fd) {
+  struct stat status {};
+  if (fstat(fd, &status) == 0 && status.st_size > 0)
+    (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, status.st_size);
 }
 
 Result<void> SendWithDescriptors(int socket, std::span<const std::byte> message, std::span<const int> fds) {

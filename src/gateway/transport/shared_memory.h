@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that two processes see: a memfd, sealed against shrinking and growing, so that no peer can have the
-// other die of SIGBUS; and how its descriptor travels over a UNIX socket. Not thread-safe.
+// other die of SIGBUS, nor wait; and how its descriptor travels over a UNIX socket. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,7 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&& other) noexcept {
     std::swap(fd_, other.fd_);
     std::swap(bytes_, other.bytes_);
+    std::swap(holes_, other.holes_);
     return *this;
   }
   ~SharedMemory();
@@ -34,10 +35,23 @@ class SharedMemory {
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
 
+  // Copies, of ranges within bytes(), that the peer cannot hold up. While it punches holes (fallocate),
+  // whoever touches a missing page waits for it, in all for seconds; by the file nobody waits. So where pages
+  // are missing, or often were of late, it is the file. What is missing reads as zeros.
+  void Read(std::span<const std::byte> from, std::byte* into) const;
+  // False: there is no memory for it.
+  [[nodiscard]] bool Write(std::span<std::byte> to, std::span<const std::byte> from) const;
+
  private:
+  [[nodiscard]] bool IsByFile(std::span<const std::byte> range) const;
+
   base::Fd fd_;
   std::span<std::byte> bytes_;
+  mutable uint32_t holes_ = 0;  // seen of late
 };
+
+// Gives all pages of a memfd back, whoever else holds it: from then on they are whose who touches them.
+void FreePages(int fd);
 
 // One message of a SOCK_SEQPACKET or SOCK_STREAM UNIX socket, with descriptors. Blocks where the socket does.
 [[nodiscard]] Result<void> SendWithDescriptors(int socket, std::span<const std::byte> message,

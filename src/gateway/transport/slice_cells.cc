@@ -2,6 +2,9 @@
 #include "gateway/transport/slice_cells.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "gateway/transport/shared_memory.h"
 
 namespace spillway::gateway {
 
@@ -50,6 +53,13 @@ std::optional<uint32_t> SliceCells::Free(uint64_t id) {
   if (cell == cells_.end()) return std::nullopt;
   cell->id = 0;
   return static_cast<uint32_t>(cell - cells_.begin());
+}
+
+void CopyInputs(const Delivery& delivery, std::byte* into) {
+  if (delivery.peer != nullptr)
+    delivery.peer->Read(delivery.inputs, into);
+  else if (!delivery.inputs.empty())
+    std::memcpy(into, delivery.inputs.data(), delivery.inputs.size());
 }
 
 }  // namespace spillway::gateway

@@ -3,6 +3,7 @@
 // were written for its tenant. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -40,5 +41,8 @@ class SliceCells {
   uint64_t key_;
   std::vector<Cell> cells_;
 };
+
+// All of them, from wherever they lie.
+void CopyInputs(const Delivery& delivery, std::byte* into);
 
 }  // namespace spillway::gateway

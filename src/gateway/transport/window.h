@@ -24,6 +24,10 @@ class ServedWindow {
   [[nodiscard]] virtual std::span<std::byte> bytes() const = 0;
   // Keeps the memory, not the window: a request may outlive its client.
   [[nodiscard]] virtual std::shared_ptr<const void> keeper() const = 0;
+  // Where the client has a hand on the memory's pages too: copies from there go by its Read.
+  [[nodiscard]] virtual const SharedMemory* peer_memory() const { return nullptr; }
+  // `from` to a range of bytes() of its size. False: there is no memory for it.
+  [[nodiscard]] virtual bool Write(std::span<std::byte> to, std::span<const std::byte> from) = 0;
   [[nodiscard]] virtual uint32_t slots() const = 0;
   // False: nothing there, or nothing for whose answer there is room.
   virtual bool TakeSubmission(Submission& into) = 0;

@@ -163,6 +163,10 @@ bool Lists(const GpuHost& host, const std::string& program) {
 
 std::string WhyLost(const Fleet& fleet, const SlicePlace& place) {
   const Gpu* gpu = GpuAt(fleet, place);
+  const auto host = fleet.hosts.find(place.host);
+  // A node agent that is told to end reports no GPUs at all.
+  if (host != fleet.hosts.end() && host->second.gpus.empty())
+    return fmt::format("host {} was stopped", place.host);
   if (gpu == nullptr) return fmt::format("host {} has GPU {} no longer", place.host, place.gpu);
   return gpu->lost.empty() ? "" : fmt::format("GPU {} of {}: {}", place.gpu, place.host, gpu->lost);
 }
@@ -229,6 +233,10 @@ Result<Fleet> ParseFleet(std::string_view text) {
   if (!read.is_object()) return Fail(ErrorCode::kBadInput, "expected a JSON object");
   try {
     return FleetOf(read);
+  } catch (const json::exception& error) {
+    const std::string_view what = error.what();  // "[json.exception.out_of_range.403] key 'now' not found"
+    const size_t id_ends = what.find("] ");
+    return Fail(ErrorCode::kBadInput, std::string(id_ends == what.npos ? what : what.substr(id_ends + 2)));
   } catch (const std::exception& error) {
     return Fail(ErrorCode::kBadInput, error.what());
   }

@@ -289,11 +289,14 @@ std::string GeometryText(SliceMask taken, bool double_memory, const GpuModel& mo
     const auto profile = static_cast<Profile>(p);
     if (!double_memory && profile == Profile::k1gMem) continue;
     const ProfileShape& shape = ShapeOf(profile);
+    std::vector<int> free;
+    std::copy_if(shape.starts.begin(), shape.starts.end(), std::back_inserter(free),
+                 [&](int start) { return (taken & MaskOf(profile, start)) == 0; });
     const int best = BestStart(profile, taken);
     profiles.AddRow(
         {std::string(shape.name), int64_t{shape.compute}, int64_t{shape.memory},
          model.slice_memory_gb > 0 ? report::Cell(model.slice_memory_gb * shape.memory) : report::Cell(),
-         fmt::format("{}", fmt::join(shape.starts, ", ")),
+         free.empty() ? report::Cell() : report::Cell(fmt::format("{}", fmt::join(free, ", "))),
          best < 0 ? report::Cell() : report::Cell(int64_t{best})});
   }
   std::string text = fmt::format(

@@ -143,7 +143,8 @@ TEST_F(Daemon, AStartThatFailsLeavesTheTrafficOfAKilledOneAlone) {
   bed_->WritePoolFile(WithInterfaces(good, "client, s1-cpu, s1-nic, nosuch"));
   const Ran ran = Spillwayd(WordsWith({}));
   EXPECT_EQ(ran.exit, 2) << ran.err;
-  EXPECT_THAT(ran.err, HasSubstr(bed_->plan().pool_file + ": switch.interfaces: no interface nosuch here"));
+  EXPECT_THAT(ran.err, HasSubstr("spillwayd: " + bed_->plan().pool_file + ":"));
+  EXPECT_THAT(ran.err, HasSubstr(": switch.interfaces: no interface nosuch here"));
   open();
 
   bed_->WritePoolFile(good);

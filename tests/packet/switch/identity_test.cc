@@ -253,7 +253,7 @@ TEST_F(Identity, ASeedFileThatHoldsNoSeedIsAnErrorBeforeAnythingIsTouched) {
   std::ofstream(config.data_plane.seed_file) << "42";
   EXPECT_FALSE(Start(config));
   EXPECT_THAT(error_,
-              HasSubstr("switch.seed_file: " + config.data_plane.seed_file + ": contents not recognised"));
+              HasSubstr("switch.seed_file: " + config.data_plane.seed_file + ": no seed of 96 hex digits"));
   EXPECT_FALSE(Attached().found());
 }
 

@@ -119,6 +119,19 @@ TEST_F(Report, LiesOnTheWireAsSpecified) {
   EXPECT_EQ(LittleEndian(bytes + 64, 8), SlowSipHash(kKey, expected));
 }
 
+TEST_F(Report, AfterTheLastSequenceTheBootIdGrows) {
+  Reporter reporter(Config(), 1000, UINT32_MAX - 1);
+  spw_report_seen seen{};
+  for (int i = 0; i < 3; i++) {
+    const spw_report_wire wire = reporter.Encode(0s, {}, {});
+    spw_report report{};
+    ASSERT_EQ(spw_report_decode(&wire, sizeof(wire), &report), SPW_REPORT_OK);
+    EXPECT_TRUE(spw_report_is_newer(&report, &seen)) << i;
+    EXPECT_EQ(report.boot_id, i == 0 ? 1000u : 1001u);
+    seen = {.boot_id = report.boot_id, .sequence = report.sequence, .pad = 0};
+  }
+}
+
 TEST_F(Report, DecodesToWhatWasSaidAndGrows) {
   Reading reading;
   reading.queue = 100'000;

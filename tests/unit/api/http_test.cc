@@ -154,6 +154,28 @@ TEST_F(Http, LimitsBodiesThatDoNotSayTheirLength) {
   EXPECT_EQ(handled, 0);
 }
 
+TEST_F(Http, RefusesWhatAProxyMayHaveReadOtherwise) {
+  std::atomic<int> handled = 0;
+  Serve([&handled](const Request& request) {
+    handled++;
+    return Echo(request);
+  });
+  const std::string next = "GET /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+  for (const char* headers : {
+           "Content-Length: 2\r\nContent-Length: 30\r\n",
+           "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+           "Transfer-Encoding : chunked\r\n",
+           "Transfer-Encoding: chunked\r\ntransfer-encoding: identity\r\n",
+           "Content-Length: 2\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n",
+       }) {
+    const std::string answer =
+        Raw("POST / HTTP/1.1\r\nHost: x\r\n" + std::string(headers) + "\r\n0\r\n\r\n" + next);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 400")) << headers;
+    EXPECT_EQ(answer.find("HTTP/1.1", 1), std::string::npos) << headers << "is followed by a second answer";
+  }
+  EXPECT_EQ(handled, 0);
+}
+
 TEST_F(Http, OutlivesGarbage) {
   Serve(Echo);
   Rude("");

@@ -21,6 +21,7 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 
 std::string Replaced(std::string text, const std::string& from, const std::string& to) {
@@ -208,6 +209,29 @@ TEST_F(Routes, ADryRunIsRefusedAsTheApplyWouldBe) {
   const Response response = Post("/v1/apply", testing::PoolYaml(), {{"dry_run", "1"}});
   EXPECT_EQ(response.status, 400);
   EXPECT_THAT(ErrorOf(response), HasSubstr("its size is fixed"));
+}
+
+TEST_F(Routes, AMisspeltDryRunChangesNothing) {
+  const std::string edited = Replaced(testing::PoolYaml(), "capacity: 6", "capacity: 4");
+  for (const std::map<std::string, std::string>& query :
+       {std::map<std::string, std::string>{{"dry-run", "1"}}, {{"dryrun", "1"}}, {{"dry_run", "2"}}}) {
+    const Response response = Post("/v1/apply", edited, query);
+    EXPECT_EQ(response.status, 400) << response.body;
+    EXPECT_THAT(ErrorOf(response), HasSubstr(query.begin()->first));
+  }
+  EXPECT_EQ(Post("/v1/units/rack1/s1/nic", R"({"status": "down"})", {{"dry_run", "1"}}).status, 400);
+  EXPECT_EQ(switch_.config(), testing::PoolConfig());
+}
+
+TEST_F(Routes, WhatOnlyTheSwitchCanRefuseIsToldWithItsPlaceInTheFile) {
+  switch_.refuse = Error{ErrorCode::kBadInput, "pools.rack1.servers[s1].code: expected 3, got 4"};
+  for (const char* path : {"/v1/check", "/v1/apply"}) {
+    const Response response = Post(path, testing::PoolYaml(), {{"name", "mine.yaml"}});
+    EXPECT_EQ(response.status, 400);
+    EXPECT_THAT(ErrorOf(response),
+                MatchesRegex("mine.yaml:[0-9]+: pools.rack1.servers\\[s1\\].code: expected 3, got 4"));
+    EXPECT_THAT(ErrorOf(response), Not(HasSubstr("mine.yaml:1:")));
+  }
 }
 
 TEST_F(Routes, CheckNamesTheFaultyPlace) {

@@ -34,6 +34,14 @@ TEST(KeyFile, ErrorsNameTheFileAndNeverItsContents) {
   EXPECT_FALSE(ReadKeyFile(testing::TempDir())) << "a directory";
 }
 
+TEST(KeyFile, NothingThatItMayBeHoldsTheReaderUp) {
+  const std::string path = testing::TempDir() + "/spillway_key_fifo";
+  std::remove(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_NE(ReadKeyFile(path).error().message.find("not a regular file"), std::string::npos);
+  std::remove(path.c_str());
+}
+
 TEST(KeyFile, ModesThatGiveTheKeyAwayAreToldOrRefused) {
   const std::string path = testing::TempDir() + "/spillway_key_mode_test";
   std::ofstream(path) << "000102030405060708090a0b0c0d0e0f";

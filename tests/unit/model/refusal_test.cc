@@ -324,6 +324,25 @@ TEST(Refusal, FilesThatCannotBeRead) {
   EXPECT_THAT(long_name.error().message, HasSubstr("xxx: expected a readable file: File name too long"));
 }
 
+// Two bytes each: a file of the size that the API takes would be gigabytes once read.
+TEST(PoolFileErrors, MoreValuesThanAnyPoolHasAreRefusedBeforeTheyAreKept) {
+  std::string text = "services: [";
+  for (int i = 0; i < (1 << 20) + 1; i++) text += "a,";
+  EXPECT_EQ(Problem(text + "]\n"), "pool.yaml:1: expected YAML, got more than 1048576 values");
+}
+
+TEST(PoolFileErrors, NestingTooDeepIsSaidSo) {
+  EXPECT_EQ(Problem("a: " + std::string(20000, '[')),
+            "pool.yaml:1: expected YAML, got lists or maps that are nested too deep");
+}
+
+TEST(Refusal, AWrongKindOfCheckHidesNothingElseThatIsWrong) {
+  const std::string problem =
+      Problem(With(kText, "services:\n", "health: {check: ping, interval: 0s, fall: 0}\nservices:\n"));
+  EXPECT_THAT(problem, AllOf(HasSubstr("health.check: expected one of"),
+                             HasSubstr("health.interval: expected"), HasSubstr("health.fall: expected")));
+}
+
 // yaml-cpp tells of an escape that it does not know by that very character.
 TEST(PoolFileErrors, AreOneLineWhateverFollowsABackslash) {
   for (int c = 1; c < 256; c++) {

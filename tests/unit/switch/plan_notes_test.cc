@@ -62,7 +62,7 @@ TEST(PlanNotes, AnOperatorsStatusIsNamedWhereTheFileSaysOtherwise) {
   Ledger ledger;
   ledger.status["p/s1/u2"] = SPW_UNIT_DOWN;
   const Plan plan = After(ledger, TwoServers());
-  EXPECT_THAT(NotesOf(plan, ledger),
+  EXPECT_THAT(NotesOf(plan, ledger, {}),
               ElementsAre("p/s1/u2 stays down, as set by an operator; the file says up"));
 }
 
@@ -79,6 +79,24 @@ TEST(PlanNotes, AServiceTakesNoNewFlowsWhenNoUnitOfItsPoolIsUp) {
   ledger.status["p/s2/u3"] = SPW_UNIT_DRAINING;
   EXPECT_THAT(UnservedNotes(After(ledger, config)),
               ElementsAre("service dns takes no new flows: no unit of pool p is up"));
+}
+
+TEST(PlanNotes, ReportsNeedAnAddressThatIsTheMachinesOrAVip) {
+  const model::Address own = *model::Address::Parse("192.0.2.1"), vip = *model::Address::Parse("192.0.2.53");
+  model::Config config = TwoServers();
+  model::Service service;
+  service.name = "dns";
+  service.pool = "p";
+  service.vip = vip;
+  config.services.push_back(service);
+  const auto notes = [&](const char* address) {
+    config.data_plane.report = model::ReportAddress{.address = *model::Address::Parse(address)};
+    Ledger ledger;
+    return ReportAddressNotes(After(ledger, config), {own});
+  };
+  EXPECT_THAT(notes("192.0.2.1"), IsEmpty());
+  EXPECT_THAT(notes("192.0.2.53"), IsEmpty());
+  EXPECT_THAT(notes("192.0.2.77"), ElementsAre(HasSubstr("switch.report.address 192.0.2.77 is neither")));
 }
 
 }  // namespace

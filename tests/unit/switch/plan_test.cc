@@ -194,7 +194,7 @@ TEST(Plan, ReorderedUnitsAreRefusedAndTheLedgerIsUntouched) {
   auto plan = MakePlan(config, ledger, kCapacity);
   ASSERT_FALSE(plan.has_value());
   EXPECT_EQ(plan.error().code, ErrorCode::kBadInput);
-  EXPECT_THAT(plan.error().message, HasSubstr("pools.p.servers.s1.units"));
+  EXPECT_THAT(plan.error().message, HasSubstr("pools.p.servers[s1].units"));
   EXPECT_TRUE(SameLedger(before, ledger));
 }
 
@@ -242,19 +242,39 @@ TEST(Plan, AnExplicitCodeInUseIsRefused) {
   uint32_t taken = plan->servers[0].code;
   Ledger before = ledger;
   config.pools[0].servers[1].code = taken;
-  EXPECT_FALSE(MakePlan(config, ledger, kCapacity)) << "it runs under another code";
+  const auto other = MakePlan(config, ledger, kCapacity);
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, HasSubstr(".code: expected 1, under which the server runs, got 0"));
   config.pools[0].servers[1].code.reset();
   config.pools[0].servers.push_back(MakeServer("s9", 9));
   config.pools[0].servers[2].code = taken;
-  EXPECT_FALSE(MakePlan(config, ledger, kCapacity)) << "another server has it";
+  const auto held = MakePlan(config, ledger, kCapacity);
+  ASSERT_FALSE(held);
+  const std::string holder = config.pools[0].servers[0].name;
+  EXPECT_THAT(held.error().message,
+              HasSubstr("servers[s9].code: expected one that no running server has, got 0, which is "));
+  EXPECT_THAT(held.error().message, HasSubstr("/" + holder + "'s"));
   EXPECT_TRUE(SameLedger(before, ledger));
+}
+
+TEST(Plan, ACodeIsHandedOnInTwoSteps) {
+  Ledger ledger;
+  model::Config config = MakeConfig(2);
+  config.pools[0].servers[1].code = 7;
+  ASSERT_TRUE(MakePlan(config, ledger, kCapacity));
+  model::Config renamed = config;
+  renamed.pools[0].servers[1].name = "s9";
+  EXPECT_FALSE(MakePlan(renamed, ledger, kCapacity)) << "entries of the old one's flows are still there";
+  config.pools[0].servers.pop_back();
+  ASSERT_TRUE(MakePlan(config, ledger, kCapacity));
+  EXPECT_TRUE(MakePlan(renamed, ledger, kCapacity));
 }
 
 TEST(Plan, NoRoomForARingIsAnErrorThatNamesTheService) {
   Ledger ledger;
   auto plan = MakePlan(MakeConfig(2, 3), ledger, 2 * SPW_RING_SLOTS);
   ASSERT_FALSE(plan.has_value());
-  EXPECT_THAT(plan.error().message, HasSubstr("services.v2"));
+  EXPECT_THAT(plan.error().message, HasSubstr("services[v2]"));
   EXPECT_TRUE(SameLedger(ledger, Ledger{}));
 }
 

@@ -221,7 +221,7 @@ bool RdmaLink::Deliver(const Delivery& delivery, uint32_t number) {
         add(IBV_WR_RDMA_WRITE, slice.buffers.zeros, std::min(range.bytes - done, slice.buffers.zero_bytes),
             range.offset + done);
   const uint64_t inputs = slice.buffers.inputs + delivery.cell * Aligned(slice.offer.input_bytes);
-  std::memcpy(slice.memory.bytes().data() + inputs, delivery.inputs.data(), delivery.inputs.size());
+  CopyInputs(delivery, slice.memory.bytes().data() + inputs);
   for (uint64_t done = 0; done < submission->input_bytes; done += slice.most_message)
     add(IBV_WR_RDMA_WRITE, inputs + done, std::min(submission->input_bytes - done, slice.most_message),
         submission->input_offset + done);

@@ -23,6 +23,11 @@ class RemoteWindow : public ServedWindow {
   [[nodiscard]] static constexpr uint64_t Overhead(uint32_t slots) { return uint64_t{1024} * (slots + 2); }
   [[nodiscard]] virtual State state() const = 0;
   [[nodiscard]] virtual uint64_t ticket() const = 0;
+  // The memory is the gateway's own: the client writes to it by RDMA only.
+  [[nodiscard]] bool Write(std::span<std::byte> to, std::span<const std::byte> from) override {
+    std::memcpy(to.data(), from.data(), from.size());
+    return true;
+  }
 };
 
 class WindowListener {

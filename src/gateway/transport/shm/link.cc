@@ -39,7 +39,7 @@ bool ShmLink::Deliver(const Delivery& delivery, uint32_t number) {
       regions_.Find(first_holder_ + number, slice.key, submission->input_offset, submission->input_bytes);
   if (!into) return false;
   if (delivery.inputs.size() >= kWorthAnEarlyRing) slice.channel.WakeForSubmission();
-  std::memcpy(into->data(), delivery.inputs.data(), delivery.inputs.size());
+  CopyInputs(delivery, into->data());
   cells.Fill(delivery);
   return slice.channel.Submit(*submission);
 }

@@ -21,6 +21,12 @@ Result<std::unique_ptr<ShmServedWindow>> ShmServedWindow::Create(uint64_t bytes,
   return window;
 }
 
+ShmServedWindow::~ShmServedWindow() {
+  if (!memory_) return;
+  FreePages(memory_->fd());
+  FreePages(channel_.fd());
+}
+
 Result<std::unique_ptr<ShmClientWindow>> ShmClientWindow::Map(std::vector<base::Fd> fds, uint64_t bytes,
                                                               uint32_t slots) {
   if (fds.size() != 4) return Fail(ErrorCode::kBadInput, "expected four descriptors of a window");
