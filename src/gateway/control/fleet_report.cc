@@ -69,8 +69,7 @@ json ReportOf(const Fleet& fleet, const ServedModel& model, const TookMs& took) 
   const auto downtime = fleet.downtime_ms.find(model.name);
   if (downtime != fleet.downtime_ms.end()) report["downtime_ms"] = downtime->second;
   const auto trouble = fleet.model_troubles.find(model.name);
-  if (trouble != fleet.model_troubles.end() && ready < model.replicas)
-    report["trouble"] = trouble->second.why;
+  if (trouble != fleet.model_troubles.end()) report["trouble"] = trouble->second.why;
   return report;
 }
 

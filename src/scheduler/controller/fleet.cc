@@ -163,10 +163,6 @@ bool Lists(const GpuHost& host, const std::string& program) {
 
 std::string WhyLost(const Fleet& fleet, const SlicePlace& place) {
   const Gpu* gpu = GpuAt(fleet, place);
-  const auto host = fleet.hosts.find(place.host);
-  // A node agent that is told to end reports no GPUs at all.
-  if (host != fleet.hosts.end() && host->second.gpus.empty())
-    return fmt::format("host {} was stopped", place.host);
   if (gpu == nullptr) return fmt::format("host {} has GPU {} no longer", place.host, place.gpu);
   return gpu->lost.empty() ? "" : fmt::format("GPU {} of {}: {}", place.gpu, place.host, gpu->lost);
 }

@@ -67,7 +67,7 @@ LiveBed::LiveBed() {
         "ip link add {0} type veth peer name {0}x && ip link set {0} up && ip link set {0}x up &&"
         "ethtool -K {0}x tx off > /dev/null &&",
         end);
-  batch += "ip addr add 10.0.255.254/16 dev swa";
+  batch += "ip addr add 10.0.255.254/16 dev swa && ip addr add 192.0.2.1/32 dev swa";
   for (int s = 1; s <= kMaxServers; s++)
     for (int u = 1; u <= 2; u++)
       batch += fmt::format(

@@ -286,6 +286,17 @@ TEST_F(ControllerTest, AModelThatFailsAgainAndAgainIsTriedEverMoreSeldom) {
   EXPECT_LT(starts, 20);
 }
 
+TEST_F(ControllerTest, AHostThatIsToldToEndIsNoTroubleOfItsModels) {
+  Host(1);
+  Add(Model("a", 1000));
+  Obey();
+  const uint64_t id = Of("a", Phase::kReady)->id;
+  controller_->HostSays("h", {}, {{id}}, controller_->fleet().revision, now_);
+  EXPECT_NE(Of("a", Phase::kStopping), nullptr);
+  for (const auto& [model, trouble] : controller_->fleet().model_troubles)
+    EXPECT_EQ(trouble.failures, 0) << model << ": " << trouble.why << ", more than that there is no place";
+}
+
 TEST_F(ControllerTest, APlaceIsGivenAgainOnlyWhenItsHostSaysThatNothingIsLeft) {
   Host(1);
   Add(Model("a", 1000));
