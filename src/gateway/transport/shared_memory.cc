@@ -65,12 +65,12 @@ Result<SharedMemory> SharedMemory::Map(base::Fd fd, uint64_t bytes) {
 bool SharedMemory::IsByFile(std::span<const std::byte> range) const {
   static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::array<unsigned char, 256> is_there;
-  const auto first = reinterpret_cast<uintptr_t>(range.data()) & ~(page - 1);
-  const auto end = reinterpret_cast<uintptr_t>(range.data()) + range.size();
+  const size_t before = reinterpret_cast<uintptr_t>(range.data()) % page, bytes = before + range.size();
+  auto* const first = const_cast<std::byte*>(range.data()) - before;
   bool whole = true;
-  for (uintptr_t at = first; at < end && whole; at += is_there.size() * page) {
-    const size_t pages = std::min((end - at + page - 1) / page, is_there.size());
-    whole = mincore(reinterpret_cast<void*>(at), pages * page, is_there.data()) == 0 &&
+  for (size_t done = 0; done < bytes && whole; done += is_there.size() * page) {
+    const size_t pages = std::min((bytes - done + page - 1) / page, is_there.size());
+    whole = mincore(first + done, pages * page, is_there.data()) == 0 &&
             std::all_of(is_there.begin(), is_there.begin() + pages,
                         [](unsigned char one) { return (one & 1) != 0; });
   }

@@ -7,6 +7,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "program.h"
 
@@ -100,6 +103,20 @@ TEST(OptionChecks, RefuseAnEmptyNameOfAFile) {
     const auto outcome = testing::RunProgram(words);
     EXPECT_EQ(outcome.exit_code, 2) << words[0] << " " << option << ": " << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(option + ": expected a name, got an empty one"));
+  }
+}
+
+TEST(OptionChecks, ComplainInOurWords) {
+  const std::tuple<std::vector<std::string>, std::string> kFaults[] = {
+      {{"spillway", "show", "bogus"}, "WHAT: expected one of status, units, health, "},
+      {{"spillway", "show", "bogus"}, ", got bogus"},
+      {{"spillway", "show", "units", "--api"}, "--api: expected PATH"},
+      {{"spillwayd", "-c", "x", "--bpffs", "a", "--bpffs", "b"}, "--bpffs: given 2 times"}};
+  for (auto [words, expected] : kFaults) {
+    words[0] = PROGRAMS "/" + words[0];
+    const auto outcome = testing::RunProgram(words);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(expected));
   }
 }
 
