@@ -102,9 +102,9 @@ MHD_Result CountHeader(void* counts, MHD_ValueKind, const char* key, const char*
   while (name.ends_with(' ') || name.ends_with('\t')) name.pop_back();
   for (char& c : name)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  auto& [count, is_bare] = (*static_cast<std::map<std::string, std::pair<int, bool>>*>(counts))[name];
+  auto& [count, has_space] = (*static_cast<std::map<std::string, std::pair<int, bool>>*>(counts))[name];
   count++;
-  is_bare = is_bare || name.size() != std::strlen(key);
+  has_space = has_space || name.size() != std::strlen(key);
   return MHD_YES;
 }
 

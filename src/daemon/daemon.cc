@@ -90,15 +90,18 @@ struct Listeners {
   api::SocketFile socket_file;  // last, so that it goes first
 };
 
-// --run-dir is made where it is missing; any other folder is a mistyped one, where no client would look.
+// --run-dir, where it is by default, is made if it is missing; another folder that is missing is a mistyped
+// one, where no client would look.
 Result<void> FolderOfApi(const DaemonOptions& options) {
-  const std::string folder = std::filesystem::path(options.api).parent_path();
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(options.api).parent_path();
   std::error_code unknown;
-  if (folder.empty() || folder == options.run_dir || std::filesystem::is_directory(folder, unknown))
+  const bool is_run_dir = folder == (fs::path(options.run_dir) / "").lexically_normal().parent_path();
+  if (is_run_dir || options.api == DefaultApi(options) || folder.empty() || fs::is_directory(folder, unknown))
     return {};
   return Fail(ErrorCode::kBadInput,
-              fmt::format("--api {}: expected a socket in a folder that is there, got {}", options.api,
-                          unknown ? unknown.message() : "no folder " + folder));
+              fmt::format("--api {}: expected a socket in a folder that is there, got no folder {}",
+                          options.api, folder.string()));
 }
 
 Result<Listeners> Listen(const DaemonOptions& options) {
