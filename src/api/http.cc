@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 #include <microhttpd.h>
 #include <spdlog/spdlog.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "http_times.h"
 
@@ -97,32 +99,39 @@ Request HeadOf(MHD_Connection* connection, const std::string& method, const std:
   return request;
 }
 
-MHD_Result CountHeader(void* counts, MHD_ValueKind, const char* key, const char*) {
-  std::string name = key;
-  while (name.ends_with(' ') || name.ends_with('\t')) name.pop_back();
-  for (char& c : name)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  auto& [count, has_space] = (*static_cast<std::map<std::string, std::pair<int, bool>>*>(counts))[name];
-  count++;
-  has_space = has_space || name.size() != std::strlen(key);
+// The headers by which servers tell where a request ends and whose it is.
+struct Framing {
+  int lengths = 0, codings = 0, authorizations = 0;
+  bool has_space = false;  // between a name and its colon
+};
+
+MHD_Result CountHeader(void* framing, MHD_ValueKind, const char* key, const char*) {
+  Framing& counts = *static_cast<Framing*>(framing);
+  const std::string_view name(key);
+  const size_t length = name.find_last_not_of(" \t") + 1;
+  const auto is = [&](std::string_view known) {
+    return length == known.size() && strncasecmp(key, known.data(), length) == 0;
+  };
+  int* const count = is(MHD_HTTP_HEADER_CONTENT_LENGTH)      ? &counts.lengths
+                     : is(MHD_HTTP_HEADER_TRANSFER_ENCODING) ? &counts.codings
+                     : is(MHD_HTTP_HEADER_AUTHORIZATION)     ? &counts.authorizations
+                                                             : nullptr;
+  if (count == nullptr) return MHD_YES;
+  ++*count;
+  counts.has_space = counts.has_space || length != name.size();
   return MHD_YES;
 }
 
 // What a proxy before this server may have read otherwise (RFC 9112, 6.3): then where a request ends is a
-// matter of opinion, and what follows could be another's. Empty: all is plain.
-std::string Ambiguity(MHD_Connection* connection) {
-  std::map<std::string, std::pair<int, bool>> counts;
+// matter of opinion, and what follows could be another's. nullptr: all is plain.
+const char* Ambiguity(MHD_Connection* connection) {
+  Framing counts;
   MHD_get_connection_values(connection, MHD_HEADER_KIND, CountHeader, &counts);
-  for (const char* name : {"content-length", "transfer-encoding", "authorization"}) {
-    const auto found = counts.find(name);
-    if (found == counts.end()) continue;
-    if (found->second.first > 1)
-      return fmt::format("expected one {} header, got {}", name, found->second.first);
-    if (found->second.second) return fmt::format("expected no space after the header name {}", name);
-  }
-  if (counts.contains("content-length") && counts.contains("transfer-encoding"))
-    return "expected content-length or transfer-encoding, got both";
-  return "";
+  if (counts.has_space) return "expected no space after a header's name";
+  if (counts.lengths + counts.codings > 1)
+    return "expected one Content-Length or one Transfer-Encoding, got more";
+  if (counts.authorizations > 1) return "expected one Authorization, got more";
+  return nullptr;
 }
 
 int SocketOf(MHD_Connection* connection) {
@@ -236,7 +245,7 @@ MHD_Result Access(void* self, MHD_Connection* connection, const char* url, const
   const auto& core = *static_cast<std::shared_ptr<Core>*>(self);
   const HttpLimits& limits = core->limits;
   if (*state == nullptr) {
-    if (const std::string ambiguity = Ambiguity(connection); !ambiguity.empty()) {
+    if (const char* const ambiguity = Ambiguity(connection)) {
       Response refusal = core->limits.error(400, "bad_input", ambiguity);
       refusal.headers.emplace_back(MHD_HTTP_HEADER_CONNECTION, "close");
       return Queue(connection, std::move(refusal));

@@ -85,7 +85,7 @@ class Parser {
   std::filesystem::path Folder() const { return std::filesystem::path(file_name_).parent_path(); }
 
   // Of another program's file one line says more than one for each of its keys.
-  bool IsOfAnotherProgram(const YAML::Node& document, int line) {
+  bool IsOfAnotherProgram(const YAML::Node& document) {
     constexpr std::pair<const char*, const char*> kOthers[] = {
         {"switches", "an agent's file: spillway-agent -c FILE --check"},
         {"executors", "a gateway's file: spillway-gateway -c FILE --check"},
@@ -94,17 +94,18 @@ class Parser {
         {"testbed", "a lab's file: spillway lab run FILE"},
         {"extender", "spillway-kubernetes' file: spillway-kubernetes -c FILE --check"}};
     if (!document.IsMap()) return false;
-    for (const auto& [key, what] : kOthers)
-      if (document[key]) {
-        problems_.Add(line, key, fmt::format("expected a pool file, got {}", what));
-        return true;
-      }
+    for (const auto& entry : document)
+      for (const auto& [key, what] : kOthers)
+        if (entry.first.IsScalar() && entry.first.Scalar() == key) {
+          problems_.Add(entry.first.Mark().line + 1, key, fmt::format("expected a pool file, got {}", what));
+          return true;
+        }
     return false;
   }
 
   void ReadDocument(const YAML::Node& document) {
     int line = document.Mark().is_null() ? 1 : document.Mark().line + 1;
-    if (IsOfAnotherProgram(document, line)) {
+    if (IsOfAnotherProgram(document)) {
       has_switch_ = has_services_ = true;  // what else lacks need not be said
       return;
     }

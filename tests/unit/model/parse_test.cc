@@ -169,7 +169,7 @@ TEST(PoolFile, HoldsFourThousandServersOfEightUnits) {
 
 TEST(Parse, TheExtenderHasAFileOfItsOwn) {
   EXPECT_EQ(Problem("switch: {interfaces: [eth0]}\nservices: []\nextender: {listen: '127.0.0.1:8888'}\n"),
-            "pool.yaml:1: extender: expected a pool file, got spillway-kubernetes' file: spillway-kubernetes "
+            "pool.yaml:3: extender: expected a pool file, got spillway-kubernetes' file: spillway-kubernetes "
             "-c FILE --check");
 }
 
