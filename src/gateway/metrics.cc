@@ -156,7 +156,8 @@ void AddHosts(const scheduler::Fleet& fleet, Families& out) {
   std::set<std::string> on;
   for (const auto& [id, one] : fleet.instances) on.insert(scheduler::GpuKey(one.place.host, one.place.gpu));
   for (const auto& [name, host] : fleet.hosts)
-    out.Gauge("spillway_gateway_host_up", "1: its node agent reports", host.is_up ? 1 : 0, {{"host", name}});
+    out.Gauge("spillway_gateway_host_up", "1: its node agent reports", host.is_up && !host.HasEnded() ? 1 : 0,
+              {{"host", name}});
   for (const auto& [name, host] : fleet.hosts)
     for (const scheduler::Gpu& gpu : host.gpus)
       out.Gauge("spillway_gateway_gpu_on", "1: an instance has a part of the GPU",

@@ -41,7 +41,7 @@ json ReportOf(const Fleet& fleet, const std::string& name, const GpuHost& host) 
     if (!gpu.lost.empty()) entry["lost"] = gpu.lost;
     gpus.push_back(entry);
   }
-  json report{{"name", name}, {"up", host.is_up && !host.gpus.empty()}, {"gpus", gpus}};
+  json report{{"name", name}, {"up", host.is_up && !host.HasEnded()}, {"gpus", gpus}};
   if (!host.programs.empty()) report["programs"] = host.programs;
   return report;
 }

@@ -36,7 +36,7 @@ void Controller::HostSays(const std::string& name, const std::vector<Gpu>& gpus,
       if (at->second->slice_refused)
         CountFailure(fleet_.gpu_troubles[GpuKey(name, one.place.gpu)], at->second->why);
       GiveUp(one, at->second->why);
-    } else if (gpus.empty()) {  // its node agent was told to end: no failure of the model's
+    } else if (host.HasEnded()) {  // no failure of the model's
       fleet_.planned.clear();
       Stop(one);
     } else if (const std::string why = WhyLost(fleet_, one.place); !why.empty()) {
