@@ -160,9 +160,10 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
     if (!opened) return Exit(opened.error());
     doors = std::move(*opened);
   }
+  gateway::TextWorker text;
   std::unique_ptr<api::HttpServer> http, health;
   if (!http_address.empty()) {
-    auto started = StartHttp("http", http_address, gateway::InferenceFront(**server),
+    auto started = StartHttp("http", http_address, gateway::InferenceFront(**server, text),
                              gateway::InferenceLimits((*server)->config()));
     if (!started) return Exit(yaml::At(places, "http", started.error()));
     http = std::move(*started);

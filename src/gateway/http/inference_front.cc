@@ -24,6 +24,8 @@ using api::Responder;
 using api::Response;
 
 constexpr uint64_t kMaxOtherBody = 4096;  // of what has no use for one
+// Bytes of JSON that HTTP's thread reads or writes itself: about a millisecond's, which others wait.
+constexpr uint64_t kMaxOwnText = 64 << 10;
 
 std::vector<std::string> PartsOf(const std::string& path) {
   std::vector<std::string> parts;
@@ -36,7 +38,7 @@ std::vector<std::string> PartsOf(const std::string& path) {
 }
 
 void Respond(const Responder& respond, Response response) {
-  respond([response = std::move(response)] { return response; });
+  respond([response = std::move(response)]() mutable { return std::move(response); });
 }
 
 void Respond(const Responder& respond, const nlohmann::json& json, int status = 200) {
@@ -54,10 +56,11 @@ Response ErrorOf(Status status, std::string_view message, std::chrono::milliseco
   return response;
 }
 
-// For HTTP's one thread.
+// From any thread.
 class RefusalLog {
  public:
-  void Tell(const HttpRequest& request, std::string_view message) {
+  void Tell(const HttpRequest& request, std::string_view message) SPILLWAY_EXCLUDES(mutex_) {
+    const base::MutexLock lock(mutex_);
     const auto kept_back = allowance_.Ask(std::chrono::steady_clock::now());
     if (!kept_back) return;
     if (*kept_back > 0) spdlog::info("http: {} more requests were refused", *kept_back);
@@ -65,7 +68,8 @@ class RefusalLog {
   }
 
  private:
-  LogAllowance allowance_;
+  base::Mutex mutex_;
+  LogAllowance allowance_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 std::optional<uint32_t> TenantOf(const GatewayConfig& config, const HttpRequest& request) {
@@ -115,7 +119,8 @@ class HeldBytes {
 
 class HttpFront {
  public:
-  explicit HttpFront(Server& server, bool only_health = false) : server_(server), only_health_(only_health) {}
+  // `text`: nullptr where there is no inference, only health.
+  HttpFront(Server& server, TextWorker* text) : server_(server), text_(text) {}
 
   void Handle(HttpRequest request, const Responder& respond) {
     const auto parts = PartsOf(request.path);
@@ -130,7 +135,7 @@ class HttpFront {
       return parts[2] == "live" ? Respond(respond, {{"live", true}}) : Ready(respond);
     }
     // /v2/models/NAME[/versions/VERSION][/ready|/infer]
-    if (only_health_ || parts.size() < 3 || parts[0] != "v2" || parts[1] != "models")
+    if (text_ == nullptr || parts.size() < 3 || parts[0] != "v2" || parts[1] != "models")
       return NotFound(request, respond);
     size_t next = 3;
     std::string version;
@@ -224,54 +229,98 @@ class HttpFront {
                       "Inference-Header-Content-Length: expected a number of bytes");
       json_bytes = value;
     }
-    const uint64_t most = server_.config().most_request;
-    auto parsed = ParseV2Request(*model.card, request.body, json_bytes, most);
-    if (!parsed) return Refuse(request, respond, Status::kBadRequest, parsed.error().message);
-    if (parsed->input_bytes > most)
-      return Refuse(request, respond, Status::kTooLarge,
-                    fmt::format("the inputs are {} bytes, larger than limits.request, {} bytes",
-                                parsed->input_bytes, most));
-    auto kept = std::make_shared<V2Request>(std::move(*parsed));
-    server_.Post([this, tenant = *tenant, model, kept, respond] {
-      Request asked;
-      asked.tenant = tenant;
-      asked.front = Front::kHttp;
-      asked.model = model.index;
-      asked.rows = kept->rows;
-      asked.inputs = kept->inputs;
-      asked.keeper = kept;
-      const uint64_t answer_bytes = model.card->OutputBytes(kept->rows) + MostAnswerText(*model.card, *kept);
-      asked.held_bytes = kept->inputs.size() + answer_bytes;
-      asked.deadline = kept->timeout;
-      asked.reply = [this, tenant, card = model.card, kept, respond, answer_bytes](const Answer& answer) {
-        kept->inputs = std::vector<std::byte>();  // not counted from now on
-        if (answer.status != Status::kOk)
-          return Respond(respond, ErrorOf(answer.status, answer.message, answer.retry_after));
-        // Bytes are copied here, where the gateway waits; text is made of them on HTTP's thread.
-        // The number of a model stands for one card: what the request was read by, the answer was made by.
-        respond([card, kept, held = std::make_shared<HeldBytes>(server_, answer_bytes, tenant),
-                 outputs = std::vector<std::byte>(answer.outputs.begin(), answer.outputs.end())] {
-          auto made = MakeV2Response(*card, *kept, outputs);
-          if (!made) return ErrorOf(Status::kFailed, made.error().message);
-          if (made->body.size() < made->body.capacity() / 2) made->body.shrink_to_fit();
-          held->Become(made->body.capacity());
-          Response response;
-          response.keeper = held;
-          response.body = std::move(made->body);
-          if (made->json_bytes) {
-            response.content_type = "application/octet-stream";
-            response.headers.emplace_back("Inference-Header-Content-Length",
-                                          std::to_string(*made->json_bytes));
-          }
-          return response;
-        });
-      };
-      server_.broker().Submit(std::move(asked), Server::Now());
+    // What `ask` gets is shared, as a std::function is copied.
+    const uint64_t text_bytes = json_bytes.value_or(request.body.size());
+    auto asked = std::make_shared<const Asked>(Asked{std::move(request), *tenant, model, json_bytes});
+    if (text_bytes <= kMaxOwnText) return Ask(*asked, respond);
+    text_->Do(*tenant, [this, asked, respond] {
+      try {
+        Ask(*asked, respond);
+      } catch (const std::exception& e) {
+        Respond(respond, ErrorOf(Status::kFailed, e.what()));
+      }
     });
   }
 
+  // A request whose body nobody has looked into yet.
+  struct Asked {
+    HttpRequest request;
+    uint32_t tenant;
+    Broker::NumberedCard model;
+    std::optional<uint64_t> json_bytes;
+  };
+
+  // On HTTP's thread or the worker's.
+  void Ask(const Asked& asked, const Responder& respond) {
+    const auto& [http, tenant, model, json_bytes] = asked;
+    const uint64_t most = server_.config().most_request;
+    auto parsed = ParseV2Request(*model.card, http.body, json_bytes, most);
+    if (!parsed) return Refuse(http, respond, Status::kBadRequest, parsed.error().message);
+    if (parsed->input_bytes > most)
+      return Refuse(http, respond, Status::kTooLarge,
+                    fmt::format("the inputs are {} bytes, larger than limits.request, {} bytes",
+                                parsed->input_bytes, most));
+    server_.Post(
+        [this, tenant = tenant, model = model, respond,
+         kept = std::make_shared<V2Request>(std::move(*parsed))] { Submit(tenant, model, kept, respond); });
+  }
+
+  // On the gateway's thread.
+  void Submit(uint32_t tenant, const Broker::NumberedCard& model, const std::shared_ptr<V2Request>& kept,
+              const Responder& respond) {
+    const uint64_t text_bytes = MostAnswerText(*model.card, *kept);
+    const uint64_t answer_bytes = model.card->OutputBytes(kept->rows) + text_bytes;
+    Request asked;
+    asked.tenant = tenant;
+    asked.front = Front::kHttp;
+    asked.model = model.index;
+    asked.rows = kept->rows;
+    asked.inputs = kept->inputs;
+    asked.keeper = kept;
+    asked.held_bytes = kept->inputs.size() + answer_bytes;
+    asked.deadline = kept->timeout;
+    asked.reply = [this, tenant, card = model.card, kept, respond, text_bytes,
+                   answer_bytes](const Answer& answer) {
+      kept->inputs = std::vector<std::byte>();  // not counted from now on
+      if (answer.status != Status::kOk)
+        return Respond(respond, ErrorOf(answer.status, answer.message, answer.retry_after));
+      // Bytes are copied here, where the gateway waits; text is made of them elsewhere.
+      // The number of a model stands for one card: what the request was read by, the answer was made by.
+      std::function<Response()> make =
+          [card, kept, held = std::make_shared<HeldBytes>(server_, answer_bytes, tenant),
+           outputs = std::vector<std::byte>(answer.outputs.begin(), answer.outputs.end())] {
+            return ResponseOf(*card, *kept, outputs, held);
+          };
+      if (text_bytes <= kMaxOwnText) return respond(std::move(make));
+      text_->Do(tenant, [respond, make = std::move(make)] {
+        try {
+          Respond(respond, make());
+        } catch (const std::exception& e) {
+          Respond(respond, ErrorOf(Status::kFailed, e.what()));
+        }
+      });
+    };
+    server_.broker().Submit(std::move(asked), Server::Now());
+  }
+
+  static Response ResponseOf(const ModelCard& card, const V2Request& request,
+                             const std::vector<std::byte>& outputs, const std::shared_ptr<HeldBytes>& held) {
+    auto made = MakeV2Response(card, request, outputs);
+    if (!made) return ErrorOf(Status::kFailed, made.error().message);
+    if (made->body.size() < made->body.capacity() / 2) made->body.shrink_to_fit();
+    held->Become(made->body.capacity());
+    Response response;
+    response.keeper = held;
+    response.body = std::move(made->body);
+    if (made->json_bytes) {
+      response.content_type = "application/octet-stream";
+      response.headers.emplace_back("Inference-Header-Content-Length", std::to_string(*made->json_bytes));
+    }
+    return response;
+  }
+
   Server& server_;
-  const bool only_health_;
+  TextWorker* const text_;
   RefusalLog log_;
 };
 
@@ -328,8 +377,8 @@ std::optional<Response> Admit(const GatewayConfig& config, const HttpRequest& he
 
 }  // namespace
 
-api::AsyncHandler InferenceFront(Server& server) {
-  auto front = std::make_shared<HttpFront>(server);
+api::AsyncHandler InferenceFront(Server& server, TextWorker& text) {
+  auto front = std::make_shared<HttpFront>(server, &text);
   return
       [front](HttpRequest request, const Responder& respond) { front->Handle(std::move(request), respond); };
 }
@@ -356,7 +405,7 @@ api::HttpLimits InferenceLimits(const GatewayConfig& config) {
 }
 
 api::AsyncHandler HealthFront(Server& server) {
-  auto front = std::make_shared<HttpFront>(server, true);
+  auto front = std::make_shared<HttpFront>(server, nullptr);
   return
       [front](HttpRequest request, const Responder& respond) { front->Handle(std::move(request), respond); };
 }

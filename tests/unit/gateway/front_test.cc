@@ -10,12 +10,14 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <future>
 #include <string>
 
 #include "api/http.h"
 #include "api/listen.h"
 #include "base/fd.h"
 #include "gateway/executor/program_slice.h"
+#include "gateway/http/text_worker.h"
 #include "gateway_bed.h"
 #include "model_specs.h"
 
@@ -43,12 +45,15 @@ class FrontBed {
     // Answers stay in the front, not in the kernel.
     const int small = 4096;
     setsockopt(*fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-    http_ = std::move(*api::HttpServer::StartAsync(*fd, InferenceFront(*bed_.server),
+    http_ = std::move(*api::HttpServer::StartAsync(*fd, InferenceFront(*bed_.server, text_),
                                                    InferenceLimits(bed_.server->config())));
   }
 
   base::Fd Connect() const {
     base::Fd client(socket(AF_INET, SOCK_STREAM, 0));
+    // Who waits for an answer that never comes fails instead.
+    const timeval patience{20, 0};
+    setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     const int small = 4096;
     setsockopt(client.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
     sockaddr_in to{};
@@ -87,6 +92,22 @@ class FrontBed {
     return client;
   }
 
+  // A client that has sent so many rows of zeros as JSON, wants them back as bytes, and reads nothing yet.
+  base::Fd AskInJson(uint64_t rows) const {
+    base::Fd client = Connect();
+    std::string data = "0";
+    for (uint64_t i = 1; i < rows * kRowBytes; i++) data += ",0";
+    const std::string json = fmt::format(
+        R"({{"inputs": [{{"name": "input", "datatype": "UINT8", "shape": [{}, {}], "data": [{}]}}],)"
+        R"( "parameters": {{"binary_data_output": true}}}})",
+        rows, kRowBytes, data);
+    Send(client, fmt::format("POST /v2/models/echo/infer HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                             "Content-Length: {}\r\n\r\n{}",
+                             json.size(), json));
+    return client;
+  }
+
+  TextWorker& text() { return text_; }
   auto Dial() { return bed_.Dial(); }
 
   static std::string ReadAll(const base::Fd& client) {
@@ -126,6 +147,7 @@ class FrontBed {
       std::move(*gateway::MakeEmulatedEngine({Echo(kRowBytes, kRows)}));
   gateway::Executor executor_;
   int port_ = 0;
+  TextWorker text_;
   std::unique_ptr<api::HttpServer> http_;
 };
 
@@ -162,12 +184,13 @@ TEST(InferenceFront, AnAnswerCountsAsMemoryUntilItIsSent) {
 struct BareFront {
   GatewayBed bed;
   int port = 0;
+  TextWorker text;
   std::unique_ptr<api::HttpServer> http;
 
   explicit BareFront(gateway::GatewayConfig config = GatewayBed::Config()) : bed(std::move(config)) {
     const auto fd = api::ListenTcp("127.0.0.1:0");
     port = api::PortOf(*fd);
-    http = std::move(*api::HttpServer::StartAsync(*fd, InferenceFront(*bed.server),
+    http = std::move(*api::HttpServer::StartAsync(*fd, InferenceFront(*bed.server, text),
                                                   InferenceLimits(bed.server->config())));
   }
   base::Fd Send(const std::string& head, const std::string& body = "") const {
@@ -289,6 +312,22 @@ TEST(InferenceFront, ARequestThatTricklesInIsCut) {
       cut = recv(client.get(), &byte, 1, 0) <= 0;
   }
   EXPECT_TRUE(cut);
+}
+
+TEST(InferenceFront, LargeJsonKeepsNobodyElseWaiting) {
+  FrontBed bed(64 << 20);
+  std::promise<void> go_on;
+  bed.text().Do(0, [&] { go_on.get_future().wait(); });
+  const auto large_in = bed.AskInJson(kRows), large_out = bed.Ask(true);
+  EXPECT_EQ(StatusOf(FrontBed::ReadAll(bed.AskInJson(1))), "200");
+  EXPECT_EQ(StatusOf(FrontBed::ReadAll(bed.Ask())), "200");
+  EXPECT_FALSE(FrontBed::IsAnsweredWithin(large_in, std::chrono::milliseconds(0)));
+  EXPECT_FALSE(FrontBed::IsAnsweredWithin(large_out, std::chrono::milliseconds(0)));
+  go_on.set_value();
+  const std::string in = FrontBed::ReadAll(large_in), out = FrontBed::ReadAll(large_out);
+  EXPECT_EQ(StatusOf(in), "200");
+  EXPECT_EQ(in.substr(in.size() - kBytes), std::string(kBytes, '\0'));
+  EXPECT_EQ(StatusOf(out), "200");
 }
 
 TEST(InferenceFront, WhatCanNeverFitIsNotToldToComeAgain) {
