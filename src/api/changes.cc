@@ -86,7 +86,8 @@ Result<UnitChange> ParseUnitChange(const std::string& body) {
     change.capacity = found->get<double>();
   }
   if (const auto found = object->find("forget_reports"); found != object->end()) {
-    if (!found->is_boolean()) return Fail(ErrorCode::kBadInput, "forget_reports: expected true or false");
+    if (!found->is_boolean())
+      return Fail(ErrorCode::kBadInput, "forget_reports: expected true or false, got " + found->dump());
     change.forget_reports = found->get<bool>();
   }
   return change;
@@ -108,9 +109,10 @@ Result<ServiceChange> ParseServiceChange(const std::string& body) {
   if (const auto found = object->find("idle"); found != object->end()) {
     change.idle_s = ReadSeconds(*found);
     if (!change.idle_s || *change.idle_s > model::kMaxIdleSeconds)
-      return Fail(
-          ErrorCode::kBadInput,
-          "idle: expected whole seconds, as in 30 or \"30s\", of at most 4h, 0 for the protocol's default");
+      return Fail(ErrorCode::kBadInput,
+                  "idle: expected whole seconds, as in 30 or \"30s\", of at most 4h, 0 for the protocol's "
+                  "default, got " +
+                      found->dump());
   }
   return change;
 }

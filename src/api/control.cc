@@ -144,15 +144,21 @@ std::optional<Result<std::vector<std::string>>> Control::ChangeUnit(const std::s
     found->capacity = *change.capacity;
     if (const auto taken = TakeEdited(config); !taken) return tl::make_unexpected(taken.error());
   }
-  if (change.forget_reports)
+  std::vector<std::string> forgotten;
+  if (change.forget_reports) {
     if (const auto done = switch_.ForgetReports(pool, server, unit); !done)
       return tl::make_unexpected(done.error());
-  if (!change.status) return std::vector<std::string>();
-  const auto notes = switch_.SetUnitStatus(pool, server, unit, *change.status);
+    forgotten.push_back(fmt::format("unit {}/{}/{}: its reports are forgotten, the next authentic one counts",
+                                    pool, server, unit));
+    spdlog::info("{}", forgotten.front());
+  }
+  if (!change.status) return forgotten;
+  auto notes = switch_.SetUnitStatus(pool, server, unit, *change.status);
   if (!notes) return notes;
   spdlog::info("unit {}/{}/{}: {}", pool, server, unit, model::ToString(*change.status));
   for (const std::string& note : *notes) spdlog::warn("{}", note);
   LogCheckNews();
+  notes->insert(notes->begin(), forgotten.begin(), forgotten.end());
   return notes;
 }
 

@@ -2,9 +2,11 @@
 #include "command/program.h"
 
 #include <signal.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "base/print.h"
 #include "base/version.h"
@@ -28,9 +30,12 @@ std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv, const 
   return std::nullopt;
 }
 
-void LogToStderr(const std::string& program) {
-  spdlog::set_default_logger(spdlog::stderr_logger_mt(program));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+void LogToStderr(const std::string& program, const std::string& level) {
+  auto logger = spdlog::stderr_color_mt(program);
+  logger->set_pattern(std::getenv("JOURNAL_STREAM") ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %^%l%$: %v");
+  logger->set_level(spdlog::level::from_str(level));
+  logger->flush_on(spdlog::level::debug);
+  spdlog::set_default_logger(std::move(logger));
 }
 
 sigset_t HoldSignals() {

@@ -3,14 +3,12 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <optional>
 
@@ -23,6 +21,7 @@
 #include "base/version.h"
 #include "command/exit_code.h"
 #include "command/output.h"
+#include "command/program.h"
 #include "daemon/event_loop.h"
 #include "model/key_file.h"
 #include "model/parse.h"
@@ -34,15 +33,6 @@ using namespace std::chrono_literals;
 
 constexpr auto kTickPeriod = 1s;
 constexpr size_t kMaxApiBody = 16 << 20;  // the largest pool file takes about 5 MiB
-
-void StartLog(const std::string& level) {
-  auto logger = spdlog::stderr_color_mt("spillwayd");
-  // The journal stamps lines itself.
-  logger->set_pattern(std::getenv("JOURNAL_STREAM") ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %^%l%$: %v");
-  logger->set_level(spdlog::level::from_str(level));
-  logger->flush_on(spdlog::level::debug);
-  spdlog::set_default_logger(std::move(logger));
-}
 
 int Failed(const Error& error) { return Complain(error, "spillwayd"); }
 
@@ -270,7 +260,7 @@ int Main(int argc, char** argv, const SwitchSource& source) {
                 Counted(CountUnits(*config), "unit"));
     return kExitOk;
   }
-  StartLog(options.log_level);
+  LogToStderr("spillwayd", options.log_level);
   if (options.remove) {
     const auto removed = source.remove_leftovers(SwitchOptions(options));
     if (!removed) return Failed(removed.error());

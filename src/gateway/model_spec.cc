@@ -30,7 +30,8 @@ void ReadLayers(Problems& problems, const Field& field, ModelSpec& spec) {
     spec.layers.push_back(width);
   }
   if (spec.layers.size() < 2 || spec.layers.size() > 64) {
-    problems.Add(field.line, field.path, "expected 2 to 64 widths, the input's first");
+    problems.Add(field.line, field.path,
+                 fmt::format("expected 2 to 64 widths, the input's first, got {}", spec.layers.size()));
     spec.layers = {1, 1};
   }
   for (size_t i = 0; i + 1 < spec.layers.size(); i++)

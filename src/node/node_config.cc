@@ -109,7 +109,9 @@ std::vector<std::string> ReadWords(Problems& problems, const Field& field) {
     words.push_back(*word);
   }
   if (words.empty() || !words.front().starts_with('/'))
-    problems.Add(field.line, field.path, fmt::format("expected {}", kForm));
+    problems.Add(field.line, field.path,
+                 fmt::format("expected {}, got {}", kForm,
+                             words.empty() ? "an empty one" : yaml::Excerpt(words.front()) + " first"));
   return words;
 }
 

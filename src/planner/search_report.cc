@@ -113,10 +113,13 @@ std::string BindingText(const Found& found) {
 std::string Spell(const Check& check) {
   const std::string unit = UnitOf(check.limit).empty() ? "" : " " + UnitOf(check.limit);
   const std::string of = check.subject.empty() ? "" : " of " + check.subject;
-  return fmt::format(
-      "{}{}: {:.4g}{} where {} {:.4g}{} is {}, {:.1f} % {}", ToString(check.limit), of, check.value, unit,
-      check.at_least ? "at least" : "at most", check.bound, unit, check.at_least ? "needed" : "allowed",
-      100 * std::abs(check.value - check.bound) / check.bound, check.value > check.bound ? "over" : "under");
+  const double ratio = check.value / check.bound;
+  const std::string difference =
+      ratio >= 10 ? fmt::format("{:.4g} times as much", ratio)
+                  : fmt::format("{:.1f} % {}", 100 * std::abs(ratio - 1), ratio > 1 ? "over" : "under");
+  return fmt::format("{}{}: {:.4g}{} where {} {:.4g}{} is {}, {}", ToString(check.limit), of, check.value,
+                     unit, check.at_least ? "at least" : "at most", check.bound, unit,
+                     check.at_least ? "needed" : "allowed", difference);
 }
 
 std::string SearchText(const Found& found) {

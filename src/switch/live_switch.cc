@@ -159,9 +159,7 @@ Result<std::unique_ptr<Switch>> LiveSwitch::Start(const model::Config& config, c
   }
   self->AwaitNextHops();
   self->CheckDevices();
-  for (std::string& note : HistoryNotes(self->plan_)) self->start_warnings_.push_back(std::move(note));
-  for (std::string& note : ReportAddressNotes(self->plan_, OwnAddresses()))
-    self->start_warnings_.push_back(std::move(note));
+  for (std::string& note : applied->notes) self->start_warnings_.push_back(std::move(note));
   return self;
 }
 

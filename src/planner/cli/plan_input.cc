@@ -46,9 +46,12 @@ Result<planner::PlanInput> ReadPlanInput(const PlanOptions& o) {
   auto input = planner::LoadWorkload(o.file, more);
   if (!input) return input;
   planner::Workload& workload = input->workload;
-  if (!o.model.empty() && !planner::UseModel(workload, o.model))
-    return Fail(ErrorCode::kBadInput,
-                fmt::format("--model: expected one of {}'s models, got \"{}\"", o.file, o.model));
+  if (!o.model.empty() && !planner::UseModel(workload, o.model)) {
+    std::string names;
+    for (const auto& model : workload.models) names += (names.empty() ? "" : ", ") + model.name;
+    return Fail(ErrorCode::kBadInput, fmt::format("--model: expected one of {}'s models ({}), got \"{}\"",
+                                                  o.file, names.empty() ? "it has none" : names, o.model));
+  }
   if (o.slowdown) workload.limits.slowdown = *o.slowdown;
   if (o.cost_usd) workload.limits.cost_usd = o.cost_usd;
   if (o.power_w) workload.limits.power_w = o.power_w;

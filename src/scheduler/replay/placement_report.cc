@@ -148,7 +148,7 @@ std::string PlacementText(const report::Document& document) {
       {"gap_from_our_fgd_to_willing_bound_closed_pct", "% of the gap from our FGD to bound_willing"}};
   for (const auto& [key, meaning] : kRatios)
     if (whole["ratios"].contains(key))
-      text += fmt::format("spillway: {} {}\n", whole["ratios"][key].get<double>(), meaning);
+      text += fmt::format("policy spillway: {} {}\n", whole["ratios"][key].get<double>(), meaning);
   return text;
 }
 

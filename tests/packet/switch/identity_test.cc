@@ -121,6 +121,17 @@ TEST_F(Identity, SwitchesOfOneSeedFileAndOnePoolFileAgreeWhateverTheirHistory) {
   std::filesystem::remove(bed_.folder() + "/group.seed");
 }
 
+TEST_F(Identity, AUnitThatAnOperatorDrainedIsNamedAtTheNextStart) {
+  auto sw = Start(bed_.PoolOf({1, 2}));
+  ASSERT_TRUE(sw) << error_;
+  ASSERT_TRUE(sw->SetUnitStatus("p", "s2", "cpu", SPW_UNIT_DRAINING));
+  Kill(sw);
+  sw = Start(bed_.PoolOf({1, 2}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_THAT(sw->StartWarnings(),
+              ElementsAre("p/s2/cpu stays draining, as set by an operator; the file says up"));
+}
+
 // Pins of a version that made rings of another size.
 TEST_F(Identity, RingsOfAnotherSizeAreAdoptedAndNamed) {
   model::Config config = bed_.PoolOf({1, 2, 3});

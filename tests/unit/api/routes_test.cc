@@ -311,7 +311,10 @@ TEST_F(Routes, CapacityGoesIntoTheConfiguration) {
 }
 
 TEST_F(Routes, ForgettingReportsReachesThatUnitOnly) {
-  ASSERT_EQ(Post("/v1/units/rack1/s1/nic", R"({"forget_reports": true})").status, 200);
+  const Response response = Post("/v1/units/rack1/s1/nic", R"({"forget_reports": true})");
+  ASSERT_EQ(response.status, 200);
+  EXPECT_EQ(json::parse(response.body)["notes"],
+            json({"unit rack1/s1/nic: its reports are forgotten, the next authentic one counts"}));
   EXPECT_THAT(switch_.forgotten, ElementsAre("rack1/s1/nic"));
   ASSERT_EQ(Post("/v1/units/rack1/s1/cpu", R"({"forget_reports": false})").status, 200);
   EXPECT_THAT(switch_.forgotten, ElementsAre("rack1/s1/nic"));

@@ -71,6 +71,8 @@ TEST(NodeConfig, IsReadAndItsProblemsNameLineAndKey) {
             "/etc/n.yaml:7: programs[p].run: expected a list: the absolute path of a program, and its "
             "arguments, got "
             "\"python3\"");
+  EXPECT_THAT(ProblemOf(text + "programs: [{name: p, run: [python3]}]\n"),
+              HasSubstr("got \"python3\" first"));
   std::string many = text;
   for (int g = 1; g < 65; ++g) many += "  - {name: g" + std::to_string(g) + ", gflop_per_s: 1}\n";
   EXPECT_THAT(ProblemOf(many), HasSubstr("n.yaml:5: gpus: expected 1 to 64 GPUs"));
