@@ -49,11 +49,8 @@ struct spw_bench_frame {
 	__u32 words[SPW_BENCH_WORDS];
 };
 
-/*
- * Valid reports, as the data plane meets them: entry i is of unit i mod units. A unit's sequence
- * numbers lie 2^32 / SPW_BENCH_REPORT_LAPS apart, so by serial arithmetic the first is newer than the
- * last and the walk never ends.
- */
+/* Valid reports, as the data plane meets them: entry i is of unit i mod units. A walk goes through them
+ * once, as each must be newer than the last of its unit. */
 #define SPW_BENCH_REPORTS 1024
 #define SPW_BENCH_REPORT_LAPS 8
 

@@ -7,7 +7,7 @@
  * can speak for its units. Replays are refused by (boot_id, sequence), which must grow: boot_id is
  * the agent's start in microseconds of Unix time, so a restarted agent is newer than all it ever
  * sent, and a recording of an earlier life is older than what the switch has seen. The sequence
- * compares by serial-number arithmetic (RFC 1982) and may wrap.
+ * compares as a number; after the last one the agent adds one to boot_id.
  */
 #pragma once
 

@@ -90,7 +90,7 @@ Result<std::unique_ptr<Bed>> Bed::Open(const BedOptions& options) {
   SilenceLibbpf();
   return bed->Load(options)
       .and_then([&] { return bed->Fill(); })
-      .and_then([&] { return bed->MakeReports(); })
+      .and_then([&] { return bed->MakeReporters(); })
       .map([&] { return std::move(bed); });
 }
 
@@ -143,34 +143,40 @@ Result<void> Bed::Fill() {
   return {};
 }
 
-Result<void> Bed::MakeReports() {
+Result<void> Bed::MakeReporters() {
   const uint32_t most = SPW_BENCH_REPORTS / SPW_BENCH_REPORT_LAPS;
-  reporting_units_ = std::min(most, static_cast<uint32_t>(plan_.units.size()));
   // In an order that is not that of the units in memory.
-  const spw_bench_walk order = MakeWalk(0, reporting_units_);
+  spw_bench_walk walk = MakeWalk(0, std::min(most, static_cast<uint32_t>(plan_.units.size())));
+  for (uint32_t i = 0; i < walk.flows; i++) {
+    const switching::PlannedUnit& unit = plan_.units[spw_bench_step(&walk)];
+    const uint32_t code = spw_unit_server(unit.id);
+    spw_server_key key{};
+    key.key = {0x0706050403020100ULL + code, 0x0f0e0d0c0b0a0908ULL};
+    key.configured = (1u << kUnitsPerServer) - 1;
+    if (bpf_map_update_elem(bpf_map__fd(switch_->maps.server_keys), &code, &key, BPF_ANY) != 0)
+      return FailSystem("writing map server_keys", errno);
+    reporters_.push_back({static_cast<__u16>(code), static_cast<__u8>(spw_unit_index(unit.id)), key.key});
+  }
+  return {};
+}
+
+void Bed::SignReports() {
+  size_t next = 0;
   for (uint32_t lap = 0; lap < SPW_BENCH_REPORT_LAPS; lap++) {
-    spw_bench_walk walk = order;
-    for (uint32_t i = 0; i < reporting_units_; i++) {
-      const switching::PlannedUnit& unit = plan_.units[spw_bench_step(&walk)];
-      const uint32_t code = spw_unit_server(unit.id);
-      spw_server_key key{};
-      key.key = {0x0706050403020100ULL + code, 0x0f0e0d0c0b0a0908ULL};
-      key.configured = (1u << kUnitsPerServer) - 1;
-      if (bpf_map_update_elem(bpf_map__fd(switch_->maps.server_keys), &code, &key, BPF_ANY) != 0)
-        return FailSystem("writing map server_keys", errno);
+    reported_++;
+    for (const Reporter& unit : reporters_) {
       spw_report report{};
       report.boot_id = 1'700'000'000'000'000;
-      report.sequence = lap * static_cast<uint32_t>((uint64_t{1} << 32) / SPW_BENCH_REPORT_LAPS);
-      report.server = static_cast<__u16>(code);
-      report.unit = static_cast<__u8>(spw_unit_index(unit.id));
+      report.sequence = reported_;
+      report.server = unit.server;
+      report.unit = unit.unit;
       report.level = static_cast<__u8>(lap * 16);
       report.latency_us = 100;
       spw_report_wire wire{};
-      spw_report_encode(&wire, &report, &key.key);
-      std::memcpy(wrapper_->bss->reports[lap * reporting_units_ + i].words, &wire, sizeof(wire));
+      spw_report_encode(&wire, &report, &unit.key);
+      std::memcpy(wrapper_->bss->reports[next++].words, &wire, sizeof(wire));
     }
   }
-  return {};
 }
 
 void Bed::RefreshReports(bool first_busy) {
@@ -263,6 +269,25 @@ void Bed::AimSyns(const Row& row, const spw_bench_walk& walk) { AimFrames(row, T
 spw_bench_walk Bed::Walk() const { return wrapper_->bss->walk; }
 
 Result<RunResult> Bed::Run(Target target, uint32_t packets) {
+  if (aimed_ != Packet::kReport) return RunOnce(target, packets);
+  const uint32_t signed_at_once = reporting_units() * SPW_BENCH_REPORT_LAPS;
+  RunResult all;
+  uint64_t ns = 0;
+  for (uint32_t left = packets; left > 0;) {
+    const uint32_t now = std::min(left, signed_at_once);
+    SignReports();
+    wrapper_->bss->walk.at = 0;
+    Result<RunResult> run = RunOnce(target, now);
+    if (!run) return run;
+    ns += uint64_t{run->ns_per_packet} * now;
+    left -= now;
+    all = std::move(*run);
+  }
+  all.ns_per_packet = static_cast<uint32_t>((ns + packets / 2) / packets);
+  return all;
+}
+
+Result<RunResult> Bed::RunOnce(Target target, uint32_t packets) {
   const uint32_t zero = 0;
   const int measured =
       bpf_program__fd(target == Target::kSwitch ? switch_->progs.spillway_switch : wrapper_->progs.floor_tx);

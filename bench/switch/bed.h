@@ -64,13 +64,21 @@ class Bed {
 
   // Every unit has just reported: idle; each server's first busy, so that p4mite leaves the ring, or not.
   void RefreshReports(bool first_busy = false);
-  uint32_t reporting_units() const { return reporting_units_; }
+  uint32_t reporting_units() const { return static_cast<uint32_t>(reporters_.size()); }
 
  private:
+  struct Reporter {
+    __u16 server;
+    __u8 unit;
+    spw_siphash_key key;
+  };
   Bed() = default;
   [[nodiscard]] Result<void> Load(const BedOptions& options);
   [[nodiscard]] Result<void> Fill();
-  [[nodiscard]] Result<void> MakeReports();
+  [[nodiscard]] Result<void> MakeReporters();
+  // All of the wrapper's, in the order in which it sends them, each newer than the last of its unit.
+  void SignReports();
+  [[nodiscard]] Result<RunResult> RunOnce(Target target, uint32_t packets);
   const spw_endpoint& EndpointOf(const Row& row) const;
   spw_ring_slot& SlotOf(const spw_endpoint& service, uint64_t hash) {
     return ring_slots_[service.ring_offset + spw_ring_index(hash, service.ring_slots)];
@@ -89,7 +97,8 @@ class Bed {
   switching::MappedArray<spw_bucket> flow_table_;
   switching::MappedArray<spw_filter_word> flow_filter_;
   switching::MappedArray<spw_half_open> half_open_;
-  uint32_t reporting_units_ = 0;
+  std::vector<Reporter> reporters_;
+  uint32_t reported_ = 0;  // the last sequence number
   Class remembered_class_ = Class::kTcpDefault;
   Packet remembered_packet_ = Packet::kV4Tcp;
   uint32_t remembered_ = 0, evicted_ = 0;
