@@ -160,7 +160,7 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
     if (!opened) return Exit(opened.error());
     doors = std::move(*opened);
   }
-  gateway::TextWorker text;
+  gateway::TextWorkers text;
   std::unique_ptr<api::HttpServer> http, health;
   if (!http_address.empty()) {
     auto started = StartHttp("http", http_address, gateway::InferenceFront(**server, text),

@@ -123,14 +123,19 @@ bool Server::Drained(Time now) {
   if (!draining_since_) return false;
   const Time closes = *draining_since_ + config_.drain_serve;
   if (now < closes) return false;
-  broker_.Close();
+  broker_.Close(now);
+  closed_ = true;
   const bool is_sent = std::all_of(sessions_.begin(), sessions_.end(), [](const auto& entry) {
     ServedWindow* window = entry.second.session->window();
     return window == nullptr || window->HasSentAll();
   });
-  return (is_sent && broker_.memory_held() == 0 && broker_.queued() == 0 && broker_.running() == 0) ||
+  const bool is_finished = unfinished_.use_count() == 1;
+  return (is_sent && is_finished && broker_.memory_held() == 0 && broker_.queued() == 0 &&
+          broker_.running() == 0) ||
          now >= closes + config_.drain_finish;
 }
+
+std::shared_ptr<const void> Server::Unfinished() const { return closed_ ? nullptr : unfinished_; }
 
 std::shared_ptr<const std::vector<Broker::NumberedCard>> Server::Models() {
   const base::MutexLock lock(mutex_);

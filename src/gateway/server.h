@@ -65,6 +65,9 @@ class Server : private SlicePort, private Reactor::Listener {
   // Runs `work` on the server's thread, in the order of calls; before Run returns at the latest, or never if
   // it has returned.
   void Post(std::function<void()> work);
+  // For a request that has come and is not the broker's yet, or not any more: Drain waits until all of these
+  // are gone. None for one that comes later.
+  [[nodiscard]] std::shared_ptr<const void> Unfinished() const;
   // The models that have been heard of and not replaced, with the broker's numbers of them.
   std::shared_ptr<const std::vector<Broker::NumberedCard>> Models();
   // Goes on serving for drain.serve, not ready any more, then takes nothing new, and stops when all that it
@@ -170,6 +173,8 @@ class Server : private SlicePort, private Reactor::Listener {
   bool accept_failed_ = false;
   Time next_cleanup_{0};
   std::optional<Time> draining_since_;
+  const std::shared_ptr<const int> unfinished_ = std::make_shared<int>(0);
+  std::atomic<bool> closed_{false};  // nothing new is taken
   Time woken_{0};
   ServerCounts counts_;
   uint64_t unauthenticated_refused_ = 0;

@@ -45,7 +45,8 @@ uint64_t Broker::Submit(Request request, Time now) {
   }
   const ModelCard& card = *known->card;
   const Account account{request.tenant, request.front};
-  if (closed_) {
+  const Time came = request.came.value_or(now);
+  if (closed_ && came >= *closed_) {
     Refuse(request, Status::kBusy, "the gateway is shutting down", milliseconds(1000));
     return 0;
   }
@@ -87,7 +88,7 @@ uint64_t Broker::Submit(Request request, Time now) {
   const uint64_t id = ++last_id_;
   Job job;
   const Duration wish = request.deadline.value_or(options_.default_deadline);
-  job.deadline = now + std::min(wish, options_.longest_deadline);
+  job.deadline = came + std::min(wish, options_.longest_deadline);
   Hold(request.held_bytes, account);
   known->requests++;
   const RequestQueue::Entry entry{request.model, id};

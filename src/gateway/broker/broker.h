@@ -72,7 +72,8 @@ struct Request {
   const SharedMemory* peer = nullptr;
   uint64_t held_bytes = 0;            // of the gateway's memory, counted against its limit
   uint64_t most_output = UINT64_MAX;  // room that the asker has
-  std::optional<Duration> deadline;   // from now
+  std::optional<Duration> deadline;   // from when it came
+  std::optional<Time> came;           // if not now
   Reply reply;
 };
 
@@ -185,8 +186,10 @@ class Broker {
   // Deadlines. When to call again, if anything waits: the earliest deadline.
   void Tick(Time now);
   [[nodiscard]] std::optional<Time> NextTick() const;
-  // Takes no requests any more; those that are here go on.
-  void Close() { closed_ = true; }
+  // Takes no requests that come from `now` on; the others go on.
+  void Close(Time now) {
+    if (!closed_) closed_ = now;
+  }
 
   // -- what is known
   [[nodiscard]] std::optional<uint32_t> FindModel(std::string_view name) const;
@@ -307,7 +310,8 @@ class Broker {
   size_t running_ = 0;
   MemoryBudget memory_, windows_;
   std::vector<Duration> learnt_;  // DemandOf's
-  bool placing_ = false, place_again_ = false, closed_ = false;
+  bool placing_ = false, place_again_ = false;
+  std::optional<Time> closed_;
   BrokerCounts counts_;
 };
 

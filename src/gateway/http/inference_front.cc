@@ -24,8 +24,8 @@ using api::Responder;
 using api::Response;
 
 constexpr uint64_t kMaxOtherBody = 4096;  // of what has no use for one
-// Bytes of JSON that HTTP's thread reads or writes itself: about a millisecond's, which others wait.
-constexpr uint64_t kMaxOwnText = 64 << 10;
+// Bytes of JSON that HTTP's thread reads or writes itself: some 0.1 ms, which others wait.
+constexpr uint64_t kMaxOwnText = 8 << 10;
 
 std::vector<std::string> PartsOf(const std::string& path) {
   std::vector<std::string> parts;
@@ -85,6 +85,18 @@ std::optional<uint32_t> TenantOf(const GatewayConfig& config, const HttpRequest&
   return AuthenticateByToken(config, found->second.substr(begin));
 }
 
+// `respond`, with what is let go once the answer is sent, or never will be.
+Responder Keeping(const Responder& respond, const std::shared_ptr<const void>& kept) {
+  return [respond, kept](std::function<Response()> make) {
+    respond([make = std::move(make), kept] {
+      Response response = make();
+      response.keeper = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+          std::move(response.keeper), kept);
+      return response;
+    });
+  };
+}
+
 // Memory of an answer, from the answer until all of it is sent: first the outputs and the most that their
 // text may take, as was agreed to when it was asked for. Made on the gateway's thread; goes on any.
 class HeldBytes {
@@ -120,7 +132,7 @@ class HeldBytes {
 class HttpFront {
  public:
   // `text`: nullptr where there is no inference, only health.
-  HttpFront(Server& server, TextWorker* text) : server_(server), text_(text) {}
+  HttpFront(Server& server, TextWorkers* text) : server_(server), text_(text) {}
 
   void Handle(HttpRequest request, const Responder& respond) {
     const auto parts = PartsOf(request.path);
@@ -212,7 +224,9 @@ class HttpFront {
     });
   }
 
-  void Infer(HttpRequest request, const Responder& respond, const Broker::NumberedCard& model) {
+  void Infer(HttpRequest request, const Responder& respond_alone, const Broker::NumberedCard& model) {
+    const Time came = Server::Now();
+    const Responder respond = Keeping(respond_alone, server_.Unfinished());
     if (const auto coding = request.headers.find("content-encoding");
         coding != request.headers.end() && coding->second != "identity")
       return NotSpoken(request, respond, coding->second);
@@ -231,9 +245,9 @@ class HttpFront {
     }
     // What `ask` gets is shared, as a std::function is copied.
     const uint64_t text_bytes = json_bytes.value_or(request.body.size());
-    auto asked = std::make_shared<const Asked>(Asked{std::move(request), *tenant, model, json_bytes});
+    auto asked = std::make_shared<const Asked>(Asked{std::move(request), *tenant, model, json_bytes, came});
     if (text_bytes <= kMaxOwnText) return Ask(*asked, respond);
-    text_->Do(*tenant, [this, asked, respond] {
+    text_->Do(*tenant, TextWorkers::Kind::kRequest, [this, asked, respond] {
       try {
         Ask(*asked, respond);
       } catch (const std::exception& e) {
@@ -248,11 +262,12 @@ class HttpFront {
     uint32_t tenant;
     Broker::NumberedCard model;
     std::optional<uint64_t> json_bytes;
+    Time came;
   };
 
-  // On HTTP's thread or the worker's.
+  // On HTTP's thread or its tenant's worker's.
   void Ask(const Asked& asked, const Responder& respond) {
-    const auto& [http, tenant, model, json_bytes] = asked;
+    const auto& [http, tenant, model, json_bytes, came] = asked;
     const uint64_t most = server_.config().most_request;
     auto parsed = ParseV2Request(*model.card, http.body, json_bytes, most);
     if (!parsed) return Refuse(http, respond, Status::kBadRequest, parsed.error().message);
@@ -260,14 +275,15 @@ class HttpFront {
       return Refuse(http, respond, Status::kTooLarge,
                     fmt::format("the inputs are {} bytes, larger than limits.request, {} bytes",
                                 parsed->input_bytes, most));
-    server_.Post(
-        [this, tenant = tenant, model = model, respond,
-         kept = std::make_shared<V2Request>(std::move(*parsed))] { Submit(tenant, model, kept, respond); });
+    server_.Post([this, tenant = tenant, model = model, respond, came = came,
+                  kept = std::make_shared<V2Request>(std::move(*parsed))] {
+      Submit(tenant, model, kept, came, respond);
+    });
   }
 
   // On the gateway's thread.
   void Submit(uint32_t tenant, const Broker::NumberedCard& model, const std::shared_ptr<V2Request>& kept,
-              const Responder& respond) {
+              Time came, const Responder& respond) {
     const uint64_t text_bytes = MostAnswerText(*model.card, *kept);
     const uint64_t answer_bytes = model.card->OutputBytes(kept->rows) + text_bytes;
     Request asked;
@@ -279,6 +295,7 @@ class HttpFront {
     asked.keeper = kept;
     asked.held_bytes = kept->inputs.size() + answer_bytes;
     asked.deadline = kept->timeout;
+    asked.came = came;
     asked.reply = [this, tenant, card = model.card, kept, respond, text_bytes,
                    answer_bytes](const Answer& answer) {
       kept->inputs = std::vector<std::byte>();  // not counted from now on
@@ -292,7 +309,7 @@ class HttpFront {
             return ResponseOf(*card, *kept, outputs, held);
           };
       if (text_bytes <= kMaxOwnText) return respond(std::move(make));
-      text_->Do(tenant, [respond, make = std::move(make)] {
+      text_->Do(tenant, TextWorkers::Kind::kAnswer, [respond, make = std::move(make)] {
         try {
           Respond(respond, make());
         } catch (const std::exception& e) {
@@ -320,7 +337,7 @@ class HttpFront {
   }
 
   Server& server_;
-  TextWorker* const text_;
+  TextWorkers* const text_;
   RefusalLog log_;
 };
 
@@ -377,7 +394,7 @@ std::optional<Response> Admit(const GatewayConfig& config, const HttpRequest& he
 
 }  // namespace
 
-api::AsyncHandler InferenceFront(Server& server, TextWorker& text) {
+api::AsyncHandler InferenceFront(Server& server, TextWorkers& text) {
   auto front = std::make_shared<HttpFront>(server, &text);
   return
       [front](HttpRequest request, const Responder& respond) { front->Handle(std::move(request), respond); };

@@ -17,7 +17,7 @@
 #include "api/listen.h"
 #include "base/fd.h"
 #include "gateway/executor/program_slice.h"
-#include "gateway/http/text_worker.h"
+#include "gateway/http/text_workers.h"
 #include "gateway_bed.h"
 #include "model_specs.h"
 
@@ -107,7 +107,16 @@ class FrontBed {
     return client;
   }
 
-  TextWorker& text() { return text_; }
+  TextWorkers& text() { return text_; }
+  // A request has come and is not answered.
+  void UntilTaken() {
+    bed_.Until([](gateway::Server& server) { return server.Unfinished().use_count() > 2; });
+  }
+  // It takes nothing new any more.
+  void Drain() {
+    bed_.server->Drain();
+    bed_.Until([](gateway::Server& server) { return server.Unfinished() == nullptr; });
+  }
   auto Dial() { return bed_.Dial(); }
 
   static std::string ReadAll(const base::Fd& client) {
@@ -147,7 +156,7 @@ class FrontBed {
       std::move(*gateway::MakeEmulatedEngine({Echo(kRowBytes, kRows)}));
   gateway::Executor executor_;
   int port_ = 0;
-  TextWorker text_;
+  TextWorkers text_;
   std::unique_ptr<api::HttpServer> http_;
 };
 
@@ -184,7 +193,7 @@ TEST(InferenceFront, AnAnswerCountsAsMemoryUntilItIsSent) {
 struct BareFront {
   GatewayBed bed;
   int port = 0;
-  TextWorker text;
+  TextWorkers text;
   std::unique_ptr<api::HttpServer> http;
 
   explicit BareFront(gateway::GatewayConfig config = GatewayBed::Config()) : bed(std::move(config)) {
@@ -317,7 +326,7 @@ TEST(InferenceFront, ARequestThatTricklesInIsCut) {
 TEST(InferenceFront, LargeJsonKeepsNobodyElseWaiting) {
   FrontBed bed(64 << 20);
   std::promise<void> go_on;
-  bed.text().Do(0, [&] { go_on.get_future().wait(); });
+  bed.text().Do(0, TextWorkers::Kind::kRequest, [&] { go_on.get_future().wait(); });
   const auto large_in = bed.AskInJson(kRows), large_out = bed.Ask(true);
   EXPECT_EQ(StatusOf(FrontBed::ReadAll(bed.AskInJson(1))), "200");
   EXPECT_EQ(StatusOf(FrontBed::ReadAll(bed.Ask())), "200");
@@ -328,6 +337,18 @@ TEST(InferenceFront, LargeJsonKeepsNobodyElseWaiting) {
   EXPECT_EQ(StatusOf(in), "200");
   EXPECT_EQ(in.substr(in.size() - kBytes), std::string(kBytes, '\0'));
   EXPECT_EQ(StatusOf(out), "200");
+}
+
+TEST(InferenceFront, WhatIsStillReadIsAnsweredBeforeTheGatewayEnds) {
+  FrontBed bed(64 << 20);
+  std::promise<void> go_on;
+  bed.text().Do(0, TextWorkers::Kind::kRequest, [&] { go_on.get_future().wait(); });
+  const auto client = bed.AskInJson(kRows);
+  bed.UntilTaken();
+  bed.Drain();
+  EXPECT_EQ(StatusOf(FrontBed::ReadAll(bed.AskInJson(1))), "503") << "it came later";
+  go_on.set_value();
+  EXPECT_EQ(StatusOf(FrontBed::ReadAll(client)), "200");
 }
 
 TEST(InferenceFront, WhatCanNeverFitIsNotToldToComeAgain) {
