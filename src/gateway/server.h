@@ -3,6 +3,7 @@
 // executors and the broker. Other threads, such as HTTP's, reach it by Post alone.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
