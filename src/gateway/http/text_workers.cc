@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include <system_error>
 #include <utility>
 
 namespace spillway::gateway {
@@ -65,10 +66,18 @@ TextWorkers::TextWorkers() = default;
 TextWorkers::~TextWorkers() = default;
 
 void TextWorkers::Do(uint32_t tenant, Kind kind, std::function<void()> job) {
+  if (Worker* const worker = WorkerOf(tenant)) return worker->Do(kind, std::move(job));
+  job();
+}
+
+TextWorkers::Worker* TextWorkers::WorkerOf(uint32_t tenant) {
   const base::MutexLock lock(mutex_);
-  auto& worker = workers_[tenant];
-  if (worker == nullptr) worker = std::make_unique<Worker>();
-  worker->Do(kind, std::move(job));
+  if (const auto found = workers_.find(tenant); found != workers_.end()) return found->second.get();
+  try {
+    return workers_.emplace(tenant, std::make_unique<Worker>()).first->second.get();
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
 }
 
 }  // namespace spillway::gateway

@@ -25,11 +25,14 @@ class TextWorkers {
   TextWorkers& operator=(const TextWorkers&) = delete;
 
   // From any thread. A tenant's answers are written before its requests are read, as they hold memory that
-  // these want; else in the order of calls. `job` must not throw; what it owns may not be these workers.
+  // these want; else in the order of calls. Where the system gives no thread, the caller's does it. `job`
+  // must not throw; what it owns may not be these workers.
   void Do(uint32_t tenant, Kind kind, std::function<void()> job) SPILLWAY_EXCLUDES(mutex_);
 
  private:
   class Worker;
+  // nullptr: the system gives no thread.
+  Worker* WorkerOf(uint32_t tenant) SPILLWAY_EXCLUDES(mutex_);
 
   base::Mutex mutex_;
   std::map<uint32_t, std::unique_ptr<Worker>> workers_ SPILLWAY_GUARDED_BY(mutex_);
