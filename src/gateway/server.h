@@ -66,8 +66,8 @@ class Server : private SlicePort, private Reactor::Listener {
   // Runs `work` on the server's thread, in the order of calls; before Run returns at the latest, or never if
   // it has returned.
   void Post(std::function<void()> work);
-  // For a request that has come and is not the broker's yet, or not any more: Drain waits until all of these
-  // are gone. None for one that comes later.
+  // What a front keeps from when a request comes until its answer is sent: Drain waits until all of these are
+  // gone. nullptr once nothing new is taken.
   [[nodiscard]] std::shared_ptr<const void> Unfinished() const;
   // The models that have been heard of and not replaced, with the broker's numbers of them.
   std::shared_ptr<const std::vector<Broker::NumberedCard>> Models();

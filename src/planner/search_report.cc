@@ -115,7 +115,7 @@ std::string Spell(const Check& check) {
   const std::string of = check.subject.empty() ? "" : " of " + check.subject;
   const double ratio = check.value / check.bound;
   const std::string difference =
-      ratio >= 10 ? fmt::format("{:.4g} times as much", ratio)
+      ratio >= 10 ? fmt::format("{:.0f} times as much", ratio)
                   : fmt::format("{:.1f} % {}", 100 * std::abs(ratio - 1), ratio > 1 ? "over" : "under");
   return fmt::format("{}{}: {:.4g}{} where {} {:.4g}{} is {}, {}", ToString(check.limit), of, check.value,
                      unit, check.at_least ? "at least" : "at most", check.bound, unit,
