@@ -19,7 +19,8 @@ namespace spillway::lab {
 struct Slice {
   Sample sample;
   Disturbance disturbance;  // of the machine, as it was last played
-  int replays = 0;          // how often it was played again because the machine disturbed it, or was slow
+  int replays =
+      0;  // how often it was played again because the machine disturbed it, or was slow in its round
   std::vector<UnitWork> units = {};  // in the testbed's order
 
   [[nodiscard]] double CpuSeconds() const {

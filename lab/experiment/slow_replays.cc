@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slow_replays.h"
 
-#include <algorithm>
-#include <map>
 #include <utility>
-#include <vector>
 
 #include "base/interrupt.h"
 #include "undisturbed.h"
@@ -12,33 +9,43 @@
 namespace spillway::lab {
 namespace {
 
-// Of a level's slices: the machine may stay slow for minutes, and a sweep has to end.
-constexpr double kMaxPlayedAgain = 0.25;
+using Work = std::vector<std::vector<std::vector<UnitWork>>>;  // [policy][round][unit]
+
+Work WorkOf(const Level& level) {
+  Work work;
+  for (const auto& slices : level.slices) work.push_back(lab::WorkOf(slices));
+  return work;
+}
+
+// Of a level's rounds, a quarter: the machine may stay slow for minutes, and a sweep has to end.
+size_t MaxPlayedAgain(size_t rounds) { return (rounds + 3) / 4; }
 
 }  // namespace
 
 Result<void> PlaySlowAgain(Level& level, const PlayRound& play) {
-  std::map<std::pair<size_t, size_t>, int> tried;
-  size_t left = 0;
-  for (const auto& slices : level.slices) left += slices.size();
-  for (left = static_cast<size_t>(static_cast<double>(left) * kMaxPlayedAgain); left > 0; left--) {
-    std::vector<std::vector<std::vector<UnitWork>>> work;
-    for (const auto& slices : level.slices) work.push_back(WorkOf(slices));
-    const std::vector<SlowSlice> slow = SlowSlices(work);
-    const auto next = std::find_if(slow.begin(), slow.end(), [&](const SlowSlice& one) {
-      return tried[{one.policy, one.round}] < kMaxReplays;
-    });
-    if (next == slow.end()) break;
-    tried[{next->policy, next->round}]++;
-    auto again = play(next->policy, next->round);
+  const size_t rounds = level.slices.empty() ? 0 : level.slices.front().size();
+  std::vector<int> tried(rounds);
+  for (size_t left = MaxPlayedAgain(rounds); left > 0; left--) {
+    Work work = WorkOf(level);
+    const std::vector<double> slowness = SlownessOfRounds(work);
+    size_t next = rounds;
+    for (size_t round = 0; round < rounds; round++)
+      if (slowness[round] > kSlow && tried[round] < kMaxReplays &&
+          (next == rounds || slowness[round] > slowness[next]))
+        next = round;
+    if (next == rounds) break;
+    tried[next]++;
+    auto again = play(next);
     if (base::Interrupted()) break;
     if (!again) return tl::make_unexpected(again.error());
-    Slice& kept = level.slices[next->policy][next->round];
-    const int replays = kept.replays + again->replays + 1;
-    work[next->policy][next->round] = again->units;
-    const auto slowness = SlownessOf(work[next->policy])[next->round];
-    if (slowness && *slowness < next->slowness) kept = std::move(*again);
-    kept.replays = replays;
+    for (size_t policy = 0; policy < again->size(); policy++) work[policy][next] = (*again)[policy].units;
+    const bool quicker = SlownessOfRounds(work)[next] < slowness[next];
+    for (size_t policy = 0; policy < again->size(); policy++) {
+      Slice& kept = level.slices[policy][next];
+      const int replays = kept.replays + (*again)[policy].replays + 1;
+      if (quicker) kept = std::move((*again)[policy]);
+      kept.replays = replays;
+    }
   }
   return {};
 }

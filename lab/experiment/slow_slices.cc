@@ -44,16 +44,15 @@ std::vector<std::optional<double>> SlownessOf(const std::vector<std::vector<Unit
   return slowness;
 }
 
-std::vector<SlowSlice> SlowSlices(const std::vector<std::vector<std::vector<UnitWork>>>& slices) {
-  std::vector<SlowSlice> slow;
-  for (size_t policy = 0; policy < slices.size(); policy++) {
-    const auto slowness = SlownessOf(slices[policy]);
+std::vector<double> SlownessOfRounds(const std::vector<std::vector<std::vector<UnitWork>>>& policies) {
+  std::vector<double> rounds;
+  for (const auto& slices : policies) {
+    const auto slowness = SlownessOf(slices);
+    rounds.resize(std::max(rounds.size(), slowness.size()));
     for (size_t round = 0; round < slowness.size(); round++)
-      if (slowness[round] > kSlow) slow.push_back({policy, round, *slowness[round]});
+      rounds[round] = std::max(rounds[round], slowness[round].value_or(0));
   }
-  std::stable_sort(slow.begin(), slow.end(),
-                   [](const SlowSlice& a, const SlowSlice& b) { return a.slowness > b.slowness; });
-  return slow;
+  return rounds;
 }
 
 }  // namespace spillway::lab

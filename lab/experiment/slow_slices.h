@@ -29,13 +29,9 @@ inline constexpr double kSlow = 1.2;
 // policy is looked at: one that uses units otherwise may find their caches otherwise, too.
 [[nodiscard]] std::vector<std::optional<double>> SlownessOf(const std::vector<std::vector<UnitWork>>& slices);
 
-struct SlowSlice {
-  size_t policy = 0, round = 0;
-  double slowness = 0;  // > kSlow
-};
-
-// Of all policies at one load, by [policy][slice][unit]; the slowest first.
-[[nodiscard]] std::vector<SlowSlice> SlowSlices(
-    const std::vector<std::vector<std::vector<UnitWork>>>& slices);
+// Of all policies at one load, by [policy][round][unit]: how slow the slowest slice of each round was; 0
+// where none tells.
+[[nodiscard]] std::vector<double> SlownessOfRounds(
+    const std::vector<std::vector<std::vector<UnitWork>>>& policies);
 
 }  // namespace spillway::lab

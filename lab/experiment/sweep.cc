@@ -91,10 +91,17 @@ Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& le
       }
     }
     if (!swept.interrupted) {
-      const auto play_round = [&](size_t i, size_t round) {
-        on_step(played / total, fmt::format("{} at {:.0f} % load, round {} again: the machine was slow",
-                                            spec.policies[i].name, load_pct, round + 1));
-        return play(spec.policies[i], rate, arrivals_seeds[round]);
+      const auto play_round = [&](size_t round) -> Result<std::vector<Slice>> {
+        std::vector<Slice> slices(policies);
+        for (size_t i : RandomOrder(policies, random)) {
+          on_step(played / total, fmt::format("{} at {:.0f} % load, round {} again: the machine was slow",
+                                              spec.policies[i].name, load_pct, round + 1));
+          auto slice = play(spec.policies[i], rate, arrivals_seeds[round]);
+          if (base::Interrupted()) break;
+          if (!slice) return tl::make_unexpected(slice.error());
+          slices[i] = std::move(*slice);
+        }
+        return slices;
       };
       if (auto again = PlaySlowAgain(level, play_round); !again) return tl::make_unexpected(again.error());
       swept.interrupted = base::Interrupted();

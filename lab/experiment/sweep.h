@@ -24,7 +24,7 @@ struct Swept {
 // Load level by load level; at each, `spec.rounds` rounds of all policies, in an order drawn anew for each
 // round from `spec.seed`. All policies of a round meet the same arrivals. Ends early after two levels at
 // which every policy lost; goes on beyond the last level as
-// `spec.further` says. Slices in which the machine was slow (slow_slices.h) are played again at the end of
+// `spec.further` says. Rounds in which the machine was slow (slow_slices.h) are played again at the end of
 // their level. The units are taken to do the work that the level wants.
 [[nodiscard]] Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& levels_pct,
                                   const Calibration& calibration, const OnStep& on_step);

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <utility>
+#include <vector>
 
 namespace spillway::lab {
 namespace {
@@ -23,19 +23,20 @@ class SlowReplays : public testing::Test {
  protected:
   // Two policies of six rounds, in which nothing was slow.
   SlowReplays() { level_.slices.assign(2, std::vector<Slice>(6, ASliceThatTook(1))); }
-  // Each play takes the next of `times`, and then 1.
+  // Each play of a round is one in which the first policy took the next of `times`, and then 1.
   Result<void> PlayAgain(std::vector<double> times) {
-    return PlaySlowAgain(level_, [&, next = size_t{0}](size_t policy, size_t round) mutable -> Result<Slice> {
-      played_.emplace_back(policy, round);
-      Slice slice = ASliceThatTook(next < times.size() ? times[next] : 1, 7);
-      slice.replays = 1;
+    return PlaySlowAgain(level_, [&, next = size_t{0}](size_t round) mutable -> Result<std::vector<Slice>> {
+      played_.push_back(round);
+      std::vector<Slice> slices(2, ASliceThatTook(1, 7));
+      if (next < times.size()) slices[0] = ASliceThatTook(times[next], 7);
+      slices[0].replays = 1;
       next++;
-      return slice;
+      return slices;
     });
   }
 
   Level level_;
-  std::vector<std::pair<size_t, size_t>> played_;
+  std::vector<size_t> played_;
 };
 
 TEST_F(SlowReplays, NothingIsPlayedAgainWhereTheMachineWasNotSlow) {
@@ -43,36 +44,41 @@ TEST_F(SlowReplays, NothingIsPlayedAgainWhereTheMachineWasNotSlow) {
   EXPECT_THAT(played_, IsEmpty());
 }
 
-TEST_F(SlowReplays, TheSlowestComesFirstAndTheQuickerSliceIsKept) {
+TEST_F(SlowReplays, TheSlowestComesFirstAndTheQuickerRoundIsKeptOfAllPolicies) {
   level_.slices[0][2] = ASliceThatTook(1.3);
   level_.slices[1][5] = ASliceThatTook(1.6);
-  level_.slices[1][5].replays = 2;
+  level_.slices[0][5].replays = 2;
   ASSERT_TRUE(PlayAgain({1, 1}));
-  EXPECT_THAT(played_, ElementsAre(std::pair(1, 5), std::pair(0, 2)));
-  EXPECT_EQ(level_.slices[1][5].sample.sent, 7u);
-  EXPECT_EQ(level_.slices[1][5].replays, 4) << "those of both, and this one";
-  EXPECT_EQ(level_.slices[0][2].replays, 2);
+  EXPECT_THAT(played_, ElementsAre(5, 2));
+  for (const auto& slices : level_.slices) {
+    EXPECT_EQ(slices[5].sample.sent, 7u) << "the other policy's too: it was compared with a slow slice";
+    EXPECT_EQ(slices[2].sample.sent, 7u);
+    EXPECT_EQ(slices[3].sample.sent, 0u);
+  }
+  EXPECT_EQ(level_.slices[0][5].replays, 4) << "those of both, and this one";
+  EXPECT_EQ(level_.slices[1][5].replays, 1);
 }
 
 TEST_F(SlowReplays, WhatIsNoQuickerDoesNotReplaceItAndIsTriedTwice) {
   level_.slices[0][2] = ASliceThatTook(1.3);
   ASSERT_TRUE(PlayAgain({1.4, 1.5}));
-  EXPECT_THAT(played_, ElementsAre(std::pair(0, 2), std::pair(0, 2)));
-  EXPECT_EQ(level_.slices[0][2].sample.sent, 0u);
+  EXPECT_THAT(played_, ElementsAre(2, 2));
+  for (const auto& slices : level_.slices) EXPECT_EQ(slices[2].sample.sent, 0u);
   EXPECT_EQ(level_.slices[0][2].replays, 4);
 }
 
-TEST_F(SlowReplays, AQuarterOfTheLevelsSlicesIsPlayedAgainAtMost) {
+TEST_F(SlowReplays, AQuarterOfTheLevelsRoundsIsPlayedAgainAtMost) {
   for (auto& slices : level_.slices)
     for (size_t round = 3; round < 6; round++) slices[round] = ASliceThatTook(1.5);
   ASSERT_TRUE(PlayAgain(std::vector<double>(100, 2)));
-  EXPECT_EQ(played_.size(), 3u);
+  EXPECT_EQ(played_.size(), 2u) << "a quarter of six, rounded up";
 }
 
 TEST_F(SlowReplays, ErrorsArePassedOn) {
   level_.slices[0][2] = ASliceThatTook(1.3);
-  EXPECT_FALSE(PlaySlowAgain(
-      level_, [](size_t, size_t) -> Result<Slice> { return Fail(ErrorCode::kSystem, "the client failed"); }));
+  EXPECT_FALSE(PlaySlowAgain(level_, [](size_t) -> Result<std::vector<Slice>> {
+    return Fail(ErrorCode::kSystem, "the client failed");
+  }));
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab/experiment/slow_slices.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace spillway::lab {
 namespace {
+
+using testing::DoubleEq;
+using testing::ElementsAre;
 
 using Slices = std::vector<std::vector<UnitWork>>;
 
@@ -41,16 +45,14 @@ TEST(SlowSlices, TooFewSlicesTellNothing) {
   for (const auto& one : SlownessOf({{}, {}, {}, {}})) EXPECT_FALSE(one) << "nothing known of units";
 }
 
-TEST(SlowSlices, EachPolicyIsMeasuredByItselfAndTheSlowestComesFirst) {
-  const Slices dear(5, Took(2));  // always: its units' caches, say
-  Slices cheap(5, Took(1));
+TEST(SlowRounds, AreAsSlowAsTheirSlowestSliceEachPolicyMeasuredByItself) {
+  Slices dear(5, Took(2)), cheap(5, Took(1));  // dear always: its units' caches, say
   cheap[3] = Took(1.3);
   cheap[4] = Took(1.5);
-  const auto slow = SlowSlices({dear, cheap});
-  ASSERT_EQ(slow.size(), 2u);
-  EXPECT_EQ(slow[0].policy, 1u);
-  EXPECT_EQ(slow[0].round, 4u);
-  EXPECT_EQ(slow[1].round, 3u);
+  dear[3] = Took(3.2);
+  EXPECT_THAT(SlownessOfRounds({dear, cheap}),
+              ElementsAre(DoubleEq(1), DoubleEq(1), DoubleEq(1), DoubleEq(1.6), DoubleEq(1.5)));
+  EXPECT_THAT(SlownessOfRounds({Slices(2, Took(1))}), ElementsAre(0, 0)) << "too few to tell";
 }
 
 }  // namespace
