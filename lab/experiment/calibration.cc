@@ -231,7 +231,8 @@ Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibr
     }
     return in_time >= sent * (1 - bed.spec().tolerated_loss_pct / 100);
   };
-  return HighestSustained(FirstRate(bed.spec().testbed), sustains).map_error([&](Error error) {
+  const SearchCare care = SearchCare::Within(bed.spec().capacity_within_pct);
+  return HighestSustained(FirstRate(bed.spec().testbed), care, sustains).map_error([&](Error error) {
     if (slice_failed) return error;
     error.message = fmt::format(
         "capacity under {}: {} (experiment.capacity_under sets another policy, capacity_rps a rate)",

@@ -13,10 +13,23 @@ constexpr const char* kUnsteady = "the rate that the testbed sustains varies too
 
 }  // namespace
 
-Result<double> HighestSustained(double first, const Sustains& sustains) {
+SearchCare SearchCare::Within(double percent) {
+  constexpr double kExact = 10;
+  SearchCare care;
+  care.accuracy = 1 + percent / 100;
+  if (percent > kExact) {
+    care.confirming_slices = 2;
+    care.losses = 1;
+  }
+  care.bad_moment = std::max(care.bad_moment, care.accuracy);
+  return care;
+}
+
+Result<double> HighestSustained(double first, const SearchCare& care, const Sustains& sustains) {
   const auto tried = [&](double rate) {
     auto good = sustains(rate, 1);
-    return good && !*good ? sustains(rate, 1) : good;
+    for (int lost = 1; good && !*good && lost < care.losses; lost++) good = sustains(rate, 1);
+    return good;
   };
   double low = 0, high = 0;  // sustained, and not; 0: none yet
   for (double rate = first; low == 0 || high == 0;
@@ -28,32 +41,32 @@ Result<double> HighestSustained(double first, const Sustains& sustains) {
     (*good ? low : high) = rate;
   }
   for (int round = 0; round < kMaxRounds; ++round) {
-    while (high / low > kSearchAccuracy) {
+    while (high / low > care.accuracy) {
       const double rate = std::sqrt(low * high);
       const auto good = tried(rate);
       if (!good) return tl::make_unexpected(good.error());
       (*good ? low : high) = rate;
     }
     double lost = 0;  // the lowest that could not be confirmed; 0: none
-    double step = kSearchAccuracy;
+    double step = care.accuracy;
     const double least = std::max(kLowest, low / kSearchStep);
     for (;; lost = low, low = std::max(low / step, least), step *= step) {
-      const auto good = sustains(low, kConfirmingSlices);
+      const auto good = sustains(low, care.confirming_slices);
       if (!good) return tl::make_unexpected(good.error());
       if (*good) break;
       if (low <= least) return Fail(ErrorCode::kSystem, kUnsteady);
     }
-    while (lost / low > kSearchAccuracy) {
+    while (lost / low > care.accuracy) {
       const double rate = std::sqrt(low * lost);
-      const auto good = sustains(rate, kConfirmingSlices);
+      const auto good = sustains(rate, care.confirming_slices);
       if (!good) return tl::make_unexpected(good.error());
       (*good ? low : lost) = rate;
     }
-    const auto more = sustains(low * kBadMoment, kConfirmingSlices);
+    const auto more = sustains(low * care.bad_moment, care.confirming_slices);
     if (!more) return tl::make_unexpected(more.error());
     if (!*more) return low;
-    low *= kBadMoment;
-    for (high = low * kBadMoment;; high *= kBadMoment) {
+    low *= care.bad_moment;
+    for (high = low * care.bad_moment;; high *= care.bad_moment) {
       if (high > kHighest) return Fail(ErrorCode::kSystem, "the testbed sustained every rate that was tried");
       const auto good = tried(high);
       if (!good) return tl::make_unexpected(good.error());

@@ -64,7 +64,8 @@ Result<Results> Measure(const ExperimentSpec& spec, const OnPart& on_part) {
   if (results.interrupted && results.rows.empty()) return Fail(ErrorCode::kUnavailable, "interrupted");
   if (spec.predict && !results.interrupted)
     AddPredictions(spec, results.calibration, CpusOf(spec.testbed), results.rows);
-  results.findings = Judge(results.rows, spec.policies[spec.baseline].name, spec.tolerated_loss_pct);
+  results.findings = Judge(results.rows, spec.policies[spec.baseline].name, spec.tolerated_loss_pct,
+                           results.calibration.limit_ms / 1e3 / spec.seconds);
   return results;
 }
 

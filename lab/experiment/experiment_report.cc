@@ -93,6 +93,7 @@ void AddRows(report::Document& document, const Part& part) {
                  {"p50_ms", row.p50_ms},
                  {"p99_ms", row.p99_ms},
                  {"answered_pct", row.answered_pct},
+                 {"median_slice_answered_pct", row.median_slice_answered_pct},
                  {"p99_ms_low", row.p99_interval ? row.p99_interval->low : kNaN},
                  {"p99_ms_high", row.p99_interval ? row.p99_interval->high : kNaN},
                  {"slices", row.slices},

@@ -76,6 +76,8 @@ void ReadExtent(Problems& problems, const MapReader& map, ExperimentSpec& spec) 
     if (auto n = yaml::ReadInteger(problems, *f, 1, 1000)) spec.rounds = static_cast<int>(*n);
   if (const Field* f = map.Find("further"))
     if (auto n = yaml::ReadInteger(problems, *f, 0, 20)) spec.further = static_cast<int>(*n);
+  if (const Field* f = map.Find("capacity_within_pct"))
+    if (auto pct = ReadNumber(problems, *f, 1, 50)) spec.capacity_within_pct = *pct;
 }
 
 // The units of lab/unit and lab/compute have one protocol; the client also speaks HTTP.
@@ -179,8 +181,8 @@ std::string Words(int count) {
 void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec& spec) {
   MapReader map(problems, field,
                 {"name", "service", "client", "arrivals", "path", "policies", "load_pct", "seconds",
-                 "calibrate", "rounds", "further", "capacity_rps", "capacity_under", "unloaded_ms",
-                 "tolerated_loss_pct", "predict", "grow", "quick"});
+                 "calibrate", "rounds", "further", "capacity_rps", "capacity_within_pct", "capacity_under",
+                 "unloaded_ms", "tolerated_loss_pct", "predict", "grow", "quick"});
   if (const Field* f = map.Need("name", "a name"))
     if (auto name = yaml::ReadName(problems, *f)) spec.name = *name;
   if (const Field* f = map.Need("service", "a service of the testbed"))
@@ -217,7 +219,8 @@ void ReadBody(Problems& problems, const Field& field, bool quick, ExperimentSpec
     problems.Add(field.line, field.path + ".further", "expected grow: rate");
   if (const Field* f = map.Find("quick")) {
     ExperimentSpec unused;
-    MapReader part(problems, *f, {"load_pct", "seconds", "calibrate", "rounds", "further"});
+    MapReader part(problems, *f,
+                   {"load_pct", "seconds", "calibrate", "rounds", "further", "capacity_within_pct"});
     ReadExtent(problems, part, quick ? spec : unused);
   }
 }

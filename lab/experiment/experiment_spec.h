@@ -47,6 +47,7 @@ struct ExperimentSpec {
   int rounds = 8;                // slices of each policy at each load
   uint64_t seed = 1;             // of the order of policies within a round, of arrivals and of resamples
   std::optional<double> capacity_rps;  // 100 % load; nullopt: measured
+  double capacity_within_pct = 4;      // how exactly it is measured
   spw_unit_policy capacity_under = SPW_UNIT_WRR;
   std::optional<double> unloaded_ms;  // nullopt: measured
   double tolerated_loss_pct = 1;      // "before loss": no more than this unanswered or late

@@ -101,19 +101,24 @@ std::string P99Text(const Finding& finding) {
 }
 
 std::string PolicyText(const ExperimentSpec& spec, const Results& results, const Finding& finding) {
+  double highest = 0;
+  for (const Row& row : results.rows) highest = std::max(highest, row.load_pct);
   std::string text;
-  const auto is_higher = [&](const Row& row) { return row.load_pct > *finding.sustained_pct; };
-  if (finding.sustained_pct) {
-    const bool is_highest = std::none_of(results.rows.begin(), results.rows.end(), is_higher);
-    text +=
-        fmt::format("{}: sustains {:.0f} % load{} ({:.0f} requests/s)", finding.policy,
-                    *finding.sustained_pct, is_highest ? ", the highest tried" : "", finding.sustained_rps);
-    if (!is_highest) text += fmt::format(", loses from {:.0f} % on", *finding.loses_from_pct);
-  } else {
+  if (finding.sustained_pct)
+    text += fmt::format(
+        "{}: sustains {:.0f} % load{} ({:.0f} requests/s)", finding.policy, *finding.sustained_pct,
+        *finding.sustained_pct == highest ? ", the highest tried" : "", finding.sustained_rps);
+  else
     text += fmt::format("{}: loses requests at the lowest load already", finding.policy);
-  }
+  if (finding.loses_from_pct && *finding.loses_from_pct < highest)
+    text += fmt::format("; half of its slices lose some from {:.0f} % on", *finding.loses_from_pct);
+  else if (finding.loses_from_pct && finding.sustained_pct != highest)
+    text += fmt::format("; half of its slices lose nothing up to {:.0f} %", highest);
   const std::string& baseline = spec.policies[spec.baseline].name;
-  if (finding.over_baseline)
+  // Of two that lose nowhere no ratio is known.
+  const bool both_highest =
+      finding.loses_from_pct == highest && finding.over_baseline && *finding.over_baseline == 1;
+  if (finding.over_baseline && !both_highest)
     text += fmt::format(", {}{:.2f} times {}", AtLeast(spec, finding), *finding.over_baseline, baseline);
   if (finding.over_best && results.findings.size() > 2)
     text += fmt::format(", {:.2f} of the best's", *finding.over_best);

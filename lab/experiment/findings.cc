@@ -2,6 +2,8 @@
 #include "findings.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "report/percentile.h"
 
@@ -51,10 +53,17 @@ Row RowOf(const std::string& policy, double load_pct, const std::vector<Slice>& 
   return row;
 }
 
+double MedianAnsweredPct(const std::vector<Slice>& slices, double limit_ms) {
+  std::vector<double> answered;
+  for (const Slice& slice : slices)
+    if (slice.sample.sent > 0) answered.push_back(AnsweredPct(slice.sample, limit_ms));
+  return answered.empty() ? std::nan("") : report::Median(std::move(answered));
+}
+
 // Of rows by ascending load: what each load answers if more load never answers more. Where the measured
 // shares say otherwise, a lower load met bad moments of the machine or a higher one good moments, and nothing
 // says which: such neighbours share their mean, by requests (isotonic regression).
-std::vector<double> FallingAnsweredPct(const std::vector<const Row*>& rows) {
+std::vector<double> FallingPct(const std::vector<const Row*>& rows, double Row::*answered_pct) {
   struct Block {
     double answered, sent;  // answered: in hundredths
     size_t loads;
@@ -63,7 +72,7 @@ std::vector<double> FallingAnsweredPct(const std::vector<const Row*>& rows) {
   std::vector<Block> blocks;
   for (const Row* row : rows) {
     const double sent = std::max(row->rps, 1.0);  // slices of a sweep are equally many and equally long
-    blocks.push_back({row->answered_pct * sent, sent, 1});
+    blocks.push_back({row->*answered_pct * sent, sent, 1});
     while (blocks.size() > 1 && blocks.back().Pct() > blocks[blocks.size() - 2].Pct()) {
       const Block last = blocks.back();
       blocks.pop_back();
@@ -77,21 +86,33 @@ std::vector<double> FallingAnsweredPct(const std::vector<const Row*>& rows) {
   return falling;
 }
 
-Finding JudgeOne(const std::vector<Row>& rows, const std::string& policy, double tolerated_loss_pct) {
+// Load at which `answered_pct` is answered in time, if `row` answers its `row_answered_pct`: of a load x
+// times what is worked off, requests are late by (x - 1) of the time since the slice began.
+double LoadThatAnswers(double answered_pct, const Row& row, double row_answered_pct, double grace) {
+  const auto overload = [&](double answered) { return 1 + grace * 100 / answered; };
+  return row_answered_pct > 0 ? row.load_pct * overload(answered_pct) / overload(row_answered_pct) : 0;
+}
+
+Finding JudgeOne(const std::vector<Row>& rows, const std::string& policy, double tolerated_loss_pct,
+                 double grace) {
   std::vector<const Row*> own;
   for (const Row& row : rows)
     if (row.policy == policy) own.push_back(&row);
   std::sort(own.begin(), own.end(), [](const Row* a, const Row* b) { return a->load_pct < b->load_pct; });
   Finding finding;
   finding.policy = policy;
-  const std::vector<double> answered_pct = FallingAnsweredPct(own);
   const double enough_pct = 100 - tolerated_loss_pct;
-  for (size_t i = 0; i < own.size() && answered_pct[i] >= enough_pct; i++) {
-    finding.sustained_pct = finding.loses_from_pct = own[i]->load_pct;
+  const std::vector<double> all = FallingPct(own, &Row::answered_pct),
+                            half = FallingPct(own, &Row::median_slice_answered_pct);
+  for (size_t i = 0; i < own.size() && all[i] >= enough_pct; i++) {
+    finding.sustained_pct = own[i]->load_pct;
     finding.sustained_rps = own[i]->rps;
-    if (i + 1 == own.size() || answered_pct[i + 1] >= enough_pct) continue;
-    const double part = (answered_pct[i] - enough_pct) / (answered_pct[i] - answered_pct[i + 1]);
-    *finding.loses_from_pct += part * (own[i + 1]->load_pct - own[i]->load_pct);
+  }
+  for (size_t i = 0; i < own.size() && half[i] >= enough_pct; i++) {
+    finding.loses_from_pct = own[i]->load_pct;
+    if (i + 1 < own.size() && half[i + 1] < enough_pct)
+      finding.loses_from_pct = std::clamp(LoadThatAnswers(enough_pct, *own[i + 1], half[i + 1], grace),
+                                          own[i]->load_pct, own[i + 1]->load_pct);
   }
   for (const Row* row : own) {
     if (!Answered(*row, tolerated_loss_pct) && row->load_pct < finding.sustained_pct)
@@ -151,6 +172,7 @@ std::vector<Row> Summarise(const Level& level, size_t baseline, uint64_t seed, s
     row.p99_ms = bootstrap.PercentileMs(i, 99);
     row.p99_interval = bootstrap.P99Interval(i);
     row.answered_pct = bootstrap.AnsweredPct(i);
+    row.median_slice_answered_pct = MedianAnsweredPct(level.slices[i], level.limit_ms);
     rows.push_back(std::move(row));
   }
   for (size_t i = 0; i < rows.size(); i++) {
@@ -168,17 +190,17 @@ std::vector<Row> Summarise(const Level& level, size_t baseline, uint64_t seed, s
 
 bool AllLost(const std::vector<Row>& rows, double load_pct, double tolerated_loss_pct) {
   return std::none_of(rows.begin(), rows.end(), [&](const Row& row) {
-    return row.load_pct == load_pct && Answered(row, tolerated_loss_pct);
+    return row.load_pct == load_pct && row.median_slice_answered_pct >= 100 - tolerated_loss_pct;
   });
 }
 
 std::vector<Finding> Judge(const std::vector<Row>& rows, const std::string& baseline,
-                           double tolerated_loss_pct) {
+                           double tolerated_loss_pct, double grace) {
   std::vector<Finding> findings;
   for (const Row& row : rows)
     if (std::none_of(findings.begin(), findings.end(),
                      [&](const Finding& finding) { return finding.policy == row.policy; }))
-      findings.push_back(JudgeOne(rows, row.policy, tolerated_loss_pct));
+      findings.push_back(JudgeOne(rows, row.policy, tolerated_loss_pct, grace));
   double best_pct = 0;
   std::optional<double> baseline_pct;
   for (const Finding& finding : findings) {

@@ -54,6 +54,7 @@ struct Row {
   double load_pct = 0;
   double rps = 0;  // sent
   double p50_ms = 0, p99_ms = 0, answered_pct = 0;
+  double median_slice_answered_pct = 0;
   std::optional<Interval> p99_interval;
   int slices = 0;
   bool interrupted = false;     // fewer slices than were asked for: Ctrl-C came before
@@ -88,7 +89,7 @@ struct Level {
 // sweep, whose verdicts hold together (paired_bootstrap.h).
 std::vector<Row> Summarise(const Level& level, size_t baseline, uint64_t seed, size_t loads = 1);
 
-// Whether every policy lost more than that at this level.
+// Whether every policy lost more than that at this level, in half of its slices.
 bool AllLost(const std::vector<Row>& rows, double load_pct, double tolerated_loss_pct);
 
 // What a policy's rows say of it.
@@ -99,8 +100,9 @@ struct Finding {
   std::optional<double> sustained_pct;
   double sustained_rps = 0;
   std::vector<double> disturbed_pct;
-  // Where it begins to lose more than is tolerated: between the level that is sustained and the next, by a
-  // straight line through what the two answered; of one that sustains all levels the highest.
+  // Where half of its slices lose more than is tolerated: between two levels, by what the median slice
+  // answered at the higher, as an overload lets a slice's requests be later and later; the highest if half of
+  // them lose nowhere; nullopt: at the lowest already.
   std::optional<double> loses_from_pct;
   // That over the baseline's and the best policy's; nullopt where one has none.
   std::optional<double> over_baseline, over_best;
@@ -108,9 +110,10 @@ struct Finding {
   std::vector<double> better_pct, same_pct, worse_pct, harmful_pct;
 };
 
-// In the rows' order of policies; `baseline` is one of them.
+// In the rows' order of policies; `baseline` is one of them. grace: by how much an answer may be late, as a
+// share of a slice.
 std::vector<Finding> Judge(const std::vector<Row>& rows, const std::string& baseline,
-                           double tolerated_loss_pct);
+                           double tolerated_loss_pct, double grace);
 
 const Row* FindRow(const std::vector<Row>& rows, const std::string& policy, double load_pct);
 

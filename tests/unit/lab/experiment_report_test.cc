@@ -37,7 +37,7 @@ Part MakePart(const std::string& app, bool predict) {
     part.results.rows[0].predicted = Forecast{1, 4, 0};
     part.results.rows[1].predicted = Forecast{2, 5, 0.25};
   }
-  part.results.findings = Judge(part.results.rows, "host-only", 1);
+  part.results.findings = Judge(part.results.rows, "host-only", 1, 0.1);
   return part;
 }
 
@@ -114,7 +114,7 @@ TEST(ExperimentReport, TheConclusionSaysWhatIsAnsweredAndWhereItIsSlower) {
   for (Slice& slice : lossy) slice.sample.latencies_ms.resize(50);
   for (const Row& row : Summarise({90, 100, 1, {"host-only", "mine"}, {Slices(4), lossy}}, 0, 1))
     part.results.rows.push_back(row);
-  part.results.findings = Judge(part.results.rows, "host-only", 1);
+  part.results.findings = Judge(part.results.rows, "host-only", 1, 0.1);
   EXPECT_EQ(
       Conclusion(part.spec, part.results, part.results.findings[1]),
       "mine answers what host-only loses at 50 %; loses what host-only answers at 90 %; is slower at 90 %.");

@@ -172,13 +172,15 @@ TEST(ExperimentFile, AgentSettingsThatNoAgentTakesAreRefused) {
 }
 
 TEST(ExperimentFile, QuickReplacesTheExtentOnlyWhenAsked) {
-  const std::string quick = "  rounds: 4\n  quick: {load_pct: [70], rounds: 1}\n";
+  const std::string quick = "  rounds: 4\n  quick: {load_pct: [70], rounds: 1, capacity_within_pct: 20}\n";
   auto whole = Load("knot", quick), shorter = Load("knot", quick, true);
   ASSERT_TRUE(whole && shorter);
   EXPECT_THAT(whole->load_pct, ElementsAre(50, 90));
   EXPECT_EQ(whole->rounds, 4);
   EXPECT_THAT(shorter->load_pct, ElementsAre(70));
   EXPECT_EQ(shorter->rounds, 1);
+  EXPECT_EQ(whole->capacity_within_pct, 4);
+  EXPECT_EQ(shorter->capacity_within_pct, 20);
 }
 
 TEST(ExperimentFile, FurtherLoadsAreTheFilesAndNotThoseOfACommandLine) {

@@ -97,7 +97,7 @@ std::vector<Row> Join(std::vector<std::vector<Row>> levels) {
 TEST(Findings, ALittleLossBelowALoadThatIsAnsweredIsNamed) {
   const auto rows = Join({RowsAt(50, {"a"}, {Rounds(1)}), RowsAt(80, {"a"}, {Rounds(1, 98)}),
                           RowsAt(90, {"a"}, {Rounds(1)}), RowsAt(95, {"a"}, {Rounds(1, 50)})});
-  const auto findings = Judge(rows, "a", 1);
+  const auto findings = Judge(rows, "a", 1, 0.1);
   EXPECT_EQ(findings[0].sustained_pct, 90);
   EXPECT_THAT(findings[0].disturbed_pct, ElementsAre(80));
 }
@@ -105,7 +105,7 @@ TEST(Findings, ALittleLossBelowALoadThatIsAnsweredIsNamed) {
 TEST(Findings, ALoadIsNotSustainedWhereThoseBelowItLostMoreThanItAnsweredAgain) {
   const auto rows = Join({RowsAt(50, {"a"}, {Rounds(1)}), RowsAt(70, {"a"}, {Rounds(1, 80)}),
                           RowsAt(80, {"a"}, {Rounds(1, 96)}), RowsAt(90, {"a"}, {Rounds(1, 99)})});
-  const auto findings = Judge(rows, "a", 1);
+  const auto findings = Judge(rows, "a", 1, 0.1);
   EXPECT_EQ(findings[0].sustained_pct, 50);
   EXPECT_THAT(findings[0].disturbed_pct, ElementsAre());
 }
@@ -113,24 +113,51 @@ TEST(Findings, ALoadIsNotSustainedWhereThoseBelowItLostMoreThanItAnsweredAgain) 
 TEST(Findings, WhereLossBeginsIsComparedWithTheBaselineAndTheBest) {
   const auto rows = Join({RowsAt(80, {"a", "b", "c"}, {Rounds(1), Rounds(1), Rounds(1, 90)}),
                           RowsAt(96, {"a", "b", "c"}, {Rounds(1, 50), Rounds(1, 99), Rounds(1, 50)})});
-  const auto findings = Judge(rows, "a", 1);
-  // 1 of the 50 hundredths that it loses 16 % of load later.
-  EXPECT_DOUBLE_EQ(*findings[0].loses_from_pct, 80.32);
+  const auto findings = Judge(rows, "a", 1, 0.1);
+  // After half of a slice requests are late by a tenth of it, so 96 % is 1.2 times what is worked off.
+  // At 1.101 times that they are after 99 % of it.
+  const double a = 96 / 1.2 * (1 + 0.1 / 0.99);
+  EXPECT_NEAR(*findings[0].loses_from_pct, a, 1e-9);
   EXPECT_EQ(findings[0].sustained_pct, 80);
   EXPECT_DOUBLE_EQ(*findings[1].loses_from_pct, 96) << "it sustains all";
-  EXPECT_DOUBLE_EQ(*findings[1].over_baseline, 96 / 80.32);
+  EXPECT_NEAR(*findings[1].over_baseline, 96 / a, 1e-9);
   EXPECT_DOUBLE_EQ(*findings[1].over_best, 1);
-  EXPECT_DOUBLE_EQ(*findings[0].over_best, 80.32 / 96);
+  EXPECT_NEAR(*findings[0].over_best, a / 96, 1e-9);
   EXPECT_FALSE(findings[2].sustained_pct);
   EXPECT_FALSE(findings[2].loses_from_pct);
   EXPECT_FALSE(findings[2].over_baseline);
+}
+
+TEST(Findings, OneSlowSliceDecidesWhatIsSustainedButNotWhereLossBegins) {
+  std::vector<Slice> one_slow = Rounds(1);
+  one_slow[2].sample.latencies_ms.resize(50);
+  const auto rows = Join(
+      {RowsAt(60, {"a"}, {Rounds(1)}), RowsAt(80, {"a"}, {one_slow}), RowsAt(96, {"a"}, {Rounds(1, 98)})});
+  EXPECT_EQ(rows[1].answered_pct, 90);
+  EXPECT_EQ(rows[1].median_slice_answered_pct, 100);
+  EXPECT_FALSE(AllLost(rows, 80, 1));
+  const Finding finding = Judge(rows, "a", 1, 0.1)[0];
+  EXPECT_EQ(finding.sustained_pct, 60);
+  EXPECT_GT(finding.loses_from_pct, 95);
+}
+
+TEST(Findings, LossBeginsBetweenTheLoadThatIsSustainedAndTheNext) {
+  const auto loses_from = [](double lost_pct, int answered) {
+    const auto rows = Join({RowsAt(80, {"a"}, {Rounds(1)}), RowsAt(lost_pct, {"a"}, {Rounds(1, answered)})});
+    return *Judge(rows, "a", 1, 0.1)[0].loses_from_pct;
+  };
+  EXPECT_EQ(loses_from(96, 10), 80) << "below, by what 96 % answers";
+  EXPECT_EQ(loses_from(96, 0), 80);
+  EXPECT_LT(loses_from(96, 98), 96);
+  EXPECT_GT(loses_from(96, 98), 95.5);
+  EXPECT_LT(loses_from(96, 60), loses_from(96, 70));
 }
 
 TEST(Findings, LevelsAreSortedByTheirVerdict) {
   const auto rows = Join(
       {RowsAt(40, {"a", "b"}, {Rounds(1), Rounds(1)}), RowsAt(60, {"a", "b"}, {Rounds(2), Rounds(1)}),
        RowsAt(80, {"a", "b"}, {Rounds(10), Rounds(11)}), RowsAt(90, {"a", "b"}, {Rounds(1), Rounds(2)})});
-  const Finding finding = Judge(rows, "a", 1)[1];
+  const Finding finding = Judge(rows, "a", 1, 0.1)[1];
   EXPECT_THAT(finding.same_pct, ElementsAre(40));
   EXPECT_THAT(finding.better_pct, ElementsAre(60));
   EXPECT_THAT(finding.worse_pct, ElementsAre(80));
