@@ -31,6 +31,19 @@ model::Unit* FindUnit(model::Config& config, const std::string& pool, const std:
   return nullptr;
 }
 
+const char* WhyKept(std::optional<switching::KeptFor> kept) {
+  switch (kept.value_or(switching::KeptFor::kHalf)) {
+    case switching::KeptFor::kChecks:
+      return "still chosen, as it passes its checks";
+    case switching::KeptFor::kCommon:
+      return "still chosen, as nearly all units of its pool answer errors";
+    case switching::KeptFor::kNoNewFlows:
+      return "it gets no new flows as it is";
+    default:
+      return "still chosen, as at most half of a pool's units are taken out";
+  }
+}
+
 void LogAgentNews(const switching::HealthNews& news) {
   const std::string name = fmt::format("unit {}/{}/{}", news.pool, news.server, news.unit);
   if (!news.now.failing) {
@@ -45,10 +58,8 @@ void LogAgentNews(const switching::HealthNews& news) {
   if (news.now.taken_out)
     spdlog::warn("{}: failing for {:.1f} s: {}; no longer chosen, except for probes", name,
                  news.now.out_ms / 1e3, why);
-  else if (news.now.excused)
-    spdlog::warn("{}: failing according to its agent: {}; still chosen, as it passes its checks", name, why);
   else
-    spdlog::warn("{}: failing: {}; still chosen, as half of its pool is out already", name, why);
+    spdlog::warn("{}: failing according to its agent: {}; {}", name, why, WhyKept(news.now.kept));
 }
 
 model::Service* FindService(model::Config& config, const std::string& name) {

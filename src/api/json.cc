@@ -33,12 +33,26 @@ const char* Word(switching::FailingReason reason) {
 
 namespace {
 
+const char* WordOfKept(switching::KeptFor kept) {
+  switch (kept) {
+    case switching::KeptFor::kChecks:
+      return "checks";
+    case switching::KeptFor::kCommon:
+      return "common";
+    case switching::KeptFor::kNoNewFlows:
+      return "no_new_flows";
+    default:
+      return "half";
+  }
+}
+
 // null: the unit's agent does not say that it fails.
 json Failing(const switching::UnitHealth& health) {
   if (!health.failing) return nullptr;
   return {{"reason", Word(health.reason)},
           {"taken_out", health.taken_out},
-          {"excused", health.excused},
+          {"excused", health.excused()},
+          {"kept", health.kept ? json(WordOfKept(*health.kept)) : json(nullptr)},
           {"failing_ms", health.failing_ms},
           {"since_ms", health.taken_out ? json(health.out_ms) : json(nullptr)}};
 }

@@ -109,11 +109,11 @@ void AddUnits(std::vector<MetricFamily>& out, const Snapshot& s) {
   add("spillway_unit_failing", "1: the unit's agent says that requests get no answer, or errors", kGauge,
       [](const View& u) { return u.health.failing; });
   add("spillway_unit_taken_out",
-      "1: the unit gets probes only, as it fails; 0 while it fails: half of its pool is out already", kGauge,
+      "1: the unit gets probes only, as it fails; at most half of a pool's units do", kGauge,
       [](const View& u) { return u.health.taken_out; });
   add("spillway_unit_excused",
       "1: the unit gets new flows though its agent says that it is dead, as it answers its checks", kGauge,
-      [](const View& u) { return u.health.excused; });
+      [](const View& u) { return u.health.excused(); });
   MetricFamily failing =
       Family("spillway_unit_failing_seconds",
              "time since the unit began to fail, as its agent says; absent: it does not", kGauge);

@@ -21,6 +21,15 @@ std::string Name(const json& unit) {
                      unit.at("unit").get<std::string>());
 }
 
+// Of a failing unit that is not taken out.
+std::string WhyKept(const json& failing) {
+  const std::string kept = failing.contains("kept") && failing["kept"].is_string() ? failing["kept"] : "half";
+  if (failing.value("excused", false)) return ", kept in: it answers its checks)";
+  if (kept == "common") return ", kept in: nearly all of the pool answer errors)";
+  if (kept == "no_new_flows") return ")";
+  return ", kept in: at most half of the pool is taken out)";
+}
+
 // What is remarkable about a unit, in words.
 std::string State(const json& unit) {
   std::string text = unit.at("status").get<std::string>();
@@ -32,10 +41,8 @@ std::string State(const json& unit) {
     text += " failing (" + failing.at("reason").get<std::string>();
     if (failing.at("taken_out").get<bool>())
       text += fmt::format(", out for {:.1f} s)", failing.at("since_ms").get<double>() / 1e3);
-    else if (failing.value("excused", false))
-      text += ", kept in: it answers its checks)";
     else
-      text += ", kept in: half of the pool is out)";
+      text += WhyKept(failing);
   }
   if (!unit.at("resolved").get<bool>()) text += " unresolved";
   return text;

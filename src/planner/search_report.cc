@@ -62,7 +62,11 @@ std::string InfeasibleText(const Found& found) {
                         Describe(catalogue, obstacle.mix.mix));
   if (!found.obstacles.empty()) return text;
   if (!found.conflict)
-    return text + "  even a thousand times every limit does not help: a kind of node has no candidate\n";
+    return text +
+           "  even a million times every limit does not help: a limit is 0, or for a kind of node nothing in "
+           "the "
+           "catalogue can do its part (no candidate, no device_slots, no rate for the workload's "
+           "yardstick)\n";
   text += fmt::format("  no single limit is at fault; with all of them {:.3f} times as wide, {} would do:\n",
                       found.conflict->factor, Describe(catalogue, found.conflict->mix.mix));
   for (const Check& check : found.conflict->broken) text += fmt::format("    {}\n", Spell(check));

@@ -63,7 +63,7 @@ void KeepToHalf(Count& count, uint32_t beat) {
 
 }  // namespace
 
-UnitHealth HealthOf(const spw_server& server, uint32_t unit, uint32_t beat) {
+UnitHealth HealthOf(const spw_server& server, uint32_t unit, const spw_pool& pool, uint32_t beat) {
   UnitHealth health;
   const uint8_t flags = server.load[unit].flags;
   const uint32_t out_beat = server.health[unit].out_beat;
@@ -75,8 +75,12 @@ UnitHealth HealthOf(const spw_server& server, uint32_t unit, uint32_t beat) {
   health.taken_out = (server.failing >> unit & 1) != 0;
   if (health.taken_out)
     health.failing_ms = health.out_ms = Millis(spw_beats_since(out_beat, beat));
+  else if (server.unit[unit].status != SPW_UNIT_UP)
+    health.kept = KeptFor::kNoNewFlows;
+  else if (spw_unit_is_excused(&server, unit, flags, beat) != 0)
+    health.kept = KeptFor::kChecks;
   else
-    health.excused = spw_unit_is_excused(&server, unit, flags, beat) != 0;
+    health.kept = (flags & pool.excused) != 0 ? KeptFor::kCommon : KeptFor::kHalf;
   return health;
 }
 
@@ -118,7 +122,7 @@ void HealthKeeper::Look(const Plan& plan, spw_server* servers, spw_pool* pools, 
     spw_server& server = servers[spw_unit_server(unit.id)];
     const uint32_t index = spw_unit_index(unit.id);
     ForgetLongSilence(server.load[index], beat);
-    const UnitHealth health = HealthOf(server, index, beat);
+    const UnitHealth health = HealthOf(server, index, pools[server.pool], beat);
     const bool is_up = server.unit[index].status == SPW_UNIT_UP;
     if (health.failing)
       failing_since_.try_emplace(unit.id, health.taken_out ? server.health[index].out_beat : beat);
@@ -148,14 +152,16 @@ void HealthKeeper::Look(const Plan& plan, spw_server* servers, spw_pool* pools, 
   }
 }
 
-std::vector<HealthNews> HealthKeeper::TakeNews(const Plan& plan, const spw_server* servers, uint32_t beat) {
+std::vector<HealthNews> HealthKeeper::TakeNews(const Plan& plan, const spw_server* servers,
+                                               const spw_pool* pools, uint32_t beat) {
   std::vector<HealthNews> news;
   for (const PlannedUnit& unit : plan.units) {
-    const UnitHealth now = HealthOf(servers[spw_unit_server(unit.id)], spw_unit_index(unit.id), beat);
+    const spw_server& server = servers[spw_unit_server(unit.id)];
+    const UnitHealth now = HealthOf(server, spw_unit_index(unit.id), pools[server.pool], beat);
     const auto before = told_.find(unit.id);
     const UnitHealth last = before == told_.end() ? UnitHealth{} : before->second;
     if (now.failing != last.failing || now.reason != last.reason || now.taken_out != last.taken_out ||
-        now.excused != last.excused)
+        now.kept != last.kept)
       news.push_back({unit.pool, unit.server, unit.unit, now, last});
     if (now.failing)
       told_[unit.id] = now;

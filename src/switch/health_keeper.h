@@ -18,7 +18,7 @@
 namespace spillway::switching {
 
 // What is known of one unit at `beat`.
-UnitHealth HealthOf(const spw_server& server, uint32_t unit, uint32_t beat);
+UnitHealth HealthOf(const spw_server& server, uint32_t unit, const spw_pool& pool, uint32_t beat);
 
 // A unit said to be dead (unanswered, refused; not errors) is excused once it has passed its checks all
 // through so many of their intervals since its agent's word came, which held all the while. An honest agent
@@ -42,7 +42,8 @@ class HealthKeeper {
   // servers, pools: by server code, and by PlannedServer::pool. Recounts the pools.
   void Look(const Plan& plan, spw_server* servers, spw_pool* pools, uint32_t beat);
   // Units whose state is another than when last asked. One that changed and changed back is not reported.
-  std::vector<HealthNews> TakeNews(const Plan& plan, const spw_server* servers, uint32_t beat);
+  std::vector<HealthNews> TakeNews(const Plan& plan, const spw_server* servers, const spw_pool* pools,
+                                   uint32_t beat);
 
  private:
   bool IsExcused(uint16_t unit, const spw_server& server, uint32_t beat);

@@ -28,9 +28,9 @@ std::vector<WitnessedUnit> LiveSwitch::SaidDead() const {
   std::vector<WitnessedUnit> said;
   const uint32_t beat = NowBeat();
   for (const PlannedUnit& unit : plan_.units) {
-    const UnitHealth health =
-        HealthOf(plane_->servers[spw_unit_server(unit.id)], spw_unit_index(unit.id), beat);
-    if (health.failing && health.reason != FailingReason::kErrors && (health.taken_out || health.excused))
+    const spw_server& server = plane_->servers[spw_unit_server(unit.id)];
+    const UnitHealth health = HealthOf(server, spw_unit_index(unit.id), plane_->pools[server.pool], beat);
+    if (health.failing && health.reason != FailingReason::kErrors && (health.taken_out || health.excused()))
       said.push_back({unit.pool, unit.server, unit.unit, {}, {}, {}});
   }
   return said;

@@ -332,7 +332,7 @@ void LiveSwitch::Tick() {
 }
 
 std::vector<HealthNews> LiveSwitch::TakeHealthNews() {
-  return health_.TakeNews(plan_, &plane_->servers[0], NowBeat());
+  return health_.TakeNews(plan_, &plane_->servers[0], &plane_->pools[0], NowBeat());
 }
 
 bool LiveSwitch::IsAlive(uint16_t unit) const {

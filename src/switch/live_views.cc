@@ -54,7 +54,7 @@ std::vector<UnitView> LiveSwitch::Units() const {
     view.resolved = IsReachable(unit.id);
     view.silent = spw_unit_is_silent(&server, index, beat) != 0;
     view.busy = (load.flags & SPW_REPORT_BUSY) != 0;
-    view.health = HealthOf(server, index, beat);
+    view.health = HealthOf(server, index, plane_->pools[server.pool], beat);
     if (view.health.failing) view.health.failing_ms = health_.FailingMs(unit.id, view.health, beat);
     view.level = load.level;
     view.queue = load.queue;

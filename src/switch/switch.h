@@ -38,14 +38,23 @@ struct InterfaceView {
 // What becomes of a failing unit's requests.
 enum class FailingReason : uint8_t { kUnanswered, kRefused, kErrors };
 
+// Why a failing unit is not taken out.
+enum class KeptFor : uint8_t {
+  kHalf,        // no more than half of its pool's units may be out
+  kChecks,      // excused: it answers its checks all the while
+  kCommon,      // nearly all units of its pool answer errors
+  kNoNewFlows,  // it gets none anyway: it is draining, down or ejected
+};
+
 // By the word of the unit's agent, while it is fresh (core/health.h).
 struct UnitHealth {
   bool failing = false;  // requests come to it and get no good answer
   FailingReason reason = FailingReason::kUnanswered;
-  bool taken_out = false;  // gets probes only; failing but not out: half of its pool is out already
-  double out_ms = 0;       // for so long
-  bool excused = false;    // failing but not out: it answers its checks all the while
-  double failing_ms = 0;   // for so long, as spillwayd knows it, which looks once a second
+  bool taken_out = false;       // gets probes only
+  double out_ms = 0;            // for so long
+  std::optional<KeptFor> kept;  // failing but not out
+  double failing_ms = 0;        // for so long, as spillwayd knows it, which looks once a second
+  [[nodiscard]] bool excused() const { return kept == KeptFor::kChecks; }
 };
 
 struct HealthNews {

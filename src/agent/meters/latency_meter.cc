@@ -25,7 +25,8 @@ constexpr Duration kSweepPeriod = std::chrono::milliseconds(250),
 // Less: what waits in a unit that pauses is forgotten, and it gets more. More: one whose queue overflowed at
 // the end of a burst seems to be full, and gets nothing by which it could show that it is not.
 constexpr int kTails = 2;
-constexpr Duration kLongPause = std::chrono::milliseconds(250);  // as long as the failure detector grants
+constexpr Duration kLongPause =
+    std::chrono::milliseconds(250);  // failure_detector.cc's kMaxPause: change both
 
 }  // namespace
 

@@ -123,8 +123,10 @@ TEST(Metrics, AFailingUnitHasItsReasonAndSinceWhenAndTheOthersDoNot) {
   testing::FakeSwitch fake(testing::PoolConfig());
   fake.touch_up = [](switching::UnitView& unit) {
     if (unit.unit == "nic")
-      unit.health = {
-          .failing = true, .reason = switching::FailingReason::kRefused, .excused = true, .failing_ms = 2500};
+      unit.health = {.failing = true,
+                     .reason = switching::FailingReason::kRefused,
+                     .kept = switching::KeptFor::kChecks,
+                     .failing_ms = 2500};
   };
   const auto samples = Parse(MetricsText(Take(fake))).samples;
   EXPECT_EQ(samples.at(std::string("spillway_unit_failing_seconds") + kNic + R"(,reason="refused"})"), 2.5);

@@ -124,6 +124,7 @@ TEST_F(Routes, UnitsSpeakTheWordsOfThePoolFile) {
   EXPECT_EQ(units[1]["failing"], json({{"reason", "unanswered"},
                                        {"taken_out", true},
                                        {"excused", false},
+                                       {"kept", nullptr},
                                        {"failing_ms", 2500.0},
                                        {"since_ms", 1500.0}}));
   EXPECT_TRUE(units[0]["failing"].is_null());

@@ -6,8 +6,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <future>
+#include <memory>
+#include <stdexcept>
 #include <thread>
 
 #include "api/listen.h"
@@ -45,7 +49,10 @@ class GatewayBed {
     server = std::move(*Server::Create(std::move(config), std::move(listeners)));
     files_.push_back(std::move(frames->file));
     files_.push_back(std::move(executors->file));
-    thread_ = std::thread([this] { server->Run(); });
+    thread_ = std::thread([this] {
+      server->Run();
+      ended_ = true;
+    });
   }
   ~GatewayBed() { End(); }
 
@@ -71,12 +78,17 @@ class GatewayBed {
     return config;
   }
 
-  // Runs `look` on the server's thread.
+  // Runs `look` on the server's thread. Throws if the server has ended.
   template <class Look>
   auto Ask(Look look) {
-    std::promise<decltype(look(*server))> answer;
-    server->Post([&] { answer.set_value(look(*server)); });
-    return answer.get_future().get();
+    using namespace std::chrono_literals;
+    const auto answer = std::make_shared<std::promise<decltype(look(*server))>>();
+    auto answered = answer->get_future();
+    server->Post([this, answer, look] { answer->set_value(look(*server)); });
+    while (answered.wait_for(10ms) != std::future_status::ready)
+      if (ended_ && answered.wait_for(0ms) != std::future_status::ready)
+        throw std::runtime_error("the server has ended");
+    return answered.get();
   }
   // Until `holds` of the server does, on its thread.
   template <class Holds>
@@ -110,6 +122,7 @@ class GatewayBed {
  private:
   std::vector<api::SocketFile> files_;
   std::thread thread_;
+  std::atomic<bool> ended_ = false;  // the server's thread
 };
 
 }  // namespace spillway::gateway

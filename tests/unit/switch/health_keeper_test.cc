@@ -20,6 +20,7 @@ class HealthKeeperTest : public testing::Test {
       const std::string pool = code < 2 ? "a" : "b";
       plan_.servers.push_back({code, {}, 3, code < 2 ? 0u : 1u});
       servers_[code].silent_beats = 1000;
+      servers_[code].pool = code < 2 ? 0u : 1u;
       for (uint32_t u = 0; u < 2; u++) {
         PlannedUnit unit;
         unit.pool = pool, unit.server = "s" + std::to_string(code), unit.unit = u == 0 ? "cpu" : "nic";
@@ -35,7 +36,9 @@ class HealthKeeperTest : public testing::Test {
     servers_[code].load[unit].flags = flags;
     spw_health_report(&servers_[code], &pools_[plan_.servers[code].pool], unit, flags, kNow);
   }
-  std::vector<HealthNews> News(uint32_t beat = kBeat) { return keeper_.TakeNews(plan_, servers_, beat); }
+  std::vector<HealthNews> News(uint32_t beat = kBeat) {
+    return keeper_.TakeNews(plan_, servers_, pools_, beat);
+  }
 
   Plan plan_;
   spw_server servers_[3]{};
@@ -49,6 +52,21 @@ TEST_F(HealthKeeperTest, CountsThePoolsUnitsThatAreUp) {
   servers_[1].unit[0].status = SPW_UNIT_DRAINING;
   keeper_.Look(plan_, servers_, pools_, kBeat);
   EXPECT_EQ(pools_[0].units, 3u);
+}
+
+TEST_F(HealthKeeperTest, AFailingUnitThatIsNotTakenOutHasItsReason) {
+  const auto kept = [&](uint32_t code, uint32_t unit) {
+    return HealthOf(servers_[code], unit, pools_[plan_.servers[code].pool], kBeat).kept;
+  };
+  servers_[0].unit[0].status = SPW_UNIT_DRAINING;
+  Says(0, 0, SPW_REPORT_FAILING);
+  EXPECT_EQ(kept(0, 0), KeptFor::kNoNewFlows);
+  for (uint32_t unit : {0, 1}) servers_[2].load[unit].flags = SPW_REPORT_FAILING | SPW_REPORT_ERRORS;
+  keeper_.Look(plan_, servers_, pools_, kBeat);
+  EXPECT_EQ(kept(2, 0), KeptFor::kCommon);
+  EXPECT_EQ(kept(2, 1), KeptFor::kCommon);
+  Says(0, 1, SPW_REPORT_FAILING);
+  EXPECT_FALSE(kept(0, 1)) << "it is taken out";
 }
 
 TEST_F(HealthKeeperTest, WhoFellSilentOrLeftMakesRoomForAnother) {
@@ -162,7 +180,7 @@ class ExcuseTest : public HealthKeeperTest {
     }
   }
   bool IsOut() const { return (servers_[0].failing & 1) != 0; }
-  UnitHealth Health() const { return HealthOf(servers_[0], 0, now_); }
+  UnitHealth Health() const { return HealthOf(servers_[0], 0, pools_[0], now_); }
 
   uint32_t now_ = kBeat;
   bool was_out_ = false;  // when spillwayd had looked, before the next report
@@ -175,10 +193,10 @@ TEST_F(ExcuseTest, AUnitThatGoesOnAnsweringItsChecksIsBackAndShownSo) {
   Seconds(2);
   EXPECT_FALSE(IsOut());
   EXPECT_EQ(pools_[0].out, 0u) << "it has no part in the half";
-  EXPECT_TRUE(Health().failing && Health().excused);
+  EXPECT_TRUE(Health().failing && Health().excused());
   const auto news = News(now_);
   ASSERT_EQ(news.size(), 1u);
-  EXPECT_TRUE(news[0].now.excused);
+  EXPECT_TRUE(news[0].now.excused());
   Seconds(20);
   EXPECT_FALSE(IsOut());
   EXPECT_NEAR(keeper_.FailingMs(0, Health(), now_), 31 * kPace * 1.048576, 1050);
@@ -258,7 +276,7 @@ TEST_F(ExcuseTest, AnExcuseIsOverWithTheAgentsWordAndForUnitsThatAreNotUp) {
   ASSERT_EQ(servers_[0].excused, 1u);
   Seconds(1, 0);
   EXPECT_EQ(servers_[0].excused, 0u);
-  EXPECT_FALSE(Health().failing || Health().excused);
+  EXPECT_FALSE(Health().failing || Health().excused());
   Seconds(12);
   ASSERT_EQ(servers_[0].excused, 1u);
   servers_[0].unit[0].status = SPW_UNIT_DRAINING;
@@ -297,6 +315,7 @@ TEST_F(HealthKeeperTest, TellsEachChangeOnceWithItsReason) {
   EXPECT_TRUE(news[0].now.taken_out);
   EXPECT_TRUE(news[1].now.failing);
   EXPECT_FALSE(news[1].now.taken_out) << "the other half of its pool is out";
+  EXPECT_EQ(news[1].now.kept, KeptFor::kHalf);
 
   Says(0, 1, 0);
   news = News();
