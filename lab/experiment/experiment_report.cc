@@ -144,11 +144,6 @@ void AddRatios(report::Document& document, const Part& part) {
   const auto host_only =
       std::find_if(spec.policies.begin(), spec.policies.end(),
                    [](const PolicyRun& policy) { return policy.unit_policy == SPW_UNIT_HOST_ONLY; });
-  const auto loses_from = [&](const std::string& policy) {
-    for (const Finding& finding : results.findings)
-      if (finding.policy == policy) return finding.loses_from_pct.value_or(0);
-    return 0.0;
-  };
   const std::string& baseline = spec.policies[spec.baseline].name;
   for (const Finding& f : results.findings) {
     set(f.policy + "_load_before_loss_pct", f.loses_from_pct.value_or(0));
@@ -159,10 +154,10 @@ void AddRatios(report::Document& document, const Part& part) {
       set(f.policy + "_p99_measured_over_predicted", off->p99_ratio);
     }
     if (f.over_best) set(f.policy + "_over_best_load_before_loss", *f.over_best);
-    const auto over = [&](const std::string& other) {
-      if (f.policy != other && f.loses_from_pct && loses_from(other) > 0)
-        set(fmt::format("{}_over_{}_load_before_loss", f.policy, other),
-            *f.loses_from_pct / loses_from(other));
+    const auto over = [&](const std::string& name) {
+      for (const Finding& other : results.findings)
+        if (const auto ratio = LoadRatio(f, other); other.policy == name && f.policy != name && ratio)
+          set(fmt::format("{}_over_{}_load_before_loss", f.policy, name), *ratio);
     };
     over(baseline);
     if (host_only != spec.policies.end() && host_only->name != baseline) over(host_only->name);

@@ -36,11 +36,12 @@ std::string WhatRan(const ExperimentSpec& spec) {
 }
 
 std::string FullLoad(const ExperimentSpec& spec, const Calibration& c) {
-  return fmt::format("100 % load is {:.0f} requests/s, {}", c.full_rps,
-                     c.stated
-                         ? "as the file says"
-                         : fmt::format("the most of which {:g} % were answered in time under {}",
-                                       100 - spec.tolerated_loss_pct, model::ToString(spec.capacity_under)));
+  return fmt::format(
+      "100 % load is {:.0f} requests/s, {}", c.full_rps,
+      c.stated ? "as the file says"
+               : fmt::format("the most of which {:g} % were answered in time under {} (found within {:g} %)",
+                             100 - spec.tolerated_loss_pct, model::ToString(spec.capacity_under),
+                             spec.capacity_within_pct));
 }
 
 // How the machine behaved, and the client.
@@ -62,10 +63,9 @@ std::string MachineText(const ExperimentSpec& spec, const Results& results) {
             "the last.\n"
           : "";
   text += fmt::format(
-      "Machine: {} slices; {} played again because it was disturbed (a CPU woke over {:g} ms late, or over "
-      "{:g} % of CPU time was stolen) or slow (a request took over {:g} times its CPU time in other slices), "
-      "{} "
-      "kept though disturbed, {} though slow.",
+      "Machine: {} slices; {} were played again because the machine was disturbed (a CPU woke over {:g} ms "
+      "late, or over {:g} % of CPU time was stolen) or slow (a request took over {:g} times its CPU time in "
+      "other slices), {} were kept though it was disturbed, {} though it was slow.",
       slices, replays, Disturbance::kLateWakeMs, Disturbance::kMaxStolenPct, kSlow, disturbed, slow);
   if (!results.realtime_watch)
     text += " Without real-time priority the watch also counts delays by the testbed's own work.";
@@ -110,16 +110,15 @@ std::string PolicyText(const ExperimentSpec& spec, const Results& results, const
         *finding.sustained_pct == highest ? ", the highest tried" : "", finding.sustained_rps);
   else
     text += fmt::format("{}: loses requests at the lowest load already", finding.policy);
-  if (finding.loses_from_pct && *finding.loses_from_pct < highest)
-    text += fmt::format("; half of its slices lose some from {:.0f} % on", *finding.loses_from_pct);
-  else if (finding.loses_from_pct && finding.sustained_pct != highest)
-    text += fmt::format("; half of its slices lose nothing up to {:.0f} %", highest);
+  if (finding.first_loss && finding.loses_from_pct)
+    text += fmt::format("; half of its slices begin to lose between {:.0f} and {:.0f} %",
+                        finding.all_answered_pct, finding.first_loss->load_pct);
+  else if (!finding.first_loss && finding.sustained_pct != highest)
+    text += fmt::format("; at least half of its slices answer all up to {:.0f} %", highest);
   const std::string& baseline = spec.policies[spec.baseline].name;
-  // Of two that lose nowhere no ratio is known.
-  const bool both_highest =
-      finding.loses_from_pct == highest && finding.over_baseline && *finding.over_baseline == 1;
-  if (finding.over_baseline && !both_highest)
-    text += fmt::format(", {}{:.2f} times {}", AtLeast(spec, finding), *finding.over_baseline, baseline);
+  if (finding.over_baseline)
+    text += fmt::format(", at {}{:.2f} times the load of {}", AtLeast(spec, finding), *finding.over_baseline,
+                        baseline);
   if (finding.over_best && results.findings.size() > 2)
     text += fmt::format(", {:.2f} of the best's", *finding.over_best);
   if (!finding.disturbed_pct.empty())

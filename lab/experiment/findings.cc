@@ -86,12 +86,9 @@ std::vector<double> FallingPct(const std::vector<const Row*>& rows, double Row::
   return falling;
 }
 
-// Load at which `answered_pct` is answered in time, if `row` answers its `row_answered_pct`: of a load x
-// times what is worked off, requests are late by (x - 1) of the time since the slice began.
-double LoadThatAnswers(double answered_pct, const Row& row, double row_answered_pct, double grace) {
-  const auto overload = [&](double answered) { return 1 + grace * 100 / answered; };
-  return row_answered_pct > 0 ? row.load_pct * overload(answered_pct) / overload(row_answered_pct) : 0;
-}
+// Of a load x times what is worked off, requests are late by (x - 1) of the time since the slice began. So x,
+// of what share is answered in time.
+double Overload(double answered_pct, double grace) { return 1 + grace * 100 / answered_pct; }
 
 Finding JudgeOne(const std::vector<Row>& rows, const std::string& policy, double tolerated_loss_pct,
                  double grace) {
@@ -108,11 +105,17 @@ Finding JudgeOne(const std::vector<Row>& rows, const std::string& policy, double
     finding.sustained_pct = own[i]->load_pct;
     finding.sustained_rps = own[i]->rps;
   }
-  for (size_t i = 0; i < own.size() && half[i] >= enough_pct; i++) {
-    finding.loses_from_pct = own[i]->load_pct;
-    if (i + 1 < own.size() && half[i + 1] < enough_pct)
-      finding.loses_from_pct = std::clamp(LoadThatAnswers(enough_pct, *own[i + 1], half[i + 1], grace),
-                                          own[i]->load_pct, own[i + 1]->load_pct);
+  for (size_t i = 0; i < own.size() && !finding.first_loss; i++) {
+    const double load_pct = own[i]->load_pct;
+    if (half[i] >= enough_pct) {
+      finding.loses_from_pct = finding.all_answered_pct = load_pct;
+      continue;
+    }
+    finding.first_loss = {load_pct, Overload(half[i], grace)};
+    if (finding.loses_from_pct)
+      finding.loses_from_pct =
+          std::clamp(load_pct * Overload(enough_pct, grace) / finding.first_loss->overload,
+                     finding.all_answered_pct, load_pct);
   }
   for (const Row* row : own) {
     if (!Answered(*row, tolerated_loss_pct) && row->load_pct < finding.sustained_pct)
@@ -194,6 +197,15 @@ bool AllLost(const std::vector<Row>& rows, double load_pct, double tolerated_los
   });
 }
 
+std::optional<double> LoadRatio(const Finding& finding, const Finding& other) {
+  if (!finding.loses_from_pct || !other.loses_from_pct) return std::nullopt;
+  if (!finding.first_loss && !other.first_loss) return std::nullopt;
+  if (finding.first_loss && other.first_loss && finding.first_loss->load_pct == other.first_loss->load_pct &&
+      std::isfinite(finding.first_loss->overload) && std::isfinite(other.first_loss->overload))
+    return other.first_loss->overload / finding.first_loss->overload;
+  return *finding.loses_from_pct / *other.loses_from_pct;
+}
+
 std::vector<Finding> Judge(const std::vector<Row>& rows, const std::string& baseline,
                            double tolerated_loss_pct, double grace) {
   std::vector<Finding> findings;
@@ -201,17 +213,14 @@ std::vector<Finding> Judge(const std::vector<Row>& rows, const std::string& base
     if (std::none_of(findings.begin(), findings.end(),
                      [&](const Finding& finding) { return finding.policy == row.policy; }))
       findings.push_back(JudgeOne(rows, row.policy, tolerated_loss_pct, grace));
-  double best_pct = 0;
-  std::optional<double> baseline_pct;
-  for (const Finding& finding : findings) {
-    best_pct = std::max(best_pct, finding.loses_from_pct.value_or(0));
-    if (finding.policy == baseline) baseline_pct = finding.loses_from_pct;
-  }
+  const auto base = std::find_if(findings.begin(), findings.end(),
+                                 [&](const Finding& finding) { return finding.policy == baseline; });
   for (Finding& finding : findings) {
-    if (!finding.loses_from_pct) continue;
-    finding.over_best = *finding.loses_from_pct / best_pct;
-    if (baseline_pct && finding.policy != baseline)
-      finding.over_baseline = *finding.loses_from_pct / *baseline_pct;
+    if (base != findings.end() && &finding != &*base) finding.over_baseline = LoadRatio(finding, *base);
+    if (finding.loses_from_pct) finding.over_best = 1;
+    for (const Finding& other : findings)
+      if (finding.over_best && &other != &finding)
+        finding.over_best = std::min(*finding.over_best, LoadRatio(finding, other).value_or(1));
   }
   return findings;
 }

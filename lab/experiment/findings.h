@@ -104,11 +104,23 @@ struct Finding {
   // answered at the higher, as an overload lets a slice's requests be later and later; the highest if half of
   // them lose nowhere; nullopt: at the lowest already.
   std::optional<double> loses_from_pct;
-  // That over the baseline's and the best policy's; nullopt where one has none.
+  double all_answered_pct = 0;  // the level below that
+  // Of the lowest level that half of the slices lose some at; nullopt: there is none.
+  struct Loss {
+    double load_pct = 0;
+    double overload = 0;  // times what is worked off; infinite if nothing is answered
+  };
+  std::optional<Loss> first_loss;
+  // LoadRatio to the baseline, and to the best policy, at most 1.
   std::optional<double> over_baseline, over_best;
   // Levels by the verdict on its p99 against the baseline's.
   std::vector<double> better_pct, same_pct, worse_pct, harmful_pct;
 };
+
+// At how many times the other's load a policy begins to lose. Where both begin at one level, by how
+// overloaded they are there: it was the same machine for both. nullopt: unknown, as one loses at the lowest
+// level, or none at any.
+std::optional<double> LoadRatio(const Finding& finding, const Finding& other);
 
 // In the rows' order of policies; `baseline` is one of them. grace: by how much an answer may be late, as a
 // share of a slice.

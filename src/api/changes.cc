@@ -31,6 +31,12 @@ Result<json> ParseObject(const std::string& body, std::initializer_list<const ch
   return object;
 }
 
+// What stands there instead of what was expected. Not what is nested in it: dump() needs stack for each
+// level.
+std::string Shown(const json& value) {
+  return value.is_array() ? "a list" : value.is_object() ? "an object" : value.dump();
+}
+
 // Reads object[key], a word of an enum, into `to`.
 template <class Enum, class Parse>
 Result<void> ReadWord(const json& object, const char* key, Parse parse, const char* expected,
@@ -39,9 +45,8 @@ Result<void> ReadWord(const json& object, const char* key, Parse parse, const ch
   if (found == object.end()) return {};
   if (found->is_string()) to = parse(found->get<std::string>());
   if (to) return {};
-  const std::string got = found->is_string() ? found->get<std::string>() : found->dump();
-  return Fail(ErrorCode::kBadInput,
-              fmt::format("{}: expected {}, got {}", key, expected, yaml::Excerpt(got)));
+  const std::string got = found->is_string() ? yaml::Excerpt(found->get<std::string>()) : Shown(*found);
+  return Fail(ErrorCode::kBadInput, fmt::format("{}: expected {}, got {}", key, expected, got));
 }
 
 std::optional<spw_unit_status> ParseStatus(const std::string& word) {
@@ -82,12 +87,12 @@ Result<UnitChange> ParseUnitChange(const std::string& body) {
     return tl::make_unexpected(read.error());
   if (const auto found = object->find("capacity"); found != object->end()) {
     if (!found->is_number() || !std::isfinite(found->get<double>()) || found->get<double>() <= 0)
-      return Fail(ErrorCode::kBadInput, "capacity: expected a number above 0, got " + found->dump());
+      return Fail(ErrorCode::kBadInput, "capacity: expected a number above 0, got " + Shown(*found));
     change.capacity = found->get<double>();
   }
   if (const auto found = object->find("forget_reports"); found != object->end()) {
     if (!found->is_boolean())
-      return Fail(ErrorCode::kBadInput, "forget_reports: expected true or false, got " + found->dump());
+      return Fail(ErrorCode::kBadInput, "forget_reports: expected true or false, got " + Shown(*found));
     change.forget_reports = found->get<bool>();
   }
   return change;
@@ -112,7 +117,7 @@ Result<ServiceChange> ParseServiceChange(const std::string& body) {
       return Fail(ErrorCode::kBadInput,
                   "idle: expected whole seconds, as in 30 or \"30s\", of at most 4h, 0 for the protocol's "
                   "default, got " +
-                      found->dump());
+                      Shown(*found));
   }
   return change;
 }

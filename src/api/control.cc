@@ -224,8 +224,8 @@ Result<switching::ApplyReport> Control::Conclude(Result<switching::ApplyReport> 
   }
   apply_time_s_ = UnixTime();
   for (const std::string& change : report->changes) spdlog::info("configuration: {}", change);
-  spdlog::info("configuration applied: {} changes, {} of {} ring slots moved", report->changes.size(),
-               report->slots_moved, report->slots_total);
+  spdlog::info("configuration applied: {} change{}, {} of {} ring slots moved", report->changes.size(),
+               report->changes.size() == 1 ? "" : "s", report->slots_moved, report->slots_total);
   LogCheckNews();
   if (checker_) checker_->SetConfig(switch_.config());
   SaveLastGood();

@@ -351,12 +351,13 @@ Response ResponseTo(const Error& error) {
   return ErrorResponse(status, CodeWord(error.code), error.message);
 }
 
-Result<std::unique_ptr<HttpServer>> HttpServer::Start(int listen_fd, Handler handler, size_t body) {
+Result<std::unique_ptr<HttpServer>> HttpServer::Start(int listen_fd, Handler handler, size_t body,
+                                                      unsigned connections) {
   return StartAsync(listen_fd,
                     [handler = std::move(handler)](const Request& request, const Responder& respond) {
                       respond([response = handler(request)] { return response; });
                     },
-                    {.body = body, .whole = kWhole});
+                    {.body = body, .connections = connections, .whole = kWhole});
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::StartAsync(int listen_fd, AsyncHandler handler,

@@ -99,8 +99,9 @@ class HttpServer {
 
   // Serves on `listen_fd`, which it owns from here on, error or not.
   // `body`: of a request, in bytes at most.
-  [[nodiscard]] static Result<std::unique_ptr<HttpServer>> Start(int listen_fd, Handler handler,
-                                                                 size_t body = kMaxBody);
+  [[nodiscard]] static Result<std::unique_ptr<HttpServer>> Start(
+      int listen_fd, Handler handler, size_t body = kMaxBody,
+      unsigned connections = HttpLimits().connections);
   // The destructor answers what nobody has answered by then with a 503; responders may outlive it.
   [[nodiscard]] static Result<std::unique_ptr<HttpServer>> StartAsync(int listen_fd, AsyncHandler handler,
                                                                       const HttpLimits& limits);

@@ -140,8 +140,7 @@ Finding Offloads(const std::string& interface) {
         "packets arrive";
     return finding;
   }
-  std::vector<std::string> problems = switching::IngressProblems(*device);
-  for (std::string& problem : switching::EgressProblems(*device)) problems.push_back(std::move(problem));
+  const std::vector<std::string> problems = switching::IngressProblems(*device);
   for (const std::string& problem : problems)
     finding.detail += (finding.detail.empty() ? "" : "; ") + problem;
   finding.present = problems.empty();
@@ -153,6 +152,11 @@ Finding Offloads(const std::string& interface) {
     finding.is_sure = false;
     finding.detail +=
         "; its peer is in another namespace: unless `ethtool -K PEER tx off` was done there, TCP fails";
+  }
+  for (const std::string& problem : switching::EgressProblems(*device)) {
+    finding.is_sure = false;
+    finding.detail += "; if the switch has several interfaces: " + problem +
+                      " (some drivers say that they can once a program is attached; spillwayd warns then)";
   }
   return finding;
 }

@@ -32,6 +32,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTickPeriod = 1s;
+// Whoever asks for metrics and does not read holds a page, up to 48 MB with 32,768 units, for 30 s.
+constexpr unsigned kMetricsConnections = 16;
 constexpr size_t kMaxApiBody = 16 << 20;  // the largest pool file takes about 5 MiB
 
 int Failed(const Error& error) { return Complain(error, "spillwayd"); }
@@ -123,9 +125,10 @@ Result<Servers> StartServers(api::Control& control, Listeners listeners) {
   if (!http) return tl::make_unexpected(http.error());
   servers.api = std::move(*http);
   if (!listeners.metrics) return servers;
-  auto metrics = api::HttpServer::Start(listeners.metrics.Release(), [&control](const api::Request& request) {
-    return api::RouteMetrics(control, request);
-  });
+  auto metrics = api::HttpServer::Start(
+      listeners.metrics.Release(),
+      [&control](const api::Request& request) { return api::RouteMetrics(control, request); },
+      api::HttpServer::kMaxBody, kMetricsConnections);
   if (!metrics) return tl::make_unexpected(metrics.error());
   servers.metrics = std::move(*metrics);
   return servers;

@@ -16,6 +16,13 @@ namespace {
 
 constexpr size_t kLongestBody = 64 << 10;  // of which `body` is looked for
 
+// Of an answer's header lines, 1xx answers' and trailers included: libcurl keeps all trailers that come.
+constexpr size_t kLongestHeaders = 64 << 10;
+
+// Without finite-field Diffie-Hellman, whose group the unit chooses: 10,000 bits cost the checker's thread a
+// second.
+constexpr const char *kCiphers = "DEFAULT:!kDHE", *kGroups = "X25519:P-256:P-384:P-521";
+
 // Messages of TLS itself from a unit per check; a handshake takes about ten. OpenSSL goes on reading while
 // they come, and a unit that sends session tickets without end would have the checker's thread for as long.
 constexpr int kMaxTlsMessages = 100;
@@ -46,6 +53,7 @@ class WebProbe : public Probe, private http::Transfer {
     easy_ = transfers_.Borrow();
     if (easy_ == nullptr) return Skip("libcurl gives no handle");
     seen_ = 0;
+    headers_seen_ = 0;
     tls_messages_ = 0;
     socket_ = CURL_SOCKET_BAD;
     socket_error_ = 0;
@@ -70,6 +78,8 @@ class WebProbe : public Probe, private http::Transfer {
     if (check_.kind == model::CheckKind::kTls) set(CURLOPT_CONNECT_ONLY, 1L);
     curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &WebProbe::OnBody);
     curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
+    curl_easy_setopt(easy_, CURLOPT_HEADERFUNCTION, &WebProbe::OnHeader);
+    curl_easy_setopt(easy_, CURLOPT_HEADERDATA, this);
     curl_easy_setopt(easy_, CURLOPT_OPENSOCKETFUNCTION, &WebProbe::OnOpen);
     curl_easy_setopt(easy_, CURLOPT_OPENSOCKETDATA, this);
     curl_easy_setopt(easy_, CURLOPT_SSL_CTX_FUNCTION, &WebProbe::OnTls);
@@ -101,6 +111,12 @@ class WebProbe : public Probe, private http::Transfer {
     return probe.seen_ < kLongestBody ? bytes : 0;
   }
 
+  static size_t OnHeader(char*, size_t one, size_t count, void* self) {
+    auto& probe = *static_cast<WebProbe*>(self);
+    probe.headers_seen_ += one * count;
+    return probe.headers_seen_ <= kLongestHeaders ? one * count : 0;
+  }
+
   // libcurl's own way says only that there is no connection, not why.
   static curl_socket_t OnOpen(void* self, curlsocktype, curl_sockaddr* to) {
     auto& probe = *static_cast<WebProbe*>(self);
@@ -110,8 +126,11 @@ class WebProbe : public Probe, private http::Transfer {
   }
 
   static CURLcode OnTls(CURL*, void* context, void* self) {
-    SSL_CTX_set_msg_callback(static_cast<SSL_CTX*>(context), &WebProbe::OnTlsMessage);
-    SSL_CTX_set_msg_callback_arg(static_cast<SSL_CTX*>(context), self);
+    auto* const tls = static_cast<SSL_CTX*>(context);
+    if (SSL_CTX_set_cipher_list(tls, kCiphers) != 1 || SSL_CTX_set1_groups_list(tls, kGroups) != 1)
+      return CURLE_FAILED_INIT;
+    SSL_CTX_set_msg_callback(tls, &WebProbe::OnTlsMessage);
+    SSL_CTX_set_msg_callback_arg(tls, self);
     return CURLE_OK;
   }
 
@@ -161,6 +180,7 @@ class WebProbe : public Probe, private http::Transfer {
     const bool flooded = tls_messages_ > kMaxTlsMessages;
     GiveBack();  // closes the connection at once, so that OnTlsMessage is not called any more
     if (flooded) return Fail(fmt::format("flooded: more than {} TLS messages", kMaxTlsMessages));
+    if (headers_seen_ > kLongestHeaders) return Fail("flooded: more than 64 KiB of headers and trailers");
     if (own) return Skip(error);
     if (code != CURLE_OK && !cut) return Fail(error);
     if (check_.kind == model::CheckKind::kTls) return Pass();
@@ -189,10 +209,11 @@ class WebProbe : public Probe, private http::Transfer {
   const model::HealthCheck check_;
   std::string url_;
   curl_slist *connect_to_ = nullptr, *headers_ = nullptr;
-  CURL* easy_ = nullptr;  // while a check runs
-  std::string body_;      // as far as it was seen, if something must be in it
-  size_t seen_ = 0;       // bytes of the body, at most kLongestBody
-  int tls_messages_ = 0;  // received in this check
+  CURL* easy_ = nullptr;     // while a check runs
+  std::string body_;         // as far as it was seen, if something must be in it
+  size_t seen_ = 0;          // bytes of the body, at most kLongestBody
+  size_t headers_seen_ = 0;  // bytes of header lines received in this check
+  int tls_messages_ = 0;     // received in this check
   curl_socket_t socket_ = CURL_SOCKET_BAD;
   int socket_error_ = 0;  // errno of socket()
   char error_[CURL_ERROR_SIZE] = "";

@@ -262,7 +262,7 @@ class Parser {
       return;
     }
     for (const auto& entry : field.node) {
-      if (problems_.flooded()) return;
+      if (problems_.flooded() || servers_ > SPW_MAX_SERVERS) return;
       int line = entry.first.Mark().is_null() ? field.line : entry.first.Mark().line + 1;
       if (!entry.first.IsScalar() || !yaml::IsName(entry.first.Scalar())) {
         problems_.Add(line, field.path,

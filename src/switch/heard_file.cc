@@ -2,7 +2,6 @@
 #include "heard_file.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -78,9 +77,10 @@ Result<void> SaveHeard(const HeardReports& heard, const std::string& path) {
 }
 
 HeardReports LoadHeard(const std::string& path) {
-  std::ifstream in(path);
-  const json saved = json::parse(in, nullptr, false);
   HeardReports heard;
+  const auto text = base::ReadFile(path);
+  if (!text) return heard;
+  const json saved = json::parse(*text, nullptr, false);
   if (!saved.is_object()) return heard;
   for (const auto& [unit, keys] : saved.items()) {
     if (const auto only = ParseReport(keys)) heard[unit].Append(*only);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ledger_file.h"
 
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -38,8 +37,9 @@ Result<void> SaveLedger(const Ledger& ledger, const std::string& path) {
 }
 
 std::optional<Ledger> LoadLedger(const std::string& path) {
-  std::ifstream in(path);
-  json saved = json::parse(in, nullptr, false);
+  const auto text = base::ReadFile(path);
+  if (!text) return std::nullopt;
+  const json saved = json::parse(*text, nullptr, false);
   if (saved.is_discarded() || !saved.is_object()) return std::nullopt;
   Ledger ledger;
   try {

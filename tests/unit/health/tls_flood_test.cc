@@ -17,7 +17,15 @@ using ::testing::HasSubstr;
 // After each handshake it sends session tickets for as long as the client takes them.
 class TicketServer {
  public:
-  TicketServer() : context_(SSL_CTX_new(TLS_server_method())), key_(EVP_EC_gen("P-256")) {
+  // ciphers: of TLS 1.2 alone, if any are given.
+  explicit TicketServer(const char* ciphers = nullptr)
+      : context_(SSL_CTX_new(TLS_server_method())),
+        key_(ciphers == nullptr ? EVP_EC_gen("P-256") : EVP_RSA_gen(2048)) {
+    if (ciphers != nullptr) {
+      SSL_CTX_set_max_proto_version(context_, TLS1_2_VERSION);
+      SSL_CTX_set_cipher_list(context_, ciphers);
+      SSL_CTX_set_dh_auto(context_, 1);
+    }
     X509* const certificate = X509_new();
     X509_gmtime_adj(X509_getm_notBefore(certificate), 0);
     X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
@@ -76,6 +84,16 @@ TEST_F(TlsFlood, TicketsWithoutEndFailTheUnitAndHoldNoOtherCheckUp) {
   EXPECT_THAT(View(0).reason, HasSubstr("more than 100 TLS messages"));
   const uint64_t passed = View(1).passed;
   EXPECT_TRUE(Eventually([&] { return View(1).passed > passed + 5; }));
+}
+
+// The unit would choose the group: 10,000 bits cost the checker's thread a second for each check.
+TEST_F(TlsFlood, FiniteFieldDiffieHellmanIsNotOffered) {
+  signal(SIGPIPE, SIG_IGN);
+  TicketServer elliptic, finite("kDHE");
+  Check({QuickCheck(model::CheckKind::kTls, elliptic.port()),
+         QuickCheck(model::CheckKind::kTls, finite.port())});
+  EXPECT_TRUE(Eventually([&] { return View(0).passed > 0 && View(1).state == CheckState::kFailing; }));
+  EXPECT_THAT(View(1).reason, HasSubstr("handshake failure"));
 }
 
 }  // namespace

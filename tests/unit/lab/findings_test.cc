@@ -141,6 +141,24 @@ TEST(Findings, OneSlowSliceDecidesWhatIsSustainedButNotWhereLossBegins) {
   EXPECT_GT(finding.loses_from_pct, 95);
 }
 
+TEST(Findings, OfTwoThatBeginToLoseAtOneLevelTheOverloadThereTells) {
+  // By what a answers at 96 % it would lose at 80 already: the machine was slow at 96, for both.
+  const auto rows = Join({RowsAt(80, {"a", "b"}, {Rounds(1), Rounds(1)}),
+                          RowsAt(96, {"a", "b"}, {Rounds(1, 20), Rounds(1, 40)})});
+  const auto findings = Judge(rows, "a", 1, 0.1);
+  EXPECT_EQ(findings[0].loses_from_pct, 80);
+  EXPECT_EQ(findings[1].all_answered_pct, 80);
+  EXPECT_EQ(findings[1].first_loss->load_pct, 96);
+  EXPECT_NEAR(*findings[1].over_baseline, (1 + 0.1 / 0.2) / (1 + 0.1 / 0.4), 1e-9);
+  EXPECT_DOUBLE_EQ(*findings[1].over_best, 1);
+  EXPECT_NEAR(*findings[0].over_best, 1.25 / 1.5, 1e-9);
+}
+
+TEST(Findings, OfTwoThatLoseNowhereNoRatioIsKnown) {
+  const auto rows = RowsAt(80, {"a", "b"}, {Rounds(1), Rounds(1)});
+  EXPECT_FALSE(Judge(rows, "a", 1, 0.1)[1].over_baseline);
+}
+
 TEST(Findings, LossBeginsBetweenTheLoadThatIsSustainedAndTheNext) {
   const auto loses_from = [](double lost_pct, int answered) {
     const auto rows = Join({RowsAt(80, {"a"}, {Rounds(1)}), RowsAt(lost_pct, {"a"}, {Rounds(1, answered)})});

@@ -73,6 +73,8 @@ TEST_F(LedgerFileTest, NoFileAndGarbageAreNoLedger) {
   }
 }
 
+TEST_F(LedgerFileTest, AFolderOfThatNameIsNoLedger) { EXPECT_FALSE(LoadLedger(::testing::TempDir())); }
+
 TEST_F(LedgerFileTest, AnotherLayoutIsNoLedger) {
   ASSERT_TRUE(SaveLedger(ledger_, path_).has_value());
   std::string text = Read(), from = "\"layout\": " + std::to_string(SPW_LAYOUT);
