@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "heard_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -75,6 +77,8 @@ Result<void> SaveHeard(const HeardReports& heard, const std::string& path) {
   // Its owner's alone: the numbers say what an attacker's next report would need.
   return base::WriteFile(path, saved.dump() + "\n", {.mode = 0600});
 }
+
+std::string WireName(uint16_t id) { return fmt::format("#{}/{}", spw_unit_server(id), spw_unit_index(id)); }
 
 HeardReports LoadHeard(const std::string& path) {
   HeardReports heard;

@@ -7,6 +7,11 @@
 //
 //   {"POOL/SERVER/UNIT": [[boot id, sequence, key tag], ...]}   the key in use first
 //
+// A report itself names its unit by the server's code and the unit's index, so what was heard is also kept by
+// these, as
+// "#CODE/INDEX": a server that comes back under another name, its code and its key, finds its recordings
+// stale.
+//
 // Earlier versions wrote one key's alone, or (boot id, sequence) without saying which key's: both are read.
 #pragma once
 
@@ -48,7 +53,10 @@ class HeardUnit {
  private:
   std::vector<HeardReport> reports_;
 };
-using HeardReports = std::map<std::string, HeardUnit>;  // by UnitName
+using HeardReports = std::map<std::string, HeardUnit>;  // by UnitName, and by WireName
+
+// No unit's name begins so. id: server code * 8 + index.
+std::string WireName(uint16_t id);
 
 // On disk, mode 0600, before it returns. Errors: kSystem, kConflict.
 [[nodiscard]] Result<void> SaveHeard(const HeardReports& heard, const std::string& path);

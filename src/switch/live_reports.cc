@@ -9,7 +9,8 @@
 namespace spillway::switching {
 namespace {
 
-constexpr size_t kMaxHeard = size_t{2} * SPW_MAX_UNITS;  // units that were and may come again included
+constexpr size_t kMaxHeard =
+    size_t{4} * SPW_MAX_UNITS;  // units that were and may come again included; each twice
 
 std::string HeardPath(const Options& options) {
   return options.state_dir + "/" + options.instance + ".reports";
@@ -36,9 +37,13 @@ void LiveSwitch::WriteKeyOf(const Plan& plan, const PlannedServer& server) {
   DataPlane::Seen heard{};
   for (const PlannedUnit& unit : plan.units) {
     if (spw_unit_server(unit.id) != server.code || !server.key) continue;
-    if (const auto found = heard_.find(UnitName(unit.pool, unit.server, unit.unit)); found != heard_.end())
-      heard[spw_unit_index(unit.id)] =
-          found->second.LastUnder(KeyTag(spw_siphash_key_of(server.key->data())));
+    spw_report_seen& last = heard[spw_unit_index(unit.id)];
+    for (const std::string& name : {UnitName(unit.pool, unit.server, unit.unit), WireName(unit.id)}) {
+      const auto found = heard_.find(name);
+      if (found == heard_.end()) continue;
+      const auto seen = found->second.LastUnder(KeyTag(spw_siphash_key_of(server.key->data())));
+      if (IsLater(seen, last)) last = seen;
+    }
   }
   plane_->WriteKey(server.code, server.key, server.units_mask, heard);
 }
@@ -51,11 +56,13 @@ void LiveSwitch::NoteHeard(const Plan& plan) {
     if (found == servers.end()) continue;
     const spw_report_seen& last = found->second.seen[spw_unit_index(unit.id)];
     if (last.boot_id == 0 && last.sequence == 0) continue;
-    heard_[UnitName(unit.pool, unit.server, unit.unit)].Note({found->second.key_tag, last});
+    for (const std::string& name : {UnitName(unit.pool, unit.server, unit.unit), WireName(unit.id)})
+      heard_[name].Note({found->second.key_tag, last});
   }
   if (heard_.size() <= kMaxHeard) return;
   std::set<std::string> named;
-  for (const PlannedUnit& unit : plan.units) named.insert(UnitName(unit.pool, unit.server, unit.unit));
+  for (const PlannedUnit& unit : plan.units)
+    named.insert({UnitName(unit.pool, unit.server, unit.unit), WireName(unit.id)});
   std::erase_if(heard_, [&](const auto& entry) { return !named.contains(entry.first); });
 }
 

@@ -379,7 +379,8 @@ Result<void> LiveSwitch::ForgetReports(const std::string& pool, const std::strin
         return ended;
       }
     }
-    heard_[UnitName(pool, server, unit)].Forget(KeyTag(spw_siphash_key_of(planned.key->data())));
+    for (const std::string& name : {UnitName(pool, server, unit), WireName(found->id)})
+      heard_[name].Forget(KeyTag(spw_siphash_key_of(planned.key->data())));
     WriteKeyOf(plan_, planned);
     SaveHeardReports();
   }

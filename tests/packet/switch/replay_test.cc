@@ -94,6 +94,19 @@ TEST_F(Replay, OfAServerThatWentAndCameAgainIsStale) {
   EXPECT_TRUE(IsAccepted(*sw, Recorded(1001, 1)));
 }
 
+TEST_F(Replay, OfAServerThatComesUnderAnotherNameIsStale) {
+  auto sw = Start(bed_.PoolOf({1, 2}));
+  ASSERT_TRUE(sw) << error_;
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(2000, 7)));
+  ASSERT_TRUE(sw->Apply(bed_.PoolOf({2})));
+  model::Config renamed = bed_.PoolOf({1, 2});
+  renamed.pools[0].servers[0].name = "another";
+  renamed.pools[0].servers[0].code = 0;
+  ASSERT_TRUE(sw->Apply(renamed));
+  EXPECT_FALSE(IsAccepted(*sw, Recorded(2000, 7)));
+  EXPECT_TRUE(IsAccepted(*sw, Recorded(2000, 8)));
+}
+
 TEST_F(Replay, IsTakenAgainOnceAnOperatorSaysForget) {
   auto sw = Start(bed_.PoolOf({1}));
   ASSERT_TRUE(sw) << error_;
