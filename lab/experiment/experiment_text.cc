@@ -117,7 +117,8 @@ std::string PolicyText(const ExperimentSpec& spec, const Results& results, const
     text += fmt::format("; at least half of its slices answer all up to {:.0f} %", highest);
   const std::string& baseline = spec.policies[spec.baseline].name;
   if (finding.over_baseline)
-    text += fmt::format(", at {}{:.2f} times the load of {}", AtLeast(spec, finding), *finding.over_baseline,
+    text += fmt::format(", at {}{:.2f} times the load of {}",
+                        finding.first_loss ? AtLeast(spec, finding) : "at least ", *finding.over_baseline,
                         baseline);
   if (finding.over_best && results.findings.size() > 2)
     text += fmt::format(", {:.2f} of the best's", *finding.over_best);

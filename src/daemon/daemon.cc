@@ -32,7 +32,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTickPeriod = 1s;
-// Whoever asks for metrics and does not read holds a page, up to 48 MB with 32,768 units, for 30 s.
+// Whoever asks for metrics and does not read holds a page, 24 MB with 16,384 units, for 30 s.
 constexpr unsigned kMetricsConnections = 16;
 constexpr size_t kMaxApiBody = 16 << 20;  // the largest pool file takes about 5 MiB
 

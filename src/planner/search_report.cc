@@ -64,8 +64,7 @@ std::string InfeasibleText(const Found& found) {
   if (!found.conflict)
     return text +
            "  even a million times every limit does not help: a limit is 0, or for a kind of node nothing in "
-           "the "
-           "catalogue can do its part (no candidate, no device_slots, no rate for the workload's "
+           "the catalogue can do its part (no candidate, no device_slots, no rate for the workload's "
            "yardstick)\n";
   text += fmt::format("  no single limit is at fault; with all of them {:.3f} times as wide, {} would do:\n",
                       found.conflict->factor, Describe(catalogue, found.conflict->mix.mix));

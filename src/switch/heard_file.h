@@ -7,10 +7,9 @@
 //
 //   {"POOL/SERVER/UNIT": [[boot id, sequence, key tag], ...]}   the key in use first
 //
-// A report itself names its unit by the server's code and the unit's index, so what was heard is also kept by
-// these, as
-// "#CODE/INDEX": a server that comes back under another name, its code and its key, finds its recordings
-// stale.
+// A report itself names its unit by the server's code and the unit's index, so what was heard is also kept
+// by these, as "#CODE/INDEX": recordings of a server that comes back under another name, with its code and
+// its key, are stale.
 //
 // Earlier versions wrote one key's alone, or (boot id, sequence) without saying which key's: both are read.
 #pragma once

@@ -9,8 +9,8 @@
 namespace spillway::switching {
 namespace {
 
-constexpr size_t kMaxHeard =
-    size_t{4} * SPW_MAX_UNITS;  // units that were and may come again included; each twice
+// Units that were and may come again included; each by both of its names.
+constexpr size_t kMaxHeard = size_t{4} * SPW_MAX_UNITS;
 
 std::string HeardPath(const Options& options) {
   return options.state_dir + "/" + options.instance + ".reports";
