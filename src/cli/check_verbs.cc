@@ -11,7 +11,7 @@
 #include "base/print.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
-#include "model/key_file.h"
+#include "model/warnings.h"
 #include "model/parse.h"
 
 namespace spillway::command {
@@ -30,7 +30,7 @@ int CheckFile(const std::string& path, bool as_json, nlohmann::json& document) {
                 {"code", CodeWord(config.error().code)}};
     return ComplainAfterData(config.error());
   }
-  for (const std::string& warning : model::SecretWarnings(*config))
+  for (const std::string& warning : model::Warnings(*config))
     base::PrintError("spillway: {}: warning: {}\n", path, warning);
   size_t servers = 0, units = 0;
   for (const model::Pool& pool : config->pools) {

@@ -23,7 +23,7 @@
 #include "command/output.h"
 #include "command/program.h"
 #include "daemon/event_loop.h"
-#include "model/key_file.h"
+#include "model/warnings.h"
 #include "model/parse.h"
 
 namespace spillway::command {
@@ -65,7 +65,7 @@ void LogStart(const switching::Switch& sw, const DaemonOptions& options) {
                    interface.why_generic.empty() ? "no reason known" : interface.why_generic);
   }
   for (const std::string& warning : sw.StartWarnings()) spdlog::warn("{}", warning);
-  for (const std::string& warning : model::SecretWarnings(config)) spdlog::warn("{}", warning);
+  for (const std::string& warning : model::Warnings(config)) spdlog::warn("{}", warning);
 }
 
 // Names the option, or the file, that asked for what failed.

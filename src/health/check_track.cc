@@ -36,9 +36,18 @@ bool CheckTrack::Skip(TimePoint now) {
   return true;
 }
 
+bool CheckTrack::ExcuseStall() {
+  if (excused_ == kMaxExcused) return false;
+  excused_++;
+  return true;
+}
+
 bool CheckTrack::Record(bool passed, const std::string& reason, TimePoint now) {
   if (passed && passes_ == 0) first_pass_ = now;
-  if (passed) last_pass_ = now;
+  if (passed) {
+    last_pass_ = now;
+    excused_ = 0;
+  }
   passes_ = passed ? std::max(passes_ + 1, passes_) : 0;
   failures_ = passed ? 0 : failures_ + 1;
   if (!passed) reason_ = reason;

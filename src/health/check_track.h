@@ -43,6 +43,12 @@ class CheckTrack {
   // Whether the state changed.
   bool Skip(TimePoint now);
 
+  // A check went unanswered while the checker itself stood still. Whether that excuses it: it does until
+  // there were kMaxExcused since the last pass, so that nobody who keeps the checker busy keeps units from
+  // failing.
+  bool ExcuseStall();
+  static constexpr uint32_t kMaxExcused = 2;
+
   CheckState state() const { return state_; }
   TimePoint since() const { return since_; }             // of this state
   const std::string& reason() const { return reason_; }  // of the last failure; empty: there was none
@@ -61,6 +67,7 @@ class CheckTrack {
   bool next_decides_ = true;
   TimePoint since_, held_until_;
   uint32_t passes_ = 0, failures_ = 0;  // in a row, up to the last result
+  uint32_t excused_ = 0;                // since the last pass
   TimePoint first_pass_{}, last_pass_{};
   uint32_t flaps_ = 0;  // times that it became failing without a long time up in between
   std::string reason_;

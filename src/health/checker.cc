@@ -321,8 +321,14 @@ void Checker::OnTimeOut(Target& target) {
   const milliseconds timeout(target.check->timeout_ms);
   Outcome outcome = target.probe->Stop();
   outcome.reason += fmt::format(" within {} ms", target.check->timeout_ms);
-  if (stalled_ - target.stalled > timeout) outcome = {Outcome::Kind::kSkipped, "spillwayd was stalled"};
+  if (stalled_ - target.stalled > timeout && ExcuseStall(target))
+    outcome = {Outcome::Kind::kSkipped, "spillwayd was stalled"};
   OnOutcome(target, outcome);
+}
+
+bool Checker::ExcuseStall(Target& target) {
+  const base::MutexLock lock(mutex_);
+  return target.track.ExcuseStall();
 }
 
 void Checker::OnOutcome(Target& target, const Outcome& outcome) {

@@ -121,6 +121,7 @@ class Checker {
   void RunTimers(TimePoint now);
   void StartCheck(Target& target) SPILLWAY_EXCLUDES(mutex_);
   void OnTimeOut(Target& target) SPILLWAY_EXCLUDES(mutex_);
+  bool ExcuseStall(Target& target);
   void OnOutcome(Target& target, const Outcome& outcome) SPILLWAY_EXCLUDES(mutex_);
   void Schedule(Target& target, TimePoint due);
   // Both read what Views does without the mutex: on the only thread that writes it, which clang cannot know.

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <set>
 
 #include "base/fd.h"
 #include "base/hex.h"
@@ -81,18 +80,6 @@ std::optional<std::string> SecretFileWarning(const std::string& path) {
   if ((permissions & Perms::group_write) != Perms::none)
     return fmt::format("{} holds a secret and its group may change it: chmod 600", path);
   return std::nullopt;
-}
-
-std::vector<std::string> SecretWarnings(const Config& config) {
-  std::set<std::string> files;
-  if (!config.data_plane.seed_file.empty()) files.insert(config.data_plane.seed_file);
-  for (const Pool& pool : config.pools)
-    for (const Server& server : pool.servers)
-      if (!server.key_file.empty()) files.insert(server.key_file);
-  std::vector<std::string> warnings;
-  for (const std::string& file : files)
-    if (auto warning = SecretFileWarning(file)) warnings.push_back(std::move(*warning));
-  return warnings;
 }
 
 Result<Key> ReadKeyFile(const std::string& path) {

@@ -24,9 +24,6 @@ std::optional<Key> ParseKey(std::string_view text);
 // Where other users may read the file, or its group write to it: a line for the log that says so.
 std::optional<std::string> SecretFileWarning(const std::string& path);
 
-// The same of every secret that a configuration names.
-std::vector<std::string> SecretWarnings(const Config& config);
-
 // Errors: kBadInput, when the file cannot be read or holds anything else. Never shows what it holds.
 [[nodiscard]] Result<Key> ReadKeyFile(const std::string& path);
 

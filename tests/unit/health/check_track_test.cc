@@ -56,6 +56,17 @@ TEST_F(Track, FailsAfterFallFailuresInARow) {
   EXPECT_EQ(track_.reason(), "last");
 }
 
+// Else whoever keeps the checker busy keeps dead units in use.
+TEST_F(Track, StallsExcuseFewChecksSinceTheLastPass) {
+  for (int times = 0; times < 2; times++) {
+    Pass();
+    for (uint32_t i = 0; i < CheckTrack::kMaxExcused; i++) EXPECT_TRUE(track_.ExcuseStall());
+    EXPECT_FALSE(track_.ExcuseStall());
+    Fail();
+    EXPECT_FALSE(track_.ExcuseStall()) << "a failure is no pass";
+  }
+}
+
 TEST_F(Track, GoesOnByOtherRules) {
   Pass();
   Fail();

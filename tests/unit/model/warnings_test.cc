@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/warnings.h"
+
+#include <gmock/gmock.h>
+
+#include "pool_text.h"
+
+namespace spillway::model {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> WarningsOf(const std::string& text) {
+  const auto config = ParseConfig(text, "pool.yaml");
+  EXPECT_TRUE(config) << config.error().message;
+  return config ? Warnings(*config) : std::vector<std::string>();
+}
+
+TEST(Warnings, AServerWithoutKeyIsNamedWhereAPolicyReadsItsReports) {
+  EXPECT_THAT(WarningsOf(kText),
+              ElementsAre(AllOf(HasSubstr("services[dns]: no key_file for pools.rack1.servers[s1]: "),
+                                HasSubstr("headroom places by capacity"))));
+  EXPECT_THAT(WarningsOf(With(kText, "pool: rack1", "pool: rack1, unit_policy: wrr")), IsEmpty());
+  const std::string nic = "          - {name: nic, kind: smartnic, address: 10.0.1.2, capacity: 1}\n";
+  EXPECT_THAT(WarningsOf(With(kText, nic, "")), IsEmpty()) << "nothing to choose between";
+  const std::string two = kText + "      - name: s2\n        units:\n" + With(nic, "10.0.1.2", "10.0.2.2");
+  const std::string p2c = With(two, "pool: rack1", "pool: rack1, unit_policy: wrr, server_policy: p2c");
+  EXPECT_THAT(WarningsOf(p2c), ElementsAre(HasSubstr("servers[s1] and 1 more")));
+}
+
+}  // namespace
+}  // namespace spillway::model
