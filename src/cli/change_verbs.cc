@@ -13,6 +13,7 @@
 #include "api/changes.h"
 #include "base/paths.h"
 #include "base/print.h"
+#include "base/yaml/documents.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
 #include "model/parse.h"
@@ -55,7 +56,7 @@ struct AppliedFile {
 };
 
 int Apply(const std::string& path, bool dry_run, const Context& context) {
-  const auto text = ReadInput(path);
+  const auto text = yaml::ReadInput(path);
   if (!text) return Complain(text.error());
   const AppliedFile file(path);
   api::Client client(context.api);

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "base/print.h"
+#include "base/yaml/documents.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
-#include "model/warnings.h"
 #include "model/parse.h"
+#include "model/warnings.h"
 
 namespace spillway::command {
 namespace {
@@ -20,9 +21,9 @@ namespace {
 // What one file's check found: its document, and its lines on stderr, with a text on stdout where that is
 // wanted.
 int CheckFile(const std::string& path, bool as_json, nlohmann::json& document) {
-  const std::string name = path == "-" ? "stdin" : path;
+  const std::string name = yaml::InputName(path);
   const auto config =
-      ReadInput(path).and_then([&](const std::string& text) { return model::ParseConfig(text, name); });
+      yaml::ReadInput(path).and_then([&](const std::string& text) { return model::ParseConfig(text, name); });
   if (!config) {
     document = {{"file", path},
                 {"valid", false},

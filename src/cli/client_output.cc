@@ -8,7 +8,6 @@
 #include <sstream>
 #include <vector>
 
-#include "base/yaml/documents.h"
 #include "command/exit_code.h"
 
 namespace spillway::command {
@@ -33,10 +32,6 @@ Result<nlohmann::json> GetJson(api::Client& client, const std::string& target) {
 
 Result<nlohmann::json> PostJson(api::Client& client, const std::string& target, const std::string& body) {
   return ParseReply(api::Client::Accept(client.Post(target, body), client.program()), client.program());
-}
-
-Result<std::string> ReadInput(const std::string& path) {
-  return path == "-" ? yaml::ReadStandardInput() : yaml::ReadInputFile(path);
 }
 
 Result<std::string> UnitTarget(const std::string& name) {

@@ -17,9 +17,6 @@ namespace spillway::command {
 [[nodiscard]] Result<nlohmann::json> PostJson(api::Client& client, const std::string& target,
                                               const std::string& body);
 
-// The whole file, or stdin for "-".
-[[nodiscard]] Result<std::string> ReadInput(const std::string& path);
-
 // "pool/server/unit", as users write a unit, as the API's path to it.
 [[nodiscard]] Result<std::string> UnitTarget(const std::string& name);
 

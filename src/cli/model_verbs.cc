@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/print.h"
+#include "base/yaml/documents.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
 #include "command/option_checks.h"
@@ -127,9 +128,9 @@ int Change(const Options& options, const std::string& target, const std::string&
 }
 
 int Add(const Options& options, const Context& context) {
-  const auto text = ReadInput(options.name);
+  const auto text = yaml::ReadInput(options.name);
   if (!text) return Complain(text.error());
-  const std::string file = options.name == "-" ? "stdin" : options.name;
+  const std::string file = yaml::InputName(options.name);
   return Change(options, "/v1/models?name=" + api::Client::Encode(file), *text, context);
 }
 

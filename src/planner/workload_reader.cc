@@ -178,7 +178,9 @@ class Reader {
       w_.cpu[yardstick] = share;
       sum += share;
       const Group* workers = w_.Baseline(w_.Workers());
-      if (workers != nullptr && !catalogue_.nodes[workers->node].throughput.contains(yardstick))
+      const bool is_read =
+          workers != nullptr && problems_.Sound(fmt::format("plan.baseline.{}.node", ToString(w_.Workers())));
+      if (is_read && !catalogue_.nodes[workers->node].throughput.contains(yardstick))
         problems_.Add(entry.line, entry.path,
                       fmt::format("expected a yardstick of the baseline's {}, got \"{}\"",
                                   catalogue_.nodes[workers->node].name, yardstick));
@@ -370,9 +372,9 @@ Result<PlanInput> ParseWorkload(const std::string& text, const std::string& file
 }
 
 Result<PlanInput> LoadWorkload(const std::string& path, const std::vector<Catalogue>& more) {
-  const auto text = yaml::ReadInputFile(path);
+  const auto text = yaml::ReadInput(path);
   if (!text) return tl::make_unexpected(text.error());
-  return ParseWorkload(*text, path, more);
+  return ParseWorkload(*text, yaml::InputName(path), more);
 }
 
 }  // namespace spillway::planner

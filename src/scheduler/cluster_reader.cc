@@ -223,9 +223,9 @@ Result<ClusterFile> ParseClusterFile(const std::string& text, const std::string&
 }
 
 Result<ClusterFile> LoadClusterFile(const std::string& path, bool nodes_elsewhere) {
-  const auto text = yaml::ReadInputFile(path);
+  const auto text = yaml::ReadInput(path);
   if (!text) return tl::make_unexpected(text.error());
-  return ParseClusterFile(*text, path, nodes_elsewhere);
+  return ParseClusterFile(*text, yaml::InputName(path), nodes_elsewhere);
 }
 
 Result<ModelSet> ParseModels(const std::string& text, const std::vector<GpuModel>& models) {

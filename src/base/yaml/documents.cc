@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 #include "base/printable.h"
 
@@ -92,7 +93,7 @@ std::string PlainWords(const std::string& fault) {
       {YAML::ErrorMsg::END_OF_SEQ_FLOW, "a [ without its ]"},
       {YAML::ErrorMsg::FLOW_END, "a } or ] that closes nothing"},
       {YAML::ErrorMsg::MAP_VALUE, "\": \" where no value may begin (a text that holds it needs quotes)"},
-      {YAML::ErrorMsg::BLOCK_ENTRY, "an entry (\"- \") where none may begin (indent by spaces, not tabs)"},
+      {YAML::ErrorMsg::BLOCK_ENTRY, "an entry (\"- \") where none may begin"},
       {YAML::ErrorMsg::EOF_IN_SCALAR, "a text whose closing quote is missing"},
       {YAML::ErrorMsg::BAD_FILE, "lists or maps that are nested too deep"},
       {YAML::ErrorMsg::UNKNOWN_TOKEN, "a character that no value may begin with (put the text in quotes)"},
@@ -100,6 +101,19 @@ std::string PlainWords(const std::string& fault) {
   for (const auto& [theirs, ours] : kFaults)
     if (fault == theirs) return std::string(ours);
   return base::Printable(fault);
+}
+
+// Whether YAML stops at a line, from 0, that is indented by a tab. YAML's own words then speak of something
+// else.
+bool IsIndentedByTab(const std::string& text, int line) {
+  size_t begin = 0;
+  for (int i = 0; i < line && begin != text.npos; i++) {
+    begin = text.find('\n', begin);
+    if (begin != text.npos) begin++;
+  }
+  if (begin == text.npos) return false;
+  const size_t end = text.find_first_not_of(" \t", begin);
+  return std::string_view(text).substr(begin, end - begin).find('\t') != text.npos;
 }
 
 }  // namespace
@@ -132,13 +146,21 @@ Result<std::string> ReadInputFile(const std::string& path) {
   return Whole(std::move(text), path);
 }
 
+Result<std::string> ReadInput(const std::string& path) {
+  return path == "-" ? ReadStandardInput() : ReadInputFile(path);
+}
+
+std::string InputName(const std::string& path) { return path == "-" ? "stdin" : path; }
+
 void ReadDocuments(Problems& problems, const std::string& text,
                    const std::function<void(const std::vector<YAML::Node>&)>& read) {
   try {
     read(LoadDocuments(text));
   } catch (const YAML::Exception& exception) {
     problems.Add(exception.mark.is_null() ? 1 : exception.mark.line + 1, "",
-                 fmt::format("expected YAML, got {}", PlainWords(exception.msg)));
+                 IsIndentedByTab(text, exception.mark.line)
+                     ? "expected indentation by spaces, got a tab"
+                     : fmt::format("expected YAML, got {}", PlainWords(exception.msg)));
   } catch (const std::exception& exception) {  // yaml-cpp lets some of the standard library's through
     problems.Add(1, "", fmt::format("expected YAML, got {}", base::Printable(exception.what())));
   }

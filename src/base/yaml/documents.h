@@ -19,6 +19,9 @@ namespace spillway::yaml {
 [[nodiscard]] Result<std::string> ReadInputFile(const std::string& path);
 // Likewise, of what comes on descriptor 0 until its end. A part of it is never taken for the whole.
 [[nodiscard]] Result<std::string> ReadStandardInput();
+// The file, or standard input where the path is "-", and what messages call it.
+[[nodiscard]] Result<std::string> ReadInput(const std::string& path);
+std::string InputName(const std::string& path);
 
 // Calls `read` with the documents of `text`. Where that is no YAML, or `read` comes upon what is none, this
 // is a problem like others: nothing of yaml-cpp's is thrown.

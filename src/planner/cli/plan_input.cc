@@ -11,7 +11,7 @@
 
 namespace spillway::command {
 void AddWorkloadOptions(CLI::App& verb, PlanOptions& o) {
-  verb.add_option("WORKLOAD", o.file, "Workload file (YAML), see docs/planner.md")->required();
+  verb.add_option("WORKLOAD", o.file, "Workload file (YAML), see docs/planner.md; - is stdin")->required();
   verb.add_option("--catalogue", o.catalogues, "Catalogue file to add to the shipped one; may be repeated")
       ->type_name("FILE")
       ->expected(1)

@@ -63,7 +63,7 @@ void AddPlace(CLI::App& sched, Context& context) {
   auto o = std::make_shared<PlaceOptions>();
   CLI::App* verb =
       sched.add_subcommand("place", "Where one job should go, and why; exit code 1 if it fits nowhere");
-  verb->add_option("CLUSTER", o->file, "Cluster file (YAML), see docs/scheduler.md")->required();
+  verb->add_option("CLUSTER", o->file, "Cluster file (YAML), see docs/scheduler.md; - is stdin")->required();
   verb->add_option("--gpus", o->job.gpus, "0, 1, or more whole GPUs")
       ->check(InRange(0, scheduler::kMaxGpus))
       ->capture_default_str();

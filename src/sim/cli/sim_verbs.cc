@@ -70,7 +70,7 @@ void AddSimVerbs(CLI::App& app, Context& context) {
   auto o = std::make_shared<SimOptions>();
   CLI::App* sim =
       app.add_subcommand("sim", "Simulate policies on modelled units, with the data plane's own decisions");
-  sim->add_option("SCENARIO", o->file, "Scenario file (YAML), see docs/sim.md")->required();
+  sim->add_option("SCENARIO", o->file, "Scenario file (YAML), see docs/sim.md; - is stdin")->required();
   sim->add_option("--out", o->folder, "Folder for report.html and report.json")
       ->type_name("DIR")
       ->check(NonEmpty());

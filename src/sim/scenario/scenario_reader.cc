@@ -120,9 +120,9 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& file_na
 }
 
 Result<Scenario> LoadScenario(const std::string& path) {
-  const auto text = yaml::ReadInputFile(path);
+  const auto text = yaml::ReadInput(path);
   if (!text) return tl::make_unexpected(text.error());
-  return ParseScenario(*text, path);
+  return ParseScenario(*text, yaml::InputName(path));
 }
 
 }  // namespace spillway::sim

@@ -87,6 +87,15 @@ TEST_F(Cli, TheDispatchersVerbsHandTheirWordsOn) {
   }
 }
 
+TEST_F(Cli, FilesMayComeOnStdin) {
+  for (const std::string verb : {"check -", "sim -", "plan compare -", "sched place -"}) {
+    const Outcome outcome =
+        testing::RunProgram({"sh", "-c", std::string("echo nothing: 1 | exec " SPILLWAY " ") + verb});
+    EXPECT_EQ(outcome.exit_code, 2) << verb;
+    EXPECT_THAT(outcome.err, HasSubstr("stdin:1: unknown key \"nothing\"")) << verb;
+  }
+}
+
 TEST_F(Cli, CheckAcceptsAGoodFile) {
   const Outcome outcome = Run({"check", folder_.File("pool.yaml")});
   EXPECT_EQ(outcome.exit_code, 0);

@@ -76,9 +76,11 @@ TEST_F(DiffOf, ServersNeverShowsKeys) {
   s1().key = Key{0xab, 0xcd};
   s1().key_file = "/etc/spillway/s1.key";
   s1().code = 3;
-  EXPECT_THAT(Changes(),
-              ElementsAre("pool rack1: server s1: key_file none -> /etc/spillway/s1.key",
-                          "pool rack1: server s1: key changed", "pool rack1: server s1: code none -> 3"));
+  EXPECT_THAT(Changes(), ElementsAre("pool rack1: server s1: key_file none -> /etc/spillway/s1.key",
+                                     "pool rack1: server s1: code none -> 3"));
+  from_ = to_;
+  s1().key = Key{0xef};
+  EXPECT_THAT(Changes(), ElementsAre("pool rack1: server s1: key changed")) << "in the same file";
 }
 
 TEST_F(DiffOf, PoolsAndTheirRings) {

@@ -73,7 +73,8 @@ TEST(Refusal, WrongTypes) {
   EXPECT_THAT(Problem("switch:\n  a: 1\n c: 2\n"),
               HasSubstr("pool.yaml:3: expected YAML, got a line that is indented"));
   EXPECT_THAT(Problem("switch: a: b\n"), HasSubstr("(a text that holds it needs quotes)"));
-  EXPECT_THAT(Problem("switch:\n\t- a\n"), HasSubstr("(indent by spaces, not tabs)"));
+  for (const char* text : {"switch:\n\t- a\n", "switch:\n\ta: 1\n"})
+    EXPECT_EQ(Problem(text), "pool.yaml:2: expected indentation by spaces, got a tab") << text;
 }
 
 TEST(Refusal, EntriesWithoutAValueStandAtTheirList) {
