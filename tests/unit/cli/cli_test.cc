@@ -90,7 +90,7 @@ TEST_F(Cli, TheDispatchersVerbsHandTheirWordsOn) {
 TEST_F(Cli, FilesMayComeOnStdin) {
   for (const std::string verb : {"check -", "sim -", "plan compare -", "sched place -"}) {
     const Outcome outcome =
-        testing::RunProgram({"sh", "-c", std::string("echo nothing: 1 | exec " SPILLWAY " ") + verb});
+        testing::RunProgram({"/bin/sh", "-c", std::string("echo nothing: 1 | exec " SPILLWAY " ") + verb});
     EXPECT_EQ(outcome.exit_code, 2) << verb;
     EXPECT_THAT(outcome.err, HasSubstr("stdin:1: unknown key \"nothing\"")) << verb;
   }
