@@ -3,12 +3,8 @@
 // Each timed request comes with the backlog that it found, by several clocks, and its latency
 // (bpf/meter_backlog.h). Fed at each look at the request meter. Pure: time is an argument. Not thread-safe.
 //
-// slot   The unit's pace (pace.h). A unit that works in bursts (a CPU quota, garbage collection) is
-//        slower in the long run than while requests wait: the clocks' slots are 2^n, 2^(n+1) and 2^(n+2)
-//        times the pace, and the clock whose curve predicted latencies best gives the slot. Where that is the
-//        slowest or the fastest of them, n moves.
-//        Clocks that the throughput bounds to about the same slot tell nothing apart: then the fastest
-//        counts.
+// slot   The unit's pace (pace.h), or as many times it as the clock says that predicted latencies best
+//        (backlog_clocks.h).
 // base   and knee are those of that clock's curve (latency_curve.h). To base, three quarters of
 //        a standard deviation of the unqueued latencies are added, at most as much again: a unit that
 //        scatters is more likely to answer late.
@@ -16,11 +12,6 @@
 //
 // A unit that stands still (no answer, though requests came: one, or two where several workers are known) is
 // reported with that much more backlog as it will go on so, by the latencies that were as long.
-//
-// A unit whose last answers took less than a third of what was predicted, or many of them clearly less, is
-// quicker than it was, or what was learnt of it (in an overload, say) is wrong: nearly all of it is forgotten
-// at once. Of clocks that predict alike the fastest counts: the slower ones show backlogs that nobody waits
-// for.
 //
 // Of a unit under a CPU quota whose accounts are read (ration.h), the time until there is a budget again is
 // backlog, too, its slot is longer while the budget is scarce, and a request has a price.
@@ -34,12 +25,11 @@
 // latency also depends on where in the period a request comes, which no clock knows.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 
-#include "agent/learner/latency_curve.h"
+#include "agent/learner/backlog_clocks.h"
 #include "agent/learner/latency_sample.h"
 #include "agent/learner/pace.h"
 #include "agent/learner/ration.h"
@@ -75,21 +65,8 @@ class OutcomeLearner {
   Learnt learnt() const { return learnt_; }
 
  private:
-  struct Clock {
-    LatencyCurve curve;
-    double error = 0;       // mean square of what the curve missed latencies by
-    double missed_ns2 = 0;  // squares in all, of the answers that clocks are compared by
-  };
-
   void NoteProgress(Time now, uint32_t queue, const spw_meter_counts& totals);
   void LearnLatencies(const spw_meter_counts& totals, double timed, bool unqueued);
-  void LearnOutcomes(const spw_meter_counts& totals);
-  void PreferFasterClock(double answers);
-  void CompareAnew();
-  double AlikeNs2() const;
-  void ForgetOverload(const LatencyCurve::Seen& best);
-  void FollowPace(double pace_ns);
-  void MoveClocks(spw_meter_clocks& clocks);
   void Correct(Time now, uint32_t queue, spw_meter_clocks& clocks);
   void Tell(Time now, const spw_meter_clocks& clocks, const Rationed& rationed);
   double StandstillNs(Time now) const;
@@ -106,18 +83,10 @@ class OutcomeLearner {
   double mean_ns_ = 0;    // latency
   LatencySample latencies_;
   LatencySample unqueued_;  // those of looks with no more requests in the unit than it works on at once
-  double quickest_ns_ = 0;  // low quantile of these; of all while there are none
 
   Pace pace_;
   TailLatency tail_;
-  std::array<Clock, SPW_METER_CLOCKS> clocks_{};
-  double judged_ = 0;    // answers that the clocks' errors rest on
-  double compared_ = 0;  // those that the clocks were compared by since one was preferred last
-  // What the best clock predicted, of few answers and of many.
-  std::array<LatencyCurve::Seen, 2> lately_{};
-  size_t best_ = 0;         // clock
-  uint32_t first_ = 1;      // slot of the first clock, in paces; each next one is twice as slow
-  double followed_ns_ = 0;  // the pace that first_ was last fitted to
+  BacklogClocks clocks_;
   Learnt learnt_;
 };
 
