@@ -49,7 +49,7 @@ std::string StateOf(const json& model) {
       places += (places.empty() ? " on " : ", ") + gpu + (phase == "ready" ? "" : " (" + phase + ")");
   }
   const int replicas = model.at("replicas");
-  const std::string state = replicas == 0
+  const std::string state = model.value("removing", false)
                                 ? "being removed" + std::string(places.empty() ? "" : ",")
                                 : fmt::format("{} of {} ready", model.at("ready").get<int>(), replicas);
   return fmt::format("{}{}{}{}", state, places, lost,

@@ -39,7 +39,14 @@ inline void ParseArguments(CLI::App& app, int argc, char** argv) {
 // "OPTION: fault" of CLI11 as our own checks would put it; what they have no other words for stays.
 inline std::string InOurWords(const std::string& what) {
   constexpr std::string_view kNotIn = " not in {", kOften = "At Most 1 required but received ",
-                             kOne = "1 required ", kMissing = " missing";
+                             kOne = "1 required ", kMissing = " missing",
+                             kUnexpected = "The following arguments were not expected: ";
+  if (what.starts_with(kUnexpected)) {  // last first
+    std::istringstream words(what.substr(kUnexpected.size()));
+    std::string in_order;
+    for (std::string word; words >> word;) in_order = word + (in_order.empty() ? "" : " ") + in_order;
+    return std::string(kUnexpected) + in_order;
+  }
   const size_t colon = what.find(": ");
   if (colon == std::string::npos) return what;
   const std::string option = what.substr(0, colon + 2), fault = what.substr(colon + 2);

@@ -76,7 +76,8 @@ void AddCounts(const BrokerCounts& told, const ServerCounts& counts, Families& o
   counter("spillway_gateway_deliveries_total", "requests put into a slice's memory", told.delivered);
   counter("spillway_gateway_replacements_total", "requests placed again after their executor died",
           told.replaced);
-  counter("spillway_gateway_executors_lost_total", "executors that left or died", told.executors_lost);
+  counter("spillway_gateway_executors_lost_total", "executors that left, after a planned move, too, or died",
+          told.executors_lost);
   counter("spillway_gateway_scrubs_total", "slices wiped between tenants", told.scrubs);
   counter("spillway_gateway_late_completions_total", "results that came after their deadline or cancellation",
           told.late_completions);

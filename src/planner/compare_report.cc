@@ -99,11 +99,15 @@ report::Document CompareDocument(const PlanInput& input, const std::vector<Compa
 report::HtmlPage ComparePage(const PlanInput& input, const std::vector<Comparison>& comparisons,
                              const report::Document& document) {
   report::HtmlPage page("Spillway planner: servers or SmartNICs for " + input.workload.name, Lead(input));
-  const auto best =
-      std::max_element(comparisons.begin(), comparisons.end(),
-                       [](const Comparison& a, const Comparison& b) { return a.energy < b.energy; });
+  // The fewest SmartNICs that save as much: where energy does not depend on phi, rounding would choose.
+  const double most =
+      std::max_element(comparisons.begin(), comparisons.end(), [](const auto& a, const auto& b) {
+        return a.energy < b.energy;
+      })->energy;
+  const auto best = std::find_if(comparisons.begin(), comparisons.end(),
+                                 [&](const Comparison& one) { return one.energy >= most * (1 - 1e-9); });
   page.AddFigure(fmt::format("{:.2f}x", best->energy), fmt::format("less energy at phi {:g}", best->phi),
-                 fmt::format("slowdown {:.2f}, cost {:.2f}x less", best->slowdown, best->cost));
+                 fmt::format("slowdown {:.2f}, {:.2f}x cheaper", best->slowdown, best->cost));
   const auto in_time = std::find_if(comparisons.begin(), comparisons.end(), [&](const Comparison& one) {
     return one.slowdown <= input.workload.limits.slowdown && one.broken.empty();
   });

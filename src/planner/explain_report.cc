@@ -97,8 +97,9 @@ std::string ExplainText(const ClusterModel& model, const Mix& mix) {
     text += fmt::format("  {} {}\n", check.Ratio() <= 1 + 1e-9 ? "ok  " : "over", Spell(check));
   const double slower = FabricMayBeSlowerBy(now.slowdown);
   text += fmt::format(
-      "\nfabric: to move the baseline's bytes in {:.3f} of its time, on average, it may be {:.0f} % {}\n",
-      now.slowdown, 100 * (slower >= 0 ? slower : -slower), slower >= 0 ? "slower" : "faster (must)");
+      "\nfabric: to move the baseline's bytes in {:.3f} of its time, on average, it {} be {:.0f} % {}\n",
+      now.slowdown, slower >= 0 ? "may" : "must", 100 * (slower >= 0 ? slower : -slower),
+      slower >= 0 ? "slower" : "faster");
   return text + ModelsText(input);
 }
 

@@ -113,6 +113,12 @@ std::string BindingText(const Found& found) {
 
 }  // namespace
 
+// Four digits, and all of those before the point.
+std::string Plain(double value) {
+  return std::abs(value) >= 1e4 && std::abs(value) < 1e15 ? fmt::format("{:.0f}", value)
+                                                          : fmt::format("{:.4g}", value);
+}
+
 std::string Spell(const Check& check) {
   const std::string unit = UnitOf(check.limit).empty() ? "" : " " + UnitOf(check.limit);
   const std::string of = check.subject.empty() ? "" : " of " + check.subject;
@@ -120,8 +126,8 @@ std::string Spell(const Check& check) {
   const std::string difference =
       ratio >= 10 ? fmt::format("{:.0f} times as much", ratio)
                   : fmt::format("{:.1f} % {}", 100 * std::abs(ratio - 1), ratio > 1 ? "over" : "under");
-  return fmt::format("{}{}: {:.4g}{} where {} {:.4g}{} is {}, {}", ToString(check.limit), of, check.value,
-                     unit, check.at_least ? "at least" : "at most", check.bound, unit,
+  return fmt::format("{}{}: {}{} where {} {}{} is {}, {}", ToString(check.limit), of, Plain(check.value),
+                     unit, check.at_least ? "at least" : "at most", Plain(check.bound), unit,
                      check.at_least ? "needed" : "allowed", difference);
 }
 

@@ -90,6 +90,7 @@ json ReportOf(const Controller& controller, const TookMs& took) {
     ServedModel removed = one.model;
     removed.replicas = 0;
     models.push_back(ReportOf(fleet, removed, took));
+    models.back()["removing"] = true;
   }
   for (const auto& [name, host] : fleet.hosts) hosts.push_back(ReportOf(fleet, name, host));
   return {

@@ -72,6 +72,8 @@ class RefusalLog {
   LogAllowance allowance_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
+constexpr const char* kNoTenant = "expected a tenant's token (Authorization: Bearer TOKEN)";
+
 std::optional<uint32_t> TenantOf(const GatewayConfig& config, const HttpRequest& request) {
   const auto found = request.headers.find("authorization");
   if (found == request.headers.end()) return AuthenticateByToken(config, "");
@@ -231,7 +233,7 @@ class HttpFront {
         coding != request.headers.end() && coding->second != "identity")
       return NotSpoken(request, respond, coding->second);
     const auto tenant = TenantOf(server_.config(), request);
-    if (!tenant) return Refuse(request, respond, Status::kDenied, "expected a tenant's token");
+    if (!tenant) return Refuse(request, respond, Status::kDenied, kNoTenant);
     std::optional<uint64_t> json_bytes;
     if (const auto header = request.headers.find("inference-header-content-length");
         header != request.headers.end()) {
@@ -385,7 +387,7 @@ std::optional<Response> Admit(const GatewayConfig& config, const HttpRequest& he
   const auto parts = PartsOf(head.path);
   if (head.method == "POST" && parts.size() > 3 && parts[0] == "v2" && parts.back() == "infer") {
     if (TenantOf(config, head)) return std::nullopt;
-    return ErrorOf(Status::kDenied, "expected a tenant's token");
+    return ErrorOf(Status::kDenied, kNoTenant);
   }
   if (announced > kMaxOtherBody || head.headers.contains("transfer-encoding"))
     return ErrorOf(Status::kTooLarge, "expected no body");

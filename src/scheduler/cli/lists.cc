@@ -148,7 +148,9 @@ void AddLists(CLI::App& verb, Lists& lists) {
       ->capture_default_str();
   verb.add_option("--data", lists.data, kDataHelp)->type_name("DIR")->check(NonEmpty());
   verb.add_option("--nodes", lists.nodes,
-                  "Nodes: a CSV file instead of the folder's openb_node_list_gpu_node.csv")
+                  "Nodes: a CSV file instead of the folder's openb_node_list_gpu_node.csv; for --experiment "
+                  "gpu-hours "
+                  "beside a --cluster file without nodes")
       ->type_name("FILE")
       ->check(NonEmpty());
 }

@@ -184,7 +184,10 @@ void Controller::EndLate() {
     Instance& one = *Find(id);
     const Millis waits = fleet_.now - one.since;
     if (one.phase == Phase::kStarting && waits > options_.start_limit)
-      GiveUp(one, fmt::format("it was not ready within {} ms (controller.start)", options_.start_limit));
+      GiveUp(one,
+             fmt::format("it was not ready within {:g} s (controller.start); its log is in the node agent's "
+                         "state folder on {}",
+                         static_cast<double>(options_.start_limit) / 1e3, one.place.host));
     else if (one.phase == Phase::kReady && one.is_unseen && waits > options_.start_limit)
       GiveUp(one, "its executor did not come back");
     else if (one.phase == Phase::kDraining && waits > options_.drain_limit)

@@ -30,6 +30,15 @@ bool IsListedSomewhere(const Fleet& fleet, const std::string& program) {
                      [&](const auto& host) { return host.second.is_up && Lists(host.second, program); });
 }
 
+// On a host that is up.
+bool HasUndividedGpu(const Fleet& fleet) {
+  return std::any_of(fleet.hosts.begin(), fleet.hosts.end(), [](const auto& host) {
+    const std::vector<Gpu>& gpus = host.second.gpus;
+    return host.second.is_up &&
+           std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return !gpu.can_divide; });
+  });
+}
+
 // Of the hosts that are up; one whose memory is not known may have any.
 int LargestMemoryMib(const Fleet& fleet) {
   int largest = 0;
@@ -110,14 +119,19 @@ bool Controller::AddOne(const ServedModel& model) {
   if (PlanRoom(model)) return false;
   Trouble& waits = fleet_.model_troubles[model.name];
   if (waits.failures == 0) {
-    const bool any_host = std::any_of(fleet_.hosts.begin(), fleet_.hosts.end(),
-                                      [](const auto& host) { return host.second.is_up; });
+    const bool any_host = std::any_of(fleet_.hosts.begin(), fleet_.hosts.end(), [](const auto& host) {
+      return host.second.is_up && !host.second.HasEnded();
+    });
     if (!any_host)
       waits.why = "no host is up";
     else if (!model.host_program.empty() && !IsListedSomewhere(fleet_, model.host_program))
       waits.why = fmt::format("no host that is up lists the program {}", model.host_program);
     else if (model.memory_mib > LargestMemoryMib(fleet_))
       waits.why = fmt::format("no GPU of a host that is up has {} MiB of memory", model.memory_mib);
+    else if (options_.rules.isolation == Isolation::kFraction && model.milli < kWholeGpu &&
+             HasUndividedGpu(fleet_))
+      waits.why =
+          "no GPU has room for it; under isolation fraction a GPU without MIG is one instance's alone";
     else
       waits.why = "no GPU has room for it";
   }
