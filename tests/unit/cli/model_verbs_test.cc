@@ -92,6 +92,16 @@ TEST_F(ModelVerbs, AMoveThatFailedIsAFailureThoughTheModelIsServedOnWhereItWas) 
             "it was not ready within 1000 ms\n");
 }
 
+TEST_F(ModelVerbs, AModelOfNoReplicasIsNotBeingRemoved) {
+  json none = ModelOf({});
+  none["replicas"] = 0;
+  json removed = none;
+  removed["removing"] = true;
+  const json fleet = FleetOf({none, removed});
+  EXPECT_THAT(Run({"list"}, fleet, {fleet}).out,
+              ::testing::StartsWith("m: 0 of 0 ready\nm: being removed\n"));
+}
+
 TEST_F(ModelVerbs, AnAnswerOfAnotherProgramIsAnErrorInOneLine) {
   for (const json& answer : {json::object(), json{{"models", 7}}, json{{"models", {{{"name", 1}}}}}}) {
     const Outcome listed = Run({"list"}, answer, {answer});

@@ -67,6 +67,9 @@ TEST(NodeConfig, IsReadAndItsProblemsNameLineAndKey) {
   const std::string text = kFile;
   EXPECT_THAT(ProblemOf(text + "  - {name: g, gflop_per_s: 1}\n"), HasSubstr("n.yaml:7: "));
   EXPECT_THAT(ProblemOf(text + "  - {name: g2}\n"), HasSubstr("gflop_per_s"));
+  std::string no_path = text;
+  no_path.replace(no_path.find("/run/c.sock"), 11, "127.0.0.1:99");
+  EXPECT_THAT(ProblemOf(no_path), HasSubstr("n.yaml:2: controller: expected the path of the gateway's "));
   EXPECT_EQ(ProblemOf(text + "programs: [{name: p, run: python3}]\n"),
             "/etc/n.yaml:7: programs[p].run: expected a list: the absolute path of a program, and its "
             "arguments, got "

@@ -56,6 +56,24 @@ TEST_F(HostPrograms, AreStartedWhereAHostListsThem) {
   EXPECT_EQ(HostOf("birds"), "k");
 }
 
+TEST_F(ControllerTest, AGpuThatIsNotDividedIsSaidToBeOne) {
+  options_.rules.isolation = Isolation::kFraction;
+  Make();
+  gpus_ = {{"g0", "H100-80", 81920, false}};
+  Say({});
+  Add(Model("a", 500));
+  Add(Model("b", 500));
+  EXPECT_THAT(controller_->fleet().model_troubles.at("b").why, HasSubstr("a GPU without MIG"));
+}
+
+TEST_F(ControllerTest, AHostThatWasStoppedIsNotUp) {
+  Host(1);
+  gpus_.clear();
+  Say({});
+  Add(Model("a", 500));
+  EXPECT_EQ(controller_->fleet().model_troubles.at("a").why, "no host is up");
+}
+
 TEST_F(HostPrograms, ThatNoHostListsAreWaitedFor) {
   Add(Program("cats", "bert"));
   EXPECT_EQ(HostOf("cats"), "");
