@@ -136,6 +136,12 @@ class Reader {
       TakeInteger(problems_, per_node, map.Need("devices_per_node", "how many devices each node carries"), 1,
                   1024);
       group.devices = per_node * group.nodes;
+      const Node& node = catalogue_.nodes[group.node];
+      if (const std::string path = field.path + ".node";
+          problems_.Sound(path) && per_node > node.device_slots)
+        problems_.Add(field.line, field.path + ".devices_per_node",
+                      fmt::format("expected at most the {} device_slots of {}, got {}", node.device_slots,
+                                  node.name, per_node));
     }
     w_.baseline.groups.push_back(group);
   }

@@ -115,6 +115,16 @@ TEST(WorkloadRefusal, AllProblemsAreToldAtOnceByLine) {
   EXPECT_THAT(problem, HasSubstr("\nw.yaml:7: plan.baseline.lite-compute.nodes: expected"));
 }
 
+TEST(WorkloadRefusal, ABaselineMustHaveTheSlotsForItsDevices) {
+  EXPECT_THAT(
+      WorkloadProblem(
+          "plan:\n  name: one\n  time: {accelerator: 1}\n  baseline:\n    fabric: {port_gbps: 100}\n"
+          "    accelerator: {node: n2d-milan, nodes: 1, device: paper-accelerator, devices_per_node: 9}\n"),
+      HasSubstr(
+          "w.yaml:6: plan.baseline.accelerator.devices_per_node: expected at most the 8 device_slots of "
+          "n2d-milan, got 9"));
+}
+
 TEST(WorkloadRefusal, AllReduceNeedsNodesToReduceBetween) {
   EXPECT_THAT(
       WorkloadProblem(
