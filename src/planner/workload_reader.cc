@@ -36,7 +36,10 @@ class Reader {
                   {"name", "catalogues", "time", "overlap", "all_reduce", "cpu", "baseline", "memory",
                    "checkpoint", "host", "models", "model", "compare", "limits", "search", "requests"});
     Take(w_.name, map.Need("name", "a name"), [&](const Field& f) { return yaml::ReadName(problems_, f); });
-    if (const Field* f = map.Find("catalogues")) ReadCatalogues(*f);
+    if (const Field* f = map.Find("catalogues")) {
+      ReadCatalogues(*f);
+      if (!problems_.none()) return;  // what it would have had is unknown to the rest
+    }
     if (const Field* f = map.Need("time", "a map of shares that sum to 1")) ReadTime(*f);
     Take(w_.overlap, map.Find("overlap"), [&](const Field& f) { return yaml::ReadBool(problems_, f); });
     TakeNumber(problems_, w_.all_reduce, map.Find("all_reduce"), 0, 1);

@@ -16,6 +16,11 @@ TEST(NearWord, IsTheOneThatWasMistyped) {
   EXPECT_EQ(NearWord("stat", verbs), "stats");
 }
 
+TEST(NearWord, IsTheOneThatWasBegun) {
+  EXPECT_EQ(NearWord("cpu", {"gpus", "cpu_milli"}), "cpu_milli");
+  EXPECT_EQ(NearWord("cp", {"gpus", "cpu_milli"}), "");
+}
+
 TEST(NearWord, IsNoneWhereAllAreFar) {
   const std::vector<std::string_view> words{"show", "up"};
   EXPECT_EQ(NearWord("xyz", words), "") << "as many changes as the word has letters";
