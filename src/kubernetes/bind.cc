@@ -17,6 +17,9 @@ using api::Response;
 using nlohmann::json;
 using scheduler::AllocationCache;
 
+// Pods of a node's claims that a bind asks for. An extender that works leaves few that others do not know;
+// more are the node's own making, and the binds to other nodes must not wait for them.
+constexpr size_t kMaxClaimsAsked = 64;
 constexpr int kClaimAttempts = 8;  // others may write the node's claims in between
 
 std::string NodeTarget(const std::string& node) { return "/api/v1/nodes/" + api::Client::Encode(node); }
@@ -99,6 +102,7 @@ Result<std::optional<scheduler::BoundPod>> Extender::PodOf(const std::string& ui
 
 Result<void> Extender::Claim(const scheduler::BindingArgs& args, const scheduler::PodAsk& ask,
                              AllocationCache::Reservation& place, uint64_t& ticket) {
+  size_t asked = 0;
   for (int attempt = 0; attempt < kClaimAttempts; ++attempt) {
     const auto reply = kube_->Get(NodeTarget(args.node));
     if (!reply) return tl::make_unexpected(reply.error());
@@ -122,6 +126,9 @@ Result<void> Extender::Claim(const scheduler::BindingArgs& args, const scheduler
         at = claims.erase(at);
         continue;
       }
+      if (asked++ == kMaxClaimsAsked)
+        return Fail(ErrorCode::kConflict,
+                    fmt::format("{}: over {} claims of pods that are not known", args.node, kMaxClaimsAsked));
       auto pod = PodOf(at->first, at->second);
       if (!pod) return tl::make_unexpected(pod.error());
       // Gone, elsewhere, or never bound: the claim goes with the next write.

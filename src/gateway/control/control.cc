@@ -126,8 +126,12 @@ void Control::Loop() {
       if (stop_) break;
       work = std::exchange(posted_, {});
     }
+    const auto began = Clock::now();
     for (const auto& one : work) one();
+    const auto done = Clock::now();
+    hosts_.Excuse(done - began);
     Turn();
+    hosts_.Excuse(Clock::now() - done);
   }
   file_.Save(controller_.fleet());
 }

@@ -31,14 +31,18 @@ Fleet WithoutClock(Fleet fleet) {
 
 }  // namespace
 
-Result<FleetFile> FleetFile::Open(const std::string& path) {
+Result<FleetFile> FleetFile::Open(const std::string& given) {
+  // The file itself, so that nobody else has it by another name, and a link to it stays one.
+  std::error_code unknown;
+  const auto resolved = std::filesystem::weakly_canonical(given, unknown);
+  const std::string path = unknown ? given : resolved.string();
   const std::string lock_path = path + ".lock";
   base::Fd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock) return FailSystem("open " + lock_path, errno);
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     return Fail(ErrorCode::kConflict, fmt::format("{}: in use by another spillway-gateway: stop that one, or "
                                                   "give controller.state another path",
-                                                  path));
+                                                  given));
   return FleetFile(path, std::move(lock));
 }
 

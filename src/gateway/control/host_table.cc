@@ -39,6 +39,10 @@ void HostTable::Wait(const std::string& name, uint64_t revision, Time until, Ans
   host.waiter = Waiter{revision, until, std::move(answer)};
 }
 
+void HostTable::Excuse(Time::duration deaf) {
+  for (auto& [name, host] : hosts_) host.heard += deaf;
+}
+
 std::vector<std::string> HostTable::Silent(Time now) {
   std::vector<std::string> silent;
   for (auto& [name, host] : hosts_) {

@@ -36,6 +36,8 @@ class HostTable {
   }
   // Answers it when there is something newer than `revision`, or when the time has come.
   void Wait(const std::string& host, uint64_t revision, Time until, Answer answer);
+  // For so long nobody here listened: that is no host's silence.
+  void Excuse(Time::duration deaf);
   // Those that have just been silent for too long.
   [[nodiscard]] std::vector<std::string> Silent(Time now);
   // Who is to be answered now, with the orders as they are.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <tuple>
 
 #include "scheduler/consolidation.h"
 
@@ -36,16 +37,33 @@ struct Kind {
   bool operator==(const Kind&) const = default;
 };
 
-// One of those with fewer programs, where there are as many kinds as there can be: the GPU is used all the
-// same.
+// One that promises no more, where there are as many kinds as there can be: the GPU is used all the same.
+// Rather of the same model, with as many of its programs and as much of its memory as there is.
 std::vector<Kind>::iterator ClosestOf(std::vector<Kind>& kinds, const Kind& kind) {
+  const auto nearness = [&](const Kind& one) {
+    return std::tuple(one.model == kind.model, one.programs.size(), one.memory_mib);
+  };
   auto closest = kinds.end();
-  for (auto at = kinds.begin(); at != kinds.end(); ++at)
-    if (at->model == kind.model && at->can_divide == kind.can_divide && at->memory_mib == kind.memory_mib &&
+  for (auto at = kinds.begin(); at != kinds.end(); ++at) {
+    const bool has_the_memory =
+        at->memory_mib == kind.memory_mib ||
+        (at->memory_mib > 0 && (kind.memory_mib == 0 || at->memory_mib < kind.memory_mib));
+    if (at->can_divide == kind.can_divide && has_the_memory &&
         std::includes(kind.programs.begin(), kind.programs.end(), at->programs.begin(), at->programs.end()) &&
-        (closest == kinds.end() || at->programs.size() > closest->programs.size()))
+        (closest == kinds.end() || nearness(*at) > nearness(*closest)))
       closest = at;
+  }
   return closest;
+}
+
+// Those first that have been as they are for longest: what a new one brings takes no other's place.
+std::vector<std::string> EldestFirst(const Fleet& fleet) {
+  std::vector<std::string> names;
+  for (const auto& [name, host] : fleet.hosts) names.push_back(name);
+  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return fleet.hosts.at(a).since < fleet.hosts.at(b).since;
+  });
+  return names;
 }
 
 Spot SpotAt(const Job& job, int node, int start) {
@@ -71,6 +89,7 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
     if (one.replaces != 0) replaced_.insert(one.replaces);
   }
   for (const std::string& name : names) tenants_.emplace(name, static_cast<int>(tenants_.size()));
+  const std::vector<std::string> eldest_first = EldestFirst(fleet);
   std::set<std::string> blocked{avoid};
   std::string another;
   do {
@@ -83,7 +102,8 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
     programs_of_model_.clear();
     gpu_models_.clear();
     std::vector<Kind> kinds;
-    for (const auto& [name, host] : fleet.hosts) {
+    for (const std::string& name : eldest_first) {
+      const GpuHost& host = fleet.hosts.at(name);
       std::set<std::string> listed;
       std::set_intersection(host.programs.begin(), host.programs.end(), programs.begin(), programs.end(),
                             std::inserter(listed, listed.end()));
@@ -171,10 +191,12 @@ Job FleetView::JobOf(const ServedModel& model) const {
   for (size_t i = 0; i < memory_of_model_.size(); ++i) {
     const int has = memory_of_model_[i];
     if (has != 0 && has < model.memory_mib) continue;
-    if (has != 0 && (least_of_all == 0 || has < least_of_all)) least_of_all = has;
+    // What is not divided is an instance's alone, and says nothing of the slices of others.
+    const bool is_divided = rules_.isolation != Isolation::kFraction || cluster_.models()[i].mig;
+    if (has != 0 && is_divided && (least_of_all == 0 || has < least_of_all)) least_of_all = has;
     if (!model.host_program.empty() && programs_of_model_[i].count(model.host_program) == 0) continue;
     job.models |= ModelSet{1} << i;
-    if (has != 0 && (least == 0 || has < least)) least = has;
+    if (has != 0 && is_divided && (least == 0 || has < least)) least = has;
   }
   if (job.models == 0) {
     job.models = kAbsentModel;

@@ -29,10 +29,6 @@ const json& Instances(const json& text, const char* key) {
   return list;
 }
 
-WantedInstance WantedOf(const json& text) {
-  return {text.at("instance"), ModelOf(text.at("model")), PlaceOf(text.at("place"))};
-}
-
 template <class Message, class Read>
 Result<Message> Parse(std::string_view text, Read read) {
   const json parsed = json::parse(text, nullptr, false);
@@ -52,6 +48,20 @@ Number WholeNumber(const json& text, const char* key) {
   if (!number.is_number_unsigned() || number.get<uint64_t>() > kMost)
     throw std::invalid_argument(fmt::format("{}: expected a whole number from 0 to {}", key, kMost));
   return number.get<Number>();
+}
+
+// Names come to logs, and into files' names.
+void CheckName(const std::string& name, const char* key) {
+  if (!yaml::IsName(name)) throw std::invalid_argument(fmt::format("{}: expected a name", key));
+}
+
+WantedInstance WantedOf(const json& text) {
+  WantedInstance one{WholeNumber<uint64_t>(text, "instance"), ModelOf(text.at("model")),
+                     PlaceOf(text.at("place"))};
+  CheckName(one.model.name, "model.name");
+  CheckName(one.place.gpu, "place.gpu");
+  if (!one.model.host_program.empty()) CheckName(one.model.host_program, "model.host_program");
+  return one;
 }
 
 // An executor's last words come to an operator's terminal: bytes below a space, DEL, and U+0080 to U+009F,
@@ -162,7 +172,7 @@ Result<HostReport> ParseHostReport(std::string_view text) {
 
 Result<HostOrders> ParseHostOrders(std::string_view text) {
   return Parse<HostOrders>(text, [](const json& parsed) {
-    HostOrders orders{parsed.at("revision"), {}};
+    HostOrders orders{WholeNumber<uint64_t>(parsed, "revision"), {}};
     std::set<uint64_t> named;
     for (const json& one : Instances(parsed, "instances")) {
       WantedInstance wanted = WantedOf(one);

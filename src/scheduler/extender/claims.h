@@ -28,7 +28,8 @@ using Claims = std::map<std::string, Claim>;  // by the pods' uids
 
 // Whether it is nobody's bind any more, where its pod is on no node; `now`: seconds since 1970.
 [[nodiscard]] inline bool IsOver(const Claim& claim, int64_t now) {
-  return now - claim.at > kClaimLasts.count();
+  // Nor one of the future: clocks differ by less.
+  return claim.at < now - kClaimLasts.count() || claim.at > now + kClaimLasts.count();
 }
 
 // Of a node; what is no claim is left out.

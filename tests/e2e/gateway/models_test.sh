@@ -145,6 +145,10 @@ fleet '"rubbish" not in hosts' > /dev/null || fail "a host by rubbish"
 sed -e "s#$work/control.sock#$work/control2.sock#" -e "s#$work/executors.sock#$work/executors2.sock#" -e "s#127.0.0.1:$port#127.0.0.1:0#" "$work/gateway.yaml" > "$work/second.yaml"
 code=0; "$bin/spillway-gateway" -c "$work/second.yaml" 2> "$work/bad.err" || code=$?
 [ $code = 1 ] && grep -q "fleet.json: in use by another spillway-gateway" "$work/bad.err" || fail "two gateways: $code, $(cat "$work/bad.err")"
+ln -s fleet.json "$work/link.json"
+sed -i "s#$work/fleet.json#$work/link.json#" "$work/second.yaml"
+code=0; "$bin/spillway-gateway" -c "$work/second.yaml" 2> "$work/bad.err" || code=$?
+[ $code = 1 ] && grep -q "link.json: in use by another spillway-gateway" "$work/bad.err" || fail "by a link: $code, $(cat "$work/bad.err")"
 # So does a second node agent of one folder, and of one name.
 code=0; "$bin/spillway-node" -c "$work/host1.yaml" 2> "$work/bad.err" || code=$?
 [ $code = 1 ] && grep -q "state directory in use by another node agent" "$work/bad.err" || fail "two agents: $code, $(cat "$work/bad.err")"

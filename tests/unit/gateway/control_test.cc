@@ -157,6 +157,15 @@ TEST_F(HostTableTest, WhoWaitsForAnAnswerIsNotSilentMeanwhile) {
   EXPECT_THAT(hosts_.Silent(now_), ElementsAre("h"));
 }
 
+TEST_F(HostTableTest, WhileNobodyListensNobodyIsSilent) {
+  ASSERT_TRUE(hosts_.Hear("h", "one", now_));
+  now_ += 9000ms;
+  hosts_.Excuse(9000ms);
+  EXPECT_THAT(hosts_.Silent(now_), IsEmpty());
+  now_ += 1000ms;
+  EXPECT_THAT(hosts_.Silent(now_), ElementsAre("h"));
+}
+
 TEST_F(HostTableTest, ThereAreOnlySoManyHosts) {
   for (size_t i = 0; i < HostTable::kMaxHosts; ++i)
     ASSERT_TRUE(hosts_.Hear(fmt::format("h{}", i), "agent", now_));

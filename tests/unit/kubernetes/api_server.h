@@ -64,6 +64,10 @@ class FakeApiServer {
         .value("annotations", nlohmann::json::object())
         .value("spillway.io/claims", "");
   }
+  void PatchNode(const std::string& node, const nlohmann::json& patch) {
+    const std::lock_guard lock(mutex_);
+    nodes_.at(node).merge_patch(patch);
+  }
   void Delete(const std::string& name) {
     const std::lock_guard lock(mutex_);
     pods_.erase(name);

@@ -258,6 +258,20 @@ TEST_F(ExtenderTest, ARefusedBindsClaimIsTakenBackAndGonePodsClaimsGo) {
   EXPECT_THAT(server_.ClaimsAt("a"), ::testing::Not(HasSubstr("uid-p")));
 }
 
+// The pods of a node's claims are asked for one by one, and other nodes' binds wait meanwhile.
+TEST_F(ExtenderTest, ANodeOfManyUnknownClaimsIsRefusedInTime) {
+  Start();
+  const json pod = PodOf("p", "600");
+  server_.Put(pod);
+  scheduler::Claims claims;
+  for (int i = 0; i < 65; ++i)
+    claims["uid-" + std::to_string(i)] = {"ml", "gone-" + std::to_string(i), "0", "", 1, "x9"};
+  const json node = {{"metadata", {{"resourceVersion", "1"}}}};
+  server_.PatchNode("a", json::parse(scheduler::ClaimsPatch(node, claims)));
+  EXPECT_THAT(Bind(pod, "a"), HasSubstr("over 64 claims of pods that are not known"));
+  EXPECT_EQ(Bind(pod, "b"), "");
+}
+
 // Whoever may make pods can give one the name that a claim bears, and ask in it for what nobody understands.
 TEST_F(ExtenderTest, AnUnreadablePodOfAClaimsNameKeepsNobodyFromTheNode) {
   Start();

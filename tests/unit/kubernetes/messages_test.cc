@@ -3,6 +3,8 @@
 // words.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "kube.h"
@@ -257,6 +259,14 @@ TEST(Replies, AreWhatTheSchedulerDecodes) {
   EXPECT_EQ(binding["target"]["name"], "a");
   EXPECT_EQ(binding["metadata"]["uid"], "u");
   EXPECT_EQ(binding["metadata"]["annotations"][kGpuAnnotation], "2");
+}
+
+// Whoever writes a node's annotations writes any number.
+TEST(Claims, AreOverAMinuteAfterTheyWereWrittenAndBeforeThat) {
+  constexpr int64_t kNow = 1'700'000'000, kMost = std::numeric_limits<int64_t>::max();
+  const auto is_over = [](int64_t at) { return IsOver({"ml", "p", "0", "", at, "x1"}, kNow); };
+  for (const int64_t at : {kNow - 60, kNow, kNow + 60}) EXPECT_FALSE(is_over(at)) << at;
+  for (const int64_t at : {kNow - 61, kNow + 61, kMost, -kMost - 1}) EXPECT_TRUE(is_over(at)) << at;
 }
 
 TEST(Claims, AreReadAsTheyAreWrittenAndAgainstTheNodesVersion) {

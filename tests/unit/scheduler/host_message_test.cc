@@ -150,6 +150,21 @@ TEST(HostReport, LastWordsAreCutBetweenCharacters) {
     }
 }
 
+TEST(HostOrders, HaveNamesThatMayBeLogged) {
+  WantedInstance one{7, {}, {"h", "gpu0"}};
+  one.model.name = "m";
+  ASSERT_TRUE(ParseHostOrders(ToText(HostOrders{1, {one}})));
+  for (const char* key :
+       {"/instances/0/model/name", "/instances/0/model/host_program", "/instances/0/place/gpu"}) {
+    json orders = json::parse(ToText(HostOrders{1, {one}}));
+    orders[json::json_pointer(key)] = "a\nb";
+    EXPECT_FALSE(ParseHostOrders(orders.dump())) << key;
+  }
+  json orders = json::parse(ToText(HostOrders{1, {one}}));
+  orders["instances"][0]["instance"] = -1;
+  EXPECT_FALSE(ParseHostOrders(orders.dump()));
+}
+
 TEST(HostOrders, NameOnlySoManyInstances) {
   WantedInstance one{7, {}, {"h", "gpu0"}};
   one.model.name = "m";
