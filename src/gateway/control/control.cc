@@ -73,7 +73,7 @@ Result<std::unique_ptr<Control>> Control::Open(const ControllerConfig& config, S
   std::unique_ptr<Control> control(new Control(config, server, std::move(*file), std::move(fleet)));
   if (!is_new) control->controller_.Restarted(Now());
   for (const auto& [name, host] : control->controller_.fleet().hosts)
-    control->hosts_.Expect(name, Clock::now());
+    control->hosts_.Expect(name, host.agent, Clock::now());
   server.OnExecutors([made = control.get()](const std::string& name, bool is_here) {
     made->Post([made, name, is_here] { made->HearExecutor(name, is_here); });
   });
@@ -354,7 +354,8 @@ void Control::HearHost(const api::Request& request, const std::string& host, con
   const auto now = Clock::now();
   if (hosts_.IsFullFor(host)) ForgetHosts(1ms);
   if (const auto heard = hosts_.Hear(host, report->agent, now); !heard) return refuse(heard.error());
-  controller_.HostSays(host, report->gpus, report->held, report->revision, Now(), report->programs);
+  controller_.HostSays(host, report->gpus, report->held, report->revision, Now(), report->programs,
+                       report->agent);
   const auto wait = std::chrono::milliseconds(std::clamp<Millis>(report->wait_ms, 0, kLongestWait));
   hosts_.Wait(host, report->revision, now + wait, [respond](const Result<scheduler::HostOrders>& orders) {
     respond([response = orders ? Response{.body = ToText(*orders)} : api::ResponseTo(orders.error())] {

@@ -24,8 +24,12 @@ class HostTable {
 
   explicit HostTable(std::chrono::milliseconds silent_after) : silent_after_(silent_after) {}
 
-  // From where it was before the program's restart: so long may its agent take to be heard.
-  void Expect(const std::string& host, Time now) { hosts_[host].heard = now; }
+  // From where it was before the program's restart: so long may its agent take to be heard, and no other
+  // speaks for it. agent: its identity; empty: not known.
+  void Expect(const std::string& host, const std::string& agent, Time now) {
+    hosts_[host].agent = agent;
+    hosts_[host].heard = now;
+  }
   // kConflict: another agent speaks for that host, and has of late; or there are kMaxHosts others. kBadInput:
   // its identity is none.
   [[nodiscard]] Result<void> Hear(const std::string& host, const std::string& agent, Time now);

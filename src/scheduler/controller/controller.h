@@ -71,8 +71,10 @@ class Controller {
   [[nodiscard]] Result<void> MoveModel(const std::string& name, const std::string& gpu, Millis now);
 
   // -- hosts. `revision`: the last one that the host has acted on. `programs`: of its own, that can serve.
+  // `agent`: who says so.
   void HostSays(const std::string& host, const std::vector<Gpu>& gpus, const std::vector<Held>& held,
-                uint64_t revision, Millis now, const std::set<std::string>& programs = {});
+                uint64_t revision, Millis now, const std::set<std::string>& programs = {},
+                const std::string& agent = {});
   // A host that is not up and has no instances. False: it is or has, or there is none.
   bool ForgetHost(const std::string& host, Millis now);
   void HostLost(const std::string& host, Millis now);

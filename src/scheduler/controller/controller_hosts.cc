@@ -12,13 +12,14 @@ namespace spillway::scheduler {
 
 void Controller::HostSays(const std::string& name, const std::vector<Gpu>& gpus,
                           const std::vector<Held>& held, uint64_t revision, Millis now,
-                          const std::set<std::string>& programs) {
+                          const std::set<std::string>& programs, const std::string& agent) {
   Begin(now);
   GpuHost& host = fleet_.hosts[name];
   if (!host.is_up || !(host.gpus == gpus) || host.programs != programs) {
-    host = {gpus, true, fleet_.now, programs};
+    host = {gpus, true, fleet_.now, programs, agent};
     Changed();
   }
+  host.agent = agent;
   std::map<uint64_t, const Held*> by_id;
   for (const Held& one : held) by_id[one.instance] = &one;
   std::vector<uint64_t> ids;

@@ -67,6 +67,7 @@ json Of(const GpuHost& host) {
   for (const Gpu& gpu : host.gpus) gpus.push_back(ToJson(gpu));
   json text{{"gpus", gpus}, {"is_up", host.is_up}, {"since", host.since}};
   if (!host.programs.empty()) text["programs"] = host.programs;
+  if (!host.agent.empty()) text["agent"] = host.agent;
   return text;
 }
 
@@ -94,6 +95,7 @@ GpuHost HostOf(const json& text) {
   host.is_up = text.at("is_up");
   host.since = text.at("since");
   if (text.contains("programs")) host.programs = text["programs"].get<std::set<std::string>>();
+  host.agent = text.value("agent", "");
   return host;
 }
 

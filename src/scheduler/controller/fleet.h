@@ -57,6 +57,7 @@ struct GpuHost {
   bool is_up = false;
   Millis since = 0;                     // up or not up
   std::set<std::string> programs = {};  // that it can start to serve models
+  std::string agent = {};               // identity of the node agent that speaks for it
   // A node agent that is told to end says first that there are no GPUs any more.
   [[nodiscard]] bool HasEnded() const { return gpus.empty(); }
   bool operator==(const GpuHost&) const = default;

@@ -140,6 +140,15 @@ TEST_F(HostTableTest, OneAgentSpeaksForAHostUntilItIsSilentAndSilenceIsToldOnce)
   EXPECT_TRUE(hosts_.Hear("h", "two", now_));
 }
 
+TEST_F(HostTableTest, AfterARestartTheHostsAgentIsWaitedFor) {
+  hosts_.Expect("h", "one", now_);
+  hosts_.Expect("of an older file", "", now_);
+  now_ += 999ms;
+  EXPECT_FALSE(hosts_.Hear("h", "two", now_));
+  EXPECT_TRUE(hosts_.Hear("h", "one", now_));
+  EXPECT_TRUE(hosts_.Hear("of an older file", "two", now_));
+}
+
 TEST_F(HostTableTest, AnAgentWithoutAnIdentityIsRefused) {
   const auto heard = hosts_.Hear("h", "", now_);
   ASSERT_FALSE(heard);
