@@ -112,7 +112,7 @@ TEST_F(ControllerTest, WhatHangsOnALostGpuHoldsUpNoMoveOfOthers) {
   ASSERT_NE(Of("c", Phase::kStopping), nullptr);
   Pass(options_.settle);
   ASSERT_EQ(controller_->fleet().planned.size() + controller_->Wanted("h").size(), 3u) << "no move was begun";
-  const Fleet& fleet = controller_->fleet();
+  Fleet fleet = controller_->fleet();
   for (auto& [name, host] : fleet.hosts) host.agent = "agent of " + name;
   EXPECT_TRUE(*ParseFleet(ToText(fleet)) == fleet);
 }
