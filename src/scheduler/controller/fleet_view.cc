@@ -56,6 +56,11 @@ std::vector<Kind>::iterator ClosestOf(std::vector<Kind>& kinds, const Kind& kind
   return closest;
 }
 
+struct Found {  // a GPU that can be used
+  std::string host, gpu;
+  Node node;
+};
+
 // Those first that have been as they are for longest: what a new one brings takes no other's place.
 std::vector<std::string> EldestFirst(const Fleet& fleet) {
   std::vector<std::string> names;
@@ -102,6 +107,7 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
     programs_of_model_.clear();
     gpu_models_.clear();
     std::vector<Kind> kinds;
+    std::vector<Found> found;
     for (const std::string& name : eldest_first) {
       const GpuHost& host = fleet.hosts.at(name);
       std::set<std::string> listed;
@@ -130,10 +136,15 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
         Node node;
         node.name = key;
         node.model = static_cast<int>(at - kinds.begin());
-        node_of_[key] = static_cast<int>(nodes.size());
-        gpus_.emplace_back(name, gpu.id);
-        nodes.push_back(node);
+        found.push_back({name, gpu.id, node});
       }
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Found& a, const Found& b) { return a.host < b.host; });
+    for (Found& one : found) {
+      node_of_[one.node.name] = static_cast<int>(nodes.size());
+      gpus_.emplace_back(one.host, one.gpu);
+      nodes.push_back(std::move(one.node));
     }
     cluster_ = Cluster(std::move(nodes), std::move(models), {rules_.isolation, SliceRule::kCompute});
     another.clear();
