@@ -28,13 +28,13 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 std::string_view NearWord(std::string_view word, const std::vector<std::string_view>& known) {
   constexpr size_t kLongest = 64;  // beyond, nothing is near
-  constexpr size_t kShortest = 3;
+  constexpr size_t kShort = 3;
   std::string_view nearest;
   if (word.size() > kLongest) return nearest;
   // Of three letters two are most of the word.
-  size_t best = (word.size() <= kShortest ? 1 : std::max<size_t>(2, word.size() / 2)) + 1;
+  size_t best = (word.size() <= kShort ? 1 : std::max<size_t>(2, word.size() / 2)) + 1;
   for (std::string_view candidate : known) {
-    const bool is_begun = word.size() >= kShortest && candidate.starts_with(word);
+    const bool is_begun = word.size() >= kShort && candidate.starts_with(word);
     size_t distance = is_begun ? 1 : EditDistance(word, candidate);
     if (distance < best && distance < candidate.size()) {
       best = distance;

@@ -72,7 +72,7 @@ class BacklogClocks {
   size_t best_ = 0;         // clock
   uint32_t first_ = 1;      // slot of the first clock, in paces; each next one is twice as slow
   double followed_ns_ = 0;  // the pace that first_ was last fitted to
-  double quickest_ns_ = 0;
+  double quickest_ns_ = 0;  // what requests take that wait for nobody, as of the last fit
 };
 
 }  // namespace spillway::agent

@@ -27,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kTurnEvery = 100ms;
+constexpr auto kDeaf = 500ms;          // of a turn: hosts could not make themselves heard
 constexpr auto kDrainTurnEvery = 5ms;  // while something drains: whether it is done
 constexpr Millis kLongestWait = 2'000;
 constexpr auto kAskEvery = 2s;  // what requests take on which instance
@@ -129,11 +130,16 @@ void Control::Loop() {
     const auto began = Clock::now();
     for (const auto& one : work) one();
     const auto done = Clock::now();
-    hosts_.Excuse(done - began);
+    ExcuseHosts(done - began);
     Turn();
-    hosts_.Excuse(Clock::now() - done);
+    ExcuseHosts(Clock::now() - done);
   }
   file_.Save(controller_.fleet());
+}
+
+// Short ones make no host silent, and of many short ones nobody may be excused for ever.
+void Control::ExcuseHosts(Clock::duration busy) {
+  if (busy >= kDeaf) hosts_.Excuse(busy);
 }
 
 void Control::Turn() {

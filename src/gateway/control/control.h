@@ -47,6 +47,7 @@ class Control {
   void Loop();
   // -- on its thread
   void Turn();
+  void ExcuseHosts(std::chrono::steady_clock::duration busy);
   void Handle(const api::Request& request, const api::Responder& respond);
   [[nodiscard]] api::Response Change(const api::Request& request, const std::string& model,
                                      const std::string& verb);

@@ -16,7 +16,7 @@ void Controller::HostSays(const std::string& name, const std::vector<Gpu>& gpus,
   Begin(now);
   GpuHost& host = fleet_.hosts[name];
   if (!host.is_up || !(host.gpus == gpus) || host.programs != programs) {
-    host = {gpus, true, fleet_.now, programs, agent};
+    host = {gpus, true, fleet_.now, programs};
     Changed();
   }
   host.agent = agent;

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "scheduler/consolidation.h"
 
@@ -56,8 +59,8 @@ std::vector<Kind>::iterator ClosestOf(std::vector<Kind>& kinds, const Kind& kind
   return closest;
 }
 
-struct Found {  // a GPU that can be used
-  std::string host, gpu;
+struct Usable {
+  const Gpu* gpu;
   Node node;
 };
 
@@ -107,7 +110,7 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
     programs_of_model_.clear();
     gpu_models_.clear();
     std::vector<Kind> kinds;
-    std::vector<Found> found;
+    std::map<std::string_view, std::vector<Usable>> usable;  // by host
     for (const std::string& name : eldest_first) {
       const GpuHost& host = fleet.hosts.at(name);
       std::set<std::string> listed;
@@ -136,16 +139,15 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
         Node node;
         node.name = key;
         node.model = static_cast<int>(at - kinds.begin());
-        found.push_back({name, gpu.id, node});
+        usable[name].push_back({&gpu, std::move(node)});
       }
     }
-    std::stable_sort(found.begin(), found.end(),
-                     [](const Found& a, const Found& b) { return a.host < b.host; });
-    for (Found& one : found) {
-      node_of_[one.node.name] = static_cast<int>(nodes.size());
-      gpus_.emplace_back(one.host, one.gpu);
-      nodes.push_back(std::move(one.node));
-    }
+    for (auto& [host, its] : usable)
+      for (Usable& one : its) {
+        node_of_[one.node.name] = static_cast<int>(nodes.size());
+        gpus_.emplace_back(host, one.gpu->id);
+        nodes.push_back(std::move(one.node));
+      }
     cluster_ = Cluster(std::move(nodes), std::move(models), {rules_.isolation, SliceRule::kCompute});
     another.clear();
   } while (!PlaceAll(fleet, another));

@@ -97,6 +97,14 @@ TEST_F(ControllerTest, WhatALostGpuServedIsServedElsewhereUntilItIsBack) {
   EXPECT_EQ(Of("b", Phase::kStarting)->place.gpu, "g0");
 }
 
+TEST_F(ControllerTest, AHostThatWasStoppedIsNotUp) {
+  Host(1);
+  gpus_.clear();
+  Say({});
+  Add(Model("a", 500));
+  EXPECT_EQ(controller_->fleet().model_troubles.at("a").why, "no host is up");
+}
+
 TEST_F(ControllerTest, WhatHangsOnALostGpuHoldsUpNoMoveOfOthers) {
   Host(3);
   Spread();

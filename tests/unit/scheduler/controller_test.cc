@@ -361,6 +361,7 @@ TEST_F(ControllerTest, AGpuThatIsNotDividedIsGivenWhole) {
   EXPECT_EQ(Of("a", Phase::kReady)->place.milli, 1000);
   Add(Model("b", 250));
   EXPECT_EQ(Of("b", Phase::kStarting), nullptr);
+  EXPECT_THAT(controller_->fleet().model_troubles.at("b").why, HasSubstr("a GPU without MIG"));
 }
 
 TEST_F(ControllerTest, TwoTenantsAreNeverOnOneGpuWhereThatIsTheRule) {

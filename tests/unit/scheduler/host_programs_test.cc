@@ -56,51 +56,6 @@ TEST_F(HostPrograms, AreStartedWhereAHostListsThem) {
   EXPECT_EQ(HostOf("birds"), "k");
 }
 
-TEST_F(ControllerTest, AGpuThatIsNotDividedIsSaidToBeOne) {
-  options_.rules.isolation = Isolation::kFraction;
-  Make();
-  gpus_ = {{"g0", "H100-80", 81920, false}};
-  Say({});
-  Add(Model("a", 500));
-  Add(Model("b", 500));
-  EXPECT_THAT(controller_->fleet().model_troubles.at("b").why, HasSubstr("a GPU without MIG"));
-}
-
-TEST_F(ControllerTest, AHostOfManyKindsOfGpuTakesNoOthersPlace) {
-  Host(1, 40960);
-  std::vector<Gpu> many;
-  for (int g = 0; g < 40; ++g) many.push_back({fmt::format("g{}", g), "A100-40", 1000 + g, true});
-  controller_->HostSays("a", many, {}, 0, ++now_);
-  ServedModel model = Model("m", 500);
-  model.memory_mib = 8192;
-  Add(model);
-  ASSERT_EQ(instances(), 1u);
-  EXPECT_EQ(Of("m", Phase::kStarting)->place.host, "h");
-}
-
-TEST_F(ControllerTest, ASmallGpuThatIsNotDividedMakesNoSliceLarger) {
-  options_.rules.isolation = Isolation::kFraction;
-  Make();
-  Host(2, 40960);
-  ServedModel model = Model("a", 250);
-  model.memory_mib = 4096;
-  Add(model);
-  Obey();
-  const auto before = Of("a", Phase::kReady)->place.profile;
-  controller_->HostSays("k", {{"t4", "T4", 4096, false}}, {}, 0, ++now_);
-  ASSERT_TRUE(controller_->MoveModel("a", "h/g1", now_));
-  ASSERT_NE(Of("a", Phase::kStarting), nullptr);
-  EXPECT_EQ(Of("a", Phase::kStarting)->place.profile, before);
-}
-
-TEST_F(ControllerTest, AHostThatWasStoppedIsNotUp) {
-  Host(1);
-  gpus_.clear();
-  Say({});
-  Add(Model("a", 500));
-  EXPECT_EQ(controller_->fleet().model_troubles.at("a").why, "no host is up");
-}
-
 TEST_F(HostPrograms, ThatNoHostListsAreWaitedFor) {
   Add(Program("cats", "bert"));
   EXPECT_EQ(HostOf("cats"), "");
