@@ -40,6 +40,10 @@ void ReadControllerAddress(Problems& problems, const Field& field, const Field* 
   const auto text = yaml::ReadText(problems, field, kForms);
   if (!text) return;
   if (!text->starts_with(kTcp)) {
+    if (text->starts_with("unix:"))
+      return problems.Add(
+          field.line, field.path,
+          fmt::format("expected {}, got {}; write the path without unix:", kForms, yaml::Excerpt(*text)));
     if (text->find('/') == text->npos && api::CheckEndpoint(*text))
       return problems.Add(field.line, field.path,
                           fmt::format("expected {}, got {} without tcp:", kForms, yaml::Excerpt(*text)));

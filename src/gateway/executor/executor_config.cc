@@ -103,20 +103,22 @@ void ReadGatewayAddress(Problems& problems, const MapReader& top, const std::str
   if (token != nullptr) address.token = ReadToken(problems, *token, file_name, "the executors' token");
   if (gateway == nullptr) return;
   const auto text = yaml::ReadText(problems, *gateway, kForms);
-  const bool rdma = text && text->starts_with(kRdmaPrefix);
-  if (!rdma && !(text && text->starts_with("tcp:"))) {  // that is what a controller's address may be
+  if (!text) return;
+  const auto refuse = [&](const char* why) {
+    problems.Add(gateway->line, gateway->path,
+                 fmt::format("expected {}, got {}{}", kForms, yaml::Describe(gateway->node), why));
+  };
+  const bool rdma = text->starts_with(kRdmaPrefix);
+  if (text->starts_with("tcp:")) return refuse("");  // that is what a controller's address may be
+  if (text->starts_with("unix:")) return refuse("; write the path without unix:");
+  if (!rdma && base::SocketAddress::Parse(*text)) return refuse(" without rdma:");
+  if (!rdma) {
     Take(address.address, gateway, [&](const Field& f) { return ReadSocketPath(problems, f); });
     return;
   }
   address.address = *text;
-  bool good = false;
-  if (rdma) {
-    const auto endpoint = base::SocketAddress::Parse(std::string_view(*text).substr(kRdmaPrefix.size()));
-    good = endpoint && endpoint->port() != 0;
-  }
-  if (!good)
-    problems.Add(gateway->line, gateway->path,
-                 fmt::format("expected {}, got {}", kForms, yaml::Describe(gateway->node)));
+  const auto endpoint = base::SocketAddress::Parse(std::string_view(*text).substr(kRdmaPrefix.size()));
+  if (!endpoint || endpoint->port() == 0) refuse("");
   if (rdma && token == nullptr)
     problems.Add(gateway->line, "token_file",
                  "expected a file with the gateway's token for executors, got nothing");

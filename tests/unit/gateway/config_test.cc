@@ -214,7 +214,7 @@ TEST_F(TokenFiles, AnExecutorOfAnotherMachineNamesAddressAndToken) {
               HasSubstr("f.yaml:1: token_file: expected a file with the gateway's token for executors"));
   EXPECT_EQ(Executor("gateway: /g.sock\ntoken_file: good" + tail), "") << "where its user is not known";
   for (const char* wrong : {"rdma:", "rdma:192.0.2.1", "rdma:192.0.2.1:0", "rdma:nic0:7410", "rdma:/g.sock",
-                            "tcp:192.0.2.1:7410"})
+                            "tcp:192.0.2.1:7410", "192.0.2.1:7410", "[::1]:7410", "unix:/g.sock"})
     EXPECT_THAT(Executor("gateway: \"" + std::string(wrong) + "\"\ntoken_file: good" + tail),
                 HasSubstr("f.yaml:1: gateway: expected the path of the gateway's socket for executors, or "
                           "rdma:ADDRESS:PORT, got"))

@@ -70,6 +70,9 @@ TEST(NodeConfig, IsReadAndItsProblemsNameLineAndKey) {
   std::string no_path = text;
   no_path.replace(no_path.find("/run/c.sock"), 11, "127.0.0.1:99");
   EXPECT_THAT(ProblemOf(no_path), HasSubstr("n.yaml:2: controller: expected the path of the gateway's "));
+  std::string prefixed = text;
+  prefixed.replace(prefixed.find("/run/c.sock"), 11, "unix:/run/c.sock");
+  EXPECT_THAT(ProblemOf(prefixed), HasSubstr("n.yaml:2: controller: expected the path of the gateway's "));
   EXPECT_EQ(ProblemOf(text + "programs: [{name: p, run: python3}]\n"),
             "/etc/n.yaml:7: programs[p].run: expected a list: the absolute path of a program, and its "
             "arguments, got "
