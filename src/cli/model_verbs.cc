@@ -2,6 +2,7 @@
 #include "model_verbs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <thread>
 
 #include "base/print.h"
+#include "base/printable.h"
+#include "base/socket_address.h"
 #include "base/yaml/documents.h"
 #include "cli/client_output.h"
 #include "command/exit_code.h"
@@ -31,10 +34,31 @@ struct Options {
   int limit_s = 60;
 };
 
+// Node agents come by TCP, with a token; operators by the socket.
+std::string CheckGateway(const std::string& text) {
+  constexpr const char* kForm = "expected the path of the gateway's controller.socket";
+  if (text.starts_with("unix:"))
+    return fmt::format("{}, got {}; write the path without unix:", kForm, base::Printable(text));
+  if (text.starts_with("tcp:") || text.find("://") != text.npos ||
+      (text.find('/') == text.npos && base::SocketAddress::Parse(text)))
+    return fmt::format("{}, got {}; over TCP the gateway speaks to node agents alone", kForm,
+                       base::Printable(text));
+  return "";
+}
+
 api::Service ServiceOf(const Options& options) {
   return {.address = options.gateway,
           .program = "spillway-gateway",
           .hint = "--gateway sets another path (controller.socket in gateway.yaml)"};
+}
+
+// "host1/gpu0"; in brackets its MIG profile, where it has one, and what it is about: "host1/gpu0 (3g,
+// draining)"
+std::string PlaceOf(const json& instance) {
+  std::string notes = instance.value("profile", "");
+  if (const std::string phase = instance.at("phase"); phase != "ready")
+    notes += (notes.empty() ? "" : ", ") + phase;
+  return instance.at("gpu").get<std::string>() + (notes.empty() ? "" : " (" + notes + ")");
 }
 
 // "2 of 2 ready on host1/gpu0, host2/gpu1"; "being removed, on host1/gpu0 (draining)"; and of those that are
@@ -42,11 +66,11 @@ api::Service ServiceOf(const Options& options) {
 std::string StateOf(const json& model) {
   std::string places, lost;
   for (const auto& one : model.at("instances")) {
-    const std::string gpu = one.at("gpu"), phase = one.at("phase");
     if (one.value("stranded", false))
-      lost += (lost.empty() ? "; to be stopped once they are back: " : ", ") + gpu;
+      lost +=
+          (lost.empty() ? "; to be stopped once they are back: " : ", ") + one.at("gpu").get<std::string>();
     else
-      places += (places.empty() ? " on " : ", ") + gpu + (phase == "ready" ? "" : " (" + phase + ")");
+      places += (places.empty() ? " on " : ", ") + PlaceOf(one);
   }
   const int replicas = model.at("replicas");
   const std::string state = model.value("removing", false)
@@ -162,7 +186,10 @@ int List(const Options& options, const Context& context) {
     for (const auto& gpu : host.at("gpus")) {
       const std::string trouble = gpu.value("trouble", ""), lost = gpu.value("lost", "");
       const std::string word = lost.empty() ? trouble : "lost: " + lost;
-      base::Print(" {} {:.0f} %{}", gpu.at("id").get<std::string>(), gpu.at("share_used").get<double>() * 100,
+      const auto profiles = gpu.value("profiles", std::vector<std::string>());
+      base::Print(" {} {:.0f} %{}{}", gpu.at("id").get<std::string>(),
+                  gpu.at("share_used").get<double>() * 100,
+                  profiles.empty() ? "" : fmt::format(" ({})", fmt::join(profiles, ", ")),
                   word.empty() ? "" : " (" + word + ")");
     }
     base::Print("\n");
@@ -181,6 +208,7 @@ CLI::App* AddVerb(CLI::App& group, Context& context, const std::shared_ptr<Optio
   CLI::App* verb = group.add_subcommand(name, about);
   verb->add_option("--gateway", options->gateway, "The gateway's controller.socket")
       ->type_name("PATH")
+      ->check(CLI::Validator(CheckGateway, ""))
       ->capture_default_str();
   verb->callback([options, &context, action] {
     context.action = [options, &context, action] { return action(*options, context); };

@@ -32,10 +32,15 @@ json ReportOf(const Fleet& fleet, const std::string& name, const GpuHost& host) 
   for (const Gpu& gpu : host.gpus) {
     const std::string key = GpuKey(name, gpu.id);
     int used = 0;
-    for (const auto& [id, one] : fleet.instances)
-      if (GpuKey(one.place.host, one.place.gpu) == key) used += one.place.milli;
+    json profiles = json::array();
+    for (const auto& [id, one] : fleet.instances) {
+      if (GpuKey(one.place.host, one.place.gpu) != key) continue;
+      used += one.place.milli;
+      if (one.place.profile) profiles.push_back(ShapeOf(*one.place.profile).name);
+    }
     json entry{
         {"id", gpu.id}, {"model", gpu.model}, {"memory_mib", gpu.memory_mib}, {"share_used", Share(used)}};
+    if (!profiles.empty()) entry["profiles"] = profiles;
     const auto trouble = fleet.gpu_troubles.find(key);
     if (trouble != fleet.gpu_troubles.end()) entry["trouble"] = trouble->second.why;
     if (!gpu.lost.empty()) entry["lost"] = gpu.lost;

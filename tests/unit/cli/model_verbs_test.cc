@@ -92,6 +92,26 @@ TEST_F(ModelVerbs, AMoveThatFailedIsAFailureThoughTheModelIsServedOnWhereItWas) 
             "it was not ready within 1000 ms\n");
 }
 
+TEST_F(ModelVerbs, TheMigProfileThatAnInstanceHoldsIsBesideIt) {
+  json held = On(1, "h1/g0", "ready"), starting = On(2, "h1/g0", "starting");
+  held["profile"] = "3g";
+  starting["profile"] = "1g";
+  json fleet = FleetOf({ModelOf({held, starting})});
+  fleet["hosts"][0]["gpus"] = {
+      {{"id", "g0"}, {"model", "A100-40"}, {"share_used", 0.4}, {"profiles", {"3g", "1g"}}}};
+  const std::string text = Run({"list"}, fleet, {fleet}).out;
+  EXPECT_THAT(text, ::testing::StartsWith("m: 1 of 2 ready on h1/g0 (3g), h1/g0 (1g, starting)\n"));
+  EXPECT_THAT(text, HasSubstr("host h1: g0 40 % (3g, 1g)\n"));
+}
+
+TEST_F(ModelVerbs, AGatewaysAddressIsNotItsSocket) {
+  for (const char* address : {"127.0.0.1:7420", "tcp:127.0.0.1:7420", "http://gw:80", "unix:/run/c.sock"}) {
+    const Outcome refused = testing::RunProgram({SPILLWAY, "model", "list", "--gateway", address});
+    EXPECT_EQ(refused.exit_code, 2) << address;
+    EXPECT_THAT(refused.err, HasSubstr("--gateway: expected the path of the gateway's controller.socket"));
+  }
+}
+
 TEST_F(ModelVerbs, AModelOfNoReplicasIsNotBeingRemoved) {
   json none = ModelOf({});
   none["replicas"] = 0;

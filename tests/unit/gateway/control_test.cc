@@ -267,6 +267,20 @@ TEST(FleetReport, TellsModelsThatAreGoneUntilTheirInstancesAre) {
   EXPECT_EQ(report.at("gpus_on"), 1);
 }
 
+TEST(FleetReport, SaysWhichMigProfilesAreHeld) {
+  Fleet fleet;
+  fleet.hosts["h"] = {{{"g", "A100-40", 40960, true}, {"whole", "T4"}}, true, 0};
+  Instance one;
+  one.id = 7;
+  one.model.name = "m";
+  one.place = {"h", "g", 400, scheduler::Profile::k3g, 4};
+  fleet.instances[7] = one;
+  const auto report = ReportOf(Controller({}, fleet));
+  EXPECT_EQ(report.at("models").at(0).at("instances").at(0).at("profile"), "3g");
+  EXPECT_EQ(report.at("hosts").at(0).at("gpus").at(0).at("profiles"), nlohmann::json({"3g"}));
+  EXPECT_FALSE(report.at("hosts").at(0).at("gpus").at(1).contains("profiles"));
+}
+
 TEST(FleetReport, SaysOnWhichGpusRequestsTakeLonger) {
   Fleet fleet;
   fleet.hosts["h"] = {{{"g0", "T4"}, {"g1", "A10"}}, true, 0};
