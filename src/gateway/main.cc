@@ -164,7 +164,7 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   std::unique_ptr<api::HttpServer> http, health;
   if (!http_address.empty()) {
     auto started = StartHttp("http", http_address, gateway::InferenceFront(**server, text),
-                             gateway::InferenceLimits((*server)->config()));
+                             gateway::InferenceLimits(**server));
     if (!started) return Exit(yaml::At(places, "http", started.error()));
     http = std::move(*started);
   }

@@ -43,7 +43,7 @@ class Families {
   std::vector<MetricFamily> families_;
 };
 
-void AddRequests(const Broker& broker, Families& out) {
+void AddRequests(const Broker& broker, const ServerCounts& counts, Families& out) {
   const auto& tenants = broker.options().tenants;
   const BrokerCounts& told = broker.counts();
   for (uint32_t i = 0; i < tenants.size(); i++)
@@ -52,6 +52,13 @@ void AddRequests(const Broker& broker, Families& out) {
           "spillway_gateway_requests_total", "requests answered",
           static_cast<double>(told.answers[i][static_cast<size_t>(status)]),
           {{"tenant", tenants[i].name}, {"status", std::string(FactsOf(static_cast<Status>(status)).word)}});
+  for (const auto& [front, word] : {std::pair(Front::kHttp, "http"), {Front::kFrames, "frames"}})
+    for (const Status why : {Status::kDenied, Status::kNoModel, Status::kBadRequest, Status::kTooLarge,
+                             Status::kBusy, Status::kNoSlice})
+      out.Counter("spillway_gateway_requests_refused_total",
+                  "requests refused before they reached a tenant's queue",
+                  static_cast<double>(counts.refused[static_cast<size_t>(front)][static_cast<size_t>(why)]),
+                  {{"front", word}, {"reason", std::string(FactsOf(why).word)}});
   for (uint32_t i = 0; i < tenants.size(); i++)
     out.Gauge("spillway_gateway_queue_requests", "requests that wait for a slice",
               static_cast<double>(broker.queued(i)), {{"tenant", tenants[i].name}});
@@ -171,9 +178,15 @@ void AddHosts(const scheduler::Fleet& fleet, Families& out) {
 
 }  // namespace
 
-std::string FleetMetricsText(const scheduler::Fleet& fleet) {
+std::string FleetMetricsText(const scheduler::Fleet& fleet, const std::map<int, uint64_t>& refused) {
   Families out;
   AddModels(fleet, out);
+  for (const int status : {400, 404, 409}) {
+    const auto count = refused.find(status);
+    out.Counter("spillway_gateway_model_changes_refused_total", "changes of models that were refused",
+                count == refused.end() ? 0 : static_cast<double>(count->second),
+                {{"status", std::to_string(status)}});
+  }
   AddHosts(fleet, out);
   out.Counter("spillway_gateway_gpu_on_seconds_total", "time that GPUs had instances",
               static_cast<double>(fleet.gpu_ms) / 1000);
@@ -186,7 +199,7 @@ std::string FleetMetricsText(const scheduler::Fleet& fleet) {
 
 std::string MetricsText(const Broker& broker, const ServerCounts& counts) {
   Families out;
-  AddRequests(broker, out);
+  AddRequests(broker, counts, out);
   AddMemory(broker, out);
   AddCounts(broker.counts(), counts, out);
   AddSlices(broker, out);

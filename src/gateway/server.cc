@@ -51,7 +51,8 @@ Server::Server(GatewayConfig config, Listeners listeners)
             [this](uint64_t session) { changed_.push_back(session); },
             [this](uint64_t session, std::string_view fault) { TellFault(session, fault); },
             [this](uint32_t tenant) { return TakesAnother(tenant); },
-            listeners_.windows.get()} {}
+            listeners_.windows.get(),
+            [this](Status status) { CountRefused(Front::kFrames, status); }} {}
 
 Server::~Server() {
   // Sessions ask the broker to cancel, executors' memory goes last.
@@ -427,6 +428,8 @@ void Server::TellFault(uint64_t session, std::string_view fault) {
 ServerCounts Server::counts() const {
   ServerCounts counts = counts_;
   counts.sessions = sessions_.size();
+  for (size_t front = 0; front < kFronts; front++)
+    std::copy(refused_[front].begin(), refused_[front].end(), counts.refused[front].begin());
   for (const auto& [number, connection] : executors_) counts.executors += connection->link != nullptr;
   return counts;
 }

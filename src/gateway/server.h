@@ -3,6 +3,7 @@
 // executors and the broker. Other threads, such as HTTP's, reach it by Post alone.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -49,6 +50,8 @@ struct RequestTimes {
 struct ServerCounts {
   uint64_t sessions = 0, sessions_ever = 0, sessions_refused = 0, faults = 0;
   uint64_t executors = 0, executors_refused = 0, beats = 0;
+  // Requests refused before they reached a tenant's queue, by Front and Status.
+  std::array<std::array<uint64_t, kStatuses>, kFronts> refused{};
 };
 
 // Whoever connects without pause keeps those that are connected waiting for no longer than these.
@@ -66,6 +69,10 @@ class Server : private SlicePort, private Reactor::Listener {
   // Runs `work` on the server's thread, in the order of calls; before Run returns at the latest, or never if
   // it has returned.
   void Post(std::function<void()> work);
+  // A request of that front's that the broker never saw.
+  void CountRefused(Front front, Status status) {
+    refused_[static_cast<size_t>(front)][static_cast<size_t>(status)]++;
+  }
   // What a front keeps from when a request comes until its answer is sent: Drain waits until all of these are
   // gone. nullptr once nothing new is taken.
   [[nodiscard]] std::shared_ptr<const void> Unfinished() const;
@@ -178,6 +185,7 @@ class Server : private SlicePort, private Reactor::Listener {
   std::atomic<bool> closed_{false};  // nothing new is taken
   Time woken_{0};
   ServerCounts counts_;
+  std::array<std::array<std::atomic<uint64_t>, kStatuses>, kFronts> refused_{};
   uint64_t unauthenticated_refused_ = 0;
   std::function<void(const RequestTimes&)> on_request_;
   std::function<void(const std::string&, bool)> on_executor_;

@@ -340,7 +340,7 @@ void Session::HandleCancel() {
 void Session::AnswerFrame(uint64_t id, const Answer& answer) {
   asked_.erase(id);
   if (answer.status != Status::kOk) {
-    SendError(id, answer.status, answer.message, static_cast<uint32_t>(answer.retry_after.count()));
+    SendAnswer(id, answer.status, answer.message, static_cast<uint32_t>(answer.retry_after.count()));
   } else {
     ResultMeta meta;
     meta.rows = static_cast<uint32_t>(answer.rows);
@@ -360,6 +360,11 @@ void Session::SendFrame(FrameType type, uint64_t id, std::string_view meta, std:
 }
 
 void Session::SendError(uint64_t id, Status status, std::string_view text, uint32_t retry_after_ms) {
+  host_.refused(status);
+  SendAnswer(id, status, text, retry_after_ms);
+}
+
+void Session::SendAnswer(uint64_t id, Status status, std::string_view text, uint32_t retry_after_ms) {
   FrameHeader header;
   header.type = static_cast<uint8_t>(FrameType::kError);
   header.id = id;

@@ -37,7 +37,8 @@ struct SessionHost {
   std::function<void(uint64_t session)> changed;  // it has answers to send, or a window, or is to be closed
   std::function<void(uint64_t session, std::string_view fault)> tell_fault;  // to the log, but not for ever
   std::function<bool(uint32_t tenant)> takes_another;                        // session of that tenant's
-  WindowListener* remote_windows = nullptr;  // none: there are no windows over RDMA
+  WindowListener* remote_windows = nullptr;             // none: there are no windows over RDMA
+  std::function<void(Status)> refused = [](Status) {};  // a request that the broker never saw
 };
 
 class Session : public Stream {
@@ -113,7 +114,9 @@ class Session : public Stream {
   void SubmitFromWindow(const Submission& asked);
   void AnswerWindow(const Submission& asked, std::span<std::byte> outputs, const Answer& answer);
   void SendFrame(FrameType type, uint64_t id, std::string_view meta, std::span<const std::byte> data = {});
+  // Of what the broker never saw; the answer of one that it did, where that is an error.
   void SendError(uint64_t id, Status status, std::string_view text, uint32_t retry_after_ms = 0);
+  void SendAnswer(uint64_t id, Status status, std::string_view text, uint32_t retry_after_ms);
   void Fault(const std::string& text);  // the session ends once this is written
   void Append(const FrameHeader& header, std::string_view meta, std::span<const std::byte> data = {});
   [[nodiscard]] size_t unsent() const { return out_.size() + sending_.size(); }

@@ -139,6 +139,7 @@ void Session::SubmitFromWindow(const Submission& asked) {
   const auto outputs = host_.regions.Find(number_, asked.key, asked.output_offset, asked.output_bytes);
   const std::span<std::byte> room = outputs ? *outputs : std::span<std::byte>();
   const auto refuse = [&](Status status, std::string_view text) {
+    host_.refused(status);
     AnswerWindow(asked, room, {.status = status, .message = text});
   };
   const auto inputs = host_.regions.Find(number_, asked.key, asked.input_offset, asked.input_bytes);

@@ -168,7 +168,7 @@ void Control::Turn() {
   if (now - measured_ >= kMeasureEvery) {
     measured_ = now;
     ForgetHosts(kForgetAfter);
-    server_.Post([&server = server_, text = FleetMetricsText(controller_.fleet())]() mutable {
+    server_.Post([&server = server_, text = FleetMetricsText(controller_.fleet(), refused_)]() mutable {
       server.SetFleetMetrics(std::move(text));
     });
   }
@@ -306,6 +306,7 @@ void Control::Handle(const api::Request& request, const api::Responder& respond)
       return response;
     });
   const Response response = depth == 2 ? Change(request, "", "add") : Change(request, parts[2], parts[3]);
+  if (response.status >= 400) refused_[response.status]++;
   answers_.push_back([this, response, respond] {
     if (file_.is_saved()) return respond([response] { return response; });
     respond([path = file_.path()] {
@@ -332,7 +333,8 @@ Response Control::Change(const api::Request& request, const std::string& model, 
     if (request.body.size() > kMaxModelFile)
       return api::ResponseTo(
           {ErrorCode::kBadInput, fmt::format("model file: expected at most {} bytes", kMaxModelFile)});
-    const auto read = ParseModelFile(request.body, word("name").empty() ? "model" : word("name"));
+    const auto read = ParseModelFile(request.body, word("name").empty() ? "model" : word("name"),
+                                     KnownTenants(server_.config()));
     if (!read) return api::ResponseTo(read.error());
     name = read->name;
     done = controller_.AddModel(*read, Now());

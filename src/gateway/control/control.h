@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -72,6 +73,7 @@ class Control {
   std::chrono::steady_clock::time_point asked_{};     // what requests take
   std::chrono::steady_clock::time_point measured_{};  // for the metrics
   TookMs took_;
+  std::map<int, uint64_t> refused_;  // operators' changes, by the status of the answer
 
   base::Mutex mutex_;
   base::Condition wake_;

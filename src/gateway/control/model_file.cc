@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/control/model_file.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "gateway/document.h"
 #include "gateway/model_spec.h"
@@ -22,6 +26,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr const char* kDefaultTenant = "default";
+
 // A program's tensors are its own to say.
 void ReadProgram(Problems& problems, const MapReader& top, const Field& field, ServedModel& served) {
   top.Refuse({"model", "cell", "cells"}, "not allowed with `program`");
@@ -30,16 +36,40 @@ void ReadProgram(Problems& problems, const MapReader& top, const Field& field, S
   Take(served.name, top.Find("name"), [&](const Field& f) { return yaml::ReadName(problems, f); });
 }
 
+std::optional<std::string> ReadTenant(Problems& problems, const Field& field,
+                                      const std::vector<std::string>& tenants) {
+  const auto name = yaml::ReadName(problems, field);
+  if (!name || tenants.empty() || std::count(tenants.begin(), tenants.end(), *name) > 0) return name;
+  problems.Add(field.line, field.path,
+               fmt::format("expected a tenant of the gateway's `controller.quotas` or `tenants`, got {}, {}",
+                           yaml::Excerpt(*name), yaml::Suggest(*name, {tenants.begin(), tenants.end()})));
+  return std::nullopt;
+}
+
 }  // namespace
 
-Result<ServedModel> ParseModelFile(const std::string& yaml, const std::string& file_name) {
+std::vector<std::string> KnownTenants(const GatewayConfig& config) {
+  std::vector<std::string> known;
+  if (!config.controller) return known;
+  const auto& quotas = config.controller->options.gpu_quotas;
+  if (quotas.empty() || quotas.contains("*")) return known;
+  for (const auto& [name, gpus] : quotas) known.push_back(name);
+  for (const auto& tenant : config.broker.tenants) known.push_back(tenant.name);
+  known.emplace_back(kDefaultTenant);
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  return known;
+}
+
+Result<ServedModel> ParseModelFile(const std::string& yaml, const std::string& file_name,
+                                   const std::vector<std::string>& tenants) {
   ServedModel served;
   const auto read = yaml::ReadDocument(yaml, file_name, [&](Problems& problems, const Field& root) {
     MapReader top(
         problems, root,
         {"model", "program", "name", "tenant", "replicas", "share", "memory", "slo", "cell", "cells"});
-    served.tenant = "default";
-    Take(served.tenant, top.Find("tenant"), [&](const Field& f) { return yaml::ReadName(problems, f); });
+    served.tenant = kDefaultTenant;
+    Take(served.tenant, top.Find("tenant"), [&](const Field& f) { return ReadTenant(problems, f, tenants); });
     Take(served.replicas, top.Find("replicas"),
          [&](const Field& f) { return yaml::ReadInteger(problems, f, 0, 1000); });
     if (const Field* f = top.Find("share"))

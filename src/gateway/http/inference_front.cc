@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/version.h"
 #include "base/yaml/problems.h"
+#include "gateway/http/tenants_bodies.h"
 #include "gateway/metrics.h"
 #include "gateway/protocol/v2.h"
 
@@ -73,19 +74,6 @@ class RefusalLog {
 };
 
 constexpr const char* kNoTenant = "expected a tenant's token (Authorization: Bearer TOKEN)";
-
-std::optional<uint32_t> TenantOf(const GatewayConfig& config, const HttpRequest& request) {
-  const auto found = request.headers.find("authorization");
-  if (found == request.headers.end()) return AuthenticateByToken(config, "");
-  // The scheme's case says nothing (RFC 9110, 11.1).
-  constexpr std::string_view kBearer = "bearer ";
-  std::string scheme = found->second.substr(0, kBearer.size());
-  for (char& c : scheme)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  const size_t begin = found->second.find_first_not_of(' ', kBearer.size());
-  if (scheme != kBearer || begin == std::string::npos) return std::nullopt;
-  return AuthenticateByToken(config, found->second.substr(begin));
-}
 
 // `respond`, with what is let go once the answer is sent, or never will be.
 Responder Keeping(const Responder& respond, const std::shared_ptr<const void>& kept) {
@@ -148,6 +136,8 @@ class HttpFront {
       if (parts.size() == 1) return Respond(respond, V2ServerMetadata(std::string(base::Version())));
       return parts[2] == "live" ? Respond(respond, {{"live", true}}) : Ready(respond);
     }
+    if (text_ != nullptr && is({"v2", "repository", "index"}))
+      return post ? Index(request, respond) : NotAllowed(respond, "POST");
     // /v2/models/NAME[/versions/VERSION][/ready|/infer]
     if (text_ == nullptr || parts.size() < 3 || parts[0] != "v2" || parts[1] != "models")
       return NotFound(request, respond);
@@ -183,6 +173,7 @@ class HttpFront {
   void Refuse(const HttpRequest& request, const Responder& respond, Status status,
               const std::string& message) {
     log_.Tell(request, message);
+    server_.CountRefused(Front::kHttp, status);
     Respond(respond, ErrorOf(status, message));
   }
   void NotFound(const HttpRequest& request, const Responder& respond) {
@@ -198,6 +189,7 @@ class HttpFront {
   void NotSpoken(const HttpRequest& request, const Responder& respond, const std::string& coding) {
     const std::string message = fmt::format("Content-Encoding: expected none, got {}", yaml::Excerpt(coding));
     log_.Tell(request, message);
+    server_.CountRefused(Front::kHttp, Status::kBadRequest);
     Response response{.status = 415, .body = V2Error(message)};
     response.headers.emplace_back("Accept-Encoding", "identity");
     Respond(respond, std::move(response));
@@ -223,6 +215,21 @@ class HttpFront {
     server_.Post([this, respond, model] {
       const bool ready = server_.broker().ModelReady(model.index);
       Respond(respond, {{"name", model.card->name}, {"ready", ready}}, ready ? 200 : 503);
+    });
+  }
+
+  // Every tenant may ask every model.
+  void Index(const HttpRequest& request, const Responder& respond) {
+    if (!TenantOf(server_.config(), request)) return Refuse(request, respond, Status::kDenied, kNoTenant);
+    const auto ready_alone = ParseV2IndexRequest(request.body);
+    if (!ready_alone) return Refuse(request, respond, Status::kBadRequest, ready_alone.error().message);
+    server_.Post([this, respond, ready_alone = *ready_alone] {
+      nlohmann::json index = nlohmann::json::array();
+      for (const auto& model : server_.broker().Cards()) {
+        const bool is_ready = server_.broker().ModelReady(model.index);
+        if (is_ready || !ready_alone) index.push_back(V2IndexEntry(*model.card, is_ready));
+      }
+      Respond(respond, index);
     });
   }
 
@@ -343,55 +350,24 @@ class HttpFront {
   RefusalLog log_;
 };
 
-// Bodies are tenants' as requests are: each has its reserve of the memory for them, too.
-class TenantsBodies : public api::BodyMemory {
- public:
-  // `most`: bytes of one body, which has room where nobody else's is.
-  TenantsBodies(const GatewayConfig& config, uint64_t most)
-      : config_(config), budget_(BudgetOf(config, most)) {}
-
-  [[nodiscard]] uint32_t OwnerOf(const HttpRequest& head) override {
-    return TenantOf(config_, head).value_or(static_cast<uint32_t>(config_.broker.tenants.size()));
-  }
-  [[nodiscard]] bool HasRoom(uint32_t owner, uint64_t bytes) override {
-    const base::MutexLock lock(mutex_);
-    return budget_.HasRoom(bytes, {owner});
-  }
-  void Hold(uint32_t owner, uint64_t bytes) override {
-    const base::MutexLock lock(mutex_);
-    budget_.Hold(bytes, {owner});
-  }
-  void Release(uint32_t owner, uint64_t bytes) override {
-    const base::MutexLock lock(mutex_);
-    budget_.Release(bytes, {owner});
-  }
-
- private:
-  static MemoryBudget BudgetOf(const GatewayConfig& config, uint64_t most) {
-    std::vector<uint64_t> reserves;
-    uint64_t reserved = 0;
-    for (const TenantLimits& tenant : config.broker.tenants) {
-      reserves.push_back(tenant.reserve);
-      reserved += tenant.reserve;
-    }
-    return {std::max(config.broker.memory, reserved + most), reserves};
-  }
-
-  const GatewayConfig& config_;
-  base::Mutex mutex_;
-  MemoryBudget budget_ SPILLWAY_GUARDED_BY(mutex_);
-};
-
-// Of what a request's head shows: whether its body may come.
-std::optional<Response> Admit(const GatewayConfig& config, const HttpRequest& head, uint64_t announced) {
+// Of what a request's head shows: why its body may not come.
+std::optional<std::pair<Status, std::string>> WhyNotAdmitted(const GatewayConfig& config,
+                                                             const HttpRequest& head, uint64_t announced) {
   const auto parts = PartsOf(head.path);
-  if (head.method == "POST" && parts.size() > 3 && parts[0] == "v2" && parts.back() == "infer") {
-    if (TenantOf(config, head)) return std::nullopt;
-    return ErrorOf(Status::kDenied, kNoTenant);
-  }
-  if (announced > kMaxOtherBody || head.headers.contains("transfer-encoding"))
-    return ErrorOf(Status::kTooLarge, "expected no body");
-  return std::nullopt;
+  const bool is_post = head.method == "POST" && parts.size() > 2 && parts[0] == "v2";
+  const bool is_infer = is_post && parts.size() > 3 && parts.back() == "infer";
+  const bool is_index = is_post && parts.size() == 3 && parts[1] == "repository" && parts[2] == "index";
+  if ((is_infer || is_index) && !TenantOf(config, head)) return {{Status::kDenied, kNoTenant}};
+  if (is_infer || (announced <= kMaxOtherBody && !head.headers.contains("transfer-encoding")))
+    return std::nullopt;
+  return {{Status::kTooLarge,
+           is_index ? fmt::format("expected a body of at most {} bytes, and its length", kMaxOtherBody)
+                    : std::string("expected no body")}};
+}
+
+// What HTTP refuses by itself.
+Status StatusOf(int http) {
+  return http == 413 ? Status::kTooLarge : http == 503 ? Status::kBusy : Status::kBadRequest;
 }
 
 }  // namespace
@@ -402,20 +378,25 @@ api::AsyncHandler InferenceFront(Server& server, TextWorkers& text) {
       [front](HttpRequest request, const Responder& respond) { front->Handle(std::move(request), respond); };
 }
 
-api::HttpLimits InferenceLimits(const GatewayConfig& config) {
+api::HttpLimits InferenceLimits(Server& server) {
+  const GatewayConfig& config = server.config();
   api::HttpLimits limits;
   // JSON spends up to about ten characters on a number of four bytes.
   limits.body = 4 * config.most_request + (64 << 10);
-  limits.bodies = std::make_shared<TenantsBodies>(config, limits.body);
+  limits.bodies = BodiesOfTenants(config, limits.body);
   limits.connections = config.connections;
   limits.whole = std::chrono::ceil<std::chrono::milliseconds>(config.receive);
-  limits.admit = [&config, log = std::make_shared<RefusalLog>()](const HttpRequest& head,
-                                                                 uint64_t announced) {
-    auto refusal = Admit(config, head, announced);
-    if (refusal) log->Tell(head, fmt::format("refused with {}", refusal->status));
-    return refusal;
+  limits.admit = [&server, log = std::make_shared<RefusalLog>()](
+                     const HttpRequest& head, uint64_t announced) -> std::optional<Response> {
+    const auto why = WhyNotAdmitted(server.config(), head, announced);
+    if (!why) return std::nullopt;
+    const auto& [status, message] = *why;
+    log->Tell(head, fmt::format("refused with {}", FactsOf(status).http));
+    server.CountRefused(Front::kHttp, status);
+    return ErrorOf(status, message);
   };
-  limits.error = [](int status, const std::string&, const std::string& message) {
+  limits.error = [&server](int status, const std::string&, const std::string& message) {
+    server.CountRefused(Front::kHttp, StatusOf(status));
     return Response{.status = status, .body = V2Error(message)};
   };
   limits.idle_seconds = static_cast<unsigned>(

@@ -14,9 +14,9 @@ namespace spillway::gateway {
 // it.
 api::AsyncHandler InferenceFront(Server& server, TextWorkers& text);
 
-// Its limits, by the gateway's; `config` outlives the server. Who sends no tenant's token, or a body where
-// none belongs, is refused before it is read.
-api::HttpLimits InferenceLimits(const GatewayConfig& config);
+// Its limits, by the gateway's; `server` outlives the HTTP server. Who sends no tenant's token, or a body
+// where none belongs, is refused before it is read.
+api::HttpLimits InferenceLimits(Server& server);
 
 // Health and metrics alone, for a listener of their own that requests cannot fill.
 api::AsyncHandler HealthFront(Server& server);

@@ -37,8 +37,7 @@ std::string ReadToken(yaml::Problems& problems, const yaml::Field& field, const 
     return "";
   }
   if (!text) {
-    problems.Add(field.line, field.path,
-                 fmt::format("expected a readable file with {}: {}", whose, text.error().message));
+    problems.Add(field.line, field.path, text.error().message);
     return "";
   }
   std::string token = *text;

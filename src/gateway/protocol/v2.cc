@@ -358,6 +358,23 @@ json V2ModelMetadata(const ModelCard& model) {
           {"outputs", tensors(model.outputs)}};
 }
 
+Result<bool> ParseV2IndexRequest(const std::string& body) {
+  if (body.empty()) return false;
+  const json asked = json::parse(body, nullptr, false);
+  if (!asked.is_object()) return Fail(ErrorCode::kBadInput, "expected a JSON object, or no body");
+  const auto ready = asked.find("ready");
+  if (ready == asked.end()) return false;
+  if (!ready->is_boolean()) return Fail(ErrorCode::kBadInput, "ready: expected true or false");
+  return ready->get<bool>();
+}
+
+json V2IndexEntry(const ModelCard& model, bool is_ready) {
+  return {{"name", model.name},
+          {"version", model.version},
+          {"state", is_ready ? "READY" : "UNAVAILABLE"},
+          {"reason", is_ready ? "" : "no slice serves it now"}};
+}
+
 json V2ServerMetadata(const std::string& version) {
   return {{"name", "spillway"}, {"version", version}, {"extensions", {"binary_tensor_data"}}};
 }

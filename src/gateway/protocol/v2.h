@@ -50,6 +50,10 @@ struct V2Response {
 [[nodiscard]] Result<V2Response> MakeV2Response(const ModelCard& model, const V2Request& request,
                                                 std::span<const std::byte> outputs);
 
+// What asks for the index of the model repository, `body`: whether models that are ready alone are wanted.
+[[nodiscard]] Result<bool> ParseV2IndexRequest(const std::string& body);
+nlohmann::json V2IndexEntry(const ModelCard& model, bool is_ready);
+
 nlohmann::json V2ModelMetadata(const ModelCard& model);
 nlohmann::json V2ServerMetadata(const std::string& version);
 std::string V2Error(std::string_view message);

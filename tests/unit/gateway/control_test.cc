@@ -54,6 +54,25 @@ TEST(ModelFile, ProblemsNameLineAndKey) {
   EXPECT_THAT(ProblemOf(model + "replicas: 1\n---\nx"), HasSubstr("m.yaml"));
 }
 
+TEST(ModelFile, AMistypedTenantDoesNotEscapeItsQuota) {
+  GatewayConfig config;
+  config.broker.tenants = {{"blue"}};
+  config.controller.emplace();
+  const std::string file = "model: {name: m, kind: echo, row_bytes: 8}\ntenant: ";
+  const auto problem = [&](const std::string& tenant) {
+    const auto read = ParseModelFile(file + tenant + "\n", "m.yaml", KnownTenants(config));
+    return read ? "" : read.error().message;
+  };
+  EXPECT_EQ(problem("team-rde"), "") << "nobody has a quota";
+  config.controller->options.gpu_quotas = {{"team-red", 2}};
+  EXPECT_EQ(problem("team-rde"),
+            "m.yaml:2: tenant: expected a tenant of the gateway's `controller.quotas` or `tenants`, got "
+            "\"team-rde\", did you mean team-red?");
+  for (const char* known : {"team-red", "blue", "default"}) EXPECT_EQ(problem(known), "");
+  config.controller->options.gpu_quotas["*"] = 1;
+  EXPECT_EQ(problem("team-rde"), "") << "it shares the quota of all others";
+}
+
 TEST(ModelFile, OfAProgramSaysItsNameAndLeavesTheRestToIt) {
   auto read = ParseModelFile("program: resnet\nshare: 0.5\n", "m.yaml");
   ASSERT_TRUE(read) << read.error().message;

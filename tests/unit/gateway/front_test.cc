@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include <future>
+#include <optional>
 #include <string>
 
 #include "api/http.h"
@@ -26,6 +27,7 @@ namespace {
 
 using gateway::Echo;
 using gateway::GatewayBed;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -46,7 +48,7 @@ class FrontBed {
     const int small = 4096;
     setsockopt(*fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     http_ = std::move(*api::HttpServer::StartAsync(*fd, InferenceFront(*bed_.server, text_),
-                                                   InferenceLimits(bed_.server->config())));
+                                                   InferenceLimits(*bed_.server)));
   }
 
   base::Fd Connect() const {
@@ -199,8 +201,8 @@ struct BareFront {
   explicit BareFront(gateway::GatewayConfig config = GatewayBed::Config()) : bed(std::move(config)) {
     const auto fd = api::ListenTcp("127.0.0.1:0");
     port = api::PortOf(*fd);
-    http = std::move(*api::HttpServer::StartAsync(*fd, InferenceFront(*bed.server, text),
-                                                  InferenceLimits(bed.server->config())));
+    http = std::move(
+        *api::HttpServer::StartAsync(*fd, InferenceFront(*bed.server, text), InferenceLimits(*bed.server)));
   }
   base::Fd Send(const std::string& head, const std::string& body = "") const {
     base::Fd client(socket(AF_INET, SOCK_STREAM, 0));
@@ -305,6 +307,67 @@ TEST(InferenceFront, AWrongTokenIsRefusedBeforeTheBodyIsRead) {
         body + "\r\n");
     EXPECT_EQ(StatusOf(FrontBed::ReadAll(client)), "401") << body;
   }
+}
+
+TEST(InferenceFront, ListsModelsToTenantsAlone) {
+  gateway::GatewayConfig config = GatewayBed::Config();
+  config.tokens[0] = "alices-token";
+  BareFront front(std::move(config));
+  const auto index = [&](const std::string& body, const std::string& token = "bobs-token") {
+    return FrontBed::ReadAll(front.Send(
+        fmt::format(
+            "POST /v2/repository/index HTTP/1.1\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n", token,
+            body.size()),
+        body));
+  };
+  EXPECT_THAT(index(""), EndsWith("\r\n\r\n[]"));
+  std::optional<gateway::ProgramSlice> program(
+      gateway::ProgramSlice::Join({{front.bed.executors_path()}, "first", ProgramModel(8)}).value());
+  front.bed.Until([](gateway::Server& server) { return server.IsReady(); });
+  const std::string ready = R"([{"name":"program","reason":"","state":"READY","version":"1"}])";
+  EXPECT_THAT(index(""), EndsWith(ready));
+  EXPECT_THAT(index(R"({"ready": true})"), EndsWith(ready));
+  EXPECT_EQ(StatusOf(index("", "wrong-token")), "401");
+  EXPECT_EQ(StatusOf(index(R"({"ready": 1})")), "400");
+  EXPECT_EQ(StatusOf(index(std::string(5000, ' '))), "413");
+  EXPECT_EQ(StatusOf(FrontBed::ReadAll(front.Send("GET /v2/repository/index HTTP/1.1\r\n"))), "405");
+  program.reset();
+  front.bed.Until([](gateway::Server& server) { return !server.IsReady(); });
+  EXPECT_THAT(index(""), HasSubstr(R"("state":"UNAVAILABLE")"));
+  EXPECT_THAT(index(R"({"ready": true})"), EndsWith("\r\n\r\n[]"));
+}
+
+TEST(InferenceFront, WhatIsRefusedBeforeItIsQueuedIsCountedByReason) {
+  BareFront front;
+  auto program = gateway::ProgramSlice::Join({{front.bed.executors_path()}, "first", ProgramModel(8)});
+  ASSERT_TRUE(program);
+  front.bed.Until([](gateway::Server& server) { return !server.Models()->empty(); });
+  const auto post = [&](const std::string& model, const std::string& token, const std::string& body) {
+    const std::string shown = token.empty() ? "" : "Authorization: Bearer " + token + "\r\n";
+    (void)FrontBed::ReadAll(
+        front.Send(fmt::format("POST /v2/models/{}/infer HTTP/1.1\r\n{}Content-Length: {}\r\n", model, shown,
+                               body.size()),
+                   body));
+  };
+  post("program", "wrong-token", "{}");
+  post("none", "", "{}");
+  post("none", "", "{}");
+  post("program", "", "{}");
+  (void)FrontBed::ReadAll(front.Send("GET /v2/health/live HTTP/1.1\r\nContent-Length: 16000000\r\n"));
+  EXPECT_FALSE(front.bed.Dial()->Describe("none"));
+  EXPECT_FALSE(front.bed.Dial("bob", "wrong-token"));
+  const std::string text = FrontBed::ReadAll(front.Send("GET /metrics HTTP/1.1\r\n"));
+  for (const auto& [front_word, reason, count] : {std::tuple("http", "denied", 1),
+                                                  {"http", "no_model", 2},
+                                                  {"http", "bad_request", 1},
+                                                  {"http", "too_large", 1},
+                                                  {"http", "busy", 0},
+                                                  {"frames", "denied", 1},
+                                                  {"frames", "no_model", 1},
+                                                  {"frames", "bad_request", 0}})
+    EXPECT_THAT(text, HasSubstr(fmt::format(
+                          "spillway_gateway_requests_refused_total{{front=\"{}\",reason=\"{}\"}} {}\n",
+                          front_word, reason, count)));
 }
 
 // libmicrohttpd's time-out of silence begins anew with each byte; limits.receive does not.

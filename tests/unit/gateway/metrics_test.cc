@@ -52,12 +52,13 @@ TEST(Metrics, OfAControllerSayWhatServesAndWhatIsLost) {
   fleet.instances[2].is_unseen = true;
   fleet.gpu_ms = 1500;
   fleet.moves_failed = 3;
-  const std::string text = FleetMetricsText(fleet);
+  const std::string text = FleetMetricsText(fleet, {{409, 2}});
   for (const char* line :
        {"model_replicas{model=\"m\",tenant=\"t\"} 2\n", "model_ready_replicas{model=\"m\",tenant=\"t\"} 1\n",
         "host_up{host=\"h\"} 1\n", "gpu_on{host=\"h\",gpu=\"g0\"} 1\n", "gpu_on{host=\"h\",gpu=\"g1\"} 0\n",
         "gpu_lost{host=\"h\",gpu=\"g1\"} 1\n", "gpu_on_seconds_total 1.5\n",
-        "moves_total{result=\"failed\"} 3\n"})
+        "moves_total{result=\"failed\"} 3\n", "model_changes_refused_total{status=\"409\"} 2\n",
+        "model_changes_refused_total{status=\"400\"} 0\n"})
     EXPECT_THAT(text, HasSubstr(std::string("spillway_gateway_") + line));
 }
 
