@@ -4,6 +4,9 @@
 # --component all of them come.
 set_property(GLOBAL PROPERTY SPILLWAY_PROGRAMS "")
 
+# Where its error messages and helps send the reader: with every component.
+file(GLOB SPILLWAY_DOCS CONFIGURE_DEPENDS docs/*.md)
+
 function(spillway_install component)
   cmake_parse_arguments(INSTALL "USERS" "" "PROGRAMS;UNITS;EXAMPLES" ${ARGN})
   set_property(GLOBAL APPEND PROPERTY SPILLWAY_PROGRAMS ${INSTALL_PROGRAMS})  # `spillway` comes with several
@@ -18,6 +21,8 @@ function(spillway_install component)
   if(INSTALL_USERS)
     install(FILES packaging/sysusers.conf DESTINATION lib/sysusers.d RENAME spillway.conf COMPONENT ${component})
   endif()
+  install(FILES ${SPILLWAY_DOCS} DESTINATION share/doc/spillway/docs COMPONENT ${component})
+  install(FILES README.md SECURITY.md ARCHITECTURE.md CHANGELOG.md LICENSE DESTINATION share/doc/spillway COMPONENT ${component})
   foreach(folder ${INSTALL_EXAMPLES})
     install(DIRECTORY examples/${folder}/ DESTINATION share/spillway/${folder} COMPONENT ${component}
             FILES_MATCHING PATTERN "*.yaml" PATTERN "*.key" PATTERN "*.py")

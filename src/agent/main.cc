@@ -74,7 +74,7 @@ int Main(int argc, char** argv) {
   CLI::App app("Meters one processing unit and reports its load to the switches.", "spillway-agent");
   std::string config_file, stats_file;
   bool check = false, once = false, json = false;
-  app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
+  app.add_option("-c,--config", config_file, "agent.yaml, see docs/agent.md")->required()->type_name("FILE");
   auto* check_flag =
       app.add_flag("--check", check, "Check the configuration file, not the machine, and exit");
   auto* once_flag = app.add_flag("--once", once, "Meter for one second, print what was seen, send nothing")

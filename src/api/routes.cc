@@ -156,7 +156,9 @@ Response ChangeService(Control& control, const std::string& name, const Request&
   const auto done = control.ChangeService(name, *change);
   if (!done) return NotFound(fmt::format("{}: no such service", name));
   if (!*done) return ResponseTo(done->error());
-  return Json(ToJson(**done));
+  json body = ToJson(**done);
+  body["dry_run"] = false;  // as an apply's answer, which has the same fields
+  return Json(body);
 }
 
 Response NotAllowed(const std::string& allow) {

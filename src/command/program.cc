@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command/program.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -15,6 +16,18 @@
 #include "command/parse_arguments.h"
 
 namespace spillway::command {
+namespace {
+
+// "--config is required" does not say what is in that file.
+Error WithWhatIsMissing(const CLI::App& app, Error error) {
+  for (const CLI::Option* option : app.get_options())
+    if (error.message == option->get_name() + " is required")
+      error.message = fmt::format("{} {} is required: {}", option->get_name(), option->get_type_name(),
+                                  option->get_description());
+  return error;
+}
+
+}  // namespace
 
 std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv, const char* exit_codes) {
   base::HoldStandardStreams();
@@ -25,7 +38,7 @@ std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv, const 
     ParseArguments(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return PrintAsked(app, error);
-    return Complain(UsageError(error), app.get_name().c_str());
+    return Complain(WithWhatIsMissing(app, UsageError(error)), app.get_name().c_str());
   }
   return std::nullopt;
 }

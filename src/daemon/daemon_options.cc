@@ -48,7 +48,7 @@ std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
       "Spillway's daemon: loads the switch into the kernel, keeps it configured and reports its state.",
       "spillwayd");
   app.set_version_flag("--version", base::VersionLine("spillwayd"));
-  app.add_option("-c,--config", o.config, "Pool file (YAML)")->type_name("FILE");
+  app.add_option("-c,--config", o.config, "Pool file (YAML), see docs/pool-file.md")->type_name("FILE");
   app.add_option("--instance", o.instance, "Names pins, lock and saved state; one per network namespace")
       ->type_name("NAME")
       ->capture_default_str()
@@ -84,7 +84,8 @@ std::variant<DaemonOptions, int> ParseDaemonOptions(int argc, char** argv) {
       std::string(kDaemonExitCodes));
   try {
     app.parse(argc, argv);
-    if (o.config.empty() && !o.remove) throw CLI::RequiredError("-c FILE");
+    if (o.config.empty() && !o.remove)
+      throw CLI::RequiredError("-c FILE (a pool file, docs/pool-file.md), or --remove,");
     if (!o.api.empty()) o.api = *api::ParseApiOption(o.api);
   } catch (const CLI::ParseError& e) {
     return e.get_exit_code() == 0 ? PrintAsked(app, e) : Complain(UsageError(e), "spillwayd");

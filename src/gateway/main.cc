@@ -200,7 +200,9 @@ int Main(int argc, char** argv) {
   CLI::App app("Takes inference requests and delivers them into GPU slices' memory.", "spillway-gateway");
   std::string config_file, report_file;
   bool check = false;
-  app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
+  app.add_option("-c,--config", config_file, "gateway.yaml, see docs/gateway.md")
+      ->required()
+      ->type_name("FILE");
   app.add_option(
          "--report", report_file,
          "Report the slices' load to switches; FILE: an agent's file with meter kind cpu (docs/agent.md)")

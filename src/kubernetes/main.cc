@@ -21,7 +21,9 @@ int Main(int argc, char** argv) {
   CLI::App app("Places pods on GPUs and their slices, as an extender of kube-scheduler.", kProgram);
   std::string config_file;
   bool check = false;
-  app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
+  app.add_option("-c,--config", config_file, "extender.yaml, see docs/kubernetes.md")
+      ->required()
+      ->type_name("FILE");
   app.add_flag("--check", check, "Check the configuration file, not the machine, and exit");
   if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
   LogToStderr(kProgram);

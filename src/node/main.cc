@@ -24,7 +24,7 @@ int Main(int argc, char** argv) {
   CLI::App app("Starts and stops executors on a GPU host at the controller's request.", kProgram);
   std::string config_file, executor = base::ProgramFolder() + "/spillway-executor";
   bool check = false;
-  app.add_option("-c,--config", config_file, "Configuration (YAML)")->required()->type_name("FILE");
+  app.add_option("-c,--config", config_file, "node.yaml, see docs/models.md")->required()->type_name("FILE");
   app.add_option("--executor", executor, "The program spillway-executor; default: beside this one")
       ->type_name("FILE");
   app.add_flag("--check", check, "Check the configuration file, GPUs and programs, and exit");

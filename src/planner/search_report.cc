@@ -2,10 +2,13 @@
 #include "planner/search_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "planner/search_space.h"
 
 namespace spillway::planner {
 namespace {
@@ -53,6 +56,33 @@ std::string Summary(const Found& found, const Mix& mix) {
       before.Energy() / now.Energy());
 }
 
+std::vector<std::string> NamesOf(const PlanInput& input) {
+  std::vector<std::string> names;
+  for (const size_t node : input.workload.space.nodes) names.push_back(input.catalogue.nodes[node].name);
+  return names;
+}
+
+// The kinds of node for which there is no candidate at all, and why, a line each; "" where each has one.
+std::string MissingText(const ClusterModel& model) {
+  const PlanInput& input = model.input();
+  std::string text;
+  for (const NodeKind kind : KindsOf(input.workload)) {
+    const bool any =
+        kind == NodeKind::kLiteCompute ? LiteComputeChoices(model) > 0 : !DeviceGroups(model, kind).empty();
+    if (any) continue;
+    const auto& nodes = input.workload.space.nodes;
+    const bool serves = std::any_of(nodes.begin(), nodes.end(),
+                                    [&](size_t node) { return input.catalogue.nodes[node].Serves(kind); });
+    const char* why = !serves ? "has it among its kinds"
+                      : NodesFor(model, kind).empty()
+                          ? "has a throughput for each yardstick that the workload names"
+                          : "may carry as many devices as are asked for";
+    text += fmt::format("  no node for {}: of search.nodes ({}) none {}\n", ToString(kind),
+                        fmt::join(NamesOf(input), ", "), why);
+  }
+  return text;
+}
+
 std::string InfeasibleText(const Found& found) {
   const Catalogue& catalogue = found.model.input().catalogue;
   std::string text = "no candidate meets every limit.\n";
@@ -61,11 +91,11 @@ std::string InfeasibleText(const Found& found) {
                         ToString(obstacle.limit), Spell(obstacle.check), obstacle.factor,
                         Describe(catalogue, obstacle.mix.mix));
   if (!found.obstacles.empty()) return text;
-  if (!found.conflict)
+  if (!found.conflict) {
+    const std::string missing = MissingText(found.model);
     return text +
-           "  even a million times every limit does not help: a limit is 0, or for a kind of node nothing in "
-           "the catalogue can do its part (no candidate, no device_slots, no rate for the workload's "
-           "yardstick)\n";
+           (missing.empty() ? "  even a million times every limit does not help: a limit is 0\n" : missing);
+  }
   text += fmt::format("  no single limit is at fault; with all of them {:.3f} times as wide, {} would do:\n",
                       found.conflict->factor, Describe(catalogue, found.conflict->mix.mix));
   for (const Check& check : found.conflict->broken) text += fmt::format("    {}\n", Spell(check));

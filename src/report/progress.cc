@@ -90,7 +90,7 @@ Progress::~Progress() {
 void Progress::Update(double fraction, std::string_view message) {
   const base::MutexLock lock(mutex_);
   const bool changed = message != message_;
-  fraction_ = fraction;
+  fraction_ = std::max(fraction_, fraction);
   message_ = message;
   Draw(changed);
 }

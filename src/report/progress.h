@@ -40,8 +40,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // A new state. Drawn at most ten times a second when live, else once per plain_period; a changed
-  // message is drawn at once in both.
+  // A new state. The bar never goes back: where there turns out to be more work, it waits. Drawn at most ten
+  // times a second when live, else once per plain_period; a changed message is drawn at once in both.
   void Update(double fraction, std::string_view message);
   // The same state at a later time, for loops that only wait.
   void Tick();

@@ -24,6 +24,9 @@ using yaml::Take;
 constexpr uint64_t kMaxNodes = 100'000;
 constexpr uint64_t kMaxMilli = 100'000'000;
 
+// "did you mean x?" is a sentence, "known are x, y" becomes one.
+std::string WithStop(std::string text) { return text.ends_with('?') ? text : text + "."; }
+
 struct Resident {
   Job job;
   Spot spot;
@@ -57,8 +60,10 @@ class Reader {
     if (const Field* f = map.Find("jobs"))
       for (const Field& entry : yaml::ReadList(problems_, *f, "a list of jobs that run")) ReadJob(entry);
     auto file = Put(rules);
-    if (!problems_.none()) return std::nullopt;
-    return file;
+    if (problems_.none()) return file;
+    // What is wrong may come from these.
+    for (const Note& note : notes_) problems_.Add(note.line, note.path, note.text);
+    return std::nullopt;
   }
 
  private:
@@ -88,6 +93,7 @@ class Reader {
       problems_.Add(field.line, field.path, fmt::format("expected at most {} models", kMaxModels));
       return;
     }
+    described_.insert(name);
     GpuModel& model = models_[static_cast<size_t>(ModelIndex(name))];
     Take(model.speed, map.Find("speed"),
          [&](const Field& f) { return yaml::ReadNumber(problems_, f, 1e-3, 1e3); });
@@ -109,6 +115,7 @@ class Reader {
     Take(node.cpu_milli, map.Find("cpu_milli"), [&](const Field& f) { return Integer(f, 0, kMaxMilli); });
     Take(node.memory_mib, map.Find("memory_mib"), [&](const Field& f) { return Integer(f, 0, kMaxMilli); });
     node.model = ModelIndex(model);
+    NoteUnknown(map.Find("model"), model);
     if (models_.size() > kMaxModels || nodes_.size() + count > kMaxNodes) {
       problems_.Add(field.line, field.path,
                     fmt::format("expected at most {} models and {} nodes", kMaxModels, kMaxNodes));
@@ -123,6 +130,22 @@ class Reader {
       nodes_.push_back(node);
       sound_.push_back(problems_.count() == problems);
     }
+  }
+
+  // A model that neither is known nor described here is as slow as a T4, and MIG does not divide it.
+  void NoteUnknown(const Field* field, const std::string& model) {
+    std::vector<std::string_view> known;
+    for (const GpuModel& one : KnownModels()) known.push_back(one.name);
+    for (const std::string& one : described_) known.push_back(one);
+    if (field == nullptr || std::find(known.begin(), known.end(), model) != known.end()) return;
+    described_.insert(model);  // told once
+    // H100 is an H100-80 rather than a P100.
+    std::stable_partition(known.begin(), known.end(),
+                          [&](std::string_view one) { return one.starts_with(model); });
+    notes_.push_back({field->line, field->path,
+                      fmt::format("unknown model {}, {} Taken for one of speed 1 without MIG, unless "
+                                  "cluster.models says otherwise",
+                                  yaml::Excerpt(model), WithStop(yaml::Suggest(model, known)))});
   }
 
   void ReadJob(const Field& field) {
@@ -177,6 +200,8 @@ class Reader {
 
   std::optional<ClusterFile> Put(Rules rules) {
     ClusterFile file{Cluster(nodes_, models_, rules), {}, {}, tenants_};
+    for (const Note& note : notes_)
+      file.notes.push_back(fmt::format("{}: {}: {}", note.line, note.path, note.text));
     for (const Resident& one : residents_) {
       const Node& node = file.cluster.nodes()[static_cast<size_t>(one.spot.node)];
       if (!sound_[static_cast<size_t>(one.spot.node)]) continue;
@@ -201,6 +226,12 @@ class Reader {
   std::vector<Node> nodes_;
   std::vector<bool> sound_;  // nodes_ whose entries are
   std::set<std::string> job_names_;
+  std::set<std::string> described_;  // models: those of cluster.models, and those that were told of
+  struct Note {
+    int line;
+    std::string path, text;
+  };
+  std::vector<Note> notes_;
   std::map<std::string, int> node_at_, tenants_ = {{"", 0}};
   std::vector<Resident> residents_;
 };
@@ -219,6 +250,7 @@ Result<ClusterFile> ParseClusterFile(const std::string& text, const std::string&
     file = Reader(problems, nodes_elsewhere).Read(root);
   });
   if (!read) return tl::make_unexpected(read.error());
+  for (std::string& note : file->notes) note.insert(0, base::Printable(file_name) + ":");
   return std::move(*file);
 }
 

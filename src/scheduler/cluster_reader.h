@@ -13,10 +13,11 @@
 namespace spillway::scheduler {
 
 struct ClusterFile {
-  Cluster cluster;                     // with its jobs in place; ids in the file's order
-  std::vector<Job> jobs;               // that run: what usually comes
-  std::vector<std::string> job_names;  // of the same jobs; empty: it has none
-  std::map<std::string, int> tenants;  // the numbers of those that are named
+  Cluster cluster;                      // with its jobs in place; ids in the file's order
+  std::vector<Job> jobs;                // that run: what usually comes
+  std::vector<std::string> job_names;   // of the same jobs; empty: it has none
+  std::map<std::string, int> tenants;   // the numbers of those that are named
+  std::vector<std::string> notes = {};  // what is no mistake, but may be one; a line each, with its place
   // A tenant whom the file does not name has a number of its own.
   int TenantOf(const std::string& name) const;
 };

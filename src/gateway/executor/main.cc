@@ -78,13 +78,16 @@ int Main(int argc, char** argv) {
   CLI::App app("Runs inference on GPU slices for a gateway (host side).", kProgram);
   std::string config_file;
   bool check = false, list_devices = false;
-  auto* config_option = app.add_option("-c,--config", config_file, "Configuration (YAML)")->type_name("FILE");
+  auto* config_option =
+      app.add_option("-c,--config", config_file, "executor.yaml, see docs/gateway.md")->type_name("FILE");
   app.add_flag("--check", check, "Check the configuration, and that its GPUs are there, and exit");
   app.add_flag("--list-devices", list_devices, "List GPUs and their MIG instances, for device:, and exit");
   if (const auto ended = ParseCommandLine(app, argc, argv)) return *ended;
   LogToStderr(kProgram);
   if (list_devices) return ListDevices();
-  if (config_option->empty()) return Exit({ErrorCode::kBadInput, "expected --config FILE or --list-devices"});
+  if (config_option->empty())
+    return Exit(
+        {ErrorCode::kBadInput, "expected --config FILE (executor.yaml, docs/gateway.md) or --list-devices"});
   const auto config = gateway::LoadExecutorConfig(config_file);
   if (!config) return Exit(config.error());
   return check ? Check(config_file, *config) : Serve(config_file, *config);

@@ -11,13 +11,13 @@ std::string RehearsalText(const PlanInput& input, const Mix& mix, const Rehearsa
   report::Table table({{"cluster", "cluster"},
                        {"policy", "policy"},
                        {"rate_rps", "rate [1/s]"},
-                       {"planned_rps", "planned at most"},
-                       {"simulated_rps", "simulated"},
+                       {"planned_rps", "planned max [1/s]"},
+                       {"simulated_rps", "simulated max [1/s]"},
                        {"planned_utilisation", "planned use", 3},
-                       {"simulated_utilisation", "simulated", 3},
+                       {"simulated_utilisation", "simulated use", 3},
                        {"planned_mean_ms", "planned mean [ms]"},
-                       {"simulated_mean_ms", "simulated"},
-                       {"simulated_p99_ms", "p99 [ms]"}});
+                       {"simulated_mean_ms", "simulated mean [ms]"},
+                       {"simulated_p99_ms", "simulated p99 [ms]"}});
   for (const Rehearsed& row : rehearsal.rows)
     table.AddRow({row.cluster, row.policy, row.rate_rps, row.planned_rps, row.simulated_rps,
                   row.planned_utilisation, row.simulated_utilisation, row.planned_mean_ms,

@@ -45,6 +45,7 @@ Result<scheduler::NodeList> NodesOf(const Lists& lists) {
 Result<scheduler::NodeList> NodesOfCluster(const Lists& lists) {
   const auto file = scheduler::LoadClusterFile(lists.cluster, true);
   if (!file) return tl::make_unexpected(file.error());
+  for (const std::string& note : file->notes) base::PrintError("spillway: {}\n", note);
   const auto refuse = [&](const char* key, const char* expected) {
     return Fail(ErrorCode::kBadInput,
                 fmt::format("{}: cluster.{}: expected {}", base::Printable(lists.cluster), key, expected));

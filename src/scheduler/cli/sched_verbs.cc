@@ -33,6 +33,7 @@ struct PlaceOptions {
 int RunPlace(PlaceOptions o, bool as_json) {
   const auto file = scheduler::LoadClusterFile(o.file);
   if (!file) return Complain(file.error());
+  for (const std::string& note : file->notes) base::PrintError("spillway: {}\n", note);
   const auto models = scheduler::ParseModels(o.models, file->cluster.models());
   if (!models) return Complain(models.error());
   o.job.models = *models;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include "scheduler/replay/report_table.h"
 
 #include "report/table.h"
@@ -60,26 +61,24 @@ std::string GpuHoursText(const report::Document& document) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   const bool any_dropped = std::any_of(document.rows().begin(), document.rows().end(),
                                        [](const auto& row) { return row["dropped"] != 0; });
-  for (nlohmann::ordered_json row : document.rows()) {
-    for (const char* same : {"list", "busy", "move_s"}) row.erase(same);
-    if (!any_dropped) row.erase("dropped");
+  for (const nlohmann::ordered_json& all : document.rows()) {
+    nlohmann::ordered_json row;
+    for (const char* key :
+         {"shares", "policy", "gpu_hours", "saved_vs_no_sharing_pct", "saved_vs_first_fit_pct", "peak_gpus",
+          "migrations", "saved_per_move_gpu_min", "dropped"})
+      if (all.contains(key) && (any_dropped || key != std::string_view("dropped"))) row[key] = all[key];
     rows.push_back(row);
   }
   return ReportTable(rows).Text() +
-         "\nGPU-hours switched on. Every saving names its baseline: saved_vs_X is against policy X under the "
-         "same shares.\n"
-         "gpu_hours_and_moves: each migration counted as --move-price GPU-hours. saved_per_move: GPU-minutes "
-         "against the same policy without moves, by migration; a move that costs more does not pay.\n"
-         "moves: migrations that were over before their job was. move_gpu_hours: of gpu_hours, what GPUs "
-         "were on "
-         "for the old places of jobs that move alone; held_twice: shares of GPUs that those had.\n"
+         "\ngpu_hours: of GPUs that are on. saved_vs_X: against policy X under the same shares. "
+         "saved_per_move: GPU-minutes against the same policy without moves, by migration. --json and --out "
+         "have what moves cost, and what is saved against every policy.\n"
          "shares: exact: a job gets its milli; compute: a MIG slice by sevenths of the compute, rounded up; "
          "memory: by eighths of the memory.\n"
          "least-loaded has the whole cluster to spread over; static-quarters is GPUs in fixed quarters, "
          "whatever the shares.\n" +
          (any_dropped ? "dropped: jobs that found no room in the cluster, and are in no GPU-hours: rows of "
-                        "which that "
-                        "differs do not compare.\n"
+                        "which that differs do not compare.\n"
                       : "");
 }
 

@@ -52,17 +52,52 @@ ordered_json NullUnless(bool known, double value) {
   return known ? ordered_json(value) : ordered_json(nullptr);
 }
 
-// "; others lack CPU (2), room on a GPU (1)", or nothing.
-std::string LackText(const Explanation& why) {
-  const std::pair<const char*, int> lacks[] = {{"GPUs of the model", why.refused.model},
+// The MIG slice that the job has where GPUs are divided; none: it has none.
+std::optional<Profile> SliceNeeded(const Cluster& cluster, const Job& job) {
+  const auto& models = cluster.models();
+  const bool divided = cluster.rules().isolation == Isolation::kFraction && job.Fractional() &&
+                       std::any_of(models.begin(), models.end(), [](const GpuModel& one) { return one.mig; });
+  return divided ? std::optional(SliceOf(job, cluster.rules().slice_rule)) : std::nullopt;
+}
+
+// "room on a GPU", in the words of what the job asks for.
+std::string RoomText(const Cluster& cluster, const Job& job) {
+  if (const auto slice = SliceNeeded(cluster, job))
+    return fmt::format("room for a slice {}, or an idle GPU without MIG", ShapeOf(*slice).name);
+  if (job.Fractional()) return fmt::format("{} milli left of a GPU", job.milli);
+  int most = 0;
+  for (const Node& node : cluster.nodes()) most = std::max<int>(most, node.gpus);
+  return job.gpus == 1 ? "an idle GPU"
+                       : fmt::format("{} idle GPUs at once, where no node has more than {}", job.gpus, most);
+}
+
+// "; others lack CPU (2 nodes), an idle GPU (1 node)", or nothing.
+std::string LackText(const Cluster& cluster, const Job& job, const Explanation& why) {
+  const std::pair<std::string, int> lacks[] = {{"GPUs of the model", why.refused.model},
                                                {"CPU", why.refused.cpu},
                                                {"memory", why.refused.memory},
-                                               {"room on a GPU", why.refused.gpu},
+                                               {RoomText(cluster, job), why.refused.gpu},
                                                {"room that no other tenant has", why.refused.tenant}};
   std::string text;
   for (const auto& [what, nodes] : lacks)
-    if (nodes > 0) text += fmt::format("{}{} ({})", text.empty() ? "; others lack " : ", ", what, nodes);
+    if (nodes > 0)
+      text += fmt::format("{}{} ({} node{})",
+                          !text.empty()      ? ", "
+                          : why.fitting == 0 ? "; they lack "
+                                             : "; others lack ",
+                          what, nodes, nodes == 1 ? "" : "s");
   return text;
+}
+
+// What a share is where MIG divides GPUs: which profile was counted, and by which rule.
+std::string ProfileText(const Cluster& cluster, const Job& job) {
+  const auto slice = SliceNeeded(cluster, job);
+  if (!slice) return {};
+  const bool by_compute = cluster.rules().slice_rule == SliceRule::kCompute;
+  const ProfileShape& shape = ShapeOf(*slice);
+  return fmt::format(
+      "{} milli are a MIG slice {} (slices: {}): {} of 7 of the compute, {} of 8 of the memory.\n", job.milli,
+      shape.name, by_compute ? "compute" : "memory", shape.compute, shape.memory);
 }
 
 }  // namespace
@@ -242,7 +277,8 @@ std::string ExplanationText(const Cluster& cluster, const Job& job, const Explan
     text = "fits nowhere\n";
   }
   if (!all && why.chosen) return text;
-  text += fmt::format("\n{} of {} nodes can take it{}.\n", why.fitting, why.nodes, LackText(why));
+  text += fmt::format("\n{} of {} nodes can take it{}.\n{}", why.fitting, why.nodes,
+                      LackText(cluster, job, why), ProfileText(cluster, job));
   if (why.best.empty()) return text;
   ordered_json nodes = ordered_json::array(), gpus = ordered_json::array();
   const report::Document document = ExplanationDocument(cluster, job, why);

@@ -26,6 +26,7 @@ if grep -E 'libbpf|libmnl' "$work/libraries"; then fail "the extender loads what
 for file in switch/lib/systemd/system/spillwayd.service switch/share/spillway/pool/dns-dsr.yaml \
             switch/share/spillway/pool/keys agent/lib/systemd/system/spillway-agent@.service \
             agent/share/spillway/agent/dns.yaml \
+            agent/share/doc/spillway/docs/agent.md switch/share/doc/spillway/README.md \
             kubernetes/lib/systemd/system/spillway-kubernetes.service; do
   [ -e "$work/$file" ] || fail "no $file"
 done

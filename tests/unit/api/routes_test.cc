@@ -324,6 +324,7 @@ TEST_F(Routes, ForgettingReportsReachesThatUnitOnly) {
 TEST_F(Routes, ServicePoliciesCanBeSet) {
   const Response response = Post("/v1/services/dns", R"({"unit_policy": "wrr", "idle": 30})");
   ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(json::parse(response.body).at("dry_run"), false) << "an answer like that to an apply";
   EXPECT_EQ(switch_.config().services[0].unit_policy, SPW_UNIT_WRR);
   EXPECT_EQ(switch_.config().services[0].server_policy, SPW_SERVER_MAGLEV);
   EXPECT_EQ(switch_.config().services[0].idle_s, 30u);

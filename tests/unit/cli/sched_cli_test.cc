@@ -246,6 +246,23 @@ TEST_F(SchedCli, FurtherListsAreMadeFromOneTheSameEveryTime) {
             0);
 }
 
+TEST_F(SchedCli, SaysWhichMigProfileItCountsAndWhichModelsItDoesNotKnow) {
+  folder_.Write(
+      "mig.yaml",
+      "cluster:\n  isolation: fraction\n  slices: memory\n  models: [{name: OWN, mig: true}]\n  nodes:\n"
+      "    - {name: a, model: H100}\n    - {name: b, model: OWN}\n    - {name: c, model: H100}\n");
+  const auto placed = Run({"place", folder_.File("mig.yaml"), "--milli", "500", "--explain"});
+  EXPECT_EQ(placed.exit_code, 0);
+  EXPECT_THAT(placed.out, HasSubstr("500 milli are a MIG slice 3g (slices: memory)"));
+  EXPECT_THAT(placed.err,
+              HasSubstr("mig.yaml:6: cluster.nodes[a].model: unknown model \"H100\", did you mean H100-80?"));
+  EXPECT_EQ(std::count(placed.err.begin(), placed.err.end(), '\n'), 1) << placed.err;
+  std::ofstream(folder_.File("mig.yaml"), std::ios::app)
+      << "  jobs: [{name: j, node: a, start: 0, milli: 100}]\n";
+  EXPECT_THAT(Run({"place", folder_.File("mig.yaml")}).err, HasSubstr("did you mean H100-80?"))
+      << "beside the job's";
+}
+
 TEST_F(SchedCli, PlacesAJobAndSaysWhy) {
   const auto own = Run(
       {"place", folder_.File("c.yaml"), "--milli", "300", "--tenant", "red", "--objective", "fewest-gpus"});
@@ -253,10 +270,12 @@ TEST_F(SchedCli, PlacesAJobAndSaysWhy) {
   const auto other =
       Run({"place", folder_.File("c.yaml"), "--milli", "300", "--tenant", "blue", "--explain"});
   EXPECT_THAT(other.out, StartsWith("n-2 GPU 0\n"));
-  EXPECT_THAT(other.out, HasSubstr("others lack room that no other tenant has (1)."));
+  EXPECT_THAT(other.out, HasSubstr("others lack room that no other tenant has (1 node)."));
   const auto nowhere = Run({"place", folder_.File("c.yaml"), "--gpus", "2"});
   EXPECT_EQ(nowhere.exit_code, 1);
   EXPECT_THAT(nowhere.out, HasSubstr("fits nowhere"));
+  EXPECT_THAT(nowhere.out,
+              HasSubstr("they lack 2 idle GPUs at once, where no node has more than 1 (2 nodes)"));
   ExpectRefused(Run({"place", folder_.File("c.yaml"), "--model", "A11"}), "--model A11: expected one of T4");
   const auto elsewhere = Run({"place", folder_.File("c.yaml"), "--model", "A10"});
   EXPECT_EQ(elsewhere.exit_code, 1) << "a model that there is, but not here, is no mistake";

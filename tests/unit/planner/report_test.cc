@@ -65,6 +65,15 @@ TEST(SearchReport, NamesWhatCannotBeMetAndByHowMuch) {
   EXPECT_EQ(rows.back()["allowed"], 0.05);
 }
 
+TEST(SearchReport, NamesTheKindOfNodeForWhichThereIsNoCandidate) {
+  PlanInput input = Parse(kWorkload);
+  for (Node& node : input.catalogue.nodes) node.serves.fill(false);
+  ClusterModel none(input);
+  Found found{none, Objective::kCost, Search(none, {}), 0, {}, {}, {}, {}};
+  EXPECT_THAT(SearchText(found), HasSubstr("  no node for lite-compute: of search.nodes (n2d-milan, "
+                                           "ipu-e2000) none has it among its kinds\n"));
+}
+
 TEST(ExplainReport, TermsSumToTheAnswer) {
   const PlanInput input = Example("llm-training");
   const ClusterModel model(input);

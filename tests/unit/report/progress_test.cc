@@ -47,6 +47,15 @@ TEST(Progress, RedrawsOneLineInPlaceOnATerminal) {
   EXPECT_NE(screen.text.find("100%"), std::string::npos);
 }
 
+TEST(Progress, TheBarNeverGoesBack) {
+  Screen screen;
+  Progress progress("demo", screen.Terminal(false));
+  progress.Update(0.6, "first");
+  progress.Update(0.4, "more was found to do");
+  progress.Stop("over");
+  EXPECT_EQ(screen.text.find("40%"), std::string::npos);
+}
+
 TEST(Progress, PrintsAPlainLineNowAndThenElsewhere) {
   Screen screen;
   Progress progress("demo", screen.Terminal(false));
