@@ -7,14 +7,18 @@
 #include <sys/socket.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "agent/config.h"
 #include "api/http.h"
 #include "api/listen.h"
 #include "base/fd.h"
+#include "base/near_word.h"
 #include "base/print.h"
 #include "command/option_checks.h"
 #include "command/output.h"
@@ -115,6 +119,18 @@ struct ControlDoors {
   api::SocketFile file;
 };
 
+// Models may be of tenants who send no requests: a quota of a tenant whom `tenants` does not list is no
+// mistake, unless it looks like one.
+void WarnOfMistypedQuotas(const gateway::GatewayConfig& config) {
+  std::vector<std::string_view> tenants;
+  for (const auto& tenant : config.broker.tenants) tenants.push_back(tenant.name);
+  for (const auto& [name, gpus] : config.controller->options.gpu_quotas) {
+    const std::string_view near = base::NearWord(name, tenants);
+    if (near.empty() || std::count(tenants.begin(), tenants.end(), name) > 0) continue;
+    spdlog::warn("controller.quotas: tenant {} is none of `tenants` (did you mean {}?)", name, near);
+  }
+}
+
 Result<ControlDoors> OpenControl(const gateway::ControllerConfig& config, gateway::Server& server) {
   ControlDoors doors;
   const auto at = [&](const std::string& key, const Error& error) {
@@ -156,6 +172,7 @@ int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>
   if (!server) return Exit(server.error());
   ControlDoors doors;
   if (const auto& controller = (*server)->config().controller) {
+    WarnOfMistypedQuotas((*server)->config());
     auto opened = OpenControl(*controller, **server);
     if (!opened) return Exit(opened.error());
     doors = std::move(*opened);

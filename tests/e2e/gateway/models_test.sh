@@ -174,7 +174,7 @@ until_true 20 fleet 'hosts.get("host2", {}).get("up")'
   while [ ! -e "$work/enough" ]; do ask product || failed=$((failed + 1)); asked=$((asked + 1)); done
   echo "$asked $failed" > "$work/asked" ) & asker=$!
 for to in host2/gpu0 host2/gpu1 host1/gpu1; do
-  model move product --to $to --wait | matches "^product: 1 of 1 ready on $to$" || fail "move to $to"
+  model move product --to $to --wait | matches "^product: 1 of 1 ready on $to\( (.*)\)\?$" || fail "move to $to"
 done
 : > "$work/enough"; wait $asker; asker=
 read -r asked failed < "$work/asked"
