@@ -157,8 +157,9 @@ Result<ControlDoors> OpenControl(const gateway::ControllerConfig& config, gatewa
 
 int Serve(gateway::GatewayConfig config, const std::optional<agent::AgentConfig>& report) {
   const sigset_t signals = HoldSignals();
-  // A session with a window holds five; HTTP has as many connections again.
-  const uint64_t descriptors = base::RaiseDescriptorLimit(), wanted = uint64_t{config.connections} * 6 + 64;
+  // A session with a window holds five; HTTP has as many connections again, and as many windows that ended,
+  // of four each, may not be free yet.
+  const uint64_t descriptors = base::RaiseDescriptorLimit(), wanted = uint64_t{config.connections} * 10 + 64;
   if (descriptors < wanted)
     spdlog::warn(
         "{} descriptors are allowed and limits.connections {} may take {}: raise the limit (ulimit -n), or "

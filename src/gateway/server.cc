@@ -44,6 +44,8 @@ Server::Server(GatewayConfig config, Listeners listeners)
     : config_(std::move(config)),
       listeners_(std::move(listeners)),
       broker_(config_.broker, *this),
+      windows_(std::make_unique<WindowMemory>(broker_, config_.connections,
+                                              [this](std::function<void()> work) { Post(std::move(work)); })),
       host_{config_,
             broker_,
             regions_,
@@ -51,12 +53,16 @@ Server::Server(GatewayConfig config, Listeners listeners)
             [this](uint64_t session) { changed_.push_back(session); },
             [this](uint64_t session, std::string_view fault) { TellFault(session, fault); },
             [this](uint32_t tenant) { return TakesAnother(tenant); },
+            *windows_,
             listeners_.windows.get(),
             [this](Status status) { CountRefused(Front::kFrames, status); }} {}
 
 Server::~Server() {
-  // Sessions ask the broker to cancel, executors' memory goes last.
+  // Sessions ask the broker to cancel and have their windows freed, which over RDMA were made by what listens
+  // for them, which may still hold some; executors' memory goes last.
   sessions_.clear();
+  windows_.reset();
+  listeners_.windows.reset();
 }
 
 Result<std::unique_ptr<Server>> Server::Create(GatewayConfig config, Listeners listeners) {

@@ -26,6 +26,7 @@
 #include "gateway/transport/rdma/listener.h"
 #include "gateway/transport/rdma/window_listener.h"
 #include "gateway/transport/region_table.h"
+#include "gateway/window_memory.h"
 
 namespace spillway::gateway {
 
@@ -84,6 +85,7 @@ class Server : private SlicePort, private Reactor::Listener {
 
   // -- on the server's thread, or while it does not run
   Broker& broker() { return broker_; }
+  WindowMemory& windows() { return *windows_; }
   const GatewayConfig& config() const { return config_; }
   // Some slice lives, and it does not end.
   bool IsReady();
@@ -168,6 +170,7 @@ class Server : private SlicePort, private Reactor::Listener {
   Listeners listeners_;
   RegionTable regions_;
   Broker broker_;
+  std::unique_ptr<WindowMemory> windows_;
   SessionHost host_;
   base::Fd posts_;
   std::unique_ptr<Reactor> reactor_;

@@ -60,7 +60,7 @@ bool Session::HasTooMuchUnread() const {
 }
 
 std::span<std::byte> Session::NextRead() {
-  if (over_ || closing_ || unsent() >= kMaxUnread) return {};
+  if (over_ || closing_ || awaits_room_ || unsent() >= kMaxUnread) return {};
   // What is being read of a request has its memory already.
   if (part_ != Part::kData && HasTooMuchUnread()) return {};
   // Between headers nothing of the frame is left ahead: Advance took it.
@@ -87,12 +87,17 @@ void Session::Got(int64_t result) {
     return;
   }
   last_heard_ = host_.now();
-  const uint64_t frames = frames_;
   if (part_ == Part::kHeader)
     ahead_end_ += static_cast<size_t>(result);
   else
     got_ += static_cast<uint64_t>(result);
-  while (!over_ && !closing_ && Advance()) {
+  TakeFrames();
+}
+
+// As far as they have come.
+void Session::TakeFrames() {
+  const uint64_t frames = frames_;
+  while (!over_ && !closing_ && !awaits_room_ && Advance()) {
   }
   // A header that has begun stays, at the front.
   if (ahead_begin_ > 0) {

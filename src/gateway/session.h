@@ -25,6 +25,7 @@
 #include "gateway/transport/rdma/window_listener.h"
 #include "gateway/transport/region_table.h"
 #include "gateway/transport/window.h"
+#include "gateway/window_memory.h"
 
 namespace spillway::gateway {
 
@@ -37,6 +38,7 @@ struct SessionHost {
   std::function<void(uint64_t session)> changed;  // it has answers to send, or a window, or is to be closed
   std::function<void(uint64_t session, std::string_view fault)> tell_fault;  // to the log, but not for ever
   std::function<bool(uint32_t tenant)> takes_another;                        // session of that tenant's
+  WindowMemory& windows;
   WindowListener* remote_windows = nullptr;             // none: there are no windows over RDMA
   std::function<void(Status)> refused = [](Status) {};  // a request that the broker never saw
 };
@@ -94,6 +96,7 @@ class Session : public Stream {
 
   [[nodiscard]] bool HasTooMuchUnread() const;  // for what memory there is
   [[nodiscard]] uint64_t PartBytes() const;
+  void TakeFrames();
   bool Advance();
   void HeaderDone();
   void MetaDone();
@@ -106,11 +109,17 @@ class Session : public Stream {
   void HandleCancel();
   void AnswerFrame(uint64_t id, const Answer& answer);
   // session_window.cc
+  struct AskedWindow {
+    uint64_t id;  // of the frame
+    uint64_t bytes;
+    uint32_t slots;
+  };
   void HandleOpenWindow();
-  void OpenSharedWindow(uint64_t bytes, uint32_t slots);
-  void OpenRemoteWindow(uint64_t bytes, uint32_t slots);
+  void OpenWindow(const AskedWindow& asked, bool has_waited);
+  void AwaitRoom(const AskedWindow& asked);
+  void OpenSharedWindow(const AskedWindow& asked);
+  void OpenRemoteWindow(const AskedWindow& asked);
   void EndWindow();
-  void RefuseWindow(uint64_t id, const Error& error);
   void SubmitFromWindow(const Submission& asked);
   void AnswerWindow(const Submission& asked, std::span<std::byte> outputs, const Answer& answer);
   void SendFrame(FrameType type, uint64_t id, std::string_view meta, std::span<const std::byte> data = {});
@@ -160,8 +169,10 @@ class Session : public Stream {
   std::unordered_map<uint64_t, uint64_t> window_ids_;
   size_t window_asked_ = 0;
   std::unique_ptr<ServedWindow> window_;
-  uint64_t window_bytes_ = 0;  // held of limits.windows
+  WindowMemory::Held window_held_;
   uint64_t window_key_ = 0;
+  // One is asked for that has no room before others' are free. Nothing further is read until then.
+  bool awaits_room_ = false;
   // Over RDMA, until it is connected.
   struct Awaited {
     RemoteWindow* window;  // window_

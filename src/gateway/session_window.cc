@@ -16,10 +16,6 @@ constexpr uint32_t kMaxWindowSlots = 1024;
 
 }  // namespace
 
-void Session::RefuseWindow(uint64_t id, const Error& error) {
-  SendError(id, error.code == ErrorCode::kBadInput ? Status::kTooLarge : Status::kBusy, error.message);
-}
-
 void Session::HandleOpenWindow() {
   WindowMeta asked;
   const auto refuse = [&](const std::string& text) { SendError(header_.id, Status::kBadRequest, text); };
@@ -31,31 +27,53 @@ void Session::HandleOpenWindow() {
       !std::has_single_bit(asked.slots) || asked.slots > kMaxWindowSlots)
     return refuse(fmt::format("expected a window of 1 to {} bytes with a power of two up to {} slots",
                               kMaxWindow, kMaxWindowSlots));
-  if (is_unix_ && unsent() > 0) return refuse("expected all earlier answers to be read first");
-  const uint64_t bytes = (asked.bytes + 4095) & ~uint64_t{4095};
-  const uint64_t all = bytes + (is_unix_ ? 0 : RemoteWindow::Overhead(asked.slots));
-  if (const auto held = host_.broker.HoldWindow(all, *tenant_); !held)
-    return RefuseWindow(header_.id, held.error());
-  window_bytes_ = all;
+  OpenWindow({header_.id, (asked.bytes + 4095) & ~uint64_t{4095}, asked.slots}, /*has_waited=*/false);
+}
+
+void Session::OpenWindow(const AskedWindow& asked, bool has_waited) {
+  // Nobody is refused for what is not free yet: who starts again has ended a window just now.
+  if (!has_waited && host_.windows.IsBehind()) return AwaitRoom(asked);
+  auto held =
+      host_.windows.Hold(asked.bytes + (is_unix_ ? 0 : RemoteWindow::Overhead(asked.slots)), *tenant_);
+  const bool is_full = !held && held.error().code == ErrorCode::kConflict;
+  if (is_full && !has_waited) return AwaitRoom(asked);
+  if (!held) return SendError(asked.id, is_full ? Status::kBusy : Status::kTooLarge, held.error().message);
+  window_held_ = std::move(*held);
   if (is_unix_)
-    OpenSharedWindow(bytes, asked.slots);
+    OpenSharedWindow(asked);
   else
-    OpenRemoteWindow(bytes, asked.slots);
+    OpenRemoteWindow(asked);
   if (!window_) EndWindow();
 }
 
-void Session::OpenSharedWindow(uint64_t bytes, uint32_t slots) {
-  auto window = ShmServedWindow::Create(bytes, slots);
-  if (!window)
-    return SendError(header_.id, Status::kBusy, "no memory for a window: " + window.error().message);
+// Until all is free of which windows have ended by now.
+void Session::AwaitRoom(const AskedWindow& asked) {
+  awaits_room_ = true;
+  host_.windows.WhenFreed([self = self_, asked] {
+    if (*self == nullptr) return;
+    Session& session = **self;
+    session.awaits_room_ = false;
+    if (session.over_ || session.closing_) return;
+    session.OpenWindow(asked, /*has_waited=*/true);
+    session.TakeFrames();
+    session.host_.changed(session.number_);
+  });
+}
+
+void Session::OpenSharedWindow(const AskedWindow& asked) {
+  // The descriptors do not wait behind them. Some may have come while there was no room.
+  if (unsent() > 0)
+    return SendError(asked.id, Status::kBadRequest, "expected all earlier answers to be read first");
+  auto window = ShmServedWindow::Create(asked.bytes, asked.slots);
+  if (!window) return SendError(asked.id, Status::kBusy, "no memory for a window: " + window.error().message);
   window_key_ = host_.regions.Register(number_, (*window)->bytes());
   WindowMeta meta;
-  meta.bytes = bytes;
+  meta.bytes = asked.bytes;
   meta.key = window_key_;
-  meta.slots = slots;
+  meta.slots = asked.slots;
   FrameHeader header;
   header.type = static_cast<uint8_t>(FrameType::kWindow);
-  header.id = header_.id;
+  header.id = asked.id;
   const std::string frame = EncodeFrame(header, MetaBytes(meta));
   if (auto sent =
           SendWithDescriptors(socket_.get(), std::as_bytes(std::span(frame)), (*window)->descriptors());
@@ -66,10 +84,10 @@ void Session::OpenSharedWindow(uint64_t bytes, uint32_t slots) {
   host_.changed(number_);
 }
 
-void Session::OpenRemoteWindow(uint64_t bytes, uint32_t slots) {
-  auto window = host_.remote_windows->Expect(number_, bytes, slots);
-  if (!window) return SendError(header_.id, Status::kBusy, window.error().message);
-  awaited_ = {window->get(), header_.id, false, host_.now()};
+void Session::OpenRemoteWindow(const AskedWindow& asked) {
+  auto window = host_.remote_windows->Expect(number_, asked.bytes, asked.slots, window_held_);
+  if (!window) return SendError(asked.id, Status::kBusy, window.error().message);
+  awaited_ = {window->get(), asked.id, false, host_.now()};
   window_ = std::move(*window);
 }
 
@@ -108,12 +126,13 @@ void Session::EndLateWindow(Time now, Duration most) {
 }
 
 void Session::EndWindow() {
-  // First nobody can write there any more, then the memory is given back.
+  // First nobody here reads or writes there any more, then the memory is given back.
   awaited_.reset();
-  window_.reset();
   if (window_key_ != 0) host_.regions.ForgetAllOf(number_);
   window_key_ = 0;
-  if (window_bytes_ > 0) host_.broker.ReleaseWindow(std::exchange(window_bytes_, 0), *tenant_);
+  std::shared_ptr<void> memory = window_ ? window_->TakeMemory() : nullptr;
+  window_.reset();
+  if (window_held_) host_.windows.Free(std::move(memory), std::move(window_held_));
 }
 
 bool Session::TakeSubmissions() {

@@ -24,6 +24,9 @@ class ServedWindow {
   [[nodiscard]] virtual std::span<std::byte> bytes() const = 0;
   // Keeps the memory, not the window: a request may outlive its client.
   [[nodiscard]] virtual std::shared_ptr<const void> keeper() const = 0;
+  // The last that is asked of it, where it is used: what takes long to free, and may be freed in any thread
+  // then, after the window. Until that has happened the client may still write there, but nobody reads it.
+  [[nodiscard]] virtual std::shared_ptr<void> TakeMemory() = 0;
   // Where the client has a hand on the memory's pages too: copies from there go by its Read.
   [[nodiscard]] virtual const SharedMemory* peer_memory() const { return nullptr; }
   // `from` to a range of bytes() of its size. False: there is no memory for it.

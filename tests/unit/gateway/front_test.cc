@@ -221,7 +221,7 @@ struct BareFront {
   }
 };
 
-gateway::ModelCard ProgramModel(int64_t outputs) {
+gateway::ModelCard ProgramWithOutputs(int64_t outputs) {
   gateway::ModelCard card;
   card.name = "program";
   card.inputs = {{"x", gateway::DataType::kU8, {1, 8}}};
@@ -232,7 +232,8 @@ gateway::ModelCard ProgramModel(int64_t outputs) {
 TEST(InferenceFront, AnAnswerIsNeverCutByAnotherExecutorsCard) {
   BareFront front;
   const auto join = [&](const std::string& name, int64_t outputs) {
-    auto program = gateway::ProgramSlice::Join({{front.bed.executors_path()}, name, ProgramModel(outputs)});
+    auto program =
+        gateway::ProgramSlice::Join({{front.bed.executors_path()}, name, ProgramWithOutputs(outputs)});
     EXPECT_TRUE(program) << program.error().message;
     return program;
   };
@@ -297,7 +298,7 @@ TEST(InferenceFront, OneTenantsHalfSentBodiesLeaveTheOthersRoom) {
 
 TEST(InferenceFront, AWrongTokenIsRefusedBeforeTheBodyIsRead) {
   BareFront front;
-  auto program = gateway::ProgramSlice::Join({{front.bed.executors_path()}, "first", ProgramModel(8)});
+  auto program = gateway::ProgramSlice::Join({{front.bed.executors_path()}, "first", ProgramWithOutputs(8)});
   ASSERT_TRUE(program);
   front.bed.Until([](gateway::Server& server) { return !server.Models()->empty(); });
   // A body is announced, and none sent: it is too large to be dropped first, or its client waits.

@@ -31,6 +31,7 @@ struct FakeWindow : public RemoteWindow {
   [[nodiscard]] uint64_t ticket() const override { return 77; }
   [[nodiscard]] std::span<std::byte> bytes() const override { return *memory; }
   [[nodiscard]] std::shared_ptr<const void> keeper() const override { return memory; }
+  [[nodiscard]] std::shared_ptr<void> TakeMemory() override { return std::move(memory); }
   [[nodiscard]] uint32_t slots() const override { return ring; }
   bool TakeSubmission(Submission& into) override {
     if (came.empty()) return false;
@@ -62,16 +63,18 @@ struct FakeDevice : public WindowListener {
   }
   [[nodiscard]] int events() const override { return -1; }
   [[nodiscard]] std::vector<uint64_t> Serve() override { return {}; }
-  [[nodiscard]] Result<std::unique_ptr<RemoteWindow>> Expect(uint64_t, uint64_t bytes,
-                                                             uint32_t slots) override {
+  [[nodiscard]] Result<std::unique_ptr<RemoteWindow>> Expect(uint64_t, uint64_t bytes, uint32_t slots,
+                                                             std::shared_ptr<const void> part) override {
     if (is_gone) return Fail(ErrorCode::kSystem, "the gateway's RDMA device has gone");
     auto made = std::make_unique<FakeWindow>(bytes, slots);
     window = made.get();
+    held = part;
     return made;
   }
 
   bool is_gone = false;
   FakeWindow* window = nullptr;  // the last
+  std::weak_ptr<const void> held;
 };
 
 class RemoteWindowOfASession : public testing::Test {
@@ -138,13 +141,18 @@ class RemoteWindowOfASession : public testing::Test {
     device.window->came.push_back(submission);
     session->TakeSubmissions();
   }
-  uint64_t Held() { return bed.broker.windows_held(); }
+  // Once what has ended is free.
+  uint64_t Held() {
+    windows.UntilFreed();
+    return bed.broker.windows_held();
+  }
 
   BrokerBed bed;
   GatewayConfig config;
   RegionTable regions;
   FakeDevice device;
-  SessionHost host = HostOf(config, bed, regions, &device);
+  WindowMemoryBed windows{bed};
+  SessionHost host = HostOf(config, bed, regions, windows, &device);
   std::unique_ptr<Session> session;
   uint64_t key = 0;
 };

@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <cstring>
+#include <future>
+#include <latch>
 #include <numeric>
 
 #include "frames.h"
@@ -238,6 +240,36 @@ TEST_P(ServerOver, ManyClientsThatComeAskTogetherAndLeaveAreAllAnswered) {
   }
   served.bed.Until([](Server& server) { return server.counts().sessions == 0; });
   served.bed.Until([](Server& server) { return server.broker().memory_held() == 0; });
+}
+
+// To free a gigabyte takes 0.2 s.
+TEST_P(ServerOver, WhileAWindowsMemoryIsBeingFreedOthersAreServedAndItsPartIsNobodys) {
+  constexpr uint64_t kWhole = 64 << 10;
+  GatewayConfig config = GatewayBed::Config();
+  config.broker.windows = kWhole;
+  Served served(std::move(config));
+  const auto may_go = std::make_shared<std::latch>(1);
+  const auto model = served.bed.Dial()->Describe("echo");
+  {
+    auto leaves = served.bed.Dial();
+    ASSERT_TRUE(leaves->OpenWindow(kWhole, 8));
+    served.bed.Ask([&](Server& server) {
+      server.windows().Free({nullptr, [may_go](void*) { may_go->wait(); }}, nullptr);
+      return 0;
+    });
+  }
+  served.bed.Until([](Server& server) { return server.counts().sessions == 0; });
+  auto comes = std::async(std::launch::async, [&] {
+    auto client = served.bed.Dial();
+    const auto opened = client->OpenWindow(kWhole, 8);
+    return opened ? "" : opened.error().message;
+  });
+  auto other = served.bed.Dial("bob", "bobs-token");
+  for (int i = 0; i < 10; i++) EXPECT_EQ(other->Infer(model->index, 1, Pattern(64))->status, Status::kOk);
+  EXPECT_EQ(served.bed.Ask([](Server& server) { return server.broker().windows_held(); }), kWhole);
+  may_go->count_down();
+  EXPECT_EQ(comes.get(), "") << "it waits, and is not refused";
+  served.bed.Until([](Server& server) { return server.broker().windows_held() == 0; });
 }
 
 TEST_P(ServerOver, AnotherClientsWindowCannotBeNamed) {

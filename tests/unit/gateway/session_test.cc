@@ -66,7 +66,8 @@ class SessionBed {
   BrokerBed bed;
   GatewayConfig config;
   RegionTable regions;
-  SessionHost host = HostOf(config, bed, regions);
+  WindowMemoryBed windows{bed};
+  SessionHost host = HostOf(config, bed, regions, windows);
   Session session{host, 1, base::Fd(), false};
 
  private:
@@ -120,7 +121,8 @@ TEST(Session, AnswersThatNobodyReadsLeaveOthersTheirReserves) {
   config.broker = bed.broker.options();
   config.tokens = {"", ""};
   RegionTable regions;
-  SessionHost host = HostOf(config, bed, regions);
+  WindowMemoryBed windows{bed};
+  SessionHost host = HostOf(config, bed, regions, windows);
   std::vector<std::unique_ptr<Session>> sessions;
   const auto receive = [](Session& session, const std::string& frame) {
     const auto into = session.NextRead();
@@ -196,7 +198,8 @@ TEST(Session, TakesNoMoreThanItsShareOfATurnFromAWindow) {
   config.broker = bed.broker.options();
   config.tokens = {"", ""};
   RegionTable regions;
-  SessionHost host = HostOf(config, bed, regions);
+  WindowMemoryBed windows{bed};
+  SessionHost host = HostOf(config, bed, regions, windows);
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const base::Fd client(ends[1]);

@@ -15,7 +15,7 @@
 namespace spillway::gateway {
 namespace {
 
-constexpr size_t kPage = 4096, kBytes = 64 * kPage;
+constexpr size_t kPage = 4096, kMemoryBytes = 64 * kPage;
 
 int64_t Blocks(int fd) {
   struct stat status {};
@@ -36,15 +36,15 @@ std::vector<std::byte> Pattern(size_t bytes) {
 }
 
 TEST(SharedMemoryCopies, WhatIsMissingReadsAsZerosAndTakesNoPage) {
-  const SharedMemory memory = *SharedMemory::Create("test", kBytes);
-  std::vector<std::byte> read(kBytes, std::byte{9});
+  const SharedMemory memory = *SharedMemory::Create("test", kMemoryBytes);
+  std::vector<std::byte> read(kMemoryBytes, std::byte{9});
   memory.Read(memory.bytes(), read.data());
   EXPECT_TRUE(std::all_of(read.begin(), read.end(), [](std::byte one) { return one == std::byte{0}; }));
   EXPECT_EQ(Blocks(memory.fd()), 0) << "a copy through the mapping would have made the pages";
 }
 
 TEST(SharedMemoryCopies, CarryRangesThatBeginAnywhereWithAndWithoutHoles) {
-  const SharedMemory memory = *SharedMemory::Create("test", kBytes);
+  const SharedMemory memory = *SharedMemory::Create("test", kMemoryBytes);
   const std::vector<std::byte> pattern = Pattern(5 * kPage + 33);
   const auto range = memory.bytes().subspan(kPage - 5, pattern.size());
   for (const size_t hole : {size_t{0}, kPage, 3 * kPage, 6 * kPage}) {
@@ -62,7 +62,7 @@ TEST(SharedMemoryCopies, CarryRangesThatBeginAnywhereWithAndWithoutHoles) {
 }
 
 TEST(SharedMemoryCopies, StayRightWhereHolesWereSeenAllTheTime) {
-  const SharedMemory memory = *SharedMemory::Create("test", kBytes);
+  const SharedMemory memory = *SharedMemory::Create("test", kMemoryBytes);
   const std::vector<std::byte> pattern = Pattern(2 * kPage);
   const auto range = memory.bytes().first(pattern.size());
   std::vector<std::byte> read(pattern.size());
@@ -75,12 +75,15 @@ TEST(SharedMemoryCopies, StayRightWhereHolesWereSeenAllTheTime) {
 }
 
 TEST(SharedMemoryCopies, AWindowThatEndsGivesItsPagesBackWhoeverKeepsADescriptor) {
-  auto window = *ShmServedWindow::Create(kBytes, 16);
+  auto window = *ShmServedWindow::Create(kMemoryBytes, 16);
   const auto given = window->descriptors();
   const base::Fd channel(fcntl(given[0], F_DUPFD_CLOEXEC, 0)), memory(fcntl(given[1], F_DUPFD_CLOEXEC, 0));
-  ASSERT_TRUE(window->Write(window->bytes(), Pattern(kBytes)));
+  ASSERT_TRUE(window->Write(window->bytes(), Pattern(kMemoryBytes)));
   ASSERT_GT(Blocks(memory.get()), 0);
+  std::shared_ptr<void> remains = window->TakeMemory();
   window.reset();
+  EXPECT_GT(Blocks(memory.get()), 0) << "which takes long for much memory";
+  remains.reset();
   EXPECT_EQ(Blocks(memory.get()), 0);
   EXPECT_EQ(Blocks(channel.get()), 0);
 }

@@ -5,13 +5,24 @@
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 namespace spillway::gateway {
+namespace {
 
+constexpr size_t kFreedAtOnce = 16 << 20;
+
+}  // namespace
+
+// In pieces: whoever else of the process wants memory mapped waits for one at most.
 Pages::~Pages() {
-  if (bytes_.data() != nullptr) munmap(bytes_.data(), bytes_.size());
+  while (!bytes_.empty()) {
+    const auto piece = bytes_.first(std::min(bytes_.size(), kFreedAtOnce));
+    munmap(piece.data(), piece.size());
+    bytes_ = bytes_.subspan(piece.size());
+  }
 }
 
 Result<Pages> Pages::Make(uint64_t bytes) {

@@ -5,13 +5,11 @@
 #include <spdlog/spdlog.h>
 
 #include <bit>
-#include <deque>
 #include <functional>
 #include <map>
-#include <thread>
 #include <utility>
 
-#include "base/mutex.h"
+#include "gateway/transport/aside.h"
 #include "gateway/transport/rdma/bell.h"
 #include "gateway/transport/rdma/hello.h"
 #include "gateway/transport/rdma/mirror.h"
@@ -23,70 +21,10 @@ constexpr int kWindowBacklog = 64;
 constexpr int kMaxWindowEvents = 8;  // of a turn: clients wait meanwhile
 constexpr size_t kConnectors = 4;    // threads: a peer that is not there holds one for a second
 
-// Work that takes long, in threads of its own, in the order in which it was asked for: to make a gigabyte of
-// memory takes a quarter of a second, to accept a connection as long as the kernel looks for the peer's
-// address. What nobody wants any more is not begun.
-class Aside {
- public:
-  using Then = std::function<void()>;  // what is to be done with the result, where Take is called
-  using Job = std::function<Then()>;
-
-  // `done`: called in those threads.
-  Aside(size_t threads, std::function<void()> done) : done_(std::move(done)) {
-    for (size_t i = 0; i < threads; i++) threads_.emplace_back([this] { Work(); });
-  }
-  ~Aside() {
-    {
-      const base::MutexLock lock(mutex_);
-      stop_ = true;
-    }
-    changed_.NotifyAll();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  void Ask(uint64_t ticket, Job job) {
-    {
-      const base::MutexLock lock(mutex_);
-      asked_.emplace_back(ticket, std::move(job));
-    }
-    changed_.NotifyAll();
-  }
-  void Forget(uint64_t ticket) {
-    const base::MutexLock lock(mutex_);
-    std::erase_if(asked_, [&](const auto& one) { return one.first == ticket; });
-  }
-  std::vector<Then> Take() {
-    const base::MutexLock lock(mutex_);
-    return std::exchange(results_, {});
-  }
-
- private:
-  void Work() {
-    for (;;) {
-      Job job;
-      {
-        const base::MutexLock lock(mutex_);
-        changed_.Wait(mutex_, [this]() SPILLWAY_REQUIRES(mutex_) { return stop_ || !asked_.empty(); });
-        if (stop_) return;
-        job = std::move(asked_.front().second);
-        asked_.pop_front();
-      }
-      Then then = job();
-      {
-        const base::MutexLock lock(mutex_);
-        results_.push_back(std::move(then));
-      }
-      done_();
-    }
-  }
-
-  std::function<void()> done_;
-  base::Mutex mutex_;
-  base::Condition changed_;
-  bool stop_ SPILLWAY_GUARDED_BY(mutex_) = false;
-  std::deque<std::pair<uint64_t, Job>> asked_ SPILLWAY_GUARDED_BY(mutex_);  // by ticket
-  std::vector<Then> results_ SPILLWAY_GUARDED_BY(mutex_);
-  std::vector<std::thread> threads_;  // last: they use the others
+// A window's memory, and its part of a limit, which is given back behind it.
+struct HeldPages {
+  std::shared_ptr<const void> held;
+  Pages pages;
 };
 
 // Errors: it cannot be connected, by whosever fault.
@@ -115,7 +53,7 @@ class ExpectedWindow : public RemoteWindow {
   ~ExpectedWindow() override;
 
   // -- the listener's
-  void Hold(Result<Pages> pages);
+  void Hold(Result<std::shared_ptr<const Pages>> pages);
   [[nodiscard]] const std::shared_ptr<const Pages>& pages() const { return pages_; }
   // Its client asks for it with that connection, which is being accepted from here on.
   void BeginConnecting(const rdma_cm_id* id) { connection_ = id; }
@@ -136,6 +74,7 @@ class ExpectedWindow : public RemoteWindow {
     return pages_ != nullptr ? pages_->bytes() : std::span<std::byte>();
   }
   [[nodiscard]] std::shared_ptr<const void> keeper() const override { return pages_; }
+  [[nodiscard]] std::shared_ptr<void> TakeMemory() override;
   [[nodiscard]] uint32_t slots() const override { return slots_; }
   bool TakeSubmission(Submission& into) override;
   // A client that asks again has its answer, whether or not the device here knows it yet.
@@ -187,8 +126,8 @@ class WindowListenerOverRdma : public WindowListener {
   [[nodiscard]] base::SocketAddress address() const override { return address_; }
   [[nodiscard]] int events() const override { return bell_.fd(); }
   [[nodiscard]] std::vector<uint64_t> Serve() override;
-  [[nodiscard]] Result<std::unique_ptr<RemoteWindow>> Expect(uint64_t session, uint64_t bytes,
-                                                             uint32_t slots) override;
+  [[nodiscard]] Result<std::unique_ptr<RemoteWindow>> Expect(uint64_t session, uint64_t bytes, uint32_t slots,
+                                                             std::shared_ptr<const void> held) override;
   void Forget(uint64_t ticket) {
     windows_.erase(ticket);
     maker_.Forget(ticket);
@@ -202,12 +141,15 @@ class WindowListenerOverRdma : public WindowListener {
   };
   void Handle(const rdma::Event& event, std::vector<uint64_t>& news);
   void Admit(rdma::Owned<rdma_cm_id> id, const WindowHello& hello);
-  // Does it to the window, if it is still there, and its session hears of it.
-  template <class What>
-  void Tell(uint64_t ticket, const What& what) {
+  // Gives it to the window, if it is still there, and its session hears of it. What nobody wants any more is
+  // freed where it takes nobody's time.
+  template <class Made>
+  void Give(uint64_t ticket, std::shared_ptr<Result<Made>> made,
+            void (ExpectedWindow::*take)(Result<Made> made)) {
     const auto found = windows_.find(ticket);
-    if (found == windows_.end()) return;
-    what(*found->second.window);
+    if (found == windows_.end())
+      return maker_.Ask(0, [made = std::move(made)]() -> Aside::Then { return {}; });
+    (found->second.window->*take)(std::move(*made));
     told_.push_back(found->second.session);
   }
 
@@ -226,9 +168,19 @@ class WindowListenerOverRdma : public WindowListener {
 
 ExpectedWindow::~ExpectedWindow() { listener_.Forget(ticket_); }
 
-void ExpectedWindow::Hold(Result<Pages> pages) {
+// First it is seen to that no connection is being made of them.
+std::shared_ptr<void> ExpectedWindow::TakeMemory() {
+  listener_.Forget(ticket_);
+  struct Remains {
+    std::shared_ptr<const Pages> pages;
+    std::unique_ptr<Mirror> mirror;  // goes first
+  };
+  return std::shared_ptr<Remains>(new Remains{std::move(pages_), std::move(mirror_)});
+}
+
+void ExpectedWindow::Hold(Result<std::shared_ptr<const Pages>> pages) {
   if (pages)
-    pages_ = std::make_shared<Pages>(std::move(*pages));
+    pages_ = std::move(*pages);
   else
     Break(pages.error().message);
 }
@@ -264,15 +216,22 @@ void ExpectedWindow::Complete(const Completion& completion, uint64_t offset) {
 // ---- the listener
 
 Result<std::unique_ptr<RemoteWindow>> WindowListenerOverRdma::Expect(uint64_t session, uint64_t bytes,
-                                                                     uint32_t slots) {
+                                                                     uint32_t slots,
+                                                                     std::shared_ptr<const void> held) {
   if (is_lost_) return Fail(ErrorCode::kSystem, "the gateway's RDMA device has gone");
   uint64_t ticket = RandomKey();
   while (windows_.contains(ticket)) ticket = RandomKey();
   auto window = std::make_unique<ExpectedWindow>(*this, ticket, slots);
   windows_[ticket] = {window.get(), session};
-  maker_.Ask(ticket, [this, ticket, bytes]() -> Aside::Then {
-    auto pages = std::make_shared<Result<Pages>>(Pages::Make(bytes));
-    return [this, ticket, pages] { Tell(ticket, [&](ExpectedWindow& one) { one.Hold(std::move(*pages)); }); };
+  maker_.Ask(ticket, [this, ticket, bytes, held = std::move(held)]() mutable -> Aside::Then {
+    auto made = std::make_shared<Result<std::shared_ptr<const Pages>>>();
+    if (auto pages = Pages::Make(bytes); pages) {
+      auto both = std::shared_ptr<HeldPages>(new HeldPages{std::move(held), std::move(*pages)});
+      *made = std::shared_ptr<const Pages>(both, &both->pages);
+    } else {
+      *made = tl::make_unexpected(pages.error());
+    }
+    return [this, ticket, made]() mutable { Give(ticket, std::move(made), &ExpectedWindow::Hold); };
   });
   return window;
 }
@@ -334,8 +293,8 @@ void WindowListenerOverRdma::Admit(rdma::Owned<rdma_cm_id> id, const WindowHello
                   [this, hello, shared, pages = window.pages(), slots = window.slots()]() -> Aside::Then {
                     auto mirror = std::make_shared<Result<std::unique_ptr<Mirror>>>(
                         Accept(std::move(*shared), hello, pages, slots));
-                    return [this, ticket = hello.ticket, mirror] {
-                      Tell(ticket, [&](ExpectedWindow& one) { one.EndConnecting(std::move(*mirror)); });
+                    return [this, ticket = hello.ticket, mirror]() mutable {
+                      Give(ticket, std::move(mirror), &ExpectedWindow::EndConnecting);
                     };
                   });
 }

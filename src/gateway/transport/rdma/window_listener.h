@@ -46,9 +46,11 @@ class WindowListener {
   // Then: the sessions of whose windows there is some.
   [[nodiscard]] virtual std::vector<uint64_t> Serve() = 0;
 
-  // Its memory is made meanwhile. The listener outlives it. Errors: kSystem, there is no device any more.
+  // Its memory is made meanwhile, and keeps `held` until it is free. The listener outlives the window and
+  // what was taken of it. Errors: kSystem, there is no device any more.
   [[nodiscard]] virtual Result<std::unique_ptr<RemoteWindow>> Expect(uint64_t session, uint64_t bytes,
-                                                                     uint32_t slots) = 0;
+                                                                     uint32_t slots,
+                                                                     std::shared_ptr<const void> held) = 0;
 };
 
 }  // namespace spillway::gateway

@@ -4,6 +4,24 @@
 #include "base/fd.h"
 
 namespace spillway::gateway {
+namespace {
+
+// Of a window that has ended. Without holes whoever keeps a descriptor would keep the memory.
+struct Remains {
+  Channel channel;
+  std::shared_ptr<const SharedMemory> memory;
+
+  Remains(Channel of, std::shared_ptr<const SharedMemory> bytes)
+      : channel(std::move(of)), memory(std::move(bytes)) {}
+  ~Remains() {
+    FreePages(memory->fd());
+    FreePages(channel.fd());
+  }
+  Remains(const Remains&) = delete;
+  Remains& operator=(const Remains&) = delete;
+};
+
+}  // namespace
 
 Result<std::unique_ptr<ShmServedWindow>> ShmServedWindow::Create(uint64_t bytes, uint32_t slots) {
   auto submissions = MakeEventFd();
@@ -21,10 +39,8 @@ Result<std::unique_ptr<ShmServedWindow>> ShmServedWindow::Create(uint64_t bytes,
   return window;
 }
 
-ShmServedWindow::~ShmServedWindow() {
-  if (!memory_) return;
-  FreePages(memory_->fd());
-  FreePages(channel_.fd());
+std::shared_ptr<void> ShmServedWindow::TakeMemory() {
+  return std::make_shared<Remains>(std::move(channel_), std::move(memory_));
 }
 
 Result<std::unique_ptr<ShmClientWindow>> ShmClientWindow::Map(std::vector<base::Fd> fds, uint64_t bytes,

@@ -17,8 +17,6 @@ class ShmServedWindow : public ServedWindow {
  public:
   // Errors: kSystem, kBadInput as Channel::Create's.
   [[nodiscard]] static Result<std::unique_ptr<ShmServedWindow>> Create(uint64_t bytes, uint32_t slots);
-  // Whatever descriptors the client keeps, the gateway's pages are free.
-  ~ShmServedWindow() override;
 
   // For the client: the channel, the memory, the doorbell of submissions and its end of that of completions.
   [[nodiscard]] std::array<int, 4> descriptors() const {
@@ -29,6 +27,8 @@ class ShmServedWindow : public ServedWindow {
 
   [[nodiscard]] std::span<std::byte> bytes() const override { return memory_->bytes(); }
   [[nodiscard]] std::shared_ptr<const void> keeper() const override { return memory_; }
+  // Once that is free, the pages are, whatever descriptors the client keeps.
+  [[nodiscard]] std::shared_ptr<void> TakeMemory() override;
   [[nodiscard]] const SharedMemory* peer_memory() const override { return memory_.get(); }
   [[nodiscard]] bool Write(std::span<std::byte> to, std::span<const std::byte> from) override {
     return memory_->Write(to, from);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/window_memory.h"
+
+#include <utility>
+
+namespace spillway::gateway {
+namespace {
+
+constexpr uint64_t kNoTicket = 0;  // what is to be freed is not forgotten
+
+struct Part {
+  Broker& broker;
+  WindowMemory::Post post;
+  uint64_t bytes;
+  uint32_t tenant;
+  ~Part() {
+    post([&of = broker, bytes = bytes, tenant = tenant] { of.ReleaseWindow(bytes, tenant); });
+  }
+};
+
+}  // namespace
+
+WindowMemory::WindowMemory(Broker& broker, size_t most_ended, Post post)
+    : broker_(broker), most_ended_(most_ended), post_(std::move(post)), freer_(1, [this] {
+        post_([this] {
+          for (const Aside::Then& then : freer_.Take()) then();
+        });
+      }) {}
+
+Result<WindowMemory::Held> WindowMemory::Hold(uint64_t bytes, uint32_t tenant) {
+  if (const auto held = broker_.HoldWindow(bytes, tenant); !held) return tl::make_unexpected(held.error());
+  return std::shared_ptr<const Part>(new Part{broker_, post_, bytes, tenant});
+}
+
+void WindowMemory::Free(std::shared_ptr<void> memory, Held held) {
+  ended_++;
+  freer_.Ask(kNoTicket, [this, memory = std::move(memory), held = std::move(held)]() mutable -> Aside::Then {
+    memory.reset();
+    held.reset();
+    return [this] { ended_--; };
+  });
+}
+
+void WindowMemory::WhenFreed(std::function<void()> then) {
+  freer_.Ask(kNoTicket, [then = std::move(then)]() mutable -> Aside::Then { return std::move(then); });
+}
+
+}  // namespace spillway::gateway
