@@ -21,28 +21,29 @@ struct Part {
 }  // namespace
 
 WindowMemory::WindowMemory(Broker& broker, size_t most_ended, Post post)
-    : broker_(broker), most_ended_(most_ended), post_(std::move(post)), freer_(1, [this] {
-        post_([this] {
-          for (const Aside::Then& then : freer_.Take()) then();
-        });
-      }) {}
+    : broker_(broker), most_ended_(most_ended), post_(std::move(post)), freer_(1, [] {}) {}
 
 Result<WindowMemory::Held> WindowMemory::Hold(uint64_t bytes, uint32_t tenant) {
   if (const auto held = broker_.HoldWindow(bytes, tenant); !held) return tl::make_unexpected(held.error());
   return std::shared_ptr<const Part>(new Part{broker_, post_, bytes, tenant});
 }
 
+// What follows from a job goes the way of the parts that are given back, behind them.
 void WindowMemory::Free(std::shared_ptr<void> memory, Held held) {
   ended_++;
   freer_.Ask(kNoTicket, [this, memory = std::move(memory), held = std::move(held)]() mutable -> Aside::Then {
     memory.reset();
     held.reset();
-    return [this] { ended_--; };
+    post_([this] { ended_--; });
+    return {};
   });
 }
 
 void WindowMemory::WhenFreed(std::function<void()> then) {
-  freer_.Ask(kNoTicket, [then = std::move(then)]() mutable -> Aside::Then { return std::move(then); });
+  freer_.Ask(kNoTicket, [this, then = std::move(then)]() mutable -> Aside::Then {
+    post_(std::move(then));
+    return {};
+  });
 }
 
 }  // namespace spillway::gateway

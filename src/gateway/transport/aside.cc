@@ -45,7 +45,6 @@ void Aside::Work() {
       asked_.pop_front();
     }
     Then then = job();
-    job = nullptr;  // what it holds is freed here, before anybody hears that it is done
     if (!then) continue;
     {
       const base::MutexLock lock(mutex_);

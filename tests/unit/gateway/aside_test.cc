@@ -55,17 +55,6 @@ TEST(Aside, DoesNotBeginWhatIsForgotten) {
   EXPECT_EQ(aside.Take().size(), 1u) << "of the first there is nothing to take";
 }
 
-// Whoever hears that it is done may count on that.
-TEST(Aside, WhatAJobHoldsIsGoneBeforeItIsDone) {
-  std::counting_semaphore<> done{0};
-  Aside aside(1, [&] { done.release(); });
-  auto held = std::make_shared<int>(1);
-  const std::weak_ptr<int> is_there = held;
-  aside.Ask(1, [held = std::move(held)]() -> Aside::Then { return [] {}; });
-  done.acquire();
-  EXPECT_TRUE(is_there.expired());
-}
-
 TEST(Aside, AtItsEndWaitsForWhatHasBegunAndFreesWhatOthersHold) {
   std::latch begun{1}, goes_on{1};
   bool is_done = false;

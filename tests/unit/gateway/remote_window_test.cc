@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <deque>
+#include <latch>
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
@@ -300,8 +301,14 @@ TEST_F(RemoteWindowOfASession, WhoseClientVanishesHasNoRequestsLeftAndItsMemoryG
   Submit(1, key);
   ASSERT_EQ(bed.delivered.size(), 1u);
   const std::weak_ptr<std::vector<std::byte>> memory = device.window->memory;
+  EXPECT_FALSE(device.held.expired());
+  const auto may_go = std::make_shared<std::latch>(1);
+  windows.memory.Free({nullptr, [may_go](void*) { may_go->wait(); }}, nullptr);
   session.reset();
   EXPECT_EQ(bed.given_up.size(), 1u);
+  EXPECT_FALSE(memory.expired()) << "it is freed behind what ended before, not by the gateway's thread";
+  EXPECT_EQ(bed.broker.windows_held(), kWindowHolds);
+  may_go->count_down();
   EXPECT_EQ(Held(), 0u);
   EXPECT_TRUE(memory.expired()) << "though the slice still works on what was copied of it";
   EXPECT_TRUE(bed.Done(0)) << "and its answer is nobody's";

@@ -11,6 +11,7 @@
 #include <latch>
 #include <memory>
 #include <optional>
+#include <semaphore>
 #include <thread>
 
 #include "base/fd.h"
@@ -37,17 +38,21 @@ class SlowMemory {
  public:
   ~SlowMemory() { Free(); }
   std::shared_ptr<void> Take() {
-    return {nullptr, [this, may_go = may_go_](void*) {
+    return {nullptr, [this, begun = begun_, may_go = may_go_](void*) {
               by = std::this_thread::get_id();
+              begun->release();
               may_go->wait();
             }};
   }
+  // Until somebody frees it.
+  void UntilBegun() { begun_->acquire(); }
   void Free() {
     if (!std::exchange(is_freed_, true)) may_go_->count_down();
   }
   std::thread::id by;  // once it is free
 
  private:
+  std::shared_ptr<std::counting_semaphore<>> begun_ = std::make_shared<std::counting_semaphore<>>(0);
   std::shared_ptr<std::latch> may_go_ = std::make_shared<std::latch>(1);
   bool is_freed_ = false;
 };
@@ -67,6 +72,7 @@ TEST_F(WindowMemoryTest, IsHeldUntilItIsFreeWhichHappensElsewhere) {
   ASSERT_TRUE(held);
   EXPECT_EQ(windows->memory.Hold(1, kAlice).error().code, ErrorCode::kConflict);
   End(std::move(*held));
+  slow.UntilBegun();
   windows->posts.Run();
   EXPECT_EQ(Held(), kLimit);
   EXPECT_EQ(windows->memory.Hold(1, kAlice).error().code, ErrorCode::kConflict);
