@@ -323,7 +323,7 @@ TEST(InferenceFront, ListsModelsToTenantsAlone) {
   };
   EXPECT_THAT(index(""), EndsWith("\r\n\r\n[]"));
   std::optional<gateway::ProgramSlice> program(
-      gateway::ProgramSlice::Join({{front.bed.executors_path()}, "first", ProgramModel(8)}).value());
+      gateway::ProgramSlice::Join({{front.bed.executors_path()}, "first", ProgramWithOutputs(8)}).value());
   front.bed.Until([](gateway::Server& server) { return server.IsReady(); });
   const std::string ready = R"([{"name":"program","reason":"","state":"READY","version":"1"}])";
   EXPECT_THAT(index(""), EndsWith(ready));
@@ -340,7 +340,7 @@ TEST(InferenceFront, ListsModelsToTenantsAlone) {
 
 TEST(InferenceFront, WhatIsRefusedBeforeItIsQueuedIsCountedByReason) {
   BareFront front;
-  auto program = gateway::ProgramSlice::Join({{front.bed.executors_path()}, "first", ProgramModel(8)});
+  auto program = gateway::ProgramSlice::Join({{front.bed.executors_path()}, "first", ProgramWithOutputs(8)});
   ASSERT_TRUE(program);
   front.bed.Until([](gateway::Server& server) { return !server.Models()->empty(); });
   const auto post = [&](const std::string& model, const std::string& token, const std::string& body) {
