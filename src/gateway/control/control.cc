@@ -123,7 +123,9 @@ void Control::Loop() {
     {
       const base::MutexLock lock(mutex_);
       const auto pause = draining_.empty() ? kTurnEvery : kDrainTurnEvery;
-      wake_.WaitFor(mutex_, pause, [this]() SPILLWAY_REQUIRES(mutex_) { return stop_ || !posted_.empty(); });
+      wake_.WaitFor(mutex_, pause, [this]() SPILLWAY_REQUIRES(mutex_) {
+        return stop_ || !posted_.empty() || controller_.HasMore();
+      });
       if (stop_) break;
       work = std::exchange(posted_, {});
     }

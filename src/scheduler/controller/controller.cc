@@ -137,6 +137,7 @@ void Controller::Measured(const std::string& model, Millis downtime_ms, Millis n
 
 void Controller::Tick(Millis now) {
   Begin(now);
+  effort_left_ = kEffortPerTurn;
   Reconcile();
 }
 
@@ -196,14 +197,15 @@ void Controller::EndLate() {
 }
 
 void Controller::ForgetTroubles() {
+  std::map<std::string, int> steady;  // of models in trouble
+  for (const auto& [name, trouble] : fleet_.model_troubles) steady[name] = 0;
+  for (const auto& [id, one] : fleet_.instances)
+    if (one.phase == Phase::kReady && fleet_.now - one.since >= kSteady)
+      if (const auto at = steady.find(one.model.name); at != steady.end()) ++at->second;
   std::erase_if(fleet_.model_troubles, [&](const auto& entry) {
     const auto model = fleet_.models.find(entry.first);
-    if (model == fleet_.models.end()) return true;
-    int steady = 0;
-    for (const auto& [id, one] : fleet_.instances)
-      if (one.model.name == entry.first && one.phase == Phase::kReady && fleet_.now - one.since >= kSteady)
-        ++steady;
-    return steady >= model->second.replicas && entry.second.not_before <= fleet_.now;
+    return model == fleet_.models.end() ||
+           (steady.at(entry.first) >= model->second.replicas && entry.second.not_before <= fleet_.now);
   });
   std::erase_if(fleet_.gpu_troubles, [&](const auto& entry) {
     return entry.second.not_before + options_.longest_back_off <= fleet_.now;
@@ -236,25 +238,42 @@ void Controller::TrimReplicas() {
 
 void Controller::AddReplicas() {
   std::map<std::string, int> there = Replicas();
-  for (const auto& [name, model] : fleet_.models) {
-    int n = there[name];
-    for (; n < model.replicas; ++n) {
-      if (Instance* spare = SpareOf(model)) {
-        To(*spare, Phase::kReady);
-        continue;
-      }
-      const auto trouble = fleet_.model_troubles.find(name);
-      if (trouble != fleet_.model_troubles.end() && trouble->second.not_before > fleet_.now) break;
-      if (!MayFindPlace(name)) break;
-      if (AddOne(model)) continue;
-      unplaceable_.insert(name);
-      break;
-    }
+  PlaceSearches searches(fleet_, options_.rules, options_.policy);
+  has_more_ = false;
+  auto at = fleet_.models.lower_bound(next_model_);
+  for (size_t i = 0; i < fleet_.models.size(); ++i, ++at) {
+    if (at == fleet_.models.end()) at = fleet_.models.begin();
+    const auto& [name, model] = *at;
+    const bool has_all = AddReplicasOf(model, there[name], searches);
     // That there was no room is over; what failed is told until all have been steady.
     const auto trouble = fleet_.model_troubles.find(name);
-    if (n >= model.replicas && trouble != fleet_.model_troubles.end() && trouble->second.failures == 0)
+    if (has_all && trouble != fleet_.model_troubles.end() && trouble->second.failures == 0)
       fleet_.model_troubles.erase(trouble);
   }
+  if (!has_more_) next_model_.clear();
+}
+
+// False: some are still missing.
+bool Controller::AddReplicasOf(const ServedModel& model, int there, PlaceSearches& searches) {
+  for (Instance* spare; there < model.replicas && (spare = SpareOf(model)) != nullptr; ++there) {
+    To(*spare, Phase::kReady);
+    searches.Clear();  // it may move
+  }
+  for (; there < model.replicas; ++there) {
+    const auto trouble = fleet_.model_troubles.find(model.name);
+    if (trouble != fleet_.model_troubles.end() && trouble->second.not_before > fleet_.now) return false;
+    if (!MayFindPlace(model.name)) return false;
+    if (effort_left_ <= 0) {
+      if (!has_more_) next_model_ = model.name;
+      has_more_ = true;
+      return false;
+    }
+    --effort_left_;
+    if (AddOne(model, searches)) continue;
+    unplaceable_.insert(model.name);
+    return false;
+  }
+  return true;
 }
 
 // A search costs time that grows with the fleet, and turns come ten times a second.
@@ -276,10 +295,6 @@ Controller::PlacementInputs Controller::InputsNow() const {
 }
 
 // -- steps
-
-FleetView Controller::Look(const std::string& avoid) const {
-  return FleetView(fleet_, options_.rules, avoid);
-}
 
 Instance* Controller::Find(uint64_t id) {
   const auto at = fleet_.instances.find(id);
@@ -338,15 +353,15 @@ void Controller::To(Instance& one, Phase phase) {
   Changed();
 }
 
-void Controller::Start(const ServedModel& model, const SlicePlace& place, uint64_t replaces) {
+const Instance& Controller::Start(const ServedModel& model, const SlicePlace& place, uint64_t replaces) {
   Instance one;
   one.id = ++fleet_.last_id;
   one.model = model;
   one.place = place;
   one.replaces = replaces;
   To(one, Phase::kStarting);
-  fleet_.instances[one.id] = one;
   ++fleet_.revision;
+  return fleet_.instances[one.id] = one;
 }
 
 // Whoever is to take its place must be there for certain.

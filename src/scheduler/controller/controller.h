@@ -23,7 +23,7 @@
 #include "scheduler/controller/fleet.h"
 #include "scheduler/controller/fleet_view.h"
 #include "scheduler/controller/learned_speeds.h"
-#include "scheduler/placer.h"
+#include "scheduler/controller/place_search.h"
 
 namespace spillway::scheduler {
 
@@ -96,6 +96,11 @@ class Controller {
   void Learn(const std::vector<Took>& took, Millis now);
 
   void Tick(Millis now);
+  // Replicas are missing for which no place was looked for yet, as enough were since the last Tick: the next
+  // one is due at once.
+  [[nodiscard]] bool HasMore() const { return has_more_; }
+  static constexpr int kEffortPerTurn = 256;   // a replica is one, and one for which there is no room
+  static constexpr int kGpusPerEffort = 1024;  // one more for so many GPUs, as all were looked at for it
   // The program was away. Who was ready has start_limit to be so again.
   void Restarted(Millis now);
 
@@ -125,10 +130,11 @@ class Controller {
   void ForgetTroubles();
   void TrimReplicas();
   void AddReplicas();
-  bool AddOne(const ServedModel& model);
-  [[nodiscard]] Spot Quicker(FleetView& view, Placer& placer, const ServedModel& model, const Job& job,
+  bool AddReplicasOf(const ServedModel& model, int there, PlaceSearches& searches);
+  bool AddOne(const ServedModel& model, PlaceSearches& searches);
+  [[nodiscard]] Spot Quicker(PlaceSearch& search, const ServedModel& model, const Job& job,
                              const Spot& spot) const;
-  bool PlanRoom(const ServedModel& model);
+  bool PlanRoom(const ServedModel& model, PlaceSearches& searches);
   void PlanMoves();
   [[nodiscard]] double LossByMove(const FleetView& view, JobId job, const Spot& from, int node) const;
   void StartPlanned();
@@ -137,10 +143,9 @@ class Controller {
   [[nodiscard]] PlacementInputs InputsNow() const;
   bool MayFindPlace(const std::string& model);
   void Changed();  // hosts, models or phases
-  [[nodiscard]] FleetView Look(const std::string& avoid = {}) const;
   Instance* Find(uint64_t id);
   void To(Instance& one, Phase phase);
-  void Start(const ServedModel& model, const SlicePlace& place, uint64_t replaces);
+  const Instance& Start(const ServedModel& model, const SlicePlace& place, uint64_t replaces);
   void EndDraining(Instance& one);
   void Stop(Instance& one);
   void GiveUp(Instance& one, const std::string& why);
@@ -158,6 +163,9 @@ class Controller {
   LearnedSpeeds speeds_;
   Millis heard_;  // the caller's time, of the last event: before fleet_.now where his clock was set back
   uint64_t searches_ = 0;
+  int effort_left_ = kEffortPerTurn;  // until the next Tick
+  bool has_more_ = false;
+  std::string next_model_;  // if has_more_: with whom it goes on, so that each model has its turn
   uint64_t changes_ = 0;
   PlacementInputs inputs_;
   std::set<std::string> unplaceable_;  // models for which there was no place under inputs_

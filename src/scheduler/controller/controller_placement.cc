@@ -19,12 +19,6 @@ constexpr double kClearlyLonger = 1.25;
 constexpr Millis kEndsWithin = 30'000;
 constexpr const char* kUnknownGpu = "unknown";  // a GPU of which its host does not say what it is
 
-JobMix MixOf(const Fleet& fleet, const FleetView& view, const Cluster& cluster) {
-  std::vector<Job> jobs;
-  for (const auto& [name, model] : fleet.models) jobs.insert(jobs.end(), model.replicas, view.JobOf(model));
-  return JobMix(jobs, static_cast<int>(cluster.models().size()));
-}
-
 bool IsListedSomewhere(const Fleet& fleet, const std::string& program) {
   return std::any_of(fleet.hosts.begin(), fleet.hosts.end(),
                      [&](const auto& host) { return host.second.is_up && Lists(host.second, program); });
@@ -74,20 +68,19 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
     return Fail(ErrorCode::kConflict, fmt::format("model {}: it is on {} already", name, gpu));
   if (mover == nullptr)
     return Fail(ErrorCode::kConflict, fmt::format("model {}: no instance is ready to move", name));
-  FleetView view = Look(GpuKey(mover->place.host, mover->place.gpu));
+  PlaceSearch search(fleet_, options_.rules, options_.policy, GpuKey(mover->place.host, mover->place.gpu));
+  const FleetView& view = search.view();
   const Job job = view.JobOf(model->second);
-  const JobMix mix = MixOf(fleet_, view, view.cluster());
-  Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
   std::optional<Spot> spot;
   if (gpu.empty()) {
-    spot = placer.Decide(job);
+    spot = search.placer().Decide(job);
   } else if (const int node = view.NodeOf(gpu); node < 0) {
     return Fail(ErrorCode::kBadInput, fmt::format("GPU {} does not exist or cannot be used now", gpu));
   } else if (const std::string& program = model->second.host_program;
              !Lists(fleet_.hosts.at(view.HostOf(node)), program)) {
     return Fail(ErrorCode::kBadInput, fmt::format("model {}: host {} does not list the program {}", name,
                                                   view.HostOf(node), program));
-  } else if (const auto rating = placer.RateOn(job, node)) {
+  } else if (const auto rating = search.placer().RateOn(job, node)) {
     spot = rating->spot;
   }
   if (!spot)
@@ -98,7 +91,7 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
 }
 
 // False: there is no place for it now.
-bool Controller::AddOne(const ServedModel& model) {
+bool Controller::AddOne(const ServedModel& model, PlaceSearches& searches) {
   ++searches_;
   const auto trouble = fleet_.model_troubles.find(model.name);
   // Where it failed last it goes only if there is nothing else.
@@ -107,16 +100,15 @@ bool Controller::AddOne(const ServedModel& model) {
     avoids.push_back(trouble->second.where);
   avoids.emplace_back();
   for (const std::string& avoid : avoids) {
-    FleetView view = Look(avoid);
-    const Job job = view.JobOf(model);
-    const JobMix mix = MixOf(fleet_, view, view.cluster());
-    Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
-    const auto spot = placer.Decide(job);
+    PlaceSearch& search = searches.Avoiding(avoid);
+    const Job job = search.view().JobOf(model);
+    const auto spot = search.placer().Decide(job);
     if (!spot) continue;
-    Start(model, view.PlaceOf(job, Quicker(view, placer, model, job, *spot)), 0);
+    searches.Started(Start(model, search.view().PlaceOf(job, Quicker(search, model, job, *spot)), 0));
     return true;
   }
-  if (PlanRoom(model)) return false;
+  effort_left_ -= static_cast<int>(searches.Avoiding({}).view().cluster().nodes().size()) / kGpusPerEffort;
+  if (PlanRoom(model, searches)) return false;
   Trouble& waits = fleet_.model_troubles[model.name];
   if (waits.failures == 0) {
     const bool any_host = std::any_of(fleet_.hosts.begin(), fleet_.hosts.end(), [](const auto& host) {
@@ -140,15 +132,15 @@ bool Controller::AddOne(const ServedModel& model) {
 
 // `spot`, or a place on a GPU model on which its requests were seen to take clearly less, if that switches no
 // GPU on that `spot` would leave off.
-Spot Controller::Quicker(FleetView& view, Placer& placer, const ServedModel& model, const Job& job,
+Spot Controller::Quicker(PlaceSearch& search, const ServedModel& model, const Job& job,
                          const Spot& spot) const {
   // It may be those very GPUs that it fails on.
   const auto trouble = fleet_.model_troubles.find(model.name);
   if (trouble != fleet_.model_troubles.end() && trouble->second.failures > 0) return spot;
   std::vector<double> slowness;  // by the cluster's model of GPU
-  for (const std::string& gpu : view.gpu_models())
+  for (const std::string& gpu : search.view().gpu_models())
     slowness.push_back(LearnedSpeeds::Slowness(fleet_.service_times, model.name, gpu, fleet_.now));
-  const Cluster& cluster = view.cluster();
+  const Cluster& cluster = search.view().cluster();
   const double here = slowness[cluster.nodes()[spot.node].model];
   const auto is_on = [&](int node) { return !cluster.JobsOn(node).empty(); };
   std::set<double> quicker;
@@ -161,7 +153,7 @@ Spot Controller::Quicker(FleetView& view, Placer& placer, const ServedModel& mod
       if (slowness[kind] <= most && job.Accepts(static_cast<int>(kind)))
         narrower.models |= ModelSet{1} << kind;
     if (narrower.models == 0) continue;
-    const auto better = placer.Decide(narrower);
+    const auto better = search.placer().Decide(narrower);
     if (better && (is_on(better->node) || !is_on(spot.node))) return *better;
   }
   return spot;
@@ -182,24 +174,26 @@ void Controller::Learn(const std::vector<Took>& took, Millis now) {
 }
 
 // Moves others so that it finds room, where the budget allows it.
-bool Controller::PlanRoom(const ServedModel& model) {
+bool Controller::PlanRoom(const ServedModel& model, PlaceSearches& searches) {
   if (!fleet_.planned.empty() || IsMoving()) return true;
   if (!options_.is_moving || fleet_.moves_left < 1) return false;
-  FleetView view = Look();
+  PlaceSearch& search = searches.Avoiding({});
+  FleetView& view = search.view();
   const Job job = view.JobOf(model);
   if (!job.Fractional()) return false;
-  const JobMix mix = MixOf(fleet_, view, view.cluster());
-  Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
   const int most = static_cast<int>(std::min<double>(kMaxPushed, fleet_.moves_left));
   // A replica that is missing is worth slower requests of others, but not their SLO.
   const auto may_move = [&](const Move& move) {
     return view.MayMove(move.job) && LossByMove(view, move.job, move.from, move.to.node) < kImmovable;
   };
-  const std::vector<Move> moves = MakeRoom(view.cluster(), placer, view.next_job(), job, most, -1, may_move);
+  const std::vector<Move> moves =
+      MakeRoom(view.cluster(), search.placer(), view.next_job(), job, most, -1, may_move);
   for (const Move& move : moves)
     fleet_.planned.push_back(
         {view.InstanceOf(move.job), view.PlaceOf(view.cluster().JobOf(move.job), move.to)});
-  return !moves.empty();
+  if (moves.empty()) return false;
+  searches.Clear();  // in its view they are made already
+  return true;
 }
 
 // In GPUs. Requests that take twice as long need twice the share for as many: what that is more than it has.
@@ -234,7 +228,7 @@ void Controller::PlanMoves() {
   for (const auto& [id, one] : fleet_.instances)
     if (one.phase != Phase::kReady && !MayNeverEnd(one)) return;
   fleet_.considered = fleet_.now;
-  FleetView view = Look();
+  FleetView view(fleet_, options_.rules);
   MovePolicy policy;
   policy.move_price = options_.move_price;
   policy.budget = static_cast<int64_t>(fleet_.moves_left);
@@ -254,19 +248,21 @@ void Controller::PlanMoves() {
 // Those that fit now; the others wait for what must leave first.
 void Controller::StartPlanned() {
   std::vector<PlannedMove> rest;
+  std::optional<FleetView> view;  // until something is started
   for (const PlannedMove& move : fleet_.planned) {
     const Instance* one = Find(move.instance);
-    const FleetView view = Look();
+    if (!view) view.emplace(fleet_, options_.rules);
     if (one == nullptr || !IsServing(*one) || ReplacementOf(one->id) != nullptr ||
-        view.NodeOf(GpuKey(move.to.host, move.to.gpu)) < 0) {
+        view->NodeOf(GpuKey(move.to.host, move.to.gpu)) < 0) {
       fleet_.planned.clear();
       return;
     }
-    if (!view.WhyNot(one->model, move.to).empty()) {
+    if (!view->WhyNot(one->model, move.to).empty()) {
       rest.push_back(move);
       continue;
     }
     Start(one->model, move.to, one->id);
+    view.reset();
     fleet_.moves_left -= 1;
   }
   bool waits = false;

@@ -156,21 +156,24 @@ FleetView::FleetView(const Fleet& fleet, const FleetRules& rules, const std::str
 bool FleetView::PlaceAll(const Fleet& fleet, std::string& blocked) {
   instances_.clear();
   may_move_.clear();
-  for (const auto& [id, one] : fleet.instances) {
-    const std::string key = GpuKey(one.place.host, one.place.gpu);
-    const int node = NodeOf(key);
-    if (node < 0) continue;
-    bool may_move = false;
-    const Job job = JobAt(fleet, one, node, may_move);
-    const Spot spot = SpotAt(job, node, one.place.start);
-    if (!cluster_.WhyNot(job, spot).empty()) {
-      blocked = key;
+  for (const auto& [id, one] : fleet.instances)
+    if (!Add(fleet, one)) {
+      blocked = GpuKey(one.place.host, one.place.gpu);
       return false;
     }
-    cluster_.Place(next_job(), job, spot);
-    instances_.push_back(id);
-    may_move_.push_back(may_move);
-  }
+  return true;
+}
+
+bool FleetView::Add(const Fleet& fleet, const Instance& one) {
+  const int node = NodeOf(GpuKey(one.place.host, one.place.gpu));
+  if (node < 0) return true;
+  bool may_move = false;
+  const Job job = JobAt(fleet, one, node, may_move);
+  const Spot spot = SpotAt(job, node, one.place.start);
+  if (!cluster_.WhyNot(job, spot).empty()) return false;
+  cluster_.Place(next_job(), job, spot);
+  instances_.push_back(one.id);
+  may_move_.push_back(may_move);
   return true;
 }
 

@@ -31,6 +31,10 @@ class FleetView {
   // (HOST/GPU), and those that something is on that the rules do not allow any more.
   FleetView(const Fleet& fleet, const FleetRules& rules, const std::string& avoid = {});
 
+  // The fleet's youngest instance, which takes no other's place and runs a model that the fleet had before:
+  // the view is then as one that is made anew. False: it is not; make a new one.
+  [[nodiscard]] bool Add(const Fleet& fleet, const Instance& one);
+
   [[nodiscard]] Cluster& cluster() { return cluster_; }
   // As a new instance of it would be. Where GPUs differ in memory, it asks for the share that is enough on
   // each that it accepts.

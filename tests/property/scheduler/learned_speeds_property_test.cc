@@ -69,6 +69,7 @@ class SpeedsWorld {
 
   void Step() {
     now_ += Below(100'000);
+    controller_->Tick(now_);
     for (int i = 0; i < 3; ++i) Learn(*controller_);
     ServedModel model;
     model.name = fmt::format("m{}", Below(4));

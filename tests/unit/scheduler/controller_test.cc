@@ -47,6 +47,41 @@ TEST_F(ControllerTest, ReplicasThatFitNowhereAreLookedForOnceUntilSomethingChang
   EXPECT_LE(controller_->searches(), before + 4);
 }
 
+// A turn in which thousands were placed would answer nobody for seconds.
+TEST_F(ControllerTest, ManyReplicasArePlacedInSeveralTurnsInWhichOtherModelsComeToo) {
+  Host(10);
+  ServedModel model = Model("a", 10);
+  model.replicas = Controller::kEffortPerTurn * 3;
+  Add(model);
+  EXPECT_EQ(instances(), static_cast<size_t>(Controller::kEffortPerTurn));
+  EXPECT_TRUE(controller_->HasMore());
+  Add(Model("b", 10));
+  Say({});
+  EXPECT_EQ(instances(), static_cast<size_t>(Controller::kEffortPerTurn)) << "events of one turn";
+  Pass(0);
+  EXPECT_EQ(instances(), static_cast<size_t>(Controller::kEffortPerTurn) * 2);
+  EXPECT_TRUE(controller_->HasMore());
+  Pass(0);
+  Pass(0);
+  EXPECT_FALSE(controller_->HasMore());
+  EXPECT_EQ(instances(), static_cast<size_t>(model.replicas) + 1);
+  EXPECT_NE(Of("b", Phase::kStarting), nullptr);
+}
+
+TEST_F(ControllerTest, ModelsThatFitNowhereKeepNoOtherFromItsTurn) {
+  options_.is_moving = false;
+  Make();
+  Host(1);
+  Add(Model("a", 900));
+  for (int i = 0; i < Controller::kEffortPerTurn + 10; ++i) Add(Model(fmt::format("large{}", i), 1000));
+  Add(Model("z", 10));
+  for (int turn = 0; turn < 3; ++turn) {
+    controller_->Measured("a", turn, now_);  // whoever waits is looked at again
+    Pass(0);
+  }
+  EXPECT_NE(Of("z", Phase::kStarting), nullptr);
+}
+
 TEST_F(ControllerTest, ATenantOverItsQuotaIsRefusedAndOthersAreNot) {
   options_.gpu_quotas = {{"red", 1.5}};
   Make();
