@@ -48,9 +48,13 @@ Result<FleetFile> FleetFile::Open(const std::string& given) {
 
 Result<std::optional<Fleet>> FleetFile::Read() const {
   std::error_code unknown;
-  const bool is_there = std::filesystem::exists(path_, unknown);
-  if (unknown) return Fail(ErrorCode::kSystem, fmt::format("{}: {}", path_, unknown.message()));
-  if (!is_there) return std::nullopt;
+  const std::filesystem::file_status status = std::filesystem::status(path_, unknown);
+  if (!std::filesystem::status_known(status))
+    return Fail(ErrorCode::kSystem, fmt::format("{}: {}", path_, unknown.message()));
+  if (!std::filesystem::exists(status)) return std::nullopt;
+  // To open a FIFO would wait for its writer.
+  if (!std::filesystem::is_regular_file(status))
+    return Fail(ErrorCode::kBadInput, path_ + ": expected a regular file");
   const auto text = base::ReadFile(path_);
   if (!text) return tl::make_unexpected(text.error());
   auto read = scheduler::ParseFleet(*text);

@@ -42,6 +42,16 @@ int LargestMemoryMib(const Fleet& fleet) {
   return largest;
 }
 
+// Some of those to which a model may be moved.
+std::string Others(FleetView& view) {
+  constexpr size_t kTold = 5;
+  const std::vector<Node>& nodes = view.cluster().nodes();
+  if (nodes.empty()) return "no other GPU can be used";
+  std::string text = "others are";
+  for (size_t i = 0; i < std::min(kTold, nodes.size()); ++i) text += (i == 0 ? " " : ", ") + nodes[i].name;
+  return nodes.size() > kTold ? fmt::format("{} and {} more", text, nodes.size() - kTold) : text;
+}
+
 }  // namespace
 
 Result<void> Controller::MoveModel(const std::string& name, const std::string& gpu, Millis now) {
@@ -75,7 +85,8 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
   if (gpu.empty()) {
     spot = search.placer().Decide(job);
   } else if (const int node = view.NodeOf(gpu); node < 0) {
-    return Fail(ErrorCode::kBadInput, fmt::format("GPU {} does not exist or cannot be used now", gpu));
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("GPU {} does not exist or cannot be used now; {}", gpu, Others(search.view())));
   } else if (const std::string& program = model->second.host_program;
              !Lists(fleet_.hosts.at(view.HostOf(node)), program)) {
     return Fail(ErrorCode::kBadInput, fmt::format("model {}: host {} does not list the program {}", name,

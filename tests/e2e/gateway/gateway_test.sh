@@ -73,6 +73,10 @@ code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$
 printf 'http: 127.0.0.1:0\nexecutors: %s/e.sock\ncontroller:\n  socket: %s/c.sock\n  state: %s/mistyped/state\n' "$work" "$work" "$work" > "$work/bad.yaml"
 code=0; "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$?
 [ $code = 2 ] && grep -q "bad.yaml:5: controller.state: .*directory $work/mistyped does not exist" "$work/bad.err" || fail "a state's folder that is not there: exit code $code, $(cat "$work/bad.err")"
+mkfifo "$work/fifo"
+printf 'http: 127.0.0.1:0\nexecutors: %s/e.sock\ncontroller:\n  socket: %s/c.sock\n  state: %s/fifo\n' "$work" "$work" "$work" > "$work/bad.yaml"
+code=0; timeout 20 "$bin/spillway-gateway" -c "$work/bad.yaml" 2> "$work/bad.err" || code=$?
+[ $code = 2 ] && grep -q "bad.yaml:5: controller.state: $work/fifo: expected a regular file" "$work/bad.err" || fail "a FIFO as the state: exit code $code, $(cat "$work/bad.err")"
 for program in gateway executor agent; do
   [ ! -e "$bin/spillway-$program" ] || "$bin/spillway-$program" --help | tail -1 | matches '^Exit codes: 0 ok' || fail "spillway-$program --help"
 done

@@ -208,7 +208,7 @@ for _ in $(seq 120); do printf 'url = "%s/v2/models/product/infer"\noutput = "%s
   curl -sf -K - -d '{"inputs": [{"name": "a", "datatype": "FP32", "shape": [1, 2], "data": [3, 4]},
     {"name": "b", "datatype": "FP32", "shape": [2, 1], "data": [5, 6]}]}' || fail "a hundred requests"
 until_true 20 fleet 'models["product"].get("slowness") == {"A100-40": 1}' || fail "slowness: $(fleet 'models["product"]')"
-expect_bad "GPU host7/gpu0 does not exist or cannot be used now" model move product --to host7/gpu0
+expect_bad "GPU host7/gpu0 does not exist or cannot be used now; others are host" model move product --to host7/gpu0
 expect_bad "to: expected HOST/GPU, such as host1/gpu0, got gpu0" model move product --to gpu0
 # A mistyped parameter is not a move to wherever there is room.
 code=$(curl -s -o "$work/body" -w "%{http_code}" -X POST --unix-socket "$work/control.sock" "http://gateway/v1/models/product/move?too=host1/gpu0")

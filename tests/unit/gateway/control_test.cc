@@ -4,9 +4,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "gateway/config.h"
+#include "gateway/control/fleet_file.h"
 #include "gateway/control/fleet_report.h"
 #include "gateway/control/host_table.h"
 #include "gateway/control/model_file.h"
@@ -114,6 +118,24 @@ TEST(ControllerConfig, IsReadWithTheGatewaysIsolation) {
   const auto twice = ParseGatewayConfig(quotas + "2.5}, {tenant: red, gpus: -1}]}\n", "g.yaml");
   ASSERT_FALSE(twice);
   EXPECT_THAT(twice.error().message, HasSubstr("g.yaml:4: controller.quotas[#2].gpus: expected"));
+}
+
+// To open a FIFO would wait for its writer.
+TEST(FleetFile, ThatIsNoRegularFileIsToldSo) {
+  char folder[] = "/tmp/spillway-fleet-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string path = std::string(folder) + "/fleet.json";
+  {
+    const auto file = FleetFile::Open(path);
+    ASSERT_TRUE(file) << file.error().message;
+    EXPECT_TRUE(file->Read()) << "there is none yet";
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    const auto read = file->Read();
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, ErrorCode::kBadInput);
+    EXPECT_THAT(read.error().message, testing::EndsWith("/fleet.json: expected a regular file"));
+  }
+  std::filesystem::remove_all(folder);
 }
 
 class HostTableTest : public testing::Test {

@@ -47,6 +47,22 @@ TEST_F(ControllerTest, ReplicasThatFitNowhereAreLookedForOnceUntilSomethingChang
   EXPECT_LE(controller_->searches(), before + 4);
 }
 
+TEST_F(ControllerTest, AMoveToAGpuThatIsNotThereNamesSomeThatAre) {
+  Host(1);
+  Add(Model("a", 500));
+  Obey();
+  const auto refusal = [&] { return controller_->MoveModel("a", "h/g9", now_).error().message; };
+  EXPECT_EQ(refusal(), "GPU h/g9 does not exist or cannot be used now; no other GPU can be used");
+  Host(3);
+  Obey();
+  EXPECT_EQ(refusal(), "GPU h/g9 does not exist or cannot be used now; others are h/g1, h/g2");
+  Host(9);
+  Obey();
+  EXPECT_EQ(
+      refusal(),
+      "GPU h/g9 does not exist or cannot be used now; others are h/g1, h/g2, h/g3, h/g4, h/g5 and 3 more");
+}
+
 // A turn in which thousands were placed would answer nobody for seconds.
 TEST_F(ControllerTest, ManyReplicasArePlacedInSeveralTurnsInWhichOtherModelsComeToo) {
   Host(10);
