@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "http_peers.h"
 #include "http_times.h"
 
 namespace spillway::api {
@@ -312,14 +313,24 @@ void Completed(void* self, MHD_Connection* connection, void** state, MHD_Request
   if (core->times) core->times->Next(SocketOf(connection), std::chrono::seconds(core->limits.idle_seconds));
 }
 
+const sockaddr* PeerOf(MHD_Connection* connection) {
+  const MHD_ConnectionInfo* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  return info == nullptr ? nullptr : info->client_addr;
+}
+
+MHD_Result MayConnect(void* self, const sockaddr* address, socklen_t) {
+  const auto& core = *static_cast<std::shared_ptr<Core>*>(self);
+  return !core->peers || core->peers->Admit(address, std::chrono::steady_clock::now()) ? MHD_YES : MHD_NO;
+}
+
 // Before the socket is closed, too.
 void Connected(void* self, MHD_Connection* connection, void**, MHD_ConnectionNotificationCode what) {
   const auto& core = *static_cast<std::shared_ptr<Core>*>(self);
+  const bool has_begun = what == MHD_CONNECTION_NOTIFY_STARTED;
+  if (core->peers)
+    has_begun ? core->peers->Began(PeerOf(connection)) : core->peers->Ended(PeerOf(connection));
   if (!core->times) return;
-  if (what == MHD_CONNECTION_NOTIFY_STARTED)
-    core->times->Begin(SocketOf(connection));
-  else
-    core->times->Forget(SocketOf(connection));
+  has_begun ? core->times->Begin(SocketOf(connection)) : core->times->Forget(SocketOf(connection));
 }
 
 }  // namespace
@@ -371,12 +382,15 @@ Result<std::unique_ptr<HttpServer>> HttpServer::StartAsync(int listen_fd, AsyncH
   if (limits.whole.count() > 0)
     server->core_->times =
         std::make_unique<HttpTimes>(limits.whole, limits.max_unauthenticated, limits.unauthenticated_timeout);
-  server->daemon_ =
-      MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, Access,
-                       &server->core_, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-                       limits.connections, MHD_OPTION_CONNECTION_TIMEOUT, limits.idle_seconds,
-                       MHD_OPTION_NOTIFY_COMPLETED, Completed, &server->core_, MHD_OPTION_NOTIFY_CONNECTION,
-                       Connected, &server->core_, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+  if (limits.connections_per_address > 0)
+    server->core_->peers =
+        std::make_unique<HttpPeers>(limits.connections_per_address, limits.per_address_key);
+  server->daemon_ = MHD_start_daemon(
+      MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, MayConnect, &server->core_, Access,
+      &server->core_, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT, limits.connections,
+      MHD_OPTION_CONNECTION_TIMEOUT, limits.idle_seconds, MHD_OPTION_NOTIFY_COMPLETED, Completed,
+      &server->core_, MHD_OPTION_NOTIFY_CONNECTION, Connected, &server->core_, MHD_OPTION_STRICT_FOR_CLIENT,
+      1, MHD_OPTION_END);
   if (server->daemon_ == nullptr) {
     const int error = errno;
     close(listen_fd);

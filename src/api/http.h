@@ -74,6 +74,10 @@ struct HttpLimits {
   size_t all_bodies = 64 << 20;             // together
   std::shared_ptr<BodyMemory> bodies = {};  // in place of all_bodies
   unsigned connections = 64;
+  // Of one address, of IPv6 of one /64; those beyond are closed. 0: no limit. `per_address_key`: what sets
+  // it, for the log.
+  unsigned connections_per_address = 0;
+  std::string per_address_key = {};
   unsigned idle_seconds = 10;
   // A request's head, its body, and an answer each take no longer; 0: no limit. A connection's next request
   // may come idle_seconds later.
@@ -90,6 +94,7 @@ struct HttpLimits {
       ErrorResponse;
 };
 
+class HttpPeers;
 class HttpTimes;
 
 class HttpServer {
@@ -119,6 +124,7 @@ class HttpServer {
     base::Mutex mutex;
     std::set<std::shared_ptr<Exchange>> suspended SPILLWAY_GUARDED_BY(mutex);
     std::unique_ptr<HttpTimes> times;  // none where there is no limit
+    std::unique_ptr<HttpPeers> peers;  // none where there is none for an address
     bool stopping SPILLWAY_GUARDED_BY(mutex) = false;
   };
 

@@ -40,7 +40,7 @@ ControllerConfig ReadController(Problems& problems, const Field& field, const st
   scheduler::ControllerOptions& options = config.options;
   MapReader map(problems, field,
                 {"socket", "state", "listen", "token_file", "policy", "sharing", "moves", "moves_per_hour",
-                 "start", "drain", "settle", "silent_after", "quotas"});
+                 "start", "drain", "settle", "silent_after", "quotas", "connections_per_address"});
   for (const char* key : {"socket", "state", "listen"})
     if (const Field* f = map.Find(key)) yaml::NotePlace(config.places, file_name, *f);
   Take(config.socket, map.Need("socket", "the path of a UNIX socket"),
@@ -56,6 +56,8 @@ ControllerConfig ReadController(Problems& problems, const Field& field, const st
   if (token != nullptr) config.token = ReadToken(problems, *token, file_name, "the controller's token");
   if (listen != nullptr && token == nullptr)
     problems.Add(listen->line, listen->path, "requires the key token_file beside it");
+  Take(config.connections_per_address, map.Find("connections_per_address"),
+       [&](const Field& f) { return yaml::ReadInteger(problems, f, 1, 10'000); });
   if (const Field* f = map.Find("policy")) {
     constexpr scheduler::Policy kChoices[] = {scheduler::Policy::kSpillway, scheduler::Policy::kBestFit,
                                               scheduler::Policy::kFirstFit};

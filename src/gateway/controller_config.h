@@ -15,7 +15,8 @@ struct ControllerConfig {
   std::string socket;  // path: operators and node agents of this machine
   std::string listen;  // ADDRESS:PORT for those of others, who show the token; empty: none come
   std::string token;
-  std::string state;  // file: the fleet, which outlives the program
+  unsigned connections_per_address = 64;  // by `listen`
+  std::string state;                      // file: the fleet, which outlives the program
   scheduler::ControllerOptions options;
   std::chrono::milliseconds silent_after{5000};  // a host that says nothing for so long is lost
   yaml::Places places;                           // of socket, listen and state

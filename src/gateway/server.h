@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/log_allowance.h"
 #include "base/mutex.h"
 #include "gateway/broker/broker.h"
 #include "gateway/config.h"
-#include "gateway/log_allowance.h"
 #include "gateway/reactor.h"
 #include "gateway/session.h"
 #include "gateway/transport/executor_arrival.h"
@@ -175,7 +175,7 @@ class Server : private SlicePort, private Reactor::Listener {
   base::Fd posts_;
   std::unique_ptr<Reactor> reactor_;
   std::unordered_map<uint64_t, ClientConnection> sessions_;
-  LogAllowance faults_told_;
+  base::LogAllowance faults_told_;
   std::unordered_map<uint64_t, std::unique_ptr<ExecutorConnection>> executors_;
   std::vector<uint64_t> slice_owner_;  // by the broker's slice: number of its connection
   uint64_t last_number_ = 0;

@@ -52,6 +52,16 @@ std::optional<uint64_t> InstanceOf(std::string_view name) {
   return id;
 }
 
+std::vector<std::string> PartsOf(const std::string& path) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find('/', at + 1), path.size());
+    parts.push_back(path.substr(at + 1, end - at - 1));
+    at = end;
+  }
+  return parts;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Control>> Control::Open(const ControllerConfig& config, Server& server) {
@@ -260,6 +270,9 @@ void Control::ForgetHosts(std::chrono::milliseconds silent) {
 
 api::AsyncHandler Control::Front() {
   return [this](api::Request request, api::Responder respond) {
+    const std::vector<std::string> parts = PartsOf(request.path);
+    if (parts.size() == 3 && parts[0] == "v1" && parts[1] == "hosts" && request.method == "POST")
+      return TakeReport(request, parts[2], respond);
     Post([this, request = std::move(request), respond = std::move(respond)] { Handle(request, respond); });
   };
 }
@@ -274,6 +287,8 @@ api::HttpLimits Control::LocalLimits() {
 api::HttpLimits Control::RemoteLimits() const {
   api::HttpLimits limits = LocalLimits();
   limits.max_unauthenticated = kMaxUnauthenticated;
+  limits.connections_per_address = config_.connections_per_address;
+  limits.per_address_key = "controller.connections_per_address";
   limits.admit = [token = config_.token](const api::Request& head, uint64_t) -> std::optional<Response> {
     const auto shown = head.headers.find("authorization");
     constexpr std::string_view kScheme = "Bearer ";
@@ -286,18 +301,11 @@ api::HttpLimits Control::RemoteLimits() const {
 }
 
 void Control::Handle(const api::Request& request, const api::Responder& respond) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at < request.path.size();) {
-    const size_t end = std::min(request.path.find('/', at + 1), request.path.size());
-    parts.push_back(request.path.substr(at + 1, end - at - 1));
-    at = end;
-  }
+  const std::vector<std::string> parts = PartsOf(request.path);
   const bool is_post = request.method == "POST", is_get = request.method == "GET";
   const size_t depth = parts.size();
   if (depth >= 2 && parts[0] == "v1" && parts[1] == "models" && is_get && depth == 2)
     return respond([body = ReportOf(controller_, took_).dump()] { return Response{.body = body}; });
-  if (depth == 3 && parts[0] == "v1" && parts[1] == "hosts" && is_post)
-    return HearHost(request, parts[2], respond);
   const bool is_change = depth == 2 || (depth == 4 && (parts[3] == "move" || parts[3] == "remove"));
   if (depth < 2 || parts[0] != "v1" || parts[1] != "models" || !is_change)
     return respond([] { return api::ErrorResponse(404, "not_found", "not found"); });
@@ -353,25 +361,33 @@ Response Control::Change(const api::Request& request, const std::string& model, 
   return {.body = ReportOf(controller_.fleet(), at->second, took_).dump()};
 }
 
-void Control::HearHost(const api::Request& request, const std::string& host, const api::Responder& respond) {
-  const auto refuse = [&](const Error& error) {
-    respond([response = api::ResponseTo(error)] { return response; });
-  };
-  if (!IsTensorName(host))
-    return refuse({ErrorCode::kBadInput, "expected a host's name of 1 to 64 letters, digits, '.', '_', '-'"});
-  const auto report = scheduler::ParseHostReport(request.body);
-  if (!report) return refuse(report.error());
-  const auto now = Clock::now();
-  if (hosts_.IsFullFor(host)) ForgetHosts(1ms);
-  if (const auto heard = hosts_.Hear(host, report->agent, now); !heard) return refuse(heard.error());
-  controller_.HostSays(host, report->gpus, report->held, report->revision, Now(), report->programs,
-                       report->agent);
-  const auto wait = std::chrono::milliseconds(std::clamp<Millis>(report->wait_ms, 0, kLongestWait));
-  hosts_.Wait(host, report->revision, now + wait, [respond](const Result<scheduler::HostOrders>& orders) {
+// On the thread of the server that has it, which other hosts' reports wait for, but no operator's request.
+void Control::TakeReport(const api::Request& request, const std::string& host,
+                         const api::Responder& respond) {
+  const auto answer = [respond](const Result<scheduler::HostOrders>& orders) {
     respond([response = orders ? Response{.body = ToText(*orders)} : api::ResponseTo(orders.error())] {
       return response;
     });
-  });
+  };
+  if (!IsTensorName(host))
+    return answer(
+        Fail(ErrorCode::kBadInput, "expected a host's name of 1 to 64 letters, digits, '.', '_', '-'"));
+  auto report = scheduler::ParseHostReport(request.body);
+  if (!report) return answer(tl::make_unexpected(report.error()));
+  const WaitingReports::Key key{host, report->agent};
+  if (reports_.Put(key, {std::move(*report), answer})) Post([this, key] { HearHost(key); });
+}
+
+void Control::HearHost(const WaitingReports::Key& key) {
+  const auto& [host, agent] = key;
+  const auto [report, answer] = reports_.Take(key);
+  const auto now = Clock::now();
+  if (hosts_.IsFullFor(host)) ForgetHosts(1ms);
+  if (const auto heard = hosts_.Hear(host, agent, now); !heard)
+    return answer(tl::make_unexpected(heard.error()));
+  controller_.HostSays(host, report.gpus, report.held, report.revision, Now(), report.programs, agent);
+  const auto wait = std::chrono::milliseconds(std::clamp<Millis>(report.wait_ms, 0, kLongestWait));
+  hosts_.Wait(host, report.revision, now + wait, answer);
 }
 
 }  // namespace spillway::gateway

@@ -22,6 +22,7 @@
 #include "gateway/control/fleet_report.h"
 #include "gateway/control/host_table.h"
 #include "gateway/control/move_times.h"
+#include "gateway/control/waiting_reports.h"
 #include "gateway/server.h"
 
 namespace spillway::gateway {
@@ -45,6 +46,7 @@ class Control {
   Control(const ControllerConfig& config, Server& server, FleetFile file, scheduler::Fleet fleet);
 
   void Post(std::function<void()> work);
+  void TakeReport(const api::Request& request, const std::string& host, const api::Responder& respond);
   void Loop();
   // -- on its thread
   void Turn();
@@ -52,7 +54,7 @@ class Control {
   void Handle(const api::Request& request, const api::Responder& respond);
   [[nodiscard]] api::Response Change(const api::Request& request, const std::string& model,
                                      const std::string& verb);
-  void HearHost(const api::Request& request, const std::string& host, const api::Responder& respond);
+  void HearHost(const WaitingReports::Key& key);
   void HearExecutor(const std::string& name, bool is_here);
   void ForgetHosts(std::chrono::milliseconds silent);
   void DrainExecutors();
@@ -74,6 +76,8 @@ class Control {
   std::chrono::steady_clock::time_point measured_{};  // for the metrics
   TookMs took_;
   std::map<int, uint64_t> refused_;  // operators' changes, by the status of the answer
+
+  WaitingReports reports_;
 
   base::Mutex mutex_;
   base::Condition wake_;

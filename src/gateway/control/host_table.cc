@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "gateway/control/waiting_reports.h"
+
 namespace spillway::gateway {
 
 using scheduler::HostOrders;
@@ -33,9 +35,7 @@ Result<void> HostTable::Hear(const std::string& name, const std::string& agent, 
 
 void HostTable::Wait(const std::string& name, uint64_t revision, Time until, Answer answer) {
   Host& host = hosts_[name];
-  if (host.waiter)
-    host.waiter->answer(
-        Fail(ErrorCode::kConflict, fmt::format("host {}: answered by a newer request of this host", name)));
+  if (host.waiter) host.waiter->answer(WaitingReports::Replaced(name));
   host.waiter = Waiter{revision, until, std::move(answer)};
 }
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/log_allowance.h"
 #include "base/mutex.h"
 #include "base/version.h"
 #include "base/yaml/problems.h"
@@ -70,7 +71,7 @@ class RefusalLog {
 
  private:
   base::Mutex mutex_;
-  LogAllowance allowance_ SPILLWAY_GUARDED_BY(mutex_);
+  base::LogAllowance allowance_ SPILLWAY_GUARDED_BY(mutex_);
 };
 
 constexpr const char* kNoTenant = "expected a tenant's token (Authorization: Bearer TOKEN)";

@@ -15,6 +15,7 @@
 #include "gateway/control/host_table.h"
 #include "gateway/control/model_file.h"
 #include "gateway/control/move_times.h"
+#include "gateway/control/waiting_reports.h"
 
 namespace spillway::gateway {
 namespace {
@@ -106,6 +107,11 @@ TEST(ControllerConfig, IsReadWithTheGatewaysIsolation) {
   EXPECT_EQ(config->controller->options.policy, Policy::kFirstFit);
   EXPECT_FALSE(config->controller->options.rules.is_sharing);
   EXPECT_EQ(config->controller->options.drain_limit, 3000);
+  EXPECT_EQ(config->controller->connections_per_address, 64u);
+  EXPECT_EQ(ParseGatewayConfig(yaml + "controller: {socket: /x/c, state: /x/s, connections_per_address: 5}\n",
+                               "g.yaml")
+                ->controller->connections_per_address,
+            5u);
   const auto open = ParseGatewayConfig(
       yaml + "controller: {socket: /x/c, state: /x/s, listen: \"127.0.0.1:0\"}\n", "g.yaml");
   ASSERT_FALSE(open);
@@ -118,6 +124,29 @@ TEST(ControllerConfig, IsReadWithTheGatewaysIsolation) {
   const auto twice = ParseGatewayConfig(quotas + "2.5}, {tenant: red, gpus: -1}]}\n", "g.yaml");
   ASSERT_FALSE(twice);
   EXPECT_THAT(twice.error().message, HasSubstr("g.yaml:4: controller.quotas[#2].gpus: expected"));
+}
+
+TEST(WaitingReports, OfManyOfOneAgentTheNewestIsWorkedAndNoOthersIsReplaced) {
+  WaitingReports reports;
+  std::vector<std::string> answers;
+  const auto put = [&](const std::string& host, const std::string& agent, uint64_t revision) {
+    scheduler::HostReport report;
+    report.agent = agent;
+    report.revision = revision;
+    return reports.Put({host, agent}, {report, [&answers](const Result<HostOrders>& orders) {
+                                         answers.push_back(orders ? "" : orders.error().message);
+                                       }});
+  };
+  EXPECT_TRUE(put("h", "agent", 1));
+  for (uint64_t revision = 2; revision <= 800; ++revision) EXPECT_FALSE(put("h", "agent", revision));
+  EXPECT_EQ(answers.size(), 799u);
+  EXPECT_THAT(answers, testing::Each(HasSubstr("host h: answered by a newer request of this host")));
+  EXPECT_TRUE(put("h", "another", 7)) << "who may be nobody";
+  EXPECT_TRUE(put("k", "agent", 8));
+  EXPECT_EQ(reports.Take({"h", "agent"}).report.revision, 800u);
+  EXPECT_EQ(reports.Take({"h", "another"}).report.revision, 7u);
+  EXPECT_TRUE(put("h", "agent", 801)) << "of the next turn";
+  EXPECT_EQ(answers.size(), 799u);
 }
 
 // To open a FIFO would wait for its writer.

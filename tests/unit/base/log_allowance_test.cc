@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/log_allowance.h"
+#include "base/log_allowance.h"
 
 #include <gtest/gtest.h>
 
-namespace spillway::gateway {
+namespace spillway::base {
 namespace {
 
 TEST(LogAllowance, TenLinesASecondAndHowManyWereKeptBack) {
@@ -16,4 +16,4 @@ TEST(LogAllowance, TenLinesASecondAndHowManyWereKeptBack) {
 }
 
 }  // namespace
-}  // namespace spillway::gateway
+}  // namespace spillway::base

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace spillway::gateway {
+namespace spillway::base {
 
 class LogAllowance {
  public:
@@ -35,4 +35,4 @@ class LogAllowance {
   uint64_t told_ = 0, kept_back_ = 0;
 };
 
-}  // namespace spillway::gateway
+}  // namespace spillway::base
