@@ -80,10 +80,9 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
     return Fail(ErrorCode::kConflict, fmt::format("model {}: no instance is ready to move", name));
   PlaceSearch search(fleet_, options_.rules, options_.policy, GpuKey(mover->place.host, mover->place.gpu));
   const FleetView& view = search.view();
-  const Job job = view.JobOf(model->second);
-  std::optional<Spot> spot;
+  std::optional<PlaceSearch::Found> found;
   if (gpu.empty()) {
-    spot = search.placer().Decide(job);
+    found = search.Find(model->second);
   } else if (const int node = view.NodeOf(gpu); node < 0) {
     return Fail(ErrorCode::kBadInput,
                 fmt::format("GPU {} does not exist or cannot be used now; {}", gpu, Others(search.view())));
@@ -91,13 +90,13 @@ Result<void> Controller::MoveModel(const std::string& name, const std::string& g
              !Lists(fleet_.hosts.at(view.HostOf(node)), program)) {
     return Fail(ErrorCode::kBadInput, fmt::format("model {}: host {} does not list the program {}", name,
                                                   view.HostOf(node), program));
-  } else if (const auto rating = search.placer().RateOn(job, node)) {
-    spot = rating->spot;
+  } else {
+    found = search.FindOn(model->second, node);
   }
-  if (!spot)
+  if (!found)
     return Fail(ErrorCode::kConflict,
                 fmt::format("model {}: no room for it on {}", name, gpu.empty() ? "any other GPU" : gpu));
-  Start(model->second, view.PlaceOf(job, *spot), mover->id);
+  Start(model->second, view.PlaceOf(found->job, found->spot), mover->id);
   return {};
 }
 
@@ -112,13 +111,15 @@ bool Controller::AddOne(const ServedModel& model, PlaceSearches& searches) {
   avoids.emplace_back();
   for (const std::string& avoid : avoids) {
     PlaceSearch& search = searches.Avoiding(avoid);
-    const Job job = search.view().JobOf(model);
-    const auto spot = search.placer().Decide(job);
-    if (!spot) continue;
-    searches.Started(Start(model, search.view().PlaceOf(job, Quicker(search, model, job, *spot)), 0));
+    const auto found = search.Find(model);
+    if (!found) continue;
+    const Spot spot = Quicker(search, model, found->job, found->spot);
+    searches.Started(Start(model, search.view().PlaceOf(found->job, spot), 0));
     return true;
   }
-  effort_left_ -= static_cast<int>(searches.Avoiding({}).view().cluster().nodes().size()) / kGpusPerEffort;
+  FleetView& view = searches.Avoiding({}).view();
+  const size_t looks = view.cluster().nodes().size() * view.JobsOf(model).size();
+  effort_left_ -= static_cast<int>(looks / kGpusPerEffort);
   if (PlanRoom(model, searches)) return false;
   Trouble& waits = fleet_.model_troubles[model.name];
   if (waits.failures == 0) {
@@ -190,15 +191,15 @@ bool Controller::PlanRoom(const ServedModel& model, PlaceSearches& searches) {
   if (!options_.is_moving || fleet_.moves_left < 1) return false;
   PlaceSearch& search = searches.Avoiding({});
   FleetView& view = search.view();
-  const Job job = view.JobOf(model);
-  if (!job.Fractional()) return false;
   const int most = static_cast<int>(std::min<double>(kMaxPushed, fleet_.moves_left));
   // A replica that is missing is worth slower requests of others, but not their SLO.
   const auto may_move = [&](const Move& move) {
     return view.MayMove(move.job) && LossByMove(view, move.job, move.from, move.to.node) < kImmovable;
   };
-  const std::vector<Move> moves =
-      MakeRoom(view.cluster(), search.placer(), view.next_job(), job, most, -1, may_move);
+  std::vector<Move> moves;
+  for (const Job& job : view.JobsOf(model))
+    if (moves.empty() && job.Fractional())
+      moves = MakeRoom(view.cluster(), search.placer(), view.next_job(), job, most, -1, may_move);
   for (const Move& move : moves)
     fleet_.planned.push_back(
         {view.InstanceOf(move.job), view.PlaceOf(view.cluster().JobOf(move.job), move.to)});

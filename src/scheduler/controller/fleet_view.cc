@@ -2,6 +2,7 @@
 #include "scheduler/controller/fleet_view.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -178,13 +179,12 @@ bool FleetView::Add(const Fleet& fleet, const Instance& one) {
 }
 
 Job FleetView::JobAt(const Fleet& fleet, const Instance& one, int node, bool& may_move) const {
-  Job job = JobOf(one.model);
+  const std::optional<Job> as_placed = JobFor(one.model, one.place, node);
+  Job job = as_placed ? *as_placed : JobOf(one.model);
   may_move = IsServing(one) && one.replaces == 0 && replaced_.count(one.id) == 0;
   const auto trouble = fleet.model_troubles.find(one.model.name);
   if (trouble != fleet.model_troubles.end() && trouble->second.not_before > fleet.now) may_move = false;
   // What it asks for may have changed since it was placed, as GPUs of another kind came.
-  const bool as_placed = PlaceOf(job, SpotAt(job, node, one.place.start)) == one.place &&
-                         job.Accepts(cluster_.nodes()[node].model);
   if (!as_placed) {
     may_move = false;
     job.milli = one.place.milli;
@@ -198,32 +198,63 @@ Job FleetView::JobAt(const Fleet& fleet, const Instance& one, int node, bool& ma
   return job;
 }
 
-Job FleetView::JobOf(const ServedModel& model) const {
+// As it has that place; nothing: it would not have it now.
+std::optional<Job> FleetView::JobFor(const ServedModel& model, const SlicePlace& place, int node) const {
+  for (const Job& job : JobsOf(model))
+    if (job.Accepts(cluster_.nodes()[node].model) && PlaceOf(job, SpotAt(job, node, place.start)) == place)
+      return job;
+  return std::nullopt;
+}
+
+std::vector<Job> FleetView::JobsOf(const ServedModel& model) const {
   Job job;
   job.tenant = tenants_.at(model.tenant);
   job.milli = rules_.is_sharing ? model.milli : kWholeGpu;
-  if (model.memory_mib == 0 && model.host_program.empty()) return job;
-  int least = 0, least_of_all = 0;
+  if (model.memory_mib == 0 && model.host_program.empty()) return {job};
+  ModelSet accepted = 0, always = 0;  // always: whatever share it asks for
+  std::set<int, std::greater<>> sizes, sizes_of_all;
   for (size_t i = 0; i < memory_of_model_.size(); ++i) {
     const int has = memory_of_model_[i];
     if (has != 0 && has < model.memory_mib) continue;
     // What is not divided is an instance's alone, and says nothing of the slices of others.
     const bool is_divided = rules_.isolation != Isolation::kFraction || cluster_.models()[i].mig;
-    if (has != 0 && is_divided && (least_of_all == 0 || has < least_of_all)) least_of_all = has;
+    if (has != 0 && is_divided) sizes_of_all.insert(has);
     if (!model.host_program.empty() && programs_of_model_[i].count(model.host_program) == 0) continue;
-    job.models |= ModelSet{1} << i;
-    if (has != 0 && is_divided && (least == 0 || has < least)) least = has;
+    accepted |= ModelSet{1} << i;
+    if (has == 0 || !is_divided)
+      always |= ModelSet{1} << i;
+    else
+      sizes.insert(has);
   }
-  if (job.models == 0) {
-    job.models = kAbsentModel;
-    least = least_of_all;  // what it would have where a host listed its program: quotas count it
+  if (accepted == 0) {
+    accepted = always = kAbsentModel;
+    if (!sizes_of_all.empty())  // what it would have where a host listed its program: quotas count it
+      job = WithMemory(job, model.memory_mib, *sizes_of_all.begin());
   }
-  if (least == 0 || !job.Fractional()) return job;
+  std::vector<Job> jobs;
+  for (const int size : sizes) {
+    Job asks = WithMemory(job, model.memory_mib, size);
+    asks.models = always;
+    for (size_t i = 0; i < memory_of_model_.size(); ++i)
+      if ((accepted >> i & 1) != 0 && memory_of_model_[i] >= size) asks.models |= ModelSet{1} << i;
+    if (!jobs.empty() && jobs.back().milli == asks.milli && jobs.back().profile == asks.profile)
+      jobs.back() = asks;
+    else
+      jobs.push_back(asks);
+  }
+  if (!jobs.empty()) return jobs;
+  job.models = accepted;
+  return {job};
+}
+
+// With the share or profile that has so much of a GPU's memory.
+Job FleetView::WithMemory(Job job, int memory_mib, int of_mib) const {
+  if (!job.Fractional()) return job;
   if (rules_.isolation != Isolation::kFraction) {
-    job.milli = std::max(job.milli, RoundedUp(int64_t{model.memory_mib} * kWholeGpu, least));
+    job.milli = std::max(job.milli, RoundedUp(int64_t{memory_mib} * kWholeGpu, of_mib));
     return job;
   }
-  const int eighths = RoundedUp(int64_t{model.memory_mib} * kSlices, least);
+  const int eighths = RoundedUp(int64_t{memory_mib} * kSlices, of_mib);
   if (ShapeOf(ProfileFor(job.milli, SliceRule::kCompute)).memory < eighths)
     job.profile = ProfileWith(job.milli, eighths);
   return job;
@@ -246,10 +277,9 @@ std::string FleetView::WhyNot(const ServedModel& model, const SlicePlace& place)
   const std::string key = GpuKey(place.host, place.gpu);
   const int node = NodeOf(key);
   if (node < 0) return "GPU " + key + " does not exist or cannot be used now";
-  Job job = JobOf(model);
-  if (!(PlaceOf(job, SpotAt(job, node, place.start)) == place))
-    return "it asks for another share there by now";
-  return cluster_.WhyNot(job, SpotAt(job, node, place.start));
+  const std::optional<Job> job = JobFor(model, place, node);
+  if (!job) return "it asks for another share there by now";
+  return cluster_.WhyNot(*job, SpotAt(*job, node, place.start));
 }
 
 int FleetView::NodeOf(const std::string& gpu_key) const {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -36,9 +37,10 @@ class FleetView {
   [[nodiscard]] bool Add(const Fleet& fleet, const Instance& one);
 
   [[nodiscard]] Cluster& cluster() { return cluster_; }
-  // As a new instance of it would be. Where GPUs differ in memory, it asks for the share that is enough on
-  // each that it accepts.
-  [[nodiscard]] Job JobOf(const ServedModel& model) const;
+  // As a new instance of it would be, one of them. Where its memory is another share of unlike GPUs, each
+  // asks for a share that is enough on all that it accepts: the smallest first, which accepts the fewest.
+  [[nodiscard]] std::vector<Job> JobsOf(const ServedModel& model) const;
+  [[nodiscard]] Job JobOf(const ServedModel& model) const { return JobsOf(model).front(); }
   [[nodiscard]] SlicePlace PlaceOf(const Job& job, const Spot& spot) const;
   // Why that place cannot be had now; empty: it can.
   [[nodiscard]] std::string WhyNot(const ServedModel& model, const SlicePlace& place) const;
@@ -57,6 +59,8 @@ class FleetView {
  private:
   [[nodiscard]] bool PlaceAll(const Fleet& fleet, std::string& blocked);
   [[nodiscard]] Job JobAt(const Fleet& fleet, const Instance& one, int node, bool& may_move) const;
+  [[nodiscard]] std::optional<Job> JobFor(const ServedModel& model, const SlicePlace& place, int node) const;
+  [[nodiscard]] Job WithMemory(Job job, int memory_mib, int of_mib) const;
 
   FleetRules rules_;
   std::vector<std::pair<std::string, std::string>> gpus_;  // by node: host, GPU

@@ -19,6 +19,24 @@ PlaceSearch::PlaceSearch(const Fleet& fleet, const FleetRules& rules, Policy pol
       mix_(MixOf(fleet, view_)),
       placer_(view_.cluster(), mix_, {policy, Objective::kFewestGpus}) {}
 
+std::optional<PlaceSearch::Found> PlaceSearch::Find(const ServedModel& model) {
+  std::optional<Found> found;
+  for (const Job& job : view_.JobsOf(model)) {
+    const auto spot = placer_.Decide(job);
+    if (!spot) continue;
+    const bool is_on = !view_.cluster().JobsOn(spot->node).empty();
+    if (!found || is_on) found = {job, *spot};
+    if (is_on) break;
+  }
+  return found;
+}
+
+std::optional<PlaceSearch::Found> PlaceSearch::FindOn(const ServedModel& model, int node) {
+  for (const Job& job : view_.JobsOf(model))
+    if (const auto rating = placer_.RateOn(job, node)) return Found{job, rating->spot};
+  return std::nullopt;
+}
+
 PlaceSearch& PlaceSearches::Avoiding(const std::string& gpu_key) {
   if (gpu_key.empty()) {
     if (!anywhere_) anywhere_.emplace(fleet_, rules_, policy_);

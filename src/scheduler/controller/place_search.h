@@ -23,6 +23,16 @@ class PlaceSearch {
   [[nodiscard]] FleetView& view() { return view_; }
   [[nodiscard]] Placer& placer() { return placer_; }
 
+  struct Found {
+    Job job;
+    Spot spot;
+  };
+  // Where a new instance should go now. Of the shares that it may ask for, one that finds a place where no
+  // GPU is switched on for it comes first, then the smallest.
+  [[nodiscard]] std::optional<Found> Find(const ServedModel& model);
+  // On that node alone: the smallest share that has room there.
+  [[nodiscard]] std::optional<Found> FindOn(const ServedModel& model, int node);
+
  private:
   FleetView view_;
   JobMix mix_;

@@ -147,9 +147,9 @@ class World {
       ASSERT_NE(trouble, fleet.model_troubles.end()) << name;
       EXPECT_LT(there[name], model.replicas);
       FleetView view(fleet, options_.rules);
-      const Job job = view.JobOf(model);
-      for (int n = 0; n < static_cast<int>(view.cluster().nodes().size()); ++n)
-        EXPECT_FALSE(view.cluster().FitsNode(job, n)) << name << " waits beside room";
+      for (const Job& job : view.JobsOf(model))
+        for (int n = 0; n < static_cast<int>(view.cluster().nodes().size()); ++n)
+          EXPECT_FALSE(view.cluster().FitsNode(job, n)) << name << " waits beside room";
     }
     for (const auto& [name, host] : hosts_) {
       EXPECT_TRUE(Steps(controller_->Wanted(name), host.has).empty());

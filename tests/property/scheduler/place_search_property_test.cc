@@ -94,13 +94,19 @@ class ManyReplicas : public testing::TestWithParam<Isolation> {
       for (const auto& [name, one] : fleet.models) jobs.insert(jobs.end(), one.replicas, view.JobOf(one));
       const JobMix mix(jobs, static_cast<int>(view.cluster().models().size()));
       Placer placer(view.cluster(), mix, {options_.policy, Objective::kFewestGpus});
-      const Job job = view.JobOf(model);
-      const auto spot = placer.Decide(job);
-      if (!spot) continue;
+      std::optional<std::pair<Job, Spot>> found;
+      for (const Job& job : view.JobsOf(model)) {
+        const auto there = placer.Decide(job);
+        if (!there) continue;
+        const bool is_on = !view.cluster().JobsOn(there->node).empty();
+        if (!found || is_on) found = {job, *there};
+        if (is_on) break;
+      }
+      if (!found) continue;
       Instance one;
       one.id = ++fleet.last_id;
       one.model = model;
-      one.place = view.PlaceOf(job, *spot);
+      one.place = view.PlaceOf(found->first, found->second);
       one.since = fleet.now;
       fleet.instances[one.id] = one;
       return true;

@@ -34,5 +34,59 @@ TEST_F(ControllerTest, ASmallGpuThatIsNotDividedMakesNoSliceLarger) {
   EXPECT_EQ(Of("a", Phase::kStarting)->place.profile, before);
 }
 
+TEST_F(ControllerTest, ASmallGpuMakesNoShareOfALargeOneLarger) {
+  for (const Isolation isolation : {Isolation::kNone, Isolation::kGpu}) {
+    options_.rules.isolation = isolation;
+    Make();
+    Host(1, 40960);
+    ServedModel model = Model("a", 250);
+    model.memory_mib = 4096;
+    Add(model);
+    Obey();
+    controller_->HostSays("k", {{"t4", "T4", 4096, false}}, {}, 0, ++now_);
+    model.replicas = 5;
+    Add(model);
+    ASSERT_EQ(instances(), 5u);
+    std::map<std::string, int> milli, there;
+    for (const auto& [id, one] : controller_->fleet().instances) {
+      milli[one.place.host] += one.place.milli;
+      ++there[one.place.host];
+    }
+    EXPECT_EQ(there["h"], 4) << "a quarter each";
+    EXPECT_EQ(milli["h"], 1000);
+    EXPECT_EQ(there["k"], 1);
+    EXPECT_EQ(milli["k"], 1000) << "all of its memory";
+  }
+}
+
+// Of its share that was enough where it is, and would not be there, it takes the whole of the small one.
+TEST_F(ControllerTest, AMoveToASmallerGpuTakesTheLargerShareThere) {
+  Host(1, 40960);
+  ServedModel model = Model("a", 100);
+  model.memory_mib = 4096;
+  Add(model);
+  Obey();
+  controller_->HostSays("k", {{"t4", "T4", 8192, false}}, {}, 0, ++now_);
+  EXPECT_EQ(Of("a", Phase::kReady)->place.milli, 100);
+  ASSERT_TRUE(controller_->MoveModel("a", "k/t4", now_));
+  EXPECT_EQ(Of("a", Phase::kStarting)->place.milli, 500);
+}
+
+TEST_F(ControllerTest, ASmallGpuThatIsDividedMakesNoSliceLarger) {
+  options_.rules.isolation = Isolation::kFraction;
+  Make();
+  Host(1, 81920);
+  controller_->HostSays("k", {{"a30", "A30", 24576, true}}, {}, 0, ++now_);
+  ServedModel model = Model("a", 100);
+  model.memory_mib = 20000;
+  model.replicas = 3;
+  Add(model);
+  for (const auto& [id, one] : controller_->fleet().instances)
+    if (one.place.host == "h") {
+      EXPECT_EQ(*one.place.profile, Profile::k1gMem);
+    }
+  EXPECT_EQ(controller_->Wanted("h").size(), 3u);
+}
+
 }  // namespace
 }  // namespace spillway::scheduler
