@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Config -> plan: codes that stay, rings that do not overlap, and how each policy's ring is laid.
+// Config -> plan: codes that stay, rings that do not overlap.
 #include "switch/plan.h"
 
 #include <fmt/format.h>
@@ -11,45 +11,12 @@
 #include <set>
 
 #include "core/ring.h"
+#include "plan_bed.h"
 
 namespace spillway::switching {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr uint32_t kCapacity = 1 << 20;
-
-model::Server MakeServer(const std::string& name, int number,
-                         std::vector<std::string> units = {"cpu", "nic"}) {
-  model::Server server;
-  server.name = name;
-  for (size_t u = 0; u < units.size(); u++) {
-    model::Unit unit;
-    unit.name = units[u];
-    unit.kind = units[u] == "nic" ? SPW_KIND_SMARTNIC : SPW_KIND_CPU;
-    unit.capacity = units[u] == "nic" ? 1 : 6;
-    unit.address = *model::Address::Parse(fmt::format("10.{}.{}.{}", number / 250, number % 250, u + 1));
-    server.units.push_back(unit);
-  }
-  return server;
-}
-
-model::Service MakeService(const std::string& name, int number, const std::string& pool = "p") {
-  model::Service service;
-  service.name = name;
-  service.vip = *model::Address::Parse(fmt::format("203.0.113.{}", number));
-  service.ports = {{model::Protocol::kTcp, 80}};
-  service.pool = pool;
-  return service;
-}
-
-model::Config MakeConfig(int servers, int services = 1) {
-  model::Config config;
-  config.pools.push_back({"p", {}, 0});
-  for (int i = 0; i < servers; i++) config.pools[0].servers.push_back(MakeServer(fmt::format("s{}", i), i));
-  for (int i = 0; i < services; i++) config.services.push_back(MakeService(fmt::format("v{}", i), i + 1));
-  return config;
-}
 
 std::map<std::string, uint16_t> Ids(const Plan& plan) {
   std::map<std::string, uint16_t> ids;
@@ -326,92 +293,6 @@ TEST(Plan, NatServicesGetAReplyLineForEachUnitAndDsrNone) {
   EXPECT_EQ(ports, 3u * 2 * 2);
   EXPECT_EQ(fragments, 3u * 2 * 2) << "one for each unit and protocol";
   EXPECT_EQ(plan->services.size(), 3u + 2) << "three ports and two VIPs";
-}
-
-std::map<uint16_t, double> Shares(const std::vector<uint16_t>& ring) {
-  std::map<uint16_t, double> shares;
-  for (uint16_t id : ring) shares[id] += 1.0 / static_cast<double>(ring.size());
-  return shares;
-}
-
-// Server s0: cpu 6, nic 1 (weight 7); s1: cpu 6 alone. Ids: s0 -> 0, 1; s1 -> 8.
-class LayRingTest : public testing::TestWithParam<spw_server_policy> {
- protected:
-  std::map<uint16_t, double> Lay(spw_unit_policy unit_policy, spw_unit_status nic = SPW_UNIT_UP) {
-    model::Config config = MakeConfig(1);
-    config.pools[0].servers.push_back(MakeServer("s1", 1, {"cpu"}));
-    config.services[0].server_policy = GetParam();
-    config.services[0].unit_policy = unit_policy;
-    Ledger ledger;
-    ledger.status["p/s0/nic"] = nic;
-    auto plan = MakePlan(config, ledger, kCapacity);
-    auto ring = LayRing(config.services[0], plan->units, 4099);
-    EXPECT_EQ(std::count(ring.begin(), ring.end(), SPW_NO_UNIT), 0);
-    return Shares(ring);
-  }
-  // Share of s0: by capacity 7/13, equal under ecmp.
-  double S0(double weight = 7) const { return GetParam() == SPW_SERVER_ECMP ? 0.5 : weight / (weight + 6); }
-};
-
-constexpr double kOneSlotOrTwo = 0.001;
-
-TEST_P(LayRingTest, P4miteNamesEachServersFirstUnitWithTheServersWholeWeight) {
-  auto shares = Lay(SPW_UNIT_P4MITE);
-  EXPECT_NEAR(shares[0], S0(), kOneSlotOrTwo);
-  EXPECT_EQ(shares.count(1), 0u);
-  EXPECT_NEAR(shares[8], 1 - S0(), kOneSlotOrTwo);
-}
-
-TEST_P(LayRingTest, HostOnlyCountsAndNamesHostsAlone) {
-  auto shares = Lay(SPW_UNIT_HOST_ONLY);
-  EXPECT_NEAR(shares[0], 0.5, kOneSlotOrTwo) << "blind to the accelerator, also in the server's weight";
-  EXPECT_EQ(shares.count(1), 0u);
-}
-
-TEST_P(LayRingTest, WrrAndLeastLoadedNameUnitsByCapacity) {
-  for (auto policy : {SPW_UNIT_WRR, SPW_UNIT_LEAST_LOADED}) {
-    auto shares = Lay(policy);
-    EXPECT_NEAR(shares[0], S0() * 6 / 7, kOneSlotOrTwo);
-    EXPECT_NEAR(shares[1], S0() / 7, kOneSlotOrTwo);
-    EXPECT_NEAR(shares[8], 1 - S0(), kOneSlotOrTwo);
-  }
-}
-
-TEST_P(LayRingTest, UnitEcmpSplitsAServerEqually) {
-  auto shares = Lay(SPW_UNIT_ECMP);
-  EXPECT_NEAR(shares[0], S0() / 2, kOneSlotOrTwo);
-  EXPECT_NEAR(shares[1], S0() / 2, kOneSlotOrTwo);
-}
-
-TEST_P(LayRingTest, UnitsThatAreNotUpAreNotNamed) {
-  for (auto status : {SPW_UNIT_DRAINING, SPW_UNIT_DOWN}) {
-    auto shares = Lay(SPW_UNIT_WRR, status);
-    EXPECT_EQ(shares.count(1), 0u);
-    EXPECT_NEAR(shares[0], 0.5, kOneSlotOrTwo);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(ServerPolicies, LayRingTest,
-                         testing::Values(SPW_SERVER_MAGLEV, SPW_SERVER_ECMP, SPW_SERVER_WCMP,
-                                         SPW_SERVER_P2C));
-
-TEST(LayRing, NoUnitUpIsAnEmptyRing) {
-  model::Config config = MakeConfig(1);
-  Ledger ledger;
-  ledger.status = {{"p/s0/cpu", SPW_UNIT_DOWN}, {"p/s0/nic", SPW_UNIT_DRAINING}};
-  auto plan = MakePlan(config, ledger, kCapacity);
-  EXPECT_TRUE(LayRing(config.services[0], plan->units, 4099).empty());
-}
-
-TEST(LayRing, DrainingOneServerMovesLittleMoreThanItsShare) {
-  model::Config config = MakeConfig(20);
-  Ledger ledger;
-  auto before = MakePlan(config, ledger, kCapacity)->rings[0].next;
-  ledger.status["p/s5/cpu"] = ledger.status["p/s5/nic"] = SPW_UNIT_DRAINING;
-  auto after = MakePlan(config, ledger, kCapacity)->rings[0].next;
-  double moved = 0;
-  for (size_t i = 0; i < before.size(); i++) moved += before[i] != after[i];
-  EXPECT_LT(moved / static_cast<double>(before.size()), 0.05 + 0.03);
 }
 
 TEST(Plan, DefaultRingsArePrimeAndLargeEnoughForOnePercentOf164Units) {
