@@ -232,7 +232,9 @@ Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibr
     return in_time >= sent * (1 - bed.spec().tolerated_loss_pct / 100);
   };
   const SearchCare care = SearchCare::Within(bed.spec().capacity_within_pct);
-  return HighestSustained(FirstRate(bed.spec().testbed), care, sustains).map_error([&](Error error) {
+  // A unit answers one lone request after the other at least.
+  const double first = std::max(FirstRate(bed.spec().testbed), 1e3 / calibration.unloaded_ms);
+  return HighestSustained(first, care, sustains).map_error([&](Error error) {
     if (slice_failed) return error;
     error.message = fmt::format(
         "capacity under {}: {} (experiment.capacity_under sets another policy, capacity_rps a rate)",

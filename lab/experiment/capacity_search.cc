@@ -40,6 +40,7 @@ Result<double> HighestSustained(double first, const SearchCare& care, const Sust
     if (!good) return tl::make_unexpected(good.error());
     (*good ? low : high) = rate;
   }
+  double confirmed = 0;  // the last that was; 0: none
   for (int round = 0; round < kMaxRounds; ++round) {
     while (high / low > care.accuracy) {
       const double rate = std::sqrt(low * high);
@@ -50,7 +51,7 @@ Result<double> HighestSustained(double first, const SearchCare& care, const Sust
     double lost = 0;  // the lowest that could not be confirmed; 0: none
     double step = care.accuracy;
     const double least = std::max(kLowest, low / kSearchStep);
-    for (;; lost = low, low = std::max(low / step, least), step *= step) {
+    for (; low != confirmed; lost = low, low = std::max(low / step, least), step *= step) {
       const auto good = sustains(low, care.confirming_slices);
       if (!good) return tl::make_unexpected(good.error());
       if (*good) break;
@@ -62,10 +63,12 @@ Result<double> HighestSustained(double first, const SearchCare& care, const Sust
       if (!good) return tl::make_unexpected(good.error());
       (*good ? low : lost) = rate;
     }
+    // Confirmed above what had been found, and what is above that was lost since.
+    if (low == confirmed) return low;
     const auto more = sustains(low * care.bad_moment, care.confirming_slices);
     if (!more) return tl::make_unexpected(more.error());
     if (!*more) return low;
-    low *= care.bad_moment;
+    confirmed = low *= care.bad_moment;
     for (high = low * care.bad_moment;; high *= care.bad_moment) {
       if (high > kHighest) return Fail(ErrorCode::kSystem, "the testbed sustained every rate that was tried");
       const auto good = tried(high);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace spillway::lab {
 namespace {
 
@@ -58,6 +60,24 @@ TEST(CapacitySearch, ABadMomentOfTheMachineDoesNotLowerTheAnswer) {
   ASSERT_TRUE(found);
   EXPECT_LE(*found, 1000);
   EXPECT_GT(*found, 900);
+}
+
+TEST(CapacitySearch, WhatWasConfirmedIsNotAskedAgain) {
+  std::vector<double> confirmed;
+  int slices = 0;
+  const auto found =
+      HighestSustained(64, SearchCare::Within(20), [&](double rate, int count) -> Result<bool> {
+        slices += count;
+        const bool bad_moment = slices > 3 && slices < 8;
+        const bool good = rate <= (bad_moment ? 1050 : 1300);
+        if (count > 1 && good) confirmed.push_back(rate);
+        return good;
+      });
+  ASSERT_TRUE(found);
+  EXPECT_GT(*found, 1300 / 1.2);
+  ASSERT_EQ(confirmed.size(), 2u) << "what was found at first, and a little above";
+  EXPECT_LT(confirmed[0], confirmed[1]);
+  EXPECT_EQ(*found, confirmed[1]);
 }
 
 TEST(CapacitySearch, ALuckySliceDoesNotDecide) {
