@@ -71,7 +71,9 @@ Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& le
   };
   for (size_t l = 0; l < levels.size(); l++) {
     const double load_pct = levels[l];
-    const double total = static_cast<double>(levels.size() * policies) * spec.rounds;
+    // While another level may come, it is reckoned with.
+    const double total =
+        static_cast<double>((levels.size() + (levels.size() < max_levels)) * policies) * spec.rounds;
     Level level{load_pct, calibration.limit_ms, calibration.TimeoutS(), {}, {}};
     for (const PolicyRun& policy : spec.policies) level.policies.push_back(policy.name);
     level.slices.resize(policies);
