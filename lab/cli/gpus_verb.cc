@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpus_verb.h"
+// spillway lab gpus.
+#include "lab_verbs.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

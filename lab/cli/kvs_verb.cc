@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kvs_verb.h"
+// spillway lab kvs.
+#include "lab_verbs.h"
 
 #include <unistd.h>
 

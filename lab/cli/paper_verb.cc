@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "paper_verb.h"
+// spillway lab paper.
+#include "lab_verbs.h"
 
 #include <unistd.h>
 

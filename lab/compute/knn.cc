@@ -6,8 +6,7 @@
 
 #include <exception>
 
-#include "checksum.h"
-#include "noise.h"
+#include "computation.h"
 
 // Of GCC's OpenMP runtime, which FAISS runs on; its header is not on other compilers' paths.
 extern "C" void omp_set_num_threads(int) noexcept;

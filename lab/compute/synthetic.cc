@@ -5,8 +5,7 @@
 #include <cmath>
 #include <span>
 
-#include "checksum.h"
-#include "noise.h"
+#include "computation.h"
 
 namespace spillway::compute {
 

@@ -6,11 +6,10 @@
 #include <thread>
 #include <utility>
 
-#include "capacity_search.h"
-#include "compute_capacity.h"
+#include "capacity.h"
 #include "joint_work.h"
+#include "machine_watch.h"
 #include "sweep.h"
-#include "undisturbed.h"
 
 namespace spillway::lab {
 namespace {

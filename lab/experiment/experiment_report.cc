@@ -9,7 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "agreement.h"
+#include "prediction.h"
 
 namespace spillway::lab {
 namespace {

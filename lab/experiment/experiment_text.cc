@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "agreement.h"
 #include "experiment_report.h"
+#include "prediction.h"
 
 namespace spillway::lab {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "ledger.h"
-#include "settings.h"
+#include "options.h"
 
 namespace spillway::load {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/http/transfers.h"
-#include "settings.h"
+#include "options.h"
 #include "transport.h"
 
 namespace spillway::load {

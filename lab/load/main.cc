@@ -15,12 +15,11 @@
 #include "command/output.h"
 #include "command/program.h"
 #include "generator.h"
-#include "lab/unit/priority.h"
+#include "lab/unit/program.h"
 #include "options.h"
 #include "outcome.h"
 #include "report/file.h"
 #include "report/progress.h"
-#include "samples.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "settings.h"
+#include "options.h"
 #include "transport.h"
 
 namespace spillway::load {

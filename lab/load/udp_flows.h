@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "settings.h"
+#include "options.h"
 #include "transport.h"
 
 namespace spillway::load {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "claim_judges.h"
+// How each of the paper's claims is judged by the points found.
+#include "claims.h"
 
 #include <fmt/format.h>
 

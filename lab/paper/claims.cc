@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "claim_judges.h"
-
 namespace spillway::lab {
 namespace {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute_reader.h"
+// The `runs:` of units that compute, read.
+#include "spec_reader.h"
 
 #include <fmt/format.h>
 
 #include "base/yaml/scalars.h"
 #include "lab/compute/knn.h"
 #include "lab/compute/vgg16.h"
-#include "spec_reader.h"
 
 namespace spillway::lab {
 namespace {

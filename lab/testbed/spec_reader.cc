@@ -8,7 +8,6 @@
 #include <set>
 
 #include "base/yaml/documents.h"
-#include "compute_reader.h"
 #include "model/scalars.h"
 #include "plan.h"
 

@@ -39,4 +39,9 @@ LabFile ReadLabFile(yaml::Problems& problems, const YAML::Node& root);
 std::optional<Micros> ReadMicros(yaml::Problems& problems, const yaml::Field& field, Micros least,
                                  Micros most);
 
+// The `runs:` of units that compute: {synthetic: {...}}, {vgg16: {...}}, {knn: {...}}. Pure.
+void ReadSynthetic(yaml::Problems& problems, const yaml::Field& field, UnitSpec& unit);
+void ReadVgg16(yaml::Problems& problems, const yaml::Field& field, UnitSpec& unit);
+void ReadKnn(yaml::Problems& problems, const yaml::Field& field, UnitSpec& unit);
+
 }  // namespace spillway::lab

@@ -9,7 +9,6 @@
 #include "command/output.h"
 #include "command/program.h"
 #include "options.h"
-#include "priority.h"
 #include "program.h"
 
 namespace {

@@ -5,11 +5,17 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <string>
+#include <string_view>
 
+#include "base/error.h"
 #include "emulated_workers.h"
 #include "server.h"
 
 namespace spillway::unit {
+
+// A time as options give it. As base::ParseDuration reads it; a bare number is seconds. Not negative, at most
+// 365 days. Errors: kBadInput.
+[[nodiscard]] Result<std::chrono::nanoseconds> ParseDuration(std::string_view text);
 
 // Declares a time option ("500us") that fills `value`. What it holds now is the default that the help shows.
 CLI::Option* AddDuration(CLI::App& app, const std::string& name, std::chrono::nanoseconds& value,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "program.h"
+#include "lab/unit/program.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -56,6 +57,12 @@ int Serve(std::string_view program, const ServerSettings& settings, std::unique_
   PrintSummary(**server);
   if (!run) base::PrintError("{}: {}\n", program, run.error().message);
   return run ? 0 : 1;
+}
+
+bool TakeRealtimePriority() {
+  sched_param priority{};
+  priority.sched_priority = 5;
+  return ::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority) == 0;
 }
 
 }  // namespace spillway::unit

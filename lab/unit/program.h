@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the mains of units' programs share: signals, readiness, statistics.
+// What the mains of units' programs share: signals, readiness, statistics, priority.
 #pragma once
 
 #include <memory>
@@ -17,5 +17,10 @@ namespace spillway::unit {
 // at the end, which SIGINT and SIGTERM bring. The exit code of `program`.
 [[nodiscard]] int Serve(std::string_view program, const ServerSettings& settings,
                         std::unique_ptr<Workers> workers, int signal_fd);
+
+// Asks for SCHED_FIFO at a low real-time priority (needs CAP_SYS_NICE), so that ordinary processes do
+// not delay the caller's thread; children do not inherit it. False: not allowed, nothing changed. Good
+// where the thread mostly sleeps; one that fills a CPU starves its neighbours on it.
+bool TakeRealtimePriority();
 
 }  // namespace spillway::unit

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "job.h"
 #include "statistics.h"
+#include "workers.h"
 
 namespace spillway::unit {
 

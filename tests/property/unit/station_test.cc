@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The station against a step-by-step reference and against queueing theory, in simulated time.
-#include "lab/unit/station.h"
+#include "lab/unit/emulated_workers.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <deque>
 #include <random>
-
-#include "lab/unit/service_time.h"
 
 namespace spillway::unit {
 namespace {

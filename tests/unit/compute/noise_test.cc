@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/compute/noise.h"
+#include "lab/compute/computation.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
-
-#include "lab/compute/checksum.h"
 
 namespace spillway::compute {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lab/compute/noise.h"
+#include "lab/compute/computation.h"
 
 namespace spillway::compute {
 namespace {

@@ -8,8 +8,6 @@
 #include <cmath>
 #include <thread>
 
-#include "lab/compute/vgg16_layers.h"
-
 namespace spillway::compute {
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/experiment/agreement.h"
+#include "lab/experiment/prediction.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/testbed/compute_reader.h"
+#include "lab/testbed/spec_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "lab/testbed/spec_reader.h"
 
 namespace spillway::lab {
 namespace {

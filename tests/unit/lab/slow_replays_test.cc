@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/experiment/slow_replays.h"
+#include "lab/experiment/sweep.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/experiment/undisturbed.h"
+#include "lab/experiment/machine_watch.h"
 
 #include <gtest/gtest.h>
 

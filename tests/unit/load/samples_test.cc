@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/load/samples.h"
+#include "lab/load/outcome.h"
 
 #include <gtest/gtest.h>
 

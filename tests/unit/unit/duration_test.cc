@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/unit/duration.h"
+#include "lab/unit/options.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/unit/pending.h"
+#include "lab/unit/emulated_workers.h"
 
 #include <gtest/gtest.h>
 
