@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/interrupt.h"
 #include "base/print.h"
+#include "base/signals.h"
 #include "bench/cli/dispatch_verb.h"
 #include "bench/cli/flood_verb.h"
 #include "bench/cli/gateway_verb.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/interrupt.h"
+#include "base/signals.h"
 #include "bench/cli/verb_parts.h"
 #include "bench/flood/flood_bench.h"
 #include "command/option_checks.h"

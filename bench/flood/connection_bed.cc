@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "api/client.h"
-#include "base/interrupt.h"
+#include "base/signals.h"
 #include "bench/flood/clients.h"
 #include "bench/flood/generator.h"
 #include "lab/testbed/netns.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/interrupt.h"
+#include "base/signals.h"
 #include "bench/flood/connection_bed.h"
 #include "bench/flood/packet_bed.h"
 

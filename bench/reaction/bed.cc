@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "base/interrupt.h"
+#include "base/signals.h"
 #include "bench/reaction/question_stream.h"
 #include "lab/testbed/netns.h"
 #include "report/file.h"

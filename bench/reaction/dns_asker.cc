@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "bench/reaction/asker.h"
-#include "health/socket_probes.h"
+#include "health/probe_kinds.h"
 
 namespace spillway::bench {
 namespace {

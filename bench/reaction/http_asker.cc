@@ -15,7 +15,7 @@
 #include <unordered_map>
 
 #include "bench/reaction/asker.h"
-#include "health/socket_probes.h"
+#include "health/probe_kinds.h"
 
 namespace spillway::bench {
 namespace {

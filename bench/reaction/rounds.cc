@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/interrupt.h"
+#include "base/signals.h"
 #include "bench/reaction/question_stream.h"
 #include "report/percentile.h"
 

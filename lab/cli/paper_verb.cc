@@ -8,9 +8,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/interrupt.h"
+#include "base/paths.h"
 #include "base/print.h"
-#include "base/program_folder.h"
+#include "base/signals.h"
 #include "command/exit_code.h"
 #include "command/option_checks.h"
 #include "command/output.h"

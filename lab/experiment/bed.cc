@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/interrupt.h"
+#include "base/signals.h"
 
 namespace spillway::lab {
 namespace {

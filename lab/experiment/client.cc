@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/program_folder.h"
+#include "base/paths.h"
 #include "report/percentile.h"
 
 namespace spillway::lab {

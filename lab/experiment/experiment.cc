@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "base/interrupt.h"
+#include "base/signals.h"
 #include "experiment_report.h"
 #include "prediction.h"
 #include "report/progress.h"

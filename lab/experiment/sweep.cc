@@ -9,7 +9,7 @@
 #include <random>
 #include <utility>
 
-#include "base/interrupt.h"
+#include "base/signals.h"
 #include "machine_watch.h"
 
 namespace spillway::lab {

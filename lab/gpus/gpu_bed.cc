@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "base/file.h"
-#include "base/interrupt.h"
+#include "base/signals.h"
 #include "base/system_error.h"
 
 namespace spillway::lab {

@@ -8,7 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/interrupt.h"
+#include "base/signals.h"
 #include "lab/gpus/gpu_bed.h"
 #include "lab/gpus/request_log.h"
 #include "lab/gpus/slice_stays.h"

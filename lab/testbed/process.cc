@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "base/file.h"
-#include "base/interrupt.h"
+#include "base/signals.h"
 
 namespace spillway::lab {
 namespace {

@@ -37,7 +37,7 @@ struct StartOptions {
 };
 [[nodiscard]] Result<ProcessId> Start(const StartOptions& options);
 
-// Exit status (128 + signal if killed), polling `interrupted` (see interrupt.h) all the while: then the
+// Exit status (128 + signal if killed), polling `interrupted` (see signals.h) all the while: then the
 // child is stopped and kSystem "interrupted" returned.
 // With `heed_interrupt` false it waits on: for short work that a clean-up needs done.
 [[nodiscard]] Result<int> Wait(const ProcessId& id, bool heed_interrupt = true);

@@ -17,8 +17,8 @@
 
 #include "api/client.h"
 #include "base/file.h"
-#include "base/interrupt.h"
-#include "base/program_folder.h"
+#include "base/paths.h"
+#include "base/signals.h"
 #include "cgroup.h"
 #include "netns.h"
 #include "report/file.h"

@@ -11,12 +11,15 @@
 #include <optional>
 
 #include "agent/config_section.h"
+#include "base/socket_address.h"
 #include "base/yaml/documents.h"
+#include "core/report.h"
 #include "core/types.h"
-#include "model/key_file.h"
 #include "model/scalars.h"
+#include "model/secret_files.h"
 
 namespace spillway::agent {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -269,6 +272,43 @@ Result<AgentConfig> LoadAgentConfig(const std::string& path, MeteredBy metered_b
   const auto text = yaml::ReadInputFile(path);
   if (!text) return tl::make_unexpected(text.error());
   return ParseAgentConfig(*text, path, metered_by);
+}
+
+namespace {
+
+std::optional<uint16_t> ParsePort(const std::string& text) {
+  uint16_t port = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc() || end != text.data() + text.size() || port == 0) return std::nullopt;
+  return port;
+}
+
+}  // namespace
+
+std::optional<Endpoint> Endpoint::Parse(const std::string& text) {
+  std::string host = text;
+  std::optional<uint16_t> port = SPW_REPORT_PORT;
+  if (!text.empty() && text[0] == '[') {
+    const size_t close = text.find(']');
+    if (close == std::string::npos) return std::nullopt;
+    host = text.substr(1, close - 1);
+    if (close + 1 < text.size()) {
+      if (text[close + 1] != ':') return std::nullopt;
+      port = ParsePort(text.substr(close + 2));
+    }
+  } else if (const size_t colon = text.find(':');
+             colon != std::string::npos && text.find(':', colon + 1) == std::string::npos) {
+    host = text.substr(0, colon);
+    port = ParsePort(text.substr(colon + 1));
+  }
+  auto address = base::SocketAddress::ParseHost(host);
+  if (!port || !address) return std::nullopt;
+  address->set_port(*port);
+  Endpoint endpoint;
+  endpoint.text = text;
+  endpoint.address = address->storage;
+  endpoint.length = address->length;
+  return endpoint;
 }
 
 }  // namespace spillway::agent

@@ -3,19 +3,32 @@
 // was expected". Plain values; no threads, no clock.
 #pragma once
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "agent/endpoint.h"
 #include "base/error.h"
 #include "base/yaml/reader.h"
 #include "model/pool.h"
 
 namespace spillway::agent {
+
+// Where a switch listens: IPv4 or IPv6 address and UDP port.
+struct Endpoint {
+  sockaddr_storage address{};
+  socklen_t length = 0;
+  std::string text;  // as it was written
+
+  // "192.0.2.1:9870", "[2001:db8::1]:9870"; without a port, the report port's default.
+  static std::optional<Endpoint> Parse(const std::string& text);
+};
 
 using Duration = std::chrono::nanoseconds;
 
@@ -100,7 +113,7 @@ struct AgentConfig {
   std::string key_file;
   Key key{};
   uint8_t unit = 0;
-  std::string state_file;  // keeps the boot id, boot_id.h
+  std::string state_file;  // keeps the boot id, reporter.h
   std::string interface;
   std::vector<ServicePort> services;
   MeterConfig meter;

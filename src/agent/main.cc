@@ -15,7 +15,7 @@
 #include "command/option_checks.h"
 #include "command/output.h"
 #include "command/program.h"
-#include "model/key_file.h"
+#include "model/secret_files.h"
 
 namespace spillway::command {
 namespace {

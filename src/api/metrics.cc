@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/print.h"
 #include "json.h"
 
 namespace spillway::api {

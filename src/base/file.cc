@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "base/fd.h"
-#include "base/printable.h"
+#include "base/print.h"
 
 namespace spillway::base {
 namespace {

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 namespace spillway::base {
 
@@ -27,6 +28,11 @@ Result<std::string> MakeTemporaryFolder(const std::string& name) {
   if (mkdtemp(path.data()) == nullptr)
     return Fail(ErrorCode::kSystem, "create folder " + path + ": " + std::strerror(errno));
   return path;
+}
+
+std::string ProgramFolder() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
 }  // namespace spillway::base

@@ -17,4 +17,7 @@ namespace spillway::base {
 // A new folder there, its name `name` and six more characters; the caller's to remove. Errors: also kSystem.
 [[nodiscard]] Result<std::string> MakeTemporaryFolder(const std::string& name);
 
+// The folder of the running program, where its siblings are. Empty if the kernel does not say.
+[[nodiscard]] std::string ProgramFolder();
+
 }  // namespace spillway::base

@@ -2,6 +2,7 @@
 #include "base/print.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cerrno>
 
 namespace spillway::base {
+
 namespace {
 
 std::atomic<int> g_output_error{0};
@@ -47,6 +49,41 @@ void HoldStandardStreams() {
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
       // The lowest number that is free is this one.
       open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+namespace {
+
+// The bytes of the character that `text` begins with; 0: it begins with none that may be printed.
+size_t PrintableBytes(std::string_view text) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = at(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < bytes) return 0;
+  for (size_t i = 1; i < bytes; ++i)
+    if ((at(i) & 0xc0) != 0x80) return 0;
+  const unsigned char second = at(1);
+  if (first == 0xc2 && second < 0xa0) return 0;   // the other control characters
+  if (first == 0xe0 && second < 0xa0) return 0;   // longer than need be
+  if (first == 0xed && second >= 0xa0) return 0;  // surrogates
+  if (first == 0xf0 && second < 0x90) return 0;   // longer than need be
+  if (first == 0xf4 && second >= 0x90) return 0;  // beyond Unicode
+  return bytes;
+}
+
+}  // namespace
+
+std::string Printable(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const size_t bytes = PrintableBytes(text);
+    if (bytes > 0)
+      shown += text.substr(0, bytes);
+    else
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    text.remove_prefix(bytes > 0 ? bytes : 1);
+  }
+  return shown;
 }
 
 }  // namespace spillway::base

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -32,5 +33,10 @@ int OutputError();
 // Before a program opens its first file: where stdin, stdout or stderr is closed, no file gets its number,
 // and so nothing is printed into that file. What is printed there fails as it would have.
 void HoldStandardStreams();
+
+// Names and words of users in lines for a terminal: control characters, line ends among them, and bytes that
+// are no UTF-8 as \x0a; the rest as it is. So a file's name, which may hold anything, neither ends an error's
+// line nor drives the terminal.
+[[nodiscard]] std::string Printable(std::string_view text);
 
 }  // namespace spillway::base

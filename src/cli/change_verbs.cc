@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "change_verbs.h"
+// spillway apply, set, drain.
+#include "verbs.h"
 
 #include <fmt/format.h>
 

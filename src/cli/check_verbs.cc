@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "check_verbs.h"
+// spillway check.
+#include "verbs.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,7 +14,7 @@
 #include "cli/client_output.h"
 #include "command/exit_code.h"
 #include "model/parse.h"
-#include "model/warnings.h"
+#include "model/validate.h"
 
 namespace spillway::command {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "doctor_verbs.h"
+// spillway doctor.
+#include "verbs.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>

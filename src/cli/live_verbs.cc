@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "live_verbs.h"
+// spillway stats, spillway top.
+#include "verbs.h"
 
 #include <unistd.h>
 

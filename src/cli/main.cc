@@ -4,12 +4,7 @@
 
 #include "api/client.h"
 #include "api/listen.h"
-#include "cli/change_verbs.h"
-#include "cli/check_verbs.h"
-#include "cli/doctor_verbs.h"
-#include "cli/live_verbs.h"
-#include "cli/model_verbs.h"
-#include "cli/show_verbs.h"
+#include "cli/verbs.h"
 #include "command/command_line.h"
 #include "command/output.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model_verbs.h"
+// spillway model.
+#include "verbs.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +13,6 @@
 #include <thread>
 
 #include "base/print.h"
-#include "base/printable.h"
 #include "base/socket_address.h"
 #include "base/yaml/documents.h"
 #include "cli/client_output.h"

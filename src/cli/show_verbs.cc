@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show_verbs.h"
+// spillway show, spillway metrics.
+#include "verbs.h"
 
 #include <fmt/format.h>
 

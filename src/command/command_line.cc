@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/near_word.h"
+#include "base/paths.h"
 #include "base/print.h"
-#include "base/program_folder.h"
 #include "base/version.h"
 #include "command/exit_code.h"
 #include "command/json_flag.h"

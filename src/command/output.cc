@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "base/print.h"
-#include "base/printable.h"
 #include "command/exit_code.h"
 
 namespace spillway::command {

@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "base/print.h"
-#include "base/printable.h"
 
 namespace spillway::command {
 

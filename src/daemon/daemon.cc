@@ -23,8 +23,8 @@
 #include "command/output.h"
 #include "command/program.h"
 #include "daemon/event_loop.h"
-#include "model/warnings.h"
 #include "model/parse.h"
+#include "model/validate.h"
 
 namespace spillway::command {
 namespace {

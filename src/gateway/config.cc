@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/printable.h"
+#include "base/print.h"
 #include "base/socket_address.h"
 #include "gateway/document.h"
 #include "gateway/protocol/token.h"

@@ -27,7 +27,7 @@
 #include "gateway/http/inference_front.h"
 #include "gateway/report/gateway_report.h"
 #include "gateway/server.h"
-#include "model/key_file.h"
+#include "model/secret_files.h"
 
 namespace spillway::command {
 namespace {

@@ -27,8 +27,8 @@
 #include "check_track.h"
 #include "model/pool.h"
 #include "probe.h"
+#include "probe_kinds.h"
 #include "reactor.h"
-#include "web_probes.h"
 
 namespace spillway::health {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exec_probe.h"
+// Checks by a command.
+#include "probe_kinds.h"
 
 #include <fmt/format.h>
 #include <signal.h>

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "base/signals_held.h"
+#include "base/signals.h"
 
 // glibc's own name of clone: the thread sanitizer takes what is called clone for a fork, after which it ends
 // the program that starts a thread.

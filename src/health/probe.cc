@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe.h"
 
-#include "exec_probe.h"
-#include "socket_probes.h"
-#include "web_probes.h"
+#include "probe_kinds.h"
 
 namespace spillway::health {
 

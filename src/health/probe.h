@@ -65,7 +65,7 @@ class Probe {
   const std::function<void(Outcome)> finish_;
 };
 
-class WebSessions;  // web_probes.h
+class WebSessions;  // probe_kinds.h
 
 // Where probes wait. They outlive them.
 struct ProbePlaces {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "socket_probes.h"
+// Checks over plain sockets: tcp, udp and dns.
+#include "probe_kinds.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

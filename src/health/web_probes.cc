@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "web_probes.h"
+// Checks by libcurl: tls, http and https.
+#include "probe_kinds.h"
 
 #include <fmt/format.h>
 #include <openssl/ssl.h>
@@ -8,8 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <utility>
-
-#include "socket_probes.h"
 
 namespace spillway::health {
 namespace {

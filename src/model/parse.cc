@@ -14,9 +14,8 @@
 #include "base/yaml/documents.h"
 #include "base/yaml/reader.h"
 #include "health_reader.h"
-#include "key_file.h"
 #include "scalars.h"
-#include "seed_file.h"
+#include "secret_files.h"
 #include "validate.h"
 
 namespace spillway::model {

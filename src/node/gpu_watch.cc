@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/mutex.h"
-#include "base/signals_held.h"
+#include "base/signals.h"
 
 namespace spillway::node {
 namespace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/printable.h"
+#include "base/print.h"
 #include "base/system_error.h"
 #include "base/yaml/scalars.h"
 #include "scheduler/controller/host_message.h"

@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "base/fd.h"
+#include "base/paths.h"
 #include "base/print.h"
-#include "base/program_folder.h"
 #include "command/output.h"
 #include "command/program.h"
 #include "node/host_program.h"

@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/machine_boot.h"
-#include "base/printable.h"
+#include "base/print.h"
 #include "gateway/executor/executor_config.h"
 #include "node/host_program.h"
 #include "scheduler/job.h"

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "base/signals_held.h"
+#include "base/signals.h"
 
 namespace spillway::node {
 namespace {

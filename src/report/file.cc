@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/printable.h"
+#include "base/print.h"
 
 namespace spillway::report {
 

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/print.h"
 
 namespace spillway::report {
 

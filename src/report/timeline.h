@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "scale.h"
+#include "drawing.h"
 
 namespace spillway::report {
 

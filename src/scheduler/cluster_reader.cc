@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "base/printable.h"
+#include "base/print.h"
 #include "base/yaml/documents.h"
 #include "base/yaml/reader.h"
 #include "base/yaml/scalars.h"

@@ -22,7 +22,7 @@
 #include "base/system_error.h"
 #include "clock.h"
 #include "heard_file.h"
-#include "link_detach.h"
+#include "program_barrier.h"
 #include "switch.skel.h"
 
 namespace spillway::switching {

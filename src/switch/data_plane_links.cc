@@ -15,7 +15,7 @@
 
 #include "base/system_error.h"
 #include "data_plane.h"
-#include "link_detach.h"
+#include "program_barrier.h"
 
 namespace spillway::switching {
 namespace {

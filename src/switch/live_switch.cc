@@ -15,7 +15,7 @@
 #include "endpoint_table.h"
 #include "ledger_file.h"
 #include "model/diff.h"
-#include "model/seed_file.h"
+#include "model/secret_files.h"
 #include "plan_notes.h"
 #include "ring_keeper.h"
 

@@ -8,7 +8,7 @@
 // base   and knee are those of that clock's curve (latency_curve.h). To base, three quarters of
 //        a standard deviation of the unqueued latencies are added, at most as much again: a unit that
 //        scatters is more likely to answer late.
-// tail   is the latency that 98 of 100 answers stay below at the present load (tail_latency.h).
+// tail   is the latency that 98 of 100 answers stay below at the present load (latency_sample.h).
 //
 // A unit that stands still (no answer, though requests came: one, or two where several workers are known) is
 // reported with that much more backlog as it will go on so, by the latencies that were as long.
@@ -33,7 +33,6 @@
 #include "agent/learner/latency_sample.h"
 #include "agent/learner/pace.h"
 #include "agent/learner/ration.h"
-#include "agent/learner/tail_latency.h"
 #include "bpf/meter.h"
 
 namespace spillway::agent {

@@ -1,23 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU quota of a unit's control group (v1 and v2), and what is used of it. Files stay open between looks;
-// a group that is removed and made anew is found again. Not thread-safe.
+// The control group of a unit, and its CPU quota.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "agent/config.h"
 #include "agent/learner/ration.h"
 #include "agent/meters/cpu_meter.h"
-#include "agent/meters/service_cgroup.h"
 #include "base/error.h"
 #include "base/fd.h"
 
 namespace spillway::agent {
 
+// The control group of whoever serves the unit's ports, found by the sockets that are bound to them in this
+// network namespace. Not thread-safe.
+class ServiceCgroup {
+ public:
+  // proc: /proc, or a test's copy.
+  explicit ServiceCgroup(std::vector<ServicePort> services, std::string proc = "/proc")
+      : services_(std::move(services)), proc_(std::move(proc)) {}
+
+  // Its path below the hierarchy of CPU time (cpuacct, else cpu, else v2). nullopt: nobody serves them,
+  // processes of several groups do (warned of), or only such that cannot be looked at. Looks through all
+  // processes, which takes milliseconds to seconds: not for each look at a meter.
+  [[nodiscard]] std::optional<std::string> Find() const;
+
+ private:
+  std::set<uint64_t> BoundSockets() const;  // inodes
+
+  std::vector<ServicePort> services_;
+  std::string proc_;
+};
+
+// The CPU quota of a unit's control group (v1 and v2), and what is used of it. Files stay open between looks;
+// a group that is removed and made anew is found again. Not thread-safe.
 class CgroupQuota {
  public:
   static constexpr const char* kRoot = "/sys/fs/cgroup";

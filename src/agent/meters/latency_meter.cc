@@ -9,7 +9,7 @@
 #include <cmath>
 #include <utility>
 
-#include "agent/meters/system_clock.h"
+#include "agent/meters/reading.h"
 #include "bpf/meter_account.h"
 
 namespace spillway::agent {

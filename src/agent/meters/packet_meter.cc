@@ -16,7 +16,7 @@
 
 #include "agent/meters/latency_meter.h"
 #include "agent/meters/packet_accounting.h"
-#include "agent/meters/system_clock.h"
+#include "agent/meters/reading.h"
 
 namespace spillway::agent {
 namespace {

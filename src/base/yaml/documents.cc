@@ -12,7 +12,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "base/printable.h"
+#include "base/print.h"
 
 namespace spillway::yaml {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "base/printable.h"
+#include "base/print.h"
 
 namespace spillway::yaml {
 

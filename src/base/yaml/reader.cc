@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/near_word.h"
-#include "base/printable.h"
+#include "base/print.h"
 #include "base/yaml/scalars.h"
 
 namespace spillway::yaml {

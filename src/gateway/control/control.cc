@@ -10,7 +10,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/printable.h"
+#include "base/print.h"
 #include "gateway/control/fleet_report.h"
 #include "gateway/control/model_file.h"
 #include "gateway/metrics.h"

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <memory>
 
-#include "base/interrupt.h"
 #include "base/print.h"
+#include "base/signals.h"
 #include "base/yaml/scalars.h"
 #include "command/exit_code.h"
 #include "command/option_checks.h"

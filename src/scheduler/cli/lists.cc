@@ -12,7 +12,6 @@
 
 #include "base/duration.h"
 #include "base/print.h"
-#include "base/printable.h"
 #include "base/yaml/problems.h"
 #include "command/option_checks.h"
 #include "command/output.h"

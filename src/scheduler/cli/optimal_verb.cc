@@ -10,9 +10,8 @@
 #include <optional>
 #include <thread>
 
-#include "base/interrupt.h"
 #include "base/print.h"
-#include "base/printable.h"
+#include "base/signals.h"
 #include "command/exit_code.h"
 #include "command/option_checks.h"
 #include "command/output.h"

@@ -8,8 +8,8 @@
 #include <map>
 #include <memory>
 
-#include "base/interrupt.h"
 #include "base/print.h"
+#include "base/signals.h"
 #include "command/exit_code.h"
 #include "command/option_checks.h"
 #include "command/output.h"

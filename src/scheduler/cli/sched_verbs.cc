@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "base/print.h"
-#include "base/printable.h"
 #include "command/exit_code.h"
 #include "command/option_checks.h"
 #include "command/output.h"

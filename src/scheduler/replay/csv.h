@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/print.h"
 #include "base/yaml/problems.h"
 
 namespace spillway::scheduler {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/print.h"
 
 namespace spillway::scheduler {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/interrupt.h"
 #include "base/print.h"
+#include "base/signals.h"
 #include "command/exit_code.h"
 #include "command/option_checks.h"
 #include "command/output.h"

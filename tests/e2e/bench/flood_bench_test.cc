@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/program_folder.h"
+#include "base/paths.h"
 #include "lab/testbed/process.h"
 
 namespace spillway::lab {

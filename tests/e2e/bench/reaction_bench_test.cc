@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "base/program_folder.h"
+#include "base/paths.h"
 #include "lab/testbed/process.h"
 #include "lab/testbed/state.h"
 #include "lab/testbed/testbed.h"

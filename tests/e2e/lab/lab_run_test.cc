@@ -10,7 +10,7 @@
 #include <set>
 #include <thread>
 
-#include "base/program_folder.h"
+#include "base/paths.h"
 #include "lab/testbed/process.h"
 #include "lab/testbed/state.h"
 #include "lab/testbed/testbed.h"

@@ -14,8 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "base/interrupt.h"
-#include "base/program_folder.h"
+#include "base/paths.h"
+#include "base/signals.h"
 #include "lab/testbed/netns.h"
 #include "lab/testbed/testbed.h"
 

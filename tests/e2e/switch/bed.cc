@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "api/client.h"
-#include "base/program_folder.h"
+#include "base/paths.h"
 #include "cases.h"
 #include "lab/testbed/netns.h"
 #include "model/yaml.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "base/interrupt.h"
+#include "base/signals.h"
 
 namespace spillway::e2e {
 namespace {

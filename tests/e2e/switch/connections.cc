@@ -12,7 +12,7 @@
 #include <regex>
 #include <string_view>
 
-#include "health/socket_probes.h"
+#include "health/probe_kinds.h"
 #include "lab/testbed/netns.h"
 
 namespace spillway::e2e {

@@ -26,7 +26,7 @@
 #include "cases.h"
 #include "connections.h"
 #include "health/dns_message.h"
-#include "health/socket_probes.h"
+#include "health/probe_kinds.h"
 #include "lab/testbed/netns.h"
 
 namespace spillway::e2e {

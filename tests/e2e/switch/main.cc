@@ -2,7 +2,7 @@
 // Ctrl-C lets the running test take its testbed down; the rest are skipped.
 #include <gtest/gtest.h>
 
-#include "base/interrupt.h"
+#include "base/signals.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "base/interrupt.h"
+#include "base/signals.h"
 #include "lab/testbed/netns.h"
 #include "lab/testbed/process.h"
 

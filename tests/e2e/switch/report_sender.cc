@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "lab/testbed/netns.h"
-#include "model/key_file.h"
+#include "model/secret_files.h"
 
 namespace spillway::e2e {
 

@@ -14,7 +14,7 @@
 #include <memory>
 #include <random>
 
-#include "agent/meters/bpf_program.h"
+#include "agent/meters/bpf_meter.h"
 #include "agent/meters/packet_accounting.h"
 #include "bpf/meter_backlog.h"
 #include "packet.h"

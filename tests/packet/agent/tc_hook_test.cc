@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/meters/bpf_program.h"
+#include "agent/meters/bpf_meter.h"
 #include "agent/meters/latency_meter.h"
 
 namespace spillway::agent {

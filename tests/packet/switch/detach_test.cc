@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "switch/link_detach.h"
+#include "switch/program_barrier.h"
 
 namespace spillway::switching {
 namespace {

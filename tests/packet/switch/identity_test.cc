@@ -13,7 +13,7 @@
 #include <random>
 
 #include "live_bed.h"
-#include "model/seed_file.h"
+#include "model/secret_files.h"
 #include "switch/data_plane.h"
 
 namespace spillway::switching {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/boot_id.h"
+#include "agent/reporter.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/meters/service_cgroup.h"
+#include "agent/meters/cgroup_quota.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/learner/tail_latency.h"
+#include "agent/learner/latency_sample.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/key_file.h"
+#include "model/secret_files.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/seed_file.h"
+#include "model/secret_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

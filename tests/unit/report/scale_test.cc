@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/scale.h"
+#include "report/drawing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// meter.bpf.c loaded and its maps mapped, not attached: the latency meter attaches it, the packet
-// tests run it. Not thread-safe.
+// The BPF source of the latency meter: meter.bpf.c loaded and its maps mapped, not attached. OpenBpfMeter
+// (latency_meter.h) attaches it, the packet tests run it. Not thread-safe.
 #pragma once
 
 #include <memory>

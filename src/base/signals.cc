@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "interrupt.h"
+#include "base/signals.h"
 
 #include <signal.h>
 
@@ -7,6 +7,7 @@
 #include <thread>
 
 namespace spillway::base {
+
 namespace {
 
 std::atomic<bool> g_interrupted{false};
